@@ -1,0 +1,80 @@
+// compare.cpp - see compare.hpp.
+// SPDX-License-Identifier: Apache-2.0
+#include "compare.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace polyconv::check {
+namespace {
+
+// How far outside its bound an element is: 0 where it equals, up to 1 inside, more outside.
+double excess(double found, double expected, double bound) {
+  if (std::isnan(expected)) return std::isnan(found) ? 0 : std::numeric_limits<double>::infinity();
+  if (found == expected) return 0;
+  const double error = std::fabs(found - expected);
+  if (!std::isfinite(error)) return std::numeric_limits<double>::infinity();
+  return bound > 0 ? error / bound : std::numeric_limits<double>::infinity();
+}
+
+struct Totals {
+  double squared_error = 0, squared_norm = 0;
+  double worst = -1;
+  int64_t wrong = 0, count = 0;
+};
+
+void note(const Tensor &t, int64_t i, double found, double bound, double how_far, Totals &totals, Result &result) {
+  const double expected = t.values[static_cast<size_t>(i)];
+  ++totals.count;
+  if (how_far > 1) ++totals.wrong;
+  if (std::isfinite(expected) && std::isfinite(found)) {
+    const double error = found - expected;
+    totals.squared_error += error * error;
+    totals.squared_norm += expected * expected;
+    result.max_abs_err = std::max(result.max_abs_err, std::fabs(error));
+  }
+  if (how_far <= totals.worst) return;
+  totals.worst = how_far;
+  result.worst.tensor = tensor_name(t.which);
+  result.worst.got = found;
+  result.worst.expected = expected;
+  result.worst.bound = bound;
+  indices_of(t.shape, i, result.worst.index);
+}
+
+std::string describe(const Worst &w, const Totals &totals) {
+  char text[400];
+  std::snprintf(text, sizeof text,
+                "%s[%lld, %lld, %lld, %lld, %lld] is %.9g; expected %.9g within %.3g; %lld of %lld elements are wrong",
+                w.tensor.c_str(), static_cast<long long>(w.index[0]), static_cast<long long>(w.index[1]),
+                static_cast<long long>(w.index[2]), static_cast<long long>(w.index[3]),
+                static_cast<long long>(w.index[4]), w.got, w.expected, w.bound, static_cast<long long>(totals.wrong),
+                static_cast<long long>(totals.count));
+  return text;
+}
+
+} // namespace
+
+void compare(const std::vector<polyconv_problem> &problems, const Expected &expected, const std::vector<Tensor> &found,
+             Result &result) {
+  Totals totals;
+  for (const Tensor &t : expected.tensors) {
+    const Values &values = find(found, t.which, t.layer)->values;
+    const auto layer = static_cast<size_t>(t.layer);
+    const Interval &window = expected.windows[layer];
+    const bool any_maximum = t.which == POLYCONV_TENSOR_ARGMAX && !window.value.empty();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto index = static_cast<int64_t>(i);
+      const double bound = t.bound.empty() ? 0 : t.bound[i];
+      double how_far = excess(values[i], t.values[i], bound);
+      if (any_maximum && how_far > 0 && plausible_argmax(problems[layer], window, index, values[i])) how_far = 1;
+      note(t, index, values[i], bound, how_far, totals, result);
+    }
+  }
+  if (totals.squared_norm > 0) result.rel_l2_err = std::sqrt(totals.squared_error / totals.squared_norm);
+  result.verdict = totals.wrong == 0 ? Verdict::Good : Verdict::Wrong;
+  if (totals.wrong != 0) result.sentence = describe(result.worst, totals);
+}
+
+} // namespace polyconv::check

@@ -1,0 +1,166 @@
+// data.cpp - see data.hpp. Each tensor's numbers come from a distribution that suits the problem: exact data keep all
+// sums inside 24 bits, random data spread the results over the output type instead of saturating it.
+// SPDX-License-Identifier: Apache-2.0
+#include "data.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace polyconv::check {
+namespace {
+
+// Counter-based random numbers (splitmix64's finaliser): element i never depends on element i - 1.
+class Random {
+ public:
+  Random(uint64_t seed, const Tensor &t)
+      : base_(seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(t.which * 64 + t.layer) * 0xd1b54a32d192ed03u) {}
+
+  uint64_t bits(int64_t i) const {
+    uint64_t x = base_ + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  }
+  double uniform(int64_t i) const { return static_cast<double>(bits(i) >> 11) * 0x1p-53; } // [0, 1)
+
+ private:
+  uint64_t base_;
+};
+
+struct Distribution {
+  double low, high;   // the interval, both ends included where whole
+  bool whole;         // integers only
+  double density = 1; // the share of elements that are not 0
+};
+
+// What one layer's data are drawn from.
+class Distributions {
+ public:
+  Distributions(const polyconv_problem &problem, Mode mode, bool chain)
+      : p_(problem), row_(row_of(problem)), exact_(mode == Mode::Exact), chain_(chain), k_(products(problem)) {}
+
+  Distribution of(const Tensor &t) const {
+    if (row_ == Row::Quantised) return quantised(t);
+    return exact_ ? small_integers(t) : spread(t);
+  }
+
+ private:
+  // Sums of |x||w| must stay below 2^24: smaller factors first, then zeros among the data.
+  Distribution small_integers(const Tensor &t) const {
+    double x = chain_ ? 2 : 8, w = chain_ ? 1 : 8;
+    x = std::max(x, std::fabs(p_.pad_value));
+    while (k_ * x * w > 0x1p23 && x * w > 1) (x > w ? x : w) = std::floor((x > w ? x : w) / 2);
+    const double density = std::min(1.0, 0x1p22 / (k_ * x * w));
+    const bool image = row_ == Row::Image;
+    switch (t.which) {
+      case POLYCONV_TENSOR_INPUT:
+      case POLYCONV_TENSOR_OUTPUT: return {image ? 0.0 : -x, x, true, density}; // output: a gradient that is read
+      case POLYCONV_TENSOR_WEIGHTS: return {image ? -std::min(w, 2.0) : -w, image ? std::min(w, 2.0) : w, true, 1};
+      case POLYCONV_TENSOR_BIAS: return {image ? 0.0 : -8.0, is_integer(p_.output_type) ? 100.0 : 8.0, true, 1};
+      default: return {is_integer(t.shape.type) ? 0.0 : -8.0, 8, true, 1};
+    }
+  }
+
+  Distribution spread(const Tensor &t) const {
+    const double range = is_integer(t.shape.type) ? highest(t.shape.type) : 1;
+    switch (t.which) {
+      case POLYCONV_TENSOR_INPUT:
+      case POLYCONV_TENSOR_OUTPUT: return {row_ == Row::Image ? 0.0 : -1.0, range, is_integer(t.shape.type)};
+      case POLYCONV_TENSOR_WEIGHTS: {
+        double w = chain_ ? std::sqrt(3 / k_) : 1;
+        if (row_ == Row::Image) w = output_spread() / (highest(p_.input_type) * std::sqrt(k_));
+        return {-w, w, false};
+      }
+      case POLYCONV_TENSOR_SCALE: return {0.5, 1.5, false};
+      case POLYCONV_TENSOR_BIAS:
+        if (row_ == Row::Image) return {0, output_spread() / 2, false};
+        return {-1, 1, false};
+      default: return {row_ == Row::Image ? 0.0 : -1.0, range, is_integer(t.shape.type)};
+    }
+  }
+
+  // How far results before out_scale should reach.
+  double output_spread() const {
+    const double range = is_integer(p_.output_type) ? std::min(highest(p_.output_type), 0x1p20) : 1;
+    return range * static_cast<double>(p_.epilogue.out_scale);
+  }
+
+  Distribution quantised(const Tensor &t) const {
+    const double root = std::sqrt(k_);
+    const double zero = p_.input_zero_point, weights_zero = p_.weights_zero_point;
+    const bool eight_bits = is_integer(p_.output_type) && p_.output_type != POLYCONV_S32;
+    // Without a scale, 8 bits would saturate almost everywhere: then data stay near their zero points.
+    const bool near = exact_ || (eight_bits && !p_.epilogue.has_scale);
+    const double x = exact_ ? 2 : std::max(1.0, output_spread() / (2 * root));
+    switch (t.which) {
+      case POLYCONV_TENSOR_INPUT: return whole_in(t.shape.type, near ? zero - x : -1e9, near ? zero + x : 1e9);
+      case POLYCONV_TENSOR_WEIGHTS:
+        return whole_in(t.shape.type, near ? weights_zero - 1 : -1e9, near ? weights_zero + 1 : 1e9);
+      case POLYCONV_TENSOR_SCALE: {
+        const double centre = std::min(output_spread(), 1e4) / (near ? 2 * x * root : root * 74 * 74) / 2;
+        return {centre / 2, centre * 2, false};
+      }
+      case POLYCONV_TENSOR_BIAS: {
+        const double reach = std::ceil(near ? x * root : 74 * 74 * root);
+        return {-reach, reach, true};
+      }
+      default: return is_integer(t.shape.type) ? whole_in(t.shape.type, -1e5, 1e5) : Distribution{-1, 1, false};
+    }
+  }
+
+  static Distribution whole_in(int32_t type, double low, double high) {
+    return {std::max(lowest(type), std::ceil(low)), std::min(highest(type), std::floor(high)), true};
+  }
+
+  const polyconv_problem &p_;
+  const Row row_;
+  const bool exact_, chain_;
+  const double k_;
+};
+
+void draw(Tensor &t, const Distribution &d, const Random &random) {
+  t.values.resize(static_cast<size_t>(element_count(t.shape)));
+  for (size_t i = 0; i < t.values.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    double v = d.low + random.uniform(index) * (d.high - d.low);
+    if (d.whole) v = d.low + std::floor(random.uniform(index) * (d.high - d.low + 1));
+    if (d.density < 1 && random.uniform(~index) >= d.density) v = 0;
+    t.values[i] = stored_as(t.shape.type, v);
+  }
+}
+
+// One filter for all channels has one value for all channels.
+void repeat_first_filter(Tensor &weights) {
+  if (weights.shape.stride[0] != 0 || weights.shape.size[0] == 0) return;
+  const size_t filter = weights.values.size() / static_cast<size_t>(weights.shape.size[0]);
+  for (size_t i = filter; i < weights.values.size(); ++i) weights.values[i] = weights.values[i % filter];
+}
+
+// A NaN a third of the way in and an Inf two thirds, in the data that a run reads.
+void make_non_finite(Values &values) {
+  if (values.empty()) return;
+  values[values.size() / 3] = std::numeric_limits<double>::quiet_NaN();
+  if (values.size() > 2) values[values.size() * 2 / 3] = std::numeric_limits<double>::infinity();
+}
+
+} // namespace
+
+std::vector<Tensor> make_data(const std::vector<polyconv_problem> &problems, int32_t save, Mode mode, uint64_t seed) {
+  std::vector<Tensor> tensors = tensors_of(problems, save);
+  for (Tensor &t : tensors) {
+    if (t.written) continue;
+    const Distributions distributions(problems[static_cast<size_t>(t.layer)], mode, problems.size() > 1);
+    draw(t, distributions.of(t), Random(seed, t));
+    if (t.which == POLYCONV_TENSOR_WEIGHTS) repeat_first_filter(t);
+  }
+  if (mode == Mode::NonFinite) {
+    const bool from_output = problems[0].direction == POLYCONV_BACKWARD_DATA;
+    make_non_finite(find(tensors, from_output ? POLYCONV_TENSOR_OUTPUT : POLYCONV_TENSOR_INPUT,
+                         from_output ? static_cast<int32_t>(problems.size()) - 1 : 0)
+                        ->values);
+  }
+  return tensors;
+}
+
+} // namespace polyconv::check

@@ -1,0 +1,161 @@
+// backend.hpp - turns C++ kernels into the C tables of backend.h: included once in a backend, by the file that
+// says POLYCONV_DEFINE_BACKEND. Versions are stamped here, not by the author.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/sdk/kernel.hpp>
+
+#include <new>
+#include <vector>
+
+namespace polyconv::sdk {
+
+// The library's side of the ABI; set before anything else runs.
+inline const polyconv_host *host = nullptr;
+
+namespace detail {
+
+struct TableEntry : polyconv_kernel {
+  const Kernel *kernel;
+};
+
+inline const Kernel &kernel_of(const polyconv_kernel *self) {
+  return *static_cast<const TableEntry *>(self)->kernel;
+}
+
+// Runs `body`; a C++ exception becomes a status here and goes no further.
+template <class Body>
+polyconv_status guarded(Body &&body) noexcept {
+  try {
+    body();
+    return POLYCONV_SUCCESS;
+  } catch (const Error &error) {
+    host->set_error(error.what());
+    return error.status();
+  } catch (const std::bad_alloc &) {
+    host->set_error("out of host memory");
+    return POLYCONV_OUT_OF_MEMORY;
+  } catch (const std::exception &error) {
+    host->set_error(error.what());
+    return POLYCONV_INTERNAL;
+  } catch (...) {
+    host->set_error("a backend threw something that is no std::exception");
+    return POLYCONV_INTERNAL;
+  }
+}
+
+inline const char *config_name(const polyconv_kernel *self, int32_t config) {
+  const Kernel &kernel = kernel_of(self);
+  return config >= 0 && config < kernel.config_count ? kernel.configs[config] : nullptr;
+}
+
+inline polyconv_status supports(const polyconv_kernel *self, const polyconv_request *request, int32_t config,
+                                polyconv_offer *offer) {
+  const Kernel &kernel = kernel_of(self);
+  auto &answer = static_cast<Offer &>(*offer);
+  answer.config = config < 0 ? 0 : config;
+  for (int layer = 0; layer < request->count; ++layer) answer.set_weights(layer, POLYCONV_FORMAT_RAW, 0);
+  bool yes = false;
+  const polyconv_status status = guarded([&] { yes = kernel.supports(*request, config, answer); });
+  return status != POLYCONV_SUCCESS ? status : yes ? POLYCONV_SUCCESS : POLYCONV_UNSUPPORTED;
+}
+
+inline polyconv_status create(const polyconv_kernel *self, const polyconv_request *request, int32_t config,
+                              void **instance) {
+  return guarded([&] { *instance = kernel_of(self).create(*request, config).release(); });
+}
+
+inline void destroy(const polyconv_kernel *, void *instance) {
+  delete static_cast<Instance *>(instance);
+}
+
+inline polyconv_status pack(const polyconv_kernel *, void *instance, int32_t layer, const void *raw, void *packed,
+                            void *stream) {
+  return guarded([&] { static_cast<Instance *>(instance)->pack(layer, raw, packed, stream); });
+}
+
+inline polyconv_status bind(const polyconv_kernel *, void *instance, const polyconv_arguments *arguments,
+                            void **bound) {
+  return guarded([&] { *bound = static_cast<Instance *>(instance)->bind(*arguments); });
+}
+
+inline void unbind(const polyconv_kernel *, void *instance, void *bound) {
+  guarded([&] { static_cast<Instance *>(instance)->unbind(bound); });
+}
+
+inline polyconv_status run(const polyconv_kernel *, void *instance, const polyconv_arguments *arguments, void *stream) {
+  return guarded([&] { static_cast<const Instance *>(instance)->run(*arguments, stream); });
+}
+
+} // namespace detail
+
+// Everything an author says of a backend.
+struct Backend {
+  const char *name;
+  const char *version;
+  const char *device_kind;
+  std::vector<const Kernel *> kernels;
+  polyconv_status (*probe)(char *reason, size_t size);
+  const polyconv_device_table *device = nullptr; // NULL for "cpu"
+  uint32_t flags = 0;
+};
+
+// The C table of a backend; built once, kept for ever.
+inline const polyconv_backend *make_table(const Backend &backend) {
+  struct Table : polyconv_backend {
+    std::vector<detail::TableEntry> entries;
+    std::vector<const polyconv_kernel *> pointers;
+  };
+  auto *table = new Table{};
+  table->entries.reserve(backend.kernels.size());
+  for (const Kernel *kernel : backend.kernels) {
+    detail::TableEntry entry{};
+    entry.struct_size = sizeof(polyconv_kernel);
+    entry.name = kernel->name;
+    entry.flags = kernel->flags;
+    entry.config_count = kernel->config_count;
+    entry.config_name = detail::config_name;
+    entry.supports = detail::supports;
+    entry.create = detail::create;
+    entry.destroy = detail::destroy;
+    entry.pack = detail::pack;
+    entry.bind = detail::bind;
+    entry.unbind = detail::unbind;
+    entry.run = detail::run;
+    entry.kernel = kernel;
+    table->entries.push_back(entry);
+    table->pointers.push_back(&table->entries.back());
+  }
+  table->struct_size = sizeof(polyconv_backend);
+  table->abi_minor = POLYCONV_BACKEND_ABI_MINOR;
+  table->flags = backend.flags;
+  table->name = backend.name;
+  table->version = backend.version;
+  table->device_kind = backend.device_kind;
+  table->probe = backend.probe;
+  table->device = backend.device;
+  table->kernel_count = static_cast<int32_t>(table->pointers.size());
+  table->kernels = table->pointers.data();
+  return table;
+}
+
+} // namespace polyconv::sdk
+
+#if defined(_WIN32)
+#define POLYCONV_BACKEND_EXPORT __declspec(dllexport)
+#else
+#define POLYCONV_BACKEND_EXPORT __attribute__((visibility("default")))
+#endif
+
+// The entry symbol; `...` is a polyconv::sdk::Backend.
+#define POLYCONV_DEFINE_BACKEND(...)                                                                               \
+  extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *given,         \
+                                                                               const polyconv_backend **backend);  \
+  extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *given,         \
+                                                                               const polyconv_backend **backend) { \
+    polyconv::sdk::host = given;                                                                                   \
+    return polyconv::sdk::detail::guarded([&] {                                                                    \
+      static const polyconv_backend *const table = polyconv::sdk::make_table(__VA_ARGS__);                         \
+      *backend = table;                                                                                            \
+    });                                                                                                            \
+  }

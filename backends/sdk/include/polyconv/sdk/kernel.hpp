@@ -1,0 +1,74 @@
+// kernel.hpp - how a kernel is written: supports, create, pack, run; nothing of the C tables shows.
+//
+// A kernel file holds, in order: what it does and its floor, parameters, the kernel, supports, the instance,
+// and one definition, `extern const Kernel kernel_<name>`. The backend's kernels.inc names it in one line.
+// docs/add-a-kernel.md walks through one.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/backend.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace polyconv::sdk {
+
+// Thrown by create, pack, bind or run; becomes the status and the sentence that the caller sees.
+class Error : public std::runtime_error {
+ public:
+  Error(polyconv_status status, const std::string &sentence) : std::runtime_error(sentence), status_(status) {}
+  polyconv_status status() const { return status_; }
+
+ private:
+  polyconv_status status_;
+};
+
+// A kernel's answer to one request; starts as "no workspace, raw weights, strict".
+struct Offer : polyconv_offer {
+  // Says no, with a reason in words (printf-style, cut at POLYCONV_REASON_SIZE). Returns false: `return
+  // offer.reject("takes f32, not %s", name)`.
+  __attribute__((format(printf, 2, 3))) bool reject(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    std::vsnprintf(reason, sizeof reason, format, list);
+    va_end(list);
+    return false;
+  }
+
+  void set_weights(int layer, const char *format, int64_t bytes) {
+    std::snprintf(weights_format[layer], sizeof weights_format[layer], "%s", format);
+    weights_bytes[layer] = bytes;
+  }
+};
+
+// What a plan keeps of a kernel. run may be called from several threads at once.
+class Instance {
+ public:
+  virtual ~Instance() = default;
+  virtual void pack(int layer, const void *raw, void *packed, void *stream) {
+    (void)layer, (void)raw, (void)packed, (void)stream;
+    throw Error(POLYCONV_INTERNAL, "this kernel takes raw weights and packs none");
+  }
+  virtual void *bind(const polyconv_arguments &arguments) {
+    (void)arguments;
+    return nullptr;
+  }
+  virtual void unbind(void *bound) { (void)bound; }
+  virtual void run(const polyconv_arguments &arguments, void *stream) const = 0;
+};
+
+struct Kernel {
+  const char *name;
+  uint32_t flags; // POLYCONV_KERNEL_*
+  const char *const *configs;
+  int32_t config_count;
+  // True: offer is filled (estimate_us > 0 at least). False: offer.reject was called. config -1: choose, and
+  // set offer.config.
+  bool (*supports)(const polyconv_request &request, int32_t config, Offer &offer);
+  std::unique_ptr<Instance> (*create)(const polyconv_request &request, int32_t config);
+};
+
+} // namespace polyconv::sdk

@@ -1,0 +1,50 @@
+# Debian packages by CPack: libpolyconv0 (runtime), libpolyconv-dev, polyconv-tools, and polyconv-backend-<name> for each
+# backend, so that nobody installs a GPU runtime for a CPU program. Other dependencies are read off the
+# binaries by dpkg-shlibdeps.
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME polyconv)
+set(CPACK_PACKAGE_CONTACT "polyconv contributors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# polyconv-bench links the libpolyconv of the package beside it, which dpkg does not know yet.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${POLYCONV_OUTPUT_LIB}")
+
+get_property(backends GLOBAL PROPERTY POLYCONV_BACKENDS)
+get_target_property(soversion polyconv SOVERSION)
+set(library libpolyconv${soversion})
+set(CPACK_COMPONENTS_ALL runtime dev ${backends})
+if(TARGET polyconv-bench)
+  list(APPEND CPACK_COMPONENTS_ALL tools)
+endif()
+
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${library})
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "polyconv-backend-openmp | polyconv-backend-tbb")
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "${PROJECT_DESCRIPTION}: the C library. It needs at least one backend.")
+
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME libpolyconv-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${library} (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_DEV_DESCRIPTION "${PROJECT_DESCRIPTION}: headers, CMake package, pkg-config and backend SDK.")
+
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME polyconv-tools)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${library} (>= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION "${PROJECT_DESCRIPTION}: the polyconv-bench command.")
+
+foreach(backend IN LISTS backends)
+  string(TOUPPER ${backend} key)
+  set(CPACK_DEBIAN_${key}_PACKAGE_NAME polyconv-backend-${backend})
+  set(CPACK_DEBIAN_${key}_PACKAGE_SECTION libs)
+  set(CPACK_DEBIAN_${key}_PACKAGE_DEPENDS "${library} (>= ${PROJECT_VERSION})")
+  set(CPACK_COMPONENT_${key}_DESCRIPTION "${PROJECT_DESCRIPTION}: the ${backend} backend.")
+endforeach()
+
+include(CPack)

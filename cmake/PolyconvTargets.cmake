@@ -1,0 +1,53 @@
+# What every target of this project shares: flags, the tree that both build and install have, and how a part that lacks
+# a dependency says so.
+
+include(PolyconvBackend)
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+# One tree shape for build and install: bin/, lib/libpolyconv.so, lib/polyconv/libpolyconv_<backend>.so.
+set(POLYCONV_OUTPUT_LIB "${PROJECT_BINARY_DIR}/lib")
+set(POLYCONV_OUTPUT_BIN "${PROJECT_BINARY_DIR}/bin")
+
+find_package(Threads REQUIRED)
+
+# polyconv_without(<part> <dependency> <Debian package>): the one line for a part that is left out.
+function(polyconv_without part dependency package)
+  message(STATUS "polyconv: without ${part}: ${dependency} not found (Debian: ${package})")
+endfunction()
+
+# Flags of every target that is ours.
+function(polyconv_target_defaults target)
+  target_compile_features(${target} PRIVATE cxx_std_17 c_std_99)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF C_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON
+    LIBRARY_OUTPUT_DIRECTORY "${POLYCONV_OUTPUT_LIB}"
+    RUNTIME_OUTPUT_DIRECTORY "${POLYCONV_OUTPUT_BIN}")
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
+    $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:-Werror>)
+  if(POLYCONV_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${POLYCONV_SANITIZE} -fno-sanitize-recover=all
+      -fno-omit-frame-pointer -g)
+    target_link_options(${target} PRIVATE -fsanitize=${POLYCONV_SANITIZE})
+  endif()
+  if(POLYCONV_COVERAGE)
+    target_compile_options(${target} PRIVATE --coverage)
+    target_link_options(${target} PRIVATE --coverage)
+  endif()
+endfunction()
+
+# Called by polyconv_add_backend for a backend of this project.
+function(polyconv_own_backend target name)
+  polyconv_target_defaults(${target})
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${POLYCONV_OUTPUT_LIB}/polyconv")
+  if(POLYCONV_INSTALL)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/polyconv COMPONENT ${name})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY POLYCONV_BACKENDS ${name})
+  set_property(GLOBAL APPEND PROPERTY POLYCONV_BACKEND_TARGETS ${target})
+endfunction()

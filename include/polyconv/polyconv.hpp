@@ -1,0 +1,303 @@
+// polyconv.hpp - thin C++17 on polyconv.h: constructors and destructors for its handles, exceptions for its statuses,
+// and no logic of its own. Header only: it adds nothing to the ABI. Everything is documented in polyconv.h.
+//
+//   polyconv::Plan plan(polyconv::Problem("fwd:n1,c64,k64,i56x56,f3x3,p1:bias+relu"));
+//   polyconv::Weights weights(plan, 0, raw_weights);
+//   polyconv::Buffers buffers;
+//   buffers.input = input, buffers.output = output, buffers.bias[0] = bias;
+//   buffers.packed[0] = weights.get();
+//   plan.run(buffers);
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef POLYCONV_POLYCONV_HPP
+#define POLYCONV_POLYCONV_HPP
+
+#include <polyconv/polyconv.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace polyconv {
+
+// A status other than POLYCONV_SUCCESS, and the sentence of polyconv_last_error.
+class Error : public std::runtime_error {
+ public:
+  Error(polyconv_status status, const std::string &sentence) : std::runtime_error(sentence), status_(status) {}
+  polyconv_status status() const noexcept { return status_; }
+
+ private:
+  polyconv_status status_;
+};
+
+// Throws Error unless the status is POLYCONV_SUCCESS.
+inline void check(polyconv_status status) {
+  if (status != POLYCONV_SUCCESS) throw Error(status, polyconv_last_error());
+}
+
+// ---------------------------------------------------------------- structs with their defaults
+
+struct Problem : polyconv_problem {
+  Problem() { polyconv_problem_init(this); }
+  explicit Problem(const std::string &token) : Problem() { check(polyconv_problem_parse(token.c_str(), this)); }
+
+  std::string token() const {
+    size_t needed = 0;
+    check(polyconv_problem_format(this, nullptr, 0, &needed));
+    std::string text(needed, '\0');
+    check(polyconv_problem_format(this, &text[0], text.size(), nullptr));
+    text.pop_back(); // the NUL
+    return text;
+  }
+  void validate() const { check(polyconv_problem_validate(this, 1)); }
+  polyconv_tensor tensor(int32_t which) const {
+    polyconv_tensor result;
+    check(polyconv_problem_tensor(this, which, &result, nullptr));
+    return result;
+  }
+  int64_t bytes(int32_t which) const {
+    int64_t result = 0;
+    check(polyconv_problem_tensor(this, which, nullptr, &result));
+    return result;
+  }
+  double flops() const {
+    double result = 0;
+    check(polyconv_problem_flops(this, &result));
+    return result;
+  }
+};
+
+struct Options : polyconv_options {
+  Options() { polyconv_options_init(this); }
+};
+
+struct Buffers : polyconv_buffers {
+  Buffers() { polyconv_buffers_init(this); }
+};
+
+// Chains go to C as arrays of polyconv_problem: a Problem must be exactly one.
+static_assert(sizeof(Problem) == sizeof(polyconv_problem), "Problem adds no members");
+
+// ---------------------------------------------------------------- devices, streams, events, memory
+
+// A device by name; owned by the library, so copies are free.
+class Device {
+ public:
+  Device() { check(polyconv_device_find(nullptr, &device_)); } // the CPU
+  explicit Device(const std::string &name) { check(polyconv_device_find(name.c_str(), &device_)); }
+  const polyconv_device *get() const noexcept { return device_; }
+
+  polyconv_device_properties properties() const {
+    polyconv_device_properties result = {};
+    result.struct_size = sizeof result;
+    check(polyconv_device_get_properties(device_, &result));
+    return result;
+  }
+  void copy(void *destination, const void *source, size_t bytes, void *stream = nullptr) const {
+    check(polyconv_device_copy(device_, destination, source, bytes, stream));
+  }
+  void fill(void *destination, int32_t byte, size_t bytes, void *stream = nullptr) const {
+    check(polyconv_device_fill(device_, destination, byte, bytes, stream));
+  }
+
+ private:
+  const polyconv_device *device_ = nullptr;
+};
+
+// Something of a device that a function of polyconv.h gives back.
+template <polyconv_status (*destroy)(const polyconv_device *, void *)>
+class DeviceHandle {
+ public:
+  void *get() const noexcept { return handle_.get(); }
+
+ protected:
+  DeviceHandle(const Device &device, polyconv_status (*create)(const polyconv_device *, void **))
+      : handle_(nullptr, Destroy{device.get()}) {
+    void *handle = nullptr;
+    check(create(device.get(), &handle));
+    handle_.reset(handle);
+  }
+  const polyconv_device *device() const noexcept { return handle_.get_deleter().device; }
+
+ private:
+  struct Destroy {
+    const polyconv_device *device;
+    void operator()(void *handle) const noexcept { destroy(device, handle); }
+  };
+  std::unique_ptr<void, Destroy> handle_;
+};
+
+class Event : public DeviceHandle<polyconv_event_destroy> {
+ public:
+  explicit Event(const Device &device) : DeviceHandle(device, polyconv_event_create) {}
+  void record(void *stream = nullptr) { check(polyconv_event_record(device(), get(), stream)); }
+  void synchronize() { check(polyconv_event_synchronize(device(), get())); }
+  double milliseconds_until(const Event &stop) const {
+    double result = 0;
+    check(polyconv_event_elapsed(device(), get(), stop.get(), &result));
+    return result;
+  }
+};
+
+class Stream : public DeviceHandle<polyconv_stream_destroy> {
+ public:
+  explicit Stream(const Device &device) : DeviceHandle(device, polyconv_stream_create) {}
+  void synchronize() { check(polyconv_stream_synchronize(device(), get())); }
+  void wait(const Event &event) { check(polyconv_stream_wait(device(), get(), event.get())); }
+};
+
+// Aligned memory of a device.
+class Memory {
+ public:
+  Memory(const Device &device, size_t bytes, int32_t memory = POLYCONV_MEMORY_DEVICE)
+      : pointer_(nullptr, Free{device.get(), memory}), bytes_(bytes) {
+    void *pointer = nullptr;
+    check(polyconv_device_alloc(device.get(), bytes, memory, &pointer));
+    pointer_.reset(pointer);
+  }
+  void *get() const noexcept { return pointer_.get(); }
+  size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  struct Free {
+    const polyconv_device *device;
+    int32_t memory;
+    void operator()(void *pointer) const noexcept { polyconv_device_free(device, pointer, memory); }
+  };
+  std::unique_ptr<void, Free> pointer_;
+  size_t bytes_;
+};
+
+// ---------------------------------------------------------------- plan, weights, run
+
+class Bound {
+ public:
+  Bound(const polyconv_plan *plan, const polyconv_buffers &buffers) {
+    polyconv_bound *bound = nullptr;
+    check(polyconv_bind(plan, &buffers, &bound));
+    bound_.reset(bound);
+  }
+  const polyconv_bound *get() const noexcept { return bound_.get(); }
+  void run(void *stream = nullptr) const { check(polyconv_run_bound(bound_.get(), stream)); }
+
+ private:
+  struct Destroy {
+    void operator()(polyconv_bound *bound) const noexcept { polyconv_bound_destroy(bound); }
+  };
+  std::unique_ptr<polyconv_bound, Destroy> bound_;
+};
+
+class Plan {
+ public:
+  explicit Plan(const polyconv_problem &problem, const polyconv_options &options = Options(),
+                const Device &device = Device())
+      : Plan(&problem, 1, options, device) {}
+  explicit Plan(const std::vector<Problem> &chain, const polyconv_options &options = Options(),
+                const Device &device = Device())
+      : Plan(chain.data(), static_cast<int32_t>(chain.size()), options, device) {}
+
+  const polyconv_plan *get() const noexcept { return plan_.get(); }
+  polyconv_plan_info info() const {
+    polyconv_plan_info result = {};
+    result.struct_size = sizeof result;
+    check(polyconv_plan_get_info(plan_.get(), &result));
+    return result;
+  }
+  std::string weights_format(int32_t layer = 0) const {
+    const char *format = nullptr;
+    check(polyconv_plan_weights(plan_.get(), layer, &format, nullptr));
+    return format;
+  }
+  int64_t weights_bytes(int32_t layer = 0) const {
+    int64_t bytes = 0;
+    check(polyconv_plan_weights(plan_.get(), layer, nullptr, &bytes));
+    return bytes;
+  }
+  void check_buffers(const polyconv_buffers &buffers) const { check(polyconv_buffers_check(plan_.get(), &buffers)); }
+  void run(const polyconv_buffers &buffers, void *stream = nullptr) const {
+    check(polyconv_run(plan_.get(), &buffers, stream));
+  }
+  Bound bind(const polyconv_buffers &buffers) const { return Bound(plan_.get(), buffers); }
+
+ private:
+  Plan(const polyconv_problem *problems, int32_t count, const polyconv_options &options, const Device &device) {
+    polyconv_plan *plan = nullptr;
+    check(polyconv_plan_create(device.get(), problems, count, &options, &plan));
+    plan_.reset(plan);
+  }
+  struct Destroy {
+    void operator()(polyconv_plan *plan) const noexcept { polyconv_plan_destroy(plan); }
+  };
+  std::unique_ptr<polyconv_plan, Destroy> plan_;
+};
+
+class Weights {
+ public:
+  Weights(const Plan &plan, int32_t layer, const void *raw, void *memory = nullptr, void *stream = nullptr) {
+    polyconv_weights *weights = nullptr;
+    check(polyconv_weights_create(plan.get(), layer, raw, memory, stream, &weights));
+    weights_.reset(weights);
+  }
+  static Weights load(const Plan &plan, int32_t layer, const std::string &path, void *memory = nullptr,
+                      void *stream = nullptr) {
+    polyconv_weights *weights = nullptr;
+    check(polyconv_weights_load(plan.get(), layer, path.c_str(), memory, stream, &weights));
+    return Weights(weights);
+  }
+  const polyconv_weights *get() const noexcept { return weights_.get(); }
+  void update(const void *raw, void *stream = nullptr) { check(polyconv_weights_update(weights_.get(), raw, stream)); }
+  void save(const std::string &path) const { check(polyconv_weights_save(weights_.get(), path.c_str())); }
+
+ private:
+  explicit Weights(polyconv_weights *weights) : weights_(weights) {}
+  struct Destroy {
+    void operator()(polyconv_weights *weights) const noexcept { polyconv_weights_destroy(weights); }
+  };
+  std::unique_ptr<polyconv_weights, Destroy> weights_;
+};
+
+// All four steps on host pointers.
+inline void convolve(const polyconv_problem &problem, const polyconv_buffers &buffers,
+                     const polyconv_options &options = Options(), const Device &device = Device()) {
+  check(polyconv_convolve(device.get(), &problem, 1, &options, &buffers));
+}
+inline void convolve(const std::vector<Problem> &chain, const polyconv_buffers &buffers,
+                     const polyconv_options &options = Options(), const Device &device = Device()) {
+  check(polyconv_convolve(device.get(), chain.data(), static_cast<int32_t>(chain.size()), &options, &buffers));
+}
+
+// ---------------------------------------------------------------- explain
+
+class Explanation {
+ public:
+  explicit Explanation(const polyconv_problem &problem, const polyconv_options &options = Options(),
+                       const Device &device = Device())
+      : Explanation(&problem, 1, options, device) {}
+  explicit Explanation(const std::vector<Problem> &chain, const polyconv_options &options = Options(),
+                       const Device &device = Device())
+      : Explanation(chain.data(), static_cast<int32_t>(chain.size()), options, device) {}
+
+  std::string text() const { return polyconv_explanation_text(explanation_.get()); }
+  int32_t size() const { return polyconv_explanation_count(explanation_.get()); }
+  polyconv_candidate operator[](int32_t index) const { // its strings live as long as the explanation
+    polyconv_candidate result = {};
+    result.struct_size = sizeof result;
+    check(polyconv_explanation_get(explanation_.get(), index, &result));
+    return result;
+  }
+
+ private:
+  Explanation(const polyconv_problem *problems, int32_t count, const polyconv_options &options, const Device &device) {
+    polyconv_explanation *explanation = nullptr;
+    check(polyconv_explain(device.get(), problems, count, &options, &explanation));
+    explanation_.reset(explanation);
+  }
+  struct Destroy {
+    void operator()(polyconv_explanation *explanation) const noexcept { polyconv_explanation_destroy(explanation); }
+  };
+  std::unique_ptr<polyconv_explanation, Destroy> explanation_;
+};
+
+} // namespace polyconv
+#endif // POLYCONV_POLYCONV_HPP

@@ -1,0 +1,52 @@
+// explain.hpp - the answer to "why this kernel": every kernel's answer as data, and as text for people.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "plan_chain.hpp"
+
+#include <string>
+#include <vector>
+
+struct polyconv_explanation {
+  struct Answer {
+    std::string kernel, reason;
+    double estimate_us;
+    int64_t workspace_bytes;
+    bool accepted, chosen, fallback;
+  };
+  std::vector<Answer> answers; // in order of preference
+  std::string text;
+};
+
+namespace polyconv {
+
+// What was found out about a problem; explain_text.cpp turns it into words.
+struct Findings {
+  Question question;
+  std::vector<Layer> layers;
+  std::vector<Part> parts; // what planning takes; empty where nobody takes the problem
+  std::string why_not;     // then
+  Layout layout;
+  std::vector<Candidate> whole;                  // every kernel's answer about all layers at once
+  std::vector<std::vector<Candidate>> per_layer; // of a chain: about each layer alone
+};
+
+Findings find_out(const polyconv_device &device, const polyconv_problem *problems, int32_t count,
+                  const polyconv_options *options);
+
+// The one candidate that planning takes for all layers at once; NULL where there is none, or several parts.
+const Candidate *chosen_one(const Findings &findings);
+
+// "+ pooling step openmp/pool@avx2 (3.1 us)": what an accepted candidate adds; "" where nothing.
+std::string additions_of(const Candidate &candidate);
+
+std::string text_of(const Findings &findings);
+
+// Lines that say what would change the answer: other options, hidden kernels, missing backends. May be empty.
+std::vector<std::string> alternatives(const Findings &findings);
+
+// "423.6 us", "12.3 ms"; "760 KiB".
+std::string time_text(double us);
+std::string bytes_text(int64_t bytes);
+
+} // namespace polyconv

@@ -1,0 +1,83 @@
+// os.hpp - every operating-system call of the library, behind plain functions: shared libraries, environment, folders,
+// processors, memory, time, files that appear whole or not at all. os_posix.cpp and os_windows.cpp implement it; no
+// other file of the library includes a system header.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace polyconv::os {
+
+// ---- shared libraries
+
+// How a backend's file is called: prefix + name + suffix.
+extern const char *const backend_prefix; // "libpolyconv_"
+extern const char *const backend_suffix; // ".so"
+
+// Opens a shared library for ever, its symbols resolved now and kept to itself. NULL with the system's reason in
+// *reason. There is no closing: unloading code that has started threads crashes.
+void *open_library(const std::string &path, std::string *reason);
+
+// A symbol, and the file that really defines it: the system also searches a library's dependencies.
+struct Symbol {
+  void *address = nullptr; // NULL: there is none
+  std::string file;
+};
+Symbol find_symbol(void *library, const char *name);
+
+// The absolute folder of libpolyconv itself, "" where the system does not tell.
+std::string own_folder();
+
+// ---- environment
+
+// The value of an environment variable; "" where it is unset, and in privileged programs (setuid, setgid).
+std::string environment(const char *name);
+
+// Between the folders of a list in an environment variable: ':' or ';'.
+extern const char path_list_separator;
+
+// Where this user's programs keep files that can be made again ("~/.cache"), "" where there is no such place.
+std::string cache_folder();
+
+// ---- files
+
+bool is_absolute(const std::string &path);
+std::string join(const std::string &folder, const std::string &name);
+
+// Whether two paths lead to one existing file.
+bool same_file(const std::string &a, const std::string &b);
+
+// The names in a folder, sorted; false where it cannot be read.
+bool list_folder(const std::string &folder, std::vector<std::string> *names);
+
+struct Piece {
+  const void *data;
+  size_t size;
+};
+
+// Writes pieces one after another to a new file in the same folder, flushes it to the disk and renames it to `path`, so
+// that `path` is either what it was or complete. Throws Failure(IO_ERROR) naming the path and the system's reason.
+void write_file_atomically(const std::string &path, const std::vector<Piece> &pieces);
+
+// ---- machine
+
+int processors();       // logical processors this process may use, >= 1
+int64_t total_memory(); // bytes, 0 where unknown
+std::string cpu_name(); // "" where unknown
+double cpu_mhz();       // 0 where unknown
+
+// ---- memory, time, last words
+
+// Memory aligned to a power of two; NULL when there is none. Given back by release (NULL is ignored).
+void *allocate(size_t bytes, size_t alignment) noexcept;
+void release(void *pointer) noexcept;
+
+int64_t monotonic_ns() noexcept;
+
+// One write to stderr: only where POLYCONV_LOG asked for it.
+void write_stderr(const char *text, size_t size) noexcept;
+
+} // namespace polyconv::os

@@ -1,0 +1,261 @@
+// os_posix.cpp - os.hpp on Linux and other POSIX systems.
+// SPDX-License-Identifier: Apache-2.0
+#if !defined(_WIN32)
+
+#include "os.hpp"
+
+#include "status.hpp"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <memory>
+
+namespace polyconv::os {
+
+const char *const backend_prefix = "libpolyconv_";
+const char *const backend_suffix = ".so";
+const char path_list_separator = ':';
+
+// ---------------------------------------------------------------- shared libraries
+
+void *open_library(const std::string &path, std::string *reason) {
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) {
+    const char *error = dlerror();
+    *reason = error != nullptr ? error : "dlopen failed without a reason";
+  }
+  return library;
+}
+
+Symbol find_symbol(void *library, const char *name) {
+  Symbol symbol;
+  symbol.address = dlsym(library, name);
+  Dl_info info;
+  if (symbol.address != nullptr && dladdr(symbol.address, &info) != 0 && info.dli_fname != nullptr) {
+    symbol.file = info.dli_fname;
+  }
+  return symbol;
+}
+
+namespace {
+
+// The file that is mapped at an address, as the kernel knows it. The dynamic linker remembers a path as it was given,
+// perhaps relative to what was then the current folder, which is no place to look for code in.
+std::string mapped_file(const void *address) {
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    int path_at = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx %*s %*s %*s %*s %n", &begin, &end, &path_at) != 2) continue;
+    if (wanted >= begin && wanted < end && path_at > 0) return line.substr(static_cast<size_t>(path_at));
+  }
+  return "";
+}
+
+} // namespace
+
+std::string own_folder() {
+  Dl_info info;
+  // Any address inside this library tells its file.
+  const void *inside = &backend_prefix;
+  std::string path;
+  if (dladdr(inside, &info) != 0 && info.dli_fname != nullptr) path = info.dli_fname;
+  if (!is_absolute(path)) path = mapped_file(inside);
+  if (!is_absolute(path)) return "";
+  const std::unique_ptr<char, void (*)(void *)> real(realpath(path.c_str(), nullptr), std::free);
+  if (real) path = real.get();
+  return path.substr(0, path.rfind('/'));
+}
+
+// ---------------------------------------------------------------- environment
+
+std::string environment(const char *name) {
+#if defined(__linux__)
+  const char *value = secure_getenv(name);
+#else
+  const char *value = issetugid() ? nullptr : std::getenv(name);
+#endif
+  return value != nullptr ? value : "";
+}
+
+std::string cache_folder() {
+  std::string cache = environment("XDG_CACHE_HOME");
+  if (is_absolute(cache)) return cache;
+  const std::string home = environment("HOME");
+  return is_absolute(home) ? join(home, ".cache") : "";
+}
+
+// ---------------------------------------------------------------- files
+
+bool is_absolute(const std::string &path) {
+  return !path.empty() && path[0] == '/';
+}
+
+std::string join(const std::string &folder, const std::string &name) {
+  return folder.empty() || folder.back() != '/' ? folder + "/" + name : folder + name;
+}
+
+bool same_file(const std::string &a, const std::string &b) {
+  struct stat first, second;
+  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+bool list_folder(const std::string &folder, std::vector<std::string> *names) {
+  names->clear();
+  const std::unique_ptr<DIR, int (*)(DIR *)> directory(opendir(folder.c_str()), closedir);
+  if (!directory) return false;
+  while (const dirent *entry = readdir(directory.get())) names->push_back(entry->d_name);
+  std::sort(names->begin(), names->end());
+  return true;
+}
+
+namespace {
+
+// A file that disappears unless it is kept.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string &target) : target_(target) {
+    // Not mkstemp: the file shall get the permissions that this process gives to new files.
+    static std::atomic<unsigned> counter{0};
+    do {
+      name_ = target + ".tmp" + std::to_string(getpid()) + "." + std::to_string(counter++);
+      file_ = open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (file_ < 0 && errno == EEXIST);
+    if (file_ < 0) fail("created");
+  }
+  ~TemporaryFile() {
+    if (file_ >= 0) close(file_);
+    if (!kept_) unlink(name_.c_str());
+  }
+  TemporaryFile(const TemporaryFile &) = delete;
+  TemporaryFile &operator=(const TemporaryFile &) = delete;
+
+  void write(const Piece &piece) {
+    const char *data = static_cast<const char *>(piece.data);
+    for (size_t left = piece.size; left > 0;) {
+      const ssize_t written = ::write(file_, data, std::min<size_t>(left, SSIZE_MAX));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail("written");
+      data += written;
+      left -= static_cast<size_t>(written);
+    }
+  }
+
+  void keep() {
+    if (fsync(file_) != 0) fail("flushed to the disk");
+    const int file = file_;
+    file_ = -1;
+    if (close(file) != 0) fail("closed");
+    if (rename(name_.c_str(), target_.c_str()) != 0) fail("put in its place");
+    kept_ = true;
+  }
+
+ private:
+  [[noreturn]] void fail(const char *step) {
+    throw failure(POLYCONV_IO_ERROR, "'%s' could not be %s: %s", target_.c_str(), step, std::strerror(errno));
+  }
+
+  std::string target_, name_;
+  int file_ = -1;
+  bool kept_ = false;
+};
+
+} // namespace
+
+void write_file_atomically(const std::string &path, const std::vector<Piece> &pieces) {
+  TemporaryFile file(path);
+  for (const Piece &piece : pieces) file.write(piece);
+  file.keep();
+}
+
+// ---------------------------------------------------------------- machine
+
+int processors() {
+#if defined(__linux__)
+  // The kernel refuses a set that is smaller than its own: try ever larger ones.
+  for (int capacity = 1024; capacity <= (1 << 20); capacity *= 2) {
+    cpu_set_t *set = CPU_ALLOC(static_cast<size_t>(capacity));
+    if (set == nullptr) break;
+    const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(capacity));
+    const bool known = sched_getaffinity(0, bytes, set) == 0;
+    const int count = known ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    if (known) return std::max(count, 1);
+  }
+#endif
+  return static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
+}
+
+int64_t total_memory() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? pages * page : 0;
+}
+
+namespace {
+
+// The first value of a key in /proc/cpuinfo.
+std::string cpuinfo(const char *key) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, std::strlen(key), key) != 0) continue;
+    const size_t colon = line.find(':');
+    const size_t value = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    if (value != std::string::npos) return line.substr(value);
+  }
+  return "";
+}
+
+} // namespace
+
+std::string cpu_name() {
+  return cpuinfo("model name");
+}
+
+double cpu_mhz() {
+  double kilohertz = 0;
+  std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq") >> kilohertz;
+  return kilohertz > 0 ? kilohertz / 1000 : std::strtod(cpuinfo("cpu MHz").c_str(), nullptr);
+}
+
+// ---------------------------------------------------------------- memory, time, last words
+
+void *allocate(size_t bytes, size_t alignment) noexcept {
+  if (bytes > PTRDIFF_MAX) return nullptr;
+  void *pointer = nullptr;
+  return posix_memalign(&pointer, std::max(alignment, sizeof(void *)), bytes) == 0 ? pointer : nullptr;
+}
+
+void release(void *pointer) noexcept {
+  std::free(pointer);
+}
+
+int64_t monotonic_ns() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
+}
+
+void write_stderr(const char *text, size_t size) noexcept {
+  // A stderr that takes nothing is no reason to disturb the program.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, size);
+}
+
+} // namespace polyconv::os
+
+#endif // !_WIN32

@@ -1,0 +1,236 @@
+// problem.cpp - step 2 of the way through the code: caller's problems are copied, validated and normalised into the
+// polyconv_layers that kernels see.
+// SPDX-License-Identifier: Apache-2.0
+#include "problem.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+#include <polyconv/sdk/half.hpp>
+
+#include "checks_sized.hpp"
+#include "problem_checks.hpp"
+#include "problem_shape.hpp"
+#include "problem_types.hpp"
+#include "status.hpp"
+
+namespace polyconv {
+namespace {
+
+constexpr size_t kOldestProblem = 552; // sizeof(polyconv_problem) in 0.1
+static_assert(sizeof(void *) != 8 || offsetof(polyconv_problem, epilogue) + sizeof(polyconv_epilogue) == kOldestProblem,
+              "polyconv_problem has grown: keep kOldestProblem and compare with the new size");
+
+// What PAD_CONSTANT really reads: the value as the input type holds it, so that every kernel reads the same.
+double rounded_to(int32_t type, double value) {
+  switch (type) {
+    case POLYCONV_F32: return static_cast<double>(static_cast<float>(value));
+    case POLYCONV_F16: return static_cast<double>(sdk::to_float(sdk::to_f16(value)));
+    case POLYCONV_BF16: return static_cast<double>(sdk::to_float(sdk::to_bf16(value)));
+    default: return value;
+  }
+}
+
+// Padding as kernels need to know it. A mode that changes nothing becomes ZERO, which more kernels take: no
+// coordinate outside is ever read, the constant is what ZERO reads anyway, or, in the gradient of the input,
+// the constant has no part.
+void normalise_padding(const polyconv_problem &p, polyconv_layer *layer) {
+  layer->pad_mode = p.pad_mode;
+  bool padded = false;
+  for (int axis = 0; axis < POLYCONV_MAX_SPATIAL; ++axis) {
+    layer->pad_begin[axis] = spatial(p.pad_begin, p.spatial_dims, axis, 0);
+    layer->pad_end[axis] = spatial(p.pad_end, p.spatial_dims, axis, 0);
+    padded = padded || layer->pad_begin[axis] > 0 || layer->pad_end[axis] > 0;
+  }
+  const double value = rounded_to(p.input_type, p.pad_value);
+  const bool constant = p.pad_mode == POLYCONV_PAD_CONSTANT;
+  const bool as_zero =
+      constant && (value == static_cast<double>(p.input_zero_point) || layer->direction == POLYCONV_BACKWARD_DATA);
+  if (!padded || as_zero) layer->pad_mode = POLYCONV_PAD_ZERO;
+  layer->pad_value = layer->pad_mode == POLYCONV_PAD_CONSTANT ? value : 0;
+}
+
+// True convolution is correlation with the kernel walked backwards: from its last tap, by negative strides.
+void flip(polyconv_tensor *weights) {
+  for (int axis = 2; axis < kAxes; ++axis) {
+    if (weights->size[axis] == 1) continue; // nothing to walk
+    weights->offset += (weights->size[axis] - 1) * weights->stride[axis];
+    weights->stride[axis] = -weights->stride[axis];
+  }
+}
+
+polyconv_pool normalised_pool(const polyconv_pool &pool, int32_t dims) {
+  polyconv_pool result = {};
+  result.kind = pool.kind;
+  result.count_include_pad = pool.count_include_pad;
+  for (int axis = 0; axis < POLYCONV_MAX_SPATIAL; ++axis) {
+    result.window[axis] = spatial(pool.window, dims, axis, 1);
+    result.stride[axis] = spatial(pool.stride, dims, axis, 1);
+    result.pad_begin[axis] = spatial(pool.pad_begin, dims, axis, 0);
+    result.pad_end[axis] = spatial(pool.pad_end, dims, axis, 0);
+  }
+  return result;
+}
+
+// The adjoint of a transposed problem: forward and backward data change places, the weight gradient stays.
+int32_t normalised_direction(const polyconv_problem &p) {
+  if (p.transposed == 0 || p.direction == POLYCONV_BACKWARD_WEIGHTS) return p.direction;
+  return p.direction == POLYCONV_FORWARD ? POLYCONV_BACKWARD_DATA : POLYCONV_FORWARD;
+}
+
+void normalise_tensors(const polyconv_problem &p, Layer *result) {
+  polyconv_layer &layer = result->layer;
+  polyconv_tensor input, output, convolved;
+  input_tensor(p, &input);
+  weights_tensor(p, &layer.weights);
+  output_tensor(p, &output);
+  convolved_tensor(p, &convolved);
+  if (p.flip != 0) flip(&layer.weights);
+  layer.input = result->swapped ? convolved : input;
+  layer.output = result->swapped ? input : convolved;
+  layer.result = p.direction == POLYCONV_FORWARD         ? output
+                 : p.direction == POLYCONV_BACKWARD_DATA ? input
+                                                         : layer.weights;
+}
+
+// `problems` are those of the whole chain, to which residuals refer.
+void normalise_epilogue(const std::vector<polyconv_problem> &problems, const polyconv_problem &p, Layer *result) {
+  polyconv_layer &layer = result->layer;
+  layer.epilogue = p.epilogue;
+  layer.epilogue.pool = normalised_pool(p.epilogue.pool, p.spatial_dims);
+  const int32_t from = p.epilogue.residual_from;
+  if (from == POLYCONV_RESIDUAL_BUFFER) convolved_tensor(p, &layer.residual);
+  if (from == POLYCONV_RESIDUAL_INPUT) input_tensor(problems[0], &layer.residual);
+  if (from >= POLYCONV_RESIDUAL_LAYER)
+    output_tensor(problems[static_cast<size_t>(from - POLYCONV_RESIDUAL_LAYER)], &layer.residual);
+  // A lone layer's input reaches the kernel as any other residual: the plan passes the pointer.
+  if (from == POLYCONV_RESIDUAL_INPUT && problems.size() == 1) layer.epilogue.residual_from = POLYCONV_RESIDUAL_BUFFER;
+}
+
+Layer normalise_layer(const std::vector<polyconv_problem> &problems, const polyconv_problem &p, int32_t save) {
+  Layer result = {};
+  result.problem = p;
+  result.swapped = p.transposed != 0;
+  polyconv_layer &layer = result.layer;
+  layer.struct_size = sizeof layer;
+  layer.direction = normalised_direction(p);
+  layer.groups = p.groups;
+  for (int axis = 0; axis < POLYCONV_MAX_SPATIAL; ++axis) {
+    layer.stride[axis] = spatial(p.stride, p.spatial_dims, axis, 1);
+    layer.dilation[axis] = spatial(p.dilation, p.spatial_dims, axis, 1);
+  }
+  normalise_padding(p, &layer);
+  normalise_tensors(p, &result);
+  normalise_epilogue(problems, p, &result);
+  TypeRow row = {};
+  row_of(p, &row);
+  layer.bias_type = row.bias_type;
+  layer.sum_type = row.sum_type;
+  layer.input_zero_point = p.input_zero_point; // quantised rows are forward: the tensor read is the caller's input
+  layer.weights_zero_point = p.weights_zero_point;
+  layer.separable = p.separable;
+  layer.bias_over_input = p.direction == POLYCONV_BACKWARD_WEIGHTS && result.swapped;
+  if (save == POLYCONV_SAVE_PRE_ACTIVATION || p.epilogue.pool.kind == POLYCONV_POOL_MAX) layer.save = save;
+  if (layer.save != POLYCONV_SAVE_NONE) saved_tensor(p, layer.save, &layer.saved);
+  return result;
+}
+
+void check_save(const std::vector<polyconv_problem> &problems, int32_t save) {
+  if (save < POLYCONV_SAVE_NONE || save > POLYCONV_SAVE_PRE_ACTIVATION)
+    throw failure(POLYCONV_INVALID_ARGUMENT, "options.save is %" PRId32 "; expected 0..2", save);
+  if (save == POLYCONV_SAVE_NONE) return;
+  if (problems[0].direction != POLYCONV_FORWARD)
+    throw failure(POLYCONV_INVALID_ARGUMENT, "options.save is %" PRId32 "; expected 0, as direction is %" PRId32, save,
+                  problems[0].direction);
+  const auto has_maximum = [](const polyconv_problem &p) { return p.epilogue.pool.kind == POLYCONV_POOL_MAX; };
+  if (save == POLYCONV_SAVE_ARGMAX && std::none_of(problems.begin(), problems.end(), has_maximum))
+    throw failure(POLYCONV_INVALID_ARGUMENT, "options.save is %" PRId32 " (argmax); expected a layer with max pooling",
+                  save);
+}
+
+} // namespace
+
+void reject(int32_t layer, const char *format, ...) {
+  char sentence[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(sentence, sizeof sentence, format, arguments);
+  va_end(arguments);
+  throw failure(POLYCONV_INVALID_ARGUMENT, "layer %" PRId32 ": %s", layer, sentence);
+}
+
+void forget_ignored(polyconv_problem *problem) {
+  polyconv_problem defaults;
+  polyconv_problem_init(&defaults);
+  polyconv_problem &p = *problem;
+  polyconv_epilogue &e = p.epilogue;
+  if (p.pad_mode != POLYCONV_PAD_CONSTANT) p.pad_value = 0; // it may be -0
+  e.activation_beta = 0;                                    // likewise
+  if (e.pool.kind == POLYCONV_POOL_NONE) e.pool = defaults.epilogue.pool;
+  if (e.pool.kind == POLYCONV_POOL_MAX) e.pool.count_include_pad = 0;
+  if (e.residual_from == POLYCONV_RESIDUAL_NONE) {
+    e.residual_scale = defaults.epilogue.residual_scale;
+    e.residual_zero_point = defaults.epilogue.residual_zero_point;
+  }
+  if (e.activation != POLYCONV_ACT_CLIPPED_RELU && e.activation != POLYCONV_ACT_LEAKY_RELU) e.activation_alpha = 0;
+  for (int entry = p.spatial_dims; entry < POLYCONV_MAX_SPATIAL; ++entry) {
+    p.input_size[entry] = defaults.input_size[entry];
+    p.kernel_size[entry] = defaults.kernel_size[entry];
+    p.stride[entry] = defaults.stride[entry];
+    p.dilation[entry] = defaults.dilation[entry];
+    p.pad_begin[entry] = p.pad_end[entry] = p.output_padding[entry] = 0;
+    e.pool.window[entry] = e.pool.stride[entry] = 0;
+    e.pool.pad_begin[entry] = e.pool.pad_end[entry] = 0;
+  }
+  for (int entry = 0; entry < kAxes; ++entry) {
+    const bool absent = entry >= 2 + p.spatial_dims;
+    if (absent || p.has_input_strides == 0) p.input_strides[entry] = 0;
+    if (absent || p.has_weights_strides == 0) p.weights_strides[entry] = 0;
+    if (absent || p.has_output_strides == 0) p.output_strides[entry] = 0;
+  }
+}
+
+void check_layer(const polyconv_problem &problem, int32_t layer) {
+  check_fields(problem, layer);
+  check_types(problem, layer);
+  check_epilogue(problem, layer);
+  check_memory(problem, layer);
+}
+
+std::vector<polyconv_problem> copy_problems(const polyconv_problem *problems, int32_t count) {
+  if (problems == nullptr) throw failure(POLYCONV_INVALID_ARGUMENT, "problems is NULL; expected 1 to 8 problems");
+  if (count < 1 || count > POLYCONV_MAX_CHAIN)
+    throw failure(POLYCONV_INVALID_ARGUMENT, "count is %" PRId32 "; expected 1..%d", count, POLYCONV_MAX_CHAIN);
+  polyconv_problem defaults;
+  polyconv_problem_init(&defaults);
+  std::vector<polyconv_problem> copies(static_cast<size_t>(count), defaults);
+  const size_t step = problems[0].struct_size; // the caller's array is one of the caller's structs
+  for (int32_t layer = 0; layer < count; ++layer) {
+    const char *bytes = reinterpret_cast<const char *>(problems) + static_cast<size_t>(layer) * step;
+    const polyconv_problem *element = reinterpret_cast<const polyconv_problem *>(bytes);
+    if (step % alignof(polyconv_problem) != 0 || element->struct_size != step)
+      reject(layer, "struct_size is %zu; expected %zu, as polyconv_problem_init sets it", element->struct_size,
+             step % alignof(polyconv_problem) != 0 ? sizeof defaults : step);
+    read_sized(&copies[static_cast<size_t>(layer)], element, kOldestProblem, "problem");
+  }
+  return copies;
+}
+
+void validate(const std::vector<polyconv_problem> &problems) {
+  for (size_t layer = 0; layer < problems.size(); ++layer) check_layer(problems[layer], static_cast<int32_t>(layer));
+  check_links(problems);
+}
+
+std::vector<Layer> normalise(const std::vector<polyconv_problem> &problems, int32_t save) {
+  validate(problems);
+  check_save(problems, save);
+  std::vector<polyconv_problem> clean = problems;
+  for (polyconv_problem &problem : clean) forget_ignored(&problem);
+  std::vector<Layer> layers;
+  layers.reserve(clean.size());
+  for (const polyconv_problem &problem : clean) layers.push_back(normalise_layer(clean, problem, save));
+  return layers;
+}
+
+} // namespace polyconv

@@ -1,0 +1,43 @@
+// problem.hpp - step 2 of the way through the code: a caller's problem is validated once and normalised into the
+// plain data that every kernel sees (polyconv_layer), so that no kernel validates or knows variants again.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/backend.h>
+
+#include <string>
+#include <vector>
+
+namespace polyconv {
+
+// A layer, and what run needs to know of the problem it came from.
+struct Layer {
+  polyconv_layer layer;     // normalised
+  polyconv_problem problem; // as given, in this library's version of the struct
+  bool swapped;             // transposed: the caller's input is the normalised output and the other way round
+};
+
+// Copies `count` caller's structs (whose struct_size may be an older, smaller one) into this version's.
+// Throws Failure(INVALID_ARGUMENT) for NULL, a bad count or an impossible struct_size.
+std::vector<polyconv_problem> copy_problems(const polyconv_problem *problems, int32_t count);
+
+// Validates problems as a layer or chain. Throws Failure(INVALID_ARGUMENT) naming layer, field, value, expectation.
+void validate(const std::vector<polyconv_problem> &problems);
+
+// Validates and normalises; `save` is POLYCONV_SAVE_* and is validated against the problem too.
+std::vector<Layer> normalise(const std::vector<polyconv_problem> &problems, int32_t save);
+
+// One of the caller's tensors (POLYCONV_TENSOR_*) of a valid problem; false where the problem has none.
+bool tensor_of(const polyconv_problem &problem, int32_t which, polyconv_tensor *tensor);
+
+// Bytes from the pointer of a tensor to its end.
+int64_t bytes_of(const polyconv_tensor &tensor);
+
+// The token grammar of docs/problem-token.md (token.cpp). parse throws Failure(INVALID_ARGUMENT).
+polyconv_problem parse_token(const std::string &token);
+std::string format_token(const polyconv_problem &problem);
+
+// The part of a problem that its packed weights depend on, as a token: equal strings, interchangeable weights.
+std::string weights_token(const polyconv_problem &problem);
+
+} // namespace polyconv

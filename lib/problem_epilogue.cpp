@@ -1,0 +1,103 @@
+// problem_epilogue.cpp - validation of a layer's epilogue, in the order in which it is applied.
+// SPDX-License-Identifier: Apache-2.0
+#include <cinttypes>
+#include <cmath>
+
+#include "problem_checks.hpp"
+#include "problem_types.hpp"
+
+namespace polyconv {
+namespace {
+
+void check_activation(const polyconv_epilogue &e, int32_t layer) {
+  check_range(layer, "epilogue.activation", e.activation, POLYCONV_ACT_NONE, POLYCONV_ACT_HARD_SWISH);
+  const double alpha = static_cast<double>(e.activation_alpha);
+  if (!std::isfinite(alpha)) reject(layer, "epilogue.activation_alpha is %g; expected a finite number", alpha);
+  if (e.activation == POLYCONV_ACT_CLIPPED_RELU && !(alpha > 0))
+    reject(layer, "epilogue.activation_alpha is %g; expected more than 0 for a clipped relu", alpha);
+  if (e.activation_beta != 0.0f)
+    reject(layer, "epilogue.activation_beta is %g; expected 0, as it is reserved",
+           static_cast<double>(e.activation_beta));
+}
+
+// A zero point of the output: what is stored for 0, so an integer that the output type holds.
+void check_output_zero_point(const char *field, int32_t value, const TypeInfo &output, int32_t layer) {
+  if (!output.integer && value != 0)
+    reject(layer, "%s is %" PRId32 "; expected 0, as output_type is %s", field, value, output.name);
+  if (output.integer && (value < output.low || value > output.high))
+    reject(layer, "%s is %" PRId32 "; expected %" PRId64 "..%" PRId64 ", the range of %s", field, value, output.low,
+           output.high, output.name);
+}
+
+void check_residual(const polyconv_epilogue &e, const TypeInfo &output, int32_t layer) {
+  const int32_t from = e.residual_from;
+  const bool names_layer = from >= POLYCONV_RESIDUAL_LAYER && from < POLYCONV_RESIDUAL_LAYER + POLYCONV_MAX_CHAIN;
+  if (!names_layer && (from < POLYCONV_RESIDUAL_NONE || from > POLYCONV_RESIDUAL_INPUT))
+    reject(layer,
+           "epilogue.residual_from is %" PRId32 "; expected 0 (none), 1 (buffer), 2 (input) or 16 + an earlier layer",
+           from);
+  const double scale = static_cast<double>(e.residual_scale);
+  if (!std::isfinite(scale)) reject(layer, "epilogue.residual_scale is %g; expected a finite number", scale);
+  check_output_zero_point("epilogue.residual_zero_point", e.residual_zero_point, output, layer);
+}
+
+void check_quantisation(const polyconv_epilogue &e, const TypeInfo &output, int32_t layer) {
+  const double scale = static_cast<double>(e.out_scale);
+  if (!std::isfinite(scale) || !(scale > 0))
+    reject(layer, "epilogue.out_scale is %g; expected a finite number above 0", scale);
+  if (!output.integer && e.out_scale != 1.0f)
+    reject(layer, "epilogue.out_scale is %g; expected 1, as output_type is %s", scale, output.name);
+  check_output_zero_point("epilogue.out_zero_point", e.out_zero_point, output, layer);
+}
+
+void check_pool(const polyconv_pool &pool, int32_t dims, int32_t layer) {
+  check_range(layer, "epilogue.pool.kind", pool.kind, POLYCONV_POOL_NONE, POLYCONV_POOL_AVERAGE);
+  if (pool.kind == POLYCONV_POOL_NONE) return;
+  check_flag(layer, "epilogue.pool.count_include_pad", pool.count_include_pad);
+  for (int entry = 0; entry < dims; ++entry) {
+    const int64_t window = pool.window[entry];
+    if (window < 1) reject(layer, "epilogue.pool.window[%d] is %" PRId64 "; expected at least 1", entry, window);
+    if (pool.stride[entry] < 1)
+      reject(layer, "epilogue.pool.stride[%d] is %" PRId64 "; expected at least 1", entry, pool.stride[entry]);
+    if (pool.pad_begin[entry] < 0 || pool.pad_begin[entry] >= window)
+      reject(layer,
+             "epilogue.pool.pad_begin[%d] is %" PRId64
+             "; expected 0 or more and less than the window, which is %" PRId64,
+             entry, pool.pad_begin[entry], window);
+    if (pool.pad_end[entry] < 0 || pool.pad_end[entry] >= window)
+      reject(layer,
+             "epilogue.pool.pad_end[%d] is %" PRId64 "; expected 0 or more and less than the window, which is %" PRId64,
+             entry, pool.pad_end[entry], window);
+  }
+}
+
+// Gradients are bare, but for the bias gradient.
+void check_gradient(const polyconv_problem &p, int32_t layer) {
+  const polyconv_epilogue &e = p.epilogue;
+  const char *direction = p.direction == POLYCONV_BACKWARD_DATA ? "backward data" : "backward weights";
+  if (e.has_scale != 0) reject(layer, "epilogue.has_scale is 1; expected 0 in direction %s", direction);
+  if (e.has_bias != 0 && p.direction == POLYCONV_BACKWARD_DATA)
+    reject(layer, "epilogue.has_bias is 1; expected 0 in direction %s", direction);
+  if (e.residual_from != POLYCONV_RESIDUAL_NONE)
+    reject(layer, "epilogue.residual_from is %" PRId32 "; expected 0 in direction %s", e.residual_from, direction);
+  if (e.activation != POLYCONV_ACT_NONE)
+    reject(layer, "epilogue.activation is %" PRId32 "; expected 0 in direction %s", e.activation, direction);
+  if (e.pool.kind != POLYCONV_POOL_NONE)
+    reject(layer, "epilogue.pool.kind is %" PRId32 "; expected 0 in direction %s", e.pool.kind, direction);
+}
+
+} // namespace
+
+void check_epilogue(const polyconv_problem &p, int32_t layer) {
+  const polyconv_epilogue &e = p.epilogue;
+  const TypeInfo &output = *type_info(p.output_type);
+  check_flag(layer, "epilogue.has_scale", e.has_scale);
+  check_flag(layer, "epilogue.has_bias", e.has_bias);
+  check_residual(e, output, layer);
+  check_activation(e, layer);
+  check_pool(e.pool, p.spatial_dims, layer);
+  check_quantisation(e, output, layer);
+  if (p.direction != POLYCONV_FORWARD) check_gradient(p, layer);
+}
+
+} // namespace polyconv

@@ -1,0 +1,48 @@
+// run.cpp - step 5 begins here: O(1) checks, then each kernel in turn with its pointers. Nothing in this file
+// allocates, locks, throws or reads the environment.
+// SPDX-License-Identifier: Apache-2.0
+#include "checks.hpp"
+#include "host.hpp"
+#include "plan.hpp"
+
+namespace polyconv {
+
+void fill_arguments(const Step &step, polyconv_arguments &from, polyconv_arguments *arguments) noexcept {
+  *arguments = {};
+  arguments->struct_size = sizeof *arguments;
+  void *const *sources = slots_of(from);
+  void **targets = slots_of(*arguments);
+  for (const Wire &wire : step.wires) targets[wire.to] = static_cast<char *>(sources[wire.from]) + wire.offset;
+}
+
+polyconv_status run_step(const Step &step, const polyconv_arguments &arguments, void *stream) noexcept {
+  const polyconv_status status =
+      ask_backend(step.name, "run", [&] { return step.kernel->run(step.kernel, step.instance, &arguments, stream); });
+  if (status >= POLYCONV_SUCCESS && status <= POLYCONV_INTERNAL) return status;
+  return fail(POLYCONV_INTERNAL, "%s: run returned status %d, which is none: %s", step.name, static_cast<int>(status),
+              last_error());
+}
+
+polyconv_status run_steps(const std::vector<Step> &steps, polyconv_arguments &from, void *stream) noexcept {
+  for (const Step &step : steps) {
+    polyconv_arguments arguments;
+    fill_arguments(step, from, &arguments);
+    if (const polyconv_status status = run_step(step, arguments, stream)) return status;
+  }
+  return POLYCONV_SUCCESS;
+}
+
+} // namespace polyconv
+
+extern "C" polyconv_status polyconv_run(const polyconv_plan *plan, const polyconv_buffers *buffers, void *stream) {
+  using namespace polyconv;
+  polyconv_arguments from;
+  if (const polyconv_status status = gather(plan, buffers, &from)) return status;
+  if (plan->needs_bind)
+    return fail(POLYCONV_INVALID_ARGUMENT, "plan holds %s, which needs polyconv_bind: expected polyconv_run_bound",
+                plan->kernel_names.c_str());
+  if (plan->options.values.checked != 0) {
+    if (const polyconv_status status = guarded([&] { check_buffers(*plan, from, Memory::OfDevice); })) return status;
+  }
+  return plan->nothing_to_run ? static_cast<polyconv_status>(POLYCONV_SUCCESS) : run_steps(plan->steps, from, stream);
+}

@@ -1,0 +1,46 @@
+// select_filter.hpp - options.kernel: which kernels and configs may be taken. A glob list over full names
+// "backend/kernel@config"; a pattern without '@' leaves the config to the kernel, one with '@' forces it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "registry.hpp"
+
+#include <string>
+#include <vector>
+
+namespace polyconv {
+
+class Filter {
+ public:
+  Filter() = default;
+  explicit Filter(const std::string &globs);
+
+  // True where everything (that need not be named) may be taken.
+  bool empty() const { return patterns_.empty(); }
+
+  // Whether a pattern admits this kernel, with some config.
+  bool matches(const KernelEntry &entry) const;
+
+  // Whether a pattern admits this kernel but for its configs.
+  bool matches_but_config(const KernelEntry &entry) const;
+
+  // Whether a pattern says this backend's name: more than a '*' where the backend stands.
+  bool names(const std::string &backend) const;
+
+  // The configs to ask this (matching) kernel about: -1 alone where the kernel chooses.
+  std::vector<int32_t> configs(const KernelEntry &entry) const;
+
+ private:
+  struct Pattern {
+    std::string backend; // up to the '/', or everything
+    std::string kernel;  // up to the '@'
+    std::string config;  // after it
+    bool forces_config;
+  };
+  std::vector<Pattern> patterns_;
+};
+
+// "openmp/gemm@avx512".
+std::string kernel_name(const KernelEntry &entry, int32_t config);
+
+} // namespace polyconv
