@@ -1,0 +1,38 @@
+// axis.cpp - the padding rules of one axis as tables. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/axis.hpp"
+
+#include <polyconv/sdk/padding.hpp>
+
+namespace polyconv::cpu {
+
+Axis make_axis(const polyconv_layer &layer, int axis) {
+  return {layer.input.size[2 + axis],
+          layer.output.size[2 + axis],
+          layer.weights.size[2 + axis],
+          layer.stride[axis],
+          layer.dilation[axis],
+          layer.pad_begin[axis],
+          layer.pad_end[axis],
+          nullptr,
+          nullptr};
+}
+
+std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[3]) {
+  std::vector<int64_t> table;
+  size_t begin[3][2];
+  for (int i = 0; i < 3; ++i) {
+    const Axis &axis = axes[i];
+    begin[i][0] = table.size();
+    for (int64_t j = 1; j <= axis.before; ++j) table.push_back(sdk::padded_index(-j, axis.in, layer.pad_mode));
+    begin[i][1] = table.size();
+    for (int64_t j = 0; j < axis.after; ++j) table.push_back(sdk::padded_index(axis.in + j, axis.in, layer.pad_mode));
+  }
+  for (int i = 0; i < 3; ++i) {
+    axes[i].left = table.data() + begin[i][0];
+    axes[i].right = table.data() + begin[i][1];
+  }
+  return table;
+}
+
+} // namespace polyconv::cpu

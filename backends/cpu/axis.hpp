@@ -1,0 +1,62 @@
+// axis.hpp - one spatial axis of a convolution as plain data: which input coordinate tap t of output o reads, padding
+// folded in. Tables are made at plan time (axis.cpp), so that no pass needs the padding rules.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/pass.hpp"
+
+#include <polyconv/backend.h>
+
+namespace polyconv::cpu {
+
+struct Axis {
+  int64_t in, out, taps; // sizes of input, output and kernel
+  int64_t step, dilation, before, after;
+  const int64_t *left, *right; // what coordinates -1, -2, ... and in, in + 1, ... read; -1 for the padding value
+};
+
+namespace POLYCONV_ISA {
+
+// The coordinate inside the input that coordinate y reads, -1 for the padding value.
+POLYCONV_INLINE int64_t inside(const Axis &axis, int64_t y) {
+  if (y < 0) return axis.left[-1 - y];
+  return y < axis.in ? y : axis.right[y - axis.in];
+}
+
+// a / step, rounded up, for a >= 0; the strides that matter cost no division.
+POLYCONV_INLINE int64_t steps_to(int64_t a, int64_t step) {
+  return step == 1 ? a : step == 2 ? (a + 1) >> 1 : (a + step - 1) / step;
+}
+
+// Elements of a row that begins at coordinate `first` and advances by `step`: [0, a) and [b, last) lie outside the
+// input, [a, b) inside. `wanted` elements, but none from coordinate `end` on.
+struct AxisRun {
+  int64_t a, b, last;
+};
+POLYCONV_INLINE AxisRun axis_run(int64_t first, int64_t step, int64_t size, int64_t end, int64_t wanted) {
+  AxisRun run;
+  run.last = end > first ? steps_to(end - first, step) : 0;
+  run.last = run.last < wanted ? run.last : wanted;
+  run.a = first < 0 ? steps_to(-first, step) : 0;
+  run.b = size > first ? steps_to(size - first, step) : 0;
+  run.a = run.a < run.last ? run.a : run.last;
+  run.b = run.b < run.a ? run.a : run.b < run.last ? run.b : run.last;
+  return run;
+}
+
+} // namespace POLYCONV_ISA
+} // namespace polyconv::cpu
+
+#ifdef POLYCONV_DRIVER
+#include <vector>
+
+namespace polyconv::cpu {
+
+// Axis 0, 1 or 2 of a layer, without tables.
+Axis make_axis(const polyconv_layer &layer, int axis);
+
+// The tables of three axes, which then point into them.
+std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[3]);
+
+} // namespace polyconv::cpu
+#endif

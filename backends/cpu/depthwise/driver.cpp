@@ -1,0 +1,150 @@
+// driver.cpp - plans, packs and runs depthwise convolution with channels side by side. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/depthwise/driver.hpp"
+
+#include "cpu/direct/driver.hpp"
+#include "cpu/direct/geometry.hpp"
+
+#include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace polyconv::cpu {
+namespace {
+
+using namespace sdk;
+
+constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
+
+// Whole vectors of every instruction set, so that packed weights serve them all.
+int64_t weights_bytes(const DepthwisePlan &p, const polyconv_layer &layer) {
+  return p.row_stride * taps(layer) * sum_bytes(layer.sum_type);
+}
+
+DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  DepthwisePlan p{};
+  p.input = layer.input;
+  p.epilogue = make_epilogue(layer);
+  for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i);
+  p.zero_point = is_quantised(layer) ? layer.input_zero_point : 0;
+  p.direct = p.epilogue.simple && layer.result.stride[kC] == 1;
+  p.channels = layer.input.size[kC];
+  p.row_stride = round_up(p.channels, kDepthwiseUnit);
+  const Axis &w = p.axis[2];
+  const int64_t reach = (w.taps - 1) * w.dilation;
+  p.inner = std::min(ceil_div(w.before, w.step), w.out);
+  const int64_t last = w.in - 1 - reach + w.before; // the last first tap, in padded coordinates
+  p.inner_end = std::clamp(last < 0 ? 0 : last / w.step + 1, p.inner, w.out);
+  p.rows = layer.output.size[kN] * p.axis[0].out * p.axis[1].out;
+
+  const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
+  p.sums_at = round_up(p.axis[0].taps * p.axis[1].taps * 24, 64);
+  p.scratch_bytes = p.sums_at + (p.direct ? 0 : kDepthwiseChunk * lanes * bytes);
+
+  // Each tap is a multiply-add and most of a load; a conversion or a row that waits for its epilogue adds to it.
+  const double rate = flops_per_us(isa, layer.sum_type);
+  const double waste = static_cast<double>(round_up(p.channels, lanes)) / static_cast<double>(p.channels);
+  const double results = static_cast<double>(elements(layer.result));
+  double us = flops(layer) * waste * (layer.input.type == layer.sum_type ? 1.5 : 2.5) / rate;
+  if (!p.direct) us += results * 10.0 / static_cast<double>(lanes) * 2.0 * static_cast<double>(lanes) / rate;
+  p.tasks = std::clamp<int64_t>(p.rows, 1, tasks_for(policy, us));
+  p.estimate_us = estimate_us(p.tasks, us, 4.0 * (static_cast<double>(elements(layer.input)) + results));
+  return p;
+}
+
+// [tap][channel], zero point subtracted; channels beyond the last are 0.
+template <class T>
+void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const void *raw, void *packed) {
+  T *out = static_cast<T *>(packed);
+  const polyconv_tensor &w = layer.weights;
+  const T zero_point = is_quantised(layer) ? static_cast<T>(layer.weights_zero_point) : T(0);
+  for (int64_t d = 0; d < w.size[kD]; ++d)
+    for (int64_t h = 0; h < w.size[kH]; ++h)
+      for (int64_t x = 0; x < w.size[kW]; ++x)
+        for (int64_t c = 0; c < p.row_stride; ++c)
+          *out++ = c < p.channels ? load_as<T>(raw, w.type, at(w, c, 0, d, h, x)) - zero_point : T(0);
+}
+
+// Results beyond the caches whose pixels all begin on a whole vector.
+bool may_stream(const DepthwisePlan &p, int64_t vector) {
+  const polyconv_tensor &r = p.epilogue.result;
+  bool aligned = r.offset * 4 % vector == 0;
+  for (int axis : {kN, kD, kH, kW}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
+  return p.direct && aligned && elements(r) * 4 >= kStreamBytes;
+}
+
+class DepthwiseInstance final : public Instance {
+ public:
+  DepthwiseInstance(const polyconv_request &request, Isa isa, DepthwiseTask task)
+      : layer_(*request.layers[0]),
+        plan_(depthwise_geometry(layer_, *request.policy, isa)),
+        task_(task),
+        vector_(vector_bytes(isa)),
+        may_stream_(may_stream(plan_, vector_)),
+        tables_(make_axis_tables(layer_, plan_.axis)),
+        padding_(static_cast<size_t>(plan_.channels)) {
+    const bool zero_point = is_quantised(layer_) && layer_.pad_mode == POLYCONV_PAD_ZERO;
+    const double value = zero_point ? layer_.input_zero_point : layer_.pad_value;
+    for (int64_t c = 0; c < plan_.channels; ++c) store_as<double>(padding_.data(), layer_.input.type, c, value);
+    plan_.padding = padding_.data();
+    if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
+  }
+
+  void pack(int, const void *raw, void *packed, void *) override {
+    switch (layer_.sum_type) {
+      case POLYCONV_F64: return pack_weights<double>(plan_, layer_, raw, packed);
+      case POLYCONV_S32: return pack_weights<int32_t>(plan_, layer_, raw, packed);
+      default: return pack_weights<float>(plan_, layer_, raw, packed);
+    }
+  }
+
+  void run(const polyconv_arguments &a, void *) const override {
+    DepthwiseRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
+    run.stream = may_stream_ && reinterpret_cast<uintptr_t>(a.output) % static_cast<uintptr_t>(vector_) == 0;
+    const auto one_task = [&](int64_t task) {
+      const Share rows = share(plan_.rows, plan_.tasks, task);
+      task_(plan_, run, {rows.begin, rows.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+    };
+    if (parallel_)
+      (*parallel_)(plan_.tasks, one_task);
+    else
+      one_task(0);
+  }
+
+ private:
+  polyconv_layer layer_;
+  DepthwisePlan plan_;
+  DepthwiseTask task_;
+  int64_t vector_;
+  bool may_stream_;
+  std::vector<int64_t> tables_; // what plan_ points into
+  std::vector<double> padding_; // room for `channels` elements of any type
+  std::unique_ptr<Parallel> parallel_;
+};
+
+} // namespace
+
+bool depthwise_offer(const polyconv_request &request, Isa isa, Offer &offer) {
+  const polyconv_layer &layer = *request.layers[0];
+  if (layer.output.size[kC] != layer.input.size[kC])
+    return offer.reject("takes one filter a channel where channels lie side by side, not %" PRId64,
+                        layer.output.size[kC] / layer.input.size[kC]);
+  if (!takes_no_pooling(layer, offer)) return false;
+  const DepthwisePlan p = depthwise_geometry(layer, *request.policy, isa);
+  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  offer.estimate_us = p.estimate_us;
+  const char *element = layer.sum_type == POLYCONV_F64 ? "f64" : is_quantised(layer) ? "s32" : "f32";
+  char format[POLYCONV_FORMAT_SIZE], zero_point[16] = "";
+  if (layer.weights_zero_point) std::snprintf(zero_point, sizeof zero_point, "_z%d", layer.weights_zero_point);
+  std::snprintf(format, sizeof format, "cpu_depthwise_%s%s:1", element, zero_point);
+  offer.set_weights(0, format, weights_bytes(p, layer));
+  return true;
+}
+
+std::unique_ptr<Instance> depthwise_create(const polyconv_request &request, Isa isa, DepthwiseTask task) {
+  return std::make_unique<DepthwiseInstance>(request, isa, task);
+}
+
+} // namespace polyconv::cpu

@@ -1,0 +1,17 @@
+// driver.hpp - the CPU-independent half of depthwise convolution with channels side by side. Driver side only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/depthwise/plan.hpp"
+#include "cpu/isa.hpp"
+
+namespace polyconv::cpu {
+
+typedef void (*DepthwiseTask)(const DepthwisePlan &plan, const DepthwiseRun &run, const DepthwiseShare &share);
+
+// Fills the offer for a forward layer of one channel a group whose input channels lie side by side; or rejects it.
+bool depthwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
+
+std::unique_ptr<sdk::Instance> depthwise_create(const polyconv_request &request, Isa isa, DepthwiseTask task);
+
+} // namespace polyconv::cpu

@@ -1,0 +1,39 @@
+// geometry.hpp - what the geometries of the direct kernels share. Driver side only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/direct/plan.hpp"
+
+namespace polyconv::cpu {
+
+inline int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+inline int64_t round_up(int64_t a, int64_t b) {
+  return ceil_div(a, b) * b;
+}
+
+constexpr int64_t kRowBytes = 256 << 10; // of source rows in scratch: a quarter of a common L2 cache
+constexpr int64_t kMostRows = 32;        // result rows that share them
+
+// The elements of the arithmetic: 8 bytes in the f64 row, else 4.
+inline int64_t sum_bytes(int32_t sum_type) {
+  return sum_type == POLYCONV_F64 ? 8 : 4;
+}
+
+// Roles (which tensor is read, what is summed over, what is produced), axes and padding.
+DirectPlan make_gather(const polyconv_layer &layer);
+
+// Cuts W into chunks whose source rows fit the cache, and sets the bounds of lists.
+void set_chunks(DirectPlan &p, int64_t lanes);
+
+// The most rows of a block, at most `limit`, whose source rows fit the cache; sets row_blocks and row_slots too.
+void set_block_rows(DirectPlan &p, int64_t limit);
+
+// Places what is kept beside the source rows; returns the end.
+int64_t place_lists(DirectPlan &p, int64_t at);
+
+// The bytes of a block's source rows.
+int64_t rows_bytes(const DirectPlan &p);
+
+} // namespace polyconv::cpu

@@ -1,0 +1,164 @@
+// weights_driver.cpp - plans and runs weight gradients. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/direct/weights_driver.hpp"
+
+#include "cpu/direct/driver.hpp"
+#include "cpu/direct/geometry.hpp"
+
+#include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr int64_t kSumsBytes = 96 << 10; // of a piece: sums, gradients and inputs share the L2 cache
+constexpr int64_t kMostAcross = 16;      // output channels of a piece with W along the vectors
+constexpr int64_t kItems = 64;           // of work to aim for, whatever the number of threads
+constexpr int64_t kBiasSplits = 64;
+constexpr double kStoreUs = 0.002; // of turning one weight's sum around and storing it
+
+// Chooses the axis along the vectors and the channels of a piece; returns multiply-adds done per one that counts.
+double choose_blocks(WeightsPlan &p, int64_t lanes, int64_t bytes) {
+  const double k = static_cast<double>(p.group_out), width = static_cast<double>(p.rows.width);
+  const double along = static_cast<double>(round_up(p.group_out, lanes)) / k * (p.group_out > lanes ? 1.0 : 1.2);
+  const double across = static_cast<double>(round_up(p.rows.width, lanes)) / width * (p.group_out < 3 ? 1.4 : 1.1);
+  p.channels_along = along < across;
+  p.k_stride = p.group_out > lanes ? 2 * lanes : lanes;
+  p.k_block = p.channels_along ? p.k_stride : std::min(p.group_out, kMostAcross);
+  p.k_blocks = ceil_div(p.group_out, p.k_block);
+  p.column_elements = p.channels_along ? p.k_stride : p.k_block * lanes;
+  const int64_t taps = p.rows.axis[0].taps * p.rows.axis[1].taps * p.rows.axis[2].taps;
+  const int64_t most = std::clamp<int64_t>(kSumsBytes / (p.column_elements * taps * bytes), 1, p.group_in);
+  p.c_blocks = ceil_div(p.group_in, most);
+  p.c_block = ceil_div(p.group_in, p.c_blocks);
+  p.c_blocks = ceil_div(p.group_in, p.c_block);
+  p.sums = round_up(taps * p.c_block * p.column_elements, 64 / bytes); // whole vectors, whole cache lines
+  return p.channels_along ? along : across;
+}
+
+void set_bias(WeightsPlan &p, const polyconv_layer &layer) {
+  p.wants_bias = layer.epilogue.has_bias;
+  p.biased = layer.bias_over_input ? layer.input : layer.output;
+  const int64_t lines = p.biased.size[sdk::kN] * p.biased.size[sdk::kD] * p.biased.size[sdk::kH];
+  p.bias_splits = std::clamp<int64_t>(lines, 1, kBiasSplits);
+}
+
+// Everything but the number of tasks and the estimate is a function of the layer and the instruction set.
+WeightsPlan weights_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  WeightsPlan p{};
+  p.rows = make_gather(layer);
+  p.gradient = layer.output;
+  p.weights = layer.result;
+  p.group_out = layer.weights.size[sdk::kK] / layer.groups;
+  p.group_in = layer.weights.size[sdk::kC];
+  const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
+  const double waste = choose_blocks(p, lanes, bytes);
+  DirectPlan &rows = p.rows;
+  rows.reduce = p.c_block;
+  rows.block = 1;
+  set_chunks(rows, lanes);
+  set_block_rows(rows, kMostPairs);
+  p.gradient_elements = (p.channels_along ? p.k_stride : p.k_block) * round_up(rows.chunk, lanes);
+  p.units = rows.images * rows.rows[0] * rows.row_blocks * rows.chunks;
+  p.pieces = layer.groups * p.k_blocks * p.c_blocks;
+  p.splits = std::clamp<int64_t>(ceil_div(kItems, p.pieces), 1, std::max<int64_t>(p.units, 1));
+  set_bias(p, layer);
+
+  p.gradient_at = place_lists(rows, rows_bytes(rows));
+  p.columns_at = round_up(p.gradient_at + rows.block_rows * p.gradient_elements * bytes, 64);
+  p.sums_at = round_up(p.columns_at + p.c_block * rows.axis[2].taps * 8, 64);
+  p.scratch_bytes = round_up(p.sums_at + (p.splits == 1 ? p.sums * bytes : 0), 64);
+  p.partial_bytes = p.splits == 1 ? 0 : p.sums * bytes;
+
+  const double rate = flops_per_us(isa, layer.sum_type);
+  double arithmetic = sdk::flops(layer) * waste * 1.1 / rate;
+  p.tasks = std::min(tasks_for(policy, arithmetic), p.pieces * p.splits);
+  const double loads = static_cast<double>(sdk::elements(layer.input)) * static_cast<double>(p.k_blocks) +
+                       static_cast<double>(sdk::elements(layer.output)) * static_cast<double>(p.c_blocks);
+  arithmetic += loads * 2.0 * static_cast<double>(lanes) / rate;
+  arithmetic += static_cast<double>(sdk::elements(layer.weights)) * kStoreUs;
+  const double moved = static_cast<double>(sdk::elements(layer.input) + sdk::elements(layer.output)) * 4.0;
+  p.estimate_us = estimate_us(p.tasks, arithmetic, moved);
+  p.bias_at = p.tasks * p.scratch_bytes + (p.splits == 1 ? 0 : p.pieces * p.splits * p.partial_bytes);
+  p.workspace_bytes = p.bias_at + (p.wants_bias ? p.bias_splits * p.biased.size[sdk::kC] * 8 : 0);
+  return p;
+}
+
+class WeightsInstance final : public sdk::Instance {
+ public:
+  WeightsInstance(const polyconv_request &request, Isa isa, const WeightsTasks &tasks)
+      : layer_(*request.layers[0]), plan_(weights_geometry(layer_, *request.policy, isa)), tasks_(tasks) {
+    make_direct_tables(layer_, plan_.rows, tables_);
+    if (plan_.tasks > 1) parallel_ = sdk::make_parallel(*request.policy);
+  }
+
+  void run(const polyconv_arguments &a, void *) const override {
+    const void *biased = layer_.bias_over_input ? a.input : a.output;
+    const WeightsRun run = {a.input, a.output, biased, a.weights[0]};
+    char *workspace = static_cast<char *>(a.workspace);
+    char *partial = workspace + plan_.tasks * plan_.scratch_bytes;
+    share_out(plan_.pieces * plan_.splits, [&](int64_t task, int64_t item) {
+      char *scratch = workspace + task * plan_.scratch_bytes;
+      void *sums = plan_.splits == 1 ? scratch + plan_.sums_at : partial + item * plan_.partial_bytes;
+      tasks_.sum(plan_, run, {item / plan_.splits, item % plan_.splits, scratch, sums});
+    });
+    if (plan_.splits > 1)
+      share_out(plan_.pieces, [&](int64_t, int64_t piece) {
+        tasks_.join(plan_, run, piece, partial + piece * plan_.splits * plan_.partial_bytes);
+      });
+    if (plan_.wants_bias) run_bias(run, reinterpret_cast<double *>(workspace + plan_.bias_at), a.bias[0]);
+  }
+
+ private:
+  // Calls body(task, item) for every item; each task takes neighbours.
+  template <class Body>
+  void share_out(int64_t items, const Body &body) const {
+    const int64_t tasks = std::min(plan_.tasks, items);
+    const auto one_task = [&](int64_t task) {
+      const sdk::Share share = sdk::share(items, tasks, task);
+      for (int64_t item = share.begin; item < share.end; ++item) body(task, item);
+    };
+    if (parallel_)
+      (*parallel_)(tasks, one_task);
+    else if (tasks > 0)
+      one_task(0);
+  }
+
+  void run_bias(const WeightsRun &run, double *totals, void *bias) const {
+    const int64_t channels = plan_.biased.size[sdk::kC];
+    share_out(plan_.bias_splits,
+              [&](int64_t, int64_t split) { tasks_.bias(plan_, run, split, totals + split * channels); });
+    for (int64_t c = 0; c < channels; ++c) {
+      double sum = 0;
+      for (int64_t split = 0; split < plan_.bias_splits; ++split) sum += totals[split * channels + c];
+      sdk::store_as(bias, layer_.bias_type, c, sum);
+    }
+  }
+
+  polyconv_layer layer_;
+  WeightsPlan plan_;
+  WeightsTasks tasks_;
+  DirectTables tables_; // what plan_ points into
+  std::unique_ptr<sdk::Parallel> parallel_;
+};
+
+} // namespace
+
+bool weights_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
+  if (!takes_one_layer(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
+  const WeightsPlan p = weights_geometry(layer, *request.policy, isa);
+  if (!fits_workspace(*request.policy, p.workspace_bytes, offer)) return false;
+  offer.estimate_us = p.estimate_us;
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> weights_create(const polyconv_request &request, Isa isa, const WeightsTasks &tasks) {
+  return std::make_unique<WeightsInstance>(request, isa, tasks);
+}
+
+} // namespace polyconv::cpu

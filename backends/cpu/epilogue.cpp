@@ -1,0 +1,68 @@
+// epilogue.cpp - the CPU-independent half of the epilogue. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/epilogue.hpp"
+
+#include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/tensor.hpp>
+
+namespace polyconv::cpu {
+namespace {
+
+template <class T>
+void activate_all(T *values, int64_t n, const polyconv_epilogue &rules) {
+  for (int64_t i = 0; i < n; ++i) values[i] = sdk::activate(values[i], rules);
+}
+
+} // namespace
+
+bool one_pixel_stride(const polyconv_tensor &t) {
+  using namespace sdk;
+  const bool rows = t.size[kH] == 1 || t.stride[kH] == t.size[kW] * t.stride[kW];
+  const bool planes = t.size[kD] == 1 || t.stride[kD] == t.size[kH] * t.size[kW] * t.stride[kW];
+  // A row of one pixel has no stride of its own to go on with.
+  const bool meaningful = t.size[kW] > 1 || t.size[kH] * t.size[kD] == 1;
+  return rows && planes && meaningful;
+}
+
+Epilogue make_epilogue(const polyconv_layer &layer) {
+  Epilogue e{};
+  e.result = layer.result;
+  e.residual_tensor = layer.residual;
+  e.saved_tensor = layer.saved;
+  e.rules = layer.epilogue;
+  e.sum_type = layer.sum_type;
+  e.integer = sdk::stays_integer(layer);
+  e.save = layer.save == POLYCONV_SAVE_PRE_ACTIVATION;
+  const bool residual = layer.epilogue.residual_from != POLYCONV_RESIDUAL_NONE;
+  switch (layer.epilogue.activation) {
+    case POLYCONV_ACT_TANH:
+    case POLYCONV_ACT_SIGMOID:
+    case POLYCONV_ACT_GELU:
+    case POLYCONV_ACT_SILU: e.slow = 1; break;
+    default: break;
+  }
+  e.simple = layer.sum_type == POLYCONV_F32 && layer.result.type == POLYCONV_F32 && !e.save && !e.slow && !residual &&
+             !layer.epilogue.has_scale;
+  e.whole_images = one_pixel_stride(layer.result) && (!residual || one_pixel_stride(layer.residual)) &&
+                   (!e.save || one_pixel_stride(layer.saved));
+  return e;
+}
+
+Epilogue with_arguments(const Epilogue &epilogue, const polyconv_arguments &arguments) {
+  Epilogue e = epilogue;
+  e.bias = e.rules.has_bias ? arguments.bias[0] : nullptr;
+  e.scale = e.rules.has_scale ? arguments.scale[0] : nullptr;
+  e.residual = e.rules.residual_from != POLYCONV_RESIDUAL_NONE ? arguments.residual[0] : nullptr;
+  e.saved = e.save ? arguments.saved[0] : nullptr;
+  e.output = arguments.output;
+  return e;
+}
+
+void activate_slowly(float *values, int64_t n, const polyconv_epilogue &rules) {
+  activate_all(values, n, rules);
+}
+void activate_slowly(double *values, int64_t n, const polyconv_epilogue &rules) {
+  activate_all(values, n, rules);
+}
+
+} // namespace polyconv::cpu

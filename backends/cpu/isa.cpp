@@ -1,0 +1,114 @@
+// isa.cpp - detects the instruction set. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/isa.hpp"
+#include "cpu/kernels.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+#if POLYCONV_HAVE_AVX2
+#include <cpuid.h>
+#endif
+
+namespace polyconv::cpu {
+
+const char *const isa_names[3] = {"baseline", "avx2", "avx512"};
+
+namespace {
+
+#if POLYCONV_HAVE_AVX2
+// The registers that the operating system saves: a CPU may have AVX-512 under a system that does not.
+uint64_t saved_state() {
+  uint32_t low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return uint64_t{high} << 32 | low;
+}
+
+Isa detect() {
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr uint32_t kFma = 1u << 12, kOsxsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;
+  constexpr uint32_t kNeeded1 = kFma | kOsxsave | kAvx | kF16c;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & kNeeded1) != kNeeded1) return kBaseline;
+  const uint64_t state = saved_state();
+  constexpr uint64_t kYmm = 0x6, kZmm = 0xe6;
+  if ((state & kYmm) != kYmm) return kBaseline;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return kBaseline;
+  constexpr uint32_t kBmi1 = 1u << 3, kAvx2Bit = 1u << 5, kBmi2 = 1u << 8;
+  constexpr uint32_t kNeeded2 = kBmi1 | kAvx2Bit | kBmi2;
+  if ((ebx & kNeeded2) != kNeeded2) return kBaseline;
+  constexpr uint32_t kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
+  constexpr uint32_t kNeeded512 = kF | kDq | kBw | kVl;
+  return (ebx & kNeeded512) == kNeeded512 && (state & kZmm) == kZmm ? kAvx512 : kAvx2;
+}
+#else
+Isa detect() {
+  return kBaseline;
+}
+#endif
+
+// POLYCONV_MAX_ISA as an Isa; the highest where unset, -1 where not understood.
+int allowed() {
+  const char *text = std::getenv("POLYCONV_MAX_ISA");
+  if (!text || !*text) return kAvx512;
+  for (int isa = kBaseline; isa <= kAvx512; ++isa)
+    if (!std::strcmp(text, isa_names[isa])) return isa;
+  return -1;
+}
+
+struct Detected {
+  Isa machine;
+  int cap;
+};
+const Detected &detected() {
+  static const Detected once = {detect(), allowed()};
+  return once;
+}
+
+} // namespace
+
+Isa best_isa() {
+  const Detected &d = detected();
+  int best = d.machine < kIsaCount ? d.machine : kIsaCount - 1;
+  if (d.cap >= 0 && d.cap < best) best = d.cap;
+  return static_cast<Isa>(best);
+}
+
+bool choose_isa(int32_t config, sdk::Offer &offer, Isa &isa) {
+  const Detected &d = detected();
+  isa = config < 0 ? best_isa() : static_cast<Isa>(config);
+  offer.config = isa;
+  static const char *const kWords[] = {"the baseline", "AVX2 with FMA", "AVX-512"};
+  if (isa > d.machine) return offer.reject("this CPU or its operating system has no %s", kWords[isa]);
+  if (d.cap >= 0 && isa > d.cap) return offer.reject("POLYCONV_MAX_ISA=%s excludes it", isa_names[d.cap]);
+  return true;
+}
+
+polyconv_status probe(char *reason, size_t size) {
+  const Detected &d = detected();
+  if (d.cap < 0)
+    std::snprintf(reason, size, "%s (POLYCONV_MAX_ISA ignored: expected baseline, avx2 or avx512)",
+                  isa_names[best_isa()]);
+  else
+    std::snprintf(reason, size, "%s", isa_names[best_isa()]);
+  return POLYCONV_SUCCESS;
+}
+
+double flops_per_us(Isa isa, int32_t sum_type) {
+  static constexpr double kF32[] = {25e3, 85e3, 100e3}; // of one core at some 3.5 GHz
+  const double f32 = kF32[isa];
+  return sum_type == POLYCONV_F64 ? f32 / 2 : f32;
+}
+
+int64_t tasks_for(const polyconv_policy &policy, double serial_us) {
+  constexpr double kWorthForking = 5.0;
+  return serial_us < kWorthForking || policy.threads < 1 ? 1 : policy.threads;
+}
+
+double estimate_us(int64_t tasks, double arithmetic_us, double bytes) {
+  const double streams = tasks < 8 ? static_cast<double>(tasks) : 8.0; // more cores than that share the memory
+  const double memory = bytes / (kBytesPerUs * streams);
+  const double arithmetic = arithmetic_us / static_cast<double>(tasks);
+  return (arithmetic > memory ? arithmetic + 0.2 * memory : memory + 0.2 * arithmetic) + (tasks > 1 ? 1.5 : 0.0) + 0.1;
+}
+
+} // namespace polyconv::cpu

@@ -1,0 +1,46 @@
+// isa.hpp - which instruction sets this build has and this CPU runs; what kernels' supports ask. Driver side only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/sdk/kernel.hpp>
+
+namespace polyconv::cpu {
+
+// The configs of every CPU kernel, in this order.
+enum Isa : int32_t { kBaseline = 0, kAvx2 = 1, kAvx512 = 2 };
+
+#if POLYCONV_HAVE_AVX512
+inline constexpr int kIsaCount = 3;
+#elif POLYCONV_HAVE_AVX2
+inline constexpr int kIsaCount = 2;
+#else
+inline constexpr int kIsaCount = 1;
+#endif
+
+extern const char *const isa_names[3]; // "baseline", "avx2", "avx512"
+
+// The best that this build has, this CPU and operating system run, and POLYCONV_MAX_ISA allows. Decided once.
+Isa best_isa();
+
+// The instruction set that `config` (-1: the best) stands for, set in the offer; false with a reason where this
+// machine lacks it. For the top of every supports.
+bool choose_isa(int32_t config, sdk::Offer &offer, Isa &isa);
+
+// The bytes of a vector register: 16, 32 or 64.
+inline int64_t vector_bytes(Isa isa) {
+  return int64_t{16} << isa;
+}
+
+// What one core of a current machine does, for estimates: multiply-adds counted as two, per microsecond, for sums of
+// `sum_type`; and bytes per microsecond from memory.
+double flops_per_us(Isa isa, int32_t sum_type);
+inline constexpr double kBytesPerUs = 12e3;
+
+// Tasks to cut work into that takes `serial_us` on one thread: threads, but 1 where a fork and join would cost more
+// than it gains. A function of the request alone.
+int64_t tasks_for(const polyconv_policy &policy, double serial_us);
+
+// The estimate of work cut so: arithmetic shared by the tasks, memory traffic by up to a few, and the join.
+double estimate_us(int64_t tasks, double arithmetic_us, double bytes);
+
+} // namespace polyconv::cpu

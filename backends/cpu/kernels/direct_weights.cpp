@@ -1,0 +1,80 @@
+// direct_weights.cpp - weight and bias gradients without a matrix: every float type, layout, stride, group and padding
+// mode. Input and gradient rows come into scratch; register tiles of weights run over their pixels.
+//
+// Floor: the multiply-adds at the FMA rate. Each input row is loaded once for each block of output channels, each
+// gradient row once for each block of input channels.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/direct/weights_task.hpp"
+
+namespace polyconv::cpu {
+
+POLYCONV_ISA_FUNCTION(void, weights_sum, const WeightsPlan &plan, const WeightsRun &run, const WeightsShare &share)
+POLYCONV_ISA_FUNCTION(void, weights_join, const WeightsPlan &plan, const WeightsRun &run, int64_t piece, void *partial)
+POLYCONV_ISA_FUNCTION(void, weights_bias, const WeightsPlan &plan, const WeightsRun &run, int64_t split, double *totals)
+
+namespace POLYCONV_ISA {
+
+// One of the two may be f32 where the other is a half: outputs, or inputs of a transposed problem.
+template <class In>
+POLYCONV_INLINE void sum_typed(const WeightsPlan &plan, const WeightsRun &run, const WeightsShare &share) {
+  switch (plan.gradient.type) {
+    case POLYCONV_F16: return weights_typed<In, f16, float>(plan, run, share);
+    case POLYCONV_BF16: return weights_typed<In, bf16, float>(plan, run, share);
+    default: return weights_typed<In, float, float>(plan, run, share);
+  }
+}
+
+void weights_sum(const WeightsPlan &plan, const WeightsRun &run, const WeightsShare &share) {
+  switch (plan.rows.source.type) {
+    case POLYCONV_F64: return weights_typed<double, double, double>(plan, run, share);
+    case POLYCONV_F16: return sum_typed<f16>(plan, run, share);
+    case POLYCONV_BF16: return sum_typed<bf16>(plan, run, share);
+    default: return sum_typed<float>(plan, run, share);
+  }
+}
+
+void weights_join(const WeightsPlan &plan, const WeightsRun &run, int64_t piece, void *partial) {
+  if (plan.weights.type == POLYCONV_F64)
+    join_typed(plan, run, piece, static_cast<double *>(partial));
+  else
+    join_typed(plan, run, piece, static_cast<float *>(partial));
+}
+
+void weights_bias(const WeightsPlan &plan, const WeightsRun &run, int64_t split, double *totals) {
+  switch (plan.biased.type) {
+    case POLYCONV_F64: return bias_typed<double, double>(plan, run, split, totals);
+    case POLYCONV_F16: return bias_typed<f16, float>(plan, run, split, totals);
+    case POLYCONV_BF16: return bias_typed<bf16, float>(plan, run, split, totals);
+    default: return bias_typed<float, float>(plan, run, split, totals);
+  }
+}
+
+} // namespace POLYCONV_ISA
+} // namespace polyconv::cpu
+
+#ifdef POLYCONV_DRIVER
+#include "cpu/direct/weights_driver.hpp"
+#include "cpu/kernels.hpp"
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr decltype(WeightsTasks::sum) kSum[] = POLYCONV_BY_ISA(weights_sum);
+constexpr decltype(WeightsTasks::join) kJoin[] = POLYCONV_BY_ISA(weights_join);
+constexpr decltype(WeightsTasks::bias) kBias[] = POLYCONV_BY_ISA(weights_bias);
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  Isa isa;
+  return choose_isa(config, offer, isa) && weights_offer(request, isa, offer);
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return weights_create(request, static_cast<Isa>(config), {kSum[config], kJoin[config], kBias[config]});
+}
+
+} // namespace
+
+const sdk::Kernel kernel_direct_weights = {"direct_weights", 0, isa_names, kIsaCount, supports, create};
+
+} // namespace polyconv::cpu
+#endif

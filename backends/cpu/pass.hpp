@@ -1,0 +1,46 @@
+// pass.hpp - how one kernel source becomes code for several instruction sets.
+//
+// CMake compiles every kernels/<name>.cpp once per instruction set with POLYCONV_ISA set to isa_baseline, isa_avx2 or
+// isa_avx512. The kernel proper lives in namespace polyconv::cpu::POLYCONV_ISA. What only the CPU-independent side
+// needs (supports, create, pack, tables; everything from std:: and from the SDK's inline functions) stands under
+// #ifdef POLYCONV_DRIVER, which only the baseline pass defines.
+//
+// Why so strict: an inline function or template of external linkage that two passes instantiate is merged by the
+// linker, which may keep the AVX-512 copy and crash an older CPU. In the kernel part use POLYCONV_INLINE functions and
+// templates inside the ISA's namespace, builtins instead of <cmath>, and plain structs declared outside.
+// tests/isa checks the objects.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#if !defined(POLYCONV_ISA)
+#error "compiled by backends/cpu/CMakeLists.txt only, which sets POLYCONV_ISA"
+#endif
+
+#define POLYCONV_INLINE static inline __attribute__((always_inline))
+#define POLYCONV_MEMBER inline __attribute__((always_inline)) // of structs inside POLYCONV_ISA
+#define POLYCONV_NOINLINE static __attribute__((noinline, unused))
+
+// POLYCONV_ISA_FUNCTION(void, direct_run, const DirectPlan &plan, int64_t task);
+// declares a function that every pass defines in its own namespace.
+#define POLYCONV_ISA_FUNCTION(result, name, ...) \
+  namespace isa_baseline {                       \
+  result name(__VA_ARGS__);                      \
+  }                                              \
+  namespace isa_avx2 {                           \
+  result name(__VA_ARGS__);                      \
+  }                                              \
+  namespace isa_avx512 {                         \
+  result name(__VA_ARGS__);                      \
+  }
+
+// static constexpr auto table[] = POLYCONV_BY_ISA(direct_run), indexed by Isa (= the kernel's config).
+#if POLYCONV_HAVE_AVX512
+#define POLYCONV_BY_ISA(name) \
+  { isa_baseline::name, isa_avx2::name, isa_avx512::name }
+#elif POLYCONV_HAVE_AVX2
+#define POLYCONV_BY_ISA(name) \
+  { isa_baseline::name, isa_avx2::name }
+#else
+#define POLYCONV_BY_ISA(name) \
+  { isa_baseline::name }
+#endif

@@ -1,0 +1,228 @@
+// driver.cpp - plans and runs filters over planes. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/plane/driver.hpp"
+
+#include "cpu/direct/driver.hpp"
+#include "cpu/direct/geometry.hpp"
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace polyconv::cpu {
+namespace {
+
+using namespace sdk;
+
+constexpr int64_t kChunkInPlace = 2048, kChunkConverted = 512; // pixels
+constexpr int64_t kStripRows = 64;
+constexpr int64_t kStreamBytes = 16 << 20;         // results beyond this would push everything else out of the caches
+constexpr int64_t kPeriodVectors = 3;              // as in tile.hpp
+constexpr double kLineUs = 0.012, kGroupUs = 0.02; // of bringing in a line, and of a group of rows, however short
+
+int64_t type_bytes(int32_t type) {
+  switch (type) {
+    case POLYCONV_F64: return 8;
+    case POLYCONV_F32: return 4;
+    case POLYCONV_U8: return 1;
+    default: return 2;
+  }
+}
+
+// Pixels whose channels lie side by side with nothing between them, in input and result.
+bool interleaved(const polyconv_layer &layer) {
+  const int64_t channels = layer.input.size[kC];
+  const auto dense = [&](const polyconv_tensor &t) { return t.stride[kC] == 1 && t.stride[kW] == channels; };
+  return channels > 1 && dense(layer.input) && dense(layer.result);
+}
+
+int64_t square_of(const polyconv_layer &layer) {
+  const int64_t rows = layer.weights.size[kH], columns = layer.weights.size[kW];
+  const bool unrolled = rows == columns && (rows == 3 || rows == 5 || rows == 7);
+  return unrolled && layer.dilation[1] == 1 && layer.stride[1] <= 2 ? rows : 0;
+}
+
+void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
+  const Axis &w = p.axis[2];
+  const bool wide = lanes * bytes == 64;
+  p.tile_vectors = p.periodic ? kPeriodVectors : p.square ? (wide ? 4 : 2) : (wide ? 6 : 3);
+  p.unit = p.tile_vectors * lanes;
+  const int64_t most = (p.in_place ? kChunkInPlace : kChunkConverted) / p.pixel;
+  p.chunk = std::max(most / p.unit, int64_t{1}) * p.unit;
+  const int64_t chunk = std::min(p.chunk, w.out);
+  p.reach = (w.taps - 1) * w.dilation / w.step;
+  p.plane_elements = round_up((chunk + p.reach) * p.pixel, lanes) + p.tile_vectors * lanes;
+  p.remainders = std::min(w.step, w.taps); // at most; make_tables counts
+  p.line_elements = p.remainders * p.plane_elements;
+  p.group_rows = p.square ? kPlaneRows : 1;
+  p.lines = p.square ? (kPlaneRows - 1) * p.axis[1].step + p.square : p.axis[1].taps;
+  p.sums_stride = round_up(chunk * p.pixel, lanes) + p.tile_vectors * lanes;
+  const int64_t taps = p.axis[1].taps * w.taps;
+  const int64_t weights = p.periodic ? taps * kPeriodVectors * lanes : taps * p.filters;
+  p.weights_at = round_up((p.lines + 1) * p.line_elements * bytes, 64);
+  p.sums_at = round_up(p.weights_at + weights * bytes, 64);
+  p.pointers_at = round_up(p.sums_at + p.group_rows * p.sums_stride * bytes, 64);
+  p.scratch_bytes = round_up(p.pointers_at + p.lines * (8 + 16), 64);
+}
+
+// Microseconds of one thread, in the same currency as the other kernels': vector multiply-adds at the FMA rate.
+double serial_us(const PlanePlan &p, const polyconv_layer &layer, Isa isa, int64_t lanes) {
+  const double rate = flops_per_us(isa, layer.sum_type), step_us = 2.0 * static_cast<double>(lanes) / rate;
+  const auto ratio = [](int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
+  const int64_t width = p.axis[2].out * p.pixel, height = p.axis[1].out;
+  const double waste = ratio(round_up(width, lanes), width) * ratio(round_up(height, p.group_rows), height);
+  double us = sdk::flops(layer) * waste * (p.square ? 1.1 : 1.6) / rate;
+  const double lines = static_cast<double>(p.planes * ceil_div(height, p.group_rows) * p.lines);
+  if (!p.in_place || p.axis[2].out < 3 * p.unit) {
+    const bool dense = p.input.stride[kW] * p.axis[2].step == 1 || p.pixel > 1;
+    const double columns = static_cast<double>(width * std::min(p.axis[2].step, p.axis[2].taps));
+    us += lines * (columns * (dense ? 3.0 / static_cast<double>(lanes) : 1.5) * step_us + kLineUs);
+  }
+  const double results = static_cast<double>(sdk::elements(layer.result));
+  const bool dense = p.epilogue.result.stride[kW] == 1;
+  if (!p.direct) us += results * (dense ? 6.0 / static_cast<double>(lanes) : 2.0) * step_us;
+  // Calls and edges of each group of rows and filter.
+  return us + static_cast<double>(p.planes * p.filters * ceil_div(height, p.group_rows)) * kGroupUs;
+}
+
+PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  PlanePlan p{};
+  p.input = layer.input;
+  p.weights = layer.weights;
+  p.epilogue = make_epilogue(layer);
+  p.pad_value = layer.pad_value;
+  p.arithmetic = layer.sum_type;
+  for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i);
+  const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
+  p.square = static_cast<int32_t>(square_of(layer));
+  p.pixel = interleaved(layer) ? layer.input.size[kC] : 1;
+  p.periodic = p.pixel > 1 && layer.weights.stride[kK] != 0;
+  p.channels = p.pixel > 1 ? 1 : layer.input.size[kC];
+  p.filters = p.pixel > 1 ? 1 : layer.output.size[kC] / layer.input.size[kC];
+  p.planes = layer.input.size[kN] * p.channels * layer.input.size[kD];
+  const bool same_type = layer.input.type == layer.sum_type;
+  p.in_place = same_type && layer.stride[2] == 1 && (p.pixel > 1 || layer.input.stride[kW] == 1);
+  if (p.pixel > 1) p.epilogue.result.stride[kW] = 1; // rows of elements
+  p.direct = p.square && p.epilogue.simple && p.epilogue.result.stride[kW] == 1;
+  set_lines(p, lanes, bytes);
+  const double us = serial_us(p, layer, isa, lanes);
+  p.tasks = tasks_for(policy, us);
+  const int64_t rows = ceil_div(p.planes * p.axis[1].out, 4 * p.tasks);
+  p.strip_rows = std::clamp(round_up(rows, p.group_rows), p.group_rows, kStripRows);
+  p.strips = ceil_div(p.axis[1].out, p.strip_rows);
+  p.items = p.planes * p.strips;
+  p.tasks = std::clamp<int64_t>(p.items, 1, p.tasks);
+  const double moved = static_cast<double>(sdk::elements(layer.input) * type_bytes(layer.input.type) +
+                                           sdk::elements(layer.result) * type_bytes(layer.result.type));
+  p.estimate_us = estimate_us(p.tasks, us, moved);
+  return p;
+}
+
+// Results beyond the caches whose rows all begin on a whole vector.
+bool may_stream(const PlanePlan &p, int64_t vector) {
+  const polyconv_tensor &r = p.epilogue.result;
+  bool aligned = r.offset * 4 % vector == 0;
+  for (int axis : {kN, kC, kD, kH}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
+  return p.direct && aligned && elements(r) * 4 >= kStreamBytes;
+}
+
+struct PlaneTables {
+  std::vector<int64_t> axes, remainders, taps;
+  std::vector<DirectTap> direct_taps;
+};
+
+void make_tables(const polyconv_layer &layer, PlanePlan &p, PlaneTables &tables) {
+  tables.axes = make_axis_tables(layer, p.axis);
+  const Axis &w = p.axis[2];
+  for (int64_t t = 0; t < w.taps; ++t) {
+    const int64_t remainder = t * w.dilation % w.step;
+    auto found = std::find(tables.remainders.begin(), tables.remainders.end(), remainder);
+    if (found == tables.remainders.end()) found = tables.remainders.insert(found, remainder);
+    const int64_t line = found - tables.remainders.begin();
+    tables.taps.push_back(line * p.plane_elements + t * w.dilation / w.step * p.pixel);
+    tables.direct_taps.push_back({tables.taps.back(), t});
+  }
+  p.remainders = static_cast<int64_t>(tables.remainders.size());
+  p.remainder = tables.remainders.data();
+  p.tap = tables.taps.data();
+  p.direct_taps = tables.direct_taps.data();
+}
+
+class PlaneInstance final : public sdk::Instance {
+ public:
+  PlaneInstance(const polyconv_request &request, Isa isa, PlaneTask task)
+      : plan_(plane_geometry(*request.layers[0], *request.policy, isa)), task_(task), vector_(vector_bytes(isa)) {
+    make_tables(*request.layers[0], plan_, tables_);
+    may_stream_ = may_stream(plan_, vector_);
+    if (plan_.tasks > 1) parallel_ = sdk::make_parallel(*request.policy);
+  }
+
+  void run(const polyconv_arguments &a, void *) const override {
+    PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
+    run.stream = may_stream_ && reinterpret_cast<uintptr_t>(a.output) % static_cast<uintptr_t>(vector_) == 0;
+    const auto one_task = [&](int64_t task) {
+      const sdk::Share share = sdk::share(plan_.items, plan_.tasks, task);
+      task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+    };
+    if (parallel_)
+      (*parallel_)(plan_.tasks, one_task);
+    else
+      one_task(0);
+  }
+
+ private:
+  PlanePlan plan_;
+  PlaneTask task_;
+  int64_t vector_;
+  bool may_stream_ = false;
+  PlaneTables tables_; // what plan_ points into
+  std::unique_ptr<sdk::Parallel> parallel_;
+};
+
+// Interleaved pixels go as rows of elements only where every channel is treated alike or the weights repeat in time.
+bool takes_pixels(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
+  const polyconv_epilogue &e = layer.epilogue;
+  const int64_t channels = layer.input.size[kC], lanes = vector_bytes(isa) / sum_bytes(layer.sum_type);
+  if (layer.output.size[kC] != channels) return offer.reject("takes one filter for each interleaved channel");
+  if (layer.stride[2] != 1) return offer.reject("takes interleaved channels at a stride of 1");
+  if (e.has_bias || e.has_scale || e.residual_from != POLYCONV_RESIDUAL_NONE || layer.save != POLYCONV_SAVE_NONE)
+    return offer.reject("takes interleaved channels without bias, scale, residual or saved values");
+  if (layer.weights.stride[kK] == 0) return true;
+  if (channels > 4 || kPeriodVectors * lanes % channels != 0)
+    return offer.reject("takes up to 4 interleaved channels with filters of their own, not %" PRId64, channels);
+  if (!square_of(layer)) return offer.reject("takes interleaved channels with filters of 3x3, 5x5 or 7x7");
+  return true;
+}
+
+} // namespace
+
+bool plane_takes(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
+  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (is_quantised(layer)) return offer.reject("takes float and image types, not sums of s8 or u8 products");
+  if (layer.weights.size[kC] != 1)
+    return offer.reject("takes one channel a group, not %" PRId64, layer.weights.size[kC]);
+  if (layer.weights.size[kD] != 1 || layer.stride[0] != 1 || layer.pad_begin[0] + layer.pad_end[0] != 0)
+    return offer.reject("filters planes: depth has a kernel, stride or padding here");
+  if (interleaved(layer)) return takes_pixels(layer, isa, offer);
+  if (layer.input.stride[kW] != 1 && layer.input.size[kW] > 1) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
+    return offer.reject("takes columns that lie side by side, or interleaved channels");
+  }
+  return true;
+}
+
+bool plane_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
+  const polyconv_layer &layer = *request.layers[0];
+  if (!takes_no_pooling(layer, offer)) return false;
+  const PlanePlan p = plane_geometry(layer, *request.policy, isa);
+  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  offer.estimate_us = p.estimate_us;
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> plane_create(const polyconv_request &request, Isa isa, PlaneTask task) {
+  return std::make_unique<PlaneInstance>(request, isa, task);
+}
+
+} // namespace polyconv::cpu

@@ -1,0 +1,245 @@
+// task.hpp - one task of a filter over planes: strips of result rows, groups of rows in them, chunks along W. Source
+// lines are read where they lie when nothing has to be done to them; edges, other types and strides go through lines in
+// scratch that stay in the cache. No copy of a plane is made.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/direct/load.hpp"
+#include "cpu/direct/tile.hpp"
+#include "cpu/plane/tile.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+template <class T>
+struct PlaneScratch {
+  T *lines, *padding, *weights, *sums;
+  const T **line; // where each source line of a group lies
+  DirectTerm<T> *terms;
+
+  POLYCONV_MEMBER PlaneScratch(const PlanePlan &p, char *scratch)
+      : lines(reinterpret_cast<T *>(scratch)),
+        padding(lines + p.lines * p.line_elements),
+        weights(reinterpret_cast<T *>(scratch + p.weights_at)),
+        sums(reinterpret_cast<T *>(scratch + p.sums_at)),
+        line(reinterpret_cast<const T **>(scratch + p.pointers_at)),
+        terms(reinterpret_cast<DirectTerm<T> *>(scratch + p.pointers_at + p.lines * 8)) {}
+};
+
+// One plane, a group of its result rows, and a chunk of columns (pixels).
+struct PlaneChunk {
+  int64_t image, channel, d, row, rows, column, columns;
+  bool in_place;
+};
+
+// The part of a row of the input that a chunk reads, as numbers. `in` is the row's first element.
+template <class From, class T>
+POLYCONV_NOINLINE void load_line(const PlanePlan &p, const From *in, const PlaneChunk &chunk, T *out) {
+  const Load<From, T> convert(0);
+  const Axis &axis = p.axis[2];
+  const T pad = static_cast<T>(p.pad_value);
+  const int64_t stride = p.input.stride[4], pixel = p.pixel, step = axis.step;
+  const int64_t wanted = chunk.columns + p.reach;
+  for (int64_t i = 0; i < p.remainders; ++i, out += p.plane_elements) {
+    const int64_t first = chunk.column * step - axis.before + p.remainder[i];
+    const auto [a, b, last] = axis_run(first, step, axis.in, axis.in + axis.after, wanted);
+    if (pixel == 1)
+      load_run(convert, in + (first + a * step) * stride, stride * step, b - a, out + a);
+    else
+      load_run(convert, in + (first + a) * pixel, 1, (b - a) * pixel, out + a * pixel);
+    for (int64_t x = a > 0 ? 0 : b; x < last; x = x + 1 == a ? b : x + 1) { // [0, a) and [b, last)
+      const int64_t from = inside(axis, first + x * step);
+      for (int64_t c = 0; c < pixel; ++c) out[x * pixel + c] = from < 0 ? pad : convert.one(in + from * stride + c);
+    }
+  }
+}
+
+// How far the next chunk from `column` reaches, and whether it can be read where it lies.
+POLYCONV_INLINE void next_chunk(const PlanePlan &p, int64_t tile, PlaneChunk &chunk) {
+  const Axis &axis = p.axis[2];
+  const int64_t rest = axis.out - chunk.column;
+  chunk.columns = rest < p.chunk ? rest : p.chunk;
+  chunk.in_place = false;
+  if (!p.in_place) return;
+  // Elements of the row from the chunk's first on, whole tiles of which may be read.
+  const int64_t first = chunk.column - axis.before, reach = (axis.taps - 1) * axis.dilation;
+  const int64_t readable = (axis.in - first - reach) * p.pixel / tile * tile;
+  if (first < 0) {
+    chunk.columns = rest < p.unit ? rest : p.unit; // the edge, and no more
+  } else if (readable > 0) {
+    const int64_t pixels = readable / p.pixel / p.unit * p.unit;
+    if (rest * p.pixel <= readable && rest <= p.chunk)
+      chunk.in_place = true;
+    else if (pixels > 0)
+      chunk.in_place = true, chunk.columns = pixels < chunk.columns ? pixels : chunk.columns;
+  }
+}
+
+// Finds every source line of the chunk's group, or makes it.
+template <class From, class T>
+POLYCONV_INLINE void find_lines(const PlanePlan &p, const From *plane, const PlaneChunk &chunk,
+                                const PlaneScratch<T> &scratch) {
+  const Axis &axis = p.axis[1];
+  const int64_t used = p.lines - (p.group_rows - chunk.rows) * axis.step;
+  for (int64_t i = 0; i < p.lines; ++i) {
+    if (i >= used) { // read by rows that do not exist
+      scratch.line[i] = scratch.padding;
+      continue;
+    }
+    const int64_t y = inside(axis, chunk.row * axis.step - axis.before + i * axis.dilation);
+    const From *in = plane + y * p.input.stride[3];
+    scratch.line[i] = scratch.padding;
+    if (y < 0) continue;
+    if constexpr (sizeof(From) == sizeof(T)) {
+      if (chunk.in_place) {
+        scratch.line[i] = in + (chunk.column - p.axis[2].before) * p.pixel;
+        continue;
+      }
+    }
+    load_line<From, T>(p, in, chunk, scratch.lines + i * p.line_elements);
+    scratch.line[i] = scratch.lines + i * p.line_elements;
+  }
+}
+
+// Where the sums of a chunk lie that no tile has stored: every row from element `first` on.
+template <class T>
+POLYCONV_NOINLINE void finish_chunk_rows(const PlanePlan &p, const Epilogue &e, const PlaneChunk &chunk, int64_t k,
+                                         int64_t first, const PlaneScratch<T> &scratch) {
+  const int64_t elements = chunk.columns * p.pixel;
+  if (first >= elements) return;
+  Row at = {chunk.image, k, chunk.d, chunk.row, chunk.column * p.pixel + first, 4};
+  for (int64_t r = 0; r < chunk.rows; ++r, ++at.h)
+    finish_row(e, scratch.sums + r * p.sums_stride + first, elements - first, at);
+}
+
+// One filter, an unrolled square, over the chunk.
+template <class T, int K, int Step>
+POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
+                                     const T *weights, const PlaneScratch<T> &scratch) {
+  constexpr int kL = kLanes<T>;
+  const Epilogue &e = run.epilogue;
+  const int64_t elements = chunk.columns * p.pixel;
+  const Row at = {chunk.image, k, chunk.d, chunk.row, chunk.column * p.pixel, 4};
+  T *results = static_cast<T *>(e.output) + (p.direct ? row_offset(e.result, at) : 0);
+  const T bias = p.direct && e.bias ? static_cast<const T *>(e.bias)[k] : T(0);
+  const PlaneStore<T> direct = {results, e.result.stride[3], chunk.rows, run.stream, kL, true, bias, e.rules};
+  const PlaneStore<T> later = {scratch.sums, p.sums_stride, kPlaneRows, 0, kL, false, bias, e.rules};
+  const T *lines[(kPlaneRows - 1) * Step + K];
+  int64_t stored = 0;
+  for (int64_t x = 0, n; x < elements; x += n * kL) {
+    const int64_t rest = elements - x, vectors = (rest + kL - 1) / kL;
+    n = p.periodic || vectors >= p.tile_vectors ? p.tile_vectors : vectors > 1 ? 2 : 1;
+    PlaneStore<T> to = p.direct && (rest >= n * kL || !p.periodic) ? direct : later;
+    to.to += x;
+    if (to.finish) stored = x + n * kL;
+    to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
+    for (int i = 0; i < (kPlaneRows - 1) * Step + K; ++i) lines[i] = scratch.line[i] + x;
+    if (p.periodic)
+      plane_tile<T, K, Step, kPlanePeriod, true>(lines, p.tap, weights, to);
+    else
+      plane_tile_of<T, K, Step>(static_cast<int>(n), lines, p.tap, weights, to);
+  }
+  finish_chunk_rows(p, e, chunk, k, stored, scratch);
+}
+
+// One filter of any shape over a chunk of one row.
+template <class T>
+POLYCONV_NOINLINE void filter_any(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
+                                  const T *weights, const PlaneScratch<T> &scratch) {
+  constexpr int kL = kLanes<T>;
+  const int64_t elements = chunk.columns * p.pixel, tile = kDirectVectors * kL;
+  for (int64_t i = 0; i < p.lines; ++i) scratch.terms[i] = {scratch.line[i], weights + i * p.axis[2].taps};
+  const DirectSum<T> sum = {scratch.terms, p.lines, 1, 0, 0, p.direct_taps, p.axis[2].taps};
+  for (int64_t x = 0; x < elements; x += tile) {
+    const int64_t vectors = (elements - x + kL - 1) / kL;
+    direct_tile_of<T, false>(1, vectors < kDirectVectors ? static_cast<int>(vectors) : kDirectVectors, sum, x,
+                             scratch.sums + x, 0);
+  }
+  finish_chunk_rows(p, run.epilogue, chunk, k, 0, scratch);
+}
+
+template <class T>
+POLYCONV_NOINLINE void filter_chunk(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
+                                    const T *weights, const PlaneScratch<T> &scratch) {
+  const bool two = p.axis[1].step == 2;
+  switch (p.square) {
+    case 3:
+      return two ? filter_square<T, 3, 2>(p, run, chunk, k, weights, scratch)
+                 : filter_square<T, 3, 1>(p, run, chunk, k, weights, scratch);
+    case 5:
+      return two ? filter_square<T, 5, 2>(p, run, chunk, k, weights, scratch)
+                 : filter_square<T, 5, 1>(p, run, chunk, k, weights, scratch);
+    case 7:
+      return two ? filter_square<T, 7, 2>(p, run, chunk, k, weights, scratch)
+                 : filter_square<T, 7, 1>(p, run, chunk, k, weights, scratch);
+    default: return filter_any(p, run, chunk, k, weights, scratch);
+  }
+}
+
+// The weights of a plane's filters as numbers: [filter][tap], or, periodic, [tap][vector][lane].
+template <class T>
+POLYCONV_NOINLINE void load_weights(const PlanePlan &p, const void *raw, int64_t channel, T *out) {
+  const polyconv_tensor &w = p.weights;
+  const int64_t rows = p.axis[1].taps, columns = p.axis[2].taps, filters = p.periodic ? p.pixel : p.filters;
+  const int64_t lanes = kPlanePeriod * kLanes<T>;
+  for (int64_t f = 0; f < filters; ++f)
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t first = w.offset + (channel * p.filters + f) * w.stride[0] + r * w.stride[3];
+      for (int64_t c = 0; c < columns; ++c) {
+        T value;
+        gather_typed(w.type, raw, first + c * w.stride[4], 1, 1, &value);
+        if (!p.periodic) *out++ = value;
+        for (int64_t lane = f; p.periodic && lane < lanes; lane += p.pixel)
+          out[(r * columns + c) * lanes + lane] = value;
+      }
+    }
+}
+
+// One group of rows of a plane, from column 0 to the last.
+template <class From, class T>
+POLYCONV_INLINE void filter_rows(const PlanePlan &p, const PlaneRun &run, const From *plane, PlaneChunk &chunk,
+                                 const PlaneScratch<T> &scratch) {
+  const int64_t taps = p.axis[1].taps * p.axis[2].taps;
+  for (chunk.column = 0; chunk.column < p.axis[2].out; chunk.column += chunk.columns) {
+    next_chunk(p, p.tile_vectors * kLanes<T>, chunk);
+    find_lines(p, plane, chunk, scratch);
+    for (int64_t f = 0; f < p.filters; ++f)
+      filter_chunk(p, run, chunk, chunk.channel * p.filters + f, scratch.weights + f * taps, scratch);
+  }
+}
+
+template <class From, class T>
+POLYCONV_NOINLINE void plane_share(const PlanePlan &p, const PlaneRun &run, const PlaneShare &share) {
+  const PlaneScratch<T> scratch(p, share.scratch);
+  for (int64_t i = 0; i < p.line_elements; ++i) scratch.padding[i] = static_cast<T>(p.pad_value);
+  int64_t loaded = -1;
+  for (int64_t item = share.first; item < share.last; ++item) {
+    const int64_t strip = item % p.strips, plane = item / p.strips;
+    PlaneChunk chunk = {};
+    chunk.d = plane % p.input.size[2];
+    chunk.channel = plane / p.input.size[2] % p.channels;
+    chunk.image = plane / p.input.size[2] / p.channels;
+    if (chunk.channel != loaded) load_weights(p, run.weights, loaded = chunk.channel, scratch.weights);
+    const From *in = static_cast<const From *>(run.input) + p.input.offset + chunk.image * p.input.stride[0] +
+                     chunk.channel * p.input.stride[1] + chunk.d * p.input.stride[2];
+    const int64_t end = (strip + 1) * p.strip_rows, last = end < p.axis[1].out ? end : p.axis[1].out;
+    for (chunk.row = strip * p.strip_rows; chunk.row < last; chunk.row += p.group_rows) {
+      chunk.rows = last - chunk.row < p.group_rows ? last - chunk.row : p.group_rows;
+      filter_rows<From, T>(p, run, in, chunk, scratch);
+    }
+  }
+  if (run.stream) streamed_stores_done();
+}
+
+POLYCONV_INLINE void plane_typed(const PlanePlan &p, const PlaneRun &run, const PlaneShare &share) {
+  switch (p.input.type) {
+    case POLYCONV_F64: return plane_share<double, double>(p, run, share);
+    case POLYCONV_F32: return plane_share<float, float>(p, run, share);
+    case POLYCONV_F16: return plane_share<f16, float>(p, run, share);
+    case POLYCONV_BF16: return plane_share<bf16, float>(p, run, share);
+    case POLYCONV_U16: return plane_share<uint16_t, float>(p, run, share);
+    case POLYCONV_U8: return plane_share<uint8_t, float>(p, run, share);
+    default: return;
+  }
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA

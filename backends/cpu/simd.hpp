@@ -1,0 +1,359 @@
+// simd.hpp - vectors as wide as the pass's instruction set, over gcc's and clang's vector extensions: arithmetic and
+// comparison are the operators; here are loads, stores, tails, fused multiply-add and the conversions between storage
+// types and f32. Everything has internal linkage (see pass.hpp).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/pass.hpp"
+
+#include <polyconv/sdk/half.hpp> // the storage types only: its functions belong to the driver
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+using sdk::bf16;
+using sdk::f16;
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kVectorBytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+template <class T>
+constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+typedef Vector<float> F32;
+typedef Vector<double> F64;
+typedef Vector<int32_t> S32;
+typedef Vector<uint32_t> U32;
+constexpr int kF32Lanes = kLanes<float>;
+// As many 16-bit or 8-bit integers as F32 has lanes.
+typedef uint16_t HalfU16 __attribute__((vector_size(kVectorBytes / 2)));
+typedef int16_t HalfS16 __attribute__((vector_size(kVectorBytes / 2)));
+typedef uint8_t QuarterU8 __attribute__((vector_size(kVectorBytes / 4)));
+typedef int8_t QuarterS8 __attribute__((vector_size(kVectorBytes / 4)));
+
+// ---------------------------------------------------------------- loads and stores
+
+// The same bits as another vector type of that size.
+template <class To, class From>
+POLYCONV_INLINE To bits_as(From v) {
+  static_assert(sizeof(To) == sizeof(From), "same size");
+  To result;
+  __builtin_memcpy(&result, &v, sizeof result);
+  return result;
+}
+
+template <class T>
+POLYCONV_INLINE Vector<T> splat(T value) {
+  return value - Vector<T>{}; // x - 0 keeps every bit of x, -0 and NaN included
+}
+
+template <class T>
+POLYCONV_INLINE Vector<T> load(const T *p) {
+  Vector<T> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <class T>
+POLYCONV_INLINE void store(T *p, Vector<T> v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+// Lanes below n have their top bit set: the masks of vmaskmov.
+POLYCONV_INLINE __m256i mask_below(int n, int element_size) {
+  const __m256i lane4 = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i lane8 = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), element_size == 4 ? lane4 : lane8);
+}
+#endif
+
+// The first n elements (0 <= n <= lanes), zero in the others; memory beyond them is not touched. 4- or 8-byte T.
+template <class T>
+POLYCONV_INLINE Vector<T> load_partial(const T *p, int n) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "32-bit or 64-bit elements");
+#if defined(__AVX512F__)
+  if (sizeof(T) == 4) return bits_as<Vector<T>>(_mm512_maskz_loadu_epi32(static_cast<__mmask16>((1u << n) - 1), p));
+  return bits_as<Vector<T>>(_mm512_maskz_loadu_epi64(static_cast<__mmask8>((1u << n) - 1), p));
+#elif defined(__AVX2__)
+  return bits_as<Vector<T>>(
+      _mm256_maskload_epi32(reinterpret_cast<const int *>(p), mask_below(n, static_cast<int>(sizeof(T)))));
+#else
+  T lanes[kLanes<T>] = {};
+  for (int i = 0; i < n; ++i) lanes[i] = p[i];
+  return load(lanes);
+#endif
+}
+
+template <class T>
+POLYCONV_INLINE void store_partial(T *p, Vector<T> v, int n) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "32-bit or 64-bit elements");
+#if defined(__AVX512F__)
+  if (sizeof(T) == 4)
+    _mm512_mask_storeu_epi32(p, static_cast<__mmask16>((1u << n) - 1), bits_as<__m512i>(v));
+  else
+    _mm512_mask_storeu_epi64(p, static_cast<__mmask8>((1u << n) - 1), bits_as<__m512i>(v));
+#elif defined(__AVX2__)
+  _mm256_maskstore_epi32(reinterpret_cast<int *>(p), mask_below(n, static_cast<int>(sizeof(T))), bits_as<__m256i>(v));
+#else
+  T lanes[kLanes<T>];
+  store(lanes, v);
+  for (int i = 0; i < n; ++i) p[i] = lanes[i];
+#endif
+}
+
+// A store to an aligned address that leaves the cache alone, for results too many to stay in it; a task that made some
+// ends with streamed_stores_done.
+template <class T>
+POLYCONV_INLINE void store_past_cache(T *p, Vector<T> v) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i *>(p), bits_as<__m512i>(v));
+#elif defined(__AVX2__)
+  _mm256_stream_si256(reinterpret_cast<__m256i *>(p), bits_as<__m256i>(v));
+#elif defined(__SSE2__)
+  _mm_stream_si128(reinterpret_cast<__m128i *>(p), bits_as<__m128i>(v));
+#else
+  store(p, v);
+#endif
+}
+POLYCONV_INLINE void streamed_stores_done() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+// ---------------------------------------------------------------- arithmetic
+
+// a b + c, rounded once where the instruction set can; which of the two is fixed for a pass.
+POLYCONV_INLINE F32 multiply_add(F32 a, F32 b, F32 c) {
+#if defined(__AVX512F__)
+  return bits_as<F32>(_mm512_fmadd_ps(bits_as<__m512>(a), bits_as<__m512>(b), bits_as<__m512>(c)));
+#elif defined(__FMA__)
+  return bits_as<F32>(_mm256_fmadd_ps(bits_as<__m256>(a), bits_as<__m256>(b), bits_as<__m256>(c)));
+#else
+  return a * b + c;
+#endif
+}
+POLYCONV_INLINE F64 multiply_add(F64 a, F64 b, F64 c) {
+#if defined(__AVX512F__)
+  return bits_as<F64>(_mm512_fmadd_pd(bits_as<__m512d>(a), bits_as<__m512d>(b), bits_as<__m512d>(c)));
+#elif defined(__FMA__)
+  return bits_as<F64>(_mm256_fmadd_pd(bits_as<__m256d>(a), bits_as<__m256d>(b), bits_as<__m256d>(c)));
+#else
+  return a * b + c;
+#endif
+}
+POLYCONV_INLINE S32 multiply_add(S32 a, S32 b, S32 c) { // modulo 2^32
+  return bits_as<S32>(bits_as<U32>(a) * bits_as<U32>(b) + bits_as<U32>(c));
+}
+
+// Rounds half to even, without an instruction for it: below 2^23 adding and subtracting 2^23 does.
+POLYCONV_INLINE F32 round_even(F32 v) {
+#if defined(__AVX512F__)
+  return bits_as<F32>(_mm512_roundscale_ps(bits_as<__m512>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__AVX2__)
+  return bits_as<F32>(_mm256_round_ps(bits_as<__m256>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#else
+  const F32 big = splat(8388608.0f);
+  const U32 sign = bits_as<U32>(v) & 0x80000000u;
+  const F32 magnitude = bits_as<F32>(bits_as<U32>(v) ^ sign);
+  const F32 rounded = bits_as<F32>(bits_as<U32>((magnitude + big) - big) | sign);
+  return magnitude < big ? rounded : v; // NaN too
+#endif
+}
+
+// ---------------------------------------------------------------- storage types to f32
+
+POLYCONV_INLINE F32 load_f32(const float *p) {
+  return load(p);
+}
+POLYCONV_INLINE F32 load_f32(const int32_t *p) {
+  return __builtin_convertvector(load(p), F32);
+}
+POLYCONV_INLINE U32 load_u32(const void *p) { // of 16-bit integers
+#if defined(__AVX512F__)
+  return bits_as<U32>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i *>(p))));
+#elif defined(__AVX2__)
+  return bits_as<U32>(_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i *>(p))));
+#else
+  HalfU16 v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return __builtin_convertvector(v, U32);
+#endif
+}
+POLYCONV_INLINE F32 load_f32(const uint16_t *p) {
+  return __builtin_convertvector(bits_as<S32>(load_u32(p)), F32);
+}
+POLYCONV_INLINE F32 load_f32(const bf16 *p) {
+  return bits_as<F32>(load_u32(p) << 16);
+}
+POLYCONV_INLINE F32 load_f32(const f16 *p) {
+#if defined(__AVX512F__)
+  return bits_as<F32>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
+#elif defined(__F16C__)
+  return bits_as<F32>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#else
+  // Shifted into place the exponent is 112 too small; one multiplication mends it, denormals included.
+  const U32 half = load_u32(p), magnitude = half & 0x7fffu, sign = (half & 0x8000u) << 16;
+  const U32 finite = bits_as<U32>(bits_as<F32>(magnitude << 13) * splat(0x1p112f));
+  const U32 special = (magnitude << 13) | 0x7f800000u;
+  return bits_as<F32>(sign | (magnitude >= 0x7c00u ? special : finite));
+#endif
+}
+POLYCONV_INLINE S32 load_s32(const uint8_t *p) {
+#if defined(__AVX512F__)
+  return bits_as<S32>(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#elif defined(__AVX2__)
+  return bits_as<S32>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+#else
+  QuarterU8 v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return __builtin_convertvector(v, S32);
+#endif
+}
+POLYCONV_INLINE S32 load_s32(const int8_t *p) {
+#if defined(__AVX512F__)
+  return bits_as<S32>(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#elif defined(__AVX2__)
+  return bits_as<S32>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+#else
+  QuarterS8 v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return __builtin_convertvector(v, S32);
+#endif
+}
+POLYCONV_INLINE F32 load_f32(const uint8_t *p) {
+  return __builtin_convertvector(load_s32(p), F32);
+}
+POLYCONV_INLINE F32 load_f32(const int8_t *p) {
+  return __builtin_convertvector(load_s32(p), F32);
+}
+
+// The first n elements as f32; the other lanes are zero.
+template <class T>
+POLYCONV_INLINE F32 load_f32_partial(const T *p, int n) {
+  T lanes[kF32Lanes] = {};
+  for (int i = 0; i < n; ++i) lanes[i] = p[i];
+  return load_f32(lanes);
+}
+POLYCONV_INLINE F32 load_f32_partial(const float *p, int n) {
+  return load_partial(p, n);
+}
+
+// One element.
+template <class T>
+POLYCONV_INLINE float scalar_f32(T value) {
+  return static_cast<float>(value);
+}
+POLYCONV_INLINE float scalar_f32(bf16 value) {
+  const uint32_t bits = static_cast<uint32_t>(value.bits) << 16;
+  float result;
+  __builtin_memcpy(&result, &bits, sizeof result);
+  return result;
+}
+POLYCONV_INLINE float scalar_f32(f16 value) {
+#if defined(__F16C__)
+  return _cvtsh_ss(value.bits);
+#else
+  return load_f32_partial(&value, 1)[0];
+#endif
+}
+
+// ---------------------------------------------------------------- f32 to storage types
+
+POLYCONV_INLINE void store_u16(void *p, U32 v) { // v < 65536
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(static_cast<__m256i *>(p), _mm512_cvtepi32_epi16(bits_as<__m512i>(v)));
+#else
+  const HalfU16 narrow = __builtin_convertvector(v, HalfU16);
+  __builtin_memcpy(p, &narrow, sizeof narrow);
+#endif
+}
+
+POLYCONV_INLINE void store_f32(float *p, F32 v) {
+  store(p, v);
+}
+POLYCONV_INLINE void store_f32(bf16 *p, F32 v) {
+  const U32 bits = bits_as<U32>(v);
+  const U32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const U32 quiet_nan = (bits >> 16) | 0x40u;
+  store_u16(p, (bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
+}
+POLYCONV_INLINE void store_f32(f16 *p, F32 v) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(p),
+                      _mm512_cvtps_ph(bits_as<__m512>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__F16C__)
+  _mm_storeu_si128(reinterpret_cast<__m128i *>(p),
+                   _mm256_cvtps_ph(bits_as<__m256>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#else
+  const U32 bits = bits_as<U32>(v), magnitude = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
+  const U32 normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  // Below 2^-14 the unit in the last place of this sum is f16's denormal unit.
+  const U32 denormal = bits_as<U32>(bits_as<F32>(magnitude) + splat(0.5f)) - 0x3f000000u;
+  U32 result = magnitude < 0x38800000u ? denormal : normal;
+  result = magnitude >= 0x477ff000u ? splat(0x7c00u) : result; // 65520 and above round to Inf
+  result = magnitude > 0x7f800000u ? splat(0x7e00u) : result;
+  store_u16(p, result | sign);
+#endif
+}
+
+// Clamped to [low, high] and 0 for NaN, as int32: what a saturated store of a rounded value needs.
+POLYCONV_INLINE S32 saturated(F32 v, float low, float high) {
+  v = v == v ? v : F32{};
+  v = v < low ? splat(low) : v;
+  v = v > high ? splat(high) : v;
+  return __builtin_convertvector(v, S32);
+}
+POLYCONV_INLINE void store_f32(int32_t *p, F32 v) { // 2^31 itself has no place in int32
+  const S32 below = saturated(v, -2147483648.0f, 2147483520.0f);
+  store(p, v >= 2147483648.0f ? splat(int32_t{2147483647}) : below);
+}
+POLYCONV_INLINE void store_f32(uint16_t *p, F32 v) {
+  store_u16(p, bits_as<U32>(saturated(v, 0.0f, 65535.0f)));
+}
+POLYCONV_INLINE void store_f32(uint8_t *p, F32 v) {
+  const S32 clamped = saturated(v, 0.0f, 255.0f);
+#if defined(__AVX512F__)
+  _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(bits_as<__m512i>(clamped)));
+#else
+  const QuarterU8 narrow = __builtin_convertvector(clamped, QuarterU8);
+  __builtin_memcpy(p, &narrow, sizeof narrow);
+#endif
+}
+POLYCONV_INLINE void store_f32(int8_t *p, F32 v) {
+  const S32 clamped = saturated(v, -128.0f, 127.0f);
+#if defined(__AVX512F__)
+  _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(bits_as<__m512i>(clamped)));
+#else
+  const QuarterS8 narrow = __builtin_convertvector(clamped, QuarterS8);
+  __builtin_memcpy(p, &narrow, sizeof narrow);
+#endif
+}
+
+// The first n lanes, integers already rounded (see round_even).
+template <class T>
+POLYCONV_INLINE void store_f32_partial(T *p, F32 v, int n) {
+  T lanes[kF32Lanes];
+  store_f32(lanes, v);
+  for (int i = 0; i < n; ++i) p[i] = lanes[i];
+}
+POLYCONV_INLINE void store_f32_partial(float *p, F32 v, int n) {
+  store_partial(p, v, n);
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA

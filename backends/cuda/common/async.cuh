@@ -1,0 +1,35 @@
+// async.cuh - asynchronous copies from global into shared memory (cp.async); ordinary copies on chips before 80.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace polyconv::cuda {
+
+// Starts copying Bytes (4, 8 or 16, both sides aligned to them), or writes zeros where not `inside`; then `from` is not
+// read. Visible to the thread after await_copies, to its block after the __syncthreads that follows.
+template <int Bytes>
+__device__ inline void copy_async(void *to, const void *from, bool inside) {
+  static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "cp.async moves 4, 8 or 16 bytes");
+#if __CUDA_ARCH__ >= 800
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  const int bytes = inside ? Bytes : 0;
+  if constexpr (Bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(address), "l"(from), "r"(bytes), "n"(Bytes)
+                 : "memory");
+#else
+  using Word = std::conditional_t<Bytes == 16, int4, std::conditional_t<Bytes == 8, int2, int> >;
+  *static_cast<Word *>(to) = inside ? *static_cast<const Word *>(from) : Word{};
+#endif
+}
+
+__device__ inline void await_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+} // namespace polyconv::cuda

@@ -1,0 +1,45 @@
+// instance.hpp - what the plan keeps of a CUDA kernel, and the questions that every CUDA kernel's supports asks.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+
+#include "common/check.hpp"
+
+namespace polyconv::cuda {
+
+// Keeps a layer and its device. run selects the device, launches, and gives the caller's own device back.
+class CudaInstance : public sdk::Instance {
+ public:
+  explicit CudaInstance(const polyconv_request &request)
+      : layer_(*request.layers[0]), device_(request.policy->device_index) {}
+
+  void run(const polyconv_arguments &arguments, void *stream) const final {
+    const DeviceScope scope(device_);
+    launch(arguments, static_cast<cudaStream_t>(stream));
+  }
+
+ protected:
+  virtual void launch(const polyconv_arguments &arguments, cudaStream_t stream) const = 0;
+
+  const polyconv_layer layer_;
+  const int device_;
+};
+
+// Blocks of `threads` for `count` elements. Kernels go on in steps of the whole grid, so no count is too large.
+inline unsigned blocks_for(int64_t count, int threads) {
+  return static_cast<unsigned>(std::min<int64_t>((count + threads - 1) / threads, INT32_MAX));
+}
+
+// True, with the reason in `offer`, where a fused kernel cannot save pre-activations: elements that no pooling window
+// holds would never be written. The plan then pools in a step of its own.
+inline bool fused_pooling_refused(const polyconv_layer &l, sdk::Offer &offer) {
+  if (!sdk::has_pooling(l) || l.save != POLYCONV_SAVE_PRE_ACTIVATION) return false;
+  offer.rejects_pooling = 1;
+  offer.reject("does not save pre-activations where it pools");
+  return true;
+}
+
+} // namespace polyconv::cuda

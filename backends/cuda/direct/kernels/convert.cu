@@ -1,0 +1,158 @@
+// convert.cu - copies a tensor into other strides: the step between kernels of different layouts.
+//
+// Floor: one read and one write. Where both sides run along one axis, neighbouring threads copy neighbours; where they
+// do not (channels first to last and back), tiles go through shared memory, so that both sides use whole sectors.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/conv.cuh"
+#include "common/instance.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kTile = 32; // by 32, moved by 32 x 8 threads
+
+// Bits go across unchanged, so that NaN payloads stay what they are.
+template <class Bits>
+__global__ void __launch_bounds__(kThreads) copy(const View<int64_t> from, const View<int64_t> to, const Bits *source,
+                                                 Bits *target, int64_t count, bool channels_inner) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
+    const Place<int64_t> p = channels_inner ? to.along_c(i) : to.along_w(i);
+    target[to.at(p)] = source[from.at(p)];
+  }
+}
+
+// The transposition of C with the pixels of an image (D H W as one axis, dense on both sides). Blocks: tiles of pixels,
+// tiles of channels, images.
+struct Matrix {
+  int64_t images, channels, pixels;
+  int64_t read_image, read_channel, read_pixel, read_offset;
+  int64_t write_image, write_channel, write_pixel, write_offset;
+  bool reads_along_pixels; // else along channels, and writes along the other
+};
+
+template <class Bits>
+__global__ void __launch_bounds__(kThreads) transpose(const Matrix m, const Bits *source, Bits *target, int64_t tiles,
+                                                      int64_t pixel_tiles, int64_t channel_tiles) {
+  __shared__ Bits tile[kTile][kTile + 1]; // one column more, so that columns lie in different banks
+  const int x = threadIdx.x % kTile, y = threadIdx.x / kTile;
+  for (int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
+    const int64_t pixel = i % pixel_tiles * kTile, channel = i / pixel_tiles % channel_tiles * kTile;
+    const int64_t image = i / pixel_tiles / channel_tiles;
+    const Bits *read = source + m.read_offset + image * m.read_image;
+    Bits *write = target + m.write_offset + image * m.write_image;
+    for (int row = y; row < kTile; row += kThreads / kTile) {
+      const int64_t c = channel + (m.reads_along_pixels ? row : x), p = pixel + (m.reads_along_pixels ? x : row);
+      if (c < m.channels && p < m.pixels) tile[row][x] = read[c * m.read_channel + p * m.read_pixel];
+    }
+    __syncthreads();
+    for (int row = y; row < kTile; row += kThreads / kTile) {
+      const int64_t c = channel + (m.reads_along_pixels ? x : row), p = pixel + (m.reads_along_pixels ? row : x);
+      if (c < m.channels && p < m.pixels) write[c * m.write_channel + p * m.write_pixel] = tile[x][row];
+    }
+    __syncthreads();
+  }
+}
+
+// ---------------------------------------------------------------- plan and run
+
+// Whether D, H and W of a tensor are one axis with one stride.
+bool pixels_are_one_axis(const polyconv_tensor &t) {
+  int64_t stride = 0;
+  for (int axis = 4; axis >= 2; --axis) {
+    if (t.size[axis] == 1) continue;
+    if (stride != 0 && t.stride[axis] != stride) return false;
+    stride = t.stride[axis] * t.size[axis];
+  }
+  return true;
+}
+
+int64_t pixel_stride(const polyconv_tensor &t) {
+  for (int axis = 4; axis >= 2; --axis)
+    if (t.size[axis] != 1) return t.stride[axis];
+  return 1;
+}
+
+// Whether the two tensors are best moved by `transpose`: channels are neighbours on one side, pixels on the other.
+bool transposes(const polyconv_tensor &from, const polyconv_tensor &to) {
+  if (from.size[1] < 4 || sdk::spatial(from) < 4) return false; // thin: caches hold the lines
+  if (!pixels_are_one_axis(from) || !pixels_are_one_axis(to)) return false;
+  const bool read_c = from.stride[1] == 1, write_c = to.stride[1] == 1;
+  return read_c != write_c && (read_c ? pixel_stride(to) : pixel_stride(from)) == 1;
+}
+
+Matrix matrix(const polyconv_tensor &from, const polyconv_tensor &to) {
+  return {from.size[0], from.size[1], sdk::spatial(from), from.stride[0],   from.stride[1], pixel_stride(from),
+          from.offset,  to.stride[0], to.stride[1],       pixel_stride(to), to.offset,      from.stride[1] != 1};
+}
+
+class Convert final : public CudaInstance {
+ public:
+  using CudaInstance::CudaInstance;
+
+ private:
+  template <class Bits>
+  void launch_as(const polyconv_arguments &a, cudaStream_t stream) const {
+    const polyconv_tensor &from = layer_.input, &to = layer_.result;
+    const auto *source = static_cast<const Bits *>(a.input);
+    auto *target = static_cast<Bits *>(a.output);
+    const int64_t count = sdk::elements(from);
+    if (count == 0) return;
+    if (transposes(from, to)) {
+      const Matrix m = matrix(from, to);
+      const int64_t pixel_tiles = (m.pixels + kTile - 1) / kTile, channel_tiles = (m.channels + kTile - 1) / kTile;
+      const int64_t tiles = m.images * pixel_tiles * channel_tiles;
+      transpose<Bits>
+          <<<blocks_for(tiles, 1), kThreads, 0, stream>>>(m, source, target, tiles, pixel_tiles, channel_tiles);
+    } else {
+      const bool channels_inner = to.stride[1] == 1 && to.stride[4] != 1;
+      copy<Bits><<<blocks_for(count, kThreads), kThreads, 0, stream>>>(View<int64_t>(from), View<int64_t>(to), source,
+                                                                       target, count, channels_inner);
+    }
+    check_launch("cuda-direct/convert");
+  }
+
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    switch (bytes_of(layer_.input.type)) {
+      case 1: return launch_as<uint8_t>(a, stream);
+      case 2: return launch_as<uint16_t>(a, stream);
+      case 4: return launch_as<uint32_t>(a, stream);
+      default: return launch_as<uint64_t>(a, stream);
+    }
+  }
+
+  static int bytes_of(int32_t type) {
+    switch (type) {
+      case POLYCONV_S8:
+      case POLYCONV_U8: return 1;
+      case POLYCONV_F16:
+      case POLYCONV_BF16:
+      case POLYCONV_U16: return 2;
+      case POLYCONV_F32:
+      case POLYCONV_S32: return 4;
+      default: return 8;
+    }
+  }
+};
+
+bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVERT) return offer.reject("only copies a tensor into other strides");
+  const polyconv_layer &l = *request.layers[0];
+  if (l.input.type != l.result.type) return offer.reject("keeps the type of a tensor");
+  offer.estimate_us = 3 + static_cast<double>(sdk::elements(l.input)) * 8 / 3e6;
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
+  return std::make_unique<Convert>(request);
+}
+
+const char *const configs[] = {"tile32"};
+
+} // namespace
+
+extern const sdk::Kernel kernel_convert;
+const sdk::Kernel kernel_convert = {"convert", 0, configs, 1, supports, create};
+
+} // namespace polyconv::cuda

@@ -1,0 +1,161 @@
+// pack.cu - weights as the matrix product reads them, and what the host plans: rows of k (taps, then channels) by
+// output channels, rows of whole 16 bytes, one matrix a group, in the type of the sums. SPDX-License-Identifier:
+// Apache-2.0
+#include <cmath>
+
+#include "common/instance.hpp"
+#include "common/rows.hpp"
+#include "product.hpp"
+
+namespace polyconv::cuda::gemm {
+namespace {
+
+constexpr int kThreads = 256;
+
+int64_t row_elements(const polyconv_layer &l) {
+  const int64_t vector = 16 / sum_bytes(l.weights.type), channels = l.output.size[1] / l.groups;
+  return (channels + vector - 1) / vector * vector;
+}
+
+int64_t depth_of(const polyconv_layer &l) {
+  return l.weights.size[1] * sdk::taps(l);
+}
+
+template <class From, class T>
+__global__ void __launch_bounds__(kThreads)
+    pack(const View<int64_t> weights, const From *raw, T *packed, int64_t count, int64_t row, int64_t group_out) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
+    const int64_t column = i % row;
+    int64_t rest = i / row;
+    const int64_t c = rest % weights.size[1];
+    rest /= weights.size[1];
+    const int64_t w = rest % weights.size[4];
+    rest /= weights.size[4];
+    const int64_t h = rest % weights.size[3];
+    rest /= weights.size[3];
+    const int64_t d = rest % weights.size[2], group = rest / weights.size[2];
+    packed[i] =
+        column < group_out ? static_cast<T>(value(raw[weights.at(group * group_out + column, c, d, h, w)])) : T(0);
+  }
+}
+
+} // namespace
+
+int64_t packed_bytes(const polyconv_layer &l) {
+  return l.groups * depth_of(l) * row_elements(l) * sum_bytes(l.weights.type);
+}
+
+const char *packed_format(const polyconv_layer &l) {
+  return l.weights.type == POLYCONV_F64 ? "cuda_gemm_f64:1" : "cuda_gemm_f32:1";
+}
+
+void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaStream_t stream) {
+  const int64_t count = packed_bytes(l) / sum_bytes(l.weights.type);
+  if (count == 0) return;
+  dispatch_float(l.weights.type, l.weights.type, [&](auto row) {
+    using From = typename decltype(row)::B;
+    using T = typename decltype(row)::Sum;
+    pack<From, T><<<blocks_for(count, kThreads), kThreads, 0, stream>>>(
+        View<int64_t>(l.weights), static_cast<const From *>(raw), static_cast<T *>(packed), count, row_elements(l),
+        l.output.size[1] / l.groups);
+  });
+  check_launch("cuda-gemm's packing");
+}
+
+Product make_product(const polyconv_layer &l, const polyconv_arguments &a) {
+  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
+  Product p = {Conv<int64_t>(l, a)};
+  p.input = a.input; // kMatrix: the workspace instead
+  p.weights = a.weights[0];
+  p.result = a.output;
+  p.pixels = l.output.size[0] * sdk::spatial(l.output);
+  p.image_stride = l.input.stride[0];
+  p.groups = small(l.groups);
+  p.group_in = small(l.weights.size[1]);
+  p.group_out = small(l.output.size[1] / l.groups);
+  p.depth = small(depth_of(l));
+  p.weights_row = small(row_elements(l));
+  p.channel_stride = small(l.input.stride[1]);
+  p.pad_mode = l.pad_mode;
+  for (int axis = 0; axis < 3; ++axis) {
+    p.taps[axis] = small(l.weights.size[2 + axis]);
+    p.out[axis] = small(l.output.size[2 + axis]);
+    p.in[axis] = small(l.input.size[2 + axis]);
+    p.stride[axis] = small(l.stride[axis]);
+    p.dilation[axis] = small(l.dilation[axis]);
+    p.pad[axis] = small(l.pad_begin[axis]);
+    p.in_stride[axis] = small(l.input.stride[2 + axis]);
+  }
+  return p;
+}
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  const polyconv_layer &l = *request.layers[0];
+  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
+  if (!sdk::is_float(l.input.type) || l.input.type != l.weights.type)
+    return offer.reject("takes f64, f32, f16 and bf16, the same for input and weights");
+  if (sdk::has_pooling(l)) {
+    offer.rejects_pooling = 1;
+    return offer.reject("computes tiles of pixels in a row, not of patches: does not pool");
+  }
+  return fits(l, offer);
+}
+
+bool fits(const polyconv_layer &l, sdk::Offer &offer) {
+  constexpr double kLimit = 1 << 30; // sums of two such stay below 2^31
+  const auto real = [](int64_t v) { return static_cast<double>(v); };
+  double image = 0;
+  for (int axis = 1; axis < 5; ++axis) image += real(l.input.size[axis]) * std::fabs(real(l.input.stride[axis]));
+  if (!(image < kLimit)) return offer.reject("takes input images of less than 2^30 elements, gaps included");
+  for (int axis = 0; axis < 3; ++axis) {
+    const double reach = real(l.output.size[2 + axis]) * real(l.stride[axis]) +
+                         real(l.weights.size[2 + axis]) * real(l.dilation[axis]) + real(l.pad_begin[axis]);
+    if (!(reach < kLimit)) return offer.reject("takes coordinates of less than 2^30, padding included");
+  }
+  const double depth = real(l.weights.size[1]) * real(sdk::taps(l));
+  if (!(depth < kLimit && real(l.output.size[1]) < kLimit && real(l.output.size[0]) < kLimit &&
+        real(sdk::spatial(l.output)) < kLimit))
+    return offer.reject("takes batches, channels, taps x channels and output images of less than 2^30");
+  // One block a tile, of the smallest tiles.
+  const double pixels = real(l.output.size[0]) * real(sdk::spatial(l.output));
+  if (!((pixels / 64 + 1) * (real(l.output.size[1]) / 32 + real(l.groups)) < kLimit))
+    return offer.reject("takes less than 2^30 tiles");
+  return true;
+}
+
+double product_us(const polyconv_layer &l, const Shape &shape) {
+  constexpr double kMultiprocessors = 132;
+  const double rate = 50.5e6 * (l.sum_type == POLYCONV_F64 ? 0.5 : 1) / kMultiprocessors; // operations a microsecond
+  const auto parts = [](int64_t count, int64_t of) { return static_cast<double>((count + of - 1) / of); };
+  const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
+                       parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);
+  const double flops = 2.0 * shape.pixels * shape.channels *
+                       (parts(l.weights.size[1] * sdk::taps(l), shape.depth) * shape.depth + 48); // 48: the epilogue
+  const double busiest = std::ceil(tiles / kMultiprocessors);
+  const double warps = std::min(busiest, static_cast<double>(shape.blocks)) * shape.threads / 32;
+  const double hidden = warps / (warps + 3) * (19.0 / 16); // few warps wait for memory and for one another
+  const double bytes = static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) *
+                       static_cast<double>(sum_bytes(l.sum_type));
+  return 4 + std::max(busiest * flops / (rate * shape.efficiency * std::min(hidden, 1.0)), bytes / 3.5e6);
+}
+
+int choose_tile(const polyconv_layer &l, int32_t config, sdk::Offer &offer) {
+  if (config >= 0) {
+    if (has_tile(l.input.type, config)) return config;
+    offer.reject("has no tile of %s for this type", kTileNames[config]);
+    return -1;
+  }
+  int best = -1;
+  double least = 0;
+  for (int tile = 0; tile < kTileCount; ++tile) {
+    if (!has_tile(l.input.type, tile)) continue;
+    const double us = product_us(l, kShapes[tile]);
+    if (best < 0 || us < least) best = tile, least = us;
+  }
+  return best;
+}
+
+} // namespace polyconv::cuda::gemm

@@ -1,0 +1,127 @@
+// product.hpp - what the host knows of the matrix product: its geometry as a kernel argument, tile shapes as configs,
+// and the launch. A convolution is result[pixel][channel] = sum over k of activation[pixel][k] * weights[k][channel],
+// where pixel counts N D H W of the output and k counts taps, then the group's input channels.
+//
+// Every sum runs over k in order in one accumulator, so that bits depend neither on the tile nor on the batch.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <polyconv/sdk/kernel.hpp>
+
+#include "common/conv.cuh"
+
+namespace polyconv::cuda::gemm {
+
+// How the activations get into shared memory.
+enum class Source : int32_t {
+  kTaps,      // a block of k lies in one tap; neighbouring threads read neighbouring pixels
+  kScattered, // k as it comes, for few channels: each k finds its own tap
+  kVectors,   // a block of k lies in one tap; 16 bytes of neighbouring channels at a time
+  kMatrix     // unfolded before: rows of k, columns of pixels
+};
+
+struct Product {
+  Conv<int64_t> conv; // for the epilogue
+  const void *input = nullptr, *weights = nullptr;
+  void *result = nullptr;
+  int64_t first_pixel = 0, pixels = 0; // the product is of pixels [first, pixels)
+  int64_t image_stride = 0;
+  int32_t groups = 1, group_in = 0, group_out = 0;
+  int32_t depth = 0;       // of the sum: taps * group_in
+  int32_t weights_row = 0; // elements of a row of packed weights: group_out, rounded up to 16 bytes
+  int32_t taps[3] = {}, out[3] = {}, in[3] = {};
+  int32_t stride[3] = {}, dilation[3] = {}, pad[3] = {};
+  int32_t channel_stride = 0, in_stride[3] = {}; // inside an image, which fits in 31 bits
+  int32_t pad_mode = 0;
+  int64_t matrix_row = 0;                     // kMatrix: elements of a row
+  int32_t pixel_tiles = 0, channel_tiles = 0; // of the launch
+};
+
+// Tile shapes: pixels x channels x depth of a block, and the pixels x channels that a thread sums.
+template <int Pixels, int Channels, int Depth, int ThreadPixels, int ThreadChannels>
+struct Tile {
+  static constexpr int pixels = Pixels, channels = Channels, depth = Depth;
+  static constexpr int thread_pixels = ThreadPixels, thread_channels = ThreadChannels;
+  // A warp is 8 threads of pixels by 4 of channels.
+  static constexpr int warp_pixels = 8 * ThreadPixels, warp_channels = 4 * ThreadChannels;
+  static constexpr int warps_along = Pixels / warp_pixels;
+  static constexpr int threads = 32 * warps_along * (Channels / warp_channels);
+};
+
+struct Shape {
+  int32_t pixels, channels, depth, threads, blocks;
+  double efficiency; // of the FMA rate that a large matrix product reaches, when the device is full
+};
+enum {
+  k128x128x16,
+  k128x128x8,
+  k256x64x16,
+  k128x64x16,
+  k64x64x16,
+  k128x32x16,
+  k256x128x16,
+  k128x128x16t128,
+  kTileCount
+};
+using Tile128x128x16 = Tile<128, 128, 16, 8, 8>;
+using Tile128x128x8 = Tile<128, 128, 8, 8, 8>;
+using Tile256x64x16 = Tile<256, 64, 16, 8, 8>;
+using Tile128x64x16 = Tile<128, 64, 16, 8, 8>;
+using Tile64x64x16 = Tile<64, 64, 16, 8, 4>;
+using Tile128x32x16 = Tile<128, 32, 16, 8, 4>;
+// 128 sums a thread: fewer loads from shared memory a product, and fewer warps.
+using Tile256x128x16 = Tile<256, 128, 16, 16, 8>;
+using Tile128x128x16t128 = Tile<128, 128, 16, 16, 8>;
+inline constexpr const char *kTileNames[] = {"128x128x16", "128x128x8", "256x64x16",  "128x64x16",
+                                             "64x64x16",   "128x32x16", "256x128x16", "128x128x16t128"};
+inline constexpr Shape kShapes[] = {{128, 128, 16, 256, 2, 0.90}, {128, 128, 8, 256, 2, 0.88},
+                                    {256, 64, 16, 256, 2, 0.88},  {128, 64, 16, 128, 4, 0.85},
+                                    {64, 64, 16, 128, 5, 0.72},   {128, 32, 16, 128, 5, 0.70},
+                                    {256, 128, 16, 256, 1, 1.10}, {128, 128, 16, 128, 2, 1.10}};
+
+// Whether there is a kernel for a type in a tile: every tile for f32, some for the others.
+inline bool has_tile(int32_t type, int tile) {
+  if (type == POLYCONV_F32) return true;
+  if (type == POLYCONV_F64) return tile == k128x64x16 || tile == k64x64x16;
+  return tile == k128x128x16 || tile == k64x64x16;
+}
+
+// Bytes of an element of packed weights and sums.
+inline int64_t sum_bytes(int32_t type) {
+  return type == POLYCONV_F64 ? 8 : 4;
+}
+
+// The geometry of a layer, without pointers of a run.
+Product make_product(const polyconv_layer &layer, const polyconv_arguments &arguments);
+
+// What every kernel here asks first: one forward layer of floats without pooling that fits; else rejects in words.
+bool takes(const polyconv_request &request, sdk::Offer &offer);
+// Whether offsets inside an image and k fit in 31 bits, and tiles in a launch; else rejects in words.
+bool fits(const polyconv_layer &layer, sdk::Offer &offer);
+
+int64_t packed_bytes(const polyconv_layer &layer);
+const char *packed_format(const polyconv_layer &layer);
+void pack_weights(const polyconv_layer &layer, const void *raw, void *packed, cudaStream_t stream);
+
+// Microseconds of `layer` in a tile.
+double product_us(const polyconv_layer &layer, const Shape &shape);
+// The config of the least estimate for the layer's type, or the one asked for; -1 after rejecting.
+int choose_tile(const polyconv_layer &layer, int32_t config, sdk::Offer &offer);
+
+// The kernel of a type (of `input` as stored), source and tile; `prepare` lets it use its shared memory.
+struct Launcher {
+  void (*prepare)();
+  void (*launch)(const Product &product, cudaStream_t stream);
+};
+Launcher product_f32(int tile, Source source);
+Launcher product_f64(int tile, Source source);
+Launcher product_half(int32_t type, int tile, Source source);
+inline Launcher find_product(int32_t type, int tile, Source source) {
+  if (type == POLYCONV_F32) return product_f32(tile, source);
+  if (type == POLYCONV_F64) return product_f64(tile, source);
+  return product_half(type, tile, source);
+}
+
+} // namespace polyconv::cuda::gemm

@@ -1,0 +1,311 @@
+// sources.cuh - how a block of activations, depth x pixels, gets from global into shared memory: one class a Source.
+//
+//   fetch(to)    starts it: cp.async where elements go across as they are, else loads into registers
+//   deposit(to)  ends it: registers into shared memory
+//   next()       on to the next block of k
+//   first(), rows(), done()    the block's first row of packed weights, its rows (the rest are zeros), no block left
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/async.cuh"
+#include "product.hpp"
+
+namespace polyconv::cuda::gemm {
+
+// Output pixel i of the batch, and where its window begins in the input.
+struct Pixel {
+  int32_t n, d, h, w;
+};
+
+__device__ inline Pixel pixel_at(const Product &p, int64_t i) {
+  const int32_t per_image = p.out[0] * p.out[1] * p.out[2];
+  const int64_t n = i / per_image;
+  const auto inside = static_cast<int32_t>(i - n * per_image);
+  const int32_t line = inside / p.out[2];
+  return {static_cast<int32_t>(n), line / p.out[1], line % p.out[1], inside % p.out[2]};
+}
+
+__device__ inline Pixel window_of(const Product &p, const Pixel &o) {
+  return {o.n, o.d * p.stride[0] - p.pad[0], o.h * p.stride[1] - p.pad[1], o.w * p.stride[2] - p.pad[2]};
+}
+
+// Not inlined: seldom called, and its divisions would cost the main loop registers.
+static __device__ __noinline__ int32_t folded(int32_t i, int32_t size, int32_t mode) {
+  return static_cast<int32_t>(sdk::padded_index(i, size, mode));
+}
+
+// Where an input coordinate lies inside its image, or that it is padding.
+struct Spot {
+  int32_t offset;
+  bool inside;
+};
+
+__device__ inline Spot spot_of(const Product &p, int32_t d, int32_t h, int32_t w) {
+  const auto within = [](int32_t i, int32_t size) { return static_cast<uint32_t>(i) < static_cast<uint32_t>(size); };
+  bool inside = within(d, p.in[0]) && within(h, p.in[1]) && within(w, p.in[2]);
+  if (!inside && p.pad_mode > POLYCONV_PAD_CONSTANT) {
+    d = folded(d, p.in[0], p.pad_mode);
+    h = folded(h, p.in[1], p.pad_mode);
+    w = folded(w, p.in[2], p.pad_mode);
+    inside = true;
+  }
+  return {inside ? d * p.in_stride[0] + h * p.in_stride[1] + w * p.in_stride[2] : 0, inside};
+}
+
+// The blocks of k that lie in one tap each: the channels of a tap in steps of Depth, the last step shorter.
+template <int Depth>
+class TapBlocks {
+ public:
+  __device__ explicit TapBlocks(const Product &p) : p_(p) {}
+  __device__ bool done() const { return tap_[0] == p_.taps[0]; }
+  __device__ int32_t first() const { return row_; }
+  __device__ int32_t rows() const { return min(Depth, p_.group_in - channel_); }
+  __device__ int32_t channel() const { return channel_; }
+  __device__ int32_t shift(int axis) const { return tap_[axis] * p_.dilation[axis]; }
+  __device__ void next() {
+    row_ += rows();
+    channel_ += Depth;
+    if (channel_ < p_.group_in) return;
+    channel_ = 0;
+    if (++tap_[2] < p_.taps[2]) return;
+    tap_[2] = 0;
+    if (++tap_[1] < p_.taps[1]) return;
+    tap_[1] = 0;
+    ++tap_[0];
+  }
+
+ private:
+  const Product &p_;
+  int32_t row_ = 0, channel_ = 0, tap_[3] = {0, 0, 0};
+};
+
+// The blocks of k cut without regard to taps.
+template <int Depth>
+class PlainBlocks {
+ public:
+  __device__ explicit PlainBlocks(const Product &p) : p_(p) {}
+  __device__ bool done() const { return row_ >= p_.depth; }
+  __device__ int32_t first() const { return row_; }
+  __device__ int32_t rows() const { return min(Depth, p_.depth - row_); }
+  __device__ void next() { row_ += Depth; }
+
+ protected:
+  const Product &p_;
+  int32_t row_ = 0;
+};
+
+// The part of kTaps and kScattered that is the same: a thread has one pixel and every Threads / Pixels-th k.
+template <class From, class T, class Tile, int Row>
+class PixelLane {
+ public:
+  static constexpr int step = Tile::threads / Tile::pixels, count = Tile::depth / step;
+  static constexpr bool async = std::is_same_v<From, T>;
+  static_assert(step >= 1 && count * step == Tile::depth, "a thread has one pixel of a tile");
+
+  __device__ PixelLane(const Product &p, int64_t pixel, int32_t group) : p_(p) {
+    const int64_t mine = min(pixel + threadIdx.x % Tile::pixels, p.pixels - 1); // beyond the last: a copy, not stored
+    window_ = window_of(p, pixel_at(p, mine));
+    image_ = static_cast<const From *>(p.input) + window_.n * p.image_stride +
+             static_cast<int64_t>(group) * p.group_in * p.channel_stride;
+  }
+  __device__ static int depth_of(int i) { return static_cast<int>(threadIdx.x) / Tile::pixels + i * step; }
+  __device__ static int slot_of(int i) { return depth_of(i) * Row + static_cast<int>(threadIdx.x) % Tile::pixels; }
+
+  // Element i of the block: *from where inside, padding where not, zero beyond the last row.
+  __device__ void move(T *to, int i, const From *from, bool inside, bool row) {
+    if constexpr (async) {
+      if (p_.pad_mode == POLYCONV_PAD_CONSTANT && row && !inside)
+        to[slot_of(i)] = p_.conv.template padding<T>();
+      else
+        copy_async<sizeof(T)>(to + slot_of(i), from, inside && row);
+    } else {
+      held_[i] = From(0.f);
+      if (row && inside) held_[i] = *from;
+      if (p_.pad_mode == POLYCONV_PAD_CONSTANT && row && !inside)
+        held_[i] = static_cast<From>(p_.conv.template padding<T>());
+    }
+  }
+  __device__ void deposit(T *to) const {
+    if constexpr (!async) {
+#pragma unroll
+      for (int i = 0; i < count; ++i) to[slot_of(i)] = static_cast<T>(value(held_[i]));
+    }
+  }
+
+ protected:
+  const Product &p_;
+  const From *image_;
+  Pixel window_;
+
+ private:
+  From held_[async ? 1 : count];
+};
+
+template <class From, class T, class Tile, int Row, Source Kind>
+class Activations;
+
+template <class From, class T, class Tile, int Row>
+class Activations<From, T, Tile, Row, Source::kTaps> : public PixelLane<From, T, Tile, Row>,
+                                                       public TapBlocks<Tile::depth> {
+  using Lane = PixelLane<From, T, Tile, Row>;
+
+ public:
+  __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *)
+      : Lane(p, pixel, group), TapBlocks<Tile::depth>(p) {}
+  __device__ void fetch(T *to) {
+    const Product &p = Lane::p_;
+    const Pixel &o = this->window_;
+    const Spot spot = spot_of(p, o.d + this->shift(0), o.h + this->shift(1), o.w + this->shift(2));
+    const int rows = this->rows();
+    const int64_t apart = static_cast<int64_t>(Lane::step) * p.channel_stride;
+    const From *from =
+        this->image_ + spot.offset + static_cast<int64_t>(this->channel() + Lane::depth_of(0)) * p.channel_stride;
+    constexpr int unrolled = Lane::async ? 4 : Lane::count; // registers hold what is not copied asynchronously
+#pragma unroll unrolled
+    for (int i = 0; i < Lane::count; ++i, from += apart) this->move(to, i, from, spot.inside, Lane::depth_of(i) < rows);
+  }
+};
+
+// Each k of a block has its tap and channel in a table in shared memory, made one block ahead by a thread a k.
+template <class From, class T, class Tile, int Row>
+class Activations<From, T, Tile, Row, Source::kScattered> : public PixelLane<From, T, Tile, Row>,
+                                                            public PlainBlocks<Tile::depth> {
+  using Lane = PixelLane<From, T, Tile, Row>;
+
+ public:
+  static constexpr int table_bytes = 2 * Tile::depth * sizeof(int4);
+  __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *table)
+      : Lane(p, pixel, group), PlainBlocks<Tile::depth>(p), table_(static_cast<int4 *>(table)) {
+    describe(0), describe(Tile::depth);
+    __syncthreads();
+  }
+  __device__ void fetch(T *to) {
+    const int4 *table = half(this->row_);
+    const int rows = this->rows();
+    constexpr int unrolled = Lane::async ? 2 : Lane::count;
+#pragma unroll unrolled
+    for (int i = 0; i < Lane::count; ++i) {
+      const int k = Lane::depth_of(i);
+      const int4 tap = table[k];
+      const Pixel &o = this->window_;
+      const Spot spot = spot_of(Lane::p_, o.d + tap.y, o.h + tap.z, o.w + tap.w);
+      this->move(to, i, this->image_ + spot.offset + tap.x, spot.inside, k < rows);
+    }
+  }
+  // The table of the block after the next one lies where this block's was, which nobody reads any more.
+  __device__ void next() {
+    describe(this->row_ + 2 * Tile::depth);
+    PlainBlocks<Tile::depth>::next();
+  }
+
+ private:
+  __device__ int4 *half(int32_t row) const {
+    return table_ + row / Tile::depth % 2 * Tile::depth;
+  }
+  __device__ void describe(int32_t row) const {
+    const int k = threadIdx.x;
+    if (k >= Tile::depth) return;
+    const Product &p = Lane::p_;
+    const int32_t at = min(row + k, p.depth - 1); // beyond the last: not used
+    const int32_t tap = at / p.group_in, line = tap / p.taps[2];
+    half(row)[k] = {at % p.group_in * p.channel_stride, line / p.taps[1] * p.dilation[0],
+                    line % p.taps[1] * p.dilation[1], tap % p.taps[2] * p.dilation[2]};
+  }
+
+  int4 *table_;
+};
+
+// Vectors of 16 bytes along the channels, turned on their way into shared memory. Windows lie there too: a thread has
+// several pixels, too many for its registers.
+template <class From, class T, class Tile, int Row>
+class Activations<From, T, Tile, Row, Source::kVectors> : public TapBlocks<Tile::depth> {
+  static constexpr int vector = 16 / sizeof(From), lanes = Tile::depth / vector; // threads that share a pixel
+  static constexpr int step = Tile::threads / lanes, count = Tile::pixels / step;
+  static_assert(count * step == Tile::pixels, "threads have whole pixels");
+
+ public:
+  static constexpr int table_bytes = Tile::pixels * sizeof(Pixel);
+  __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *table)
+      : TapBlocks<Tile::depth>(p),
+        p_(p),
+        windows_(static_cast<Pixel *>(table)),
+        input_(static_cast<const From *>(p.input) + static_cast<int64_t>(group) * p.group_in),
+        fill_(static_cast<From>(p.conv.template padding<T>())) {
+    for (int i = threadIdx.x; i < Tile::pixels; i += Tile::threads)
+      windows_[i] = window_of(p, pixel_at(p, min(pixel + i, p.pixels - 1)));
+    __syncthreads();
+  }
+  __device__ void fetch(T *) {
+    const int k = static_cast<int>(threadIdx.x) % lanes * vector;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const Pixel o = windows_[pixel_of(i)];
+      const Spot spot = spot_of(p_, o.d + this->shift(0), o.h + this->shift(1), o.w + this->shift(2));
+      const bool row = k < this->rows(); // channels are whole vectors
+      Vector v;
+#pragma unroll
+      for (int e = 0; e < vector; ++e) v.element[e] = row ? fill_ : From(0.f);
+      if (row && spot.inside)
+        v.bits = *reinterpret_cast<const int4 *>(input_ + o.n * p_.image_stride + spot.offset + this->channel() + k);
+      held_[i] = v.bits;
+    }
+  }
+  __device__ void deposit(T *to) const {
+    const int k = static_cast<int>(threadIdx.x) % lanes * vector;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      Vector v;
+      v.bits = held_[i];
+#pragma unroll
+      for (int e = 0; e < vector; ++e) to[(k + e) * Row + pixel_of(i)] = static_cast<T>(value(v.element[e]));
+    }
+  }
+
+ private:
+  union Vector {
+    int4 bits;
+    From element[vector];
+    __device__ Vector() {}
+  };
+  __device__ static int pixel_of(int i) {
+    return static_cast<int>(threadIdx.x) / lanes + i * step;
+  }
+
+  const Product &p_;
+  Pixel *windows_;
+  const From *input_;
+  From fill_;
+  int4 held_[count];
+};
+
+// The unfolded matrix, 16 bytes of neighbouring pixels at a time; its rows end in whole vectors.
+template <class From, class T, class Tile, int Row>
+class Activations<From, T, Tile, Row, Source::kMatrix> : public PlainBlocks<Tile::depth> {
+  static constexpr int vector = 16 / sizeof(T), lanes = Tile::pixels / vector;
+  static constexpr int step = Tile::threads / lanes, count = Tile::depth / step;
+  static_assert(step >= 1 && count * step == Tile::depth, "threads have whole rows");
+
+ public:
+  static constexpr int table_bytes = 0;
+  __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *)
+      : PlainBlocks<Tile::depth>(p),
+        column_(pixel - p.first_pixel + static_cast<int>(threadIdx.x) % lanes * vector),
+        matrix_(static_cast<const T *>(p.input) + static_cast<int64_t>(group) * p.depth * p.matrix_row) {}
+  __device__ void fetch(T *to) {
+    const Product &p = this->p_;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int k = static_cast<int>(threadIdx.x) / lanes + i * step;
+      const bool inside = k < this->rows() && column_ < p.matrix_row;
+      const T *from = inside ? matrix_ + static_cast<int64_t>(this->row_ + k) * p.matrix_row + column_ : matrix_;
+      copy_async<16>(to + k * Row + static_cast<int>(threadIdx.x) % lanes * vector, from, inside);
+    }
+  }
+  __device__ void deposit(T *) const {}
+
+ private:
+  int64_t column_;
+  const T *matrix_;
+};
+
+} // namespace polyconv::cuda::gemm
