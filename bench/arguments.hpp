@@ -1,0 +1,35 @@
+// arguments.hpp - the command line as it was typed: words and switches, not yet understood. Filled by cli.cpp.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace polyconv::bench {
+
+struct Arguments {
+  std::string command; // "run"
+
+  // What and where: run, check, explain.
+  std::vector<std::string> problems;
+  std::string suites, chain, devices = "cpu", backends, kernels;
+  std::string dtypes, layouts, batches, maths = "strict", threads, determinism = "run", workspace_limit;
+  std::vector<std::string> sets;
+
+  // How: run.
+  bool all_configs = false, transfers = false, end_to_end = false;
+  std::string baselines, expect, cache = "warm", min_time = "0.1", verify = "auto";
+
+  // Output.
+  std::string output, out_file;
+
+  // info, compare.
+  bool ceilings = false;
+  std::string old_file, new_file, fail_slower = "5%";
+};
+
+// Reads the command line. Returns an exit code when there is nothing more to do: after --help and --version (text on
+// stdout), or after an error (a sentence on stderr); -1 to go on.
+int parse_arguments(int argc, char **argv, Arguments &arguments);
+
+} // namespace polyconv::bench

@@ -1,0 +1,17 @@
+// explain.hpp - one candidate of an explanation, as it is written.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace polyconv::bench {
+
+struct Candidate {
+  std::string kernel, reason;
+  bool accepted, chosen, fallback;
+  double estimate_us;
+  int64_t workspace_bytes;
+};
+
+} // namespace polyconv::bench

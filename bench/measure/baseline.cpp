@@ -1,0 +1,41 @@
+// baseline.cpp - what a row is measured against.
+// SPDX-License-Identifier: Apache-2.0
+#include "baseline.hpp"
+
+namespace polyconv::bench {
+
+bool is_ceiling(const std::string &baseline) {
+  return baseline == "fma" || baseline == "copy";
+}
+
+std::string kernel_glob(const std::string &name) {
+  return name.find_first_of("/*?") == std::string::npos ? name + "/*" : name;
+}
+
+// Sums of f16, bf16 and images are f32; s8 and u8 multiply in units that are not measured.
+std::string fma_kind(const Work &work) {
+  const polyconv_problem &problem = work.problems.front();
+  switch (problem.weights_type) {
+    case POLYCONV_F64: return "fma_f64";
+    case POLYCONV_F32:
+    case POLYCONV_F16:
+    case POLYCONV_BF16: return "fma_f32";
+    default: return "";
+  }
+}
+
+Sampler ceiling_sampler(const std::string &baseline, const Work &work, RateMeter &meter) {
+  constexpr double kSeconds = 2e-3; // a sample of the multiply-add rate
+  if (baseline == "copy") {
+    const double bytes = compulsory_bytes(work);
+    return [=, &meter](int64_t repeats) { return static_cast<double>(repeats) * bytes / meter.copy(); };
+  }
+  const std::string kind = fma_kind(work);
+  if (kind.empty()) throw Unable("unsupported", "no multiply-add rate is measured for the types of this problem");
+  const double flops = flops_of(work);
+  return [=, &meter](int64_t repeats) {
+    return static_cast<double>(repeats) * flops / meter.fma(kind == "fma_f64", kSeconds);
+  };
+}
+
+} // namespace polyconv::bench

@@ -1,0 +1,27 @@
+// baseline.hpp - what a row is measured against: another kernel on the same problem, or the machine's own rate.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "../ceilings/ceilings.hpp"
+#include "subject.hpp"
+#include "timing.hpp"
+
+namespace polyconv::bench {
+
+// "fma" and "copy" are the time that the problem's operations, or its compulsory bytes, would take at the rate that the
+// machine reaches at that moment on the same number of threads. Anything else is a backend's name or a kernel glob.
+bool is_ceiling(const std::string &baseline);
+
+// "onednn" -> "onednn/*"; a glob stays as it is.
+std::string kernel_glob(const std::string &name);
+
+// The sampler of one of the two ceilings; `meter` must outlive it. Throws Unable where the problem has no such rate.
+Sampler ceiling_sampler(const std::string &baseline, const Work &work, RateMeter &meter);
+
+// The kind of multiply-add that a problem's roofline is made of ("fma_f32"); "" where none was measured.
+std::string fma_kind(const Work &work);
+
+} // namespace polyconv::bench

@@ -1,0 +1,101 @@
+// tensors.cpp - the tensors that a layer or chain needs from its caller, and what follows from their sizes.
+// SPDX-License-Identifier: Apache-2.0
+#include "tensors.hpp"
+
+#include "subject.hpp"
+
+namespace polyconv::bench {
+
+namespace {
+
+bool writes(const polyconv_problem &problem, int32_t which) {
+  switch (problem.direction) {
+    case POLYCONV_BACKWARD_DATA: return which == POLYCONV_TENSOR_INPUT;
+    case POLYCONV_BACKWARD_WEIGHTS: return which == POLYCONV_TENSOR_WEIGHTS || which == POLYCONV_TENSOR_BIAS;
+    default: return which == POLYCONV_TENSOR_OUTPUT;
+  }
+}
+
+} // namespace
+
+std::string TensorUse::role() const {
+  const char *const names[] = {"input", "weights", "bias", "scale", "residual", "output"};
+  const bool whole_chain = which == POLYCONV_TENSOR_INPUT || which == POLYCONV_TENSOR_OUTPUT;
+  return names[which] + (whole_chain ? "" : std::to_string(layer));
+}
+
+bool TensorUse::per_run() const {
+  return which == POLYCONV_TENSOR_INPUT || which == POLYCONV_TENSOR_OUTPUT || which == POLYCONV_TENSOR_RESIDUAL ||
+         written;
+}
+
+std::vector<TensorUse> tensors_of(const Work &work) {
+  std::vector<TensorUse> uses;
+  const auto last = static_cast<int32_t>(work.problems.size()) - 1;
+  for (int32_t layer = 0; layer <= last; ++layer) {
+    const polyconv_problem &problem = work.problems[layer];
+    const auto add = [&](int32_t which, bool wanted) {
+      if (!wanted) return;
+      polyconv_tensor tensor;
+      int64_t bytes = 0;
+      require(polyconv_problem_tensor(&problem, which, &tensor, &bytes));
+      uses.push_back({which, layer, tensor.type, bytes, writes(problem, which)});
+    };
+    add(POLYCONV_TENSOR_INPUT, layer == 0);
+    add(POLYCONV_TENSOR_WEIGHTS, true);
+    add(POLYCONV_TENSOR_BIAS, problem.epilogue.has_bias != 0);
+    add(POLYCONV_TENSOR_SCALE, problem.epilogue.has_scale != 0);
+    add(POLYCONV_TENSOR_RESIDUAL, problem.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER);
+    add(POLYCONV_TENSOR_OUTPUT, layer == last);
+  }
+  return uses;
+}
+
+void set_pointer(polyconv_buffers &buffers, const TensorUse &use, void *pointer) {
+  switch (use.which) {
+    case POLYCONV_TENSOR_INPUT: buffers.input = pointer; break;
+    case POLYCONV_TENSOR_WEIGHTS: buffers.weights[use.layer] = pointer; break;
+    case POLYCONV_TENSOR_BIAS: buffers.bias[use.layer] = pointer; break;
+    case POLYCONV_TENSOR_SCALE: buffers.scale[use.layer] = pointer; break;
+    case POLYCONV_TENSOR_RESIDUAL: buffers.residual[use.layer] = pointer; break;
+    default: buffers.output = pointer; break;
+  }
+}
+
+void *pointer_of(const polyconv_buffers &buffers, const TensorUse &use) {
+  switch (use.which) {
+    case POLYCONV_TENSOR_INPUT: return buffers.input;
+    case POLYCONV_TENSOR_WEIGHTS: return buffers.weights[use.layer];
+    case POLYCONV_TENSOR_BIAS: return buffers.bias[use.layer];
+    case POLYCONV_TENSOR_SCALE: return const_cast<void *>(buffers.scale[use.layer]);
+    case POLYCONV_TENSOR_RESIDUAL: return const_cast<void *>(buffers.residual[use.layer]);
+    default: return buffers.output;
+  }
+}
+
+int64_t tensor_bytes(const Work &work) {
+  int64_t bytes = 0;
+  for (const TensorUse &use : tensors_of(work)) bytes += use.bytes;
+  return bytes;
+}
+
+double compulsory_bytes(const Work &work) {
+  double bytes = 0;
+  for (const TensorUse &use : tensors_of(work))
+    if (use.which == POLYCONV_TENSOR_INPUT || use.which == POLYCONV_TENSOR_OUTPUT ||
+        use.which == POLYCONV_TENSOR_WEIGHTS)
+      bytes += static_cast<double>(use.bytes);
+  return bytes;
+}
+
+double flops_of(const Work &work) {
+  double total = 0;
+  for (const polyconv_problem &problem : work.problems) {
+    double flops = 0;
+    require(polyconv_problem_flops(&problem, &flops));
+    total += flops;
+  }
+  return total;
+}
+
+} // namespace polyconv::bench

@@ -1,0 +1,209 @@
+// output.cpp - records as a table, Markdown, CSV or JSONL.
+// SPDX-License-Identifier: Apache-2.0
+#include "output.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "csv.hpp"
+#include "grid.hpp"
+#include "json.hpp"
+#include "text.hpp"
+
+namespace polyconv::bench {
+
+namespace {
+
+std::string csv_cell(const Value &value) {
+  if (const auto *text = std::get_if<std::string>(&value)) return csv_quote(*text);
+  if (const auto *real = std::get_if<double>(&value)) return format("%.9g", *real);
+  if (const auto *whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
+  if (const auto *flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return "";
+}
+
+std::string show(const std::optional<double> &value, std::string (*shower)(double)) {
+  return value ? shower(*value) : "";
+}
+
+std::string show_error(double error) {
+  return error == 0 ? "0" : format("%.1e", error);
+}
+
+bool differ(const std::vector<Record> &records, const std::function<std::string(const Record &)> &what) {
+  std::set<std::string> values;
+  for (const Record &record : records) values.insert(what(record));
+  return values.size() > 1;
+}
+
+// What is shown in the kernel's column where none ran.
+std::string kernel_cell(const Record &record) {
+  if (record.kernel.empty()) return record.requested.empty() ? "-" : "(" + record.requested + ")";
+  return record.kernel + (record.fallback ? " (fallback)" : "");
+}
+
+// "timed": good as far as anybody looked, but not checked.
+std::string result_cell(const Record &record) {
+  return record.status == "good" && record.check != "good" ? "timed" : record.status;
+}
+
+// Threads of the rows that ran.
+bool threads_differ(const std::vector<Record> &records) {
+  std::set<int64_t> counts;
+  for (const Record &record : records)
+    if (record.threads) counts.insert(*record.threads);
+  return counts.size() > 1;
+}
+
+// The mode asked for, and the one entered where that is a stricter one.
+std::string math_cell(const Record &record) {
+  const bool other = !record.math.empty() && record.math != record.requested_math;
+  return record.requested_math + (other ? " (" + record.math + ")" : "");
+}
+
+struct Shown {
+  Grid::Column column;
+  std::function<std::string(const Record &)> cell;
+};
+
+std::vector<Shown> identity_columns(const std::vector<Record> &records) {
+  std::vector<Shown> columns;
+  if (differ(records, [](const Record &r) { return r.suite; }))
+    columns.push_back({{"suite", false}, [](const Record &r) { return r.suite; }});
+  columns.push_back({{"layer", false}, [](const Record &r) { return r.name; }});
+  columns.push_back({{"problem", false}, [](const Record &r) { return r.problem; }});
+  if (differ(records, [](const Record &r) { return r.device; }))
+    columns.push_back({{"device", false}, [](const Record &r) { return r.device; }});
+  columns.push_back({{"kernel", false}, kernel_cell});
+  if (differ(records, [](const Record &r) { return r.requested_math; }))
+    columns.push_back({{"math", false}, math_cell});
+  if (threads_differ(records))
+    columns.push_back({{"threads", true}, [](const Record &r) { return r.threads ? std::to_string(*r.threads) : ""; }});
+  return columns;
+}
+
+std::vector<Shown> time_columns() {
+  return {{{"time", true}, [](const Record &r) { return show(r.median_us, show_time); }},
+          {{"p95", true}, [](const Record &r) { return show(r.p95_us, show_time); }},
+          {{"device", true}, [](const Record &r) { return show(r.device_us, show_time); }},
+          {{"GFLOP/s", true}, [](const Record &r) { return show(r.gflops, show_number); }},
+          {{"GB/s", true}, [](const Record &r) { return show(r.gbps, show_number); }},
+          {{"roof", true}, [](const Record &r) { return r.roofline_pct ? format("%.0f%%", *r.roofline_pct) : ""; }},
+          {{"cold", true}, [](const Record &r) { return r.cold_ratio ? format("%.2fx", *r.cold_ratio) : ""; }},
+          {{"transfers", true}, [](const Record &r) { return show(r.transfers_us, show_time); }},
+          {{"end to end", true}, [](const Record &r) { return show(r.end_to_end_us, show_time); }}};
+}
+
+std::string workspace_cell(const Record &r) {
+  return r.workspace_bytes && *r.workspace_bytes > 0 ? show_bytes(static_cast<double>(*r.workspace_bytes)) : "";
+}
+
+// What comes before the first run; left out beside a baseline, where a line would become too long to read.
+std::vector<Shown> preparation_columns() {
+  return {{{"first", true}, [](const Record &r) { return show(r.first_us, show_time); }},
+          {{"plan", true}, [](const Record &r) { return show(r.plan_us, show_time); }},
+          {{"pack", true}, [](const Record &r) { return show(r.pack_us, show_time); }},
+          {{"workspace", true}, workspace_cell}};
+}
+
+std::vector<Shown> baseline_columns() {
+  return {
+      {{"baseline", false}, [](const Record &r) { return r.baseline_kernel.empty() ? r.baseline : r.baseline_kernel; }},
+      {{"its time", true}, [](const Record &r) { return show(r.baseline_us, show_time); }},
+      {{"ratio", true}, [](const Record &r) { return r.ratio ? format("%.2f", *r.ratio) : ""; }}};
+}
+
+// The reason without the problem, which stands in its own column.
+std::string why(const Record &record) {
+  if (record.reason.empty()) return record.baseline_reason.empty() ? "" : "baseline " + record.baseline_reason;
+  const std::string repeated = "no kernel on " + record.device + " takes " + record.problem + ": ";
+  const size_t at = record.reason.find(repeated);
+  return at == std::string::npos ? record.reason : record.reason.substr(at + repeated.size());
+}
+
+Grid grid_of(const std::vector<Record> &records, View view) {
+  std::vector<Shown> shown = identity_columns(records);
+  const auto append = [&](const std::vector<Shown> &more) { shown.insert(shown.end(), more.begin(), more.end()); };
+  if (view == View::kTimes) {
+    const bool compared =
+        std::any_of(records.begin(), records.end(), [](const Record &r) { return !r.baseline.empty(); });
+    append(time_columns());
+    append(compared ? baseline_columns() : preparation_columns());
+  }
+  shown.push_back({{"result", false}, view == View::kTimes ? result_cell : [](const Record &r) { return r.status; }});
+  if (view == View::kChecks) {
+    shown.push_back({{"max abs err", true}, [](const Record &r) { return show(r.max_abs_err, show_error); }});
+    shown.push_back({{"rel l2 err", true}, [](const Record &r) { return show(r.rel_l2_err, show_error); }});
+  }
+  shown.push_back({{"why", false}, why});
+  std::vector<Grid::Column> columns;
+  columns.reserve(shown.size());
+  for (const Shown &one : shown) columns.push_back(one.column);
+  Grid grid(columns);
+  const Record *above = nullptr;
+  for (const Record &record : records) {
+    std::vector<std::string> cells;
+    // A problem stands once above its kernels.
+    const bool repeated = above && above->suite == record.suite && above->problem == record.problem;
+    for (const Shown &one : shown) {
+      const bool identity = one.column.title == "suite" || one.column.title == "layer" || one.column.title == "problem";
+      cells.push_back(repeated && identity ? "" : one.cell(record));
+    }
+    grid.add(cells);
+    above = &record;
+  }
+  return grid;
+}
+
+} // namespace
+
+std::string output_format(const std::string &asked, const std::string &file) {
+  if (!asked.empty()) return asked;
+  const auto ends = [&](const std::string &ending) {
+    return file.size() > ending.size() && file.compare(file.size() - ending.size(), ending.size(), ending) == 0;
+  };
+  return ends(".jsonl") ? "jsonl" : ends(".csv") ? "csv" : ends(".md") ? "markdown" : "table";
+}
+
+void RecordWriter::add(const Record &record) {
+  if (format_ == "jsonl") {
+    out_ << json_line(record) << std::endl;
+  } else if (format_ == "csv") {
+    std::vector<std::string> names, cells;
+    for (const Field &field : fields_of(record)) {
+      names.emplace_back(field.name);
+      cells.push_back(csv_cell(field.value));
+    }
+    if (!header_) out_ << join(names, ",") << "\n";
+    header_ = true;
+    out_ << join(cells, ",") << std::endl;
+  } else {
+    records_.push_back(record);
+  }
+}
+
+void RecordWriter::finish() {
+  if (!records_.empty()) {
+    const Grid grid = grid_of(records_, view_);
+    out_ << caption(records_, view_) << "\n\n" << (format_ == "markdown" ? grid.markdown() : grid.text());
+  }
+  out_.flush();
+  if (!out_) throw Error(kUsage, "the output could not be written");
+}
+
+std::string caption(const std::vector<Record> &records, View view) {
+  const Record &first = records.front();
+  std::vector<std::string> parts{"polyconv " + first.library_version, first.date};
+  if (!differ(records, [](const Record &r) { return r.device; }))
+    parts.push_back(trim(first.device + " " + first.device_name));
+  const auto ran = std::find_if(records.begin(), records.end(), [](const Record &r) { return r.threads.has_value(); });
+  if (ran != records.end() && !threads_differ(records))
+    parts.push_back(format("%lld threads", static_cast<long long>(*ran->threads)));
+  if (!differ(records, [](const Record &r) { return r.requested_math; }))
+    parts.push_back("math " + first.requested_math);
+  if (view == View::kTimes) parts.push_back(first.cache + " cache");
+  return join(parts, ", ");
+}
+
+} // namespace polyconv::bench

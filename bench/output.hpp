@@ -1,0 +1,46 @@
+// output.hpp - records as a table, Markdown, CSV or JSONL, and the summary of suites.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "record.hpp"
+
+namespace polyconv::bench {
+
+enum class View { kTimes, kChecks }; // which columns a table has; CSV and JSONL always have every field
+
+// "table", "markdown", "csv" or "jsonl": as asked for, else by the ending of the file, else a table.
+std::string output_format(const std::string &asked, const std::string &file);
+
+// CSV and JSONL are written row by row, so that nothing is lost when a long run is stopped; tables at the end, when the
+// widths are known.
+class RecordWriter {
+ public:
+  RecordWriter(const std::string &format, View view, std::ostream &out) : format_(format), view_(view), out_(out) {}
+
+  void add(const Record &record);
+  // Writes the table, and an Error(kUsage) where the output could not be written.
+  void finish();
+
+ private:
+  std::string format_;
+  View view_;
+  std::ostream &out_;
+  std::vector<Record> records_;
+  bool header_ = false;
+};
+
+// What a table leaves out because it is the same in every row: machine, threads, mode. One line.
+std::string caption(const std::vector<Record> &records, View view);
+
+// Geometric means for each suite and kernel selection, over rows that are good; each distinct layer once. "" where
+// there is nothing to summarise.
+std::string summary(const std::vector<Record> &records, View view);
+
+// The process's exit code: the gravest of the rows.
+int exit_code(const std::vector<Record> &records);
+
+} // namespace polyconv::bench

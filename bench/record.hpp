@@ -1,0 +1,72 @@
+// record.hpp - one row of results: everything that is known about one problem on one kernel, whatever became of it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "work.hpp"
+
+namespace polyconv::bench {
+
+struct Record {
+  // What was asked.
+  std::string problem, suite, name, type, device;
+  std::string requested; // the kernel glob, "" for the library's choice
+  std::string requested_math = "strict";
+  std::optional<int64_t> threads;
+  std::string cache = "warm";
+
+  // What became of it: "good", "wrong", "skipped" (too large for this machine), or the words of the library's status.
+  std::string status = "good";
+  std::string reason; // why not good; "" otherwise
+  std::string backend, kernel;
+  std::string math; // the mode entered
+  bool fallback = false;
+
+  // Times in microseconds; what was not measured is absent.
+  std::optional<double> median_us, p95_us, min_us, first_us, plan_us, pack_us;
+  std::optional<double> cold_us, cold_ratio;
+  std::optional<double> device_us; // between two events, on devices that have them
+  std::optional<double> transfers_us, end_to_end_us;
+  std::optional<double> estimate_us; // the library's prediction
+  std::optional<int64_t> samples;
+
+  std::optional<double> gflop, bytes; // of one run
+  std::optional<double> gflops, gbps, roofline_pct;
+  std::optional<int64_t> workspace_bytes, weights_bytes;
+
+  // Against the baseline: ratio is its time over ours, above 1 where we are faster.
+  std::string baseline, baseline_kernel, baseline_math, baseline_reason;
+  std::optional<double> baseline_us, ratio;
+
+  std::optional<double> max_abs_err, rel_l2_err;
+  std::string check = "none"; // "good", "wrong", "none", or why it was left out
+
+  // Where it was measured.
+  std::string library_version, backend_version, device_name, driver, date;
+};
+
+// A record with what is known before anything has been tried.
+Record make_record(const Work &work, const std::string &device, const std::string &requested);
+
+// "f32", or input-weights-output where they differ.
+std::string type_of(const polyconv_problem &problem);
+
+using Value = std::variant<std::monostate, std::string, double, int64_t, bool>; // monostate: null
+
+struct Field {
+  const char *name;
+  Value value;
+};
+
+// Every field of a record, in the order in which they are written. Absent and non-finite numbers are null.
+std::vector<Field> fields_of(const Record &record);
+
+// "cuda-tensor" of "cuda-tensor/wgmma_f16@128x256x64".
+std::string backend_of(const std::string &kernel);
+
+} // namespace polyconv::bench

@@ -1,0 +1,162 @@
+// work.cpp - problems from the command line, suites and chain files, with overrides and sweeps applied.
+// SPDX-License-Identifier: Apache-2.0
+#include "work.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "suite.hpp"
+#include "text.hpp"
+
+namespace polyconv::bench {
+
+namespace {
+
+std::string token_of(const std::vector<polyconv_problem> &problems) {
+  std::vector<std::string> tokens;
+  tokens.reserve(problems.size());
+  for (const polyconv_problem &problem : problems) tokens.push_back(format_problem(problem));
+  return join(tokens, " > ");
+}
+
+Work chain_of(const std::string &path) {
+  Work chain;
+  int number = 0;
+  for (const std::string &line : read_lines(path)) {
+    ++number;
+    const std::string token = trim(line);
+    if (token.empty() || token[0] == '#') continue;
+    chain.problems.push_back(parse_problem(token, format("%s:%d", path.c_str(), number)));
+  }
+  const auto count = static_cast<int32_t>(chain.problems.size());
+  if (count < 1 || count > POLYCONV_MAX_CHAIN)
+    throw Error(kUsage, format("%s: %d layers; expected 1 to %d", path.c_str(), count, POLYCONV_MAX_CHAIN));
+  if (polyconv_problem_validate(chain.problems.data(), count) != POLYCONV_SUCCESS)
+    throw Error(kUsage, path + ": " + polyconv_last_error());
+  chain.token = token_of(chain.problems);
+  return chain;
+}
+
+// One change of every layer's problem; throws Error where it makes a problem invalid.
+using Change = std::function<polyconv_problem(const polyconv_problem &)>;
+
+// Applies every one of `changes` to every one of `works`: the product, in order.
+std::vector<Work> multiply(const std::vector<Work> &works, const std::vector<Change> &changes,
+                           const std::function<bool(const Work &)> &concerns) {
+  if (changes.empty()) return works;
+  std::vector<Work> changed;
+  for (const Work &work : works) {
+    if (!work.invalid.empty() || !concerns(work)) {
+      changed.push_back(work);
+      continue;
+    }
+    for (const Change &change : changes) {
+      Work next = work;
+      try {
+        for (polyconv_problem &problem : next.problems) problem = change(problem);
+        next.token = token_of(next.problems);
+      } catch (const Error &error) {
+        next.problems = work.problems;
+        next.invalid = error.what();
+      }
+      changed.push_back(next);
+    }
+  }
+  return changed;
+}
+
+Change set_fields(const std::vector<std::string> &fields, const std::string &value) {
+  return [=](const polyconv_problem &problem) {
+    std::string token = format_problem(problem);
+    for (const std::string &field : fields) token = set_field(token, field, value);
+    return parse_problem(token, "after " + join(fields, "=") + "=" + value);
+  };
+}
+
+// The problem with `copy` applied from the one that a small token with `part` describes, so that the words are the
+// token's own.
+Change from_part(const std::string &part, const std::string &option,
+                 void (*copy)(polyconv_problem &, const polyconv_problem &)) {
+  const polyconv_problem pattern = parse_problem("fwd:n1,c1,k1,i1x1:" + part, option + " " + part);
+  return [=](const polyconv_problem &problem) {
+    polyconv_problem changed = problem;
+    copy(changed, pattern);
+    if (polyconv_problem_validate(&changed, 1) != POLYCONV_SUCCESS)
+      throw Error(kUsage, option + " " + part + ": " + polyconv_last_error());
+    return changed;
+  };
+}
+
+void copy_types(polyconv_problem &problem, const polyconv_problem &pattern) {
+  problem.input_type = pattern.input_type;
+  problem.weights_type = pattern.weights_type;
+  problem.output_type = pattern.output_type;
+}
+
+void copy_layouts(polyconv_problem &problem, const polyconv_problem &pattern) {
+  problem.input_layout = pattern.input_layout;
+  problem.output_layout = pattern.output_layout;
+}
+
+} // namespace
+
+polyconv_problem parse_problem(const std::string &token, const std::string &where) {
+  polyconv_problem problem;
+  polyconv_problem_init(&problem);
+  if (polyconv_problem_parse(token.c_str(), &problem) != POLYCONV_SUCCESS)
+    throw Error(kUsage, (where.empty() ? "" : where + ": ") + polyconv_last_error());
+  return problem;
+}
+
+std::string format_problem(const polyconv_problem &problem) {
+  size_t needed = 0;
+  if (polyconv_problem_format(&problem, nullptr, 0, &needed) != POLYCONV_SUCCESS)
+    throw Error(kUsage, polyconv_last_error());
+  std::string token(needed, '\0');
+  if (polyconv_problem_format(&problem, token.data(), token.size(), &needed) != POLYCONV_SUCCESS)
+    throw Error(kUsage, polyconv_last_error());
+  token.resize(needed - 1);
+  return token;
+}
+
+Work make_work(const polyconv_problem &problem) {
+  Work work;
+  work.problems = {problem};
+  work.token = format_problem(problem);
+  return work;
+}
+
+std::vector<Work> collect_work(const WorkRequest &request) {
+  std::vector<Work> works;
+  for (const std::string &token : request.tokens) works.push_back(make_work(parse_problem(token, "")));
+  for (const std::string &suite : request.suites) {
+    const std::vector<Work> members = load_suite(suite, request.batches.empty());
+    works.insert(works.end(), members.begin(), members.end());
+  }
+  if (!request.chain_file.empty()) works.push_back(chain_of(request.chain_file));
+
+  const auto all = [](const Work &) { return true; };
+  std::vector<Change> batches, dtypes, layouts;
+  for (long long batch : request.batches) batches.push_back(set_fields({"n"}, std::to_string(batch)));
+  for (const std::string &dtype : request.dtypes) dtypes.push_back(from_part(dtype, "--dtype", copy_types));
+  for (const std::string &layout : request.layouts) layouts.push_back(from_part(layout, "--layout", copy_layouts));
+  works = multiply(works, batches, [](const Work &work) { return !work.batch_fixed; });
+  for (const Sweep &sweep : request.sweeps) {
+    std::vector<Change> values;
+    for (const std::string &value : sweep.values) values.push_back(set_fields(sweep.fields, value));
+    works = multiply(works, values, all);
+  }
+  works = multiply(works, dtypes, all);
+  works = multiply(works, layouts, all);
+
+  std::set<std::string> seen;
+  works.erase(std::remove_if(works.begin(), works.end(),
+                             [&](const Work &work) {
+                               return !seen.insert(work.suite + '\n' + work.token + '\n' + work.invalid).second;
+                             }),
+              works.end());
+  return works;
+}
+
+} // namespace polyconv::bench

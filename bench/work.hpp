@@ -1,0 +1,48 @@
+// work.hpp - what is to be measured: problems from the command line, suites and chain files, with the overrides and
+// sweeps of the command line applied.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/polyconv.h>
+
+#include <string>
+#include <vector>
+
+#include "sweep.hpp"
+
+namespace polyconv::bench {
+
+// One layer or chain.
+struct Work {
+  std::string suite;                      // "" from the command line
+  std::string name;                       // the layer's in its network, where the suite has names
+  std::vector<polyconv_problem> problems; // one for a layer
+  std::string token;                      // canonical; a chain's joined by " > "
+  bool batch_fixed = false;               // the suite says that the batch belongs to the problem
+  std::string invalid;                    // why an override made the problem invalid; else empty
+};
+
+// Problems, and what to change about them. Empty means unchanged.
+struct WorkRequest {
+  std::vector<std::string> tokens;
+  std::vector<std::string> suites; // names or paths
+  std::string chain_file;
+  std::vector<long long> batches;
+  std::vector<Sweep> sweeps;
+  std::vector<std::string> dtypes;  // "f16", "u8-f32-u8"
+  std::vector<std::string> layouts; // "nhwc"
+};
+
+// Parses one token. Error(kUsage) with the library's sentence and `where`.
+polyconv_problem parse_problem(const std::string &token, const std::string &where);
+
+std::string format_problem(const polyconv_problem &problem);
+
+// The work of one token.
+Work make_work(const polyconv_problem &problem);
+
+// Everything asked for, each distinct problem of a suite once. Error(kUsage) for a token, suite or file that is
+// wrong; an override that makes a problem invalid is left to the row (Work::invalid).
+std::vector<Work> collect_work(const WorkRequest &request);
+
+} // namespace polyconv::bench
