@@ -1,0 +1,109 @@
+// bench_expect.cpp - every rule of an expectation file, each shown to hold and to fail.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "bench_files.hpp"
+#include "expect.hpp"
+#include "text.hpp"
+
+using namespace polyconv::bench;
+
+namespace {
+
+const char *const kHeader = "problem,type,math,kernel,baseline,least_ratio,baseline_max_us\n";
+
+std::vector<Expectation> expectations(const std::string &rows) {
+  return load_expectations(TemporaryFile(kHeader + rows).path());
+}
+
+// A record that holds the bar of kRow.
+const char *const kRow = "\"fwd:c8,k8,i9x9,f3x3\",f16,strict,openmp/gemm@*,onednn,1.05,120\n";
+Record good_record() {
+  Record record;
+  record.problem = "fwd:n1,c8,k8,i9x9,f3x3:f16";
+  record.type = "f16";
+  record.math = record.baseline_math = "strict";
+  record.kernel = "openmp/gemm@avx512";
+  record.baseline = "onednn";
+  record.baseline_kernel = "onednn/conv@any";
+  record.median_us = 100;
+  record.baseline_us = 110;
+  record.ratio = 1.10;
+  record.check = "good";
+  return record;
+}
+
+// The sentences about kRow and a record with one thing changed.
+template <class Change>
+std::vector<std::string> after(Change change) {
+  Record record = good_record();
+  change(record);
+  return broken_expectations(expectations(kRow), {record});
+}
+
+bool says(const std::vector<std::string> &broken, const std::string &words) {
+  INFO((broken.empty() ? "(held)" : broken.front()));
+  return broken.size() == 1 && broken.front().find(words) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("a bar that is held") {
+  CHECK(after([](Record &) {}).empty());
+  CHECK(after([](Record &r) { r.ratio = 1.05; }).empty());
+  CHECK(after([](Record &r) { r.kernel += " + openmp/pool@avx512"; }).empty()); // a plan's further steps
+}
+
+TEST_CASE("each way in which a bar is not held") {
+  CHECK(says(after([](Record &r) { r.ratio = 1.04; }), "below 1.050"));
+  CHECK(says(after([](Record &r) { r.problem = "fwd:n2,c8,k8,i9x9,f3x3:f16"; }), "matches no row"));
+  CHECK(says(after([](Record &r) { r.type = "bf16"; }), "matches no row"));
+  CHECK(says(after([](Record &r) { r.requested_math = "fast"; }), "matches no row"));
+  CHECK(says(after([](Record &r) { r.baseline = "tbb"; }), "matches no row"));
+  CHECK(says(after([](Record &r) { r.status = "wrong"; }), "the row is wrong"));
+  CHECK(says(after([](Record &r) { r.status = "unsupported"; }), "the row is unsupported"));
+  CHECK(says(after([](Record &r) { r.status = "skipped"; }), "the row is skipped"));
+  CHECK(
+      says(after([](Record &r) { r.kernel = "openmp/direct@avx512"; }), "openmp/direct@avx512 ran, not openmp/gemm@*"));
+  CHECK(says(after([](Record &r) { r.baseline_reason = "unavailable: not found"; }), "is missing: unavailable"));
+  CHECK(says(after([](Record &r) { r.ratio.reset(); }), "was not measured"));
+  CHECK(says(after([](Record &r) { r.baseline_math = "tf32"; }), "math mode tf32, not strict"));
+  CHECK(says(after([](Record &r) { r.baseline_us = 121; }), "above its most of 120"));
+  CHECK(says(broken_expectations(expectations(kRow), {}), "matches no row"));
+}
+
+TEST_CASE("every matching row must hold, and every row of the file is asked") {
+  Record slow = good_record();
+  slow.ratio = 0.5;
+  CHECK(broken_expectations(expectations(kRow), {good_record(), slow}).size() == 1);
+  const std::string other = "\"fwd:c8,k8,i5x5,f3x3\",f32,strict,*,onednn,1,\n";
+  CHECK(says(broken_expectations(expectations(kRow + other), {good_record()}), "i5x5"));
+}
+
+TEST_CASE("a ceiling is a baseline without a math mode or a best time") {
+  const std::vector<Expectation> bar = expectations("\"fwd:c8,k8,i9x9,f3x3:f16\",f16,strict,*,fma,0.4,\n");
+  CHECK_FALSE(bar.front().baseline_max_us.has_value());
+  Record record = good_record();
+  record.baseline = record.baseline_kernel = "fma";
+  record.baseline_math.clear();
+  record.ratio = 0.41;
+  CHECK(broken_expectations(bar, {record}).empty());
+  record.ratio = 0.39;
+  CHECK(says(broken_expectations(bar, {record}), "below 0.400"));
+}
+
+TEST_CASE("a wrong file is refused with its line") {
+  const auto refused = [](const std::string &text, const char *words) {
+    const TemporaryFile file(text);
+    CHECK_THROWS_WITH_AS(load_expectations(file.path()), doctest::Contains(words), Error);
+  };
+  refused(kHeader, "no expectation");
+  refused("problem,type\n", "no column 'math'");
+  refused(kHeader + std::string("\"fwd:c8\",f32,strict,*,fma,0.4,\n"), ":2: ");
+  refused(kHeader + std::string("\"fwd:i8x8\",f33,strict,*,fma,0.4,\n"), "f33");
+  refused(kHeader + std::string("\"fwd:i8x8\",f32,quick,*,fma,0.4,\n"), "quick");
+  refused(kHeader + std::string("\"fwd:i8x8\",f32,strict,*,fma,half,\n"), "least_ratio");
+  refused(kHeader + std::string("\"fwd:i8x8\",f32,strict,*,fma,0.4,soon\n"), "baseline_max_us");
+  refused(kHeader + std::string("\"fwd:i8x8\",f32,strict,,fma,0.4,\n"), "'kernel' is empty");
+  CHECK_THROWS_WITH_AS(load_expectations("nosuch"), doctest::Contains("cannot read"), Error);
+}

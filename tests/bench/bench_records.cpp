@@ -1,0 +1,116 @@
+// bench_records.cpp - what becomes of records: the gravest status is the exit code, a summary weighs each layer once,
+// numbers that are none are null.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+#include "json.hpp"
+#include "output.hpp"
+#include "text.hpp"
+
+using namespace polyconv::bench;
+
+namespace {
+
+Record with_status(const std::string &status) {
+  Record record;
+  record.problem = "fwd:n1,c1,k1,i8x8,f1x1";
+  record.device = "cpu";
+  record.status = status;
+  return record;
+}
+
+int code(const std::vector<std::string> &statuses) {
+  std::vector<Record> records;
+  for (const std::string &status : statuses) records.push_back(with_status(status));
+  return exit_code(records);
+}
+
+Record timed(const std::string &suite, const std::string &problem, double us) {
+  Record record = with_status("good");
+  record.suite = suite;
+  record.problem = problem;
+  record.median_us = us;
+  record.gflops = 1e3 / us;
+  return record;
+}
+
+} // namespace
+
+TEST_CASE("exit codes") {
+  CHECK(code({}) == 0);
+  CHECK(code({"good", "skipped"}) == 0);
+  CHECK(code({"good", "wrong", "unavailable"}) == 1);
+  CHECK(code({"device error"}) == 1);
+  CHECK(code({"internal"}) == 1);
+  CHECK(code({"out of memory", "unsupported"}) == 1);
+  CHECK(code({"wrong", "invalid argument"}) == 2);
+  CHECK(code({"unavailable", "unsupported"}) == 3);
+  CHECK(code({"good", "unsupported"}) == 4);
+}
+
+TEST_CASE("the format follows from the option, else from the file") {
+  CHECK(output_format("csv", "x.jsonl") == "csv");
+  CHECK(output_format("", "x.jsonl") == "jsonl");
+  CHECK(output_format("", "x.csv") == "csv");
+  CHECK(output_format("", "x.md") == "markdown");
+  CHECK(output_format("", "") == "table");
+}
+
+TEST_CASE("a number that is none is null, in JSON and in CSV") {
+  Record record = with_status("good");
+  record.median_us = std::numeric_limits<double>::quiet_NaN();
+  record.gflops = std::numeric_limits<double>::infinity();
+  const std::string line = json_line(record);
+  CHECK(line.find("\"median_us\":null") != std::string::npos);
+  CHECK(line.find("\"gflops\":null") != std::string::npos);
+  CHECK(line.find("nan") == std::string::npos);
+  std::ostringstream out;
+  RecordWriter writer("csv", View::kTimes, out);
+  writer.add(record);
+  writer.add(record);
+  writer.finish();
+  const std::string csv = out.str();
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 3); // one header
+  CHECK(csv.find("nan") == std::string::npos);
+}
+
+TEST_CASE("a reason that is no text still makes a line") {
+  Record record = with_status("unsupported");
+  record.reason = "bytes \xFF\xFE and a \"quote\"";
+  CHECK(json_line(record).find("a \\\"quote\\\"") != std::string::npos);
+}
+
+TEST_CASE("the summary weighs each distinct layer once, by suite") {
+  const std::string text =
+      summary({timed("a", "p", 10), timed("a", "p", 10), timed("a", "q", 1000), timed("b", "p", 5), timed("b", "q", 5)},
+              View::kTimes);
+  CHECK(text.find("100 us") != std::string::npos); // sqrt(10 * 1000), not the cube root with 10 twice
+  CHECK(text.find("2/2") != std::string::npos);
+  CHECK(text.find("5.00 us") != std::string::npos);
+  CHECK(summary({timed("a", "p", 10)}, View::kTimes).empty());
+}
+
+TEST_CASE("rows that are not good are counted, not averaged") {
+  std::vector<Record> records{timed("a", "p", 10), timed("a", "q", 10), timed("a", "r", 99)};
+  records[2].status = "wrong";
+  const std::string text = summary(records, View::kTimes);
+  CHECK(text.find("2/3") != std::string::npos);
+  CHECK(text.find("10.0 us") != std::string::npos);
+}
+
+TEST_CASE("a table says once what is the same everywhere, and why a row is not good") {
+  std::vector<Record> records{timed("", "p", 10), timed("", "q", 20)};
+  records[1].status = "unsupported";
+  records[1].reason = "no kernel on cpu takes q: openmp/gemm: takes f32";
+  records[1].median_us.reset();
+  std::ostringstream out;
+  RecordWriter writer("table", View::kTimes, out);
+  for (const Record &record : records) writer.add(record);
+  writer.finish();
+  CHECK(out.str().find("math strict") != std::string::npos);
+  CHECK(out.str().find("unsupported  openmp/gemm: takes f32") != std::string::npos);
+}

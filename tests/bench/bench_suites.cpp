@@ -1,0 +1,160 @@
+// bench_suites.cpp - every suite that ships: each token parses, is valid and canonical once read again; and how suites
+// and the command line's overrides are put together.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "bench_files.hpp"
+#include "expect.hpp"
+#include "suite.hpp"
+#include "text.hpp"
+#include "work.hpp"
+
+using namespace polyconv::bench;
+
+namespace {
+
+std::vector<std::string> tokens_of(const std::vector<Work> &works) {
+  std::vector<std::string> tokens;
+  for (const Work &work : works) tokens.push_back(work.token);
+  return tokens;
+}
+
+} // namespace
+
+TEST_CASE("every suite that ships is read, and every problem of it is valid") {
+  const std::map<std::string, size_t> sizes = {{"awkward", 54},  {"filters", 26},       {"mobilenet_v2", 30},
+                                               {"resnet50", 23}, {"seeds", 14 * 4 + 9}, {"tiny", 38},
+                                               {"unet", 34},     {"vgg16", 9}};
+  std::set<std::string> expected;
+  for (const auto &[name, size] : sizes) expected.insert(name);
+  const std::vector<std::string> names = suite_names();
+  CHECK(std::set<std::string>(names.begin(), names.end()) == expected);
+  for (const std::string &name : names) {
+    const std::vector<Work> works = load_suite(name, true);
+    INFO(name);
+    if (sizes.count(name) > 0) CHECK(works.size() == sizes.at(name));
+    std::set<std::string> distinct;
+    for (const Work &work : works) {
+      INFO(work.token);
+      CHECK(work.suite == name);
+      REQUIRE(work.problems.size() == 1);
+      CHECK(polyconv_problem_validate(work.problems.data(), 1) == POLYCONV_SUCCESS);
+      CHECK(format_problem(parse_problem(work.token, "")) == work.token);
+      CHECK_MESSAGE(distinct.insert(work.token).second, "twice in the suite");
+    }
+  }
+}
+
+TEST_CASE("tiny has every row of types and every direction") {
+  std::set<std::string> types;
+  std::set<std::string> directions;
+  std::set<int> dimensions;
+  for (const Work &work : load_suite("tiny", true)) {
+    const polyconv_problem &p = work.problems[0];
+    types.insert(std::string(polyconv_type_name(p.input_type)) + "-" + polyconv_type_name(p.weights_type) + "-" +
+                 polyconv_type_name(p.output_type));
+    directions.insert(work.token.substr(0, work.token.find(':')));
+    dimensions.insert(p.spatial_dims);
+  }
+  for (const char *type :
+       {"f64-f64-f64", "f32-f32-f32", "f16-f16-f16", "f16-f16-f32", "bf16-bf16-bf16", "bf16-bf16-f32", "s8-s8-s32",
+        "s8-s8-s8", "u8-s8-u8", "u8-u8-s32", "u8-s8-f32", "u8-f32-u8", "u8-f32-f32", "u16-f32-u16"})
+    CHECK_MESSAGE(types.count(type) == 1, std::string(type));
+  CHECK(directions == std::set<std::string>{"fwd", "bwd_d", "bwd_w", "tfwd", "tbwd_d", "tbwd_w"});
+  CHECK(dimensions == std::set<int>{1, 2, 3});
+}
+
+TEST_CASE("seeds are what was asked for") {
+  WorkRequest request;
+  request.suites = {"seeds"};
+  request.batches = {100};
+  const std::vector<std::string> tokens = tokens_of(collect_work(request));
+  const std::set<std::string> all(tokens.begin(), tokens.end());
+  CHECK(all.size() == 14 + 9);
+  for (const char *token :
+       {"fwd:n100,c1,k4,i86x86,f7x7", "fwd:n100,c12,k24,i33x33,f7x7,s2", "fwd:n100,c1,k6,i28x28,f5x5,p2",
+        "fwd:n100,c6,k16,i28x28,f4x4,s2", "fwd:n100,c16,k8,i13x13,f3x3,p1", "fwd:n100,c8,k4,i13x13,f3x3",
+        "fwd:n1,c1,k1,i8192x8192,f7x7,p3"})
+    CHECK_MESSAGE(all.count(token) == 1, std::string(token));
+}
+
+TEST_CASE("overrides and sweeps multiply; what they make invalid is kept with its reason") {
+  WorkRequest request;
+  request.tokens = {"fwd:n1,c4,k6,i9x9,f3x3"};
+  request.batches = {2, 3};
+  request.sweeps = {parse_sweep("i=8,10")};
+  request.dtypes = {"f16", "f64"};
+  request.layouts = {"nhwc"};
+  const std::vector<std::string> tokens = tokens_of(collect_work(request));
+  CHECK(tokens.size() == 8);
+  CHECK(tokens.front() == "fwd:n2,c4,k6,i8x8,f3x3:nhwc:f16");
+  CHECK(tokens.back() == "fwd:n3,c4,k6,i10x10,f3x3:nhwc:f64");
+
+  request = WorkRequest();
+  request.tokens = {"fwd:n1,c4,k6,g2,i9x9,f3x3"};
+  request.sweeps = {parse_sweep("c=4:6:1")};
+  const std::vector<Work> works = collect_work(request);
+  REQUIRE(works.size() == 3);
+  CHECK(works[0].invalid.empty());
+  CHECK(works[1].invalid.find("groups") != std::string::npos);
+  request.sweeps = {parse_sweep("z=1")};
+  CHECK(collect_work(request).front().invalid.find("z1") != std::string::npos);
+  request.sweeps.clear();
+  request.dtypes = {"f99"};
+  CHECK_THROWS_WITH_AS(collect_work(request), doctest::Contains("--dtype f99"), Error);
+}
+
+TEST_CASE("a problem that stands twice is measured once") {
+  WorkRequest request;
+  request.tokens = {"fwd:c4,k6,i9x9", "fwd:n1,c4,k6,i9x9,f1x1"};
+  CHECK(collect_work(request).size() == 1);
+}
+
+TEST_CASE("chains come from a file") {
+  const TemporaryFile good("# two layers\nfwd:c3,k4,i9x9,f3x3:relu\n\nfwd:c4,k5,i7x7,f3x3\n", ".txt");
+  WorkRequest request;
+  request.chain_file = good.path();
+  const std::vector<Work> works = collect_work(request);
+  REQUIRE(works.size() == 1);
+  CHECK(works[0].problems.size() == 2);
+  CHECK(works[0].token == "fwd:n1,c3,k4,i9x9,f3x3:relu > fwd:n1,c4,k5,i7x7,f3x3");
+  const TemporaryFile apart("fwd:c3,k4,i9x9,f3x3\nfwd:c5,k5,i7x7,f3x3\n", ".txt"), empty("# no layer\n", ".txt");
+  request.chain_file = apart.path();
+  CHECK_THROWS_WITH_AS(collect_work(request), doctest::Contains("layer 1"), Error);
+  request.chain_file = empty.path();
+  CHECK_THROWS_WITH_AS(collect_work(request), doctest::Contains("0 layers"), Error);
+}
+
+TEST_CASE("wrong suites are refused in words") {
+  const auto refused = [](const std::string &text, const std::string &extension, const char *words) {
+    const TemporaryFile file(text, extension);
+    CHECK_THROWS_WITH_AS(load_suite(file.path(), true), doctest::Contains(words), Error);
+  };
+  CHECK_THROWS_WITH_AS(load_suite("nosuch", true), doctest::Contains("resnet50"), Error);
+  CHECK_THROWS_WITH_AS(load_suite("no/such.txt", true), doctest::Contains("not a file"), Error);
+  refused("fwd:i8x8\nfwd:n1\n", ".txt", ":2: ");
+  refused("@size=3\n", ".txt", "unknown directive");
+  refused("@batch=x\n", ".txt", "whole number");
+  refused("# nothing\n", ".txt", "no problem");
+  const std::string header =
+      "name,groups,mb,ic,ih,iw,oc,oh,ow,kh,kw,sh,sw,ph_l,pw_l,dh,dw,ph_r,pw_r,count,spatial_dims\n";
+  refused(header + "a,1,1,3,9,9,4,8,7,3,3,1,1,0,0,1,1,0,0,1,2\n", ".csv", "oh is 8, but the other columns make it 7");
+  refused(header + "a,2,1,3,9,9,4,7,7,3,3,1,1,0,0,1,1,0,0,1,2\n", ".csv", "groups");
+  refused(header + "a,1,1,3,9,9,4,7,7,3,3,1,1,0,0,1,1,0,0,1,4\n", ".csv", "spatial_dims");
+  refused(header + "a,1,1,3,9,9,4,7,7,3,3,1,1,0,0,1,1,0,0,1,3\n", ".csv", "no column 'id'");
+}
+
+TEST_CASE("the shipped expectations are read, and their layers stand in the suites that they are about") {
+  const std::vector<Expectation> expectations = load_expectations("cpu-foundation");
+  CHECK(expectations.size() == 8);
+  std::set<std::string> known;
+  for (const char *suite : {"resnet50", "seeds"})
+    for (const Work &work : load_suite(suite, true)) known.insert(work.token);
+  for (const Expectation &e : expectations) CHECK_MESSAGE(known.count(e.work.token) == 1, e.work.token);
+  size_t three_by_three = 0;
+  for (const Work &work : load_suite("resnet50", true)) three_by_three += work.problems[0].kernel_size[0] == 3 ? 1 : 0;
+  CHECK(three_by_three == 7); // each has its bar
+}

@@ -1,0 +1,152 @@
+// bits_test.cpp - the order of every sum is a function of problem and config alone: the same bits at every thread
+// count, in a caller's pool, and from openmp and tbb, which link the same kernels.
+//
+// ctest-label: conformance
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <polyconv/sdk/check.hpp>
+#include <polyconv/sdk/epilogue.hpp>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "skip.hpp"
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+// Sizes that many threads cannot share evenly.
+constexpr const char *kProblems[] = {
+    "fwd:n3,c19,k37,i17x13,f3x3,p1:bias+relu",
+    "fwd:n1,c64,k48,i14x15,f3x3,p1:nhwc",
+    "fwd:n2,c40,k56,i9x9,f1x1:nhwc:bias+silu",
+    "fwd:n2,c40,k56,i9x9,f1x1:f16",
+    "fwd:n2,c35,k35,g35,i15x15,f3x3,p1",
+    "fwd:n2,c32,k32,g32,i15x15,f3x3,s2,p1:nhwc:bias+clip6",
+    "fwd:n1,c1,k1,i67x129,f5x5,p2:pad=reflect",
+    "fwd:n1,c3,k3,g3,i67x43,f3x3,p1:nhwc:u8-f32-f32:pad=replicate",
+    "fwd:n2,c9,k21,i11x12,f3x3,p1:bf16:bias+relu+avgpool2",
+    "fwd:n2,c9,k21,i11x12,f3x3,p1:f64",
+    "fwd:n2,c300,k5,i4x4,f3x3,p1",
+    "fwd:n2,c3,k5,i5x6x7,f3x3x3,p1",
+    "bwd_d:n3,c19,k37,i17x13,f3x3,s2,p1",
+    "bwd_d:n2,c12,k12,g12,i11x11,f3x3,p1:nhwc",
+    "bwd_w:n7,c11,k13,i17x13,f3x3,p1:bias",
+    "bwd_w:n5,c16,k24,i14x14,f1x1:nhwc:bias",
+    "bwd_w:n5,c12,k12,g12,i11x11,f3x3,s2,p1",
+    "tfwd:n2,c19,k11,i9x7,f4x4,s2,p1:bias+relu",
+};
+
+// One tensor of random bits that are finite numbers of its type.
+Bytes random_tensor(const polyconv_problem &p, int32_t which) {
+  polyconv_tensor tensor;
+  int64_t size = 0;
+  if (polyconv_problem_tensor(&p, which, &tensor, &size) != POLYCONV_SUCCESS) return {};
+  Bytes bytes(static_cast<size_t>(size));
+  uint32_t state = 77u + static_cast<uint32_t>(which);
+  const size_t element = polyconv_type_size(tensor.type);
+  for (size_t i = 0; i < bytes.size() / element; ++i) {
+    state = state * 1664525u + 1013904223u;
+    const float v = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
+    const double wide = static_cast<double>(v) + static_cast<double>(state >> 7) * 0x1p-50;
+    if (tensor.type < POLYCONV_S32)
+      polyconv::sdk::store_as(bytes.data(), tensor.type, static_cast<int64_t>(i), wide);
+    else
+      std::memcpy(bytes.data() + i * element, &state, element);
+  }
+  return bytes;
+}
+
+// Everything that a run writes; empty where the kernel does not take the problem.
+Bytes run(const char *token, const std::string &kernel, int32_t threads, polyconv_parallel_for pool,
+          void *pool_context) {
+  polyconv_problem p;
+  polyconv_problem_init(&p);
+  REQUIRE_MESSAGE(polyconv_problem_parse(token, &p) == POLYCONV_SUCCESS, std::string(polyconv_last_error()));
+  Bytes input = random_tensor(p, POLYCONV_TENSOR_INPUT), weights = random_tensor(p, POLYCONV_TENSOR_WEIGHTS);
+  Bytes bias = random_tensor(p, POLYCONV_TENSOR_BIAS), output = random_tensor(p, POLYCONV_TENSOR_OUTPUT);
+  polyconv_options options;
+  polyconv_options_init(&options);
+  options.kernel = kernel.c_str();
+  options.fallback = POLYCONV_FALLBACK_ALLOW;
+  options.threads = threads;
+  options.parallel_for = pool;
+  options.parallel_for_context = pool_context;
+  polyconv_buffers buffers;
+  polyconv_buffers_init(&buffers);
+  buffers.input = input.data();
+  buffers.weights[0] = weights.data();
+  buffers.bias[0] = bias.data();
+  buffers.output = output.data();
+  const polyconv_status status = polyconv_convolve(nullptr, &p, 1, &options, &buffers);
+  if (status == POLYCONV_UNSUPPORTED) return {};
+  REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, token << " by " << kernel << ": " << std::string(polyconv_last_error()));
+  if (p.direction == POLYCONV_FORWARD) return output;
+  if (p.direction == POLYCONV_BACKWARD_DATA) return input;
+  weights.insert(weights.end(), bias.begin(), bias.end());
+  return weights;
+}
+
+// Three threads of the caller's own, tasks in no particular order.
+struct Pool {
+  std::atomic<int64_t> calls{0};
+
+  static void run(void *context, int64_t tasks, void (*task)(void *, int64_t), void *task_context) {
+    ++static_cast<Pool *>(context)->calls;
+    std::atomic<int64_t> left{tasks};
+    const auto work = [&] {
+      for (int64_t i; (i = --left) >= 0;) task(task_context, i);
+    };
+    std::thread threads[2] = {std::thread(work), std::thread(work)};
+    work();
+    for (std::thread &thread : threads) thread.join();
+  }
+};
+
+bool starts_with(const std::string &name, const char *prefix) {
+  return name.compare(0, std::strlen(prefix), prefix) == 0;
+}
+
+} // namespace
+
+TEST_CASE("thread counts and a caller's pool change no bit") {
+  Pool pool;
+  int64_t compared = 0;
+  for (const std::string &kernel : polyconv::check::kernel_names())
+    for (const char *problem : kProblems) {
+      const Bytes one = run(problem, kernel, 1, nullptr, nullptr);
+      if (one.empty()) continue;
+      for (int32_t threads : {2, 3, 8})
+        CHECK_MESSAGE(one == run(problem, kernel, threads, nullptr, nullptr),
+                      kernel << " on " << std::string(problem) << " with " << threads << " threads");
+      CHECK_MESSAGE(one == run(problem, kernel, 5, Pool::run, &pool),
+                    kernel << " on " << std::string(problem) << " in the caller's pool");
+      ++compared;
+    }
+  CHECK(compared > 0);
+  CHECK(pool.calls > 0);
+}
+
+TEST_CASE("openmp and tbb agree in every bit") {
+  std::map<std::string, int> twins;
+  for (const std::string &kernel : polyconv::check::kernel_names()) {
+    if (starts_with(kernel, "openmp/")) ++twins[kernel.substr(7)];
+    if (starts_with(kernel, "tbb/")) ++twins[kernel.substr(4)];
+  }
+  int compared = 0;
+  for (const auto &twin : twins) {
+    if (twin.second != 2) continue;
+    const std::string &kernel = twin.first;
+    for (const char *problem : kProblems) {
+      const Bytes openmp = run(problem, "openmp/" + kernel, 2, nullptr, nullptr);
+      const Bytes tbb = run(problem, "tbb/" + kernel, 3, nullptr, nullptr);
+      CHECK_MESSAGE(openmp == tbb, kernel << " on " << std::string(problem));
+      compared += !openmp.empty();
+    }
+  }
+  if (twins.empty() || compared == 0) return polyconv_test::skip("openmp and tbb are not both here");
+  MESSAGE(compared << " results compared");
+}

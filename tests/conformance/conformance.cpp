@@ -1,0 +1,166 @@
+// conformance.cpp - every kernel of a backend, in every config, on every case that it takes: exact, random and
+// non-finite data against the reference, poisoned, guarded, run twice (polyconv/sdk/check.hpp). One process a backend:
+// POLYCONV_CONFORMANCE names it (CTest does), or several with commas; unset means all.
+// SPDX-License-Identifier: Apache-2.0
+#include <polyconv/sdk/check.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "cases.hpp"
+#include "skip.hpp"
+#include "steps.hpp"
+#include "tame.hpp"
+
+using namespace polyconv::check;
+
+namespace {
+
+// A backend under test and its device.
+struct Tested {
+  polyconv_backend_info info;
+  const polyconv_device *device;
+};
+
+bool asked_for(const std::string &name) {
+  const char *list = std::getenv("POLYCONV_CONFORMANCE");
+  return list == nullptr || ("," + std::string(list) + ",").find("," + name + ",") != std::string::npos;
+}
+
+std::vector<Tested> tested_backends() {
+  std::vector<Tested> result;
+  int found = 0;
+  for (int32_t i = 0; i < polyconv_backend_count(); ++i) {
+    Tested t{};
+    t.info.struct_size = sizeof t.info;
+    REQUIRE(polyconv_backend_get(i, &t.info) == POLYCONV_SUCCESS);
+    if (!asked_for(t.info.name)) continue;
+    ++found;
+    if (!t.info.available || polyconv_device_find(t.info.device_kind, &t.device) != POLYCONV_SUCCESS)
+      polyconv_test::skip(std::string(t.info.name) + ": " + t.info.reason);
+    else
+      result.push_back(t);
+  }
+  REQUIRE_MESSAGE(found > 0, "none of the backends asked for is there: they were not built");
+  return result;
+}
+
+polyconv_options options_for(const std::string &kernel, int32_t save) {
+  polyconv_options options;
+  polyconv_options_init(&options);
+  options.kernel = kernel.c_str();
+  options.fallback = POLYCONV_FALLBACK_ALLOW;
+  options.save = save;
+  options.bind = 1;
+  return options;
+}
+
+std::string without_config(const std::string &name) {
+  return name.substr(0, name.find('@'));
+}
+
+// How often each config convolved, and each kernel took part in any step.
+struct Counts {
+  std::map<std::string, int> convolved; // by full name
+  std::set<std::string> took_part;      // by name without config
+
+  void add(const std::string &config, const std::string &steps) {
+    ++convolved[config];
+    for (size_t begin = 0; begin < steps.size();) {
+      const size_t end = std::min(steps.find(" + ", begin), steps.size());
+      took_part.insert(without_config(steps.substr(begin, end - begin)));
+      begin = end + 3;
+    }
+  }
+};
+
+void check_case(const conformance::TestCase &test, const Tested &tested, const std::vector<std::string> &kernels,
+                Counts &counts) {
+  Case c(test.problems);
+  for (const std::string &kernel : kernels) {
+    const polyconv_options options = options_for(kernel, test.save);
+    bool accepted = false;
+    for (Mode mode : kModes) {
+      const Result result = c.run(mode, tested.device, options);
+      if (result.verdict == Verdict::Unsupported) break;
+      CHECK_MESSAGE(result.acceptable(), kernel << " on " << test.name << ", " << std::string(mode_name(mode)) << ": "
+                                                << std::string(verdict_name(result.verdict)) << ", "
+                                                << result.sentence);
+      if (result.good() && !accepted) counts.add(kernel, result.kernel);
+      accepted = accepted || result.good();
+    }
+  }
+}
+
+std::vector<std::string> kernels_of(const Tested &tested) {
+  std::vector<std::string> result;
+  for (const std::string &name : kernel_names(tested.info.device_kind))
+    if (name.compare(0, name.find('/'), tested.info.name) == 0) result.push_back(name);
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("every kernel and config is right on every case that it takes") {
+  const std::vector<Tested> backends = tested_backends();
+  const std::vector<conformance::TestCase> cases = conformance::all_cases();
+  for (const Tested &tested : backends) {
+    const std::vector<std::string> kernels = kernels_of(tested);
+    Counts counts;
+    for (const conformance::TestCase &test : cases) check_case(test, tested, kernels, counts);
+    for (const std::string &kernel : kernels) {
+      const int steps = conformance::check_steps(tested.info, kernel);
+      MESSAGE(kernel << " took " << counts.convolved[kernel] << " of " << cases.size() << " convolutions, " << steps
+                     << " steps");
+      if (steps > 0 || counts.convolved[kernel] > 0) counts.took_part.insert(without_config(kernel));
+    }
+    for (const std::string &kernel : kernels)
+      CHECK_MESSAGE(counts.took_part.count(without_config(kernel)) == 1, kernel << " takes no case at all");
+  }
+}
+
+TEST_CASE("every kernel and config is right on random problems") {
+  conformance::TameProblem random(7);
+  std::vector<conformance::TestCase> cases;
+  for (int i = 0; i < 400; ++i) {
+    const polyconv_problem problem = random.next();
+    char token[512] = "?";
+    polyconv_problem_format(&problem, token, sizeof token, nullptr);
+    cases.push_back({token, {problem}, POLYCONV_SAVE_NONE});
+  }
+  for (const Tested &tested : tested_backends()) {
+    Counts counts;
+    for (const conformance::TestCase &test : cases) check_case(test, tested, kernels_of(tested), counts);
+    for (const auto &[kernel, count] : counts.convolved) MESSAGE(kernel << " took " << count << " of " << cases.size());
+  }
+}
+
+TEST_CASE("the three directions of every backend are adjoint") {
+  const char *const problems[] = {"fwd:n2,c5,k7,i9x8,f3x3,s2,p1",
+                                  "fwd:n1,c6,k9,g3,i9x9,f3x3,p2,d2:nhwc",
+                                  "fwd:n2,c3,k4,i6x7,f3x3,p1:f64",
+                                  "fwd:n1,c4,k4,g4,i7x7,f3x3,p1:f16",
+                                  "fwd:n1,c3,k2,i3x4,f3x3,p5:pad=reflect",
+                                  "fwd:n1,c3,k4,i17,f5,s3,p4/1",
+                                  "fwd:n1,c2,k3,i4x5x6,f3x2x3,p1",
+                                  "fwd:n1,c3,k4,i5x6,f3x3,p3:pad=circular",
+                                  "tfwd:n2,c3,k4,i5x6,f3x3,s2,p1,o1",
+                                  "fwd:n1,c8,k8,i6x6,f1x1:nhwc:f32",
+                                  "fwd:n1,c3,k4,i6x7,f3x3,p1:flip",
+                                  "fwd:n1,c2,k3,i3x2,f3x3,p7:pad=symmetric",
+                                  "fwd:n1,c2,k3,i5x4,f3x3,s2,p2:pad=replicate:bf16"};
+  for (const Tested &tested : tested_backends()) {
+    int good = 0;
+    const std::string glob = std::string(tested.info.name) + "/*";
+    for (const char *token : problems) {
+      const conformance::TestCase test = conformance::make_case(POLYCONV_SAVE_NONE, {token});
+      const Result result = adjoint(test.problems[0], tested.device, options_for(glob, POLYCONV_SAVE_NONE));
+      if (result.verdict == Verdict::Unsupported) continue;
+      CHECK_MESSAGE(result.acceptable(), std::string(token) << " by " << result.kernel << ": " << result.sentence);
+      good += result.good();
+    }
+    MESSAGE(std::string(tested.info.name) << ": " << good << " problems with adjoint directions");
+  }
+}

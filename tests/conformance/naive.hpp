@@ -1,0 +1,213 @@
+// naive.hpp - the definition of a convolution a second time, straight from polyconv.h and from nothing else of this
+// project: no normalised layers, a transposed problem scatters, padding folds coordinate by coordinate. Slow and small.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/polyconv.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <vector>
+
+namespace naive {
+
+using Values = std::vector<double>;
+
+// Dense arrays in order N C spatial (K C/g spatial for weights), as the problem's tensors.
+struct Data {
+  Values input, weights, bias, scale, residual, output;
+  Values saved; // argmax
+};
+
+struct Shape {
+  int dims = 0;
+  int64_t input[3], output[3], kernel[3]; // before pooling
+  int64_t inputs = 1, outputs = 1, taps = 1;
+};
+
+inline Shape shape_of(const polyconv_problem &p) {
+  Shape s;
+  s.dims = p.spatial_dims;
+  for (int a = 0; a < s.dims; ++a) {
+    const int64_t reach = p.dilation[a] * (p.kernel_size[a] - 1) + 1, pads = p.pad_begin[a] + p.pad_end[a];
+    s.input[a] = p.input_size[a];
+    s.kernel[a] = p.kernel_size[a];
+    s.output[a] = p.transposed ? (s.input[a] - 1) * p.stride[a] - pads + reach + p.output_padding[a]
+                               : (s.input[a] + pads - reach) / p.stride[a] + 1;
+    s.inputs *= s.input[a], s.outputs *= s.output[a], s.taps *= s.kernel[a];
+  }
+  return s;
+}
+
+// One step of the padding rule at a time until the coordinate lies inside; -1 for the padding value.
+inline int64_t fold(int64_t i, int64_t size, int32_t mode) {
+  while (i < 0 || i >= size) {
+    switch (mode) {
+      case POLYCONV_PAD_REFLECT:
+        if (size == 1) return 0;
+        i = i < 0 ? -i : 2 * (size - 1) - i;
+        break;
+      case POLYCONV_PAD_SYMMETRIC: i = i < 0 ? -1 - i : 2 * size - 1 - i; break;
+      case POLYCONV_PAD_REPLICATE: i = i < 0 ? 0 : size - 1; break;
+      case POLYCONV_PAD_CIRCULAR: i = i < 0 ? i + size : i - size; break;
+      default: return -1;
+    }
+  }
+  return i;
+}
+
+// Calls visit(position on the small side, position on the large side or -1 for padding, tap as stored) for every
+// product of one channel pair. The small side is the output of a convolution, and the input of a transposed one.
+template <class Visit>
+void for_products(const polyconv_problem &p, const Shape &s, const Visit &visit) {
+  const int64_t *const small = p.transposed ? s.input : s.output, *const large = p.transposed ? s.output : s.input;
+  const int64_t smalls = p.transposed ? s.inputs : s.outputs;
+  for (int64_t from = 0; from < smalls; ++from)
+    for (int64_t tap = 0; tap < s.taps; ++tap) {
+      int64_t f = from, t = tap, to = 0, to_step = 1, stored = 0, stored_step = 1;
+      bool outside = false;
+      for (int a = s.dims - 1; a >= 0; --a) {
+        const int64_t i = f % small[a], r = t % s.kernel[a];
+        f /= small[a], t /= s.kernel[a];
+        const int64_t at = fold(i * p.stride[a] + r * p.dilation[a] - p.pad_begin[a], large[a], p.pad_mode);
+        outside = outside || at < 0;
+        to += at * to_step, to_step *= large[a];
+        stored += (p.flip ? s.kernel[a] - 1 - r : r) * stored_step, stored_step *= s.kernel[a];
+      }
+      visit(from, outside ? -1 : to, stored);
+    }
+}
+
+// Sums only: output before the epilogue, or the gradient that the direction writes.
+inline void sums(const polyconv_problem &p, Data &data) {
+  const Shape s = shape_of(p);
+  const int64_t in_group = p.in_channels / p.groups, out_group = p.out_channels / p.groups;
+  const int64_t small_group = p.transposed ? in_group : out_group, large_group = p.transposed ? out_group : in_group;
+  const int64_t smalls = p.transposed ? s.inputs : s.outputs, larges = p.transposed ? s.outputs : s.inputs;
+  Values &small = p.transposed ? data.input : data.output, &large = p.transposed ? data.output : data.input;
+  Values &written = p.direction == POLYCONV_FORWARD         ? data.output
+                    : p.direction == POLYCONV_BACKWARD_DATA ? data.input
+                                                            : data.weights;
+  const int64_t size = p.direction == POLYCONV_FORWARD         ? p.batch * p.out_channels * s.outputs
+                       : p.direction == POLYCONV_BACKWARD_DATA ? p.batch * p.in_channels * s.inputs
+                                                               : p.groups * small_group * large_group * s.taps;
+  written.assign(static_cast<size_t>(size), 0.0);
+  const double padding = p.pad_mode == POLYCONV_PAD_CONSTANT ? p.pad_value - p.input_zero_point : 0;
+  for (int64_t n = 0; n < p.batch; ++n)
+    for (int64_t g = 0; g < p.groups; ++g)
+      for (int64_t k = 0; k < small_group; ++k)
+        for (int64_t c = 0; c < large_group; ++c) {
+          double *a = small.data() + ((n * p.groups + g) * small_group + k) * smalls;
+          double *b = large.data() + ((n * p.groups + g) * large_group + c) * larges;
+          double *w = data.weights.data() + ((g * small_group + k) * large_group + c) * s.taps;
+          for_products(p, s, [&](int64_t i, int64_t j, int64_t tap) {
+            const double weight = w[tap] - p.weights_zero_point;
+            if (&written == &data.weights) {
+              w[tap] += a[i] * (j < 0 ? padding : b[j]);
+            } else if (&written == &small) {
+              a[i] += weight * (j < 0 ? padding : b[j] - p.input_zero_point);
+            } else if (j >= 0) {
+              b[j] += weight * (a[i] - p.input_zero_point);
+            }
+          });
+        }
+  if (p.direction != POLYCONV_BACKWARD_WEIGHTS || !p.epilogue.has_bias) return;
+  data.bias.assign(static_cast<size_t>(p.out_channels), 0.0);
+  for (size_t i = 0; i < data.output.size(); ++i)
+    data.bias[i / static_cast<size_t>(s.outputs) % data.bias.size()] += data.output[i];
+}
+
+template <class T>
+T activated(T v, const polyconv_epilogue &e) {
+  const T alpha = static_cast<T>(e.activation_alpha);
+  switch (e.activation) {
+    case POLYCONV_ACT_RELU: return std::fmax(v, T(0));
+    case POLYCONV_ACT_CLIPPED_RELU: return std::fmin(std::fmax(v, T(0)), alpha);
+    case POLYCONV_ACT_LEAKY_RELU: return v >= 0 ? v : alpha * v;
+    case POLYCONV_ACT_TANH: return std::tanh(v);
+    case POLYCONV_ACT_SIGMOID: return 1 / (1 + std::exp(-v));
+    case POLYCONV_ACT_GELU: return v * (1 + std::erf(v / std::sqrt(T(2)))) / 2;
+    case POLYCONV_ACT_SILU: return v * (1 / (1 + std::exp(-v)));
+    case POLYCONV_ACT_HARD_SWISH: return v * std::fmin(std::fmax(v + 3, T(0)), T(6)) / 6;
+    default: return v;
+  }
+}
+
+// Pools one image of one channel; `argmax` gets the place of the first maximum in each window.
+template <class T>
+std::vector<T> pooled(const polyconv_problem &p, const Shape &s, const std::vector<T> &image, Values *argmax) {
+  const polyconv_pool &pool = p.epilogue.pool;
+  if (pool.kind == POLYCONV_POOL_NONE) return image;
+  int64_t results = 1, windows = 1, size[3];
+  for (int a = 0; a < s.dims; ++a) {
+    size[a] = (s.output[a] + pool.pad_begin[a] + pool.pad_end[a] - pool.window[a]) / pool.stride[a] + 1;
+    results *= size[a], windows *= pool.window[a];
+  }
+  std::vector<T> out;
+  for (int64_t result = 0; result < results; ++result) {
+    T sum = 0, best = 0;
+    int64_t count = 0, first = -1;
+    for (int64_t w = 0; w < windows; ++w) {
+      int64_t r = result, v = w, at = 0, step = 1;
+      bool inside = true;
+      for (int a = s.dims - 1; a >= 0; --a) {
+        const int64_t i = r % size[a] * pool.stride[a] - pool.pad_begin[a] + v % pool.window[a];
+        r /= size[a], v /= pool.window[a];
+        inside = inside && i >= 0 && i < s.output[a];
+        at += i * step, step *= s.output[a];
+      }
+      if (!inside) continue;
+      const T value = image[static_cast<size_t>(at)];
+      sum += value, ++count;
+      if (first < 0 || value > best) best = value, first = w;
+    }
+    const T divisor = static_cast<T>(pool.count_include_pad ? windows : count);
+    out.push_back(pool.kind == POLYCONV_POOL_MAX ? best : sum / divisor);
+    if (argmax) argmax->push_back(static_cast<double>(first));
+  }
+  return out;
+}
+
+// The epilogue in T on data.output, up to but without the rounding to a float output type. Integer outputs come out
+// rounded and saturated.
+template <class T>
+void epilogue(const polyconv_problem &p, Data &data, double lowest, double highest) {
+  const polyconv_epilogue &e = p.epilogue;
+  const Shape s = shape_of(p);
+  const bool quantised = p.input_type >= POLYCONV_S32 && p.weights_type >= POLYCONV_S32;
+  const bool integer = p.output_type >= POLYCONV_S32;
+  const bool only_bias = quantised && p.output_type == POLYCONV_S32 && !e.has_scale && !e.residual_from &&
+                         !e.activation && !e.pool.kind && e.out_scale == 1.0f && !e.out_zero_point;
+  Values result;
+  data.saved.clear();
+  for (int64_t image = 0; image < p.batch * p.out_channels; ++image) {
+    const auto k = static_cast<size_t>(image % p.out_channels);
+    std::vector<T> values;
+    for (int64_t o = 0; o < s.outputs; ++o) {
+      const auto i = static_cast<size_t>(image * s.outputs + o);
+      double sum = data.output[i];
+      if (quantised && e.has_bias) sum += data.bias[k];
+      if (only_bias) {
+        result.push_back(sum);
+        continue;
+      }
+      T v = static_cast<T>(sum);
+      if (e.has_scale) v *= static_cast<T>(data.scale[k]);
+      if (!quantised && e.has_bias) v += static_cast<T>(data.bias[k]);
+      if (e.residual_from) {
+        const T residual = static_cast<T>(data.residual[i]) - static_cast<T>(e.residual_zero_point);
+        v += static_cast<T>(e.residual_scale) * residual;
+      }
+      values.push_back(activated(v, e));
+    }
+    if (only_bias) continue;
+    for (T v : pooled(p, s, values, &data.saved)) {
+      if (integer) v = std::nearbyint(v / static_cast<T>(e.out_scale)) + static_cast<T>(e.out_zero_point);
+      result.push_back(integer ? std::fmin(std::fmax(static_cast<double>(v), lowest), highest)
+                               : static_cast<double>(v));
+    }
+  }
+  data.output = result;
+}
+
+} // namespace naive

@@ -1,0 +1,32 @@
+#!/bin/sh
+# sanitize.sh TOOL BACKEND POLYCONV-BENCH [SUITE] - checks a suite (tiny) on one CUDA plug-in's kernels, each in the config
+# that it chooses, under one of compute-sanitizer's tools. Exit 77: no GPU, or no compute-sanitizer that can look
+# at it.
+tool=$1 backend=$2 bench=$3 suite=${4:-tiny}
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+if [ -z "$sanitizer" ]; then
+  echo "skipped: no compute-sanitizer"
+  exit 77
+fi
+info=$("$bench" info 2>/dev/null)
+if ! echo "$info" | grep -q "cuda:0"; then
+  echo "skipped: no CUDA device"
+  exit 77
+fi
+# Named without config and wildcard: each kernel in the config that it chooses.
+kernels=$(echo "$info" | grep -o "^  $backend/[a-z0-9_]*" | tr -d ' ' | paste -sd, -)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+{
+  "$sanitizer" --tool "$tool" --error-exitcode 99 --print-limit 20 \
+    "$bench" check --suite "$suite" --device cuda:0 --kernel "$kernels" 2>&1
+  echo $? >"$folder/result"
+} | tee "$folder/log"
+result=$(cat "$folder/result")
+if grep -q "Device not supported" "$folder/log"; then
+  echo "skipped: compute-sanitizer does not support this machine's way to the GPU"
+  exit 77
+fi
+# 4: the plug-in takes only some of the suite.
+[ $result = 4 ] && result=0
+exit $result

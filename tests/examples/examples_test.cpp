@@ -1,0 +1,249 @@
+// examples_test.cpp - the examples from outside: exit codes, sentences, and every pixel against loops written here.
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "image.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Run {
+  int code;
+  std::string text; // stdout and stderr
+};
+
+// A folder of this test's own, empty at the start, removed at the end.
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("polyconv_examples_" + std::to_string(std::random_device()()))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder &) = delete;
+  Folder &operator=(const Folder &) = delete;
+  std::string operator/(const std::string &name) const { return (path_ / name).string(); }
+  size_t files() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string binary(const std::string &name) {
+  return std::string(std::getenv("POLYCONV_BINARY_DIR")) + "/bin/" + name;
+}
+
+std::string contents(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void write(const std::string &path, const std::string &bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+Run run(const Folder &folder, const std::string &command) {
+  const std::string log = folder / "log";
+  const int status = std::system((command + " >'" + log + "' 2>&1").c_str());
+  Run result{status >> 8, contents(log)}; // wait's encoding: the exit code is the second byte
+  fs::remove(log);
+  return result;
+}
+
+Run filter(const Folder &folder, const std::string &arguments) {
+  return run(folder, "'" + binary("image_filter") + "' " + arguments);
+}
+
+// A picture with no structure that a wrong index could hide behind, as PPM or PGM.
+std::string noise_ppm(int width, int height, int channels) {
+  std::string bytes =
+      (channels == 3 ? "P6\n# noise\n" : "P5\n") + std::to_string(width) + " " + std::to_string(height) + "\n255\n";
+  uint32_t state = 7;
+  for (int i = 0; i < width * height * channels; ++i) {
+    state = state * 1664525u + 1013904223u;
+    bytes.push_back(static_cast<char>(state >> 24));
+  }
+  return bytes;
+}
+
+// What a coordinate outside reads, by the definition in words; -1 for the border value.
+int64_t border_index(int64_t i, int64_t size, const std::string &mode) {
+  if (i >= 0 && i < size) return i;
+  if (mode == "zero" || mode == "constant") return -1;
+  if (mode == "replicate") return std::clamp<int64_t>(i, 0, size - 1);
+  if (mode == "circular") return ((i % size) + size) % size;
+  while (i < 0 || i >= size) // mirror until inside
+    i = i < 0 ? (mode == "symmetric" ? -1 - i : -i) : (mode == "symmetric" ? 2 * size - 1 - i : 2 * size - 2 - i);
+  return i;
+}
+
+uint8_t expected_pixel(const Image &image, const std::vector<std::vector<double>> &kernel, const std::string &mode,
+                       double border_value, int64_t row, int64_t column, int64_t channel) {
+  const auto rows = static_cast<int64_t>(kernel.size()), columns = static_cast<int64_t>(kernel[0].size());
+  double sum = 0;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t s = 0; s < columns; ++s) {
+      const int64_t y = border_index(row + r - (rows - 1) / 2, image.height, mode);
+      const int64_t x = border_index(column + s - (columns - 1) / 2, image.width, mode);
+      const double value = y < 0 || x < 0
+                               ? (mode == "constant" ? border_value : 0.0)
+                               : image.pixels[static_cast<size_t>((y * image.width + x) * image.channels + channel)];
+      sum += value * kernel[static_cast<size_t>(r)][static_cast<size_t>(s)];
+    }
+  return static_cast<uint8_t>(std::clamp(std::nearbyint(sum), 0.0, 255.0));
+}
+
+void check_pixels(const Image &image, const Image &got, const std::vector<std::vector<double>> &kernel,
+                  const std::string &mode, double border_value) {
+  REQUIRE(got.pixels.size() == image.pixels.size());
+  int wrong = 0;
+  for (int64_t i = 0; i < static_cast<int64_t>(got.pixels.size()); ++i) {
+    const int64_t channel = i % image.channels, at = i / image.channels;
+    wrong += got.pixels[static_cast<size_t>(i)] !=
+             expected_pixel(image, kernel, mode, border_value, at / image.width, at % image.width, channel);
+  }
+  CHECK(wrong == 0);
+}
+
+} // namespace
+
+TEST_CASE("c_minimal prints a blurred point") {
+  const Folder folder;
+  const Run result = run(folder, "'" + binary("c_minimal") + "'");
+  CHECK(result.code == 0);
+  CHECK(result.text == "0 0 0 0 0\n0 1 2 1 0\n0 2 4 2 0\n0 1 2 1 0\n0 0 0 0 0\n");
+}
+
+TEST_CASE(
+    "a filter from a file gives exactly the pixels that plain loops give, at every border and in colour and grey") {
+  const Folder folder;
+  const std::vector<std::vector<double>> kernel = {{0.25, -1, 0.5, 2}, {1, 0.125, -0.75, 0}, {-1, 0.5, 1, 0.25}};
+  write(folder / "kernel.txt",
+        "# 3 x 4, every sum exact in f32\n0.25 -1 0.5 2\n1 0.125 -0.75 0\n\n-1 0.5 1 0.25 # end\n");
+  for (const int channels : {1, 3}) {
+    write(folder / "noise.ppm", noise_ppm(13, 9, channels));
+    const Image image = read_image(folder / "noise.ppm");
+    REQUIRE(image.channels == channels);
+    for (const std::string mode : {"zero", "constant", "reflect", "symmetric", "replicate", "circular"}) {
+      CAPTURE(channels);
+      CAPTURE(mode);
+      const Run result = filter(folder, "'" + folder / "noise.ppm" + "' '" + folder / "out.png" + "' --filter-file '" +
+                                            folder / "kernel.txt" + "' --border " + mode + " --border-value 77");
+      INFO(result.text);
+      REQUIRE(result.code == 0);
+      check_pixels(image, read_image(folder / "out.png"), kernel, mode, 77);
+    }
+  }
+}
+
+TEST_CASE("a flat picture stays what it is under smoothing, and shows nothing to a derivative") {
+  const Folder folder;
+  std::string flat = "P6\n12 10\n255\n";
+  for (int i = 0; i < 120; ++i) flat += "\x50\xa0\xf0";
+  write(folder / "flat.ppm", flat);
+  const auto first_pixel = [&](const std::string &name) {
+    const Run result = filter(folder, "'" + folder / "flat.ppm" + "' '" + folder / "out.png" + "' --filter " + name);
+    INFO(result.text);
+    REQUIRE(result.code == 0);
+    const Image image = read_image(folder / "out.png");
+    for (size_t i = 3; i < image.pixels.size(); ++i) REQUIRE(image.pixels[i] == image.pixels[i - 3]);
+    return std::vector<int>(image.pixels.begin(), image.pixels.begin() + 3);
+  };
+  const std::vector<int> colour = {0x50, 0xa0, 0xf0};
+  for (const std::string name : {"gaussian", "box", "sharpen", "emboss"}) {
+    CAPTURE(name);
+    CHECK(first_pixel(name) == colour);
+  }
+  CHECK(first_pixel("sobel") == std::vector<int>{0, 0, 0});
+  CHECK(first_pixel("laplacian") == std::vector<int>{128, 128, 128});
+}
+
+TEST_CASE("every backend that loads filters the photograph, and the table says whether it agrees") {
+  const Folder folder;
+  const std::string photo = std::string(std::getenv("POLYCONV_SOURCE_DIR")) + "/examples/data/coffee.png";
+  const Run result = filter(folder, "'" + photo + "' '" + folder / "out.png" + "' --filter box --backend all");
+  INFO(result.text);
+  CHECK(result.code == 0);
+  CHECK(result.text.find("reference/") != std::string::npos);
+  const Image original = read_image(photo), filtered = read_image(folder / "out-reference.png");
+  CHECK(original.width == filtered.width);
+  CHECK(original.pixels != filtered.pixels);
+}
+
+TEST_CASE("what is wrong gets one sentence, an exit code, and no file") {
+  const Folder folder;
+  const std::string good = "'" + folder / "good.ppm" + "'", out = " '" + folder / "out.png" + "'";
+  write(folder / "good.ppm", noise_ppm(5, 4, 3));
+  write(folder / "text.png", "no picture");
+  write(folder / "empty.png", "");
+  write(folder / "short.ppm", noise_ppm(5, 4, 3).substr(0, 40));
+  write(folder / "deep.ppm", "P6\n1 1\n65535\n123456");
+  write(folder / "huge.ppm", "P6\n99999999999 1\n255\nabc");
+  write(folder / "broken.png",
+        contents(std::string(std::getenv("POLYCONV_SOURCE_DIR")) + "/examples/data/coffee.png").substr(0, 5000));
+  write(folder / "ragged.txt", "1 2 3\n4 5\n");
+  write(folder / "words.txt", "1 two 3\n");
+  write(folder / "none.txt", "# nothing\n");
+  const size_t files = folder.files();
+  const auto file = [&](const std::string &name) { return "'" + folder / name + "'"; };
+  const struct {
+    std::string arguments;
+    int code;
+    std::string says;
+  } cases[] = {
+      {file("missing.png") + out, 1, "missing.png: cannot be read"},
+      {"'" + folder / "" + "'" + out, 1, "cannot be read"},
+      {file("text.png") + out, 1, "neither PNG nor"},
+      {file("empty.png") + out, 1, "neither PNG nor"},
+      {file("short.ppm") + out, 1, "expected 60"},
+      {file("deep.ppm") + out, 1, "expected 255"},
+      {file("huge.ppm") + out, 1, "width and height from 1 to 16777216"},
+      {file("broken.png") + out, 1, "the PNG is damaged"},
+      {good + " '" + folder / "out.jpg" + "'", 2, "ends in .png"},
+      {good + " '" + folder / "nowhere/out.png" + "'", 1, "cannot be written"},
+      {good + out + " --filter blurr", 2, "expected one of gaussian, box"},
+      {good + out + " --size 4", 2, "odd number from 3 to 63"},
+      {good + out + " --size 65", 2, "odd number from 3 to 63"},
+      {good + out + " --filter-file " + file("ragged.txt"), 1, "ragged.txt:2: 2 numbers; expected 3"},
+      {good + out + " --filter-file " + file("words.txt"), 1, "words.txt:1: 'two' is not a finite number"},
+      {good + out + " --filter-file " + file("none.txt"), 1, "holds no numbers"},
+      {good + out + " --filter-file " + file("missing.txt"), 1, "cannot be read"},
+      {good + out + " --border mirror", 2, "--border"},
+      {good + out + " --border constant --border-value 300", 2, "pad_value"},
+      {good + out + " --backend nosuch", 3, "'nosuch'"},
+      {good + out + " --kernel nosuch/none", 3, "nosuch/none"},
+      {good + out + " --kernel reference/pool", 4, "pool"},
+      {good + out + " --threads -1", 2, "threads"},
+      {good + out + " --unknown", 2, "--unknown"},
+      {good, 2, "output"},
+  };
+  for (const auto &wrong : cases) {
+    CAPTURE(wrong.arguments);
+    const Run result = filter(folder, wrong.arguments);
+    INFO(result.text);
+    CHECK(result.code == wrong.code);
+    CHECK(result.text.find(wrong.says) != std::string::npos);
+    CHECK(folder.files() == files);
+  }
+}
+
+TEST_CASE("a failed run leaves the picture that was there") {
+  const Folder folder;
+  write(folder / "good.ppm", noise_ppm(5, 4, 3));
+  write(folder / "out.png", "before");
+  CHECK(filter(folder, "'" + folder / "good.ppm" + "' '" + folder / "out.png" + "' --kernel reference/pool").code == 4);
+  CHECK(contents(folder / "out.png") == "before");
+}

@@ -1,0 +1,193 @@
+// explain_test.cpp - polyconv_explain: every kernel's answer, in order, the one that planning takes among them, and a
+// text that a person can read.
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_job.hpp"
+
+namespace {
+
+using namespace job;
+
+struct Answer {
+  std::string kernel, reason;
+  double estimate_us;
+  int64_t workspace_bytes;
+  bool accepted, chosen, fallback;
+};
+
+struct Explained {
+  std::string text;
+  std::vector<Answer> answers;
+
+  const Answer *find(const std::string &kernel) const {
+    for (const Answer &answer : answers)
+      if (answer.kernel == kernel) return &answer;
+    return nullptr;
+  }
+};
+
+Explained explain(const std::vector<polyconv_problem> &problems, const polyconv_options &o) {
+  polyconv_explanation *explanation = nullptr;
+  REQUIRE_MESSAGE(polyconv_explain(nullptr, problems.data(), static_cast<int32_t>(problems.size()), &o, &explanation) ==
+                      POLYCONV_SUCCESS,
+                  error());
+  Explained result;
+  result.text = polyconv_explanation_text(explanation);
+  for (int32_t i = 0; i < polyconv_explanation_count(explanation); ++i) {
+    polyconv_candidate c{};
+    c.struct_size = sizeof c;
+    REQUIRE(polyconv_explanation_get(explanation, i, &c) == POLYCONV_SUCCESS);
+    result.answers.push_back(
+        {c.kernel, c.reason, c.estimate_us, c.workspace_bytes, c.accepted == 1, c.chosen == 1, c.fallback == 1});
+  }
+  polyconv_explanation_destroy(explanation);
+  return result;
+}
+
+polyconv_options probe(const char *kernels) {
+  load("plan_probe");
+  return options(kernels);
+}
+
+const char *const kToken = "fwd:n1,c4,k4,i8x8,f3x3,p1:relu";
+
+} // namespace
+
+TEST_CASE("the chosen one comes first, then the accepted by estimate, and planning agrees") {
+  for (const char *token : {kToken, "fwd:n1,c4,k4,i8x8,f3x3,p1:relu+maxpool2", "bwd_d:n1,c4,k4,i8x8,f3x3",
+                            "bwd_w:n1,c4,k4,i8x8,f3x3", "tfwd:n1,c4,k4,i8x8,f3x3", "fwd:n1,c4,k4,i8x8,f3x3:s8"}) {
+    CAPTURE(std::string(token));
+    const Explained e = explain({problem(token)}, options());
+    REQUIRE(!e.answers.empty());
+    CHECK(e.answers[0].chosen);
+    CHECK(e.answers[0].accepted);
+    const std::string planned = chosen({problem(token)}, options());
+    CHECK(planned.substr(0, planned.find(" + ")) == e.answers[0].kernel);
+    for (size_t i = 1; i < e.answers.size(); ++i) {
+      CHECK(!e.answers[i].chosen);
+      CHECK(e.answers[i].accepted <= e.answers[i - 1].accepted);
+      if (e.answers[i].accepted) CHECK(e.answers[i].estimate_us >= e.answers[i - 1].estimate_us);
+      if (!e.answers[i].accepted) CHECK(e.answers[i].reason != "");
+    }
+  }
+}
+
+TEST_CASE("what the filter hides and what must be named keeps its answer") {
+  const Explained e = explain({problem(kToken)}, probe("fake-plan-probe/ties,fake-plan-probe/t*@slow"));
+  REQUIRE(e.find("fake-plan-probe/ties@only") != nullptr);
+  CHECK(e.find("fake-plan-probe/ties@only")->chosen);
+  REQUIRE(e.find("fake-plan-probe/two_speeds@slow") != nullptr);
+  CHECK(e.find("fake-plan-probe/two_speeds@slow")->accepted);
+  CHECK(e.find("fake-plan-probe/two_speeds@fast") == nullptr);
+  const Answer *hidden = e.find("fake-plan-probe/scratch@only");
+  REQUIRE(hidden != nullptr);
+  CHECK(!hidden->accepted);
+  CHECK(hidden->reason == "hidden by options.kernel");
+  CHECK(hidden->estimate_us == doctest::Approx(15));
+  CHECK(hidden->workspace_bytes == 1000);
+  const Explained plain = explain({problem(kToken)}, options());
+  REQUIRE(plain.find("fake-plan-probe/ties@only") != nullptr);
+  CHECK(plain.find("fake-plan-probe/ties@only")->reason == "taken only where options.kernel names it");
+}
+
+TEST_CASE("what an accepted kernel adds is told") {
+  const Explained e = explain({problem("fwd:n1,c3,k4,i8x8,f3x3,p1:maxpool2")}, probe("fake-plan-probe/likes_last"));
+  CHECK(e.answers[0].kernel == "fake-plan-probe/likes_last@only");
+  CHECK(contains(e.answers[0].reason, "+ pooling step fake-plan-probe/pool@only (7 us)"));
+  CHECK(contains(e.answers[0].reason, "+ conversion of the input for a kernel in channels last"));
+  CHECK(e.answers[0].estimate_us == doctest::Approx(18));
+  CHECK(contains(e.text, "pools"));
+  CHECK(contains(e.text, "converts the layout"));
+}
+
+TEST_CASE("a problem that nobody takes is explained all the same") {
+  polyconv_options o = probe("fake-plan-probe/tf32");
+  const Explained e = explain({problem(kToken)}, o);
+  CHECK(contains(e.text, "nobody takes it under these options"));
+  CHECK(contains(e.text, "math tf32: fake-plan-probe/tf32@only takes it in about 2 us"));
+  CHECK(contains(e.text, "without options.kernel: "));
+  for (const Answer &answer : e.answers) CHECK(!answer.accepted);
+  o.determinism = POLYCONV_DETERMINISM_IDENTICAL;
+  CHECK(contains(explain({problem(kToken)}, o).text, "s8/u8 rows only"));
+}
+
+TEST_CASE("what would change the answer, and only what would") {
+  polyconv_options o =
+      probe("fake-plan-probe/ties,fake-plan-probe/tf32,fake-plan-probe/transform,fake-plan-probe/bound");
+  const std::string text = explain({problem(kToken)}, o).text;
+  CHECK(contains(text, "math tf32: fake-plan-probe/tf32@only takes it in about 2 us, 25.0 times as fast"));
+  CHECK(!contains(text, "math fp32_emulated"));
+  CHECK(!contains(text, "math fast:")); // leads where tf32 led
+  CHECK(contains(text, "bind: fake-plan-probe/bound@only takes it in about 6 us, 8.3 times as fast"));
+  o = probe("fake-plan-probe/generic,fake-plan-probe/scratch");
+  o.workspace_limit = 10;
+  const std::string limited = explain({problem(kToken)}, o).text;
+  CHECK(contains(limited, "a larger workspace_limit: fake-plan-probe/scratch@only"));
+  CHECK(contains(limited, "needs 1000 bytes of workspace, options.workspace_limit is 10"));
+  CHECK(contains(limited, "(a fallback)"));
+}
+
+TEST_CASE("the text names problem, device, kernel, steps and the others") {
+  load("plan_probe");
+  const Explained e =
+      explain({problem(kToken)}, probe("fake-plan-probe/ties,fake-plan-probe/generic,fake-plan-probe/packs"));
+  INFO(e.text);
+  CHECK(contains(e.text, std::string(kToken) + " on cpu\n  fake-plan-probe/packs@only\n  about 30 us"));
+  CHECK(contains(e.text, "weights packed as plan_probe:1 (576 bytes)"));
+  CHECK(contains(e.text, "other candidates\n  fake-plan-probe/ties@only"));
+  CHECK(contains(e.text, "1.67x"));
+  CHECK(contains(e.text, "fallback"));
+  CHECK(contains(e.text, "\nrejected\n"));
+  CHECK(contains(e.text, "what would change the answer"));
+  for (size_t at = 0; (at = e.text.find(" \n", at)) != std::string::npos; ++at) FAIL("a line ends in a blank");
+}
+
+TEST_CASE("a chain: the plan as a whole, fused answers, and each layer") {
+  const polyconv_problem p = problem("fwd:n1,c4,k4,i8x8,f3x3,p1");
+  const Explained apart = explain({p, p}, probe("fake-plan-probe/scratch,fake-plan-probe/fuses_all"));
+  CHECK(apart.answers[0].kernel == "fake-plan-probe/scratch@only + fake-plan-probe/scratch@only");
+  CHECK(apart.answers[0].chosen);
+  CHECK(apart.answers[0].estimate_us == doctest::Approx(30));
+  REQUIRE(apart.find("fake-plan-probe/fuses_all@only") != nullptr);
+  CHECK(apart.find("fake-plan-probe/fuses_all@only")->accepted);
+  CHECK(contains(apart.text, "other kernels that take all layers in one\n  fake-plan-probe/fuses_all@only  40 us"));
+  CHECK(contains(apart.text, "layer 1 alone, "));
+  const Explained fused = explain({p, p}, probe("fake-plan-probe/scratch,fake-plan-probe/fuses_two"));
+  CHECK(fused.answers[0].kernel == "fake-plan-probe/fuses_two@only");
+  CHECK(contains(fused.text, "convolves 2 layers in one"));
+}
+
+TEST_CASE("with a tuning budget times are measured, and said to be") {
+  polyconv_options o = probe("fake-plan-probe/two_speeds,fake-plan-probe/liar@nan_estimate,fake-plan-probe/fails@run");
+  o.tuning_budget_ms = 100;
+  const Explained e = explain({problem(kToken)}, o);
+  INFO(e.text);
+  CHECK(e.answers[0].chosen);
+  CHECK(contains(e.answers[0].kernel, "fake-plan-probe/two_speeds@"));
+  CHECK(e.answers[0].estimate_us != doctest::Approx(50).epsilon(1e-9));
+  CHECK(contains(e.text, "\n  measured "));
+  REQUIRE(e.find("fake-plan-probe/fails@run") != nullptr);
+  CHECK(contains(e.find("fake-plan-probe/fails@run")->reason, "failed while it was timed: the device fell over"));
+  const polyconv_problem p = problem("fwd:n1,c4,k4,i8x8,f3x3,p1");
+  CHECK(contains(explain({p, p}, o).text, "\n  measured "));
+}
+
+TEST_CASE("arguments of explain") {
+  const polyconv_problem p = problem(kToken);
+  polyconv_explanation *e = nullptr;
+  CHECK(polyconv_explain(nullptr, &p, 1, nullptr, nullptr) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(polyconv_explain(nullptr, nullptr, 1, nullptr, &e) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(polyconv_explain(nullptr, &p, 0, nullptr, &e) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(e == nullptr);
+  REQUIRE(polyconv_explain(nullptr, &p, 1, nullptr, &e) == POLYCONV_SUCCESS);
+  polyconv_candidate c{};
+  CHECK(polyconv_explanation_get(e, 0, &c) == POLYCONV_INVALID_ARGUMENT); // no struct_size
+  c.struct_size = sizeof c;
+  CHECK(polyconv_explanation_get(e, -1, &c) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(polyconv_explanation_get(e, polyconv_explanation_count(e), &c) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(contains(error(), "index is "));
+  CHECK(polyconv_explanation_get(nullptr, 0, &c) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(polyconv_explanation_count(nullptr) == 0);
+  CHECK(std::string(polyconv_explanation_text(nullptr)).empty());
+  polyconv_explanation_destroy(e);
+  polyconv_explanation_destroy(nullptr);
+}

@@ -1,0 +1,91 @@
+// fakes.hpp - where tests find the fake backends, and how they watch a fresh process: the library searches once a
+// process, so whatever concerns the search happens in a child.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+
+namespace fakes {
+
+// The tests' folder of the build tree: CTest says it, else this executable lies in it.
+inline std::filesystem::path build_tests() {
+  const char *binary = std::getenv("POLYCONV_BINARY_DIR");
+  return binary != nullptr ? std::filesystem::path(binary) / "tests"
+                           : std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
+
+inline std::string folder(const std::string &fake) {
+  return (build_tests() / "fake_backends" / fake).string();
+}
+
+// The shared library of a fake; `backend` is its file's name without libpolyconv_ and .so where it is not
+// fake_<folder>.
+inline std::string path(const std::string &fake, const std::string &backend = "") {
+  return folder(fake) + "/libpolyconv_" + (backend.empty() ? "fake_" + fake : backend) + ".so";
+}
+
+struct Result {
+  int exit_code; // -1 when it died of a signal
+  std::string out, err;
+};
+
+// Runs a shell command and keeps what it printed.
+inline Result run(const std::string &command) {
+  const std::filesystem::path err =
+      std::filesystem::temp_directory_path() / ("polyconv_err_" + std::to_string(getpid()));
+  Result result{-1, "", ""};
+  FILE *pipe = popen(("( " + command + " ) 2>" + err.string()).c_str(), "r");
+  if (pipe == nullptr) return result;
+  char buffer[4096];
+  for (size_t size; (size = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.out.append(buffer, size);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status) && WEXITSTATUS(status) < 128) result.exit_code = WEXITSTATUS(status);
+  if (FILE *file = std::fopen(err.c_str(), "r")) {
+    for (size_t size; (size = std::fread(buffer, 1, sizeof buffer, file)) > 0;) result.err.append(buffer, size);
+    std::fclose(file);
+  }
+  std::filesystem::remove(err);
+  return result;
+}
+
+// One backend as list_backends prints it.
+struct Listed {
+  std::string name, available, kind, kernels, path, version, reason;
+};
+
+inline std::vector<Listed> parse(const std::string &out) {
+  std::vector<Listed> all;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, 8, "backend\t") != 0) continue;
+    std::istringstream fields(line.substr(8));
+    Listed one;
+    for (std::string *field :
+         {&one.name, &one.available, &one.kind, &one.kernels, &one.path, &one.version, &one.reason}) {
+      std::getline(fields, *field, '\t');
+    }
+    all.push_back(one);
+  }
+  return all;
+}
+
+inline const Listed *find(const std::vector<Listed> &all, const std::string &name) {
+  for (const Listed &one : all) {
+    if (one.name == name) return &one;
+  }
+  return nullptr;
+}
+
+// A fresh process that lists what it finds; `before` are assignments or commands, `arguments` those of list_backends.
+inline Result list(const std::string &before, const std::string &arguments = "") {
+  return run(before + " '" + (build_tests() / "list_backends").string() + "' " + arguments);
+}
+
+} // namespace fakes

@@ -1,0 +1,114 @@
+// faulty_test.cpp - the checks are themselves checked: a backend of kernels with one defect each. Every defect must
+// turn the check red, by the mode that is meant to catch it, and the correct kernel beside them must stay green.
+// ctest-label: conformance
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <polyconv/sdk/check.hpp>
+
+#include "fake_backends/fakes.hpp"
+
+using namespace polyconv::check;
+
+namespace {
+
+constexpr const char *kProblem = "fwd:n2,c8,k5,i9x11,f3x3,p1:bias";
+constexpr const char *kStrided = "fwd:n2,c3,k4,i6x5,f3x3,p1:ys=400.70.11.2";
+
+void load() {
+  static const polyconv_status status = polyconv_backend_load(fakes::path("faulty").c_str());
+  REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, std::string(polyconv_last_error()));
+}
+
+Result check(const std::string &kernel, Mode mode, const char *problem = kProblem) {
+  load();
+  const std::string name = "fake-faulty/" + kernel + "@only";
+  polyconv_options options;
+  polyconv_options_init(&options);
+  options.kernel = name.c_str();
+  const Result result = Case(std::string(problem)).run(mode, nullptr, options);
+  CHECK(result.kernel == name);
+  return result;
+}
+
+bool red(const std::string &kernel, Mode mode, const std::string &words, const char *problem = kProblem) {
+  const Result result = check(kernel, mode, problem);
+  INFO(kernel << ", " << std::string(mode_name(mode)) << ": " << std::string(verdict_name(result.verdict)) << ", "
+              << result.sentence);
+  CHECK(result.sentence.find(words) != std::string::npos);
+  return result.verdict == Verdict::Wrong;
+}
+
+} // namespace
+
+TEST_CASE("a correct kernel is green in every mode") {
+  for (const char *problem : {kProblem, kStrided})
+    for (Mode mode : kModes) {
+      const Result result = check("correct", mode, problem);
+      CHECK_MESSAGE(result.good(), result.sentence);
+    }
+}
+
+TEST_CASE("a dropped last tap is red") {
+  CHECK(red("dropped_last_tap", Mode::Exact, "elements are wrong"));
+  CHECK(red("dropped_last_tap", Mode::Random, "elements are wrong"));
+}
+
+TEST_CASE("a dropped last channel is red") {
+  CHECK(red("dropped_last_channel", Mode::Exact, "elements are wrong"));
+  CHECK(red("dropped_last_channel", Mode::Random, "elements are wrong"));
+}
+
+TEST_CASE("R and S swapped is red") {
+  CHECK(red("swapped_r_and_s", Mode::Exact, "elements are wrong"));
+  CHECK(red("swapped_r_and_s", Mode::Random, "elements are wrong"));
+}
+
+TEST_CASE("a shifted border is red") {
+  CHECK(red("shifted_border", Mode::Exact, "elements are wrong"));
+  CHECK(red("shifted_border", Mode::Random, "elements are wrong"));
+}
+
+TEST_CASE("sums in f16 are red on random data") {
+  // Small integers are exact in f16 too: this is what random data are for.
+  CHECK(red("f16_sums", Mode::Random, "elements are wrong"));
+}
+
+TEST_CASE("one row past the end is red") {
+  CHECK(red("row_past_the_end", Mode::Exact, "guard zone behind the output"));
+  CHECK(red("row_past_the_end", Mode::Random, "guard zone behind the output"));
+}
+
+TEST_CASE("a stale workspace is red") {
+  CHECK(red("stale_workspace", Mode::Exact, ""));
+  CHECK(red("stale_workspace", Mode::Random, ""));
+}
+
+TEST_CASE("writing between strided elements is red") {
+  CHECK(red("writes_gaps", Mode::Exact, "between the strided elements of the output", kStrided));
+}
+
+TEST_CASE("writing to the input is red") {
+  CHECK(red("writes_input", Mode::Exact, "changed the input"));
+}
+
+TEST_CASE("a NaN that does not propagate is red") {
+  CHECK(red("nan_to_zero", Mode::NonFinite, "expected nan"));
+  CHECK(check("nan_to_zero", Mode::Random).good()); // nobody else sees it
+}
+
+TEST_CASE("an element that is not written is red") {
+  CHECK(red("skips_last_element", Mode::Exact, ""));
+}
+
+TEST_CASE("packing past the end of the packed weights is red") {
+  CHECK(red("overruns_packed", Mode::Exact, "guard zone behind the packed weights"));
+}
+
+TEST_CASE("asking for one kernel and getting another is no success") {
+  load();
+  polyconv_options options;
+  polyconv_options_init(&options);
+  options.kernel = "fake-faulty/no_such_kernel";
+  const Result result = Case(std::string(kProblem)).run(Mode::Exact, nullptr, options);
+  CHECK_FALSE(result.acceptable());
+}

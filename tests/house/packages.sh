@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# The Debian packages: which there are, that each backend is alone in its own, and what they depend on:
+#   packages.sh CPACK BUILD OUTPUT SONAME_NUMBER BACKEND...
+set -euo pipefail
+cpack=$1 build=$2 output=$3 so=$4
+shift 4
+for tool in dpkg-deb dpkg-shlibdeps; do
+  command -v $tool >/dev/null || { echo "skipped: $tool is missing"; exit 77; }
+done
+rm -rf "$output"
+"$cpack" -G DEB --config "$build/CPackConfig.cmake" -B "$output" >"$build/packages.log" 2>&1 || { cat "$build/packages.log"; exit 1; }
+
+fail() { printf '%s\n' "$*"; exit 1; }
+package() { # the file of a package
+  local files=("$output/$1"_*.deb)
+  [[ -f ${files[0]} && ${#files[@]} == 1 ]] || fail "no package $1 in $(ls "$output")"
+  printf '%s' "${files[0]}"
+}
+holds() { dpkg-deb --contents "$(package "$1")" | awk '{ print $6 }' | grep -qE "$2" || fail "$1 holds no $2"; }
+field() { dpkg-deb --field "$(package "$1")" "$2"; }
+
+holds "libpolyconv$so" "/libpolyconv\.so\.$so$"
+holds libpolyconv-dev '/include/polyconv/polyconv\.h$'
+holds libpolyconv-dev '/include/polyconv/sdk/backend\.hpp$'
+holds libpolyconv-dev '/libpolyconv\.so$'
+holds libpolyconv-dev '/polyconv-config\.cmake$'
+holds libpolyconv-dev '/polyconv\.pc$'
+dpkg-deb --contents "$(package "libpolyconv$so")" | grep -q '/polyconv/libpolyconv_' && fail "the runtime package holds a backend"
+field "libpolyconv$so" Depends | grep -q libc6 || fail "the runtime package does not depend on libc6"
+for backend in "$@"; do
+  name=polyconv-backend-$backend
+  holds "$name" "/polyconv/libpolyconv_${backend//-/_}\.so$"
+  [[ $(dpkg-deb --contents "$(package "$name")" | grep -c '\.so') == 1 ]] || fail "$name holds more than its backend"
+  field "$name" Depends | grep -q "libpolyconv$so (>= " || fail "$name does not depend on libpolyconv$so"
+  case $backend in
+    openmp) field "$name" Depends | grep -qE 'libgomp1|libomp5' || fail "$name does not depend on an OpenMP runtime" ;;
+    tbb) field "$name" Depends | grep -q libtbb12 || fail "$name does not depend on libtbb12" ;;
+    reference) field "$name" Depends | grep -qE 'libgomp1|libtbb' && fail "$name depends on a thread runtime" ;;
+  esac
+done
+ls "$output"/*.deb

@@ -1,0 +1,180 @@
+// reference_test.cpp - the oracle itself, against a second, independent definition (conformance/naive.hpp): every case
+// of the conformance tests, and random problems over every field.
+//
+// ctest-label: conformance
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+#include <polyconv/polyconv.h>
+#include <polyconv/sdk/epilogue.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "conformance/cases.hpp"
+#include "conformance/naive.hpp"
+#include "conformance/tame.hpp"
+
+namespace {
+
+using naive::Values;
+using polyconv::sdk::load_as;
+using polyconv::sdk::store_as;
+
+// One tensor of a problem in memory; empty where the problem has none.
+struct Memory {
+  polyconv_tensor tensor = {};
+  std::vector<unsigned char> bytes;
+
+  Memory(const polyconv_problem &p, int32_t which) {
+    int64_t size = 0;
+    if (polyconv_problem_tensor(&p, which, &tensor, &size) == POLYCONV_SUCCESS) bytes.resize(static_cast<size_t>(size));
+    if (bytes.empty()) tensor.size[0] = 0;
+  }
+  void *data() { return bytes.data(); }
+
+  template <class Visit>
+  void each(const Visit &visit) const {
+    const int64_t(&s)[5] = tensor.size;
+    for (int64_t i = 0; i < s[0] * s[1] * s[2] * s[3] * s[4]; ++i) {
+      int64_t rest = i, offset = tensor.offset;
+      for (int axis = 4; axis >= 0; --axis) {
+        offset += rest % s[axis] * tensor.stride[axis];
+        rest /= s[axis];
+      }
+      visit(offset);
+    }
+  }
+  // Fills with numbers and returns them as stored.
+  Values fill(polyconv_test::RandomProblem &random, double low, double high, bool whole) {
+    each([&](int64_t offset) {
+      const double v = low + (high - low) * static_cast<double>(random.between(0, 1 << 20)) / (1 << 20);
+      store_as(data(), tensor.type, offset, whole ? std::nearbyint(v) : v);
+    });
+    return values();
+  }
+  Values values() const {
+    Values result;
+    each([&](int64_t offset) { result.push_back(load_as<double>(bytes.data(), tensor.type, offset)); });
+    return result;
+  }
+};
+
+double unit(int32_t type) {
+  return type == POLYCONV_F64 ? 0x1p-50 : type == POLYCONV_F32 ? 0x1p-24 : type == POLYCONV_F16 ? 0x1p-11 : 0x1p-8;
+}
+
+std::string token_of(const polyconv_problem &p) {
+  char token[512] = "?";
+  polyconv_problem_format(&p, token, sizeof token, nullptr);
+  return token;
+}
+
+void compare(const char *what, const polyconv_problem &p, int32_t type, const Values &found, const Values &expected) {
+  REQUIRE_MESSAGE(found.size() == expected.size(), token_of(p) << ": " << std::string(what));
+  int wrong = 0;
+  double got = 0, wanted = 0;
+  // Images sum f32 products; the oracle does so in double, as the definition here does, but in another order.
+  const bool image = p.input_type >= POLYCONV_S32 && p.weights_type == POLYCONV_F32;
+  for (size_t i = 0; i < found.size(); ++i) {
+    double slack = 0;
+    if (type < POLYCONV_S32) slack = 2 * unit(type) * std::fabs(expected[i]) + 1e-12;
+    if (type == POLYCONV_F16) slack += 0x1p-24;
+    if (type >= POLYCONV_S32 && image) slack = 1;
+    if (std::fabs(found[i] - expected[i]) <= slack) continue;
+    if (wrong++ == 0) got = found[i], wanted = expected[i];
+  }
+  CHECK_MESSAGE(wrong == 0, token_of(p) << ": " << wrong << " wrong elements of " << std::string(what) << ", the first "
+                                        << got << ", expected " << wanted);
+}
+
+struct Filled {
+  Memory input, weights, bias, scale, residual, output, argmax;
+  naive::Data data;
+
+  explicit Filled(const polyconv_problem &p, uint64_t seed)
+      : input(p, POLYCONV_TENSOR_INPUT),
+        weights(p, POLYCONV_TENSOR_WEIGHTS),
+        bias(p, POLYCONV_TENSOR_BIAS),
+        scale(p, POLYCONV_TENSOR_SCALE),
+        residual(p, POLYCONV_TENSOR_RESIDUAL),
+        output(p, POLYCONV_TENSOR_OUTPUT),
+        argmax(p, POLYCONV_TENSOR_ARGMAX) {
+    polyconv_test::RandomProblem random(seed);
+    const auto range = [&](Memory &m, double reach) {
+      const int32_t type = m.tensor.type;
+      const bool integer = type >= POLYCONV_S32;
+      const double zero = type == POLYCONV_U8 ? 128 : type == POLYCONV_U16 ? 30000 : 0;
+      return m.fill(random, integer ? zero - reach : -1, integer ? zero + reach : 1, integer);
+    };
+    data.input = range(input, 100);
+    data.weights = range(weights, 100);
+    data.bias = range(bias, 1000);
+    data.scale = range(scale, 0);
+    data.residual = range(residual, 100);
+    if (p.direction != POLYCONV_FORWARD) data.output = range(output, 1);
+  }
+
+  bool run(const polyconv_problem &p) {
+    polyconv_options options;
+    polyconv_options_init(&options);
+    options.kernel = "reference/*";
+    options.fallback = POLYCONV_FALLBACK_ALLOW;
+    options.threads = 1;
+    const bool saves = p.direction == POLYCONV_FORWARD && p.epilogue.pool.kind == POLYCONV_POOL_MAX;
+    options.save = saves ? POLYCONV_SAVE_ARGMAX : POLYCONV_SAVE_NONE;
+    polyconv_buffers buffers;
+    polyconv_buffers_init(&buffers);
+    static int64_t nothing; // an empty batch has pointers too
+    const auto pointer = [](Memory &m) { return m.bytes.empty() ? &nothing : m.data(); };
+    buffers.input = pointer(input);
+    buffers.weights[0] = pointer(weights);
+    buffers.bias[0] = pointer(bias);
+    buffers.scale[0] = pointer(scale);
+    buffers.residual[0] = pointer(residual);
+    buffers.output = pointer(output);
+    buffers.saved[0] = pointer(argmax);
+    return polyconv_convolve(nullptr, &p, 1, &options, &buffers) == POLYCONV_SUCCESS;
+  }
+};
+
+void check_reference(const polyconv_problem &p, uint64_t seed) {
+  Filled filled(p, seed);
+  REQUIRE_MESSAGE(filled.run(p), token_of(p) << ": " << std::string(polyconv_last_error()));
+  naive::Data &data = filled.data;
+  if (p.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT) data.residual = data.input;
+  naive::sums(p, data);
+  if (p.direction == POLYCONV_BACKWARD_DATA)
+    return compare("input", p, p.input_type, filled.input.values(), data.input);
+  if (p.direction == POLYCONV_BACKWARD_WEIGHTS) {
+    compare("weights", p, p.weights_type, filled.weights.values(), data.weights);
+    if (p.epilogue.has_bias) compare("bias", p, filled.bias.tensor.type, filled.bias.values(), data.bias);
+    return;
+  }
+  const int32_t type = p.output_type;
+  const double low = type == POLYCONV_S8 ? -128 : type == POLYCONV_S32 ? -2147483648.0 : 0;
+  const double high = type == POLYCONV_S8    ? 127
+                      : type == POLYCONV_U8  ? 255
+                      : type == POLYCONV_U16 ? 65535
+                                             : 2147483647.0;
+  if (p.input_type >= POLYCONV_S32 && p.weights_type >= POLYCONV_S32)
+    naive::epilogue<float>(p, data, low, high);
+  else
+    naive::epilogue<double>(p, data, low, high);
+  compare("output", p, type, filled.output.values(), data.output);
+  if (p.epilogue.pool.kind == POLYCONV_POOL_MAX && p.input_type >= POLYCONV_S8 && p.weights_type >= POLYCONV_S8)
+    compare("argmax", p, POLYCONV_S32, filled.argmax.values(), data.saved);
+}
+
+} // namespace
+
+TEST_CASE("the reference computes every conformance case as the definition does") {
+  uint64_t seed = 1;
+  for (const conformance::TestCase &test : conformance::all_cases())
+    if (test.problems.size() == 1) check_reference(test.problems[0], seed++);
+}
+
+TEST_CASE("the reference computes random problems as the definition does") {
+  conformance::TameProblem random(20240607);
+  for (uint64_t i = 0; i < 1500; ++i) check_reference(random.next(), i);
+}

@@ -1,0 +1,99 @@
+// support_matrix - writes docs/support-matrix.md, or with --check says whether it is up to date:
+//   support_matrix [--check] docs/support-matrix.md
+// Only the sections of backends that are available here are made anew or compared; the others stay as they are.
+// SPDX-License-Identifier: Apache-2.0
+#include <polyconv/polyconv.h>
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+
+#include "features.hpp"
+#include "matrix.hpp"
+
+namespace {
+
+std::string introduction() {
+  std::string text =
+      "# Support matrix\n\n"
+      "Which problems each backend takes, asked of its kernels through `polyconv_explain`. This page is generated: "
+      "`cmake --build --preset cpu --target support-matrix` writes it, and the test `support_matrix` fails when it is "
+      "out of date.\n\n"
+      "**F** forward, **T** forward of a transposed problem, **D** backward data, **W** backward weights. A small "
+      "letter: with the help of a step that converts a layout or pools. **-**: the problem exists and no kernel here "
+      "takes it. No letter: there is no such problem. A column of several types counts where all of them are taken, in "
+      "any math mode.\n\n| column | input-weights-output |\n| --- | --- |\n";
+  for (const TypeGroup &group : type_groups()) {
+    text += "| " + std::string(group.name) + " |";
+    for (const char *types : group.types) text.append(" `").append(types).append("`");
+    text += " |\n";
+  }
+  return text + "\n";
+}
+
+// The sections of a page by their heading; empty for a page that is not there yet.
+std::map<std::string, std::string> sections_of(const std::string &page) {
+  std::map<std::string, std::string> sections;
+  for (size_t begin = page.find("\n## "); begin != std::string::npos;) {
+    const size_t end = page.find("\n## ", begin + 1);
+    const std::string section = page.substr(begin + 1, end == std::string::npos ? end : end - begin);
+    sections[section.substr(3, section.find('\n') - 3)] = section;
+    begin = end;
+  }
+  return sections;
+}
+
+std::string contents(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string page_now(const std::string &page_before) {
+  std::map<std::string, std::string> sections = sections_of(page_before);
+  int asked = 0;
+  for (int32_t i = 0; i < polyconv_backend_count(); ++i) {
+    polyconv_backend_info info{};
+    info.struct_size = sizeof info;
+    if (polyconv_backend_get(i, &info) != POLYCONV_SUCCESS) throw std::runtime_error(polyconv_last_error());
+    if (!info.available) continue;
+    sections[info.name] = section_of(ask_backend(info.name, info.device_kind));
+    ++asked;
+  }
+  if (asked == 0) throw std::runtime_error("no backend is available here");
+  std::string page = introduction();
+  for (const auto &[name, section] : sections) page += section;
+  return page;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  const bool check = argc == 3 && std::string(argv[1]) == "--check";
+  if (argc != 2 && !check) {
+    std::fprintf(stderr, "usage: support_matrix [--check] PAGE\n");
+    return 2;
+  }
+  try {
+    const std::string path = argv[argc - 1];
+    const std::string before = contents(path), now = page_now(before);
+    if (!check) {
+      std::ofstream file(path, std::ios::binary);
+      file << now;
+      file.close();
+      if (!file) throw std::runtime_error(path + ": cannot be written");
+      return 0;
+    }
+    if (before == now) return 0;
+    size_t line = 1;
+    for (size_t i = 0; i < before.size() && i < now.size() && before[i] == now[i]; ++i) line += now[i] == '\n';
+    std::printf("%s is out of date from line %zu on; build the target support-matrix and commit the page\n",
+                path.c_str(), line);
+    return 1;
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "support_matrix: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,362 @@
+// weights_test.cpp - packed weights as objects and as files: shared between plans of the same format, refused by
+// others, and a file that is damaged anywhere, by one byte, is never taken. SPDX-License-Identifier: Apache-2.0
+#include "plan_job.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+namespace {
+
+using namespace job;
+namespace fs = std::filesystem;
+
+const char *const kToken = "fwd:n1,c3,k4,i6x6,f3x3:bias";
+
+polyconv_options probe(const char *kernels) {
+  load("plan_probe");
+  return options(kernels);
+}
+
+struct TemporaryFolder {
+  fs::path path = fs::temp_directory_path() / ("polyconv_weights_test_" + std::to_string(getpid()));
+  TemporaryFolder() { fs::create_directories(path); }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  std::string file(const char *name) const { return (path / name).string(); }
+  size_t files() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(path), fs::directory_iterator()));
+  }
+};
+
+std::vector<char> read_file(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_file(const std::string &path, const std::vector<char> &bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+polyconv_status load_weights(const Plan &made, const std::string &path, void *memory, Weights *weights) {
+  polyconv_weights *loaded = nullptr;
+  const polyconv_status status = polyconv_weights_load(made.get(), 0, path.c_str(), memory, nullptr, &loaded);
+  weights->reset(loaded);
+  return status;
+}
+
+Weights create(const Job &job, void *memory = nullptr) {
+  polyconv_weights *made = nullptr;
+  REQUIRE_MESSAGE(
+      polyconv_weights_create(job.plan.get(), 0, job.weights[0].data(), memory, nullptr, &made) == POLYCONV_SUCCESS,
+      error());
+  return Weights(made);
+}
+
+// The output under packed weights.
+std::vector<char> output_with(Job *job, const polyconv_weights *weights) {
+  job->buffers.packed[0] = weights;
+  job->poison();
+  REQUIRE_MESSAGE(polyconv_run(job->plan.get(), &job->buffers, nullptr) == POLYCONV_SUCCESS, error());
+  return job->output;
+}
+
+} // namespace
+
+TEST_CASE("the format and size of a layer's weights") {
+  const char *format = nullptr;
+  int64_t bytes = 0;
+  const Plan packs = plan({problem(kToken)}, probe("fake-plan-probe/packs"));
+  CHECK(polyconv_plan_weights(packs.get(), 0, &format, &bytes) == POLYCONV_SUCCESS);
+  CHECK(std::string(format) == "plan_probe:1");
+  CHECK(bytes == 4 * 3 * 9 * 4);
+  const Plan raw = plan({problem(kToken)}, probe("fake-plan-probe/ties"));
+  CHECK(polyconv_plan_weights(raw.get(), 0, &format, &bytes) == POLYCONV_SUCCESS);
+  CHECK(std::string(format) == "raw");
+  CHECK(bytes == 4 * 3 * 9 * 4);
+  CHECK(polyconv_plan_weights(raw.get(), 0, nullptr, nullptr) == POLYCONV_SUCCESS);
+  for (const int32_t layer : {-1, 1, 8}) {
+    CHECK(polyconv_plan_weights(raw.get(), layer, &format, &bytes) == POLYCONV_INVALID_ARGUMENT);
+    CHECK(contains(error(), "layer is " + std::to_string(layer) + ", expected 0 to 0"));
+  }
+  CHECK(polyconv_plan_weights(nullptr, 0, &format, &bytes) == POLYCONV_INVALID_ARGUMENT);
+}
+
+TEST_CASE("weights outlive their plan and serve every plan of the same format and weight problem") {
+  Job job({kToken});
+  REQUIRE(job.run(probe("fake-plan-probe/packs")) == POLYCONV_SUCCESS);
+  const std::vector<char> expected = job.output;
+  const Weights weights = create(job);
+  Job larger({"fwd:n5,c3,k4,i9x9,f3x3:bias+relu"});
+  larger.plan = plan(larger.problems, probe("fake-plan-probe/packs"));
+  larger.prepare_run();
+  job.packed.clear();
+  job.plan = plan(job.problems, probe("fake-plan-probe/packs")); // the one that packed is gone
+  CHECK(output_with(&job, weights.get()) == expected);
+  larger.buffers.packed[0] = weights.get();
+  CHECK_MESSAGE(polyconv_run(larger.plan.get(), &larger.buffers, nullptr) == POLYCONV_SUCCESS, error());
+}
+
+TEST_CASE("weights of another format or weight problem are refused, naming both") {
+  Job job({kToken});
+  REQUIRE(job.run(probe("fake-plan-probe/packs")) == POLYCONV_SUCCESS);
+  const Weights weights = create(job);
+  Job other({"fwd:n1,c4,k4,i6x6,f3x3"});
+  REQUIRE(other.run(probe("fake-plan-probe/packs")) == POLYCONV_SUCCESS);
+  other.buffers.packed[0] = weights.get();
+  CHECK(polyconv_run(other.plan.get(), &other.buffers, nullptr) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(contains(error(), "buffers.packed[0] has format 'plan_probe:1' for"));
+  CHECK(contains(error(), "c3"));
+  CHECK(contains(error(), "c4"));
+  REQUIRE(job.run(probe("fake-plan-probe/packs_once")) == POLYCONV_SUCCESS);
+  job.buffers.packed[0] = weights.get();
+  CHECK(polyconv_run(job.plan.get(), &job.buffers, nullptr) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(contains(error(), "'plan_probe:1'"));
+  CHECK(contains(error(), "'plan_probe_once:1'"));
+}
+
+TEST_CASE("packing a raw format copies, and packed weights go before raw ones") {
+  Job job({kToken});
+  REQUIRE(job.run(probe("fake-plan-probe/ties")) == POLYCONV_SUCCESS);
+  const std::vector<char> expected = job.output;
+  const Weights weights = create(job);
+  std::memset(job.weights[0].data(), 0, job.weights[0].size());
+  CHECK(output_with(&job, weights.get()) == expected);
+  CHECK(output_with(&job, nullptr) != expected);
+}
+
+TEST_CASE("true convolution packs its taps backwards") {
+  for (const char *kernel : {"fake-plan-probe/packs", "fake-plan-probe/ties"}) {
+    Job job({kToken});
+    job.problems[0].flip = 1;
+    check_against_reference(&job, probe(kernel));
+  }
+}
+
+TEST_CASE("memory may be the caller's or come from the caller's allocator") {
+  Job job({kToken});
+  REQUIRE(job.run(probe("fake-plan-probe/packs")) == POLYCONV_SUCCESS);
+  const std::vector<char> expected = job.output;
+  Aligned memory(1024);
+  const std::vector<char> zeros(1024, 0);
+  std::memcpy(memory.data.get(), zeros.data(), 1024);
+  {
+    const Weights weights = create(job, memory.data.get());
+    CHECK(std::memcmp(memory.data.get(), zeros.data(), 432) != 0);
+    CHECK(output_with(&job, weights.get()) == expected);
+  }
+  polyconv_weights *none = nullptr;
+  CHECK(polyconv_weights_create(job.plan.get(), 0, job.weights[0].data(), static_cast<char *>(memory.data.get()) + 8,
+                                nullptr, &none) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(contains(error(), "expected a multiple of 256 bytes"));
+
+  struct Counter {
+    int live = 0, made = 0;
+  } counter;
+  polyconv_options o = probe("fake-plan-probe/packs");
+  o.allocator.context = &counter;
+  o.allocator.allocate = [](void *context, size_t bytes, size_t alignment) -> void * {
+    ++static_cast<Counter *>(context)->live;
+    ++static_cast<Counter *>(context)->made;
+    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  };
+  o.allocator.release = [](void *context, void *pointer) {
+    --static_cast<Counter *>(context)->live;
+    std::free(pointer);
+  };
+  REQUIRE(job.run(o) == POLYCONV_SUCCESS);
+  CHECK(counter.made == 1);
+  CHECK(counter.live == 1);
+  job.packed.clear();
+  CHECK(counter.live == 0);
+  REQUIRE(polyconv_convolve(nullptr, job.problems.data(), 1, &o, &job.buffers) == POLYCONV_SUCCESS);
+  CHECK(counter.made == 2);
+  CHECK(counter.live == 0);
+  o.allocator.allocate = [](void *, size_t, size_t) -> void * { return nullptr; };
+  job.plan = plan(job.problems, o);
+  CHECK(polyconv_weights_create(job.plan.get(), 0, job.weights[0].data(), nullptr, nullptr, &none) ==
+        POLYCONV_OUT_OF_MEMORY);
+  CHECK(contains(error(), "options.allocator returned NULL"));
+  CHECK(none == nullptr);
+}
+
+TEST_CASE("updating repacks in place, where the plan was made for it") {
+  for (const char *kernel : {"fake-plan-probe/packs", "fake-plan-probe/ties"}) {
+    Job job({kToken});
+    polyconv_options o = probe(kernel);
+    REQUIRE(job.run(o) == POLYCONV_SUCCESS);
+    const std::vector<char> expected = job.output;
+    std::vector<char> negated = job.weights[0];
+    for (size_t i = 3; i < negated.size(); i += 4) negated[i] = static_cast<char>(negated[i] ^ 0x80);
+    const Weights fixed = create(job);
+    CHECK(polyconv_weights_update(fixed.get(), negated.data(), nullptr) == POLYCONV_UNSUPPORTED);
+    CHECK(contains(error(), "options.dynamic_weights was 0"));
+    CHECK(output_with(&job, fixed.get()) == expected);
+    o.dynamic_weights = 1;
+    REQUIRE(job.run(o) == POLYCONV_SUCCESS);
+    const Weights weights = create(job);
+    CHECK(polyconv_weights_update(weights.get(), negated.data(), nullptr) == POLYCONV_SUCCESS);
+    CHECK(output_with(&job, weights.get()) != expected);
+    CHECK(polyconv_weights_update(weights.get(), job.weights[0].data(), nullptr) == POLYCONV_SUCCESS);
+    CHECK(output_with(&job, weights.get()) == expected);
+    CHECK(polyconv_weights_update(weights.get(), nullptr, nullptr) == POLYCONV_INVALID_ARGUMENT);
+    CHECK(polyconv_weights_update(nullptr, negated.data(), nullptr) == POLYCONV_INVALID_ARGUMENT);
+  }
+}
+
+TEST_CASE("a gradient has no packed weights") {
+  Job job({"bwd_w:n1,c3,k4,i6x6,f3x3"});
+  REQUIRE(job.run(options("reference/*")) == POLYCONV_SUCCESS);
+  polyconv_weights *none = nullptr;
+  CHECK(polyconv_weights_create(job.plan.get(), 0, job.weights[0].data(), nullptr, nullptr, &none) ==
+        POLYCONV_INVALID_ARGUMENT);
+  CHECK(contains(error(), "backward weights"));
+}
+
+TEST_CASE("saved weights load again, and a new file replaces an old one whole") {
+  const TemporaryFolder folder;
+  for (const char *kernel : {"fake-plan-probe/packs", "fake-plan-probe/ties"}) {
+    Job job({kToken});
+    REQUIRE(job.run(probe(kernel)) == POLYCONV_SUCCESS);
+    const std::vector<char> expected = job.output;
+    const std::string path = folder.file("weights.bin");
+    {
+      const Weights weights = create(job);
+      REQUIRE_MESSAGE(polyconv_weights_save(weights.get(), path.c_str()) == POLYCONV_SUCCESS, error());
+    }
+    CHECK(folder.files() == 1); // no temporary file stays
+    Weights loaded;
+    REQUIRE_MESSAGE(load_weights(job.plan, path, nullptr, &loaded) == POLYCONV_SUCCESS, error());
+    CHECK(output_with(&job, loaded.get()) == expected);
+    Aligned memory(1024);
+    REQUIRE(load_weights(job.plan, path, memory.data.get(), &loaded) == POLYCONV_SUCCESS);
+    CHECK(output_with(&job, loaded.get()) == expected);
+  }
+}
+
+TEST_CASE("the file is as docs/weights-file.md describes it") {
+  const TemporaryFolder folder;
+  Job job({kToken});
+  REQUIRE(job.run(probe("fake-plan-probe/packs")) == POLYCONV_SUCCESS);
+  const Weights weights = create(job);
+  REQUIRE(polyconv_weights_save(weights.get(), folder.file("w").c_str()) == POLYCONV_SUCCESS);
+  const std::vector<char> bytes = read_file(folder.file("w"));
+  REQUIRE(bytes.size() > 48);
+  CHECK(std::string(bytes.data(), 8) == "PLYCONVW");
+  uint32_t id_size = 0, token_size = 0;
+  uint64_t data_size = 0;
+  std::memcpy(&id_size, bytes.data() + 16, 4);
+  std::memcpy(&token_size, bytes.data() + 20, 4);
+  std::memcpy(&data_size, bytes.data() + 24, 8);
+  CHECK(std::string(bytes.data() + 48, id_size) == "plan_probe:1");
+  CHECK(data_size == 432);
+  CHECK(bytes.size() == 48 + id_size + token_size + data_size);
+}
+
+TEST_CASE("a file damaged in any one byte, cut anywhere or too long is refused, and nothing is written") {
+  const TemporaryFolder folder;
+  Job job({kToken});
+  REQUIRE(job.run(probe("fake-plan-probe/packs")) == POLYCONV_SUCCESS);
+  {
+    const Weights weights = create(job);
+    REQUIRE(polyconv_weights_save(weights.get(), folder.file("good").c_str()) == POLYCONV_SUCCESS);
+  }
+  const std::vector<char> good = read_file(folder.file("good"));
+  Aligned memory(1024);
+  const std::vector<char> before(static_cast<char *>(memory.data.get()), static_cast<char *>(memory.data.get()) + 1024);
+  const auto check_refused = [&](const std::vector<char> &bytes) {
+    const std::string path = folder.file("bad");
+    write_file(path, bytes);
+    Weights loaded;
+    CHECK(load_weights(job.plan, path, memory.data.get(), &loaded) == POLYCONV_IO_ERROR);
+    CHECK(loaded == nullptr);
+    CHECK(contains(error(), path));
+  };
+  for (size_t i = 0; i < good.size(); ++i) {
+    CAPTURE(i);
+    std::vector<char> bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    check_refused(bad);
+    check_refused(std::vector<char>(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(i)));
+  }
+  std::vector<char> longer = good;
+  longer.push_back(0);
+  check_refused(longer);
+  CHECK(contains(error(), "goes on after its data"));
+  CHECK(std::memcmp(memory.data.get(), before.data(), before.size()) == 0);
+  Weights loaded;
+  CHECK(load_weights(job.plan, folder.file("good"), memory.data.get(), &loaded) == POLYCONV_SUCCESS);
+}
+
+TEST_CASE("missing and foreign files, and paths that cannot be written") {
+  const TemporaryFolder folder;
+  Job job({kToken});
+  REQUIRE(job.run(probe("fake-plan-probe/packs")) == POLYCONV_SUCCESS);
+  const Weights weights = create(job);
+  Weights loaded;
+  CHECK(load_weights(job.plan, folder.file("nowhere"), nullptr, &loaded) == POLYCONV_IO_ERROR);
+  CHECK(contains(error(), "cannot be opened: "));
+  CHECK(load_weights(job.plan, folder.path.string(), nullptr, &loaded) == POLYCONV_IO_ERROR);
+  CHECK(polyconv_weights_save(weights.get(), folder.file("no/such/folder").c_str()) == POLYCONV_IO_ERROR);
+  CHECK(contains(error(), "no/such/folder"));
+  CHECK(polyconv_weights_save(weights.get(), nullptr) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(polyconv_weights_save(nullptr, "x") == POLYCONV_INVALID_ARGUMENT);
+  CHECK(polyconv_weights_load(job.plan.get(), 0, nullptr, nullptr, nullptr, nullptr) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(folder.files() == 0);
+
+  REQUIRE(polyconv_weights_save(weights.get(), folder.file("w").c_str()) == POLYCONV_SUCCESS);
+  const Plan other_format = plan(job.problems, probe("fake-plan-probe/packs_once"));
+  CHECK(load_weights(other_format, folder.file("w"), nullptr, &loaded) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(contains(error(), "holds format 'plan_probe:1'"));
+  CHECK(contains(error(), "expected 'plan_probe_once:1'"));
+  const Plan other_problem = plan({problem("fwd:n1,c2,k4,i6x6,f3x3:bias")}, probe("fake-plan-probe/packs"));
+  CHECK(load_weights(other_problem, folder.file("w"), nullptr, &loaded) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(contains(error(), "c2"));
+}
+
+TEST_CASE("weights of a device with memory of its own are saved from there and loaded to there") {
+  load("device");
+  const polyconv_device *fake = nullptr;
+  REQUIRE(polyconv_device_find("fake", &fake) == POLYCONV_SUCCESS);
+  const TemporaryFolder folder;
+  const char *kernel = nullptr;
+  SUBCASE("packed weights in the device's memory") {
+    kernel = "fake-device/packed";
+  }
+  SUBCASE("packed weights that run takes along from the host") {
+    kernel = "fake-device/hosted";
+  }
+  Job job({kToken});
+  polyconv_status status = POLYCONV_SUCCESS;
+  job.plan = try_plan(job.problems, options(kernel), &status, fake);
+  REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, error());
+  const size_t bytes = job.weights[0].size();
+  void *raw = nullptr, *stream = nullptr;
+  REQUIRE(polyconv_stream_create(fake, &stream) == POLYCONV_SUCCESS);
+  REQUIRE(polyconv_device_alloc(fake, bytes, POLYCONV_MEMORY_DEVICE, &raw) == POLYCONV_SUCCESS);
+  REQUIRE(polyconv_device_copy(fake, raw, job.weights[0].data(), bytes, stream) == POLYCONV_SUCCESS);
+  polyconv_weights *made = nullptr;
+  REQUIRE_MESSAGE(polyconv_weights_create(job.plan.get(), 0, raw, nullptr, stream, &made) == POLYCONV_SUCCESS, error());
+  const Weights weights(made);
+  REQUIRE_MESSAGE(polyconv_weights_save(weights.get(), folder.file("w").c_str()) == POLYCONV_SUCCESS, error());
+  std::vector<char> tail = read_file(folder.file("w"));
+  tail.erase(tail.begin(), tail.end() - static_cast<std::ptrdiff_t>(bytes));
+  for (size_t i = 3; i < tail.size(); i += 4) tail[i] = static_cast<char>(tail[i] ^ 0x80); // packed is negated
+  CHECK(tail == job.weights[0]);
+  Weights loaded;
+  REQUIRE_MESSAGE(load_weights(job.plan, folder.file("w"), nullptr, &loaded) == POLYCONV_SUCCESS, error());
+  REQUIRE(polyconv_weights_save(loaded.get(), folder.file("again").c_str()) == POLYCONV_SUCCESS);
+  CHECK(read_file(folder.file("w")) == read_file(folder.file("again")));
+
+  Aligned host(1024);
+  CHECK(load_weights(job.plan, folder.file("w"), host.data.get(), &loaded) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(contains(error(), "memory is host memory, expected memory of device fake"));
+  Job on_cpu({kToken});
+  on_cpu.plan = plan(on_cpu.problems, probe("fake-plan-probe/ties"));
+  on_cpu.prepare_run();
+  on_cpu.buffers.packed[0] = weights.get();
+  CHECK(polyconv_run(on_cpu.plan.get(), &on_cpu.buffers, nullptr) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(contains(error(), "lies on fake"));
+  polyconv_device_free(fake, raw, POLYCONV_MEMORY_DEVICE);
+  polyconv_stream_destroy(fake, stream);
+}
