@@ -4,6 +4,7 @@
 
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "record.hpp"
@@ -19,7 +20,8 @@ std::string output_format(const std::string &asked, const std::string &file);
 // widths are known.
 class RecordWriter {
  public:
-  RecordWriter(const std::string &format, View view, std::ostream &out) : format_(format), view_(view), out_(out) {}
+  RecordWriter(std::string format, View view, std::ostream &out)
+      : format_(std::move(format)), view_(view), out_(out) {}
 
   void add(const Record &record);
   // Writes the table, and an Error(kUsage) where the output could not be written.

@@ -2,6 +2,7 @@
 //   POLYCONV_BENCH_ISA         the name's suffix: baseline, avx2, avx512
 //   POLYCONV_BENCH_VECTOR      bytes of a vector register
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
 #include <cstdint>
 
 // Keeps a sum in its vector register, one multiply-add a round, whatever the optimiser would like.
@@ -42,7 +43,8 @@ double multiply_add(int64_t rounds) {
   for (int i = 1; i < sums; ++i) total += sum[i];
   volatile T result = total[0];
   (void)result;
-  return 2.0 * static_cast<double>(rounds) * sums * (POLYCONV_BENCH_VECTOR / sizeof(T));
+  constexpr std::size_t lanes = POLYCONV_BENCH_VECTOR / sizeof(T);
+  return 2.0 * static_cast<double>(rounds) * sums * static_cast<double>(lanes);
 }
 
 } // namespace

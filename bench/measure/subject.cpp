@@ -39,7 +39,7 @@ polyconv_options options_of(const PlanRequest &request) {
 
 Subject::Subject(const polyconv_device *device, const Work &work, const PlanRequest &request, BufferPool &pool,
                  const std::string &workspace, int64_t memory_limit)
-    : device_(device), work_(work), request_(request), has_streams_(false) {
+    : device_(device), work_(work), request_(request) {
   polyconv_buffers_init(&buffers_);
   polyconv_buffers_init(&host_);
   has_streams_ = polyconv_stream_create(device_, &stream_) == POLYCONV_SUCCESS && stream_ != nullptr;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../handles.hpp"
@@ -18,7 +19,7 @@ namespace polyconv::bench {
 // A row cannot be measured: the words of its status, and why.
 class Unable : public std::runtime_error {
  public:
-  Unable(const std::string &status, const std::string &reason) : std::runtime_error(reason), status_(status) {}
+  Unable(std::string status, const std::string &reason) : std::runtime_error(reason), status_(std::move(status)) {}
   const std::string &status() const { return status_; }
 
  private:
@@ -82,7 +83,7 @@ class Subject {
   const polyconv_device *device_;
   const Work &work_;
   PlanRequest request_;
-  bool has_streams_; // false on the CPU, where everything is done on return
+  bool has_streams_ = false; // false on the CPU, where everything is done on return
   void *stream_ = nullptr;
   PlanHandle plan_;
   polyconv_plan_info info_ = sized<polyconv_plan_info>();
