@@ -32,4 +32,19 @@ __device__ inline void await_copies() {
 #endif
 }
 
+// Pipelines of more than two stages: the thread's copies since the last commit become a group, and await_groups waits
+// for all but the Pending latest groups.
+__device__ inline void commit_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+template <int Pending>
+__device__ inline void await_groups() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
 } // namespace polyconv::cuda
