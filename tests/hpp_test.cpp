@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <polyconv/polyconv.hpp>
+#include <polyconv/sdk/check.hpp> // beside it: both name things in namespace polyconv
 
 #include <cstdio>
 #include <cstring>

@@ -32,7 +32,7 @@ class Error : public std::runtime_error {
 };
 
 // Throws Error unless the status is POLYCONV_SUCCESS.
-inline void check(polyconv_status status) {
+inline void require(polyconv_status status) {
   if (status != POLYCONV_SUCCESS) throw Error(status, polyconv_last_error());
 }
 
@@ -40,30 +40,30 @@ inline void check(polyconv_status status) {
 
 struct Problem : polyconv_problem {
   Problem() { polyconv_problem_init(this); }
-  explicit Problem(const std::string &token) : Problem() { check(polyconv_problem_parse(token.c_str(), this)); }
+  explicit Problem(const std::string &token) : Problem() { require(polyconv_problem_parse(token.c_str(), this)); }
 
   std::string token() const {
     size_t needed = 0;
-    check(polyconv_problem_format(this, nullptr, 0, &needed));
+    require(polyconv_problem_format(this, nullptr, 0, &needed));
     std::string text(needed, '\0');
-    check(polyconv_problem_format(this, &text[0], text.size(), nullptr));
+    require(polyconv_problem_format(this, &text[0], text.size(), nullptr));
     text.pop_back(); // the NUL
     return text;
   }
-  void validate() const { check(polyconv_problem_validate(this, 1)); }
+  void validate() const { require(polyconv_problem_validate(this, 1)); }
   polyconv_tensor tensor(int32_t which) const {
     polyconv_tensor result;
-    check(polyconv_problem_tensor(this, which, &result, nullptr));
+    require(polyconv_problem_tensor(this, which, &result, nullptr));
     return result;
   }
   int64_t bytes(int32_t which) const {
     int64_t result = 0;
-    check(polyconv_problem_tensor(this, which, nullptr, &result));
+    require(polyconv_problem_tensor(this, which, nullptr, &result));
     return result;
   }
   double flops() const {
     double result = 0;
-    check(polyconv_problem_flops(this, &result));
+    require(polyconv_problem_flops(this, &result));
     return result;
   }
 };
@@ -84,21 +84,21 @@ static_assert(sizeof(Problem) == sizeof(polyconv_problem), "Problem adds no memb
 // A device by name; owned by the library, so copies are free.
 class Device {
  public:
-  Device() { check(polyconv_device_find(nullptr, &device_)); } // the CPU
-  explicit Device(const std::string &name) { check(polyconv_device_find(name.c_str(), &device_)); }
+  Device() { require(polyconv_device_find(nullptr, &device_)); } // the CPU
+  explicit Device(const std::string &name) { require(polyconv_device_find(name.c_str(), &device_)); }
   const polyconv_device *get() const noexcept { return device_; }
 
   polyconv_device_properties properties() const {
     polyconv_device_properties result = {};
     result.struct_size = sizeof result;
-    check(polyconv_device_get_properties(device_, &result));
+    require(polyconv_device_get_properties(device_, &result));
     return result;
   }
   void copy(void *destination, const void *source, size_t bytes, void *stream = nullptr) const {
-    check(polyconv_device_copy(device_, destination, source, bytes, stream));
+    require(polyconv_device_copy(device_, destination, source, bytes, stream));
   }
   void fill(void *destination, int32_t byte, size_t bytes, void *stream = nullptr) const {
-    check(polyconv_device_fill(device_, destination, byte, bytes, stream));
+    require(polyconv_device_fill(device_, destination, byte, bytes, stream));
   }
 
  private:
@@ -115,7 +115,7 @@ class DeviceHandle {
   DeviceHandle(const Device &device, polyconv_status (*create)(const polyconv_device *, void **))
       : handle_(nullptr, Destroy{device.get()}) {
     void *handle = nullptr;
-    check(create(device.get(), &handle));
+    require(create(device.get(), &handle));
     handle_.reset(handle);
   }
   const polyconv_device *device() const noexcept { return handle_.get_deleter().device; }
@@ -131,11 +131,11 @@ class DeviceHandle {
 class Event : public DeviceHandle<polyconv_event_destroy> {
  public:
   explicit Event(const Device &device) : DeviceHandle(device, polyconv_event_create) {}
-  void record(void *stream = nullptr) { check(polyconv_event_record(device(), get(), stream)); }
-  void synchronize() { check(polyconv_event_synchronize(device(), get())); }
+  void record(void *stream = nullptr) { require(polyconv_event_record(device(), get(), stream)); }
+  void synchronize() { require(polyconv_event_synchronize(device(), get())); }
   double milliseconds_until(const Event &stop) const {
     double result = 0;
-    check(polyconv_event_elapsed(device(), get(), stop.get(), &result));
+    require(polyconv_event_elapsed(device(), get(), stop.get(), &result));
     return result;
   }
 };
@@ -143,8 +143,8 @@ class Event : public DeviceHandle<polyconv_event_destroy> {
 class Stream : public DeviceHandle<polyconv_stream_destroy> {
  public:
   explicit Stream(const Device &device) : DeviceHandle(device, polyconv_stream_create) {}
-  void synchronize() { check(polyconv_stream_synchronize(device(), get())); }
-  void wait(const Event &event) { check(polyconv_stream_wait(device(), get(), event.get())); }
+  void synchronize() { require(polyconv_stream_synchronize(device(), get())); }
+  void wait(const Event &event) { require(polyconv_stream_wait(device(), get(), event.get())); }
 };
 
 // Aligned memory of a device.
@@ -153,7 +153,7 @@ class Memory {
   Memory(const Device &device, size_t bytes, int32_t memory = POLYCONV_MEMORY_DEVICE)
       : pointer_(nullptr, Free{device.get(), memory}), bytes_(bytes) {
     void *pointer = nullptr;
-    check(polyconv_device_alloc(device.get(), bytes, memory, &pointer));
+    require(polyconv_device_alloc(device.get(), bytes, memory, &pointer));
     pointer_.reset(pointer);
   }
   void *get() const noexcept { return pointer_.get(); }
@@ -175,11 +175,11 @@ class Bound {
  public:
   Bound(const polyconv_plan *plan, const polyconv_buffers &buffers) {
     polyconv_bound *bound = nullptr;
-    check(polyconv_bind(plan, &buffers, &bound));
+    require(polyconv_bind(plan, &buffers, &bound));
     bound_.reset(bound);
   }
   const polyconv_bound *get() const noexcept { return bound_.get(); }
-  void run(void *stream = nullptr) const { check(polyconv_run_bound(bound_.get(), stream)); }
+  void run(void *stream = nullptr) const { require(polyconv_run_bound(bound_.get(), stream)); }
 
  private:
   struct Destroy {
@@ -201,29 +201,29 @@ class Plan {
   polyconv_plan_info info() const {
     polyconv_plan_info result = {};
     result.struct_size = sizeof result;
-    check(polyconv_plan_get_info(plan_.get(), &result));
+    require(polyconv_plan_get_info(plan_.get(), &result));
     return result;
   }
   std::string weights_format(int32_t layer = 0) const {
     const char *format = nullptr;
-    check(polyconv_plan_weights(plan_.get(), layer, &format, nullptr));
+    require(polyconv_plan_weights(plan_.get(), layer, &format, nullptr));
     return format;
   }
   int64_t weights_bytes(int32_t layer = 0) const {
     int64_t bytes = 0;
-    check(polyconv_plan_weights(plan_.get(), layer, nullptr, &bytes));
+    require(polyconv_plan_weights(plan_.get(), layer, nullptr, &bytes));
     return bytes;
   }
-  void check_buffers(const polyconv_buffers &buffers) const { check(polyconv_buffers_check(plan_.get(), &buffers)); }
+  void check_buffers(const polyconv_buffers &buffers) const { require(polyconv_buffers_check(plan_.get(), &buffers)); }
   void run(const polyconv_buffers &buffers, void *stream = nullptr) const {
-    check(polyconv_run(plan_.get(), &buffers, stream));
+    require(polyconv_run(plan_.get(), &buffers, stream));
   }
   Bound bind(const polyconv_buffers &buffers) const { return Bound(plan_.get(), buffers); }
 
  private:
   Plan(const polyconv_problem *problems, int32_t count, const polyconv_options &options, const Device &device) {
     polyconv_plan *plan = nullptr;
-    check(polyconv_plan_create(device.get(), problems, count, &options, &plan));
+    require(polyconv_plan_create(device.get(), problems, count, &options, &plan));
     plan_.reset(plan);
   }
   struct Destroy {
@@ -236,18 +236,18 @@ class Weights {
  public:
   Weights(const Plan &plan, int32_t layer, const void *raw, void *memory = nullptr, void *stream = nullptr) {
     polyconv_weights *weights = nullptr;
-    check(polyconv_weights_create(plan.get(), layer, raw, memory, stream, &weights));
+    require(polyconv_weights_create(plan.get(), layer, raw, memory, stream, &weights));
     weights_.reset(weights);
   }
   static Weights load(const Plan &plan, int32_t layer, const std::string &path, void *memory = nullptr,
                       void *stream = nullptr) {
     polyconv_weights *weights = nullptr;
-    check(polyconv_weights_load(plan.get(), layer, path.c_str(), memory, stream, &weights));
+    require(polyconv_weights_load(plan.get(), layer, path.c_str(), memory, stream, &weights));
     return Weights(weights);
   }
   const polyconv_weights *get() const noexcept { return weights_.get(); }
-  void update(const void *raw, void *stream = nullptr) { check(polyconv_weights_update(weights_.get(), raw, stream)); }
-  void save(const std::string &path) const { check(polyconv_weights_save(weights_.get(), path.c_str())); }
+  void update(const void *raw, void *stream = nullptr) { require(polyconv_weights_update(weights_.get(), raw, stream)); }
+  void save(const std::string &path) const { require(polyconv_weights_save(weights_.get(), path.c_str())); }
 
  private:
   explicit Weights(polyconv_weights *weights) : weights_(weights) {}
@@ -260,11 +260,11 @@ class Weights {
 // All four steps on host pointers.
 inline void convolve(const polyconv_problem &problem, const polyconv_buffers &buffers,
                      const polyconv_options &options = Options(), const Device &device = Device()) {
-  check(polyconv_convolve(device.get(), &problem, 1, &options, &buffers));
+  require(polyconv_convolve(device.get(), &problem, 1, &options, &buffers));
 }
 inline void convolve(const std::vector<Problem> &chain, const polyconv_buffers &buffers,
                      const polyconv_options &options = Options(), const Device &device = Device()) {
-  check(polyconv_convolve(device.get(), chain.data(), static_cast<int32_t>(chain.size()), &options, &buffers));
+  require(polyconv_convolve(device.get(), chain.data(), static_cast<int32_t>(chain.size()), &options, &buffers));
 }
 
 // ---------------------------------------------------------------- explain
@@ -283,14 +283,14 @@ class Explanation {
   polyconv_candidate operator[](int32_t index) const { // its strings live as long as the explanation
     polyconv_candidate result = {};
     result.struct_size = sizeof result;
-    check(polyconv_explanation_get(explanation_.get(), index, &result));
+    require(polyconv_explanation_get(explanation_.get(), index, &result));
     return result;
   }
 
  private:
   Explanation(const polyconv_problem *problems, int32_t count, const polyconv_options &options, const Device &device) {
     polyconv_explanation *explanation = nullptr;
-    check(polyconv_explain(device.get(), problems, count, &options, &explanation));
+    require(polyconv_explain(device.get(), problems, count, &options, &explanation));
     explanation_.reset(explanation);
   }
   struct Destroy {

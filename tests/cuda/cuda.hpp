@@ -31,13 +31,13 @@ class Floats {
   void *get() const { return memory_.get(); }
   void set(const std::vector<float> &values) {
     device_.copy(memory_.get(), values.data(), count_ * sizeof(float));
-    polyconv::check(polyconv_stream_synchronize(device_.get(), nullptr));
+    polyconv::require(polyconv_stream_synchronize(device_.get(), nullptr));
   }
   // What is there once `stream` is done.
   std::vector<float> values(void *stream = nullptr) const {
     std::vector<float> result(count_);
     device_.copy(result.data(), memory_.get(), count_ * sizeof(float), stream);
-    polyconv::check(polyconv_stream_synchronize(device_.get(), stream));
+    polyconv::require(polyconv_stream_synchronize(device_.get(), stream));
     return result;
   }
 
@@ -73,7 +73,7 @@ class Layer {
     buffers.workspace_size = workspace.bytes();
     if (plan.weights_format() != "raw") {
       packed = std::make_unique<polyconv::Weights>(plan, 0, weights.get());
-      polyconv::check(polyconv_stream_synchronize(device.get(), nullptr));
+      polyconv::require(polyconv_stream_synchronize(device.get(), nullptr));
       buffers.packed[0] = packed->get();
     }
     if (plan.info().needs_bind) bound = std::make_unique<polyconv::Bound>(plan.bind(buffers));

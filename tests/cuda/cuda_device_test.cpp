@@ -28,7 +28,7 @@ TEST_CASE("pointers say whose memory they are") {
   const std::vector<char> host(1000);
   const auto kind = [&](const void *pointer) {
     int32_t answer = -1;
-    polyconv::check(polyconv_device_pointer_kind(device.get(), pointer, &answer));
+    polyconv::require(polyconv_device_pointer_kind(device.get(), pointer, &answer));
     return answer;
   };
   CHECK(kind(own.get()) == POLYCONV_MEMORY_DEVICE);
@@ -85,17 +85,17 @@ TEST_CASE("graphs replay what was recorded") {
   polyconv::Stream stream(device);
   Floats from(device, {1, 2, 3, 4}), to(device, {0, 0, 0, 0});
   void *graph = nullptr;
-  polyconv::check(polyconv_graph_begin(device.get(), stream.get()));
+  polyconv::require(polyconv_graph_begin(device.get(), stream.get()));
   device.copy(to.get(), from.get(), 4 * sizeof(float), stream.get());
-  polyconv::check(polyconv_graph_end(device.get(), stream.get(), &graph));
+  polyconv::require(polyconv_graph_end(device.get(), stream.get(), &graph));
   REQUIRE(graph != nullptr);
   CHECK(to.values() == std::vector<float>{0, 0, 0, 0}); // recorded, not run
-  polyconv::check(polyconv_graph_launch(device.get(), graph, stream.get()));
+  polyconv::require(polyconv_graph_launch(device.get(), graph, stream.get()));
   CHECK(to.values(stream.get()) == std::vector<float>{1, 2, 3, 4});
   from.set({5, 6, 7, 8});
-  polyconv::check(polyconv_graph_launch(device.get(), graph, stream.get()));
+  polyconv::require(polyconv_graph_launch(device.get(), graph, stream.get()));
   CHECK(to.values(stream.get()) == std::vector<float>{5, 6, 7, 8});
-  polyconv::check(polyconv_graph_destroy(device.get(), graph));
+  polyconv::require(polyconv_graph_destroy(device.get(), graph));
 }
 
 TEST_CASE("memory that is not there is a status, and the next call works") {

@@ -21,7 +21,7 @@ std::vector<std::string> kernel_names() {
   for (int32_t i = 0; i < polyconv_backend_count(); ++i) {
     polyconv_backend_info info = {};
     info.struct_size = sizeof info;
-    polyconv::check(polyconv_backend_get(i, &info));
+    polyconv::require(polyconv_backend_get(i, &info));
     if (!info.available || std::strcmp(info.device_kind, "cuda") != 0) continue;
     for (int32_t k = 0; const char *kernel = polyconv_backend_kernel(i, k); ++k)
       for (int32_t c = 0; const char *config = polyconv_backend_config(i, k, c); ++c)
@@ -62,17 +62,17 @@ TEST_CASE("every kernel's run is captured in a graph and replayed on new data") 
     const std::vector<float> first = layer.output.values(stream.get());
     const std::vector<float> other = numbers(layer.problem.bytes(POLYCONV_TENSOR_INPUT), 77);
     void *graph = nullptr;
-    polyconv::check(polyconv_graph_begin(device.get(), stream.get()));
+    polyconv::require(polyconv_graph_begin(device.get(), stream.get()));
     layer.run(stream.get());
-    polyconv::check(polyconv_graph_end(device.get(), stream.get(), &graph));
+    polyconv::require(polyconv_graph_end(device.get(), stream.get(), &graph));
     layer.input.set(other);
     layer.run(stream.get());
     const std::vector<float> expected = layer.output.values(stream.get());
     CHECK(expected != first);
     layer.output.set(first);
-    polyconv::check(polyconv_graph_launch(device.get(), graph, stream.get()));
+    polyconv::require(polyconv_graph_launch(device.get(), graph, stream.get()));
     CHECK(layer.output.values(stream.get()) == expected);
-    polyconv::check(polyconv_graph_destroy(device.get(), graph));
+    polyconv::require(polyconv_graph_destroy(device.get(), graph));
   });
   MESSAGE(taken << " pairs of kernel and layer");
   CHECK(taken > 0);
