@@ -34,14 +34,19 @@ function(polyconv_add_cuda_backend technique)
   if(ARG_ARCHITECTURES)
     set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${ARG_ARCHITECTURES}")
   endif()
-  # For probe(): "80;90a" machine code, "120+" also what later chips can compile from.
+  target_include_directories(${target} PRIVATE "${folder}" "${PROJECT_SOURCE_DIR}/backends/cuda")
+  polyconv_cuda_stamp(${target} cuda-${technique})
+endfunction()
+
+# Stamps backend.cpp of the calling folder with the plug-in's name and version, and with its architectures for probe():
+# "80 90a" machine code, "120+" also what later chips can compile from.
+function(polyconv_cuda_stamp target name)
   get_target_property(archs ${target} CUDA_ARCHITECTURES)
   list(TRANSFORM archs REPLACE "^([0-9]+[af]?)$" "\\1+")
   list(TRANSFORM archs REPLACE "-virtual$" "+")
   list(TRANSFORM archs REPLACE "-real$" "")
   string(REPLACE ";" " " archs "${archs}")
-  target_include_directories(${target} PRIVATE "${folder}" "${PROJECT_SOURCE_DIR}/backends/cuda")
   set_property(SOURCE backend.cpp APPEND PROPERTY COMPILE_DEFINITIONS
-    "POLYCONV_BACKEND_NAME=\"cuda-${technique}\"" "POLYCONV_BACKEND_VERSION=\"${PROJECT_VERSION}\""
+    "POLYCONV_BACKEND_NAME=\"${name}\"" "POLYCONV_BACKEND_VERSION=\"${PROJECT_VERSION}\""
     "POLYCONV_CUDA_ARCHITECTURES=\"${archs}\"")
 endfunction()

@@ -52,6 +52,35 @@ std::shared_ptr<const KernelInstance> instance_of(const Part &part, const Layout
   return nullptr;
 }
 
+// The bytes of workspace that an instance needs; `offered` where its kernel does not say.
+int64_t needed_workspace(const KernelInstance &instance, int64_t offered) {
+  const polyconv_kernel &kernel = *instance.kernel;
+  constexpr size_t kSize = offsetof(polyconv_kernel, workspace) + sizeof kernel.workspace; // younger than the table
+  if (kernel.struct_size < kSize || kernel.workspace == nullptr) return offered;
+  const int64_t needed = kernel.workspace(&kernel, instance.instance);
+  if (needed > offered)
+    throw failure(POLYCONV_INTERNAL, "%s offered %lld bytes of workspace and needs %lld", instance.name.c_str(),
+                  static_cast<long long>(offered), static_cast<long long>(needed));
+  return needed < 0 ? offered : needed;
+}
+
+// Kernels that learn their workspace in create offer the most that it may be: once they are made, the plan is laid out
+// with what they need.
+void settle_workspace(const std::vector<Layer> &layers, std::vector<Part> *parts, Layout *layout,
+                      std::vector<Step> *steps) {
+  bool less = false;
+  for (Part &part : *parts) {
+    const auto instance = instance_of(part, *layout, *steps);
+    int64_t &bytes = part.candidate.offer.workspace_bytes;
+    const int64_t needed = instance ? needed_workspace(*instance, bytes) : bytes;
+    less = less || needed < bytes;
+    bytes = needed;
+  }
+  if (!less) return;
+  *layout = lay_out(layers, *parts);
+  for (size_t i = 0; i < steps->size(); ++i) (*steps)[i].wires = layout->steps[i].wires;
+}
+
 void describe_part(const Part &part, polyconv_plan *plan) {
   const Candidate &candidate = part.candidate;
   if (!plan->kernel_names.empty()) plan->kernel_names += " + ";
@@ -132,15 +161,16 @@ std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const po
   const std::vector<Layer> layers = normalise(copy_problems(problems, count), copied.values.save);
   const Question question = make_question(device, copied);
   std::string why;
-  const std::vector<Part> parts = decide(question, layers, &why);
+  std::vector<Part> parts = decide(question, layers, &why);
   if (parts.empty()) throw nobody_takes(question, layers, why);
-  const Layout layout = lay_out(layers, parts);
+  Layout layout = lay_out(layers, parts);
   if (layout.workspace_bytes > copied.policy.workspace_limit)
     throw failure(POLYCONV_UNSUPPORTED, "options.workspace_limit is %lld, expected at least %lld for %s with %s",
                   static_cast<long long>(copied.policy.workspace_limit), static_cast<long long>(layout.workspace_bytes),
                   token_of(layers).c_str(), names_of(parts[0].candidate).c_str());
   std::unique_ptr<polyconv_plan> plan = empty_plan(question, layers);
   plan->steps = instantiate(layout, copied.policy);
+  settle_workspace(layers, &parts, &layout, &plan->steps);
   for (const Step &step : plan->steps)
     plan->needs_bind = plan->needs_bind || (step.kernel->flags & POLYCONV_KERNEL_NEEDS_BIND) != 0;
   plan->workspace_bytes = plan->nothing_to_run ? 0 : layout.workspace_bytes;

@@ -55,6 +55,7 @@ polyconv_policy policy_of(const polyconv_options &options, const polyconv_device
   policy.parallel_for_context = options.parallel_for_context;
   policy.device_index = device.index;
   policy.bind = options.bind;
+  policy.tuning_ms = options.tuning_budget_ms;
   return policy;
 }
 

@@ -68,7 +68,8 @@ bool choose(const Question &question, const Group &group, Candidate *choice, std
     if (why != nullptr) *why = reasons_of(candidates);
     return false;
   }
-  if (tuned) tune(question, asked, &candidates);
+  const bool several = candidates.size() > 1 && candidates[1].accepted(); // a kernel alone may tune itself in create
+  if (tuned && several) tune(question, asked, &candidates);
   *choice = candidates.front();
   return true;
 }

@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define POLYCONV_BACKEND_ABI_MINOR 0
+#define POLYCONV_BACKEND_ABI_MINOR 1
 #define POLYCONV_REASON_SIZE 256
 #define POLYCONV_FORMAT_SIZE 48
 #define POLYCONV_FORMAT_RAW "raw"
@@ -101,6 +101,7 @@ typedef struct polyconv_policy {
   void *parallel_for_context;
   int32_t device_index; /* 0 on the CPU */
   int32_t bind;
+  int64_t tuning_ms; /* since minor 1: what create may spend on choosing among implementations of its own, 0 nothing */
 } polyconv_policy;
 
 typedef struct polyconv_request {
@@ -181,6 +182,9 @@ typedef struct polyconv_kernel {
   /* Runs. No allocation, lock, environment or validation. The instance may run on several threads at once. */
   polyconv_status (*run)(const struct polyconv_kernel *self, void *instance, const polyconv_arguments *arguments,
                          void *stream);
+  /* Since minor 1, optional (NULL): the bytes of workspace that this instance needs, at most what was offered. For
+   * kernels that learn it only in create. */
+  int64_t (*workspace)(const struct polyconv_kernel *self, const void *instance);
 } polyconv_kernel;
 
 /* ---------------------------------------------------------------- devices */
@@ -246,11 +250,11 @@ static_assert(sizeof(polyconv_pool) == 104, "polyconv_pool is frozen");
 static_assert(offsetof(polyconv_host, set_error) == 24, "polyconv_host only grows");
 static_assert(offsetof(polyconv_layer, input) == 128, "polyconv_layer only grows");
 static_assert(offsetof(polyconv_layer, epilogue) == 736, "polyconv_layer only grows");
-static_assert(offsetof(polyconv_policy, bind) == 52, "polyconv_policy only grows");
+static_assert(offsetof(polyconv_policy, tuning_ms) == 56, "polyconv_policy only grows");
 static_assert(offsetof(polyconv_request, policy) == 24, "polyconv_request only grows");
 static_assert(offsetof(polyconv_offer, reason) == 488, "polyconv_offer only grows");
 static_assert(offsetof(polyconv_arguments, bound) == 352, "polyconv_arguments only grows");
-static_assert(offsetof(polyconv_kernel, run) == 80, "polyconv_kernel only grows");
+static_assert(offsetof(polyconv_kernel, workspace) == 88, "polyconv_kernel only grows");
 static_assert(offsetof(polyconv_device_table, graph_destroy) == 168, "polyconv_device_table only grows");
 static_assert(offsetof(polyconv_backend, kernels) == 64, "polyconv_backend only grows");
 #endif

@@ -87,6 +87,10 @@ inline polyconv_status run(const polyconv_kernel *, void *instance, const polyco
   return guarded([&] { static_cast<const Instance *>(instance)->run(*arguments, stream); });
 }
 
+inline int64_t workspace(const polyconv_kernel *, const void *instance) {
+  return static_cast<const Instance *>(instance)->workspace_bytes();
+}
+
 } // namespace detail
 
 // Everything an author says of a backend.
@@ -122,6 +126,7 @@ inline const polyconv_backend *make_table(const Backend &backend) {
     entry.bind = detail::bind;
     entry.unbind = detail::unbind;
     entry.run = detail::run;
+    entry.workspace = detail::workspace;
     entry.kernel = kernel;
     table->entries.push_back(entry);
     table->pointers.push_back(&table->entries.back());

@@ -58,6 +58,8 @@ class Instance {
   }
   virtual void unbind(void *bound) { (void)bound; }
   virtual void run(const polyconv_arguments &arguments, void *stream) const = 0;
+  // For kernels that learn only in create what they need: at most what supports offered. -1: exactly that.
+  virtual int64_t workspace_bytes() const { return -1; }
 };
 
 struct Kernel {

@@ -1,0 +1,260 @@
+// graph.cpp - see graph.hpp.
+// SPDX-License-Identifier: Apache-2.0
+#include "graph.hpp"
+
+#include <algorithm>
+#include <polyconv/sdk/kernel.hpp>
+
+namespace polyconv::cudnn {
+namespace {
+
+using sdk::kC;
+using sdk::kD;
+using sdk::kN;
+
+cudnnDataType_t type_of(int32_t type) {
+  switch (type) {
+    case POLYCONV_F64: return CUDNN_DATA_DOUBLE;
+    case POLYCONV_F16: return CUDNN_DATA_HALF;
+    case POLYCONV_BF16: return CUDNN_DATA_BFLOAT16;
+    default: return CUDNN_DATA_FLOAT;
+  }
+}
+
+// cuDNN knows two and three axes: depth is left out where nothing has any.
+bool has_depth(const polyconv_layer &l) {
+  return l.input.size[kD] != 1 || l.weights.size[kD] != 1 || l.output.size[kD] != 1;
+}
+
+// The entries of `axes` (N C D H W, or D H W) that the graph has.
+std::vector<int64_t> kept(const int64_t *axes, int count, bool depth) {
+  std::vector<int64_t> result(axes, axes + count);
+  if (!depth) result.erase(result.begin() + (count == 5 ? kD : 0));
+  return result;
+}
+
+Descriptor tensor(const polyconv_tensor &t, int64_t id, bool depth) {
+  Descriptor d(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
+  d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type_of(t.type));
+  d.set(CUDNN_ATTR_TENSOR_DIMENSIONS, kept(t.size, 5, depth));
+  d.set(CUDNN_ATTR_TENSOR_STRIDES, kept(t.stride, 5, depth));
+  d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
+  d.finalize("describing a tensor");
+  return d;
+}
+
+Descriptor convolution(const polyconv_layer &l, bool depth) {
+  Descriptor d(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  d.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, depth ? 3 : 2);
+  d.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, type_of(l.sum_type));
+  d.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
+  d.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, kept(l.pad_begin, 3, depth));
+  d.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, kept(l.pad_end, 3, depth));
+  d.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, kept(l.dilation, 3, depth));
+  d.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, kept(l.stride, 3, depth));
+  d.finalize("describing the convolution");
+  return d;
+}
+
+template <class Real>
+void set_factors(Descriptor *operation, cudnnBackendAttributeType_t type) {
+  operation->set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, type, Real{1});
+  operation->set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, type, Real{0});
+}
+
+Descriptor operation_graph(cudnnHandle_t handle, const polyconv_layer &l, Order order) {
+  const bool depth = has_depth(l);
+  Descriptor operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, tensor(dense(l.input, order), kInputId, depth));
+  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, tensor(dense(l.weights, order), kWeightsId, depth));
+  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, tensor(dense(l.result, order), kOutputId, depth));
+  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution(l, depth));
+  if (l.sum_type == POLYCONV_F64) {
+    set_factors<double>(&operation, CUDNN_TYPE_DOUBLE);
+  } else {
+    set_factors<float>(&operation, CUDNN_TYPE_FLOAT);
+  }
+  operation.finalize("describing the operation");
+  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+  graph.finalize("finalising the operation graph");
+  return graph;
+}
+
+bool allowed(const Descriptor &engine, const Rules &rules) {
+  for (const cudnnBackendNumericalNote_t note : engine.get<cudnnBackendNumericalNote_t>(
+           CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT)) {
+    switch (note) {
+      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+        if (!rules.tensor_cores) return false;
+        break;
+      case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+        if (!rules.reduced_precision) return false;
+        break;
+      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        if (!rules.nondeterministic) return false;
+        break;
+      case CUDNN_NUMERICAL_NOTE_FFT:
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD:
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
+        if (!rules.transforms) return false;
+        break;
+      case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: break;
+      default: return false; // inputs rounded to another type, and whatever comes with later versions
+    }
+  }
+  return true;
+}
+
+std::string name_of(const Descriptor &config, int64_t engine) {
+  std::string name = "eng" + std::to_string(engine), knobs;
+  for (const Descriptor &choice :
+       config.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)) {
+    const auto type =
+        choice.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0);
+    knobs += (knobs.empty() ? "" : ",") + std::to_string(static_cast<int>(type)) + "=" +
+             std::to_string(choice.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+  }
+  return knobs.empty() ? name : name + "{" + knobs + "}";
+}
+
+Descriptor engine_descriptor(const Descriptor &graph, int64_t number) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, number);
+  engine.finalize("describing an engine");
+  return engine;
+}
+
+// One knob of an engine, and its range.
+struct Knob {
+  cudnnBackendKnobType_t type;
+  int64_t least, most, step;
+};
+
+std::vector<Knob> knobs_of(const Descriptor &engine) {
+  std::vector<Knob> knobs;
+  for (const Descriptor &info : engine.descriptors(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR))
+    knobs.push_back({info.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0),
+                     info.integer(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE), info.integer(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE),
+                     std::max<int64_t>(1, info.integer(CUDNN_ATTR_KNOB_INFO_STRIDE))});
+  return knobs;
+}
+
+Config with_knob(const Descriptor &engine, int64_t number, const Knob &knob, int64_t value) {
+  Descriptor choice(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+  choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, knob.type);
+  choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value);
+  choice.finalize("choosing a knob's value");
+  Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choice);
+  config.finalize("configuring an engine");
+  std::string name = name_of(config, number);
+  return {std::move(config), number, std::move(name)};
+}
+
+} // namespace
+
+const char *order_name(Order order) {
+  return order == Order::ChannelsFirst ? "nchw" : "nhwc";
+}
+
+polyconv_tensor dense(const polyconv_tensor &tensor, Order order) {
+  const int first[] = {4, 3, 2, 1, 0}, last[] = {1, 4, 3, 2, 0};
+  polyconv_tensor result = tensor;
+  result.offset = 0;
+  int64_t stride = 1;
+  for (const int axis : order == Order::ChannelsFirst ? first : last) {
+    result.stride[axis] = stride;
+    stride *= tensor.size[axis];
+  }
+  return result;
+}
+
+bool is_dense(const polyconv_tensor &tensor, Order order) {
+  return order == Order::ChannelsFirst ? sdk::channels_first(tensor) : sdk::channels_last(tensor);
+}
+
+Graph::Graph(cudnnHandle_t handle, const polyconv_layer &layer, Order order)
+    : graph_(operation_graph(handle, layer, order)) {}
+
+std::vector<Config> Graph::proposals(cudnnBackendHeurMode_t mode, const Rules &rules) const {
+  std::vector<Config> allowed_ones;
+  try {
+    Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_);
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+    heuristic.finalize("asking a heuristic");
+    for (Descriptor &config :
+         heuristic.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
+      const std::vector<Descriptor> engine =
+          config.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+      if (engine.empty() || !allowed(engine[0], rules)) continue;
+      const int64_t number = engine[0].integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+      std::string name = name_of(config, number);
+      allowed_ones.push_back({std::move(config), number, std::move(name)});
+    }
+  } catch (const sdk::Error &) { // a heuristic that does not know the problem proposes nothing
+  }
+  return allowed_ones;
+}
+
+int64_t Graph::engine_count() const {
+  return graph_.integer(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT);
+}
+
+bool Graph::engine(int64_t number, const Rules &rules, std::vector<Config> *found) const {
+  try {
+    const Descriptor engine = engine_descriptor(graph_, number);
+    if (!allowed(engine, rules)) return false;
+    Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+    config.finalize("configuring an engine");
+    std::string name = name_of(config, number);
+    found->push_back({std::move(config), number, std::move(name)});
+    return true;
+  } catch (const sdk::Error &) { // not for this problem
+    return false;
+  }
+}
+
+std::vector<Config> Graph::variations(int64_t number) const {
+  constexpr int64_t kMostValues = 32; // of one knob
+  std::vector<Config> found;
+  try {
+    const Descriptor engine = engine_descriptor(graph_, number);
+    for (const Knob &knob : knobs_of(engine))
+      for (int64_t i = 0, value = knob.least; value <= knob.most && i < kMostValues; ++i, value += knob.step) {
+        try {
+          found.push_back(with_knob(engine, number, knob, value));
+        } catch (const sdk::Error &) { // a value that this engine does not take after all
+        }
+      }
+  } catch (const sdk::Error &) { // no knobs
+  }
+  return found;
+}
+
+Execution::Execution(cudnnHandle_t handle, const Config &config) : plan_(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+  plan_.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
+  plan_.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config.descriptor);
+  plan_.finalize("finalising the execution plan");
+  workspace_bytes_ = plan_.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+}
+
+Descriptor variant_pack(const void *input, const void *weights, void *output, void *workspace) {
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::vector<int64_t>{kInputId, kWeightsId, kOutputId});
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
+           std::vector<const void *>{input, weights, output});
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
+  pack.finalize("gathering pointers");
+  return pack;
+}
+
+} // namespace polyconv::cudnn

@@ -1,0 +1,77 @@
+// graph.hpp - one convolution as cuDNN's operation graph, and the engine configurations that cuDNN offers for it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <string>
+#include <vector>
+
+#include "descriptor.hpp"
+
+namespace polyconv::cudnn {
+
+enum class Order { ChannelsFirst, ChannelsLast };
+inline constexpr Order kOrders[] = {Order::ChannelsFirst, Order::ChannelsLast};
+const char *order_name(Order order); // "nchw"
+
+// The identifiers by which a variant pack names the tensors.
+inline constexpr int64_t kInputId = 1, kWeightsId = 2, kOutputId = 3;
+
+// What every pointer must be a multiple of: engines load that many bytes at once.
+inline constexpr int64_t kAlignment = 16;
+
+// The tensor of the same size and type that is dense in `order`.
+polyconv_tensor dense(const polyconv_tensor &tensor, Order order);
+// Whether it is so already.
+bool is_dense(const polyconv_tensor &tensor, Order order);
+
+// What a kernel allows of the numerical notes of an engine.
+struct Rules {
+  bool transforms;        // FFT, Winograd
+  bool tensor_cores;      // also where they round f32 products to TF32
+  bool reduced_precision; // sums below f32
+  bool nondeterministic;
+};
+
+// One engine with its knobs set.
+struct Config {
+  Descriptor descriptor;
+  int64_t engine;
+  std::string name; // "eng28{2=1,13=64}": the engine's number and, where they are known, its knobs
+};
+
+// The forward convolution of a layer whose tensors are all dense in one order.
+class Graph {
+ public:
+  Graph(cudnnHandle_t handle, const polyconv_layer &layer, Order order);
+
+  // What a heuristic proposes under the rules, the best first; nothing where it fails.
+  std::vector<Config> proposals(cudnnBackendHeurMode_t mode, const Rules &rules) const;
+  // The number of engines that exist for such a graph.
+  int64_t engine_count() const;
+  // An engine with its own defaults. False where it does not exist here, or the rules forbid it.
+  bool engine(int64_t number, const Rules &rules, std::vector<Config> *found) const;
+  // An engine with each of its knobs, one at a time, at each of its values.
+  std::vector<Config> variations(int64_t number) const;
+
+ private:
+  Descriptor graph_;
+};
+
+// A finalised plan of one config: what is executed. Throws sdk::Error where the engine refuses the problem.
+class Execution {
+ public:
+  Execution(cudnnHandle_t handle, const Config &config);
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+  const Descriptor &descriptor() const { return plan_; }
+
+ private:
+  Descriptor plan_;
+  int64_t workspace_bytes_ = 0;
+};
+
+// The pointers of one run.
+Descriptor variant_pack(const void *input, const void *weights, void *output, void *workspace);
+
+} // namespace polyconv::cudnn

@@ -1,0 +1,31 @@
+// direct.cpp - cuDNN's engines that multiply and add as the strict mode does: no FFT, no Winograd, and for f32 no
+// tensor cores. f16 and bf16 products are exact in f32 and sums stay f32, so their tensor core engines are as strict.
+// Floor: that of the problem; which engine comes how near is cuDNN's secret.
+// SPDX-License-Identifier: Apache-2.0
+#include "instance.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+bool is_half(int32_t type) {
+  return type == POLYCONV_F16 || type == POLYCONV_BF16;
+}
+
+bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
+  return cudnn::supports(request, POLYCONV_MATH_STRICT, offer);
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
+  cudnn::Rules rules = {};
+  rules.tensor_cores = is_half(request.layers[0]->input.type);
+  rules.nondeterministic = request.policy->determinism == POLYCONV_DETERMINISM_NONE;
+  return cudnn::make_instance(request, rules, "direct");
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_direct;
+const sdk::Kernel kernel_direct = {
+    "direct", POLYCONV_KERNEL_NEEDS_BIND | POLYCONV_KERNEL_VARIANT, cudnn::kConfigs, 1, supports, create};
+
+} // namespace polyconv::cuda
