@@ -135,7 +135,7 @@ class Search {
     return samples[2];
   }
 
-  // Knobs, one at a time, of the few engines that are fastest by default.
+  // Other knobs of the few engines that are fastest so far.
   void turn_knobs() {
     constexpr size_t kEngines = 4;
     std::stable_sort(timed_.begin(), timed_.end(), [](const Timed &a, const Timed &b) { return a.us < b.us; });

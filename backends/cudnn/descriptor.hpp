@@ -32,6 +32,14 @@ class Descriptor {
     set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value.state_->raw);
     state_->uses.push_back(value.state_);
   }
+  void set(cudnnBackendAttributeName_t name, const std::vector<Descriptor> &values) {
+    std::vector<cudnnBackendDescriptor_t> raws;
+    for (const Descriptor &value : values) {
+      raws.push_back(value.get());
+      state_->uses.push_back(value.state_);
+    }
+    set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, raws);
+  }
   void set(cudnnBackendAttributeName_t name, int64_t value) { set(name, CUDNN_TYPE_INT64, value); }
   void set(cudnnBackendAttributeName_t name, const std::vector<int64_t> &values) {
     set(name, CUDNN_TYPE_INT64, values);
@@ -57,9 +65,11 @@ class Descriptor {
     check(library().get_attribute(state_->raw, name, CUDNN_TYPE_INT64, 1, &found, &value), "reading an attribute");
     return value;
   }
-  // Attributes that are descriptors are read into descriptors made before.
-  std::vector<Descriptor> descriptors(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type) const {
-    const int64_t most = count(name, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+  // Attributes that are descriptors are read into descriptors made before: as many as there are, or at most `most`
+  // where cuDNN does not count them.
+  std::vector<Descriptor> descriptors(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type,
+                                      int64_t most = -1) const {
+    if (most < 0) most = count(name, CUDNN_TYPE_BACKEND_DESCRIPTOR);
     std::vector<Descriptor> values;
     std::vector<cudnnBackendDescriptor_t> raws;
     for (int64_t i = 0; i < most; ++i) {

@@ -112,8 +112,8 @@ bool allowed(const Descriptor &engine, const Rules &rules) {
 
 std::string name_of(const Descriptor &config, int64_t engine) {
   std::string name = "eng" + std::to_string(engine), knobs;
-  for (const Descriptor &choice :
-       config.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)) {
+  for (const Descriptor &choice : config.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                                     CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
     const auto type =
         choice.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0);
     knobs += (knobs.empty() ? "" : ",") + std::to_string(static_cast<int>(type)) + "=" +
@@ -130,29 +130,58 @@ Descriptor engine_descriptor(const Descriptor &graph, int64_t number) {
   return engine;
 }
 
-// One knob of an engine, and its range.
+// One knob of an engine, and its values.
 struct Knob {
   cudnnBackendKnobType_t type;
-  int64_t least, most, step;
+  std::vector<int64_t> values;
 };
+using Setting = std::vector<std::pair<cudnnBackendKnobType_t, int64_t>>;
 
 std::vector<Knob> knobs_of(const Descriptor &engine) {
+  constexpr size_t kMostValues = 32; // of one knob
   std::vector<Knob> knobs;
-  for (const Descriptor &info : engine.descriptors(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR))
-    knobs.push_back({info.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0),
-                     info.integer(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE), info.integer(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE),
-                     std::max<int64_t>(1, info.integer(CUDNN_ATTR_KNOB_INFO_STRIDE))});
+  for (const Descriptor &info : engine.descriptors(CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR)) {
+    Knob knob = {info.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0), {}};
+    const int64_t most = info.integer(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE);
+    const int64_t step = std::max<int64_t>(1, info.integer(CUDNN_ATTR_KNOB_INFO_STRIDE));
+    for (int64_t value = info.integer(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE);
+         value <= most && knob.values.size() < kMostValues; value += step)
+      knob.values.push_back(value);
+    if (!knob.values.empty()) knobs.push_back(std::move(knob));
+  }
   return knobs;
 }
 
-Config with_knob(const Descriptor &engine, int64_t number, const Knob &knob, int64_t value) {
-  Descriptor choice(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-  choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, knob.type);
-  choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value);
-  choice.finalize("choosing a knob's value");
+// Every combination where they are few, else one knob at a time.
+std::vector<Setting> settings_of(const std::vector<Knob> &knobs) {
+  constexpr size_t kMostCombinations = 64;
+  std::vector<Setting> combinations = {{}}, single;
+  for (const Knob &knob : knobs) {
+    std::vector<Setting> longer;
+    for (const int64_t value : knob.values) {
+      single.push_back({{knob.type, value}});
+      if (combinations.size() > kMostCombinations) continue;
+      for (Setting setting : combinations) {
+        setting.emplace_back(knob.type, value);
+        longer.push_back(std::move(setting));
+      }
+    }
+    if (!longer.empty()) combinations = std::move(longer);
+  }
+  return combinations.size() <= kMostCombinations ? combinations : single;
+}
+
+Config with_knobs(const Descriptor &engine, int64_t number, const Setting &setting) {
   Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
-  config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choice);
+  std::vector<Descriptor> choices;
+  for (const auto &[type, value] : setting) {
+    Descriptor &choice = choices.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, type);
+    choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value);
+    choice.finalize("choosing a knob's value");
+  }
+  if (!choices.empty()) config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choices);
   config.finalize("configuring an engine");
   std::string name = name_of(config, number);
   return {std::move(config), number, std::move(name)};
@@ -212,11 +241,7 @@ bool Graph::engine(int64_t number, const Rules &rules, std::vector<Config> *foun
   try {
     const Descriptor engine = engine_descriptor(graph_, number);
     if (!allowed(engine, rules)) return false;
-    Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
-    config.finalize("configuring an engine");
-    std::string name = name_of(config, number);
-    found->push_back({std::move(config), number, std::move(name)});
+    found->push_back(with_knobs(engine, number, {}));
     return true;
   } catch (const sdk::Error &) { // not for this problem
     return false;
@@ -224,17 +249,15 @@ bool Graph::engine(int64_t number, const Rules &rules, std::vector<Config> *foun
 }
 
 std::vector<Config> Graph::variations(int64_t number) const {
-  constexpr int64_t kMostValues = 32; // of one knob
   std::vector<Config> found;
   try {
     const Descriptor engine = engine_descriptor(graph_, number);
-    for (const Knob &knob : knobs_of(engine))
-      for (int64_t i = 0, value = knob.least; value <= knob.most && i < kMostValues; ++i, value += knob.step) {
-        try {
-          found.push_back(with_knob(engine, number, knob, value));
-        } catch (const sdk::Error &) { // a value that this engine does not take after all
-        }
+    for (const Setting &setting : settings_of(knobs_of(engine))) {
+      try {
+        found.push_back(with_knobs(engine, number, setting));
+      } catch (const sdk::Error &) { // values that this engine does not take after all
       }
+    }
   } catch (const sdk::Error &) { // no knobs
   }
   return found;

@@ -52,7 +52,7 @@ class Graph {
   int64_t engine_count() const;
   // An engine with its own defaults. False where it does not exist here, or the rules forbid it.
   bool engine(int64_t number, const Rules &rules, std::vector<Config> *found) const;
-  // An engine with each of its knobs, one at a time, at each of its values.
+  // An engine with its knobs at other values: all combinations where they are few, else one knob at a time.
   std::vector<Config> variations(int64_t number) const;
 
  private:

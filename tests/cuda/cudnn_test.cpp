@@ -1,0 +1,134 @@
+// cudnn_test.cpp - what the cudnn backend promises beside right results: it is taken only where it is named, strict
+// stays strict whatever it measures, and a plan keeps the workspace that its engine needs. Skipped where there is no
+// cuDNN. SPDX-License-Identifier: Apache-2.0
+#include <polyconv/sdk/check.hpp>
+
+#include <thread>
+
+#include "cuda.hpp"
+
+using cuda_test::Layer;
+using polyconv::Device;
+
+namespace {
+
+const char *const kToken = "fwd:n2,c64,k32,i20x20,f3x3,p1";
+
+// False, with the test case marked as skipped, where the backend cannot serve.
+bool no_cudnn() {
+  polyconv_backend_info info = {};
+  info.struct_size = sizeof info;
+  for (int32_t i = 0; polyconv_backend_get(i, &info) == POLYCONV_SUCCESS; ++i) {
+    if (std::string(info.name) != "cudnn") continue;
+    if (info.available) return false;
+    polyconv_test::skip(std::string("cudnn: ") + info.reason);
+    return true;
+  }
+  polyconv_test::skip("the cudnn backend was not built");
+  return true;
+}
+
+polyconv::Options options_for(const char *kernel) {
+  polyconv::Options options;
+  options.kernel = kernel;
+  options.bind = 1;
+  return options;
+}
+
+// The sentence of a plan that is refused; "" where it is not.
+std::string refused(const Device &device, const std::string &token, const polyconv::Options &options) {
+  const polyconv::Problem problem(token);
+  polyconv_plan *plan = nullptr;
+  const polyconv_status status = polyconv_plan_create(device.get(), &problem, 1, &options, &plan);
+  polyconv_plan_destroy(plan);
+  return status == POLYCONV_SUCCESS ? "" : polyconv_last_error();
+}
+
+bool contains(const std::string &text, const char *words) {
+  INFO(text);
+  return text.find(words) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("it is taken only where it is named, and cudnn/any only under the mode that admits transforms") {
+  if (no_cudnn()) return;
+  const Device device("cuda:0");
+  polyconv::Options options = options_for("cudnn/any");
+  CHECK(contains(refused(device, kToken, options), "only under math fast"));
+  options.math = POLYCONV_MATH_FAST;
+  CHECK(refused(device, kToken, options).empty());
+  options = options_for("cudnn/direct");
+  CHECK(contains(refused(device, "fwd:c8,k8,i9x9,f3x3,p1:pad=reflect", options), "pads with zeros only"));
+  CHECK(contains(refused(device, "fwd:c8,k8,i9x9,f3x3:bias+relu", options), "no epilogue"));
+  options.bind = 0;
+  CHECK(contains(refused(device, kToken, options), "needs polyconv_bind"));
+  options = options_for("*");
+  const polyconv::Problem problem(kToken);
+  const polyconv::Plan plan(problem, options, device);
+  CHECK(std::string(plan.info().kernel).rfind("cudnn/", 0) != 0);
+}
+
+TEST_CASE("whatever engine measuring finds has the accuracy of its mode: no TF32") {
+  if (no_cudnn()) return;
+  const Device device("cuda:0");
+  for (const char *token : {"fwd:n2,c128,k64,i28x28,f3x3,p1", "fwd:n2,c128,k64,i28x28,f3x3,p1:nhwc"}) {
+    polyconv::check::Case problem(token);
+    for (const char *kernel : {"cudnn/direct", "cudnn/any"}) {
+      polyconv::Options options = options_for(kernel);
+      options.math = std::string(kernel) == "cudnn/any" ? POLYCONV_MATH_FAST : POLYCONV_MATH_STRICT;
+      options.tuning_budget_ms = 500;
+      const polyconv::check::Result result = problem.run(polyconv::check::Mode::Random, device.get(), options);
+      CHECK_MESSAGE(result.good(), token << " by " << result.kernel << ": " << result.sentence);
+      CHECK(result.rel_l2_err < 1e-5); // products rounded to TF32 give about 3e-4
+    }
+  }
+}
+
+TEST_CASE("a plan asks for the workspace that its engine needs, within the limit") {
+  if (no_cudnn()) return;
+  const Device device("cuda:0");
+  const polyconv::Problem problem(kToken);
+  polyconv::Options options = options_for("cudnn/direct");
+  CHECK(polyconv::Plan(problem, options, device).info().workspace_bytes < 64 << 20);
+  for (const int64_t budget : {0, 200}) {
+    options.tuning_budget_ms = budget;
+    options.workspace_limit = 0;
+    CHECK(polyconv::Plan(problem, options, device).info().workspace_bytes == 0);
+  }
+}
+
+TEST_CASE("one plan runs on two threads at once, each with what it bound") {
+  if (no_cudnn()) return;
+  const Device device("cuda:0");
+  const Layer layer(device, kToken, "cudnn/direct", 1);
+  layer.run();
+  const std::vector<float> expected = layer.output.values();
+  const auto repeat = [&](const cuda_test::Floats &output) {
+    polyconv::Buffers buffers = layer.buffers;
+    const polyconv::Memory workspace(device, layer.workspace.bytes());
+    buffers.output = output.get();
+    buffers.workspace = workspace.get();
+    const polyconv::Stream stream(device);
+    const polyconv::Bound bound = layer.plan.bind(buffers);
+    for (int i = 0; i < 100; ++i) bound.run(stream.get());
+    polyconv::require(polyconv_stream_synchronize(device.get(), stream.get()));
+  };
+  const std::vector<float> nothing(expected.size());
+  const cuda_test::Floats first(device, nothing), second(device, nothing);
+  std::thread other([&] { repeat(second); });
+  repeat(first);
+  other.join();
+  CHECK(first.values() == expected);
+  CHECK(second.values() == expected);
+}
+
+TEST_CASE("pointers that engines cannot load from are refused when they are bound") {
+  if (no_cudnn()) return;
+  const Device device("cuda:0");
+  Layer layer(device, kToken, "cudnn/direct", 1);
+  layer.buffers.input = static_cast<char *>(layer.input.get()) + sizeof(float);
+  polyconv_bound *bound = nullptr;
+  CHECK(polyconv_bind(layer.plan.get(), &layer.buffers, &bound) == POLYCONV_UNSUPPORTED);
+  CHECK(contains(polyconv_last_error(), "multiples of 16"));
+}
