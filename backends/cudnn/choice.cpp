@@ -129,9 +129,9 @@ class Search {
     const double second = watch_->us(1, run);
     if (second > 2 * best) return second;
     const int runs = std::clamp(static_cast<int>(200 / (second + 1)), 1, 20); // short ones: several between two events
-    std::vector<double> samples;
-    for (int i = 0; i < 5; ++i) samples.push_back(watch_->us(runs, run));
-    std::nth_element(samples.begin(), samples.begin() + 2, samples.end());
+    double samples[5];
+    for (double &sample : samples) sample = watch_->us(runs, run);
+    std::nth_element(samples, samples + 2, samples + 5);
     return samples[2];
   }
 
@@ -150,7 +150,7 @@ class Search {
       for (const Config &config : leader.way->graph().variations(leader.engine)) measure(leader.way, config);
   }
 
-  const cudnnHandle_t handle_;
+  cudnnHandle_t handle_;
   const polyconv_layer &layer_;
   const Rules rules_;
   const int64_t limit_;

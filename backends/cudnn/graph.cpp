@@ -8,9 +8,7 @@
 namespace polyconv::cudnn {
 namespace {
 
-using sdk::kC;
 using sdk::kD;
-using sdk::kN;
 
 cudnnDataType_t type_of(int32_t type) {
   switch (type) {
