@@ -20,6 +20,20 @@ __device__ inline int32_t biased(const Epilogue &e, uint32_t sum, Index c) {
   return static_cast<int32_t>(sum + bias);
 }
 
+// What follows scale and bias: residual and activation of one element before pooling; saves the pre-activation where
+// asked.
+template <class T, class Index>
+__device__ inline T finish_scaled(const Conv<Index> &p, T v, const Place<Index> &at) {
+  const Epilogue &e = p.epilogue;
+  if (e.residual) {
+    const T r = load<T>(e.residual, e.residual_type, p.residual.at(at));
+    const T distance = add(r, -static_cast<T>(e.residual_zero_point));
+    v = add(v, multiply(static_cast<T>(e.residual_scale), distance));
+  }
+  if (e.save == POLYCONV_SAVE_PRE_ACTIVATION) store(e.saved, e.saved_type, p.saved.at(at), v);
+  return activate(v, e.activation, static_cast<T>(e.alpha));
+}
+
 // Scale, bias, residual, activation of one element before pooling; saves the pre-activation where asked.
 template <class Sum, class Index>
 __device__ inline Arithmetic<Sum> finish(const Conv<Index> &p, Sum sum, const Place<Index> &at) {
@@ -34,13 +48,7 @@ __device__ inline Arithmetic<Sum> finish(const Conv<Index> &p, Sum sum, const Pl
   if constexpr (!kInteger<Sum>) {
     if (e.bias) v = add(v, load<T>(e.bias, e.bias_type, at.c));
   }
-  if (e.residual) {
-    const T r = load<T>(e.residual, e.residual_type, p.residual.at(at));
-    const T distance = add(r, -static_cast<T>(e.residual_zero_point));
-    v = add(v, multiply(static_cast<T>(e.residual_scale), distance));
-  }
-  if (e.save == POLYCONV_SAVE_PRE_ACTIVATION) store(e.saved, e.saved_type, p.saved.at(at), v);
-  return activate(v, e.activation, static_cast<T>(e.alpha));
+  return finish_scaled(p, v, at);
 }
 
 // Quantises (integer results) and stores one element of the result.

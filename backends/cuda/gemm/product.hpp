@@ -39,11 +39,12 @@ struct Product {
   int32_t pixel_tiles = 0, channel_tiles = 0; // of the launch
 };
 
-// Tile shapes: pixels x channels x depth of a block, and the pixels x channels that a thread sums.
-template <int Pixels, int Channels, int Depth, int ThreadPixels, int ThreadChannels>
+// Tile shapes: pixels x channels x depth of a block, the pixels x channels that a thread sums, and the blocks of k that
+// shared memory holds.
+template <int Pixels, int Channels, int Depth, int ThreadPixels, int ThreadChannels, int Stages = 3>
 struct Tile {
   static constexpr int pixels = Pixels, channels = Channels, depth = Depth;
-  static constexpr int thread_pixels = ThreadPixels, thread_channels = ThreadChannels;
+  static constexpr int thread_pixels = ThreadPixels, thread_channels = ThreadChannels, stages = Stages;
   // A warp is 8 threads of pixels by 4 of channels.
   static constexpr int warp_pixels = 8 * ThreadPixels, warp_channels = 4 * ThreadChannels;
   static constexpr int warps_along = Pixels / warp_pixels;

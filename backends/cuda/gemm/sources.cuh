@@ -1,9 +1,11 @@
 // sources.cuh - how a block of activations, depth x pixels, gets from global into shared memory: one class a Source.
 //
-//   fetch(to)    starts it: cp.async where elements go across as they are, else loads into registers
-//   deposit(to)  ends it: registers into shared memory
-//   next()       on to the next block of k
-//   first(), rows(), done()    the block's first row of packed weights, its rows (the rest are zeros), no block left
+//   begin()        what the parts of a block have in common
+//   fetch(to, i)   starts part i of `parts`: cp.async where elements go across as they are, else loads into registers
+//   deposit(to, i) ends it where it is `held`: registers into shared memory
+//   next()         on to the next block of k
+//   first(), rows(), blocks()    the block's first row of packed weights, its rows (the rest are zeros; after the last
+//                                block there are none), how many blocks there are
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,7 +33,7 @@ __device__ inline Pixel window_of(const Product &p, const Pixel &o) {
 
 // Not inlined: seldom called, and its divisions would cost the main loop registers.
 static __device__ __noinline__ int32_t folded(int32_t i, int32_t size, int32_t mode) {
-  return static_cast<int32_t>(sdk::padded_index(i, size, mode));
+  return sdk::padded_index_in<int32_t>(i, size, mode); // sizes are below 2^30: fits()
 }
 
 // Where an input coordinate lies inside its image, or that it is padding.
@@ -57,9 +59,11 @@ template <int Depth>
 class TapBlocks {
  public:
   __device__ explicit TapBlocks(const Product &p) : p_(p) {}
-  __device__ bool done() const { return tap_[0] == p_.taps[0]; }
+  __device__ int32_t blocks() const {
+    return p_.taps[0] * p_.taps[1] * p_.taps[2] * ((p_.group_in + Depth - 1) / Depth);
+  }
   __device__ int32_t first() const { return row_; }
-  __device__ int32_t rows() const { return min(Depth, p_.group_in - channel_); }
+  __device__ int32_t rows() const { return tap_[0] == p_.taps[0] ? 0 : min(Depth, p_.group_in - channel_); }
   __device__ int32_t channel() const { return channel_; }
   __device__ int32_t shift(int axis) const { return tap_[axis] * p_.dilation[axis]; }
   __device__ void next() {
@@ -84,9 +88,9 @@ template <int Depth>
 class PlainBlocks {
  public:
   __device__ explicit PlainBlocks(const Product &p) : p_(p) {}
-  __device__ bool done() const { return row_ >= p_.depth; }
+  __device__ int32_t blocks() const { return (p_.depth + Depth - 1) / Depth; }
   __device__ int32_t first() const { return row_; }
-  __device__ int32_t rows() const { return min(Depth, p_.depth - row_); }
+  __device__ int32_t rows() const { return max(min(Depth, p_.depth - row_), 0); }
   __device__ void next() { row_ += Depth; }
 
  protected:
@@ -95,14 +99,15 @@ class PlainBlocks {
 };
 
 // The part of kTaps and kScattered that is the same: a thread has one pixel and every Threads / Pixels-th k.
-template <class From, class T, class Tile, int Row>
+template <class From, class T, class Tile, int Row, bool Held>
 class PixelLane {
  public:
   static constexpr int step = Tile::threads / Tile::pixels, count = Tile::depth / step;
-  static constexpr bool async = std::is_same_v<From, T>;
+  static constexpr bool held = Held;
   static_assert(step >= 1 && count * step == Tile::depth, "a thread has one pixel of a tile");
 
-  __device__ PixelLane(const Product &p, int64_t pixel, int32_t group) : p_(p) {
+  __device__ PixelLane(const Product &p, int64_t pixel, int32_t group)
+      : p_(p), fill_(static_cast<From>(p.conv.template padding<T>())) {
     const int64_t mine = min(pixel + threadIdx.x % Tile::pixels, p.pixels - 1); // beyond the last: a copy, not stored
     window_ = window_of(p, pixel_at(p, mine));
     image_ = static_cast<const From *>(p.input) + window_.n * p.image_stride +
@@ -111,86 +116,102 @@ class PixelLane {
   __device__ static int depth_of(int i) { return static_cast<int>(threadIdx.x) / Tile::pixels + i * step; }
   __device__ static int slot_of(int i) { return depth_of(i) * Row + static_cast<int>(threadIdx.x) % Tile::pixels; }
 
-  // Element i of the block: *from where inside, padding where not, zero beyond the last row.
-  __device__ void move(T *to, int i, const From *from, bool inside, bool row) {
-    if constexpr (async) {
-      if (p_.pad_mode == POLYCONV_PAD_CONSTANT && row && !inside)
-        to[slot_of(i)] = p_.conv.template padding<T>();
-      else
-        copy_async<sizeof(T)>(to + slot_of(i), from, inside && row);
-    } else {
-      held_[i] = From(0.f);
-      if (row && inside) held_[i] = *from;
-      if (p_.pad_mode == POLYCONV_PAD_CONSTANT && row && !inside)
-        held_[i] = static_cast<From>(p_.conv.template padding<T>());
-    }
+ protected:
+  __device__ void drop(T *to, int i) const {
+    if constexpr (held) to[slot_of(i)] = static_cast<T>(value(held_[i]));
   }
-  __device__ void deposit(T *to) const {
-    if constexpr (!async) {
-#pragma unroll
-      for (int i = 0; i < count; ++i) to[slot_of(i)] = static_cast<T>(value(held_[i]));
+  // Element i of the block: *from where it is there, else padding; beyond the last row any number will do, for weights
+  // are zeros there.
+  __device__ void move(T *to, int i, const From *from, bool there) {
+    if constexpr (held) {
+      held_[i] = fill_;
+      if (there) held_[i] = *from;
+    } else {
+      if (there)
+        copy_async<sizeof(T)>(to + slot_of(i), from, true);
+      else
+        to[slot_of(i)] = fill_;
     }
   }
 
- protected:
   const Product &p_;
   const From *image_;
   Pixel window_;
+  const From fill_;
 
  private:
-  From held_[async ? 1 : count];
+  From held_[held ? count : 1];
 };
 
 template <class From, class T, class Tile, int Row, Source Kind>
 class Activations;
 
+template <class From, class T>
+inline constexpr bool kHoldsTaps = true;
 template <class From, class T, class Tile, int Row>
-class Activations<From, T, Tile, Row, Source::kTaps> : public PixelLane<From, T, Tile, Row>,
+class Activations<From, T, Tile, Row, Source::kTaps> : public PixelLane<From, T, Tile, Row, kHoldsTaps<From, T> >,
                                                        public TapBlocks<Tile::depth> {
-  using Lane = PixelLane<From, T, Tile, Row>;
+  using Lane = PixelLane<From, T, Tile, Row, kHoldsTaps<From, T> >;
 
  public:
+  static constexpr int parts = Lane::count;
   __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *)
       : Lane(p, pixel, group), TapBlocks<Tile::depth>(p) {}
-  __device__ void fetch(T *to) {
+  // Addresses are computed once a tap; from then on every part moves on.
+  __device__ void begin() {
     const Product &p = Lane::p_;
-    const Pixel &o = this->window_;
-    const Spot spot = spot_of(p, o.d + this->shift(0), o.h + this->shift(1), o.w + this->shift(2));
-    const int rows = this->rows();
-    const int64_t apart = static_cast<int64_t>(Lane::step) * p.channel_stride;
-    const From *from =
-        this->image_ + spot.offset + static_cast<int64_t>(this->channel() + Lane::depth_of(0)) * p.channel_stride;
-    constexpr int unrolled = Lane::async ? 4 : Lane::count; // registers hold what is not copied asynchronously
-#pragma unroll unrolled
-    for (int i = 0; i < Lane::count; ++i, from += apart) this->move(to, i, from, spot.inside, Lane::depth_of(i) < rows);
+    if (this->channel() == 0) {
+      const Pixel &o = this->window_;
+      const Spot spot = spot_of(p, o.d + this->shift(0), o.h + this->shift(1), o.w + this->shift(2));
+      from_ = this->image_ + spot.offset + static_cast<int64_t>(Lane::depth_of(0)) * p.channel_stride;
+      inside_ = spot.inside;
+    }
+    there_ = inside_ ? this->rows() : 0;
   }
+  __device__ void fetch(T *to, int i) {
+    this->move(to, i, from_, Lane::depth_of(i) < there_);
+    from_ += static_cast<int64_t>(Lane::step) * Lane::p_.channel_stride;
+  }
+  __device__ void deposit(T *to, int i) const { this->drop(to, i); }
+
+ private:
+  const From *from_ = nullptr;
+  bool inside_ = false;
+  int32_t there_ = 0; // rows that are read
 };
 
-// Each k of a block has its tap and channel in a table in shared memory, made one block ahead by a thread a k.
+// Each k of a block has its tap and channel in a table in shared memory, made one block ahead by a thread a k: the
+// barrier that ends a block makes it visible.
 template <class From, class T, class Tile, int Row>
-class Activations<From, T, Tile, Row, Source::kScattered> : public PixelLane<From, T, Tile, Row>,
-                                                            public PlainBlocks<Tile::depth> {
-  using Lane = PixelLane<From, T, Tile, Row>;
+class Activations<From, T, Tile, Row, Source::kScattered>
+    : public PixelLane<From, T, Tile, Row, !std::is_same_v<From, T> >, public PlainBlocks<Tile::depth> {
+  using Lane = PixelLane<From, T, Tile, Row, !std::is_same_v<From, T> >;
 
  public:
+  static constexpr int parts = 1; // addresses take more registers than a spread would leave
   static constexpr int table_bytes = 2 * Tile::depth * sizeof(int4);
   __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *table)
       : Lane(p, pixel, group), PlainBlocks<Tile::depth>(p), table_(static_cast<int4 *>(table)) {
     describe(0), describe(Tile::depth);
     __syncthreads();
   }
-  __device__ void fetch(T *to) {
+  __device__ void begin() {}
+  __device__ void fetch(T *to, int) {
     const int4 *table = half(this->row_);
     const int rows = this->rows();
-    constexpr int unrolled = Lane::async ? 2 : Lane::count;
+    constexpr int unrolled = Lane::held ? Lane::count : 2;
 #pragma unroll unrolled
     for (int i = 0; i < Lane::count; ++i) {
       const int k = Lane::depth_of(i);
       const int4 tap = table[k];
       const Pixel &o = this->window_;
       const Spot spot = spot_of(Lane::p_, o.d + tap.y, o.h + tap.z, o.w + tap.w);
-      this->move(to, i, this->image_ + spot.offset + tap.x, spot.inside, k < rows);
+      this->move(to, i, this->image_ + spot.offset + tap.x, spot.inside && k < rows);
     }
+  }
+  __device__ void deposit(T *to, int) const {
+#pragma unroll
+    for (int i = 0; i < Lane::count; ++i) this->drop(to, i);
   }
   // The table of the block after the next one lies where this block's was, which nobody reads any more.
   __device__ void next() {
@@ -215,50 +236,55 @@ class Activations<From, T, Tile, Row, Source::kScattered> : public PixelLane<Fro
   int4 *table_;
 };
 
-// Vectors of 16 bytes along the channels, turned on their way into shared memory. Windows lie there too: a thread has
-// several pixels, too many for its registers.
+// Vectors of 16 bytes along the channels, turned on their way into shared memory. Windows lie there too, and where the
+// pixels of this tap are: the threads that share pixels find them once a tap, each some.
 template <class From, class T, class Tile, int Row>
 class Activations<From, T, Tile, Row, Source::kVectors> : public TapBlocks<Tile::depth> {
   static constexpr int vector = 16 / sizeof(From), lanes = Tile::depth / vector; // threads that share a pixel
-  static constexpr int step = Tile::threads / lanes, count = Tile::pixels / step;
-  static_assert(count * step == Tile::pixels, "threads have whole pixels");
+  static constexpr int step = Tile::threads / lanes;
 
  public:
-  static constexpr int table_bytes = Tile::pixels * sizeof(Pixel);
+  static constexpr int parts = Tile::pixels / step;
+  static constexpr bool held = true;
+  static constexpr int table_bytes = Tile::pixels * (sizeof(Pixel) + sizeof(const From *));
+  static_assert(parts * step == Tile::pixels && 32 % lanes == 0, "threads have whole pixels, shared inside a warp");
+
   __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *table)
       : TapBlocks<Tile::depth>(p),
         p_(p),
         windows_(static_cast<Pixel *>(table)),
+        from_(reinterpret_cast<const From **>(windows_ + Tile::pixels)),
         input_(static_cast<const From *>(p.input) + static_cast<int64_t>(group) * p.group_in),
         fill_(static_cast<From>(p.conv.template padding<T>())) {
     for (int i = threadIdx.x; i < Tile::pixels; i += Tile::threads)
       windows_[i] = window_of(p, pixel_at(p, min(pixel + i, p.pixels - 1)));
     __syncthreads();
   }
-  __device__ void fetch(T *) {
-    const int k = static_cast<int>(threadIdx.x) % lanes * vector;
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
+  __device__ void begin() {
+    if (this->channel() > 0) return;
+    __syncwarp();
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) % lanes; i < parts; i += lanes) {
       const Pixel o = windows_[pixel_of(i)];
       const Spot spot = spot_of(p_, o.d + this->shift(0), o.h + this->shift(1), o.w + this->shift(2));
-      const bool row = k < this->rows(); // channels are whole vectors
-      Vector v;
-#pragma unroll
-      for (int e = 0; e < vector; ++e) v.element[e] = row ? fill_ : From(0.f);
-      if (row && spot.inside)
-        v.bits = *reinterpret_cast<const int4 *>(input_ + o.n * p_.image_stride + spot.offset + this->channel() + k);
-      held_[i] = v.bits;
+      from_[pixel_of(i)] = spot.inside ? input_ + o.n * p_.image_stride + spot.offset : nullptr;
     }
+    __syncwarp();
   }
-  __device__ void deposit(T *to) const {
-    const int k = static_cast<int>(threadIdx.x) % lanes * vector;
+  __device__ void fetch(T *, int i) {
+    Vector v;
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-      Vector v;
-      v.bits = held_[i];
+    for (int e = 0; e < vector; ++e) v.element[e] = fill_;
+    const From *from = from_[pixel_of(i)];
+    if (column() < this->rows() && from != nullptr) // channels are whole vectors
+      v.bits = *reinterpret_cast<const int4 *>(from + this->channel() + column());
+    held_[i] = v.bits;
+  }
+  __device__ void deposit(T *to, int i) const {
+    Vector v;
+    v.bits = held_[i];
 #pragma unroll
-      for (int e = 0; e < vector; ++e) to[(k + e) * Row + pixel_of(i)] = static_cast<T>(value(v.element[e]));
-    }
+    for (int e = 0; e < vector; ++e) to[(column() + e) * Row + pixel_of(i)] = static_cast<T>(value(v.element[e]));
   }
 
  private:
@@ -267,41 +293,45 @@ class Activations<From, T, Tile, Row, Source::kVectors> : public TapBlocks<Tile:
     From element[vector];
     __device__ Vector() {}
   };
+  __device__ static int column() {
+    return static_cast<int>(threadIdx.x) % lanes * vector;
+  }
   __device__ static int pixel_of(int i) {
     return static_cast<int>(threadIdx.x) / lanes + i * step;
   }
 
   const Product &p_;
   Pixel *windows_;
+  const From **from_; // nullptr: padding
   const From *input_;
   From fill_;
-  int4 held_[count];
+  int4 held_[parts];
 };
 
 // The unfolded matrix, 16 bytes of neighbouring pixels at a time; its rows end in whole vectors.
 template <class From, class T, class Tile, int Row>
 class Activations<From, T, Tile, Row, Source::kMatrix> : public PlainBlocks<Tile::depth> {
   static constexpr int vector = 16 / sizeof(T), lanes = Tile::pixels / vector;
-  static constexpr int step = Tile::threads / lanes, count = Tile::depth / step;
-  static_assert(step >= 1 && count * step == Tile::depth, "threads have whole rows");
+  static constexpr int step = Tile::threads / lanes;
 
  public:
-  static constexpr int table_bytes = 0;
+  static constexpr int parts = Tile::depth / step, table_bytes = 0;
+  static constexpr bool held = false;
+  static_assert(step >= 1 && parts * step == Tile::depth, "threads have whole rows");
+
   __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *)
       : PlainBlocks<Tile::depth>(p),
         column_(pixel - p.first_pixel + static_cast<int>(threadIdx.x) % lanes * vector),
         matrix_(static_cast<const T *>(p.input) + static_cast<int64_t>(group) * p.depth * p.matrix_row) {}
-  __device__ void fetch(T *to) {
+  __device__ void begin() {}
+  __device__ void fetch(T *to, int i) {
     const Product &p = this->p_;
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      const int k = static_cast<int>(threadIdx.x) / lanes + i * step;
-      const bool inside = k < this->rows() && column_ < p.matrix_row;
-      const T *from = inside ? matrix_ + static_cast<int64_t>(this->row_ + k) * p.matrix_row + column_ : matrix_;
-      copy_async<16>(to + k * Row + static_cast<int>(threadIdx.x) % lanes * vector, from, inside);
-    }
+    const int k = static_cast<int>(threadIdx.x) / lanes + i * step;
+    const bool inside = k < this->rows() && column_ < p.matrix_row;
+    const T *from = inside ? matrix_ + static_cast<int64_t>(this->row_ + k) * p.matrix_row + column_ : matrix_;
+    copy_async<16>(to + k * Row + static_cast<int>(threadIdx.x) % lanes * vector, from, inside);
   }
-  __device__ void deposit(T *) const {}
+  __device__ void deposit(T *, int) const {}
 
  private:
   int64_t column_;
