@@ -1,0 +1,123 @@
+// march.cuh - the sums of a thread: down the rows of the input for the usual filters, tap by tap for any other.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launch.hpp"
+
+namespace polyconv::cuda::texture {
+
+// The chunk's weights as [channel][r][s][filter], filters beyond the last as zeros.
+template <int F>
+__device__ inline void fill_weights(const Conv<int32_t> &p, const void *w, int32_t type, float *to, int32_t first,
+                                    int32_t filters) {
+  const int32_t rows = p.weights.size[3], cols = p.weights.size[4], count = p.weights.size[1] * rows * cols * F;
+  for (int32_t i = threadIdx.x; i < count; i += blockDim.x) {
+    int32_t rest = i / F;
+    const int32_t s = rest % cols;
+    rest /= cols;
+    const int32_t r = rest % rows, c = rest / rows, f = i % F;
+    to[i] = f < filters ? load<float>(w, type, p.weights.at(first + f, c, 0, r, s)) : 0.0f;
+  }
+}
+
+template <int F>
+struct alignas(F < 4 ? F * 4 : 16) Taps { // one tap of every filter: read in as few loads as possible
+  float of[F];
+};
+
+// The outputs of a thread: `rows` rows of Q columns from (y, x) of the block's tile on, for F filters. emit(row, sums)
+// takes each row.
+struct Job {
+  int32_t y, x, rows, first_channel, channels;
+};
+
+// Down the rows of the input. Each is fetched once and adds to the n rows of outputs that it is under: sum[r] is the
+// output row to which the current row gives tap row r. It is sum[r + 1] in the next step; the first product of a step
+// moves it there for nothing.
+template <int n, int Q, int F, bool one_channel, class Reader, class Emit>
+__device__ inline void march(const Job &job, Reader &read, const Taps<F> *w, const Emit &emit) {
+  constexpr int width = Q + n - 1;
+  constexpr bool keep = one_channel && F == 1;
+  const int32_t channels = one_channel ? 1 : job.channels, last = job.rows + n - 2;
+  decltype(read.column(0)) column[width];
+#pragma unroll
+  for (int j = 0; j < width; ++j) column[j] = read.column(job.x + j);
+  Taps<F> kept[keep ? n * n : 1];
+  if constexpr (keep) {
+#pragma unroll
+    for (int i = 0; i < n * n; ++i) kept[i] = w[i];
+  }
+  float sum[n][F][Q] = {}, row[width], next[width];
+  const auto fetch = [&](int32_t t, int32_t c) {
+    read.select(job.first_channel + c);
+    const auto at = read.row(job.y + min(t, last));
+#pragma unroll
+    for (int j = 0; j < width; ++j) next[j] = read(at, column[j]);
+  };
+  fetch(0, 0);
+#pragma unroll 1
+  for (int32_t t = 0; t <= last; ++t) {
+    const Taps<F> *tap = w;
+    if constexpr (!one_channel) { // nothing moves for nothing where several channels follow
+#pragma unroll
+      for (int r = n - 1; r >= 0; --r)
+#pragma unroll
+        for (int i = 0; i < F * Q; ++i) sum[r][i / Q][i % Q] = r > 0 ? sum[r > 0 ? r - 1 : 0][i / Q][i % Q] : 0.0f;
+    }
+#pragma unroll 1
+    for (int32_t c = 0; c < channels; ++c, tap += n * n) {
+#pragma unroll
+      for (int j = 0; j < width; ++j) row[j] = next[j];
+      if (c + 1 < channels)
+        fetch(t, c + 1);
+      else
+        fetch(t + 1, 0);
+#pragma unroll
+      for (int r = n - 1; r >= 0; --r)
+#pragma unroll
+        for (int s = 0; s < n; ++s) {
+          const Taps<F> weight = keep ? kept[keep ? r * n + s : 0] : tap[r * n + s];
+#pragma unroll
+          for (int f = 0; f < F; ++f)
+#pragma unroll
+            for (int q = 0; q < Q; ++q) {
+              const float before = s > 0 || !one_channel ? sum[r][f][q] : r > 0 ? sum[r > 0 ? r - 1 : 0][f][q] : 0.0f;
+              sum[r][f][q] = fmaf(row[q + s], weight.of[f], before);
+            }
+        }
+    }
+    if (t >= n - 1) emit(t - (n - 1), sum[n - 1]);
+  }
+}
+
+// Any filter, stride and dilation: a fetch for every tap and output.
+template <int Q, int F, class Reader, class Emit>
+__device__ inline void visit(const Conv<int32_t> &p, const Job &job, Reader &read, const Taps<F> *w, const Emit &emit) {
+  const int32_t rows = p.weights.size[3], cols = p.weights.size[4];
+#pragma unroll 1
+  for (int32_t t = 0; t < job.rows; ++t) {
+    float sum[F][Q] = {};
+    const Taps<F> *tap = w;
+#pragma unroll 1
+    for (int32_t c = 0; c < job.channels; ++c) {
+      read.select(job.first_channel + c);
+#pragma unroll 1
+      for (int32_t r = 0; r < rows; ++r) {
+        const auto at = read.row(job.y + t * p.stride[1] + r * p.dilation[1]);
+#pragma unroll 2
+        for (int32_t s = 0; s < cols; ++s) {
+          const Taps<F> weight = *tap++;
+#pragma unroll
+          for (int q = 0; q < Q; ++q) {
+            const float v = read(at, read.column(job.x + q * p.stride[2] + s * p.dilation[2]));
+#pragma unroll
+            for (int f = 0; f < F; ++f) sum[f][q] = fmaf(v, weight.of[f], sum[f][q]);
+          }
+        }
+      }
+    }
+    emit(t, sum);
+  }
+}
+
+} // namespace polyconv::cuda::texture

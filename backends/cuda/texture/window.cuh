@@ -1,0 +1,184 @@
+// window.cuh - the kernel of cuda-texture as a template; taps<n>.cu instantiate it for a filter size each.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/epilogue.cuh"
+#include "common/instance.hpp"
+#include "march.cuh"
+#include "readers.cuh"
+
+namespace polyconv::cuda::texture {
+
+// Blocks that shall fit on a multiprocessor, from the registers that a march needs: sums, weights where they stay in
+// registers, a row of texels, the next row, and what locates them.
+template <int n, int Q, int F>
+inline constexpr int kRegisters = (n > 0 ? n : 1) * Q *F + (F == 1 ? n * n : 9 * F) + 3 * (Q + n - 1) + 32;
+template <int n, int Q, int F>
+inline constexpr int kBlocks = kRegisters<n, Q, F> > 168   ? 2
+                               : kRegisters<n, Q, F> > 128 ? 3
+                               : kRegisters<n, Q, F> > 80  ? 4
+                                                           : 6;
+
+// ---------------------------------------------------------------- results
+
+template <class T>
+__device__ inline T as(float v) {
+  if constexpr (std::is_same_v<T, __half>)
+    return __float2half_rn(v);
+  else
+    return v;
+}
+
+// Bias, relu, store of one row: a vector where it is whole and aligned.
+template <class T, int Q, int F>
+__device__ inline void store_plain(const Conv<int32_t> &p, T *y, const float (&sum)[F][Q], const Place<int32_t> &at,
+                                   int32_t filters) {
+  struct alignas(Q * sizeof(T) < 16 ? Q * sizeof(T) : 16) Vector {
+    T of[Q];
+  };
+  const bool relu = p.epilogue.activation == POLYCONV_ACT_RELU;
+  const int32_t width = p.result.size[4] - at.w, step = p.result.stride[4];
+  T *to = y + p.result.at(at);
+#pragma unroll
+  for (int f = 0; f < F; ++f, to += p.result.stride[1]) {
+    if (f >= filters) break;
+    const float bias = p.epilogue.bias ? static_cast<const float *>(p.epilogue.bias)[at.c + f] : 0.0f;
+    Vector v;
+#pragma unroll
+    for (int q = 0; q < Q; ++q) {
+      const float biased = p.epilogue.bias ? add(sum[f][q], bias) : sum[f][q];
+      v.of[q] = as<T>(relu && biased < 0 ? 0.0f : biased);
+    }
+    if (step == 1 && Q <= width && reinterpret_cast<uintptr_t>(to) % alignof(Vector) == 0) {
+      *reinterpret_cast<Vector *>(to) = v;
+    } else {
+#pragma unroll
+      for (int q = 0; q < Q; ++q)
+        if (q < width) to[q * step] = v.of[q];
+    }
+  }
+}
+
+// Where a thread and its block stand.
+struct Spot {
+  int32_t image, group, chunk, tile_h, tile_w; // of the block
+  int32_t my_image, row, col;                  // of the thread, in patches
+  bool active;
+
+  __device__ Spot(const Conv<int32_t> &p, const Tiling &t) {
+    int32_t rest = blockIdx.x;
+    tile_w = rest % t.tiles_w, rest /= t.tiles_w;
+    tile_h = rest % t.tiles_h, rest /= t.tiles_h;
+    chunk = rest % t.chunks, rest /= t.chunks;
+    group = rest % p.groups, image = rest / p.groups * t.images;
+    rest = threadIdx.x / t.cols;
+    col = threadIdx.x % t.cols, row = rest % t.rows, my_image = image + rest / t.rows;
+    active = rest < t.rows * t.images && my_image < p.input.size[0];
+  }
+};
+
+// Everything else: the sums of a block lie in shared memory, where the window of a pooled result lies together, and its
+// threads take a result each.
+__device__ inline void store_any(const Conv<int32_t> &p, const Tiling &t, void *y, const float *sums, const Spot &spot,
+                                 int32_t top, int32_t left, int32_t first, int32_t filters) {
+  const int32_t results = t.result_rows * t.result_cols;
+  for (int32_t i = threadIdx.x; i < results * t.images * filters; i += blockDim.x) {
+    const int32_t plane = i / results, image = plane % t.images, f = plane / t.images;
+    const int32_t row = i % results / t.result_cols, col = i % t.result_cols;
+    const Place<int32_t> at{spot.image + image, first + f, 0, spot.tile_h * t.result_rows + row,
+                            spot.tile_w * t.result_cols + col};
+    if (at.n >= p.result.size[0] || at.h >= p.result.size[3] || at.w >= p.result.size[4]) continue;
+    const float *of_plane = sums + plane * t.out_rows * t.out_cols;
+    const auto sum_at = [&](const Place<int32_t> &o) { return of_plane[(o.h - top) * t.out_cols + o.w - left]; };
+    pool_and_store<float>(p, y, at, p.output, sum_at);
+  }
+}
+
+// ---------------------------------------------------------------- the kernel
+
+template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel>
+__global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F>)
+    window(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Launch launch,
+           const __grid_constant__ Objects objects, const void *w, int32_t weights_type, void *y) {
+  extern __shared__ float4 shared[];
+  const Tiling &t = launch.tile;
+  const Spot spot(p, t);
+  const int32_t channels = p.weights.size[1], of_group = p.weights.size[0] / p.groups;
+  const int32_t first = spot.group * of_group + spot.chunk * F, filters = min(F, of_group - spot.chunk * F);
+  const int32_t top = t.first_row + spot.tile_h * t.row_step, left = t.first_col + spot.tile_w * t.col_step;
+  const int32_t in_top = top * p.stride[1] - p.pad[1], in_left = left * p.stride[2] - p.pad[2];
+  auto *weights = reinterpret_cast<float *>(shared);
+  auto *map = reinterpret_cast<int32_t *>(weights + channels * p.weights.size[3] * p.weights.size[4] * F);
+  float *sums = weights + launch.sums;
+  fill_weights<F>(p, w, weights_type, weights, first, filters);
+  if constexpr (std::is_same_v<Reader<Texel>, LinearReader<Texel>>) fill_maps(p, t, map, in_top, in_left);
+  __syncthreads();
+
+  const Place<int32_t> at{spot.my_image, first, 0, top + spot.row * t.down, left + spot.col * Q};
+  if (spot.active && at.h < p.output.size[3] && at.w < p.output.size[4]) {
+    Reader<Texel> read(p, launch, objects, map, spot.image, in_top, in_left, spot.my_image);
+    const Job job{spot.row * t.down * p.stride[1], spot.col * Q * p.stride[2], min(t.down, p.output.size[3] - at.h),
+                  spot.group * channels, channels};
+    float *mine = sums + ((spot.my_image - spot.image) * t.out_rows + spot.row * t.down) * t.out_cols + spot.col * Q;
+    const auto emit = [&](int32_t row, const float(&sum)[F][Q]) {
+      const Place<int32_t> here{at.n, at.c, 0, at.h + row, at.w};
+      if (launch.store == kStoreF32) return store_plain(p, static_cast<float *>(y), sum, here, filters);
+      if (launch.store == kStoreF16) return store_plain(p, static_cast<__half *>(y), sum, here, filters);
+#pragma unroll
+      for (int f = 0; f < F; ++f)
+#pragma unroll
+        for (int q = 0; q < Q; ++q) mine[(f * t.images * t.out_rows + row) * t.out_cols + q] = sum[f][q];
+    };
+    const auto *taps = reinterpret_cast<const Taps<F> *>(weights);
+    if constexpr (n > 0)
+      march<n, Q, F, one_channel>(job, read, taps, emit);
+    else
+      visit<Q, F>(p, job, read, taps, emit);
+  }
+  if (launch.store != kStoreAny) return;
+  __syncthreads();
+  store_any(p, t, y, sums, spot, top, left, first, filters);
+}
+
+template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel>
+void launch_window(const Conv<int32_t> &p, const Launch &launch, const Objects &objects, const void *w,
+                   int32_t weights_type, void *y, cudaStream_t stream) {
+  const Tiling &t = launch.tile;
+  window<Reader, Texel, n, Q, F, one_channel>
+      <<<static_cast<unsigned>(t.blocks), t.threads(), static_cast<size_t>(launch.shared), stream>>>(
+          p, launch, objects, w, weights_type, y);
+  check_launch("cuda-texture/texture");
+}
+
+template <template <class> class Reader, class Texel, int n, int Q, int F>
+LaunchFunction by_channels(bool one_channel) {
+  if constexpr (n > 0) {
+    if (one_channel) return launch_window<Reader, Texel, n, Q, F, true>;
+  }
+  return launch_window<Reader, Texel, n, Q, F, false>;
+}
+
+template <int n, int Q, int F>
+LaunchFunction by_texel(Path path, bool integers, bool one_channel) {
+  if (path == kPlane)
+    return integers ? by_channels<PlaneReader, unsigned, n, Q, F>(one_channel)
+                    : by_channels<PlaneReader, float, n, Q, F>(one_channel);
+  return integers ? by_channels<LinearReader, unsigned, n, Q, F>(one_channel)
+                  : by_channels<LinearReader, float, n, Q, F>(one_channel);
+}
+
+// The patches that are compiled: outputs across, filters.
+#define POLYCONV_TEXTURE_PATCHES(X) X(1, 1) X(4, 1) X(8, 1) X(4, 4)
+
+// In the one file that instantiates a filter size.
+#define POLYCONV_TEXTURE_PATCH(Q, F) \
+  if (patch.across == Q && patch.filters == F) return by_texel<size, Q, F>(path, integers, one_channel);
+#define POLYCONV_TEXTURE_TAPS(n)                                                                    \
+  template <>                                                                                       \
+  LaunchFunction find_instance<n>(Path path, bool integers, bool one_channel, const Patch &patch) { \
+    constexpr int size = n;                                                                         \
+    POLYCONV_TEXTURE_PATCHES(POLYCONV_TEXTURE_PATCH)                                                \
+    return nullptr;                                                                                 \
+  }
+
+} // namespace polyconv::cuda::texture
