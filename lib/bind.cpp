@@ -7,7 +7,8 @@
 
 using namespace polyconv;
 
-polyconv_bound::polyconv_bound(const std::vector<Step> &plan_steps, polyconv_arguments &from) {
+polyconv_bound::polyconv_bound(const std::vector<Step> &plan_steps, polyconv_arguments &from, const Observer &watching)
+    : observer(watching) {
   steps.reserve(plan_steps.size());
   for (const Step &step : plan_steps) {
     BoundStep bound = {step, {}};
@@ -39,8 +40,12 @@ void polyconv_bound::unbind() noexcept {
 }
 
 polyconv_status polyconv_bound::run(void *stream) const noexcept {
-  for (const BoundStep &bound : steps)
+  observer.before_run(stream);
+  int32_t number = 0;
+  for (const BoundStep &bound : steps) {
     if (const polyconv_status status = run_step(bound.step, bound.arguments, stream)) return status;
+    observer.after_step(number++, bound.step.name, stream);
+  }
   return POLYCONV_SUCCESS;
 }
 
@@ -53,7 +58,8 @@ polyconv_status polyconv_bind(const polyconv_plan *plan, const polyconv_buffers 
   return guarded([&] {
     check_buffers(*plan, from, Memory::OfDevice);
     const std::vector<Step> nothing;
-    *bound = std::make_unique<polyconv_bound>(plan->nothing_to_run ? nothing : plan->steps, from).release();
+    *bound = std::make_unique<polyconv_bound>(plan->nothing_to_run ? nothing : plan->steps, from, plan->observer())
+                 .release();
   });
 }
 

@@ -10,9 +10,11 @@ struct polyconv_bound {
     polyconv_arguments arguments;
   };
   std::vector<BoundStep> steps;
+  polyconv::Observer observer;
 
   // `from`: pointers in the caller's roles, checked. Throws Failure, having given back what was made.
-  polyconv_bound(const std::vector<polyconv::Step> &plan_steps, polyconv_arguments &from);
+  polyconv_bound(const std::vector<polyconv::Step> &plan_steps, polyconv_arguments &from,
+                 const polyconv::Observer &watching = {});
   ~polyconv_bound();
   polyconv_bound(const polyconv_bound &) = delete;
   polyconv_bound &operator=(const polyconv_bound &) = delete;

@@ -35,8 +35,9 @@ class Convolution {
     if (!plan_.writes_weights) pack();
     workspace_ = DeviceMemory(device, plan_.workspace_bytes, plan_.options.values.allocator);
     here_.workspace = workspace_.get();
-    if (plan_.needs_bind) bound_ = std::make_unique<polyconv_bound>(plan_.steps, here_);
-    const polyconv_status status = bound_ != nullptr ? bound_->run(nullptr) : run_steps(plan_.steps, here_, nullptr);
+    if (plan_.needs_bind) bound_ = std::make_unique<polyconv_bound>(plan_.steps, here_, plan_.observer());
+    const polyconv_status status =
+        bound_ != nullptr ? bound_->run(nullptr) : run_steps(plan_.steps, here_, plan_.observer(), nullptr);
     if (status != POLYCONV_SUCCESS) throw Failure(status, last_error());
     if (has_own_memory(device)) copy_out(list);
     synchronise(device, nullptr);

@@ -57,12 +57,24 @@ struct PlanLayer {
 // The steps of a layout, each with its kernel's instance. Throws Failure.
 std::vector<Step> instantiate(const Layout &layout, const polyconv_policy &policy);
 
+// options.observer, if there is one.
+struct Observer {
+  polyconv_observer function = nullptr;
+  void *context = nullptr;
+
+  void before_run(void *stream) const noexcept { after_step(-1, "", stream); }
+  void after_step(int32_t step, const char *kernel, void *stream) const noexcept {
+    if (function != nullptr) function(context, step, kernel, stream);
+  }
+};
+
 // One step: its pointers, and its run.
 void fill_arguments(const Step &step, polyconv_arguments &from, polyconv_arguments *arguments) noexcept;
 polyconv_status run_step(const Step &step, const polyconv_arguments &arguments, void *stream) noexcept;
 
 // Runs steps on pointers in the caller's roles (see plan_layout.hpp). Never throws; a failing step ends it.
-polyconv_status run_steps(const std::vector<Step> &steps, polyconv_arguments &from, void *stream) noexcept;
+polyconv_status run_steps(const std::vector<Step> &steps, polyconv_arguments &from, const Observer &observer,
+                          void *stream) noexcept;
 
 } // namespace polyconv
 
@@ -81,6 +93,8 @@ struct polyconv_plan {
   double estimate_us = 0;
   std::string kernel_names; // "openmp/gemm@avx512 + openmp/pool@avx512"
   const char *math = "";
+
+  polyconv::Observer observer() const noexcept { return {options.values.observer, options.values.observer_context}; }
 };
 
 namespace polyconv {

@@ -23,11 +23,15 @@ polyconv_status run_step(const Step &step, const polyconv_arguments &arguments, 
               last_error());
 }
 
-polyconv_status run_steps(const std::vector<Step> &steps, polyconv_arguments &from, void *stream) noexcept {
+polyconv_status run_steps(const std::vector<Step> &steps, polyconv_arguments &from, const Observer &observer,
+                          void *stream) noexcept {
+  observer.before_run(stream);
+  int32_t number = 0;
   for (const Step &step : steps) {
     polyconv_arguments arguments;
     fill_arguments(step, from, &arguments);
     if (const polyconv_status status = run_step(step, arguments, stream)) return status;
+    observer.after_step(number++, step.name, stream);
   }
   return POLYCONV_SUCCESS;
 }
@@ -44,5 +48,6 @@ extern "C" polyconv_status polyconv_run(const polyconv_plan *plan, const polycon
   if (plan->options.values.checked != 0) {
     if (const polyconv_status status = guarded([&] { check_buffers(*plan, from, Memory::OfDevice); })) return status;
   }
-  return plan->nothing_to_run ? static_cast<polyconv_status>(POLYCONV_SUCCESS) : run_steps(plan->steps, from, stream);
+  if (plan->nothing_to_run) return POLYCONV_SUCCESS;
+  return run_steps(plan->steps, from, plan->observer(), stream);
 }

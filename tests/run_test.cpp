@@ -245,6 +245,37 @@ TEST_CASE("options.checked makes run look at every buffer") {
   CHECK_REFUSED(job, "overlaps buffers.input");
 }
 
+TEST_CASE("options.observer sees every step of a run once it is enqueued, bound or not") {
+  struct Seen {
+    std::vector<int32_t> steps;
+    std::vector<std::string> kernels;
+  } seen;
+  polyconv_options o = options("reference/*");
+  o.observer = [](void *context, int32_t step, const char *kernel, void *stream) {
+    auto &to = *static_cast<Seen *>(context);
+    to.steps.push_back(step);
+    to.kernels.emplace_back(kernel);
+    CHECK(stream == nullptr);
+  };
+  o.observer_context = &seen;
+  Job job({"fwd:n1,c4,k4,i8x8,f3x3,p1", "fwd:n1,c4,k4,i8x8,f3x3,p1"});
+  job.plan = plan(job.problems, o);
+  job.prepare_run();
+  const std::vector<int32_t> steps{-1, 0, 1};
+  const std::vector<std::string> kernels{"", "reference/convolve@plain", "reference/convolve@plain"};
+  CHECK(seen.steps.empty());
+  CHECK(polyconv_run(job.plan.get(), &job.buffers, nullptr) == POLYCONV_SUCCESS);
+  CHECK(seen.steps == steps);
+  CHECK(seen.kernels == kernels);
+  seen = {};
+  polyconv_bound *bound = nullptr;
+  REQUIRE(polyconv_bind(job.plan.get(), &job.buffers, &bound) == POLYCONV_SUCCESS);
+  CHECK(polyconv_run_bound(bound, nullptr) == POLYCONV_SUCCESS);
+  polyconv_bound_destroy(bound);
+  CHECK(seen.steps == steps);
+  CHECK(seen.kernels == kernels);
+}
+
 TEST_CASE("several threads run one plan at once, each with its own workspace and output") {
   polyconv_options o = options();
   o.threads = 2;

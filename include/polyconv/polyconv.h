@@ -437,6 +437,11 @@ typedef struct polyconv_allocator {
   void *context;
 } polyconv_allocator;
 
+/* Watches runs step by step, for profilers: called on the thread of the run with its stream, with step -1 and "" before
+ * the first step, then with each step's number and full kernel name once the step is enqueued (done, on the CPU). It
+ * may record an event on `stream`, and must not throw. */
+typedef void (*polyconv_observer)(void *context, int32_t step, const char *kernel, void *stream);
+
 typedef struct polyconv_options {
   size_t struct_size;
   const char *kernel;                 /* glob over full names "backend/kernel@config", '*' and '?', several separated by
@@ -454,6 +459,8 @@ typedef struct polyconv_options {
   polyconv_parallel_for parallel_for; /* NULL (default): the backend's own threads; else only these */
   void *parallel_for_context;
   polyconv_allocator allocator; /* all NULL (default): the library's own */
+  polyconv_observer observer;   /* NULL (default): nobody watches the plan's runs */
+  void *observer_context;
 } polyconv_options;
 
 /* Sets struct_size and the defaults named above. NULL is ignored. */

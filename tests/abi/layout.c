@@ -116,7 +116,9 @@ AT(polyconv_options, bind, 60);
 AT(polyconv_options, parallel_for, 64);
 AT(polyconv_options, parallel_for_context, 72);
 AT(polyconv_options, allocator, 80);
-SIZE(polyconv_options, 104);
+AT(polyconv_options, observer, 104);
+AT(polyconv_options, observer_context, 112);
+SIZE(polyconv_options, 120);
 
 AT(polyconv_plan_info, struct_size, 0);
 AT(polyconv_plan_info, kernel, 8);
