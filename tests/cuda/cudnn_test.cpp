@@ -72,7 +72,8 @@ TEST_CASE("it is taken only where it is named, and cudnn/any only under the mode
 TEST_CASE("whatever engine measuring finds has the accuracy of its mode: no TF32") {
   if (no_cudnn()) return;
   const Device device("cuda:0");
-  for (const char *token : {"fwd:n2,c128,k64,i28x28,f3x3,p1", "fwd:n2,c128,k64,i28x28,f3x3,p1:nhwc"}) {
+  for (const char *token : {"fwd:n2,c64,k32,i16x16,f3x3,p1", "fwd:n2,c64,k32,i16x16,f3x3,p1:nhwc",
+                            "fwd:i1024x1024,f7x7,p3", "fwd:n2,c24,k24,g24,i28x28,f3x3,p1"}) {
     polyconv::check::Case problem(token);
     for (const char *kernel : {"cudnn/direct", "cudnn/any"}) {
       polyconv::Options options = options_for(kernel);
@@ -81,6 +82,7 @@ TEST_CASE("whatever engine measuring finds has the accuracy of its mode: no TF32
       const polyconv::check::Result result = problem.run(polyconv::check::Mode::Random, device.get(), options);
       CHECK_MESSAGE(result.good(), token << " by " << result.kernel << ": " << result.sentence);
       CHECK(result.rel_l2_err < 1e-5); // products rounded to TF32 give about 3e-4
+      MESSAGE(token << " by " << result.kernel << ": error " << result.rel_l2_err);
     }
   }
 }

@@ -1,5 +1,6 @@
 // direct.cpp - cuDNN's engines that multiply and add as the strict mode does: no FFT, no Winograd, and for f32 no
-// tensor cores. f16 and bf16 products are exact in f32 and sums stay f32, so their tensor core engines are as strict.
+// tensor cores. f16 and bf16 products are exact in f32 and sums stay f32, so their tensor core engines are as strict;
+// but not for groups, which such engines join to fill their tiles, so that a NaN reaches outputs of other groups.
 // Floor: that of the problem; which engine comes how near is cuDNN's secret.
 // SPDX-License-Identifier: Apache-2.0
 #include "instance.hpp"
@@ -17,7 +18,8 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
   cudnn::Rules rules = {};
-  rules.tensor_cores = is_half(request.layers[0]->input.type);
+  const polyconv_layer &layer = *request.layers[0];
+  rules.tensor_cores = is_half(layer.input.type) && layer.groups == 1;
   rules.nondeterministic = request.policy->determinism == POLYCONV_DETERMINISM_NONE;
   return cudnn::make_instance(request, rules, "direct");
 }
