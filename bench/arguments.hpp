@@ -17,8 +17,8 @@ struct Arguments {
   std::vector<std::string> sets;
 
   // How: run.
-  bool all_configs = false, transfers = false, end_to_end = false;
-  std::string baselines, expect, cache = "warm", min_time = "0.1", verify = "auto";
+  bool all_configs = false, ladder = false, graph = false, profile = false, transfers = false, end_to_end = false;
+  std::string baselines, expect, cache = "warm", min_time = "0.1", verify = "auto", baseline_budget = "4";
 
   // Output.
   std::string output, out_file;

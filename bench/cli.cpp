@@ -59,12 +59,17 @@ void add_run(CLI::App &app, Arguments &a) {
     command->add_flag(name, value, help)->group("How");
   };
   flag("--all-configs", a.all_configs, "A row for every config of every kernel that --backend or --kernel names");
+  flag("--ladder", a.ladder, "A row for every technique, from the simplest on, with the speed-up over the first");
   option("--baseline", a.baselines, "NAME[,NAME]",
          "Measure against a backend or kernel glob, interleaved; fma and copy are the machine's own rates");
+  option("--baseline-budget", a.baseline_budget, "SECONDS",
+         "Time for the baselines cudnn and cudnn-any to find their best engine, each row (default 4)");
   option("--expect", a.expect, "FILE",
          "Hold the bars of a CSV file (or one that ships, by name); exit 5 where one is not held");
   option("--cache", a.cache, "STATE", "warm (default; the cold ratio stands beside) or cold")
       ->check(CLI::IsMember({"warm", "cold"}));
+  flag("--graph", a.graph, "Time runs replayed from a graph (rows with a baseline on a GPU always are)");
+  flag("--profile", a.profile, "Where the time goes: each step of the plan, each call, each copy");
   flag("--transfers", a.transfers, "Also time copies between host and device with the run");
   flag("--end-to-end", a.end_to_end, "Also time polyconv_convolve: plan, pack, copies and run");
   option("--min-time", a.min_time, "SECONDS", "Time spent in samples a row, at least (default 0.1)");

@@ -15,9 +15,24 @@ namespace {
 Expectation read_row(const CsvRow &row, const std::string &where) {
   Expectation expectation;
   expectation.where = where;
-  for (const auto &[column, cell] : row.cells)
-    if (cell.empty() && column != "baseline_max_us")
+  const auto cell_of = [&](const std::string &column) {
+    const auto cell = row.cells.find(column);
+    return cell == row.cells.end() ? std::string() : cell->second;
+  };
+  const auto number = [&](const std::string &column) -> std::optional<double> {
+    const std::string cell = cell_of(column);
+    if (cell.empty()) return std::nullopt;
+    return parse_real(cell, where + ": " + column);
+  };
+  expectation.max_us = number("max_us");
+  for (const auto &[column, cell] : row.cells) {
+    const bool of_baseline = column == "baseline" || column == "least_ratio";
+    const bool optional = column == "baseline_max_us" || column == "max_us" || (of_baseline && expectation.max_us);
+    if (cell.empty() && !optional)
       throw Error(kUsage, format("%s: the cell '%s' is empty", where.c_str(), column.c_str()));
+  }
+  if (cell_of("baseline").empty() != cell_of("least_ratio").empty())
+    throw Error(kUsage, where + ": a baseline goes with a least_ratio, and the other way round");
   WorkRequest request;
   request.tokens = {row.cells.at("problem")};
   request.dtypes = {row.cells.at("type")};
@@ -31,9 +46,8 @@ Expectation read_row(const CsvRow &row, const std::string &where) {
   expectation.math = parse_math(row.cells.at("math")).word;
   expectation.kernel = row.cells.at("kernel");
   expectation.baseline = row.cells.at("baseline");
-  expectation.least_ratio = parse_real(row.cells.at("least_ratio"), where + ": least_ratio");
-  const std::string &most = row.cells.at("baseline_max_us");
-  if (!most.empty()) expectation.baseline_max_us = parse_real(most, where + ": baseline_max_us");
+  expectation.least_ratio = number("least_ratio");
+  expectation.baseline_max_us = number("baseline_max_us");
   return expectation;
 }
 
@@ -43,15 +57,20 @@ std::string why_broken(const Expectation &e, const Record &record) {
   const std::string first = record.kernel.substr(0, record.kernel.find(" + "));
   if (!glob_match(e.kernel, record.kernel) && !glob_match(e.kernel, first))
     return record.kernel + " ran, not " + e.kernel;
+  if (e.max_us && record.median_us.value_or(*e.max_us + 1) > *e.max_us)
+    return format("%s took %s, more than %s", record.kernel.c_str(), show_time(record.median_us.value_or(0)).c_str(),
+                  show_time(*e.max_us).c_str());
+  if (!e.least_ratio) return "";
   if (!record.baseline_reason.empty()) return "the baseline " + e.baseline + " is missing: " + record.baseline_reason;
   if (!record.ratio || !record.baseline_us) return "the baseline " + e.baseline + " was not measured";
-  if (!is_ceiling(e.baseline) && record.baseline_math != e.math)
-    return "the baseline ran in math mode " + record.baseline_math + ", not " + e.math;
+  const std::string mode = baseline_mode(e.baseline, e.math);
+  if (!is_ceiling(e.baseline) && record.baseline_math != mode)
+    return "the baseline ran in math mode " + record.baseline_math + ", not " + mode;
   if (e.baseline_max_us && *record.baseline_us > *e.baseline_max_us)
     return format("the baseline took %s us, above its most of %s us: it is not at its best",
                   show_number(*record.baseline_us).c_str(), show_number(*e.baseline_max_us).c_str());
-  if (*record.ratio < e.least_ratio)
-    return format("the ratio to %s is %.3f, below %.3f (%s took %s)", e.baseline.c_str(), *record.ratio, e.least_ratio,
+  if (*record.ratio < *e.least_ratio)
+    return format("the ratio to %s is %.3f, below %.3f (%s took %s)", e.baseline.c_str(), *record.ratio, *e.least_ratio,
                   record.kernel.c_str(), show_time(record.median_us.value_or(0)).c_str());
   return "";
 }

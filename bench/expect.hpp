@@ -11,18 +11,17 @@
 namespace polyconv::bench {
 
 // One row: `problem` in `type` under `math`, on a kernel that matches `kernel`, is at least `least_ratio` times as fast
-// as `baseline`, which itself takes no longer than `baseline_max_us`.
+// as `baseline`, which itself takes no longer than `baseline_max_us`; and takes no longer than `max_us`.
 struct Expectation {
   std::string where; // "file:line"
   Work work;         // problem and type
   std::string type, math, kernel, baseline;
-  double least_ratio;
-  std::optional<double> baseline_max_us; // none where the cell is empty
+  std::optional<double> least_ratio, baseline_max_us, max_us; // none where the cell is empty
 };
 
 // Reads a CSV file by path, or one that came with the bench by name ("cpu-foundation"), with the columns
-// problem,type,math,kernel,baseline,least_ratio,baseline_max_us. The problem's token may leave the type out.
-// Error(kUsage) naming file and line.
+// problem,type,math,kernel,baseline,least_ratio,baseline_max_us and perhaps max_us. A row with a max_us may leave
+// baseline and least_ratio empty. The problem's token may leave the type out. Error(kUsage) naming file and line.
 std::vector<Expectation> load_expectations(const std::string &name);
 
 // One sentence for each bar that is not held; none when all are.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "grid.hpp"
 #include "handles.hpp"
@@ -113,25 +114,30 @@ std::string kernels_text(const Info &info) {
 }
 
 std::string ceilings_text(const Info &info) {
-  if (!info.ceilings) return "Ceilings\n  not measured yet: polyconv-bench info --ceilings\n";
-  Grid grid({{"  rate", false}, {"variant", false}, {"threads", true}, {"measured", true}});
-  for (const Rate &rate : info.ceilings->rates) {
-    const bool copy = rate.kind == "copy";
-    const std::string what = copy ? "copy" : rate.kind == "fma_f64" ? "multiply-add f64" : "multiply-add f32";
-    grid.add({"  " + what, rate.variant, std::to_string(rate.threads),
-              show_number(rate.per_second * 1e-9) + (copy ? " GB/s" : " GFLOP/s")});
-  }
-  return "Ceilings, measured " + info.ceilings->date +
-         (info.ceilings_file.empty() ? "" : ", kept in " + info.ceilings_file) + "\n" + grid.text();
+  if (info.ceilings.empty()) return "Ceilings\n  not measured yet: polyconv-bench info --ceilings\n";
+  Grid grid({{"  device", false},
+             {"rate", false},
+             {"variant", false},
+             {"units", true},
+             {"at best", true},
+             {"measured", false}});
+  for (const Ceilings &ceilings : info.ceilings)
+    for (const Rate &rate : ceilings.rates) {
+      const bool copy = rate.kind == "copy";
+      const std::string what = copy ? "copy" : rate.kind == "fma_f64" ? "multiply-add f64" : "multiply-add f32";
+      grid.add({"  " + ceilings.processor, what, rate.variant, std::to_string(rate.threads),
+                show_number(rate.per_second * 1e-9) + (copy ? " GB/s" : " GFLOP/s"), ceilings.date});
+    }
+  return "Ceilings" + (info.ceilings_file.empty() ? "" : ", kept in " + info.ceilings_file) + "\n" + grid.text();
 }
 
 } // namespace
 
-std::optional<Ceilings> known_ceilings() {
-  const polyconv_device *cpu = nullptr;
+std::optional<Ceilings> known_ceilings(const std::string &device) {
+  const polyconv_device *handle = nullptr;
   auto properties = sized<polyconv_device_properties>();
-  if (cache_folder().empty() || polyconv_device_find("cpu", &cpu) != POLYCONV_SUCCESS ||
-      polyconv_device_get_properties(cpu, &properties) != POLYCONV_SUCCESS)
+  if (cache_folder().empty() || polyconv_device_find(device.c_str(), &handle) != POLYCONV_SUCCESS ||
+      polyconv_device_get_properties(handle, &properties) != POLYCONV_SUCCESS)
     return std::nullopt;
   return load_ceilings(cache_folder() / "ceilings.json", properties.name, properties.compute_units);
 }
@@ -167,7 +173,10 @@ Info collect_info() {
     if (!found) info.backends.push_back({known.name, "", "", "", not_found(known.name), false, 0, {}});
   }
   if (!cache_folder().empty()) info.ceilings_file = (cache_folder() / "ceilings.json").string();
-  info.ceilings = known_ceilings();
+  std::set<std::pair<std::string, int64_t>> known; // devices that are alike share theirs
+  for (const DeviceInfo &device : info.devices)
+    if (known.insert({device.model, device.compute_units}).second)
+      if (const auto ceilings = known_ceilings(device.name)) info.ceilings.push_back(*ceilings);
   return info;
 }
 

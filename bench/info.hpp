@@ -33,7 +33,7 @@ struct Info {
   std::vector<DeviceInfo> devices;
   std::vector<BackendInfo> backends; // found ones, then the known ones that were not found
   std::string ceilings_file;
-  std::optional<Ceilings> ceilings;
+  std::vector<Ceilings> ceilings; // of the devices for which they are known
 };
 
 // Asks the library; backends that polyconv has but that were not found are listed with the reason.
@@ -41,8 +41,8 @@ Info collect_info();
 
 std::string info_text(const Info &info);
 
-// The ceilings of this machine as they were measured before, if they were.
-std::optional<Ceilings> known_ceilings();
+// The ceilings of a device as they were measured before, if they were.
+std::optional<Ceilings> known_ceilings(const std::string &device);
 
 // Why a backend called `name` cannot be used; "" where it can.
 std::string why_missing(const std::string &name);

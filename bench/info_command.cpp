@@ -1,5 +1,8 @@
 // info_command.cpp - `polyconv-bench info`.
 // SPDX-License-Identifier: Apache-2.0
+#include <set>
+
+#include "ceilings/device_meter.hpp"
 #include "commands.hpp"
 #include "info.hpp"
 #include "json.hpp"
@@ -7,17 +10,42 @@
 
 namespace polyconv::bench {
 
+namespace {
+
+// The rates of one device; on stderr why there are none.
+std::optional<Ceilings> measure(const DeviceInfo &device) {
+  if (device.name == "cpu") return measure_ceilings(device.model, static_cast<int>(device.compute_units));
+  try {
+    const polyconv_device *handle = nullptr;
+    require(polyconv_device_find(device.name.c_str(), &handle));
+    return measure_device_ceilings(handle);
+  } catch (const Unable &unable) {
+    std::cerr << "polyconv-bench: no ceilings of " << device.name << ": " << unable.what() << "\n";
+    return std::nullopt;
+  }
+}
+
+// Devices that are alike are measured once.
+void measure_all(Info &info) {
+  if (info.devices.empty()) throw Error(kMissing, "the library lists no device");
+  info.ceilings.clear();
+  std::set<std::pair<std::string, int64_t>> done;
+  for (const DeviceInfo &device : info.devices) {
+    if (!done.insert({device.model, device.compute_units}).second) continue;
+    const std::optional<Ceilings> measured = measure(device);
+    if (!measured) continue;
+    info.ceilings.push_back(*measured);
+    if (!info.ceilings_file.empty()) save_ceilings(info.ceilings_file, *measured);
+  }
+  if (info.ceilings_file.empty())
+    std::cerr << "polyconv-bench: the ceilings are not kept: neither XDG_CACHE_HOME nor HOME is set\n";
+}
+
+} // namespace
+
 int info_command(const Arguments &a) {
   Info info = collect_info();
-  if (a.ceilings) {
-    if (info.devices.empty()) throw Error(kMissing, "the library lists no device");
-    const DeviceInfo &cpu = info.devices.front();
-    info.ceilings = measure_ceilings(cpu.model, static_cast<int>(cpu.compute_units));
-    if (info.ceilings_file.empty())
-      std::cerr << "polyconv-bench: the ceilings are not kept: neither XDG_CACHE_HOME nor HOME is set\n";
-    else
-      save_ceilings(info.ceilings_file, *info.ceilings);
-  }
+  if (a.ceilings) measure_all(info);
   Output output(a.out_file);
   output.stream() << (a.output == "json" ? info_json(info) : info_text(info));
   output.stream().flush();

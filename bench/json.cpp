@@ -32,6 +32,18 @@ std::string dump(const Json &json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+Json json_of(const std::vector<ProfileLine> &profile) {
+  const auto number = [](const auto &value) { return value ? Json(*value) : Json(nullptr); };
+  Json lines = Json::array();
+  for (const ProfileLine &line : profile)
+    lines.push_back({{"kind", line.kind},
+                     {"name", line.name},
+                     {"host_us", number(line.host_us)},
+                     {"device_us", number(line.device_us)},
+                     {"bytes", number(line.bytes)}});
+  return lines;
+}
+
 Json json_of(const Ceilings &ceilings) {
   Json rates = Json::array();
   for (const Rate &rate : ceilings.rates)
@@ -72,6 +84,7 @@ std::vector<Ceilings> read_cache(const std::filesystem::path &path) {
 std::string json_line(const Record &record) {
   Json json = Json::object();
   for (const Field &field : fields_of(record)) json[field.name] = json_of(field.value);
+  if (!record.profile.empty()) json["profile"] = json_of(record.profile);
   return dump(json);
 }
 
@@ -135,7 +148,8 @@ void save_ceilings(const std::filesystem::path &file, const Ceilings &ceilings) 
 }
 
 std::string info_json(const Info &info) {
-  Json devices = Json::array(), backends = Json::array();
+  Json devices = Json::array(), backends = Json::array(), ceilings = Json::array();
+  for (const Ceilings &of_device : info.ceilings) ceilings.push_back(json_of(of_device));
   for (const DeviceInfo &device : info.devices)
     devices.push_back({{"name", device.name},
                        {"model", device.model},
@@ -160,7 +174,7 @@ std::string info_json(const Info &info) {
                      {"devices", devices},
                      {"backends", backends},
                      {"ceilings_file", info.ceilings_file},
-                     {"ceilings", info.ceilings ? json_of(*info.ceilings) : Json(nullptr)}};
+                     {"ceilings", ceilings}};
   return dump(json, 2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 
+#include "config_table.hpp"
 #include "csv.hpp"
 #include "grid.hpp"
 #include "json.hpp"
@@ -75,6 +76,7 @@ std::vector<Shown> identity_columns(const std::vector<Record> &records) {
   columns.push_back({{"problem", false}, [](const Record &r) { return r.problem; }});
   if (differ(records, [](const Record &r) { return r.device; }))
     columns.push_back({{"device", false}, [](const Record &r) { return r.device; }});
+  columns.push_back({{"technique", false}, [](const Record &r) { return r.technique; }});
   columns.push_back({{"kernel", false}, kernel_cell});
   if (differ(records, [](const Record &r) { return r.requested_math; }))
     columns.push_back({{"math", false}, math_cell});
@@ -83,15 +85,32 @@ std::vector<Shown> identity_columns(const std::vector<Record> &records) {
   return columns;
 }
 
+std::string factor_cell(const std::optional<double> &factor) {
+  return factor ? format("%.2fx", *factor) : "";
+}
+
 std::vector<Shown> time_columns() {
   return {{{"time", true}, [](const Record &r) { return show(r.median_us, show_time); }},
-          {{"p95", true}, [](const Record &r) { return show(r.p95_us, show_time); }},
-          {{"device", true}, [](const Record &r) { return show(r.device_us, show_time); }},
-          {{"GFLOP/s", true}, [](const Record &r) { return show(r.gflops, show_number); }},
+          {{"speed-up", true}, [](const Record &r) { return factor_cell(r.speedup); }},
+          {{"best", false}, [](const Record &r) { return r.best ? std::string("<- best") : ""; }}};
+}
+
+// How steady the time is, and what a single run takes.
+std::vector<Shown> spread_columns() {
+  return {{{"p95", true}, [](const Record &r) { return show(r.p95_us, show_time); }},
+          {{"wall", true}, [](const Record &r) { return show(r.wall_us, show_time); }}};
+}
+
+std::vector<Shown> rate_columns() {
+  return {{{"GFLOP/s", true}, [](const Record &r) { return show(r.gflops, show_number); }},
           {{"GB/s", true}, [](const Record &r) { return show(r.gbps, show_number); }},
-          {{"roof", true}, [](const Record &r) { return r.roofline_pct ? format("%.0f%%", *r.roofline_pct) : ""; }},
-          {{"cold", true}, [](const Record &r) { return r.cold_ratio ? format("%.2fx", *r.cold_ratio) : ""; }},
+          {{"roof", true}, [](const Record &r) { return r.roofline_pct ? format("%.0f%%", *r.roofline_pct) : ""; }}};
+}
+
+std::vector<Shown> extra_columns() {
+  return {{{"cold", true}, [](const Record &r) { return factor_cell(r.cold_ratio); }},
           {{"transfers", true}, [](const Record &r) { return show(r.transfers_us, show_time); }},
+          {{"speed-up", true}, [](const Record &r) { return factor_cell(r.transfers_speedup); }},
           {{"end to end", true}, [](const Record &r) { return show(r.end_to_end_us, show_time); }}};
 }
 
@@ -99,12 +118,11 @@ std::string workspace_cell(const Record &r) {
   return r.workspace_bytes && *r.workspace_bytes > 0 ? show_bytes(static_cast<double>(*r.workspace_bytes)) : "";
 }
 
-// What comes before the first run; left out beside a baseline, where a line would become too long to read.
+// What comes before the first run.
 std::vector<Shown> preparation_columns() {
   return {{{"first", true}, [](const Record &r) { return show(r.first_us, show_time); }},
           {{"plan", true}, [](const Record &r) { return show(r.plan_us, show_time); }},
-          {{"pack", true}, [](const Record &r) { return show(r.pack_us, show_time); }},
-          {{"workspace", true}, workspace_cell}};
+          {{"pack", true}, [](const Record &r) { return show(r.pack_us, show_time); }}};
 }
 
 std::vector<Shown> baseline_columns() {
@@ -122,21 +140,34 @@ std::string why(const Record &record) {
   return at == std::string::npos ? record.reason : record.reason.substr(at + repeated.size());
 }
 
-Grid grid_of(const std::vector<Record> &records, View view) {
+std::vector<Shown> columns_of(const std::vector<Record> &records, View view) {
   std::vector<Shown> shown = identity_columns(records);
   const auto append = [&](const std::vector<Shown> &more) { shown.insert(shown.end(), more.begin(), more.end()); };
-  if (view == View::kTimes) {
-    const bool compared =
-        std::any_of(records.begin(), records.end(), [](const Record &r) { return !r.baseline.empty(); });
+  const bool compared =
+      std::any_of(records.begin(), records.end(), [](const Record &r) { return !r.baseline.empty(); });
+  if (view != View::kChecks) {
     append(time_columns());
-    append(compared ? baseline_columns() : preparation_columns());
+    if (view == View::kTimes) append(spread_columns());
+    append(rate_columns());
+    append(extra_columns());
+    // A line that says everything is too long to read.
+    if (compared)
+      append(baseline_columns());
+    else if (view == View::kTimes)
+      append(preparation_columns());
+    if (!compared) shown.push_back({{"workspace", true}, workspace_cell});
   }
-  shown.push_back({{"result", false}, view == View::kTimes ? result_cell : [](const Record &r) { return r.status; }});
+  shown.push_back({{"result", false}, view == View::kChecks ? [](const Record &r) { return r.status; } : result_cell});
   if (view == View::kChecks) {
     shown.push_back({{"max abs err", true}, [](const Record &r) { return show(r.max_abs_err, show_error); }});
     shown.push_back({{"rel l2 err", true}, [](const Record &r) { return show(r.rel_l2_err, show_error); }});
   }
   shown.push_back({{"why", false}, why});
+  return shown;
+}
+
+Grid grid_of(const std::vector<Record> &records, View view) {
+  const std::vector<Shown> shown = columns_of(records, view);
   std::vector<Grid::Column> columns;
   columns.reserve(shown.size());
   for (const Shown &one : shown) columns.push_back(one.column);
@@ -154,6 +185,21 @@ Grid grid_of(const std::vector<Record> &records, View view) {
     above = &record;
   }
   return grid;
+}
+
+// Of one record, with a line above that says of which.
+std::string profile_text(const Record &record, bool markdown) {
+  Grid grid({{"what", false}, {"", false}, {"host", true}, {"device", true}, {"bytes", true}, {"GB/s", true}});
+  for (const ProfileLine &line : record.profile) {
+    const std::optional<double> time = line.device_us ? line.device_us : line.host_us;
+    const std::optional<double> rate = line.bytes && time && *time > 0
+                                           ? std::optional<double>(static_cast<double>(*line.bytes) * 1e-3 / *time)
+                                           : std::nullopt;
+    grid.add({line.kind, line.name, show(line.host_us, show_time), show(line.device_us, show_time),
+              line.bytes ? show_bytes(static_cast<double>(*line.bytes)) : "", show(rate, show_number)});
+  }
+  return "\n" + record.problem + " on " + record.device + ", " + record.kernel + ":\n\n" +
+         (markdown ? grid.markdown() : grid.text());
 }
 
 } // namespace
@@ -185,8 +231,10 @@ void RecordWriter::add(const Record &record) {
 
 void RecordWriter::finish() {
   if (!records_.empty()) {
-    const Grid grid = grid_of(records_, view_);
+    const Grid grid = grid_of(view_ == View::kConfigs ? ordered_by_config(records_) : records_, view_);
     out_ << caption(records_, view_) << "\n\n" << (format_ == "markdown" ? grid.markdown() : grid.text());
+    for (const Record &record : records_)
+      if (!record.profile.empty()) out_ << profile_text(record, format_ == "markdown");
   }
   out_.flush();
   if (!out_) throw Error(kUsage, "the output could not be written");
@@ -202,7 +250,7 @@ std::string caption(const std::vector<Record> &records, View view) {
     parts.push_back(format("%lld threads", static_cast<long long>(*ran->threads)));
   if (!differ(records, [](const Record &r) { return r.requested_math; }))
     parts.push_back("math " + first.requested_math);
-  if (view == View::kTimes) parts.push_back(first.cache + " cache");
+  if (view != View::kChecks) parts.push_back(first.cache + " cache");
   return join(parts, ", ");
 }
 

@@ -11,7 +11,8 @@
 
 namespace polyconv::bench {
 
-enum class View { kTimes, kChecks }; // which columns a table has; CSV and JSONL always have every field
+// Which columns and rows a table has; CSV and JSONL always have every field, and rows as they come.
+enum class View { kTimes, kChecks, kLadder, kConfigs };
 
 // "table", "markdown", "csv" or "jsonl": as asked for, else by the ending of the file, else a table.
 std::string output_format(const std::string &asked, const std::string &file);
@@ -20,8 +21,7 @@ std::string output_format(const std::string &asked, const std::string &file);
 // widths are known.
 class RecordWriter {
  public:
-  RecordWriter(std::string format, View view, std::ostream &out)
-      : format_(std::move(format)), view_(view), out_(out) {}
+  RecordWriter(std::string format, View view, std::ostream &out) : format_(std::move(format)), view_(view), out_(out) {}
 
   void add(const Record &record);
   // Writes the table, and an Error(kUsage) where the output could not be written.

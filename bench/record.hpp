@@ -12,11 +12,21 @@
 
 namespace polyconv::bench {
 
+// One line of --profile: a call of the API, a step of the plan or a copy, with the host's time for it and the device's.
+struct ProfileLine {
+  std::string kind; // "call", "step", "copy in", "copy out"
+  std::string name;
+  std::optional<double> host_us, device_us;
+  std::optional<int64_t> bytes; // of a copy
+};
+
 struct Record {
   // What was asked.
   std::string problem, suite, name, type, device;
+  std::string technique; // of a ladder, "" elsewhere
   std::string requested; // the kernel glob, "" for the library's choice
   std::string requested_math = "strict";
+  int64_t requested_threads = 0; // 0 for all
   std::optional<int64_t> threads;
   std::string cache = "warm";
 
@@ -30,8 +40,13 @@ struct Record {
   // Times in microseconds; what was not measured is absent.
   std::optional<double> median_us, p95_us, min_us, first_us, plan_us, pack_us;
   std::optional<double> cold_us, cold_ratio;
-  std::optional<double> device_us; // between two events, on devices that have them
+  std::string clock;             // of the median: "wall", "events" of the device, or events around a "graph" of runs
+  std::optional<double> wall_us; // of one run and the wait for it, where the median is not by the wall clock
   std::optional<double> transfers_us, end_to_end_us;
+  // How many times as fast as the first row of the problem, which is the first technique or the first device; without
+  // and with transfers.
+  std::optional<double> speedup, transfers_speedup;
+  bool best = false; // of the configs of a sweep: known when all are measured, so that only tables show it
   std::optional<double> estimate_us; // the library's prediction
   std::optional<int64_t> samples;
 
@@ -42,6 +57,8 @@ struct Record {
   // Against the baseline: ratio is its time over ours, above 1 where we are faster.
   std::string baseline, baseline_kernel, baseline_math, baseline_reason;
   std::optional<double> baseline_us, ratio;
+
+  std::vector<ProfileLine> profile; // none unless asked for
 
   std::optional<double> max_abs_err, rel_l2_err;
   std::string check = "none"; // "good", "wrong", "none", or why it was left out

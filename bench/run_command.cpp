@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "expect.hpp"
+#include "ladder.hpp"
 #include "measure/bench_row.hpp"
 #include "output.hpp"
 #include "progress.hpp"
@@ -20,9 +21,15 @@ RunSettings settings_of(const Arguments &a) {
   settings.min_seconds = parse_real(a.min_time, "--min-time");
   if (settings.min_seconds < 0 || settings.min_seconds > 3600)
     throw Error(kUsage, "--min-time: '" + a.min_time + "' is not a number of seconds from 0 to 3600");
+  const double budget = parse_real(a.baseline_budget, "--baseline-budget");
+  if (budget < 0 || budget > 3600)
+    throw Error(kUsage, "--baseline-budget: '" + a.baseline_budget + "' is not a number of seconds from 0 to 3600");
+  settings.baseline_ms = static_cast<int64_t>(budget * 1e3);
   settings.cold = a.cache == "cold";
   settings.transfers = a.transfers;
   settings.end_to_end = a.end_to_end;
+  settings.graph = a.graph;
+  settings.profile = a.profile;
   settings.verify = a.verify == "always" ? Verify::kAlways : a.verify == "never" ? Verify::kNever : Verify::kAuto;
   return settings;
 }
@@ -55,33 +62,79 @@ bool expected_under(const Work &work, const std::string &math, const std::vector
                      [&](const Expectation &e) { return e.work.token == work.token && e.math == math; });
 }
 
+// Where neither problems nor kernels are named, the file's own: its rows name the kernels that hold them.
+std::vector<std::string> kernels_expected(const Work &work, const std::string &math,
+                                          const std::vector<Expectation> &expectations) {
+  std::vector<std::string> kernels;
+  for (const Expectation &e : expectations)
+    if (e.work.token == work.token && e.math == math &&
+        std::find(kernels.begin(), kernels.end(), e.kernel) == kernels.end())
+      kernels.push_back(e.kernel);
+  return kernels;
+}
+
+void add_ladder(const Arguments &a, const Selection &selection, const Work &work, const std::string &device,
+                std::vector<Job> &jobs) {
+  for (const MathMode &math : selection.maths)
+    for (const std::string &baseline : baselines_for(work, math.word, a, {}))
+      for (long long threads : selection.threads)
+        for (const Rung &rung : ladder_of(kind_of(device)))
+          jobs.push_back(
+              {work, device, selection.request(rung.kernels, math, threads), math.word, baseline, rung.technique});
+}
+
 std::vector<Job> jobs_of(const Arguments &a, const Selection &selection, const std::vector<Expectation> &expectations,
                          bool only_expected) {
   std::vector<Job> jobs;
   for (const Work &work : selection.works) {
     for (const std::string &device : selection.devices) {
-      const std::vector<std::string> globs = a.all_configs ? names_on(device, selection) : globs_on(device, selection);
+      if (a.ladder) {
+        add_ladder(a, selection, work, device, jobs);
+        continue;
+      }
+      const std::vector<std::string> named = a.all_configs ? names_on(device, selection) : globs_on(device, selection);
       for (const MathMode &math : selection.maths) {
         if (only_expected && !expected_under(work, math.word, expectations)) continue;
+        const bool by_file = only_expected && named == std::vector<std::string>{""};
+        const std::vector<std::string> globs = by_file ? kernels_expected(work, math.word, expectations) : named;
         for (const std::string &baseline : baselines_for(work, math.word, a, expectations))
           for (long long threads : selection.threads)
             for (const std::string &glob : globs)
-              jobs.push_back({work, device, selection.request(glob, math, threads), math.word, baseline});
+              jobs.push_back({work, device, selection.request(glob, math, threads), math.word, baseline, ""});
       }
     }
   }
   return jobs;
 }
 
-// With --all-configs most kernels refuse most problems, which is no failure while somebody takes each.
-int exit_code_of_configs(const std::vector<Record> &records) {
+// Of a sweep or a ladder most kernels refuse most problems, and some are not there, which is no failure while somebody
+// takes each problem.
+int exit_code_of_many(const std::vector<Record> &records, bool ladder) {
+  const auto refused = [&](const Record &record) {
+    return record.status == "unsupported" || (ladder && record.status == "unavailable");
+  };
   std::set<std::string> taken;
   for (const Record &record : records)
-    if (record.status != "unsupported") taken.insert(record.problem);
+    if (!refused(record)) taken.insert(record.problem);
   std::vector<Record> counted;
   for (const Record &record : records)
-    if (record.status != "unsupported" || taken.count(record.problem) == 0) counted.push_back(record);
+    if (!refused(record) || taken.count(record.problem) == 0) counted.push_back(record);
   return exit_code(counted);
+}
+
+// Fills the speed-ups of the last of `records` over the first row of the same problem and mode: of the same device's
+// ladder, or else of the first device.
+void compare_with_first(std::vector<Record> &records, bool ladder) {
+  Record &last = records.back();
+  const auto first = std::find_if(records.begin(), records.end(), [&](const Record &record) {
+    return record.suite == last.suite && record.problem == last.problem &&
+           record.requested_math == last.requested_math && (!ladder || record.device == last.device);
+  });
+  const auto ratio = [](const std::optional<double> &of_first, const std::optional<double> &own) {
+    return of_first && own && *own > 0 ? std::optional<double>(*of_first / *own) : std::nullopt;
+  };
+  last.speedup = ratio(first->median_us, last.median_us);
+  last.transfers_speedup = ratio(first->transfers_us, last.transfers_us);
 }
 
 // Says on stderr what is not held. A regression goes before everything but a wrong result and wrong usage.
@@ -94,6 +147,28 @@ int judge(const std::vector<Expectation> &expectations, const std::vector<Record
   return broken.empty() || code == kWrong || code == kUsage ? code : static_cast<int>(kRegression);
 }
 
+View view_of(const Arguments &a) {
+  return a.ladder ? View::kLadder : a.all_configs ? View::kConfigs : View::kTimes;
+}
+
+void refuse_wrong_combinations(const Arguments &a, const Selection &selection, const std::string &format_word) {
+  const auto one_of = [](const char *first, bool given, const char *second) {
+    if (given) throw Error(kUsage, std::string(first) + " and " + second + " do not go together");
+  };
+  if (a.ladder) {
+    one_of("--ladder", !a.kernels.empty() || !a.backends.empty(), "--kernel or --backend");
+    one_of("--ladder", a.all_configs, "--all-configs");
+    one_of("--ladder", !a.expect.empty(), "--expect");
+    for (const std::string &device : selection.devices)
+      if (ladder_of(kind_of(device)).empty())
+        throw Error(kUsage, "--ladder: there is a ladder of techniques for cuda and cpu, none for " + device);
+  }
+  if (a.profile && format_word == "csv")
+    throw Error(kUsage, "--profile: a line of CSV has no room for it; expected table, markdown or jsonl");
+  if (a.graph && selection.devices == std::vector<std::string>{"cpu"})
+    throw Error(kUsage, "--graph: the cpu has no graphs; expected a device such as cuda:0");
+}
+
 } // namespace
 
 int run_command(const Arguments &a) {
@@ -101,13 +176,14 @@ int run_command(const Arguments &a) {
   const std::vector<Expectation> expectations =
       a.expect.empty() ? std::vector<Expectation>() : load_expectations(a.expect);
   Selection selection = select(a, a.expect.empty());
+  const std::string format_word = output_format(a.output, a.out_file);
+  refuse_wrong_combinations(a, selection, format_word);
   const bool only_expected = selection.works.empty();
   if (only_expected) take_work_from(expectations, selection);
   const std::vector<Job> jobs = jobs_of(a, selection, expectations, only_expected);
 
-  const std::string format_word = output_format(a.output, a.out_file);
   Output output(a.out_file);
-  RecordWriter writer(format_word, View::kTimes, output.stream());
+  RecordWriter writer(format_word, view_of(a), output.stream());
   std::vector<Record> records;
   {
     Bench bench(settings);
@@ -115,6 +191,7 @@ int run_command(const Arguments &a) {
     for (const Job &job : jobs) {
       progress.next(job.work.token + " " + job.request.kernel);
       records.push_back(bench.measure(job));
+      if (a.ladder || selection.devices.size() > 1) compare_with_first(records, a.ladder);
       progress.wipe();
       writer.add(records.back());
     }
@@ -125,7 +202,8 @@ int run_command(const Arguments &a) {
     std::ostream &place = a.out_file.empty() && format_word == "table" ? std::cout : std::cerr;
     place << "\n" << means << std::flush;
   }
-  return judge(expectations, records, a.all_configs ? exit_code_of_configs(records) : exit_code(records));
+  return judge(expectations, records,
+               a.all_configs || a.ladder ? exit_code_of_many(records, a.ladder) : exit_code(records));
 }
 
 } // namespace polyconv::bench

@@ -17,7 +17,24 @@ namespace {
 struct Group {
   std::set<std::string> problems; // that have been counted
   size_t rows = 0, good = 0;
-  std::vector<double> times, rates, roofs, ratios;
+  std::vector<double> times, speedups, rates, roofs, ratios;
+};
+
+using Key = std::tuple<std::string, std::string, std::string, std::string>; // suite, device, selection, baseline
+
+// The groups in the order in which they first appear: a ladder's techniques, say, from the simplest on.
+class Groups {
+ public:
+  Group &operator[](const Key &key) {
+    const auto [found, added] = places_.try_emplace(key, groups_.size());
+    if (added) groups_.emplace_back(key, Group());
+    return groups_[found->second].second;
+  }
+  const std::vector<std::pair<Key, Group>> &all() const { return groups_; }
+
+ private:
+  std::map<Key, size_t> places_;
+  std::vector<std::pair<Key, Group>> groups_;
 };
 
 void add(std::vector<double> &values, const std::optional<double> &value) {
@@ -28,6 +45,10 @@ std::string mean(const std::vector<double> &values, std::string (*shower)(double
   return values.empty() ? "" : shower(geometric_mean(values));
 }
 
+std::string show_factor(double value) {
+  return format("%.2fx", value);
+}
+
 std::string show_percent(double value) {
   return format("%.0f%%", value);
 }
@@ -35,6 +56,7 @@ std::string show_percent(double value) {
 // Several configs of one kernel are several selections; the library's own choices are one.
 std::string selection_of(const Record &record, bool threads) {
   std::string text = record.requested.empty() ? "(the library's choice)" : record.requested;
+  if (!record.technique.empty()) text = record.technique;
   if (threads && record.threads) text += format(", %lld threads", static_cast<long long>(*record.threads));
   if (record.requested_math != "strict") text += ", " + record.requested_math;
   return text;
@@ -43,20 +65,20 @@ std::string selection_of(const Record &record, bool threads) {
 } // namespace
 
 std::string summary(const std::vector<Record> &records, View view) {
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, Group> groups;
+  Groups groups;
   std::set<int64_t> threads;
   for (const Record &record : records)
     if (record.threads) threads.insert(*record.threads);
   for (const Record &record : records) {
     const std::string selection = selection_of(record, threads.size() > 1);
     const std::string suite = record.suite.empty() ? "(command line)" : record.suite;
-    const auto key = std::make_tuple(suite, record.device, selection, record.baseline);
-    Group &group = groups[key];
+    Group &group = groups[{suite, record.device, selection, record.baseline}];
     if (!group.problems.insert(record.problem).second) continue;
     ++group.rows;
     if (record.status != "good") continue;
     ++group.good;
     add(group.times, record.median_us);
+    add(group.speedups, record.speedup);
     add(group.rates, record.gflops);
     add(group.roofs, record.roofline_pct);
     add(group.ratios, record.ratio);
@@ -67,11 +89,12 @@ std::string summary(const std::vector<Record> &records, View view) {
              {"kernels", false},
              {"good", true},
              {"time", true},
+             {"speed-up", true},
              {"GFLOP/s", true},
              {"roof", true},
              {"baseline", false},
              {"ratio", true}});
-  for (const auto &[key, group] : groups) {
+  for (const auto &[key, group] : groups.all()) {
     const auto &[suite, device, selection, baseline] = key;
     if (group.rows < 2) continue;                                              // its one row says it all
     if (group.good == 0 && selection.find('@') != std::string::npos) continue; // one config of many
@@ -79,7 +102,8 @@ std::string summary(const std::vector<Record> &records, View view) {
       return times ? mean(values, shower) : "";
     };
     grid.add({suite, device, selection, format("%zu/%zu", group.good, group.rows), of(group.times, show_time),
-              of(group.rates, show_number), of(group.roofs, show_percent), baseline, of(group.ratios, show_number)});
+              of(group.speedups, show_factor), of(group.rates, show_number), of(group.roofs, show_percent), baseline,
+              of(group.ratios, show_number)});
   }
   const auto unsteady = std::count_if(records.begin(), records.end(), [](const Record &record) {
     return record.median_us && record.p95_us && *record.p95_us > 2 * *record.median_us;

@@ -48,7 +48,7 @@ double together(int threads, const std::function<void(int)> &work) {
 } // namespace
 
 // Two arrays, touched by the threads that will copy them.
-struct RateMeter::CopyBuffers {
+struct CpuMeter::CopyBuffers {
   size_t bytes;
   unsigned char *source, *destination;
 
@@ -82,13 +82,13 @@ struct RateMeter::CopyBuffers {
   }
 };
 
-RateMeter::RateMeter(int threads, int64_t array_bytes) : threads_(std::max(threads, 1)), array_bytes_(array_bytes) {
+CpuMeter::CpuMeter(int threads, int64_t array_bytes) : threads_(std::max(threads, 1)), array_bytes_(array_bytes) {
   if (array_bytes_ == 0)
     array_bytes_ = std::clamp<int64_t>(8 * last_level_cache(), int64_t{128} << 20, int64_t{1} << 30);
 }
-RateMeter::~RateMeter() = default;
+CpuMeter::~CpuMeter() = default;
 
-double RateMeter::fma(bool f64, double seconds, const std::string &isa) {
+double CpuMeter::fma(bool f64, double seconds, const std::string &isa) {
   const std::vector<FmaLoop> loops = fma_loops();
   FmaLoop loop = loops.back();
   for (const FmaLoop &candidate : loops)
@@ -104,7 +104,7 @@ double RateMeter::fma(bool f64, double seconds, const std::string &isa) {
   return operations[0] * threads_ / elapsed;
 }
 
-double RateMeter::copy_with(const CopyLoop &loop) {
+double CpuMeter::copy_with(const CopyLoop &loop) {
   const double elapsed = together(threads_, [&](int i) {
     const auto [first, size] = buffers_->slice(i, threads_);
     loop.copy(buffers_->destination + first, buffers_->source + first, size);
@@ -112,7 +112,7 @@ double RateMeter::copy_with(const CopyLoop &loop) {
   return 2.0 * static_cast<double>(buffers_->bytes) / elapsed;
 }
 
-double RateMeter::copy(const std::string &name) {
+double CpuMeter::copy(const std::string &name) {
   if (!buffers_) buffers_ = std::make_unique<CopyBuffers>(threads_, array_bytes_);
   const std::vector<CopyLoop> loops = copy_loops();
   if (name.empty() && fastest_copy_.empty()) {
@@ -147,7 +147,7 @@ Ceilings measure_ceilings(const std::string &processor, int processors) {
   std::vector<int> counts{1};
   if (processors > 1) counts.push_back(processors);
   for (int threads : counts) {
-    RateMeter meter(threads);
+    CpuMeter meter(threads);
     const auto keep = [&](const char *kind, const char *variant, const std::function<double()> &sample) {
       // The best, not the median: a ceiling that other programs have lowered would flatter every kernel.
       double best = 0;

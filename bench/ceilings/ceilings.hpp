@@ -1,5 +1,5 @@
-// ceilings.hpp - what this machine can do at best: multiply-adds and copied bytes per second. Measured once a
-// machine by `info --ceilings` and kept; measured in the same run where an expectation is stated against them.
+// ceilings.hpp - what a device can do at best: multiply-adds and copied bytes per second. Measured once a machine by
+// `info --ceilings` and kept; measured in the same run where an expectation is stated against them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,20 +13,30 @@ namespace polyconv::bench {
 
 struct CopyLoop;
 
-// Measures one sample at a time on a number of threads.
+// Measures one sample at a time.
 class RateMeter {
  public:
+  virtual ~RateMeter() = default;
+  // Operations a second (a multiply-add is two), measured for about `seconds`.
+  virtual double fma(bool f64, double seconds) = 0;
+  // Bytes read and written a second by one pass over two arrays that no cache holds.
+  virtual double copy() = 0;
+};
+
+// On a number of threads of the CPU.
+class CpuMeter final : public RateMeter {
+ public:
   // `array_bytes` is the size of each of the two arrays that are copied; by default eight times the last cache.
-  explicit RateMeter(int threads, int64_t array_bytes = 0);
-  ~RateMeter();
+  explicit CpuMeter(int threads, int64_t array_bytes = 0);
+  ~CpuMeter() override;
 
-  // Operations a second (a multiply-add is two) on all threads at once, for about `seconds`; with the instruction
-  // set `isa`, or the widest where empty.
-  double fma(bool f64, double seconds, const std::string &isa = "");
+  // With the widest instruction set; and the loop that was fastest here.
+  double fma(bool f64, double seconds) override { return fma(f64, seconds, ""); }
+  double copy() override { return copy(""); }
 
-  // Bytes read and written a second by one pass of all threads over the arrays; with the
-  // loop `name`, or the one that was fastest here where empty.
-  double copy(const std::string &name = "");
+  // With the instruction set `isa`; with the loop `name`.
+  double fma(bool f64, double seconds, const std::string &isa);
+  double copy(const std::string &name);
 
  private:
   struct CopyBuffers;
@@ -38,17 +48,17 @@ class RateMeter {
   std::unique_ptr<CopyBuffers> buffers_; // made at the first copy
 };
 
-// One measured rate: kind "fma_f32", "fma_f64" or "copy", variant an instruction set or a loop.
+// One rate: kind "fma_f32", "fma_f64" or "copy", variant an instruction set, a loop, or how it was found out.
 struct Rate {
   std::string kind;
   std::string variant;
-  int threads;
+  int threads;       // of a GPU always all its multiprocessors
   double per_second; // operations or bytes
 };
 
 struct Ceilings {
   std::string processor;
-  int processors = 0; // that this process may use
+  int processors = 0; // of a CPU, those that this process may use; of a GPU, its multiprocessors
   std::string date;
   std::vector<Rate> rates;
 
@@ -57,7 +67,7 @@ struct Ceilings {
   std::optional<double> best(const std::string &kind, int threads) const;
 };
 
-// Measures everything: about two seconds.
+// Measures everything about the CPU: about two seconds.
 Ceilings measure_ceilings(const std::string &processor, int processors);
 
 } // namespace polyconv::bench

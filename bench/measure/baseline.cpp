@@ -8,8 +8,20 @@ bool is_ceiling(const std::string &baseline) {
   return baseline == "fma" || baseline == "copy";
 }
 
-std::string kernel_glob(const std::string &name) {
-  return name.find_first_of("/*?") == std::string::npos ? name + "/*" : name;
+PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row, int64_t budget_ms) {
+  PlanRequest request = row;
+  request.kernel = baseline.find_first_of("/*?") == std::string::npos ? baseline + "/*" : baseline;
+  if (baseline == "cudnn") request.kernel = "cudnn/direct";
+  if (baseline == "cudnn-any") {
+    request.kernel = "cudnn/any";
+    request.math = POLYCONV_MATH_FAST;
+  }
+  if (request.kernel.rfind("cudnn/", 0) == 0) request.tuning_ms = budget_ms;
+  return request;
+}
+
+std::string baseline_mode(const std::string &baseline, const std::string &row) {
+  return baseline == "cudnn-any" ? "fast" : row;
 }
 
 // Sums of f16, bf16 and images are f32; s8 and u8 multiply in units that are not measured.

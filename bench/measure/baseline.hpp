@@ -15,8 +15,13 @@ namespace polyconv::bench {
 // machine reaches at that moment on the same number of threads. Anything else is a backend's name or a kernel glob.
 bool is_ceiling(const std::string &baseline);
 
-// "onednn" -> "onednn/*"; a glob stays as it is.
-std::string kernel_glob(const std::string &name);
+// How a baseline that is no ceiling is planned beside `row`. "cudnn" is cudnn/direct in the row's mode, which has the
+// products and sums of strict; "cudnn-any" is cudnn/any, whose FFT and Winograd engines only the mode fast admits. Both
+// get `budget_ms` to find their best engine. "openmp" is openmp/*, a glob stays as it is.
+PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row, int64_t budget_ms);
+
+// The math mode that a baseline must have entered beside a row in mode `row`.
+std::string baseline_mode(const std::string &baseline, const std::string &row);
 
 // The sampler of one of the two ceilings; `meter` must outlive it. Throws Unable where the problem has no such rate.
 Sampler ceiling_sampler(const std::string &baseline, const Work &work, RateMeter &meter);

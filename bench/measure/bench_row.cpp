@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
+#include "../ceilings/device_meter.hpp"
 #include "../info.hpp"
 #include "../machine.hpp"
 #include "../statistics.hpp"
 #include "../text.hpp"
+#include "profile.hpp"
 
 namespace polyconv::bench {
 
@@ -17,6 +20,7 @@ namespace {
 constexpr double kMemoryShare = 0.6;    // of the device's memory that one row may take
 constexpr int64_t kCheckCopies = 8;     // of its tensors that a check holds: f64 values, sums, guards
 constexpr double kAutoCheckFlops = 1e9; // the reference checks up to about that in a second
+constexpr double kShortOnDevice = 5e-4; // seconds of a sample between events, whose own cost must not show
 constexpr double kQuick = 0.1;          // seconds; slower rows take fewer of the samples that stand beside the median
 
 // "openmp/gemm@avx512 + ..." -> the version that the backend states.
@@ -34,18 +38,40 @@ struct Bench::Lane {
   BufferPool pool;
   int64_t memory_limit;
   int processors = 1;
+  std::optional<Ceilings> ceilings;
+  std::map<int, std::unique_ptr<CpuMeter>> meters; // of the CPU, by threads
+  std::unique_ptr<CpuMeter> flusher;
+  std::unique_ptr<DeviceMeter> device_meter; // of any other device
 
-  explicit Lane(const polyconv_device *handle)
-      : device(handle), pool(handle), memory_limit(std::numeric_limits<int64_t>::max()) {
+  Lane(const polyconv_device *handle, const std::string &name)
+      : device(handle),
+        pool(handle),
+        memory_limit(std::numeric_limits<int64_t>::max()),
+        ceilings(known_ceilings(name)) {
     auto properties = sized<polyconv_device_properties>();
     require(polyconv_device_get_properties(handle, &properties));
     if (properties.memory_bytes > 0)
       memory_limit = static_cast<int64_t>(kMemoryShare * static_cast<double>(properties.memory_bytes));
     processors = properties.compute_units;
   }
+
+  CpuMeter &meter_of(int threads) {
+    std::unique_ptr<CpuMeter> &meter = meters[threads];
+    if (!meter) meter = std::make_unique<CpuMeter>(threads);
+    return *meter;
+  }
+  DeviceMeter &meter_of_device() {
+    if (!device_meter) device_meter = std::make_unique<DeviceMeter>(device);
+    return *device_meter;
+  }
+  // A copy between arrays of twice the last cache together, by every processor: nothing of the problem stays.
+  void flush_cpu() {
+    if (!flusher) flusher = std::make_unique<CpuMeter>(processors, last_level_cache());
+    flusher->copy("plain");
+  }
 };
 
-Bench::Bench(const RunSettings &settings) : settings_(settings), ceilings_(known_ceilings()) {}
+Bench::Bench(const RunSettings &settings) : settings_(settings) {}
 Bench::~Bench() = default;
 
 Bench::Lane &Bench::lane_of(const std::string &name) {
@@ -53,15 +79,9 @@ Bench::Lane &Bench::lane_of(const std::string &name) {
   if (!lane) {
     const polyconv_device *device = nullptr;
     require(polyconv_device_find(name.c_str(), &device));
-    lane = std::make_unique<Lane>(device);
+    lane = std::make_unique<Lane>(device, name);
   }
   return *lane;
-}
-
-RateMeter &Bench::meter_of(int threads) {
-  std::unique_ptr<RateMeter> &meter = meters_[threads];
-  if (!meter) meter = std::make_unique<RateMeter>(threads);
-  return *meter;
 }
 
 Record Bench::measure(const Job &job) {
@@ -69,6 +89,8 @@ Record Bench::measure(const Job &job) {
   record.requested_math = job.math;
   record.cache = settings_.cold ? "cold" : "warm";
   record.baseline = job.baseline;
+  record.technique = job.technique;
+  record.requested_threads = job.request.threads;
   if (job.request.threads > 0) record.threads = job.request.threads;
   try {
     if (!job.work.invalid.empty()) throw Unable("invalid argument", job.work.invalid);
@@ -104,7 +126,7 @@ void Bench::measure_into(Record &record, const Job &job) {
   record.backend = backend_of(record.kernel);
   record.backend_version = version_of(record.backend);
   record.math = info.math;
-  record.threads = info.threads;
+  if (!subject.has_streams()) record.threads = info.threads;
   record.fallback = info.fallback != 0;
   record.workspace_bytes = info.workspace_bytes;
   record.weights_bytes = subject.weights_bytes();
@@ -115,47 +137,77 @@ void Bench::measure_into(Record &record, const Job &job) {
 
   time_into(record, job, lane, subject);
   extras_into(record, subject);
-  rates_into(record, job);
+  rates_into(record, job, lane);
+  if (settings_.profile)
+    record.profile = profile(lane.device, job.work, job.request, subject, lane.pool, lane.memory_limit);
+}
+
+// The baseline as a subject, or as the sampler of a ceiling; neither where there is none, and why.
+std::unique_ptr<Subject> Bench::baseline_of(Record &record, const Job &job, Lane &lane, Sampler &ceiling) {
+  if (job.baseline.empty()) return nullptr;
+  try {
+    if (is_ceiling(job.baseline)) {
+      RateMeter *meter = nullptr;
+      if (job.device == "cpu")
+        meter = &lane.meter_of(static_cast<int>(record.threads.value_or(1)));
+      else
+        meter = &lane.meter_of_device();
+      ceiling = ceiling_sampler(job.baseline, job.work, *meter);
+      ceiling(1); // a device may not know its rate
+      record.baseline_kernel = job.baseline;
+      return nullptr;
+    }
+    const PlanRequest plan = baseline_request(job.baseline, job.request, settings_.baseline_ms);
+    const std::string missing = why_missing(backend_of(plan.kernel));
+    if (!missing.empty()) throw Unable("unavailable", missing);
+    auto other = std::make_unique<Subject>(lane.device, job.work, plan, lane.pool, "workspace of the baseline",
+                                           lane.memory_limit);
+    record.baseline_kernel = other->kernel();
+    record.baseline_math = other->info().math;
+    return other;
+  } catch (const Unable &unable) {
+    ceiling = nullptr;
+    record.baseline_reason = unable.status() + ": " + unable.what();
+    return nullptr;
+  }
+}
+
+// A device's rows are timed by its events, and those that are compared in a graph, where the host's speed does not
+// count; both sides by the same clock.
+Clock Bench::clock_for(const Job &job, Subject &subject, Subject *baseline) const {
+  if (!subject.has_streams()) return Clock::kWall;
+  if (!settings_.graph && job.baseline.empty()) return Clock::kEvents;
+  try {
+    subject.run(1, Clock::kGraph);
+    if (baseline) baseline->run(1, Clock::kGraph);
+    return Clock::kGraph;
+  } catch (const Unable &) {
+    if (settings_.graph) throw;
+    return Clock::kEvents;
+  }
 }
 
 void Bench::time_into(Record &record, const Job &job, Lane &lane, Subject &subject) {
-  TimingRequest timing;
-  timing.min_seconds = settings_.min_seconds;
-  timing.cold = settings_.cold;
-  // A copy between arrays of twice the last cache together, by every processor: nothing of the problem stays.
-  if (!flusher_) flusher_ = std::make_unique<RateMeter>(lane.processors, last_level_cache());
-  timing.flush = [this] { flusher_->copy("plain"); };
-  baseline_into(record, job, lane, subject, timing);
-  if (!settings_.cold && job.device == "cpu") {
-    const auto run = [&subject](int64_t repeats) { return subject.run(repeats); };
-    record.cold_us = median(time_cold(run, timing.flush, *record.median_us < kQuick * 1e6 ? 5 : 3));
-    if (*record.median_us > 0) record.cold_ratio = *record.cold_us / *record.median_us;
-  }
-}
-
-void Bench::baseline_into(Record &record, const Job &job, Lane &lane, Subject &subject, const TimingRequest &request) {
-  const Sampler product = [&subject](int64_t repeats) { return subject.run(repeats); };
-  Sampler baseline;
-  std::unique_ptr<Subject> other;
-  try {
-    if (is_ceiling(job.baseline)) {
-      baseline = ceiling_sampler(job.baseline, job.work, meter_of(static_cast<int>(record.threads.value_or(1))));
-      record.baseline_kernel = job.baseline;
-    } else if (!job.baseline.empty()) {
-      PlanRequest plan = job.request;
-      plan.kernel = kernel_glob(job.baseline);
-      const std::string missing = why_missing(backend_of(plan.kernel));
-      if (!missing.empty()) throw Unable("unavailable", missing);
-      other = std::make_unique<Subject>(lane.device, job.work, plan, lane.pool, "workspace of the baseline",
-                                        lane.memory_limit);
-      record.baseline_kernel = other->kernel();
-      record.baseline_math = other->info().math;
-      baseline = [&other](int64_t repeats) { return other->run(repeats); };
-    }
-  } catch (const Unable &unable) {
-    record.baseline_reason = unable.status() + ": " + unable.what();
-  }
-  const Timing timing = time_interleaved(product, baseline, request);
+  Sampler ceiling;
+  const std::unique_ptr<Subject> other = baseline_of(record, job, lane, ceiling);
+  const Clock clock = clock_for(job, subject, other.get());
+  const bool on_host = clock == Clock::kWall;
+  Lead cold_lead; // a device forgets just before what is timed, the host before each sample
+  if (!on_host) cold_lead = [&lane](void *stream) { lane.meter_of_device().enqueue_copy(stream); };
+  const Lead lead = settings_.cold ? cold_lead : Lead();
+  const auto sampler_of = [clock, &lead](Subject &timed) -> Sampler {
+    return [clock, &lead, &timed](int64_t repeats) { return timed.run(repeats, clock, lead); };
+  };
+  TimingRequest request;
+  request.min_seconds = settings_.min_seconds;
+  request.cold = settings_.cold;
+  request.settle = on_host;
+  if (!on_host) request.short_sample = kShortOnDevice;
+  request.flush = [on_host, &lane] {
+    if (on_host) lane.flush_cpu();
+  };
+  const Timing timing = time_interleaved(sampler_of(subject), other ? sampler_of(*other) : ceiling, request);
+  record.clock = clock_name(clock);
   record.median_us = median(timing.product_us);
   record.p95_us = percentile(timing.product_us, 0.95);
   record.min_us = percentile(timing.product_us, 0);
@@ -164,29 +216,33 @@ void Bench::baseline_into(Record &record, const Job &job, Lane &lane, Subject &s
     record.baseline_us = median(timing.baseline_us);
     record.ratio = median(timing.ratios);
   }
+  if (settings_.cold) return;
+  const Sampler cold = [&](int64_t repeats) { return subject.run(repeats, clock, cold_lead); };
+  record.cold_us = median(time_cold(cold, request.flush, *record.median_us < kQuick * 1e6 ? 5 : 3));
+  if (*record.median_us > 0) record.cold_ratio = *record.cold_us / *record.median_us;
 }
 
 void Bench::extras_into(Record &record, Subject &subject) {
   const int samples = *record.median_us < kQuick * 1e6 ? 9 : 3;
-  std::vector<double> device, transfers, end_to_end;
+  std::vector<double> wall, transfers, end_to_end;
   for (int i = 0; i < samples; ++i) {
-    if (const auto seconds = subject.run_between_events(1)) device.push_back(*seconds * 1e6);
+    if (subject.has_streams()) wall.push_back(subject.run(1) * 1e6);
     if (settings_.transfers) transfers.push_back(subject.run_with_transfers() * 1e6);
     if (settings_.end_to_end) end_to_end.push_back(subject.run_end_to_end() * 1e6);
   }
-  if (!device.empty()) record.device_us = median(device);
+  if (!wall.empty()) record.wall_us = median(wall);
   if (!transfers.empty()) record.transfers_us = median(transfers);
   if (!end_to_end.empty()) record.end_to_end_us = median(end_to_end);
 }
 
-void Bench::rates_into(Record &record, const Job &job) {
+void Bench::rates_into(Record &record, const Job &job, const Lane &lane) {
   const double seconds = *record.median_us * 1e-6;
   if (seconds <= 0 || *record.bytes <= 0) return; // an empty batch has no rate
   record.gflops = *record.gflop / seconds;
   record.gbps = *record.bytes * 1e-9 / seconds;
-  if (job.device != "cpu" || !ceilings_) return;
-  const int threads = static_cast<int>(record.threads.value_or(1));
-  const auto fma = ceilings_->best(fma_kind(job.work), threads), copy = ceilings_->best("copy", threads);
+  if (!lane.ceilings) return;
+  const int threads = job.device == "cpu" ? static_cast<int>(record.threads.value_or(1)) : lane.processors;
+  const auto fma = lane.ceilings->best(fma_kind(job.work), threads), copy = lane.ceilings->best("copy", threads);
   if (!fma || !copy) return;
   // The time that the busier of the two units needs at the least, over the time taken.
   const double floor = std::max(*record.gflop * 1e9 / *fma, *record.bytes / *copy);

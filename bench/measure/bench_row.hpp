@@ -4,7 +4,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include <polyconv/sdk/check.hpp>
@@ -20,6 +19,7 @@ struct Job {
   PlanRequest request;
   std::string math; // the word of request.math
   std::string baseline;
+  std::string technique; // of a ladder
 };
 
 enum class Verify { kAuto, kAlways, kNever };
@@ -29,7 +29,10 @@ struct RunSettings {
   bool cold = false;
   bool transfers = false;
   bool end_to_end = false;
+  bool profile = false;
+  bool graph = false; // rows that have no baseline too
   Verify verify = Verify::kAuto;
+  int64_t baseline_ms = 4000; // for a vendor's baseline to find its best engine
 };
 
 // Measures jobs one after the other on shared buffers.
@@ -44,20 +47,17 @@ class Bench {
  private:
   struct Lane; // what belongs to one device
   Lane &lane_of(const std::string &device);
-  RateMeter &meter_of(int threads);
   void measure_into(Record &record, const Job &job);
   void time_into(Record &record, const Job &job, Lane &lane, Subject &subject);
-  void baseline_into(Record &record, const Job &job, Lane &lane, Subject &subject, const TimingRequest &timing);
+  std::unique_ptr<Subject> baseline_of(Record &record, const Job &job, Lane &lane, Sampler &ceiling);
+  Clock clock_for(const Job &job, Subject &subject, Subject *baseline) const;
   void extras_into(Record &record, Subject &subject);
-  void rates_into(Record &record, const Job &job);
+  void rates_into(Record &record, const Job &job, const Lane &lane);
   void check_into(Record &record, const Job &job, Lane &lane);
   check::Case &oracle_of(const Work &work);
 
   RunSettings settings_;
-  std::optional<Ceilings> ceilings_;
   std::map<std::string, std::unique_ptr<Lane>> lanes_;
-  std::map<int, std::unique_ptr<RateMeter>> meters_; // by threads
-  std::unique_ptr<RateMeter> flusher_;
   std::unique_ptr<check::Case> oracle_; // of the last problem checked: rows of one problem share it
   std::string oracle_token_;
 };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "subject.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "../statistics.hpp"
@@ -12,16 +13,16 @@ namespace polyconv::bench {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using HostClock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+double seconds_since(HostClock::time_point begin) {
+  return std::chrono::duration<double>(HostClock::now() - begin).count();
 }
 
 } // namespace
 
-void require(polyconv_status status) {
-  if (status != POLYCONV_SUCCESS) throw Unable(polyconv_status_string(status), polyconv_last_error());
+const char *clock_name(Clock clock) {
+  return clock == Clock::kWall ? "wall" : clock == Clock::kEvents ? "events" : "graph";
 }
 
 polyconv_options options_of(const PlanRequest &request) {
@@ -32,8 +33,11 @@ polyconv_options options_of(const PlanRequest &request) {
   options.threads = request.threads;
   options.determinism = request.determinism;
   options.workspace_limit = request.workspace_limit;
+  options.tuning_budget_ms = request.tuning_ms;
   options.fallback = POLYCONV_FALLBACK_ALLOW; // the row says that it is one
   options.bind = 1;
+  options.observer = request.observer;
+  options.observer_context = request.observer_context;
   return options;
 }
 
@@ -42,30 +46,28 @@ Subject::Subject(const polyconv_device *device, const Work &work, const PlanRequ
     : device_(device), work_(work), request_(request) {
   polyconv_buffers_init(&buffers_);
   polyconv_buffers_init(&host_);
-  has_streams_ = polyconv_stream_create(device_, &stream_) == POLYCONV_SUCCESS && stream_ != nullptr;
-  try {
-    plan(request);
-    const int64_t own = info_.workspace_bytes + weights_bytes_;
-    if (tensor_bytes(work) > memory_limit - own)
-      throw Unable("skipped", "tensors, weights and workspace take " +
-                                  show_bytes(static_cast<double>(tensor_bytes(work) + own)) + ", more than the " +
-                                  show_bytes(static_cast<double>(memory_limit)) + " that this machine has to spare");
-    attach(pool, workspace);
-    pack();
-    if (info_.needs_bind) {
-      polyconv_bound *bound = nullptr;
-      require(polyconv_bind(plan_.get(), &buffers_, &bound));
-      bound_.reset(bound);
-    }
-    first_us_ = run(1) * 1e6;
-  } catch (...) {
-    if (has_streams_) polyconv_stream_destroy(device_, stream_);
-    throw;
+  void *stream = nullptr;
+  if (polyconv_stream_create(device_, &stream) == POLYCONV_SUCCESS && stream != nullptr) {
+    stream_ = DeviceObject(device_, stream, polyconv_stream_destroy);
+    start_ = make_event(device_);
+    stop_ = make_event(device_);
   }
-}
-
-Subject::~Subject() {
-  if (has_streams_) polyconv_stream_destroy(device_, stream_);
+  plan(request);
+  const int64_t own = info_.workspace_bytes + weights_bytes_;
+  if (tensor_bytes(work) > memory_limit - own)
+    throw Unable("skipped", "tensors, weights and workspace take " +
+                                show_bytes(static_cast<double>(tensor_bytes(work) + own)) + ", more than the " +
+                                show_bytes(static_cast<double>(memory_limit)) + " that this machine has to spare");
+  attach(pool, workspace);
+  pack();
+  if (info_.needs_bind) {
+    polyconv_bound *bound = nullptr;
+    const HostClock::time_point begin = HostClock::now();
+    require(polyconv_bind(plan_.get(), &buffers_, &bound));
+    bind_us_ = seconds_since(begin) * 1e6;
+    bound_.reset(bound);
+  }
+  first_us_ = run(1) * 1e6;
 }
 
 void Subject::plan(const PlanRequest &request) {
@@ -76,7 +78,7 @@ void Subject::plan(const PlanRequest &request) {
   while (times.size() < 9 && (times.empty() || total < 0.05)) {
     plan_.reset();
     polyconv_plan *plan = nullptr;
-    const Clock::time_point begin = Clock::now();
+    const HostClock::time_point begin = HostClock::now();
     const polyconv_status status = polyconv_plan_create(device_, work_.problems.data(),
                                                         static_cast<int32_t>(work_.problems.size()), &options, &plan);
     times.push_back(seconds_since(begin));
@@ -109,9 +111,9 @@ void Subject::pack() {
     require(polyconv_plan_weights(plan_.get(), static_cast<int32_t>(i), &format, nullptr));
     if (std::string(format) == "raw") continue;
     polyconv_weights *weights = nullptr;
-    const Clock::time_point begin = Clock::now();
-    require(
-        polyconv_weights_create(plan_.get(), static_cast<int32_t>(i), buffers_.weights[i], nullptr, stream_, &weights));
+    const HostClock::time_point begin = HostClock::now();
+    require(polyconv_weights_create(plan_.get(), static_cast<int32_t>(i), buffers_.weights[i], nullptr, stream_.get(),
+                                    &weights));
     packed_[i].reset(weights);
     wait();
     seconds += seconds_since(begin);
@@ -121,36 +123,60 @@ void Subject::pack() {
 }
 
 void Subject::wait() {
-  if (has_streams_) require(polyconv_stream_synchronize(device_, stream_));
+  if (has_streams()) require(polyconv_stream_synchronize(device_, stream_.get()));
 }
 
-void Subject::run_once() {
-  require(bound_ ? polyconv_run_bound(bound_.get(), stream_) : polyconv_run(plan_.get(), &buffers_, stream_));
+void Subject::submit() {
+  require(bound_ ? polyconv_run_bound(bound_.get(), stream_.get())
+                 : polyconv_run(plan_.get(), &buffers_, stream_.get()));
 }
 
-double Subject::run(int64_t repeats) {
-  const Clock::time_point begin = Clock::now();
-  for (int64_t i = 0; i < repeats; ++i) run_once();
-  wait();
-  return seconds_since(begin);
-}
-
-std::optional<double> Subject::run_between_events(int64_t repeats) {
-  void *start = nullptr, *stop = nullptr;
-  if (!has_streams_ || polyconv_event_create(device_, &start) != POLYCONV_SUCCESS) return std::nullopt;
-  std::optional<double> seconds;
-  if (polyconv_event_create(device_, &stop) == POLYCONV_SUCCESS) {
-    polyconv_event_record(device_, start, stream_);
-    for (int64_t i = 0; i < repeats; ++i) run_once();
-    polyconv_event_record(device_, stop, stream_);
-    double milliseconds = 0;
-    if (polyconv_event_synchronize(device_, stop) == POLYCONV_SUCCESS &&
-        polyconv_event_elapsed(device_, start, stop, &milliseconds) == POLYCONV_SUCCESS)
-      seconds = milliseconds * 1e-3;
-    polyconv_event_destroy(device_, stop);
+double Subject::run(int64_t repeats, Clock clock, const Lead &lead) {
+  if (clock == Clock::kWall) {
+    const HostClock::time_point begin = HostClock::now();
+    for (int64_t i = 0; i < repeats; ++i) submit();
+    wait();
+    return seconds_since(begin);
   }
-  polyconv_event_destroy(device_, start);
-  return seconds;
+  void *const graph = clock == Clock::kGraph ? graph_of(repeats).get() : nullptr;
+  if (lead) {
+    lead(stream_.get());
+  } else {
+    for (int64_t i = 0; i < std::clamp<int64_t>(repeats / 4, 1, 16); ++i) submit();
+  }
+  require(polyconv_event_record(device_, start_.get(), stream_.get()));
+  if (graph) {
+    require(polyconv_graph_launch(device_, graph, stream_.get()));
+  } else {
+    for (int64_t i = 0; i < repeats; ++i) submit();
+  }
+  require(polyconv_event_record(device_, stop_.get(), stream_.get()));
+  require(polyconv_event_synchronize(device_, stop_.get()));
+  double milliseconds = 0;
+  require(polyconv_event_elapsed(device_, start_.get(), stop_.get(), &milliseconds));
+  return milliseconds * 1e-3;
+}
+
+void Subject::launch_graph() {
+  require(polyconv_graph_launch(device_, graph_of(1).get(), stream_.get()));
+}
+
+const DeviceObject &Subject::graph_of(int64_t repeats) {
+  DeviceObject &graph = graphs_[repeats];
+  if (graph.get()) return graph;
+  require(polyconv_graph_begin(device_, stream_.get()));
+  std::optional<Unable> failure;
+  try {
+    for (int64_t i = 0; i < repeats; ++i) submit();
+  } catch (const Unable &unable) {
+    failure = unable; // the capture is ended all the same, or the stream would be of no more use
+  }
+  void *recorded = nullptr;
+  const polyconv_status ended = polyconv_graph_end(device_, stream_.get(), &recorded);
+  graph = DeviceObject(device_, recorded, polyconv_graph_destroy);
+  if (failure) throw Unable(*failure);
+  require(ended);
+  return graph;
 }
 
 // Host copies of every tensor, random where they are read.
@@ -163,20 +189,20 @@ void Subject::make_host_copies() {
 }
 
 double Subject::run_with_transfers() {
-  if (!has_streams_) return run(1); // the CPU reads the caller's memory
+  if (!has_streams()) return run(1); // the CPU reads the caller's memory
   make_host_copies();
   const std::vector<TensorUse> uses = tensors_of(work_);
-  const Clock::time_point begin = Clock::now();
+  const HostClock::time_point begin = HostClock::now();
   const auto move = [&](bool written) {
     for (size_t i = 0; i < uses.size(); ++i) {
       if (uses[i].written != written || uses[i].bytes == 0 || !uses[i].per_run()) continue;
       void *own = pointer_of(buffers_, uses[i]), *host = host_memory_[i].data();
       require(polyconv_device_copy(device_, written ? host : own, written ? own : host,
-                                   static_cast<size_t>(uses[i].bytes), stream_));
+                                   static_cast<size_t>(uses[i].bytes), stream_.get()));
     }
   };
   move(false);
-  run_once();
+  submit();
   move(true);
   wait();
   return seconds_since(begin);
@@ -185,7 +211,7 @@ double Subject::run_with_transfers() {
 double Subject::run_end_to_end() {
   make_host_copies();
   const polyconv_options options = options_of(request_);
-  const Clock::time_point begin = Clock::now();
+  const HostClock::time_point begin = HostClock::now();
   require(
       polyconv_convolve(device_, work_.problems.data(), static_cast<int32_t>(work_.problems.size()), &options, &host_));
   return seconds_since(begin);

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kShortSample = 50e-6;
+constexpr double kMostRepeats = 1000; // in one sample; what takes no time at all is not run for ever
 // Thread runtimes spin for milliseconds after a parallel region; who comes next would pay for it.
 constexpr std::chrono::milliseconds kSettle{15};
 // A run longer than this does not notice that its threads have to wake up.
@@ -34,13 +34,13 @@ class Contestant {
  public:
   Contestant(const Sampler &sampler, const TimingRequest &request)
       : sampler_(sampler), request_(request), last_(warm_up(sampler)) {
-    if (!request.cold && last_ < kShortSample)
-      repeats_ = static_cast<int64_t>(std::ceil(kShortSample / std::max(last_, 1e-9)));
+    if (!request.cold && last_ < request.short_sample)
+      repeats_ = static_cast<int64_t>(std::ceil(std::min(request.short_sample / std::max(last_, 1e-9), kMostRepeats)));
   }
 
   // One sample in microseconds a run.
   double sample(bool alone) {
-    if (!alone) {
+    if (!alone && request_.settle) {
       std::this_thread::sleep_for(kSettle);
       if (last_ < kLongRun) sampler_(1);
     }

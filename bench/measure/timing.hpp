@@ -15,6 +15,8 @@ using Sampler = std::function<double(int64_t repeats)>;
 struct TimingRequest {
   double min_seconds = 0.1; // of the product's samples together
   int least_samples = 9;
+  double short_sample = 50e-6; // seconds: shorter runs are sampled many at a time
+  bool settle = true;          // the other's threads spin for a while after it: wait for that
   bool cold = false;           // flush before every sample
   std::function<void()> flush; // makes the caches forget
 };
@@ -25,8 +27,9 @@ struct Timing {
   std::vector<double> ratios;      // baseline over product, round by round
 };
 
-// `baseline` may be empty. A sample is one run, or as many as take 50 us: the clock's own cost must not show. With a
-// baseline, each change of hands waits until the other's threads have stopped spinning, then runs once untimed.
+// `baseline` may be empty. A sample is one run, or as many as take `short_sample`: the clock's own cost must not show.
+// With a baseline and `settle`, each change of hands waits until the other's threads have stopped spinning, then runs
+// once untimed.
 Timing time_interleaved(const Sampler &product, const Sampler &baseline, const TimingRequest &request);
 
 // Microseconds of a few runs, each after a flush.

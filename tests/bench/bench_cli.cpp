@@ -84,6 +84,11 @@ TEST_CASE("wrong usage is exit 2 with one sentence, and nothing on stdout") {
       {"run fwd:i8x8 --min-time -1", "--min-time"},
       {"run fwd:i8x8 --cache tepid", "tepid"},
       {"run fwd:i8x8 --verify perhaps", "perhaps"},
+      {"run fwd:i8x8 --ladder --backend reference", "--ladder and --kernel or --backend"},
+      {"run fwd:i8x8 --ladder --all-configs", "--ladder and --all-configs"},
+      {"run fwd:i8x8 --ladder --device abacus", "none for abacus"},
+      {"run fwd:i8x8 --graph", "the cpu has no graphs"},
+      {"run fwd:i8x8 --profile -o csv", "--profile"},
       {"run --suite nosuch", "there are awkward"},
       {"run --suite no/such.txt", "no/such.txt"},
       {"run --chain no/such.txt", "no/such.txt"},
@@ -204,6 +209,41 @@ TEST_CASE("sweeps make a row each, and so do backends, threads and configs") {
   CHECK(good == 1);
 }
 
+TEST_CASE("a ladder has a row for every technique in order, with the speed-up over the first or the reason") {
+  const Outcome cpu = bench("run fwd:n1,c4,k4,i9x9,f3x3 --ladder" + std::string(kQuick));
+  CHECK(cpu.code == 0); // the reference takes it
+  const std::vector<Json> rungs = lines_of(cpu.out);
+  REQUIRE(rungs.size() == 5);
+  CHECK(rungs[0].at("technique") == "reference");
+  CHECK(rungs[0].at("speedup") == 1.0);
+  CHECK(rungs[1].at("technique") == "direct");
+  CHECK(rungs[4].at("technique") == "GEMM");
+  for (const Json &rung : rungs) {
+    CHECK(rung.at("speedup").is_number() == (rung.at("status") == "good"));
+    CHECK(rung.at("reason").get<std::string>().empty() == (rung.at("status") == "good"));
+  }
+  const Outcome cuda = bench("run fwd:n1,c4,k4,i9x9,f3x3 --ladder --device cuda" + std::string(kQuick));
+  const std::vector<Json> techniques = lines_of(cuda.out);
+  REQUIRE(techniques.size() == 8); // with a GPU or without
+  CHECK(techniques[0].at("technique") == "direct");
+  CHECK(techniques[6].at("technique") == "implicit GEMM");
+  for (const Json &row : techniques) CHECK(row.at("reason").get<std::string>().empty() == (row.at("status") == "good"));
+}
+
+TEST_CASE("a profile stands below the table, and in each line of JSON") {
+  const std::string run = "run " + std::string(kSmall) + " --profile --min-time 0 ";
+  const Outcome table = bench(run);
+  CHECK(table.code == 0);
+  CHECK(has(table.out, "polyconv_plan_create"));
+  CHECK(has(table.out, "step"));
+  CHECK(has(bench(run + "-o markdown").out, "| call | polyconv_run |"));
+  const Json record = lines_of(bench(run + "-o jsonl").out).at(0);
+  REQUIRE(record.at("profile").size() >= 3);
+  CHECK(record.at("profile").at(0).at("name") == "polyconv_plan_create");
+  CHECK(record.at("profile").at(0).at("host_us").get<double>() > 0);
+  CHECK_FALSE(lines_of(bench("run " + std::string(kSmall) + kQuick).out).at(0).contains("profile"));
+}
+
 TEST_CASE("every output format") {
   const std::string run = "run " + std::string(kSmall) + " --backend reference --min-time 0 ";
   CHECK(has(bench(run + "-o table").out, "reference/convolve@"));
@@ -254,7 +294,8 @@ TEST_CASE("expectations: held is 0, each broken one is 5 and named") {
   const Outcome copy = judged("\"fwd:c3,k4,i9x9,f3x3\",f32,strict,*,copy,1000000,\n");
   CHECK(copy.code == 5);
   CHECK(has(copy.err, "below 1000000"));
-  const Outcome other = judged("\"fwd:c3,k4,i9x9,f3x3\",f32,strict,nobody/*,reference,0.0001,\n");
+  const Outcome other =
+      judged("\"fwd:c3,k4,i9x9,f3x3\",f32,strict,nobody/*,reference,0.0001,\n", "fwd:c3,k4,i9x9,f3x3");
   CHECK(other.code == 5);
   CHECK(has(other.err, "ran, not nobody/*"));
   const Outcome missing = judged("\"fwd:c3,k4,i9x9,f3x3\",f32,strict,*,onednn,0.0001,\n");
@@ -307,9 +348,27 @@ TEST_CASE("a device with its own memory is timed by its events, and its copies c
   CHECK(rows.size() == 4); // raw weights, packed weights, packed on the host, bound
   for (const Json &row : rows) {
     CHECK(row.at("status") == "good");
-    CHECK(row.at("device_us").get<double>() > 0);
+    CHECK(row.at("clock") == "events");
+    CHECK(row.at("wall_us").get<double>() > 0);
     CHECK(row.at("transfers_us").get<double>() > 0);
     CHECK(row.at("end_to_end_us").get<double>() > 0);
+  }
+}
+
+TEST_CASE("devices stand in one table, the later ones with their speed-up over the first") {
+  const std::string folder = environment("POLYCONV_BINARY_DIR") + "/tests/fake_backends/device";
+  if (!std::filesystem::exists(folder + "/libpolyconv_fake_device.so"))
+    return polyconv_test::skip("the fake device is not built");
+  const Outcome outcome = bench("run fwd:n1,c3,k4,i9x9,f3x3 --device cpu,fake --transfers" + std::string(kQuick),
+                                "POLYCONV_BACKEND_PATH='" + folder + "'");
+  CHECK(outcome.code == 0);
+  const std::vector<Json> rows = lines_of(outcome.out);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].at("clock") == "wall");
+  CHECK(rows[1].at("clock") == "events");
+  for (const char *speedup : {"speedup", "transfers_speedup"}) {
+    CHECK(rows[0].at(speedup) == 1.0);
+    CHECK(rows[1].at(speedup).get<double>() > 0);
   }
 }
 

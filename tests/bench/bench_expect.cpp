@@ -4,6 +4,7 @@
 
 #include "bench_files.hpp"
 #include "expect.hpp"
+#include "measure/baseline.hpp"
 #include "text.hpp"
 
 using namespace polyconv::bench;
@@ -90,6 +91,43 @@ TEST_CASE("a ceiling is a baseline without a math mode or a best time") {
   CHECK(broken_expectations(bar, {record}).empty());
   record.ratio = 0.39;
   CHECK(says(broken_expectations(bar, {record}), "below 0.400"));
+}
+
+TEST_CASE("a most time of the kernel itself, beside a ratio or instead of one") {
+  const auto bars = [](const std::string &row) {
+    const std::string header = "problem,type,math,kernel,baseline,least_ratio,baseline_max_us,max_us\n";
+    return load_expectations(TemporaryFile(header + "\"fwd:c8,k8,i9x9,f3x3:f16\",f16,strict,*," + row).path());
+  };
+  Record record = good_record(); // takes 100 us
+  CHECK(broken_expectations(bars("onednn,1.05,,100\n"), {record}).empty());
+  CHECK(says(broken_expectations(bars("onednn,1.05,,99\n"), {record}), "more than 99"));
+  CHECK(says(broken_expectations(bars("onednn,1.2,,100\n"), {record}), "below 1.200"));
+  record.baseline.clear();
+  record.ratio.reset();
+  CHECK(broken_expectations(bars(",,,100\n"), {record}).empty());
+  CHECK(says(broken_expectations(bars(",,,99\n"), {record}), "more than 99"));
+  CHECK_THROWS_WITH_AS(bars("onednn,,,99\n"), doctest::Contains("goes with a least_ratio"), Error);
+  CHECK_THROWS_WITH_AS(bars("onednn,,,\n"), doctest::Contains("'least_ratio' is empty"), Error);
+}
+
+TEST_CASE("cuDNN as a baseline: which kernel, in which mode, with time to find its best engine") {
+  PlanRequest row;
+  row.kernel = "cuda-gemm/*";
+  const PlanRequest direct = baseline_request("cudnn", row, 250), any = baseline_request("cudnn-any", row, 250);
+  CHECK(direct.kernel == "cudnn/direct");
+  CHECK(direct.math == POLYCONV_MATH_STRICT);
+  CHECK(direct.tuning_ms == 250);
+  CHECK(any.kernel == "cudnn/any");
+  CHECK(any.math == POLYCONV_MATH_FAST);
+  CHECK(baseline_request("openmp", row, 250).kernel == "openmp/*");
+  CHECK(baseline_request("openmp", row, 250).tuning_ms == 0);
+  CHECK(baseline_request("tbb/gemm", row, 250).kernel == "tbb/gemm");
+  const std::vector<Expectation> bar = expectations("\"fwd:c8,k8,i9x9,f3x3:f16\",f16,strict,*,cudnn-any,1,\n");
+  Record record = good_record();
+  record.baseline = "cudnn-any";
+  CHECK(says(broken_expectations(bar, {record}), "math mode strict, not fast"));
+  record.baseline_math = "fast";
+  CHECK(broken_expectations(bar, {record}).empty());
 }
 
 TEST_CASE("a wrong file is refused with its line") {
