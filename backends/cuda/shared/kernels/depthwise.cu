@@ -1,0 +1,249 @@
+// depthwise.cu - depthwise layers, channels first: whole rows of a plane staged in shared memory by asynchronous
+// copies, an image ahead of the one that is being summed, and a rectangle of outputs a thread.
+//
+// Floor: max(2 N K P Q n^2 / FMA rate, one read and one write of every element / copy rate). Small filters wait for
+// memory; from 5x5 on the products count, and every product's operands must come from registers.
+// SPDX-License-Identifier: Apache-2.0
+#include "depthwise.hpp"
+
+#include <cinttypes>
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace shared;
+
+// Outputs a thread, threads of a block, images that it takes one after the other.
+struct Config {
+  int columns, rows, threads, images;
+};
+constexpr Config kConfigs[] = {{4, 4, 256, 1},   {4, 4, 256, 4}, {4, 4, 256, 16}, {4, 4, 128, 1}, {4, 4, 128, 4},
+                               {4, 8, 256, 4},   {4, 8, 128, 4}, {4, 8, 128, 16}, {8, 4, 256, 4}, {8, 4, 128, 4},
+                               {8, 4, 128, 16},  {2, 7, 128, 4}, {2, 7, 128, 16}, {2, 7, 256, 4}, {2, 14, 128, 4},
+                               {2, 14, 128, 16}, {2, 14, 64, 4}, {2, 4, 256, 4},  {2, 4, 128, 4}, {2, 4, 256, 16}};
+constexpr const char *kNames[] = {"4x4_t256_i1",   "4x4_t256_i4", "4x4_t256_i16", "4x4_t128_i1", "4x4_t128_i4",
+                                  "4x8_t256_i4",   "4x8_t128_i4", "4x8_t128_i16", "8x4_t256_i4", "8x4_t128_i4",
+                                  "8x4_t128_i16",  "2x7_t128_i4", "2x7_t128_i16", "2x7_t256_i4", "2x14_t128_i4",
+                                  "2x14_t128_i16", "2x14_t64_i4", "2x4_t256_i4",  "2x4_t128_i4", "2x4_t256_i16"};
+constexpr int kConfigCount = 20;
+
+int item_of(const polyconv_layer &l) {
+  return l.input.type == POLYCONV_F32 ? 4 : 2;
+}
+
+DepthwiseLaunch instance_for(const polyconv_layer &l, const Config &config) {
+  const auto find = l.input.type == POLYCONV_F32   ? find_depthwise_f32
+                    : l.input.type == POLYCONV_F16 ? find_depthwise_f16
+                                                   : find_depthwise_bf16;
+  return find(static_cast<int>(l.weights.size[3]), static_cast<int>(l.stride[1]), config.columns, config.rows);
+}
+
+// Whether rows of a tensor begin at multiples of `elements`, and run without a gap.
+bool in_steps_of(const polyconv_tensor &t, int64_t elements) {
+  return t.stride[4] == 1 && t.offset % elements == 0 && (t.size[3] == 1 || t.stride[3] % elements == 0) &&
+         (t.size[1] == 1 || t.stride[1] % elements == 0) && (t.size[0] == 1 || t.stride[0] % elements == 0);
+}
+
+// The most elements of up to 16 bytes that rows of the input can be copied in.
+int64_t chunk_of(const polyconv_layer &l, int64_t left) {
+  int64_t chunk = 16 / item_of(l);
+  while (chunk > 1 && (left % chunk != 0 || l.input.size[4] % chunk != 0 || !in_steps_of(l.input, chunk))) chunk /= 2;
+  return chunk;
+}
+
+// The tile of a block and its shared memory. Threads that go on in the next group of rows or in the next plane should
+// meet the banks after those of the first.
+int64_t make_tile(const polyconv_layer &l, const Config &config, Depthwise &d) {
+  const int item = item_of(l), step = static_cast<int>(l.stride[1]);
+  const Reading read = reading(item, static_cast<int>(l.weights.size[3]), step, config.columns);
+  const int64_t left = l.pad_begin[2] + read.lead, chunk = chunk_of(l, left);
+  const int64_t align = std::max<int64_t>(read.vector, chunk), across = int64_t{d.columns} * config.columns * step;
+  const int64_t width =
+      std::max(left + l.input.size[4], across - int64_t{config.columns} * step + int64_t{read.vectors} * read.vector);
+  const auto follows = [&](int64_t from_row_to_row, int64_t after) {
+    return (from_row_to_row - after) * item % 128 == 0;
+  };
+  int64_t pitch = quotient(width, align) * align;
+  for (int64_t more = 0; d.groups > 1 && more < 8; ++more)
+    if (follows((pitch + more * align) * config.rows * step, across)) {
+      pitch += more * align;
+      break;
+    }
+  const int64_t tile_rows = int64_t{d.groups * config.rows - 1} * step + l.weights.size[3];
+  int64_t plane = tile_rows * pitch;
+  for (int64_t more = 0; d.planes > 1 && more < 64; ++more)
+    if (follows(plane + more * align, across * d.groups)) {
+      plane += more * align;
+      break;
+    }
+  d.left = static_cast<int32_t>(left), d.chunk = static_cast<int32_t>(chunk);
+  d.pitch = static_cast<int32_t>(pitch), d.plane = static_cast<int32_t>(plane);
+  d.tile_rows = static_cast<int32_t>(tile_rows);
+  const int64_t tiles = d.planes * plane * item * (config.images > 1 ? 2 : 1);
+  d.sums_bytes = d.plain ? 0 : (d.planes * d.width * d.height * 4 + 15) / 16 * 16; // aligned as the tiles are
+  return d.sums_bytes + tiles;
+}
+
+// A bias and a relu at most, nothing saved, and the result as the input.
+bool plain(const polyconv_layer &l) {
+  const polyconv_epilogue &e = l.epilogue;
+  return !sdk::has_pooling(l) && !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
+         (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
+         l.result.type == l.input.type && l.result.stride[4] == 1 && (!e.has_bias || l.bias_type == POLYCONV_F32);
+}
+
+// Fills what follows from columns, groups and planes; false where such a block does not fit.
+bool complete(const polyconv_layer &l, const Config &config, Depthwise &d) {
+  const polyconv_pool &pool = l.epilogue.pool;
+  const bool pooled = sdk::has_pooling(l);
+  const int64_t window = pooled ? pool.window[1] : 1, stride = pooled ? pool.stride[1] : 1;
+  d.pool_pad = pooled ? static_cast<int32_t>(pool.pad_begin[1]) : 0;
+  d.width = d.columns * config.columns, d.height = d.groups * config.rows;
+  if (d.height < window) return false;
+  d.result_rows =
+      static_cast<int32_t>(std::min((d.height - window) / stride + 1, std::max<int64_t>(l.result.size[3], 1)));
+  d.row_step = static_cast<int32_t>(d.result_rows * stride);
+  d.strips = static_cast<int32_t>(quotient(l.result.size[3], d.result_rows));
+  d.channel_blocks = static_cast<int32_t>(quotient(l.output.size[1], d.planes));
+  d.blocks = int64_t{d.strips} * d.channel_blocks * quotient(l.output.size[0], config.images);
+  d.threads = (d.columns * d.groups * d.planes + 31) / 32 * 32;
+  const int64_t bytes = make_tile(l, config, d);
+  if (bytes > kSharedBytes) return false;
+  d.shared_bytes = static_cast<int32_t>(bytes);
+  return true;
+}
+
+// The largest block of a config: whole planes, as many as fit, or else as many rows of one.
+bool make_depthwise(const polyconv_layer &l, const Config &config, Depthwise &d) {
+  d = {};
+  d.images = config.images;
+  d.multiplier = static_cast<int32_t>(l.output.size[1] / l.groups);
+  d.plain = plain(l) ? 1 : 0;
+  const int64_t columns = std::max<int64_t>(quotient(l.output.size[4], config.columns), 1);
+  if (columns > config.threads) return false;
+  d.columns = static_cast<int32_t>(columns);
+  const int64_t pool_pad = sdk::has_pooling(l) ? l.epilogue.pool.pad_begin[1] : 0;
+  const int64_t whole = std::max<int64_t>(quotient(l.output.size[3] + pool_pad, config.rows), 1);
+  if (columns * whole <= config.threads) {
+    d.groups = static_cast<int32_t>(whole);
+    for (int64_t planes = std::min(config.threads / (columns * whole), l.output.size[1]); planes > 0; --planes) {
+      d.planes = static_cast<int32_t>(planes);
+      if (complete(l, config, d)) return true;
+    }
+  }
+  d.planes = 1;
+  for (int64_t strips = 1, last = 0; strips <= whole; ++strips) {
+    const int64_t groups = quotient(whole, strips);
+    if (groups == last || groups * columns > config.threads) continue;
+    last = groups, d.groups = static_cast<int32_t>(groups);
+    if (complete(l, config, d)) return true;
+  }
+  return false;
+}
+
+// ---------------------------------------------------------------- plan and run
+
+bool aligned(const void *pointer, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
+}
+
+class DepthwiseInstance final : public CudaInstance {
+ public:
+  DepthwiseInstance(const polyconv_request &request, const Config &config)
+      : CudaInstance(request),
+        launch_(instance_for(layer_, config)),
+        vector_(std::min(config.columns, 16 / item_of(layer_))) {
+    if (launch_ == nullptr || !make_depthwise(layer_, config, shape_))
+      throw sdk::Error(POLYCONV_INTERNAL, "cuda-shared/depthwise: no block for a problem that was accepted");
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    const int item = item_of(layer_);
+    Depthwise d = shape_;
+    while (d.chunk > 1 && !aligned(a.input, int64_t{d.chunk} * item)) d.chunk /= 2;
+    d.vector_stores = in_steps_of(layer_.result, vector_) && aligned(a.output, int64_t{vector_} * item);
+    launch_(Conv<int32_t>(layer_, a), d, a.input, a.weights[0], a.output, stream);
+  }
+
+  const DepthwiseLaunch launch_;
+  const int vector_; // outputs stored at once
+  Depthwise shape_ = {};
+};
+
+bool takes_types(const polyconv_layer &l) {
+  const int32_t a = l.input.type;
+  return a == l.weights.type && (a == POLYCONV_F32 || a == POLYCONV_F16 || a == POLYCONV_BF16) &&
+         l.sum_type == POLYCONV_F32;
+}
+
+// Only what the tile can hold as an element.
+bool takes_padding(const polyconv_layer &l) {
+  return l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.input.type == POLYCONV_F32);
+}
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  const polyconv_layer &l = *request.layers[0];
+  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
+  if (!takes_types(l)) return offer.reject("takes f32, f16 and bf16, summed in f32");
+  if (l.input.size[2] != 1 || l.weights.size[2] != 1 || l.output.size[2] != 1 || l.pad_begin[0] != 0 ||
+      (sdk::has_pooling(l) && l.epilogue.pool.window[0] != 1))
+    return offer.reject("its tiles are of two dimensions, not three");
+  if (l.weights.size[1] != 1)
+    return offer.reject("takes filters of one input channel, not %" PRId64, l.weights.size[1]);
+  const int64_t n = l.weights.size[3];
+  if (n != l.weights.size[4] || (n != 3 && n != 5 && n != 7))
+    return offer.reject("takes filters of 3x3, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
+  if (l.stride[1] != l.stride[2] || l.stride[1] > 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
+    return offer.reject("takes strides of 1 and 2 and no dilation");
+  if (!takes_padding(l)) return offer.reject("pads with zeros, and with a constant in f32");
+  if (l.input.stride[4] != 1 && l.input.size[4] != 1)
+    return offer.reject("copies whole rows: wants columns to be neighbours");
+  if (sdk::elements(l.input) == 0) return offer.reject("takes no empty input");
+  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  return !fused_pooling_refused(l, offer);
+}
+
+// What a config costs: products of idle lanes included, or the compulsory bytes.
+double depthwise_us(const polyconv_layer &l, const Config &config, const Depthwise &d) {
+  const double products = static_cast<double>(d.blocks) * d.threads * config.images * config.columns * config.rows *
+                          static_cast<double>(sdk::taps(l));
+  const double bytes = item_of(l) * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
+  return 3 + std::max(bytes / 3.6e6, products / 15e6);
+}
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  bool many = false;
+  offer.estimate_us = 0;
+  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
+    Depthwise d;
+    if (instance_for(l, kConfigs[i]) == nullptr || !make_depthwise(l, kConfigs[i], d)) continue;
+    if (d.blocks > INT32_MAX) {
+      many = true;
+      continue;
+    }
+    const double us = depthwise_us(l, kConfigs[i], d);
+    if (offer.estimate_us == 0 || us < offer.estimate_us) offer.estimate_us = us, offer.config = i;
+  }
+  if (offer.estimate_us > 0) return true;
+  if (many) return offer.reject("launches up to 2^31 blocks");
+  offer.rejects_pooling = sdk::has_pooling(l) ? 1 : 0;
+  return offer.reject("no block of rows fits %d threads and %d bytes of shared memory", kMostThreads,
+                      static_cast<int>(kSharedBytes));
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<DepthwiseInstance>(request, kConfigs[config]);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_depthwise;
+const sdk::Kernel kernel_depthwise = {"depthwise", 0, kNames, kConfigCount, supports, create};
+
+} // namespace polyconv::cuda
