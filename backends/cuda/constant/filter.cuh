@@ -1,108 +1,122 @@
-// filter.cuh - the kernel of cuda-constant as a template; taps<n>.cu instantiate it for a filter size each.
+// filter.cuh - the kernel of cuda-constant as a template; taps<n>.cu instantiate it for the taps of a pass each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/async.cuh"
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
 #include "tiling.hpp"
 
 namespace polyconv::cuda::constant {
 
-// 32,764 bytes of parameters less those beside the weights.
-inline constexpr int kMostWeights = 7680;
+// 32,764 bytes of parameters less those beside the weights; and a size that is quick to launch.
+inline constexpr int kMostWeights = 7680, kFewWeights = 1280;
 
-// [channel][s][r][filter], a kernel parameter: it lies in the constant bank of its launch and in no other's.
-template <int count>
+// Of one launch: a kernel parameter, so that it lies in the constant bank of its launch and in no other's. One row is
+// what a pass over a column of one channel takes: [tap][filter]. Rows follow each other as [group of filters][channel]
+// [filter column][pass].
+template <int count, int row>
 struct Weights {
-  float at[count];
+  alignas(8) float at[count / row][row];
 };
 
 struct Launch {
   Tiling tile;
+  Passes passes;
   int32_t first_filter, filters; // of this launch
+  int32_t groups;                // of K filters, one after the other
   int32_t input_type;
-  int32_t plain; // a bias and a relu at most, and no pooling: stored from registers
 };
 
-// An instance of the kernel: launches it with weights from host memory.
-using LaunchFunction = void (*)(const Conv<int32_t> &p, const Launch &launch, const float *weights, const void *x,
-                                void *y, cudaStream_t stream);
-
-// The instance for a number of filters and rows a thread, NULL where there is none. n is the filter's size, 0 any size
-// at any stride and dilation.
-template <int n>
-LaunchFunction find_instance(int filters, int rows, bool one_channel);
-
-// The input coordinate, or -1 for padding.
-__device__ inline int32_t folded(int32_t i, int32_t size, int32_t mode) {
-  if (i >= 0 && i < size) return i;
-  return static_cast<int32_t>(sdk::padded_index(i, size, mode));
-}
-
-// Stages a channel of the block's input as f32. A warp takes a row at a time.
-template <class Stored>
-__device__ inline void stage(const Conv<int32_t> &p, const Tiling &t, const Stored *x, float *tile, int32_t n,
-                             int32_t top, int32_t left, int32_t channel) {
-  const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
-  const float padding = p.padding<float>();
-  const int32_t rows = t.images * t.in_rows;
-  for (int32_t row = threadIdx.x / 32; row < rows; row += warps) {
-    const int32_t image = n + row / t.in_rows;
-    if (image >= p.input.size[0]) continue;
-    const int32_t h = folded(top + row % t.in_rows, p.input.size[3], p.pad_mode);
-    const Stored *from = x + p.input.at(image, channel, 0, max(h, 0), 0);
-    float *to = tile + row * t.pitch;
-#pragma unroll(sizeof(Stored) == 4 ? 4 : 1)
-    for (int32_t i = lane; i < t.in_cols; i += 32) {
-      const int32_t w = folded(left + i, p.input.size[4], p.pad_mode);
-      to[i] = h >= 0 && w >= 0 ? operand<float>(from[w * p.input.stride[4]], 0) : padding;
-    }
-  }
-}
-
-__device__ inline void stage_typed(const Conv<int32_t> &p, const Launch &launch, const void *x, float *tile, int32_t n,
-                                   int32_t top, int32_t left, int32_t channel) {
+// Stages one phase of one channel and image: element (row, col) is input (top + row * stride, left + col * stride).
+// f32 is copied asynchronously; the rest, and the padding, passes through registers.
+__device__ inline void stage_phase(const Conv<int32_t> &p, const Launch &launch, const void *x, int64_t from, float *to,
+                                   int32_t top, int32_t left) {
   const Tiling &t = launch.tile;
-  switch (launch.input_type) {
-    case POLYCONV_F32: return stage(p, t, static_cast<const float *>(x), tile, n, top, left, channel);
-    case POLYCONV_F16: return stage(p, t, static_cast<const __half *>(x), tile, n, top, left, channel);
-    case POLYCONV_BF16: return stage(p, t, static_cast<const __nv_bfloat16 *>(x), tile, n, top, left, channel);
-    case POLYCONV_U8: return stage(p, t, static_cast<const uint8_t *>(x), tile, n, top, left, channel);
-    default: return stage(p, t, static_cast<const uint16_t *>(x), tile, n, top, left, channel);
+  const int32_t lanes = 1 << t.lanes_shift, rows_at_once = blockDim.x >> t.lanes_shift;
+  const bool is_f32 = launch.input_type == POLYCONV_F32;
+  const float padding = p.padding<float>();
+#pragma unroll 1
+  for (int32_t row = threadIdx.x >> t.lanes_shift; row < t.rows; row += rows_at_once) {
+    const int32_t h = sdk::padded_index_in<int32_t>(top + row * p.stride[1], p.input.size[3], p.pad_mode);
+    const int64_t of_row = from + int64_t{h} * p.input.stride[3];
+#pragma unroll 1
+    for (int32_t col = threadIdx.x & (lanes - 1); col < t.phase_cols; col += lanes) {
+      const int32_t w = sdk::padded_index_in<int32_t>(left + col * p.stride[2], p.input.size[4], p.pad_mode);
+      float *const at = to + col * t.pitch + row;
+      if (h < 0 || w < 0)
+        *at = padding;
+      else if (is_f32)
+        copy_async<4>(at, static_cast<const float *>(x) + of_row + w * p.input.stride[4], true);
+      else
+        *at = load<float>(x, launch.input_type, of_row + w * p.input.stride[4]);
+    }
   }
 }
 
-// One channel into the sums. `w` indexes the constant bank. A column of inputs is loaded once for all rows of taps.
-template <int n, int K, int P, class W>
-__device__ inline void accumulate(const Conv<int32_t> &p, const W &w, int32_t first, const float *x, int32_t pitch,
-                                  float (&sum)[P][K]) {
-  if constexpr (n > 0) {
-#pragma unroll
-    for (int s = 0; s < n; ++s) {
-      float column[P + n - 1];
-#pragma unroll
-      for (int i = 0; i < P + n - 1; ++i) column[i] = x[i * pitch + s];
-#pragma unroll
-      for (int r = 0; r < n; ++r)
-#pragma unroll
-        for (int k = 0; k < K; ++k)
-#pragma unroll
-          for (int i = 0; i < P; ++i) sum[i][k] = fmaf(column[i + r], w.at[first + (s * n + r) * K + k], sum[i][k]);
+// Stages `channels` of the block's input from `first` on.
+__device__ inline void stage(const Conv<int32_t> &p, const Launch &launch, const void *x, float *slot, int32_t n,
+                             int32_t top, int32_t left, int32_t first) {
+  const Tiling &t = launch.tile;
+  const int32_t channels = min(t.channels, p.input.size[1] - first), images = min(t.images, p.input.size[0] - n);
+  for (int32_t c = 0; c < channels; ++c)
+    for (int32_t image = 0; image < images; ++image) {
+      const int64_t from = p.input.at(n + image, first + c, 0, 0, 0);
+      float *const to = slot + c * t.channel_pitch + image * t.image_pitch;
+      for (int32_t i = 0; i < t.row_phases; ++i)
+        for (int32_t j = 0; j < t.col_phases; ++j)
+          stage_phase(p, launch, x, from, to + i * t.phase_rows + j * t.phase_cols * t.pitch, top + i, left + j);
     }
-  } else {
-    const int32_t rows = p.weights.size[3], cols = p.weights.size[4];
-    int32_t tap = first;
-    for (int32_t s = 0; s < cols; ++s) {
-#pragma unroll 1
-      for (int32_t r = 0; r < rows; ++r, tap += K) {
-        const float *from = x + r * p.dilation[1] * pitch + s * p.dilation[2];
-        float column[P];
+}
+
+// Neighbouring rows of a column, `vector` of them a load; `from` is aligned for that.
+template <int vector, int count>
+__device__ inline void load_column(const float *from, float (&to)[count]) {
+  struct alignas(4 * vector) Vector {
+    float at[vector];
+  };
 #pragma unroll
-        for (int i = 0; i < P; ++i) column[i] = from[i * p.stride[1] * pitch];
+  for (int i = 0; i < count; i += vector) {
+    const Vector v = *reinterpret_cast<const Vector *>(from + i);
+#pragma unroll
+    for (int j = 0; j < vector; ++j)
+      if (i + j < count) to[i + j] = v.at[j];
+  }
+}
+
+template <int n, int P>
+inline constexpr int kVector = vector_rows(n, P);
+
+// One channel into the sums: every column of the filter, pass by pass. Rows of w are taken from `row` on. All of this
+// is the same for the whole block, which keeps weights in uniform registers: one load serves P products of 32 lanes.
+template <int n, int K, int P, class W>
+__device__ inline void accumulate(const Conv<int32_t> &p, const Launch &launch, const W &w, int32_t &row,
+                                  const float *x, float (&sum)[P][K]) {
+  constexpr bool whole = n != 1 && n != 4; // one pass a column, at stride 1
+  const Tiling &t = launch.tile;
+  const int32_t passes = whole ? 1 : launch.passes.count;
+  [[maybe_unused]] int32_t phase = 0;
+#pragma unroll 1
+  for (int32_t s = 0; s < p.weights.size[4]; ++s) {
+#pragma unroll 1
+    for (int32_t pass = 0; pass < passes; ++pass, ++row) {
+      float column[P + n - 1];
+      load_column<kVector<n, P>>(x + (whole ? 0 : launch.passes.offset[pass]), column);
+#pragma unroll
+      for (int r = 0; r < n; ++r) {
+        if (n == 4 && r >= launch.passes.rows[pass]) break;
 #pragma unroll
         for (int k = 0; k < K; ++k)
 #pragma unroll
-          for (int i = 0; i < P; ++i) sum[i][k] = fmaf(column[i], w.at[tap + k], sum[i][k]);
+          for (int i = 0; i < P; ++i) sum[i][k] = fmaf(column[i + r], w.at[row][r * K + k], sum[i][k]);
+      }
+    }
+    if constexpr (whole) {
+      x += t.pitch;
+    } else { // columns of a phase lie together
+      for (int32_t step = p.dilation[2]; step > 0; --step) {
+        x += t.phase_cols * t.pitch, ++phase;
+        if (phase == p.stride[2]) x -= (phase * t.phase_cols - 1) * t.pitch, phase = 0;
       }
     }
   }
@@ -110,38 +124,73 @@ __device__ inline void accumulate(const Conv<int32_t> &p, const W &w, int32_t fi
 
 // Bias, relu, store.
 template <int K, int P>
-__device__ inline void store_plain(const Conv<int32_t> &p, const Launch &launch, float *y, const float (&sum)[P][K],
-                                   const Place<int32_t> &at) {
-  const auto *bias = static_cast<const float *>(p.epilogue.bias);
-  const bool relu = p.epilogue.activation == POLYCONV_ACT_RELU;
+__device__ inline void store_plain(const Conv<int32_t> &p, float *y, float (&sum)[P][K], const Place<int32_t> &at,
+                                   int32_t filters) {
+  if (p.epilogue.bias) {
+    const float *bias = static_cast<const float *>(p.epilogue.bias) + at.c;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const float b = k < filters ? bias[k] : 0.0f;
+#pragma unroll
+      for (int i = 0; i < P; ++i) sum[i][k] = add(sum[i][k], b);
+    }
+  }
+  if (p.epilogue.activation == POLYCONV_ACT_RELU) {
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+#pragma unroll
+      for (int i = 0; i < P; ++i) sum[i][k] = sum[i][k] < 0 ? 0.0f : sum[i][k];
+  }
+  const int64_t row = p.result.stride[3], plane = p.result.stride[1];
   float *to = y + p.result.at(at);
 #pragma unroll
-  for (int k = 0; k < K; ++k) {
-    if (k >= launch.filters) break;
-    const float b = bias ? bias[launch.first_filter + k] : 0;
+  for (int i = 0; i < P; ++i, to += row) {
+    if (at.h + i >= p.result.size[3]) return;
+    if (filters >= K) {
 #pragma unroll
-    for (int i = 0; i < P; ++i) {
-      const float v = bias ? add(sum[i][k], b) : sum[i][k];
-      if (at.h + i < p.result.size[3]) to[i * p.result.stride[3]] = relu && v < 0 ? 0.0f : v;
+      for (int k = 0; k < K; ++k) to[k * plane] = sum[i][k];
+    } else {
+#pragma unroll
+      for (int k = 0; k < K; ++k)
+        if (k < filters) to[k * plane] = sum[i][k];
     }
-    to += p.result.stride[1];
   }
+}
+
+// Where a block and a thread of it work.
+struct Spot {
+  int32_t image, top, left;            // of the block: first image, output row and column
+  int32_t result_top, result_left;     // its first result
+  int32_t own_image, own_row, own_col; // of the thread, counted from there
+  bool active;
+};
+
+__device__ inline Spot make_spot(const Tiling &t, int32_t rows_a_thread) {
+  Spot s;
+  const int32_t tile_w = blockIdx.x % t.tiles_w, rest = blockIdx.x / t.tiles_w, tile_h = rest % t.tiles_h;
+  s.image = rest / t.tiles_h * t.images;
+  s.top = t.first_row + tile_h * t.row_step, s.left = t.first_col + tile_w * t.col_step;
+  s.result_top = tile_h * t.result_rows, s.result_left = tile_w * t.result_cols;
+  const int32_t stripe = static_cast<int32_t>(threadIdx.x) * t.per_cols >> 20;
+  s.own_image = stripe * t.per_stripes >> 20;
+  s.own_row = (stripe - s.own_image * t.stripes) * rows_a_thread;
+  s.own_col = static_cast<int32_t>(threadIdx.x) - stripe * t.cols;
+  s.active = s.own_image < t.images;
+  return s;
 }
 
 // Everything else, filter by filter: the sums go to shared memory, where the window of a pooled result lies together,
 // and the block's threads take a result each.
 template <int K, int P>
-__device__ inline void store_any(const Conv<int32_t> &p, const Launch &launch, void *y, const float (&sum)[P][K],
-                                 float *sums, bool active, int32_t n, int32_t top, int32_t left, int32_t result_top,
-                                 int32_t result_left) {
-  const Tiling &t = launch.tile;
-  const int32_t stripe = threadIdx.x / t.cols, rows = t.groups * P; // stripes of all images, one below the other
-  float *mine = sums + stripe * P * t.cols + threadIdx.x % t.cols;
+__device__ inline void store_any(const Conv<int32_t> &p, const Tiling &t, void *y, const float (&sum)[P][K],
+                                 float *sums, const Spot &s, int32_t first_filter, int32_t filters) {
+  const int32_t of_image = t.stripes * P * t.cols;
+  float *mine = sums + s.own_image * of_image + s.own_row * t.cols + s.own_col;
   const int32_t results = t.result_rows * t.result_cols;
 #pragma unroll 1
-  for (int32_t k = 0; k < launch.filters; ++k) {
+  for (int32_t k = 0; k < filters; ++k) {
     __syncthreads(); // the last readers of shared memory are done
-    if (active) {
+    if (s.active) {
 #pragma unroll
       for (int j = 0; j < K; ++j)
         if (j == k) {
@@ -152,98 +201,90 @@ __device__ inline void store_any(const Conv<int32_t> &p, const Launch &launch, v
     __syncthreads();
     for (int32_t i = threadIdx.x; i < results * t.images; i += blockDim.x) {
       const int32_t image = i / results, row = i % results / t.result_cols, col = i % t.result_cols;
-      const Place<int32_t> at{n + image, launch.first_filter + k, 0, result_top + row, result_left + col};
+      const Place<int32_t> at{s.image + image, first_filter + k, 0, s.result_top + row, s.result_left + col};
       if (at.n >= p.result.size[0] || at.h >= p.result.size[3] || at.w >= p.result.size[4]) continue;
-      const float *of_image = sums + image * rows * t.cols;
-      const auto sum_at = [&](const Place<int32_t> &o) { return of_image[(o.h - top) * t.cols + o.w - left]; };
+      const float *from = sums + image * of_image;
+      const auto sum_at = [&](const Place<int32_t> &o) { return from[(o.h - s.top) * t.cols + o.w - s.left]; };
       pool_and_store<float>(p, y, at, p.output, sum_at);
     }
   }
+  __syncthreads();
 }
 
-template <int n, int K, int P, int count>
-__global__ void __launch_bounds__(kMaxThreads, 1) // no more blocks: ptxas would spill for them
+template <int n, int K, int P, int count, bool plain>
+__global__ void __maxnreg__(registers(n, Shape{K, P}, plain))
     filter(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Launch launch,
-           const __grid_constant__ Weights<count> w, const void *x, void *y) {
-  extern __shared__ float tile[];
+           const __grid_constant__ Weights<count, n * K> w, const void *x, void *y) {
+  extern __shared__ __align__(16) float tile[];
   const Tiling &t = launch.tile;
-  const int32_t tile_w = blockIdx.x % t.tiles_w, rest = blockIdx.x / t.tiles_w;
-  const int32_t tile_h = rest % t.tiles_h, image = rest / t.tiles_h * t.images;
-  const int32_t top = t.first_row + tile_h * t.row_step, left = t.first_col + tile_w * t.col_step;
-  const int32_t stripe = threadIdx.x / t.cols, col = threadIdx.x % t.cols; // of all images
-  const bool active = stripe < t.groups * t.images;
-  const int32_t row = stripe / t.groups * t.in_rows + stripe % t.groups * P * p.stride[1];
+  const Spot spot = make_spot(t, P);
+  const int32_t top = spot.top * p.stride[1] - p.pad[1], left = spot.left * p.stride[2] - p.pad[2];
   // Lanes beyond the last stripe compute something as well: divergence would keep weights out of uniform registers.
-  const float *mine = tile + (active ? row * t.pitch + col * p.stride[2] : 0);
-  const int32_t filter_taps = (n > 0 ? n * n : p.weights.size[3] * p.weights.size[4]) * K;
-
-  float sum[P][K] = {};
+  const float *mine = tile;
+  if (spot.active) mine += spot.own_image * t.image_pitch + spot.own_row + spot.own_col * t.pitch;
   const int32_t channels = p.input.size[1];
-  const int32_t in_top = top * p.stride[1] - p.pad[1], in_left = left * p.stride[2] - p.pad[2];
+  int32_t row = 0;
 #pragma unroll 1
-  for (int32_t c = 0; c < channels; ++c) { // nothing conditional: it would keep weights out of uniform registers
-    __syncthreads();
-    stage_typed(p, launch, x, tile, image, in_top, in_left, c);
-    __syncthreads();
-    accumulate<n, K, P>(p, w, (n > 0 && count == n * n * K ? 0 : c) * filter_taps, mine, t.pitch, sum);
-  }
-
-  if (!launch.plain)
-    return store_any<K, P>(p, launch, y, sum, tile, active, image, top, left, tile_h * t.result_rows,
-                           tile_w * t.result_cols);
-  const Place<int32_t> at{image + stripe / t.groups, launch.first_filter, 0, top + stripe % t.groups * P, left + col};
-  if (!active || at.n >= p.result.size[0] || at.w >= p.result.size[4] || at.h >= p.result.size[3]) return;
-  store_plain<K, P>(p, launch, static_cast<float *>(y), sum, at);
-}
-
-template <int n, int K, int P, int count>
-void launch_filter(const Conv<int32_t> &p, const Launch &launch, const float *weights, const void *x, void *y,
-                   cudaStream_t stream) {
-  Weights<count> w;
-  const int64_t used = int64_t{p.input.size[1]} * p.weights.size[3] * p.weights.size[4] * K;
-  std::copy(weights, weights + used, w.at);
-  std::fill(w.at + used, w.at + count, 0.0f);
-  const Tiling &t = launch.tile;
-  filter<n, K, P, count>
-      <<<static_cast<unsigned>(t.blocks), t.threads(), static_cast<size_t>(t.shared_bytes()), stream>>>(p, launch, w, x,
-                                                                                                        y);
-  check_launch("cuda-constant/constant");
-}
-
-template <int n, int K, int P>
-LaunchFunction either(bool one_channel) {
-  if constexpr (n > 0) {
-    if (one_channel) return launch_filter<n, K, P, n * n * K>;
-  }
-  return launch_filter<n, K, P, kMostWeights>;
-}
-
-template <int n, int P>
-LaunchFunction by_filters(int filters, bool one_channel) {
-  switch (filters) {
-    case 1: return either<n, 1, P>(one_channel);
-    case 4: return either<n, 4, P>(one_channel);
-    case 8: return either<n, 8, P>(one_channel);
-    default: break;
-  }
-  if constexpr (P == 4) { // more sums than these would leave too few warps
-    switch (filters) {
-      case 10: return either<n, 10, P>(one_channel);
-      case 12: return either<n, 12, P>(one_channel);
-      case 16: return either<n, 16, P>(one_channel);
-      default: break;
+  for (int32_t group = 0; group < launch.groups; ++group) {
+    if (group == 0 || channels > t.channels || !plain) stage(p, launch, x, tile, spot.image, top, left, 0);
+    float sum[P][K] = {};
+#pragma unroll 1
+    for (int32_t first = 0, slot = 0; first < channels; first += t.channels) {
+      const int32_t next = first + t.channels < channels ? first + t.channels : 0;
+      await_copies();
+      __syncthreads(); // all see these channels, and none reads the slot of those before any more
+      const float *const now = mine + slot * t.slot;
+      if (t.slots == 2) {
+        slot = 1 - slot;
+        if (next) stage(p, launch, x, tile + slot * t.slot, spot.image, top, left, next);
+      }
+      const int32_t staged = min(t.channels, channels - first);
+#pragma unroll 1
+      for (int32_t c = 0; c < staged; ++c) accumulate<n, K, P>(p, launch, w, row, now + c * t.channel_pitch, sum);
+      if (t.slots == 1 && next) {
+        __syncthreads();
+        stage(p, launch, x, tile, spot.image, top, left, next);
+      }
     }
+    const int32_t first_filter = launch.first_filter + group * K, filters = min(K, launch.filters - group * K);
+    if constexpr (!plain) {
+      store_any<K, P>(p, t, y, sum, tile, spot, first_filter, filters);
+      continue;
+    }
+    const Place<int32_t> at{spot.image + spot.own_image, first_filter, 0, spot.top + spot.own_row,
+                            spot.left + spot.own_col};
+    if (spot.active && at.n < p.result.size[0] && at.w < p.result.size[4])
+      store_plain<K, P>(p, static_cast<float *>(y), sum, at, filters);
+    if (channels > t.channels) __syncthreads(); // the next group stages anew
+  }
+}
+
+struct Variant {
+  Shape shape;
+  bool few_weights, plain; // plain: a bias and a relu at most, and no pooling; few_weights only where plain
+};
+
+// The kernel for a variant, NULL where there is none. n is the taps of a pass.
+template <int n>
+const void *find_kernel(const Variant &variant);
+
+template <int n, int i = 0>
+const void *find_among(const Variant &v) {
+  if constexpr (i < kShapeCount) {
+    constexpr int K = kShapes[i].filters, P = kShapes[i].rows;
+    if (v.shape.filters != K || v.shape.rows != P) return find_among<n, i + 1>(v);
+    if (!v.plain) return reinterpret_cast<const void *>(&filter<n, K, P, kMostWeights, false>);
+    return v.few_weights ? reinterpret_cast<const void *>(&filter<n, K, P, kFewWeights, true>)
+                         : reinterpret_cast<const void *>(&filter<n, K, P, kMostWeights, true>);
   }
   return nullptr;
 }
 
-// In the one file that instantiates a filter size.
-#define POLYCONV_CONSTANT_TAPS(n)                                            \
-  template <>                                                                \
-  LaunchFunction find_instance<n>(int filters, int rows, bool one_channel) { \
-    return rows == 4   ? by_filters<n, 4>(filters, one_channel)              \
-           : rows == 8 ? by_filters<n, 8>(filters, one_channel)              \
-                       : nullptr;                                            \
+// In the one file that instantiates the kernels for n taps a pass.
+#define POLYCONV_CONSTANT_TAPS(n)                      \
+  template <>                                          \
+  const void *find_kernel<n>(const Variant &variant) { \
+    return find_among<n>(variant);                     \
   }
 
 } // namespace polyconv::cuda::constant

@@ -1,4 +1,4 @@
-// taps3.cu - filters of 3 x 3 at stride 1, unrolled.
+// taps3.cu - 3 x 3 and 3 x any at stride 1.
 // SPDX-License-Identifier: Apache-2.0
 #include "filter.cuh"
 

@@ -1,4 +1,4 @@
-// taps5.cu - filters of 5 x 5 at stride 1, unrolled.
+// taps5.cu - 5 x 5 and 5 x any at stride 1.
 // SPDX-License-Identifier: Apache-2.0
 #include "filter.cuh"
 

@@ -1,4 +1,4 @@
-// taps7.cu - filters of 7 x 7 at stride 1, unrolled.
+// taps7.cu - 7 x 7 and 7 x any at stride 1.
 // SPDX-License-Identifier: Apache-2.0
 #include "filter.cuh"
 

@@ -1,80 +1,51 @@
 // constant.cu - forward 2D for few input channels, with the weights in the constant bank: a multiply-add takes a weight
-// as an operand that costs no register and no load. The weights travel as parameters of the launch, so that plans,
-// streams and captured graphs each have their own; what 32,764 bytes do not hold is split over output channels.
+// as an operand that costs no register, and one load of it serves all outputs of a thread. The weights travel as
+// parameters of the launch, so that plans, streams and captured graphs each have their own; what 32,764 bytes do not
+// hold is split over output channels into several launches.
 //
-// Floor: max(2 N K P Q C R S / FMA rate, compulsory bytes / copy rate). For 7x7 and 4 filters a thread of 8 rows issues
-// 98 shared loads and 98 loads of weight pairs beside 1568 multiply-adds; staging and stores add 10 to 20 %.
+// Floor: max(2 N K P Q C R S / FMA rate, compulsory bytes / copy rate). For 7x7, 4 filters and 16 rows a thread issues
+// 6 shared loads and 14 loads of weight pairs beside 448 multiply-adds; staging and stores add about 10 %.
 // SPDX-License-Identifier: Apache-2.0
-#include "filter.cuh"
-
 #include <cinttypes>
+
+#include "filter.cuh"
 
 namespace polyconv::cuda {
 namespace constant {
 template <>
-LaunchFunction find_instance<0>(int, int, bool);
+const void *find_kernel<1>(const Variant &);
 template <>
-LaunchFunction find_instance<3>(int, int, bool);
+const void *find_kernel<3>(const Variant &);
 template <>
-LaunchFunction find_instance<5>(int, int, bool);
+const void *find_kernel<4>(const Variant &);
 template <>
-LaunchFunction find_instance<7>(int, int, bool);
+const void *find_kernel<5>(const Variant &);
+template <>
+const void *find_kernel<7>(const Variant &);
 } // namespace constant
 
 namespace {
 
 using namespace constant;
 
+const void *kernel_for(int taps, const Variant &variant) {
+  switch (taps) {
+    case 1: return find_kernel<1>(variant);
+    case 3: return find_kernel<3>(variant);
+    case 4: return find_kernel<4>(variant);
+    case 5: return find_kernel<5>(variant);
+    default: return find_kernel<7>(variant);
+  }
+}
+
 constexpr int64_t kMostChannels = 16, kMostTaps = 1024, kMostLaunches = 16;
-constexpr int kFilters[] = {16, 12, 10, 8, 4, 1}; // of a launch
 
-struct Config {
-  int rows, threads; // a thread, a block
-};
-constexpr Config kConfigs[] = {{4, 128}, {4, 256}, {8, 128}, {8, 256}};
-const char *const kNames[] = {"rows4_threads128", "rows4_threads256", "rows8_threads128", "rows8_threads256"};
-constexpr int kConfigCount = 4;
+const char *const kNames[] = {"filters1_rows8",  "filters4_rows4",  "filters4_rows8",
+                              "filters4_rows16", "filters8_rows4",  "filters8_rows8",
+                              "filters8_rows12", "filters12_rows7", "filters16_rows4"};
+static_assert(sizeof kNames / sizeof kNames[0] == kShapeCount);
 
-int64_t weights_of(const polyconv_layer &l, int filters) {
-  return l.weights.size[1] * sdk::taps(l) * filters;
-}
-
-int64_t launches_of(const polyconv_layer &l, int filters) {
-  return (l.weights.size[0] + filters - 1) / filters;
-}
-
-// How many filters a launch takes: the least multiply-adds with filters of zeros, then the fewest launches. 0: none
-// fits.
-int filters_of(const polyconv_layer &l) {
-  int best = 0;
-  double best_cost = 0;
-  for (const int filters : kFilters) {
-    if (weights_of(l, filters) > kMostWeights || launches_of(l, filters) > kMostLaunches) continue;
-    const double launches = static_cast<double>(launches_of(l, filters));
-    const double cost = launches * (filters + 0.5);
-    if (best == 0 || cost < best_cost) best = filters, best_cost = cost;
-  }
-  return best;
-}
-
-// The size of filters that are unrolled, 0 for a loop over taps.
-int unrolled_size(const polyconv_layer &l) {
-  const int64_t n = l.weights.size[3];
-  const bool simple = l.stride[1] == 1 && l.stride[2] == 1 && l.dilation[1] == 1 && l.dilation[2] == 1;
-  return simple && n == l.weights.size[4] && (n == 3 || n == 5 || n == 7) ? static_cast<int>(n) : 0;
-}
-
-LaunchFunction instance_for(const polyconv_layer &l, int rows) {
-  const int filters = filters_of(l);
-  const bool one_channel = l.weights.size[1] == 1;
-  switch (unrolled_size(l)) {
-    case 3: return find_instance<3>(filters, rows, one_channel);
-    case 5: return find_instance<5>(filters, rows, one_channel);
-    case 7: return find_instance<7>(filters, rows, one_channel);
-    default: return find_instance<0>(filters, rows, one_channel);
-  }
-}
-
+// A bias and a relu at most, and no pooling: stored from registers.
 bool plain(const polyconv_layer &l) {
   const polyconv_epilogue &e = l.epilogue;
   return !sdk::has_pooling(l) && !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
@@ -82,19 +53,43 @@ bool plain(const polyconv_layer &l) {
          l.result.type == POLYCONV_F32 && (!e.has_bias || l.bias_type == POLYCONV_F32);
 }
 
+// How the filters are split: groups of shape.filters, one after the other in a launch, and launches.
+struct Split {
+  int32_t groups, launches, weights; // weights: kFewWeights or kMostWeights, the parameters of a launch
+};
+
+// False where a group is too large for a launch, or launches are too many.
+bool split_filters(const polyconv_layer &l, const Shape &shape, const Passes &passes, Split &split) {
+  const int64_t groups = (l.weights.size[0] + shape.filters - 1) / shape.filters;
+  const int64_t row = int64_t{passes.taps} * shape.filters;
+  const int64_t rows = l.weights.size[1] * l.weights.size[4] * passes.count; // of a group
+  split.weights = plain(l) && groups * rows <= kFewWeights / row ? kFewWeights : kMostWeights;
+  const int64_t most = split.weights / row / rows;
+  if (most == 0 || groups > most * kMostLaunches) return false;
+  const int64_t launches = std::max<int64_t>((groups + most - 1) / most, 1);
+  split.launches = static_cast<int32_t>(launches);
+  split.groups = static_cast<int32_t>((groups + launches - 1) / launches);
+  return true;
+}
+
 // ---------------------------------------------------------------- pack
 
-// Launch by launch [channel][s][r][filter], filters beyond the last as zeros.
-__global__ void pack_weights(const View<int32_t> raw, const void *from, int32_t type, float *to, int32_t filters,
-                             int32_t count) {
-  for (int32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
-    int32_t rest = i / filters;
-    const int32_t r = rest % raw.size[3];
-    rest /= raw.size[3];
-    const int32_t s = rest % raw.size[4];
-    rest /= raw.size[4];
-    const int32_t c = rest % raw.size[1], k = rest / raw.size[1] * filters + i % filters;
-    to[i] = k < raw.size[0] ? load<float>(from, type, raw.at(k, c, 0, r, s)) : 0.0f;
+// Launch by launch the parameter of the kernel, with zeros where there is no filter, tap or row.
+__global__ void pack_weights(const __grid_constant__ View<int32_t> raw, const __grid_constant__ Passes passes,
+                             const Split split, const void *from, int32_t type, float *to, int32_t filters) {
+  const int32_t taps = passes.taps, length = taps * filters, all = split.launches * split.weights;
+  for (int32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
+    const int32_t in_row = i % split.weights % length, launch = i / split.weights;
+    int32_t row = i % split.weights / length;
+    const int32_t pass = row % passes.count;
+    row /= passes.count;
+    const int32_t s = row % raw.size[4];
+    row /= raw.size[4];
+    const int32_t c = row % raw.size[1], group = row / raw.size[1];
+    const int32_t tap = in_row / filters, k = (launch * split.groups + group) * filters + in_row % filters;
+    const bool exists = group < split.groups && k < raw.size[0] && tap < passes.rows[pass];
+    const int32_t r = passes.first[pass] + tap * passes.step;
+    to[i] = exists ? load<float>(from, type, raw.at(k, c, 0, r, s)) : 0.0f;
   }
 }
 
@@ -102,39 +97,51 @@ __global__ void pack_weights(const View<int32_t> raw, const void *from, int32_t 
 
 class Constant final : public CudaInstance {
  public:
-  Constant(const polyconv_request &request, const Config &config)
-      : CudaInstance(request), filters_(filters_of(layer_)), launch_(instance_for(layer_, config.rows)) {
-    if (launch_ == nullptr || !choose_tiling(layer_, config.rows, config.threads, filters_, parameters_.tile))
+  Constant(const polyconv_request &request, const Shape &shape) : CudaInstance(request), shape_(shape) {
+    const int taps = taps_of(layer_);
+    Tiling &tile = launch_.tile;
+    if (!make_passes(layer_, taps, 0, launch_.passes) || !split_filters(layer_, shape, launch_.passes, split_) ||
+        !choose_tiling(layer_, shape, int64_t{split_.groups} * split_.launches, plain(layer_), tile))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-constant/constant: no tiling for a problem that was accepted");
-    parameters_.input_type = layer_.input.type;
-    parameters_.plain = plain(layer_) ? 1 : 0;
+    make_passes(layer_, taps, tile.phase_rows, launch_.passes);
+    kernel_ = kernel_for(taps, {shape, split_.weights == kFewWeights, plain(layer_)});
+    launch_.input_type = layer_.input.type;
   }
 
   void pack(int, const void *raw, void *packed, void *stream) override {
     const DeviceScope scope(device_);
-    const auto count = static_cast<int32_t>(weights_of(layer_, filters_) * launches_of(layer_, filters_));
-    pack_weights<<<blocks_for(count, 256), 256, 0, static_cast<cudaStream_t>(stream)>>>(
-        View<int32_t>(layer_.weights), raw, layer_.weights.type, static_cast<float *>(packed), filters_, count);
+    pack_weights<<<blocks_for(int64_t{split_.launches} * split_.weights, 256), 256, 0,
+                   static_cast<cudaStream_t>(stream)>>>(View<int32_t>(layer_.weights), launch_.passes, split_, raw,
+                                                        layer_.weights.type, static_cast<float *>(packed),
+                                                        shape_.filters);
     check_launch("cuda-constant's packing");
   }
 
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const Conv<int32_t> p(layer_, a);
+    Conv<int32_t> p(layer_, a);
+    Launch launch = launch_;
+    const void *x = a.input;
+    void *y = a.output;
     const auto *weights = static_cast<const float *>(a.weights[0]); // on the host: POLYCONV_KERNEL_HOST_WEIGHTS
     const auto all = static_cast<int32_t>(layer_.weights.size[0]);
-    Launch parameters = parameters_;
-    for (int32_t first = 0; first < all; first += filters_, weights += weights_of(layer_, filters_)) {
-      parameters.first_filter = first;
-      parameters.filters = std::min(filters_, all - first);
-      launch_(p, parameters, weights, a.input, a.output, stream);
+    for (int32_t i = 0; i < split_.launches; ++i, weights += split_.weights) {
+      launch.first_filter = i * split_.groups * shape_.filters;
+      launch.filters = all - launch.first_filter;
+      launch.groups = std::min(split_.groups, (launch.filters + shape_.filters - 1) / shape_.filters);
+      void *arguments[] = {&p, &launch, const_cast<float *>(weights), &x, &y};
+      cudaLaunchKernel(kernel_, dim3(static_cast<unsigned>(launch.tile.blocks)),
+                       dim3(static_cast<unsigned>(launch.tile.threads())), arguments,
+                       static_cast<size_t>(shared_bytes(shape_, launch.tile)), stream);
+      check_launch("cuda-constant/constant");
     }
   }
 
-  const int filters_;
-  const LaunchFunction launch_;
-  Launch parameters_ = {};
+  const Shape shape_;
+  const void *kernel_ = nullptr;
+  Launch launch_ = {};
+  Split split_ = {};
 };
 
 bool takes_types(const polyconv_layer &l) {
@@ -146,6 +153,32 @@ bool takes_types(const polyconv_layer &l) {
 bool is_2d(const polyconv_layer &l) {
   return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0 &&
          (!sdk::has_pooling(l) || l.epilogue.pool.window[0] == 1);
+}
+
+// Fills the offer for a shape; false, with the reason, where the shape does not serve.
+bool offer_shape(const polyconv_layer &l, const Shape &shape, sdk::Offer &offer) {
+  Passes passes;
+  Split split;
+  if (!make_passes(l, taps_of(l), 0, passes))
+    return offer.reject("a filter of %" PRId64 " rows takes more than %d passes", l.weights.size[3], kMostPasses);
+  if (!split_filters(l, shape, passes, split))
+    return offer.reject("%" PRId64 " weights take more than %" PRId64 " launches of %d parameters",
+                        sdk::elements(l.weights), kMostLaunches, kMostWeights);
+  Tiling tile;
+  const int64_t groups = int64_t{split.groups} * split.launches;
+  if (!choose_tiling(l, shape, groups, plain(l), tile)) {
+    offer.rejects_pooling = sdk::has_pooling(l) ? 1 : 0;
+    return offer.reject("no tile of %d rows fits: its input or the pooling window is too large", shape.rows);
+  }
+  if (tile.blocks > INT32_MAX) return offer.reject("launches up to 2^31 blocks, not %" PRId64, tile.blocks);
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "cuda_constant_f32_%dx%d_%d:1", split.groups, shape.filters, split.weights);
+  offer.set_weights(0, format, int64_t{split.launches} * split.weights * 4);
+  const double bytes = 4 * (static_cast<double>(split.launches) * static_cast<double>(sdk::elements(l.input)) +
+                            static_cast<double>(sdk::elements(l.result)));
+  const double slots_us = 132 * 4 * 1.3e3; // issue slots of an H200 in a microsecond, less waits
+  offer.estimate_us = 3.0 * split.launches + std::max(cost(l, shape, passes, groups, tile) / slots_us, bytes / 3.5e6);
+  return true;
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
@@ -164,42 +197,28 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     return offer.reject("takes filters of up to %" PRId64 " taps, not %" PRId64, kMostTaps, sdk::taps(l));
   if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
   if (fused_pooling_refused(l, offer)) return false;
-  const int filters = filters_of(l);
-  if (filters == 0)
-    return offer.reject("%" PRId64 " weights take more than %" PRId64 " launches of %d parameters",
-                        sdk::elements(l.weights), kMostLaunches, kMostWeights);
-  offer.config = config >= 0 ? config : filters > 8 || unrolled_size(l) == 0 ? 1 : 3;
-  if (instance_for(l, kConfigs[offer.config].rows) == nullptr)
-    return offer.reject("%d filters a launch times %d rows a thread are too many registers", filters,
-                        kConfigs[offer.config].rows);
-  Tiling tile;
-  const Config &chosen = kConfigs[offer.config];
-  if (!choose_tiling(l, chosen.rows, chosen.threads, filters, tile)) {
-    offer.rejects_pooling = sdk::has_pooling(l) ? 1 : 0;
-    return offer.reject("no tile of %d rows and %d threads fits: its input or the pooling window is too large",
-                        chosen.rows, chosen.threads);
+  if (config >= 0) {
+    offer.config = config;
+    return offer_shape(l, kShapes[config], offer);
   }
-  if (tile.blocks > INT32_MAX) return offer.reject("launches up to 2^31 blocks, not %" PRId64, tile.blocks);
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cuda_constant_f32_k%d:1", filters);
-  const double launches = static_cast<double>(launches_of(l, filters));
-  offer.set_weights(0, format, weights_of(l, filters) * launches_of(l, filters) * 4);
-  const double lane_us = unrolled_size(l) != 0 ? 20e6 : 8e6; // products a microsecond
-  const double bytes =
-      4 * (launches * static_cast<double>(sdk::elements(l.input)) + static_cast<double>(sdk::elements(l.result)));
-  offer.estimate_us = 3 * launches + std::max(launches * cost(l, chosen.rows, filters, tile) *
-                                                  static_cast<double>(l.weights.size[1]) / lane_us,
-                                              bytes / 3.5e6);
-  return true;
+  sdk::Offer best = offer, other = offer;
+  bool found = false;
+  for (int32_t i = 0; i < kShapeCount; ++i) {
+    other.config = i;
+    if (offer_shape(l, kShapes[i], other) && (!found || other.estimate_us < best.estimate_us))
+      found = true, best = other;
+  }
+  offer = found ? best : other;
+  return found;
 }
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Constant>(request, kConfigs[config]);
+  return std::make_unique<Constant>(request, kShapes[config]);
 }
 
 } // namespace
 
 extern const sdk::Kernel kernel_constant;
-const sdk::Kernel kernel_constant = {"constant", POLYCONV_KERNEL_HOST_WEIGHTS, kNames, kConfigCount, supports, create};
+const sdk::Kernel kernel_constant = {"constant", POLYCONV_KERNEL_HOST_WEIGHTS, kNames, kShapeCount, supports, create};
 
 } // namespace polyconv::cuda
