@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "expect.hpp"
 
+#include <algorithm>
+
 #include "csv.hpp"
 #include "machine.hpp"
 #include "measure/baseline.hpp"
@@ -75,6 +77,14 @@ std::string why_broken(const Expectation &e, const Record &record) {
   return "";
 }
 
+// Whether a row was asked for the kernels of another bar about the same problem.
+bool of_another(const Record &record, const Expectation &e, const std::vector<Expectation> &expectations) {
+  return record.requested != e.kernel &&
+         std::any_of(expectations.begin(), expectations.end(), [&](const Expectation &other) {
+           return other.work.token == e.work.token && other.kernel == record.requested;
+         });
+}
+
 } // namespace
 
 std::vector<Expectation> load_expectations(const std::string &name) {
@@ -96,7 +106,7 @@ std::vector<std::string> broken_expectations(const std::vector<Expectation> &exp
     bool matched = false;
     for (const Record &record : records) {
       if (record.problem != e.work.token || record.type != e.type || record.requested_math != e.math ||
-          record.baseline != e.baseline)
+          record.baseline != e.baseline || of_another(record, e, expectations))
         continue;
       matched = true;
       const std::string why = why_broken(e, record);

@@ -251,6 +251,10 @@ std::string caption(const std::vector<Record> &records, View view) {
   if (!differ(records, [](const Record &r) { return r.requested_math; }))
     parts.push_back("math " + first.requested_math);
   if (view != View::kChecks) parts.push_back(first.cache + " cache");
+  const auto timed = std::find_if(records.begin(), records.end(), [](const Record &r) { return r.median_us; });
+  if (view != View::kChecks && timed != records.end() && timed->clock != "wall" &&
+      std::all_of(timed, records.end(), [&](const Record &r) { return !r.median_us || r.clock == timed->clock; }))
+    parts.emplace_back(timed->clock == "graph" ? "timed in graphs" : "timed by events");
   return join(parts, ", ");
 }
 

@@ -33,7 +33,7 @@ std::optional<double> peak_fma(const polyconv_device_properties &properties, boo
 }
 
 DeviceMeter::DeviceMeter(const polyconv_device *device)
-    : device_(device), properties_(sized<polyconv_device_properties>()), bytes_(0) {
+    : device_(device), properties_(sized<polyconv_device_properties>()) {
   require(polyconv_device_get_properties(device, &properties_));
   bytes_ = static_cast<size_t>(std::clamp<int64_t>(properties_.memory_bytes / kMemoryParts, 1 << 20, kMostBytes));
   stream_ = make_stream(device);

@@ -29,7 +29,7 @@ class DeviceMeter final : public RateMeter {
  private:
   const polyconv_device *device_;
   polyconv_device_properties properties_;
-  size_t bytes_; // of each of the two arrays
+  size_t bytes_ = 0; // of each of the two arrays
   DeviceObject stream_, start_, stop_, source_, destination_;
 };
 

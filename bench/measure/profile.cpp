@@ -30,7 +30,7 @@ class StepWatch {
   StepWatch(const polyconv_device *device, bool has_streams) : device_(device), has_streams_(has_streams) {}
 
   static void see(void *self, int32_t step, const char *kernel, void *stream) {
-    static_cast<StepWatch *>(self)->mark(static_cast<size_t>(step + 1), kernel, stream);
+    static_cast<StepWatch *>(self)->mark(static_cast<size_t>(int64_t{step} + 1), kernel, stream);
   }
 
   // After a run and the wait for it: one sample of every step.

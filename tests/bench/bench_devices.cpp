@@ -139,6 +139,7 @@ TEST_CASE("a sweep is ordered by kernel, fastest config first; the best is marke
       ordered_by_config({config("a/x@1", 30), config("a/x@2", 20), config("a/y@1", 0), config("a/y@2", 0),
                          config("b/z@1", 10), config("b/z@2", 40), config("b/z@3", 0)});
   std::vector<std::string> names;
+  names.reserve(ordered.size());
   for (const Record &record : ordered) names.push_back(record.requested);
   CHECK(names == std::vector<std::string>{"a/x@2", "a/x@1", "b/z@1", "b/z@2", "a/y, 2 configs", "b/z@3"});
   for (const Record &record : ordered) CHECK(record.best == (record.requested == "b/z@1"));

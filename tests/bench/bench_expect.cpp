@@ -81,6 +81,17 @@ TEST_CASE("every matching row must hold, and every row of the file is asked") {
   CHECK(says(broken_expectations(expectations(kRow + other), {good_record()}), "i5x5"));
 }
 
+TEST_CASE("a row that was asked for another bar's kernels is not judged by this one") {
+  Record gemm = good_record(), direct = good_record();
+  gemm.requested = "openmp/gemm@*";
+  direct.requested = "openmp/direct@*";
+  direct.kernel = "openmp/direct@avx512";
+  const std::string other = "\"fwd:c8,k8,i9x9,f3x3\",f16,strict,openmp/direct@*,onednn,1.05,120\n";
+  CHECK(broken_expectations(expectations(kRow + other), {gemm, direct}).empty());
+  CHECK(says(broken_expectations(expectations(kRow + other), {gemm}), "matches no row"));
+  CHECK(broken_expectations(expectations(kRow), {direct}).size() == 1);
+}
+
 TEST_CASE("a ceiling is a baseline without a math mode or a best time") {
   const std::vector<Expectation> bar = expectations("\"fwd:c8,k8,i9x9,f3x3:f16\",f16,strict,*,fma,0.4,\n");
   CHECK_FALSE(bar.front().baseline_max_us.has_value());

@@ -25,6 +25,7 @@ Record with_status(const std::string &status) {
 
 int code(const std::vector<std::string> &statuses) {
   std::vector<Record> records;
+  records.reserve(statuses.size());
   for (const std::string &status : statuses) records.push_back(with_status(status));
   return exit_code(records);
 }

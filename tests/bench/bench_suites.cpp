@@ -18,6 +18,7 @@ namespace {
 
 std::vector<std::string> tokens_of(const std::vector<Work> &works) {
   std::vector<std::string> tokens;
+  tokens.reserve(works.size());
   for (const Work &work : works) tokens.push_back(work.token);
   return tokens;
 }
