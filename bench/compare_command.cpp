@@ -77,7 +77,7 @@ int compare_command(const Arguments &a) {
              {"change", true},
              {"", false}});
   std::vector<double> changes;
-  size_t failures = 0;
+  size_t failures = 0, clocks = 0;
   for (const Result &row : old_rows) {
     const auto found = olds.find(key_of(row));
     if (found == olds.end()) continue; // its key has been done
@@ -87,10 +87,16 @@ int compare_command(const Arguments &a) {
     const Result *after = match == new_rows.end() ? nullptr : &match->second;
     const Verdict verdict = judge(before, after, most);
     if (verdict.change) changes.push_back(*verdict.change);
+    clocks += verdict.change && before.at("clock") != after->at("clock") ? 1 : 0;
     failures += verdict.fails ? 1 : 0;
     grid.add({before.at("problem"), kernels_of(before, after), before.at("threads"), time_of(&before), time_of(after),
               verdict.change ? format("%+.1f%%", (*verdict.change - 1) * 100) : "", verdict.word});
   }
+  if (clocks > 0)
+    std::cerr << format(
+        "polyconv-bench: %zu rows were timed by another clock (wall, events, graph): their change says "
+        "little\n",
+        clocks);
   Output output(a.out_file);
   output.stream() << (a.output == "markdown" ? grid.markdown() : grid.text());
   if (!changes.empty())

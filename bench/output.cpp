@@ -135,9 +135,10 @@ std::vector<Shown> baseline_columns() {
 // The reason without the problem, which stands in its own column.
 std::string why(const Record &record) {
   if (record.reason.empty()) return record.baseline_reason.empty() ? "" : "baseline " + record.baseline_reason;
-  const std::string repeated = "no kernel on " + record.device + " takes " + record.problem + ": ";
+  const std::string repeated = " takes " + record.problem + ": ";
   const size_t at = record.reason.find(repeated);
-  return at == std::string::npos ? record.reason : record.reason.substr(at + repeated.size());
+  const bool begins = at != std::string::npos && record.reason.rfind("no kernel on ", 0) == 0;
+  return begins ? record.reason.substr(at + repeated.size()) : record.reason;
 }
 
 std::vector<Shown> columns_of(const std::vector<Record> &records, View view) {

@@ -408,6 +408,9 @@ TEST_CASE("compare: equal is 0; slower, missing and no longer good are 5") {
   CHECK(compared(row("p", 100, "unsupported"), row("q", 100)).code == 0);  // was not there before either
   CHECK(compared(row("p", 100), row("p", 106) + row("p", 100)).code == 0); // the last one counts
   CHECK(has(compared(row("p", 100), row("p", 50)).out, "faster"));
+  Json captured = Json::parse(row("p", 100));
+  captured["clock"] = "graph";
+  CHECK(has(compared(row("p", 100), captured.dump() + "\n").err, "1 rows were timed by another clock"));
   CHECK(has(compared(row("p", 100), row("p", 200)).out, "+100.0%"));
 }
 
