@@ -3,7 +3,8 @@
 # plug-ins, runs the tests, the conformance of every plug-in, compute-sanitizer over the tiny suite, and a short table of
 # times. Logs go to FOLDER (default: build/on_device/logs), and packed to $OUT where that is set; the summary comes last.
 # Within 8 minutes on 16 cores.
-#   ON_DEVICE_PARTS="build tests conformance sanitize bench" chooses parts.
+#   ON_DEVICE_PARTS="build tests conformance sanitize bench" chooses parts; CUDNN_ROOT, the folder that holds cuDNN's
+#   include and lib, adds the cudnn backend.
 set -u
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 build=$source_dir/build/on_device
@@ -12,18 +13,20 @@ parts=${ON_DEVICE_PARTS:-build tests conformance sanitize bench}
 bench=$build/bin/polyconv-bench
 jobs=$(nproc)
 mkdir -p "$logs"
+[ -n "${CUDNN_ROOT:-}" ] && export LD_LIBRARY_PATH=$CUDNN_ROOT/lib:${LD_LIBRARY_PATH:-}
 : >"$logs/summary.txt"
 started=$(date +%s)
 
 say() { echo "[$(($(date +%s) - started)) s] $*" | tee -a "$logs/summary.txt"; }
 wants() { [[ " $parts " == *" $1 "* ]]; }
+vendors() { [ -e "$build/lib/polyconv/libpolyconv_cudnn.so" ] && echo cudnn; }
 plug_ins() { for file in "$build"/lib/polyconv/libpolyconv_cuda_*.so; do basename "$file" .so | sed 's/^libpolyconv_//; s/_/-/g'; done; }
 
 { nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader || echo "no nvidia-smi"; } 2>/dev/null | head -1 | tee -a "$logs/summary.txt"
 
 if wants build; then
   cmake -G Ninja -S "$source_dir" -B "$build" -DCMAKE_BUILD_TYPE=Release -DPOLYCONV_CUDA=ON -DPOLYCONV_BUILD_EXAMPLES=OFF \
-    -DPOLYCONV_WARNINGS_AS_ERRORS=OFF >"$logs/configure.log" 2>&1 || { tail -20 "$logs/configure.log"; say "configure FAILED"; exit 1; }
+    -DPOLYCONV_WARNINGS_AS_ERRORS=OFF ${CUDNN_ROOT:+-DPOLYCONV_CUDNN=ON "-DCUDNN_ROOT=$CUDNN_ROOT"} >"$logs/configure.log" 2>&1 || { tail -20 "$logs/configure.log"; say "configure FAILED"; exit 1; }
   grep 'polyconv:' "$logs/configure.log"
   if timeout 270 cmake --build "$build" -j "$jobs" -- -k 0 >"$logs/build.log" 2>&1; then
     say "build good"
@@ -37,7 +40,7 @@ fi
 sed -n '/^Devices/,/^Kernels/p' "$logs/info.txt"
 
 if wants tests; then
-  for test in cuda_device cuda_run cuda_plug_ins; do
+  for test in cuda_device cuda_run cuda_plug_ins $(vendors); do
     timeout 60 "$build/tests/${test}_test" >"$logs/$test.log" 2>&1
     result=$?
     say "$test: exit $result; $(grep 'test cases:' "$logs/$test.log")"
@@ -47,14 +50,14 @@ fi
 
 # Every plug-in beside the others: these wait for one CPU core each, on the oracle.
 if wants conformance; then
-  for name in $(plug_ins); do
+  for name in $(plug_ins) $(vendors); do
     {
       POLYCONV_CONFORMANCE=$name OMP_WAIT_POLICY=passive timeout 150 "$build/tests/conformance_test" >"$logs/conformance_$name.log" 2>&1
       echo "exit $?" >>"$logs/conformance_$name.log"
     } &
   done
   wait
-  for name in $(plug_ins); do
+  for name in $(plug_ins) $(vendors); do
     log=$logs/conformance_$name.log
     say "conformance $name: $(tail -1 "$log"), $(grep -E '^skipped' "$log" | head -1) $(grep 'assertions:' "$log" || echo 'did not finish')"
     sed -n 's/^.*MESSAGE: /    /p' "$log" | grep -E 'took|adjoint' | tee -a "$logs/summary.txt"
