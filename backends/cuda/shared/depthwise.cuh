@@ -52,53 +52,82 @@ struct alignas(words * 4) Words {
   uint32_t word[words];
 };
 
-// Copies the rows of a block's planes that exist into their tile. A thread keeps to one place along the rows.
+// copy_async for an address of shared memory.
+template <int bytes>
+__device__ inline void copy_to_shared(uint32_t to, const void *from) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes) : "memory");
+#else
+  copy_async<bytes>(__cvta_shared_to_generic(to), from, true);
+#endif
+}
+
+// Copies the rows of a block's planes that exist into their tile, an image at a time. A thread keeps to one chunk of
+// the rows, and steps from row to row and from plane to plane by additions: copies are as many as products are few.
 template <class T>
 struct Copier {
-  const T *from; // image 0, first row
-  int32_t to, row, rows, plane, planes, row_step, plane_step, column, first_channel;
+  const T *from;                // in image 0
+  uint32_t to;                  // bytes in the tile
+  int32_t row;                  // among the rows that exist: where the thread begins
+  int32_t count;                // chunks that it copies
+  int32_t rows, step;           // rows that exist; rows to the thread's next, less whole planes
+  int32_t next_from, wrap_from; // elements to the thread's next row, and from there to the same row of the next plane
+  uint32_t next_to, wrap_to;    // bytes
 
   __device__ Copier(const Conv<int32_t> &p, const Depthwise &d, const T *x, int32_t channel, int32_t top) {
-    const int32_t chunks = p.input.size[4] / d.chunk, step = max(static_cast<int32_t>(blockDim.x) / chunks, 1);
-    const int32_t first = max(top, 0);
     const auto thread = static_cast<int32_t>(threadIdx.x);
-    column = thread % chunks * d.chunk;
-    rows = max(min(top + d.tile_rows, p.input.size[3]) - first, 0);
-    planes = thread < step * chunks && rows > 0 ? min(d.planes, p.output.size[1] - channel) : 0;
-    row = thread / chunks % max(rows, 1), plane = thread / chunks / max(rows, 1);
-    row_step = step % max(rows, 1), plane_step = step / max(rows, 1);
-    from = x + p.input.offset + first * p.input.stride[3] + column;
-    to = (first - top) * d.pitch + d.left + column;
-    first_channel = channel;
+    const int32_t chunks = max(p.input.size[4] / max(d.chunk, 1), 1), side = static_cast<int32_t>(blockDim.x) / chunks;
+    const int32_t first = max(top, 0), exist = min(top + d.tile_rows, p.input.size[3]) - first;
+    const int32_t index = thread / chunks, column = thread % chunks * d.chunk,
+                  planes = min(d.planes, p.output.size[1] - channel);
+    rows = max(exist, 1), row = index % rows, step = side % rows;
+    count = index < side && exist > 0 ? max(planes * rows - index + side - 1, 0) / side : 0;
+    const int32_t plane = index / rows, planes_on = side / rows;
+    from = x + p.input.at(0, channel / d.multiplier + plane, 0, first + row, column);
+    to = (plane * d.plane + (first - top + row) * d.pitch + d.left + column) * sizeof(T);
+    next_from = planes_on * p.input.stride[1] + step * p.input.stride[3];
+    next_to = (planes_on * d.plane + step * d.pitch) * sizeof(T);
+    wrap_from = p.input.stride[1] - rows * p.input.stride[3], wrap_to = (d.plane - rows * d.pitch) * sizeof(T);
   }
 
   template <int bytes>
-  __device__ void copy(const Conv<int32_t> &p, const Depthwise &d, T *tile, int32_t image) const {
-    int32_t r = row, q = plane;
-    while (q < planes) {
-      const int32_t k = first_channel + q, c = d.multiplier == 1 ? k : k / d.multiplier;
-      const T *source = from + image * p.input.stride[0] + c * p.input.stride[1] + r * p.input.stride[3];
-      T *target = tile + to + q * d.plane + r * d.pitch;
-      for (int32_t i = 0; column + i < p.input.size[4]; i += static_cast<int32_t>(blockDim.x) * d.chunk) {
-        if constexpr (bytes >= 4)
-          copy_async<bytes>(target + i, source + i, true);
-        else
-          target[i] = source[i];
-      }
-      r += row_step, q += plane_step;
-      if (r >= rows) r -= rows, ++q;
+  __device__ void copy(const T *source, uint32_t target) const {
+    int32_t r = row;
+#pragma unroll 4
+    for (int32_t i = 0; i < count; ++i) {
+      copy_to_shared<bytes>(target, source);
+      r += step, source += next_from, target += next_to;
+      if (r >= rows) r -= rows, source += wrap_from, target += wrap_to;
     }
   }
 
-  __device__ void operator()(const Conv<int32_t> &p, const Depthwise &d, T *tile, int32_t image) const {
-    switch (d.chunk * sizeof(T)) {
-      case 16: return copy<16>(p, d, tile, image);
-      case 8: return copy<8>(p, d, tile, image);
-      case 4: return copy<4>(p, d, tile, image);
-      default: return copy<sizeof(T)>(p, d, tile, image);
+  // `offset` is that of the image, `tile` an address of shared memory.
+  __device__ void operator()(int32_t bytes, int32_t offset, uint32_t tile) const {
+    switch (bytes) {
+      case 16: return copy<16>(from + offset, tile + to);
+      case 8: return copy<8>(from + offset, tile + to);
+      default: return copy<4>(from + offset, tile + to);
     }
   }
 };
+
+// The same where rows do not consist of words of memory: element by element, and waiting for each.
+template <class T>
+__device__ __noinline__ void copy_elements(const Conv<int32_t> *conv, const Depthwise *depthwise, const T *x, T *tile,
+                                           Place<int32_t> first) {
+  const Conv<int32_t> &p = *conv;
+  const Depthwise &d = *depthwise;
+  const int32_t width = p.input.size[4], planes = min(d.planes, p.output.size[1] - first.c);
+  for (int32_t i = threadIdx.x; i < planes * d.tile_rows * width; i += static_cast<int32_t>(blockDim.x)) {
+    const int32_t column = i % width, row = i / width % d.tile_rows, plane = i / width / d.tile_rows, h = first.h + row;
+    if (h < 0 || h >= p.input.size[3]) continue;
+    tile[plane * d.plane + row * d.pitch + d.left + column] =
+        x[p.input.at(first.n, (first.c + plane) / d.multiplier, 0, h, column)];
+  }
+}
 
 // Adds a window to the sums, row by row.
 template <class T, int n, int step, int Columns, int Rows>
@@ -132,40 +161,57 @@ __device__ inline void accumulate(const T *window, int32_t pitch, const float (&
   }
 }
 
-// Bias and relu at most, and a result of the input's type: a row of outputs at once.
-template <class T, int Columns, int Rows>
-__device__ inline void store_plain(const Conv<int32_t> &p, const Depthwise &d, T *y, float (&sum)[Rows][Columns],
-                                   const Place<int32_t> &at, int32_t rows) {
-  const bool biased = p.epilogue.bias != nullptr, relu = p.epilogue.activation == POLYCONV_ACT_RELU;
-  const float bias = biased ? static_cast<const float *>(p.epilogue.bias)[at.c] : 0;
-  T *to = y + p.result.at(at);
-  const int32_t columns = p.result.size[4] - at.w;
+template <class T, int Columns>
+__device__ inline void store_row(T *to, const float (&v)[Columns], bool streaming = false) {
+  constexpr int kInWord = 4 / sizeof(T), kWords = Columns / kInWord < 4 ? Columns / kInWord : 4;
 #pragma unroll
-  for (int r = 0; r < Rows; ++r) {
+  for (int i = 0; i < Columns; i += kWords * kInWord) {
+    Words<kWords> words;
 #pragma unroll
-    for (int i = 0; i < Columns; ++i) {
-      if (biased) sum[r][i] = add(sum[r][i], bias);
-      if (relu && sum[r][i] < 0) sum[r][i] = 0;
-    }
-    if (r < rows) {
-      if (d.vector_stores && columns >= Columns) {
-        constexpr int kInWord = 4 / sizeof(T);
-        constexpr int kWords = Columns / kInWord < 4 ? Columns / kInWord : 4;
-#pragma unroll
-        for (int i = 0; i < Columns; i += kWords * kInWord) {
-          Words<kWords> words;
-#pragma unroll
-          for (int j = 0; j < kWords; ++j) words.word[j] = pack(&sum[r][i + j * kInWord], T());
-          *reinterpret_cast<Words<kWords> *>(to + i) = words;
-        }
-      } else {
-#pragma unroll
-        for (int i = 0; i < Columns; ++i)
-          if (i < columns) to[i] = as_stored(sum[r][i], T());
+    for (int j = 0; j < kWords; ++j) words.word[j] = pack(&v[i + j * kInWord], T());
+    if constexpr (kWords == 4)
+      if (streaming) {
+        __stcs(reinterpret_cast<uint4 *>(to + i), *reinterpret_cast<const uint4 *>(&words));
+        continue;
       }
-    }
-    to += p.result.stride[3];
+    *reinterpret_cast<Words<kWords> *>(to + i) = words;
   }
+}
+
+// Bias and relu at most, and a result of the input's type: rows of outputs at once where all are in the image.
+template <class T, int Columns, int Rows>
+__device__ inline void store_plain(const Conv<int32_t> &p, bool vectors, bool streaming, T *y,
+                                   float (&sum)[Rows][Columns], const Place<int32_t> &at) {
+  const bool relu = p.epilogue.activation == POLYCONV_ACT_RELU;
+  if (p.epilogue.bias != nullptr || relu) {
+    const auto *biases = static_cast<const float *>(p.epilogue.bias);
+    const float bias = biases ? biases[at.c] : -0.0f; // which changes nothing
+#pragma unroll
+    for (int r = 0; r < Rows; ++r)
+#pragma unroll
+      for (int i = 0; i < Columns; ++i) {
+        sum[r][i] = add(sum[r][i], bias);
+        if (relu && sum[r][i] < 0) sum[r][i] = 0;
+      }
+  }
+  T *to = y + p.result.at(at);
+  const int32_t rows = p.result.size[3] - at.h, columns = p.result.size[4] - at.w;
+  if (vectors && columns >= Columns && rows >= Rows) {
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) store_row<T, Columns>(to + r * p.result.stride[3], sum[r], streaming);
+    return;
+  }
+#pragma unroll
+  for (int r = 0; r < Rows; ++r)
+    if (r < rows) {
+      if (vectors && columns >= Columns) {
+        store_row<T, Columns>(to + r * p.result.stride[3], sum[r]);
+        continue;
+      }
+#pragma unroll
+      for (int i = 0; i < Columns; ++i)
+        if (i < columns) to[r * p.result.stride[3] + i] = as_stored(sum[r][i], T());
+    }
 }
 
 // Everything else: the sums lie in shared memory, where the window of a pooled result is together, and the block's
@@ -185,7 +231,7 @@ static __device__ __noinline__ void store_any(const Conv<int32_t> *conv, const D
 }
 
 template <class T, int n, int step, int Columns, int Rows>
-__global__ void __launch_bounds__(kMostThreads, n == 3 ? 3 : 2)
+__global__ void __launch_bounds__(kMostThreads, n == 3 && Columns * Rows <= 32 ? 3 : 2)
     convolve_planes(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Depthwise d, const T *x,
                     const T *weights, void *y) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -218,21 +264,33 @@ __global__ void __launch_bounds__(kMostThreads, n == 3 ? 3 : 2)
 #pragma unroll
     for (int i = 0; i < n * n; ++i) w[i] = value(weights[p.weights.at(k, 0, 0, i / n, i % n)]);
   }
-  const Copier<T> copier(p, d, x, first_channel, top * step - p.pad[1]);
+  const Place<int32_t> corner{first_image, first_channel, 0, top * step - p.pad[1], 0}; // of the tile, in the input
+  const Copier<T> copier(p, d, x, first_channel, corner.h);
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(tiles));
+  const auto copy = [&](int32_t i) {
+    Place<int32_t> from = corner;
+    from.n += i;
+    if (d.chunk > 0)
+      copier(d.chunk * static_cast<int32_t>(sizeof(T)), from.n * p.input.stride[0],
+             address + i % 2 * tile_size * sizeof(T));
+    else
+      copy_elements(&p, &d, x, tiles + i % 2 * tile_size, from);
+  };
   __syncthreads();
 
   const int32_t window = plane * d.plane + group * Rows * step * d.pitch + column * Columns * step;
-  copier(p, d, tiles, first_image);
+  copy(0);
 #pragma unroll 1
   for (int32_t i = 0; i < images; ++i) {
     await_copies();
     __syncthreads(); // this image is there, and nobody reads the last one any more
-    if (i + 1 < images) copier(p, d, tiles + (i + 1) % 2 * tile_size, first_image + i + 1);
+    if (i + 1 < images) copy(i + 1);
     float sum[Rows][Columns] = {};
     if (active) accumulate<T, n, step, Columns, Rows>(tiles + i % 2 * tile_size + window, d.pitch, w, sum);
     const Place<int32_t> at{first_image + i, k, 0, top + group * Rows, column * Columns};
     if (d.plain) {
-      if (active) store_plain<T, Columns, Rows>(p, d, static_cast<T *>(y), sum, at, p.result.size[3] - at.h);
+      if (active)
+        store_plain<T, Columns, Rows>(p, d.vector_stores != 0, d.streaming != 0, static_cast<T *>(y), sum, at);
       continue;
     }
     if (active) {
@@ -259,10 +317,14 @@ void launch_planes(const Conv<int32_t> &p, const Depthwise &d, const void *x, co
 template <class T, int n, int step>
 DepthwiseLaunch by_shape(int columns, int rows) {
   if (columns == 4 && rows == 4) return launch_planes<T, n, step, 4, 4>;
+  if (columns == 4 && rows == 7) return launch_planes<T, n, step, 4, 7>;
+  if (columns == 2 && rows == 7) return launch_planes<T, n, step, 2, 7>;
   if constexpr (step == 1) {
-    if (columns == 4 && rows == 8) return launch_planes<T, n, step, 4, 8>;
+    if constexpr (n == 3)
+      if (columns == 4 && rows == 14) return launch_planes<T, n, step, 4, 14>;
     if (columns == 8 && rows == 4) return launch_planes<T, n, step, 8, 4>;
-    if (columns == 2 && rows == 7) return launch_planes<T, n, step, 2, 7>;
+    if constexpr (n == 3)
+      if (columns == 8 && rows == 7) return launch_planes<T, n, step, 8, 7>;
     if (columns == 2 && rows == 14) return launch_planes<T, n, step, 2, 14>;
   } else {
     if (columns == 2 && rows == 4) return launch_planes<T, n, step, 2, 4>;

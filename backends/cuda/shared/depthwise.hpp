@@ -19,17 +19,17 @@ __host__ __device__ constexpr Reading reading(int item, int n, int step, int col
 }
 
 struct Depthwise {
-  int32_t columns, groups, planes; // threads: across a plane, below each other, planes of a block
-  int32_t strips, channel_blocks;  // of an image
-  int32_t images;                  // that a block takes one after the other
-  int32_t width, height;           // outputs of a plane that the block's threads compute
-  int32_t result_rows;             // of a strip, after pooling
-  int32_t row_step, pool_pad;      // outputs from strip to strip, and those above the first
-  int32_t left;                    // column of the tile with the first of the input
-  int32_t pitch, plane, tile_rows; // elements from row to row and from plane to plane; rows
-  int32_t chunk;                   // elements copied at once
-  int32_t multiplier;              // output channels of an input channel
-  int32_t plain, vector_stores;    // a bias and a relu at most; rows of outputs at once
+  int32_t columns, groups, planes;         // threads: across a plane, below each other, planes of a block
+  int32_t strips, channel_blocks;          // of an image
+  int32_t images;                          // that a block takes one after the other
+  int32_t width, height;                   // outputs of a plane that the block's threads compute
+  int32_t result_rows;                     // of a strip, after pooling
+  int32_t row_step, pool_pad;              // outputs from strip to strip, and those above the first
+  int32_t left;                            // column of the tile with the first of the input
+  int32_t pitch, plane, tile_rows;         // elements from row to row and from plane to plane; rows
+  int32_t chunk;                           // elements copied at once
+  int32_t multiplier;                      // output channels of an input channel
+  int32_t plain, vector_stores, streaming; // a bias and a relu at most; rows of outputs at once
   int32_t threads, sums_bytes, shared_bytes;
   int64_t blocks;
 };

@@ -12,6 +12,7 @@ namespace polyconv::cuda::shared {
 
 inline constexpr int kMostThreads = 256;
 inline constexpr int64_t kSharedBytes = 48 << 10;
+inline constexpr int64_t kMostChunk = 8; // input channels staged together: more would wait for nothing
 
 struct PatchConfig {
   int width, threads;    // of a patch at most
@@ -29,7 +30,7 @@ struct Patch {
   int32_t chunk, buffer;                       // input channels staged together, and what they take
   int32_t buffers;                             // 2: the next chunk is copied while one is summed
   int32_t group_in, group_out, channel_blocks; // channels of a group, and blocks that share them out
-  int32_t input_type, weights_type;
+  int32_t input_type;
   int32_t plain; // a bias and a relu at most, and no pooling: stored from registers
   int32_t threads, shared_bytes;
   int64_t blocks;
@@ -74,14 +75,16 @@ inline bool complete(const polyconv_layer &l, const PatchConfig &config, Patch &
   const int64_t pitch = (s.columns - 1) * l.stride[2] + (l.weights.size[4] - 1) * l.dilation[2] + 1;
   if (tile_rows * pitch > kSharedBytes) return false;
   s.tile_rows = small(tile_rows), s.pitch = small(pitch), s.plane = small(tile_rows * pitch);
+  // Lanes that go on in the next image should meet the banks after those of the first.
+  if (s.images > 1) s.plane += ((s.columns * s.stripes - s.plane) % 32 + 32) % 32;
   s.threads = (s.columns * s.stripes * s.images + 31) / 32 * 32;
   s.group_in = small(in_group), s.group_out = small(l.output.size[1] / l.groups);
   s.channel_blocks = small(quotient(s.group_out, config.channels));
-  // Two buffers of at most eight channels, as more wait for nothing; one where it holds all channels.
+  // Two buffers, or one where it holds all channels.
   const int64_t channel_bytes = 4 * (int64_t{s.images} * s.plane + sdk::taps(l) * config.channels);
   const int64_t sums = s.plain ? 0 : int64_t{s.images} * rows * s.columns * 4;
   if (channel_bytes > kSharedBytes || sums > kSharedBytes) return false;
-  const int64_t all = std::min<int64_t>(in_group, 8);
+  const int64_t all = std::min<int64_t>(in_group, kMostChunk);
   s.chunk = small(std::min(all, kSharedBytes / channel_bytes));
   s.buffers = s.chunk < in_group ? 2 : 1;
   if (s.buffers == 2) s.chunk = small(std::min<int64_t>(all, kSharedBytes / 2 / channel_bytes));

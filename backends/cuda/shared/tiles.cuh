@@ -36,6 +36,27 @@ __device__ inline int32_t folded(int32_t i, int32_t size, int32_t mode) {
   return static_cast<int32_t>(sdk::padded_index(i, size, mode));
 }
 
+// `count` channels at one place of the tile; `stride` and `step` are from channel to channel in the input and in the
+// tile.
+template <class Stored>
+__device__ inline void stage_place(const Stored *from, int32_t stride, float *to, int32_t step, int32_t count) {
+  if constexpr (std::is_same_v<Stored, float>) {
+#pragma unroll 2
+    for (int32_t c = 0; c < count; ++c, from += stride, to += step) copy_async<4>(to, from, true);
+  } else { // several loads under way before the first is waited for
+    constexpr int kAhead = 4;
+    for (; count > 0; count -= kAhead, from += kAhead * stride, to += kAhead * step) {
+      Stored v[kAhead] = {};
+#pragma unroll
+      for (int32_t c = 0; c < kAhead; ++c)
+        if (c < count) v[c] = from[c * stride];
+#pragma unroll
+      for (int32_t c = 0; c < kAhead; ++c)
+        if (c < count) to[c * step] = operand<float>(v[c], 0);
+    }
+  }
+}
+
 // Stages input channels [first, first + count) of a group as f32. A thread keeps to a column of the tile, and asks once
 // a row, not once a channel, where that lies.
 template <class Stored>
@@ -43,28 +64,22 @@ __device__ inline void stage_inputs(const Conv<int32_t> &p, const Patch &s, cons
                                     const Origin &o, int32_t first, int32_t count) {
   const auto thread = static_cast<int32_t>(threadIdx.x), threads = static_cast<int32_t>(blockDim.x);
   const int32_t top = o.top * p.stride[1] - p.pad[1], left = o.left * p.stride[2] - p.pad[2];
-  const int32_t side = min(threads, s.pitch), rows = s.images * s.tile_rows;
+  const int32_t side = min(threads, s.pitch), rows = s.images * s.tile_rows, rows_on = threads / side;
+  const int32_t pitch = s.pitch, plane = s.plane, tile_rows = s.tile_rows, step = s.images * plane; // in registers
+  const int32_t stride = p.input.stride[1], height = p.input.size[3], mode = p.pad_mode;
+  const int32_t image_stride = p.input.stride[0], row_stride = p.input.stride[3], images = p.input.size[0] - o.image;
   const float padding = p.padding<float>();
-  if (thread >= threads / side * side) return;
-  for (int32_t column = thread % side; column < s.pitch; column += side) {
-    const int32_t w = folded(left + column, p.input.size[4], p.pad_mode);
-    for (int32_t row = thread / side; row < rows; row += threads / side) {
-      const int32_t image = o.image + row / s.tile_rows;
-      const int32_t h = folded(top + row % s.tile_rows, p.input.size[3], p.pad_mode);
-      const bool inside = w >= 0 && h >= 0 && image < p.input.size[0];
-      const Stored *from = inside ? x + p.input.at(image, o.group * s.group_in + first, 0, h, w) : x;
-      float *to = tile + row * s.pitch + column;
-#pragma unroll 4
-      for (int32_t c = 0; c < count; ++c, from += inside ? p.input.stride[1] : 0, to += s.images * s.plane) {
-        if constexpr (std::is_same_v<Stored, float>) {
-          if (inside)
-            copy_async<4>(to, from, true);
-          else
-            *to = padding;
-        } else {
-          *to = inside ? operand<float>(*from, 0) : padding;
-        }
-      }
+  if (thread >= rows_on * side) return;
+  for (int32_t column = thread % side; column < pitch; column += side) {
+    const int32_t w = folded(left + column, p.input.size[4], mode);
+    const Stored *const above = x + p.input.at(o.image, o.group * s.group_in + first, 0, 0, max(w, 0));
+    for (int32_t row = thread / side; row < rows; row += rows_on) {
+      const int32_t image = row / tile_rows, line = row - image * tile_rows, h = folded(top + line, height, mode);
+      float *to = tile + image * plane + line * pitch + column;
+      if (w >= 0 && h >= 0 && image < images)
+        stage_place(above + image * image_stride + h * row_stride, stride, to, step, count);
+      else
+        for (int32_t c = 0; c < count; ++c, to += step) *to = padding;
     }
   }
 }
@@ -73,39 +88,40 @@ __device__ inline void stage_inputs(const Conv<int32_t> &p, const Patch &s, cons
 template <int channels, class Stored>
 __device__ inline void stage_weights(const Conv<int32_t> &p, const Patch &s, const Stored *w, float *staged,
                                      const Origin &o, int32_t first, int32_t count) {
-  const int32_t rows = p.weights.size[3], taps = rows * p.weights.size[4];
-  for (int32_t i = threadIdx.x; i < count * taps * channels; i += static_cast<int32_t>(blockDim.x)) {
-    const int32_t k = i % channels, tap = i / channels % taps, c = i / channels / taps;
-    const bool present = o.channel + k < s.group_out;
+  const int32_t rows = p.weights.size[3], taps = rows * p.weights.size[4], present = s.group_out - o.channel;
+  const int32_t stride_k = p.weights.stride[0], stride_c = p.weights.stride[1];
+  const int32_t stride_r = p.weights.stride[3], stride_s = p.weights.stride[4], threads = blockDim.x;
+  const Stored *const begin = w + p.weights.at(o.group * s.group_out + o.channel, first, 0, 0, 0);
+  for (int32_t i = threadIdx.x; i < count * taps * channels; i += threads) {
+    const int32_t k = i % channels, c = i / channels / taps, tap = i / channels - c * taps, column = tap / rows;
     const Stored *from =
-        w + p.weights.at(present ? o.group * s.group_out + o.channel + k : 0, first + c, 0, tap % rows, tap / rows);
+        begin + (k < present ? k * stride_k : 0) + c * stride_c + (tap - column * rows) * stride_r + column * stride_s;
     if constexpr (std::is_same_v<Stored, float>)
-      copy_async<4>(staged + i, from, present);
+      copy_async<4>(staged + i, from, k < present);
     else
-      staged[i] = present ? operand<float>(*from, 0) : 0.0f;
+      staged[i] = k < present ? operand<float>(*from, 0) : 0.0f;
   }
 }
 
-// A chunk of channels into a buffer: the weights first, so that vectors of them are aligned. Not inlined: code for
-// every type, called once for hundreds of products.
-template <int channels>
-__device__ __noinline__ void stage(const Conv<int32_t> *conv, const Patch *patch, const void *x, const void *w,
-                                   float *buffer, Origin o, int32_t first) {
-  const Conv<int32_t> &p = *conv;
-  const Patch &s = *patch;
+// A chunk of channels into a buffer: the weights first, so that vectors of them are aligned.
+template <int channels, class In, class Weight>
+__device__ inline void stage_chunk(const Conv<int32_t> &p, const Patch &s, const void *x, const void *w, float *buffer,
+                                   const Origin &o, int32_t first) {
   const int32_t count = min(s.chunk, s.group_in - first);
   float *tile = buffer + s.chunk * p.weights.size[3] * p.weights.size[4] * channels;
-  switch (s.input_type) {
-    case POLYCONV_F32: stage_inputs(p, s, static_cast<const float *>(x), tile, o, first, count); break;
-    case POLYCONV_F16: stage_inputs(p, s, static_cast<const __half *>(x), tile, o, first, count); break;
-    case POLYCONV_BF16: stage_inputs(p, s, static_cast<const __nv_bfloat16 *>(x), tile, o, first, count); break;
-    case POLYCONV_U8: stage_inputs(p, s, static_cast<const uint8_t *>(x), tile, o, first, count); break;
-    default: stage_inputs(p, s, static_cast<const uint16_t *>(x), tile, o, first, count); break;
-  }
-  switch (s.weights_type) {
-    case POLYCONV_F32: return stage_weights<channels>(p, s, static_cast<const float *>(w), buffer, o, first, count);
-    case POLYCONV_F16: return stage_weights<channels>(p, s, static_cast<const __half *>(w), buffer, o, first, count);
-    default: return stage_weights<channels>(p, s, static_cast<const __nv_bfloat16 *>(w), buffer, o, first, count);
+  stage_inputs(p, s, static_cast<const In *>(x), tile, o, first, count);
+  stage_weights<channels>(p, s, static_cast<const Weight *>(w), buffer, o, first, count);
+}
+
+// The same for types other than f32. Not inlined: a lot of code, called once for hundreds of products.
+template <int channels>
+__device__ __noinline__ void stage_any(const Conv<int32_t> *p, const Patch *s, const void *x, const void *w,
+                                       float *buffer, Origin o, int32_t first) {
+  switch (s->input_type) {
+    case POLYCONV_F16: return stage_chunk<channels, __half, __half>(*p, *s, x, w, buffer, o, first);
+    case POLYCONV_BF16: return stage_chunk<channels, __nv_bfloat16, __nv_bfloat16>(*p, *s, x, w, buffer, o, first);
+    case POLYCONV_U8: return stage_chunk<channels, uint8_t, float>(*p, *s, x, w, buffer, o, first);
+    default: return stage_chunk<channels, uint16_t, float>(*p, *s, x, w, buffer, o, first);
   }
 }
 
@@ -160,13 +176,23 @@ __device__ inline void accumulate(const Conv<int32_t> &p, const float *weights, 
   }
 }
 
+__device__ inline void put(float v, float *to) {
+  *to = v;
+}
+__device__ inline void put(float v, __half *to) {
+  *to = __float2half_rn(v);
+}
+__device__ inline void put(float v, __nv_bfloat16 *to) {
+  *to = __float2bfloat16_rn(v);
+}
+
 // Bias, relu, store.
-template <int outputs, int channels>
-__device__ inline void store_plain(const Conv<int32_t> &p, float *y, const float (&sum)[outputs][channels],
+template <int outputs, int channels, class Result>
+__device__ inline void store_plain(const Conv<int32_t> &p, Result *y, const float (&sum)[outputs][channels],
                                    const Place<int32_t> &at, int32_t present) {
   const auto *bias = static_cast<const float *>(p.epilogue.bias);
   const bool relu = p.epilogue.activation == POLYCONV_ACT_RELU;
-  float *to = y + p.result.at(at);
+  Result *to = y + p.result.at(at);
 #pragma unroll
   for (int k = 0; k < channels; ++k) {
     if (k >= present) break;
@@ -174,7 +200,7 @@ __device__ inline void store_plain(const Conv<int32_t> &p, float *y, const float
 #pragma unroll
     for (int i = 0; i < outputs; ++i) {
       const float v = bias ? add(sum[i][k], b) : sum[i][k];
-      if (at.h + i < p.result.size[3]) to[i * p.result.stride[3]] = relu && v < 0 ? 0.0f : v;
+      if (at.h + i < p.result.size[3]) put(relu && v < 0 ? 0.0f : v, to + i * p.result.stride[3]);
     }
     to += p.result.stride[1];
   }
@@ -198,8 +224,8 @@ static __device__ __noinline__ void store_any(const Conv<int32_t> *conv, const P
   }
 }
 
-template <int n, int outputs, int channels>
-__global__ void __launch_bounds__(kMostThreads, 2)
+template <bool f32, int n, int outputs, int channels>
+__global__ void __launch_bounds__(kMostThreads, f32 ? 2 : 1)
     convolve(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Patch s, const void *x, const void *w,
              void *y) {
   extern __shared__ __align__(16) float buffers[];
@@ -207,35 +233,50 @@ __global__ void __launch_bounds__(kMostThreads, 2)
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t column = thread % s.columns, stripe = thread / s.columns % s.stripes;
   const int32_t image = thread / s.columns / s.stripes;
-  const bool active = image < s.images;
+  const bool active = image < s.images, alone = s.buffers == 1;
   const int32_t taps = p.weights.size[3] * p.weights.size[4];
-  const int32_t mine = image * s.plane + stripe * outputs * p.stride[1] * s.pitch + column * p.stride[2];
+  const int32_t mine =
+      s.chunk * taps * channels + image * s.plane + stripe * outputs * p.stride[1] * s.pitch + column * p.stride[2];
 
   float sum[outputs][channels] = {};
-  stage<channels>(&p, &s, x, w, buffers, o, 0);
+  // Two buffers: the next chunk is copied while one is summed. One alone is written and read by turns.
 #pragma unroll 1
-  for (int32_t first = 0, part = 0; first < s.group_in; first += s.chunk, part ^= s.buffers - 1) {
-    if (first > 0 && s.buffers == 1) { // alone, it must have been read before it is written
-      __syncthreads();
-      stage<channels>(&p, &s, x, w, buffers, o, first);
-    }
+  for (int32_t first = alone ? 0 : -s.chunk, part = alone ? 0 : 1; first < s.group_in;
+       first += s.chunk, part ^= s.buffers - 1) {
+    const int32_t next = alone ? first : first + s.chunk;
     await_copies();
-    __syncthreads(); // this chunk is there, and nobody reads the last one any more
-    if (first + s.chunk < s.group_in && s.buffers == 2)
-      stage<channels>(&p, &s, x, w, buffers + (part ^ 1) * s.buffer, o, first + s.chunk);
-    if (!active) continue;
-    const float *weights = buffers + part * s.buffer, *tile = weights + s.chunk * taps * channels + mine;
+    __syncthreads(); // the chunk to be summed is there, and nobody reads the last one any more
+    if (next < s.group_in) {
+      float *buffer = buffers + (alone ? 0 : part ^ 1) * s.buffer;
+      if constexpr (f32)
+        stage_chunk<channels, float, float>(p, s, x, w, buffer, o, next);
+      else
+        stage_any<channels>(&p, &s, x, w, buffer, o, next);
+    }
+    if (alone) {
+      await_copies();
+      __syncthreads();
+    }
+    if (first < 0 || !active) continue;
+    const float *weights = buffers + part * s.buffer;
     const int32_t count = min(s.chunk, s.group_in - first);
 #pragma unroll 1
     for (int32_t c = 0; c < count; ++c)
-      accumulate<n, outputs, channels>(p, weights + c * taps * channels, tile + c * s.images * s.plane, s.pitch, sum);
+      accumulate<n, outputs, channels>(p, weights + c * taps * channels, weights + mine + c * s.images * s.plane,
+                                       s.pitch, sum);
   }
 
   const int32_t present = min(channels, s.group_out - o.channel), k = o.group * s.group_out + o.channel;
   if (s.plain) {
     const Place<int32_t> at{o.image + image, k, 0, o.top + stripe * outputs, o.left + column};
-    if (active && at.n < p.result.size[0] && at.w < p.result.size[4])
-      store_plain(p, static_cast<float *>(y), sum, at, present);
+    if (!active || at.n >= p.result.size[0] || at.w >= p.result.size[4]) return;
+    if (f32 || p.epilogue.result_type == POLYCONV_F32) return store_plain(p, static_cast<float *>(y), sum, at, present);
+    if constexpr (!f32) {
+      if (p.epilogue.result_type == POLYCONV_F16)
+        store_plain(p, static_cast<__half *>(y), sum, at, present);
+      else
+        store_plain(p, static_cast<__nv_bfloat16 *>(y), sum, at, present);
+    }
     return;
   }
   float *sums = buffers + (image * s.stripes + stripe) * outputs * s.columns + column;
@@ -254,19 +295,22 @@ __global__ void __launch_bounds__(kMostThreads, 2)
 
 template <int n, int outputs, int channels>
 void launch_patch(const Conv<int32_t> &p, const Patch &s, const void *x, const void *w, void *y, cudaStream_t stream) {
-  convolve<n, outputs, channels>
-      <<<static_cast<unsigned>(s.blocks), s.threads, static_cast<size_t>(s.shared_bytes), stream>>>(p, s, x, w, y);
+  const auto kernel =
+      s.input_type == POLYCONV_F32 ? convolve<true, n, outputs, channels> : convolve<false, n, outputs, channels>;
+  kernel<<<static_cast<unsigned>(s.blocks), s.threads, static_cast<size_t>(s.shared_bytes), stream>>>(p, s, x, w, y);
   check_launch("cuda-shared/tiles");
 }
 
-template <int n, int channels>
-PatchLaunch by_outputs(int outputs) {
-  switch (outputs) {
-    case 1: return launch_patch<n, 1, channels>;
-    case 2: return launch_patch<n, 2, channels>;
-    case 4: return launch_patch<n, 4, channels>;
-    case 7: return launch_patch<n, 7, channels>;
-    case 8: return launch_patch<n, 8, channels>;
+template <int n>
+PatchLaunch patch_launch(int outputs, int channels) {
+  switch (channels * 10 + outputs) {
+    case 11: return launch_patch<n, 1, 1>;
+    case 14: return launch_patch<n, 4, 1>;
+    case 41: return launch_patch<n, 1, 4>;
+    case 42: return launch_patch<n, 2, 4>;
+    case 44: return launch_patch<n, 4, 4>;
+    case 84: return launch_patch<n, 4, 8>;
+    case 87: return launch_patch<n, 7, 8>;
     default: return nullptr;
   }
 }
@@ -275,10 +319,7 @@ PatchLaunch by_outputs(int outputs) {
 #define POLYCONV_SHARED_TILES(n)                         \
   template <>                                            \
   PatchLaunch find_patch<n>(int outputs, int channels) { \
-    return channels == 1   ? by_outputs<n, 1>(outputs)   \
-           : channels == 4 ? by_outputs<n, 4>(outputs)   \
-           : channels == 8 ? by_outputs<n, 8>(outputs)   \
-                           : nullptr;                    \
+    return patch_launch<n>(outputs, channels);           \
   }
 
 } // namespace polyconv::cuda::shared

@@ -15,17 +15,20 @@ using namespace shared;
 
 // Outputs a thread, threads of a block, images that it takes one after the other.
 struct Config {
-  int columns, rows, threads, images;
+  int columns, rows, threads, images, streaming;
 };
-constexpr Config kConfigs[] = {{4, 4, 256, 1},   {4, 4, 256, 4}, {4, 4, 256, 16}, {4, 4, 128, 1}, {4, 4, 128, 4},
-                               {4, 8, 256, 4},   {4, 8, 128, 4}, {4, 8, 128, 16}, {8, 4, 256, 4}, {8, 4, 128, 4},
-                               {8, 4, 128, 16},  {2, 7, 128, 4}, {2, 7, 128, 16}, {2, 7, 256, 4}, {2, 14, 128, 4},
-                               {2, 14, 128, 16}, {2, 14, 64, 4}, {2, 4, 256, 4},  {2, 4, 128, 4}, {2, 4, 256, 16}};
-constexpr const char *kNames[] = {"4x4_t256_i1",   "4x4_t256_i4", "4x4_t256_i16", "4x4_t128_i1", "4x4_t128_i4",
-                                  "4x8_t256_i4",   "4x8_t128_i4", "4x8_t128_i16", "8x4_t256_i4", "8x4_t128_i4",
-                                  "8x4_t128_i16",  "2x7_t128_i4", "2x7_t128_i16", "2x7_t256_i4", "2x14_t128_i4",
-                                  "2x14_t128_i16", "2x14_t64_i4", "2x4_t256_i4",  "2x4_t128_i4", "2x4_t256_i16"};
-constexpr int kConfigCount = 20;
+constexpr Config kConfigs[] = {{4, 4, 256, 4, 0},  {4, 4, 256, 8, 0},  {4, 4, 128, 4, 0},  {4, 7, 256, 4, 0},
+                               {4, 7, 128, 4, 0},  {4, 7, 128, 8, 0},  {4, 14, 128, 4, 0}, {8, 4, 128, 4, 0},
+                               {8, 4, 128, 16, 0}, {8, 7, 128, 8, 0},  {2, 7, 128, 4, 0},  {2, 7, 128, 8, 0},
+                               {2, 14, 64, 4, 0},  {2, 14, 128, 4, 0}, {2, 14, 128, 8, 0}, {2, 14, 32, 8, 0},
+                               {2, 4, 128, 4, 0},  {2, 4, 256, 4, 0},  {2, 7, 256, 4, 0},  {4, 4, 256, 1, 0},
+                               {4, 4, 256, 4, 1},  {8, 4, 128, 16, 1}, {4, 7, 128, 4, 1},  {2, 4, 256, 4, 1}};
+constexpr const char *kNames[] = {"4x4_t256_i4",  "4x4_t256_i8",   "4x4_t128_i4",  "4x7_t256_i4",  "4x7_t128_i4",
+                                  "4x7_t128_i8",  "4x14_t128_i4",  "8x4_t128_i4",  "8x4_t128_i16", "8x7_t128_i8",
+                                  "2x7_t128_i4",  "2x7_t128_i8",   "2x14_t64_i4",  "2x14_t128_i4", "2x14_t128_i8",
+                                  "2x14_t32_i8",  "2x4_t128_i4",   "2x4_t256_i4",  "2x7_t256_i4",  "4x4_t256_i1",
+                                  "4x4_t256_i4s", "8x4_t128_i16s", "4x7_t128_i4s", "2x4_t256_i4s"};
+constexpr int kConfigCount = 24;
 
 int item_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_F32 ? 4 : 2;
@@ -44,11 +47,13 @@ bool in_steps_of(const polyconv_tensor &t, int64_t elements) {
          (t.size[1] == 1 || t.stride[1] % elements == 0) && (t.size[0] == 1 || t.stride[0] % elements == 0);
 }
 
-// The most elements of up to 16 bytes that rows of the input can be copied in.
+// The most elements of up to 16 bytes that rows of the input can be copied in; 0 where they are not whole words.
 int64_t chunk_of(const polyconv_layer &l, int64_t left) {
-  int64_t chunk = 16 / item_of(l);
-  while (chunk > 1 && (left % chunk != 0 || l.input.size[4] % chunk != 0 || !in_steps_of(l.input, chunk))) chunk /= 2;
-  return chunk;
+  const int item = item_of(l);
+  int64_t chunk = 16 / item;
+  while (chunk * item >= 4 && (left % chunk != 0 || l.input.size[4] % chunk != 0 || !in_steps_of(l.input, chunk)))
+    chunk /= 2;
+  return chunk * item >= 4 ? chunk : 0;
 }
 
 // The tile of a block and its shared memory. Threads that go on in the next group of rows or in the next plane should
@@ -117,6 +122,7 @@ bool complete(const polyconv_layer &l, const Config &config, Depthwise &d) {
 bool make_depthwise(const polyconv_layer &l, const Config &config, Depthwise &d) {
   d = {};
   d.images = config.images;
+  d.streaming = config.streaming;
   d.multiplier = static_cast<int32_t>(l.output.size[1] / l.groups);
   d.plain = plain(l) ? 1 : 0;
   const int64_t columns = std::max<int64_t>(quotient(l.output.size[4], config.columns), 1);
@@ -126,7 +132,9 @@ bool make_depthwise(const polyconv_layer &l, const Config &config, Depthwise &d)
   const int64_t whole = std::max<int64_t>(quotient(l.output.size[3] + pool_pad, config.rows), 1);
   if (columns * whole <= config.threads) {
     d.groups = static_cast<int32_t>(whole);
-    for (int64_t planes = std::min(config.threads / (columns * whole), l.output.size[1]); planes > 0; --planes) {
+    // Only where every output channel has an input channel of its own do planes lie at one distance.
+    const int64_t most = d.multiplier == 1 ? config.threads / (columns * whole) : 1;
+    for (int64_t planes = std::min(most, l.output.size[1]); planes > 0; --planes) {
       d.planes = static_cast<int32_t>(planes);
       if (complete(l, config, d)) return true;
     }
@@ -162,7 +170,8 @@ class DepthwiseInstance final : public CudaInstance {
     if (sdk::elements(layer_.result) == 0) return;
     const int item = item_of(layer_);
     Depthwise d = shape_;
-    while (d.chunk > 1 && !aligned(a.input, int64_t{d.chunk} * item)) d.chunk /= 2;
+    while (d.chunk > 0 && !aligned(a.input, int64_t{d.chunk} * item)) d.chunk = d.chunk * item > 4 ? d.chunk / 2 : 0;
+    if (d.chunk > 0 && layer_.input.size[4] / d.chunk > d.threads) d.chunk = 0; // more than a thread each
     d.vector_stores = in_steps_of(layer_.result, vector_) && aligned(a.output, int64_t{vector_} * item);
     launch_(Conv<int32_t>(layer_, a), d, a.input, a.weights[0], a.output, stream);
   }

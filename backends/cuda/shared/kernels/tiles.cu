@@ -27,14 +27,14 @@ namespace {
 using namespace shared;
 
 // Named by width, threads, outputs and channels of a thread.
-constexpr PatchConfig kConfigs[] = {{16, 256, 1, 4}, {16, 256, 4, 4}, {16, 128, 7, 8}, {16, 256, 7, 8}, {16, 128, 4, 8},
-                                    {25, 250, 1, 4}, {25, 250, 4, 4}, {25, 250, 4, 8}, {32, 256, 1, 1}, {32, 256, 4, 1},
-                                    {32, 256, 2, 4}, {32, 256, 4, 4}, {32, 256, 4, 8}, {32, 128, 7, 8}, {32, 128, 8, 8},
-                                    {64, 256, 8, 1}, {64, 256, 8, 4}, {64, 256, 4, 8}};
+constexpr PatchConfig kConfigs[] = {{16, 256, 1, 4}, {16, 256, 4, 4}, {16, 128, 4, 4}, {16, 128, 4, 8}, {16, 128, 7, 8},
+                                    {16, 64, 7, 8},  {25, 250, 1, 4}, {25, 250, 4, 4}, {25, 125, 4, 8}, {32, 256, 1, 1},
+                                    {32, 256, 4, 1}, {32, 256, 2, 4}, {32, 256, 4, 4}, {32, 128, 4, 8}, {32, 256, 4, 8},
+                                    {32, 128, 7, 8}, {64, 256, 4, 8}, {64, 128, 4, 8}};
 constexpr const char *kNames[] = {
-    "w16_t256_o1_k4", "w16_t256_o4_k4", "w16_t128_o7_k8", "w16_t256_o7_k8", "w16_t128_o4_k8", "w25_t250_o1_k4",
-    "w25_t250_o4_k4", "w25_t250_o4_k8", "w32_t256_o1_k1", "w32_t256_o4_k1", "w32_t256_o2_k4", "w32_t256_o4_k4",
-    "w32_t256_o4_k8", "w32_t128_o7_k8", "w32_t128_o8_k8", "w64_t256_o8_k1", "w64_t256_o8_k4", "w64_t256_o4_k8"};
+    "w16_t256_o1_k4", "w16_t256_o4_k4", "w16_t128_o4_k4", "w16_t128_o4_k8", "w16_t128_o7_k8", "w16_t64_o7_k8",
+    "w25_t250_o1_k4", "w25_t250_o4_k4", "w25_t125_o4_k8", "w32_t256_o1_k1", "w32_t256_o4_k1", "w32_t256_o2_k4",
+    "w32_t256_o4_k4", "w32_t128_o4_k8", "w32_t256_o4_k8", "w32_t128_o7_k8", "w64_t256_o4_k8", "w64_t128_o4_k8"};
 constexpr int kConfigCount = 18;
 
 // The size of filters that are unrolled, 0 for a loop over taps.
@@ -57,13 +57,14 @@ bool plain(const polyconv_layer &l) {
   const polyconv_epilogue &e = l.epilogue;
   return !sdk::has_pooling(l) && !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
          (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
-         l.result.type == POLYCONV_F32 && (!e.has_bias || l.bias_type == POLYCONV_F32);
+         (l.result.type == POLYCONV_F32 || (l.result.type == l.input.type && sdk::is_float(l.input.type))) &&
+         (!e.has_bias || l.bias_type == POLYCONV_F32);
 }
 
 bool patch_of(const polyconv_layer &l, const PatchConfig &config, Patch &s) {
   s = {};
   s.plain = plain(l) ? 1 : 0;
-  s.input_type = l.input.type, s.weights_type = l.weights.type;
+  s.input_type = l.input.type;
   return make_patch(l, config, s);
 }
 
@@ -101,9 +102,9 @@ class Tiles final : public CudaInstance {
 
 bool takes_types(const polyconv_layer &l) {
   const int32_t x = l.input.type, w = l.weights.type;
-  return l.sum_type == POLYCONV_F32 &&
-         (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16 || x == POLYCONV_U8 || x == POLYCONV_U16) &&
-         (w == POLYCONV_F32 || w == POLYCONV_F16 || w == POLYCONV_BF16);
+  const bool image = x == POLYCONV_U8 || x == POLYCONV_U16;
+  const bool same = x == w && (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16);
+  return l.sum_type == POLYCONV_F32 && (same || (image && w == POLYCONV_F32));
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
