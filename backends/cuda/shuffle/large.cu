@@ -1,4 +1,4 @@
-// large.cu - filters of 8 x 8 to 15 x 15.
+// large.cu - filters of 8 x 8 to 15 x 15, either way.
 // SPDX-License-Identifier: Apache-2.0
 #include "march.cuh"
 
@@ -6,14 +6,14 @@ namespace polyconv::cuda::shuffle {
 
 LaunchFunction find_large(int64_t n, int32_t type) {
   switch (n) {
-    case 8: return by_type<8>(type);
-    case 9: return by_type<9>(type);
-    case 10: return by_type<10>(type);
-    case 11: return by_type<11>(type);
-    case 12: return by_type<12>(type);
-    case 13: return by_type<13>(type);
-    case 14: return by_type<14>(type);
-    case 15: return by_type<15>(type);
+    case 8: return by_type<8, 1, Results::kAll>(type);
+    case 9: return by_type<9, 1, Results::kAll>(type);
+    case 10: return by_type<10, 1, Results::kAll>(type);
+    case 11: return by_type<11, 1, Results::kAll>(type);
+    case 12: return by_type<12, 1, Results::kAll>(type);
+    case 13: return by_type<13, 1, Results::kAll>(type);
+    case 14: return by_type<14, 1, Results::kAll>(type);
+    case 15: return by_type<15, 1, Results::kAll>(type);
     default: return nullptr;
   }
 }

@@ -1,245 +1,212 @@
-// march.cuh - the kernel of cuda-shuffle as a template; small.cu and large.cu instantiate it.
+// march.cuh - the kernel of cuda-shuffle as a template; small.cu, strided.cu, staged.cu and large.cu instantiate it.
 //
-// A lane owns 4 columns of one input plane and marches down its rows. Each row is read once and goes into n sums of as
-// many output rows; the columns left and right of the lane's own come from its neighbours' registers. `width` lanes (8,
-// 16 or 32) make a tile, so that small planes share a warp; the first and last lanes of a tile only lend columns.
+// A lane owns 4 or 8 columns of one input plane and marches down its rows. Each row is read once and goes into the sums
+// of all output rows that see it; the columns left and right of the lane's own come from its neighbours' registers.
+// `width` lanes (2 to 32) make a tile, so that small planes share a warp; the tile's first and last lane load the
+// columns beyond it themselves. All tiles of a warp have the same output channel: its weights are the same in every
+// lane, and ptxas keeps them in uniform registers, where they are operands of an FFMA and cost no lane's register.
+// (Rows in registers and columns by shuffle: Chen et al., "A versatile software systolic execution model for GPU
+// memory-bound kernels", SC 2019.)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/epilogue.cuh"
 #include "common/instance.hpp"
+#include "reader.cuh"
+#include "results.cuh"
 
 namespace polyconv::cuda::shuffle {
 
-inline constexpr int kColumns = 4; // of a lane
-inline constexpr int kThreads = 128;
-
-// Lanes at each end of a tile that lend all their columns.
-__host__ __device__ constexpr int halo_lanes(int columns) {
-  return (columns + kColumns - 1) / kColumns;
-}
-__host__ __device__ constexpr int left_columns(int n) {
-  return (n - 1) / 2;
-}
-
-struct March {
-  int32_t width;           // lanes of a tile
-  int32_t tiles_w, strips; // of a plane
-  int32_t rows;            // of a strip, counted as if the stride were 1
-  int32_t per_input;       // output channels of an input channel
-  int32_t vector_loads;    // rows begin at multiples of 4 elements
-  int32_t vector_stores;
-  int32_t plain; // a bias and a relu at most, and the result has the type of T or is f32
-  int64_t tiles;
-};
-
 template <class T>
-struct alignas(sizeof(T) * kColumns) Four {
-  T v[kColumns];
-};
+using Weight = std::conditional_t<std::is_integral_v<T>, float, T>; // images of integers have weights of f32
 
-__device__ inline float as_stored(float v, float) {
-  return v;
-}
-__device__ inline __half as_stored(float v, __half) {
-  return __float2half_rn(v);
-}
-__device__ inline __nv_bfloat16 as_stored(float v, __nv_bfloat16) {
-  return __float2bfloat16_rn(v);
+// Blocks on a multiprocessor that registers must leave room for.
+template <int n, int step, class T>
+__host__ __device__ constexpr int resident_blocks(Results results) {
+  if (n > kSmall) return 2;
+  if (results != Results::kRows) return n <= 5 ? 3 : 2;
+  const int blocks = n <= 3 ? 6 : n <= 5 ? 5 : 4;
+  return sizeof(T) == 1 || (sizeof(T) == 2 && n <= 3) ? blocks - 1 : blocks;
 }
 
-template <class T>
-__device__ inline void store_row(const March &m, T *to, const bool (&inside)[kColumns], int32_t column_stride,
-                                 const float (&v)[kColumns]) {
-  if (m.vector_stores && inside[0] && inside[kColumns - 1]) {
-    Four<T> four;
+// One filter of n x n: in registers, uniform ones where ptxas finds room, or in shared memory in fours, each loaded for
+// the 4 products with every sum of a row.
+template <int n>
+class Taps {
+ public:
+  static constexpr bool kHeld = n <= kSmall;
+  static constexpr int kFours = (n + 3) / 4; // of a row
+  using Shared = float4[kHeld ? 1 : kThreads / 32][kHeld ? 1 : n * kFours];
+
+  template <class W>
+  __device__ __forceinline__ Taps(const View<int32_t> &view, const W *weights, int32_t k, Shared &shared)
+      : fours_(shared[kHeld ? 0 : threadIdx.x / 32]) {
+    const W *const first = weights + view.at(k, 0, 0, 0, 0);
+    if constexpr (kHeld) {
 #pragma unroll
-    for (int i = 0; i < kColumns; ++i) four.v[i] = as_stored(v[i], T());
-    *reinterpret_cast<Four<T> *>(to) = four;
-    return;
+      for (int i = 0; i < n * n; ++i) held_[i] = value(first[i / n * view.stride[3] + i % n * view.stride[4]]);
+    } else {
+      float *const to = &fours_[0].x;
+      for (int32_t i = threadIdx.x % 32; i < n * kFours * 4; i += 32) {
+        const int32_t r = i / (kFours * 4), s = i % (kFours * 4);
+        to[i] = s < n ? value(first[r * view.stride[3] + s * view.stride[4]]) : 0.0f;
+      }
+      __syncwarp();
+    }
   }
+
+  __device__ __forceinline__ float held(int r, int s) const {
+    return held_[r * n + s];
+  }
+  // `zero` is 0, and the compiler must not know: it would move the loads of all rows out of the loop.
+  __device__ __forceinline__ float4 four(int r, int i, int32_t zero) const {
+    return fours_[r * kFours + i + zero];
+  }
+
+ private:
+  float held_[kHeld ? n * n : 1];
+  float4 *const fours_;
+};
+
+// Adds a row that the filter's rows phase, phase + step, ... see. sum[0] is the oldest output row; where a new one
+// begins (phase 0) all move on by one, which costs nothing: sums are read from the next and written to their own.
+template <int n, int step, int live, int outputs, int window>
+__device__ __forceinline__ void accumulate(float (&sum)[live][outputs], const float (&v)[window], const Taps<n> &taps,
+                                           int phase) {
+  int32_t zero = 0;
+  if constexpr (!Taps<n>::kHeld) asm volatile("" : "+r"(zero));
 #pragma unroll
-  for (int i = 0; i < kColumns; ++i)
-    if (inside[i]) to[i * column_stride] = as_stored(v[i], T());
+  for (int j = 0; j < live; ++j) {
+    const int r = phase + step * (live - 1 - j);
+    if (r >= n) continue;
+    float4 four = {};
+#pragma unroll
+    for (int s = 0; s < n; ++s) {
+      float w;
+      if constexpr (Taps<n>::kHeld) {
+        w = taps.held(r, s);
+      } else {
+        if (s % 4 == 0) four = taps.four(r, s / 4, zero);
+        w = s % 4 == 0 ? four.x : s % 4 == 1 ? four.y : s % 4 == 2 ? four.z : four.w;
+      }
+#pragma unroll
+      for (int i = 0; i < outputs; ++i) {
+        const bool moves = s == 0 && phase == 0;
+        const float before = !moves ? sum[j][i] : j + 1 < live ? sum[j + 1 < live ? j + 1 : 0][i] : 0.0f;
+        sum[j][i] = fmaf(v[i * step + s], w, before);
+      }
+    }
+  }
 }
 
-// Float rows store their own type or f32; images of integers go through the whole epilogue.
-template <class T>
-inline constexpr bool kFloat = !std::is_integral_v<T>;
-template <class T>
-using Weight = std::conditional_t<kFloat<T>, T, float>;
+// Whose outputs this lane computes. The shuffle tells the compiler that a warp's channel is the same in all lanes.
+template <int outputs>
+__device__ __forceinline__ Lane own_lane(const Conv<int32_t> &p, const March &m) {
+  Lane lane;
+  const int32_t warp = __shfl_sync(0xffffffffu, static_cast<int32_t>((blockIdx.x * kThreads + threadIdx.x) / 32), 0);
+  const int32_t in_warp = threadIdx.x % 32, tiles = 32 / m.width;
+  lane.k = warp % p.output.size[1];
+  const int32_t own = warp / p.output.size[1] * tiles + in_warp / m.width;
+  lane.active = own < m.tiles;
+  const int32_t tile = lane.active ? own : 0;
+  const int32_t tile_w = tile % m.tiles_w, strip = tile / m.tiles_w % m.strips;
+  lane.image = tile / m.tiles_w / m.strips;
+  lane.index = in_warp % m.width;
+  lane.result_h = strip * m.results_h;
+  lane.result_w = tile_w * m.results_w;
+  lane.first_h = (lane.result_h * p.pool.stride[1] - p.pool.pad[1]) * m.step_h;
+  lane.first_w = (lane.result_w * p.pool.stride[2] - p.pool.pad[2]) * m.step_w + lane.index * outputs;
+  return lane;
+}
 
-template <int n, class T>
-__global__ void __launch_bounds__(kThreads, 1)
+// Marches down a strip: row by row from the reader into the sums, and from there to `sink`.
+template <int n, int step, class T, class Reader, class Sink>
+__device__ __forceinline__ void march_strip(const Conv<int32_t> &p, const March &m, const Taps<n> &taps, Reader &reader,
+                                            Sink &sink) {
+  using C = Columns<n, step, T>;
+  constexpr int kLive = (n + step - 1) / step, kOutputs = C::kOwn / step, kAhead = Reader::kAhead;
+  static_assert(kAhead % step == 0, "each row of the ring has one phase");
+  Row<n, step, T> ring[kAhead];
+#pragma unroll
+  for (int a = 0; a < kAhead; ++a) reader.load(p, m, ring[a]);
+  float sum[kLive][kOutputs] = {};
+#pragma unroll 1
+  for (int32_t done = 1 - kLive; done < m.rows; done += kAhead / step) {
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      float v[C::kWindow];
+      reader.spread(p, m, ring[a], v);
+      reader.load(p, m, ring[a]);
+      accumulate<n, step>(sum, v, taps, a % step);
+      if (a % step == (n - 1) % step) sink.row(p, done + a / step, sum[0]);
+    }
+    sink.finish_to(p, m, done + kAhead / step - 1);
+  }
+}
+
+template <int n, int step, class T, Results results>
+__global__ void __launch_bounds__(kThreads, (resident_blocks<n, step, T>(results)))
     march(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ March m, const T *x,
           const Weight<T> *weights, void *y) {
-  constexpr int kLeft = left_columns(n), kRight = n - 1 - kLeft;
-  constexpr int kLeftLanes = halo_lanes(kLeft), kRightLanes = halo_lanes(kRight);
-  constexpr bool kHeld = n <= 7;                      // weights stay in registers
-  constexpr int kAhead = n <= 3 ? 4 : n <= 7 ? 2 : 1; // rows loaded before they are needed
+  using C = Columns<n, step, T>;
+  using Elements = ElementReader<n, step, T>;
+  using Vectors = VectorReader<n, step, T>;
+  constexpr int kOutputs = C::kOwn / step;
+  extern __shared__ float4 staging[];
+  __shared__ typename Elements::Offsets offsets;
+  __shared__ typename Taps<n>::Shared shared_taps;
 
-  // Whose tile. Lanes beyond the last tile march along, because shuffles need them, and store nothing.
-  const int32_t lane = threadIdx.x % m.width;
-  const int64_t tile = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / m.width;
-  const bool active = tile < m.tiles;
-  const int32_t index = active ? static_cast<int32_t>(tile) : 0;
-  const int32_t tile_w = index % m.tiles_w, strip = index / m.tiles_w % m.strips;
-  const int32_t plane = index / m.tiles_w / m.strips, k = plane % p.output.size[1], image = plane / p.output.size[1];
+  const Lane lane = own_lane<kOutputs>(p, m);
+  const Taps<n> taps(p.weights, weights, lane.k, shared_taps);
+  Source<T> source;
+  source.plane = x + p.input.at(lane.image, lane.k / m.per_input, 0, 0, 0);
+  source.first = lane.index == 0;
+  source.last = lane.index == m.width - 1;
+  source.left = lane.first_w * step - p.pad[2] + C::kLeft;
+  source.edge_left = source.first ? source.left - C::kEdge : source.left + C::kOwn;
+  source.top = lane.first_h * step - p.pad[1];
+  source.end = source.top + (m.rows - 1) * step + n;
 
-  // Own columns: input column of element 0, and the output column whose window has it in its middle.
-  const int32_t useful = m.width - kLeftLanes - kRightLanes;
-  const int32_t out_left = (tile_w * useful + lane - kLeftLanes) * kColumns; // as if the stride were 1
-  const int32_t in_left = out_left + kLeft - p.pad[2];
-  const bool lends = lane < kLeftLanes || lane >= m.width - kRightLanes;
-  int32_t from[kColumns], column = 0;
-  bool inside[kColumns];
-#pragma unroll
-  for (int i = 0; i < kColumns; ++i) {
-    const int32_t w = in_left + i, size = p.input.size[4];
-    const int32_t folded = w >= 0 && w < size ? w : static_cast<int32_t>(sdk::padded_index(w, size, p.pad_mode));
-    from[i] = folded < 0 ? -1 : folded * p.input.stride[4];
-    const int32_t o = out_left + i;
-    inside[i] = active && !lends && o >= 0 && o % p.stride[2] == 0 && o / p.stride[2] < p.output.size[4];
-    if (i == 0) column = o / p.stride[2];
-  }
-  const bool vector =
-      m.vector_loads && in_left >= 0 && in_left + kColumns <= p.input.size[4] && in_left % kColumns == 0;
-  const float padding = p.template padding<float>();
-  const T *const source = x + p.input.at(image, k / m.per_input, 0, 0, 0);
-
-  const int32_t tap = p.weights.at(k, 0, 0, 0, 0);
-  const auto weight = [&](int32_t tap, int r, int s) {
-    return value(weights[tap + r * p.weights.stride[3] + s * p.weights.stride[4]]);
-  };
-  float held[kHeld ? n * n : 1];
-  if constexpr (kHeld) {
-#pragma unroll
-    for (int i = 0; i < n * n; ++i) held[i] = weight(tap, i / n, i % n);
-  }
-
-  float sum[n][kColumns] = {}; // sum[j] is complete after j more rows
-  const int32_t first_out = strip * m.rows, first_in = first_out - p.pad[1];
-  struct Rows {
-    Four<T> four[kAhead];
-    bool real[kAhead];
-  };
-  const auto fetch = [&](int32_t begin) {
-    Rows rows;
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      const int32_t h = first_in + begin + a, size = p.input.size[3];
-      const int32_t row = h >= 0 && h < size ? h : static_cast<int32_t>(sdk::padded_index(h, size, p.pad_mode));
-      rows.real[a] = row >= 0;
-      const T *const line = source + max(row, 0) * p.input.stride[3];
-      if (vector) {
-        rows.four[a] = *reinterpret_cast<const Four<T> *>(line + in_left);
-      } else {
-#pragma unroll
-        for (int i = 0; i < kColumns; ++i) rows.four[a].v[i] = line[max(from[i], 0)];
+  const auto to = [&](auto &sink) {
+    if constexpr (n <= kSmall) { // larger filters multiply so much that loads do not matter
+      if (Vectors::reads(p, m, source)) {
+        Vectors reader(p, m, source);
+        return march_strip<n, step, T>(p, m, taps, reader, sink);
       }
     }
-    return rows;
+    Elements reader(p, m, source, offsets);
+    march_strip<n, step, T>(p, m, taps, reader, sink);
   };
-  Rows next = fetch(0);
-#pragma unroll 1
-  for (int32_t begin = 0; begin < m.rows + n - 1; begin += kAhead) {
-    const Rows rows = next;
-    if (begin + kAhead < m.rows + n - 1) next = fetch(begin + kAhead); // under way while these are summed
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      float v[kLeft + kColumns + kRight];
-#pragma unroll
-      for (int i = 0; i < kColumns; ++i)
-        v[kLeft + i] = rows.real[a] && from[i] >= 0 ? operand<float>(rows.four[a].v[i], 0) : padding;
-#pragma unroll
-      for (int i = 1; i <= kLeft; ++i) { // i columns to the left of the lane's first
-        const int lanes = (i + kColumns - 1) / kColumns;
-        v[kLeft - i] = __shfl_up_sync(0xffffffffu, v[kLeft + lanes * kColumns - i], lanes, m.width);
-      }
-#pragma unroll
-      for (int i = 0; i < kRight; ++i) // i columns to the right of its last
-        v[kLeft + kColumns + i] = __shfl_down_sync(0xffffffffu, v[kLeft + i % kColumns], i / kColumns + 1, m.width);
-
-      int32_t tap_now = tap;
-      if constexpr (!kHeld) asm volatile("" : "+r"(tap_now)); // or the compiler would hold n x n addresses, and spill
-#pragma unroll
-      for (int s = 0; s < n; ++s) {
-        if constexpr (!kHeld) __syncwarp(); // or weights of all columns at once
-#pragma unroll
-        for (int j = 0; j < n; ++j) {
-          float w;
-          if constexpr (kHeld)
-            w = held[(n - 1 - j) * n + s];
-          else
-            w = weight(tap_now, n - 1 - j, s);
-#pragma unroll
-          for (int i = 0; i < kColumns; ++i) {
-            const float before = s > 0 ? sum[j][i] : j + 1 < n ? sum[j + 1 < n ? j + 1 : 0][i] : 0.0f;
-            sum[j][i] = fmaf(v[i + s], w, before);
-          }
-        }
-      }
-
-      const int32_t done = begin + a - (n - 1), o = first_out + done;
-      if (done < 0 || done >= m.rows || o % p.stride[1] != 0 || o / p.stride[1] >= p.output.size[3]) continue;
-      const Place<int32_t> at{image, k, 0, o / p.stride[1], column};
-      if constexpr (kFloat<T>) {
-        if (m.plain) {
-          float result[kColumns];
-          const float bias = p.epilogue.bias ? static_cast<const float *>(p.epilogue.bias)[k] : 0;
-          const bool relu = p.epilogue.activation == POLYCONV_ACT_RELU;
-#pragma unroll
-          for (int i = 0; i < kColumns; ++i) {
-            const float sum_and_bias = p.epilogue.bias ? add(sum[0][i], bias) : sum[0][i];
-            result[i] = relu && sum_and_bias < 0 ? 0.0f : sum_and_bias;
-          }
-          if (p.stride[2] == 1) {
-            const int32_t to = p.result.at(at);
-            if (p.epilogue.result_type == POLYCONV_F32)
-              store_row(m, static_cast<float *>(y) + to, inside, p.result.stride[4], result);
-            else
-              store_row(m, static_cast<T *>(y) + to, inside, p.result.stride[4], result);
-            continue;
-          }
-        }
-      }
-#pragma unroll 1
-      for (int i = 0; i < kColumns; ++i) {
-        const bool mine = i == 0 ? inside[0] : i == 1 ? inside[1] : i == 2 ? inside[2] : inside[3];
-        const float value = i == 0 ? sum[0][0] : i == 1 ? sum[0][1] : i == 2 ? sum[0][2] : sum[0][3];
-        Place<int32_t> one = at;
-        one.w = (out_left + i) / p.stride[2];
-        if (mine) finish_and_store(p, y, value, one);
-      }
-    }
+  if constexpr (results == Results::kRows) {
+    DirectResults<T, kOutputs> sink(p, m, lane, y);
+    to(sink);
+  } else {
+    using Direct = std::conditional_t<(n > kSmall), DirectResults<T, kOutputs>, PairResults<T, kOutputs>>;
+    using Staged = StagedResults<kOutputs>;
+    EitherResults<Direct, Staged> sink(p, m, lane, y, *reinterpret_cast<typename Staged::Rows *>(staging));
+    to(sink);
   }
 }
 
-using LaunchFunction = void (*)(const Conv<int32_t> &p, const March &m, const void *x, const void *weights, void *y,
-                                cudaStream_t stream);
-
-template <int n, class T>
+template <int n, int step, class T, Results results>
 void launch_march(const Conv<int32_t> &p, const March &m, const void *x, const void *weights, void *y,
                   cudaStream_t stream) {
-  march<n, T><<<blocks_for(m.tiles * m.width, kThreads), kThreads, 0, stream>>>(
+  constexpr int kOutputs = columns_of(n, sizeof(T)) / step;
+  const size_t staging = m.direct ? 0 : sizeof(typename StagedResults<kOutputs>::Rows);
+  march<n, step, T, results><<<blocks_for(m.warps * int64_t{32}, kThreads), kThreads, staging, stream>>>(
       p, m, static_cast<const T *>(x), static_cast<const Weight<T> *>(weights), y);
   check_launch("cuda-shuffle/shuffle");
 }
 
-template <int n>
+template <int n, int step, Results results>
 LaunchFunction by_type(int32_t type) {
   switch (type) {
-    case POLYCONV_F32: return launch_march<n, float>;
-    case POLYCONV_F16: return launch_march<n, __half>;
-    case POLYCONV_BF16: return launch_march<n, __nv_bfloat16>;
-    case POLYCONV_U8: return launch_march<n, uint8_t>;
-    case POLYCONV_U16: return launch_march<n, uint16_t>;
+    case POLYCONV_F32: return launch_march<n, step, float, results>;
+    case POLYCONV_F16: return launch_march<n, step, __half, results>;
+    case POLYCONV_BF16: return launch_march<n, step, __nv_bfloat16, results>;
+    case POLYCONV_U8: return launch_march<n, step, uint8_t, results>;
+    case POLYCONV_U16: return launch_march<n, step, uint16_t, results>;
     default: return nullptr;
   }
 }
-
-// The instance for a filter's size and the input's type, NULL where there is none.
-LaunchFunction find_small(int64_t n, int32_t type); // 1 to 7
-LaunchFunction find_large(int64_t n, int32_t type); // 8 to 15
 
 } // namespace polyconv::cuda::shuffle

@@ -1,11 +1,12 @@
 // shuffle.cu - filters of one input channel, single images and depthwise layers: rows in registers, horizontal
 // neighbours by warp shuffle, marching down the rows so that each is read once for all rows of taps.
 //
-// Floor: one read and one write of each pixel at the copy rate, or 2 n^2 operations an output at the FMA rate. A tile
-// of 32 lanes lends 1 lane at each end (3x3 to 9x9), so 1/16 of its loads and products are for others; a strip of 64
-// rows reads (64 + n - 1) / 64 of its input. Strides compute every output and store those that there are.
+// Floor: one read and one write of each pixel at the copy rate, or 2 n^2 operations an output at the FMA rate. A strip
+// of 64 rows reads (64 + n - 1) / 64 of its input, mostly from the L2 cache. Strides of 1 and 2 compute what is wanted;
+// larger ones, and different ones along rows and columns, compute every output and store those that there are.
 // SPDX-License-Identifier: Apache-2.0
-#include "march.cuh"
+#include "common/instance.hpp"
+#include "shape.hpp"
 
 #include <cinttypes>
 
@@ -15,57 +16,139 @@ namespace {
 using namespace shuffle;
 
 struct Config {
-  int width, rows; // lanes of a tile, rows of a strip
+  int width, rows; // lanes of a tile, positions of a strip
 };
-constexpr Config kConfigs[] = {{8, 16}, {8, 64}, {16, 16}, {16, 64}, {32, 16}, {32, 32}, {32, 64}, {32, 128}};
-const char *const kNames[] = {"lanes8_rows16",  "lanes8_rows64",  "lanes16_rows16", "lanes16_rows64",
-                              "lanes32_rows16", "lanes32_rows32", "lanes32_rows64", "lanes32_rows128"};
-constexpr int kConfigCount = 8;
+constexpr Config kConfigs[] = {{2, 16},  {2, 64},  {4, 16}, {4, 64},  {8, 16},  {8, 32},  {8, 64},   {16, 16},
+                               {16, 32}, {16, 64}, {32, 8}, {32, 16}, {32, 32}, {32, 64}, {32, 128}, {32, 256}};
+const char *const kNames[] = {"lanes2_rows16",  "lanes2_rows64",  "lanes4_rows16",   "lanes4_rows64",
+                              "lanes8_rows16",  "lanes8_rows32",  "lanes8_rows64",   "lanes16_rows16",
+                              "lanes16_rows32", "lanes16_rows64", "lanes32_rows8",   "lanes32_rows16",
+                              "lanes32_rows32", "lanes32_rows64", "lanes32_rows128", "lanes32_rows256"};
+constexpr int kConfigCount = 16;
 
-LaunchFunction instance_for(const polyconv_layer &l) {
+// A bias and a relu at most, and a result that registers can store.
+bool leaves_from_registers(const polyconv_layer &l) {
+  const polyconv_epilogue &e = l.epilogue;
+  return !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
+         (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
+         (l.result.type == POLYCONV_F32 || l.result.type == l.input.type) &&
+         (l.result.type < POLYCONV_S32 || e.out_scale == 1) && (!e.has_bias || l.bias_type == POLYCONV_F32) &&
+         (l.result.stride[4] == 1 || l.result.size[4] == 1);
+}
+
+// Whether pooling takes windows of 2 x 2, side by side, and all of them whole.
+bool pools_pairs(const polyconv_layer &l) {
+  const polyconv_pool &pool = l.epilogue.pool;
+  for (int axis : {1, 2})
+    if (pool.window[axis] != 2 || pool.stride[axis] != 2 || pool.pad_begin[axis] != 0 ||
+        2 * l.result.size[2 + axis] > l.output.size[2 + axis])
+      return false;
+  return true;
+}
+
+// How an instance goes about a layer.
+struct Way {
+  int step;
+  bool direct;
+  LaunchFunction launch;
+};
+
+Way way_for(const polyconv_layer &l) {
   const int64_t n = l.weights.size[3];
-  return n <= 7 ? find_small(n, l.input.type) : find_large(n, l.input.type);
+  const bool pools = sdk::has_pooling(l), leaves = leaves_from_registers(l);
+  const auto moves_by = [&](int64_t step) { return l.stride[1] == step && l.stride[2] == step; };
+  if (n > kSmall) return {1, leaves && !pools && moves_by(1), find_large(n, l.input.type)};
+  if (leaves && !pools && moves_by(2)) return {2, true, find_strided(n, l.input.type)};
+  if (leaves && !pools && moves_by(1)) return {1, true, find_direct(n, l.input.type)};
+  return {1, leaves && pools && moves_by(1) && pools_pairs(l), find_staged(n, l.input.type)};
 }
 
-// Outputs of an axis as if the stride were 1.
-int64_t extent(const polyconv_layer &l, int axis) {
-  return (l.output.size[2 + axis] - 1) * l.stride[axis] + 1;
+int bytes_of(int32_t type) {
+  return type == POLYCONV_F32 ? 4 : type == POLYCONV_U8 ? 1 : 2;
 }
 
-int64_t useful_columns(const polyconv_layer &l, int width) {
-  const int n = static_cast<int>(l.weights.size[3]), left = left_columns(n);
-  return int64_t{kColumns} * (width - halo_lanes(left) - halo_lanes(n - 1 - left));
+int columns(const polyconv_layer &l) {
+  return columns_of(static_cast<int>(l.weights.size[3]), bytes_of(l.input.type));
 }
 
-March shape(const polyconv_layer &l, const Config &config) {
+// Result columns of a lane that leaves them from its registers.
+int columns_stored(const polyconv_layer &l, const Way &way) {
+  return columns(l) / way.step / (sdk::has_pooling(l) ? 2 : 1);
+}
+
+// Positions of results along an axis: the windows of `count` of them, and how far one moves.
+struct Span {
+  int64_t window, move;
+};
+Span span(const polyconv_layer &l, int axis, int64_t position_step) {
+  if (!sdk::has_pooling(l)) return {1, position_step};
+  const polyconv_pool &pool = l.epilogue.pool;
+  return {(pool.window[axis] - 1) * position_step + 1, pool.stride[axis] * position_step};
+}
+int64_t fit(int64_t positions, const Span &s) {
+  return positions < s.window ? 0 : (positions - s.window) / s.move + 1;
+}
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// m.results_w is 0 where a tile is too narrow for one result; the counts are set by count_tiles.
+March shape(const polyconv_layer &l, const Way &way, const Config &config) {
   March m = {};
-  const int64_t columns = useful_columns(l, config.width);
   m.width = config.width;
-  m.rows = config.rows;
-  m.tiles_w = static_cast<int32_t>((extent(l, 2) + columns - 1) / columns);
-  m.strips = static_cast<int32_t>((extent(l, 1) + config.rows - 1) / config.rows);
+  m.direct = way.direct ? 1 : 0;
   m.per_input = static_cast<int32_t>(l.output.size[1] / l.input.size[1]);
-  m.tiles = l.output.size[0] * l.output.size[1] * m.tiles_w * m.strips;
+  m.step_h = static_cast<int32_t>(l.stride[1] / way.step);
+  m.step_w = static_cast<int32_t>(l.stride[2] / way.step);
+  const Span high = span(l, 1, m.step_h), wide = span(l, 2, m.step_w);
+  const int64_t positions = config.width * columns(l) / way.step;
+  int64_t results_w = fit(positions, wide);
+  // A tile begins where vectors do, if a smaller number of results gives such a beginning.
+  for (int64_t fewer = results_w; fewer > 0 && fewer > results_w / 2; --fewer)
+    if (fewer * wide.move * way.step % columns(l) == 0) {
+      results_w = fewer;
+      break;
+    }
+  // The march goes on in groups of rows: a strip takes what its last group would compute for nothing, and strips are
+  // of one height.
+  const int64_t n = l.weights.size[3], group = rows_ahead(static_cast<int>(n)) / way.step, lead = (n - 1) / way.step;
+  const int64_t positions_h = ceil_div(config.rows + lead, group) * group - lead;
+  const int64_t all = std::max<int64_t>(1, l.result.size[3]);
+  const int64_t strips = ceil_div(all, std::max<int64_t>(1, fit(positions_h, high)));
+  m.results_w = static_cast<int32_t>(results_w);
+  m.results_h = static_cast<int32_t>(ceil_div(all, strips));
+  m.rows = static_cast<int32_t>((m.results_h - 1) * high.move + high.window);
   return m;
 }
 
-// Whether rows begin at multiples of 4 elements from a pointer, and run without a gap.
-bool in_fours(const polyconv_tensor &t) {
-  return t.stride[4] == 1 && t.stride[3] % kColumns == 0 && (t.size[1] == 1 || t.stride[1] % kColumns == 0) &&
-         (t.size[0] == 1 || t.stride[0] % kColumns == 0) && t.offset % kColumns == 0;
+// Tiles of a channel and warps of all, as far as they can be counted.
+double count_tiles(const polyconv_layer &l, March *m) {
+  m->tiles_w = static_cast<int32_t>(ceil_div(l.result.size[4], m->results_w));
+  m->strips = static_cast<int32_t>(ceil_div(l.result.size[3], m->results_h));
+  const int64_t tiles = l.output.size[0] * m->tiles_w * m->strips;
+  const int64_t warps = ceil_div(tiles, 32 / m->width) * l.output.size[1];
+  m->tiles = static_cast<int32_t>(std::min<int64_t>(tiles, INT32_MAX));
+  m->warps = static_cast<int32_t>(std::min<int64_t>(warps, INT32_MAX));
+  return static_cast<double>(warps);
 }
 
-bool aligned(const void *pointer, int32_t type) {
-  const uintptr_t bytes = type == POLYCONV_F32 ? 4 : type == POLYCONV_U8 ? 1 : 2;
-  return reinterpret_cast<uintptr_t>(pointer) % (bytes * kColumns) == 0;
+// Whether rows begin at multiples of `many` elements from a pointer, and run without a gap.
+bool in_vectors(const polyconv_tensor &t, int many) {
+  return t.stride[4] == 1 && t.stride[3] % many == 0 && (t.size[1] == 1 || t.stride[1] % many == 0) &&
+         (t.size[0] == 1 || t.stride[0] % many == 0) && t.offset % many == 0;
+}
+bool aligned(const void *pointer, int bytes) {
+  return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(std::min(bytes, 16)) == 0;
 }
 
-bool plain(const polyconv_layer &l) {
-  const polyconv_epilogue &e = l.epilogue;
-  return sdk::is_float(l.input.type) && !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
-         (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
-         (l.result.type == POLYCONV_F32 || l.result.type == l.input.type) &&
-         (!e.has_bias || l.bias_type == POLYCONV_F32);
+void set_flags(const polyconv_layer &l, const Way &way, March *m) {
+  const int own = columns(l), left = (static_cast<int>(l.weights.size[3]) - 1) / 2;
+  const int64_t first = -(sdk::has_pooling(l) ? l.epilogue.pool.pad_begin[2] : 0) * l.stride[2] - l.pad_begin[2] + left;
+  m->folds = l.pad_mode != POLYCONV_PAD_ZERO && l.pad_mode != POLYCONV_PAD_CONSTANT;
+  m->fills = l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value != 0;
+  m->vector_loads = in_vectors(l.input, own) && l.input.size[4] % own == 0 && first % own == 0 &&
+                    m->results_w * span(l, 2, m->step_w).move * way.step % own == 0;
+  m->vector_stores = in_vectors(l.result, columns_stored(l, way));
 }
 
 // ---------------------------------------------------------------- plan and run
@@ -73,78 +156,92 @@ bool plain(const polyconv_layer &l) {
 class Shuffle final : public CudaInstance {
  public:
   Shuffle(const polyconv_request &request, const Config &config)
-      : CudaInstance(request), launch_(instance_for(layer_)), shape_(shape(layer_, config)) {
-    shape_.plain = plain(layer_) ? 1 : 0;
+      : CudaInstance(request), way_(way_for(layer_)), shape_(shape(layer_, way_, config)) {
+    count_tiles(layer_, &shape_);
+    set_flags(layer_, way_, &shape_);
   }
 
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     March m = shape_;
-    m.vector_loads = in_fours(layer_.input) && aligned(a.input, layer_.input.type);
-    m.vector_stores = in_fours(layer_.result) && aligned(a.output, layer_.result.type);
-    launch_(Conv<int32_t>(layer_, a), m, a.input, a.weights[0], a.output, stream);
+    const int own = columns(layer_);
+    if (!aligned(a.input, own * bytes_of(layer_.input.type))) m.vector_loads = 0;
+    if (!aligned(a.output, columns_stored(layer_, way_) * bytes_of(layer_.result.type))) m.vector_stores = 0;
+    way_.launch(Conv<int32_t>(layer_, a), m, a.input, a.weights[0], a.output, stream);
   }
 
-  const LaunchFunction launch_;
+  const Way way_;
   March shape_;
 };
 
 bool is_2d(const polyconv_layer &l) {
-  return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0;
+  const polyconv_pool &pool = l.epilogue.pool;
+  return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0 &&
+         (!sdk::has_pooling(l) || (pool.window[0] == 1 && pool.pad_begin[0] == 0));
 }
 
-// Lanes and rows that are computed, in products: what a config costs.
-double lane_steps(const polyconv_layer &l, const Config &config) {
-  const March m = shape(l, config);
-  const double rows = static_cast<double>(std::min<int64_t>(m.rows, extent(l, 1)) + l.weights.size[3] - 1);
-  return static_cast<double>(m.tiles) * m.width * kColumns * rows * static_cast<double>(sdk::taps(l));
+// Time of a config: products of all lanes, useful or not, with what each row costs besides, or the bytes that it moves.
+double estimate(const polyconv_layer &l, const Way &way, const Config &config) {
+  March m = shape(l, way, config);
+  if (m.results_w <= 0) return -1;
+  const double warps = count_tiles(l, &m), n = static_cast<double>(l.weights.size[3]);
+  const double rows = (m.rows - 1) * way.step + n, lanes = warps * 32;
+  const double products = n * n * columns(l) / (way.step * way.step);
+  const double issued = lanes * rows * (products + 40) / 32; // instructions of warps
+  const double item = bytes_of(l.input.type), result = bytes_of(l.result.type);
+  const double bytes = item * static_cast<double>(sdk::elements(l.input)) * rows / (m.rows * way.step) +
+                       result * static_cast<double>(sdk::elements(l.result));
+  const double rate = 132 * 4 * 1.4e3; // a microsecond
+  const double busy = std::min(1.0, warps / (132 * 16));
+  return 2.5 + std::max(bytes / 3.6e6, issued / rate) / busy;
 }
 
-// The config with the least work; longer strips only where shorter ones keep the device busy.
-int choose(const polyconv_layer &l) {
-  constexpr double kWarps = 132 * 16;
-  int best = -1;
-  double best_cost = 0;
+int choose(const polyconv_layer &l, const Way &way) {
+  int best = 0;
+  double best_time = -1;
   for (int i = 0; i < kConfigCount; ++i) {
-    if (useful_columns(l, kConfigs[i].width) <= 0) continue;
-    const March m = shape(l, kConfigs[i]);
-    const double warps = static_cast<double>(m.tiles) * m.width / 32;
-    const double cost = lane_steps(l, kConfigs[i]) * std::max(1.0, kWarps / std::max(1.0, warps));
-    if (best < 0 || cost < best_cost) best = i, best_cost = cost;
+    const double time = estimate(l, way, kConfigs[i]);
+    if (time > 0 && (best_time < 0 || time < best_time)) best = i, best_time = time;
   }
   return best;
+}
+
+bool supports_layer(const polyconv_layer &l, const Way &way, sdk::Offer &offer) {
+  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
+  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
+  if (l.weights.size[1] != 1)
+    return offer.reject("takes filters of one input channel, not %" PRId64, l.weights.size[1]);
+  const int64_t n = l.weights.size[3];
+  if (n != l.weights.size[4] || n > kLargest)
+    return offer.reject("takes square filters of up to 15x15, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
+  if (l.dilation[1] != 1 || l.dilation[2] != 1)
+    if (n > 1) return offer.reject("neighbours are the next columns and rows: takes no dilation");
+  if (l.sum_type != POLYCONV_F32 || way.launch == nullptr)
+    return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
+  return !fused_pooling_refused(l, offer);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
   if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
-  if (l.weights.size[1] != 1)
-    return offer.reject("takes filters of one input channel, not %" PRId64, l.weights.size[1]);
-  const int64_t n = l.weights.size[3];
-  if (n != l.weights.size[4] || n > 15)
-    return offer.reject("takes square filters of up to 15x15, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
-  if (l.dilation[1] != 1 || l.dilation[2] != 1)
-    if (n > 1) return offer.reject("neighbours are the next columns and rows: takes no dilation");
-  if (l.sum_type != POLYCONV_F32 || instance_for(l) == nullptr)
-    return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("a row's sums are gone when the next is complete: does not pool");
-  }
+  const Way way = way_for(l);
+  if (!supports_layer(l, way, offer)) return false;
   if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
-  offer.config = config >= 0 ? config : choose(l);
-  if (useful_columns(l, kConfigs[offer.config].width) <= 0)
-    return offer.reject("a tile of %d lanes is too narrow for filters of %" PRId64 " columns",
-                        kConfigs[offer.config].width, n);
-  if (shape(l, kConfigs[offer.config]).tiles >= INT32_MAX / 32) return offer.reject("launches up to 2^26 tiles");
-  const double item = l.input.type == POLYCONV_F32 ? 4 : l.input.type == POLYCONV_U8 ? 1 : 2;
-  const double bytes = item * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
-  const double rate = n <= 7 ? 18e6 : 5e6; // products a microsecond
-  offer.estimate_us = 3 + std::max(bytes / 3.6e6, lane_steps(l, kConfigs[offer.config]) / rate);
+  const int64_t rows = span(l, 1, l.stride[1] / way.step).window;
+  if (rows > kWindow) {
+    offer.rejects_pooling = 1;
+    return offer.reject("pools windows of up to %d rows, not %" PRId64, kWindow, rows);
+  }
+  offer.config = config >= 0 ? config : choose(l, way);
+  offer.estimate_us = estimate(l, way, kConfigs[offer.config]);
+  if (offer.estimate_us < 0) {
+    offer.rejects_pooling = sdk::has_pooling(l) ? 1 : 0;
+    return offer.reject("a tile of %d lanes is too narrow for one result", kConfigs[offer.config].width);
+  }
+  March m = shape(l, way, kConfigs[offer.config]);
+  if (count_tiles(l, &m) >= INT32_MAX / 32) return offer.reject("launches up to 2^26 warps");
   return true;
 }
 

@@ -1,0 +1,20 @@
+// strided.cu - filters of 1 x 1 to 7 x 7 that move by 2, from registers into memory.
+// SPDX-License-Identifier: Apache-2.0
+#include "march.cuh"
+
+namespace polyconv::cuda::shuffle {
+
+LaunchFunction find_strided(int64_t n, int32_t type) {
+  switch (n) {
+    case 1: return by_type<1, 2, Results::kRows>(type);
+    case 2: return by_type<2, 2, Results::kRows>(type);
+    case 3: return by_type<3, 2, Results::kRows>(type);
+    case 4: return by_type<4, 2, Results::kRows>(type);
+    case 5: return by_type<5, 2, Results::kRows>(type);
+    case 6: return by_type<6, 2, Results::kRows>(type);
+    case 7: return by_type<7, 2, Results::kRows>(type);
+    default: return nullptr;
+  }
+}
+
+} // namespace polyconv::cuda::shuffle
