@@ -25,6 +25,8 @@ template <class T>
 __device__ inline T as(float v) {
   if constexpr (std::is_same_v<T, __half>)
     return __float2half_rn(v);
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return static_cast<uint8_t>(round_to_integer(v, 0, 255));
   else
     return v;
 }
@@ -124,6 +126,7 @@ __global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F>)
       const Place<int32_t> here{at.n, at.c, 0, at.h + row, at.w};
       if (launch.store == kStoreF32) return store_plain(p, static_cast<float *>(y), sum, here, filters);
       if (launch.store == kStoreF16) return store_plain(p, static_cast<__half *>(y), sum, here, filters);
+      if (launch.store == kStoreU8) return store_plain(p, static_cast<uint8_t *>(y), sum, here, filters);
 #pragma unroll
       for (int f = 0; f < F; ++f)
 #pragma unroll

@@ -1,0 +1,51 @@
+// estimate.hpp - what a run of cuda-texture takes: the slowest of issuing, fetching, waiting and moving bytes. The
+// rates are fitted to an H200; of other chips they order the configs. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+
+#include "launch.hpp"
+
+namespace polyconv::cuda::texture {
+
+inline constexpr double kClock = 1980, kMultiprocessors = 132; // cycles a microsecond
+inline constexpr double kLatency = 500, kQueue = 35;           // cycles from a row's fetches to its texels: all, each
+inline constexpr double kBytes = 3.2e6;                        // a microsecond
+
+// Texels a microsecond. The unit takes the four lanes of a quad at once only where they read neighbours: the further
+// apart the patches of a plane are, the less. Linear fetches pass as loads do.
+inline double fetch_rate(Path path, int32_t across) {
+  if (path == kLinear) return across > 4 ? 0.92e6 : 1.2e6;
+  return across > 4 ? 0.25e6 : across > 1 ? 0.4e6 : 0.85e6;
+}
+
+// n: the filter's size where it is unrolled, else 0.
+inline double estimate_us(const polyconv_layer &l, Path path, const Patch &patch, const Tiling &t, int n) {
+  const double channels = static_cast<double>(l.weights.size[1]), taps = static_cast<double>(sdk::taps(l));
+  const double outputs = patch.across * patch.filters, width = patch.across + n - 1;
+  const double steps = t.down + (n > 0 ? n - 1 : 0), threads = t.threads(), blocks = static_cast<double>(t.blocks);
+  const double fetches = channels * (n > 0 ? width : taps * patch.across);
+  // Instructions of a warp: a row of inputs or of outputs, and what a block begins with.
+  const double row =
+      (n > 0 ? channels * taps * outputs + 4 * fetches : fetches * (patch.filters + 6)) + 8 * outputs + 40;
+  const double start = 250 + 40 * channels * taps * patch.filters / threads;
+  // Many sums leave registers for few warps, which hide less.
+  const double sums = n * outputs,
+               resident = sums > 50   ? 2
+                          : sums > 20 ? 4
+                                      : 6,
+               busy = patch.filters > 1 ? 0.5
+                      : n == 3          ? 0.6
+                                        : 0.44;
+  const double issue_us = blocks * threads / 32 * (steps * row + start) / (kMultiprocessors * 4 * kClock) / busy;
+  const double fetch_us = blocks * threads * steps * fetches / fetch_rate(path, patch.across);
+  const double waves = std::ceil(blocks / (kMultiprocessors * resident));
+  const double waits = channels * (n > 0 ? 1 : taps / 2); // one after another
+  const double wait_us = waves * steps * (waits * kLatency + fetches * kQueue + row) / kClock;
+  const double bytes = static_cast<double>(sdk::elements(l.input) * element_bytes(l.input.type)) +
+                       static_cast<double>(sdk::elements(l.result) * element_bytes(l.result.type));
+  const double bytes_us = bytes / kBytes, all = issue_us + fetch_us + bytes_us; // they overlap, not perfectly
+  return 3 + std::max(std::max(issue_us, fetch_us), std::max(wait_us, bytes_us)) + 0.05 * all;
+}
+
+} // namespace polyconv::cuda::texture
