@@ -21,7 +21,7 @@ constexpr double kMemoryShare = 0.6;    // of the device's memory that one row m
 constexpr int64_t kCheckCopies = 8;     // of its tensors that a check holds: f64 values, sums, guards
 constexpr double kAutoCheckFlops = 1e9; // the reference checks up to about that in a second
 constexpr double kShortOnDevice = 5e-4; // seconds of a sample between events, whose own cost must not show
-constexpr double kQuick = 0.1;          // seconds; slower rows take fewer of the samples that stand beside the median
+constexpr double kQuick = 0.01;         // seconds; slower rows take fewer of the samples that stand beside the median
 
 // "openmp/gemm@avx512 + ..." -> the version that the backend states.
 std::string version_of(const std::string &backend) {

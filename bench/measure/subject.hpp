@@ -41,7 +41,7 @@ enum class Clock { kWall, kEvents, kGraph };
 const char *clock_name(Clock clock); // "wall", "events", "graph"
 
 // Work for the device before it is timed: while it is busy the host gets ahead, so that the way from the host to the
-// device is not timed. Empty: a few runs.
+// device is not timed. Empty: a few runs, unless what is timed takes so long that it does not matter.
 using Lead = std::function<void(void *stream)>;
 
 class Subject {
@@ -97,6 +97,7 @@ class Subject {
   BoundHandle bound_;
   std::map<int64_t, DeviceObject> graphs_; // by the number of runs in them
   double plan_us_ = 0, first_us_ = 0;
+  double run_seconds_ = 0; // of the latest run between events
   std::optional<double> pack_us_, bind_us_;
   int64_t weights_bytes_ = 0;
   polyconv_buffers host_; // the same tensors in host memory, for end to end and transfers
