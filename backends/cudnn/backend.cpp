@@ -15,7 +15,7 @@ namespace {
 
 // cuDNN brings a CUDA runtime of its own, which the driver must know too.
 polyconv_status probe_cudnn(char *reason, size_t size) {
-  const polyconv_status status = probe(POLYCONV_CUDA_ARCHITECTURES, reason, size);
+  const polyconv_status status = probe(reason, size);
   if (status != POLYCONV_SUCCESS) return status;
   std::string why;
   const cudnn::Library *const library = cudnn::find_library(&why);

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <optional>
 #include <set>
 
+#include <polyconv/sdk/backend.hpp>
+#include "candidates.hpp"
 #include "stopwatch.hpp"
 
 namespace polyconv::cudnn {
@@ -21,15 +24,19 @@ int64_t extent_bytes(const polyconv_tensor &t) {
   return elements * (t.type == POLYCONV_F64 ? 8 : t.type == POLYCONV_F32 ? 4 : 2);
 }
 
+// A candidate made ready to run, or why it is not.
+struct Finalised {
+  std::shared_ptr<const Execution> execution;
+  std::string why;
+};
+
 class Search {
  public:
   Search(cudnnHandle_t handle, const polyconv_layer &layer, const Rules &rules, int64_t workspace_limit,
          const polyconv_policy &policy)
-      : handle_(handle), layer_(layer), rules_(rules), limit_(workspace_limit) {
-    // The order that takes fewer conversions goes first.
-    const Order own =
-        copies_bytes(layer, kOrders[1]) < copies_bytes(layer, kOrders[0]) ? Order::ChannelsLast : Order::ChannelsFirst;
-    for (const Order order : {own, own == Order::ChannelsFirst ? Order::ChannelsLast : Order::ChannelsFirst}) {
+      : handle_(handle), layer_(layer), rules_(rules), limit_(workspace_limit), policy_(policy) {
+    const bool last = copies_bytes(layer, Order::ChannelsLast) < copies_bytes(layer, Order::ChannelsFirst);
+    for (const Order order : {kOrders[last ? 1 : 0], kOrders[last ? 0 : 1]}) {
       if (copies_bytes(layer, order) > limit_) continue;
       try {
         ways_.push_back(std::make_shared<const Way>(handle, layer, order, policy));
@@ -41,28 +48,28 @@ class Search {
   }
 
   std::optional<Choice> first() {
-    for (const auto &way : ways_)
-      for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-        for (const Config &config : way->graph().proposals(mode, rules_))
-          if (const auto execution = finalised(*way, config))
-            return Choice{way, execution, full_name(*way, config), 0, 0, refused_};
+    for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
+      for (const Candidate &candidate : proposals(ways_, mode, rules_, SIZE_MAX)) {
+        const Finalised made = finalise(candidate);
+        if (accepted(candidate, made)) return Choice{candidate.way, made.execution, candidate.name(), 0, 0, false};
+      }
     return std::nullopt;
   }
 
-  std::optional<Choice> fastest(int64_t milliseconds) {
-    deadline_ = Clock::now() + std::chrono::milliseconds(milliseconds);
+  std::optional<Choice> fastest() {
+    deadline_ = Clock::now() + std::chrono::milliseconds(policy_.tuning_ms);
     watch_.emplace();
-    // The likeliest first, so that the rest is quickly seen to be behind; then every engine, then what else is
+    // The likeliest first, so that the others are soon seen to be behind; then every engine, then what else is
     // proposed.
     constexpr size_t kLikely = 2;
-    for (const auto &way : ways_) measure_proposals(way, CUDNN_HEUR_MODE_A, kLikely);
-    for (const auto &way : ways_) measure_engines(way);
+    measure(proposals(ways_, CUDNN_HEUR_MODE_A, rules_, kLikely));
+    measure(engines(ways_, rules_));
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK})
-      for (const auto &way : ways_) measure_proposals(way, mode, SIZE_MAX);
+      if (!late()) measure(proposals(ways_, mode, rules_, SIZE_MAX));
     turn_knobs();
     if (best_) {
-      best_->tried = static_cast<int>(known_.size()) - refused_;
-      best_->refused = refused_;
+      best_->measured = static_cast<int>(timed_.size());
+      best_->cut_short = cut_short_;
     }
     return best_;
   }
@@ -76,56 +83,62 @@ class Search {
     double us;
   };
 
-  static std::string full_name(const Way &way, const Config &config) {
-    return std::string(order_name(way.order())) + "/" + config.name;
-  }
-
   bool late() const { return best_ && Clock::now() > deadline_; }
 
-  // NULL where the engine does not take the problem, or not within the workspace.
-  std::shared_ptr<const Execution> finalised(const Way &way, const Config &config) {
+  // On any thread: with a handle of its own.
+  Finalised finalise(const Candidate &candidate) const {
     try {
-      auto execution = std::make_shared<const Execution>(handle_, config);
-      if (way.copies() + execution->workspace_bytes() <= limit_) return execution;
-      why_ = "the engines that take it need more workspace";
+      const cuda::DeviceScope scope(policy_.device_index);
+      const Handle handle(policy_.device_index);
+      return {std::make_shared<const Execution>(handle.get(), candidate.config), ""};
     } catch (const sdk::Error &error) {
-      why_ = error.what();
-    }
-    ++refused_;
-    return nullptr;
-  }
-
-  void measure_proposals(const std::shared_ptr<const Way> &way, cudnnBackendHeurMode_t mode, size_t most) {
-    if (late()) return;
-    for (const Config &config : way->graph().proposals(mode, rules_))
-      if (most-- > 0) measure(way, config);
-  }
-
-  // With the knobs that each engine sets by itself.
-  void measure_engines(const std::shared_ptr<const Way> &way) {
-    const int64_t count = way->graph().engine_count();
-    for (int64_t number = 0; number < count && !late(); ++number) {
-      std::vector<Config> engine;
-      if (way->graph().engine(number, rules_, &engine)) measure(way, engine[0]);
+      return {nullptr, error.what()};
     }
   }
 
-  void measure(const std::shared_ptr<const Way> &way, const Config &config) {
-    const std::string name = full_name(*way, config);
-    if (late() || !known_.insert(name).second) return;
-    const auto execution = finalised(*way, config);
-    if (!execution) return;
+  bool accepted(const Candidate &candidate, const Finalised &made) {
+    if (made.execution && candidate.way->copies() + made.execution->workspace_bytes() <= limit_) return true;
+    why_ = made.execution ? "the engines that take it need more workspace" : made.why;
+    return false;
+  }
+
+  // Those not known yet, as long as there is time. Some engines are compiled when they are finalised, which takes up to
+  // a second each: several are at once, while nothing is timed.
+  void measure(std::vector<Candidate> candidates) {
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
+                                    [&](const Candidate &c) { return !known_.insert(c.name()).second; }),
+                     candidates.end());
+    const size_t several = static_cast<size_t>(std::clamp(policy_.threads, 1, 8));
+    for (size_t begin = 0; begin < candidates.size(); begin += several) {
+      if (late()) {
+        cut_short_ = true;
+        return;
+      }
+      const size_t end = std::min(begin + several, candidates.size());
+      std::vector<std::future<Finalised>> making;
+      making.reserve(end - begin);
+      for (size_t i = begin; i < end; ++i)
+        making.push_back(std::async(std::launch::async, [this, &candidates, i] { return finalise(candidates[i]); }));
+      for (const std::future<Finalised> &one : making) one.wait();
+      for (size_t i = begin; i < end; ++i) measure(candidates[i], making[i - begin].get());
+    }
+  }
+
+  void measure(const Candidate &candidate, const Finalised &made) {
+    if (!accepted(candidate, made)) return;
     double us = 0;
     try {
-      us = time_of(*way, *execution);
+      us = time_of(*candidate.way, *made.execution);
     } catch (const sdk::Error &error) { // out of memory, or an engine that fails: unless the device is lost, go on
       cuda::check(cudaDeviceSynchronize(), "measuring an engine");
       why_ = error.what();
-      ++refused_;
       return;
     }
-    timed_.push_back({way, config.engine, us});
-    if (!best_ || us < best_->measured_us) best_ = Choice{way, execution, name, us, 0, 0};
+    char line[160];
+    std::snprintf(line, sizeof line, "cudnn: %s takes %.1f us", candidate.name().c_str(), us);
+    sdk::host->log(POLYCONV_LOG_DEBUG, line);
+    timed_.push_back({candidate.way, candidate.config.engine, us});
+    if (!best_ || us < best_->us) best_ = Choice{candidate.way, made.execution, candidate.name(), us, 0, false};
   }
 
   // The median of a few samples; fewer where the engine is far behind. The first run, which loads code, is left out.
@@ -136,7 +149,7 @@ class Search {
     const Descriptor pack = way.pack(pointers);
     const auto run = [&](cudaStream_t stream) { way.run(handle_, execution, pack, pointers, stream); };
     constexpr double kShortUs = 2000;
-    const double best = best_ ? best_->measured_us : 1e12;
+    const double best = best_ ? best_->us : 1e12;
     const double first = watch_->us(1, run);
     if (first > 10 * best && first > 5e4) return first;
     const double second = watch_->us(1, run);
@@ -161,14 +174,15 @@ class Search {
       if (!known && leaders.size() < kEngines) leaders.push_back(timed);
     }
     for (const Timed &leader : leaders)
-      for (const Config &config : leader.way->graph().variations(leader.engine)) measure(leader.way, config);
+      if (!late()) measure(variations(leader.way, leader.engine));
   }
 
   cudnnHandle_t handle_;
   const polyconv_layer &layer_;
   const Rules rules_;
   const int64_t limit_;
-  std::vector<std::shared_ptr<const Way>> ways_;
+  const polyconv_policy &policy_;
+  Ways ways_;
   std::string why_ = "it proposes no engine";
   Clock::time_point deadline_;
   std::optional<Stopwatch> watch_;
@@ -176,7 +190,7 @@ class Search {
   std::set<std::string> known_;
   std::vector<Timed> timed_;
   std::optional<Choice> best_;
-  int refused_ = 0;
+  bool cut_short_ = false;
 };
 
 } // namespace
@@ -184,7 +198,7 @@ class Search {
 Choice choose(cudnnHandle_t handle, const polyconv_layer &layer, const Rules &rules, int64_t workspace_limit,
               const polyconv_policy &policy) {
   Search search(handle, layer, rules, workspace_limit, policy);
-  const std::optional<Choice> choice = policy.tuning_ms > 0 ? search.fastest(policy.tuning_ms) : search.first();
+  const std::optional<Choice> choice = policy.tuning_ms > 0 ? search.fastest() : search.first();
   if (!choice) throw sdk::Error(POLYCONV_UNSUPPORTED, "cuDNN has no engine for this: " + search.why());
   return *choice;
 }

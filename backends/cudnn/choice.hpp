@@ -10,9 +10,10 @@ namespace polyconv::cudnn {
 struct Choice {
   std::shared_ptr<const Way> way;
   std::shared_ptr<const Execution> execution;
-  std::string name;   // "nhwc/eng28{2=1}"
-  double measured_us; // 0 where nothing was measured
-  int tried, refused; // configs measured, and those that did not take the problem
+  std::string name; // "nhwc/eng28{2=1}"
+  double us;        // 0 where nothing was measured
+  int measured;     // candidates, of which it was the fastest
+  bool cut_short;   // there was no time for all
   int64_t workspace_bytes() const { return way->copies() + execution->workspace_bytes(); }
 };
 

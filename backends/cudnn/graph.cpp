@@ -235,15 +235,14 @@ int64_t Graph::engine_count() const {
   return graph_.integer(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT);
 }
 
-bool Graph::engine(int64_t number, const Rules &rules, std::vector<Config> *found) const {
+std::vector<Config> Graph::engine(int64_t number, const Rules &rules) const {
+  std::vector<Config> found;
   try {
     const Descriptor engine = engine_descriptor(graph_, number);
-    if (!allowed(engine, rules)) return false;
-    found->push_back(with_knobs(engine, number, {}));
-    return true;
+    if (allowed(engine, rules)) found.push_back(with_knobs(engine, number, {}));
   } catch (const sdk::Error &) { // not for this problem
-    return false;
   }
+  return found;
 }
 
 std::vector<Config> Graph::variations(int64_t number) const {

@@ -50,8 +50,8 @@ class Graph {
   std::vector<Config> proposals(cudnnBackendHeurMode_t mode, const Rules &rules) const;
   // The number of engines that exist for such a graph.
   int64_t engine_count() const;
-  // An engine with its own defaults. False where it does not exist here, or the rules forbid it.
-  bool engine(int64_t number, const Rules &rules, std::vector<Config> *found) const;
+  // An engine with its own defaults; none where it does not exist here, or the rules forbid it.
+  std::vector<Config> engine(int64_t number, const Rules &rules) const;
   // An engine with its knobs at other values: all combinations where they are few, else one knob at a time.
   std::vector<Config> variations(int64_t number) const;
 

@@ -82,7 +82,7 @@ TEST_CASE("whatever engine measuring finds has the accuracy of its mode: no TF32
       const polyconv::check::Result result = problem.run(polyconv::check::Mode::Random, device.get(), options);
       CHECK_MESSAGE(result.good(), token << " by " << result.kernel << ": " << result.sentence);
       CHECK(result.rel_l2_err < 1e-5); // products rounded to TF32 give about 3e-4
-      MESSAGE(token << " by " << result.kernel << ": error " << result.rel_l2_err);
+      MESSAGE(std::string(token) << " by " << result.kernel << ": error " << result.rel_l2_err);
     }
   }
 }
@@ -129,7 +129,8 @@ TEST_CASE("pointers that engines cannot load from are refused when they are boun
   if (no_cudnn()) return;
   const Device device("cuda:0");
   Layer layer(device, kToken, "cudnn/direct", 1);
-  layer.buffers.input = static_cast<char *>(layer.input.get()) + sizeof(float);
+  const polyconv::Memory input(device, static_cast<size_t>(layer.problem.bytes(POLYCONV_TENSOR_INPUT)) + sizeof(float));
+  layer.buffers.input = static_cast<char *>(input.get()) + sizeof(float);
   polyconv_bound *bound = nullptr;
   CHECK(polyconv_bind(layer.plan.get(), &layer.buffers, &bound) == POLYCONV_UNSUPPORTED);
   CHECK(contains(polyconv_last_error(), "multiples of 16"));
