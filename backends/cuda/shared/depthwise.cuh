@@ -74,16 +74,20 @@ struct Copier {
   int32_t row;                  // among the rows that exist: where the thread begins
   int32_t count;                // chunks that it copies
   int32_t rows, step;           // rows that exist; rows to the thread's next, less whole planes
+  bool straight;                // its rows lie at one distance
   int32_t next_from, wrap_from; // elements to the thread's next row, and from there to the same row of the next plane
   uint32_t next_to, wrap_to;    // bytes
 
   __device__ Copier(const Conv<int32_t> &p, const Depthwise &d, const T *x, int32_t channel, int32_t top) {
     const auto thread = static_cast<int32_t>(threadIdx.x);
-    const int32_t chunks = max(p.input.size[4] / max(d.chunk, 1), 1), side = static_cast<int32_t>(blockDim.x) / chunks;
+    const int32_t chunks = max(p.input.size[4] / max(d.chunk, 1), 1);
     const int32_t first = max(top, 0), exist = min(top + d.tile_rows, p.input.size[3]) - first;
     const int32_t index = thread / chunks, column = thread % chunks * d.chunk,
                   planes = min(d.planes, p.output.size[1] - channel);
-    rows = max(exist, 1), row = index % rows, step = side % rows;
+    int32_t side = static_cast<int32_t>(blockDim.x) / chunks; // rows copied at a time
+    rows = max(exist, 1);
+    if (planes > 1 && side >= rows) side -= side % rows; // whole planes
+    row = index % rows, step = side % rows, straight = planes == 1 || step == 0;
     count = index < side && exist > 0 ? max(planes * rows - index + side - 1, 0) / side : 0;
     const int32_t plane = index / rows, planes_on = side / rows;
     from = x + p.input.at(0, channel / d.multiplier + plane, 0, first + row, column);
@@ -95,8 +99,13 @@ struct Copier {
 
   template <int bytes>
   __device__ void copy(const T *source, uint32_t target) const {
-    int32_t r = row;
+    if (straight) {
 #pragma unroll 4
+      for (int32_t i = 0; i < count; ++i, source += next_from, target += next_to) copy_to_shared<bytes>(target, source);
+      return;
+    }
+    int32_t r = row;
+#pragma unroll 2
     for (int32_t i = 0; i < count; ++i) {
       copy_to_shared<bytes>(target, source);
       r += step, source += next_from, target += next_to;
@@ -162,26 +171,21 @@ __device__ inline void accumulate(const T *window, int32_t pitch, const float (&
 }
 
 template <class T, int Columns>
-__device__ inline void store_row(T *to, const float (&v)[Columns], bool streaming = false) {
+__device__ inline void store_row(T *to, const float (&v)[Columns]) {
   constexpr int kInWord = 4 / sizeof(T), kWords = Columns / kInWord < 4 ? Columns / kInWord : 4;
 #pragma unroll
   for (int i = 0; i < Columns; i += kWords * kInWord) {
     Words<kWords> words;
 #pragma unroll
     for (int j = 0; j < kWords; ++j) words.word[j] = pack(&v[i + j * kInWord], T());
-    if constexpr (kWords == 4)
-      if (streaming) {
-        __stcs(reinterpret_cast<uint4 *>(to + i), *reinterpret_cast<const uint4 *>(&words));
-        continue;
-      }
     *reinterpret_cast<Words<kWords> *>(to + i) = words;
   }
 }
 
 // Bias and relu at most, and a result of the input's type: rows of outputs at once where all are in the image.
 template <class T, int Columns, int Rows>
-__device__ inline void store_plain(const Conv<int32_t> &p, bool vectors, bool streaming, T *y,
-                                   float (&sum)[Rows][Columns], const Place<int32_t> &at) {
+__device__ inline void store_plain(const Conv<int32_t> &p, bool vectors, T *y, float (&sum)[Rows][Columns],
+                                   const Place<int32_t> &at) {
   const bool relu = p.epilogue.activation == POLYCONV_ACT_RELU;
   if (p.epilogue.bias != nullptr || relu) {
     const auto *biases = static_cast<const float *>(p.epilogue.bias);
@@ -198,7 +202,7 @@ __device__ inline void store_plain(const Conv<int32_t> &p, bool vectors, bool st
   const int32_t rows = p.result.size[3] - at.h, columns = p.result.size[4] - at.w;
   if (vectors && columns >= Columns && rows >= Rows) {
 #pragma unroll
-    for (int r = 0; r < Rows; ++r) store_row<T, Columns>(to + r * p.result.stride[3], sum[r], streaming);
+    for (int r = 0; r < Rows; ++r) store_row<T, Columns>(to + r * p.result.stride[3], sum[r]);
     return;
   }
 #pragma unroll
@@ -236,15 +240,16 @@ __global__ void __launch_bounds__(kMostThreads, n == 3 && Columns * Rows <= 32 ?
                     const T *weights, void *y) {
   extern __shared__ __align__(16) unsigned char memory[];
   float *const sums = reinterpret_cast<float *>(memory); // none where plain
-  T *const tiles = reinterpret_cast<T *>(memory + d.sums_bytes);
-  const int32_t tile_size = d.planes * d.plane, buffers = d.images > 1 ? 2 : 1;
+  unsigned char *const tiles = memory + d.sums_bytes;
 
   // Whose outputs.
   auto block = static_cast<int32_t>(blockIdx.x);
   const int32_t strip = block % d.strips;
   block /= d.strips;
-  const int32_t first_channel = block % d.channel_blocks * d.planes, first_image = block / d.channel_blocks * d.images;
-  const int32_t images = min(d.images, p.output.size[0] - first_image);
+  const int32_t first_channel = block % d.channel_blocks * d.planes;
+  const int64_t part = block / d.channel_blocks;
+  const auto first_image = static_cast<int32_t>(part * p.output.size[0] / d.parts);
+  const int32_t images = static_cast<int32_t>((part + 1) * p.output.size[0] / d.parts) - first_image;
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t column = thread % d.columns, group = thread / d.columns % d.groups;
   const int32_t plane = thread / d.columns / d.groups, k = first_channel + plane;
@@ -256,41 +261,38 @@ __global__ void __launch_bounds__(kMostThreads, n == 3 && Columns * Rows <= 32 ?
   float padding[kInWord];
 #pragma unroll
   for (int i = 0; i < kInWord; ++i) padding[i] = p.padding<float>();
-  auto *const words = reinterpret_cast<uint32_t *>(tiles);
-  for (int32_t i = thread; i < buffers * tile_size / kInWord; i += static_cast<int32_t>(blockDim.x))
-    words[i] = pack(padding, T());
+  const uint32_t word = pack(padding, T());
+  for (int32_t i = thread; i < d.buffers * d.tile_bytes / 16; i += static_cast<int32_t>(blockDim.x))
+    reinterpret_cast<uint4 *>(tiles)[i] = uint4{word, word, word, word};
   float w[n * n] = {};
   if (active) {
 #pragma unroll
     for (int i = 0; i < n * n; ++i) w[i] = value(weights[p.weights.at(k, 0, 0, i / n, i % n)]);
   }
-  const Place<int32_t> corner{first_image, first_channel, 0, top * step - p.pad[1], 0}; // of the tile, in the input
-  const Copier<T> copier(p, d, x, first_channel, corner.h);
+  const int32_t in_top = top * step - p.pad[1]; // input row of the tile's first
+  const Copier<T> copier(p, d, x, first_channel, in_top);
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(tiles));
-  const auto copy = [&](int32_t i) {
-    Place<int32_t> from = corner;
-    from.n += i;
-    if (d.chunk > 0)
-      copier(d.chunk * static_cast<int32_t>(sizeof(T)), from.n * p.input.stride[0],
-             address + i % 2 * tile_size * sizeof(T));
-    else
-      copy_elements(&p, &d, x, tiles + i % 2 * tile_size, from);
-  };
-  __syncthreads();
-
   const int32_t window = plane * d.plane + group * Rows * step * d.pitch + column * Columns * step;
-  copy(0);
 #pragma unroll 1
-  for (int32_t i = 0; i < images; ++i) {
+  for (int32_t i = -1; i < images; ++i) {
     await_copies();
-    __syncthreads(); // this image is there, and nobody reads the last one any more
-    if (i + 1 < images) copy(i + 1);
+    __syncthreads(); // image i is there, and nobody reads the last one any more
+    if (i + 1 < images) {
+      const int32_t image = first_image + i + 1, buffer = (i + 1) % 2 * d.tile_bytes;
+      if (d.chunk > 0)
+        copier(d.chunk * static_cast<int32_t>(sizeof(T)), image * p.input.stride[0], address + buffer);
+      else
+        copy_elements(&p, &d, x, reinterpret_cast<T *>(tiles + buffer),
+                      Place<int32_t>{image, first_channel, 0, in_top, 0});
+    }
+    if (i < 0) continue;
     float sum[Rows][Columns] = {};
-    if (active) accumulate<T, n, step, Columns, Rows>(tiles + i % 2 * tile_size + window, d.pitch, w, sum);
+    if (active)
+      accumulate<T, n, step, Columns, Rows>(reinterpret_cast<const T *>(tiles + i % 2 * d.tile_bytes) + window, d.pitch,
+                                            w, sum);
     const Place<int32_t> at{first_image + i, k, 0, top + group * Rows, column * Columns};
     if (d.plain) {
-      if (active)
-        store_plain<T, Columns, Rows>(p, d.vector_stores != 0, d.streaming != 0, static_cast<T *>(y), sum, at);
+      if (active) store_plain<T, Columns, Rows>(p, d.vector_stores != 0, static_cast<T *>(y), sum, at);
       continue;
     }
     if (active) {
@@ -309,31 +311,33 @@ template <class T, int n, int step, int Columns, int Rows>
 void launch_planes(const Conv<int32_t> &p, const Depthwise &d, const void *x, const void *weights, void *y,
                    cudaStream_t stream) {
   convolve_planes<T, n, step, Columns, Rows>
-      <<<static_cast<unsigned>(d.blocks), d.threads, static_cast<size_t>(d.shared_bytes), stream>>>(
+      <<<static_cast<unsigned>(d.pairs() * d.parts), d.threads, static_cast<size_t>(d.shared_bytes()), stream>>>(
           p, d, static_cast<const T *>(x), static_cast<const T *>(weights), y);
   check_launch("cuda-shared/depthwise");
 }
 
+template <class T, int n, int step, int Columns, int Rows>
+DepthwiseInstance instance() {
+  return {launch_planes<T, n, step, Columns, Rows>,
+          reinterpret_cast<const void *>(convolve_planes<T, n, step, Columns, Rows>)};
+}
+
 template <class T, int n, int step>
-DepthwiseLaunch by_shape(int columns, int rows) {
-  if (columns == 4 && rows == 4) return launch_planes<T, n, step, 4, 4>;
-  if (columns == 4 && rows == 7) return launch_planes<T, n, step, 4, 7>;
-  if (columns == 2 && rows == 7) return launch_planes<T, n, step, 2, 7>;
+DepthwiseInstance by_shape(int columns, int rows) {
+  if (columns == 4 && rows == 4) return instance<T, n, step, 4, 4>();
+  if (columns == 4 && rows == 7) return instance<T, n, step, 4, 7>();
+  if (columns == 2 && rows == 7) return instance<T, n, step, 2, 7>();
   if constexpr (step == 1) {
-    if constexpr (n == 3)
-      if (columns == 4 && rows == 14) return launch_planes<T, n, step, 4, 14>;
-    if (columns == 8 && rows == 4) return launch_planes<T, n, step, 8, 4>;
-    if constexpr (n == 3)
-      if (columns == 8 && rows == 7) return launch_planes<T, n, step, 8, 7>;
-    if (columns == 2 && rows == 14) return launch_planes<T, n, step, 2, 14>;
+    if (columns == 8 && rows == 4) return instance<T, n, step, 8, 4>();
+    if (columns == 2 && rows == 14) return instance<T, n, step, 2, 14>();
   } else {
-    if (columns == 2 && rows == 4) return launch_planes<T, n, step, 2, 4>;
+    if (columns == 2 && rows == 4) return instance<T, n, step, 2, 4>();
   }
-  return nullptr;
+  return {};
 }
 
 template <class T>
-DepthwiseLaunch by_filter(int n, int step, int columns, int rows) {
+DepthwiseInstance by_filter(int n, int step, int columns, int rows) {
   if (step == 1) {
     if (n == 3) return by_shape<T, 3, 1>(columns, rows);
     if (n == 5) return by_shape<T, 5, 1>(columns, rows);
@@ -343,7 +347,7 @@ DepthwiseLaunch by_filter(int n, int step, int columns, int rows) {
     if (n == 3) return by_shape<T, 3, 2>(columns, rows);
     if (n == 5) return by_shape<T, 5, 2>(columns, rows);
   }
-  return nullptr;
+  return {};
 }
 
 } // namespace polyconv::cuda::shared

@@ -4,7 +4,7 @@
 
 namespace polyconv::cuda::shared {
 
-DepthwiseLaunch find_depthwise_f16(int n, int step, int columns, int rows) {
+DepthwiseInstance find_depthwise_f16(int n, int step, int columns, int rows) {
   return by_filter<__half>(n, step, columns, rows);
 }
 

@@ -4,7 +4,7 @@
 
 namespace polyconv::cuda::shared {
 
-DepthwiseLaunch find_depthwise_f32(int n, int step, int columns, int rows) {
+DepthwiseInstance find_depthwise_f32(int n, int step, int columns, int rows) {
   return by_filter<float>(n, step, columns, rows);
 }
 

@@ -13,28 +13,25 @@ namespace {
 
 using namespace shared;
 
-// Outputs a thread, threads of a block, images that it takes one after the other.
+// Outputs a thread, threads of a block.
 struct Config {
-  int columns, rows, threads, images, streaming;
+  int columns, rows, threads, images;
 };
-constexpr Config kConfigs[] = {{4, 4, 256, 4, 0},  {4, 4, 256, 8, 0},  {4, 4, 128, 4, 0},  {4, 7, 256, 4, 0},
-                               {4, 7, 128, 4, 0},  {4, 7, 128, 8, 0},  {4, 14, 128, 4, 0}, {8, 4, 128, 4, 0},
-                               {8, 4, 128, 16, 0}, {8, 7, 128, 8, 0},  {2, 7, 128, 4, 0},  {2, 7, 128, 8, 0},
-                               {2, 14, 64, 4, 0},  {2, 14, 128, 4, 0}, {2, 14, 128, 8, 0}, {2, 14, 32, 8, 0},
-                               {2, 4, 128, 4, 0},  {2, 4, 256, 4, 0},  {2, 7, 256, 4, 0},  {4, 4, 256, 1, 0},
-                               {4, 4, 256, 4, 1},  {8, 4, 128, 16, 1}, {4, 7, 128, 4, 1},  {2, 4, 256, 4, 1}};
-constexpr const char *kNames[] = {"4x4_t256_i4",  "4x4_t256_i8",   "4x4_t128_i4",  "4x7_t256_i4",  "4x7_t128_i4",
-                                  "4x7_t128_i8",  "4x14_t128_i4",  "8x4_t128_i4",  "8x4_t128_i16", "8x7_t128_i8",
-                                  "2x7_t128_i4",  "2x7_t128_i8",   "2x14_t64_i4",  "2x14_t128_i4", "2x14_t128_i8",
-                                  "2x14_t32_i8",  "2x4_t128_i4",   "2x4_t256_i4",  "2x7_t256_i4",  "4x4_t256_i1",
-                                  "4x4_t256_i4s", "8x4_t128_i16s", "4x7_t128_i4s", "2x4_t256_i4s"};
-constexpr int kConfigCount = 24;
+constexpr Config kConfigs[] = {
+    {4, 4, 128, 0}, {4, 4, 256, 0}, {4, 4, 256, 4}, {4, 7, 128, 0}, {4, 7, 128, 8},  {4, 7, 256, 0},  {8, 4, 128, 0},
+    {8, 4, 128, 8}, {2, 4, 128, 0}, {2, 4, 256, 0}, {2, 4, 256, 4}, {2, 7, 64, 0},   {2, 7, 128, 0},  {2, 7, 128, 8},
+    {2, 7, 256, 0}, {2, 14, 32, 0}, {2, 14, 64, 0}, {2, 14, 64, 8}, {2, 14, 128, 0}, {2, 14, 128, 4}, {2, 14, 128, 8}};
+constexpr const char *kNames[] = {"4x4_t128",  "4x4_t256",     "4x4_t256_i4", "4x7_t128", "4x7_t128_i8", "4x7_t256",
+                                  "8x4_t128",  "8x4_t128_i8",  "2x4_t128",    "2x4_t256", "2x4_t256_i4", "2x7_t64",
+                                  "2x7_t128",  "2x7_t128_i8",  "2x7_t256",    "2x14_t32", "2x14_t64",    "2x14_t64_i8",
+                                  "2x14_t128", "2x14_t128_i4", "2x14_t128_i8"};
+constexpr int kConfigCount = 21;
 
 int item_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_F32 ? 4 : 2;
 }
 
-DepthwiseLaunch instance_for(const polyconv_layer &l, const Config &config) {
+DepthwiseInstance instance_for(const polyconv_layer &l, const Config &config) {
   const auto find = l.input.type == POLYCONV_F32   ? find_depthwise_f32
                     : l.input.type == POLYCONV_F16 ? find_depthwise_f16
                                                    : find_depthwise_bf16;
@@ -56,37 +53,35 @@ int64_t chunk_of(const polyconv_layer &l, int64_t left) {
   return chunk * item >= 4 ? chunk : 0;
 }
 
-// The tile of a block and its shared memory. Threads that go on in the next group of rows or in the next plane should
-// meet the banks after those of the first.
+// Raises `distance` in steps of `align`, by a quarter at most, until `lanes` elements further on is where a lane at
+// that distance meets the next banks.
+int64_t without_conflicts(int64_t distance, int64_t times, int64_t lanes, int64_t align, int item) {
+  for (int64_t d = distance; d <= distance + distance / 4; d += align)
+    if ((d * times - lanes) * item % 128 == 0) return d;
+  return distance;
+}
+
+// The tiles of a block, and its shared memory. The columns beyond a row are those before the next: padding, both.
 int64_t make_tile(const polyconv_layer &l, const Config &config, Depthwise &d) {
   const int item = item_of(l), step = static_cast<int>(l.stride[1]);
   const Reading read = reading(item, static_cast<int>(l.weights.size[3]), step, config.columns);
   const int64_t left = l.pad_begin[2] + read.lead, chunk = chunk_of(l, left);
   const int64_t align = std::max<int64_t>(read.vector, chunk), across = int64_t{d.columns} * config.columns * step;
-  const int64_t width =
-      std::max(left + l.input.size[4], across - int64_t{config.columns} * step + int64_t{read.vectors} * read.vector);
-  const auto follows = [&](int64_t from_row_to_row, int64_t after) {
-    return (from_row_to_row - after) * item % 128 == 0;
-  };
-  int64_t pitch = quotient(width, align) * align;
-  for (int64_t more = 0; d.groups > 1 && more < 8; ++more)
-    if (follows((pitch + more * align) * config.rows * step, across)) {
-      pitch += more * align;
-      break;
-    }
+  const int64_t reach = across - int64_t{config.columns} * step + int64_t{read.vectors} * read.vector; // in a row
   const int64_t tile_rows = int64_t{d.groups * config.rows - 1} * step + l.weights.size[3];
-  int64_t plane = tile_rows * pitch;
-  for (int64_t more = 0; d.planes > 1 && more < 64; ++more)
-    if (follows(plane + more * align, across * d.groups)) {
-      plane += more * align;
-      break;
-    }
+  int64_t pitch = quotient(std::max(left + l.input.size[4], reach - left), align) * align;
+  if (d.groups > 1) pitch = without_conflicts(pitch, int64_t{config.rows} * step, across, align, item);
+  int64_t plane = quotient((tile_rows - 1) * pitch + std::max(reach, pitch), align) * align;
+  if (d.planes > 1) plane = without_conflicts(plane, 1, across * d.groups, align, item);
+  const int64_t tile = quotient(d.planes * plane * item, 16) * 16;
+  const int64_t sums = d.plain ? 0 : quotient(int64_t{d.planes} * d.width * d.height * 4, 16) * 16;
+  d.buffers = l.output.size[0] > 1 ? 2 : 1;
+  if (sums + d.buffers * tile > kSharedBytes) return sums + d.buffers * tile;
   d.left = static_cast<int32_t>(left), d.chunk = static_cast<int32_t>(chunk);
   d.pitch = static_cast<int32_t>(pitch), d.plane = static_cast<int32_t>(plane);
   d.tile_rows = static_cast<int32_t>(tile_rows);
-  const int64_t tiles = d.planes * plane * item * (config.images > 1 ? 2 : 1);
-  d.sums_bytes = d.plain ? 0 : (d.planes * d.width * d.height * 4 + 15) / 16 * 16; // aligned as the tiles are
-  return d.sums_bytes + tiles;
+  d.tile_bytes = static_cast<int32_t>(tile), d.sums_bytes = static_cast<int32_t>(sums);
+  return sums + d.buffers * tile;
 }
 
 // A bias and a relu at most, nothing saved, and the result as the input.
@@ -110,19 +105,13 @@ bool complete(const polyconv_layer &l, const Config &config, Depthwise &d) {
   d.row_step = static_cast<int32_t>(d.result_rows * stride);
   d.strips = static_cast<int32_t>(quotient(l.result.size[3], d.result_rows));
   d.channel_blocks = static_cast<int32_t>(quotient(l.output.size[1], d.planes));
-  d.blocks = int64_t{d.strips} * d.channel_blocks * quotient(l.output.size[0], config.images);
   d.threads = (d.columns * d.groups * d.planes + 31) / 32 * 32;
-  const int64_t bytes = make_tile(l, config, d);
-  if (bytes > kSharedBytes) return false;
-  d.shared_bytes = static_cast<int32_t>(bytes);
-  return true;
+  return make_tile(l, config, d) <= kSharedBytes;
 }
 
 // The largest block of a config: whole planes, as many as fit, or else as many rows of one.
 bool make_depthwise(const polyconv_layer &l, const Config &config, Depthwise &d) {
   d = {};
-  d.images = config.images;
-  d.streaming = config.streaming;
   d.multiplier = static_cast<int32_t>(l.output.size[1] / l.groups);
   d.plain = plain(l) ? 1 : 0;
   const int64_t columns = std::max<int64_t>(quotient(l.output.size[4], config.columns), 1);
@@ -155,14 +144,36 @@ bool aligned(const void *pointer, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
 }
 
-class DepthwiseInstance final : public CudaInstance {
+// Into how many blocks images are shared out: where `slots` blocks run at a time, and setting one up takes about as
+// long as an image, the fewest images one after the other.
+int64_t parts_of(int64_t pairs, int64_t images, int64_t slots) {
+  int64_t best = 1;
+  double best_cost = 0;
+  for (int64_t parts = 1; parts <= std::min<int64_t>(images, 1024) && parts * pairs <= INT32_MAX; ++parts) {
+    const auto cost = static_cast<double>(quotient(pairs * parts, slots) * (quotient(images, parts) + 1));
+    if (best_cost == 0 || cost < best_cost) best = parts, best_cost = cost;
+  }
+  return best;
+}
+
+class Planes final : public CudaInstance {
  public:
-  DepthwiseInstance(const polyconv_request &request, const Config &config)
+  Planes(const polyconv_request &request, const Config &config)
       : CudaInstance(request),
-        launch_(instance_for(layer_, config)),
+        instance_(instance_for(layer_, config)),
         vector_(std::min(config.columns, 16 / item_of(layer_))) {
-    if (launch_ == nullptr || !make_depthwise(layer_, config, shape_))
+    if (instance_.launch == nullptr || !make_depthwise(layer_, config, shape_))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-shared/depthwise: no block for a problem that was accepted");
+    const DeviceScope scope(device_);
+    int processors = 0, blocks = 0;
+    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device_), "counting multiprocessors");
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, instance_.kernel, shape_.threads,
+                                                        static_cast<size_t>(shape_.shared_bytes())),
+          "asking how many blocks a multiprocessor takes");
+    const int64_t images = layer_.output.size[0];
+    shape_.parts = static_cast<int32_t>(
+        config.images > 0 ? std::max<int64_t>(images / config.images, 1)
+                          : parts_of(shape_.pairs(), images, int64_t{std::max(blocks, 1)} * processors));
   }
 
  private:
@@ -173,10 +184,10 @@ class DepthwiseInstance final : public CudaInstance {
     while (d.chunk > 0 && !aligned(a.input, int64_t{d.chunk} * item)) d.chunk = d.chunk * item > 4 ? d.chunk / 2 : 0;
     if (d.chunk > 0 && layer_.input.size[4] / d.chunk > d.threads) d.chunk = 0; // more than a thread each
     d.vector_stores = in_steps_of(layer_.result, vector_) && aligned(a.output, int64_t{vector_} * item);
-    launch_(Conv<int32_t>(layer_, a), d, a.input, a.weights[0], a.output, stream);
+    instance_.launch(Conv<int32_t>(layer_, a), d, a.input, a.weights[0], a.output, stream);
   }
 
-  const DepthwiseLaunch launch_;
+  const DepthwiseInstance instance_;
   const int vector_; // outputs stored at once
   Depthwise shape_ = {};
 };
@@ -218,7 +229,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 
 // What a config costs: products of idle lanes included, or the compulsory bytes.
 double depthwise_us(const polyconv_layer &l, const Config &config, const Depthwise &d) {
-  const double products = static_cast<double>(d.blocks) * d.threads * config.images * config.columns * config.rows *
+  const double images = static_cast<double>(l.output.size[0]);
+  const double products = static_cast<double>(d.pairs()) * d.threads * images * config.columns * config.rows *
                           static_cast<double>(sdk::taps(l));
   const double bytes = item_of(l) * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
   return 3 + std::max(bytes / 3.6e6, products / 15e6);
@@ -231,8 +243,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   offer.estimate_us = 0;
   for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
     Depthwise d;
-    if (instance_for(l, kConfigs[i]) == nullptr || !make_depthwise(l, kConfigs[i], d)) continue;
-    if (d.blocks > INT32_MAX) {
+    if (instance_for(l, kConfigs[i]).launch == nullptr || !make_depthwise(l, kConfigs[i], d)) continue;
+    if (d.pairs() > INT32_MAX) {
       many = true;
       continue;
     }
@@ -247,7 +259,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 }
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<DepthwiseInstance>(request, kConfigs[config]);
+  return std::make_unique<Planes>(request, kConfigs[config]);
 }
 
 } // namespace
