@@ -30,15 +30,12 @@ inline double estimate_us(const polyconv_layer &l, Path path, const Patch &patch
       (n > 0 ? channels * taps * outputs + 4 * fetches : fetches * (patch.filters + 6)) + 8 * outputs + 40;
   const double start = 250 + 40 * channels * taps * patch.filters / threads;
   // Many sums leave registers for few warps, which hide less.
-  const double sums = n * outputs,
-               resident = sums > 50   ? 2
-                          : sums > 20 ? 4
-                                      : 6,
-               busy = patch.filters > 1 ? 0.5
-                      : n == 3          ? 0.6
-                                        : 0.44;
+  const double resident = std::min(std::max(512 / (n * outputs + 45), 2.0), 8.0);
+  const double busy = patch.filters > 1 ? 0.52 : l.weights.size[1] == 1 ? 0.62 : 0.45;
   const double issue_us = blocks * threads / 32 * (steps * row + start) / (kMultiprocessors * 4 * kClock) / busy;
-  const double fetch_us = blocks * threads * steps * fetches / fetch_rate(path, patch.across);
+  const double spread =
+      static_cast<double>(std::min<int64_t>(std::max<int64_t>(l.input.stride[4], 1), 8)); // lanes apart
+  const double fetch_us = spread * blocks * threads * steps * fetches / fetch_rate(path, patch.across);
   const double waves = std::ceil(blocks / (kMultiprocessors * resident));
   const double waits = channels * (n > 0 ? 1 : taps / 2); // one after another
   const double wait_us = waves * steps * (waits * kLatency + fetches * kQueue + row) / kClock;

@@ -29,9 +29,16 @@ using LaunchFunction = void (*)(const Conv<int32_t> &p, const Launch &launch, co
 // How the input is read: see objects.hpp.
 enum Path { kPlane, kLinear };
 
-// The instance for a path, texel and patch, NULL where there is none. n is the filter's size, 0 any size at any stride
-// and dilation.
+// What an instance of the kernel is chosen by.
+struct Wanted {
+  Path path;
+  Patch patch;
+  Store store;
+  bool integers, one_channel;
+};
+
+// The instance, NULL where there is none. n is the filter's size, 0 any size at any stride and dilation.
 template <int n>
-LaunchFunction find_instance(Path path, bool integers, bool one_channel, const Patch &patch);
+LaunchFunction find_instance(const Wanted &wanted);
 
 } // namespace polyconv::cuda::texture

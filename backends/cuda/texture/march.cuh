@@ -37,7 +37,7 @@ struct Job {
 template <int n, int Q, int F, bool one_channel, class Reader, class Emit>
 __device__ inline void march(const Job &job, Reader &read, const Taps<F> *w, const Emit &emit) {
   constexpr int width = Q + n - 1;
-  constexpr bool keep = one_channel && F == 1;
+  constexpr bool keep = one_channel && F == 1 && n == 3;
   const int32_t channels = one_channel ? 1 : job.channels, last = job.rows + n - 2;
   decltype(read.column(0)) column[width];
 #pragma unroll
@@ -57,7 +57,11 @@ __device__ inline void march(const Job &job, Reader &read, const Taps<F> *w, con
   fetch(0, 0);
 #pragma unroll 1
   for (int32_t t = 0; t <= last; ++t) {
-    const Taps<F> *tap = w;
+    // Weights are read again for every row: in registers they would leave room for fewer warps. Behind this the
+    // compiler does not know that they are the same.
+    int32_t again = 0;
+    asm volatile("" : "+r"(again));
+    const Taps<F> *tap = w + again;
     if constexpr (!one_channel) { // nothing moves for nothing where several channels follow
 #pragma unroll
       for (int r = n - 1; r >= 0; --r)

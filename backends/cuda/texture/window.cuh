@@ -9,15 +9,16 @@
 
 namespace polyconv::cuda::texture {
 
-// Blocks that shall fit on a multiprocessor, from the registers that a march needs: sums, weights where they stay in
-// registers, a row of texels, the next row, and what locates them.
-template <int n, int Q, int F>
-inline constexpr int kRegisters = (n > 0 ? n : 1) * Q *F + (F == 1 ? n * n : 9 * F) + 3 * (Q + n - 1) + 32;
-template <int n, int Q, int F>
-inline constexpr int kBlocks = kRegisters<n, Q, F> > 168   ? 2
-                               : kRegisters<n, Q, F> > 128 ? 3
-                               : kRegisters<n, Q, F> > 80  ? 4
-                                                           : 6;
+// Blocks that shall fit on a multiprocessor. Waiting for texels is what costs time, so the more warps the better; but
+// no register may spill. What a thread needs: sums, weights, a row of texels, the next one and what locates them, and
+// the rest, which is least (lean) where there is one channel and one way to store.
+template <int n, int Q, int F, bool lean>
+inline constexpr int kRegisters = (n > 0 ? n : 1) * Q *F + (n == 3 && F == 1 ? 9 : 2 * F) + 3 * (Q + n - 1) + 21 + n +
+                                  (lean    ? 0
+                                   : F > 1 ? 34
+                                           : 24);
+template <int n, int Q, int F, bool lean>
+inline constexpr int kBlocks = std::min(65536 / kMaxThreads / kRegisters<n, Q, F, lean>, lean &&n < 7 ? 8 : 6);
 
 // ---------------------------------------------------------------- results
 
@@ -98,8 +99,8 @@ __device__ inline void store_any(const Conv<int32_t> &p, const Tiling &t, void *
 
 // ---------------------------------------------------------------- the kernel
 
-template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel>
-__global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F>)
+template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel, bool f32>
+__global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F, one_channel && f32>)
     window(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Launch launch,
            const __grid_constant__ Objects objects, const void *w, int32_t weights_type, void *y) {
   extern __shared__ float4 shared[];
@@ -124,7 +125,7 @@ __global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F>)
     float *mine = sums + ((spot.my_image - spot.image) * t.out_rows + spot.row * t.down) * t.out_cols + spot.col * Q;
     const auto emit = [&](int32_t row, const float(&sum)[F][Q]) {
       const Place<int32_t> here{at.n, at.c, 0, at.h + row, at.w};
-      if (launch.store == kStoreF32) return store_plain(p, static_cast<float *>(y), sum, here, filters);
+      if (f32 || launch.store == kStoreF32) return store_plain(p, static_cast<float *>(y), sum, here, filters);
       if (launch.store == kStoreF16) return store_plain(p, static_cast<__half *>(y), sum, here, filters);
       if (launch.store == kStoreU8) return store_plain(p, static_cast<uint8_t *>(y), sum, here, filters);
 #pragma unroll
@@ -138,50 +139,51 @@ __global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F>)
     else
       visit<Q, F>(p, job, read, taps, emit);
   }
-  if (launch.store != kStoreAny) return;
+  if (f32 || launch.store != kStoreAny) return;
   __syncthreads();
   store_any(p, t, y, sums, spot, top, left, first, filters);
 }
 
-template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel>
+template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel, bool f32>
 void launch_window(const Conv<int32_t> &p, const Launch &launch, const Objects &objects, const void *w,
                    int32_t weights_type, void *y, cudaStream_t stream) {
   const Tiling &t = launch.tile;
-  window<Reader, Texel, n, Q, F, one_channel>
+  window<Reader, Texel, n, Q, F, one_channel, f32>
       <<<static_cast<unsigned>(t.blocks), t.threads(), static_cast<size_t>(launch.shared), stream>>>(
           p, launch, objects, w, weights_type, y);
   check_launch("cuda-texture/texture");
 }
 
-template <template <class> class Reader, class Texel, int n, int Q, int F>
+template <template <class> class Reader, class Texel, int n, int Q, int F, bool f32>
 LaunchFunction by_channels(bool one_channel) {
   if constexpr (n > 0) {
-    if (one_channel) return launch_window<Reader, Texel, n, Q, F, true>;
+    if (one_channel) return launch_window<Reader, Texel, n, Q, F, true, f32>;
   }
-  return launch_window<Reader, Texel, n, Q, F, false>;
+  return launch_window<Reader, Texel, n, Q, F, false, f32>;
 }
 
-template <int n, int Q, int F>
-LaunchFunction by_texel(Path path, bool integers, bool one_channel) {
-  if (path == kPlane)
-    return integers ? by_channels<PlaneReader, unsigned, n, Q, F>(one_channel)
-                    : by_channels<PlaneReader, float, n, Q, F>(one_channel);
-  return integers ? by_channels<LinearReader, unsigned, n, Q, F>(one_channel)
-                  : by_channels<LinearReader, float, n, Q, F>(one_channel);
+// The most usual way from f32 to f32 has an instance of its own: the other stores would cost it registers.
+template <template <class> class Reader, int n, int Q, int F>
+LaunchFunction by_types(const Wanted &wanted) {
+  if (wanted.integers) return by_channels<Reader, unsigned, n, Q, F, false>(wanted.one_channel);
+  return wanted.store == kStoreF32 ? by_channels<Reader, float, n, Q, F, true>(wanted.one_channel)
+                                   : by_channels<Reader, float, n, Q, F, false>(wanted.one_channel);
 }
 
 // The patches that are compiled: outputs across, filters.
 #define POLYCONV_TEXTURE_PATCHES(X) X(1, 1) X(4, 1) X(8, 1) X(4, 4)
 
 // In the one file that instantiates a filter size.
-#define POLYCONV_TEXTURE_PATCH(Q, F) \
-  if (patch.across == Q && patch.filters == F) return by_texel<size, Q, F>(path, integers, one_channel);
-#define POLYCONV_TEXTURE_TAPS(n)                                                                    \
-  template <>                                                                                       \
-  LaunchFunction find_instance<n>(Path path, bool integers, bool one_channel, const Patch &patch) { \
-    constexpr int size = n;                                                                         \
-    POLYCONV_TEXTURE_PATCHES(POLYCONV_TEXTURE_PATCH)                                                \
-    return nullptr;                                                                                 \
+#define POLYCONV_TEXTURE_PATCH(Q, F)                                         \
+  if (wanted.patch.across == Q && wanted.patch.filters == F)                 \
+    return wanted.path == kPlane ? by_types<PlaneReader, size, Q, F>(wanted) \
+                                 : by_types<LinearReader, size, Q, F>(wanted);
+#define POLYCONV_TEXTURE_TAPS(n)                          \
+  template <>                                             \
+  LaunchFunction find_instance<n>(const Wanted &wanted) { \
+    constexpr int size = n;                               \
+    POLYCONV_TEXTURE_PATCHES(POLYCONV_TEXTURE_PATCH)      \
+    return nullptr;                                       \
   }
 
 } // namespace polyconv::cuda::texture

@@ -22,13 +22,13 @@
 namespace polyconv::cuda {
 namespace texture {
 template <>
-LaunchFunction find_instance<0>(Path, bool, bool, const Patch &);
+LaunchFunction find_instance<0>(const Wanted &);
 template <>
-LaunchFunction find_instance<3>(Path, bool, bool, const Patch &);
+LaunchFunction find_instance<3>(const Wanted &);
 template <>
-LaunchFunction find_instance<5>(Path, bool, bool, const Patch &);
+LaunchFunction find_instance<5>(const Wanted &);
 template <>
-LaunchFunction find_instance<7>(Path, bool, bool, const Patch &);
+LaunchFunction find_instance<7>(const Wanted &);
 } // namespace texture
 
 namespace {
@@ -69,16 +69,6 @@ bool integer_texels(const polyconv_layer &l) {
   return l.input.type != POLYCONV_F32 && l.input.type != POLYCONV_F16;
 }
 
-LaunchFunction instance_for(const polyconv_layer &l, Path path, const Patch &patch) {
-  const bool one_channel = l.weights.size[1] == 1, integers = integer_texels(l);
-  switch (unrolled_size(l)) {
-    case 3: return find_instance<3>(path, integers, one_channel, patch);
-    case 5: return find_instance<5>(path, integers, one_channel, patch);
-    case 7: return find_instance<7>(path, integers, one_channel, patch);
-    default: return find_instance<0>(path, integers, one_channel, patch);
-  }
-}
-
 Store store_of(const polyconv_layer &l) {
   const polyconv_epilogue &e = l.epilogue;
   const bool plain = !sdk::has_pooling(l) && !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
@@ -90,6 +80,16 @@ Store store_of(const polyconv_layer &l) {
     case POLYCONV_F16: return kStoreF16;
     case POLYCONV_U8: return e.out_scale == 1.0f && e.out_zero_point == 0 ? kStoreU8 : kStoreAny;
     default: return kStoreAny;
+  }
+}
+
+LaunchFunction instance_for(const polyconv_layer &l, Path path, const Patch &patch) {
+  const Wanted wanted = {path, patch, store_of(l), integer_texels(l), l.weights.size[1] == 1};
+  switch (unrolled_size(l)) {
+    case 3: return find_instance<3>(wanted);
+    case 5: return find_instance<5>(wanted);
+    case 7: return find_instance<7>(wanted);
+    default: return find_instance<0>(wanted);
   }
 }
 
