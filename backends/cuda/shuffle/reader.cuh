@@ -187,8 +187,8 @@ class ElementReader {
   using C = Columns<n, step, T>;
 
  public:
-  static constexpr int kAhead = n <= kSmall ? 2 : 1;
-  using Offsets = int32_t[C::kOwn + C::kEdge][kThreads]; // of elements from a row's beginning
+  static constexpr int kAhead = n > kSmall || sizeof(T) == 1 ? step : 2; // no more than registers allow
+  using Offsets = int32_t[C::kOwn + C::kEdge][kThreads];                 // of elements from a row's beginning
 
   __device__ __forceinline__ ElementReader(const Conv<int32_t> &p, const March &, const Source<T> &s, Offsets &offsets)
       : source_(s), row_(s.top), offsets_(offsets) {

@@ -9,6 +9,7 @@
 #include "shape.hpp"
 
 #include <cinttypes>
+#include <cmath>
 
 namespace polyconv::cuda {
 namespace {
@@ -181,26 +182,37 @@ bool is_2d(const polyconv_layer &l) {
          (!sdk::has_pooling(l) || (pool.window[0] == 1 && pool.pad_begin[0] == 0));
 }
 
-// Time of a config: products of all lanes, useful or not, with what each row costs besides, or the bytes that it moves.
+// What a row costs more, in instructions, where its elements are loaded one by one: beyond four segments of memory the
+// lanes take turns.
+double element_cost(const polyconv_layer &l, const March &m) {
+  const double turns = std::max(0.0, 32.0 / m.width / m.tiles_w - 4);
+  const int own = columns(l), edge = (static_cast<int>(l.weights.size[3]) + 2) / 4 * 2;
+  return m.vector_loads ? 0 : (own + edge) * (22 + 0.6 * turns * turns);
+}
+
+// Microseconds, fitted to every config of 14 problems on an H200; -1 where a tile is too narrow for one result.
+// Products of all lanes, useful or not, with what each row costs besides, and the bytes; both overlap. Short strips
+// read and write less of the image at once, which the L2 cache likes.
 double estimate(const polyconv_layer &l, const Way &way, const Config &config) {
   March m = shape(l, way, config);
   if (m.results_w <= 0) return -1;
   const double warps = count_tiles(l, &m), n = static_cast<double>(l.weights.size[3]);
-  const double rows = (m.rows - 1) * way.step + n, lanes = warps * 32;
-  const double products = n * n * columns(l) / (way.step * way.step);
-  const double issued = lanes * rows * (products + 40) / 32; // instructions of warps
-  const double item = bytes_of(l.input.type), result = bytes_of(l.result.type);
-  const double bytes = item * static_cast<double>(sdk::elements(l.input)) * rows / (m.rows * way.step) +
-                       result * static_cast<double>(sdk::elements(l.result));
-  const double rate = 132 * 4 * 1.4e3; // a microsecond
-  const double busy = std::min(1.0, warps / (132 * 16));
-  return 2.5 + std::max(bytes / 3.6e6, issued / rate) / busy;
+  set_flags(l, way, &m);
+  const double rows = (m.rows - 1) * way.step + n;
+  const double instructions = n * n * columns(l) / (way.step * way.step) + 100 + element_cost(l, m);
+  const double rate = 132 * 4 * 1770 * (n > kSmall ? 0.72 : 1); // a microsecond
+  const double busy = std::min(1.0, warps / (132 * 8));
+  const double issue = warps * rows * instructions / rate / std::max(busy, 1e-3);
+  const double bytes = static_cast<double>(bytes_of(l.input.type)) * static_cast<double>(sdk::elements(l.input)) +
+                       static_cast<double>(bytes_of(l.result.type)) * static_cast<double>(sdk::elements(l.result));
+  const double memory = bytes / 4.0e6 * (1 + 0.019 * std::log2(std::max(1.0, m.rows * way.step / 8.0)));
+  return 3.5 + std::pow(std::pow(memory, 4.5) + std::pow(issue, 4.5), 1 / 4.5);
 }
 
 int choose(const polyconv_layer &l, const Way &way) {
   int best = 0;
   double best_time = -1;
-  for (int i = 0; i < kConfigCount; ++i) {
+  for (int i = kConfigCount - 1; i >= 0; --i) { // wide tiles before narrow ones
     const double time = estimate(l, way, kConfigs[i]);
     if (time > 0 && (best_time < 0 || time < best_time)) best = i, best_time = time;
   }
