@@ -54,13 +54,15 @@ std::unique_ptr<Kind> open_kind(const Backend &backend, std::string *reason) {
     return nullptr;
   }
   const KeepLastError keep;
+  set_last_error("");
   int32_t count = 0;
   const polyconv_status status = ask_backend(who.c_str(), "count", [&] {
     count = kind->table.count();
     return POLYCONV_SUCCESS;
   });
   if (status != POLYCONV_SUCCESS || count < 1) {
-    *reason = status != POLYCONV_SUCCESS ? last_error() : who + " finds no device of kind '" + kind->name + "'";
+    const std::string said = last_error();
+    *reason = !said.empty() ? said : who + " finds no device of kind '" + kind->name + "'";
     return nullptr;
   }
   for (int32_t i = 0; i < count; ++i) {

@@ -22,8 +22,12 @@ inline sdk::Backend plug_in() {
 #include "kernels.inc"
 #undef POLYCONV_KERNEL
           },
-          [](char *reason, size_t size) { return probe(POLYCONV_CUDA_ARCHITECTURES, reason, size); },
-          device_table()};
+          probe,
+          device_table(),
+          0,
+          [](const polyconv_request &request, sdk::Offer &offer) {
+            return has_code(POLYCONV_CUDA_ARCHITECTURES, request.policy->device_index, offer);
+          }};
 }
 
 } // namespace polyconv::cuda

@@ -34,11 +34,8 @@ cudaGraphExec_t graph_of(void *graph) {
 
 int32_t count() {
   int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess) {
-    cudaGetLastError();
-    return 0;
-  }
-  return devices;
+  const polyconv_status status = guarded([&] { check(cudaGetDeviceCount(&devices), "counting devices"); });
+  return status == POLYCONV_SUCCESS ? devices : 0;
 }
 
 polyconv_status properties(int32_t device, polyconv_device_properties *out) {

@@ -13,6 +13,9 @@ namespace polyconv::sdk {
 // The library's side of the ABI; set before anything else runs.
 inline const polyconv_host *host = nullptr;
 
+// Asked before every kernel's supports where it is set (Backend::serves).
+inline bool (*serves)(const polyconv_request &request, Offer &offer) = nullptr;
+
 namespace detail {
 
 struct TableEntry : polyconv_kernel {
@@ -56,7 +59,8 @@ inline polyconv_status supports(const polyconv_kernel *self, const polyconv_requ
   answer.config = config < 0 ? 0 : config;
   for (int layer = 0; layer < request->count; ++layer) answer.set_weights(layer, POLYCONV_FORMAT_RAW, 0);
   bool yes = false;
-  const polyconv_status status = guarded([&] { yes = kernel.supports(*request, config, answer); });
+  const polyconv_status status = guarded(
+      [&] { yes = (serves == nullptr || serves(*request, answer)) && kernel.supports(*request, config, answer); });
   return status != POLYCONV_SUCCESS ? status : yes ? POLYCONV_SUCCESS : POLYCONV_UNSUPPORTED;
 }
 
@@ -102,6 +106,8 @@ struct Backend {
   polyconv_status (*probe)(char *reason, size_t size);
   const polyconv_device_table *device = nullptr; // NULL for "cpu"
   uint32_t flags = 0;
+  // For what holds for every kernel on a device and is learnt late: false, with the reason, rejects whatever is asked.
+  bool (*serves)(const polyconv_request &request, Offer &offer) = nullptr;
 };
 
 // The C table of a backend; built once, kept for ever.
@@ -111,6 +117,7 @@ inline const polyconv_backend *make_table(const Backend &backend) {
     std::vector<const polyconv_kernel *> pointers;
   };
   auto *table = new Table{};
+  serves = backend.serves;
   table->entries.reserve(backend.kernels.size());
   for (const Kernel *kernel : backend.kernels) {
     detail::TableEntry entry{};
