@@ -7,15 +7,17 @@ endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 
+# Spilled registers are a defect of a kernel: they show while building, and are an error where warnings are.
+set(polyconv_cuda_warnings -Xcompiler=-Wall,-Wextra -Xptxas=-warn-spills -Wno-deprecated-gpu-targets)
+set(polyconv_cuda_errors -Werror=all-warnings)
+
 # Flags of every target with CUDA code of ours. cudart is static: a plug-in brings its own and fails alone.
 function(polyconv_cuda_defaults target)
   target_compile_features(${target} PRIVATE cuda_std_17)
   set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_EXTENSIONS OFF
     CUDA_VISIBILITY_PRESET hidden)
-  # Spilled registers are a defect of a kernel: they show while building.
-  target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -Xptxas=-warn-spills -Wno-deprecated-gpu-targets>
-    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:-Werror=all-warnings>)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${polyconv_cuda_warnings}>"
+    "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:${polyconv_cuda_errors}>")
 endfunction()
 
 # polyconv_add_cuda_backend(<technique> [SOURCES ...] [ARCHITECTURES ...] [LINK ...])
