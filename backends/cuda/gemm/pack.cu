@@ -126,36 +126,28 @@ bool fits(const polyconv_layer &l, sdk::Offer &offer) {
   return true;
 }
 
-double product_us(const polyconv_layer &l, const Shape &shape) {
+// Fitted to the layers of ResNet-50 and VGG-16 on an H200 in every tile and split: 11 % rms beside the measured times,
+// and the fastest config or one within 5 % of it is chosen.
+double product_us(const polyconv_layer &l, const Shape &shape, Source source, int splits) {
   constexpr double kMultiprocessors = 132;
   const double rate = 50.5e6 * (l.sum_type == POLYCONV_F64 ? 0.5 : 1) / kMultiprocessors; // operations a microsecond
   const auto parts = [](int64_t count, int64_t of) { return static_cast<double>((count + of - 1) / of); };
+  const int64_t channels = l.weights.size[1], taps = sdk::taps(l);
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
                        parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);
-  const double flops = 2.0 * shape.pixels * shape.channels *
-                       (parts(l.weights.size[1] * sdk::taps(l), shape.depth) * shape.depth + 48); // 48: the epilogue
-  const double busiest = std::ceil(tiles / kMultiprocessors);
+  const bool plain = source == Source::kScattered || source == Source::kMatrix;
+  const double blocks =
+      plain ? parts(channels * taps, shape.depth) : static_cast<double>(taps) * parts(channels, shape.depth);
+  const double depth = std::ceil(blocks / splits) * shape.depth;
+  const double flops = 2.0 * shape.pixels * shape.channels * (depth + 48); // 48: the epilogue
+  const double busiest = std::ceil(tiles * splits / kMultiprocessors);
+  const double full = shape.blocks * shape.threads / 32.0; // warps of a multiprocessor
   const double warps = std::min(busiest, static_cast<double>(shape.blocks)) * shape.threads / 32;
-  const double hidden = warps / (warps + 3) * (19.0 / 16); // few warps wait for memory and for one another
+  const double hidden = warps / (warps + 5.1) * ((full + 5.1) / full); // few warps wait for memory and one another
+  const double gathering = source == Source::kScattered ? 0.71 : 1;
   const double bytes = static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) *
                        static_cast<double>(sum_bytes(l.sum_type));
-  return 4 + std::max(busiest * flops / (rate * shape.efficiency * std::min(hidden, 1.0)), bytes / 3.5e6);
-}
-
-int choose_tile(const polyconv_layer &l, int32_t config, sdk::Offer &offer) {
-  if (config >= 0) {
-    if (has_tile(l.input.type, config)) return config;
-    offer.reject("has no tile of %s for this type", kTileNames[config]);
-    return -1;
-  }
-  int best = -1;
-  double least = 0;
-  for (int tile = 0; tile < kTileCount; ++tile) {
-    if (!has_tile(l.input.type, tile)) continue;
-    const double us = product_us(l, kShapes[tile]);
-    if (best < 0 || us < least) best = tile, least = us;
-  }
-  return best;
+  return 3.1 + std::max(busiest * flops / (rate * shape.efficiency * gathering * hidden), bytes / 3.5e6);
 }
 
 } // namespace polyconv::cuda::gemm

@@ -61,12 +61,16 @@ struct Operands {
     for (int v = 0; v < F::channel_vectors; ++v)
       b[v] = *reinterpret_cast<const Vector<T> *>(weights + k * Tile::channels + v * 4 * F::vector);
   }
+  // There and back along the channels, so that every product has an operand in common with the one before: registers
+  // of the same bank are read one a clock, and three for an FMA would be too many.
   __device__ void multiply(Sums<T, Tile> &sums) const {
 #pragma unroll
     for (int i = 0; i < Tile::thread_pixels; ++i)
 #pragma unroll
-      for (int j = 0; j < Tile::thread_channels; ++j)
+      for (int q = 0; q < Tile::thread_channels; ++q) {
+        const int j = i % 2 ? Tile::thread_channels - 1 - q : q;
         sums[i][j] = fma(a[i / F::vector].element[i % F::vector], b[j / F::vector].element[j % F::vector], sums[i][j]);
+      }
   }
 };
 
@@ -86,6 +90,7 @@ __device__ inline void multiply_all(Sums<T, Tile> &sums, const Product &p, int64
   using W = Weights<T, Tile>;
   A activations(p, pixel, group, table);
   const W weights(p, channel, group);
+  const int32_t blocks = activations.blocks();
   const auto fetch_weights = [&](T *to, int i) {
     weights.fetch(to + F::activations, i, activations.first(), activations.rows());
   };
@@ -108,24 +113,28 @@ __device__ inline void multiply_all(Sums<T, Tile> &sums, const Product &p, int64
   const F at;
   const T *const a = stages + at.pixel, *const b = stages + F::activations + at.channel;
   int now = 0, then = (Tile::stages - 1) * F::stage;         // stages that are multiplied and fetched
-  constexpr int kRows = Tile::depth, kLag = A::held ? 4 : 0; // rows between a load and its deposit
+  constexpr int kRows = Tile::depth, kLag = A::held ? 2 : 0; // rows between a load and its deposit
   Operands<T, Tile> operands[2];
   operands[0].load(a, b, 0);
 #pragma unroll 1
-  for (int32_t left = activations.blocks(); left > 0; --left) {
+  for (int32_t left = blocks; left > 0; --left) {
     activations.next();
     activations.begin();
     T *const to = stages + then;
     then = now;
     const int next = now + F::stage == Tile::stages * F::stage ? 0 : now + F::stage;
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) {
+    const auto fetch_at = [&](int k) {
       parts_at<A::parts>(k, kRows - kLag, [&](int i) { activations.fetch(to, i); });
       parts_at<W::parts>(k, kRows, [&](int i) { fetch_weights(to, i); });
       if (A::held) parts_at<A::parts>(k - kLag, kRows - kLag, [&](int i) { activations.deposit(to, i); });
+    };
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
       if (k + 1 < kRows) {
         operands[(k + 1) % 2].load(a + now, b + now, k + 1);
+        fetch_at(k);
       } else {
+        fetch_at(k);
         commit_copies();
         await_groups<Tile::stages - 2>();
         __syncthreads();
@@ -188,7 +197,8 @@ Launcher launcher() {
     p.channel_tiles = (p.group_out + Tile::channels - 1) / Tile::channels;
     const auto blocks =
         static_cast<unsigned>(p.pixel_tiles) * static_cast<unsigned>(p.channel_tiles) * static_cast<unsigned>(p.groups);
-    multiply_tiles<From, T, Tile, Kind><<<blocks, Tile::threads, L::bytes, stream>>>(p);
+    multiply_tiles<From, T, Tile, Kind>
+        <<<dim3(blocks, static_cast<unsigned>(p.splits)), Tile::threads, L::bytes, stream>>>(p);
     check_launch("cuda-gemm");
   };
   return {prepare, launch};

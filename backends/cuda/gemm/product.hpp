@@ -2,8 +2,8 @@
 // and the launch. A convolution is result[pixel][channel] = sum over k of activation[pixel][k] * weights[k][channel],
 // where pixel counts N D H W of the output and k counts taps, then the group's input channels.
 //
-// Every sum runs over k in order in one accumulator, so that bits depend neither on the tile nor on the batch.
-// SPDX-License-Identifier: Apache-2.0
+// Every sum runs over k in order in one accumulator, so that bits depend neither on the tile nor on the batch; where k
+// is split, over each split so, and then over the splits. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,7 +35,10 @@ struct Product {
   int32_t stride[3] = {}, dilation[3] = {}, pad[3] = {};
   int32_t channel_stride = 0, in_stride[3] = {}; // inside an image, which fits in 31 bits
   int32_t pad_mode = 0;
-  int64_t matrix_row = 0;                     // kMatrix: elements of a row
+  int64_t matrix_row = 0;   // kMatrix: elements of a row
+  int32_t splits = 1;       // of k: with more than one, `result` is not written, but
+  void *partials = nullptr; // splits x channels x partials_row of pixels, for add_partials
+  int64_t partials_row = 0;
   int32_t pixel_tiles = 0, channel_tiles = 0; // of the launch
 };
 
@@ -52,41 +55,27 @@ struct Tile {
 };
 
 struct Shape {
-  int32_t pixels, channels, depth, threads, blocks;
-  double efficiency; // of the FMA rate that a large matrix product reaches, when the device is full
+  int32_t pixels, channels, depth, threads, blocks; // blocks that share a multiprocessor
+  double efficiency; // of the FMA rate that a large matrix product reaches, when every multiprocessor has its blocks
 };
-enum {
-  k128x128x16,
-  k128x128x8,
-  k256x64x16,
-  k128x64x16,
-  k64x64x16,
-  k128x32x16,
-  k256x128x16,
-  k128x128x16t128,
-  kTileCount
-};
-using Tile128x128x16 = Tile<128, 128, 16, 8, 8>;
-using Tile128x128x8 = Tile<128, 128, 8, 8, 8>;
-using Tile256x64x16 = Tile<256, 64, 16, 8, 8>;
+enum { k128x256x16, k256x128x16, k128x128x16, k128x64x16, k64x64x16, k128x32x16, kTileCount };
+// 128 sums a thread: fewer loads from shared memory a product, and fewer warps.
+using Tile128x256x16 = Tile<128, 256, 16, 16, 8>;
+using Tile256x128x16 = Tile<256, 128, 16, 16, 8>;
+using Tile128x128x16 = Tile<128, 128, 16, 16, 8>;
+// 64 and 32: for few channels or few tiles.
 using Tile128x64x16 = Tile<128, 64, 16, 8, 8>;
 using Tile64x64x16 = Tile<64, 64, 16, 8, 4>;
 using Tile128x32x16 = Tile<128, 32, 16, 8, 4>;
-// 128 sums a thread: fewer loads from shared memory a product, and fewer warps.
-using Tile256x128x16 = Tile<256, 128, 16, 16, 8>;
-using Tile128x128x16t128 = Tile<128, 128, 16, 16, 8>;
-inline constexpr const char *kTileNames[] = {"128x128x16", "128x128x8", "256x64x16",  "128x64x16",
-                                             "64x64x16",   "128x32x16", "256x128x16", "128x128x16t128"};
-inline constexpr Shape kShapes[] = {{128, 128, 16, 256, 2, 0.90}, {128, 128, 8, 256, 2, 0.88},
-                                    {256, 64, 16, 256, 2, 0.88},  {128, 64, 16, 128, 4, 0.85},
-                                    {64, 64, 16, 128, 5, 0.72},   {128, 32, 16, 128, 5, 0.70},
-                                    {256, 128, 16, 256, 1, 1.10}, {128, 128, 16, 128, 2, 1.10}};
+inline constexpr Shape kShapes[] = {{128, 256, 16, 256, 1, 0.868}, {256, 128, 16, 256, 1, 0.872},
+                                    {128, 128, 16, 128, 2, 0.704}, {128, 64, 16, 128, 3, 0.814},
+                                    {64, 64, 16, 128, 4, 0.716},   {128, 32, 16, 128, 4, 0.676}};
 
 // Whether there is a kernel for a type in a tile: every tile for f32, some for the others.
 inline bool has_tile(int32_t type, int tile) {
   if (type == POLYCONV_F32) return true;
   if (type == POLYCONV_F64) return tile == k128x64x16 || tile == k64x64x16;
-  return tile == k128x128x16 || tile == k64x64x16;
+  return tile == k128x256x16 || tile == k128x128x16 || tile == k64x64x16;
 }
 
 // Bytes of an element of packed weights and sums.
@@ -106,10 +95,15 @@ int64_t packed_bytes(const polyconv_layer &layer);
 const char *packed_format(const polyconv_layer &layer);
 void pack_weights(const polyconv_layer &layer, const void *raw, void *packed, cudaStream_t stream);
 
-// Microseconds of `layer` in a tile.
-double product_us(const polyconv_layer &layer, const Shape &shape);
-// The config of the least estimate for the layer's type, or the one asked for; -1 after rejecting.
-int choose_tile(const polyconv_layer &layer, int32_t config, sdk::Offer &offer);
+// Microseconds of `layer` in a tile, its activations from a source, with k split or not; without what adds the partial
+// sums.
+double product_us(const polyconv_layer &layer, const Shape &shape, Source source, int splits = 1);
+
+// Split k: bytes of workspace for the partial sums, what lets a product write them, and the kernel that adds them.
+int64_t partials_bytes(const polyconv_layer &layer, int splits);
+double partials_us(const polyconv_layer &layer, int splits);
+void set_split(const polyconv_layer &layer, int splits, void *workspace, Product *product);
+void add_partials(const polyconv_layer &layer, const Product &product, cudaStream_t stream);
 
 // The kernel of a type (of `input` as stored), source and tile; `prepare` lets it use its shared memory.
 struct Launcher {

@@ -6,13 +6,11 @@ namespace polyconv::cuda::gemm {
 
 Launcher product_f32(int tile, Source source) {
   switch (tile) {
+    case k128x256x16: return by_source<float, float, Tile128x256x16>(source);
+    case k256x128x16: return by_source<float, float, Tile256x128x16>(source);
     case k128x128x16: return by_source<float, float, Tile128x128x16>(source);
-    case k128x128x8: return by_source<float, float, Tile128x128x8>(source);
-    case k256x64x16: return by_source<float, float, Tile256x64x16>(source);
     case k128x64x16: return by_source<float, float, Tile128x64x16>(source);
     case k64x64x16: return by_source<float, float, Tile64x64x16>(source);
-    case k256x128x16: return by_source<float, float, Tile256x128x16>(source);
-    case k128x128x16t128: return by_source<float, float, Tile128x128x16t128>(source);
     default: return by_source<float, float, Tile128x32x16>(source);
   }
 }

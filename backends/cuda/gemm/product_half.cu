@@ -7,6 +7,7 @@ namespace {
 
 template <class From>
 Launcher by_tile(int tile, Source source) {
+  if (tile == k128x256x16) return by_source<From, float, Tile128x256x16>(source);
   if (tile == k128x128x16) return by_source<From, float, Tile128x128x16>(source);
   return by_source<From, float, Tile64x64x16>(source);
 }

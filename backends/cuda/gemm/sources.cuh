@@ -54,22 +54,41 @@ __device__ inline Spot spot_of(const Product &p, int32_t d, int32_t h, int32_t w
   return {inside ? d * p.in_stride[0] + h * p.in_stride[1] + w * p.in_stride[2] : 0, inside};
 }
 
+// The blocks of k that are this thread block's: all of `blocks`, or where k is split those of one split.
+class Share {
+ public:
+  __device__ Share(const Product &p, int32_t blocks) {
+    const auto each = static_cast<int32_t>((blocks + p.splits - 1) / p.splits);
+    begin_ = each * static_cast<int32_t>(blockIdx.y); // splits are few, and so are blocks then
+    left_ = max(min(each, blocks - begin_), 0);
+  }
+  __device__ int32_t blocks() const { return left_; } // to come, when nothing has been taken yet
+
+ protected:
+  int32_t begin_, left_;
+};
+
 // The blocks of k that lie in one tap each: the channels of a tap in steps of Depth, the last step shorter.
 template <int Depth>
-class TapBlocks {
+class TapBlocks : public Share {
  public:
-  __device__ explicit TapBlocks(const Product &p) : p_(p) {}
-  __device__ int32_t blocks() const {
-    return p_.taps[0] * p_.taps[1] * p_.taps[2] * ((p_.group_in + Depth - 1) / Depth);
+  __device__ explicit TapBlocks(const Product &p)
+      : Share(p, p.taps[0] * p.taps[1] * p.taps[2] * steps_of(p)), p_(p), channel_(begin_ % steps_of(p) * Depth) {
+    const int32_t tap = begin_ / steps_of(p), line = tap / p.taps[2];
+    row_ = tap * p.group_in + channel_;
+    tap_[0] = line / p.taps[1], tap_[1] = line % p.taps[1], tap_[2] = tap % p.taps[2];
   }
   __device__ int32_t first() const { return row_; }
-  __device__ int32_t rows() const { return tap_[0] == p_.taps[0] ? 0 : min(Depth, p_.group_in - channel_); }
+  __device__ int32_t rows() const { return left_ > 0 ? min(Depth, p_.group_in - channel_) : 0; }
   __device__ int32_t channel() const { return channel_; }
   __device__ int32_t shift(int axis) const { return tap_[axis] * p_.dilation[axis]; }
+  __device__ bool enters_tap() const { return enters_tap_; } // since the block before
   __device__ void next() {
-    row_ += rows();
+    --left_;
+    row_ += min(Depth, p_.group_in - channel_);
     channel_ += Depth;
-    if (channel_ < p_.group_in) return;
+    enters_tap_ = channel_ >= p_.group_in;
+    if (!enters_tap_) return;
     channel_ = 0;
     if (++tap_[2] < p_.taps[2]) return;
     tap_[2] = 0;
@@ -79,23 +98,26 @@ class TapBlocks {
   }
 
  private:
+  __device__ static int32_t steps_of(const Product &p) { return (p.group_in + Depth - 1) / Depth; }
+
   const Product &p_;
-  int32_t row_ = 0, channel_ = 0, tap_[3] = {0, 0, 0};
+  int32_t row_, channel_, tap_[3];
+  bool enters_tap_ = true;
 };
 
 // The blocks of k cut without regard to taps.
 template <int Depth>
-class PlainBlocks {
+class PlainBlocks : public Share {
  public:
-  __device__ explicit PlainBlocks(const Product &p) : p_(p) {}
-  __device__ int32_t blocks() const { return (p_.depth + Depth - 1) / Depth; }
+  __device__ explicit PlainBlocks(const Product &p)
+      : Share(p, (p.depth + Depth - 1) / Depth), p_(p), row_(begin_ * Depth) {}
   __device__ int32_t first() const { return row_; }
-  __device__ int32_t rows() const { return max(min(Depth, p_.depth - row_), 0); }
-  __device__ void next() { row_ += Depth; }
+  __device__ int32_t rows() const { return left_ > 0 ? min(Depth, p_.depth - row_) : 0; }
+  __device__ void next() { --left_, row_ += Depth; }
 
  protected:
   const Product &p_;
-  int32_t row_ = 0;
+  int32_t row_;
 };
 
 // The part of kTaps and kScattered that is the same: a thread has one pixel and every Threads / Pixels-th k.
@@ -160,10 +182,10 @@ class Activations<From, T, Tile, Row, Source::kTaps> : public PixelLane<From, T,
   // Addresses are computed once a tap; from then on every part moves on.
   __device__ void begin() {
     const Product &p = Lane::p_;
-    if (this->channel() == 0) {
+    if (this->enters_tap()) {
       const Pixel &o = this->window_;
       const Spot spot = spot_of(p, o.d + this->shift(0), o.h + this->shift(1), o.w + this->shift(2));
-      from_ = this->image_ + spot.offset + static_cast<int64_t>(Lane::depth_of(0)) * p.channel_stride;
+      from_ = this->image_ + spot.offset + static_cast<int64_t>(this->channel() + Lane::depth_of(0)) * p.channel_stride;
       inside_ = spot.inside;
     }
     there_ = inside_ ? this->rows() : 0;
@@ -192,7 +214,7 @@ class Activations<From, T, Tile, Row, Source::kScattered>
   static constexpr int table_bytes = 2 * Tile::depth * sizeof(int4);
   __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *table)
       : Lane(p, pixel, group), PlainBlocks<Tile::depth>(p), table_(static_cast<int4 *>(table)) {
-    describe(0), describe(Tile::depth);
+    describe(this->row_), describe(this->row_ + Tile::depth);
     __syncthreads();
   }
   __device__ void begin() {}
@@ -261,7 +283,7 @@ class Activations<From, T, Tile, Row, Source::kVectors> : public TapBlocks<Tile:
     __syncthreads();
   }
   __device__ void begin() {
-    if (this->channel() > 0) return;
+    if (!this->enters_tap()) return;
     __syncwarp();
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x) % lanes; i < parts; i += lanes) {

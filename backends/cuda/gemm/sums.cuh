@@ -24,7 +24,7 @@ struct Frame {
   // Blocks that share a multiprocessor: what the registers of the sums allow.
   static constexpr int sum_bytes = Tile::thread_pixels * Tile::thread_channels * sizeof(T);
   static constexpr bool wide = sum_bytes > 256 || sizeof(T) == 8;
-  static constexpr int blocks = (wide ? 256 : sum_bytes > 128 ? 512 : 640) / Tile::threads;
+  static constexpr int blocks = (wide ? 256 : sum_bytes > 128 ? 384 : 512) / Tile::threads;
 
   int pixel, channel; // of the thread's first vectors
 
@@ -115,23 +115,30 @@ __device__ inline void for_elements(bool channels_inner, const Body &body) {
   }
 }
 
+// Partial sums lie channels outside, whatever the result does.
+__device__ inline bool inner_of(const Product &p) {
+  return p.conv.channels_inner && p.splits == 1;
+}
+
 template <class T, class Tile>
 __device__ inline void store_part(const Product &p, const Leaving<T, Tile> &l, int part, int64_t pixel, int32_t channel,
                                   int32_t group) {
   using L = Leaving<T, Tile>;
   const Epilogue &e = p.conv.epilogue;
-  const bool inner = p.conv.channels_inner;
+  const bool partial = p.splits > 1, inner = inner_of(p);
   const int pixels = static_cast<int>(min(p.pixels - pixel, int64_t{Tile::pixels}));
   const int channels = p.group_out - channel;
-  const int64_t apart = p.conv.result.stride[1], first = (static_cast<int64_t>(group) * p.group_out + channel) * apart;
+  const int64_t apart = partial ? p.partials_row : p.conv.result.stride[1],
+                first = (static_cast<int64_t>(group) * p.group_out + channel) * apart;
   const auto scaled = [&](int x, int y, int c) {
     const T sum = inner ? l.sums[x * L::row_of_channels + y] : l.sums[y * L::row_of_pixels + x];
     return add(multiply(sum, l.scale[c]), l.bias[c]);
   };
   constexpr int32_t kType = sizeof(T) == 8 ? POLYCONV_F64 : POLYCONV_F32;
-  if (!e.residual && e.save == POLYCONV_SAVE_NONE && e.activation <= POLYCONV_ACT_RELU && e.result_type == kType) {
-    const bool relu = e.activation == POLYCONV_ACT_RELU;
-    T *const result = static_cast<T *>(p.result) + first;
+  if (partial ||
+      (!e.residual && e.save == POLYCONV_SAVE_NONE && e.activation <= POLYCONV_ACT_RELU && e.result_type == kType)) {
+    const bool relu = !partial && e.activation == POLYCONV_ACT_RELU;
+    T *const result = static_cast<T *>(partial ? p.partials : p.result) + first;
     for_elements<T, Tile, 4>(inner, [&](int x, int y) {
       const int c = L::channel_of(y, part);
       const T v = scaled(x, y, c);
@@ -154,19 +161,21 @@ __device__ inline void leave(const Product &p, const Sums<T, Tile> &sums, void *
                              int32_t group) {
   auto &l = *static_cast<Leaving<T, Tile> *>(shared);
   const Epilogue &e = p.conv.epilogue;
+  const bool partial = p.splits > 1, inner = inner_of(p);
   for (int i = threadIdx.x; i < Tile::pixels; i += Tile::threads) {
     const Pixel o = pixel_at(p, min(pixel + i, p.pixels - 1));
     l.pixel[i] = o;
-    l.offset[i] = p.conv.result.at(o.n, 0, o.d, o.h, o.w);
+    l.offset[i] = partial ? blockIdx.y * p.partials_row * p.groups * p.group_out + pixel + i
+                          : p.conv.result.at(o.n, 0, o.d, o.h, o.w);
   }
   for (int i = threadIdx.x; i < Tile::channels; i += Tile::threads) {
     const int64_t c = static_cast<int64_t>(group) * p.group_out + min(channel + i, p.group_out - 1);
-    l.scale[i] = e.scale ? load<T>(e.scale, e.scale_type, c) : T(1);
-    l.bias[i] = e.bias ? load<T>(e.bias, e.bias_type, c) : T(-0.0); // what changes no sum, zeros included
+    l.scale[i] = e.scale && !partial ? load<T>(e.scale, e.scale_type, c) : T(1);
+    l.bias[i] = e.bias && !partial ? load<T>(e.bias, e.bias_type, c) : T(-0.0); // changes no sum, zeros included
   }
   const auto leave_part = [&](auto part) {
     constexpr int kPart = decltype(part)::value;
-    if (p.conv.channels_inner)
+    if (inner)
       stage_part<T, Tile, kPart>(l.sums, sums, true);
     else
       stage_part<T, Tile, kPart>(l.sums, sums, false);

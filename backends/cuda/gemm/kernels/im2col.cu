@@ -114,13 +114,14 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (chunk <= 0 && pixels_of(l) > 0)
     return offer.reject("unfolds at least %lld pixels at a time: needs a workspace of %lld bytes",
                         static_cast<long long>(kLeastPixels), static_cast<long long>(kLeastPixels * column_bytes(l)));
-  if (config < 0) config = product_us(l, kShapes[kTiles[0]]) <= product_us(l, kShapes[kTiles[1]]) ? 0 : 1;
+  const auto us = [&](int c) { return product_us(l, kShapes[kTiles[c]], Source::kMatrix); };
+  if (config < 0) config = us(0) <= us(1) ? 0 : 1;
   offer.config = config;
   offer.workspace_bytes = chunk * column_bytes(l);
   offer.set_weights(0, packed_format(l), packed_bytes(l));
   // The matrix is written and read; small chunks wait for launches.
   const double elements = static_cast<double>(pixels_of(l)) * static_cast<double>(column_bytes(l));
-  offer.estimate_us = product_us(l, kShapes[kTiles[config]]) * 1.1 + 2 * elements / 3e6 +
+  offer.estimate_us = us(config) + 2 * elements / 3e6 +
                       (chunk > 0 ? 6 * static_cast<double>(pixels_of(l)) / static_cast<double>(chunk) : 0);
   return true;
 }

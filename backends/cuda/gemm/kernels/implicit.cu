@@ -1,5 +1,7 @@
 // implicit.cu - forward, every float type: the fused implicit matrix product. The matrix of im2col exists only as tiles
-// in shared memory, gathered there by cp.async or in vectors of channels; see product.cuh.
+// in shared memory, gathered there pixel by pixel or in vectors of channels; see product.cuh. Configs are tiles, pixels
+// x channels x depth, some with k split over blocks ("k4"), for problems of few tiles: the partial sums of an output
+// lie in the workspace and are added in the order of k.
 //
 // Floor: 2 N K P Q C R S at the FMA rate: 50.5 TFLOP/s of strict f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
@@ -10,6 +12,16 @@ namespace polyconv::cuda {
 namespace {
 
 using namespace gemm;
+
+struct Config {
+  int tile, splits;
+};
+constexpr Config kConfigs[] = {{k128x256x16, 1}, {k256x128x16, 1}, {k128x128x16, 1}, {k128x64x16, 1}, {k64x64x16, 1},
+                               {k128x32x16, 1},  {k64x64x16, 2},   {k64x64x16, 4},   {k64x64x16, 8},  {k64x64x16, 16}};
+constexpr const char *kNames[] = {"128x256x16", "256x128x16", "128x128x16", "128x64x16",  "64x64x16",
+                                  "128x32x16",  "64x64x16k2", "64x64x16k4", "64x64x16k8", "64x64x16k16"};
+constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs;
+static_assert(sizeof kNames / sizeof *kNames == kConfigCount, "every config has a name");
 
 // Blocks of k that keep to one tap waste the end of a tap's last block; then addresses cost next to nothing.
 bool keeps_to_taps(const polyconv_layer &l, int depth) {
@@ -35,9 +47,11 @@ Source preferred_source(const polyconv_layer &l, int tile) {
 
 class Implicit final : public CudaInstance {
  public:
-  Implicit(const polyconv_request &request, int tile) : CudaInstance(request), source_(preferred_source(layer_, tile)) {
-    preferred_ = find_product(layer_.input.type, tile, source_);
-    unaligned_ = find_product(layer_.input.type, tile, source_ == Source::kVectors ? Source::kTaps : source_);
+  Implicit(const polyconv_request &request, const Config &config)
+      : CudaInstance(request), splits_(config.splits), source_(preferred_source(layer_, config.tile)) {
+    const Source other = source_ == Source::kVectors ? Source::kTaps : source_;
+    preferred_ = find_product(layer_.input.type, config.tile, source_);
+    unaligned_ = find_product(layer_.input.type, config.tile, other);
     const DeviceScope scope(device_);
     preferred_.prepare(), unaligned_.prepare();
   }
@@ -54,35 +68,64 @@ class Implicit final : public CudaInstance {
     const int64_t size = layer_.input.type == POLYCONV_F64 ? 8 : layer_.input.type == POLYCONV_F32 ? 4 : 2;
     product.input = static_cast<const char *>(a.input) + layer_.input.offset * size;
     const bool aligned = reinterpret_cast<uintptr_t>(product.input) % 16 == 0;
+    if (splits_ > 1) set_split(layer_, splits_, a.workspace, &product);
     (aligned ? preferred_ : unaligned_).launch(product, stream);
+    if (splits_ > 1) add_partials(layer_, product, stream);
   }
 
+  const int splits_;
   const Source source_;
   Launcher preferred_, unaligned_;
 };
 
+// Microseconds in a config.
+double estimate(const polyconv_layer &l, const Config &config) {
+  const Source source = preferred_source(l, config.tile);
+  const double strided = source == Source::kTaps && l.input.stride[1] == 1 ? 1.5 : 1; // neighbours read far apart
+  return product_us(l, kShapes[config.tile], source, config.splits) * strided + partials_us(l, config.splits);
+}
+
+// Whether a config serves; `chosen`: somebody wants this one, and hears why not.
+bool serves(const polyconv_layer &l, int64_t limit, int config, sdk::Offer *chosen) {
+  const auto [tile, splits] = kConfigs[config];
+  if (!has_tile(l.input.type, tile))
+    return chosen != nullptr && chosen->reject("has no tile of %s for this type", kNames[config]);
+  const int64_t blocks = (l.weights.size[1] * sdk::taps(l) + kShapes[tile].depth - 1) / kShapes[tile].depth;
+  if (splits > 1 && blocks < 2 * splits)
+    return chosen != nullptr && chosen->reject("splits no sum of %lld products over %d blocks",
+                                               static_cast<long long>(l.weights.size[1] * sdk::taps(l)), splits);
+  const int64_t bytes = partials_bytes(l, splits);
+  return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
+                                                                static_cast<long long>(bytes)));
+}
+
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const int tile = choose_tile(l, config, offer);
-  if (tile < 0) return false;
-  offer.config = tile;
+  const int64_t limit = request.policy->workspace_limit;
+  if (config >= 0 && !serves(l, limit, config, &offer)) return false;
+  int best = -1;
+  double least = 0;
+  for (int c = 0; config < 0 && c < kConfigCount; ++c) {
+    if (!serves(l, limit, c, nullptr)) continue;
+    const double us = estimate(l, kConfigs[c]);
+    if (best < 0 || us < least) best = c, least = us;
+  }
+  if (config < 0) config = best; // there is one: the smallest tiles serve every type without a workspace
+  offer.config = config;
   offer.set_weights(0, packed_format(l), packed_bytes(l));
-  const Source source = preferred_source(l, tile);
-  const double gathering = source == Source::kScattered                        ? 1.2
-                           : source == Source::kTaps && l.input.stride[1] == 1 ? 1.5
-                                                                               : 1;
-  offer.estimate_us = product_us(l, kShapes[tile]) * gathering;
+  offer.workspace_bytes = partials_bytes(l, kConfigs[config].splits);
+  offer.estimate_us = estimate(l, kConfigs[config]);
   return true;
 }
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Implicit>(request, config);
+  return std::make_unique<Implicit>(request, kConfigs[config]);
 }
 
 } // namespace
 
 extern const sdk::Kernel kernel_implicit;
-const sdk::Kernel kernel_implicit = {"implicit", 0, kTileNames, kTileCount, supports, create};
+const sdk::Kernel kernel_implicit = {"implicit", 0, kNames, kConfigCount, supports, create};
 
 } // namespace polyconv::cuda
