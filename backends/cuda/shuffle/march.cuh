@@ -25,8 +25,10 @@ using Weight = std::conditional_t<std::is_integral_v<T>, float, T>; // images of
 template <int n, int step, class T>
 __host__ __device__ constexpr int resident_blocks(Results results) {
   if (n > kSmall) return 2;
-  if (results != Results::kRows) return n <= 5 ? 3 : 2;
-  if (columns_of(n, sizeof(T)) == 4) return n <= 3 ? 8 : 13 - n - step;
+  const bool few_sums = columns_of(n, sizeof(T)) == 4;
+  if (results == Results::kAll && few_sums) return n == 4 ? 4 : n <= 5 ? 5 : 3;
+  if (results == Results::kAll) return n <= 3 ? 4 : n <= 5 ? 3 : 2;
+  if (few_sums) return n <= 3 ? 8 : 13 - n - step;
   const int blocks = n <= 3 ? 7 : n <= 5 ? 10 - n : 4;
   const bool unpacks = (sizeof(T) == 1 && step == 2) || (std::is_same_v<T, __nv_bfloat16> && n == 3);
   return unpacks ? blocks - 1 : blocks;

@@ -19,13 +19,14 @@ using namespace shuffle;
 struct Config {
   int width, rows; // lanes of a tile, positions of a strip
 };
-constexpr Config kConfigs[] = {{2, 16},  {2, 64},  {4, 16}, {4, 64},  {8, 16},  {8, 32},  {8, 64},   {16, 16},
-                               {16, 32}, {16, 64}, {32, 8}, {32, 16}, {32, 32}, {32, 64}, {32, 128}, {32, 256}};
-const char *const kNames[] = {"lanes2_rows16",  "lanes2_rows64",  "lanes4_rows16",   "lanes4_rows64",
-                              "lanes8_rows16",  "lanes8_rows32",  "lanes8_rows64",   "lanes16_rows16",
-                              "lanes16_rows32", "lanes16_rows64", "lanes32_rows8",   "lanes32_rows16",
-                              "lanes32_rows32", "lanes32_rows64", "lanes32_rows128", "lanes32_rows256"};
-constexpr int kConfigCount = 16;
+constexpr Config kConfigs[] = {{2, 16}, {2, 64},  {4, 16},  {4, 64},  {8, 8},    {8, 16},
+                               {8, 32}, {8, 64},  {16, 8},  {16, 16}, {16, 32},  {16, 64},
+                               {32, 8}, {32, 16}, {32, 32}, {32, 64}, {32, 128}, {32, 256}};
+const char *const kNames[] = {"lanes2_rows16",  "lanes2_rows64",   "lanes4_rows16",  "lanes4_rows64",  "lanes8_rows8",
+                              "lanes8_rows16",  "lanes8_rows32",   "lanes8_rows64",  "lanes16_rows8",  "lanes16_rows16",
+                              "lanes16_rows32", "lanes16_rows64",  "lanes32_rows8",  "lanes32_rows16", "lanes32_rows32",
+                              "lanes32_rows64", "lanes32_rows128", "lanes32_rows256"};
+constexpr int kConfigCount = 18;
 
 // A bias and a relu at most, and a result that registers can store.
 bool leaves_from_registers(const polyconv_layer &l) {
@@ -191,22 +192,24 @@ double element_cost(const polyconv_layer &l, const March &m) {
 }
 
 // Microseconds, fitted to every config of 14 problems on an H200; -1 where a tile is too narrow for one result.
-// Products of all lanes, useful or not, with what each row costs besides, and the bytes; both overlap. Short strips
-// read and write less of the image at once, which the L2 cache likes.
+// Products of all lanes, useful or not, with what each row costs besides, and the bytes; the longer hides most of the
+// shorter. Short strips have less of the image under way at once, which the L2 cache likes.
 double estimate(const polyconv_layer &l, const Way &way, const Config &config) {
   March m = shape(l, way, config);
   if (m.results_w <= 0) return -1;
   const double warps = count_tiles(l, &m), n = static_cast<double>(l.weights.size[3]);
   set_flags(l, way, &m);
   const double rows = (m.rows - 1) * way.step + n;
-  const double instructions = n * n * columns(l) / (way.step * way.step) + 100 + element_cost(l, m);
-  const double rate = 132 * 4 * 1770 * (n > kSmall ? 0.72 : 1); // a microsecond
+  const double products = n * n * columns(l) / (way.step * way.step);
+  const double instructions = products + 70 + element_cost(l, m) + (sdk::has_pooling(l) ? 10 * columns(l) : 0);
+  const double rate = 132 * 4 * 1650 * (n > kSmall ? 0.75 : 1); // a microsecond
   const double busy = std::min(1.0, warps / (132 * 8));
   const double issue = warps * rows * instructions / rate / std::max(busy, 1e-3);
   const double bytes = static_cast<double>(bytes_of(l.input.type)) * static_cast<double>(sdk::elements(l.input)) +
                        static_cast<double>(bytes_of(l.result.type)) * static_cast<double>(sdk::elements(l.result));
-  const double memory = bytes / 4.0e6 * (1 + 0.019 * std::log2(std::max(1.0, m.rows * way.step / 8.0)));
-  return 3.5 + std::pow(std::pow(memory, 4.5) + std::pow(issue, 4.5), 1 / 4.5);
+  const double spread = 0.03 * std::log2(std::max(1.0, m.rows * way.step / 8.0)) + 0.001 * (32.0 / m.width);
+  const double memory = bytes / 4.1e6 * (1 + spread);
+  return 3 + std::pow(std::pow(memory, 6) + std::pow(issue, 6), 1.0 / 6);
 }
 
 int choose(const polyconv_layer &l, const Way &way) {
