@@ -9,7 +9,7 @@
 namespace polyconv::cuda::texture {
 
 inline constexpr double kClock = 1980, kMultiprocessors = 132; // cycles a microsecond
-inline constexpr double kLatency = 500, kQueue = 35;           // cycles from a row's fetches to its texels: all, each
+inline constexpr double kLatency = 500, kQueue = 45;           // cycles from a row's fetches to its texels: all, each
 inline constexpr double kBytes = 3.2e6;                        // a microsecond
 
 // Texels a microsecond. The unit takes the four lanes of a quad at once only where they read neighbours: the further
@@ -29,16 +29,19 @@ inline double estimate_us(const polyconv_layer &l, Path path, const Patch &patch
   const double row =
       (n > 0 ? channels * taps * outputs + 4 * fetches : fetches * (patch.filters + 6)) + 8 * outputs + 40;
   const double start = 250 + 40 * channels * taps * patch.filters / threads;
-  // Many sums leave registers for few warps, which hide less.
-  const double resident = std::min(std::max(512 / (n * outputs + 45), 2.0), 8.0);
-  const double busy = patch.filters > 1 ? 0.52 : l.weights.size[1] == 1 ? 0.62 : 0.45;
-  const double issue_us = blocks * threads / 32 * (steps * row + start) / (kMultiprocessors * 4 * kClock) / busy;
+  // Many sums leave registers for few warps, which hide less; and a last wave of few blocks leaves the chip half empty.
+  const double resident = std::floor(std::min(512 / (n * outputs + (patch.filters > 1 ? 80 : 60)), 8.0));
+  const double waves = blocks / (kMultiprocessors * resident), tail = std::ceil(waves) / std::max(waves, 1.0);
+  const double one = n == 7 ? 0.72 : n == 5 || patch.across > 4 ? 0.55 : 0.62; // channel and filter
+  const double busy = l.weights.size[1] > 1 ? 0.45 : patch.filters > 1 ? 0.62 : one;
+  const double rate = kMultiprocessors * 4 * kClock * busy; // instructions of warps
+  const double issue_us = blocks * threads / 32 * (steps * row + start) / rate * (1 + tail) / 2;
+  // Lanes that are apart meet more cache lines in a fetch: columns of several channels, or narrow blocks.
   const double spread =
-      static_cast<double>(std::min<int64_t>(std::max<int64_t>(l.input.stride[4], 1), 8)); // lanes apart
+      static_cast<double>(std::min<int64_t>(std::max<int64_t>(l.input.stride[4], 1), 8)) * (t.cols < 32 ? 1.3 : 1.0);
   const double fetch_us = spread * blocks * threads * steps * fetches / fetch_rate(path, patch.across);
-  const double waves = std::ceil(blocks / (kMultiprocessors * resident));
   const double waits = channels * (n > 0 ? 1 : taps / 2); // one after another
-  const double wait_us = waves * steps * (waits * kLatency + fetches * kQueue + row) / kClock;
+  const double wait_us = std::ceil(waves) * steps * (waits * kLatency + fetches * spread * kQueue + row) / kClock;
   const double bytes = static_cast<double>(sdk::elements(l.input) * element_bytes(l.input.type)) +
                        static_cast<double>(sdk::elements(l.result) * element_bytes(l.result.type));
   const double bytes_us = bytes / kBytes, all = issue_us + fetch_us + bytes_us; // they overlap, not perfectly

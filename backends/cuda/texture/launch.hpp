@@ -10,9 +10,9 @@ namespace polyconv::cuda::texture {
 
 inline constexpr int kMaxThreads = 128; // of a block
 
-// Where sums go: a bias and a relu at most and no pooling are stored from registers; all else passes through shared
-// memory.
-enum Store : int32_t { kStoreF32, kStoreF16, kStoreU8, kStoreAny };
+// How results leave. A bias and a relu at most are stored from registers, pooled by 2 x 2 in registers too where they
+// are f32; all else passes through shared memory.
+enum Store : int32_t { kStoreF32, kStorePooled, kStoreF16, kStoreU8, kStoreAny };
 
 struct Launch {
   Tiling tile;

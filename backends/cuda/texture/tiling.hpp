@@ -38,40 +38,46 @@ struct Axis {
   int64_t threads, results, tiles, step, first;
 };
 
+// Where a layer's results leave: from registers, whole patches at a time, or from shared memory, where they are pooled.
+enum class Leave { kRegisters, kShared };
+
 // As few tiles of at most `most` threads as hold the results, of even size; threads == 0 where the window does not fit.
-inline Axis cut(const polyconv_layer &l, int axis, int64_t patch, int64_t most) {
+// What is pooled in registers is cut as what is not pooled.
+inline Axis cut(const polyconv_layer &l, int axis, int64_t patch, int64_t most, Leave leave) {
   const polyconv_pool &pool = l.epilogue.pool;
-  const bool pooled = sdk::has_pooling(l);
-  const int64_t window = pooled ? pool.window[axis] : 1, stride = pooled ? pool.stride[axis] : 1;
-  const int64_t results = std::max<int64_t>(l.result.size[2 + axis], 1), outputs = most * patch;
+  const bool pooled = sdk::has_pooling(l), gathered = pooled && leave == Leave::kShared;
+  const int64_t window = gathered ? pool.window[axis] : 1, stride = gathered ? pool.stride[axis] : 1;
+  const int64_t each = pooled && !gathered ? pool.window[axis] : 1; // outputs that a result takes with it
+  const int64_t results = std::max<int64_t>(l.result.size[2 + axis], 1) * each, outputs = most * patch;
   Axis a = {};
   if (outputs < window) return a;
   const int64_t fit = (outputs - window) / stride + 1;
   a.tiles = (results + fit - 1) / fit;
   a.results = (results + a.tiles - 1) / a.tiles;
-  if (!pooled) a.results = (a.results + patch - 1) / patch * patch; // whole patches, so that rows stay aligned
+  if (!gathered) a.results = (a.results + patch - 1) / patch * patch; // whole patches, so that rows stay aligned
   a.tiles = (results + a.results - 1) / a.results;
   a.threads = ((a.results - 1) * stride + window + patch - 1) / patch;
   a.step = a.results * stride;
-  a.first = pooled ? -pool.pad_begin[axis] : 0;
+  a.first = gathered ? -pool.pad_begin[axis] : 0;
   return a;
 }
 
-// Rows of a thread: at most `down`, and of even size in an image.
-inline int64_t even_rows(const polyconv_layer &l, int64_t down) {
-  if (sdk::has_pooling(l)) return down;
-  const int64_t rows = std::max<int64_t>(l.result.size[3], 1), stripes = (rows + down - 1) / down;
-  return (rows + stripes - 1) / stripes;
+// Rows of a thread: at most `down`, and as many in each stripe of an image; whole windows where they are pooled.
+inline int64_t even_rows(const polyconv_layer &l, int64_t down, Leave leave) {
+  if (sdk::has_pooling(l) && leave == Leave::kShared) return down;
+  const int64_t each = sdk::has_pooling(l) ? l.epilogue.pool.window[1] : 1;
+  const int64_t rows = std::max<int64_t>(l.result.size[3], 1) * each, stripes = (rows + down - 1) / down;
+  return ((rows + stripes - 1) / stripes + each - 1) / each * each;
 }
 
 // Cuts into blocks at most `width` threads wide. False where a pooling window or the index maps do not fit.
 inline bool choose_tiling(const polyconv_layer &l, const Patch &patch, int32_t width, int32_t threads, bool one_image,
-                          Tiling &t) {
+                          Leave leave, Tiling &t) {
   const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-  const int64_t down = even_rows(l, patch.down);
-  const Axis x = cut(l, 2, patch.across, width);
+  const int64_t down = even_rows(l, patch.down, leave);
+  const Axis x = cut(l, 2, patch.across, width, leave);
   if (x.threads == 0) return false;
-  const Axis y = cut(l, 1, down, threads / x.threads);
+  const Axis y = cut(l, 1, down, threads / x.threads, leave);
   if (y.threads == 0) return false;
   const int64_t out_rows = y.threads * down, out_cols = x.threads * patch.across;
   const int64_t in_rows = (out_rows - 1) * l.stride[1] + (l.weights.size[3] - 1) * l.dilation[1] + 1;
@@ -99,15 +105,17 @@ inline bool choose_tiling(const polyconv_layer &l, const Patch &patch, int32_t w
 inline int64_t sums_offset(const polyconv_layer &l, const Patch &patch, const Tiling &t) {
   return l.weights.size[1] * sdk::taps(l) * patch.filters + t.in_rows + t.in_cols;
 }
-inline int64_t shared_floats(const polyconv_layer &l, const Patch &patch, const Tiling &t, bool plain) {
-  return sums_offset(l, patch, t) + (plain ? 0 : int64_t{patch.filters} * t.images * t.out_rows * t.out_cols);
+inline int64_t shared_floats(const polyconv_layer &l, const Patch &patch, const Tiling &t, Leave leave) {
+  return sums_offset(l, patch, t) +
+         (leave == Leave::kRegisters ? 0 : int64_t{patch.filters} * t.images * t.out_rows * t.out_cols);
 }
 
 // The tiling that fits into shared memory: threads take fewer rows until it does. False where none fits.
-inline bool fit_tiling(const polyconv_layer &l, Patch patch, int32_t width, int32_t threads, bool one_image, bool plain,
-                       Tiling &t) {
+inline bool fit_tiling(const polyconv_layer &l, Patch patch, int32_t width, int32_t threads, bool one_image,
+                       Leave leave, Tiling &t) {
   for (; patch.down > 0; patch.down /= 2)
-    if (choose_tiling(l, patch, width, threads, one_image, t) && 4 * shared_floats(l, patch, t, plain) <= kMostShared)
+    if (choose_tiling(l, patch, width, threads, one_image, leave, t) &&
+        4 * shared_floats(l, patch, t, leave) <= kMostShared)
       return true;
   return false;
 }

@@ -14,11 +14,9 @@ namespace polyconv::cuda::texture {
 // the rest, which is least (lean) where there is one channel and one way to store.
 template <int n, int Q, int F, bool lean>
 inline constexpr int kRegisters = (n > 0 ? n : 1) * Q *F + (n == 3 && F == 1 ? 9 : 2 * F) + 3 * (Q + n - 1) + 21 + n +
-                                  (lean    ? 0
-                                   : F > 1 ? 34
-                                           : 24);
+                                  (lean ? 0 : 24) + (F > 1 ? 10 : 0);
 template <int n, int Q, int F, bool lean>
-inline constexpr int kBlocks = std::min(65536 / kMaxThreads / kRegisters<n, Q, F, lean>, lean &&n < 7 ? 8 : 6);
+inline constexpr int kBlocks = std::min(65536 / kMaxThreads / kRegisters<n, Q, F, lean>, lean ? (n < 7 ? 8 : 6) : 5);
 
 // ---------------------------------------------------------------- results
 
@@ -32,33 +30,73 @@ __device__ inline T as(float v) {
     return v;
 }
 
-// Bias, relu, store of one row: a vector where it is whole and aligned.
+// Bias and relu.
+__device__ inline float activated(const Epilogue &e, float sum, float bias) {
+  const float v = e.bias ? add(sum, bias) : sum;
+  return e.activation == POLYCONV_ACT_RELU && v < 0 ? 0.0f : v;
+}
+
+__device__ inline float bias_of(const Epilogue &e, int32_t c) {
+  return e.bias ? static_cast<const float *>(e.bias)[c] : 0.0f;
+}
+
+// Stores a row of a patch: as vectors where it is whole and aligned.
+template <class T, int Q>
+struct alignas(Q * sizeof(T) < 16 ? Q * sizeof(T) : 16) Vector {
+  T of[Q];
+
+  __device__ void store(T *to, int32_t width, int32_t step) const {
+    if (step == 1 && Q <= width && reinterpret_cast<uintptr_t>(to) % alignof(Vector) == 0) {
+      *reinterpret_cast<Vector *>(to) = *this;
+    } else {
+#pragma unroll
+      for (int q = 0; q < Q; ++q)
+        if (q < width) to[q * step] = of[q];
+    }
+  }
+};
+
 template <class T, int Q, int F>
 __device__ inline void store_plain(const Conv<int32_t> &p, T *y, const float (&sum)[F][Q], const Place<int32_t> &at,
                                    int32_t filters) {
-  struct alignas(Q * sizeof(T) < 16 ? Q * sizeof(T) : 16) Vector {
-    T of[Q];
-  };
-  const bool relu = p.epilogue.activation == POLYCONV_ACT_RELU;
-  const int32_t width = p.result.size[4] - at.w, step = p.result.stride[4];
   T *to = y + p.result.at(at);
 #pragma unroll
   for (int f = 0; f < F; ++f, to += p.result.stride[1]) {
     if (f >= filters) break;
-    const float bias = p.epilogue.bias ? static_cast<const float *>(p.epilogue.bias)[at.c + f] : 0.0f;
-    Vector v;
+    const float bias = bias_of(p.epilogue, at.c + f);
+    Vector<T, Q> v;
 #pragma unroll
-    for (int q = 0; q < Q; ++q) {
-      const float biased = p.epilogue.bias ? add(sum[f][q], bias) : sum[f][q];
-      v.of[q] = as<T>(relu && biased < 0 ? 0.0f : biased);
-    }
-    if (step == 1 && Q <= width && reinterpret_cast<uintptr_t>(to) % alignof(Vector) == 0) {
-      *reinterpret_cast<Vector *>(to) = v;
-    } else {
+    for (int q = 0; q < Q; ++q) v.of[q] = as<T>(activated(p.epilogue, sum[f][q], bias));
+    v.store(to, p.result.size[4] - at.w, p.result.stride[4]);
+  }
+}
+
+// Pools windows of 2 x 2: an even row is kept, an odd one completes its windows. Elements are taken in the order of
+// pool_and_put.
+template <int Q, int F>
+__device__ inline void store_pooled(const Conv<int32_t> &p, float *y, const float (&sum)[F][Q],
+                                    float (&above)[F][Q / 2], const Place<int32_t> &at, int32_t filters) {
+  const bool average = p.pool.kind == POLYCONV_POOL_AVERAGE, odd = at.h % 2 != 0;
+  float *to = y + p.result.at(at.n, at.c, 0, at.h / 2, at.w / 2);
 #pragma unroll
-      for (int q = 0; q < Q; ++q)
-        if (q < width) to[q * step] = v.of[q];
+  for (int f = 0; f < F; ++f, to += p.result.stride[1]) {
+    if (f >= filters) break;
+    const float bias = bias_of(p.epilogue, at.c + f);
+    Vector<float, Q / 2> v;
+#pragma unroll
+    for (int q = 0; q < Q / 2; ++q) {
+      const float a = activated(p.epilogue, sum[f][2 * q], bias), b = activated(p.epilogue, sum[f][2 * q + 1], bias);
+      float best = odd ? above[f][q] : a;
+      if (average) {
+        best = odd ? add(add(best, a), b) : add(best, b);
+      } else {
+        if (odd && pool_better(a, best)) best = a;
+        if (pool_better(b, best)) best = b;
+      }
+      above[f][q] = best;
+      v.of[q] = average ? multiply(best, 0.25f) : best;
     }
+    if (odd) v.store(to, p.result.size[4] - at.w / 2, p.result.stride[4]);
   }
 }
 
@@ -99,8 +137,8 @@ __device__ inline void store_any(const Conv<int32_t> &p, const Tiling &t, void *
 
 // ---------------------------------------------------------------- the kernel
 
-template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel, bool f32>
-__global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F, one_channel && f32>)
+template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel, Store store>
+__global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F, one_channel && store != kStoreAny>)
     window(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Launch launch,
            const __grid_constant__ Objects objects, const void *w, int32_t weights_type, void *y) {
   extern __shared__ float4 shared[];
@@ -123,15 +161,21 @@ __global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F, one_channel && f
     const Job job{spot.row * t.down * p.stride[1], spot.col * Q * p.stride[2], min(t.down, p.output.size[3] - at.h),
                   spot.group * channels, channels};
     float *mine = sums + ((spot.my_image - spot.image) * t.out_rows + spot.row * t.down) * t.out_cols + spot.col * Q;
+    [[maybe_unused]] float above[F][Q > 1 ? Q / 2 : 1]; // the upper halves of the windows that are being pooled
     const auto emit = [&](int32_t row, const float(&sum)[F][Q]) {
       const Place<int32_t> here{at.n, at.c, 0, at.h + row, at.w};
-      if (f32 || launch.store == kStoreF32) return store_plain(p, static_cast<float *>(y), sum, here, filters);
-      if (launch.store == kStoreF16) return store_plain(p, static_cast<__half *>(y), sum, here, filters);
-      if (launch.store == kStoreU8) return store_plain(p, static_cast<uint8_t *>(y), sum, here, filters);
+      if constexpr (store == kStorePooled) {
+        store_pooled(p, static_cast<float *>(y), sum, above, here, filters);
+      } else {
+        if (store == kStoreF32 || launch.store == kStoreF32)
+          return store_plain(p, static_cast<float *>(y), sum, here, filters);
+        if (launch.store == kStoreF16) return store_plain(p, static_cast<__half *>(y), sum, here, filters);
+        if (launch.store == kStoreU8) return store_plain(p, static_cast<uint8_t *>(y), sum, here, filters);
 #pragma unroll
-      for (int f = 0; f < F; ++f)
+        for (int f = 0; f < F; ++f)
 #pragma unroll
-        for (int q = 0; q < Q; ++q) mine[(f * t.images * t.out_rows + row) * t.out_cols + q] = sum[f][q];
+          for (int q = 0; q < Q; ++q) mine[(f * t.images * t.out_rows + row) * t.out_cols + q] = sum[f][q];
+      }
     };
     const auto *taps = reinterpret_cast<const Taps<F> *>(weights);
     if constexpr (n > 0)
@@ -139,35 +183,38 @@ __global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F, one_channel && f
     else
       visit<Q, F>(p, job, read, taps, emit);
   }
-  if (f32 || launch.store != kStoreAny) return;
+  if (store != kStoreAny || launch.store != kStoreAny) return;
   __syncthreads();
   store_any(p, t, y, sums, spot, top, left, first, filters);
 }
 
-template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel, bool f32>
+template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel, Store store>
 void launch_window(const Conv<int32_t> &p, const Launch &launch, const Objects &objects, const void *w,
                    int32_t weights_type, void *y, cudaStream_t stream) {
   const Tiling &t = launch.tile;
-  window<Reader, Texel, n, Q, F, one_channel, f32>
+  window<Reader, Texel, n, Q, F, one_channel, store>
       <<<static_cast<unsigned>(t.blocks), t.threads(), static_cast<size_t>(launch.shared), stream>>>(
           p, launch, objects, w, weights_type, y);
   check_launch("cuda-texture/texture");
 }
 
-template <template <class> class Reader, class Texel, int n, int Q, int F, bool f32>
+template <template <class> class Reader, class Texel, int n, int Q, int F, Store store>
 LaunchFunction by_channels(bool one_channel) {
   if constexpr (n > 0) {
-    if (one_channel) return launch_window<Reader, Texel, n, Q, F, true, f32>;
+    if (one_channel) return launch_window<Reader, Texel, n, Q, F, true, store>;
   }
-  return launch_window<Reader, Texel, n, Q, F, false, f32>;
+  return launch_window<Reader, Texel, n, Q, F, false, store>;
 }
 
-// The most usual way from f32 to f32 has an instance of its own: the other stores would cost it registers.
+// The usual ways to f32 have instances of their own: all stores together would cost them registers.
 template <template <class> class Reader, int n, int Q, int F>
 LaunchFunction by_types(const Wanted &wanted) {
-  if (wanted.integers) return by_channels<Reader, unsigned, n, Q, F, false>(wanted.one_channel);
-  return wanted.store == kStoreF32 ? by_channels<Reader, float, n, Q, F, true>(wanted.one_channel)
-                                   : by_channels<Reader, float, n, Q, F, false>(wanted.one_channel);
+  if (wanted.integers) return by_channels<Reader, unsigned, n, Q, F, kStoreAny>(wanted.one_channel);
+  if (wanted.store == kStoreF32) return by_channels<Reader, float, n, Q, F, kStoreF32>(wanted.one_channel);
+  if constexpr (Q % 2 == 0) {
+    if (wanted.store == kStorePooled) return by_channels<Reader, float, n, Q, F, kStorePooled>(wanted.one_channel);
+  }
+  return by_channels<Reader, float, n, Q, F, kStoreAny>(wanted.one_channel);
 }
 
 // The patches that are compiled: outputs across, filters.

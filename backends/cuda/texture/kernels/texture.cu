@@ -69,12 +69,23 @@ bool integer_texels(const polyconv_layer &l) {
   return l.input.type != POLYCONV_F32 && l.input.type != POLYCONV_F16;
 }
 
-Store store_of(const polyconv_layer &l) {
+// Whether a thread's patches hold whole windows: 2 x 2 side by side, none cut off by the edge.
+bool pools_in_registers(const polyconv_layer &l, const Patch &patch) {
+  const polyconv_pool &pool = l.epilogue.pool;
+  for (int axis = 1; axis < 3; ++axis)
+    if (pool.window[axis] != 2 || pool.stride[axis] != 2 || pool.pad_begin[axis] != 0 ||
+        2 * l.result.size[2 + axis] > l.output.size[2 + axis])
+      return false;
+  return patch.across % 2 == 0 && !integer_texels(l) && l.result.type == POLYCONV_F32;
+}
+
+Store store_of(const polyconv_layer &l, const Patch &patch) {
   const polyconv_epilogue &e = l.epilogue;
-  const bool plain = !sdk::has_pooling(l) && !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
+  const bool plain = !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
                      (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) &&
                      l.save == POLYCONV_SAVE_NONE && (!e.has_bias || l.bias_type == POLYCONV_F32);
   if (!plain) return kStoreAny;
+  if (sdk::has_pooling(l)) return pools_in_registers(l, patch) ? kStorePooled : kStoreAny;
   switch (l.result.type) {
     case POLYCONV_F32: return kStoreF32;
     case POLYCONV_F16: return kStoreF16;
@@ -83,8 +94,12 @@ Store store_of(const polyconv_layer &l) {
   }
 }
 
+Leave leave_of(const polyconv_layer &l, const Patch &patch) {
+  return store_of(l, patch) == kStoreAny ? Leave::kShared : Leave::kRegisters;
+}
+
 LaunchFunction instance_for(const polyconv_layer &l, Path path, const Patch &patch) {
-  const Wanted wanted = {path, patch, store_of(l), integer_texels(l), l.weights.size[1] == 1};
+  const Wanted wanted = {path, patch, store_of(l, patch), integer_texels(l), l.weights.size[1] == 1};
   switch (unrolled_size(l)) {
     case 3: return find_instance<3>(wanted);
     case 5: return find_instance<5>(wanted);
@@ -94,7 +109,7 @@ LaunchFunction instance_for(const polyconv_layer &l, Path path, const Patch &pat
 }
 
 bool tile_of(const polyconv_layer &l, const Config &config, Tiling &t) {
-  return fit_tiling(l, config.patch, config.width, config.threads, config.path == kPlane, store_of(l) != kStoreAny, t);
+  return fit_tiling(l, config.patch, config.width, config.threads, config.path == kPlane, leave_of(l, config.patch), t);
 }
 
 // ---------------------------------------------------------------- plan, bind and run
@@ -109,13 +124,13 @@ class Texture final : public CudaInstance {
     if (!tile_of(layer_, config, launch_.tile) || !on_linear_)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-texture/texture: no tiling for a problem that was accepted");
     launch_.images_an_object = static_cast<int32_t>(images_of_linear(layer_.input, launch_.tile.images));
-    launch_.store = store_of(layer_);
+    launch_.store = store_of(layer_, config.patch);
     launch_.bf16 = layer_.input.type == POLYCONV_BF16 ? 1 : 0;
     for (int i = 0; i < 2; ++i)
       launch_.scale[i] = normalised(layer_) ? 1.0f / static_cast<float>(layer_.input.size[4 - i]) : 1.0f;
     const Tiling &t = launch_.tile;
     launch_.sums = static_cast<int32_t>(sums_offset(layer_, config.patch, t));
-    launch_.shared = static_cast<int32_t>(4 * shared_floats(layer_, config.patch, t, launch_.store != kStoreAny));
+    launch_.shared = static_cast<int32_t>(4 * shared_floats(layer_, config.patch, t, leave_of(layer_, config.patch)));
   }
 
   void *bind(const polyconv_arguments &a) override {
