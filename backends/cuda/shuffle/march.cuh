@@ -20,8 +20,8 @@ template <class T>
 using Weight = std::conditional_t<std::is_integral_v<T>, float, T>; // images of integers have weights of f32
 
 // Blocks on a multiprocessor that registers must leave room for: as many as fit without spilling. Short of registers,
-// ptxas keeps the weights in uniform ones, so this costs no other instruction: 7x7 with 4 blocks took 169 us, with 3 and
-// the weights in the lanes' registers 240.
+// ptxas keeps the weights in uniform ones, so this costs no other instruction: 7x7 with 4 blocks took 169 us, with 3
+// and the weights in the lanes' registers 240.
 template <int n, int step, class T>
 __host__ __device__ constexpr int resident_blocks(Results results) {
   if (n > kSmall) return 2;
