@@ -60,10 +60,11 @@ class Search {
     deadline_ = Clock::now() + std::chrono::milliseconds(policy_.tuning_ms);
     watch_.emplace();
     // The likeliest first, so that the others are soon seen to be behind; then every engine, then what else is
-    // proposed.
+    // proposed, then other knobs.
     constexpr size_t kLikely = 2;
-    measure(proposals(ways_, CUDNN_HEUR_MODE_A, rules_, kLikely));
-    measure(engines(ways_, rules_));
+    std::vector<Candidate> candidates = proposals(ways_, CUDNN_HEUR_MODE_A, rules_, kLikely);
+    for (Candidate &engine : engines(ways_, rules_)) candidates.push_back(std::move(engine));
+    measure(std::move(candidates));
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK})
       if (!late()) measure(proposals(ways_, mode, rules_, SIZE_MAX));
     turn_knobs();
@@ -108,7 +109,7 @@ class Search {
     candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
                                     [&](const Candidate &c) { return !known_.insert(c.name()).second; }),
                      candidates.end());
-    const size_t several = static_cast<size_t>(std::clamp(policy_.threads, 1, 8));
+    const size_t several = static_cast<size_t>(std::clamp(policy_.threads, 1, 16));
     for (size_t begin = 0; begin < candidates.size(); begin += several) {
       if (late()) {
         cut_short_ = true;
