@@ -67,9 +67,9 @@ using Tile128x128x16 = Tile<128, 128, 16, 16, 8>;
 using Tile128x64x16 = Tile<128, 64, 16, 8, 8>;
 using Tile64x64x16 = Tile<64, 64, 16, 8, 4>;
 using Tile128x32x16 = Tile<128, 32, 16, 8, 4>;
-inline constexpr Shape kShapes[] = {{128, 256, 16, 256, 1, 0.868}, {256, 128, 16, 256, 1, 0.872},
-                                    {128, 128, 16, 128, 2, 0.704}, {128, 64, 16, 128, 3, 0.814},
-                                    {64, 64, 16, 128, 4, 0.716},   {128, 32, 16, 128, 4, 0.676}};
+inline constexpr Shape kShapes[] = {{128, 256, 16, 256, 1, 0.919}, {256, 128, 16, 256, 1, 0.920},
+                                    {128, 128, 16, 128, 2, 0.690}, {128, 64, 16, 128, 3, 0.908},
+                                    {64, 64, 16, 128, 4, 0.731},   {128, 32, 16, 128, 4, 0.678}};
 
 // Whether there is a kernel for a type in a tile: every tile for f32, some for the others.
 inline bool has_tile(int32_t type, int tile) {

@@ -1,8 +1,8 @@
 // sources.cuh - how a block of activations, depth x pixels, gets from global into shared memory: one class a Source.
 //
 //   begin()        what the parts of a block have in common
-//   fetch(to, i)   starts part i of `parts`: cp.async where elements go across as they are, else loads into registers
-//   deposit(to, i) ends it where it is `held`: registers into shared memory
+//   fetch(to, i)   starts part i of `parts`: loads into registers, or cp.async
+//   deposit(to, i) ends it where registers hold it (`held`): from there into shared memory
 //   next()         on to the next block of k
 //   first(), rows(), blocks()    the block's first row of packed weights, its rows (the rest are zeros; after the last
 //                                block there are none), how many blocks there are
@@ -120,7 +120,9 @@ class PlainBlocks : public Share {
   int32_t row_;
 };
 
-// The part of kTaps and kScattered that is the same: a thread has one pixel and every Threads / Pixels-th k.
+// The part of kTaps and kScattered that is the same: a thread has one pixel and every Threads / Pixels-th k. Held are
+// what must be converted, and what is fetched between loads from shared memory: a cp.async there costs three idle
+// instructions more.
 template <class From, class T, class Tile, int Row, bool Held>
 class PixelLane {
  public:
@@ -168,12 +170,10 @@ class PixelLane {
 template <class From, class T, class Tile, int Row, Source Kind>
 class Activations;
 
-template <class From, class T>
-inline constexpr bool kHoldsTaps = true;
 template <class From, class T, class Tile, int Row>
-class Activations<From, T, Tile, Row, Source::kTaps> : public PixelLane<From, T, Tile, Row, kHoldsTaps<From, T> >,
+class Activations<From, T, Tile, Row, Source::kTaps> : public PixelLane<From, T, Tile, Row, true>,
                                                        public TapBlocks<Tile::depth> {
-  using Lane = PixelLane<From, T, Tile, Row, kHoldsTaps<From, T> >;
+  using Lane = PixelLane<From, T, Tile, Row, true>;
 
  public:
   static constexpr int parts = Lane::count;

@@ -37,7 +37,7 @@ int64_t partials_bytes(const polyconv_layer &l, int splits) {
 }
 
 double partials_us(const polyconv_layer &l, int splits) {
-  return splits == 1 ? 0 : 2.9 + static_cast<double>(partials_bytes(l, splits)) / 2.1e6;
+  return splits == 1 ? 0 : 2.8 + static_cast<double>(partials_bytes(l, splits)) / 2.2e6;
 }
 
 void set_split(const polyconv_layer &l, int splits, void *workspace, Product *product) {
