@@ -120,7 +120,7 @@ TEST_CASE("info lists what is there and says why the rest is not") {
   const Outcome text = bench("info");
   CHECK(text.code == 0);
   CHECK(has(text.out, "reference"));
-  CHECK(has(text.out, "no libpolyconv_cudnn.so in the search folders"));
+  CHECK(has(text.out, "no libpolyconv_onednn.so in the search folders"));
   const Json info = Json::parse(bench("info -o json").out);
   std::set<std::string> available, missing;
   for (const Json &backend : info.at("backends")) {
@@ -275,9 +275,9 @@ TEST_CASE("a baseline is measured in the same row, and one that is missing says 
   CHECK(row.at("baseline_kernel").get<std::string>().rfind("reference/", 0) == 0);
   CHECK(row.at("baseline_math") == "strict");
   CHECK(row.at("ratio").get<double>() > 0);
-  const Json without = lines_of(bench("run " + std::string(kSmall) + kQuick + "--baseline cudnn").out).at(0);
+  const Json without = lines_of(bench("run " + std::string(kSmall) + kQuick + "--baseline onednn").out).at(0);
   CHECK(without.at("status") == "good");
-  CHECK(has(without.at("baseline_reason"), "no libpolyconv_cudnn.so"));
+  CHECK(has(without.at("baseline_reason"), "no libpolyconv_onednn.so"));
   CHECK(without.at("ratio").is_null());
 }
 
@@ -380,7 +380,7 @@ TEST_CASE("explain answers in words or as JSON") {
   for (const Json &candidate : answer.at("candidates")) chosen += candidate.at("chosen") ? 1 : 0;
   CHECK(chosen == 1);
   CHECK(bench("explain " + std::string(kSmall) + " --kernel reference/pool").code == 4);
-  CHECK(bench("explain " + std::string(kSmall) + " --backend cudnn").code == 3);
+  CHECK(bench("explain " + std::string(kSmall) + " --backend onednn").code == 3);
 }
 
 TEST_CASE("compare: equal is 0; slower, missing and no longer good are 5") {
