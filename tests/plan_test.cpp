@@ -183,6 +183,20 @@ TEST_CASE("plans with kernels that bind for free bind too, and failures of bind 
   CHECK(contains(error(), "no memory for a texture"));
 }
 
+TEST_CASE("a kernel that learns its workspace when the plan is made gets that much, at most what it offered") {
+  polyconv_options o = probe("fake-plan-probe/settles@modest");
+  for (const char *token : {"fwd:n1,c4,k4,i8x8,f3x3,p1:bias+relu", "fwd:n1,c4,k4,i8x8,f3x3,p1:bias+relu+maxpool2"}) {
+    Job job({token}); // what lies between convolution and pooling moves with the smaller workspace
+    check_against_reference(&job, o);
+  }
+  const polyconv_problem p = problem("fwd:n1,c4,k4,i8x8,f3x3");
+  CHECK(info(plan({p}, o)).workspace_bytes == 500);
+  o.tuning_budget_ms = 50; // alone, it has the budget to itself
+  CHECK(info(plan({p}, o)).workspace_bytes == 2000);
+  CHECK(
+      contains(chosen({p}, probe("fake-plan-probe/settles@greedy")), "offered 8000 bytes of workspace and needs 9000"));
+}
+
 TEST_CASE("tuning measures, starting with the best estimate, and reports what it measured") {
   polyconv_options o = probe("fake-plan-probe/two_speeds,fake-plan-probe/ties,fake-plan-probe/packs");
   o.tuning_budget_ms = 200;

@@ -166,6 +166,32 @@ std::unique_ptr<Instance> create_scratch(const polyconv_request &request, int32_
 }
 const Kernel kScratch = {"scratch", 0, kOnly, 1, scratch, create_scratch};
 
+// Learns in create what it needs of the workspace that it offered: more with a tuning budget; "greedy" more than that.
+const char *const kAppetites[] = {"modest", "greedy"};
+class Settles final : public Instance {
+ public:
+  Settles(const polyconv_request &request, int64_t bytes) : direct_(request), bytes_(bytes) {}
+  int64_t workspace_bytes() const override { return bytes_; }
+  void run(const polyconv_arguments &a, void *stream) const override {
+    std::memset(a.workspace, 0xff, static_cast<size_t>(bytes_));
+    direct_.run(a, stream);
+  }
+
+ private:
+  Direct direct_;
+  int64_t bytes_;
+};
+bool settles(const polyconv_request &request, int32_t config, Offer &offer) {
+  if (config < 0) return offer.reject("settles only when forced");
+  offer.workspace_bytes = 8 * kScratchBytes;
+  return single(request, offer, 16);
+}
+std::unique_ptr<Instance> create_settles(const polyconv_request &request, int32_t config) {
+  const int64_t modest = request.policy->tuning_ms > 0 ? 2 * kScratchBytes : kScratchBytes / 2;
+  return std::make_unique<Settles>(request, config == 0 ? modest : 9 * kScratchBytes);
+}
+const Kernel kSettles = {"settles", 0, kAppetites, 2, settles, create_settles};
+
 // Enters TF32 where that is allowed.
 bool tf32(const polyconv_request &request, int32_t, Offer &offer) {
   if (request.policy->math < POLYCONV_MATH_TF32) return offer.reject("rounds products to TF32");
@@ -213,8 +239,9 @@ const Kernel kFusesAll = {"fuses_all", 0, kOnly, 1, fuses_all, create};
 
 } // namespace
 
-const std::vector<const Kernel *> takers = {
-    &kTwoSpeeds, &kTies,      &kAtomic,  &kVariant, &kTransform, &kGeneric,   &kBound,     &kLikesLast, &kLikesFirst,
-    &kPacks,     &kPacksOnce, &kScratch, &kTf32,    &kPerImage,  &kPerThread, &kFewImages, &kFusesTwo,  &kFusesAll};
+const std::vector<const Kernel *> takers = {&kTwoSpeeds, &kTies,     &kAtomic,    &kVariant,    &kTransform,
+                                            &kGeneric,   &kBound,    &kLikesLast, &kLikesFirst, &kPacks,
+                                            &kPacksOnce, &kScratch,  &kTf32,      &kPerImage,   &kPerThread,
+                                            &kFewImages, &kFusesTwo, &kFusesAll,  &kSettles};
 
 } // namespace probe
