@@ -325,10 +325,9 @@ DepthwiseInstance instance() {
 template <class T, int n, int step>
 DepthwiseInstance by_shape(int columns, int rows) {
   if (columns == 4 && rows == 4) return instance<T, n, step, 4, 4>();
-  if (columns == 4 && rows == 7) return instance<T, n, step, 4, 7>();
-  if (columns == 2 && rows == 7) return instance<T, n, step, 2, 7>();
   if constexpr (step == 1) {
-    if (columns == 8 && rows == 4) return instance<T, n, step, 8, 4>();
+    if (columns == 4 && rows == 7) return instance<T, n, step, 4, 7>();
+    if (columns == 2 && rows == 7) return instance<T, n, step, 2, 7>();
     if (columns == 2 && rows == 14) return instance<T, n, step, 2, 14>();
   } else {
     if (columns == 2 && rows == 4) return instance<T, n, step, 2, 4>();

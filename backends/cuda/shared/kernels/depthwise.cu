@@ -13,19 +13,14 @@ namespace {
 
 using namespace shared;
 
-// Outputs a thread, threads of a block.
+// Outputs of a thread, across and below each other, and threads of a block at most.
 struct Config {
-  int columns, rows, threads, images;
+  int columns, rows, threads;
 };
-constexpr Config kConfigs[] = {
-    {4, 4, 128, 0}, {4, 4, 256, 0}, {4, 4, 256, 4}, {4, 7, 128, 0}, {4, 7, 128, 8},  {4, 7, 256, 0},  {8, 4, 128, 0},
-    {8, 4, 128, 8}, {2, 4, 128, 0}, {2, 4, 256, 0}, {2, 4, 256, 4}, {2, 7, 64, 0},   {2, 7, 128, 0},  {2, 7, 128, 8},
-    {2, 7, 256, 0}, {2, 14, 32, 0}, {2, 14, 64, 0}, {2, 14, 64, 8}, {2, 14, 128, 0}, {2, 14, 128, 4}, {2, 14, 128, 8}};
-constexpr const char *kNames[] = {"4x4_t128",  "4x4_t256",     "4x4_t256_i4", "4x7_t128", "4x7_t128_i8", "4x7_t256",
-                                  "8x4_t128",  "8x4_t128_i8",  "2x4_t128",    "2x4_t256", "2x4_t256_i4", "2x7_t64",
-                                  "2x7_t128",  "2x7_t128_i8",  "2x7_t256",    "2x14_t32", "2x14_t64",    "2x14_t64_i8",
-                                  "2x14_t128", "2x14_t128_i4", "2x14_t128_i8"};
-constexpr int kConfigCount = 21;
+constexpr Config kConfigs[] = {{2, 7, 64},  {2, 7, 128}, {2, 14, 128}, {2, 4, 256},
+                               {4, 4, 128}, {4, 4, 256}, {4, 7, 128}};
+constexpr const char *kNames[] = {"2x7_t64", "2x7_t128", "2x14_t128", "2x4_t256", "4x4_t128", "4x4_t256", "4x7_t128"};
+constexpr int kConfigCount = 7;
 
 int item_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_F32 ? 4 : 2;
@@ -170,10 +165,8 @@ class Planes final : public CudaInstance {
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, instance_.kernel, shape_.threads,
                                                         static_cast<size_t>(shape_.shared_bytes())),
           "asking how many blocks a multiprocessor takes");
-    const int64_t images = layer_.output.size[0];
     shape_.parts = static_cast<int32_t>(
-        config.images > 0 ? std::max<int64_t>(images / config.images, 1)
-                          : parts_of(shape_.pairs(), images, int64_t{std::max(blocks, 1)} * processors));
+        parts_of(shape_.pairs(), layer_.output.size[0], int64_t{std::max(blocks, 1)} * processors));
   }
 
  private:
@@ -227,13 +220,38 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   return !fused_pooling_refused(l, offer);
 }
 
-// What a config costs: products of idle lanes included, or the compulsory bytes.
+// Cycles that a warp's image takes of a multiprocessor: a quarter of its instructions, or what it asks of shared
+// memory.
+double warp_cycles(const polyconv_layer &l, const Config &config, const Depthwise &d) {
+  const auto n = static_cast<int>(l.weights.size[3]), step = static_cast<int>(l.stride[1]), item = item_of(l);
+  const double outputs = config.columns * config.rows, rows = (config.rows - 1) * step + n;
+  const double vectors = reading(item, n, step, config.columns).vectors;
+  const double conversions = item == 4 ? 0 : (config.columns - 1) * step + n;
+  const auto width = static_cast<double>(l.input.size[4]);
+  const double chunks = d.chunk > 0 ? width / d.chunk : 4 * width;
+  const double copies = 8 * d.planes * std::min<double>(d.tile_rows, static_cast<double>(l.input.size[3])) * chunks;
+  // Where a row of outputs ends within a thread's, warps store element by element.
+  const double ragged = l.output.size[4] % config.columns != 0 ? 87 * outputs : 0;
+  const double issue =
+      (static_cast<double>(sdk::taps(l)) * outputs + rows * (vectors + conversions + 1) + copies / d.threads + ragged) /
+      4;
+  const double shared = 1.22 * rows * vectors * config.columns * step * item / 4;
+  return std::max(issue, shared) + 0.44 * std::min(issue, shared);
+}
+
+// Fitted to an H200: the products where enough warps share a multiprocessor, or the compulsory bytes; a little of the
+// other on top. Sums that go through shared memory to be pooled or finished one by one are slow.
 double depthwise_us(const polyconv_layer &l, const Config &config, const Depthwise &d) {
-  const double images = static_cast<double>(l.output.size[0]);
-  const double products = static_cast<double>(d.pairs()) * d.threads * images * config.columns * config.rows *
-                          static_cast<double>(sdk::taps(l));
+  const int registers = l.weights.size[3] == 3 ? 80 : l.weights.size[3] == 5 ? 104 : 128;
+  const int blocks = std::min(65536 / (registers * d.threads), (227 << 10) / (d.shared_bytes() + 1024));
+  const double resident = std::max(std::min(blocks, 32), 1) * d.threads / 32.0;
+  const double warps = static_cast<double>(d.pairs()) * static_cast<double>(l.output.size[0]) * d.threads / 32;
+  const double tall = config.rows > 7 ? 1.11 : 1;
+  const double compute = warps * warp_cycles(l, config, d) / (132 * 1425) * tall * std::max(1.0, 9 / resident);
   const double bytes = item_of(l) * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
-  return 3 + std::max(bytes / 3.6e6, products / 15e6);
+  const double memory = bytes / 4e6 * (1 + d.shared_bytes() / 6e5);
+  const double finishing = d.plain ? 0 : static_cast<double>(sdk::elements(l.output)) / 90e3;
+  return 3 + std::max(compute, memory) + 0.12 * std::min(compute, memory) + finishing;
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
