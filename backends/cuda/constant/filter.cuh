@@ -28,28 +28,34 @@ struct Launch {
   int32_t input_type;
 };
 
-// Stages one phase of one channel and image: element (row, col) is input (top + row * stride, left + col * stride).
-// f32 is copied asynchronously; the rest, and the padding, passes through registers.
-__device__ inline void stage_phase(const Conv<int32_t> &p, const Launch &launch, const void *x, int64_t from, float *to,
-                                   int32_t top, int32_t left) {
+// Stages one phase of one channel and image, whose element (0, 0) is `origin`: element (row, col) is input
+// (top + row * stride, left + col * stride) and goes to to[col * pitch + row]. Eight lanes take a row, so that those of
+// a warp write to few banks twice. f32 is copied asynchronously; the rest, and the padding, passes through registers.
+// Offsets are unsigned: beyond the border they may wrap, and are not used.
+__device__ inline void stage_phase(const Conv<int32_t> &p, const Launch &launch, const void *x, uint32_t origin,
+                                   float *to, int32_t top, int32_t left) {
+  constexpr int32_t kLanes = 8;
   const Tiling &t = launch.tile;
-  const int32_t lanes = 1 << t.lanes_shift, rows_at_once = blockDim.x >> t.lanes_shift;
+  const int32_t own_col = threadIdx.x % kLanes, step = kLanes * p.stride[2], right = left + t.phase_cols * p.stride[2];
+  const uint32_t row_pitch = p.input.stride[3], col_pitch = p.input.stride[4];
   const bool is_f32 = launch.input_type == POLYCONV_F32;
-  const float padding = p.padding<float>();
 #pragma unroll 1
-  for (int32_t row = threadIdx.x >> t.lanes_shift; row < t.rows; row += rows_at_once) {
-    const int32_t h = sdk::padded_index_in<int32_t>(top + row * p.stride[1], p.input.size[3], p.pad_mode);
-    const int64_t of_row = from + int64_t{h} * p.input.stride[3];
+  for (int32_t row = threadIdx.x / kLanes; row < t.rows; row += blockDim.x / kLanes) {
+    const int32_t h = top + row * p.stride[1];
+    const bool copied = is_f32 && static_cast<uint32_t>(h) < static_cast<uint32_t>(p.input.size[3]);
+    int32_t w = left + own_col * p.stride[2];
+    uint32_t at = origin + h * row_pitch + w * col_pitch;
+    float *cell = to + own_col * t.pitch + row;
 #pragma unroll 1
-    for (int32_t col = threadIdx.x & (lanes - 1); col < t.phase_cols; col += lanes) {
-      const int32_t w = sdk::padded_index_in<int32_t>(left + col * p.stride[2], p.input.size[4], p.pad_mode);
-      float *const at = to + col * t.pitch + row;
-      if (h < 0 || w < 0)
-        *at = padding;
-      else if (is_f32)
-        copy_async<4>(at, static_cast<const float *>(x) + of_row + w * p.input.stride[4], true);
-      else
-        *at = load<float>(x, launch.input_type, of_row + w * p.input.stride[4]);
+    for (; w < right; w += step, at += step * col_pitch, cell += kLanes * t.pitch) {
+      if (copied && static_cast<uint32_t>(w) < static_cast<uint32_t>(p.input.size[4])) {
+        copy_async<4>(cell, static_cast<const float *>(x) + at, true);
+        continue;
+      }
+      const int32_t in_h = sdk::padded_index_in<int32_t>(h, p.input.size[3], p.pad_mode);
+      const int32_t in_w = sdk::padded_index_in<int32_t>(w, p.input.size[4], p.pad_mode);
+      const uint32_t from = origin + in_h * row_pitch + in_w * col_pitch;
+      *cell = in_h < 0 || in_w < 0 ? p.padding<float>() : load<float>(x, launch.input_type, from);
     }
   }
 }
@@ -61,7 +67,7 @@ __device__ inline void stage(const Conv<int32_t> &p, const Launch &launch, const
   const int32_t channels = min(t.channels, p.input.size[1] - first), images = min(t.images, p.input.size[0] - n);
   for (int32_t c = 0; c < channels; ++c)
     for (int32_t image = 0; image < images; ++image) {
-      const int64_t from = p.input.at(n + image, first + c, 0, 0, 0);
+      const uint32_t from = p.input.at(n + image, first + c, 0, 0, 0);
       float *const to = slot + c * t.channel_pitch + image * t.image_pitch;
       for (int32_t i = 0; i < t.row_phases; ++i)
         for (int32_t j = 0; j < t.col_phases; ++j)
@@ -86,35 +92,43 @@ __device__ inline void load_column(const float *from, float (&to)[count]) {
 
 template <int n, int P>
 inline constexpr int kVector = vector_rows(n, P);
+template <int n, int K, int P>
+inline constexpr int kUnrolled = unrolls(n, {K, P}) ? n : 1;
 
-// One channel into the sums: every column of the filter, pass by pass. Rows of w are taken from `row` on. All of this
-// is the same for the whole block, which keeps weights in uniform registers: one load serves P products of 32 lanes.
+// One pass into the sums. A weight is the same for the whole block: one load from the constant bank serves P products
+// of 32 lanes. It lies in a uniform register where the passes are unrolled and in a register of each lane where they
+// loop.
+template <int n, int K, int P>
+__device__ inline void pass(const float (&weights)[n * K], const float *x, int32_t rows, float (&sum)[P][K]) {
+  float column[P + n - 1];
+  load_column<kVector<n, P>>(x, column);
+#pragma unroll
+  for (int r = 0; r < n; ++r) {
+    if (n == 4 && r >= rows) break;
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+#pragma unroll
+      for (int i = 0; i < P; ++i) sum[i][k] = fmaf(column[i + r], weights[r * K + k], sum[i][k]);
+  }
+}
+
+// One channel into the sums: every column of the filter, pass by pass, with the rows of w from `row` on.
 template <int n, int K, int P, class W>
 __device__ inline void accumulate(const Conv<int32_t> &p, const Launch &launch, const W &w, int32_t &row,
                                   const float *x, float (&sum)[P][K]) {
-  constexpr bool whole = n != 1 && n != 4; // one pass a column, at stride 1
   const Tiling &t = launch.tile;
-  const int32_t passes = whole ? 1 : launch.passes.count;
-  [[maybe_unused]] int32_t phase = 0;
+  if constexpr (n != 1 && n != 4) { // n x n taps at stride 1
+#pragma unroll kUnrolled < n, K, P>
+    for (int s = 0; s < n; ++s) pass<n, K, P>(w.at[row + s], x + s * t.pitch, n, sum);
+    row += n;
+  } else {
+    int32_t phase = 0;
 #pragma unroll 1
-  for (int32_t s = 0; s < p.weights.size[4]; ++s) {
+    for (int32_t s = 0; s < p.weights.size[4]; ++s) {
 #pragma unroll 1
-    for (int32_t pass = 0; pass < passes; ++pass, ++row) {
-      float column[P + n - 1];
-      load_column<kVector<n, P>>(x + (whole ? 0 : launch.passes.offset[pass]), column);
-#pragma unroll
-      for (int r = 0; r < n; ++r) {
-        if (n == 4 && r >= launch.passes.rows[pass]) break;
-#pragma unroll
-        for (int k = 0; k < K; ++k)
-#pragma unroll
-          for (int i = 0; i < P; ++i) sum[i][k] = fmaf(column[i + r], w.at[row][r * K + k], sum[i][k]);
-      }
-    }
-    if constexpr (whole) {
-      x += t.pitch;
-    } else { // columns of a phase lie together
-      for (int32_t step = p.dilation[2]; step > 0; --step) {
+      for (int32_t i = 0; i < launch.passes.count; ++i, ++row)
+        pass<n, K, P>(w.at[row], x + launch.passes.offset[i], launch.passes.rows[i], sum);
+      for (int32_t step = p.dilation[2]; step > 0; --step) { // columns of a phase lie together
         x += t.phase_cols * t.pitch, ++phase;
         if (phase == p.stride[2]) x -= (phase * t.phase_cols - 1) * t.pitch, phase = 0;
       }

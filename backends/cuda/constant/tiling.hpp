@@ -1,10 +1,11 @@
-// tiling.hpp - how cuda-constant cuts a layer into blocks and filters into passes; chosen for the fewest instructions.
+// tiling.hpp - how cuda-constant cuts a layer into tiles and filters into passes; chosen for the fewest instructions.
 //
-// A thread computes a stripe: P outputs one below the other in one column, for K filters. A block is `cols` columns by
-// `stripes` by `images`; lanes go on from column to stripe to image without a gap. The staged tile lies column by
-// column, the rows of a column next to each other, so that a thread loads its rows as vectors. Rows and columns of
-// equal phase, the rest after division by the stride, lie together: then neighbouring outputs read neighbours at any
-// stride. SPDX-License-Identifier: Apache-2.0
+// A thread computes a stripe: P outputs one below the other in one column, for K filters. A tile is `cols` columns by
+// `stripes` by `images`; lanes go on from column to stripe to image without a gap. It is staged column by column, the
+// rows of a column next to each other, so that a thread loads its rows as vectors. Rows and columns of equal phase, the
+// rest after division by the stride, lie together: then neighbouring outputs read neighbours at any stride.
+//
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <polyconv/sdk/tensor.hpp>
@@ -14,7 +15,8 @@
 namespace polyconv::cuda::constant {
 
 inline constexpr int kMostThreads = 512;
-inline constexpr int64_t kMostShared = 48 << 10; // bytes a block: what every GPU gives without being asked
+// Bytes of shared memory a block: what every GPU gives without being asked, and what is asked for where there is more.
+inline constexpr int64_t kSureShared = 48 << 10, kMostShared = 96 << 10;
 inline constexpr int kMostPasses = 32;
 
 // How the taps of a filter's column are summed: in passes, each over at most `taps` rows of one phase.
@@ -35,7 +37,6 @@ struct Tiling {
   int32_t rows, phase_rows, phase_cols; // staged of each phase; phase_rows leaves room for whole vectors
   int32_t pitch, image_pitch, channel_pitch, slot; // from column to column, image to image, ... in the tile
   int32_t channels, slots;                         // staged at once; 2 slots: the next channels arrive during these
-  int32_t lanes_shift;                             // staging gives 2^lanes_shift lanes to a row
   int64_t blocks;
 
   int threads() const { return (cols * stripes * images + 31) / 32 * 32; }
@@ -56,11 +57,12 @@ constexpr int vector_rows(int taps, int rows) {
   return taps == 1 ? 1 : rows % 4 == 0 ? 4 : rows % 2 == 0 ? 2 : 1;
 }
 
-// The taps that a pass unrolls: the whole column at stride 1, or up to 4 of a phase, or single taps where a dilation
-// scatters them.
+// The taps that a pass unrolls: the whole column of a square filter at stride 1, or up to 4 of a phase, or single taps
+// where a dilation scatters them.
 inline int taps_of(const polyconv_layer &l) {
   const int64_t taps = l.weights.size[3], stride = l.stride[1], dilation = l.dilation[1];
-  const bool dense = stride == 1 && dilation == 1 && l.stride[2] == 1 && l.dilation[2] == 1;
+  const bool dense =
+      stride == 1 && dilation == 1 && l.stride[2] == 1 && l.dilation[2] == 1 && taps == l.weights.size[4];
   if (dense && (taps == 3 || taps == 5 || taps == 7)) return static_cast<int>(taps);
   return stride % dilation == 0 && taps > stride / dilation ? 4 : 1;
 }
@@ -83,7 +85,7 @@ inline bool make_passes(const polyconv_layer &l, int taps, int64_t phase_rows, P
 }
 
 // What a block of `cols` columns, `stripes` and `images` needs; false where it does not fit.
-inline bool complete(const polyconv_layer &l, int rows_a_thread, Tiling &t) {
+inline bool complete(const polyconv_layer &l, int rows_a_thread, int64_t shared, Tiling &t) {
   const Window down = window(l, 1), across = window(l, 2);
   const int64_t rows = int64_t{t.stripes} * rows_a_thread;
   if (rows < down.size) return false;
@@ -109,13 +111,12 @@ inline bool complete(const polyconv_layer &l, int rows_a_thread, Tiling &t) {
   int64_t pitch = t.row_phases * phase_rows;
   while (pitch / vector % 2 == 0) pitch += vector; // lanes side by side then meet all banks
   const int64_t image = t.col_phases * t.phase_cols * pitch, channel = image * t.images;
-  const int64_t all = l.weights.size[1], most = kMostShared / 4;
+  const int64_t all = l.weights.size[1], most = shared / 4;
   if (channel > most) return false;
   t.slots = channel * all <= most || channel * 2 > most ? 1 : 2;
   t.channels = narrow(std::min(all, most / t.slots / channel));
   t.pitch = narrow(pitch), t.image_pitch = narrow(image), t.channel_pitch = narrow(channel);
   t.slot = narrow(channel * t.channels);
-  t.lanes_shift = t.phase_cols > 16 ? 4 : 3;
   const int64_t image_blocks = (l.result.size[0] + t.images - 1) / t.images;
   t.blocks = image_blocks * t.tiles_h * t.tiles_w;
   return true;
@@ -125,13 +126,16 @@ inline bool complete(const polyconv_layer &l, int rows_a_thread, Tiling &t) {
 struct Shape {
   int filters, rows;
 };
-constexpr Shape kShapes[] = {{1, 8}, {4, 4}, {4, 8}, {4, 16}, {8, 4}, {8, 8}, {8, 12}, {12, 7}, {16, 4}};
+constexpr Shape kShapes[] = {{1, 8}, {2, 12}, {4, 8}, {4, 12}, {5, 8}, {8, 9}, {10, 12}, {12, 4}};
 constexpr int kShapeCount = sizeof kShapes / sizeof kShapes[0];
 
-// Registers of a thread: the sums, a column of the input, and what indices take, or an epilogue that is not plain.
+// Registers of a thread: the sums, a column of the input, and what indices take, or an epilogue that is not plain;
+// rounded up to what the same number of warps may have.
 constexpr int registers(int taps, const Shape &shape, bool plain) {
-  const int all = shape.filters * shape.rows + shape.rows + taps - 1 + (plain ? 32 : 96);
-  return all > 248 ? 248 : (all + 7) / 8 * 8;
+  const int needed = shape.filters * shape.rows + shape.rows + taps - 1 + (plain ? 26 : 96);
+  return needed > 168                             ? 248
+         : 512 / (512 / needed) / 8 * 8 >= needed ? 512 / (512 / needed) / 8 * 8
+                                                  : 512 / (512 / needed - 1) / 8 * 8;
 }
 
 // A quarter of a multiprocessor has 16,384 registers, and each of its warps takes 32 times those of a thread.
@@ -145,20 +149,54 @@ inline int64_t shared_bytes(const Shape &shape, const Tiling &t) {
   return 4 * std::max(int64_t{t.slots} * t.slot, sums);
 }
 
-// Issue slots of a multiprocessor's quarter, for one group of filters in the whole layer; staging is shared out evenly.
-inline double cost(const polyconv_layer &l, const Shape &shape, const Passes &passes, int64_t groups, const Tiling &t) {
-  const double warps = t.threads() / 32, taps = passes.taps, sums = shape.filters * shape.rows;
-  const double columns = static_cast<double>(l.weights.size[1] * l.weights.size[4] * passes.count);
-  const double pass = sums * taps + taps * shape.filters / 2 + (shape.rows + taps) / 4 + 10;
-  const double staged = static_cast<double>(l.weights.size[1]) * t.images * t.row_phases * t.col_phases * t.rows *
-                        ((t.phase_cols + 15) / 16 * 16) / 32 * 8;
-  const double restaged = l.weights.size[1] > t.channels ? static_cast<double>(groups) : 1.0;
-  return static_cast<double>(t.blocks) *
-         (warps * (static_cast<double>(groups) * (columns * pass + 3 * sums + 20) + 150) + restaged * staged);
+// More code of a column's passes than this misses the instruction cache; a loop, in its place, costs a little.
+constexpr bool unrolls(int taps, const Shape &shape) {
+  return taps != 1 && taps != 4 && taps * taps * shape.filters * shape.rows * 16 <= 26 << 10;
+}
+
+// How the filters are split: groups of shape.filters, one after the other in a launch, and launches.
+struct Split {
+  int32_t groups, launches, weights; // weights: the parameters of a launch
+};
+
+// Microseconds on an H200. The terms are issue slots of a quarter of a multiprocessor, fitted to 571 measured pairs of
+// shape and tiling (docs/performance/cuda-constant.md), right to 8 % (one sigma).
+inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes &passes, const Split &split,
+                       bool plain, const Tiling &t) {
+  const int warps = t.threads() / 32, vector = vector_rows(passes.taps, shape.rows);
+  const double channels = static_cast<double>(l.weights.size[1]), sums = shape.filters * shape.rows;
+  const double pass = sums * passes.taps + 2.5 / 2 * shape.filters * passes.taps +
+                      2.3 * ((shape.rows + passes.taps + vector - 2) / vector) + (unrolls(passes.taps, shape) ? 1 : 10);
+  const double group = channels * static_cast<double>(l.weights.size[4]) * passes.count * pass + 8 * sums + 40;
+  // Staged one after the other: what each costs every warp, and what an element costs.
+  const double parts = channels * t.images * t.row_phases * t.col_phases;
+  const double staging = parts * (60 * warps + 39.0 / 32 * t.rows * ((t.phase_cols + 7) / 8 * 8));
+  const bool again = l.weights.size[1] > t.channels || !plain; // for each group of filters
+  const double tile = warps * split.groups * group + staging * (again ? split.groups : 1);
+
+  const auto resident_by = [&](int64_t all, int64_t each) { return std::max<int64_t>(all / each, 1); };
+  const int64_t blocks = std::min({resident_by(512 / registers(passes.taps, shape, plain) * 4, warps), int64_t{32},
+                                   resident_by(227 << 10, shared_bytes(shape, t) + 1024), resident_by(64, warps)});
+  const int64_t of_processor = (t.blocks + 131) / 132; // of a launch, one after the other or side by side
+  const double busy = static_cast<double>(std::min(blocks, of_processor)) * warps;
+  const double share = busy / (busy + 3.2) * (blocks == 1 ? 0.915 : 1);
+  const double bytes =
+      4 * (static_cast<double>(sdk::elements(l.input)) * split.launches + static_cast<double>(sdk::elements(l.result)));
+  const double slots = static_cast<double>(of_processor) * split.launches * tile;
+  return 3.0 * split.launches + std::max(slots / (4 * 1.86e3 * share), bytes / 3.9e6);
+}
+
+// Whether the least tile fits; then choose_tiling finds one.
+inline bool fits(const polyconv_layer &l, const Shape &shape, int64_t shared) {
+  Tiling t = {};
+  t.result_cols = t.images = 1, t.cols = static_cast<int32_t>(window(l, 2).size);
+  t.stripes = static_cast<int32_t>((window(l, 1).size + shape.rows - 1) / shape.rows);
+  return complete(l, shape.rows, shared, t);
 }
 
 // The best tiling for a shape; false where none fits into shared memory.
-inline bool choose_tiling(const polyconv_layer &l, const Shape &shape, int64_t groups, bool plain, Tiling &best) {
+inline bool choose_tiling(const polyconv_layer &l, const Shape &shape, const Split &split, bool plain, int64_t shared,
+                          Tiling &best, double &best_us) {
   const Window down = window(l, 1), across = window(l, 2);
   const int taps = taps_of(l);
   const int threads = std::min(kMostThreads, most_threads(registers(taps, shape, plain)));
@@ -168,24 +206,24 @@ inline bool choose_tiling(const polyconv_layer &l, const Shape &shape, int64_t g
   const int64_t fewest = (width + most - 1) / most;
   const int64_t needed_rows = (height - 1) * down.stride + down.size;
   bool found = false;
-  double best_cost = 0;
   Passes passes;
   if (!make_passes(l, taps, 0, passes)) return false;
-  for (int attempt = 0; attempt < 12; ++attempt) {
-    const int64_t parts = attempt < 4 ? fewest + attempt : fewest << (attempt - 2);
-    if (parts > width) break;
+  const int64_t choices[] = {fewest, fewest + 1, fewest + 2, fewest + 3, fewest * 4, fewest * 8, width};
+  for (int i = 0; i < 7 && !(found && i == 6); ++i) { // the last, single columns, where nothing else fits
+    const int64_t parts = choices[i];
+    if (parts > width) continue;
     Tiling t = {};
     t.result_cols = static_cast<int32_t>((width + parts - 1) / parts);
     t.cols = static_cast<int32_t>((t.result_cols - 1) * across.stride + across.size);
     for (t.stripes = 1; t.stripes * t.cols <= threads; ++t.stripes) {
-      const bool whole = parts == 1 && int64_t{t.stripes} * shape.rows >= needed_rows;
+      const bool tall = int64_t{t.stripes} * shape.rows >= needed_rows, whole = tall && parts == 1;
       for (t.images = 1; t.images * t.stripes * t.cols <= threads; ++t.images) {
-        if (!complete(l, shape.rows, t)) break;
-        const double c = cost(l, shape, passes, groups, t);
-        if (!found || c < best_cost) found = true, best_cost = c, best = t;
+        if (!complete(l, shape.rows, shared, t)) break;
+        const double us = estimate(l, shape, passes, split, plain, t);
+        if (!found || us < best_us) found = true, best_us = us, best = t;
         if (!whole) break; // several images only where each is whole
       }
-      if (whole) break;
+      if (tall) break;
     }
   }
   return found;

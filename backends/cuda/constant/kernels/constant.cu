@@ -3,8 +3,8 @@
 // parameters of the launch, so that plans, streams and captured graphs each have their own; what 32,764 bytes do not
 // hold is split over output channels into several launches.
 //
-// Floor: max(2 N K P Q C R S / FMA rate, compulsory bytes / copy rate). For 7x7, 4 filters and 16 rows a thread issues
-// 6 shared loads and 14 loads of weight pairs beside 448 multiply-adds; staging and stores add about 10 %.
+// Floor: max(2 N K P Q C R S / FMA rate, compulsory bytes / copy rate). For 7x7, 4 filters and 8 rows a thread issues
+// 4 vector loads and 14 loads of weight pairs beside 224 multiply-adds; staging and stores take as much again as those.
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
@@ -40,9 +40,8 @@ const void *kernel_for(int taps, const Variant &variant) {
 
 constexpr int64_t kMostChannels = 16, kMostTaps = 1024, kMostLaunches = 16;
 
-const char *const kNames[] = {"filters1_rows8",  "filters4_rows4",  "filters4_rows8",
-                              "filters4_rows16", "filters8_rows4",  "filters8_rows8",
-                              "filters8_rows12", "filters12_rows7", "filters16_rows4"};
+const char *const kNames[] = {"filters1_rows8", "filters2_rows12", "filters4_rows8",   "filters4_rows12",
+                              "filters5_rows8", "filters8_rows9",  "filters10_rows12", "filters12_rows4"};
 static_assert(sizeof kNames / sizeof kNames[0] == kShapeCount);
 
 // A bias and a relu at most, and no pooling: stored from registers.
@@ -52,11 +51,6 @@ bool plain(const polyconv_layer &l) {
          (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
          l.result.type == POLYCONV_F32 && (!e.has_bias || l.bias_type == POLYCONV_F32);
 }
-
-// How the filters are split: groups of shape.filters, one after the other in a launch, and launches.
-struct Split {
-  int32_t groups, launches, weights; // weights: kFewWeights or kMostWeights, the parameters of a launch
-};
 
 // False where a group is too large for a launch, or launches are too many.
 bool split_filters(const polyconv_layer &l, const Shape &shape, const Passes &passes, Split &split) {
@@ -98,13 +92,21 @@ __global__ void pack_weights(const __grid_constant__ View<int32_t> raw, const __
 class Constant final : public CudaInstance {
  public:
   Constant(const polyconv_request &request, const Shape &shape) : CudaInstance(request), shape_(shape) {
+    const DeviceScope scope(device_);
+    int shared = 0;
+    check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_),
+          "asking for shared memory");
+    shared = std::min(shared, static_cast<int>(kMostShared));
     const int taps = taps_of(layer_);
     Tiling &tile = launch_.tile;
+    double us = 0;
     if (!make_passes(layer_, taps, 0, launch_.passes) || !split_filters(layer_, shape, launch_.passes, split_) ||
-        !choose_tiling(layer_, shape, int64_t{split_.groups} * split_.launches, plain(layer_), tile))
+        !choose_tiling(layer_, shape, split_, plain(layer_), shared, tile, us))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-constant/constant: no tiling for a problem that was accepted");
     make_passes(layer_, taps, tile.phase_rows, launch_.passes);
     kernel_ = kernel_for(taps, {shape, split_.weights == kFewWeights, plain(layer_)});
+    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+          "asking for shared memory");
     launch_.input_type = layer_.input.type;
   }
 
@@ -165,8 +167,7 @@ bool offer_shape(const polyconv_layer &l, const Shape &shape, sdk::Offer &offer)
     return offer.reject("%" PRId64 " weights take more than %" PRId64 " launches of %d parameters",
                         sdk::elements(l.weights), kMostLaunches, kMostWeights);
   Tiling tile;
-  const int64_t groups = int64_t{split.groups} * split.launches;
-  if (!choose_tiling(l, shape, groups, plain(l), tile)) {
+  if (!fits(l, shape, kSureShared) || !choose_tiling(l, shape, split, plain(l), kMostShared, tile, offer.estimate_us)) {
     offer.rejects_pooling = sdk::has_pooling(l) ? 1 : 0;
     return offer.reject("no tile of %d rows fits: its input or the pooling window is too large", shape.rows);
   }
@@ -174,10 +175,6 @@ bool offer_shape(const polyconv_layer &l, const Shape &shape, sdk::Offer &offer)
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cuda_constant_f32_%dx%d_%d:1", split.groups, shape.filters, split.weights);
   offer.set_weights(0, format, int64_t{split.launches} * split.weights * 4);
-  const double bytes = 4 * (static_cast<double>(split.launches) * static_cast<double>(sdk::elements(l.input)) +
-                            static_cast<double>(sdk::elements(l.result)));
-  const double slots_us = 132 * 4 * 1.3e3; // issue slots of an H200 in a microsecond, less waits
-  offer.estimate_us = 3.0 * split.launches + std::max(cost(l, shape, passes, groups, tile) / slots_us, bytes / 3.5e6);
   return true;
 }
 
@@ -204,6 +201,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   sdk::Offer best = offer, other = offer;
   bool found = false;
   for (int32_t i = 0; i < kShapeCount; ++i) {
+    if (found && kShapes[i].filters > l.weights.size[0]) continue; // zeros for filters that there are not
     other.config = i;
     if (offer_shape(l, kShapes[i], other) && (!found || other.estimate_us < best.estimate_us))
       found = true, best = other;
