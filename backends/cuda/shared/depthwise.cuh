@@ -218,6 +218,15 @@ __device__ inline void store_plain(const Conv<int32_t> &p, bool vectors, T *y, f
     }
 }
 
+// A thread's sums to shared memory, for store_any.
+template <int Columns, int Rows>
+__device__ inline void keep(const float (&sum)[Rows][Columns], float *to, int32_t width) {
+#pragma unroll
+  for (int r = 0; r < Rows; ++r)
+#pragma unroll
+    for (int c = 0; c < Columns; ++c) to[r * width + c] = sum[r][c];
+}
+
 // Everything else: the sums lie in shared memory, where the window of a pooled result is together, and the block's
 // threads take a result each. Not inlined: what it needs would cost registers where it is not called.
 static __device__ __noinline__ void store_any(const Conv<int32_t> *conv, const Depthwise *depthwise, void *y,
@@ -232,6 +241,19 @@ static __device__ __noinline__ void store_any(const Conv<int32_t> *conv, const D
     const float *of_plane = sums + (plane * height - first.h) * width;
     pool_and_store<float>(p, y, at, p.output, [&](const Place<int32_t> &o) { return of_plane[o.h * width + o.w]; });
   }
+}
+
+// Padding everywhere in a block's tiles; images overwrite the same places again and again.
+template <class T>
+__device__ inline void fill_with_padding(const Conv<int32_t> &p, const Depthwise &d, unsigned char *tiles) {
+  constexpr int kInWord = 4 / sizeof(T);
+  float padding[kInWord];
+#pragma unroll
+  for (int i = 0; i < kInWord; ++i) padding[i] = p.padding<float>();
+  const uint32_t word = pack(padding, T());
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  for (int32_t i = thread; i < d.buffers * d.tile_bytes / 16; i += static_cast<int32_t>(blockDim.x))
+    reinterpret_cast<uint4 *>(tiles)[i] = uint4{word, word, word, word};
 }
 
 template <class T, int n, int step, int Columns, int Rows>
@@ -256,14 +278,7 @@ __global__ void __launch_bounds__(kMostThreads, n == 3 && Columns * Rows <= 32 ?
   const int32_t top = strip * d.row_step - d.pool_pad; // outputs; above the first where pooling pads
   const bool active = plane < d.planes && k < p.output.size[1];
 
-  // Padding everywhere; images overwrite the same places again and again.
-  constexpr int kInWord = 4 / sizeof(T);
-  float padding[kInWord];
-#pragma unroll
-  for (int i = 0; i < kInWord; ++i) padding[i] = p.padding<float>();
-  const uint32_t word = pack(padding, T());
-  for (int32_t i = thread; i < d.buffers * d.tile_bytes / 16; i += static_cast<int32_t>(blockDim.x))
-    reinterpret_cast<uint4 *>(tiles)[i] = uint4{word, word, word, word};
+  fill_with_padding<T>(p, d, tiles);
   float w[n * n] = {};
   if (active) {
 #pragma unroll
@@ -295,13 +310,7 @@ __global__ void __launch_bounds__(kMostThreads, n == 3 && Columns * Rows <= 32 ?
       if (active) store_plain<T, Columns, Rows>(p, d.vector_stores != 0, static_cast<T *>(y), sum, at);
       continue;
     }
-    if (active) {
-      float *mine = sums + thread / d.columns * Rows * d.width + column * Columns;
-#pragma unroll
-      for (int r = 0; r < Rows; ++r)
-#pragma unroll
-        for (int c = 0; c < Columns; ++c) mine[r * d.width + c] = sum[r][c];
-    }
+    if (active) keep(sum, sums + thread / d.columns * Rows * d.width + column * Columns, d.width);
     __syncthreads();
     store_any(&p, &d, y, sums, Place<int32_t>{at.n, first_channel, 0, top, 0}, strip * d.result_rows);
   }
