@@ -29,6 +29,7 @@ void add_selection(CLI::App &command, Arguments &a) {
       ->type_name("FIELD=LIST")
       ->group("What and where")
       ->expected(1)
+      ->allow_extra_args(false) // what follows is a problem
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   option("--dtype", a.dtypes, "T[,T]", "Types instead of the problems' own: f16, u8-f32-u8");
   option("--layout", a.layouts, "L[,L]", "Layouts instead of the problems' own: nchw, nhwc, nchw-nhwc");

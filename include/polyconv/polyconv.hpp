@@ -246,7 +246,9 @@ class Weights {
     return Weights(weights);
   }
   const polyconv_weights *get() const noexcept { return weights_.get(); }
-  void update(const void *raw, void *stream = nullptr) { require(polyconv_weights_update(weights_.get(), raw, stream)); }
+  void update(const void *raw, void *stream = nullptr) {
+    require(polyconv_weights_update(weights_.get(), raw, stream));
+  }
   void save(const std::string &path) const { require(polyconv_weights_save(weights_.get(), path.c_str())); }
 
  private:

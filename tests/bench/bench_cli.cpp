@@ -199,6 +199,7 @@ TEST_CASE("no row is ever missing: what cannot run says why") {
 TEST_CASE("sweeps make a row each, and so do backends, threads and configs") {
   const std::string quick = kQuick;
   CHECK(lines_of(bench("run fwd:c4,k4,i9x9,f3x3 --set c=4:8:2 --batch 1,2 --verify never" + quick).out).size() == 6);
+  CHECK(lines_of(bench("run --set c=4:8:2 fwd:c4,k4,i9x9,f3x3 --set k=4,8" + quick).out).size() == 6);
   CHECK(lines_of(bench("run fwd:c4,k4,i9x9,f3x3 --threads 1,2 --math strict,fast" + quick).out).size() == 4);
   const Outcome configs = bench("run fwd:c4,k4,i9x9,f3x3 --kernel 'reference/*' --all-configs" + quick);
   CHECK(configs.code == 0); // somebody took it
