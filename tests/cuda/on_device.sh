@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # on_device.sh [FOLDER] - everything that this repository claims about a GPU, on the machine that has one: builds the CUDA
-# plug-ins, runs the tests, the conformance of every plug-in, compute-sanitizer over the tiny suite, and a short table of
-# times. Logs go to FOLDER (default: build/on_device/logs), and packed to $OUT where that is set; the summary comes last.
-# Within 8 minutes on 16 cores.
-#   ON_DEVICE_PARTS="build tests conformance sanitize bench" chooses parts; CUDNN_ROOT, the folder that holds cuDNN's
+# plug-ins, runs the tests, the conformance of every plug-in, compute-sanitizer over the tiny suite, a short table of times,
+# and with cuDNN the bars of bench/expect/h200-ladder.csv. Logs go to FOLDER (default: build/on_device/logs), and packed to
+# $OUT where that is set; the summary comes last. Within 8 minutes on 16 cores.
+#   ON_DEVICE_PARTS="build tests conformance sanitize bench expect" chooses parts; CUDNN_ROOT, the folder that holds cuDNN's
 #   include and lib, adds the cudnn backend.
 set -u
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 build=$source_dir/build/on_device
 logs=${1:-$build/logs}
-parts=${ON_DEVICE_PARTS:-build tests conformance sanitize bench}
+parts=${ON_DEVICE_PARTS:-build tests conformance sanitize bench expect}
 bench=$build/bin/polyconv-bench
 jobs=$(nproc)
 mkdir -p "$logs"
@@ -40,8 +40,10 @@ fi
 sed -n '/^Devices/,/^Kernels/p' "$logs/info.txt"
 
 if wants tests; then
-  for test in cuda_device cuda_run cuda_plug_ins $(vendors); do
-    timeout 60 "$build/tests/${test}_test" >"$logs/$test.log" 2>&1
+  for file in "$build"/tests/cuda_*_test "$build"/tests/cudnn_test; do
+    [ -x "$file" ] || continue
+    test=$(basename "$file" _test)
+    timeout 120 "$file" >"$logs/$test.log" 2>&1
     result=$?
     say "$test: exit $result; $(grep 'test cases:' "$logs/$test.log")"
     [ $result = 0 ] || grep -E -A8 'ERROR|skipped' "$logs/$test.log" | head -60
@@ -89,6 +91,12 @@ if wants bench; then
     >"$logs/bench.txt" 2>&1
   say "bench: exit $?"
   cut -c1-200 "$logs/bench.txt"
+fi
+
+if wants expect && [ -n "$(vendors)" ]; then
+  timeout 90 "$bench" run --expect h200-ladder --device cuda:0 --baseline-budget 1.7 --min-time 0.02 --verify never >"$logs/expect.txt" 2>&1
+  say "expect: exit $?; $(tail -1 "$logs/expect.txt")"
+  cut -c1-200 "$logs/expect.txt"
 fi
 
 [ -n "${OUT:-}" ] && tar -czf "$OUT/on_device_logs.tgz" -C "$logs" . && cp "$logs/summary.txt" "$OUT/"
