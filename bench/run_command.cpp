@@ -1,5 +1,6 @@
 // run_command.cpp - `polyconv-bench run`: from the selection to jobs, from jobs to records, from records to an exit
-// code. SPDX-License-Identifier: Apache-2.0
+// code.
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <set>
 #include <tuple>

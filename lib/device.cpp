@@ -1,5 +1,6 @@
 // device.cpp - finds devices by name and keeps their handles. A kind of device is looked up when somebody first asks
-// for it, so that a CPU-only program never wakes a GPU's driver. SPDX-License-Identifier: Apache-2.0
+// for it, so that a CPU-only program never wakes a GPU's driver.
+// SPDX-License-Identifier: Apache-2.0
 #include "device.hpp"
 
 #include "host.hpp"

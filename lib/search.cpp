@@ -1,5 +1,6 @@
 // search.cpp - where backends are looked for. An environment variable may add folders, but only absolute ones and not
-// in privileged programs; the current folder is never searched. SPDX-License-Identifier: Apache-2.0
+// in privileged programs; the current folder is never searched.
+// SPDX-License-Identifier: Apache-2.0
 #include "loader.hpp"
 #include "os.hpp"
 

@@ -1,5 +1,6 @@
 // bad_buffers_test.cpp - one row for each way to hand over wrong buffers, weights and weights files: a status, a
-// sentence that names the buffer, and nothing written. SPDX-License-Identifier: Apache-2.0
+// sentence that names the buffer, and nothing written.
+// SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
 #include <cstdio>

@@ -1,5 +1,6 @@
 // bad_world.hpp - what the tests of wrong calls share: a small world in which everything is right, for one row to
-// spoil, and the check that a failed call says why and leaves everything as it was. SPDX-License-Identifier: Apache-2.0
+// spoil, and the check that a failed call says why and leaves everything as it was.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,5 +1,6 @@
 // device_test.cpp - devices through the C API: the CPU, a fake one whose memory the host cannot read and whose streams
-// wait to be waited for, and a poor one that lacks nearly everything. SPDX-License-Identifier: Apache-2.0
+// wait to be waited for, and a poor one that lacks nearly everything.
+// SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <polyconv/polyconv.h>
 

@@ -1,6 +1,7 @@
 // fake_kernels_test.cpp - the plug-in ABI from end to end, with backends that only tests know: packed weights, two
 // layers fused in one kernel, and a device with memory, streams and graphs of its own, where a host pointer, a
-// forgotten copy or a missing wait shows. SPDX-License-Identifier: Apache-2.0
+// forgotten copy or a missing wait shows.
+// SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <polyconv/polyconv.h>
 

@@ -1,5 +1,6 @@
 // weights_test.cpp - packed weights as objects and as files: shared between plans of the same format, refused by
-// others, and a file that is damaged anywhere, by one byte, is never taken. SPDX-License-Identifier: Apache-2.0
+// others, and a file that is damaged anywhere, by one byte, is never taken.
+// SPDX-License-Identifier: Apache-2.0
 #include "plan_job.hpp"
 
 #include <filesystem>

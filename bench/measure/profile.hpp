@@ -1,6 +1,7 @@
 // profile.hpp - where the time of a run goes: each step of the plan, each call of the API, each copy between host and
 // device. Through the public API alone: the library tells the steps (options.observer), events of the device their
-// time. SPDX-License-Identifier: Apache-2.0
+// time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>

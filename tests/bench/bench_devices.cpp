@@ -1,5 +1,6 @@
 // bench_devices.cpp - what the bench does with devices that have memory of their own, on the fake one: ceilings,
-// clocks, profiles; and how it orders a sweep over configs. SPDX-License-Identifier: Apache-2.0
+// clocks, profiles; and how it orders a sweep over configs.
+// SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
 #include <algorithm>

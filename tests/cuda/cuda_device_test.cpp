@@ -1,5 +1,6 @@
 // cuda_device_test.cpp - the device table on a GPU: memory of every kind, streams, events, graphs, and what failures
-// leave behind. SPDX-License-Identifier: Apache-2.0
+// leave behind.
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda.hpp"
 
 #include <cstdint>

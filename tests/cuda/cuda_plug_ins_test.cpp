@@ -1,6 +1,7 @@
 // cuda_plug_ins_test.cpp - memory, streams, events and graphs made through one CUDA plug-in work in every other: each
 // has a runtime of its own, but they share the primary context and the driver's handles. Asked through the plug-in ABI,
-// for the library itself uses the first table alone. SPDX-License-Identifier: Apache-2.0
+// for the library itself uses the first table alone.
+// SPDX-License-Identifier: Apache-2.0
 #include <polyconv/backend.h>
 
 #include <cstring>

@@ -1,6 +1,7 @@
 // cudnn_test.cpp - what the cudnn backend promises beside right results: it is taken only where it is named, strict
 // stays strict whatever it measures, and a plan keeps the workspace that its engine needs. Skipped where there is no
-// cuDNN. SPDX-License-Identifier: Apache-2.0
+// cuDNN.
+// SPDX-License-Identifier: Apache-2.0
 #include <polyconv/sdk/check.hpp>
 
 #include <thread>

@@ -1,6 +1,6 @@
 // poor_device.cpp - a backend for devices of kind "poor", whose device table is of an imaginary older minor: it ends
-// after free, and properties is missing as well. What it lacks is unsupported, not a crash. SPDX-License-Identifier:
-// Apache-2.0
+// after free, and properties is missing as well. What it lacks is unsupported, not a crash.
+// SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdlib>
 

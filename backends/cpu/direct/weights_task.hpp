@@ -1,5 +1,6 @@
 // weights_task.hpp - one piece (or a split of it) of the weight gradients: units in order, taps, tiles; then the sums
-// as results. Here too the bias gradients: sums of a tensor by channel. SPDX-License-Identifier: Apache-2.0
+// as results. Here too the bias gradients: sums of a tensor by channel.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "cpu/direct/rows.hpp"

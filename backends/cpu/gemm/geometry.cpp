@@ -1,5 +1,6 @@
 // geometry.cpp - plans a matrix product: orientation, blocks and shares by what they cost. Compiled for the baseline
-// CPU. SPDX-License-Identifier: Apache-2.0
+// CPU.
+// SPDX-License-Identifier: Apache-2.0
 #include "cpu/gemm/driver.hpp"
 
 #include <polyconv/sdk/tensor.hpp>

@@ -1,6 +1,7 @@
 // probe.cpp - can this plug-in serve this machine? Every program asks that of every plug-in, also those that never
 // touch a GPU, so the driver is asked for its version only: waking it takes 100 ms. Whether there is code for a device
-// is asked when something is planned on it. SPDX-License-Identifier: Apache-2.0
+// is asked when something is planned on it.
+// SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime.h>
 #include <dirent.h>
 #include <dlfcn.h>

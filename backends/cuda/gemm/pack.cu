@@ -1,6 +1,6 @@
 // pack.cu - weights as the matrix product reads them, and what the host plans: rows of k (taps, then channels) by
-// output channels, rows of whole 16 bytes, one matrix a group, in the type of the sums. SPDX-License-Identifier:
-// Apache-2.0
+// output channels, rows of whole 16 bytes, one matrix a group, in the type of the sums.
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
 #include "common/instance.hpp"

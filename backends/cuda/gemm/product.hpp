@@ -3,7 +3,8 @@
 // where pixel counts N D H W of the output and k counts taps, then the group's input channels.
 //
 // Every sum runs over k in order in one accumulator, so that bits depend neither on the tile nor on the batch; where k
-// is split, over each split so, and then over the splits. SPDX-License-Identifier: Apache-2.0
+// is split, over each split so, and then over the splits.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime.h>

@@ -2,7 +2,8 @@
 //
 // A thread computes a stripe: `outputs` one below the other in one column, for `channels` output channels. A block is
 // `columns` by `stripes` such threads by `images`, one after the other without a gap: several images where one is
-// small. SPDX-License-Identifier: Apache-2.0
+// small.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/conv.cuh"

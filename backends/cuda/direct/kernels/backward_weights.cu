@@ -2,7 +2,8 @@
 // the pixels of the batch, their partial sums added in a fixed tree. No atomics: a run repeated gives the same bits.
 //
 // Floor: as any kernel's. Every block reads two whole planes of the batch, so traffic through the caches is two
-// operands a product: expect a few per cent of the FMA rate. SPDX-License-Identifier: Apache-2.0
+// operands a product: expect a few per cent of the FMA rate.
+// SPDX-License-Identifier: Apache-2.0
 #include "blocks.hpp"
 #include "common/conv.cuh"
 #include "common/rows.hpp"

@@ -5,7 +5,8 @@
 // Floor: max(2 N K P Q C R S / FMA rate, compulsory bytes / copy rate). The halo is read again by neighbouring blocks.
 // A thread of 4 outputs and 8 channels loads 6 inputs and 6 vectors of weights a column of a 3x3 filter for 96
 // products: the loads keep up with the products, and what is lost is idle lanes where the patch does not divide the
-// image. SPDX-License-Identifier: Apache-2.0
+// image.
+// SPDX-License-Identifier: Apache-2.0
 #include "patch.hpp"
 
 #include <cinttypes>
