@@ -33,6 +33,21 @@ inline unsigned blocks_for(int64_t count, int threads) {
   return static_cast<unsigned>(std::min<int64_t>((count + threads - 1) / threads, INT32_MAX));
 }
 
+// Images of one or two dimensions: nothing happens along the third axis, before pooling or in it.
+inline bool is_2d(const polyconv_layer &l) {
+  return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0 &&
+         (!sdk::has_pooling(l) || l.epilogue.pool.window[0] == 1);
+}
+
+// An f32 bias and a relu at most between sum and result (pooling and the result's type are the caller's question): what
+// kernels finish in registers.
+inline bool bias_and_relu_at_most(const polyconv_layer &l) {
+  const polyconv_epilogue &e = l.epilogue;
+  return !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
+         (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
+         (!e.has_bias || l.bias_type == POLYCONV_F32);
+}
+
 // True, with the reason in `offer`, where a fused kernel cannot save pre-activations: elements that no pooling window
 // holds would never be written. The plan then pools in a step of its own.
 inline bool fused_pooling_refused(const polyconv_layer &l, sdk::Offer &offer) {

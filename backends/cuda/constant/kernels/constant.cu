@@ -46,10 +46,7 @@ static_assert(sizeof kNames / sizeof kNames[0] == kShapeCount);
 
 // A bias and a relu at most, and no pooling: stored from registers.
 bool plain(const polyconv_layer &l) {
-  const polyconv_epilogue &e = l.epilogue;
-  return !sdk::has_pooling(l) && !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
-         (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
-         l.result.type == POLYCONV_F32 && (!e.has_bias || l.bias_type == POLYCONV_F32);
+  return !sdk::has_pooling(l) && bias_and_relu_at_most(l) && l.result.type == POLYCONV_F32;
 }
 
 // False where a group is too large for a launch, or launches are too many.
@@ -150,11 +147,6 @@ bool takes_types(const polyconv_layer &l) {
   const int32_t x = l.input.type;
   return l.sum_type == POLYCONV_F32 &&
          (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16 || x == POLYCONV_U8 || x == POLYCONV_U16);
-}
-
-bool is_2d(const polyconv_layer &l) {
-  return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0 &&
-         (!sdk::has_pooling(l) || l.epilogue.pool.window[0] == 1);
 }
 
 // Fills the offer for a shape; false, with the reason, where the shape does not serve.

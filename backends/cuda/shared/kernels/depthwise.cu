@@ -81,10 +81,7 @@ int64_t make_tile(const polyconv_layer &l, const Config &config, Depthwise &d) {
 
 // A bias and a relu at most, nothing saved, and the result as the input.
 bool plain(const polyconv_layer &l) {
-  const polyconv_epilogue &e = l.epilogue;
-  return !sdk::has_pooling(l) && !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
-         (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
-         l.result.type == l.input.type && l.result.stride[4] == 1 && (!e.has_bias || l.bias_type == POLYCONV_F32);
+  return !sdk::has_pooling(l) && bias_and_relu_at_most(l) && l.result.type == l.input.type && l.result.stride[4] == 1;
 }
 
 // Fills what follows from columns, groups and planes; false where such a block does not fit.
@@ -202,9 +199,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (!takes_types(l)) return offer.reject("takes f32, f16 and bf16, summed in f32");
-  if (l.input.size[2] != 1 || l.weights.size[2] != 1 || l.output.size[2] != 1 || l.pad_begin[0] != 0 ||
-      (sdk::has_pooling(l) && l.epilogue.pool.window[0] != 1))
-    return offer.reject("its tiles are of two dimensions, not three");
+  if (!is_2d(l)) return offer.reject("its tiles are of two dimensions, not three");
   if (l.weights.size[1] != 1)
     return offer.reject("takes filters of one input channel, not %" PRId64, l.weights.size[1]);
   const int64_t n = l.weights.size[3];

@@ -54,11 +54,8 @@ PatchLaunch instance_for(const polyconv_layer &l, const PatchConfig &config) {
 }
 
 bool plain(const polyconv_layer &l) {
-  const polyconv_epilogue &e = l.epilogue;
-  return !sdk::has_pooling(l) && !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
-         (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
-         (l.result.type == POLYCONV_F32 || (l.result.type == l.input.type && sdk::is_float(l.input.type))) &&
-         (!e.has_bias || l.bias_type == POLYCONV_F32);
+  return !sdk::has_pooling(l) && bias_and_relu_at_most(l) &&
+         (l.result.type == POLYCONV_F32 || (l.result.type == l.input.type && sdk::is_float(l.input.type)));
 }
 
 bool patch_of(const polyconv_layer &l, const PatchConfig &config, Patch &s) {
@@ -126,9 +123,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
-  if (l.input.size[2] != 1 || l.weights.size[2] != 1 || l.output.size[2] != 1 || l.pad_begin[0] != 0 ||
-      (sdk::has_pooling(l) && l.epilogue.pool.window[0] != 1))
-    return offer.reject("its tiles are of two dimensions, not three");
+  if (!is_2d(l)) return offer.reject("its tiles are of two dimensions, not three");
   if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
   return !fused_pooling_refused(l, offer);
 }

@@ -30,11 +30,8 @@ constexpr int kConfigCount = 18;
 
 // A bias and a relu at most, and a result that registers can store.
 bool leaves_from_registers(const polyconv_layer &l) {
-  const polyconv_epilogue &e = l.epilogue;
-  return !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
-         (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) && l.save == POLYCONV_SAVE_NONE &&
-         (l.result.type == POLYCONV_F32 || l.result.type == l.input.type) &&
-         (l.result.type < POLYCONV_S32 || e.out_scale == 1) && (!e.has_bias || l.bias_type == POLYCONV_F32) &&
+  return bias_and_relu_at_most(l) && (l.result.type == POLYCONV_F32 || l.result.type == l.input.type) &&
+         (l.result.type < POLYCONV_S32 || l.epilogue.out_scale == 1) &&
          (l.result.stride[4] == 1 || l.result.size[4] == 1);
 }
 
@@ -177,12 +174,6 @@ class Shuffle final : public CudaInstance {
   March shape_;
 };
 
-bool is_2d(const polyconv_layer &l) {
-  const polyconv_pool &pool = l.epilogue.pool;
-  return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0 &&
-         (!sdk::has_pooling(l) || (pool.window[0] == 1 && pool.pad_begin[0] == 0));
-}
-
 // What a row costs more, in instructions, where its elements are loaded one by one: beyond four segments of memory the
 // lanes take turns.
 double element_cost(const polyconv_layer &l, const March &m) {
@@ -224,7 +215,8 @@ int choose(const polyconv_layer &l, const Way &way) {
 
 bool supports_layer(const polyconv_layer &l, const Way &way, sdk::Offer &offer) {
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
+  if (!is_2d(l) || (sdk::has_pooling(l) && l.epilogue.pool.pad_begin[0] != 0))
+    return offer.reject("takes images of one or two dimensions");
   if (l.weights.size[1] != 1)
     return offer.reject("takes filters of one input channel, not %" PRId64, l.weights.size[1]);
   const int64_t n = l.weights.size[3];

@@ -80,11 +80,8 @@ bool pools_in_registers(const polyconv_layer &l, const Patch &patch) {
 }
 
 Store store_of(const polyconv_layer &l, const Patch &patch) {
+  if (!bias_and_relu_at_most(l)) return kStoreAny;
   const polyconv_epilogue &e = l.epilogue;
-  const bool plain = !e.has_scale && e.residual_from == POLYCONV_RESIDUAL_NONE &&
-                     (e.activation == POLYCONV_ACT_NONE || e.activation == POLYCONV_ACT_RELU) &&
-                     l.save == POLYCONV_SAVE_NONE && (!e.has_bias || l.bias_type == POLYCONV_F32);
-  if (!plain) return kStoreAny;
   if (sdk::has_pooling(l)) return pools_in_registers(l, patch) ? kStorePooled : kStoreAny;
   switch (l.result.type) {
     case POLYCONV_F32: return kStoreF32;
@@ -178,11 +175,6 @@ bool takes_types(const polyconv_layer &l) {
   const int32_t x = l.input.type;
   return l.sum_type == POLYCONV_F32 &&
          (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16 || x == POLYCONV_U8 || x == POLYCONV_U16);
-}
-
-bool is_2d(const polyconv_layer &l) {
-  return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0 &&
-         (!sdk::has_pooling(l) || l.epilogue.pool.window[0] == 1);
 }
 
 // The coordinates that outputs read stay within a period of the image: beyond, rounding might meet the next texel.
