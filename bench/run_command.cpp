@@ -40,7 +40,7 @@ std::vector<std::string> baselines_for(const Work &work, const std::string &math
                                        const std::vector<Expectation> &expectations) {
   std::vector<std::string> baselines = split(a.baselines, ',');
   for (const Expectation &e : expectations)
-    if (e.work.token == work.token && e.math == math) baselines.push_back(e.baseline);
+    if (e.math == math && e.concerns(work.token)) baselines.push_back(e.baseline);
   std::vector<std::string> distinct;
   for (const std::string &baseline : baselines)
     if (std::find(distinct.begin(), distinct.end(), baseline) == distinct.end()) distinct.push_back(baseline);
@@ -53,14 +53,15 @@ void take_work_from(const std::vector<Expectation> &expectations, Selection &sel
   std::set<std::string> tokens, modes;
   selection.maths.clear();
   for (const Expectation &e : expectations) {
-    if (tokens.insert(e.work.token).second) selection.works.push_back(e.work);
+    for (const Work &work : e.works)
+      if (tokens.insert(work.token).second) selection.works.push_back(work);
     if (modes.insert(e.math).second) selection.maths.push_back(parse_math(e.math));
   }
 }
 
 bool expected_under(const Work &work, const std::string &math, const std::vector<Expectation> &expectations) {
   return std::any_of(expectations.begin(), expectations.end(),
-                     [&](const Expectation &e) { return e.work.token == work.token && e.math == math; });
+                     [&](const Expectation &e) { return e.math == math && e.concerns(work.token); });
 }
 
 // Where neither problems nor kernels are named, the file's own: its rows name the kernels that hold them.
@@ -68,7 +69,7 @@ std::vector<std::string> kernels_expected(const Work &work, const std::string &m
                                           const std::vector<Expectation> &expectations) {
   std::vector<std::string> kernels;
   for (const Expectation &e : expectations)
-    if (e.work.token == work.token && e.math == math &&
+    if (e.math == math && e.concerns(work.token) &&
         std::find(kernels.begin(), kernels.end(), e.kernel) == kernels.end())
       kernels.push_back(e.kernel);
   return kernels;
@@ -142,9 +143,12 @@ void compare_with_first(std::vector<Record> &records, bool ladder) {
 int judge(const std::vector<Expectation> &expectations, const std::vector<Record> &records, int code) {
   const std::vector<std::string> broken = broken_expectations(expectations, records);
   for (const std::string &sentence : broken) std::cerr << "not held: " << sentence << "\n";
+  const auto held = std::count_if(expectations.begin(), expectations.end(), [&](const Expectation &e) {
+    return std::none_of(broken.begin(), broken.end(),
+                        [&](const std::string &sentence) { return sentence.rfind(e.where + ": ", 0) == 0; });
+  });
   if (!expectations.empty())
-    std::cerr << format("%zu of %zu expectations held\n",
-                        expectations.size() - std::min(broken.size(), expectations.size()), expectations.size());
+    std::cerr << format("%lld of %zu expectations held\n", static_cast<long long>(held), expectations.size());
   return broken.empty() || code == kWrong || code == kUsage ? code : static_cast<int>(kRegression);
 }
 

@@ -121,6 +121,68 @@ TEST_CASE("a most time of the kernel itself, beside a ratio or instead of one") 
   CHECK_THROWS_WITH_AS(bars("onednn,,,\n"), doctest::Contains("'least_ratio' is empty"), Error);
 }
 
+namespace {
+
+const char *const kSuiteHeader =
+    "problem,type,math,kernel,baseline,least_ratio,baseline_max_us,layout,only,least_each\n";
+
+std::vector<Expectation> suite_bar(const std::string &row) {
+  return load_expectations(TemporaryFile(kSuiteHeader + row).path());
+}
+
+// A good record of every layer of a bar, at this ratio.
+std::vector<Record> records_at(const Expectation &bar, double ratio) {
+  std::vector<Record> records;
+  for (const Work &work : bar.works) {
+    records.push_back(good_record());
+    records.back().problem = work.token;
+    records.back().ratio = ratio;
+    records.back().threads = 2;
+  }
+  return records;
+}
+
+} // namespace
+
+TEST_CASE("a bar of suites: their layers at a batch, in a layout, filtered by a glob") {
+  const std::vector<Expectation> all = suite_bar("suite:resnet50@128+vgg16,f16,strict,*,onednn,1,,nhwc,,\n");
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].mean);
+  CHECK(all[0].works.size() == 23 + 9);
+  CHECK(all[0].works.front().token == "fwd:n128,c3,k64,i224x224,f7x7,s2,p3/2:nhwc:f16");
+  CHECK(all[0].works.back().token.rfind("fwd:n1,", 0) == 0);
+  const std::vector<Expectation> some = suite_bar("suite:mobilenet_v2,f16,strict,*,onednn,1,,,*g*,\n");
+  for (const Work &work : some[0].works) CHECK(work.problems[0].groups > 1);
+  CHECK(some[0].works.size() == 10);
+}
+
+TEST_CASE("a bar of suites holds the mean of all layers, and each to the least") {
+  const std::vector<Expectation> bar = suite_bar("suite:vgg16,f16,strict,openmp/gemm@*,onednn,1.05,,,,0.8\n");
+  std::vector<Record> records = records_at(bar[0], 1.05);
+  CHECK(broken_expectations(bar, records).empty());
+  records[0].ratio = 0.9, records[1].ratio = 1.3; // the mean of the two is above 1.05
+  CHECK(broken_expectations(bar, records).empty());
+  records[0].ratio = 0.79, records[1].ratio = 1.6;
+  CHECK(says(broken_expectations(bar, records), "0.790, below 0.800"));
+  CHECK(says(broken_expectations(bar, records_at(bar[0], 1.04)), "over 9 layers is 1.040, below 1.050"));
+  records = records_at(bar[0], 1.05);
+  records[3].status = "unsupported";
+  CHECK(says(broken_expectations(bar, records), "the row is unsupported"));
+  records.erase(records.begin() + 3);
+  CHECK(says(broken_expectations(bar, records), "matches no row"));
+  CHECK(broken_expectations(bar, {}).size() == 9);
+}
+
+TEST_CASE("a bar of suites holds for each number of threads") {
+  const std::vector<Expectation> bar = suite_bar("suite:vgg16,f16,strict,*,onednn,1.05,,,,\n");
+  std::vector<Record> records = records_at(bar[0], 1.5);
+  for (Record record : records_at(bar[0], 1.0)) {
+    record.threads = 1;
+    records.push_back(record);
+  }
+  CHECK(says(broken_expectations(bar, records), "with 1 threads is 1.000"));
+}
+
 TEST_CASE("cuDNN as a baseline: which kernel, in which mode, with time to find its best engine") {
   PlanRequest row;
   row.kernel = "cuda-gemm/*";
@@ -154,5 +216,12 @@ TEST_CASE("a wrong file is refused with its line") {
   refused(kHeader + std::string("\"fwd:i8x8\",f32,strict,*,fma,half,\n"), "least_ratio");
   refused(kHeader + std::string("\"fwd:i8x8\",f32,strict,*,fma,0.4,soon\n"), "baseline_max_us");
   refused(kHeader + std::string("\"fwd:i8x8\",f32,strict,,fma,0.4,\n"), "'kernel' is empty");
+  const auto bad_bar = [&](const std::string &row, const char *words) { refused(kSuiteHeader + row, words); };
+  bad_bar("suite:nosuch,f32,strict,*,fma,1,,,,\n", "no suite is called 'nosuch'");
+  bad_bar("suite:vgg16@many,f32,strict,*,fma,1,,,,\n", "the batch: 'many'");
+  bad_bar("suite:vgg16,f32,strict,*,fma,1,,,*f9x9*,\n", "no layer of vgg16 matches *f9x9*");
+  bad_bar("suite:vgg16,f32,strict,*,fma,1,500,,,\n", "'baseline_max_us' is for one problem");
+  bad_bar("fwd:i8x8,f32,strict,*,fma,1,,,,0.8\n", "'least_each' is for suites");
+  bad_bar("suite:vgg16,f32,strict,*,fma,1,,sideways,,\n", "sideways");
   CHECK_THROWS_WITH_AS(load_expectations("nosuch"), doctest::Contains("cannot read"), Error);
 }
