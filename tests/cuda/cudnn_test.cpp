@@ -88,6 +88,21 @@ TEST_CASE("whatever engine measuring finds has the accuracy of its mode: no TF32
   }
 }
 
+TEST_CASE("f32 is rounded to TF32 where the plan allows it, and only there") {
+  if (no_cudnn()) return;
+  const Device device("cuda:0");
+  polyconv::check::Case problem("fwd:n8,c64,k64,i32x32,f3x3,p1:nhwc");
+  polyconv::Options options = options_for("cudnn/direct");
+  options.math = POLYCONV_MATH_TF32;
+  options.tuning_budget_ms = 500;
+  const polyconv::check::Result result = problem.run(polyconv::check::Mode::Random, device.get(), options);
+  CHECK_MESSAGE(result.good(), result.sentence);
+  CHECK(std::string(result.math) == "tf32");
+  CHECK(result.rel_l2_err > 1e-5); // the fastest engine is one of the tensor cores'
+  const polyconv::Problem halves("fwd:n8,c64,k64,i32x32,f3x3,p1:nhwc:f16");
+  CHECK(std::string(polyconv::Plan(halves, options, device).info().math) == "strict");
+}
+
 TEST_CASE("a plan asks for the workspace that its engine needs, within the limit") {
   if (no_cudnn()) return;
   const Device device("cuda:0");
