@@ -64,7 +64,7 @@ void add_run(CLI::App &app, Arguments &a) {
   option("--baseline", a.baselines, "NAME[,NAME]",
          "Measure against a backend or kernel glob, interleaved; fma and copy are the machine's own rates");
   option("--baseline-budget", a.baseline_budget, "SECONDS",
-         "Time for the baselines cudnn and cudnn-any to find their best engine, each row (default 4)");
+         "Time for the baselines cudnn, cudnn-any and onednn to find their best, each row (default 4)");
   option("--expect", a.expect, "FILE",
          "Hold the bars of a CSV file (or one that ships, by name); exit 5 where one is not held");
   option("--cache", a.cache, "STATE", "warm (default; the cold ratio stands beside) or cold")

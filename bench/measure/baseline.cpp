@@ -16,7 +16,9 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
     request.kernel = "cudnn/any";
     request.math = POLYCONV_MATH_FAST;
   }
-  if (request.kernel.rfind("cudnn/", 0) == 0) request.tuning_ms = budget_ms;
+  if (baseline == "onednn") request.kernel = "onednn/conv@auto";
+  for (const char *vendor : {"cudnn/", "onednn/"})
+    if (request.kernel.rfind(vendor, 0) == 0) request.tuning_ms = budget_ms;
   return request;
 }
 

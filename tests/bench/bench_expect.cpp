@@ -183,7 +183,7 @@ TEST_CASE("a bar of suites holds for each number of threads") {
   CHECK(says(broken_expectations(bar, records), "with 1 threads is 1.000"));
 }
 
-TEST_CASE("cuDNN as a baseline: which kernel, in which mode, with time to find its best engine") {
+TEST_CASE("a vendor's library as a baseline: which kernel, in which mode, with time to find its best") {
   PlanRequest row;
   row.kernel = "cuda-gemm/*";
   const PlanRequest direct = baseline_request("cudnn", row, 250), any = baseline_request("cudnn-any", row, 250);
@@ -192,6 +192,9 @@ TEST_CASE("cuDNN as a baseline: which kernel, in which mode, with time to find i
   CHECK(direct.tuning_ms == 250);
   CHECK(any.kernel == "cudnn/any");
   CHECK(any.math == POLYCONV_MATH_FAST);
+  CHECK(baseline_request("onednn", row, 250).kernel == "onednn/conv@auto");
+  CHECK(baseline_request("onednn", row, 250).math == POLYCONV_MATH_STRICT);
+  CHECK(baseline_request("onednn/conv@plain", row, 250).tuning_ms == 250);
   CHECK(baseline_request("openmp", row, 250).kernel == "openmp/*");
   CHECK(baseline_request("openmp", row, 250).tuning_ms == 0);
   CHECK(baseline_request("tbb/gemm", row, 250).kernel == "tbb/gemm");

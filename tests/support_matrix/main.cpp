@@ -46,6 +46,11 @@ std::map<std::string, std::string> sections_of(const std::string &page) {
   return sections;
 }
 
+// What a vendor's library takes depends on its version and on the processor.
+bool is_vendor(const std::string &backend) {
+  return backend == "cudnn" || backend == "onednn";
+}
+
 std::string contents(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -58,7 +63,7 @@ std::string page_now(const std::string &page_before) {
     polyconv_backend_info info{};
     info.struct_size = sizeof info;
     if (polyconv_backend_get(i, &info) != POLYCONV_SUCCESS) throw std::runtime_error(polyconv_last_error());
-    if (!info.available) continue;
+    if (!info.available || is_vendor(info.name)) continue;
     sections[info.name] = section_of(ask_backend(info.name, info.device_kind));
     ++asked;
   }
