@@ -64,29 +64,8 @@ void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaSt
 }
 
 Product make_product(const polyconv_layer &l, const polyconv_arguments &a) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
-  Product p = {Conv<int64_t>(l, a)};
-  p.input = a.input; // kMatrix: the workspace instead
-  p.weights = a.weights[0];
-  p.result = a.output;
-  p.pixels = l.output.size[0] * sdk::spatial(l.output);
-  p.image_stride = l.input.stride[0];
-  p.groups = small(l.groups);
-  p.group_in = small(l.weights.size[1]);
-  p.group_out = small(l.output.size[1] / l.groups);
-  p.depth = small(depth_of(l));
-  p.weights_row = small(row_elements(l));
-  p.channel_stride = small(l.input.stride[1]);
-  p.pad_mode = l.pad_mode;
-  for (int axis = 0; axis < 3; ++axis) {
-    p.taps[axis] = small(l.weights.size[2 + axis]);
-    p.out[axis] = small(l.output.size[2 + axis]);
-    p.in[axis] = small(l.input.size[2 + axis]);
-    p.stride[axis] = small(l.stride[axis]);
-    p.dilation[axis] = small(l.dilation[axis]);
-    p.pad[axis] = small(l.pad_begin[axis]);
-    p.in_stride[axis] = small(l.input.stride[2 + axis]);
-  }
+  Product p = {make_implicit(l, a)}; // kMatrix: `input` will be the workspace instead
+  p.weights_row = static_cast<int32_t>(row_elements(l));
   return p;
 }
 
@@ -101,29 +80,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
     offer.rejects_pooling = 1;
     return offer.reject("computes tiles of pixels in a row, not of patches: does not pool");
   }
-  return fits(l, offer);
-}
-
-bool fits(const polyconv_layer &l, sdk::Offer &offer) {
-  constexpr double kLimit = 1 << 30; // sums of two such stay below 2^31
-  const auto real = [](int64_t v) { return static_cast<double>(v); };
-  double image = 0;
-  for (int axis = 1; axis < 5; ++axis) image += real(l.input.size[axis]) * std::fabs(real(l.input.stride[axis]));
-  if (!(image < kLimit)) return offer.reject("takes input images of less than 2^30 elements, gaps included");
-  for (int axis = 0; axis < 3; ++axis) {
-    const double reach = real(l.output.size[2 + axis]) * real(l.stride[axis]) +
-                         real(l.weights.size[2 + axis]) * real(l.dilation[axis]) + real(l.pad_begin[axis]);
-    if (!(reach < kLimit)) return offer.reject("takes coordinates of less than 2^30, padding included");
-  }
-  const double depth = real(l.weights.size[1]) * real(sdk::taps(l));
-  if (!(depth < kLimit && real(l.output.size[1]) < kLimit && real(l.output.size[0]) < kLimit &&
-        real(sdk::spatial(l.output)) < kLimit))
-    return offer.reject("takes batches, channels, taps x channels and output images of less than 2^30");
-  // One block a tile, of the smallest tiles.
-  const double pixels = real(l.output.size[0]) * real(sdk::spatial(l.output));
-  if (!((pixels / 64 + 1) * (real(l.output.size[1]) / 32 + real(l.groups)) < kLimit))
-    return offer.reject("takes less than 2^30 tiles");
-  return true;
+  return fits_implicit(l, offer);
 }
 
 // Fitted to layers of ResNet-50 at batches 1 and 32 on an H200 in every tile and split: 11 % rms beside the measured

@@ -1,6 +1,5 @@
-// product.hpp - what the host knows of the matrix product: its geometry as a kernel argument, tile shapes as configs,
-// and the launch. A convolution is result[pixel][channel] = sum over k of activation[pixel][k] * weights[k][channel],
-// where pixel counts N D H W of the output and k counts taps, then the group's input channels.
+// product.hpp - what the host knows of the matrix product (common/implicit.hpp): its operands as a kernel argument,
+// tile shapes as configs, and the launch.
 //
 // Every sum runs over k in order in one accumulator, so that bits depend neither on the tile nor on the batch; where k
 // is split, over each split so, and then over the splits.
@@ -11,7 +10,7 @@
 
 #include <polyconv/sdk/kernel.hpp>
 
-#include "common/conv.cuh"
+#include "common/implicit.hpp"
 
 namespace polyconv::cuda::gemm {
 
@@ -23,24 +22,9 @@ enum class Source : int32_t {
   kMatrix     // unfolded before: rows of k, columns of pixels
 };
 
-struct Product {
-  Conv<int64_t> conv; // for the epilogue
-  const void *input = nullptr, *weights = nullptr;
-  void *result = nullptr;
-  int64_t first_pixel = 0, pixels = 0; // the product is of pixels [first, pixels)
-  int64_t image_stride = 0;
-  int32_t groups = 1, group_in = 0, group_out = 0;
-  int32_t depth = 0;       // of the sum: taps * group_in
+struct Product : ImplicitGemm {
   int32_t weights_row = 0; // elements of a row of packed weights: group_out, rounded up to 16 bytes
-  int32_t taps[3] = {}, out[3] = {}, in[3] = {};
-  int32_t stride[3] = {}, dilation[3] = {}, pad[3] = {};
-  int32_t channel_stride = 0, in_stride[3] = {}; // inside an image, which fits in 31 bits
-  int32_t pad_mode = 0;
-  int64_t matrix_row = 0;   // kMatrix: elements of a row
-  int32_t splits = 1;       // of k: with more than one, `result` is not written, but
-  void *partials = nullptr; // splits x channels x partials_row of pixels, for add_partials
-  int64_t partials_row = 0;
-  int32_t pixel_tiles = 0, channel_tiles = 0; // of the launch
+  int64_t matrix_row = 0;  // kMatrix: elements of a row
 };
 
 // Tile shapes: pixels x channels x depth of a block, the pixels x channels that a thread sums, and the blocks of k that
@@ -89,8 +73,6 @@ Product make_product(const polyconv_layer &layer, const polyconv_arguments &argu
 
 // What every kernel here asks first: one forward layer of floats without pooling that fits; else rejects in words.
 bool takes(const polyconv_request &request, sdk::Offer &offer);
-// Whether offsets inside an image and k fit in 31 bits, and tiles in a launch; else rejects in words.
-bool fits(const polyconv_layer &layer, sdk::Offer &offer);
 
 int64_t packed_bytes(const polyconv_layer &layer);
 const char *packed_format(const polyconv_layer &layer);
@@ -100,11 +82,9 @@ void pack_weights(const polyconv_layer &layer, const void *raw, void *packed, cu
 // sums.
 double product_us(const polyconv_layer &layer, const Shape &shape, Source source, int splits = 1);
 
-// Split k: bytes of workspace for the partial sums, what lets a product write them, and the kernel that adds them.
-int64_t partials_bytes(const polyconv_layer &layer, int splits);
+// Split k: microseconds of adding the partial sums (common/partials.cuh), and the kernel that does.
 double partials_us(const polyconv_layer &layer, int splits);
-void set_split(const polyconv_layer &layer, int splits, void *workspace, Product *product);
-void add_partials(const polyconv_layer &layer, const Product &product, cudaStream_t stream);
+void add_splits(const polyconv_layer &layer, const Product &product, cudaStream_t stream);
 
 // The kernel of a type (of `input` as stored), source and tile; `prepare` lets it use its shared memory.
 struct Launcher {

@@ -10,63 +10,10 @@
 #pragma once
 
 #include "common/async.cuh"
+#include "common/implicit.cuh"
 #include "product.hpp"
 
 namespace polyconv::cuda::gemm {
-
-// Output pixel i of the batch, and where its window begins in the input.
-struct Pixel {
-  int32_t n, d, h, w;
-};
-
-__device__ inline Pixel pixel_at(const Product &p, int64_t i) {
-  const int32_t per_image = p.out[0] * p.out[1] * p.out[2];
-  const int64_t n = i / per_image;
-  const auto inside = static_cast<int32_t>(i - n * per_image);
-  const int32_t line = inside / p.out[2];
-  return {static_cast<int32_t>(n), line / p.out[1], line % p.out[1], inside % p.out[2]};
-}
-
-__device__ inline Pixel window_of(const Product &p, const Pixel &o) {
-  return {o.n, o.d * p.stride[0] - p.pad[0], o.h * p.stride[1] - p.pad[1], o.w * p.stride[2] - p.pad[2]};
-}
-
-// Not inlined: seldom called, and its divisions would cost the main loop registers.
-static __device__ __noinline__ int32_t folded(int32_t i, int32_t size, int32_t mode) {
-  return sdk::padded_index_in<int32_t>(i, size, mode); // sizes are below 2^30: fits()
-}
-
-// Where an input coordinate lies inside its image, or that it is padding.
-struct Spot {
-  int32_t offset;
-  bool inside;
-};
-
-__device__ inline Spot spot_of(const Product &p, int32_t d, int32_t h, int32_t w) {
-  const auto within = [](int32_t i, int32_t size) { return static_cast<uint32_t>(i) < static_cast<uint32_t>(size); };
-  bool inside = within(d, p.in[0]) && within(h, p.in[1]) && within(w, p.in[2]);
-  if (!inside && p.pad_mode > POLYCONV_PAD_CONSTANT) {
-    d = folded(d, p.in[0], p.pad_mode);
-    h = folded(h, p.in[1], p.pad_mode);
-    w = folded(w, p.in[2], p.pad_mode);
-    inside = true;
-  }
-  return {inside ? d * p.in_stride[0] + h * p.in_stride[1] + w * p.in_stride[2] : 0, inside};
-}
-
-// The blocks of k that are this thread block's: all of `blocks`, or where k is split those of one split.
-class Share {
- public:
-  __device__ Share(const Product &p, int32_t blocks) {
-    const auto each = static_cast<int32_t>((blocks + p.splits - 1) / p.splits);
-    begin_ = each * static_cast<int32_t>(blockIdx.y); // splits are few, and so are blocks then
-    left_ = max(min(each, blocks - begin_), 0);
-  }
-  __device__ int32_t blocks() const { return left_; } // to come, when nothing has been taken yet
-
- protected:
-  int32_t begin_, left_;
-};
 
 // The blocks of k that lie in one tap each: the channels of a tap in steps of Depth, the last step shorter.
 template <int Depth>

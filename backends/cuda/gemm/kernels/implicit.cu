@@ -5,7 +5,7 @@
 //
 // Floor: 2 N K P Q C R S at the FMA rate: 50.5 TFLOP/s of strict f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/instance.hpp"
+#include "common/partials.cuh"
 #include "product.hpp"
 
 namespace polyconv::cuda {
@@ -70,7 +70,7 @@ class Implicit final : public CudaInstance {
     const bool aligned = reinterpret_cast<uintptr_t>(product.input) % 16 == 0;
     if (splits_ > 1) set_split(layer_, splits_, a.workspace, &product);
     (aligned ? preferred_ : unaligned_).launch(product, stream);
-    if (splits_ > 1) add_partials(layer_, product, stream);
+    if (splits_ > 1) add_splits(layer_, product, stream);
   }
 
   const int splits_;

@@ -1,0 +1,96 @@
+// mma_fragments.cuh - the matrix instruction, and how its operands lie in shared memory and registers.
+//
+// A row of an operand (a pixel, a channel) is 64 bytes of k: four chunks of 16, permuted from row to row so that eight
+// rows of one chunk, which ldmatrix reads at once, lie in all banks. Everything here counts bytes: 16 values of 16 bits
+// or 8 of 32 make the same addresses and the same registers.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "mma.hpp"
+
+namespace polyconv::cuda::tensor {
+
+// Byte offset of a chunk of a row.
+__device__ inline int slot(int row, int chunk) {
+  return row * kRow + ((chunk ^ (row >> 1 & 3)) * kChunk);
+}
+
+// Four matrices of 8 rows x 16 bytes; lanes 8 i to 8 i + 7 have the addresses of the rows of matrix i, and every lane gets
+// 4 bytes of each.
+__device__ inline void load_matrices(uint32_t (&r)[4], uint32_t shared_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address));
+}
+
+// 16 pixels x 8 channels += 32 bytes of k. Sums: row lane / 4 (and 8 on), columns 2 (lane % 4) and the next.
+__device__ inline void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t *b, __half) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ inline void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t *b, __nv_bfloat16) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// The sums of a thread: 16 x 8 at a time.
+template <class Tile>
+using MmaSums = float[Tile::warp_pixels / 16][Tile::warp_channels / 8][4];
+
+// Where a warp stands in its tile.
+template <class Tile>
+struct Frame {
+  static constexpr int activations = Tile::pixels * kRow, weights = Tile::channels * kRow; // bytes of a stage
+  static constexpr int stage = activations + weights;
+
+  __device__ static int pixel() { return static_cast<int>(threadIdx.x) / 32 % Tile::warps_along * Tile::warp_pixels; }
+  __device__ static int channel() { return static_cast<int>(threadIdx.x) / 32 / Tile::warps_along * Tile::warp_channels; }
+};
+
+// The operands of a warp for 32 bytes of k.
+template <class T, class Tile>
+class Fragments {
+  static constexpr int kPixels = Tile::warp_pixels / 16, kChannels = Tile::warp_channels / 16;
+
+ public:
+  // The lane's addresses in stage 0 for the first half of a block: what load() adds to.
+  struct At {
+    uint32_t a, b;
+    __device__ explicit At(uint32_t stages) {
+      const int lane = static_cast<int>(threadIdx.x) % 32;
+      a = stages + Frame<Tile>::pixel() * kRow + slot(lane % 16, lane / 16);
+      b = stages + Frame<Tile>::activations + Frame<Tile>::channel() * kRow +
+          slot(lane % 8 + lane / 16 * 8, lane / 8 % 2);
+    }
+  };
+
+  // Half 0 or 1 of the block in a stage: the chunks of the second are two on, before and after the permutation.
+  __device__ void load(const At &at, int stage, int half) {
+    constexpr int kTwoChunks = 2 * kChunk;
+#pragma unroll
+    for (int i = 0; i < kPixels; ++i) load_matrices(a_[i], ((at.a ^ half * kTwoChunks) + stage) + i * 16 * kRow);
+#pragma unroll
+    for (int j = 0; j < kChannels; ++j) load_matrices(b_[j], ((at.b ^ half * kTwoChunks) + stage) + j * 16 * kRow);
+  }
+  // There and back along the channels, so that each product has an operand in common with the one before.
+  __device__ void multiply(MmaSums<Tile> &sums) const {
+#pragma unroll
+    for (int i = 0; i < kPixels; ++i)
+#pragma unroll
+      for (int q = 0; q < 2 * kChannels; ++q) {
+        const int j = i % 2 ? 2 * kChannels - 1 - q : q;
+        multiply_add(sums[i][j], a_[i], b_[j / 2] + j % 2 * 2, T());
+      }
+  }
+
+ private:
+  uint32_t a_[kPixels][4], b_[kChannels][4];
+};
+
+} // namespace polyconv::cuda::tensor

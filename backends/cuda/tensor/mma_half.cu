@@ -1,0 +1,11 @@
+// mma_half.cu - the matrix products of f16.
+// SPDX-License-Identifier: Apache-2.0
+#include "mma_product.cuh"
+
+namespace polyconv::cuda::tensor {
+
+MmaLauncher mma_half(int tile, Source source) {
+  return mma_by_tile<__half, __half>(tile, source);
+}
+
+} // namespace polyconv::cuda::tensor

@@ -1,0 +1,170 @@
+// mma_leave.cuh - how the sums of a tile leave: 64 channels at a time through shared memory, so that neighbouring
+// threads store neighbouring elements in either layout, with the epilogue on the way.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/epilogue.cuh"
+#include "common/implicit.cuh"
+#include "mma_fragments.cuh"
+
+namespace polyconv::cuda::tensor {
+
+// Shared memory when the sums leave. Rows are longer than what they hold by as much as keeps 8 rows apart in the banks.
+template <class Tile>
+struct Leaving {
+  static constexpr int part = Tile::channels < 64 ? Tile::channels : 64, parts = Tile::channels / part;
+  static constexpr int row_of_channels = part + 8, row_of_pixels = Tile::pixels + 4;
+  static constexpr int staged = row_of_channels * Tile::pixels > row_of_pixels * part ? row_of_channels * Tile::pixels
+                                                                                      : row_of_pixels * part;
+  static_assert(part % Tile::warp_channels == 0, "the channels of a warp leave together");
+
+  float sums[staged], scale[Tile::channels], bias[Tile::channels];
+  int64_t offset[Tile::pixels]; // of channel 0 in the result, or of a partial sum
+  Pixel pixel[Tile::pixels];
+};
+
+// The tile that leaves.
+struct Corner {
+  int64_t pixel;
+  int32_t channel, group;
+};
+
+template <class Tile>
+__device__ inline void stage_sums(float *staged, const MmaSums<Tile> &sums, int channel, bool inner) {
+  using L = Leaving<Tile>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int i = 0; i < Tile::warp_pixels / 16; ++i)
+#pragma unroll
+    for (int j = 0; j < Tile::warp_channels / 8; ++j)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int x = Frame<Tile>::pixel() + i * 16 + half * 8 + lane / 4, y = channel + j * 8 + lane % 4 * 2;
+        const float first = sums[i][j][2 * half], second = sums[i][j][2 * half + 1];
+        if (inner) {
+          *reinterpret_cast<float2 *>(staged + x * L::row_of_channels + y) = {first, second};
+        } else {
+          staged[y * L::row_of_pixels + x] = first;
+          staged[(y + 1) * L::row_of_pixels + x] = second;
+        }
+      }
+}
+
+// Partial sums lie channels outside, whatever the result does.
+__device__ inline bool inner_of(const ImplicitGemm &p) {
+  return p.conv.channels_inner && p.splits == 1;
+}
+
+// Two values as 32 bits of the result.
+__device__ inline uint32_t pair_of(float a, float b, __half) {
+  const __half2 v = __floats2half2_rn(a, b);
+  return reinterpret_cast<const uint32_t &>(v);
+}
+__device__ inline uint32_t pair_of(float a, float b, __nv_bfloat16) {
+  const __nv_bfloat162 v = __floats2bfloat162_rn(a, b);
+  return reinterpret_cast<const uint32_t &>(v);
+}
+
+// The fast end: scale, bias, relu; 16 bytes of channels at a time.
+template <class T, class Tile>
+__device__ inline void store_vectors(const MmaProduct &p, const Leaving<Tile> &l, int part, const Corner &corner) {
+  using L = Leaving<Tile>;
+  constexpr int vector = 16 / sizeof(T), lanes = L::part / vector, step = Tile::threads / lanes;
+  const int y = static_cast<int>(threadIdx.x) % lanes * vector, c = part * L::part + y;
+  const int pixels = static_cast<int>(min(p.pixels - corner.pixel, int64_t{Tile::pixels}));
+  if (corner.channel + c >= p.group_out) return;
+  T *const result = static_cast<T *>(p.result) + static_cast<int64_t>(corner.group) * p.group_out + corner.channel + c;
+  const bool relu = p.conv.epilogue.activation == POLYCONV_ACT_RELU;
+#pragma unroll 2
+  for (int x = static_cast<int>(threadIdx.x) / lanes; x < pixels; x += step) {
+    float v[vector];
+#pragma unroll
+    for (int e = 0; e < vector; ++e) {
+      v[e] = add(multiply(l.sums[x * L::row_of_channels + y + e], l.scale[c + e]), l.bias[c + e]);
+      if (relu && v[e] < 0) v[e] = 0;
+    }
+    int4 bits;
+    if constexpr (sizeof(T) == 4) {
+      bits = {__float_as_int(v[0]), __float_as_int(v[1]), __float_as_int(v[2]), __float_as_int(v[3])};
+    } else {
+      auto *pairs = reinterpret_cast<uint32_t *>(&bits);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) pairs[e] = pair_of(v[2 * e], v[2 * e + 1], T());
+    }
+    *reinterpret_cast<int4 *>(result + l.offset[x]) = bits;
+  }
+}
+
+// Every other end, one element at a time: neighbouring threads are neighbours in memory.
+template <class Tile>
+__device__ inline void store_elements(const MmaProduct &p, const Leaving<Tile> &l, int part, const Corner &corner) {
+  using L = Leaving<Tile>;
+  const bool partial = p.splits > 1, inner = inner_of(p);
+  const int pixels = static_cast<int>(min(p.pixels - corner.pixel, int64_t{Tile::pixels}));
+  const int channels = p.group_out - corner.channel - part * L::part;
+  const int64_t first = static_cast<int64_t>(corner.group) * p.group_out + corner.channel + part * L::part;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < Tile::pixels * L::part; i += Tile::threads) {
+    const int x = inner ? i / L::part : i % Tile::pixels, y = inner ? i % L::part : i / Tile::pixels;
+    if (x >= pixels || y >= channels) continue;
+    const float sum = inner ? l.sums[x * L::row_of_channels + y] : l.sums[y * L::row_of_pixels + x];
+    if (partial) {
+      static_cast<float *>(p.partials)[l.offset[x] + (first + y) * p.partials_row] = sum;
+      continue;
+    }
+    const int c = part * L::part + y;
+    const float scaled = add(multiply(sum, l.scale[c]), l.bias[c]);
+    const Pixel o = l.pixel[x];
+    store(p.result, p.conv.epilogue.result_type, l.offset[x] + (first + y) * p.conv.result.stride[1],
+          finish_scaled(p.conv, scaled, Place<int64_t>{o.n, first + y, o.d, o.h, o.w}));
+  }
+}
+
+template <class Tile>
+__device__ inline void store_part(const MmaProduct &p, const Leaving<Tile> &l, int part, const Corner &corner) {
+  const Epilogue &e = p.conv.epilogue;
+  const bool plain = !e.residual && e.save == POLYCONV_SAVE_NONE && e.activation <= POLYCONV_ACT_RELU;
+  if (p.splits > 1 || !plain || !p.whole_vectors)
+    store_elements<Tile>(p, l, part, corner);
+  else if (e.result_type == POLYCONV_F32)
+    store_vectors<float, Tile>(p, l, part, corner);
+  else if (e.result_type == POLYCONV_F16)
+    store_vectors<__half, Tile>(p, l, part, corner);
+  else
+    store_vectors<__nv_bfloat16, Tile>(p, l, part, corner);
+}
+
+// The end of a tile: every thread has its sums, and nobody uses shared memory any more.
+template <class Tile>
+__device__ inline void leave(const MmaProduct &p, const MmaSums<Tile> &sums, void *shared, const Corner &corner) {
+  using L = Leaving<Tile>;
+  auto &l = *static_cast<L *>(shared);
+  const Epilogue &e = p.conv.epilogue;
+  const bool partial = p.splits > 1, inner = inner_of(p);
+  for (int i = threadIdx.x; i < Tile::pixels; i += Tile::threads) {
+    const Pixel o = pixel_at(p, min(corner.pixel + i, p.pixels - 1));
+    l.pixel[i] = o;
+    l.offset[i] = partial ? blockIdx.y * p.partials_row * p.groups * p.group_out + corner.pixel + i
+                          : p.conv.result.at(o.n, 0, o.d, o.h, o.w);
+  }
+  for (int i = threadIdx.x; i < Tile::channels; i += Tile::threads) {
+    const int64_t c = static_cast<int64_t>(corner.group) * p.group_out + min(corner.channel + i, p.group_out - 1);
+    l.scale[i] = e.scale ? load<float>(e.scale, e.scale_type, c) : 1.0f;
+    l.bias[i] = e.bias ? load<float>(e.bias, e.bias_type, c) : -0.0f; // changes no sum, zeros included
+  }
+  const int first = Frame<Tile>::channel();
+#pragma unroll 1
+  for (int part = 0; part < L::parts; ++part) {
+    if (first / L::part == part) {
+      if (inner)
+        stage_sums<Tile>(l.sums, sums, first % L::part, true);
+      else
+        stage_sums<Tile>(l.sums, sums, first % L::part, false);
+    }
+    __syncthreads();
+    store_part<Tile>(p, l, part, corner);
+    __syncthreads();
+  }
+}
+
+} // namespace polyconv::cuda::tensor

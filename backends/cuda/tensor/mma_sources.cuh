@@ -1,0 +1,207 @@
+// mma_sources.cuh - how a block of k gets from global into shared memory.
+//
+//   begin()                 before the parts of a block are fetched
+//   fetch(to, i)            starts part i of `parts`: cp.async, or loads into registers
+//   deposit(to, i)          ends it where registers hold it (`held`): from there into shared memory
+//
+// Blocks come in order, and parts of a block too; after the last block of k there are only zeros.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/async.cuh"
+#include "common/implicit.cuh"
+#include "mma_fragments.cuh"
+
+namespace polyconv::cuda::tensor {
+
+// Goes along the chunks of k: which tap, which chunk of its channels.
+class Walker {
+ public:
+  __device__ Walker(const MmaProduct &p, int32_t chunk) : p_(p), chunk_(chunk % p.chunks) {
+    const int32_t tap = chunk / p.chunks, line = tap / p.taps[2];
+    tap_[0] = line / p.taps[1], tap_[1] = line % p.taps[1], tap_[2] = tap % p.taps[2];
+  }
+  __device__ int32_t tap(int axis) const { return tap_[axis]; }
+  __device__ int32_t chunk() const { return chunk_; }
+  __device__ bool at_end() const { return tap_[0] >= p_.taps[0]; }
+  // Returns whether it enters another tap.
+  __device__ bool advance(int32_t chunks) {
+    chunk_ += chunks;
+    if (chunk_ < p_.chunks) return false;
+    do {
+      chunk_ -= p_.chunks;
+      if (++tap_[2] < p_.taps[2]) continue;
+      tap_[2] = 0;
+      if (++tap_[1] < p_.taps[1]) continue;
+      tap_[1] = 0;
+      ++tap_[0];
+    } while (chunk_ >= p_.chunks);
+    return true;
+  }
+
+ protected:
+  const MmaProduct &p_;
+
+ private:
+  int32_t chunk_, tap_[3];
+};
+
+// The packed weights of a block of k: as they will lie, but for the permutation.
+template <class Tile>
+class Weights {
+  static constexpr int step = Tile::threads / kBlockChunks;
+
+ public:
+  static constexpr int parts = Tile::channels / step;
+  static_assert(step * parts == Tile::channels && step % 8 == 0, "threads have whole rows, permuted alike");
+
+  __device__ Weights(const MmaProduct &p, int32_t channel, int32_t group, int32_t block)
+      : block_bytes_(static_cast<int64_t>(p.weights_rows) * kRow), left_(p.blocks - block), rows_(p.weights_rows - channel) {
+    from_ = static_cast<const char *>(p.weights) + (static_cast<int64_t>(group) * p.blocks + block) * block_bytes_ +
+            static_cast<int64_t>(channel + row()) * kRow + column() * kChunk;
+  }
+  __device__ void fetch(unsigned char *to, int i) const {
+    const bool inside = left_ > 0 && row() + i * step < rows_;
+    copy_async<kChunk>(to + slot(row(), column()) + i * step * kRow, from_ + i * step * kRow, inside);
+  }
+  __device__ void next() { from_ += block_bytes_, --left_; }
+
+ private:
+  __device__ static int row() { return static_cast<int>(threadIdx.x) / kBlockChunks; }
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % kBlockChunks; }
+
+  const char *from_;
+  const int64_t block_bytes_;
+  int32_t left_;
+  const int32_t rows_;
+};
+
+template <class From, class T, class Tile, Source Kind>
+class Activations;
+
+// A thread has one chunk of a block, of every Threads / 4-th pixel. What it keeps of a pixel is where its window begins,
+// and one bit for each tap of each axis: whether that lies inside the image.
+template <class T, class Tile>
+class Activations<T, T, Tile, Source::kVectors> : Walker {
+  static constexpr int step = Tile::threads / kBlockChunks, vector = kChunk / sizeof(T);
+
+ public:
+  static constexpr int parts = Tile::pixels / step;
+  static constexpr bool held = false;
+  static_assert(step * parts == Tile::pixels && step % 8 == 0, "threads have whole rows, permuted alike");
+
+  __device__ Activations(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
+      : Walker(p, block * kBlockChunks + column()) {
+    const T *const input = static_cast<const T *>(p.input) + static_cast<int64_t>(group) * p.group_in;
+#pragma unroll
+    for (int i = 0; i < parts; ++i) {
+      const int64_t mine = pixel + row() + i * step;
+      const Pixel o = window_of(p, pixel_at(p, min(mine, p.pixels - 1)));
+      from_[i] = input + o.n * p.image_stride + static_cast<int64_t>(o.d) * p.in_stride[0] +
+                 static_cast<int64_t>(o.h) * p.in_stride[1] + static_cast<int64_t>(o.w) * p.in_stride[2];
+      inside_[i] = mine < p.pixels ? taps_inside(o) : 0;
+    }
+    look();
+  }
+  __device__ void begin() const {}
+  __device__ void fetch(unsigned char *to, int i) const {
+    const bool inside = (inside_[i] & bits_) == bits_;
+    copy_async<kChunk>(to + slot(row(), column()) + i * step * kRow, from_[i] + shift_, inside);
+  }
+  __device__ void deposit(unsigned char *, int) const {}
+  __device__ void next() {
+    if (advance(kBlockChunks))
+      look();
+    else
+      shift_ += kBlockChunks * vector;
+  }
+
+ private:
+  __device__ static int row() { return static_cast<int>(threadIdx.x) / kBlockChunks; }
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % kBlockChunks; }
+  // Bits of the taps of D, then H, then W: at most 31 (preferred_source).
+  __device__ uint32_t taps_inside(const Pixel &o) const {
+    uint32_t bits = 0, bit = 1;
+    const int32_t begin[3] = {o.d, o.h, o.w};
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis)
+#pragma unroll 1
+      for (int32_t r = 0, at = begin[axis]; r < p_.taps[axis]; ++r, at += p_.dilation[axis], bit <<= 1)
+        if (static_cast<uint32_t>(at) < static_cast<uint32_t>(p_.in[axis])) bits |= bit;
+    return bits;
+  }
+  // What this tap adds to every window, and its bits.
+  __device__ void look() {
+    const MmaProduct &p = p_;
+    shift_ = tap(0) * p.dilation[0] * p.in_stride[0] + tap(1) * p.dilation[1] * p.in_stride[1] +
+             tap(2) * p.dilation[2] * p.in_stride[2] + chunk() * vector;
+    bits_ = at_end() ? 1u << 31 : 1u << tap(0) | 1u << (p.taps[0] + tap(1)) | 1u << (p.taps[0] + p.taps[1] + tap(2));
+  }
+
+  const T *from_[parts];
+  uint32_t inside_[parts], bits_;
+  int32_t shift_;
+};
+
+// A thread has one pixel and some chunks of it; neighbouring threads have neighbouring pixels.
+template <class From, class T, class Tile>
+class Activations<From, T, Tile, Source::kGathered> : Walker {
+  static constexpr int step = Tile::threads / Tile::pixels, vector = kChunk / sizeof(T);
+
+ public:
+  static constexpr int parts = kBlockChunks / step;
+  static constexpr bool held = true;
+  static_assert(step * Tile::pixels == Tile::threads && step * parts == kBlockChunks, "threads have one pixel");
+
+  __device__ Activations(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
+      : Walker(p, block * kBlockChunks + column()),
+        fill_(static_cast<From>(p.conv.template padding<float>())) {
+    window_ = window_of(p, pixel_at(p, min(pixel + row(), p.pixels - 1))); // beyond the last: a copy, not stored
+    image_ = static_cast<const From *>(p.input) + window_.n * p.image_stride +
+             static_cast<int64_t>(group) * p.group_in * p.channel_stride;
+    look();
+  }
+  __device__ void begin() const {}
+  __device__ void fetch(unsigned char *, int i) {
+    const int32_t channels = at_end() ? 0 : p_.group_in - chunk() * vector;
+    const From *from = from_ + static_cast<int64_t>(chunk() * vector) * p_.channel_stride;
+#pragma unroll
+    for (int e = 0; e < vector; ++e) {
+      From v = e < channels ? fill_ : From(0.0f);
+      if (inside_ && e < channels) v = *from;
+      held_[i][e] = v;
+      from += p_.channel_stride;
+    }
+    if (advance(step)) look();
+  }
+  __device__ void deposit(unsigned char *to, int i) const {
+    union {
+      int4 bits;
+      T element[vector];
+    } v;
+#pragma unroll
+    for (int e = 0; e < vector; ++e) v.element[e] = static_cast<T>(held_[i][e]);
+    *reinterpret_cast<int4 *>(to + slot(row(), column() + i * step)) = v.bits;
+  }
+  __device__ void next() const {} // fetch went on
+
+ private:
+  __device__ static int row() { return static_cast<int>(threadIdx.x) % Tile::pixels; }
+  __device__ static int column() { return static_cast<int>(threadIdx.x) / Tile::pixels; }
+  // Where this tap reads.
+  __device__ void look() {
+    const MmaProduct &p = p_;
+    const Spot spot = spot_of(p, window_.d + tap(0) * p.dilation[0], window_.h + tap(1) * p.dilation[1],
+                              window_.w + tap(2) * p.dilation[2]);
+    from_ = image_ + spot.offset;
+    inside_ = spot.inside;
+  }
+
+  const From *image_, *from_;
+  Pixel window_;
+  const From fill_;
+  bool inside_;
+  From held_[parts][vector];
+};
+
+} // namespace polyconv::cuda::tensor
