@@ -17,21 +17,38 @@ namespace polyconv::cuda::tensor {
 
 inline constexpr int kChunk = 16, kBlockChunks = 4, kRow = kChunk * kBlockChunks; // bytes, chunks, bytes
 
+// What is multiplied: the type of the activations in memory, and in shared memory; the bytes of a row of packed weights
+// in a block of k.
+enum class Products : int32_t {
+  kHalf,     // f16
+  kBfloat,   // bf16
+  kTf32,     // f32 rounded to TF32
+  kFast,     // f32 rounded to bf16
+  kEmulated, // f32 as three bf16 each, six products, which leave out what is below 2^-24 of the largest
+};
+template <class FromT, class SharedT, int WeightsRow = kRow>
+struct ProductsOf {
+  using From = FromT;
+  using Shared = SharedT;
+  static constexpr int weights_row = WeightsRow;
+};
+inline constexpr int kEmulatedRow = 96;
+
 // How activations get into shared memory.
 enum class Source : int32_t {
-  kVectors, // a chunk is 16 neighbouring bytes: copied as it is
+  kVectors, // a chunk is neighbouring bytes
   kGathered // element by element through registers; neighbouring threads read neighbouring pixels
 };
 
 struct MmaProduct : ImplicitGemm {
-  int32_t blocks = 0;       // of k
-  int32_t chunks = 0;       // of a tap
-  int32_t weights_rows = 0; // of a block of packed weights: group_out, rounded up to 8
+  int32_t blocks = 0;        // of k
+  int32_t chunks = 0;        // of a tap
+  int32_t weights_rows = 0;  // of a block of packed weights: group_out, rounded up to 8
   int32_t whole_vectors = 0; // 1: 16 bytes of the result's channels can be stored at once
 };
 
-// Tile shapes: pixels x channels of a block and of each of its warps, the stages that shared memory holds, and the blocks
-// that share a multiprocessor.
+// Tile shapes: pixels x channels of a block and of each of its warps, the stages that shared memory holds, and the
+// blocks that share a multiprocessor.
 template <int Pixels, int Channels, int WarpPixels, int WarpChannels, int Stages, int Blocks>
 struct MmaTile {
   static constexpr int pixels = Pixels, channels = Channels, stages = Stages, blocks = Blocks;
@@ -39,47 +56,69 @@ struct MmaTile {
   static constexpr int warps_along = Pixels / WarpPixels;
   static constexpr int threads = 32 * warps_along * (Channels / WarpChannels);
 };
-
 struct MmaShape {
   int32_t pixels, channels, blocks;
 };
 enum { k256x128, k128x128, k128x128w8, k128x64, k64x64, kTileCount };
 // A warp of 64 x 64 loads 4 KiB for 2^16 products: half of what shared memory gives while they are computed. 64 x 32
-// leave registers to gather with.
+// leave registers to gather or to split with.
 using Mma256x128 = MmaTile<256, 128, 64, 64, 4, 1>;
 using Mma128x128 = MmaTile<128, 128, 64, 64, 4, 2>;
 using Mma128x128w8 = MmaTile<128, 128, 64, 32, 4, 1>;
 using Mma128x64 = MmaTile<128, 64, 64, 32, 4, 2>;
-using Mma64x64 = MmaTile<64, 64, 32, 32, 4, 4>;
-inline constexpr MmaShape kMmaShapes[] = {{256, 128, 1}, {128, 128, 2}, {128, 128, 1}, {128, 64, 2}, {64, 64, 4}};
+using Mma64x64 = MmaTile<64, 64, 32, 32, 4, 3>;
+inline constexpr MmaShape kMmaShapes[] = {{256, 128, 1}, {128, 128, 2}, {128, 128, 1}, {128, 64, 2}, {64, 64, 3}};
 static_assert(sizeof kMmaShapes / sizeof *kMmaShapes == kTileCount, "every tile has a shape");
 
-// Whether a tile gathers; every tile copies vectors.
-inline constexpr bool gathers(int tile) {
-  return tile == k128x128w8 || tile == k128x64 || tile == k64x64;
+// Whether a tile takes products from a source: those with registers to spare take all.
+inline bool has_tile(Products products, int tile, Source source) {
+  const bool spare = tile == k128x128w8 || tile == k128x64 || tile == k64x64;
+  return spare || (source == Source::kVectors && products != Products::kFast && products != Products::kEmulated);
 }
 
 // The geometry of a layer and the pointers of a run.
-MmaProduct make_mma_product(const polyconv_layer &layer, const polyconv_arguments &arguments);
+MmaProduct make_mma_product(const polyconv_layer &layer, Products products, const polyconv_arguments &arguments);
 
 // What the activations of a layer allow, were their pointer aligned to 16 bytes.
-Source preferred_source(const polyconv_layer &layer);
+Source preferred_source(const polyconv_layer &layer, Products products);
 
-// Packed weights: for each group and block of k, rows of 64 bytes, one a channel.
-int64_t mma_packed_bytes(const polyconv_layer &layer);
-const char *mma_packed_format(const polyconv_layer &layer);
-void mma_pack(const polyconv_layer &layer, const void *raw, void *packed, cudaStream_t stream);
-int64_t mma_blocks(const polyconv_layer &layer); // of k
+// Packed weights: for each group and block of k, a row a channel, chunks permuted as they will lie in shared memory.
+const char *mma_packed_format(Products products);
+int64_t mma_packed_bytes(const polyconv_layer &layer, Products products);
+void mma_pack(const polyconv_layer &layer, Products products, const void *raw, void *packed, cudaStream_t stream);
+int64_t mma_blocks(const polyconv_layer &layer, Products products); // of k
 
 // Microseconds of a layer in a tile, with k split or not, the sum over the splits included.
-double mma_us(const polyconv_layer &layer, int tile, Source source, int splits);
+double mma_us(const polyconv_layer &layer, Products products, int tile, Source source, int splits);
 
-// The kernel of a type (of `input` as stored), tile and source; `prepare` lets it use its shared memory.
+// The kernel of a tile and source; `prepare` lets it use its shared memory.
 struct MmaLauncher {
   void (*prepare)();
   void (*launch)(const MmaProduct &product, cudaStream_t stream);
 };
 MmaLauncher mma_half(int tile, Source source);
-MmaLauncher mma_bf16(int tile, Source source);
+MmaLauncher mma_bfloat(int tile, Source source);
+MmaLauncher mma_tf32(int tile, Source source);
+MmaLauncher mma_fast(int tile, Source source);
+MmaLauncher mma_emulated(int tile, Source source);
+
+// ---------------------------------------------------------------- what kernels/mma*.cu define
+
+// Configs are tiles and splits of k, the same for all products.
+inline constexpr int kMmaConfigCount = 11;
+extern const char *const kMmaConfigs[kMmaConfigCount];
+
+bool mma_supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer);
+std::unique_ptr<sdk::Instance> mma_create(const polyconv_request &request, Products products, int32_t config);
+
+// The kernels of one kind of products.
+template <Products What>
+bool mma_supports_as(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  return mma_supports(request, What, config, offer);
+}
+template <Products What>
+std::unique_ptr<sdk::Instance> mma_create_as(const polyconv_request &request, int32_t config) {
+  return mma_create(request, What, config);
+}
 
 } // namespace polyconv::cuda::tensor

@@ -18,8 +18,18 @@ __device__ inline int slot(int row, int chunk) {
   return row * kRow + ((chunk ^ (row >> 1 & 3)) * kChunk);
 }
 
-// Four matrices of 8 rows x 16 bytes; lanes 8 i to 8 i + 7 have the addresses of the rows of matrix i, and every lane gets
-// 4 bytes of each.
+// Two values rounded to 16 bits, the first in the lower half.
+__device__ inline uint32_t pair_of(float a, float b, __half) {
+  const __half2 v = __floats2half2_rn(a, b);
+  return reinterpret_cast<const uint32_t &>(v);
+}
+__device__ inline uint32_t pair_of(float a, float b, __nv_bfloat16) {
+  const __nv_bfloat162 v = __floats2bfloat162_rn(a, b);
+  return reinterpret_cast<const uint32_t &>(v);
+}
+
+// Four matrices of 8 rows x 16 bytes; lanes 8 i to 8 i + 7 have the addresses of the rows of matrix i, and every lane
+// gets 4 bytes of each.
 __device__ inline void load_matrices(uint32_t (&r)[4], uint32_t shared_address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -27,30 +37,45 @@ __device__ inline void load_matrices(uint32_t (&r)[4], uint32_t shared_address) 
 }
 
 // 16 pixels x 8 channels += 32 bytes of k. Sums: row lane / 4 (and 8 on), columns 2 (lane % 4) and the next.
+#define POLYCONV_MMA(shape_and_types)                                                                        \
+  asm("mma.sync.aligned." shape_and_types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                                               \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 __device__ inline void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t *b, __half) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  POLYCONV_MMA("m16n8k16.row.col.f32.f16.f16.f32");
 }
 __device__ inline void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t *b, __nv_bfloat16) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  POLYCONV_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+}
+__device__ inline void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t *b, float) {
+  POLYCONV_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
+}
+#undef POLYCONV_MMA
+
+// To the nearest TF32, ties away from zero, Inf and NaN as they are; the instruction ignores the 13 bits below.
+__device__ inline uint32_t rounded_to_tf32(uint32_t bits) {
+  return fabsf(__uint_as_float(bits)) < INFINITY ? bits + 0x1000 : bits;
 }
 
 // The sums of a thread: 16 x 8 at a time.
 template <class Tile>
 using MmaSums = float[Tile::warp_pixels / 16][Tile::warp_channels / 8][4];
 
-// Where a warp stands in its tile.
-template <class Tile>
+// Where a warp stands in its tile, and what a stage holds.
+template <class Tile, int WeightsRow = kRow>
 struct Frame {
-  static constexpr int activations = Tile::pixels * kRow, weights = Tile::channels * kRow; // bytes of a stage
+  static constexpr int activations = Tile::pixels * kRow, weights = Tile::channels * WeightsRow; // bytes
   static constexpr int stage = activations + weights;
 
   __device__ static int pixel() { return static_cast<int>(threadIdx.x) / 32 % Tile::warps_along * Tile::warp_pixels; }
-  __device__ static int channel() { return static_cast<int>(threadIdx.x) / 32 / Tile::warps_along * Tile::warp_channels; }
+  __device__ static int channel() {
+    return static_cast<int>(threadIdx.x) / 32 / Tile::warps_along * Tile::warp_channels;
+  }
+  // The lane's address of the warp's first 16 pixels and 32 bytes of k: the other 32 are 32 exclusive-or on.
+  __device__ static uint32_t activations_at(uint32_t stages) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return stages + pixel() * kRow + slot(lane % 16, lane / 16);
+  }
 };
 
 // The operands of a warp for 32 bytes of k.
@@ -62,31 +87,34 @@ class Fragments {
   // The lane's addresses in stage 0 for the first half of a block: what load() adds to.
   struct At {
     uint32_t a, b;
-    __device__ explicit At(uint32_t stages) {
+    __device__ explicit At(uint32_t stages) : a(Frame<Tile>::activations_at(stages)) {
       const int lane = static_cast<int>(threadIdx.x) % 32;
-      a = stages + Frame<Tile>::pixel() * kRow + slot(lane % 16, lane / 16);
       b = stages + Frame<Tile>::activations + Frame<Tile>::channel() * kRow +
           slot(lane % 8 + lane / 16 * 8, lane / 8 % 2);
     }
   };
 
-  // Half 0 or 1 of the block in a stage: the chunks of the second are two on, before and after the permutation.
+  // Half 0 or 1 of the block in a stage.
   __device__ void load(const At &at, int stage, int half) {
-    constexpr int kTwoChunks = 2 * kChunk;
 #pragma unroll
-    for (int i = 0; i < kPixels; ++i) load_matrices(a_[i], ((at.a ^ half * kTwoChunks) + stage) + i * 16 * kRow);
+    for (int i = 0; i < kPixels; ++i) load_matrices(a_[i], (at.a ^ half * 32) + stage + i * 16 * kRow);
 #pragma unroll
-    for (int j = 0; j < kChannels; ++j) load_matrices(b_[j], ((at.b ^ half * kTwoChunks) + stage) + j * 16 * kRow);
+    for (int j = 0; j < kChannels; ++j) load_matrices(b_[j], (at.b ^ half * 32) + stage + j * 16 * kRow);
   }
   // There and back along the channels, so that each product has an operand in common with the one before.
-  __device__ void multiply(MmaSums<Tile> &sums) const {
+  __device__ void multiply(MmaSums<Tile> &sums) {
 #pragma unroll
-    for (int i = 0; i < kPixels; ++i)
+    for (int i = 0; i < kPixels; ++i) {
+      if constexpr (sizeof(T) == 4) { // packed weights are rounded already
+#pragma unroll
+        for (uint32_t &bits : a_[i]) bits = rounded_to_tf32(bits);
+      }
 #pragma unroll
       for (int q = 0; q < 2 * kChannels; ++q) {
         const int j = i % 2 ? 2 * kChannels - 1 - q : q;
         multiply_add(sums[i][j], a_[i], b_[j / 2] + j % 2 * 2, T());
       }
+    }
   }
 
  private:

@@ -5,7 +5,7 @@
 namespace polyconv::cuda::tensor {
 
 MmaLauncher mma_half(int tile, Source source) {
-  return mma_by_tile<__half, __half>(tile, source);
+  return mma_by_tile<ProductsOf<__half, __half>>(tile, source);
 }
 
 } // namespace polyconv::cuda::tensor

@@ -5,7 +5,7 @@
 
 #include "common/epilogue.cuh"
 #include "common/implicit.cuh"
-#include "mma_fragments.cuh"
+#include "mma_pipeline.cuh"
 
 namespace polyconv::cuda::tensor {
 
@@ -14,19 +14,13 @@ template <class Tile>
 struct Leaving {
   static constexpr int part = Tile::channels < 64 ? Tile::channels : 64, parts = Tile::channels / part;
   static constexpr int row_of_channels = part + 8, row_of_pixels = Tile::pixels + 4;
-  static constexpr int staged = row_of_channels * Tile::pixels > row_of_pixels * part ? row_of_channels * Tile::pixels
-                                                                                      : row_of_pixels * part;
+  static constexpr int staged =
+      row_of_channels * Tile::pixels > row_of_pixels *part ? row_of_channels *Tile::pixels : row_of_pixels *part;
   static_assert(part % Tile::warp_channels == 0, "the channels of a warp leave together");
 
   float sums[staged], scale[Tile::channels], bias[Tile::channels];
   int64_t offset[Tile::pixels]; // of channel 0 in the result, or of a partial sum
   Pixel pixel[Tile::pixels];
-};
-
-// The tile that leaves.
-struct Corner {
-  int64_t pixel;
-  int32_t channel, group;
 };
 
 template <class Tile>
@@ -53,16 +47,6 @@ __device__ inline void stage_sums(float *staged, const MmaSums<Tile> &sums, int 
 // Partial sums lie channels outside, whatever the result does.
 __device__ inline bool inner_of(const ImplicitGemm &p) {
   return p.conv.channels_inner && p.splits == 1;
-}
-
-// Two values as 32 bits of the result.
-__device__ inline uint32_t pair_of(float a, float b, __half) {
-  const __half2 v = __floats2half2_rn(a, b);
-  return reinterpret_cast<const uint32_t &>(v);
-}
-__device__ inline uint32_t pair_of(float a, float b, __nv_bfloat16) {
-  const __nv_bfloat162 v = __floats2bfloat162_rn(a, b);
-  return reinterpret_cast<const uint32_t &>(v);
 }
 
 // The fast end: scale, bias, relu; 16 bytes of channels at a time.
@@ -136,9 +120,10 @@ __device__ inline void store_part(const MmaProduct &p, const Leaving<Tile> &l, i
 
 // The end of a tile: every thread has its sums, and nobody uses shared memory any more.
 template <class Tile>
-__device__ inline void leave(const MmaProduct &p, const MmaSums<Tile> &sums, void *shared, const Corner &corner) {
+__device__ inline void leave(const MmaProduct &p, const MmaSums<Tile> &sums, unsigned char *shared,
+                             const Corner &corner) {
   using L = Leaving<Tile>;
-  auto &l = *static_cast<L *>(shared);
+  auto &l = *reinterpret_cast<L *>(shared);
   const Epilogue &e = p.conv.epilogue;
   const bool partial = p.splits > 1, inner = inner_of(p);
   for (int i = threadIdx.x; i < Tile::pixels; i += Tile::threads) {

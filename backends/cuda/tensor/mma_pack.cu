@@ -1,8 +1,7 @@
 // mma_pack.cu - weights as mma reads them, and what the host plans.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/partials.cuh"
-#include "common/rows.hpp"
-#include "mma.hpp"
+#include "mma_fragments.cuh"
 
 namespace polyconv::cuda::tensor {
 namespace {
@@ -13,32 +12,74 @@ int64_t element_bytes(int32_t type) {
   return type == POLYCONV_F32 ? 4 : 2;
 }
 
-// Channels of a chunk, chunks of a tap, rows of a block.
-int64_t vector_of(const polyconv_layer &l) {
-  return kChunk / element_bytes(l.weights.type);
+// Channels of a chunk, chunks of a tap, rows of a block and bytes of such a row.
+int64_t vector_of(Products products) {
+  return products == Products::kTf32 || products == Products::kEmulated ? 4 : 8;
 }
-int64_t chunks_of(const polyconv_layer &l) {
-  return (l.weights.size[1] + vector_of(l) - 1) / vector_of(l);
+int64_t chunks_of(const polyconv_layer &l, Products products) {
+  return (l.weights.size[1] + vector_of(products) - 1) / vector_of(products);
 }
 int64_t rows_of(const polyconv_layer &l) {
   return (l.output.size[1] / l.groups + 7) / 8 * 8;
 }
+int64_t row_bytes(Products products) {
+  return products == Products::kEmulated ? kEmulatedRow : kRow;
+}
 
-// Element i of the packed weights: group, block of k, channel, chunk, element; zeros behind the last of each.
+// How element `e` of a row of packed weights is made: from k of the block, by a conversion. Chunks are permuted as in
+// slot().
 template <class T>
+struct Plain {
+  using Stored = T;
+  static constexpr int row = kRow / sizeof(T), vector = kChunk / sizeof(T);
+  __device__ static int k_of(int e, int64_t channel) {
+    return (e / vector ^ static_cast<int>(channel >> 1 & 3)) * vector + e % vector;
+  }
+  template <class From>
+  __device__ static T convert(From v, int) {
+    if constexpr (std::is_same_v<From, T> && sizeof(T) == 2)
+      return v;
+    else if constexpr (sizeof(T) == 2)
+      return T(v);
+    else
+      return __uint_as_float(rounded_to_tf32(__float_as_uint(v)) & 0xffffe000u);
+  }
+};
+
+// Three parts of 16 k each; see mma_emulated.cu, also for their order.
+struct Split {
+  using Stored = __nv_bfloat16;
+  static constexpr int row = kEmulatedRow / 2, vector = 4; // the channels of a chunk of activations
+  __device__ static int k_of(int e, int64_t channel) {
+    const int m = e % 16 ^ static_cast<int>(channel >> 2 & 1) * 8; // 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+    return m % 8 / 2 + m % 2 * 4 + m / 8 * 8;                      // t, t + 4, t + 8, t + 12
+  }
+  __device__ static __nv_bfloat16 convert(float v, int e) {
+    __nv_bfloat16 part = __float2bfloat16_rn(v);
+    for (int taken = 0; taken < e / 16; ++taken) {
+      v -= __bfloat162float(part);
+      part = __float2bfloat16_rn(v);
+    }
+    return part;
+  }
+};
+
+// Element i of the packed weights: group, block of k, channel, element; zeros behind the last of each.
+template <class As, class From>
 __global__ void __launch_bounds__(kThreads)
-    pack(const View<int64_t> weights, const T *raw, T *packed, int64_t count, int32_t blocks, int32_t rows,
-         int32_t chunks, int64_t group_out) {
-  constexpr int vector = kChunk / sizeof(T), row = kRow / sizeof(T);
+    pack(const View<int64_t> weights, const From *raw, typename As::Stored *packed, int64_t count, int32_t blocks,
+         int32_t rows, int32_t chunks, int64_t group_out) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
-    const int64_t channel = i / row % rows, block = i / row / rows, group = block / blocks;
-    const int64_t chunk = block % blocks * kBlockChunks + i % row / vector;
-    const int64_t c = chunk % chunks * vector + i % vector, tap = chunk / chunks;
+    const int e = static_cast<int>(i % As::row);
+    const int64_t channel = i / As::row % rows, block = i / As::row / rows, group = block / blocks;
+    const int k = As::k_of(e, channel);
+    const int64_t chunk = block % blocks * kBlockChunks + k / As::vector;
+    const int64_t c = chunk % chunks * As::vector + k % As::vector, tap = chunk / chunks;
     const int64_t w = tap % weights.size[4], h = tap / weights.size[4] % weights.size[3],
                   d = tap / weights.size[4] / weights.size[3];
     const bool there = channel < group_out && c < weights.size[1] && d < weights.size[2];
-    packed[i] = there ? raw[weights.at(group * group_out + channel, c, d, h, w)] : T(0.0f);
+    packed[i] = As::convert(there ? raw[weights.at(group * group_out + channel, c, d, h, w)] : From(0.0f), e);
   }
 }
 
@@ -54,77 +95,87 @@ bool pads_zeros(const polyconv_layer &l) {
          pads_nothing(l);
 }
 
-// Whether a tensor's channels come in vectors of 16 bytes, were its pointer aligned to them.
-bool has_vectors(const polyconv_tensor &t, int64_t group_channels) {
-  const int64_t vector = 16 / element_bytes(t.type);
-  if (t.stride[1] != 1 || group_channels % vector != 0 || t.offset % vector != 0) return false;
+// Whether a tensor's channels come in vectors of so many, and in 16 bytes, were its pointer aligned to those.
+bool has_vectors(const polyconv_tensor &t, int64_t group_channels, int64_t vector) {
+  const int64_t aligned = 16 / element_bytes(t.type);
+  if (t.stride[1] != 1 || group_channels % vector != 0 || t.offset % aligned != 0) return false;
   for (const int axis : {0, 2, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % vector != 0) return false;
+    if (t.size[axis] > 1 && t.stride[axis] % aligned != 0) return false;
   return true;
-}
-
-bool is_aligned(const void *p) {
-  return reinterpret_cast<uintptr_t>(p) % 16 == 0;
 }
 
 } // namespace
 
-int64_t mma_blocks(const polyconv_layer &l) {
-  return (chunks_of(l) * sdk::taps(l) + kBlockChunks - 1) / kBlockChunks;
+int64_t mma_blocks(const polyconv_layer &l, Products products) {
+  return (chunks_of(l, products) * sdk::taps(l) + kBlockChunks - 1) / kBlockChunks;
 }
 
-int64_t mma_packed_bytes(const polyconv_layer &l) {
-  return l.groups * mma_blocks(l) * rows_of(l) * kRow;
+int64_t mma_packed_bytes(const polyconv_layer &l, Products products) {
+  return l.groups * mma_blocks(l, products) * rows_of(l) * row_bytes(products);
 }
 
-const char *mma_packed_format(const polyconv_layer &) {
-  return "cuda_tensor_mma:1";
+const char *mma_packed_format(Products products) {
+  switch (products) {
+    case Products::kTf32: return "cuda_tensor_mma_tf32:1";
+    case Products::kFast: return "cuda_tensor_mma_fast:1";
+    case Products::kEmulated: return "cuda_tensor_mma_emulated:1";
+    default: return "cuda_tensor_mma:1";
+  }
 }
 
-void mma_pack(const polyconv_layer &l, const void *raw, void *packed, cudaStream_t stream) {
-  const int64_t count = mma_packed_bytes(l) / element_bytes(l.weights.type);
+void mma_pack(const polyconv_layer &l, Products products, const void *raw, void *packed, cudaStream_t stream) {
+  const int64_t elements = row_bytes(products) / (products == Products::kTf32 ? 4 : 2);
+  const int64_t count = l.groups * mma_blocks(l, products) * rows_of(l) * elements;
   if (count == 0) return;
-  const auto go = [&](auto zero) {
-    using T = decltype(zero);
-    pack<T><<<blocks_for(count, kThreads), kThreads, 0, stream>>>(
-        View<int64_t>(l.weights), static_cast<const T *>(raw), static_cast<T *>(packed), count,
-        static_cast<int32_t>(mma_blocks(l)), static_cast<int32_t>(rows_of(l)), static_cast<int32_t>(chunks_of(l)),
-        l.output.size[1] / l.groups);
+  const auto go = [&](auto as, auto zero) {
+    using As = decltype(as);
+    using From = decltype(zero);
+    pack<As, From><<<blocks_for(count, kThreads), kThreads, 0, stream>>>(
+        View<int64_t>(l.weights), static_cast<const From *>(raw), static_cast<typename As::Stored *>(packed), count,
+        static_cast<int32_t>(mma_blocks(l, products)), static_cast<int32_t>(rows_of(l)),
+        static_cast<int32_t>(chunks_of(l, products)), l.output.size[1] / l.groups);
   };
-  if (l.weights.type == POLYCONV_F16)
-    go(__half());
-  else
-    go(__nv_bfloat16());
+  switch (products) {
+    case Products::kHalf: go(Plain<__half>(), __half()); break;
+    case Products::kBfloat: go(Plain<__nv_bfloat16>(), __nv_bfloat16()); break;
+    case Products::kTf32: go(Plain<float>(), 0.0f); break;
+    case Products::kFast: go(Plain<__nv_bfloat16>(), 0.0f); break;
+    case Products::kEmulated: go(Split(), 0.0f); break;
+  }
   check_launch("cuda-tensor/mma's packing");
 }
 
-MmaProduct make_mma_product(const polyconv_layer &l, const polyconv_arguments &a) {
+MmaProduct make_mma_product(const polyconv_layer &l, Products products, const polyconv_arguments &a) {
   MmaProduct p = {make_implicit(l, a)};
   p.input = static_cast<const char *>(a.input) + l.input.offset * element_bytes(l.input.type);
-  p.blocks = static_cast<int32_t>(mma_blocks(l));
-  p.chunks = static_cast<int32_t>(chunks_of(l));
+  p.blocks = static_cast<int32_t>(mma_blocks(l, products));
+  p.chunks = static_cast<int32_t>(chunks_of(l, products));
   p.weights_rows = static_cast<int32_t>(rows_of(l));
-  p.whole_vectors = p.conv.channels_inner && has_vectors(l.result, p.group_out) && is_aligned(a.output);
+  p.whole_vectors = p.conv.channels_inner && has_vectors(l.result, p.group_out, 16 / element_bytes(l.result.type)) &&
+                    reinterpret_cast<uintptr_t>(a.output) % 16 == 0;
   return p;
 }
 
-Source preferred_source(const polyconv_layer &l) {
+Source preferred_source(const polyconv_layer &l, Products products) {
   const bool few_taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4] <= 31; // a bit each
-  return few_taps && pads_zeros(l) && has_vectors(l.input, l.weights.size[1]) ? Source::kVectors : Source::kGathered;
+  return few_taps && pads_zeros(l) && has_vectors(l.input, l.weights.size[1], vector_of(products)) ? Source::kVectors
+                                                                                                   : Source::kGathered;
 }
 
-double mma_us(const polyconv_layer &l, int tile, Source source, int splits) {
+double mma_us(const polyconv_layer &l, Products products, int tile, Source source, int splits) {
   constexpr double kMultiprocessors = 132;
   const auto parts = [](int64_t count, int64_t of) { return static_cast<double>((count + of - 1) / of); };
   const MmaShape &shape = kMmaShapes[tile];
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
                        parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);
-  const double blocks = std::ceil(static_cast<double>(mma_blocks(l)) / splits);
-  const double rate = 450e6 / kMultiprocessors * (source == Source::kGathered ? 0.5 : 1); // operations a microsecond
-  const double flops = 2.0 * shape.pixels * shape.channels * 32 * (blocks + 6);
+  const double blocks = std::ceil(static_cast<double>(mma_blocks(l, products)) / splits);
+  const double slower = products == Products::kEmulated ? 6 : products == Products::kTf32 ? 2 : 1;
+  const double rate = 450e6 / kMultiprocessors / slower * (source == Source::kGathered ? 0.5 : 1); // operations a us
+  const double flops = 2.0 * shape.pixels * shape.channels * kBlockChunks * vector_of(products) * (blocks + 6);
   const double waves = std::ceil(tiles * splits / kMultiprocessors);
   const double efficiency = shape.pixels * shape.channels >= 128 * 128 ? 1 : shape.pixels == 128 ? 0.8 : 0.6;
-  const double bytes = static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) * 2;
+  const double bytes = static_cast<double>(sdk::elements(l.input) * element_bytes(l.input.type) +
+                                           sdk::elements(l.output) * element_bytes(l.result.type));
   const double partials = splits == 1 ? 0 : 2.8 + static_cast<double>(partials_bytes(l, splits)) / 2.2e6;
   return 4.2 + std::max(waves * flops / (rate * efficiency), bytes / 3.5e6) + partials;
 }

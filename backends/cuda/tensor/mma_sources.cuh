@@ -1,6 +1,5 @@
 // mma_sources.cuh - how a block of k gets from global into shared memory.
 //
-//   begin()                 before the parts of a block are fetched
 //   fetch(to, i)            starts part i of `parts`: cp.async, or loads into registers
 //   deposit(to, i)          ends it where registers hold it (`held`): from there into shared memory
 //
@@ -46,53 +45,53 @@ class Walker {
   int32_t chunk_, tap_[3];
 };
 
-// The packed weights of a block of k: as they will lie, but for the permutation.
-template <class Tile>
+// The packed weights of a block of k, as they will lie.
+template <class Tile, int Row>
 class Weights {
-  static constexpr int step = Tile::threads / kBlockChunks;
+  static constexpr int step = Tile::threads * kChunk; // bytes
 
  public:
-  static constexpr int parts = Tile::channels / step;
-  static_assert(step * parts == Tile::channels && step % 8 == 0, "threads have whole rows, permuted alike");
+  static constexpr int parts = Tile::channels * Row / step;
+  static_assert(step * parts == Tile::channels * Row, "threads have as many chunks");
 
   __device__ Weights(const MmaProduct &p, int32_t channel, int32_t group, int32_t block)
-      : block_bytes_(static_cast<int64_t>(p.weights_rows) * kRow), left_(p.blocks - block), rows_(p.weights_rows - channel) {
+      : block_bytes_(static_cast<int64_t>(p.weights_rows) * Row),
+        left_(p.blocks - block),
+        bytes_(min(p.weights_rows - channel, Tile::channels) * Row) {
     from_ = static_cast<const char *>(p.weights) + (static_cast<int64_t>(group) * p.blocks + block) * block_bytes_ +
-            static_cast<int64_t>(channel + row()) * kRow + column() * kChunk;
+            static_cast<int64_t>(channel) * Row + first();
   }
   __device__ void fetch(unsigned char *to, int i) const {
-    const bool inside = left_ > 0 && row() + i * step < rows_;
-    copy_async<kChunk>(to + slot(row(), column()) + i * step * kRow, from_ + i * step * kRow, inside);
+    copy_async<kChunk>(to + first() + i * step, from_ + i * step, left_ > 0 && first() + i * step < bytes_);
   }
   __device__ void next() { from_ += block_bytes_, --left_; }
 
  private:
-  __device__ static int row() { return static_cast<int>(threadIdx.x) / kBlockChunks; }
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % kBlockChunks; }
+  __device__ static int first() { return static_cast<int>(threadIdx.x) * kChunk; }
 
   const char *from_;
   const int64_t block_bytes_;
   int32_t left_;
-  const int32_t rows_;
+  const int32_t bytes_;
 };
 
 template <class From, class T, class Tile, Source Kind>
 class Activations;
 
-// A thread has one chunk of a block, of every Threads / 4-th pixel. What it keeps of a pixel is where its window begins,
-// and one bit for each tap of each axis: whether that lies inside the image.
-template <class T, class Tile>
-class Activations<T, T, Tile, Source::kVectors> : Walker {
+// A thread has one chunk of a block, of every Threads / 4-th pixel. What it keeps of a pixel is where its window
+// begins, and one bit for each tap of each axis: whether that lies inside the image.
+template <class From, class T, class Tile>
+class Activations<From, T, Tile, Source::kVectors> : Walker {
   static constexpr int step = Tile::threads / kBlockChunks, vector = kChunk / sizeof(T);
 
  public:
   static constexpr int parts = Tile::pixels / step;
-  static constexpr bool held = false;
+  static constexpr bool held = !std::is_same_v<From, T>; // what must be converted
   static_assert(step * parts == Tile::pixels && step % 8 == 0, "threads have whole rows, permuted alike");
 
   __device__ Activations(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
       : Walker(p, block * kBlockChunks + column()) {
-    const T *const input = static_cast<const T *>(p.input) + static_cast<int64_t>(group) * p.group_in;
+    const From *const input = static_cast<const From *>(p.input) + static_cast<int64_t>(group) * p.group_in;
 #pragma unroll
     for (int i = 0; i < parts; ++i) {
       const int64_t mine = pixel + row() + i * step;
@@ -103,12 +102,26 @@ class Activations<T, T, Tile, Source::kVectors> : Walker {
     }
     look();
   }
-  __device__ void begin() const {}
-  __device__ void fetch(unsigned char *to, int i) const {
+  __device__ void fetch(unsigned char *to, int i) {
     const bool inside = (inside_[i] & bits_) == bits_;
-    copy_async<kChunk>(to + slot(row(), column()) + i * step * kRow, from_[i] + shift_, inside);
+    if constexpr (held) {
+#pragma unroll
+      for (int q = 0; q < quarters; ++q) {
+        held_[i][q] = {};
+        if (inside) held_[i][q] = reinterpret_cast<const float4 *>(from_[i] + shift_)[q];
+      }
+    } else {
+      copy_async<kChunk>(to + slot(row(), column()) + i * step * kRow, from_[i] + shift_, inside);
+    }
   }
-  __device__ void deposit(unsigned char *, int) const {}
+  __device__ void deposit(unsigned char *to, int i) const {
+    if constexpr (held) {
+      const float4 a = held_[i][0], b = held_[i][1];
+      const uint4 bits = {pair_of(a.x, a.y, T()), pair_of(a.z, a.w, T()), pair_of(b.x, b.y, T()),
+                          pair_of(b.z, b.w, T())};
+      *reinterpret_cast<uint4 *>(to + slot(row(), column()) + i * step * kRow) = bits;
+    }
+  }
   __device__ void next() {
     if (advance(kBlockChunks))
       look();
@@ -117,8 +130,12 @@ class Activations<T, T, Tile, Source::kVectors> : Walker {
   }
 
  private:
-  __device__ static int row() { return static_cast<int>(threadIdx.x) / kBlockChunks; }
-  __device__ static int column() { return static_cast<int>(threadIdx.x) % kBlockChunks; }
+  __device__ static int row() {
+    return static_cast<int>(threadIdx.x) / kBlockChunks;
+  }
+  __device__ static int column() {
+    return static_cast<int>(threadIdx.x) % kBlockChunks;
+  }
   // Bits of the taps of D, then H, then W: at most 31 (preferred_source).
   __device__ uint32_t taps_inside(const Pixel &o) const {
     uint32_t bits = 0, bit = 1;
@@ -138,9 +155,12 @@ class Activations<T, T, Tile, Source::kVectors> : Walker {
     bits_ = at_end() ? 1u << 31 : 1u << tap(0) | 1u << (p.taps[0] + tap(1)) | 1u << (p.taps[0] + p.taps[1] + tap(2));
   }
 
-  const T *from_[parts];
+  static constexpr int quarters = held ? vector / 4 : 1;
+
+  const From *from_[parts];
   uint32_t inside_[parts], bits_;
   int32_t shift_;
+  float4 held_[held ? parts : 1][quarters];
 };
 
 // A thread has one pixel and some chunks of it; neighbouring threads have neighbouring pixels.
@@ -154,14 +174,12 @@ class Activations<From, T, Tile, Source::kGathered> : Walker {
   static_assert(step * Tile::pixels == Tile::threads && step * parts == kBlockChunks, "threads have one pixel");
 
   __device__ Activations(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
-      : Walker(p, block * kBlockChunks + column()),
-        fill_(static_cast<From>(p.conv.template padding<float>())) {
+      : Walker(p, block * kBlockChunks + column()), fill_(static_cast<From>(p.conv.template padding<float>())) {
     window_ = window_of(p, pixel_at(p, min(pixel + row(), p.pixels - 1))); // beyond the last: a copy, not stored
     image_ = static_cast<const From *>(p.input) + window_.n * p.image_stride +
              static_cast<int64_t>(group) * p.group_in * p.channel_stride;
     look();
   }
-  __device__ void begin() const {}
   __device__ void fetch(unsigned char *, int i) {
     const int32_t channels = at_end() ? 0 : p_.group_in - chunk() * vector;
     const From *from = from_ + static_cast<int64_t>(chunk() * vector) * p_.channel_stride;
@@ -186,8 +204,12 @@ class Activations<From, T, Tile, Source::kGathered> : Walker {
   __device__ void next() const {} // fetch went on
 
  private:
-  __device__ static int row() { return static_cast<int>(threadIdx.x) % Tile::pixels; }
-  __device__ static int column() { return static_cast<int>(threadIdx.x) / Tile::pixels; }
+  __device__ static int row() {
+    return static_cast<int>(threadIdx.x) % Tile::pixels;
+  }
+  __device__ static int column() {
+    return static_cast<int>(threadIdx.x) / Tile::pixels;
+  }
   // Where this tap reads.
   __device__ void look() {
     const MmaProduct &p = p_;

@@ -1,0 +1,11 @@
+// mma_bfloat.cu - the matrix products of bf16.
+// SPDX-License-Identifier: Apache-2.0
+#include "mma_product.cuh"
+
+namespace polyconv::cuda::tensor {
+
+MmaLauncher mma_bfloat(int tile, Source source) {
+  return mma_by_tile<ProductsOf<__nv_bfloat16, __nv_bfloat16>>(tile, source);
+}
+
+} // namespace polyconv::cuda::tensor

@@ -1,0 +1,88 @@
+// mma_pipeline.cuh - blocks of k go round in the stages of shared memory: while one is multiplied, a later one is copied
+// in, half before and half after.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mma_sources.cuh"
+
+namespace polyconv::cuda::tensor {
+
+// The tile of a thread block.
+struct Corner {
+  int64_t pixel;
+  int32_t channel, group;
+};
+
+template <class P, class Tile, Source Kind>
+class Pipeline {
+  using F = Frame<Tile, P::weights_row>;
+  using A = Activations<typename P::From, typename P::Shared, Tile, Kind>;
+  using W = Weights<Tile, P::weights_row>;
+  static_assert(Tile::stages >= 3, "what is deposited after a turn is read after the next one at the earliest");
+
+ public:
+  static constexpr int bytes = Tile::stages * F::stage;
+
+  // Fills all stages but one, and waits for the first.
+  __device__ Pipeline(const MmaProduct &p, unsigned char *stages, const Corner &corner)
+      : share_(p, p.blocks),
+        activations_(p, corner.pixel, corner.group, share_.first_block()),
+        weights_(p, corner.channel, corner.group, share_.first_block()),
+        stages_(stages) {
+#pragma unroll 1
+    for (then_ = 0; then_ < (Tile::stages - 1) * F::stage; then_ += F::stage) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) fetch(half), deposit(half);
+      activations_.next(), weights_.next();
+      commit_copies();
+    }
+    await_groups<Tile::stages - 2>();
+    __syncthreads();
+  }
+  __device__ int32_t blocks() const { return share_.blocks(); }
+  __device__ int now() const { return now_; } // the stage that can be read, in bytes from the first
+
+  // The halves of a block, in order; each deposited before the next one is fetched, if only to need fewer registers.
+  __device__ void fetch(int half) {
+    parts_of<A::parts>(half, [&](int i) { activations_.fetch(stages_ + then_, i); });
+    parts_of<W::parts>(half, [&](int i) { weights_.fetch(stages_ + then_ + F::activations, i); });
+  }
+  __device__ void deposit(int half) { put(half, then_); }
+  __device__ void deposit_after_turn(int half) { put(half, before_); }
+
+  // The block in now() is read, and the next one fetched: waits for the one that comes.
+  __device__ void turn() {
+    activations_.next(), weights_.next();
+    commit_copies();
+    await_groups<Tile::stages - 2>();
+    __syncthreads();
+    before_ = then_;
+    then_ = now_;
+    now_ = now_ + F::stage == bytes ? 0 : now_ + F::stage;
+  }
+  // Nobody uses shared memory any more.
+  __device__ void finish() {
+    await_copies();
+    __syncthreads();
+  }
+
+ private:
+  // Calls body(i) for those of Parts that belong to a half.
+  template <int Parts, class Body>
+  __device__ static void parts_of(int half, const Body &body) {
+#pragma unroll
+    for (int i = 0; i < Parts; ++i)
+      if (i * 2 / Parts == half) body(i);
+  }
+  __device__ void put(int half, int stage) {
+    parts_of<A::parts>(half, [&](int i) { activations_.deposit(stages_ + stage, i); });
+  }
+
+  const Share share_;
+  A activations_;
+  W weights_;
+  unsigned char *const stages_;
+  int now_ = 0, then_ = 0, before_ = 0; // read, filled, filled last
+};
+
+} // namespace polyconv::cuda::tensor

@@ -1,0 +1,144 @@
+// mma_plan.cu - what the kernels of mma.sync have in common on the host: configs, what is taken, the choice, the run.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/partials.cuh"
+#include "mma.hpp"
+
+namespace polyconv::cuda::tensor {
+namespace {
+
+struct Config {
+  int tile, splits;
+};
+constexpr Config kConfigs[] = {{k256x128, 1}, {k128x128, 1}, {k128x128w8, 1}, {k128x64, 1}, {k64x64, 1},
+                               {k128x64, 2},  {k128x64, 4},  {k64x64, 2},     {k64x64, 4},  {k64x64, 8},
+                               {k64x64, 16}};
+static_assert(sizeof kConfigs / sizeof *kConfigs == kMmaConfigCount, "every config has a name");
+
+MmaLauncher find_product(Products products, int tile, Source source) {
+  if (!has_tile(products, tile, source)) tile = k128x128w8; // the same bits from another tile
+  switch (products) {
+    case Products::kHalf: return mma_half(tile, source);
+    case Products::kBfloat: return mma_bfloat(tile, source);
+    case Products::kTf32: return mma_tf32(tile, source);
+    case Products::kFast: return mma_fast(tile, source);
+    default: return mma_emulated(tile, source);
+  }
+}
+
+class Mma final : public CudaInstance {
+ public:
+  Mma(const polyconv_request &request, Products products, const Config &config)
+      : CudaInstance(request),
+        products_(products),
+        splits_(config.splits),
+        preferred_(find_product(products, config.tile, preferred_source(layer_, products))),
+        unaligned_(find_product(products, config.tile, Source::kGathered)) {
+    const DeviceScope scope(device_);
+    preferred_.prepare(), unaligned_.prepare();
+  }
+
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    mma_pack(layer_, products_, raw, packed, static_cast<cudaStream_t>(stream));
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    MmaProduct product = make_mma_product(layer_, products_, a);
+    const bool aligned = reinterpret_cast<uintptr_t>(product.input) % kChunk == 0;
+    if (splits_ > 1) set_split(layer_, splits_, a.workspace, &product);
+    (aligned ? preferred_ : unaligned_).launch(product, stream);
+    if (splits_ > 1) add_partials<float>(layer_, product, stream);
+  }
+
+  const Products products_;
+  const int splits_;
+  const MmaLauncher preferred_, unaligned_;
+};
+
+// The mode that products enter, its name, and the type of tensors that they take.
+struct Rule {
+  int32_t math;
+  const char *name;
+  int32_t type;
+};
+Rule rule_of(Products products) {
+  switch (products) {
+    case Products::kHalf: return {POLYCONV_MATH_STRICT, "strict", POLYCONV_F16};
+    case Products::kBfloat: return {POLYCONV_MATH_STRICT, "strict", POLYCONV_BF16};
+    case Products::kTf32: return {POLYCONV_MATH_TF32, "tf32", POLYCONV_F32};
+    case Products::kFast: return {POLYCONV_MATH_FAST, "fast", POLYCONV_F32};
+    default: return {POLYCONV_MATH_FP32_EMULATED, "fp32_emulated", POLYCONV_F32};
+  }
+}
+
+bool takes(const polyconv_request &request, Products products, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  const polyconv_layer &l = *request.layers[0];
+  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
+  const Rule rule = rule_of(products);
+  if (l.input.type != rule.type || l.weights.type != rule.type)
+    return offer.reject("takes input and weights of type %s", rule.type == POLYCONV_F32 ? "f32" : "f16 or bf16");
+  if (request.policy->math < rule.math)
+    return offer.reject("rounds or splits the factors of its products: only under math %s or freer", rule.name);
+  offer.math = rule.math;
+  if (sdk::has_pooling(l)) {
+    offer.rejects_pooling = 1;
+    return offer.reject("computes tiles of pixels in a row, not of patches: does not pool");
+  }
+  return fits_implicit(l, offer);
+}
+
+// Whether a config serves; `chosen`: somebody wants this one, and hears why not.
+bool serves(const polyconv_layer &l, Products products, int64_t limit, int config, sdk::Offer *chosen) {
+  const auto [tile, splits] = kConfigs[config];
+  const Source source = preferred_source(l, products);
+  if (!has_tile(products, tile, source))
+    return chosen != nullptr &&
+           chosen->reject("%s has registers for %s only", kMmaConfigs[config],
+                          has_tile(products, tile, Source::kVectors)
+                              ? "zero padding, 31 taps along the axes and channels in vectors of 16 bytes"
+                              : "unconverted products");
+  if (splits > 1 && mma_blocks(l, products) < 2 * splits)
+    return chosen != nullptr && chosen->reject("splits no sum of %lld blocks of k over %d blocks",
+                                               static_cast<long long>(mma_blocks(l, products)), splits);
+  const int64_t bytes = partials_bytes(l, splits);
+  return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
+                                                                static_cast<long long>(bytes)));
+}
+
+} // namespace
+
+const char *const kMmaConfigs[kMmaConfigCount] = {"256x128",  "128x128", "128x128w8", "128x64",  "64x64",   "128x64k2",
+                                                  "128x64k4", "64x64k2", "64x64k4",   "64x64k8", "64x64k16"};
+
+bool mma_supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, products, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  const int64_t limit = request.policy->workspace_limit;
+  if (config >= 0 && !serves(l, products, limit, config, &offer)) return false;
+  const auto us = [&](int c) {
+    return mma_us(l, products, kConfigs[c].tile, preferred_source(l, products), kConfigs[c].splits);
+  };
+  int best = -1;
+  double least = 0;
+  for (int c = 0; config < 0 && c < kMmaConfigCount; ++c) {
+    if (!serves(l, products, limit, c, nullptr)) continue;
+    const double now = us(c);
+    if (best < 0 || now < least) best = c, least = now;
+  }
+  if (config < 0) config = best; // there is one: the smallest tile takes everything without a workspace
+  offer.config = config;
+  offer.set_weights(0, mma_packed_format(products), mma_packed_bytes(l, products));
+  offer.workspace_bytes = partials_bytes(l, kConfigs[config].splits);
+  offer.estimate_us = us(config);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> mma_create(const polyconv_request &request, Products products, int32_t config) {
+  return std::make_unique<Mma>(request, products, kConfigs[config]);
+}
+
+} // namespace polyconv::cuda::tensor

@@ -1,0 +1,11 @@
+// mma_tf32.cu - the matrix products of f32 rounded to TF32.
+// SPDX-License-Identifier: Apache-2.0
+#include "mma_product.cuh"
+
+namespace polyconv::cuda::tensor {
+
+MmaLauncher mma_tf32(int tile, Source source) {
+  return mma_by_tile<ProductsOf<float, float>>(tile, source);
+}
+
+} // namespace polyconv::cuda::tensor
