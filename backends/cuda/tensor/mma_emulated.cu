@@ -47,8 +47,7 @@ class SplitFragments {
 #pragma unroll
     for (int part = 0; part < kTerms; ++part)
 #pragma unroll
-      for (int j = 0; j < kChannels; ++j)
-        load_matrices(b[part][j], b_at_ + stage + j * 16 * kEmulatedRow + part * 32);
+      for (int j = 0; j < kChannels; ++j) load_matrices(b[part][j], b_at_ + stage + j * 16 * kEmulatedRow + part * 32);
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
       uint32_t a[kTerms][4];

@@ -9,9 +9,9 @@
 namespace polyconv::cuda::tensor {
 
 template <class P, class Tile, Source Kind>
-inline constexpr int kSharedBytes = Pipeline<P, Tile, Kind>::bytes > int{sizeof(Leaving<Tile>)}
-                                        ? Pipeline<P, Tile, Kind>::bytes
-                                        : int{sizeof(Leaving<Tile>)};
+inline constexpr int kSharedBytes =
+    Pipeline<P, Tile, Kind>::bytes > int{sizeof(Leaving<Tile>)} ? Pipeline<P, Tile, Kind>::bytes
+                                                                : int{sizeof(Leaving<Tile>)};
 
 // Loop::multiply sums a tile.
 template <class Loop, class P, class Tile, Source Kind>
@@ -42,8 +42,8 @@ MmaLauncher mma_launcher() {
     p.channel_tiles = (p.group_out + Tile::channels - 1) / Tile::channels;
     const auto blocks =
         static_cast<unsigned>(p.pixel_tiles) * static_cast<unsigned>(p.channel_tiles) * static_cast<unsigned>(p.groups);
-    multiply_mma<Loop, P, Tile, Kind><<<dim3(blocks, static_cast<unsigned>(p.splits)), Tile::threads,
-                                        kSharedBytes<P, Tile, Kind>, stream>>>(p);
+    multiply_mma<Loop, P, Tile, Kind>
+        <<<dim3(blocks, static_cast<unsigned>(p.splits)), Tile::threads, kSharedBytes<P, Tile, Kind>, stream>>>(p);
     check_launch("cuda-tensor/mma");
   };
   return {prepare, launch};

@@ -1,5 +1,5 @@
-// mma_pipeline.cuh - blocks of k go round in the stages of shared memory: while one is multiplied, a later one is copied
-// in, half before and half after.
+// mma_pipeline.cuh - blocks of k go round in the stages of shared memory: while one is multiplied, a later one is
+// copied in, half before and half after.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -39,16 +39,24 @@ class Pipeline {
     await_groups<Tile::stages - 2>();
     __syncthreads();
   }
-  __device__ int32_t blocks() const { return share_.blocks(); }
-  __device__ int now() const { return now_; } // the stage that can be read, in bytes from the first
+  __device__ int32_t blocks() const {
+    return share_.blocks();
+  }
+  __device__ int now() const {
+    return now_;
+  } // the stage that can be read, in bytes from the first
 
   // The halves of a block, in order; each deposited before the next one is fetched, if only to need fewer registers.
   __device__ void fetch(int half) {
     parts_of<A::parts>(half, [&](int i) { activations_.fetch(stages_ + then_, i); });
     parts_of<W::parts>(half, [&](int i) { weights_.fetch(stages_ + then_ + F::activations, i); });
   }
-  __device__ void deposit(int half) { put(half, then_); }
-  __device__ void deposit_after_turn(int half) { put(half, before_); }
+  __device__ void deposit(int half) {
+    put(half, then_);
+  }
+  __device__ void deposit_after_turn(int half) {
+    put(half, before_);
+  }
 
   // The block in now() is read, and the next one fetched: waits for the one that comes.
   __device__ void turn() {

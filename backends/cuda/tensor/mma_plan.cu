@@ -9,9 +9,8 @@ namespace {
 struct Config {
   int tile, splits;
 };
-constexpr Config kConfigs[] = {{k256x128, 1}, {k128x128, 1}, {k128x128w8, 1}, {k128x64, 1}, {k64x64, 1},
-                               {k128x64, 2},  {k128x64, 4},  {k64x64, 2},     {k64x64, 4},  {k64x64, 8},
-                               {k64x64, 16}};
+constexpr Config kConfigs[] = {{k256x128, 1}, {k128x128, 1}, {k128x128w8, 1}, {k128x64, 1}, {k64x64, 1}, {k128x64, 2},
+                               {k128x64, 4},  {k64x64, 2},   {k64x64, 4},     {k64x64, 8},  {k64x64, 16}};
 static_assert(sizeof kConfigs / sizeof *kConfigs == kMmaConfigCount, "every config has a name");
 
 MmaLauncher find_product(Products products, int tile, Source source) {

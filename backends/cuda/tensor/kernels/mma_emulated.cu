@@ -11,10 +11,10 @@ using tensor::Products;
 
 extern const sdk::Kernel kernel_mma_emulated;
 const sdk::Kernel kernel_mma_emulated = {"mma_emulated",
-                                       0,
-                                       tensor::kMmaConfigs,
-                                       tensor::kMmaConfigCount,
-                                       tensor::mma_supports_as<Products::kEmulated>,
-                                       tensor::mma_create_as<Products::kEmulated>};
+                                         0,
+                                         tensor::kMmaConfigs,
+                                         tensor::kMmaConfigCount,
+                                         tensor::mma_supports_as<Products::kEmulated>,
+                                         tensor::mma_create_as<Products::kEmulated>};
 
 } // namespace polyconv::cuda
