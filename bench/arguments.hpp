@@ -12,7 +12,7 @@ struct Arguments {
 
   // What and where: run, check, explain.
   std::vector<std::string> problems;
-  std::string suites, chain, devices = "cpu", backends, kernels;
+  std::string suites, chain, networks, devices = "cpu", backends, kernels; // networks: run alone
   std::string dtypes, layouts, batches, maths = "strict", threads, determinism = "run", workspace_limit;
   std::vector<std::string> sets;
 

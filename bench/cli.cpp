@@ -59,6 +59,8 @@ void add_run(CLI::App &app, Arguments &a) {
   const auto flag = [&](const char *name, bool &value, const char *help) {
     command->add_flag(name, value, help)->group("How");
   };
+  option("--network", a.networks, "S[,S]",
+         "All layers of a suite as one row: one after the other, on a GPU as one graph");
   flag("--all-configs", a.all_configs, "A row for every config of every kernel that --backend or --kernel names");
   flag("--ladder", a.ladder, "A row for every technique, from the simplest on, with the speed-up over the first");
   option("--baseline", a.baselines, "NAME[,NAME]",

@@ -38,6 +38,11 @@ class Cells {
 };
 
 const char *const kSuites = "suite:";
+const char *const kNetwork = "network:";
+
+bool begins(const std::string &text, const char *with) {
+  return text.rfind(with, 0) == 0;
+}
 
 // Which cells a row needs, and which do not go together.
 void check_cells(const Cells &cells, bool mean, const std::string &where) {
@@ -58,16 +63,22 @@ void check_cells(const Cells &cells, bool mean, const std::string &where) {
                                  cells.text("problem").c_str()));
 }
 
+// The row's type and layout, and the batch of a suite that has one: "resnet50@128".
+WorkRequest request_of(const Cells &cells, const std::string &suite, const std::string &where) {
+  WorkRequest request;
+  const size_t at = suite.find('@');
+  if (at != std::string::npos) request.batches = parse_numbers(suite.substr(at + 1), where + ": the batch", 0);
+  request.dtypes = {cells.text("type")};
+  if (cells.given("layout")) request.layouts = {cells.text("layout")};
+  return request;
+}
+
 // "resnet50@128+unet" -> their layers, those with a batch at that batch.
 std::vector<Work> works_of_suites(const std::string &suites, const Cells &cells, const std::string &where) {
   std::vector<Work> works;
   for (const std::string &part : split(suites, '+')) {
-    const size_t at = part.find('@');
-    WorkRequest request;
-    request.suites = {part.substr(0, at)};
-    if (at != std::string::npos) request.batches = parse_numbers(part.substr(at + 1), where + ": the batch", 0);
-    request.dtypes = {cells.text("type")};
-    if (cells.given("layout")) request.layouts = {cells.text("layout")};
+    WorkRequest request = request_of(cells, part, where);
+    request.suites = {part.substr(0, part.find('@'))};
     for (Work &work : collect_work(request))
       if (!cells.given("only") || glob_match(cells.text("only"), work.token)) works.push_back(std::move(work));
   }
@@ -76,11 +87,16 @@ std::vector<Work> works_of_suites(const std::string &suites, const Cells &cells,
 }
 
 std::vector<Work> works_of(const Cells &cells, bool mean, const std::string &where) {
-  if (mean) return works_of_suites(cells.text("problem").substr(std::string(kSuites).size()), cells, where);
-  WorkRequest request;
-  request.tokens = {cells.text("problem")};
-  request.dtypes = {cells.text("type")};
-  if (cells.given("layout")) request.layouts = {cells.text("layout")};
+  const std::string problem = cells.text("problem");
+  if (mean) return works_of_suites(problem.substr(std::string(kSuites).size()), cells, where);
+  if (begins(problem, kNetwork)) {
+    const std::string network = problem.substr(std::string(kNetwork).size());
+    WorkRequest request = request_of(cells, network, where);
+    request.networks = {network.substr(0, network.find('@'))};
+    return collect_work(request);
+  }
+  WorkRequest request = request_of(cells, "", where);
+  request.tokens = {problem};
   return collect_work(request);
 }
 
@@ -88,7 +104,7 @@ Expectation read_row(const CsvRow &row, const std::string &where) {
   const Cells cells(row, where);
   Expectation expectation;
   expectation.where = where;
-  expectation.mean = cells.text("problem").rfind(kSuites, 0) == 0;
+  expectation.mean = begins(cells.text("problem"), kSuites);
   check_cells(cells, expectation.mean, where);
   try {
     expectation.works = works_of(cells, expectation.mean, where);
@@ -99,7 +115,7 @@ Expectation read_row(const CsvRow &row, const std::string &where) {
   for (const Work &work : expectation.works)
     if (!work.invalid.empty()) throw Error(kUsage, where + ": " + work.invalid);
   expectation.about = expectation.mean ? cells.text("problem") : expectation.works.front().token;
-  expectation.type = type_of(expectation.works.front().problems.front());
+  expectation.type = type_of(expectation.works.front());
   expectation.math = parse_math(cells.text("math")).word;
   expectation.kernel = cells.text("kernel");
   expectation.baseline = cells.text("baseline");
@@ -110,12 +126,22 @@ Expectation read_row(const CsvRow &row, const std::string &where) {
   return expectation;
 }
 
+// The first kernel that ran and is none of those that a bar names; "" where there is no such.
+std::string foreign_kernel(const Expectation &e, const Record &record) {
+  const auto foreign = [&](const std::string &kernel) {
+    const std::string first = kernel.substr(0, kernel.find(" + "));
+    return !glob_match(e.kernel, kernel) && !glob_match(e.kernel, first);
+  };
+  for (const LayerLine &layer : record.layers)
+    if (foreign(layer.kernel)) return layer.kernel;
+  return record.layers.empty() && foreign(record.kernel) ? record.kernel : "";
+}
+
 // Why a record is none to compare, or the kernel took too long; "" where the bar is about its ratio.
 std::string why_no_ratio(const Expectation &e, const Record &record) {
   if (record.status != "good") return "the row is " + record.status + ": " + record.reason;
-  const std::string first = record.kernel.substr(0, record.kernel.find(" + "));
-  if (!glob_match(e.kernel, record.kernel) && !glob_match(e.kernel, first))
-    return record.kernel + " ran, not " + e.kernel;
+  const std::string foreign = foreign_kernel(e, record);
+  if (!foreign.empty()) return foreign + " ran, not " + e.kernel;
   if (e.max_us && record.median_us.value_or(*e.max_us + 1) > *e.max_us)
     return format("%s took %s, more than %s", record.kernel.c_str(), show_time(record.median_us.value_or(0)).c_str(),
                   show_time(*e.max_us).c_str());
@@ -133,7 +159,7 @@ std::string why_no_ratio(const Expectation &e, const Record &record) {
 
 // Why one record does not hold the bar; "" where it does, or where the bar is a mean and leaves it free.
 std::string why_broken(const Expectation &e, const Record &record) {
-  const std::string why = why_no_ratio(e, record);
+  std::string why = why_no_ratio(e, record);
   const std::optional<double> least = e.mean ? e.least_each : e.least_ratio;
   if (!why.empty() || !least || *record.ratio >= *least) return why;
   return format("the ratio to %s is %.3f, below %.3f (%s took %s)", e.baseline.c_str(), *record.ratio, *least,

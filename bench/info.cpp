@@ -150,6 +150,13 @@ std::string why_missing(const std::string &name) {
   return "the backend " + name + " is " + not_found(name);
 }
 
+std::string version_of(const std::string &name) {
+  auto info = sized<polyconv_backend_info>();
+  for (int32_t i = 0; polyconv_backend_get(i, &info) == POLYCONV_SUCCESS; ++i)
+    if (name == info.name) return info.version;
+  return "";
+}
+
 Info collect_info() {
   Info info;
   info.library_version = polyconv_version();

@@ -47,4 +47,7 @@ std::optional<Ceilings> known_ceilings(const std::string &device);
 // Why a backend called `name` cannot be used; "" where it can.
 std::string why_missing(const std::string &name);
 
+// The version that the backend called `name` states; "" where there is none.
+std::string version_of(const std::string &name);
+
 } // namespace polyconv::bench

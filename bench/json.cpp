@@ -44,6 +44,18 @@ Json json_of(const std::vector<ProfileLine> &profile) {
   return lines;
 }
 
+Json json_of(const std::vector<LayerLine> &layers) {
+  Json lines = Json::array();
+  for (const LayerLine &layer : layers)
+    lines.push_back({{"name", layer.name},
+                     {"problem", layer.problem},
+                     {"count", layer.count},
+                     {"kernel", layer.kernel},
+                     {"math", layer.math},
+                     {"fallback", layer.fallback}});
+  return lines;
+}
+
 Json json_of(const Ceilings &ceilings) {
   Json rates = Json::array();
   for (const Rate &rate : ceilings.rates)
@@ -84,6 +96,7 @@ std::vector<Ceilings> read_cache(const std::filesystem::path &path) {
 std::string json_line(const Record &record) {
   Json json = Json::object();
   for (const Field &field : fields_of(record)) json[field.name] = json_of(field.value);
+  if (!record.layers.empty()) json["layers"] = json_of(record.layers);
   if (!record.profile.empty()) json["profile"] = json_of(record.profile);
   return dump(json);
 }

@@ -5,8 +5,8 @@
 #include <new>
 
 #include "commands.hpp"
+#include "handles.hpp"
 #include "machine.hpp"
-#include "measure/subject.hpp"
 
 int main(int argc, char **argv) {
   using namespace polyconv::bench;

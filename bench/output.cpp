@@ -41,7 +41,7 @@ bool differ(const std::vector<Record> &records, const std::function<std::string(
 // What is shown in the kernel's column where none ran.
 std::string kernel_cell(const Record &record) {
   if (record.kernel.empty()) return record.requested.empty() ? "-" : "(" + record.requested + ")";
-  return record.kernel + (record.fallback ? " (fallback)" : "");
+  return record.kernel + (record.fallback && record.layers.empty() ? " (fallback)" : ""); // a network says of which
 }
 
 // "timed": good as far as anybody looked, but not checked.
@@ -91,6 +91,7 @@ std::string factor_cell(const std::optional<double> &factor) {
 
 std::vector<Shown> time_columns() {
   return {{{"time", true}, [](const Record &r) { return show(r.median_us, show_time); }},
+          {{"an image", true}, [](const Record &r) { return show(r.image_us, show_time); }},
           {{"speed-up", true}, [](const Record &r) { return factor_cell(r.speedup); }},
           {{"best", false}, [](const Record &r) { return r.best ? std::string("<- best") : ""; }}};
 }

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "record.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "handles.hpp"
 #include "machine.hpp"
+#include "text.hpp"
 
 namespace polyconv::bench {
 
@@ -24,9 +26,45 @@ Value name(const std::string &text) {
   return text.empty() ? Value() : Value(text);
 }
 
+// "a/b@c + d/e@f" -> "a/b + d/e".
+std::string without_configs(const std::string &kernel) {
+  std::string text;
+  bool config = false;
+  for (char letter : kernel) {
+    config = letter == '@' || (config && letter != ' ');
+    if (!config) text += letter;
+  }
+  return text;
+}
+
 } // namespace
 
-std::string type_of(const polyconv_problem &problem) {
+std::string kernels_text(const std::vector<LayerLine> &layers) {
+  std::vector<std::pair<int64_t, std::string>> kernels;
+  for (const LayerLine &layer : layers) {
+    const std::string kernel = without_configs(layer.kernel) + (layer.fallback ? " (fallback)" : "");
+    const auto known =
+        std::find_if(kernels.begin(), kernels.end(), [&](const auto &other) { return other.second == kernel; });
+    if (known == kernels.end())
+      kernels.emplace_back(layer.count, kernel);
+    else
+      known->first += layer.count;
+  }
+  std::stable_sort(kernels.begin(), kernels.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<std::string> parts;
+  parts.reserve(kernels.size());
+  for (const auto &[count, kernel] : kernels) parts.push_back(std::to_string(count) + "x " + kernel);
+  return join(parts, ", ");
+}
+
+std::string type_of(const Work &work) {
+  if (work.is_network()) {
+    const std::string first = type_of(work.layers.front());
+    const bool same =
+        std::all_of(work.layers.begin(), work.layers.end(), [&](const Work &layer) { return type_of(layer) == first; });
+    return same ? first : "mixed";
+  }
+  const polyconv_problem &problem = work.problems.front();
   std::string input = polyconv_type_name(problem.input_type);
   if (problem.input_type == problem.weights_type && problem.input_type == problem.output_type) return input;
   return input + "-" + polyconv_type_name(problem.weights_type) + "-" + polyconv_type_name(problem.output_type);
@@ -41,7 +79,7 @@ Record make_record(const Work &work, const std::string &device, const std::strin
   record.problem = work.token;
   record.suite = work.suite;
   record.name = work.name;
-  record.type = type_of(work.problems.front());
+  record.type = type_of(work);
   record.device = device;
   record.requested = requested;
   record.library_version = polyconv_version();
@@ -76,6 +114,7 @@ std::vector<Field> fields_of(const Record &r) {
           {"median_us", number(r.median_us)},
           {"p95_us", number(r.p95_us)},
           {"min_us", number(r.min_us)},
+          {"image_us", number(r.image_us)},
           {"first_us", number(r.first_us)},
           {"plan_us", number(r.plan_us)},
           {"pack_us", number(r.pack_us)},

@@ -20,6 +20,18 @@ struct ProfileLine {
   std::optional<int64_t> bytes; // of a copy
 };
 
+// One distinct layer of a network, and what it runs on.
+struct LayerLine {
+  std::string name, problem;
+  int64_t count; // how often it occurs
+  std::string kernel, math;
+  bool fallback;
+};
+
+// "40x cuda-tensor/wgmma, 13x cuda-direct/direct (fallback)": the kernels without their configs, the most frequent
+// first.
+std::string kernels_text(const std::vector<LayerLine> &layers);
+
 struct Record {
   // What was asked.
   std::string problem, suite, name, type, device;
@@ -34,11 +46,13 @@ struct Record {
   std::string status = "good";
   std::string reason; // why not good; "" otherwise
   std::string backend, kernel;
-  std::string math; // the mode entered
-  bool fallback = false;
+  std::string math;              // the mode entered
+  bool fallback = false;         // of a network: in any layer
+  std::vector<LayerLine> layers; // of a network, as far as they could be planned
 
   // Times in microseconds; what was not measured is absent.
   std::optional<double> median_us, p95_us, min_us, first_us, plan_us, pack_us;
+  std::optional<double> image_us; // of a network: the median over the images of its batch
   std::optional<double> cold_us, cold_ratio;
   std::string clock;             // of the median: "wall", "events" of the device, or events around a "graph" of runs
   std::optional<double> wall_us; // of one run and the wait for it, where the median is not by the wall clock
@@ -70,8 +84,8 @@ struct Record {
 // A record with what is known before anything has been tried.
 Record make_record(const Work &work, const std::string &device, const std::string &requested);
 
-// "f32", or input-weights-output where they differ.
-std::string type_of(const polyconv_problem &problem);
+// "f32", or input-weights-output where they differ; "mixed" of a network whose layers do.
+std::string type_of(const Work &work);
 
 using Value = std::variant<std::monostate, std::string, double, int64_t, bool>; // monostate: null
 

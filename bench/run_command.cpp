@@ -168,6 +168,17 @@ void refuse_wrong_combinations(const Arguments &a, const Selection &selection, c
       if (ladder_of(kind_of(device)).empty())
         throw Error(kUsage, "--ladder: there is a ladder of techniques for cuda and cpu, none for " + device);
   }
+  if (!a.networks.empty()) {
+    one_of("--network", !a.problems.empty(), "a PROBLEM");
+    one_of("--network", !a.suites.empty(), "--suite");
+    one_of("--network", !a.chain.empty(), "--chain");
+    one_of("--network", !a.sets.empty(), "--set");
+    one_of("--network", a.ladder, "--ladder");
+    one_of("--network", a.all_configs, "--all-configs");
+    one_of("--network", a.profile, "--profile");
+    one_of("--network", a.transfers, "--transfers");
+    one_of("--network", a.end_to_end, "--end-to-end");
+  }
   if (a.profile && format_word == "csv")
     throw Error(kUsage, "--profile: a line of CSV has no room for it; expected table, markdown or jsonl");
   if (a.graph && selection.devices == std::vector<std::string>{"cpu"})

@@ -31,6 +31,7 @@ WorkRequest work_request(const Arguments &a) {
   request.tokens = a.problems;
   request.suites = split(a.suites, ',');
   request.chain_file = a.chain;
+  request.networks = split(a.networks, ',');
   if (!a.batches.empty()) request.batches = parse_numbers(a.batches, "--batch", 0);
   for (const std::string &set : a.sets) request.sweeps.push_back(parse_sweep(set));
   request.dtypes = split(a.dtypes, ',');
@@ -65,7 +66,9 @@ Selection select(const Arguments &a, bool problems_required) {
   Selection selection;
   selection.works = collect_work(work_request(a));
   if (selection.works.empty() && problems_required)
-    throw Error(kUsage, "no problem: give tokens such as fwd:n1,c64,k64,i56x56,f3x3,p1, --suite or --chain");
+    throw Error(
+        kUsage,
+        "no problem: give tokens such as fwd:n1,c64,k64,i56x56,f3x3,p1, --suite, --chain or, to run, --network");
   for (const std::string &device : split(a.devices, ',')) {
     const polyconv_device *handle = nullptr;
     if (polyconv_device_find(device.c_str(), &handle) == POLYCONV_INVALID_ARGUMENT)

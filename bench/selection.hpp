@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "arguments.hpp"
-#include "measure/subject.hpp"
+#include "measure/planned.hpp"
 
 namespace polyconv::bench {
 

@@ -114,6 +114,9 @@ std::vector<Work> read_table(const fs::path &path) {
     check_output(problem, row, where, axes);
     works.push_back(make_work(problem));
     works.back().name = row.cells.at("name");
+    if (row.cells.count("count") == 0) continue;
+    works.back().count = number("count");
+    if (works.back().count < 1) throw Error(kUsage, where + ": count must be at least 1");
   }
   return works;
 }

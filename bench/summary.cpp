@@ -70,6 +70,7 @@ std::string summary(const std::vector<Record> &records, View view) {
   for (const Record &record : records)
     if (record.threads) threads.insert(*record.threads);
   for (const Record &record : records) {
+    if (!record.layers.empty()) continue; // a network is no layer
     const std::string selection = selection_of(record, threads.size() > 1);
     const std::string suite = record.suite.empty() ? "(command line)" : record.suite;
     Group &group = groups[{suite, record.device, selection, record.baseline}];

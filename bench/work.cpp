@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work.hpp"
 
-#include <algorithm>
 #include <functional>
-#include <set>
+#include <map>
 
 #include "suite.hpp"
 #include "text.hpp"
@@ -88,6 +87,21 @@ Change from_part(const std::string &part, const std::string &option,
   };
 }
 
+// Each distinct problem of a suite once, with the counts of all its rows.
+std::vector<Work> merged(const std::vector<Work> &works) {
+  std::vector<Work> distinct;
+  std::map<std::string, size_t> places;
+  for (const Work &work : works) {
+    const auto [place, added] =
+        places.try_emplace(work.suite + '\n' + work.token + '\n' + work.invalid, distinct.size());
+    if (added)
+      distinct.push_back(work);
+    else
+      distinct[place->second].count += work.count;
+  }
+  return distinct;
+}
+
 void copy_types(polyconv_problem &problem, const polyconv_problem &pattern) {
   problem.input_type = pattern.input_type;
   problem.weights_type = pattern.weights_type;
@@ -150,12 +164,9 @@ std::vector<Work> collect_work(const WorkRequest &request) {
   works = multiply(works, dtypes, all);
   works = multiply(works, layouts, all);
 
-  std::set<std::string> seen;
-  works.erase(std::remove_if(works.begin(), works.end(),
-                             [&](const Work &work) {
-                               return !seen.insert(work.suite + '\n' + work.token + '\n' + work.invalid).second;
-                             }),
-              works.end());
+  works = merged(works);
+  const std::vector<Work> networks = collect_networks(request);
+  works.insert(works.end(), networks.begin(), networks.end());
   return works;
 }
 

@@ -1,10 +1,12 @@
-// work.hpp - what is to be measured: problems from the command line, suites and chain files, with the overrides and
-// sweeps of the command line applied.
+// work.hpp - what is to be measured: problems from the command line, suites and chain files, and whole networks, with
+// the overrides and sweeps of the command line applied.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <polyconv/polyconv.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,14 +14,19 @@
 
 namespace polyconv::bench {
 
-// One layer or chain.
+// One layer or chain, or a network of such.
 struct Work {
   std::string suite;                      // "" from the command line
   std::string name;                       // the layer's in its network, where the suite has names
-  std::vector<polyconv_problem> problems; // one for a layer
-  std::string token;                      // canonical; a chain's joined by " > "
+  std::vector<polyconv_problem> problems; // one for a layer, none for a network
+  std::string token;                      // canonical; a chain's joined by " > "; "resnet50@128:nhwc:f16" of a network
+  int64_t count = 1;                      // how often it occurs in its network
+  std::vector<Work> layers;               // of a network: each distinct one once, in order
   bool batch_fixed = false;               // the suite says that the batch belongs to the problem
   std::string invalid;                    // why an override made the problem invalid; else empty
+
+  bool is_network() const { return !layers.empty(); }
+  std::string title() const { return name.empty() ? token : name; } // what a sentence calls a layer
 };
 
 // Problems, and what to change about them. Empty means unchanged.
@@ -27,6 +34,7 @@ struct WorkRequest {
   std::vector<std::string> tokens;
   std::vector<std::string> suites; // names or paths
   std::string chain_file;
+  std::vector<std::string> networks; // suites, each as one work for every batch, type and layout (network_work.cpp)
   std::vector<long long> batches;
   std::vector<Sweep> sweeps;
   std::vector<std::string> dtypes;  // "f16", "u8-f32-u8"
@@ -41,8 +49,14 @@ std::string format_problem(const polyconv_problem &problem);
 // The work of one token.
 Work make_work(const polyconv_problem &problem);
 
-// Everything asked for, each distinct problem of a suite once. Error(kUsage) for a token, suite or file that is
-// wrong; an override that makes a problem invalid is left to the row (Work::invalid).
+// Everything asked for, each distinct problem of a suite once, with the count of all its rows. Error(kUsage) for a
+// token, suite or file that is wrong; an override that makes a problem invalid is left to the row (Work::invalid).
 std::vector<Work> collect_work(const WorkRequest &request);
+
+// The networks asked for, and no other of the request's works.
+std::vector<Work> collect_networks(const WorkRequest &request);
+
+// The images that a network is run on: the batch of its layers; none where that differs.
+std::optional<int64_t> images_of(const Work &network);
 
 } // namespace polyconv::bench

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "baseline.hpp"
 
+#include <algorithm>
+
+#include "tensors.hpp"
+
 namespace polyconv::bench {
 
 bool is_ceiling(const std::string &baseline) {
@@ -28,8 +32,13 @@ std::string baseline_mode(const std::string &baseline, const std::string &row) {
 
 // Sums of f16, bf16 and images are f32; s8 and u8 multiply in units that are not measured.
 std::string fma_kind(const Work &work) {
-  const polyconv_problem &problem = work.problems.front();
-  switch (problem.weights_type) {
+  if (work.is_network()) {
+    const std::string first = fma_kind(work.layers.front());
+    const bool same = std::all_of(work.layers.begin(), work.layers.end(),
+                                  [&](const Work &layer) { return fma_kind(layer) == first; });
+    return same ? first : "";
+  }
+  switch (work.problems.front().weights_type) {
     case POLYCONV_F64: return "fma_f64";
     case POLYCONV_F32:
     case POLYCONV_F16:

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "../ceilings/ceilings.hpp"
-#include "subject.hpp"
+#include "planned.hpp"
 #include "timing.hpp"
 
 namespace polyconv::bench {
@@ -26,7 +26,8 @@ std::string baseline_mode(const std::string &baseline, const std::string &row);
 // The sampler of one of the two ceilings; `meter` must outlive it. Throws Unable where the problem has no such rate.
 Sampler ceiling_sampler(const std::string &baseline, const Work &work, RateMeter &meter);
 
-// The kind of multiply-add that a problem's roofline is made of ("fma_f32"); "" where none was measured.
+// The kind of multiply-add that a problem's roofline is made of ("fma_f32"), or that of every layer of a network; ""
+// where none was measured.
 std::string fma_kind(const Work &work);
 
 } // namespace polyconv::bench

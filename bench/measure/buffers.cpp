@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "subject.hpp"
+#include "../handles.hpp"
 
 namespace polyconv::bench {
 

@@ -28,7 +28,7 @@ class BufferPool {
   void begin(int64_t bytes, int64_t limit);
 
   // The role's buffer of at least `bytes`, random in `type` where it is read (`written` false) and holds anything
-  // else; NULL for 0 bytes. Throws Unable (subject.hpp) when out of memory.
+  // else; NULL for 0 bytes. Throws Unable when out of memory.
   void *get(const std::string &role, int64_t bytes, int32_t type, bool written);
 
   void clear();

@@ -8,20 +8,19 @@
 
 #include "../statistics.hpp"
 #include "../text.hpp"
+#include "host_clock.hpp"
 #include "tensors.hpp"
 
 namespace polyconv::bench {
 
 namespace {
 
-using HostClock = std::chrono::steady_clock;
-
 constexpr int kSamples = 9;
 constexpr int kSubmits = 16;                // in a row: the device's queue is never full
 constexpr size_t kBlock = size_t{64} << 20; // of host memory through which a tensor of any size is copied
 
 double microseconds_since(HostClock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(HostClock::now() - begin).count();
+  return seconds_since(begin) * 1e6;
 }
 
 // Takes the time at each call of the observer: by events where the device has streams, else by the host's clock.
@@ -85,10 +84,11 @@ class StepWatch {
 
 // What a program pays once.
 void add_preparation(const Subject &subject, std::vector<ProfileLine> &lines) {
-  lines.push_back({"call", "polyconv_plan_create", subject.plan_us(), {}, {}});
-  if (subject.pack_us())
-    lines.push_back({"call", "polyconv_weights_create, and the wait for it", *subject.pack_us(), {}, {}});
-  if (subject.bind_us()) lines.push_back({"call", "polyconv_bind", *subject.bind_us(), {}, {}});
+  const Ready &ready = subject.ready();
+  lines.push_back({"call", "polyconv_plan_create", subject.planned().plan_us(), {}, {}});
+  if (ready.pack_us())
+    lines.push_back({"call", "polyconv_weights_create, and the wait for it", *ready.pack_us(), {}, {}});
+  if (ready.bind_us()) lines.push_back({"call", "polyconv_bind", *ready.bind_us(), {}, {}});
 }
 
 // The host's time to submit, alone: the device is still busy when the last of them returns.
@@ -105,7 +105,7 @@ void add_run(Subject &subject, std::vector<ProfileLine> &lines) {
     wait.push_back(microseconds_since(begin));
     if (subject.has_streams()) device.push_back(subject.run(1, Clock::kEvents) * 1e6);
   }
-  lines.push_back({"call", subject.bound() ? "polyconv_run_bound" : "polyconv_run", median(submit), {}, {}});
+  lines.push_back({"call", subject.ready().bound() ? "polyconv_run_bound" : "polyconv_run", median(submit), {}, {}});
   if (!subject.has_streams()) return;
   lines.back().device_us = median(device);
   lines.push_back({"call", "polyconv_stream_synchronize, after one run", median(wait), {}, {}});
@@ -198,7 +198,7 @@ void add_transfers(const polyconv_device *device, const Work &work, const Subjec
                    std::vector<ProfileLine> &lines) {
   Transfers transfers(device);
   for (const TensorUse &use : tensors_of(work))
-    if (use.written == written && use.bytes > 0) transfers.add(use, pointer_of(subject.buffers(), use), lines);
+    if (use.written == written && use.bytes > 0) transfers.add(use, pointer_of(subject.ready().buffers(), use), lines);
 }
 
 } // namespace

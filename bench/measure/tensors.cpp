@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensors.hpp"
 
-#include "subject.hpp"
+#include <algorithm>
+
+#include "../handles.hpp"
+#include "../text.hpp"
 
 namespace polyconv::bench {
 
@@ -18,10 +21,14 @@ bool writes(const polyconv_problem &problem, int32_t which) {
 
 } // namespace
 
-std::string TensorUse::role() const {
+std::string TensorUse::name() const {
   const char *const names[] = {"input", "weights", "bias", "scale", "residual", "output"};
+  return names[which];
+}
+
+std::string TensorUse::role() const {
   const bool whole_chain = which == POLYCONV_TENSOR_INPUT || which == POLYCONV_TENSOR_OUTPUT;
-  return names[which] + (whole_chain ? "" : std::to_string(layer));
+  return name() + (whole_chain ? "" : std::to_string(layer));
 }
 
 bool TensorUse::per_run() const {
@@ -81,6 +88,8 @@ int64_t tensor_bytes(const Work &work) {
 
 double compulsory_bytes(const Work &work) {
   double bytes = 0;
+  for (const Work &layer : work.layers) bytes += static_cast<double>(layer.count) * compulsory_bytes(layer);
+  if (work.is_network()) return bytes;
   for (const TensorUse &use : tensors_of(work))
     if (use.which == POLYCONV_TENSOR_INPUT || use.which == POLYCONV_TENSOR_OUTPUT ||
         use.which == POLYCONV_TENSOR_WEIGHTS)
@@ -90,12 +99,26 @@ double compulsory_bytes(const Work &work) {
 
 double flops_of(const Work &work) {
   double total = 0;
+  for (const Work &layer : work.layers) total += static_cast<double>(layer.count) * flops_of(layer);
   for (const polyconv_problem &problem : work.problems) {
     double flops = 0;
     require(polyconv_problem_flops(&problem, &flops));
     total += flops;
   }
   return total;
+}
+
+double seconds_at(double flops_per_second, double bytes_per_second, const Work &work) {
+  double seconds = 0;
+  for (const Work &layer : work.layers)
+    seconds += static_cast<double>(layer.count) * seconds_at(flops_per_second, bytes_per_second, layer);
+  if (work.is_network()) return seconds;
+  return std::max(flops_of(work) / flops_per_second, compulsory_bytes(work) / bytes_per_second);
+}
+
+std::string more_than(int64_t bytes, int64_t memory_limit) {
+  return show_bytes(static_cast<double>(bytes)) + ", more than the " + show_bytes(static_cast<double>(memory_limit)) +
+         " that this machine has to spare";
 }
 
 } // namespace polyconv::bench

@@ -1,4 +1,5 @@
-// tensors.hpp - the tensors that a layer or chain needs from its caller, and where they stand in polyconv_buffers.
+// tensors.hpp - the tensors that a layer or chain needs from its caller, where they stand in polyconv_buffers, and what
+// follows from their sizes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +20,8 @@ struct TensorUse {
   int64_t bytes;
   bool written;
 
-  std::string role() const; // "input", "weights0"
+  std::string name() const; // "input", "weights"
+  std::string role() const; // the name, with the layer where each has its own: "input", "weights0"
   // Moved in every run, unlike what belongs to the network: weights and vectors.
   bool per_run() const;
 };
@@ -29,5 +31,20 @@ std::vector<TensorUse> tensors_of(const Work &work);
 
 void set_pointer(polyconv_buffers &buffers, const TensorUse &use, void *pointer);
 void *pointer_of(const polyconv_buffers &buffers, const TensorUse &use);
+
+// Bytes of all tensors of a layer or chain, those between layers left out.
+int64_t tensor_bytes(const Work &work);
+
+// Bytes that must move at least: input, weights and output once; and operations. Of a network: of all its layers, each
+// as often as it counts.
+double compulsory_bytes(const Work &work);
+double flops_of(const Work &work);
+
+// The seconds that the work takes at least at these rates: its operations or its bytes, whichever take longer; of a
+// network layer by layer.
+double seconds_at(double flops_per_second, double bytes_per_second, const Work &work);
+
+// "2.00 GiB, more than the 1.00 GiB that this machine has to spare".
+std::string more_than(int64_t bytes, int64_t memory_limit);
 
 } // namespace polyconv::bench

@@ -1,0 +1,33 @@
+// job.hpp - what one row of `run` asks for, and how every row of a command is measured.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "planned.hpp"
+
+namespace polyconv::bench {
+
+struct Job {
+  Work work;
+  std::string device; // "cpu"
+  PlanRequest request;
+  std::string math; // the word of request.math
+  std::string baseline;
+  std::string technique; // of a ladder
+};
+
+enum class Verify { kAuto, kAlways, kNever };
+
+struct RunSettings {
+  double min_seconds = 0.1;
+  bool cold = false;
+  bool transfers = false;
+  bool end_to_end = false;
+  bool profile = false;
+  bool graph = false; // rows that have no baseline too
+  Verify verify = Verify::kAuto;
+  int64_t baseline_ms = 4000; // for a vendor's baseline to find its best engine
+};
+
+} // namespace polyconv::bench
