@@ -1,0 +1,242 @@
+// driver.cpp - plans, packs and runs the lowered kernel. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/lowered/driver.hpp"
+
+#include "cpu/direct/driver.hpp"
+#include "cpu/direct/geometry.hpp"
+
+#include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace polyconv::cpu {
+namespace {
+
+using namespace sdk;
+
+constexpr int64_t kStripBytes = 384 << 10; // of planes: well inside a common L2 cache of 1 MiB
+constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
+constexpr int64_t kLine = 16;              // elements of a cache line, and of the longest vector
+constexpr double kFlopsPerUs[] = {50e3, 110e3, 220e3}; // of one core's tiles, multiply-adds counted as two
+constexpr double kCopyCycles = 3.0; // of a shifted vector: a load and a store that leaves the first cache
+constexpr double kRowUs = 0.004;    // of finding and bringing in a source row of a channel, however short
+
+// As in tile.hpp: the most filters of a tile and the vectors of a tile of so many.
+int64_t most_filters(Isa isa) {
+  return isa == kAvx512 ? 8 : 6;
+}
+int64_t tile_vectors(Isa isa, int64_t filters) {
+  return isa == kAvx512 ? std::min<int64_t>(25 / filters, 8) : std::min<int64_t>(12 / filters, 3);
+}
+
+// The rows of a plane for a strip of `rows` rows of results, and its elements with room for a vector that runs over.
+// An odd number of lines keeps planes, which are read at the same place, apart in the cache's sets.
+void set_planes(LoweredPlan &p, int64_t rows) {
+  const Axis &h = p.rows.axis[1], &w = p.rows.axis[2];
+  p.lines = rows + (h.taps - 1) * h.dilation / h.step;
+  p.source_rows = (rows - 1) * h.step + (h.taps - 1) * h.dilation + 1;
+  p.plane_elements = (ceil_div(p.lines * p.width + kLine, kLine) | 1) * kLine;
+  p.channel_elements = std::min(h.step, h.taps) * w.taps * p.plane_elements; // at most; make_tables counts remainders
+}
+int64_t plane_bytes(const LoweredPlan &p) {
+  return p.channels * p.channel_elements * 4;
+}
+
+// The most rows of a strip whose planes fit, but a few strips for every task; nearly equal.
+void set_strips(LoweredPlan &p, int64_t tasks) {
+  const int64_t planes = p.images * p.depth * p.groups;
+  p.strips = std::clamp<int64_t>(ceil_div(2 * tasks, std::max<int64_t>(planes, 1)), 1, std::max<int64_t>(p.height, 1));
+  for (;; ++p.strips) {
+    p.strip_rows = ceil_div(p.height, p.strips);
+    set_planes(p, p.strip_rows);
+    if (p.strip_rows <= 1 || plane_bytes(p) <= kStripBytes) break;
+  }
+  p.strips = ceil_div(p.height, std::max<int64_t>(p.strip_rows, 1));
+  p.items = planes * p.strips;
+  p.tasks = std::clamp<int64_t>(p.items, 1, tasks);
+}
+
+// Cycles of a core that multiplies and adds two vectors a cycle and loads as many, one where lines are crossed.
+double tile_cycles(Isa isa, double filters, double vectors) {
+  const double loads = (isa == kAvx512 ? vectors : 0.75 * vectors) + 0.5 * filters;
+  return std::max(0.5 * filters * vectors, loads) + 0.5;
+}
+
+// Microseconds of one thread.
+double serial_us(const LoweredPlan &p, Isa isa, int64_t lanes) {
+  const double cycle_us = 4.0 * static_cast<double>(lanes) / kFlopsPerUs[isa];
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  const int64_t strip_vectors = ceil_div(p.strip_rows * p.width, lanes), filters = ceil_div(p.filters, p.blocks);
+  const int64_t tiles = ceil_div(strip_vectors, tile_vectors(isa, filters));
+  const double vectors = real(p.items * strip_vectors), tile = real(strip_vectors) / real(std::max<int64_t>(tiles, 1));
+  double cycles = real(p.items * tiles * p.blocks * p.channels * p.taps) * tile_cycles(isa, real(filters), tile);
+  cycles += vectors * real(p.filters) * (p.direct ? 2.0 : 12.0); // stores
+  const int64_t lines = p.lines * std::min(p.rows.axis[1].step, p.rows.axis[1].taps);
+  const double source_rows = real(p.items * p.channels * lines);
+  const double row_vectors = real(ceil_div(p.width, lanes));
+  cycles += source_rows * row_vectors * kCopyCycles * real(p.rows.axis[2].taps);
+  if (!p.in_place) cycles += source_rows * row_vectors * (p.rows.source_step == 1 ? 6.0 : 2.0 * real(lanes));
+  return cycles * cycle_us + source_rows * kRowUs;
+}
+
+LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  LoweredPlan p{};
+  p.rows = make_gather(layer);
+  p.epilogue = p.rows.epilogue;
+  const Axis &w = p.rows.axis[2];
+  const int64_t lanes = vector_bytes(isa) / 4;
+  p.in_place =
+      layer.input.type == POLYCONV_F32 && layer.input.stride[kW] == 1 && w.step == 1 && w.before == 0 && w.after == 0;
+  p.direct = p.epilogue.simple && p.epilogue.whole_images && layer.result.stride[kW] == 1;
+  p.images = layer.input.size[kN];
+  p.depth = layer.input.size[kD];
+  p.groups = layer.groups;
+  p.channels = p.rows.reduce;
+  p.filters = p.rows.produce;
+  p.blocks = ceil_div(p.filters, most_filters(isa));
+  p.width = w.out;
+  p.height = p.rows.axis[1].out;
+  p.taps = p.rows.axis[1].taps * w.taps;
+  // A source row in scratch: one chunk, as wide as the results read.
+  p.rows.plane_elements = round_up(p.width + (w.taps - 1) * w.dilation / w.step, kLine) + kLine;
+  p.rows.plane_count = std::min(w.step, w.taps); // at most; make_direct_tables counts
+  p.rows.row_elements = p.rows.plane_count * p.rows.plane_elements;
+  set_strips(p, policy.threads < 1 ? 1 : policy.threads);
+  const double us = serial_us(p, isa, lanes);
+  set_strips(p, tasks_for(policy, us));
+  if (layer.input.stride[kW] == 1) {
+    const int64_t vectors = ceil_div(p.strip_rows * p.width, lanes);
+    const int64_t tiles = p.blocks * ceil_div(vectors, tile_vectors(isa, ceil_div(p.filters, p.blocks)));
+    p.rows_ahead = ceil_div(p.channels * p.source_rows, std::max<int64_t>(tiles, 1));
+  }
+  p.lowered_at = round_up(p.channels * p.rows.row_elements * 4, 64);
+  p.sums_at = round_up(p.lowered_at + plane_bytes(p), 64);
+  p.scratch_bytes = p.sums_at + (p.direct ? 0 : 25 * lanes * 4);
+  const double moved =
+      4.0 * static_cast<double>(elements(layer.input) + elements(layer.result) + elements(layer.weights));
+  p.estimate_us = estimate_us(p.tasks, us, moved);
+  return p;
+}
+
+// [group][block of filters][channel][tap][filter of the block]
+void pack_weights(const LoweredPlan &p, const polyconv_layer &layer, const void *raw, float *out) {
+  const polyconv_tensor &w = layer.weights;
+  for (int64_t group = 0; group < p.groups; ++group)
+    for (int64_t block = 0; block < p.blocks; ++block) {
+      const int64_t first = group * p.filters + block * p.filters / p.blocks;
+      const int64_t last = group * p.filters + (block + 1) * p.filters / p.blocks;
+      for (int64_t c = 0; c < p.channels; ++c)
+        for (int64_t r = 0; r < w.size[kH]; ++r)
+          for (int64_t s = 0; s < w.size[kW]; ++s)
+            for (int64_t k = first; k < last; ++k) *out++ = load_as<float>(raw, w.type, at(w, k, c, 0, r, s));
+    }
+}
+
+struct LoweredTables {
+  DirectTables rows;
+  std::vector<int64_t> remainders, taps;
+};
+
+void make_tables(const polyconv_layer &layer, LoweredPlan &p, LoweredTables &tables) {
+  make_direct_tables(layer, p.rows, tables.rows);
+  const Axis &h = p.rows.axis[1], &w = p.rows.axis[2];
+  for (int64_t r = 0; r < h.taps; ++r) {
+    const int64_t remainder = r * h.dilation % h.step;
+    auto found = std::find(tables.remainders.begin(), tables.remainders.end(), remainder);
+    if (found == tables.remainders.end()) found = tables.remainders.insert(found, remainder);
+    const int64_t planes = (found - tables.remainders.begin()) * w.taps;
+    for (int64_t s = 0; s < w.taps; ++s)
+      tables.taps.push_back((planes + s) * p.plane_elements + r * h.dilation / h.step * p.width);
+  }
+  p.remainders = static_cast<int64_t>(tables.remainders.size());
+  p.remainder = tables.remainders.data();
+  p.tap = tables.taps.data();
+}
+
+// Results beyond the caches, every strip of every channel of which begins on a whole vector.
+bool may_stream(const LoweredPlan &p, int64_t vector) {
+  const polyconv_tensor &r = p.epilogue.result;
+  bool aligned = r.offset * 4 % vector == 0 && (p.strips == 1 || p.strip_rows * r.stride[kH] * 4 % vector == 0);
+  for (int axis : {kN, kC, kD}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
+  return p.direct && aligned && elements(r) * 4 >= kStreamBytes;
+}
+
+class LoweredInstance final : public Instance {
+ public:
+  LoweredInstance(const polyconv_request &request, Isa isa, LoweredTask task)
+      : layer_(*request.layers[0]),
+        plan_(lowered_geometry(layer_, *request.policy, isa)),
+        task_(task),
+        vector_(vector_bytes(isa)),
+        may_stream_(may_stream(plan_, vector_)) {
+    make_tables(layer_, plan_, tables_);
+    if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
+  }
+
+  void pack(int, const void *raw, void *packed, void *) override {
+    pack_weights(plan_, layer_, raw, static_cast<float *>(packed));
+  }
+
+  void run(const polyconv_arguments &a, void *) const override {
+    LoweredRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
+    run.stream = may_stream_ && reinterpret_cast<uintptr_t>(a.output) % static_cast<uintptr_t>(vector_) == 0;
+    const auto one_task = [&](int64_t task) {
+      const Share share = sdk::share(plan_.items, plan_.tasks, task);
+      task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+    };
+    if (parallel_)
+      (*parallel_)(plan_.tasks, one_task);
+    else
+      one_task(0);
+  }
+
+ private:
+  polyconv_layer layer_;
+  LoweredPlan plan_;
+  LoweredTask task_;
+  int64_t vector_;
+  bool may_stream_;
+  LoweredTables tables_; // what plan_ points into
+  std::unique_ptr<Parallel> parallel_;
+};
+
+bool takes_layer(const polyconv_layer &layer, Offer &offer) {
+  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (layer.sum_type != POLYCONV_F32) return offer.reject("sums in f32; this layer sums in f64 or s32");
+  if (layer.weights.size[kD] != 1 || layer.stride[0] != 1 || layer.pad_begin[0] + layer.pad_end[0] != 0)
+    return offer.reject("filters planes: depth has a kernel, stride or padding here");
+  if (layer.weights.size[kC] == 1 && layer.output.size[kC] == layer.groups)
+    return offer.reject("reads each channel for several filters; here it is one, see image and depthwise");
+  if (taps(layer) == 1) return offer.reject("shifts rows under a kernel; this one is 1x1");
+  if (layer.result.stride[kW] != 1 && layer.result.size[kW] > 1) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
+    return offer.reject("stores rows of results, whose columns must lie side by side");
+  }
+  return true;
+}
+
+} // namespace
+
+bool lowered_offer(const polyconv_request &request, Isa isa, Offer &offer) {
+  if (!takes_one_layer(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  if (!takes_layer(layer, offer) || !takes_no_pooling(layer, offer)) return false;
+  const LoweredPlan p = lowered_geometry(layer, *request.policy, isa);
+  if (plane_bytes(p) > kStripBytes)
+    return offer.reject("keeps a row of results lowered in the cache: %" PRId64 " bytes here, at most %" PRId64,
+                        plane_bytes(p), kStripBytes);
+  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  offer.estimate_us = p.estimate_us;
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "cpu_lowered_f32_%d:1", static_cast<int>(most_filters(isa)));
+  offer.set_weights(0, format, elements(layer.weights) * 4);
+  return true;
+}
+
+std::unique_ptr<Instance> lowered_create(const polyconv_request &request, Isa isa, LoweredTask task) {
+  return std::make_unique<LoweredInstance>(request, isa, task);
+}
+
+} // namespace polyconv::cpu

@@ -1,0 +1,99 @@
+// tile.hpp - the register tile of the lowered kernel: M filters by N vectors of results, over every channel and tap.
+// Floor: M * N multiply-adds a tap against N loads, nearly all of them across a cache line, and M broadcasts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/finish.hpp"
+#include "cpu/lowered/plan.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// As many sums as leave registers for N source vectors and a broadcast.
+#if defined(__AVX512F__)
+constexpr int kLoweredFilters = 8, kLoweredSums = 25, kLoweredVectors = 8;
+#else
+constexpr int kLoweredFilters = 6, kLoweredSums = 12, kLoweredVectors = 3;
+#endif
+constexpr POLYCONV_INLINE int lowered_vectors(int filters) {
+  return kLoweredSums / filters < kLoweredVectors ? kLoweredSums / filters : kLoweredVectors;
+}
+
+struct LoweredSum {
+  const float *planes; // of the first channel
+  const int64_t *tap;
+  int64_t taps, channels, channel_elements;
+  const float *weights; // [channel][tap][filter]
+};
+
+// Where a tile's sums go: a buffer, or results, finished with a bias and a quick activation.
+struct LoweredStore {
+  float *to;
+  int64_t stride;      // between filters
+  int lanes;           // of the last vector
+  bool finish, stream; // stream: past the cache
+  const float *bias;   // of the first filter, or NULL
+  const polyconv_epilogue *rules;
+};
+
+template <int M, int N>
+POLYCONV_NOINLINE void lowered_tile(const LoweredSum &s, int64_t q, const LoweredStore &to) {
+  constexpr int kL = kF32Lanes;
+  F32 acc[M][N] = {};
+  const int64_t taps = s.taps;
+  const float *planes = s.planes + q, *weights = s.weights;
+  for (int64_t c = 0; c < s.channels; ++c, planes += s.channel_elements) {
+    for (int64_t t = 0; t < taps; ++t, weights += M) {
+      const float *source = planes + s.tap[t];
+      F32 v[N];
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) v[n] = load(source + n * kL);
+#pragma GCC unroll 8
+      for (int m = 0; m < M; ++m) {
+        const F32 weight = splat(weights[m]);
+#pragma GCC unroll 8
+        for (int n = 0; n < N; ++n) acc[m][n] = multiply_add(weight, v[n], acc[m][n]);
+      }
+    }
+  }
+  if (to.finish) {
+    const F32 alpha = splat(to.rules->activation_alpha);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      const F32 bias = to.bias ? splat(to.bias[m]) : F32{};
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) {
+        if (to.bias) acc[m][n] += bias;
+        acc[m][n] = activate(acc[m][n], to.rules->activation, alpha);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    float *p = to.to + m * to.stride;
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n, p += kL) {
+      if (n == N - 1 && to.lanes < kL)
+        store_partial(p, acc[m][n], to.lanes);
+      else if (to.stream)
+        store_past_cache(p, acc[m][n]);
+      else
+        store(p, acc[m][n]);
+    }
+  }
+}
+
+// The tile of `filters` by n vectors, n at most lowered_vectors(filters).
+template <int M, int N = lowered_vectors(M)>
+POLYCONV_INLINE void lowered_columns(int n, const LoweredSum &s, int64_t q, const LoweredStore &to) {
+  if constexpr (N > 1)
+    if (n < N) return lowered_columns<M, N - 1>(n, s, q, to);
+  lowered_tile<M, N>(s, q, to);
+}
+template <int M = kLoweredFilters>
+POLYCONV_INLINE void lowered_tile_of(int filters, int n, const LoweredSum &s, int64_t q, const LoweredStore &to) {
+  if constexpr (M > 1)
+    if (filters < M) return lowered_tile_of<M - 1>(filters, n, s, q, to);
+  lowered_columns<M>(n, s, q, to);
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA
