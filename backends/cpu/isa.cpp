@@ -99,6 +99,11 @@ double flops_per_us(Isa isa, int32_t sum_type) {
   return sum_type == POLYCONV_F64 ? f32 / 2 : f32;
 }
 
+double cycle_us(Isa isa) {
+  static constexpr double kFlopsPerUs[] = {50e3, 110e3, 220e3};
+  return static_cast<double>(vector_bytes(isa)) / kFlopsPerUs[isa]; // 2 vectors of 4-byte elements, 2 operations each
+}
+
 int64_t tasks_for(const polyconv_policy &policy, double serial_us) {
   constexpr double kWorthForking = 5.0;
   return serial_us < kWorthForking || policy.threads < 1 ? 1 : policy.threads;

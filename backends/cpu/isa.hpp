@@ -34,6 +34,10 @@ inline int64_t vector_bytes(Isa isa) {
 // What one core of a current machine does, for estimates: multiply-adds counted as two, per microsecond, for sums of
 // `sum_type`; and bytes per microsecond from memory.
 double flops_per_us(Isa isa, int32_t sum_type);
+
+// The cycle of a core that multiplies and adds two vectors of f32 in each, in microseconds: for kernels whose estimates
+// count cycles because their tiles reach that rate.
+double cycle_us(Isa isa);
 inline constexpr double kBytesPerUs = 12e3;
 
 // Tasks to cut work into that takes `serial_us` on one thread: threads, but 1 where a fork and join would cost more

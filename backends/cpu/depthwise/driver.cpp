@@ -16,11 +16,50 @@ namespace {
 
 using namespace sdk;
 
-constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
+constexpr int64_t kStreamBytes = 16 << 20; // tensors beyond this push each other out of the caches
+constexpr double kMemory = 0.4; // of the time that kBytesPerUs allows: rows come in order, mostly from caches
+constexpr int64_t kAheadBytes = 512 << 10; // an input beyond this is not in the second cache
 
 // Whole vectors of every instruction set, so that packed weights serve them all.
 int64_t weights_bytes(const DepthwisePlan &p, const polyconv_layer &layer) {
   return p.row_stride * taps(layer) * sum_bytes(layer.sum_type);
+}
+
+// 3 or 5 where the kernel is unrolled: as wide as high, dense, stride 1 or 2, whole vectors of a type that tiles take.
+int32_t square_of(const polyconv_layer &layer, Isa isa) {
+  const int64_t taps = layer.weights.size[kW], step = layer.stride[2];
+  const bool square = layer.weights.size[kD] == 1 && layer.weights.size[kH] == taps && layer.stride[1] == step;
+  const bool dense = layer.dilation[1] == 1 && layer.dilation[2] == 1 && step <= 2;
+  const bool unrolled = layer.input.type != POLYCONV_F64 && layer.input.type != POLYCONV_U16;
+  const bool whole = layer.input.size[kC] * 4 >= vector_bytes(isa);
+  return square && dense && whole && unrolled && (taps == 3 || taps == 5) ? static_cast<int32_t>(taps) : 0;
+}
+
+void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  p.square = square_of(layer, isa);
+  p.tile_rows = p.square ? kDepthwiseRows : 1;
+  const bool wide = p.square && isa == kAvx512 && layer.input.type == POLYCONV_F32;
+  p.tile_columns = wide && round_up(w.out, kDepthwiseWide) <= round_up(w.out, 4) ? kDepthwiseWide : 4;
+  p.lines = p.square ? (p.tile_rows - 1) * h.step + h.taps : h.taps;
+  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.tile_columns);
+  p.line_pixels = (columns - 1) * w.step + (w.taps - 1) * w.dilation + 1;
+  p.row_groups = ceil_div(h.out, p.tile_rows);
+  p.items = layer.output.size[kN] * p.axis[0].out * p.row_groups;
+}
+
+// Microseconds of one thread: each tap is a multiply-add and, unless unrolled, a load and one of a pointer; each source
+// pixel of a chunk is looked up once. A conversion or a row that waits for its epilogue adds to it.
+double serial_us(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa, int64_t lanes) {
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  const double vectors = real(ceil_div(p.channels, lanes));
+  const double tiles = real(p.items * ceil_div(p.axis[2].out, p.tile_columns));
+  const double results = tiles * real(p.tile_rows * p.tile_columns) * vectors;
+  double cycles =
+      results * real(taps(layer)) * (p.square ? 0.6 : 1.5) * (layer.input.type == layer.sum_type ? 1.0 : 1.5);
+  cycles += results * (p.direct ? 2.5 : 12.0);
+  cycles += real(p.items * p.axis[0].taps * p.lines * p.line_pixels) + 20.0 * tiles;
+  return cycles * cycle_us(isa);
 }
 
 DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
@@ -32,25 +71,17 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   p.direct = p.epilogue.simple && layer.result.stride[kC] == 1;
   p.channels = layer.input.size[kC];
   p.row_stride = round_up(p.channels, kDepthwiseUnit);
-  const Axis &w = p.axis[2];
-  const int64_t reach = (w.taps - 1) * w.dilation;
-  p.inner = std::min(ceil_div(w.before, w.step), w.out);
-  const int64_t last = w.in - 1 - reach + w.before; // the last first tap, in padded coordinates
-  p.inner_end = std::clamp(last < 0 ? 0 : last / w.step + 1, p.inner, w.out);
-  p.rows = layer.output.size[kN] * p.axis[0].out * p.axis[1].out;
+  p.blocks = ceil_div(p.channels, kDepthwiseBlock);
+  set_tiles(p, layer, isa);
+  p.ahead = p.square && p.axis[2].step == 1 && elements(layer.input) * 4 >= kAheadBytes;
 
   const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
-  p.sums_at = round_up(p.axis[0].taps * p.axis[1].taps * 24, 64);
-  p.scratch_bytes = p.sums_at + (p.direct ? 0 : kDepthwiseChunk * lanes * bytes);
-
-  // Each tap is a multiply-add and most of a load; a conversion or a row that waits for its epilogue adds to it.
-  const double rate = flops_per_us(isa, layer.sum_type);
-  const double waste = static_cast<double>(round_up(p.channels, lanes)) / static_cast<double>(p.channels);
-  const double results = static_cast<double>(elements(layer.result));
-  double us = flops(layer) * waste * (layer.input.type == layer.sum_type ? 1.5 : 2.5) / rate;
-  if (!p.direct) us += results * 10.0 / static_cast<double>(lanes) * 2.0 * static_cast<double>(lanes) / rate;
-  p.tasks = std::clamp<int64_t>(p.rows, 1, tasks_for(policy, us));
-  p.estimate_us = estimate_us(p.tasks, us, 4.0 * (static_cast<double>(elements(layer.input)) + results));
+  p.sums_at = round_up(p.axis[0].taps * p.lines * p.line_pixels * 8, 64);
+  p.scratch_bytes = p.sums_at + (p.direct ? 0 : p.tile_rows * p.tile_columns * kDepthwiseSums * bytes);
+  const double us = serial_us(p, layer, isa, lanes);
+  p.tasks = std::clamp<int64_t>(p.items, 1, tasks_for(policy, us));
+  const double moved = 4.0 * static_cast<double>(elements(layer.input) + elements(layer.result));
+  p.estimate_us = estimate_us(p.tasks, us, moved * kMemory);
   return p;
 }
 
@@ -67,12 +98,12 @@ void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const voi
           *out++ = c < p.channels ? load_as<T>(raw, w.type, at(w, c, 0, d, h, x)) - zero_point : T(0);
 }
 
-// Results beyond the caches whose pixels all begin on a whole vector.
+// Tensors beyond the caches, and results whose pixels all begin on a whole vector.
 bool may_stream(const DepthwisePlan &p, int64_t vector) {
   const polyconv_tensor &r = p.epilogue.result;
   bool aligned = r.offset * 4 % vector == 0;
   for (int axis : {kN, kD, kH, kW}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
-  return p.direct && aligned && elements(r) * 4 >= kStreamBytes;
+  return p.direct && aligned && (elements(p.input) + elements(r)) * 4 >= kStreamBytes;
 }
 
 class DepthwiseInstance final : public Instance {
@@ -104,8 +135,8 @@ class DepthwiseInstance final : public Instance {
     DepthwiseRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
     run.stream = may_stream_ && reinterpret_cast<uintptr_t>(a.output) % static_cast<uintptr_t>(vector_) == 0;
     const auto one_task = [&](int64_t task) {
-      const Share rows = share(plan_.rows, plan_.tasks, task);
-      task_(plan_, run, {rows.begin, rows.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+      const Share items = share(plan_.items, plan_.tasks, task);
+      task_(plan_, run, {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
     };
     if (parallel_)
       (*parallel_)(plan_.tasks, one_task);

@@ -1,227 +1,154 @@
-// task.hpp - one task of depthwise convolution with channels side by side: rows of results, a vector of channels at a
-// time, several pixels in registers so that a source vector is loaded once for all the taps that read it.
+// task.hpp - one task of depthwise convolution with channels side by side: groups of rows of results, chunks of
+// columns, blocks of channels, tiles.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/depthwise/plan.hpp"
-#include "cpu/direct/load.hpp"
-#include "cpu/finish.hpp"
+#include "cpu/depthwise/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-// A source row and the weights that it meets, at a row of results; in padding every pixel is the same one.
+// A group of rows of one image, and a chunk of its columns.
 template <class From, class T>
-struct DepthwiseTerm {
-  const From *row;
-  int64_t pixel; // elements between pixels, 0 in padding
-  const T *weights;
-};
-
-// One row of results, its sources, and a vector of `count` channels from c on.
-template <class From, class T>
-struct DepthwiseRow {
+struct DepthwiseGroup {
   const DepthwisePlan &plan;
   const DepthwiseRun &run;
-  const DepthwiseTerm<From, T> *terms;
-  int64_t term_count;
-  Row at; // the row's first result
-  int64_t c;
-  int count;
-  T *sums; // [column][lanes], where results are not stored at once
+  const From **pixels;
+  T *sums;
+  Row at; // the first result
+  int64_t rows, columns;
+  const From *ahead; // the source row below those of this group, where it is to be fetched early
 };
 
-// Stores P sums from column x on.
-template <class From, class T, int P>
-POLYCONV_INLINE void put(const DepthwiseRow<From, T> &row, int64_t x, int64_t first, const Vector<T> (&acc)[P]) {
-  constexpr int kL = kLanes<T>;
-  const Epilogue &e = row.run.epilogue;
-  if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
-    if (row.plan.direct) {
-      const polyconv_tensor &t = e.result;
-      float *p = static_cast<float *>(e.output) + row_offset(t, row.at) + x * t.stride[4] + row.c;
-      const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.c : nullptr;
-      const F32 alpha = splat(e.rules.activation_alpha);
-      for (int i = 0; i < P; ++i, p += t.stride[4]) {
-        F32 v = acc[i];
-        if (bias) v += row.count == kL ? load(bias) : load_partial(bias, row.count);
-        v = activate(v, e.rules.activation, alpha);
-        if (row.count < kL)
-          store_partial(p, v, row.count);
-        else if (row.run.stream)
-          store_past_cache(p, v);
-        else
-          store(p, v);
-      }
-      return;
-    }
+// Writes down where the pixels of one source row lie, as far as a chunk reads them; `row` NULL in padding.
+template <class From>
+POLYCONV_NOINLINE void list_pixels(const DepthwisePlan &p, const From *row, int64_t first_column, const From **line) {
+  const Axis &w = p.axis[2];
+  const From *padding = static_cast<const From *>(p.padding);
+  const int64_t stride = p.input.stride[4];
+  const int64_t first = first_column * w.step - w.before;
+  const auto [a, b, last] = axis_run(first, 1, w.in, w.in + w.after, row ? p.line_pixels : 0);
+  for (int64_t x = 0; x < a; ++x) {
+    const int64_t from = inside(w, first + x);
+    line[x] = from < 0 ? padding : row + from * stride;
   }
-  for (int i = 0; i < P; ++i) store(row.sums + (x - first + i) * kL, acc[i]);
+  for (int64_t x = a; x < b; ++x) line[x] = row + (first + x) * stride;
+  for (int64_t x = b; x < last; ++x) {
+    const int64_t from = inside(w, first + x);
+    line[x] = from < 0 ? padding : row + from * stride;
+  }
+  for (int64_t x = last; x < p.line_pixels; ++x) line[x] = padding; // read for columns that do not exist
 }
 
+// The source rows of a group, in order of the taps of D and H.
 template <class From, class T>
-POLYCONV_INLINE Vector<T> load_channels(const Load<From, T> &convert, const From *p, int count) {
-  return count == kLanes<T> ? convert.full(p) : convert.partial(p, count);
-}
-
-// P inner columns with K taps a row at stride Step, dilation 1, of whole vectors.
-template <class From, class T, int K, int Step, int P>
-POLYCONV_INLINE void unrolled(const DepthwiseRow<From, T> &row, int64_t x, int64_t first) {
-  const DepthwisePlan &p = row.plan;
-  const Load<From, T> convert(p.zero_point);
-  Vector<T> acc[P] = {};
-  for (int64_t i = 0; i < row.term_count; ++i) {
-    const DepthwiseTerm<From, T> &term = row.terms[i];
-    const From *source = term.row + (x * Step - p.axis[2].before) * term.pixel + row.c;
-    const T *weights = term.weights + row.c;
-    Vector<T> w[K];
-#pragma GCC unroll 8
-    for (int k = 0; k < K; ++k) w[k] = load(weights + k * p.row_stride);
-#pragma GCC unroll 32
-    for (int s = 0; s < (P - 1) * Step + K; ++s, source += term.pixel) {
-      const Vector<T> v = convert.full(source);
-#pragma GCC unroll 8
-      for (int j = 0; j < P; ++j) {
-        const int k = s - j * Step;
-        if (k >= 0 && k < K) acc[j] = multiply_add(v, w[k], acc[j]);
-      }
+POLYCONV_INLINE void list_lines(const DepthwiseGroup<From, T> &group) {
+  const DepthwisePlan &p = group.plan;
+  const Axis &depth = p.axis[0], &height = p.axis[1];
+  const From *image = static_cast<const From *>(group.run.input) + p.input.offset + group.at.n * p.input.stride[0];
+  const From **line = group.pixels;
+  for (int64_t i = 0; i < depth.taps; ++i)
+    for (int64_t j = 0; j < p.lines; ++j, line += p.line_pixels) {
+      const int64_t y = group.at.h * height.step + j * (p.square ? 1 : height.dilation) - height.before;
+      const int64_t d = inside(depth, group.at.d * depth.step + i * depth.dilation - depth.before);
+      const int64_t h = y < height.in + height.after ? inside(height, y) : -1; // rows of results that do not exist
+      const bool padding = d < 0 || h < 0;
+      const From *row = padding ? nullptr : image + d * p.input.stride[2] + h * p.input.stride[3];
+      list_pixels(p, row, group.at.w, line);
     }
-  }
-  put<From, T, P>(row, x, first, acc);
-}
-
-// P inner columns of any shape.
-template <class From, class T, int P>
-POLYCONV_INLINE void any_shape(const DepthwiseRow<From, T> &row, int64_t x, int64_t first) {
-  const DepthwisePlan &p = row.plan;
-  const Axis &axis = p.axis[2];
-  const Load<From, T> convert(p.zero_point);
-  Vector<T> acc[P] = {};
-  for (int64_t i = 0; i < row.term_count; ++i) {
-    const DepthwiseTerm<From, T> &term = row.terms[i];
-    for (int64_t k = 0; k < axis.taps; ++k) {
-      const From *source = term.row + (x * axis.step + k * axis.dilation - axis.before) * term.pixel + row.c;
-      const Vector<T> w = load(term.weights + k * p.row_stride + row.c);
-#pragma GCC unroll 4
-      for (int j = 0; j < P; ++j)
-        acc[j] = multiply_add(load_channels(convert, source + j * axis.step * term.pixel, row.count), w, acc[j]);
-    }
-  }
-  put<From, T, P>(row, x, first, acc);
-}
-
-// A column at the edge, some of whose taps lie in padding.
-template <class From, class T>
-POLYCONV_NOINLINE void edge(const DepthwiseRow<From, T> &row, int64_t x, int64_t first) {
-  const DepthwisePlan &p = row.plan;
-  const Axis &axis = p.axis[2];
-  const Load<From, T> convert(p.zero_point);
-  Vector<T> acc[1] = {};
-  for (int64_t i = 0; i < row.term_count; ++i) {
-    const DepthwiseTerm<From, T> &term = row.terms[i];
-    for (int64_t k = 0; k < axis.taps; ++k) {
-      const int64_t column = inside(axis, x * axis.step + k * axis.dilation - axis.before);
-      const From *source = column < 0 ? static_cast<const From *>(p.padding) : term.row + column * term.pixel;
-      const Vector<T> w = load(term.weights + k * p.row_stride + row.c);
-      acc[0] = multiply_add(load_channels(convert, source + row.c, row.count), w, acc[0]);
-    }
-  }
-  put<From, T, 1>(row, x, first, acc);
-}
-
-template <class From, class T, int K, int Step>
-POLYCONV_NOINLINE void inner_unrolled(const DepthwiseRow<From, T> &row, int64_t x, int64_t end, int64_t first) {
-  for (; x + 8 <= end; x += 8) unrolled<From, T, K, Step, 8>(row, x, first);
-  for (; x + 4 <= end; x += 4) unrolled<From, T, K, Step, 4>(row, x, first);
-  for (; x < end; ++x) unrolled<From, T, K, Step, 1>(row, x, first);
-}
-
-template <class From, class T>
-POLYCONV_NOINLINE void inner_any(const DepthwiseRow<From, T> &row, int64_t x, int64_t end, int64_t first) {
-  for (; x + 4 <= end; x += 4) any_shape<From, T, 4>(row, x, first);
-  for (; x < end; ++x) any_shape<From, T, 1>(row, x, first);
 }
 
 // The types of networks are worth their code; f64 and u16 make do with the loop of any shape.
 template <class From>
-struct Unrolled {
-  static constexpr bool value = true;
-};
+constexpr bool kUnrolled = sizeof(From) != 8;
 template <>
-struct Unrolled<double> {
-  static constexpr bool value = false;
-};
-template <>
-struct Unrolled<uint16_t> {
-  static constexpr bool value = false;
-};
-template <class From>
-constexpr bool kUnrolled = Unrolled<From>::value;
+constexpr bool kUnrolled<uint16_t> = false;
 
-// Inner columns [x, end); sums are counted from column `first`.
-template <class From, class T>
-POLYCONV_INLINE void inner(const DepthwiseRow<From, T> &row, int64_t x, int64_t end, int64_t first) {
-  const Axis &axis = row.plan.axis[2];
-  if constexpr (kUnrolled<From>) {
-    const bool plain = axis.dilation == 1 && axis.step <= 2 && row.count == kLanes<T>;
-    if (plain && axis.taps == 3)
-      return axis.step == 1 ? inner_unrolled<From, T, 3, 1>(row, x, end, first)
-                            : inner_unrolled<From, T, 3, 2>(row, x, end, first);
-    if (plain && axis.taps == 5)
-      return axis.step == 1 ? inner_unrolled<From, T, 5, 1>(row, x, end, first)
-                            : inner_unrolled<From, T, 5, 2>(row, x, end, first);
+// Channels [c, end) of one tile.
+template <class From, class T, int K>
+POLYCONV_INLINE void square_tile(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile, int64_t c, int64_t end,
+                                 const DepthwiseStore<T> &to) {
+  const bool two = p.axis[2].step == 2;
+  if constexpr (sizeof(From) == 4 && kVectorBytes == 64) { // 14 sums, 9 weights, a source vector
+    if (p.tile_columns == kDepthwiseWide)
+      return two ? depthwise_square<From, T, K, 2, kDepthwiseWide>(tile, c, end, to)
+                 : depthwise_square<From, T, K, 1, kDepthwiseWide>(tile, c, end, to);
   }
-  inner_any(row, x, end, first);
+  return two ? depthwise_square<From, T, K, 2, 4>(tile, c, end, to)
+             : depthwise_square<From, T, K, 1, 4>(tile, c, end, to);
+}
+template <class From, class T>
+POLYCONV_INLINE void any_tile(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile, int64_t c, int64_t end,
+                              const DepthwiseStore<T> &to) {
+  if constexpr (kUnrolled<From>) {
+    if (p.square == 3) return square_tile<From, T, 3>(p, tile, c, end, to);
+    if (p.square == 5) return square_tile<From, T, 5>(p, tile, c, end, to);
+  }
+  depthwise_any<From, T, 4>(tile, p.axis[0].taps * p.lines, p.axis[2], c, end, to);
 }
 
-// Columns [first, end) of one vector of channels.
+// The first pixel of the first source row that the group below reads and this one does not, at column x of results.
 template <class From, class T>
-POLYCONV_INLINE void columns(const DepthwiseRow<From, T> &row, int64_t first, int64_t end) {
-  const DepthwisePlan &p = row.plan;
-  const int64_t a = p.inner < first ? first : p.inner < end ? p.inner : end;
-  const int64_t b = p.inner_end < a ? a : p.inner_end < end ? p.inner_end : end;
-  for (int64_t x = first; x < a; ++x) edge(row, x, first);
-  inner(row, a, b, first);
-  for (int64_t x = b; x < end; ++x) edge(row, x, first);
-  if (p.direct) return;
-  Row at = row.at;
-  at.k = row.c;
-  at.w = first;
-  finish_rows(row.run.epilogue, row.sums, kLanes<T>, end - first, row.count, at);
+POLYCONV_INLINE const From *source_below(const DepthwiseGroup<From, T> &group, int64_t x) {
+  return group.ahead + (group.at.w + x) * group.plan.axis[2].step * group.plan.input.stride[4];
 }
 
-// The sources of one row of results, in order of the taps of D and H.
+// Columns [x, x + tile_columns) of the group, channels [c, end).
 template <class From, class T>
-POLYCONV_INLINE int64_t list_sources(const DepthwisePlan &p, const DepthwiseRun &r, const Row &at,
-                                     DepthwiseTerm<From, T> *terms) {
-  const From *image = static_cast<const From *>(r.input) + p.input.offset + at.n * p.input.stride[0];
-  const T *weights = static_cast<const T *>(r.weights);
-  int64_t n = 0;
-  for (int64_t i = 0; i < p.axis[0].taps; ++i)
-    for (int64_t j = 0; j < p.axis[1].taps; ++j, weights += p.axis[2].taps * p.row_stride) {
-      const int64_t d = inside(p.axis[0], at.d * p.axis[0].step + i * p.axis[0].dilation - p.axis[0].before);
-      const int64_t h = inside(p.axis[1], at.h * p.axis[1].step + j * p.axis[1].dilation - p.axis[1].before);
-      if (d < 0 || h < 0)
-        terms[n++] = {static_cast<const From *>(p.padding), 0, weights};
-      else
-        terms[n++] = {image + d * p.input.stride[2] + h * p.input.stride[3], p.input.stride[4], weights};
-    }
-  return n;
+POLYCONV_INLINE void filter_tile(const DepthwiseGroup<From, T> &group, int64_t x, int64_t c, int64_t end) {
+  const DepthwisePlan &p = group.plan;
+  const Epilogue &e = group.run.epilogue;
+  const int64_t rest = group.columns - x, columns = rest < p.tile_columns ? rest : p.tile_columns;
+  const From *const *pixels = group.pixels + x * p.axis[2].step;
+  const DepthwiseTile<From, T> tile = {pixels,           p.line_pixels, static_cast<const T *>(group.run.weights),
+                                       p.row_stride,     p.zero_point,  group.ahead ? source_below(group, x) : nullptr,
+                                       p.input.stride[3]};
+  Row at = group.at;
+  at.w += x;
+  if (p.direct) {
+    T *to = static_cast<T *>(e.output) + row_offset(e.result, at);
+    return any_tile(p, tile, c, end,
+                    {to, e.result.stride[3], e.result.stride[4], group.rows, columns, static_cast<const T *>(e.bias),
+                     &e.rules, group.run.stream != 0});
+  }
+  const int64_t column = kDepthwiseSums, row = p.tile_columns * column;
+  any_tile(p, tile, c, end, {group.sums - c, row, column, group.rows, columns, nullptr, nullptr, false});
+  at.k = c;
+  for (int64_t r = 0; r < group.rows; ++r, ++at.h) finish_rows(e, group.sums + r * row, column, columns, end - c, at);
+}
+
+// The first source row that the group of rows at `at` does not read; NULL where the one below would leave the image.
+template <class From>
+POLYCONV_INLINE const From *row_below(const DepthwisePlan &p, const DepthwiseRun &r, const Row &at) {
+  const polyconv_tensor &t = p.input;
+  const int64_t h = at.h * p.axis[1].step - p.axis[1].before + p.lines;
+  if (h < 0 || h + p.tile_rows * p.axis[1].step > t.size[3]) return nullptr;
+  return static_cast<const From *>(r.input) + t.offset + at.n * t.stride[0] + at.d * t.stride[2] + h * t.stride[3];
 }
 
 template <class From, class T>
 POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRun &r, const DepthwiseShare &share) {
-  auto *terms = reinterpret_cast<DepthwiseTerm<From, T> *>(share.scratch);
-  T *sums = reinterpret_cast<T *>(share.scratch + p.sums_at);
-  const int64_t width = p.axis[2].out;
-  for (int64_t i = share.first; i < share.last; ++i) {
-    const int64_t h = i % p.axis[1].out, d = i / p.axis[1].out % p.axis[0].out;
-    DepthwiseRow<From, T> row = {p, r, terms, 0, {i / p.axis[1].out / p.axis[0].out, 0, d, h, 0, 1}, 0, 0, sums};
-    row.term_count = list_sources(p, r, row.at, terms);
-    for (; row.c < p.channels; row.c += kLanes<T>) {
-      const int64_t rest = p.channels - row.c;
-      row.count = rest < kLanes<T> ? static_cast<int>(rest) : kLanes<T>;
-      const int64_t step = p.direct ? width : kDepthwiseChunk;
-      for (int64_t x = 0; x < width; x += step) columns(row, x, x + step < width ? x + step : width);
+  DepthwiseGroup<From, T> group = {p,
+                                   r,
+                                   reinterpret_cast<const From **>(share.scratch),
+                                   reinterpret_cast<T *>(share.scratch + p.sums_at),
+                                   {},
+                                   0,
+                                   0,
+                                   nullptr};
+  for (int64_t item = share.first; item < share.last; ++item) {
+    const int64_t h = item % p.row_groups * p.tile_rows, plane = item / p.row_groups;
+    group.at = {plane / p.axis[0].out, 0, plane % p.axis[0].out, h, 0, 1};
+    group.ahead = p.ahead ? row_below<From>(p, r, group.at) : nullptr;
+    group.rows = p.axis[1].out - h < p.tile_rows ? p.axis[1].out - h : p.tile_rows;
+    for (; group.at.w < p.axis[2].out; group.at.w += kDepthwiseChunk) {
+      const int64_t rest = p.axis[2].out - group.at.w;
+      group.columns = rest < kDepthwiseChunk ? rest : kDepthwiseChunk;
+      list_lines(group);
+      for (int64_t block = 0, c = 0, end = 0; block < p.blocks; ++block, c = end) {
+        end = (block + 1) * p.channels / p.blocks;
+        if (end < p.channels) end = end / kDepthwiseUnit * kDepthwiseUnit;
+        for (int64_t x = 0; x < group.columns; x += p.tile_columns) filter_tile(group, x, c, end);
+      }
     }
   }
   if (r.stream) streamed_stores_done();

@@ -19,9 +19,8 @@ using namespace sdk;
 constexpr int64_t kStripBytes = 384 << 10; // of planes: well inside a common L2 cache of 1 MiB
 constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
 constexpr int64_t kLine = 16;              // elements of a cache line, and of the longest vector
-constexpr double kFlopsPerUs[] = {50e3, 110e3, 220e3}; // of one core's tiles, multiply-adds counted as two
-constexpr double kCopyCycles = 3.0; // of a shifted vector: a load and a store that leaves the first cache
-constexpr double kRowUs = 0.004;    // of finding and bringing in a source row of a channel, however short
+constexpr double kCopyCycles = 3.0;        // of a shifted vector: a load and a store that leaves the first cache
+constexpr double kRowUs = 0.004;           // of finding and bringing in a source row of a channel, however short
 
 // As in tile.hpp: the most filters of a tile and the vectors of a tile of so many.
 int64_t most_filters(Isa isa) {
@@ -66,7 +65,6 @@ double tile_cycles(Isa isa, double filters, double vectors) {
 
 // Microseconds of one thread.
 double serial_us(const LoweredPlan &p, Isa isa, int64_t lanes) {
-  const double cycle_us = 4.0 * static_cast<double>(lanes) / kFlopsPerUs[isa];
   const auto real = [](int64_t n) { return static_cast<double>(n); };
   const int64_t strip_vectors = ceil_div(p.strip_rows * p.width, lanes), filters = ceil_div(p.filters, p.blocks);
   const int64_t tiles = ceil_div(strip_vectors, tile_vectors(isa, filters));
@@ -78,7 +76,7 @@ double serial_us(const LoweredPlan &p, Isa isa, int64_t lanes) {
   const double row_vectors = real(ceil_div(p.width, lanes));
   cycles += source_rows * row_vectors * kCopyCycles * real(p.rows.axis[2].taps);
   if (!p.in_place) cycles += source_rows * row_vectors * (p.rows.source_step == 1 ? 6.0 : 2.0 * real(lanes));
-  return cycles * cycle_us + source_rows * kRowUs;
+  return cycles * cycle_us(isa) + source_rows * kRowUs;
 }
 
 LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
