@@ -59,9 +59,13 @@ POLYCONV_INLINE void list_lines(const DepthwiseGroup<From, T> &group) {
 
 // The types of networks are worth their code; f64 and u16 make do with the loop of any shape.
 template <class From>
-constexpr bool kUnrolled = sizeof(From) != 8;
+struct Unrolled {
+  static constexpr bool value = sizeof(From) != 8;
+};
 template <>
-constexpr bool kUnrolled<uint16_t> = false;
+struct Unrolled<uint16_t> {
+  static constexpr bool value = false;
+};
 
 // Channels [c, end) of one tile.
 template <class From, class T, int K>
@@ -79,7 +83,7 @@ POLYCONV_INLINE void square_tile(const DepthwisePlan &p, const DepthwiseTile<Fro
 template <class From, class T>
 POLYCONV_INLINE void any_tile(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile, int64_t c, int64_t end,
                               const DepthwiseStore<T> &to) {
-  if constexpr (kUnrolled<From>) {
+  if constexpr (Unrolled<From>::value) {
     if (p.square == 3) return square_tile<From, T, 3>(p, tile, c, end, to);
     if (p.square == 5) return square_tile<From, T, 5>(p, tile, c, end, to);
   }

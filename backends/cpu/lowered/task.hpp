@@ -31,10 +31,10 @@ template <class From>
 struct LoweredAhead {
   const LoweredPlan &plan;
   const From *source;
-  int64_t first_row, row, channel; // of the input; the next one to fetch
+  int64_t first_row, row, channel = 0; // of the input; the next one to fetch
 
   POLYCONV_MEMBER LoweredAhead(const LoweredPlan &p, const void *input, const LoweredStrip &strip)
-      : plan(p), source(source_of<From>(p, input, strip)), channel(0) {
+      : plan(p), source(source_of<From>(p, input, strip)) {
     const Axis &axis = p.rows.axis[1];
     first_row = row = strip.first_row * axis.step - axis.before;
   }
