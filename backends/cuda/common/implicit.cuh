@@ -13,7 +13,9 @@ struct Pixel {
 
 __device__ inline Pixel pixel_at(const ImplicitGemm &p, int64_t i) {
   const int32_t per_image = p.out[0] * p.out[1] * p.out[2];
-  const int64_t n = i / per_image;
+  const int64_t n = p.pixels <= INT32_MAX // 64-bit divisions are slow
+                        ? static_cast<int64_t>(static_cast<uint32_t>(i) / static_cast<uint32_t>(per_image))
+                        : i / per_image;
   const auto inside = static_cast<int32_t>(i - n * per_image);
   const int32_t line = inside / p.out[2];
   return {static_cast<int32_t>(n), line / p.out[1], line % p.out[1], inside % p.out[2]};

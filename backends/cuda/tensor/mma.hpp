@@ -58,6 +58,9 @@ struct MmaTile {
 };
 struct MmaShape {
   int32_t pixels, channels, blocks;
+  double block_us; // of a block of k, where every multiprocessor has all its blocks
+  double ends;     // blocks of k that take the time of what is before and after them
+  double waiting;  // how many blocks would keep a multiprocessor half busy
 };
 enum { k256x128, k128x128, k128x128w8, k128x64, k64x64, kTileCount };
 // A warp of 64 x 64 loads 4 KiB for 2^16 products: half of what shared memory gives while they are computed. 64 x 32
@@ -67,7 +70,11 @@ using Mma128x128 = MmaTile<128, 128, 64, 64, 4, 2>;
 using Mma128x128w8 = MmaTile<128, 128, 64, 32, 4, 1>;
 using Mma128x64 = MmaTile<128, 64, 64, 32, 4, 2>;
 using Mma64x64 = MmaTile<64, 64, 32, 32, 4, 3>;
-inline constexpr MmaShape kMmaShapes[] = {{256, 128, 1}, {128, 128, 2}, {128, 128, 1}, {128, 64, 2}, {64, 64, 3}};
+inline constexpr MmaShape kMmaShapes[] = {{256, 128, 1, 0.58, 8, 0},
+                                          {128, 128, 2, 0.295, 7, 0.8},
+                                          {128, 128, 1, 0.375, 9, 0},
+                                          {128, 64, 2, 0.2, 7, 2.6},
+                                          {64, 64, 3, 0.13, 6, 2.5}};
 static_assert(sizeof kMmaShapes / sizeof *kMmaShapes == kTileCount, "every tile has a shape");
 
 // Whether a tile takes products from a source: those with registers to spare take all.
@@ -79,8 +86,13 @@ inline bool has_tile(Products products, int tile, Source source) {
 // The geometry of a layer and the pointers of a run.
 MmaProduct make_mma_product(const polyconv_layer &layer, Products products, const polyconv_arguments &arguments);
 
-// What the activations of a layer allow, were their pointer aligned to 16 bytes.
+// Whether nothing but zeros is ever read beside the image.
+bool mma_pads_zeros(const polyconv_layer &layer);
+
+// What the activations of a layer allow, were their pointer aligned to 16 bytes; and what they would if they were dense
+// with the channels last.
 Source preferred_source(const polyconv_layer &layer, Products products);
+Source converted_source(const polyconv_layer &layer, Products products);
 
 // Packed weights: for each group and block of k, a row a channel, chunks permuted as they will lie in shared memory.
 const char *mma_packed_format(Products products);
@@ -102,11 +114,14 @@ MmaLauncher mma_tf32(int tile, Source source);
 MmaLauncher mma_fast(int tile, Source source);
 MmaLauncher mma_emulated(int tile, Source source);
 
-// ---------------------------------------------------------------- what kernels/mma*.cu define
+// ---------------------------------------------------------------- what the kernels share (mma_plan.cu)
 
 // Configs are tiles and splits of k, the same for all products.
 inline constexpr int kMmaConfigCount = 11;
 extern const char *const kMmaConfigs[kMmaConfigCount];
+
+// Whether products take the type, direction, mode and geometry of a layer; else rejects in words.
+bool mma_takes(const polyconv_request &request, Products products, sdk::Offer &offer);
 
 bool mma_supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> mma_create(const polyconv_request &request, Products products, int32_t config);

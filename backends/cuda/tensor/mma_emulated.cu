@@ -3,8 +3,8 @@
 // 2^-16 of the first are summed, smallest first: x2 w2, x1 w3, x3 w1, x1 w2, x2 w1, x1 w1. What is left out is below
 // 2^-24 of the whole.
 //
-// The matrix units cut off what they add below the last bit of the largest term, always towards zero. Sums of one block
-// of k (16 products) are therefore added to f32 sums in registers, which round to nearest.
+// The matrix units cut off what they add below the last bit of the largest term, always towards zero. Their sums
+// of k are therefore added to f32 sums in registers after every four blocks (64 products), rounded to nearest.
 //
 // An infinite factor has NaN in its second part. Sums that are not finite are taken from a second pass over k that
 // multiplies first parts alone: Inf and NaN are in those, and so is what a sum of them is. Only tiles with such sums
@@ -22,6 +22,7 @@ namespace {
 using EmulatedProducts = ProductsOf<float, float, kEmulatedRow>;
 
 constexpr int kTerms = 3;
+constexpr int kBlocksTogether = 4; // of k, which the matrix units sum
 
 // Takes the next bf16 of two numbers, and leaves what remains of them.
 __device__ inline uint32_t take_part(float &a, float &b) {
@@ -110,10 +111,10 @@ struct SplitLoop {
         pipeline.fetch(0);
         pipeline.fetch(1);
         operands.multiply(part, pipeline.now(), all);
-        pipeline.deposit(0);
-        pipeline.deposit(1);
         pipeline.turn();
-        if (all) for_sums<Tile>([&](int i, int j, int e) { sums[i][j][e] += part[i][j][e], part[i][j][e] = 0; });
+        pipeline.deposit();
+        if (all && left % kBlocksTogether == 1)
+          for_sums<Tile>([&](int i, int j, int e) { sums[i][j][e] += part[i][j][e], part[i][j][e] = 0; });
       }
       pipeline.finish();
       if (!all) break;
@@ -131,7 +132,9 @@ struct SplitLoop {
 } // namespace
 
 MmaLauncher mma_emulated(int tile, Source source) {
-  return mma_by_small_tile<SplitLoop, EmulatedProducts>(tile, source);
+  // Warps of 32 x 64: each splits its activations, so that fewer along the channels split the same ones.
+  return mma_by_spare_tile<SplitLoop, EmulatedProducts, MmaTile<128, 128, 32, 64, 4, 1>, MmaTile<128, 64, 32, 64, 4, 2>,
+                           Mma64x64>(tile, source);
 }
 
 } // namespace polyconv::cuda::tensor

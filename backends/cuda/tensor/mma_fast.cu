@@ -7,7 +7,7 @@ namespace polyconv::cuda::tensor {
 
 MmaLauncher mma_fast(int tile, Source source) {
   using P = ProductsOf<float, __nv_bfloat16>;
-  return mma_by_small_tile<PlainLoop<P>, P>(tile, source);
+  return mma_by_spare_tile<PlainLoop<P>, P>(tile, source);
 }
 
 } // namespace polyconv::cuda::tensor

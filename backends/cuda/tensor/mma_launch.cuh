@@ -49,18 +49,18 @@ MmaLauncher mma_launcher() {
   return {prepare, launch};
 }
 
-// The tiles with registers to spare, from either source.
-template <class Loop, class P>
-MmaLauncher mma_by_small_tile(int tile, Source source) {
+// The tiles with registers to spare, from either source; a loop may have other warps in them.
+template <class Loop, class P, class Large = Mma128x128w8, class Middle = Mma128x64, class Small = Mma64x64>
+MmaLauncher mma_by_spare_tile(int tile, Source source) {
   const auto of = [source](auto shape) {
     using Tile = decltype(shape);
     return source == Source::kVectors ? mma_launcher<Loop, P, Tile, Source::kVectors>()
                                       : mma_launcher<Loop, P, Tile, Source::kGathered>();
   };
   switch (tile) {
-    case k128x128w8: return of(Mma128x128w8());
-    case k128x64: return of(Mma128x64());
-    default: return of(Mma64x64());
+    case k128x128w8: return of(Large());
+    case k128x64: return of(Middle());
+    default: return of(Small());
   }
 }
 

@@ -90,11 +90,6 @@ bool pads_nothing(const polyconv_layer &l) {
   return true;
 }
 
-bool pads_zeros(const polyconv_layer &l) {
-  return l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0) ||
-         pads_nothing(l);
-}
-
 // Whether a tensor's channels come in vectors of so many, and in 16 bytes, were its pointer aligned to those.
 bool has_vectors(const polyconv_tensor &t, int64_t group_channels, int64_t vector) {
   const int64_t aligned = 16 / element_bytes(t.type);
@@ -156,28 +151,39 @@ MmaProduct make_mma_product(const polyconv_layer &l, Products products, const po
   return p;
 }
 
-Source preferred_source(const polyconv_layer &l, Products products) {
-  const bool few_taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4] <= 31; // a bit each
-  return few_taps && pads_zeros(l) && has_vectors(l.input, l.weights.size[1], vector_of(products)) ? Source::kVectors
-                                                                                                   : Source::kGathered;
+bool mma_pads_zeros(const polyconv_layer &l) {
+  return l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0) ||
+         pads_nothing(l);
 }
 
+Source converted_source(const polyconv_layer &l, Products products) {
+  const bool few_taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4] <= 31; // a bit each
+  return few_taps && mma_pads_zeros(l) && l.weights.size[1] % vector_of(products) == 0 ? Source::kVectors
+                                                                                       : Source::kGathered;
+}
+
+Source preferred_source(const polyconv_layer &l, Products products) {
+  return has_vectors(l.input, l.weights.size[1], vector_of(products)) ? converted_source(l, products)
+                                                                      : Source::kGathered;
+}
+
+// Fitted to products of f16 at batches 1 to 128 on an H200; see docs/performance/cuda-tensor-mma.md.
 double mma_us(const polyconv_layer &l, Products products, int tile, Source source, int splits) {
   constexpr double kMultiprocessors = 132;
   const auto parts = [](int64_t count, int64_t of) { return static_cast<double>((count + of - 1) / of); };
   const MmaShape &shape = kMmaShapes[tile];
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
                        parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);
+  const double slower = products == Products::kEmulated ? 4 : source == Source::kGathered ? 3 : 1;
   const double blocks = std::ceil(static_cast<double>(mma_blocks(l, products)) / splits);
-  const double slower = products == Products::kEmulated ? 6 : products == Products::kTf32 ? 2 : 1;
-  const double rate = 450e6 / kMultiprocessors / slower * (source == Source::kGathered ? 0.5 : 1); // operations a us
-  const double flops = 2.0 * shape.pixels * shape.channels * kBlockChunks * vector_of(products) * (blocks + 6);
-  const double waves = std::ceil(tiles * splits / kMultiprocessors);
-  const double efficiency = shape.pixels * shape.channels >= 128 * 128 ? 1 : shape.pixels == 128 ? 0.8 : 0.6;
+  const double busiest = std::ceil(tiles * splits / kMultiprocessors);
+  const double there = std::min(busiest, static_cast<double>(shape.blocks)), full = shape.blocks;
+  const double hidden = there / (there + shape.waiting) * ((full + shape.waiting) / full); // blocks wait for memory
+  const double us = busiest * shape.block_us * (blocks * slower + shape.ends) / hidden;
   const double bytes = static_cast<double>(sdk::elements(l.input) * element_bytes(l.input.type) +
                                            sdk::elements(l.output) * element_bytes(l.result.type));
-  const double partials = splits == 1 ? 0 : 2.8 + static_cast<double>(partials_bytes(l, splits)) / 2.2e6;
-  return 4.2 + std::max(waves * flops / (rate * efficiency), bytes / 3.5e6) + partials;
+  const double partials = splits == 1 ? 0 : 3.5 + static_cast<double>(partials_bytes(l, splits)) / 1.2e6;
+  return 3 + std::max(us, bytes / 3.5e6) + partials;
 }
 
 } // namespace polyconv::cuda::tensor

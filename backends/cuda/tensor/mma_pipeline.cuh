@@ -30,9 +30,9 @@ class Pipeline {
         weights_(p, corner.channel, corner.group, share_.first_block()),
         stages_(stages) {
 #pragma unroll 1
-    for (then_ = 0; then_ < (Tile::stages - 1) * F::stage; then_ += F::stage) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) fetch(half), deposit(half);
+    for (; then_ < (Tile::stages - 1) * F::stage; then_ += F::stage) {
+      fetch(0), fetch(1);
+      deposit(then_);
       activations_.next(), weights_.next();
       commit_copies();
     }
@@ -46,16 +46,20 @@ class Pipeline {
     return now_;
   } // the stage that can be read, in bytes from the first
 
-  // The halves of a block, in order; each deposited before the next one is fetched, if only to need fewer registers.
+  // Two halves of a block, in order. What goes through registers goes out with the first, to have the most time.
   __device__ void fetch(int half) {
-    parts_of<A::parts>(half, [&](int i) { activations_.fetch(stages_ + then_, i); });
+    if constexpr (A::held) {
+#pragma unroll
+      for (int i = 0; i < A::parts; ++i)
+        if (half == 0) activations_.fetch(stages_ + then_, i);
+    } else {
+      parts_of<A::parts>(half, [&](int i) { activations_.fetch(stages_ + then_, i); });
+    }
     parts_of<W::parts>(half, [&](int i) { weights_.fetch(stages_ + then_ + F::activations, i); });
   }
-  __device__ void deposit(int half) {
-    put(half, then_);
-  }
-  __device__ void deposit_after_turn(int half) {
-    put(half, before_);
+  // After the turn that followed the fetch.
+  __device__ void deposit() {
+    deposit(before_);
   }
 
   // The block in now() is read, and the next one fetched: waits for the one that comes.
@@ -82,8 +86,9 @@ class Pipeline {
     for (int i = 0; i < Parts; ++i)
       if (i * 2 / Parts == half) body(i);
   }
-  __device__ void put(int half, int stage) {
-    parts_of<A::parts>(half, [&](int i) { activations_.deposit(stages_ + stage, i); });
+  __device__ void deposit(int stage) {
+#pragma unroll
+    for (int i = 0; i < A::parts; ++i) activations_.deposit(stages_ + stage, i);
   }
 
   const Share share_;

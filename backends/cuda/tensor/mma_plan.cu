@@ -72,7 +72,9 @@ Rule rule_of(Products products) {
   }
 }
 
-bool takes(const polyconv_request &request, Products products, sdk::Offer &offer) {
+} // namespace
+
+bool mma_takes(const polyconv_request &request, Products products, sdk::Offer &offer) {
   if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
   if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
   const polyconv_layer &l = *request.layers[0];
@@ -90,16 +92,17 @@ bool takes(const polyconv_request &request, Products products, sdk::Offer &offer
   return fits_implicit(l, offer);
 }
 
+namespace {
+
 // Whether a config serves; `chosen`: somebody wants this one, and hears why not.
-bool serves(const polyconv_layer &l, Products products, int64_t limit, int config, sdk::Offer *chosen) {
+bool serves(const polyconv_layer &l, Products products, Source source, int64_t limit, int config, sdk::Offer *chosen) {
   const auto [tile, splits] = kConfigs[config];
-  const Source source = preferred_source(l, products);
   if (!has_tile(products, tile, source))
     return chosen != nullptr &&
            chosen->reject("%s has registers for %s only", kMmaConfigs[config],
                           has_tile(products, tile, Source::kVectors)
                               ? "zero padding, 31 taps along the axes and channels in vectors of 16 bytes"
-                              : "unconverted products");
+                              : "factors that need no conversion");
   if (splits > 1 && mma_blocks(l, products) < 2 * splits)
     return chosen != nullptr && chosen->reject("splits no sum of %lld blocks of k over %d blocks",
                                                static_cast<long long>(mma_blocks(l, products)), splits);
@@ -108,31 +111,52 @@ bool serves(const polyconv_layer &l, Products products, int64_t limit, int confi
                                                                 static_cast<long long>(bytes)));
 }
 
+struct Choice {
+  int config;
+  double us;
+};
+// There always is one: the smallest tile takes everything without a workspace.
+Choice best_config(const polyconv_layer &l, Products products, Source source, int64_t limit) {
+  Choice best = {-1, 0};
+  for (int c = 0; c < kMmaConfigCount; ++c) {
+    if (!serves(l, products, source, limit, c, nullptr)) continue;
+    const double us = mma_us(l, products, kConfigs[c].tile, source, kConfigs[c].splits);
+    if (best.config < 0 || us < best.us) best = {c, us};
+  }
+  return best;
+}
+
+// Whether converting the tensors to channels last, which the plan does, takes less time than gathering them.
+bool gathers_in_vain(const polyconv_layer &l, Products products, int64_t limit) {
+  if (preferred_source(l, products) != Source::kGathered || converted_source(l, products) != Source::kVectors)
+    return false;
+  const double bytes =
+      static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) * (l.input.type == POLYCONV_F32 ? 4 : 2);
+  if (bytes > static_cast<double>(limit)) return false;
+  return best_config(l, products, Source::kVectors, limit).us + 8 + 2 * bytes / 2.5e6 <
+         best_config(l, products, Source::kGathered, limit).us;
+}
+
 } // namespace
 
 const char *const kMmaConfigs[kMmaConfigCount] = {"256x128",  "128x128", "128x128w8", "128x64",  "64x64",   "128x64k2",
                                                   "128x64k4", "64x64k2", "64x64k4",   "64x64k8", "64x64k16"};
 
 bool mma_supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer) {
-  if (!takes(request, products, offer)) return false;
+  if (!mma_takes(request, products, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int64_t limit = request.policy->workspace_limit;
-  if (config >= 0 && !serves(l, products, limit, config, &offer)) return false;
-  const auto us = [&](int c) {
-    return mma_us(l, products, kConfigs[c].tile, preferred_source(l, products), kConfigs[c].splits);
-  };
-  int best = -1;
-  double least = 0;
-  for (int c = 0; config < 0 && c < kMmaConfigCount; ++c) {
-    if (!serves(l, products, limit, c, nullptr)) continue;
-    const double now = us(c);
-    if (best < 0 || now < least) best = c, least = now;
+  if (gathers_in_vain(l, products, limit)) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
+    return offer.reject("would gather channels one by one: takes less time with a conversion to channels last");
   }
-  if (config < 0) config = best; // there is one: the smallest tile takes everything without a workspace
+  const Source source = preferred_source(l, products);
+  if (config >= 0 && !serves(l, products, source, limit, config, &offer)) return false;
+  if (config < 0) config = best_config(l, products, source, limit).config;
   offer.config = config;
   offer.set_weights(0, mma_packed_format(products), mma_packed_bytes(l, products));
   offer.workspace_bytes = partials_bytes(l, kConfigs[config].splits);
-  offer.estimate_us = us(config);
+  offer.estimate_us = mma_us(l, products, kConfigs[config].tile, source, kConfigs[config].splits);
   return true;
 }
 

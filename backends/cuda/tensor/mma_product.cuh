@@ -25,12 +25,11 @@ struct PlainLoop {
       operands[1].load(at, pipeline.now(), 1);
       pipeline.fetch(0);
       operands[0].multiply(sums);
-      pipeline.deposit(0);
       pipeline.fetch(1);
       pipeline.turn();
       operands[0].load(at, pipeline.now(), 0); // after the last block: not used
       operands[1].multiply(sums);
-      pipeline.deposit_after_turn(1);
+      pipeline.deposit();
     }
     pipeline.finish();
   }
@@ -42,7 +41,7 @@ MmaLauncher mma_by_tile(int tile, Source source) {
   switch (tile) {
     case k256x128: return mma_launcher<PlainLoop<P>, P, Mma256x128, Source::kVectors>();
     case k128x128: return mma_launcher<PlainLoop<P>, P, Mma128x128, Source::kVectors>();
-    default: return mma_by_small_tile<PlainLoop<P>, P>(tile, source);
+    default: return mma_by_spare_tile<PlainLoop<P>, P>(tile, source);
   }
 }
 

@@ -1,0 +1,181 @@
+// mma_grouped.cu - forward, f16 and bf16, channels last in two dimensions: groups of 8, 16 or 32 channels, as many out
+// as in, with a bias and a relu at most. The general product (mma.cu) would multiply tiles of 64 channels, of which a
+// group has 8; here an instruction multiplies the 8 of one group, and every input is read once, whatever the number of
+// taps.
+//
+// Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/instance.hpp"
+#include "mma.hpp"
+#include "mma_grouped.cuh"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace tensor;
+
+constexpr int32_t kMostShared = 100 << 10; // two blocks share a multiprocessor
+
+Products products_of(const polyconv_layer &l) {
+  return l.input.type == POLYCONV_BF16 ? Products::kBfloat : Products::kHalf;
+}
+
+// ---------------------------------------------------------------- tiles
+
+// The geometry of a layer with tiles of `height` x `width` outputs.
+GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t width) {
+  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
+  GroupedProduct p;
+  p.in_image = l.input.stride[0], p.out_image = l.result.stride[0];
+  p.in_row = small(l.input.stride[3]), p.in_pixel = small(l.input.stride[4]);
+  p.out_row = small(l.result.stride[3]), p.out_pixel = small(l.result.stride[4]);
+  const int64_t tile[2] = {height, width};
+  for (int i = 0; i < 2; ++i) {
+    p.in[i] = small(l.input.size[3 + i]), p.out[i] = small(l.output.size[3 + i]);
+    p.taps[i] = small(l.weights.size[3 + i]), p.stride[i] = small(l.stride[1 + i]);
+    p.dilation[i] = small(l.dilation[1 + i]), p.pad[i] = small(l.pad_begin[1 + i]);
+    p.tile[i] = small(tile[i]);
+    p.patch[i] = small((tile[i] - 1) * l.stride[1 + i] + (l.weights.size[3 + i] - 1) * l.dilation[1 + i] + 1);
+    p.tiles[i] = (p.out[i] + p.tile[i] - 1) / p.tile[i];
+  }
+  p.images = small(l.output.size[0]), p.slices = small(l.input.size[1] / kSliceChannels);
+  p.blocks = small(mma_blocks(l, products_of(l)));
+  p.weights_bytes = p.blocks * kSliceChannels * kRow;
+  p.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
+  return p;
+}
+
+// Work of all blocks: positions that are read, and instructions' pixels.
+double work_of(const GroupedProduct &p) {
+  const int32_t pixels = (p.tile_pixels() + 31) / 32 * 32;
+  return 1.0 * p.tiles[0] * p.tiles[1] * (p.positions() + pixels + 32);
+}
+
+// The tiles that cut an image into equal parts with the least work; tile[0] is 0 where none fits.
+GroupedProduct best_product(const polyconv_layer &l) {
+  GroupedProduct best;
+  for (int64_t i = 1; i <= 8; ++i)
+    for (int64_t j = 1; j <= 8; ++j) {
+      // Not below 4 outputs, nor above 64: larger images have more than 8 parts.
+      const int64_t height = std::clamp<int64_t>((l.output.size[3] + i - 1) / i, 1, 72 / i),
+                    width = std::clamp<int64_t>((l.output.size[4] + j - 1) / j, 1, 72 / j);
+      const GroupedProduct p = make_product(l, height, width);
+      if (p.shared_bytes() <= kMostShared && (best.tile[0] == 0 || work_of(p) < work_of(best))) best = p;
+    }
+  return best;
+}
+
+// ---------------------------------------------------------------- launch
+
+template <class T, int Channels>
+void launch_groups(const GroupedProduct &p, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(p.images) * static_cast<unsigned>(p.slices) *
+                      static_cast<unsigned>(p.tiles[0]) * static_cast<unsigned>(p.tiles[1]);
+  convolve_groups<T, Channels><<<blocks, kGroupedThreads, static_cast<size_t>(p.shared_bytes()), stream>>>(p);
+  check_launch("cuda-tensor/mma_grouped");
+}
+
+struct GroupsLauncher {
+  void (*launch)(const GroupedProduct &, cudaStream_t);
+  void (*prepare)();
+};
+
+template <class T, int Channels>
+GroupsLauncher groups_launcher() {
+  return {launch_groups<T, Channels>, [] {
+            check(cudaFuncSetAttribute(convolve_groups<T, Channels>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       kMostShared),
+                  "asking for shared memory");
+          }};
+}
+
+template <class T>
+GroupsLauncher groups_of(int64_t channels) {
+  return channels == 8 ? groups_launcher<T, 8>() : channels == 16 ? groups_launcher<T, 16>() : groups_launcher<T, 32>();
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class Grouped final : public CudaInstance {
+ public:
+  explicit Grouped(const polyconv_request &request)
+      : CudaInstance(request),
+        product_(best_product(layer_)),
+        groups_(layer_.input.type == POLYCONV_F16 ? groups_of<__half>(layer_.weights.size[1])
+                                                  : groups_of<__nv_bfloat16>(layer_.weights.size[1])),
+        unaligned_(layer_.input.type == POLYCONV_F16 ? mma_half(k64x64, Source::kGathered)
+                                                     : mma_bfloat(k64x64, Source::kGathered)) {
+    const DeviceScope scope(device_);
+    groups_.prepare(), unaligned_.prepare();
+  }
+
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    mma_pack(layer_, products_of(layer_), raw, packed, static_cast<cudaStream_t>(stream));
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    GroupedProduct p = product_;
+    p.input = static_cast<const char *>(a.input) + layer_.input.offset * 2;
+    p.result = static_cast<char *>(a.output) + layer_.result.offset * 2;
+    p.weights = a.weights[0];
+    if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
+    const auto bits = reinterpret_cast<uintptr_t>(p.input) | reinterpret_cast<uintptr_t>(p.result);
+    if (bits % kChunk == 0)
+      groups_.launch(p, stream);
+    else // the same sums from the same weights
+      unaligned_.launch(make_mma_product(layer_, products_of(layer_), a), stream);
+  }
+
+  const GroupedProduct product_;
+  const GroupsLauncher groups_;
+  const MmaLauncher unaligned_;
+};
+
+// Whether 16 bytes of neighbouring channels can be moved at once, were the pointer aligned to them.
+bool has_whole_chunks(const polyconv_tensor &t) {
+  if (t.stride[1] != 1 || t.offset % 8 != 0) return false;
+  for (const int axis : {0, 3, 4})
+    if (t.size[axis] > 1 && t.stride[axis] % 8 != 0) return false;
+  return true;
+}
+
+bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
+  if (!mma_takes(request, products_of(*request.layers[0]), offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  const int64_t channels = l.weights.size[1];
+  if (channels != 8 && channels != 16 && channels != 32)
+    return offer.reject("takes groups of 8, 16 or 32 channels, not of %lld", static_cast<long long>(channels));
+  if (l.groups == 1 || l.output.size[1] != l.input.size[1] || l.input.size[1] % kSliceChannels != 0)
+    return offer.reject("takes groups with as many channels out as in, 64 channels at a time");
+  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
+  if (!bias_and_relu_at_most(l) || l.result.type != l.input.type)
+    return offer.reject("ends with a bias and a relu at most, in the type of the input");
+  if (!mma_pads_zeros(l)) return offer.reject("pads with zeros only");
+  if (!has_whole_chunks(l.input) || !has_whole_chunks(l.result)) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
+    return offer.reject("takes channels last, in vectors of 16 bytes");
+  }
+  const GroupedProduct p = best_product(l);
+  if (p.tile[0] == 0) return offer.reject("holds no patch of this window and these weights in shared memory");
+  offer.set_weights(0, mma_packed_format(products_of(l)), mma_packed_bytes(l, products_of(l)));
+  const double blocks = 1.0 * p.images * p.slices * p.tiles[0] * p.tiles[1];
+  const double bytes = blocks * (p.positions() + p.tile_pixels()) * kPositionBytes;
+  offer.estimate_us = 5 + std::max(bytes / 2.5e6, std::ceil(blocks / 264) * 4);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
+  return std::make_unique<Grouped>(request);
+}
+
+constexpr const char *kConfigs[] = {"64"};
+
+} // namespace
+
+extern const sdk::Kernel kernel_mma_grouped;
+const sdk::Kernel kernel_mma_grouped = {"mma_grouped", 0, kConfigs, 1, supports, create};
+
+} // namespace polyconv::cuda
