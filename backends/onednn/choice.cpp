@@ -87,15 +87,15 @@ class Search {
   std::optional<Choice> fastest(const std::vector<Layout> &layouts) {
     // oneDNN's first choices first, so that what is far behind them is soon seen to be.
     std::vector<Candidate> all = candidates(layouts);
-    std::stable_sort(all.begin(), all.end(), [](const Candidate &a, const Candidate &b) { return a.rank < b.rank; });
+    const auto loops = std::find_if(all.begin(), all.end(), [](const Candidate &c) { return c.is_plain_loops(); });
+    std::stable_sort(all.begin(), loops, [](const Candidate &a, const Candidate &b) { return a.rank < b.rank; });
     std::optional<Choice> best;
     int measured = 0;
     bool cut_short = false;
     Bench bench;
     for (Candidate &candidate : all) {
       cut_short = cut_short || (best && Clock::now() > deadline_);
-      const bool plain_loops = candidate.implementation.name.rfind("ref", 0) == 0;
-      if (cut_short || (best && plain_loops)) continue;
+      if (cut_short || (best && candidate.is_plain_loops())) continue;
       const auto way = make(std::move(candidate));
       if (!way) continue;
       const Bound::Seconds us = median_us(*bench.bind(*way, layer_), best ? best->us : 1e12);
@@ -120,8 +120,12 @@ class Search {
     Order input, output;
     Implementation implementation;
     size_t rank; // in oneDNN's preference
+
+    // Hundreds of times slower than the others: only where there is nothing else.
+    bool is_plain_loops() const { return implementation.name.rfind("ref", 0) == 0; }
   };
 
+  // Plain loops last.
   std::vector<Candidate> candidates(const std::vector<Layout> &layouts) const {
     std::vector<Candidate> found;
     for (const Layout layout : layouts)
@@ -130,6 +134,7 @@ class Search {
         for (size_t rank = 0; rank < known.size(); ++rank)
           found.push_back({input, output, std::move(known[rank]), rank});
       }
+    std::stable_partition(found.begin(), found.end(), [](const Candidate &c) { return !c.is_plain_loops(); });
     return found;
   }
 
