@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "handles.hpp"
 #include "machine.hpp"
+#include "notes.hpp"
 
 int main(int argc, char **argv) {
   using namespace polyconv::bench;
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
     Arguments arguments;
     const int done = parse_arguments(argc, argv, arguments);
     if (done >= 0) return done;
+    keep_notes();
     if (arguments.command == "run") return run_command(arguments);
     if (arguments.command == "check") return check_command(arguments);
     if (arguments.command == "explain") return explain_command(arguments);

@@ -126,11 +126,17 @@ std::vector<Shown> preparation_columns() {
           {{"pack", true}, [](const Record &r) { return show(r.pack_us, show_time); }}};
 }
 
+// The beginning of a note: what follows the semicolon is for those who look closer, in JSON lines.
+std::string note_cell(const std::string &note) {
+  return note.substr(0, note.find(';'));
+}
+
 std::vector<Shown> baseline_columns() {
   return {
       {{"baseline", false}, [](const Record &r) { return r.baseline_kernel.empty() ? r.baseline : r.baseline_kernel; }},
       {{"its time", true}, [](const Record &r) { return show(r.baseline_us, show_time); }},
-      {{"ratio", true}, [](const Record &r) { return r.ratio ? format("%.2f", *r.ratio) : ""; }}};
+      {{"ratio", true}, [](const Record &r) { return r.ratio ? format("%.2f", *r.ratio) : ""; }},
+      {{"baseline's note", false}, [](const Record &r) { return note_cell(r.baseline_note); }}};
 }
 
 // The reason without the problem, which stands in its own column.
@@ -159,6 +165,7 @@ std::vector<Shown> columns_of(const std::vector<Record> &records, View view) {
       append(preparation_columns());
     if (!compared) shown.push_back({{"workspace", true}, workspace_cell});
   }
+  shown.push_back({{"note", false}, [](const Record &r) { return note_cell(r.note); }});
   shown.push_back({{"result", false}, view == View::kChecks ? [](const Record &r) { return r.status; } : result_cell});
   if (view == View::kChecks) {
     shown.push_back({{"max abs err", true}, [](const Record &r) { return show(r.max_abs_err, show_error); }});

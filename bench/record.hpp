@@ -44,11 +44,11 @@ struct Record {
 
   // What became of it: "good", "wrong", "skipped" (too large for this machine), or the words of the library's status.
   std::string status = "good";
-  std::string reason; // why not good; "" otherwise
-  std::string backend, kernel;
-  std::string math;              // the mode entered
-  bool fallback = false;         // of a network: in any layer
-  std::vector<LayerLine> layers; // of a network, as far as they could be planned
+  std::string reason;                // why not good; "" otherwise
+  std::string backend, kernel, note; // note: what the kernel says of how it runs this, if anything
+  std::string math;                  // the mode entered
+  bool fallback = false;             // of a network: in any layer
+  std::vector<LayerLine> layers;     // of a network, as far as they could be planned
 
   // Times in microseconds; what was not measured is absent.
   std::optional<double> median_us, p95_us, min_us, first_us, plan_us, pack_us;
@@ -69,7 +69,7 @@ struct Record {
   std::optional<int64_t> workspace_bytes, weights_bytes;
 
   // Against the baseline: ratio is its time over ours, above 1 where we are faster.
-  std::string baseline, baseline_kernel, baseline_math, baseline_reason;
+  std::string baseline, baseline_kernel, baseline_note, baseline_math, baseline_reason;
   std::optional<double> baseline_us, ratio;
 
   std::vector<ProfileLine> profile; // none unless asked for

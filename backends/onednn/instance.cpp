@@ -133,8 +133,8 @@ class Convolution final : public sdk::Instance {
     if (choice_.measured > 0)
       std::snprintf(how, sizeof how, "%.1f us, of which reorders %.1f, the fastest of %d measured%s", choice_.us,
                     choice_.reorders_us, choice_.measured, choice_.cut_short ? " before time ran out" : "");
-    std::snprintf(line, sizeof line, "onednn/conv@%s: oneDNN %s, %s, %" PRId64 " bytes of workspace; %s", config,
-                  library().version_text().c_str(), choice_.way->name().c_str(), workspace_bytes(), how);
+    std::snprintf(line, sizeof line, "onednn/conv@%s: oneDNN %s, %s; %s; %" PRId64 " bytes of workspace", config,
+                  library().version_text().c_str(), choice_.way->name().c_str(), how, workspace_bytes());
     sdk::host->log(POLYCONV_LOG_INFO, line);
   }
 

@@ -20,14 +20,17 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
     request.kernel = "cudnn/any";
     request.math = POLYCONV_MATH_FAST;
   }
-  if (baseline == "onednn") request.kernel = "onednn/conv@auto";
+  if (baseline == "onednn") {
+    request.kernel = "onednn/conv@auto";
+    request.math = POLYCONV_MATH_STRICT;
+  }
   for (const char *vendor : {"cudnn/", "onednn/"})
     if (request.kernel.rfind(vendor, 0) == 0) request.tuning_ms = budget_ms;
   return request;
 }
 
 std::string baseline_mode(const std::string &baseline, const std::string &row) {
-  return baseline == "cudnn-any" ? "fast" : row;
+  return baseline == "cudnn-any" ? "fast" : baseline == "onednn" ? "strict" : row;
 }
 
 // Sums of f16, bf16 and images are f32; s8 and u8 multiply in units that are not measured.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "../info.hpp"
+#include "../notes.hpp"
 #include "../statistics.hpp"
 #include "network.hpp"
 #include "profile.hpp"
@@ -80,6 +81,7 @@ void Bench::measure_problem(Record &record, const Job &job, Lane &lane) {
   if (!record.kernel.empty() && record.kernel != subject.kernel())
     record.check = "none: the check ran " + record.kernel;
   record.kernel = subject.kernel();
+  record.note = note_of(record.kernel);
   record.backend = backend_of(record.kernel);
   record.backend_version = version_of(record.backend);
   record.math = info.math;
@@ -120,6 +122,7 @@ std::unique_ptr<Runnable> Bench::baseline_of(Record &record, const Job &job, Lan
     else
       other = std::make_unique<Subject>(lane.device, job.work, plan, lane.pool, workspace, lane.memory_limit);
     record.baseline_kernel = other->kernel();
+    record.baseline_note = note_of(record.baseline_kernel);
     record.baseline_math = other->math();
     return other;
   } catch (const Unable &unable) {

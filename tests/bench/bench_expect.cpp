@@ -193,7 +193,9 @@ TEST_CASE("a vendor's library as a baseline: which kernel, in which mode, with t
   CHECK(any.kernel == "cudnn/any");
   CHECK(any.math == POLYCONV_MATH_FAST);
   CHECK(baseline_request("onednn", row, 250).kernel == "onednn/conv@auto");
+  row.math = POLYCONV_MATH_FP32_EMULATED;
   CHECK(baseline_request("onednn", row, 250).math == POLYCONV_MATH_STRICT);
+  CHECK(baseline_mode("onednn", "fp32_emulated") == "strict");
   CHECK(baseline_request("onednn/conv@plain", row, 250).tuning_ms == 250);
   CHECK(baseline_request("openmp", row, 250).kernel == "openmp/*");
   CHECK(baseline_request("openmp", row, 250).tuning_ms == 0);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "json.hpp"
+#include "notes.hpp"
 #include "output.hpp"
 #include "text.hpp"
 
@@ -114,4 +115,16 @@ TEST_CASE("a table says once what is the same everywhere, and why a row is not g
   writer.finish();
   CHECK(out.str().find("math strict") != std::string::npos);
   CHECK(out.str().find("unsupported  openmp/gemm: takes f32") != std::string::npos);
+}
+
+TEST_CASE("a backend's note on a plan goes to the kernel that it names") {
+  take_note("vendor/conv@auto: Vendor 3.2, blocked; 12 us");
+  take_note("vendor/fft: Vendor 3.2, tiles");
+  take_note("backend 'vendor' is available: /usr/lib/vendor/x.so");
+  CHECK(note_of("vendor/conv@auto + openmp/pool@plain") == "Vendor 3.2, blocked; 12 us");
+  CHECK(note_of("vendor/fft@64") == "Vendor 3.2, tiles");
+  CHECK(note_of("vendor/conv@plain").empty());
+  Record record;
+  record.baseline_note = "Vendor 3.2, blocked; 12 us";
+  CHECK(json_line(record).find("\"baseline_note\":\"Vendor 3.2, blocked; 12 us\"") != std::string::npos);
 }

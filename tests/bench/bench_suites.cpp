@@ -159,3 +159,18 @@ TEST_CASE("the shipped expectations are read, and their layers stand in the suit
   for (const Work &work : load_suite("resnet50", true)) three_by_three += work.problems[0].kernel_size[0] == 3 ? 1 : 0;
   CHECK(three_by_three == 7); // each has its bar
 }
+
+TEST_CASE("the bars against oneDNN: which layers each is about") {
+  const std::vector<Expectation> bars = load_expectations("cpu");
+  REQUIRE(bars.size() == 12);
+  CHECK(bars[0].works.size() == 2 * 23 + 9 + 34); // resnet50 at two batches, vgg16, unet
+  CHECK(bars[0].least_each == 0.85);
+  for (const size_t depthwise : {2, 3}) {
+    CHECK(bars[depthwise].works.size() == 10);
+    for (const Work &work : bars[depthwise].works) CHECK(work.problems[0].groups == work.problems[0].in_channels);
+  }
+  for (const Work &work : bars[4].works) CHECK(work.problems[0].kernel_size[0] == 1);
+  const std::vector<Expectation> amx = load_expectations("cpu-amx");
+  REQUIRE(amx.size() == 4);
+  CHECK(amx[3].works.size() == 22); // all but the 7x7
+}
