@@ -72,7 +72,8 @@ void add_run(CLI::App &app, Arguments &a) {
   option("--cache", a.cache, "STATE", "warm (default; the cold ratio stands beside) or cold")
       ->check(CLI::IsMember({"warm", "cold"}));
   flag("--graph", a.graph, "Time runs replayed from a graph (rows with a baseline on a GPU always are)");
-  flag("--profile", a.profile, "Where the time goes: each step of the plan, each call, each copy");
+  flag("--profile", a.profile,
+       "Where the time goes: each step of the plan or layer of the network, each call, each copy");
   flag("--transfers", a.transfers, "Also time copies between host and device with the run");
   flag("--end-to-end", a.end_to_end, "Also time polyconv_convolve: plan, pack, copies and run");
   option("--min-time", a.min_time, "SECONDS", "Time spent in samples a row, at least (default 0.1)");

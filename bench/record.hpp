@@ -12,9 +12,10 @@
 
 namespace polyconv::bench {
 
-// One line of --profile: a call of the API, a step of the plan or a copy, with the host's time for it and the device's.
+// One line of --profile: a call of the API, a step of the plan, a layer of the network or a copy, with the host's time
+// for it and the device's.
 struct ProfileLine {
-  std::string kind; // "call", "step", "copy in", "copy out"
+  std::string kind; // "call", "step", "layer", "copy in", "copy out"
   std::string name;
   std::optional<double> host_us, device_us;
   std::optional<int64_t> bytes; // of a copy

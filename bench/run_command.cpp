@@ -175,7 +175,6 @@ void refuse_wrong_combinations(const Arguments &a, const Selection &selection, c
     one_of("--network", !a.sets.empty(), "--set");
     one_of("--network", a.ladder, "--ladder");
     one_of("--network", a.all_configs, "--all-configs");
-    one_of("--network", a.profile, "--profile");
     one_of("--network", a.transfers, "--transfers");
     one_of("--network", a.end_to_end, "--end-to-end");
   }

@@ -5,6 +5,7 @@
 #include "../info.hpp"
 #include "bench_row.hpp"
 #include "network.hpp"
+#include "profile.hpp"
 
 namespace polyconv::bench {
 
@@ -50,6 +51,8 @@ void Bench::measure_network(Record &record, const Job &job, Lane &lane) {
   time_into(record, job, lane, network);
   wall_into(record, network);
   rates_into(record, job, lane);
+  if (settings_.profile)
+    record.profile = profile_network(lane.device, job.work, job.request, network, lane.pool, lane.memory_limit);
   const auto images = images_of(job.work);
   if (images && *images > 0) record.image_us = *record.median_us / static_cast<double>(*images);
 }

@@ -9,6 +9,7 @@
 #include "../statistics.hpp"
 #include "../text.hpp"
 #include "host_clock.hpp"
+#include "step_watch.hpp"
 #include "tensors.hpp"
 
 namespace polyconv::bench {
@@ -23,65 +24,6 @@ double microseconds_since(HostClock::time_point begin) {
   return seconds_since(begin) * 1e6;
 }
 
-// Takes the time at each call of the observer: by events where the device has streams, else by the host's clock.
-class StepWatch {
- public:
-  StepWatch(const polyconv_device *device, bool has_streams) : device_(device), has_streams_(has_streams) {}
-
-  static void see(void *self, int32_t step, const char *kernel, void *stream) {
-    static_cast<StepWatch *>(self)->mark(static_cast<size_t>(int64_t{step} + 1), kernel, stream);
-  }
-
-  // After a run and the wait for it: one sample of every step.
-  void collect() {
-    for (size_t i = 1; i < marks_.size(); ++i) marks_[i].times_us.push_back(between(marks_[i - 1], marks_[i]));
-  }
-
-  std::vector<ProfileLine> lines() const {
-    std::vector<ProfileLine> lines;
-    for (size_t i = 1; i < marks_.size(); ++i) {
-      ProfileLine line{"step", format("%zu: %s", i, marks_[i].kernel.c_str()), {}, {}, {}};
-      (has_streams_ ? line.device_us : line.host_us) = median(marks_[i].times_us);
-      lines.push_back(line);
-    }
-    return lines;
-  }
-
- private:
-  struct Mark {
-    std::string kernel;
-    DeviceObject event;
-    HostClock::time_point time;
-    std::vector<double> times_us; // from the mark before to this one
-  };
-
-  // Called by C code: an event that cannot be recorded shows as a failure of between().
-  void mark(size_t number, const char *kernel, void *stream) {
-    if (number >= marks_.size()) {
-      marks_.resize(number + 1);
-      marks_[number].kernel = kernel;
-      void *event = nullptr;
-      if (has_streams_ && polyconv_event_create(device_, &event) == POLYCONV_SUCCESS)
-        marks_[number].event = DeviceObject(device_, event, polyconv_event_destroy);
-    }
-    if (has_streams_)
-      polyconv_event_record(device_, marks_[number].event.get(), stream);
-    else
-      marks_[number].time = HostClock::now();
-  }
-
-  double between(const Mark &begin, const Mark &end) const {
-    if (!has_streams_) return std::chrono::duration<double, std::micro>(end.time - begin.time).count();
-    double milliseconds = 0;
-    require(polyconv_event_elapsed(device_, begin.event.get(), end.event.get(), &milliseconds));
-    return milliseconds * 1e3;
-  }
-
-  const polyconv_device *device_;
-  bool has_streams_;
-  std::vector<Mark> marks_;
-};
-
 // What a program pays once.
 void add_preparation(const Subject &subject, std::vector<ProfileLine> &lines) {
   const Ready &ready = subject.ready();
@@ -91,8 +33,8 @@ void add_preparation(const Subject &subject, std::vector<ProfileLine> &lines) {
   if (ready.bind_us()) lines.push_back({"call", "polyconv_bind", *ready.bind_us(), {}, {}});
 }
 
-// The host's time to submit, alone: the device is still busy when the last of them returns.
-void add_run(Subject &subject, std::vector<ProfileLine> &lines) {
+// The host's time to submit, alone: the device is still busy when the last of them returns. `call` is what submits.
+void add_run(const std::string &call, Runnable &subject, std::vector<ProfileLine> &lines) {
   std::vector<double> submit, wait, device;
   for (int sample = 0; sample < kSamples; ++sample) {
     HostClock::time_point begin = HostClock::now();
@@ -105,32 +47,63 @@ void add_run(Subject &subject, std::vector<ProfileLine> &lines) {
     wait.push_back(microseconds_since(begin));
     if (subject.has_streams()) device.push_back(subject.run(1, Clock::kEvents) * 1e6);
   }
-  lines.push_back({"call", subject.ready().bound() ? "polyconv_run_bound" : "polyconv_run", median(submit), {}, {}});
+  lines.push_back({"call", call, median(submit), {}, {}});
   if (!subject.has_streams()) return;
   lines.back().device_us = median(device);
   lines.push_back({"call", "polyconv_stream_synchronize, after one run", median(wait), {}, {}});
 }
 
-// The steps, each on its own; a few runs first, and one behind which the watched run is submitted.
-void add_steps(const polyconv_device *device, const Work &work, const PlanRequest &request, BufferPool &pool,
-               int64_t memory_limit, bool has_streams, std::vector<ProfileLine> &lines) {
-  StepWatch watch(device, has_streams);
-  PlanRequest watched = request;
-  watched.observer = &StepWatch::see;
-  watched.observer_context = &watch;
-  Subject subject(device, work, watched, pool, "workspace", memory_limit);
+// A few samples, and before each a run behind which the watched one is submitted.
+void watch_runs(StepWatch &watch, Runnable &subject) {
   for (int sample = 0; sample < kSamples; ++sample) {
-    subject.submit(); // the marks of this run are overwritten by the next
-    subject.submit();
+    for (int i = 0; i < 2; ++i) {
+      watch.begin();
+      subject.submit();
+    }
     subject.wait();
     watch.collect();
   }
-  const std::vector<ProfileLine> steps = watch.lines();
-  lines.insert(lines.end(), steps.begin(), steps.end());
+}
+
+// A line with the time that a step or layer takes: the device's, where it works behind the host's back.
+ProfileLine part_line(const std::string &kind, const std::string &name, double us, bool has_streams) {
+  ProfileLine line{kind, name, {}, {}, {}};
+  (has_streams ? line.device_us : line.host_us) = us;
+  return line;
+}
+
+void add_steps(const polyconv_device *device, const Work &work, const PlanRequest &request, BufferPool &pool,
+               int64_t memory_limit, bool has_streams, std::vector<ProfileLine> &lines) {
+  StepWatch watch(device, has_streams);
+  Subject subject(device, work, watch.watched(request), pool, "workspace", memory_limit);
+  watch_runs(watch, subject);
+  int number = 0;
+  const auto times = watch.times();
+  for (const StepTime &step : times.front())
+    lines.push_back(part_line("step", format("%d: %s", ++number, step.kernel.c_str()), step.us, has_streams));
+}
+
+// Each distinct layer with the time of all its occurrences, so that the lines add up.
+void add_layers(const polyconv_device *device, const Work &network, const PlanRequest &request, BufferPool &pool,
+                int64_t memory_limit, bool has_streams, std::vector<ProfileLine> &lines) {
+  StepWatch watch(device, has_streams);
+  Network subject(device, network, watch.watched(request), pool, "workspace", memory_limit);
+  watch_runs(watch, subject);
+  const auto times = watch.times();
+  size_t occurrence = 0;
+  for (const LayerLine &layer : subject.layers()) {
+    double us = 0;
+    for (int64_t i = 0; i < layer.count; ++i, ++occurrence)
+      for (const StepTime &step : times.at(occurrence)) us += step.us;
+    const std::string title = layer.name.empty() ? layer.problem : layer.name;
+    lines.push_back(part_line(
+        "layer", format("%lldx %s: %s", static_cast<long long>(layer.count), title.c_str(), layer.kernel.c_str()), us,
+        has_streams));
+  }
 }
 
 // The host's time of a graph's launch, and the device's.
-void add_graph(Subject &subject, std::vector<ProfileLine> &lines) {
+void add_graph(Runnable &subject, std::vector<ProfileLine> &lines) {
   try {
     std::vector<double> device, host;
     for (int sample = 0; sample < kSamples; ++sample) {
@@ -208,12 +181,21 @@ std::vector<ProfileLine> profile(const polyconv_device *device, const Work &work
   std::vector<ProfileLine> lines;
   add_preparation(subject, lines);
   if (subject.has_streams()) add_transfers(device, work, subject, false, lines);
-  add_run(subject, lines);
+  add_run(subject.ready().bound() ? "polyconv_run_bound" : "polyconv_run", subject, lines);
   add_steps(device, work, request, pool, memory_limit, subject.has_streams(), lines);
   if (subject.has_streams()) {
     add_graph(subject, lines);
     add_transfers(device, work, subject, true, lines);
   }
+  return lines;
+}
+
+std::vector<ProfileLine> profile_network(const polyconv_device *device, const Work &work, const PlanRequest &request,
+                                         Network &network, BufferPool &pool, int64_t memory_limit) {
+  std::vector<ProfileLine> lines;
+  add_run("polyconv_run, of all layers", network, lines);
+  add_layers(device, work, request, pool, memory_limit, network.has_streams(), lines);
+  if (network.has_streams()) add_graph(network, lines);
   return lines;
 }
 

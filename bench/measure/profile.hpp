@@ -1,12 +1,13 @@
-// profile.hpp - where the time of a run goes: each step of the plan, each call of the API, each copy between host and
-// device. Through the public API alone: the library tells the steps (options.observer), events of the device their
-// time.
+// profile.hpp - where the time of a run goes: each step of the plan or layer of the network, each call of the API, each
+// copy between host and device. Through the public API alone: the library tells the steps (options.observer), events of
+// the device their time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <vector>
 
 #include "../record.hpp"
+#include "network.hpp"
 #include "subject.hpp"
 
 namespace polyconv::bench {
@@ -16,5 +17,9 @@ namespace polyconv::bench {
 // the first nothing. Throws Unable.
 std::vector<ProfileLine> profile(const polyconv_device *device, const Work &work, const PlanRequest &request,
                                  Subject &subject, BufferPool &pool, int64_t memory_limit);
+
+// The same of a network: run, its layers, graph. The lines of the layers add up to about the run.
+std::vector<ProfileLine> profile_network(const polyconv_device *device, const Work &work, const PlanRequest &request,
+                                         Network &network, BufferPool &pool, int64_t memory_limit);
 
 } // namespace polyconv::bench

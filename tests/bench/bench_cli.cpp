@@ -97,7 +97,6 @@ TEST_CASE("wrong usage is exit 2 with one sentence, and nothing on stdout") {
       {"run --network tiny --set c=4", "--network and --set"},
       {"run --network tiny --ladder", "--network and --ladder"},
       {"run --network tiny --kernel reference/* --all-configs", "--network and --all-configs"},
-      {"run --network tiny --profile", "--network and --profile"},
       {"run --network tiny --transfers", "--network and --transfers"},
       {"run --network tiny --end-to-end", "--network and --end-to-end"},
       {"check --network tiny", "--network"},

@@ -243,3 +243,31 @@ TEST_CASE("on a device a network is one graph, and so is its baseline") {
   job.baseline.clear();
   CHECK(measured(job).clock == "graph");
 }
+
+TEST_CASE("a profile of a network has a line for each layer, and the lines add up to the run") {
+  for (const std::string device : {"cpu", "fake"}) {
+    if (device == "fake" && !std::filesystem::exists(fakes::path("device")))
+      return polyconv_test::skip("the fake device is not built");
+    RunSettings settings;
+    settings.min_seconds = 0;
+    settings.profile = true;
+    Job job = job_of(tiny_network(), device == "cpu" ? "reference/*" : "fake-device/direct");
+    job.device = device;
+    const Record record = Bench(settings).measure(job);
+    REQUIRE(record.status == "good");
+    std::vector<std::string> layers;
+    double sum = 0;
+    for (const ProfileLine &line : record.profile) {
+      if (line.kind != "layer") continue;
+      layers.push_back(line.name);
+      sum += (device == "cpu" ? line.host_us : line.device_us).value();
+    }
+    REQUIRE(layers.size() == 3);
+    CHECK(layers[0].rfind("2x stem: " + job.request.kernel.substr(0, job.request.kernel.find('/')), 0) == 0);
+    CHECK(layers[1].rfind("3x body: ", 0) == 0);
+    CHECK(layers[2].rfind("1x head: ", 0) == 0);
+    CHECK(record.profile.front().name == "polyconv_run, of all layers");
+    CHECK(sum > 0.2 * *record.median_us); // other work of this machine may make either longer
+    CHECK(sum < 20 * *record.median_us);
+  }
+}

@@ -1,0 +1,52 @@
+// step_watch.hpp - takes the time of each step of a plan's runs, as the plan's observer: by events where the device has
+// streams, else by the host's clock.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/polyconv.h>
+
+#include <string>
+#include <vector>
+
+#include "../handles.hpp"
+#include "host_clock.hpp"
+#include "planned.hpp"
+
+namespace polyconv::bench {
+
+struct StepTime {
+  std::string kernel;
+  double us; // the median of all samples
+};
+
+// Of one plan, or of several that run one after the other.
+class StepWatch {
+ public:
+  StepWatch(const polyconv_device *device, bool has_streams) : device_(device), has_streams_(has_streams) {}
+
+  PlanRequest watched(PlanRequest request); // the same, watched by this, which must outlive the plan
+
+  void begin() { next_ = 0; }                       // before what is to be one sample; marks of before are overwritten
+  void collect();                                   // after it and the wait for it
+  std::vector<std::vector<StepTime>> times() const; // of each plan that ran, its steps
+
+ private:
+  struct Mark {
+    int32_t step;
+    std::string kernel;
+    DeviceObject event;
+    HostClock::time_point time;
+    std::vector<double> times_us; // from the mark before to this one
+  };
+
+  static void see(void *self, int32_t step, const char *kernel, void *stream);
+  void mark(int32_t step, const char *kernel, void *stream);
+  double between(const Mark &begin, const Mark &end) const;
+
+  const polyconv_device *device_;
+  bool has_streams_;
+  std::vector<Mark> marks_; // in the order of the calls
+  size_t next_ = 0;
+};
+
+} // namespace polyconv::bench
