@@ -1,4 +1,4 @@
-// tiling.hpp - how cuda-constant cuts a layer into tiles and filters into passes; chosen for the fewest instructions.
+// tiling.hpp - how cuda-constant cuts a layer into tiles and filters into passes.
 //
 // A thread computes a stripe: P outputs one below the other in one column, for K filters. A tile is `cols` columns by
 // `stripes` by `images`; lanes go on from column to stripe to image without a gap. It is staged column by column, the
@@ -26,20 +26,42 @@ struct Passes {
   int32_t offset[kMostPasses];                   // where in a staged column it begins
 };
 
+// Divides numbers below 2^16 by a divisor below 2^16 with one multiplication.
+struct Divisor {
+  int32_t by;
+  uint32_t inverse; // 2^32 / by rounded up; 0 for one
+
+  static Divisor make(int32_t by) {
+    return {by, by == 1 ? 0 : static_cast<uint32_t>(((uint64_t{1} << 32) + by - 1) / by)};
+  }
+};
+
 struct Tiling {
-  int32_t cols, stripes, images;        // of a block, before pooling
-  int32_t result_rows, result_cols;     // of a block, after pooling
-  int32_t tiles_w, tiles_h;             // of an image
-  int32_t first_row, first_col;         // output at which tile 0 begins, perhaps in the pooling's padding
-  int32_t row_step, col_step;           // from tile to tile
-  int32_t per_cols, per_stripes;        // 2^20 / cols and 2^20 / stripes, rounded up: to divide a thread's number
-  int32_t row_phases, col_phases;       // that taps read
-  int32_t rows, phase_rows, phase_cols; // staged of each phase; phase_rows leaves room for whole vectors
-  int32_t pitch, image_pitch, channel_pitch, slot; // from column to column, image to image, ... in the tile
-  int32_t channels, slots;                         // staged at once; 2 slots: the next channels arrive during these
+  int32_t cols, stripes, images;              // of a block, before pooling
+  int32_t result_rows, result_cols;           // of a block, after pooling
+  int32_t tiles_w, tiles_h;                   // of an image
+  int32_t first_row, first_col;               // output at which tile 0 begins, perhaps in the pooling's padding
+  int32_t row_step, col_step;                 // from tile to tile
+  Divisor by_cols, by_stripes;                // of a thread's number
+  int32_t row_phases, col_phases;             // that taps read
+  int32_t below, beside;                      // what an output's last tap is below and beside it, in its phase
+  int32_t rows, phase_rows, phase_cols;       // staged of each phase; phase_rows leaves room for whole vectors
+  Divisor by_quads, by_phase_cols, by_images; // of what stage_in_turns stages, in fours of rows
+  int32_t pitch, image_pitch, channel_pitch;  // from column to column, image to image, ... in the tile
+  int32_t channels;                           // staged at once
+  int32_t in_turns;                           // stage_in_turns is the faster way to stage
   int64_t blocks;
 
   int threads() const { return (cols * stripes * images + 31) / 32 * 32; }
+};
+
+// What a launch is told besides the layer.
+struct Launch {
+  Tiling tile;
+  Passes passes;
+  int32_t first_filter, filters; // of this launch
+  int32_t groups;                // of K filters, one after the other
+  int32_t input_type;
 };
 
 // One axis of the pooling; a window of one where there is none.
@@ -95,7 +117,7 @@ inline bool complete(const polyconv_layer &l, int rows_a_thread, int64_t shared,
   t.tiles_w = narrow((l.result.size[4] + t.result_cols - 1) / t.result_cols);
   t.first_row = narrow(-down.pad), t.first_col = narrow(-across.pad);
   t.row_step = narrow(t.result_rows * down.stride), t.col_step = narrow(t.result_cols * across.stride);
-  t.per_cols = ((1 << 20) + t.cols - 1) / t.cols, t.per_stripes = ((1 << 20) + t.stripes - 1) / t.stripes;
+  t.by_cols = Divisor::make(t.cols), t.by_stripes = Divisor::make(t.stripes), t.by_images = Divisor::make(t.images);
 
   const int taps = taps_of(l);
   const int64_t vector = vector_rows(taps, rows_a_thread), stride = l.stride[1];
@@ -104,19 +126,19 @@ inline bool complete(const polyconv_layer &l, int rows_a_thread, int64_t shared,
   const int64_t step = std::max<int64_t>(stride / l.dilation[1], 1);
   const int64_t last_begin = taps == 1 ? below / stride : (l.weights.size[3] - 1) / step / taps * taps; // of a pass
   const int64_t loaded = rows - rows_a_thread + last_begin + up(rows_a_thread + taps - 1, vector);
-  const int64_t phase_rows = up(std::max(rows + below / stride, loaded), vector);
-  t.rows = narrow(rows + below / stride), t.phase_rows = narrow(phase_rows);
+  t.below = narrow(below / stride), t.beside = narrow(beside / l.stride[2]);
+  t.rows = narrow(rows + t.below);
+  const int64_t phase_rows = up(std::max(up(t.rows, 4), loaded), vector);
+  t.phase_rows = narrow(phase_rows), t.by_quads = Divisor::make((t.rows + 3) / 4);
   t.row_phases = narrow(std::min(stride, below + 1)), t.col_phases = narrow(std::min(l.stride[2], beside + 1));
-  t.phase_cols = narrow(t.cols + beside / l.stride[2]);
+  t.phase_cols = t.cols + t.beside, t.by_phase_cols = Divisor::make(t.phase_cols);
   int64_t pitch = t.row_phases * phase_rows;
   while (pitch / vector % 2 == 0) pitch += vector; // lanes side by side then meet all banks
   const int64_t image = t.col_phases * t.phase_cols * pitch, channel = image * t.images;
   const int64_t all = l.weights.size[1], most = shared / 4;
   if (channel > most) return false;
-  t.slots = channel * all <= most || channel * 2 > most ? 1 : 2;
-  t.channels = narrow(std::min(all, most / t.slots / channel));
+  t.channels = narrow(std::min(all, most / channel));
   t.pitch = narrow(pitch), t.image_pitch = narrow(image), t.channel_pitch = narrow(channel);
-  t.slot = narrow(channel * t.channels);
   const int64_t image_blocks = (l.result.size[0] + t.images - 1) / t.images;
   t.blocks = image_blocks * t.tiles_h * t.tiles_w;
   return true;
@@ -126,13 +148,14 @@ inline bool complete(const polyconv_layer &l, int rows_a_thread, int64_t shared,
 struct Shape {
   int filters, rows;
 };
-constexpr Shape kShapes[] = {{1, 8}, {2, 12}, {4, 8}, {4, 12}, {5, 8}, {8, 9}, {10, 12}, {12, 4}};
+constexpr Shape kShapes[] = {{1, 8}, {2, 12}, {2, 20}, {4, 8}, {4, 12}, {5, 8}, {8, 9}, {12, 4}};
 constexpr int kShapeCount = sizeof kShapes / sizeof kShapes[0];
 
 // Registers of a thread: the sums, a column of the input, and what indices take, or an epilogue that is not plain;
 // rounded up to what the same number of warps may have.
 constexpr int registers(int taps, const Shape &shape, bool plain) {
-  const int needed = shape.filters * shape.rows + shape.rows + taps - 1 + (plain ? 26 : 96);
+  const int needed =
+      shape.filters * shape.rows + (plain ? std::max(shape.rows + taps + 21, 40) : shape.rows + taps + 95);
   return needed > 168                             ? 248
          : 512 / (512 / needed) / 8 * 8 >= needed ? 512 / (512 / needed) / 8 * 8
                                                   : 512 / (512 / needed - 1) / 8 * 8;
@@ -146,87 +169,23 @@ constexpr int most_threads(int registers) {
 // Shared memory of a block: the staged tile, or the sums of a filter where they do not go straight from registers.
 inline int64_t shared_bytes(const Shape &shape, const Tiling &t) {
   const int64_t sums = int64_t{t.images} * t.stripes * shape.rows * t.cols;
-  return 4 * std::max(int64_t{t.slots} * t.slot, sums);
+  return 4 * std::max(int64_t{t.channels} * t.channel_pitch, sums);
 }
 
 // More code of a column's passes than this misses the instruction cache; a loop, in its place, costs a little.
 constexpr bool unrolls(int taps, const Shape &shape) {
-  return taps != 1 && taps != 4 && taps * taps * shape.filters * shape.rows * 16 <= 26 << 10;
+  return taps != 1 && taps != 4 && taps * taps * shape.filters * shape.rows * 16 <= 8 << 10;
+}
+
+// Weights of a pass, rounded up to whole pairs.
+constexpr int row_of_weights(int taps, int filters) {
+  return (taps * filters + 1) / 2 * 2;
 }
 
 // How the filters are split: groups of shape.filters, one after the other in a launch, and launches.
 struct Split {
-  int32_t groups, launches, weights; // weights: the parameters of a launch
+  int32_t groups, launches;
+  int32_t row, weights; // of a pass and of a launch
 };
-
-// Microseconds on an H200. The terms are issue slots of a quarter of a multiprocessor, fitted to 571 measured pairs of
-// shape and tiling (docs/performance/cuda-constant.md), right to 8 % (one sigma).
-inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes &passes, const Split &split,
-                       bool plain, const Tiling &t) {
-  const int warps = t.threads() / 32, vector = vector_rows(passes.taps, shape.rows);
-  const double channels = static_cast<double>(l.weights.size[1]), sums = shape.filters * shape.rows;
-  const double pass = sums * passes.taps + 2.5 / 2 * shape.filters * passes.taps +
-                      2.3 * ((shape.rows + passes.taps + vector - 2) / vector) + (unrolls(passes.taps, shape) ? 1 : 10);
-  const double group = channels * static_cast<double>(l.weights.size[4]) * passes.count * pass + 8 * sums + 40;
-  // Staged one after the other: what each costs every warp, and what an element costs.
-  const double parts = channels * t.images * t.row_phases * t.col_phases;
-  const double staging = parts * (60 * warps + 39.0 / 32 * t.rows * ((t.phase_cols + 7) / 8 * 8));
-  const bool again = l.weights.size[1] > t.channels || !plain; // for each group of filters
-  const double tile = warps * split.groups * group + staging * (again ? split.groups : 1);
-
-  const auto resident_by = [&](int64_t all, int64_t each) { return std::max<int64_t>(all / each, 1); };
-  const int64_t blocks = std::min({resident_by(512 / registers(passes.taps, shape, plain) * 4, warps), int64_t{32},
-                                   resident_by(227 << 10, shared_bytes(shape, t) + 1024), resident_by(64, warps)});
-  const int64_t of_processor = (t.blocks + 131) / 132; // of a launch, one after the other or side by side
-  const double busy = static_cast<double>(std::min(blocks, of_processor)) * warps;
-  const double share = busy / (busy + 3.2) * (blocks == 1 ? 0.915 : 1);
-  const double bytes =
-      4 * (static_cast<double>(sdk::elements(l.input)) * split.launches + static_cast<double>(sdk::elements(l.result)));
-  const double slots = static_cast<double>(of_processor) * split.launches * tile;
-  return 3.0 * split.launches + std::max(slots / (4 * 1.86e3 * share), bytes / 3.9e6);
-}
-
-// Whether the least tile fits; then choose_tiling finds one.
-inline bool fits(const polyconv_layer &l, const Shape &shape, int64_t shared) {
-  Tiling t = {};
-  t.result_cols = t.images = 1, t.cols = static_cast<int32_t>(window(l, 2).size);
-  t.stripes = static_cast<int32_t>((window(l, 1).size + shape.rows - 1) / shape.rows);
-  return complete(l, shape.rows, shared, t);
-}
-
-// The best tiling for a shape; false where none fits into shared memory.
-inline bool choose_tiling(const polyconv_layer &l, const Shape &shape, const Split &split, bool plain, int64_t shared,
-                          Tiling &best, double &best_us) {
-  const Window down = window(l, 1), across = window(l, 2);
-  const int taps = taps_of(l);
-  const int threads = std::min(kMostThreads, most_threads(registers(taps, shape, plain)));
-  const int64_t most = (threads - across.size) / across.stride + 1; // results side by side
-  if (threads < across.size) return false;
-  const int64_t width = std::max<int64_t>(l.result.size[4], 1), height = std::max<int64_t>(l.result.size[3], 1);
-  const int64_t fewest = (width + most - 1) / most;
-  const int64_t needed_rows = (height - 1) * down.stride + down.size;
-  bool found = false;
-  Passes passes;
-  if (!make_passes(l, taps, 0, passes)) return false;
-  const int64_t choices[] = {fewest, fewest + 1, fewest + 2, fewest + 3, fewest * 4, fewest * 8, width};
-  for (int i = 0; i < 7 && !(found && i == 6); ++i) { // the last, single columns, where nothing else fits
-    const int64_t parts = choices[i];
-    if (parts > width) continue;
-    Tiling t = {};
-    t.result_cols = static_cast<int32_t>((width + parts - 1) / parts);
-    t.cols = static_cast<int32_t>((t.result_cols - 1) * across.stride + across.size);
-    for (t.stripes = 1; t.stripes * t.cols <= threads; ++t.stripes) {
-      const bool tall = int64_t{t.stripes} * shape.rows >= needed_rows, whole = tall && parts == 1;
-      for (t.images = 1; t.images * t.stripes * t.cols <= threads; ++t.images) {
-        if (!complete(l, shape.rows, shared, t)) break;
-        const double us = estimate(l, shape, passes, split, plain, t);
-        if (!found || us < best_us) found = true, best_us = us, best = t;
-        if (!whole) break; // several images only where each is whole
-      }
-      if (tall) break;
-    }
-  }
-  return found;
-}
 
 } // namespace polyconv::cuda::constant

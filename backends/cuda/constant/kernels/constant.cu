@@ -3,11 +3,12 @@
 // parameters of the launch, so that plans, streams and captured graphs each have their own; what 32,764 bytes do not
 // hold is split over output channels into several launches.
 //
-// Floor: max(2 N K P Q C R S / FMA rate, compulsory bytes / copy rate). For 7x7, 4 filters and 8 rows a thread issues
-// 4 vector loads and 14 loads of weight pairs beside 224 multiply-adds; staging and stores take as much again as those.
+// Floor: max(2 N K P Q C R S / FMA rate, compulsory bytes / copy rate). For 7x7, 2 filters and 20 rows a thread issues
+// 7 vector loads and 7 loads of weight pairs beside 280 multiply-adds; staging and stores are what else there is.
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
+#include "estimate.hpp"
 #include "filter.cuh"
 
 namespace polyconv::cuda {
@@ -40,8 +41,8 @@ const void *kernel_for(int taps, const Variant &variant) {
 
 constexpr int64_t kMostChannels = 16, kMostTaps = 1024, kMostLaunches = 16;
 
-const char *const kNames[] = {"filters1_rows8", "filters2_rows12", "filters4_rows8",   "filters4_rows12",
-                              "filters5_rows8", "filters8_rows9",  "filters10_rows12", "filters12_rows4"};
+const char *const kNames[] = {"filters1_rows8",  "filters2_rows12", "filters2_rows20", "filters4_rows8",
+                              "filters4_rows12", "filters5_rows8",  "filters8_rows9",  "filters12_rows4"};
 static_assert(sizeof kNames / sizeof kNames[0] == kShapeCount);
 
 // A bias and a relu at most, and no pooling: stored from registers.
@@ -52,7 +53,8 @@ bool plain(const polyconv_layer &l) {
 // False where a group is too large for a launch, or launches are too many.
 bool split_filters(const polyconv_layer &l, const Shape &shape, const Passes &passes, Split &split) {
   const int64_t groups = (l.weights.size[0] + shape.filters - 1) / shape.filters;
-  const int64_t row = int64_t{passes.taps} * shape.filters;
+  split.row = row_of_weights(passes.taps, shape.filters);
+  const int64_t row = split.row;
   const int64_t rows = l.weights.size[1] * l.weights.size[4] * passes.count; // of a group
   split.weights = plain(l) && groups * rows <= kFewWeights / row ? kFewWeights : kMostWeights;
   const int64_t most = split.weights / row / rows;
@@ -68,7 +70,7 @@ bool split_filters(const polyconv_layer &l, const Shape &shape, const Passes &pa
 // Launch by launch the parameter of the kernel, with zeros where there is no filter, tap or row.
 __global__ void pack_weights(const __grid_constant__ View<int32_t> raw, const __grid_constant__ Passes passes,
                              const Split split, const void *from, int32_t type, float *to, int32_t filters) {
-  const int32_t taps = passes.taps, length = taps * filters, all = split.launches * split.weights;
+  const int32_t length = split.row, all = split.launches * split.weights;
   for (int32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < all; i += gridDim.x * blockDim.x) {
     const int32_t in_row = i % split.weights % length, launch = i / split.weights;
     int32_t row = i % split.weights / length;
@@ -165,7 +167,7 @@ bool offer_shape(const polyconv_layer &l, const Shape &shape, sdk::Offer &offer)
   }
   if (tile.blocks > INT32_MAX) return offer.reject("launches up to 2^31 blocks, not %" PRId64, tile.blocks);
   char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cuda_constant_f32_%dx%d_%d:1", split.groups, shape.filters, split.weights);
+  std::snprintf(format, sizeof format, "cuda_constant_f32_%dx%d_%d:2", split.groups, shape.filters, split.weights);
   offer.set_weights(0, format, int64_t{split.launches} * split.weights * 4);
   return true;
 }
