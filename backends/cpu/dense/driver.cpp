@@ -1,0 +1,148 @@
+// driver.cpp - offers, packs and runs the dense kernel. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/dense/driver.hpp"
+
+#include "cpu/direct/driver.hpp"
+
+#include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace polyconv::cpu {
+namespace {
+
+// Everything the packed bytes depend on beside the weight problem: element, panel and block of channels.
+void set_format(const DensePlan &p, sdk::Offer &offer) {
+  static const char *const kElements[] = {"f32", "f64", "s16"};
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "cpu_dense_%s_%d:1", kElements[static_cast<int>(p.arithmetic)],
+                static_cast<int>(p.panel_channels));
+  offer.set_weights(0, format, p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
+}
+
+// One weight as the arithmetic's number.
+template <class T>
+T weight(const polyconv_layer &layer, const void *raw, int64_t index) {
+  if constexpr (sizeof(T) == 2)
+    return static_cast<T>(sdk::load_as<int32_t>(raw, layer.weights.type, index) - layer.weights_zero_point);
+  else
+    return sdk::load_as<T>(raw, layer.weights.type, index);
+}
+
+// The weights of one channel and tap for a panel, or a half of pairs of them: what no channel fills is 0.
+template <class T>
+void pack_lanes(const DensePlan &p, const polyconv_layer &layer, const void *raw, int64_t index, int64_t filled,
+                int64_t step, T *out) {
+  const int64_t stride = layer.weights.stride[sdk::kK];
+  int64_t lane = 0;
+  if (std::is_same_v<T, float> && layer.weights.type == POLYCONV_F32) {
+    const float *in = static_cast<const float *>(raw) + index;
+    for (; lane < filled; ++lane) out[lane] = static_cast<T>(in[lane * stride]);
+  }
+  for (; lane < filled; ++lane) out[lane * step] = weight<T>(layer, raw, index + lane * stride);
+  for (; lane < p.panel_channels; ++lane) out[lane * step] = T(0);
+}
+
+// One panel: [channel block][tap][channel][output channel], pairs of channels side by side where T is a half element.
+template <class T>
+void pack_panel(const DensePlan &p, const polyconv_layer &layer, const void *raw, int64_t group, int64_t panel,
+                T *out) {
+  const int64_t halves = sizeof(T) == 2 ? 2 : 1;
+  const polyconv_tensor &w = layer.weights;
+  const int64_t first = panel * p.panel_channels, filled = std::min(p.panel_channels, p.group_out - first);
+  for (int64_t block = 0; block < p.pixel; block += p.channel_block)
+    for (int64_t tap = 0; tap < p.taps; ++tap)
+      for (int64_t c = block; c < std::min(block + p.channel_block, p.pixel); ++c, out += p.panel_channels * halves)
+        for (int64_t half = 0; half < halves; ++half) {
+          const int64_t channel = c * halves + half, line = tap / w.size[sdk::kW];
+          const int64_t index = sdk::at(w, group * p.group_out + first, channel, line / w.size[sdk::kH],
+                                        line % w.size[sdk::kH], tap % w.size[sdk::kW]);
+          pack_lanes(p, layer, raw, index, channel < p.group_in ? filled : 0, halves, out + half);
+        }
+}
+
+// Panels are shared among the threads.
+template <class T>
+void pack_weights(const DensePlan &p, const polyconv_layer &layer, const sdk::Parallel *parallel, const void *raw,
+                  void *packed) {
+  const int64_t size = p.taps * p.pixel * p.panel_channels * (sizeof(T) == 2 ? 2 : 1), total = p.groups * p.panels;
+  const int64_t tasks = parallel ? std::min<int64_t>(parallel->threads(), total) : 1;
+  const auto pack_share = [&](int64_t task) {
+    const sdk::Share panels = sdk::share(total, tasks, task);
+    for (int64_t i = panels.begin; i < panels.end; ++i)
+      pack_panel(p, layer, raw, i / p.panels, i % p.panels, static_cast<T *>(packed) + i * size);
+  };
+  if (parallel)
+    (*parallel)(tasks, pack_share);
+  else
+    pack_share(0);
+}
+
+class DenseInstance final : public sdk::Instance {
+ public:
+  DenseInstance(const polyconv_request &request, Isa isa, DenseTaskFunction task)
+      : layer_(*request.layers[0]), plan_(dense_geometry(layer_, *request.policy, isa)), task_(task) {
+    axes_ = make_axis_tables(layer_, plan_.axis);
+    const Axis &w = plan_.axis[2];
+    for (int64_t t = 0; t < w.taps; ++t)
+      inside_.push_back(plan_.padded || plan_.flat ? DenseColumns{0, plan_.columns} : inside_columns(w, t));
+    plan_.inside = inside_.data();
+    if (tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
+  }
+
+  void pack(int, const void *raw, void *packed, void *) override {
+    switch (plan_.arithmetic) {
+      case DenseArithmetic::kF32: return pack_weights<float>(plan_, layer_, parallel_.get(), raw, packed);
+      case DenseArithmetic::kF64: return pack_weights<double>(plan_, layer_, parallel_.get(), raw, packed);
+      case DenseArithmetic::kPairs: return pack_weights<int16_t>(plan_, layer_, parallel_.get(), raw, packed);
+    }
+  }
+
+  void run(const polyconv_arguments &arguments, void *) const override {
+    const DenseArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, arguments.weights[0]};
+    const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
+    if (parallel_)
+      (*parallel_)(tasks(), one_task);
+    else
+      one_task(0);
+  }
+
+ private:
+  int64_t tasks() const { return plan_.unit_parts * plan_.panel_parts; }
+
+  DenseShare share_of(int64_t task, void *workspace) const {
+    const DensePlan &p = plan_;
+    const sdk::Share units = sdk::share(p.units, p.unit_parts, task % p.unit_parts);
+    const sdk::Share panels = sdk::share(p.groups * p.panels, p.panel_parts, task / p.unit_parts);
+    return {units.begin, units.end, panels.begin, panels.end, static_cast<char *>(workspace) + task * p.scratch_bytes};
+  }
+
+  polyconv_layer layer_;
+  DensePlan plan_;
+  DenseTaskFunction task_;
+  std::vector<int64_t> axes_; // what plan_ points into
+  std::vector<DenseColumns> inside_;
+  std::unique_ptr<sdk::Parallel> parallel_;
+};
+
+} // namespace
+
+bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
+  if (!takes_one_layer(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (!takes_no_pooling(layer, offer)) return false;
+  const DensePlan p = dense_geometry(layer, *request.policy, isa);
+  if (!fits_workspace(*request.policy, p.unit_parts * p.panel_parts * p.scratch_bytes, offer)) return false;
+  offer.estimate_us = p.estimate_us;
+  set_format(p, offer);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> dense_create(const polyconv_request &request, Isa isa, DenseTaskFunction task) {
+  return std::make_unique<DenseInstance>(request, isa, task);
+}
+
+} // namespace polyconv::cpu

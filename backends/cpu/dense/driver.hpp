@@ -1,0 +1,28 @@
+// driver.hpp - the CPU-independent half of the dense kernel: geometry, offer, packed weights, instance. Driver side
+// only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/dense/plan.hpp"
+#include "cpu/isa.hpp"
+
+#include <polyconv/sdk/parallel.hpp>
+
+namespace polyconv::cpu {
+
+typedef void (*DenseTaskFunction)(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share);
+
+inline int64_t element_bytes(const DensePlan &p) {
+  return p.arithmetic == DenseArithmetic::kF64 ? 8 : 4;
+}
+
+// Block sizes, shares and scratch for a forward layer: arithmetic alone, no tables.
+DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa);
+
+// Output columns for which tap `tap` of W reads inside the input.
+DenseColumns inside_columns(const Axis &axis, int64_t tap);
+
+bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
+std::unique_ptr<sdk::Instance> dense_create(const polyconv_request &request, Isa isa, DenseTaskFunction task);
+
+} // namespace polyconv::cpu

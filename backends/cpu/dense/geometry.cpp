@@ -1,0 +1,245 @@
+// geometry.cpp - plans the dense kernel: where its source lies, blocks and shares by what they cost. Compiled for the
+// baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/dense/driver.hpp"
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr int64_t kBlockBytes = 256 << 10; // of a block's source: a quarter of a common L2 cache
+constexpr int64_t kPanelBytes = 640 << 10; // of a panel's weights: they pass once for every tile of a block
+constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
+constexpr int64_t kLine = 64;
+constexpr double kTileRate = 1.1; // of flops_per_us: the tile does more than the rate that all kernels count with
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+int64_t round_up(int64_t a, int64_t b) {
+  return ceil_div(a, b) * b;
+}
+double real(int64_t value) {
+  return static_cast<double>(value);
+}
+
+DenseArithmetic arithmetic_of(const polyconv_layer &layer) {
+  return layer.sum_type == POLYCONV_F64   ? DenseArithmetic::kF64
+         : layer.sum_type == POLYCONV_S32 ? DenseArithmetic::kPairs
+                                          : DenseArithmetic::kF32;
+}
+
+// What the layer alone decides.
+DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
+  DensePlan p{};
+  p.input = layer.input;
+  p.epilogue = make_epilogue(layer);
+  p.arithmetic = arithmetic_of(layer);
+  p.zero_point = layer.input_zero_point;
+  const bool zero = sdk::is_quantised(layer) && layer.pad_mode == POLYCONV_PAD_ZERO;
+  p.pad_value = zero ? layer.input_zero_point : layer.pad_value;
+  for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i), p.pitch[i] = p.axis[i].taps == 1 ? p.axis[i].step : 1;
+  p.taps = sdk::taps(layer);
+  p.groups = layer.groups;
+  p.group_in = layer.weights.size[sdk::kC];
+  p.group_out = layer.output.size[sdk::kC] / layer.groups;
+  p.pixel = p.arithmetic == DenseArithmetic::kPairs ? ceil_div(p.group_in, 2) : p.group_in;
+  p.tile_pixels = isa == kAvx512 ? 14 : 6;
+  p.panel_channels = 2 * vector_bytes(isa) / element_bytes(p);
+  p.panels = ceil_div(p.group_out, p.panel_channels);
+  const int64_t blocks =
+      std::clamp<int64_t>(ceil_div(p.pixel * p.taps * p.panel_channels * element_bytes(p), kPanelBytes), 1,
+                          std::max<int64_t>(p.pixel / kFewChannels, 1));
+  p.channel_block = blocks == 1 ? p.pixel : round_up(ceil_div(p.pixel, blocks), kFewChannels);
+  p.channel_blocks = ceil_div(p.pixel, p.channel_block);
+  const polyconv_tensor &r = layer.result;
+  p.along_w = r.stride[sdk::kW] == 1 && r.stride[sdk::kC] != 1 && p.group_out > 1;
+  const int32_t activation = p.epilogue.rules.activation;
+  p.stores_tiles = p.epilogue.simple && (r.stride[sdk::kC] == 1 || p.along_w) &&
+                   p.arithmetic == DenseArithmetic::kF32 &&
+                   (activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU);
+  return p;
+}
+
+// Whether tiles that leave out at most their first or last pixel are all that zero padding of W needs.
+bool leaves_padding_out(const DensePlan &p) {
+  const Axis &w = p.axis[2];
+  if (w.before == 0 && w.after == 0) return true;
+  if (w.taps == 1 || p.pixel <= kFewChannels) return false;
+  for (int64_t t = 0; t < w.taps; ++t) {
+    const DenseColumns c = inside_columns(w, t);
+    if (c.first < c.last && c.first + w.out - c.last > 1) return false;
+  }
+  return true;
+}
+
+bool unpadded(const DensePlan &p) {
+  for (const Axis &axis : p.axis)
+    if (axis.before || axis.after) return false;
+  return true;
+}
+
+// The pixels of all images lie at one stride, so that a line of columns may run through the batch.
+bool one_image_stride(const polyconv_tensor &t) {
+  return t.size[sdk::kN] == 1 || t.stride[sdk::kN] == sdk::spatial(t) * t.stride[sdk::kW];
+}
+
+// The output as lines of columns, and where the source is read.
+void set_source(DensePlan &p, const polyconv_layer &layer) {
+  const polyconv_tensor &in = layer.input;
+  const bool valued = layer.pad_mode == POLYCONV_PAD_ZERO || layer.pad_mode == POLYCONV_PAD_CONSTANT;
+  p.skips_lines = valued && p.pad_value == p.zero_point;
+  p.padded = !(p.skips_lines && leaves_padding_out(p));
+  const int64_t bytes = element_bytes(p);
+  const bool as_wanted = (in.type == POLYCONV_F32 || in.type == POLYCONV_F64) &&
+                         (in.stride[sdk::kC] == 1 || in.size[sdk::kC] == 1) && !p.padded;
+  // Pixels whole pages apart fall into one set of the L1 cache.
+  const int64_t apart = p.axis[2].step * in.stride[sdk::kW] * bytes;
+  const bool few = p.pixel <= kFewChannels && p.axis[2].taps > 1 && p.axis[2].dilation == 1;
+  p.in_place = as_wanted && apart % (p.taps > 1 ? 2048 : 4096) != 0 && !few;
+  p.padded = p.padded || (few && !p.in_place);
+  const bool step_1 = p.axis[0].step == 1 && p.axis[1].step == 1 && p.axis[2].step == 1;
+  p.flat = p.taps == 1 && p.epilogue.whole_images && (!p.in_place || (step_1 && unpadded(p) && one_pixel_stride(in)));
+  p.images = layer.output.size[sdk::kN];
+  p.depths = p.axis[0].out, p.lines = p.axis[1].out, p.columns = p.axis[2].out;
+  p.column_step = p.axis[2].step, p.column_before = p.axis[2].before, p.column_pitch = p.pitch[2];
+  if (!p.flat) return;
+  p.skips_lines = 0;
+  p.one_stride = step_1 && unpadded(p) && one_pixel_stride(in);
+  p.columns *= p.depths * p.lines;
+  p.depths = p.lines = p.column_step = p.column_pitch = 1;
+  p.column_before = 0;
+  const Epilogue &e = p.epilogue;
+  const bool residual = e.rules.residual_from != POLYCONV_RESIDUAL_NONE;
+  if ((!p.in_place || one_image_stride(in)) && one_image_stride(e.result) &&
+      (!residual || one_image_stride(e.residual_tensor)) && (!e.save || one_image_stride(e.saved_tensor)))
+    p.columns *= p.images, p.images = 1;
+}
+
+} // namespace
+
+DenseColumns inside_columns(const Axis &axis, int64_t tap) {
+  const int64_t shift = axis.before - tap * axis.dilation; // input column = output column * step - shift
+  const int64_t first = shift > 0 ? ceil_div(shift, axis.step) : 0, end = axis.in + shift;
+  const int64_t last = end > 0 ? ceil_div(end, axis.step) : 0;
+  return {std::min(first, axis.out), std::min(last, axis.out)};
+}
+
+namespace {
+
+// Blocks of lines and tiles whose source stays in the cache, and the scratch for them.
+void set_blocks(DensePlan &p) {
+  const int64_t bytes = element_bytes(p);
+  const Axis &w = p.axis[2], &h = p.axis[1];
+  p.tiles = ceil_div(p.columns, p.tile_pixels);
+  const int64_t tile = ceil_div(p.columns, std::max<int64_t>(p.tiles, 1));
+  const int64_t step = p.column_step / p.column_pitch;
+  p.strip_pixel = p.pixel;
+  // An odd number of cache lines between pixels spreads them over the sets of the L1 cache.
+  if (!p.padded && step * p.pixel * bytes % 2048 == 0) p.strip_pixel += kLine / bytes;
+  if (p.flat && p.pixel * bytes % 2048 == 0) p.strip_pixel = p.pixel + kLine / bytes;
+  const int64_t pixel = p.in_place ? p.pixel : p.strip_pixel;
+  const auto columns_in = [&](int64_t columns) { return (columns - 1) * step + (w.taps - 1) * w.dilation + 1; };
+  const int64_t reach = p.axis[0].taps * pixel * bytes, line_step = h.step / p.pitch[1];
+  const auto block_bytes = [&](int64_t lines, int64_t tiles) {
+    const int64_t lines_in = p.flat ? 1 : (lines - 1) * line_step + (h.taps - 1) * h.dilation + 1;
+    return lines_in * columns_in(std::min(tiles * tile, p.columns)) * reach;
+  };
+  p.block_lines = 1;
+  p.block_tiles = std::max<int64_t>(p.tiles, 1);
+  while (p.block_tiles > 1 && block_bytes(1, p.block_tiles) > kBlockBytes) p.block_tiles = ceil_div(p.block_tiles, 2);
+  while (p.block_tiles == p.tiles && p.block_lines < p.lines &&
+         block_bytes(p.block_lines + 1, p.block_tiles) <= kBlockBytes)
+    ++p.block_lines;
+  p.strip_line = columns_in(std::min(p.block_tiles * tile, p.columns)) * p.strip_pixel;
+  p.strip_lines = p.flat ? 1 : (p.block_lines - 1) * line_step + (h.taps - 1) * h.dilation + 1;
+  p.pixel_stride = p.in_place ? w.step * p.input.stride[sdk::kW] : step * p.strip_pixel;
+  p.tap_stride = w.dilation * (p.in_place ? p.input.stride[sdk::kW] : p.strip_pixel);
+}
+
+void set_scratch(DensePlan &p) {
+  const int64_t bytes = element_bytes(p);
+  const int64_t strip = p.in_place ? 0 : p.axis[0].taps * p.strip_lines * p.strip_line * bytes;
+  const int64_t tile = p.tile_pixels * p.panel_channels * bytes;
+  p.strip_at = 0;
+  p.sums_at = round_up(strip, kLine);
+  p.runs_at = p.sums_at + round_up(p.channel_blocks > 1 ? p.block_lines * p.block_tiles * tile : 0, kLine);
+  constexpr int64_t kRunBytes = 40;
+  p.scratch_bytes = round_up(p.runs_at + p.taps * kRunBytes, kLine);
+}
+
+// Costs in multiply-adds of vectors, for one line or tile (a unit) against one panel, and of bringing in its source.
+struct Costs {
+  double multiply, source;
+};
+
+Costs costs_of(const DensePlan &p) {
+  const double vector = real(p.panel_channels / 2), columns = real(p.columns), taps_k = real(p.taps * p.pixel);
+  const double tiles = real(p.tiles), vectors = real(ceil_div(p.groups * p.group_out, p.panel_channels / 2));
+  const double per_panel = std::min(2.0, vectors / real(p.groups * p.panels));
+  // A tile of few pixels waits for its own sums; a tile and a run cost something of their own.
+  const double pixels = std::max(columns / std::max(tiles, 1.0), 8 / per_panel);
+  const Axis &w = p.axis[2];
+  const double runs = p.padded && w.dilation == 1 ? taps_k / real(w.taps * p.pixel) : real(p.taps);
+  const bool few_lines = p.skips_lines && p.lines > 0;
+  const double out = real(p.axis[1].out), padding = real(p.axis[1].before + p.axis[1].after);
+  const double inside = few_lines && p.taps > 1 ? 1 - std::min(padding / (out * real(p.axis[1].taps)), 0.9) : 1;
+  const double finish = p.stores_tiles ? 3 : p.along_w ? 32 : p.epilogue.simple ? 8 : 40;
+  Costs c;
+  c.multiply = tiles * (taps_k * inside * pixels * per_panel + 50 + 20 * runs) + columns * per_panel * finish;
+  c.source = 0;
+  if (!p.in_place) {
+    const bool last = p.input.stride[sdk::kC] == 1 && p.arithmetic != DenseArithmetic::kPairs;
+    const double again = 1 + real(p.strip_lines - p.block_lines * p.axis[1].step / p.pitch[1]) / real(p.strip_lines);
+    const double element = last ? 4 / vector : p.pixel >= 8 ? 10 / vector : 4;
+    const double elements = columns * real(p.column_step / p.column_pitch * (p.axis[1].step / p.pitch[1]));
+    c.source = elements * real(p.pixel * p.axis[0].taps) * element * std::max(again, 1.0);
+  }
+  if (p.line_units > 1) c.multiply /= tiles, c.source /= tiles;
+  return c;
+}
+
+double share_cost(const DensePlan &p, const Costs &costs, int64_t unit_parts, int64_t panel_parts) {
+  const int64_t panels = ceil_div(p.groups * p.panels, panel_parts);
+  return real(ceil_div(p.units, unit_parts)) *
+         (costs.multiply * real(panels) + costs.source * real(ceil_div(panels, std::max<int64_t>(p.panels, 1))));
+}
+
+// The parts whose largest share is least; between equals the fewest copies of the weights' traffic.
+double choose_parts(DensePlan &p, const Costs &costs, int64_t tasks) {
+  p.unit_parts = p.panel_parts = 1;
+  double best = share_cost(p, costs, 1, 1);
+  for (int64_t units = std::min(tasks, p.units); units >= 1; --units) {
+    const int64_t panels = std::min(tasks / units, p.groups * p.panels);
+    const double cost = share_cost(p, costs, units, panels);
+    if (cost < 0.99 * best) best = cost, p.unit_parts = units, p.panel_parts = panels;
+  }
+  return best;
+}
+
+} // namespace
+
+DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  DensePlan p = make_dense(layer, isa);
+  set_source(p, layer);
+  set_blocks(p);
+  set_scratch(p);
+  const int64_t lines = p.images * p.depths * p.lines;
+  p.line_units = p.block_tiles < p.tiles || lines < 4 * policy.threads ? std::max<int64_t>(p.tiles, 1) : 1;
+  if (p.lines > 1 && p.line_units > 1 && lines >= policy.threads) p.line_units = 1;
+  p.units = lines * p.line_units;
+  const Costs costs = costs_of(p);
+  const double step_us = real(p.panel_channels) / (kTileRate * flops_per_us(isa, layer.sum_type));
+  const double all = share_cost(p, costs, 1, 1) * step_us;
+  const double largest = choose_parts(p, costs, tasks_for(policy, all)) * step_us;
+  const int64_t tasks = p.unit_parts * p.panel_parts;
+  const double bytes = real(sdk::elements(layer.input) * 4 + sdk::elements(layer.result) * 4) +
+                       real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
+  p.estimate_us = estimate_us(tasks, largest * real(tasks), bytes);
+  return p;
+}
+
+} // namespace polyconv::cpu

@@ -1,0 +1,78 @@
+// plan.hpp - the geometry of the dense kernel, decided at plan time and read by every pass.
+//
+//   result[pixel][output channel] = sum over taps, channels of source[pixel at tap][channel] *
+//   weights[tap][channel][..]
+//
+// Output channels lie along the vectors, pixels of one output line are the rows of a register tile, and the whole
+// reduction stays in registers. Source pixels are read in place where their channels lie side by side as the
+// arithmetic wants them; else the lines that a block of output lines needs are brought into a "strip", a task's scratch
+// in the L2 cache: converted, channels innermost. Zero padding is not stored but left out: lines by not listing them,
+// columns by tiles that leave their first or last pixel out. Where that is not enough (wide or valued padding, few
+// channels) the strip holds the padding, and all taps of a line are one run of it.
+//
+// The order of each sum (blocks of channels, taps, channels) is a function of problem and config alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/axis.hpp"
+#include "cpu/epilogue.hpp"
+
+namespace polyconv::cpu {
+
+enum class DenseArithmetic : int32_t { kF32, kF64, kPairs }; // pairs: two 16-bit integers a 32-bit element, s32 sums
+
+// Output columns for which a tap reads inside the input: [first, last).
+struct DenseColumns {
+  int64_t first, last;
+};
+
+struct DensePlan {
+  polyconv_tensor input;
+  Epilogue epilogue;
+  DenseArithmetic arithmetic;
+  int32_t zero_point; // subtracted from quantised inputs
+  double pad_value;
+  Axis axis[3];
+  const DenseColumns *inside; // per tap of W; all columns where the strip holds the padding
+
+  int32_t in_place;     // source pixels are read where they lie
+  int32_t flat;         // one tap: the columns of a line are all pixels of an image, or of all images
+  int32_t padded;       // the strip holds the padding, and a line's taps are one run where they are neighbours
+  int32_t one_stride;   // flat, and all pixels of an input image lie at one stride
+  int32_t skips_lines;  // lines of zero padding are left out
+  int32_t along_w;      // results are stored along W (channels first), so tiles are transposed
+  int32_t stores_tiles; // tiles go from registers to the result: f32, at most a bias and relu
+
+  int64_t groups, group_in, group_out;
+  int64_t pixel;                                    // elements of a pixel's group: channels, or pairs of them
+  int64_t images, depths, lines, columns;           // of the output, as walked
+  int64_t panel_channels, panels;                   // output channels of a packed panel; panels of a group
+  int64_t channel_block, channel_blocks;            // of the reduction, in elements of a pixel
+  int64_t taps;                                     // of a layer: the most runs of a tile
+  int64_t tile_pixels, tiles;                       // most pixels of a tile; tiles of a line, of nearly equal size
+  int64_t column_step, column_before, column_pitch; // of the source: columns between output columns; padding before;
+                                                    // columns between those that the strip holds
+  int64_t pixel_stride, tap_stride;             // elements between neighbouring output columns, and taps, of the source
+  int64_t pitch[3];                             // strip: input coordinates between stored ones
+  int64_t strip_pixel, strip_line, strip_lines; // strip: elements of a pixel and a line; lines of a tap of D
+  int64_t block_lines, block_tiles;             // output lines and tiles of a line that share a strip
+  int64_t line_units, units;                    // what tasks share: lines (line_units 1) or tiles of lines
+  int64_t unit_parts, panel_parts;              // tasks = unit_parts * panel_parts
+  int64_t strip_at, sums_at, runs_at, scratch_bytes; // of one task
+  double estimate_us;
+};
+
+// What one task computes.
+struct DenseShare {
+  int64_t first_unit, last_unit;   // [first, last)
+  int64_t first_panel, last_panel; // of groups * panels
+  char *scratch;
+};
+
+// What one run adds.
+struct DenseArguments {
+  Epilogue epilogue; // with pointers
+  const void *input, *weights;
+};
+
+} // namespace polyconv::cpu

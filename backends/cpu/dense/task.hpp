@@ -1,0 +1,258 @@
+// task.hpp - one task's share of the dense kernel: blocks of output lines, panels of output channels, tiles.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/dense/strip.hpp"
+#include "cpu/dense/tile.hpp"
+#include "cpu/finish.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// The row of a turned tile: whole squares of either type.
+#if defined(__AVX512F__)
+constexpr int kDenseTurned = 16;
+#else
+constexpr int kDenseTurned = 8;
+#endif
+
+// First column of tile i of a line, which are of nearly equal size.
+POLYCONV_INLINE int64_t tile_column(const DensePlan &p, int64_t i) {
+  const int64_t size = p.columns / p.tiles, rest = p.columns % p.tiles;
+  return i * size + (i < rest ? i : rest);
+}
+
+// What one task works with.
+template <class From, class T>
+struct DenseTask {
+  const DensePlan &p;
+  const DenseArguments &arguments;
+  T *strip, *sums;
+  DenseRun<T> *runs;
+  const From *in;   // the group's first channel
+  const T *weights; // the group's first panel
+  int64_t group;
+};
+
+// Completes lines, lines count, tile and last_tile by what they read.
+POLYCONV_INLINE void set_source(const DensePlan &p, DenseBlock &b) {
+  b.column = tile_column(p, b.tile);
+  b.last_column = tile_column(p, b.last_tile);
+  const Axis &rows = p.axis[1], &columns = p.axis[2];
+  b.first_line = b.line * rows.step - rows.before;
+  if (p.in_place) {
+    b.origin = p.column_before * p.input.stride[4];
+    return;
+  }
+  const int64_t first = b.column * p.column_step - p.column_before;
+  const int64_t last = (b.last_column - 1) * p.column_step + (columns.taps - 1) * columns.dilation - p.column_before;
+  const bool clipped = !p.padded;
+  b.first_column = clipped && first < 0 ? 0 : first;
+  b.last_input_column = clipped && last >= columns.in ? columns.in - 1 : last;
+  b.origin = (b.first_column + p.column_before) / p.column_pitch * p.strip_pixel;
+}
+
+// The runs of output line `line` for channels from `channel` on, `channels` of them; returns how many.
+template <class From, class T>
+POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t channel,
+                                  int64_t channels) {
+  const DensePlan &p = task.p;
+  const Axis &depths = p.axis[0], &rows = p.axis[1], &columns = p.axis[2];
+  const int64_t tap_weights = channels * p.panel_channels;
+  const bool one_run = p.padded && columns.dilation == 1;
+  int64_t n = 0;
+  for (int64_t t = 0; t < depths.taps; ++t) {
+    const int64_t depth = inside(depths, b.depth * depths.step + t * depths.dilation - depths.before);
+    if (depth < 0 && p.skips_lines) continue;
+    for (int64_t r = 0; r < rows.taps; ++r) {
+      const int64_t y = line * rows.step + r * rows.dilation - rows.before, row = inside(rows, y);
+      if (row < 0 && p.skips_lines) continue;
+      const T *source = task.strip + (t * p.strip_lines + (y - b.first_line) / p.pitch[1]) * p.strip_line;
+      if constexpr (sizeof(From) == sizeof(T))
+        if (p.in_place)
+          source = reinterpret_cast<const T *>(line_at(p, task.in + b.image * p.input.stride[0], depth, row));
+      source += channel - b.origin;
+      int64_t weights = (t * rows.taps + r) * columns.taps * tap_weights;
+      if (one_run) {
+        task.runs[n++] = {source, weights, columns.taps * channels, {0, p.columns}};
+        continue;
+      }
+      for (int64_t s = 0; s < columns.taps; ++s, source += p.tap_stride, weights += tap_weights)
+        if (p.inside[s].first < p.inside[s].last) task.runs[n++] = {source, weights, channels, p.inside[s]};
+    }
+  }
+  return n;
+}
+
+// Stores m pixels of `channels` channels along W: at most a bias and relu.
+POLYCONV_INLINE void store_turned(const Epilogue &e, const float *sums, int64_t stride, int64_t m, int64_t channels,
+                                  const Row &row) {
+  const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
+  float *result = static_cast<float *>(e.output) + row_offset(e.result, row);
+  const bool relu = e.rules.activation == POLYCONV_ACT_RELU;
+  for (int64_t c = 0; c < channels; c += kF32Lanes) {
+    const int64_t rest = channels - c < kF32Lanes ? channels - c : kF32Lanes;
+    F32 square[kF32Lanes];
+    for (int64_t i = 0; i < m; i += kF32Lanes) {
+      const int pixels = m - i < kF32Lanes ? static_cast<int>(m - i) : kF32Lanes;
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kF32Lanes; ++lane)
+        square[lane] = lane < pixels ? load(sums + (i + lane) * stride + c) : F32{};
+      transpose<float>(square);
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kF32Lanes; ++lane) {
+        if (lane >= rest) break;
+        F32 v = square[lane];
+        if (bias) v += splat(bias[c + lane]);
+        if (relu) v = v < F32{} ? F32{} : v; // NaN stays
+        store_partial(result + (c + lane) * e.result.stride[1] + i, v, pixels);
+      }
+    }
+  }
+}
+
+// Finishes m pixels of `channels` channels, whose sums lie with channels side by side.
+template <class From, class T>
+POLYCONV_INLINE void finish_tile(const DenseTask<From, T> &task, const T *sums, int64_t m, int64_t channels, Row row) {
+  const DensePlan &p = task.p;
+  if (!p.along_w) {
+    finish_rows(task.arguments.epilogue, sums, p.panel_channels, m, channels, row);
+    return;
+  }
+  if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0)
+    if (p.stores_tiles) return store_turned(task.arguments.epilogue, sums, p.panel_channels, m, channels, row);
+  constexpr int kL = kLanes<T>;
+  alignas(64) T turned[kDenseVectors * kL * kDenseTurned];
+  for (int64_t c = 0; c < channels; c += kL)
+    for (int64_t i = 0; i < m; i += kL) {
+      Vector<T> square[kL];
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kL; ++lane)
+        square[lane] = i + lane < m ? load(sums + (i + lane) * p.panel_channels + c) : Vector<T>{};
+      transpose<T>(square);
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kL; ++lane) store(turned + (c + lane) * kDenseTurned + i, square[lane]);
+    }
+  row.axis = 4;
+  finish_rows(task.arguments.epilogue, turned, kDenseTurned, channels, m, row);
+}
+
+// One line of the block against one panel and block of channels. `unfinished` holds the line's sums between blocks.
+template <class From, class T>
+POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t panel,
+                                   int64_t channel_block, T *unfinished) {
+  const DensePlan &p = task.p;
+  const Epilogue &e = task.arguments.epilogue;
+  alignas(64) T one_tile[kDensePixels * kDenseVectors * kLanes<T>];
+  const int64_t channel = channel_block * p.channel_block, left = p.pixel - channel;
+  const int64_t steps = left < p.channel_block ? left : p.channel_block;
+  const int64_t made = panel * p.panel_channels, rest = p.group_out - made;
+  const int64_t channels = rest < p.panel_channels ? rest : p.panel_channels;
+  const bool last = channel_block + 1 == p.channel_blocks, two = channels > kLanes<T>;
+  Row row = {b.image, task.group * p.group_out + made, b.depth, line, 0, 1};
+  DenseTile<T> tile = {};
+  tile.runs = task.runs;
+  tile.run_count = list_runs(task, b, line, channel, steps);
+  tile.pixel_stride = p.pixel_stride;
+  tile.weights = task.weights + p.taps * (panel * p.pixel + channel) * p.panel_channels;
+  tile.weight_stride = p.panel_channels;
+  if (p.in_place && tile.run_count > 0) {
+    const DenseRun<T> &newest = task.runs[tile.run_count - 1];
+    tile.ahead = newest.source + tile_column(p, b.tile + 1) * p.pixel_stride;
+    tile.ahead_step = (p.tile_pixels + tile.run_count - 1) / tile.run_count;
+  } else {
+    tile.ahead = tile.weights;
+  }
+  const bool direct = last && p.stores_tiles && !p.along_w && channels % kLanes<T> == 0;
+  for (int64_t i = b.tile; i < b.last_tile; ++i, unfinished += p.tile_pixels * p.panel_channels) {
+    tile.column = tile_column(p, i);
+    const int64_t m = tile_column(p, i + 1) - tile.column;
+    T *sums = p.channel_blocks > 1 ? unfinished : one_tile;
+    tile.start = channel_block > 0 ? sums : nullptr;
+    tile.start_stride = tile.result_stride = p.panel_channels;
+    tile.result = sums;
+    row.w = tile.column;
+    if (direct) {
+      tile.result = static_cast<T *>(e.output) + row_offset(e.result, row);
+      tile.result_stride = e.result.stride[4];
+      tile.bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
+      tile.relu = e.rules.activation == POLYCONV_ACT_RELU;
+    }
+    if (two)
+      dense_tile_of<T, 2>(m, tile);
+    else
+      dense_tile_of<T, 1>(m, tile);
+    if (last && !direct) finish_tile(task, sums, m, channels, row);
+    if (p.in_place) tile.ahead += m * p.pixel_stride;
+  }
+}
+
+template <class From, class T>
+POLYCONV_NOINLINE void run_block(const DenseTask<From, T> &task, const DenseBlock &b, int64_t first_panel,
+                                 int64_t last_panel) {
+  const DensePlan &p = task.p;
+  if (!p.in_place) {
+    if (p.flat)
+      fill_flat_strip<From, T>(p, task.in, b, task.strip);
+    else
+      fill_strip<From, T>(p, task.in, b, task.strip);
+  }
+  const int64_t line_sums = (b.last_tile - b.tile) * p.tile_pixels * p.panel_channels;
+  for (int64_t panel = first_panel; panel < last_panel; ++panel)
+    for (int64_t channels = 0; channels < p.channel_blocks; ++channels)
+      for (int64_t i = 0; i < b.lines; ++i)
+        multiply_line(task, b, b.line + i, panel, channels, task.sums + i * line_sums);
+}
+
+// Units [first, last) of the share: blocks of lines of one depth, or of tiles of one line.
+template <class From, class T>
+POLYCONV_INLINE void run_units(const DenseTask<From, T> &task, const DenseShare &share, int64_t first_panel,
+                               int64_t last_panel) {
+  const DensePlan &p = task.p;
+  for (int64_t unit = share.first_unit; unit < share.last_unit;) {
+    const int64_t line = unit / p.line_units, first = unit % p.line_units, left = share.last_unit - unit;
+    DenseBlock b = {};
+    b.line = line % p.lines;
+    b.depth = line / p.lines % p.depths;
+    b.image = line / p.lines / p.depths;
+    b.lines = 1;
+    int64_t end = p.tiles;
+    if (p.line_units == 1) {
+      b.lines = p.block_lines;
+      if (b.lines > left) b.lines = left;
+      if (b.lines > p.lines - b.line) b.lines = p.lines - b.line;
+      unit += b.lines;
+    } else {
+      end = left < p.line_units - first ? first + left : p.line_units;
+      unit += end - first;
+    }
+    for (b.tile = p.line_units == 1 ? 0 : first; b.tile < end; b.tile = b.last_tile) {
+      b.last_tile = b.tile + p.block_tiles < end ? b.tile + p.block_tiles : end;
+      set_source(p, b);
+      run_block(task, b, first_panel, last_panel);
+    }
+  }
+}
+
+template <class From, class T>
+POLYCONV_NOINLINE void run_dense(const DensePlan &p, const DenseArguments &arguments, const DenseShare &share) {
+  DenseTask<From, T> task = {p,
+                             arguments,
+                             reinterpret_cast<T *>(share.scratch + p.strip_at),
+                             reinterpret_cast<T *>(share.scratch + p.sums_at),
+                             reinterpret_cast<DenseRun<T> *>(share.scratch + p.runs_at),
+                             nullptr,
+                             nullptr,
+                             0};
+  const int64_t group_weights = p.panels * p.panel_channels * p.pixel * p.taps;
+  for (int64_t panel = share.first_panel; panel < share.last_panel;) {
+    task.group = panel / p.panels;
+    const int64_t first = panel % p.panels, rest = share.last_panel - panel;
+    const int64_t last = first + rest < p.panels ? first + rest : p.panels;
+    task.in = static_cast<const From *>(arguments.input) + p.input.offset + task.group * p.group_in * p.input.stride[1];
+    task.weights = static_cast<const T *>(arguments.weights) + task.group * group_weights;
+    run_units(task, share, first, last);
+    panel += last - first;
+  }
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA

@@ -1,0 +1,175 @@
+// tile.hpp - the register tile of the dense kernel: M pixels by N vectors of output channels, over the whole reduction.
+//
+// A step is one channel of one tap: N vectors of weights, M broadcast source elements, M * N multiply-adds. 14 x 2 sums
+// (AVX-512) or 6 x 2 (AVX2, baseline) leave registers for the operands; 28 multiply-adds against 16 loads keep both
+// FMA units of a core with two loads a cycle busy.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/dense/plan.hpp"
+#include "cpu/simd.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kDensePixels = 14;
+#else
+constexpr int kDensePixels = 6;
+#endif
+constexpr int kDenseVectors = 2;
+constexpr int kDenseAhead = 24; // steps that weights are fetched ahead: some 350 cycles
+
+// `steps` neighbouring source elements and the weights that meet them. `source` is where output column 0 reads.
+template <class T>
+struct DenseRun {
+  const T *source;
+  int64_t weights; // elements from the panel's first
+  int64_t steps;
+  DenseColumns inside;
+};
+
+template <class T>
+struct DenseTile {
+  const DenseRun<T> *runs;
+  int64_t run_count;
+  int64_t column;       // of the first pixel
+  int64_t pixel_stride; // elements of the source
+  const T *weights;
+  int64_t weight_stride; // of a step
+  const T *start;        // sums so far, M rows of start_stride; NULL: from zero
+  int64_t start_stride;
+  T *result; // M rows
+  int64_t result_stride;
+  const T *ahead; // fetched into the cache meanwhile, `ahead_step` elements a step: the next tile's source
+  int64_t ahead_step;
+  const float *bias; // added at the end, NULL: none. f32 only, like relu
+  bool relu;
+};
+
+// sums += a * b: element by element, and for pairs of 16-bit integers the sum of both products.
+POLYCONV_INLINE F32 accumulate(F32 sums, F32 a, F32 b) {
+  return multiply_add(a, b, sums);
+}
+POLYCONV_INLINE F64 accumulate(F64 sums, F64 a, F64 b) {
+  return multiply_add(a, b, sums);
+}
+POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
+#if defined(__AVX512BW__)
+  return bits_as<S32>(
+      _mm512_add_epi32(bits_as<__m512i>(sums), _mm512_madd_epi16(bits_as<__m512i>(a), bits_as<__m512i>(b))));
+#elif defined(__AVX2__)
+  return bits_as<S32>(
+      _mm256_add_epi32(bits_as<__m256i>(sums), _mm256_madd_epi16(bits_as<__m256i>(a), bits_as<__m256i>(b))));
+#elif defined(__SSE2__)
+  return bits_as<S32>(_mm_add_epi32(bits_as<__m128i>(sums), _mm_madd_epi16(bits_as<__m128i>(a), bits_as<__m128i>(b))));
+#else
+  const S32 low = (bits_as<S32>(bits_as<U32>(a) << 16) >> 16) * (bits_as<S32>(bits_as<U32>(b) << 16) >> 16);
+  const S32 high = (a >> 16) * (b >> 16);
+  return bits_as<S32>(bits_as<U32>(sums) + bits_as<U32>(low) + bits_as<U32>(high));
+#endif
+}
+
+// One run, for pixels [First, Last) of the tile. Pointers to every third pixel keep the addresses in few registers.
+template <int First, int Last, class T, int M, int N>
+POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, const T *&ahead, Vector<T> (&sums)[M][N]) {
+  const T *pixels[(M + 2) / 3];
+  const int64_t stride = t.pixel_stride, weight_stride = t.weight_stride;
+#pragma GCC unroll 8
+  for (int i = 0; i < (M + 2) / 3; ++i) pixels[i] = run.source + (t.column + 3 * i) * stride;
+  const T *weights = t.weights + run.weights;
+  for (int64_t k = 0; k < run.steps; ++k) {
+    Vector<T> vectors[N];
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) {
+      vectors[n] = load(weights + n * kLanes<T>);
+      __builtin_prefetch(weights + kDenseAhead * weight_stride + n * kLanes<T>);
+    }
+    __builtin_prefetch(ahead);
+    ahead += t.ahead_step;
+#pragma GCC unroll 16
+    for (int m = First; m < Last; ++m) {
+      const Vector<T> scalar = splat(pixels[m / 3][m % 3 * stride]);
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) sums[m][n] = accumulate(sums[m][n], scalar, vectors[n]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < (M + 2) / 3; ++i) ++pixels[i];
+    weights += weight_stride;
+  }
+}
+
+template <class T, int M, int N>
+POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) {
+  if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
+    if (t.bias)
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) {
+        const F32 bias = load(t.bias + n * kF32Lanes);
+#pragma GCC unroll 16
+        for (int m = 0; m < M; ++m) sums[m][n] += bias;
+      }
+    if (t.relu)
+#pragma GCC unroll 16
+      for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+        for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] < F32{} ? F32{} : sums[m][n]; // NaN stays
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) store(t.result + m * t.result_stride + n * kLanes<T>, sums[m][n]);
+}
+
+// A run has all pixels of the tile inside the input, all but the first, all but the last, or none.
+template <class T, int M, int N>
+POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
+  Vector<T> sums[M][N];
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) sums[m][n] = t.start ? load(t.start + m * t.start_stride + n * kLanes<T>) : Vector<T>{};
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + n * kLanes<T>, 1);
+  const T *ahead = t.ahead;
+  for (int64_t i = 0; i < t.run_count; ++i) {
+    const DenseRun<T> &run = t.runs[i];
+    const int64_t begin = t.column, end = begin + M;
+    if (run.inside.first <= begin && end <= run.inside.last)
+      add_run<0, M>(t, run, ahead, sums);
+    else if (run.inside.first >= end || run.inside.last <= begin)
+      continue;
+    else if (run.inside.first > begin)
+      add_run<1, M>(t, run, ahead, sums);
+    else
+      add_run<0, M - 1>(t, run, ahead, sums);
+  }
+  store_tile(t, sums);
+}
+
+// The tile of 1 to kDensePixels pixels.
+template <class T, int N>
+POLYCONV_INLINE void dense_tile_of(int64_t pixels, const DenseTile<T> &t) {
+  switch (pixels) {
+    case 1: return dense_tile<T, 1, N>(t);
+    case 2: return dense_tile<T, 2, N>(t);
+    case 3: return dense_tile<T, 3, N>(t);
+    case 4: return dense_tile<T, 4, N>(t);
+    case 5: return dense_tile<T, 5, N>(t);
+    case 6: return dense_tile<T, 6, N>(t);
+#if defined(__AVX512F__)
+    case 7: return dense_tile<T, 7, N>(t);
+    case 8: return dense_tile<T, 8, N>(t);
+    case 9: return dense_tile<T, 9, N>(t);
+    case 10: return dense_tile<T, 10, N>(t);
+    case 11: return dense_tile<T, 11, N>(t);
+    case 12: return dense_tile<T, 12, N>(t);
+    case 13: return dense_tile<T, 13, N>(t);
+    case 14: return dense_tile<T, 14, N>(t);
+#endif
+    default: return;
+  }
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA

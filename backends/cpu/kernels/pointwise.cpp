@@ -1,0 +1,45 @@
+// pointwise.cpp - 1x1 convolution of f32, channels first, stride 1, unpadded: a matrix product with pixels along the
+// vectors, read and written in place.
+//
+// Floor: the multiply-adds at the FMA rate; with few channels, the input and output once at the memory's.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/pointwise/task.hpp"
+
+namespace polyconv::cpu {
+
+POLYCONV_ISA_FUNCTION(void, pointwise_task, const PointwisePlan &plan, const PointwiseArguments &arguments,
+                      const PointwiseShare &share)
+
+namespace POLYCONV_ISA {
+
+void pointwise_task(const PointwisePlan &plan, const PointwiseArguments &arguments, const PointwiseShare &share) {
+  run_pointwise(plan, arguments, share);
+}
+
+} // namespace POLYCONV_ISA
+} // namespace polyconv::cpu
+
+#ifdef POLYCONV_DRIVER
+#include "cpu/kernels.hpp"
+#include "cpu/pointwise/driver.hpp"
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr PointwiseTask kTask[] = POLYCONV_BY_ISA(pointwise_task);
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  Isa isa;
+  return choose_isa(config, offer, isa) && pointwise_offer(request, isa, offer);
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return pointwise_create(request, static_cast<Isa>(config), kTask[config]);
+}
+
+} // namespace
+
+const sdk::Kernel kernel_pointwise = {"pointwise", 0, isa_names, kIsaCount, supports, create};
+
+} // namespace polyconv::cpu
+#endif

@@ -1,0 +1,158 @@
+// driver.cpp - plans, offers, packs and runs the pointwise kernel. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/pointwise/driver.hpp"
+
+#include "cpu/direct/driver.hpp"
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+
+namespace polyconv::cpu {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+int64_t round_up(int64_t a, int64_t b) {
+  return ceil_div(a, b) * b;
+}
+
+double real(int64_t value) {
+  return static_cast<double>(value);
+}
+
+// What the largest of `units` by `panels` shares costs, in multiply-adds of vectors.
+double share_cost(const PointwisePlan &p, int64_t units, int64_t panels) {
+  const int64_t vector = p.tile_pixels / 2, tiles = p.images * p.tiles;
+  const double vectors = real(ceil_div(p.pixels, vector) * p.images) / real(tiles); // of a tile
+  const double part = real(ceil_div(p.groups * p.panels, panels)) / real(p.groups * p.panels);
+  const double channels = part * real(p.groups * p.group_out), k = real(p.group_in);
+  const double finish = p.stores_tiles ? 3 : p.epilogue.simple ? 8 : 40;
+  // The first panel fetches its pixels from all over memory: a line for every channel.
+  const double fetch = 64 / real(vector) * k, call = 50 * channels / real(p.panel_channels);
+  return real(ceil_div(tiles, units)) * (vectors * (channels * (k + finish) + fetch) + call);
+}
+
+PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  PointwisePlan p{};
+  p.input = layer.input;
+  p.epilogue = make_epilogue(layer);
+  const int32_t activation = p.epilogue.rules.activation;
+  p.stores_tiles = p.epilogue.simple && (activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU);
+  p.images = layer.output.size[sdk::kN];
+  p.pixels = sdk::spatial(layer.output);
+  p.groups = layer.groups;
+  p.group_in = layer.weights.size[sdk::kC];
+  p.group_out = layer.output.size[sdk::kC] / layer.groups;
+  p.panels = ceil_div(p.group_out, isa == kAvx512 ? 14 : 6);
+  p.panel_channels = ceil_div(p.group_out, p.panels);
+  p.tile_pixels = 2 * vector_bytes(isa) / 4;
+  p.tiles = ceil_div(p.pixels, p.tile_pixels);
+  p.sums_at = round_up(p.group_in * p.tile_pixels * 4, 64);
+  p.scratch_bytes = p.sums_at + p.panel_channels * p.tile_pixels * 4;
+
+  const double step_us = real(p.tile_pixels) / flops_per_us(isa, layer.sum_type);
+  const double all = share_cost(p, 1, 1);
+  const int64_t tasks = tasks_for(policy, all * step_us), units_in_all = p.images * p.tiles;
+  p.unit_parts = p.panel_parts = 1;
+  double best = all;
+  for (int64_t units = std::min(tasks, units_in_all); units >= 1; --units) {
+    const int64_t panels = std::min(tasks / units, p.groups * p.panels);
+    const double cost = share_cost(p, units, panels);
+    if (cost < 0.99 * best) best = cost, p.unit_parts = units, p.panel_parts = panels;
+  }
+  const int64_t used = p.unit_parts * p.panel_parts;
+  const double bytes = 4 * real(sdk::elements(layer.input) + sdk::elements(layer.result) +
+                                p.groups * p.panels * p.panel_channels * p.group_in);
+  p.estimate_us = estimate_us(used, best * step_us * real(used), bytes);
+  return p;
+}
+
+class PointwiseInstance final : public sdk::Instance {
+ public:
+  PointwiseInstance(const polyconv_request &request, Isa isa, PointwiseTask task)
+      : layer_(*request.layers[0]), plan_(make_plan(layer_, *request.policy, isa)), task_(task) {
+    if (tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
+  }
+
+  // [group][panel][channel][output channel of the panel]
+  void pack(int, const void *raw, void *packed, void *) override {
+    const PointwisePlan &p = plan_;
+    const polyconv_tensor &w = layer_.weights;
+    const float *in = static_cast<const float *>(raw) + w.offset;
+    float *out = static_cast<float *>(packed);
+    for (int64_t g = 0; g < p.groups; ++g)
+      for (int64_t panel = 0; panel < p.panels; ++panel) {
+        const sdk::Share rows = sdk::share(p.group_out, p.panels, panel);
+        for (int64_t c = 0; c < p.group_in; ++c, out += p.panel_channels) {
+          const float *column = in + (g * p.group_out + rows.begin) * w.stride[sdk::kK] + c * w.stride[sdk::kC];
+          for (int64_t lane = 0; lane < p.panel_channels; ++lane)
+            out[lane] = lane < rows.end - rows.begin ? column[lane * w.stride[sdk::kK]] : 0.0f;
+        }
+      }
+  }
+
+  void run(const polyconv_arguments &arguments, void *) const override {
+    const PointwiseArguments run = {with_arguments(plan_.epilogue, arguments),
+                                    static_cast<const float *>(arguments.input),
+                                    static_cast<const float *>(arguments.weights[0])};
+    const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
+    if (parallel_)
+      (*parallel_)(tasks(), one_task);
+    else
+      one_task(0);
+  }
+
+ private:
+  int64_t tasks() const { return plan_.unit_parts * plan_.panel_parts; }
+
+  PointwiseShare share_of(int64_t task, void *workspace) const {
+    const PointwisePlan &p = plan_;
+    const sdk::Share units = sdk::share(p.images * p.tiles, p.unit_parts, task % p.unit_parts);
+    const sdk::Share panels = sdk::share(p.groups * p.panels, p.panel_parts, task / p.unit_parts);
+    return {units.begin, units.end, panels.begin, panels.end, static_cast<char *>(workspace) + task * p.scratch_bytes};
+  }
+
+  polyconv_layer layer_;
+  PointwisePlan plan_;
+  PointwiseTask task_;
+  std::unique_ptr<sdk::Parallel> parallel_;
+};
+
+bool takes(const polyconv_layer &layer, const Epilogue &epilogue, sdk::Offer &offer) {
+  using namespace sdk;
+  const polyconv_tensor &in = layer.input;
+  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (in.type != POLYCONV_F32 || layer.weights.type != POLYCONV_F32) return offer.reject("takes f32, read in place");
+  if (taps(layer) != 1) return offer.reject("takes one tap, not %d", static_cast<int>(taps(layer)));
+  for (int i = 0; i < 3; ++i)
+    if (layer.stride[i] != 1 || layer.pad_begin[i] != 0 || layer.pad_end[i] != 0)
+      return offer.reject("takes stride 1 without padding");
+  if (!one_pixel_stride(in) || in.stride[kW] != 1 || !epilogue.whole_images || epilogue.result.stride[kW] != 1) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
+    return offer.reject("reads and writes in place: the pixels of input and output must lie side by side");
+  }
+  return true;
+}
+
+} // namespace
+
+bool pointwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
+  if (!takes_one_layer(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  const PointwisePlan p = make_plan(layer, *request.policy, isa);
+  if (!takes(layer, p.epilogue, offer) || !takes_no_pooling(layer, offer)) return false;
+  if (!fits_workspace(*request.policy, p.unit_parts * p.panel_parts * p.scratch_bytes, offer)) return false;
+  offer.estimate_us = p.estimate_us;
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "cpu_pointwise_f32_%d:1", static_cast<int>(p.panel_channels));
+  offer.set_weights(0, format, p.groups * p.panels * p.panel_channels * p.group_in * 4);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> pointwise_create(const polyconv_request &request, Isa isa, PointwiseTask task) {
+  return std::make_unique<PointwiseInstance>(request, isa, task);
+}
+
+} // namespace polyconv::cpu

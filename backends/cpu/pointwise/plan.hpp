@@ -1,0 +1,42 @@
+// plan.hpp - the geometry of the pointwise kernel, decided at plan time and read by every pass.
+//
+//   result[output channel][pixel] = sum over channels of weights[channel][output channel] * input[channel][pixel]
+//
+// Pixels lie along the vectors and are read in place, output channels are the rows of a register tile, and the whole
+// reduction stays in registers. Each sum runs over the channels in order.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/epilogue.hpp"
+#include "cpu/pass.hpp"
+
+namespace polyconv::cpu {
+
+struct PointwisePlan {
+  polyconv_tensor input;
+  Epilogue epilogue;
+  int32_t stores_tiles; // tiles go from registers to the result: at most a bias and relu
+
+  int64_t images, pixels;              // of an image
+  int64_t groups, group_in, group_out; // channels of a group
+  int64_t panel_channels, panels;      // most output channels of a panel; panels of a group, of nearly equal size
+  int64_t tile_pixels, tiles;          // of a register tile: two vectors; tiles of an image
+  int64_t unit_parts, panel_parts;     // tasks = unit_parts * panel_parts; units are tiles of all images
+  int64_t sums_at, scratch_bytes;      // of one task: an incomplete tile's pixels, then its sums
+  double estimate_us;
+};
+
+// What one task computes.
+struct PointwiseShare {
+  int64_t first_unit, last_unit;   // [first, last)
+  int64_t first_panel, last_panel; // of groups * panels
+  char *scratch;
+};
+
+// What one run adds.
+struct PointwiseArguments {
+  Epilogue epilogue; // with pointers
+  const float *input, *weights;
+};
+
+} // namespace polyconv::cpu

@@ -1,0 +1,79 @@
+// task.hpp - one task's share of the pointwise kernel: tiles of pixels, each against every panel of output channels, so
+// that the tile's pixels stay in the cache.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/finish.hpp"
+#include "cpu/pointwise/tile.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// Where piece i of `total` begins, cut into `parts` of nearly equal size.
+POLYCONV_INLINE int64_t piece(int64_t total, int64_t parts, int64_t i) {
+  const int64_t size = total / parts, rest = total % parts;
+  return i * size + (i < rest ? i : rest);
+}
+
+// `channels` rows of `pixels` pixels, side by side in whole vectors; the lanes beyond are zero.
+POLYCONV_INLINE void copy_tile(const float *in, int64_t stride, int64_t channels, int64_t pixels, int64_t width,
+                               float *out) {
+  for (int64_t c = 0; c < channels; ++c, in += stride, out += width)
+    for (int64_t i = 0; i < width; i += kF32Lanes) {
+      const int64_t rest = pixels - i;
+      store(out + i, rest >= kF32Lanes ? load(in + i) : load_partial(in + i, static_cast<int>(rest)));
+    }
+}
+
+// One tile of one image against panels [first, last) of one group.
+POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &arguments, const PointwiseShare &share,
+                              int64_t image, int64_t pixel, int64_t group, int64_t first, int64_t last) {
+  const Epilogue &e = arguments.epilogue;
+  const int64_t left = p.pixels - pixel, pixels = left < p.tile_pixels ? left : p.tile_pixels;
+  const int64_t vectors = (pixels + kF32Lanes - 1) / kF32Lanes;
+  PointwiseTile tile = {};
+  tile.source =
+      arguments.input + p.input.offset + image * p.input.stride[0] + group * p.group_in * p.input.stride[1] + pixel;
+  tile.source_stride = p.input.stride[1];
+  if (pixels % kF32Lanes != 0) {
+    float *copy = reinterpret_cast<float *>(share.scratch);
+    copy_tile(tile.source, tile.source_stride, p.group_in, pixels, vectors * kF32Lanes, copy);
+    tile.source = copy;
+    tile.source_stride = vectors * kF32Lanes;
+  }
+  tile.weight_stride = p.panel_channels;
+  tile.channels = p.group_in;
+  float *sums = reinterpret_cast<float *>(share.scratch + p.sums_at);
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t begin = piece(p.group_out, p.panels, panel), rows = piece(p.group_out, p.panels, panel + 1) - begin;
+    const Row row = {image, group * p.group_out + begin, 0, 0, pixel, 4};
+    tile.weights = arguments.weights + (group * p.panels + panel) * p.group_in * p.panel_channels;
+    tile.result = sums;
+    tile.result_stride = p.tile_pixels;
+    tile.last_lanes = kF32Lanes;
+    if (p.stores_tiles) {
+      tile.result = static_cast<float *>(e.output) + row_offset(e.result, row);
+      tile.result_stride = e.result.stride[1];
+      tile.last_lanes = static_cast<int>(pixels - (vectors - 1) * kF32Lanes);
+      tile.bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
+      tile.relu = e.rules.activation == POLYCONV_ACT_RELU;
+    }
+    if (vectors == 2)
+      pointwise_tile_of<2>(rows, tile);
+    else
+      pointwise_tile_of<1>(rows, tile);
+    if (!p.stores_tiles) finish_rows(e, sums, p.tile_pixels, rows, pixels, row);
+  }
+}
+
+POLYCONV_INLINE void run_pointwise(const PointwisePlan &p, const PointwiseArguments &arguments,
+                                   const PointwiseShare &share) {
+  for (int64_t panel = share.first_panel; panel < share.last_panel;) {
+    const int64_t group = panel / p.panels, first = panel % p.panels, rest = share.last_panel - panel;
+    const int64_t last = first + rest < p.panels ? first + rest : p.panels;
+    for (int64_t unit = share.first_unit; unit < share.last_unit; ++unit)
+      run_tile(p, arguments, share, unit / p.tiles, unit % p.tiles * p.tile_pixels, group, first, last);
+    panel += last - first;
+  }
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA

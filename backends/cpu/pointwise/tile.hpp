@@ -1,0 +1,101 @@
+// tile.hpp - the register tile of the pointwise kernel: M output channels by N vectors of pixels.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/pointwise/plan.hpp"
+#include "cpu/simd.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+constexpr int kPointwiseAhead = 24; // steps that weights are fetched ahead: some 350 cycles
+
+struct PointwiseTile {
+  const float *source;
+  int64_t source_stride; // from channel to channel
+  const float *weights;
+  int64_t weight_stride, channels; // of the reduction
+  float *result;                   // M rows
+  int64_t result_stride;
+  int last_lanes;    // pixels of the last vector
+  const float *bias; // of M channels, NULL: none
+  bool relu;
+};
+
+template <int M, int N>
+POLYCONV_INLINE void store_pointwise(const PointwiseTile &t, F32 (&sums)[M][N]) {
+  if (t.bias)
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m) {
+      const F32 bias = splat(t.bias[m]);
+#pragma GCC unroll 2
+      for (int n = 0; n < N; ++n) sums[m][n] += bias;
+    }
+  if (t.relu)
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m)
+#pragma GCC unroll 2
+      for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] < F32{} ? F32{} : sums[m][n]; // NaN stays
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m) {
+    float *row = t.result + m * t.result_stride;
+    if (N == 2) store(row, sums[m][0]);
+    float *last = row + (N - 1) * kF32Lanes;
+    if (t.last_lanes == kF32Lanes)
+      store(last, sums[m][N - 1]);
+    else
+      store_partial(last, sums[m][N - 1], t.last_lanes);
+  }
+}
+
+template <int M, int N>
+POLYCONV_NOINLINE void pointwise_tile(const PointwiseTile &t) {
+  F32 sums[M][N] = {};
+  const float *source = t.source, *weights = t.weights;
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + n * kF32Lanes, 1);
+  const int64_t source_stride = t.source_stride, weight_stride = t.weight_stride;
+  for (int64_t c = 0; c < t.channels; ++c, source += source_stride, weights += weight_stride) {
+    F32 vectors[N];
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) {
+      vectors[n] = load(source + n * kF32Lanes);
+      __builtin_prefetch(source + (N + n) * kF32Lanes); // of the next tile: a line for every channel
+    }
+    __builtin_prefetch(weights + kPointwiseAhead * weight_stride);
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m) {
+      const F32 scalar = splat(weights[m]);
+#pragma GCC unroll 2
+      for (int n = 0; n < N; ++n) sums[m][n] = multiply_add(scalar, vectors[n], sums[m][n]);
+    }
+  }
+  store_pointwise(t, sums);
+}
+
+// The tile of 1 to 14 (AVX-512) or 6 rows.
+template <int N>
+POLYCONV_INLINE void pointwise_tile_of(int64_t rows, const PointwiseTile &t) {
+  switch (rows) {
+    case 1: return pointwise_tile<1, N>(t);
+    case 2: return pointwise_tile<2, N>(t);
+    case 3: return pointwise_tile<3, N>(t);
+    case 4: return pointwise_tile<4, N>(t);
+    case 5: return pointwise_tile<5, N>(t);
+    case 6: return pointwise_tile<6, N>(t);
+#if defined(__AVX512F__)
+    case 7: return pointwise_tile<7, N>(t);
+    case 8: return pointwise_tile<8, N>(t);
+    case 9: return pointwise_tile<9, N>(t);
+    case 10: return pointwise_tile<10, N>(t);
+    case 11: return pointwise_tile<11, N>(t);
+    case 12: return pointwise_tile<12, N>(t);
+    case 13: return pointwise_tile<13, N>(t);
+    case 14: return pointwise_tile<14, N>(t);
+#endif
+    default: return;
+  }
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA
