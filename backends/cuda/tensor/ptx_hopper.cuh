@@ -1,0 +1,236 @@
+// ptx_hopper.cuh - the instructions of compute capability 9.0 that CUDA C++ has no name for, one thin function each:
+// barriers in shared memory that count bytes, the tensor memory accelerator (TMA), clusters, and the warpgroup product.
+// Only for code of 90a. "PTX ISA" 8.0 and later describes each.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h> // CUtensorMap
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace polyconv::cuda::ptx {
+
+// Shared memory as the instructions address it.
+__device__ inline uint32_t shared_address(const void *p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// The greater; NaN where either is.
+__device__ inline float greater(float a, float b) {
+  float c;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+
+// Where a kernel is launched before the one ahead of it in the stream has ended: lets the next one come so, and waits
+// until everything ahead is done and visible.
+__device__ inline void let_next_begin() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+__device__ inline void await_previous() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// ---------------------------------------------------------------- barriers
+
+// A barrier's phase ends when `arrivals` have come and all expected bytes with them.
+__device__ inline void barrier_init(uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+// After the inits: the TMA sees them.
+__device__ inline void barrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// Arrives, and has the phase wait for `bytes` more.
+__device__ inline void barrier_expect(uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ inline void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Waits for the end of the phase of a parity: 0 for the first, then 1, 0, ...; parity 1 of a new barrier is over.
+__device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
+  uint32_t over;
+#ifdef POLYCONV_BOUNDED_WAITS
+  uint64_t tries = 0;
+#endif
+  do {
+    asm volatile(
+        "{\n.reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.b32 %0, 1, 0, p;\n}"
+        : "=r"(over)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+#ifdef POLYCONV_BOUNDED_WAITS
+    if (++tries > 1000000) __trap(); // a build that must end: for finding deadlocks
+#endif
+  } while (over == 0);
+}
+
+// ---------------------------------------------------------------- TMA
+
+__device__ inline void prefetch(const CUtensorMap *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+// A box of a 3-D tensor from (x, y, z); its bytes count at `barrier`.
+__device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+// Channels from c of a column of pixels, one tap of the filter: pixels are walked in the steps of the map, from the one
+// at (w, h, n); the tap's offsets are added to every coordinate. What lies outside of the image is zero.
+__device__ inline void load_pixels(uint32_t to, const CUtensorMap *map, uint32_t barrier, int c, int w, int h, int n,
+                                   uint16_t tap_w, uint16_t tap_h) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+      "%6}], [%2], {%7, %8};" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(c), "r"(w), "r"(h), "r"(n), "h"(tap_w), "h"(tap_h)
+      : "memory");
+}
+__device__ inline void load_pixels(uint32_t to, const CUtensorMap *map, uint32_t barrier, int c, int w, int h, int d,
+                                   int n, uint16_t tap_w, uint16_t tap_h, uint16_t tap_d) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2], {%8, %9, %10};" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(c), "r"(w), "r"(h), "r"(d), "r"(n), "h"(tap_w), "h"(tap_h), "h"(tap_d)
+      : "memory");
+}
+
+// Four 8 x 8 matrices of 16-bit elements, each thread with a pair of each (row t / 4, columns t % 4 * 2 and on), to
+// rows of 16 bytes: threads 0-7 give the rows of the first matrix, 8-15 of the second, and so on.
+__device__ inline void store_matrices(uint32_t row, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(a), "r"(b),
+               "r"(c), "r"(d)
+               : "memory");
+}
+__device__ inline void store_pair(uint32_t to, float a, float b) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
+}
+// Ordinary stores to shared memory before this are seen by TMA stores after it.
+__device__ inline void fence_for_tma() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Shared memory to a box of a 2-D tensor at (x, y); what lies outside of the tensor is dropped.
+__device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, int y) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
+               "r"(x), "r"(y)
+               : "memory");
+}
+__device__ inline void stores_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Until at most `Pending` groups of this thread's stores have still to read shared memory.
+template <int Pending>
+__device__ inline void stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+}
+
+// ---------------------------------------------------------------- warpgroups
+
+// Gives registers back to the block, or takes them; all four warps of a warpgroup.
+template <int Count>
+__device__ inline void release_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
+}
+template <int Count>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
+}
+
+// Before the first product that uses accumulators which other instructions have touched.
+__device__ inline void products_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ inline void products_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// Until at most `Pending` committed groups of products are under way.
+template <int Pending>
+__device__ inline void products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+
+// A matrix in shared memory whose rows are 128 bytes along the depth, swizzled as TMA's 128-byte mode leaves them; it
+// begins at a multiple of 1024 bytes. Eight rows are 1024 bytes. Adding 2 goes 32 bytes along the depth.
+__device__ inline uint64_t matrix_descriptor(uint32_t address) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32,
+                     kUnused = uint64_t{1} << 16;
+  return kSwizzle128 | kEightRows | kUnused | ((address & 0x3ffff) >> 4);
+}
+
+// Operand lists of the products: 8, then 32 accumulators, and their places in the instruction's text.
+#define POLYCONV_R8(d, i)                                                                                     \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
+      "+f"(d[i + 7])
+#define POLYCONV_R16(d, i) POLYCONV_R8(d, i), POLYCONV_R8(d, i + 8)
+#define POLYCONV_R32(d, i) POLYCONV_R16(d, i), POLYCONV_R16(d, i + 16)
+#define POLYCONV_T32                                                                                                   \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30," \
+  "%31"
+#define POLYCONV_T64                                                                                                  \
+  POLYCONV_T32                                                                                                        \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59," \
+  "%60,%61,%62,%63"
+#define POLYCONV_T80 POLYCONV_T64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define POLYCONV_T96 POLYCONV_T80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define POLYCONV_T128                                                                                                \
+  POLYCONV_T96                                                                                                       \
+  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118," \
+  "%119,%120,%121,%122,%123,%124,%125,%126,%127"
+// One instruction: 64 rows by N columns; `a`, `b`, `p` are the places of the descriptors and of `accumulate`.
+#define POLYCONV_PRODUCT(N, depth, types, transposes, text, a_at, b_at, p_at, ...)                          \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" p_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N depth \
+               ".f32" types " {" text "}, %" a_at ", %" b_at ", p, 1, 1" transposes ";\n}"                  \
+               : __VA_ARGS__                                                                                \
+               : "l"(a), "l"(b), "r"(accumulate))
+#define POLYCONV_PRODUCTS(depth, types, transposes)                                                         \
+  if constexpr (N == 64)                                                                                    \
+    POLYCONV_PRODUCT(64, depth, types, transposes, POLYCONV_T32, "32", "33", "34", POLYCONV_R32(d, 0));     \
+  else if constexpr (N == 128)                                                                              \
+    POLYCONV_PRODUCT(128, depth, types, transposes, POLYCONV_T64, "64", "65", "66", POLYCONV_R32(d, 0),     \
+                     POLYCONV_R32(d, 32));                                                                  \
+  else if constexpr (N == 160)                                                                              \
+    POLYCONV_PRODUCT(160, depth, types, transposes, POLYCONV_T80, "80", "81", "82", POLYCONV_R32(d, 0),     \
+                     POLYCONV_R32(d, 32), POLYCONV_R16(d, 64));                                             \
+  else if constexpr (N == 192)                                                                              \
+    POLYCONV_PRODUCT(192, depth, types, transposes, POLYCONV_T96, "96", "97", "98", POLYCONV_R32(d, 0),     \
+                     POLYCONV_R32(d, 32), POLYCONV_R32(d, 64));                                             \
+  else                                                                                                      \
+    POLYCONV_PRODUCT(256, depth, types, transposes, POLYCONV_T128, "128", "129", "130", POLYCONV_R32(d, 0), \
+                     POLYCONV_R32(d, 32), POLYCONV_R32(d, 64), POLYCONV_R32(d, 96))
+
+// Starts d = a b^T (+ d where `accumulate`): 64 rows by N columns over 32 bytes of depth, by four warps. Thread t of
+// the warpgroup has of rows 16 (t / 32) + t % 32 / 4 (+ 8) the columns 8 j + t % 4 * 2 (+ 1): d[4 j], d[4 j + 1], and
+// of the lower row d[4 j + 2], d[4 j + 3].
+template <class T, int N>
+__device__ inline void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
+  static_assert(N == 64 || N == 128 || N == 160 || N == 192 || N == 256, "no instruction written out for this width");
+  if constexpr (std::is_same_v<T, __half>) {
+    POLYCONV_PRODUCTS("k16", ".f16.f16", ", 0, 0");
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    POLYCONV_PRODUCTS("k16", ".bf16.bf16", ", 0, 0");
+  } else {
+    POLYCONV_PRODUCTS("k8", ".tf32.tf32", "");
+  }
+}
+
+#undef POLYCONV_PRODUCTS
+#undef POLYCONV_PRODUCT
+#undef POLYCONV_T128
+#undef POLYCONV_T96
+#undef POLYCONV_T80
+#undef POLYCONV_T64
+#undef POLYCONV_T32
+#undef POLYCONV_R32
+#undef POLYCONV_R16
+#undef POLYCONV_R8
+
+} // namespace polyconv::cuda::ptx

@@ -1,0 +1,213 @@
+// wgmma_plan.cu - what surrounds the Hopper product: tensor maps, packed weights, and the sum over splits.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/epilogue.cuh"
+#include "common/instance.hpp"
+#include "common/rows.hpp"
+#include "ptx_hopper.cuh"
+#include "wgmma_product.hpp"
+
+namespace polyconv::cuda::wgmma {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Weights as rows of taps, then channels: one row an output channel.
+template <class T>
+__global__ void __launch_bounds__(kThreads) pack(const View<int64_t> weights, const T *raw, T *packed, int64_t count) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step)
+    packed[i] = raw[weights.at(weights.along_c(i))];
+}
+
+__global__ void __launch_bounds__(kThreads, 1) add(const __grid_constant__ Product p, int64_t count) {
+  ptx::let_next_begin();
+  ptx::await_previous();
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  const int64_t plane = static_cast<int64_t>(p.pixels) * p.partials_row;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
+    const int64_t pixel = i / p.channels, channel = i - pixel * p.channels;
+    const float *from = p.partials + pixel * p.partials_row + channel;
+    float sum = *from;
+#pragma unroll 4
+    for (int split = 1; split < p.splits; ++split) sum += from[split * plane];
+    Place<int64_t> at = p.conv.output.pixel_of(pixel);
+    at.c = channel;
+    finish_and_store(p.conv, p.result, sum, at);
+  }
+}
+
+// Elements from one pixel to the next, where all are equally far apart.
+int64_t row_of(const polyconv_tensor &t) {
+  for (const int axis : {4, 3, 2, 0})
+    if (t.size[axis] > 1) return t.stride[axis];
+  return (t.size[1] + 7) / 8 * 8;
+}
+
+// f32 is rounded to TF32 on its way in.
+CUtensorMapDataType map_type(int32_t type) {
+  return type == POLYCONV_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+         : type == POLYCONV_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                 : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
+}
+
+void check_map(CUresult result, const char *what) {
+  if (result == CUDA_SUCCESS) return;
+  throw sdk::Error(POLYCONV_DEVICE_ERROR,
+                   std::string("CUDA: no tensor map of the ") + what + ": error " + std::to_string(result));
+}
+
+template <class Function>
+Function entry_point(const char *name) {
+  void *found = nullptr;
+  cudaDriverEntryPointQueryResult how;
+  check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &how),
+        "looking for the driver's maps");
+  if (how != cudaDriverEntryPointSuccess)
+    throw sdk::Error(POLYCONV_UNAVAILABLE, std::string("CUDA: the driver has no ") + name);
+  return reinterpret_cast<Function>(found);
+}
+
+} // namespace
+
+MapEncoders::MapEncoders()
+    : im2col_(entry_point<decltype(im2col_)>("cuTensorMapEncodeIm2col")),
+      tiled_(entry_point<decltype(tiled_)>("cuTensorMapEncodeTiled")) {}
+
+// Axes C W H (D) N. The corners bound where pixels' first taps may lie: from minus the padding to the last output's.
+void MapEncoders::activations(const polyconv_layer &l, const void *input, const Shape &shape, CUtensorMap *map) const {
+  const bool flat = is_flat(l);
+  const auto bytes = static_cast<uint64_t>(element_bytes(l));
+  uint64_t size[5] = {static_cast<uint64_t>(l.input.size[1])}, stride[4] = {};
+  int lower[3] = {}, upper[3] = {};
+  uint32_t steps[5] = {1, 1, 1, 1, 1}, rank = 1;
+  for (int axis = 2; axis >= (flat ? 1 : 0); --axis, ++rank) {
+    size[rank] = static_cast<uint64_t>(l.input.size[2 + axis]);
+    stride[rank - 1] = static_cast<uint64_t>(l.input.stride[2 + axis]) * bytes;
+    steps[rank] = static_cast<uint32_t>(l.stride[axis]);
+    lower[rank - 1] = static_cast<int>(-l.pad_begin[axis]);
+    upper[rank - 1] = static_cast<int>(upper_corner(l, axis));
+  }
+  size[rank] = static_cast<uint64_t>(l.input.size[0]);
+  stride[rank - 1] = static_cast<uint64_t>(l.input.stride[0]) * bytes;
+  for (uint32_t i = 0; i < rank; ++i) // an axis of one element may have any stride, but a map wants a true one
+    if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * bytes : stride[i - 1] * size[i], 16);
+  check_map(im2col_(map, map_type(l.input.type), rank + 1, const_cast<void *>(input), size, stride, lower, upper,
+                    static_cast<uint32_t>(128 / bytes), static_cast<uint32_t>(shape.pixels), steps,
+                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+            "activations");
+}
+
+// Axes C, taps, K: channels beyond the last are zeros, not the next tap's.
+void MapEncoders::weights(const polyconv_layer &l, const void *packed, const Shape &shape, CUtensorMap *map) const {
+  const auto bytes = static_cast<uint64_t>(element_bytes(l)), channels = static_cast<uint64_t>(l.weights.size[1]);
+  const auto taps = static_cast<uint64_t>(sdk::taps(l));
+  const uint64_t size[3] = {channels, taps, static_cast<uint64_t>(l.weights.size[0])};
+  const uint64_t stride[2] = {channels * bytes, channels * taps * bytes};
+  const uint32_t box[3] = {static_cast<uint32_t>(128 / bytes), 1, static_cast<uint32_t>(shape.channels)};
+  const uint32_t steps[3] = {1, 1, 1};
+  check_map(tiled_(map, map_type(l.weights.type), 3, const_cast<void *>(packed), size, stride, box, steps,
+                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+            "weights");
+}
+
+// Axes K, pixels.
+void MapEncoders::results(const polyconv_layer &l, const void *result, const Shape &shape, CUtensorMap *map) const {
+  const auto bytes = static_cast<int>(element_bytes(l));
+  const int channels = box_channels(shape.channels, bytes);
+  const uint64_t size[2] = {static_cast<uint64_t>(l.result.size[1]),
+                            static_cast<uint64_t>(l.result.size[0] * sdk::spatial(l.result))};
+  const uint64_t stride[1] = {static_cast<uint64_t>(row_of(l.result) * bytes)};
+  const uint32_t box[2] = {static_cast<uint32_t>(channels), 16}, steps[2] = {1, 1};
+  check_map(tiled_(map, bytes == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : map_type(l.result.type), 2,
+                   const_cast<void *>(result), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                   channels * bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                   CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+            "results");
+}
+
+int64_t upper_corner(const polyconv_layer &l, int axis) {
+  return (l.output.size[2 + axis] - 1) * l.stride[axis] - l.pad_begin[axis] - (l.input.size[2 + axis] - 1);
+}
+
+int64_t element_bytes(const polyconv_layer &l) {
+  return l.input.type == POLYCONV_F32 ? 4 : 2;
+}
+
+bool is_flat(const polyconv_layer &l) {
+  return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0;
+}
+
+int64_t partials_row(const polyconv_layer &l) {
+  return (l.output.size[1] + 3) / 4 * 4;
+}
+
+namespace {
+// Whether the result is a matrix of the input's type, pixels by channels, that a map can describe at an aligned
+// pointer.
+bool is_matrix(const polyconv_tensor &t, int32_t type) {
+  const int64_t vector = type == POLYCONV_F32 ? 4 : 8;
+  if (t.type != type || t.stride[1] != 1 || t.offset % vector != 0 || row_of(t) % vector != 0) return false;
+  int64_t expected = row_of(t);
+  for (const int axis : {4, 3, 2, 0}) {
+    if (t.size[axis] > 1 && t.stride[axis] != expected) return false;
+    expected *= t.size[axis];
+  }
+  return true;
+}
+} // namespace
+
+int64_t packed_bytes(const polyconv_layer &l) {
+  return sdk::elements(l.weights) * element_bytes(l);
+}
+
+void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaStream_t stream) {
+  const int64_t count = sdk::elements(l.weights);
+  if (count == 0) return;
+  const auto launch = [&](auto element) {
+    using T = decltype(element);
+    pack<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(View<int64_t>(l.weights), static_cast<const T *>(raw),
+                                                               static_cast<T *>(packed), count);
+  };
+  if (element_bytes(l) == 2)
+    launch(uint16_t{});
+  else
+    launch(uint32_t{});
+  check_launch("cuda-tensor's packing");
+}
+
+Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const Shape &shape, int splits) {
+  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
+  const auto parts = [&](int64_t count, int64_t of) { return small((count + of - 1) / of); };
+  Product p = {{}, {}, {}, Conv<int64_t>(l, a)};
+  p.result = a.output;
+  p.pixels = small(l.output.size[0] * sdk::spatial(l.output));
+  p.channels = small(l.output.size[1]);
+  p.tap_blocks = parts(l.weights.size[1], 128 / element_bytes(l));
+  p.depth_blocks = p.tap_blocks * small(sdk::taps(l));
+  p.splits = splits;
+  p.partials_row = small(partials_row(l));
+  p.partials = splits > 1 ? static_cast<float *>(a.workspace) : nullptr;
+  for (int axis = 0; axis < 3; ++axis) {
+    p.taps[axis] = small(l.weights.size[2 + axis]);
+    p.out[axis] = small(l.output.size[2 + axis]);
+    p.stride[axis] = small(l.stride[axis]);
+    p.dilation[axis] = small(l.dilation[axis]);
+    p.pad[axis] = small(l.pad_begin[axis]);
+  }
+  p.flat = is_flat(l) ? 1 : 0;
+  p.pixel_tiles = parts(p.pixels, shape.pixels);
+  p.channel_tiles = parts(p.channels, shape.channels);
+  p.boxes = splits == 1 && is_matrix(l.result, l.input.type) && reinterpret_cast<uintptr_t>(a.output) % 16 == 0;
+  p.plain = p.boxes && bias_and_relu_at_most(l) && p.channels % 2 == 0 &&
+            reinterpret_cast<uintptr_t>(p.conv.epilogue.bias) % 8 == 0;
+  return p;
+}
+
+void add_partials(const Product &p, cudaStream_t stream) {
+  const int64_t count = static_cast<int64_t>(p.pixels) * p.channels;
+  launch_early(add, blocks_for(count, kThreads), kThreads, 0, stream, p, count);
+}
+
+} // namespace polyconv::cuda::wgmma

@@ -1,0 +1,191 @@
+// wgmma_product.cuh - the tiled product on Hopper's tensor cores. One warp of a block's last warpgroup, the producer,
+// has the TMA fetch activations and weights, a block of depth at a time, into a ring in shared memory; the consumer
+// warpgroups multiply what has arrived, keep the sums in registers, and finish and store them (wgmma_leave.cuh). While
+// they do, the ring fills with the next tile: blocks stay and take one tile after the other. Where there are two teams
+// of consumers, they take turns: one finishes its tile while the other multiplies.
+//
+// Floor: 2 N K P Q C R S at the rate of the tensor cores, 4096 operations a clock and multiprocessor; a tile of
+// 128 x 256 fetches 48 KiB for 1024 clocks of products.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/check.hpp"
+#include "wgmma_leave.cuh"
+
+namespace polyconv::cuda::wgmma {
+
+// ---------------------------------------------------------------- the ring
+
+// The ring of stages: full barriers count the bytes of a stage, empty ones the warps that have read it. Barriers tell
+// one phase from the next, no more: a team may only look at the ring when the one before it has seen all of its blocks.
+template <class Tile>
+class Ring {
+ public:
+  __device__ explicit Ring(uint32_t memory) : stages_(memory), full_(memory + Tile::stages * Tile::stage_bytes) {}
+  __device__ void init() const {
+    for (int s = 0; s < Tile::stages; ++s) {
+      ptx::barrier_init(full_ + 8 * s, 1);
+      ptx::barrier_init(full_ + 8 * (Tile::stages + s), 4 * Tile::team_groups);
+    }
+    for (int t = 0; t < Tile::teams; ++t) ptx::barrier_init(go(t), 4 * Tile::team_groups);
+    ptx::barrier_init_fence();
+  }
+  __device__ uint32_t activations() const { return stages_ + stage_ * Tile::stage_bytes; }
+  __device__ uint32_t weights() const { return activations() + Tile::activation_bytes; }
+  __device__ uint32_t full() const { return full_ + 8 * stage_; }
+  __device__ uint32_t empty() const { return full_ + 8 * (Tile::stages + stage_); }
+  __device__ void await_full() const { ptx::barrier_wait(full(), parity_); }
+  __device__ void await_empty() const { ptx::barrier_wait(empty(), parity_ ^ 1); }
+  // This warp has read the stage before.
+  __device__ void release_before() const {
+    const uint32_t before = stage_ == 0 ? Tile::stages - 1 : stage_ - 1;
+    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(full_ + 8 * (Tile::stages + before));
+  }
+  // The ring is `team`'s: for its turn `number`, counted from 0; then the next team's.
+  __device__ void await_team(int team, uint32_t number) const {
+    if constexpr (Tile::teams > 1) ptx::barrier_wait(go(team), (number & 1) ^ (team == 0 ? 1 : 0));
+  }
+  __device__ void pass_on(int team) const {
+    if constexpr (Tile::teams > 1)
+      if (threadIdx.x % 32 == 0) ptx::barrier_arrive(go((team + 1) % Tile::teams));
+  }
+  __device__ void next() {
+    if (++stage_ == Tile::stages) stage_ = 0, parity_ ^= 1;
+  }
+  __device__ void skip(uint32_t blocks) {
+    const uint32_t to = stage_ + blocks, rounds = to / Tile::stages;
+    stage_ = to - rounds * Tile::stages, parity_ ^= rounds & 1;
+  }
+
+ private:
+  __device__ uint32_t go(int team) const { return full_ + 8 * (2 * Tile::stages + team); }
+
+  uint32_t stages_, full_, stage_ = 0, parity_ = 0;
+};
+
+// ---------------------------------------------------------------- the producer
+
+template <class Tile>
+__device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring) {
+  // Where the tile's first pixel reads its first tap.
+  const int32_t row = turn.pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
+  const int32_t w = (turn.pixel - row * p.out[2]) * p.stride[2] - p.pad[2];
+  const int32_t h = (row - plane * p.out[1]) * p.stride[1] - p.pad[1];
+  const int32_t d = (plane - image * p.out[0]) * p.stride[0] - p.pad[0];
+  int32_t tap = turn.first / p.tap_blocks, c = (turn.first - tap * p.tap_blocks) * Tile::depth;
+  int32_t r = tap / p.taps[2], s = tap - r * p.taps[2], t = r / p.taps[1];
+  r -= t * p.taps[1];
+  for (int32_t block = turn.first; block < turn.last; ++block, ring.next()) {
+    ring.await_empty();
+    ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+    const auto tap_w = static_cast<uint16_t>(s * p.dilation[2]), tap_h = static_cast<uint16_t>(r * p.dilation[1]);
+    if (p.flat)
+      ptx::load_pixels(ring.activations(), &p.activations, ring.full(), c, w, h, image, tap_w, tap_h);
+    else
+      ptx::load_pixels(ring.activations(), &p.activations, ring.full(), c, w, h, d, image, tap_w, tap_h,
+                       static_cast<uint16_t>(t * p.dilation[0]));
+    ptx::load_box(ring.weights(), &p.weights, ring.full(), c, tap, turn.channel);
+    c += Tile::depth;
+    if (c < p.tap_blocks * Tile::depth) continue;
+    c = 0, ++tap;
+    if (++s == p.taps[2]) s = 0, ++r;
+    if (r == p.taps[1]) r = 0, ++t;
+  }
+}
+
+// ---------------------------------------------------------------- the consumers
+
+template <class Tile>
+__device__ inline void sum_up(float (&sums)[Tile::rows][Tile::channels / 2], const Turn<Tile> &turn, Ring<Tile> &ring,
+                              int member, int team) {
+  constexpr int kStep = 32 >> 4, kRow = 64 * 128 >> 4; // of a descriptor: along the depth, to the next 64 pixels
+  for (int32_t block = turn.first; block < turn.last; ++block, ring.next()) {
+    ring.await_full();
+    const uint64_t a = ptx::matrix_descriptor(ring.activations()) + member * Tile::rows * kRow;
+    const uint64_t b = ptx::matrix_descriptor(ring.weights());
+    ptx::products_fence();
+#pragma unroll
+    for (int row = 0; row < Tile::rows; ++row)
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        ptx::multiply<typename Tile::T, Tile::channels>(sums[row], a + row * kRow + k * kStep, b + k * kStep,
+                                                        k > 0 || block > turn.first);
+    ptx::products_commit();
+    ptx::products_wait<1>(); // the products of the stage before are done
+    if (block > turn.first) ring.release_before();
+  }
+  ring.pass_on(team);
+  ptx::products_wait<0>();
+  ring.release_before();
+}
+
+// ---------------------------------------------------------------- the kernel
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(const __grid_constant__ Product p) {
+  extern __shared__ unsigned char unaligned[];
+  const uint32_t shared = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
+  Ring<Tile> ring(shared + Tile::leave_bytes);
+  if (threadIdx.x == 0) ring.init();
+  if (threadIdx.x == 32) ptx::prefetch(&p.activations), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
+  __syncthreads();
+  ptx::let_next_begin();
+  ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
+
+  const auto group = static_cast<int>(threadIdx.x / 128);
+  const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
+  const int32_t turns = Turn<Tile>::count(p);
+  if (group == Tile::groups) {
+    ptx::release_registers<Tile::producer_registers>();
+    if (threadIdx.x == 128 * Tile::groups) {
+      for (int32_t i = begin; i < turns; i += step) fetch<Tile>(p, Turn<Tile>(p, i), ring);
+    }
+  } else {
+    ptx::take_registers<Tile::consumer_registers>();
+    float sums[Tile::rows][Tile::channels / 2];
+    Outlet<Tile> outlet(shared);
+    const int team = group / Tile::team_groups, member = group % Tile::team_groups;
+    uint32_t number = 0; // of turns, of all teams
+    for (int32_t i = begin; i < turns; i += step, ++number) {
+      const Turn<Tile> turn(p, i);
+      if (static_cast<int>(number % Tile::teams) != team) {
+        ring.skip(turn.last - turn.first);
+        continue;
+      }
+      ring.await_team(team, number / Tile::teams);
+      sum_up<Tile>(sums, turn, ring, member, team);
+#pragma unroll
+      for (int row = 0; row < Tile::rows; ++row)
+        leave<Tile>(p, sums[row], turn, (member * Tile::rows + row) * 64, outlet);
+    }
+    outlet.close();
+  }
+}
+
+// ---------------------------------------------------------------- launch
+
+template <class Tile>
+Launcher launcher() {
+  const auto prepare = [] {
+    check(cudaFuncSetAttribute(multiply_tiles<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
+          "asking for shared memory");
+  };
+  const auto launch = [](const Product &p, int multiprocessors, cudaStream_t stream) {
+    const int64_t turns = static_cast<int64_t>(p.pixel_tiles) * p.channel_tiles * p.splits;
+    const auto blocks = static_cast<unsigned>(std::min<int64_t>(turns, multiprocessors * Tile::blocks));
+    launch_early(multiply_tiles<Tile>, blocks, Tile::threads, Tile::shared_bytes, stream, p);
+  };
+  return {prepare, launch};
+}
+
+// The launcher of each shape, in the order of kShapes.
+template <class T>
+Launcher launcher_of(int shape) {
+#define POLYCONV_WGMMA_LAUNCHER(pixels, channels, groups, teams, blocks) \
+  &launcher<TileOf<T, pixels, channels, groups, teams, blocks> >,
+  static constexpr Launcher (*kLaunchers[])() = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_LAUNCHER)};
+#undef POLYCONV_WGMMA_LAUNCHER
+  return kLaunchers[shape]();
+}
+
+} // namespace polyconv::cuda::wgmma
