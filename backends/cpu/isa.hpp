@@ -31,8 +31,8 @@ inline int64_t vector_bytes(Isa isa) {
   return int64_t{16} << isa;
 }
 
-// What one core of a current machine does, for estimates: multiply-adds counted as two, per microsecond, for sums of
-// `sum_type`; and bytes per microsecond from memory.
+// What one core of a current machine does in an ordinary kernel, for estimates: multiply-adds counted as two, per
+// microsecond, for sums of `sum_type`; and bytes per microsecond from memory.
 double flops_per_us(Isa isa, int32_t sum_type);
 
 // The cycle of a core that multiplies and adds two vectors of f32 in each, in microseconds: for kernels whose estimates

@@ -14,7 +14,6 @@ constexpr int64_t kBlockBytes = 256 << 10; // of a block's source: a quarter of 
 constexpr int64_t kPanelBytes = 640 << 10; // of a panel's weights: they pass once for every tile of a block
 constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
-constexpr double kTileRate = 1.1; // of flops_per_us: the tile does more than the rate that all kernels count with
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -232,7 +231,8 @@ DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   if (p.lines > 1 && p.line_units > 1 && lines >= policy.threads) p.line_units = 1;
   p.units = lines * p.line_units;
   const Costs costs = costs_of(p);
-  const double step_us = real(p.panel_channels) / (kTileRate * flops_per_us(isa, layer.sum_type));
+  const double pairs = p.arithmetic == DenseArithmetic::kPairs ? 1.5 : 1.0; // a multiplication and an addition
+  const double step_us = cycle_us(isa) / 2 * pairs;
   const double all = share_cost(p, costs, 1, 1) * step_us;
   const double largest = choose_parts(p, costs, tasks_for(policy, all)) * step_us;
   const int64_t tasks = p.unit_parts * p.panel_parts;

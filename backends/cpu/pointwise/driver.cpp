@@ -52,7 +52,7 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
   p.sums_at = round_up(p.group_in * p.tile_pixels * 4, 64);
   p.scratch_bytes = p.sums_at + p.panel_channels * p.tile_pixels * 4;
 
-  const double step_us = real(p.tile_pixels) / flops_per_us(isa, layer.sum_type);
+  const double step_us = cycle_us(isa) / 2;
   const double all = share_cost(p, 1, 1);
   const int64_t tasks = tasks_for(policy, all * step_us), units_in_all = p.images * p.tiles;
   p.unit_parts = p.panel_parts = 1;
