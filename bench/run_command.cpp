@@ -3,29 +3,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 #include "commands.hpp"
-#include "expect.hpp"
+#include "jobs.hpp"
 #include "ladder.hpp"
 #include "measure/bench_row.hpp"
 #include "output.hpp"
 #include "progress.hpp"
-#include "selection.hpp"
 
 namespace polyconv::bench {
 
 namespace {
 
+double seconds_in(const std::string &text, const std::string &option) {
+  const double seconds = parse_real(text, option);
+  if (seconds < 0 || seconds > 3600)
+    throw Error(kUsage, option + ": '" + text + "' is not a number of seconds from 0 to 3600");
+  return seconds;
+}
+
 RunSettings settings_of(const Arguments &a) {
   RunSettings settings;
-  settings.min_seconds = parse_real(a.min_time, "--min-time");
-  if (settings.min_seconds < 0 || settings.min_seconds > 3600)
-    throw Error(kUsage, "--min-time: '" + a.min_time + "' is not a number of seconds from 0 to 3600");
-  const double budget = parse_real(a.baseline_budget, "--baseline-budget");
-  if (budget < 0 || budget > 3600)
-    throw Error(kUsage, "--baseline-budget: '" + a.baseline_budget + "' is not a number of seconds from 0 to 3600");
-  settings.baseline_ms = static_cast<int64_t>(budget * 1e3);
+  settings.min_seconds = seconds_in(a.min_time, "--min-time");
+  settings.baseline_ms = static_cast<int64_t>(seconds_in(a.baseline_budget, "--baseline-budget") * 1e3);
   settings.cold = a.cache == "cold";
   settings.transfers = a.transfers;
   settings.end_to_end = a.end_to_end;
@@ -33,80 +33,6 @@ RunSettings settings_of(const Arguments &a) {
   settings.profile = a.profile;
   settings.verify = a.verify == "always" ? Verify::kAlways : a.verify == "never" ? Verify::kNever : Verify::kAuto;
   return settings;
-}
-
-// What a problem is measured against: the command line's baselines and those of the expectations about it.
-std::vector<std::string> baselines_for(const Work &work, const std::string &math, const Arguments &a,
-                                       const std::vector<Expectation> &expectations) {
-  std::vector<std::string> baselines = split(a.baselines, ',');
-  for (const Expectation &e : expectations)
-    if (e.math == math && e.concerns(work.token)) baselines.push_back(e.baseline);
-  std::vector<std::string> distinct;
-  for (const std::string &baseline : baselines)
-    if (std::find(distinct.begin(), distinct.end(), baseline) == distinct.end()) distinct.push_back(baseline);
-  if (distinct.empty()) distinct.emplace_back();
-  return distinct;
-}
-
-// The problems and modes of an expectation file stand for themselves where the command line names no problem.
-void take_work_from(const std::vector<Expectation> &expectations, Selection &selection) {
-  std::set<std::string> tokens, modes;
-  selection.maths.clear();
-  for (const Expectation &e : expectations) {
-    for (const Work &work : e.works)
-      if (tokens.insert(work.token).second) selection.works.push_back(work);
-    if (modes.insert(e.math).second) selection.maths.push_back(parse_math(e.math));
-  }
-}
-
-bool expected_under(const Work &work, const std::string &math, const std::vector<Expectation> &expectations) {
-  return std::any_of(expectations.begin(), expectations.end(),
-                     [&](const Expectation &e) { return e.math == math && e.concerns(work.token); });
-}
-
-// Where neither problems nor kernels are named, the file's own: its rows name the kernels that hold them.
-std::vector<std::string> kernels_expected(const Work &work, const std::string &math,
-                                          const std::vector<Expectation> &expectations) {
-  std::vector<std::string> kernels;
-  for (const Expectation &e : expectations)
-    if (e.math == math && e.concerns(work.token) &&
-        std::find(kernels.begin(), kernels.end(), e.kernel) == kernels.end())
-      kernels.push_back(e.kernel);
-  return kernels;
-}
-
-void add_ladder(const Arguments &a, const Selection &selection, const Work &work, const std::string &device,
-                std::vector<Job> &jobs) {
-  for (const MathMode &math : selection.maths)
-    for (const std::string &baseline : baselines_for(work, math.word, a, {}))
-      for (long long threads : selection.threads)
-        for (const Rung &rung : ladder_of(kind_of(device)))
-          jobs.push_back(
-              {work, device, selection.request(rung.kernels, math, threads), math.word, baseline, rung.technique});
-}
-
-std::vector<Job> jobs_of(const Arguments &a, const Selection &selection, const std::vector<Expectation> &expectations,
-                         bool only_expected) {
-  std::vector<Job> jobs;
-  for (const Work &work : selection.works) {
-    for (const std::string &device : selection.devices) {
-      if (a.ladder) {
-        add_ladder(a, selection, work, device, jobs);
-        continue;
-      }
-      const std::vector<std::string> named = a.all_configs ? names_on(device, selection) : globs_on(device, selection);
-      for (const MathMode &math : selection.maths) {
-        if (only_expected && !expected_under(work, math.word, expectations)) continue;
-        const bool by_file = only_expected && named == std::vector<std::string>{""};
-        const std::vector<std::string> globs = by_file ? kernels_expected(work, math.word, expectations) : named;
-        for (const std::string &baseline : baselines_for(work, math.word, a, expectations))
-          for (long long threads : selection.threads)
-            for (const std::string &glob : globs)
-              jobs.push_back({work, device, selection.request(glob, math, threads), math.word, baseline, ""});
-      }
-    }
-  }
-  return jobs;
 }
 
 // Of a sweep or a ladder most kernels refuse most problems, and some are not there, which is no failure while somebody
