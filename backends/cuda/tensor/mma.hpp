@@ -17,8 +17,7 @@ namespace polyconv::cuda::tensor {
 
 inline constexpr int kChunk = 16, kBlockChunks = 4, kRow = kChunk * kBlockChunks; // bytes, chunks, bytes
 
-// What is multiplied: the type of the activations in memory, and in shared memory; the bytes of a row of packed weights
-// in a block of k.
+// What is multiplied: the type of the activations, and the bytes of a row of packed weights in a block of k.
 enum class Products : int32_t {
   kHalf,     // f16
   kBfloat,   // bf16
@@ -26,13 +25,14 @@ enum class Products : int32_t {
   kFast,     // f32 rounded to bf16
   kEmulated, // f32 as three bf16 each, six products, which leave out what is below 2^-24 of the largest
 };
-template <class FromT, class SharedT, int WeightsRow = kRow>
+template <class T, int WeightsRow = kRow>
 struct ProductsOf {
-  using From = FromT;
-  using Shared = SharedT;
+  using Type = T;
   static constexpr int weights_row = WeightsRow;
 };
-inline constexpr int kEmulatedRow = 96;
+// Rows of weights in one or three bf16 for each f32.
+template <int Terms>
+inline constexpr int kSplitRow = Terms *kRow / 2;
 
 // How activations get into shared memory.
 enum class Source : int32_t {
@@ -80,7 +80,7 @@ static_assert(sizeof kMmaShapes / sizeof *kMmaShapes == kTileCount, "every tile 
 // Whether a tile takes products from a source: those with registers to spare take all.
 inline bool has_tile(Products products, int tile, Source source) {
   const bool spare = tile == k128x128w8 || tile == k128x64 || tile == k64x64;
-  return spare || (source == Source::kVectors && products != Products::kFast && products != Products::kEmulated);
+  return spare || (source == Source::kVectors && products != Products::kEmulated);
 }
 
 // The geometry of a layer and the pointers of a run.

@@ -5,7 +5,8 @@
 namespace polyconv::cuda::tensor {
 
 MmaLauncher mma_bfloat(int tile, Source source) {
-  return mma_by_tile<ProductsOf<__nv_bfloat16, __nv_bfloat16>>(tile, source);
+  using P = ProductsOf<__nv_bfloat16>;
+  return mma_by_tile<PlainLoop<P>, P>(tile, source);
 }
 
 } // namespace polyconv::cuda::tensor

@@ -85,7 +85,8 @@ __device__ inline void sum_group(GroupSums<Channels> &sums, const GroupedProduct
     const int pixel = min(first_pixel + i * 16 + lane % 16, p.tile_pixels() - 1); // beyond: a copy, not stored
     begin[i] = pixel / p.tile[1] * p.stride[0] * p.patch[1] + pixel % p.tile[1] * p.stride[1];
   }
-  for (int step = 0; step < 2 * p.blocks; ++step) {
+#pragma unroll 3
+  for (int step = 0; step < p.steps; ++step) {
     const int q = 2 * step + lane / 16, shift = room.shifts[q], chunk = group * kChunks + q % kChunks;
     uint32_t a[2][4];
 #pragma unroll
@@ -125,7 +126,8 @@ __device__ inline void stage_group(const GroupSums<Channels> &sums, const Groupe
 }
 
 template <class T, int Channels>
-__global__ void __launch_bounds__(kGroupedThreads, 2) convolve_groups(const __grid_constant__ GroupedProduct p) {
+__global__ void __launch_bounds__(kGroupedThreads, Channels == 8 ? 3 : 2)
+    convolve_groups(const __grid_constant__ GroupedProduct p) {
   constexpr int kGroups = kSliceChannels / Channels, kShares = kGroupedThreads / 32 / kGroups;
   extern __shared__ __align__(128) unsigned char shared[];
   const GroupedRoom room(shared, p);

@@ -20,6 +20,7 @@ struct GroupedProduct {
   int32_t tile[2] = {}, patch[2] = {}, tiles[2] = {}; // outputs and inputs of a block, blocks of an image
   int32_t images = 0, slices = 0;
   int32_t blocks = 0;        // of k, in each group
+  int32_t steps = 0;         // of two chunks of k
   int32_t weights_bytes = 0; // of a slice
   int32_t relu = 0;
 

@@ -5,7 +5,8 @@
 namespace polyconv::cuda::tensor {
 
 MmaLauncher mma_half(int tile, Source source) {
-  return mma_by_tile<ProductsOf<__half, __half>>(tile, source);
+  using P = ProductsOf<__half>;
+  return mma_by_tile<PlainLoop<P>, P>(tile, source);
 }
 
 } // namespace polyconv::cuda::tensor

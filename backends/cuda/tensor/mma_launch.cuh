@@ -64,4 +64,14 @@ MmaLauncher mma_by_spare_tile(int tile, Source source) {
   }
 }
 
+// Every tile; those with few registers to spare take vectors alone (has_tile).
+template <class Loop, class P>
+MmaLauncher mma_by_tile(int tile, Source source) {
+  switch (tile) {
+    case k256x128: return mma_launcher<Loop, P, Mma256x128, Source::kVectors>();
+    case k128x128: return mma_launcher<Loop, P, Mma128x128, Source::kVectors>();
+    default: return mma_by_spare_tile<Loop, P>(tile, source);
+  }
+}
+
 } // namespace polyconv::cuda::tensor

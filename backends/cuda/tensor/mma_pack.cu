@@ -14,7 +14,7 @@ int64_t element_bytes(int32_t type) {
 
 // Channels of a chunk, chunks of a tap, rows of a block and bytes of such a row.
 int64_t vector_of(Products products) {
-  return products == Products::kTf32 || products == Products::kEmulated ? 4 : 8;
+  return products == Products::kHalf || products == Products::kBfloat ? 8 : 4;
 }
 int64_t chunks_of(const polyconv_layer &l, Products products) {
   return (l.weights.size[1] + vector_of(products) - 1) / vector_of(products);
@@ -23,7 +23,7 @@ int64_t rows_of(const polyconv_layer &l) {
   return (l.output.size[1] / l.groups + 7) / 8 * 8;
 }
 int64_t row_bytes(Products products) {
-  return products == Products::kEmulated ? kEmulatedRow : kRow;
+  return products == Products::kEmulated ? kSplitRow<3> : products == Products::kFast ? kSplitRow<1> : kRow;
 }
 
 // How element `e` of a row of packed weights is made: from k of the block, by a conversion. Chunks are permuted as in
@@ -35,21 +35,19 @@ struct Plain {
   __device__ static int k_of(int e, int64_t channel) {
     return (e / vector ^ static_cast<int>(channel >> 1 & 3)) * vector + e % vector;
   }
-  template <class From>
-  __device__ static T convert(From v, int) {
-    if constexpr (std::is_same_v<From, T> && sizeof(T) == 2)
+  __device__ static T convert(T v, int) {
+    if constexpr (sizeof(T) == 2)
       return v;
-    else if constexpr (sizeof(T) == 2)
-      return T(v);
     else
       return __uint_as_float(rounded_to_tf32(__float_as_uint(v)) & 0xffffe000u);
   }
 };
 
-// Three parts of 16 k each; see mma_emulated.cu, also for their order.
+// Parts of 16 k each; see mma_split.cuh, also for their order.
+template <int Terms>
 struct Split {
   using Stored = __nv_bfloat16;
-  static constexpr int row = kEmulatedRow / 2, vector = 4; // the channels of a chunk of activations
+  static constexpr int row = kSplitRow<Terms> / 2, vector = 4; // the channels of a chunk of activations
   __device__ static int k_of(int e, int64_t channel) {
     const int m = e % 16 ^ static_cast<int>(channel >> 2 & 1) * 8; // 2 t, 2 t + 1, 2 t + 8, 2 t + 9
     return m % 8 / 2 + m % 2 * 4 + m / 8 * 8;                      // t, t + 4, t + 8, t + 12
@@ -134,8 +132,8 @@ void mma_pack(const polyconv_layer &l, Products products, const void *raw, void 
     case Products::kHalf: go(Plain<__half>(), __half()); break;
     case Products::kBfloat: go(Plain<__nv_bfloat16>(), __nv_bfloat16()); break;
     case Products::kTf32: go(Plain<float>(), 0.0f); break;
-    case Products::kFast: go(Plain<__nv_bfloat16>(), 0.0f); break;
-    case Products::kEmulated: go(Split(), 0.0f); break;
+    case Products::kFast: go(Split<1>(), 0.0f); break;
+    case Products::kEmulated: go(Split<3>(), 0.0f); break;
   }
   check_launch("cuda-tensor/mma's packing");
 }
@@ -167,6 +165,21 @@ Source preferred_source(const polyconv_layer &l, Products products) {
                                                                       : Source::kGathered;
 }
 
+namespace {
+
+// How many times as long as one of f16 a block of k takes.
+double slower(Products products, int tile, Source source) {
+  const bool gathered = source == Source::kGathered;
+  switch (products) {
+    case Products::kTf32: return gathered ? 3 : 1.05;
+    case Products::kFast: return gathered ? 2.5 : 0.8;
+    case Products::kEmulated: return (tile == k128x128w8 ? 3.3 : tile == k128x64 ? 2.65 : 2.3) * (gathered ? 1.5 : 1);
+    default: return gathered ? 7 : 1;
+  }
+}
+
+} // namespace
+
 // Fitted to products of f16 at batches 1 to 128 on an H200; see docs/performance/cuda-tensor-mma.md.
 double mma_us(const polyconv_layer &l, Products products, int tile, Source source, int splits) {
   constexpr double kMultiprocessors = 132;
@@ -174,12 +187,11 @@ double mma_us(const polyconv_layer &l, Products products, int tile, Source sourc
   const MmaShape &shape = kMmaShapes[tile];
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
                        parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);
-  const double slower = products == Products::kEmulated ? 4 : source == Source::kGathered ? 3 : 1;
   const double blocks = std::ceil(static_cast<double>(mma_blocks(l, products)) / splits);
   const double busiest = std::ceil(tiles * splits / kMultiprocessors);
   const double there = std::min(busiest, static_cast<double>(shape.blocks)), full = shape.blocks;
   const double hidden = there / (there + shape.waiting) * ((full + shape.waiting) / full); // blocks wait for memory
-  const double us = busiest * shape.block_us * (blocks * slower + shape.ends) / hidden;
+  const double us = busiest * shape.block_us * (blocks * slower(products, tile, source) + shape.ends) / hidden;
   const double bytes = static_cast<double>(sdk::elements(l.input) * element_bytes(l.input.type) +
                                            sdk::elements(l.output) * element_bytes(l.result.type));
   const double partials = splits == 1 ? 0 : 3.5 + static_cast<double>(partials_bytes(l, splits)) / 1.2e6;

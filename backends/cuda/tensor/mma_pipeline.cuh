@@ -16,7 +16,7 @@ struct Corner {
 template <class P, class Tile, Source Kind>
 class Pipeline {
   using F = Frame<Tile, P::weights_row>;
-  using A = Activations<typename P::From, typename P::Shared, Tile, Kind>;
+  using A = Activations<typename P::Type, Tile, Kind>;
   using W = Weights<Tile, P::weights_row>;
   static_assert(Tile::stages >= 3, "what is deposited after a turn is read after the next one at the earliest");
 

@@ -17,8 +17,8 @@ struct PlainLoop {
   __device__ static void multiply(MmaSums<Tile> &sums, const MmaProduct &p, unsigned char *stages,
                                   const Corner &corner) {
     Pipeline<P, Tile, Kind> pipeline(p, stages, corner);
-    Fragments<typename P::Shared, Tile> operands[2];
-    const typename Fragments<typename P::Shared, Tile>::At at(static_cast<uint32_t>(__cvta_generic_to_shared(stages)));
+    Fragments<typename P::Type, Tile> operands[2];
+    const typename Fragments<typename P::Type, Tile>::At at(static_cast<uint32_t>(__cvta_generic_to_shared(stages)));
     operands[0].load(at, 0, 0);
 #pragma unroll 1
     for (int32_t left = pipeline.blocks(); left > 0; --left) {
@@ -34,15 +34,5 @@ struct PlainLoop {
     pipeline.finish();
   }
 };
-
-// Every tile; those with few registers to spare take vectors alone (has_tile).
-template <class P>
-MmaLauncher mma_by_tile(int tile, Source source) {
-  switch (tile) {
-    case k256x128: return mma_launcher<PlainLoop<P>, P, Mma256x128, Source::kVectors>();
-    case k128x128: return mma_launcher<PlainLoop<P>, P, Mma128x128, Source::kVectors>();
-    default: return mma_by_spare_tile<PlainLoop<P>, P>(tile, source);
-  }
-}
 
 } // namespace polyconv::cuda::tensor

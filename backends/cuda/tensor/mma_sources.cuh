@@ -75,23 +75,23 @@ class Weights {
   const int32_t bytes_;
 };
 
-template <class From, class T, class Tile, Source Kind>
+template <class T, class Tile, Source Kind>
 class Activations;
 
 // A thread has one chunk of a block, of every Threads / 4-th pixel. What it keeps of a pixel is where its window
 // begins, and one bit for each tap of each axis: whether that lies inside the image.
-template <class From, class T, class Tile>
-class Activations<From, T, Tile, Source::kVectors> : Walker {
+template <class T, class Tile>
+class Activations<T, Tile, Source::kVectors> : Walker {
   static constexpr int step = Tile::threads / kBlockChunks, vector = kChunk / sizeof(T);
 
  public:
   static constexpr int parts = Tile::pixels / step;
-  static constexpr bool held = !std::is_same_v<From, T>; // what must be converted
+  static constexpr bool held = false;
   static_assert(step * parts == Tile::pixels && step % 8 == 0, "threads have whole rows, permuted alike");
 
   __device__ Activations(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
       : Walker(p, block * kBlockChunks + column()) {
-    const From *const input = static_cast<const From *>(p.input) + static_cast<int64_t>(group) * p.group_in;
+    const T *const input = static_cast<const T *>(p.input) + static_cast<int64_t>(group) * p.group_in;
 #pragma unroll
     for (int i = 0; i < parts; ++i) {
       const int64_t mine = pixel + row() + i * step;
@@ -102,26 +102,11 @@ class Activations<From, T, Tile, Source::kVectors> : Walker {
     }
     look();
   }
-  __device__ void fetch(unsigned char *to, int i) {
+  __device__ void fetch(unsigned char *to, int i) const {
     const bool inside = (inside_[i] & bits_) == bits_;
-    if constexpr (held) {
-#pragma unroll
-      for (int q = 0; q < quarters; ++q) {
-        held_[i][q] = {};
-        if (inside) held_[i][q] = reinterpret_cast<const float4 *>(from_[i] + shift_)[q];
-      }
-    } else {
-      copy_async<kChunk>(to + slot(row(), column()) + i * step * kRow, from_[i] + shift_, inside);
-    }
+    copy_async<kChunk>(to + slot(row(), column()) + i * step * kRow, from_[i] + shift_, inside);
   }
-  __device__ void deposit(unsigned char *to, int i) const {
-    if constexpr (held) {
-      const float4 a = held_[i][0], b = held_[i][1];
-      const uint4 bits = {pair_of(a.x, a.y, T()), pair_of(a.z, a.w, T()), pair_of(b.x, b.y, T()),
-                          pair_of(b.z, b.w, T())};
-      *reinterpret_cast<uint4 *>(to + slot(row(), column()) + i * step * kRow) = bits;
-    }
-  }
+  __device__ void deposit(unsigned char *, int) const {}
   __device__ void next() {
     if (advance(kBlockChunks))
       look();
@@ -155,17 +140,14 @@ class Activations<From, T, Tile, Source::kVectors> : Walker {
     bits_ = at_end() ? 1u << 31 : 1u << tap(0) | 1u << (p.taps[0] + tap(1)) | 1u << (p.taps[0] + p.taps[1] + tap(2));
   }
 
-  static constexpr int quarters = held ? vector / 4 : 1;
-
-  const From *from_[parts];
+  const T *from_[parts];
   uint32_t inside_[parts], bits_;
   int32_t shift_;
-  float4 held_[held ? parts : 1][quarters];
 };
 
 // A thread has one pixel and some chunks of it; neighbouring threads have neighbouring pixels.
-template <class From, class T, class Tile>
-class Activations<From, T, Tile, Source::kGathered> : Walker {
+template <class T, class Tile>
+class Activations<T, Tile, Source::kGathered> : Walker {
   static constexpr int step = Tile::threads / Tile::pixels, vector = kChunk / sizeof(T);
 
  public:
@@ -174,18 +156,18 @@ class Activations<From, T, Tile, Source::kGathered> : Walker {
   static_assert(step * Tile::pixels == Tile::threads && step * parts == kBlockChunks, "threads have one pixel");
 
   __device__ Activations(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
-      : Walker(p, block * kBlockChunks + column()), fill_(static_cast<From>(p.conv.template padding<float>())) {
+      : Walker(p, block * kBlockChunks + column()), fill_(static_cast<T>(p.conv.template padding<float>())) {
     window_ = window_of(p, pixel_at(p, min(pixel + row(), p.pixels - 1))); // beyond the last: a copy, not stored
-    image_ = static_cast<const From *>(p.input) + window_.n * p.image_stride +
+    image_ = static_cast<const T *>(p.input) + window_.n * p.image_stride +
              static_cast<int64_t>(group) * p.group_in * p.channel_stride;
     look();
   }
   __device__ void fetch(unsigned char *, int i) {
     const int32_t channels = at_end() ? 0 : p_.group_in - chunk() * vector;
-    const From *from = from_ + static_cast<int64_t>(chunk() * vector) * p_.channel_stride;
+    const T *from = from_ + static_cast<int64_t>(chunk() * vector) * p_.channel_stride;
 #pragma unroll
     for (int e = 0; e < vector; ++e) {
-      From v = e < channels ? fill_ : From(0.0f);
+      T v = e < channels ? fill_ : T(0.0f);
       if (inside_ && e < channels) v = *from;
       held_[i][e] = v;
       from += p_.channel_stride;
@@ -198,7 +180,7 @@ class Activations<From, T, Tile, Source::kGathered> : Walker {
       T element[vector];
     } v;
 #pragma unroll
-    for (int e = 0; e < vector; ++e) v.element[e] = static_cast<T>(held_[i][e]);
+    for (int e = 0; e < vector; ++e) v.element[e] = held_[i][e];
     *reinterpret_cast<int4 *>(to + slot(row(), column() + i * step)) = v.bits;
   }
   __device__ void next() const {} // fetch went on
@@ -219,11 +201,11 @@ class Activations<From, T, Tile, Source::kGathered> : Walker {
     inside_ = spot.inside;
   }
 
-  const From *image_, *from_;
+  const T *image_, *from_;
   Pixel window_;
-  const From fill_;
+  const T fill_;
   bool inside_;
-  From held_[parts][vector];
+  T held_[parts][vector];
 };
 
 } // namespace polyconv::cuda::tensor

@@ -5,7 +5,8 @@
 namespace polyconv::cuda::tensor {
 
 MmaLauncher mma_tf32(int tile, Source source) {
-  return mma_by_tile<ProductsOf<float, float>>(tile, source);
+  using P = ProductsOf<float>;
+  return mma_by_tile<PlainLoop<P>, P>(tile, source);
 }
 
 } // namespace polyconv::cuda::tensor

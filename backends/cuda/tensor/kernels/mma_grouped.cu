@@ -14,7 +14,7 @@ namespace {
 
 using namespace tensor;
 
-constexpr int32_t kMostShared = 100 << 10; // two blocks share a multiprocessor
+constexpr int32_t kMostShared = 75 << 10; // three blocks share a multiprocessor
 
 Products products_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_BF16 ? Products::kBfloat : Products::kHalf;
@@ -40,6 +40,7 @@ GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t wid
   }
   p.images = small(l.output.size[0]), p.slices = small(l.input.size[1] / kSliceChannels);
   p.blocks = small(mma_blocks(l, products_of(l)));
+  p.steps = small((sdk::taps(l) * l.weights.size[1] / 8 + 1) / 2);
   p.weights_bytes = p.blocks * kSliceChannels * kRow;
   p.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
   return p;
