@@ -36,7 +36,8 @@ inline constexpr int kSplitRow = Terms *kRow / 2;
 
 // How activations get into shared memory.
 enum class Source : int32_t {
-  kVectors, // a chunk is neighbouring bytes
+  kVectors, // a chunk is 16 neighbouring bytes, and aligned: copied at once
+  kWords,   // likewise, but only words of 4 bytes are aligned or whole
   kGathered // element by element through registers; neighbouring threads read neighbouring pixels
 };
 
@@ -77,6 +78,11 @@ inline constexpr MmaShape kMmaShapes[] = {{256, 128, 1, 0.58, 8, 0},
                                           {64, 64, 3, 0.13, 6, 2.5}};
 static_assert(sizeof kMmaShapes / sizeof *kMmaShapes == kTileCount, "every tile has a shape");
 
+// The alignment that a source needs.
+inline constexpr int alignment_of(Source source) {
+  return source == Source::kVectors ? kChunk : source == Source::kWords ? 4 : 1;
+}
+
 // Whether a tile takes products from a source: those with registers to spare take all.
 inline bool has_tile(Products products, int tile, Source source) {
   const bool spare = tile == k128x128w8 || tile == k128x64 || tile == k64x64;
@@ -89,8 +95,8 @@ MmaProduct make_mma_product(const polyconv_layer &layer, Products products, cons
 // Whether nothing but zeros is ever read beside the image.
 bool mma_pads_zeros(const polyconv_layer &layer);
 
-// What the activations of a layer allow, were their pointer aligned to 16 bytes; and what they would if they were dense
-// with the channels last.
+// What the activations of a layer allow, were their pointer aligned as that needs; and what they would if they were
+// dense with the channels last.
 Source preferred_source(const polyconv_layer &layer, Products products);
 Source converted_source(const polyconv_layer &layer, Products products);
 

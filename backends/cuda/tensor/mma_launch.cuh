@@ -55,6 +55,7 @@ MmaLauncher mma_by_spare_tile(int tile, Source source) {
   const auto of = [source](auto shape) {
     using Tile = decltype(shape);
     return source == Source::kVectors ? mma_launcher<Loop, P, Tile, Source::kVectors>()
+           : source == Source::kWords ? mma_launcher<Loop, P, Tile, Source::kWords>()
                                       : mma_launcher<Loop, P, Tile, Source::kGathered>();
   };
   switch (tile) {

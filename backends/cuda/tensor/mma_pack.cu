@@ -88,12 +88,12 @@ bool pads_nothing(const polyconv_layer &l) {
   return true;
 }
 
-// Whether a tensor's channels come in vectors of so many, and in 16 bytes, were its pointer aligned to those.
-bool has_vectors(const polyconv_tensor &t, int64_t group_channels, int64_t vector) {
-  const int64_t aligned = 16 / element_bytes(t.type);
-  if (t.stride[1] != 1 || group_channels % vector != 0 || t.offset % aligned != 0) return false;
+// Whether a tensor's channels come in pieces of so many bytes, were its pointer aligned to those.
+bool has_pieces(const polyconv_tensor &t, int64_t group_channels, int64_t bytes) {
+  const int64_t piece = std::max<int64_t>(bytes / element_bytes(t.type), 1);
+  if (t.stride[1] != 1 || group_channels % piece != 0 || t.offset % piece != 0) return false;
   for (const int axis : {0, 2, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % aligned != 0) return false;
+    if (t.size[axis] > 1 && t.stride[axis] % piece != 0) return false;
   return true;
 }
 
@@ -144,8 +144,8 @@ MmaProduct make_mma_product(const polyconv_layer &l, Products products, const po
   p.blocks = static_cast<int32_t>(mma_blocks(l, products));
   p.chunks = static_cast<int32_t>(chunks_of(l, products));
   p.weights_rows = static_cast<int32_t>(rows_of(l));
-  p.whole_vectors = p.conv.channels_inner && has_vectors(l.result, p.group_out, 16 / element_bytes(l.result.type)) &&
-                    reinterpret_cast<uintptr_t>(a.output) % 16 == 0;
+  p.whole_vectors =
+      p.conv.channels_inner && has_pieces(l.result, p.group_out, 16) && reinterpret_cast<uintptr_t>(a.output) % 16 == 0;
   return p;
 }
 
@@ -156,13 +156,15 @@ bool mma_pads_zeros(const polyconv_layer &l) {
 
 Source converted_source(const polyconv_layer &l, Products products) {
   const bool few_taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4] <= 31; // a bit each
-  return few_taps && mma_pads_zeros(l) && l.weights.size[1] % vector_of(products) == 0 ? Source::kVectors
-                                                                                       : Source::kGathered;
+  if (!few_taps || !mma_pads_zeros(l)) return Source::kGathered;
+  if (l.weights.size[1] % vector_of(products) == 0) return Source::kVectors;
+  return l.weights.size[1] * element_bytes(l.input.type) % 4 == 0 ? Source::kWords : Source::kGathered;
 }
 
 Source preferred_source(const polyconv_layer &l, Products products) {
-  return has_vectors(l.input, l.weights.size[1], vector_of(products)) ? converted_source(l, products)
-                                                                      : Source::kGathered;
+  const Source best = converted_source(l, products);
+  if (best == Source::kVectors && has_pieces(l.input, l.weights.size[1], kChunk)) return best;
+  return best != Source::kGathered && has_pieces(l.input, l.weights.size[1], 4) ? Source::kWords : Source::kGathered;
 }
 
 namespace {
@@ -170,11 +172,18 @@ namespace {
 // How many times as long as one of f16 a block of k takes.
 double slower(Products products, int tile, Source source) {
   const bool gathered = source == Source::kGathered;
+  const double words = source == Source::kWords ? 1.5 : 1;
   switch (products) {
-    case Products::kTf32: return gathered ? 3 : 1.05;
-    case Products::kFast: return gathered ? 2.5 : 0.8;
-    case Products::kEmulated: return (tile == k128x128w8 ? 3.3 : tile == k128x64 ? 2.65 : 2.3) * (gathered ? 1.5 : 1);
-    default: return gathered ? 7 : 1;
+    case Products::kTf32: return gathered ? 3 : 1.05 * words;
+    case Products::kFast: return gathered ? 2.5 : 0.8 * words;
+    case Products::kEmulated:
+      return (tile == k128x128w8 ? 3.3
+              : tile == k128x64  ? 2.65
+                                 : 2.3) *
+             (gathered                   ? 1.5
+              : source == Source::kWords ? 1.2
+                                         : 1);
+    default: return gathered ? 7 : words;
   }
 }
 

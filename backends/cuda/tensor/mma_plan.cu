@@ -30,6 +30,7 @@ class Mma final : public CudaInstance {
       : CudaInstance(request),
         products_(products),
         splits_(config.splits),
+        alignment_(alignment_of(preferred_source(layer_, products))),
         preferred_(find_product(products, config.tile, preferred_source(layer_, products))),
         unaligned_(find_product(products, config.tile, Source::kGathered)) {
     const DeviceScope scope(device_);
@@ -45,14 +46,14 @@ class Mma final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     MmaProduct product = make_mma_product(layer_, products_, a);
-    const bool aligned = reinterpret_cast<uintptr_t>(product.input) % kChunk == 0;
+    const bool aligned = reinterpret_cast<uintptr_t>(product.input) % alignment_ == 0;
     if (splits_ > 1) set_split(layer_, splits_, a.workspace, &product);
     (aligned ? preferred_ : unaligned_).launch(product, stream);
     if (splits_ > 1) add_partials<float>(layer_, product, stream);
   }
 
   const Products products_;
-  const int splits_;
+  const int splits_, alignment_;
   const MmaLauncher preferred_, unaligned_;
 };
 
@@ -126,15 +127,14 @@ Choice best_config(const polyconv_layer &l, Products products, Source source, in
   return best;
 }
 
-// Whether converting the tensors to channels last, which the plan does, takes less time than gathering them.
+// Whether converting the tensors to channels last, which the plan does, takes less time than reading them as they are.
 bool gathers_in_vain(const polyconv_layer &l, Products products, int64_t limit) {
-  if (preferred_source(l, products) != Source::kGathered || converted_source(l, products) != Source::kVectors)
-    return false;
+  const Source now = preferred_source(l, products), then = converted_source(l, products);
+  if (now == then || sdk::channels_last(l.input)) return false;
   const double bytes =
       static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) * (l.input.type == POLYCONV_F32 ? 4 : 2);
   if (bytes > static_cast<double>(limit)) return false;
-  return best_config(l, products, Source::kVectors, limit).us + 8 + 2 * bytes / 2.5e6 <
-         best_config(l, products, Source::kGathered, limit).us;
+  return best_config(l, products, then, limit).us + 8 + 2 * bytes / 2.5e6 < best_config(l, products, now, limit).us;
 }
 
 } // namespace

@@ -78,10 +78,10 @@ class Weights {
 template <class T, class Tile, Source Kind>
 class Activations;
 
-// A thread has one chunk of a block, of every Threads / 4-th pixel. What it keeps of a pixel is where its window
-// begins, and one bit for each tap of each axis: whether that lies inside the image.
-template <class T, class Tile>
-class Activations<T, Tile, Source::kVectors> : Walker {
+// A thread has one chunk of a block, of every Threads / 4-th pixel, copied in pieces. What it keeps of a pixel is where
+// its window begins, and one bit for each tap of each axis: whether that lies inside the image.
+template <class T, class Tile, int Piece>
+class ChunkLane : Walker {
   static constexpr int step = Tile::threads / kBlockChunks, vector = kChunk / sizeof(T);
 
  public:
@@ -89,7 +89,7 @@ class Activations<T, Tile, Source::kVectors> : Walker {
   static constexpr bool held = false;
   static_assert(step * parts == Tile::pixels && step % 8 == 0, "threads have whole rows, permuted alike");
 
-  __device__ Activations(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
+  __device__ ChunkLane(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
       : Walker(p, block * kBlockChunks + column()) {
     const T *const input = static_cast<const T *>(p.input) + static_cast<int64_t>(group) * p.group_in;
 #pragma unroll
@@ -104,14 +104,18 @@ class Activations<T, Tile, Source::kVectors> : Walker {
   }
   __device__ void fetch(unsigned char *to, int i) const {
     const bool inside = (inside_[i] & bits_) == bits_;
-    copy_async<kChunk>(to + slot(row(), column()) + i * step * kRow, from_[i] + shift_, inside);
+    const T *const from = from_[i] + shift_;
+    unsigned char *const chunk = to + slot(row(), column()) + i * step * kRow;
+#pragma unroll
+    for (int piece = 0; piece < kChunk; piece += Piece)
+      copy_async<Piece>(chunk + piece, from + piece / int{sizeof(T)}, inside && (Piece == kChunk || piece < left_));
   }
   __device__ void deposit(unsigned char *, int) const {}
   __device__ void next() {
     if (advance(kBlockChunks))
       look();
     else
-      shift_ += kBlockChunks * vector;
+      shift_ += kBlockChunks * vector, left_ -= kRow;
   }
 
  private:
@@ -137,12 +141,22 @@ class Activations<T, Tile, Source::kVectors> : Walker {
     const MmaProduct &p = p_;
     shift_ = tap(0) * p.dilation[0] * p.in_stride[0] + tap(1) * p.dilation[1] * p.in_stride[1] +
              tap(2) * p.dilation[2] * p.in_stride[2] + chunk() * vector;
+    left_ = (p.group_in - chunk() * vector) * int{sizeof(T)};
     bits_ = at_end() ? 1u << 31 : 1u << tap(0) | 1u << (p.taps[0] + tap(1)) | 1u << (p.taps[0] + p.taps[1] + tap(2));
   }
 
   const T *from_[parts];
   uint32_t inside_[parts], bits_;
-  int32_t shift_;
+  int32_t shift_, left_; // elements; bytes of the tap's channels from this chunk on
+};
+
+template <class T, class Tile>
+class Activations<T, Tile, Source::kVectors> : public ChunkLane<T, Tile, kChunk> {
+  using ChunkLane<T, Tile, kChunk>::ChunkLane;
+};
+template <class T, class Tile>
+class Activations<T, Tile, Source::kWords> : public ChunkLane<T, Tile, 4> {
+  using ChunkLane<T, Tile, 4>::ChunkLane;
 };
 
 // A thread has one pixel and some chunks of it; neighbouring threads have neighbouring pixels.

@@ -32,7 +32,8 @@ class SplitFragments {
 #pragma unroll
     for (int part = 0; part < Terms; ++part)
 #pragma unroll
-      for (int j = 0; j < kChannels; ++j) load_matrices(b[part][j], b_at_ + stage + j * 16 * kSplitRow<Terms> + part * 32);
+      for (int j = 0; j < kChannels; ++j)
+        load_matrices(b[part][j], b_at_ + stage + j * 16 * kSplitRow<Terms> + part * 32);
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
       uint32_t a[Terms][4];
