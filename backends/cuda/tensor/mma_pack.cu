@@ -172,10 +172,10 @@ namespace {
 // How many times as long as one of f16 a block of k takes.
 double slower(Products products, int tile, Source source) {
   const bool gathered = source == Source::kGathered;
-  const double words = source == Source::kWords ? 1.5 : 1;
+  const double words = source == Source::kWords ? 1.9 : 1;
   switch (products) {
     case Products::kTf32: return gathered ? 3 : 1.05 * words;
-    case Products::kFast: return gathered ? 2.5 : 0.8 * words;
+    case Products::kFast: return gathered ? 2.5 : (tile == k256x128 || tile == k128x128w8 ? 1.1 : 0.8) * words;
     case Products::kEmulated:
       return (tile == k128x128w8 ? 3.3
               : tile == k128x64  ? 2.65
