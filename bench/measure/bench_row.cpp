@@ -15,8 +15,6 @@ namespace polyconv::bench {
 
 namespace {
 
-constexpr double kShortOnDevice = 5e-4; // seconds of a sample between events, whose own cost must not show
-
 // Slow rows take fewer of the samples that stand beside the median.
 bool is_quick(const Record &record) {
   constexpr double kQuickUs = 1e4;

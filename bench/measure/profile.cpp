@@ -11,6 +11,7 @@
 #include "host_clock.hpp"
 #include "step_watch.hpp"
 #include "tensors.hpp"
+#include "timing.hpp"
 
 namespace polyconv::bench {
 
@@ -53,18 +54,6 @@ void add_run(const std::string &call, Runnable &subject, std::vector<ProfileLine
   lines.push_back({"call", "polyconv_stream_synchronize, after one run", median(wait), {}, {}});
 }
 
-// A few samples, and before each a run behind which the watched one is submitted.
-void watch_runs(StepWatch &watch, Runnable &subject) {
-  for (int sample = 0; sample < kSamples; ++sample) {
-    for (int i = 0; i < 2; ++i) {
-      watch.begin();
-      subject.submit();
-    }
-    subject.wait();
-    watch.collect();
-  }
-}
-
 // A line with the time that a step or layer takes: the device's, where it works behind the host's back.
 ProfileLine part_line(const std::string &kind, const std::string &name, double us, bool has_streams) {
   ProfileLine line{kind, name, {}, {}, {}};
@@ -72,33 +61,49 @@ ProfileLine part_line(const std::string &kind, const std::string &name, double u
   return line;
 }
 
+// The steps, each on its own; a few runs first, and one behind which the watched run is submitted.
 void add_steps(const polyconv_device *device, const Work &work, const PlanRequest &request, BufferPool &pool,
                int64_t memory_limit, bool has_streams, std::vector<ProfileLine> &lines) {
   StepWatch watch(device, has_streams);
   Subject subject(device, work, watch.watched(request), pool, "workspace", memory_limit);
-  watch_runs(watch, subject);
+  for (int sample = 0; sample < kSamples; ++sample) {
+    subject.submit(); // the marks of this run are overwritten by the next
+    subject.submit();
+    subject.wait();
+    watch.collect();
+  }
   int number = 0;
-  const auto times = watch.times();
-  for (const StepTime &step : times.front())
+  for (const StepTime &step : watch.times())
     lines.push_back(part_line("step", format("%d: %s", ++number, step.kernel.c_str()), step.us, has_streams));
 }
 
-// Each distinct layer with the time of all its occurrences, so that the lines add up.
+// Of one run; in graphs where it can be captured, so that neither the host nor events between layers count.
+double microseconds_of(Runnable &runnable) {
+  Clock clock = Clock::kWall;
+  TimingRequest timing;
+  timing.min_seconds = 0;
+  if (runnable.has_streams()) {
+    timing.short_sample = kShortOnDevice;
+    try {
+      runnable.run(1, clock = Clock::kGraph);
+    } catch (const Unable &) {
+      clock = Clock::kEvents;
+    }
+  }
+  return median(time_interleaved([&](int64_t repeats) { return runnable.run(repeats, clock); }, {}, timing).product_us);
+}
+
+// Each distinct layer as a network of its own, with all its occurrences: the lines add up to about the whole.
 void add_layers(const polyconv_device *device, const Work &network, const PlanRequest &request, BufferPool &pool,
-                int64_t memory_limit, bool has_streams, std::vector<ProfileLine> &lines) {
-  StepWatch watch(device, has_streams);
-  Network subject(device, network, watch.watched(request), pool, "workspace", memory_limit);
-  watch_runs(watch, subject);
-  const auto times = watch.times();
-  size_t occurrence = 0;
-  for (const LayerLine &layer : subject.layers()) {
-    double us = 0;
-    for (int64_t i = 0; i < layer.count; ++i, ++occurrence)
-      for (const StepTime &step : times.at(occurrence)) us += step.us;
-    const std::string title = layer.name.empty() ? layer.problem : layer.name;
+                int64_t memory_limit, std::vector<ProfileLine> &lines) {
+  for (const Work &layer : network.layers) {
+    Work alone;
+    alone.layers = {layer};
+    Network subject(device, alone, request, pool, "workspace", memory_limit);
+    const std::string kernel = subject.layers().front().kernel;
     lines.push_back(part_line(
-        "layer", format("%lldx %s: %s", static_cast<long long>(layer.count), title.c_str(), layer.kernel.c_str()), us,
-        has_streams));
+        "layer", format("%lldx %s: %s", static_cast<long long>(layer.count), layer.title().c_str(), kernel.c_str()),
+        microseconds_of(subject), subject.has_streams()));
   }
 }
 
@@ -194,7 +199,7 @@ std::vector<ProfileLine> profile_network(const polyconv_device *device, const Wo
                                          Network &network, BufferPool &pool, int64_t memory_limit) {
   std::vector<ProfileLine> lines;
   add_run("polyconv_run, of all layers", network, lines);
-  add_layers(device, work, request, pool, memory_limit, network.has_streams(), lines);
+  add_layers(device, work, request, pool, memory_limit, lines);
   if (network.has_streams()) add_graph(network, lines);
   return lines;
 }

@@ -18,7 +18,7 @@ namespace polyconv::bench {
 std::vector<ProfileLine> profile(const polyconv_device *device, const Work &work, const PlanRequest &request,
                                  Subject &subject, BufferPool &pool, int64_t memory_limit);
 
-// The same of a network: run, its layers, graph. The lines of the layers add up to about the run.
+// The same of a network: run, each distinct layer with all its occurrences, graph.
 std::vector<ProfileLine> profile_network(const polyconv_device *device, const Work &work, const PlanRequest &request,
                                          Network &network, BufferPool &pool, int64_t memory_limit);
 

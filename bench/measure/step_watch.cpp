@@ -13,22 +13,22 @@ PlanRequest StepWatch::watched(PlanRequest request) {
 }
 
 void StepWatch::see(void *self, int32_t step, const char *kernel, void *stream) {
-  static_cast<StepWatch *>(self)->mark(step, kernel, stream);
+  static_cast<StepWatch *>(self)->mark(static_cast<size_t>(int64_t{step} + 1), kernel, stream);
 }
 
 // Called by C code: an event that cannot be recorded shows as a failure of between().
-void StepWatch::mark(int32_t step, const char *kernel, void *stream) {
-  if (next_ == marks_.size()) {
-    marks_.push_back({step, kernel, {}, {}, {}});
+void StepWatch::mark(size_t number, const char *kernel, void *stream) {
+  if (number >= marks_.size()) {
+    marks_.resize(number + 1);
+    marks_[number].kernel = kernel;
     void *event = nullptr;
     if (has_streams_ && polyconv_event_create(device_, &event) == POLYCONV_SUCCESS)
-      marks_.back().event = DeviceObject(device_, event, polyconv_event_destroy);
+      marks_[number].event = DeviceObject(device_, event, polyconv_event_destroy);
   }
-  Mark &mark = marks_[next_++];
   if (has_streams_)
-    polyconv_event_record(device_, mark.event.get(), stream);
+    polyconv_event_record(device_, marks_[number].event.get(), stream);
   else
-    mark.time = HostClock::now();
+    marks_[number].time = HostClock::now();
 }
 
 double StepWatch::between(const Mark &begin, const Mark &end) const {
@@ -42,15 +42,10 @@ void StepWatch::collect() {
   for (size_t i = 1; i < marks_.size(); ++i) marks_[i].times_us.push_back(between(marks_[i - 1], marks_[i]));
 }
 
-std::vector<std::vector<StepTime>> StepWatch::times() const {
-  std::vector<std::vector<StepTime>> plans;
-  for (const Mark &mark : marks_) {
-    if (mark.step < 0)
-      plans.emplace_back(); // a run begins
-    else
-      plans.back().push_back({mark.kernel, median(mark.times_us)});
-  }
-  return plans;
+std::vector<StepTime> StepWatch::times() const {
+  std::vector<StepTime> times;
+  for (size_t i = 1; i < marks_.size(); ++i) times.push_back({marks_[i].kernel, median(marks_[i].times_us)});
+  return times;
 }
 
 } // namespace polyconv::bench

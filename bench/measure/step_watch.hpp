@@ -19,20 +19,16 @@ struct StepTime {
   double us; // the median of all samples
 };
 
-// Of one plan, or of several that run one after the other.
 class StepWatch {
  public:
   StepWatch(const polyconv_device *device, bool has_streams) : device_(device), has_streams_(has_streams) {}
 
   PlanRequest watched(PlanRequest request); // the same, watched by this, which must outlive the plan
-
-  void begin() { next_ = 0; }                       // before what is to be one sample; marks of before are overwritten
-  void collect();                                   // after it and the wait for it
-  std::vector<std::vector<StepTime>> times() const; // of each plan that ran, its steps
+  void collect();                           // after a run and the wait for it: one sample of every step
+  std::vector<StepTime> times() const;
 
  private:
   struct Mark {
-    int32_t step;
     std::string kernel;
     DeviceObject event;
     HostClock::time_point time;
@@ -40,13 +36,12 @@ class StepWatch {
   };
 
   static void see(void *self, int32_t step, const char *kernel, void *stream);
-  void mark(int32_t step, const char *kernel, void *stream);
+  void mark(size_t number, const char *kernel, void *stream);
   double between(const Mark &begin, const Mark &end) const;
 
   const polyconv_device *device_;
   bool has_streams_;
-  std::vector<Mark> marks_; // in the order of the calls
-  size_t next_ = 0;
+  std::vector<Mark> marks_; // the beginning, then each step
 };
 
 } // namespace polyconv::bench

@@ -12,6 +12,9 @@ namespace polyconv::bench {
 // Runs something `repeats` times and returns the seconds that all of them took.
 using Sampler = std::function<double(int64_t repeats)>;
 
+// Seconds of a sample between events of a device, whose own cost must not show.
+inline constexpr double kShortOnDevice = 5e-4;
+
 struct TimingRequest {
   double min_seconds = 0.1; // of the product's samples together
   int least_samples = 9;
