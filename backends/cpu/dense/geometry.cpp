@@ -11,7 +11,7 @@ namespace polyconv::cpu {
 namespace {
 
 constexpr int64_t kBlockBytes = 256 << 10; // of a block's source: a quarter of a common L2 cache
-constexpr int64_t kPanelBytes = 640 << 10; // of a panel's weights: they pass once for every tile of a block
+constexpr int64_t kPanelBytes = 320 << 10; // of a panel's weights: they and the next ones stay in the L2 cache
 constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
 
@@ -186,14 +186,21 @@ Costs costs_of(const DensePlan &p) {
   const bool few_lines = p.skips_lines && p.lines > 0;
   const double out = real(p.axis[1].out), padding = real(p.axis[1].before + p.axis[1].after);
   const double inside = few_lines && p.taps > 1 ? 1 - std::min(padding / (out * real(p.axis[1].taps)), 0.9) : 1;
-  const double finish = p.stores_tiles ? 3 : p.along_w ? 32 : p.epilogue.simple ? 8 : 40;
+  const double turned = p.along_w ? 17 : 0;
+  const bool stored = p.stores_tiles && p.group_out % (p.panel_channels / 2) == 0;
+  const double finish = turned + (stored ? 3 : p.epilogue.simple ? 10 : 40);
   Costs c;
   c.multiply = tiles * (taps_k * inside * pixels * per_panel + 50 + 20 * runs) + columns * per_panel * finish;
   c.source = 0;
   if (!p.in_place) {
     const bool last = p.input.stride[sdk::kC] == 1 && p.arithmetic != DenseArithmetic::kPairs;
     const double again = 1 + real(p.strip_lines - p.block_lines * p.axis[1].step / p.pitch[1]) / real(p.strip_lines);
-    const double element = last ? 4 / vector : p.pixel >= 8 ? 10 / vector : 4;
+    const bool merged = last && p.strip_pixel == p.pixel && p.input.stride[sdk::kW] == p.pixel;
+    const double vectors_in = real(ceil_div(p.pixel, p.panel_channels / 2)) / real(p.pixel); // of an element
+    const double element = merged         ? 4 / vector
+                           : last         ? 4 * vectors_in + 4 / real(p.pixel)
+                           : p.pixel >= 8 ? 12 * vectors_in
+                                          : 4;
     const double elements = columns * real(p.column_step / p.column_pitch * (p.axis[1].step / p.pitch[1]));
     c.source = elements * real(p.pixel * p.axis[0].taps) * element * std::max(again, 1.0);
   }

@@ -69,6 +69,7 @@ POLYCONV_INLINE void turn_pixels(const DensePlan &p, const Element<From, T> &ele
 #pragma GCC unroll 16
       for (int lane = 0; lane < kL; ++lane) {
         const From *first = in + (c + lane) * kC * p.input.stride[1] + i * stride;
+        __builtin_prefetch(first + 2 * kL * stride); // more lines than a core follows by itself
         square[lane] =
             lane < channels
                 ? load_pixels(element, first, second_channel<Element<From, T>>(p, c + lane, first), stride, pixels)

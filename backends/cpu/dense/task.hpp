@@ -136,6 +136,25 @@ POLYCONV_INLINE void finish_tile(const DenseTask<From, T> &task, const T *sums, 
   finish_rows(task.arguments.epilogue, turned, kDenseTurned, channels, m, row);
 }
 
+// What the first tile of a line fetches into the cache while it multiplies: the source that comes into reach with the
+// next tile, and its part of as many weights as follow the panel, for the panel after it. Returns the size of that
+// part.
+template <class From, class T>
+POLYCONV_INLINE int64_t fetch_ahead(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t weights,
+                                    DenseTile<T> &tile) {
+  const DensePlan &p = task.p;
+  tile.source_ahead = tile.weights;
+  if (p.in_place && tile.run_count > 0) {
+    const DenseRun<T> &newest = task.runs[tile.run_count - 1];
+    tile.source_ahead = newest.source + tile_column(p, b.tile + 1) * p.pixel_stride;
+    tile.source_ahead_step = (p.tile_pixels + tile.run_count - 1) / tile.run_count;
+  }
+  const int64_t tiles = b.last_tile - b.tile, parts = tiles * b.lines, part = weights / parts;
+  tile.weights_ahead = tile.weights + weights + (line - b.line) * tiles * part;
+  tile.weights_ahead_step = (p.panel_channels + parts - 1) / parts;
+  return part;
+}
+
 // One line of the block against one panel and block of channels. `unfinished` holds the line's sums between blocks.
 template <class From, class T>
 POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t panel,
@@ -155,13 +174,7 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
   tile.pixel_stride = p.pixel_stride;
   tile.weights = task.weights + p.taps * (panel * p.pixel + channel) * p.panel_channels;
   tile.weight_stride = p.panel_channels;
-  if (p.in_place && tile.run_count > 0) {
-    const DenseRun<T> &newest = task.runs[tile.run_count - 1];
-    tile.ahead = newest.source + tile_column(p, b.tile + 1) * p.pixel_stride;
-    tile.ahead_step = (p.tile_pixels + tile.run_count - 1) / tile.run_count;
-  } else {
-    tile.ahead = tile.weights;
-  }
+  const int64_t part = fetch_ahead(task, b, line, p.taps * steps * p.panel_channels, tile);
   const bool direct = last && p.stores_tiles && !p.along_w && channels % kLanes<T> == 0;
   for (int64_t i = b.tile; i < b.last_tile; ++i, unfinished += p.tile_pixels * p.panel_channels) {
     tile.column = tile_column(p, i);
@@ -182,7 +195,8 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
     else
       dense_tile_of<T, 1>(m, tile);
     if (last && !direct) finish_tile(task, sums, m, channels, row);
-    if (p.in_place) tile.ahead += m * p.pixel_stride;
+    if (p.in_place) tile.source_ahead += m * p.pixel_stride;
+    tile.weights_ahead += part;
   }
 }
 

@@ -17,7 +17,6 @@ constexpr int kDensePixels = 14;
 constexpr int kDensePixels = 6;
 #endif
 constexpr int kDenseVectors = 2;
-constexpr int kDenseAhead = 24; // steps that weights are fetched ahead: some 350 cycles
 
 // `steps` neighbouring source elements and the weights that meet them. `source` is where output column 0 reads.
 template <class T>
@@ -40,10 +39,18 @@ struct DenseTile {
   int64_t start_stride;
   T *result; // M rows
   int64_t result_stride;
-  const T *ahead; // fetched into the cache meanwhile, `ahead_step` elements a step: the next tile's source
-  int64_t ahead_step;
+  // Fetched into the cache meanwhile, so many elements a step: the next tile's source, and this tile's part of the
+  // weights that come after its panel.
+  const T *source_ahead, *weights_ahead;
+  int64_t source_ahead_step, weights_ahead_step;
   const float *bias; // added at the end, NULL: none. f32 only, like relu
   bool relu;
+};
+
+// What is fetched into the cache next.
+template <class T>
+struct DenseAhead {
+  const T *source, *weights;
 };
 
 // sums += a * b: element by element, and for pairs of 16-bit integers the sum of both products.
@@ -71,7 +78,8 @@ POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
 
 // One run, for pixels [First, Last) of the tile. Pointers to every third pixel keep the addresses in few registers.
 template <int First, int Last, class T, int M, int N>
-POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, const T *&ahead, Vector<T> (&sums)[M][N]) {
+POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, DenseAhead<T> &ahead,
+                             Vector<T> (&sums)[M][N]) {
   const T *pixels[(M + 2) / 3];
   const int64_t stride = t.pixel_stride, weight_stride = t.weight_stride;
 #pragma GCC unroll 8
@@ -80,12 +88,11 @@ POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, cons
   for (int64_t k = 0; k < run.steps; ++k) {
     Vector<T> vectors[N];
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) {
-      vectors[n] = load(weights + n * kLanes<T>);
-      __builtin_prefetch(weights + kDenseAhead * weight_stride + n * kLanes<T>);
-    }
-    __builtin_prefetch(ahead);
-    ahead += t.ahead_step;
+    for (int n = 0; n < N; ++n) vectors[n] = load(weights + n * kLanes<T>);
+    __builtin_prefetch(ahead.source);
+    __builtin_prefetch(ahead.weights, 0, 2);
+    ahead.source += t.source_ahead_step;
+    ahead.weights += t.weights_ahead_step;
 #pragma GCC unroll 16
     for (int m = First; m < Last; ++m) {
       const Vector<T> scalar = splat(pixels[m / 3][m % 3 * stride]);
@@ -132,7 +139,7 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + n * kLanes<T>, 1);
-  const T *ahead = t.ahead;
+  DenseAhead<T> ahead = {t.source_ahead, t.weights_ahead};
   for (int64_t i = 0; i < t.run_count; ++i) {
     const DenseRun<T> &run = t.runs[i];
     const int64_t begin = t.column, end = begin + M;
