@@ -199,8 +199,8 @@ std::vector<ProfileLine> profile_network(const polyconv_device *device, const Wo
                                          Network &network, BufferPool &pool, int64_t memory_limit) {
   std::vector<ProfileLine> lines;
   add_run("polyconv_run, of all layers", network, lines);
-  add_layers(device, work, request, pool, memory_limit, lines);
   if (network.has_streams()) add_graph(network, lines);
+  add_layers(device, work, request, pool, memory_limit, lines); // last: what `network` reads may move in the pool
   return lines;
 }
 

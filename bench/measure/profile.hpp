@@ -18,7 +18,8 @@ namespace polyconv::bench {
 std::vector<ProfileLine> profile(const polyconv_device *device, const Work &work, const PlanRequest &request,
                                  Subject &subject, BufferPool &pool, int64_t memory_limit);
 
-// The same of a network: run, each distinct layer with all its occurrences, graph.
+// The same of a network: run, graph, each distinct layer with all its occurrences. `network` cannot run any more
+// afterwards: its layers took the pool's memory.
 std::vector<ProfileLine> profile_network(const polyconv_device *device, const Work &work, const PlanRequest &request,
                                          Network &network, BufferPool &pool, int64_t memory_limit);
 
