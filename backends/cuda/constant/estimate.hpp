@@ -28,15 +28,16 @@ inline Cost stage_cost(const polyconv_layer &l, Tiling &t) {
   return padded || l.input.type != POLYCONV_F32 || !t.in_turns ? by_copies : by_turns;
 }
 
-// A group of filters, staging aside, where `resident` blocks are side by side in a multiprocessor.
+// A group of filters, staging aside, where `apart` blocks are side by side in a multiprocessor that did not start
+// together.
 inline Cost group_cost(const polyconv_layer &l, const Shape &shape, const Passes &passes, const Split &split, int warps,
-                       int64_t resident) {
+                       int64_t apart) {
   const int sums = shape.filters * shape.rows, vector = vector_rows(passes.taps, shape.rows);
   const bool looped = passes.taps == 1 || passes.taps == 4;
   const auto columns = static_cast<double>(l.weights.size[1] * l.weights.size[4]);
-  // The constant cache holds 2 KB. Blocks are not at the same weights: three and more throw each other's out.
+  // The constant cache holds 2 KB. Blocks apart are not at the same weights: three and more throw each other's out.
   const bool fit = split.groups * columns * passes.count * split.row * 4 <= 2048;
-  const double crowd = fit || resident < 3 ? 0 : static_cast<double>(resident * split.row * 4 - 256) / 25;
+  const double crowd = fit || apart < 3 ? 0 : static_cast<double>(apart * split.row * 4 - 256) / 25;
   const double pair = 1 + std::clamp(crowd, 0.0, 12.0);
   // Weights in 56 of the 63 uniform registers are there before the products begin; more are waited for.
   const double pairs = split.row / 2, late = std::max(0.0, pairs - 28);
@@ -60,7 +61,8 @@ inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes
                        bool plain, Tiling &t) {
   const int warps = t.threads() / 32;
   const int64_t resident = resident_blocks(shape, passes.taps, plain, t);
-  const Cost group = group_cost(l, shape, passes, split, warps, resident), stage = stage_cost(l, t);
+  const int64_t of_processor = (t.blocks + 131) / 132, apart = of_processor < 2 * resident ? 1 : resident;
+  const Cost group = group_cost(l, shape, passes, split, warps, apart), stage = stage_cost(l, t);
   const double stages = l.weights.size[1] > t.channels || !plain ? split.groups : 1; // for each group of filters
   const double slots = split.groups * group.slots + stages * stage.slots;
   const double wait = split.groups * group.wait + stages * stage.wait;
@@ -68,7 +70,7 @@ inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes
   const auto side_by_side = static_cast<double>(resident);
   const double idle = 2.5 / (side_by_side * warps) + 0.15 / (side_by_side * side_by_side); // too few warps, or blocks
   const double cycles = slots / 4 * (1 + idle) + wait / side_by_side;
-  const auto blocks = static_cast<double>((t.blocks + 131) / 132 * split.launches); // of a multiprocessor
+  const auto blocks = static_cast<double>(of_processor * split.launches);
   const double bytes =
       4 * (static_cast<double>(sdk::elements(l.input)) * split.launches + static_cast<double>(sdk::elements(l.result)));
   return 3.0 * split.launches + std::max(blocks * cycles / 1.98e3, bytes / 3.9e6);

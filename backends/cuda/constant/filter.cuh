@@ -38,21 +38,19 @@ inline constexpr int kVector = vector_rows(n, P);
 template <int n, int K, int P>
 inline constexpr int kUnrolled = unrolls(n, {K, P}) ? n : 1;
 
-// One pass into the sums. A weight is the same for the whole block: one load from the constant bank serves P products
-// of 32 lanes. It lies in a uniform register, filled again in each pass, as long as lanes never part (see stage.cuh).
-template <int n, int K, int P>
-__device__ inline void pass(const float (&weights)[row_of_weights(n, K)], const float *x, int32_t rows,
-                            float (&sum)[P][K]) {
-  float column[P + n - 1];
-  load_column<kVector<n, P>>(x, column);
+// One pass of `taps` into the sums, `vector` rows of x a load. A weight is the same for the whole block: one load from
+// the constant bank serves P products of 32 lanes. It lies in a uniform register, filled again in each pass, as long as
+// lanes never part (see stage.cuh). All of a pass are loaded before its first product, if no branch stands between.
+template <int taps, int vector, int K, int P>
+__device__ inline void pass(const float *weights, const float *x, float (&sum)[P][K]) {
+  float column[P + taps - 1];
+  load_column<vector>(x, column);
 #pragma unroll
-  for (int r = 0; r < n; ++r) {
-    if (n == 4 && r >= rows) break;
+  for (int r = 0; r < taps; ++r)
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
       for (int i = 0; i < P; ++i) sum[i][k] = fmaf(column[i + r], weights[r * K + k], sum[i][k]);
-  }
 }
 
 // One channel into the sums: every column of the filter, pass by pass, with the rows of w from `row` on.
@@ -62,15 +60,28 @@ __device__ inline void accumulate(const Conv<int32_t> &p, const Launch &launch, 
   const Tiling &t = launch.tile;
   if constexpr (n != 1 && n != 4) { // n x n taps at stride 1
 #pragma unroll kUnrolled < n, K, P>
-    for (int s = 0; s < n; ++s) pass<n, K, P>(w.at[row + s], x + s * t.pitch, n, sum);
+    for (int s = 0; s < n; ++s) pass<n, kVector<n, P>>(w.at[row + s], x + s * t.pitch, sum);
     row += n;
   } else {
-    int32_t phase = 0;
+    const Passes &passes = launch.passes;
+    int32_t phase = 0, offset = passes.offset[0], rows = passes.rows[0];
 #pragma unroll 1
     for (int32_t s = 0; s < p.weights.size[4]; ++s) {
 #pragma unroll 1
-      for (int32_t i = 0; i < launch.passes.count; ++i, ++row)
-        pass<n, K, P>(w.at[row], x + launch.passes.offset[i], launch.passes.rows[i], sum);
+      for (int32_t i = 0; i < passes.count; ++i, ++row) {
+        const int32_t next = i + 1 < passes.count ? i + 1 : 0; // where it begins is known before this pass ends
+        const int32_t next_offset = passes.offset[next], next_rows = passes.rows[next];
+        const float *const weights = w.at[row], *const from = x + offset;
+        if (n == 1 || rows == 1)
+          pass<1, kVector<n, P>>(weights, from, sum);
+        else if (rows == 2)
+          pass<2, kVector<n, P>>(weights, from, sum);
+        else if (rows == 3)
+          pass<3, kVector<n, P>>(weights, from, sum);
+        else
+          pass<4, kVector<n, P>>(weights, from, sum);
+        offset = next_offset, rows = next_rows;
+      }
       for (int32_t step = p.dilation[2]; step > 0; --step) { // columns of a phase lie together
         x += t.phase_cols * t.pitch, ++phase;
         if (phase == p.stride[2]) x -= (phase * t.phase_cols - 1) * t.pitch, phase = 0;

@@ -78,7 +78,7 @@ template <int vector>
 __device__ inline void stage_in_turns(const Conv<int32_t> &p, const Tiling &t, const Area &a, const float *x, float *to,
                                       int32_t first, int32_t channels, int32_t i, int32_t j) {
   constexpr int kUnits = 4;
-  const int32_t row_pitch = p.input.stride[3] * p.stride[1], col_pitch = p.input.stride[4] * p.stride[2];
+  const uint32_t row_pitch = p.input.stride[3] * p.stride[1], col_pitch = p.input.stride[4] * p.stride[2];
   const int32_t last_row = min(a.rows - 1, (p.input.size[3] - 1 - a.top - i) / p.stride[1]);
   const int32_t last_col = min(a.cols - 1, (p.input.size[4] - 1 - a.left - j) / p.stride[2]);
   const float *origin = x + p.input.at(a.image, first, 0, a.top + i, a.left + j);
@@ -95,10 +95,13 @@ __device__ inline void stage_in_turns(const Conv<int32_t> &p, const Tiling &t, c
       const int32_t plane = quotient(rest, t.by_quads), row = 4 * (rest - plane * t.by_quads.by);
       const int32_t c = quotient(plane, t.by_images), image = plane - c * t.images;
       cell[k] = c * t.channel_pitch + image * t.image_pitch + col * t.pitch + row;
-      const float *from = origin + min(image, a.images - 1) * p.input.stride[0] + c * p.input.stride[1] +
-                          min(col, last_col) * col_pitch;
+      const uint32_t from =
+          min(image, a.images - 1) * p.input.stride[0] + c * p.input.stride[1] + min(col, last_col) * col_pitch;
 #pragma unroll
-      for (int r = 0; r < 4; ++r) four[k][r] = from[min(row + r, last_row) * row_pitch];
+      for (int r = 0; r < 4; ++r) {
+        const uint32_t at = from + min(row + r, last_row) * row_pitch;
+        four[k][r] = origin[at];
+      }
     }
 #pragma unroll
     for (int k = 0; k < kUnits; ++k)
