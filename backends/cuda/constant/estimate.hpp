@@ -55,8 +55,9 @@ inline int64_t resident_blocks(const Shape &shape, int taps, bool plain, const T
   return std::max<int64_t>(std::min({by_registers, by_shared, 64 / warps, int64_t{32}, of_processor}), 1);
 }
 
-// Microseconds on an H200. The terms were fitted to 235 measured pairs of shape and tiling
-// (docs/performance/cuda-constant.md): right to 7 % for large batches and to 18 % for small ones (one sigma).
+// Microseconds on an H200. The terms were fitted to 235 measured pairs of shape and tiling, but for the crowd at the
+// constant cache (docs/performance/cuda-constant.md): right to 7 % for large batches, to 18 % for small ones (one
+// sigma).
 inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes &passes, const Split &split,
                        bool plain, Tiling &t) {
   const int warps = t.threads() / 32;
