@@ -7,6 +7,7 @@
 #include <polyconv/polyconv.hpp>
 #include <polyconv/sdk/check.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 #include <vector>
@@ -190,4 +191,25 @@ TEST_CASE("weights that another implementation packed are refused, not misread")
   polyconv_bound *bound = nullptr;
   CHECK(polyconv_bind(plain.plan.get(), &buffers, &bound) == POLYCONV_UNSUPPORTED);
   CHECK(contains(polyconv_last_error(), "packed with this plan"));
+}
+
+TEST_CASE("sums of u8 and s8 are exact beyond what f32 holds") {
+  if (no_onednn()) return;
+  for (const char *token : {"fwd:c1024,k16,i4x4,f3x3:u8-s8-s32", "fwd:c1024,k16,i4x4,f3x3:u8-s8-s32:nhwc:krsc"}) {
+    const polyconv::Problem problem(token);
+    polyconv::Options options = options_for("onednn/*");
+    options.fallback = POLYCONV_FALLBACK_ALLOW;
+    std::vector<uint8_t> input(static_cast<size_t>(problem.bytes(POLYCONV_TENSOR_INPUT)), 255);
+    std::vector<int8_t> weights(static_cast<size_t>(problem.bytes(POLYCONV_TENSOR_WEIGHTS)), 127);
+    weights[0] = 126; // of the first filter: an odd sum of more than 24 bits
+    std::vector<int32_t> output(static_cast<size_t>(problem.bytes(POLYCONV_TENSOR_OUTPUT)) / sizeof(int32_t));
+    polyconv::Buffers buffers;
+    buffers.input = input.data();
+    buffers.weights[0] = weights.data();
+    buffers.output = output.data();
+    polyconv::convolve(problem, buffers, options);
+    constexpr int32_t kSum = 1024 * 9 * 255 * 127;
+    CHECK(output[0] == kSum - 255);
+    CHECK(std::count(output.begin(), output.end(), kSum) == 15 * 4);
+  }
 }
