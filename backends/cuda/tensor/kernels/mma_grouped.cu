@@ -14,7 +14,10 @@ namespace {
 
 using namespace tensor;
 
-constexpr int32_t kMostShared = 75 << 10; // three blocks share a multiprocessor
+// Blocks that share a multiprocessor: what the registers of the sums allow; and their shared memory then.
+constexpr int32_t most_shared(int64_t channels) {
+  return (224 << 10) / blocks_together(static_cast<int>(channels)) - 1024;
+}
 
 Products products_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_BF16 ? Products::kBfloat : Products::kHalf;
@@ -61,7 +64,8 @@ GroupedProduct best_product(const polyconv_layer &l) {
       const int64_t height = std::clamp<int64_t>((l.output.size[3] + i - 1) / i, 1, 72 / i),
                     width = std::clamp<int64_t>((l.output.size[4] + j - 1) / j, 1, 72 / j);
       const GroupedProduct p = make_product(l, height, width);
-      if (p.shared_bytes() <= kMostShared && (best.tile[0] == 0 || work_of(p) < work_of(best))) best = p;
+      if (p.shared_bytes() <= most_shared(l.weights.size[1]) && (best.tile[0] == 0 || work_of(p) < work_of(best)))
+        best = p;
     }
   return best;
 }
@@ -85,7 +89,7 @@ template <class T, int Channels>
 GroupsLauncher groups_launcher() {
   return {launch_groups<T, Channels>, [] {
             check(cudaFuncSetAttribute(convolve_groups<T, Channels>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       kMostShared),
+                                       most_shared(Channels)),
                   "asking for shared memory");
           }};
 }
