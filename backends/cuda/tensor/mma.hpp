@@ -63,19 +63,15 @@ struct MmaShape {
   double ends;     // blocks of k that take the time of what is before and after them
   double waiting;  // how many blocks would keep a multiprocessor half busy
 };
-enum { k256x128, k128x128, k128x128w8, k128x64, k64x64, kTileCount };
+enum { k256x128, k128x128, k128x64, k64x64, kTileCount };
 // A warp of 64 x 64 loads 4 KiB for 2^16 products: half of what shared memory gives while they are computed. 64 x 32
 // leave registers to gather or to split with.
 using Mma256x128 = MmaTile<256, 128, 64, 64, 4, 1>;
 using Mma128x128 = MmaTile<128, 128, 64, 64, 4, 2>;
-using Mma128x128w8 = MmaTile<128, 128, 64, 32, 4, 1>;
 using Mma128x64 = MmaTile<128, 64, 64, 32, 4, 2>;
 using Mma64x64 = MmaTile<64, 64, 32, 32, 4, 3>;
-inline constexpr MmaShape kMmaShapes[] = {{256, 128, 1, 0.58, 8, 0},
-                                          {128, 128, 2, 0.295, 7, 0.8},
-                                          {128, 128, 1, 0.375, 9, 0},
-                                          {128, 64, 2, 0.2, 7, 2.6},
-                                          {64, 64, 3, 0.13, 6, 2.5}};
+inline constexpr MmaShape kMmaShapes[] = {
+    {256, 128, 1, 0.58, 8, 0}, {128, 128, 2, 0.295, 7, 0.8}, {128, 64, 2, 0.2, 7, 2.6}, {64, 64, 3, 0.13, 6, 2.5}};
 static_assert(sizeof kMmaShapes / sizeof *kMmaShapes == kTileCount, "every tile has a shape");
 
 // The alignment that a source needs.
@@ -85,7 +81,7 @@ inline constexpr int alignment_of(Source source) {
 
 // Whether a tile takes products from a source: those with registers to spare take all.
 inline bool has_tile(Products products, int tile, Source source) {
-  const bool spare = tile == k128x128w8 || tile == k128x64 || tile == k64x64;
+  const bool spare = tile == k128x64 || tile == k64x64;
   return spare || (source == Source::kVectors && products != Products::kEmulated);
 }
 
@@ -123,7 +119,7 @@ MmaLauncher mma_emulated(int tile, Source source);
 // ---------------------------------------------------------------- what the kernels share (mma_plan.cu)
 
 // Configs are tiles and splits of k, the same for all products.
-inline constexpr int kMmaConfigCount = 11;
+inline constexpr int kMmaConfigCount = 10;
 extern const char *const kMmaConfigs[kMmaConfigCount];
 
 // Whether products take the type, direction, mode and geometry of a layer; else rejects in words.

@@ -71,8 +71,7 @@ struct SplitLoop {
 
 MmaLauncher mma_emulated(int tile, Source source) {
   // Warps of 32 x 64: each splits its activations, so that fewer along the channels split the same ones.
-  return mma_by_spare_tile<SplitLoop, EmulatedProducts, MmaTile<128, 128, 32, 64, 4, 1>, MmaTile<128, 64, 32, 64, 4, 2>,
-                           Mma64x64>(tile, source);
+  return mma_by_spare_tile<SplitLoop, EmulatedProducts, MmaTile<128, 64, 32, 64, 4, 2>>(tile, source);
 }
 
 } // namespace polyconv::cuda::tensor

@@ -50,7 +50,7 @@ MmaLauncher mma_launcher() {
 }
 
 // The tiles with registers to spare, from either source; a loop may have other warps in them.
-template <class Loop, class P, class Large = Mma128x128w8, class Middle = Mma128x64, class Small = Mma64x64>
+template <class Loop, class P, class Large = Mma128x64, class Small = Mma64x64>
 MmaLauncher mma_by_spare_tile(int tile, Source source) {
   const auto of = [source](auto shape) {
     using Tile = decltype(shape);
@@ -58,11 +58,7 @@ MmaLauncher mma_by_spare_tile(int tile, Source source) {
            : source == Source::kWords ? mma_launcher<Loop, P, Tile, Source::kWords>()
                                       : mma_launcher<Loop, P, Tile, Source::kGathered>();
   };
-  switch (tile) {
-    case k128x128w8: return of(Large());
-    case k128x64: return of(Middle());
-    default: return of(Small());
-  }
+  return tile == k128x64 ? of(Large()) : of(Small());
 }
 
 // Every tile; those with few registers to spare take vectors alone (has_tile).

@@ -9,12 +9,12 @@ namespace {
 struct Config {
   int tile, splits;
 };
-constexpr Config kConfigs[] = {{k256x128, 1}, {k128x128, 1}, {k128x128w8, 1}, {k128x64, 1}, {k64x64, 1}, {k128x64, 2},
-                               {k128x64, 4},  {k64x64, 2},   {k64x64, 4},     {k64x64, 8},  {k64x64, 16}};
+constexpr Config kConfigs[] = {{k256x128, 1}, {k128x128, 1}, {k128x64, 1}, {k64x64, 1}, {k128x64, 2},
+                               {k128x64, 4},  {k64x64, 2},   {k64x64, 4},  {k64x64, 8}, {k64x64, 16}};
 static_assert(sizeof kConfigs / sizeof *kConfigs == kMmaConfigCount, "every config has a name");
 
 MmaLauncher find_product(Products products, int tile, Source source) {
-  if (!has_tile(products, tile, source)) tile = k128x128w8; // the same bits from another tile
+  if (!has_tile(products, tile, source)) tile = k128x64; // the same bits from another tile
   switch (products) {
     case Products::kHalf: return mma_half(tile, source);
     case Products::kBfloat: return mma_bfloat(tile, source);
@@ -139,8 +139,8 @@ bool gathers_in_vain(const polyconv_layer &l, Products products, int64_t limit) 
 
 } // namespace
 
-const char *const kMmaConfigs[kMmaConfigCount] = {"256x128",  "128x128", "128x128w8", "128x64",  "64x64",   "128x64k2",
-                                                  "128x64k4", "64x64k2", "64x64k4",   "64x64k8", "64x64k16"};
+const char *const kMmaConfigs[kMmaConfigCount] = {"256x128",  "128x128", "128x64",  "64x64",   "128x64k2",
+                                                  "128x64k4", "64x64k2", "64x64k4", "64x64k8", "64x64k16"};
 
 bool mma_supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer) {
   if (!mma_takes(request, products, offer)) return false;
