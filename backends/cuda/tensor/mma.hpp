@@ -32,7 +32,7 @@ struct ProductsOf {
 };
 // Rows of weights in one or three bf16 for each f32.
 template <int Terms>
-inline constexpr int kSplitRow = Terms *kRow / 2;
+inline constexpr int kSplitRow = kRow / 2 * Terms;
 
 // How activations get into shared memory.
 enum class Source : int32_t {

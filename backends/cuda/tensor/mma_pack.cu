@@ -88,6 +88,20 @@ bool pads_nothing(const polyconv_layer &l) {
   return true;
 }
 
+// Whether a bit for each tap along the axes fits in 31, and what a tap adds to a window: as the tensor is, and dense
+// with the channels last.
+bool taps_fit(const polyconv_layer &l) {
+  const auto real = [](int64_t v) { return static_cast<double>(v); };
+  double now = 0, then = 0, dense = real(l.input.size[1]);
+  for (int axis = 2; axis >= 0; --axis) {
+    const double reach = real(l.weights.size[2 + axis] - 1) * real(l.dilation[axis]);
+    now += reach * std::fabs(real(l.input.stride[2 + axis]));
+    then += reach * dense;
+    dense *= real(l.input.size[2 + axis]);
+  }
+  return l.weights.size[2] + l.weights.size[3] + l.weights.size[4] <= 31 && std::max(now, then) < 1 << 30;
+}
+
 // Whether a tensor's channels come in pieces of so many bytes, were its pointer aligned to those.
 bool has_pieces(const polyconv_tensor &t, int64_t group_channels, int64_t bytes) {
   const int64_t piece = std::max<int64_t>(bytes / element_bytes(t.type), 1);
@@ -155,8 +169,7 @@ bool mma_pads_zeros(const polyconv_layer &l) {
 }
 
 Source converted_source(const polyconv_layer &l, Products products) {
-  const bool few_taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4] <= 31; // a bit each
-  if (!few_taps || !mma_pads_zeros(l)) return Source::kGathered;
+  if (!taps_fit(l) || !mma_pads_zeros(l)) return Source::kGathered;
   if (l.weights.size[1] % vector_of(products) == 0) return Source::kVectors;
   return l.weights.size[1] * element_bytes(l.input.type) % 4 == 0 ? Source::kWords : Source::kGathered;
 }

@@ -42,9 +42,10 @@ class Pipeline {
   __device__ int32_t blocks() const {
     return share_.blocks();
   }
+  // The stage that can be read, in bytes from the first.
   __device__ int now() const {
     return now_;
-  } // the stage that can be read, in bytes from the first
+  }
 
   // Two halves of a block, in order. What goes through registers goes out with the first, to have the most time.
   __device__ void fetch(int half) {

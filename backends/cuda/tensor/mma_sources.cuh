@@ -125,7 +125,7 @@ class ChunkLane : Walker {
   __device__ static int column() {
     return static_cast<int>(threadIdx.x) % kBlockChunks;
   }
-  // Bits of the taps of D, then H, then W: at most 31 (preferred_source).
+  // Bits of the taps of D, then H, then W: at most 31 (taps_fit).
   __device__ uint32_t taps_inside(const Pixel &o) const {
     uint32_t bits = 0, bit = 1;
     const int32_t begin[3] = {o.d, o.h, o.w};

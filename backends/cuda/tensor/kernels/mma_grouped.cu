@@ -64,7 +64,9 @@ GroupedProduct best_product(const polyconv_layer &l) {
       const int64_t height = std::clamp<int64_t>((l.output.size[3] + i - 1) / i, 1, 72 / i),
                     width = std::clamp<int64_t>((l.output.size[4] + j - 1) / j, 1, 72 / j);
       const GroupedProduct p = make_product(l, height, width);
-      if (p.shared_bytes() <= most_shared(l.weights.size[1]) && (best.tile[0] == 0 || work_of(p) < work_of(best)))
+      const bool small = p.patch[0] <= 1024 && p.patch[1] <= 1024; // their product is
+      if (small && p.shared_bytes() <= most_shared(l.weights.size[1]) &&
+          (best.tile[0] == 0 || work_of(p) < work_of(best)))
         best = p;
     }
   return best;
@@ -168,7 +170,8 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   offer.set_weights(0, mma_packed_format(products_of(l)), mma_packed_bytes(l, products_of(l)));
   const double blocks = 1.0 * p.images * p.slices * p.tiles[0] * p.tiles[1];
   const double bytes = blocks * (p.positions() + p.tile_pixels()) * kPositionBytes;
-  offer.estimate_us = 5 + std::max(bytes / 2.5e6, std::ceil(blocks / 264) * 4);
+  offer.estimate_us =
+      5 + std::max(bytes / 2.5e6, std::ceil(blocks / (132.0 * blocks_together(static_cast<int>(channels)))) * 6);
   return true;
 }
 
