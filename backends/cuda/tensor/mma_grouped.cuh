@@ -126,7 +126,7 @@ __device__ inline void stage_group(const GroupSums<Channels> &sums, const Groupe
 }
 
 template <class T, int Channels>
-__global__ void __launch_bounds__(kGroupedThreads, (blocks_together(Channels)))
+__global__ void __launch_bounds__(kGroupedThreads, Channels == 8 ? 3 : 2)
     convolve_groups(const __grid_constant__ GroupedProduct p) {
   constexpr int kGroups = kSliceChannels / Channels, kShares = kGroupedThreads / 32 / kGroups;
   extern __shared__ __align__(128) unsigned char shared[];

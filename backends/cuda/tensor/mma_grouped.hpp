@@ -10,11 +10,6 @@ inline constexpr int kGroupedThreads = 256;
 inline constexpr int kSliceChannels = 64; // of a block: whole groups
 inline constexpr int kPositionBytes = 128;
 
-// Blocks that share a multiprocessor, by the channels of a group.
-inline constexpr int blocks_together(int channels) {
-  return channels == 8 ? 4 : channels == 16 ? 3 : 2;
-}
-
 struct GroupedProduct {
   const void *input = nullptr, *weights = nullptr;
   void *result = nullptr;
