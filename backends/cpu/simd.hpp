@@ -116,6 +116,18 @@ POLYCONV_INLINE void store_partial(T *p, Vector<T> v, int n) {
 #endif
 }
 
+// The same vector, but loaded by now: without this gcc makes a loaded value an operand of each multiply-add that uses
+// it, and loads it as many times.
+template <class V>
+POLYCONV_INLINE V loaded(V v) {
+#if defined(__AVX512F__)
+  __asm__("" : "+v"(v));
+#elif defined(__SSE2__)
+  __asm__("" : "+x"(v));
+#endif
+  return v;
+}
+
 // A store to an aligned address that leaves the cache alone, for results too many to stay in it; a task that made some
 // ends with streamed_stores_done.
 template <class T>

@@ -18,6 +18,7 @@ using namespace sdk;
 constexpr int64_t kChunkInPlace = 2048, kChunkConverted = 512; // pixels
 constexpr int64_t kStripRows = 64;
 constexpr int64_t kStreamBytes = 16 << 20;         // results beyond this would push everything else out of the caches
+constexpr double kMemory = 0.5;                    // of the time that kBytesPerUs allows: rows come in order
 constexpr int64_t kPeriodVectors = 3;              // as in tile.hpp
 constexpr double kLineUs = 0.012, kGroupUs = 0.02; // of bringing in a line, and of a group of rows, however short
 
@@ -56,7 +57,7 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   p.remainders = std::min(w.step, w.taps); // at most; make_tables counts
   p.line_elements = p.remainders * p.plane_elements;
   p.group_rows = p.square ? kPlaneRows : 1;
-  p.lines = p.square ? (kPlaneRows - 1) * p.axis[1].step + p.square : p.axis[1].taps;
+  p.lines = p.square ? (p.group_rows - 1) * p.axis[1].step + p.square : p.axis[1].taps;
   p.sums_stride = round_up(chunk * p.pixel, lanes) + p.tile_vectors * lanes;
   const int64_t taps = p.axis[1].taps * w.taps;
   const int64_t weights = p.periodic ? taps * kPeriodVectors * lanes : taps * p.filters;
@@ -72,7 +73,9 @@ double serial_us(const PlanePlan &p, const polyconv_layer &layer, Isa isa, int64
   const auto ratio = [](int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
   const int64_t width = p.axis[2].out * p.pixel, height = p.axis[1].out;
   const double waste = ratio(round_up(width, lanes), width) * ratio(round_up(height, p.group_rows), height);
-  double us = sdk::flops(layer) * waste * (p.square ? 1.1 : 1.6) / rate;
+  // Vector multiply-adds, two a cycle if loads did not count: the smaller the kernel, the more they do.
+  const double fma_us = 0.5 * cycle_us(isa) * sdk::flops(layer) / (2.0 * static_cast<double>(lanes)) * waste;
+  double us = fma_us * (p.square ? 0.9 + ratio(5, p.square) : 3.5);
   const double lines = static_cast<double>(p.planes * ceil_div(height, p.group_rows) * p.lines);
   if (!p.in_place || p.axis[2].out < 3 * p.unit) {
     const bool dense = p.input.stride[kW] * p.axis[2].step == 1 || p.pixel > 1;
@@ -115,7 +118,7 @@ PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   p.tasks = std::clamp<int64_t>(p.items, 1, p.tasks);
   const double moved = static_cast<double>(sdk::elements(layer.input) * type_bytes(layer.input.type) +
                                            sdk::elements(layer.result) * type_bytes(layer.result.type));
-  p.estimate_us = estimate_us(p.tasks, us, moved);
+  p.estimate_us = estimate_us(p.tasks, us, moved * kMemory);
   return p;
 }
 

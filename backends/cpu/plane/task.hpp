@@ -28,7 +28,7 @@ struct PlaneScratch {
 // One plane, a group of its result rows, and a chunk of columns (pixels).
 struct PlaneChunk {
   int64_t image, channel, d, row, rows, column, columns;
-  bool in_place;
+  bool in_place, ahead; // read where it lies; the rows of the group below are worth fetching early
 };
 
 // The part of a row of the input that a chunk reads, as numbers. `in` is the row's first element.
@@ -121,18 +121,33 @@ POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, co
   const Row at = {chunk.image, k, chunk.d, chunk.row, chunk.column * p.pixel, 4};
   T *results = static_cast<T *>(e.output) + (p.direct ? row_offset(e.result, at) : 0);
   const T bias = p.direct && e.bias ? static_cast<const T *>(e.bias)[k] : T(0);
-  const PlaneStore<T> direct = {results, e.result.stride[3], chunk.rows, run.stream, kL, true, bias, e.rules};
-  const PlaneStore<T> later = {scratch.sums, p.sums_stride, kPlaneRows, 0, kL, false, bias, e.rules};
-  const T *lines[(kPlaneRows - 1) * Step + K];
-  int64_t stored = 0;
-  for (int64_t x = 0, n; x < elements; x += n * kL) {
+  const T alpha = static_cast<T>(e.rules.activation_alpha);
+  const int32_t activation = e.rules.activation;
+  constexpr int kLines = (kPlaneRows - 1) * Step + K;
+  const int64_t below = p.input.stride[3];
+  const T *ahead = chunk.ahead ? scratch.line[kLines - 1] + below : nullptr;
+  PlaneStore<T> direct = {results, e.result.stride[3], chunk.rows, run.stream, kL, true, bias,
+                          alpha,   activation,         ahead,      below};
+  PlaneStore<T> later = {scratch.sums, p.sums_stride, kPlaneRows, 0, kL, false, bias, alpha, activation, ahead, below};
+  const T *lines[kLines];
+  int64_t stored = 0, x = 0;
+  if constexpr (K == 3) {
+    if (!p.periodic) {
+      const int64_t tile = kPlaneVectors * kL, tiles = elements / tile;
+      plane_row3<T, Step>(scratch.line, p.tap, weights, p.direct ? direct : later, tiles);
+      x = tiles * tile;
+      if (p.direct) stored = x;
+    }
+  }
+  for (int64_t n; x < elements; x += n * kL) {
     const int64_t rest = elements - x, vectors = (rest + kL - 1) / kL;
     n = p.periodic || vectors >= p.tile_vectors ? p.tile_vectors : vectors > 1 ? 2 : 1;
     PlaneStore<T> to = p.direct && (rest >= n * kL || !p.periodic) ? direct : later;
     to.to += x;
     if (to.finish) stored = x + n * kL;
     to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
-    for (int i = 0; i < (kPlaneRows - 1) * Step + K; ++i) lines[i] = scratch.line[i] + x;
+    if (ahead) to.ahead += x;
+    for (int i = 0; i < kLines; ++i) lines[i] = scratch.line[i] + x;
     if (p.periodic)
       plane_tile<T, K, Step, kPlanePeriod, true>(lines, p.tap, weights, to);
     else
@@ -199,8 +214,12 @@ template <class From, class T>
 POLYCONV_INLINE void filter_rows(const PlanePlan &p, const PlaneRun &run, const From *plane, PlaneChunk &chunk,
                                  const PlaneScratch<T> &scratch) {
   const int64_t taps = p.axis[1].taps * p.axis[2].taps;
+  // Whether the source rows of this group and of the one below all lie inside the plane.
+  const int64_t last = (chunk.row + 2 * p.group_rows) * p.axis[1].step - p.axis[1].before + p.axis[1].taps;
+  const bool below = p.square && chunk.row * p.axis[1].step >= p.axis[1].before && last <= p.axis[1].in;
   for (chunk.column = 0; chunk.column < p.axis[2].out; chunk.column += chunk.columns) {
     next_chunk(p, p.tile_vectors * kLanes<T>, chunk);
+    chunk.ahead = chunk.in_place && below;
     find_lines(p, plane, chunk, scratch);
     for (int64_t f = 0; f < p.filters; ++f)
       filter_chunk(p, run, chunk, chunk.channel * p.filters + f, scratch.weights + f * taps, scratch);

@@ -24,8 +24,10 @@ struct PlaneStore {
   int32_t stream; // past the cache
   int lanes;      // of the last vector, if finished
   bool finish;
-  T bias;
-  const polyconv_epilogue &rules;
+  T bias, alpha;
+  int32_t activation;
+  const T *ahead;       // the first source row below these, to be brought into the cache meanwhile; or NULL
+  int64_t ahead_stride; // between source rows
 };
 
 template <class T, int K, int Step, int R, int N>
@@ -59,33 +61,83 @@ POLYCONV_INLINE void add_lines(const PlaneTile<T, K, Step, R, N> &tile, Vector<T
   if constexpr (Y + 1 < (R - 1) * Step + K) add_lines<Y + 1, Periodic>(tile, acc);
 }
 
-template <class T, int K, int Step, int N, bool Periodic>
-POLYCONV_NOINLINE void plane_tile(const T *const *lines, const int64_t *taps, const T *weights,
-                                  const PlaneStore<T> &to) {
-  constexpr int kR = kPlaneRows, kL = kLanes<T>;
-  Vector<T> acc[kR][N] = {};
-  add_lines<0, Periodic>(PlaneTile<T, K, Step, kR, N>{lines, taps, weights}, acc);
-  if (to.finish) {
-    const Vector<T> bias = splat(to.bias), alpha = splat(static_cast<T>(to.rules.activation_alpha));
-    const int32_t activation = to.rules.activation;
-#pragma GCC unroll 4
-    for (int r = 0; r < kR; ++r)
+// The source of the tile below, which begins at element x of its rows.
+template <class T, int Rows, int N>
+POLYCONV_INLINE void fetch_below(const PlaneStore<T> &to, int64_t x) {
+  if (!to.ahead) return;
+  const T *row = to.ahead + x;
 #pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) acc[r][n] = activate(acc[r][n] + bias, activation, alpha);
+  for (int r = 0; r < Rows; ++r, row += to.ahead_stride)
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) __builtin_prefetch(row + n * kLanes<T>, 0, 2);
+}
+
+// Finishes R rows of N vectors, where that is wanted, and stores them at p.
+template <class T, int R, int N>
+POLYCONV_INLINE void store_plane(const PlaneStore<T> &to, T *p, Vector<T> (&acc)[R][N]) {
+  constexpr int kL = kLanes<T>;
+  if (to.finish) {
+    const Vector<T> bias = splat(to.bias), alpha = splat(to.alpha);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) acc[r][n] = activate(acc[r][n] + bias, to.activation, alpha);
   }
 #pragma GCC unroll 4
-  for (int r = 0; r < kR; ++r) {
+  for (int r = 0; r < R; ++r, p += to.stride) {
     if (r >= to.rows) break;
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      T *p = to.to + r * to.stride + n * kL;
       if (n == N - 1 && to.finish && to.lanes < kL)
-        store_partial(p, acc[r][n], to.lanes);
+        store_partial(p + n * kL, acc[r][n], to.lanes);
       else if (to.stream)
-        store_past_cache(p, acc[r][n]);
+        store_past_cache(p + n * kL, acc[r][n]);
       else
-        store(p, acc[r][n]);
+        store(p + n * kL, acc[r][n]);
     }
+  }
+}
+
+template <class T, int K, int Step, int N, bool Periodic>
+POLYCONV_NOINLINE void plane_tile(const T *const *lines, const int64_t *taps, const T *weights,
+                                  const PlaneStore<T> &to) {
+  Vector<T> acc[kPlaneRows][N] = {};
+  fetch_below<T, kPlaneRows * Step, N>(to, 0);
+  add_lines<0, Periodic>(PlaneTile<T, K, Step, kPlaneRows, N>{lines, taps, weights}, acc);
+  store_plane(to, to.to, acc);
+}
+
+// A row of `tiles` whole tiles of a 3 x 3 filter, whose 9 weights stay in registers from one to the next.
+template <class T, int Step>
+POLYCONV_NOINLINE void plane_row3(const T *const *lines, const int64_t *taps, const T *weights, const PlaneStore<T> &to,
+                                  int64_t tiles) {
+  constexpr int kR = kPlaneRows, kN = kPlaneVectors, kLines = (kR - 1) * Step + 3;
+  Vector<T> w[9];
+#pragma GCC unroll 9
+  for (int i = 0; i < 9; ++i) w[i] = splat(weights[i]);
+  const T *line[kLines];
+#pragma GCC unroll 16
+  for (int y = 0; y < kLines; ++y) line[y] = lines[y];
+  const int64_t tap[3] = {taps[0], taps[1], taps[2]};
+  T *p = to.to;
+  for (int64_t tile = 0; tile < tiles; ++tile, p += kN * kLanes<T>) {
+    Vector<T> acc[kR][kN] = {};
+#pragma GCC unroll 16
+    for (int y = 0; y < kLines; ++y) {
+#pragma GCC unroll 3
+      for (int k = 0; k < 3; ++k) {
+#pragma GCC unroll 8
+        for (int n = 0; n < kN; ++n) {
+          const Vector<T> v = loaded(load(line[y] + tap[k] + n * kLanes<T>));
+#pragma GCC unroll 4
+          for (int r = 0; r < kR; ++r)
+            if (y >= r * Step && y < r * Step + 3) acc[r][n] = multiply_add(w[(y - r * Step) * 3 + k], v, acc[r][n]);
+        }
+      }
+      line[y] += kN * kLanes<T>;
+    }
+    fetch_below<T, kR * Step, kN>(to, p - to.to);
+    store_plane(to, p, acc);
   }
 }
 
