@@ -109,6 +109,7 @@ double mma_us(const polyconv_layer &layer, Products products, int tile, Source s
 struct MmaLauncher {
   void (*prepare)();
   void (*launch)(const MmaProduct &product, cudaStream_t stream);
+  int32_t shared_bytes; // of a block
 };
 MmaLauncher mma_half(int tile, Source source);
 MmaLauncher mma_bfloat(int tile, Source source);

@@ -46,7 +46,7 @@ MmaLauncher mma_launcher() {
         <<<dim3(blocks, static_cast<unsigned>(p.splits)), Tile::threads, kSharedBytes<P, Tile, Kind>, stream>>>(p);
     check_launch("cuda-tensor/mma");
   };
-  return {prepare, launch};
+  return {prepare, launch, kSharedBytes<P, Tile, Kind>};
 }
 
 // The tiles with registers to spare, from either source; a loop may have other warps in them.
@@ -54,6 +54,7 @@ template <class Loop, class P, class Large = Mma128x64, class Small = Mma64x64>
 MmaLauncher mma_by_spare_tile(int tile, Source source) {
   const auto of = [source](auto shape) {
     using Tile = decltype(shape);
+    static_assert(kSharedBytes<P, Tile, Source::kVectors> <= 99 << 10, "what every chip from 8.0 on lends a block");
     return source == Source::kVectors ? mma_launcher<Loop, P, Tile, Source::kVectors>()
            : source == Source::kWords ? mma_launcher<Loop, P, Tile, Source::kWords>()
                                       : mma_launcher<Loop, P, Tile, Source::kGathered>();

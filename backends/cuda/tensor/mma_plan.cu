@@ -13,8 +13,7 @@ constexpr Config kConfigs[] = {{k256x128, 1}, {k128x128, 1}, {k128x64, 1}, {k64x
                                {k128x64, 4},  {k64x64, 2},   {k64x64, 4},  {k64x64, 8}, {k64x64, 16}};
 static_assert(sizeof kConfigs / sizeof *kConfigs == kMmaConfigCount, "every config has a name");
 
-MmaLauncher find_product(Products products, int tile, Source source) {
-  if (!has_tile(products, tile, source)) tile = k128x64; // the same bits from another tile
+MmaLauncher launcher_of(Products products, int tile, Source source) {
   switch (products) {
     case Products::kHalf: return mma_half(tile, source);
     case Products::kBfloat: return mma_bfloat(tile, source);
@@ -24,6 +23,16 @@ MmaLauncher find_product(Products products, int tile, Source source) {
   }
 }
 
+// 128 x 64 gives the same bits where a tile does not gather, or needs more shared memory than the device lends a block
+// (256 x 128 on chips of 8.6, 8.9 and 12.0).
+MmaLauncher find_product(Products products, int tile, Source source, int device) {
+  int lent = 0;
+  check(cudaDeviceGetAttribute(&lent, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "asking what a block may share");
+  const MmaLauncher found = launcher_of(products, has_tile(products, tile, source) ? tile : k128x64, source);
+  return found.shared_bytes <= lent ? found : launcher_of(products, k128x64, source);
+}
+
 class Mma final : public CudaInstance {
  public:
   Mma(const polyconv_request &request, Products products, const Config &config)
@@ -31,8 +40,8 @@ class Mma final : public CudaInstance {
         products_(products),
         splits_(config.splits),
         alignment_(alignment_of(preferred_source(layer_, products))),
-        preferred_(find_product(products, config.tile, preferred_source(layer_, products))),
-        unaligned_(find_product(products, config.tile, Source::kGathered)) {
+        preferred_(find_product(products, config.tile, preferred_source(layer_, products), device_)),
+        unaligned_(find_product(products, config.tile, Source::kGathered, device_)) {
     const DeviceScope scope(device_);
     preferred_.prepare(), unaligned_.prepare();
   }
