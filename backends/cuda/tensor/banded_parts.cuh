@@ -1,0 +1,127 @@
+// banded_parts.cuh - what both ways of cuda-tensor/banded are made of: the product, pairs of results, and the repair of
+// what an infinity spoilt.
+//
+// The zeros beside a band meet elements that the output must not depend on, and 0 * Inf is NaN. Any such accident
+// leaves a NaN in the sum: so each lane remembers the largest of its results, with NaN above all, and where it was NaN
+// the outputs concerned are computed again, tap by tap.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+
+#include "banded.hpp"
+#include "common/values.cuh"
+
+namespace polyconv::cuda::banded {
+
+// Form as a type, since C++17 has no structures among template arguments.
+template <int taps, int step, int rows, int planes, int words, int tiles, bool pixels>
+struct FormType {
+  static constexpr Form value = {taps, step, rows, planes, words, tiles, pixels};
+};
+
+template <class T>
+__device__ __forceinline__ void multiply_add(float (&sum)[4], const uint4 &a, uint32_t b0, uint32_t b1) {
+  if constexpr (std::is_same_v<T, __half>)
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+  else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// The banded weights of a group of filters, as operands.
+template <class F>
+struct Weights {
+  static constexpr int kProducts = F::value.products(), kTiles = F::value.tiles;
+  uint4 a[kProducts][kTiles];
+
+  __device__ __forceinline__ Weights(const Pointers &p, int32_t group) {
+    const uint4 *const from = p.weights + group * (kProducts * kTiles * 32) + threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < kProducts * kTiles; ++i) a[i / kTiles][i % kTiles] = __ldg(from + i * 32);
+  }
+
+  // half(h) are the two elements of half window h that the lane holds.
+  template <class T, class Half>
+  __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Half &half) const {
+#pragma unroll
+    for (int j = 0; j < kProducts; ++j) {
+      const uint32_t b0 = half(2 * j), b1 = 2 * j + 1 < F::value.halves() ? half(2 * j + 1) : 0;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) multiply_add<T>(sums[i], a[j][i], b0, b1);
+    }
+  }
+};
+
+// A pair of results, after a relu where there is one; NaN stays NaN.
+template <class T>
+__device__ __forceinline__ uint32_t pack(float low, float high, bool relu) {
+  uint32_t word;
+  if constexpr (std::is_same_v<T, __half>) {
+    if (relu)
+      asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    else
+      asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  } else {
+    if (relu)
+      asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+    else
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  }
+  return word;
+}
+
+// Whether a lane has seen a NaN or an infinity among its results: 0 * result + what was seen.
+template <class T>
+class Seen {
+ public:
+  __device__ __forceinline__ void look_at(uint32_t pair) {
+    if constexpr (std::is_same_v<T, __half>)
+      asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(pair_) : "r"(pair), "r"(0));
+    else
+      asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(pair_) : "r"(pair), "r"(0));
+  }
+  __device__ __forceinline__ bool nonfinite() const { return (pair_ & 0x7fff7fffu) != 0; }
+
+ private:
+  uint32_t pair_ = 0;
+};
+
+template <class T>
+constexpr int32_t kType = std::is_same_v<T, __half> ? POLYCONV_F16 : POLYCONV_BF16;
+
+// One output, from its definition.
+template <class T>
+__device__ inline float exact_result(const Geometry &g, const Pointers &p, int32_t image, int32_t k, int32_t row,
+                                     int32_t column) {
+  const T *const x = static_cast<const T *>(p.x) + image * g.x_image;
+  const T *w = static_cast<const T *>(p.exact) + int64_t{k} * g.channels * g.taps_h * g.taps_w;
+  float sum = 0;
+  for (int32_t c = 0; c < g.channels; ++c)
+    for (int32_t r = 0; r < g.taps_h; ++r)
+      for (int32_t s = 0; s < g.taps_w; ++s, ++w) {
+        const int32_t y = row * g.step_h - g.pad_h + r, z = column * g.step_w - g.pad_w + s;
+        const bool inside = y >= 0 && y < g.input_h && z >= 0 && z < g.input_row / g.inner;
+        sum = fmaf(inside ? value(x[c * g.x_plane + y * g.x_row + z * g.x_column]) : 0.0f, value(*w), sum);
+      }
+  if (p.bias != nullptr) sum = add(sum, p.bias[k]);
+  return g.relu && sum < 0 ? 0.0f : sum;
+}
+
+// A result in memory.
+struct Spot {
+  void *memory;
+  int32_t type;
+  int64_t at;
+
+  __device__ void put(float v) const { store(memory, type, at, v); }
+  __device__ bool is_nan() const {
+    const float v = load<float>(memory, type, at);
+    return v != v;
+  }
+};
+
+} // namespace polyconv::cuda::banded
