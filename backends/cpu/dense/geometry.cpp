@@ -188,9 +188,11 @@ Costs costs_of(const DensePlan &p) {
   const double inside = few_lines && p.taps > 1 ? 1 - std::min(padding / (out * real(p.axis[1].taps)), 0.9) : 1;
   const double turned = p.along_w ? 17 : 0;
   const bool stored = p.stores_tiles && p.group_out % (p.panel_channels / 2) == 0;
-  const double finish = turned + (stored ? 3 : p.epilogue.simple ? 10 : 40);
+  const double finish = turned + (stored ? 3 : p.epilogue.simple ? 16 : 40);
   Costs c;
-  c.multiply = tiles * (taps_k * inside * pixels * per_panel + 50 + 20 * runs) + columns * per_panel * finish;
+  // One vector of weights meets as many broadcasts as multiply-adds: the loads decide.
+  const double loads = per_panel < 2 ? 1.25 : 1.0;
+  c.multiply = tiles * (taps_k * inside * pixels * per_panel * loads + 50 + 20 * runs) + columns * per_panel * finish;
   c.source = 0;
   if (!p.in_place) {
     const bool last = p.input.stride[sdk::kC] == 1 && p.arithmetic != DenseArithmetic::kPairs;
