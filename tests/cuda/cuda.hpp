@@ -86,6 +86,7 @@ class Layer {
     result.kernel = kernel.c_str(); // planning copies what it keeps
     result.fallback = POLYCONV_FALLBACK_ALLOW;
     result.bind = 1;
+    if (kernel.rfind("cuda-tensor/", 0) == 0) result.math = POLYCONV_MATH_FAST; // what it does with f32 is named so
     return result;
   }
 
@@ -98,8 +99,8 @@ class Layer {
   std::unique_ptr<polyconv::Bound> bound;
 };
 
-// The layers of these tests: few channels, many, depthwise.
+// The layers of these tests: few channels, many, depthwise, channels last.
 inline const char *const kLayers[] = {"fwd:n2,c1,k4,i30x33,f5x5,p2", "fwd:n2,c8,k16,i17x19,f3x3,p1",
-                                      "fwd:n2,c16,k16,g16,i20x20,f3x3,p1"};
+                                      "fwd:n2,c16,k16,g16,i20x20,f3x3,p1", "fwd:n2,c16,k24,i14x15,f3x3,p1:nhwc"};
 
 } // namespace cuda_test

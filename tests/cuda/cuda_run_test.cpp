@@ -101,6 +101,31 @@ TEST_CASE("two plans with different weights run on two streams at once") {
   });
 }
 
+TEST_CASE("tensors may begin at any element") {
+  if (no_device()) return;
+  const Device device("cuda:0");
+  for_kernels(device, [&](const std::string &token, const std::string &kernel) {
+    if (kernel.rfind("cudnn/", 0) == 0) return; // says at bind that it wants 16 bytes
+    Layer layer(device, token, kernel, 1);
+    layer.run();
+    const std::vector<float> expected = layer.output.values();
+    const std::vector<float> input = layer.input.values();
+    const size_t input_bytes = input.size() * sizeof(float), output_bytes = expected.size() * sizeof(float);
+    polyconv::Memory moved_input(device, input_bytes + sizeof(float)),
+        moved_output(device, output_bytes + sizeof(float));
+    layer.buffers.input = static_cast<float *>(moved_input.get()) + 1;
+    layer.buffers.output = static_cast<float *>(moved_output.get()) + 1;
+    device.copy(layer.buffers.input, input.data(), input_bytes);
+    CHECK(polyconv_buffers_check(layer.plan.get(), &layer.buffers) == POLYCONV_SUCCESS);
+    if (layer.bound) layer.bound = std::make_unique<polyconv::Bound>(layer.plan.bind(layer.buffers));
+    layer.run();
+    std::vector<float> values(expected.size());
+    device.copy(values.data(), layer.buffers.output, output_bytes);
+    polyconv::require(polyconv_stream_synchronize(device.get(), nullptr));
+    CHECK(values == expected); // small integers: whatever the order of the sums
+  });
+}
+
 TEST_CASE("a run gives the caller's current device back") {
   if (no_device()) return;
   int devices = 0, current = -1;

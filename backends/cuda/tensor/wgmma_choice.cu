@@ -193,11 +193,10 @@ class Wgmma final : public CudaInstance {
   // Tensor maps hold the run's pointers. Making them is arithmetic on the host, 128 bytes each.
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    Product product = make_product(layer_, a, shape_, splits_);
     const int64_t bytes = element_bytes(layer_);
     const void *input = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
-    if (reinterpret_cast<uintptr_t>(input) % 16 != 0)
-      throw sdk::Error(POLYCONV_INVALID_ARGUMENT, "input: cuda-tensor's wgmma reads pointers aligned to 16 bytes");
+    if (reinterpret_cast<uintptr_t>(input) % 16 != 0) return multiply_unaligned(layer_, a, stream);
+    Product product = make_product(layer_, a, shape_, splits_);
     maps_.activations(layer_, input, shape_, &product.activations);
     maps_.weights(layer_, a.weights[0], shape_, &product.weights);
     if (product.boxes)

@@ -87,6 +87,9 @@ Product make_product(const polyconv_layer &layer, const polyconv_arguments &argu
 int64_t partials_row(const polyconv_layer &layer); // channels, in whole 16 bytes
 void add_partials(const Product &product, cudaStream_t stream);
 
+// The whole run where the input does not begin at whole 16 bytes.
+void multiply_unaligned(const polyconv_layer &layer, const polyconv_arguments &arguments, cudaStream_t stream);
+
 // Launches a kernel that begins while what is ahead of it in the stream still ends, and waits for it itself. (9.0 and
 // on)
 template <class... Parameters, class... Arguments>
