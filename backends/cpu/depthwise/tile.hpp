@@ -28,7 +28,7 @@ struct DepthwiseTile {
   const T *weights; // of the first tap
   int64_t row_stride;
   int32_t zero_point;
-  // The source of the tile below at stride 1, brought into the cache meanwhile; NULL where there is none or no need.
+  // The source of the tile below, brought into the cache meanwhile; NULL where there is none or no need.
   const From *ahead;
   int64_t ahead_row; // elements between its rows
 };
@@ -74,7 +74,7 @@ POLYCONV_NOINLINE void depthwise_square(const DepthwiseTile<From, T> &tile, int6
   const Load<From, T> convert(tile.zero_point);
   while (c < end) {
     if (c > end - kL) c = end - kL;
-    if (Step == 1 && tile.ahead) fetch_ahead<From, T, kR, P>(tile, c);
+    if (tile.ahead) fetch_ahead<From, T, kR * Step, P * Step>(tile, c);
     Vector<T> acc[kR][P] = {};
 #pragma GCC unroll 32
     for (int y = 0; y < (kR - 1) * Step + K; ++y) {
