@@ -38,10 +38,11 @@ int32_t square_of(const polyconv_layer &layer, Isa isa) {
 void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
   p.square = square_of(layer, isa);
+  p.ahead = p.square && elements(layer.input) * 4 >= kAheadBytes;
   p.tile_rows = p.square ? kDepthwiseRows : 1;
   const bool wide = p.square && isa == kAvx512 && layer.input.type == POLYCONV_F32;
   p.tile_columns = wide && round_up(w.out, kDepthwiseWide) <= round_up(w.out, 4) ? kDepthwiseWide : 4;
-  if (p.square && w.step == 2) p.tile_columns = kDepthwiseNarrow;
+  if (p.square && w.step == 2 && (p.ahead || p.tile_columns == 4)) p.tile_columns = kDepthwiseNarrow;
   p.lines = p.square ? (p.tile_rows - 1) * h.step + h.taps : h.taps;
   const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.tile_columns);
   p.line_pixels = (columns - 1) * w.step + (w.taps - 1) * w.dilation + 1;
@@ -74,7 +75,6 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   p.row_stride = round_up(p.channels, kDepthwiseUnit);
   p.blocks = ceil_div(p.channels, kDepthwiseBlock);
   set_tiles(p, layer, isa);
-  p.ahead = p.square && elements(layer.input) * 4 >= kAheadBytes;
 
   const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
   p.sums_at = round_up(p.axis[0].taps * p.lines * p.line_pixels * 8, 64);

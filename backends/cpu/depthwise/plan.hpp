@@ -12,7 +12,7 @@ namespace polyconv::cpu {
 
 constexpr int kDepthwiseRows = 2;        // of results in an unrolled tile
 constexpr int kDepthwiseWide = 7;        // columns where registers allow: image networks' sizes are its multiples
-constexpr int kDepthwiseNarrow = 2;      // at stride 2, which reads four times what it writes: near the order of memory
+constexpr int kDepthwiseNarrow = 2;      // at stride 2 beyond the second cache: nearer to the order of memory
 constexpr int64_t kDepthwiseChunk = 112; // columns of results whose source pixels are looked up at once
 constexpr int64_t kDepthwiseUnit = 16;   // channels of packed weights come in whole units of
 constexpr int64_t kDepthwiseBlock = 512; // channels at a time, about, so that weights and sums stay in the first cache

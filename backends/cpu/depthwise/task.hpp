@@ -71,11 +71,14 @@ struct Unrolled<uint16_t> {
 template <class From, class T, int K>
 POLYCONV_INLINE void square_tile(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile, int64_t c, int64_t end,
                                  const DepthwiseStore<T> &to) {
-  if (p.axis[2].step == 2) return depthwise_square<From, T, K, 2, kDepthwiseNarrow>(tile, c, end, to);
+  const bool two = p.axis[2].step == 2;
   if constexpr (sizeof(From) == 4 && kVectorBytes == 64) { // 14 sums, 9 weights, a source vector
-    if (p.tile_columns == kDepthwiseWide) return depthwise_square<From, T, K, 1, kDepthwiseWide>(tile, c, end, to);
+    if (p.tile_columns == kDepthwiseWide)
+      return two ? depthwise_square<From, T, K, 2, kDepthwiseWide>(tile, c, end, to)
+                 : depthwise_square<From, T, K, 1, kDepthwiseWide>(tile, c, end, to);
   }
-  depthwise_square<From, T, K, 1, 4>(tile, c, end, to);
+  return two ? depthwise_square<From, T, K, 2, kDepthwiseNarrow>(tile, c, end, to)
+             : depthwise_square<From, T, K, 1, 4>(tile, c, end, to);
 }
 template <class From, class T>
 POLYCONV_INLINE void any_tile(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile, int64_t c, int64_t end,
