@@ -3,11 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "bench_files.hpp"
 #include "expect.hpp"
+#include "machine.hpp"
 #include "suite.hpp"
 #include "text.hpp"
 #include "work.hpp"
@@ -158,6 +160,15 @@ TEST_CASE("the shipped expectations are read, and their layers stand in the suit
   size_t three_by_three = 0;
   for (const Work &work : load_suite("resnet50", true)) three_by_three += work.problems[0].kernel_size[0] == 3 ? 1 : 0;
   CHECK(three_by_three == 7); // each has its bar
+}
+
+TEST_CASE("every file of expectations that ships is read") {
+  size_t files = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(data_folder("expect"))) {
+    CHECK_MESSAGE(!load_expectations(entry.path().stem().string()).empty(), entry.path());
+    ++files;
+  }
+  CHECK(files >= 5);
 }
 
 TEST_CASE("the bars against oneDNN: which layers each is about") {
