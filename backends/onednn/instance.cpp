@@ -67,6 +67,8 @@ const char *types_not_taken(const polyconv_layer &l) {
   if (!same_float(l)) return "takes f32, f16, bf16, or s8 and u8, and writes the type that it reads, f32 or s32";
   if (l.input.type == POLYCONV_F16 && !dnnl.has(dnnl_cpu_isa_avx512_core_fp16) && !dnnl.has(dnnl_cpu_isa_avx2_vnni_2))
     return "takes f16 only where the processor computes in it (AVX512-FP16)";
+  if (l.input.type == POLYCONV_BF16 && l.direction == POLYCONV_FORWARD && l.groups == 1 && l.weights.size[kC] == 1)
+    return "lets NaN reach outputs that do not read it where bf16 has one channel";
   return nullptr;
 }
 
