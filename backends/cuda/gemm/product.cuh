@@ -201,7 +201,8 @@ Launcher launcher() {
         <<<dim3(blocks, static_cast<unsigned>(p.splits)), Tile::threads, L::bytes, stream>>>(p);
     check_launch("cuda-gemm");
   };
-  return {prepare, launch};
+  static_assert(!std::is_same_v<Tile, Tile64x64x16> || L::bytes <= 64 << 10, "what every chip lends a block");
+  return {prepare, launch, L::bytes};
 }
 
 // Every source of a tile; kMatrix only for the types that are unfolded into.

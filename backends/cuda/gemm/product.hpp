@@ -10,6 +10,7 @@
 
 #include <polyconv/sdk/kernel.hpp>
 
+#include "common/check.hpp"
 #include "common/implicit.hpp"
 
 namespace polyconv::cuda::gemm {
@@ -90,14 +91,25 @@ void add_splits(const polyconv_layer &layer, const Product &product, cudaStream_
 struct Launcher {
   void (*prepare)();
   void (*launch)(const Product &product, cudaStream_t stream);
+  int32_t shared_bytes; // of a block
 };
 Launcher product_f32(int tile, Source source);
 Launcher product_f64(int tile, Source source);
 Launcher product_half(int32_t type, int tile, Source source);
-inline Launcher find_product(int32_t type, int tile, Source source) {
+inline Launcher product_of(int32_t type, int tile, Source source) {
   if (type == POLYCONV_F32) return product_f32(tile, source);
   if (type == POLYCONV_F64) return product_f64(tile, source);
   return product_half(type, tile, source);
+}
+
+// 64 x 64 gives the same bits where a tile needs more shared memory than the device lends a block: the large ones on
+// chips of 7.5, which have 64 KiB.
+inline Launcher find_product(int32_t type, int tile, Source source, int device) {
+  int lent = 0;
+  check(cudaDeviceGetAttribute(&lent, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "asking what a block may share");
+  const Launcher found = product_of(type, tile, source);
+  return found.shared_bytes <= lent ? found : product_of(type, k64x64x16, source);
 }
 
 } // namespace polyconv::cuda::gemm

@@ -71,7 +71,7 @@ class Im2col final : public CudaInstance {
   Im2col(const polyconv_request &request, int tile)
       : CudaInstance(request),
         chunk_(chunk_of(layer_, request.policy->workspace_limit)),
-        product_(find_product(layer_.sum_type, tile, Source::kMatrix)) {
+        product_(find_product(layer_.sum_type, tile, Source::kMatrix, device_)) {
     const DeviceScope scope(device_);
     product_.prepare();
   }

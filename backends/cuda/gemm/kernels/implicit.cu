@@ -50,8 +50,8 @@ class Implicit final : public CudaInstance {
   Implicit(const polyconv_request &request, const Config &config)
       : CudaInstance(request), splits_(config.splits), source_(preferred_source(layer_, config.tile)) {
     const Source other = source_ == Source::kVectors ? Source::kTaps : source_;
-    preferred_ = find_product(layer_.input.type, config.tile, source_);
-    unaligned_ = find_product(layer_.input.type, config.tile, other);
+    preferred_ = find_product(layer_.input.type, config.tile, source_, device_);
+    unaligned_ = find_product(layer_.input.type, config.tile, other, device_);
     const DeviceScope scope(device_);
     preferred_.prepare(), unaligned_.prepare();
   }
