@@ -103,10 +103,7 @@ class DenseInstance final : public sdk::Instance {
   void run(const polyconv_arguments &arguments, void *) const override {
     const DenseArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, arguments.weights[0]};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
-    if (parallel_)
-      (*parallel_)(tasks(), one_task);
-    else
-      one_task(0);
+    sdk::run_tasks(parallel_, tasks(), one_task);
   }
 
  private:

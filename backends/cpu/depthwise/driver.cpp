@@ -139,10 +139,7 @@ class DepthwiseInstance final : public Instance {
       const Share items = share(plan_.items, plan_.tasks, task);
       task_(plan_, run, {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
     };
-    if (parallel_)
-      (*parallel_)(plan_.tasks, one_task);
-    else
-      one_task(0);
+    sdk::run_tasks(parallel_, plan_.tasks, one_task);
   }
 
  private:

@@ -104,10 +104,7 @@ class DirectInstance final : public sdk::Instance {
       task_(plan_, run,
             {share.begin, share.end, static_cast<char *>(arguments.workspace) + task * plan_.scratch_bytes});
     };
-    if (parallel_)
-      (*parallel_)(plan_.tasks, one_task);
-    else
-      one_task(0);
+    sdk::run_tasks(parallel_, plan_.tasks, one_task);
   }
 
  private:

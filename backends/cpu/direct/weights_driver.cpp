@@ -121,10 +121,7 @@ class WeightsInstance final : public sdk::Instance {
       const sdk::Share share = sdk::share(items, tasks, task);
       for (int64_t item = share.begin; item < share.end; ++item) body(task, item);
     };
-    if (parallel_)
-      (*parallel_)(tasks, one_task);
-    else if (tasks > 0)
-      one_task(0);
+    sdk::run_tasks(parallel_, tasks, one_task);
   }
 
   void run_bias(const WeightsRun &run, double *totals, void *bias) const {

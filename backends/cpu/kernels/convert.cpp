@@ -153,8 +153,7 @@ class ConvertInstance final : public sdk::Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    if (!parallel_) return task_(plan_, a.input, a.output, 0, plan_.items);
-    (*parallel_)(tasks_, [&](int64_t task) {
+    sdk::run_tasks(parallel_, tasks_, [&](int64_t task) {
       const sdk::Share share = sdk::share(plan_.items, tasks_, task);
       task_(plan_, a.input, a.output, share.begin, share.end);
     });

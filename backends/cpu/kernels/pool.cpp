@@ -210,8 +210,7 @@ class PoolInstance final : public sdk::Instance {
     Epilogue epilogue = plan_.epilogue;
     epilogue.output = a.output;
     auto *saved = static_cast<int32_t *>(a.saved[0]);
-    if (!parallel_) return task_(plan_, epilogue, a.input, saved, 0, plan_.rows);
-    (*parallel_)(tasks_, [&](int64_t task) {
+    sdk::run_tasks(parallel_, tasks_, [&](int64_t task) {
       const sdk::Share share = sdk::share(plan_.rows, tasks_, task);
       task_(plan_, epilogue, a.input, saved, share.begin, share.end);
     });

@@ -168,10 +168,7 @@ class PlaneInstance final : public sdk::Instance {
       const sdk::Share share = sdk::share(plan_.items, plan_.tasks, task);
       task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
     };
-    if (parallel_)
-      (*parallel_)(plan_.tasks, one_task);
-    else
-      one_task(0);
+    sdk::run_tasks(parallel_, plan_.tasks, one_task);
   }
 
  private:

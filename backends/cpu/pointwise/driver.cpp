@@ -98,10 +98,7 @@ class PointwiseInstance final : public sdk::Instance {
                                     static_cast<const float *>(arguments.input),
                                     static_cast<const float *>(arguments.weights[0])};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
-    if (parallel_)
-      (*parallel_)(tasks(), one_task);
-    else
-      one_task(0);
+    sdk::run_tasks(parallel_, tasks(), one_task);
   }
 
  private:

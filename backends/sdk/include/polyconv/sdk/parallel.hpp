@@ -85,6 +85,13 @@ class Parallel {
   int threads_;
 };
 
+// A plan's tasks on its threads; on the calling one where it has none, because one task is enough.
+template <class Body>
+void run_tasks(const std::unique_ptr<Parallel> &parallel, int64_t tasks, const Body &body) {
+  if (parallel) return (*parallel)(tasks, body);
+  for (int64_t i = 0; i < tasks; ++i) body(i);
+}
+
 // The caller's pool, and only it.
 class CallerParallel final : public Parallel {
  public:
