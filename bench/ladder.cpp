@@ -15,11 +15,10 @@ constexpr Rung kCuda[] = {{"direct", "cuda-direct/*"},
                           {"implicit GEMM", "cuda-gemm/implicit*"},
                           {"tensor cores", "cuda-tensor/*"}};
 
-constexpr Rung kCpu[] = {{"reference", "reference/*"},
-                         {"direct", "openmp/direct*"},
-                         {"image filter", "openmp/image*"},
-                         {"depthwise", "openmp/depthwise*"},
-                         {"GEMM", "openmp/gemm*"}};
+constexpr Rung kCpu[] = {{"reference", "reference/*"},        {"direct", "openmp/direct*"},
+                         {"image filter", "openmp/image*"},   {"depthwise", "openmp/depthwise*"},
+                         {"lowered rows", "openmp/lowered*"}, {"pixels in place", "openmp/pointwise*"},
+                         {"register tiles", "openmp/dense*"}};
 
 } // namespace
 

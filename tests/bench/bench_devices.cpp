@@ -12,6 +12,7 @@
 #include "ladder.hpp"
 #include "measure/bench_row.hpp"
 #include "skip.hpp"
+#include "text.hpp"
 
 using namespace polyconv::bench;
 
@@ -154,4 +155,18 @@ TEST_CASE("ladders name each technique once, the simplest first") {
   CHECK(ladder_of("cuda").size() == 8);
   CHECK(ladder_of("cpu").front().kernels == std::string("reference/*"));
   CHECK(ladder_of("abacus").empty());
+}
+
+TEST_CASE("every rung of the ladders names a kernel, where its backend is there") {
+  for (const char *kind : {"cpu", "cuda"}) {
+    const std::vector<std::string> names = polyconv::check::kernel_names(kind);
+    for (const Rung &rung : ladder_of(kind)) {
+      const std::string glob = rung.kernels;
+      const auto some = [&](const std::string &wanted) {
+        return std::any_of(names.begin(), names.end(),
+                           [&](const std::string &name) { return glob_match(wanted, name); });
+      };
+      CHECK_MESSAGE((some(glob) || !some(backend_of(glob) + "/*")), glob);
+    }
+  }
 }
