@@ -1,6 +1,7 @@
 // geometry.cpp - plans the dense kernel: where its source lies, blocks and shares by what they cost. Compiled for the
 // baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
+#include "cpu/count.hpp"
 #include "cpu/dense/driver.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
@@ -14,16 +15,6 @@ constexpr int64_t kBlockBytes = 256 << 10; // of a block's source: a quarter of 
 constexpr int64_t kPanelBytes = 320 << 10; // of a panel's weights: they and the next ones stay in the L2 cache
 constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-int64_t round_up(int64_t a, int64_t b) {
-  return ceil_div(a, b) * b;
-}
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 DenseArithmetic arithmetic_of(const polyconv_layer &layer) {
   return layer.sum_type == POLYCONV_F64   ? DenseArithmetic::kF64

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/depthwise/tile.hpp"
+#include "cpu/types.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -159,18 +160,8 @@ POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRu
 }
 
 POLYCONV_INLINE void depthwise_typed(const DepthwisePlan &p, const DepthwiseRun &r, const DepthwiseShare &share) {
-  const bool integers = p.epilogue.sum_type == POLYCONV_S32;
-  switch (p.input.type) {
-    case POLYCONV_F64: return depthwise_share<double, double>(p, r, share);
-    case POLYCONV_F32: return depthwise_share<float, float>(p, r, share);
-    case POLYCONV_F16: return depthwise_share<f16, float>(p, r, share);
-    case POLYCONV_BF16: return depthwise_share<bf16, float>(p, r, share);
-    case POLYCONV_U16: return depthwise_share<uint16_t, float>(p, r, share);
-    case POLYCONV_S8: return depthwise_share<int8_t, int32_t>(p, r, share);
-    case POLYCONV_U8:
-      return integers ? depthwise_share<uint8_t, int32_t>(p, r, share) : depthwise_share<uint8_t, float>(p, r, share);
-    default: return;
-  }
+  for_types(p.input.type, p.epilogue.sum_type == POLYCONV_S32,
+            [&](auto row) { depthwise_share<typename decltype(row)::From, typename decltype(row)::Sum>(p, r, share); });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

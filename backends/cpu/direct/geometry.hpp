@@ -2,16 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/count.hpp"
 #include "cpu/direct/plan.hpp"
 
 namespace polyconv::cpu {
-
-inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-inline int64_t round_up(int64_t a, int64_t b) {
-  return ceil_div(a, b) * b;
-}
 
 constexpr int64_t kRowBytes = 256 << 10; // of source rows in scratch: a quarter of a common L2 cache
 constexpr int64_t kMostRows = 32;        // result rows that share them

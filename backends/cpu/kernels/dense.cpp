@@ -6,6 +6,7 @@
 // output channels and all taps then share: below 3 % from 64 output channels on.
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/dense/task.hpp"
+#include "cpu/types.hpp"
 
 namespace polyconv::cpu {
 
@@ -14,19 +15,9 @@ POLYCONV_ISA_FUNCTION(void, dense_task, const DensePlan &plan, const DenseArgume
 namespace POLYCONV_ISA {
 
 void dense_task(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share) {
-  const bool pairs = plan.arithmetic == DenseArithmetic::kPairs;
-  switch (plan.input.type) {
-    case POLYCONV_F64: return run_dense<double, double>(plan, arguments, share);
-    case POLYCONV_F32: return run_dense<float, float>(plan, arguments, share);
-    case POLYCONV_F16: return run_dense<f16, float>(plan, arguments, share);
-    case POLYCONV_BF16: return run_dense<bf16, float>(plan, arguments, share);
-    case POLYCONV_U16: return run_dense<uint16_t, float>(plan, arguments, share);
-    case POLYCONV_S8: return run_dense<int8_t, int32_t>(plan, arguments, share);
-    case POLYCONV_U8:
-      return pairs ? run_dense<uint8_t, int32_t>(plan, arguments, share)
-                   : run_dense<uint8_t, float>(plan, arguments, share);
-    default: return;
-  }
+  for_types(plan.input.type, plan.arithmetic == DenseArithmetic::kPairs, [&](auto row) {
+    run_dense<typename decltype(row)::From, typename decltype(row)::Sum>(plan, arguments, share);
+  });
 }
 
 } // namespace POLYCONV_ISA

@@ -6,6 +6,7 @@
 // (rows of a block)) times. It beats the matrix product where output channels are few, and serves what that rejects.
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/direct/gather.hpp"
+#include "cpu/types.hpp"
 
 namespace polyconv::cpu {
 
@@ -14,19 +15,9 @@ POLYCONV_ISA_FUNCTION(void, direct_task, const DirectPlan &plan, const DirectRun
 namespace POLYCONV_ISA {
 
 void direct_task(const DirectPlan &plan, const DirectRun &run, const DirectShare &share) {
-  const bool integers = plan.epilogue.sum_type == POLYCONV_S32;
-  switch (plan.source.type) {
-    case POLYCONV_F64: return gather_share<double, double>(plan, run, share);
-    case POLYCONV_F32: return gather_share<float, float>(plan, run, share);
-    case POLYCONV_F16: return gather_share<f16, float>(plan, run, share);
-    case POLYCONV_BF16: return gather_share<bf16, float>(plan, run, share);
-    case POLYCONV_U16: return gather_share<uint16_t, float>(plan, run, share);
-    case POLYCONV_S8: return gather_share<int8_t, int32_t>(plan, run, share);
-    case POLYCONV_U8:
-      return integers ? gather_share<uint8_t, int32_t>(plan, run, share)
-                      : gather_share<uint8_t, float>(plan, run, share);
-    default: return;
-  }
+  for_types(plan.source.type, plan.epilogue.sum_type == POLYCONV_S32, [&](auto row) {
+    gather_share<typename decltype(row)::From, typename decltype(row)::Sum>(plan, run, share);
+  });
 }
 
 } // namespace POLYCONV_ISA

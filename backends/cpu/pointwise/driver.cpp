@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/pointwise/driver.hpp"
 
+#include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
@@ -10,17 +11,6 @@
 
 namespace polyconv::cpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-int64_t round_up(int64_t a, int64_t b) {
-  return ceil_div(a, b) * b;
-}
-
-double real(int64_t value) {
-  return static_cast<double>(value);
-}
 
 // What the largest of `units` by `panels` shares costs, in multiply-adds of vectors.
 double share_cost(const PointwisePlan &p, int64_t units, int64_t panels) {
