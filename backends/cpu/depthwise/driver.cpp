@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/depthwise/driver.hpp"
 
+#include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
 
@@ -17,8 +18,9 @@ namespace {
 using namespace sdk;
 
 constexpr int64_t kStreamBytes = 16 << 20; // tensors beyond this push each other out of the caches
-constexpr double kMemory = 0.4; // of the time that kBytesPerUs allows: rows come in order, mostly from caches
-constexpr int64_t kAheadBytes = 512 << 10; // an input beyond this is not in the second cache
+constexpr int64_t kAheadBytes = 4 << 20;   // tensors beyond this are not in the second caches: fetch rows early
+// Of the time that kBytesPerUs allows, as rows come in order: from memory, and from the caches.
+constexpr double kFromMemory = 0.3, kFromCaches = 0.18;
 
 // Whole vectors of every instruction set, so that packed weights serve them all.
 int64_t weights_bytes(const DepthwisePlan &p, const polyconv_layer &layer) {
@@ -35,32 +37,63 @@ int32_t square_of(const polyconv_layer &layer, Isa isa) {
   return square && dense && whole && unrolled && (taps == 3 || taps == 5) ? static_cast<int32_t>(taps) : 0;
 }
 
+// The height of sweeps that wastes least: a taller one loads fewer rows twice.
+int64_t rows_of(const DepthwisePlan &p, bool tall, bool four) {
+  if (!p.square) return 1;
+  const Axis &h = p.axis[1];
+  int64_t best = kDepthwiseFew;
+  double least = 1e30;
+  for (const int64_t rows : {int64_t{kDepthwiseFew}, int64_t{kDepthwiseRows}, int64_t{kDepthwiseTall}}) {
+    if ((rows == kDepthwiseTall && !tall) || (rows == kDepthwiseRows && !four)) continue;
+    const double groups = real(ceil_div(h.out, rows)), lines = real((rows - 1) * h.step + h.taps);
+    const double cost = groups * (real(rows * h.taps * h.taps) + 3.0 * lines);
+    if (cost < least) least = cost, best = rows;
+  }
+  return best;
+}
+
 void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
   p.square = square_of(layer, isa);
-  p.ahead = p.square && elements(layer.input) * 4 >= kAheadBytes;
-  p.tile_rows = p.square ? kDepthwiseRows : 1;
-  const bool wide = p.square && isa == kAvx512 && layer.input.type == POLYCONV_F32;
-  p.tile_columns = wide && round_up(w.out, kDepthwiseWide) <= round_up(w.out, 4) ? kDepthwiseWide : 4;
-  if (p.square && w.step == 2 && (p.ahead || p.tile_columns == 4)) p.tile_columns = kDepthwiseNarrow;
+  p.ahead = p.square && (elements(layer.input) + elements(layer.result)) * 4 >= kAheadBytes;
+  // Of rows that are fetched ahead, fewer at a time stay in the second cache until they are read.
+  const bool tall = isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.square == 3 && !p.ahead;
+  p.tile_rows = rows_of(p, tall, isa == kAvx512);
+  p.tile_columns = !p.square ? kDepthwiseColumns : p.direct ? kDepthwiseChunk : kDepthwiseSweep;
   p.lines = p.square ? (p.tile_rows - 1) * h.step + h.taps : h.taps;
-  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.tile_columns);
+  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square ? 1 : kDepthwiseColumns);
   p.line_pixels = (columns - 1) * w.step + (w.taps - 1) * w.dilation + 1;
   p.row_groups = ceil_div(h.out, p.tile_rows);
-  p.items = layer.output.size[kN] * p.axis[0].out * p.row_groups;
+}
+
+// Blocks of channels, so many items that the tasks' shares are nearly equal, and the tasks.
+void set_items(DepthwisePlan &p, int64_t tasks) {
+  const int64_t units = std::max<int64_t>(p.channels / kDepthwiseUnit, 1);
+  const int64_t groups = p.axis[0].out * p.row_groups * p.epilogue.result.size[kN];
+  p.blocks = ceil_div(p.channels, kDepthwiseBlock);
+  p.parts = 1;
+  double least = 1e30;
+  for (int64_t parts = 1; parts <= std::min(units, tasks); ++parts) {
+    const double largest = real(ceil_div(groups * parts, tasks)) / real(parts) * (1 + 0.02 * real(parts));
+    if (largest < 0.98 * least) least = largest, p.parts = parts;
+  }
+  p.blocks = std::min(round_up(p.blocks, p.parts), units / p.parts * p.parts);
+  p.items = groups * p.parts;
+  p.tasks = std::clamp<int64_t>(p.items, 1, tasks);
 }
 
 // Microseconds of one thread: each tap is a multiply-add and, unless unrolled, a load and one of a pointer; each source
 // pixel of a chunk is looked up once. A conversion or a row that waits for its epilogue adds to it.
 double serial_us(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa, int64_t lanes) {
-  const auto real = [](int64_t n) { return static_cast<double>(n); };
   const double vectors = real(ceil_div(p.channels, lanes));
-  const double tiles = real(p.items * ceil_div(p.axis[2].out, p.tile_columns));
-  const double results = tiles * real(p.tile_rows * p.tile_columns) * vectors;
+  const double groups = real(p.row_groups * p.axis[0].out * layer.output.size[kN]);
+  const double sweeps = groups * real(ceil_div(p.axis[2].out, p.tile_columns));
+  const double columns = groups * real(p.square ? p.axis[2].out : round_up(p.axis[2].out, kDepthwiseColumns));
+  const double results = columns * real(p.tile_rows) * vectors;
   double cycles =
-      results * real(taps(layer)) * (p.square ? 0.6 : 1.5) * (layer.input.type == layer.sum_type ? 1.0 : 1.5);
-  cycles += results * (p.direct ? 2.5 : 12.0);
-  cycles += real(p.items * p.axis[0].taps * p.lines * p.line_pixels) + 20.0 * tiles;
+      results * real(taps(layer)) * (p.square ? 0.55 : 1.5) * (layer.input.type == layer.sum_type ? 1.0 : 1.5);
+  cycles += results * (p.direct ? 0.5 : 12.0) + (p.square ? 30.0 * vectors : 20.0) * sweeps;
+  cycles += groups * real(p.axis[0].taps * p.lines * p.line_pixels);
   return cycles * cycle_us(isa);
 }
 
@@ -73,16 +106,15 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   p.direct = p.epilogue.simple && layer.result.stride[kC] == 1;
   p.channels = layer.input.size[kC];
   p.row_stride = round_up(p.channels, kDepthwiseUnit);
-  p.blocks = ceil_div(p.channels, kDepthwiseBlock);
   set_tiles(p, layer, isa);
 
   const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
   p.sums_at = round_up(p.axis[0].taps * p.lines * p.line_pixels * 8, 64);
   p.scratch_bytes = p.sums_at + (p.direct ? 0 : p.tile_rows * p.tile_columns * kDepthwiseSums * bytes);
   const double us = serial_us(p, layer, isa, lanes);
-  p.tasks = std::clamp<int64_t>(p.items, 1, tasks_for(policy, us));
+  set_items(p, tasks_for(policy, us));
   const double moved = 4.0 * static_cast<double>(elements(layer.input) + elements(layer.result));
-  p.estimate_us = estimate_us(p.tasks, us, moved * kMemory);
+  p.estimate_us = estimate_us(p.tasks, us, moved * (p.ahead ? kFromMemory : kFromCaches));
   return p;
 }
 
@@ -102,7 +134,7 @@ void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const voi
 // Tensors beyond the caches, and results whose pixels all begin on a whole vector.
 bool may_stream(const DepthwisePlan &p, int64_t vector) {
   const polyconv_tensor &r = p.epilogue.result;
-  bool aligned = r.offset * 4 % vector == 0;
+  bool aligned = r.offset * 4 % vector == 0 && p.channels * 4 % vector == 0;
   for (int axis : {kN, kD, kH, kW}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
   return p.direct && aligned && (elements(p.input) + elements(r)) * 4 >= kStreamBytes;
 }

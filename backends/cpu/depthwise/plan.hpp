@@ -1,7 +1,8 @@
 // plan.hpp - the geometry of depthwise convolution with channels side by side, decided at plan time.
 //
-// A tile is a few rows by a few columns of results, all channels of it. Where each source pixel of a chunk of columns
-// lies is written down first, as a table of pointers; padding is a pixel of its own. So no tile knows about borders.
+// A group of rows of results is swept column by column, one vector of channels at a time. Where each source pixel of a
+// chunk of columns lies is written down first, as a table of pointers; padding is a pixel of its own. So no sweep knows
+// about borders. Sums run over the columns of the kernel, each from top to bottom, whatever the group's height.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,13 +11,15 @@
 
 namespace polyconv::cpu {
 
-constexpr int kDepthwiseRows = 2;        // of results in an unrolled tile
-constexpr int kDepthwiseWide = 7;        // columns where registers allow: image networks' sizes are its multiples
-constexpr int kDepthwiseNarrow = 2;      // at stride 2 beyond the second cache: nearer to the order of memory
+// Rows of results that are swept together: what the registers of AVX-512 hold for 3 x 3 and stored f32, for the rest,
+// and what those of older CPUs hold. Tall ones load less twice; heights of image networks are multiples of 7.
+constexpr int kDepthwiseTall = 7, kDepthwiseRows = 4, kDepthwiseFew = 2;
+constexpr int kDepthwiseColumns = 4;     // of a tile where the kernel is not unrolled
+constexpr int64_t kDepthwiseSweep = 14;  // columns of a sweep whose sums wait for their epilogue
 constexpr int64_t kDepthwiseChunk = 112; // columns of results whose source pixels are looked up at once
 constexpr int64_t kDepthwiseUnit = 16;   // channels of packed weights come in whole units of
-constexpr int64_t kDepthwiseBlock = 512; // channels at a time, about, so that weights and sums stay in the first cache
-constexpr int64_t kDepthwiseSums = kDepthwiseBlock + kDepthwiseUnit; // a block at most
+constexpr int64_t kDepthwiseBlock = 128; // channels at a time, about, so that weights and sums stay in the first cache
+constexpr int64_t kDepthwiseSums = kDepthwiseBlock + 2 * kDepthwiseUnit; // a block at most
 
 struct DepthwisePlan {
   polyconv_tensor input;
@@ -27,12 +30,12 @@ struct DepthwisePlan {
   int32_t square;               // 3 or 5: unrolled; 0: any kernel, a row at a time
   int32_t ahead;                // the input is larger than the second cache: fetch the rows of the next group early
   int64_t channels, row_stride; // of packed weights: [tap][channel up to row_stride]
-  int64_t blocks;               // of channels, nearly equal: whole vectors but in the last
+  int64_t blocks, parts;        // of channels, nearly equal: whole units but in the last; parts are blocks of an item
   const void *padding;          // `channels` elements of the padding value, as stored in the input
 
-  int64_t tile_rows, tile_columns; // of results
+  int64_t tile_rows, tile_columns; // of results, at once
   int64_t lines, line_pixels;      // of the table of pointers: source rows of a tile, pixels of a chunk
-  int64_t row_groups, items;       // items: image, depth, group of tile_rows rows
+  int64_t row_groups, items;       // items: image, depth, group of tile_rows rows, part of the channels
   int64_t tasks;
   int64_t sums_at, scratch_bytes; // of one task: table, sums
   double estimate_us;

@@ -1,5 +1,5 @@
 // task.hpp - one task of depthwise convolution with channels side by side: groups of rows of results, chunks of
-// columns, blocks of channels, tiles.
+// columns, blocks of channels, sweeps.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -68,33 +68,51 @@ struct Unrolled<uint16_t> {
   static constexpr bool value = false;
 };
 
-// Channels [c, end) of one tile.
-template <class From, class T, int K>
-POLYCONV_INLINE void square_tile(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile, int64_t c, int64_t end,
-                                 const DepthwiseStore<T> &to) {
-  const bool two = p.axis[2].step == 2;
-  if constexpr (sizeof(From) == 4 && kVectorBytes == 64) { // 14 sums, 9 weights, a source vector
-    if (p.tile_columns == kDepthwiseWide)
-      return two ? depthwise_square<From, T, K, 2, kDepthwiseWide>(tile, c, end, to)
-                 : depthwise_square<From, T, K, 1, kDepthwiseWide>(tile, c, end, to);
+// One vector of channels of a chunk of columns, as many rows as a group has.
+template <class From, class T, int K, int Step>
+POLYCONV_INLINE void sweep_rows(int64_t rows, const DepthwiseTile<From, T> &tile, int64_t c,
+                                const DepthwiseStore<T> &to) {
+  if constexpr (kVectorBytes == 64) {
+    if constexpr (K == 3 && sizeof(From) == 4) // 21 sums, 9 weights and a source vector: every register
+      if (rows == kDepthwiseTall) return depthwise_sweep<From, T, K, Step, kDepthwiseTall>(tile, c, to);
+    if (rows == kDepthwiseRows) return depthwise_sweep<From, T, K, Step, kDepthwiseRows>(tile, c, to);
   }
-  return two ? depthwise_square<From, T, K, 2, kDepthwiseNarrow>(tile, c, end, to)
-             : depthwise_square<From, T, K, 1, 4>(tile, c, end, to);
+  depthwise_sweep<From, T, K, Step, kDepthwiseFew>(tile, c, to);
 }
 template <class From, class T>
-POLYCONV_INLINE void any_tile(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile, int64_t c, int64_t end,
-                              const DepthwiseStore<T> &to) {
-  if constexpr (Unrolled<From>::value) {
-    if (p.square == 3) return square_tile<From, T, 3>(p, tile, c, end, to);
-    if (p.square == 5) return square_tile<From, T, 5>(p, tile, c, end, to);
-  }
-  depthwise_any<From, T, 4>(tile, p.axis[0].taps * p.lines, p.axis[2], c, end, to);
+POLYCONV_INLINE void sweep(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile, int64_t c,
+                           const DepthwiseStore<T> &to) {
+  const bool two = p.axis[2].step == 2;
+  if (p.square == 3)
+    two ? sweep_rows<From, T, 3, 2>(p.tile_rows, tile, c, to) : sweep_rows<From, T, 3, 1>(p.tile_rows, tile, c, to);
+  else
+    two ? sweep_rows<From, T, 5, 2>(p.tile_rows, tile, c, to) : sweep_rows<From, T, 5, 1>(p.tile_rows, tile, c, to);
 }
 
-// The first pixel of the first source row that the group below reads and this one does not, at column x of results.
+// Channels [c, end), at least a vector of them, of `columns` columns from x on. The last vector may overlap the one
+// before.
 template <class From, class T>
-POLYCONV_INLINE const From *source_below(const DepthwiseGroup<From, T> &group, int64_t x) {
-  return group.ahead + (group.at.w + x) * group.plan.axis[2].step * group.plan.input.stride[4];
+POLYCONV_INLINE void filter_columns(const DepthwiseGroup<From, T> &group, int64_t x, int64_t columns, int64_t c,
+                                    int64_t end, const DepthwiseStore<T> &to) {
+  const DepthwisePlan &p = group.plan;
+  const int64_t step = p.axis[2].step;
+  DepthwiseTile<From, T> tile = {group.pixels + x * step,
+                                 p.line_pixels,
+                                 static_cast<const T *>(group.run.weights),
+                                 p.row_stride,
+                                 p.zero_point,
+                                 nullptr,
+                                 p.input.stride[3]};
+  if constexpr (Unrolled<From>::value)
+    if (p.square) {
+      if (group.ahead) tile.ahead = group.ahead + (group.at.w + x) * step * p.input.stride[4] + c * columns * step;
+      for (; c < end; c += kLanes<T>) {
+        sweep(p, tile, c < end - kLanes<T> ? c : end - kLanes<T>, to);
+        if (tile.ahead) tile.ahead += kLanes<T> * columns * step;
+      }
+      return;
+    }
+  depthwise_any<From, T, kDepthwiseColumns>(tile, p.axis[0].taps * p.lines, p.axis[2], c, end, to);
 }
 
 // Columns [x, x + tile_columns) of the group, channels [c, end).
@@ -103,31 +121,36 @@ POLYCONV_INLINE void filter_tile(const DepthwiseGroup<From, T> &group, int64_t x
   const DepthwisePlan &p = group.plan;
   const Epilogue &e = group.run.epilogue;
   const int64_t rest = group.columns - x, columns = rest < p.tile_columns ? rest : p.tile_columns;
-  const From *const *pixels = group.pixels + x * p.axis[2].step;
-  const DepthwiseTile<From, T> tile = {pixels,           p.line_pixels, static_cast<const T *>(group.run.weights),
-                                       p.row_stride,     p.zero_point,  group.ahead ? source_below(group, x) : nullptr,
-                                       p.input.stride[3]};
   Row at = group.at;
   at.w += x;
   if (p.direct) {
     T *to = static_cast<T *>(e.output) + row_offset(e.result, at);
-    return any_tile(p, tile, c, end,
-                    {to, e.result.stride[3], e.result.stride[4], group.rows, columns, static_cast<const T *>(e.bias),
-                     &e.rules, group.run.stream != 0});
+    return filter_columns(group, x, columns, c, end,
+                          {to, e.result.stride[3], e.result.stride[4], group.rows, columns,
+                           static_cast<const T *>(e.bias), &e.rules, group.run.stream != 0});
   }
   const int64_t column = kDepthwiseSums, row = p.tile_columns * column;
-  any_tile(p, tile, c, end, {group.sums - c, row, column, group.rows, columns, nullptr, nullptr, false});
+  filter_columns(group, x, columns, c, end,
+                 {group.sums - c, row, column, group.rows, columns, nullptr, nullptr, false});
   at.k = c;
   for (int64_t r = 0; r < group.rows; ++r, ++at.h) finish_rows(e, group.sums + r * row, column, columns, end - c, at);
 }
 
-// The first source row that the group of rows at `at` does not read; NULL where the one below would leave the image.
+// The first source row that the group of rows at `at` does not read: of the group below, or of the next image; NULL
+// where there is none.
 template <class From>
-POLYCONV_INLINE const From *row_below(const DepthwisePlan &p, const DepthwiseRun &r, const Row &at) {
+POLYCONV_INLINE const From *next_row(const DepthwisePlan &p, const DepthwiseRun &r, const Row &at) {
   const polyconv_tensor &t = p.input;
-  const int64_t h = at.h * p.axis[1].step - p.axis[1].before + p.lines;
-  if (h < 0 || h + p.tile_rows * p.axis[1].step > t.size[3]) return nullptr;
-  return static_cast<const From *>(r.input) + t.offset + at.n * t.stride[0] + at.d * t.stride[2] + h * t.stride[3];
+  int64_t n = at.n, h = at.h * p.axis[1].step - p.axis[1].before + p.lines;
+  if (h < 0) h = 0;
+  if (h >= t.size[3]) ++n, h = 0;
+  if (n == t.size[0]) return nullptr;
+  return static_cast<const From *>(r.input) + t.offset + n * t.stride[0] + at.d * t.stride[2] + h * t.stride[3];
+}
+
+// The first channel of a block: whole units, so that vectors of different blocks never overlap.
+POLYCONV_INLINE int64_t block_channel(const DepthwisePlan &p, int64_t block) {
+  return block == p.blocks ? p.channels : block * (p.channels / kDepthwiseUnit) / p.blocks * kDepthwiseUnit;
 }
 
 template <class From, class T>
@@ -141,17 +164,19 @@ POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRu
                                    0,
                                    nullptr};
   for (int64_t item = share.first; item < share.last; ++item) {
-    const int64_t h = item % p.row_groups * p.tile_rows, plane = item / p.row_groups;
+    const int64_t part = item % p.parts, h = item / p.parts % p.row_groups * p.tile_rows;
+    const int64_t plane = item / p.parts / p.row_groups;
     group.at = {plane / p.axis[0].out, 0, plane % p.axis[0].out, h, 0, 1};
-    group.ahead = p.ahead ? row_below<From>(p, r, group.at) : nullptr;
+    group.ahead = p.ahead ? next_row<From>(p, r, group.at) : nullptr;
     group.rows = p.axis[1].out - h < p.tile_rows ? p.axis[1].out - h : p.tile_rows;
+    const int64_t first = block_channel(p, part * p.blocks / p.parts);
     for (; group.at.w < p.axis[2].out; group.at.w += kDepthwiseChunk) {
       const int64_t rest = p.axis[2].out - group.at.w;
       group.columns = rest < kDepthwiseChunk ? rest : kDepthwiseChunk;
       list_lines(group);
-      for (int64_t block = 0, c = 0, end = 0; block < p.blocks; ++block, c = end) {
-        end = (block + 1) * p.channels / p.blocks;
-        if (end < p.channels) end = end / kDepthwiseUnit * kDepthwiseUnit;
+      for (int64_t block = part * p.blocks / p.parts, c = first, end = 0; block < (part + 1) * p.blocks / p.parts;
+           ++block, c = end) {
+        end = block_channel(p, block + 1);
         for (int64_t x = 0; x < group.columns; x += p.tile_columns) filter_tile(group, x, c, end);
       }
     }

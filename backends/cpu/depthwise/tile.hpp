@@ -1,6 +1,4 @@
-// tile.hpp - register tiles of depthwise convolution with channels side by side: R rows by P columns of results for one
-// vector of channels after another. Floor: R * P * K * K multiply-adds against one load, and one of its pointer, for
-// each of the (R - 1 + K) * (P - 1 + K) source pixels (stride 1).
+// tile.hpp - the registers of depthwise convolution with channels side by side: one vector of channels at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,10 +8,10 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-// Where a tile's sums go: results, finished with a bias and a quick activation, or a buffer.
+// Where sums go: results, finished with a bias and a quick activation, or a buffer.
 template <class T>
 struct DepthwiseStore {
-  T *to;                          // of the first row, column and channel of the tile
+  T *to;                          // of the first row, column and channel
   int64_t row, column;            // elements between them
   int64_t rows, columns;          // that exist
   const T *bias;                  // of the first channel, or NULL
@@ -28,24 +26,15 @@ struct DepthwiseTile {
   const T *weights; // of the first tap
   int64_t row_stride;
   int32_t zero_point;
-  // The source of the tile below, brought into the cache meanwhile; NULL where there is none or no need.
+  // The source of the rows below, brought into the cache meanwhile; NULL where there is none or no need.
   const From *ahead;
   int64_t ahead_row; // elements between its rows
 };
 
-// The c-th of the channels' share of it: in the order of memory, which the processor's own prefetchers learn from.
-template <class From, class T, int Rows, int Columns>
-POLYCONV_INLINE void fetch_ahead(const DepthwiseTile<From, T> &tile, int64_t c) {
-  const From *row = tile.ahead + c * Columns;
-#pragma GCC unroll 4
-  for (int y = 0; y < Rows; ++y, row += tile.ahead_row)
-#pragma GCC unroll 16
-    for (int x = 0; x < Columns; ++x) __builtin_prefetch(row + x * kLanes<T>, 0, 2);
-}
-
+// P vectors `step` elements apart from p on, as many as exist.
 template <class T, int P>
-POLYCONV_INLINE void store_tile_row(const DepthwiseStore<T> &to, int64_t r, int64_t c, int count, Vector<T> (&acc)[P]) {
-  if (r >= to.rows) return;
+POLYCONV_INLINE void store_vectors(const DepthwiseStore<T> &to, T *p, int64_t step, int64_t exist, int64_t c, int count,
+                                   Vector<T> (&acc)[P]) {
   if (to.rules) {
     Vector<T> bias = {};
     if (to.bias) bias = count == kLanes<T> ? load(to.bias + c) : load_partial(to.bias + c, count);
@@ -53,10 +42,9 @@ POLYCONV_INLINE void store_tile_row(const DepthwiseStore<T> &to, int64_t r, int6
 #pragma GCC unroll 8
     for (int j = 0; j < P; ++j) acc[j] = activate(to.bias ? acc[j] + bias : acc[j], to.rules->activation, alpha);
   }
-  T *p = to.to + r * to.row + c;
 #pragma GCC unroll 8
-  for (int j = 0; j < P; ++j, p += to.column) {
-    if (j >= to.columns) return;
+  for (int j = 0; j < P; ++j, p += step) {
+    if (j >= exist) return;
     if (count < kLanes<T>)
       store_partial(p, acc[j], count);
     else if (to.stream)
@@ -66,36 +54,65 @@ POLYCONV_INLINE void store_tile_row(const DepthwiseStore<T> &to, int64_t r, int6
   }
 }
 
-// Channels [c, end), at least a vector of them, K x K taps at stride Step. The last vector may overlap the one before.
-template <class From, class T, int K, int Step, int P>
-POLYCONV_NOINLINE void depthwise_square(const DepthwiseTile<From, T> &tile, int64_t c, int64_t end,
-                                        const DepthwiseStore<T> &to) {
-  constexpr int kR = kDepthwiseRows, kL = kLanes<T>;
-  const Load<From, T> convert(tile.zero_point);
-  while (c < end) {
-    if (c > end - kL) c = end - kL;
-    if (tile.ahead) fetch_ahead<From, T, kR * Step, P * Step>(tile, c);
-    Vector<T> acc[kR][P] = {};
+// Adds source column Q of those that a column of results reads: to its R rows of sums, and to those of the columns of
+// results to its right that read it too. A sum begins with its first product.
+template <int Q, int K, int Step, class From, class T, int A, int R>
+POLYCONV_INLINE void add_column(const Load<From, T> &convert, const From *const *pixels, int64_t line_pixels, int64_t c,
+                                const Vector<T> (&weights)[K * K], Vector<T> (&acc)[A][R]) {
 #pragma GCC unroll 32
-    for (int y = 0; y < (kR - 1) * Step + K; ++y) {
-      const From *const *line = tile.pixels + y * tile.line_pixels;
-#pragma GCC unroll 32
-      for (int x = 0; x < (P - 1) * Step + K; ++x) {
-        const Vector<T> v = convert.full(line[x] + c);
+  for (int y = 0; y < (R - 1) * Step + K; ++y) {
+    const Vector<T> v = loaded(convert.full(pixels[y * line_pixels] + c));
 #pragma GCC unroll 8
-        for (int r = 0; r < kR; ++r) {
+    for (int i = 0; i < A; ++i) {
+      const int kx = Q - i * Step;
+      if (kx < 0 || kx >= K) continue;
 #pragma GCC unroll 8
-          for (int j = 0; j < P; ++j) {
-            const int ky = y - r * Step, kx = x - j * Step;
-            if (ky < 0 || ky >= K || kx < 0 || kx >= K) continue;
-            acc[r][j] = multiply_add(v, load(tile.weights + (ky * K + kx) * tile.row_stride + c), acc[r][j]);
-          }
-        }
+      for (int r = 0; r < R; ++r) {
+        const int ky = y - r * Step;
+        if (ky < 0 || ky >= K) continue;
+        const Vector<T> weight = weights[ky * K + kx];
+        acc[i][r] = multiply_add(v, weight, kx == 0 && ky == 0 ? Vector<T>{} : acc[i][r]);
       }
     }
+  }
+}
+template <int Q, int Last, int K, int Step, class From, class T, int A, int R>
+POLYCONV_INLINE void add_columns(const Load<From, T> &convert, const From *const *pixels, int64_t line_pixels,
+                                 int64_t c, const Vector<T> (&weights)[K * K], Vector<T> (&acc)[A][R]) {
+  if constexpr (Q < Last) {
+    add_column<Q, K, Step>(convert, pixels + Q, line_pixels, c, weights, acc);
+    add_columns<Q + 1, Last, K, Step>(convert, pixels, line_pixels, c, weights, acc);
+  }
+}
+
+// The vector of channels at c, R rows of results, K x K taps at stride Step: one column of results after another. Every
+// source pixel is loaded once, and the weights stay where they are. Floor: R * K * K multiply-adds a column, for
+// Step * ((R - 1) * Step + K) loads and as many of their pointers.
+template <class From, class T, int K, int Step, int R>
+POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64_t c, const DepthwiseStore<T> &to) {
+  constexpr int kSums = (K + Step - 1) / Step; // columns of results that read one column
+  const Load<From, T> convert(tile.zero_point);
+  Vector<T> weights[K * K];
+#pragma GCC unroll 64
+  for (int i = 0; i < K * K; ++i) weights[i] = loaded(load(tile.weights + i * tile.row_stride + c));
+  Vector<T> acc[kSums][R];
+  const From *const *pixels = tile.pixels, *ahead = tile.ahead;
+  add_columns<0, K - Step, K, Step>(convert, pixels, tile.line_pixels, c, weights, acc);
+  T *p = to.to + c;
+  for (int64_t x = 0; x < to.columns; ++x, p += to.column, pixels += Step) {
+    if (ahead) { // in the order of memory, which the processor's own prefetchers learn from
+#pragma GCC unroll 32
+      for (int y = 0; y < R * Step; ++y)
+#pragma GCC unroll 2
+        for (int i = 0; i < Step; ++i) __builtin_prefetch(ahead + y * tile.ahead_row + i * kLanes<T>, 0, 2);
+      ahead += Step * kLanes<T>;
+    }
+    add_columns<K - Step, K, K, Step>(convert, pixels, tile.line_pixels, c, weights, acc);
+    store_vectors(to, p, to.row, to.rows, c, kLanes<T>, acc[0]);
 #pragma GCC unroll 8
-    for (int r = 0; r < kR; ++r) store_tile_row<T, P>(to, r, c, kL, acc[r]);
-    c += kL;
+    for (int i = 0; i + 1 < kSums; ++i)
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) acc[i][r] = acc[i + 1][r];
   }
 }
 
@@ -119,7 +136,7 @@ POLYCONV_NOINLINE void depthwise_any(const DepthwiseTile<From, T> &tile, int64_t
           acc[j] = multiply_add(count == kL ? convert.full(p) : convert.partial(p, count), weight, acc[j]);
         }
       }
-    store_tile_row<T, P>(to, 0, c, count, acc);
+    store_vectors(to, to.to + c, to.column, to.columns, c, count, acc);
   }
 }
 
