@@ -91,6 +91,7 @@ void set_source(DensePlan &p, const polyconv_layer &layer) {
   const bool few = p.pixel <= kFewChannels && p.axis[2].taps > 1 && p.axis[2].dilation == 1;
   p.in_place = as_wanted && apart % (p.taps > 1 ? 2048 : 4096) != 0 && !few;
   p.padded = p.padded || (few && !p.in_place);
+  p.one_run = p.padded && p.axis[2].dilation == 1 && p.channel_blocks == 1;
   const bool step_1 = p.axis[0].step == 1 && p.axis[1].step == 1 && p.axis[2].step == 1;
   p.flat = p.taps == 1 && p.epilogue.whole_images && (!p.in_place || (step_1 && unpadded(p) && one_pixel_stride(in)));
   p.images = layer.output.size[sdk::kN];
@@ -173,7 +174,7 @@ Costs costs_of(const DensePlan &p) {
   // A tile of few pixels waits for its own sums; a tile and a run cost something of their own.
   const double pixels = std::max(columns / std::max(tiles, 1.0), 8 / per_panel);
   const Axis &w = p.axis[2];
-  const double runs = p.padded && w.dilation == 1 ? taps_k / real(w.taps * p.pixel) : real(p.taps);
+  const double runs = p.one_run ? taps_k / real(w.taps * p.pixel) : real(p.taps);
   const bool few_lines = p.skips_lines && p.lines > 0;
   const double out = real(p.axis[1].out), padding = real(p.axis[1].before + p.axis[1].after);
   const double inside = few_lines && p.taps > 1 ? 1 - std::min(padding / (out * real(p.axis[1].taps)), 0.9) : 1;

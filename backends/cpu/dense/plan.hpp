@@ -37,7 +37,8 @@ struct DensePlan {
 
   int32_t in_place;     // source pixels are read where they lie
   int32_t flat;         // one tap: the columns of a line are all pixels of an image, or of all images
-  int32_t padded;       // the strip holds the padding, and a line's taps are one run where they are neighbours
+  int32_t padded;       // the strip holds the padding
+  int32_t one_run;      // and a line's taps are neighbours there: one run
   int32_t one_stride;   // flat, and all pixels of an input image lie at one stride
   int32_t skips_lines;  // lines of zero padding are left out
   int32_t along_w;      // results are stored along W (channels first), so tiles are transposed

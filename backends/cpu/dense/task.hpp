@@ -58,7 +58,6 @@ POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlo
   const DensePlan &p = task.p;
   const Axis &depths = p.axis[0], &rows = p.axis[1], &columns = p.axis[2];
   const int64_t tap_weights = channels * p.panel_channels;
-  const bool one_run = p.padded && columns.dilation == 1;
   int64_t n = 0;
   for (int64_t t = 0; t < depths.taps; ++t) {
     const int64_t depth = inside(depths, b.depth * depths.step + t * depths.dilation - depths.before);
@@ -72,7 +71,7 @@ POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlo
           source = reinterpret_cast<const T *>(line_at(p, task.in + b.image * p.input.stride[0], depth, row));
       source += channel - b.origin;
       int64_t weights = (t * rows.taps + r) * columns.taps * tap_weights;
-      if (one_run) {
+      if (p.one_run) {
         task.runs[n++] = {source, weights, columns.taps * channels, {0, p.columns}};
         continue;
       }
