@@ -11,8 +11,9 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 256 << 10; // of a block's source: a quarter of a common L2 cache
-constexpr int64_t kPanelBytes = 320 << 10; // of a panel's weights: they and the next ones stay in the L2 cache
+constexpr int64_t kBlockBytes = 256 << 10; // of a block's source that one block of channels reads: stays in the L2 cache
+constexpr int64_t kPanelBytes = 160 << 10; // of a panel's weights in one block of channels: they and the next ones do too
+constexpr int64_t kMostBlocks = 4;         // of channels that share a strip: 1 MiB at most
 constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
 
@@ -121,7 +122,8 @@ DenseColumns inside_columns(const Axis &axis, int64_t tap) {
 
 namespace {
 
-// Blocks of lines and tiles whose source stays in the cache, and the scratch for them.
+// Blocks of lines and tiles whose source stays in the cache, and the scratch for them. Every block reads all weights
+// once, so that blocks are as large as one block of channels allows.
 void set_blocks(DensePlan &p) {
   const int64_t bytes = element_bytes(p);
   const Axis &w = p.axis[2], &h = p.axis[1];
@@ -134,7 +136,8 @@ void set_blocks(DensePlan &p) {
   if (p.flat && p.pixel * bytes % 2048 == 0) p.strip_pixel = p.pixel + kLine / bytes;
   const int64_t pixel = p.in_place ? p.pixel : p.strip_pixel;
   const auto columns_in = [&](int64_t columns) { return (columns - 1) * step + (w.taps - 1) * w.dilation + 1; };
-  const int64_t reach = p.axis[0].taps * pixel * bytes, line_step = h.step / p.pitch[1];
+  const int64_t at_once = p.in_place ? p.channel_blocks : std::min(p.channel_blocks, kMostBlocks);
+  const int64_t reach = p.axis[0].taps * pixel * bytes / at_once, line_step = h.step / p.pitch[1];
   const auto block_bytes = [&](int64_t lines, int64_t tiles) {
     const int64_t lines_in = p.flat ? 1 : (lines - 1) * line_step + (h.taps - 1) * h.dilation + 1;
     return lines_in * columns_in(std::min(tiles * tile, p.columns)) * reach;
