@@ -11,8 +11,8 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 256 << 10; // of a block's source that one block of channels reads: stays in the L2 cache
-constexpr int64_t kPanelBytes = 160 << 10; // of a panel's weights in one block of channels: they and the next ones do too
+constexpr int64_t kBlockBytes = 256 << 10; // of a block's source in one block of channels: stays in the L2 cache
+constexpr int64_t kPanelBytes = 160 << 10; // of a panel's weights in one: they and the next ones stay there too
 constexpr int64_t kMostBlocks = 4;         // of channels that share a strip: 1 MiB at most
 constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
