@@ -74,10 +74,10 @@ void BufferList::add_rest(const polyconv_arguments &from, size_t i, const Layer 
   if (problem.epilogue.has_scale != 0) add(from, slot(kSlotScale), problem, POLYCONV_TENSOR_SCALE, false);
   if (problem.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER)
     add(from, slot(kSlotResidual), problem, POLYCONV_TENSOR_RESIDUAL, false);
-  const int32_t save = layer.layer.save;
+  const int32_t save = layer.save();
   if (save != POLYCONV_SAVE_NONE)
     add(from, slot(kSlotSaved), problem,
-        save == POLYCONV_SAVE_ARGMAX ? POLYCONV_TENSOR_ARGMAX : POLYCONV_TENSOR_PRE_ACTIVATION, true);
+        save == POLYCONV_SAVE_ARGMAX ? POLYCONV_TENSOR_ARGMAX : POLYCONV_TENSOR_PRE_ACTIVATION, !layer.has_gradient);
 }
 
 void BufferList::add(const polyconv_arguments &from, uint16_t slot, const polyconv_problem &problem, int32_t which,

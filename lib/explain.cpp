@@ -96,6 +96,7 @@ std::string additions_of(const Candidate &candidate) {
     text += (text.empty() ? "+ " : ", + ") + what + " " + kernel_name(*helper.entry, helper.config) + " (" +
             time_text(helper.estimate_us) + ")";
   };
+  add(candidate.gradient, "gradient of activation and pooling");
   add(candidate.pool, "pooling step");
   const char *layout = candidate.detour.layout == POLYCONV_CHANNELS_LAST ? "channels last" : "channels first";
   for (int role = 0; role < kMoves; ++role) {

@@ -103,6 +103,7 @@ std::string headline(const Findings &findings) {
 std::string step_words(const StepSketch &step, const std::vector<Part> &parts) {
   if (step.op == POLYCONV_OP_POOL) return "pools";
   if (step.op == POLYCONV_OP_CONVERT) return "converts the layout";
+  if (step.op == POLYCONV_OP_GRADIENT) return "goes back through activation and pooling";
   std::string words =
       step.layers.size() > 1 ? formatted("convolves %zu layers in one", step.layers.size()) : "convolves";
   for (const Part &part : parts) {

@@ -12,7 +12,8 @@ std::vector<uint16_t> required_slots(const polyconv_plan &plan) {
   std::vector<uint16_t> slots;
   if (plan.nothing_to_run) return slots;
   const Layer &first = plan.layers[0].layer;
-  if (!(plan.writes_weights && first.problem.batch == 0)) slots = {kSlotInput, kSlotOutput};
+  const bool empty = plan.writes_weights && first.problem.batch == 0;
+  if (!empty) slots = {kSlotInput, kSlotOutput};
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     const Layer &layer = plan.layers[i].layer;
     const polyconv_epilogue &epilogue = layer.problem.epilogue;
@@ -22,7 +23,7 @@ std::vector<uint16_t> required_slots(const polyconv_plan &plan) {
     need(epilogue.has_bias != 0, kSlotBias);
     need(epilogue.has_scale != 0, kSlotScale);
     need(epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER, kSlotResidual);
-    need(layer.layer.save != POLYCONV_SAVE_NONE, kSlotSaved);
+    need(layer.save() != POLYCONV_SAVE_NONE && !empty, kSlotSaved);
   }
   return slots;
 }
@@ -150,6 +151,7 @@ std::string names_of(const Candidate &candidate) {
   const auto add = [&names](const Helper &helper) {
     if (helper.entry != nullptr) names += " + " + kernel_name(*helper.entry, helper.config);
   };
+  add(candidate.gradient);
   add(candidate.pool);
   for (const Helper &helper : candidate.moves) add(helper);
   return names;

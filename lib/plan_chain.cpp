@@ -46,6 +46,9 @@ Group make_group(const std::vector<Layer> &layers, int32_t first, int32_t count)
     group.layers.back().epilogue.residual_from = residual_in_group(residual_of(layer), first, count);
     if (nothing_to_run(layers)) set_batch(&group.layers.back(), 1);
   }
+  group.has_gradient = layers[static_cast<size_t>(first)].has_gradient; // chains have none
+  group.gradient = layers[static_cast<size_t>(first)].gradient;
+  if (group.has_gradient && nothing_to_run(layers)) set_batch(&group.gradient, 1);
   return group;
 }
 

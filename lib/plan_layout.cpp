@@ -59,10 +59,26 @@ void LayoutBuilder::wire_layers(int32_t step, const Group &group, const Ends &en
   }
 }
 
-void LayoutBuilder::add(const Group &group, const Candidate &candidate, const Ends &ends) {
+// The step before a gradient's layer; gives the ends of what follows, which reads the step's result.
+Ends LayoutBuilder::add_gradient(const Group &group, const Helper &helper, const Ends &ends) {
+  const int32_t step = add_step(*helper.entry, POLYCONV_OP_GRADIENT, helper.config, group.first, helper.estimate_us,
+                                helper.workspace_bytes);
+  layout_.steps.back().layers.push_back(group.gradient);
+  Ends after = ends;
+  Place &read = reads_gradient_as_input(group.layers[0]) ? after.input : after.output;
+  wire(step, kSlotInput, read);
+  if (group.gradient.save != POLYCONV_SAVE_NONE) wire(step, kSlotSaved, caller(kSlotSaved, group.first));
+  read = add_block(bytes_of(group.gradient.result));
+  wire(step, kSlotOutput, read);
+  return after;
+}
+
+void LayoutBuilder::add(const Group &group, const Candidate &candidate, const Ends &caller_ends) {
+  const Ends ends = group.has_gradient ? add_gradient(group, candidate.gradient, caller_ends) : caller_ends;
   if (candidate.detour.any()) return add_detour(group, candidate, ends);
-  const int32_t step = add_step(*candidate.entry, POLYCONV_OP_CONVOLVE, candidate.offer.config, group.first,
-                                candidate.estimate_us, candidate.offer.workspace_bytes);
+  const double us = group.has_gradient ? candidate.offer.estimate_us : candidate.estimate_us; // measured, perhaps
+  const int32_t step = add_step(*candidate.entry, POLYCONV_OP_CONVOLVE, candidate.offer.config, group.first, us,
+                                candidate.offer.workspace_bytes);
   layout_.steps.back().layers = group.layers;
   wire(step, kSlotInput, ends.input);
   wire(step, kSlotOutput, ends.output);
@@ -152,7 +168,7 @@ Layout LayoutBuilder::finish() {
 }
 
 int64_t workspace_of(const Group &group, const Candidate &candidate) {
-  if (!candidate.detour.any()) return candidate.offer.workspace_bytes;
+  if (!candidate.detour.any() && !group.has_gradient) return candidate.offer.workspace_bytes;
   LayoutBuilder builder;
   builder.add(group, candidate, {});
   return builder.finish().workspace_bytes;

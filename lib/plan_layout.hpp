@@ -94,6 +94,7 @@ class LayoutBuilder {
   void wire(int32_t step, uint16_t to, Place from);
   void wire_layers(int32_t step, const Group &group, const Ends &ends, Place saved);
   void add_move(const Group &group, const Helper &helper, const polyconv_layer &request, Place from, Place to);
+  Ends add_gradient(const Group &group, const Helper &helper, const Ends &ends);
   void add_detour(const Group &group, const Candidate &candidate, const Ends &ends);
   bool fits(const Block &block, const std::vector<const Block *> &placed, int64_t offset) const;
 

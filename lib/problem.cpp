@@ -108,6 +108,32 @@ void normalise_epilogue(const std::vector<polyconv_problem> &problems, const pol
   if (from == POLYCONV_RESIDUAL_INPUT && problems.size() == 1) layer.epilogue.residual_from = POLYCONV_RESIDUAL_BUFFER;
 }
 
+// Takes activation and pooling off a gradient's layer: they become the step before it.
+void split_gradient(const polyconv_problem &p, int32_t save, Layer *result) {
+  polyconv_layer &layer = result->layer, &step = result->gradient;
+  result->has_gradient = true;
+  step.struct_size = sizeof step;
+  step.direction = POLYCONV_FORWARD;
+  step.groups = 1;
+  for (int axis = 0; axis < POLYCONV_MAX_SPATIAL; ++axis) step.stride[axis] = step.dilation[axis] = 1;
+  output_tensor(p, &step.input);
+  saved_tensor(p, POLYCONV_SAVE_PRE_ACTIVATION, &step.result); // dense, as before pooling
+  step.result.type = p.output_type;
+  step.output = step.result;
+  step.bias_type = layer.bias_type;
+  step.sum_type = layer.sum_type;
+  step.save = save;
+  if (save != POLYCONV_SAVE_NONE) saved_tensor(p, save, &step.saved);
+  step.epilogue.residual_scale = step.epilogue.out_scale = 1;
+  step.epilogue.activation = layer.epilogue.activation;
+  step.epilogue.activation_alpha = layer.epilogue.activation_alpha;
+  step.epilogue.pool = layer.epilogue.pool;
+  layer.epilogue.activation = POLYCONV_ACT_NONE;
+  layer.epilogue.activation_alpha = 0;
+  layer.epilogue.pool = {};
+  (reads_gradient_as_input(layer) ? layer.input : layer.output) = step.result;
+}
+
 Layer normalise_layer(const std::vector<polyconv_problem> &problems, const polyconv_problem &p, int32_t save) {
   Layer result = {};
   result.problem = p;
@@ -131,18 +157,40 @@ Layer normalise_layer(const std::vector<polyconv_problem> &problems, const polyc
   layer.weights_zero_point = p.weights_zero_point;
   layer.separable = p.separable;
   layer.bias_over_input = p.direction == POLYCONV_BACKWARD_WEIGHTS && result.swapped;
+  if (p.direction != POLYCONV_FORWARD) {
+    if (p.epilogue.activation != POLYCONV_ACT_NONE || has_pooling(p)) split_gradient(p, save, &result);
+    return result;
+  }
   if (save == POLYCONV_SAVE_PRE_ACTIVATION || p.epilogue.pool.kind == POLYCONV_POOL_MAX) layer.save = save;
   if (layer.save != POLYCONV_SAVE_NONE) saved_tensor(p, layer.save, &layer.saved);
   return result;
 }
 
+// What a gradient needs of the forward run.
+void check_read_save(const polyconv_problem &p, int32_t save) {
+  const bool activates = p.epilogue.activation != POLYCONV_ACT_NONE;
+  if (!reads_saved(p) && save != POLYCONV_SAVE_NONE)
+    throw failure(POLYCONV_INVALID_ARGUMENT,
+                  "options.save is %" PRId32 "; expected 0, as direction is %" PRId32
+                  " without an activation or max pooling",
+                  save, p.direction);
+  if (activates && save != POLYCONV_SAVE_PRE_ACTIVATION)
+    throw failure(POLYCONV_INVALID_ARGUMENT,
+                  "options.save is %" PRId32 "; expected 2 (pre-activation), as direction is %" PRId32
+                  " and epilogue.activation is %" PRId32,
+                  save, p.direction, p.epilogue.activation);
+  if (reads_saved(p) && save == POLYCONV_SAVE_NONE)
+    throw failure(POLYCONV_INVALID_ARGUMENT,
+                  "options.save is 0; expected 1 (argmax) or 2 (pre-activation), as direction is %" PRId32
+                  " and epilogue.pool.kind is %" PRId32,
+                  p.direction, p.epilogue.pool.kind);
+}
+
 void check_save(const std::vector<polyconv_problem> &problems, int32_t save) {
   if (save < POLYCONV_SAVE_NONE || save > POLYCONV_SAVE_PRE_ACTIVATION)
     throw failure(POLYCONV_INVALID_ARGUMENT, "options.save is %" PRId32 "; expected 0..2", save);
+  if (problems[0].direction != POLYCONV_FORWARD) return check_read_save(problems[0], save);
   if (save == POLYCONV_SAVE_NONE) return;
-  if (problems[0].direction != POLYCONV_FORWARD)
-    throw failure(POLYCONV_INVALID_ARGUMENT, "options.save is %" PRId32 "; expected 0, as direction is %" PRId32, save,
-                  problems[0].direction);
   const auto has_maximum = [](const polyconv_problem &p) { return p.epilogue.pool.kind == POLYCONV_POOL_MAX; };
   if (save == POLYCONV_SAVE_ARGMAX && std::none_of(problems.begin(), problems.end(), has_maximum))
     throw failure(POLYCONV_INVALID_ARGUMENT, "options.save is %" PRId32 " (argmax); expected a layer with max pooling",

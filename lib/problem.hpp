@@ -15,7 +15,17 @@ struct Layer {
   polyconv_layer layer;     // normalised
   polyconv_problem problem; // as given, in this library's version of the struct
   bool swapped;             // transposed: the caller's input is the normalised output and the other way round
+  bool has_gradient;        // backward through an activation or pooling:
+  polyconv_layer gradient;  // what POLYCONV_OP_GRADIENT asks; `layer` reads its result and has neither of the two
+
+  // What buffers.saved holds, in either direction.
+  int32_t save() const { return has_gradient ? gradient.save : layer.save; }
 };
+
+// Whether a gradient's layer reads the gradient of its sums as its input, as transposed problems do, or as its output.
+inline bool reads_gradient_as_input(const polyconv_layer &layer) {
+  return layer.direction == POLYCONV_FORWARD || layer.bias_over_input != 0;
+}
 
 // Copies `count` caller's structs (whose struct_size may be an older, smaller one) into this version's.
 // Throws Failure(INVALID_ARGUMENT) for NULL, a bad count or an impossible struct_size.

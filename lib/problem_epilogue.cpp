@@ -71,7 +71,7 @@ void check_pool(const polyconv_pool &pool, int32_t dims, int32_t layer) {
   }
 }
 
-// Gradients are bare, but for the bias gradient.
+// Of an epilogue gradients take activation and pooling, and weights the bias.
 void check_gradient(const polyconv_problem &p, int32_t layer) {
   const polyconv_epilogue &e = p.epilogue;
   const char *direction = p.direction == POLYCONV_BACKWARD_DATA ? "backward data" : "backward weights";
@@ -80,10 +80,6 @@ void check_gradient(const polyconv_problem &p, int32_t layer) {
     reject(layer, "epilogue.has_bias is 1; expected 0 in direction %s", direction);
   if (e.residual_from != POLYCONV_RESIDUAL_NONE)
     reject(layer, "epilogue.residual_from is %" PRId32 "; expected 0 in direction %s", e.residual_from, direction);
-  if (e.activation != POLYCONV_ACT_NONE)
-    reject(layer, "epilogue.activation is %" PRId32 "; expected 0 in direction %s", e.activation, direction);
-  if (e.pool.kind != POLYCONV_POOL_NONE)
-    reject(layer, "epilogue.pool.kind is %" PRId32 "; expected 0 in direction %s", e.pool.kind, direction);
 }
 
 } // namespace

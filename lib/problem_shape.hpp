@@ -40,4 +40,10 @@ inline bool has_pooling(const polyconv_problem &problem) {
   return problem.epilogue.pool.kind != POLYCONV_POOL_NONE;
 }
 
+// Whether a gradient needs to know what the forward run saved. An average is linear.
+inline bool reads_saved(const polyconv_problem &problem) {
+  return problem.direction != POLYCONV_FORWARD &&
+         (problem.epilogue.activation != POLYCONV_ACT_NONE || problem.epilogue.pool.kind == POLYCONV_POOL_MAX);
+}
+
 } // namespace polyconv

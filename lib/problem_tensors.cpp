@@ -22,7 +22,7 @@ polyconv_tensor vector_of(int32_t type, int64_t channels) {
 bool tensor_of(const polyconv_problem &problem, int32_t which, polyconv_tensor *tensor) {
   TypeRow row = {};
   row_of(problem, &row);
-  const bool forward = problem.direction == POLYCONV_FORWARD;
+  const bool saves = problem.direction == POLYCONV_FORWARD || reads_saved(problem);
   switch (which) {
     case POLYCONV_TENSOR_INPUT: return input_tensor(problem, tensor);
     case POLYCONV_TENSOR_WEIGHTS: return weights_tensor(problem, tensor);
@@ -37,9 +37,9 @@ bool tensor_of(const polyconv_problem &problem, int32_t which, polyconv_tensor *
       return problem.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER && convolved_tensor(problem, tensor);
     case POLYCONV_TENSOR_OUTPUT: return output_tensor(problem, tensor);
     case POLYCONV_TENSOR_ARGMAX:
-      return forward && problem.epilogue.pool.kind == POLYCONV_POOL_MAX &&
+      return saves && problem.epilogue.pool.kind == POLYCONV_POOL_MAX &&
              saved_tensor(problem, POLYCONV_SAVE_ARGMAX, tensor);
-    case POLYCONV_TENSOR_PRE_ACTIVATION: return forward && saved_tensor(problem, POLYCONV_SAVE_PRE_ACTIVATION, tensor);
+    case POLYCONV_TENSOR_PRE_ACTIVATION: return saves && saved_tensor(problem, POLYCONV_SAVE_PRE_ACTIVATION, tensor);
     default: return false;
   }
 }

@@ -47,6 +47,7 @@ bool find_helper(const Question &question, int32_t op, const polyconv_layer &lay
       if (like != nullptr ? &entry != like->entry : (entry.backend == backend) != own) continue;
       if (!own && must_be_named(question, *entry.backend)) continue;
       if (rule_against(question.options.policy, entry) != nullptr) continue;
+      if (op == POLYCONV_OP_GRADIENT && entry.backend->table->abi_minor < 2) continue; // it does not know the number
       polyconv_offer offer;
       const int32_t config = like != nullptr ? like->config : -1;
       if (!ask_supports(entry, op, &layer, 1, question.options.policy, config, &offer)) continue;
@@ -97,6 +98,15 @@ bool ask_detour(const Question &question, const Group &group, int32_t config, co
          find_helpers(question, route, like, candidate);
 }
 
+bool find_gradient(const Question &question, const Group &group, const Candidate *like, Candidate *candidate) {
+  if (!group.has_gradient || find_helper(question, POLYCONV_OP_GRADIENT, group.gradient, candidate->entry->backend,
+                                         like ? &like->gradient : nullptr, &candidate->gradient))
+    return true;
+  return reject_offer(&candidate->offer,
+                      "takes the gradient of the sums, and nobody takes that of activation or "
+                      "pooling as a step of its own");
+}
+
 bool ask_along_hints(const Question &question, const Group &group, int32_t config, const Candidate *like,
                      Candidate *candidate) {
   if (like != nullptr && like->detour.any()) {
@@ -116,6 +126,7 @@ void add_up(const Group &group, Candidate *candidate) {
   const auto add = [candidate](const Helper &helper) {
     if (helper.entry != nullptr) candidate->fallback = candidate->fallback || is_fallback(*helper.entry);
   };
+  add(candidate->gradient);
   add(candidate->pool);
   for (const Helper &helper : candidate->moves) add(helper);
   candidate->estimate_us = candidate->heuristic_us();
@@ -139,7 +150,7 @@ bool is_fallback(const KernelEntry &entry) {
 }
 
 double Candidate::heuristic_us() const {
-  double us = offer.estimate_us + pool.estimate_us;
+  double us = offer.estimate_us + gradient.estimate_us + pool.estimate_us;
   for (const Helper &helper : moves) us += helper.estimate_us;
   return us;
 }
@@ -168,6 +179,7 @@ Candidate ask_kernel(const Question &question, const Group &group, const KernelE
     return candidate;
   }
   if (!ask_along_hints(question, group, config, like, &candidate)) return candidate;
+  if (!find_gradient(question, group, like, &candidate)) return candidate;
   add_up(group, &candidate);
   if (!check_policy(question, &candidate)) return candidate;
   candidate.offer.reason[0] = '\0';

@@ -18,6 +18,8 @@ namespace polyconv {
 struct Group {
   int32_t first = 0; // of the whole problem
   std::vector<polyconv_layer> layers;
+  bool has_gradient = false; // one gradient, and a step before it:
+  polyconv_layer gradient;   // what POLYCONV_OP_GRADIENT asks
   int32_t count() const { return static_cast<int32_t>(layers.size()); }
 };
 
@@ -57,6 +59,7 @@ struct Candidate {
   bool fallback = false;
   bool measured = false; // estimate_us is a measurement
   Detour detour;         // what the plan must add for this kernel to take the problem
+  Helper gradient;
   Helper pool;
   Helper moves[kMoves];
   double estimate_us = 0;      // helpers included; the measured time after tuning

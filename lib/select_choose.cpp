@@ -54,6 +54,7 @@ Question ordering_question(const Question &question, Group *group) {
   if (question.options.policy.determinism != POLYCONV_DETERMINISM_INVARIANT) return ordering;
   ordering.options.policy.threads = 1;
   for (polyconv_layer &layer : group->layers) set_batch(&layer, 1);
+  if (group->has_gradient) set_batch(&group->gradient, 1);
   return ordering;
 }
 

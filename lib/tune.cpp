@@ -28,6 +28,7 @@ class Scratch {
     add(kSlotInput, bytes_of(!chain && head.direction == POLYCONV_BACKWARD_DATA ? head.result : read(head)));
     add(kSlotOutput, bytes_of(chain || forward ? tail.result : head.output));
     for (int32_t i = 0; i < group.count(); ++i) add_layer(group, i);
+    if (group.has_gradient) add_gradient(group);
   }
 
   // The group's ends, whose pointers are these buffers in the normalised roles.
@@ -50,6 +51,13 @@ class Scratch {
   }
 
  private:
+  // The first step reads the caller's gradient, whose size is another where there is pooling.
+  void add_gradient(const Group &group) {
+    add(reads_gradient_as_input(group.layers.front()) ? kSlotInput : kSlotOutput, bytes_of(group.gradient.input));
+    if (group.gradient.save != POLYCONV_SAVE_NONE)
+      add(static_cast<uint16_t>(kSlotSaved + group.first), bytes_of(group.gradient.saved));
+  }
+
   void add_layer(const Group &group, int32_t i) {
     const polyconv_layer &layer = group.layers[static_cast<size_t>(i)];
     const uint16_t whole = static_cast<uint16_t>(group.first + i);

@@ -13,7 +13,17 @@ void activate_all(T *values, int64_t n, const polyconv_epilogue &rules) {
   for (int64_t i = 0; i < n; ++i) values[i] = sdk::activate(values[i], rules);
 }
 
+template <class T>
+void slope_all(T *values, int64_t n, const polyconv_epilogue &rules) {
+  for (int64_t i = 0; i < n; ++i) values[i] = sdk::activation_slope(values[i], rules);
+}
+
 } // namespace
+
+bool is_slow(int32_t activation) {
+  return activation == POLYCONV_ACT_TANH || activation == POLYCONV_ACT_SIGMOID || activation == POLYCONV_ACT_GELU ||
+         activation == POLYCONV_ACT_SILU;
+}
 
 bool one_pixel_stride(const polyconv_tensor &t) {
   using namespace sdk;
@@ -34,13 +44,7 @@ Epilogue make_epilogue(const polyconv_layer &layer) {
   e.integer = sdk::stays_integer(layer);
   e.save = layer.save == POLYCONV_SAVE_PRE_ACTIVATION;
   const bool residual = layer.epilogue.residual_from != POLYCONV_RESIDUAL_NONE;
-  switch (layer.epilogue.activation) {
-    case POLYCONV_ACT_TANH:
-    case POLYCONV_ACT_SIGMOID:
-    case POLYCONV_ACT_GELU:
-    case POLYCONV_ACT_SILU: e.slow = 1; break;
-    default: break;
-  }
+  e.slow = is_slow(layer.epilogue.activation);
   e.simple = layer.sum_type == POLYCONV_F32 && layer.result.type == POLYCONV_F32 && !e.save && !e.slow && !residual &&
              !layer.epilogue.has_scale;
   e.whole_images = one_pixel_stride(layer.result) && (!residual || one_pixel_stride(layer.residual)) &&
@@ -63,6 +67,13 @@ void activate_slowly(float *values, int64_t n, const polyconv_epilogue &rules) {
 }
 void activate_slowly(double *values, int64_t n, const polyconv_epilogue &rules) {
   activate_all(values, n, rules);
+}
+
+void slope_slowly(float *values, int64_t n, const polyconv_epilogue &rules) {
+  slope_all(values, n, rules);
+}
+void slope_slowly(double *values, int64_t n, const polyconv_epilogue &rules) {
+  slope_all(values, n, rules);
 }
 
 } // namespace polyconv::cpu

@@ -21,6 +21,9 @@ struct Epilogue {
   void *saved, *output;
 };
 
+// Whether an activation has no vector form: it needs the C library.
+bool is_slow(int32_t activation);
+
 // True where the pixels of an image lie at one stride, that of W.
 bool one_pixel_stride(const polyconv_tensor &tensor);
 
@@ -33,5 +36,9 @@ Epilogue with_arguments(const Epilogue &epilogue, const polyconv_arguments &argu
 // The activation of n values by the SDK's own functions, in place: where no vector form exists. T is float or double.
 void activate_slowly(float *values, int64_t n, const polyconv_epilogue &rules);
 void activate_slowly(double *values, int64_t n, const polyconv_epilogue &rules);
+
+// Likewise from pre-activations to the slopes there.
+void slope_slowly(float *values, int64_t n, const polyconv_epilogue &rules);
+void slope_slowly(double *values, int64_t n, const polyconv_epilogue &rules);
 
 } // namespace polyconv::cpu

@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define POLYCONV_BACKEND_ABI_MINOR 1
+#define POLYCONV_BACKEND_ABI_MINOR 2
 #define POLYCONV_REASON_SIZE 256
 #define POLYCONV_FORMAT_SIZE 48
 #define POLYCONV_FORMAT_RAW "raw"
@@ -52,9 +52,9 @@ typedef struct polyconv_host {
  * `input`, `weights` and `output` are those of the *normalised* forward convolution, whatever the direction:
  * output.size is the size before pooling. `result` is the tensor that is written: output (pooled, in its
  * size and strides) for FORWARD, input for BACKWARD_DATA (pooled likewise), weights for BACKWARD_WEIGHTS. The
- * epilogue applies to the result; with bias, scale and residual per channel of the result. Where there is
- * pooling, output.stride (input.stride for BACKWARD_DATA) still describes a dense tensor before pooling, which
- * nobody stores unless a kernel wants to. */
+ * epilogue applies to the result (activation and pooling of a gradient are a step of their own, OP_GRADIENT); with
+ * bias, scale and residual per channel of the result. Where there is pooling, output.stride (input.stride for
+ * BACKWARD_DATA) still describes a dense tensor before pooling, which nobody stores unless a kernel wants to. */
 typedef struct polyconv_layer {
   size_t struct_size;
   int32_t direction;
@@ -85,8 +85,12 @@ typedef struct polyconv_layer {
 
 enum { /* what is asked for */
        POLYCONV_OP_CONVOLVE = 0,
-       POLYCONV_OP_POOL = 1,   /* input (f32, f64 or s32) -> pooling, out_scale, zero point, saturation -> result */
-       POLYCONV_OP_CONVERT = 2 /* input -> result: same size, other strides */
+       POLYCONV_OP_POOL = 1,    /* input (f32, f64 or s32) -> pooling, out_scale, zero point, saturation -> result */
+       POLYCONV_OP_CONVERT = 2, /* input -> result: same size, other strides */
+       /* Since minor 2: input, the gradient of what a float layer stored (pooled) -> result, the gradient of its sums
+          (as before pooling, of the input's type), through epilogue.activation and epilogue.pool by `saved`, which is
+          read: pre-activations, or the argmax of max pooling without activation. */
+       POLYCONV_OP_GRADIENT = 3
 };
 
 /* The options that concern a kernel. */
@@ -107,7 +111,7 @@ typedef struct polyconv_policy {
 typedef struct polyconv_request {
   size_t struct_size;
   int32_t op;
-  int32_t count; /* of layers; more than 1 asks for a fused kernel. 1 for POOL and CONVERT */
+  int32_t count; /* of layers; more than 1 asks for a fused kernel. 1 for the other ops */
   const polyconv_layer *const *layers;
   const polyconv_policy *policy;
 } polyconv_request;

@@ -199,7 +199,10 @@ typedef struct polyconv_epilogue {
  *   u8|u16     f32     f32  u8|u16|f32        f32      (images)
  *
  * Gradients (BACKWARD_*) exist for the float rows; the s8/u8 and image rows serve FORWARD, transposed or
- * not. Gradients take no epilogue except has_bias in BACKWARD_WEIGHTS.
+ * not. Of an epilogue they take has_bias in BACKWARD_WEIGHTS, and the activation and pooling of the forward
+ * layer: `output` then is the gradient of what that layer stored, and the plan begins with a step that turns it
+ * into the gradient of the sums, in the workspace, by what the forward run left in `saved` (POLYCONV_SAVE_*).
+ * At a kink the slope is that of the flat or leaky side: relu has slope 0 at 0.
  *
  * Weights are [out_channels][in_channels / groups][kernel]. A transposed problem is the adjoint of a
  * convolution from its output to its input and uses that one's weights: [in_channels][out_channels /
@@ -269,7 +272,8 @@ enum { /* the tensors of a problem */
        POLYCONV_TENSOR_RESIDUAL = 4,
        POLYCONV_TENSOR_OUTPUT = 5,        /* after pooling */
        POLYCONV_TENSOR_ARGMAX = 6,        /* `saved` under POLYCONV_SAVE_ARGMAX: s32 index inside the pooling window */
-       POLYCONV_TENSOR_PRE_ACTIVATION = 7 /* `saved` under POLYCONV_SAVE_PRE_ACTIVATION: f32 (f64 in the f64 row) */
+       POLYCONV_TENSOR_PRE_ACTIVATION = 7 /* `saved` under POLYCONV_SAVE_PRE_ACTIVATION: f32 (f64 in the f64 row); of
+                                             BACKWARD_* where an activation or max pooling needs it */
 };
 
 /* A tensor in memory. This struct is frozen. Axes are N C D H W (K C/g D R S for weights; vectors use only
@@ -422,6 +426,8 @@ enum {                              /* a fallback is reference/ or any kernel fl
        POLYCONV_FALLBACK_ALLOW = 2  /* taken silently */
 };
 
+/* What `saved` holds: filled by FORWARD, read by BACKWARD_*, where an activation asks for PRE_ACTIVATION, max pooling
+ * alone for either, average pooling alone for none. */
 enum { POLYCONV_SAVE_NONE = 0, POLYCONV_SAVE_ARGMAX = 1, POLYCONV_SAVE_PRE_ACTIVATION = 2 };
 
 /* A caller's thread pool: calls task(task_context, i) once for every i in [0, tasks), in any order, on any
@@ -454,7 +460,7 @@ typedef struct polyconv_options {
   int64_t tuning_budget_ms;           /* 0 (default): heuristics only; otherwise candidates are timed for that long */
   int32_t dynamic_weights;            /* 1: only kernels whose packed weights can be updated in place, asynchronously */
   int32_t checked;                    /* 1: every run makes polyconv_buffers_check first */
-  int32_t save;                       /* POLYCONV_SAVE_*: what `saved` is filled with, default NONE */
+  int32_t save;                       /* POLYCONV_SAVE_*: what `saved` holds, default NONE */
   int32_t bind;                       /* 1: the caller will use polyconv_bind, so kernels that need it may be chosen */
   polyconv_parallel_for parallel_for; /* NULL (default): the backend's own threads; else only these */
   void *parallel_for_context;
@@ -549,8 +555,8 @@ typedef struct polyconv_buffers {
   void *bias[POLYCONV_MAX_CHAIN];                     /* read, or written by BACKWARD_WEIGHTS */
   const void *scale[POLYCONV_MAX_CHAIN];
   const void *residual[POLYCONV_MAX_CHAIN];
-  void *saved[POLYCONV_MAX_CHAIN];
-  void *workspace; /* aligned to POLYCONV_ALIGNMENT; may be NULL where the plan needs none */
+  void *saved[POLYCONV_MAX_CHAIN]; /* written by FORWARD, read by BACKWARD_*, as options.save says */
+  void *workspace;                 /* aligned to POLYCONV_ALIGNMENT; may be NULL where the plan needs none */
   size_t workspace_size;
 } polyconv_buffers;
 

@@ -1,5 +1,5 @@
-// steps.hpp - the kernels that only pool or convert, asked through the plug-in ABI itself: no problem of the public API
-// can name them.
+// steps.hpp - the kernels that only pool, convert or go back through activation and pooling, asked through the plug-in
+// ABI itself: no problem of the public API can name them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace conformance {
 
-// Checks every pooling and conversion that the kernel ("backend/kernel@config") of a backend takes against plain
-// loops, and returns how many those were.
+// Checks every pooling, conversion and gradient of pooling that the kernel ("backend/kernel@config") of a backend takes
+// against plain loops, and returns how many those were.
 int check_steps(const polyconv_backend_info &backend, const std::string &kernel);
 
 } // namespace conformance

@@ -45,6 +45,14 @@ void ask(const polyconv_device *device, const polyconv_problem &problem, const s
   }
 }
 
+// What is saved: as the feature says, or as a gradient needs it.
+int32_t save_for(const polyconv_problem &problem, int32_t save) {
+  const bool reads =
+      problem.epilogue.activation != POLYCONV_ACT_NONE || problem.epilogue.pool.kind == POLYCONV_POOL_MAX;
+  return problem.direction != POLYCONV_FORWARD && reads && save == POLYCONV_SAVE_NONE ? POLYCONV_SAVE_PRE_ACTIVATION
+                                                                                      : save;
+}
+
 // One combination: a kernel takes a type group where it takes each of its rows that is a valid problem.
 Answers ask_group(const polyconv_device *device, const Feature &feature, const Direction &direction,
                   const TypeGroup &group, const std::string &backend) {
@@ -52,10 +60,10 @@ Answers ask_group(const polyconv_device *device, const Feature &feature, const D
   for (const char *types : group.types) {
     polyconv_problem problem;
     if (polyconv_problem_parse(token_of(feature, direction, types).c_str(), &problem) != POLYCONV_SUCCESS) continue;
-    if (feature.save == POLYCONV_SAVE_PRE_ACTIVATION && problem.direction != POLYCONV_FORWARD) continue;
+    if (feature.save == POLYCONV_SAVE_PRE_ACTIVATION && problem.direction != POLYCONV_FORWARD) continue; // as "relu"
     Answers answers;
     for (int32_t math = POLYCONV_MATH_STRICT; math <= POLYCONV_MATH_FAST; ++math)
-      ask(device, problem, backend, math, feature.save, answers);
+      ask(device, problem, backend, math, save_for(problem, feature.save), answers);
     for (const auto &[kernel, answer] : answers) {
       const auto [place, first] = worst.emplace(kernel, answer);
       if (!first) place->second = std::min(place->second, answer);

@@ -5,16 +5,15 @@
 // tap of the window in order of D, H, W, so each input element is read once for every window that holds it, mostly from
 // the L1 cache.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/direct/load.hpp"
-#include "cpu/finish.hpp"
+#include "cpu/pooling.hpp"
 
 namespace polyconv::cpu {
 
 struct PoolPlan {
-  polyconv_tensor input, saved;
+  PoolSource source;
+  polyconv_tensor saved;
   Epilogue epilogue; // result and quantisation only
-  polyconv_pool rules;
-  int32_t axis; // that rows follow: 1 or 4
+  int32_t axis;      // that rows follow: 1 or 4
   int32_t save;
   int64_t rows; // of the result
 };
@@ -24,95 +23,14 @@ POLYCONV_ISA_FUNCTION(void, pool_task, const PoolPlan &plan, const Epilogue &epi
 
 namespace POLYCONV_ISA {
 
-constexpr int kPoolChunk = 256; // results combined at a time
-
-// The part of a window that lies inside.
-struct PoolWindow {
-  int64_t begin, end; // coordinates of the input
-  int64_t first;      // begin's place in the window
-};
-
-POLYCONV_INLINE PoolWindow window_of(const PoolPlan &p, int axis, int64_t i) {
-  const int64_t from = i * p.rules.stride[axis] - p.rules.pad_begin[axis], to = from + p.rules.window[axis];
-  const int64_t begin = from < 0 ? 0 : from, size = p.input.size[2 + axis];
-  return {begin, to < size ? to : size, begin - from};
-}
-
-template <class T>
-struct PoolRow {
-  alignas(64) T value[kPoolChunk];
-  alignas(64) T loaded[kPoolChunk];
-  alignas(64) int32_t place[kPoolChunk]; // of the maximum in its window; -1 before the first
-};
-
-// Combines results [a, b) with the loaded elements, whose place in the window is `place`. NaN wins over everything.
-template <class T, bool Average, bool Save>
-POLYCONV_INLINE void combine(PoolRow<T> &row, int64_t a, int64_t b, int32_t place) {
-  const T *loaded = row.loaded;
-  T *value = row.value + a;
-  const int64_t n = b - a;
-  if constexpr (Save) {
-    for (int64_t i = 0; i < n; ++i) {
-      const T v = loaded[i], best = value[i];
-      const bool better = row.place[a + i] < 0 || v > best || (v != v && best == best);
-      value[i] = better ? v : best;
-      row.place[a + i] = better ? place : row.place[a + i];
-    }
-  } else {
-    for (int64_t i = 0; i < n; i += kLanes<T>) {
-      const int rest = n - i < kLanes<T> ? static_cast<int>(n - i) : kLanes<T>;
-      const Vector<T> v = load(loaded + i), best = load_partial(value + i, rest);
-      Vector<T> result;
-      if constexpr (Average)
-        result = best + v;
-      else
-        result = (v > best) | ((v != v) & (best == best)) ? v : best;
-      store_partial(value + i, result, rest);
-    }
-  }
-}
-
 // One row of `n` results from (image, c, d, h, w) on.
 template <class From, class T, bool Average, bool Save>
 POLYCONV_NOINLINE void pool_row(const PoolPlan &p, const Epilogue &e, const From *input, int32_t *saved, const Row &at,
                                 int64_t n) {
   PoolRow<T> row;
-  const Load<From, T> convert(0);
-  const bool along_w = at.axis == 4;
-  for (int64_t i = 0; i < n; ++i) row.value[i] = Average ? T(0) : -static_cast<T>(__builtin_inf());
-  if (Save)
-    for (int64_t i = 0; i < n; ++i) row.place[i] = -1;
-  const polyconv_tensor &t = p.input;
-  const From *image = input + t.offset + at.n * t.stride[0] + at.k * t.stride[1];
-  const PoolWindow d = window_of(p, 0, at.d), h = window_of(p, 1, at.h);
-  const PoolWindow w = along_w ? PoolWindow{0, p.rules.window[2], 0} : window_of(p, 2, at.w);
-  const int64_t step = p.rules.stride[2], stride = along_w ? step * t.stride[4] : t.stride[1];
-  for (int64_t z = d.begin; z < d.end; ++z)
-    for (int64_t y = h.begin; y < h.end; ++y)
-      for (int64_t x = w.begin; x < w.end; ++x) {
-        int64_t a = 0, b = n, column = x; // along W, x is the tap: results [a, b) find it inside
-        if (along_w) {
-          const int64_t from = at.w * step - p.rules.pad_begin[2] + x;
-          a = from < 0 ? (-from + step - 1) / step : 0;
-          b = t.size[4] > from ? (t.size[4] - from + step - 1) / step : 0;
-          b = b < n ? b : n;
-          if (a >= b) continue;
-          column = from + a * step;
-        }
-        const int64_t line = (z - d.begin + d.first) * p.rules.window[1] + (y - h.begin + h.first);
-        const int64_t place = line * p.rules.window[2] + (along_w ? x : x - w.begin + w.first);
-        load_run(convert, image + z * t.stride[2] + y * t.stride[3] + column * t.stride[4], stride, b - a, row.loaded);
-        combine<T, Average, Save>(row, a, b, static_cast<int32_t>(place));
-      }
-  if (Average) {
-    const int64_t outer = (d.end - d.begin) * (h.end - h.begin);
-    for (int64_t i = 0; i < n; ++i) {
-      const PoolWindow columns = window_of(p, 2, along_w ? at.w + i : at.w);
-      const int64_t inside = outer * (columns.end - columns.begin);
-      const int64_t all = p.rules.window[0] * p.rules.window[1] * p.rules.window[2];
-      row.value[i] /= static_cast<T>(p.rules.count_include_pad ? all : inside);
-    }
-  }
+  combine_row<From, T, Average, Save>(p.source, input, at, n, row, [](T *, int64_t) {});
+  if (Average)
+    for (int64_t i = 0; i < n; ++i) row.value[i] /= static_cast<T>(pool_count(p.source, at, i));
   if (Save)
     for (int64_t i = 0; i < n; ++i) saved[row_offset(p.saved, at) + i * p.saved.stride[at.axis]] = row.place[i];
   finish_row(e, row.value, n, at);
@@ -144,14 +62,15 @@ POLYCONV_NOINLINE void pool_rows(const PoolPlan &p, const Epilogue &e, const voi
 template <class From, class T>
 POLYCONV_INLINE void pool_typed(const PoolPlan &p, const Epilogue &e, const void *input, int32_t *saved, int64_t first,
                                 int64_t last) {
-  if (p.rules.kind == POLYCONV_POOL_AVERAGE) return pool_rows<From, T, true, false>(p, e, input, saved, first, last);
+  if (p.source.rules.kind == POLYCONV_POOL_AVERAGE)
+    return pool_rows<From, T, true, false>(p, e, input, saved, first, last);
   if (p.save) return pool_rows<From, T, false, true>(p, e, input, saved, first, last);
   pool_rows<From, T, false, false>(p, e, input, saved, first, last);
 }
 
 void pool_task(const PoolPlan &plan, const Epilogue &epilogue, const void *input, int32_t *saved, int64_t first,
                int64_t last) {
-  switch (plan.input.type) {
+  switch (plan.source.input.type) {
     case POLYCONV_F64: return pool_typed<double, double>(plan, epilogue, input, saved, first, last);
     case POLYCONV_S32: return pool_typed<int32_t, float>(plan, epilogue, input, saved, first, last);
     default: return pool_typed<float, float>(plan, epilogue, input, saved, first, last);
@@ -177,14 +96,14 @@ constexpr decltype(&isa_baseline::pool_task) kTask[] = POLYCONV_BY_ISA(pool_task
 
 PoolPlan make_plan(const polyconv_layer &layer) {
   PoolPlan p{};
-  p.input = layer.input;
+  p.source.input = layer.input;
   p.saved = layer.saved;
   p.epilogue.result = layer.result;
   p.epilogue.sum_type = layer.input.type == POLYCONV_F64 ? POLYCONV_F64 : POLYCONV_F32;
   p.epilogue.rules.out_scale = layer.epilogue.out_scale;
   p.epilogue.rules.out_zero_point = layer.epilogue.out_zero_point;
   p.epilogue.simple = p.epilogue.sum_type == POLYCONV_F32 && layer.result.type == POLYCONV_F32;
-  p.rules = layer.epilogue.pool;
+  p.source.rules = layer.epilogue.pool;
   p.save = layer.save == POLYCONV_SAVE_ARGMAX;
   const polyconv_tensor &r = layer.result;
   p.axis = r.stride[sdk::kC] == 1 && r.size[sdk::kC] > 1 ? sdk::kC : sdk::kW;
@@ -193,9 +112,10 @@ PoolPlan make_plan(const polyconv_layer &layer) {
 }
 
 double serial_us(const PoolPlan &p) {
-  const double window = static_cast<double>(p.rules.window[0] * p.rules.window[1] * p.rules.window[2]);
-  const bool dense =
-      p.axis == sdk::kC ? p.input.stride[sdk::kC] == 1 : p.input.stride[sdk::kW] == 1 && p.rules.stride[2] == 1;
+  const double window =
+      static_cast<double>(p.source.rules.window[0] * p.source.rules.window[1] * p.source.rules.window[2]);
+  const bool dense = p.axis == sdk::kC ? p.source.input.stride[sdk::kC] == 1
+                                       : p.source.input.stride[sdk::kW] == 1 && p.source.rules.stride[2] == 1;
   return static_cast<double>(sdk::elements(p.epilogue.result)) * (window * (dense ? 0.15e-3 : 0.4e-3) + 0.3e-3);
 }
 

@@ -133,4 +133,33 @@ __device__ inline T activate(T v, int32_t activation, T alpha) {
   }
 }
 
+// The slope of the activation at a pre-activation v: sdk::activation_slope on the device.
+template <class T>
+__device__ inline T activation_slope(T v, int32_t activation, T alpha) {
+  if (v != v) return v;
+  switch (activation) {
+    case POLYCONV_ACT_RELU: return v > 0 ? T(1) : T(0);
+    case POLYCONV_ACT_CLIPPED_RELU: return v > 0 && v < alpha ? T(1) : T(0);
+    case POLYCONV_ACT_LEAKY_RELU: return v > 0 ? T(1) : alpha;
+    case POLYCONV_ACT_TANH: {
+      const T t = tanh(v);
+      return 1 - t * t;
+    }
+    case POLYCONV_ACT_SIGMOID: {
+      const T s = 1 / (1 + exp(-v));
+      return s * (1 - s);
+    }
+    case POLYCONV_ACT_GELU: {
+      const T density = exp(-v * v / 2) * T(0.39894228040143267794); // 1 / sqrt(2 pi)
+      return (1 + erf(v * T(0.70710678118654752440))) / 2 + v * density;
+    }
+    case POLYCONV_ACT_SILU: {
+      const T s = 1 / (1 + exp(-v));
+      return s * (1 + v * (1 - s));
+    }
+    case POLYCONV_ACT_HARD_SWISH: return v <= -3 ? T(0) : v >= 3 ? T(1) : (2 * v + 3) / 6;
+    default: return T(1);
+  }
+}
+
 } // namespace polyconv::cuda

@@ -32,6 +32,36 @@ inline T activate(T v, const polyconv_epilogue &e) {
   }
 }
 
+// The slope of the activation at a pre-activation v. At a kink that of the flat or leaky side; NaN where v is NaN.
+template <class T>
+inline T activation_slope(T v, const polyconv_epilogue &e) {
+  const T alpha = static_cast<T>(e.activation_alpha);
+  if (v != v) return v;
+  switch (e.activation) {
+    case POLYCONV_ACT_RELU: return v > 0 ? T(1) : T(0);
+    case POLYCONV_ACT_CLIPPED_RELU: return v > 0 && v < alpha ? T(1) : T(0);
+    case POLYCONV_ACT_LEAKY_RELU: return v > 0 ? T(1) : alpha;
+    case POLYCONV_ACT_TANH: {
+      const T t = std::tanh(v);
+      return 1 - t * t;
+    }
+    case POLYCONV_ACT_SIGMOID: {
+      const T s = 1 / (1 + std::exp(-v));
+      return s * (1 - s);
+    }
+    case POLYCONV_ACT_GELU: {
+      const T density = std::exp(-v * v / 2) * T(0.39894228040143267794); // 1 / sqrt(2 pi)
+      return (1 + std::erf(v * T(0.70710678118654752440))) / 2 + v * density;
+    }
+    case POLYCONV_ACT_SILU: {
+      const T s = 1 / (1 + std::exp(-v));
+      return s * (1 + v * (1 - s));
+    }
+    case POLYCONV_ACT_HARD_SWISH: return v <= -3 ? T(0) : v >= 3 ? T(1) : (2 * v + 3) / 6;
+    default: return T(1);
+  }
+}
+
 // Rounds half to even and saturates; NaN becomes 0.
 template <class Integer, class T>
 inline Integer saturate(T v) {

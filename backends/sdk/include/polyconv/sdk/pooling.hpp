@@ -20,6 +20,18 @@ inline PoolSpan pool_span(const polyconv_pool &pool, int axis, int64_t i, int64_
   return {begin, std::min(from + pool.window[axis], size), begin - from};
 }
 
+// The results whose windows hold coordinate i of one axis, of `results` there are: the other way round.
+struct PoolReaders {
+  int64_t begin, end;
+};
+
+inline PoolReaders pool_readers(const polyconv_pool &pool, int axis, int64_t i, int64_t results) {
+  const int64_t from = i + pool.pad_begin[axis]; // counted from the first window's begin
+  const int64_t behind = from - pool.window[axis] + 1;
+  const int64_t begin = behind > 0 ? (behind + pool.stride[axis] - 1) / pool.stride[axis] : 0;
+  return {begin, std::min(from / pool.stride[axis] + 1, results)};
+}
+
 // Whether `candidate` takes the maximum from `best`: greater, or NaN, which is greater than everything. Asked in order
 // of D, H, W the first stays among equals.
 template <class T>

@@ -1,0 +1,299 @@
+// gradient.cpp - the gradient of activation and pooling: from the gradient of what a layer stored to that of its sums.
+//
+// Floor: one read of gradient and saved values and one write of the result. Rows of the result, along channels or W,
+// gather what the windows that hold them pass on, one after the other in order of D, H, W; where no argmax is saved, a
+// window is searched for its maximum once for each row that it holds, from the L1 cache.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/pooling.hpp"
+
+namespace polyconv::cpu {
+
+struct GradientPlan {
+  polyconv_tensor given, saved, result; // the gradient that is read, what the forward run saved, what is written
+  PoolSource source;                    // the tensor before pooling: saved, or the result in shape
+  polyconv_epilogue rules;
+  int32_t axis;      // that rows follow: 1 or 4
+  int32_t argmax;    // saved holds the places of the maxima
+  int32_t slow;      // slopes need the C library
+  int32_t evaluates; // maxima are not those of the pre-activations
+  int64_t rows;      // of the result
+};
+
+struct GradientPointers {
+  const void *given, *saved;
+  void *result;
+};
+
+POLYCONV_ISA_FUNCTION(void, gradient_task, const GradientPlan &plan, const GradientPointers &pointers, int64_t first,
+                      int64_t last)
+
+namespace POLYCONV_ISA {
+
+// The slopes of the activations that activate() of finish.hpp knows; NaN where v is NaN.
+template <class V>
+POLYCONV_INLINE V slope(V v, int32_t activation, V alpha) {
+  const V zero = {}, one = zero + 1;
+  V result = one;
+  switch (activation) {
+    case POLYCONV_ACT_RELU: result = v > zero ? one : zero; break;
+    case POLYCONV_ACT_CLIPPED_RELU: result = (v > zero) & (v < alpha) ? one : zero; break;
+    case POLYCONV_ACT_LEAKY_RELU: result = v > zero ? one : alpha; break;
+    case POLYCONV_ACT_HARD_SWISH: {
+      const V inner = (v + v + 3) / 6, upper = v >= zero + 3 ? one : inner;
+      result = v <= zero - 3 ? zero : upper;
+      break;
+    }
+    default: break;
+  }
+  return v == v ? result : v;
+}
+
+template <class T>
+POLYCONV_INLINE void apply_slopes(const GradientPlan &p, T *sum, T *pre_activation, int64_t n) {
+  if (p.slow) {
+    slope_slowly(pre_activation, n, p.rules);
+    for (int64_t i = 0; i < n; ++i) sum[i] *= pre_activation[i];
+    return;
+  }
+  const Vector<T> alpha = splat(static_cast<T>(p.rules.activation_alpha));
+  for (int64_t i = 0; i < n; i += kLanes<T>)
+    store(sum + i, load(sum + i) * slope(load(pre_activation + i), p.rules.activation, alpha));
+}
+
+// What pooled results [0, n) from `at` on pass to an element each of their windows: the gradient, or its share of an
+// average; and in row.place where it goes.
+template <class Stored, class T>
+POLYCONV_NOINLINE void passed_on(const GradientPlan &p, const GradientPointers &pointers, const Row &at, int64_t n,
+                                 PoolRow<T> &row, T *given) {
+  const int64_t stride = p.given.stride[at.axis];
+  if (p.source.rules.kind == POLYCONV_POOL_MAX) {
+    if (p.argmax) {
+      const int32_t *place = static_cast<const int32_t *>(pointers.saved) + row_offset(p.saved, at);
+      for (int64_t i = 0; i < n; ++i) row.place[i] = place[i * p.saved.stride[at.axis]];
+    } else {
+      const Vector<T> alpha = splat(static_cast<T>(p.rules.activation_alpha));
+      combine_row<T, T, false, true>(p.source, static_cast<const T *>(pointers.saved), at, n, row,
+                                     [&](T *values, int64_t count) {
+                                       if (!p.evaluates) return;
+                                       if (p.slow) return activate_slowly(values, count, p.rules);
+                                       for (int64_t i = 0; i < count; i += kLanes<T>)
+                                         store(values + i, activate(load(values + i), p.rules.activation, alpha));
+                                     });
+    }
+  }
+  load_run(Load<Stored, T>(0), static_cast<const Stored *>(pointers.given) + row_offset(p.given, at), stride, n, given);
+  if (p.source.rules.kind == POLYCONV_POOL_AVERAGE)
+    for (int64_t i = 0; i < n; ++i) given[i] /= static_cast<T>(pool_count(p.source, at, i));
+}
+
+// The results whose windows hold coordinate i.
+struct Readers {
+  int64_t begin, end;
+};
+POLYCONV_INLINE Readers readers_of(const GradientPlan &p, int axis, int64_t i) {
+  const polyconv_pool &pool = p.source.rules;
+  const int64_t from = i + pool.pad_begin[axis], behind = from - pool.window[axis] + 1, step = pool.stride[axis];
+  const int64_t end = from / step + 1, results = p.given.size[2 + axis];
+  return {behind > 0 ? (behind + step - 1) / step : 0, end < results ? end : results};
+}
+
+// Adds what one row of pooled results passes to the elements [at.w, at.w + n) of a row along W. `line` is that row's
+// place in the windows.
+template <class Stored, class T>
+POLYCONV_INLINE void gather_along_w(const GradientPlan &p, const GradientPointers &pointers, const Row &at, int64_t n,
+                                    Row from, int64_t line, T *sum) {
+  const polyconv_pool &pool = p.source.rules;
+  const int64_t step = pool.stride[2], last = readers_of(p, 2, at.w + n - 1).end;
+  const bool average = pool.kind == POLYCONV_POOL_AVERAGE;
+  PoolRow<T> row;
+  alignas(64) T given[kPoolChunk];
+  for (from.w = readers_of(p, 2, at.w).begin; from.w < last; from.w += kPoolChunk) {
+    const int64_t count = last - from.w < kPoolChunk ? last - from.w : kPoolChunk;
+    passed_on<Stored>(p, pointers, from, count, row, given);
+    for (int64_t x = 0; x < pool.window[2]; ++x) {
+      const int64_t first = from.w * step - pool.pad_begin[2] + x - at.w; // where result from.w passes to, in the row
+      const int32_t place = static_cast<int32_t>(line * pool.window[2] + x);
+      const int64_t a = first < 0 ? (-first + step - 1) / step : 0;
+      const int64_t fits = n > first ? (n - first + step - 1) / step : 0, b = fits < count ? fits : count;
+      T *to = sum + first;
+      for (int64_t i = a; i < b; ++i) to[i * step] += average || row.place[i] == place ? given[i] : T(0);
+    }
+  }
+}
+
+// Likewise along channels: what the channels of the pooled result at `from` pass to those at `at`.
+template <class Stored, class T>
+POLYCONV_INLINE void gather_along_c(const GradientPlan &p, const GradientPointers &pointers, const Row &at, int64_t n,
+                                    Row from, int64_t line, T *sum) {
+  const polyconv_pool &pool = p.source.rules;
+  const bool average = pool.kind == POLYCONV_POOL_AVERAGE;
+  PoolRow<T> row;
+  alignas(64) T given[kPoolChunk];
+  const Readers columns = readers_of(p, 2, at.w);
+  for (from.w = columns.begin; from.w < columns.end; ++from.w) {
+    passed_on<Stored>(p, pointers, from, n, row, given);
+    const int64_t x = at.w - (from.w * pool.stride[2] - pool.pad_begin[2]);
+    const int32_t place = static_cast<int32_t>(line * pool.window[2] + x);
+    for (int64_t i = 0; i < n; ++i) sum[i] += average || row.place[i] == place ? given[i] : T(0);
+  }
+}
+
+// n elements of the result from `at` on, at most kPoolChunk.
+template <class Stored, class T>
+POLYCONV_NOINLINE void gradient_row(const GradientPlan &p, const GradientPointers &pointers, const Row &at, int64_t n) {
+  alignas(64) T sum[kPoolChunk], pre_activation[kPoolChunk];
+  const polyconv_pool &pool = p.source.rules;
+  if (pool.kind == POLYCONV_POOL_NONE) {
+    const Stored *given = static_cast<const Stored *>(pointers.given) + row_offset(p.given, at);
+    load_run(Load<Stored, T>(0), given, p.given.stride[at.axis], n, sum);
+  } else {
+    for (int64_t i = 0; i < n; ++i) sum[i] = 0;
+    const Readers planes = readers_of(p, 0, at.d), lines = readers_of(p, 1, at.h);
+    for (int64_t d = planes.begin; d < planes.end; ++d)
+      for (int64_t h = lines.begin; h < lines.end; ++h) {
+        const Row from = {at.n, at.k, d, h, 0, at.axis};
+        const int64_t plane = at.d - (d * pool.stride[0] - pool.pad_begin[0]);
+        const int64_t line = plane * pool.window[1] + at.h - (h * pool.stride[1] - pool.pad_begin[1]);
+        if (at.axis == 4)
+          gather_along_w<Stored>(p, pointers, at, n, from, line, sum);
+        else
+          gather_along_c<Stored>(p, pointers, at, n, from, line, sum);
+      }
+  }
+  if (p.rules.activation != POLYCONV_ACT_NONE) {
+    const T *saved = static_cast<const T *>(pointers.saved) + row_offset(p.saved, at);
+    load_run(Load<T, T>(0), saved, p.saved.stride[at.axis], n, pre_activation);
+    apply_slopes(p, sum, pre_activation, n);
+  }
+  const int64_t offset = row_offset(p.result, at), stride = p.result.stride[at.axis];
+  for (int64_t i = 0; i < n; i += kRowChunk) { // what scatter takes at a time
+    const int part = n - i < kRowChunk ? static_cast<int>(n - i) : kRowChunk;
+    scatter_typed(p.result.type, pointers.result, offset + i * stride, stride, part, sum + i);
+  }
+}
+
+template <class Stored, class T>
+POLYCONV_NOINLINE void gradient_rows(const GradientPlan &p, const GradientPointers &pointers, int64_t first,
+                                     int64_t last) {
+  const polyconv_tensor &r = p.result;
+  const int other = p.axis == 4 ? 1 : 4; // the axis beside D, H and N that rows do not follow
+  for (int64_t i = first; i < last; ++i) {
+    int64_t rest = i;
+    Row at = {0, 0, 0, 0, 0, p.axis};
+    if (other == 4) at.w = rest % r.size[4], rest /= r.size[4];
+    at.h = rest % r.size[3], rest /= r.size[3];
+    at.d = rest % r.size[2], rest /= r.size[2];
+    if (other == 1) at.k = rest % r.size[1], rest /= r.size[1];
+    at.n = rest;
+    for (int64_t begin = 0; begin < r.size[p.axis]; begin += kPoolChunk) {
+      (p.axis == 4 ? at.w : at.k) = begin;
+      const int64_t left = r.size[p.axis] - begin;
+      gradient_row<Stored, T>(p, pointers, at, left < kPoolChunk ? left : kPoolChunk);
+    }
+  }
+}
+
+void gradient_task(const GradientPlan &plan, const GradientPointers &pointers, int64_t first, int64_t last) {
+  switch (plan.given.type) {
+    case POLYCONV_F64: return gradient_rows<double, double>(plan, pointers, first, last);
+    case POLYCONV_F16: return gradient_rows<f16, float>(plan, pointers, first, last);
+    case POLYCONV_BF16: return gradient_rows<bf16, float>(plan, pointers, first, last);
+    default: return gradient_rows<float, float>(plan, pointers, first, last);
+  }
+}
+
+} // namespace POLYCONV_ISA
+} // namespace polyconv::cpu
+
+#ifdef POLYCONV_DRIVER
+#include "cpu/isa.hpp"
+#include "cpu/kernels.hpp"
+
+#include <polyconv/sdk/parallel.hpp>
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr decltype(&isa_baseline::gradient_task) kTask[] = POLYCONV_BY_ISA(gradient_task);
+
+// Where activations rise with their argument the maximum of what goes in is one of what comes out, and equals at their
+// flat ends have slope 0 whichever is taken.
+bool rises(const polyconv_epilogue &e) {
+  return e.activation != POLYCONV_ACT_GELU && e.activation != POLYCONV_ACT_SILU &&
+         e.activation != POLYCONV_ACT_HARD_SWISH &&
+         (e.activation != POLYCONV_ACT_LEAKY_RELU || e.activation_alpha >= 0);
+}
+
+GradientPlan make_plan(const polyconv_layer &layer) {
+  GradientPlan p{};
+  p.given = layer.input;
+  p.saved = layer.saved;
+  p.result = layer.result;
+  p.argmax = layer.save == POLYCONV_SAVE_ARGMAX;
+  p.source.input = layer.save == POLYCONV_SAVE_PRE_ACTIVATION ? layer.saved : layer.result;
+  p.source.rules = layer.epilogue.pool;
+  p.rules = layer.epilogue;
+  p.slow = is_slow(layer.epilogue.activation);
+  p.evaluates = !rises(layer.epilogue);
+  const polyconv_tensor &r = layer.result;
+  p.axis = r.stride[sdk::kC] == 1 && r.size[sdk::kC] > 1 ? sdk::kC : sdk::kW;
+  p.rows = r.size[0] * r.size[2] * r.size[3] * r.size[p.axis == sdk::kW ? sdk::kC : sdk::kW];
+  return p;
+}
+
+// Rough: a window is gone through once for each of its rows, or elements.
+double serial_us(const GradientPlan &p) {
+  const polyconv_pool &pool = p.source.rules;
+  const bool pools = pool.kind != POLYCONV_POOL_NONE;
+  const double again = !pools ? 0 : static_cast<double>(pool.window[0] * pool.window[1] * pool.window[2]);
+  const double activation = p.slow ? 10e-3 : 0.2e-3;
+  return static_cast<double>(sdk::elements(p.result)) *
+         (0.4e-3 + again * (p.argmax ? 0.3e-3 : 0.8e-3) + activation * (p.evaluates ? 1 + again : 1));
+}
+
+class GradientInstance final : public sdk::Instance {
+ public:
+  GradientInstance(const polyconv_request &request, Isa isa) : plan_(make_plan(*request.layers[0])), task_(kTask[isa]) {
+    tasks_ = std::min(tasks_for(*request.policy, serial_us(plan_)), plan_.rows);
+    if (tasks_ > 1) parallel_ = sdk::make_parallel(*request.policy);
+  }
+
+  void run(const polyconv_arguments &a, void *) const override {
+    const GradientPointers pointers = {a.input, a.saved[0], a.output};
+    sdk::run_tasks(parallel_, tasks_, [&](int64_t task) {
+      const sdk::Share share = sdk::share(plan_.rows, tasks_, task);
+      task_(plan_, pointers, share.begin, share.end);
+    });
+  }
+
+ private:
+  GradientPlan plan_;
+  decltype(&isa_baseline::gradient_task) task_;
+  int64_t tasks_;
+  std::unique_ptr<sdk::Parallel> parallel_;
+};
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  Isa isa;
+  if (!choose_isa(config, offer, isa)) return false;
+  if (request.op != POLYCONV_OP_GRADIENT) return offer.reject("only goes back through activation and pooling");
+  const polyconv_layer &layer = *request.layers[0];
+  const double us = serial_us(make_plan(layer));
+  const double bytes = 8.0 * static_cast<double>(sdk::elements(layer.result));
+  offer.estimate_us = estimate_us(tasks_for(*request.policy, us), us, bytes);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<GradientInstance>(request, static_cast<Isa>(config));
+}
+
+} // namespace
+
+const sdk::Kernel kernel_gradient = {"gradient", 0, isa_names, kIsaCount, supports, create};
+
+} // namespace polyconv::cpu
+#endif
