@@ -107,19 +107,21 @@ bool check_layer(const std::string &token, int32_t save, const std::string &glob
   std::mt19937 generator(5);
   Tensors t = tensors_for(forward, save, &generator);
   const Options options = options_for(glob, save), plain = options_for(glob, POLYCONV_SAVE_NONE);
+  Doubles direction;
+  Tensors start, data, weights;
   try {
     run(forward, options, device, &t);
+    start = t;
+    direction = random(t.output.size(), &generator);
+    t.output = direction;
+    data = weights = t;
+    run(in_direction(token, POLYCONV_BACKWARD_DATA), options, device, &data);
+    run(in_direction(token, POLYCONV_BACKWARD_WEIGHTS), options, device, &weights);
   } catch (const polyconv::Error &error) {
     if (error.status() == POLYCONV_UNSUPPORTED) return false;
     throw;
   }
-  const Tensors start = t;
-  const Doubles direction = random(t.output.size(), &generator);
   const auto loss = [&](const Tensors &at) { return loss_of(forward, plain, device, at, direction); };
-  t.output = direction;
-  Tensors data = t, weights = t;
-  run(in_direction(token, POLYCONV_BACKWARD_DATA), options, device, &data);
-  run(in_direction(token, POLYCONV_BACKWARD_WEIGHTS), options, device, &weights);
   CHECK(differences(data.input, &Tensors::input, start, loss) == 0);
   CHECK(differences(weights.weights, &Tensors::weights, start, loss) == 0);
   if (forward.epilogue.has_bias) CHECK(differences(weights.bias, &Tensors::bias, start, loss) == 0);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -15,8 +16,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "skip.hpp"
 
 namespace fs = std::filesystem;
 
@@ -296,4 +295,38 @@ TEST_CASE("a loss that is not finite, a full disk and an interrupt leave the che
             .lenet("test --net '" + world / "small.net" + "' --data '" + world / "" + "'" +
                    option(world, "weights", "run.lenet"))
             .code == 0);
+}
+
+TEST_CASE("on real images the shipped weights are as good as they promise, in f16 too") {
+  const char *shared = std::getenv("POLYCONV_SHARED_DATA");
+  const struct {
+    const char *net, *weights;
+    std::string data;
+    double expected; // on the first 3000 test images
+  } cases[] = {
+      {"strided", "strided-fashion", "/usr/share/datasets/fashion-mnist", 0.88},
+      {"lenet86", "lenet86-fashion", "/usr/share/datasets/fashion-mnist", 0.89},
+      {"strided", "strided-mnist", shared == nullptr ? "" : std::string(shared) + "/mnist", 0.98},
+  };
+  const World world;
+  for (const auto &one : cases) {
+    const std::string folder = kSource + "/examples/lenet/";
+    if (!fs::is_directory(one.data)) {
+      MESSAGE("skipped: " << std::string(one.weights) << ", no images in '" << one.data << "'");
+      continue;
+    }
+    const auto accuracy = [&](const std::string &type) {
+      const World::Run tested =
+          world.lenet("test --images 3000 --net '" + folder + "nets/" + one.net + ".net' --weights '" + folder +
+                      "weights/" + one.weights + ".lenet' --data '" + one.data + "' --dtype " + type);
+      INFO(tested.text);
+      REQUIRE(tested.code == 0);
+      const std::string before = "accuracy ";
+      return std::stod(tested.text.substr(tested.text.find(before) + before.size()));
+    };
+    CAPTURE(std::string(one.weights));
+    const double exact = accuracy("f32");
+    CHECK(exact >= one.expected);
+    CHECK(std::abs(accuracy("f16") - exact) <= 0.002);
+  }
 }
