@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/lowered/driver.hpp"
 
+#include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
 
@@ -20,6 +21,7 @@ constexpr int64_t kStripBytes = 384 << 10; // of planes: well inside a common L2
 constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
 constexpr int64_t kLine = 16;              // elements of a cache line, and of the longest vector
 constexpr double kCopyCycles = 3.0;        // of a shifted vector: a load and a store that leaves the first cache
+constexpr double kScatterCycles = 4.0;     // of bringing the rest of a row of results to its place
 constexpr double kRowUs = 0.004;           // of finding and bringing in a source row of a channel, however short
 
 // As in tile.hpp: the most filters of a tile and the vectors of a tile of so many.
@@ -36,21 +38,25 @@ void set_planes(LoweredPlan &p, int64_t rows) {
   const Axis &h = p.rows.axis[1], &w = p.rows.axis[2];
   p.lines = rows + (h.taps - 1) * h.dilation / h.step;
   p.source_rows = (rows - 1) * h.step + (h.taps - 1) * h.dilation + 1;
-  p.plane_elements = (ceil_div(p.lines * p.width + kLine, kLine) | 1) * kLine;
+  p.plane_elements = p.rest ? (ceil_div(p.lines * p.rest + kLine, kLine) | 1) * kLine : 0;
   p.channel_elements = std::min(h.step, h.taps) * w.taps * p.plane_elements; // at most; make_tables counts remainders
 }
-int64_t plane_bytes(const LoweredPlan &p) {
+// What a strip reads: rows, kept where vectors of columns are read from them, and planes.
+int64_t rows_bytes(const LoweredPlan &p) {
+  return (p.columns ? p.source_rows : 1) * p.channels * p.rows.row_elements * 4;
+}
+int64_t planes_bytes(const LoweredPlan &p) {
   return p.channels * p.channel_elements * 4;
 }
 
-// The most rows of a strip whose planes fit, but a few strips for every task; nearly equal.
+// The most rows of a strip that fits, but a few strips for every task; nearly equal.
 void set_strips(LoweredPlan &p, int64_t tasks) {
   const int64_t planes = p.images * p.depth * p.groups;
   p.strips = std::clamp<int64_t>(ceil_div(2 * tasks, std::max<int64_t>(planes, 1)), 1, std::max<int64_t>(p.height, 1));
   for (;; ++p.strips) {
     p.strip_rows = ceil_div(p.height, p.strips);
     set_planes(p, p.strip_rows);
-    if (p.strip_rows <= 1 || plane_bytes(p) <= kStripBytes) break;
+    if (p.strip_rows <= 1 || rows_bytes(p) + planes_bytes(p) <= kStripBytes) break;
   }
   p.strips = ceil_div(p.height, std::max<int64_t>(p.strip_rows, 1));
   p.items = planes * p.strips;
@@ -63,20 +69,38 @@ double tile_cycles(Isa isa, double filters, double vectors) {
   return std::max(0.5 * filters * vectors, loads) + 0.5;
 }
 
+// The tiles of a block of filters for a strip: vectors of columns, and the rest.
+int64_t column_tiles(const LoweredPlan &p, Isa isa, int64_t lanes) {
+  return p.columns / lanes * ceil_div(p.strip_rows, tile_vectors(isa, ceil_div(p.filters, p.blocks)));
+}
+int64_t rest_tiles(const LoweredPlan &p, Isa isa, int64_t lanes) {
+  return ceil_div(ceil_div(p.strip_rows * p.rest, lanes), tile_vectors(isa, ceil_div(p.filters, p.blocks)));
+}
+
 // Microseconds of one thread.
 double serial_us(const LoweredPlan &p, Isa isa, int64_t lanes) {
-  const auto real = [](int64_t n) { return static_cast<double>(n); };
-  const int64_t strip_vectors = ceil_div(p.strip_rows * p.width, lanes), filters = ceil_div(p.filters, p.blocks);
-  const int64_t tiles = ceil_div(strip_vectors, tile_vectors(isa, filters));
+  const int64_t tiles = column_tiles(p, isa, lanes) + rest_tiles(p, isa, lanes);
+  const int64_t strip_vectors = p.columns / lanes * p.strip_rows + ceil_div(p.strip_rows * p.rest, lanes);
   const double vectors = real(p.items * strip_vectors), tile = real(strip_vectors) / real(std::max<int64_t>(tiles, 1));
-  double cycles = real(p.items * tiles * p.blocks * p.channels * p.taps) * tile_cycles(isa, real(filters), tile);
+  const double filters = real(ceil_div(p.filters, p.blocks));
+  double cycles = real(p.items * tiles * p.blocks * p.channels * p.taps) * tile_cycles(isa, filters, tile);
   cycles += vectors * real(p.filters) * (p.direct ? 2.0 : 12.0); // stores
   const int64_t lines = p.lines * std::min(p.rows.axis[1].step, p.rows.axis[1].taps);
   const double source_rows = real(p.items * p.channels * lines);
-  const double row_vectors = real(ceil_div(p.width, lanes));
-  cycles += source_rows * row_vectors * kCopyCycles * real(p.rows.axis[2].taps);
-  if (!p.in_place) cycles += source_rows * row_vectors * (p.rows.source_step == 1 ? 6.0 : 2.0 * real(lanes));
+  cycles += source_rows * real(ceil_div(p.rest, lanes) * p.rows.axis[2].taps) * kCopyCycles;
+  if (p.rest && p.columns) cycles += real(p.items * p.strip_rows * p.filters) * kScatterCycles;
+  if (!p.in_place)
+    cycles += source_rows * real(ceil_div(p.width, lanes)) * (p.rows.source_step == 1 ? 6.0 : 2.0 * real(lanes));
   return cycles * cycle_us(isa) + source_rows * kRowUs;
+}
+
+// The columns that are read as vectors, or none where lowering whole rows costs less than bringing the rest of every
+// filter's rows to its place.
+int64_t vector_columns(const LoweredPlan &p, int64_t lanes) {
+  const int64_t columns = p.width / lanes * lanes;
+  const double row = real(p.channels * p.rows.axis[2].taps * p.rows.axis[1].step) * kCopyCycles; // of a vector's width
+  const double all = row * real(ceil_div(p.width, lanes)), scattered = kScatterCycles * real(p.filters);
+  return columns == p.width || row + scattered < all ? columns : 0;
 }
 
 LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
@@ -85,8 +109,9 @@ LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy 
   p.epilogue = p.rows.epilogue;
   const Axis &w = p.rows.axis[2];
   const int64_t lanes = vector_bytes(isa) / 4;
-  p.in_place =
-      layer.input.type == POLYCONV_F32 && layer.input.stride[kW] == 1 && w.step == 1 && w.before == 0 && w.after == 0;
+  const Axis &h = p.rows.axis[1];
+  const bool padded = w.before || w.after || h.before || h.after;
+  p.in_place = layer.input.type == POLYCONV_F32 && layer.input.stride[kW] == 1 && w.step == 1 && !padded;
   p.direct = p.epilogue.simple && p.epilogue.whole_images && layer.result.stride[kW] == 1;
   p.images = layer.input.size[kN];
   p.depth = layer.input.size[kD];
@@ -95,23 +120,26 @@ LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy 
   p.filters = p.rows.produce;
   p.blocks = ceil_div(p.filters, most_filters(isa));
   p.width = w.out;
-  p.height = p.rows.axis[1].out;
-  p.taps = p.rows.axis[1].taps * w.taps;
+  p.height = h.out;
+  p.columns = vector_columns(p, lanes);
+  p.rest = p.width - p.columns;
+  p.taps = h.taps * w.taps;
   // A source row in scratch: one chunk, as wide as the results read.
   p.rows.plane_elements = round_up(p.width + (w.taps - 1) * w.dilation / w.step, kLine) + kLine;
   p.rows.plane_count = std::min(w.step, w.taps); // at most; make_direct_tables counts
   p.rows.row_elements = p.rows.plane_count * p.rows.plane_elements;
+  p.source_row = p.in_place ? layer.input.stride[kH] : p.columns ? p.channels * p.rows.row_elements : 0;
+  p.source_channel = p.in_place ? layer.input.stride[kC] : p.rows.row_elements;
   set_strips(p, policy.threads < 1 ? 1 : policy.threads);
   const double us = serial_us(p, isa, lanes);
   set_strips(p, tasks_for(policy, us));
   if (layer.input.stride[kW] == 1) {
-    const int64_t vectors = ceil_div(p.strip_rows * p.width, lanes);
-    const int64_t tiles = p.blocks * ceil_div(vectors, tile_vectors(isa, ceil_div(p.filters, p.blocks)));
+    const int64_t tiles = p.blocks * (column_tiles(p, isa, lanes) + rest_tiles(p, isa, lanes));
     p.rows_ahead = ceil_div(p.channels * p.source_rows, std::max<int64_t>(tiles, 1));
   }
-  p.lowered_at = round_up(p.channels * p.rows.row_elements * 4, 64);
-  p.sums_at = round_up(p.lowered_at + plane_bytes(p), 64);
-  p.scratch_bytes = p.sums_at + (p.direct ? 0 : 25 * lanes * 4);
+  p.lowered_at = p.in_place ? 0 : round_up(rows_bytes(p), 64);
+  p.sums_at = round_up(p.lowered_at + planes_bytes(p), 64);
+  p.scratch_bytes = p.sums_at + 25 * lanes * 4;
   const double moved =
       4.0 * static_cast<double>(elements(layer.input) + elements(layer.result) + elements(layer.weights));
   p.estimate_us = estimate_us(p.tasks, us, moved);
@@ -134,7 +162,7 @@ void pack_weights(const LoweredPlan &p, const polyconv_layer &layer, const void 
 
 struct LoweredTables {
   DirectTables rows;
-  std::vector<int64_t> remainders, taps;
+  std::vector<int64_t> remainders, source_taps, taps;
 };
 
 void make_tables(const polyconv_layer &layer, LoweredPlan &p, LoweredTables &tables) {
@@ -145,18 +173,23 @@ void make_tables(const polyconv_layer &layer, LoweredPlan &p, LoweredTables &tab
     auto found = std::find(tables.remainders.begin(), tables.remainders.end(), remainder);
     if (found == tables.remainders.end()) found = tables.remainders.insert(found, remainder);
     const int64_t planes = (found - tables.remainders.begin()) * w.taps;
-    for (int64_t s = 0; s < w.taps; ++s)
-      tables.taps.push_back((planes + s) * p.plane_elements + r * h.dilation / h.step * p.width);
+    for (int64_t s = 0; s < w.taps; ++s) {
+      tables.source_taps.push_back(r * h.dilation * p.source_row + p.rows.taps[s].source);
+      tables.taps.push_back((planes + s) * p.plane_elements + r * h.dilation / h.step * p.rest);
+    }
   }
   p.remainders = static_cast<int64_t>(tables.remainders.size());
   p.remainder = tables.remainders.data();
+  p.source_tap = tables.source_taps.data();
   p.tap = tables.taps.data();
 }
 
-// Results beyond the caches, every strip of every channel of which begins on a whole vector.
+// Results beyond the caches, whose rows are whole vectors, or every strip of every channel of which begins on one.
 bool may_stream(const LoweredPlan &p, int64_t vector) {
   const polyconv_tensor &r = p.epilogue.result;
-  bool aligned = r.offset * 4 % vector == 0 && (p.strips == 1 || p.strip_rows * r.stride[kH] * 4 % vector == 0);
+  const int64_t rows = p.columns ? 1 : p.strip_rows; // that begin on a vector
+  bool aligned = r.offset * 4 % vector == 0 && (p.columns == 0 || p.rest == 0);
+  aligned = aligned && (rows == p.height || rows * r.stride[kH] * 4 % vector == 0);
   for (int axis : {kN, kC, kD}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
   return p.direct && aligned && elements(r) * 4 >= kStreamBytes;
 }
@@ -219,9 +252,9 @@ bool lowered_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   const polyconv_layer &layer = *request.layers[0];
   if (!takes_layer(layer, offer) || !takes_no_pooling(layer, offer)) return false;
   const LoweredPlan p = lowered_geometry(layer, *request.policy, isa);
-  if (plane_bytes(p) > kStripBytes)
-    return offer.reject("keeps a row of results lowered in the cache: %" PRId64 " bytes here, at most %" PRId64,
-                        plane_bytes(p), kStripBytes);
+  if (rows_bytes(p) + planes_bytes(p) > kStripBytes)
+    return offer.reject("keeps what a row of results reads in the cache: %" PRId64 " bytes here, at most %" PRId64,
+                        rows_bytes(p) + planes_bytes(p), kStripBytes);
   if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];

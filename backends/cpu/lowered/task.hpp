@@ -58,101 +58,169 @@ POLYCONV_INLINE void shift_row(const float *from, int64_t n, float *to) {
   if (i < n) store(to + i, load_partial(from + i, static_cast<int>(n - i)));
 }
 
-// One source row of every channel (`in` is channel 0's, NULL in padding) to row `line` of the planes of a remainder.
-template <class From>
-POLYCONV_INLINE void lower_row(const LoweredPlan &p, const From *in, float *row, float *planes) {
+// Row y of those that a strip reads: its columns beyond the last whole vector, to planes.
+POLYCONV_INLINE void lower_row(const LoweredPlan &p, const float *row, int64_t y, float *planes) {
   const DirectPlan &r = p.rows;
-  const float *source = row;
-  int64_t channel = r.row_elements;
-  bool here = false;
-  if constexpr (sizeof(From) == sizeof(float)) {
-    here = p.in_place && in;
-    if (here) source = in, channel = r.source.stride[1];
-  }
-  if (!here) load_rows<From, float>(r, in, p.channels, r.first_source, row);
-  for (int64_t c = 0; c < p.channels; ++c, source += channel, planes += p.channel_elements) {
-    float *to = planes;
-    for (int64_t t = 0; t < r.axis[2].taps; ++t, to += p.plane_elements)
-      shift_row(source + r.taps[t].source, p.width, to);
+  const int64_t step = r.axis[1].step, taps = r.axis[2].taps;
+  for (int64_t i = 0; i < p.remainders; ++i, planes += taps * p.plane_elements) {
+    if (y % step != p.remainder[i]) continue;
+    const float *channel = row + p.columns;
+    float *to = planes + y / step * p.rest;
+    for (int64_t c = 0; c < p.channels; ++c, channel += p.source_channel, to += p.channel_elements)
+      for (int64_t t = 0; t < taps; ++t) shift_row(channel + r.taps[t].source, p.rest, to + t * p.plane_elements);
   }
 }
 
+// Brings in what a strip reads; returns where its rows begin: in place, or in scratch.
 template <class From>
-POLYCONV_INLINE void lower_strip(const LoweredPlan &p, const void *input, const LoweredStrip &strip, char *scratch) {
+POLYCONV_INLINE const float *read_strip(const LoweredPlan &p, const void *input, const LoweredStrip &strip,
+                                        char *scratch) {
   const DirectPlan &r = p.rows;
   const Axis &axis = r.axis[1];
   const From *image = source_of<From>(p, input, strip);
-  float *row = reinterpret_cast<float *>(scratch), *planes = reinterpret_cast<float *>(scratch + p.lowered_at);
+  float *rows = reinterpret_cast<float *>(scratch), *planes = reinterpret_cast<float *>(scratch + p.lowered_at);
+  const float *source = rows;
+  const int64_t first = strip.first_row * axis.step - axis.before;
   const int64_t used = (strip.rows - 1) * axis.step + (axis.taps - 1) * axis.dilation; // the last row that is read
-  for (int64_t i = 0; i < p.remainders; ++i, planes += r.axis[2].taps * p.plane_elements) {
-    for (int64_t line = 0, y = p.remainder[i]; y <= used; ++line, y += axis.step) {
-      const int64_t h = inside(axis, strip.first_row * axis.step - axis.before + y);
-      lower_row<From>(p, h < 0 ? nullptr : image + h * r.source.stride[3], row, planes + line * p.width);
+  if constexpr (sizeof(From) == sizeof(float))
+    if (p.in_place) source = image + first * r.source.stride[3];
+  for (int64_t y = 0; y <= used && (p.rest || !p.in_place); ++y) {
+    if (!p.in_place) {
+      const int64_t h = inside(axis, first + y);
+      load_rows<From, float>(r, h < 0 ? nullptr : image + h * r.source.stride[3], p.channels, r.first_source,
+                             rows + y * p.source_row);
     }
+    if (p.rest) lower_row(p, source + y * p.source_row, y, planes);
   }
+  return source;
 }
 
-// Finishes sums of results [q, q + n) of a strip, a tile's filters from `at.k` on; in whole rows unless results lie at
-// one stride throughout.
-POLYCONV_NOINLINE void finish_tile(const LoweredPlan &p, const Epilogue &e, const float *sums, int64_t stride,
+// Finishes sums of results [q, q + n) of the rest of a strip, a tile's filters from `at.k` on; in whole rows unless
+// results lie at one stride throughout.
+POLYCONV_NOINLINE void finish_rest(const LoweredPlan &p, const Epilogue &e, const float *sums, int64_t stride,
                                    int64_t filters, int64_t q, int64_t n, Row at) {
   const int64_t first_row = at.h;
+  const bool whole = e.whole_images && p.rest == p.width;
   for (int64_t end = q + n; q < end; q += n, sums += n) {
-    at.h = first_row + q / p.width;
-    at.w = q % p.width;
-    n = e.whole_images || end - q < p.width - at.w ? end - q : p.width - at.w;
+    at.h = first_row + q / p.rest;
+    at.w = p.columns + q % p.rest;
+    n = whole || end - q < p.width - at.w ? end - q : p.width - at.w;
     finish_rows(e, sums, stride, filters, n, at);
   }
 }
 
-// A block of filters over a lowered strip.
-template <class From>
-POLYCONV_INLINE void filter_strip(const LoweredPlan &p, const LoweredRun &run, const LoweredStrip &strip,
-                                  const LoweredSum &sum, int64_t k, int filters, float *sums,
-                                  LoweredAhead<From> &ahead) {
-  constexpr int kL = kF32Lanes;
-  const Epilogue &e = run.epilogue;
-  const Row at = {strip.image, k, strip.d, strip.first_row, 0, 4};
-  const int64_t results = strip.rows * p.width, most = lowered_vectors(filters);
-  const float *bias = e.bias ? static_cast<const float *>(e.bias) + k : nullptr;
-  LoweredStore to = {sums, most * kL, kL, false, false, nullptr, &e.rules};
-  float *place = nullptr;
-  if (p.direct) {
-    place = static_cast<float *>(e.output) + row_offset(e.result, at);
-    to = {place, e.result.stride[1], kL, true, run.stream != 0, bias, &e.rules};
+// Results [q, q + n) of the rest of a strip, complete: to the ends of their rows. `to` is the strip's first result.
+POLYCONV_NOINLINE void scatter_rest(const LoweredPlan &p, const float *sums, int64_t stride, int64_t filters, int64_t q,
+                                    int64_t n, float *to, int64_t filter, int64_t row) {
+  for (const float *end = sums + n; sums < end;) {
+    const int64_t x = q % p.rest, left = end - sums;
+    const int count = static_cast<int>(left < p.rest - x ? left : p.rest - x);
+    float *place = to + q / p.rest * row + p.columns + x;
+    for (int64_t k = 0; k < filters; ++k)
+      store_partial(place + k * filter, load_partial(sums + k * stride, count), count);
+    sums += count, q += count;
   }
-  const int64_t vectors = (results + kL - 1) / kL, tiles = (vectors + most - 1) / most;
-  for (int64_t q = 0, tile = 0, n; tile < tiles; q += n * kL, ++tile) { // of nearly equal size
-    const int64_t rest = results - q;
-    n = vectors / tiles + (tile < vectors % tiles ? 1 : 0);
-    ahead.fetch();
-    if (place) {
-      to.to = place + q;
-      to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
+}
+
+// A block of filters over a strip.
+template <class From>
+struct LoweredBlock {
+  const LoweredPlan &plan;
+  const Epilogue &epilogue;
+  Row at; // the strip's first result
+  int64_t rows;
+  int filters;
+  float *sums, *place; // place: of the strip's first result, where tiles store themselves
+  LoweredSum sum;
+  LoweredStore to; // to results
+  LoweredAhead<From> &ahead;
+};
+
+// Vectors of columns, as many rows as a tile holds.
+template <class From>
+POLYCONV_INLINE void filter_columns(LoweredBlock<From> &b, const float *source) {
+  constexpr int kL = kF32Lanes;
+  const LoweredPlan &p = b.plan;
+  const Epilogue &e = b.epilogue;
+  const int64_t most = lowered_vectors(b.filters), tiles = (b.rows + most - 1) / most;
+  const int64_t row = e.result.stride[3];
+  LoweredSum sum = b.sum;
+  sum.tap = p.source_tap;
+  sum.channel_elements = p.source_channel;
+  sum.vector = p.rows.axis[1].step * p.source_row;
+  LoweredStore to = {b.sums, most * kL, kL, kL, false, false, nullptr, nullptr};
+  if (b.place) to = b.to, to.vector = row;
+  for (int64_t y = 0, tile = 0, n; tile < tiles; y += n, ++tile) { // of nearly equal size
+    n = b.rows / tiles + (tile < b.rows % tiles ? 1 : 0);
+    for (int64_t x = 0; x < p.columns; x += kL) {
+      b.ahead.fetch();
+      sum.source = source + y * sum.vector + x;
+      if (b.place) to.to = b.place + y * row + x;
+      lowered_tile_of(b.filters, static_cast<int>(n), sum, to);
+      if (b.place) continue;
+      Row at = b.at;
+      at.h += y, at.w = x;
+      for (int64_t i = 0; i < n; ++i, ++at.h) finish_rows(e, b.sums + i * kL, to.stride, b.filters, kL, at);
     }
-    lowered_tile_of(filters, static_cast<int>(n), sum, q, to);
-    if (!place) finish_tile(p, e, sums, to.stride, filters, q, rest < n * kL ? rest : n * kL, at);
+  }
+}
+
+// The rest, lowered.
+template <class From>
+POLYCONV_INLINE void filter_rest(LoweredBlock<From> &b, const float *planes) {
+  constexpr int kL = kF32Lanes;
+  const LoweredPlan &p = b.plan;
+  const int64_t results = b.rows * p.rest, most = lowered_vectors(b.filters);
+  const int64_t vectors = (results + kL - 1) / kL, tiles = (vectors + most - 1) / most;
+  const bool stores = b.place && p.columns == 0;
+  LoweredSum sum = b.sum;
+  sum.tap = p.tap;
+  sum.channel_elements = p.channel_elements;
+  sum.vector = kL;
+  LoweredStore to = b.to;
+  to.vector = kL;
+  if (!stores) to.to = b.sums, to.stride = most * kL, to.finish = b.place != nullptr, to.stream = false;
+  for (int64_t q = 0, tile = 0, n; tile < tiles; q += n * kL, ++tile) { // of nearly equal size
+    n = vectors / tiles + (tile < vectors % tiles ? 1 : 0);
+    const int64_t left = results - q, count = left < n * kL ? left : n * kL;
+    b.ahead.fetch();
+    sum.source = planes + q;
+    if (stores) to.to = b.place + q, to.lanes = static_cast<int>(count - (n - 1) * kL);
+    lowered_tile_of(b.filters, static_cast<int>(n), sum, to);
+    if (stores) continue;
+    if (b.place)
+      scatter_rest(p, b.sums, to.stride, b.filters, q, count, b.place, b.to.stride, b.epilogue.result.stride[3]);
+    else
+      finish_rest(p, b.epilogue, b.sums, to.stride, b.filters, q, count, b.at);
   }
 }
 
 template <class From>
 POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run, const LoweredShare &share) {
   const int64_t group_weights = p.filters * p.channels * p.taps;
-  float *sums = reinterpret_cast<float *>(share.scratch + p.sums_at);
-  LoweredSum sum = {reinterpret_cast<const float *>(share.scratch + p.lowered_at),
-                    p.tap,
-                    p.taps,
-                    p.channels,
-                    p.channel_elements,
-                    nullptr};
+  const Epilogue &e = run.epilogue;
+  const float *planes = reinterpret_cast<const float *>(share.scratch + p.lowered_at);
   for (int64_t item = share.first; item < share.last; ++item) {
     const LoweredStrip strip = strip_of(p, item);
     LoweredAhead<From> ahead(p, run.input, strip_of(p, item + 1 < share.last ? item + 1 : item));
-    lower_strip<From>(p, run.input, strip, share.scratch);
+    const float *source = read_strip<From>(p, run.input, strip, share.scratch);
     for (int64_t block = 0; block < p.blocks; ++block) {
       const int64_t first = block * p.filters / p.blocks, last = (block + 1) * p.filters / p.blocks;
-      sum.weights = static_cast<const float *>(run.weights) + strip.group * group_weights + first * p.channels * p.taps;
-      filter_strip(p, run, strip, sum, strip.group * p.filters + first, static_cast<int>(last - first), sums, ahead);
+      const Row at = {strip.image, strip.group * p.filters + first, strip.d, strip.first_row, 0, 4};
+      const float *weights = static_cast<const float *>(run.weights) + strip.group * group_weights;
+      LoweredBlock<From> b = {p,
+                              e,
+                              at,
+                              strip.rows,
+                              static_cast<int>(last - first),
+                              reinterpret_cast<float *>(share.scratch + p.sums_at),
+                              p.direct ? static_cast<float *>(e.output) + row_offset(e.result, at) : nullptr,
+                              {nullptr, nullptr, p.taps, p.channels, 0, 0, weights + first * p.channels * p.taps},
+                              {nullptr, e.result.stride[1], 0, kF32Lanes, true, run.stream != 0,
+                               e.bias ? static_cast<const float *>(e.bias) + at.k : nullptr, &e.rules},
+                              ahead};
+      filter_columns(b, source);
+      if (p.rest) filter_rest(b, planes);
     }
   }
   if (run.stream) streamed_stores_done();

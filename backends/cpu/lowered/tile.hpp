@@ -19,34 +19,34 @@ constexpr POLYCONV_INLINE int lowered_vectors(int filters) {
 }
 
 struct LoweredSum {
-  const float *planes; // of the first channel
+  const float *source; // of the first channel
   const int64_t *tap;
   int64_t taps, channels, channel_elements;
+  int64_t vector;       // elements between vectors: of columns below each other, or side by side
   const float *weights; // [channel][tap][filter]
 };
 
 // Where a tile's sums go: a buffer, or results, finished with a bias and a quick activation.
 struct LoweredStore {
   float *to;
-  int64_t stride;      // between filters
-  int lanes;           // of the last vector
-  bool finish, stream; // stream: past the cache
-  const float *bias;   // of the first filter, or NULL
+  int64_t stride, vector; // between filters, and vectors
+  int lanes;              // of the last vector
+  bool finish, stream;    // stream: past the cache
+  const float *bias;      // of the first filter, or NULL
   const polyconv_epilogue *rules;
 };
 
 template <int M, int N>
-POLYCONV_NOINLINE void lowered_tile(const LoweredSum &s, int64_t q, const LoweredStore &to) {
-  constexpr int kL = kF32Lanes;
+POLYCONV_NOINLINE void lowered_tile(const LoweredSum &s, const LoweredStore &to) {
   F32 acc[M][N] = {};
-  const int64_t taps = s.taps;
-  const float *planes = s.planes + q, *weights = s.weights;
-  for (int64_t c = 0; c < s.channels; ++c, planes += s.channel_elements) {
+  const int64_t taps = s.taps, vector = s.vector;
+  const float *channel = s.source, *weights = s.weights;
+  for (int64_t c = 0; c < s.channels; ++c, channel += s.channel_elements) {
     for (int64_t t = 0; t < taps; ++t, weights += M) {
-      const float *source = planes + s.tap[t];
+      const float *source = channel + s.tap[t];
       F32 v[N];
 #pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) v[n] = load(source + n * kL);
+      for (int n = 0; n < N; ++n) v[n] = load(source + n * vector);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
         const F32 weight = splat(weights[m]);
@@ -71,8 +71,8 @@ POLYCONV_NOINLINE void lowered_tile(const LoweredSum &s, int64_t q, const Lowere
   for (int m = 0; m < M; ++m) {
     float *p = to.to + m * to.stride;
 #pragma GCC unroll 8
-    for (int n = 0; n < N; ++n, p += kL) {
-      if (n == N - 1 && to.lanes < kL)
+    for (int n = 0; n < N; ++n, p += to.vector) {
+      if (n == N - 1 && to.lanes < kF32Lanes)
         store_partial(p, acc[m][n], to.lanes);
       else if (to.stream)
         store_past_cache(p, acc[m][n]);
@@ -84,16 +84,16 @@ POLYCONV_NOINLINE void lowered_tile(const LoweredSum &s, int64_t q, const Lowere
 
 // The tile of `filters` by n vectors, n at most lowered_vectors(filters).
 template <int M, int N = lowered_vectors(M)>
-POLYCONV_INLINE void lowered_columns(int n, const LoweredSum &s, int64_t q, const LoweredStore &to) {
+POLYCONV_INLINE void lowered_columns(int n, const LoweredSum &s, const LoweredStore &to) {
   if constexpr (N > 1)
-    if (n < N) return lowered_columns<M, N - 1>(n, s, q, to);
-  lowered_tile<M, N>(s, q, to);
+    if (n < N) return lowered_columns<M, N - 1>(n, s, to);
+  lowered_tile<M, N>(s, to);
 }
 template <int M = kLoweredFilters>
-POLYCONV_INLINE void lowered_tile_of(int filters, int n, const LoweredSum &s, int64_t q, const LoweredStore &to) {
+POLYCONV_INLINE void lowered_tile_of(int filters, int n, const LoweredSum &s, const LoweredStore &to) {
   if constexpr (M > 1)
-    if (filters < M) return lowered_tile_of<M - 1>(filters, n, s, q, to);
-  lowered_columns<M>(n, s, q, to);
+    if (filters < M) return lowered_tile_of<M - 1>(filters, n, s, to);
+  lowered_columns<M>(n, s, to);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA
