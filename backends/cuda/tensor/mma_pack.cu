@@ -1,5 +1,6 @@
 // mma_pack.cu - weights as mma reads them, and what the host plans.
 // SPDX-License-Identifier: Apache-2.0
+#include "bf16_parts.cuh"
 #include "common/partials.cuh"
 #include "mma_fragments.cuh"
 
@@ -53,12 +54,7 @@ struct Split {
     return m % 8 / 2 + m % 2 * 4 + m / 8 * 8;                      // t, t + 4, t + 8, t + 12
   }
   __device__ static __nv_bfloat16 convert(float v, int e) {
-    __nv_bfloat16 part = __float2bfloat16_rn(v);
-    for (int taken = 0; taken < e / 16; ++taken) {
-      v -= __bfloat162float(part);
-      part = __float2bfloat16_rn(v);
-    }
-    return part;
+    return part_of(v, e / 16);
   }
 };
 

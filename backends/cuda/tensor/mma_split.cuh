@@ -3,17 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "bf16_parts.cuh"
 #include "mma_launch.cuh"
 
 namespace polyconv::cuda::tensor {
-
-// Takes the next bf16 of two numbers, and leaves what remains of them.
-__device__ inline uint32_t take_part(float &a, float &b) {
-  const uint32_t pair = pair_of(a, b, __nv_bfloat16());
-  a -= __uint_as_float(pair << 16);
-  b -= __uint_as_float(pair & 0xffff0000u);
-  return pair;
-}
 
 // The operands of a warp: activations split on the way from shared memory into 1 or 3 terms, weights when packed.
 template <class Tile, int Terms>

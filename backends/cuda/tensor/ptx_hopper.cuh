@@ -26,6 +26,20 @@ __device__ inline float greater(float a, float b) {
   return c;
 }
 
+__device__ inline float4 load_vector(uint32_t from) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(from));
+  return v;
+}
+__device__ inline uint32_t load_word(uint32_t from) {
+  uint32_t v;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
+  return v;
+}
+__device__ inline void store_word(uint32_t to, uint32_t v) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
+}
+
 // Where a kernel is launched before the one ahead of it in the stream has ended: lets the next one come so, and waits
 // until everything ahead is done and visible.
 __device__ inline void let_next_begin() {
@@ -85,6 +99,14 @@ __device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t ba
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
+// Likewise of a 4-D tensor, from (x, y, z, w).
+__device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
 // Channels from c of a column of pixels, one tap of the filter: pixels are walked in the steps of the map, from the one
 // at (w, h, n); the tap's offsets are added to every coordinate. What lies outside of the image is zero.
 __device__ inline void load_pixels(uint32_t to, const CUtensorMap *map, uint32_t barrier, int c, int w, int h, int n,
@@ -127,6 +149,10 @@ __device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, i
 __device__ inline void stores_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
+// Until all of this thread's stores are written.
+__device__ inline void stores_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
 // Until at most `Pending` groups of this thread's stores have still to read shared memory.
 template <int Pending>
 __device__ inline void stores_read() {
@@ -164,6 +190,12 @@ __device__ inline uint64_t matrix_descriptor(uint32_t address) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightRows = uint64_t{1024 >> 4} << 32,
                      kUnused = uint64_t{1} << 16;
   return kSwizzle128 | kEightRows | kUnused | ((address & 0x3ffff) >> 4);
+}
+
+// Likewise with rows of 64 bytes, as the 64-byte mode leaves them; it begins at a multiple of 512 bytes.
+__device__ inline uint64_t narrow_descriptor(uint32_t address) {
+  constexpr uint64_t kSwizzle64 = uint64_t{2} << 62, kEightRows = uint64_t{512 >> 4} << 32, kUnused = uint64_t{1} << 16;
+  return kSwizzle64 | kEightRows | kUnused | ((address & 0x3ffff) >> 4);
 }
 
 // Operand lists of the products: 8, then 32 accumulators, and their places in the instruction's text.
@@ -222,6 +254,26 @@ __device__ inline void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int a
   }
 }
 
+// Likewise with a from registers, bf16 over 16 of depth: a[0] has of the upper row the pair of columns t % 4 * 2, a[1] of
+// the lower row, a[2] and a[3] of both the pair 8 columns on. Those registers are read until the products are done.
+#define POLYCONV_HELD_PRODUCT(N, text, a_at, b_at, p_at, ...)                                                    \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" p_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N            \
+               "k16.f32.bf16.bf16 {" text "}, {" a_at "}, %" b_at ", p, 1, 1, 0;\n}"                              \
+               : __VA_ARGS__                                                                                     \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
+template <int N>
+__device__ inline void multiply_held(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {
+  static_assert(N == 64 || N == 128 || N == 160, "no instruction written out for this width");
+  if constexpr (N == 64)
+    POLYCONV_HELD_PRODUCT(64, POLYCONV_T32, "%32,%33,%34,%35", "36", "37", POLYCONV_R32(d, 0));
+  else if constexpr (N == 128)
+    POLYCONV_HELD_PRODUCT(128, POLYCONV_T64, "%64,%65,%66,%67", "68", "69", POLYCONV_R32(d, 0), POLYCONV_R32(d, 32));
+  else
+    POLYCONV_HELD_PRODUCT(160, POLYCONV_T80, "%80,%81,%82,%83", "84", "85", POLYCONV_R32(d, 0), POLYCONV_R32(d, 32),
+                          POLYCONV_R16(d, 64));
+}
+
+#undef POLYCONV_HELD_PRODUCT
 #undef POLYCONV_PRODUCTS
 #undef POLYCONV_PRODUCT
 #undef POLYCONV_T128

@@ -22,7 +22,9 @@ int64_t pixels_of(const polyconv_layer &l) {
   return l.output.size[0] * sdk::spatial(l.output);
 }
 
-// Blocks of depth: 128 bytes of one tap's channels.
+} // namespace
+
+// Of 128 bytes of one tap's channels.
 int64_t depth_blocks(const polyconv_layer &l) {
   return parts(l.weights.size[1] * element_bytes(l), 128) * sdk::taps(l);
 }
@@ -30,6 +32,8 @@ int64_t depth_blocks(const polyconv_layer &l) {
 int64_t partials_bytes(const polyconv_layer &l, int splits) {
   return splits == 1 ? 0 : splits * pixels_of(l) * partials_row(l) * 4;
 }
+
+namespace {
 
 // ---------------------------------------------------------------- supports
 
@@ -82,7 +86,8 @@ bool pads_otherwise(const polyconv_layer &l) {
   return false;
 }
 
-// Everything but the types.
+} // namespace
+
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
@@ -103,9 +108,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   return fits(l, offer) && fits_maps(l, offer) && has_code("90a", request.policy->device_index, offer);
 }
 
-// Whether a config serves; `chosen`: somebody wants this one, and hears why not.
-bool serves(const polyconv_layer &l, int64_t limit, int config, sdk::Offer *chosen) {
-  const int splits = kConfigs[config].splits;
+bool can_split(const polyconv_layer &l, int splits, int64_t limit, sdk::Offer *chosen) {
   if (splits > 1 && depth_blocks(l) < splits)
     return chosen != nullptr && chosen->reject("splits no sum of %lld blocks of depth into %d",
                                                static_cast<long long>(depth_blocks(l)), splits);
@@ -113,6 +116,8 @@ bool serves(const polyconv_layer &l, int64_t limit, int config, sdk::Offer *chos
   return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
                                                                 static_cast<long long>(bytes)));
 }
+
+namespace {
 
 // Clocks of a multiprocessor for its tiles in a config. A block of depth takes the products' time or its fetch's, at 54
 // bytes a clock; a second team or block of the multiprocessor multiplies while the first one's tile leaves.
@@ -146,11 +151,11 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int64_t limit = request.policy->workspace_limit;
-  if (config >= 0 && !serves(l, limit, config, &offer)) return false;
+  if (config >= 0 && !can_split(l, kConfigs[config].splits, limit, &offer)) return false;
   int best = -1;
   double least = 0;
   for (int c = 0; config < 0 && c < kConfigCount; ++c) {
-    if (!serves(l, limit, c, nullptr)) continue;
+    if (!can_split(l, kConfigs[c].splits, limit, nullptr)) continue;
     const double us = estimate(l, kConfigs[c]);
     if (best < 0 || us < least) best = c, least = us;
   }

@@ -12,7 +12,8 @@
 
 namespace polyconv::cuda::wgmma {
 
-template <class Type, int Pixels, int Channels, int Groups, int Teams, int Blocks>
+// WeightsRow: bytes of a channel's weights in a block of depth.
+template <class Type, int Pixels, int Channels, int Groups, int Teams, int Blocks, int WeightsRow = 128>
 struct TileOf {
   using T = Type;
   static constexpr int pixels = Pixels, channels = Channels, blocks = Blocks;
@@ -20,7 +21,8 @@ struct TileOf {
   static constexpr int threads = 128 * (Groups + 1);                                 // theirs, then the producer's
   static constexpr int depth = 128 / sizeof(T);            // of a block of depth: one row of swizzled memory
   static constexpr int rows = Pixels / (64 * team_groups); // products of 64 pixels of a warpgroup
-  static constexpr int activation_bytes = Pixels * 128, stage_bytes = activation_bytes + Channels * 128;
+  static constexpr int weights_row = WeightsRow;
+  static constexpr int activation_bytes = Pixels * 128, stage_bytes = activation_bytes + Channels * WeightsRow;
   // A warp's boxes of 16 pixels on their way out: all of a tile, where three stages fit beside them.
   static constexpr int box = box_channels(Channels, sizeof(T)), row_bytes = box * sizeof(T), box_bytes = 16 * row_bytes;
   static constexpr int most_bytes = 233472 / Blocks - 1024 - 1024 - 256; // less the system's, alignment, barriers
@@ -144,9 +146,10 @@ class Outlet {
 
 // ---------------------------------------------------------------- element by element
 
-// Everything that an epilogue can be, one value after the other, which go round in their registers. Stores them where
-// the result does not leave in boxes. `first`: the warp's first pixel.
-__device__ inline void finish_each(const Product &p, Values &v, int32_t first, int32_t channel) {
+// Calls body(value, place) for those of a thread's values that the result has, one after the other, which go round in
+// their registers, and keeps what it returns. `first`: the warp's first pixel.
+template <class Body>
+__device__ inline void replace_each(const Product &p, Values &v, int32_t first, int32_t channel, const Body &body) {
 #pragma unroll 1
   for (int half = 0; half < 2; ++half) {
     const int32_t pixel = first + static_cast<int32_t>(threadIdx.x % 32 / 4) + 8 * half;
@@ -155,16 +158,22 @@ __device__ inline void finish_each(const Product &p, Values &v, int32_t first, i
 #pragma unroll 1
     for (int i = 0; i < 8; ++i) {
       at.c = channel_of(channel, i);
-      float finished = v[0];
-      if (pixel < p.pixels && at.c < p.channels) {
-        finished = finish(p.conv, finished, at);
-        if (!p.boxes) put(p.conv, p.result, finished, at);
-      }
+      float next = v[0];
+      if (pixel < p.pixels && at.c < p.channels) next = body(next, at);
 #pragma unroll
       for (int j = 0; j < 15; ++j) v[j] = v[j + 1];
-      v[15] = finished;
+      v[15] = next;
     }
   }
+}
+
+// Everything that an epilogue can be. Stores where the result does not leave in boxes.
+__device__ inline void finish_each(const Product &p, Values &v, int32_t first, int32_t channel) {
+  replace_each(p, v, first, channel, [&](float sum, const Place<int64_t> &at) {
+    const float finished = finish(p.conv, sum, at);
+    if (!p.boxes) put(p.conv, p.result, finished, at);
+    return finished;
+  });
 }
 
 __device__ inline void store_partials(const Product &p, const Values &v, int32_t first, int32_t channel,

@@ -4,7 +4,7 @@
 #include "common/instance.hpp"
 #include "common/rows.hpp"
 #include "ptx_hopper.cuh"
-#include "wgmma_product.hpp"
+#include "wgmma_emulated.hpp"
 
 namespace polyconv::cuda::wgmma {
 namespace {
@@ -74,7 +74,8 @@ MapEncoders::MapEncoders()
       tiled_(entry_point<decltype(tiled_)>("cuTensorMapEncodeTiled")) {}
 
 // Axes C W H (D) N. The corners bound where pixels' first taps may lie: from minus the padding to the last output's.
-void MapEncoders::activations(const polyconv_layer &l, const void *input, const Shape &shape, CUtensorMap *map) const {
+void MapEncoders::activations(const polyconv_layer &l, const void *input, const Shape &shape, CUtensorMap *map,
+                              bool exact) const {
   const bool flat = is_flat(l);
   const auto bytes = static_cast<uint64_t>(element_bytes(l));
   uint64_t size[5] = {static_cast<uint64_t>(l.input.size[1])}, stride[4] = {};
@@ -91,7 +92,7 @@ void MapEncoders::activations(const polyconv_layer &l, const void *input, const 
   stride[rank - 1] = static_cast<uint64_t>(l.input.stride[0]) * bytes;
   for (uint32_t i = 0; i < rank; ++i) // an axis of one element may have any stride, but a map wants a true one
     if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * bytes : stride[i - 1] * size[i], 16);
-  check_map(im2col_(map, map_type(l.input.type), rank + 1, const_cast<void *>(input), size, stride, lower, upper,
+  check_map(im2col_(map, exact ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : map_type(l.input.type), rank + 1, const_cast<void *>(input), size, stride, lower, upper,
                     static_cast<uint32_t>(128 / bytes), static_cast<uint32_t>(shape.pixels), steps,
                     CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
@@ -108,6 +109,18 @@ void MapEncoders::weights(const polyconv_layer &l, const void *packed, const Sha
   const uint32_t steps[3] = {1, 1, 1};
   check_map(tiled_(map, map_type(l.weights.type), 3, const_cast<void *>(packed), size, stride, box, steps,
                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+            "weights");
+}
+
+// Axes C in whole blocks of depth, taps, K, parts.
+void MapEncoders::parts(const polyconv_layer &l, const void *packed, const Shape &shape, CUtensorMap *map) const {
+  const auto filters = static_cast<uint64_t>(l.weights.size[0]), taps = static_cast<uint64_t>(sdk::taps(l));
+  const uint64_t row = static_cast<uint64_t>(parts_bytes(l)) / (3 * filters * taps); // bytes
+  const uint64_t size[4] = {row / 2, taps, filters, 3}, stride[3] = {row, row * taps, row * taps * filters};
+  const uint32_t box[4] = {32, 1, static_cast<uint32_t>(shape.channels), 3}, steps[4] = {1, 1, 1, 1};
+  check_map(tiled_(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<void *>(packed), size, stride, box, steps,
+                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
             "weights");
 }

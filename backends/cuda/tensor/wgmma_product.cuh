@@ -84,7 +84,10 @@ __device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile
     else
       ptx::load_pixels(ring.activations(), &p.activations, ring.full(), c, w, h, d, image, tap_w, tap_h,
                        static_cast<uint16_t>(t * p.dilation[0]));
-    ptx::load_box(ring.weights(), &p.weights, ring.full(), c, tap, turn.channel);
+    if constexpr (Tile::weights_row == 128)
+      ptx::load_box(ring.weights(), &p.weights, ring.full(), c, tap, turn.channel);
+    else // in parts (wgmma_emulated.cuh)
+      ptx::load_box(ring.weights(), &p.weights, ring.full(), c, tap, turn.channel, 0);
     c += Tile::depth;
     if (c < p.tap_blocks * Tile::depth) continue;
     c = 0, ++tap;
@@ -164,25 +167,29 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
 
 // ---------------------------------------------------------------- launch
 
-template <class Tile>
+template <class Tile, void Kernel(Product)>
 Launcher launcher() {
   const auto prepare = [] {
-    check(cudaFuncSetAttribute(multiply_tiles<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
+    check(cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
           "asking for shared memory");
   };
   const auto launch = [](const Product &p, int multiprocessors, cudaStream_t stream) {
     const int64_t turns = static_cast<int64_t>(p.pixel_tiles) * p.channel_tiles * p.splits;
     const auto blocks = static_cast<unsigned>(std::min<int64_t>(turns, multiprocessors * Tile::blocks));
-    launch_early(multiply_tiles<Tile>, blocks, Tile::threads, Tile::shared_bytes, stream, p);
+    launch_early(Kernel, blocks, Tile::threads, Tile::shared_bytes, stream, p);
   };
   return {prepare, launch};
 }
 
 // The launcher of each shape, in the order of kShapes.
+template <class Tile>
+Launcher product_launcher() {
+  return launcher<Tile, multiply_tiles<Tile> >();
+}
 template <class T>
 Launcher launcher_of(int shape) {
 #define POLYCONV_WGMMA_LAUNCHER(pixels, channels, groups, teams, blocks) \
-  &launcher<TileOf<T, pixels, channels, groups, teams, blocks> >,
+  &product_launcher<TileOf<T, pixels, channels, groups, teams, blocks> >,
   static constexpr Launcher (*kLaunchers[])() = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_LAUNCHER)};
 #undef POLYCONV_WGMMA_LAUNCHER
   return kLaunchers[shape]();

@@ -64,8 +64,11 @@ constexpr int box_channels(int channels, int bytes) {
 class MapEncoders {
  public:
   MapEncoders();
-  void activations(const polyconv_layer &layer, const void *input, const Shape &shape, CUtensorMap *map) const;
+  // `exact`: f32 stays as it is, and is not rounded to TF32.
+  void activations(const polyconv_layer &layer, const void *input, const Shape &shape, CUtensorMap *map,
+                   bool exact = false) const;
   void weights(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
+  void parts(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
   void results(const polyconv_layer &layer, const void *result, const Shape &shape, CUtensorMap *map) const;
 
  private:
@@ -113,6 +116,13 @@ struct Launcher {
 Launcher product_f16(int shape);
 Launcher product_bf16(int shape);
 Launcher product_tf32(int shape);
+
+// What a plan asks (wgmma_choice.cu): blocks of depth; bytes of partial sums; whether everything but the types suits;
+// whether depth can be split so (`chosen`: somebody wants that, and hears why not).
+int64_t depth_blocks(const polyconv_layer &layer);
+int64_t partials_bytes(const polyconv_layer &layer, int splits);
+bool takes(const polyconv_request &request, sdk::Offer &offer);
+bool can_split(const polyconv_layer &layer, int splits, int64_t limit, sdk::Offer *chosen);
 
 // What the kernels of all types offer alike, once types and math are settled.
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer);

@@ -1,0 +1,116 @@
+// wgmma_emulated.cu - forward, f32 under math fp32_emulated, channels last, compute capability 9.0: the product of
+// wgmma.cu with factors in three bf16 each, six products, and sums that are rounded to nearest in registers every 32
+// channels; see wgmma_emulated.cuh beside. Configs are tiles, pixels x channels x depth; "k4": depth is split over four
+// tiles, whose partial sums lie in the workspace and are added in the order of depth.
+//
+// Floor: 6 x 2 N K P Q C R S at the rate of bf16 on the tensor cores: 132 TFLOP/s of f32 on an H200.
+// SPDX-License-Identifier: Apache-2.0
+#include "wgmma_emulated.hpp"
+
+#include <cmath>
+
+#include "common/instance.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace wgmma;
+
+#define POLYCONV_NAME(shape, splits, name, suffix) name "x32" suffix,
+constexpr const char *kNames[] = {POLYCONV_EMULATED_CONFIGS(POLYCONV_NAME)};
+#undef POLYCONV_NAME
+
+double real(int64_t v) {
+  return static_cast<double>(v);
+}
+
+// Microseconds in a config.
+double estimate(const polyconv_layer &l, const Config &config) {
+  constexpr double kMultiprocessors = 132;
+  const Shape &shape = kEmulatedShapes[config.shape];
+  const auto parts = [](int64_t count, int64_t of) { return real((count + of - 1) / of); };
+  const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
+                       parts(l.output.size[1], shape.channels) * config.splits;
+  const double turns = std::ceil(tiles / (kMultiprocessors * shape.blocks)) * shape.blocks;
+  const double clocks = turns * (parts(depth_blocks(l), config.splits) * shape.pixels * shape.channels * 3 / 32 * 1.1 +
+                                 shape.pixels * shape.channels / 8.0 + 800);
+  const double bytes = 4 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
+  const double adding = config.splits == 1 ? 0 : 1.4 + real(partials_bytes(l, config.splits)) / 0.7e6;
+  return 2.8 + std::max(clocks / 1600, bytes / 3.5e6) + adding;
+}
+
+class Emulated final : public CudaInstance {
+ public:
+  Emulated(const polyconv_request &request, const Config &config)
+      : CudaInstance(request),
+        shape_(kEmulatedShapes[config.shape]),
+        splits_(config.splits),
+        launcher_(product_emulated(config.shape)) {
+    const DeviceScope scope(device_);
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
+          "counting multiprocessors");
+    launcher_.prepare();
+  }
+
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    pack_parts(layer_, raw, packed, static_cast<cudaStream_t>(stream));
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    const float *input = static_cast<const float *>(a.input) + layer_.input.offset;
+    if (reinterpret_cast<uintptr_t>(input) % 16 != 0) return multiply_unaligned_parts(layer_, a, stream);
+    Product product = make_product(layer_, a, shape_, splits_);
+    maps_.activations(layer_, input, shape_, &product.activations, true);
+    maps_.parts(layer_, a.weights[0], shape_, &product.weights);
+    if (product.boxes)
+      maps_.results(layer_, static_cast<const float *>(a.output) + layer_.result.offset, shape_, &product.results);
+    launcher_.launch(product, multiprocessors_, stream);
+    if (splits_ > 1) add_partials(product, stream);
+  }
+
+  const Shape shape_;
+  const int splits_;
+  const Launcher launcher_;
+  const MapEncoders maps_;
+  int multiprocessors_ = 0;
+};
+
+bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  const polyconv_layer &l = *request.layers[0];
+  if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32) return offer.reject("takes f32");
+  if (request.policy->math < POLYCONV_MATH_FP32_EMULATED)
+    return offer.reject("splits the factors of its products: only under math fp32_emulated or freer");
+  offer.math = POLYCONV_MATH_FP32_EMULATED;
+  if (!takes(request, offer)) return false;
+  const int64_t limit = request.policy->workspace_limit;
+  if (config >= 0 && !can_split(l, kEmulatedConfigs[config].splits, limit, &offer)) return false;
+  int best = -1;
+  double least = 0;
+  for (int c = 0; config < 0 && c < kEmulatedConfigCount; ++c) {
+    if (!can_split(l, kEmulatedConfigs[c].splits, limit, nullptr)) continue;
+    const double us = estimate(l, kEmulatedConfigs[c]);
+    if (best < 0 || us < least) best = c, least = us;
+  }
+  if (config < 0) config = best;
+  offer.config = config;
+  offer.set_weights(0, "cuda_krsc_3bf16:1", parts_bytes(l));
+  offer.workspace_bytes = partials_bytes(l, kEmulatedConfigs[config].splits);
+  offer.estimate_us = estimate(l, kEmulatedConfigs[config]);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create_parts(const polyconv_request &request, int32_t config) {
+  return std::make_unique<Emulated>(request, kEmulatedConfigs[config]);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_wgmma_emulated;
+const sdk::Kernel kernel_wgmma_emulated = {"wgmma_emulated", 0, kNames, kEmulatedConfigCount, supports_parts, create_parts};
+
+} // namespace polyconv::cuda

@@ -1,0 +1,229 @@
+// wgmma_emulated.cuh - the Hopper product (wgmma_product.cuh) of f32 factors as three bf16 each. Weights lie in memory as
+// parts; activations arrive as they are, and each warpgroup splits its 64 pixels of a stage into parts in registers,
+// from where the products take them. Of the nine products of parts the six of at least 2^-16 of the first are summed.
+//
+// The matrix units cut off what they add below the last bits of the largest term. So the sums of a stage, 32 channels
+// deep, begin at zero with the products of lesser parts, the two instructions of first parts come last, and what is
+// summed is added in registers to sums that round to nearest.
+//
+// The two warpgroups of a block take turns at the matrix units: while the products of one run, the other adds its sums
+// and splits its next activations.
+//
+// An infinite factor has NaN in its second part. Where a block has left sums that are not finite, it goes over its
+// tiles again with first parts alone, in which Inf and NaN are, and stores those sums that are not finite: Inf and NaN
+// as f32 products would leave them. Numbers that round to an infinite bf16 (from 3.39e38 on) count as infinite.
+//
+// Floor: 6 x 2 N K P Q C R S at the rate of the tensor cores. A tile of 128 x 128 fetches 40 KiB for 1536 clocks of
+// products; 128 x 32 activations take about 120 instructions of a thread to split.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bf16_parts.cuh"
+#include "wgmma_product.cuh"
+
+namespace polyconv::cuda::wgmma {
+
+inline constexpr int kParts = 3;
+inline constexpr int kPartRow = 64; // bytes of a channel's part of a block of depth
+
+template <int Pixels, int Channels, int Groups, int Teams, int Blocks>
+using SplitTileOf = TileOf<float, Pixels, Channels, Groups, Teams, Blocks, kParts * kPartRow>;
+
+// Warpgroups of a block take turns, stage by stage.
+template <class Tile>
+class Order {
+ public:
+  __device__ Order(uint32_t barriers, int member) : barriers_(barriers), member_(member) {}
+  __device__ void init() const {
+    for (int g = 0; g < Tile::groups; ++g) ptx::barrier_init(barriers_ + 8 * g, 4);
+    ptx::barrier_init_fence();
+  }
+  // The first warpgroup's first turn comes by itself.
+  __device__ void await_turn() {
+    if constexpr (Tile::groups > 1) ptx::barrier_wait(barriers_ + 8 * member_, member_ == 0 ? !parity_ : parity_);
+    parity_ = !parity_;
+  }
+  __device__ void pass_on() const {
+    if constexpr (Tile::groups > 1)
+      if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barriers_ + 8 * ((member_ + 1) % Tile::groups));
+  }
+
+ private:
+  uint32_t barriers_;
+  int member_;
+  bool parity_ = false;
+};
+
+// Whether all of a block's sums were finite: known when every warp has told.
+template <class Tile>
+class Verdict {
+ public:
+  __device__ explicit Verdict(uint32_t barrier) : barrier_(barrier) {}
+  __device__ void init() const {
+    ptx::barrier_init(barrier_, 4 * Tile::groups);
+    ptx::store_word(barrier_ + 8, 0);
+  }
+  __device__ void tell(bool finite) const {
+    const bool all = __all_sync(~0u, finite);
+    if (threadIdx.x % 32 != 0) return;
+    if (!all) ptx::store_word(barrier_ + 8, 1);
+    ptx::barrier_arrive(barrier_);
+  }
+  __device__ bool finite() const {
+    ptx::barrier_wait(barrier_, 0);
+    return ptx::load_word(barrier_ + 8) == 0;
+  }
+
+ private:
+  uint32_t barrier_;
+};
+
+// ---------------------------------------------------------------- products
+
+// A thread's activations of a stage: of rows t / 4 and 8 on of its warp's pixels the 8 neighbouring channels
+// 8 (t % 4) to 8 (t % 4) + 7. The first 4 of each thread are one instruction's 16 of depth, the others the next one's;
+// packed weights are in that order too (wgmma_emulated.cu). Eight threads that read at once find all banks.
+struct Factors {
+  uint32_t part[2][kParts][4];
+
+  // `pixels`: of the warpgroup in a stage.
+  template <bool All>
+  __device__ void load(uint32_t pixels) {
+    const uint32_t row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    const uint32_t from = pixels + row * 128 + (threadIdx.x % 4 * 2 ^ row % 8) * 16; // swizzled
+#pragma unroll
+    for (int k = 0; k < 2; ++k)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float4 x = ptx::load_vector((from ^ k * 16) + half * 8 * 128);
+#pragma unroll
+        for (int i = 0; i < (All ? kParts : 1); ++i) {
+          part[k][i][half] = tensor::take_part(x.x, x.y);
+          part[k][i][2 + half] = tensor::take_part(x.z, x.w);
+        }
+      }
+  }
+};
+
+// Starts the products of a stage.
+template <class Tile, bool All>
+__device__ inline void multiply_parts(float (&sums)[Tile::channels / 2], const Factors &x, uint32_t weights) {
+  constexpr int kStep = 32 >> 4, kPart = Tile::channels * kPartRow >> 4; // of a descriptor
+  const uint64_t w = ptx::narrow_descriptor(weights);
+  const auto add = [&](int k, int of_x, int of_w, bool accumulate) {
+    ptx::multiply_held<Tile::channels>(sums, x.part[k][of_x], w + k * kStep + of_w * kPart, accumulate);
+  };
+  ptx::products_fence();
+  if constexpr (All) {
+#pragma unroll
+    for (int k = 0; k < 2; ++k)
+      add(k, 1, 1, k > 0), add(k, 0, 2, true), add(k, 2, 0, true), add(k, 0, 1, true), add(k, 1, 0, true);
+  }
+  add(0, 0, 0, All), add(1, 0, 0, true);
+  ptx::products_commit();
+}
+
+template <class Tile, bool All>
+__device__ inline void sum_parts(float (&sums)[Tile::channels / 2], const Turn<Tile> &turn, Ring<Tile> &ring,
+                                 Order<Tile> &order, int member) {
+#pragma unroll
+  for (float &sum : sums) sum = 0;
+#pragma unroll 1
+  for (int32_t block = turn.first; block < turn.last; ++block) {
+    ring.await_full();
+    Factors x;
+    x.load<All>(ring.activations() + member * 64 * 128);
+    float part[Tile::channels / 2];
+    order.await_turn();
+    multiply_parts<Tile, All>(part, x, ring.weights());
+    order.pass_on();
+    ring.next();
+    ptx::products_wait<0>();
+    ring.release_before();
+#pragma unroll
+    for (int i = 0; i < Tile::channels / 2; ++i) sums[i] += part[i];
+  }
+}
+
+// Stores of a product of 64 pixels what is not finite.
+template <class Tile>
+__device__ inline void leave_again(const Product &p, const float (&sums)[Tile::channels / 2], const Turn<Tile> &turn,
+                                   int32_t row) {
+  const int32_t pixel = turn.pixel + row + static_cast<int32_t>(threadIdx.x % 128 / 32 * 16);
+#pragma unroll 1
+  for (int chunk = 0; chunk < Tile::channels / 32; ++chunk) {
+    Values v;
+#pragma unroll
+    for (int which = 0; which < Tile::channels / 32; ++which) // registers have no index
+      if (which == chunk) take(sums + 16 * which, v);
+    replace_each(p, v, pixel, turn.channel + 32 * chunk, [&](float sum, const Place<int64_t> &at) {
+      if (fabsf(sum) < INFINITY) return sum;
+      if (p.partials == nullptr) {
+        finish_and_store(p.conv, p.result, sum, at);
+      } else {
+        const int64_t place = ((at.n * p.out[0] + at.d) * p.out[1] + at.h) * p.out[2] + at.w;
+        p.partials[(static_cast<int64_t>(turn.split) * p.pixels + place) * p.partials_row + at.c] = sum;
+      }
+      return sum;
+    });
+  }
+}
+
+// ---------------------------------------------------------------- the kernel
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_tiles(const __grid_constant__ Product p) {
+  extern __shared__ unsigned char unaligned[];
+  const uint32_t shared = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
+  const uint32_t barriers = shared + Tile::leave_bytes + Tile::stages * Tile::stage_bytes + 8 * (2 * Tile::stages + 1);
+  const auto group = static_cast<int>(threadIdx.x / 128);
+  Ring<Tile> ring(shared + Tile::leave_bytes);
+  Order<Tile> order(barriers, group);
+  const Verdict<Tile> verdict(barriers + 8 * Tile::groups);
+  if (threadIdx.x == 0) verdict.init(), ring.init(), order.init();
+  if (threadIdx.x == 32) ptx::prefetch(&p.activations), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
+  __syncthreads();
+  ptx::let_next_begin();
+  ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
+
+  const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
+  const int32_t turns = Turn<Tile>::count(p);
+  if (group == Tile::groups) {
+    ptx::release_registers<Tile::producer_registers>();
+    if (threadIdx.x == 128 * Tile::groups) {
+      for (int32_t i = begin; i < turns; i += step) fetch<Tile>(p, Turn<Tile>(p, i), ring);
+      if (verdict.finite()) return;
+      for (int32_t i = begin; i < turns; i += step) fetch<Tile>(p, Turn<Tile>(p, i), ring);
+    }
+  } else {
+    ptx::take_registers<Tile::consumer_registers>();
+    float sums[Tile::channels / 2];
+    Outlet<Tile> outlet(shared);
+    bool finite = true;
+    for (int32_t i = begin; i < turns; i += step) {
+      const Turn<Tile> turn(p, i);
+      sum_parts<Tile, true>(sums, turn, ring, order, group);
+#pragma unroll
+      for (const float &sum : sums) finite = finite && fabsf(sum) < INFINITY;
+      leave<Tile>(p, sums, turn, group * 64, outlet);
+    }
+    outlet.close();
+    verdict.tell(finite);
+    if (verdict.finite()) return;
+    ptx::stores_wait(); // each warp stores again what it stored
+    __syncwarp();
+    for (int32_t i = begin; i < turns; i += step) {
+      const Turn<Tile> turn(p, i);
+      sum_parts<Tile, false>(sums, turn, ring, order, group);
+      leave_again<Tile>(p, sums, turn, group * 64);
+    }
+  }
+}
+
+template <class Tile>
+Launcher split_launcher() {
+  static_assert(Tile::rows == 1 && 8 * (2 * Tile::stages + 1 + Tile::groups + 2) <= 256, "not a tile of parts");
+  return launcher<Tile, multiply_split_tiles<Tile> >();
+}
+
+} // namespace polyconv::cuda::wgmma
