@@ -104,37 +104,31 @@ bool mma_takes(const polyconv_request &request, Products products, sdk::Offer &o
 
 namespace {
 
-// Whether a config serves; `chosen`: somebody wants this one, and hears why not.
-bool serves(const polyconv_layer &l, Products products, Source source, int64_t limit, int config, sdk::Offer *chosen) {
-  const auto [tile, splits] = kConfigs[config];
-  if (!has_tile(products, tile, source))
-    return chosen != nullptr &&
-           chosen->reject("%s has registers for %s only", kMmaConfigs[config],
-                          has_tile(products, tile, Source::kVectors)
-                              ? "zero padding, 31 taps along the axes and channels in vectors of 16 bytes"
-                              : "factors that need no conversion");
-  if (splits > 1 && mma_blocks(l, products) < 2 * splits)
-    return chosen != nullptr && chosen->reject("splits no sum of %lld blocks of k over %d blocks",
-                                               static_cast<long long>(mma_blocks(l, products)), splits);
-  const int64_t bytes = partials_bytes(l, splits);
-  return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
-                                                                static_cast<long long>(bytes)));
-}
+struct Ways {
+  const polyconv_layer &layer;
+  Products products;
+  Source source;
+  int64_t limit; // of the workspace
 
-struct Choice {
-  int config;
-  double us;
-};
-// There always is one: the smallest tile takes everything without a workspace.
-Choice best_config(const polyconv_layer &l, Products products, Source source, int64_t limit) {
-  Choice best = {-1, 0};
-  for (int c = 0; c < kMmaConfigCount; ++c) {
-    if (!serves(l, products, source, limit, c, nullptr)) continue;
-    const double us = mma_us(l, products, kConfigs[c].tile, source, kConfigs[c].splits);
-    if (best.config < 0 || us < best.us) best = {c, us};
+  bool serves(int config, sdk::Offer *chosen) const {
+    const auto [tile, splits] = kConfigs[config];
+    if (!has_tile(products, tile, source))
+      return chosen != nullptr &&
+             chosen->reject("%s has registers for %s only", kMmaConfigs[config],
+                            has_tile(products, tile, Source::kVectors)
+                                ? "zero padding, 31 taps along the axes and channels in vectors of 16 bytes"
+                                : "factors that need no conversion");
+    if (splits > 1 && mma_blocks(layer, products) < 2 * splits)
+      return chosen != nullptr && chosen->reject("splits no sum of %lld blocks of k over %d blocks",
+                                                 static_cast<long long>(mma_blocks(layer, products)), splits);
+    const int64_t bytes = partials_bytes(layer, splits);
+    return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
+                                                                  static_cast<long long>(bytes)));
   }
-  return best;
-}
+  double us(int config) const {
+    return mma_us(layer, products, kConfigs[config].tile, source, kConfigs[config].splits);
+  }
+};
 
 // Whether converting the tensors to channels last, which the plan does, takes less time than reading them as they are.
 bool gathers_in_vain(const polyconv_layer &l, Products products, int64_t limit) {
@@ -143,7 +137,8 @@ bool gathers_in_vain(const polyconv_layer &l, Products products, int64_t limit) 
   const double bytes =
       static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) * (l.input.type == POLYCONV_F32 ? 4 : 2);
   if (bytes > static_cast<double>(limit)) return false;
-  return best_config(l, products, then, limit).us + 8 + 2 * bytes / 2.5e6 < best_config(l, products, now, limit).us;
+  const auto least = [&](Source source) { return cheapest(Ways{l, products, source, limit}, kMmaConfigCount).us; };
+  return least(then) + 8 + 2 * bytes / 2.5e6 < least(now);
 }
 
 } // namespace
@@ -159,13 +154,11 @@ bool mma_supports(const polyconv_request &request, Products products, int32_t co
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("would gather channels one by one: takes less time with a conversion to channels last");
   }
-  const Source source = preferred_source(l, products);
-  if (config >= 0 && !serves(l, products, source, limit, config, &offer)) return false;
-  if (config < 0) config = best_config(l, products, source, limit).config;
-  offer.config = config;
+  // There is a cheapest: the smallest tile takes everything without a workspace.
+  const Ways ways = {l, products, preferred_source(l, products), limit};
+  if (!offer_config(ways, kMmaConfigCount, config, offer)) return false;
   offer.set_weights(0, mma_packed_format(products), mma_packed_bytes(l, products));
-  offer.workspace_bytes = partials_bytes(l, kConfigs[config].splits);
-  offer.estimate_us = mma_us(l, products, kConfigs[config].tile, source, kConfigs[config].splits);
+  offer.workspace_bytes = partials_bytes(l, kConfigs[offer.config].splits);
   return true;
 }
 

@@ -254,12 +254,12 @@ __device__ inline void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int a
   }
 }
 
-// Likewise with a from registers, bf16 over 16 of depth: a[0] has of the upper row the pair of columns t % 4 * 2, a[1] of
-// the lower row, a[2] and a[3] of both the pair 8 columns on. Those registers are read until the products are done.
-#define POLYCONV_HELD_PRODUCT(N, text, a_at, b_at, p_at, ...)                                                    \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" p_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N            \
-               "k16.f32.bf16.bf16 {" text "}, {" a_at "}, %" b_at ", p, 1, 1, 0;\n}"                              \
-               : __VA_ARGS__                                                                                     \
+// Likewise with a from registers, bf16 over 16 of depth: a[0] has of the upper row the pair of columns t % 4 * 2, a[1]
+// of the lower row, a[2] and a[3] of both the pair 8 columns on. Those registers are read until the products are done.
+#define POLYCONV_HELD_PRODUCT(N, text, a_at, b_at, p_at, ...)                                         \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" p_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
+               "k16.f32.bf16.bf16 {" text "}, {" a_at "}, %" b_at ", p, 1, 1, 0;\n}"                  \
+               : __VA_ARGS__                                                                          \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
 template <int N>
 __device__ inline void multiply_held(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {

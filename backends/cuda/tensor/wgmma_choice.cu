@@ -136,35 +136,34 @@ double clocks(const polyconv_layer &l, const Config &config) {
   return turns * (multiplying + (turns > 1 ? leaving / shape.blocks : leaving) + 220);
 }
 
-// Microseconds in a config. Fitted to the f16 layers of ResNet-50 (batches 1 and 128), VGG-16 (128) and Stable
-// Diffusion's U-Net (8) on an H200 in every config, 13 % rms beside the fastest times of each: the config that it
-// chooses takes 0.7 % longer than the fastest on average.
-double estimate(const polyconv_layer &l, const Config &config) {
-  const double elements = real(sdk::elements(l.input)) + real(sdk::elements(l.output)) + real(sdk::elements(l.weights));
-  const double adding = config.splits == 1 ? 0 : 1.4 + real(partials_bytes(l, config.splits)) / 0.7e6;
-  return 2.8 + clocks(l, config) / 1600 + elements * real(element_bytes(l)) / 8e6 + adding;
-}
+struct Ways {
+  const polyconv_layer &layer;
+  int64_t limit; // of the workspace
+
+  bool serves(int config, sdk::Offer *chosen) const { return can_split(layer, kConfigs[config].splits, limit, chosen); }
+  // Fitted to the f16 layers of ResNet-50 (batches 1 and 128), VGG-16 (128) and Stable Diffusion's U-Net (8) on an H200
+  // in every config, 13 % rms beside the fastest times of each: the config that it chooses takes 0.7 % longer than the
+  // fastest on average.
+  double us(int config) const {
+    const polyconv_layer &l = layer;
+    const double elements =
+        real(sdk::elements(l.input)) + real(sdk::elements(l.output)) + real(sdk::elements(l.weights));
+    const int splits = kConfigs[config].splits;
+    const double adding = splits == 1 ? 0 : 1.4 + real(partials_bytes(l, splits)) / 0.7e6;
+    return 2.8 + clocks(l, kConfigs[config]) / 1600 + elements * real(element_bytes(l)) / 8e6 + adding;
+  }
+};
 
 } // namespace
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const int64_t limit = request.policy->workspace_limit;
-  if (config >= 0 && !can_split(l, kConfigs[config].splits, limit, &offer)) return false;
-  int best = -1;
-  double least = 0;
-  for (int c = 0; config < 0 && c < kConfigCount; ++c) {
-    if (!can_split(l, kConfigs[c].splits, limit, nullptr)) continue;
-    const double us = estimate(l, kConfigs[c]);
-    if (best < 0 || us < least) best = c, least = us;
-  }
-  if (config < 0) config = best; // there is one: unsplit configs need no workspace
-  offer.config = config;
+  // There is a cheapest: unsplit configs need no workspace.
+  if (!offer_config(Ways{l, request.policy->workspace_limit}, kConfigCount, config, offer)) return false;
   const bool f16 = l.input.type == POLYCONV_F16, bf16 = l.input.type == POLYCONV_BF16;
   offer.set_weights(0, f16 ? "cuda_krsc_f16:1" : bf16 ? "cuda_krsc_bf16:1" : "cuda_krsc_f32:1", packed_bytes(l));
-  offer.workspace_bytes = partials_bytes(l, kConfigs[config].splits);
-  offer.estimate_us = estimate(l, kConfigs[config]);
+  offer.workspace_bytes = partials_bytes(l, kConfigs[offer.config].splits);
   return true;
 }
 

@@ -97,7 +97,7 @@ void multiply_unaligned_parts(const polyconv_layer &l, const polyconv_arguments 
 // In the order of kEmulatedShapes.
 Launcher product_emulated(int shape) {
 #define POLYCONV_EMULATED_LAUNCHER(pixels, channels, groups, teams, blocks) \
-  &split_launcher<SplitTileOf<pixels, channels, groups, teams, blocks> >,
+  &split_launcher<SplitTileOf<pixels, channels, groups, teams, blocks>>,
   static constexpr Launcher (*kLaunchers[])() = {POLYCONV_EMULATED_TILES(POLYCONV_EMULATED_LAUNCHER)};
 #undef POLYCONV_EMULATED_LAUNCHER
   return kLaunchers[shape]();

@@ -1,5 +1,5 @@
-// wgmma_emulated.cuh - the Hopper product (wgmma_product.cuh) of f32 factors as three bf16 each. Weights lie in memory as
-// parts; activations arrive as they are, and each warpgroup splits its 64 pixels of a stage into parts in registers,
+// wgmma_emulated.cuh - the Hopper product (wgmma_product.cuh) of f32 factors as three bf16 each. Weights lie in memory
+// as parts; activations arrive as they are, and each warpgroup splits its 64 pixels of a stage into parts in registers,
 // from where the products take them. Of the nine products of parts the six of at least 2^-16 of the first are summed.
 //
 // The matrix units cut off what they add below the last bits of the largest term. So the sums of a stage, 32 channels

@@ -92,10 +92,10 @@ void MapEncoders::activations(const polyconv_layer &l, const void *input, const 
   stride[rank - 1] = static_cast<uint64_t>(l.input.stride[0]) * bytes;
   for (uint32_t i = 0; i < rank; ++i) // an axis of one element may have any stride, but a map wants a true one
     if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * bytes : stride[i - 1] * size[i], 16);
-  check_map(im2col_(map, exact ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : map_type(l.input.type), rank + 1, const_cast<void *>(input), size, stride, lower, upper,
-                    static_cast<uint32_t>(128 / bytes), static_cast<uint32_t>(shape.pixels), steps,
-                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+  check_map(im2col_(map, exact ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : map_type(l.input.type), rank + 1,
+                    const_cast<void *>(input), size, stride, lower, upper, static_cast<uint32_t>(128 / bytes),
+                    static_cast<uint32_t>(shape.pixels), steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                    CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
             "activations");
 }
 

@@ -78,44 +78,37 @@ class Implicit final : public CudaInstance {
   Launcher preferred_, unaligned_;
 };
 
-// Microseconds in a config.
-double estimate(const polyconv_layer &l, const Config &config) {
-  const Source source = preferred_source(l, config.tile);
-  const double strided = source == Source::kTaps && l.input.stride[1] == 1 ? 1.5 : 1; // neighbours read far apart
-  return product_us(l, kShapes[config.tile], source, config.splits) * strided + partials_us(l, config.splits);
-}
+struct Ways {
+  const polyconv_layer &layer;
+  int64_t limit; // of the workspace
 
-// Whether a config serves; `chosen`: somebody wants this one, and hears why not.
-bool serves(const polyconv_layer &l, int64_t limit, int config, sdk::Offer *chosen) {
-  const auto [tile, splits] = kConfigs[config];
-  if (!has_tile(l.input.type, tile))
-    return chosen != nullptr && chosen->reject("has no tile of %s for this type", kNames[config]);
-  const int64_t blocks = (l.weights.size[1] * sdk::taps(l) + kShapes[tile].depth - 1) / kShapes[tile].depth;
-  if (splits > 1 && blocks < 2 * splits)
-    return chosen != nullptr && chosen->reject("splits no sum of %lld products over %d blocks",
-                                               static_cast<long long>(l.weights.size[1] * sdk::taps(l)), splits);
-  const int64_t bytes = partials_bytes(l, splits);
-  return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
-                                                                static_cast<long long>(bytes)));
-}
+  bool serves(int config, sdk::Offer *chosen) const {
+    const auto [tile, splits] = kConfigs[config];
+    if (!has_tile(layer.input.type, tile))
+      return chosen != nullptr && chosen->reject("has no tile of %s for this type", kNames[config]);
+    const int64_t products = layer.weights.size[1] * sdk::taps(layer), depth = kShapes[tile].depth;
+    if (splits > 1 && (products + depth - 1) / depth < 2 * splits)
+      return chosen != nullptr &&
+             chosen->reject("splits no sum of %lld products over %d blocks", static_cast<long long>(products), splits);
+    const int64_t bytes = partials_bytes(layer, splits);
+    return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
+                                                                  static_cast<long long>(bytes)));
+  }
+  double us(int config) const {
+    const auto [tile, splits] = kConfigs[config];
+    const Source source = preferred_source(layer, tile);
+    const double strided = source == Source::kTaps && layer.input.stride[1] == 1 ? 1.5 : 1; // neighbours read far apart
+    return product_us(layer, kShapes[tile], source, splits) * strided + partials_us(layer, splits);
+  }
+};
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const int64_t limit = request.policy->workspace_limit;
-  if (config >= 0 && !serves(l, limit, config, &offer)) return false;
-  int best = -1;
-  double least = 0;
-  for (int c = 0; config < 0 && c < kConfigCount; ++c) {
-    if (!serves(l, limit, c, nullptr)) continue;
-    const double us = estimate(l, kConfigs[c]);
-    if (best < 0 || us < least) best = c, least = us;
-  }
-  if (config < 0) config = best; // there is one: the smallest tiles serve every type without a workspace
-  offer.config = config;
+  // There is a cheapest: the smallest tiles serve every type without a workspace.
+  if (!offer_config(Ways{l, request.policy->workspace_limit}, kConfigCount, config, offer)) return false;
   offer.set_weights(0, packed_format(l), packed_bytes(l));
-  offer.workspace_bytes = partials_bytes(l, kConfigs[config].splits);
-  offer.estimate_us = estimate(l, kConfigs[config]);
+  offer.workspace_bytes = partials_bytes(l, kConfigs[offer.config].splits);
   return true;
 }
 

@@ -38,10 +38,10 @@ GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t wid
     p.patch[i] = small((tile[i] - 1) * l.stride[1 + i] + (l.weights.size[3 + i] - 1) * l.dilation[1 + i] + 1);
     p.tiles[i] = (p.out[i] + p.tile[i] - 1) / p.tile[i];
   }
-  p.images = small(l.output.size[0]), p.slices = small(l.input.size[1] / kSliceChannels);
-  p.blocks = small(mma_blocks(l, products_of(l)));
-  p.steps = small((sdk::taps(l) * l.weights.size[1] / 8 + 1) / 2);
-  p.weights_bytes = p.blocks * kSliceChannels * kRow;
+  p.slices = small(l.input.size[1] / kSliceChannels);
+  p.patches = small(l.output.size[0]) * p.tiles[0] * p.tiles[1];
+  p.chunks = small(sdk::taps(l) * l.weights.size[1] / 8);
+  p.weights_bytes = p.blocks() * kSliceChannels * kRow;
   p.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
   return p;
 }
@@ -69,31 +69,11 @@ GroupedProduct best_product(const polyconv_layer &l) {
 
 // ---------------------------------------------------------------- launch
 
-template <class T, int Channels>
-void launch_groups(const GroupedProduct &p, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(p.images) * static_cast<unsigned>(p.slices) *
-                      static_cast<unsigned>(p.tiles[0]) * static_cast<unsigned>(p.tiles[1]);
-  convolve_groups<T, Channels><<<blocks, kGroupedThreads, static_cast<size_t>(p.shared_bytes()), stream>>>(p);
-  check_launch("cuda-tensor/mma_grouped");
-}
-
-struct GroupsLauncher {
-  void (*launch)(const GroupedProduct &, cudaStream_t);
-  void (*prepare)();
-};
-
-template <class T, int Channels>
-GroupsLauncher groups_launcher() {
-  return {launch_groups<T, Channels>, [] {
-            check(cudaFuncSetAttribute(convolve_groups<T, Channels>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       kMostShared),
-                  "asking for shared memory");
-          }};
-}
+using GroupsKernel = void (*)(GroupedProduct);
 
 template <class T>
-GroupsLauncher groups_of(int64_t channels) {
-  return channels == 8 ? groups_launcher<T, 8>() : channels == 16 ? groups_launcher<T, 16>() : groups_launcher<T, 32>();
+GroupsKernel groups_kernel(int64_t channels) {
+  return channels == 8 ? convolve_groups<T, 8> : channels == 16 ? convolve_groups<T, 16> : convolve_groups<T, 32>;
 }
 
 // ---------------------------------------------------------------- plan and run
@@ -103,12 +83,23 @@ class Grouped final : public CudaInstance {
   explicit Grouped(const polyconv_request &request)
       : CudaInstance(request),
         product_(best_product(layer_)),
-        groups_(layer_.input.type == POLYCONV_F16 ? groups_of<__half>(layer_.weights.size[1])
-                                                  : groups_of<__nv_bfloat16>(layer_.weights.size[1])),
+        kernel_(layer_.input.type == POLYCONV_F16 ? groups_kernel<__half>(layer_.weights.size[1])
+                                                  : groups_kernel<__nv_bfloat16>(layer_.weights.size[1])),
         unaligned_(layer_.input.type == POLYCONV_F16 ? mma_half(k64x64, Source::kGathered)
                                                      : mma_bfloat(k64x64, Source::kGathered)) {
     const DeviceScope scope(device_);
-    groups_.prepare(), unaligned_.prepare();
+    unaligned_.prepare();
+    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
+          "asking for shared memory");
+    int multiprocessors = 0, together = 0;
+    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
+          "counting multiprocessors");
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel_, kGroupedThreads,
+                                                        static_cast<size_t>(product_.shared_bytes())),
+          "counting blocks of a multiprocessor");
+    // Blocks of a slice share out its patches: as many as run at once.
+    blocks_ =
+        product_.slices * std::clamp(multiprocessors * together / product_.slices, 1, std::max(product_.patches, 1));
   }
 
   void pack(int, const void *raw, void *packed, void *stream) override {
@@ -126,14 +117,20 @@ class Grouped final : public CudaInstance {
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
     const auto bits = reinterpret_cast<uintptr_t>(p.input) | reinterpret_cast<uintptr_t>(p.result);
     if (bits % kChunk == 0)
-      groups_.launch(p, stream);
+      multiply(p, stream);
     else // the same sums from the same weights
       unaligned_.launch(make_mma_product(layer_, products_of(layer_), a), stream);
   }
 
+  void multiply(const GroupedProduct &p, cudaStream_t stream) const {
+    kernel_<<<static_cast<unsigned>(blocks_), kGroupedThreads, static_cast<size_t>(p.shared_bytes()), stream>>>(p);
+    check_launch("cuda-tensor/mma_grouped");
+  }
+
   const GroupedProduct product_;
-  const GroupsLauncher groups_;
+  const GroupsKernel kernel_;
   const MmaLauncher unaligned_;
+  int32_t blocks_ = 0;
 };
 
 // Whether 16 bytes of neighbouring channels can be moved at once, were the pointer aligned to them.
@@ -163,7 +160,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   const GroupedProduct p = best_product(l);
   if (p.tile[0] == 0) return offer.reject("holds no patch of this window and these weights in shared memory");
   offer.set_weights(0, mma_packed_format(products_of(l)), mma_packed_bytes(l, products_of(l)));
-  const double blocks = 1.0 * p.images * p.slices * p.tiles[0] * p.tiles[1];
+  const double blocks = 1.0 * p.patches * p.slices;
   const double bytes = blocks * (p.positions() + p.tile_pixels()) * kPositionBytes;
   offer.estimate_us = 5 + 1.35 * std::max(bytes / 2.5e6, std::ceil(blocks / 264) * 4);
   return true;

@@ -24,20 +24,29 @@ double real(int64_t v) {
   return static_cast<double>(v);
 }
 
-// Microseconds in a config.
-double estimate(const polyconv_layer &l, const Config &config) {
-  constexpr double kMultiprocessors = 132;
-  const Shape &shape = kEmulatedShapes[config.shape];
-  const auto parts = [](int64_t count, int64_t of) { return real((count + of - 1) / of); };
-  const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
-                       parts(l.output.size[1], shape.channels) * config.splits;
-  const double turns = std::ceil(tiles / (kMultiprocessors * shape.blocks)) * shape.blocks;
-  const double clocks = turns * (parts(depth_blocks(l), config.splits) * shape.pixels * shape.channels * 3 / 32 * 1.1 +
-                                 shape.pixels * shape.channels / 8.0 + 800);
-  const double bytes = 4 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
-  const double adding = config.splits == 1 ? 0 : 1.4 + real(partials_bytes(l, config.splits)) / 0.7e6;
-  return 2.8 + std::max(clocks / 1600, bytes / 3.5e6) + adding;
-}
+struct Ways {
+  const polyconv_layer &layer;
+  int64_t limit; // of the workspace
+
+  bool serves(int config, sdk::Offer *chosen) const {
+    return can_split(layer, kEmulatedConfigs[config].splits, limit, chosen);
+  }
+  double us(int config) const {
+    constexpr double kMultiprocessors = 132;
+    const auto [which, splits] = kEmulatedConfigs[config];
+    const Shape &shape = kEmulatedShapes[which];
+    const auto parts = [](int64_t count, int64_t of) { return real((count + of - 1) / of); };
+    const double tiles = parts(layer.output.size[0] * sdk::spatial(layer.output), shape.pixels) *
+                         parts(layer.output.size[1], shape.channels) * splits;
+    const double turns = std::ceil(tiles / (kMultiprocessors * shape.blocks)) * shape.blocks;
+    const double products = shape.pixels * shape.channels * 3 / 32.0;
+    const double clocks =
+        turns * (parts(depth_blocks(layer), splits) * products * 1.1 + shape.pixels * shape.channels / 8.0 + 800);
+    const double bytes = 4 * (real(sdk::elements(layer.input)) + real(sdk::elements(layer.output)));
+    const double adding = splits == 1 ? 0 : 1.4 + real(partials_bytes(layer, splits)) / 0.7e6;
+    return 2.8 + std::max(clocks / 1600, bytes / 3.5e6) + adding;
+  }
+};
 
 class Emulated final : public CudaInstance {
  public:
@@ -87,20 +96,10 @@ bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer 
     return offer.reject("splits the factors of its products: only under math fp32_emulated or freer");
   offer.math = POLYCONV_MATH_FP32_EMULATED;
   if (!takes(request, offer)) return false;
-  const int64_t limit = request.policy->workspace_limit;
-  if (config >= 0 && !can_split(l, kEmulatedConfigs[config].splits, limit, &offer)) return false;
-  int best = -1;
-  double least = 0;
-  for (int c = 0; config < 0 && c < kEmulatedConfigCount; ++c) {
-    if (!can_split(l, kEmulatedConfigs[c].splits, limit, nullptr)) continue;
-    const double us = estimate(l, kEmulatedConfigs[c]);
-    if (best < 0 || us < least) best = c, least = us;
-  }
-  if (config < 0) config = best;
-  offer.config = config;
+  // There is a cheapest: unsplit configs need no workspace.
+  if (!offer_config(Ways{l, request.policy->workspace_limit}, kEmulatedConfigCount, config, offer)) return false;
   offer.set_weights(0, "cuda_krsc_3bf16:1", parts_bytes(l));
-  offer.workspace_bytes = partials_bytes(l, kEmulatedConfigs[config].splits);
-  offer.estimate_us = estimate(l, kEmulatedConfigs[config]);
+  offer.workspace_bytes = partials_bytes(l, kEmulatedConfigs[offer.config].splits);
   return true;
 }
 
@@ -111,6 +110,7 @@ std::unique_ptr<sdk::Instance> create_parts(const polyconv_request &request, int
 } // namespace
 
 extern const sdk::Kernel kernel_wgmma_emulated;
-const sdk::Kernel kernel_wgmma_emulated = {"wgmma_emulated", 0, kNames, kEmulatedConfigCount, supports_parts, create_parts};
+const sdk::Kernel kernel_wgmma_emulated = {"wgmma_emulated", 0,           kNames, kEmulatedConfigCount,
+                                           supports_parts,   create_parts};
 
 } // namespace polyconv::cuda
