@@ -149,10 +149,6 @@ __device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, i
 __device__ inline void stores_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-// Until all of this thread's stores are written.
-__device__ inline void stores_wait() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
 // Until at most `Pending` groups of this thread's stores have still to read shared memory.
 template <int Pending>
 __device__ inline void stores_read() {

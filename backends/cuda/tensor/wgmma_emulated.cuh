@@ -1,5 +1,5 @@
 // wgmma_emulated.cuh - the Hopper product (wgmma_product.cuh) of f32 factors as three bf16 each. Weights lie in memory
-// as parts; activations arrive as they are, and each warpgroup splits its 64 pixels of a stage into parts in registers,
+// as parts; activations arrive as they are, and each warpgroup splits its pixels of a stage into parts in registers,
 // from where the products take them. Of the nine products of parts the six of at least 2^-16 of the first are summed.
 //
 // The matrix units cut off what they add below the last bits of the largest term. So the sums of a stage, 32 channels
@@ -9,9 +9,10 @@
 // The two warpgroups of a block take turns at the matrix units: while the products of one run, the other adds its sums
 // and splits its next activations.
 //
-// An infinite factor has NaN in its second part. Where a block has left sums that are not finite, it goes over its
-// tiles again with first parts alone, in which Inf and NaN are, and stores those sums that are not finite: Inf and NaN
-// as f32 products would leave them. Numbers that round to an infinite bf16 (from 3.39e38 on) count as infinite.
+// An infinite factor has NaN in its second part. A warp whose sums are not finite keeps them to itself, and its block
+// goes over its tiles once more when it is through: with all parts, then with first parts alone, in which Inf and NaN
+// are. Sums of those that are not finite are what f32 products would have left. Numbers that round to an infinite bf16
+// (from 3.39e38 on) count as infinite.
 //
 // Floor: 6 x 2 N K P Q C R S at the rate of the tensor cores. A tile of 128 x 128 fetches 40 KiB for 1536 clocks of
 // products; 128 x 32 activations take about 120 instructions of a thread to split.
@@ -64,9 +65,8 @@ class Verdict {
     ptx::store_word(barrier_ + 8, 0);
   }
   __device__ void tell(bool finite) const {
-    const bool all = __all_sync(~0u, finite);
     if (threadIdx.x % 32 != 0) return;
-    if (!all) ptx::store_word(barrier_ + 8, 1);
+    if (!finite) ptx::store_word(barrier_ + 8, 1);
     ptx::barrier_arrive(barrier_);
   }
   __device__ bool finite() const {
@@ -105,35 +105,49 @@ struct Factors {
   }
 };
 
+// The sums of a thread: for each 64 pixels of its warpgroup.
+template <class Tile>
+using TileSums = float[Tile::rows][Tile::channels / 2];
+
 // Starts the products of a stage.
 template <class Tile, bool All>
-__device__ inline void multiply_parts(float (&sums)[Tile::channels / 2], const Factors &x, uint32_t weights) {
+__device__ inline void multiply_parts(TileSums<Tile> &sums, const Factors (&x)[Tile::rows], uint32_t weights) {
   constexpr int kStep = 32 >> 4, kPart = Tile::channels * kPartRow >> 4; // of a descriptor
   const uint64_t w = ptx::narrow_descriptor(weights);
-  const auto add = [&](int k, int of_x, int of_w, bool accumulate) {
-    ptx::multiply_held<Tile::channels>(sums, x.part[k][of_x], w + k * kStep + of_w * kPart, accumulate);
+  const auto add = [&](int row, int k, int of_x, int of_w, bool accumulate) {
+    ptx::multiply_held<Tile::channels>(sums[row], x[row].part[k][of_x], w + k * kStep + of_w * kPart, accumulate);
   };
   ptx::products_fence();
-  if constexpr (All) {
 #pragma unroll
-    for (int k = 0; k < 2; ++k)
-      add(k, 1, 1, k > 0), add(k, 0, 2, true), add(k, 2, 0, true), add(k, 0, 1, true), add(k, 1, 0, true);
+  for (int row = 0; row < Tile::rows; ++row) {
+    if constexpr (All) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        add(row, k, 1, 1, k > 0);
+        add(row, k, 0, 2, true), add(row, k, 2, 0, true);
+        add(row, k, 0, 1, true), add(row, k, 1, 0, true);
+      }
+    }
+    add(row, 0, 0, 0, All), add(row, 1, 0, 0, true);
   }
-  add(0, 0, 0, All), add(1, 0, 0, true);
   ptx::products_commit();
 }
 
 template <class Tile, bool All>
-__device__ inline void sum_parts(float (&sums)[Tile::channels / 2], const Turn<Tile> &turn, Ring<Tile> &ring,
-                                 Order<Tile> &order, int member) {
+__device__ inline void sum_parts(TileSums<Tile> &sums, const Turn<Tile> &turn, Ring<Tile> &ring, Order<Tile> &order,
+                                 int member) {
 #pragma unroll
-  for (float &sum : sums) sum = 0;
+  for (auto &row : sums)
+#pragma unroll
+    for (float &sum : row) sum = 0;
 #pragma unroll 1
   for (int32_t block = turn.first; block < turn.last; ++block) {
     ring.await_full();
-    Factors x;
-    x.load<All>(ring.activations() + member * 64 * 128);
-    float part[Tile::channels / 2];
+    Factors x[Tile::rows];
+#pragma unroll
+    for (int row = 0; row < Tile::rows; ++row)
+      x[row].template load<All>(ring.activations() + (member * Tile::rows + row) * 64 * 128);
+    TileSums<Tile> part;
     order.await_turn();
     multiply_parts<Tile, All>(part, x, ring.weights());
     order.pass_on();
@@ -141,32 +155,51 @@ __device__ inline void sum_parts(float (&sums)[Tile::channels / 2], const Turn<T
     ptx::products_wait<0>();
     ring.release_before();
 #pragma unroll
-    for (int i = 0; i < Tile::channels / 2; ++i) sums[i] += part[i];
+    for (int row = 0; row < Tile::rows; ++row)
+#pragma unroll
+      for (int i = 0; i < Tile::channels / 2; ++i) sums[row][i] += part[row][i];
   }
 }
 
-// Stores of a product of 64 pixels what is not finite.
-template <class Tile>
-__device__ inline void leave_again(const Product &p, const float (&sums)[Tile::channels / 2], const Turn<Tile> &turn,
-                                   int32_t row) {
-  const int32_t pixel = turn.pixel + row + static_cast<int32_t>(threadIdx.x % 128 / 32 * 16);
-#pragma unroll 1
-  for (int chunk = 0; chunk < Tile::channels / 32; ++chunk) {
-    Values v;
+// Whether all sums of a warp are finite.
+template <int Rows, int Count>
+__device__ inline bool all_finite(const float (&sums)[Rows][Count]) {
+  bool finite = true;
 #pragma unroll
-    for (int which = 0; which < Tile::channels / 32; ++which) // registers have no index
-      if (which == chunk) take(sums + 16 * which, v);
-    replace_each(p, v, pixel, turn.channel + 32 * chunk, [&](float sum, const Place<int64_t> &at) {
-      if (fabsf(sum) < INFINITY) return sum;
-      if (p.partials == nullptr) {
-        finish_and_store(p.conv, p.result, sum, at);
-      } else {
-        const int64_t place = ((at.n * p.out[0] + at.d) * p.out[1] + at.h) * p.out[2] + at.w;
-        p.partials[(static_cast<int64_t>(turn.split) * p.pixels + place) * p.partials_row + at.c] = sum;
-      }
-      return sum;
-    });
-  }
+  for (const auto &row : sums)
+#pragma unroll
+    for (const float &sum : row) finite = finite && fabsf(sum) < INFINITY;
+  return __all_sync(~0u, finite);
+}
+
+// A tile of the second time: sums of all parts become those of first parts where those are not finite.
+template <class Tile>
+__device__ inline void sum_not_finite(TileSums<Tile> &sums, const Turn<Tile> &turn, Ring<Tile> &ring,
+                                      Order<Tile> &order, int member, uint32_t boxes) {
+  static_assert(Tile::boxes * Tile::box == Tile::rows * Tile::channels, "a warp's sums lie in its boxes meanwhile");
+  constexpr int kRow = Tile::channels / 2 * 128;
+  const uint32_t mine = boxes + threadIdx.x / 32 * Tile::boxes * Tile::box_bytes + threadIdx.x % 32 * 4;
+#pragma unroll
+  for (int row = 0; row < Tile::rows; ++row)
+#pragma unroll
+    for (int i = 0; i < Tile::channels / 2; ++i)
+      ptx::store_word(mine + row * kRow + i * 128, __float_as_uint(sums[row][i]));
+  sum_parts<Tile, false>(sums, turn, ring, order, member);
+#pragma unroll
+  for (int row = 0; row < Tile::rows; ++row)
+#pragma unroll
+    for (int i = 0; i < Tile::channels / 2; ++i) {
+      const uint32_t of_all_parts = ptx::load_word(mine + row * kRow + i * 128);
+      if (fabsf(sums[row][i]) < INFINITY) sums[row][i] = __uint_as_float(of_all_parts);
+    }
+  __syncwarp();
+}
+
+template <class Tile>
+__device__ inline void leave_rows(const Product &p, const TileSums<Tile> &sums, const Turn<Tile> &turn, int member,
+                                  Outlet<Tile> &outlet) {
+#pragma unroll
+  for (int row = 0; row < Tile::rows; ++row) leave<Tile>(p, sums[row], turn, (member * Tile::rows + row) * 64, outlet);
 }
 
 // ---------------------------------------------------------------- the kernel
@@ -193,36 +226,41 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_ti
     if (threadIdx.x == 128 * Tile::groups) {
       for (int32_t i = begin; i < turns; i += step) fetch<Tile>(p, Turn<Tile>(p, i), ring);
       if (verdict.finite()) return;
-      for (int32_t i = begin; i < turns; i += step) fetch<Tile>(p, Turn<Tile>(p, i), ring);
+      for (int32_t i = begin; i < turns; i += step)
+        for (int twice = 0; twice < 2; ++twice) fetch<Tile>(p, Turn<Tile>(p, i), ring);
     }
   } else {
     ptx::take_registers<Tile::consumer_registers>();
-    float sums[Tile::channels / 2];
+    TileSums<Tile> sums;
     Outlet<Tile> outlet(shared);
     bool finite = true;
     for (int32_t i = begin; i < turns; i += step) {
       const Turn<Tile> turn(p, i);
       sum_parts<Tile, true>(sums, turn, ring, order, group);
-#pragma unroll
-      for (const float &sum : sums) finite = finite && fabsf(sum) < INFINITY;
-      leave<Tile>(p, sums, turn, group * 64, outlet);
+      if (all_finite(sums))
+        leave_rows<Tile>(p, sums, turn, group, outlet);
+      else
+        finite = false;
     }
     outlet.close();
     verdict.tell(finite);
     if (verdict.finite()) return;
-    ptx::stores_wait(); // each warp stores again what it stored
-    __syncwarp();
     for (int32_t i = begin; i < turns; i += step) {
       const Turn<Tile> turn(p, i);
-      sum_parts<Tile, false>(sums, turn, ring, order, group);
-      leave_again<Tile>(p, sums, turn, group * 64);
+      sum_parts<Tile, true>(sums, turn, ring, order, group);
+      const bool left = all_finite(sums);
+      outlet.close();
+      __syncwarp();
+      sum_not_finite<Tile>(sums, turn, ring, order, group, shared);
+      if (!left) leave_rows<Tile>(p, sums, turn, group, outlet);
     }
+    outlet.close();
   }
 }
 
 template <class Tile>
 Launcher split_launcher() {
-  static_assert(Tile::rows == 1 && 8 * (2 * Tile::stages + 1 + Tile::groups + 2) <= 256, "not a tile of parts");
+  static_assert(8 * (2 * Tile::stages + 1 + Tile::groups + 2) <= 256, "not a tile of parts");
   return launcher<Tile, multiply_split_tiles<Tile> >();
 }
 

@@ -8,13 +8,14 @@
 namespace polyconv::cuda::wgmma {
 
 #define POLYCONV_EMULATED_TILES(tile) \
-  tile(128, 128, 2, 1, 1) tile(128, 160, 2, 1, 1) tile(128, 64, 2, 1, 1) tile(64, 64, 1, 1, 2)
+  tile(128, 128, 2, 1, 1) tile(128, 160, 2, 1, 1) tile(256, 64, 2, 1, 1) tile(192, 64, 3, 1, 1) tile(64, 64, 1, 1, 2)
 inline constexpr Shape kEmulatedShapes[] = {POLYCONV_EMULATED_TILES(POLYCONV_WGMMA_SHAPE)};
-#define POLYCONV_EMULATED_CONFIGS(config)                                                                      \
-  config(0, 1, "128x128", "") config(1, 1, "128x160", "") config(2, 1, "128x64", "") config(3, 1, "64x64", "") \
-      config(0, 2, "128x128", "k2") config(0, 3, "128x128", "k3") config(0, 4, "128x128", "k4")                \
-          config(2, 2, "128x64", "k2") config(3, 2, "64x64", "k2") config(3, 4, "64x64", "k4")                 \
-              config(3, 8, "64x64", "k8") config(3, 16, "64x64", "k16")
+#define POLYCONV_EMULATED_CONFIGS(config)                                                                       \
+  config(0, 1, "128x128", "") config(1, 1, "128x160", "") config(2, 1, "256x64", "") config(3, 1, "192x64", "") \
+      config(4, 1, "64x64", "") config(0, 2, "128x128", "k2") config(0, 3, "128x128", "k3")                     \
+          config(0, 4, "128x128", "k4") config(1, 2, "128x160", "k2") config(1, 4, "128x160", "k4")             \
+              config(3, 2, "192x64", "k2") config(4, 2, "64x64", "k2") config(4, 4, "64x64", "k4")              \
+                  config(4, 8, "64x64", "k8") config(4, 16, "64x64", "k16")
 inline constexpr Config kEmulatedConfigs[] = {POLYCONV_EMULATED_CONFIGS(POLYCONV_WGMMA_CONFIG)};
 inline constexpr int kEmulatedConfigCount = sizeof kEmulatedConfigs / sizeof *kEmulatedConfigs;
 

@@ -146,10 +146,9 @@ class Outlet {
 
 // ---------------------------------------------------------------- element by element
 
-// Calls body(value, place) for those of a thread's values that the result has, one after the other, which go round in
-// their registers, and keeps what it returns. `first`: the warp's first pixel.
-template <class Body>
-__device__ inline void replace_each(const Product &p, Values &v, int32_t first, int32_t channel, const Body &body) {
+// Everything that an epilogue can be, one value after the other, which go round in their registers. Stores them where
+// the result does not leave in boxes. `first`: the warp's first pixel.
+__device__ inline void finish_each(const Product &p, Values &v, int32_t first, int32_t channel) {
 #pragma unroll 1
   for (int half = 0; half < 2; ++half) {
     const int32_t pixel = first + static_cast<int32_t>(threadIdx.x % 32 / 4) + 8 * half;
@@ -158,22 +157,16 @@ __device__ inline void replace_each(const Product &p, Values &v, int32_t first, 
 #pragma unroll 1
     for (int i = 0; i < 8; ++i) {
       at.c = channel_of(channel, i);
-      float next = v[0];
-      if (pixel < p.pixels && at.c < p.channels) next = body(next, at);
+      float finished = v[0];
+      if (pixel < p.pixels && at.c < p.channels) {
+        finished = finish(p.conv, finished, at);
+        if (!p.boxes) put(p.conv, p.result, finished, at);
+      }
 #pragma unroll
       for (int j = 0; j < 15; ++j) v[j] = v[j + 1];
-      v[15] = next;
+      v[15] = finished;
     }
   }
-}
-
-// Everything that an epilogue can be. Stores where the result does not leave in boxes.
-__device__ inline void finish_each(const Product &p, Values &v, int32_t first, int32_t channel) {
-  replace_each(p, v, first, channel, [&](float sum, const Place<int64_t> &at) {
-    const float finished = finish(p.conv, sum, at);
-    if (!p.boxes) put(p.conv, p.result, finished, at);
-    return finished;
-  });
 }
 
 __device__ inline void store_partials(const Product &p, const Values &v, int32_t first, int32_t channel,
