@@ -36,6 +36,13 @@ __device__ inline void load_matrices(uint32_t (&r)[4], uint32_t shared_address) 
                : "r"(shared_address));
 }
 
+// Likewise two, by the addresses of lanes 0 to 15.
+__device__ inline void load_matrices(uint32_t (&r)[2], uint32_t shared_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(shared_address));
+}
+
 // 16 pixels x 8 channels += 32 bytes of k. Sums: row lane / 4 (and 8 on), columns 2 (lane % 4) and the next.
 #define POLYCONV_MMA(shape_and_types)                                                                        \
   asm("mma.sync.aligned." shape_and_types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \

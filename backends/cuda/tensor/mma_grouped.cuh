@@ -3,6 +3,10 @@
 // group. A matrix of the instruction is 16 pixels x 8 channels of one tap, so that groups of 8 channels waste nothing
 // but half of the last instruction where taps are odd. What a position, pixel or chunk of k adds to an address is the
 // same in every patch, and comes from tables.
+//
+// Shared memory is what holds this back: each tap reads the patch again. With 3 x 3 taps a step apart and groups of 8
+// or 16 channels, warps march down the patch instead: they keep 16 pixels' windows of three rows in registers, and load
+// one row for each row of results. Sums have the same order, so the same bits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -74,13 +78,47 @@ __device__ inline void fetch_patch(const GroupedProduct &p, const T *input, cons
   }
 }
 
-// The sums of a warp: two times 16 pixels of one group.
+// The sums of a warp: 16 pixels of one group.
 template <int Channels>
-using GroupSums = float[2][Channels / 8][4];
+using GroupSums = float[Channels / 8][4];
 
-// `patch` and `weights`: of the group, in shared memory.
+// The lane's biases. What changes no sum, where there are none.
+template <int Channels>
+struct GroupBias {
+  float2 pair[Channels / 8];
+
+  // `channel`: of the lane's first pair.
+  __device__ GroupBias(const float *bias, int channel) {
+#pragma unroll
+    for (int j = 0; j < Channels / 8; ++j)
+      pair[j] =
+          bias != nullptr ? make_float2(bias[channel + j * 8], bias[channel + j * 8 + 1]) : make_float2(-0.0f, -0.0f);
+  }
+};
+
+// Bias and relu, and 16 pixels into shared memory as the result's rows, of which `left` are there. `to`: of the first
+// pixel and the lane's first channel.
 template <class T, int Channels>
-__device__ inline void sum_group(GroupSums<Channels> &sums, const GroupedProduct &p, const GroupedRoom &room,
+__device__ inline void stage_group(const GroupSums<Channels> &sums, const GroupBias<Channels> &bias, int32_t relu,
+                                   unsigned char *to, int left) {
+  const int row = static_cast<int>(threadIdx.x) % 32 / 4;
+#pragma unroll
+  for (int j = 0; j < Channels / 8; ++j)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float a = __fadd_rn(sums[j][i * 2], bias.pair[j].x), b = __fadd_rn(sums[j][i * 2 + 1], bias.pair[j].y);
+      if (relu && a < 0) a = 0;
+      if (relu && b < 0) b = 0;
+      if (row + i * 8 < left)
+        *reinterpret_cast<uint32_t *>(to + (row + i * 8) * kPositionBytes + j * 16) = pair_of(a, b, T());
+    }
+}
+
+// ---------------------------------------------------------------- any window
+
+// 32 pixels of a patch. `patch` and `weights`: of the group, in shared memory.
+template <class T, int Channels>
+__device__ inline void sum_group(GroupSums<Channels> (&sums)[2], const GroupedProduct &p, const GroupedRoom &room,
                                  uint32_t patch, uint32_t weights, int first_pixel) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto zeros = static_cast<uint32_t>(__cvta_generic_to_shared(room.zeros));
@@ -90,6 +128,7 @@ __device__ inline void sum_group(GroupSums<Channels> &sums, const GroupedProduct
     begin[i] = patch + room.windows[min(first_pixel + i * 16 + lane % 16, p.tile_pixels() - 1)];
   weights += slot(lane % 8, lane / 8);
   const int32_t *shift = room.shifts + lane / 16;
+#pragma unroll 2
   for (int left = p.chunks; left > 0; left -= kBlockChunks) {
     uint32_t b[Channels / 8][4];
 #pragma unroll
@@ -99,37 +138,110 @@ __device__ inline void sum_group(GroupSums<Channels> &sums, const GroupedProduct
       if (left <= 2 * step) break;
       const bool there = left - lane / 16 > 2 * step; // else zeros, where chunks are odd
       const uint32_t from = there ? shift[2 * step] : 0;
-      uint32_t a[2][4];
 #pragma unroll
-      for (int i = 0; i < 2; ++i) load_matrices(a[i], there ? begin[i] + from : zeros);
+      for (int i = 0; i < 2; ++i) {
+        uint32_t a[4];
+        load_matrices(a, there ? begin[i] + from : zeros);
 #pragma unroll
-      for (int j = 0; j < Channels / 8; ++j)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) multiply_add(sums[i][j], a[i], b[j] + 2 * step, T());
+        for (int j = 0; j < Channels / 8; ++j) multiply_add(sums[i][j], a, b[j] + 2 * step, T());
+      }
     }
     weights += Channels * kRow, shift += kBlockChunks;
   }
 }
 
-// Bias and relu, and into shared memory as the result's rows. `channel`: of the lane's first two, in the slice.
+// A warp's share of a patch.
 template <class T, int Channels>
-__device__ inline void stage_group(const GroupSums<Channels> &sums, const GroupedProduct &p, const GroupedRoom &room,
-                                   const float2 (&bias)[Channels / 8], int channel, int first_pixel) {
-  const int row = static_cast<int>(threadIdx.x) % 32 / 4;
+struct AnyWindow {
+  uint32_t weights; // of the group, in shared memory
+
+  __device__ explicit AnyWindow(uint32_t of_group) : weights(of_group) {}
+  // `results`: of the lane's first channel.
+  __device__ void sum(const GroupedProduct &p, const GroupedRoom &room, uint32_t patch, unsigned char *results,
+                      const GroupBias<Channels> &bias, int share, int shares) const {
+    for (int pixel = share * 32; pixel < p.tile_pixels(); pixel += shares * 32) {
+      GroupSums<Channels> sums[2] = {};
+      sum_group<T, Channels>(sums, p, room, patch, weights, pixel);
 #pragma unroll
-  for (int j = 0; j < Channels / 8; ++j)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int pixel = first_pixel + i * 8 + row;
-      float a = __fadd_rn(sums[i / 2][j][i % 2 * 2], bias[j].x),
-            b = __fadd_rn(sums[i / 2][j][i % 2 * 2 + 1], bias[j].y);
-      if (p.relu && a < 0) a = 0;
-      if (p.relu && b < 0) b = 0;
-      if (pixel < p.tile_pixels())
-        *reinterpret_cast<uint32_t *>(room.results + pixel * kPositionBytes + (channel + j * 8) * 2) =
-            pair_of(a, b, T());
+      for (int i = 0; i < 2; ++i)
+        stage_group<T, Channels>(sums[i], bias, p.relu, results + (pixel + i * 16) * kPositionBytes,
+                                 p.tile_pixels() - pixel - i * 16);
     }
-}
+  }
+};
+
+// ---------------------------------------------------------------- 3 x 3, a step apart
+
+template <class T, int Channels>
+struct March {
+  static constexpr int kChunks = Channels / 8, kRowChunks = 3 * kChunks, kAll = 3 * kRowChunks; // of a tap, row, window
+  static constexpr int kBlocks = (kAll + 3) / 4;
+
+  uint32_t b[kBlocks][Channels / 8][4];
+
+  __device__ explicit March(uint32_t weights) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+      for (int j = 0; j < Channels / 8; ++j)
+        load_matrices(b[block][j], weights + (block * Channels + j * 8) * kRow + slot(lane % 8, lane / 8));
+  }
+
+  // The chunks of a row for three taps and 16 pixels; the address is the lane's of the first two.
+  using Windows = uint32_t[kRowChunks][2];
+  __device__ static void load(Windows &row, uint32_t address) {
+#pragma unroll
+    for (int q = 0; q + 1 < kRowChunks; q += 2) {
+      uint32_t pair[4];
+      load_matrices(pair, address + q / kChunks * kPositionBytes);
+      row[q][0] = pair[0], row[q][1] = pair[1], row[q + 1][0] = pair[2], row[q + 1][1] = pair[3];
+    }
+    if constexpr (kRowChunks % 2 != 0) load_matrices(row[kRowChunks - 1], address + (kRowChunks - 1) * kPositionBytes);
+  }
+
+  // A row of 16 results from the windows of three rows, the first of which is `first`.
+  __device__ void multiply(GroupSums<Channels> &sums, const Windows (&rows)[3], int first) const {
+#pragma unroll
+    for (int q = 0; q < kAll; q += 2) {
+      const uint32_t *low = rows[(first + q / kRowChunks) % 3][q % kRowChunks];
+      const uint32_t *high = rows[(first + (q + 1) / kRowChunks) % 3][(q + 1) % kRowChunks];
+      const bool odd = q + 1 == kAll;
+      const uint32_t a[4] = {low[0], low[1], odd ? 0 : high[0], odd ? 0 : high[1]};
+#pragma unroll
+      for (int j = 0; j < Channels / 8; ++j) multiply_add(sums[j], a, b[q / 4][j] + q % 4, T());
+    }
+  }
+
+  __device__ void sum(const GroupedProduct &p, const GroupedRoom &, uint32_t patch, unsigned char *results,
+                      const GroupBias<Channels> &bias, int share, int shares) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, row_bytes = p.patch[1] * kPositionBytes;
+    const int begin = p.tile[0] * share / shares, end = p.tile[0] * (share + 1) / shares;
+    const int second = lane / 16 * (kChunks == 1 ? kPositionBytes : kChunk); // of two chunks
+    for (int x = 0; x < p.tile[1]; x += 16) {
+      const int column = min(x + lane % 16, p.tile[1] - 1); // beyond the last: a copy, not stored
+      uint32_t address = patch + begin * row_bytes + column * kPositionBytes + second;
+      Windows rows[3];
+      load(rows[0], address), load(rows[1], address + row_bytes);
+      address += 2 * row_bytes;
+#pragma unroll 1
+      for (int y = begin; y < end; y += 3) {
+#pragma unroll
+        for (int i = 0; i < 3; ++i) {
+          if (y + i >= end) break;
+          load(rows[(i + 2) % 3], address);
+          address += row_bytes;
+          GroupSums<Channels> sums = {};
+          multiply(sums, rows, i);
+          stage_group<T, Channels>(sums, bias, p.relu, results + ((y + i) * p.tile[1] + x) * kPositionBytes,
+                                   p.tile[1] - x);
+        }
+      }
+    }
+  }
+};
+
+// ---------------------------------------------------------------- the kernel
 
 // `result`: of the block's channels.
 template <class T>
@@ -144,8 +256,8 @@ __device__ inline void store_patch(const GroupedProduct &p, T *result, const Pat
   }
 }
 
-template <class T, int Channels>
-__global__ void __launch_bounds__(kGroupedThreads, Channels == 32 ? 2 : 3)
+template <class T, int Channels, class Way>
+__global__ void __launch_bounds__(kGroupedThreads, Channels == 8 ? 3 : 2)
     convolve_groups(const __grid_constant__ GroupedProduct p) {
   constexpr int kGroups = kSliceChannels / Channels, kShares = kGroupedThreads / 32 / kGroups;
   extern __shared__ __align__(128) unsigned char shared[];
@@ -156,22 +268,20 @@ __global__ void __launch_bounds__(kGroupedThreads, Channels == 32 ? 2 : 3)
   int32_t now = static_cast<int32_t>(blockIdx.x) / p.slices;
   const T *const input = static_cast<const T *>(p.input) + slice * kSliceChannels;
   T *const result = static_cast<T *>(p.result) + slice * kSliceChannels;
-
   const int channel = group * Channels + static_cast<int>(threadIdx.x) % 4 * 2;
-  float2 bias[Channels / 8];
-#pragma unroll
-  for (int j = 0; j < Channels / 8; ++j) {
-    const float *const from = p.bias != nullptr ? p.bias + slice * kSliceChannels + channel + j * 8 : nullptr;
-    bias[j] = from != nullptr ? make_float2(from[0], from[1]) : make_float2(-0.0f, -0.0f); // changes no sum
-  }
+  const GroupBias<Channels> bias(p.bias, slice * kSliceChannels + channel);
+
   room.fill(p, slice, Channels / 8);
+  commit_copies();
   __syncthreads();
   fetch_patch(p, input, Patch(p, now), room, room.patches);
   commit_copies();
+  await_groups<1>();
+  __syncthreads();
+  const Way way(static_cast<uint32_t>(__cvta_generic_to_shared(room.weights)) +
+                static_cast<uint32_t>(group * p.blocks() * Channels * kRow));
 
-  const auto weights = static_cast<uint32_t>(__cvta_generic_to_shared(room.weights)) +
-                       static_cast<uint32_t>(group * p.blocks() * Channels * kRow);
-  const auto patches = static_cast<uint32_t>(__cvta_generic_to_shared(room.patches));
+  const auto patches = static_cast<uint32_t>(__cvta_generic_to_shared(room.patches)) + group * Channels * 2;
   const uint32_t patch_bytes = p.positions() * kPositionBytes;
   uint32_t place = 0; // of the patch that is multiplied
   for (; now < p.patches; now += step, place = patch_bytes - place) {
@@ -179,11 +289,7 @@ __global__ void __launch_bounds__(kGroupedThreads, Channels == 32 ? 2 : 3)
     commit_copies();
     await_groups<1>();
     __syncthreads();
-    for (int pixel = warp / kGroups * 32; pixel < p.tile_pixels(); pixel += kShares * 32) {
-      GroupSums<Channels> sums = {};
-      sum_group<T, Channels>(sums, p, room, patches + place + group * Channels * 2, weights, pixel);
-      stage_group<T, Channels>(sums, p, room, bias, channel, pixel);
-    }
+    way.sum(p, room, patches + place, room.results + channel * 2, bias, warp / kGroups, kShares);
     __syncthreads();
     store_patch(p, result, Patch(p, now), room);
   }

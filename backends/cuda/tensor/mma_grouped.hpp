@@ -22,6 +22,7 @@ struct GroupedProduct {
   int32_t chunks = 0;        // of k, in each group
   int32_t weights_bytes = 0; // of a slice
   int32_t relu = 0;
+  int32_t marches = 0; // see mma_grouped.cuh
 
   __host__ __device__ int32_t positions() const { return patch[0] * patch[1]; }
   __host__ __device__ int32_t tile_pixels() const { return tile[0] * tile[1]; }

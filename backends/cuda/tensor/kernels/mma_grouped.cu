@@ -46,21 +46,30 @@ GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t wid
   return p;
 }
 
-// Work of all blocks: positions that are read, and instructions' pixels.
+// Whether warps march down the patches of a layer: 3 x 3 taps a step apart, and rows that fill most of 16 pixels.
+bool marches(const polyconv_layer &l, int64_t width) {
+  for (int axis = 1; axis < 3; ++axis)
+    if (l.weights.size[2 + axis] != 3 || l.stride[axis] != 1 || l.dilation[axis] != 1) return false;
+  return l.weights.size[1] <= 16 && (width + 15) / 16 * 16 <= width * 3 / 2;
+}
+
+// Work of all blocks: positions that are copied, and pixels that instructions multiply or load windows for.
 double work_of(const GroupedProduct &p) {
-  const int32_t pixels = (p.tile_pixels() + 31) / 32 * 32;
+  const int32_t pixels =
+      p.marches ? (p.tile[1] + 15) / 16 * 16 * (p.tile[0] + 2) : (p.tile_pixels() + 31) / 32 * 32 * 2;
   return 1.0 * p.tiles[0] * p.tiles[1] * (p.positions() + pixels + 32);
 }
 
 // The tiles that cut an image into equal parts with the least work; tile[0] is 0 where none fits.
 GroupedProduct best_product(const polyconv_layer &l) {
   GroupedProduct best;
-  for (int64_t i = 1; i <= 8; ++i)
+  for (int64_t i = 1; i <= 16; ++i)
     for (int64_t j = 1; j <= 8; ++j) {
-      // An i-th of the image, or of 72 outputs where that is less.
-      const int64_t height = std::clamp<int64_t>((l.output.size[3] + i - 1) / i, 1, 72 / i),
-                    width = std::clamp<int64_t>((l.output.size[4] + j - 1) / j, 1, 72 / j);
-      const GroupedProduct p = make_product(l, height, width);
+      // An i-th of the image, or of 128 outputs where that is less.
+      const int64_t height = std::clamp<int64_t>((l.output.size[3] + i - 1) / i, 1, 128 / i),
+                    width = std::clamp<int64_t>((l.output.size[4] + j - 1) / j, 1, 128 / j);
+      GroupedProduct p = make_product(l, height, width);
+      p.marches = marches(l, width);
       const bool small = p.patch[0] <= 1024 && p.patch[1] <= 1024; // their product is
       if (small && p.shared_bytes() <= kMostShared && (best.tile[0] == 0 || work_of(p) < work_of(best))) best = p;
     }
@@ -72,8 +81,10 @@ GroupedProduct best_product(const polyconv_layer &l) {
 using GroupsKernel = void (*)(GroupedProduct);
 
 template <class T>
-GroupsKernel groups_kernel(int64_t channels) {
-  return channels == 8 ? convolve_groups<T, 8> : channels == 16 ? convolve_groups<T, 16> : convolve_groups<T, 32>;
+GroupsKernel groups_kernel(int64_t channels, bool marches) {
+  if (channels == 8) return marches ? convolve_groups<T, 8, March<T, 8>> : convolve_groups<T, 8, AnyWindow<T, 8>>;
+  if (channels == 16) return marches ? convolve_groups<T, 16, March<T, 16>> : convolve_groups<T, 16, AnyWindow<T, 16>>;
+  return convolve_groups<T, 32, AnyWindow<T, 32>>;
 }
 
 // ---------------------------------------------------------------- plan and run
@@ -83,8 +94,9 @@ class Grouped final : public CudaInstance {
   explicit Grouped(const polyconv_request &request)
       : CudaInstance(request),
         product_(best_product(layer_)),
-        kernel_(layer_.input.type == POLYCONV_F16 ? groups_kernel<__half>(layer_.weights.size[1])
-                                                  : groups_kernel<__nv_bfloat16>(layer_.weights.size[1])),
+        kernel_(layer_.input.type == POLYCONV_F16
+                    ? groups_kernel<__half>(layer_.weights.size[1], product_.marches)
+                    : groups_kernel<__nv_bfloat16>(layer_.weights.size[1], product_.marches)),
         unaligned_(layer_.input.type == POLYCONV_F16 ? mma_half(k64x64, Source::kGathered)
                                                      : mma_bfloat(k64x64, Source::kGathered)) {
     const DeviceScope scope(device_);
