@@ -108,7 +108,8 @@ struct Ways {
   const polyconv_layer &layer;
   Products products;
   Source source;
-  int64_t limit; // of the workspace
+  int64_t limit;          // of the workspace
+  bool converted = false; // to channels last, and back
 
   bool serves(int config, sdk::Offer *chosen) const {
     const auto [tile, splits] = kConfigs[config];
@@ -126,7 +127,10 @@ struct Ways {
                                                                   static_cast<long long>(bytes)));
   }
   double us(int config) const {
-    return mma_us(layer, products, kConfigs[config].tile, source, kConfigs[config].splits);
+    // Channels first leave element by element.
+    const double leaving = converted || layer.result.stride[1] == 1 ? 0 : 6.7e-6;
+    return mma_us(layer, products, kConfigs[config].tile, source, kConfigs[config].splits) +
+           leaving * static_cast<double>(sdk::elements(layer.output));
   }
 };
 
@@ -137,8 +141,10 @@ bool gathers_in_vain(const polyconv_layer &l, Products products, int64_t limit) 
   const double bytes =
       static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) * (l.input.type == POLYCONV_F32 ? 4 : 2);
   if (bytes > static_cast<double>(limit)) return false;
-  const auto least = [&](Source source) { return cheapest(Ways{l, products, source, limit}, kMmaConfigCount).us; };
-  return least(then) + 8 + 2 * bytes / 2.5e6 < least(now);
+  const auto least = [&](Source source, bool converted) {
+    return cheapest(Ways{l, products, source, limit, converted}, kMmaConfigCount).us;
+  };
+  return least(then, true) + 8 + 2 * bytes / 2.5e6 < least(now, false);
 }
 
 } // namespace
