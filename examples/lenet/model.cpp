@@ -150,11 +150,12 @@ void Parameters::widen_gradients(const Steps &steps, void *stream) const {
 
 Model::Model(const Network &network, const Settings &settings, const Device &device, const Parameters &parameters,
              int64_t batch, Use use)
-    : batch_(batch), parameters_(parameters) {
+    : device_(device), batch_(batch), parameters_(parameters) {
   const std::vector<Problem> problems = network.problems(batch, settings.type);
   input_ = allocate(device, problems.front().bytes(POLYCONV_TENSOR_INPUT));
   for (size_t i = 0; i < problems.size(); ++i) layers_.push_back(make_layer(i, problems[i], settings, device, use));
   for (size_t i = 0; i < problems.size(); ++i) wire(i);
+  if (use == Use::Train) side_ = std::make_unique<Side>(device, problems.size());
   share_workspace(device);
 }
 
@@ -211,20 +212,29 @@ void Model::wire(size_t number) {
     if (pass != nullptr && pass->plan.weights_format() != "raw") pass->raw = parameters_.weights(number);
 }
 
-// Passes run one after another, so that one workspace serves all.
+// Passes on one stream run one after another, so that one workspace serves them all.
 void Model::share_workspace(const Device &device) {
-  int64_t bytes = 0;
-  const auto each = [&](const auto &visit) {
-    for (Layer &layer : layers_)
-      for (Pass *pass : {layer.forward.get(), layer.weights.get(), layer.data.get()})
-        if (pass != nullptr) visit(*pass);
+  const auto share = [&](std::unique_ptr<Memory> *workspace, const std::vector<Pass *> &passes) {
+    int64_t bytes = 0;
+    for (const Pass *pass : passes) bytes = std::max(bytes, pass->plan.info().workspace_bytes);
+    *workspace = allocate(device, bytes);
+    for (Pass *pass : passes) {
+      pass->buffers.workspace = (*workspace)->get();
+      pass->buffers.workspace_size = static_cast<size_t>(bytes);
+    }
   };
-  each([&](Pass &pass) { bytes = std::max(bytes, pass.plan.info().workspace_bytes); });
-  workspace_ = allocate(device, bytes);
-  each([&](Pass &pass) {
-    pass.buffers.workspace = workspace_->get();
-    pass.buffers.workspace_size = static_cast<size_t>(bytes);
-  });
+  std::vector<Pass *> main, side;
+  for (Layer &layer : layers_) {
+    main.push_back(layer.forward.get());
+    if (layer.data) main.push_back(layer.data.get());
+    if (layer.weights) side.push_back(layer.weights.get());
+  }
+  share(&workspace_, main);
+  share(&side_workspace_, side);
+}
+
+Model::Side::Side(const Device &device, size_t layers) : stream(device), done(device) {
+  for (size_t i = 0; i < layers; ++i) ready.push_back(std::make_unique<polyconv::Event>(device));
 }
 
 std::string Model::kernels(size_t number) const {
@@ -257,10 +267,19 @@ void Model::forward(void *stream) const {
 }
 
 void Model::backward(void *stream) const {
-  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-    layer->weights->plan.run(layer->weights->buffers, stream);
-    if (layer->data) layer->data->plan.run(layer->data->buffers, stream);
+  void *const side = side_->stream.get();
+  const auto wait = [&](void *waiting, polyconv::Event &event, void *recording) {
+    if (side == nullptr) return;
+    event.record(recording);
+    polyconv::require(polyconv_stream_wait(device_.get(), waiting, event.get()));
+  };
+  for (size_t i = layers_.size(); i-- > 0;) {
+    const Layer &layer = layers_[i];
+    wait(side, *side_->ready[i], stream);
+    layer.weights->plan.run(layer.weights->buffers, side);
+    if (layer.data) layer.data->plan.run(layer.data->buffers, stream);
   }
+  wait(stream, side_->done, side);
 }
 
 } // namespace lenet

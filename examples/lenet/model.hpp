@@ -100,7 +100,8 @@ class Model {
   void pack(void *stream);
   void forward_layer(size_t layer, void *stream) const;
   void forward(void *stream) const;
-  void backward(void *stream) const; // from scores_gradient to the parameters' gradients
+  // From scores_gradient to the parameters' gradients. On a GPU a layer's two gradients run side by side.
+  void backward(void *stream) const;
 
  private:
   struct Pass { // one plan, its buffers and, where its kernel wants them packed, its weights
@@ -122,9 +123,18 @@ class Model {
   void wire(size_t number);
   void share_workspace(const polyconv::Device &device);
 
+  struct Side { // where the gradients of weights run
+    Side(const polyconv::Device &device, size_t layers);
+    polyconv::Stream stream;                             // NULL on the CPU, where everything runs in turn
+    std::vector<std::unique_ptr<polyconv::Event>> ready; // [i]: the gradient of layer i's output is there
+    polyconv::Event done;
+  };
+
+  polyconv::Device device_;
   int64_t batch_;
   const Parameters &parameters_;
-  std::unique_ptr<polyconv::Memory> input_, workspace_;
+  std::unique_ptr<Side> side_;
+  std::unique_ptr<polyconv::Memory> input_, workspace_, side_workspace_;
   std::vector<Layer> layers_;
 };
 
