@@ -45,8 +45,10 @@ Epilogue make_epilogue(const polyconv_layer &layer) {
   e.save = layer.save == POLYCONV_SAVE_PRE_ACTIVATION;
   const bool residual = layer.epilogue.residual_from != POLYCONV_RESIDUAL_NONE;
   e.slow = is_slow(layer.epilogue.activation);
-  e.simple = layer.sum_type == POLYCONV_F32 && layer.result.type == POLYCONV_F32 && !e.save && !e.slow && !residual &&
-             !layer.epilogue.has_scale;
+  const int32_t type = layer.result.type;
+  const bool bare = layer.sum_type == POLYCONV_F32 && !e.save && !e.slow && !residual && !layer.epilogue.has_scale;
+  e.simple = bare && type == POLYCONV_F32;
+  e.quick = bare && (type == POLYCONV_U8 || type == POLYCONV_U16 || type == POLYCONV_F16 || type == POLYCONV_BF16);
   e.whole_images = one_pixel_stride(layer.result) && (!residual || one_pixel_stride(layer.residual)) &&
                    (!e.save || one_pixel_stride(layer.saved));
   return e;

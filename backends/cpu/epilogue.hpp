@@ -15,6 +15,7 @@ struct Epilogue {
   int32_t save;         // pre-activation values are wanted
   int32_t slow;         // the activation needs the C library (finish_slowly)
   int32_t simple;       // f32 in, f32 out, at most a bias and a quick activation
+  int32_t quick;        // the same for results of 8 and 16 bits, other than s8
   int32_t whole_images; // pixels of an image lie at one stride, in all three tensors: rows may run on into the next
   // Set by with_arguments.
   const void *bias, *scale, *residual;

@@ -194,6 +194,41 @@ POLYCONV_INLINE void finish_simply(const Epilogue &e, const float *sums, int64_t
   }
 }
 
+// As finish_simply, for results of type To.
+template <class To>
+POLYCONV_INLINE void finish_quickly(const Epilogue &e, const float *sums, int64_t n, const float *bias,
+                                    bool along_channels, To *p) {
+  const F32 alpha = splat(e.rules.activation_alpha), scale = splat(e.rules.out_scale);
+  const F32 zero_point = splat(static_cast<float>(e.rules.out_zero_point));
+  const F32 one_bias = bias && !along_channels ? splat(*bias) : F32{};
+  const bool rounds = e.result.type >= POLYCONV_S32, scaled = e.rules.out_scale != 1.0f;
+  for (int64_t i = 0; i < n; i += kF32Lanes) {
+    const int rest = n - i < kF32Lanes ? static_cast<int>(n - i) : kF32Lanes;
+    F32 x = rest == kF32Lanes ? load(sums + i) : load_partial(sums + i, rest);
+    if (bias) x += along_channels ? load_partial(bias + i, rest) : one_bias;
+    x = activate(x, e.rules.activation, alpha);
+    if (scaled) x = x / scale;
+    if (rounds) x = round_even(x) + zero_point;
+    if (rest == kF32Lanes)
+      store_f32(p + i, x);
+    else
+      store_f32_partial(p + i, x, rest);
+  }
+}
+POLYCONV_NOINLINE void finish_quickly_typed(const Epilogue &e, const float *sums, int64_t n, const Row &row) {
+  const bool along_channels = row.axis == 1;
+  const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
+  const int64_t offset = row_offset(e.result, row);
+  switch (e.result.type) {
+    case POLYCONV_U8: return finish_quickly(e, sums, n, bias, along_channels, static_cast<uint8_t *>(e.output) + offset);
+    case POLYCONV_U16:
+      return finish_quickly(e, sums, n, bias, along_channels, static_cast<uint16_t *>(e.output) + offset);
+    case POLYCONV_F16: return finish_quickly(e, sums, n, bias, along_channels, static_cast<f16 *>(e.output) + offset);
+    case POLYCONV_BF16: return finish_quickly(e, sums, n, bias, along_channels, static_cast<bf16 *>(e.output) + offset);
+    default: return;
+  }
+}
+
 // Finishes n sums. Along W a row may run on into the next rows where e.whole_images is set. Sum is float, double or
 // int32_t, as e.sum_type says.
 template <class Sum>
@@ -205,6 +240,7 @@ POLYCONV_INLINE void finish_row(const Epilogue &e, const Sum *sums, int64_t n, R
       const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
       return finish_simply(e, sums, n, bias, row.axis == 1, static_cast<float *>(e.output) + row_offset(e.result, row));
     }
+    if (e.quick && e.result.stride[row.axis] == 1) return finish_quickly_typed(e, sums, n, row);
   }
   for (int64_t i = 0; i < n; i += kRowChunk) {
     const int chunk = n - i < kRowChunk ? static_cast<int>(n - i) : kRowChunk;

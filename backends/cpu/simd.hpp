@@ -335,11 +335,23 @@ POLYCONV_INLINE void store_f32(int32_t *p, F32 v) { // 2^31 itself has no place 
   const S32 below = saturated(v, -2147483648.0f, 2147483520.0f);
   store(p, v >= 2147483648.0f ? splat(int32_t{2147483647}) : below);
 }
+// saturated from 0 on. The minimum's second operand is its result for NaN, whose conversion is as negative as can be.
+POLYCONV_INLINE S32 saturated_unsigned(F32 v, float high) {
+#if defined(__AVX512F__)
+  const __m512i whole = _mm512_cvtps_epi32(_mm512_min_ps(bits_as<__m512>(splat(high)), bits_as<__m512>(v)));
+  return bits_as<S32>(_mm512_max_epi32(whole, _mm512_setzero_si512()));
+#elif defined(__AVX2__)
+  const __m256i whole = _mm256_cvtps_epi32(_mm256_min_ps(bits_as<__m256>(splat(high)), bits_as<__m256>(v)));
+  return bits_as<S32>(_mm256_max_epi32(whole, _mm256_setzero_si256()));
+#else
+  return saturated(v, 0.0f, high);
+#endif
+}
 POLYCONV_INLINE void store_f32(uint16_t *p, F32 v) {
-  store_u16(p, bits_as<U32>(saturated(v, 0.0f, 65535.0f)));
+  store_u16(p, bits_as<U32>(saturated_unsigned(v, 65535.0f)));
 }
 POLYCONV_INLINE void store_f32(uint8_t *p, F32 v) {
-  const S32 clamped = saturated(v, 0.0f, 255.0f);
+  const S32 clamped = saturated_unsigned(v, 255.0f);
 #if defined(__AVX512F__)
   _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(bits_as<__m512i>(clamped)));
 #else

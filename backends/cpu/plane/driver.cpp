@@ -15,7 +15,8 @@ namespace {
 
 using namespace sdk;
 
-constexpr int64_t kChunkInPlace = 2048, kChunkConverted = 512; // pixels
+constexpr int64_t kChunkInPlace = 2048, kChunkConverted = 1024; // elements
+constexpr int64_t kRingLines = 12; // from so many lines on a ring keeps them, as rows of an image may share cache sets
 constexpr int64_t kStripRows = 64;
 constexpr int64_t kStreamBytes = 16 << 20;         // results beyond this would push everything else out of the caches
 constexpr double kMemory = 0.5;                    // of the time that kBytesPerUs allows: rows come in order
@@ -47,7 +48,12 @@ int64_t square_of(const polyconv_layer &layer) {
 void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   const Axis &w = p.axis[2];
   const bool wide = lanes * bytes == 64;
-  p.tile_vectors = p.periodic ? kPeriodVectors : p.square ? (wide ? 4 : 2) : (wide ? 6 : 3);
+  const bool neighbours = p.axis[1].step == 1 && p.axis[1].dilation == 1; // rows of a tile share lines
+  p.group_rows = p.square || (neighbours && p.axis[1].taps >= 4) ? kPlaneRows : neighbours && p.axis[1].taps > 1 ? 2 : 1;
+  p.tile_vectors = p.periodic ? kPeriodVectors : (wide ? 4 : 2) * (p.group_rows == kPlaneRows ? 1 : 2);
+  p.lines = (p.group_rows - 1) * p.axis[1].step + p.axis[1].taps;
+  if (p.lines > kRingLines && w.taps > 1) p.in_place = 0;
+  p.ring = !p.in_place && p.axis[1].dilation == 1;
   p.unit = p.tile_vectors * lanes;
   const int64_t most = (p.in_place ? kChunkInPlace : kChunkConverted) / p.pixel;
   p.chunk = std::max(most / p.unit, int64_t{1}) * p.unit;
@@ -56,15 +62,13 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   p.plane_elements = round_up((chunk + p.reach) * p.pixel, lanes) + p.tile_vectors * lanes;
   p.remainders = std::min(w.step, w.taps); // at most; make_tables counts
   p.line_elements = p.remainders * p.plane_elements;
-  p.group_rows = p.square ? kPlaneRows : 1;
-  p.lines = p.square ? (p.group_rows - 1) * p.axis[1].step + p.square : p.axis[1].taps;
   p.sums_stride = round_up(chunk * p.pixel, lanes) + p.tile_vectors * lanes;
   const int64_t taps = p.axis[1].taps * w.taps;
   const int64_t weights = p.periodic ? taps * kPeriodVectors * lanes : taps * p.filters;
   p.weights_at = round_up((p.lines + 1) * p.line_elements * bytes, 64);
   p.sums_at = round_up(p.weights_at + weights * bytes, 64);
   p.pointers_at = round_up(p.sums_at + p.group_rows * p.sums_stride * bytes, 64);
-  p.scratch_bytes = round_up(p.pointers_at + p.lines * (8 + 16), 64);
+  p.scratch_bytes = round_up(p.pointers_at + p.lines * 8, 64);
 }
 
 // Microseconds of one thread, in the same currency as the other kernels': vector multiply-adds at the FMA rate.
@@ -107,7 +111,7 @@ PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   const bool same_type = layer.input.type == layer.sum_type;
   p.in_place = same_type && layer.stride[2] == 1 && (p.pixel > 1 || layer.input.stride[kW] == 1);
   if (p.pixel > 1) p.epilogue.result.stride[kW] = 1; // rows of elements
-  p.direct = p.square && p.epilogue.simple && p.epilogue.result.stride[kW] == 1;
+  p.direct = p.epilogue.simple && p.epilogue.result.stride[kW] == 1;
   set_lines(p, lanes, bytes);
   const double us = serial_us(p, layer, isa, lanes);
   p.tasks = tasks_for(policy, us);
@@ -132,7 +136,6 @@ bool may_stream(const PlanePlan &p, int64_t vector) {
 
 struct PlaneTables {
   std::vector<int64_t> axes, remainders, taps;
-  std::vector<DirectTap> direct_taps;
 };
 
 void make_tables(const polyconv_layer &layer, PlanePlan &p, PlaneTables &tables) {
@@ -144,12 +147,10 @@ void make_tables(const polyconv_layer &layer, PlanePlan &p, PlaneTables &tables)
     if (found == tables.remainders.end()) found = tables.remainders.insert(found, remainder);
     const int64_t line = found - tables.remainders.begin();
     tables.taps.push_back(line * p.plane_elements + t * w.dilation / w.step * p.pixel);
-    tables.direct_taps.push_back({tables.taps.back(), t});
   }
   p.remainders = static_cast<int64_t>(tables.remainders.size());
   p.remainder = tables.remainders.data();
   p.tap = tables.taps.data();
-  p.direct_taps = tables.direct_taps.data();
 }
 
 class PlaneInstance final : public sdk::Instance {
@@ -191,7 +192,6 @@ bool takes_pixels(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
   if (layer.weights.stride[kK] == 0) return true;
   if (channels > 4 || kPeriodVectors * lanes % channels != 0)
     return offer.reject("takes up to 4 interleaved channels with filters of their own, not %" PRId64, channels);
-  if (!square_of(layer)) return offer.reject("takes interleaved channels with filters of 3x3, 5x5 or 7x7");
   return true;
 }
 

@@ -6,7 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/direct/plan.hpp"
+#include "cpu/axis.hpp"
+#include "cpu/epilogue.hpp"
 
 namespace polyconv::cpu {
 
@@ -18,9 +19,10 @@ struct PlanePlan {
   Axis axis[3];
   double pad_value;
   int32_t arithmetic; // POLYCONV_F32 or F64
-  int32_t square;     // 3, 5 or 7: an unrolled tile of kPlaneRows rows; 0: any kernel, a row at a time
+  int32_t square;     // 3, 5 or 7: an unrolled tile of kPlaneRows rows; 0: any kernel
   int32_t periodic;   // interleaved with weights of their own for each channel
   int32_t in_place;   // elements need no conversion and lie side by side
+  int32_t ring;       // lines in scratch serve the groups of rows below too: chunks are walked from top to bottom
   int32_t direct;     // f32 results side by side, at most a bias and a quick activation: stored by the tile
 
   int64_t channels, filters, pixel; // planes of an image, filters of a plane, elements of a pixel
@@ -34,7 +36,6 @@ struct PlanePlan {
   int64_t remainders;                    // how many of them
   const int64_t *remainder;              // each of them
   const int64_t *tap;                    // element offset of each tap of W in a line
-  const DirectTap *direct_taps;          // the same for the tile of any shape
 
   int64_t items, tasks;
   int64_t weights_at, sums_at, sums_stride, pointers_at; // scratch: lines and one of padding; the rest

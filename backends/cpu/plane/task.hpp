@@ -1,12 +1,11 @@
 // task.hpp - one task of a filter over planes: strips of result rows, groups of rows in them, chunks along W. Source
 // lines are read where they lie when nothing has to be done to them; edges, other types and strides go through lines in
-// scratch that stay in the cache. No copy of a plane is made.
+// scratch that stay in the cache, each made once for all the groups of a strip that read it. No copy of a plane is made.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "cpu/direct/load.hpp"
-#include "cpu/direct/tile.hpp"
-#include "cpu/plane/tile.hpp"
+#include "cpu/plane/any.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -14,20 +13,19 @@ template <class T>
 struct PlaneScratch {
   T *lines, *padding, *weights, *sums;
   const T **line; // where each source line of a group lies
-  DirectTerm<T> *terms;
 
   POLYCONV_MEMBER PlaneScratch(const PlanePlan &p, char *scratch)
       : lines(reinterpret_cast<T *>(scratch)),
         padding(lines + p.lines * p.line_elements),
         weights(reinterpret_cast<T *>(scratch + p.weights_at)),
         sums(reinterpret_cast<T *>(scratch + p.sums_at)),
-        line(reinterpret_cast<const T **>(scratch + p.pointers_at)),
-        terms(reinterpret_cast<DirectTerm<T> *>(scratch + p.pointers_at + p.lines * 8)) {}
+        line(reinterpret_cast<const T **>(scratch + p.pointers_at)) {}
 };
 
 // One plane, a group of its result rows, and a chunk of columns (pixels).
 struct PlaneChunk {
   int64_t image, channel, d, row, rows, column, columns;
+  int64_t fresh; // the first line below those that scratch holds, counted from the first that result row 0 reads
   bool in_place, ahead; // read where it lies; the rows of the group below are worth fetching early
 };
 
@@ -76,16 +74,17 @@ POLYCONV_INLINE void next_chunk(const PlanePlan &p, int64_t tile, PlaneChunk &ch
 
 // Finds every source line of the chunk's group, or makes it.
 template <class From, class T>
-POLYCONV_INLINE void find_lines(const PlanePlan &p, const From *plane, const PlaneChunk &chunk,
+POLYCONV_INLINE void find_lines(const PlanePlan &p, const From *plane, PlaneChunk &chunk,
                                 const PlaneScratch<T> &scratch) {
   const Axis &axis = p.axis[1];
   const int64_t used = p.lines - (p.group_rows - chunk.rows) * axis.step;
+  const int64_t first = chunk.row * axis.step, ring = p.ring ? first % p.lines : 0;
   for (int64_t i = 0; i < p.lines; ++i) {
     if (i >= used) { // read by rows that do not exist
       scratch.line[i] = scratch.padding;
       continue;
     }
-    const int64_t y = inside(axis, chunk.row * axis.step - axis.before + i * axis.dilation);
+    const int64_t y = inside(axis, first - axis.before + i * axis.dilation);
     const From *in = plane + y * p.input.stride[3];
     scratch.line[i] = scratch.padding;
     if (y < 0) continue;
@@ -95,9 +94,12 @@ POLYCONV_INLINE void find_lines(const PlanePlan &p, const From *plane, const Pla
         continue;
       }
     }
-    load_line<From, T>(p, in, chunk, scratch.lines + i * p.line_elements);
-    scratch.line[i] = scratch.lines + i * p.line_elements;
+    const int64_t slot = ring + i < p.lines ? ring + i : ring + i - p.lines;
+    T *line = scratch.lines + slot * p.line_elements;
+    scratch.line[i] = line;
+    if (!p.ring || first + i >= chunk.fresh) load_line<From, T>(p, in, chunk, line);
   }
+  chunk.fresh = first + used;
 }
 
 // Where the sums of a chunk lie that no tile has stored: every row from element `first` on.
@@ -111,24 +113,41 @@ POLYCONV_NOINLINE void finish_chunk_rows(const PlanePlan &p, const Epilogue &e, 
     finish_row(e, scratch.sums + r * p.sums_stride + first, elements - first, at);
 }
 
+// Where a chunk's results go from their registers; or its sums, which are finished later.
+template <class T>
+POLYCONV_INLINE PlaneStore<T> store_of(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
+                                       bool direct, const PlaneScratch<T> &scratch) {
+  constexpr int kL = kLanes<T>;
+  const Epilogue &e = run.epilogue;
+  if (!direct) return {scratch.sums, p.sums_stride, chunk.rows, 0, kL, false, T(0), T(0), 0, nullptr, 0};
+  const Row at = {chunk.image, k, chunk.d, chunk.row, chunk.column * p.pixel, 4};
+  const T bias = e.bias ? static_cast<const T *>(e.bias)[k] : T(0);
+  return {static_cast<T *>(e.output) + row_offset(e.result, at),
+          e.result.stride[3],
+          chunk.rows,
+          run.stream,
+          kL,
+          true,
+          bias,
+          static_cast<T>(e.rules.activation_alpha),
+          e.rules.activation,
+          nullptr,
+          0};
+}
+
 // One filter, an unrolled square, over the chunk.
 template <class T, int K, int Step>
 POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
                                      const T *weights, const PlaneScratch<T> &scratch) {
   constexpr int kL = kLanes<T>;
-  const Epilogue &e = run.epilogue;
   const int64_t elements = chunk.columns * p.pixel;
-  const Row at = {chunk.image, k, chunk.d, chunk.row, chunk.column * p.pixel, 4};
-  T *results = static_cast<T *>(e.output) + (p.direct ? row_offset(e.result, at) : 0);
-  const T bias = p.direct && e.bias ? static_cast<const T *>(e.bias)[k] : T(0);
-  const T alpha = static_cast<T>(e.rules.activation_alpha);
-  const int32_t activation = e.rules.activation;
   constexpr int kLines = (kPlaneRows - 1) * Step + K;
   const int64_t below = p.input.stride[3];
   const T *ahead = chunk.ahead ? scratch.line[kLines - 1] + below : nullptr;
-  PlaneStore<T> direct = {results, e.result.stride[3], chunk.rows, run.stream, kL, true, bias,
-                          alpha,   activation,         ahead,      below};
-  PlaneStore<T> later = {scratch.sums, p.sums_stride, kPlaneRows, 0, kL, false, bias, alpha, activation, ahead, below};
+  PlaneStore<T> direct = store_of(p, run, chunk, k, p.direct, scratch);
+  PlaneStore<T> later = store_of(p, run, chunk, k, false, scratch);
+  direct.ahead = later.ahead = ahead;
+  direct.ahead_stride = later.ahead_stride = below;
   const T *lines[kLines];
   int64_t stored = 0, x = 0;
   if constexpr (K == 3) {
@@ -153,23 +172,29 @@ POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, co
     else
       plane_tile_of<T, K, Step>(static_cast<int>(n), lines, p.tap, weights, to);
   }
-  finish_chunk_rows(p, e, chunk, k, stored, scratch);
+  finish_chunk_rows(p, run.epilogue, chunk, k, stored, scratch);
 }
 
-// One filter of any shape over a chunk of one row.
-template <class T>
+// One filter of any shape over the chunk, R rows of it.
+template <class T, int R>
 POLYCONV_NOINLINE void filter_any(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
                                   const T *weights, const PlaneScratch<T> &scratch) {
   constexpr int kL = kLanes<T>;
-  const int64_t elements = chunk.columns * p.pixel, tile = kDirectVectors * kL;
-  for (int64_t i = 0; i < p.lines; ++i) scratch.terms[i] = {scratch.line[i], weights + i * p.axis[2].taps};
-  const DirectSum<T> sum = {scratch.terms, p.lines, 1, 0, 0, p.direct_taps, p.axis[2].taps};
-  for (int64_t x = 0; x < elements; x += tile) {
-    const int64_t vectors = (elements - x + kL - 1) / kL;
-    direct_tile_of<T, false>(1, vectors < kDirectVectors ? static_cast<int>(vectors) : kDirectVectors, sum, x,
-                             scratch.sums + x, 0);
+  const int64_t elements = chunk.columns * p.pixel;
+  const PlaneTaps<T> taps = {scratch.line, p.tap, weights, p.axis[1].taps, p.axis[2].taps};
+  const PlaneStore<T> direct = store_of(p, run, chunk, k, p.direct, scratch);
+  const PlaneStore<T> later = store_of(p, run, chunk, k, false, scratch);
+  int64_t stored = 0;
+  for (int64_t x = 0, n; x < elements; x += n * kL) {
+    const int64_t rest = elements - x, vectors = (rest + kL - 1) / kL;
+    n = p.periodic || vectors >= p.tile_vectors ? p.tile_vectors : vectors > 1 ? 2 : 1;
+    PlaneStore<T> to = p.direct && (rest >= n * kL || !p.periodic) ? direct : later;
+    to.to += x;
+    if (to.finish) stored = x + n * kL;
+    to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
+    any_tile_of<T, R>(n, p.periodic, taps, x, to);
   }
-  finish_chunk_rows(p, run.epilogue, chunk, k, 0, scratch);
+  finish_chunk_rows(p, run.epilogue, chunk, k, stored, scratch);
 }
 
 template <class T>
@@ -186,7 +211,12 @@ POLYCONV_NOINLINE void filter_chunk(const PlanePlan &p, const PlaneRun &run, con
     case 7:
       return two ? filter_square<T, 7, 2>(p, run, chunk, k, weights, scratch)
                  : filter_square<T, 7, 1>(p, run, chunk, k, weights, scratch);
-    default: return filter_any(p, run, chunk, k, weights, scratch);
+    default: break;
+  }
+  switch (p.group_rows) {
+    case 4: return filter_any<T, 4>(p, run, chunk, k, weights, scratch);
+    case 2: return filter_any<T, 2>(p, run, chunk, k, weights, scratch);
+    default: return filter_any<T, 1>(p, run, chunk, k, weights, scratch);
   }
 }
 
@@ -209,20 +239,38 @@ POLYCONV_NOINLINE void load_weights(const PlanePlan &p, const void *raw, int64_t
     }
 }
 
-// One group of rows of a plane, from column 0 to the last.
+// Every filter over one chunk of a group of rows.
 template <class From, class T>
-POLYCONV_INLINE void filter_rows(const PlanePlan &p, const PlaneRun &run, const From *plane, PlaneChunk &chunk,
-                                 const PlaneScratch<T> &scratch) {
+POLYCONV_INLINE void filter_group(const PlanePlan &p, const PlaneRun &run, const From *plane, PlaneChunk &chunk,
+                                  const PlaneScratch<T> &scratch) {
   const int64_t taps = p.axis[1].taps * p.axis[2].taps;
-  // Whether the source rows of this group and of the one below all lie inside the plane.
-  const int64_t last = (chunk.row + 2 * p.group_rows) * p.axis[1].step - p.axis[1].before + p.axis[1].taps;
-  const bool below = p.square && chunk.row * p.axis[1].step >= p.axis[1].before && last <= p.axis[1].in;
-  for (chunk.column = 0; chunk.column < p.axis[2].out; chunk.column += chunk.columns) {
-    next_chunk(p, p.tile_vectors * kLanes<T>, chunk);
-    chunk.ahead = chunk.in_place && below;
-    find_lines(p, plane, chunk, scratch);
-    for (int64_t f = 0; f < p.filters; ++f)
-      filter_chunk(p, run, chunk, chunk.channel * p.filters + f, scratch.weights + f * taps, scratch);
+  find_lines(p, plane, chunk, scratch);
+  for (int64_t f = 0; f < p.filters; ++f)
+    filter_chunk(p, run, chunk, chunk.channel * p.filters + f, scratch.weights + f * taps, scratch);
+}
+
+// Result rows [first, last) of a plane: chunk after chunk of a group of rows where lines are read in place, in the order
+// of memory; else group after group of a chunk, whose lines stay.
+template <class From, class T>
+POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const From *plane, int64_t first,
+                                  int64_t last, PlaneChunk &chunk, const PlaneScratch<T> &scratch) {
+  const int64_t tile = p.tile_vectors * kLanes<T>, width = p.axis[2].out;
+  for (int64_t column = 0, row = first; column < width && row < last;) {
+    chunk.row = row, chunk.column = column;
+    chunk.rows = last - row < p.group_rows ? last - row : p.group_rows;
+    next_chunk(p, tile, chunk);
+    if (row == first) chunk.fresh = row * p.axis[1].step;
+    // Whether the source rows of this group and of the one below all lie inside the plane.
+    const int64_t end = (row + 2 * p.group_rows) * p.axis[1].step - p.axis[1].before + p.axis[1].taps;
+    chunk.ahead = chunk.in_place && p.square && row * p.axis[1].step >= p.axis[1].before && end <= p.axis[1].in;
+    filter_group<From, T>(p, run, plane, chunk, scratch);
+    if (p.ring) {
+      row += chunk.rows;
+      if (row == last) row = first, column += chunk.columns;
+    } else {
+      column += chunk.columns;
+      if (column == width) column = 0, row += chunk.rows;
+    }
   }
 }
 
@@ -241,10 +289,7 @@ POLYCONV_NOINLINE void plane_share(const PlanePlan &p, const PlaneRun &run, cons
     const From *in = static_cast<const From *>(run.input) + p.input.offset + chunk.image * p.input.stride[0] +
                      chunk.channel * p.input.stride[1] + chunk.d * p.input.stride[2];
     const int64_t end = (strip + 1) * p.strip_rows, last = end < p.axis[1].out ? end : p.axis[1].out;
-    for (chunk.row = strip * p.strip_rows; chunk.row < last; chunk.row += p.group_rows) {
-      chunk.rows = last - chunk.row < p.group_rows ? last - chunk.row : p.group_rows;
-      filter_rows<From, T>(p, run, in, chunk, scratch);
-    }
+    filter_strip<From, T>(p, run, in, strip * p.strip_rows, last, chunk, scratch);
   }
   if (run.stream) streamed_stores_done();
 }
