@@ -194,6 +194,13 @@ POLYCONV_INLINE void finish_simply(const Epilogue &e, const float *sums, int64_t
   }
 }
 
+template <class To>
+constexpr bool kWhole = false; // To holds integers
+template <>
+constexpr bool kWhole<uint8_t> = true;
+template <>
+constexpr bool kWhole<uint16_t> = true;
+
 // As finish_simply, for results of type To.
 template <class To>
 POLYCONV_INLINE void finish_quickly(const Epilogue &e, const float *sums, int64_t n, const float *bias,
@@ -201,14 +208,18 @@ POLYCONV_INLINE void finish_quickly(const Epilogue &e, const float *sums, int64_
   const F32 alpha = splat(e.rules.activation_alpha), scale = splat(e.rules.out_scale);
   const F32 zero_point = splat(static_cast<float>(e.rules.out_zero_point));
   const F32 one_bias = bias && !along_channels ? splat(*bias) : F32{};
-  const bool rounds = e.result.type >= POLYCONV_S32, scaled = e.rules.out_scale != 1.0f;
-  for (int64_t i = 0; i < n; i += kF32Lanes) {
+  int64_t i = 0;
+  if (e.rules.activation == POLYCONV_ACT_NONE && e.rules.out_scale == 1.0f && !(bias && along_channels))
+    for (; i + kF32Lanes <= n; i += kF32Lanes) { // no branches
+      const F32 x = load(sums + i) + one_bias;
+      store_f32(p + i, kWhole<To> ? round_even(x) + zero_point : x);
+    }
+  for (; i < n; i += kF32Lanes) {
     const int rest = n - i < kF32Lanes ? static_cast<int>(n - i) : kF32Lanes;
-    F32 x = rest == kF32Lanes ? load(sums + i) : load_partial(sums + i, rest);
+    F32 x = load_partial(sums + i, rest);
     if (bias) x += along_channels ? load_partial(bias + i, rest) : one_bias;
     x = activate(x, e.rules.activation, alpha);
-    if (scaled) x = x / scale;
-    if (rounds) x = round_even(x) + zero_point;
+    if (kWhole<To>) x = round_even(x / scale) + zero_point;
     if (rest == kF32Lanes)
       store_f32(p + i, x);
     else

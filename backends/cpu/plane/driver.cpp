@@ -17,6 +17,7 @@ using namespace sdk;
 
 constexpr int64_t kChunkInPlace = 2048, kChunkConverted = 1024; // elements
 constexpr int64_t kRingLines = 12; // from so many lines on a ring keeps them, as rows of an image may share cache sets
+constexpr int64_t kLeastInPlace = 768; // elements of a row: the edges of shorter ones go through scratch anyway
 constexpr int64_t kStripRows = 64;
 constexpr int64_t kStreamBytes = 16 << 20;         // results beyond this would push everything else out of the caches
 constexpr double kMemory = 0.5;                    // of the time that kBytesPerUs allows: rows come in order
@@ -45,6 +46,13 @@ int64_t square_of(const polyconv_layer &layer) {
   return unrolled && layer.dilation[1] == 1 && layer.stride[1] <= 2 ? rows : 0;
 }
 
+// Elements between rows of at least n, such that loads from a dozen of them at one column differ from each other, and
+// from stores there, in the address bits below a page by which a core guesses that a load waits for a store.
+int64_t row_stride(int64_t n, int64_t bytes) {
+  constexpr int64_t kPage = 4096, kApart = 320; // bytes
+  return (round_up(n * bytes - kApart, kPage) + kApart) / bytes;
+}
+
 void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   const Axis &w = p.axis[2];
   const bool wide = lanes * bytes == 64;
@@ -52,7 +60,7 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   p.group_rows = p.square || (neighbours && p.axis[1].taps >= 4) ? kPlaneRows : neighbours && p.axis[1].taps > 1 ? 2 : 1;
   p.tile_vectors = p.periodic ? kPeriodVectors : (wide ? 4 : 2) * (p.group_rows == kPlaneRows ? 1 : 2);
   p.lines = (p.group_rows - 1) * p.axis[1].step + p.axis[1].taps;
-  if (p.lines > kRingLines && w.taps > 1) p.in_place = 0;
+  if ((p.lines > kRingLines && w.taps > 1) || w.out * p.pixel < kLeastInPlace) p.in_place = 0;
   p.ring = !p.in_place && p.axis[1].dilation == 1;
   p.unit = p.tile_vectors * lanes;
   const int64_t most = (p.in_place ? kChunkInPlace : kChunkConverted) / p.pixel;
@@ -61,8 +69,8 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   p.reach = (w.taps - 1) * w.dilation / w.step;
   p.plane_elements = round_up((chunk + p.reach) * p.pixel, lanes) + p.tile_vectors * lanes;
   p.remainders = std::min(w.step, w.taps); // at most; make_tables counts
-  p.line_elements = p.remainders * p.plane_elements;
-  p.sums_stride = round_up(chunk * p.pixel, lanes) + p.tile_vectors * lanes;
+  p.line_elements = row_stride(p.remainders * p.plane_elements, bytes);
+  p.sums_stride = row_stride(round_up(chunk * p.pixel, lanes) + p.tile_vectors * lanes, bytes);
   const int64_t taps = p.axis[1].taps * w.taps;
   const int64_t weights = p.periodic ? taps * kPeriodVectors * lanes : taps * p.filters;
   p.weights_at = round_up((p.lines + 1) * p.line_elements * bytes, 64);

@@ -126,9 +126,11 @@ POLYCONV_NOINLINE void plane_row3(const T *const *lines, const int64_t *taps, co
     for (int y = 0; y < kLines; ++y) {
 #pragma GCC unroll 3
       for (int k = 0; k < 3; ++k) {
+        const T *source = line[y] + tap[k];
+        __asm__("" : "+r"(source)); // else gcc keeps a sum of offsets for each k and n, more than there are registers
 #pragma GCC unroll 8
         for (int n = 0; n < kN; ++n) {
-          const Vector<T> v = loaded(load(line[y] + tap[k] + n * kLanes<T>));
+          const Vector<T> v = loaded(load(source + n * kLanes<T>));
 #pragma GCC unroll 4
           for (int r = 0; r < kR; ++r)
             if (y >= r * Step && y < r * Step + 3) acc[r][n] = multiply_add(w[(y - r * Step) * 3 + k], v, acc[r][n]);
