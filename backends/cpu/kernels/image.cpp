@@ -10,7 +10,7 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 void image_task(const PlanePlan &plan, const PlaneRun &run, const PlaneShare &share) {
-  plane_typed(plan, run, share);
+  plane_typed<DirectFilters>(plan, run, share);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -60,7 +60,7 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   p.group_rows = p.square || (neighbours && p.axis[1].taps >= 4) ? kPlaneRows : neighbours && p.axis[1].taps > 1 ? 2 : 1;
   p.tile_vectors = p.periodic ? kPeriodVectors : (wide ? 4 : 2) * (p.group_rows == kPlaneRows ? 1 : 2);
   p.lines = (p.group_rows - 1) * p.axis[1].step + p.axis[1].taps;
-  if ((p.lines > kRingLines && w.taps > 1) || w.out * p.pixel < kLeastInPlace) p.in_place = 0;
+  if ((p.lines > kRingLines && w.taps > 1 && !p.passes) || w.out * p.pixel < kLeastInPlace) p.in_place = 0;
   p.ring = !p.in_place && p.axis[1].dilation == 1;
   p.unit = p.tile_vectors * lanes;
   const int64_t most = (p.in_place ? kChunkInPlace : kChunkConverted) / p.pixel;
@@ -72,8 +72,10 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   p.line_elements = row_stride(p.remainders * p.plane_elements, bytes);
   p.sums_stride = row_stride(round_up(chunk * p.pixel, lanes) + p.tile_vectors * lanes, bytes);
   const int64_t taps = p.axis[1].taps * w.taps;
-  const int64_t weights = p.periodic ? taps * kPeriodVectors * lanes : taps * p.filters;
-  p.weights_at = round_up((p.lines + 1) * p.line_elements * bytes, 64);
+  const int64_t weights = p.passes ? 0 : p.periodic ? taps * kPeriodVectors * lanes : taps * p.filters;
+  p.vertical_stride = p.passes ? p.line_elements : 0;
+  p.vertical_at = round_up((p.lines + 1) * p.line_elements * bytes, 64);
+  p.weights_at = round_up(p.vertical_at + p.group_rows * p.vertical_stride * bytes, 64);
   p.sums_at = round_up(p.weights_at + weights * bytes, 64);
   p.pointers_at = round_up(p.sums_at + p.group_rows * p.sums_stride * bytes, 64);
   p.scratch_bytes = round_up(p.pointers_at + p.lines * 8, 64);
@@ -101,7 +103,45 @@ double serial_us(const PlanePlan &p, const polyconv_layer &layer, Isa isa, int64
   return us + static_cast<double>(p.planes * p.filters * ceil_div(height, p.group_rows)) * kGroupUs;
 }
 
-PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+// Results beyond the caches whose rows all begin on a whole vector.
+bool may_stream(const PlanePlan &p, int64_t vector) {
+  const polyconv_tensor &r = p.epilogue.result;
+  bool aligned = r.offset * 4 % vector == 0;
+  for (int axis : {kN, kC, kD, kH}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
+  return p.direct && aligned && elements(r) * 4 >= kStreamBytes;
+}
+
+class PlaneInstance final : public sdk::Instance {
+ public:
+  PlaneInstance(const polyconv_request &request, Isa isa, PlaneTask task)
+      : filter_(*request.layers[0], *request.policy, isa, false, task) {
+    if (filter_.tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
+  }
+
+  void run(const polyconv_arguments &a, void *) const override { filter_.run(a, a.weights[0], parallel_); }
+
+ private:
+  PlaneFilter filter_;
+  std::unique_ptr<sdk::Parallel> parallel_;
+};
+
+// Interleaved pixels go as rows of elements only where every channel is treated alike or the weights repeat in time.
+bool takes_pixels(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
+  const polyconv_epilogue &e = layer.epilogue;
+  const int64_t channels = layer.input.size[kC], lanes = vector_bytes(isa) / sum_bytes(layer.sum_type);
+  if (layer.output.size[kC] != channels) return offer.reject("takes one filter for each interleaved channel");
+  if (layer.stride[2] != 1) return offer.reject("takes interleaved channels at a stride of 1");
+  if (e.has_bias || e.has_scale || e.residual_from != POLYCONV_RESIDUAL_NONE || layer.save != POLYCONV_SAVE_NONE)
+    return offer.reject("takes interleaved channels without bias, scale, residual or saved values");
+  if (layer.weights.stride[kK] == 0) return true;
+  if (channels > 4 || kPeriodVectors * lanes % channels != 0)
+    return offer.reject("takes up to 4 interleaved channels with filters of their own, not %" PRId64, channels);
+  return true;
+}
+
+} // namespace
+
+PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa, bool passes) {
   PlanePlan p{};
   p.input = layer.input;
   p.weights = layer.weights;
@@ -110,7 +150,8 @@ PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   p.arithmetic = layer.sum_type;
   for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i);
   const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
-  p.square = static_cast<int32_t>(square_of(layer));
+  p.passes = passes;
+  p.square = passes ? 0 : static_cast<int32_t>(square_of(layer));
   p.pixel = interleaved(layer) ? layer.input.size[kC] : 1;
   p.periodic = p.pixel > 1 && layer.weights.stride[kK] != 0;
   p.channels = p.pixel > 1 ? 1 : layer.input.size[kC];
@@ -134,76 +175,36 @@ PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   return p;
 }
 
-// Results beyond the caches whose rows all begin on a whole vector.
-bool may_stream(const PlanePlan &p, int64_t vector) {
-  const polyconv_tensor &r = p.epilogue.result;
-  bool aligned = r.offset * 4 % vector == 0;
-  for (int axis : {kN, kC, kD, kH}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
-  return p.direct && aligned && elements(r) * 4 >= kStreamBytes;
-}
-
-struct PlaneTables {
-  std::vector<int64_t> axes, remainders, taps;
-};
-
-void make_tables(const polyconv_layer &layer, PlanePlan &p, PlaneTables &tables) {
-  tables.axes = make_axis_tables(layer, p.axis);
-  const Axis &w = p.axis[2];
+PlaneFilter::PlaneFilter(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa, bool passes,
+                         PlaneTask task)
+    : plan_(plane_geometry(layer, policy, isa, passes)),
+      task_(task),
+      vector_(vector_bytes(isa)),
+      may_stream_(may_stream(plan_, vector_)),
+      axes_(make_axis_tables(layer, plan_.axis)) {
+  const Axis &w = plan_.axis[2];
   for (int64_t t = 0; t < w.taps; ++t) {
     const int64_t remainder = t * w.dilation % w.step;
-    auto found = std::find(tables.remainders.begin(), tables.remainders.end(), remainder);
-    if (found == tables.remainders.end()) found = tables.remainders.insert(found, remainder);
-    const int64_t line = found - tables.remainders.begin();
-    tables.taps.push_back(line * p.plane_elements + t * w.dilation / w.step * p.pixel);
+    auto found = std::find(remainders_.begin(), remainders_.end(), remainder);
+    if (found == remainders_.end()) found = remainders_.insert(found, remainder);
+    const int64_t line = found - remainders_.begin();
+    taps_.push_back(line * plan_.plane_elements + t * w.dilation / w.step * plan_.pixel);
   }
-  p.remainders = static_cast<int64_t>(tables.remainders.size());
-  p.remainder = tables.remainders.data();
-  p.tap = tables.taps.data();
+  plan_.remainders = static_cast<int64_t>(remainders_.size());
+  plan_.remainder = remainders_.data();
+  plan_.tap = taps_.data();
 }
 
-class PlaneInstance final : public sdk::Instance {
- public:
-  PlaneInstance(const polyconv_request &request, Isa isa, PlaneTask task)
-      : plan_(plane_geometry(*request.layers[0], *request.policy, isa)), task_(task), vector_(vector_bytes(isa)) {
-    make_tables(*request.layers[0], plan_, tables_);
-    may_stream_ = may_stream(plan_, vector_);
-    if (plan_.tasks > 1) parallel_ = sdk::make_parallel(*request.policy);
-  }
-
-  void run(const polyconv_arguments &a, void *) const override {
-    PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
-    run.stream = may_stream_ && reinterpret_cast<uintptr_t>(a.output) % static_cast<uintptr_t>(vector_) == 0;
-    const auto one_task = [&](int64_t task) {
-      const sdk::Share share = sdk::share(plan_.items, plan_.tasks, task);
-      task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    };
-    sdk::run_tasks(parallel_, plan_.tasks, one_task);
-  }
-
- private:
-  PlanePlan plan_;
-  PlaneTask task_;
-  int64_t vector_;
-  bool may_stream_ = false;
-  PlaneTables tables_; // what plan_ points into
-  std::unique_ptr<sdk::Parallel> parallel_;
-};
-
-// Interleaved pixels go as rows of elements only where every channel is treated alike or the weights repeat in time.
-bool takes_pixels(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
-  const polyconv_epilogue &e = layer.epilogue;
-  const int64_t channels = layer.input.size[kC], lanes = vector_bytes(isa) / sum_bytes(layer.sum_type);
-  if (layer.output.size[kC] != channels) return offer.reject("takes one filter for each interleaved channel");
-  if (layer.stride[2] != 1) return offer.reject("takes interleaved channels at a stride of 1");
-  if (e.has_bias || e.has_scale || e.residual_from != POLYCONV_RESIDUAL_NONE || layer.save != POLYCONV_SAVE_NONE)
-    return offer.reject("takes interleaved channels without bias, scale, residual or saved values");
-  if (layer.weights.stride[kK] == 0) return true;
-  if (channels > 4 || kPeriodVectors * lanes % channels != 0)
-    return offer.reject("takes up to 4 interleaved channels with filters of their own, not %" PRId64, channels);
-  return true;
+void PlaneFilter::run(const polyconv_arguments &a, const void *weights,
+                      const std::unique_ptr<sdk::Parallel> &threads) const {
+  PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, weights, 0};
+  run.stream = may_stream_ && reinterpret_cast<uintptr_t>(a.output) % static_cast<uintptr_t>(vector_) == 0;
+  const auto one_task = [&](int64_t task) {
+    const sdk::Share share = sdk::share(plan_.items, plan_.tasks, task);
+    task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+  };
+  sdk::run_tasks(threads, plan_.tasks, one_task);
 }
-
-} // namespace
 
 bool plane_takes(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
   if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
@@ -223,7 +224,7 @@ bool plane_takes(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
 bool plane_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   const polyconv_layer &layer = *request.layers[0];
   if (!takes_no_pooling(layer, offer)) return false;
-  const PlanePlan p = plane_geometry(layer, *request.policy, isa);
+  const PlanePlan p = plane_geometry(layer, *request.policy, isa, false);
   if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   return true;

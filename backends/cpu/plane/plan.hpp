@@ -20,6 +20,7 @@ struct PlanePlan {
   double pad_value;
   int32_t arithmetic; // POLYCONV_F32 or F64
   int32_t square;     // 3, 5 or 7: an unrolled tile of kPlaneRows rows; 0: any kernel
+  int32_t passes;     // separable: along H into scratch, then along W
   int32_t periodic;   // interleaved with weights of their own for each channel
   int32_t in_place;   // elements need no conversion and lie side by side
   int32_t ring;       // lines in scratch serve the groups of rows below too: chunks are walked from top to bottom
@@ -38,7 +39,8 @@ struct PlanePlan {
   const int64_t *tap;                    // element offset of each tap of W in a line
 
   int64_t items, tasks;
-  int64_t weights_at, sums_at, sums_stride, pointers_at; // scratch: lines and one of padding; the rest
+  int64_t vertical_at, vertical_stride;                  // scratch: lines and one of padding; rows of half-done sums
+  int64_t weights_at, sums_at, sums_stride, pointers_at; // and the rest
   int64_t scratch_bytes;
   double estimate_us;
 };

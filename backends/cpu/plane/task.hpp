@@ -11,12 +11,13 @@ namespace polyconv::cpu::POLYCONV_ISA {
 
 template <class T>
 struct PlaneScratch {
-  T *lines, *padding, *weights, *sums;
+  T *lines, *padding, *vertical, *weights, *sums;
   const T **line; // where each source line of a group lies
 
   POLYCONV_MEMBER PlaneScratch(const PlanePlan &p, char *scratch)
       : lines(reinterpret_cast<T *>(scratch)),
         padding(lines + p.lines * p.line_elements),
+        vertical(reinterpret_cast<T *>(scratch + p.vertical_at)),
         weights(reinterpret_cast<T *>(scratch + p.weights_at)),
         sums(reinterpret_cast<T *>(scratch + p.sums_at)),
         line(reinterpret_cast<const T **>(scratch + p.pointers_at)) {}
@@ -239,19 +240,24 @@ POLYCONV_NOINLINE void load_weights(const PlanePlan &p, const void *raw, int64_t
     }
 }
 
-// Every filter over one chunk of a group of rows.
-template <class From, class T>
-POLYCONV_INLINE void filter_group(const PlanePlan &p, const PlaneRun &run, const From *plane, PlaneChunk &chunk,
-                                  const PlaneScratch<T> &scratch) {
-  const int64_t taps = p.axis[1].taps * p.axis[2].taps;
-  find_lines(p, plane, chunk, scratch);
-  for (int64_t f = 0; f < p.filters; ++f)
-    filter_chunk(p, run, chunk, chunk.channel * p.filters + f, scratch.weights + f * taps, scratch);
-}
+// The filters of a plane, each tap a multiply-add. What a task does to the chunks it walks over is such a struct.
+template <class T>
+struct DirectFilters {
+  static POLYCONV_MEMBER void start_plane(const PlanePlan &p, const PlaneRun &run, int64_t channel,
+                                          const PlaneScratch<T> &scratch) {
+    load_weights(p, run.weights, channel, scratch.weights);
+  }
+  static POLYCONV_MEMBER void filter(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk,
+                                     const PlaneScratch<T> &scratch) {
+    const int64_t taps = p.axis[1].taps * p.axis[2].taps;
+    for (int64_t f = 0; f < p.filters; ++f)
+      filter_chunk(p, run, chunk, chunk.channel * p.filters + f, scratch.weights + f * taps, scratch);
+  }
+};
 
 // Result rows [first, last) of a plane: chunk after chunk of a group of rows where lines are read in place, in the order
 // of memory; else group after group of a chunk, whose lines stay.
-template <class From, class T>
+template <class Filters, class From, class T>
 POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const From *plane, int64_t first,
                                   int64_t last, PlaneChunk &chunk, const PlaneScratch<T> &scratch) {
   const int64_t tile = p.tile_vectors * kLanes<T>, width = p.axis[2].out;
@@ -263,7 +269,8 @@ POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const
     // Whether the source rows of this group and of the one below all lie inside the plane.
     const int64_t end = (row + 2 * p.group_rows) * p.axis[1].step - p.axis[1].before + p.axis[1].taps;
     chunk.ahead = chunk.in_place && p.square && row * p.axis[1].step >= p.axis[1].before && end <= p.axis[1].in;
-    filter_group<From, T>(p, run, plane, chunk, scratch);
+    find_lines(p, plane, chunk, scratch);
+    Filters::filter(p, run, chunk, scratch);
     if (p.ring) {
       row += chunk.rows;
       if (row == last) row = first, column += chunk.columns;
@@ -274,7 +281,7 @@ POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const
   }
 }
 
-template <class From, class T>
+template <template <class> class Filters, class From, class T>
 POLYCONV_NOINLINE void plane_share(const PlanePlan &p, const PlaneRun &run, const PlaneShare &share) {
   const PlaneScratch<T> scratch(p, share.scratch);
   for (int64_t i = 0; i < p.line_elements; ++i) scratch.padding[i] = static_cast<T>(p.pad_value);
@@ -285,23 +292,24 @@ POLYCONV_NOINLINE void plane_share(const PlanePlan &p, const PlaneRun &run, cons
     chunk.d = plane % p.input.size[2];
     chunk.channel = plane / p.input.size[2] % p.channels;
     chunk.image = plane / p.input.size[2] / p.channels;
-    if (chunk.channel != loaded) load_weights(p, run.weights, loaded = chunk.channel, scratch.weights);
+    if (chunk.channel != loaded) Filters<T>::start_plane(p, run, loaded = chunk.channel, scratch);
     const From *in = static_cast<const From *>(run.input) + p.input.offset + chunk.image * p.input.stride[0] +
                      chunk.channel * p.input.stride[1] + chunk.d * p.input.stride[2];
     const int64_t end = (strip + 1) * p.strip_rows, last = end < p.axis[1].out ? end : p.axis[1].out;
-    filter_strip<From, T>(p, run, in, strip * p.strip_rows, last, chunk, scratch);
+    filter_strip<Filters<T>>(p, run, in, strip * p.strip_rows, last, chunk, scratch);
   }
   if (run.stream) streamed_stores_done();
 }
 
+template <template <class> class Filters>
 POLYCONV_INLINE void plane_typed(const PlanePlan &p, const PlaneRun &run, const PlaneShare &share) {
   switch (p.input.type) {
-    case POLYCONV_F64: return plane_share<double, double>(p, run, share);
-    case POLYCONV_F32: return plane_share<float, float>(p, run, share);
-    case POLYCONV_F16: return plane_share<f16, float>(p, run, share);
-    case POLYCONV_BF16: return plane_share<bf16, float>(p, run, share);
-    case POLYCONV_U16: return plane_share<uint16_t, float>(p, run, share);
-    case POLYCONV_U8: return plane_share<uint8_t, float>(p, run, share);
+    case POLYCONV_F64: return plane_share<Filters, double, double>(p, run, share);
+    case POLYCONV_F32: return plane_share<Filters, float, float>(p, run, share);
+    case POLYCONV_F16: return plane_share<Filters, f16, float>(p, run, share);
+    case POLYCONV_BF16: return plane_share<Filters, bf16, float>(p, run, share);
+    case POLYCONV_U16: return plane_share<Filters, uint16_t, float>(p, run, share);
+    case POLYCONV_U8: return plane_share<Filters, uint8_t, float>(p, run, share);
     default: return;
   }
 }

@@ -137,6 +137,26 @@ void repeat_first_filter(Tensor &weights) {
   for (size_t i = filter; i < weights.values.size(); ++i) weights.values[i] = weights.values[i % filter];
 }
 
+// What a problem declares separable is: each filter becomes the outer product of its first lines along the axes, those
+// after the first axis as signs, so that integers stay as small as they were drawn.
+void make_separable(Tensor &weights, bool whole) {
+  const int64_t filter = weights.shape.size[2] * weights.shape.size[3] * weights.shape.size[4];
+  const Values drawn = weights.values;
+  const auto drawn_at = [&](int64_t first, int64_t d, int64_t h, int64_t w) {
+    const polyconv_tensor &t = weights.shape;
+    return drawn[static_cast<size_t>(first + (d * t.size[3] + h) * t.size[4] + w)];
+  };
+  for (size_t i = 0; i < weights.values.size(); ++i) {
+    int64_t index[5];
+    indices_of(weights.shape, static_cast<int64_t>(i), index);
+    const int64_t first = static_cast<int64_t>(i) / filter * filter;
+    const double along = index[4] == 0 ? 1 : drawn_at(first, 0, 0, index[4]);
+    const double between = index[2] == 0 ? 1 : drawn_at(first, index[2], 0, 0) < 0 ? -1 : 1;
+    const double factor = whole ? (along < 0 ? -1 : 1) : along;
+    weights.values[i] = stored_as(weights.shape.type, drawn_at(first, 0, index[3], 0) * factor * between);
+  }
+}
+
 // A NaN a third of the way in and an Inf two thirds, in the data that a run reads.
 void make_non_finite(Values &values) {
   if (values.empty()) return;
@@ -151,8 +171,12 @@ std::vector<Tensor> make_data(const std::vector<polyconv_problem> &problems, int
   for (Tensor &t : tensors) {
     if (t.written) continue;
     const Distributions distributions(problems[static_cast<size_t>(t.layer)], mode, problems.size() > 1);
-    draw(t, distributions.of(t), Random(seed, t));
-    if (t.which == POLYCONV_TENSOR_WEIGHTS) repeat_first_filter(t);
+    const polyconv_problem &problem = problems[static_cast<size_t>(t.layer)];
+    const Distribution distribution = distributions.of(t);
+    draw(t, distribution, Random(seed, t));
+    if (t.which != POLYCONV_TENSOR_WEIGHTS) continue;
+    repeat_first_filter(t);
+    if (problem.separable != 0) make_separable(t, distribution.whole);
   }
   if (mode == Mode::NonFinite) {
     const bool from_output = problems[0].direction == POLYCONV_BACKWARD_DATA;

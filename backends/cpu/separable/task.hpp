@@ -1,0 +1,67 @@
+// task.hpp - separable filters over planes in two passes: along H from the source lines into rows of scratch, as wide as
+// the taps of W reach, then along W from there into results. The rows of scratch stay in the first cache.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/plane/task.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// Along H: all rows of the chunk, and the elements beyond it that the taps of W reach. Lines that are read in place end
+// there, so the last vector is moved back instead of reading on.
+template <class T, int R>
+POLYCONV_NOINLINE void filter_down(const PlanePlan &p, const PlaneChunk &chunk, const T *factors,
+                                   const PlaneScratch<T> &scratch) {
+  constexpr int kL = kLanes<T>;
+  const int64_t elements = (chunk.columns + p.reach) * p.pixel, here = 0;
+  const PlaneTaps<T> taps = {scratch.line, &here, factors, p.axis[1].taps, 1};
+  PlaneStore<T> to = {scratch.vertical, p.vertical_stride, chunk.rows, 0, kL, false, T(0), T(0), 0, nullptr, 0};
+  for (int64_t x = 0, n; x < elements; x += n * kL) {
+    const int64_t whole = (elements - x) / kL;
+    n = whole >= kAnyVectors<R> ? kAnyVectors<R> : whole > 1 ? 2 : 1;
+    if (whole == 0 && chunk.in_place) x = elements - kL;
+    to.to = scratch.vertical + x;
+    any_tile_of<T, R>(n, false, taps, x, to);
+  }
+}
+
+// Along W: one row of scratch.
+template <class T>
+POLYCONV_NOINLINE void filter_along(const PlanePlan &p, const T *row, int64_t elements, const T *factors,
+                                    PlaneStore<T> to) {
+  constexpr int kL = kLanes<T>;
+  const PlaneTaps<T> taps = {&row, p.tap, factors, 1, p.axis[2].taps};
+  T *first = to.to;
+  for (int64_t x = 0, n; x < elements; x += n * kL) {
+    const int64_t rest = elements - x, vectors = (rest + kL - 1) / kL;
+    n = vectors >= kAnyVectors<1> ? kAnyVectors<1> : vectors > 1 ? 2 : 1;
+    to.to = first + x;
+    to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
+    any_tile_of<T, 1>(n, false, taps, x, to);
+  }
+}
+
+// For plane_typed. The weights of a filter are its factors along H, then those along W.
+template <class T>
+struct SeparableFilters {
+  static POLYCONV_MEMBER void start_plane(const PlanePlan &, const PlaneRun &, int64_t, const PlaneScratch<T> &) {}
+  static POLYCONV_MEMBER void filter(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk,
+                                     const PlaneScratch<T> &scratch) {
+    const int64_t elements = chunk.columns * p.pixel;
+    for (int64_t f = 0; f < p.filters; ++f) {
+      const int64_t k = chunk.channel * p.filters + f;
+      const T *factors = static_cast<const T *>(run.weights) + k * (p.axis[1].taps + p.axis[2].taps);
+      if (p.group_rows == kPlaneRows)
+        filter_down<T, kPlaneRows>(p, chunk, factors, scratch);
+      else
+        filter_down<T, 2>(p, chunk, factors, scratch);
+      PlaneStore<T> to = store_of(p, run, chunk, k, p.direct, scratch);
+      to.rows = 1;
+      for (int64_t r = 0; r < chunk.rows; ++r, to.to += to.stride)
+        filter_along(p, scratch.vertical + r * p.vertical_stride, elements, factors + p.axis[1].taps, to);
+      finish_chunk_rows(p, run.epilogue, chunk, k, p.direct ? elements : 0, scratch);
+    }
+  }
+};
+
+} // namespace polyconv::cpu::POLYCONV_ISA
