@@ -26,8 +26,16 @@ polyconv_buffers Subject::attach(BufferPool &pool, const std::string &workspace,
                  "tensors, weights and workspace take " + more_than(tensor_bytes(work_) + own, memory_limit));
   polyconv_buffers buffers;
   polyconv_buffers_init(&buffers);
-  for (const TensorUse &use : tensors_of(work_))
-    set_pointer(buffers, use, pool.get(use.role(), use.bytes, use.type, use.written));
+  for (const TensorUse &use : tensors_of(work_)) {
+    const bool separable = use.which == POLYCONV_TENSOR_WEIGHTS && work_.problems[use.layer].separable != 0;
+    if (separable && !use.written && use.bytes > 0) { // as declared: all weights the same
+      void *weights = pool.get(use.role() + " (separable)", use.bytes, use.type, true);
+      require(polyconv_device_fill(device(), weights, 0x3f, static_cast<size_t>(use.bytes), stream()));
+      set_pointer(buffers, use, weights);
+    } else {
+      set_pointer(buffers, use, pool.get(use.role(), use.bytes, use.type, use.written));
+    }
+  }
   buffers.workspace = pool.get(workspace, planned_.info().workspace_bytes, POLYCONV_U8, true);
   buffers.workspace_size = static_cast<size_t>(planned_.info().workspace_bytes);
   return buffers;
