@@ -15,7 +15,7 @@ namespace {
 
 using namespace sdk;
 
-constexpr int64_t kChunkInPlace = 2048, kChunkConverted = 1024; // elements
+constexpr int64_t kChunkInPlace = 2048, kChunkConverted = 1024, kChunkPasses = 512; // elements
 constexpr int64_t kRingLines = 12; // from so many lines on a ring keeps them, as rows of an image may share cache sets
 constexpr int64_t kLeastInPlace = 768; // elements of a row: the edges of shorter ones go through scratch anyway
 constexpr int64_t kStripRows = 64;
@@ -63,7 +63,7 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   if ((p.lines > kRingLines && w.taps > 1 && !p.passes) || w.out * p.pixel < kLeastInPlace) p.in_place = 0;
   p.ring = !p.in_place && p.axis[1].dilation == 1;
   p.unit = p.tile_vectors * lanes;
-  const int64_t most = (p.in_place ? kChunkInPlace : kChunkConverted) / p.pixel;
+  const int64_t most = (p.passes ? kChunkPasses : p.in_place ? kChunkInPlace : kChunkConverted) / p.pixel;
   p.chunk = std::max(most / p.unit, int64_t{1}) * p.unit;
   const int64_t chunk = std::min(p.chunk, w.out);
   p.reach = (w.taps - 1) * w.dilation / w.step;
