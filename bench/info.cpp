@@ -35,7 +35,8 @@ constexpr Known kKnown[] = {{"reference", "always built"},
                             {"cuda-tensor", "built with the CUDA Toolkit"},
                             {"cuda-chain", "built with the CUDA Toolkit"},
                             {"cudnn", "built with cuDNN 9"},
-                            {"onednn", "built with oneDNN 3"}};
+                            {"onednn", "built with oneDNN 3"},
+                            {"opencv", "built with POLYCONV_OPENCV and OpenCV 4"}};
 
 std::string environment(const char *name) {
   const char *value = std::getenv(name);

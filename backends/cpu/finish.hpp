@@ -231,7 +231,8 @@ POLYCONV_NOINLINE void finish_quickly_typed(const Epilogue &e, const float *sums
   const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
   const int64_t offset = row_offset(e.result, row);
   switch (e.result.type) {
-    case POLYCONV_U8: return finish_quickly(e, sums, n, bias, along_channels, static_cast<uint8_t *>(e.output) + offset);
+    case POLYCONV_U8:
+      return finish_quickly(e, sums, n, bias, along_channels, static_cast<uint8_t *>(e.output) + offset);
     case POLYCONV_U16:
       return finish_quickly(e, sums, n, bias, along_channels, static_cast<uint16_t *>(e.output) + offset);
     case POLYCONV_F16: return finish_quickly(e, sums, n, bias, along_channels, static_cast<f16 *>(e.output) + offset);

@@ -48,7 +48,7 @@ std::map<std::string, std::string> sections_of(const std::string &page) {
 
 // What a vendor's library takes depends on its version and on the processor.
 bool is_vendor(const std::string &backend) {
-  return backend == "cudnn" || backend == "onednn";
+  return backend == "cudnn" || backend == "onednn" || backend == "opencv";
 }
 
 std::string contents(const std::string &path) {

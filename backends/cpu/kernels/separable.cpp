@@ -1,5 +1,5 @@
-// separable.cpp - filters that are outer products, declared so by the caller, in two passes: every float and image type,
-// any size, every border, planes and interleaved pixels.
+// separable.cpp - filters that are outer products, declared so by the caller, in two passes: every float and image
+// type, any size, every border, planes and interleaved pixels.
 //
 // Floor of R x C taps: R + C multiply-adds a result instead of R * C, and one read and one write of each pixel; rows
 // between the passes stay in the first cache. Along W each multiply-add has a load that mostly crosses a cache line, so

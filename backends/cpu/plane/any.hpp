@@ -17,38 +17,42 @@ struct PlaneTaps {
   int64_t rows, columns; // of the filter
 };
 
+enum class Taps { kPlain, kPeriodic, kColumn }; // kColumn: a filter of one column, at offset 0
+
 // Source line y, which result rows Low to High read.
-template <int Low, int High, bool Periodic, class T, int R, int N>
+template <int Low, int High, Taps kind, class T, int R, int N>
 POLYCONV_INLINE void add_line(const PlaneTaps<T> &f, int64_t y, int64_t x, Vector<T> (&acc)[R][N]) {
-  constexpr int kL = kLanes<T>, kWeight = Periodic ? N * kL : 1;
-  const T *line = f.lines[y] + x, *weights = f.weights + (y - High) * f.columns * kWeight;
-  const int64_t row = f.columns * kWeight;
+  constexpr int kL = kLanes<T>, kWeight = kind == Taps::kPeriodic ? N * kL : 1;
+  const int64_t columns = kind == Taps::kColumn ? 1 : f.columns, row = columns * kWeight;
+  const T *line = f.lines[y] + x, *weights = f.weights + (y - High) * row;
 #pragma GCC unroll 1
-  for (int64_t k = 0; k < f.columns; ++k, weights += kWeight) {
+  for (int64_t k = 0; k < columns; ++k, weights += kWeight) {
+    const T *source = kind == Taps::kColumn ? line : line + f.tap[k];
     Vector<T> v[N];
 #pragma GCC unroll 8
-    for (int n = 0; n < N; ++n) v[n] = loaded(load(line + f.tap[k] + n * kL));
+    for (int n = 0; n < N; ++n) v[n] = loaded(load(source + n * kL));
 #pragma GCC unroll 4
     for (int r = Low; r <= High; ++r) {
       const T *weight = weights + (High - r) * row;
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n)
-        acc[r][n] = multiply_add(Periodic ? load(weight + n * kL) : splat(*weight), v[n], acc[r][n]);
+        acc[r][n] = multiply_add(kWeight > 1 ? load(weight + n * kL) : splat(*weight), v[n], acc[r][n]);
     }
   }
 }
 
 // Lines are taken in order, so that a row's sum does not depend on R.
-template <class T, int R, int N, bool Periodic>
+template <Taps kind, int R, int N, class T>
 POLYCONV_NOINLINE void any_tile(const PlaneTaps<T> &f, int64_t x, const PlaneStore<T> &to) {
   Vector<T> acc[R][N] = {};
-  if constexpr (R > 1) add_line<0, 0, Periodic>(f, 0, x, acc);
-  if constexpr (R > 2) add_line<0, 1, Periodic>(f, 1, x, acc);
-  if constexpr (R > 3) add_line<0, 2, Periodic>(f, 2, x, acc);
-  for (int64_t y = R - 1; y < f.rows; ++y) add_line<0, R - 1, Periodic>(f, y, x, acc);
-  if constexpr (R > 1) add_line<1, R - 1, Periodic>(f, f.rows, x, acc);
-  if constexpr (R > 2) add_line<2, R - 1, Periodic>(f, f.rows + 1, x, acc);
-  if constexpr (R > 3) add_line<3, R - 1, Periodic>(f, f.rows + 2, x, acc);
+  fetch_below<T, R, N>(to, 0);
+  if constexpr (R > 1) add_line<0, 0, kind>(f, 0, x, acc);
+  if constexpr (R > 2) add_line<0, 1, kind>(f, 1, x, acc);
+  if constexpr (R > 3) add_line<0, 2, kind>(f, 2, x, acc);
+  for (int64_t y = R - 1; y < f.rows; ++y) add_line<0, R - 1, kind>(f, y, x, acc);
+  if constexpr (R > 1) add_line<1, R - 1, kind>(f, f.rows, x, acc);
+  if constexpr (R > 2) add_line<2, R - 1, kind>(f, f.rows + 1, x, acc);
+  if constexpr (R > 3) add_line<3, R - 1, kind>(f, f.rows + 2, x, acc);
   store_plane(to, to.to, acc);
 }
 
@@ -57,12 +61,15 @@ template <int R>
 constexpr int kAnyVectors = R == kPlaneRows ? kPlaneVectors : 2 * kPlaneVectors;
 
 // The tile of n vectors: kAnyVectors, 2 or 1; of kPlanePeriod where the weights are periodic.
-template <class T, int R>
-POLYCONV_INLINE void any_tile_of(int64_t n, bool periodic, const PlaneTaps<T> &f, int64_t x, const PlaneStore<T> &to) {
-  if (periodic) return any_tile<T, R, kPlanePeriod, true>(f, x, to);
-  if (n == kAnyVectors<R>) return any_tile<T, R, kAnyVectors<R>, false>(f, x, to);
-  if (n == 2) return any_tile<T, R, 2, false>(f, x, to);
-  any_tile<T, R, 1, false>(f, x, to);
+template <Taps kind, int R, class T>
+POLYCONV_INLINE void any_tile_of(int64_t n, const PlaneTaps<T> &f, int64_t x, const PlaneStore<T> &to) {
+  if constexpr (kind == Taps::kPeriodic) {
+    any_tile<kind, R, kPlanePeriod>(f, x, to);
+  } else {
+    if (n == kAnyVectors<R>) return any_tile<kind, R, kAnyVectors<R>>(f, x, to);
+    if (n == 2) return any_tile<kind, R, 2>(f, x, to);
+    any_tile<kind, R, 1>(f, x, to);
+  }
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
 
 namespace polyconv::cpu {
 namespace {
@@ -19,9 +20,11 @@ constexpr int64_t kChunkInPlace = 2048, kChunkConverted = 1024, kChunkPasses = 5
 constexpr int64_t kRingLines = 12; // from so many lines on a ring keeps them, as rows of an image may share cache sets
 constexpr int64_t kLeastInPlace = 768; // elements of a row: the edges of shorter ones go through scratch anyway
 constexpr int64_t kStripRows = 64;
-constexpr int64_t kStreamBytes = 16 << 20;         // results beyond this would push everything else out of the caches
-constexpr double kMemory = 0.5;                    // of the time that kBytesPerUs allows: rows come in order
-constexpr int64_t kPeriodVectors = 3;              // as in tile.hpp
+constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
+constexpr double kMemory = 0.35;           // of the time that kBytesPerUs allows: rows come in order
+constexpr int64_t kPeriodVectors = 3;      // as in tile.hpp
+constexpr double kLoadCycles = 5, kGatherCycles = 1.5; // of converting a vector, and of an element out of order
+constexpr double kPassesCycles = 8, kDownCycles = 1.3, kAlongCycles = 2.1; // of a vector, and of each tap
 constexpr double kLineUs = 0.012, kGroupUs = 0.02; // of bringing in a line, and of a group of rows, however short
 
 int64_t type_bytes(int32_t type) {
@@ -57,7 +60,9 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   const Axis &w = p.axis[2];
   const bool wide = lanes * bytes == 64;
   const bool neighbours = p.axis[1].step == 1 && p.axis[1].dilation == 1; // rows of a tile share lines
-  p.group_rows = p.square || (neighbours && p.axis[1].taps >= 4) ? kPlaneRows : neighbours && p.axis[1].taps > 1 ? 2 : 1;
+  p.group_rows = p.square || (neighbours && p.axis[1].taps >= 4) ? kPlaneRows
+                 : neighbours && p.axis[1].taps > 1              ? 2
+                                                                 : 1;
   p.tile_vectors = p.periodic ? kPeriodVectors : (wide ? 4 : 2) * (p.group_rows == kPlaneRows ? 1 : 2);
   p.lines = (p.group_rows - 1) * p.axis[1].step + p.axis[1].taps;
   if ((p.lines > kRingLines && w.taps > 1 && !p.passes) || w.out * p.pixel < kLeastInPlace) p.in_place = 0;
@@ -81,26 +86,32 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
   p.scratch_bytes = round_up(p.pointers_at + p.lines * 8, 64);
 }
 
-// Microseconds of one thread, in the same currency as the other kernels': vector multiply-adds at the FMA rate.
+// Cycles of a vector of results, in the tiles alone. The smaller the kernel, the more loads, edges and stores count.
+double tile_cycles(const PlanePlan &p) {
+  const double taps = real(p.axis[1].taps * p.axis[2].taps);
+  if (p.passes) return kPassesCycles + kDownCycles * real(p.axis[1].taps) + kAlongCycles * real(p.axis[2].taps);
+  if (p.square) return taps / 2 * (0.9 + 5 / real(p.square));
+  if (p.group_rows == 1) return taps / 2 * 3.5;
+  return taps / 2 * ((p.group_rows == kPlaneRows ? 1.15 : 1.4) + 5 / std::sqrt(taps));
+}
+
+// Microseconds of one thread.
 double serial_us(const PlanePlan &p, const polyconv_layer &layer, Isa isa, int64_t lanes) {
-  const double rate = flops_per_us(isa, layer.sum_type), step_us = 2.0 * static_cast<double>(lanes) / rate;
-  const auto ratio = [](int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
-  const int64_t width = p.axis[2].out * p.pixel, height = p.axis[1].out;
-  const double waste = ratio(round_up(width, lanes), width) * ratio(round_up(height, p.group_rows), height);
-  // Vector multiply-adds, two a cycle if loads did not count: the smaller the kernel, the more they do.
-  const double fma_us = 0.5 * cycle_us(isa) * sdk::flops(layer) / (2.0 * static_cast<double>(lanes)) * waste;
-  double us = fma_us * (p.square ? 0.9 + ratio(5, p.square) : 3.5);
-  const double lines = static_cast<double>(p.planes * ceil_div(height, p.group_rows) * p.lines);
+  const int64_t width = p.axis[2].out * p.pixel, height = p.axis[1].out, groups = ceil_div(height, p.group_rows);
+  const double waste = real(round_up(width, lanes)) / real(width) * real(groups * p.group_rows) / real(height);
+  const double results = real(sdk::elements(layer.result)), cycle = cycle_us(isa);
+  double us = results / real(lanes) * waste * tile_cycles(p) * cycle;
   if (!p.in_place || p.axis[2].out < 3 * p.unit) {
+    const double rows = real(height * p.axis[1].step + ceil_div(height, kStripRows) * p.axis[1].taps);
+    const double lines = real(p.planes) * (p.ring ? rows : real(groups * p.lines));
     const bool dense = p.input.stride[kW] * p.axis[2].step == 1 || p.pixel > 1;
-    const double columns = static_cast<double>(width * std::min(p.axis[2].step, p.axis[2].taps));
-    us += lines * (columns * (dense ? 3.0 / static_cast<double>(lanes) : 1.5) * step_us + kLineUs);
+    const double columns = real(width * std::min(p.axis[2].step, p.axis[2].taps));
+    us += lines * (columns * (dense ? kLoadCycles / real(lanes) : kGatherCycles) * cycle + kLineUs);
   }
-  const double results = static_cast<double>(sdk::elements(layer.result));
   const bool dense = p.epilogue.result.stride[kW] == 1;
-  if (!p.direct) us += results * (dense ? 6.0 / static_cast<double>(lanes) : 2.0) * step_us;
+  if (!p.direct) us += results * (dense ? (p.epilogue.quick ? 3.0 : 12.0) / real(lanes) : 2.0) * cycle;
   // Calls and edges of each group of rows and filter.
-  return us + static_cast<double>(p.planes * p.filters * ceil_div(height, p.group_rows)) * kGroupUs;
+  return us + real(p.planes * p.filters * groups) * kGroupUs;
 }
 
 // Results beyond the caches whose rows all begin on a whole vector.

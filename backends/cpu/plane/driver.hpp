@@ -30,7 +30,8 @@ class PlaneFilter {
   PlaneFilter(const PlaneFilter &) = delete;
 
   int64_t tasks() const { return plan_.tasks; }
-  void run(const polyconv_arguments &arguments, const void *weights, const std::unique_ptr<sdk::Parallel> &threads) const;
+  void run(const polyconv_arguments &arguments, const void *weights,
+           const std::unique_ptr<sdk::Parallel> &threads) const;
 
  private:
   PlanePlan plan_;

@@ -1,6 +1,7 @@
 // task.hpp - one task of a filter over planes: strips of result rows, groups of rows in them, chunks along W. Source
 // lines are read where they lie when nothing has to be done to them; edges, other types and strides go through lines in
-// scratch that stay in the cache, each made once for all the groups of a strip that read it. No copy of a plane is made.
+// scratch that stay in the cache, each made once for all the groups of a strip that read it. No copy of a plane is
+// made.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,7 +27,7 @@ struct PlaneScratch {
 // One plane, a group of its result rows, and a chunk of columns (pixels).
 struct PlaneChunk {
   int64_t image, channel, d, row, rows, column, columns;
-  int64_t fresh; // the first line below those that scratch holds, counted from the first that result row 0 reads
+  int64_t fresh;        // the first line below those that scratch holds, counted from the first that result row 0 reads
   bool in_place, ahead; // read where it lies; the rows of the group below are worth fetching early
 };
 
@@ -118,22 +119,25 @@ POLYCONV_NOINLINE void finish_chunk_rows(const PlanePlan &p, const Epilogue &e, 
 template <class T>
 POLYCONV_INLINE PlaneStore<T> store_of(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
                                        bool direct, const PlaneScratch<T> &scratch) {
-  constexpr int kL = kLanes<T>;
   const Epilogue &e = run.epilogue;
-  if (!direct) return {scratch.sums, p.sums_stride, chunk.rows, 0, kL, false, T(0), T(0), 0, nullptr, 0};
-  const Row at = {chunk.image, k, chunk.d, chunk.row, chunk.column * p.pixel, 4};
-  const T bias = e.bias ? static_cast<const T *>(e.bias)[k] : T(0);
-  return {static_cast<T *>(e.output) + row_offset(e.result, at),
-          e.result.stride[3],
-          chunk.rows,
-          run.stream,
-          kL,
-          true,
-          bias,
-          static_cast<T>(e.rules.activation_alpha),
-          e.rules.activation,
-          nullptr,
-          0};
+  PlaneStore<T> to = {};
+  to.to = scratch.sums, to.stride = p.sums_stride, to.rows = chunk.rows, to.lanes = kLanes<T>;
+  to.ahead = chunk.ahead ? scratch.line[p.lines - 1] + p.input.stride[3] : nullptr, to.ahead_stride = p.input.stride[3];
+  if (!direct) return to;
+  to.to = static_cast<T *>(e.output) +
+          row_offset(e.result, {chunk.image, k, chunk.d, chunk.row, chunk.column * p.pixel, 4});
+  to.stride = e.result.stride[3], to.stream = run.stream, to.finish = true;
+  to.bias = e.bias ? static_cast<const T *>(e.bias)[k] : T(0);
+  to.alpha = static_cast<T>(e.rules.activation_alpha), to.activation = e.rules.activation;
+  return to;
+}
+
+// The same from element x on.
+template <class T>
+POLYCONV_INLINE PlaneStore<T> store_at(PlaneStore<T> to, int64_t x) {
+  to.to += x;
+  if (to.ahead) to.ahead += x;
+  return to;
 }
 
 // One filter, an unrolled square, over the chunk.
@@ -143,12 +147,8 @@ POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, co
   constexpr int kL = kLanes<T>;
   const int64_t elements = chunk.columns * p.pixel;
   constexpr int kLines = (kPlaneRows - 1) * Step + K;
-  const int64_t below = p.input.stride[3];
-  const T *ahead = chunk.ahead ? scratch.line[kLines - 1] + below : nullptr;
-  PlaneStore<T> direct = store_of(p, run, chunk, k, p.direct, scratch);
-  PlaneStore<T> later = store_of(p, run, chunk, k, false, scratch);
-  direct.ahead = later.ahead = ahead;
-  direct.ahead_stride = later.ahead_stride = below;
+  const PlaneStore<T> direct = store_of(p, run, chunk, k, p.direct, scratch);
+  const PlaneStore<T> later = store_of(p, run, chunk, k, false, scratch);
   const T *lines[kLines];
   int64_t stored = 0, x = 0;
   if constexpr (K == 3) {
@@ -162,11 +162,9 @@ POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, co
   for (int64_t n; x < elements; x += n * kL) {
     const int64_t rest = elements - x, vectors = (rest + kL - 1) / kL;
     n = p.periodic || vectors >= p.tile_vectors ? p.tile_vectors : vectors > 1 ? 2 : 1;
-    PlaneStore<T> to = p.direct && (rest >= n * kL || !p.periodic) ? direct : later;
-    to.to += x;
+    PlaneStore<T> to = store_at(p.direct && (rest >= n * kL || !p.periodic) ? direct : later, x);
     if (to.finish) stored = x + n * kL;
     to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
-    if (ahead) to.ahead += x;
     for (int i = 0; i < kLines; ++i) lines[i] = scratch.line[i] + x;
     if (p.periodic)
       plane_tile<T, K, Step, kPlanePeriod, true>(lines, p.tap, weights, to);
@@ -189,11 +187,13 @@ POLYCONV_NOINLINE void filter_any(const PlanePlan &p, const PlaneRun &run, const
   for (int64_t x = 0, n; x < elements; x += n * kL) {
     const int64_t rest = elements - x, vectors = (rest + kL - 1) / kL;
     n = p.periodic || vectors >= p.tile_vectors ? p.tile_vectors : vectors > 1 ? 2 : 1;
-    PlaneStore<T> to = p.direct && (rest >= n * kL || !p.periodic) ? direct : later;
-    to.to += x;
+    PlaneStore<T> to = store_at(p.direct && (rest >= n * kL || !p.periodic) ? direct : later, x);
     if (to.finish) stored = x + n * kL;
     to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
-    any_tile_of<T, R>(n, p.periodic, taps, x, to);
+    if (p.periodic)
+      any_tile_of<Taps::kPeriodic, R>(n, taps, x, to);
+    else
+      any_tile_of<Taps::kPlain, R>(n, taps, x, to);
   }
   finish_chunk_rows(p, run.epilogue, chunk, k, stored, scratch);
 }
@@ -255,8 +255,8 @@ struct DirectFilters {
   }
 };
 
-// Result rows [first, last) of a plane: chunk after chunk of a group of rows where lines are read in place, in the order
-// of memory; else group after group of a chunk, whose lines stay.
+// Result rows [first, last) of a plane: chunk after chunk of a group of rows where lines are read in place, in the
+// order of memory; else group after group of a chunk, whose lines stay.
 template <class Filters, class From, class T>
 POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const From *plane, int64_t first,
                                   int64_t last, PlaneChunk &chunk, const PlaneScratch<T> &scratch) {
@@ -268,7 +268,8 @@ POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const
     if (row == first) chunk.fresh = row * p.axis[1].step;
     // Whether the source rows of this group and of the one below all lie inside the plane.
     const int64_t end = (row + 2 * p.group_rows) * p.axis[1].step - p.axis[1].before + p.axis[1].taps;
-    chunk.ahead = chunk.in_place && p.square && row * p.axis[1].step >= p.axis[1].before && end <= p.axis[1].in;
+    chunk.ahead =
+        chunk.in_place && p.axis[1].dilation == 1 && row * p.axis[1].step >= p.axis[1].before && end <= p.axis[1].in;
     find_lines(p, plane, chunk, scratch);
     Filters::filter(p, run, chunk, scratch);
     if (p.ring) {

@@ -62,7 +62,8 @@ void pack_filters(const polyconv_layer &l, bool near, const void *raw, char *pac
     T *filter = dense + k * sizes.rows * sizes.columns;
     for (int64_t i = 0; i < sizes.rows * sizes.columns; ++i)
       filter[i] = load_as<T>(raw, l.weights.type, at(l.weights, k, 0, 0, i / sizes.columns, i % sizes.columns));
-    if (header.separable != 0 && !find_factors<T>({filter, sizes.rows, sizes.columns}, near, factors, factors + sizes.rows))
+    if (header.separable != 0 &&
+        !find_factors<T>({filter, sizes.rows, sizes.columns}, near, factors, factors + sizes.rows))
       header.separable = 0;
     factors += sizes.rows + sizes.columns;
   }

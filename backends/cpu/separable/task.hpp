@@ -1,5 +1,5 @@
-// task.hpp - separable filters over planes in two passes: along H from the source lines into rows of scratch, as wide as
-// the taps of W reach, then along W from there into results. The rows of scratch stay in the first cache.
+// task.hpp - separable filters over planes in two passes: along H from the source lines into rows of scratch, as wide
+// as the taps of W reach, then along W from there into results. The rows of scratch stay in the first cache.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,17 +11,17 @@ namespace polyconv::cpu::POLYCONV_ISA {
 // there, so the last vector is moved back instead of reading on.
 template <class T, int R>
 POLYCONV_NOINLINE void filter_down(const PlanePlan &p, const PlaneChunk &chunk, const T *factors,
-                                   const PlaneScratch<T> &scratch) {
+                                   const PlaneScratch<T> &scratch, const PlaneStore<T> &later) {
   constexpr int kL = kLanes<T>;
-  const int64_t elements = (chunk.columns + p.reach) * p.pixel, here = 0;
-  const PlaneTaps<T> taps = {scratch.line, &here, factors, p.axis[1].taps, 1};
-  PlaneStore<T> to = {scratch.vertical, p.vertical_stride, chunk.rows, 0, kL, false, T(0), T(0), 0, nullptr, 0};
+  const int64_t elements = (chunk.columns + p.reach) * p.pixel;
+  const PlaneTaps<T> taps = {scratch.line, nullptr, factors, p.axis[1].taps, 1};
+  PlaneStore<T> first = later;
+  first.to = scratch.vertical, first.stride = p.vertical_stride;
   for (int64_t x = 0, n; x < elements; x += n * kL) {
     const int64_t whole = (elements - x) / kL;
     n = whole >= kAnyVectors<R> ? kAnyVectors<R> : whole > 1 ? 2 : 1;
     if (whole == 0 && chunk.in_place) x = elements - kL;
-    to.to = scratch.vertical + x;
-    any_tile_of<T, R>(n, false, taps, x, to);
+    any_tile_of<Taps::kColumn, R>(n, taps, x, store_at(first, x));
   }
 }
 
@@ -31,13 +31,13 @@ POLYCONV_NOINLINE void filter_along(const PlanePlan &p, const T *row, int64_t el
                                     PlaneStore<T> to) {
   constexpr int kL = kLanes<T>;
   const PlaneTaps<T> taps = {&row, p.tap, factors, 1, p.axis[2].taps};
-  T *first = to.to;
+  const PlaneStore<T> first = to;
   for (int64_t x = 0, n; x < elements; x += n * kL) {
     const int64_t rest = elements - x, vectors = (rest + kL - 1) / kL;
     n = vectors >= kAnyVectors<1> ? kAnyVectors<1> : vectors > 1 ? 2 : 1;
-    to.to = first + x;
+    to = store_at(first, x);
     to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
-    any_tile_of<T, 1>(n, false, taps, x, to);
+    any_tile_of<Taps::kPlain, 1>(n, taps, x, to);
   }
 }
 
@@ -51,12 +51,13 @@ struct SeparableFilters {
     for (int64_t f = 0; f < p.filters; ++f) {
       const int64_t k = chunk.channel * p.filters + f;
       const T *factors = static_cast<const T *>(run.weights) + k * (p.axis[1].taps + p.axis[2].taps);
+      const PlaneStore<T> later = store_of(p, run, chunk, k, false, scratch);
       if (p.group_rows == kPlaneRows)
-        filter_down<T, kPlaneRows>(p, chunk, factors, scratch);
+        filter_down<T, kPlaneRows>(p, chunk, factors, scratch, later);
       else
-        filter_down<T, 2>(p, chunk, factors, scratch);
+        filter_down<T, 2>(p, chunk, factors, scratch, later);
       PlaneStore<T> to = store_of(p, run, chunk, k, p.direct, scratch);
-      to.rows = 1;
+      to.rows = 1, to.ahead = nullptr;
       for (int64_t r = 0; r < chunk.rows; ++r, to.to += to.stride)
         filter_along(p, scratch.vertical + r * p.vertical_stride, elements, factors + p.axis[1].taps, to);
       finish_chunk_rows(p, run.epilogue, chunk, k, p.direct ? elements : 0, scratch);
