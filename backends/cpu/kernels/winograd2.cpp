@@ -1,0 +1,39 @@
+// winograd2.cpp - dense 3 x 3 layers of f32 by Winograd's F(2 x 2, 3 x 3), under math fast.
+//
+// Floor: 4 multiply-adds a result and pair of channels where the sum itself has 9, so 2.25 times the FMA rate, less the
+// transforms, which cost 2 to 3 loads or stores an element of input and result; and weights of 16/9 their size.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/winograd/task.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+void winograd_task2(const WinogradPlan &plan, const WinogradRun &run, const WinogradShare &share) {
+  winograd_share<2>(plan, run, share);
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA
+
+#ifdef POLYCONV_DRIVER
+#include "cpu/kernels.hpp"
+#include "cpu/winograd/driver.hpp"
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr WinogradTask kTask[] = POLYCONV_BY_ISA(winograd_task2);
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  Isa isa;
+  return choose_isa(config, offer, isa) && winograd_offer(request, isa, 2, offer);
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return winograd_create(request, static_cast<Isa>(config), 2, kTask[config]);
+}
+
+} // namespace
+
+const sdk::Kernel kernel_winograd2 = {"winograd2", POLYCONV_KERNEL_TRANSFORM, isa_names, kIsaCount, supports, create};
+
+} // namespace polyconv::cpu
+#endif
