@@ -158,6 +158,15 @@ TEST_CASE("the gradients of a layer are those of its forward run, on every backe
       {"tfwd:n1,c3,k2,i4x5,f3x3,s2,p1:f64:bias+sigmoid+maxpool2", POLYCONV_SAVE_PRE_ACTIVATION},
       {"tfwd:n1,c2,k2,i4x5,f3x3:f64:lrelu0.1", POLYCONV_SAVE_PRE_ACTIVATION},
       {"fwd:n1,c2,k2,i6x6,f3x3,p1:f64:clip1+maxpool3s1p1", POLYCONV_SAVE_PRE_ACTIVATION},
+      // every kind of layer of examples/lenet/nets
+      {"fwd:n2,c1,k6,i28x28,f5x5,p2:f64:bias+relu", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c6,k16,i28x28,f4x4,s2:f64:bias+relu", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c8,k4,i13x13,f3x3:f64:bias+relu", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c4,k10,i11x11,f11x11:f64:bias", POLYCONV_SAVE_NONE},
+      {"fwd:n2,c6,k16,i14x14,f5x5:f64:bias+relu+maxpool2", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c84,k10,i1x1,f1x1:f64:bias", POLYCONV_SAVE_NONE},
+      {"fwd:n1,c1,k4,i86x86,f7x7:f64:bias+relu+maxpool2", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n1,c4,k16,i40x40,f7x7:f64:bias+relu+maxpool4", POLYCONV_SAVE_PRE_ACTIVATION},
   };
   for (int32_t i = 0; i < polyconv_backend_count(); ++i) {
     polyconv_backend_info info = {};

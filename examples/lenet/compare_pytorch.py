@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """One epoch of a given network in PyTorch on the GPU, as `lenet train --device cuda:0` does it: images on the device as
-bytes, an epoch of shuffled batches, Adam, cross-entropy. Prints seconds an epoch, eager and compiled, best of several.
+bytes, an epoch of shuffled batches, Adam, cross-entropy. Prints seconds an epoch, best of several: eager, compiled, and
+compiled into CUDA graphs.
 
-  compare_pytorch.py [strided|lenet|lenet86] [batch] [dtype f32|f16|bf16]
+  compare_pytorch.py [strided|lenet|lenet86] [batch] [dtype f32|f16|bf16] [eager|compiled|graphs, comma list]
 
 TF32 stays off in f32, as polyconv's strict mode is. The data are random bytes: only time is measured here.
 SPDX-License-Identifier: Apache-2.0"""
@@ -77,9 +78,10 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}, {name}, batches of {batch}, {dtype}", flush=True)
-    for what, mode in (("eager", None), ("compiled", "default"), ("compiled, in CUDA graphs", "reduce-overhead")):
+    modes = {"eager": None, "compiled": "default", "graphs": "reduce-overhead"}
+    for what in sys.argv[4].split(",") if len(sys.argv) > 4 else modes:
         try:
-            print(f"{what}: {seconds_an_epoch(name, batch, dtype, mode):.3f} s an epoch", flush=True)
+            print(f"{what}: {seconds_an_epoch(name, batch, dtype, modes[what]):.3f} s an epoch", flush=True)
         except Exception as error:  # a machine without a C compiler has no torch.compile
             print(f"{what}: {type(error).__name__}: {str(error).splitlines()[0][:150]}", flush=True)
 
