@@ -66,21 +66,16 @@ class PointwiseInstance final : public sdk::Instance {
     if (tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
-  // [group][panel][channel][output channel of the panel]
+  // [group][panel][channel][output channel of the panel]; panels are shared among the threads.
   void pack(int, const void *raw, void *packed, void *) override {
-    const PointwisePlan &p = plan_;
-    const polyconv_tensor &w = layer_.weights;
-    const float *in = static_cast<const float *>(raw) + w.offset;
-    float *out = static_cast<float *>(packed);
-    for (int64_t g = 0; g < p.groups; ++g)
-      for (int64_t panel = 0; panel < p.panels; ++panel) {
-        const sdk::Share rows = sdk::share(p.group_out, p.panels, panel);
-        for (int64_t c = 0; c < p.group_in; ++c, out += p.panel_channels) {
-          const float *column = in + (g * p.group_out + rows.begin) * w.stride[sdk::kK] + c * w.stride[sdk::kC];
-          for (int64_t lane = 0; lane < p.panel_channels; ++lane)
-            out[lane] = lane < rows.end - rows.begin ? column[lane * w.stride[sdk::kK]] : 0.0f;
-        }
-      }
+    const int64_t panels = plan_.groups * plan_.panels;
+    const int64_t parts = parallel_ ? std::min<int64_t>(parallel_->threads(), panels) : 1;
+    sdk::run_tasks(parallel_, parts, [&](int64_t part) {
+      const sdk::Share share = sdk::share(panels, parts, part);
+      for (int64_t i = share.begin; i < share.end; ++i)
+        pack_panel(static_cast<const float *>(raw), i / plan_.panels, i % plan_.panels,
+                   static_cast<float *>(packed) + i * plan_.group_in * plan_.panel_channels);
+    });
   }
 
   void run(const polyconv_arguments &arguments, void *) const override {
@@ -93,6 +88,16 @@ class PointwiseInstance final : public sdk::Instance {
 
  private:
   int64_t tasks() const { return plan_.unit_parts * plan_.panel_parts; }
+
+  void pack_panel(const float *raw, int64_t group, int64_t panel, float *out) const {
+    const PointwisePlan &p = plan_;
+    const polyconv_tensor &w = layer_.weights;
+    const sdk::Share rows = sdk::share(p.group_out, p.panels, panel);
+    const float *column = raw + w.offset + (group * p.group_out + rows.begin) * w.stride[sdk::kK];
+    for (int64_t c = 0; c < p.group_in; ++c, column += w.stride[sdk::kC], out += p.panel_channels)
+      for (int64_t lane = 0; lane < p.panel_channels; ++lane)
+        out[lane] = lane < rows.end - rows.begin ? column[lane * w.stride[sdk::kK]] : 0.0f;
+  }
 
   PointwiseShare share_of(int64_t task, void *workspace) const {
     const PointwisePlan &p = plan_;
