@@ -19,6 +19,7 @@ using namespace sdk;
 
 constexpr int64_t kStreamBytes = 16 << 20; // tensors beyond this push each other out of the caches
 constexpr int64_t kAheadBytes = 4 << 20;   // tensors beyond this are not in the second caches: fetch rows early
+constexpr double kCacheBytesPerUs = 80e3;  // of one thread, from and to the second cache
 // Of the time that kBytesPerUs allows, as rows come in order: from memory, and from the caches.
 constexpr double kFromMemory = 0.3, kFromCaches = 0.18;
 
@@ -112,8 +113,8 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   p.sums_at = round_up(p.axis[0].taps * p.lines * p.line_pixels * 8, 64);
   p.scratch_bytes = p.sums_at + (p.direct ? 0 : p.tile_rows * p.tile_columns * kDepthwiseSums * bytes);
   const double us = serial_us(p, layer, isa, lanes);
-  set_items(p, tasks_for(policy, us));
-  const double moved = 4.0 * static_cast<double>(elements(layer.input) + elements(layer.result));
+  const double moved = 4.0 * real(elements(layer.input) + elements(layer.result));
+  set_items(p, tasks_for(policy, std::max(us, moved / kCacheBytesPerUs)));
   p.estimate_us = estimate_us(p.tasks, us, moved * (p.ahead ? kFromMemory : kFromCaches));
   return p;
 }
