@@ -21,7 +21,6 @@ constexpr int64_t kStripBytes = 384 << 10; // of planes: well inside a common L2
 constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
 constexpr int64_t kLine = 16;              // elements of a cache line, and of the longest vector
 constexpr double kCopyCycles = 3.0;        // of a shifted vector: a load and a store that leaves the first cache
-constexpr double kScatterCycles = 4.0;     // of bringing the rest of a row of results to its place
 constexpr double kRowUs = 0.004;           // of finding and bringing in a source row of a channel, however short
 
 // As in tile.hpp: the most filters of a tile and the vectors of a tile of so many.
@@ -38,12 +37,12 @@ void set_planes(LoweredPlan &p, int64_t rows) {
   const Axis &h = p.rows.axis[1], &w = p.rows.axis[2];
   p.lines = rows + (h.taps - 1) * h.dilation / h.step;
   p.source_rows = (rows - 1) * h.step + (h.taps - 1) * h.dilation + 1;
-  p.plane_elements = p.rest ? (ceil_div(p.lines * p.rest + kLine, kLine) | 1) * kLine : 0;
+  p.plane_elements = p.lowers ? (ceil_div(p.lines * p.width + kLine, kLine) | 1) * kLine : 0;
   p.channel_elements = std::min(h.step, h.taps) * w.taps * p.plane_elements; // at most; make_tables counts remainders
 }
-// What a strip reads: rows, kept where vectors of columns are read from them, and planes.
+// What a strip reads: rows, one at a time where they are lowered, and planes.
 int64_t rows_bytes(const LoweredPlan &p) {
-  return (p.columns ? p.source_rows : 1) * p.channels * p.rows.row_elements * 4;
+  return (p.lowers ? 1 : p.source_rows) * p.channels * p.rows.row_elements * 4;
 }
 int64_t planes_bytes(const LoweredPlan &p) {
   return p.channels * p.channel_elements * 4;
@@ -69,38 +68,28 @@ double tile_cycles(Isa isa, double filters, double vectors) {
   return std::max(0.5 * filters * vectors, loads) + 0.5;
 }
 
-// The tiles of a block of filters for a strip: vectors of columns, and the rest.
-int64_t column_tiles(const LoweredPlan &p, Isa isa, int64_t lanes) {
-  return p.columns / lanes * ceil_div(p.strip_rows, tile_vectors(isa, ceil_div(p.filters, p.blocks)));
+// The vectors and tiles of a block of filters for a strip.
+int64_t strip_vectors(const LoweredPlan &p, int64_t lanes) {
+  return p.lowers ? ceil_div(p.strip_rows * p.width, lanes) : p.strip_rows * p.width / lanes;
 }
-int64_t rest_tiles(const LoweredPlan &p, Isa isa, int64_t lanes) {
-  return ceil_div(ceil_div(p.strip_rows * p.rest, lanes), tile_vectors(isa, ceil_div(p.filters, p.blocks)));
+int64_t strip_tiles(const LoweredPlan &p, Isa isa, int64_t lanes) {
+  const int64_t vectors = tile_vectors(isa, ceil_div(p.filters, p.blocks));
+  return p.lowers ? ceil_div(strip_vectors(p, lanes), vectors) : p.width / lanes * ceil_div(p.strip_rows, vectors);
 }
 
 // Microseconds of one thread.
 double serial_us(const LoweredPlan &p, Isa isa, int64_t lanes) {
-  const int64_t tiles = column_tiles(p, isa, lanes) + rest_tiles(p, isa, lanes);
-  const int64_t strip_vectors = p.columns / lanes * p.strip_rows + ceil_div(p.strip_rows * p.rest, lanes);
-  const double vectors = real(p.items * strip_vectors), tile = real(strip_vectors) / real(std::max<int64_t>(tiles, 1));
+  const int64_t tiles = strip_tiles(p, isa, lanes), strip = strip_vectors(p, lanes);
+  const double vectors = real(p.items * strip), tile = real(strip) / real(std::max<int64_t>(tiles, 1));
   const double filters = real(ceil_div(p.filters, p.blocks));
   double cycles = real(p.items * tiles * p.blocks * p.channels * p.taps) * tile_cycles(isa, filters, tile);
   cycles += vectors * real(p.filters) * (p.direct ? 2.0 : 12.0); // stores
   const int64_t lines = p.lines * std::min(p.rows.axis[1].step, p.rows.axis[1].taps);
   const double source_rows = real(p.items * p.channels * lines);
-  cycles += source_rows * real(ceil_div(p.rest, lanes) * p.rows.axis[2].taps) * kCopyCycles;
-  if (p.rest && p.columns) cycles += real(p.items * p.strip_rows * p.filters) * kScatterCycles;
+  if (p.lowers) cycles += source_rows * real(ceil_div(p.width, lanes) * p.rows.axis[2].taps) * kCopyCycles;
   if (!p.in_place)
     cycles += source_rows * real(ceil_div(p.width, lanes)) * (p.rows.source_step == 1 ? 6.0 : 2.0 * real(lanes));
   return cycles * cycle_us(isa) + source_rows * kRowUs;
-}
-
-// The columns that are read as vectors, or none where lowering whole rows costs less than bringing the rest of every
-// filter's rows to its place.
-int64_t vector_columns(const LoweredPlan &p, int64_t lanes) {
-  const int64_t columns = p.width / lanes * lanes;
-  const double row = real(p.channels * p.rows.axis[2].taps * p.rows.axis[1].step) * kCopyCycles; // of a vector's width
-  const double all = row * real(ceil_div(p.width, lanes)), scattered = kScatterCycles * real(p.filters);
-  return columns == p.width || row + scattered < all ? columns : 0;
 }
 
 LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
@@ -121,25 +110,24 @@ LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy 
   p.blocks = ceil_div(p.filters, most_filters(isa));
   p.width = w.out;
   p.height = h.out;
-  p.columns = vector_columns(p, lanes);
-  p.rest = p.width - p.columns;
+  p.lowers = p.width % lanes != 0;
   p.taps = h.taps * w.taps;
   // A source row in scratch: one chunk, as wide as the results read.
   p.rows.plane_elements = round_up(p.width + (w.taps - 1) * w.dilation / w.step, kLine) + kLine;
   p.rows.plane_count = std::min(w.step, w.taps); // at most; make_direct_tables counts
   p.rows.row_elements = p.rows.plane_count * p.rows.plane_elements;
-  p.source_row = p.in_place ? layer.input.stride[kH] : p.columns ? p.channels * p.rows.row_elements : 0;
+  p.source_row = p.in_place ? layer.input.stride[kH] : p.lowers ? 0 : p.channels * p.rows.row_elements;
   p.source_channel = p.in_place ? layer.input.stride[kC] : p.rows.row_elements;
   set_strips(p, policy.threads < 1 ? 1 : policy.threads);
   const double us = serial_us(p, isa, lanes);
   set_strips(p, tasks_for(policy, us));
   if (layer.input.stride[kW] == 1) {
-    const int64_t tiles = p.blocks * (column_tiles(p, isa, lanes) + rest_tiles(p, isa, lanes));
+    const int64_t tiles = p.blocks * strip_tiles(p, isa, lanes);
     p.rows_ahead = ceil_div(p.channels * p.source_rows, std::max<int64_t>(tiles, 1));
   }
   p.lowered_at = p.in_place ? 0 : round_up(rows_bytes(p), 64);
   p.sums_at = round_up(p.lowered_at + planes_bytes(p), 64);
-  p.scratch_bytes = p.sums_at + 25 * lanes * 4;
+  p.scratch_bytes = p.sums_at + (p.direct ? 0 : 25 * lanes * 4);
   const double moved =
       4.0 * static_cast<double>(elements(layer.input) + elements(layer.result) + elements(layer.weights));
   p.estimate_us = estimate_us(p.tasks, us, moved);
@@ -175,7 +163,7 @@ void make_tables(const polyconv_layer &layer, LoweredPlan &p, LoweredTables &tab
     const int64_t planes = (found - tables.remainders.begin()) * w.taps;
     for (int64_t s = 0; s < w.taps; ++s) {
       tables.source_taps.push_back(r * h.dilation * p.source_row + p.rows.taps[s].source);
-      tables.taps.push_back((planes + s) * p.plane_elements + r * h.dilation / h.step * p.rest);
+      tables.taps.push_back((planes + s) * p.plane_elements + r * h.dilation / h.step * p.width);
     }
   }
   p.remainders = static_cast<int64_t>(tables.remainders.size());
@@ -187,8 +175,8 @@ void make_tables(const polyconv_layer &layer, LoweredPlan &p, LoweredTables &tab
 // Results beyond the caches, whose rows are whole vectors, or every strip of every channel of which begins on one.
 bool may_stream(const LoweredPlan &p, int64_t vector) {
   const polyconv_tensor &r = p.epilogue.result;
-  const int64_t rows = p.columns ? 1 : p.strip_rows; // that begin on a vector
-  bool aligned = r.offset * 4 % vector == 0 && (p.columns == 0 || p.rest == 0);
+  const int64_t rows = p.lowers ? p.strip_rows : 1; // of which the first begins on a vector
+  bool aligned = r.offset * 4 % vector == 0;
   aligned = aligned && (rows == p.height || rows * r.stride[kH] * 4 % vector == 0);
   for (int axis : {kN, kC, kD}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
   return p.direct && aligned && elements(r) * 4 >= kStreamBytes;

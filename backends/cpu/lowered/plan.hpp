@@ -1,11 +1,11 @@
 // plan.hpp - the geometry of the lowered kernel, decided at plan time and read by every pass.
 //
-// Vectors of whole columns are read from the source rows where they lie, or from a strip of rows that are converted and
-// padded: tap (r, s) shifts them by r rows and s elements. The columns beyond the last whole vector are "the rest", and
-// lowered: for each source channel and tap of W there is a plane of source rows as wide as the rest, shifted by that
-// tap. Its results are numbered through the strip without gaps, and tap (r, s) of result q reads element q + r * rest
-// of plane s: whole vectors wherever rows end. (Along W alone, hence taps of W times the source instead of all taps:
-// Cho and Brand's "MEC", 2017.) Rows of a strided H lie in one set of planes for each remainder.
+// Where rows of results are whole vectors, source rows are read where they lie, or from a strip of rows that are
+// converted and padded: tap (r, s) shifts them by r rows and s elements. Other rows are lowered: for each source
+// channel and tap of W there is a plane of source rows as wide as the result, shifted by that tap. Results are then
+// numbered through the strip without gaps, and tap (r, s) of result q reads element q + r * width of plane s: whole
+// vectors wherever rows end. (Along W alone, hence taps of W times the source instead of all taps: Cho and Brand's
+// "MEC", 2017.) Rows of a strided H lie in one set of planes for each remainder.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,20 +16,20 @@ namespace polyconv::cpu {
 struct LoweredPlan {
   DirectPlan rows; // how a source row becomes numbers in scratch (direct/rows.hpp)
   Epilogue epilogue;
+  int32_t lowers;   // rows of results are no whole vectors
   int32_t in_place; // source rows are numbers side by side without padding: read where they lie
   int32_t direct;   // f32 results side by side, at most a bias and a quick activation: stored by the tile
 
   int64_t images, depth, groups, channels, filters; // channels and filters of a group
   int64_t blocks;                                   // of filters, nearly equal, that a tile computes together
   int64_t width, height;                            // of a plane of results
-  int64_t columns, rest;                            // of width: in whole vectors, and the others
   int64_t strip_rows, strips, items, tasks;
 
   int64_t source_row, source_channel; // elements between source rows and channels, in place or in the strip
   int64_t taps, remainders;           // taps of a plane; remainders modulo the stride of H that any of them reads
   const int64_t *remainder;           // each of them
   const int64_t *source_tap;          // element offset of each tap in the source rows
-  const int64_t *tap;                 // and in the rest's planes of a channel
+  const int64_t *tap;                 // and in the planes of a channel
   int64_t lines;                      // rows of a plane
   int64_t source_rows;                // that a strip reads
   int64_t rows_ahead;                 // of a channel, fetched with each tile for the strip that comes next

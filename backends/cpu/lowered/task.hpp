@@ -58,16 +58,16 @@ POLYCONV_INLINE void shift_row(const float *from, int64_t n, float *to) {
   if (i < n) store(to + i, load_partial(from + i, static_cast<int>(n - i)));
 }
 
-// Row y of those that a strip reads: its columns beyond the last whole vector, to planes.
+// Row y of those that a strip reads, to planes.
 POLYCONV_INLINE void lower_row(const LoweredPlan &p, const float *row, int64_t y, float *planes) {
   const DirectPlan &r = p.rows;
   const int64_t step = r.axis[1].step, taps = r.axis[2].taps;
   for (int64_t i = 0; i < p.remainders; ++i, planes += taps * p.plane_elements) {
     if (y % step != p.remainder[i]) continue;
-    const float *channel = row + p.columns;
-    float *to = planes + y / step * p.rest;
+    const float *channel = row;
+    float *to = planes + y / step * p.width;
     for (int64_t c = 0; c < p.channels; ++c, channel += p.source_channel, to += p.channel_elements)
-      for (int64_t t = 0; t < taps; ++t) shift_row(channel + r.taps[t].source, p.rest, to + t * p.plane_elements);
+      for (int64_t t = 0; t < taps; ++t) shift_row(channel + r.taps[t].source, p.width, to + t * p.plane_elements);
   }
 }
 
@@ -84,41 +84,27 @@ POLYCONV_INLINE const float *read_strip(const LoweredPlan &p, const void *input,
   const int64_t used = (strip.rows - 1) * axis.step + (axis.taps - 1) * axis.dilation; // the last row that is read
   if constexpr (sizeof(From) == sizeof(float))
     if (p.in_place) source = image + first * r.source.stride[3];
-  for (int64_t y = 0; y <= used && (p.rest || !p.in_place); ++y) {
+  for (int64_t y = 0; y <= used && (p.lowers || !p.in_place); ++y) {
     if (!p.in_place) {
       const int64_t h = inside(axis, first + y);
       load_rows<From, float>(r, h < 0 ? nullptr : image + h * r.source.stride[3], p.channels, r.first_source,
                              rows + y * p.source_row);
     }
-    if (p.rest) lower_row(p, source + y * p.source_row, y, planes);
+    if (p.lowers) lower_row(p, source + y * p.source_row, y, planes);
   }
   return source;
 }
 
-// Finishes sums of results [q, q + n) of the rest of a strip, a tile's filters from `at.k` on; in whole rows unless
-// results lie at one stride throughout.
-POLYCONV_NOINLINE void finish_rest(const LoweredPlan &p, const Epilogue &e, const float *sums, int64_t stride,
+// Finishes sums of results [q, q + n) of a strip, a tile's filters from `at.k` on; in whole rows unless results lie at
+// one stride throughout.
+POLYCONV_NOINLINE void finish_tile(const LoweredPlan &p, const Epilogue &e, const float *sums, int64_t stride,
                                    int64_t filters, int64_t q, int64_t n, Row at) {
   const int64_t first_row = at.h;
-  const bool whole = e.whole_images && p.rest == p.width;
   for (int64_t end = q + n; q < end; q += n, sums += n) {
-    at.h = first_row + q / p.rest;
-    at.w = p.columns + q % p.rest;
-    n = whole || end - q < p.width - at.w ? end - q : p.width - at.w;
+    at.h = first_row + q / p.width;
+    at.w = q % p.width;
+    n = e.whole_images || end - q < p.width - at.w ? end - q : p.width - at.w;
     finish_rows(e, sums, stride, filters, n, at);
-  }
-}
-
-// Results [q, q + n) of the rest of a strip, complete: to the ends of their rows. `to` is the strip's first result.
-POLYCONV_NOINLINE void scatter_rest(const LoweredPlan &p, const float *sums, int64_t stride, int64_t filters, int64_t q,
-                                    int64_t n, float *to, int64_t filter, int64_t row) {
-  for (const float *end = sums + n; sums < end;) {
-    const int64_t x = q % p.rest, left = end - sums;
-    const int count = static_cast<int>(left < p.rest - x ? left : p.rest - x);
-    float *place = to + q / p.rest * row + p.columns + x;
-    for (int64_t k = 0; k < filters; ++k)
-      store_partial(place + k * filter, load_partial(sums + k * stride, count), count);
-    sums += count, q += count;
   }
 }
 
@@ -130,68 +116,56 @@ struct LoweredBlock {
   Row at; // the strip's first result
   int64_t rows;
   int filters;
-  float *sums, *place; // place: of the strip's first result, where tiles store themselves
+  float *place; // of the strip's first result, where tiles store themselves; else NULL
   LoweredSum sum;
-  LoweredStore to; // to results
+  LoweredStore to; // to results, or to the task's sums
   LoweredAhead<From> &ahead;
 };
 
-// Vectors of columns, as many rows as a tile holds.
+// Rows of whole vectors: a vector of columns of as many rows as a tile holds.
 template <class From>
-POLYCONV_INLINE void filter_columns(LoweredBlock<From> &b, const float *source) {
+POLYCONV_INLINE void filter_rows(LoweredBlock<From> &b, const float *source) {
   constexpr int kL = kF32Lanes;
   const LoweredPlan &p = b.plan;
-  const Epilogue &e = b.epilogue;
   const int64_t most = lowered_vectors(b.filters), tiles = (b.rows + most - 1) / most;
-  const int64_t row = e.result.stride[3];
-  LoweredSum sum = b.sum;
-  sum.tap = p.source_tap;
-  sum.channel_elements = p.source_channel;
-  sum.vector = p.rows.axis[1].step * p.source_row;
-  LoweredStore to = {b.sums, most * kL, kL, kL, false, false, nullptr, nullptr};
-  if (b.place) to = b.to, to.vector = row;
+  const int64_t row = b.epilogue.result.stride[3];
+  b.sum.tap = p.source_tap;
+  b.sum.channel_elements = p.source_channel;
+  b.sum.vector = p.rows.axis[1].step * p.source_row;
+  b.to.vector = b.place ? row : kL;
   for (int64_t y = 0, tile = 0, n; tile < tiles; y += n, ++tile) { // of nearly equal size
     n = b.rows / tiles + (tile < b.rows % tiles ? 1 : 0);
-    for (int64_t x = 0; x < p.columns; x += kL) {
+    for (int64_t x = 0; x < p.width; x += kL) {
       b.ahead.fetch();
-      sum.source = source + y * sum.vector + x;
-      if (b.place) to.to = b.place + y * row + x;
-      lowered_tile_of(b.filters, static_cast<int>(n), sum, to);
+      b.sum.source = source + y * b.sum.vector + x;
+      if (b.place) b.to.to = b.place + y * row + x;
+      lowered_tile_of(b.filters, static_cast<int>(n), b.sum, b.to);
       if (b.place) continue;
       Row at = b.at;
       at.h += y, at.w = x;
-      for (int64_t i = 0; i < n; ++i, ++at.h) finish_rows(e, b.sums + i * kL, to.stride, b.filters, kL, at);
+      for (int64_t i = 0; i < n; ++i, ++at.h) finish_rows(b.epilogue, b.to.to + i * kL, b.to.stride, b.filters, kL, at);
     }
   }
 }
 
-// The rest, lowered.
+// Lowered rows: results side by side, over row ends.
 template <class From>
-POLYCONV_INLINE void filter_rest(LoweredBlock<From> &b, const float *planes) {
+POLYCONV_INLINE void filter_lowered(LoweredBlock<From> &b, const float *planes) {
   constexpr int kL = kF32Lanes;
   const LoweredPlan &p = b.plan;
-  const int64_t results = b.rows * p.rest, most = lowered_vectors(b.filters);
+  const int64_t results = b.rows * p.width, most = lowered_vectors(b.filters);
   const int64_t vectors = (results + kL - 1) / kL, tiles = (vectors + most - 1) / most;
-  const bool stores = b.place && p.columns == 0;
-  LoweredSum sum = b.sum;
-  sum.tap = p.tap;
-  sum.channel_elements = p.channel_elements;
-  sum.vector = kL;
-  LoweredStore to = b.to;
-  to.vector = kL;
-  if (!stores) to.to = b.sums, to.stride = most * kL, to.finish = b.place != nullptr, to.stream = false;
+  b.sum.tap = p.tap;
+  b.sum.channel_elements = p.channel_elements;
+  b.sum.vector = b.to.vector = kL;
   for (int64_t q = 0, tile = 0, n; tile < tiles; q += n * kL, ++tile) { // of nearly equal size
     n = vectors / tiles + (tile < vectors % tiles ? 1 : 0);
     const int64_t left = results - q, count = left < n * kL ? left : n * kL;
     b.ahead.fetch();
-    sum.source = planes + q;
-    if (stores) to.to = b.place + q, to.lanes = static_cast<int>(count - (n - 1) * kL);
-    lowered_tile_of(b.filters, static_cast<int>(n), sum, to);
-    if (stores) continue;
-    if (b.place)
-      scatter_rest(p, b.sums, to.stride, b.filters, q, count, b.place, b.to.stride, b.epilogue.result.stride[3]);
-    else
-      finish_rest(p, b.epilogue, b.sums, to.stride, b.filters, q, count, b.at);
+    b.sum.source = planes + q;
+    if (b.place) b.to.to = b.place + q, b.to.lanes = static_cast<int>(count - (n - 1) * kL);
+    lowered_tile_of(b.filters, static_cast<int>(n), b.sum, b.to);
+    if (!b.place) finish_tile(p, b.epilogue, b.to.to, b.to.stride, b.filters, q, count, b.at);
   }
 }
 
@@ -200,6 +174,7 @@ POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run
   const int64_t group_weights = p.filters * p.channels * p.taps;
   const Epilogue &e = run.epilogue;
   const float *planes = reinterpret_cast<const float *>(share.scratch + p.lowered_at);
+  float *sums = reinterpret_cast<float *>(share.scratch + p.sums_at);
   for (int64_t item = share.first; item < share.last; ++item) {
     const LoweredStrip strip = strip_of(p, item);
     LoweredAhead<From> ahead(p, run.input, strip_of(p, item + 1 < share.last ? item + 1 : item));
@@ -207,20 +182,32 @@ POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run
     for (int64_t block = 0; block < p.blocks; ++block) {
       const int64_t first = block * p.filters / p.blocks, last = (block + 1) * p.filters / p.blocks;
       const Row at = {strip.image, strip.group * p.filters + first, strip.d, strip.first_row, 0, 4};
+      const int filters = static_cast<int>(last - first);
       const float *weights = static_cast<const float *>(run.weights) + strip.group * group_weights;
+      float *place = p.direct ? static_cast<float *>(e.output) + row_offset(e.result, at) : nullptr;
+      LoweredStore to = {sums, lowered_vectors(filters) * kF32Lanes, 0, kF32Lanes, false, false, nullptr, &e.rules};
+      if (place)
+        to = {place,
+              e.result.stride[1],
+              0,
+              kF32Lanes,
+              true,
+              run.stream != 0,
+              e.bias ? static_cast<const float *>(e.bias) + at.k : nullptr,
+              &e.rules};
       LoweredBlock<From> b = {p,
                               e,
                               at,
                               strip.rows,
-                              static_cast<int>(last - first),
-                              reinterpret_cast<float *>(share.scratch + p.sums_at),
-                              p.direct ? static_cast<float *>(e.output) + row_offset(e.result, at) : nullptr,
+                              filters,
+                              place,
                               {nullptr, nullptr, p.taps, p.channels, 0, 0, weights + first * p.channels * p.taps},
-                              {nullptr, e.result.stride[1], 0, kF32Lanes, true, run.stream != 0,
-                               e.bias ? static_cast<const float *>(e.bias) + at.k : nullptr, &e.rules},
+                              to,
                               ahead};
-      filter_columns(b, source);
-      if (p.rest) filter_rest(b, planes);
+      if (p.lowers)
+        filter_lowered(b, planes);
+      else
+        filter_rows(b, source);
     }
   }
   if (run.stream) streamed_stores_done();
