@@ -9,30 +9,36 @@
 
 #include <cuda_runtime.h>
 #include <polyconv/backend.h>
+#include <polyconv/sdk/kernel.hpp>
 
 #include <cstdint>
+#include <memory>
 
 namespace polyconv::cuda::banded {
 
-inline constexpr int kPositions = 8;          // of a matrix instruction
-inline constexpr int kMostShared = 96 * 1024; // bytes of a sheet: every chip from 80 on has so much
+inline constexpr int kPositions = 8;            // of a matrix instruction
+inline constexpr int kSheetShared = 227 * 1024; // bytes that a block is lent on chips of 9.0
+inline constexpr int kBarrierBytes = 256;       // of these, at most
+inline constexpr int kLeastStages = 2, kMostStages = 4;
 
 // How an instance goes about a layer.
 enum class Way {
-  kSheet,       // a block takes a band of rows of one image into shared memory, and its results leave from there
-  kSheetSingly, // likewise, with results of every type and number
-  kMarch,       // a warp marches down the rows of eight positions, copying them in pieces of 16 bytes
-  kMarchSingly  // likewise, in elements: rows and pointers of every alignment, results of every type
+  kSheet,         // a block takes bands of rows of images into shared memory in turn, and results leave from there
+  kSheetSingly,   // likewise, with results of every type and number
+  kTracks,        // bands likewise, channels last in shared memory, on warpgroup products: more channels
+  kTracksInParts, // likewise, with rows of taps in two parts
+  kMarch,         // a warp marches down the rows of eight positions, copying them in pieces of 16 bytes
+  kMarchSingly    // likewise, in elements: rows and pointers of every alignment, results of every type
 };
 
 // What an instance is compiled for.
 struct Form {
   int taps;    // rows of taps, at most
   int step;    // input rows from one output row to the next
-  int rows;    // output rows of a position
+  int rows;    // output rows of a position; of a track
   int planes;  // input channels at most, each in a plane of its own
-  int words;   // pairs of elements that a lane holds of a window
-  int tiles;   // of 16 rows of weights
+  int words;   // pairs of elements that a lane holds of a window; tracks: products of a row of taps
+  int tiles;   // of 16 rows of weights; tracks: of 8 filters
   bool pixels; // channels last: a row holds all channels of its pixels, and results of a pixel are neighbours
 
   __host__ __device__ constexpr int input_rows() const { return (rows - 1) * step + taps; }
@@ -49,20 +55,30 @@ struct Geometry {
   int32_t move;      // elements from one position's window to the next
   int32_t first;     // the first element of a row's first window; before the row where there is padding
   int32_t positions; // of a row
-  int32_t groups;    // of filters: what one warp or block computes
+  int32_t group;     // filters that a warp or block computes together
+  int32_t groups;    // of filters
   int32_t strip;     // output rows of a warp or block
   int32_t strips;
-  int32_t tiles;   // marches: of 8 positions, in a row
-  int32_t warps;   // marches
-  int32_t spread;  // 1: positions stand in the order 0 2 4 6 1 3 5 7, so that neighbouring lanes store neighbours
-  int32_t pitch;   // sheets: elements of a row in shared memory
-  int32_t plane;   // sheets: elements of a channel there
-  int32_t steps;   // sheets: positions of a column
-  int32_t in_one;  // sheets: elements that are copied at once into shared memory; 0 where rows are padded
-  int32_t out_one; // sheets: elements that are stored at once
-  int32_t waiting; // sheets: elements of a filter's results in shared memory
-  int32_t whole;   // sheets: 1 where results of all filters leave as one run
-  uint32_t magic;  // sheets: 2^32 / positions, rounded up; 0 for 1
+  int32_t tiles;  // of 8 positions: marches: in a row; sheets: in a band
+  int32_t warps;  // marches
+  int32_t spread; // 1: positions stand in the order 0 2 4 6 1 3 5 7, so that neighbouring lanes store neighbours
+  // Sheets. A band's rows are cut into stretches, whose positions march down side by side.
+  int32_t bands;         // of all images
+  int32_t stretches;     // of a band
+  int32_t steps;         // of a stretch
+  uint32_t magic;        // 2^32 / positions, rounded up; 0 for 1
+  int32_t pitch;         // elements of a row in shared memory
+  int32_t plane;         // elements of a channel there; tracks: channels of a pixel
+  int32_t runs;          // of a band's input that are copied as they lie; 0: in elements
+  int32_t input_stage;   // elements; a place for one band's input
+  int32_t share_tiles;   // that a warp takes at once
+  int32_t shares;        // of a chunk
+  int32_t chunk, chunks; // groups whose results leave together; how often that is
+  int32_t waiting;       // elements from one filter's results to the next's in shared memory
+  int32_t whole;         // 1: as in memory, so that all of a chunk leave as one run
+  int32_t output_stage;  // bytes; a place for one chunk's results
+  int32_t input_stages, output_stages;
+  int32_t runs_leave; // 1: results leave in runs; 0: in elements
   // The problem.
   int32_t relu, result_type, inner; // inner: channels that are neighbours in memory
   int32_t input_h, input_row;       // rows; elements of a row
@@ -83,15 +99,18 @@ struct Pointers {
 struct Variant {
   Form form;
   Way way;
-  bool bf16; // or f16
+  int32_t type; // of elements
   void (*kernel)(Geometry g, Pointers p);
   int threads, resident; // of a block; blocks on a multiprocessor
 };
 struct Variants {
-  const Variant *begin;
+  const Variant *first;
   int count;
+  const Variant *begin() const { return first; }
+  const Variant *end() const { return first + count; }
 };
 Variants sheet_variants();
+Variants track_variants();
 Variants march_variants();
 
 // An instance with the geometry that it gives a layer, and what that costs.
@@ -104,7 +123,16 @@ struct Choice {
   double us = 0;
 };
 
-// The cheapest for a layer, in bands or strips of up to `rows` output rows.
-Choice choose(const polyconv_layer &layer, int rows);
+// The cheapest for a layer, in bands or strips of up to `rows` output rows. Sheets and tracks are code of 9.0.
+Choice choose(const polyconv_layer &layer, int rows, bool hopper);
+
+// Configs: the output rows of a band or strip, at most.
+inline constexpr int kConfigCount = 6;
+inline constexpr int kRows[kConfigCount] = {8, 16, 32, 64, 128, 256};
+inline constexpr const char *kConfigNames[kConfigCount] = {"rows8", "rows16", "rows32", "rows64", "rows128", "rows256"};
+
+// Of one layer whose type the kernel takes.
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer);
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config);
 
 } // namespace polyconv::cuda::banded

@@ -23,11 +23,6 @@ __host__ __device__ constexpr int stages_in_use(const Form &f) {
   return (f.input_rows() + stage_rows(f) - 1) / stage_rows(f);
 }
 
-// Column n of a matrix instruction among its positions.
-__device__ __forceinline__ int32_t place_of(int32_t n, int32_t spread) {
-  return spread ? n / 2 + n % 2 * 4 : n;
-}
-
 // Where a warp marches.
 struct Path {
   int32_t group, image, first_position, first_row, end_row;
@@ -193,7 +188,7 @@ __device__ __noinline__ void repair_column(const Geometry &g, const Pointers &p,
     const int32_t k = to.filter_of(g, i), w = to.column_of(e, i);
     if (k >= g.all_filters || w >= g.output_w) continue;
     for (int32_t h = first_row + (to.row - first_row) % F::value.rows; h < to.end_row; h += F::value.rows)
-      if (const Spot spot = {p.y, g.result_type, to.offset(g, k, h, w)}; spot.is_nan())
+      if (const Spot<T> spot = {p.y, g.result_type == POLYCONV_F32, to.offset(g, k, h, w)}; spot.is_nan())
         spot.put(exact_result<T>(g, p, to.image, k, h, w));
   }
 }
@@ -277,7 +272,7 @@ class Results {
       const int32_t k = to_.filter_of(g, i / 2), w = to_.column_of(i % 2, i / 2);
       const float v = sums[i / 4][i % 4] + bias_of(i);
       if (w < g.output_w && k < g.all_filters)
-        polyconv::cuda::store(p.y, g.result_type, to_.offset(g, k, to_.row, w), g.relu && v < 0 ? 0.0f : v);
+        Spot<T>{p.y, g.result_type == POLYCONV_F32, to_.offset(g, k, to_.row, w)}.put(g.relu && v < 0 ? 0.0f : v);
     }
   }
 
@@ -307,7 +302,8 @@ __global__ void __launch_bounds__(kMarchThreads, march_blocks(F::value))
   if (warp >= g.warps) return;
   const Path path(g, warp);
   Loader loader(g, p, path, shared);
-  const Weights<F> weights(p, path.group);
+  Weights<F> weights;
+  weights.load(p, path.group);
   Results<T, F, together> results(g, p, path);
   typename Loader::Stage ring[kStages];
 #pragma unroll
@@ -321,7 +317,7 @@ __global__ void __launch_bounds__(kMarchThreads, march_blocks(F::value))
       loader.next(ring[number % kStages], number);
       float sums[f.tiles][4];
       results.begin(sums);
-      weights.template multiply<T>(sums, [&](int h) {
+      weights.template multiply<T, 1>(sums, [&](int h) {
         const int in_ring = (turn * kRows + h / f.words) % (kStages * kRows);
         return ring[in_ring / kRows][in_ring % kRows][h % f.words];
       });
@@ -337,12 +333,9 @@ __global__ void __launch_bounds__(kMarchThreads, march_blocks(F::value))
 
 template <class T, class F>
 constexpr Variant march_variant(Way way) {
-  return {F::value,
-          way,
-          std::is_same_v<T, __nv_bfloat16>,
-          way == Way::kMarch ? march<T, F, true> : march<T, F, false>,
-          kMarchThreads,
-          march_blocks(F::value)};
+  return {F::value,      way,
+          kTypeOf<T>,    way == Way::kMarch ? march<T, F, true> : march<T, F, false>,
+          kMarchThreads, march_blocks(F::value)};
 }
 
 } // namespace polyconv::cuda::banded

@@ -38,23 +38,40 @@ struct Weights {
   static constexpr int kProducts = F::value.products(), kTiles = F::value.tiles;
   uint4 a[kProducts][kTiles];
 
-  __device__ __forceinline__ Weights(const Pointers &p, int32_t group) {
+  __device__ __forceinline__ void load(const Pointers &p, int32_t group) {
     const uint4 *const from = p.weights + group * (kProducts * kTiles * 32) + threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < kProducts * kTiles; ++i) a[i / kTiles][i % kTiles] = __ldg(from + i * 32);
   }
 
-  // half(h) are the two elements of half window h that the lane holds.
-  template <class T, class Half>
+  // half(h) are the two elements of half window h that the lane holds. Several chains of products for each sum do not
+  // wait for each other.
+  template <class T, int chains, class Half>
   __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Half &half) const {
+    float more[chains][kTiles][4] = {};
 #pragma unroll
     for (int j = 0; j < kProducts; ++j) {
       const uint32_t b0 = half(2 * j), b1 = 2 * j + 1 < F::value.halves() ? half(2 * j + 1) : 0;
 #pragma unroll
-      for (int i = 0; i < kTiles; ++i) multiply_add<T>(sums[i], a[j][i], b0, b1);
+      for (int i = 0; i < kTiles; ++i)
+        multiply_add<T>(j % chains == 0 ? sums[i] : more[j % chains][i], a[j][i], b0, b1);
     }
+#pragma unroll
+    for (int i = 4 * kTiles; i < 4 * kTiles * chains; ++i)
+      sums[i / 4 % kTiles][i % 4] += more[i / 4 / kTiles][i / 4 % kTiles][i % 4];
   }
 };
+
+// Column n of a matrix instruction among its positions.
+__device__ __forceinline__ int32_t place_of(int32_t n, int32_t spread) {
+  return spread ? n / 2 + n % 2 * 4 : n;
+}
+
+__device__ __forceinline__ float rounded_to_tf32(float v) {
+  uint32_t rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(v));
+  return __uint_as_float(rounded);
+}
 
 // A pair of results, after a relu where there is one; NaN stays NaN.
 template <class T>
@@ -74,6 +91,11 @@ __device__ __forceinline__ uint32_t pack(float low, float high, bool relu) {
   return word;
 }
 
+template <class T>
+constexpr int32_t kTypeOf = std::is_same_v<T, __half>          ? POLYCONV_F16
+                            : std::is_same_v<T, __nv_bfloat16> ? POLYCONV_BF16
+                                                               : POLYCONV_F32;
+
 // Whether a lane has seen a NaN or an infinity among its results: 0 * result + what was seen.
 template <class T>
 class Seen {
@@ -90,9 +112,6 @@ class Seen {
   uint32_t pair_ = 0;
 };
 
-template <class T>
-constexpr int32_t kType = std::is_same_v<T, __half> ? POLYCONV_F16 : POLYCONV_BF16;
-
 // One output, from its definition.
 template <class T>
 __device__ inline float exact_result(const Geometry &g, const Pointers &p, int32_t image, int32_t k, int32_t row,
@@ -102,6 +121,7 @@ __device__ inline float exact_result(const Geometry &g, const Pointers &p, int32
   float sum = 0;
   for (int32_t c = 0; c < g.channels; ++c)
     for (int32_t r = 0; r < g.taps_h; ++r)
+#pragma unroll 1
       for (int32_t s = 0; s < g.taps_w; ++s, ++w) {
         const int32_t y = row * g.step_h - g.pad_h + r, z = column * g.step_w - g.pad_w + s;
         const bool inside = y >= 0 && y < g.input_h && z >= 0 && z < g.input_row / g.inner;
@@ -111,15 +131,21 @@ __device__ inline float exact_result(const Geometry &g, const Pointers &p, int32
   return g.relu && sum < 0 ? 0.0f : sum;
 }
 
-// A result in memory.
+// A result in memory, in the input's type or f32.
+template <class T>
 struct Spot {
   void *memory;
-  int32_t type;
+  bool wide; // f32
   int64_t at;
 
-  __device__ void put(float v) const { store(memory, type, at, v); }
-  __device__ bool is_nan() const {
-    const float v = load<float>(memory, type, at);
+  __device__ __forceinline__ void put(float v) const {
+    if (wide)
+      static_cast<float *>(memory)[at] = v;
+    else
+      static_cast<T *>(memory)[at] = static_cast<T>(v);
+  }
+  __device__ __forceinline__ bool is_nan() const {
+    const float v = wide ? static_cast<const float *>(memory)[at] : value(static_cast<const T *>(memory)[at]);
     return v != v;
   }
 };

@@ -6,17 +6,19 @@ namespace polyconv::cuda::banded {
 namespace {
 
 // taps, step, rows, planes, words, tiles, pixels
+using One3 = FormType<3, 1, 2, 1, 1, 2, false>;
+using One5 = FormType<5, 1, 2, 1, 1, 2, false>;
 using One7 = FormType<7, 1, 2, 1, 1, 1, false>;
 using Three7 = FormType<7, 1, 2, 1, 1, 3, false>;
-using Planes3 = FormType<3, 1, 1, 4, 1, 4, false>;
-using Planes7 = FormType<7, 1, 1, 4, 1, 2, false>;
+using Planes3 = FormType<3, 1, 1, 4, 1, 1, false>;
+using Planes7 = FormType<7, 1, 1, 4, 1, 1, false>;
 
 #define POLYCONV_BANDED(F)                                                            \
   sheet_variant<__half, F>(Way::kSheet), sheet_variant<__half, F>(Way::kSheetSingly), \
       sheet_variant<__nv_bfloat16, F>(Way::kSheet), sheet_variant<__nv_bfloat16, F>(Way::kSheetSingly)
 
-const Variant kVariants[] = {POLYCONV_BANDED(One7), POLYCONV_BANDED(Three7), POLYCONV_BANDED(Planes3),
-                             POLYCONV_BANDED(Planes7)};
+const Variant kVariants[] = {POLYCONV_BANDED(One3),   POLYCONV_BANDED(One5),    POLYCONV_BANDED(One7),
+                             POLYCONV_BANDED(Three7), POLYCONV_BANDED(Planes3), POLYCONV_BANDED(Planes7)};
 
 } // namespace
 

@@ -1,232 +1,253 @@
-// banded_sheet.cuh - a block takes a band of rows of one image into shared memory and computes all its positions;
-// results wait there too, and leave in runs as long as memory allows.
+// banded_sheet.cuh - blocks take bands of whole rows of images into shared memory, one after the other; warps march
+// down them, results wait in shared memory and leave in runs as long as memory allows, all at the same time: a warp
+// stores, others load, the rest multiply, each as far ahead as the stages between them allow.
 //
 // Runs are the point: 1045 MB stored in runs of 16 bytes that begin anywhere took 2365 us on an H200, in runs of 128
 // bytes 450, and 244 as one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "banded_parts.cuh"
-#include "common/async.cuh"
+#include "banded_runs.cuh"
 
 namespace polyconv::cuda::banded {
 
-__host__ __device__ constexpr int sheet_registers(const Form &f) {
-  return 4 * f.products() * f.tiles + 7 * f.tiles + 44;
+inline constexpr int kLoaders = 3; // warps
+
+// Sums of a tile that are added at the end, for products do not wait for each other then.
+__host__ __device__ constexpr int sheet_chains(const Form &f) {
+  return f.products() > 6 ? 3 : 1;
+}
+// Warps that multiply: as many as registers leave room for.
+__host__ __device__ constexpr int sheet_warps(const Form &f) {
+  return (4 * f.products() + 4 * sheet_chains(f)) * f.tiles + f.input_rows() * f.planes <= 44 ? 16 : 12;
 }
 __host__ __device__ constexpr int sheet_threads(const Form &f) {
-  return sheet_registers(f) <= 72 ? 256 : 128;
-}
-__host__ __device__ constexpr int sheet_blocks(const Form &f) {
-  const int held = sheet_registers(f);
-  return held <= 72 ? 3 : held <= 128 ? 4 : 3;
+  return (sheet_warps(f) + 1 + kLoaders) * 32;
 }
 
-// What a block computes, and where it keeps it.
-struct Sheet {
-  int32_t group, image, first_row, rows, filters; // output rows and filters that there are
-  uint16_t *input, *output;                       // in shared memory: [channel][row][column], [filter][row][column]
-
-  __device__ __forceinline__ Sheet(const Geometry &g, const Form &f, uint16_t *shared) {
-    auto rest = static_cast<int32_t>(blockIdx.x);
-    group = rest % g.groups, rest /= g.groups;
-    first_row = rest % g.strips * g.strip, image = rest / g.strips;
-    rows = min(g.strip, g.output_h - first_row);
-    const int32_t most = g.filters * f.tiles;
-    filters = min(most, g.all_filters - group * most);
-    input = shared;
-    output = shared + f.planes * g.plane;
-  }
+// A warp's share of a chunk: a group of filters, some tiles of eight positions with all steps of their stretches.
+struct Share {
+  Band band;
+  int32_t filter, filters; // the first of the group's; how many there are
+  int32_t tile;
+  const uint16_t *input; // the band, in shared memory
+  char *output;          // the group's results there
 };
 
-template <int bytes>
-__device__ __forceinline__ void copy_in_units(uint16_t *to, const uint16_t *from, int32_t elements) {
-  constexpr int kUnit = bytes / 2;
-  for (auto i = static_cast<int32_t>(threadIdx.x) * kUnit; i < elements; i += static_cast<int32_t>(blockDim.x) * kUnit)
-    copy_async<bytes>(to + i, from + i, true);
-}
-
-// Rows without padding are one run in memory; what no row fills is zero.
-__device__ inline void copy_rows(const Geometry &g, const Form &f, const Sheet &s, const uint16_t *image) {
-  const int32_t there = min(g.plane, (g.input_h - s.first_row) * g.pitch) / g.in_one * g.in_one;
-  const uint16_t *from = image + s.first_row * g.x_row;
-  for (int32_t c = 0; c < f.planes; ++c, from += g.x_plane) {
-    uint16_t *const to = s.input + c * g.plane;
-    const int32_t count = c < g.channels ? there : 0;
-    if (g.in_one == 8)
-      copy_in_units<16>(to, from, count);
-    else if (g.in_one == 4)
-      copy_in_units<8>(to, from, count);
-    else
-      copy_in_units<4>(to, from, count);
-    for (int32_t i = count + static_cast<int32_t>(threadIdx.x); i < g.plane; i += static_cast<int32_t>(blockDim.x))
-      to[i] = 0;
-  }
-}
-
-// Rows of every alignment, with padding around them.
-__device__ inline void copy_elements(const Geometry &g, const Form &f, const Sheet &s, const uint16_t *image) {
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < f.planes * g.plane; i += static_cast<int32_t>(blockDim.x)) {
-    const int32_t c = i / g.plane, row = i % g.plane / g.pitch + s.first_row - g.pad_h,
-                  column = i % g.plane % g.pitch - g.pad_w;
-    const bool inside = c < g.channels && row >= 0 && row < g.input_h && column >= 0 && column < g.input_row;
-    s.input[i] = inside ? __ldg(image + c * g.x_plane + row * g.x_row + column) : uint16_t{0};
-  }
-}
-
-template <class V>
-__device__ __forceinline__ void copy_out_units(uint16_t *to, const uint16_t *from, int32_t elements, int32_t thread,
-                                               int32_t threads) {
-  constexpr int kUnit = sizeof(V) / 2;
-#pragma unroll 4
-  for (int32_t i = thread; i < elements / kUnit; i += threads)
-    reinterpret_cast<V *>(to)[i] = reinterpret_cast<const V *>(from)[i];
-  const int32_t rest = elements / kUnit * kUnit + thread;
-  if (rest < elements) to[rest] = from[rest];
-}
-
-__device__ __forceinline__ void copy_run(const Geometry &g, uint16_t *to, const uint16_t *from, int32_t elements,
-                                         int32_t thread, int32_t threads) {
-  if (g.out_one == 8)
-    copy_out_units<uint4>(to, from, elements, thread, threads);
-  else if (g.out_one == 4)
-    copy_out_units<uint2>(to, from, elements, thread, threads);
-  else if (g.out_one == 2)
-    copy_out_units<uint32_t>(to, from, elements, thread, threads);
-  else
-    copy_out_units<uint16_t>(to, from, elements, thread, threads);
-}
-
-// The whole block stores one run of all planes, or each warp stores filters of its own.
-__device__ inline void copy_out(const Geometry &g, const Form &f, const Sheet &s, void *y) {
-  auto *const to = static_cast<uint16_t *>(y) + s.image * g.y_image + s.group * g.filters * f.tiles * g.y_filter +
-                   s.first_row * g.y_row;
-  const auto thread = static_cast<int32_t>(threadIdx.x), threads = static_cast<int32_t>(blockDim.x);
-  if (g.whole)
-    copy_run(g, to, s.output, s.filters * g.waiting, thread, threads);
-  else
-    for (int32_t k = thread / 32; k < s.filters; k += threads / 32)
-      copy_run(g, to + k * g.y_filter, s.output + k * g.waiting, s.rows * g.output_w, thread % 32, 32);
-}
-
-// position / g.positions.
-__device__ __forceinline__ int32_t step_of(uint32_t magic, int32_t position) {
-  return magic == 0 ? position : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(position), magic));
-}
-
-// Where a lane's results of a tile belong: the rows and columns of two positions, and a filter of each tile of weights.
+// Where a lane's results of the share belong, at two positions: all in one filter of each tile.
 struct Targets {
-  int32_t row[2], column[2];
+  int32_t filter;    // of the first tile
+  int32_t row[2];    // of the first step, in the band
+  int32_t column[2]; // the first of two
+  int32_t steps[2];  // that give results
 
-  __device__ __forceinline__ Targets(const Geometry &g, const Form &f, int32_t tile) {
-    const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, position = tile * kPositions + lane % 4 * 2;
-    const int32_t step = step_of(g.magic, position), place = position - step * g.positions;
-    const bool next = place + 1 == g.positions; // the second position begins another row
-    row[0] = step * f.rows + lane / 4 % f.rows;
-    row[1] = row[0] + (next ? f.rows : 0);
-    column[0] = place * 2;
-    column[1] = next ? 0 : place * 2 + 2;
-  }
-};
-
-// Where a result goes: to where those of the input's type wait, or to memory.
-template <class T>
-__device__ __forceinline__ Spot spot_of(const Geometry &g, const Pointers &p, const Form &f, const Sheet &s, int32_t k,
-                                        int32_t row, int32_t column) {
-  if (g.result_type == kType<T>) return {s.output, g.result_type, k * g.waiting + row * g.output_w + column};
-  return {p.y, g.result_type,
-          s.image * g.y_image + (s.group * g.filters * f.tiles + k) * g.y_filter + (s.first_row + row) * g.y_row +
-              column * g.y_column};
-}
-
-// The results of a lane, computed again where they are NaN.
-template <class T, class F>
-__device__ __noinline__ void repair_lane(const Geometry &g, const Pointers &p, Sheet s) {
-  constexpr Form f = F::value;
-  const auto warps = static_cast<int32_t>(blockDim.x) / 32;
-  for (int32_t tile = static_cast<int32_t>(threadIdx.x) / 32; tile * kPositions < g.steps * g.positions;
-       tile += warps) {
-    const Targets to(g, f, tile);
-    for (int32_t i = 0; i < 4 * f.tiles; ++i) {
-      const int32_t row = to.row[i % 2], column = to.column[i % 2] + i / 2 % 2;
-      const int32_t k = static_cast<int32_t>(threadIdx.x) % 32 / 4 / f.rows + i / 4 * g.filters;
-      if (row >= s.rows || column >= g.output_w || k >= s.filters) continue;
-      if (const Spot spot = spot_of<T>(g, p, f, s, k, row, column); spot.is_nan())
-        spot.put(exact_result<T>(g, p, s.image, s.group * g.filters * f.tiles + k, s.first_row + row, column));
-    }
-  }
-}
-
-// Together: results are pairs of the input's type; or they are of any type and number.
-template <class T, class F, bool together>
-__global__ void __launch_bounds__(sheet_threads(F::value), sheet_blocks(F::value))
-    sheet(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
-  constexpr Form f = F::value;
-  extern __shared__ __align__(16) uint16_t shared[];
-  const Sheet s(g, f, shared);
-  const uint16_t *const image = static_cast<const uint16_t *>(p.x) + s.image * g.x_image;
-  if (g.in_one > 0)
-    copy_rows(g, f, s, image);
-  else
-    copy_elements(g, f, s, image);
-  const Weights<F> weights(p, s.group);
-  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, filter = lane / 4 / f.rows;
-  const int32_t tiles = filter < s.filters ? (s.filters - filter - 1) / g.filters + 1 : 0; // whose filters exist
-  float bias[f.tiles];
-#pragma unroll
-  for (int i = 0; i < f.tiles; ++i)
-    bias[i] =
-        p.bias != nullptr && i < tiles ? __ldg(p.bias + s.group * g.filters * f.tiles + filter + i * g.filters) : 0.0f;
-  await_copies();
-  __syncthreads();
-
-  Seen<T> seen;
-  uint16_t *const output = s.output + filter * g.waiting;
-  const int32_t all = g.steps * g.positions, apart = g.filters * g.waiting;
-#pragma unroll 1
-  for (int32_t tile = static_cast<int32_t>(threadIdx.x) / 32; tile * kPositions < all; tile += sheet_threads(f) / 32) {
-    const int32_t position = min(tile * kPositions + lane / 4, all - 1), step = step_of(g.magic, position);
-    const uint16_t *const window = s.input + step * f.rows * g.pitch + (position - step * g.positions + lane % 4) * 2;
-    float sums[f.tiles][4];
-#pragma unroll
-    for (int i = 0; i < 4 * f.tiles; ++i) sums[i / 4][i % 4] = together ? bias[i / 4] : 0.0f;
-    weights.template multiply<T>(sums, [&](int h) {
-      return *reinterpret_cast<const uint32_t *>(window + h / f.planes * g.pitch + h % f.planes * g.plane);
-    });
-    const Targets to(g, f, tile);
+  __device__ __forceinline__ Targets(const Geometry &g, int32_t rows, const Share &s) {
+    const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+    filter = lane / 4 / rows;
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const int32_t exist = to.row[e] < s.rows ? tiles : 0;
-      uint16_t *at = output + to.row[e] * g.output_w + to.column[e];
-#pragma unroll
-      for (int i = 0; i < f.tiles; ++i, at += apart) {
-        const uint32_t word = pack<T>(sums[i][e], sums[i][2 + e], g.relu != 0);
-        seen.look_at(word);
-        if constexpr (together) {
-          if (i < exist) *reinterpret_cast<uint32_t *>(at) = word;
-        } else if (i < exist) {
-          const float low = sums[i][e] + bias[i], high = sums[i][2 + e] + bias[i];
-          const int32_t k = filter + i * g.filters;
-          spot_of<T>(g, p, f, s, k, to.row[e], to.column[e]).put(g.relu && low < 0 ? 0.0f : low);
-          if (to.column[e] + 1 < g.output_w)
-            spot_of<T>(g, p, f, s, k, to.row[e], to.column[e] + 1).put(g.relu && high < 0 ? 0.0f : high);
-        }
-      }
+      const int32_t position = s.tile * kPositions + lane % 4 + 4 * e, stretch = stretch_of(g.magic, position);
+      row[e] = stretch * g.steps * rows + lane / 4 % rows;
+      column[e] = (position - stretch * g.positions) * 2;
+      const bool exists = stretch < g.stretches && filter < s.filters && row[e] < s.band.rows;
+      steps[e] = exists ? min(g.steps, (s.band.rows - row[e] + rows - 1) / rows) : 0;
     }
   }
-  if (seen.nonfinite()) repair_lane<T, F>(g, p, s);
+  __device__ __forceinline__ int32_t at(const Geometry &g, int e) const {
+    return filter * g.waiting + row[e] * g.output_w + column[e];
+  }
+};
+
+// The results of a lane, computed again where they are NaN. A call, so that the march keeps its registers.
+template <class T, class F>
+__device__ __noinline__ void repair_tile(const Geometry &g, const Pointers &p, Share s) {
+  constexpr int kRows = F::value.rows;
+  const Targets to(g, kRows, s);
+  for (int32_t k = to.filter; k < s.filters; k += g.filters)
+#pragma unroll 1
+    for (int32_t e = 0; e < 2; ++e)
+#pragma unroll 1
+      for (int32_t i = 0; i < to.steps[e] * 2; ++i) {
+        const int32_t row = to.row[e] + i / 2 * kRows, column = to.column[e] + i % 2;
+        const Spot<T> spot = {s.output, g.result_type == POLYCONV_F32, k * g.waiting + row * g.output_w + column};
+        if (column < g.output_w && spot.is_nan())
+          spot.put(exact_result<T>(g, p, s.band.image, s.filter + k, s.band.first_row + row, column));
+      }
+}
+
+// The march of a tile. Together: results are pairs of the input's type; or they are of any type and number.
+template <class T, class F, bool together>
+__device__ __forceinline__ void multiply_tile(const Geometry &g, const Pointers &p, const Share &s,
+                                              const Weights<F> &weights) {
+  constexpr Form f = F::value;
+  constexpr int kRing = f.input_rows(), kTurns = kRing / f.rows;
+  static_assert(kRing % f.rows == 0 && f.words == 1, "the ring is where it was after so many steps");
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+  const Targets to(g, f.rows, s);
+  float bias[f.tiles];
+#pragma unroll
+  for (int i = 0; i < f.tiles; ++i) {
+    const int32_t k = to.filter + i * g.filters;
+    bias[i] = p.bias != nullptr && k < s.filters ? __ldg(p.bias + s.filter + k) : 0.0f;
+  }
+  const int32_t position = min(s.tile * kPositions + place_of(lane / 4, 1), g.stretches * g.positions - 1);
+  const int32_t stretch = stretch_of(g.magic, position);
+  const uint16_t *from =
+      s.input + stretch * g.steps * f.rows * g.pitch + (position - stretch * g.positions + lane % 4) * 2;
+  uint32_t ring[kRing][f.planes];
+  const auto load_row = [&](uint32_t(&row)[F::value.planes]) {
+#pragma unroll
+    for (int c = 0; c < F::value.planes; ++c) row[c] = *reinterpret_cast<const uint32_t *>(from + c * g.plane);
+    from += g.pitch;
+  };
+#pragma unroll
+  for (int i = 0; i < kRing - f.rows; ++i) load_row(ring[i]);
+
+  Seen<T> seen;
+  const bool wide = !together && g.result_type == POLYCONV_F32;
+  const int32_t size = wide ? 4 : 2, apart = g.filters * g.waiting * size;
+  char *at[2] = {s.output + to.at(g, 0) * size, s.output + to.at(g, 1) * size};
+#pragma unroll 1
+  for (int32_t step = 0; step < g.steps;) {
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn, ++step) {
+      if (step >= g.steps) break;
+#pragma unroll
+      for (int i = 0; i < f.rows; ++i) load_row(ring[(turn * f.rows + kRing - f.rows + i) % kRing]);
+      float sums[f.tiles][4];
+#pragma unroll
+      for (int i = 0; i < f.tiles * 4; ++i) sums[i / 4][i % 4] = together ? bias[i / 4] : 0.0f;
+      weights.template multiply<T, sheet_chains(F::value)>(
+          sums, [&](int h) { return ring[(turn * f.rows + h / f.planes) % kRing][h % f.planes]; });
+#pragma unroll
+      for (int i = 0; i < f.tiles * 2; ++i) {
+        const int tile = i / 2, e = i % 2;
+        const uint32_t word = pack<T>(sums[tile][e], sums[tile][2 + e], g.relu != 0);
+        seen.look_at(word);
+        if (step >= to.steps[e] || (tile > 0 && to.filter + tile * g.filters >= s.filters)) continue;
+        char *const here = at[e] + tile * apart;
+        if constexpr (together) {
+          *reinterpret_cast<uint32_t *>(here) = word;
+        } else {
+          const float low = sums[tile][e] + bias[tile], high = sums[tile][2 + e] + bias[tile];
+          Spot<T>{here, wide, 0}.put(g.relu && low < 0 ? 0.0f : low);
+          if (to.column[e] + 1 < g.output_w) Spot<T>{here, wide, 1}.put(g.relu && high < 0 ? 0.0f : high);
+        }
+      }
+      at[0] += f.rows * g.output_w * size, at[1] += f.rows * g.output_w * size;
+    }
+  }
+  if (seen.nonfinite()) repair_tile<T, F>(g, p, s);
+}
+
+// The warps that multiply take the shares of the block's chunks in turn.
+template <class T, class F, bool together>
+__device__ __forceinline__ void multiply_chunks(const Geometry &g, const Pointers &p, const Rings &rings, char *inputs,
+                                                char *outputs) {
+  const int32_t size = together || g.result_type != POLYCONV_F32 ? 2 : 4;
+  auto share = static_cast<int32_t>(threadIdx.x) / 32;
+  int32_t held = -1, part = 0;
+  Weights<F> weights;
+  Turn input, output;
+  for (auto number = static_cast<int32_t>(blockIdx.x); number < g.bands;) {
+    const Band band(g, number);
+    for (; share < g.shares; share += sheet_warps(F::value)) {
+      const int32_t piece = share / g.chunk, group = part * g.chunk + share - piece * g.chunk;
+      if (group < g.groups) {
+        if (held != group) weights.load(p, held = group);
+        const int32_t filter = group * g.group, first = part * g.chunk * g.group;
+        Share s = {band,
+                   filter,
+                   min(g.group, g.all_filters - filter),
+                   piece * g.share_tiles,
+                   reinterpret_cast<const uint16_t *>(inputs) + input.stage * g.input_stage + input_skew(g, p, band),
+                   outputs + output.stage * g.output_stage + output_skew(g, p, band, first, size) +
+                       (filter - first) * g.waiting * size};
+        ptx::barrier_wait(rings.input_full(input.stage), input.phase);
+        ptx::barrier_wait(rings.output_empty(output.stage), output.phase ^ 1);
+        for (const int32_t end = min(g.tiles, s.tile + g.share_tiles); s.tile < end; ++s.tile)
+          multiply_tile<T, F, together>(g, p, s, weights);
+        ptx::fence_for_tma();
+      }
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) {
+        ptx::barrier_arrive(rings.output_full(output.stage));
+        ptx::barrier_arrive(rings.input_empty(input.stage));
+      }
+    }
+    share -= g.shares;
+    output.advance(g.output_stages);
+    if (++part == g.chunks) {
+      part = 0, number += static_cast<int32_t>(gridDim.x);
+      input.advance(g.input_stages);
+    }
+  }
+}
+
+// The warps that load bands, as far ahead as there are stages.
+__device__ __noinline__ void load_bands(const Geometry &g, const Pointers &p, const Rings &rings, char *inputs,
+                                        int32_t warp) {
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+  Turn turn;
+  for (auto number = static_cast<int32_t>(blockIdx.x); number < g.bands; number += static_cast<int32_t>(gridDim.x)) {
+    ptx::barrier_wait(rings.input_empty(turn.stage), turn.phase ^ 1);
+    const Band band(g, number);
+    uint16_t *const to = reinterpret_cast<uint16_t *>(inputs) + turn.stage * g.input_stage + input_skew(g, p, band);
+    const int32_t rows = band.rows - 1 + g.taps_h;
+    const uint32_t full = rings.input_full(turn.stage);
+    int32_t bytes = 0;
+    if (g.runs == 0)
+      load_elements(g, p, band, rows, to, warp * 32 + lane, kLoaders * 32);
+    else if (warp == 0)
+      bytes = load_runs(g, band.input(g, p), rows, to, full, lane);
+    if (lane == 0)
+      ptx::barrier_expect(full, bytes);
+    else
+      ptx::barrier_arrive(full);
+    turn.advance(g.input_stages);
+  }
+}
+
+template <class T, class F, bool together>
+__global__ void __launch_bounds__(sheet_threads(F::value), 1)
+    sheet(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
+  extern __shared__ __align__(128) char shared[];
+  const auto warp = static_cast<int32_t>(threadIdx.x) / 32;
+  const Rings rings = {ptx::shared_address(shared)};
+  char *const inputs = shared + kBarrierBytes, *const outputs = inputs + g.input_stages * g.input_stage * 2;
+  if (threadIdx.x == 0) {
+    for (int32_t i = 0; i < kMostStages; ++i) {
+      ptx::barrier_init(rings.input_full(i), kLoaders * 32);
+      ptx::barrier_init(rings.input_empty(i), g.shares * g.chunks);
+      ptx::barrier_init(rings.output_full(i), g.shares);
+      ptx::barrier_init(rings.output_empty(i), 1);
+    }
+    ptx::barrier_init_fence();
+  }
+  // What no run fills is read nevertheless, beside weights of zero.
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < g.input_stages * g.input_stage / 2; i += sheet_threads(F::value))
+    reinterpret_cast<uint32_t *>(inputs)[i] = 0;
+  ptx::fence_for_tma();
   __syncthreads();
-  if (together || g.result_type == kType<T>) copy_out(g, f, s, p.y);
+  if (warp < sheet_warps(F::value)) {
+    ptx::take_registers<sheet_warps(F::value) == 16 ? 104 : 152>();
+    multiply_chunks<T, F, together>(g, p, rings, inputs, outputs);
+    return;
+  }
+  ptx::release_registers<56>();
+  if (warp > sheet_warps(F::value))
+    load_bands(g, p, rings, inputs, warp - sheet_warps(F::value) - 1);
+  else if (together || g.result_type != POLYCONV_F32)
+    store_chunks<uint16_t>(g, p, rings, outputs, blockIdx.x, gridDim.x, 0);
+  else
+    store_chunks<uint32_t>(g, p, rings, outputs, blockIdx.x, gridDim.x, 0);
 }
 
 template <class T, class F>
 constexpr Variant sheet_variant(Way way) {
-  return {F::value,
-          way,
-          std::is_same_v<T, __nv_bfloat16>,
-          way == Way::kSheet ? sheet<T, F, true> : sheet<T, F, false>,
-          sheet_threads(F::value),
-          sheet_blocks(F::value)};
+  return {
+      F::value, way, kTypeOf<T>, way == Way::kSheet ? sheet<T, F, true> : sheet<T, F, false>, sheet_threads(F::value),
+      1};
 }
 
 } // namespace polyconv::cuda::banded

@@ -126,6 +126,17 @@ __device__ inline void load_pixels(uint32_t to, const CUtensorMap *map, uint32_t
       : "memory");
 }
 
+// `bytes` of memory as they lie, a multiple of 16 from and to such; they count at `barrier`.
+__device__ inline void load_run(uint32_t to, const void *from, int bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+__device__ inline void store_run(void *to, uint32_t from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+               : "memory");
+}
+
 // Four 8 x 8 matrices of 16-bit elements, each thread with a pair of each (row t / 4, columns t % 4 * 2 and on), to
 // rows of 16 bytes: threads 0-7 give the rows of the first matrix, 8-15 of the second, and so on.
 __device__ inline void store_matrices(uint32_t row, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {

@@ -1,0 +1,217 @@
+// banded_bands.cu - how cuda-tensor/banded cuts up a layer for sheets and tracks: bands, what lies where in shared
+// memory, and who takes what.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "banded_place.hpp"
+
+namespace polyconv::cuda::banded {
+namespace {
+
+// Of one multiprocessor, and of a quarter of it; and how many there are.
+constexpr double kClocks = 1.7; // in a nanosecond
+constexpr int kMultiprocessors = 132;
+
+int64_t size_of(int32_t type) {
+  return type == POLYCONV_F32 ? 4 : 2;
+}
+
+// Bands follow each other as fast as their slowest stage; the first fills the stages.
+double time_of_bands(double load, double multiply, double store, int64_t bands) {
+  const double slowest = std::max({load, multiply, store});
+  return (load + multiply + store + real(bands - 1) * slowest) / kClocks;
+}
+
+// Clocks until a band's results have left.
+double store_clocks(const Geometry &g) {
+  const double filters = std::min(g.all_filters, g.chunk * g.group), bytes = real(g.output_stage);
+  return g.chunks * (600 + bytes / 20 + (g.whole ? 0 : std::ceil(filters / 32) * 300));
+}
+
+// ---------------------------------------------------------------- sheets
+
+// Clocks of a quarter of a multiprocessor for eight positions' march.
+double tile_clocks(const Form &f, int64_t steps) {
+  const double products = f.products() * f.tiles;
+  return 200 + real(steps) * std::max(6.5 * products, 24 + 2 * products + 10 * f.tiles);
+}
+
+// Rows without padding are copied as they lie: planes of channels, or all as one.
+void place_input(const polyconv_layer &l, Geometry &g) {
+  const int64_t w = g.input_row;
+  const bool bare = g.pad_h == 0 && g.pad_w == 0 && g.x_row == w && g.output_w - 1 + g.taps_w <= w;
+  const bool even = w % 2 == 0 && (l.input.size[0] == 1 || g.x_image % 2 == 0) &&
+                    (g.channels == 1 || g.x_plane % 2 == 0) && l.input.offset % 2 == 0;
+  const int64_t rows = g.strip - 1 + g.taps_h; // of a band
+  const bool together = bare && even && g.strips == 1 && rows == g.input_h && g.x_plane == rows * w;
+  g.runs = !bare || !even ? 0 : g.channels == 1 || together ? 1 : g.channels;
+  g.pitch = g.runs > 0 ? narrow(w) : (g.output_w + g.taps_w) / 2 * 2;
+  if (together) {
+    g.plane = narrow(g.x_plane);
+  } else {
+    g.plane = narrow(ceil_div(rows * g.pitch, 8) * 8);
+    if (g.runs > 0) g.plane += narrow((g.x_plane % 8 + 8) % 8); // as far from 16 bytes as in memory
+  }
+}
+
+// The place of a band's input: stretches may end below its last row.
+int64_t input_stage(const Form &f, const Geometry &g) {
+  const int64_t rows = int64_t{g.stretches} * g.steps * f.rows + f.input_rows() - f.rows;
+  return ceil_div(int64_t{f.planes - 1} * g.plane + rows * g.pitch + 16, 8) * 8;
+}
+
+// How many lanes at most store into one bank, if filters are so many elements apart.
+int conflicts(const Form &f, const Geometry &g, int64_t apart) {
+  int most = 0, count[32] = {};
+  for (int lane = 0; lane < 32; ++lane) {
+    const int64_t element = lane / 4 / f.rows * apart + lane / 4 % f.rows * g.output_w + lane % 4 * 2;
+    most = std::max(most, ++count[element / 2 % 32]);
+  }
+  return most;
+}
+
+// Planes that follow each other without a gap leave as one run, unless that puts their results into the same banks.
+void place_output(const Form &f, int64_t size, Geometry &g) {
+  const int64_t plane = int64_t{g.strip} * g.output_w;
+  g.whole = g.strips == 1 && g.y_filter == plane && conflicts(f, g, plane) <= 4;
+  g.waiting = narrow(plane);
+  g.runs_leave = 1;
+  if (g.whole) return;
+  const int64_t unit = 16 / size;
+  const int64_t least = plane + ((g.y_filter - plane) % unit + unit) % unit; // as far from 16 bytes as in memory
+  g.waiting = narrow(least);
+  for (int64_t apart = least; apart < least + 64; apart += unit)
+    if (conflicts(f, g, apart) < conflicts(f, g, g.waiting)) g.waiting = narrow(apart);
+}
+
+// Stretches whose marches take least: their positions fill tiles, and their steps the band.
+void cut_band(const Form &f, Geometry &g) {
+  const int64_t all = ceil_div(g.strip, f.rows);
+  double least = 0;
+  for (int64_t stretches = 1; stretches <= all; ++stretches) {
+    const int64_t steps = ceil_div(all, stretches), tiles = ceil_div(stretches * g.positions, kPositions);
+    const double shares = real(tiles * g.groups), turns = std::max(1.0, 12 / shares);
+    const double time = shares * turns * tile_clocks(f, steps);
+    if (stretches > 1 && time >= least) continue;
+    least = time;
+    g.stretches = narrow(stretches), g.steps = narrow(steps), g.tiles = narrow(tiles);
+  }
+}
+
+// As many tiles a share as leave two shares for each warp in the chunks that are under way at once.
+void cut_shares(Geometry &g) {
+  constexpr int32_t kWanted = 32;
+  const auto shares = [&](int32_t tiles) { return narrow(g.chunk * ceil_div(g.tiles, tiles)); };
+  g.share_tiles = 1;
+  while (g.share_tiles < g.tiles && shares(g.share_tiles + 1) * g.output_stages >= kWanted) ++g.share_tiles;
+  g.shares = shares(g.share_tiles);
+}
+
+// Chunks as large as leave room for three stages of input and output, or two.
+bool place_stages(const Form &f, int64_t size, Geometry &g) {
+  const int64_t input = input_stage(f, g), room = kSheetShared - kBarrierBytes;
+  for (int stages = 3; stages >= kLeastStages; --stages)
+    for (int32_t chunks = 1; chunks <= g.groups; ++chunks) {
+      g.chunk = narrow(ceil_div(g.groups, chunks));
+      if (chunks > 1 && g.chunk == narrow(ceil_div(g.groups, chunks - 1))) continue;
+      g.chunks = narrow(ceil_div(g.groups, g.chunk));
+      const int64_t filters = std::min(g.all_filters, g.chunk * g.group);
+      const int64_t output = ceil_div(filters * g.waiting * size + 16, 16) * 16;
+      if (stages * (2 * input + output) > room || g.chunk * g.tiles * g.chunks >= 1 << 20) continue;
+      g.input_stage = narrow(input), g.output_stage = narrow(output);
+      g.input_stages = stages;
+      g.output_stages = narrow(std::min<int64_t>(kMostStages, (room - stages * 2 * input) / output));
+      cut_shares(g);
+      return true;
+    }
+  return false;
+}
+
+void set_magic(Geometry &g) {
+  g.magic = g.positions == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + g.positions - 1) / g.positions);
+}
+
+} // namespace
+
+bool place_sheet(const polyconv_layer &l, int rows, Choice &c) {
+  const Form &f = c.variant->form;
+  Geometry &g = c.geometry;
+  const bool even = g.output_w % 2 == 0 && l.result.offset % 2 == 0 && (g.all_filters == 1 || g.y_filter % 2 == 0) &&
+                    (l.output.size[0] == 1 || g.y_image % 2 == 0);
+  if (c.variant->way == Way::kSheet && (!even || l.result.type != l.input.type)) return false;
+  if (g.step_w != 1 || g.y_column != 1 || g.y_row != g.output_w || !place_windows(f, 2, 1, g)) return false;
+  cut_rows(f, rows, g);
+  if (int64_t{g.strip} * std::max(g.input_row, g.output_w) > kSheetShared) return false;
+  place_input(l, g);
+  place_output(f, size_of(l.result.type), g);
+  cut_band(f, g);
+  const int64_t bands = l.output.size[0] * g.strips;
+  if (bands > INT32_MAX / 2 || !place_stages(f, size_of(l.result.type), g)) return false;
+  g.bands = narrow(bands);
+  set_magic(g);
+  c.shared = kBarrierBytes + g.input_stages * g.input_stage * 2 + g.output_stages * g.output_stage;
+  c.blocks = bands; // at most: as many as there are multiprocessors
+  return true;
+}
+
+double sheet_time(const Choice &c) {
+  const Form &f = c.variant->form;
+  const Geometry &g = c.geometry;
+  const double elements = real(g.channels) * (g.strip - 1 + g.taps_h) * g.pitch;
+  const double load = g.runs > 0 ? 700 + elements / 8 : 500 + std::ceil(elements / 768) * 1600;
+  const double tiles = real(g.groups) * g.tiles * (c.variant->way == Way::kSheet ? 1 : 1.3);
+  const double multiply = std::max(tiles * tile_clocks(f, g.steps) / 4, g.share_tiles * (400.0 + 200 * g.steps));
+  return time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, kMultiprocessors));
+}
+
+// ---------------------------------------------------------------- tracks
+
+// The place of a band's input, in bytes.
+int64_t track_input(const Geometry &g, const Form &f, int64_t size) {
+  const int64_t pixels = (int64_t{g.stretches} * f.rows + g.taps_h - 1) * g.pitch;
+  return ceil_div(pixels * g.plane * size, 16) * 16;
+}
+
+bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
+  const Form &f = c.variant->form;
+  Geometry &g = c.geometry;
+  const int64_t size = size_of(l.input.type), unit = 8 / size;
+  g.plane = narrow(ceil_div(g.channels, unit) * unit);
+  const bool parts = c.variant->way == Way::kTracksInParts;
+  if (ceil_div(g.taps_w * g.plane * size, 32) > f.words || g.taps_h < f.rows || (g.taps_h % 2 == 0 && !parts) ||
+      l.result.type != l.input.type || g.y_column != 1 || g.y_row != g.output_w)
+    return false;
+  g.columns = 1, g.filters = 8, g.positions = g.output_w;
+  cut_rows(f, rows, g);
+  g.chunk = g.chunks = 1;
+  g.steps = f.rows, g.stretches = narrow(ceil_div(g.strip, f.rows));
+  g.pitch = (g.output_w - 1) * g.step_w + g.taps_w;
+  const int64_t tracks = int64_t{g.stretches} * g.positions, bands = l.output.size[0] * g.strips;
+  if (bands > INT32_MAX / 2 || tracks > 1 << 16 || g.groups > 64) return false;
+  g.bands = narrow(bands), g.tiles = narrow(ceil_div(tracks, 64));
+  place_output(f, size, g);
+  set_magic(g);
+  const int64_t input = track_input(g, f, size), weights = int64_t{g.taps_h} * g.group * f.words * 32,
+                output = ceil_div(std::min(g.group, g.all_filters) * g.waiting * size + 16, 16) * 16;
+  const int64_t room = kSheetShared - kBarrierBytes - weights;
+  g.output_stages = kLeastStages;
+  g.input_stages = room >= 3 * input + 2 * output ? 3 : kLeastStages;
+  if (room < kLeastStages * (input + output)) return false;
+  g.input_stage = narrow(input / size), g.output_stage = narrow(output);
+  c.shared = static_cast<int>(kBarrierBytes + weights + input * g.input_stages + output * g.output_stages);
+  c.blocks = bands;
+  return true;
+}
+
+double track_time(const Choice &c) {
+  const Form &f = c.variant->form;
+  const Geometry &g = c.geometry;
+  const double pixels = (real(g.stretches) * f.rows + g.taps_h - 1) * g.pitch;
+  const double load = 500 + std::ceil(pixels / (3 * 224)) * real(g.plane * size_of(g.result_type)) / 8 * 1100;
+  const double products = f.words * (real(f.rows) * g.taps_h * std::max(4 * f.tiles, 8) + (f.rows + g.taps_h) * 8);
+  const double multiply = std::max(g.tiles * (products + 600), 2500.0);
+  const int64_t blocks = std::max(1, kMultiprocessors / g.groups);
+  return time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, blocks));
+}
+
+} // namespace polyconv::cuda::banded
