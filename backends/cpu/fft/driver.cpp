@@ -52,7 +52,8 @@ FftPlan fft_geometry(const polyconv_layer &layer, const polyconv_policy &policy,
   p.pairs = p.planes * ceil_div(p.rows * p.columns, 2);
   const double us = least * cycle_us(isa);
   p.tasks = std::clamp<int64_t>(p.pairs, 1, tasks_for(policy, us));
-  p.scratch_bytes = 4 * p.size * p.size * 4;
+  p.pitch = p.size + 16, p.square = p.size * p.pitch;
+  p.scratch_bytes = 4 * p.square * 4;
   p.estimate_us = estimate_us(p.tasks, us, 4 * real(sdk::elements(layer.input) + sdk::elements(layer.result)));
   return p;
 }
@@ -80,11 +81,11 @@ class FftInstance final : public Instance {
     const polyconv_tensor &w = layer_.weights;
     const int64_t n = plan_.size;
     for (int64_t k = 0; k < w.size[kK]; ++k) {
-      float *spectrum = static_cast<float *>(packed) + k * 2 * n * n;
-      std::fill_n(spectrum, 2 * n * n, 0.0f);
+      float *spectrum = static_cast<float *>(packed) + k * 2 * plan_.square;
+      std::fill_n(spectrum, 2 * plan_.square, 0.0f);
       for (int64_t r = 0; r < w.size[kH]; ++r)
         for (int64_t s = 0; s < w.size[kW]; ++s)
-          spectrum[(n - r) % n * n + (n - s) % n] =
+          spectrum[(n - r) % n * plan_.pitch + (n - s) % n] =
               load_as<float>(raw, w.type, at(w, k, 0, 0, r, s)) / static_cast<float>(n * n);
       spectrum_(plan_, spectrum);
     }
@@ -130,7 +131,7 @@ bool fft_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_fft_%d:1", static_cast<int>(p.size));
-  offer.set_weights(0, format, l.weights.size[kK] * 2 * p.size * p.size * 4);
+  offer.set_weights(0, format, l.weights.size[kK] * 2 * p.square * 4);
   offer.estimate_us = p.estimate_us;
   return true;
 }

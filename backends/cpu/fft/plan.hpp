@@ -20,6 +20,7 @@ struct FftPlan {
   const float *roots; // cos and -sin of 2 pi i / size, i < size, as pairs
 
   int64_t size, log2, step;  // of a tile; results of a tile along each axis
+  int64_t pitch, square;     // elements between rows, so that a column's do not share cache sets; of a part of a tile
   int64_t channels, filters; // planes of an image, filters of a plane
   int64_t planes;            // of the batch
   int64_t rows, columns;     // tiles of a plane

@@ -28,7 +28,7 @@ POLYCONV_NOINLINE void load_tile(const FftPlan &p, const void *input, const FftT
   const float padding = static_cast<float>(p.pad_value);
   const From *plane = static_cast<const From *>(input) + p.input.offset + tile.image * p.input.stride[0] +
                       tile.channel * p.input.stride[1] + tile.d * p.input.stride[2];
-  for (int64_t r = 0; r < p.size; ++r, out += p.size) {
+  for (int64_t r = 0; r < p.size; ++r, out += p.pitch) {
     const int64_t y = tile.h - rows.before + r;
     const bool beyond = y >= rows.in + rows.after;
     const int64_t source = beyond ? -1 : inside(rows, y);
@@ -68,11 +68,11 @@ POLYCONV_NOINLINE void finish_tile(const FftPlan &p, const Epilogue &e, const Ff
   const int64_t height = p.axis[1].out - tile.h, width = p.axis[2].out - tile.w;
   const int64_t rows = height < p.step ? height : p.step, columns = width < p.step ? width : p.step;
   Row at = {tile.image, k, tile.d, tile.h, tile.w, 4};
-  for (int64_t r = 0; r < rows; ++r, ++at.h) finish_row(e, sums + r * p.size, columns, at);
+  for (int64_t r = 0; r < rows; ++r, ++at.h) finish_row(e, sums + r * p.pitch, columns, at);
 }
 
 POLYCONV_INLINE void fft_share(const FftPlan &p, const FftRun &run, const FftShare &share) {
-  const int64_t square = p.size * p.size;
+  const int64_t square = p.square;
   float *tiles = reinterpret_cast<float *>(share.scratch), *products = tiles + 2 * square;
   for (int64_t pair = share.first; pair < share.last; ++pair) {
     const int64_t in_plane = p.rows * p.columns, pairs = (in_plane + 1) / 2;

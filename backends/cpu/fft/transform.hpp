@@ -89,7 +89,7 @@ POLYCONV_INLINE void pass_of_two(const FftPlan &p, const FftColumns &c) {
 template <bool Back>
 POLYCONV_NOINLINE void transform_columns(const FftPlan &p, float *re, float *im) {
   for (int64_t x = 0; x < p.size; x += kF32Lanes) {
-    const FftColumns c = {re + x, im + x, p.size};
+    const FftColumns c = {re + x, im + x, p.pitch};
     if (Back && p.log2 % 2 != 0) pass_of_two(p, c);
     if (Back)
       for (int64_t block = p.log2 % 2 != 0 ? 8 : 4; block <= p.size; block *= 4) pass_of_four<true>(p, c, block);
@@ -100,38 +100,38 @@ POLYCONV_NOINLINE void transform_columns(const FftPlan &p, float *re, float *im)
 }
 
 // Turns a square in place.
-POLYCONV_NOINLINE void transpose_square(float *square, int64_t size) {
+POLYCONV_NOINLINE void transpose_square(float *square, int64_t size, int64_t pitch) {
   constexpr int kL = kF32Lanes;
   for (int64_t y = 0; y < size; y += kL)
     for (int64_t x = 0; x <= y; x += kL) {
-      float *a = square + y * size + x, *b = square + x * size + y;
+      float *a = square + y * pitch + x, *b = square + x * pitch + y;
       F32 first[kL], second[kL];
 #pragma GCC unroll 16
-      for (int i = 0; i < kL; ++i) first[i] = load(a + i * size);
+      for (int i = 0; i < kL; ++i) first[i] = load(a + i * pitch);
       transpose<float>(first);
       if (x < y) {
 #pragma GCC unroll 16
-        for (int i = 0; i < kL; ++i) second[i] = load(b + i * size);
+        for (int i = 0; i < kL; ++i) second[i] = load(b + i * pitch);
         transpose<float>(second);
 #pragma GCC unroll 16
-        for (int i = 0; i < kL; ++i) store(a + i * size, second[i]);
+        for (int i = 0; i < kL; ++i) store(a + i * pitch, second[i]);
       }
 #pragma GCC unroll 16
-      for (int i = 0; i < kL; ++i) store(b + i * size, first[i]);
+      for (int i = 0; i < kL; ++i) store(b + i * pitch, first[i]);
     }
 }
 
 // Both axes of a square; what comes out lies turned.
 POLYCONV_INLINE void transform_square(const FftPlan &p, float *re, float *im) {
   transform_columns<false>(p, re, im);
-  transpose_square(re, p.size);
-  transpose_square(im, p.size);
+  transpose_square(re, p.size, p.pitch);
+  transpose_square(im, p.size, p.pitch);
   transform_columns<false>(p, re, im);
 }
 POLYCONV_INLINE void transform_square_back(const FftPlan &p, float *re, float *im) {
   transform_columns<true>(p, re, im);
-  transpose_square(re, p.size);
-  transpose_square(im, p.size);
+  transpose_square(re, p.size, p.pitch);
+  transpose_square(im, p.size, p.pitch);
   transform_columns<true>(p, re, im);
 }
 

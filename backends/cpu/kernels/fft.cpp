@@ -13,7 +13,7 @@ void fft_task(const FftPlan &plan, const FftRun &run, const FftShare &share) {
 }
 
 void fft_spectrum(const FftPlan &plan, float *spectrum) {
-  transform_square(plan, spectrum, spectrum + plan.size * plan.size);
+  transform_square(plan, spectrum, spectrum + plan.square);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

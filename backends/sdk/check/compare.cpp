@@ -9,8 +9,12 @@
 namespace polyconv::check {
 namespace {
 
-// How far outside its bound an element is: 0 where it equals, up to 1 inside, more outside.
-double excess(double found, double expected, double bound) {
+// How far outside its bound an element is: 0 where it equals, up to 1 inside, more outside. Where `spreads`, NaN and
+// Inf may reach more elements than depend on them and turn into each other, but none that depends on them may be
+// finite.
+double excess(double found, double expected, double bound, bool spreads) {
+  if (spreads && !std::isfinite(found)) return 0;
+  if (spreads && !std::isfinite(expected)) return std::numeric_limits<double>::infinity();
   if (std::isnan(expected)) return std::isnan(found) ? 0 : std::numeric_limits<double>::infinity();
   if (found == expected) return 0;
   const double error = std::fabs(found - expected);
@@ -57,17 +61,18 @@ std::string describe(const Worst &w, const Totals &totals) {
 } // namespace
 
 void compare(const std::vector<polyconv_problem> &problems, const Expected &expected, const std::vector<Tensor> &found,
-             Result &result) {
+             bool spreads, Result &result) {
   Totals totals;
   for (const Tensor &t : expected.tensors) {
     const Values &values = find(found, t.which, t.layer)->values;
     const auto layer = static_cast<size_t>(t.layer);
     const Interval &window = expected.windows[layer];
+    if (spreads && t.which == POLYCONV_TENSOR_ARGMAX) continue; // of windows with NaN that the reference has not
     const bool any_maximum = t.which == POLYCONV_TENSOR_ARGMAX && !window.value.empty();
     for (size_t i = 0; i < values.size(); ++i) {
       const auto index = static_cast<int64_t>(i);
       const double bound = t.bound.empty() ? 0 : t.bound[i];
-      double how_far = excess(values[i], t.values[i], bound);
+      double how_far = excess(values[i], t.values[i], bound, spreads);
       if (any_maximum && how_far > 0 && plausible_argmax(problems[layer], window, index, values[i])) how_far = 1;
       note(t, index, values[i], bound, how_far, totals, result);
     }

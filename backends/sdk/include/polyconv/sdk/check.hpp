@@ -24,7 +24,9 @@ namespace polyconv::check {
 enum class Mode {
   Exact,  // small integers, every sum representable: no tolerance. Quantised rows: identical bits
   Random, // against f64: |y - r| <= u_out |r| + c sqrt(K) u_acc sum |x||w|. Quantised rows: identical bits, full range
-  NonFinite // NaN and Inf in what is read reach every element that depends on them, and no other
+  NonFinite // NaN and Inf in what is read reach every element that depends on them, and no other. A transform
+            // (Winograd, FFT) may spread them over its tiles: nothing that depends on them is finite, all else is right
+            // or not finite
 };
 inline constexpr Mode kModes[] = {Mode::Exact, Mode::Random, Mode::NonFinite};
 const char *mode_name(Mode mode); // "exact", "random", "nonfinite"
