@@ -19,12 +19,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "bf16_parts.cuh"
+#include "wgmma_parts.cuh"
 #include "wgmma_product.cuh"
 
 namespace polyconv::cuda::wgmma {
 
-inline constexpr int kParts = 3;
 inline constexpr int kPartRow = 64; // bytes of a channel's part of a block of depth
 
 template <int Pixels, int Channels, int Groups, int Teams, int Blocks>
