@@ -6,8 +6,8 @@
 // deep, begin at zero with the products of lesser parts, the two instructions of first parts come last, and what is
 // summed is added in registers to sums that round to nearest.
 //
-// The two warpgroups of a block take turns at the matrix units: while the products of one run, the other adds its sums
-// and splits its next activations.
+// While the products of one warpgroup run, another adds its sums and splits its next activations; nothing makes them
+// take turns, but they do.
 //
 // An infinite factor has NaN in its second part. A warp whose sums are not finite keeps them to itself, and its block
 // goes over its tiles once more when it is through: with all parts, then with first parts alone, in which Inf and NaN
@@ -28,31 +28,6 @@ inline constexpr int kPartRow = 64; // bytes of a channel's part of a block of d
 
 template <int Pixels, int Channels, int Groups, int Teams, int Blocks>
 using SplitTileOf = TileOf<float, Pixels, Channels, Groups, Teams, Blocks, kParts * kPartRow>;
-
-// Warpgroups of a block take turns, stage by stage.
-template <class Tile>
-class Order {
- public:
-  __device__ Order(uint32_t barriers, int member) : barriers_(barriers), member_(member) {}
-  __device__ void init() const {
-    for (int g = 0; g < Tile::groups; ++g) ptx::barrier_init(barriers_ + 8 * g, 4);
-    ptx::barrier_init_fence();
-  }
-  // The first warpgroup's first turn comes by itself.
-  __device__ void await_turn() {
-    if constexpr (Tile::groups > 1) ptx::barrier_wait(barriers_ + 8 * member_, member_ == 0 ? !parity_ : parity_);
-    parity_ = !parity_;
-  }
-  __device__ void pass_on() const {
-    if constexpr (Tile::groups > 1)
-      if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barriers_ + 8 * ((member_ + 1) % Tile::groups));
-  }
-
- private:
-  uint32_t barriers_;
-  int member_;
-  bool parity_ = false;
-};
 
 // Whether all of a block's sums were finite: known when every warp has told.
 template <class Tile>
@@ -133,8 +108,7 @@ __device__ inline void multiply_parts(TileSums<Tile> &sums, const Factors (&x)[T
 }
 
 template <class Tile, bool All>
-__device__ inline void sum_parts(TileSums<Tile> &sums, const Turn<Tile> &turn, Ring<Tile> &ring, Order<Tile> &order,
-                                 int member) {
+__device__ inline void sum_parts(TileSums<Tile> &sums, const Turn<Tile> &turn, Ring<Tile> &ring, int member) {
 #pragma unroll
   for (auto &row : sums)
 #pragma unroll
@@ -147,9 +121,7 @@ __device__ inline void sum_parts(TileSums<Tile> &sums, const Turn<Tile> &turn, R
     for (int row = 0; row < Tile::rows; ++row)
       x[row].template load<All>(ring.activations() + (member * Tile::rows + row) * 64 * 128);
     TileSums<Tile> part;
-    order.await_turn();
     multiply_parts<Tile, All>(part, x, ring.weights());
-    order.pass_on();
     ring.next();
     ptx::products_wait<0>();
     ring.release_before();
@@ -173,8 +145,8 @@ __device__ inline bool all_finite(const float (&sums)[Rows][Count]) {
 
 // A tile of the second time: sums of all parts become those of first parts where those are not finite.
 template <class Tile>
-__device__ inline void sum_not_finite(TileSums<Tile> &sums, const Turn<Tile> &turn, Ring<Tile> &ring,
-                                      Order<Tile> &order, int member, uint32_t boxes) {
+__device__ inline void sum_not_finite(TileSums<Tile> &sums, const Turn<Tile> &turn, Ring<Tile> &ring, int member,
+                                      uint32_t boxes) {
   static_assert(Tile::boxes * Tile::box == Tile::rows * Tile::channels, "a warp's sums lie in its boxes meanwhile");
   constexpr int kRow = Tile::channels / 2 * 128;
   const uint32_t mine = boxes + threadIdx.x / 32 * Tile::boxes * Tile::box_bytes + threadIdx.x % 32 * 4;
@@ -183,7 +155,7 @@ __device__ inline void sum_not_finite(TileSums<Tile> &sums, const Turn<Tile> &tu
 #pragma unroll
     for (int i = 0; i < Tile::channels / 2; ++i)
       ptx::store_word(mine + row * kRow + i * 128, __float_as_uint(sums[row][i]));
-  sum_parts<Tile, false>(sums, turn, ring, order, member);
+  sum_parts<Tile, false>(sums, turn, ring, member);
 #pragma unroll
   for (int row = 0; row < Tile::rows; ++row)
 #pragma unroll
@@ -207,12 +179,11 @@ template <class Tile>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_tiles(const __grid_constant__ Product p) {
   extern __shared__ unsigned char unaligned[];
   const uint32_t shared = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
-  const uint32_t barriers = shared + Tile::leave_bytes + Tile::stages * Tile::stage_bytes + 8 * (2 * Tile::stages + 1);
+  const uint32_t behind = shared + Tile::leave_bytes + Tile::stages * Tile::stage_bytes + 8 * (2 * Tile::stages + 1);
   const auto group = static_cast<int>(threadIdx.x / 128);
   Ring<Tile> ring(shared + Tile::leave_bytes);
-  Order<Tile> order(barriers, group);
-  const Verdict<Tile> verdict(barriers + 8 * Tile::groups);
-  if (threadIdx.x == 0) verdict.init(), ring.init(), order.init();
+  const Verdict<Tile> verdict(behind);
+  if (threadIdx.x == 0) verdict.init(), ring.init();
   if (threadIdx.x == 32) ptx::prefetch(&p.activations), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
   __syncthreads();
   ptx::let_next_begin();
@@ -235,7 +206,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_ti
     bool finite = true;
     for (int32_t i = begin; i < turns; i += step) {
       const Turn<Tile> turn(p, i);
-      sum_parts<Tile, true>(sums, turn, ring, order, group);
+      sum_parts<Tile, true>(sums, turn, ring, group);
       if (all_finite(sums))
         leave_rows<Tile>(p, sums, turn, group, outlet);
       else
@@ -246,11 +217,11 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_ti
     if (verdict.finite()) return;
     for (int32_t i = begin; i < turns; i += step) {
       const Turn<Tile> turn(p, i);
-      sum_parts<Tile, true>(sums, turn, ring, order, group);
+      sum_parts<Tile, true>(sums, turn, ring, group);
       const bool left = all_finite(sums);
       outlet.close();
       __syncwarp();
-      sum_not_finite<Tile>(sums, turn, ring, order, group, shared);
+      sum_not_finite<Tile>(sums, turn, ring, group, shared);
       if (!left) leave_rows<Tile>(p, sums, turn, group, outlet);
     }
     outlet.close();
@@ -259,7 +230,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_ti
 
 template <class Tile>
 Launcher split_launcher() {
-  static_assert(8 * (2 * Tile::stages + 1 + Tile::groups + 2) <= 256, "not a tile of parts");
+  static_assert(8 * (2 * Tile::stages + 3) <= 256, "not a tile of parts");
   return launcher<Tile, multiply_split_tiles<Tile> >();
 }
 

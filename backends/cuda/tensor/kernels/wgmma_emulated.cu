@@ -31,7 +31,7 @@ struct Ways {
   bool serves(int config, sdk::Offer *chosen) const {
     return can_split(layer, kEmulatedConfigs[config].splits, limit, chosen);
   }
-  // Clocks of the busiest multiprocessor, or bytes. Fitted to 218 times on an H200: eleven layers in every config, and
+  // Clocks of the busiest multiprocessor, and bytes. Fitted to 251 times on an H200: eleven layers in every config, and
   // ResNet-50 and VGG-16 (128), Stable Diffusion's U-Net (8); 7 % rms.
   double us(int config) const {
     constexpr double kMultiprocessors = 132;
@@ -41,11 +41,11 @@ struct Ways {
     const double tiles = parts(layer.output.size[0] * sdk::spatial(layer.output), shape.pixels) *
                          parts(layer.output.size[1], shape.channels) * splits;
     const double turns = std::ceil(tiles / (kMultiprocessors * shape.blocks)) * shape.blocks;
-    const double stage = shape.pixels / 64.0 * 12 * (shape.channels / 2.0 + 19); // instructions
-    const double leaving = shape.pixels * shape.channels * 4 / 19.0 + 210;
+    const double stage = shape.pixels / 64.0 * 12 * (shape.channels / 2.0 + 13); // instructions
+    const double leaving = shape.pixels * shape.channels * 4 / 28.3;
     const double bytes = 4 * (real(sdk::elements(layer.input)) + real(sdk::elements(layer.output)));
-    const double adding = splits == 1 ? 0 : 0.7 + real(partials_bytes(layer, splits)) / 0.94e6;
-    return 3 + std::max(turns * (parts(depth_blocks(layer), splits) * stage + leaving) / 1920, bytes / 3.6e6) + adding;
+    const double adding = splits == 1 ? 0 : 0.8 + real(partials_bytes(layer, splits)) / 0.88e6;
+    return 3.7 + turns * (parts(depth_blocks(layer), splits) * stage + leaving) / 1858 + bytes / 14.4e6 + adding;
   }
 };
 
