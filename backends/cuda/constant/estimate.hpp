@@ -74,7 +74,11 @@ inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes
   const auto blocks = static_cast<double>(of_processor * split.launches);
   const double bytes =
       4 * (static_cast<double>(sdk::elements(l.input)) * split.launches + static_cast<double>(sdk::elements(l.result)));
-  return 3.0 * split.launches + std::max(blocks * cycles / 1.98e3, bytes / 3.9e6);
+  // Results whose columns are not neighbours go out in sectors of 32 bytes, up to one for each.
+  const double apart_bytes =
+      4 * static_cast<double>(sdk::elements(l.result) * std::clamp<int64_t>(l.result.stride[4], 1, 8));
+  const double scattered = l.result.stride[4] == 1 ? 0 : apart_bytes / 1.1e6;
+  return 3.0 * split.launches + std::max({blocks * cycles / 1.98e3, bytes / 3.9e6, scattered});
 }
 
 // Whether the least tile fits; then choose_tiling finds one.
