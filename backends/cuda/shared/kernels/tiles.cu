@@ -86,8 +86,12 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const double slots =
       blocks * s.threads / 32 * (products * rolled + staged + fixed) * (s.input_type == POLYCONV_F32 ? 1 : 1.4);
   const double bytes = 4 * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
+  // Results whose columns are not neighbours go out in sectors of 32 bytes, up to one for each.
+  const double apart_bytes =
+      4 * static_cast<double>(sdk::elements(l.result) * std::clamp<int64_t>(l.result.stride[4], 1, 8));
+  const double scattered = l.result.stride[4] == 1 ? 0 : apart_bytes / 2.05e6;
   const double finishing = s.plain ? 0 : static_cast<double>(sdk::elements(l.output)) / 100e3;
-  return 4 + std::max(slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6) + finishing;
+  return 4 + std::max({slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
 }
 
 // ---------------------------------------------------------------- plan and run
