@@ -40,6 +40,20 @@ __device__ inline void store_word(uint32_t to, uint32_t v) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
 }
 
+// Two values rounded to a 16-bit type; where `relu`, zero for what is below. A NaN stays one.
+template <class T>
+__device__ inline uint32_t pack_pair(float low, float high, bool relu) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    if (relu) pair = __hmax2_nan(pair, __floats2bfloat162_rn(0, 0));
+    return reinterpret_cast<const uint32_t &>(pair);
+  } else {
+    __half2 pair = __floats2half2_rn(low, high);
+    if (relu) pair = __hmax2_nan(pair, __floats2half2_rn(0, 0));
+    return reinterpret_cast<const uint32_t &>(pair);
+  }
+}
+
 // Where a kernel is launched before the one ahead of it in the stream has ended: lets the next one come so, and waits
 // until everything ahead is done and visible.
 __device__ inline void let_next_begin() {
@@ -47,6 +61,14 @@ __device__ inline void let_next_begin() {
 }
 __device__ inline void await_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// In a build that looks for races (POLYCONV_STRESS): a warp now and then sleeps for up to 4 us where it meets others.
+__device__ inline void dawdle() {
+#ifdef POLYCONV_STRESS
+  const uint32_t drawn = (static_cast<uint32_t>(clock()) + threadIdx.x / 32 * 40503u) * 2654435761u;
+  if (drawn >> 30 == 0) __nanosleep(drawn >> 16 & 4095);
+#endif
 }
 
 // ---------------------------------------------------------------- barriers
@@ -61,13 +83,16 @@ __device__ inline void barrier_init_fence() {
 }
 // Arrives, and has the phase wait for `bytes` more.
 __device__ inline void barrier_expect(uint32_t barrier, int bytes) {
+  dawdle();
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 __device__ inline void barrier_arrive(uint32_t barrier) {
+  dawdle();
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 // Waits for the end of the phase of a parity: 0 for the first, then 1, 0, ...; parity 1 of a new barrier is over.
 __device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
+  dawdle();
   uint32_t over;
 #ifdef POLYCONV_BOUNDED_WAITS
   uint64_t tries = 0;
@@ -86,12 +111,38 @@ __device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
   } while (over == 0);
 }
 
+// Waits for `threads` threads of the block, which name the same one of 16 barriers; 0 is __syncthreads'.
+__device__ inline void meet(int barrier, int threads) {
+  dawdle();
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// ---------------------------------------------------------------- clusters
+
+// All threads of all blocks of a cluster arrive, and wait for it: what was written before is seen after.
+__device__ inline void cluster_arrive() {
+  dawdle();
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
+__device__ inline void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+// Where what lies at an address in this block's shared memory lies in another block's of its cluster.
+__device__ inline uint32_t address_in_cluster(uint32_t address, int32_t block) {
+  uint32_t there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
+  return there;
+}
+__device__ inline void store_in_cluster(uint32_t to, float a, float b) {
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
+}
+
 // ---------------------------------------------------------------- TMA
 
 __device__ inline void prefetch(const CUtensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-// A box of a 3-D tensor from (x, y, z); its bytes count at `barrier`.
+// A box of a 3-D or 4-D tensor from (x, y, z, n); its bytes count at `barrier`.
 __device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y, int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
@@ -99,12 +150,11 @@ __device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t ba
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
-// Likewise of a 4-D tensor, from (x, y, z, w).
-__device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y, int z, int w) {
+__device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y, int z, int n) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
       "[%2];" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(n)
       : "memory");
 }
 // Channels from c of a column of pixels, one tap of the filter: pixels are walked in the steps of the map, from the one
@@ -143,6 +193,19 @@ __device__ inline void store_matrices(uint32_t row, uint32_t a, uint32_t b, uint
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(a), "r"(b),
                "r"(c), "r"(d)
                : "memory");
+}
+// Two such matrices, whose columns go to rows of 16 bytes: threads 0-7 and 8-15 give those of the two.
+__device__ inline void store_transposed(uint32_t row, uint32_t a, uint32_t b) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared::cta.b16 [%0], {%1, %2};" ::"r"(row), "r"(a), "r"(b)
+               : "memory");
+}
+__device__ inline uint4 load_shared(uint32_t from) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from));
+  return v;
+}
+__device__ inline void store_shared(uint32_t to, float v) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
 }
 __device__ inline void store_pair(uint32_t to, float a, float b) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
@@ -206,6 +269,7 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
 }
 
 // Operand lists of the products: 8, then 32 accumulators, and their places in the instruction's text.
+#define POLYCONV_R4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define POLYCONV_R8(d, i)                                                                                     \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
       "+f"(d[i + 7])
@@ -220,6 +284,8 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
   "%60,%61,%62,%63"
 #define POLYCONV_T80 POLYCONV_T64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define POLYCONV_T96 POLYCONV_T80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define POLYCONV_T116 \
+  POLYCONV_T96 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115"
 #define POLYCONV_T128                                                                                                \
   POLYCONV_T96                                                                                                       \
   ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118," \
@@ -242,6 +308,9 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
   else if constexpr (N == 192)                                                                              \
     POLYCONV_PRODUCT(192, depth, types, transposes, POLYCONV_T96, "96", "97", "98", POLYCONV_R32(d, 0),     \
                      POLYCONV_R32(d, 32), POLYCONV_R32(d, 64));                                             \
+  else if constexpr (N == 232)                                                                              \
+    POLYCONV_PRODUCT(232, depth, types, transposes, POLYCONV_T116, "116", "117", "118", POLYCONV_R32(d, 0), \
+                     POLYCONV_R32(d, 32), POLYCONV_R32(d, 64), POLYCONV_R16(d, 96), POLYCONV_R4(d, 112));   \
   else                                                                                                      \
     POLYCONV_PRODUCT(256, depth, types, transposes, POLYCONV_T128, "128", "129", "130", POLYCONV_R32(d, 0), \
                      POLYCONV_R32(d, 32), POLYCONV_R32(d, 64), POLYCONV_R32(d, 96))
@@ -251,7 +320,8 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
 // of the lower row d[4 j + 2], d[4 j + 3].
 template <class T, int N>
 __device__ inline void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
-  static_assert(N == 64 || N == 128 || N == 160 || N == 192 || N == 256, "no instruction written out for this width");
+  static_assert(N == 64 || N == 128 || N == 160 || N == 192 || N == 232 || N == 256,
+                "no instruction written out for this width");
   if constexpr (std::is_same_v<T, __half>) {
     POLYCONV_PRODUCTS("k16", ".f16.f16", ", 0, 0");
   } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
@@ -284,6 +354,7 @@ __device__ inline void multiply_held(float (&d)[N / 2], const uint32_t (&a)[4], 
 #undef POLYCONV_PRODUCTS
 #undef POLYCONV_PRODUCT
 #undef POLYCONV_T128
+#undef POLYCONV_T116
 #undef POLYCONV_T96
 #undef POLYCONV_T80
 #undef POLYCONV_T64
@@ -291,5 +362,6 @@ __device__ inline void multiply_held(float (&d)[N / 2], const uint32_t (&a)[4], 
 #undef POLYCONV_R32
 #undef POLYCONV_R16
 #undef POLYCONV_R8
+#undef POLYCONV_R4
 
 } // namespace polyconv::cuda::ptx

@@ -1,6 +1,6 @@
 // wgmma_bf16.cu - the Hopper product's kernels for bf16.
 // SPDX-License-Identifier: Apache-2.0
-#include "wgmma_product.cuh"
+#include "wgmma_shared.cuh"
 
 namespace polyconv::cuda::wgmma {
 

@@ -1,6 +1,7 @@
 // wgmma_choice.cu - which layers the Hopper product takes, in which config, and what a plan keeps of it; the same for
 // every type.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "common/device.hpp"
@@ -119,38 +120,80 @@ bool can_split(const polyconv_layer &l, int splits, int64_t limit, sdk::Offer *c
 
 namespace {
 
-// Clocks of a multiprocessor for its tiles in a config. A block of depth takes the products' time or its fetch's, at 54
-// bytes a clock; a second team or block of the multiprocessor multiplies while the first one's tile leaves.
+// ---------------------------------------------------------------- estimate
+
+constexpr double kMultiprocessors = 132;
+
+// Bytes of a block of depth of a tile.
+double step_bytes(const Shape &shape) {
+  return (shape.pixels + shape.channels) * 128;
+}
+
+// Its clocks: its products', its fetch's, by rate or, where few bytes are under way, by latency, or what both take of
+// shared memory. `sharing`: blocks of the multiprocessor that run.
+double step_clocks(const Shape &shape, double sharing) {
+  const double fetch = step_bytes(shape), products = shape.pixels * shape.channels / 32.0;
+  const int32_t rows = shape.turned ? shape.channels : shape.pixels, columns = shape.pixels + shape.channels - rows;
+  const double shared = fetch + rows / 64.0 * 4 * (2048 + 32 * columns);
+  const double latency = 1590 * fetch * shape.blocks / 180e3 / sharing;
+  return std::max({products, fetch / 79, shared / 144, latency}) * (shape.teams > 1 ? 1.03 : 1.0);
+}
+
+// Clocks of a multiprocessor for its tiles in a config. A second team or block of the multiprocessor multiplies while
+// the first one's tile leaves. Clusters want all of their blocks at once, and some multiprocessors stay without.
 double clocks(const polyconv_layer &l, const Config &config) {
-  constexpr double kMultiprocessors = 132;
+  constexpr double kFirst = 830; // until the first bytes are there
   const Shape &shape = kShapes[config.shape];
   const double tiles =
       real(parts(pixels_of(l), shape.pixels) * parts(l.output.size[1], shape.channels) * config.splits);
+  const double steps = real(parts(depth_blocks(l), config.splits));
+  const double bytes = shape.pixels * shape.channels * real(element_bytes(l));
+  const double leaving = (shape.turned ? 670 : 1120) + bytes / 39.8;
+  if (shape.shared) {
+    const double waves = std::ceil(tiles / (shape.blocks * (config.splits == 2 ? kMultiprocessors : 112)));
+    const double step = std::max(step_clocks(shape, 1), step_clocks(shape, 2) * (tiles > kMultiprocessors ? 2 : 1));
+    return waves * (steps * step + leaving + kFirst);
+  }
   const double turns =
       tiles <= kMultiprocessors ? 1 : std::ceil(tiles / (kMultiprocessors * shape.blocks)) * shape.blocks;
-  const double products = shape.pixels * shape.channels / 32.0, fetch = (shape.pixels + shape.channels) * 128 / 54.0;
-  const double multiplying = real(parts(depth_blocks(l), config.splits)) * std::max(products, fetch);
-  const double leaving = shape.pixels * shape.channels * real(element_bytes(l)) / 52;
-  if (turns > 1 && shape.teams > 1)
-    return turns * (std::max(multiplying, (multiplying + leaving + 3200) / 2) + 220) + leaving;
-  return turns * (multiplying + (turns > 1 ? leaving / shape.blocks : leaving) + 220);
+  const double multiplying = steps * step_clocks(shape, std::min<double>(shape.blocks, turns));
+  if (turns > 1 && shape.teams > 1) {
+    const double moving = (steps * step_bytes(shape) + bytes) / 52.3;
+    return kFirst + turns * std::max({multiplying, (multiplying + leaving + 1130) / 2, moving}) + leaving;
+  }
+  return kFirst + turns * (multiplying + (turns > 1 ? leaving / shape.blocks : leaving));
+}
+
+int64_t workspace_bytes(const polyconv_layer &l, const Config &config) {
+  return kShapes[config.shape].shared ? 0 : partials_bytes(l, config.splits);
 }
 
 struct Ways {
   const polyconv_layer &layer;
   int64_t limit; // of the workspace
 
-  bool serves(int config, sdk::Offer *chosen) const { return can_split(layer, kConfigs[config].splits, limit, chosen); }
-  // Fitted to the f16 layers of ResNet-50 (batches 1 and 128), VGG-16 (128) and Stable Diffusion's U-Net (8) on an H200
-  // in every config, 13 % rms beside the fastest times of each: the config that it chooses takes 0.7 % longer than the
-  // fastest on average.
+  bool serves(int config, sdk::Offer *chosen) const {
+    const auto [which, splits] = kConfigs[config];
+    const Shape &shape = kShapes[which];
+    if (shape.turned && !leaves_plainly(layer))
+      return chosen != nullptr && chosen->reject(
+                                      "takes only outputs of the input's type whose pixels are equally far "
+                                      "apart, with a bias and a relu at most");
+    return can_split(layer, splits, shape.shared ? INT64_MAX : limit, chosen);
+  }
+  // What multiplies, and what moves, half hidden by the longer of the two. Fitted to the f16 layers of ResNet-50
+  // (batches 1 and 128), VGG-16 (128) and Stable Diffusion's U-Net (8) on an H200: of the configs of each, the one that
+  // it chooses takes 0.9 % longer than the fastest on average, 11 % at most.
   double us(int config) const {
     const polyconv_layer &l = layer;
+    const auto [which, splits] = kConfigs[config];
     const double elements =
         real(sdk::elements(l.input)) + real(sdk::elements(l.output)) + real(sdk::elements(l.weights));
-    const int splits = kConfigs[config].splits;
-    const double adding = splits == 1 ? 0 : 1.4 + real(partials_bytes(l, splits)) / 0.7e6;
-    return 2.8 + clocks(l, kConfigs[config]) / 1600 + elements * real(element_bytes(l)) / 8e6 + adding;
+    const double multiplying = clocks(l, kConfigs[config]) / 1600, moving = elements * real(element_bytes(l)) / 6.02e6;
+    const double adding = splits == 1             ? 0
+                          : kShapes[which].shared ? 1.5 + 0.095 * splits
+                                                  : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
+    return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding;
   }
 };
 
@@ -161,9 +204,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   // There is a cheapest: unsplit configs need no workspace.
   if (!offer_config(Ways{l, request.policy->workspace_limit}, kConfigCount, config, offer)) return false;
-  const bool f16 = l.input.type == POLYCONV_F16, bf16 = l.input.type == POLYCONV_BF16;
-  offer.set_weights(0, f16 ? "cuda_krsc_f16:1" : bf16 ? "cuda_krsc_bf16:1" : "cuda_krsc_f32:1", packed_bytes(l));
-  offer.workspace_bytes = partials_bytes(l, kConfigs[offer.config].splits);
+  offer.set_weights(0, packed_format(l), packed_bytes(l));
+  offer.workspace_bytes = workspace_bytes(l, kConfigs[offer.config]);
   return true;
 }
 
@@ -199,15 +241,16 @@ class Wgmma final : public CudaInstance {
     if (sdk::elements(layer_.result) == 0) return;
     const int64_t bytes = element_bytes(layer_);
     const void *input = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
-    if (reinterpret_cast<uintptr_t>(input) % 16 != 0) return multiply_unaligned(layer_, a, stream);
     Product product = make_product(layer_, a, shape_, splits_);
-    maps_.activations(layer_, input, shape_, &product.activations);
+    if (reinterpret_cast<uintptr_t>(input) % 16 != 0 || (shape_.turned && !product.plain))
+      return multiply_unaligned(layer_, a, stream);
+    maps_.activations(layer_, input, shape_, &product);
     maps_.weights(layer_, a.weights[0], shape_, &product.weights);
     if (product.boxes)
       maps_.results(layer_, static_cast<const char *>(a.output) + layer_.result.offset * bytes, shape_,
                     &product.results);
     launcher_.launch(product, multiprocessors_, stream);
-    if (splits_ > 1) add_partials(product, stream);
+    if (product.partials != nullptr) add_partials(product, stream);
   }
 
   const Shape shape_;

@@ -27,7 +27,7 @@ namespace polyconv::cuda::wgmma {
 inline constexpr int kPartRow = 64; // bytes of a channel's part of a block of depth
 
 template <int Pixels, int Channels, int Groups, int Teams, int Blocks>
-using SplitTileOf = TileOf<float, Pixels, Channels, Groups, Teams, Blocks, kParts * kPartRow>;
+using SplitTileOf = TileOf<float, Pixels, Channels, Groups, Teams, Blocks, false, kParts * kPartRow>;
 
 // Whether all of a block's sums were finite: known when every warp has told.
 template <class Tile>
@@ -166,13 +166,6 @@ __device__ inline void sum_not_finite(TileSums<Tile> &sums, const Turn<Tile> &tu
   __syncwarp();
 }
 
-template <class Tile>
-__device__ inline void leave_rows(const Product &p, const TileSums<Tile> &sums, const Turn<Tile> &turn, int member,
-                                  Outlet<Tile> &outlet) {
-#pragma unroll
-  for (int row = 0; row < Tile::rows; ++row) leave<Tile>(p, sums[row], turn, (member * Tile::rows + row) * 64, outlet);
-}
-
 // ---------------------------------------------------------------- the kernel
 
 template <class Tile>
@@ -184,7 +177,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_ti
   Ring<Tile> ring(shared + Tile::leave_bytes);
   const Verdict<Tile> verdict(behind);
   if (threadIdx.x == 0) verdict.init(), ring.init();
-  if (threadIdx.x == 32) ptx::prefetch(&p.activations), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
+  if (threadIdx.x == 32) ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
   __syncthreads();
   ptx::let_next_begin();
   ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
@@ -208,7 +201,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_ti
       const Turn<Tile> turn(p, i);
       sum_parts<Tile, true>(sums, turn, ring, group);
       if (all_finite(sums))
-        leave_rows<Tile>(p, sums, turn, group, outlet);
+        leave<Tile>(p, sums, turn, group, outlet);
       else
         finite = false;
     }
@@ -222,7 +215,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_ti
       outlet.close();
       __syncwarp();
       sum_not_finite<Tile>(sums, turn, ring, group, shared);
-      if (!left) leave_rows<Tile>(p, sums, turn, group, outlet);
+      if (!left) leave<Tile>(p, sums, turn, group, outlet);
     }
     outlet.close();
   }

@@ -9,7 +9,9 @@ namespace polyconv::cuda::wgmma {
 
 #define POLYCONV_EMULATED_TILES(tile) \
   tile(128, 128, 2, 1, 1) tile(128, 160, 2, 1, 1) tile(256, 64, 2, 1, 1) tile(192, 64, 3, 1, 1) tile(64, 64, 1, 1, 2)
-inline constexpr Shape kEmulatedShapes[] = {POLYCONV_EMULATED_TILES(POLYCONV_WGMMA_SHAPE)};
+#define POLYCONV_EMULATED_SHAPE(pixels, channels, groups, teams, blocks) \
+  {pixels, channels, groups, teams, blocks, false, false},
+inline constexpr Shape kEmulatedShapes[] = {POLYCONV_EMULATED_TILES(POLYCONV_EMULATED_SHAPE)};
 #define POLYCONV_EMULATED_CONFIGS(config)                                                                       \
   config(0, 1, "128x128", "") config(1, 1, "128x160", "") config(2, 1, "256x64", "") config(3, 1, "192x64", "") \
       config(4, 1, "64x64", "") config(0, 2, "128x128", "k2") config(0, 3, "128x128", "k3")                     \

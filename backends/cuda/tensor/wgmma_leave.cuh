@@ -12,30 +12,46 @@
 
 namespace polyconv::cuda::wgmma {
 
+// The boxes that a warp fills before it sends them: all, or so many that the next may be filled while they are read.
+constexpr int boxes_of_set(int all, int fitting) {
+  int set = all;
+  while (set > 1 && (all % set != 0 || (set < all ? 2 * set : set) > fitting)) --set;
+  return set;
+}
+
 // WeightsRow: bytes of a channel's weights in a block of depth.
-template <class Type, int Pixels, int Channels, int Groups, int Teams, int Blocks, int WeightsRow = 128>
+template <class Type, int Pixels, int Channels, int Groups, int Teams, int Blocks, bool Turned = false,
+          int WeightsRow = 128>
 struct TileOf {
   using T = Type;
+  static constexpr bool turned = Turned; // channels are the rows of products, pixels the columns
   static constexpr int pixels = Pixels, channels = Channels, blocks = Blocks;
   static constexpr int groups = Groups, teams = Teams, team_groups = Groups / Teams; // warpgroups that compute
   static constexpr int threads = 128 * (Groups + 1);                                 // theirs, then the producer's
-  static constexpr int depth = 128 / sizeof(T);            // of a block of depth: one row of swizzled memory
-  static constexpr int rows = Pixels / (64 * team_groups); // products of 64 pixels of a warpgroup
+  static constexpr int depth = 128 / sizeof(T); // of a block of depth: one row of swizzled memory
+  static constexpr int rows = (Turned ? Channels : Pixels) / (64 * team_groups); // a warpgroup's products of 64 rows
+  static constexpr int columns = Turned ? Pixels : Channels;
   static constexpr int weights_row = WeightsRow;
   static constexpr int activation_bytes = Pixels * 128, stage_bytes = activation_bytes + Channels * WeightsRow;
-  // A warp's boxes of 16 pixels on their way out: all of a tile, where three stages fit beside them.
+  // A warp's boxes of 16 pixels on their way out: all of a tile, where three stages fit beside them, else sets of some.
   static constexpr int box = box_channels(Channels, sizeof(T)), row_bytes = box * sizeof(T), box_bytes = 16 * row_bytes;
   static constexpr int most_bytes = 233472 / Blocks - 1024 - 1024 - 256; // less the system's, alignment, barriers
-  static constexpr int boxes =
-      std::min(rows * Channels / box, (most_bytes - 3 * stage_bytes) / (4 * Groups * box_bytes));
-  static constexpr int leave_bytes = 4 * Groups * boxes * box_bytes;
+  static constexpr int tile_boxes = rows * Channels / box;
+  static constexpr int fitting_boxes = (most_bytes - 3 * stage_bytes) / (4 * Groups * box_bytes);
+  static constexpr int set_boxes = boxes_of_set(tile_boxes, fitting_boxes); // they leave together
+  static constexpr int sets = std::max(1, std::min(fitting_boxes, tile_boxes) / set_boxes), boxes = sets * set_boxes;
+  static constexpr int pass_pixels = turned_pass_pixels(Pixels, sizeof(T)); // of a turned tile, which leave at once
+  static constexpr int leave_bytes =
+      Turned ? Groups * rows * pass_pixels * 64 * int{sizeof(T)} : 4 * Groups * boxes * box_bytes;
   static constexpr int stages = std::min(8, (most_bytes - leave_bytes) / stage_bytes);
   static constexpr int shared_bytes = stages * stage_bytes + leave_bytes + 1024 + 256;
   // Registers of a thread: at launch, which the compiler knows, then of producers and consumers.
   static constexpr int registers = 65536 / Blocks / threads / 8 * 8, producer_registers = 40;
   static constexpr int consumer_registers =
       std::min(240, (registers * threads - producer_registers * 128) / (128 * Groups) / 8 * 8);
-  static_assert(rows * 64 * team_groups == Pixels && Channels % 32 == 0 && stages >= 3 && boxes >= 1, "not a tile");
+  static_assert(rows * 64 * team_groups == (Turned ? Channels : Pixels) && Channels % 32 == 0 && stages >= 3 &&
+                    boxes >= 1,
+                "not a tile");
 };
 
 // The share of one turn: a tile and a range of its blocks of depth. Neighbouring turns share pixels; splits go last.
@@ -48,8 +64,10 @@ struct Turn {
     channel = (turn - rest * p.channel_tiles) * Tile::channels;
     split = rest / p.pixel_tiles;
     pixel = (rest - split * p.pixel_tiles) * Tile::pixels;
-    first = static_cast<int32_t>(static_cast<int64_t>(p.depth_blocks) * split / p.splits);
-    last = static_cast<int32_t>(static_cast<int64_t>(p.depth_blocks) * (split + 1) / p.splits);
+    const int32_t least = p.depth_blocks / p.splits,
+                  more = p.depth_blocks - least * p.splits; // the first have one more
+    first = split * least + min(split, more);
+    last = first + least + (split < more ? 1 : 0);
   }
   __device__ static int32_t count(const Product &p) { return p.pixel_tiles * p.channel_tiles * p.splits; }
 };
@@ -70,19 +88,7 @@ __device__ inline void take(const float *sums, Values &v) {
 
 // ---------------------------------------------------------------- out through shared memory
 
-// Two values rounded to a 16-bit type.
-template <class T>
-__device__ inline uint32_t pack_pair(float low, float high) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return reinterpret_cast<const uint32_t &>(pair);
-  } else {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return reinterpret_cast<const uint32_t &>(pair);
-  }
-}
-
-// A warp's boxes, which take turns.
+// A warp's boxes. Those of a set are filled one by one and sent together: what makes them visible to the TMA is slow.
 template <class Tile>
 class Outlet {
   using T = typename Tile::T;
@@ -99,16 +105,20 @@ class Outlet {
     }
   }
 
-  // Waits until the box that comes next has been read.
+  // Waits until the boxes that come next have been read.
   __device__ void open() const {
-    if (threadIdx.x % 32 == 0) ptx::stores_read<Tile::boxes - 1>();
+    if (threadIdx.x % 32 == 0) ptx::stores_read<Tile::sets - 1>();
     __syncwarp();
   }
-  // 32 channels of 16 pixels into the box, rounded to its type.
-  __device__ void put(const Values &v, int chunk) const {
+  // 32 channels of 16 pixels into box `index` of the tile, rounded to its type.
+  __device__ void put(const Values &v, int index, int chunk, bool relu) const {
+    const uint32_t to = box_at(index);
     if constexpr (sizeof(T) == 4) {
+      const float least = relu ? 0.0f : -INFINITY;
 #pragma unroll
-      for (int i = 0; i < 16; i += 2) ptx::store_pair(next() + (mine_ ^ i % 8 / 2 * 32) + i / 8 * 1024, v[i], v[i + 1]);
+      for (int i = 0; i < 16; i += 2)
+        ptx::store_pair(to + (mine_ ^ i % 8 / 2 * 32) + i / 8 * 1024, ptx::greater(v[i], least),
+                        ptx::greater(v[i + 1], least));
     } else {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -116,20 +126,26 @@ class Outlet {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const int at = j % 2 * 8 + i * 4 + j / 2 * 2;
-          w[j] = pack_pair<T>(v[at], v[at + 1]);
+          w[j] = ptx::pack_pair<T>(v[at], v[at + 1], relu);
         }
-        ptx::store_matrices(next() + (mine_ ^ (chunk * 4 + i * 2) * 16), w[0], w[1], w[2], w[3]);
+        ptx::store_matrices(to + (mine_ ^ (chunk * 4 + i * 2) * 16), w[0], w[1], w[2], w[3]);
       }
     }
   }
-  __device__ void send(const CUtensorMap *map, int32_t channel, int32_t pixel) {
+  // Sends `count` boxes of the tile from the one of `index` on; `channel` and `pixel`: where it begins for this warp.
+  __device__ void send(const Product &p, int32_t channel, int32_t pixel, int index, int count) {
+    constexpr int kAcross = Tile::channels / Tile::box;
     ptx::fence_for_tma();
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
-      ptx::store_box(map, next(), channel, pixel);
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        const int32_t c = channel + (index + i) % kAcross * Tile::box;
+        if (c < p.channels) ptx::store_box(&p.results, box_at(index + i), c, pixel + (index + i) / kAcross * 64);
+      }
       ptx::stores_commit();
     }
-    if (++next_ == Tile::boxes) next_ = 0;
+    if (!kRepeats && index + count == Tile::tile_boxes) next_ = (next_ + Tile::tile_boxes) % Tile::boxes;
   }
   // Nobody may leave before the TMA has read all boxes.
   __device__ void close() const {
@@ -137,8 +153,9 @@ class Outlet {
   }
 
  private:
-  __device__ uint32_t next() const {
-    return first_ + next_ * Tile::box_bytes;
+  static constexpr bool kRepeats = Tile::tile_boxes % Tile::boxes == 0; // every tile begins with the same box
+  __device__ uint32_t box_at(int index) const {
+    return first_ + ((kRepeats ? 0 : next_) + index) % Tile::boxes * Tile::box_bytes;
   }
 
   uint32_t first_, mine_, next_ = 0; // mine_: where in a box this thread's stores begin
@@ -183,53 +200,85 @@ __device__ inline void store_partials(const Product &p, const Values &v, int32_t
   }
 }
 
-// ---------------------------------------------------------------- a product of 64 pixels leaves
+// ---------------------------------------------------------------- a tile leaves
 
-// Bias and relu, what most layers have: everything unrolled.
-template <class Tile>
-__device__ inline void leave_plainly(const Product &p, const float (&sums)[Tile::channels / 2], int32_t first,
-                                     int32_t pixel, Outlet<Tile> &outlet) {
-  const auto *bias = static_cast<const float *>(p.conv.epilogue.bias);
-  const float least = p.conv.epilogue.activation == POLYCONV_ACT_RELU ? 0.0f : -INFINITY;
+// Two neighbouring values.
+template <class T>
+__device__ inline float2 load_pair(const T *from) {
+  if constexpr (sizeof(T) == 4) {
+    return *reinterpret_cast<const float2 *>(from);
+  } else {
+    const auto bits = *reinterpret_cast<const uint32_t *>(from);
+    T pair[2];
+    memcpy(pair, &bits, sizeof pair);
+    return make_float2(static_cast<float>(pair[0]), static_cast<float>(pair[1]));
+  }
+}
+
+// Adds the residual to 32 channels of 16 pixels.
+template <class T>
+__device__ inline void add_residual(const Product &p, Values &v, int32_t first, int32_t channel) {
+  const T *residual = static_cast<const T *>(p.conv.epilogue.residual) + p.conv.residual.offset;
 #pragma unroll
-  for (int box = 0; box < Tile::channels / Tile::box; ++box) {
-    const int32_t channel = first + box * Tile::box;
-    if (channel >= p.channels) break;
-    outlet.open();
+  for (int half = 0; half < 2; ++half) {
+    const int32_t pixel = first + static_cast<int32_t>(threadIdx.x % 32 / 4) + 8 * half;
+    const T *row = residual + pixel * p.residual_row;
+#pragma unroll
+    for (int i = 8 * half; i < 8 * half + 8; i += 2) {
+      const int32_t c = channel_of(channel, i);
+      if (pixel >= p.pixels || c >= p.channels) continue;
+      const float2 pair = load_pair(row + c);
+      v[i] += p.conv.epilogue.residual_scale * pair.x, v[i + 1] += p.conv.epilogue.residual_scale * pair.y;
+    }
+  }
+}
+
+// Bias, residual and relu, what most layers have: everything unrolled.
+template <class Tile>
+__device__ inline void leave_plainly(const Product &p, const float (&sums)[Tile::rows][Tile::channels / 2],
+                                     int32_t first, int32_t pixel, Outlet<Tile> &outlet) {
+  constexpr int kAcross = Tile::channels / Tile::box, kSet = Tile::set_boxes;
+  const auto *bias = static_cast<const float *>(p.conv.epilogue.bias);
+  const bool relu = p.conv.epilogue.activation == POLYCONV_ACT_RELU;
+#pragma unroll
+  for (int index = 0; index < Tile::tile_boxes; ++index) {
+    const int box = index % kAcross;
+    if (index % kSet == 0) outlet.open();
 #pragma unroll
     for (int chunk = 0; chunk < Tile::box / 32; ++chunk) {
+      const int32_t channel = first + box * Tile::box + 32 * chunk;
+      if (channel >= p.channels) break;
       Values v;
-      take(sums + box * (Tile::box / 2) + chunk * 16, v);
+      take(sums[index / kAcross] + box * (Tile::box / 2) + chunk * 16, v);
       if (bias != nullptr) {
 #pragma unroll
         for (int i = 0; i < 8; i += 2) {
-          const int32_t c = channel_of(channel + 32 * chunk, i);
+          const int32_t c = channel_of(channel, i);
           const float2 pair = c < p.channels ? *reinterpret_cast<const float2 *>(bias + c) : float2{};
           v[i] += pair.x, v[i + 1] += pair.y, v[i + 8] += pair.x, v[i + 9] += pair.y;
         }
       }
-#pragma unroll
-      for (int i = 0; i < 16; ++i) v[i] = ptx::greater(v[i], least);
-      outlet.put(v, chunk);
+      if (p.conv.epilogue.residual != nullptr)
+        add_residual<typename Tile::T>(p, v, pixel + index / kAcross * 64, channel);
+      outlet.put(v, index, chunk, relu);
     }
-    outlet.send(&p.results, channel, pixel);
+    if (index % kSet == kSet - 1) outlet.send(p, first, pixel, index - kSet + 1, kSet);
   }
 }
 
-// `row`: of the tile's pixels, the first of these 64.
+// Anything else, 32 channels after the other.
 template <class Tile>
-__device__ inline void leave(const Product &p, const float (&sums)[Tile::channels / 2], const Turn<Tile> &turn,
-                             int32_t row, Outlet<Tile> &outlet) {
-  const int32_t pixel = turn.pixel + row + static_cast<int32_t>(threadIdx.x % 128 / 32 * 16); // the warp's first
-  if (p.plain) return leave_plainly<Tile>(p, sums, turn.channel, pixel, outlet);
+__device__ inline void leave_slowly(const Product &p, const float (&sums)[Tile::rows][Tile::channels / 2],
+                                    const Turn<Tile> &turn, int32_t first, Outlet<Tile> &outlet) {
   constexpr int kChunks = Tile::channels / 32, kBox = Tile::box / 32;
 #pragma unroll 1
-  for (int chunk = 0; chunk < kChunks; ++chunk) {
-    const int32_t channel = turn.channel + 32 * chunk;
+  for (int index = 0; index < Tile::rows * kChunks; ++index) {
+    const int chunk = index % kChunks;
+    const int32_t channel = turn.channel + 32 * chunk, pixel = first + index / kChunks * 64;
     Values v;
 #pragma unroll
-    for (int which = 0; which < kChunks; ++which) // registers have no index
-      if (which == chunk) take(sums + 16 * which, v);
+    for (int which = 0; which < Tile::rows * kChunks; ++which) // registers have no index
+      if (which == index) take(sums[which / kChunks] + 16 * (which % kChunks), v);
     if (p.partials != nullptr) {
       store_partials(p, v, pixel, channel, turn.split);
       continue;
@@ -237,9 +286,19 @@ __device__ inline void leave(const Product &p, const float (&sums)[Tile::channel
     if (p.boxes && chunk % kBox == 0) outlet.open();
     finish_each(p, v, pixel, channel);
     if (!p.boxes) continue;
-    outlet.put(v, chunk % kBox);
-    if (chunk % kBox == kBox - 1) outlet.send(&p.results, channel - 32 * (kBox - 1), pixel);
+    outlet.put(v, index / kBox, chunk % kBox, false);
+    if (chunk % kBox == kBox - 1) outlet.send(p, turn.channel, first, index / kBox, 1);
   }
+}
+
+template <class Tile>
+__device__ inline void leave(const Product &p, const float (&sums)[Tile::rows][Tile::channels / 2],
+                             const Turn<Tile> &turn, int member, Outlet<Tile> &outlet) {
+  const int32_t pixel = turn.pixel + member * Tile::rows * 64 + static_cast<int32_t>(threadIdx.x % 128 / 32 * 16);
+  if (p.plain)
+    leave_plainly<Tile>(p, sums, turn.channel, pixel, outlet);
+  else
+    leave_slowly<Tile>(p, sums, turn, pixel, outlet);
 }
 
 } // namespace polyconv::cuda::wgmma

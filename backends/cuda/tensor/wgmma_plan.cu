@@ -19,6 +19,9 @@ __global__ void __launch_bounds__(kThreads) pack(const View<int64_t> weights, co
     packed[i] = raw[weights.at(weights.along_c(i))];
 }
 
+// Begins at the end of what is ahead of it in the stream, and a kernel that begins early begins after that.
+__global__ void barrier() {}
+
 __global__ void __launch_bounds__(kThreads, 1) add(const __grid_constant__ Product p, int64_t count) {
   ptx::let_next_begin();
   ptx::await_previous();
@@ -73,30 +76,40 @@ MapEncoders::MapEncoders()
     : im2col_(entry_point<decltype(im2col_)>("cuTensorMapEncodeIm2col")),
       tiled_(entry_point<decltype(tiled_)>("cuTensorMapEncodeTiled")) {}
 
-// Axes C W H (D) N. The corners bound where pixels' first taps may lie: from minus the padding to the last output's.
-void MapEncoders::activations(const polyconv_layer &l, const void *input, const Shape &shape, CUtensorMap *map,
+// Axes C W H (D) N, a map for every pair of phases. The corners bound where pixels' first taps may lie.
+void MapEncoders::activations(const polyconv_layer &l, const void *input, const Shape &shape, Product *product,
                               bool exact) const {
-  const bool flat = is_flat(l);
   const auto bytes = static_cast<uint64_t>(element_bytes(l));
-  uint64_t size[5] = {static_cast<uint64_t>(l.input.size[1])}, stride[4] = {};
-  int lower[3] = {}, upper[3] = {};
-  uint32_t steps[5] = {1, 1, 1, 1, 1}, rank = 1;
-  for (int axis = 2; axis >= (flat ? 1 : 0); --axis, ++rank) {
-    size[rank] = static_cast<uint64_t>(l.input.size[2 + axis]);
-    stride[rank - 1] = static_cast<uint64_t>(l.input.stride[2 + axis]) * bytes;
-    steps[rank] = static_cast<uint32_t>(l.stride[axis]);
-    lower[rank - 1] = static_cast<int>(-l.pad_begin[axis]);
-    upper[rank - 1] = static_cast<int>(upper_corner(l, axis));
+  const Walk *walk = product->walk;
+  const CUtensorMapDataType type = exact ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : map_type(l.input.type);
+  for (int which = 0; which < 4; ++which) {
+    const int phase[3] = {0, which / 2, which % 2};
+    if (phase[1] >= walk[1].phases || phase[2] >= walk[2].phases) continue;
+    uint64_t size[5] = {static_cast<uint64_t>(l.input.size[1])}, stride[4] = {};
+    int lower[3] = {}, upper[3] = {};
+    uint32_t steps[5] = {1, 1, 1, 1, 1}, rank = 1;
+    int64_t begin = 0;
+    for (int axis = 2; axis >= (product->flat ? 1 : 0); --axis, ++rank) {
+      const int64_t elements = (l.input.size[2 + axis] - phase[axis] + walk[axis].phases - 1) / walk[axis].phases;
+      size[rank] = static_cast<uint64_t>(elements);
+      stride[rank - 1] = static_cast<uint64_t>(l.input.stride[2 + axis] * walk[axis].phases) * bytes;
+      steps[rank] = static_cast<uint32_t>(walk[axis].step);
+      lower[rank - 1] = walk[axis].first[phase[axis]];
+      upper[rank - 1] =
+          static_cast<int>((l.output.size[2 + axis] - 1) * walk[axis].step + lower[rank - 1] - (elements - 1));
+      begin += phase[axis] * l.input.stride[2 + axis];
+    }
+    size[rank] = static_cast<uint64_t>(l.input.size[0]);
+    stride[rank - 1] = static_cast<uint64_t>(l.input.stride[0]) * bytes;
+    for (uint32_t i = 0; i < rank; ++i) // an axis of one element may have any stride, but a map wants a true one
+      if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * bytes : stride[i - 1] * size[i], 16);
+    auto *from = const_cast<char *>(static_cast<const char *>(input)) + begin * static_cast<int64_t>(bytes);
+    check_map(im2col_(&product->activations[which], type, rank + 1, from, size, stride, lower, upper,
+                      static_cast<uint32_t>(128 / bytes), static_cast<uint32_t>(shape.pixels), steps,
+                      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+              "activations");
   }
-  size[rank] = static_cast<uint64_t>(l.input.size[0]);
-  stride[rank - 1] = static_cast<uint64_t>(l.input.stride[0]) * bytes;
-  for (uint32_t i = 0; i < rank; ++i) // an axis of one element may have any stride, but a map wants a true one
-    if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * bytes : stride[i - 1] * size[i], 16);
-  check_map(im2col_(map, exact ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : map_type(l.input.type), rank + 1,
-                    const_cast<void *>(input), size, stride, lower, upper, static_cast<uint32_t>(128 / bytes),
-                    static_cast<uint32_t>(shape.pixels), steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                    CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-            "activations");
 }
 
 // Axes C, taps, K: channels beyond the last are zeros, not the next tap's.
@@ -125,14 +138,32 @@ void MapEncoders::parts(const polyconv_layer &l, const void *packed, const Shape
             "weights");
 }
 
+// Axes C W H N.
+void MapEncoders::patches(const polyconv_layer &l, const void *input, int columns, int rows, CUtensorMap *map) const {
+  const polyconv_tensor &t = l.input;
+  const auto size_of = [&](int axis) { return static_cast<uint64_t>(t.size[axis]); };
+  const uint64_t size[4] = {size_of(1), size_of(4), size_of(3), size_of(0)};
+  uint64_t stride[3] = {};
+  for (int i = 0; i < 3; ++i) { // an axis of one element may have any stride, but a map wants a true one
+    stride[i] = static_cast<uint64_t>(t.stride[i == 0 ? 4 : i == 1 ? 3 : 0]) * 2;
+    if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * 2 : stride[i - 1] * size[i], 16);
+  }
+  const uint32_t box[4] = {64, static_cast<uint32_t>(columns), static_cast<uint32_t>(rows), 1}, steps[4] = {1, 1, 1, 1};
+  check_map(tiled_(map, map_type(t.type), 4, const_cast<void *>(input), size, stride, box, steps,
+                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+            "patches");
+}
+
 // Axes K, pixels.
 void MapEncoders::results(const polyconv_layer &l, const void *result, const Shape &shape, CUtensorMap *map) const {
   const auto bytes = static_cast<int>(element_bytes(l));
-  const int channels = box_channels(shape.channels, bytes);
+  const int channels = shape.turned ? 128 / bytes : box_channels(shape.channels, bytes);
+  const int pixels = shape.turned ? turned_pass_pixels(shape.pixels, bytes) : 16;
   const uint64_t size[2] = {static_cast<uint64_t>(l.result.size[1]),
                             static_cast<uint64_t>(l.result.size[0] * sdk::spatial(l.result))};
   const uint64_t stride[1] = {static_cast<uint64_t>(row_of(l.result) * bytes)};
-  const uint32_t box[2] = {static_cast<uint32_t>(channels), 16}, steps[2] = {1, 1};
+  const uint32_t box[2] = {static_cast<uint32_t>(channels), static_cast<uint32_t>(pixels)}, steps[2] = {1, 1};
   check_map(tiled_(map, bytes == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : map_type(l.result.type), 2,
                    const_cast<void *>(result), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
                    channels * bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
@@ -142,6 +173,21 @@ void MapEncoders::results(const polyconv_layer &l, const void *result, const Sha
 
 int64_t upper_corner(const polyconv_layer &l, int axis) {
   return (l.output.size[2 + axis] - 1) * l.stride[axis] - l.pad_begin[axis] - (l.input.size[2 + axis] - 1);
+}
+
+Walk walk_of(const polyconv_layer &l, int axis) {
+  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
+  const int64_t stride = l.stride[axis];
+  Walk w = {small(l.dilation[axis]), small(l.pad_begin[axis]), 1, small(stride), {small(-l.pad_begin[axis]), 0}};
+  if (stride != 2 || !is_flat(l) || l.input.size[2 + axis] < 2) return w;
+  w.phases = 2, w.step = 1;
+  bool seen[2] = {};
+  for (int32_t tap = 0; tap < l.weights.size[2 + axis]; ++tap) { // the first of a phase is its least
+    const int32_t element = tap * w.dilation - w.pad, phase = element & 1;
+    if (!seen[phase]) w.first[phase] = element >> 1;
+    seen[phase] = true;
+  }
+  return w;
 }
 
 int64_t element_bytes(const polyconv_layer &l) {
@@ -156,9 +202,15 @@ int64_t partials_row(const polyconv_layer &l) {
   return (l.output.size[1] + 3) / 4 * 4;
 }
 
+bool has_whole_vectors(const polyconv_tensor &t) {
+  if (t.stride[1] != 1 || t.offset % 8 != 0) return false;
+  for (const int axis : {0, 2, 3, 4})
+    if (t.size[axis] > 1 && t.stride[axis] % 8 != 0) return false;
+  return true;
+}
+
 namespace {
-// Whether the result is a matrix of the input's type, pixels by channels, that a map can describe at an aligned
-// pointer.
+// Whether a tensor is a matrix of the type, pixels by channels, that a map can describe at an aligned pointer.
 bool is_matrix(const polyconv_tensor &t, int32_t type) {
   const int64_t vector = type == POLYCONV_F32 ? 4 : 8;
   if (t.type != type || t.stride[1] != 1 || t.offset % vector != 0 || row_of(t) % vector != 0) return false;
@@ -168,6 +220,25 @@ bool is_matrix(const polyconv_tensor &t, int32_t type) {
     expected *= t.size[axis];
   }
   return true;
+}
+} // namespace
+
+const char *packed_format(const polyconv_layer &l) {
+  return l.input.type == POLYCONV_F16    ? "cuda_krsc_f16:1"
+         : l.input.type == POLYCONV_BF16 ? "cuda_krsc_bf16:1"
+                                         : "cuda_krsc_f32:1";
+}
+
+bool leaves_plainly(const polyconv_layer &l) {
+  return is_matrix(l.result, l.input.type) && bias_and_relu_at_most(l) && l.output.size[1] % 2 == 0;
+}
+
+namespace {
+// Likewise for tiles that are not turned, which may have a residual.
+bool leaves_in_pairs(polyconv_layer l) {
+  if (l.epilogue.residual_from != POLYCONV_RESIDUAL_NONE && !is_matrix(l.residual, l.input.type)) return false;
+  l.epilogue.residual_from = POLYCONV_RESIDUAL_NONE;
+  return leaves_plainly(l);
 }
 } // namespace
 
@@ -182,6 +253,7 @@ void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaSt
     using T = decltype(element);
     pack<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(View<int64_t>(l.weights), static_cast<const T *>(raw),
                                                                static_cast<T *>(packed), count);
+    barrier<<<1, 1, 0, stream>>>(); // products fetch weights before they wait for the kernel ahead of them
   };
   if (element_bytes(l) == 2)
     launch(uint16_t{});
@@ -201,20 +273,21 @@ Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const
   p.depth_blocks = p.tap_blocks * small(sdk::taps(l));
   p.splits = splits;
   p.partials_row = small(partials_row(l));
-  p.partials = splits > 1 ? static_cast<float *>(a.workspace) : nullptr;
+  p.partials = splits > 1 && !shape.shared ? static_cast<float *>(a.workspace) : nullptr;
   for (int axis = 0; axis < 3; ++axis) {
     p.taps[axis] = small(l.weights.size[2 + axis]);
     p.out[axis] = small(l.output.size[2 + axis]);
-    p.stride[axis] = small(l.stride[axis]);
-    p.dilation[axis] = small(l.dilation[axis]);
-    p.pad[axis] = small(l.pad_begin[axis]);
+    p.walk[axis] = walk_of(l, axis);
   }
   p.flat = is_flat(l) ? 1 : 0;
   p.pixel_tiles = parts(p.pixels, shape.pixels);
   p.channel_tiles = parts(p.channels, shape.channels);
-  p.boxes = splits == 1 && is_matrix(l.result, l.input.type) && reinterpret_cast<uintptr_t>(a.output) % 16 == 0;
-  p.plain = p.boxes && bias_and_relu_at_most(l) && p.channels % 2 == 0 &&
-            reinterpret_cast<uintptr_t>(p.conv.epilogue.bias) % 8 == 0;
+  const bool matrix = is_matrix(l.result, l.input.type) && reinterpret_cast<uintptr_t>(a.output) % 16 == 0;
+  p.boxes = matrix && splits == 1;
+  p.plain = matrix && p.partials == nullptr && (shape.shared ? leaves_plainly(l) : leaves_in_pairs(l)) &&
+            reinterpret_cast<uintptr_t>(p.conv.epilogue.bias) % 8 == 0 &&
+            reinterpret_cast<uintptr_t>(p.conv.epilogue.residual) % 8 == 0;
+  p.result_begin = l.result.offset, p.result_row = row_of(l.result), p.residual_row = row_of(l.residual);
   return p;
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/check.hpp"
 #include "wgmma_leave.cuh"
+#include "wgmma_turned.cuh"
 
 namespace polyconv::cuda::wgmma {
 
@@ -65,54 +66,89 @@ class Ring {
 
 // ---------------------------------------------------------------- the producer
 
-template <class Tile>
-__device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring) {
-  // Where the tile's first pixel reads its first tap.
-  const int32_t row = turn.pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
-  const int32_t w = (turn.pixel - row * p.out[2]) * p.stride[2] - p.pad[2];
-  const int32_t h = (row - plane * p.out[1]) * p.stride[1] - p.pad[1];
-  const int32_t d = (plane - image * p.out[0]) * p.stride[0] - p.pad[0];
-  int32_t tap = turn.first / p.tap_blocks, c = (turn.first - tap * p.tap_blocks) * Tile::depth;
-  int32_t r = tap / p.taps[2], s = tap - r * p.taps[2], t = r / p.taps[1];
-  r -= t * p.taps[1];
-  for (int32_t block = turn.first; block < turn.last; ++block, ring.next()) {
-    ring.await_empty();
-    ptx::barrier_expect(ring.full(), Tile::stage_bytes);
-    const auto tap_w = static_cast<uint16_t>(s * p.dilation[2]), tap_h = static_cast<uint16_t>(r * p.dilation[1]);
-    if (p.flat)
-      ptx::load_pixels(ring.activations(), &p.activations, ring.full(), c, w, h, image, tap_w, tap_h);
-    else
-      ptx::load_pixels(ring.activations(), &p.activations, ring.full(), c, w, h, d, image, tap_w, tap_h,
-                       static_cast<uint16_t>(t * p.dilation[0]));
-    if constexpr (Tile::weights_row == 128)
-      ptx::load_box(ring.weights(), &p.weights, ring.full(), c, tap, turn.channel);
-    else // in parts (wgmma_emulated.cuh)
-      ptx::load_box(ring.weights(), &p.weights, ring.full(), c, tap, turn.channel, 0);
-    c += Tile::depth;
-    if (c < p.tap_blocks * Tile::depth) continue;
+// A block of depth: its tap and first channel.
+struct Step {
+  int32_t tap, c, t, r, s;
+
+  __device__ Step(const Product &p, int32_t block, int32_t depth) {
+    tap = block / p.tap_blocks, c = (block - tap * p.tap_blocks) * depth;
+    r = tap / p.taps[2], s = tap - r * p.taps[2], t = r / p.taps[1];
+    r -= t * p.taps[1];
+  }
+  __device__ void next(const Product &p, int32_t depth) {
+    c += depth;
+    if (c < p.tap_blocks * depth) return;
     c = 0, ++tap;
     if (++s == p.taps[2]) s = 0, ++r;
     if (r == p.taps[1]) r = 0, ++t;
+  }
+};
+
+template <class Tile>
+__device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, const Ring<Tile> &ring,
+                                     const Step &step) {
+  if constexpr (Tile::weights_row == 128)
+    ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel);
+  else // in parts (wgmma_emulated.cuh)
+    ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel, 0);
+}
+
+// The weights of a block's first stages, which may come while the kernel ahead in the stream still runs: packing lets
+// none begin before its end. Returns how many stages.
+template <class Tile>
+__device__ inline int32_t fetch_early(const Product &p, const Turn<Tile> &turn, Ring<Tile> ring) {
+  const int32_t stages = min(Tile::stages, turn.last - turn.first);
+  Step step(p, turn.first, Tile::depth);
+  for (int32_t i = 0; i < stages; ++i, ring.next(), step.next(p, Tile::depth)) {
+    ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+    fetch_weights<Tile>(p, turn, ring, step);
+  }
+  return stages;
+}
+
+// All of a turn, but for the weights of `early` stages.
+template <class Tile>
+__device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring, int32_t early = 0) {
+  // The tile's first pixel.
+  const int32_t row = turn.pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
+  const int32_t w = (turn.pixel - row * p.out[2]) * p.walk[2].step, h = (row - plane * p.out[1]) * p.walk[1].step;
+  const int32_t d = (plane - image * p.out[0]) * p.walk[0].step;
+  Step step(p, turn.first, Tile::depth);
+  for (int32_t block = turn.first; block < turn.last; ++block, ring.next(), step.next(p, Tile::depth)) {
+    const Walk::Tap x = p.walk[2].at(step.s), y = p.walk[1].at(step.r), z = p.walk[0].at(step.t);
+    const CUtensorMap *map = &p.activations[2 * y.phase + x.phase];
+    const int32_t from_w = w + p.walk[2].first[x.phase], from_h = h + p.walk[1].first[y.phase];
+    const auto tap_w = static_cast<uint16_t>(x.shift), tap_h = static_cast<uint16_t>(y.shift);
+    const bool whole = block >= turn.first + early;
+    ring.await_empty();
+    if (whole) ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+    if (p.flat) // these first: they take longest
+      ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, image, tap_w, tap_h);
+    else
+      ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, d + p.walk[0].first[0], image,
+                       tap_w, tap_h, static_cast<uint16_t>(z.shift));
+    if (whole) fetch_weights<Tile>(p, turn, ring, step);
   }
 }
 
 // ---------------------------------------------------------------- the consumers
 
 template <class Tile>
-__device__ inline void sum_up(float (&sums)[Tile::rows][Tile::channels / 2], const Turn<Tile> &turn, Ring<Tile> &ring,
+__device__ inline void sum_up(float (&sums)[Tile::rows][Tile::columns / 2], const Turn<Tile> &turn, Ring<Tile> &ring,
                               int member, int team) {
   constexpr int kStep = 32 >> 4, kRow = 64 * 128 >> 4; // of a descriptor: along the depth, to the next 64 pixels
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next()) {
     ring.await_full();
-    const uint64_t a = ptx::matrix_descriptor(ring.activations()) + member * Tile::rows * kRow;
-    const uint64_t b = ptx::matrix_descriptor(ring.weights());
+    const uint32_t rows = Tile::turned ? ring.weights() : ring.activations();
+    const uint64_t a = ptx::matrix_descriptor(rows) + member * Tile::rows * kRow;
+    const uint64_t b = ptx::matrix_descriptor(Tile::turned ? ring.activations() : ring.weights());
     ptx::products_fence();
 #pragma unroll
     for (int row = 0; row < Tile::rows; ++row)
 #pragma unroll
       for (int k = 0; k < 4; ++k)
-        ptx::multiply<typename Tile::T, Tile::channels>(sums[row], a + row * kRow + k * kStep, b + k * kStep,
-                                                        k > 0 || block > turn.first);
+        ptx::multiply<typename Tile::T, Tile::columns>(sums[row], a + row * kRow + k * kStep, b + k * kStep,
+                                                       k > 0 || block > turn.first);
     ptx::products_commit();
     ptx::products_wait<1>(); // the products of the stage before are done
     if (block > turn.first) ring.release_before();
@@ -130,23 +166,24 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
   const uint32_t shared = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
   Ring<Tile> ring(shared + Tile::leave_bytes);
   if (threadIdx.x == 0) ring.init();
-  if (threadIdx.x == 32) ptx::prefetch(&p.activations), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
+  if (threadIdx.x == 32) ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
   __syncthreads();
   ptx::let_next_begin();
-  ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
-
   const auto group = static_cast<int>(threadIdx.x / 128);
   const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
   const int32_t turns = Turn<Tile>::count(p);
+  const bool producer = threadIdx.x == 128 * Tile::groups;
+  int32_t early = producer ? fetch_early<Tile>(p, Turn<Tile>(p, begin), ring) : 0;
+  ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
+
   if (group == Tile::groups) {
     ptx::release_registers<Tile::producer_registers>();
-    if (threadIdx.x == 128 * Tile::groups) {
-      for (int32_t i = begin; i < turns; i += step) fetch<Tile>(p, Turn<Tile>(p, i), ring);
-    }
+    if (producer)
+      for (int32_t i = begin; i < turns; i += step, early = 0) fetch<Tile>(p, Turn<Tile>(p, i), ring, early);
   } else {
     ptx::take_registers<Tile::consumer_registers>();
-    float sums[Tile::rows][Tile::channels / 2];
-    Outlet<Tile> outlet(shared);
+    float sums[Tile::rows][Tile::columns / 2];
+    std::conditional_t<Tile::turned, TurnedOutlet<Tile>, Outlet<Tile>> outlet(shared);
     const int team = group / Tile::team_groups, member = group % Tile::team_groups;
     uint32_t number = 0; // of turns, of all teams
     for (int32_t i = begin; i < turns; i += step, ++number) {
@@ -157,9 +194,10 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
       }
       ring.await_team(team, number / Tile::teams);
       sum_up<Tile>(sums, turn, ring, member, team);
-#pragma unroll
-      for (int row = 0; row < Tile::rows; ++row)
-        leave<Tile>(p, sums[row], turn, (member * Tile::rows + row) * 64, outlet);
+      if constexpr (Tile::turned)
+        outlet.leave(p, sums, turn.pixel, turn.channel + member * Tile::rows * 64);
+      else
+        leave<Tile>(p, sums, turn, member, outlet);
     }
     outlet.close();
   }
@@ -181,18 +219,9 @@ Launcher launcher() {
   return {prepare, launch};
 }
 
-// The launcher of each shape, in the order of kShapes.
 template <class Tile>
 Launcher product_launcher() {
-  return launcher<Tile, multiply_tiles<Tile> >();
-}
-template <class T>
-Launcher launcher_of(int shape) {
-#define POLYCONV_WGMMA_LAUNCHER(pixels, channels, groups, teams, blocks) \
-  &product_launcher<TileOf<T, pixels, channels, groups, teams, blocks> >,
-  static constexpr Launcher (*kLaunchers[])() = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_LAUNCHER)};
-#undef POLYCONV_WGMMA_LAUNCHER
-  return kLaunchers[shape]();
+  return launcher<Tile, multiply_tiles<Tile>>();
 }
 
 } // namespace polyconv::cuda::wgmma

@@ -15,39 +15,68 @@
 
 namespace polyconv::cuda::wgmma {
 
+// How the taps of an axis read it. At stride 2 its even and its odd elements are maps of their own ("phases"), in which
+// neighbouring outputs read neighbours: the TMA walks those faster than every second element.
+struct Walk {
+  int32_t dilation, pad, phases;
+  int32_t step;     // between the elements that neighbouring outputs read, in a phase
+  int32_t first[2]; // element of a phase that output 0 reads first, of all of the phase's taps
+
+  struct Tap {
+    int32_t phase, shift; // shift: beyond `first`
+  };
+  __host__ __device__ Tap at(int32_t tap) const {
+    const int32_t element = tap * dilation - pad;
+    if (phases == 1) return {0, element - first[0]};
+    return {element & 1, (element >> 1) - first[element & 1]};
+  }
+};
+
 struct Product {
-  CUtensorMap activations, weights, results; // first: they are aligned to 64 bytes
-  Conv<int64_t> conv;                        // for the epilogue
+  CUtensorMap activations[4], weights, results; // first: they are aligned to 64 bytes; [phase of H][phase of W]
+  Conv<int64_t> conv;                           // for the epilogue
   void *result = nullptr;
   float *partials = nullptr; // with splits: sums of [split][pixel][partials_row], for add_partials; else NULL
   int32_t partials_row = 0;
+  int64_t result_begin = 0, result_row = 0; // elements to the first pixel, from one to the next; where plain
+  int64_t residual_row = 0;                 // likewise
   int32_t pixels = 0, channels = 0;
   int32_t depth_blocks = 0, tap_blocks = 0; // of all taps, of one
-  int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
+  int32_t taps[3] = {}, out[3] = {};
+  Walk walk[3] = {};
   int32_t flat = 0;   // images have two axes: the map of activations has four dimensions, not five
   int32_t splits = 1; // of depth
   int32_t pixel_tiles = 0, channel_tiles = 0;
   int32_t boxes = 0; // the result leaves through the map of results
-  int32_t plain = 0; // so, and nothing but bias and relu is between sum and result
+  int32_t plain = 0; // so, and nothing but bias, residual and relu is between sum and result
 };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the
-// blocks that share a multiprocessor.
+// blocks that share a multiprocessor; whether channels are the rows of products, as wgmma_turned.cuh tells.
 struct Shape {
   int32_t pixels, channels, groups, teams, blocks;
+  bool turned;
+  bool shared; // splits are a cluster's blocks
 };
-#define POLYCONV_WGMMA_TILES(tile)                                                                      \
-  tile(128, 256, 2, 1, 1) tile(256, 128, 2, 1, 1) tile(192, 128, 3, 1, 1) tile(256, 160, 2, 1, 1) tile( \
-      128, 128, 2, 2, 1) tile(128, 160, 2, 2, 1) tile(256, 64, 2, 2, 1) tile(64, 128, 2, 2, 1) tile(64, 64, 1, 1, 3)
-#define POLYCONV_WGMMA_SHAPE(pixels, channels, groups, teams, blocks) {pixels, channels, groups, teams, blocks},
-inline constexpr Shape kShapes[] = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_SHAPE)};
+#define POLYCONV_WGMMA_TILES(tile)                                                                 \
+  tile(128, 256, 2, 1, 1, false) tile(256, 128, 2, 1, 1, true) tile(192, 128, 2, 1, 1, true)       \
+      tile(256, 160, 2, 1, 1, false) tile(128, 128, 2, 2, 1, false) tile(128, 160, 2, 2, 1, false) \
+          tile(256, 64, 2, 2, 1, true) tile(64, 128, 2, 2, 1, false) tile(64, 64, 1, 1, 3, false)
+// Those that clusters share: pixels x channels, the warpgroups that compute, blocks.
+#define POLYCONV_WGMMA_SHARED_TILES(tile) tile(64, 64, 1, 2) tile(128, 160, 2, 1)
+#define POLYCONV_WGMMA_SHAPE(pixels, channels, groups, teams, blocks, turned) \
+  {pixels, channels, groups, teams, blocks, turned, false},
+#define POLYCONV_WGMMA_SHARED_SHAPE(pixels, channels, groups, blocks) \
+  {pixels, channels, groups, 1, blocks, false, true},
+inline constexpr Shape kShapes[] = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_SHAPE)
+                                        POLYCONV_WGMMA_SHARED_TILES(POLYCONV_WGMMA_SHARED_SHAPE)};
 // Configs: a shape by its place, the splits of depth, and the name's parts before and after the depth of a block.
-#define POLYCONV_WGMMA_CONFIGS(config)                                                                            \
-  config(0, 1, "128x256", "") config(1, 1, "256x128", "") config(2, 1, "192x128", "") config(3, 1, "256x160", "") \
-      config(4, 1, "128x128", "t2") config(5, 1, "128x160", "t2") config(6, 1, "256x64", "t2")                    \
-          config(7, 1, "64x128", "t2") config(8, 1, "64x64", "") config(5, 2, "128x160", "t2k2")                  \
-              config(5, 4, "128x160", "t2k4") config(6, 2, "256x64", "t2k2") config(8, 2, "64x64", "k2")          \
-                  config(8, 4, "64x64", "k4") config(8, 8, "64x64", "k8") config(8, 16, "64x64", "k16")
+#define POLYCONV_WGMMA_CONFIGS(config)                                                                              \
+  config(0, 1, "128x256", "") config(1, 1, "256x128", "c") config(2, 1, "192x128", "c") config(3, 1, "256x160", "") \
+      config(4, 1, "128x128", "t2") config(5, 1, "128x160", "t2") config(6, 1, "256x64", "ct2")                     \
+          config(7, 1, "64x128", "t2") config(8, 1, "64x64", "") config(9, 4, "64x64", "s4")                        \
+              config(9, 8, "64x64", "s8") config(9, 16, "64x64", "s16") config(10, 2, "128x160", "s2")              \
+                  config(5, 4, "128x160", "t2k4")
 struct Config {
   int shape, splits;
 };
@@ -60,16 +89,23 @@ constexpr int box_channels(int channels, int bytes) {
   return bytes == 2 && channels % 64 == 0 ? 64 : 32;
 }
 
+// Pixels of a turned tile whose sums leave together: in 32 KiB for each 64 channels at most.
+constexpr int turned_pass_pixels(int pixels, int bytes) {
+  return pixels * 2 / bytes;
+}
+
 // The driver's encoders of tensor maps; throws where the driver has none. They run on the host alone.
 class MapEncoders {
  public:
   MapEncoders();
   // `exact`: f32 stays as it is, and is not rounded to TF32.
-  void activations(const polyconv_layer &layer, const void *input, const Shape &shape, CUtensorMap *map,
+  void activations(const polyconv_layer &layer, const void *input, const Shape &shape, Product *product,
                    bool exact = false) const;
   void weights(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
   void parts(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
   void results(const polyconv_layer &layer, const void *result, const Shape &shape, CUtensorMap *map) const;
+  // Patches of the input of a flat layer, `rows` by `columns`, up to 64 channels of 16 bits.
+  void patches(const polyconv_layer &layer, const void *input, int columns, int rows, CUtensorMap *map) const;
 
  private:
   decltype(&cuTensorMapEncodeIm2col) im2col_;
@@ -80,8 +116,12 @@ class MapEncoders {
 int64_t upper_corner(const polyconv_layer &layer, int axis);
 // Whether the third axis, of depth, does nothing.
 bool is_flat(const polyconv_layer &layer);
+Walk walk_of(const polyconv_layer &layer, int axis);
 
 int64_t element_bytes(const polyconv_layer &layer); // of input and weights
+// Whether a tile's sums can leave in boxes with nothing but bias and relu, which turned tiles must.
+bool leaves_plainly(const polyconv_layer &layer);
+const char *packed_format(const polyconv_layer &layer);
 int64_t packed_bytes(const polyconv_layer &layer);
 void pack_weights(const polyconv_layer &layer, const void *raw, void *packed, cudaStream_t stream);
 
@@ -93,19 +133,26 @@ void add_partials(const Product &product, cudaStream_t stream);
 // The whole run where the input does not begin at whole 16 bytes.
 void multiply_unaligned(const polyconv_layer &layer, const polyconv_arguments &arguments, cudaStream_t stream);
 
-// Launches a kernel that begins while what is ahead of it in the stream still ends, and waits for it itself. (9.0 and
-// on)
+// Launches a kernel in clusters of blocks; it begins while what is ahead of it in the stream still ends, and waits for
+// it itself. (9.0 and on)
 template <class... Parameters, class... Arguments>
-void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, int shared_bytes, cudaStream_t stream,
-                  const Arguments &...arguments) {
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+void launch_clusters(void (*kernel)(Parameters...), unsigned cluster, unsigned blocks, int threads, int shared_bytes,
+                     cudaStream_t stream, const Arguments &...arguments) {
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = cluster, attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(blocks), config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes), config.stream = stream;
-  config.attrs = &early, config.numAttrs = 1;
+  config.attrs = attributes, config.numAttrs = cluster > 1 ? 2 : 1;
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "launching cuda-tensor's wgmma");
+}
+template <class... Parameters, class... Arguments>
+void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, int shared_bytes, cudaStream_t stream,
+                  const Arguments &...arguments) {
+  launch_clusters(kernel, 1, blocks, threads, shared_bytes, stream, arguments...);
 }
 
 // The kernel of a type and shape; `prepare` lets it use its shared memory.
@@ -116,6 +163,9 @@ struct Launcher {
 Launcher product_f16(int shape);
 Launcher product_bf16(int shape);
 Launcher product_tf32(int shape);
+
+// Whether 16 bytes of a pixel's channels can be moved at once, were the pointer aligned to them.
+bool has_whole_vectors(const polyconv_tensor &t);
 
 // What a plan asks (wgmma_choice.cu): blocks of depth; bytes of partial sums; whether everything but the types suits;
 // whether depth can be split so (`chosen`: somebody wants that, and hears why not).

@@ -1,6 +1,6 @@
 // wgmma_tf32.cu - the Hopper product's kernels for f32 rounded to TF32.
 // SPDX-License-Identifier: Apache-2.0
-#include "wgmma_product.cuh"
+#include "wgmma_shared.cuh"
 
 namespace polyconv::cuda::wgmma {
 

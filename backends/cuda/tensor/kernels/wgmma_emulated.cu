@@ -73,7 +73,7 @@ class Emulated final : public CudaInstance {
     const float *input = static_cast<const float *>(a.input) + layer_.input.offset;
     if (reinterpret_cast<uintptr_t>(input) % 16 != 0) return multiply_unaligned_parts(layer_, a, stream);
     Product product = make_product(layer_, a, shape_, splits_);
-    maps_.activations(layer_, input, shape_, &product.activations, true);
+    maps_.activations(layer_, input, shape_, &product, true);
     maps_.parts(layer_, a.weights[0], shape_, &product.weights);
     if (product.boxes)
       maps_.results(layer_, static_cast<const float *>(a.output) + layer_.result.offset, shape_, &product.results);
