@@ -53,13 +53,14 @@ struct Operands {
   using F = Frame<T, Tile>;
   Vector<T> a[F::pixel_vectors], b[F::channel_vectors];
 
+  template <int Row = Tile::channels> // of weights
   __device__ void load(const T *activations, const T *weights, int k) {
 #pragma unroll
     for (int v = 0; v < F::pixel_vectors; ++v)
       a[v] = *reinterpret_cast<const Vector<T> *>(activations + k * F::row + v * 8 * F::vector);
 #pragma unroll
     for (int v = 0; v < F::channel_vectors; ++v)
-      b[v] = *reinterpret_cast<const Vector<T> *>(weights + k * Tile::channels + v * 4 * F::vector);
+      b[v] = *reinterpret_cast<const Vector<T> *>(weights + k * Row + v * 4 * F::vector);
   }
   // There and back along the channels, so that every product has an operand in common with the one before: registers
   // of the same bank are read one a clock, and three for an FMA would be too many.

@@ -28,8 +28,9 @@ struct Frame {
 
   int pixel, channel; // of the thread's first vectors
 
-  __device__ Frame() {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  __device__ Frame() : Frame(static_cast<int>(threadIdx.x)) {}
+  __device__ explicit Frame(int thread) {
+    const int warp = thread / 32, lane = thread % 32;
     // Pairs of lanes share pixels, so that every quarter of a warp reads few different addresses of either operand.
     pixel = warp % Tile::warps_along * Tile::warp_pixels + (lane >> 1 & 7) * vector;
     channel = warp / Tile::warps_along * Tile::warp_channels + ((lane & 1) | lane >> 4 << 1) * vector;

@@ -1,0 +1,141 @@
+// implicit_weights.cu - the gradient of weights, f32, and f16 and bf16 by f32 products: the fused implicit matrix
+// product with pixels as its depth (gradient.hpp). Configs are tiles, columns x filters x depth, where a column is an
+// input channel of a tap.
+//
+// Floor: 2 N K P Q C R S at the FMA rate: 50.5 TFLOP/s of strict f32 on an H200.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "common/bias_gradient.hpp"
+#include "gradient.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace gemm;
+
+constexpr const char *kNames[] = {"128x128x16", "128x64x16", "64x64x16"};
+static_assert(sizeof kNames / sizeof *kNames == kGradientTileCount, "every config has a name");
+
+// ---------------------------------------------------------------- supports
+
+// Whether 16 bytes of neighbouring channels can be read at once, were the pointer aligned to them.
+bool has_vectors(const polyconv_tensor &t, int64_t group_channels) {
+  if (t.type != POLYCONV_F32 || t.stride[1] != 1 || group_channels % 4 != 0 || t.offset % 4 != 0) return false;
+  for (const int axis : {0, 2, 3, 4})
+    if (t.size[axis] > 1 && t.stride[axis] % 4 != 0) return false;
+  return true;
+}
+
+Reach reach_of(const polyconv_layer &l) {
+  const int64_t filters = l.weights.size[0] / l.groups;
+  if (has_vectors(l.input, l.weights.size[1]) && has_vectors(l.output, filters)) return Reach::kVectors;
+  return l.input.stride[1] == 1 && l.output.stride[1] == 1 ? Reach::kColumns : Reach::kPixels;
+}
+
+double real(int64_t v) {
+  return static_cast<double>(v);
+}
+
+// Microseconds in a tile.
+double estimate(const polyconv_layer &l, int tile) {
+  const Shape &shape = kGradientShapes[tile];
+  const Gradient g = make_gradient(l, shape);
+  const double rate = 50.5e6 / 132, area = shape.pixels * shape.channels; // operations a microsecond
+  const double blocks = std::ceil(real(g.shares.tiles) * g.shares.blocks / g.shares.workers) * shape.blocks;
+  const double gathering = reach_of(l) == Reach::kVectors ? 1 : 0.8;
+  const double multiplying = blocks * 2 * area * kGradientDepth / (rate * shape.efficiency * gathering);
+  const double pieces = std::min(real(g.shares.tiles) + g.shares.workers, real(g.shares.most) * g.shares.workers);
+  const double bytes = 4 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
+  return 8 + std::max(multiplying, bytes / 3.5e6) + pieces * area * 8 / 2.5e6 + bias_gradient_us(l);
+}
+
+int64_t pieces_end(const polyconv_layer &l, int tile) {
+  const int64_t bytes = pieces_bytes(make_gradient(l, kGradientShapes[tile]), kGradientShapes[tile]);
+  return (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
+}
+
+bool fits(const polyconv_layer &l, sdk::Offer &offer) {
+  polyconv_layer other = l; // the output's images are read as the input's are
+  other.input = l.output;
+  if (!fits_implicit(l, offer) || !fits_implicit(other, offer)) return false;
+  const double columns = real(l.weights.size[1]) * real(sdk::taps(l)) * real(l.weights.size[0]);
+  if (!(columns < 1 << 30)) return offer.reject("takes weights of less than 2^30 elements");
+  const double pixels = real(l.output.size[0]) * real(sdk::spatial(l.output));
+  return pixels < 1 << 30 || offer.reject("takes batches of less than 2^30 pixels");
+}
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  const polyconv_layer &l = *request.layers[0];
+  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradient of weights alone");
+  const int32_t type = l.input.type;
+  if ((type != POLYCONV_F32 && type != POLYCONV_F16 && type != POLYCONV_BF16) || l.output.type != type)
+    return offer.reject("takes f32, f16 and bf16, the same for input and output");
+  if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
+  if (!fits(l, offer)) return false;
+  if (type != POLYCONV_F32 && config >= 0 && config != kGradient64x64)
+    return offer.reject("has no tile of %s for this type", kNames[config]);
+  double least = 0;
+  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kGradientTileCount : config + 1); ++c) {
+    if (type != POLYCONV_F32 && c != kGradient64x64) continue;
+    const double us = estimate(l, c);
+    if (least == 0 || us < least) least = us, offer.config = c;
+  }
+  offer.estimate_us = least;
+  const Shares shares = make_gradient(l, kGradientShapes[offer.config]).shares;
+  if (!(real(shares.tiles) * shares.blocks < 1 << 30)) return offer.reject("takes less than 2^30 blocks of products");
+  offer.workspace_bytes = pieces_end(l, offer.config) + bias_gradient_bytes(l);
+  return offer.workspace_bytes <= request.policy->workspace_limit ||
+         offer.reject("needs a workspace of %lld bytes for partial sums",
+                      static_cast<long long>(offer.workspace_bytes));
+}
+
+// ---------------------------------------------------------------- plan and run
+
+GradientLauncher launcher_for(int32_t type, int tile, Reach reach) {
+  return type == POLYCONV_F32 ? gradient_f32(tile, reach) : gradient_half(type, reach);
+}
+
+class ImplicitWeights final : public CudaInstance {
+ public:
+  ImplicitWeights(const polyconv_request &request, int tile)
+      : CudaInstance(request),
+        tile_(tile),
+        gradient_(make_gradient(layer_, kGradientShapes[tile])),
+        preferred_(launcher_for(layer_.input.type, tile, reach_of(layer_))),
+        unaligned_(launcher_for(layer_.input.type, tile,
+                                reach_of(layer_) == Reach::kVectors ? Reach::kColumns : reach_of(layer_))) {
+    const DeviceScope scope(device_);
+    preferred_.prepare(), unaligned_.prepare();
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    const int64_t size = layer_.input.type == POLYCONV_F32 ? 4 : 2;
+    Gradient g = gradient_;
+    g.x.data = static_cast<const char *>(a.input) + layer_.input.offset * size;
+    g.y.data = static_cast<const char *>(a.output) + layer_.output.offset * size;
+    g.result = a.weights[0];
+    g.pieces = static_cast<float *>(a.workspace);
+    const auto aligned = [](const void *p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
+    (aligned(g.x.data) && aligned(g.y.data) ? preferred_ : unaligned_).launch(g, stream);
+    bias_gradient(layer_, a, static_cast<char *>(a.workspace) + pieces_end(layer_, tile_), stream);
+  }
+
+  const int tile_;
+  const Gradient gradient_;
+  const GradientLauncher preferred_, unaligned_;
+};
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<ImplicitWeights>(request, config);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_implicit_weights;
+const sdk::Kernel kernel_implicit_weights = {"implicit_weights", 0, kNames, kGradientTileCount, supports, create};
+
+} // namespace polyconv::cuda
