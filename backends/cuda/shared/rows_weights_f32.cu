@@ -1,0 +1,11 @@
+// rows_weights_f32.cu - the gradient of weights of f32.
+// SPDX-License-Identifier: Apache-2.0
+#include "rows_weights.cuh"
+
+namespace polyconv::cuda::shared {
+
+RowsInstance find_rows_f32(int taps, int stride, int filters) {
+  return find_rows<float>(taps, stride, filters);
+}
+
+} // namespace polyconv::cuda::shared
