@@ -195,11 +195,7 @@ POLYCONV_INLINE void finish_simply(const Epilogue &e, const float *sums, int64_t
 }
 
 template <class To>
-constexpr bool kWhole = false; // To holds integers
-template <>
-constexpr bool kWhole<uint8_t> = true;
-template <>
-constexpr bool kWhole<uint16_t> = true;
+constexpr bool kWhole = __is_same(To, uint8_t) || __is_same(To, uint16_t); // of an image
 
 // As finish_simply, for results of type To.
 template <class To>
