@@ -317,15 +317,24 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
 
 // Starts d = a b^T (+ d where `accumulate`): 64 rows by N columns over 32 bytes of depth, by four warps. Thread t of
 // the warpgroup has of rows 16 (t / 32) + t % 32 / 4 (+ 8) the columns 8 j + t % 4 * 2 (+ 1): d[4 j], d[4 j + 1], and
-// of the lower row d[4 j + 2], d[4 j + 3].
-template <class T, int N>
+// of the lower row d[4 j + 2], d[4 j + 3]. Columns: both factors lie along their rows, not along the depth (16 bits
+// only).
+template <class T, int N, bool Columns = false>
 __device__ inline void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
   static_assert(N == 64 || N == 128 || N == 160 || N == 192 || N == 232 || N == 256,
                 "no instruction written out for this width");
   if constexpr (std::is_same_v<T, __half>) {
-    POLYCONV_PRODUCTS("k16", ".f16.f16", ", 0, 0");
+    if constexpr (Columns) {
+      POLYCONV_PRODUCTS("k16", ".f16.f16", ", 1, 1");
+    } else {
+      POLYCONV_PRODUCTS("k16", ".f16.f16", ", 0, 0");
+    }
   } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    POLYCONV_PRODUCTS("k16", ".bf16.bf16", ", 0, 0");
+    if constexpr (Columns) {
+      POLYCONV_PRODUCTS("k16", ".bf16.bf16", ", 1, 1");
+    } else {
+      POLYCONV_PRODUCTS("k16", ".bf16.bf16", ", 0, 0");
+    }
   } else {
     POLYCONV_PRODUCTS("k8", ".tf32.tf32", "");
   }

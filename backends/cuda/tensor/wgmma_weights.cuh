@@ -1,0 +1,246 @@
+// wgmma_weights.cuh - the tiled product of the gradient of weights on Hopper's tensor cores. One warp, the producer,
+// has the TMA fetch blocks of pixels of both factors into a ring in shared memory: 64 channels of a pixel are a row of
+// 128 bytes, and the product wants both factors along the channels ("MN-major"), so nothing is ever transposed. The
+// consumer warpgroups keep the sums of the tile in registers and write them as a piece, as they lie.
+//
+// Floor: 2 N K P Q C R S at the rate of the tensor cores, 4096 operations a clock and multiprocessor; a tile of
+// 128 x 256 fetches 48 KiB for 1024 clocks of products.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "ptx_hopper.cuh"
+#include "wgmma_weights.hpp"
+
+namespace polyconv::cuda::wgmma {
+
+template <class Type, int Rows, int Chunks, int RowGroups, int ChunkGroups, int Depth>
+struct WeightsTile {
+  using T = Type;
+  static constexpr int depth = Depth, rows = Rows, chunks = Chunks, row_groups = RowGroups,
+                       groups = RowGroups * ChunkGroups;
+  static constexpr int threads = 128 * (groups + 1);        // the consumers', then the producer's
+  static constexpr int products = Rows / (64 * RowGroups);  // of 64 rows, of a warpgroup
+  static constexpr int columns = 64 * Chunks / ChunkGroups; // of a warpgroup
+  static constexpr int chunk_bytes = Depth * 128;           // 64 channels of a block of pixels
+  static constexpr int row_bytes = Rows / 64 * chunk_bytes, stage_bytes = row_bytes + Chunks * chunk_bytes;
+  static constexpr int stages = std::min(8, (232448 - 1024 - 256) / stage_bytes);
+  static constexpr int shared_bytes = stages * stage_bytes + 1024 + 256;
+  static constexpr int producer_registers = 40; // of a thread; consumers get what is left
+  static constexpr int consumer_registers =
+      std::min(240, (65536 / threads / 8 * 8 * threads - producer_registers * 128) / (128 * groups) / 8 * 8);
+  static constexpr int piece = Rows * 64 * Chunks; // elements
+  static_assert(products * 64 * RowGroups == Rows && Chunks % ChunkGroups == 0 && stages >= 2, "not a tile");
+};
+
+// ---------------------------------------------------------------- the ring
+
+// Full barriers count the bytes of a stage, empty ones the warps that have read it.
+template <class Tile>
+class WeightsRing {
+ public:
+  __device__ explicit WeightsRing(uint32_t memory)
+      : stages_(memory), full_(memory + Tile::stages * Tile::stage_bytes) {}
+  __device__ void init() const {
+    for (int s = 0; s < Tile::stages; ++s) {
+      ptx::barrier_init(full_ + 8 * s, 1);
+      ptx::barrier_init(full_ + 8 * (Tile::stages + s), 4 * Tile::groups);
+    }
+    ptx::barrier_init_fence();
+  }
+  __device__ uint32_t rows() const { return stages_ + stage_ * Tile::stage_bytes; }
+  __device__ uint32_t chunks() const { return rows() + Tile::row_bytes; }
+  __device__ uint32_t full() const { return full_ + 8 * stage_; }
+  __device__ void await_full() const { ptx::barrier_wait(full(), parity_); }
+  __device__ void await_empty() const { ptx::barrier_wait(full_ + 8 * (Tile::stages + stage_), parity_ ^ 1); }
+  // This warp has read the stage before.
+  __device__ void release_before() const {
+    const uint32_t before = stage_ == 0 ? Tile::stages - 1 : stage_ - 1;
+    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(full_ + 8 * (Tile::stages + before));
+  }
+  __device__ void next() {
+    if (++stage_ == Tile::stages) stage_ = 0, parity_ ^= 1;
+  }
+
+ private:
+  uint32_t stages_, full_, stage_ = 0, parity_ = 0;
+};
+
+// ---------------------------------------------------------------- the producer
+
+// Where the window of a block's first pixel begins: the output's coordinates, which the input's follow from.
+struct Corner {
+  int32_t w, h, d, image;
+
+  __device__ Corner(const WeightsProduct &p, int32_t pixel) {
+    const int32_t line = pixel / p.out[2], plane = line / p.out[1];
+    image = plane / p.out[0];
+    w = pixel - line * p.out[2], h = line - plane * p.out[1], d = plane - image * p.out[0];
+  }
+  __device__ void take_from(int lane, const Corner &theirs) {
+    w = __shfl_sync(~0u, theirs.w, lane), h = __shfl_sync(~0u, theirs.h, lane);
+    d = __shfl_sync(~0u, theirs.d, lane), image = __shfl_sync(~0u, theirs.image, lane);
+  }
+};
+
+// What one lane of the producer fetches of every block of a tile: 64 channels of the gradient, or of a tap of the
+// input. Chunks behind the last have channels that do not exist, which are zeros.
+template <class Tile>
+class Lane {
+  static constexpr int kRowChunks = Tile::rows / 64;
+
+ public:
+  __device__ Lane(const WeightsProduct &p, int32_t tile) : p_(p), lane_(static_cast<int>(threadIdx.x % 32)) {
+    const int32_t column = tile / p.row_tiles, chunk = column * Tile::chunks + lane_ - kRowChunks;
+    if (lane_ < kRowChunks) {
+      channel_ = (tile - column * p.row_tiles) * Tile::rows + 64 * lane_;
+      return;
+    }
+    const bool there = chunk < p.chunks;
+    const int32_t tap = there ? chunk / p.tap_chunks : 0, line = tap / p.taps[2];
+    channel_ = (there ? chunk - tap * p.tap_chunks : p.tap_chunks) * 64;
+    tap_[0] = static_cast<uint16_t>(line / p.taps[1] * p.dilation[0]);
+    tap_[1] = static_cast<uint16_t>(line % p.taps[1] * p.dilation[1]);
+    tap_[2] = static_cast<uint16_t>((tap - line * p.taps[2]) * p.dilation[2]);
+  }
+  __device__ void fetch(uint32_t stage, uint32_t barrier, const Corner &at) const {
+    if (lane_ >= kRowChunks + Tile::chunks) return;
+    const uint32_t to = stage + lane_ * Tile::chunk_bytes;
+    const bool x = lane_ >= kRowChunks;
+    const CUtensorMap *const map = x ? &p_.activations : &p_.gradients;
+    const int32_t w = x ? at.w * p_.stride[2] - p_.pad[2] : at.w, h = x ? at.h * p_.stride[1] - p_.pad[1] : at.h;
+    const int32_t d = x ? at.d * p_.stride[0] - p_.pad[0] : at.d;
+    if (p_.flat)
+      ptx::load_pixels(to, map, barrier, channel_, w, h, at.image, tap_[2], tap_[1]);
+    else
+      ptx::load_pixels(to, map, barrier, channel_, w, h, d, at.image, tap_[2], tap_[1], tap_[0]);
+  }
+
+ private:
+  const WeightsProduct &p_;
+  const int lane_;
+  int32_t channel_;
+  uint16_t tap_[3] = {};
+};
+
+// Blocks [first, last) of a tile's depth, by a whole warp. A lane each finds the corners of the next 32 blocks: one
+// after the other, their divisions would take longer than the products.
+template <class Tile>
+__device__ inline void fetch_weights(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
+                                     WeightsRing<Tile> &ring) {
+  const Lane<Tile> lane(p, tile);
+  Corner ahead(p, 0), corner = ahead;
+  for (int32_t block = first; block < last; ++block, ring.next()) {
+    const int32_t which = (block - first) % 32;
+    if (which == 0) ahead = Corner(p, (block + static_cast<int32_t>(threadIdx.x % 32)) * Tile::depth);
+    corner.take_from(which, ahead);
+    ring.await_empty();
+    if (threadIdx.x % 32 == 0) ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+    __syncwarp();
+    lane.fetch(ring.rows(), ring.full(), corner);
+  }
+}
+
+// ---------------------------------------------------------------- the consumers
+
+// A factor in shared memory whose rows of 128 bytes are 64 channels of a pixel, in the TMA's 128-byte swizzle; chunks
+// of channels lie one after the other. Adding 128 goes 16 pixels on.
+template <class Tile>
+__device__ inline uint64_t channels_descriptor(uint32_t address) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightPixels = uint64_t{1024 >> 4} << 32,
+                     kNextChunk = uint64_t{Tile::chunk_bytes >> 4} << 16;
+  return kSwizzle128 | kEightPixels | kNextChunk | ((address & 0x3ffff) >> 4);
+}
+
+template <class Tile>
+using WeightsSums = float[Tile::products][Tile::columns / 2];
+
+template <class Tile>
+__device__ inline void sum_blocks(WeightsSums<Tile> &sums, int32_t blocks, WeightsRing<Tile> &ring, int row_group,
+                                  int chunk_group) {
+  constexpr int kChunk = Tile::chunk_bytes >> 4; // of a descriptor
+  for (int32_t block = 0; block < blocks; ++block, ring.next()) {
+    ring.await_full();
+    const uint64_t a = channels_descriptor<Tile>(ring.rows()) + row_group * Tile::products * kChunk;
+    const uint64_t b = channels_descriptor<Tile>(ring.chunks()) + chunk_group * (Tile::columns / 64) * kChunk;
+    ptx::products_fence();
+#pragma unroll
+    for (int product = 0; product < Tile::products; ++product)
+#pragma unroll
+      for (int k = 0; k < Tile::depth / 16; ++k)
+        ptx::multiply<typename Tile::T, Tile::columns, true>(sums[product], a + product * kChunk + k * 128, b + k * 128,
+                                                             k > 0 || block > 0);
+    ptx::products_commit();
+    ptx::products_wait<1>(); // the products of the stage before are done
+    if (block > 0) ring.release_before();
+  }
+  ptx::products_wait<0>();
+  ring.release_before();
+}
+
+// The piece as the sums lie in threads: four values of each of the block's threads in turn.
+template <class Tile>
+__device__ inline void store_piece(float *piece, const WeightsSums<Tile> &sums) {
+  auto *to = reinterpret_cast<float4 *>(piece) + threadIdx.x;
+#pragma unroll
+  for (int product = 0; product < Tile::products; ++product)
+#pragma unroll
+    for (int i = 0; i < Tile::columns / 2; i += 4, to += 128 * Tile::groups)
+      *to = make_float4(sums[product][i], sums[product][i + 1], sums[product][i + 2], sums[product][i + 3]);
+}
+
+// ---------------------------------------------------------------- the kernel
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid_constant__ WeightsProduct p) {
+  extern __shared__ unsigned char unaligned[];
+  WeightsRing<Tile> ring((ptx::shared_address(unaligned) + 1023) / 1024 * 1024); // swizzled: begins at 1024 bytes
+  if (threadIdx.x == 0) ring.init();
+  if (threadIdx.x == 32) ptx::prefetch(&p.activations), ptx::prefetch(&p.gradients);
+  __syncthreads();
+  ptx::let_next_begin();
+  ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
+
+  const auto worker = static_cast<int>(blockIdx.x), group = static_cast<int>(threadIdx.x / 128);
+  if (group == Tile::groups) {
+    ptx::release_registers<Tile::producer_registers>();
+    if (threadIdx.x / 32 == 4 * Tile::groups)
+      for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t) {
+        fetch_weights<Tile>(p, tile, first, last, ring);
+      });
+  } else {
+    ptx::take_registers<Tile::consumer_registers>();
+    WeightsSums<Tile> sums;
+    for_pieces(p.shares, worker, [&](int32_t, int32_t first, int32_t last, int64_t piece) {
+      sum_blocks<Tile>(sums, last - first, ring, group % Tile::row_groups, group / Tile::row_groups);
+      store_piece<Tile>(p.pieces + piece * Tile::piece, sums);
+    });
+  }
+}
+
+// ---------------------------------------------------------------- launch
+
+template <class Tile>
+WeightsLauncher weights_launcher() {
+  const auto prepare = [] {
+    check(cudaFuncSetAttribute(multiply_pixels<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
+          "asking for shared memory");
+  };
+  const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
+    launch_early(multiply_pixels<Tile>, kWorkers, Tile::threads, Tile::shared_bytes, stream, p);
+  };
+  return {prepare, launch};
+}
+
+// The launcher of each shape, in the order of kWeightsShapes.
+template <class T>
+WeightsLauncher weights_launcher_of(int shape) {
+#define POLYCONV_WGMMA_WEIGHTS_LAUNCHER(rows, chunks, row_groups, chunk_groups, depth) \
+  &weights_launcher<WeightsTile<T, rows, chunks, row_groups, chunk_groups, depth> >,
+  static constexpr WeightsLauncher (*kLaunchers[])() = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_LAUNCHER)};
+#undef POLYCONV_WGMMA_WEIGHTS_LAUNCHER
+  return kLaunchers[shape]();
+}
+
+} // namespace polyconv::cuda::wgmma
