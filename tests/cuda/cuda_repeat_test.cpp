@@ -28,15 +28,10 @@ std::vector<uint16_t> numbers(int64_t bytes, uint32_t seed) {
 
 std::vector<std::string> hopper_kernels() {
   std::vector<std::string> names;
-  for (int32_t b = 0; b < polyconv_backend_count(); ++b) {
-    polyconv_backend_info info = {};
-    info.struct_size = sizeof info;
-    polyconv::require(polyconv_backend_get(b, &info));
-    if (std::strcmp(info.name, "cuda-tensor") != 0) continue;
+  for (int32_t b = 0; b < polyconv_backend_count(); ++b)
     for (int32_t k = 0; const char *kernel = polyconv_backend_kernel(b, k); ++k)
       for (int32_t c = 0; const char *config = polyconv_backend_config(b, k, c); ++c)
-        if (std::strncmp(kernel, "wgmma", 5) == 0) names.push_back(std::string("cuda-tensor/") + kernel + "@" + config);
-  }
+        if (std::strncmp(kernel, "cuda-tensor/wgmma", 17) == 0) names.push_back(std::string(kernel) + "@" + config);
   return names;
 }
 
