@@ -47,7 +47,7 @@ using GradientTile128x128 = Tile<128, 128, 16, 8, 8>;
 using GradientTile128x64 = Tile<128, 64, 16, 8, 8>;
 using GradientTile64x64 = Tile<64, 64, 16, 8, 4>;
 inline constexpr Shape kGradientShapes[] = {
-    {128, 128, 16, 256, 1, 0.75}, {128, 64, 16, 128, 2, 0.75}, {64, 64, 16, 128, 3, 0.65}};
+    {128, 128, 16, 256, 1, 0.75}, {128, 64, 16, 128, 2, 0.5}, {64, 64, 16, 128, 3, 0.65}};
 
 // The geometry of a layer in a shape; tiles are columns x filters, which shapes call pixels x channels.
 Gradient make_gradient(const polyconv_layer &layer, const Shape &shape);

@@ -43,7 +43,7 @@ double estimate(const polyconv_layer &l, int tile) {
   const Gradient g = make_gradient(l, shape);
   const double rate = 50.5e6 / 132, area = shape.pixels * shape.channels; // operations a microsecond
   const double blocks = std::ceil(real(g.shares.tiles) * g.shares.blocks / g.shares.workers) * shape.blocks;
-  const double gathering = reach_of(l) == Reach::kVectors ? 1 : 0.8;
+  const double gathering = reach_of(l) == Reach::kVectors ? 1 : 0.43; // measured for pixels side by side
   const double multiplying = blocks * 2 * area * kGradientDepth / (rate * shape.efficiency * gathering);
   const double pieces = std::min(real(g.shares.tiles) + g.shares.workers, real(g.shares.most) * g.shares.workers);
   const double bytes = 4 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));

@@ -134,7 +134,7 @@ double estimate(const polyconv_layer &l, const RowsWeights &r) {
   const double bytes = l.input.type == POLYCONV_F32 ? 4 : 2;
   const double elements = static_cast<double>(sdk::elements(l.input)) + static_cast<double>(sdk::elements(l.output));
   const double adding = static_cast<double>(partials_bytes(l, r)) * 2 / 1e6;
-  return 8 + std::max(cost_of(l, r) / (132 * 1400.0), elements * bytes / 3e6) + adding + bias_gradient_us(l);
+  return 8 + std::max(cost_of(l, r) / (132 * 600.0), elements * bytes / 3e6) + adding + bias_gradient_us(l);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
