@@ -12,7 +12,7 @@
 
 namespace polyconv::cpu {
 
-const char *const isa_names[3] = {"baseline", "avx2", "avx512"};
+const char *const isa_names[kIsaLevels] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 
 namespace {
 
@@ -22,6 +22,16 @@ uint64_t saved_state() {
   uint32_t low = 0, high = 0;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return uint64_t{high} << 32 | low;
+}
+
+// Of a CPU with AVX-512: what it has beyond.
+Isa detect_products(uint32_t ecx7, uint32_t edx7, uint64_t state) {
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr uint32_t kVnni = 1u << 11, kBf16 = 1u << 5; // leaf 7, and its subleaf 1
+  if (!(ecx7 & kVnni) || !__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) || !(eax & kBf16)) return kAvx512;
+  constexpr uint32_t kTiles = 1u << 22 | 1u << 24 | 1u << 25; // AMX-BF16, AMX-TILE, AMX-INT8
+  constexpr uint64_t kTileState = 0x60000;
+  return (edx7 & kTiles) == kTiles && (state & kTileState) == kTileState ? kAmx : kAvx512Bf16;
 }
 
 Isa detect() {
@@ -38,7 +48,8 @@ Isa detect() {
   if ((ebx & kNeeded2) != kNeeded2) return kBaseline;
   constexpr uint32_t kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
   constexpr uint32_t kNeeded512 = kF | kDq | kBw | kVl;
-  return (ebx & kNeeded512) == kNeeded512 && (state & kZmm) == kZmm ? kAvx512 : kAvx2;
+  if ((ebx & kNeeded512) != kNeeded512 || (state & kZmm) != kZmm) return kAvx2;
+  return detect_products(ecx, edx, state);
 }
 #else
 Isa detect() {
@@ -46,11 +57,28 @@ Isa detect() {
 }
 #endif
 
+// Linux saves tiles, 8 KiB a thread, only for processes that ask: arch_prctl(ARCH_REQ_XCOMP_PERM, tile data),
+// since 5.16.
+bool ask_for_tiles() {
+#if POLYCONV_HAVE_AVX2 && defined(__linux__) && defined(__x86_64__)
+  constexpr int64_t kArchPrctl = 158, kRequestPermission = 0x1023, kTileData = 18;
+  int64_t result = kArchPrctl;
+  __asm__ volatile("syscall" : "+a"(result) : "D"(kRequestPermission), "S"(kTileData) : "rcx", "r11", "memory");
+  return result == 0;
+#else
+  return false;
+#endif
+}
+bool tiles_permitted() {
+  static const bool permitted = ask_for_tiles();
+  return permitted;
+}
+
 // POLYCONV_MAX_ISA as an Isa; the highest where unset, -1 where not understood.
 int allowed() {
   const char *text = std::getenv("POLYCONV_MAX_ISA");
-  if (!text || !*text) return kAvx512;
-  for (int isa = kBaseline; isa <= kAvx512; ++isa)
+  if (!text || !*text) return kAmx;
+  for (int isa = kBaseline; isa <= kAmx; ++isa)
     if (!std::strcmp(text, isa_names[isa])) return isa;
   return -1;
 }
@@ -73,23 +101,29 @@ Isa best_isa() {
   return static_cast<Isa>(best);
 }
 
-bool choose_isa(int32_t config, sdk::Offer &offer, Isa &isa) {
+bool has_isa(Isa isa, sdk::Offer &offer) {
   const Detected &d = detected();
-  isa = config < 0 ? best_isa() : static_cast<Isa>(config);
-  offer.config = isa;
-  static const char *const kWords[] = {"the baseline", "AVX2 with FMA", "AVX-512"};
+  static const char *const kWords[] = {"the baseline", "AVX2 with FMA", "AVX-512", "AVX-512 with VNNI and BF16",
+                                       "AMX with BF16 and INT8"};
   if (isa > d.machine) return offer.reject("this CPU or its operating system has no %s", kWords[isa]);
   if (d.cap >= 0 && isa > d.cap) return offer.reject("POLYCONV_MAX_ISA=%s excludes it", isa_names[d.cap]);
+  if (isa == kAmx && !tiles_permitted()) return offer.reject("the operating system refuses this process AMX tiles");
   return true;
+}
+
+bool choose_isa(int32_t config, sdk::Offer &offer, Isa &isa) {
+  isa = config < 0 ? best_isa() : static_cast<Isa>(config);
+  offer.config = isa;
+  return has_isa(isa, offer);
 }
 
 polyconv_status probe(char *reason, size_t size) {
   const Detected &d = detected();
   if (d.cap < 0)
-    std::snprintf(reason, size, "%s (POLYCONV_MAX_ISA ignored: expected baseline, avx2 or avx512)",
-                  isa_names[best_isa()]);
+    std::snprintf(reason, size, "%s (POLYCONV_MAX_ISA ignored: expected baseline, avx2, avx512, avx512_bf16 or amx)",
+                  isa_names[d.machine]);
   else
-    std::snprintf(reason, size, "%s", isa_names[best_isa()]);
+    std::snprintf(reason, size, "%s", isa_names[d.cap < d.machine ? d.cap : d.machine]);
   return POLYCONV_SUCCESS;
 }
 

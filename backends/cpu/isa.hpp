@@ -6,8 +6,10 @@
 
 namespace polyconv::cpu {
 
-// The configs of every CPU kernel, in this order.
-enum Isa : int32_t { kBaseline = 0, kAvx2 = 1, kAvx512 = 2 };
+// What CPUs have, each with all before it. The first kIsaCount are the configs of ordinary CPU kernels, in this order;
+// the last two have instructions for 16-bit and 8-bit products alone, for kernels made of them.
+enum Isa : int32_t { kBaseline = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAmx = 4 };
+inline constexpr int kIsaLevels = 5;
 
 #if POLYCONV_HAVE_AVX512
 inline constexpr int kIsaCount = 3;
@@ -17,14 +19,19 @@ inline constexpr int kIsaCount = 2;
 inline constexpr int kIsaCount = 1;
 #endif
 
-extern const char *const isa_names[3]; // "baseline", "avx2", "avx512"
+extern const char *const isa_names[kIsaLevels]; // "baseline", "avx2", "avx512", "avx512_bf16", "amx"
 
-// The best that this build has, this CPU and operating system run, and POLYCONV_MAX_ISA allows. Decided once.
+// The best for an ordinary kernel that this build has, this CPU and operating system run, and POLYCONV_MAX_ISA allows.
+// Decided once.
 Isa best_isa();
 
 // The instruction set that `config` (-1: the best) stands for, set in the offer; false with a reason where this
 // machine lacks it. For the top of every supports.
 bool choose_isa(int32_t config, sdk::Offer &offer, Isa &isa);
+
+// Whether this machine has `isa` and POLYCONV_MAX_ISA allows it; else false with a reason. Tiles (kAmx) must be asked
+// for from the operating system, once a process: the first such call does.
+bool has_isa(Isa isa, sdk::Offer &offer);
 
 // The bytes of a vector register: 16, 32 or 64.
 inline int64_t vector_bytes(Isa isa) {

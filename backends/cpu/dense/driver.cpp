@@ -13,53 +13,68 @@
 namespace polyconv::cpu {
 namespace {
 
+// Sums of the weights of each line of taps, behind the weights (DenseArguments::line_sums).
+int64_t weights_bytes(const DensePlan &p) {
+  return p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p);
+}
+int64_t line_sums(const DensePlan &p) {
+  return p.arithmetic == DenseArithmetic::kQuads ? p.axis[0].taps * p.axis[1].taps * p.panel_channels : 0;
+}
+
 // Everything the packed bytes depend on beside the weight problem: element, panel and block of channels.
 void set_format(const DensePlan &p, sdk::Offer &offer) {
-  static const char *const kElements[] = {"f32", "f64", "s16"};
+  static const char *const kElements[] = {"f32", "f64", "s16", "bf16", "s8"};
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_dense_%s_%d:1", kElements[static_cast<int>(p.arithmetic)],
                 static_cast<int>(p.panel_channels));
-  offer.set_weights(0, format, p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
+  offer.set_weights(0, format, weights_bytes(p) + p.groups * p.panels * line_sums(p) * 4);
 }
 
-// One weight as the arithmetic's number.
+// One weight as the arithmetic's number; as its bits where that is bf16.
 template <class T>
 T weight(const polyconv_layer &layer, const void *raw, int64_t index) {
-  if constexpr (sizeof(T) == 2)
+  if constexpr (std::is_same_v<T, sdk::bf16>)
+    return static_cast<const sdk::bf16 *>(raw)[index];
+  else if constexpr (sizeof(T) <= 2)
     return static_cast<T>(sdk::load_as<int32_t>(raw, layer.weights.type, index) - layer.weights_zero_point);
   else
     return sdk::load_as<T>(raw, layer.weights.type, index);
 }
 
-// The weights of one channel and tap for a panel, or a half of pairs of them: what no channel fills is 0.
+// The weights of one channel and tap for a panel, of elements `step` channels wide: what no channel fills is 0.
 template <class T>
 void pack_lanes(const DensePlan &p, const polyconv_layer &layer, const void *raw, int64_t index, int64_t filled,
                 int64_t step, T *out) {
   const int64_t stride = layer.weights.stride[sdk::kK];
   int64_t lane = 0;
-  if (std::is_same_v<T, float> && layer.weights.type == POLYCONV_F32) {
-    const float *in = static_cast<const float *>(raw) + index;
-    for (; lane < filled; ++lane) out[lane] = static_cast<T>(in[lane * stride]);
-  }
+  if constexpr (std::is_same_v<T, float>)
+    if (layer.weights.type == POLYCONV_F32) {
+      const float *in = static_cast<const float *>(raw) + index;
+      for (; lane < filled; ++lane) out[lane] = in[lane * stride];
+    }
   for (; lane < filled; ++lane) out[lane * step] = weight<T>(layer, raw, index + lane * stride);
-  for (; lane < p.panel_channels; ++lane) out[lane * step] = T(0);
+  for (; lane < p.panel_channels; ++lane) out[lane * step] = T{};
 }
 
-// One panel: [channel block][tap][channel][output channel], pairs of channels side by side where T is a half element.
+// One panel: [channel block][tap][channel][output channel], the channels of an element side by side. `sums` as
+// line_sums has them.
 template <class T>
-void pack_panel(const DensePlan &p, const polyconv_layer &layer, const void *raw, int64_t group, int64_t panel,
-                T *out) {
-  const int64_t halves = sizeof(T) == 2 ? 2 : 1;
+void pack_panel(const DensePlan &p, const polyconv_layer &layer, const void *raw, int64_t group, int64_t panel, T *out,
+                int32_t *sums) {
+  const int64_t several = element_channels(p.arithmetic);
   const polyconv_tensor &w = layer.weights;
   const int64_t first = panel * p.panel_channels, filled = std::min(p.panel_channels, p.group_out - first);
+  std::fill(sums, sums + line_sums(p), 0);
   for (int64_t block = 0; block < p.pixel; block += p.channel_block)
     for (int64_t tap = 0; tap < p.taps; ++tap)
-      for (int64_t c = block; c < std::min(block + p.channel_block, p.pixel); ++c, out += p.panel_channels * halves)
-        for (int64_t half = 0; half < halves; ++half) {
-          const int64_t channel = c * halves + half, line = tap / w.size[sdk::kW];
+      for (int64_t c = block; c < std::min(block + p.channel_block, p.pixel); ++c, out += p.panel_channels * several)
+        for (int64_t i = 0; i < several; ++i) {
+          const int64_t channel = c * several + i, line = tap / w.size[sdk::kW];
           const int64_t index = sdk::at(w, group * p.group_out + first, channel, line / w.size[sdk::kH],
                                         line % w.size[sdk::kH], tap % w.size[sdk::kW]);
-          pack_lanes(p, layer, raw, index, channel < p.group_in ? filled : 0, halves, out + half);
+          pack_lanes(p, layer, raw, index, channel < p.group_in ? filled : 0, several, out + i);
+          if constexpr (sizeof(T) == 1)
+            for (int64_t k = 0; k < p.panel_channels; ++k) sums[line * p.panel_channels + k] += out[k * several + i];
         }
 }
 
@@ -67,12 +82,15 @@ void pack_panel(const DensePlan &p, const polyconv_layer &layer, const void *raw
 template <class T>
 void pack_weights(const DensePlan &p, const polyconv_layer &layer, const sdk::Parallel *parallel, const void *raw,
                   void *packed) {
-  const int64_t size = p.taps * p.pixel * p.panel_channels * (sizeof(T) == 2 ? 2 : 1), total = p.groups * p.panels;
+  const int64_t size = p.taps * p.pixel * p.panel_channels * element_channels(p.arithmetic);
+  const int64_t total = p.groups * p.panels;
+  auto *sums = reinterpret_cast<int32_t *>(static_cast<char *>(packed) + weights_bytes(p));
   const int64_t tasks = parallel ? std::min<int64_t>(parallel->threads(), total) : 1;
   const auto pack_share = [&](int64_t task) {
     const sdk::Share panels = sdk::share(total, tasks, task);
     for (int64_t i = panels.begin; i < panels.end; ++i)
-      pack_panel(p, layer, raw, i / p.panels, i % p.panels, static_cast<T *>(packed) + i * size);
+      pack_panel(p, layer, raw, i / p.panels, i % p.panels, static_cast<T *>(packed) + i * size,
+                 sums + i * line_sums(p));
   };
   if (parallel)
     (*parallel)(tasks, pack_share);
@@ -97,11 +115,15 @@ class DenseInstance final : public sdk::Instance {
       case DenseArithmetic::kF32: return pack_weights<float>(plan_, layer_, parallel_.get(), raw, packed);
       case DenseArithmetic::kF64: return pack_weights<double>(plan_, layer_, parallel_.get(), raw, packed);
       case DenseArithmetic::kPairs: return pack_weights<int16_t>(plan_, layer_, parallel_.get(), raw, packed);
+      case DenseArithmetic::kBf16: return pack_weights<sdk::bf16>(plan_, layer_, parallel_.get(), raw, packed);
+      case DenseArithmetic::kQuads: return pack_weights<int8_t>(plan_, layer_, parallel_.get(), raw, packed);
     }
   }
 
   void run(const polyconv_arguments &arguments, void *) const override {
-    const DenseArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, arguments.weights[0]};
+    const char *weights = static_cast<const char *>(arguments.weights[0]);
+    const DenseArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, weights,
+                                reinterpret_cast<const int32_t *>(weights + weights_bytes(plan_))};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
     sdk::run_tasks(parallel_, tasks(), one_task);
   }

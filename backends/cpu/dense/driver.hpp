@@ -16,12 +16,20 @@ inline int64_t element_bytes(const DensePlan &p) {
   return p.arithmetic == DenseArithmetic::kF64 ? 8 : 4;
 }
 
+// Channels of an element.
+inline int64_t element_channels(DenseArithmetic arithmetic) {
+  return arithmetic == DenseArithmetic::kQuads                                           ? 4
+         : arithmetic == DenseArithmetic::kPairs || arithmetic == DenseArithmetic::kBf16 ? 2
+                                                                                         : 1;
+}
+
 // Block sizes, shares and scratch for a forward layer: arithmetic alone, no tables.
 DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa);
 
 // Output columns for which tap `tap` of W reads inside the input.
 DenseColumns inside_columns(const Axis &axis, int64_t tap);
 
+// kAvx512Bf16 stands for AVX-512 and the arithmetic that it adds.
 bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> dense_create(const polyconv_request &request, Isa isa, DenseTaskFunction task);
 

@@ -17,10 +17,27 @@ constexpr int64_t kMostBlocks = 4;         // of channels that share a strip: 1 
 constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
 
-DenseArithmetic arithmetic_of(const polyconv_layer &layer) {
-  return layer.sum_type == POLYCONV_F64   ? DenseArithmetic::kF64
-         : layer.sum_type == POLYCONV_S32 ? DenseArithmetic::kPairs
-                                          : DenseArithmetic::kF32;
+DenseArithmetic arithmetic_of(const polyconv_layer &layer, Isa isa) {
+  if (layer.sum_type == POLYCONV_F64) return DenseArithmetic::kF64;
+  const bool dots = isa == kAvx512Bf16;
+  if (layer.sum_type == POLYCONV_S32) return dots ? DenseArithmetic::kQuads : DenseArithmetic::kPairs;
+  return dots && layer.input.type == POLYCONV_BF16 ? DenseArithmetic::kBf16 : DenseArithmetic::kF32;
+}
+
+// Whether tiles become results in registers: floats with at most a bias and relu, integers with at most a bias.
+bool stores_tiles(const DensePlan &p) {
+  const Epilogue &e = p.epilogue;
+  const bool last = e.result.stride[sdk::kC] == 1;
+  const int32_t activation = e.rules.activation;
+  const bool quick = activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU;
+  switch (p.arithmetic) {
+    case DenseArithmetic::kF32: return e.simple && quick && (last || p.along_w);
+    case DenseArithmetic::kBf16:
+      return quick && ((e.simple && (last || p.along_w)) || (e.quick && e.result.type == POLYCONV_BF16 && last));
+    case DenseArithmetic::kPairs:
+    case DenseArithmetic::kQuads: return e.integer && !e.save && last;
+    default: return false;
+  }
 }
 
 // What the layer alone decides.
@@ -28,8 +45,9 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   DensePlan p{};
   p.input = layer.input;
   p.epilogue = make_epilogue(layer);
-  p.arithmetic = arithmetic_of(layer);
+  p.arithmetic = arithmetic_of(layer, isa);
   p.zero_point = layer.input_zero_point;
+  if (p.arithmetic == DenseArithmetic::kQuads) p.offset = p.zero_point + (layer.input.type == POLYCONV_S8 ? 128 : 0);
   const bool zero = sdk::is_quantised(layer) && layer.pad_mode == POLYCONV_PAD_ZERO;
   p.pad_value = zero ? layer.input_zero_point : layer.pad_value;
   for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i), p.pitch[i] = p.axis[i].taps == 1 ? p.axis[i].step : 1;
@@ -37,9 +55,9 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   p.groups = layer.groups;
   p.group_in = layer.weights.size[sdk::kC];
   p.group_out = layer.output.size[sdk::kC] / layer.groups;
-  p.pixel = p.arithmetic == DenseArithmetic::kPairs ? ceil_div(p.group_in, 2) : p.group_in;
-  p.tile_pixels = isa == kAvx512 ? 14 : 6;
-  p.panel_channels = 2 * vector_bytes(isa) / element_bytes(p);
+  p.pixel = ceil_div(p.group_in, element_channels(p.arithmetic));
+  p.tile_pixels = isa >= kAvx512 ? 14 : 6;
+  p.panel_channels = 2 * vector_bytes(std::min(isa, kAvx512)) / element_bytes(p);
   p.panels = ceil_div(p.group_out, p.panel_channels);
   const int64_t blocks =
       std::clamp<int64_t>(ceil_div(p.pixel * p.taps * p.panel_channels * element_bytes(p), kPanelBytes), 1,
@@ -48,10 +66,7 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   p.channel_blocks = ceil_div(p.pixel, p.channel_block);
   const polyconv_tensor &r = layer.result;
   p.along_w = r.stride[sdk::kW] == 1 && r.stride[sdk::kC] != 1 && p.group_out > 1;
-  const int32_t activation = p.epilogue.rules.activation;
-  p.stores_tiles = p.epilogue.simple && (r.stride[sdk::kC] == 1 || p.along_w) &&
-                   p.arithmetic == DenseArithmetic::kF32 &&
-                   (activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU);
+  p.stores_tiles = stores_tiles(p);
   return p;
 }
 
@@ -59,6 +74,7 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
 bool leaves_padding_out(const DensePlan &p) {
   const Axis &w = p.axis[2];
   if (w.before == 0 && w.after == 0) return true;
+  if (p.offset != 0) return false; // its share of a sum is that of all columns
   if (w.taps == 1 || p.pixel <= kFewChannels) return false;
   for (int64_t t = 0; t < w.taps; ++t) {
     const DenseColumns c = inside_columns(w, t);
@@ -236,7 +252,7 @@ DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   p.units = lines * p.line_units;
   const Costs costs = costs_of(p);
   const double pairs = p.arithmetic == DenseArithmetic::kPairs ? 1.5 : 1.0; // a multiplication and an addition
-  const double step_us = cycle_us(isa) / 2 * pairs;
+  const double step_us = cycle_us(std::min(isa, kAvx512)) / 2 * pairs;
   const double all = share_cost(p, costs, 1, 1) * step_us;
   const double largest = choose_parts(p, costs, tasks_for(policy, all)) * step_us;
   const int64_t tasks = p.unit_parts * p.panel_parts;

@@ -19,7 +19,9 @@
 
 namespace polyconv::cpu {
 
-enum class DenseArithmetic : int32_t { kF32, kF64, kPairs }; // pairs: two 16-bit integers a 32-bit element, s32 sums
+// What an element of the strip is. kPairs: two 16-bit integers, s32 sums. Of the passes with instructions for it:
+// kBf16: two bf16, f32 sums; kQuads: four u8 (s8 with its sign turned), by s8 weights, s32 sums.
+enum class DenseArithmetic : int32_t { kF32, kF64, kPairs, kBf16, kQuads };
 
 // Output columns for which a tap reads inside the input: [first, last).
 struct DenseColumns {
@@ -31,6 +33,7 @@ struct DensePlan {
   Epilogue epilogue;
   DenseArithmetic arithmetic;
   int32_t zero_point; // subtracted from quantised inputs
+  int32_t offset;     // kQuads: what stored inputs are too large by; its share of each sum is subtracted
   double pad_value;
   Axis axis[3];
   const DenseColumns *inside; // per tap of W; all columns where the strip holds the padding
@@ -42,7 +45,7 @@ struct DensePlan {
   int32_t one_stride;   // flat, and all pixels of an input image lie at one stride
   int32_t skips_lines;  // lines of zero padding are left out
   int32_t along_w;      // results are stored along W (channels first), so tiles are transposed
-  int32_t stores_tiles; // tiles go from registers to the result: f32, at most a bias and relu
+  int32_t stores_tiles; // tiles go from registers to the result
 
   int64_t groups, group_in, group_out;
   int64_t pixel;                                    // elements of a pixel's group: channels, or pairs of them
@@ -74,6 +77,7 @@ struct DenseShare {
 struct DenseArguments {
   Epilogue epilogue; // with pointers
   const void *input, *weights;
+  const int32_t *line_sums; // kQuads: sums of the weights of each line of taps, [group][panel][line][output channel]
 };
 
 } // namespace polyconv::cpu

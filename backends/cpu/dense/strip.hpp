@@ -21,38 +21,29 @@ POLYCONV_INLINE void fill(T *out, int64_t n, T value) {
   for (int64_t i = 0; i < n; ++i) out[i] = value;
 }
 
-// Channels that lie side by side.
+// n channels that lie side by side, as `count` elements.
 template <class From, class T>
-POLYCONV_INLINE void copy_channels(const DensePlan &p, const Element<From, T> &element, const From *in, int64_t count,
-                                   T *out) {
+POLYCONV_INLINE void copy_channels(const Element<From, T> &element, const From *in, int64_t n, int64_t count, T *out) {
   constexpr int kL = kLanes<T>;
-  if constexpr (Element<From, T>::kChannels == 2) {
-    int16_t *o = reinterpret_cast<int16_t *>(out);
-    const S32 zero = splat(element.zero_point);
-    int64_t i = 0;
-    for (; i + kL <= p.group_in; i += kL) {
-      const HalfS16 narrow = __builtin_convertvector(load_s32(in + i) - zero, HalfS16);
-      __builtin_memcpy(o + i, &narrow, sizeof narrow);
-    }
-    for (; i < p.group_in; ++i) o[i] = static_cast<int16_t>(in[i] - element.zero_point);
-    if (i < 2 * count) o[i] = 0;
+  if constexpr (Element<From, T>::kChannels > 1) {
+    element.copy(in, n, count, out);
   } else {
     int64_t i = 0;
-    for (; i + kL <= count; i += kL) store(out + i, element.full(in + i, nullptr));
+    for (; i + kL <= count; i += kL) store(out + i, element.full(in + i, {}));
     const int rest = static_cast<int>(count - i);
-    if (rest) store_partial(out + i, element.partial(in + i, nullptr, rest), rest);
+    if (rest) store_partial(out + i, element.partial(in + i, {}, rest), rest);
   }
 }
 
 // n neighbouring pixels `stride` (1 or 2) apart of one channel, from p on.
 template <class From, class T>
-POLYCONV_INLINE Vector<T> load_pixels(const Element<From, T> &element, const From *p, const From *q, int64_t stride,
+POLYCONV_INLINE Vector<T> load_pixels(const Element<From, T> &element, const From *p, ElementChannels c, int64_t stride,
                                       int n) {
   constexpr int kL = kLanes<T>;
-  if (stride == 1) return n == kL ? element.full(p, q) : element.partial(p, q, n);
+  if (stride == 1) return n == kL ? element.full(p, c) : element.partial(p, c, n);
   const int reach = 2 * n - 1;
-  const Vector<T> first = reach < kL ? element.partial(p, q, reach) : element.full(p, q);
-  const Vector<T> second = reach > kL ? element.partial(p + kL, q ? q + kL : nullptr, reach - kL) : Vector<T>{};
+  const Vector<T> first = reach < kL ? element.partial(p, c, reach) : element.full(p, c);
+  const Vector<T> second = reach > kL ? element.partial(p + kL, c, reach - kL) : Vector<T>{};
   return even_lanes<T>(first, second);
 }
 
@@ -70,10 +61,9 @@ POLYCONV_INLINE void turn_pixels(const DensePlan &p, const Element<From, T> &ele
       for (int lane = 0; lane < kL; ++lane) {
         const From *first = in + (c + lane) * kC * p.input.stride[1] + i * stride;
         __builtin_prefetch(first + 2 * kL * stride); // more lines than a core follows by itself
-        square[lane] =
-            lane < channels
-                ? load_pixels(element, first, second_channel<Element<From, T>>(p, c + lane, first), stride, pixels)
-                : Vector<T>{};
+        square[lane] = lane < channels
+                           ? load_pixels(element, first, channels_of<Element<From, T>>(p, c + lane), stride, pixels)
+                           : Vector<T>{};
       }
       transpose<T>(square);
       T *to = out + i * p.strip_pixel + c;
@@ -95,17 +85,17 @@ POLYCONV_NOINLINE void copy_pixels(const DensePlan &p, const Element<From, T> &e
                                    int64_t count, T *out) {
   typedef Element<From, T> E;
   if (p.input.stride[1] == 1) {
-    if (E::kChannels == 1 && stride == p.pixel && p.strip_pixel == p.pixel)
-      return copy_channels(p, element, in, count * p.pixel, out);
-    for (int64_t i = 0; i < count; ++i) copy_channels(p, element, in + i * stride, p.pixel, out + i * p.strip_pixel);
+    if (stride == p.group_in && p.group_in == E::kChannels * p.pixel && p.strip_pixel == p.pixel)
+      return copy_channels(element, in, count * p.group_in, count * p.pixel, out);
+    for (int64_t i = 0; i < count; ++i)
+      copy_channels(element, in + i * stride, p.group_in, p.pixel, out + i * p.strip_pixel);
     return;
   }
   if (p.pixel >= kLanes<T> / 2 && (stride == 1 || stride == 2)) return turn_pixels(p, element, in, stride, count, out);
   for (int64_t c = 0; c < p.pixel; ++c) {
     const From *first = in + c * E::kChannels * p.input.stride[1];
-    const From *second = second_channel<E>(p, c, first);
     for (int64_t i = 0; i < count; ++i)
-      out[i * p.strip_pixel + c] = element.one(first + i * stride, second ? second + i * stride : nullptr);
+      out[i * p.strip_pixel + c] = element.one(first + i * stride, channels_of<E>(p, c));
   }
 }
 

@@ -51,35 +51,57 @@ POLYCONV_INLINE void set_source(const DensePlan &p, DenseBlock &b) {
   b.origin = (b.first_column + p.column_before) / p.column_pitch * p.strip_pixel;
 }
 
+// body(number of the tap, depth, row) for the taps of D and H of output line `line` that are not left out.
+template <class Body>
+POLYCONV_INLINE void for_taps(const DensePlan &p, const DenseBlock &b, int64_t line, const Body &body) {
+  const Axis &depths = p.axis[0], &rows = p.axis[1];
+  for (int64_t t = 0; t < depths.taps; ++t) {
+    const int64_t depth = inside(depths, b.depth * depths.step + t * depths.dilation - depths.before);
+    if (depth < 0 && p.skips_lines) continue;
+    for (int64_t r = 0; r < rows.taps; ++r) {
+      const int64_t row = inside(rows, line * rows.step + r * rows.dilation - rows.before);
+      if (row >= 0 || !p.skips_lines) body(t * rows.taps + r, depth, row);
+    }
+  }
+}
+
 // The runs of output line `line` for channels from `channel` on, `channels` of them; returns how many.
 template <class From, class T>
 POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t channel,
                                   int64_t channels) {
   const DensePlan &p = task.p;
-  const Axis &depths = p.axis[0], &rows = p.axis[1], &columns = p.axis[2];
+  const Axis &rows = p.axis[1], &columns = p.axis[2];
   const int64_t tap_weights = channels * p.panel_channels;
   int64_t n = 0;
-  for (int64_t t = 0; t < depths.taps; ++t) {
-    const int64_t depth = inside(depths, b.depth * depths.step + t * depths.dilation - depths.before);
-    if (depth < 0 && p.skips_lines) continue;
-    for (int64_t r = 0; r < rows.taps; ++r) {
-      const int64_t y = line * rows.step + r * rows.dilation - rows.before, row = inside(rows, y);
-      if (row < 0 && p.skips_lines) continue;
-      const T *source = task.strip + (t * p.strip_lines + (y - b.first_line) / p.pitch[1]) * p.strip_line;
-      if constexpr (sizeof(From) == sizeof(T))
-        if (p.in_place)
-          source = reinterpret_cast<const T *>(line_at(p, task.in + b.image * p.input.stride[0], depth, row));
-      source += channel - b.origin;
-      int64_t weights = (t * rows.taps + r) * columns.taps * tap_weights;
-      if (p.one_run) {
-        task.runs[n++] = {source, weights, columns.taps * channels, {0, p.columns}};
-        continue;
-      }
-      for (int64_t s = 0; s < columns.taps; ++s, source += p.tap_stride, weights += tap_weights)
-        if (p.inside[s].first < p.inside[s].last) task.runs[n++] = {source, weights, channels, p.inside[s]};
+  for_taps(p, b, line, [&](int64_t tap, int64_t depth, int64_t row) {
+    const int64_t t = tap / rows.taps, y = line * rows.step + tap % rows.taps * rows.dilation - rows.before;
+    const T *source = task.strip + (t * p.strip_lines + (y - b.first_line) / p.pitch[1]) * p.strip_line;
+    if constexpr (sizeof(From) == sizeof(T))
+      if (p.in_place)
+        source = reinterpret_cast<const T *>(line_at(p, task.in + b.image * p.input.stride[0], depth, row));
+    source += channel - b.origin;
+    int64_t weights = tap * columns.taps * tap_weights;
+    if (p.one_run) {
+      task.runs[n++] = {source, weights, columns.taps * channels, {0, p.columns}};
+      return;
     }
-  }
+    for (int64_t s = 0; s < columns.taps; ++s, source += p.tap_stride, weights += tap_weights)
+      if (p.inside[s].first < p.inside[s].last) task.runs[n++] = {source, weights, channels, p.inside[s]};
+  });
   return n;
+}
+
+// What the sums of a line begin with where inputs are stored with an offset: less its share.
+template <class From, class T>
+POLYCONV_INLINE void subtract_offset(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t panel,
+                                     T *start) {
+  const DensePlan &p = task.p;
+  const int64_t lines = p.axis[0].taps * p.axis[1].taps;
+  const int32_t *sums = task.arguments.line_sums + (task.group * p.panels + panel) * lines * p.panel_channels;
+  for (int64_t k = 0; k < p.panel_channels; ++k) start[k] = 0;
+  for_taps(p, b, line, [&](int64_t tap, int64_t, int64_t) {
+    for (int64_t k = 0; k < p.panel_channels; ++k) start[k] -= p.offset * sums[tap * p.panel_channels + k];
+  });
 }
 
 // Stores m pixels of `channels` channels along W: at most a bias and relu.
@@ -160,7 +182,7 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
                                    int64_t channel_block, T *unfinished) {
   const DensePlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
-  alignas(64) T one_tile[kDensePixels * kDenseVectors * kLanes<T>];
+  alignas(64) T one_tile[kDensePixels * kDenseVectors * kLanes<T>], start[kDenseVectors * kLanes<T>];
   const int64_t channel = channel_block * p.channel_block, left = p.pixel - channel;
   const int64_t steps = left < p.channel_block ? left : p.channel_block;
   const int64_t made = panel * p.panel_channels, rest = p.group_out - made;
@@ -174,19 +196,24 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
   tile.weights = task.weights + p.taps * (panel * p.pixel + channel) * p.panel_channels;
   tile.weight_stride = p.panel_channels;
   const int64_t part = fetch_ahead(task, b, line, p.taps * steps * p.panel_channels, tile);
+  if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) == 0)
+    if (p.offset && channel_block == 0) subtract_offset(task, b, line, panel, start);
   const bool direct = last && p.stores_tiles && !p.along_w && channels % kLanes<T> == 0;
   for (int64_t i = b.tile; i < b.last_tile; ++i, unfinished += p.tile_pixels * p.panel_channels) {
     tile.column = tile_column(p, i);
     const int64_t m = tile_column(p, i + 1) - tile.column;
     T *sums = p.channel_blocks > 1 ? unfinished : one_tile;
-    tile.start = channel_block > 0 ? sums : nullptr;
-    tile.start_stride = tile.result_stride = p.panel_channels;
+    tile.start = channel_block > 0 ? sums : p.offset ? start : nullptr;
+    tile.start_stride = channel_block > 0 ? p.panel_channels : 0;
+    tile.result_row = p.panel_channels * static_cast<int64_t>(sizeof(T));
     tile.result = sums;
     row.w = tile.column;
     if (direct) {
-      tile.result = static_cast<T *>(e.output) + row_offset(e.result, row);
-      tile.result_stride = e.result.stride[4];
-      tile.bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
+      const int64_t bytes = e.result.type == POLYCONV_BF16 ? 2 : sizeof(T);
+      tile.result = static_cast<char *>(e.output) + row_offset(e.result, row) * bytes;
+      tile.result_row = e.result.stride[4] * bytes;
+      tile.bf16_result = e.result.type == POLYCONV_BF16;
+      tile.bias = e.bias ? static_cast<const T *>(e.bias) + row.k : nullptr;
       tile.relu = e.rules.activation == POLYCONV_ACT_RELU;
     }
     if (two)

@@ -37,14 +37,15 @@ struct DenseTile {
   int64_t weight_stride; // of a step
   const T *start;        // sums so far, M rows of start_stride; NULL: from zero
   int64_t start_stride;
-  T *result; // M rows
-  int64_t result_stride;
+  void *result;       // M rows: of T, or of bf16 where that is said
+  int64_t result_row; // bytes from one to the next
+  bool bf16_result;
   // Fetched into the cache meanwhile, so many elements a step: the next tile's source, and this tile's part of the
   // weights that come after its panel.
   const T *source_ahead, *weights_ahead;
   int64_t source_ahead_step, weights_ahead_step;
-  const float *bias; // added at the end, NULL: none. f32 only, like relu
-  bool relu;
+  const T *bias; // added at the end, NULL: none
+  bool relu;     // f32 only
 };
 
 // What is fetched into the cache next.
@@ -53,13 +54,23 @@ struct DenseAhead {
   const T *source, *weights;
 };
 
-// sums += a * b: element by element, and for pairs of 16-bit integers the sum of both products.
+// sums += a * b: element by element, and for elements of several channels the sum of their products.
+#if defined(POLYCONV_DOTS)
+POLYCONV_INLINE F32 accumulate(F32 sums, F32 a, F32 b) {
+  return bits_as<F32>(_mm512_dpbf16_ps(bits_as<__m512>(sums), bits_as<__m512bh>(a), bits_as<__m512bh>(b)));
+}
+POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
+  return bits_as<S32>(_mm512_dpbusd_epi32(bits_as<__m512i>(sums), bits_as<__m512i>(a), bits_as<__m512i>(b)));
+}
+#else
 POLYCONV_INLINE F32 accumulate(F32 sums, F32 a, F32 b) {
   return multiply_add(a, b, sums);
 }
+#endif
 POLYCONV_INLINE F64 accumulate(F64 sums, F64 a, F64 b) {
   return multiply_add(a, b, sums);
 }
+#if !defined(POLYCONV_DOTS)
 POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
 #if defined(__AVX512BW__)
   return bits_as<S32>(
@@ -73,6 +84,19 @@ POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
   const S32 low = (bits_as<S32>(bits_as<U32>(a) << 16) >> 16) * (bits_as<S32>(bits_as<U32>(b) << 16) >> 16);
   const S32 high = (a >> 16) * (b >> 16);
   return bits_as<S32>(bits_as<U32>(sums) + bits_as<U32>(low) + bits_as<U32>(high));
+#endif
+}
+#endif
+
+// An element of the source in every lane. Those that are several channels are no number: a load as f32 might mend it.
+template <class T>
+POLYCONV_INLINE Vector<T> broadcast(const T *p) {
+#if defined(POLYCONV_DOTS)
+  int32_t bits;
+  __builtin_memcpy(&bits, p, sizeof bits);
+  return bits_as<Vector<T>>(splat(bits));
+#else
+  return splat(*p);
 #endif
 }
 
@@ -95,7 +119,7 @@ POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, Dens
     ahead.weights += t.weights_ahead_step;
 #pragma GCC unroll 16
     for (int m = First; m < Last; ++m) {
-      const Vector<T> scalar = splat(pixels[m / 3][m % 3 * stride]);
+      const Vector<T> scalar = broadcast(pixels[m / 3] + m % 3 * stride);
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) sums[m][n] = accumulate(sums[m][n], scalar, vectors[n]);
     }
@@ -107,24 +131,42 @@ POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, Dens
 
 template <class T, int M, int N>
 POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) {
-  if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
+  if constexpr (sizeof(T) == 4) {
     if (t.bias)
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) {
-        const F32 bias = load(t.bias + n * kF32Lanes);
+        const U32 bias = bits_as<U32>(load(t.bias + n * kF32Lanes));
 #pragma GCC unroll 16
-        for (int m = 0; m < M; ++m) sums[m][n] += bias;
+        for (int m = 0; m < M; ++m)
+          if constexpr (static_cast<T>(0.5) == 0)
+            sums[m][n] = bits_as<Vector<T>>(bits_as<U32>(sums[m][n]) + bias); // modulo 2^32
+          else
+            sums[m][n] += bits_as<Vector<T>>(bias);
       }
     if (t.relu)
 #pragma GCC unroll 16
       for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] < F32{} ? F32{} : sums[m][n]; // NaN stays
+        for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] < Vector<T>{} ? Vector<T>{} : sums[m][n]; // NaN stays
   }
+  char *row = static_cast<char *>(t.result);
+#if defined(POLYCONV_DOTS)
+  if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0)
+    if (t.bf16_result) {
 #pragma GCC unroll 16
-  for (int m = 0; m < M; ++m)
+      for (int m = 0; m < M; ++m, row += t.result_row)
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) store(t.result + m * t.result_stride + n * kLanes<T>, sums[m][n]);
+        for (int n = 0; n < N; ++n) {
+          const __m256bh narrow = _mm512_cvtneps_pbh(bits_as<__m512>(sums[m][n]));
+          __builtin_memcpy(reinterpret_cast<bf16 *>(row) + n * kLanes<T>, &narrow, sizeof narrow);
+        }
+      return;
+    }
+#endif
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m, row += t.result_row)
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) store(reinterpret_cast<T *>(row) + n * kLanes<T>, sums[m][n]);
 }
 
 // A run has all pixels of the tile inside the input, all but the first, all but the last, or none.
@@ -138,7 +180,8 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
 #pragma GCC unroll 16
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + n * kLanes<T>, 1);
+    for (int n = 0; n < N; ++n)
+      __builtin_prefetch(static_cast<char *>(t.result) + m * t.result_row + n * kVectorBytes, 1);
   DenseAhead<T> ahead = {t.source_ahead, t.weights_ahead};
   for (int64_t i = 0; i < t.run_count; ++i) {
     const DenseRun<T> &run = t.runs[i];

@@ -1,0 +1,69 @@
+// dots.cpp - forward convolution of many channels in bf16, s8 and u8 by instructions that multiply and add two or four
+// channels in each 32-bit lane (AVX512-BF16, AVX512-VNNI): the register tiles of `dense`, whose elements are pairs or
+// quads of channels.
+//
+// Floor: the multiply-adds at twice (bf16) or four times (8 bits) the FMA rate where a core has as many units for them
+// as for FMA (Zen 5); half of that where it has one. Bringing the source in costs as in `dense`.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/dense/plan.hpp"
+
+#if defined(POLYCONV_DOTS)
+#include "cpu/dense/task.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+void dots_task(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share);
+void dots_task(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share) {
+  switch (plan.input.type) {
+    case POLYCONV_BF16: return run_dense<bf16, float>(plan, arguments, share);
+    case POLYCONV_S8: return run_dense<int8_t, int32_t>(plan, arguments, share);
+    default: return run_dense<uint8_t, int32_t>(plan, arguments, share);
+  }
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA
+#endif
+
+#ifdef POLYCONV_DRIVER
+#include "cpu/dense/driver.hpp"
+#include "cpu/kernels.hpp"
+
+namespace polyconv::cpu {
+
+#if POLYCONV_HAVE_AVX512_BF16
+namespace isa_avx512_bf16 {
+void dots_task(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share);
+}
+using isa_avx512_bf16::dots_task;
+#else
+constexpr DenseTaskFunction dots_task = nullptr;
+#endif
+
+namespace {
+
+bool takes_types(const polyconv_layer &layer, sdk::Offer &offer) {
+  const int32_t in = layer.input.type, weights = layer.weights.type, zero = layer.weights_zero_point;
+  if (in == POLYCONV_BF16) return true;
+  if (layer.sum_type != POLYCONV_S32) return offer.reject("takes bf16, s8 and u8 activations");
+  const bool s8 = (weights == POLYCONV_S8 && zero == 0) || (weights == POLYCONV_U8 && zero == 128);
+  return s8 || offer.reject("takes weights that less their zero point are s8: s8 with 0, u8 with 128; it is %d", zero);
+}
+
+bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
+  offer.config = 0;
+  if (!POLYCONV_HAVE_AVX512_BF16) return offer.reject("the compiler of this build knows no AVX512-BF16 and VNNI");
+  if (!has_isa(kAvx512Bf16, offer)) return false;
+  if (request.op == POLYCONV_OP_CONVOLVE && request.count == 1 && !takes_types(*request.layers[0], offer)) return false;
+  return dense_offer(request, kAvx512Bf16, offer);
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
+  return dense_create(request, kAvx512Bf16, dots_task);
+}
+
+} // namespace
+
+const sdk::Kernel kernel_dots = {"dots", 0, &isa_names[kAvx512Bf16], 1, supports, create};
+
+} // namespace polyconv::cpu
+#endif

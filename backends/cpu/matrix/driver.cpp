@@ -1,0 +1,126 @@
+// driver.cpp - offers and runs the matrix kernel. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/matrix/driver.hpp"
+
+#include "cpu/count.hpp"
+#include "cpu/direct/driver.hpp"
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr int64_t kStripLimit = 4 << 20;
+constexpr int64_t kFewChannels = 8; // of a group: below, tiles are nearly empty
+
+MatrixProducts products_of(const polyconv_layer &layer, bool three) {
+  if (layer.sum_type == POLYCONV_S32) return MatrixProducts::kIntegers;
+  if (layer.input.type == POLYCONV_BF16) return MatrixProducts::kBf16;
+  if (layer.input.type == POLYCONV_F16) return MatrixProducts::kF16;
+  return three ? MatrixProducts::kThree : MatrixProducts::kSix;
+}
+
+// Type and math mode.
+bool takes_products(const polyconv_request &request, bool three, sdk::Offer &offer) {
+  const polyconv_layer &layer = *request.layers[0];
+  const int32_t type = layer.input.type;
+  if (layer.sum_type == POLYCONV_F64 || layer.weights.type == POLYCONV_F64)
+    return offer.reject("multiplies bf16 and 8-bit integers; f64 is no sum of few of them");
+  if (layer.sum_type == POLYCONV_F32 && layer.weights.type != type)
+    return offer.reject("takes input and weights of one type; pixels of integers by f32 weights are not built");
+  if (type != POLYCONV_F32 && three) return offer.reject("three products are for f32");
+  if (type == POLYCONV_F32) {
+    const int32_t math = three ? POLYCONV_MATH_FAST : POLYCONV_MATH_FP32_EMULATED;
+    if (request.policy->math < math)
+      return offer.reject("multiplies f32 in parts of bf16: only under math %s or freer",
+                          three ? "fast" : "fp32_emulated");
+    offer.math = math;
+  }
+  const int32_t zero = layer.weights_zero_point;
+  if (zero != 0 && !(layer.weights.type == POLYCONV_U8 && zero == 128))
+    return offer.reject("takes weights whose zero point is 0, or 128 of u8; it is %d", zero);
+  return true;
+}
+
+// Everything the packed bytes depend on beside the weight problem.
+void set_format(const MatrixPlan &p, sdk::Offer &offer) {
+  static const char *const kProducts[] = {"bf16", "f16", "three", "six", "integers"};
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "cpu_matrix_%s%s:1", kProducts[static_cast<int>(p.products)],
+                p.merged ? "_merged" : "");
+  offer.set_weights(0, format, p.groups * p.group_bytes);
+}
+
+class MatrixInstance final : public sdk::Instance {
+ public:
+  MatrixInstance(const polyconv_request &request, MatrixProducts products, MatrixTaskFunction task)
+      : layer_(*request.layers[0]), plan_(matrix_geometry(layer_, *request.policy, products)), task_(task) {
+    axes_ = make_axis_tables(layer_, plan_.axis);
+    taps_ = matrix_taps(plan_);
+    plan_.taps = taps_.data();
+    if (tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
+  }
+
+  void pack(int, const void *raw, void *packed, void *) override {
+    matrix_pack(plan_, layer_, parallel_.get(), raw, packed);
+  }
+
+  void run(const polyconv_arguments &arguments, void *) const override {
+    const MatrixArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, arguments.weights[0]};
+    const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
+    sdk::run_tasks(parallel_, tasks(), one_task);
+  }
+
+ private:
+  int64_t tasks() const { return plan_.unit_parts * plan_.panel_parts; }
+
+  MatrixShare share_of(int64_t task, void *workspace) const {
+    const MatrixPlan &p = plan_;
+    sdk::Share units = sdk::share(p.units, p.unit_parts, task % p.unit_parts);
+    if (p.flat) units = {positions_before(units.begin), positions_before(units.end)};
+    const sdk::Share panels = sdk::share(p.groups * p.panels, p.panel_parts, task / p.unit_parts);
+    return {units.begin, units.end, panels.begin, panels.end, static_cast<char *>(workspace) + task * p.scratch_bytes};
+  }
+
+  // Flat units are kMatrixPositions of an image, but for its last.
+  int64_t positions_before(int64_t unit) const {
+    const int64_t of_image = ceil_div(plan_.columns, kMatrixPositions);
+    return of_image == 0 ? 0 : unit / of_image * plan_.columns + unit % of_image * kMatrixPositions;
+  }
+
+  polyconv_layer layer_;
+  MatrixPlan plan_;
+  MatrixTaskFunction task_;
+  std::vector<int64_t> axes_, taps_; // what plan_ points into
+  std::unique_ptr<sdk::Parallel> parallel_;
+};
+
+} // namespace
+
+bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer) {
+  if (!takes_one_layer(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (!takes_no_pooling(layer, offer)) return false;
+  if (!takes_products(request, three, offer)) return false;
+  const MatrixPlan p = matrix_geometry(layer, *request.policy, products_of(layer, three));
+  if (p.groups > 1 && (p.group_in < kFewChannels || p.group_out < kFewChannels))
+    return offer.reject("takes groups of %" PRId64 " channels in and out at least, not %" PRId64 " and %" PRId64,
+                        kFewChannels, p.group_in, p.group_out);
+  if (p.strip_bytes > kStripLimit)
+    return offer.reject("needs %" PRId64 " bytes for the lines that its taps read; the caches hold %" PRId64,
+                        p.strip_bytes, kStripLimit);
+  if (!fits_workspace(*request.policy, p.unit_parts * p.panel_parts * p.scratch_bytes, offer)) return false;
+  offer.estimate_us = p.estimate_us;
+  set_format(p, offer);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> matrix_create(const polyconv_request &request, bool three, MatrixTaskFunction task) {
+  return std::make_unique<MatrixInstance>(request, products_of(*request.layers[0], three), task);
+}
+
+} // namespace polyconv::cpu

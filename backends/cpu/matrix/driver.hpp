@@ -1,0 +1,30 @@
+// driver.hpp - the CPU-independent half of the matrix kernel: geometry, offer, packed weights, instance. Driver side
+// only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/isa.hpp"
+#include "cpu/matrix/plan.hpp"
+
+#include <polyconv/sdk/parallel.hpp>
+
+#include <vector>
+
+namespace polyconv::cpu {
+
+// Blocks, shares and scratch for a forward layer: arithmetic alone, no tables.
+MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &policy, MatrixProducts products);
+
+// The byte offset of every tap of a position.
+std::vector<int64_t> matrix_taps(const MatrixPlan &plan);
+
+// Raw weights as [group][panel][tap][chunk][part][16 rows of channels][32 output channels], zeros where no channel is;
+// behind each panel of integers the sums of its weights.
+void matrix_pack(const MatrixPlan &plan, const polyconv_layer &layer, const sdk::Parallel *parallel, const void *raw,
+                 void *packed);
+
+// Whether it is such a layer and its strip has a place; `three`: f32 by three products instead of six.
+bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer);
+std::unique_ptr<sdk::Instance> matrix_create(const polyconv_request &request, bool three, MatrixTaskFunction task);
+
+} // namespace polyconv::cpu

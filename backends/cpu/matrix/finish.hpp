@@ -1,0 +1,146 @@
+// finish.hpp - from the matrix kernel's sums to results. While one tile is multiplied, the results of the tile before
+// are made: the units for tiles and those for vectors work at the same time.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/dense/transpose.hpp"
+#include "cpu/finish.hpp"
+#include "cpu/matrix/multiply.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// Output lines [line, line + lines) of one depth and image; flat: positions [line, line + lines).
+struct MatrixBlock {
+  int64_t image, depth, line, lines;
+};
+
+// Output channels of a panel, of the result.
+struct MatrixChannels {
+  int64_t first, count;
+};
+
+// body(first position, positions, row) for what positions [first, first + count) of the block are of the output.
+template <class Body>
+POLYCONV_INLINE void for_rows(const MatrixPlan &p, const MatrixBlock &b, int64_t first, int64_t count, int64_t k,
+                              const Body &body) {
+  if (p.flat) return body(0, count, Row{b.image, k, 0, 0, b.line + first, 1});
+  int64_t line = first / p.line_positions, w = first % p.line_positions;
+  for (int64_t i = 0; i < count; w = 0, ++line) {
+    const int64_t inside = p.columns - w, rest = p.line_positions - w;
+    const int64_t wanted = inside < count - i ? inside : count - i;
+    if (wanted > 0) body(i, wanted, Row{b.image, k, b.depth, b.line + line, w, 1});
+    i += rest;
+  }
+}
+
+// Two vectors of results side by side.
+POLYCONV_INLINE void store_two(float *p, F32 a, F32 b) {
+  store(p, a);
+  store(p + kF32Lanes, b);
+}
+POLYCONV_INLINE void store_two(f16 *p, F32 a, F32 b) {
+  store_f32(p, a);
+  store_f32(p + kF32Lanes, b);
+}
+POLYCONV_INLINE void store_two(bf16 *p, F32 a, F32 b) {
+#if defined(__AVX512BF16__)
+  const __m512bh both = _mm512_cvtne2ps_pbh(bits_as<__m512>(b), bits_as<__m512>(a));
+  __builtin_memcpy(p, &both, sizeof both);
+#else
+  store_f32(p, a);
+  store_f32(p + kF32Lanes, b);
+#endif
+}
+
+// Whole panels of floats with at most a bias and relu.
+template <class T>
+POLYCONV_INLINE void finish_panel_as(const Epilogue &e, const float *sums, int64_t rows, const Row &row) {
+  T *p = static_cast<T *>(e.output) + row_offset(e.result, row);
+  const int64_t step = e.result.stride[4];
+  const bool relu = e.rules.activation == POLYCONV_ACT_RELU;
+  const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
+  for (int c = 0; c < kMatrixPanel; c += 2 * kF32Lanes) {
+    const F32 b0 = bias ? load(bias + c) : F32{}, b1 = bias ? load(bias + c + kF32Lanes) : F32{};
+    const float *s = sums + c;
+    T *to = p + c;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < rows; ++i, s += kMatrixPanel, to += step) {
+      F32 x0 = load(s), x1 = load(s + kF32Lanes);
+      if (bias) x0 += b0, x1 += b1;                                         // x + 0 would make 0 of -0
+      if (relu) x0 = x0 < F32{} ? F32{} : x0, x1 = x1 < F32{} ? F32{} : x1; // NaN stays
+      store_two(to, x0, x1);
+    }
+  }
+}
+
+// Whole panels of s32 with at most a bias, modulo 2^32.
+POLYCONV_INLINE void finish_panel(const Epilogue &e, const int32_t *sums, int64_t rows, const Row &row) {
+  int32_t *p = static_cast<int32_t *>(e.output) + row_offset(e.result, row);
+  const int64_t step = e.result.stride[4];
+  const int32_t *bias = e.bias ? static_cast<const int32_t *>(e.bias) + row.k : nullptr;
+  for (int c = 0; c < kMatrixPanel; c += kLanes<int32_t>) {
+    const U32 b = bias ? bits_as<U32>(load(bias + c)) : U32{};
+    const int32_t *s = sums + c;
+    int32_t *to = p + c;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < rows; ++i, s += kMatrixPanel, to += step)
+      store(to, bits_as<S32>(bits_as<U32>(load(s)) + b));
+  }
+}
+
+POLYCONV_INLINE void finish_panel(const Epilogue &e, const float *sums, int64_t rows, const Row &row) {
+  switch (e.result.type) {
+    case POLYCONV_F32: return finish_panel_as<float>(e, sums, rows, row);
+    case POLYCONV_F16: return finish_panel_as<f16>(e, sums, rows, row);
+    default: return finish_panel_as<bf16>(e, sums, rows, row);
+  }
+}
+
+// Finishes `rows` neighbours along W of `channels` channels, whose sums lie with channels side by side.
+template <class Sum>
+POLYCONV_INLINE void finish_positions(const MatrixPlan &p, const Epilogue &e, const Sum *sums, int64_t rows,
+                                      int64_t channels, Row row) {
+  if (p.quick && channels == kMatrixPanel) return finish_panel(e, sums, rows, row);
+  if (!p.along_w) return finish_rows(e, sums, kMatrixPanel, rows, channels, row);
+  constexpr int kL = kLanes<Sum>;
+  alignas(64) Sum turned[kMatrixPanel * kMatrixPositions];
+  for (int64_t c = 0; c < channels; c += kL)
+    for (int64_t i = 0; i < rows; i += kL) {
+      Vector<Sum> square[kL];
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kL; ++lane)
+        square[lane] = i + lane < rows ? load(sums + (i + lane) * kMatrixPanel + c) : Vector<Sum>{};
+      transpose<Sum>(square);
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kL; ++lane) store(turned + (c + lane) * kMatrixPositions + i, square[lane]);
+    }
+  row.axis = 4;
+  finish_rows(e, turned, kMatrixPositions, channels, rows, row);
+}
+
+// Whether sums are finite; those of parts may be NaN where an infinite factor has NaN or 0 in its other parts.
+POLYCONV_INLINE bool all_finite(const float *sums, int64_t rows) {
+  U32 odd = {};
+  for (int64_t i = 0; i < rows * kMatrixPanel; i += kF32Lanes)
+    odd |= bits_as<U32>((bits_as<U32>(load(sums + i)) & 0x7f800000u) == 0x7f800000u);
+  uint32_t any = 0;
+  for (int lane = 0; lane < kF32Lanes; ++lane) any |= odd[lane];
+  return any == 0;
+}
+
+// Puts what the first parts alone give where sums are not finite.
+template <class P>
+POLYCONV_NOINLINE void mend(const MatrixPlan &p, MatrixTile tile, bool two_positions, bool two_channels) {
+  alignas(64) float first[kMatrixPositions * kMatrixPanel];
+  float *sums = static_cast<float *>(tile.sums);
+  tile.sums = first;
+  multiply_of<FirstProducts<P>>(two_positions, two_channels, p, tile);
+  const int rows = two_positions ? kMatrixPositions : kMatrixRows;
+  for (int i = 0; i < rows * kMatrixPanel; i += kF32Lanes) {
+    const F32 sum = load(sums + i);
+    const S32 odd = (bits_as<U32>(sum) & 0x7f800000u) == 0x7f800000u;
+    store(sums + i, odd ? load(first + i) : sum);
+  }
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA

@@ -1,0 +1,219 @@
+// geometry.cpp - plans the matrix kernel: how lines are stored, blocks and shares by what they cost. Compiled for the
+// baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/count.hpp"
+#include "cpu/matrix/driver.hpp"
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr int64_t kBlockBytes = 512 << 10; // of a block's source: a quarter of the L2 cache of CPUs with tiles
+
+int64_t chunks_of(int64_t channels, MatrixProducts products) {
+  return ceil_div(channels, matrix_chunk_channels(products));
+}
+
+// What the layer alone decides.
+MatrixPlan make_matrix(const polyconv_layer &layer, MatrixProducts products) {
+  MatrixPlan p{};
+  p.input = layer.input;
+  p.epilogue = make_epilogue(layer);
+  p.products = products;
+  p.signed_input = layer.input.type == POLYCONV_S8;
+  p.signed_weights = layer.weights.type == POLYCONV_S8 || layer.weights_zero_point != 0; // 128, see matrix_pack
+  p.zero_point = layer.input_zero_point;
+  const bool zero = sdk::is_quantised(layer) && layer.pad_mode == POLYCONV_PAD_ZERO;
+  p.pad_value = zero ? layer.input_zero_point : layer.pad_value;
+  for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i);
+  p.groups = layer.groups;
+  p.group_in = layer.weights.size[sdk::kC];
+  p.group_out = layer.output.size[sdk::kC] / layer.groups;
+  const polyconv_tensor &r = layer.result;
+  p.along_w = r.stride[sdk::kW] == 1 && r.stride[sdk::kC] != 1 && p.group_out > 1;
+  const int32_t activation = p.epilogue.rules.activation;
+  const bool quick = activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU;
+  const bool floats = p.epilogue.simple || (p.epilogue.quick && sdk::is_float(r.type));
+  p.quick = r.stride[sdk::kC] == 1 && ((floats && quick) || (p.epilogue.integer && !p.epilogue.save));
+  p.images = layer.output.size[sdk::kN];
+  p.depths = p.axis[0].out, p.lines = p.axis[1].out, p.columns = p.axis[2].out;
+  return p;
+}
+
+bool unpadded(const MatrixPlan &p) {
+  for (const Axis &axis : p.axis)
+    if (axis.before || axis.after) return false;
+  return true;
+}
+
+// The pixels of all images lie at one stride, so that positions may run through the batch.
+bool one_image_stride(const polyconv_tensor &t) {
+  return t.size[sdk::kN] == 1 || t.stride[sdk::kN] == sdk::spatial(t) * t.stride[sdk::kW];
+}
+
+// One tap: positions are the pixels of an image, or of all.
+void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
+  const polyconv_tensor &in = layer.input;
+  const bool step_1 = p.axis[0].step == 1 && p.axis[1].step == 1 && p.axis[2].step == 1;
+  const int64_t element = p.products == MatrixProducts::kIntegers ? 1 : 2;
+  p.flat = 1;
+  p.one_stride = step_1 && unpadded(p) && one_pixel_stride(in);
+  p.in_place = p.one_stride && matrix_parts(p.products) == 1 && in.stride[sdk::kC] == 1 &&
+               p.group_in % matrix_chunk_channels(p.products) == 0;
+  p.columns *= p.depths * p.lines;
+  p.depths = p.lines = 1;
+  const Epilogue &e = p.epilogue;
+  const bool residual = e.rules.residual_from != POLYCONV_RESIDUAL_NONE;
+  if ((!p.in_place || one_image_stride(in)) && one_image_stride(e.result) &&
+      (!residual || one_image_stride(e.residual_tensor)) && (!e.save || one_image_stride(e.saved_tensor)))
+    p.columns *= p.images, p.images = 1;
+  p.pixel_bytes = p.in_place ? in.stride[sdk::kW] * element : p.chunks * matrix_parts(p.products) * kMatrixRowBytes;
+  p.position_bytes = p.pixel_bytes;
+  p.line_positions = p.columns;
+  p.pitch[0] = p.axis[1].step, p.pitch[1] = p.axis[2].step;
+  p.phases = p.tap_count = 1;
+  const int64_t fitting = kBlockBytes / (p.chunks * matrix_parts(p.products) * kMatrixRowBytes);
+  p.block_lines = std::max<int64_t>(fitting / kMatrixPositions, 2) * kMatrixPositions;
+  p.block_lines = std::min(p.block_lines, round_up(std::max<int64_t>(p.columns, 1), kMatrixPositions));
+  p.strip_bytes = (p.in_place ? kMatrixRows : p.block_lines + kMatrixPositions) *
+                  (p.in_place ? p.chunks * kMatrixRowBytes : p.pixel_bytes);
+  p.units = p.images * ceil_div(p.columns, kMatrixPositions);
+}
+
+// Positions of a line: as many columns as its taps read, less the padding that it shares with the next line.
+void set_line(MatrixPlan &p, const polyconv_layer &layer) {
+  const Axis &w = p.axis[2];
+  const bool one_column = p.merged || w.taps == 1;
+  const int64_t step = one_column ? 1 : w.step;
+  const int64_t reach = one_column ? 0 : (w.taps - 1) * w.dilation;
+  p.pixel_bytes = p.chunks * matrix_parts(p.products) * kMatrixRowBytes;
+  p.position_bytes = step * p.pixel_bytes;
+  p.pitch[1] = one_column && !p.merged ? w.step : 1;
+  p.stored_columns = (p.columns - 1) * step + reach + 1;
+  const bool valued = layer.pad_mode == POLYCONV_PAD_ZERO || layer.pad_mode == POLYCONV_PAD_CONSTANT;
+  const int64_t after = std::max<int64_t>(p.stored_columns - w.before - w.in, 0);
+  const int64_t shared = one_column || !valued ? 0 : std::min(after, w.before);
+  p.line_positions = ceil_div(p.stored_columns - shared, step);
+}
+
+void set_block(MatrixPlan &p, int64_t lines) {
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  const int64_t reach = (h.taps - 1) * h.dilation / p.phases;
+  p.block_lines = lines;
+  p.phase_bytes = (lines + reach) * p.line_positions * p.position_bytes;
+  p.plane_bytes = p.phases * p.phase_bytes;
+  // The last tile and its taps read on behind the last line.
+  const int64_t behind = kMatrixPositions * p.position_bytes + w.taps * w.dilation * p.pixel_bytes;
+  p.strip_bytes = p.axis[0].taps * p.plane_bytes + behind;
+}
+
+void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
+  const Axis &h = p.axis[1];
+  set_line(p, layer);
+  p.phases = h.taps == 1 ? 1 : h.step;
+  p.pitch[0] = h.taps == 1 ? h.step : 1;
+  p.tap_count = p.axis[0].taps * h.taps * (p.merged ? 1 : p.axis[2].taps);
+  set_block(p, 1);
+  const int64_t fixed = p.strip_bytes, line = p.axis[0].taps * p.phases * p.line_positions * p.position_bytes;
+  const int64_t more = line > 0 ? (kBlockBytes - fixed) / line : 0;
+  set_block(p, std::clamp<int64_t>(1 + more, 1, std::max<int64_t>(p.lines, 1)));
+  p.units = p.images * p.depths * p.lines;
+}
+
+// Cycles of a unit against one panel, of bringing in its source, and of a panel's weights for each block.
+struct Costs {
+  double multiply, source, weights;
+};
+
+Costs costs_of(const MatrixPlan &p) {
+  const double parts = real(matrix_parts(p.products));
+  const double products = p.products == MatrixProducts::kSix     ? 6
+                          : p.products == MatrixProducts::kThree ? 3
+                          : p.products == MatrixProducts::kF16   ? 4
+                                                                 : 1;
+  const double positions =
+      p.flat ? kMatrixPositions : real(round_up(p.block_lines * p.line_positions, kMatrixRows)) / real(p.block_lines);
+  const double filled = real(std::min<int64_t>(p.group_out, kMatrixPanel)) > kMatrixRows ? 1.0 : 0.6;
+  const double steps = real(p.tap_count * p.chunks) * products;
+  const double finish = (p.quick ? 4 : 24) + (p.along_w ? 6 : 0);
+  Costs c;
+  c.multiply = positions / kMatrixPositions * (steps * 80 * filled + 60) + positions * finish;
+  const bool side_by_side = p.input.stride[sdk::kC] == 1;
+  const double chunk = (parts > 1 ? 12 * parts : 3) + (side_by_side ? 0 : 12) + (p.merged ? 30 : 0);
+  const double stored = p.flat ? kMatrixPositions
+                               : real(p.stored_columns * p.axis[0].taps) *
+                                     (real(p.phases) + real(p.axis[1].taps - 1) / real(p.block_lines));
+  c.source = p.in_place ? 0 : stored * real(p.chunks) * chunk;
+  c.weights = real(p.panel_bytes) / 16;
+  return c;
+}
+
+double share_cost(const MatrixPlan &p, const Costs &c, int64_t unit_parts, int64_t panel_parts) {
+  const int64_t panels = ceil_div(p.groups * p.panels, panel_parts), units = ceil_div(p.units, unit_parts);
+  const int64_t block = p.flat ? p.block_lines / kMatrixPositions : p.block_lines;
+  const double blocks = real(ceil_div(units, std::max<int64_t>(block, 1)));
+  return real(units) * (c.multiply * real(panels) + c.source * real(ceil_div(panels, p.panels))) +
+         blocks * real(panels) * c.weights;
+}
+
+// The parts whose largest share costs least.
+double choose_parts(MatrixPlan &p, const Costs &costs, int64_t tasks) {
+  p.unit_parts = p.panel_parts = 1;
+  double best = share_cost(p, costs, 1, 1);
+  for (int64_t units = std::min(tasks, p.units); units >= 1; --units) {
+    const int64_t panels = std::min(tasks / units, p.groups * p.panels);
+    const double cost = share_cost(p, costs, units, panels);
+    if (cost < 0.99 * best) best = cost, p.unit_parts = units, p.panel_parts = panels;
+  }
+  return best;
+}
+
+} // namespace
+
+MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &policy, MatrixProducts products) {
+  MatrixPlan p = make_matrix(layer, products);
+  const Axis &w = p.axis[2];
+  const int64_t merged = chunks_of(p.group_in * w.taps, products), apart = w.taps * chunks_of(p.group_in, products);
+  p.merged = w.taps > 1 && 3 * merged <= 2 * apart;
+  p.channels = p.merged ? p.group_in * w.taps : p.group_in;
+  p.chunks = chunks_of(p.channels, products);
+  if (sdk::taps(layer) == 1 && p.epilogue.whole_images)
+    set_flat(p, layer);
+  else
+    set_lines(p, layer);
+  p.panels = ceil_div(p.group_out, kMatrixPanel);
+  p.panel_bytes = p.tap_count * p.chunks * matrix_parts(products) * 2 * kMatrixTileBytes;
+  if (products == MatrixProducts::kIntegers) p.panel_bytes += 2 * kMatrixRowBytes;
+  p.group_bytes = p.panels * p.panel_bytes;
+  p.scratch_bytes = round_up(2 * kMatrixPositions * kMatrixPanel * 4 + p.strip_bytes, kMatrixRowBytes);
+  constexpr double kCyclesPerUs = 2600;
+  const Costs costs = costs_of(p);
+  const double all = share_cost(p, costs, 1, 1) / kCyclesPerUs;
+  const double largest = choose_parts(p, costs, tasks_for(policy, all)) / kCyclesPerUs;
+  const int64_t tasks = p.unit_parts * p.panel_parts;
+  const double element = products == MatrixProducts::kIntegers ? 1 : 2,
+               out = layer.result.type == POLYCONV_F32 ? 4 : element;
+  const double bytes = real(sdk::elements(layer.input)) * element + real(sdk::elements(layer.result)) * out +
+                       real(p.groups * p.group_bytes);
+  p.estimate_us = estimate_us(tasks, largest * real(tasks), bytes);
+  return p;
+}
+
+std::vector<int64_t> matrix_taps(const MatrixPlan &p) {
+  if (p.flat) return {0};
+  std::vector<int64_t> taps;
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  for (int64_t t = 0; t < p.axis[0].taps; ++t)
+    for (int64_t r = 0; r < h.taps; ++r) {
+      const int64_t y = r * h.dilation;
+      const int64_t line =
+          t * p.plane_bytes + y % p.phases * p.phase_bytes + y / p.phases * p.line_positions * p.position_bytes;
+      for (int64_t s = 0; s < (p.merged ? 1 : w.taps); ++s) taps.push_back(line + s * w.dilation * p.pixel_bytes);
+    }
+  return taps;
+}
+
+} // namespace polyconv::cpu

@@ -1,0 +1,95 @@
+// plan.hpp - the geometry of the matrix kernel, decided at plan time and read by its passes.
+//
+// The unit of work is a product of tiles: 16 positions x 64 bytes of channels by 64 bytes of channels x 16 output
+// channels, which one instruction adds to 16 x 16 sums. A position is an output pixel of a block of lines, counted
+// through the block's lines as they are stored, so that position q reads at q * position_bytes plus an offset of the
+// tap: 16 positions are one tile whatever the width of a line. Positions that belong to no output (a line's padding)
+// are computed and dropped; lines share the padding between them, so that there are few.
+//
+// Source pixels are read in place where one tap reads whole pixels of channels side by side; else the lines that a
+// block needs are brought into a strip: padding included, channels filled up with zeros to whole chunks of 64 bytes,
+// lines sorted by their remainder modulo the stride. With few channels a pixel of the strip holds all taps of a line.
+//
+// f32 and f16 are brought in as parts, each a bf16, whose products are exact in f32 (MatrixProducts).
+// The order of each sum (taps, chunks, products of parts) is a function of the problem alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/axis.hpp"
+#include "cpu/epilogue.hpp"
+
+namespace polyconv::cpu {
+
+enum class MatrixProducts : int32_t {
+  kBf16,
+  kF16,     // f16 is the sum of two bf16: four products
+  kThree,   // f32 is nearly the sum of two bf16: three products, error 2^-16
+  kSix,     // f32 is the sum of three bf16: the six largest of nine products, error of f32
+  kIntegers // 8 bits, s32 sums
+};
+
+constexpr int kMatrixRows = 16;      // of a tile: positions, output channels
+constexpr int kMatrixRowBytes = 64;  // of a tile
+constexpr int kMatrixPanel = 32;     // output channels of a packed panel: two tiles
+constexpr int kMatrixPositions = 32; // that are multiplied at a time: two tiles
+constexpr int kMatrixTileBytes = kMatrixRows * kMatrixRowBytes;
+
+// 64 bytes of channels, their parts behind each other.
+constexpr int64_t matrix_parts(MatrixProducts products) {
+  return products == MatrixProducts::kSix                                         ? 3
+         : products == MatrixProducts::kThree || products == MatrixProducts::kF16 ? 2
+                                                                                  : 1;
+}
+constexpr int64_t matrix_chunk_channels(MatrixProducts products) {
+  return products == MatrixProducts::kIntegers ? 64 : 32;
+}
+
+struct MatrixPlan {
+  polyconv_tensor input;
+  Epilogue epilogue;
+  MatrixProducts products;
+  int32_t signed_input, signed_weights; // of 8 bits
+  int32_t zero_point;                   // of the input; its share of each sum is subtracted
+  double pad_value;
+  Axis axis[3];
+
+  int32_t in_place;   // flat, and tiles are loaded from the input itself
+  int32_t flat;       // one tap: positions are all pixels of an image, or of all images
+  int32_t one_stride; // flat, and all pixels of an input image lie at one stride
+  int32_t merged;     // a pixel of the strip holds all taps of W
+  int32_t quick;      // channels side by side; floats with at most a bias and relu, s32 with at most a bias
+  int32_t along_w;    // results are stored along W (channels first), so sums are transposed
+
+  int64_t groups, group_in, group_out;
+  int64_t channels, chunks;               // of a stored pixel
+  int64_t images, depths, lines, columns; // of the output, as walked
+  int64_t pixel_bytes, position_bytes;    // of the strip, or of the input where it is read in place
+  int64_t line_positions;                 // positions from one line to the next
+  int64_t stored_columns;                 // of a stored line: columns that taps read
+  int64_t pitch[2], phases, phase_bytes;  // input lines and columns between stored ones; lines by remainder
+  int64_t plane_bytes;                    // of one tap of D
+  int64_t block_lines;                    // output lines that share a strip; flat: positions
+  const int64_t *taps;                    // byte offsets of the taps of D, H and W (merged: of D and H)
+  int64_t tap_count;
+  int64_t panels, panel_bytes, group_bytes; // of a group; packed weights of a panel and a group
+  int64_t units, unit_parts, panel_parts;   // units are lines, flat: positions; tasks = unit_parts * panel_parts
+  int64_t strip_bytes, scratch_bytes;       // of one task
+  double estimate_us;
+};
+
+// What one task computes.
+struct MatrixShare {
+  int64_t first_unit, last_unit;   // [first, last)
+  int64_t first_panel, last_panel; // of groups * panels
+  char *scratch;
+};
+
+// What one run adds.
+struct MatrixArguments {
+  Epilogue epilogue; // with pointers
+  const void *input, *weights;
+};
+
+typedef void (*MatrixTaskFunction)(const MatrixPlan &plan, const MatrixArguments &arguments, const MatrixShare &share);
+
+} // namespace polyconv::cpu

@@ -1,0 +1,266 @@
+// strip.hpp - brings input lines into a task's strip: chunks of 64 bytes of channels, filled up with zeros, in parts
+// where the products want parts; padding included.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/matrix/finish.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// ---------------------------------------------------------------- one chunk of one pixel
+
+// A whole chunk of f32 as Parts bf16 rows: each part is what rounding left of the parts before.
+template <int Parts>
+POLYCONV_INLINE void store_parts(const float *v, char *out) {
+#pragma GCC unroll 8
+  for (int i = 0; i < 32; i += kF32Lanes) {
+    F32 rest = load(v + i);
+#pragma GCC unroll 3
+    for (int part = 0; part < Parts; ++part) {
+      bf16 *row = reinterpret_cast<bf16 *>(out + part * kMatrixRowBytes) + i;
+#if defined(__AVX512BF16__)
+      const __m512i bits = _mm512_cvtepu16_epi32(bits_as<__m256i>(_mm512_cvtneps_pbh(bits_as<__m512>(rest))));
+      store_u16(row, bits_as<U32>(bits));
+#else
+      store_f32(row, rest);
+      const U32 bits = load_u32(row);
+#endif
+      rest -= bits_as<F32>(bits_as<U32>(bits) << 16);
+    }
+  }
+}
+
+// `n` channels that lie side by side, at most a chunk.
+template <class P>
+POLYCONV_INLINE void store_chunk(const typename P::From *p, int64_t n, char *out) {
+  typedef typename P::From From;
+  if constexpr (P::kParts == 1) {
+    if (n == P::kChannels) {
+      __builtin_memcpy(out, p, kMatrixRowBytes);
+    } else {
+#if defined(__AVX512BW__)
+      const __mmask64 some = (uint64_t{1} << (n * static_cast<int64_t>(sizeof(From)))) - 1;
+      _mm512_storeu_si512(out, _mm512_maskz_loadu_epi8(some, p));
+      return;
+#endif
+      __builtin_memset(out, 0, kMatrixRowBytes);
+      __builtin_memcpy(out, p, static_cast<size_t>(n) * sizeof(From));
+    }
+  } else {
+    alignas(64) float v[P::kChannels];
+    if constexpr (sizeof(From) == 4) {
+      if (n == P::kChannels) return store_parts<P::kParts>(p, out);
+      for (int i = 0; i < P::kChannels; ++i) v[i] = i < n ? p[i] : 0.0f;
+    } else {
+      From whole[P::kChannels] = {};
+      if (n < P::kChannels) {
+        __builtin_memcpy(whole, p, static_cast<size_t>(n) * sizeof(From));
+        p = whole;
+      }
+      for (int i = 0; i < P::kChannels; i += kF32Lanes) store(v + i, load_f32(p + i));
+    }
+    store_parts<P::kParts>(v, out);
+  }
+}
+
+// ---------------------------------------------------------------- pixels of one line
+
+// The bits of n neighbouring pixels of a channel, one a lane.
+template <class From>
+POLYCONV_INLINE U32 load_lanes(const From *p, int64_t n) {
+  From some[kF32Lanes] = {};
+  if (n < kF32Lanes) {
+    __builtin_memcpy(some, p, static_cast<size_t>(n) * sizeof(From));
+    p = some;
+  }
+  if constexpr (sizeof(From) == 4)
+    return bits_as<U32>(load(p));
+  else if constexpr (sizeof(From) == 2)
+    return load_u32(p);
+  else
+    return bits_as<U32>(load_s32(reinterpret_cast<const uint8_t *>(p)));
+}
+
+// Up to a vector of neighbouring pixels of a chunk's n channels, turned: `stage` has a row of a chunk for each pixel.
+template <class P>
+POLYCONV_INLINE void turn_chunk(const typename P::From *p, int64_t channel_stride, int64_t n, int64_t pixels,
+                                typename P::From *stage) {
+  typedef typename P::From From;
+  constexpr int kPer = 4 / static_cast<int>(sizeof(From)), kElements = P::kChannels / kPer;
+  for (int first = 0; first < kElements; first += kF32Lanes) {
+    F32 square[kF32Lanes];
+#pragma GCC unroll 16
+    for (int lane = 0; lane < kF32Lanes; ++lane) {
+      U32 bits = {};
+#pragma GCC unroll 4
+      for (int i = 0; i < kPer; ++i) {
+        const int64_t channel = (first + lane) * kPer + i;
+        if (channel < n) bits |= load_lanes(p + channel * channel_stride, pixels) << (i * 8 * int(sizeof(From)));
+      }
+      square[lane] = bits_as<F32>(bits);
+    }
+    transpose<float>(square);
+#pragma GCC unroll 16
+    for (int lane = 0; lane < kF32Lanes; ++lane)
+      __builtin_memcpy(stage + lane * P::kChannels + first * kPer, &square[lane], sizeof square[lane]);
+  }
+}
+
+// `count` pixels, `stride` elements apart, from p (the group's first channel) on.
+template <class P>
+POLYCONV_NOINLINE void store_pixels(const MatrixPlan &plan, const typename P::From *p, int64_t stride, int64_t count,
+                                    char *out) {
+  typedef typename P::From From;
+  const int64_t channel_stride = plan.input.stride[1], channels = plan.group_in;
+  alignas(64) From stage[kF32Lanes * P::kChannels];
+  for (int64_t c = 0; c < channels; c += P::kChannels, out += P::kParts * kMatrixRowBytes) {
+    const int64_t n = channels - c < P::kChannels ? channels - c : P::kChannels;
+    const From *in = p + c * channel_stride;
+    if (channel_stride == 1) {
+      for (int64_t i = 0; i < count; ++i) store_chunk<P>(in + i * stride, n, out + i * plan.pixel_bytes);
+      continue;
+    }
+    for (int64_t i = 0; i < count; i += kF32Lanes) {
+      const int64_t pixels = count - i < kF32Lanes ? count - i : kF32Lanes;
+      if (stride == 1) {
+        turn_chunk<P>(in + i, channel_stride, n, pixels, stage);
+      } else {
+        for (int64_t pixel = 0; pixel < pixels; ++pixel)
+          for (int64_t k = 0; k < n; ++k)
+            stage[pixel * P::kChannels + k] = in[(i + pixel) * stride + k * channel_stride];
+      }
+      for (int64_t pixel = 0; pixel < pixels; ++pixel)
+        store_chunk<P>(stage + pixel * P::kChannels, n, out + (i + pixel) * plan.pixel_bytes);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- one line
+
+// The padding value as the input's type.
+template <class From>
+POLYCONV_INLINE From padding(const MatrixPlan &p) {
+  From value;
+  if constexpr (sizeof(From) == 1) {
+    value = static_cast<From>(static_cast<int32_t>(p.pad_value));
+  } else {
+    alignas(64) From lanes[kF32Lanes];
+    store_f32(lanes, splat(static_cast<float>(p.pad_value)));
+    value = lanes[0];
+  }
+  return value;
+}
+
+// A pixel that holds all taps of W, the first of them at input column `first`; `line` NULL: a line of padding.
+template <class P>
+POLYCONV_INLINE void store_merged(const MatrixPlan &p, const typename P::From *line, int64_t first, char *out) {
+  typedef typename P::From From;
+  const Axis &axis = p.axis[2];
+  const int64_t channel_stride = p.input.stride[1], stride = p.input.stride[4];
+  const int64_t last = first + (axis.taps - 1) * axis.dilation;
+  const bool inside_all = line && first >= 0 && last < axis.in;
+  if (inside_all && axis.dilation == 1 && channel_stride == 1 && stride == p.group_in) { // one run of elements
+    const From *run = line + first * stride;
+    for (int64_t c = 0; c < p.channels; c += P::kChannels, out += P::kParts * kMatrixRowBytes)
+      store_chunk<P>(run + c, p.channels - c < P::kChannels ? p.channels - c : P::kChannels, out);
+    return;
+  }
+  From stage[P::kChannels];
+  const From pad = padding<From>(p);
+  int64_t filled = 0;
+  for (int64_t tap = 0; tap < axis.taps; ++tap) {
+    const int64_t column = line ? inside(axis, first + tap * axis.dilation) : -1;
+    for (int64_t c = 0; c < p.group_in; ++c) {
+      stage[filled++] = column < 0 ? pad : line[column * stride + c * channel_stride];
+      if (filled < P::kChannels) continue;
+      store_chunk<P>(stage, filled, out);
+      out += P::kParts * kMatrixRowBytes;
+      filled = 0;
+    }
+  }
+  if (filled) store_chunk<P>(stage, filled, out);
+}
+
+// `count` pixels of padding.
+template <class P>
+POLYCONV_INLINE void store_padding(const MatrixPlan &p, int64_t count, char *out) {
+  typename P::From stage[P::kChannels];
+  for (int i = 0; i < P::kChannels; ++i) stage[i] = padding<typename P::From>(p);
+  for (int64_t i = 0; i < count; ++i, out += p.pixel_bytes)
+    for (int64_t c = 0, chunk = 0; c < p.channels; c += P::kChannels, ++chunk)
+      store_chunk<P>(stage, p.channels - c < P::kChannels ? p.channels - c : P::kChannels,
+                     out + chunk * P::kParts * kMatrixRowBytes);
+}
+
+// Stored columns [0, count) of a line, the first at input column `first`. `line` is column 0, NULL for padding.
+template <class P>
+POLYCONV_NOINLINE void store_line(const MatrixPlan &p, const typename P::From *line, int64_t first, int64_t count,
+                                  char *out) {
+  const Axis &axis = p.axis[2];
+  if (p.merged) {
+    for (int64_t i = 0; i < count; ++i, out += p.pixel_bytes) store_merged<P>(p, line, first + i * axis.step, out);
+    return;
+  }
+  if (!line) return store_padding<P>(p, count, out);
+  const int64_t pitch = p.pitch[1], stride = p.input.stride[4];
+  const AxisRun run = axis_run(first, pitch, axis.in, first + count * pitch, count);
+  for (int64_t i = run.a > 0 ? 0 : run.b; i < count; i = i + 1 == run.a ? run.b : i + 1) { // [0, a) and [b, count)
+    const int64_t column = inside(axis, first + i * pitch);
+    if (column < 0)
+      store_padding<P>(p, 1, out + i * p.pixel_bytes);
+    else
+      store_pixels<P>(p, line + column * stride, stride, 1, out + i * p.pixel_bytes);
+  }
+  store_pixels<P>(p, line + (first + run.a * pitch) * stride, stride * pitch, run.b - run.a,
+                  out + run.a * p.pixel_bytes);
+}
+
+// ---------------------------------------------------------------- a block
+
+// Input line `row` of depth `depth` of an image; NULL where either is padding.
+template <class From>
+POLYCONV_INLINE const From *line_of(const MatrixPlan &p, const From *image, int64_t depth, int64_t row) {
+  return depth < 0 || row < 0 ? nullptr : image + depth * p.input.stride[2] + row * p.input.stride[3];
+}
+
+// All lines that the block's taps read. `in` is the group's first channel.
+template <class P>
+POLYCONV_INLINE void fill_strip(const MatrixPlan &p, const typename P::From *in, const MatrixBlock &b, char *strip) {
+  const typename P::From *image = in + b.image * p.input.stride[0];
+  const Axis &depths = p.axis[0], &rows = p.axis[1];
+  const int64_t first = b.line * rows.step - rows.before, phases = p.phases;
+  const int64_t last = (b.lines - 1) * phases + (rows.taps - 1) * rows.dilation; // stored line
+  for (int64_t t = 0; t < depths.taps; ++t, strip += p.plane_bytes) {
+    const int64_t depth = inside(depths, b.depth * depths.step + t * depths.dilation - depths.before);
+    for (int64_t phase = 0; phase < phases; ++phase) {
+      char *out = strip + phase * p.phase_bytes;
+      for (int64_t y = phase; y <= last; y += phases, out += p.line_positions * p.position_bytes)
+        store_line<P>(p, line_of(p, image, depth, inside(rows, first + y * p.pitch[0])), -p.axis[2].before,
+                      p.stored_columns, out);
+    }
+  }
+}
+
+// One tap, positions that run through whole images.
+template <class P>
+POLYCONV_INLINE void fill_flat_strip(const MatrixPlan &p, const typename P::From *in, const MatrixBlock &b,
+                                     char *strip) {
+  const Axis &depths = p.axis[0], &rows = p.axis[1], &columns = p.axis[2];
+  const int64_t pixels = depths.out * rows.out * columns.out, end = b.line + b.lines;
+  for (int64_t i = b.line; i < end;) {
+    const typename P::From *image = in + (b.image + i / pixels) * p.input.stride[0];
+    const int64_t at = i % pixels, line = at / columns.out, w = at % columns.out;
+    const int64_t rest = p.one_stride ? pixels - at : columns.out - w;
+    const int64_t count = rest < end - i ? rest : end - i;
+    if (p.one_stride) {
+      store_pixels<P>(p, image + at * p.input.stride[4], p.input.stride[4], count, strip);
+    } else {
+      const int64_t depth = inside(depths, line / rows.out * depths.step - depths.before);
+      const int64_t row = inside(rows, line % rows.out * rows.step - rows.before);
+      store_line<P>(p, line_of(p, image, depth, row), w * columns.step - columns.before, count, strip);
+    }
+    i += count, strip += count * p.pixel_bytes;
+  }
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA

@@ -1,0 +1,135 @@
+// task.hpp - one task's share of the matrix kernel: blocks of output lines, panels of output channels, tiles.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/matrix/strip.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// What one task works with.
+template <class P>
+struct MatrixTask {
+  typedef typename P::From From;
+  typedef typename P::Sum Sum;
+  const MatrixPlan &p;
+  const MatrixArguments &arguments;
+  char *strip;
+  Sum *sums;           // twice kMatrixPositions rows of kMatrixPanel
+  const From *in;      // the group's first channel
+  const char *weights; // the group's first panel
+  int64_t group;
+};
+
+// Positions [first, first + count) of a block, at most kMatrixPositions, whose sums are made but not their results.
+struct MatrixPending {
+  MatrixTile tile;
+  int64_t first, count;
+};
+
+template <class P>
+POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixBlock &b, const MatrixChannels &channels,
+                            const MatrixPending &made) {
+  const MatrixPlan &p = task.p;
+  const auto *sums = static_cast<const typename P::Sum *>(made.tile.sums);
+  if constexpr (P::kParts > 1) {
+    bool finite = true;
+    for_rows(p, b, made.first, made.count, 0, [&](int64_t i, int64_t rows, const Row &) {
+      finite = finite && all_finite(sums + i * kMatrixPanel, rows);
+    });
+    if (!finite) mend<P>(p, made.tile, made.count > kMatrixRows, channels.count > kMatrixRows);
+  }
+  for_rows(p, b, made.first, made.count, channels.first, [&](int64_t i, int64_t rows, const Row &row) {
+    finish_positions(p, task.arguments.epilogue, sums + i * kMatrixPanel, rows, channels.count, row);
+  });
+}
+
+// One block against one panel: each tile's results are made while the next tile is multiplied.
+template <class P>
+POLYCONV_NOINLINE void run_panel(const MatrixTask<P> &task, const MatrixBlock &b, int64_t panel, const char *source,
+                                 const char *tail) {
+  const MatrixPlan &p = task.p;
+  const int64_t made = panel * kMatrixPanel, rest = p.group_out - made;
+  const MatrixChannels channels = {task.group * p.group_out + made, rest < kMatrixPanel ? rest : kMatrixPanel};
+  MatrixTile tile = {source, task.weights + panel * p.panel_bytes, p.position_bytes, nullptr, nullptr};
+  alignas(64) int32_t start[kMatrixPanel];
+  if (p.zero_point) { // its share of the sums; the sums of the weights lie behind them
+    const int32_t *sums = reinterpret_cast<const int32_t *>(tile.weights + p.panel_bytes - sizeof start);
+    for (int i = 0; i < kMatrixPanel; ++i) start[i] = -p.zero_point * sums[i];
+    tile.start = start;
+  }
+  // The last positions of the last line end with its last column.
+  const int64_t positions = p.flat ? b.lines : (b.lines - 1) * p.line_positions + p.columns;
+  const int64_t whole = tail ? positions / kMatrixRows * kMatrixRows : positions;
+  MatrixPending before = {};
+  for (int64_t i = 0, turn = 0; i < positions; turn ^= 1) {
+    if (i == whole) tile.source = tail, tile.position_bytes = p.chunks * kMatrixRowBytes;
+    const int64_t left = (i < whole ? whole : positions) - i;
+    MatrixPending next = {tile, i, left < kMatrixPositions ? left : kMatrixPositions};
+    next.tile.sums = task.sums + turn * kMatrixPositions * kMatrixPanel;
+    multiply_of<P>(next.count > kMatrixRows, channels.count > kMatrixRows, p, next.tile);
+    if (before.count) finish(task, b, channels, before);
+    before = next;
+    i += next.count;
+    tile.source += next.count * tile.position_bytes;
+  }
+  if (before.count) finish(task, b, channels, before);
+}
+
+template <class P>
+POLYCONV_INLINE void run_block(const MatrixTask<P> &task, const MatrixBlock &b, int64_t first_panel,
+                               int64_t last_panel) {
+  const MatrixPlan &p = task.p;
+  const char *source = task.strip, *tail = nullptr;
+  if (p.in_place) { // but for less than a tile, which would be loaded from beyond the input
+    const char *in = reinterpret_cast<const char *>(task.in + b.image * p.input.stride[0]);
+    const int64_t whole = b.lines / kMatrixRows * kMatrixRows, bytes = p.chunks * kMatrixRowBytes;
+    source = in + b.line * p.position_bytes;
+    tail = task.strip;
+    for (int64_t i = whole; i < b.lines; ++i)
+      __builtin_memcpy(task.strip + (i - whole) * bytes, source + i * p.position_bytes, static_cast<size_t>(bytes));
+  } else if (p.flat) {
+    fill_flat_strip<P>(p, task.in, b, task.strip);
+  } else {
+    fill_strip<P>(p, task.in, b, task.strip);
+  }
+  for (int64_t panel = first_panel; panel < last_panel; ++panel) run_panel(task, b, panel, source, tail);
+}
+
+// Units [first, last) of the share, in blocks of one depth of one image.
+template <class P>
+POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &share, int64_t first_panel,
+                               int64_t last_panel) {
+  const MatrixPlan &p = task.p;
+  const int64_t lines = p.flat ? p.columns : p.lines; // of one depth
+  for (int64_t unit = share.first_unit; unit < share.last_unit;) {
+    MatrixBlock b = {unit / lines / p.depths, unit / lines % p.depths, unit % lines, p.block_lines};
+    if (b.lines > share.last_unit - unit) b.lines = share.last_unit - unit;
+    if (b.lines > lines - b.line) b.lines = lines - b.line;
+    run_block(task, b, first_panel, last_panel);
+    unit += b.lines;
+  }
+}
+
+template <class P>
+POLYCONV_NOINLINE void run_matrix(const MatrixPlan &p, const MatrixArguments &arguments, const MatrixShare &share) {
+  typedef typename P::From From;
+  const TileScope scope;
+  MatrixTask<P> task = {p,
+                        arguments,
+                        share.scratch + 2 * kMatrixPositions * kMatrixPanel * sizeof(typename P::Sum),
+                        reinterpret_cast<typename P::Sum *>(share.scratch),
+                        nullptr,
+                        nullptr,
+                        0};
+  for (int64_t panel = share.first_panel; panel < share.last_panel;) {
+    task.group = panel / p.panels;
+    const int64_t first = panel % p.panels, rest = share.last_panel - panel;
+    const int64_t last = first + rest < p.panels ? first + rest : p.panels;
+    task.in = static_cast<const From *>(arguments.input) + p.input.offset + task.group * p.group_in * p.input.stride[1];
+    task.weights = static_cast<const char *>(arguments.weights) + task.group * p.group_bytes;
+    run_units(task, share, first, last);
+    panel += last - first;
+  }
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA

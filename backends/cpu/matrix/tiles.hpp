@@ -1,0 +1,121 @@
+// tiles.hpp - the eight tile registers of AMX: 16 rows of 64 bytes each. In a pass without AMX the same operations in
+// plain loops, so that everything built on them is tested on any machine (tests/soft_tiles).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/simd.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+#if defined(__AMX_TILE__)
+
+// Sets all tiles to 16 rows of 64 bytes for this thread, and gives the registers back in the end.
+class TileScope {
+ public:
+  POLYCONV_MEMBER TileScope() {
+    struct alignas(64) Palette {
+      uint8_t palette, start_row, reserved[14];
+      uint16_t row_bytes[16];
+      uint8_t rows[16];
+    } palette = {1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+    // The compiler's own _tile_loadconfig names 8 bytes as its operand (gcc 12), so stores to the others are dropped.
+    __asm__ volatile("ldtilecfg %0" ::"m"(palette));
+  }
+  POLYCONV_MEMBER ~TileScope() { __asm__ volatile("tilerelease"); }
+};
+
+// T, C, A and B are numbers of registers. The compiler's own functions take no template parameters for them (gcc 12).
+class Tiles {
+ public:
+  template <int T>
+  POLYCONV_MEMBER void zero() {
+    __asm__ volatile("tilezero %%tmm%c0" ::"i"(T));
+  }
+  template <int T>
+  POLYCONV_MEMBER void load(const void *p, int64_t row_stride) {
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(row_stride), "i"(T) : "memory");
+  }
+  template <int T>
+  POLYCONV_MEMBER void store(void *p, int64_t row_stride) {
+    __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(row_stride), "i"(T) : "memory");
+  }
+  // C += A * B: a row of A holds pairs of channels, a row of B such pairs for 16 output channels.
+  template <int C, int A, int B>
+  POLYCONV_MEMBER void multiply_bf16() {
+    __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+  }
+  // The same for quads of 8-bit integers.
+  template <int C, int A, int B, bool SignedA, bool SignedB>
+  POLYCONV_MEMBER void multiply_integers() {
+    if constexpr (SignedA && SignedB)
+      __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+    else if constexpr (SignedA)
+      __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+    else if constexpr (SignedB)
+      __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+    else
+      __asm__ volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+  }
+};
+
+#else
+
+struct TileScope {
+  POLYCONV_MEMBER TileScope() {}
+  POLYCONV_MEMBER ~TileScope() {}
+};
+
+class Tiles {
+ public:
+  template <int T>
+  POLYCONV_MEMBER void zero() {
+    __builtin_memset(tile_[T], 0, sizeof tile_[T]);
+  }
+  template <int T>
+  POLYCONV_MEMBER void load(const void *p, int64_t row_stride) {
+    for (int row = 0; row < 16; ++row)
+      __builtin_memcpy(tile_[T][row], static_cast<const char *>(p) + row * row_stride, sizeof tile_[T][row]);
+  }
+  template <int T>
+  POLYCONV_MEMBER void store(void *p, int64_t row_stride) {
+    for (int row = 0; row < 16; ++row)
+      __builtin_memcpy(static_cast<char *>(p) + row * row_stride, tile_[T][row], sizeof tile_[T][row]);
+  }
+  template <int C, int A, int B>
+  POLYCONV_MEMBER void multiply_bf16() {
+    for (int row = 0; row < 16; ++row)
+      for (int k = 0; k < 32; ++k)
+        for (int column = 0; column < 16; ++column) {
+          float sum;
+          __builtin_memcpy(&sum, &tile_[C][row][column], sizeof sum);
+          sum += scalar_f32(part<bf16>(A, row, k)) * scalar_f32(part<bf16>(B, k / 2, 2 * column + k % 2));
+          __builtin_memcpy(&tile_[C][row][column], &sum, sizeof sum);
+        }
+  }
+  template <int C, int A, int B, bool SignedA, bool SignedB>
+  POLYCONV_MEMBER void multiply_integers() {
+    for (int row = 0; row < 16; ++row)
+      for (int k = 0; k < 64; ++k)
+        for (int column = 0; column < 16; ++column)
+          tile_[C][row][column] +=
+              static_cast<uint32_t>(integer<SignedA>(A, row, k) * integer<SignedB>(B, k / 4, 4 * column + k % 4));
+  }
+
+ private:
+  template <class T>
+  POLYCONV_MEMBER T part(int tile, int row, int i) const {
+    T value;
+    __builtin_memcpy(&value, reinterpret_cast<const char *>(tile_[tile][row]) + i * sizeof(T), sizeof value);
+    return value;
+  }
+  template <bool Signed>
+  POLYCONV_MEMBER int32_t integer(int tile, int row, int i) const {
+    return Signed ? int32_t{part<int8_t>(tile, row, i)} : int32_t{part<uint8_t>(tile, row, i)};
+  }
+
+  uint32_t tile_[8][16][16];
+};
+
+#endif
+
+} // namespace polyconv::cpu::POLYCONV_ISA
