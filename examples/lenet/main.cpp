@@ -55,7 +55,7 @@ void declare(CLI::App &app, Arguments &a) {
   train.add_option("--seed", a.training.run.seed, "Of weights and order")->capture_default_str();
   train.add_option("--stop-after", a.training.stop_after, "Ends after that epoch of --epochs; --resume goes on");
   train.add_option("--checkpoint", a.training.checkpoint, "Written after every epoch");
-  train.add_flag("--resume", a.training.resume, "Goes on from --checkpoint");
+  train.add_flag("--resume", a.training.resume, "Goes on from --checkpoint, with its batch, optimiser, rate and seed");
   train.add_option("--curve", a.training.curve, "Learning curve (SVG), after every epoch");
   train.add_option("--export", a.export_to, "The weights alone, as f16");
   CLI::App &test = *app.add_subcommand("test", "Tells a trained network's accuracy and the time of its layers");

@@ -63,6 +63,7 @@ const char *objection(const polyconv::Problem &p, bool last) {
   const polyconv_tensor output = p.tensor(POLYCONV_TENSOR_OUTPUT);
   if (output.size[3] != 1 || output.size[4] != 1) return "one pixel a class from the last layer";
   if (p.epilogue.activation != POLYCONV_ACT_NONE) return "no activation in the last layer: the loss takes bare scores";
+  if (p.out_channels > 256) return "at most 256 classes from the last layer: labels are bytes";
   return nullptr;
 }
 

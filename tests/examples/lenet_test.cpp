@@ -211,6 +211,7 @@ TEST_CASE("what is wrong with data, networks and files gets one sentence and an 
   with_file(net, "input 8x8\n", "ends without a layer");
   with_file(net, "input 8x8\nlayer k4,f9x9:bias\n", "small.net:2: ");
   with_file(net, "input 8x8\nlayer k4,f3x3:bias\n", "expected one pixel a class");
+  with_file(net, "input 8x8\nlayer k257,f8x8:bias\n", "expected at most 256 classes");
   with_file(net, "input 8x8\nlayer k4,f8x8:relu\n", "no activation in the last layer");
   with_file(net, "input 8x8\nlayer k4,f8x8:f16\n", "no type");
   with_file(net, "input 8by8\n", "'8by8'; expected the size");

@@ -117,6 +117,7 @@ template <class T>
 bool scale(const Filter2D<T> &f, const Factors<T> &factors, bool near, T *down, T *along) {
   T sum = 0;
   for (T v : factors.down) sum += std::fabs(v);
+  if (!std::isfinite(sum)) return false; // each is, not all together
   const int exponent = std::ilogb(sum) + 1;
   for (int64_t r = 0; r < f.rows; ++r) down[r] = std::scalbn(factors.down[static_cast<size_t>(r)], -exponent);
   for (int64_t c = 0; c < f.columns; ++c) along[c] = std::scalbn(factors.along[static_cast<size_t>(c)], exponent);

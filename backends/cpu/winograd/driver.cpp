@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdio>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {
