@@ -144,8 +144,9 @@ class Search {
 
   // The median of a few samples; fewer where the engine is far behind. The first run, which loads code, is left out.
   double time_of(const Way &way, const Execution &execution) {
-    const Pointers pointers = {input_.get(extent_bytes(layer_.input)), weights_.get(packed_bytes(layer_.weights)),
-                               output_.get(extent_bytes(layer_.result)),
+    const int64_t weights = writes_weights(layer_) ? extent_bytes(layer_.weights) : packed_bytes(layer_.weights);
+    const Pointers pointers = {input_.get(extent_bytes(layer_.input)), weights_.get(weights),
+                               output_.get(extent_bytes(layer_.output)),
                                workspace_.get(way.copies() + execution.workspace_bytes())};
     const Descriptor pack = way.pack(pointers);
     const auto run = [&](cudaStream_t stream) { way.run(handle_, execution, pack, pointers, stream); };

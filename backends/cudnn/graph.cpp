@@ -55,23 +55,59 @@ Descriptor convolution(const polyconv_layer &l, bool depth) {
   return d;
 }
 
+// What cuDNN calls the parts of one direction.
+struct Names {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t input, weights, output, convolution, alpha, beta;
+};
+
+Names names_of(int32_t direction) {
+  switch (direction) {
+    case POLYCONV_BACKWARD_DATA:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case POLYCONV_BACKWARD_WEIGHTS:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+    default:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+  }
+}
+
 template <class Real>
-void set_factors(Descriptor *operation, cudnnBackendAttributeType_t type) {
-  operation->set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, type, Real{1});
-  operation->set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, type, Real{0});
+void set_factors(const Names &names, cudnnBackendAttributeType_t type, Descriptor *operation) {
+  operation->set(names.alpha, type, Real{1});
+  operation->set(names.beta, type, Real{0});
 }
 
 Descriptor operation_graph(cudnnHandle_t handle, const polyconv_layer &l, Order order) {
   const bool depth = has_depth(l);
-  Descriptor operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, tensor(dense(l.input, order), kInputId, depth));
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, tensor(dense(l.weights, order), kWeightsId, depth));
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, tensor(dense(l.result, order), kOutputId, depth));
-  operation.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution(l, depth));
+  const Names names = names_of(l.direction);
+  Descriptor operation(names.operation);
+  operation.set(names.input, tensor(dense(l.input, order), kInputId, depth));
+  operation.set(names.weights, tensor(dense(l.weights, order), kWeightsId, depth));
+  operation.set(names.output, tensor(dense(l.output, order), kOutputId, depth));
+  operation.set(names.convolution, convolution(l, depth));
   if (l.sum_type == POLYCONV_F64) {
-    set_factors<double>(&operation, CUDNN_TYPE_DOUBLE);
+    set_factors<double>(names, CUDNN_TYPE_DOUBLE, &operation);
   } else {
-    set_factors<float>(&operation, CUDNN_TYPE_FLOAT);
+    set_factors<float>(names, CUDNN_TYPE_FLOAT, &operation);
   }
   operation.finalize("describing the operation");
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -267,11 +303,10 @@ Execution::Execution(cudnnHandle_t handle, const Config &config) : plan_(CUDNN_B
   workspace_bytes_ = plan_.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
 }
 
-Descriptor variant_pack(const void *input, const void *weights, void *output, void *workspace) {
+Descriptor variant_pack(void *input, void *weights, void *output, void *workspace) {
   Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::vector<int64_t>{kInputId, kWeightsId, kOutputId});
-  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR,
-           std::vector<const void *>{input, weights, output});
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, std::vector<void *>{input, weights, output});
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
   pack.finalize("gathering pointers");
   return pack;

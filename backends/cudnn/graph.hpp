@@ -41,7 +41,7 @@ struct Config {
   std::string name; // "eng28{2=1,13=64}": the engine's number and, where they are known, its knobs
 };
 
-// The forward convolution of a layer whose tensors are all dense in one order.
+// A layer's convolution or one of its gradients, its tensors all dense in one order.
 class Graph {
  public:
   Graph(cudnnHandle_t handle, const polyconv_layer &layer, Order order);
@@ -72,6 +72,6 @@ class Execution {
 };
 
 // The pointers of one run.
-Descriptor variant_pack(const void *input, const void *weights, void *output, void *workspace);
+Descriptor variant_pack(void *input, void *weights, void *output, void *workspace);
 
 } // namespace polyconv::cudnn

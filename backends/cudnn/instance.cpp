@@ -27,9 +27,9 @@ int64_t workspace_limit(const polyconv_layer &l, const polyconv_policy &policy) 
 
 const char *why_not(const polyconv_layer &l) {
   const polyconv_epilogue &e = l.epilogue;
-  if (l.direction != POLYCONV_FORWARD) return "only goes forward";
   if (!sdk::is_float(l.input.type) || !sdk::is_float(l.weights.type)) return "takes floats only";
-  if (l.input.type != l.result.type) return "writes the type that it reads";
+  if (l.input.type != l.weights.type || l.input.type != l.output.type) return "writes the type that it reads";
+  if (l.direction == POLYCONV_BACKWARD_WEIGHTS && e.has_bias) return "computes no gradient of a bias";
   const bool pads = std::any_of(l.pad_begin, l.pad_begin + 3, [](int64_t p) { return p != 0; }) ||
                     std::any_of(l.pad_end, l.pad_end + 3, [](int64_t p) { return p != 0; });
   if (pads && l.pad_mode != POLYCONV_PAD_ZERO) return "pads with zeros only";
@@ -75,9 +75,9 @@ class Convolution final : public cuda::CudaInstance {
   void *bind(const polyconv_arguments &arguments) override {
     const cuda::DeviceScope scope(device_);
     const Pointers pointers = pointers_of(arguments);
-    for (const void *pointer : {pointers.input, pointers.output})
+    for (const void *pointer : {pointers.input, pointers.weights, pointers.output})
       if (reinterpret_cast<uintptr_t>(pointer) % kAlignment != 0)
-        throw sdk::Error(POLYCONV_UNSUPPORTED, "cudnn: input and output must lie at multiples of 16 bytes");
+        throw sdk::Error(POLYCONV_UNSUPPORTED, "cudnn: tensors must lie at multiples of 16 bytes");
     return new Bound{Handle(device_), choice_.way->pack(pointers)};
   }
 
@@ -122,7 +122,7 @@ bool supports(const polyconv_request &request, int32_t math, sdk::Offer &offer) 
   offer.estimate_us = 10 + std::max(sdk::flops(l) / (half ? 300e6 : 30e6), bytes / 2e6);
   offer.math = math;
   offer.workspace_bytes = workspace_limit(l, *request.policy);
-  offer.set_weights(0, kWeightsFormat, packed_bytes(l.weights));
+  if (!writes_weights(l)) offer.set_weights(0, kWeightsFormat, packed_bytes(l.weights));
   return true;
 }
 

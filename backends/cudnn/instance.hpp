@@ -9,7 +9,8 @@
 
 namespace polyconv::cudnn {
 
-// Forward, zero padding, floats, nothing after the sums. Fills the offer for a kernel that works in math mode `math`.
+// Every direction, zero padding, floats, nothing after the sums. Fills the offer for a kernel that works in math mode
+// `math`.
 bool supports(const polyconv_request &request, int32_t math, sdk::Offer &offer);
 
 // Chooses an engine under the rules (choice.hpp) and keeps it. `kernel` names the kernel in the log.

@@ -10,6 +10,11 @@
 
 namespace polyconv::cudnn {
 
+// Whether the weights are what is written, as the caller has them; else they are read, packed.
+inline bool writes_weights(const polyconv_layer &layer) {
+  return layer.direction == POLYCONV_BACKWARD_WEIGHTS;
+}
+
 // Packed weights are dense in both orders, one after the other, so that any way runs on them.
 inline constexpr const char *kWeightsFormat = "cudnn_kcrs_krsc:1";
 int64_t packed_bytes(const polyconv_tensor &weights);
@@ -24,7 +29,7 @@ std::unique_ptr<sdk::Instance> make_conversion(const polyconv_tensor &from, cons
 
 // The pointers of one run.
 struct Pointers {
-  void *input, *weights, *output, *workspace; // weights: packed
+  void *input, *weights, *output, *workspace;
 };
 
 class Way {
@@ -33,8 +38,7 @@ class Way {
 
   Order order() const { return order_; }
   const Graph &graph() const { return graph_; }
-  bool converts() const { return to_dense_ || from_dense_; }
-  int64_t copies() const { return input_bytes_ + output_bytes_; } // the engine's workspace begins behind them
+  int64_t copies() const { return copies_bytes_; } // the engine's workspace begins behind them
 
   Descriptor pack(const Pointers &pointers) const;
   // Enqueues the conversions and the engine.
@@ -42,14 +46,24 @@ class Way {
            void *stream) const;
 
  private:
-  char *input_copy(const Pointers &p) const { return static_cast<char *>(p.workspace); }
-  char *output_copy(const Pointers &p) const { return static_cast<char *>(p.workspace) + input_bytes_; }
+  enum Role { kInput, kWeights, kOutput, kRoles };
+  // A tensor's copy in the workspace, where the caller's is not dense already.
+  struct Copy {
+    std::unique_ptr<sdk::Instance> conversion; // into it, or from it where the tensor is written; else NULL
+    int64_t offset = 0;
+  };
+
+  void add_copy(Role role, const polyconv_tensor &tensor, const polyconv_policy &policy);
+  void *callers(Role role, const Pointers &p) const;
+  void *dense_one(Role role, const Pointers &p) const; // the copy, or the caller's own
+  void convert(Role role, const Pointers &p, void *stream) const;
 
   const Order order_;
-  const int64_t weights_offset_;
+  const Role written_;
+  const int64_t weights_offset_; // of packed weights
   const Graph graph_;
-  std::unique_ptr<sdk::Instance> to_dense_, from_dense_; // NULL where the caller's tensor already is
-  int64_t input_bytes_ = 0, output_bytes_ = 0;
+  Copy copy_[kRoles];
+  int64_t copies_bytes_ = 0;
 };
 
 } // namespace polyconv::cudnn

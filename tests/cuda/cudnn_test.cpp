@@ -62,6 +62,7 @@ TEST_CASE("it is taken only where it is named, and cudnn/any only under the mode
   options = options_for("cudnn/direct");
   CHECK(contains(refused(device, "fwd:c8,k8,i9x9,f3x3,p1:pad=reflect", options), "pads with zeros only"));
   CHECK(contains(refused(device, "fwd:c8,k8,i9x9,f3x3:bias+relu", options), "no epilogue"));
+  CHECK(contains(refused(device, "bwd_w:c8,k8,i9x9,f3x3:bias", options), "no gradient of a bias"));
   options.bind = 0;
   CHECK(contains(refused(device, kToken, options), "needs polyconv_bind"));
   options = options_for("*");
@@ -74,7 +75,8 @@ TEST_CASE("whatever engine measuring finds has the accuracy of its mode: no TF32
   if (no_cudnn()) return;
   const Device device("cuda:0");
   for (const char *token : {"fwd:n2,c64,k32,i16x16,f3x3,p1", "fwd:n2,c64,k32,i16x16,f3x3,p1:nhwc",
-                            "fwd:i1024x1024,f7x7,p3", "fwd:n2,c24,k24,g24,i28x28,f3x3,p1"}) {
+                            "fwd:i1024x1024,f7x7,p3", "fwd:n2,c24,k24,g24,i28x28,f3x3,p1",
+                            "bwd_d:n2,c64,k32,i16x16,f3x3,s2,p1", "bwd_w:n2,c64,k32,i16x16,f3x3,p1:nhwc"}) {
     polyconv::check::Case problem(token);
     for (const char *kernel : {"cudnn/direct", "cudnn/any"}) {
       polyconv::Options options = options_for(kernel);
