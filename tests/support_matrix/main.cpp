@@ -5,6 +5,7 @@
 #include <polyconv/polyconv.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <iterator>
@@ -25,7 +26,9 @@ std::string introduction() {
       "**F** forward, **T** forward of a transposed problem, **D** backward data, **W** backward weights. A small "
       "letter: with the help of a step that converts a layout or pools. **-**: the problem exists and no kernel here "
       "takes it. No letter: there is no such problem. A column of several types counts where all of them are taken, in "
-      "any math mode.\n\n| column | input-weights-output |\n| --- | --- |\n";
+      "any math mode. CPU kernels answer for the baseline instruction set, so that this page is the same everywhere; "
+      "those made of later instructions, `dots` and `matrix`, are on [a page of their own](performance/cpu-matrix.md)."
+      "\n\n| column | input-weights-output |\n| --- | --- |\n";
   for (const TypeGroup &group : type_groups()) {
     text += "| " + std::string(group.name) + " |";
     for (const char *types : group.types) text.append(" `").append(types).append("`");
@@ -81,6 +84,7 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "usage: support_matrix [--check] PAGE\n");
     return 2;
   }
+  setenv("POLYCONV_MAX_ISA", "baseline", 1); // what every processor has, or the page would depend on this one
   try {
     const std::string path = argv[argc - 1];
     const std::string before = contents(path), now = page_now(before);
