@@ -36,7 +36,7 @@ POLYCONV_INLINE V slope(V v, int32_t activation, V alpha) {
   V result = one;
   switch (activation) {
     case POLYCONV_ACT_RELU: result = v > zero ? one : zero; break;
-    case POLYCONV_ACT_CLIPPED_RELU: result = (v > zero) & (v < alpha) ? one : zero; break;
+    case POLYCONV_ACT_CLIPPED_RELU: result = ((v > zero) & (v < alpha)) ? one : zero; break;
     case POLYCONV_ACT_LEAKY_RELU: result = v > zero ? one : alpha; break;
     case POLYCONV_ACT_HARD_SWISH: {
       const V inner = (v + v + 3) / 6, upper = v >= zero + 3 ? one : inner;
