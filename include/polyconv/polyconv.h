@@ -407,7 +407,7 @@ POLYCONV_API polyconv_status polyconv_graph_destroy(const polyconv_device *devic
 /* ---------------------------------------------------------------- options */
 
 enum {                           /* math mode: what a kernel may do to a product. A mode is never entered unasked */
-       POLYCONV_MATH_STRICT = 0, /* the type's own products and sums */
+       POLYCONV_MATH_STRICT = 0, /* the type's own products and sums; CPU instructions for bf16 read denormals as 0 */
        POLYCONV_MATH_FP32_EMULATED = 1, /* f32 on matrix units with f32-level error */
        POLYCONV_MATH_TF32 = 2,          /* f32 products rounded to TF32 */
        POLYCONV_MATH_FAST = 3           /* f16, bf16 or TF32 products, Winograd and FFT, f32 sums */
