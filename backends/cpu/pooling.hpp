@@ -98,6 +98,28 @@ POLYCONV_INLINE void combine_row(const PoolSource &p, const From *input, const R
       }
 }
 
+// The results of rows [first, last) of tensor r, whose rows follow `axis` (1 or 4) and are counted with W or C, H, D, N
+// in this order from the innermost on: each(row, n) takes n of them side by side.
+template <class Each>
+POLYCONV_INLINE void for_each_row(const polyconv_tensor &r, int32_t axis, int64_t first, int64_t last,
+                                  const Each &each) {
+  const int other = axis == 4 ? 1 : 4; // the axis beside D, H and N that rows do not follow
+  for (int64_t i = first; i < last; ++i) {
+    int64_t rest = i;
+    Row at = {0, 0, 0, 0, 0, axis};
+    if (other == 4) at.w = rest % r.size[4], rest /= r.size[4];
+    at.h = rest % r.size[3], rest /= r.size[3];
+    at.d = rest % r.size[2], rest /= r.size[2];
+    if (other == 1) at.k = rest % r.size[1], rest /= r.size[1];
+    at.n = rest;
+    for (int64_t begin = 0; begin < r.size[axis]; begin += kPoolChunk) {
+      (axis == 4 ? at.w : at.k) = begin;
+      const int64_t left = r.size[axis] - begin;
+      each(at, left < kPoolChunk ? left : kPoolChunk);
+    }
+  }
+}
+
 // The elements that an average of row result i divides by.
 POLYCONV_INLINE int64_t pool_count(const PoolSource &p, const Row &at, int64_t i) {
   if (p.rules.count_include_pad) return p.rules.window[0] * p.rules.window[1] * p.rules.window[2];

@@ -197,24 +197,10 @@ POLYCONV_NOINLINE void gradient_row(const GradientPlan &p, const GradientPointer
 template <class Stored, class T>
 POLYCONV_NOINLINE void gradient_rows(const GradientPlan &p, const GradientPointers &pointers, int64_t first,
                                      int64_t last) {
-  const polyconv_tensor &r = p.result;
   Recent<T> recent;
   for (Passed<T> &passed : recent.passed) passed.at = Row{}, passed.n = 0;
-  const int other = p.axis == 4 ? 1 : 4; // the axis beside D, H and N that rows do not follow
-  for (int64_t i = first; i < last; ++i) {
-    int64_t rest = i;
-    Row at = {0, 0, 0, 0, 0, p.axis};
-    if (other == 4) at.w = rest % r.size[4], rest /= r.size[4];
-    at.h = rest % r.size[3], rest /= r.size[3];
-    at.d = rest % r.size[2], rest /= r.size[2];
-    if (other == 1) at.k = rest % r.size[1], rest /= r.size[1];
-    at.n = rest;
-    for (int64_t begin = 0; begin < r.size[p.axis]; begin += kPoolChunk) {
-      (p.axis == 4 ? at.w : at.k) = begin;
-      const int64_t left = r.size[p.axis] - begin;
-      gradient_row<Stored, T>(p, pointers, at, left < kPoolChunk ? left : kPoolChunk, recent);
-    }
-  }
+  for_each_row(p.result, p.axis, first, last,
+               [&](const Row &at, int64_t n) { gradient_row<Stored, T>(p, pointers, at, n, recent); });
 }
 
 void gradient_task(const GradientPlan &plan, const GradientPointers &pointers, int64_t first, int64_t last) {

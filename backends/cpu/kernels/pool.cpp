@@ -39,24 +39,9 @@ POLYCONV_NOINLINE void pool_row(const PoolPlan &p, const Epilogue &e, const From
 template <class From, class T, bool Average, bool Save>
 POLYCONV_NOINLINE void pool_rows(const PoolPlan &p, const Epilogue &e, const void *input, int32_t *saved, int64_t first,
                                  int64_t last) {
-  const polyconv_tensor &r = e.result;
-  const int other = p.axis == 4 ? 1 : 4; // the axis beside D, H and N that rows do not follow
-  for (int64_t i = first; i < last; ++i) {
-    int64_t rest = i;
-    const int64_t inner = other == 4 ? rest % r.size[4] : 0;
-    if (other == 4) rest /= r.size[4];
-    Row at = {0, 0, 0, 0, inner, p.axis};
-    at.h = rest % r.size[3], rest /= r.size[3];
-    at.d = rest % r.size[2], rest /= r.size[2];
-    if (other == 1) at.k = rest % r.size[1], rest /= r.size[1];
-    at.n = rest;
-    for (int64_t begin = 0; begin < r.size[p.axis]; begin += kPoolChunk) {
-      (p.axis == 4 ? at.w : at.k) = begin;
-      const int64_t left = r.size[p.axis] - begin;
-      pool_row<From, T, Average, Save>(p, e, static_cast<const From *>(input), saved, at,
-                                       left < kPoolChunk ? left : kPoolChunk);
-    }
-  }
+  for_each_row(e.result, p.axis, first, last, [&](const Row &at, int64_t n) {
+    pool_row<From, T, Average, Save>(p, e, static_cast<const From *>(input), saved, at, n);
+  });
 }
 
 template <class From, class T>
