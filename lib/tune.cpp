@@ -25,10 +25,15 @@ class Scratch {
   Scratch(const Question &question, const Group &group) : question_(question) {
     const polyconv_layer &head = group.layers.front(), &tail = group.layers.back();
     const bool forward = head.direction == POLYCONV_FORWARD, chain = group.count() > 1;
-    add(kSlotInput, bytes_of(!chain && head.direction == POLYCONV_BACKWARD_DATA ? head.result : read(head)));
-    add(kSlotOutput, bytes_of(chain || forward ? tail.result : head.output));
+    const polyconv_tensor &input = !chain && head.direction == POLYCONV_BACKWARD_DATA ? head.result : read(head);
+    const polyconv_tensor &output = chain || forward ? tail.result : head.output;
+    // The step before a gradient reads the caller's, whose size is another where there is pooling.
+    const bool as_input = group.has_gradient && reads_gradient_as_input(head);
+    add(kSlotInput, bytes_of(as_input ? group.gradient.input : input));
+    add(kSlotOutput, bytes_of(group.has_gradient && !as_input ? group.gradient.input : output));
     for (int32_t i = 0; i < group.count(); ++i) add_layer(group, i);
-    if (group.has_gradient) add_gradient(group);
+    if (group.has_gradient && group.gradient.save != POLYCONV_SAVE_NONE)
+      add(static_cast<uint16_t>(kSlotSaved + group.first), bytes_of(group.gradient.saved));
   }
 
   // The group's ends, whose pointers are these buffers in the normalised roles.
@@ -51,13 +56,6 @@ class Scratch {
   }
 
  private:
-  // The first step reads the caller's gradient, whose size is another where there is pooling.
-  void add_gradient(const Group &group) {
-    add(reads_gradient_as_input(group.layers.front()) ? kSlotInput : kSlotOutput, bytes_of(group.gradient.input));
-    if (group.gradient.save != POLYCONV_SAVE_NONE)
-      add(static_cast<uint16_t>(kSlotSaved + group.first), bytes_of(group.gradient.saved));
-  }
-
   void add_layer(const Group &group, int32_t i) {
     const polyconv_layer &layer = group.layers[static_cast<size_t>(i)];
     const uint16_t whole = static_cast<uint16_t>(group.first + i);
