@@ -35,4 +35,10 @@ std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[
   return table;
 }
 
+bool takes_every_pixel(const Axis (&axes)[3]) {
+  for (const Axis &axis : axes)
+    if (axis.step != 1 || axis.before || axis.after) return false;
+  return true;
+}
+
 } // namespace polyconv::cpu

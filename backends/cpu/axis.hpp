@@ -58,5 +58,8 @@ Axis make_axis(const polyconv_layer &layer, int axis);
 // The tables of three axes, which then point into them.
 std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[3]);
 
+// Whether one tap reads pixel after pixel: every axis at step 1 and without padding.
+bool takes_every_pixel(const Axis (&axes)[3]);
+
 } // namespace polyconv::cpu
 #endif

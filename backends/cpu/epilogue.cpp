@@ -34,6 +34,16 @@ bool one_pixel_stride(const polyconv_tensor &t) {
   return rows && planes && meaningful;
 }
 
+bool one_image_stride(const polyconv_tensor &t) {
+  return t.size[sdk::kN] == 1 || t.stride[sdk::kN] == sdk::spatial(t) * t.stride[sdk::kW];
+}
+
+bool one_image_stride(const Epilogue &e) {
+  const bool residual = e.rules.residual_from != POLYCONV_RESIDUAL_NONE;
+  return one_image_stride(e.result) && (!residual || one_image_stride(e.residual_tensor)) &&
+         (!e.save || one_image_stride(e.saved_tensor));
+}
+
 Epilogue make_epilogue(const polyconv_layer &layer) {
   Epilogue e{};
   e.result = layer.result;

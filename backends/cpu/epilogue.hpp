@@ -28,6 +28,12 @@ bool is_slow(int32_t activation);
 // True where the pixels of an image lie at one stride, that of W.
 bool one_pixel_stride(const polyconv_tensor &tensor);
 
+// True where, besides, the pixels of all images do, so that a line of them may run through the batch.
+bool one_image_stride(const polyconv_tensor &tensor);
+
+// The same of what an epilogue reads and writes. Both suppose one_pixel_stride.
+bool one_image_stride(const Epilogue &epilogue);
+
 // Plan time. The layer has no pooling: kernels reject it, the plan adds a step.
 Epilogue make_epilogue(const polyconv_layer &layer);
 

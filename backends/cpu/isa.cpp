@@ -129,13 +129,14 @@ polyconv_status probe(char *reason, size_t size) {
 
 double flops_per_us(Isa isa, int32_t sum_type) {
   static constexpr double kF32[] = {38e3, 85e3, 170e3}; // three quarters of what cycle_us counts with
-  const double f32 = kF32[isa];
+  const double f32 = kF32[vectors_of(isa)];
   return sum_type == POLYCONV_F64 ? f32 / 2 : f32;
 }
 
 double cycle_us(Isa isa) {
   static constexpr double kFlopsPerUs[] = {50e3, 110e3, 220e3};
-  return static_cast<double>(vector_bytes(isa)) / kFlopsPerUs[isa]; // 2 vectors of 4-byte elements, 2 operations each
+  // 2 vectors of 4-byte elements, 2 operations each
+  return static_cast<double>(vector_bytes(isa)) / kFlopsPerUs[vectors_of(isa)];
 }
 
 int64_t tasks_for(const polyconv_policy &policy, double serial_us) {

@@ -33,9 +33,14 @@ bool choose_isa(int32_t config, sdk::Offer &offer, Isa &isa);
 // for from the operating system, once a process: the first such call does.
 bool has_isa(Isa isa, sdk::Offer &offer);
 
+// The instruction set whose vectors an instruction set has: BF16 and AMX add none of their own.
+inline Isa vectors_of(Isa isa) {
+  return isa < kAvx512 ? isa : kAvx512;
+}
+
 // The bytes of a vector register: 16, 32 or 64.
 inline int64_t vector_bytes(Isa isa) {
-  return int64_t{16} << isa;
+  return int64_t{16} << vectors_of(isa);
 }
 
 // What one core of a current machine does in an ordinary kernel, for estimates: multiply-adds counted as two, per

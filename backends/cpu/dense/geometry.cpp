@@ -57,7 +57,7 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   p.group_out = layer.output.size[sdk::kC] / layer.groups;
   p.pixel = ceil_div(p.group_in, element_channels(p.arithmetic));
   p.tile_pixels = isa >= kAvx512 ? 14 : 6;
-  p.panel_channels = 2 * vector_bytes(std::min(isa, kAvx512)) / element_bytes(p);
+  p.panel_channels = 2 * vector_bytes(isa) / element_bytes(p);
   p.panels = ceil_div(p.group_out, p.panel_channels);
   const int64_t blocks =
       std::clamp<int64_t>(ceil_div(p.pixel * p.taps * p.panel_channels * element_bytes(p), kPanelBytes), 1,
@@ -83,17 +83,6 @@ bool leaves_padding_out(const DensePlan &p) {
   return true;
 }
 
-bool unpadded(const DensePlan &p) {
-  for (const Axis &axis : p.axis)
-    if (axis.before || axis.after) return false;
-  return true;
-}
-
-// The pixels of all images lie at one stride, so that a line of columns may run through the batch.
-bool one_image_stride(const polyconv_tensor &t) {
-  return t.size[sdk::kN] == 1 || t.stride[sdk::kN] == sdk::spatial(t) * t.stride[sdk::kW];
-}
-
 // The output as lines of columns, and where the source is read.
 void set_source(DensePlan &p, const polyconv_layer &layer) {
   const polyconv_tensor &in = layer.input;
@@ -109,22 +98,18 @@ void set_source(DensePlan &p, const polyconv_layer &layer) {
   p.in_place = as_wanted && apart % (p.taps > 1 ? 2048 : 4096) != 0 && !few;
   p.padded = p.padded || (few && !p.in_place);
   p.one_run = p.padded && p.axis[2].dilation == 1 && p.channel_blocks == 1;
-  const bool step_1 = p.axis[0].step == 1 && p.axis[1].step == 1 && p.axis[2].step == 1;
-  p.flat = p.taps == 1 && p.epilogue.whole_images && (!p.in_place || (step_1 && unpadded(p) && one_pixel_stride(in)));
+  const bool in_line = takes_every_pixel(p.axis) && one_pixel_stride(in);
+  p.flat = p.taps == 1 && p.epilogue.whole_images && (!p.in_place || in_line);
   p.images = layer.output.size[sdk::kN];
   p.depths = p.axis[0].out, p.lines = p.axis[1].out, p.columns = p.axis[2].out;
   p.column_step = p.axis[2].step, p.column_before = p.axis[2].before, p.column_pitch = p.pitch[2];
   if (!p.flat) return;
   p.skips_lines = 0;
-  p.one_stride = step_1 && unpadded(p) && one_pixel_stride(in);
+  p.one_stride = in_line;
   p.columns *= p.depths * p.lines;
   p.depths = p.lines = p.column_step = p.column_pitch = 1;
   p.column_before = 0;
-  const Epilogue &e = p.epilogue;
-  const bool residual = e.rules.residual_from != POLYCONV_RESIDUAL_NONE;
-  if ((!p.in_place || one_image_stride(in)) && one_image_stride(e.result) &&
-      (!residual || one_image_stride(e.residual_tensor)) && (!e.save || one_image_stride(e.saved_tensor)))
-    p.columns *= p.images, p.images = 1;
+  if ((!p.in_place || one_image_stride(in)) && one_image_stride(p.epilogue)) p.columns *= p.images, p.images = 1;
 }
 
 } // namespace
@@ -252,7 +237,7 @@ DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   p.units = lines * p.line_units;
   const Costs costs = costs_of(p);
   const double pairs = p.arithmetic == DenseArithmetic::kPairs ? 1.5 : 1.0; // a multiplication and an addition
-  const double step_us = cycle_us(std::min(isa, kAvx512)) / 2 * pairs;
+  const double step_us = cycle_us(isa) / 2 * pairs;
   const double all = share_cost(p, costs, 1, 1) * step_us;
   const double largest = choose_parts(p, costs, tasks_for(policy, all)) * step_us;
   const int64_t tasks = p.unit_parts * p.panel_parts;

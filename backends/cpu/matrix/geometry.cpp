@@ -43,33 +43,17 @@ MatrixPlan make_matrix(const polyconv_layer &layer, MatrixProducts products) {
   return p;
 }
 
-bool unpadded(const MatrixPlan &p) {
-  for (const Axis &axis : p.axis)
-    if (axis.before || axis.after) return false;
-  return true;
-}
-
-// The pixels of all images lie at one stride, so that positions may run through the batch.
-bool one_image_stride(const polyconv_tensor &t) {
-  return t.size[sdk::kN] == 1 || t.stride[sdk::kN] == sdk::spatial(t) * t.stride[sdk::kW];
-}
-
 // One tap: positions are the pixels of an image, or of all.
 void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   const polyconv_tensor &in = layer.input;
-  const bool step_1 = p.axis[0].step == 1 && p.axis[1].step == 1 && p.axis[2].step == 1;
   const int64_t element = p.products == MatrixProducts::kIntegers ? 1 : 2;
   p.flat = 1;
-  p.one_stride = step_1 && unpadded(p) && one_pixel_stride(in);
+  p.one_stride = takes_every_pixel(p.axis) && one_pixel_stride(in);
   p.in_place = p.one_stride && matrix_parts(p.products) == 1 && in.stride[sdk::kC] == 1 &&
                p.group_in % matrix_chunk_channels(p.products) == 0;
   p.columns *= p.depths * p.lines;
   p.depths = p.lines = 1;
-  const Epilogue &e = p.epilogue;
-  const bool residual = e.rules.residual_from != POLYCONV_RESIDUAL_NONE;
-  if ((!p.in_place || one_image_stride(in)) && one_image_stride(e.result) &&
-      (!residual || one_image_stride(e.residual_tensor)) && (!e.save || one_image_stride(e.saved_tensor)))
-    p.columns *= p.images, p.images = 1;
+  if ((!p.in_place || one_image_stride(in)) && one_image_stride(p.epilogue)) p.columns *= p.images, p.images = 1;
   p.pixel_bytes = p.in_place ? in.stride[sdk::kW] * element : p.chunks * matrix_parts(p.products) * kMatrixRowBytes;
   p.position_bytes = p.pixel_bytes;
   p.line_positions = p.columns;
