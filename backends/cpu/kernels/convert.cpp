@@ -82,6 +82,7 @@ void convert_task(const ConvertPlan &plan, const void *from, void *to, int64_t f
 } // namespace polyconv::cpu
 
 #ifdef POLYCONV_DRIVER
+#include "cpu/count.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/kernels.hpp"
 
@@ -94,17 +95,6 @@ namespace polyconv::cpu {
 namespace {
 
 constexpr decltype(&isa_baseline::convert_task) kTask[] = POLYCONV_BY_ISA(convert_task);
-
-int32_t bytes_of(int32_t type) {
-  switch (type) {
-    case POLYCONV_F64: return 8;
-    case POLYCONV_F32:
-    case POLYCONV_S32: return 4;
-    case POLYCONV_S8:
-    case POLYCONV_U8: return 1;
-    default: return 2;
-  }
-}
 
 // Axes in order of the written strides, neighbours merged where both sides go on without a gap.
 ConvertPlan make_plan(const polyconv_tensor &from, const polyconv_tensor &to) {
@@ -124,7 +114,7 @@ ConvertPlan make_plan(const polyconv_tensor &from, const polyconv_tensor &to) {
   }
   p.from_offset = from.offset;
   p.to_offset = to.offset;
-  p.element_bytes = bytes_of(from.type);
+  p.element_bytes = static_cast<int32_t>(type_bytes(from.type));
   p.along_write = std::max(n - 1, 0);
   for (int axis = 0; axis < n; ++axis)
     if (p.read[axis] < p.read[p.along_read]) p.along_read = axis;
@@ -173,7 +163,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_tensor &from = request.layers[0]->input;
   if (from.type != request.layers[0]->result.type) return offer.reject("keeps the type of a tensor");
   const double us = serial_us(make_plan(from, request.layers[0]->result), from);
-  const double bytes = 2.0 * static_cast<double>(sdk::elements(from)) * bytes_of(from.type);
+  const double bytes = 2.0 * real(sdk::elements(from) * type_bytes(from.type));
   offer.estimate_us = estimate_us(tasks_for(*request.policy, us), us, bytes);
   return true;
 }

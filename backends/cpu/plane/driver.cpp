@@ -27,15 +27,6 @@ constexpr double kLoadCycles = 5, kGatherCycles = 1.5; // of converting a vector
 constexpr double kPassesCycles = 8, kDownCycles = 1.3, kAlongCycles = 2.1; // of a vector, and of each tap
 constexpr double kLineUs = 0.012, kGroupUs = 0.02; // of bringing in a line, and of a group of rows, however short
 
-int64_t type_bytes(int32_t type) {
-  switch (type) {
-    case POLYCONV_F64: return 8;
-    case POLYCONV_F32: return 4;
-    case POLYCONV_U8: return 1;
-    default: return 2;
-  }
-}
-
 // Pixels whose channels lie side by side with nothing between them, in input and result.
 bool interleaved(const polyconv_layer &layer) {
   const int64_t channels = layer.input.size[kC];

@@ -1,0 +1,29 @@
+// driver.hpp - kernels for backward data made of kernels that go forward: sdk/adjoint.hpp says how. The parts of a
+// strided problem run one after the other, each on all threads. Driver side only.
+//
+//   const sdk::Kernel kernel_dense_data = adjoint_of<kernel_dense>("dense_data");
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <polyconv/sdk/kernel.hpp>
+
+namespace polyconv::cpu {
+
+bool adjoint_supports(const sdk::Kernel &forward, const polyconv_request &request, int32_t config, sdk::Offer &offer);
+std::unique_ptr<sdk::Instance> adjoint_create(const sdk::Kernel &forward, const polyconv_request &request,
+                                              int32_t config);
+
+// Backward data by `Forward`, in its configs. Not for kernels that bind pointers.
+template <const sdk::Kernel &Forward>
+sdk::Kernel adjoint_of(const char *name) {
+  return {name,
+          Forward.flags,
+          Forward.configs,
+          Forward.config_count,
+          [](const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+            return adjoint_supports(Forward, request, config, offer);
+          },
+          [](const polyconv_request &request, int32_t config) { return adjoint_create(Forward, request, config); }};
+}
+
+} // namespace polyconv::cpu

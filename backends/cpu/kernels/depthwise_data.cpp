@@ -1,0 +1,13 @@
+// depthwise_data.cpp - backward data, one channel a group: depthwise.cpp over the output's gradient (sdk/adjoint.hpp).
+// Floor: as forward.
+// SPDX-License-Identifier: Apache-2.0
+#ifdef POLYCONV_DRIVER
+#include "cpu/adjoint/driver.hpp"
+#include "cpu/kernels.hpp"
+
+namespace polyconv::cpu {
+
+const sdk::Kernel kernel_depthwise_data = adjoint_of<kernel_depthwise>("depthwise_data");
+
+} // namespace polyconv::cpu
+#endif

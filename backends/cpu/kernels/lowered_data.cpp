@@ -1,0 +1,13 @@
+// lowered_data.cpp - backward data, few channels: lowered.cpp over the output's gradient (sdk/adjoint.hpp). Floor: as
+// forward.
+// SPDX-License-Identifier: Apache-2.0
+#ifdef POLYCONV_DRIVER
+#include "cpu/adjoint/driver.hpp"
+#include "cpu/kernels.hpp"
+
+namespace polyconv::cpu {
+
+const sdk::Kernel kernel_lowered_data = adjoint_of<kernel_lowered>("lowered_data");
+
+} // namespace polyconv::cpu
+#endif
