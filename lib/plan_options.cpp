@@ -32,6 +32,8 @@ void validate(const polyconv_options &options) {
                 "bytes, or -1 for no limit");
   require_range("tuning_budget_ms", options.tuning_budget_ms, 0, std::numeric_limits<int64_t>::max() / 1000000,
                 "milliseconds, 0 for none");
+  require_range("shared_memory_limit", options.shared_memory_limit, -1, std::numeric_limits<int64_t>::max(),
+                "bytes, or -1 for no limit");
   require_range("dynamic_weights", options.dynamic_weights, 0, 1, "0 or 1");
   require_range("checked", options.checked, 0, 1, "0 or 1");
   require_range("save", options.save, POLYCONV_SAVE_NONE, POLYCONV_SAVE_PRE_ACTIVATION,
@@ -56,6 +58,8 @@ polyconv_policy policy_of(const polyconv_options &options, const polyconv_device
   policy.device_index = device.index;
   policy.bind = options.bind;
   policy.tuning_ms = options.tuning_budget_ms;
+  policy.shared_memory_limit =
+      options.shared_memory_limit < 0 ? std::numeric_limits<int64_t>::max() : options.shared_memory_limit;
   return policy;
 }
 
@@ -79,7 +83,13 @@ Options read_options(const polyconv_options *options, const polyconv_device &dev
     throw Failure(POLYCONV_INVALID_ARGUMENT,
                   "options.kernel is \"\", expected a glob list such as \"openmp/*\", or NULL for all");
   }
-  result.values.kernel = nullptr; // the caller's string may go; `kernel` is the copy
+  if (result.values.grouping != nullptr) {
+    result.grouping = result.values.grouping;
+    if (result.grouping.empty())
+      throw Failure(POLYCONV_INVALID_ARGUMENT,
+                    "options.grouping is \"\", expected \"none\", a number of layers, \"2+2\" or so, or NULL for any");
+  }
+  result.values.kernel = result.values.grouping = nullptr; // the caller's strings may go
   result.policy = policy_of(result.values, device);
   return result;
 }
@@ -110,5 +120,5 @@ extern "C" void polyconv_options_init(polyconv_options *options) {
   *options = {};
   options->struct_size = sizeof *options;
   options->determinism = POLYCONV_DETERMINISM_RUN;
-  options->workspace_limit = -1;
+  options->workspace_limit = options->shared_memory_limit = -1;
 }

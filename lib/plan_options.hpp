@@ -9,9 +9,11 @@
 namespace polyconv {
 
 struct Options {
-  polyconv_options values; // in this library's version of the struct; its `kernel` is the member below, not the pointer
-  std::string kernel;      // the glob list in force: options.kernel, else POLYCONV_KERNEL, else ""
+  polyconv_options
+      values;         // in this library's version of the struct; its strings are the members below, not the pointers
+  std::string kernel; // the glob list in force: options.kernel, else POLYCONV_KERNEL, else ""
   const char *kernel_from; // which of the two it is, for messages
+  std::string grouping;    // likewise a copy; "" where any grouping may be taken
   polyconv_policy policy;  // as kernels see them
 };
 

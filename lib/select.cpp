@@ -138,6 +138,10 @@ bool check_policy(const Question &question, Candidate *candidate) {
     return reject_offer(&candidate->offer, "needs %lld bytes of workspace, options.workspace_limit is %lld",
                         static_cast<long long>(candidate->workspace_bytes),
                         static_cast<long long>(question.options.policy.workspace_limit));
+  if (candidate->offer.shared_bytes > question.options.policy.shared_memory_limit)
+    return reject_offer(&candidate->offer, "needs %lld bytes of shared memory, options.shared_memory_limit is %lld",
+                        static_cast<long long>(candidate->offer.shared_bytes),
+                        static_cast<long long>(question.options.policy.shared_memory_limit));
   if (candidate->fallback && question.options.values.fallback == POLYCONV_FALLBACK_ERROR)
     return reject_offer(&candidate->offer, "a fallback, and options.fallback is error");
   return true;

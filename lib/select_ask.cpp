@@ -49,6 +49,14 @@ bool check_answer(const KernelEntry &entry, int32_t op, const polyconv_layer *la
   if (offer->workspace_bytes < 0 || offer->workspace_bytes > kAbsurdBytes)
     return reject_offer(offer, "defect: it wants %lld bytes of workspace",
                         static_cast<long long>(offer->workspace_bytes));
+  if (offer->recomputed_outputs < 0 || offer->blocks < 0 || offer->shared_bytes < 0 || offer->threads < 0 ||
+      !(offer->occupancy >= 0 && offer->occupancy <= 1))
+    return reject_offer(offer,
+                        "defect: it tells of %lld outputs computed again, %lld blocks of %d threads with %lld "
+                        "bytes, occupancy %g",
+                        static_cast<long long>(offer->recomputed_outputs), static_cast<long long>(offer->blocks),
+                        static_cast<int>(offer->threads), static_cast<long long>(offer->shared_bytes),
+                        static_cast<double>(offer->occupancy));
   if (offer->math < POLYCONV_MATH_STRICT || offer->math > policy.math)
     return reject_offer(offer, "would enter math mode %s, which nobody asked for", math_name(offer->math));
   return op != POLYCONV_OP_CONVOLVE || check_formats(entry, layers, count, offer);
@@ -74,6 +82,7 @@ bool ask_supports(const KernelEntry &entry, int32_t op, const polyconv_layer *la
   } catch (...) { // against the ABI's rules, and no reason to fall
     return reject_offer(offer, "defect: supports threw an exception");
   }
+  if (!terminated(offer->note, sizeof offer->note)) offer->note[sizeof offer->note - 1] = '\0';
   if (status == POLYCONV_SUCCESS) return check_answer(entry, op, layers, count, policy, config, offer);
   if (!terminated(offer->reason, sizeof offer->reason)) offer->reason[sizeof offer->reason - 1] = '\0';
   if (status != POLYCONV_UNSUPPORTED)

@@ -119,6 +119,11 @@ TEST_CASE("planning and options") {
       option("bind", [](auto &o) { o.bind = -1; }, {"options.bind is -1", "0 or 1"}),
       option("half an allocator", [](auto &o) { o.allocator.release = [](void *, void *) {}; },
              {"options.allocator.allocate is NULL"}),
+      option("shared_memory_limit", [](auto &o) { o.shared_memory_limit = -2; },
+             {"options.shared_memory_limit is -2", "-1"}),
+      option("no grouping", [](auto &o) { o.grouping = ""; }, {"options.grouping is \"\"", "2+2"}),
+      option("two layers of one", [](auto &o) { o.grouping = "1+1"; },
+             {"options.grouping is '1+1'", "2 layers", "expected 1"}),
       option("no glob", [](auto &o) { o.kernel = ""; }, {"options.kernel is \"\""}),
       {"unknown kernel",
        [](World &w) {

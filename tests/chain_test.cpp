@@ -92,6 +92,73 @@ TEST_CASE("what a later layer needs is not hidden inside a fused kernel") {
   CHECK(job.kernel == "fake-plan-probe/ties@only + fake-plan-probe/fuses_two@only");
 }
 
+TEST_CASE("options.grouping forces which layers are one, whatever is faster") {
+  const struct {
+    const char *grouping;
+    size_t layers;
+    std::vector<const char *> taken;
+  } cases[] = {
+      {"none", 3, {"ties", "ties", "ties"}},
+      {"1", 2, {"ties", "ties"}},
+      {"2", 4, {"fuses_two", "fuses_two"}},
+      {"2", 3, {"fuses_two", "ties"}},
+      {"3", 4, {"fuses_all", "ties"}},
+      {"4", 4, {"fuses_all"}},
+      {"8", 3, {"fuses_all"}}, // as many as there are
+      {"2+2", 4, {"fuses_two", "fuses_two"}},
+      {"1+3", 4, {"ties", "fuses_all"}},
+      {"1+2+1", 4, {"ties", "fuses_two", "ties"}},
+      {"2+3+1+2", 8, {"fuses_two", "fuses_all", "ties", "fuses_two"}},
+      {"2", 1, {"ties"}},
+  };
+  for (const auto &one : cases) {
+    CAPTURE(std::string(one.grouping));
+    polyconv_options o = probe("fake-plan-probe/ties,fake-plan-probe/fuses_two,fake-plan-probe/fuses_all");
+    o.grouping = one.grouping;
+    Job job(std::vector<std::string>(one.layers, kB));
+    check_against_reference(&job, o);
+    std::string taken;
+    for (const char *name : one.taken)
+      taken += (taken.empty() ? "" : " + ") + ("fake-plan-probe/" + std::string(name) + "@only");
+    CHECK(job.kernel == taken);
+  }
+}
+
+TEST_CASE("a grouping that nobody takes fails with the layers and the reason") {
+  polyconv_options o = probe("fake-plan-probe/ties,fake-plan-probe/fuses_two");
+  const std::vector<polyconv_problem> four(4, problem(kB));
+  o.grouping = "1+3";
+  const std::string failed = chosen(four, o);
+  CHECK(contains(failed, "unsupported: no kernel on cpu takes "));
+  CHECK(contains(failed, ": layers 1 to 3 as one, of which layer 1 is their layer 0: "));
+  CHECK(contains(failed, "fuses two layers"));
+  o.grouping = "3+1";
+  CHECK(contains(chosen(four, o), ": layers 0 to 2 as one: "));
+  o.grouping = "2+3";
+  CHECK(chosen(four, o) == "invalid argument: options.grouping is '2+3', 5 layers in all, expected 4 as in this chain");
+  o.grouping = "2";
+  CHECK(contains(chosen({problem(kA), problem(kB), problem(kSum + "layer0")}, o),
+                 "layers 0 to 1 as one would not store the output of layer 0, which layer 2 adds"));
+  polyconv_explanation *explanation = nullptr;
+  o.grouping = "1+3";
+  REQUIRE(polyconv_explain(nullptr, four.data(), 4, &o, &explanation) == POLYCONV_SUCCESS);
+  CHECK(contains(polyconv_explanation_text(explanation), "layers 1 to 3 as one"));
+  polyconv_explanation_destroy(explanation);
+}
+
+TEST_CASE("options.shared_memory_limit keeps out what needs more") {
+  polyconv_options o = probe("fake-plan-probe/ties,fake-plan-probe/fuses_two,fake-plan-probe/fuses_all");
+  const std::vector<polyconv_problem> four(4, problem(kB));
+  const std::string pair = "fake-plan-probe/fuses_two@only";
+  o.shared_memory_limit = 2000; // 1000 a layer
+  o.grouping = "4";
+  CHECK(contains(chosen(four, o), "needs 4000 bytes of shared memory, options.shared_memory_limit is 2000"));
+  o.grouping = nullptr;
+  CHECK(chosen(four, o) == pair + " + " + pair);
+  o.shared_memory_limit = 0;
+  CHECK(chosen({four[0], four[1]}, o) == "fake-plan-probe/ties@only + fake-plan-probe/ties@only");
+}
+
 TEST_CASE("pooling inside a chain, shapes that change, and transposed layers") {
   for (const std::vector<std::string> &chain : std::vector<std::vector<std::string>>{
            {"fwd:n1,c3,k8,i16x16,f3x3,p1:relu+maxpool2", "fwd:n1,c8,k4,i8x8,f3x3,s2", "fwd:n1,c4,k2,i3x3,f1x1"},

@@ -19,15 +19,38 @@ void load() {
   REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, std::string(polyconv_last_error()));
 }
 
-Result check(const std::string &kernel, Mode mode, const char *problem = kProblem) {
+Result check(Case problem, const std::string &kernel, Mode mode) {
   load();
   const std::string name = "fake-faulty/" + kernel + "@only";
   polyconv_options options;
   polyconv_options_init(&options);
   options.kernel = name.c_str();
-  const Result result = Case(std::string(problem)).run(mode, nullptr, options);
+  const Result result = problem.run(mode, nullptr, options);
   CHECK(result.kernel == name);
   return result;
+}
+
+Result check(const std::string &kernel, Mode mode, const char *problem = kProblem) {
+  return check(Case(std::string(problem)), kernel, mode);
+}
+
+// Two layers on one image, of a type; the second reads what lies outside the first one's output.
+Result check_chain(const std::string &kernel, Mode mode, const std::string &type = "f32") {
+  std::vector<polyconv_problem> problems(2);
+  const std::string tokens[] = {"fwd:n1,c20,k3,i9x11,f3x3,p1:" + type + ":bias+relu",
+                                "fwd:n1,c3,k2,i9x11,f3x3,p1:" + type + ":bias"};
+  for (size_t i = 0; i < 2; ++i) {
+    polyconv_problem_init(&problems[i]);
+    REQUIRE(polyconv_problem_parse(tokens[i].c_str(), &problems[i]) == POLYCONV_SUCCESS);
+  }
+  return check(Case(problems), kernel, mode);
+}
+
+bool red_chain(const std::string &kernel, Mode mode, const std::string &type = "f32") {
+  const Result result = check_chain(kernel, mode, type);
+  INFO(kernel << ", " << std::string(mode_name(mode)) << ": " << result.sentence);
+  CHECK(result.sentence.find("elements are wrong") != std::string::npos);
+  return result.verdict == Verdict::Wrong;
 }
 
 bool red(const std::string &kernel, Mode mode, const std::string &words, const char *problem = kProblem) {
@@ -102,6 +125,37 @@ TEST_CASE("an element that is not written is red") {
 
 TEST_CASE("packing past the end of the packed weights is red") {
   CHECK(red("overruns_packed", Mode::Exact, "guard zone behind the packed weights"));
+}
+
+TEST_CASE("a correct chain is green in every mode and type") {
+  for (const char *type : {"f32", "f16", "bf16"})
+    for (Mode mode : kModes) {
+      const Result result = check_chain("chain_correct", mode, type);
+      CHECK_MESSAGE(result.good(), std::string(type)
+                                       << ", " << std::string(mode_name(mode)) << ": " << result.sentence);
+    }
+}
+
+TEST_CASE("a chain that computes what lies outside an inner image, where the next layer pads, is red") {
+  for (const char *type : {"f32", "f16"}) {
+    CHECK(red_chain("chain_computes_padding", Mode::Exact, type));
+    CHECK(red_chain("chain_computes_padding", Mode::Random, type));
+  }
+}
+
+TEST_CASE("a chain whose tiles miss a column of halo is red") {
+  CHECK(red_chain("chain_short_halo", Mode::Exact));
+  CHECK(red_chain("chain_short_halo", Mode::Random));
+}
+
+TEST_CASE("a chain that does not round what lies between to its type is red on exact data") {
+  for (const char *type : {"f16", "bf16"}) CHECK(red_chain("chain_unrounded", Mode::Exact, type));
+  CHECK(check_chain("chain_unrounded", Mode::Exact).good()); // f32 has nothing to round
+}
+
+TEST_CASE("a chain without an inner bias is red") {
+  CHECK(red_chain("chain_drops_inner_bias", Mode::Exact));
+  CHECK(red_chain("chain_drops_inner_bias", Mode::Random));
 }
 
 TEST_CASE("asking for one kernel and getting another is no success") {

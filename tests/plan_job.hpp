@@ -234,6 +234,7 @@ inline void check_against_reference(Job *one, const polyconv_options &o) {
   oracle.kernel = "reference/*";
   oracle.fallback = POLYCONV_FALLBACK_ALLOW;
   oracle.workspace_limit = -1;
+  oracle.grouping = nullptr;
   REQUIRE_MESSAGE(one->run(oracle) == POLYCONV_SUCCESS, error());
   CAPTURE(kernel);
   CHECK(output == one->output);

@@ -245,6 +245,14 @@ TEST_CASE("options are validated field by field") {
   CHECK(contains(refused([](polyconv_options *o) { o->checked = -1; }), "options.checked is -1"));
   CHECK(contains(refused([](polyconv_options *o) { o->save = 3; }), "options.save is 3"));
   CHECK(contains(refused([](polyconv_options *o) { o->bind = 7; }), "options.bind is 7"));
+  CHECK(contains(refused([](polyconv_options *o) { o->shared_memory_limit = -2; }),
+                 "options.shared_memory_limit is -2, expected bytes, or -1"));
+  CHECK(contains(refused([](polyconv_options *o) { o->grouping = ""; }), "options.grouping is \"\""));
+  for (const char *grouping : {"two", "0", "2+", "+", "1+0", "-1", "2,2", "100", "None"}) {
+    polyconv_options o = options();
+    o.grouping = grouping;
+    CHECK(contains(chosen({problem(kToken)}, o), "options.grouping is '" + std::string(grouping) + "', expected"));
+  }
   CHECK(contains(refused([](polyconv_options *o) { o->struct_size = 0; }), "options.struct_size is 0"));
   CHECK(contains(refused([](polyconv_options *o) { o->struct_size = SIZE_MAX; }), "options.struct_size is"));
   CHECK(contains(refused([](polyconv_options *o) {

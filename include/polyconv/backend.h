@@ -24,8 +24,9 @@
 extern "C" {
 #endif
 
-#define POLYCONV_BACKEND_ABI_MINOR 2
+#define POLYCONV_BACKEND_ABI_MINOR 3
 #define POLYCONV_REASON_SIZE 256
+#define POLYCONV_NOTE_SIZE 128
 #define POLYCONV_FORMAT_SIZE 48
 #define POLYCONV_FORMAT_RAW "raw"
 
@@ -106,6 +107,7 @@ typedef struct polyconv_policy {
   int32_t device_index; /* 0 on the CPU */
   int32_t bind;
   int64_t tuning_ms; /* since minor 1: what create may spend on choosing among implementations of its own, 0 nothing */
+  int64_t shared_memory_limit; /* since minor 3: bytes of offer.shared_bytes, INT64_MAX for none */
 } polyconv_policy;
 
 typedef struct polyconv_request {
@@ -129,6 +131,14 @@ typedef struct polyconv_offer {
   int64_t weights_bytes[POLYCONV_MAX_CHAIN];
   char weights_format[POLYCONV_MAX_CHAIN][POLYCONV_FORMAT_SIZE]; /* "raw", or "<id>:<version>" */
   char reason[POLYCONV_REASON_SIZE];                             /* why not, in words, when rejected */
+  /* Since minor 3, for polyconv_explain, all optional: 0 and "" are "not told". The library rejects an offer whose
+   * shared_bytes exceed the policy's limit; a kernel that can do with less chooses so itself. */
+  int64_t recomputed_outputs;    /* of a fused kernel: inner outputs computed again, beyond once each, in one run */
+  int64_t blocks;                /* thread blocks of one run; tasks on the CPU */
+  int64_t shared_bytes;          /* shared memory of a block; scratch that a thread keeps in cache on the CPU */
+  int32_t threads;               /* of a block; all on the CPU */
+  float occupancy;               /* resident warps over the most that a multiprocessor holds, 0 to 1 */
+  char note[POLYCONV_NOTE_SIZE]; /* how it runs this, in a few words: "32x32 tiles, a ring of 5 rows" */
 } polyconv_offer;
 
 /* Pointers of one run in the roles of the normalised layers. With count > 1 `input` is what the chain reads and
@@ -254,9 +264,10 @@ static_assert(sizeof(polyconv_pool) == 104, "polyconv_pool is frozen");
 static_assert(offsetof(polyconv_host, set_error) == 24, "polyconv_host only grows");
 static_assert(offsetof(polyconv_layer, input) == 128, "polyconv_layer only grows");
 static_assert(offsetof(polyconv_layer, epilogue) == 736, "polyconv_layer only grows");
-static_assert(offsetof(polyconv_policy, tuning_ms) == 56, "polyconv_policy only grows");
+static_assert(offsetof(polyconv_policy, shared_memory_limit) == 64, "polyconv_policy only grows");
 static_assert(offsetof(polyconv_request, policy) == 24, "polyconv_request only grows");
 static_assert(offsetof(polyconv_offer, reason) == 488, "polyconv_offer only grows");
+static_assert(offsetof(polyconv_offer, note) == 776, "polyconv_offer only grows");
 static_assert(offsetof(polyconv_arguments, bound) == 352, "polyconv_arguments only grows");
 static_assert(offsetof(polyconv_kernel, workspace) == 88, "polyconv_kernel only grows");
 static_assert(offsetof(polyconv_device_table, graph_destroy) == 168, "polyconv_device_table only grows");

@@ -467,6 +467,10 @@ typedef struct polyconv_options {
   polyconv_allocator allocator; /* all NULL (default): the library's own */
   polyconv_observer observer;   /* NULL (default): nobody watches the plan's runs */
   void *observer_context;
+  const char *grouping; /* which layers of a chain one kernel takes: NULL (default) what is fastest, "none" each layer
+                           alone, "3" groups of three (the last takes the rest), "2+2" exactly these */
+  int64_t shared_memory_limit; /* bytes of shared memory a block, -1 (default): what the device has. Concerns kernels
+                                  that tell what they use, those of chains */
 } polyconv_options;
 
 /* Sets struct_size and the defaults named above. NULL is ignored. */
@@ -480,7 +484,9 @@ typedef struct polyconv_plan polyconv_plan;
 
 /* Plans `count` problems: 1 for a layer, up to POLYCONV_MAX_CHAIN for a chain in which layer i+1 reads what
  * layer i writes. `options` may be NULL for the defaults. Chooses among every kernel of every backend that
- * serves the device; with the default options it takes microseconds and touches no device memory.
+ * serves the device; with the default options it takes microseconds and touches no device memory. Neighbouring
+ * layers of a chain go to one fused kernel where that is estimated to be faster than its layers one by one; with a
+ * tuning budget, where it is measured to be. What lies between fused layers is not stored anywhere.
  * Errors: INVALID_ARGUMENT; UNSUPPORTED where nobody takes the problem under these options (the message
  * says why, polyconv_explain says all); UNAVAILABLE; OUT_OF_MEMORY. */
 POLYCONV_API polyconv_status polyconv_plan_create(const polyconv_device *device, const polyconv_problem *problems,

@@ -118,7 +118,9 @@ AT(polyconv_options, parallel_for_context, 72);
 AT(polyconv_options, allocator, 80);
 AT(polyconv_options, observer, 104);
 AT(polyconv_options, observer_context, 112);
-SIZE(polyconv_options, 120);
+AT(polyconv_options, grouping, 120);
+AT(polyconv_options, shared_memory_limit, 128);
+SIZE(polyconv_options, 136);
 
 AT(polyconv_plan_info, struct_size, 0);
 AT(polyconv_plan_info, kernel, 8);

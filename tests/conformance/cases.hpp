@@ -1,4 +1,4 @@
-// cases.hpp - cases.inc as data.
+// cases.hpp - cases.inc and chains.inc as data.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,6 +40,14 @@ inline std::vector<TestCase> all_cases() {
 #undef CHAIN
 #undef SAVES
 #undef CASE
+  };
+}
+
+inline std::vector<TestCase> all_chains() {
+  return {
+#define CHAIN(...) make_case(POLYCONV_SAVE_NONE, {__VA_ARGS__}),
+#include "chains.inc"
+#undef CHAIN
   };
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cases.hpp"
+#include "random_chain.hpp"
 #include "skip.hpp"
 #include "steps.hpp"
 #include "tame.hpp"
@@ -47,10 +48,13 @@ std::vector<Tested> tested_backends() {
   return result;
 }
 
-polyconv_options options_for(const std::string &kernel, int32_t save) {
+enum class Fused { kNotAsked, kAllLayers };
+
+polyconv_options options_for(const std::string &kernel, int32_t save, Fused fused = Fused::kNotAsked) {
   polyconv_options options;
   polyconv_options_init(&options);
   options.kernel = kernel.c_str();
+  if (fused == Fused::kAllLayers) options.grouping = "8"; // as many in one group as a chain may have
   options.fallback = POLYCONV_FALLBACK_ALLOW;
   options.save = save;
   options.bind = 1;
@@ -85,10 +89,10 @@ struct Counts {
 };
 
 void check_case(const conformance::TestCase &test, const Tested &tested, const std::vector<std::string> &kernels,
-                Counts &counts) {
+                Counts &counts, Fused fused = Fused::kNotAsked) {
   Case c(test.problems);
   for (const std::string &kernel : kernels) {
-    polyconv_options options = options_for(kernel, test.save);
+    polyconv_options options = options_for(kernel, test.save, fused);
     bool accepted = false;
     for (Mode mode : kModes) {
       Result result = c.run(mode, tested.device, options);
@@ -109,6 +113,11 @@ void check_case(const conformance::TestCase &test, const Tested &tested, const s
   }
 }
 
+// The reference fuses nothing and runs chains layer by layer: that shows that the chains make sense.
+Fused asked_of(const Tested &tested) {
+  return std::string(tested.info.name) == "reference" ? Fused::kNotAsked : Fused::kAllLayers;
+}
+
 std::vector<std::string> kernels_of(const Tested &tested) {
   std::vector<std::string> result;
   for (const std::string &name : kernel_names(tested.info.device_kind))
@@ -120,17 +129,20 @@ std::vector<std::string> kernels_of(const Tested &tested) {
 
 TEST_CASE("every kernel and config is right on every case that it takes") {
   const std::vector<Tested> backends = tested_backends();
-  const std::vector<conformance::TestCase> cases = conformance::all_cases();
+  const std::vector<conformance::TestCase> cases = conformance::all_cases(), chains = conformance::all_chains();
   for (const Tested &tested : backends) {
     const std::vector<std::string> kernels = kernels_of(tested);
     Counts counts;
     std::map<std::string, int> steps_of; // the quick ones first, for runs that are cut off
     for (const std::string &kernel : kernels) steps_of[kernel] = conformance::check_steps(tested.info, kernel);
     for (const conformance::TestCase &test : cases) check_case(test, tested, kernels, counts);
+    Counts fused;
+    for (const conformance::TestCase &chain : chains) check_case(chain, tested, kernels, fused, asked_of(tested));
+    counts.took_part.insert(fused.took_part.begin(), fused.took_part.end());
     for (const std::string &kernel : kernels) {
       const int steps = steps_of[kernel];
       MESSAGE(kernel << " took " << counts.convolved[kernel] << " of " << cases.size() << " convolutions, " << steps
-                     << " steps");
+                     << " steps, " << fused.convolved[kernel] << " of " << chains.size() << " chains");
       if (steps > 0 || counts.convolved[kernel] > 0) counts.took_part.insert(without_config(kernel));
     }
     for (const auto &[kernel, reason] : counts.excused)
@@ -153,6 +165,27 @@ TEST_CASE("every kernel and config is right on random problems") {
     Counts counts;
     for (const conformance::TestCase &test : cases) check_case(test, tested, kernels_of(tested), counts);
     for (const auto &[kernel, count] : counts.convolved) MESSAGE(kernel << " took " << count << " of " << cases.size());
+  }
+}
+
+TEST_CASE("every kernel that takes several layers as one is right on random chains") {
+  conformance::RandomChain random(11);
+  std::vector<conformance::TestCase> chains;
+  for (int i = 0; i < 400; ++i) {
+    conformance::TestCase test{"", random.next(), POLYCONV_SAVE_NONE};
+    for (const polyconv_problem &problem : test.problems) {
+      char token[512] = "?";
+      polyconv_problem_format(&problem, token, sizeof token, nullptr);
+      test.name += (test.name.empty() ? "" : " > ") + std::string(token);
+    }
+    chains.push_back(test);
+  }
+  for (const Tested &tested : tested_backends()) {
+    Counts counts;
+    for (const conformance::TestCase &chain : chains)
+      check_case(chain, tested, kernels_of(tested), counts, asked_of(tested));
+    for (const auto &[kernel, count] : counts.convolved)
+      MESSAGE(kernel << " took " << count << " of " << chains.size());
   }
 }
 

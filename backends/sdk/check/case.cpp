@@ -20,8 +20,10 @@ namespace {
 const char *inexact(const polyconv_problem &p) {
   const polyconv_epilogue &e = p.epilogue;
   if (row_of(p) == Row::Quantised) return "";
-  if (e.activation != POLYCONV_ACT_NONE && e.activation != POLYCONV_ACT_RELU)
-    return "exact checks stop at relu: other activations round";
+  const bool clips =
+      e.activation == POLYCONV_ACT_CLIPPED_RELU && e.activation_alpha == std::nearbyint(e.activation_alpha);
+  if (e.activation != POLYCONV_ACT_NONE && e.activation != POLYCONV_ACT_RELU && !clips)
+    return "exact checks stop at relu and a whole clip: other activations round";
   if (e.has_scale) return "exact checks take no scale";
   if (e.pool.kind == POLYCONV_POOL_AVERAGE) return "exact checks take no average pooling";
   if (e.residual_from != POLYCONV_RESIDUAL_NONE && e.residual_scale != std::nearbyint(e.residual_scale))

@@ -37,8 +37,8 @@ struct Distribution {
 // What one layer's data are drawn from.
 class Distributions {
  public:
-  Distributions(const polyconv_problem &problem, Mode mode, bool chain)
-      : p_(problem), row_(row_of(problem)), exact_(mode == Mode::Exact), chain_(chain), k_(products(problem)) {}
+  Distributions(const polyconv_problem &problem, Mode mode, size_t layers)
+      : p_(problem), row_(row_of(problem)), exact_(mode == Mode::Exact), layers_(layers), k_(products(problem)) {}
 
   Distribution of(const Tensor &t) const {
     if (row_ == Row::Quantised) return quantised(t);
@@ -48,7 +48,11 @@ class Distributions {
  private:
   // Sums of |x||w| must stay below 2^24: smaller factors first, then zeros among the data.
   Distribution small_integers(const Tensor &t) const {
-    double x = chain_ ? 2 : 8, w = chain_ ? 1 : 8;
+    const bool chain = layers_ > 1;
+    double x = chain ? 2 : 8, w = chain ? 1 : 8;
+    const double share = layers_ > 2 ? std::min(1.0, 24 / k_) : 1; // of weights: what is summed again must stay small
+    if (chain && (p_.output_type == POLYCONV_F16 || p_.output_type == POLYCONV_BF16))
+      x = std::max(x, std::floor(reach_that_rounds(share)));
     x = std::max(x, std::fabs(p_.pad_value));
     while (k_ * x * w > 0x1p23 && x * w > 1) (x > w ? x : w) = std::floor((x > w ? x : w) / 2);
     const double density = std::min(1.0, 0x1p22 / (k_ * x * w));
@@ -56,10 +60,18 @@ class Distributions {
     switch (t.which) {
       case POLYCONV_TENSOR_INPUT:
       case POLYCONV_TENSOR_OUTPUT: return {image ? 0.0 : -x, x, true, density}; // output: a gradient that is read
-      case POLYCONV_TENSOR_WEIGHTS: return {image ? -std::min(w, 2.0) : -w, image ? std::min(w, 2.0) : w, true, 1};
+      case POLYCONV_TENSOR_WEIGHTS: return {image ? -std::min(w, 2.0) : -w, image ? std::min(w, 2.0) : w, true, share};
       case POLYCONV_TENSOR_BIAS: return {image ? 0.0 : -8.0, is_integer(p_.output_type) ? 100.0 : 8.0, true, 1};
       default: return {is_integer(t.shape.type) ? 0.0 : -8.0, 8, true, 1};
     }
+  }
+
+  // How large what a chain reads must be, so that 16 bits between its layers have to round: about 2^12 in front of the
+  // last layer, where each layer before makes numbers four times as large.
+  double reach_that_rounds(double share) const {
+    const double goal = std::ldexp(1, 12 - 2 * static_cast<int>(layers_ - 2));
+    const double integers = p_.input_type == POLYCONV_F16 ? 0x1p11 : 0x1p8; // all below are representable
+    return std::min(integers, 2 * goal / std::sqrt(k_ * share));
   }
 
   Distribution spread(const Tensor &t) const {
@@ -68,7 +80,7 @@ class Distributions {
       case POLYCONV_TENSOR_INPUT:
       case POLYCONV_TENSOR_OUTPUT: return {row_ == Row::Image ? 0.0 : -1.0, range, is_integer(t.shape.type)};
       case POLYCONV_TENSOR_WEIGHTS: {
-        double w = chain_ ? std::sqrt(3 / k_) : 1;
+        double w = layers_ > 1 ? std::sqrt(3 / k_) : 1;
         if (row_ == Row::Image) w = output_spread() / (highest(p_.input_type) * std::sqrt(k_));
         return {-w, w, false};
       }
@@ -115,7 +127,8 @@ class Distributions {
 
   const polyconv_problem &p_;
   const Row row_;
-  const bool exact_, chain_;
+  const bool exact_;
+  const size_t layers_; // of the chain
   const double k_;
 };
 
@@ -170,7 +183,7 @@ std::vector<Tensor> make_data(const std::vector<polyconv_problem> &problems, int
   std::vector<Tensor> tensors = tensors_of(problems, save);
   for (Tensor &t : tensors) {
     if (t.written) continue;
-    const Distributions distributions(problems[static_cast<size_t>(t.layer)], mode, problems.size() > 1);
+    const Distributions distributions(problems[static_cast<size_t>(t.layer)], mode, problems.size());
     const polyconv_problem &problem = problems[static_cast<size_t>(t.layer)];
     const Distribution distribution = distributions.of(t);
     draw(t, distribution, Random(seed, t));

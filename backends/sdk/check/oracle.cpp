@@ -171,8 +171,7 @@ class Forward {
     value.run();
     Interval result{dense(convolved_shape(p), POLYCONV_F64), std::move(value[POLYCONV_TENSOR_OUTPUT]), {}};
     if (tolerance_.exact()) {
-      const Values &weights = values_in(data_, POLYCONV_TENSOR_WEIGHTS, layer);
-      if (layer > 0 && largest(input.value) * largest(weights) * products(p) > 0x1p24)
+      if (layer > 0 && largest(absolute_sums(layer, input, added)) > 0x1p24)
         throw NotApplicable{"the sums of layer " + std::to_string(layer) + " need more than 24 bits"};
       return result;
     }
@@ -191,6 +190,20 @@ class Forward {
     error.run();
     result.bound = magnitudes(error[POLYCONV_TENSOR_OUTPUT], kLoosened);
     return result;
+  }
+
+  // Sum |x||w| + |bias| + |residual|: no order of summing goes beyond it.
+  Values absolute_sums(int32_t layer, const Interval &input, const Values &added) const {
+    polyconv_problem q = bare(problems_[static_cast<size_t>(layer)], POLYCONV_F64);
+    q.pad_value = std::fabs(q.pad_value);
+    q.epilogue.residual_scale = std::fabs(q.epilogue.residual_scale);
+    Run run(q, POLYCONV_SAVE_NONE);
+    run.set(POLYCONV_TENSOR_INPUT, magnitudes(input.value));
+    for (int32_t which : {POLYCONV_TENSOR_WEIGHTS, POLYCONV_TENSOR_BIAS, POLYCONV_TENSOR_SCALE})
+      run.set(which, magnitudes(values_in(data_, which, layer)));
+    run.set(POLYCONV_TENSOR_RESIDUAL, magnitudes(added));
+    run.run();
+    return std::move(run[POLYCONV_TENSOR_OUTPUT]);
   }
 
   // A quantised layer's v before the activation: f32, in its own arithmetic.
@@ -252,11 +265,11 @@ class Forward {
       }
       v = std::move(pooled);
     }
+    apply_output(p, tolerance, v); // exact: what the next layer reads is this sum, rounded to its type once
     const bool last = static_cast<size_t>(layer) + 1 == problems_.size();
-    const Values before = last ? Values{} : v.value;
-    apply_output(p, tolerance, v);
-    if (tolerance.exact() && !last && before != v.value)
-      throw NotApplicable{"the output of layer " + std::to_string(layer) + " does not fit its type exactly"};
+    if (tolerance.exact() && !last &&
+        std::any_of(v.value.begin(), v.value.end(), [](double x) { return !std::isfinite(x); }))
+      throw NotApplicable{"the output of layer " + std::to_string(layer) + " is beyond its type"};
     return v;
   }
 

@@ -4,6 +4,7 @@
 #include <polyconv/sdk/backend.hpp>
 
 #include "../fake_direct.hpp"
+#include "chain.hpp"
 
 namespace {
 
@@ -159,7 +160,9 @@ const Kernel kKernel = {kNames[kIndex], 0, kConfigs, 1, supports<kIndex>, create
 
 template <int... kIndices>
 std::vector<const Kernel *> kernels(std::integer_sequence<int, kIndices...>) {
-  return {&kKernel<kIndices>...};
+  std::vector<const Kernel *> all = {&kKernel<kIndices>...};
+  all.insert(all.end(), faulty::chains.begin(), faulty::chains.end());
+  return all;
 }
 
 polyconv_status probe(char *, size_t) {

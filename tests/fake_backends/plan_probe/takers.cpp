@@ -226,13 +226,20 @@ bool fuses(const polyconv_request &request, Offer &offer, double estimate_us) {
   }
   offer.estimate_us = estimate_us;
   offer.workspace_bytes = between * static_cast<int64_t>(sizeof(float));
+  offer.shared_bytes = kScratchBytes * request.count;
   return true;
 }
 bool fuses_two(const polyconv_request &request, int32_t, Offer &offer) {
   return request.count == 2 ? fuses(request, offer, 12) : offer.reject("fuses two layers");
 }
 bool fuses_all(const polyconv_request &request, int32_t, Offer &offer) {
-  return request.count > 1 ? fuses(request, offer, 40) : offer.reject("fuses layers");
+  if (request.count < 2 || !fuses(request, offer, 40)) return request.count > 1 ? false : offer.reject("fuses layers");
+  offer.recomputed_outputs = 12;
+  offer.blocks = 7;
+  offer.threads = 128;
+  offer.occupancy = 0.5f;
+  offer.say("tiles of %d layers", static_cast<int>(request.count));
+  return true;
 }
 const Kernel kFusesTwo = {"fuses_two", 0, kOnly, 1, fuses_two, create};
 const Kernel kFusesAll = {"fuses_all", 0, kOnly, 1, fuses_all, create};

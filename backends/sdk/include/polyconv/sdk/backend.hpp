@@ -5,6 +5,7 @@
 
 #include <polyconv/sdk/kernel.hpp>
 
+#include <cstring>
 #include <new>
 #include <vector>
 
@@ -54,6 +55,14 @@ inline const char *config_name(const polyconv_kernel *self, int32_t config) {
 
 inline polyconv_status supports(const polyconv_kernel *self, const polyconv_request *request, int32_t config,
                                 polyconv_offer *offer) {
+  if (offer->struct_size < sizeof *offer) { // an older library's, too short for all that a kernel may say
+    polyconv_offer whole = {};
+    whole.struct_size = sizeof whole;
+    const polyconv_status status = supports(self, request, config, &whole);
+    whole.struct_size = offer->struct_size;
+    std::memcpy(offer, &whole, offer->struct_size);
+    return status;
+  }
   const Kernel &kernel = kernel_of(self);
   auto &answer = static_cast<Offer &>(*offer);
   answer.config = config < 0 ? 0 : config;

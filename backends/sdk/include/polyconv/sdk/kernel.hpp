@@ -26,6 +26,12 @@ class Error : public std::runtime_error {
   polyconv_status status_;
 };
 
+// The bytes of shared memory that a block may use, as the caller limits them; INT64_MAX where nobody does.
+inline int64_t shared_memory_limit(const polyconv_policy &policy) {
+  constexpr size_t kSize = offsetof(polyconv_policy, shared_memory_limit) + sizeof policy.shared_memory_limit;
+  return policy.struct_size < kSize ? INT64_MAX : policy.shared_memory_limit;
+}
+
 // A kernel's answer to one request; starts as "no workspace, raw weights, strict".
 struct Offer : polyconv_offer {
   // Says no, with a reason in words (printf-style, cut at POLYCONV_REASON_SIZE). Returns false: `return
@@ -41,6 +47,14 @@ struct Offer : polyconv_offer {
   void set_weights(int layer, const char *format, int64_t bytes) {
     std::snprintf(weights_format[layer], sizeof weights_format[layer], "%s", format);
     weights_bytes[layer] = bytes;
+  }
+
+  // How it runs this, for people (printf-style, cut at POLYCONV_NOTE_SIZE).
+  __attribute__((format(printf, 2, 3))) void say(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    std::vsnprintf(note, sizeof note, format, list);
+    va_end(list);
   }
 };
 
