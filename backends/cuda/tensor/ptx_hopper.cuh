@@ -220,6 +220,20 @@ __device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, i
                "r"(x), "r"(y)
                : "memory");
 }
+// Shared memory to channels from c of a column of pixels, walked as load_pixels does; likewise.
+__device__ inline void store_pixels(const CUtensorMap *map, uint32_t from, int c, int w, int h, int n) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+      "r"(from), "r"(c), "r"(w), "r"(h), "r"(n)
+      : "memory");
+}
+__device__ inline void store_pixels(const CUtensorMap *map, uint32_t from, int c, int w, int h, int d, int n) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.im2col_no_offs.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(
+          map),
+      "r"(from), "r"(c), "r"(w), "r"(h), "r"(d), "r"(n)
+      : "memory");
+}
 __device__ inline void stores_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }

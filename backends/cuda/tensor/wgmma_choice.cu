@@ -139,6 +139,14 @@ double step_clocks(const Shape &shape, double sharing) {
   return std::max({products, fetch / 79, shared / 144, latency}) * (shape.teams > 1 ? 1.03 : 1.0);
 }
 
+} // namespace
+
+double block_clocks(const Shape &shape) {
+  return step_clocks(shape, shape.blocks);
+}
+
+namespace {
+
 // Clocks of a multiprocessor for its tiles in a config. A second team or block of the multiprocessor multiplies while
 // the first one's tile leaves. Clusters want all of their blocks at once, and some multiprocessors stay without.
 double clocks(const polyconv_layer &l, const Config &config) {

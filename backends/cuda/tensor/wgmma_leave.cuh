@@ -24,7 +24,8 @@ template <class Type, int Pixels, int Channels, int Groups, int Teams, int Block
           int WeightsRow = 128>
 struct TileOf {
   using T = Type;
-  static constexpr bool turned = Turned; // channels are the rows of products, pixels the columns
+  static constexpr bool turned = Turned;   // channels are the rows of products, pixels the columns
+  static constexpr bool scattered = false; // the result's pixels are a column of its map, not a matrix
   static constexpr int pixels = Pixels, channels = Channels, blocks = Blocks;
   static constexpr int groups = Groups, teams = Teams, team_groups = Groups / Teams; // warpgroups that compute
   static constexpr int threads = 128 * (Groups + 1);                                 // theirs, then the producer's
@@ -71,6 +72,22 @@ struct Turn {
   }
   __device__ static int32_t count(const Product &p) { return p.pixel_tiles * p.channel_tiles * p.splits; }
 };
+
+// A box of results leaves for pixels from `pixel` on.
+template <class Tile>
+__device__ inline void store_results(const Product &p, uint32_t from, int32_t channel, int32_t pixel) {
+  if constexpr (Tile::scattered) {
+    const int32_t row = pixel / p.out[2], plane = row / p.out[1], w = pixel - row * p.out[2],
+                  h = row - plane * p.out[1];
+    const int32_t image = plane / p.out[0];
+    if (p.flat)
+      ptx::store_pixels(&p.results, from, channel, w, h, image);
+    else
+      ptx::store_pixels(&p.results, from, channel, w, h, plane - image * p.out[0], image);
+  } else {
+    ptx::store_box(&p.results, from, channel, pixel);
+  }
+}
 
 // A thread's part of 32 channels and 16 pixels: value i belongs to pixel t / 4 + i / 8 * 8 of the warp's and to the
 // channel of channel_of.
@@ -141,7 +158,7 @@ class Outlet {
 #pragma unroll
       for (int i = 0; i < count; ++i) {
         const int32_t c = channel + (index + i) % kAcross * Tile::box;
-        if (c < p.channels) ptx::store_box(&p.results, box_at(index + i), c, pixel + (index + i) / kAcross * 64);
+        if (c < p.channels) store_results<Tile>(p, box_at(index + i), c, pixel + (index + i) / kAcross * 64);
       }
       ptx::stores_commit();
     }

@@ -171,6 +171,34 @@ void MapEncoders::results(const polyconv_layer &l, const void *result, const Sha
             "results");
 }
 
+// Axes C W H (D) N.
+void MapEncoders::columns(const polyconv_layer &l, const void *result, const Shape &shape, bool flat,
+                          CUtensorMap *map) const {
+  const polyconv_tensor &t = l.result;
+  const auto bytes = element_bytes(l);
+  const int channels =
+      shape.turned ? 128 / static_cast<int>(bytes) : box_channels(shape.channels, static_cast<int>(bytes));
+  const int pixels = shape.turned ? turned_pass_pixels(shape.pixels, static_cast<int>(bytes)) : 16;
+  uint64_t size[5] = {static_cast<uint64_t>(t.size[1])}, stride[4] = {};
+  const uint32_t steps[5] = {1, 1, 1, 1, 1};
+  const int corners[3] = {};
+  uint32_t rank = 1;
+  for (const int axis : {4, 3, 2, 0}) {
+    if (axis == 2 && flat) continue;
+    size[rank] = static_cast<uint64_t>(t.size[axis]);
+    stride[rank - 1] = static_cast<uint64_t>(t.stride[axis] * bytes);
+    if (t.size[axis] == 1) // may have any stride, but a map wants a true one
+      stride[rank - 1] = std::max<uint64_t>(rank == 1 ? size[0] * bytes : stride[rank - 2] * size[rank - 1], 16);
+    ++rank;
+  }
+  check_map(
+      im2col_(map, map_type(l.result.type), rank, const_cast<void *>(result), size, stride, corners, corners,
+              static_cast<uint32_t>(channels), static_cast<uint32_t>(pixels), steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+              channels * bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+              CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+      "results");
+}
+
 int64_t upper_corner(const polyconv_layer &l, int axis) {
   return (l.output.size[2 + axis] - 1) * l.stride[axis] - l.pad_begin[axis] - (l.input.size[2 + axis] - 1);
 }

@@ -84,6 +84,15 @@ struct Step {
   }
 };
 
+// Without taps, there is one block of channels that do not exist, which are zeros.
+template <class Tile>
+__device__ inline Step first_step(const Product &p, const Turn<Tile> &turn) {
+  Step step(p, turn.first, Tile::depth);
+  if constexpr (Tile::scattered)
+    if (p.tapless) step.c = 1 << 30;
+  return step;
+}
+
 template <class Tile>
 __device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, const Ring<Tile> &ring,
                                      const Step &step) {
@@ -98,7 +107,7 @@ __device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, c
 template <class Tile>
 __device__ inline int32_t fetch_early(const Product &p, const Turn<Tile> &turn, Ring<Tile> ring) {
   const int32_t stages = min(Tile::stages, turn.last - turn.first);
-  Step step(p, turn.first, Tile::depth);
+  Step step = first_step<Tile>(p, turn);
   for (int32_t i = 0; i < stages; ++i, ring.next(), step.next(p, Tile::depth)) {
     ptx::barrier_expect(ring.full(), Tile::stage_bytes);
     fetch_weights<Tile>(p, turn, ring, step);
@@ -113,7 +122,7 @@ __device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile
   const int32_t row = turn.pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
   const int32_t w = (turn.pixel - row * p.out[2]) * p.walk[2].step, h = (row - plane * p.out[1]) * p.walk[1].step;
   const int32_t d = (plane - image * p.out[0]) * p.walk[0].step;
-  Step step(p, turn.first, Tile::depth);
+  Step step = first_step<Tile>(p, turn);
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next(), step.next(p, Tile::depth)) {
     const Walk::Tap x = p.walk[2].at(step.s), y = p.walk[1].at(step.r), z = p.walk[0].at(step.t);
     const CUtensorMap *map = &p.activations[2 * y.phase + x.phase];
@@ -160,26 +169,49 @@ __device__ inline void sum_up(float (&sums)[Tile::rows][Tile::columns / 2], cons
 
 // ---------------------------------------------------------------- the kernel
 
+// Of a problem that is one product: how many turns, and the product that a turn belongs to, which is then counted
+// within it.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(const __grid_constant__ Product p) {
+__device__ inline int32_t count_turns(const Product &p) {
+  return Turn<Tile>::count(p);
+}
+__device__ inline const Product &product_of(const Product &p, int32_t &) {
+  return p;
+}
+
+template <class Tile, class Problem>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(const __grid_constant__ Problem problem) {
   extern __shared__ unsigned char unaligned[];
   const uint32_t shared = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
   Ring<Tile> ring(shared + Tile::leave_bytes);
   if (threadIdx.x == 0) ring.init();
-  if (threadIdx.x == 32) ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
+  if (threadIdx.x == 32) {
+    int32_t turn = 0;
+    const Product &p = product_of(problem, turn);
+    ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
+  }
   __syncthreads();
   ptx::let_next_begin();
   const auto group = static_cast<int>(threadIdx.x / 128);
   const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
-  const int32_t turns = Turn<Tile>::count(p);
+  const int32_t turns = count_turns<Tile>(problem);
   const bool producer = threadIdx.x == 128 * Tile::groups;
-  int32_t early = producer ? fetch_early<Tile>(p, Turn<Tile>(p, begin), ring) : 0;
+  int32_t early = 0;
+  if (producer) {
+    int32_t turn = begin;
+    const Product &p = product_of(problem, turn);
+    early = fetch_early<Tile>(p, Turn<Tile>(p, turn), ring);
+  }
   ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
 
   if (group == Tile::groups) {
     ptx::release_registers<Tile::producer_registers>();
     if (producer)
-      for (int32_t i = begin; i < turns; i += step, early = 0) fetch<Tile>(p, Turn<Tile>(p, i), ring, early);
+      for (int32_t i = begin; i < turns; i += step, early = 0) {
+        int32_t turn = i;
+        const Product &p = product_of(problem, turn);
+        fetch<Tile>(p, Turn<Tile>(p, turn), ring, early);
+      }
   } else {
     ptx::take_registers<Tile::consumer_registers>();
     float sums[Tile::rows][Tile::columns / 2];
@@ -187,7 +219,9 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
     const int team = group / Tile::team_groups, member = group % Tile::team_groups;
     uint32_t number = 0; // of turns, of all teams
     for (int32_t i = begin; i < turns; i += step, ++number) {
-      const Turn<Tile> turn(p, i);
+      int32_t within = i;
+      const Product &p = product_of(problem, within);
+      const Turn<Tile> turn(p, within);
       if (static_cast<int>(number % Tile::teams) != team) {
         ring.skip(turn.last - turn.first);
         continue;
@@ -221,7 +255,7 @@ Launcher launcher() {
 
 template <class Tile>
 Launcher product_launcher() {
-  return launcher<Tile, multiply_tiles<Tile>>();
+  return launcher<Tile, multiply_tiles<Tile, Product>>();
 }
 
 } // namespace polyconv::cuda::wgmma

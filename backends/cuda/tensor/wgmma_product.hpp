@@ -47,8 +47,9 @@ struct Product {
   int32_t flat = 0;   // images have two axes: the map of activations has four dimensions, not five
   int32_t splits = 1; // of depth
   int32_t pixel_tiles = 0, channel_tiles = 0;
-  int32_t boxes = 0; // the result leaves through the map of results
-  int32_t plain = 0; // so, and nothing but bias, residual and relu is between sum and result
+  int32_t boxes = 0;   // the result leaves through the map of results
+  int32_t tapless = 0; // a part of a strided gradient whose sums are 0
+  int32_t plain = 0;   // so, and nothing but bias, residual and relu is between sum and result
 };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the
@@ -104,6 +105,8 @@ class MapEncoders {
   void weights(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
   void parts(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
   void results(const polyconv_layer &layer, const void *result, const Shape &shape, CUtensorMap *map) const;
+  // Of results whose pixels are those of a tensor in order, as far apart as they are.
+  void columns(const polyconv_layer &layer, const void *result, const Shape &shape, bool flat, CUtensorMap *map) const;
   // Patches of the input of a flat layer, `rows` by `columns`, up to 64 channels of 16 bits.
   void patches(const polyconv_layer &layer, const void *input, int columns, int rows, CUtensorMap *map) const;
 
@@ -170,6 +173,7 @@ bool has_whole_vectors(const polyconv_tensor &t);
 // What a plan asks (wgmma_choice.cu): blocks of depth; bytes of partial sums; whether everything but the types suits;
 // whether depth can be split so (`chosen`: somebody wants that, and hears why not).
 int64_t depth_blocks(const polyconv_layer &layer);
+double block_clocks(const Shape &shape); // of one of a tile, where the multiprocessor's other blocks run too
 int64_t partials_bytes(const polyconv_layer &layer, int splits);
 bool takes(const polyconv_request &request, sdk::Offer &offer);
 bool can_split(const polyconv_layer &layer, int splits, int64_t limit, sdk::Offer *chosen);

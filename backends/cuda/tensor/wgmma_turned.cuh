@@ -7,6 +7,7 @@
 
 #include "common/conv.cuh"
 #include "ptx_hopper.cuh"
+#include "wgmma_leave.cuh"
 
 namespace polyconv::cuda::wgmma {
 
@@ -92,7 +93,7 @@ class TurnedOutlet {
 #pragma unroll
     for (int box = 0; box < Tile::rows * kBoxes; ++box) {
       const int32_t c = channel + box * (64 / kBoxes);
-      if (c < p.channels) ptx::store_box(&p.results, mine_ + box * kPixels * 128, c, pixel);
+      if (c < p.channels) store_results<Tile>(p, mine_ + box * kPixels * 128, c, pixel);
     }
     ptx::stores_commit();
   }

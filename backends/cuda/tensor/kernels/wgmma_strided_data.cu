@@ -1,0 +1,234 @@
+// wgmma_strided_data.cu - backward data of strided layers, f16 and bf16, channels last, compute capability 9.0: all
+// residues of the strides in one launch of the Hopper product, each stored in place (wgmma_strided.cuh). Configs are
+// tiles, as wgmma's. What has more residues, wgmma_data takes.
+//
+// Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200, or the result's bytes.
+// SPDX-License-Identifier: Apache-2.0
+#include <polyconv/sdk/adjoint.hpp>
+
+#include <cmath>
+#include <vector>
+
+#include "common/device.hpp"
+#include "common/instance.hpp"
+#include "wgmma_strided.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace wgmma;
+
+#define POLYCONV_NAME(shape, pixels, channels, groups, teams, blocks, turned, name) name,
+constexpr const char *kNames[] = {POLYCONV_WGMMA_STRIDED_TILES(POLYCONV_NAME)};
+#undef POLYCONV_NAME
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
+}
+
+int64_t ceil_divide(int64_t count, int64_t of) {
+  return (count + of - 1) / of;
+}
+
+double real(int64_t v) {
+  return static_cast<double>(v);
+}
+
+bool has_depth(const sdk::AdjointPart &part) {
+  return part.has_taps && sdk::spatial(part.layer.input) > 0;
+}
+
+// ---------------------------------------------------------------- supports
+
+// What epilogues leave in registers; others go value by value.
+bool is_plain(const polyconv_layer &l) {
+  return bias_and_relu_at_most(l) && l.result.size[1] % 2 == 0;
+}
+
+// Microseconds in a shape: tiles of all parts, of which a multiprocessor takes its share, or the bytes.
+double estimate(const polyconv_layer &l, const Shape &shape) {
+  double clocks = 0, tiles = 0;
+  for (int64_t number = 0; number < sdk::adjoint_parts(l); ++number) {
+    const sdk::AdjointPart part = sdk::adjoint_part(l, number);
+    if (part.is_empty) continue;
+    const polyconv_tensor &result = part.layer.result;
+    const double count = real(ceil_divide(result.size[0] * sdk::spatial(result), shape.pixels) *
+                              ceil_divide(result.size[1], shape.channels));
+    const double steps = has_depth(part) ? real(depth_blocks(part.layer)) : 0;
+    const double leaving = 600 + shape.pixels * shape.channels / 20.0;
+    const double multiplying = steps * block_clocks(shape);
+    tiles += count;
+    clocks += count * (shape.teams > 1 ? std::max(multiplying, (multiplying + leaving) / 2) : multiplying + leaving);
+  }
+  const double bytes = 2 * (real(sdk::elements(l.result)) + real(sdk::elements(l.output)));
+  return 6 + std::max(clocks / tiles * std::ceil(tiles / 132) / 1600, bytes / 3.2e6);
+}
+
+bool takes_part(const polyconv_request &request, const sdk::AdjointPart &part, sdk::Offer &offer) {
+  if (part.is_empty || !has_depth(part)) return true;
+  const polyconv_layer *const layer = &part.layer;
+  polyconv_request of_part = request;
+  of_part.layers = &layer;
+  return takes(of_part, offer);
+}
+
+bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  const polyconv_layer &l = *request.layers[0];
+  if (l.direction != POLYCONV_BACKWARD_DATA) return offer.reject("computes the input's gradient alone");
+  const int32_t type = l.output.type;
+  if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type || l.result.type != type)
+    return offer.reject("takes f16 and bf16, the same for output, weights and input");
+  const auto parts = static_cast<long long>(sdk::adjoint_parts(l));
+  if (parts < 2 || parts > kMostParts)
+    return offer.reject("takes strides of 2 to %d residues, not %lld", kMostParts, parts);
+  if (sdk::has_pooling(l)) {
+    offer.rejects_pooling = 1;
+    return offer.reject("pools no gradient of a strided layer");
+  }
+  for (int axis = 0; axis < 3; ++axis)
+    if (l.pad_mode != POLYCONV_PAD_ZERO && l.pad_mode != POLYCONV_PAD_CONSTANT &&
+        l.pad_begin[axis] + l.pad_end[axis] > 0)
+      return offer.reject("folds no gradient of the padding back: pads with zeros or a constant");
+  if (l.groups != 1) return offer.reject("takes one group, not %lld", static_cast<long long>(l.groups));
+  if (l.result.stride[1] != 1 || l.output.stride[1] != 1) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
+    return offer.reject("takes channels last");
+  }
+  if (l.result.size[1] % 8 != 0 || !has_whole_vectors(l.result))
+    return offer.reject("takes inputs whose pixels are whole 16 bytes");
+  if (!is_plain(l)) return offer.reject("ends with a bias and a relu at most");
+  int64_t packed = 0;
+  bool any = false, flat = is_flat(sdk::adjoint_part(l, 0).layer);
+  for (int64_t number = 0; number < parts; ++number) {
+    const sdk::AdjointPart part = sdk::adjoint_part(l, number);
+    if (!takes_part(request, part, offer)) return false;
+    if (part.is_empty) continue;
+    if (is_flat(part.layer) != flat) return offer.reject("takes residues that all are images, or all volumes");
+    if (part.has_taps) packed += aligned(packed_bytes(part.layer));
+    any = any || has_depth(part);
+  }
+  if (!any) return offer.reject("takes no layer whose taps meet nothing");
+  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kStridedConfigs : config + 1); ++c) {
+    const double us = estimate(l, kShapes[kStridedShapes[c]]);
+    if (offer.estimate_us <= 0 || us < offer.estimate_us) offer.estimate_us = us, offer.config = c;
+  }
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "adjoint_%s", packed_format(l));
+  offer.set_weights(0, format, packed);
+  return true;
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class Strided final : public CudaInstance {
+ public:
+  Strided(const polyconv_request &request, int config)
+      : CudaInstance(request),
+        shape_(kShapes[kStridedShapes[config]]),
+        launcher_(layer_.output.type == POLYCONV_F16 ? strided_f16(config) : strided_bf16(config)) {
+    for (int64_t number = 0; number < sdk::adjoint_parts(layer_); ++number)
+      if (const sdk::AdjointPart part = sdk::adjoint_part(layer_, number); !part.is_empty) parts_.push_back({part, 0});
+    // As adjoint.cu has them: in the order of taps, which does not depend on padding.
+    std::stable_sort(parts_.begin(), parts_.end(),
+                     [](const Part &a, const Part &b) { return a.of.tap_class < b.of.tap_class; });
+    int64_t end = 0;
+    for (Part &part : parts_) {
+      part.packed_at = end;
+      if (part.of.has_taps) end += aligned(packed_bytes(part.of.layer));
+    }
+    const auto depth = [](const Part &part) { return has_depth(part.of) ? depth_blocks(part.of.layer) : 0; };
+    std::stable_sort(parts_.begin(), parts_.end(), [&](const Part &a, const Part &b) { return depth(a) > depth(b); });
+    const DeviceScope scope(device_);
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
+          "counting multiprocessors");
+    launcher_.prepare();
+  }
+
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    for (const Part &part : parts_)
+      if (part.of.has_taps)
+        pack_weights(part.of.layer, raw, static_cast<char *>(packed) + part.packed_at,
+                     static_cast<cudaStream_t>(stream));
+  }
+
+ private:
+  struct Part {
+    sdk::AdjointPart of;
+    int64_t packed_at;
+  };
+
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    StridedProduct all(product_of(parts_[0], a));
+    for (const Part &part : parts_) {
+      Product &p = all.part[all.parts];
+      p = product_of(part, a);
+      if (!p.plain) return launch_unaligned(a, stream);
+      if (!has_depth(part.of)) take_maps(all.part[0], &p);
+      all.end[all.parts] = (all.parts > 0 ? all.end[all.parts - 1] : 0) + p.pixel_tiles * p.channel_tiles;
+      ++all.parts;
+    }
+    launcher_.launch(all, multiprocessors_, stream);
+  }
+
+  void launch_unaligned(const polyconv_arguments &a, cudaStream_t stream) const {
+    for (const Part &part : parts_) multiply_unaligned(part.of.layer, arguments_of(part, a), stream);
+  }
+
+  polyconv_arguments arguments_of(const Part &part, const polyconv_arguments &a) const {
+    polyconv_arguments b = a;
+    b.input = static_cast<char *>(a.output) + part.of.input * 2;
+    b.output = static_cast<char *>(a.input) + part.of.result * 2;
+    b.weights[0] = static_cast<char *>(a.weights[0]) + part.packed_at;
+    return b;
+  }
+
+  // Not `plain` where pointers do not lie as maps need them.
+  Product product_of(const Part &part, const polyconv_arguments &a) const {
+    const polyconv_layer &l = part.of.layer;
+    const polyconv_arguments b = arguments_of(part, a);
+    const void *input = static_cast<const char *>(b.input) + l.input.offset * 2;
+    void *result = static_cast<char *>(b.output) + l.result.offset * 2;
+    Product p = make_product(l, b, shape_, 1);
+    p.boxes = p.plain = ((reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(result)) % 16 == 0 &&
+                         reinterpret_cast<uintptr_t>(p.conv.epilogue.bias) % 8 == 0)
+                            ? 1
+                            : 0;
+    if (!p.plain) return p;
+    if (has_depth(part.of)) {
+      maps_.activations(l, input, shape_, &p);
+      maps_.weights(l, b.weights[0], shape_, &p.weights);
+    }
+    maps_.columns(l, result, shape_, p.flat, &p.results);
+    return p;
+  }
+
+  // A product of zeros: the maps of one that has taps, read behind their last channel.
+  static void take_maps(const Product &from, Product *p) {
+    p->activations[0] = from.activations[0], p->weights = from.weights;
+    p->depth_blocks = p->tap_blocks = p->tapless = 1;
+    std::copy(from.taps, from.taps + 3, p->taps);
+    std::copy(from.walk, from.walk + 3, p->walk);
+  }
+
+  const Shape shape_;
+  const StridedLauncher launcher_;
+  const MapEncoders maps_;
+  std::vector<Part> parts_;
+  int multiprocessors_ = 0;
+};
+
+std::unique_ptr<sdk::Instance> create_strided(const polyconv_request &request, int32_t config) {
+  return std::make_unique<Strided>(request, config);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_wgmma_strided_data;
+const sdk::Kernel kernel_wgmma_strided_data = {"wgmma_strided_data", 0, kNames, kStridedConfigs, supports_strided,
+                                               create_strided};
+
+} // namespace polyconv::cuda
