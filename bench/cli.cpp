@@ -23,7 +23,7 @@ void add_selection(CLI::App &command, Arguments &a) {
     command.add_option(name, value, help)->type_name(type)->group("What and where");
   };
   option("--suite", a.suites, "S[,S]", "Suites by name, or paths of .txt or .csv files");
-  option("--chain", a.chain, "FILE", "The file's lines are the layers of one chain");
+  option("--chain", a.chain, "FILE[,FILE]", "Chains by name, or files whose lines are the layers of one chain");
   option("--batch", a.batches, "LIST", "Batch sizes instead of the problems' own: 1,2,8:32:8");
   command.add_option("--set", a.sets, "Sweep any numeric field of the token: c=16:64:16, c=k=g=32,64, f=3x3,5x5")
       ->type_name("FIELD=LIST")
@@ -39,6 +39,9 @@ void add_selection(CLI::App &command, Arguments &a) {
   option("--math", a.maths, "M[,M]", "Math modes: strict, fp32_emulated, tf32, fast (default strict)");
   option("--threads", a.threads, "LIST", "Threads of a CPU plan; 0 for all (default)");
   option("--determinism", a.determinism, "LEVEL", "none, run (default), invariant, identical, or 0 to 3");
+  option("--grouping", a.groupings, "G[,G]",
+         "Which layers of a chain are one kernel's: none, 2, 3, 2+2 (default: the best)");
+  option("--shared-memory", a.shared_memory, "BYTES", "Shared memory that a block may take: 48K, 100K");
   option("--workspace-limit", a.workspace_limit, "BYTES", "Only kernels whose workspace fits: 0, 64M, 1G");
 }
 
@@ -66,7 +69,7 @@ void add_run(CLI::App &app, Arguments &a) {
   option("--baseline", a.baselines, "NAME[,NAME]",
          "Measure against a backend or kernel glob, interleaved; fma and copy are the machine's own rates");
   option("--baseline-budget", a.baseline_budget, "SECONDS",
-         "Time for the baselines cudnn, cudnn-any and onednn to find their best, each row (default 4)");
+         "Time for the baselines cudnn, cudnn-any, onednn and unfused to find their best, each row (default 4)");
   option("--expect", a.expect, "FILE",
          "Hold the bars of a CSV file (or one that ships, by name); exit 5 where one is not held");
   option("--cache", a.cache, "STATE", "warm (default; the cold ratio stands beside) or cold")

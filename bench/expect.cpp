@@ -39,6 +39,7 @@ class Cells {
 
 const char *const kSuites = "suite:";
 const char *const kNetwork = "network:";
+const char *const kChain = "chain:";
 
 bool begins(const std::string &text, const char *with) {
   return text.rfind(with, 0) == 0;
@@ -93,6 +94,12 @@ std::vector<Work> works_of(const Cells &cells, bool mean, const std::string &whe
     const std::string network = problem.substr(std::string(kNetwork).size());
     WorkRequest request = request_of(cells, network, where);
     request.networks = {network.substr(0, network.find('@'))};
+    return collect_work(request);
+  }
+  if (begins(problem, kChain)) {
+    const std::string chain = problem.substr(std::string(kChain).size());
+    WorkRequest request = request_of(cells, chain, where);
+    request.chains = {chain.substr(0, chain.find('@'))};
     return collect_work(request);
   }
   WorkRequest request = request_of(cells, "", where);

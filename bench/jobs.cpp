@@ -79,8 +79,10 @@ std::vector<Job> jobs_of(const Arguments &a, const Selection &selection, const s
         const std::vector<std::string> globs = by_file ? kernels_expected(work, math.word, expectations) : named;
         for (const std::string &baseline : baselines_for(work, math.word, a, expectations))
           for (long long threads : selection.threads)
-            for (const std::string &glob : globs)
-              jobs.push_back({work, device, selection.request(glob, math, threads), math.word, baseline, ""});
+            for (const std::string &grouping : selection.groupings)
+              for (const std::string &glob : globs)
+                jobs.push_back(
+                    {work, device, selection.request(glob, math, threads, grouping), math.word, baseline, ""});
       }
     }
   }

@@ -44,6 +44,11 @@ std::string kernel_cell(const Record &record) {
   return record.kernel + (record.fallback && record.layers.empty() ? " (fallback)" : ""); // a network says of which
 }
 
+// A chain that has a name needs no line of tokens beside it.
+std::string problem_cell(const Record &record) {
+  return !record.name.empty() && record.problem.find(" > ") != std::string::npos ? "" : record.problem;
+}
+
 // "timed": good as far as anybody looked, but not checked.
 std::string result_cell(const Record &record) {
   return record.status == "good" && record.check != "good" ? "timed" : record.status;
@@ -73,11 +78,14 @@ std::vector<Shown> identity_columns(const std::vector<Record> &records) {
   if (differ(records, [](const Record &r) { return r.suite; }))
     columns.push_back({{"suite", false}, [](const Record &r) { return r.suite; }});
   columns.push_back({{"layer", false}, [](const Record &r) { return r.name; }});
-  columns.push_back({{"problem", false}, [](const Record &r) { return r.problem; }});
+  columns.push_back({{"problem", false}, problem_cell});
   if (differ(records, [](const Record &r) { return r.device; }))
     columns.push_back({{"device", false}, [](const Record &r) { return r.device; }});
   columns.push_back({{"technique", false}, [](const Record &r) { return r.technique; }});
   columns.push_back({{"kernel", false}, kernel_cell});
+  if (differ(records, [](const Record &r) { return r.grouping; }))
+    columns.push_back(
+        {{"grouping", false}, [](const Record &r) { return r.grouping.empty() ? "(best)" : r.grouping; }});
   if (differ(records, [](const Record &r) { return r.requested_math; }))
     columns.push_back({{"math", false}, math_cell});
   if (threads_differ(records))

@@ -106,6 +106,7 @@ std::vector<Field> fields_of(const Record &r) {
           {"technique", name(r.technique)},
           {"requested", r.requested},
           {"requested_math", r.requested_math},
+          {"grouping", name(r.grouping)},
           {"math", name(r.math)},
           {"threads", number(r.threads)},
           {"cache", r.cache},

@@ -40,6 +40,7 @@ struct Record {
   std::string requested; // the kernel glob, "" for the library's choice
   std::string requested_math = "strict";
   int64_t requested_threads = 0; // 0 for all
+  std::string grouping;          // of a chain, as asked for; "" for the planner's choice
   std::optional<int64_t> threads;
   std::string cache = "warm";
 

@@ -30,7 +30,7 @@ WorkRequest work_request(const Arguments &a) {
   WorkRequest request;
   request.tokens = a.problems;
   request.suites = split(a.suites, ',');
-  request.chain_file = a.chain;
+  request.chains = split(a.chain, ',');
   request.networks = split(a.networks, ',');
   if (!a.batches.empty()) request.batches = parse_numbers(a.batches, "--batch", 0);
   for (const std::string &set : a.sets) request.sweeps.push_back(parse_sweep(set));
@@ -52,13 +52,16 @@ std::string kind_of(const std::string &device) {
   return device.substr(0, device.find(':'));
 }
 
-PlanRequest Selection::request(const std::string &glob, const MathMode &math, long long thread_count) const {
+PlanRequest Selection::request(const std::string &glob, const MathMode &math, long long thread_count,
+                               const std::string &grouping) const {
   PlanRequest request;
   request.kernel = glob;
   request.math = math.mode;
   request.threads = static_cast<int32_t>(thread_count);
   request.determinism = determinism;
   request.workspace_limit = workspace_limit;
+  request.grouping = grouping;
+  request.shared_memory_limit = shared_memory_limit;
   return request;
 }
 
@@ -87,6 +90,8 @@ Selection select(const Arguments &a, bool problems_required) {
     if (count > 1024) throw Error(kUsage, format("--threads: %lld is above 1024", count));
   selection.determinism = parse_determinism(a.determinism);
   selection.workspace_limit = a.workspace_limit.empty() ? -1 : parse_bytes(a.workspace_limit, "--workspace-limit");
+  selection.shared_memory_limit = a.shared_memory.empty() ? -1 : parse_bytes(a.shared_memory, "--shared-memory");
+  if (!a.groupings.empty()) selection.groupings = split(a.groupings, ',');
   return selection;
 }
 

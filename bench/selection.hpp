@@ -23,9 +23,11 @@ struct Selection {
   std::vector<MathMode> maths;
   std::vector<long long> threads; // {0} for all
   int32_t determinism;
-  int64_t workspace_limit;
+  int64_t workspace_limit, shared_memory_limit;
+  std::vector<std::string> groupings = {""}; // of chains, one row each; "" for the planner's choice
 
-  PlanRequest request(const std::string &glob, const MathMode &math, long long thread_count) const;
+  PlanRequest request(const std::string &glob, const MathMode &math, long long thread_count,
+                      const std::string &grouping = "") const;
 };
 
 // Error(kUsage) for a word that is not one, or where no problem is named and `problems_required`.

@@ -47,13 +47,13 @@ std::vector<Work> read_text(const fs::path &path, bool expand) {
       batches = fixed ? std::vector<long long>() : parse_numbers(text.substr(7), where + ": @batch", 0);
       continue;
     }
-    const polyconv_problem problem = parse_problem(text, where);
+    const std::vector<polyconv_problem> layers = parse_work(text, where).problems;
     std::vector<long long> sizes = batches;
-    if (sizes.empty()) sizes = {problem.batch};
+    if (sizes.empty()) sizes = {layers.front().batch};
     if (!expand) sizes.resize(1);
     for (long long size : sizes) {
-      polyconv_problem sized = problem;
-      sized.batch = size;
+      std::vector<polyconv_problem> sized = layers;
+      for (polyconv_problem &layer : sized) layer.batch = size;
       works.push_back(make_work(sized));
       works.back().batch_fixed = fixed;
     }
@@ -112,7 +112,7 @@ std::vector<Work> read_table(const fs::path &path) {
     if (polyconv_problem_validate(&problem, 1) != POLYCONV_SUCCESS)
       throw Error(kUsage, where + ": " + polyconv_last_error());
     check_output(problem, row, where, axes);
-    works.push_back(make_work(problem));
+    works.push_back(make_work({problem}));
     works.back().name = row.cells.at("name");
     if (row.cells.count("count") == 0) continue;
     works.back().count = number("count");

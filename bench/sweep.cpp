@@ -69,6 +69,11 @@ Sweep parse_sweep(const std::string &text) {
     throw Error(kUsage, "--set: '" + text + "' is not field=values, such as c=16:64:16");
   sweep.values = parse_values(sweep.fields.back(), "--set " + text);
   sweep.fields.pop_back();
+  const size_t dot = sweep.fields.front().find('.');
+  if (dot != std::string::npos) {
+    sweep.layer = static_cast<size_t>(parse_numbers(sweep.fields.front().substr(0, dot), "--set " + text, 0).front());
+    sweep.fields.front().erase(0, dot + 1);
+  }
   for (const std::string &field : sweep.fields)
     if (field.empty() || name_of(field) != field)
       throw Error(kUsage, "--set: '" + field + "' is not the name of a field of a problem token, such as c");

@@ -14,8 +14,10 @@ std::vector<std::string> parse_values(const std::string &list, const std::string
 // The same where every value must be a whole number of at least `least`.
 std::vector<long long> parse_numbers(const std::string &list, const std::string &what, long long least);
 
-// One `--set c=16:64:16`, or `c=k=g=32,64` where several fields take the same value at once.
+// One `--set c=16:64:16`, or `c=k=g=32,64` where several fields take the same value at once. Of a chain it concerns the
+// first layer, or with `2.k=8,16` another.
 struct Sweep {
+  size_t layer = 0;
   std::vector<std::string> fields;
   std::vector<std::string> values;
 };

@@ -12,33 +12,8 @@ namespace polyconv::bench {
 
 namespace {
 
-std::string token_of(const std::vector<polyconv_problem> &problems) {
-  std::vector<std::string> tokens;
-  tokens.reserve(problems.size());
-  for (const polyconv_problem &problem : problems) tokens.push_back(format_problem(problem));
-  return join(tokens, " > ");
-}
-
-Work chain_of(const std::string &path) {
-  Work chain;
-  int number = 0;
-  for (const std::string &line : read_lines(path)) {
-    ++number;
-    const std::string token = trim(line);
-    if (token.empty() || token[0] == '#') continue;
-    chain.problems.push_back(parse_problem(token, format("%s:%d", path.c_str(), number)));
-  }
-  const auto count = static_cast<int32_t>(chain.problems.size());
-  if (count < 1 || count > POLYCONV_MAX_CHAIN)
-    throw Error(kUsage, format("%s: %d layers; expected 1 to %d", path.c_str(), count, POLYCONV_MAX_CHAIN));
-  if (polyconv_problem_validate(chain.problems.data(), count) != POLYCONV_SUCCESS)
-    throw Error(kUsage, path + ": " + polyconv_last_error());
-  chain.token = token_of(chain.problems);
-  return chain;
-}
-
-// One change of every layer's problem; throws Error where it makes a problem invalid.
-using Change = std::function<polyconv_problem(const polyconv_problem &)>;
+// One change of a work's layers; throws Error where it makes them invalid.
+using Change = std::function<void(std::vector<polyconv_problem> &)>;
 
 // Applies every one of `changes` to every one of `works`: the product, in order.
 std::vector<Work> multiply(const std::vector<Work> &works, const std::vector<Change> &changes,
@@ -53,8 +28,8 @@ std::vector<Work> multiply(const std::vector<Work> &works, const std::vector<Cha
     for (const Change &change : changes) {
       Work next = work;
       try {
-        for (polyconv_problem &problem : next.problems) problem = change(problem);
-        next.token = token_of(next.problems);
+        change(next.problems);
+        next.token = make_work(next.problems).token;
       } catch (const Error &error) {
         next.problems = work.problems;
         next.invalid = error.what();
@@ -65,12 +40,9 @@ std::vector<Work> multiply(const std::vector<Work> &works, const std::vector<Cha
   return changed;
 }
 
-Change set_fields(const std::vector<std::string> &fields, const std::string &value) {
-  return [=](const polyconv_problem &problem) {
-    std::string token = format_problem(problem);
-    for (const std::string &field : fields) token = set_field(token, field, value);
-    return parse_problem(token, "after " + join(fields, "=") + "=" + value);
-  };
+// Of a chain the fields of one layer change, and the others follow.
+Change set_fields(const Sweep &sweep, const std::string &value) {
+  return [=](std::vector<polyconv_problem> &layers) { change_layer(layers, sweep.layer, sweep.fields, value); };
 }
 
 // The problem with `copy` applied from the one that a small token with `part` describes, so that the words are the
@@ -78,12 +50,10 @@ Change set_fields(const std::vector<std::string> &fields, const std::string &val
 Change from_part(const std::string &part, const std::string &option,
                  void (*copy)(polyconv_problem &, const polyconv_problem &)) {
   const polyconv_problem pattern = parse_problem("fwd:n1,c1,k1,i1x1:" + part, option + " " + part);
-  return [=](const polyconv_problem &problem) {
-    polyconv_problem changed = problem;
-    copy(changed, pattern);
-    if (polyconv_problem_validate(&changed, 1) != POLYCONV_SUCCESS)
+  return [=](std::vector<polyconv_problem> &layers) {
+    for (polyconv_problem &layer : layers) copy(layer, pattern);
+    if (polyconv_problem_validate(layers.data(), static_cast<int32_t>(layers.size())) != POLYCONV_SUCCESS)
       throw Error(kUsage, option + " " + part + ": " + polyconv_last_error());
-    return changed;
   };
 }
 
@@ -134,31 +104,24 @@ std::string format_problem(const polyconv_problem &problem) {
   return token;
 }
 
-Work make_work(const polyconv_problem &problem) {
-  Work work;
-  work.problems = {problem};
-  work.token = format_problem(problem);
-  return work;
-}
-
 std::vector<Work> collect_work(const WorkRequest &request) {
   std::vector<Work> works;
-  for (const std::string &token : request.tokens) works.push_back(make_work(parse_problem(token, "")));
+  for (const std::string &token : request.tokens) works.push_back(parse_work(token, ""));
   for (const std::string &suite : request.suites) {
     const std::vector<Work> members = load_suite(suite, request.batches.empty());
     works.insert(works.end(), members.begin(), members.end());
   }
-  if (!request.chain_file.empty()) works.push_back(chain_of(request.chain_file));
+  for (const std::string &chain : request.chains) works.push_back(load_chain(chain));
 
   const auto all = [](const Work &) { return true; };
   std::vector<Change> batches, dtypes, layouts;
-  for (long long batch : request.batches) batches.push_back(set_fields({"n"}, std::to_string(batch)));
+  for (long long batch : request.batches) batches.push_back(set_fields({0, {"n"}, {}}, std::to_string(batch)));
   for (const std::string &dtype : request.dtypes) dtypes.push_back(from_part(dtype, "--dtype", copy_types));
   for (const std::string &layout : request.layouts) layouts.push_back(from_part(layout, "--layout", copy_layouts));
   works = multiply(works, batches, [](const Work &work) { return !work.batch_fixed; });
   for (const Sweep &sweep : request.sweeps) {
     std::vector<Change> values;
-    for (const std::string &value : sweep.values) values.push_back(set_fields(sweep.fields, value));
+    for (const std::string &value : sweep.values) values.push_back(set_fields(sweep, value));
     works = multiply(works, values, all);
   }
   works = multiply(works, dtypes, all);

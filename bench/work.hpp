@@ -17,7 +17,7 @@ namespace polyconv::bench {
 // One layer or chain, or a network of such.
 struct Work {
   std::string suite;                      // "" from the command line
-  std::string name;                       // the layer's in its network, where the suite has names
+  std::string name;                       // the layer's in its network, where the suite has names; a chain file's
   std::vector<polyconv_problem> problems; // one for a layer, none for a network
   std::string token;                      // canonical; a chain's joined by " > "; "resnet50@128:nhwc:f16" of a network
   int64_t count = 1;                      // how often it occurs in its network
@@ -32,8 +32,8 @@ struct Work {
 // Problems, and what to change about them. Empty means unchanged.
 struct WorkRequest {
   std::vector<std::string> tokens;
-  std::vector<std::string> suites; // names or paths
-  std::string chain_file;
+  std::vector<std::string> suites;   // names or paths
+  std::vector<std::string> chains;   // files, or names of those that ship
   std::vector<std::string> networks; // suites, each as one work for every batch, type and layout (network_work.cpp)
   std::vector<long long> batches;
   std::vector<Sweep> sweeps;
@@ -46,8 +46,19 @@ polyconv_problem parse_problem(const std::string &token, const std::string &wher
 
 std::string format_problem(const polyconv_problem &problem);
 
-// The work of one token.
-Work make_work(const polyconv_problem &problem);
+// The work of one layer, or of a chain (chain_work.cpp).
+Work make_work(const std::vector<polyconv_problem> &layers);
+
+// Reads a token, or those of a chain joined by ">". Error(kUsage).
+Work parse_work(const std::string &token, const std::string &where);
+
+// Reads the layers of a chain, one a line, from a file by name ("lenet28") or path. Error(kUsage) naming file and line.
+Work load_chain(const std::string &name);
+
+// Sets fields of one layer's token; the layers behind take the sizes and channels that this leaves them. Error(kUsage)
+// where that makes no chain.
+void change_layer(std::vector<polyconv_problem> &layers, size_t index, const std::vector<std::string> &fields,
+                  const std::string &value);
 
 // Everything asked for, each distinct problem of a suite once, with the count of all its rows. Error(kUsage) for a
 // token, suite or file that is wrong; an override that makes a problem invalid is left to the row (Work::invalid).

@@ -14,6 +14,13 @@ bool is_ceiling(const std::string &baseline) {
 
 PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row, int64_t budget_ms) {
   PlanRequest request = row;
+  request.grouping.clear(); // a vendor's kernels take what they take
+  if (baseline == "unfused") {
+    request.kernel.clear();
+    request.grouping = "none";
+    request.tuning_ms = budget_ms;
+    return request;
+  }
   request.kernel = baseline.find_first_of("/*?") == std::string::npos ? baseline + "/*" : baseline;
   if (baseline == "cudnn") request.kernel = "cudnn/direct";
   if (baseline == "cudnn-any") {

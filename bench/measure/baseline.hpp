@@ -18,7 +18,8 @@ bool is_ceiling(const std::string &baseline);
 // How a baseline that is no ceiling is planned beside `row`. "cudnn" is cudnn/direct in the row's mode, which has the
 // products and sums of strict; "cudnn-any" is cudnn/any, whose FFT and Winograd engines only the mode fast admits.
 // "onednn" is onednn/conv@auto, strict beside every row: emulated f32 is measured against f32. They and other kernels
-// of cudnn and onednn get `budget_ms` to find their best. "openmp" is openmp/*, a glob stays as it is.
+// of cudnn and onednn get `budget_ms` to find their best. "openmp" is openmp/*, a glob stays as it is. "unfused" is the
+// library's choice for each layer of a chain alone, found by timing in `budget_ms`.
 PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row, int64_t budget_ms);
 
 // The math mode that a baseline must have entered beside a row in mode `row`.

@@ -40,6 +40,7 @@ Record Bench::measure(const Job &job) {
   record.baseline = job.baseline;
   record.technique = job.technique;
   record.requested_threads = job.request.threads;
+  record.grouping = job.request.grouping;
   if (job.request.threads > 0) record.threads = job.request.threads;
   try {
     if (!job.work.invalid.empty()) throw Unable("invalid argument", job.work.invalid);

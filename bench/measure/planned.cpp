@@ -15,6 +15,8 @@ polyconv_options options_of(const PlanRequest &request) {
   options.threads = request.threads;
   options.determinism = request.determinism;
   options.workspace_limit = request.workspace_limit;
+  if (!request.grouping.empty()) options.grouping = request.grouping.c_str();
+  options.shared_memory_limit = request.shared_memory_limit;
   options.tuning_budget_ms = request.tuning_ms;
   options.fallback = POLYCONV_FALLBACK_ALLOW; // the row says that it is one
   options.bind = 1;

@@ -20,6 +20,8 @@ struct PlanRequest {
   int32_t threads = 0;
   int32_t determinism = POLYCONV_DETERMINISM_RUN;
   int64_t workspace_limit = -1;
+  std::string grouping; // "" for the planner's choice
+  int64_t shared_memory_limit = -1;
   polyconv_observer observer = nullptr;
   void *observer_context = nullptr;
   int64_t tuning_ms = 0; // options.tuning_budget_ms

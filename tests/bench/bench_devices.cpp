@@ -30,7 +30,7 @@ const polyconv_device *fake_device() {
 
 Job job_on_fake(const std::string &kernel, const std::string &baseline = "") {
   Job job;
-  job.work = make_work(parse_problem("fwd:n1,c3,k4,i9x9,f3x3", "test"));
+  job.work = parse_work("fwd:n1,c3,k4,i9x9,f3x3", "test");
   job.device = "fake";
   job.request.kernel = kernel;
   job.math = "strict";

@@ -28,9 +28,10 @@ std::vector<std::string> tokens_of(const std::vector<Work> &works) {
 } // namespace
 
 TEST_CASE("every suite that ships is read, and every problem of it is valid") {
-  const std::map<std::string, size_t> sizes = {{"awkward", 54},  {"filters", 26},   {"mobilenet_v2", 30},
-                                               {"resnet50", 23}, {"sd15_unet", 35}, {"seeds", 14 * 4 + 9},
-                                               {"tiny", 38},     {"unet", 34},      {"vgg16", 9}};
+  const std::map<std::string, size_t> sizes = {
+      {"awkward", 54},         {"chains_tiny", 12},  {"filters", 26},  {"mobilenet_blocks", 12},
+      {"mobilenet_pairs", 12}, {"mobilenet_v2", 30}, {"resnet50", 23}, {"sd15_unet", 35},
+      {"seeds", 14 * 4 + 9},   {"tiny", 38},         {"unet", 34},     {"vgg16", 9}};
   std::set<std::string> expected;
   for (const auto &[name, size] : sizes) expected.insert(name);
   const std::vector<std::string> names = suite_names();
@@ -43,9 +44,9 @@ TEST_CASE("every suite that ships is read, and every problem of it is valid") {
     for (const Work &work : works) {
       INFO(work.token);
       CHECK(work.suite == name);
-      REQUIRE(work.problems.size() == 1);
-      CHECK(polyconv_problem_validate(work.problems.data(), 1) == POLYCONV_SUCCESS);
-      CHECK(format_problem(parse_problem(work.token, "")) == work.token);
+      CHECK(polyconv_problem_validate(work.problems.data(), static_cast<int32_t>(work.problems.size())) ==
+            POLYCONV_SUCCESS);
+      CHECK(parse_work(work.token, "").token == work.token);
       CHECK_MESSAGE(distinct.insert(work.token).second, "twice in the suite");
     }
   }
@@ -119,16 +120,66 @@ TEST_CASE("a problem that stands twice is measured once") {
 TEST_CASE("chains come from a file") {
   const TemporaryFile good("# two layers\nfwd:c3,k4,i9x9,f3x3:relu\n\nfwd:c4,k5,i7x7,f3x3\n", ".txt");
   WorkRequest request;
-  request.chain_file = good.path();
+  request.chains = {good.path()};
   const std::vector<Work> works = collect_work(request);
   REQUIRE(works.size() == 1);
   CHECK(works[0].problems.size() == 2);
   CHECK(works[0].token == "fwd:n1,c3,k4,i9x9,f3x3:relu > fwd:n1,c4,k5,i7x7,f3x3");
   const TemporaryFile apart("fwd:c3,k4,i9x9,f3x3\nfwd:c5,k5,i7x7,f3x3\n", ".txt"), empty("# no layer\n", ".txt");
-  request.chain_file = apart.path();
+  request.chains = {apart.path()};
   CHECK_THROWS_WITH_AS(collect_work(request), doctest::Contains("layer 1"), Error);
-  request.chain_file = empty.path();
+  request.chains = {empty.path()};
   CHECK_THROWS_WITH_AS(collect_work(request), doctest::Contains("0 layers"), Error);
+  request.chains = {"nosuch"};
+  CHECK_THROWS_WITH_AS(collect_work(request), doctest::Contains("there are image-f32"), Error);
+}
+
+TEST_CASE("chains come from tokens, suites and by name, and every one that ships makes sense") {
+  const std::string pair = "fwd:n1,c3,k4,i9x9,f3x3:relu > fwd:n1,c4,k5,i7x7,f3x3";
+  CHECK(parse_work("fwd:c3,k4,i9x9,f3x3:relu>fwd:c4,k5,i7x7,f3x3", "").token == pair);
+  CHECK_THROWS_WITH_AS(parse_work("fwd:c3,k4,i9x9 > fwd:c3,k4,i9x9", ""),
+                       doctest::Contains("layer 1: in_channels is 3"), Error);
+  CHECK_THROWS_WITH_AS(parse_work(pair + " >", ""), doctest::Contains("token"), Error);
+  const TemporaryFile suite("@batch=1,3\n" + pair + " # both\nfwd:i8x8\n", ".txt");
+  const std::vector<Work> works = load_suite(suite.path(), true);
+  REQUIRE(works.size() == 4);
+  CHECK(works[1].problems[1].batch == 3);
+  size_t named = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(data_folder("suites") / "chains")) {
+    const Work chain = load_chain(entry.path().stem().string());
+    CHECK(chain.problems.size() > 1);
+    CHECK(chain.name == entry.path().stem().string());
+    ++named;
+  }
+  CHECK(named >= 7);
+}
+
+TEST_CASE("what changes in one layer of a chain the others follow") {
+  WorkRequest request;
+  request.tokens = {"fwd:n1,c3,k8,i9x9,f3x3,p1:relu > fwd:n1,c8,k8,g8,i9x9,f3x3,s2,p1 > fwd:n1,c8,k5,i5x5,f1x1"};
+  const auto changed = [&](const std::vector<std::string> &sweeps) {
+    request.sweeps.clear();
+    for (const std::string &sweep : sweeps) request.sweeps.push_back(parse_sweep(sweep));
+    const Work work = collect_work(request).front();
+    return work.invalid.empty() ? work.token : work.invalid;
+  };
+  CHECK(changed({"k=16"}) ==
+        "fwd:n1,c3,k16,i9x9,f3x3,p1:relu > fwd:n1,c16,k16,g16,i9x9,f3x3,s2,p1 > fwd:n1,c16,k5,i5x5,f1x1");
+  CHECK(changed({"i=20"}) ==
+        "fwd:n1,c3,k8,i20x20,f3x3,p1:relu > fwd:n1,c8,k8,g8,i20x20,f3x3,s2,p1 > fwd:n1,c8,k5,i10x10,f1x1");
+  CHECK(changed({"2.k=7", "1.s=1"}) ==
+        "fwd:n1,c3,k8,i9x9,f3x3,p1:relu > fwd:n1,c8,k8,g8,i9x9,f3x3,p1 > fwd:n1,c8,k7,i9x9,f1x1");
+  CHECK(changed({"3.k=7"}).find("3.k=7 is for layer 3; expected a layer from 0 to 2") != std::string::npos);
+  CHECK(changed({"1.f=30"}).find("after 1.f=30: ") != std::string::npos);
+  CHECK_THROWS_WITH_AS(parse_sweep("x.k=7"), doctest::Contains("whole number"), Error);
+  request.sweeps.clear();
+  request.batches = {4};
+  request.dtypes = {"f16"};
+  const Work work = collect_work(request).front();
+  for (const polyconv_problem &layer : work.problems) {
+    CHECK(layer.batch == 4);
+    CHECK(layer.weights_type == POLYCONV_F16);
+  }
 }
 
 TEST_CASE("wrong suites are refused in words") {

@@ -1,8 +1,10 @@
 #!/bin/sh
-# sanitize.sh TOOL BACKEND POLYCONV-BENCH [SUITE] - checks a suite (tiny) on one CUDA plug-in's kernels, each in the config
-# that it chooses, under one of compute-sanitizer's tools. Exit 77: no GPU, or no compute-sanitizer that can look
+# sanitize.sh TOOL BACKEND POLYCONV-BENCH [SUITE] - checks a suite (tiny; of cuda-chain chains_tiny) on one CUDA plug-in's
+# kernels, each in the config that it chooses, under one of compute-sanitizer's tools. Exit 77: no GPU, or no compute-sanitizer that can look
 # at it.
-tool=$1 backend=$2 bench=$3 suite=${4:-tiny}
+suite=tiny
+[ "$2" = cuda-chain ] && suite=chains_tiny
+tool=$1 backend=$2 bench=$3 suite=${4:-$suite}
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 if [ -z "$sanitizer" ]; then
   echo "skipped: no compute-sanitizer"

@@ -1,0 +1,82 @@
+// bench_cli_chain.cpp - chains on the command line, beside a backend that fuses two 1x1 convolutions.
+// SPDX-License-Identifier: Apache-2.0
+#include "bench_files.hpp"
+#include "bench_process.hpp"
+
+namespace {
+
+const char *const kLayers = "fwd:n1,c3,k4,i9x8,f1x1:relu\nfwd:n1,c4,k3,i9x8,f1x1:bias\n";
+const char *const kToken = "'fwd:n1,c3,k4,i9x8,f1x1:relu > fwd:n1,c4,k3,i9x8,f1x1:bias'";
+const char *const kPair = "fake-fuses-two/pointwise_pair@pixel";
+
+// With the backend that fuses.
+Outcome fusing(const std::string &arguments) {
+  const std::string folder = environment("POLYCONV_BINARY_DIR") + "/tests/fake_backends/fuses_two";
+  return bench(arguments, "POLYCONV_BACKEND_PATH='" + folder + "'");
+}
+
+} // namespace
+
+TEST_CASE("a chain fused, as its layers one by one, and beside the best of those") {
+  const TemporaryFile chain(kLayers, ".chain");
+  const Outcome outcome = fusing("run --chain " + chain.path() +
+                                 " --grouping 2,none --baseline unfused --baseline-budget 0.05" + std::string(kQuick));
+  INFO(outcome.err);
+  REQUIRE(outcome.code == 0);
+  const std::vector<Json> rows = lines_of(outcome.out);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].at("kernel") == kPair);
+  CHECK(rows[0].at("grouping") == "2");
+  CHECK(rows[0].at("check") == "good");
+  CHECK(rows[1].at("grouping") == "none");
+  for (const Json &row : rows) {
+    CHECK(row.at("baseline") == "unfused");
+    CHECK(has(row.at("baseline_kernel"), " + "));
+    CHECK(row.at("ratio").get<double>() > 0);
+  }
+  const Outcome table = fusing("run --chain " + chain.path() + " --grouping 2,none --min-time 0");
+  for (const char *words : {"grouping", "none", kPair}) CHECK_MESSAGE(has(table.out, words), std::string(words));
+  CHECK_FALSE(has(table.out, "fwd:")); // its name says it
+}
+
+TEST_CASE("chains as tokens, several files, and checks of them") {
+  const TemporaryFile first(kLayers, ".chain"), second(kLayers, ".chain");
+  const Outcome check = fusing("check " + std::string(kToken) + " --kernel " + kPair + " -o jsonl");
+  REQUIRE(check.code == 0);
+  CHECK(lines_of(check.out).at(0).at("kernel") == kPair);
+  CHECK(lines_of(check.out).at(0).at("check") == "good");
+  const Outcome several = fusing("run --chain " + first.path() + ',' + second.path() + ",lenet28 --batch 1" + kQuick);
+  CHECK(several.code == 0);
+  CHECK(lines_of(several.out).size() == 2); // the same layers are one problem
+  const Outcome explained = fusing("explain " + std::string(kToken) + " --grouping 2");
+  CHECK(explained.code == 0);
+  CHECK(has(explained.out, kPair));
+}
+
+TEST_CASE("what does not go with a chain is said") {
+  const auto refused = [](const std::string &options, int code, const std::string &words) {
+    const Outcome outcome = fusing("run " + std::string(kToken) + " " + options + " --min-time 0");
+    INFO(options << ": " << outcome.out << outcome.err);
+    CHECK(outcome.code == code);
+    CHECK(has(outcome.out + outcome.err, words));
+  };
+  refused("--grouping 3+1", 2, "options.grouping is '3+1', 4 layers in all, expected 2");
+  refused("--grouping two", 2, "options.grouping is 'two'");
+  refused("--grouping 2 --kernel 'reference/*'", 4, "layers 0 to 1 as one: reference/convolve");
+  refused("--shared-memory much", 2, "--shared-memory");
+  refused("--chain nosuch", 2, "there are image-f32");
+}
+
+TEST_CASE("bars about chains") {
+  const std::string header = "problem,type,math,kernel,baseline,least_ratio,baseline_max_us\n";
+  const TemporaryFile bars(header + "\"fwd:n1,c3,k4,i9x8,f1x1:relu > fwd:n1,c4,k3,i9x8,f1x1:bias\",f32,strict," +
+                           kPair + ",unfused,0.000001,\n");
+  const Outcome held = fusing("run --expect " + bars.path() + " --min-time 0 --baseline-budget 0.05");
+  INFO(held.out << held.err);
+  CHECK(held.code == 0);
+  CHECK(has(held.err, "1 of 1 expectations held"));
+  const TemporaryFile named(header + "chain:lenet28@1,f32,strict,openmp/*,unfused,1000000,\n");
+  const Outcome broken = fusing("run --expect " + named.path() + " --min-time 0 --baseline-budget 0.05");
+  CHECK(broken.code == 5);
+  CHECK(has(broken.err, "below 1000000"));
+}
