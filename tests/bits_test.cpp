@@ -37,6 +37,9 @@ constexpr const char *kProblems[] = {
     "bwd_w:n7,c11,k13,i17x13,f3x3,p1:bias",
     "bwd_w:n5,c16,k24,i14x14,f1x1:nhwc:bias",
     "bwd_w:n5,c12,k12,g12,i11x11,f3x3,s2,p1",
+    "bwd_d:n2,c40,k56,i13x11,f3x3,s2,p1:nhwc",
+    "bwd_w:n3,c40,k70,i30x29,f3x3,p1:bias",
+    "bwd_w:n3,c200,k150,i14x14,f1x1:nhwc",
     "tfwd:n2,c19,k11,i9x7,f4x4,s2,p1:bias+relu",
 };
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/direct/weights_driver.hpp"
 
+#include "cpu/bias/driver.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
 
@@ -17,8 +18,7 @@ namespace {
 constexpr int64_t kSumsBytes = 96 << 10; // of a piece: sums, gradients and inputs share the L2 cache
 constexpr int64_t kMostAcross = 16;      // output channels of a piece with W along the vectors
 constexpr int64_t kItems = 64;           // of work to aim for, whatever the number of threads
-constexpr int64_t kBiasSplits = 64;
-constexpr double kStoreUs = 0.002; // of turning one weight's sum around and storing it
+constexpr double kStoreUs = 0.002;       // of turning one weight's sum around and storing it
 
 // Chooses the axis along the vectors and the channels of a piece; returns multiply-adds done per one that counts.
 double choose_blocks(WeightsPlan &p, int64_t lanes, int64_t bytes) {
@@ -37,13 +37,6 @@ double choose_blocks(WeightsPlan &p, int64_t lanes, int64_t bytes) {
   p.c_blocks = ceil_div(p.group_in, p.c_block);
   p.sums = round_up(taps * p.c_block * p.column_elements, 64 / bytes); // whole vectors, whole cache lines
   return p.channels_along ? along : across;
-}
-
-void set_bias(WeightsPlan &p, const polyconv_layer &layer) {
-  p.wants_bias = layer.epilogue.has_bias;
-  p.biased = layer.bias_over_input ? layer.input : layer.output;
-  const int64_t lines = p.biased.size[sdk::kN] * p.biased.size[sdk::kD] * p.biased.size[sdk::kH];
-  p.bias_splits = std::clamp<int64_t>(lines, 1, kBiasSplits);
 }
 
 // Everything but the number of tasks and the estimate is a function of the layer and the instruction set.
@@ -65,7 +58,7 @@ WeightsPlan weights_geometry(const polyconv_layer &layer, const polyconv_policy 
   p.units = rows.images * rows.rows[0] * rows.row_blocks * rows.chunks;
   p.pieces = layer.groups * p.k_blocks * p.c_blocks;
   p.splits = std::clamp<int64_t>(ceil_div(kItems, p.pieces), 1, std::max<int64_t>(p.units, 1));
-  set_bias(p, layer);
+  p.bias = make_bias(layer);
 
   p.gradient_at = place_lists(rows, rows_bytes(rows));
   p.columns_at = round_up(p.gradient_at + rows.block_rows * p.gradient_elements * bytes, 64);
@@ -83,21 +76,20 @@ WeightsPlan weights_geometry(const polyconv_layer &layer, const polyconv_policy 
   const double moved = static_cast<double>(sdk::elements(layer.input) + sdk::elements(layer.output)) * 4.0;
   p.estimate_us = estimate_us(p.tasks, arithmetic, moved);
   p.bias_at = p.tasks * p.scratch_bytes + (p.splits == 1 ? 0 : p.pieces * p.splits * p.partial_bytes);
-  p.workspace_bytes = p.bias_at + (p.wants_bias ? p.bias_splits * p.biased.size[sdk::kC] * 8 : 0);
+  p.workspace_bytes = p.bias_at + bias_bytes(p.bias);
   return p;
 }
 
 class WeightsInstance final : public sdk::Instance {
  public:
   WeightsInstance(const polyconv_request &request, Isa isa, const WeightsTasks &tasks)
-      : layer_(*request.layers[0]), plan_(weights_geometry(layer_, *request.policy, isa)), tasks_(tasks) {
+      : layer_(*request.layers[0]), plan_(weights_geometry(layer_, *request.policy, isa)), isa_(isa), tasks_(tasks) {
     make_direct_tables(layer_, plan_.rows, tables_);
     if (plan_.tasks > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const void *biased = layer_.bias_over_input ? a.input : a.output;
-    const WeightsRun run = {a.input, a.output, biased, a.weights[0]};
+    const WeightsRun run = {a.input, a.output, a.weights[0]};
     char *workspace = static_cast<char *>(a.workspace);
     char *partial = workspace + plan_.tasks * plan_.scratch_bytes;
     share_out(plan_.pieces * plan_.splits, [&](int64_t task, int64_t item) {
@@ -109,7 +101,7 @@ class WeightsInstance final : public sdk::Instance {
       share_out(plan_.pieces, [&](int64_t, int64_t piece) {
         tasks_.join(plan_, run, piece, partial + piece * plan_.splits * plan_.partial_bytes);
       });
-    if (plan_.wants_bias) run_bias(run, reinterpret_cast<double *>(workspace + plan_.bias_at), a.bias[0]);
+    run_bias(plan_.bias, layer_, isa_, parallel_, a, workspace + plan_.bias_at);
   }
 
  private:
@@ -124,19 +116,9 @@ class WeightsInstance final : public sdk::Instance {
     sdk::run_tasks(parallel_, tasks, one_task);
   }
 
-  void run_bias(const WeightsRun &run, double *totals, void *bias) const {
-    const int64_t channels = plan_.biased.size[sdk::kC];
-    share_out(plan_.bias_splits,
-              [&](int64_t, int64_t split) { tasks_.bias(plan_, run, split, totals + split * channels); });
-    for (int64_t c = 0; c < channels; ++c) {
-      double sum = 0;
-      for (int64_t split = 0; split < plan_.bias_splits; ++split) sum += totals[split * channels + c];
-      sdk::store_as(bias, layer_.bias_type, c, sum);
-    }
-  }
-
   polyconv_layer layer_;
   WeightsPlan plan_;
+  Isa isa_;
   WeightsTasks tasks_;
   DirectTables tables_; // what plan_ points into
   std::unique_ptr<sdk::Parallel> parallel_;

@@ -10,7 +10,6 @@ namespace polyconv::cpu {
 struct WeightsTasks {
   void (*sum)(const WeightsPlan &plan, const WeightsRun &run, const WeightsShare &share);
   void (*join)(const WeightsPlan &plan, const WeightsRun &run, int64_t piece, void *partial);
-  void (*bias)(const WeightsPlan &plan, const WeightsRun &run, int64_t split, double *totals);
 };
 
 bool weights_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);

@@ -10,6 +10,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/bias/plan.hpp"
 #include "cpu/direct/plan.hpp"
 
 namespace polyconv::cpu {
@@ -32,16 +33,14 @@ struct WeightsPlan {
   // Scratch of one task after the rows', and the partial sums of all pieces after every task's; offsets in bytes.
   int64_t gradient_at, columns_at, sums_at, scratch_bytes, partial_bytes;
 
-  // Bias gradient: channels of `biased`, in `bias_splits` parts of its rows; partial sums are double.
-  polyconv_tensor biased;
-  int32_t wants_bias;
-  int64_t bias_splits, bias_at; // offset of the partial sums in the workspace
+  BiasPlan bias;
+  int64_t bias_at; // offset of its partial sums in the workspace
   int64_t workspace_bytes;
   double estimate_us;
 };
 
 struct WeightsRun {
-  const void *input, *gradient, *biased;
+  const void *input, *gradient;
   void *weights;
 };
 

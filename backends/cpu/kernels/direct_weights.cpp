@@ -4,13 +4,13 @@
 // Floor: the multiply-adds at the FMA rate. Each input row is loaded once for each block of output channels, each
 // gradient row once for each block of input channels.
 // SPDX-License-Identifier: Apache-2.0
+#include "cpu/bias/task.hpp"
 #include "cpu/direct/weights_task.hpp"
 
 namespace polyconv::cpu {
 
 POLYCONV_ISA_FUNCTION(void, weights_sum, const WeightsPlan &plan, const WeightsRun &run, const WeightsShare &share)
 POLYCONV_ISA_FUNCTION(void, weights_join, const WeightsPlan &plan, const WeightsRun &run, int64_t piece, void *partial)
-POLYCONV_ISA_FUNCTION(void, weights_bias, const WeightsPlan &plan, const WeightsRun &run, int64_t split, double *totals)
 
 namespace POLYCONV_ISA {
 
@@ -40,12 +40,12 @@ void weights_join(const WeightsPlan &plan, const WeightsRun &run, int64_t piece,
     join_typed(plan, run, piece, static_cast<float *>(partial));
 }
 
-void weights_bias(const WeightsPlan &plan, const WeightsRun &run, int64_t split, double *totals) {
+void bias_task(const BiasPlan &plan, const void *biased, int64_t split, double *totals) {
   switch (plan.biased.type) {
-    case POLYCONV_F64: return bias_typed<double, double>(plan, run, split, totals);
-    case POLYCONV_F16: return bias_typed<f16, float>(plan, run, split, totals);
-    case POLYCONV_BF16: return bias_typed<bf16, float>(plan, run, split, totals);
-    default: return bias_typed<float, float>(plan, run, split, totals);
+    case POLYCONV_F64: return bias_typed<double, double>(plan, biased, split, totals);
+    case POLYCONV_F16: return bias_typed<f16, float>(plan, biased, split, totals);
+    case POLYCONV_BF16: return bias_typed<bf16, float>(plan, biased, split, totals);
+    default: return bias_typed<float, float>(plan, biased, split, totals);
   }
 }
 
@@ -61,7 +61,6 @@ namespace {
 
 constexpr decltype(WeightsTasks::sum) kSum[] = POLYCONV_BY_ISA(weights_sum);
 constexpr decltype(WeightsTasks::join) kJoin[] = POLYCONV_BY_ISA(weights_join);
-constexpr decltype(WeightsTasks::bias) kBias[] = POLYCONV_BY_ISA(weights_bias);
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   Isa isa;
@@ -69,7 +68,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 }
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return weights_create(request, static_cast<Isa>(config), {kSum[config], kJoin[config], kBias[config]});
+  return weights_create(request, static_cast<Isa>(config), {kSum[config], kJoin[config]});
 }
 
 } // namespace

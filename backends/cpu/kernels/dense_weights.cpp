@@ -1,0 +1,58 @@
+// dense_weights.cpp - weight gradients of many channels as a product of packed panels, every float type, layout,
+// stride, dilation, group and padding mode: register tiles of input channels by output channels over a few hundred
+// pixels.
+//
+// Floor: the multiply-adds at the FMA rate, less those that meet zero padding and are left out. Packing adds 2 to 3
+// operations for each vector of input and gradient, which a piece of up to 256 channels of the other shares.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/product/store.hpp"
+
+namespace polyconv::cpu {
+
+POLYCONV_ISA_FUNCTION(void, product_sum, const ProductPlan &plan, const ProductRun &run, const ProductShare &share)
+POLYCONV_ISA_FUNCTION(void, product_end, const ProductPlan &plan, const ProductRun &run, const ProductShare &share)
+
+namespace POLYCONV_ISA {
+
+void product_sum(const ProductPlan &plan, const ProductRun &run, const ProductShare &share) {
+  if (plan.input.type == POLYCONV_F64)
+    run_product<double>(plan, run, share);
+  else
+    run_product<float>(plan, run, share);
+}
+
+void product_end(const ProductPlan &plan, const ProductRun &run, const ProductShare &share) {
+  if (plan.input.type == POLYCONV_F64)
+    end_product(plan, run, share, static_cast<double *>(share.sums));
+  else
+    end_product(plan, run, share, static_cast<float *>(share.sums));
+}
+
+} // namespace POLYCONV_ISA
+} // namespace polyconv::cpu
+
+#ifdef POLYCONV_DRIVER
+#include "cpu/kernels.hpp"
+#include "cpu/product/driver.hpp"
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr ProductTask kSum[] = POLYCONV_BY_ISA(product_sum);
+constexpr ProductTask kEnd[] = POLYCONV_BY_ISA(product_end);
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  Isa isa;
+  return choose_isa(config, offer, isa) && product_offer(request, isa, offer);
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return product_create(request, static_cast<Isa>(config), kSum[config], kEnd[config]);
+}
+
+} // namespace
+
+const sdk::Kernel kernel_dense_weights = {"dense_weights", 0, isa_names, kIsaCount, supports, create};
+
+} // namespace polyconv::cpu
+#endif

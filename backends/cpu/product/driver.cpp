@@ -1,0 +1,124 @@
+// driver.cpp - plans and runs weight gradients as a matrix product. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/product/driver.hpp"
+
+#include "cpu/bias/driver.hpp"
+#include "cpu/count.hpp"
+#include "cpu/direct/driver.hpp"
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+#include <cinttypes>
+#include <vector>
+
+namespace polyconv::cpu {
+namespace {
+
+constexpr int64_t kFewChannels = 4; // of a group: below, tiles are nearly empty
+
+int64_t sums_bytes(const ProductPlan &p) {
+  return p.tasks * p.scratch_bytes + p.pieces * p.splits * p.partial_bytes;
+}
+
+// The (input channel, tap) of a block of `channels`, in the order of their weights.
+std::vector<ProductColumn> make_table(const ProductPlan &p, int64_t channels) {
+  const polyconv_tensor &w = p.weights;
+  const int64_t taps = p.line_taps * p.axis[2].taps;
+  std::vector<ProductColumn> table;
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int64_t x = tap % w.size[sdk::kW], y = tap / w.size[sdk::kW] % w.size[sdk::kH];
+      const int64_t z = tap / w.size[sdk::kW] / w.size[sdk::kH];
+      table.push_back({c / p.tall * p.tile_elements + (tap * p.tall + c % p.tall) * p.wide,
+                       c * w.stride[sdk::kC] + z * w.stride[sdk::kD] + y * w.stride[sdk::kH] + x * w.stride[sdk::kW]});
+    }
+  std::stable_sort(table.begin(), table.end(),
+                   [](const ProductColumn &a, const ProductColumn &b) { return a.weight < b.weight; });
+  return table;
+}
+
+class ProductInstance final : public sdk::Instance {
+ public:
+  ProductInstance(const polyconv_request &request, Isa isa, ProductTask sum, ProductTask end)
+      : layer_(*request.layers[0]),
+        plan_(product_geometry(layer_, *request.policy, isa, &us_)),
+        bias_(make_bias(layer_)),
+        isa_(isa),
+        sum_(sum),
+        end_(end) {
+    axes_ = make_axis_tables(layer_, plan_.axis);
+    const int64_t block = plan_.tall_block * plan_.tall, last = plan_.group_in - (plan_.tall_pieces - 1) * block;
+    for (int i = 0; i < 2; ++i) {
+      tables_[i] = make_table(plan_, i == 0 ? block : last);
+      plan_.table[i] = tables_[i].data();
+      plan_.table_size[i] = static_cast<int64_t>(tables_[i].size());
+    }
+    if (plan_.tasks > 1) parallel_ = sdk::make_parallel(*request.policy);
+  }
+
+  void run(const polyconv_arguments &a, void *) const override {
+    const ProductPlan &p = plan_;
+    const ProductRun run = {a.input, a.output, a.weights[0]};
+    char *const workspace = static_cast<char *>(a.workspace), *const partial = workspace + p.tasks * p.scratch_bytes;
+    const auto end = [&](int64_t piece, int64_t wide, void *sums) {
+      const int64_t first = piece / p.tall_pieces % p.wide_pieces * p.wide_block;
+      if (first + wide < p.wide_panels) end_(p, run, {piece, 0, wide, nullptr, sums});
+    };
+    share_out(p.pieces * p.splits, [&](int64_t task, int64_t item) {
+      char *const scratch = workspace + task * p.scratch_bytes;
+      void *const sums = p.splits == 1 ? scratch + p.sums_at : partial + item * p.partial_bytes;
+      sum_(p, run, {item / p.splits, item % p.splits, 0, scratch, sums});
+      if (p.splits == 1)
+        for (int64_t wide = 0; wide < p.wide_block; ++wide) end(item, wide, sums);
+    });
+    if (p.splits > 1)
+      share_out(p.pieces * p.wide_block, [&](int64_t, int64_t item) {
+        const int64_t piece = item / p.wide_block;
+        end(piece, item % p.wide_block, partial + piece * p.splits * p.partial_bytes);
+      });
+    run_bias(bias_, layer_, isa_, parallel_, a, workspace + sums_bytes(p));
+  }
+
+ private:
+  // body(task, item) for every item; each task takes neighbours.
+  template <class Body>
+  void share_out(int64_t items, const Body &body) const {
+    const int64_t tasks = std::min(plan_.tasks, items);
+    sdk::run_tasks(parallel_, tasks, [&](int64_t task) {
+      const sdk::Share mine = sdk::share(items, tasks, task);
+      for (int64_t item = mine.begin; item < mine.end; ++item) body(task, item);
+    });
+  }
+
+  polyconv_layer layer_;
+  double us_ = 0;
+  ProductPlan plan_;
+  BiasPlan bias_;
+  Isa isa_;
+  ProductTask sum_, end_;
+  std::vector<int64_t> axes_; // what plan_ points into
+  std::vector<ProductColumn> tables_[2];
+  std::unique_ptr<sdk::Parallel> parallel_;
+};
+
+} // namespace
+
+bool product_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
+  if (!takes_one_layer(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
+  const int64_t filters = layer.weights.size[sdk::kK] / layer.groups;
+  if (filters < kFewChannels)
+    return offer.reject("lays output channels along the vectors: takes %" PRId64 " of a group or more, not %" PRId64,
+                        kFewChannels, filters);
+  const ProductPlan p = product_geometry(layer, *request.policy, isa, &offer.estimate_us);
+  return fits_workspace(*request.policy, sums_bytes(p) + bias_bytes(make_bias(layer)), offer);
+}
+
+std::unique_ptr<sdk::Instance> product_create(const polyconv_request &request, Isa isa, ProductTask sum,
+                                              ProductTask end) {
+  return std::make_unique<ProductInstance>(request, isa, sum, end);
+}
+
+} // namespace polyconv::cpu

@@ -1,0 +1,71 @@
+// tile.hpp - the register tile of weight gradients: U input channels by N vectors of output channels, over the pixels
+// of a unit. A pixel is N loaded vectors, U broadcasts and U * N multiply-adds: with 14 x 2 (AVX-512) or 6 x 2 the
+// multiply-adds decide, as in the dense kernel.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/simd.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kProductRows = 14;
+#else
+constexpr int kProductRows = 6;
+#endif
+
+// Neighbouring pixels: elements from the two panels' first.
+struct ProductPixels {
+  int64_t tall, wide, count;
+};
+
+template <class T>
+struct ProductTile {
+  const T *tall, *wide; // panels, moved to the tap
+  const ProductPixels *runs;
+  int64_t run_count, cut; // pixels that each run is shorter by
+  int64_t tall_step, wide_step;
+  T *sums; // U rows of wide_step
+  bool first;
+};
+
+template <class T, int U, int N>
+POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
+  typedef Vector<T> V;
+  constexpr int kL = kLanes<T>;
+  V sums[U][N];
+#pragma GCC unroll 16
+  for (int u = 0; u < U; ++u)
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) sums[u][n] = t.first ? V{} : load(t.sums + u * t.wide_step + n * kL);
+  for (int64_t i = 0; i < t.run_count; ++i) {
+    const T *tall = t.tall + t.runs[i].tall, *wide = t.wide + t.runs[i].wide;
+    for (int64_t x = t.runs[i].count - t.cut; x > 0; --x) {
+      V vectors[N];
+#pragma GCC unroll 2
+      for (int n = 0; n < N; ++n) vectors[n] = load(wide + n * kL);
+#pragma GCC unroll 16
+      for (int u = 0; u < U; ++u) {
+        const V scalar = splat(tall[u]);
+#pragma GCC unroll 2
+        for (int n = 0; n < N; ++n) sums[u][n] = multiply_add(scalar, vectors[n], sums[u][n]);
+      }
+      tall += t.tall_step;
+      wide += t.wide_step;
+    }
+  }
+#pragma GCC unroll 16
+  for (int u = 0; u < U; ++u)
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) store(t.sums + u * t.wide_step + n * kL, sums[u][n]);
+}
+
+// The tile of 1 to U rows.
+template <class T, int N, int U = kProductRows>
+POLYCONV_INLINE void product_tile_of(int64_t rows, const ProductTile<T> &tile) {
+  if constexpr (U > 1)
+    if (rows < U) return product_tile_of<T, N, U - 1>(rows, tile);
+  product_tile<T, U, N>(tile);
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA
