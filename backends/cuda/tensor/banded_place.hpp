@@ -2,21 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <polyconv/sdk/tensor.hpp>
-
 #include "banded.hpp"
+#include "few.hpp"
 
 namespace polyconv::cuda::banded {
 
-inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-inline int32_t narrow(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-inline double real(int64_t v) {
-  return static_cast<double>(v);
-}
+using few::ceil_div, few::narrow, few::real;
 
 // Windows that begin at multiples of `align` elements from where an aligned row begins.
 inline bool place_windows(const Form &f, int columns, int align, Geometry &g) {

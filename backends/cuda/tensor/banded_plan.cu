@@ -1,11 +1,10 @@
 // banded_plan.cu - what cuda-tensor's banded kernels share: how weights are packed, what is taken, and the run.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cinttypes>
 
 #include "banded_parts.cuh"
 #include "common/conv.cuh"
-#include "common/instance.hpp"
+#include "few.hpp"
 
 namespace polyconv::cuda::banded {
 namespace {
@@ -170,42 +169,21 @@ class Banded final : public CudaInstance {
   int64_t blocks_;
 };
 
-bool supports_layer(const polyconv_layer &l, sdk::Offer &offer) {
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
-  if (l.groups != 1) return offer.reject("takes one group, not %" PRId64, l.groups);
-  if (l.dilation[1] != 1 || l.dilation[2] != 1) return offer.reject("a window has no gaps: takes no dilation");
-  if (l.pad_mode != POLYCONV_PAD_ZERO && (l.pad_mode != POLYCONV_PAD_CONSTANT || l.pad_value != 0))
-    return offer.reject("pads with zeros only");
-  if (!bias_and_relu_at_most(l)) return offer.reject("finishes with a bias and a relu at most");
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("does not pool");
-  }
-  return true;
-}
-
 } // namespace
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!few::takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (!supports_layer(l, offer)) return false;
+  if (l.dilation[1] != 1 || l.dilation[2] != 1) return offer.reject("a window has no gaps: takes no dilation");
   if (!fits_int32(l)) return offer.reject("counts with 32 bits, and a tensor has 2^31 elements or more");
   const bool hopper = is_hopper(request.policy->device_index);
-  Choice best;
-  for (int32_t i = 0; i < kConfigCount; ++i) {
-    if (config >= 0 && i != config) continue;
-    const Choice other = choose(l, kRows[i], hopper);
-    if (other.variant == nullptr || (best.variant != nullptr && best.us <= other.us)) continue;
-    best = other;
-    offer.config = i;
-  }
+  const auto choice_of = [&](int32_t i) { return choose(l, kRows[i], hopper); };
+  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
   if (best.variant == nullptr)
     return offer.reject("has no instance for %" PRId64 " channels in this layout, %" PRId64 "x%" PRId64
                         " taps, stride %" PRId64 "x%" PRId64 " and rows of %" PRId64 " results",
                         l.weights.size[1], l.weights.size[3], l.weights.size[4], l.stride[1], l.stride[2],
                         l.output.size[4]);
-  offer.estimate_us = best.us;
   const Form &f = best.variant->form;
   const Packing band(best);
   char format[POLYCONV_FORMAT_SIZE];

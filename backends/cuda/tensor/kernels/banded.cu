@@ -7,16 +7,13 @@
 // ones. One filter alone takes windows of 16 elements for 8 outputs: 38 %.
 // SPDX-License-Identifier: Apache-2.0
 #include "banded.hpp"
+#include "few.hpp"
 
 namespace polyconv::cuda {
 namespace {
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
-  const int32_t type = request.layers[0]->input.type;
-  if (type != POLYCONV_F16 && type != POLYCONV_BF16) return offer.reject("takes f16 and bf16");
-  return banded::supports(request, config, offer);
+  return few::takes_16_bits(request, offer) && banded::supports(request, config, offer);
 }
 
 } // namespace

@@ -1,0 +1,79 @@
+// few_in.hpp - the geometry of cuda-tensor/few_in: few input channels, channels last behind it.
+//
+// A unit is 8 bytes of one pixel's channels in shared memory; the depth of the product is units, taps outside and units
+// of a pixel inside. A step of depth is four units, one for each lane of a quad.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+#include <polyconv/backend.h>
+#include <polyconv/sdk/kernel.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace polyconv::cuda::few_in {
+
+// How factors are multiplied.
+enum class Products { kPlain, kTf32, kEmulated };
+
+// What an instance is compiled for.
+struct Form {
+  int steps; // of depth
+  int tiles; // of 16 filters
+  int parts; // bf16 of which an f32 factor is the sum; 1: the factor itself
+
+  __host__ __device__ constexpr int operands() const { return parts * steps * tiles * 32; } // of 16 bytes, of a group
+};
+
+// One problem on one instance.
+struct Geometry {
+  int32_t rows, columns, outputs; // of a patch: of the output, and how many there are
+  int32_t down, across;           // patches of an image
+  uint32_t magic;                 // 2^32 / columns, rounded up; 0 for 1
+  int32_t pitch, pixels;          // of a patch's input: of a row, in all
+  int32_t units;                  // of a pixel
+  int32_t plane;                  // bytes of a patch's input; of one part of it
+  int32_t groups;                 // of filters
+  int32_t together;               // 1: a lane's results leave as vectors
+  int32_t relu;
+  int32_t channels, filters, taps_h, taps_w, step_h, step_w, dilation_h, dilation_w, pad_h, pad_w;
+  int32_t input_h, input_w, output_h, output_w;
+  int32_t x_plane, x_row, x_column, y_row, y_column; // strides in elements
+  int64_t x_image, y_image;
+};
+
+// Pointers of one run. `exact`: emulated products have the weights themselves too, [filter][channel][row][column].
+struct Pointers {
+  const void *x;
+  const uint4 *weights;
+  const float *exact;
+  const float *bias; // NULL where there is none
+  void *y;
+};
+
+inline constexpr int kThreads = 128, kPositions = 8; // of a block; of a matrix instruction
+
+struct Variant {
+  Form form;
+  int32_t type; // of elements
+  void (*kernel)(Geometry g, Pointers p);
+  int resident; // blocks on a multiprocessor
+};
+struct Variants {
+  const Variant *first;
+  int count;
+  const Variant *begin() const { return first; }
+  const Variant *end() const { return first + count; }
+};
+Variants variants();
+
+// Configs: outputs of a patch, at most.
+inline constexpr int kConfigCount = 4;
+inline constexpr int kOutputs[kConfigCount] = {128, 256, 512, 1024};
+inline constexpr const char *kConfigNames[kConfigCount] = {"patch128", "patch256", "patch512", "patch1024"};
+
+bool supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer);
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, Products products, int32_t config);
+
+} // namespace polyconv::cuda::few_in

@@ -1,0 +1,247 @@
+// few_in_plan.cu - which layers cuda-tensor/few_in takes and how it cuts them up, how weights are packed, and the run.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "common/conv.cuh"
+#include "few.hpp"
+#include "few_in.cuh"
+
+namespace polyconv::cuda::few_in {
+namespace {
+
+using few::ceil_div, few::narrow, few::real;
+
+constexpr int64_t kShared = 48 * 1024; // what a block may have unasked
+constexpr double kMultiprocessors = 132;
+
+int element_bytes(const polyconv_layer &l) {
+  return few::element_bytes(l.input);
+}
+
+// ---------------------------------------------------------------- choice
+
+// An instance with the geometry that it gives a layer, and what that costs.
+struct Choice {
+  const Variant *variant = nullptr; // NULL: none serves
+  Geometry geometry = {};
+  int64_t blocks = 0, shared = 0; // bytes
+  double us = 0;
+};
+
+Geometry describe(const polyconv_layer &l) {
+  Geometry g = {};
+  g.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
+  g.channels = narrow(l.weights.size[1]), g.filters = narrow(l.weights.size[0]);
+  g.taps_h = narrow(l.weights.size[3]), g.taps_w = narrow(l.weights.size[4]);
+  g.step_h = narrow(l.stride[1]), g.step_w = narrow(l.stride[2]);
+  g.dilation_h = narrow(l.dilation[1]), g.dilation_w = narrow(l.dilation[2]);
+  g.pad_h = narrow(l.pad_begin[1]), g.pad_w = narrow(l.pad_begin[2]);
+  g.input_h = narrow(l.input.size[3]), g.input_w = narrow(l.input.size[4]);
+  g.output_h = narrow(l.output.size[3]), g.output_w = narrow(l.output.size[4]);
+  g.x_image = l.input.stride[0], g.x_plane = narrow(l.input.stride[1]);
+  g.x_row = narrow(l.input.stride[3]), g.x_column = narrow(l.input.stride[4]);
+  g.y_image = l.result.stride[0];
+  g.y_row = narrow(l.result.stride[3]), g.y_column = narrow(l.result.stride[4]);
+  return g;
+}
+
+// Whether all of a lane's results at any pixel can leave as vectors, were the pointer aligned.
+bool leaves_together(const polyconv_layer &l, int vector) {
+  const auto whole = [&](int axis) { return l.result.size[axis] == 1 || l.result.stride[axis] % vector == 0; };
+  return l.result.size[1] % vector == 0 && l.result.offset % vector == 0 && whole(0) && whole(3) && whole(4);
+}
+
+// Patches of up to so many outputs, those whose inputs are fewest. False: none fits.
+bool cut(const polyconv_layer &l, int outputs, Choice &c) {
+  const Form &f = c.variant->form;
+  Geometry &g = c.geometry;
+  const int64_t reach_h = int64_t{g.taps_h - 1} * g.dilation_h + 1, reach_w = int64_t{g.taps_w - 1} * g.dilation_w + 1;
+  double least = 0;
+  for (int64_t across = 1; across <= ceil_div(g.output_w, 8); ++across) {
+    const int64_t columns = ceil_div(g.output_w, across);
+    if (columns > outputs) continue;
+    const int64_t down = ceil_div(g.output_h, outputs / columns), rows = ceil_div(g.output_h, down);
+    const int64_t pitch = (columns - 1) * g.step_w + reach_w, pixels = ((rows - 1) * g.step_h + reach_h) * pitch;
+    const int64_t bytes = pixels * g.units * 8 * f.parts;
+    const double all = real(across * down) * real(pixels + 2 * rows * columns);
+    if (bytes > kShared || (c.shared > 0 && all >= least)) continue;
+    least = all;
+    g.rows = narrow(rows), g.columns = narrow(columns), g.outputs = narrow(rows * columns);
+    g.down = narrow(down), g.across = narrow(across);
+    g.magic = columns == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + columns - 1) / columns);
+    g.pitch = narrow(pitch), g.pixels = narrow(pixels), g.plane = narrow(pixels * g.units * 8);
+    c.shared = bytes;
+  }
+  g.groups = narrow(ceil_div(g.filters, 16 * f.tiles));
+  c.blocks = l.output.size[0] * g.down * g.across * g.groups;
+  return c.shared > 0 && c.blocks <= INT32_MAX;
+}
+
+// Microseconds: bytes, or what a multiprocessor's blocks take.
+double estimate(const polyconv_layer &l, const Choice &c) {
+  const Form &f = c.variant->form;
+  const Geometry &g = c.geometry;
+  const double products = f.steps * f.tiles * (f.parts > 1 ? 6 : 1);
+  const double positions = real(ceil_div(g.outputs, kPositions)) * (30 + std::max(40.0, 6.5 * products)) / 4;
+  const double loads = real(ceil_div(g.pixels, 4 * kThreads)) * g.units * 250;
+  const double resident = std::min<double>(c.variant->resident, std::ceil(real(c.blocks) / kMultiprocessors));
+  const double rounds = std::max(1.0, real(c.blocks) / (kMultiprocessors * resident));
+  const double block = std::max(resident * (positions + loads / 4), 1500 + 4 * positions + loads);
+  const double bytes = (real(sdk::elements(l.input)) + real(sdk::elements(l.result))) * element_bytes(l);
+  return 2.5 + std::max(rounds * block / 1700, bytes / 3.8e6);
+}
+
+Choice choose(const polyconv_layer &l, Products products, int outputs) {
+  Choice best;
+  const int parts = products == Products::kEmulated ? 3 : 1;
+  for (const Variant &v : variants()) {
+    if (v.type != l.input.type || v.form.parts != parts) continue;
+    Choice c;
+    c.variant = &v, c.geometry = describe(l);
+    Geometry &g = c.geometry;
+    g.units = narrow(ceil_div(g.channels, channels_of_unit(parts, element_bytes(l))));
+    if (int64_t{g.taps_h} * g.taps_w * g.units > 4 * v.form.steps || !cut(l, outputs, c)) continue;
+    g.together = leaves_together(l, vector_of(v.form.tiles, element_bytes(l)));
+    c.us = estimate(l, c) * (g.together ? 1 : 3);
+    if (best.variant == nullptr || c.us < best.us) best = c;
+  }
+  return best;
+}
+
+// ---------------------------------------------------------------- pack
+
+// What the packed weights depend on besides the weights.
+struct Packing {
+  Form form;
+  int32_t bytes, units, groups; // of an element
+  int64_t exact;                // elements that follow, unpacked
+
+  Packing(const polyconv_layer &l, const Choice &c)
+      : form(c.variant->form),
+        bytes(element_bytes(l)),
+        units(c.geometry.units),
+        groups(c.geometry.groups),
+        exact(form.parts > 1 ? sdk::elements(l.weights) : 0) {}
+  __host__ __device__ int64_t operands() const { return int64_t{groups} * form.operands(); } // of 16 bytes
+  __host__ __device__ int32_t factor_bytes() const { return form.parts > 1 ? 2 : bytes; }
+};
+
+// Element i of the operands: of [group][part][step][tile][lane] the words of two filters of a tile, first of the one
+// half of the lane's unit, then of the other.
+__device__ float operand_weight(const Packing &b, const View<int64_t> &raw, const void *from, int32_t type, int64_t i,
+                                int32_t *part) {
+  const int32_t in_word = 4 / b.factor_bytes();
+  auto rest = static_cast<int32_t>(i / in_word);
+  const int32_t word = rest % 4, lane = (rest /= 4) % 32, tile = (rest /= 32) % b.form.tiles;
+  const int32_t step = (rest /= b.form.tiles) % b.form.steps, group = (rest /= b.form.steps) / b.form.parts;
+  *part = rest % b.form.parts;
+  const int32_t unit = step * 4 + lane % 4, tap = unit / b.units;
+  const int64_t k =
+      group * 16 * b.form.tiles + filter_of(tile * 2 + word % 2, lane / 4, vector_of(b.form.tiles, b.bytes));
+  const int64_t c = (unit - tap * b.units) * 2 * in_word + word / 2 * in_word + i % in_word;
+  if (k >= raw.size[0] || c >= raw.size[1] || tap >= raw.size[3] * raw.size[4]) return 0.0f;
+  return load<float>(from, type, raw.at(k, c, 0, tap / raw.size[4], tap % raw.size[4]));
+}
+
+__global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __grid_constant__ Packing b,
+                             const void *from, int32_t type, void *to) {
+  const int64_t operands = b.operands() * 16 / b.factor_bytes();
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < operands + b.exact;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    if (i >= operands) {
+      const int64_t s = (i - operands) % raw.size[4], r = (i - operands) / raw.size[4] % raw.size[3];
+      const int64_t c = (i - operands) / raw.size[4] / raw.size[3];
+      static_cast<float *>(to)[b.operands() * 4 + i - operands] =
+          load<float>(from, type, raw.at(c / raw.size[1], c % raw.size[1], 0, r, s));
+      continue;
+    }
+    int32_t part;
+    const float v = operand_weight(b, raw, from, type, i, &part);
+    if (b.form.parts > 1)
+      static_cast<__nv_bfloat16 *>(to)[i] = tensor::part_of(v, part);
+    else if (type == POLYCONV_F32)
+      static_cast<uint32_t *>(to)[i] = tensor::rounded_to_tf32(__float_as_uint(v));
+    else
+      store(to, type, i, v);
+  }
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class FewIn final : public CudaInstance {
+ public:
+  FewIn(const polyconv_request &request, Products products, int outputs)
+      : CudaInstance(request), choice_(choose(layer_, products, outputs)) {
+    if (choice_.variant == nullptr)
+      throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_in: no way through this layer");
+  }
+
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    const Packing packing(layer_, choice_);
+    pack_weights<<<blocks_for(packing.operands() * 8 + packing.exact, 256), 256, 0,
+                   static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), packing, raw,
+                                                        layer_.weights.type, packed);
+    check_launch("the packing of cuda-tensor/few_in");
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    const int bytes = element_bytes(layer_);
+    Pointers p = {};
+    p.x = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
+    p.weights = static_cast<const uint4 *>(a.weights[0]);
+    p.exact = reinterpret_cast<const float *>(p.weights + Packing(layer_, choice_).operands());
+    p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
+    p.y = static_cast<char *>(a.output) + layer_.result.offset * bytes;
+    Geometry g = choice_.geometry;
+    if (reinterpret_cast<uintptr_t>(p.y) % 16 != 0) g.together = 0;
+    void *arguments[] = {&g, &p};
+    cudaLaunchKernel(reinterpret_cast<const void *>(choice_.variant->kernel),
+                     dim3(static_cast<unsigned>(choice_.blocks)), dim3(kThreads), arguments,
+                     static_cast<size_t>(choice_.shared), stream);
+    check_launch("cuda-tensor/few_in");
+  }
+
+  const Choice choice_;
+};
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  if (!few::takes(request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  if (l.result.type != l.input.type || l.weights.type != l.input.type)
+    return offer.reject("takes one type for input, weights and output");
+  if (l.result.stride[1] != 1 && l.result.size[1] > 1) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
+    return offer.reject("writes channels last");
+  }
+  if (!fits_int32(l)) return offer.reject("counts with 32 bits, and a tensor has 2^31 elements or more");
+  return true;
+}
+
+} // namespace
+
+bool supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  const auto choice_of = [&](int32_t i) { return choose(l, products, kOutputs[i]); };
+  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
+  if (best.variant == nullptr)
+    return offer.reject("has no instance for %" PRId64 " channels and %" PRId64 "x%" PRId64
+                        " taps, or no place for a patch of the input in %d KiB",
+                        l.weights.size[1], l.weights.size[3], l.weights.size[4], static_cast<int>(kShared / 1024));
+  const Packing packing(l, best);
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "few_in_%d.%d.%d.%d_%d:1", packing.factor_bytes(), best.variant->form.steps,
+                best.variant->form.tiles, best.variant->form.parts, packing.units);
+  offer.set_weights(0, format, packing.operands() * 16 + packing.exact * 4);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, Products products, int32_t config) {
+  return std::make_unique<FewIn>(request, products, kOutputs[config]);
+}
+
+} // namespace polyconv::cuda::few_in
