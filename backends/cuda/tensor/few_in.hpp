@@ -1,4 +1,4 @@
-// few_in.hpp - the geometry of cuda-tensor/few_in: few input channels, channels last behind it.
+// few_in.hpp - the geometry of cuda-tensor/few_in: few input channels.
 //
 // A unit is 8 bytes of one pixel's channels in shared memory; the depth of the product is units, taps outside and units
 // of a pixel inside. A step of depth is four units, one for each lane of a quad.
@@ -17,6 +17,10 @@ namespace polyconv::cuda::few_in {
 // How factors are multiplied.
 enum class Products { kPlain, kTf32, kEmulated };
 
+// How results leave: channels last, a lane's filters of a pixel at once or one by one; or as planes of a filter each,
+// through shared memory.
+enum Ends { kTogether, kSingly, kPlanes, kEnds };
+
 // What an instance is compiled for.
 struct Form {
   int steps; // of depth
@@ -26,7 +30,8 @@ struct Form {
   __host__ __device__ constexpr int operands() const { return parts * steps * tiles * 32; } // of 16 bytes, of a group
 };
 
-// One problem on one instance.
+// One problem on one instance. A patch is whole rows of the output, or a part of one row, so that its outputs are
+// equally far apart in memory.
 struct Geometry {
   int32_t rows, columns, outputs; // of a patch: of the output, and how many there are
   int32_t down, across;           // patches of an image
@@ -34,12 +39,14 @@ struct Geometry {
   int32_t pitch, pixels;          // of a patch's input: of a row, in all
   int32_t units;                  // of a pixel
   int32_t plane;                  // bytes of a patch's input; of one part of it
+  int32_t input;                  // bytes of all parts, with a unit of zeros behind them
+  int32_t waiting;                // planes: elements from one filter's results to the next's in shared memory
   int32_t groups;                 // of filters
-  int32_t together;               // 1: a lane's results leave as vectors
+  int32_t in_pairs;               // planes: 1: two neighbours leave as one word
   int32_t relu;
   int32_t channels, filters, taps_h, taps_w, step_h, step_w, dilation_h, dilation_w, pad_h, pad_w;
   int32_t input_h, input_w, output_h, output_w;
-  int32_t x_plane, x_row, x_column, y_row, y_column; // strides in elements
+  int32_t x_plane, x_row, x_column, y_filter, y_row, y_column; // strides in elements
   int64_t x_image, y_image;
 };
 
@@ -56,9 +63,9 @@ inline constexpr int kThreads = 128, kPositions = 8; // of a block; of a matrix 
 
 struct Variant {
   Form form;
-  int32_t type; // of elements
-  void (*kernel)(Geometry g, Pointers p);
-  int resident; // blocks on a multiprocessor
+  int32_t type;                                   // of elements
+  void (*kernels[kEnds])(Geometry g, Pointers p); // NULL: not so
+  int resident;                                   // blocks on a multiprocessor
 };
 struct Variants {
   const Variant *first;
@@ -69,9 +76,10 @@ struct Variants {
 Variants variants();
 
 // Configs: outputs of a patch, at most.
-inline constexpr int kConfigCount = 4;
-inline constexpr int kOutputs[kConfigCount] = {128, 256, 512, 1024};
-inline constexpr const char *kConfigNames[kConfigCount] = {"patch128", "patch256", "patch512", "patch1024"};
+inline constexpr int kConfigCount = 5;
+inline constexpr int kOutputs[kConfigCount] = {128, 256, 512, 1024, 2048};
+inline constexpr const char *kConfigNames[kConfigCount] = {"patch128", "patch256", "patch512", "patch1024",
+                                                           "patch2048"};
 
 bool supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, Products products, int32_t config);

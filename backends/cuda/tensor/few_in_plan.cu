@@ -12,7 +12,7 @@ namespace {
 
 using few::ceil_div, few::narrow, few::real;
 
-constexpr int64_t kShared = 48 * 1024; // what a block may have unasked
+constexpr int kShared = 100 * 1024; // of a block: two stay on a multiprocessor
 constexpr double kMultiprocessors = 132;
 
 int element_bytes(const polyconv_layer &l) {
@@ -24,6 +24,7 @@ int element_bytes(const polyconv_layer &l) {
 // An instance with the geometry that it gives a layer, and what that costs.
 struct Choice {
   const Variant *variant = nullptr; // NULL: none serves
+  Ends ends = kTogether;
   Geometry geometry = {};
   int64_t blocks = 0, shared = 0; // bytes
   double us = 0;
@@ -41,41 +42,52 @@ Geometry describe(const polyconv_layer &l) {
   g.output_h = narrow(l.output.size[3]), g.output_w = narrow(l.output.size[4]);
   g.x_image = l.input.stride[0], g.x_plane = narrow(l.input.stride[1]);
   g.x_row = narrow(l.input.stride[3]), g.x_column = narrow(l.input.stride[4]);
-  g.y_image = l.result.stride[0];
+  g.y_image = l.result.stride[0], g.y_filter = narrow(l.result.stride[1]);
   g.y_row = narrow(l.result.stride[3]), g.y_column = narrow(l.result.stride[4]);
   return g;
 }
 
-// Whether all of a lane's results at any pixel can leave as vectors, were the pointer aligned.
-bool leaves_together(const polyconv_layer &l, int vector) {
-  const auto whole = [&](int axis) { return l.result.size[axis] == 1 || l.result.stride[axis] % vector == 0; };
-  return l.result.size[1] % vector == 0 && l.result.offset % vector == 0 && whole(0) && whole(3) && whole(4);
+// Whether every offset by whole images, rows and pixels or filters is a multiple of so many elements.
+bool in_vectors(const polyconv_tensor &t, int axis, int vector) {
+  const auto whole = [&](int a) { return t.size[a] == 1 || t.stride[a] % vector == 0; };
+  return t.offset % vector == 0 && whole(0) && whole(3) && whole(axis);
+}
+Ends ends_of(const polyconv_layer &l, int tiles) {
+  if (l.result.stride[1] != 1 && l.result.size[1] > 1) return kPlanes;
+  const int vector = vector_of(tiles, element_bytes(l));
+  return l.result.size[1] % vector == 0 && in_vectors(l.result, 4, vector) ? kTogether : kSingly;
 }
 
-// Patches of up to so many outputs, those whose inputs are fewest. False: none fits.
-bool cut(const polyconv_layer &l, int outputs, Choice &c) {
+// Fills in what a patch of whole rows, or part of one, makes of a layer. False: there is no place for it.
+bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
   const Form &f = c.variant->form;
   Geometry &g = c.geometry;
   const int64_t reach_h = int64_t{g.taps_h - 1} * g.dilation_h + 1, reach_w = int64_t{g.taps_w - 1} * g.dilation_w + 1;
-  double least = 0;
-  for (int64_t across = 1; across <= ceil_div(g.output_w, 8); ++across) {
-    const int64_t columns = ceil_div(g.output_w, across);
-    if (columns > outputs) continue;
-    const int64_t down = ceil_div(g.output_h, outputs / columns), rows = ceil_div(g.output_h, down);
-    const int64_t pitch = (columns - 1) * g.step_w + reach_w, pixels = ((rows - 1) * g.step_h + reach_h) * pitch;
-    const int64_t bytes = pixels * g.units * 8 * f.parts;
-    const double all = real(across * down) * real(pixels + 2 * rows * columns);
-    if (bytes > kShared || (c.shared > 0 && all >= least)) continue;
-    least = all;
-    g.rows = narrow(rows), g.columns = narrow(columns), g.outputs = narrow(rows * columns);
-    g.down = narrow(down), g.across = narrow(across);
-    g.magic = columns == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + columns - 1) / columns);
-    g.pitch = narrow(pitch), g.pixels = narrow(pixels), g.plane = narrow(pixels * g.units * 8);
-    c.shared = bytes;
-  }
+  const int64_t pitch = (columns - 1) * g.step_w + reach_w, pixels = ((rows - 1) * g.step_h + reach_h) * pitch;
+  const int64_t plane = pixels * g.units * 8, input = ceil_div(plane * f.parts + 8, 16) * 16;
+  const int64_t waiting = ceil_div(rows * columns, 64) * 64 + 8; // so that filters fall into different banks
+  c.shared = input + (c.ends == kPlanes ? waiting * 16 * f.tiles * element_bytes(l) : 0);
+  if (c.shared > kShared) return false;
+  g.rows = narrow(rows), g.columns = narrow(columns), g.outputs = narrow(rows * columns);
+  g.down = narrow(ceil_div(g.output_h, rows)), g.across = narrow(ceil_div(g.output_w, columns));
+  g.magic = columns == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + columns - 1) / columns);
+  g.pitch = narrow(pitch), g.pixels = narrow(pixels), g.plane = narrow(plane);
+  g.input = narrow(input), g.waiting = narrow(waiting);
   g.groups = narrow(ceil_div(g.filters, 16 * f.tiles));
   c.blocks = l.output.size[0] * g.down * g.across * g.groups;
-  return c.shared > 0 && c.blocks <= INT32_MAX;
+  return c.blocks <= INT32_MAX;
+}
+
+// Patches of up to so many outputs.
+bool cut(const polyconv_layer &l, int outputs, Choice &c) {
+  const Geometry &g = c.geometry;
+  const bool dense = g.output_h == 1 || g.y_row == int64_t{g.output_w} * g.y_column;
+  for (int64_t most = outputs; most >= 8; most /= 2) {
+    const int64_t rows = dense ? most / g.output_w : 0;
+    if (rows >= 1 && place(l, ceil_div(g.output_h, ceil_div(g.output_h, rows)), g.output_w, c)) return true;
+    if (rows < 1 && place(l, 1, ceil_div(g.output_w, ceil_div(g.output_w, most)), c)) return true;
+  }
+  return false;
 }
 
 // Microseconds: bytes, or what a multiprocessor's blocks take.
@@ -85,7 +97,8 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   const double products = f.steps * f.tiles * (f.parts > 1 ? 6 : 1);
   const double positions = real(ceil_div(g.outputs, kPositions)) * (30 + std::max(40.0, 6.5 * products)) / 4;
   const double loads = real(ceil_div(g.pixels, 4 * kThreads)) * g.units * 250;
-  const double resident = std::min<double>(c.variant->resident, std::ceil(real(c.blocks) / kMultiprocessors));
+  const double fitting = std::min<double>(c.variant->resident, std::floor(227 * 1024.0 / real(c.shared + 1024)));
+  const double resident = std::min(fitting, std::ceil(real(c.blocks) / kMultiprocessors));
   const double rounds = std::max(1.0, real(c.blocks) / (kMultiprocessors * resident));
   const double block = std::max(resident * (positions + loads / 4), 1500 + 4 * positions + loads);
   const double bytes = (real(sdk::elements(l.input)) + real(sdk::elements(l.result))) * element_bytes(l);
@@ -98,12 +111,16 @@ Choice choose(const polyconv_layer &l, Products products, int outputs) {
   for (const Variant &v : variants()) {
     if (v.type != l.input.type || v.form.parts != parts) continue;
     Choice c;
-    c.variant = &v, c.geometry = describe(l);
+    c.variant = &v, c.geometry = describe(l), c.ends = ends_of(l, v.form.tiles);
     Geometry &g = c.geometry;
     g.units = narrow(ceil_div(g.channels, channels_of_unit(parts, element_bytes(l))));
-    if (int64_t{g.taps_h} * g.taps_w * g.units > 4 * v.form.steps || !cut(l, outputs, c)) continue;
-    g.together = leaves_together(l, vector_of(v.form.tiles, element_bytes(l)));
-    c.us = estimate(l, c) * (g.together ? 1 : 3);
+    const int64_t steps = ceil_div(int64_t{g.taps_h} * g.taps_w * g.units, 4);
+    // The order of a sum depends on the layer alone.
+    if (steps > v.form.steps || chains_of(narrow(steps), parts) != chains_of(v.form.steps, parts)) continue;
+    if (v.kernels[c.ends] == nullptr || !cut(l, outputs, c)) continue;
+    g.in_pairs = g.y_column == 1 &&
+                 (element_bytes(l) == 4 || (g.outputs % 2 == 0 && g.output_w % 2 == 0 && in_vectors(l.result, 1, 2)));
+    c.us = estimate(l, c) * (c.ends == kSingly ? 3 : 1);
     if (best.variant == nullptr || c.us < best.us) best = c;
   }
   return best;
@@ -175,6 +192,12 @@ class FewIn final : public CudaInstance {
       : CudaInstance(request), choice_(choose(layer_, products, outputs)) {
     if (choice_.variant == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_in: no way through this layer");
+    const DeviceScope scope(device_);
+    for (const auto kernel : choice_.variant->kernels)
+      if (kernel != nullptr)
+        check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   kShared),
+              "asking for shared memory");
   }
 
   void pack(int, const void *raw, void *packed, void *stream) override {
@@ -197,9 +220,11 @@ class FewIn final : public CudaInstance {
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
     p.y = static_cast<char *>(a.output) + layer_.result.offset * bytes;
     Geometry g = choice_.geometry;
-    if (reinterpret_cast<uintptr_t>(p.y) % 16 != 0) g.together = 0;
+    Ends ends = choice_.ends;
+    if (ends == kTogether && reinterpret_cast<uintptr_t>(p.y) % 16 != 0) ends = kSingly;
+    if (reinterpret_cast<uintptr_t>(p.y) % 4 != 0) g.in_pairs = 0;
     void *arguments[] = {&g, &p};
-    cudaLaunchKernel(reinterpret_cast<const void *>(choice_.variant->kernel),
+    cudaLaunchKernel(reinterpret_cast<const void *>(choice_.variant->kernels[ends]),
                      dim3(static_cast<unsigned>(choice_.blocks)), dim3(kThreads), arguments,
                      static_cast<size_t>(choice_.shared), stream);
     check_launch("cuda-tensor/few_in");
@@ -208,12 +233,12 @@ class FewIn final : public CudaInstance {
   const Choice choice_;
 };
 
-bool takes(const polyconv_request &request, sdk::Offer &offer) {
+bool takes(const polyconv_request &request, Products products, sdk::Offer &offer) {
   if (!few::takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (l.result.type != l.input.type || l.weights.type != l.input.type)
     return offer.reject("takes one type for input, weights and output");
-  if (l.result.stride[1] != 1 && l.result.size[1] > 1) {
+  if (products == Products::kEmulated && l.result.stride[1] != 1 && l.result.size[1] > 1) {
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("writes channels last");
   }
@@ -224,14 +249,14 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 } // namespace
 
 bool supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer) {
-  if (!takes(request, offer)) return false;
+  if (!takes(request, products, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const auto choice_of = [&](int32_t i) { return choose(l, products, kOutputs[i]); };
   const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
   if (best.variant == nullptr)
     return offer.reject("has no instance for %" PRId64 " channels and %" PRId64 "x%" PRId64
                         " taps, or no place for a patch of the input in %d KiB",
-                        l.weights.size[1], l.weights.size[3], l.weights.size[4], static_cast<int>(kShared / 1024));
+                        l.weights.size[1], l.weights.size[3], l.weights.size[4], kShared / 1024);
   const Packing packing(l, best);
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "few_in_%d.%d.%d.%d_%d:1", packing.factor_bytes(), best.variant->form.steps,
