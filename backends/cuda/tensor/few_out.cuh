@@ -99,15 +99,22 @@ __device__ __forceinline__ void multiply_vector(float (&sums)[kGroups][tiles][4]
   }
 }
 
-// The products of a warp's pixels. Two vectors are on their way while a third is multiplied; gathered ones hold more
-// registers.
+// The products of a warp's pixels, whose first vectors are on their way: two are while a third is multiplied, and one
+// where they are gathered, which holds more registers.
+template <bool aligned>
+using Ahead = uint4[aligned ? 2 : 1][kGroups];
+
+template <class T, bool aligned>
+__device__ __forceinline__ void load_ahead(Ahead<aligned> &ring, const Pixels<T, aligned> &pixels) {
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof ring / sizeof *ring); ++i) pixels.load(ring[i], i);
+}
+
 template <class T, int tiles, bool aligned>
 __device__ __forceinline__ void multiply_pixels(const Geometry &g, const Pixels<T, aligned> &pixels,
-                                                const uint4 *weights, float (&sums)[kGroups][tiles][4]) {
-  constexpr int kAhead = aligned ? 2 : 1, kVector = 2 * tiles * 32;
-  uint4 ring[kAhead][kGroups];
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) pixels.load(ring[i], i);
+                                                Ahead<aligned> &ring, const uint4 *weights,
+                                                float (&sums)[kGroups][tiles][4]) {
+  constexpr int kAhead = sizeof ring / sizeof *ring, kVector = 2 * tiles * 32;
 #pragma unroll 1
   for (int32_t vector = 0; vector < g.vectors; vector += kAhead) {
 #pragma unroll
@@ -126,26 +133,37 @@ __device__ __forceinline__ void multiply_pixels(const Geometry &g, const Pixels<
 
 template <class T>
 __device__ inline void add_taps(const Geometry &g, const Pointers &p, const Patch &patch, const float *products) {
+  constexpr int kTogether = 4; // filters, whose sums do not wait for each other
+  const int32_t outside = g.products * g.pitch;
   const auto begin = patch.image * g.y_image;
   for (auto i = static_cast<int32_t>(threadIdx.x); i < patch.rows * patch.columns; i += kThreads) {
     const int32_t row = i / patch.columns, h = patch.h + row, w = patch.w + i - row * patch.columns;
     const int32_t at = h * g.y_row + w * g.y_column;
-    for (int32_t k = 0; k < g.filters; ++k) {
-      float sum = 0;
-      int32_t product = k;
+    for (int32_t first = 0; first < g.filters; first += kTogether) {
+      float sums[kTogether] = {};
+      int32_t product = first;
       for (int32_t r = 0; r < g.taps_h; ++r)
         for (int32_t s = 0; s < g.taps_w; ++s, product += g.filters) {
           const int32_t y = h * g.step_h - g.pad_h + r * g.dilation_h - patch.top,
                         z = w * g.step_w - g.pad_w + s * g.dilation_w - patch.left;
           const bool inside = y >= 0 && y < patch.height && z >= 0 && z < patch.width;
-          sum += inside ? products[product * g.pitch + y * patch.width + z] : __ldg(p.outside + product);
+          const float *const from = products + (inside ? product * g.pitch + y * patch.width + z : outside + product);
+          const int32_t apart = inside ? g.pitch : 1;
+#pragma unroll
+          for (int k = 0; k < kTogether; ++k) sums[k] += from[min(k, g.filters - 1 - first) * apart];
         }
-      if (p.bias != nullptr) sum = cuda::add(sum, __ldg(p.bias + k));
-      if (g.relu && sum < 0) sum = 0;
-      if (g.wide)
-        static_cast<float *>(p.y)[begin + at + k * g.y_filter] = sum;
-      else
-        static_cast<T *>(p.y)[begin + at + k * g.y_filter] = static_cast<T>(sum);
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        if (first + k >= g.filters) break;
+        float v = sums[k];
+        if (p.bias != nullptr) v = cuda::add(v, __ldg(p.bias + first + k));
+        if (g.relu && v < 0) v = 0;
+        const int64_t to = begin + at + (first + k) * g.y_filter;
+        if (g.wide)
+          static_cast<float *>(p.y)[to] = v;
+        else
+          static_cast<T *>(p.y)[to] = static_cast<T>(v);
+      }
     }
   }
 }
@@ -160,21 +178,30 @@ __global__ void __launch_bounds__(kThreads, 1)
   auto *const weights = reinterpret_cast<uint4 *>(shared);
   auto *const products = reinterpret_cast<float *>(weights + operands);
   const Patch patch(g, static_cast<int32_t>(blockIdx.x));
+  constexpr int kWarp = kGroups * kPositions;
+  int32_t first = static_cast<int32_t>(threadIdx.x) / 32 * kWarp;
+  Pixels<T, aligned> pixels(g, p, patch, first);
+  Ahead<aligned> ring;
+  load_ahead<T, aligned>(ring, pixels);
 #pragma unroll 4
   for (auto i = static_cast<int32_t>(threadIdx.x); i < operands; i += kThreads) weights[i] = __ldg(p.weights + i);
+  if (const auto i = static_cast<int32_t>(threadIdx.x); i < g.products)
+    products[g.products * g.pitch + i] = __ldg(p.outside + i);
   __syncthreads();
-  constexpr int kWarp = kGroups * kPositions;
 #pragma unroll 1
-  for (int32_t first = static_cast<int32_t>(threadIdx.x) / 32 * kWarp; first < patch.height * patch.width;
-       first += kThreads / 32 * kWarp) {
+  while (first < patch.height * patch.width) {
     float sums[kGroups][tiles][4] = {};
-    multiply_pixels<T, tiles>(g, Pixels<T, aligned>(g, p, patch, first), weights + lane, sums);
+    multiply_pixels<T, tiles, aligned>(g, pixels, ring, weights + lane, sums);
+    const int32_t done = first;
+    first += kThreads / 32 * kWarp;
+    pixels = Pixels<T, aligned>(g, p, patch, first);
+    load_ahead<T, aligned>(ring, pixels);
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int32_t row = tile * 16 + half * 8 + lane / 4;
-        float *const to = products + row * g.pitch + first + lane % 4 * 2;
+        float *const to = products + row * g.pitch + done + lane % 4 * 2;
         if (row >= g.products) continue;
 #pragma unroll
         for (int i = 0; i < kGroups; ++i)

@@ -56,7 +56,7 @@ Geometry describe(const polyconv_layer &l) {
 double estimate(const polyconv_layer &l, const Choice &c, int64_t pixels) {
   const Geometry &g = c.geometry;
   const double bytes = real(pixels) * g.vectors * 64, sums = real(int64_t{g.rows} * g.columns * g.products);
-  const double block = 1.2 + bytes / 60e3 + sums / 80e3;
+  const double block = 5 + bytes / 60e3 + sums / 30e3;
   const double rounds = std::ceil(real(c.blocks) / kMultiprocessors);
   return 2.5 + std::max(rounds * block, real(sdk::elements(l.input)) * element_bytes(l) / 3.6e6);
 }
@@ -72,7 +72,7 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most) {
     return std::min((outputs - 1) * step + reach, size);
   };
   g.pitch = narrow(ceil_div(most, 32) * 32 + 8);
-  c.shared = operands_of(g, v.tiles) * 16 + int64_t{g.products} * g.pitch * 4;
+  c.shared = operands_of(g, v.tiles) * 16 + int64_t{g.products} * (g.pitch + 1) * 4;
   if (c.shared > kShared) return best;
   for (int64_t across = 1; across <= g.output_w; across *= 2) {
     const int64_t columns = ceil_div(g.output_w, across), width = under(columns, g.step_w, reach_w, g.input_w);
