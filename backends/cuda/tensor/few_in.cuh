@@ -34,6 +34,8 @@ __host__ __device__ constexpr int chains_of(int steps, int parts) {
   return steps > 5 && parts == 1 ? 2 : 1;
 }
 
+inline constexpr int kAtOnce = 8; // pixels that a thread loads
+
 // Where a block works.
 struct Corner {
   int32_t group, h, w, image, outputs; // first output; how many there are
@@ -70,7 +72,7 @@ __device__ inline void put_unit(char *to, int32_t plane, float (&v)[4]) {
 // What lies outside is read from somewhere inside: loads without branches follow each other at once.
 template <class E, int parts>
 __device__ inline void load_patch(const Geometry &g, const Pointers &p, const Corner &at, char *patch) {
-  constexpr int kAtOnce = 4, kUnit = channels_of_unit(parts, sizeof(E));
+  constexpr int kUnit = channels_of_unit(parts, sizeof(E));
   const E *const image = static_cast<const E *>(p.x) + at.image * g.x_image;
   const int32_t top = at.h * g.step_h - g.pad_h, left = at.w * g.step_w - g.pad_w;
   for (auto first = static_cast<int32_t>(threadIdx.x); first < g.pixels; first += kAtOnce * kThreads) {
@@ -297,10 +299,10 @@ __device__ __noinline__ void repair(const Geometry &g, const Pointers &p, const 
 
 // ---------------------------------------------------------------- the kernel
 
-// Blocks on a multiprocessor that registers leave room for.
+// Blocks on a multiprocessor that registers leave room for; loading a patch takes more than 96 of a thread.
 __host__ __device__ constexpr int resident_blocks(const Form &f) {
   const int held = 4 * f.parts * f.steps * f.tiles + 6 * f.tiles + f.steps + (f.parts > 1 ? 6 * f.steps : 0) + 36;
-  return held <= 80 ? 6 : held <= 96 ? 5 : held <= 128 ? 4 : held <= 168 ? 3 : 2;
+  return held <= 128 ? 4 : held <= 168 ? 3 : 2;
 }
 
 template <class T, int steps, int tiles, int parts, Ends ends>

@@ -90,19 +90,20 @@ bool cut(const polyconv_layer &l, int outputs, Choice &c) {
   return false;
 }
 
-// Microseconds: bytes, or what a multiprocessor's blocks take.
+// Microseconds, fitted to the configs of ten layers on an H200. A block loads, then multiplies or waits for its share
+// of memory; others of the multiprocessor do so meanwhile.
 double estimate(const polyconv_layer &l, const Choice &c) {
   const Form &f = c.variant->form;
   const Geometry &g = c.geometry;
-  const double products = f.steps * f.tiles * (f.parts > 1 ? 6 : 1);
-  const double positions = real(ceil_div(g.outputs, kPositions)) * (30 + std::max(40.0, 6.5 * products)) / 4;
-  const double loads = real(ceil_div(g.pixels, 4 * kThreads)) * g.units * 250;
   const double fitting = std::min<double>(c.variant->resident, std::floor(227 * 1024.0 / real(c.shared + 1024)));
   const double resident = std::min(fitting, std::ceil(real(c.blocks) / kMultiprocessors));
-  const double rounds = std::max(1.0, real(c.blocks) / (kMultiprocessors * resident));
-  const double block = std::max(resident * (positions + loads / 4), 1500 + 4 * positions + loads);
-  const double bytes = (real(sdk::elements(l.input)) + real(sdk::elements(l.result))) * element_bytes(l);
-  return 2.5 + std::max(rounds * block / 1700, bytes / 3.8e6);
+  const double rounds = real(c.blocks) / (kMultiprocessors * resident);
+  const double products = f.steps * f.tiles * (f.parts > 1 ? 6 : 1);
+  const double loading = 0.8 + 2.2 * real(ceil_div(g.pixels, kAtOnce * kThreads)) * g.units;
+  const double bytes = real(g.outputs) * std::min(16 * f.tiles, g.filters) * element_bytes(l);
+  const double storing = bytes * kMultiprocessors * resident / (c.ends == kPlanes ? 2.5e6 : 4.1e6);
+  const double multiplying = real(ceil_div(g.outputs, kPositions)) * (0.03 + 0.004 * products);
+  return 2 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + std::max(multiplying, storing));
 }
 
 Choice choose(const polyconv_layer &l, Products products, int outputs) {
