@@ -161,7 +161,9 @@ double sheet_time(const Choice &c) {
   const double load = g.runs > 0 ? 700 + elements / 8 : 500 + std::ceil(elements / 768) * 1600;
   const double tiles = real(g.groups) * g.tiles * (c.variant->way == Way::kSheet ? 1 : 1.3);
   const double multiply = std::max(tiles * tile_clocks(f, g.steps) / 4, g.share_tiles * (400.0 + 200 * g.steps));
-  return time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, kMultiprocessors));
+  // Of several planes, groups take longer than that: 1.2 times as long where there are two, 2.4 where there are eight.
+  const double planes = f.planes > 1 ? 0.8 + 0.2 * g.groups : 1;
+  return planes * time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, kMultiprocessors));
 }
 
 // ---------------------------------------------------------------- tracks
