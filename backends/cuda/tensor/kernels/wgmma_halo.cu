@@ -33,7 +33,7 @@ wgmma::HaloProduct product_of(const polyconv_layer &l) {
 double estimate(const wgmma::HaloProduct &p) {
   const double turns = std::ceil(p.count / std::floor(132.0 / p.channel_tiles));
   const double clocks = p.taps[0] * p.taps[1] * p.steps * (wgmma::kHaloColumns / 2 + 2.0);
-  return 4 + turns * std::max(clocks + 60, (clocks + 2600) / 2) / 1290 * (p.channel_tiles > 1 ? 1.1 : 1.0);
+  return 4 + turns * std::max(clocks + 60, (clocks + 3700) / 2) / 1290 * (p.channel_tiles > 1 ? 1.1 : 1.0);
 }
 
 class Halo final : public CudaInstance {
