@@ -12,6 +12,7 @@ namespace polyconv::cpu {
 namespace {
 
 constexpr int64_t kBlockBytes = 512 << 10; // of a block's source: a quarter of the L2 cache of CPUs with tiles
+constexpr int64_t kInsideBytes = 32 << 10; // of 32 positions that meet all panels: they stay in the L1 cache
 
 int64_t chunks_of(int64_t channels, MatrixProducts products) {
   return ceil_div(channels, matrix_chunk_channels(products));
@@ -58,9 +59,11 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   p.position_bytes = p.pixel_bytes;
   p.line_positions = p.columns;
   p.pitch[0] = p.axis[1].step, p.pitch[1] = p.axis[2].step;
-  p.phases = p.tap_count = 1;
-  const int64_t fitting = kBlockBytes / (p.chunks * matrix_parts(p.products) * kMatrixRowBytes);
-  p.block_lines = std::max<int64_t>(fitting / kMatrixPositions, 2) * kMatrixPositions;
+  p.phases = 1;
+  const int64_t tile_bytes = p.chunks * matrix_parts(p.products) * kMatrixRowBytes;
+  p.panels_inside = kMatrixPositions * tile_bytes <= kInsideBytes && p.group_bytes <= kBlockBytes;
+  const int64_t fitting = (p.panels_inside && !p.in_place ? kInsideBytes : kBlockBytes) / tile_bytes;
+  p.block_lines = std::max<int64_t>(fitting / kMatrixPositions, p.panels_inside ? 1 : 2) * kMatrixPositions;
   p.block_lines = std::min(p.block_lines, round_up(std::max<int64_t>(p.columns, 1), kMatrixPositions));
   p.strip_bytes = (p.in_place ? kMatrixRows : p.block_lines + kMatrixPositions) *
                   (p.in_place ? p.chunks * kMatrixRowBytes : p.pixel_bytes);
@@ -99,7 +102,6 @@ void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
   set_line(p, layer);
   p.phases = h.taps == 1 ? 1 : h.step;
   p.pitch[0] = h.taps == 1 ? h.step : 1;
-  p.tap_count = p.axis[0].taps * h.taps * (p.merged ? 1 : p.axis[2].taps);
   set_block(p, 1);
   const int64_t fixed = p.strip_bytes, line = p.axis[0].taps * p.phases * p.line_positions * p.position_bytes;
   const int64_t more = line > 0 ? (kBlockBytes - fixed) / line : 0;
@@ -164,14 +166,15 @@ MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &p
   p.merged = w.taps > 1 && 3 * merged <= 2 * apart;
   p.channels = p.merged ? p.group_in * w.taps : p.group_in;
   p.chunks = chunks_of(p.channels, products);
-  if (sdk::taps(layer) == 1 && p.epilogue.whole_images)
-    set_flat(p, layer);
-  else
-    set_lines(p, layer);
+  p.tap_count = p.axis[0].taps * p.axis[1].taps * (p.merged ? 1 : w.taps);
   p.panels = ceil_div(p.group_out, kMatrixPanel);
   p.panel_bytes = p.tap_count * p.chunks * matrix_parts(products) * 2 * kMatrixTileBytes;
   if (products == MatrixProducts::kIntegers) p.panel_bytes += 2 * kMatrixRowBytes;
   p.group_bytes = p.panels * p.panel_bytes;
+  if (sdk::taps(layer) == 1 && p.epilogue.whole_images)
+    set_flat(p, layer);
+  else
+    set_lines(p, layer);
   p.scratch_bytes = round_up(2 * kMatrixPositions * kMatrixPanel * 4 + p.strip_bytes, kMatrixRowBytes);
   constexpr double kCyclesPerUs = 2600;
   const Costs costs = costs_of(p);

@@ -53,12 +53,13 @@ struct MatrixPlan {
   double pad_value;
   Axis axis[3];
 
-  int32_t in_place;   // flat, and tiles are loaded from the input itself
-  int32_t flat;       // one tap: positions are all pixels of an image, or of all images
-  int32_t one_stride; // flat, and all pixels of an input image lie at one stride
-  int32_t merged;     // a pixel of the strip holds all taps of W
-  int32_t quick;      // channels side by side; floats with at most a bias and relu, s32 with at most a bias
-  int32_t along_w;    // results are stored along W (channels first), so sums are transposed
+  int32_t in_place;      // flat, and tiles are loaded from the input itself
+  int32_t flat;          // one tap: positions are all pixels of an image, or of all images
+  int32_t one_stride;    // flat, and all pixels of an input image lie at one stride
+  int32_t merged;        // a pixel of the strip holds all taps of W
+  int32_t panels_inside; // flat: 32 positions meet all panels, then the next; else a panel meets all positions
+  int32_t quick;         // channels side by side; floats with at most a bias and relu, s32 with at most a bias
+  int32_t along_w;       // results are stored along W (channels first), so sums are transposed
 
   int64_t groups, group_in, group_out;
   int64_t channels, chunks;               // of a stored pixel

@@ -50,7 +50,15 @@ POLYCONV_INLINE void store_chunk(const typename P::From *p, int64_t n, char *out
     alignas(64) float v[P::kChannels];
     if constexpr (sizeof(From) == 4) {
       if (n == P::kChannels) return store_parts<P::kParts>(p, out);
+#if defined(__AVX512F__)
+      for (int i = 0; i < P::kChannels; i += kF32Lanes) {
+        const int64_t left = n - i;
+        const auto some = static_cast<__mmask16>(left <= 0 ? 0 : left < kF32Lanes ? (1 << left) - 1 : 0xffff);
+        store(v + i, bits_as<F32>(_mm512_maskz_loadu_ps(some, p + i)));
+      }
+#else
       for (int i = 0; i < P::kChannels; ++i) v[i] = i < n ? p[i] : 0.0f;
+#endif
     } else {
       From whole[P::kChannels] = {};
       if (n < P::kChannels) {

@@ -23,12 +23,12 @@ struct MatrixTask {
 // Positions [first, first + count) of a block, at most kMatrixPositions, whose sums are made but not their results.
 struct MatrixPending {
   MatrixTile tile;
+  MatrixChannels channels;
   int64_t first, count;
 };
 
 template <class P>
-POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixBlock &b, const MatrixChannels &channels,
-                            const MatrixPending &made) {
+POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixBlock &b, const MatrixPending &made) {
   const MatrixPlan &p = task.p;
   const auto *sums = static_cast<const typename P::Sum *>(made.tile.sums);
   if constexpr (P::kParts > 1) {
@@ -36,43 +36,70 @@ POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixBlock &b, con
     for_rows(p, b, made.first, made.count, 0, [&](int64_t i, int64_t rows, const Row &) {
       finite = finite && all_finite(sums + i * kMatrixPanel, rows);
     });
-    if (!finite) mend<P>(p, made.tile, made.count > kMatrixRows, channels.count > kMatrixRows);
+    if (!finite) mend<P>(p, made.tile, made.count > kMatrixRows, made.channels.count > kMatrixRows);
   }
-  for_rows(p, b, made.first, made.count, channels.first, [&](int64_t i, int64_t rows, const Row &row) {
-    finish_positions(p, task.arguments.epilogue, sums + i * kMatrixPanel, rows, channels.count, row);
+  for_rows(p, b, made.first, made.count, made.channels.first, [&](int64_t i, int64_t rows, const Row &row) {
+    finish_positions(p, task.arguments.epilogue, sums + i * kMatrixPanel, rows, made.channels.count, row);
   });
 }
 
-// One block against one panel: each tile's results are made while the next tile is multiplied.
+// One block on its way: each tile's results are made while the next tile is multiplied.
 template <class P>
-POLYCONV_NOINLINE void run_panel(const MatrixTask<P> &task, const MatrixBlock &b, int64_t panel, const char *source,
-                                 const char *tail) {
+struct MatrixWalk {
+  const MatrixTask<P> &task;
+  const MatrixBlock &block;
+  const char *source, *tail; // the block's first position; where less than a tile of positions lies, or NULL
+  int64_t positions, whole;  // in all, and at `source`
+  MatrixPending before;
+  int64_t turn;
+};
+
+// Multiplies positions from i on by a panel; how many they were.
+template <class P>
+POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, int64_t panel, int64_t i) {
+  const MatrixTask<P> &task = walk.task;
   const MatrixPlan &p = task.p;
   const int64_t made = panel * kMatrixPanel, rest = p.group_out - made;
-  const MatrixChannels channels = {task.group * p.group_out + made, rest < kMatrixPanel ? rest : kMatrixPanel};
-  MatrixTile tile = {source, task.weights + panel * p.panel_bytes, p.position_bytes, nullptr, nullptr};
+  const bool in_tail = i >= walk.whole;
+  const int64_t left = (in_tail ? walk.positions : walk.whole) - i;
+  MatrixPending next = {{walk.source + i * p.position_bytes, task.weights + panel * p.panel_bytes, p.position_bytes,
+                         nullptr, task.sums + walk.turn * kMatrixPositions * kMatrixPanel},
+                        {task.group * p.group_out + made, rest < kMatrixPanel ? rest : kMatrixPanel},
+                        i,
+                        left < kMatrixPositions ? left : kMatrixPositions};
+  if (in_tail) next.tile.source = walk.tail, next.tile.position_bytes = p.chunks * kMatrixRowBytes;
   alignas(64) int32_t start[kMatrixPanel];
   if (p.zero_point) { // its share of the sums; the sums of the weights lie behind them
-    const int32_t *sums = reinterpret_cast<const int32_t *>(tile.weights + p.panel_bytes - sizeof start);
-    for (int i = 0; i < kMatrixPanel; ++i) start[i] = -p.zero_point * sums[i];
-    tile.start = start;
+    const int32_t *sums = reinterpret_cast<const int32_t *>(next.tile.weights + p.panel_bytes - sizeof start);
+    for (int k = 0; k < kMatrixPanel; ++k) start[k] = -p.zero_point * sums[k];
+    next.tile.start = start;
   }
+  prefetch_results(p, task.arguments.epilogue, walk.block, next.first, next.count, next.channels);
+  multiply_of<P>(next.count > kMatrixRows, next.channels.count > kMatrixRows, p, next.tile);
+  if (walk.before.count) finish(task, walk.block, walk.before);
+  walk.before = next;
+  walk.turn ^= 1;
+  return next.count;
+}
+
+// One block against panels. Positions of one tap meet all panels while they are in the L1 cache, where the panels fit
+// the L2 cache: a pixel's results are then written together. Else a panel stays in the L1 cache.
+template <class P>
+POLYCONV_NOINLINE void run_panels(const MatrixTask<P> &task, const MatrixBlock &b, int64_t first_panel,
+                                  int64_t last_panel, const char *source, const char *tail) {
+  const MatrixPlan &p = task.p;
   // The last positions of the last line end with its last column.
   const int64_t positions = p.flat ? b.lines : (b.lines - 1) * p.line_positions + p.columns;
   const int64_t whole = tail ? positions / kMatrixRows * kMatrixRows : positions;
-  MatrixPending before = {};
-  for (int64_t i = 0, turn = 0; i < positions; turn ^= 1) {
-    if (i == whole) tile.source = tail, tile.position_bytes = p.chunks * kMatrixRowBytes;
-    const int64_t left = (i < whole ? whole : positions) - i;
-    MatrixPending next = {tile, i, left < kMatrixPositions ? left : kMatrixPositions};
-    next.tile.sums = task.sums + turn * kMatrixPositions * kMatrixPanel;
-    multiply_of<P>(next.count > kMatrixRows, channels.count > kMatrixRows, p, next.tile);
-    if (before.count) finish(task, b, channels, before);
-    before = next;
-    i += next.count;
-    tile.source += next.count * tile.position_bytes;
+  MatrixWalk<P> walk = {task, b, source, tail, positions, whole, {}, 0};
+  if (p.panels_inside) {
+    for (int64_t i = 0, count = 0; i < positions; i += count)
+      for (int64_t panel = first_panel; panel < last_panel; ++panel) count = step(walk, panel, i);
+  } else {
+    for (int64_t panel = first_panel; panel < last_panel; ++panel)
+      for (int64_t i = 0; i < positions;) i += step(walk, panel, i);
   }
-  if (before.count) finish(task, b, channels, before);
+  if (walk.before.count) finish(task, b, walk.before);
 }
 
 template <class P>
@@ -92,7 +119,7 @@ POLYCONV_INLINE void run_block(const MatrixTask<P> &task, const MatrixBlock &b, 
   } else {
     fill_strip<P>(p, task.in, b, task.strip);
   }
-  for (int64_t panel = first_panel; panel < last_panel; ++panel) run_panel(task, b, panel, source, tail);
+  run_panels(task, b, first_panel, last_panel, source, tail);
 }
 
 // Units [first, last) of the share, in blocks of one depth of one image.
