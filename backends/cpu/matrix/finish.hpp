@@ -118,18 +118,6 @@ POLYCONV_INLINE void finish_positions(const MatrixPlan &p, const Epilogue &e, co
   finish_rows(e, turned, kMatrixPositions, channels, rows, row);
 }
 
-// Asks for the lines that results go to, while their sums are made: a pixel's are far from the next one's.
-POLYCONV_INLINE void prefetch_results(const MatrixPlan &p, const Epilogue &e, const MatrixBlock &b, int64_t first,
-                                      int64_t count, const MatrixChannels &channels) {
-  if (!p.quick || channels.count != kMatrixPanel) return;
-  const int64_t bytes = e.result.type == POLYCONV_F32 || e.result.type == POLYCONV_S32 ? 4 : 2;
-  for_rows(p, b, first, count, channels.first, [&](int64_t, int64_t rows, const Row &row) {
-    const char *at = static_cast<const char *>(e.output) + row_offset(e.result, row) * bytes;
-    for (int64_t i = 0; i < rows; ++i, at += e.result.stride[4] * bytes)
-      for (int64_t line = 0; line < kMatrixPanel * bytes; line += kMatrixRowBytes) __builtin_prefetch(at + line, 1);
-  });
-}
-
 // Whether sums are finite; those of parts may be NaN where an infinite factor has NaN or 0 in its other parts.
 POLYCONV_INLINE bool all_finite(const float *sums, int64_t rows) {
   U32 odd = {};

@@ -11,8 +11,9 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 512 << 10; // of a block's source: a quarter of the L2 cache of CPUs with tiles
-constexpr int64_t kInsideBytes = 32 << 10; // of 32 positions that meet all panels: they stay in the L1 cache
+constexpr int64_t kBlockBytes = 512 << 10;  // of a block's source: a quarter of the L2 cache of CPUs with tiles
+constexpr int64_t kStripsBytes = 768 << 10; // of the sources of blocks that one panel meets
+constexpr int64_t kInsideBytes = 32 << 10;  // of 32 positions that meet all panels: they stay in the L1 cache
 
 int64_t chunks_of(int64_t channels, MatrixProducts products) {
   return ceil_div(channels, matrix_chunk_channels(products));
@@ -49,6 +50,7 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   const polyconv_tensor &in = layer.input;
   const int64_t element = p.products == MatrixProducts::kIntegers ? 1 : 2;
   p.flat = 1;
+  p.strips = 1;
   p.one_stride = takes_every_pixel(p.axis) && one_pixel_stride(in);
   p.in_place = p.one_stride && matrix_parts(p.products) == 1 && in.stride[sdk::kC] == 1 &&
                p.group_in % matrix_chunk_channels(p.products) == 0;
@@ -62,7 +64,9 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   p.phases = 1;
   const int64_t tile_bytes = p.chunks * matrix_parts(p.products) * kMatrixRowBytes;
   p.panels_inside = kMatrixPositions * tile_bytes <= kInsideBytes && p.group_bytes <= kBlockBytes;
-  const int64_t fitting = (p.panels_inside && !p.in_place ? kInsideBytes : kBlockBytes) / tile_bytes;
+  // Parts make a pixel long: with half of the L2 cache enough of them meet a panel that comes from further away.
+  const int64_t block_bytes = matrix_parts(p.products) > 1 ? 2 * kBlockBytes : kBlockBytes;
+  const int64_t fitting = (p.panels_inside && !p.in_place ? kInsideBytes : block_bytes) / tile_bytes;
   p.block_lines = std::max<int64_t>(fitting / kMatrixPositions, p.panels_inside ? 1 : 2) * kMatrixPositions;
   p.block_lines = std::min(p.block_lines, round_up(std::max<int64_t>(p.columns, 1), kMatrixPositions));
   p.strip_bytes = (p.in_place ? kMatrixRows : p.block_lines + kMatrixPositions) *
@@ -106,6 +110,7 @@ void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
   const int64_t fixed = p.strip_bytes, line = p.axis[0].taps * p.phases * p.line_positions * p.position_bytes;
   const int64_t more = line > 0 ? (kBlockBytes - fixed) / line : 0;
   set_block(p, std::clamp<int64_t>(1 + more, 1, std::max<int64_t>(p.lines, 1)));
+  p.strips = std::clamp<int64_t>(kStripsBytes / p.strip_bytes, 1, kMatrixStrips);
   p.units = p.images * p.depths * p.lines;
 }
 
@@ -139,7 +144,7 @@ Costs costs_of(const MatrixPlan &p) {
 
 double share_cost(const MatrixPlan &p, const Costs &c, int64_t unit_parts, int64_t panel_parts) {
   const int64_t panels = ceil_div(p.groups * p.panels, panel_parts), units = ceil_div(p.units, unit_parts);
-  const int64_t block = p.flat ? p.block_lines / kMatrixPositions : p.block_lines;
+  const int64_t block = p.flat ? p.block_lines / kMatrixPositions : p.block_lines * p.strips;
   const double blocks = real(ceil_div(units, std::max<int64_t>(block, 1)));
   return real(units) * (c.multiply * real(panels) + c.source * real(ceil_div(panels, p.panels))) +
          blocks * real(panels) * c.weights;
@@ -175,7 +180,7 @@ MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &p
     set_flat(p, layer);
   else
     set_lines(p, layer);
-  p.scratch_bytes = round_up(2 * kMatrixPositions * kMatrixPanel * 4 + p.strip_bytes, kMatrixRowBytes);
+  p.scratch_bytes = round_up(2 * kMatrixPositions * kMatrixPanel * 4 + p.strips * p.strip_bytes, kMatrixRowBytes);
   constexpr double kCyclesPerUs = 2600;
   const Costs costs = costs_of(p);
   const double all = share_cost(p, costs, 1, 1) / kCyclesPerUs;

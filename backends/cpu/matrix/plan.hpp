@@ -33,6 +33,7 @@ constexpr int kMatrixRowBytes = 64;  // of a tile
 constexpr int kMatrixPanel = 32;     // output channels of a packed panel: two tiles
 constexpr int kMatrixPositions = 32; // that are multiplied at a time: two tiles
 constexpr int kMatrixTileBytes = kMatrixRows * kMatrixRowBytes;
+constexpr int kMatrixStrips = 8; // at most, that one panel meets
 
 // 64 bytes of channels, their parts behind each other.
 constexpr int64_t matrix_parts(MatrixProducts products) {
@@ -74,6 +75,7 @@ struct MatrixPlan {
   int64_t tap_count;
   int64_t panels, panel_bytes, group_bytes; // of a group; packed weights of a panel and a group
   int64_t units, unit_parts, panel_parts;   // units are lines, flat: positions; tasks = unit_parts * panel_parts
+  int64_t strips;                           // blocks whose source is in the scratch at once
   int64_t strip_bytes, scratch_bytes;       // of one task
   double estimate_us;
 };

@@ -22,14 +22,16 @@ struct MatrixTask {
 
 // Positions [first, first + count) of a block, at most kMatrixPositions, whose sums are made but not their results.
 struct MatrixPending {
+  const MatrixBlock *block;
   MatrixTile tile;
   MatrixChannels channels;
   int64_t first, count;
 };
 
 template <class P>
-POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixBlock &b, const MatrixPending &made) {
+POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixPending &made) {
   const MatrixPlan &p = task.p;
+  const MatrixBlock &b = *made.block;
   const auto *sums = static_cast<const typename P::Sum *>(made.tile.sums);
   if constexpr (P::kParts > 1) {
     bool finite = true;
@@ -43,83 +45,88 @@ POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixBlock &b, con
   });
 }
 
-// One block on its way: each tile's results are made while the next tile is multiplied.
+// A block whose source is where tiles are loaded from.
+struct MatrixSource {
+  MatrixBlock block;
+  const char *first, *tail; // position 0; where less than a tile of positions lies, or NULL
+  int64_t positions, whole; // in all, and from `first` on
+};
+
+// Blocks on their way: each tile's results are made while the next tile is multiplied.
 template <class P>
 struct MatrixWalk {
   const MatrixTask<P> &task;
-  const MatrixBlock &block;
-  const char *source, *tail; // the block's first position; where less than a tile of positions lies, or NULL
-  int64_t positions, whole;  // in all, and at `source`
   MatrixPending before;
   int64_t turn;
 };
 
 // Multiplies positions from i on by a panel; how many they were.
 template <class P>
-POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, int64_t panel, int64_t i) {
+POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, int64_t panel, int64_t i) {
   const MatrixTask<P> &task = walk.task;
   const MatrixPlan &p = task.p;
   const int64_t made = panel * kMatrixPanel, rest = p.group_out - made;
-  const bool in_tail = i >= walk.whole;
-  const int64_t left = (in_tail ? walk.positions : walk.whole) - i;
-  MatrixPending next = {{walk.source + i * p.position_bytes, task.weights + panel * p.panel_bytes, p.position_bytes,
+  const bool in_tail = i >= source.whole;
+  const int64_t left = (in_tail ? source.positions : source.whole) - i;
+  MatrixPending next = {&source.block,
+                        {source.first + i * p.position_bytes, task.weights + panel * p.panel_bytes, p.position_bytes,
                          nullptr, task.sums + walk.turn * kMatrixPositions * kMatrixPanel},
                         {task.group * p.group_out + made, rest < kMatrixPanel ? rest : kMatrixPanel},
                         i,
                         left < kMatrixPositions ? left : kMatrixPositions};
-  if (in_tail) next.tile.source = walk.tail, next.tile.position_bytes = p.chunks * kMatrixRowBytes;
+  if (in_tail) next.tile.source = source.tail, next.tile.position_bytes = p.chunks * kMatrixRowBytes;
   alignas(64) int32_t start[kMatrixPanel];
   if (p.zero_point) { // its share of the sums; the sums of the weights lie behind them
     const int32_t *sums = reinterpret_cast<const int32_t *>(next.tile.weights + p.panel_bytes - sizeof start);
     for (int k = 0; k < kMatrixPanel; ++k) start[k] = -p.zero_point * sums[k];
     next.tile.start = start;
   }
-  prefetch_results(p, task.arguments.epilogue, walk.block, next.first, next.count, next.channels);
   multiply_of<P>(next.count > kMatrixRows, next.channels.count > kMatrixRows, p, next.tile);
-  if (walk.before.count) finish(task, walk.block, walk.before);
+  if (walk.before.count) finish(task, walk.before);
   walk.before = next;
   walk.turn ^= 1;
   return next.count;
 }
 
-// One block against panels. Positions of one tap meet all panels while they are in the L1 cache, where the panels fit
-// the L2 cache: a pixel's results are then written together. Else a panel stays in the L1 cache.
+// Blocks against panels. Positions of one tap meet all panels while they are in the L1 cache, where the panels fit the
+// L2 cache: a pixel's results are then written together. Else a panel meets all blocks, and is read once for them.
 template <class P>
-POLYCONV_NOINLINE void run_panels(const MatrixTask<P> &task, const MatrixBlock &b, int64_t first_panel,
-                                  int64_t last_panel, const char *source, const char *tail) {
-  const MatrixPlan &p = task.p;
-  // The last positions of the last line end with its last column.
-  const int64_t positions = p.flat ? b.lines : (b.lines - 1) * p.line_positions + p.columns;
-  const int64_t whole = tail ? positions / kMatrixRows * kMatrixRows : positions;
-  MatrixWalk<P> walk = {task, b, source, tail, positions, whole, {}, 0};
-  if (p.panels_inside) {
-    for (int64_t i = 0, count = 0; i < positions; i += count)
-      for (int64_t panel = first_panel; panel < last_panel; ++panel) count = step(walk, panel, i);
+POLYCONV_NOINLINE void run_panels(const MatrixTask<P> &task, const MatrixSource *sources, int64_t count,
+                                  int64_t first_panel, int64_t last_panel) {
+  MatrixWalk<P> walk = {task, {}, 0};
+  if (task.p.panels_inside) {
+    for (const MatrixSource *s = sources; s < sources + count; ++s)
+      for (int64_t i = 0, done = 0; i < s->positions; i += done)
+        for (int64_t panel = first_panel; panel < last_panel; ++panel) done = step(walk, *s, panel, i);
   } else {
     for (int64_t panel = first_panel; panel < last_panel; ++panel)
-      for (int64_t i = 0; i < positions;) i += step(walk, panel, i);
+      for (const MatrixSource *s = sources; s < sources + count; ++s)
+        for (int64_t i = 0; i < s->positions;) i += step(walk, *s, panel, i);
   }
-  if (walk.before.count) finish(task, b, walk.before);
+  if (walk.before.count) finish(task, walk.before);
 }
 
 template <class P>
-POLYCONV_INLINE void run_block(const MatrixTask<P> &task, const MatrixBlock &b, int64_t first_panel,
-                               int64_t last_panel) {
+POLYCONV_INLINE MatrixSource bring_in(const MatrixTask<P> &task, const MatrixBlock &b, char *strip) {
   const MatrixPlan &p = task.p;
-  const char *source = task.strip, *tail = nullptr;
+  // The last positions of the last line end with its last column.
+  const int64_t positions = p.flat ? b.lines : (b.lines - 1) * p.line_positions + p.columns;
+  MatrixSource source = {b, strip, nullptr, positions, positions};
   if (p.in_place) { // but for less than a tile, which would be loaded from beyond the input
     const char *in = reinterpret_cast<const char *>(task.in + b.image * p.input.stride[0]);
-    const int64_t whole = b.lines / kMatrixRows * kMatrixRows, bytes = p.chunks * kMatrixRowBytes;
-    source = in + b.line * p.position_bytes;
-    tail = task.strip;
-    for (int64_t i = whole; i < b.lines; ++i)
-      __builtin_memcpy(task.strip + (i - whole) * bytes, source + i * p.position_bytes, static_cast<size_t>(bytes));
+    const int64_t bytes = p.chunks * kMatrixRowBytes;
+    source.whole = positions / kMatrixRows * kMatrixRows;
+    source.first = in + b.line * p.position_bytes;
+    source.tail = strip;
+    for (int64_t i = source.whole; i < positions; ++i)
+      __builtin_memcpy(strip + (i - source.whole) * bytes, source.first + i * p.position_bytes,
+                       static_cast<size_t>(bytes));
   } else if (p.flat) {
-    fill_flat_strip<P>(p, task.in, b, task.strip);
+    fill_flat_strip<P>(p, task.in, b, strip);
   } else {
-    fill_strip<P>(p, task.in, b, task.strip);
+    fill_strip<P>(p, task.in, b, strip);
   }
-  run_panels(task, b, first_panel, last_panel, source, tail);
+  return source;
 }
 
 // Units [first, last) of the share, in blocks of one depth of one image.
@@ -128,12 +135,17 @@ POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &sha
                                int64_t last_panel) {
   const MatrixPlan &p = task.p;
   const int64_t lines = p.flat ? p.columns : p.lines; // of one depth
+  MatrixSource sources[kMatrixStrips];
+  int64_t count = 0;
   for (int64_t unit = share.first_unit; unit < share.last_unit;) {
     MatrixBlock b = {unit / lines / p.depths, unit / lines % p.depths, unit % lines, p.block_lines};
     if (b.lines > share.last_unit - unit) b.lines = share.last_unit - unit;
     if (b.lines > lines - b.line) b.lines = lines - b.line;
-    run_block(task, b, first_panel, last_panel);
+    sources[count] = bring_in(task, b, task.strip + count * p.strip_bytes);
     unit += b.lines;
+    if (++count < p.strips && unit < share.last_unit) continue;
+    run_panels(task, sources, count, first_panel, last_panel);
+    count = 0;
   }
 }
 
