@@ -14,7 +14,7 @@ struct Arguments {
   std::vector<std::string> problems;
   std::string suites, chain, networks, devices = "cpu", backends, kernels; // networks: run alone
   std::string dtypes, layouts, batches, maths = "strict", threads, determinism = "run", workspace_limit;
-  std::string groupings, shared_memory;
+  std::string groupings, shared_memory, tune = "0";
   std::vector<std::string> sets;
 
   // How: run.

@@ -42,6 +42,7 @@ void add_selection(CLI::App &command, Arguments &a) {
   option("--grouping", a.groupings, "G[,G]",
          "Which layers of a chain are one kernel's: none, 2, 3, 2+2 (default: the best)");
   option("--shared-memory", a.shared_memory, "BYTES", "Shared memory that a block may take: 48K, 100K");
+  option("--tune", a.tune, "SECONDS", "Let the library time its candidates for so long before it chooses (default 0)");
   option("--workspace-limit", a.workspace_limit, "BYTES", "Only kernels whose workspace fits: 0, 64M, 1G");
 }
 

@@ -12,6 +12,11 @@ struct Candidate {
   bool accepted, chosen, fallback;
   double estimate_us;
   int64_t workspace_bytes;
+  bool measured;
+  // Of chains.
+  std::string grouping, note;
+  int64_t saved_bytes, recomputed_outputs, blocks, shared_bytes, threads;
+  double occupancy;
 };
 
 } // namespace polyconv::bench

@@ -17,8 +17,9 @@ std::vector<Candidate> candidates_of(const polyconv_explanation *explanation) {
   for (int32_t i = 0; i < polyconv_explanation_count(explanation); ++i) {
     auto c = sized<polyconv_candidate>();
     require(polyconv_explanation_get(explanation, i, &c));
-    candidates.push_back(
-        {c.kernel, c.reason, c.accepted != 0, c.chosen != 0, c.fallback != 0, c.estimate_us, c.workspace_bytes});
+    candidates.push_back({c.kernel, c.reason, c.accepted != 0, c.chosen != 0, c.fallback != 0, c.estimate_us,
+                          c.workspace_bytes, c.measured != 0, c.grouping, c.note, c.saved_bytes, c.recomputed_outputs,
+                          c.blocks, c.shared_bytes, c.threads, static_cast<double>(c.occupancy)});
   }
   return candidates;
 }
@@ -57,13 +58,14 @@ int explain_command(const Arguments &a) {
   for (const Work &work : selection.works)
     for (const std::string &device : selection.devices)
       for (const MathMode &math : selection.maths)
-        for (long long threads : selection.threads) {
-          if (!first && a.output != "json") output.stream() << "\n";
-          first = false;
-          const int answer =
-              explain(work, device, selection.request(filter, math, threads), a.output == "json", output.stream());
-          if (code == kGood) code = answer;
-        }
+        for (long long threads : selection.threads)
+          for (const std::string &grouping : selection.groupings) {
+            if (!first && a.output != "json") output.stream() << "\n";
+            first = false;
+            const int answer = explain(work, device, selection.request(filter, math, threads, grouping),
+                                       a.output == "json", output.stream());
+            if (code == kGood) code = answer;
+          }
   output.stream().flush();
   if (!output.stream()) throw Error(kUsage, "the output could not be written");
   return code;

@@ -194,14 +194,25 @@ std::string info_json(const Info &info) {
 std::string explanation_json(const std::string &token, const std::string &device, const std::string &text,
                              const std::vector<Candidate> &candidates) {
   Json list = Json::array();
-  for (const Candidate &candidate : candidates)
+  for (const Candidate &candidate : candidates) {
     list.push_back({{"kernel", candidate.kernel},
                     {"accepted", candidate.accepted},
                     {"chosen", candidate.chosen},
                     {"fallback", candidate.fallback},
                     {"reason", candidate.reason},
                     {"estimate_us", candidate.accepted ? Json(candidate.estimate_us) : Json(nullptr)},
-                    {"workspace_bytes", candidate.accepted ? Json(candidate.workspace_bytes) : Json(nullptr)}});
+                    {"workspace_bytes", candidate.accepted ? Json(candidate.workspace_bytes) : Json(nullptr)},
+                    {"measured", candidate.measured}});
+    if (!candidate.grouping.empty())
+      list.back().update({{"grouping", candidate.grouping},
+                          {"note", candidate.note},
+                          {"saved_bytes", candidate.saved_bytes},
+                          {"recomputed_outputs", candidate.recomputed_outputs},
+                          {"blocks", candidate.blocks},
+                          {"threads", candidate.threads},
+                          {"shared_bytes", candidate.shared_bytes},
+                          {"occupancy", candidate.occupancy}});
+  }
   return dump({{"problem", token}, {"device", device}, {"text", text}, {"candidates", list}}, 2) + "\n";
 }
 

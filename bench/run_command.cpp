@@ -15,17 +15,10 @@ namespace polyconv::bench {
 
 namespace {
 
-double seconds_in(const std::string &text, const std::string &option) {
-  const double seconds = parse_real(text, option);
-  if (seconds < 0 || seconds > 3600)
-    throw Error(kUsage, option + ": '" + text + "' is not a number of seconds from 0 to 3600");
-  return seconds;
-}
-
 RunSettings settings_of(const Arguments &a) {
   RunSettings settings;
-  settings.min_seconds = seconds_in(a.min_time, "--min-time");
-  settings.baseline_ms = static_cast<int64_t>(seconds_in(a.baseline_budget, "--baseline-budget") * 1e3);
+  settings.min_seconds = parse_seconds(a.min_time, "--min-time");
+  settings.baseline_ms = static_cast<int64_t>(parse_seconds(a.baseline_budget, "--baseline-budget") * 1e3);
   settings.cold = a.cache == "cold";
   settings.transfers = a.transfers;
   settings.end_to_end = a.end_to_end;

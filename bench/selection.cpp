@@ -62,6 +62,7 @@ PlanRequest Selection::request(const std::string &glob, const MathMode &math, lo
   request.workspace_limit = workspace_limit;
   request.grouping = grouping;
   request.shared_memory_limit = shared_memory_limit;
+  request.tuning_ms = tuning_ms;
   return request;
 }
 
@@ -91,6 +92,7 @@ Selection select(const Arguments &a, bool problems_required) {
   selection.determinism = parse_determinism(a.determinism);
   selection.workspace_limit = a.workspace_limit.empty() ? -1 : parse_bytes(a.workspace_limit, "--workspace-limit");
   selection.shared_memory_limit = a.shared_memory.empty() ? -1 : parse_bytes(a.shared_memory, "--shared-memory");
+  selection.tuning_ms = static_cast<int64_t>(parse_seconds(a.tune, "--tune") * 1e3);
   if (!a.groupings.empty()) selection.groupings = split(a.groupings, ',');
   return selection;
 }

@@ -23,7 +23,7 @@ struct Selection {
   std::vector<MathMode> maths;
   std::vector<long long> threads; // {0} for all
   int32_t determinism;
-  int64_t workspace_limit, shared_memory_limit;
+  int64_t workspace_limit, shared_memory_limit, tuning_ms;
   std::vector<std::string> groupings = {""}; // of chains, one row each; "" for the planner's choice
 
   PlanRequest request(const std::string &glob, const MathMode &math, long long thread_count,

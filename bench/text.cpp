@@ -124,6 +124,13 @@ int64_t parse_bytes(const std::string &text, const std::string &what) {
   return static_cast<int64_t>(bytes);
 }
 
+double parse_seconds(const std::string &text, const std::string &option) {
+  const double seconds = parse_real(text, option);
+  if (seconds < 0 || seconds > 3600)
+    throw Error(kUsage, option + ": '" + text + "' is not a number of seconds from 0 to 3600");
+  return seconds;
+}
+
 double parse_percent(const std::string &text, const std::string &what) {
   std::string digits = trim(text);
   if (!digits.empty() && digits.back() == '%') digits.pop_back();

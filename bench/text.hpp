@@ -51,6 +51,9 @@ double parse_real(const std::string &text, const std::string &what);
 // "64M", "1.5G", "4096": bytes in powers of 1024.
 int64_t parse_bytes(const std::string &text, const std::string &what);
 
+// 0 to 3600.
+double parse_seconds(const std::string &text, const std::string &option);
+
 // "5%" or "5": 0.05.
 double parse_percent(const std::string &text, const std::string &what);
 

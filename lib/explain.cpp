@@ -22,6 +22,7 @@ Answer answer_of(const Candidate &candidate) {
   answer.workspace_bytes = candidate.workspace_bytes;
   answer.accepted = candidate.accepted();
   answer.fallback = candidate.fallback;
+  answer.measured = candidate.measured;
   return answer;
 }
 
@@ -29,17 +30,33 @@ bool same_choice(const Candidate &a, const Candidate &b) {
   return a.entry == b.entry && a.offer.config == b.offer.config;
 }
 
-// A plan of several parts is a candidate too: the layers, or groups of them, one after another.
-Answer answer_of_parts(const Findings &findings) {
+// A grouping of several parts is a candidate too: the layers, or groups of them, one after another.
+Answer answer_of(const Findings &findings, const Grouping &grouping) {
   Answer answer = {};
-  for (const Part &part : findings.parts) {
-    answer.kernel += (answer.kernel.empty() ? "" : " + ") + names_of(part.candidate);
-    answer.estimate_us += part.candidate.estimate_us;
-    answer.fallback = answer.fallback || part.candidate.fallback;
+  std::vector<Part> parts;
+  for (const auto &part : grouping.parts) {
+    answer.kernel += (answer.kernel.empty() ? "" : " + ") + names_of(part->candidate);
+    answer.fallback = answer.fallback || part->candidate.fallback;
+    parts.push_back(*part);
   }
-  answer.reason = std::to_string(findings.parts.size()) + " kernels one after another";
-  answer.workspace_bytes = findings.layout.workspace_bytes;
-  answer.accepted = answer.chosen = true;
+  answer.reason = std::to_string(parts.size()) + " kernels one after another";
+  answer.grouping = grouping.words();
+  answer.figures = figures_of(grouping);
+  answer.estimate_us = grouping.us;
+  answer.measured = grouping.measured;
+  answer.workspace_bytes = lay_out(findings.layers, parts).workspace_bytes;
+  answer.accepted = true;
+  return answer;
+}
+
+// Of a kernel that takes all layers.
+Answer answer_about_all(const Findings &findings, const Candidate &candidate) {
+  Answer answer = answer_of(candidate);
+  if (findings.layers.size() < 2) return answer;
+  answer.grouping = std::to_string(findings.layers.size());
+  if (candidate.accepted())
+    answer.figures =
+        figures_of({make_group(findings.layers, 0, static_cast<int32_t>(findings.layers.size())), candidate});
   return answer;
 }
 
@@ -62,6 +79,7 @@ Findings find_out_by_timing(Findings findings) {
   if (!findings.whole.empty() && findings.whole.front().accepted()) {
     findings.parts.push_back({group, findings.whole.front()});
     findings.layout = lay_out(findings.layers, findings.parts);
+    findings.us = findings.whole.front().estimate_us;
   } else {
     findings.why_not = reasons_of(findings.whole);
   }
@@ -72,13 +90,21 @@ Findings find_out_by_timing(Findings findings) {
 std::vector<Answer> answers_of(const Findings &findings) {
   std::vector<Answer> answers;
   const Candidate *chosen = chosen_one(findings);
-  if (findings.parts.size() > 1) answers.push_back(answer_of_parts(findings));
   if (chosen != nullptr) { // as planning settled it: measured where there is a tuning budget
-    answers.push_back(answer_of(*chosen));
-    answers.back().chosen = true;
+    answers.push_back(answer_about_all(findings, *chosen));
+    answers.back().estimate_us = findings.us;
   }
+  for (const Grouping &grouping : findings.groupings)
+    if (grouping.parts.size() > 1) answers.push_back(answer_of(findings, grouping));
+  if (!answers.empty()) answers.front().chosen = !findings.parts.empty();
   for (const Candidate &candidate : findings.whole)
-    if (chosen == nullptr || !same_choice(candidate, *chosen)) answers.push_back(answer_of(candidate));
+    if (chosen == nullptr || !same_choice(candidate, *chosen)) answers.push_back(answer_about_all(findings, candidate));
+  if (answers.empty()) return answers;
+  std::stable_sort(answers.begin() + 1, answers.end(), [](const Answer &a, const Answer &b) {
+    if (a.accepted != b.accepted) return a.accepted;
+    if (!a.accepted) return false; // as they came
+    return a.measured != b.measured ? a.measured : a.estimate_us < b.estimate_us;
+  });
   return answers;
 }
 
@@ -114,7 +140,10 @@ Findings find_out(const polyconv_device &device, const polyconv_problem *problem
   findings.question = make_question(device, copied);
   const bool tuned = findings.question.tuning_ns > 0 && copied.values.determinism != POLYCONV_DETERMINISM_INVARIANT;
   if (tuned && count == 1) return find_out_by_timing(std::move(findings));
-  findings.parts = decide(findings.question, findings.layers, &findings.why_not);
+  Decision decision = decide(findings.question, findings.layers, &findings.why_not);
+  findings.parts = std::move(decision.parts);
+  findings.us = decision.us;
+  if (count > 1) findings.groupings = std::move(decision.tried);
   if (!findings.parts.empty()) findings.layout = lay_out(findings.layers, findings.parts);
   findings.whole = ask_all(findings.question, make_group(findings.layers, 0, count), true);
   for (int32_t layer = 0; layer < count && count > 1; ++layer)
@@ -166,6 +195,15 @@ polyconv_status polyconv_explanation_get(const polyconv_explanation *explanation
     filled.accepted = answer.accepted ? 1 : 0;
     filled.chosen = answer.chosen ? 1 : 0;
     filled.fallback = answer.fallback ? 1 : 0;
+    filled.grouping = answer.grouping.c_str();
+    filled.note = answer.figures.note.c_str();
+    filled.saved_bytes = answer.figures.saved_bytes;
+    filled.recomputed_outputs = answer.figures.recomputed_outputs;
+    filled.blocks = answer.figures.blocks;
+    filled.shared_bytes = answer.figures.shared_bytes;
+    filled.threads = answer.figures.threads;
+    filled.occupancy = answer.figures.occupancy;
+    filled.measured = answer.measured ? 1 : 0;
     fill_sized(candidate, filled, offsetof(polyconv_candidate, kernel), "candidate");
   });
 }

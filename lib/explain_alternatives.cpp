@@ -49,6 +49,11 @@ std::vector<Change> possible_changes(const Question &question) {
   changes.add_if(
       policy.workspace_limit != std::numeric_limits<int64_t>::max(), "a larger workspace_limit",
       [](Question &changed) { changed.options.policy.workspace_limit = std::numeric_limits<int64_t>::max(); });
+  changes.add_if(
+      policy.shared_memory_limit != std::numeric_limits<int64_t>::max(), "a larger shared_memory_limit",
+      [](Question &changed) { changed.options.policy.shared_memory_limit = std::numeric_limits<int64_t>::max(); });
+  changes.add_if(!question.options.grouping.empty(), "without options.grouping",
+                 [](Question &changed) { changed.options.grouping.clear(); });
   changes.add_if(question.options.values.fallback == POLYCONV_FALLBACK_ERROR, "fallback warn or allow",
                  [](Question &changed) { changed.options.values.fallback = POLYCONV_FALLBACK_ALLOW; });
   changes.add_if(!question.filter.empty(), std::string("without ") + question.options.kernel_from,
@@ -69,12 +74,12 @@ std::vector<Change> possible_changes(const Question &question) {
 std::string consequence(const Findings &findings, const Change &change) {
   Question question = change.question;
   question.tuning_ns = 0;
-  const std::vector<Part> parts = decide(question, findings.layers, nullptr);
-  if (parts.empty()) return "";
-  double us = 0, now_us = 0;
+  const Decision decision = decide(question, findings.layers, nullptr);
+  if (decision.parts.empty()) return "";
+  const double us = decision.us;
+  double now_us = 0;
   std::string names;
-  for (const Part &part : parts) {
-    us += part.candidate.estimate_us;
+  for (const Part &part : decision.parts) {
     names += (names.empty() ? "" : " + ") + kernel_name(*part.candidate.entry, part.candidate.offer.config);
   }
   for (const Part &part : findings.parts) now_us += part.candidate.heuristic_us();

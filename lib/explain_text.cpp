@@ -12,49 +12,10 @@
 namespace polyconv {
 namespace {
 
-__attribute__((format(printf, 1, 2))) std::string formatted(const char *format, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  return text;
-}
-
-// Rows whose columns line up. Trailing blanks are dropped.
-class Table {
- public:
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  std::string text(const char *indent) const {
-    std::vector<size_t> widths;
-    for (const auto &row : rows_) {
-      widths.resize(std::max(widths.size(), row.size()));
-      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (const auto &row : rows_) {
-      std::string line = indent;
-      for (size_t i = 0; i < row.size(); ++i) line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return text;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
-
 double flops_of(const std::vector<Layer> &layers) {
   double sum = 0, flops = 0;
   for (const Layer &layer : layers)
     if (polyconv_problem_flops(&layer.problem, &flops) == POLYCONV_SUCCESS) sum += flops;
-  return sum;
-}
-
-double estimate_of(const Findings &findings) {
-  double sum = 0;
-  for (const Part &part : findings.parts) sum += part.candidate.estimate_us;
   return sum;
 }
 
@@ -70,7 +31,7 @@ struct Yardstick {
 };
 
 Yardstick yardstick_of(const Findings &findings) {
-  return {estimate_of(findings), is_measured(findings)};
+  return {findings.us, is_measured(findings)};
 }
 
 std::string ratio_text(const Candidate &candidate, Yardstick chosen) {
@@ -90,7 +51,7 @@ std::string headline(const Findings &findings) {
     names += (names.empty() ? "" : " + ") + names_of(part.candidate);
     math = std::max(math, part.candidate.offer.math);
   }
-  const double us = estimate_of(findings);
+  const double us = findings.us;
   std::string text = where + "\n  " + names + (is_measured(findings) ? "\n  measured " : "\n  about ") + time_text(us);
   if (us > 0) text += formatted(" (%.3g GFLOP/s)", flops_of(findings.layers) / us * 1e-3);
   text += ", " + bytes_text(nothing_to_run(findings.layers) ? 0 : findings.layout.workspace_bytes) + " of workspace, " +
@@ -208,7 +169,8 @@ std::string rejected_text(const std::vector<Candidate> &candidates, const std::s
 }
 
 std::string chain_text(const Findings &findings) {
-  std::string text = others_text(findings.whole, chosen_one(findings), yardstick_of(findings),
+  std::string text = groupings_text(findings) +
+                     others_text(findings.whole, chosen_one(findings), yardstick_of(findings),
                                  "other kernels that take all layers in one") +
                      rejected_text(findings.whole, "rejected as one kernel for all layers");
   for (size_t i = 0; i < findings.per_layer.size(); ++i) {
@@ -222,6 +184,30 @@ std::string chain_text(const Findings &findings) {
 }
 
 } // namespace
+
+std::string formatted(const char *format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string Table::text(const char *indent) const {
+  std::vector<size_t> widths;
+  for (const auto &row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto &row : rows_) {
+    std::string line = indent;
+    for (size_t i = 0; i < row.size(); ++i) line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
 
 std::string time_text(double us) {
   if (us < 1) return formatted("%.2g us", us);

@@ -86,7 +86,6 @@ void describe_part(const Part &part, polyconv_plan *plan) {
   const Candidate &candidate = part.candidate;
   if (!plan->kernel_names.empty()) plan->kernel_names += " + ";
   plan->kernel_names += names_of(candidate);
-  plan->estimate_us += candidate.estimate_us;
   plan->fallback = plan->fallback || candidate.fallback;
   plan->transform = plan->transform || (candidate.entry->kernel->flags & POLYCONV_KERNEL_TRANSFORM) != 0;
 }
@@ -163,7 +162,8 @@ std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const po
   const std::vector<Layer> layers = normalise(copy_problems(problems, count), copied.values.save);
   const Question question = make_question(device, copied);
   std::string why;
-  std::vector<Part> parts = decide(question, layers, &why);
+  Decision decision = decide(question, layers, &why);
+  std::vector<Part> &parts = decision.parts;
   if (parts.empty()) throw nobody_takes(question, layers, why);
   Layout layout = lay_out(layers, parts);
   if (layout.workspace_bytes > copied.policy.workspace_limit)
@@ -183,6 +183,7 @@ std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const po
     math = std::max(math, part.candidate.offer.math);
   }
   plan->math = math_name(math);
+  plan->estimate_us = decision.us;
   plan->required = required_slots(*plan);
   warn_of_fallback(*plan, layers);
   return plan;

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "plan_chain.hpp"
+#include "plan_decide.hpp"
 #include "status.hpp"
 
 #include <memory>

@@ -1,10 +1,6 @@
-// plan_chain.cpp - grouping by dynamic programming, and the wiring of groups to each other.
+// plan_chain.cpp - groups as requests of their own, and their wiring to each other.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_chain.hpp"
-
-#include "plan_grouping.hpp"
-
-#include <limits>
 
 namespace polyconv {
 namespace {
@@ -19,29 +15,6 @@ int32_t residual_in_group(int32_t from, int32_t first, int32_t count) {
 
 int32_t residual_of(const Layer &layer) {
   return layer.problem.epilogue.residual_from;
-}
-
-// "layers 2 to 3".
-std::string layers_text(int32_t first, int32_t end) {
-  return "layers " + std::to_string(first) + " to " + std::to_string(end - 1);
-}
-
-// Says of which layers the reasons of kernels speak, which count from the group's first.
-void name_group(int32_t first, int32_t end, std::string *why) {
-  if (why == nullptr) return;
-  const std::string counted = first > 0 ? ", of which layer " + std::to_string(first) + " is their layer 0" : "";
-  *why = layers_text(first, end) + " as one" + counted + ": " + (why->empty() ? "no kernel was asked" : *why);
-}
-
-// Why a forced group is none: the first layer behind it that needs what it would hide.
-void note_hidden_need(const std::vector<Layer> &layers, int32_t first, int32_t end, std::string *why) {
-  for (size_t later = static_cast<size_t>(end); later < layers.size() && why != nullptr; ++later) {
-    const int32_t needed = residual_of(layers[later]) - POLYCONV_RESIDUAL_LAYER;
-    if (needed < first || needed >= end - 1) continue;
-    *why = layers_text(first, end) + " as one would not store the output of layer " + std::to_string(needed) +
-           ", which layer " + std::to_string(later) + " adds";
-    return;
-  }
 }
 
 // Whatever lies in memory between layers is where the plan puts it.
@@ -75,53 +48,6 @@ Group make_group(const std::vector<Layer> &layers, int32_t first, int32_t count)
   group.gradient = layers[static_cast<size_t>(first)].gradient;
   if (group.has_gradient && nothing_to_run(layers)) set_batch(&group.gradient, 1);
   return group;
-}
-
-bool may_fuse(const std::vector<Layer> &layers, int32_t first, int32_t count) {
-  const int32_t end = first + count, last = end - 1;
-  for (size_t later = static_cast<size_t>(end); later < layers.size(); ++later) {
-    const int32_t needed = residual_of(layers[later]) - POLYCONV_RESIDUAL_LAYER;
-    if (needed >= first && needed < last) return false;
-  }
-  return true;
-}
-
-std::vector<Part> decide(const Question &question, const std::vector<Layer> &layers, std::string *why) {
-  const int32_t count = static_cast<int32_t>(layers.size());
-  const size_t ends = layers.size() + 1;
-  std::vector<double> cost(ends, std::numeric_limits<double>::infinity()); // of the layers before
-  std::vector<Part> last(ends);                                            // the part that ends there
-  cost[0] = 0;
-  const WantedGroups wanted(question.options.grouping, count);
-  Question share = question; // every group has the same part of the tuning budget
-  share.tuning_ns = question.tuning_ns / (count * (count + 1) / 2);
-  for (int32_t end = 1; end <= count; ++end) {
-    for (int32_t first = end - 1; first >= 0; --first) {
-      const size_t from = static_cast<size_t>(first), to = static_cast<size_t>(end);
-      if (cost[from] == std::numeric_limits<double>::infinity() || !wanted.admit(first, end - first)) continue;
-      if (!may_fuse(layers, first, end - first)) {
-        if (!question.options.grouping.empty()) note_hidden_need(layers, first, end, why);
-        continue;
-      }
-      Part part;
-      part.group = make_group(layers, first, end - first);
-      const bool tells = end - first == 1 || !question.options.grouping.empty(); // the layer alone says most
-      if (!choose(share, part.group, &part.candidate, tells ? why : nullptr)) {
-        if (tells && end - first > 1) name_group(first, end, why);
-        continue;
-      }
-      if (cost[from] + part.candidate.estimate_us >= cost[to]) continue;
-      cost[to] = cost[from] + part.candidate.estimate_us;
-      last[to] = std::move(part);
-    }
-  }
-  std::vector<Part> parts;
-  if (cost.back() == std::numeric_limits<double>::infinity()) return parts;
-  for (int32_t end = count; end > 0; end = parts.front().group.first)
-    parts.insert(parts.begin(), std::move(last[static_cast<size_t>(end)]));
-  for (Part &part : parts)
-    if (!confirm(question, part.group, &part.candidate, why)) return {};
-  return parts;
 }
 
 Layout lay_out(const std::vector<Layer> &layers, const std::vector<Part> &parts) {

@@ -29,8 +29,9 @@ struct Question {
   std::shared_ptr<const KernelList> kernels;
   Filter filter;
   Options options;
-  bool all_configs = false; // ask about every config instead of letting kernels choose
-  int64_t tuning_ns = 0;    // for timing the candidates of one group; 0: estimates only
+  bool all_configs = false;  // ask about every config instead of letting kernels choose
+  int64_t tuning_ns = 0;     // for timing the candidates of one group; 0: estimates only
+  bool measures_all = false; // time a group's only candidate too, to compare it with other groups
 };
 
 // Whether a kernel counts as a fallback: reference, or flagged generic.

@@ -70,7 +70,7 @@ bool choose(const Question &question, const Group &group, Candidate *choice, std
     return false;
   }
   const bool several = candidates.size() > 1 && candidates[1].accepted(); // a kernel alone may tune itself in create
-  if (tuned && several) tune(question, asked, &candidates);
+  if (tuned && (several || question.measures_all)) tune(question, asked, &candidates);
   *choice = candidates.front();
   return true;
 }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "select.hpp"
+#include "plan_decide.hpp"
 
 #include <vector>
 
@@ -12,5 +12,9 @@ namespace polyconv {
 // Replaces the estimates of as many accepted candidates as the budget allows (of one at least) by measured times and
 // moves the measured ones to the front, fastest first. Remembers nothing.
 void tune(const Question &question, const Group &group, std::vector<Candidate> *candidates);
+
+// Times as many groupings of a chain as a whole as half of the budget allows, one run of each in turn, that without
+// fusing always among them. Throws Failure where one fails after it has run once.
+void tune_whole(const Question &question, const std::vector<Layer> &layers, std::vector<Grouping> *groupings);
 
 } // namespace polyconv

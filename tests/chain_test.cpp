@@ -159,6 +159,49 @@ TEST_CASE("options.shared_memory_limit keeps out what needs more") {
   CHECK(chosen({four[0], four[1]}, o) == "fake-plan-probe/ties@only + fake-plan-probe/ties@only");
 }
 
+TEST_CASE("with a tuning budget no grouping is taken that is slower than another, the layers one by one included") {
+  const struct {
+    const char *kernels, *estimated, *measured;
+  } cases[] = {{"ties,fuses_slowly", "fuses_slowly", "ties + ties + ties"},
+               {"drags,fuses_all", "drags + drags + drags", "fuses_all"}};
+  for (const auto &one : cases) {
+    CAPTURE(std::string(one.kernels));
+    const auto named = [](const std::string &list, const std::string &separator, const std::string &end) {
+      std::string text;
+      for (size_t begin = 0; begin < list.size();) {
+        const size_t stop = std::min(list.find(separator, begin), list.size());
+        text += (text.empty() ? "" : separator) + "fake-plan-probe/" + list.substr(begin, stop - begin) + end;
+        begin = stop + separator.size();
+      }
+      return text;
+    };
+    const std::string globs = named(one.kernels, ",", "");
+    polyconv_options o = probe(globs.c_str());
+    const std::vector<polyconv_problem> three(3, problem(kB));
+    CHECK(chosen(three, o) == named(one.estimated, " + ", "@only"));
+    o.tuning_budget_ms = 120;
+    const Plan tuned = plan(three, o);
+    CHECK(std::string(info(tuned).kernel) == named(one.measured, " + ", "@only"));
+    CHECK(info(tuned).estimate_us > 1);
+    Job job(std::vector<std::string>(3, kB));
+    check_against_reference(&job, o);
+  }
+}
+
+TEST_CASE("a grouping that needs too much workspace gives way to one that needs less") {
+  load("faulty");
+  polyconv_options o = probe("fake-plan-probe/atomic,fake-faulty/chain_correct"); // 4 us a layer, 20 for all
+  o.determinism = POLYCONV_DETERMINISM_NONE;
+  const std::vector<polyconv_problem> pair(2, problem(kB));
+  const int64_t between = 2 * 4 * 8 * 8 * 4;
+  CHECK(info(plan(pair, o)).workspace_bytes == between);
+  o.workspace_limit = between - 1;
+  CHECK(chosen(pair, o) == "fake-faulty/chain_correct@only");
+  CHECK(info(plan(pair, o)).workspace_bytes == 0);
+  o.grouping = "none";
+  CHECK(contains(chosen(pair, o), "options.workspace_limit is 2047, expected at least 2048"));
+}
+
 TEST_CASE("pooling inside a chain, shapes that change, and transposed layers") {
   for (const std::vector<std::string> &chain : std::vector<std::vector<std::string>>{
            {"fwd:n1,c3,k8,i16x16,f3x3,p1:relu+maxpool2", "fwd:n1,c8,k4,i8x8,f3x3,s2", "fwd:n1,c4,k2,i3x3,f1x1"},

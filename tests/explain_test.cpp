@@ -12,6 +12,8 @@ struct Answer {
   double estimate_us;
   int64_t workspace_bytes;
   bool accepted, chosen, fallback;
+  std::string grouping, note;
+  polyconv_candidate all; // its strings are gone
 };
 
 struct Explained {
@@ -36,8 +38,8 @@ Explained explain(const std::vector<polyconv_problem> &problems, const polyconv_
     polyconv_candidate c{};
     c.struct_size = sizeof c;
     REQUIRE(polyconv_explanation_get(explanation, i, &c) == POLYCONV_SUCCESS);
-    result.answers.push_back(
-        {c.kernel, c.reason, c.estimate_us, c.workspace_bytes, c.accepted == 1, c.chosen == 1, c.fallback == 1});
+    result.answers.push_back({c.kernel, c.reason, c.estimate_us, c.workspace_bytes, c.accepted == 1, c.chosen == 1,
+                              c.fallback == 1, c.grouping, c.note, c});
   }
   polyconv_explanation_destroy(explanation);
   return result;
@@ -154,6 +156,64 @@ TEST_CASE("a chain: the plan as a whole, fused answers, and each layer") {
   const Explained fused = explain({p, p}, probe("fake-plan-probe/scratch,fake-plan-probe/fuses_two"));
   CHECK(fused.answers[0].kernel == "fake-plan-probe/fuses_two@only");
   CHECK(contains(fused.text, "convolves 2 layers in one"));
+}
+
+TEST_CASE("a chain: every grouping with its time, what it saves, and what fused kernels tell") {
+  const polyconv_problem p = problem("fwd:n1,c4,k4,i8x8,f3x3,p1");
+  const std::vector<polyconv_problem> three(3, p);
+  polyconv_options o = probe("fake-plan-probe/scratch,fake-plan-probe/fuses_two,fake-plan-probe/fuses_all");
+  const Explained e = explain(three, o);
+  INFO(e.text);
+  const std::string pair = "fake-plan-probe/fuses_two@only", alone = "fake-plan-probe/scratch@only";
+  const int64_t between = 4 * 8 * 8 * 4;
+  CHECK(e.answers[0].kernel == pair + " + " + alone);
+  CHECK(e.answers[0].chosen);
+  CHECK(e.answers[0].grouping == "2+1");
+  CHECK(e.answers[0].all.saved_bytes == 2 * between);
+  CHECK(e.answers[0].all.shared_bytes == 2000);
+  REQUIRE(e.find(alone + " + " + alone + " + " + alone) != nullptr);
+  CHECK(e.find(alone + " + " + alone + " + " + alone)->grouping == "none");
+  const Answer *all = e.find("fake-plan-probe/fuses_all@only");
+  REQUIRE(all != nullptr);
+  CHECK(all->grouping == "3");
+  CHECK(all->note == "tiles of 3 layers");
+  CHECK(all->all.saved_bytes == 4 * between);
+  CHECK(all->all.recomputed_outputs == 12);
+  CHECK(all->all.blocks == 7);
+  CHECK(all->all.threads == 128);
+  CHECK(all->all.occupancy == 0.5f);
+  CHECK(all->all.measured == 0);
+  for (const char *words : {"\ngroupings\n  2+1   about 27 us  1.00x  saves 2.0 KiB", "  none  about 45 us  1.67x",
+                            "  3     about 40 us", "\nfused\n", "layers 0 to 2",
+                            "12 outputs (2.3 %) computed again, 7 blocks of 128 threads, 2.9 KiB shared, "
+                            "occupancy 50 %, tiles of 3 layers"})
+    CHECK_MESSAGE(contains(e.text, words), std::string(words));
+  o.grouping = "none";
+  const Explained forced = explain(three, o);
+  CHECK(forced.answers[0].grouping == "none");
+  CHECK(contains(forced.text,
+                 "without options.grouping: " + pair + " + " + alone + " takes it in about 27 us, 1.7 times"));
+  o.grouping = nullptr;
+  o.shared_memory_limit = 1000;
+  CHECK(contains(explain(three, o).text, "a larger shared_memory_limit: " + pair));
+  o.shared_memory_limit = -1;
+  o.tuning_budget_ms = 60;
+  const Explained timed = explain(three, o);
+  INFO(timed.text);
+  CHECK(timed.answers[0].all.measured == 1);
+  for (size_t i = 1; i < timed.answers.size() && timed.answers[i].all.measured == 1; ++i)
+    CHECK(timed.answers[i].estimate_us >= timed.answers[0].estimate_us);
+  CHECK(contains(timed.text, "measured "));
+  // A single layer has no grouping.
+  CHECK(explain({p}, options()).answers[0].grouping.empty());
+}
+
+TEST_CASE("what a kernel tells of itself must make sense") {
+  const polyconv_problem p = problem("fwd:n1,c4,k4,i8x8,f3x3,p1");
+  for (const char *config : {"negative_figures", "beyond_all_occupancy"}) {
+    const std::string name = std::string("fake-plan-probe/liar@") + config;
+    CHECK(contains(chosen({p}, probe(name.c_str())), "defect: it tells of"));
+  }
 }
 
 TEST_CASE("with a tuning budget times are measured, and said to be") {

@@ -610,11 +610,23 @@ typedef struct polyconv_candidate {
   int32_t accepted;
   int32_t chosen;   /* 1 for the one that polyconv_plan_create would take */
   int32_t fallback; /* 1: reference or generic */
+  /* Of chains: which layers are one kernel's, as in options.grouping, and what that does in one run. Figures that
+   * kernels do not tell are 0; the last four and the note are those of the slowest fused kernel. */
+  const char *grouping;       /* "2+2"; "" for a single layer */
+  const char *note;           /* the kernel's words on how it runs this */
+  int64_t saved_bytes;        /* of memory traffic: what lies between fused layers, written once and read once */
+  int64_t recomputed_outputs; /* outputs between fused layers that are computed again, beyond once each */
+  int64_t blocks;             /* thread blocks; tasks on the CPU */
+  int64_t shared_bytes;       /* of shared memory a block; scratch a thread on the CPU */
+  int32_t threads;            /* of a block; all on the CPU */
+  float occupancy;            /* resident warps over the most that a multiprocessor holds, 0 to 1 */
+  int32_t measured;           /* 1: estimate_us is a measurement */
 } polyconv_candidate;
 
 /* Asks every kernel of every backend serving the device about a problem (or chain), as planning does, and
- * keeps every answer, including those of kernels that options.kernel filters out. Succeeds for every valid
- * problem, also where nobody takes it. Errors: INVALID_ARGUMENT, UNAVAILABLE, OUT_OF_MEMORY. */
+ * keeps every answer, including those of kernels that options.kernel filters out. Of a chain the candidates are the
+ * likeliest groupings, that without fusing among them, and every kernel that was asked for all layers as one. Succeeds
+ * for every valid problem, also where nobody takes it. Errors: INVALID_ARGUMENT, UNAVAILABLE, OUT_OF_MEMORY. */
 POLYCONV_API polyconv_status polyconv_explain(const polyconv_device *device, const polyconv_problem *problems,
                                               int32_t count, const polyconv_options *options,
                                               polyconv_explanation **explanation);

@@ -155,7 +155,16 @@ AT(polyconv_candidate, workspace_bytes, 32);
 AT(polyconv_candidate, accepted, 40);
 AT(polyconv_candidate, chosen, 44);
 AT(polyconv_candidate, fallback, 48);
-SIZE(polyconv_candidate, 56);
+AT(polyconv_candidate, grouping, 56);
+AT(polyconv_candidate, note, 64);
+AT(polyconv_candidate, saved_bytes, 72);
+AT(polyconv_candidate, recomputed_outputs, 80);
+AT(polyconv_candidate, blocks, 88);
+AT(polyconv_candidate, shared_bytes, 96);
+AT(polyconv_candidate, threads, 104);
+AT(polyconv_candidate, occupancy, 108);
+AT(polyconv_candidate, measured, 112);
+SIZE(polyconv_candidate, 120);
 
 #endif
 

@@ -51,6 +51,12 @@ TEST_CASE("chains as tokens, several files, and checks of them") {
   const Outcome explained = fusing("explain " + std::string(kToken) + " --grouping 2");
   CHECK(explained.code == 0);
   CHECK(has(explained.out, kPair));
+  const Outcome json = fusing("explain " + std::string(kToken) + " --tune 0.05 -o json");
+  const Json best = Json::parse(json.out).at("candidates").at(0);
+  CHECK(best.at("measured") == true);
+  CHECK(best.at("chosen") == true);
+  CHECK(best.contains("saved_bytes"));
+  CHECK(has(fusing("explain " + std::string(kToken)).out, "\ngroupings\n"));
 }
 
 TEST_CASE("what does not go with a chain is said") {
@@ -64,6 +70,7 @@ TEST_CASE("what does not go with a chain is said") {
   refused("--grouping two", 2, "options.grouping is 'two'");
   refused("--grouping 2 --kernel 'reference/*'", 4, "layers 0 to 1 as one: reference/convolve");
   refused("--shared-memory much", 2, "--shared-memory");
+  refused("--tune -1", 2, "--tune");
   refused("--chain nosuch", 2, "there are image-f32");
 }
 

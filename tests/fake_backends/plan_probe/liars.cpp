@@ -31,6 +31,8 @@ const Lie kLies[] = {
     {"config_beyond", [](Offer &o) { o.config = 1000; }},
     {"unasked_math", [](Offer &o) { o.math = POLYCONV_MATH_FAST; }},
     {"negative_math", [](Offer &o) { o.math = -1; }},
+    {"negative_figures", [](Offer &o) { o.blocks = -1; }},
+    {"beyond_all_occupancy", [](Offer &o) { o.occupancy = 1.5f; }},
 };
 constexpr int kLieCount = static_cast<int>(sizeof kLies / sizeof kLies[0]);
 
@@ -48,6 +50,8 @@ const char *const kLieNames[] = {"nan_estimate",
                                  "config_beyond",
                                  "unasked_math",
                                  "negative_math",
+                                 "negative_figures",
+                                 "beyond_all_occupancy",
                                  "unterminated_reason",
                                  "no_reason",
                                  "odd_status",

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <polyconv/sdk/backend.hpp>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "probe.hpp"
 
@@ -241,14 +243,35 @@ bool fuses_all(const polyconv_request &request, int32_t, Offer &offer) {
   offer.say("tiles of %d layers", static_cast<int>(request.count));
   return true;
 }
+
+// Take much longer than they estimate: a chain, and a layer.
+class Drags final : public Instance {
+ public:
+  explicit Drags(const polyconv_request &request) : direct_(request) {}
+  void run(const polyconv_arguments &a, void *stream) const override {
+    direct_.run(a, stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+
+ private:
+  Direct direct_;
+};
+std::unique_ptr<Instance> create_drags(const polyconv_request &request, int32_t) {
+  return std::make_unique<Drags>(request);
+}
+bool fuses_slowly(const polyconv_request &request, int32_t, Offer &offer) {
+  return request.count > 1 ? fuses(request, offer, 1) : offer.reject("fuses layers");
+}
+const Kernel kFusesSlowly = {"fuses_slowly", 0, kOnly, 1, fuses_slowly, create_drags};
+const Kernel kDrags = {"drags", 0, kOnly, 1, takes_in<1>, create_drags};
 const Kernel kFusesTwo = {"fuses_two", 0, kOnly, 1, fuses_two, create};
 const Kernel kFusesAll = {"fuses_all", 0, kOnly, 1, fuses_all, create};
 
 } // namespace
 
-const std::vector<const Kernel *> takers = {&kTwoSpeeds, &kTies,     &kAtomic,    &kVariant,    &kTransform,
-                                            &kGeneric,   &kBound,    &kLikesLast, &kLikesFirst, &kPacks,
-                                            &kPacksOnce, &kScratch,  &kTf32,      &kPerImage,   &kPerThread,
-                                            &kFewImages, &kFusesTwo, &kFusesAll,  &kSettles};
+const std::vector<const Kernel *> takers = {
+    &kTwoSpeeds, &kTies,       &kAtomic,   &kVariant,   &kTransform,   &kGeneric, &kBound,
+    &kLikesLast, &kLikesFirst, &kPacks,    &kPacksOnce, &kScratch,     &kTf32,    &kPerImage,
+    &kPerThread, &kFewImages,  &kFusesTwo, &kFusesAll,  &kFusesSlowly, &kDrags,   &kSettles};
 
 } // namespace probe
