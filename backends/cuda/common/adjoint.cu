@@ -10,6 +10,7 @@
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
 #include "common/interleave.hpp"
+#include "common/numbers.hpp"
 #include "common/rows.hpp"
 
 namespace polyconv::cuda {
@@ -27,10 +28,6 @@ int64_t type_bytes(int32_t type) {
     case POLYCONV_U8: return 1;
     default: return 2;
   }
-}
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
 }
 
 // ---------------------------------------------------------------- inputs without taps, weights that are no tensor
@@ -111,7 +108,7 @@ void make_dense(const int (&inner_to_outer)[5], polyconv_tensor *t) {
 }
 
 int64_t result_bytes(const polyconv_tensor &result) {
-  return aligned(sdk::elements(result) * type_bytes(result.type));
+  return aligned_bytes(sdk::elements(result) * type_bytes(result.type));
 }
 
 // The part as the forward kernel gets it.
@@ -135,8 +132,8 @@ struct PartBytes {
 PartBytes bytes_of(const polyconv_layer &l, const sdk::AdjointPart &part, const sdk::Offer &offer) {
   const bool raw = std::strcmp(offer.weights_format[0], POLYCONV_FORMAT_RAW) == 0;
   const bool strided = sdk::adjoint_weights_are_strided(l);
-  return {raw ? 0 : aligned(offer.weights_bytes[0]),
-          strided ? 0 : aligned(sdk::elements(part.layer.weights) * type_bytes(l.weights.type))};
+  return {raw ? 0 : aligned_bytes(offer.weights_bytes[0]),
+          strided ? 0 : aligned_bytes(sdk::elements(part.layer.weights) * type_bytes(l.weights.type))};
 }
 
 bool ask(const sdk::Kernel &forward, const polyconv_request &request, const sdk::AdjointPart &part, int32_t config,
@@ -174,7 +171,7 @@ bool add_parts(const sdk::Kernel &forward, const polyconv_request &request, int3
     }
     const PartBytes bytes = bytes_of(l, part, offer);
     us += offer.estimate_us;
-    workspace = std::max(workspace, aligned(offer.workspace_bytes));
+    workspace = std::max(workspace, aligned_bytes(offer.workspace_bytes));
     if (interleaves(l)) results += result_bytes(part.layer.result);
     weights += bytes.packed + bytes.exchanged;
     raw = raw && bytes.packed == 0;

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/epilogue.cuh"
+#include "gradient_leave.cuh"
 #include "gradient_sources.cuh"
 #include "product.cuh"
 
@@ -23,17 +23,6 @@ struct GradientLayout {
   static_assert(Tile::depth == kGradientDepth, "blocks of depth are those of the tables");
 };
 
-// Where a tile lies.
-struct GradientTile {
-  int32_t column, filter, group; // the first two: within the group
-
-  __device__ GradientTile(const Gradient &g, int32_t tile, int columns, int filters) {
-    const int32_t rest = tile / g.column_tiles;
-    column = (tile - rest * g.column_tiles) * columns;
-    filter = rest % g.filter_tiles * filters, group = rest / g.filter_tiles;
-  }
-};
-
 // Both factors on their way into the stages of shared memory.
 template <class From, class T, class Tile, Reach Kind>
 class Fetches {
@@ -43,7 +32,7 @@ class Fetches {
   static constexpr int kLag = X::held ? 2 : 0; // rows between a load and its deposit
 
  public:
-  __device__ Fetches(const Gradient &g, const GradientTile &at, int32_t last, unsigned char *shared)
+  __device__ Fetches(const Gradient &g, const GradientPlace &at, int32_t last, unsigned char *shared)
       : g_(g),
         places_(reinterpret_cast<Places *>(shared + L::places_at)),
         last_(last),
@@ -90,7 +79,7 @@ __device__ inline void sum_pixels(Sums<T, Tile> &sums, const Gradient &g, int32_
                                   unsigned char *shared) {
   using L = GradientLayout<From, T, Tile, Kind>;
   T *const stages = reinterpret_cast<T *>(shared);
-  Fetches<From, T, Tile, Kind> fetches(g, GradientTile(g, tile, Tile::pixels, Tile::channels), last, shared);
+  Fetches<From, T, Tile, Kind> fetches(g, GradientPlace(g, tile, Tile::pixels, Tile::channels), last, shared);
   fetches.describe(first), fetches.describe(first + 1);
   __syncthreads();
 #pragma unroll 1
@@ -141,25 +130,16 @@ __device__ inline void sum_pixels(Sums<T, Tile> &sums, const Gradient &g, int32_
 
 // Quad i of a piece: the block's threads in turn, each four filters of a column.
 template <class Tile>
-struct GradientLeave {
+struct GatheredTile {
   using F = Frame<float, Tile>;
-  Gradient g;
+  static constexpr int columns = Tile::pixels, filters = Tile::channels;
 
-  __device__ void store(int32_t tile, int32_t i, const float4 &v) const {
-    const int thread = i % Tile::threads, quad = i / Tile::threads;
-    const int pixel = quad / F::channel_vectors, vector = quad % F::channel_vectors;
-    const F at(thread);
-    const GradientTile place(g, tile, Tile::pixels, Tile::channels);
-    const int32_t column = place.column + at.pixel + pixel / 4 * 32 + pixel % 4;
-    const int32_t filter = place.filter + at.channel + vector * 16;
-    if (column >= g.x.columns) return;
-    const int32_t tap = column / g.x.channels, line = tap / g.x.taps[2];
-    const float values[4] = {v.x, v.y, v.z, v.w};
-    for (int e = 0; e < 4 && filter + e < g.y.columns; ++e)
-      polyconv::cuda::store(g.result, g.result_type,
-                            g.weights.at(int64_t{place.group} * g.y.columns + filter + e, column - tap * g.x.channels,
-                                         line / g.x.taps[1], line % g.x.taps[1], tap % g.x.taps[2]),
-                            values[e]);
+  __device__ static int column_at(int i, int) {
+    const int pixel = i / Tile::threads / F::channel_vectors;
+    return F(i % Tile::threads).pixel + pixel / 4 * 32 + pixel % 4;
+  }
+  __device__ static int filter_at(int i, int e) {
+    return F(i % Tile::threads).channel + i / Tile::threads % F::channel_vectors * 16 + e;
   }
 };
 
@@ -199,17 +179,10 @@ GradientLauncher gradient_launcher() {
   const auto launch = [](const Gradient &g, cudaStream_t stream) {
     multiply_pixels<From, Tile, Kind><<<static_cast<unsigned>(g.shares.workers), Tile::threads, L::bytes, stream>>>(g);
     check_launch("cuda-gemm's gradient of weights");
-    launch_add_pieces(g.shares, g.pieces, Tile::pixels * Tile::channels / 4, GradientLeave<Tile>{g}, stream);
+    launch_add_pieces(g.shares, g.pieces, Tile::pixels * Tile::channels / 4, GradientLeave<GatheredTile<Tile>>{g},
+                      stream);
   };
-  return {prepare, launch};
-}
-
-template <class From, class Tile>
-GradientLauncher by_reach(Reach reach) {
-  if (reach == Reach::kPixels) return gradient_launcher<From, Tile, Reach::kPixels>();
-  if constexpr (std::is_same_v<From, float>)
-    if (reach == Reach::kVectors) return gradient_launcher<From, Tile, Reach::kVectors>();
-  return gradient_launcher<From, Tile, Reach::kColumns>();
+  return {prepare, launch, L::bytes};
 }
 
 } // namespace polyconv::cuda::gemm

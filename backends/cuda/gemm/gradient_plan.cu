@@ -23,7 +23,7 @@ Factor factor_of(const polyconv_tensor &t, int64_t groups) {
 } // namespace
 
 Gradient make_gradient(const polyconv_layer &l, const Shape &shape) {
-  Gradient g = {factor_of(l.input, l.groups), factor_of(l.output, l.groups), View<int64_t>(l.weights)};
+  Gradient g = {factor_of(l.input, l.groups), factor_of(l.output, l.groups), {}, {}, {}, View<int64_t>(l.weights)};
   g.x.columns = small(g.x.channels * sdk::taps(l));
   g.x.pad_mode = l.pad_mode;
   g.x.fill = l.pad_mode == POLYCONV_PAD_CONSTANT ? static_cast<float>(l.pad_value) : 0;
@@ -32,15 +32,16 @@ Gradient make_gradient(const polyconv_layer &l, const Shape &shape) {
     g.x.step[axis] = small(l.stride[axis]);
     g.x.dilation[axis] = small(l.dilation[axis]);
     g.x.pad[axis] = small(l.pad_begin[axis]);
-    g.out[axis] = small(l.output.size[2 + axis]);
   }
+  g.by_image = Divider::make(small(sdk::spatial(l.output)));
+  g.by_plane = Divider::make(small(l.output.size[3])), g.by_line = Divider::make(small(l.output.size[4]));
   g.result_type = l.result.type;
   g.groups = small(l.groups);
   g.pixels = small(l.output.size[0] * sdk::spatial(l.output));
   g.column_tiles = (g.x.columns + shape.pixels - 1) / shape.pixels;
   g.filter_tiles = (g.y.columns + shape.channels - 1) / shape.channels;
   g.shares = make_shares(int64_t{g.column_tiles} * g.filter_tiles * g.groups,
-                         (g.pixels + kGradientDepth - 1) / kGradientDepth, 132 * shape.blocks);
+                         (g.pixels + shape.depth - 1) / shape.depth, 132 * shape.blocks);
   return g;
 }
 

@@ -8,8 +8,7 @@
 #pragma once
 
 #include "common/async.cuh"
-#include "common/implicit.cuh"
-#include "gradient.hpp"
+#include "gradient_leave.cuh"
 
 namespace polyconv::cuda::gemm {
 
@@ -20,11 +19,10 @@ struct Places {
   int4 corner[2][kGradientDepth];
 
   __device__ void describe(const Gradient &g, const Factor &f, int32_t block, bool there, int i) {
-    const int32_t pixel = block * kGradientDepth + i, per_image = g.out[0] * g.out[1] * g.out[2];
-    const int32_t n = pixel / per_image, inside = pixel - n * per_image, line = inside / g.out[2];
-    const int32_t d = line / g.out[1], h = line % g.out[1], w = inside % g.out[2];
-    image[block & 1][i] = there && pixel < g.pixels ? n * f.image_stride : -1;
-    corner[block & 1][i] = {d * f.step[0] - f.pad[0], h * f.step[1] - f.pad[1], w * f.step[2] - f.pad[2], 0};
+    const int32_t pixel = block * kGradientDepth + i;
+    const Pixel o = pixel_at(g, pixel);
+    image[block & 1][i] = there && pixel < g.pixels ? o.n * f.image_stride : -1;
+    corner[block & 1][i] = {o.d * f.step[0] - f.pad[0], o.h * f.step[1] - f.pad[1], o.w * f.step[2] - f.pad[2], 0};
   }
 };
 
