@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda::direct {
 

@@ -38,8 +38,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradients of weights alone");
   direct::choose_block(config, INT64_MAX, offer);
-  // Every product finds its pixel anew: 5.7 picoseconds on an H200.
-  const double products = sdk::flops(l) / 2 * 5.7e-6 * (l.sum_type == POLYCONV_F64 ? 2.5 : 1);
+  // Every product finds its pixel anew: 6.2 to 7.3 picoseconds on an H200.
+  const double products = sdk::flops(l) / 2 * 6.9e-6 * (l.sum_type == POLYCONV_F64 ? 2.5 : 1);
   offer.estimate_us = 4 + products + bias_gradient_us(l);
   offer.workspace_bytes = bias_gradient_bytes(l);
   return true;

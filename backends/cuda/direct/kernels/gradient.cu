@@ -5,8 +5,7 @@
 // element of a window searches it for the maximum again, mostly in L1; activations that rise with their argument are
 // not evaluated for that.
 // SPDX-License-Identifier: Apache-2.0
-#include "blocks.hpp"
-#include "common/epilogue.cuh"
+#include "per_result.cuh"
 
 namespace polyconv::cuda {
 namespace {
@@ -34,8 +33,15 @@ __device__ Span<Index> inside(const Conv<Index> &p, int axis, Index i) {
 
 // Equals at the flat ends of these have slope 0 whichever is taken, so that what goes in may be compared.
 __device__ inline bool rises(const Epilogue &e) {
-  return e.activation <= POLYCONV_ACT_CLIPPED_RELU || e.activation == POLYCONV_ACT_TANH ||
-         e.activation == POLYCONV_ACT_SIGMOID || (e.activation == POLYCONV_ACT_LEAKY_RELU && e.alpha >= 0);
+  switch (e.activation) {
+    case POLYCONV_ACT_NONE:
+    case POLYCONV_ACT_RELU:
+    case POLYCONV_ACT_CLIPPED_RELU:
+    case POLYCONV_ACT_TANH:
+    case POLYCONV_ACT_SIGMOID: return true;
+    case POLYCONV_ACT_LEAKY_RELU: return e.alpha >= 0;
+    default: return false;
+  }
 }
 
 // Whether result o took its maximum from element `at`.
@@ -112,36 +118,22 @@ __global__ void __launch_bounds__(kMaxThreads, 1)
 
 // ---------------------------------------------------------------- plan and run
 
-class Gradient final : public CudaInstance {
- public:
-  Gradient(const polyconv_request &request, int threads)
-      : CudaInstance(request), threads_(threads), small_(fits_int32(layer_)) {}
+struct GradientStep {
+  static constexpr const char *name = "cuda-direct/gradient";
 
- private:
-  template <class Stored, class T>
-  void launch_as(const polyconv_arguments &a, cudaStream_t stream) const {
-    const int64_t count = sdk::elements(layer_.result);
-    const unsigned blocks = blocks_for(count, threads_);
-    const auto *g = static_cast<const Stored *>(a.input);
-    if (small_)
-      gradient<Stored, T, int32_t><<<blocks, threads_, 0, stream>>>(Conv<int32_t>(layer_, a), g, a.output, count);
-    else
-      gradient<Stored, T, int64_t><<<blocks, threads_, 0, stream>>>(Conv<int64_t>(layer_, a), g, a.output, count);
-  }
-
-  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
-    if (sdk::elements(layer_.result) == 0) return;
-    switch (layer_.input.type) {
-      case POLYCONV_F64: launch_as<double, double>(a, stream); break;
-      case POLYCONV_F16: launch_as<__half, float>(a, stream); break;
-      case POLYCONV_BF16: launch_as<__nv_bfloat16, float>(a, stream); break;
-      default: launch_as<float, float>(a, stream); break;
+  template <class Body>
+  static void by_type(int32_t type, const Body &body) {
+    switch (type) {
+      case POLYCONV_F64: return body(double{}, double{});
+      case POLYCONV_F16: return body(__half{}, float{});
+      case POLYCONV_BF16: return body(__nv_bfloat16{}, float{});
+      default: return body(float{}, float{});
     }
-    check_launch("cuda-direct/gradient");
   }
-
-  const int threads_;
-  const bool small_;
+  template <class Stored, class T, class Index>
+  static void launch(const direct::Grid &grid, const Conv<Index> &p, const Stored *g, void *y, int64_t count) {
+    gradient<Stored, T, Index><<<grid.blocks, grid.threads, 0, grid.stream>>>(p, g, y, count);
+  }
 };
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
@@ -153,13 +145,10 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Gradient>(request, direct::kBlockSizes[config]);
-}
-
 } // namespace
 
 extern const sdk::Kernel kernel_gradient;
-const sdk::Kernel kernel_gradient = {"gradient", 0, direct::kBlockNames, direct::kBlockCount, supports, create};
+const sdk::Kernel kernel_gradient = {"gradient",          0,        direct::kBlockNames,
+                                     direct::kBlockCount, supports, direct::create_per_result<GradientStep>};
 
 } // namespace polyconv::cuda

@@ -3,8 +3,7 @@
 //
 // Floor: one read of the input and one write of the result. Overlapping windows read an element again, mostly from L1.
 // SPDX-License-Identifier: Apache-2.0
-#include "blocks.hpp"
-#include "common/epilogue.cuh"
+#include "per_result.cuh"
 
 namespace polyconv::cuda {
 namespace {
@@ -21,35 +20,21 @@ __global__ void __launch_bounds__(kMaxThreads, 1) pool(const Conv<Index> p, cons
 
 // ---------------------------------------------------------------- plan and run
 
-class Pooling final : public CudaInstance {
- public:
-  Pooling(const polyconv_request &request, int threads)
-      : CudaInstance(request), threads_(threads), small_(fits_int32(layer_)) {}
+struct PoolingStep {
+  static constexpr const char *name = "cuda-direct/pool";
 
- private:
-  template <class Stored, class T>
-  void launch_as(const polyconv_arguments &a, cudaStream_t stream) const {
-    const int64_t count = sdk::elements(layer_.result);
-    const unsigned blocks = blocks_for(count, threads_);
-    const auto *x = static_cast<const Stored *>(a.input);
-    if (small_)
-      pool<Stored, T, int32_t><<<blocks, threads_, 0, stream>>>(Conv<int32_t>(layer_, a), x, a.output, count);
-    else
-      pool<Stored, T, int64_t><<<blocks, threads_, 0, stream>>>(Conv<int64_t>(layer_, a), x, a.output, count);
-  }
-
-  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
-    if (sdk::elements(layer_.result) == 0) return;
-    switch (layer_.input.type) {
-      case POLYCONV_F64: launch_as<double, double>(a, stream); break;
-      case POLYCONV_S32: launch_as<int32_t, float>(a, stream); break;
-      default: launch_as<float, float>(a, stream); break;
+  template <class Body>
+  static void by_type(int32_t type, const Body &body) {
+    switch (type) {
+      case POLYCONV_F64: return body(double{}, double{});
+      case POLYCONV_S32: return body(int32_t{}, float{});
+      default: return body(float{}, float{});
     }
-    check_launch("cuda-direct/pool");
   }
-
-  const int threads_;
-  const bool small_;
+  template <class Stored, class T, class Index>
+  static void launch(const direct::Grid &grid, const Conv<Index> &p, const Stored *x, void *y, int64_t count) {
+    pool<Stored, T, Index><<<grid.blocks, grid.threads, 0, grid.stream>>>(p, x, y, count);
+  }
 };
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
@@ -64,13 +49,10 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Pooling>(request, direct::kBlockSizes[config]);
-}
-
 } // namespace
 
 extern const sdk::Kernel kernel_pool;
-const sdk::Kernel kernel_pool = {"pool", 0, direct::kBlockNames, direct::kBlockCount, supports, create};
+const sdk::Kernel kernel_pool = {
+    "pool", 0, direct::kBlockNames, direct::kBlockCount, supports, direct::create_per_result<PoolingStep>};
 
 } // namespace polyconv::cuda

@@ -177,7 +177,7 @@ int32_t small(int64_t v) {
   return static_cast<int32_t>(v);
 }
 int32_t quotient(int64_t count, int64_t of) {
-  return small((count + of - 1) / of);
+  return small(ceil_div(count, of));
 }
 
 // False where a block has no room for the sums of all columns, or for one row of pixels.
@@ -205,10 +205,6 @@ bool make_small(const polyconv_layer &l, Small *small_layer) {
     return true;
   }
   return false;
-}
-
-double real(int64_t v) {
-  return static_cast<double>(v);
 }
 
 // Two launches, what goes from one to the other, and the slowest multiprocessor's items: each waits for its planes,
