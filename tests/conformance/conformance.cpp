@@ -127,6 +127,14 @@ std::vector<std::string> kernels_of(const Tested &tested) {
 
 } // namespace
 
+TEST_CASE("every step is right") { // by itself: quick enough for tests/cuda/sanitize.sh
+  for (const Tested &tested : tested_backends())
+    for (const std::string &kernel : kernels_of(tested)) {
+      const int steps = conformance::check_steps(tested.info, kernel);
+      if (steps > 0) MESSAGE(kernel << " took " << steps << " steps");
+    }
+}
+
 TEST_CASE("every kernel and config is right on every case that it takes") {
   const std::vector<Tested> backends = tested_backends();
   const std::vector<conformance::TestCase> cases = conformance::all_cases(), chains = conformance::all_chains();
