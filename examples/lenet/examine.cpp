@@ -30,6 +30,10 @@ double examine(const Network &network, const Settings &settings, const Images &t
     std::printf("op time %zu: %.4f ms for %lld images, %s\n", layer + 1,
                 milliseconds(session, [&] { model.forward_layer(layer, session.stream.get()); }),
                 static_cast<long long>(model.batch()), model.kernels(layer).c_str());
+  if (model.fused())
+    std::printf("op time all: %.4f ms for %lld images, %s\n",
+                milliseconds(session, [&] { model.forward(session.stream.get()); }),
+                static_cast<long long>(model.batch()), model.chain_kernels().c_str());
   return accuracy;
 }
 

@@ -63,10 +63,12 @@ void declare(CLI::App &app, Arguments &a) {
   declare_data(test, a);
   test.add_option("--weights", a.examination.weights, "Checkpoint, or exported weights")->required();
   test.add_option("--batch", a.batch, "Images at a time")->check(CLI::Range(1, 1000000));
+  test.add_flag("--fused", a.settings.fused, "All layers in one plan, which fuses where that is faster");
   test.add_option("--confusion", a.examination.confusion, "Confusion matrix (SVG)");
   test.add_option("--expect", a.least_accuracy, "Fails below this accuracy");
   CLI::App &time = *app.add_subcommand("time", "Times the layers over batches, sizes and channels");
   declare_common(time, a);
+  time.add_flag("--fused", a.settings.fused, "All layers in one plan too, which fuses where that is faster");
   time.add_option("--batch", a.batches, "Comma list")->delimiter(',')->capture_default_str();
 }
 

@@ -155,6 +155,10 @@ Model::Model(const Network &network, const Settings &settings, const Device &dev
   input_ = allocate(device, problems.front().bytes(POLYCONV_TENSOR_INPUT));
   for (size_t i = 0; i < problems.size(); ++i) layers_.push_back(make_layer(i, problems[i], settings, device, use));
   for (size_t i = 0; i < problems.size(); ++i) wire(i);
+  if (settings.fused && use == Use::Test) {
+    chain_ = std::make_unique<Pass>(problems, options_for(settings, POLYCONV_SAVE_NONE, use), device);
+    wire_chain();
+  }
   if (use == Use::Train) side_ = std::make_unique<Side>(device, problems.size());
   share_workspace(device);
 }
@@ -167,7 +171,10 @@ Model::Layer Model::make_layer(size_t number, const Problem &problem, const Sett
   layer.output = allocate(device, problem.bytes(POLYCONV_TENSOR_OUTPUT));
   const int32_t save = training ? save_for(problem) : POLYCONV_SAVE_NONE;
   const Options options = options_for(settings, save, use);
-  layer.forward = std::make_unique<Pass>(problem, options, device);
+  const auto pass_of = [&](const Problem &p) {
+    return std::make_unique<Pass>(std::vector<Problem>{p}, options, device);
+  };
+  layer.forward = pass_of(problem);
   if (!training) return layer;
   layer.gradient = allocate(device, problem.bytes(POLYCONV_TENSOR_OUTPUT));
   if (save != POLYCONV_SAVE_NONE)
@@ -175,10 +182,10 @@ Model::Layer Model::make_layer(size_t number, const Problem &problem, const Sett
         device, problem.bytes(save == POLYCONV_SAVE_ARGMAX ? POLYCONV_TENSOR_ARGMAX : POLYCONV_TENSOR_PRE_ACTIVATION));
   Problem backward = problem; // the same layer in another direction
   backward.direction = POLYCONV_BACKWARD_WEIGHTS;
-  layer.weights = std::make_unique<Pass>(backward, options, device);
+  layer.weights = pass_of(backward);
   backward.direction = POLYCONV_BACKWARD_DATA;
   backward.epilogue.has_bias = 0;
-  if (number > 0) layer.data = std::make_unique<Pass>(backward, options, device);
+  if (number > 0) layer.data = pass_of(backward);
   return layer;
 }
 
@@ -209,7 +216,18 @@ void Model::wire(size_t number) {
     buffers.saved[0] = saved;
   }
   for (Pass *pass : {layer.forward.get(), layer.data.get()})
-    if (pass != nullptr && pass->plan.weights_format() != "raw") pass->raw = parameters_.weights(number);
+    if (pass != nullptr && pass->plan.weights_format() != "raw") pass->raw[0] = parameters_.weights(number);
+}
+
+void Model::wire_chain() {
+  polyconv::Buffers &buffers = chain_->buffers;
+  buffers.input = input_->get();
+  buffers.output = scores();
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    buffers.weights[i] = parameters_.weights(i);
+    buffers.bias[i] = parameters_.bias(i);
+    if (chain_->plan.weights_format(static_cast<int32_t>(i)) != "raw") chain_->raw[i] = parameters_.weights(i);
+  }
 }
 
 // Passes on one stream run one after another, so that one workspace serves them all.
@@ -229,6 +247,7 @@ void Model::share_workspace(const Device &device) {
     if (layer.data) main.push_back(layer.data.get());
     if (layer.weights) side.push_back(layer.weights.get());
   }
+  if (chain_) main.push_back(chain_.get());
   share(&workspace_, main);
   share(&side_workspace_, side);
 }
@@ -245,17 +264,23 @@ std::string Model::kernels(size_t number) const {
   return text;
 }
 
+void Model::Pass::pack(void *stream) {
+  for (size_t i = 0; i < raw.size(); ++i) {
+    if (raw[i] == nullptr) continue;
+    if (packed[i]) {
+      packed[i]->update(raw[i], stream);
+    } else {
+      packed[i].emplace(plan, static_cast<int32_t>(i), raw[i], nullptr, stream);
+      buffers.packed[i] = packed[i]->get();
+    }
+  }
+}
+
 void Model::pack(void *stream) {
   for (Layer &layer : layers_)
-    for (Pass *pass : {layer.forward.get(), layer.data.get()}) {
-      if (pass == nullptr || pass->raw == nullptr) continue;
-      if (pass->packed) {
-        pass->packed->update(pass->raw, stream);
-      } else {
-        pass->packed.emplace(pass->plan, 0, pass->raw, nullptr, stream);
-        pass->buffers.packed[0] = pass->packed->get();
-      }
-    }
+    for (Pass *pass : {layer.forward.get(), layer.data.get()})
+      if (pass != nullptr) pass->pack(stream);
+  if (chain_) chain_->pack(stream);
 }
 
 void Model::forward_layer(size_t layer, void *stream) const {
@@ -263,6 +288,7 @@ void Model::forward_layer(size_t layer, void *stream) const {
 }
 
 void Model::forward(void *stream) const {
+  if (chain_) return chain_->plan.run(chain_->buffers, stream);
   for (size_t layer = 0; layer < layers_.size(); ++layer) forward_layer(layer, stream);
 }
 

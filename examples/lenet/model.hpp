@@ -17,6 +17,7 @@ struct Settings {
   int32_t type = POLYCONV_F32;
   std::string kernel; // options.kernel; empty: the library chooses
   int32_t threads = 0;
+  bool fused = false; // tests run one plan of all layers, which fuses where that is faster
 };
 
 struct Session;
@@ -95,6 +96,8 @@ class Model {
   float *scores_gradient() const { return static_cast<float *>(layers_.back().gradient->get()); }
   const polyconv::Problem &problem(size_t layer) const { return layers_[layer].problem; }
   std::string kernels(size_t layer) const; // of every pass, as a person wants to read them
+  bool fused() const { return chain_ != nullptr; }
+  std::string chain_kernels() const { return chain_->plan.info().kernel; }
 
   // Packs the parameters for the kernels: before the first run, and after every change.
   void pack(void *stream);
@@ -104,13 +107,15 @@ class Model {
   void backward(void *stream) const;
 
  private:
-  struct Pass { // one plan, its buffers and, where its kernel wants them packed, its weights
-    Pass(const polyconv::Problem &problem, const polyconv::Options &options, const polyconv::Device &device)
-        : plan(problem, options, device) {}
+  struct Pass { // one plan, its buffers and, where its kernels want them packed, its weights
+    Pass(const std::vector<polyconv::Problem> &problems, const polyconv::Options &options,
+         const polyconv::Device &device)
+        : plan(problems, options, device), packed(problems.size()), raw(problems.size(), nullptr) {}
+    void pack(void *stream);
     polyconv::Plan plan;
     polyconv::Buffers buffers;
-    std::optional<polyconv::Weights> packed;
-    const void *raw = nullptr; // what is packed
+    std::vector<std::optional<polyconv::Weights>> packed; // of each layer
+    std::vector<const void *> raw;                        // what is packed
   };
   struct Layer {
     polyconv::Problem problem;
@@ -121,6 +126,7 @@ class Model {
   Layer make_layer(size_t number, const polyconv::Problem &problem, const Settings &settings,
                    const polyconv::Device &device, Use use) const;
   void wire(size_t number);
+  void wire_chain();
   void share_workspace(const polyconv::Device &device);
 
   struct Side { // where the gradients of weights run
@@ -136,6 +142,7 @@ class Model {
   std::unique_ptr<Side> side_;
   std::unique_ptr<polyconv::Memory> input_, workspace_, side_workspace_;
   std::vector<Layer> layers_;
+  std::unique_ptr<Pass> chain_; // of all layers; NULL: they run one by one
 };
 
 } // namespace lenet

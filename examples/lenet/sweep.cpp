@@ -22,13 +22,14 @@ void time_layers(const Session &session, const Network &network, const Parameter
   const int64_t bytes = model.problem(0).bytes(POLYCONV_TENSOR_INPUT);
   session.device.fill(model.input(), kSmallNumbers, static_cast<size_t>(bytes), stream);
   model.pack(stream);
-  model.forward(stream); // so that every layer has something to read
+  for (size_t layer = 0; layer < model.layers(); ++layer) model.forward_layer(layer, stream); // something to read
   for (size_t layer = 0; layer < model.layers(); ++layer)
     print_row("op time " + std::to_string(layer + 1), model.problem(layer),
               milliseconds(session, [&] { model.forward_layer(layer, stream); }), model.kernels(layer));
   const double all = milliseconds(session, [&] { model.forward(stream); });
-  std::printf("batch %-8lld %.4f ms, %.0f images/s\n\n", static_cast<long long>(batch), all,
-              static_cast<double>(batch) / all * 1000);
+  std::printf("batch %-8lld %.4f ms, %.0f images/s%s\n\n", static_cast<long long>(batch), all,
+              static_cast<double>(batch) / all * 1000,
+              model.fused() ? (", one plan: " + model.chain_kernels()).c_str() : "");
 }
 
 // One convolution alone.

@@ -129,6 +129,13 @@ TEST_CASE("a network learns, its checkpoint tests as well, and the pictures are 
       CHECK(holds(tested.text, "op time 1: "));
       CHECK(holds(tested.text, "op time 2: "));
       CHECK(holds(contents(world / "confusion.svg"), "taken for"));
+      // The same guesses from one plan of all layers.
+      const World::Run fused = world.lenet("test --fused --net '" + world / "small.net" + "' --data '" + world / "" +
+                                           "' --dtype " + type + option(world, "weights", file));
+      INFO(fused.text);
+      CHECK(fused.code == 0);
+      CHECK(holds(fused.text, "op time all: "));
+      CHECK(fused.text.substr(0, fused.text.find('\n')) == tested.text.substr(0, tested.text.find('\n')));
     }
 }
 
@@ -173,6 +180,7 @@ TEST_CASE("time prints layers over batches, sizes and channels") {
   CHECK(timed.code == 0);
   for (const char *words : {"op time 1", "op time 2", "batch 2 ", "batch 5 ", "size x4", "channels x8"})
     CHECK(holds(timed.text, words));
+  CHECK(holds(world.lenet("time --fused --net '" + world / "small.net" + "' --batch 2").text, ", one plan: "));
 }
 
 TEST_CASE("what is wrong with data, networks and files gets one sentence and an exit code") {
@@ -316,10 +324,10 @@ TEST_CASE("on real images the shipped weights are as good as they promise, in f1
       MESSAGE("skipped: " << std::string(one.weights) << ", no images in '" << one.data << "'");
       continue;
     }
-    const auto accuracy = [&](const std::string &type) {
+    const auto accuracy = [&](const std::string &type, const std::string &more = "") {
       const World::Run tested =
-          world.lenet("test --images 3000 --net '" + folder + "nets/" + one.net + ".net' --weights '" + folder +
-                      "weights/" + one.weights + ".lenet' --data '" + one.data + "' --dtype " + type);
+          world.lenet("test --images 3000 " + more + "--net '" + folder + "nets/" + one.net + ".net' --weights '" +
+                      folder + "weights/" + one.weights + ".lenet' --data '" + one.data + "' --dtype " + type);
       INFO(tested.text);
       REQUIRE(tested.code == 0);
       const std::string before = "accuracy ";
@@ -329,5 +337,6 @@ TEST_CASE("on real images the shipped weights are as good as they promise, in f1
     const double exact = accuracy("f32");
     CHECK(exact >= one.expected);
     CHECK(std::abs(accuracy("f16") - exact) <= 0.002);
+    CHECK(accuracy("f32", "--fused ") == exact);
   }
 }
