@@ -161,8 +161,8 @@ double sheet_time(const Choice &c) {
   const double load = g.runs > 0 ? 700 + elements / 8 : 500 + std::ceil(elements / 768) * 1600;
   const double tiles = real(g.groups) * g.tiles * (c.variant->way == Way::kSheet ? 1 : 1.3);
   const double multiply = std::max(tiles * tile_clocks(f, g.steps) / 4, g.share_tiles * (400.0 + 200 * g.steps));
-  // Of several planes, groups take longer than that: 1.2 times as long where there are two, 2.4 where there are eight.
-  const double planes = f.planes > 1 ? 0.8 + 0.2 * g.groups : 1;
+  // Of several planes, groups take longer than that: 1.3 times as long where there are two, 3.1 where there are eight.
+  const double planes = f.planes > 1 ? 0.7 + 0.3 * g.groups : 1;
   return planes * time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, kMultiprocessors));
 }
 
@@ -213,7 +213,7 @@ double track_time(const Choice &c) {
   const double products = f.words * (real(f.rows) * g.taps_h * std::max(4 * f.tiles, 8) + (f.rows + g.taps_h) * 8);
   const double multiply = std::max(g.tiles * (products + 600), 2500.0);
   const int64_t blocks = std::max(1, kMultiprocessors / g.groups);
-  return time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, blocks));
+  return 1.3 * time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, blocks)); // as measured
 }
 
 } // namespace polyconv::cuda::banded

@@ -102,7 +102,8 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   const double loading = 0.8 + 1.1 * real(ceil_div(g.pixels, kAtOnce * kThreads)) * (1 + g.units);
   const double bytes = real(g.outputs) * std::min(16 * f.tiles, g.filters) * element_bytes(l);
   const double storing = bytes * kMultiprocessors * resident / (c.ends == kPlanes ? 2.5e6 : 4.1e6);
-  const double multiplying = real(ceil_div(g.outputs, kPositions)) * (0.03 + 0.004 * products);
+  const double multiplying =
+      real(ceil_div(g.outputs, kPositions)) * (0.03 + 0.005 * f.steps * f.parts + 0.0025 * products);
   return 2 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + std::max(multiplying, storing));
 }
 
