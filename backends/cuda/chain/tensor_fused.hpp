@@ -1,0 +1,114 @@
+// tensor_fused.hpp - what the plan keeps of the chains of tensor_mobile.hpp, and their offer. `Chain` says which layers
+// they are, which configs they have and which kernel runs them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tensor_layers.hpp"
+#include "tensor_mobile.hpp"
+
+namespace polyconv::cuda::mobile {
+
+template <class Chain>
+class Fused final : public sdk::Instance {
+ public:
+  Fused(const polyconv_request &request, int32_t config) : device_(request.policy->device_index) {
+    for (int i = 0; i < Chain::layers; ++i) layers_[i] = *request.layers[i];
+    const polyconv_layer *layers[3] = {&layers_[0], &layers_[1], &layers_[2]};
+    sdk::Offer offer = {};
+    if (!plan_mobile(Chain::of(layers), Chain::configs[config], sdk::shared_memory_limit(*request.policy), plan_,
+                     offer))
+      throw sdk::Error(POLYCONV_INTERNAL, std::string(Chain::name) + ": no tile for a chain that was accepted");
+    kernel_ = Chain::find(layers_[0].input.type, plan_.shape);
+    if (kernel_ == nullptr) throw sdk::Error(POLYCONV_INTERNAL, std::string(Chain::name) + ": no kernel for a plan");
+    const DeviceScope scope(device_);
+    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(halves::kMostShared)),
+          "asking for shared memory");
+  }
+
+  void pack(int layer, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    const auto on = static_cast<cudaStream_t>(stream);
+    const int from_last = Chain::layers - 1 - layer;
+    if (from_last == 1)
+      pack_filters(layers_[layer], raw, packed, on);
+    else
+      pack_fragments(layers_[layer], from_last == 0 ? plan_.shape.pairs : 1, raw, packed, on);
+  }
+
+  void run(const polyconv_arguments &a, void *stream) const override {
+    const polyconv_layer &first = layers_[0], &last = layers_[Chain::layers - 1];
+    if (sdk::elements(last.result) == 0) return;
+    const DeviceScope scope(device_);
+    Mobile m = plan_.shape;
+    const auto bias = [&](int layer) {
+      return layers_[layer].epilogue.has_bias ? static_cast<const float *>(a.bias[layer]) : nullptr;
+    };
+    m.input = static_cast<const char *>(a.input) + first.input.offset * 2;
+    m.result = static_cast<char *>(a.output) + last.result.offset * 2;
+    if (last.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
+      const bool inner = last.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT;
+      m.residual =
+          static_cast<const char *>(inner ? a.input : a.residual[Chain::layers - 1]) + last.residual.offset * 2;
+    }
+    if (Chain::layers == 3) m.expand = a.weights[0], m.expanded.bias = bias(0);
+    m.filters = a.weights[Chain::layers - 2], m.filtered.bias = bias(Chain::layers - 2);
+    m.project = a.weights[Chain::layers - 1], m.projected.bias = bias(Chain::layers - 1);
+    m.vectors_in = m.vectors_in && reinterpret_cast<uintptr_t>(m.input) % 16 == 0;
+    m.vectors_out = m.vectors_out && reinterpret_cast<uintptr_t>(m.result) % 8 == 0 &&
+                    reinterpret_cast<uintptr_t>(m.residual) % 8 == 0;
+    kernel_<<<static_cast<unsigned>(plan_.blocks), m.warps() * 32, static_cast<size_t>(plan_.shared_bytes),
+              static_cast<cudaStream_t>(stream)>>>(m);
+    check_launch(Chain::name);
+  }
+
+ private:
+  const int device_;
+  polyconv_layer layers_[3] = {};
+  MobilePlan plan_;
+  MobileKernel kernel_ = nullptr;
+};
+
+// What polyconv_explain tells of a plan.
+inline void tell(const MobilePlan &plan, bool expands, sdk::Offer &offer) {
+  const Mobile &m = plan.shape;
+  const int64_t filtered = int64_t{m.batch} * m.out[0] * m.out[1] * m.hidden;
+  const int64_t positions = int64_t{m.all_tiles()} * m.positions(), once = int64_t{m.batch} * m.in[0] * m.in[1];
+  offer.recomputed_outputs = filtered * (m.slices - 1);
+  if (expands) offer.recomputed_outputs += std::max<int64_t>(positions - once, 0) * m.hidden;
+  offer.blocks = plan.blocks, offer.shared_bytes = plan.shared_bytes, offer.threads = m.warps() * 32;
+  offer.occupancy = static_cast<float>(plan.together * m.warps()) / 64;
+  std::snprintf(offer.note, sizeof offer.note, "tiles of %dx%d pixels of %d images, %d channels at a time",
+                m.units[0] * m.rows, m.units[1] * kUnitWidth, m.images, m.chunk());
+}
+
+template <class Chain>
+bool mobile_supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != Chain::layers) return offer.reject("fuses %d layers, not %d", Chain::layers, request.count);
+  const MobileLayers layers = Chain::of(request.layers);
+  if (!mobile_takes(layers, offer)) return false;
+  MobilePlan best;
+  for (int i = config < 0 ? 0 : config; i < (config < 0 ? Chain::config_count : config + 1); ++i) {
+    MobilePlan plan;
+    if (!plan_mobile(layers, Chain::configs[i], sdk::shared_memory_limit(*request.policy), plan, offer)) continue;
+    if (best.us == 0 || plan.us < best.us) best = plan, offer.config = i;
+  }
+  if (best.us == 0) return false;
+  const Mobile &m = best.shape;
+  offer.estimate_us = best.us;
+  tell(best, Chain::layers == 3, offer);
+  if (Chain::layers == 3) offer.set_weights(0, "cuda_chain_fragments1:1", fragments_bytes(m.channels, m.hidden, 1));
+  offer.set_weights(Chain::layers - 2, "cuda_chain_filters:1", filters_bytes(m.hidden));
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "cuda_chain_fragments%d:1", m.pairs);
+  offer.set_weights(Chain::layers - 1, format, fragments_bytes(m.hidden, m.results, m.pairs));
+  return true;
+}
+
+template <class Chain>
+std::unique_ptr<sdk::Instance> mobile_create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<Fused<Chain>>(request, config);
+}
+
+} // namespace polyconv::cuda::mobile
