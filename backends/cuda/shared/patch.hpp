@@ -8,6 +8,7 @@
 
 #include "common/conv.cuh"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda::shared {
 
@@ -55,10 +56,6 @@ inline Window window(const polyconv_layer &l, int axis) {
   return {pool.window[axis], pool.stride[axis], pool.pad_begin[axis]};
 }
 
-inline int64_t quotient(int64_t count, int64_t of) { // rounded up
-  return (count + of - 1) / of;
-}
-
 // Fills the rest from columns, stripes and images; false where such a block does not fit.
 inline bool complete(const polyconv_layer &l, const PatchConfig &config, Patch &s) {
   const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
@@ -68,8 +65,8 @@ inline bool complete(const polyconv_layer &l, const PatchConfig &config, Patch &
   s.result_rows = small(std::min((rows - down.size) / down.stride + 1, std::max<int64_t>(l.result.size[3], 1)));
   s.result_columns =
       small(std::min((s.columns - across.size) / across.stride + 1, std::max<int64_t>(l.result.size[4], 1)));
-  s.tiles_h = small(quotient(l.result.size[3], s.result_rows));
-  s.tiles_w = small(quotient(l.result.size[4], s.result_columns));
+  s.tiles_h = small(ceil_div(l.result.size[3], s.result_rows));
+  s.tiles_w = small(ceil_div(l.result.size[4], s.result_columns));
   s.first_row = small(-down.pad), s.first_column = small(-across.pad);
   s.row_step = small(s.result_rows * down.stride), s.column_step = small(s.result_columns * across.stride);
   const int64_t tile_rows = (rows - 1) * l.stride[1] + (l.weights.size[3] - 1) * l.dilation[1] + 1;
@@ -80,7 +77,7 @@ inline bool complete(const polyconv_layer &l, const PatchConfig &config, Patch &
   if (s.images > 1) s.plane += ((s.columns * s.stripes - s.plane) % 32 + 32) % 32;
   s.threads = (s.columns * s.stripes * s.images + 31) / 32 * 32;
   s.group_in = small(in_group), s.group_out = small(l.output.size[1] / l.groups);
-  s.channel_blocks = small(quotient(s.group_out, config.channels));
+  s.channel_blocks = small(ceil_div(s.group_out, config.channels));
   // Two buffers, or one where it holds all channels.
   const int64_t channel_bytes = 4 * (int64_t{s.images} * s.plane + sdk::taps(l) * config.channels);
   const int64_t sums = s.plain ? 0 : int64_t{s.images} * rows * s.columns * 4;
@@ -90,11 +87,11 @@ inline bool complete(const polyconv_layer &l, const PatchConfig &config, Patch &
   s.buffers = s.chunk < in_group ? 2 : 1;
   if (s.buffers == 2) s.chunk = small(std::min<int64_t>(all, kSharedBytes / 2 / channel_bytes));
   if (s.chunk == 0) s.chunk = 1, s.buffers = 1;
-  s.buffer = small(quotient(s.chunk * channel_bytes, 16) * 4); // aligned as vectors are
+  s.buffer = small(ceil_div(s.chunk * channel_bytes, 16) * 4); // aligned as vectors are
   const int64_t bytes = std::max(int64_t{s.buffers} * s.buffer * 4, sums);
   if (bytes > kSharedBytes) return false;
   s.shared_bytes = small(bytes);
-  s.blocks = quotient(l.output.size[0], s.images) * l.groups * s.channel_blocks * s.tiles_h * s.tiles_w;
+  s.blocks = ceil_div(l.output.size[0], s.images) * l.groups * s.channel_blocks * s.tiles_h * s.tiles_w;
   return true;
 }
 
@@ -110,10 +107,10 @@ inline bool make_patch(const polyconv_layer &l, const PatchConfig &config, Patch
       l.dilation[1] > kLimit || l.dilation[2] > kLimit || down.size > kLimit || across.size > kLimit)
     return false;
   s.columns = static_cast<int32_t>(std::min<int64_t>(config.width, width));
-  const int64_t needed = quotient(height, config.outputs);
-  const int64_t high = quotient(needed, std::max<int64_t>(config.threads / s.columns, 1)); // blocks below each other
+  const int64_t needed = ceil_div(height, config.outputs);
+  const int64_t high = ceil_div(needed, std::max<int64_t>(config.threads / s.columns, 1)); // blocks below each other
   const auto whole = high == 1 && s.columns == width;
-  for (int64_t stripes = quotient(needed, high); stripes > 0; stripes = stripes / 2) {
+  for (int64_t stripes = ceil_div(needed, high); stripes > 0; stripes = stripes / 2) {
     s.stripes = static_cast<int32_t>(stripes);
     const int64_t most = whole && stripes == needed ? config.threads / (s.columns * stripes) : 1;
     for (int64_t images = std::clamp<int64_t>(most, 1, std::max<int64_t>(l.output.size[0], 1)); images > 0;

@@ -91,8 +91,8 @@ __device__ inline void load_gradient(const Conv<int32_t> &p, const RowsWeights &
   });
 }
 
-// What a thread sums: Filters filters, Rows rows of the window from `first_row` on, all its columns.
-template <int Taps, int Step, int Filters, int Rows>
+// What a thread sums: kFilters filters, Rows rows of the window from `first_row` on, all its columns.
+template <int Taps, int Step, int Rows>
 class RowSums {
   static constexpr int kVectors = ((kStrip - 1) * Step + Taps + 3) / 4; // of 4 inputs, under a strip
 
@@ -110,9 +110,9 @@ class RowSums {
       for (; row >= rows; row -= rows) ++image;
       if (image >= images) break;
       const int32_t q = strip * kStrip;
-      float4 y[Filters];
+      float4 y[kFilters];
 #pragma unroll
-      for (int k = 0; k < Filters; ++k)
+      for (int k = 0; k < kFilters; ++k)
         y[k] =
             *reinterpret_cast<const float4 *>(dy + k * r.output_plane() + (image * r.rows + row) * r.output_pitch + q);
       const float *from = x + (image * r.input_rows + row * Step + first_row) * r.input_pitch + q * Step;
@@ -125,7 +125,7 @@ class RowSums {
   // Adds up over the warp; the totals are lane 0's.
   __device__ void fold() {
 #pragma unroll
-    for (int i = 0; i < Filters * Rows * Taps; ++i)
+    for (int i = 0; i < kFilters * Rows * Taps; ++i)
 #pragma unroll
       for (int distance = 16; distance > 0; distance /= 2)
         (&sums_[0][0][0])[i] += __shfl_down_sync(~0u, (&sums_[0][0][0])[i], distance);
@@ -133,13 +133,13 @@ class RowSums {
   __device__ float at(int k, int row, int column) const {
     return sums_[k][row][column];
   }
-  static constexpr int count = Filters * Rows * Taps;
+  static constexpr int count = kFilters * Rows * Taps;
   __device__ float value(int i) const {
     return (&sums_[0][0][0])[i];
   }
 
  private:
-  __device__ void multiply(int s, const float *from, const float4 (&y)[Filters], int32_t there) {
+  __device__ void multiply(int s, const float *from, const float4 (&y)[kFilters], int32_t there) {
     float v[4 * kVectors];
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
@@ -150,7 +150,7 @@ class RowSums {
     for (int j = 0; j < kStrip; ++j) {
       if (j >= there) break; // no product with what is not there, which may be NaN
 #pragma unroll
-      for (int k = 0; k < Filters; ++k) {
+      for (int k = 0; k < kFilters; ++k) {
         const float g = j == 0 ? y[k].x : j == 1 ? y[k].y : j == 2 ? y[k].z : y[k].w;
 #pragma unroll
         for (int c = 0; c < Taps; ++c) sums_[k][s][c] = fmaf(g, v[j * Step + c], sums_[k][s][c]);
@@ -158,23 +158,23 @@ class RowSums {
     }
   }
 
-  float sums_[Filters][Rows][Taps] = {};
+  float sums_[kFilters][Rows][Taps] = {};
 };
 
 // Warps are told apart by filters, then channels, then rows of the window; those that are left over share strips.
-template <class T, int Taps, int Step, int Filters>
-__global__ void __launch_bounds__(kRowsThreads, (Filters > 1 && Taps > 3 ? 2 : 4))
+template <class T, int Taps, int Step>
+__global__ void __launch_bounds__(kRowsThreads, (Taps > 3 ? 2 : 4))
     sum_rows(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ RowsWeights r, const T *x, const T *dy) {
-  constexpr int kRows = rows_of_thread(Taps, Filters), kRowTiles = (Taps + kRows - 1) / kRows;
-  using Sums = RowSums<Taps, Step, Filters, kRows>;
+  constexpr int kRows = rows_of_thread(Taps), kRowTiles = (Taps + kRows - 1) / kRows;
+  using Sums = RowSums<Taps, Step, kRows>;
   extern __shared__ __align__(16) float planes[];
   __shared__ float folded[kRowsWarps][Sums::count];
   const int32_t set = static_cast<int32_t>(blockIdx.x) % r.sets, part = static_cast<int32_t>(blockIdx.x) / r.sets;
-  const int32_t filter_tiles = (r.filters + Filters - 1) / Filters,
+  const int32_t filter_tiles = (r.filters + kFilters - 1) / kFilters,
                 combinations = filter_tiles * r.channels * kRowTiles;
   const int32_t warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int32_t mine = warp % combinations, sharing = kRowsWarps / combinations;
-  const int32_t filter = mine % filter_tiles * Filters, channel = mine / filter_tiles % r.channels;
+  const int32_t filter = mine % filter_tiles * kFilters, channel = mine / filter_tiles % r.channels;
   const int32_t first_row = mine / filter_tiles / r.channels * kRows;
   float *const gradient = planes + r.channels * r.input_plane();
 
@@ -216,35 +216,32 @@ __global__ void __launch_bounds__(kRowsThreads, (Filters > 1 && Taps > 3 ? 2 : 4
 
 // ---------------------------------------------------------------- launch
 
-template <class T, int Taps, int Step, int Filters>
+template <class T, int Taps, int Step>
 RowsInstance rows_instance() {
   const auto prepare = [] {
-    check(cudaFuncSetAttribute(sum_rows<T, Taps, Step, Filters>, cudaFuncAttributeMaxDynamicSharedMemorySize, 96 << 10),
+    check(cudaFuncSetAttribute(sum_rows<T, Taps, Step>, cudaFuncAttributeMaxDynamicSharedMemorySize, 96 << 10),
           "asking for shared memory");
   };
   const auto launch = [](const Conv<int32_t> &p, const RowsWeights &r, const void *x, const void *dy,
                          cudaStream_t stream) {
-    sum_rows<T, Taps, Step, Filters><<<static_cast<unsigned>(r.sets) * static_cast<unsigned>(r.parts), kRowsThreads,
-                                       static_cast<size_t>(r.shared_bytes()), stream>>>(p, r, static_cast<const T *>(x),
-                                                                                        static_cast<const T *>(dy));
+    sum_rows<T, Taps, Step><<<static_cast<unsigned>(r.sets) * static_cast<unsigned>(r.parts), kRowsThreads,
+                              static_cast<size_t>(r.shared_bytes()), stream>>>(p, r, static_cast<const T *>(x),
+                                                                               static_cast<const T *>(dy));
     check_launch("cuda-shared/rows_weights");
   };
   return {prepare, launch};
 }
 
 template <class T, int Taps>
-RowsInstance by_stride_and_filters(int stride, int filters) {
-  if (stride == 1) return filters > 1 ? rows_instance<T, Taps, 1, 4>() : rows_instance<T, Taps, 1, 1>();
-  if (stride == 2) return filters > 1 ? rows_instance<T, Taps, 2, 4>() : rows_instance<T, Taps, 2, 1>();
-  return {};
+RowsInstance by_stride(int stride) {
+  return stride == 1 ? rows_instance<T, Taps, 1>() : rows_instance<T, Taps, 2>();
 }
 
 template <class T>
-RowsInstance find_rows(int taps, int stride, int filters) {
-  if (taps == 3) return by_stride_and_filters<T, 3>(stride, filters);
-  if (taps == 5) return by_stride_and_filters<T, 5>(stride, filters);
-  if (taps == 7) return by_stride_and_filters<T, 7>(stride, filters);
-  return {};
+RowsInstance find_rows(int taps, int stride) {
+  if (taps == 3) return by_stride<T, 3>(stride);
+  if (taps == 5) return by_stride<T, 5>(stride);
+  return by_stride<T, 7>(stride);
 }
 
 } // namespace polyconv::cuda::shared

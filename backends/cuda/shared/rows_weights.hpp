@@ -1,18 +1,19 @@
-// rows_weights.hpp - the gradient of weights of few channels and of depthwise layers, as the host plans it. A block
+// rows_weights.hpp - the gradient of weights of few channels, as the host plans it. A block
 // holds some rows of some images in shared memory: planes of the input and of the output's gradient. A thread walks
 // over strips of four outputs, and sums the products of a few filters with all taps of some rows of the window.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/conv.cuh"
+#include "weights.hpp"
 
 namespace polyconv::cuda::shared {
 
-inline constexpr int kRowsThreads = 128, kRowsWarps = kRowsThreads / 32, kStrip = 4;
+inline constexpr int kRowsThreads = 128, kRowsWarps = kRowsThreads / 32;
+inline constexpr int kFilters = 4; // of a thread
 
-// Rows of a window that a thread sums: as many as registers hold beside four filters.
-__host__ __device__ constexpr int rows_of_thread(int taps, int filters) {
-  return filters > 1 && taps == 7 ? 4 : taps;
+// Rows of a window that a thread sums: as many as registers hold.
+__host__ __device__ constexpr int rows_of_thread(int taps) {
+  return taps == 7 ? 4 : taps;
 }
 
 struct RowsWeights {
@@ -30,16 +31,13 @@ struct RowsWeights {
   int32_t shared_bytes() const { return 4 * (channels * input_plane() + filters * output_plane()); }
 };
 
-// Adds the partial sums of `count` weights and stores the gradient.
-void add_rows(const Conv<int32_t> &p, const RowsWeights &r, int32_t count, void *w, cudaStream_t stream);
-
 // The kernels of a type; NULL where there is none.
 struct RowsInstance {
   void (*prepare)(); // lets it use its shared memory
   void (*launch)(const Conv<int32_t> &p, const RowsWeights &r, const void *x, const void *dy, cudaStream_t stream);
 };
-RowsInstance find_rows_f32(int taps, int stride, int filters);
-RowsInstance find_rows_f16(int taps, int stride, int filters);
-RowsInstance find_rows_bf16(int taps, int stride, int filters);
+RowsInstance find_rows_f32(int taps, int stride);
+RowsInstance find_rows_f16(int taps, int stride);
+RowsInstance find_rows_bf16(int taps, int stride);
 
 } // namespace polyconv::cuda::shared

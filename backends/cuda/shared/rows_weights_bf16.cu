@@ -4,8 +4,8 @@
 
 namespace polyconv::cuda::shared {
 
-RowsInstance find_rows_bf16(int taps, int stride, int filters) {
-  return find_rows<__nv_bfloat16>(taps, stride, filters);
+RowsInstance find_rows_bf16(int taps, int stride) {
+  return find_rows<__nv_bfloat16>(taps, stride);
 }
 
 } // namespace polyconv::cuda::shared

@@ -4,8 +4,8 @@
 
 namespace polyconv::cuda::shared {
 
-RowsInstance find_rows_f16(int taps, int stride, int filters) {
-  return find_rows<__half>(taps, stride, filters);
+RowsInstance find_rows_f16(int taps, int stride) {
+  return find_rows<__half>(taps, stride);
 }
 
 } // namespace polyconv::cuda::shared

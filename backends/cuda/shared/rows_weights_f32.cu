@@ -4,8 +4,8 @@
 
 namespace polyconv::cuda::shared {
 
-RowsInstance find_rows_f32(int taps, int stride, int filters) {
-  return find_rows<float>(taps, stride, filters);
+RowsInstance find_rows_f32(int taps, int stride) {
+  return find_rows<float>(taps, stride);
 }
 
 } // namespace polyconv::cuda::shared

@@ -311,6 +311,7 @@ PatchLaunch patch_launch(int outputs, int channels) {
     case 44: return launch_patch<n, 4, 4>;
     case 84: return launch_patch<n, 4, 8>;
     case 87: return launch_patch<n, 7, 8>;
+    case 125: return launch_patch<n, 5, 12>;
     default: return nullptr;
   }
 }

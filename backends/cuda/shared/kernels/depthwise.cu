@@ -64,12 +64,12 @@ int64_t make_tile(const polyconv_layer &l, const Config &config, Depthwise &d) {
   const int64_t align = std::max<int64_t>(read.vector, chunk), across = int64_t{d.columns} * config.columns * step;
   const int64_t reach = across - int64_t{config.columns} * step + int64_t{read.vectors} * read.vector; // in a row
   const int64_t tile_rows = int64_t{d.groups * config.rows - 1} * step + l.weights.size[3];
-  int64_t pitch = quotient(std::max(left + l.input.size[4], reach - left), align) * align;
+  int64_t pitch = ceil_div(std::max(left + l.input.size[4], reach - left), align) * align;
   if (d.groups > 1) pitch = without_conflicts(pitch, int64_t{config.rows} * step, across, align, item);
-  int64_t plane = quotient((tile_rows - 1) * pitch + std::max(reach, pitch), align) * align;
+  int64_t plane = ceil_div((tile_rows - 1) * pitch + std::max(reach, pitch), align) * align;
   if (d.planes > 1) plane = without_conflicts(plane, 1, across * d.groups, align, item);
-  const int64_t tile = quotient(d.planes * plane * item, 16) * 16;
-  const int64_t sums = d.plain ? 0 : quotient(int64_t{d.planes} * d.width * d.height * 4, 16) * 16;
+  const int64_t tile = ceil_div(d.planes * plane * item, 16) * 16;
+  const int64_t sums = d.plain ? 0 : ceil_div(int64_t{d.planes} * d.width * d.height * 4, 16) * 16;
   d.buffers = l.output.size[0] > 1 ? 2 : 1;
   if (sums + d.buffers * tile > kSharedBytes) return sums + d.buffers * tile;
   d.left = static_cast<int32_t>(left), d.chunk = static_cast<int32_t>(chunk);
@@ -95,8 +95,8 @@ bool complete(const polyconv_layer &l, const Config &config, Depthwise &d) {
   d.result_rows =
       static_cast<int32_t>(std::min((d.height - window) / stride + 1, std::max<int64_t>(l.result.size[3], 1)));
   d.row_step = static_cast<int32_t>(d.result_rows * stride);
-  d.strips = static_cast<int32_t>(quotient(l.result.size[3], d.result_rows));
-  d.channel_blocks = static_cast<int32_t>(quotient(l.output.size[1], d.planes));
+  d.strips = static_cast<int32_t>(ceil_div(l.result.size[3], d.result_rows));
+  d.channel_blocks = static_cast<int32_t>(ceil_div(l.output.size[1], d.planes));
   d.threads = (d.columns * d.groups * d.planes + 31) / 32 * 32;
   return make_tile(l, config, d) <= kSharedBytes;
 }
@@ -106,11 +106,11 @@ bool make_depthwise(const polyconv_layer &l, const Config &config, Depthwise &d)
   d = {};
   d.multiplier = static_cast<int32_t>(l.output.size[1] / l.groups);
   d.plain = plain(l) ? 1 : 0;
-  const int64_t columns = std::max<int64_t>(quotient(l.output.size[4], config.columns), 1);
+  const int64_t columns = std::max<int64_t>(ceil_div(l.output.size[4], config.columns), 1);
   if (columns > config.threads) return false;
   d.columns = static_cast<int32_t>(columns);
   const int64_t pool_pad = sdk::has_pooling(l) ? l.epilogue.pool.pad_begin[1] : 0;
-  const int64_t whole = std::max<int64_t>(quotient(l.output.size[3] + pool_pad, config.rows), 1);
+  const int64_t whole = std::max<int64_t>(ceil_div(l.output.size[3] + pool_pad, config.rows), 1);
   if (columns * whole <= config.threads) {
     d.groups = static_cast<int32_t>(whole);
     // Only where every output channel has an input channel of its own do planes lie at one distance.
@@ -122,7 +122,7 @@ bool make_depthwise(const polyconv_layer &l, const Config &config, Depthwise &d)
   }
   d.planes = 1;
   for (int64_t strips = 1, last = 0; strips <= whole; ++strips) {
-    const int64_t groups = quotient(whole, strips);
+    const int64_t groups = ceil_div(whole, strips);
     if (groups == last || groups * columns > config.threads) continue;
     last = groups, d.groups = static_cast<int32_t>(groups);
     if (complete(l, config, d)) return true;
@@ -142,7 +142,7 @@ int64_t parts_of(int64_t pairs, int64_t images, int64_t slots) {
   int64_t best = 1;
   double best_cost = 0;
   for (int64_t parts = 1; parts <= std::min<int64_t>(images, 1024) && parts * pairs <= INT32_MAX; ++parts) {
-    const auto cost = static_cast<double>(quotient(pairs * parts, slots) * (quotient(images, parts) + 1));
+    const auto cost = static_cast<double>(ceil_div(pairs * parts, slots) * (ceil_div(images, parts) + 1));
     if (best_cost == 0 || cost < best_cost) best = parts, best_cost = cost;
   }
   return best;

@@ -30,12 +30,12 @@ using namespace shared;
 // Named by width, threads, outputs and channels of a thread.
 constexpr PatchConfig kConfigs[] = {{16, 256, 1, 4}, {16, 256, 4, 4}, {16, 128, 4, 8}, {16, 128, 7, 8}, {25, 250, 1, 4},
                                     {25, 250, 4, 4}, {32, 256, 1, 1}, {32, 256, 4, 1}, {32, 256, 2, 4}, {32, 256, 4, 4},
-                                    {32, 256, 4, 8}, {32, 128, 7, 8}, {64, 256, 4, 8}};
+                                    {32, 256, 4, 8}, {32, 128, 7, 8}, {64, 256, 4, 8}, {64, 256, 5, 12}};
 constexpr const char *kNames[] = {"w16_t256_o1_k4", "w16_t256_o4_k4", "w16_t128_o4_k8", "w16_t128_o7_k8",
                                   "w25_t250_o1_k4", "w25_t250_o4_k4", "w32_t256_o1_k1", "w32_t256_o4_k1",
                                   "w32_t256_o2_k4", "w32_t256_o4_k4", "w32_t256_o4_k8", "w32_t128_o7_k8",
-                                  "w64_t256_o4_k8"};
-constexpr int kConfigCount = 13;
+                                  "w64_t256_o4_k8", "w64_t256_o5_k12"};
+constexpr int kConfigCount = 14;
 
 // The size of filters that are unrolled, 0 for a loop over taps.
 int unrolled_size(const polyconv_layer &l) {
@@ -75,7 +75,7 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const double weights = config.channels >= 4 ? config.channels / 4.0 : config.channels;
   const double products = taps * s.group_in * (sums + 3 * inputs + 2.3 * weights);
   const double staged = 1.8 * s.group_in * s.images * s.plane / s.threads;
-  const double fixed = 670 + 290.0 * static_cast<double>(quotient(s.group_in, s.chunk)) + 14.0 * sums;
+  const double fixed = 670 + 290.0 * static_cast<double>(ceil_div(s.group_in, s.chunk)) + 14.0 * sums;
   const int registers = sums <= 16 ? 72 : sums <= 32 ? 96 : 128;
   const int fit = std::min({65536 / (registers * s.threads), (227 << 10) / (s.shared_bytes + 1024), 2048 / s.threads});
   const double resident = std::max(std::min(fit, 32), 1);

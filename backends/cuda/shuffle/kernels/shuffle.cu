@@ -6,6 +6,7 @@
 // larger ones, and different ones along rows and columns, compute every output and store those that there are.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "shape.hpp"
 
 #include <cinttypes>
@@ -87,10 +88,6 @@ Span span(const polyconv_layer &l, int axis, int64_t position_step) {
 int64_t fit(int64_t positions, const Span &s) {
   return positions < s.window ? 0 : (positions - s.window) / s.move + 1;
 }
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // m.results_w is 0 where a tile is too narrow for one result; the counts are set by count_tiles.
 March shape(const polyconv_layer &l, const Way &way, const Config &config) {
   March m = {};

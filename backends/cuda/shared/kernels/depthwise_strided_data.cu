@@ -1,0 +1,242 @@
+// depthwise_strided_data.cu - the gradient of the input of depthwise layers of stride 2: a thread walks down four
+// columns, two rows at a time, and keeps in registers the gradients of as many rows as reach them. Where the general
+// way (depthwise_data) makes a forward layer of each residue of the strides and copies their results together, here
+// every element is read and written once.
+//
+// Floor: one read of every element of the output's gradient and one write of the input's / copy rate.
+// SPDX-License-Identifier: Apache-2.0
+#include <cinttypes>
+
+#include "common/conv.cuh"
+#include "common/epilogue.cuh"
+#include "common/instance.hpp"
+#include "common/numbers.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+constexpr int kThreads = 128, kColumns = 4; // of the input, a thread's
+constexpr int32_t kPairs = 8;               // of rows, that a thread walks down, at most
+
+struct Descent {
+  int32_t strips, stretches, pairs; // of four columns, of pairs of rows; pairs of a stretch
+  int32_t first, end;               // pairs
+  int32_t vectors;                  // four results are stored at once
+};
+
+// Input row 2 i + e - pad is reached through tap e + 2 t from output row i - t. Of columns, Odd says whether the
+// padding is odd: four columns that begin at a multiple of 4 are reached from kSpan outputs, the first of them kFirst
+// from half of the column and of the padding.
+template <class T, int Taps, int Odd>
+class Reached {
+  static constexpr int kRows = (Taps + 1) / 2, kFirst = Odd - (Taps - 1) / 2, kSpan = (Taps - 1) / 2 + 2;
+
+ public:
+  __device__ Reached(const Conv<int32_t> &p, const T *y, int32_t column)
+      : p_(p), y_(y), first_(column / 2 + p.pad[2] / 2 + kFirst) {}
+  // On to the next row of outputs.
+  __device__ void load(int32_t row) {
+#pragma unroll
+    for (int t = kRows - 1; t > 0; --t)
+#pragma unroll
+      for (int o = 0; o < kSpan; ++o) v_[t][o] = v_[t - 1][o];
+#pragma unroll
+    for (int o = 0; o < kSpan; ++o)
+      if (row >= 0 && row < p_.output.size[3] && has(o))
+        v_[0][o] = value(y_[row * p_.output.stride[3] + (first_ + o) * p_.output.stride[4]]);
+  }
+  // The two rows of sums that the rows up to `row` reach. No product with an output that is not there: weights may be
+  // infinite.
+  __device__ void sum(int32_t row, const float (&w)[Taps * Taps], float (&sums)[2][kColumns]) const {
+#pragma unroll
+    for (int t = 0; t < kRows; ++t) {
+      if (row - t < 0 || row - t >= p_.output.size[3]) continue;
+#pragma unroll
+      for (int o = 0; o < kSpan; ++o) {
+        if (!has(o)) continue;
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+#pragma unroll
+          for (int c = 0; c < kColumns; ++c) {
+            const int r = e + 2 * t, s = c + Odd - 2 * (o + kFirst);
+            if (r < Taps && s >= 0 && s < Taps) sums[e][c] = fmaf(v_[t][o], w[r * Taps + s], sums[e][c]);
+          }
+      }
+    }
+  }
+
+ private:
+  __device__ bool has(int o) const {
+    return first_ + o >= 0 && first_ + o < p_.output.size[4];
+  }
+
+  const Conv<int32_t> &p_;
+  const T *y_;
+  const int32_t first_;
+  float v_[kRows][kSpan] = {};
+};
+
+template <class T>
+struct alignas(kColumns * sizeof(T)) Four {
+  T element[kColumns];
+};
+
+template <class T>
+__device__ inline void store_sums(const Conv<int32_t> &p, T *x, const Place<int32_t> &at, const float (&sums)[kColumns],
+                                  bool vectors) {
+  if (vectors) {
+    Four<T> four;
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) four.element[c] = static_cast<T>(sums[c]); // to nearest
+    *reinterpret_cast<Four<T> *>(x + p.result.at(at)) = four;
+    return;
+  }
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c)
+    if (at.w + c < p.result.size[4]) finish_and_store(p, x, sums[c], Place<int32_t>{at.n, at.c, 0, at.h, at.w + c});
+}
+
+template <class T, int Taps, int Odd>
+__global__ void __launch_bounds__(kThreads, Taps == 3 ? 8 : 4)
+    descend(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Descent s, const T *y, const T *weights,
+            T *x, int32_t count) {
+  const int32_t i = static_cast<int32_t>(blockIdx.x) * kThreads + static_cast<int32_t>(threadIdx.x);
+  if (i >= count) return;
+  const int32_t line = i / s.strips, plane = line / s.stretches, stretch = line - plane * s.stretches;
+  const int32_t column = (i - line * s.strips) * kColumns;
+  const int32_t n = plane / p.input.size[1], c = plane - n * p.input.size[1];
+  float w[Taps * Taps];
+#pragma unroll
+  for (int tap = 0; tap < Taps * Taps; ++tap) w[tap] = value(weights[p.weights.at(c, 0, 0, tap / Taps, tap % Taps)]);
+  Reached<T, Taps, Odd> reached(p, y + p.output.at(n, c, 0, 0, 0), column);
+  const int32_t begin = s.first + stretch * s.pairs, end = min(begin + s.pairs, s.end);
+  for (int32_t row = begin - (Taps - 1) / 2; row < end; ++row) {
+    reached.load(row);
+    if (row < begin) continue;
+    float sums[2][kColumns] = {};
+    reached.sum(row, w, sums);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int32_t h = 2 * row + e - p.pad[1];
+      if (h >= 0 && h < p.result.size[3]) store_sums(p, x, {n, c, 0, h, column}, sums[e], s.vectors != 0);
+    }
+  }
+}
+
+using Launch = void (*)(const Conv<int32_t> &p, const Descent &s, const polyconv_arguments &a, int32_t count,
+                        cudaStream_t stream);
+
+template <class T, int Taps, int Odd>
+void launch_descent(const Conv<int32_t> &p, const Descent &s, const polyconv_arguments &a, int32_t count,
+                    cudaStream_t stream) {
+  descend<T, Taps, Odd><<<static_cast<unsigned>(ceil_div(count, kThreads)), kThreads, 0, stream>>>(
+      p, s, static_cast<const T *>(a.output), static_cast<const T *>(a.weights[0]), static_cast<T *>(a.input), count);
+  check_launch("cuda-shared/depthwise_strided_data");
+}
+
+template <class T>
+Launch find_launch(int64_t taps, bool odd) {
+  if (taps == 3) return odd ? launch_descent<T, 3, 1> : launch_descent<T, 3, 0>;
+  if (taps == 5) return odd ? launch_descent<T, 5, 1> : launch_descent<T, 5, 0>;
+  return odd ? launch_descent<T, 7, 1> : launch_descent<T, 7, 0>;
+}
+
+Launch launch_for(const polyconv_layer &l) {
+  const auto find = l.output.type == POLYCONV_F32   ? find_launch<float>
+                    : l.output.type == POLYCONV_F16 ? find_launch<__half>
+                                                    : find_launch<__nv_bfloat16>;
+  return find(l.weights.size[3], l.pad_begin[2] % 2 != 0);
+}
+
+Descent descent_of(const polyconv_layer &l) {
+  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
+  Descent s = {};
+  s.first = small(l.pad_begin[1] / 2), s.end = small((l.result.size[3] - 1 + l.pad_begin[1]) / 2 + 1);
+  s.strips = small(ceil_div(l.result.size[4], kColumns));
+  s.stretches = small(ceil_div(s.end - s.first, kPairs));
+  s.pairs = small(ceil_div(s.end - s.first, s.stretches));
+  return s;
+}
+
+int64_t threads_of(const polyconv_layer &l, const Descent &s) {
+  return l.result.size[0] * l.result.size[1] * s.stretches * s.strips;
+}
+
+// ---------------------------------------------------------------- supports
+
+bool takes_shape(const polyconv_layer &l, sdk::Offer &offer) {
+  if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
+  if (l.weights.size[1] != 1 || l.weights.size[0] != l.groups)
+    return offer.reject("takes depthwise layers, one filter a channel");
+  const int64_t n = l.weights.size[3];
+  if (n != l.weights.size[4] || (n != 3 && n != 5 && n != 7))
+    return offer.reject("takes filters of 3x3, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
+  if (l.stride[1] != 2 || l.stride[2] != 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
+    return offer.reject("takes a stride of 2 and no dilation");
+  if (l.pad_mode > POLYCONV_PAD_CONSTANT) return offer.reject("folds no gradient of the padding back");
+  if (l.result.stride[4] != 1 && l.result.size[4] > 1) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
+    return offer.reject("walks along rows: wants columns to be neighbours");
+  }
+  return true;
+}
+
+bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  const polyconv_layer &l = *request.layers[0];
+  if (l.direction != POLYCONV_BACKWARD_DATA) return offer.reject("computes the input's gradient alone");
+  const int32_t type = l.output.type;
+  if ((type != POLYCONV_F32 && type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type ||
+      l.sum_type != POLYCONV_F32)
+    return offer.reject("takes f32, f16 and bf16, summed in f32");
+  if (!takes_shape(l, offer) || fused_pooling_refused(l, offer)) return false;
+  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  if (sdk::elements(l.result) == 0) return offer.reject("takes no empty batch");
+  if (threads_of(l, descent_of(l)) > INT32_MAX - kThreads) return offer.reject("launches less than 2^31 threads");
+  const double bytes = type == POLYCONV_F32 ? 4 : 2;
+  const double elements = real(sdk::elements(l.output)) + real(sdk::elements(l.result));
+  offer.estimate_us = 5 + elements * bytes / 3e6;
+  return true;
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class DepthwiseStridedData final : public CudaInstance {
+ public:
+  explicit DepthwiseStridedData(const polyconv_request &request)
+      : CudaInstance(request), launch_(launch_for(layer_)), descent_(descent_of(layer_)) {}
+
+ private:
+  // Whether results are the sums, and four of them lie side by side where they can be stored at once.
+  bool vectors(const void *pointer) const {
+    const polyconv_tensor &t = layer_.result;
+    const auto in_steps = [](int64_t v) { return v % kColumns == 0; };
+    const uintptr_t bytes = kColumns * (t.type == POLYCONV_F32 ? 4 : 2);
+    return t.type == layer_.output.type && bias_and_relu_at_most(layer_) && !layer_.epilogue.has_bias &&
+           layer_.epilogue.activation == POLYCONV_ACT_NONE && reinterpret_cast<uintptr_t>(pointer) % bytes == 0 &&
+           in_steps(t.offset) && in_steps(t.size[4]) && in_steps(t.stride[3]) && in_steps(t.stride[1]) &&
+           in_steps(t.stride[0]);
+  }
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    Descent s = descent_;
+    s.vectors = vectors(a.input);
+    launch_(Conv<int32_t>(layer_, a), s, a, static_cast<int32_t>(threads_of(layer_, s)), stream);
+  }
+
+  const Launch launch_;
+  const Descent descent_;
+};
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
+  return std::make_unique<DepthwiseStridedData>(request);
+}
+
+constexpr const char *kNames[] = {"4x2"};
+
+} // namespace
+
+extern const sdk::Kernel kernel_depthwise_strided_data;
+const sdk::Kernel kernel_depthwise_strided_data = {"depthwise_strided_data", 0, kNames, 1, supports, create};
+
+} // namespace polyconv::cuda

@@ -1,0 +1,23 @@
+// weights.hpp - what the gradients of weights in cuda-shared have in common.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/conv.cuh"
+#include "common/instance.hpp"
+#include "common/numbers.hpp"
+
+namespace polyconv::cuda::shared {
+
+inline constexpr int kStrip = 4; // outputs side by side that a thread takes at once
+
+// Whether a layer is the gradient of weights of square windows whose rows lie in memory as rows; else rejects in words.
+bool takes_windows(const polyconv_request &request, sdk::Offer &offer);
+
+// Whether strips of the output's gradient can be read 16 bytes at once.
+bool has_vectors(const polyconv_tensor &gradient, const void *pointer);
+
+// Adds the partial sums, [weight][part], of `count` weights and stores the gradient.
+void add_parts(const Conv<int32_t> &p, const float *partials, int32_t parts, int32_t count, void *w,
+               cudaStream_t stream);
+
+} // namespace polyconv::cuda::shared
