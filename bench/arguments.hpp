@@ -13,7 +13,7 @@ struct Arguments {
   // What and where: run, check, explain.
   std::vector<std::string> problems;
   std::string suites, chain, networks, devices = "cpu", backends, kernels; // networks: run alone
-  std::string dtypes, layouts, batches, maths = "strict", threads, determinism = "run", workspace_limit;
+  std::string dtypes, layouts, directions, batches, maths = "strict", threads, determinism = "run", workspace_limit;
   std::string groupings, shared_memory, tune = "0";
   std::vector<std::string> sets;
 

@@ -33,6 +33,7 @@ void add_selection(CLI::App &command, Arguments &a) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   option("--dtype", a.dtypes, "T[,T]", "Types instead of the problems' own: f16, u8-f32-u8");
   option("--layout", a.layouts, "L[,L]", "Layouts instead of the problems' own: nchw, nhwc, nchw-nhwc");
+  option("--direction", a.directions, "D[,D]", "Directions instead of the problems' own: fwd, bwd_d, bwd_w");
   option("--device", a.devices, "D[,D]", "Devices: cpu, cuda, cuda:1 (default cpu)");
   option("--backend", a.backends, "X[,Y]", "Backends, one row each; the same as --kernel 'X/*'");
   option("--kernel", a.kernels, "GLOB[,GLOB]", "Kernels by full name backend/kernel@config, one row a glob");

@@ -64,13 +64,14 @@ void check_cells(const Cells &cells, bool mean, const std::string &where) {
                                  cells.text("problem").c_str()));
 }
 
-// The row's type and layout, and the batch of a suite that has one: "resnet50@128".
+// The row's type, layout and direction, and the batch of a suite that has one: "resnet50@128".
 WorkRequest request_of(const Cells &cells, const std::string &suite, const std::string &where) {
   WorkRequest request;
   const size_t at = suite.find('@');
   if (at != std::string::npos) request.batches = parse_numbers(suite.substr(at + 1), where + ": the batch", 0);
   request.dtypes = {cells.text("type")};
   if (cells.given("layout")) request.layouts = {cells.text("layout")};
+  if (cells.given("direction")) request.directions = {cells.text("direction")};
   return request;
 }
 

@@ -25,11 +25,11 @@ struct Expectation {
 };
 
 // Reads a CSV file by path, or one that came with the bench by name ("cpu-foundation"), with the columns
-// problem,type,math,kernel,baseline,least_ratio,baseline_max_us and perhaps max_us, layout, only, least_each. A row
-// with a max_us may leave baseline and least_ratio empty. The problem's token may leave the type out; instead of a
-// token "suite:resnet50@128+unet" names suites, with a batch for those that are to have another, and `only` a glob that
-// their tokens must match; "network:resnet50@128" is what --network runs, "chain:lenet28@100" what --chain does.
-// `layout` is what --layout takes. Error(kUsage) naming file and line.
+// problem,type,math,kernel,baseline,least_ratio,baseline_max_us and perhaps max_us, layout, direction, only,
+// least_each. A row with a max_us may leave baseline and least_ratio empty. The problem's token may leave the type out;
+// instead of a token "suite:resnet50@128+unet" names suites, with a batch for those that are to have another, and
+// `only` a glob that their tokens must match; "network:resnet50@128" is what --network runs, "chain:lenet28@100" what
+// --chain does. `layout` and `direction` are what --layout and --direction take. Error(kUsage) naming file and line.
 std::vector<Expectation> load_expectations(const std::string &name);
 
 // One sentence for each bar that is not held; none when all are.

@@ -56,6 +56,8 @@ std::vector<std::vector<Value>> one_by_one(const std::vector<Value> &values) {
 
 std::vector<Work> collect_networks(const WorkRequest &request) {
   std::vector<Work> networks;
+  if (!request.networks.empty() && !request.directions.empty())
+    throw Error(kUsage, "--direction is for layers, not for networks: one after the other they go forward");
   for (const std::string &name : request.networks)
     for (const auto &batch : one_by_one(request.batches))
       for (const auto &dtype : one_by_one(request.dtypes))

@@ -36,6 +36,7 @@ WorkRequest work_request(const Arguments &a) {
   for (const std::string &set : a.sets) request.sweeps.push_back(parse_sweep(set));
   request.dtypes = split(a.dtypes, ',');
   request.layouts = split(a.layouts, ',');
+  request.directions = split(a.directions, ',');
   return request;
 }
 

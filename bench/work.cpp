@@ -45,16 +45,20 @@ Change set_fields(const Sweep &sweep, const std::string &value) {
   return [=](std::vector<polyconv_problem> &layers) { change_layer(layers, sweep.layer, sweep.fields, value); };
 }
 
-// The problem with `copy` applied from the one that a small token with `part` describes, so that the words are the
-// token's own.
-Change from_part(const std::string &part, const std::string &option,
-                 void (*copy)(polyconv_problem &, const polyconv_problem &)) {
-  const polyconv_problem pattern = parse_problem("fwd:n1,c1,k1,i1x1:" + part, option + " " + part);
+// The problem with `copy` applied from a small token's, so that the words are the token's own.
+Change from_token(const std::string &token, const std::string &part, const std::string &option,
+                  void (*copy)(polyconv_problem &, const polyconv_problem &)) {
+  const polyconv_problem pattern = parse_problem(token, option + " " + part);
   return [=](std::vector<polyconv_problem> &layers) {
     for (polyconv_problem &layer : layers) copy(layer, pattern);
     if (polyconv_problem_validate(layers.data(), static_cast<int32_t>(layers.size())) != POLYCONV_SUCCESS)
       throw Error(kUsage, option + " " + part + ": " + polyconv_last_error());
   };
+}
+
+Change from_part(const std::string &part, const std::string &option,
+                 void (*copy)(polyconv_problem &, const polyconv_problem &)) {
+  return from_token("fwd:n1,c1,k1,i1x1:" + part, part, option, copy);
 }
 
 // Each distinct problem of a suite once, with the counts of all its rows.
@@ -76,6 +80,11 @@ void copy_types(polyconv_problem &problem, const polyconv_problem &pattern) {
   problem.input_type = pattern.input_type;
   problem.weights_type = pattern.weights_type;
   problem.output_type = pattern.output_type;
+}
+
+void copy_direction(polyconv_problem &problem, const polyconv_problem &pattern) {
+  problem.direction = pattern.direction;
+  problem.transposed = pattern.transposed;
 }
 
 void copy_layouts(polyconv_problem &problem, const polyconv_problem &pattern) {
@@ -114,10 +123,12 @@ std::vector<Work> collect_work(const WorkRequest &request) {
   for (const std::string &chain : request.chains) works.push_back(load_chain(chain));
 
   const auto all = [](const Work &) { return true; };
-  std::vector<Change> batches, dtypes, layouts;
+  std::vector<Change> batches, dtypes, layouts, directions;
   for (long long batch : request.batches) batches.push_back(set_fields({0, {"n"}, {}}, std::to_string(batch)));
   for (const std::string &dtype : request.dtypes) dtypes.push_back(from_part(dtype, "--dtype", copy_types));
   for (const std::string &layout : request.layouts) layouts.push_back(from_part(layout, "--layout", copy_layouts));
+  for (const std::string &direction : request.directions)
+    directions.push_back(from_token(direction + ":n1,c1,k1,i1x1", direction, "--direction", copy_direction));
   works = multiply(works, batches, [](const Work &work) { return !work.batch_fixed; });
   for (const Sweep &sweep : request.sweeps) {
     std::vector<Change> values;
@@ -126,6 +137,7 @@ std::vector<Work> collect_work(const WorkRequest &request) {
   }
   works = multiply(works, dtypes, all);
   works = multiply(works, layouts, all);
+  works = multiply(works, directions, all);
 
   works = merged(works);
   const std::vector<Work> networks = collect_networks(request);

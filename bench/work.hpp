@@ -37,8 +37,9 @@ struct WorkRequest {
   std::vector<std::string> networks; // suites, each as one work for every batch, type and layout (network_work.cpp)
   std::vector<long long> batches;
   std::vector<Sweep> sweeps;
-  std::vector<std::string> dtypes;  // "f16", "u8-f32-u8"
-  std::vector<std::string> layouts; // "nhwc"
+  std::vector<std::string> dtypes;     // "f16", "u8-f32-u8"
+  std::vector<std::string> layouts;    // "nhwc"
+  std::vector<std::string> directions; // "bwd_w"
 };
 
 // Parses one token. Error(kUsage) with the library's sentence and `where`.

@@ -40,6 +40,7 @@ constexpr const char *kProblems[] = {
     "bwd_d:n2,c40,k56,i13x11,f3x3,s2,p1:nhwc",
     "bwd_w:n3,c40,k70,i30x29,f3x3,p1:bias",
     "bwd_w:n3,c200,k150,i14x14,f1x1:nhwc",
+    "bwd_w:n5,c40,k40,g40,i15x13,f3x3,p1:nhwc",
     "tfwd:n2,c19,k11,i9x7,f4x4,s2,p1:bias+relu",
 };
 

@@ -151,6 +151,11 @@ TEST_CASE("a bar of suites: their layers at a batch, in a layout, filtered by a 
   CHECK(all[0].works.size() == 23 + 9);
   CHECK(all[0].works.front().token == "fwd:n128,c3,k64,i224x224,f7x7,s2,p3/2:nhwc:f16");
   CHECK(all[0].works.back().token.rfind("fwd:n1,", 0) == 0);
+  const TemporaryFile back(
+      "problem,type,math,kernel,baseline,least_ratio,baseline_max_us,direction\n"
+      "suite:vgg16@8,f32,strict,*,onednn,1,,bwd_w\n");
+  const std::vector<Expectation> weights = load_expectations(back.path());
+  for (const Work &work : weights[0].works) CHECK(work.token.rfind("bwd_w:n8,", 0) == 0);
   const std::vector<Expectation> some = suite_bar("suite:mobilenet_v2,f16,strict,*,onednn,1,,,*g*,\n");
   for (const Work &work : some[0].works) CHECK(work.problems[0].groups > 1);
   CHECK(some[0].works.size() == 10);

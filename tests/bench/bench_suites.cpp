@@ -98,6 +98,12 @@ TEST_CASE("overrides and sweeps multiply; what they make invalid is kept with it
   CHECK(tokens.back() == "fwd:n3,c4,k6,i10x10,f3x3:nhwc:f64");
 
   request = WorkRequest();
+  request.tokens = {"fwd:n1,c4,k6,i9x9,f3x3"};
+  request.directions = {"bwd_d", "bwd_w"};
+  CHECK(tokens_of(collect_work(request)) ==
+        std::vector<std::string>{"bwd_d:n1,c4,k6,i9x9,f3x3", "bwd_w:n1,c4,k6,i9x9,f3x3"});
+
+  request = WorkRequest();
   request.tokens = {"fwd:n1,c4,k6,g2,i9x9,f3x3"};
   request.sweeps = {parse_sweep("c=4:6:1")};
   const std::vector<Work> works = collect_work(request);

@@ -109,8 +109,10 @@ bool product_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
   const int64_t filters = layer.weights.size[sdk::kK] / layer.groups;
-  if (filters < kFewChannels)
-    return offer.reject("lays output channels along the vectors: takes %" PRId64 " of a group or more, not %" PRId64,
+  const bool diagonal = filters == 1 && layer.weights.size[sdk::kC] == 1 && layer.groups > 1;
+  if (!diagonal && filters < kFewChannels)
+    return offer.reject("lays output channels along the vectors: takes %" PRId64 " of a group or more, not %" PRId64
+                        ", or one of each of several channels",
                         kFewChannels, filters);
   const ProductPlan p = product_geometry(layer, *request.policy, isa, &offer.estimate_us);
   return fits_workspace(*request.policy, sums_bytes(p) + bias_bytes(make_bias(layer)), offer);

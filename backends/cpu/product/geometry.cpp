@@ -45,10 +45,17 @@ void set_lines(ProductPlan &p, const polyconv_layer &l) {
 // Channels of a panel of each kind, and rows of a register tile.
 void set_panels(ProductPlan &p, int64_t lanes, Isa isa) {
   const Axis &w = p.axis[2];
+  if (p.diagonal) {
+    p.merged = 1; // columns of padding are stored
+    p.tall = p.tall_panels = p.tile_rows = 1;
+    p.tall_width = p.wide = lanes;
+    p.wide_panels = ceil_div(p.group_out, p.wide);
+    return;
+  }
   const int64_t most = std::min<int64_t>(isa >= kAvx512 ? 14 : 6, lanes);
   p.merged = w.taps > 1 && w.dilation == 1 && p.group_in <= most / 2;
   p.tall_panels = ceil_div(p.group_in, most);
-  p.tall = ceil_div(p.group_in, p.tall_panels);
+  p.tall = p.tall_width = ceil_div(p.group_in, p.tall_panels);
   const int64_t rows = p.merged ? w.taps * p.tall : p.tall;
   p.tile_rows = ceil_div(rows, ceil_div(rows, isa >= kAvx512 ? 14 : 6));
   p.wide = 2 * lanes;
@@ -72,7 +79,7 @@ void set_units(ProductPlan &p, int64_t lanes) {
   const int64_t stretches = p.block_lines / std::max<int64_t>(h.out, 1) + 2;
   const int64_t shared = p.block_lines * h.step + stretches * ((h.taps - 1) * h.dilation + 1);
   p.rows = d.taps * std::min(p.block_lines * h.taps, shared) + 1; // 1: padding
-  p.tall_elements = round_up(p.rows * p.row_columns * p.tall + lanes, lanes);
+  p.tall_elements = round_up(p.rows * p.row_columns * p.tall_width + lanes, lanes);
   p.wide_elements = p.block_lines * p.chunk * p.wide;
 }
 
@@ -81,7 +88,8 @@ void set_pieces(ProductPlan &p, int64_t bytes) {
   const int64_t most_splits = std::max<int64_t>(p.units / 2, 1);
   int64_t tall = std::min(p.tall_panels, std::max<int64_t>(kPieceChannels / p.tall, 1));
   int64_t wide = std::min(p.wide_panels, std::max<int64_t>(kPieceChannels / p.wide, 1));
-  tall = std::clamp<int64_t>(kTallBytes / (p.tall_elements * bytes), 1, tall);
+  const int64_t fit = kTallBytes / (p.tall_elements * bytes);
+  (p.diagonal ? wide : tall) = std::clamp<int64_t>(fit, 1, p.diagonal ? wide : tall);
   const auto pieces = [&] { return p.groups * ceil_div(p.tall_panels, tall) * ceil_div(p.wide_panels, wide); };
   while (pieces() * most_splits < kItems && tall * wide > 1)
     if (wide * p.wide >= tall * p.tall && wide > 1)
@@ -99,11 +107,12 @@ void set_pieces(ProductPlan &p, int64_t bytes) {
 
 void set_scratch(ProductPlan &p, int64_t bytes) {
   const auto behind = [](int64_t at, int64_t size) { return round_up(at + size, kLine); };
-  p.wide_at = behind(0, p.tall_block * p.tall_elements * bytes);
+  p.wide_at = behind(0, (p.diagonal ? p.wide_block : p.tall_block) * p.tall_elements * bytes);
   p.rows_at = behind(p.wide_at, p.wide_block * p.wide_elements * bytes);
   p.list_at = behind(p.rows_at, p.rows * 8);
   p.runs_at = behind(p.list_at, p.line_taps * (p.block_lines + 1) * 8);
-  p.sums_at = behind(p.runs_at, p.line_taps * p.block_lines * 24);
+  p.ahead_at = behind(p.runs_at, p.line_taps * p.block_lines * 24);
+  p.sums_at = behind(p.ahead_at, (kProductStretches + 1) * int64_t{sizeof(ProductStretch)});
   p.partial_bytes = p.splits == 1 ? 0 : p.sums * bytes;
   p.scratch_bytes = behind(p.sums_at, p.splits == 1 ? p.sums * bytes : 0);
 }
@@ -111,6 +120,11 @@ void set_scratch(ProductPlan &p, int64_t bytes) {
 // Cycles of one thread, in vectors of the arithmetic.
 double cycles_of(const ProductPlan &p, const polyconv_layer &l, int64_t lanes) {
   const double pixels = real(p.lines) * real(p.columns), taps = real(sdk::taps(l));
+  if (p.diagonal) { // a load and a half for each multiply-add
+    const double vectors = real(p.wide_panels);
+    return vectors * (pixels * (taps * 0.75 + 3 + real(l.stride[1] * l.stride[2]) * 3) +
+                      real(p.lines * p.chunks * p.line_taps) * 12 + taps * real(p.splits));
+  }
   const double rows = p.merged ? std::max(real(p.tile_rows), 4.0) / real(p.tile_rows) : 1;
   const double wide = real(round_up(p.group_out, lanes)) * (p.group_out <= lanes ? 1.2 : 1.0) / real(lanes);
   const double products = real(p.groups) * pixels * taps * real(p.group_in) * wide / 2 * rows;
@@ -126,9 +140,10 @@ double cycles_of(const ProductPlan &p, const polyconv_layer &l, int64_t lanes) {
 ProductPlan product_geometry(const polyconv_layer &l, const polyconv_policy &policy, Isa isa, double *us) {
   ProductPlan p = {};
   p.input = l.input, p.gradient = l.output, p.weights = l.result;
-  p.groups = l.groups;
+  p.diagonal = l.groups > 1 && l.weights.size[sdk::kC] == 1 && l.weights.size[sdk::kK] == l.groups;
+  p.groups = p.diagonal ? 1 : l.groups;
   p.group_in = l.weights.size[sdk::kC];
-  p.group_out = l.weights.size[sdk::kK] / l.groups;
+  p.group_out = l.weights.size[sdk::kK] / p.groups;
   const int64_t bytes = sum_bytes(l.sum_type), lanes = lanes_of(l, isa);
   set_lines(p, l);
   set_panels(p, lanes, isa);

@@ -17,24 +17,22 @@ struct ProductPanels {
   int64_t elements;        // of one panel
 };
 
-// The first `n` of a vector's elements: all may be read where `room` elements follow.
-template <class From, class T>
-POLYCONV_INLINE Vector<T> load_channels(const Load<From, T> &convert, const From *p, int64_t n, int64_t room) {
-  constexpr int kL = kLanes<T>;
-  return n >= kL || room >= kL ? convert.full(p) : convert.partial(p, static_cast<int>(n));
-}
-
 // Channels side by side.
 template <class From, class T>
 POLYCONV_INLINE void copy_pixels(const Load<From, T> &convert, const From *in, int64_t stride, int64_t count,
                                  const ProductPanels &panels, T *out) {
   constexpr int kL = kLanes<T>;
+  const int64_t vectors = panels.width > kL ? panels.width : kL; // what a panel's pixel reads, and may
   for (int64_t i = 0; i < count; ++i, in += stride, out += panels.width) {
     T *panel = out;
-    for (int64_t c = 0; c < panels.channels; c += panels.width, panel += panels.elements)
+    int64_t c = 0;
+    for (; c + vectors <= panels.channels; c += panels.width, panel += panels.elements)
+      for (int64_t lane = 0; lane < panels.width; lane += kL) store(panel + lane, convert.full(in + c + lane));
+    for (; c < panels.channels; c += panels.width, panel += panels.elements)
       for (int64_t lane = 0; lane < panels.width; lane += kL) {
         const int64_t left = panels.channels - c - lane;
-        store(panel + lane, left > 0 ? load_channels(convert, in + c + lane, left, left) : Vector<T>{});
+        const int some = left < 0 ? 0 : left < kL ? static_cast<int>(left) : kL;
+        store(panel + lane, some == kL ? convert.full(in + c + lane) : convert.partial(in + c + lane, some));
       }
   }
 }
@@ -50,6 +48,7 @@ POLYCONV_INLINE void turn_square(const Load<From, T> &convert, const From *in, i
     square[lane] = Vector<T>{};
     if (lane >= channels) continue;
     const From *p = in + lane * channel;
+    if (pixels == kL) __builtin_prefetch(p + 2 * kL * stride); // more lines than a core follows by itself
     if (stride == 1) {
       square[lane] = pixels == kL ? convert.full(p) : convert.partial(p, pixels);
     } else {

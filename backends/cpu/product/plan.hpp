@@ -8,6 +8,9 @@
 // `wide` output channels (two vectors). Each pair of panels and each tap is one tile, whose sums stay in registers for
 // all pixels of the unit.
 //
+// Depthwise, where there is no product to make, panels of both kinds are one vector of the same channels, and a tile is
+// a row of taps.
+//
 // A piece owns a block of panels of both kinds. Where pieces are few, the units are cut into `splits`, a number that
 // depends on the problem alone; their sums are added in order afterwards.
 // SPDX-License-Identifier: Apache-2.0
@@ -22,13 +25,20 @@ struct ProductColumn {
   int64_t sum, weight; // elements: of the sums of one wide panel, and of the weights of one output channel
 };
 
+// Memory from `at` up to `end`.
+struct ProductStretch {
+  const char *at, *end;
+};
+inline constexpr int64_t kProductStretches = 1023; // that a unit may be made of, for what is fetched ahead
+
 struct ProductPlan {
   polyconv_tensor input, gradient, weights;
   Axis axis[3]; // as walked: one line of all pixels where `flat`
   double pad_value;
-  int32_t clips;  // padding is left out: zero padding, one tap of W at a time
-  int32_t merged; // the taps of W are rows of a tile too: few input channels
-  int32_t joins;  // lines that follow each other in scratch are one run
+  int32_t clips;    // padding is left out: zero padding, one tap of W at a time
+  int32_t merged;   // the taps of W are rows of a tile too: few input channels
+  int32_t joins;    // lines that follow each other in scratch are one run
+  int32_t diagonal; // one channel a group: each channel of the gradient meets one of the input, lane by lane
 
   int64_t groups, group_in, group_out;
   int64_t images, line_taps;   // taps of D and H
@@ -38,6 +48,7 @@ struct ProductPlan {
   int64_t units;
 
   int64_t tall, tall_panels, tall_block; // input channels of a panel; panels of a group, and of a piece
+  int64_t tall_width;                    // elements of a pixel of a tall panel
   int64_t wide, wide_panels, wide_block;
   int64_t tile_rows;                    // most rows of a register tile
   int64_t pitch, step;                  // input columns between stored ones; stored ones between output columns
@@ -51,7 +62,7 @@ struct ProductPlan {
   int64_t table_size[2];
 
   // Scratch of one task, offsets in bytes. The sums of all splits lie behind every task's.
-  int64_t wide_at, rows_at, list_at, runs_at, sums_at, scratch_bytes, partial_bytes;
+  int64_t wide_at, rows_at, list_at, runs_at, ahead_at, sums_at, scratch_bytes, partial_bytes;
 };
 
 struct ProductRun {

@@ -39,13 +39,15 @@ struct ProductScratch {
   int64_t *list;       // for each tap of D and H and each line of the unit the stored row; -1: left out
   int64_t *counts;     // runs of each tap of D and H
   ProductPixels *runs; // block_lines of them for each
+  ProductStretch *ahead;
   POLYCONV_MEMBER ProductScratch(const ProductPlan &p, char *scratch)
       : tall(reinterpret_cast<T *>(scratch)),
         wide(reinterpret_cast<T *>(scratch + p.wide_at)),
         rows(reinterpret_cast<int64_t *>(scratch + p.rows_at)),
         list(reinterpret_cast<int64_t *>(scratch + p.list_at)),
         counts(list + p.line_taps * p.block_lines),
-        runs(reinterpret_cast<ProductPixels *>(scratch + p.runs_at)) {}
+        runs(reinterpret_cast<ProductPixels *>(scratch + p.runs_at)),
+        ahead(reinterpret_cast<ProductStretch *>(scratch + p.ahead_at)) {}
 };
 
 // Finds the input rows that the unit reads, each once; returns how many.
@@ -81,8 +83,8 @@ POLYCONV_INLINE void list_runs(const ProductPlan &p, const ProductUnit &unit, co
     for (int64_t i = 0; i < unit.lines; ++i) {
       const int64_t stored = s.list[tap * p.block_lines + i];
       if (stored < 0) continue;
-      const ProductPixels run = {stored * p.row_columns * p.tall, i * p.chunk * p.wide, unit.columns};
-      if (p.joins && n > 0 && runs[n - 1].tall + runs[n - 1].count * p.tall == run.tall &&
+      const ProductPixels run = {stored * p.row_columns * p.tall_width, i * p.chunk * p.wide, unit.columns};
+      if (p.joins && n > 0 && runs[n - 1].tall + runs[n - 1].count * p.tall_width == run.tall &&
           runs[n - 1].wide + runs[n - 1].count * p.wide == run.wide)
         runs[n - 1].count += run.count;
       else
@@ -128,15 +130,17 @@ template <class From, class T>
 POLYCONV_NOINLINE void pack_input(const ProductPlan &p, const void *base, const ProductPiece &piece,
                                   const ProductUnit &unit, int64_t rows, const ProductScratch<T> &s) {
   const polyconv_tensor &t = p.input;
-  const From *input = static_cast<const From *>(base) + t.offset + (piece.group * p.group_in + piece.c) * t.stride[1];
-  const ProductPanels panels = {piece.c_count, p.tall, p.tall_elements};
+  const int64_t channel = p.diagonal ? piece.k : piece.group * p.group_in + piece.c;
+  const From *input = static_cast<const From *>(base) + t.offset + channel * t.stride[1];
+  const ProductPanels panels = {p.diagonal ? piece.k_count : piece.c_count, p.tall_width, p.tall_elements};
   const Axis &axis = p.axis[2];
   const int64_t first = unit.column * axis.step - axis.before;
   const int64_t count = (unit.columns - 1) * p.step + (axis.taps - 1) * axis.dilation + 1;
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t key = s.rows[i], row = key % p.axis[1].in, plane = key / p.axis[1].in;
     const int64_t place = plane / p.axis[0].in * t.stride[0] + plane % p.axis[0].in * t.stride[2] + row * t.stride[3];
-    pack_row<From, T>(p, key < 0 ? nullptr : input + place, first, count, panels, s.tall + i * p.row_columns * p.tall);
+    pack_row<From, T>(p, key < 0 ? nullptr : input + place, first, count, panels,
+                      s.tall + i * p.row_columns * p.tall_width);
   }
 }
 
@@ -177,7 +181,7 @@ POLYCONV_INLINE void multiply_panels(const ProductPlan &p, const ProductUnit &un
                                      int64_t channels, ProductTile<T> tile) {
   const T *const tall = tile.tall, *const wide = tile.wide;
   const Axis &w = p.axis[2];
-  tile.tall_step = p.step * p.tall;
+  tile.tall_step = p.step * p.tall_width;
   tile.wide_step = p.wide;
   for (int64_t tap = 0; tap < p.line_taps; ++tap) {
     tile.runs = s.runs + tap * p.block_lines;
@@ -194,7 +198,7 @@ POLYCONV_INLINE void multiply_panels(const ProductPlan &p, const ProductUnit &un
     }
     for (int64_t t = 0; t < w.taps; ++t, tile.sums += p.tall * p.wide) {
       const ProductClip clip = clip_of(p, unit, t);
-      tile.tall = tall + (t * w.dilation + clip.first * p.step) * p.tall;
+      tile.tall = tall + (t * w.dilation + clip.first * p.step) * p.tall_width;
       tile.wide = wide + clip.first * p.wide;
       tile.cut = clip.cut;
       product_tile_of<T, N>(channels, tile);
@@ -202,16 +206,41 @@ POLYCONV_INLINE void multiply_panels(const ProductPlan &p, const ProductUnit &un
   }
 }
 
+// Depthwise: adds a unit to the sums of one panel, a few taps of W at a time.
+template <class T>
+POLYCONV_INLINE void multiply_lanes(const ProductPlan &p, const ProductScratch<T> &s, ProductTile<T> tile) {
+  const T *const tall = tile.tall;
+  T *const sums = tile.sums;
+  const Axis &w = p.axis[2];
+  tile.tall_step = p.step * p.tall_width;
+  tile.wide_step = p.wide;
+  for (int64_t tap = 0; tap < p.line_taps; ++tap) {
+    tile.runs = s.runs + tap * p.block_lines;
+    tile.run_count = s.counts[tap];
+    for (int64_t t = 0; t < w.taps; t += kProductTaps) {
+      tile.tall = tall + t * w.dilation * p.tall_width;
+      tile.sums = sums + (tap * w.taps + t) * p.wide;
+      lane_tile_of(w.taps - t, w.dilation * p.tall_width, tile);
+    }
+  }
+}
+
 template <class T>
 POLYCONV_INLINE void multiply_unit(const ProductPlan &p, const ProductPiece &piece, const ProductUnit &unit,
-                                   const ProductScratch<T> &s, bool first, T *sums) {
+                                   const ProductScratch<T> &s, bool first, T *sums, ProductAhead &ahead) {
   ProductTile<T> tile = {};
+  tile.ahead = &ahead;
   tile.first = first;
   tile.sums = sums;
   tile.wide = s.wide;
   for (int64_t k = 0; k < piece.k_count; k += p.wide, tile.wide += p.wide_elements) {
     tile.tall = s.tall;
     tile.sums = sums + k / p.wide * p.tall_block * p.tile_elements;
+    if (p.diagonal) {
+      tile.tall = s.tall + k / p.wide * p.tall_elements;
+      multiply_lanes(p, s, tile);
+      continue;
+    }
     for (int64_t c = 0; c < piece.c_count; c += p.tall, tile.tall += p.tall_elements) {
       const int64_t left = piece.c_count - c, channels = left < p.tall ? left : p.tall;
       if (piece.k_count - k > kLanes<T>)
@@ -221,6 +250,45 @@ POLYCONV_INLINE void multiply_unit(const ProductPlan &p, const ProductPiece &pie
       tile.sums += p.tile_elements;
     }
   }
+}
+
+POLYCONV_INLINE int64_t stored_bytes(int32_t type) {
+  return type == POLYCONV_F64 ? 8 : type == POLYCONV_F32 ? 4 : 2;
+}
+
+// What a unit reads that the one before it did not, about: stretches of lines of one image and depth.
+template <class T>
+POLYCONV_NOINLINE ProductAhead list_ahead(const ProductPlan &p, const ProductRun &r, const ProductPiece &piece,
+                                          const ProductUnit &unit, const ProductScratch<T> &s) {
+  const Axis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
+  const int64_t in_bytes = stored_bytes(p.input.type), out_bytes = stored_bytes(p.gradient.type);
+  const int64_t channel = p.diagonal ? piece.k : piece.group * p.group_in + piece.c;
+  const char *input = static_cast<const char *>(r.input) + (p.input.offset + channel * p.input.stride[1]) * in_bytes;
+  const char *gradient = static_cast<const char *>(r.gradient) +
+                         (p.gradient.offset + (piece.group * p.group_out + piece.k) * p.gradient.stride[1]) * out_bytes;
+  const auto place = [](const polyconv_tensor &t, int64_t n, int64_t depth, int64_t row, int64_t column) {
+    return n * t.stride[0] + depth * t.stride[2] + row * t.stride[3] + column * t.stride[4];
+  };
+  ProductStretches to_come = {s.ahead, 0, 0};
+  for (int64_t line = unit.line, end = unit.line + unit.lines; line < end;) {
+    const int64_t row = line % h.out, plane = line / h.out, n = plane / d.out, depth = plane % d.out;
+    const int64_t rows = h.out - row < end - line ? h.out - row : end - line;
+    to_come.add_pixels(p.gradient, gradient + place(p.gradient, n, depth, row, unit.column) * out_bytes, out_bytes,
+                       piece.k_count, (rows - 1) * p.columns + unit.columns);
+    int64_t first = row * h.step - h.before + (row > 0 ? (h.taps - 1) * h.dilation : 0), from = depth * d.step;
+    int64_t last = (row + rows - 1) * h.step - h.before + (h.taps - 1) * h.dilation;
+    first = first < 0 ? 0 : first, last = last < h.in ? last : h.in - 1, from = from < d.in ? from : d.in - 1;
+    const int64_t column = unit.column * w.step;
+    to_come.add_pixels(
+        p.input, input + place(p.input, n, from, first, column) * in_bytes, in_bytes,
+        p.diagonal ? piece.k_count : piece.c_count,
+        (last - first) * w.in + (unit.columns * w.step < w.in - column ? unit.columns * w.step : w.in - column));
+    line += rows;
+  }
+  const int64_t pairs = (piece.c_count + p.tall - 1) / p.tall * ((piece.k_count + p.wide - 1) / p.wide);
+  const int64_t tiles = pairs * p.line_taps * (p.merged ? 1 : w.taps), pixels = unit.lines * unit.columns;
+  const int64_t steps = tiles * (p.diagonal ? pixels / 4 : pixels);
+  return to_come.ahead(steps, reinterpret_cast<const char *>(s.rows));
 }
 
 template <class T>
@@ -249,7 +317,9 @@ POLYCONV_NOINLINE void run_product(const ProductPlan &p, const ProductRun &r, co
         default: pack_gradient<float, T>(p, r.gradient, piece, unit, s); break;
       }
     }
-    multiply_unit(p, piece, unit, s, i == first, sums);
+    const ProductUnit next = i + 1 < last ? product_unit(p, i + 1) : ProductUnit{};
+    ProductAhead ahead = list_ahead(p, r, piece, next, s);
+    multiply_unit(p, piece, unit, s, i == first, sums, ahead);
   }
 }
 

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/simd.hpp"
+#include "cpu/product/ahead.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -27,6 +27,7 @@ struct ProductTile {
   int64_t tall_step, wide_step;
   T *sums; // U rows of wide_step
   bool first;
+  ProductAhead *ahead;
 };
 
 template <class T, int U, int N>
@@ -38,9 +39,11 @@ POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
   for (int u = 0; u < U; ++u)
 #pragma GCC unroll 2
     for (int n = 0; n < N; ++n) sums[u][n] = t.first ? V{} : load(t.sums + u * t.wide_step + n * kL);
+  ProductAhead ahead = *t.ahead;
   for (int64_t i = 0; i < t.run_count; ++i) {
     const T *tall = t.tall + t.runs[i].tall, *wide = t.wide + t.runs[i].wide;
     for (int64_t x = t.runs[i].count - t.cut; x > 0; --x) {
+      fetch_some(ahead);
       V vectors[N];
 #pragma GCC unroll 2
       for (int n = 0; n < N; ++n) vectors[n] = load(wide + n * kL);
@@ -58,6 +61,7 @@ POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
   for (int u = 0; u < U; ++u)
 #pragma GCC unroll 2
     for (int n = 0; n < N; ++n) store(t.sums + u * t.wide_step + n * kL, sums[u][n]);
+  *t.ahead = ahead;
 }
 
 // The tile of 1 to U rows.
@@ -66,6 +70,57 @@ POLYCONV_INLINE void product_tile_of(int64_t rows, const ProductTile<T> &tile) {
   if constexpr (U > 1)
     if (rows < U) return product_tile_of<T, N, U - 1>(rows, tile);
   product_tile<T, U, N>(tile);
+}
+
+// ---------------------------------------------------------------- depthwise
+
+constexpr int kProductTaps = 8; // of a tile at most
+
+// S taps of W, `tap_step` elements apart, of one vector of channels. As many pixels at once as hide the latency of the
+// multiply-adds; their sums are added at the end.
+template <class T, int S>
+POLYCONV_NOINLINE void lane_tile(int64_t tap_step, const ProductTile<T> &t) {
+  typedef Vector<T> V;
+  constexpr int kPixels = S == 1 ? 8 : S <= 3 ? 4 : 2;
+  V sums[kPixels][S] = {};
+  ProductAhead ahead = *t.ahead;
+  if (!t.first)
+#pragma GCC unroll 8
+    for (int s = 0; s < S; ++s) sums[0][s] = load(t.sums + s * t.wide_step);
+  for (int64_t i = 0; i < t.run_count; ++i) {
+    const T *tall = t.tall + t.runs[i].tall, *wide = t.wide + t.runs[i].wide;
+    int64_t left = t.runs[i].count;
+    for (; left >= kPixels; left -= kPixels) {
+      fetch_some(ahead);
+#pragma GCC unroll 8
+      for (int x = 0; x < kPixels; ++x, tall += t.tall_step, wide += t.wide_step) {
+        const V gradient = load(wide);
+#pragma GCC unroll 8
+        for (int s = 0; s < S; ++s) sums[x][s] = multiply_add(load(tall + s * tap_step), gradient, sums[x][s]);
+      }
+    }
+    for (; left > 0; --left, tall += t.tall_step, wide += t.wide_step) {
+      const V gradient = load(wide);
+#pragma GCC unroll 8
+      for (int s = 0; s < S; ++s) sums[0][s] = multiply_add(load(tall + s * tap_step), gradient, sums[0][s]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int s = 0; s < S; ++s) {
+    V sum = sums[0][s];
+#pragma GCC unroll 8
+    for (int x = 1; x < kPixels; ++x) sum += sums[x][s];
+    store(t.sums + s * t.wide_step, sum);
+  }
+  *t.ahead = ahead;
+}
+
+// The tile of 1 to S taps.
+template <class T, int S = kProductTaps>
+POLYCONV_INLINE void lane_tile_of(int64_t taps, int64_t tap_step, const ProductTile<T> &tile) {
+  if constexpr (S > 1)
+    if (taps < S) return lane_tile_of<T, S - 1>(taps, tap_step, tile);
+  lane_tile<T, S>(tap_step, tile);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA
