@@ -84,15 +84,6 @@ struct Step {
   }
 };
 
-// Without taps, there is one block of channels that do not exist, which are zeros.
-template <class Tile>
-__device__ inline Step first_step(const Product &p, const Turn<Tile> &turn) {
-  Step step(p, turn.first, Tile::depth);
-  if constexpr (Tile::scattered)
-    if (p.tapless) step.c = 1 << 30;
-  return step;
-}
-
 template <class Tile>
 __device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, const Ring<Tile> &ring,
                                      const Step &step) {
@@ -107,7 +98,7 @@ __device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, c
 template <class Tile>
 __device__ inline int32_t fetch_early(const Product &p, const Turn<Tile> &turn, Ring<Tile> ring) {
   const int32_t stages = min(Tile::stages, turn.last - turn.first);
-  Step step = first_step<Tile>(p, turn);
+  Step step(p, turn.first, Tile::depth);
   for (int32_t i = 0; i < stages; ++i, ring.next(), step.next(p, Tile::depth)) {
     ptx::barrier_expect(ring.full(), Tile::stage_bytes);
     fetch_weights<Tile>(p, turn, ring, step);
@@ -122,7 +113,7 @@ __device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile
   const int32_t row = turn.pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
   const int32_t w = (turn.pixel - row * p.out[2]) * p.walk[2].step, h = (row - plane * p.out[1]) * p.walk[1].step;
   const int32_t d = (plane - image * p.out[0]) * p.walk[0].step;
-  Step step = first_step<Tile>(p, turn);
+  Step step(p, turn.first, Tile::depth);
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next(), step.next(p, Tile::depth)) {
     const Walk::Tap x = p.walk[2].at(step.s), y = p.walk[1].at(step.r), z = p.walk[0].at(step.t);
     const CUtensorMap *map = &p.activations[2 * y.phase + x.phase];
@@ -169,8 +160,8 @@ __device__ inline void sum_up(float (&sums)[Tile::rows][Tile::columns / 2], cons
 
 // ---------------------------------------------------------------- the kernel
 
-// Of a problem that is one product: how many turns, and the product that a turn belongs to, which is then counted
-// within it.
+// Of a problem that is one product: how many turns; the product that a turn belongs to, which is then counted within
+// it; and what the producer's second warp has to do.
 template <class Tile>
 __device__ inline int32_t count_turns(const Product &p) {
   return Turn<Tile>::count(p);
@@ -178,6 +169,9 @@ __device__ inline int32_t count_turns(const Product &p) {
 __device__ inline const Product &product_of(const Product &p, int32_t &) {
   return p;
 }
+
+template <class Tile>
+__device__ inline void work_aside(const Product &, uint32_t) {}
 
 template <class Tile, class Problem>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(const __grid_constant__ Problem problem) {
@@ -206,6 +200,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
 
   if (group == Tile::groups) {
     ptx::release_registers<Tile::producer_registers>();
+    if (threadIdx.x / 32 == 4 * Tile::groups + 1) work_aside<Tile>(problem, shared);
     if (producer)
       for (int32_t i = begin; i < turns; i += step, early = 0) {
         int32_t turn = i;

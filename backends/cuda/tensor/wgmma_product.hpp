@@ -47,9 +47,8 @@ struct Product {
   int32_t flat = 0;   // images have two axes: the map of activations has four dimensions, not five
   int32_t splits = 1; // of depth
   int32_t pixel_tiles = 0, channel_tiles = 0;
-  int32_t boxes = 0;   // the result leaves through the map of results
-  int32_t tapless = 0; // a part of a strided gradient whose sums are 0
-  int32_t plain = 0;   // so, and nothing but bias, residual and relu is between sum and result
+  int32_t boxes = 0; // the result leaves through the map of results
+  int32_t plain = 0; // so, and nothing but bias, residual and relu is between sum and result
 };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the

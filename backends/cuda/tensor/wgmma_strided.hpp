@@ -10,11 +10,19 @@ namespace polyconv::cuda::wgmma {
 
 inline constexpr int kMostParts = 4;
 
+// Pixels that no taps meet, and the map by which zeros are stored there, kZeroPixels x 64 channels at once.
+inline constexpr int kZeroPixels = 64;
+struct Zeros {
+  CUtensorMap results;
+  int32_t out[3], pixels, flat;
+};
+
 // Parts of most depth come first.
 struct StridedProduct {
   Product part[kMostParts];
+  Zeros zeros[kMostParts - 1] = {};
   int32_t end[kMostParts] = {}; // turns of this part and of those before it
-  int32_t parts = 0;
+  int32_t parts = 0, zero_parts = 0;
 
   explicit StridedProduct(const Product &any) : part{any, any, any, any} {}
 };

@@ -45,23 +45,24 @@ bool is_plain(const polyconv_layer &l) {
   return bias_and_relu_at_most(l) && l.result.size[1] % 2 == 0;
 }
 
-// Microseconds in a shape: tiles of all parts, of which a multiprocessor takes its share, or the bytes.
+// Microseconds in a shape: tiles of all parts, of which a multiprocessor takes its share, or the bytes. Stages come at
+// 45 bytes a clock; of two teams' tiles, little more than a quarter leaves while others multiply.
 double estimate(const polyconv_layer &l, const Shape &shape) {
+  const double fetch = (shape.pixels + shape.channels) * 128 / 45.0, step = std::max(block_clocks(shape), fetch);
+  const double leaving = (shape.turned ? 670 : 1120) + shape.pixels * shape.channels * 2 / 39.8;
   double clocks = 0, tiles = 0;
   for (int64_t number = 0; number < sdk::adjoint_parts(l); ++number) {
     const sdk::AdjointPart part = sdk::adjoint_part(l, number);
-    if (part.is_empty) continue;
+    if (part.is_empty || !has_depth(part)) continue;
     const polyconv_tensor &result = part.layer.result;
     const double count = real(ceil_divide(result.size[0] * sdk::spatial(result), shape.pixels) *
                               ceil_divide(result.size[1], shape.channels));
-    const double steps = has_depth(part) ? real(depth_blocks(part.layer)) : 0;
-    const double leaving = 600 + shape.pixels * shape.channels / 20.0;
-    const double multiplying = steps * block_clocks(shape);
     tiles += count;
-    clocks += count * (shape.teams > 1 ? std::max(multiplying, (multiplying + leaving) / 2) : multiplying + leaving);
+    clocks += count * (real(depth_blocks(part.layer)) * step + leaving * (shape.teams > 1 ? 0.7 : 1));
   }
-  const double bytes = 2 * (real(sdk::elements(l.result)) + real(sdk::elements(l.output)));
-  return 6 + std::max(clocks / tiles * std::ceil(tiles / 132) / 1600, bytes / 3.2e6);
+  const double multiplying = clocks / tiles * std::ceil(tiles / 132) / 1600;
+  const double moving = 2 * (real(sdk::elements(l.result)) + real(sdk::elements(l.output))) / 3.2e6;
+  return 6 + std::max(multiplying, moving) + 0.1 * std::min(multiplying, moving);
 }
 
 bool takes_part(const polyconv_request &request, const sdk::AdjointPart &part, sdk::Offer &offer) {
@@ -100,16 +101,18 @@ bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offe
     return offer.reject("takes inputs whose pixels are whole 16 bytes");
   if (!is_plain(l)) return offer.reject("ends with a bias and a relu at most");
   int64_t packed = 0;
-  bool any = false, flat = is_flat(sdk::adjoint_part(l, 0).layer);
+  bool any = false, all = true;
+  const bool flat = is_flat(sdk::adjoint_part(l, 0).layer);
   for (int64_t number = 0; number < parts; ++number) {
     const sdk::AdjointPart part = sdk::adjoint_part(l, number);
     if (!takes_part(request, part, offer)) return false;
     if (part.is_empty) continue;
     if (is_flat(part.layer) != flat) return offer.reject("takes residues that all are images, or all volumes");
     if (part.has_taps) packed += aligned(packed_bytes(part.layer));
-    any = any || has_depth(part);
+    any = any || has_depth(part), all = all && has_depth(part);
   }
   if (!any) return offer.reject("takes no layer whose taps meet nothing");
+  if (!all && l.epilogue.has_bias) return offer.reject("takes no bias where no taps meet: stores zeros there");
   for (int c = config < 0 ? 0 : config; c < (config < 0 ? kStridedConfigs : config + 1); ++c) {
     const double us = estimate(l, kShapes[kStridedShapes[c]]);
     if (offer.estimate_us <= 0 || us < offer.estimate_us) offer.estimate_us = us, offer.config = c;
@@ -163,11 +166,14 @@ class Strided final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     StridedProduct all(product_of(parts_[0], a));
+    if (!all.part[0].plain) return launch_unaligned(a, stream);
     for (const Part &part : parts_) {
+      if (!has_depth(part.of)) {
+        all.zeros[all.zero_parts++] = zeros_of(part, a);
+        continue;
+      }
       Product &p = all.part[all.parts];
       p = product_of(part, a);
-      if (!p.plain) return launch_unaligned(a, stream);
-      if (!has_depth(part.of)) take_maps(all.part[0], &p);
       all.end[all.parts] = (all.parts > 0 ? all.end[all.parts - 1] : 0) + p.pixel_tiles * p.channel_tiles;
       ++all.parts;
     }
@@ -198,20 +204,21 @@ class Strided final : public CudaInstance {
                             ? 1
                             : 0;
     if (!p.plain) return p;
-    if (has_depth(part.of)) {
-      maps_.activations(l, input, shape_, &p);
-      maps_.weights(l, b.weights[0], shape_, &p.weights);
-    }
+    maps_.activations(l, input, shape_, &p);
+    maps_.weights(l, b.weights[0], shape_, &p.weights);
     maps_.columns(l, result, shape_, p.flat, &p.results);
     return p;
   }
 
-  // A product of zeros: the maps of one that has taps, read behind their last channel.
-  static void take_maps(const Product &from, Product *p) {
-    p->activations[0] = from.activations[0], p->weights = from.weights;
-    p->depth_blocks = p->tap_blocks = p->tapless = 1;
-    std::copy(from.taps, from.taps + 3, p->taps);
-    std::copy(from.walk, from.walk + 3, p->walk);
+  Zeros zeros_of(const Part &part, const polyconv_arguments &a) const {
+    const polyconv_layer &l = part.of.layer;
+    Zeros z = {};
+    for (int axis = 0; axis < 3; ++axis) z.out[axis] = static_cast<int32_t>(l.result.size[2 + axis]);
+    z.pixels = static_cast<int32_t>(l.result.size[0] * sdk::spatial(l.result));
+    z.flat = is_flat(parts_[0].of.layer) ? 1 : 0;
+    maps_.columns(l, static_cast<char *>(arguments_of(part, a).output) + l.result.offset * 2,
+                  {kZeroPixels, 64, 0, 0, 0, true, false}, z.flat, &z.results);
+    return z;
   }
 
   const Shape shape_;
