@@ -12,32 +12,43 @@
 
 namespace polyconv::cuda {
 
-// Shares differ by one block at most: the first `longer` workers have `each` + 1.
+// Tiles in groups of `group`, each the work of `workers_of_group` workers whose shares differ by one block at most. All
+// groups are cut alike.
 struct Shares {
   int32_t tiles = 0, blocks = 0; // blocks of depth of a tile
-  int32_t workers = 1, each = 0, longer = 0;
+  int32_t workers = 1, group = 1, workers_of_group = 1;
   int32_t most = 0; // pieces of a worker
 
   __host__ __device__ int32_t begin(int32_t worker) const {
-    return worker * each + (worker < longer ? worker : longer);
+    const int32_t which = worker / workers_of_group, within = worker - which * workers_of_group, span = group * blocks;
+    return which * span + scaled(within, span, workers_of_group);
   }
   // The worker that sums block `block` of all.
   __device__ int32_t worker_of(int32_t block) const {
-    const int32_t in_longer = longer * (each + 1);
-    return block < in_longer ? block / (each + 1) : longer + (block - in_longer) / each;
+    const int32_t span = group * blocks, which = block / span, within = block - which * span;
+    return which * workers_of_group + scaled(within + 1, workers_of_group, span, 1);
   }
   // Where a worker's piece of a tile lies.
   __device__ int64_t piece(int32_t worker, int32_t tile) const {
     return int64_t{worker} * most + tile - begin(worker) / blocks;
   }
+
+ private:
+  // (a b - less) / c; in 32 bits where that does, as divisions in 64 are slow.
+  __host__ __device__ static int32_t scaled(int32_t a, int32_t b, int32_t c, int32_t less = 0) {
+    if (a < 1 << 16 && b < 1 << 15) return (a * b - less) / c;
+    return static_cast<int32_t>((int64_t{a} * b - less) / c);
+  }
 };
 
-// tiles * blocks: below 2^31.
-inline Shares make_shares(int64_t tiles, int64_t blocks, int workers) {
+// tiles * blocks: below 2^31. `groups` divides tiles. At most `workers`, each with a block or more.
+inline Shares make_shares(int64_t tiles, int64_t blocks, int64_t workers, int64_t groups = 1) {
   const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
-  const int64_t all = tiles * blocks, longest = (all + workers - 1) / workers;
-  Shares s = {small(tiles), small(blocks), workers, small(all / workers), small(all % workers)};
-  s.most = small(all == 0 ? 0 : std::min((longest + blocks - 2) / blocks + 1, tiles));
+  const int64_t group = tiles / groups, span = group * blocks,
+                each = std::max<int64_t>(1, std::min(workers / groups, span));
+  const int64_t longest = (span + each - 1) / each;
+  Shares s = {small(tiles), small(blocks), small(each * groups), small(group), small(each)};
+  s.most = small(span == 0 ? 0 : std::min((longest + blocks - 2) / blocks + 1, tiles));
   return s;
 }
 

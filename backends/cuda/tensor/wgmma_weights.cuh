@@ -18,6 +18,7 @@ namespace polyconv::cuda::wgmma {
 template <class Type, int Rows, int Chunks, int RowGroups, int ChunkGroups, int Depth>
 struct WeightsTile {
   using T = Type;
+  static constexpr int parts = 1; // of a factor (wgmma_weights_parts.cuh)
   static constexpr int depth = Depth, rows = Rows, chunks = Chunks, row_groups = RowGroups,
                        groups = RowGroups * ChunkGroups;
   static constexpr int threads = 128 * (groups + 1);        // the consumers', then the producer's
@@ -85,16 +86,19 @@ struct Corner {
 };
 
 // What one lane of the producer fetches of every block of a tile: 64 channels of the gradient, or of a tap of the
-// input. Chunks behind the last have channels that do not exist, which are zeros.
+// input, of one part; or all such, where one box holds them. Chunks behind the last have channels that do not exist,
+// which are zeros.
 template <class Tile>
 class Lane {
-  static constexpr int kRowChunks = Tile::rows / 64;
+  static constexpr int kRowChunks = Tile::rows / 64, kBoxes = kRowChunks + Tile::chunks;
+  static_assert(kBoxes * Tile::parts <= 32, "a lane each");
 
  public:
-  __device__ Lane(const WeightsProduct &p, int32_t tile) : p_(p), lane_(static_cast<int>(threadIdx.x % 32)) {
-    const int32_t column = tile / p.row_tiles, chunk = column * Tile::chunks + lane_ - kRowChunks;
-    if (lane_ < kRowChunks) {
-      channel_ = (tile - column * p.row_tiles) * Tile::rows + 64 * lane_;
+  __device__ Lane(const WeightsProduct &p, int32_t tile)
+      : p_(p), part_(static_cast<int>(threadIdx.x % 32) / kBoxes), box_(static_cast<int>(threadIdx.x % 32) % kBoxes) {
+    const int32_t column = tile / p.row_tiles, chunk = column * Tile::chunks + box_ - kRowChunks;
+    if (box_ < kRowChunks) {
+      channel_ = (tile - column * p.row_tiles) * Tile::rows + 64 * box_;
       return;
     }
     const bool there = chunk < p.chunks;
@@ -104,11 +108,16 @@ class Lane {
     tap_[1] = static_cast<uint16_t>(line % p.taps[1] * p.dilation[1]);
     tap_[2] = static_cast<uint16_t>((tap - line * p.taps[2]) * p.dilation[2]);
   }
-  __device__ void fetch(uint32_t stage, uint32_t barrier, const Corner &at) const {
-    if (lane_ >= kRowChunks + Tile::chunks) return;
-    const uint32_t to = stage + lane_ * Tile::chunk_bytes;
-    const bool x = lane_ >= kRowChunks;
-    const CUtensorMap *const map = x ? &p_.activations : &p_.gradients;
+  __device__ void fetch(uint32_t stage, uint32_t barrier, const Corner &at, int32_t pixel) const {
+    if (part_ >= Tile::parts) return;
+    const bool x = box_ >= kRowChunks;
+    const CUtensorMap *const map = x ? &p_.activations[part_] : &p_.gradients[part_];
+    const uint32_t to = stage + (x ? Tile::row_bytes + (part_ * Tile::chunks + box_ - kRowChunks) * Tile::chunk_bytes
+                                   : (part_ * kRowChunks + box_) * Tile::chunk_bytes);
+    if (p_.boxes) {
+      if (box_ == 0 || box_ == kRowChunks) ptx::load_box(to, map, barrier, 0, pixel, channel_ / 64);
+      return;
+    }
     const int32_t w = x ? at.w * p_.stride[2] - p_.pad[2] : at.w, h = x ? at.h * p_.stride[1] - p_.pad[1] : at.h;
     const int32_t d = x ? at.d * p_.stride[0] - p_.pad[0] : at.d;
     if (p_.flat)
@@ -119,7 +128,7 @@ class Lane {
 
  private:
   const WeightsProduct &p_;
-  const int lane_;
+  const int part_, box_;
   int32_t channel_;
   uint16_t tap_[3] = {};
 };
@@ -138,7 +147,7 @@ __device__ inline void fetch_weights(const WeightsProduct &p, int32_t tile, int3
     ring.await_empty();
     if (threadIdx.x % 32 == 0) ptx::barrier_expect(ring.full(), Tile::stage_bytes);
     __syncwarp();
-    lane.fetch(ring.rows(), ring.full(), corner);
+    lane.fetch(ring.rows(), ring.full(), corner, block * Tile::depth);
   }
 }
 
@@ -179,15 +188,21 @@ __device__ inline void sum_blocks(WeightsSums<Tile> &sums, int32_t blocks, Weigh
   ring.release_before();
 }
 
-// The piece as the sums lie in threads: four values of each of the block's threads in turn.
+// The piece, row by row.
 template <class Tile>
-__device__ inline void store_piece(float *piece, const WeightsSums<Tile> &sums) {
-  auto *to = reinterpret_cast<float4 *>(piece) + threadIdx.x;
+__device__ inline void store_piece(float *piece, const WeightsSums<Tile> &sums, int row_group, int chunk_group) {
+  constexpr int kColumns = 64 * Tile::chunks;
+  const auto thread = static_cast<int>(threadIdx.x % 128);
+  float *const to = piece + (row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4) * kColumns +
+                    chunk_group * Tile::columns + thread % 4 * 2;
 #pragma unroll
   for (int product = 0; product < Tile::products; ++product)
 #pragma unroll
-    for (int i = 0; i < Tile::columns / 2; i += 4, to += 128 * Tile::groups)
-      *to = make_float4(sums[product][i], sums[product][i + 1], sums[product][i + 2], sums[product][i + 3]);
+    for (int i = 0; i < Tile::columns / 2; i += 2) { // upper row, then the one 8 below
+      const int row = product * 64 + i % 4 / 2 * 8;
+      *reinterpret_cast<float2 *>(to + row * kColumns + i / 4 * 8) =
+          make_float2(sums[product][i], sums[product][i + 1]);
+    }
 }
 
 // ---------------------------------------------------------------- the kernel
@@ -197,7 +212,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
   extern __shared__ unsigned char unaligned[];
   WeightsRing<Tile> ring((ptx::shared_address(unaligned) + 1023) / 1024 * 1024); // swizzled: begins at 1024 bytes
   if (threadIdx.x == 0) ring.init();
-  if (threadIdx.x == 32) ptx::prefetch(&p.activations), ptx::prefetch(&p.gradients);
+  if (threadIdx.x == 32) ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.gradients[0]);
   __syncthreads();
   ptx::let_next_begin();
   ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
@@ -213,8 +228,9 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
     ptx::take_registers<Tile::consumer_registers>();
     WeightsSums<Tile> sums;
     for_pieces(p.shares, worker, [&](int32_t, int32_t first, int32_t last, int64_t piece) {
-      sum_blocks<Tile>(sums, last - first, ring, group % Tile::row_groups, group / Tile::row_groups);
-      store_piece<Tile>(p.pieces + piece * Tile::piece, sums);
+      const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
+      sum_blocks<Tile>(sums, last - first, ring, row_group, chunk_group);
+      store_piece<Tile>(p.pieces + piece * Tile::piece, sums, row_group, chunk_group);
     });
   }
 }
@@ -228,7 +244,8 @@ WeightsLauncher weights_launcher() {
           "asking for shared memory");
   };
   const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
-    launch_early(multiply_pixels<Tile>, kWorkers, Tile::threads, Tile::shared_bytes, stream, p);
+    launch_early(multiply_pixels<Tile>, static_cast<unsigned>(p.shares.workers), Tile::threads, Tile::shared_bytes,
+                 stream, p);
   };
   return {prepare, launch};
 }

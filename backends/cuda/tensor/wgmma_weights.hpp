@@ -13,9 +13,11 @@ namespace polyconv::cuda::wgmma {
 
 inline constexpr int kWorkers = 132; // multiprocessors of an H100 or H200
 
+inline constexpr int kWeightsParts = 3; // that factors fall into at most (wgmma_weights_parts.hpp)
+
 struct WeightsProduct {
-  CUtensorMap gradients, activations; // first: they are aligned to 64 bytes
-  View<int64_t> weights;              // what is written
+  CUtensorMap gradients[kWeightsParts], activations[kWeightsParts]; // first: they are aligned to 64 bytes
+  View<int64_t> weights;                                            // what is written
   void *result = nullptr;
   int32_t result_type = 0;
   float *pieces = nullptr;      // of the sums, one tile each
@@ -24,7 +26,8 @@ struct WeightsProduct {
   int32_t row_tiles = 0;        // of all tiles
   Shares shares = {};
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
-  int32_t flat = 0; // images have two axes
+  int32_t flat = 0;  // images have two axes
+  int32_t boxes = 0; // maps of chunks x pixels x 64 channels, not of windows
 };
 
 // A block's tile: rows x chunks; warpgroups along either; pixels of a block of depth.
@@ -33,7 +36,7 @@ struct WeightsShape {
 };
 #define POLYCONV_WGMMA_WEIGHTS_TILES(tile)                                                                         \
   tile(128, 4, 2, 1, 64) tile(256, 2, 2, 1, 64) tile(128, 2, 2, 1, 64) tile(64, 4, 1, 2, 64) tile(64, 9, 1, 3, 32) \
-      tile(256, 1, 2, 1, 64) tile(64, 2, 1, 1, 64) tile(64, 1, 1, 1, 64)
+      tile(256, 1, 2, 1, 64) tile(64, 2, 1, 1, 64) tile(64, 1, 1, 1, 64) tile(64, 3, 1, 1, 64)
 #define POLYCONV_WGMMA_WEIGHTS_SHAPE(rows, chunks, row_groups, chunk_groups, depth) \
   {rows, chunks, row_groups, chunk_groups, depth},
 inline constexpr WeightsShape kWeightsShapes[] = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_SHAPE)};
@@ -43,12 +46,25 @@ inline constexpr int kWeightsShapeCount = sizeof kWeightsShapes / sizeof *kWeigh
 WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape);
 int64_t pieces_bytes(const WeightsProduct &product, const WeightsShape &shape); // of the workspace
 
+// Whether maps hold the factors of a layer; else rejects in the words of the forward layer that reads so.
+bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer);
+
 // The map by which the TMA fetches blocks of `depth` pixels, 64 channels of each: of the input, along its windows, or
 // of the output's gradient as it is. Made on the host, by arithmetic alone.
 using PixelMapEncoder = decltype(&cuTensorMapEncodeIm2col);
 PixelMapEncoder find_pixel_encoder(); // the driver's
 void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &layer, bool gradients, const void *from, int depth,
                    CUtensorMap *map);
+using BoxMapEncoder = decltype(&cuTensorMapEncodeTiled);
+BoxMapEncoder find_box_encoder();
+void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *from, int depth, int chunks,
+                  CUtensorMap *map);
+
+// What estimates are made of: clocks of a block of depth, in `parts` and `products` of them; the longest share's
+// blocks; microseconds for pieces on their way out and in again, and for what they add up to.
+double block_clocks(const WeightsShape &shape, int parts, int products);
+int32_t blocks_of_longest(const Shares &shares);
+double adding_us(const polyconv_layer &layer, const Shares &shares, const WeightsShape &shape);
 
 // Adds the pieces and stores the gradient.
 void add_pieces(const WeightsProduct &product, const WeightsShape &shape, cudaStream_t stream);

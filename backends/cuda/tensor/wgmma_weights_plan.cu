@@ -2,41 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include "common/values.cuh"
 #include "wgmma_weights.hpp"
 
 namespace polyconv::cuda::wgmma {
-namespace {
-
-// Where a tile's values go: four of a thread, in two rows.
-struct Leave {
-  View<int64_t> weights;
-  void *result;
-  int32_t type, rows, chunks, tap_chunks, row_tiles, taps_h, taps_w;
-  WeightsShape shape;
-
-  // Values 4 i and on of a piece (store_piece).
-  __device__ void store(int32_t tile, int32_t i, const float4 &v) const {
-    const int32_t threads = 128 * shape.row_groups * shape.chunk_groups, thread = i % threads, quad = i / threads;
-    const int32_t columns = 64 * shape.chunks / shape.chunk_groups, quads = columns / 8, product = quad / quads;
-    const int32_t group = thread / 128, products = shape.rows / (64 * shape.row_groups);
-    const int32_t tile_row = tile % row_tiles * shape.rows, tile_column = tile / row_tiles * shape.chunks * 64;
-    const int32_t row =
-        tile_row + (group % shape.row_groups * products + product) * 64 + thread % 128 / 32 * 16 + thread % 32 / 4;
-    const int32_t column = tile_column + group / shape.row_groups * columns + quad % quads * 8 + thread % 4 * 2;
-    put(row, column, v.x), put(row, column + 1, v.y);
-    put(row + 8, column, v.z), put(row + 8, column + 1, v.w);
-  }
-  __device__ void put(int32_t row, int32_t column, float v) const {
-    const int32_t chunk = column / 64, tap = chunk / tap_chunks, line = tap / taps_w;
-    const int64_t c = (chunk - tap * tap_chunks) * 64 + column % 64;
-    if (row < rows && chunk < chunks && c < weights.size[1])
-      cuda::store(result, type, weights.at(row, c, line / taps_h, line % taps_h, tap - line * taps_w), v);
-  }
-};
-
-} // namespace
-
 PixelMapEncoder find_pixel_encoder() {
   void *found = nullptr;
   cudaDriverEntryPointQueryResult how;
@@ -45,6 +13,96 @@ PixelMapEncoder find_pixel_encoder() {
   if (how != cudaDriverEntryPointSuccess)
     throw sdk::Error(POLYCONV_UNAVAILABLE, "CUDA: the driver has no cuTensorMapEncodeIm2col");
   return reinterpret_cast<PixelMapEncoder>(found);
+}
+
+BoxMapEncoder find_box_encoder() {
+  void *found = nullptr;
+  cudaDriverEntryPointQueryResult how;
+  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &how),
+        "looking for the driver's maps");
+  if (how != cudaDriverEntryPointSuccess)
+    throw sdk::Error(POLYCONV_UNAVAILABLE, "CUDA: the driver has no cuTensorMapEncodeTiled");
+  return reinterpret_cast<BoxMapEncoder>(found);
+}
+
+// Axes: 64 channels, pixels, chunks.
+void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *from, int depth, int chunks,
+                  CUtensorMap *map) {
+  const uint64_t size[3] = {64, static_cast<uint64_t>(t.size[0] * sdk::spatial(t)),
+                            static_cast<uint64_t>(t.size[1] / 64)};
+  const uint64_t stride[2] = {static_cast<uint64_t>(t.size[1] * 2), 128};
+  const uint32_t box[3] = {64, static_cast<uint32_t>(depth), static_cast<uint32_t>(chunks)}, steps[3] = {1, 1, 1};
+  const CUresult result =
+      encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
+              const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw sdk::Error(POLYCONV_DEVICE_ERROR, "CUDA: no tensor map of boxes: error " + std::to_string(result));
+}
+
+namespace {
+
+constexpr int kLeastWorkers = 126;
+
+// Whether pixels lie one after the other and their channels are whole chunks.
+bool has_boxes(const polyconv_tensor &t) {
+  int64_t stride = t.size[1];
+  for (const int axis : {4, 3, 2, 0}) {
+    if (t.size[axis] > 1 && t.stride[axis] != stride) return false;
+    stride *= t.size[axis];
+  }
+  return t.size[1] % 64 == 0;
+}
+
+bool reads_plainly(const polyconv_layer &l) {
+  if (sdk::taps(l) != 1) return false;
+  for (int axis = 0; axis < 3; ++axis)
+    if (l.stride[axis] != 1 || l.pad_begin[axis] != 0 || l.input.size[2 + axis] != l.output.size[2 + axis])
+      return false;
+  return has_boxes(l.input);
+}
+
+// Tiles in as many groups as can be, all cut alike: their workers fetch the same pixels at the same time, so that these
+// come from memory once. A few workers may stay without.
+Shares share_out(int64_t tiles, int64_t blocks) {
+  for (auto groups = std::min<int64_t>(tiles, kWorkers); groups > 0; --groups)
+    if (const int64_t each = kWorkers / groups; tiles % groups == 0 && (groups * each >= kLeastWorkers || groups == 1))
+      return make_shares(tiles, blocks, groups * each, groups);
+  return {}; // without tiles
+}
+
+// The forward layer that reads the input with the same windows: what it takes, the maps can hold.
+polyconv_layer forward_of(const polyconv_layer &l) {
+  polyconv_layer f = l;
+  f.direction = POLYCONV_FORWARD;
+  f.result = l.output;
+  f.epilogue = {};
+  return f;
+}
+
+// A layer that reads the output's gradient as it is: windows of one pixel.
+polyconv_layer reading_of(const polyconv_layer &l) {
+  polyconv_layer r = forward_of(l);
+  r.input = l.output;
+  r.weights.size[1] = l.output.size[1];
+  for (int axis = 0; axis < 3; ++axis) {
+    r.weights.size[2 + axis] = r.stride[axis] = r.dilation[axis] = 1;
+    r.pad_begin[axis] = r.pad_end[axis] = 0;
+  }
+  return r;
+}
+
+bool takes_forward(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer) {
+  const polyconv_layer *const pointer = &layer;
+  polyconv_request forward = request;
+  forward.layers = &pointer;
+  return takes(forward, offer);
+}
+
+} // namespace
+
+bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &l, sdk::Offer &offer) {
+  return takes_forward(request, forward_of(l), offer) && takes_forward(request, reading_of(l), offer);
 }
 
 // Axes C W H (D) N. The corners bound where pixels' first taps may lie: from minus the padding to the last output's.
@@ -85,8 +143,9 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   p.tap_chunks = parts(small(l.weights.size[1]), 64);
   p.chunks = p.tap_chunks * small(sdk::taps(l));
   p.row_tiles = parts(p.rows, shape.rows);
-  p.shares = make_shares(int64_t{p.row_tiles} * parts(p.chunks, shape.chunks),
-                         parts(small(l.output.size[0] * sdk::spatial(l.output)), shape.depth), kWorkers);
+  const int64_t tiles = int64_t{p.row_tiles} * parts(p.chunks, shape.chunks);
+  p.shares = share_out(tiles, parts(small(l.output.size[0] * sdk::spatial(l.output)), shape.depth));
+  p.boxes = has_boxes(l.output) && reads_plainly(l) ? 1 : 0; // of one factor alone they are slower
   for (int axis = 0; axis < 3; ++axis) {
     p.taps[axis] = small(l.weights.size[2 + axis]);
     p.out[axis] = small(l.output.size[2 + axis]);
@@ -99,13 +158,23 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
 }
 
 int64_t pieces_bytes(const WeightsProduct &p, const WeightsShape &shape) {
-  return int64_t{kWorkers} * p.shares.most * shape.rows * shape.chunks * 64 * 4;
+  return int64_t{p.shares.workers} * p.shares.most * shape.rows * shape.chunks * 64 * 4;
 }
 
-void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
-  const Leave leave = {p.weights,    p.result,    p.result_type, p.rows,    p.chunks,
-                       p.tap_chunks, p.row_tiles, p.taps[1],     p.taps[2], shape};
-  launch_add_pieces(p.shares, p.pieces, shape.rows * shape.chunks * 16, leave, stream);
+double block_clocks(const WeightsShape &shape, int parts, int products) {
+  const double columns = shape.chunks * 64.0;
+  return std::max(shape.rows * columns * shape.depth * products / 2048,
+                  (shape.rows + columns) * shape.depth * 2 * parts / 60);
+}
+
+int32_t blocks_of_longest(const Shares &s) {
+  return (s.group * s.blocks + s.workers_of_group - 1) / s.workers_of_group;
+}
+
+double adding_us(const polyconv_layer &l, const Shares &s, const WeightsShape &shape) {
+  const auto real = [](int64_t v) { return static_cast<double>(v); };
+  const double pieces = std::min(real(s.tiles) + s.workers, real(s.most) * s.workers);
+  return pieces * shape.rows * shape.chunks * 256 / 4.1e6 + real(sdk::elements(l.weights)) / 3.7e5;
 }
 
 } // namespace polyconv::cuda::wgmma

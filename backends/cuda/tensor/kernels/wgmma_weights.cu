@@ -12,56 +12,25 @@ namespace {
 
 using namespace wgmma;
 
-constexpr const char *kNames[] = {"128x256", "256x128", "128x128", "64x256", "64x576", "256x64", "64x128", "64x64"};
+constexpr const char *kNames[] = {"128x256", "256x128", "128x128", "64x256", "64x576",
+                                  "256x64",  "64x128",  "64x64",   "64x192"};
 static_assert(sizeof kNames / sizeof *kNames == kWeightsShapeCount, "every shape has a name");
 
 // ---------------------------------------------------------------- supports
-
-// The forward layer that reads the input with the same windows: what it takes, the maps can hold.
-polyconv_layer forward_of(const polyconv_layer &l) {
-  polyconv_layer f = l;
-  f.direction = POLYCONV_FORWARD;
-  f.result = l.output;
-  f.epilogue = {};
-  return f;
-}
-
-// A layer that reads the output's gradient as it is: windows of one pixel.
-polyconv_layer reading_of(const polyconv_layer &l) {
-  polyconv_layer r = forward_of(l);
-  r.input = l.output;
-  r.weights.size[1] = l.output.size[1];
-  for (int axis = 0; axis < 3; ++axis) {
-    r.weights.size[2 + axis] = r.stride[axis] = r.dilation[axis] = 1;
-    r.pad_begin[axis] = r.pad_end[axis] = 0;
-  }
-  return r;
-}
-
-// Whether wgmma goes forward through a layer; else rejects in its words.
-bool maps_hold(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer) {
-  const polyconv_layer *const pointer = &layer;
-  polyconv_request forward = request;
-  forward.layers = &pointer;
-  return wgmma::supports(forward, 0, offer);
-}
 
 double real(int64_t v) {
   return static_cast<double>(v);
 }
 
-// Microseconds in a shape: the blocks of depth of a worker take their products' time or their fetches', at 36 bytes a
-// clock; then pieces are written and read. Fitted to the layers of ResNet-50 and VGG-16 at batch 128 on an H200 in
-// every shape: 17 % rms; the shape that it chooses takes 3.7 % longer than the fastest on average.
+// Microseconds in a shape: the longest share's products or their fetches, or the bytes; pieces and what becomes of
+// them. Fitted to 200 times on an H200, ResNet-50 and VGG-16 at batch 128: 14 % rms; the shape that it chooses
+// takes 1.5 % longer than the fastest on average, 21 % at most.
 double estimate(const polyconv_layer &l, const WeightsShape &shape) {
   const WeightsProduct p = make_weights_product(l, shape);
-  const double columns = shape.chunks * 64.0, products = shape.rows * columns * shape.depth / 2048;
-  const double fetch = (shape.rows + columns) * shape.depth * 2 / 36;
-  const double pieces = std::min(real(p.shares.tiles) + kWorkers, real(p.shares.most) * kWorkers);
-  const double bytes = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
-  const double blocks = std::ceil(real(p.shares.tiles) * p.shares.blocks / kWorkers);
-  const double multiplying = blocks * (std::max(products, fetch) + 60) / 1400;
-  return 8 + std::max(multiplying, bytes / 3.2e6) + pieces * shape.rows * columns * 8 / 4e6 + bias_gradient_us(l);
+  const double multiplying = blocks_of_longest(p.shares) * (block_clocks(shape, 1, 1) + 58) / 1244;
+  const double moving = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output))) / 3.92e6;
+  return 6.9 + std::max(multiplying, moving) + 0.09 * std::min(multiplying, moving) + adding_us(l, p.shares, shape) +
+         bias_gradient_us(l);
 }
 
 int64_t aligned(int64_t bytes) {
@@ -77,7 +46,7 @@ bool supports_weights(const polyconv_request &request, int32_t config, sdk::Offe
   if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.output.type != type)
     return offer.reject("takes f16 and bf16, the same for input and output");
   if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
-  if (!maps_hold(request, forward_of(l), offer) || !maps_hold(request, reading_of(l), offer)) return false;
+  if (!maps_hold_weights(request, l, offer)) return false;
   double least = 0;
   for (int c = config < 0 ? 0 : config; c < (config < 0 ? kWeightsShapeCount : config + 1); ++c) {
     const double us = estimate(l, kWeightsShapes[c]);
@@ -121,8 +90,13 @@ class WgmmaWeights final : public CudaInstance {
         launch_weights_gradient<decltype(row), int64_t>(layer_, a, kMostGradientThreads, stream);
       }));
     WeightsProduct product = product_;
-    encode_pixels(encoder_, layer_, false, x, shape_.depth, &product.activations);
-    encode_pixels(encoder_, layer_, true, dy, shape_.depth, &product.gradients);
+    if (product.boxes) {
+      encode_boxes(boxes_, layer_.input, x, shape_.depth, shape_.chunks, &product.activations[0]);
+      encode_boxes(boxes_, layer_.output, dy, shape_.depth, shape_.rows / 64, &product.gradients[0]);
+    } else {
+      encode_pixels(encoder_, layer_, false, x, shape_.depth, &product.activations[0]);
+      encode_pixels(encoder_, layer_, true, dy, shape_.depth, &product.gradients[0]);
+    }
     product.pieces = static_cast<float *>(a.workspace);
     product.result = a.weights[0];
     launcher_.launch(product, stream);
@@ -133,6 +107,7 @@ class WgmmaWeights final : public CudaInstance {
   const WeightsProduct product_;
   const WeightsLauncher launcher_;
   const PixelMapEncoder encoder_ = find_pixel_encoder();
+  const BoxMapEncoder boxes_ = find_box_encoder();
 };
 
 std::unique_ptr<sdk::Instance> create_weights(const polyconv_request &request, int32_t config) {
