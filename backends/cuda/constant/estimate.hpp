@@ -78,7 +78,9 @@ inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes
   const double apart_bytes =
       4 * static_cast<double>(sdk::elements(l.result) * std::clamp<int64_t>(l.result.stride[4], 1, 8));
   const double scattered = l.result.stride[4] == 1 ? 0 : apart_bytes / 1.1e6;
-  return 3.0 * split.launches + std::max({blocks * cycles / 1.98e3, bytes / 3.9e6, scattered});
+  const double finishing =
+      plain ? 0 : static_cast<double>(sdk::elements(l.output)) / 84e3; // one by one, as pooling asks
+  return 3.0 * split.launches + std::max({blocks * cycles / 1.98e3, bytes / 3.9e6, scattered}) + finishing;
 }
 
 // Whether the least tile fits; then choose_tiling finds one.
