@@ -53,10 +53,9 @@ __device__ inline float filtered_at(const Mobile &m, int image, int y, int x, in
   return bounded<T>(sum, m.filtered);
 }
 
-// All of a tile, by the whole block: a thread takes 16 channels of a pixel at a time. `bias`: of the result, in shared
-// memory.
+// All of a tile, by the whole block: a thread takes 16 channels of a pixel at a time.
 template <class T>
-__device__ inline void sum_exactly(const Mobile &m, const Tile &tile, uint32_t bias) {
+__device__ inline void sum_exactly(const Mobile &m, const Tile &tile) {
   const int columns = m.units[1] * kUnitWidth, of_image = m.units[0] * m.rows * columns;
   const int all = m.images * of_image * m.pairs;
   for (int i = static_cast<int>(threadIdx.x); i < all; i += static_cast<int>(blockDim.x)) {
@@ -73,15 +72,14 @@ __device__ inline void sum_exactly(const Mobile &m, const Tile &tile, uint32_t b
         sum[k] += v * static_cast<float>(
                           static_cast<const T *>(m.project)[fragment_place(c, first + k, m.hidden_groups(), m.pairs)]);
     }
+    T *const to = pixel_at(static_cast<T *>(m.result), m.out_at, image, y, x);
+    const T *const residual = pixel_at(static_cast<const T *>(m.residual), m.residual_at, image, y, x);
 #pragma unroll
-    for (int k = 0; k < 16; k += 4) {
-      const float four[4] = {sum[k], sum[k + 1], sum[k + 2], sum[k + 3]};
-      const int channel = first + k;
-      T *const to = pixel_at(static_cast<T *>(m.result), m.out_at, image, y, x) + channel;
-      const T *const residual = pixel_at(static_cast<const T *>(m.residual), m.residual_at, image, y, x);
-      if (channel < m.results)
-        finish_four<T>(m, four, to, residual == nullptr ? nullptr : residual + channel, m.results - channel,
-                       bias + channel * 4);
+    for (int k = 0; k < 16; ++k) {
+      if (first + k >= m.results) continue;
+      float v = sum[k] + (m.projected.bias != nullptr ? m.projected.bias[first + k] : 0.0f);
+      if (m.residual != nullptr) v += m.residual_scale * static_cast<float>(residual[first + k]);
+      to[first + k] = static_cast<T>(bounded<T>(v, m.projected));
     }
   }
 }
@@ -96,16 +94,15 @@ struct Alarms {
   __device__ void raise(int tile) const { atomicOr(words + tile / 32, 1u << tile % 32); }
   // Again, what the block has stored; nobody may be storing any more.
   template <class T>
-  __device__ void answer(const Mobile &m, uint32_t bias) const {
+  __device__ void answer(const Mobile &m) const {
     int before = 0;
 #pragma unroll 1
-    for (auto now = static_cast<int>(blockIdx.x); now < m.all_tiles(); now += static_cast<int>(gridDim.x), ++before)
-      if (words[before / 32] >> before % 32 & 1) {
-        const Walk walk(m, now);
-        sum_exactly<T>(
-            m, {walk.group * m.images, walk.y * m.units[0] * m.rows, walk.x * m.units[1] * kUnitWidth, walk.slice},
-            bias);
-      }
+    for (auto now = static_cast<int>(blockIdx.x); now < m.all_tiles(); now += static_cast<int>(gridDim.x), ++before) {
+      if ((words[before / 32] >> before % 32 & 1) == 0) continue;
+      const Walk walk(m, now);
+      const int y = walk.y * m.units[0] * m.rows, x = walk.x * m.units[1] * kUnitWidth;
+      sum_exactly<T>(m, {walk.group * m.images, y, x, walk.slice});
+    }
   }
 };
 

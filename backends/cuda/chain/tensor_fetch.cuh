@@ -80,6 +80,23 @@ class Table {
   int positions_;
 };
 
+// A word of shared memory where wanted; else -1.
+__device__ inline int read_if(bool wanted, uint32_t at) {
+  int v;
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; mov.s32 %0, -1; @p ld.shared.s32 %0, [%1];}"
+               : "=r"(v)
+               : "r"(at), "r"(static_cast<int>(wanted)));
+  return v;
+}
+
+// So many of 16 bytes into shared memory, zeros behind them, where wanted. Without a branch: it is most of what warps
+// do beside products.
+__device__ inline void fetch_if(bool wanted, uint32_t to, const void *from, int bytes) {
+  asm volatile("{.reg .pred p; setp.ne.s32 p, %3, 0; @p cp.async.cg.shared.global [%0], [%1], 16, %2;}" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(static_cast<int>(wanted))
+               : "memory");
+}
+
 // 16 bytes into shared memory, zeros where not inside.
 __device__ inline void fetch_16(uint32_t to, const void *from, bool inside) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
@@ -110,20 +127,15 @@ class Fetcher {
     uint32_t from = offsets + from_;
     to += to_;
     if (!m.vectors_in) return copy_elements(input, left, from, to);
+    const int bytes = left > 0 ? 16 : 0, first = left > 0 ? 0 : -channel - column_;
 #pragma unroll 1
     for (int i = 0; i < count_; i += Batch) {
       int at[Batch];
 #pragma unroll
-      for (int j = 0; j < Batch; ++j) {
-        at[j] = i + j < count_ ? static_cast<int>(read_4(from)) : 0;
-        from += from_step_;
-      }
+      for (int j = 0; j < Batch; ++j, from += from_step_) at[j] = read_if(i + j < count_, from);
 #pragma unroll
-      for (int j = 0; j < Batch; ++j) {
-        const bool inside = at[j] >= 0 && left > 0;
-        if (i + j < count_) fetch_16(to, inside ? input + at[j] : m.input, inside); // an address is to be valid
-        to += to_step_;
-      }
+      for (int j = 0; j < Batch; ++j, to += to_step_) // an address is to be valid, read or not
+        fetch_if(i + j < count_, to, input + max(at[j], first), at[j] >= 0 ? bytes : 0);
     }
   }
 

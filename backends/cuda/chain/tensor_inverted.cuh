@@ -129,9 +129,11 @@ __global__ void __launch_bounds__(most_threads(Rows, Pairs), 1) fuse_inverted(co
   for (int chunk = 0; chunk < (m.resident ? chunks : 1); ++chunk)
     fetch_all_weights(m, table.tile(0).slice, chunk, weights + chunk * of_chunk);
   int turn = 0; // of the weights
+  const uint32_t result_bias = shared_address(last_bias);
 #pragma unroll 1
   for (int tile = 0; tile < tiles; ++tile) {
-    MobileSums<Rows, Pairs> sums = {};
+    MobileSums<Rows, Pairs> sums;
+    begin_sums<Rows, Pairs>(sums, share, result_bias + table.tile(tile).slice * Pairs * 64);
     Watch<T> watch;
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk, turn ^= 1) {
@@ -160,10 +162,10 @@ __global__ void __launch_bounds__(most_threads(Rows, Pairs), 1) fuse_inverted(co
       __syncthreads();
       add_shares<Rows, Pairs>(sums, m, pair, share, room.hidden);
     }
-    if (share == 0) store_units<T, Rows, Pairs>(m, sums, table.tile(tile), units, shared_address(last_bias));
+    if (share == 0) store_units<T, Rows, Pairs>(m, sums, table.tile(tile), units);
   }
   __syncthreads();
-  room.alarms.answer<T>(m, shared_address(last_bias));
+  room.alarms.answer<T>(m);
 }
 
 // The kernels of a type and a stride.

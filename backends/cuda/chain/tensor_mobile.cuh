@@ -90,10 +90,12 @@ struct Bounds {
 // Remembers whether any of the values it has seen was not finite.
 template <class T>
 struct Watch {
-  uint32_t seen = 0;
+  uint32_t seen[2] = {}; // two chains, for they are long
 
-  __device__ void see(uint32_t v) { seen = bits_of(__hfma2(as_pair<T>(v), as_pair<T>(0u), as_pair<T>(seen))); }
-  __device__ bool alarmed() const { return (seen & 0x7fff7fffu) != 0; }
+  __device__ void see(uint32_t v, int chain) {
+    seen[chain] = bits_of(__hfma2(as_pair<T>(v), as_pair<T>(0u), as_pair<T>(seen[chain])));
+  }
+  __device__ bool alarmed() const { return ((seen[0] | seen[1]) & 0x7fff7fffu) != 0; }
 };
 
 // 16 pixels x 8 channels += 16 bytes of k.
@@ -128,9 +130,10 @@ struct Units {
   }
 };
 
-// A diagonal of 8 x 8 weights, one operand register for each tap.
+// Diagonals of 8 x 8 weights, an operand register for each tap: the first two of every row of taps, and then the third
+// of each row, of which two neighbours are an operand too.
 struct Diagonals {
-  uint32_t tap[9];
+  uint32_t row[3][2], third[3];
 
   // `filter`: of the lane's channel, lane / 4 of eight.
   __device__ explicit Diagonals(uint32_t filter) {
@@ -139,13 +142,12 @@ struct Diagonals {
     const uint32_t first = on ? (upper ? 0x1044u : 0x4410u) : 0x4444u; // of a pair of taps, to where the lane has it
     const uint32_t second = on ? (upper ? 0x3244u : 0x4432u) : 0x4444u;
     const uint4 taps = read_16(filter);
-    const uint32_t pair[4] = {taps.x, taps.y, taps.z, taps.w};
+    const uint32_t pair[5] = {taps.x, taps.y, taps.z, taps.w, read_4(filter + 16)};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      tap[2 * i] = __byte_perm(pair[i], 0, first);
-      tap[2 * i + 1] = __byte_perm(pair[i], 0, second);
+    for (int i = 0; i < 9; ++i) {
+      const uint32_t v = __byte_perm(pair[i / 2], 0, i % 2 ? second : first);
+      (i % 3 == 2 ? third[i / 3] : row[i / 3][i % 3]) = v;
     }
-    tap[8] = __byte_perm(read_4(filter + 16), 0, first);
   }
 };
 
@@ -155,39 +157,51 @@ struct Sixteen {
   uint32_t row_bytes;
 };
 
+// A row of outputs of 8 channels, both units: from the first two taps of three rows, and the third of rows (even, odd)
+// as they are loaded together. Which rows those are depends on where the window begins.
+template <class T>
+__device__ inline void filter_row(float (&sum)[4], const uint32_t (&top)[4], const uint32_t (&middle)[4],
+                                  const uint32_t (&bottom)[4], const uint32_t (&third)[4], const uint32_t (&other)[4],
+                                  bool from_even, const Diagonals &b) {
+  multiply_add(sum, top, b.row[0], T());
+  multiply_add(sum, middle, b.row[1], T());
+  multiply_add(sum, bottom, b.row[2], T());
+  multiply_add(sum, third, from_even ? b.third : b.third + 1, T());
+  multiply_add_half(sum, other[from_even ? 0 : 2], other[from_even ? 1 : 3], b.third[from_even ? 2 : 0], T());
+}
+
 // The depthwise outputs of 16 channels: for each row the first operand of the layer after it.
 template <class T, int Rows, int Step>
 __device__ inline void filter_sixteen(uint32_t (&a)[Rows][4], const Sixteen &s, const Units &units,
                                       const Bounds<T> &bounds, Watch<T> &watch) {
   const int lane = lane_of();
   constexpr uint32_t kPitch = chunk_of(Rows) * 2 + 16;
-  // Of the lane's pixel; lanes 16 to 31 have that of the next tap.
+  constexpr int kRows = (Rows - 1) * Step + 3;
+  // Of the lane's pixel; lanes 16 to 31 have that of the next tap, or third taps of the next row.
   const int position = (lane / 8 % 2 ? units.first[1] : units.first[0]) + lane % 8 * Step + lane / 16;
+  const uint32_t to_third = lane < 16 ? 2 * kPitch : kPitch + s.row_bytes;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const Diagonals b(s.filters + (i * 8 + lane / 4) * kFilterBytes);
     const uint32_t bias_at = s.bias + (i * 8 + lane % 4 * 2) * 4;
     const float2 bias = make_float2(__uint_as_float(read_4(bias_at)), __uint_as_float(read_4(bias_at + 4)));
     uint32_t at = s.patch + position * kPitch + i * 16;
-    uint32_t x[3][4], last[3][2]; // of three rows: both units of taps 0 and 1, and of tap 2
+    uint32_t x[3][4], third[2][4]; // of three rows, and of two pairs of rows
 #pragma unroll
-    for (int row = 0; row < (Rows - 1) * Step + 3; ++row, at += s.row_bytes) {
+    for (int row = 0; row < kRows; ++row, at += s.row_bytes) {
       load_matrices(x[row % 3], at);
-      load_matrices(last[row % 3], at + 2 * kPitch);
+      if (row % 2 == 0 && row + 1 < kRows) load_matrices(third[row / 2 % 2], at + to_third);
+      if (row % 2 == 0 && row + 1 == kRows)
+        load_matrices(reinterpret_cast<uint32_t(&)[2]>(third[row / 2 % 2]), at + 2 * kPitch);
       if (row < 2 || (row - 2) % Step != 0) continue;
-      const int top = (row - 2) % 3, middle = (row - 1) % 3, bottom = row % 3;
-      const uint32_t turn[4] = {last[top][0], last[top][1], x[middle][0], x[middle][1]};
-      const uint32_t next[4] = {x[middle][2], x[middle][3], last[middle][0], last[middle][1]};
+      const bool from_even = row % 2 == 0;
+      const int pair = (from_even ? row - 2 : row) / 2 % 2; // of the rows whose third taps are multiplied together
       float sum[4] = {bias.x, bias.y, bias.x, bias.y};
-      multiply_add(sum, x[top], b.tap, T());
-      multiply_add(sum, turn, b.tap + 2, T());
-      multiply_add(sum, next, b.tap + 4, T());
-      multiply_add(sum, x[bottom], b.tap + 6, T());
-      multiply_add_half(sum, last[bottom][0], last[bottom][1], b.tap[8], T());
+      filter_row<T>(sum, x[(row - 2) % 3], x[(row - 1) % 3], x[row % 3], third[pair], third[1 - pair], from_even, b);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const uint32_t v = pair_of(sum[2 * h], sum[2 * h + 1], T());
-        watch.see(v);
+        watch.see(v, h);
         a[(row - 2) / Step][2 * i + h] = bounds.apply(v);
       }
     }
@@ -264,73 +278,105 @@ struct Tile {
   int image, y, x, slice;
 };
 
-// Four neighbouring channels of a pixel, `left` of which are there. `residual` may be null.
-template <class T>
-__device__ inline void finish_four(const Mobile &m, const float (&sum)[4], T *to, const T *residual, int left,
-                                   uint32_t bias) {
-  const uint4 biases = read_16(bias);
-  const uint32_t b[4] = {biases.x, biases.y, biases.z, biases.w};
-  float v[4], r[4] = {};
-  if (residual != nullptr && m.vectors_out) {
-    const uint2 four = *reinterpret_cast<const uint2 *>(residual);
-    const float2 first = floats<T>(four.x), second = floats<T>(four.y);
-    r[0] = first.x, r[1] = first.y, r[2] = second.x, r[3] = second.y;
-  } else if (residual != nullptr) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (i < left) r[i] = static_cast<float>(residual[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    v[i] = sum[i] + __uint_as_float(b[i]);
-    if (residual != nullptr) v[i] += m.residual_scale * r[i];
-    v[i] = v[i] < m.projected.low ? m.projected.low : v[i] > m.projected.high ? m.projected.high : v[i]; // NaN stays
-  }
-  if (m.vectors_out) {
-    *reinterpret_cast<uint2 *>(to) = make_uint2(pair_of(v[0], v[1], T()), pair_of(v[2], v[3], T()));
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    if (i < left) to[i] = static_cast<T>(v[i]);
-}
-
-// Channel 0 of a pixel; null of null.
+// Channel 0 of a pixel.
 template <class T>
 __device__ inline T *pixel_at(T *base, const Pixels &at, int image, int y, int x) {
-  return base == nullptr ? nullptr : base + image * at.image + y * int64_t{at.row} + x * int64_t{at.pixel};
+  return base + image * at.image + y * int64_t{at.row} + x * int64_t{at.pixel};
 }
 
-// A warp's sums into memory. Neighbouring lanes trade halves, so that each has four channels in a row. `bias`: in
-// shared memory.
+template <class V>
+struct Two {
+  V first, second;
+};
+template <class V>
+__device__ inline Two<V> make_pair_of(V first, V second) {
+  return {first, second};
+}
+
+// The biases of the result where the sums begin, in the first of the warps that share them. `bias`: of the slice.
+template <int Rows, int Pairs>
+__device__ inline void begin_sums(MobileSums<Rows, Pairs> &sums, int share, uint32_t bias) {
+#pragma unroll
+  for (int j = 0; j < 2 * Pairs; ++j) {
+    const uint32_t at = bias + (j * 8 + lane_of() % 4 * 2) * 4;
+    const float low = share == 0 ? __uint_as_float(read_4(at)) : 0.0f,
+                high = share == 0 ? __uint_as_float(read_4(at + 4)) : 0.0f;
+#pragma unroll
+    for (int y = 0; y < Rows; ++y) sums[y][j][0] = sums[y][j][2] = low, sums[y][j][1] = sums[y][j][3] = high;
+  }
+}
+
+// Four neighbouring channels into memory, `left` of which are there.
+template <class T>
+__device__ inline void store_four(T *to, uint2 four, bool vectors, int left) {
+  if (vectors) {
+    *reinterpret_cast<uint2 *>(to) = four;
+    return;
+  }
+  auto *const elements = reinterpret_cast<uint16_t *>(to);
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (i < left) elements[i] = static_cast<uint16_t>((i < 2 ? four.x : four.y) >> i % 2 * 16);
+}
+template <class T>
+__device__ inline uint2 load_four(const T *from, bool vectors, int left) {
+  if (vectors) return *reinterpret_cast<const uint2 *>(from);
+  uint32_t element[4] = {};
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (i < left) element[i] = reinterpret_cast<const uint16_t *>(from)[i];
+  return make_uint2(element[0] | element[1] << 16, element[2] | element[3] << 16);
+}
+
+// Sums of one row of a unit into memory. Neighbouring lanes trade halves, so that each has four channels in a row.
+// `to`, `residual`: of the lane's pixel and first channel; `left`: channels from there on.
+template <class T, int Pairs>
+__device__ inline void store_row(const Mobile &m, const float (&sums)[2 * Pairs][4], int h, T *to, const T *residual,
+                                 int left, const Bounds<T> &bounds) {
+  const bool odd = lane_of() % 2 != 0;
+  const auto trade = [&](auto mine, auto other) { // what the lane keeps, and what its neighbour wants
+    using V = decltype(mine);
+    const V taken = __shfl_xor_sync(~0u, other, 1);
+    return odd ? make_pair_of(taken, mine) : make_pair_of(mine, taken);
+  };
+#pragma unroll
+  for (int j = 0; j < Pairs; ++j) {
+    const float *const first = sums[2 * j] + 2 * h, *const second = sums[2 * j + 1] + 2 * h;
+    uint2 four;
+    if (m.residual == nullptr) {
+      const uint32_t low = bounds.apply(pair_of(first[0], first[1], T())),
+                     high = bounds.apply(pair_of(second[0], second[1], T()));
+      const auto both = trade(odd ? high : low, odd ? low : high);
+      four = make_uint2(both.first, both.second);
+    } else {
+      const auto one = trade(odd ? second[0] : first[0], odd ? first[0] : second[0]);
+      const auto two = trade(odd ? second[1] : first[1], odd ? first[1] : second[1]);
+      const uint2 more = left > j * 16 ? load_four(residual + j * 16, m.vectors_out != 0, left - j * 16) : uint2{};
+      const float2 low = floats<T>(more.x), high = floats<T>(more.y);
+      four.x = bounds.apply(pair_of(one.first + m.residual_scale * low.x, two.first + m.residual_scale * low.y, T()));
+      four.y =
+          bounds.apply(pair_of(one.second + m.residual_scale * high.x, two.second + m.residual_scale * high.y, T()));
+    }
+    if (left > j * 16) store_four(to + j * 16, four, m.vectors_out != 0, left - j * 16);
+  }
+}
+
+// A warp's sums into memory.
 template <class T, int Rows, int Pairs>
 __device__ inline void store_units(const Mobile &m, const MobileSums<Rows, Pairs> &sums, const Tile &tile,
-                                   const Units &units, uint32_t bias) {
-  const int lane = lane_of(), odd = lane % 2;
-  const int lane_channel = tile.slice * Pairs * 16 + odd * 8 + lane % 4 / 2 * 4;
+                                   const Units &units) {
+  const int lane = lane_of(), channel = tile.slice * Pairs * 16 + lane % 2 * 8 + lane % 4 / 2 * 4;
+  const Bounds<T> bounds(m.projected);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int place = units.place[h], image = tile.image + (place >> 24), y = tile.y + (place >> 12 & 0xfff),
               x = tile.x + (place & 0xfff) + lane / 4;
     const bool there = place >= 0 && image < m.batch && x < m.out[1];
-    T *to = pixel_at(static_cast<T *>(m.result), m.out_at, image, y, x) + lane_channel;
-    const T *residual = pixel_at(static_cast<const T *>(m.residual), m.residual_at, image, y, x);
+    T *to = pixel_at(static_cast<T *>(m.result), m.out_at, image, y, x) + channel;
+    const T *residual = pixel_at(static_cast<const T *>(m.residual), m.residual_at, image, y, x) + channel;
 #pragma unroll
-    for (int row = 0; row < Rows; ++row, to += m.out_at.row) {
-#pragma unroll
-      for (int j = 0; j < Pairs; ++j) {
-        const float *const first = sums[row][2 * j] + 2 * h, *const second = sums[row][2 * j + 1] + 2 * h;
-        const float give0 = odd ? first[0] : second[0], give1 = odd ? first[1] : second[1];
-        const float take0 = __shfl_xor_sync(~0u, give0, 1), take1 = __shfl_xor_sync(~0u, give1, 1);
-        const float v[4] = {odd ? take0 : first[0], odd ? take1 : first[1], odd ? second[0] : take0,
-                            odd ? second[1] : take1};
-        const int left = m.results - lane_channel - j * 16;
-        if (there && y + row < m.out[0] && left > 0)
-          finish_four<T>(m, v, to + j * 16, residual == nullptr ? nullptr : residual + lane_channel + j * 16, left,
-                         bias + (lane_channel + j * 16) * 4);
-      }
-      if (residual != nullptr) residual += m.residual_at.row;
-    }
+    for (int row = 0; row < Rows; ++row, to += m.out_at.row, residual += m.residual_at.row)
+      store_row<T, Pairs>(m, sums[row], h, to, residual, there && y + row < m.out[0] ? m.results - channel : 0, bounds);
   }
 }
 

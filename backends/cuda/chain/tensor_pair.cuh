@@ -96,9 +96,11 @@ __global__ void __launch_bounds__(most_threads(Rows, Pairs), 1) fuse_pair(const 
     __syncthreads();
   }
   int stage = 0;
+  const uint32_t result_bias = shared_address(last_bias);
 #pragma unroll 1
   for (int tile = 0; tile < tiles; ++tile) {
-    MobileSums<Rows, Pairs> sums = {};
+    MobileSums<Rows, Pairs> sums;
+    begin_sums<Rows, Pairs>(sums, share, result_bias + loader.table.tile(tile).slice * Pairs * 64);
     Watch<T> watch;
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -123,10 +125,10 @@ __global__ void __launch_bounds__(most_threads(Rows, Pairs), 1) fuse_pair(const 
       add_shares<Rows, Pairs>(sums, m, pair, share, room.stages + stage * stage_bytes); // of the last chunk
       stage = stage + 1 == m.stages ? 0 : stage + 1;
     }
-    if (share == 0) store_units<T, Rows, Pairs>(m, sums, loader.table.tile(tile), units, shared_address(last_bias));
+    if (share == 0) store_units<T, Rows, Pairs>(m, sums, loader.table.tile(tile), units);
   }
   __syncthreads();
-  room.alarms.answer<T>(m, shared_address(last_bias));
+  room.alarms.answer<T>(m);
 }
 
 // The kernels of a type and a stride.

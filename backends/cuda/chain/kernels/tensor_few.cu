@@ -160,7 +160,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   }
   const int64_t blocks = std::max(std::min(kMultiprocessors, p.batch), 1);
   const double rounds = std::ceil(static_cast<double>(p.batch) / static_cast<double>(blocks) / p.warps);
-  offer.estimate_us = 6 + rounds * p.warps * 2.45; // an image of a multiprocessor
+  offer.estimate_us = 6 + rounds * p.warps * 2.2; // an image of a multiprocessor
   offer.blocks = blocks, offer.threads = p.warps * 32, offer.shared_bytes = p.shared_bytes();
   offer.occupancy = static_cast<float>(p.warps) / 64;
   std::snprintf(offer.note, sizeof offer.note, "an image a warp, %d bytes each", p.warp_bytes);

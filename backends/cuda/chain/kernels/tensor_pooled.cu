@@ -158,10 +158,10 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
                       int64_t{blocks_of(i)} * few::kBlockWords * 4);
   const int together = together_of(p);
   offer.blocks = std::clamp(p.batch, 1, kMultiprocessors * together);
-  // Matrix instructions of an image, each 2.9 clocks of a multiprocessor.
+  // Matrix instructions of an image, each 5.3 clocks of a multiprocessor.
   const double products = p.layer[0].rows * 2.0 * static_cast<double>(quotient(p.layer[0].columns, 8)) * 3.5 +
                           p.layer[1].rows * 4.0 * static_cast<double>(quotient(p.layer[1].columns, 4)) * 28;
-  offer.estimate_us = 6 + std::ceil(p.batch / static_cast<double>(offer.blocks)) * together * products * 2.9 / 1755;
+  offer.estimate_us = 6 + std::ceil(p.batch / static_cast<double>(offer.blocks)) * together * products * 5.3 / 1755;
   offer.threads = kWarps * 32, offer.shared_bytes = p.bytes;
   offer.occupancy = static_cast<float>(together * kWarps) / 64;
   std::snprintf(offer.note, sizeof offer.note, "an image a block, %dx%d of the pooled image between", p.layer[0].rows,
