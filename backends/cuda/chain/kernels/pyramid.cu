@@ -147,7 +147,7 @@ double pyramid_us(const polyconv_request &request, const Pyramid &p, const Pyram
   const double clocks = turns * std::max(busy * cost.slots / (4 * 0.67), cost.path * 2.4);
   const double elements = static_cast<double>(sdk::elements(request.layers[0]->input) +
                                               sdk::elements(request.layers[request.count - 1]->result));
-  return 9 + std::max(clocks / 1700, 4 * elements / 3e6);
+  return 12 + std::max(clocks / 1700, 4 * elements / 3e6);
 }
 
 void tell(const Pyramid &p, const PyramidCost &cost, sdk::Offer &offer) {
