@@ -121,7 +121,8 @@ double estimate(const polyconv_layer &l, const RowsWeights &r) {
   const double bytes = l.input.type == POLYCONV_F32 ? 4 : 2;
   const double elements = static_cast<double>(sdk::elements(l.input)) + static_cast<double>(sdk::elements(l.output));
   const double adding = static_cast<double>(partials_bytes(l, r)) * 2 / 1e6;
-  return 8 + std::max(cost_of(l, r) / (132 * 680.0), elements * bytes / 3e6) + adding + bias_gradient_us(l);
+  const double rate = l.weights.size[3] == 3 ? 400 : 680; // small windows: measured on planes of 13 x 13
+  return 8 + std::max(cost_of(l, r) / (132 * rate), elements * bytes / 3e6) + adding + bias_gradient_us(l);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
