@@ -24,6 +24,10 @@ struct Arguments {
   // Output.
   std::string output, out_file;
 
+  // plot.
+  std::vector<std::string> result_files;
+  std::string plot_x, plot_y = "median_us", plot_by = "kernel", plot_title;
+
   // info, compare.
   bool ceilings = false;
   std::string old_file, new_file, fail_slower = "5%";

@@ -101,6 +101,16 @@ void add_others(CLI::App &app, Arguments &a) {
   add_selection(*explain, a);
   add_output(*explain, a, {"text", "json"});
 
+  CLI::App *plot = app.add_subcommand("plot", "Result files of `run -o jsonl` as a picture (SVG)");
+  plot->add_option("results", a.result_files, "Result files")->required()->type_name("RESULT");
+  plot->add_option("--x", a.plot_x, "A field, config (the tile), or a letter of the token: i, k, 1.c")
+      ->required()
+      ->type_name("FIELD");
+  plot->add_option("--y", a.plot_y, "A field that is a number (default median_us)")->type_name("FIELD");
+  plot->add_option("--by", a.plot_by, "A line for each value of this field (default kernel)")->type_name("FIELD");
+  plot->add_option("--title", a.plot_title, "What stands above")->type_name("TEXT");
+  plot->add_option("--out", a.out_file, "Write to this file instead of stdout")->type_name("FILE");
+
   CLI::App *compare = app.add_subcommand("compare", "Two result files of `run -o jsonl`; exit 5 on a regression");
   compare->add_option("old", a.old_file, "The result file to compare with")->required()->type_name("OLD");
   compare->add_option("new", a.new_file, "The result file that is judged")->required()->type_name("NEW");
@@ -144,7 +154,7 @@ int parse_arguments(int argc, char **argv, Arguments &arguments) {
     }
     const bool no_command = app.get_subcommands().empty();
     std::cerr << "polyconv-bench: "
-              << (no_command ? "expected a command: info, run, check, explain or compare" : error.what())
+              << (no_command ? "expected a command: info, run, check, explain, compare or plot" : error.what())
               << "; see polyconv-bench --help\n";
     return kUsage;
   }

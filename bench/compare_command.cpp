@@ -16,7 +16,8 @@ namespace {
 // in the number itself: rows of different thread counts are different measurements.
 std::string key_of(const Result &row) {
   std::string key;
-  for (const char *field : {"problem", "device", "requested", "requested_math", "threads", "cache", "baseline"})
+  for (const char *field :
+       {"problem", "device", "requested", "requested_math", "grouping", "threads", "cache", "baseline"})
     key += row.at(field) + "\n";
   return key;
 }

@@ -20,7 +20,7 @@ std::string kernel_of(const Record &record) {
 
 bool same_sweep(const Record &a, const Record &b) {
   const auto key = [](const Record &r) {
-    return std::tie(r.suite, r.problem, r.device, r.requested_math, r.baseline, r.requested_threads);
+    return std::tie(r.suite, r.problem, r.device, r.requested_math, r.grouping, r.baseline, r.requested_threads);
   };
   return key(a) == key(b);
 }

@@ -21,6 +21,7 @@ int main(int argc, char **argv) {
     if (arguments.command == "check") return check_command(arguments);
     if (arguments.command == "explain") return explain_command(arguments);
     if (arguments.command == "compare") return compare_command(arguments);
+    if (arguments.command == "plot") return plot_command(arguments);
     return info_command(arguments);
   } catch (const Error &error) {
     std::cerr << "polyconv-bench: " << error.what() << "\n";

@@ -26,7 +26,8 @@ Value name(const std::string &text) {
   return text.empty() ? Value() : Value(text);
 }
 
-// "a/b@c + d/e@f" -> "a/b + d/e".
+} // namespace
+
 std::string without_configs(const std::string &kernel) {
   std::string text;
   bool config = false;
@@ -36,8 +37,6 @@ std::string without_configs(const std::string &kernel) {
   }
   return text;
 }
-
-} // namespace
 
 std::string kernels_text(const std::vector<LayerLine> &layers) {
   std::vector<std::pair<int64_t, std::string>> kernels;

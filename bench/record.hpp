@@ -99,6 +99,9 @@ struct Field {
 // Every field of a record, in the order in which they are written. Absent and non-finite numbers are null.
 std::vector<Field> fields_of(const Record &record);
 
+// "a/b@c + d/e@f" -> "a/b + d/e".
+std::string without_configs(const std::string &kernel);
+
 // "cuda-tensor" of "cuda-tensor/wgmma_f16@128x256x64".
 std::string backend_of(const std::string &kernel);
 

@@ -59,6 +59,27 @@ TEST_CASE("chains as tokens, several files, and checks of them") {
   CHECK(has(fusing("explain " + std::string(kToken)).out, "\ngroupings\n"));
 }
 
+TEST_CASE("sweeps over groupings, sizes and channels as tables, and as pictures") {
+  const TemporaryFile chain(kLayers, ".chain"), results("", ".jsonl"), picture("", ".svg");
+  const Outcome run = fusing("run --chain " + chain.path() +
+                             " --grouping none,2 --set i=5,9,20 --set k=4,8 --min-time 0 --out " + results.path());
+  REQUIRE(run.code == 0);
+  CHECK(lines_of(contents(results.path())).size() == 12);
+  const Outcome plot = bench("plot " + results.path() + " --x i --by grouping --title 'a<b' --out " + picture.path());
+  INFO(plot.err);
+  REQUIRE(plot.code == 0);
+  const std::string svg = contents(picture.path());
+  for (const char *words : {"a&lt;b", "median_us over i", ">20</text>", ">none</text>", ">2</text>", "</svg>"})
+    CHECK_MESSAGE(has(svg, words), std::string(words));
+  CHECK(has(bench("plot " + results.path() + " --x config").out, ">pixel</text>"));
+  CHECK(has(bench("plot " + results.path() + " --x 1.c --y estimate_us").out, ">8</text>"));
+  const Outcome nothing = bench("plot " + results.path() + " --x i --y ratio");
+  CHECK(nothing.code == 2);
+  CHECK(has(nothing.err, "no good row has both i and a number ratio"));
+  CHECK(bench("plot no/such.jsonl --x i").code == 2);
+  CHECK(bench("plot " + results.path()).code == 2);
+}
+
 TEST_CASE("what does not go with a chain is said") {
   const auto refused = [](const std::string &options, int code, const std::string &words) {
     const Outcome outcome = fusing("run " + std::string(kToken) + " " + options + " --min-time 0");

@@ -1,0 +1,82 @@
+// plot_command.cpp - `polyconv-bench plot`: results of `run` as a picture, a field over another, a line for each value
+// of a third.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+
+#include "chart/chart.hpp"
+#include "commands.hpp"
+#include "json.hpp"
+
+namespace polyconv::bench {
+
+namespace {
+
+// The number of a field of the token's dimensions: "i" of "fwd:n1,c3,k8,i64x64,f3x3" is 64; "2.k" that of the chain's
+// layer 2. "" where there is none.
+std::string dimension(const std::string &problem, const std::string &field) {
+  const size_t dot = field.find('.');
+  const size_t layer = dot == std::string::npos ? 0 : static_cast<size_t>(std::atoi(field.c_str()));
+  const std::string name = dot == std::string::npos ? field : field.substr(dot + 1);
+  const std::vector<std::string> layers = split(problem, '>');
+  if (layer >= layers.size()) return "";
+  const std::vector<std::string> parts = split(layers[layer], ':');
+  for (const std::string &part : split(parts.size() > 1 ? parts[1] : "", ','))
+    if (part.rfind(name, 0) == 0 && part.size() > name.size() &&
+        std::isdigit(static_cast<unsigned char>(part[name.size()])) != 0)
+      return part.substr(name.size(), part.find('x') - name.size());
+  return "";
+}
+
+// A field of the record, or of its problem; "config" is what stands behind the kernel's '@'.
+std::string value_of(const Result &row, const std::string &field) {
+  if (field == "config" || field == "kernel") {
+    const std::string kernel = row.at("kernel");
+    const size_t at = kernel.find('@');
+    if (field == "config") return at == std::string::npos ? "" : kernel.substr(at + 1);
+    return without_configs(kernel);
+  }
+  if (field == "grouping" && row.at("grouping").empty()) return "(best)";
+  const std::string own = row.at(field);
+  return own.empty() ? dimension(row.at("problem"), field) : own;
+}
+
+size_t place_of(std::vector<std::string> &list, const std::string &value) {
+  const auto found = std::find(list.begin(), list.end(), value);
+  if (found != list.end()) return static_cast<size_t>(found - list.begin());
+  list.push_back(value);
+  return list.size() - 1;
+}
+
+} // namespace
+
+int plot_command(const Arguments &a) {
+  std::vector<std::string> labels, names;
+  std::vector<std::vector<double>> values; // by series and label
+  double high = 0;
+  for (const std::string &file : a.result_files)
+    for (const Result &row : read_results(file)) {
+      const std::optional<double> y = row.number(a.plot_y);
+      const std::string x = value_of(row, a.plot_x);
+      if (row.at("status") != "good" || !y || x.empty()) continue;
+      const size_t label = place_of(labels, x), series = place_of(names, value_of(row, a.plot_by));
+      values.resize(names.size());
+      for (auto &line : values) line.resize(labels.size(), std::numeric_limits<double>::quiet_NaN());
+      values[series][label] = *y;
+      high = std::max(high, *y);
+    }
+  if (labels.empty())
+    throw Error(kUsage, "no good row has both " + a.plot_x + " and a number " + a.plot_y +
+                            "; expected fields of `run -o "
+                            "jsonl`, config, or a letter of the problem's token");
+  chart::Panel panel = {a.plot_y + " over " + a.plot_x, labels, {}, 0, high > 0 ? 1.05 * high : 1, false};
+  for (size_t i = 0; i < names.size(); ++i) panel.series.push_back({names[i], "", values[i]});
+  Output output(a.out_file);
+  output.stream() << chart::lines(a.plot_title, {panel}) << std::flush;
+  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+  return kGood;
+}
+
+} // namespace polyconv::bench
