@@ -36,7 +36,7 @@ struct WeightsShape {
 };
 #define POLYCONV_WGMMA_WEIGHTS_TILES(tile)                                                                         \
   tile(128, 4, 2, 1, 64) tile(256, 2, 2, 1, 64) tile(128, 2, 2, 1, 64) tile(64, 4, 1, 2, 64) tile(64, 9, 1, 3, 32) \
-      tile(256, 1, 2, 1, 64) tile(64, 2, 1, 1, 64) tile(64, 1, 1, 1, 64) tile(64, 3, 1, 1, 64)
+      tile(256, 1, 2, 1, 64) tile(64, 2, 1, 1, 64) tile(64, 1, 1, 1, 64) tile(64, 3, 1, 1, 64) tile(128, 3, 2, 1, 64)
 #define POLYCONV_WGMMA_WEIGHTS_SHAPE(rows, chunks, row_groups, chunk_groups, depth) \
   {rows, chunks, row_groups, chunk_groups, depth},
 inline constexpr WeightsShape kWeightsShapes[] = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_SHAPE)};

@@ -164,7 +164,7 @@ int64_t pieces_bytes(const WeightsProduct &p, const WeightsShape &shape) {
 double block_clocks(const WeightsShape &shape, int parts, int products) {
   const double columns = shape.chunks * 64.0;
   return std::max(shape.rows * columns * shape.depth * products / 2048,
-                  (shape.rows + columns) * shape.depth * 2 * parts / 60);
+                  (shape.rows + columns) * shape.depth * 2 * parts / 32);
 }
 
 int32_t blocks_of_longest(const Shares &s) {
@@ -174,7 +174,7 @@ int32_t blocks_of_longest(const Shares &s) {
 double adding_us(const polyconv_layer &l, const Shares &s, const WeightsShape &shape) {
   const auto real = [](int64_t v) { return static_cast<double>(v); };
   const double pieces = std::min(real(s.tiles) + s.workers, real(s.most) * s.workers);
-  return pieces * shape.rows * shape.chunks * 256 / 4.1e6 + real(sdk::elements(l.weights)) / 3.7e5;
+  return pieces * shape.rows * shape.chunks * 256 / 2.77e6 + real(sdk::elements(l.weights)) / 4e5;
 }
 
 } // namespace polyconv::cuda::wgmma
