@@ -40,8 +40,6 @@ struct Pointers {
 
 inline constexpr int kThreads = 384, kPositions = 8, kGroups = 4; // of a block; of a matrix instruction; of a warp
 
-inline constexpr int kShared = 227 * 1024; // bytes, at most
-
 struct Variant {
   int tiles; // of 16 rows
   int32_t type;

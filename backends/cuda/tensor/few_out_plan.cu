@@ -19,6 +19,13 @@ constexpr double kMultiprocessors = 132;
 int element_bytes(const polyconv_layer &l) {
   return few::element_bytes(l.input);
 }
+// Bytes of shared memory that a block is lent.
+int lent(int device) {
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "asking what a block may share");
+  return bytes;
+}
 int64_t operands_of(const Geometry &g, int tiles) { // of 16 bytes
   return int64_t{g.vectors} * 2 * tiles * 32;
 }
@@ -62,7 +69,7 @@ double estimate(const polyconv_layer &l, const Choice &c, int64_t pixels) {
 }
 
 // Patches with up to so many pixels of the input, those that take least.
-Choice choose(const polyconv_layer &l, const Variant &v, int64_t most) {
+Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int shared) {
   Choice best;
   Choice c;
   c.variant = &v, c.geometry = describe(l);
@@ -73,7 +80,7 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most) {
   };
   g.pitch = narrow(ceil_div(most, 32) * 32 + 8);
   c.shared = operands_of(g, v.tiles) * 16 + int64_t{g.products} * (g.pitch + 1) * 4;
-  if (c.shared > kShared) return best;
+  if (c.shared > shared) return best;
   for (int64_t across = 1; across <= g.output_w; across *= 2) {
     const int64_t columns = ceil_div(g.output_w, across), width = under(columns, g.step_w, reach_w, g.input_w);
     for (int64_t rows = g.output_h;; rows = ceil_div(rows, 2)) {
@@ -91,10 +98,10 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most) {
   return best;
 }
 
-Choice choose(const polyconv_layer &l, int32_t config) {
+Choice choose(const polyconv_layer &l, int32_t config, int shared) {
   const int64_t products = l.weights.size[0] * sdk::taps(l);
   for (const Variant &v : variants())
-    if (v.type == l.input.type && v.aligned && products <= v.tiles * 16) return choose(l, v, kPixels[config]);
+    if (v.type == l.input.type && v.aligned && products <= v.tiles * 16) return choose(l, v, kPixels[config], shared);
   return {};
 }
 
@@ -158,13 +165,14 @@ __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __
 
 class FewOut final : public CudaInstance {
  public:
-  FewOut(const polyconv_request &request, int32_t config) : CudaInstance(request), choice_(choose(layer_, config)) {
+  FewOut(const polyconv_request &request, int32_t config)
+      : CudaInstance(request), choice_(choose(layer_, config, lent(device_))) {
     if (choice_.variant == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_out: no way through this layer");
     const DeviceScope scope(device_);
     for (const Variant *v : {choice_.variant, unaligned()})
       check(cudaFuncSetAttribute(reinterpret_cast<const void *>(v->kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 kShared),
+                                 lent(device_)), // for all plans alike: the attribute is the kernel's
             "asking for shared memory");
   }
 
@@ -230,7 +238,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const auto choice_of = [&](int32_t i) { return choose(l, i); };
+  const int shared = lent(request.policy->device_index);
+  const auto choice_of = [&](int32_t i) { return choose(l, i, shared); };
   const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
   if (best.variant == nullptr)
     return offer.reject("has no place in shared memory for the weights of %" PRId64
