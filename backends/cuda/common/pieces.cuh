@@ -55,10 +55,11 @@ inline Shares make_shares(int64_t tiles, int64_t blocks, int64_t workers, int64_
 // Body(tile, first, last, piece) for the blocks of depth of every tile in a worker's share.
 template <class Body>
 __device__ inline void for_pieces(const Shares &s, int worker, const Body &body) {
-  const int32_t begin = s.begin(worker), end = s.begin(worker + 1);
-  for (int32_t tile = begin / s.blocks; begin < end && tile * s.blocks < end; ++tile) {
+  const int32_t begin = s.begin(worker), end = s.begin(worker + 1), first_tile = begin / s.blocks;
+#pragma unroll 1
+  for (int32_t tile = first_tile; begin < end && tile * s.blocks < end; ++tile) {
     const int32_t at = tile * s.blocks;
-    body(tile, max(begin - at, 0), min(end - at, s.blocks), s.piece(worker, tile));
+    body(tile, max(begin - at, 0), min(end - at, s.blocks), int64_t{worker} * s.most + (tile - first_tile));
   }
 }
 
