@@ -18,21 +18,28 @@ Axis make_axis(const polyconv_layer &layer, int axis) {
           nullptr};
 }
 
-std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[3]) {
+std::vector<int64_t> make_axis_table(int32_t pad_mode, Axis &axis) {
   std::vector<int64_t> table;
-  size_t begin[3][2];
-  for (int i = 0; i < 3; ++i) {
-    const Axis &axis = axes[i];
-    begin[i][0] = table.size();
-    for (int64_t j = 1; j <= axis.before; ++j) table.push_back(sdk::padded_index(-j, axis.in, layer.pad_mode));
-    begin[i][1] = table.size();
-    for (int64_t j = 0; j < axis.after; ++j) table.push_back(sdk::padded_index(axis.in + j, axis.in, layer.pad_mode));
-  }
-  for (int i = 0; i < 3; ++i) {
-    axes[i].left = table.data() + begin[i][0];
-    axes[i].right = table.data() + begin[i][1];
-  }
+  for (int64_t j = 1; j <= axis.before; ++j) table.push_back(sdk::padded_index(-j, axis.in, pad_mode));
+  for (int64_t j = 0; j < axis.after; ++j) table.push_back(sdk::padded_index(axis.in + j, axis.in, pad_mode));
+  axis.left = table.data();
+  axis.right = table.data() + axis.before;
   return table;
+}
+
+std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[3]) {
+  std::vector<int64_t> tables;
+  size_t begin[3];
+  for (int i = 0; i < 3; ++i) {
+    begin[i] = tables.size();
+    const std::vector<int64_t> table = make_axis_table(layer.pad_mode, axes[i]);
+    tables.insert(tables.end(), table.begin(), table.end());
+  }
+  for (int i = 0; i < 3; ++i) {
+    axes[i].left = tables.data() + begin[i];
+    axes[i].right = axes[i].left + axes[i].before;
+  }
+  return tables;
 }
 
 bool takes_every_pixel(const Axis (&axes)[3]) {

@@ -58,6 +58,9 @@ Axis make_axis(const polyconv_layer &layer, int axis);
 // The tables of three axes, which then point into them.
 std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[3]);
 
+// The tables of one axis, which then points into them.
+std::vector<int64_t> make_axis_table(int32_t pad_mode, Axis &axis);
+
 // Whether one tap reads pixel after pixel: every axis at step 1 and without padding.
 bool takes_every_pixel(const Axis (&axes)[3]);
 

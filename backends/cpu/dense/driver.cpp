@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/dense/driver.hpp"
 
+#include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
@@ -98,7 +99,7 @@ void pack_weights(const DensePlan &p, const polyconv_layer &layer, const sdk::Pa
     pack_share(0);
 }
 
-class DenseInstance final : public sdk::Instance {
+class DenseInstance final : public RowInstance {
  public:
   DenseInstance(const polyconv_request &request, Isa isa, DenseTaskFunction task)
       : layer_(*request.layers[0]), plan_(dense_geometry(layer_, *request.policy, isa)), task_(task) {
@@ -126,6 +127,25 @@ class DenseInstance final : public sdk::Instance {
                                 reinterpret_cast<const int32_t *>(weights + weights_bytes(plan_))};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
     sdk::run_tasks(parallel_, tasks(), one_task);
+  }
+
+  void run_rows(const polyconv_arguments &arguments, const RowWindow &window) const override {
+    DensePlan p = plan_;
+    p.axis[1] = rows_of(window);
+    const DenseColumns all = {0, window.count * p.axis[2].out};
+    if (p.flat) {
+      p.columns = all.last;
+      p.tiles = p.units = p.line_units = ceil_div(p.columns, ceil_div(plan_.columns, plan_.tiles));
+      p.inside = &all;
+      if (p.one_stride && !p.in_place) p.input.offset += window.first * p.input.stride[sdk::kH];
+    } else {
+      p.lines = window.count;
+      p.units = p.lines * p.line_units;
+    }
+    const char *weights = static_cast<const char *>(arguments.weights[0]);
+    const DenseArguments run = {from_row(with_arguments(p.epilogue, arguments), window.first), arguments.input, weights,
+                                reinterpret_cast<const int32_t *>(weights + weights_bytes(p))};
+    task_(p, run, {0, p.units, 0, p.groups * p.panels, static_cast<char *>(arguments.workspace)});
   }
 
  private:

@@ -238,8 +238,8 @@ DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   const Costs costs = costs_of(p);
   const double pairs = p.arithmetic == DenseArithmetic::kPairs ? 1.5 : 1.0; // a multiplication and an addition
   const double step_us = cycle_us(isa) / 2 * pairs;
-  const double all = share_cost(p, costs, 1, 1) * step_us;
-  const double largest = choose_parts(p, costs, tasks_for(policy, all)) * step_us;
+  p.serial_us = share_cost(p, costs, 1, 1) * step_us;
+  const double largest = choose_parts(p, costs, tasks_for(policy, p.serial_us)) * step_us;
   const int64_t tasks = p.unit_parts * p.panel_parts;
   const double bytes = real(sdk::elements(layer.input) * 4 + sdk::elements(layer.result) * 4) +
                        real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));

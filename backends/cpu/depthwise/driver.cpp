@@ -98,6 +98,8 @@ double serial_us(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa, i
   return cycles * cycle_us(isa);
 }
 
+} // namespace
+
 DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   DepthwisePlan p{};
   p.input = layer.input;
@@ -112,12 +114,14 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
   p.sums_at = round_up(p.axis[0].taps * p.lines * p.line_pixels * 8, 64);
   p.scratch_bytes = p.sums_at + (p.direct ? 0 : p.tile_rows * p.tile_columns * kDepthwiseSums * bytes);
-  const double us = serial_us(p, layer, isa, lanes);
+  const double us = p.serial_us = serial_us(p, layer, isa, lanes);
   const double moved = 4.0 * real(elements(layer.input) + elements(layer.result));
   set_items(p, tasks_for(policy, std::max(us, moved / kCacheBytesPerUs)));
   p.estimate_us = estimate_us(p.tasks, us, moved * (p.ahead ? kFromMemory : kFromCaches));
   return p;
 }
+
+namespace {
 
 // [tap][channel], zero point subtracted; channels beyond the last are 0.
 template <class T>
@@ -132,22 +136,23 @@ void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const voi
           *out++ = c < p.channels ? load_as<T>(raw, w.type, at(w, c, 0, d, h, x)) - zero_point : T(0);
 }
 
-// Tensors beyond the caches, and results whose pixels all begin on a whole vector.
-bool may_stream(const DepthwisePlan &p, int64_t vector) {
+// Results stored by the tile whose pixels all begin on a whole vector.
+bool pixels_aligned(const DepthwisePlan &p, int64_t vector) {
   const polyconv_tensor &r = p.epilogue.result;
   bool aligned = r.offset * 4 % vector == 0 && p.channels * 4 % vector == 0;
   for (int axis : {kN, kD, kH, kW}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
-  return p.direct && aligned && (elements(p.input) + elements(r)) * 4 >= kStreamBytes;
+  return p.direct && aligned;
 }
 
-class DepthwiseInstance final : public Instance {
+class DepthwiseInstance final : public RowInstance {
  public:
   DepthwiseInstance(const polyconv_request &request, Isa isa, DepthwiseTask task)
       : layer_(*request.layers[0]),
         plan_(depthwise_geometry(layer_, *request.policy, isa)),
         task_(task),
         vector_(vector_bytes(isa)),
-        may_stream_(may_stream(plan_, vector_)),
+        aligned_(pixels_aligned(plan_, vector_)),
+        may_stream_(aligned_ && (elements(layer_.input) + elements(layer_.result)) * 4 >= kStreamBytes),
         tables_(make_axis_tables(layer_, plan_.axis)),
         padding_(static_cast<size_t>(plan_.channels)) {
     const bool zero_point = is_quantised(layer_) && layer_.pad_mode == POLYCONV_PAD_ZERO;
@@ -166,8 +171,8 @@ class DepthwiseInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    DepthwiseRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
-    run.stream = may_stream_ && reinterpret_cast<uintptr_t>(a.output) % static_cast<uintptr_t>(vector_) == 0;
+    const DepthwiseRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0],
+                              may_stream_ && aligned(a.output)};
     const auto one_task = [&](int64_t task) {
       const Share items = share(plan_.items, plan_.tasks, task);
       task_(plan_, run, {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
@@ -175,12 +180,27 @@ class DepthwiseInstance final : public Instance {
     sdk::run_tasks(parallel_, plan_.tasks, one_task);
   }
 
+  void run_rows(const polyconv_arguments &a, const RowWindow &window) const override {
+    DepthwisePlan p = plan_;
+    p.axis[1] = rows_of(window);
+    p.input.size[kH] = p.axis[1].in;
+    p.row_groups = ceil_div(window.count, p.tile_rows);
+    p.items = p.row_groups * p.parts;
+    const DepthwiseRun run = {from_row(with_arguments(p.epilogue, a), window.first), a.input, a.weights[0],
+                              window.to_memory && aligned_ && aligned(a.output)};
+    task_(p, run, {0, p.items, static_cast<char *>(a.workspace)});
+  }
+
  private:
+  bool aligned(const void *output) const {
+    return reinterpret_cast<uintptr_t>(output) % static_cast<uintptr_t>(vector_) == 0;
+  }
+
   polyconv_layer layer_;
   DepthwisePlan plan_;
   DepthwiseTask task_;
   int64_t vector_;
-  bool may_stream_;
+  bool aligned_, may_stream_; // pixels that begin on a whole vector; and tensors beyond the caches
   std::vector<int64_t> tables_; // what plan_ points into
   std::vector<double> padding_; // room for `channels` elements of any type
   std::unique_ptr<Parallel> parallel_;

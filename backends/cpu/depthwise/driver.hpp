@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/depthwise/plan.hpp"
-#include "cpu/isa.hpp"
+#include "cpu/rows.hpp"
 
 namespace polyconv::cpu {
 
@@ -11,6 +11,9 @@ typedef void (*DepthwiseTask)(const DepthwisePlan &plan, const DepthwiseRun &run
 
 // Fills the offer for a forward layer of one channel a group whose input channels lie side by side; or rejects it.
 bool depthwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
+
+// Sizes, shares and the estimate.
+DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa);
 
 std::unique_ptr<sdk::Instance> depthwise_create(const polyconv_request &request, Isa isa, DepthwiseTask task);
 

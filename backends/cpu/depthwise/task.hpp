@@ -47,11 +47,13 @@ POLYCONV_INLINE void list_lines(const DepthwiseGroup<From, T> &group) {
   const Axis &depth = p.axis[0], &height = p.axis[1];
   const From *image = static_cast<const From *>(group.run.input) + p.input.offset + group.at.n * p.input.stride[0];
   const From **line = group.pixels;
+  // Those beyond are read by rows of results that do not exist.
+  const int64_t used = p.square ? (group.rows - 1) * height.step + height.taps : p.lines;
   for (int64_t i = 0; i < depth.taps; ++i)
     for (int64_t j = 0; j < p.lines; ++j, line += p.line_pixels) {
       const int64_t y = group.at.h * height.step + j * (p.square ? 1 : height.dilation) - height.before;
       const int64_t d = inside(depth, group.at.d * depth.step + i * depth.dilation - depth.before);
-      const int64_t h = y < height.in + height.after ? inside(height, y) : -1; // rows of results that do not exist
+      const int64_t h = j < used ? inside(height, y) : -1;
       const bool padding = d < 0 || h < 0;
       const From *row = padding ? nullptr : image + d * p.input.stride[2] + h * p.input.stride[3];
       list_pixels(p, row, group.at.w, line);

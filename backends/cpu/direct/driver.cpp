@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/direct/driver.hpp"
 
+#include "cpu/count.hpp"
+
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
@@ -80,7 +82,7 @@ void make_direct_tables(const polyconv_layer &layer, DirectPlan &p, DirectTables
 
 namespace {
 
-class DirectInstance final : public sdk::Instance {
+class DirectInstance final : public RowInstance {
  public:
   DirectInstance(const polyconv_request &request, Isa isa, DirectTask task)
       : layer_(*request.layers[0]), plan_(direct_geometry(layer_, *request.policy, isa)), task_(task) {
@@ -105,6 +107,17 @@ class DirectInstance final : public sdk::Instance {
             {share.begin, share.end, static_cast<char *>(arguments.workspace) + task * plan_.scratch_bytes});
     };
     sdk::run_tasks(parallel_, plan_.tasks, one_task);
+  }
+
+  void run_rows(const polyconv_arguments &arguments, const RowWindow &window) const override {
+    DirectPlan p = plan_;
+    p.axis[1] = rows_of(window);
+    p.rows[1] = window.count;
+    p.row_blocks = ceil_div(window.count, p.block_rows);
+    p.pieces = p.groups * p.chunks * p.row_blocks * p.block_parts;
+    const DirectRun run = {from_row(with_arguments(p.epilogue, arguments), window.first), arguments.input,
+                           arguments.weights[0]};
+    task_(p, run, {0, p.pieces, static_cast<char *>(arguments.workspace)});
   }
 
  private:

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cpu/direct/plan.hpp"
-#include "cpu/isa.hpp"
+#include "cpu/rows.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 

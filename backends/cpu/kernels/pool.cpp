@@ -66,8 +66,8 @@ void pool_task(const PoolPlan &plan, const Epilogue &epilogue, const void *input
 } // namespace polyconv::cpu
 
 #ifdef POLYCONV_DRIVER
-#include "cpu/isa.hpp"
 #include "cpu/kernels.hpp"
+#include "cpu/rows.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -104,7 +104,7 @@ double serial_us(const PoolPlan &p) {
   return static_cast<double>(sdk::elements(p.epilogue.result)) * (window * (dense ? 0.15e-3 : 0.4e-3) + 0.3e-3);
 }
 
-class PoolInstance final : public sdk::Instance {
+class PoolInstance final : public RowInstance {
  public:
   PoolInstance(const polyconv_request &request, Isa isa) : plan_(make_plan(*request.layers[0])), task_(kTask[isa]) {
     tasks_ = std::min(tasks_for(*request.policy, serial_us(plan_)), plan_.rows);
@@ -119,6 +119,16 @@ class PoolInstance final : public sdk::Instance {
       const sdk::Share share = sdk::share(plan_.rows, tasks_, task);
       task_(plan_, epilogue, a.input, saved, share.begin, share.end);
     });
+  }
+
+  void run_rows(const polyconv_arguments &a, const RowWindow &window) const override {
+    PoolPlan p = plan_;
+    p.source.input.size[sdk::kH] = window.axis->in;
+    p.source.rules.pad_begin[1] -= window.first * p.source.rules.stride[1];
+    p.epilogue.result.size[sdk::kH] = window.count;
+    Epilogue epilogue = from_row(p.epilogue, window.first);
+    epilogue.output = a.output;
+    task_(p, epilogue, a.input, nullptr, 0, plan_.rows / plan_.epilogue.result.size[sdk::kH] * window.count);
   }
 
  private:

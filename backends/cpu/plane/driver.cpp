@@ -105,15 +105,15 @@ double serial_us(const PlanePlan &p, const polyconv_layer &layer, Isa isa, int64
   return us + real(p.planes * p.filters * groups) * kGroupUs;
 }
 
-// Results beyond the caches whose rows all begin on a whole vector.
-bool may_stream(const PlanePlan &p, int64_t vector) {
+// Results stored by the tile whose rows all begin on a whole vector.
+bool rows_aligned(const PlanePlan &p, int64_t vector) {
   const polyconv_tensor &r = p.epilogue.result;
   bool aligned = r.offset * 4 % vector == 0;
   for (int axis : {kN, kC, kD, kH}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
-  return p.direct && aligned && elements(r) * 4 >= kStreamBytes;
+  return p.direct && aligned;
 }
 
-class PlaneInstance final : public sdk::Instance {
+class PlaneInstance final : public RowInstance {
  public:
   PlaneInstance(const polyconv_request &request, Isa isa, PlaneTask task)
       : filter_(*request.layers[0], *request.policy, isa, false, task) {
@@ -121,6 +121,10 @@ class PlaneInstance final : public sdk::Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override { filter_.run(a, a.weights[0], parallel_); }
+
+  void run_rows(const polyconv_arguments &a, const RowWindow &window) const override {
+    filter_.run_rows(a, a.weights[0], window);
+  }
 
  private:
   PlaneFilter filter_;
@@ -164,7 +168,7 @@ PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   if (p.pixel > 1) p.epilogue.result.stride[kW] = 1; // rows of elements
   p.direct = p.epilogue.simple && p.epilogue.result.stride[kW] == 1;
   set_lines(p, lanes, bytes);
-  const double us = serial_us(p, layer, isa, lanes);
+  const double us = p.serial_us = serial_us(p, layer, isa, lanes);
   p.tasks = tasks_for(policy, us);
   const int64_t rows = ceil_div(p.planes * p.axis[1].out, 4 * p.tasks);
   p.strip_rows = std::clamp(round_up(rows, p.group_rows), p.group_rows, kStripRows);
@@ -182,7 +186,8 @@ PlaneFilter::PlaneFilter(const polyconv_layer &layer, const polyconv_policy &pol
     : plan_(plane_geometry(layer, policy, isa, passes)),
       task_(task),
       vector_(vector_bytes(isa)),
-      may_stream_(may_stream(plan_, vector_)),
+      aligned_(rows_aligned(plan_, vector_)),
+      may_stream_(aligned_ && elements(layer.result) * 4 >= kStreamBytes),
       axes_(make_axis_tables(layer, plan_.axis)) {
   const Axis &w = plan_.axis[2];
   for (int64_t t = 0; t < w.taps; ++t) {
@@ -199,13 +204,27 @@ PlaneFilter::PlaneFilter(const polyconv_layer &layer, const polyconv_policy &pol
 
 void PlaneFilter::run(const polyconv_arguments &a, const void *weights,
                       const std::unique_ptr<sdk::Parallel> &threads) const {
-  PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, weights, 0};
-  run.stream = may_stream_ && reinterpret_cast<uintptr_t>(a.output) % static_cast<uintptr_t>(vector_) == 0;
+  PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, weights, may_stream_ && aligned(a.output), 1};
   const auto one_task = [&](int64_t task) {
     const sdk::Share share = sdk::share(plan_.items, plan_.tasks, task);
     task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
   };
   sdk::run_tasks(threads, plan_.tasks, one_task);
+}
+
+bool PlaneFilter::aligned(const void *output) const {
+  return reinterpret_cast<uintptr_t>(output) % static_cast<uintptr_t>(vector_) == 0;
+}
+
+void PlaneFilter::run_rows(const polyconv_arguments &a, const void *weights, const RowWindow &window) const {
+  PlanePlan p = plan_;
+  p.axis[1] = rows_of(window);
+  p.strip_rows = window.count;
+  p.strips = 1;
+  p.items = p.planes;
+  const PlaneRun run = {from_row(with_arguments(p.epilogue, a), window.first), a.input, weights,
+                        window.to_memory && aligned_ && aligned(a.output), window.from_memory};
+  task_(p, run, {0, p.items, static_cast<char *>(a.workspace)});
 }
 
 bool plane_takes(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {

@@ -4,6 +4,7 @@
 
 #include "cpu/isa.hpp"
 #include "cpu/plane/plan.hpp"
+#include "cpu/rows.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 
@@ -32,12 +33,15 @@ class PlaneFilter {
   int64_t tasks() const { return plan_.tasks; }
   void run(const polyconv_arguments &arguments, const void *weights,
            const std::unique_ptr<sdk::Parallel> &threads) const;
+  void run_rows(const polyconv_arguments &arguments, const void *weights, const RowWindow &window) const;
 
  private:
   PlanePlan plan_;
   PlaneTask task_;
+  bool aligned(const void *output) const;
+
   int64_t vector_;
-  bool may_stream_;
+  bool aligned_, may_stream_; // rows that begin on a whole vector; and results beyond the caches
   std::vector<int64_t> axes_, remainders_, taps_;
 };
 

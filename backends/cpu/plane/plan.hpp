@@ -42,6 +42,7 @@ struct PlanePlan {
   int64_t vertical_at, vertical_stride;                  // scratch: lines and one of padding; rows of half-done sums
   int64_t weights_at, sums_at, sums_stride, pointers_at; // and the rest
   int64_t scratch_bytes;
+  double serial_us; // of one thread, tensors in the cache
   double estimate_us;
 };
 
@@ -49,6 +50,7 @@ struct PlaneRun {
   Epilogue epilogue; // with pointers
   const void *input, *weights;
   int32_t stream; // results are too many for the cache and aligned: stores pass it by
+  int32_t fetch;  // the input may not be in the cache: rows below are fetched early
 };
 
 struct PlaneShare {

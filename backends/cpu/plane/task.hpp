@@ -268,8 +268,8 @@ POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const
     if (row == first) chunk.fresh = row * p.axis[1].step;
     // Whether the source rows of this group and of the one below all lie inside the plane.
     const int64_t end = (row + 2 * p.group_rows) * p.axis[1].step - p.axis[1].before + p.axis[1].taps;
-    chunk.ahead =
-        chunk.in_place && p.axis[1].dilation == 1 && row * p.axis[1].step >= p.axis[1].before && end <= p.axis[1].in;
+    chunk.ahead = run.fetch && chunk.in_place && p.axis[1].dilation == 1 &&
+                  row * p.axis[1].step >= p.axis[1].before && end <= p.axis[1].in;
     find_lines(p, plane, chunk, scratch);
     Filters::filter(p, run, chunk, scratch);
     if (p.ring) {

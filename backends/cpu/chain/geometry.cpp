@@ -1,0 +1,197 @@
+// geometry.cpp - plans a chain by rows: the kernel of each stage, the height of bands, tasks and the estimate. Compiled
+// for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/chain/driver.hpp"
+
+#include "cpu/count.hpp"
+#include "cpu/dense/driver.hpp"
+#include "cpu/depthwise/driver.hpp"
+#include "cpu/direct/driver.hpp"
+#include "cpu/kernels.hpp"
+#include "cpu/plane/driver.hpp"
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace polyconv::cpu {
+namespace {
+
+using namespace sdk;
+
+constexpr int64_t kCacheBytes = 640 << 10; // of rows between stages: in an L2 cache of 1 MiB beside weights and input
+constexpr int64_t kMostBytes = 4 << 20;    // beyond, rows would leave the caches of any machine before they are read
+constexpr int64_t kLeastBand = 8;          // rows that kernels are chosen for
+constexpr double kCallUs = 0.15;           // of a stage for a band, however few rows
+constexpr double kMoveBytesPerUs = 40e3;   // rows that are kept move to the front of their buffer
+
+double plane_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  return plane_geometry(layer, policy, isa, false).serial_us;
+}
+double depthwise_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  const bool last = layer.input.stride[kC] == 1 && layer.input.size[kC] > 1;
+  return last ? depthwise_geometry(layer, policy, isa).serial_us : plane_us(layer, policy, isa);
+}
+double dense_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  return dense_geometry(layer, policy, isa).serial_us;
+}
+double direct_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  return direct_geometry(layer, policy, isa).serial_us;
+}
+
+// In order of preference between equals; the last takes every layer that any takes.
+constexpr RowFamily kFamilies[] = {
+    {&kernel_image, plane_us}, {&kernel_depthwise, depthwise_us}, {&kernel_dense, dense_us}, {&kernel_direct, direct_us}};
+
+// One stage as a request of its own, of one thread.
+struct StageRequest {
+  const polyconv_layer *layer;
+  polyconv_policy policy;
+  polyconv_request request;
+
+  StageRequest(const polyconv_request &chain, const ChainStage &stage)
+      : layer(&stage.layer), policy(*chain.policy), request(chain) {
+    policy.threads = 1;
+    policy.parallel_for = nullptr;
+    policy.workspace_limit = INT64_MAX;
+    request.op = stage.op;
+    request.count = 1;
+    request.layers = &layer;
+    request.policy = &policy;
+  }
+};
+
+const Kernel &kernel_of(const ChainStage &stage) {
+  return stage.family ? *stage.family->kernel : kernel_pool;
+}
+
+// Asks the stage's kernel about its band.
+bool ask(const polyconv_request &chain, const ChainStage &stage, Isa isa, Offer &answer) {
+  const StageRequest one(chain, stage);
+  answer = {};
+  answer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
+  return kernel_of(stage).supports(one.request, isa, answer);
+}
+
+double serial_us(const polyconv_request &chain, const ChainStage &stage, Isa isa) {
+  const StageRequest one(chain, stage);
+  if (stage.family) return stage.family->serial_us(stage.layer, one.policy, isa);
+  Offer answer;
+  ask(chain, stage, isa, answer);
+  return answer.estimate_us;
+}
+
+// The kernel that takes least time for a band.
+bool choose_kernel(const polyconv_request &chain, ChainStage &stage, Isa isa, Offer &offer) {
+  if (stage.op == POLYCONV_OP_POOL) return true;
+  Offer answer;
+  const RowFamily *best = nullptr;
+  double least = 0;
+  for (const RowFamily &family : kFamilies) {
+    stage.family = &family;
+    if (!ask(chain, stage, isa, answer)) continue;
+    const double us = serial_us(chain, stage, isa);
+    if (!best || us < least) best = &family, least = us;
+  }
+  stage.family = best;
+  return best || offer.reject("layer %d: no kernel takes it by rows; %s %s", stage.index, kernel_direct.name,
+                              answer.reason);
+}
+
+// Bytes of rows that a band keeps between its stages.
+int64_t kept_bytes(const ChainPlan &plan) {
+  return plan.scratch_at;
+}
+
+// Microseconds of one task for its bands, all but the first of which find rows that were kept.
+double task_us(const polyconv_request &chain, const ChainPlan &plan, Isa isa, double bands) {
+  double us = 0;
+  double steady = real(plan.band); // rows of a band that were not kept
+  for (int32_t i = plan.count - 1; i >= 0; --i) {
+    const ChainStage &s = plan.stages[i];
+    const double most = real(s.most), rows = std::min(steady, most);
+    us += serial_us(chain, s, isa) / most * (rows * (bands - 1) + most) + kCallUs * bands;
+    if (i + 1 < plan.count) us += (most - rows) * real(s.row_bytes * s.planes) / kMoveBytesPerUs * bands;
+    steady = rows * real(s.rows.step);
+  }
+  return us;
+}
+
+// The band that makes the slowest task fastest.
+bool choose_band(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer &offer) {
+  constexpr int64_t kBands[] = {1, 2, 4, 7, 8, 14, 16, 28, 32, 56, 64, 112, 128};
+  set_band(plan, 1);
+  if (kept_bytes(plan) > kMostBytes)
+    return offer.reject("keeps %" PRId64 " bytes of rows between layers at the least; more than %" PRId64
+                        " leave the cache before they are read",
+                        kept_bytes(plan), kMostBytes);
+  int64_t best = 1;
+  double least = 0;
+  const auto consider = [&](int64_t band) {
+    set_band(plan, band);
+    if (band > 1 && kept_bytes(plan) > kCacheBytes) return false;
+    const int64_t total = plan.images * plan.bands;
+    const double us = task_us(request, plan, isa, real(ceil_div(total, std::min<int64_t>(total, request.policy->threads))));
+    if (least == 0 || us < least) best = band, least = us;
+    return true;
+  };
+  bool fits = true;
+  for (const int64_t band : kBands) fits = fits && band < plan.rows && consider(band);
+  if (fits) consider(plan.rows);
+  set_band(plan, best);
+  return true;
+}
+
+int64_t moved_bytes(const ChainPlan &plan) {
+  const ChainStage &first = plan.stages[0], &last = plan.stages[plan.count - 1];
+  const auto bytes = [&](const polyconv_tensor &t, int64_t rows) {
+    return plan.images * t.size[kC] * rows * t.size[kW] * type_bytes(t.type);
+  };
+  return bytes(first.layer.input, first.rows.in) + bytes(last.layer.result, plan.rows);
+}
+
+// Weights, workspace and the estimate of a plan whose bands are chosen.
+bool fill_offer(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer &offer) {
+  int64_t scratch = 0;
+  for (int32_t i = 0; i < plan.count; ++i) {
+    const ChainStage &stage = plan.stages[i];
+    Offer answer;
+    if (!ask(request, stage, isa, answer)) return offer.reject("layer %d: %s", stage.index, answer.reason);
+    scratch = std::max(scratch, answer.workspace_bytes);
+    if (stage.op == POLYCONV_OP_CONVOLVE)
+      offer.set_weights(stage.index, answer.weights_format[0], answer.weights_bytes[0]);
+  }
+  const int64_t total = plan.images * plan.bands;
+  const double serial = task_us(request, plan, isa, real(total));
+  plan.tasks = std::min(tasks_for(*request.policy, serial), total);
+  plan.task_bytes = round_up(plan.scratch_at + scratch, 64);
+  const double us = task_us(request, plan, isa, real(ceil_div(total, plan.tasks)));
+  plan.estimate_us = estimate_us(plan.tasks, us * real(plan.tasks), real(moved_bytes(plan)));
+  offer.estimate_us = plan.estimate_us;
+  return fits_workspace(*request.policy, plan.tasks * plan.task_bytes, offer);
+}
+
+} // namespace
+
+std::unique_ptr<RowInstance> stage_create(const polyconv_request &chain, const ChainStage &stage, Isa isa) {
+  const StageRequest one(chain, stage);
+  std::unique_ptr<Instance> made = kernel_of(stage).create(one.request, isa);
+  auto *rows = dynamic_cast<RowInstance *>(made.get());
+  if (!rows) throw Error(POLYCONV_INTERNAL, std::string(kernel_of(stage).name) + " does not go by rows");
+  made.release();
+  return std::unique_ptr<RowInstance>(rows);
+}
+
+bool chain_plan(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE || request.count < 2)
+    return offer.reject("fuses the layers of a chain; this is a single one");
+  offer.math = POLYCONV_MATH_STRICT;
+  if (!chain_stages(request, plan, offer)) return false;
+  set_band(plan, kLeastBand);
+  for (int32_t i = 0; i < plan.count; ++i)
+    if (!choose_kernel(request, plan.stages[i], isa, offer)) return false;
+  return choose_band(request, isa, plan, offer) && fill_offer(request, isa, plan, offer);
+}
+
+} // namespace polyconv::cpu

@@ -1,0 +1,51 @@
+// plan.hpp - a chain of layers as stages that run by rows. Driver side only.
+//
+// A stage is a convolution with its epilogue, or a pooling. The last stage makes a band of result rows at a time; every
+// stage before it makes the rows that the next one needs for them, and keeps those that will be needed again. So each
+// row of a strip of bands is made once and consumed from the cache, and no layer's whole result ever exists. Only where
+// two tasks' strips meet are rows made twice.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/rows.hpp"
+
+namespace polyconv::cpu {
+
+constexpr int kMostStages = 2 * POLYCONV_MAX_CHAIN;
+
+enum : int32_t { kNoStage = -1, kChainInput = -2, kCallersBuffer = -3 }; // where no stage's rows are the residual
+
+struct ChainStage {
+  polyconv_layer layer;    // one image of it, as a plan for `most` rows sees it: without vertical padding
+  int32_t op, index;       // POLYCONV_OP_*, and the layer of the chain
+  int32_t residual;        // the stage whose rows are added to this one's, or none
+  Axis rows;               // H of the whole layer
+  const RowFamily *family; // NULL for a pooling
+  int64_t most;            // rows that it makes at once, at most
+  // Between two stages: rows kept at a time, bytes of a row of a plane, planes, and where they begin in a task's
+  // workspace. Nothing of the last stage, which writes the chain's result.
+  int64_t kept, row_bytes, planes, at;
+};
+
+struct ChainPlan {
+  ChainStage stages[kMostStages];
+  int32_t count;                     // of stages
+  int64_t images, rows, band, bands; // result rows of an image and of a band; bands of an image
+  int64_t tasks;
+  int64_t scratch_at, task_bytes; // of a task's workspace: rows between stages, then the stages' scratch
+  double estimate_us;
+};
+
+// The rows of its input from the first to the last that one row of a stage reads.
+inline int64_t reach_of(const Axis &rows) {
+  return (rows.taps - 1) * rows.dilation + 1;
+}
+
+// Input rows [begin, end) that results [first, last) of a stage read, which needs the axis' tables. Padding with a
+// value reads none.
+struct RowSpan {
+  int64_t begin, end;
+};
+RowSpan rows_read(const Axis &rows, int64_t first, int64_t last);
+
+} // namespace polyconv::cpu
