@@ -22,7 +22,6 @@ using namespace sdk;
 
 constexpr int64_t kCacheBytes = 640 << 10; // of rows between stages: in an L2 cache of 1 MiB beside weights and input
 constexpr int64_t kMostBytes = 4 << 20;    // beyond, rows would leave the caches of any machine before they are read
-constexpr int64_t kLeastBand = 8;          // rows that kernels are chosen for
 constexpr double kCallUs = 0.15;           // of a stage for a band, however few rows
 constexpr double kMoveBytesPerUs = 40e3;   // rows that are kept move to the front of their buffer
 
@@ -82,7 +81,7 @@ double serial_us(const polyconv_request &chain, const ChainStage &stage, Isa isa
   return answer.estimate_us;
 }
 
-// The kernel that takes least time for a band.
+// The kernel that would take least time alone.
 bool choose_kernel(const polyconv_request &chain, ChainStage &stage, Isa isa, Offer &offer) {
   if (stage.op == POLYCONV_OP_POOL) return true;
   Offer answer;
@@ -91,8 +90,7 @@ bool choose_kernel(const polyconv_request &chain, ChainStage &stage, Isa isa, Of
   for (const RowFamily &family : kFamilies) {
     stage.family = &family;
     if (!ask(chain, stage, isa, answer)) continue;
-    const double us = serial_us(chain, stage, isa);
-    if (!best || us < least) best = &family, least = us;
+    if (!best || answer.estimate_us < least) best = &family, least = answer.estimate_us;
   }
   stage.family = best;
   return best || offer.reject("layer %d: no kernel takes it by rows; %s %s", stage.index, kernel_direct.name,
@@ -188,7 +186,7 @@ bool chain_plan(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer
     return offer.reject("fuses the layers of a chain; this is a single one");
   offer.math = POLYCONV_MATH_STRICT;
   if (!chain_stages(request, plan, offer)) return false;
-  set_band(plan, kLeastBand);
+  set_band(plan, plan.rows);
   for (int32_t i = 0; i < plan.count; ++i)
     if (!choose_kernel(request, plan.stages[i], isa, offer)) return false;
   return choose_band(request, isa, plan, offer) && fill_offer(request, isa, plan, offer);
