@@ -14,7 +14,7 @@ namespace polyconv::cpu {
 struct RowWindow {
   const Axis *axis; // H of the layer, with its tables
   int64_t first, count;
-  bool from_memory, to_memory; // the input and the results of the chain, rather than rows in the cache
+  bool from_memory, to_memory; // input and results that are too large to be in the cache
 };
 
 // H as a window's rows count it, from 0: coordinates of the input stay what they are.

@@ -116,6 +116,18 @@ POLYCONV_INLINE void store_partial(T *p, Vector<T> v, int n) {
 #endif
 }
 
+// Lanes First, First + 1, ... of the pair (low, high), as many as a vector has.
+template <int First>
+POLYCONV_INLINE F32 shifted(F32 low, F32 high) {
+#if defined(__AVX512F__)
+  return bits_as<F32>(_mm512_alignr_epi32(bits_as<__m512i>(high), bits_as<__m512i>(low), First));
+#else
+  float pair[2 * kF32Lanes];
+  store(pair, low), store(pair + kF32Lanes, high);
+  return load(pair + First);
+#endif
+}
+
 // The same vector, but loaded by now: without this gcc makes a loaded value an operand of each multiply-add that uses
 // it, and loads it as many times.
 template <class V>

@@ -33,7 +33,8 @@ class ChainInstance final : public Instance {
     for (int32_t i = 0; i < plan_.count; ++i) {
       ChainStage &stage = plan_.stages[i];
       const int32_t pad_mode = request.layers[stage.index]->pad_mode;
-      tables_.push_back(make_axis_table(stage.op == POLYCONV_OP_POOL ? int32_t{POLYCONV_PAD_ZERO} : pad_mode, stage.rows));
+      tables_.push_back(
+          make_axis_table(stage.op == POLYCONV_OP_POOL ? int32_t{POLYCONV_PAD_ZERO} : pad_mode, stage.rows));
       instances_.push_back(stage_create(request, stage, isa));
     }
     if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
@@ -143,8 +144,8 @@ class ChainInstance final : public Instance {
     one.scale[0] = a.scale[s.index];
     one.residual[0] = residual_of(a, strip, s);
     one.workspace = strip.workspace + plan_.scratch_at;
-    instances_[static_cast<size_t>(i)]->run_rows(one,
-                                                 {&s.rows, strip.next[i], strip.until[i] - strip.next[i], i == 0, last});
+    instances_[static_cast<size_t>(i)]->run_rows(one, {&s.rows, strip.next[i], strip.until[i] - strip.next[i],
+                                                       i == 0 && plan_.from_memory, last && plan_.to_memory});
   }
 
   static void *image_of(void *tensor, const polyconv_tensor &t, int64_t image) {

@@ -10,6 +10,7 @@
 #include "cpu/kernels.hpp"
 #include "cpu/plane/driver.hpp"
 
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
@@ -22,8 +23,9 @@ using namespace sdk;
 
 constexpr int64_t kCacheBytes = 640 << 10; // of rows between stages: in an L2 cache of 1 MiB beside weights and input
 constexpr int64_t kMostBytes = 4 << 20;    // beyond, rows would leave the caches of any machine before they are read
-constexpr double kCallUs = 0.15;           // of a stage for a band, however few rows
-constexpr double kMoveBytesPerUs = 40e3;   // rows that are kept move to the front of their buffer
+constexpr int64_t kMemoryBytes = 4 << 20, kStreamBytes = 16 << 20; // of input and result, as for single layers
+constexpr double kCallUs = 0.15;                                   // of a stage for a band, however few rows
+constexpr double kMoveBytesPerUs = 40e3; // rows that are kept move to the front of their buffer
 
 double plane_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   return plane_geometry(layer, policy, isa, false).serial_us;
@@ -40,8 +42,10 @@ double direct_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa
 }
 
 // In order of preference between equals; the last takes every layer that any takes.
-constexpr RowFamily kFamilies[] = {
-    {&kernel_image, plane_us}, {&kernel_depthwise, depthwise_us}, {&kernel_dense, dense_us}, {&kernel_direct, direct_us}};
+constexpr RowFamily kFamilies[] = {{&kernel_image, plane_us},
+                                   {&kernel_depthwise, depthwise_us},
+                                   {&kernel_dense, dense_us},
+                                   {&kernel_direct, direct_us}};
 
 // One stage as a request of its own, of one thread.
 struct StageRequest {
@@ -93,8 +97,8 @@ bool choose_kernel(const polyconv_request &chain, ChainStage &stage, Isa isa, Of
     if (!best || answer.estimate_us < least) best = &family, least = answer.estimate_us;
   }
   stage.family = best;
-  return best || offer.reject("layer %d: no kernel takes it by rows; %s %s", stage.index, kernel_direct.name,
-                              answer.reason);
+  return best ||
+         offer.reject("layer %d: no kernel takes it by rows; %s %s", stage.index, kernel_direct.name, answer.reason);
 }
 
 // Bytes of rows that a band keeps between its stages.
@@ -120,33 +124,62 @@ double task_us(const polyconv_request &chain, const ChainPlan &plan, Isa isa, do
 bool choose_band(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer &offer) {
   constexpr int64_t kBands[] = {1, 2, 4, 7, 8, 14, 16, 28, 32, 56, 64, 112, 128};
   set_band(plan, 1);
+  const int64_t allowed = shared_memory_limit(*request.policy);
+  if (kept_bytes(plan) > allowed)
+    return offer.reject("needs at least %" PRId64 " bytes of rows between layers a thread, %" PRId64 " may be used",
+                        kept_bytes(plan), allowed);
   if (kept_bytes(plan) > kMostBytes)
-    return offer.reject("keeps %" PRId64 " bytes of rows between layers at the least; more than %" PRId64
+    return offer.reject("needs at least %" PRId64 " bytes of rows between layers a thread; more than %" PRId64
                         " leave the cache before they are read",
                         kept_bytes(plan), kMostBytes);
   int64_t best = 1;
   double least = 0;
   const auto consider = [&](int64_t band) {
     set_band(plan, band);
-    if (band > 1 && kept_bytes(plan) > kCacheBytes) return false;
+    if (band > 1 && kept_bytes(plan) > std::min(kCacheBytes, allowed)) return false;
     const int64_t total = plan.images * plan.bands;
-    const double us = task_us(request, plan, isa, real(ceil_div(total, std::min<int64_t>(total, request.policy->threads))));
+    const double us =
+        task_us(request, plan, isa, real(ceil_div(total, std::min<int64_t>(total, request.policy->threads))));
     if (least == 0 || us < least) best = band, least = us;
     return true;
   };
   bool fits = true;
-  for (const int64_t band : kBands) fits = fits && band < plan.rows && consider(band);
+  for (const int64_t band : kBands) fits = fits && (band >= plan.rows || consider(band));
   if (fits) consider(plan.rows);
   set_band(plan, best);
   return true;
 }
 
-int64_t moved_bytes(const ChainPlan &plan) {
-  const ChainStage &first = plan.stages[0], &last = plan.stages[plan.count - 1];
-  const auto bytes = [&](const polyconv_tensor &t, int64_t rows) {
-    return plan.images * t.size[kC] * rows * t.size[kW] * type_bytes(t.type);
-  };
-  return bytes(first.layer.input, first.rows.in) + bytes(last.layer.result, plan.rows);
+// Bytes of the chain's input or result, which have `rows` rows an image.
+int64_t whole_bytes(const ChainPlan &plan, const polyconv_tensor &t, int64_t rows) {
+  return plan.images * t.size[kC] * rows * t.size[kW] * type_bytes(t.type);
+}
+
+// Rows that tasks make again where their strips meet inside an image: what the first band of a strip makes more than
+// others.
+int64_t recomputed_outputs(const ChainPlan &plan) {
+  int64_t borders = 0, outputs = 0;
+  for (int64_t task = 1; task < plan.tasks; ++task)
+    borders += share(plan.images * plan.bands, plan.tasks, task).begin % plan.bands != 0;
+  int64_t steady = plan.band;
+  for (int32_t i = plan.count - 1; i >= 0; --i) {
+    const ChainStage &s = plan.stages[i];
+    outputs += std::max<int64_t>(s.most - steady, 0) * s.layer.result.size[kC] * s.layer.result.size[kW];
+    steady *= s.rows.step;
+  }
+  return borders * outputs;
+}
+
+// For explain: the figures of a chain's offer, and the kernels that it is made of.
+void tell_how(const ChainPlan &plan, Offer &offer) {
+  offer.recomputed_outputs = recomputed_outputs(plan);
+  offer.blocks = plan.tasks;
+  offer.threads = static_cast<int32_t>(plan.tasks);
+  offer.shared_bytes = kept_bytes(plan);
+  int at = std::snprintf(offer.note, sizeof offer.note, "bands of %" PRId64 " rows:", plan.band);
+  for (int32_t i = 0; i < plan.count && at < static_cast<int>(sizeof offer.note); ++i)
+    at += std::snprintf(offer.note + at, sizeof offer.note - static_cast<size_t>(at), "%s %s", i > 0 ? "," : "",
+                        kernel_of(plan.stages[i]).name);
 }
 
 // Weights, workspace and the estimate of a plan whose bands are chosen.
@@ -165,8 +198,13 @@ bool fill_offer(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer
   plan.tasks = std::min(tasks_for(*request.policy, serial), total);
   plan.task_bytes = round_up(plan.scratch_at + scratch, 64);
   const double us = task_us(request, plan, isa, real(ceil_div(total, plan.tasks)));
-  plan.estimate_us = estimate_us(plan.tasks, us * real(plan.tasks), real(moved_bytes(plan)));
+  const int64_t read = whole_bytes(plan, plan.stages[0].layer.input, plan.stages[0].rows.in);
+  const int64_t written = whole_bytes(plan, plan.stages[plan.count - 1].layer.result, plan.rows);
+  plan.from_memory = read >= kMemoryBytes;
+  plan.to_memory = written >= kStreamBytes;
+  plan.estimate_us = estimate_us(plan.tasks, us * real(plan.tasks), real(read + written));
   offer.estimate_us = plan.estimate_us;
+  tell_how(plan, offer);
   return fits_workspace(*request.policy, plan.tasks * plan.task_bytes, offer);
 }
 

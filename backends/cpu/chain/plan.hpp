@@ -16,7 +16,7 @@ constexpr int kMostStages = 2 * POLYCONV_MAX_CHAIN;
 enum : int32_t { kNoStage = -1, kChainInput = -2, kCallersBuffer = -3 }; // where no stage's rows are the residual
 
 struct ChainStage {
-  polyconv_layer layer;    // one image of it, as a plan for `most` rows sees it: without vertical padding
+  polyconv_layer layer;    // one image of it, with tensors of `most` rows and those that they read
   int32_t op, index;       // POLYCONV_OP_*, and the layer of the chain
   int32_t residual;        // the stage whose rows are added to this one's, or none
   Axis rows;               // H of the whole layer
@@ -31,6 +31,7 @@ struct ChainPlan {
   ChainStage stages[kMostStages];
   int32_t count;                     // of stages
   int64_t images, rows, band, bands; // result rows of an image and of a band; bands of an image
+  bool from_memory, to_memory; // input and result exceed the caches
   int64_t tasks;
   int64_t scratch_at, task_bytes; // of a task's workspace: rows between stages, then the stages' scratch
   double estimate_us;

@@ -29,8 +29,8 @@ bool rows_stay_near(const polyconv_layer &layer, int index, Offer &offer) {
                         index);
   const int64_t most = std::max(layer.pad_begin[1], layer.pad_end[1]);
   if (most < reach) return true;
-  return offer.reject("layer %d: vertical padding of %" PRId64 " rows reaches beyond the kernel's %" PRId64, index, most,
-                      reach);
+  return offer.reject("layer %d: vertical padding of %" PRId64 " rows reaches beyond the kernel's %" PRId64, index,
+                      most, reach);
 }
 
 bool takes(const polyconv_layer &layer, int index, Offer &offer) {
@@ -57,7 +57,6 @@ ChainStage convolution(const polyconv_layer &layer, int32_t index) {
   s.op = POLYCONV_OP_CONVOLVE;
   s.index = index;
   s.rows = make_axis(layer, 1);
-  s.layer.pad_begin[1] = s.layer.pad_end[1] = 0;
   return s;
 }
 

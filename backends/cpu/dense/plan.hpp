@@ -63,7 +63,7 @@ struct DensePlan {
   int64_t line_units, units;                    // what tasks share: lines (line_units 1) or tiles of lines
   int64_t unit_parts, panel_parts;              // tasks = unit_parts * panel_parts
   int64_t strip_at, sums_at, runs_at, scratch_bytes; // of one task
-  double serial_us; // of one thread, tensors in the cache
+  double serial_us;                                  // of one thread, tensors in the cache
   double estimate_us;
 };
 

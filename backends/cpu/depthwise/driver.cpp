@@ -184,6 +184,7 @@ class DepthwiseInstance final : public RowInstance {
     DepthwisePlan p = plan_;
     p.axis[1] = rows_of(window);
     p.input.size[kH] = p.axis[1].in;
+    p.ahead = window.from_memory && p.square != 0;
     p.row_groups = ceil_div(window.count, p.tile_rows);
     p.items = p.row_groups * p.parts;
     const DepthwiseRun run = {from_row(with_arguments(p.epilogue, a), window.first), a.input, a.weights[0],
@@ -200,7 +201,7 @@ class DepthwiseInstance final : public RowInstance {
   DepthwisePlan plan_;
   DepthwiseTask task_;
   int64_t vector_;
-  bool aligned_, may_stream_; // pixels that begin on a whole vector; and tensors beyond the caches
+  bool aligned_, may_stream_;   // pixels that begin on a whole vector; and tensors beyond the caches
   std::vector<int64_t> tables_; // what plan_ points into
   std::vector<double> padding_; // room for `channels` elements of any type
   std::unique_ptr<Parallel> parallel_;

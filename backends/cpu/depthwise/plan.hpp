@@ -38,7 +38,7 @@ struct DepthwisePlan {
   int64_t row_groups, items;       // items: image, depth, group of tile_rows rows, part of the channels
   int64_t tasks;
   int64_t sums_at, scratch_bytes; // of one task: table, sums
-  double serial_us; // of one thread, tensors in the cache
+  double serial_us;               // of one thread, tensors in the cache
   double estimate_us;
 };
 

@@ -63,7 +63,7 @@ struct DirectPlan {
   int64_t sums_at, phase_sums_at, entries_at, slots_at, terms_at, scratch_bytes;
 
   int64_t packed_elements; // of the weights
-  double serial_us; // of one thread, tensors in the cache
+  double serial_us;        // of one thread, tensors in the cache
   double estimate_us;
 };
 

@@ -159,6 +159,7 @@ PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   p.passes = passes;
   p.square = passes ? 0 : static_cast<int32_t>(square_of(layer));
   p.pixel = interleaved(layer) ? layer.input.size[kC] : 1;
+  p.neighbours = p.pixel == 1 && layer.stride[2] == 1 && layer.dilation[2] == 1;
   p.periodic = p.pixel > 1 && layer.weights.stride[kK] != 0;
   p.channels = p.pixel > 1 ? 1 : layer.input.size[kC];
   p.filters = p.pixel > 1 ? 1 : layer.output.size[kC] / layer.input.size[kC];

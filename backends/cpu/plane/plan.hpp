@@ -21,6 +21,7 @@ struct PlanePlan {
   int32_t arithmetic; // POLYCONV_F32 or F64
   int32_t square;     // 3, 5 or 7: an unrolled tile of kPlaneRows rows; 0: any kernel
   int32_t passes;     // separable: along H into scratch, then along W
+  int32_t neighbours; // the taps of W are neighbouring elements of a line
   int32_t periodic;   // interleaved with weights of their own for each channel
   int32_t in_place;   // elements need no conversion and lie side by side
   int32_t ring;       // lines in scratch serve the groups of rows below too: chunks are walked from top to bottom

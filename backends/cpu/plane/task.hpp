@@ -7,6 +7,7 @@
 
 #include "cpu/direct/load.hpp"
 #include "cpu/plane/any.hpp"
+#include "cpu/plane/slide.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -151,14 +152,13 @@ POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, co
   const PlaneStore<T> later = store_of(p, run, chunk, k, false, scratch);
   const T *lines[kLines];
   int64_t stored = 0, x = 0;
-  if constexpr (K == 3) {
-    if (!p.periodic) {
-      const int64_t tile = kPlaneVectors * kL, tiles = elements / tile;
-      plane_row3<T, Step>(scratch.line, p.tap, weights, p.direct ? direct : later, tiles);
-      x = tiles * tile;
-      if (p.direct) stored = x;
-    }
-  }
+  const int64_t tile = kPlaneVectors * kL, tiles = elements / tile;
+  const PlaneStore<T> &row = p.direct ? direct : later;
+  if constexpr (Step == 1 && kSlides<T>)
+    if (p.neighbours) slide_row<K>(scratch.line, weights, row, tiles), x = tiles * tile;
+  if constexpr (K == 3)
+    if (!p.periodic && x == 0) plane_row3<T, Step>(scratch.line, p.tap, weights, row, tiles), x = tiles * tile;
+  if (p.direct) stored = x;
   for (int64_t n; x < elements; x += n * kL) {
     const int64_t rest = elements - x, vectors = (rest + kL - 1) / kL;
     n = p.periodic || vectors >= p.tile_vectors ? p.tile_vectors : vectors > 1 ? 2 : 1;
@@ -268,8 +268,8 @@ POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const
     if (row == first) chunk.fresh = row * p.axis[1].step;
     // Whether the source rows of this group and of the one below all lie inside the plane.
     const int64_t end = (row + 2 * p.group_rows) * p.axis[1].step - p.axis[1].before + p.axis[1].taps;
-    chunk.ahead = run.fetch && chunk.in_place && p.axis[1].dilation == 1 &&
-                  row * p.axis[1].step >= p.axis[1].before && end <= p.axis[1].in;
+    chunk.ahead = run.fetch && chunk.in_place && p.axis[1].dilation == 1 && row * p.axis[1].step >= p.axis[1].before &&
+                  end <= p.axis[1].in;
     find_lines(p, plane, chunk, scratch);
     Filters::filter(p, run, chunk, scratch);
     if (p.ring) {
