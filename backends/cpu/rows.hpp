@@ -9,26 +9,31 @@
 
 namespace polyconv::cpu {
 
-// Result rows [first, first + count) of a layer, and what the kernel's plan, which is made for a band of so many rows
-// at most, does not know of the whole layer.
-struct RowWindow {
-  const Axis *axis; // H of the layer, with its tables
+// Results [first, first + count) of an axis.
+struct AxisWindow {
+  const Axis *axis; // of the layer, with its tables
   int64_t first, count;
+};
+
+// Result rows of a layer, and what the kernel's plan, which is made for a band of so many rows at most, does not know
+// of the whole layer. Kernels of planes take some of the columns too, and so many at most; others all of them.
+struct RowWindow {
+  AxisWindow rows, columns;
   bool from_memory, to_memory; // input and results that are too large to be in the cache
 };
 
-// H as a window's rows count it, from 0: coordinates of the input stay what they are.
-inline Axis rows_of(const RowWindow &window) {
+// The axis as a window's results count it, from 0: coordinates of the input stay what they are.
+inline Axis axis_of(const AxisWindow &window) {
   Axis axis = *window.axis;
   axis.before -= window.first * axis.step;
   axis.out = window.count;
   return axis;
 }
 
-// Results, residuals and saved values from row `first` on.
-inline Epilogue from_row(Epilogue epilogue, int64_t first) {
+// Results, residuals and saved values from a window's first row and column on.
+inline Epilogue from_window(Epilogue epilogue, const RowWindow &window) {
   for (polyconv_tensor *t : {&epilogue.result, &epilogue.residual_tensor, &epilogue.saved_tensor})
-    t->offset += first * t->stride[3];
+    t->offset += window.rows.first * t->stride[3] + window.columns.first * t->stride[4];
   return epilogue;
 }
 
@@ -45,6 +50,7 @@ struct RowFamily {
   const sdk::Kernel *kernel;
   // Microseconds of one thread whose tensors lie in the cache, for a layer that `kernel` supports.
   double (*serial_us)(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa);
+  bool filters_planes; // where channels lie apart: takes windows of some columns
 };
 
 } // namespace polyconv::cpu

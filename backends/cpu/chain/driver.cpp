@@ -20,6 +20,7 @@ using namespace sdk;
 struct Strip {
   int64_t image;
   char *workspace;
+  Span columns[kMostStages];
   int64_t next[kMostStages];  // the row that it makes next
   int64_t until[kMostStages]; // and the one that it need not make for this band
   int64_t base[kMostStages];  // the row at the beginning of its buffer
@@ -32,9 +33,10 @@ class ChainInstance final : public Instance {
     if (!chain_plan(request, isa, plan_, offer)) throw Error(POLYCONV_INTERNAL, offer.reason);
     for (int32_t i = 0; i < plan_.count; ++i) {
       ChainStage &stage = plan_.stages[i];
-      const int32_t pad_mode = request.layers[stage.index]->pad_mode;
-      tables_.push_back(
-          make_axis_table(stage.op == POLYCONV_OP_POOL ? int32_t{POLYCONV_PAD_ZERO} : pad_mode, stage.rows));
+      const bool pools = stage.op == POLYCONV_OP_POOL; // whose windows end with the tensor, as if padded with a value
+      const int32_t pad_mode = pools ? int32_t{POLYCONV_PAD_ZERO} : stage.layer.pad_mode;
+      tables_.push_back(make_axis_table(pad_mode, stage.rows));
+      tables_.push_back(make_axis_table(pad_mode, stage.columns));
       instances_.push_back(stage_create(request, stage, isa));
     }
     if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
@@ -47,25 +49,23 @@ class ChainInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const int64_t total = plan_.images * plan_.bands;
     run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
-      const Share mine = share(total, plan_.tasks, task);
-      char *workspace = static_cast<char *>(a.workspace) + task * plan_.task_bytes;
+      const Share mine = share(bands_of(plan_), plan_.tasks, task);
+      Strip strip;
+      strip.workspace = static_cast<char *>(a.workspace) + task * plan_.task_bytes;
       for (int64_t band = mine.begin; band < mine.end;) {
-        const int64_t image = band / plan_.bands, first = band % plan_.bands;
-        const int64_t last = std::min(plan_.bands, first + mine.end - band);
-        run_strip(a, image, first, last, workspace);
+        const int64_t first = band % plan_.bands, last = std::min(plan_.bands, first + mine.end - band);
+        strip.image = band / plan_.bands / plan_.strips;
+        run_strip(a, strip, band / plan_.bands % plan_.strips, first, last);
         band += last - first;
       }
     });
   }
 
  private:
-  // Bands [first, last) of an image.
-  void run_strip(const polyconv_arguments &a, int64_t image, int64_t first, int64_t last, char *workspace) const {
-    Strip strip;
-    strip.image = image;
-    strip.workspace = workspace;
+  // Bands [first, last) of a strip of columns.
+  void run_strip(const polyconv_arguments &a, Strip &strip, int64_t column, int64_t first, int64_t last) const {
+    set_columns(strip, column * plan_.width);
     begin_strip(strip, first * plan_.band);
     for (int64_t band = first; band < last; ++band) {
       set_targets(strip, std::min((band + 1) * plan_.band, plan_.rows));
@@ -78,10 +78,26 @@ class ChainInstance final : public Instance {
     }
   }
 
+  // The columns that every stage makes for a strip of results.
+  void set_columns(Strip &strip, int64_t column) const {
+    int32_t i = plan_.count - 1;
+    Span columns = {column, std::min(column + plan_.width, plan_.stages[i].columns.out)};
+    for (;; --i) {
+      strip.columns[i] = columns;
+      if (i == 0) return;
+      if (plan_.strips == 1) {
+        columns = {0, plan_.stages[i - 1].columns.out};
+      } else {
+        columns = read_by(plan_.stages[i].columns, columns.begin, columns.end);
+        columns.begin = columns.begin / kColumns * kColumns;
+      }
+    }
+  }
+
   // The first row that any stage after stage i will still read of it.
   int64_t first_needed(const Strip &strip, int32_t i) const {
     const Axis &reader = plan_.stages[i + 1].rows;
-    int64_t row = rows_read(reader, strip.next[i + 1], reader.out).begin;
+    int64_t row = read_by(reader, strip.next[i + 1], reader.out).begin;
     for (int32_t later = i + 2; later < plan_.count; ++later)
       if (plan_.stages[later].residual == i) row = std::min(row, strip.next[later]);
     return row;
@@ -100,7 +116,7 @@ class ChainInstance final : public Instance {
       strip.until[i] = strip.next[i];
       const auto reach = [&](int64_t row) { strip.until[i] = std::max(strip.until[i], row); };
       const int64_t from = strip.next[i + 1], to = strip.until[i + 1];
-      if (to > from) reach(rows_read(plan_.stages[i + 1].rows, from, to).end);
+      if (to > from) reach(read_by(plan_.stages[i + 1].rows, from, to).end);
       for (int32_t later = i + 2; later < plan_.count; ++later)
         if (plan_.stages[later].residual == i) reach(strip.until[later]);
     }
@@ -118,11 +134,13 @@ class ChainInstance final : public Instance {
     strip.base[i] = first;
   }
 
-  // Where row 0 of what stage i makes would lie.
+  // Where row 0 and column 0 of what stage i makes would lie.
   void *row_zero(const Strip &strip, int32_t i) const {
     const ChainStage &s = plan_.stages[i];
+    const polyconv_tensor &kept = s.layer.result;
+    const int64_t before = strip.columns[i].begin * kept.stride[kW] * type_bytes(kept.type);
     const auto at = reinterpret_cast<uintptr_t>(strip.workspace + s.at);
-    return reinterpret_cast<void *>(at - static_cast<uintptr_t>(strip.base[i] * s.row_bytes));
+    return reinterpret_cast<void *>(at - static_cast<uintptr_t>(strip.base[i] * s.row_bytes + before));
   }
 
   const void *residual_of(const polyconv_arguments &a, const Strip &strip, const ChainStage &s) const {
@@ -144,8 +162,12 @@ class ChainInstance final : public Instance {
     one.scale[0] = a.scale[s.index];
     one.residual[0] = residual_of(a, strip, s);
     one.workspace = strip.workspace + plan_.scratch_at;
-    instances_[static_cast<size_t>(i)]->run_rows(one, {&s.rows, strip.next[i], strip.until[i] - strip.next[i],
-                                                       i == 0 && plan_.from_memory, last && plan_.to_memory});
+    const Span columns = strip.columns[i];
+    const RowWindow window = {{&s.rows, strip.next[i], strip.until[i] - strip.next[i]},
+                              {&s.columns, columns.begin, columns.end - columns.begin},
+                              i == 0 && plan_.from_memory,
+                              last && plan_.to_memory};
+    instances_[static_cast<size_t>(i)]->run_rows(one, window);
   }
 
   static void *image_of(void *tensor, const polyconv_tensor &t, int64_t image) {
@@ -153,7 +175,7 @@ class ChainInstance final : public Instance {
   }
 
   ChainPlan plan_;
-  std::vector<std::vector<int64_t>> tables_; // of the stages' axes
+  std::vector<std::vector<int64_t>> tables_; // of the stages' rows and columns
   std::vector<std::unique_ptr<RowInstance>> instances_;
   std::unique_ptr<Parallel> parallel_;
 };

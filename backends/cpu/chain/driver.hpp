@@ -9,8 +9,16 @@ namespace polyconv::cpu {
 // The layers as stages, without sizes of bands; or a rejection that names the layer.
 bool chain_stages(const polyconv_request &request, ChainPlan &plan, sdk::Offer &offer);
 
-// What stages make and keep for bands of `band` rows.
-void set_band(ChainPlan &plan, int64_t band);
+// What stages make and keep for bands of `band` rows by `width` columns.
+void set_band(ChainPlan &plan, int64_t band, int64_t width);
+
+// Of all images.
+inline int64_t bands_of(const ChainPlan &plan) {
+  return plan.images * plan.strips * plan.bands;
+}
+
+// Whether every stage can make some of its columns.
+bool takes_columns(const ChainPlan &plan);
 
 // The whole plan: stages, the kernel of each, bands, tasks, the estimate, and what is known of weights in the offer.
 bool chain_plan(const polyconv_request &request, Isa isa, ChainPlan &plan, sdk::Offer &offer);

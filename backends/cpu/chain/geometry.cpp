@@ -24,11 +24,13 @@ using namespace sdk;
 constexpr int64_t kCacheBytes = 640 << 10; // of rows between stages: in an L2 cache of 1 MiB beside weights and input
 constexpr int64_t kMostBytes = 4 << 20;    // beyond, rows would leave the caches of any machine before they are read
 constexpr int64_t kMemoryBytes = 4 << 20, kStreamBytes = 16 << 20; // of input and result, as for single layers
-constexpr double kCallUs = 0.15;                                   // of a stage for a band, however few rows
+constexpr int64_t kStripColumns = 1024;                            // of planes: rows of a tile stay in the first cache
+constexpr double kPlanesInCache = 0.8;   // of the estimate for planes, which waits for memory too
+constexpr double kCallUs = 0.15;         // of a stage for a band, however few rows
 constexpr double kMoveBytesPerUs = 40e3; // rows that are kept move to the front of their buffer
 
 double plane_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
-  return plane_geometry(layer, policy, isa, false).serial_us;
+  return kPlanesInCache * plane_geometry(layer, policy, isa, false).serial_us;
 }
 double depthwise_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   const bool last = layer.input.stride[kC] == 1 && layer.input.size[kC] > 1;
@@ -42,10 +44,10 @@ double direct_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa
 }
 
 // In order of preference between equals; the last takes every layer that any takes.
-constexpr RowFamily kFamilies[] = {{&kernel_image, plane_us},
-                                   {&kernel_depthwise, depthwise_us},
-                                   {&kernel_dense, dense_us},
-                                   {&kernel_direct, direct_us}};
+constexpr RowFamily kFamilies[] = {{&kernel_image, plane_us, true},
+                                   {&kernel_depthwise, depthwise_us, true},
+                                   {&kernel_dense, dense_us, false},
+                                   {&kernel_direct, direct_us, false}};
 
 // One stage as a request of its own, of one thread.
 struct StageRequest {
@@ -123,7 +125,9 @@ double task_us(const polyconv_request &chain, const ChainPlan &plan, Isa isa, do
 // The band that makes the slowest task fastest.
 bool choose_band(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer &offer) {
   constexpr int64_t kBands[] = {1, 2, 4, 7, 8, 14, 16, 28, 32, 56, 64, 112, 128};
-  set_band(plan, 1);
+  const int64_t all = plan.stages[plan.count - 1].columns.out;
+  const int64_t width = takes_columns(plan) && all >= 2 * kStripColumns ? kStripColumns : all;
+  set_band(plan, 1, width);
   const int64_t allowed = shared_memory_limit(*request.policy);
   if (kept_bytes(plan) > allowed)
     return offer.reject("needs at least %" PRId64 " bytes of rows between layers a thread, %" PRId64 " may be used",
@@ -135,9 +139,9 @@ bool choose_band(const polyconv_request &request, Isa isa, ChainPlan &plan, Offe
   int64_t best = 1;
   double least = 0;
   const auto consider = [&](int64_t band) {
-    set_band(plan, band);
+    set_band(plan, band, width);
     if (band > 1 && kept_bytes(plan) > std::min(kCacheBytes, allowed)) return false;
-    const int64_t total = plan.images * plan.bands;
+    const int64_t total = bands_of(plan);
     const double us =
         task_us(request, plan, isa, real(ceil_div(total, std::min<int64_t>(total, request.policy->threads))));
     if (least == 0 || us < least) best = band, least = us;
@@ -146,7 +150,7 @@ bool choose_band(const polyconv_request &request, Isa isa, ChainPlan &plan, Offe
   bool fits = true;
   for (const int64_t band : kBands) fits = fits && (band >= plan.rows || consider(band));
   if (fits) consider(plan.rows);
-  set_band(plan, best);
+  set_band(plan, best, width);
   return true;
 }
 
@@ -160,11 +164,11 @@ int64_t whole_bytes(const ChainPlan &plan, const polyconv_tensor &t, int64_t row
 int64_t recomputed_outputs(const ChainPlan &plan) {
   int64_t borders = 0, outputs = 0;
   for (int64_t task = 1; task < plan.tasks; ++task)
-    borders += share(plan.images * plan.bands, plan.tasks, task).begin % plan.bands != 0;
+    borders += share(bands_of(plan), plan.tasks, task).begin % plan.bands != 0;
   int64_t steady = plan.band;
   for (int32_t i = plan.count - 1; i >= 0; --i) {
     const ChainStage &s = plan.stages[i];
-    outputs += std::max<int64_t>(s.most - steady, 0) * s.layer.result.size[kC] * s.layer.result.size[kW];
+    outputs += std::max<int64_t>(s.most - steady, 0) * s.layer.result.size[kC] * s.wide;
     steady *= s.rows.step;
   }
   return borders * outputs;
@@ -176,7 +180,7 @@ void tell_how(const ChainPlan &plan, Offer &offer) {
   offer.blocks = plan.tasks;
   offer.threads = static_cast<int32_t>(plan.tasks);
   offer.shared_bytes = kept_bytes(plan);
-  int at = std::snprintf(offer.note, sizeof offer.note, "bands of %" PRId64 " rows:", plan.band);
+  int at = std::snprintf(offer.note, sizeof offer.note, "bands of %" PRId64 " x %" PRId64 ":", plan.band, plan.width);
   for (int32_t i = 0; i < plan.count && at < static_cast<int>(sizeof offer.note); ++i)
     at += std::snprintf(offer.note + at, sizeof offer.note - static_cast<size_t>(at), "%s %s", i > 0 ? "," : "",
                         kernel_of(plan.stages[i]).name);
@@ -193,7 +197,7 @@ bool fill_offer(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer
     if (stage.op == POLYCONV_OP_CONVOLVE)
       offer.set_weights(stage.index, answer.weights_format[0], answer.weights_bytes[0]);
   }
-  const int64_t total = plan.images * plan.bands;
+  const int64_t total = bands_of(plan);
   const double serial = task_us(request, plan, isa, real(total));
   plan.tasks = std::min(tasks_for(*request.policy, serial), total);
   plan.task_bytes = round_up(plan.scratch_at + scratch, 64);
@@ -224,7 +228,7 @@ bool chain_plan(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer
     return offer.reject("fuses the layers of a chain; this is a single one");
   offer.math = POLYCONV_MATH_STRICT;
   if (!chain_stages(request, plan, offer)) return false;
-  set_band(plan, plan.rows);
+  set_band(plan, plan.rows, plan.stages[plan.count - 1].columns.out);
   for (int32_t i = 0; i < plan.count; ++i)
     if (!choose_kernel(request, plan.stages[i], isa, offer)) return false;
   return choose_band(request, isa, plan, offer) && fill_offer(request, isa, plan, offer);

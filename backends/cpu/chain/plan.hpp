@@ -11,6 +11,7 @@
 
 namespace polyconv::cpu {
 
+constexpr int64_t kColumns = 16; // of the longest vector: where columns of stages begin
 constexpr int kMostStages = 2 * POLYCONV_MAX_CHAIN;
 
 enum : int32_t { kNoStage = -1, kChainInput = -2, kCallersBuffer = -3 }; // where no stage's rows are the residual
@@ -19,9 +20,9 @@ struct ChainStage {
   polyconv_layer layer;    // one image of it, with tensors of `most` rows and those that they read
   int32_t op, index;       // POLYCONV_OP_*, and the layer of the chain
   int32_t residual;        // the stage whose rows are added to this one's, or none
-  Axis rows;               // H of the whole layer
+  Axis rows, columns;      // H and W of the whole layer
   const RowFamily *family; // NULL for a pooling
-  int64_t most;            // rows that it makes at once, at most
+  int64_t most, wide;      // rows that it makes at once, at most, and columns
   // Between two stages: rows kept at a time, bytes of a row of a plane, planes, and where they begin in a task's
   // workspace. Nothing of the last stage, which writes the chain's result.
   int64_t kept, row_bytes, planes, at;
@@ -31,22 +32,23 @@ struct ChainPlan {
   ChainStage stages[kMostStages];
   int32_t count;                     // of stages
   int64_t images, rows, band, bands; // result rows of an image and of a band; bands of an image
-  bool from_memory, to_memory; // input and result exceed the caches
+  int64_t width, strips;             // result columns that are made at a time; strips of an image
+  bool from_memory, to_memory;       // input and result exceed the caches
   int64_t tasks;
   int64_t scratch_at, task_bytes; // of a task's workspace: rows between stages, then the stages' scratch
   double estimate_us;
 };
 
-// The rows of its input from the first to the last that one row of a stage reads.
-inline int64_t reach_of(const Axis &rows) {
-  return (rows.taps - 1) * rows.dilation + 1;
+// From the first to the last coordinate of its input that one result reads.
+inline int64_t reach_of(const Axis &axis) {
+  return (axis.taps - 1) * axis.dilation + 1;
 }
 
-// Input rows [begin, end) that results [first, last) of a stage read, which needs the axis' tables. Padding with a
-// value reads none.
-struct RowSpan {
+// The coordinates [begin, end) of its input that results [first, last) of an axis read, which needs the axis' tables.
+// Padding with a value reads none.
+struct Span {
   int64_t begin, end;
 };
-RowSpan rows_read(const Axis &rows, int64_t first, int64_t last);
+Span read_by(const Axis &axis, int64_t first, int64_t last);
 
 } // namespace polyconv::cpu

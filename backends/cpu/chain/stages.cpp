@@ -15,6 +15,8 @@ namespace {
 
 using namespace sdk;
 
+constexpr int64_t kReadable = 160; // elements behind a row, as tiles read whole vectors
+
 bool has_rows_to_run(const polyconv_layer &layer) {
   return elements(layer.input) > 0 && elements(layer.output) > 0 && elements(layer.result) > 0;
 }
@@ -44,11 +46,18 @@ bool takes(const polyconv_layer &layer, int index, Offer &offer) {
   return rows_stay_near(layer, index, offer);
 }
 
-// A pooling's rows as those of an unpadded axis: windows end where the tensor does.
-Axis pool_rows(const polyconv_layer &layer) {
+// Axis 1 (H) or 2 (W) of a pooling.
+Axis pool_axis(const polyconv_layer &layer, int axis) {
   const polyconv_pool &pool = layer.epilogue.pool;
-  return {layer.output.size[kH], layer.result.size[kH], pool.window[1], pool.stride[1], 1,
-          pool.pad_begin[1],     pool.pad_end[1],       nullptr,        nullptr};
+  return {layer.output.size[2 + axis],
+          layer.result.size[2 + axis],
+          pool.window[axis],
+          pool.stride[axis],
+          1,
+          pool.pad_begin[axis],
+          pool.pad_end[axis],
+          nullptr,
+          nullptr};
 }
 
 ChainStage convolution(const polyconv_layer &layer, int32_t index) {
@@ -57,6 +66,7 @@ ChainStage convolution(const polyconv_layer &layer, int32_t index) {
   s.op = POLYCONV_OP_CONVOLVE;
   s.index = index;
   s.rows = make_axis(layer, 1);
+  s.columns = make_axis(layer, 2);
   return s;
 }
 
@@ -66,7 +76,8 @@ ChainStage pooling(const polyconv_layer &layer, int32_t index, ChainStage &main)
   s.op = POLYCONV_OP_POOL;
   s.index = index;
   s.residual = kNoStage;
-  s.rows = pool_rows(layer);
+  s.rows = pool_axis(layer, 1);
+  s.columns = pool_axis(layer, 2);
   s.layer = layer;
   s.layer.epilogue = {};
   s.layer.epilogue.residual_scale = 1;
@@ -98,12 +109,13 @@ int32_t residual_stage(const ChainPlan &plan, int32_t from) {
   }
 }
 
-// `rows` kept rows of a tensor of the plan's, in its layout.
-polyconv_tensor kept_tensor(const polyconv_tensor &whole, ChainStage &s) {
-  polyconv_tensor t = whole;
-  const int64_t channels = t.size[kC], width = t.size[kW], bytes = type_bytes(t.type);
+// The rows of a stage's result that are kept, in its layout.
+polyconv_tensor kept_tensor(ChainStage &s, bool in_strips) {
+  polyconv_tensor t = s.layer.result;
+  const int64_t channels = t.size[kC], bytes = type_bytes(t.type);
   const bool last = channels > 1 && t.stride[kC] == 1;
-  int64_t row = last ? channels * width : width;
+  int64_t row = last ? channels * s.wide : s.wide;
+  if (in_strips) row = round_up(row, kColumns) + kReadable;
   // Rows of an image that are whole pages apart would share the sets of the first cache, and a core would take loads of
   // one for stores to another.
   if (channels == 1 && row * bytes % 4096 == 0) row += 320 / bytes;
@@ -117,24 +129,36 @@ polyconv_tensor kept_tensor(const polyconv_tensor &whole, ChainStage &s) {
   return t;
 }
 
-void set_rows(polyconv_tensor &t, int64_t rows) {
+void set_size(polyconv_tensor &t, int64_t rows, int64_t columns) {
   t.size[kN] = 1;
   t.size[kH] = rows;
+  t.size[kW] = columns;
+}
+
+// Residuals wait while the stages between run ahead.
+void keep_residuals(ChainPlan &plan) {
+  for (int32_t i = 0; i < plan.count; ++i) {
+    if (plan.stages[i].residual < 0) continue;
+    ChainStage &from = plan.stages[plan.stages[i].residual];
+    for (int32_t between = plan.stages[i].residual + 1; between <= i; ++between)
+      from.kept += reach_of(plan.stages[between].rows) - 1;
+    from.kept = std::min(from.kept, from.rows.out);
+  }
 }
 
 } // namespace
 
-RowSpan rows_read(const Axis &rows, int64_t first, int64_t last) {
-  const int64_t from = first * rows.step - rows.before;
-  const int64_t to = (last - 1) * rows.step - rows.before + reach_of(rows);
-  RowSpan span = {std::clamp<int64_t>(from, 0, rows.in), std::clamp<int64_t>(to, 0, rows.in)};
-  const auto include = [&](int64_t row) {
-    if (row < 0) return;
-    if (span.begin >= span.end) span = {row, row + 1};
-    span = {std::min(span.begin, row), std::max(span.end, row + 1)};
+Span read_by(const Axis &axis, int64_t first, int64_t last) {
+  const int64_t from = first * axis.step - axis.before;
+  const int64_t to = (last - 1) * axis.step - axis.before + reach_of(axis);
+  Span span = {std::clamp<int64_t>(from, 0, axis.in), std::clamp<int64_t>(to, 0, axis.in)};
+  const auto include = [&](int64_t i) {
+    if (i < 0) return;
+    if (span.begin >= span.end) span = {i, i + 1};
+    span = {std::min(span.begin, i), std::max(span.end, i + 1)};
   };
-  for (int64_t y = from; y < std::min<int64_t>(to, 0); ++y) include(rows.left[-1 - y]);
-  for (int64_t y = std::max(from, rows.in); y < to; ++y) include(rows.right[y - rows.in]);
+  for (int64_t i = from; i < std::min<int64_t>(to, 0); ++i) include(axis.left[-1 - i]);
+  for (int64_t i = std::max(from, axis.in); i < to; ++i) include(axis.right[i - axis.in]);
   return span;
 }
 
@@ -159,31 +183,44 @@ bool chain_stages(const polyconv_request &request, ChainPlan &plan, Offer &offer
   return true;
 }
 
-void set_band(ChainPlan &plan, int64_t band) {
-  plan.band = std::min(band, plan.rows);
-  plan.bands = ceil_div(plan.rows, plan.band);
-  int64_t wanted = plan.band;
+bool takes_columns(const ChainPlan &plan) {
+  for (int32_t i = 0; i < plan.count; ++i) {
+    const ChainStage &s = plan.stages[i];
+    const bool apart = s.layer.input.size[kC] == 1 || s.layer.input.stride[kC] != 1;
+    const bool planes = s.family && s.family->filters_planes && apart;
+    const bool read_in_place = s.layer.input.type == s.layer.sum_type; // else lines are converted in chunks anyway
+    const bool near = s.layer.pad_mode != POLYCONV_PAD_CIRCULAR && s.columns.before < reach_of(s.columns) &&
+                      s.columns.after < reach_of(s.columns);
+    if (!planes || !read_in_place || !near || s.residual >= 0) return false;
+  }
+  return true;
+}
+
+void set_band(ChainPlan &plan, int64_t band, int64_t width) {
+  const ChainStage &end = plan.stages[plan.count - 1];
+  plan.band = std::min(band, end.rows.out);
+  plan.bands = ceil_div(end.rows.out, plan.band);
+  plan.width = std::min(width, end.columns.out);
+  plan.strips = ceil_div(end.columns.out, plan.width);
+  int64_t rows = plan.band, columns = plan.width;
   for (int32_t i = plan.count - 1; i >= 0; --i) {
     ChainStage &s = plan.stages[i];
-    s.most = s.kept = std::min(wanted, s.rows.out);
-    wanted = (s.most - 1) * s.rows.step + reach_of(s.rows);
+    s.most = s.kept = std::min(rows, s.rows.out);
+    s.wide = plan.strips > 1 ? std::min(columns, s.columns.out) : s.columns.out;
+    rows = (s.most - 1) * s.rows.step + reach_of(s.rows);
+    columns = (s.wide - 1) * s.columns.step + reach_of(s.columns) + kColumns; // they begin at whole vectors
   }
-  for (int32_t i = 0; i < plan.count; ++i) { // residuals wait while the stages between run ahead
-    if (plan.stages[i].residual < 0) continue;
-    ChainStage &from = plan.stages[plan.stages[i].residual];
-    for (int32_t between = plan.stages[i].residual + 1; between <= i; ++between)
-      from.kept += reach_of(plan.stages[between].rows) - 1;
-    from.kept = std::min(from.kept, from.rows.out);
-  }
+  keep_residuals(plan);
   plan.scratch_at = 0;
   for (int32_t i = 0; i < plan.count; ++i) {
     ChainStage &s = plan.stages[i];
-    set_rows(s.layer.input, (s.most - 1) * s.rows.step + reach_of(s.rows));
-    if (i + 1 < plan.count) s.layer.result = s.layer.output = kept_tensor(s.layer.result, s);
-    if (s.op == POLYCONV_OP_CONVOLVE) set_rows(s.layer.output, s.most);
-    set_rows(s.layer.result, s.most);
+    const int64_t read = (s.wide - 1) * s.columns.step + reach_of(s.columns);
+    set_size(s.layer.input, (s.most - 1) * s.rows.step + reach_of(s.rows), plan.strips > 1 ? read : s.columns.in);
+    if (i + 1 < plan.count) s.layer.result = s.layer.output = kept_tensor(s, plan.strips > 1);
+    if (s.op == POLYCONV_OP_CONVOLVE) set_size(s.layer.output, s.most, s.wide);
+    set_size(s.layer.result, s.most, s.wide);
     if (s.residual >= 0) s.layer.residual = plan.stages[s.residual].layer.result;
-    if (s.residual != kNoStage) set_rows(s.layer.residual, s.most);
+    if (s.residual != kNoStage) set_size(s.layer.residual, s.most, s.wide);
     if (i + 1 == plan.count) break;
     plan.stages[i + 1].layer.input = s.layer.result;
     s.at = plan.scratch_at;

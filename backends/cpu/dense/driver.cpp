@@ -131,19 +131,19 @@ class DenseInstance final : public RowInstance {
 
   void run_rows(const polyconv_arguments &arguments, const RowWindow &window) const override {
     DensePlan p = plan_;
-    p.axis[1] = rows_of(window);
-    const DenseColumns all = {0, window.count * p.axis[2].out};
+    p.axis[1] = axis_of(window.rows);
+    const DenseColumns all = {0, window.rows.count * p.axis[2].out};
     if (p.flat) {
       p.columns = all.last;
       p.tiles = p.units = p.line_units = ceil_div(p.columns, ceil_div(plan_.columns, plan_.tiles));
       p.inside = &all;
-      if (p.one_stride && !p.in_place) p.input.offset += window.first * p.input.stride[sdk::kH];
+      if (p.one_stride && !p.in_place) p.input.offset += window.rows.first * p.input.stride[sdk::kH];
     } else {
-      p.lines = window.count;
+      p.lines = window.rows.count;
       p.units = p.lines * p.line_units;
     }
     const char *weights = static_cast<const char *>(arguments.weights[0]);
-    const DenseArguments run = {from_row(with_arguments(p.epilogue, arguments), window.first), arguments.input, weights,
+    const DenseArguments run = {from_window(with_arguments(p.epilogue, arguments), window), arguments.input, weights,
                                 reinterpret_cast<const int32_t *>(weights + weights_bytes(p))};
     task_(p, run, {0, p.units, 0, p.groups * p.panels, static_cast<char *>(arguments.workspace)});
   }

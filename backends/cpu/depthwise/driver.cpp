@@ -182,12 +182,12 @@ class DepthwiseInstance final : public RowInstance {
 
   void run_rows(const polyconv_arguments &a, const RowWindow &window) const override {
     DepthwisePlan p = plan_;
-    p.axis[1] = rows_of(window);
+    p.axis[1] = axis_of(window.rows);
     p.input.size[kH] = p.axis[1].in;
     p.ahead = window.from_memory && p.square != 0;
-    p.row_groups = ceil_div(window.count, p.tile_rows);
+    p.row_groups = ceil_div(window.rows.count, p.tile_rows);
     p.items = p.row_groups * p.parts;
-    const DepthwiseRun run = {from_row(with_arguments(p.epilogue, a), window.first), a.input, a.weights[0],
+    const DepthwiseRun run = {from_window(with_arguments(p.epilogue, a), window), a.input, a.weights[0],
                               window.to_memory && aligned_ && aligned(a.output)};
     task_(p, run, {0, p.items, static_cast<char *>(a.workspace)});
   }

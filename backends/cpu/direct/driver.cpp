@@ -111,11 +111,11 @@ class DirectInstance final : public RowInstance {
 
   void run_rows(const polyconv_arguments &arguments, const RowWindow &window) const override {
     DirectPlan p = plan_;
-    p.axis[1] = rows_of(window);
-    p.rows[1] = window.count;
-    p.row_blocks = ceil_div(window.count, p.block_rows);
+    p.axis[1] = axis_of(window.rows);
+    p.rows[1] = window.rows.count;
+    p.row_blocks = ceil_div(window.rows.count, p.block_rows);
     p.pieces = p.groups * p.chunks * p.row_blocks * p.block_parts;
-    const DirectRun run = {from_row(with_arguments(p.epilogue, arguments), window.first), arguments.input,
+    const DirectRun run = {from_window(with_arguments(p.epilogue, arguments), window), arguments.input,
                            arguments.weights[0]};
     task_(p, run, {0, p.pieces, static_cast<char *>(arguments.workspace)});
   }

@@ -123,12 +123,12 @@ class PoolInstance final : public RowInstance {
 
   void run_rows(const polyconv_arguments &a, const RowWindow &window) const override {
     PoolPlan p = plan_;
-    p.source.input.size[sdk::kH] = window.axis->in;
-    p.source.rules.pad_begin[1] -= window.first * p.source.rules.stride[1];
-    p.epilogue.result.size[sdk::kH] = window.count;
-    Epilogue epilogue = from_row(p.epilogue, window.first);
+    p.source.input.size[sdk::kH] = window.rows.axis->in;
+    p.source.rules.pad_begin[1] -= window.rows.first * p.source.rules.stride[1];
+    p.epilogue.result.size[sdk::kH] = window.rows.count;
+    Epilogue epilogue = from_window(p.epilogue, window);
     epilogue.output = a.output;
-    task_(p, epilogue, a.input, nullptr, 0, plan_.rows / plan_.epilogue.result.size[sdk::kH] * window.count);
+    task_(p, epilogue, a.input, nullptr, 0, plan_.rows / plan_.epilogue.result.size[sdk::kH] * window.rows.count);
   }
 
  private:

@@ -219,12 +219,14 @@ bool PlaneFilter::aligned(const void *output) const {
 
 void PlaneFilter::run_rows(const polyconv_arguments &a, const void *weights, const RowWindow &window) const {
   PlanePlan p = plan_;
-  p.axis[1] = rows_of(window);
-  p.strip_rows = window.count;
+  p.axis[1] = axis_of(window.rows);
+  p.axis[2] = axis_of(window.columns);
+  p.strip_rows = window.rows.count;
   p.strips = 1;
   p.items = p.planes;
-  const PlaneRun run = {from_row(with_arguments(p.epilogue, a), window.first), a.input, weights,
-                        window.to_memory && aligned_ && aligned(a.output), window.from_memory};
+  const bool whole_vectors = window.columns.first * 4 % vector_ == 0;
+  const PlaneRun run = {from_window(with_arguments(p.epilogue, a), window), a.input, weights,
+                        window.to_memory && aligned_ && whole_vectors && aligned(a.output), window.from_memory};
   task_(p, run, {0, p.items, static_cast<char *>(a.workspace)});
 }
 
