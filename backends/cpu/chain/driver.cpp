@@ -139,8 +139,7 @@ class ChainInstance final : public Instance {
     const ChainStage &s = plan_.stages[i];
     const polyconv_tensor &kept = s.layer.result;
     const int64_t before = strip.columns[i].begin * kept.stride[kW] * type_bytes(kept.type);
-    const auto at = reinterpret_cast<uintptr_t>(strip.workspace + s.at);
-    return reinterpret_cast<void *>(at - static_cast<uintptr_t>(strip.base[i] * s.row_bytes + before));
+    return strip.workspace + s.at - strip.base[i] * s.row_bytes - before;
   }
 
   const void *residual_of(const polyconv_arguments &a, const Strip &strip, const ChainStage &s) const {

@@ -217,10 +217,9 @@ bool fill_offer(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer
 std::unique_ptr<RowInstance> stage_create(const polyconv_request &chain, const ChainStage &stage, Isa isa) {
   const StageRequest one(chain, stage);
   std::unique_ptr<Instance> made = kernel_of(stage).create(one.request, isa);
-  auto *rows = dynamic_cast<RowInstance *>(made.get());
-  if (!rows) throw Error(POLYCONV_INTERNAL, std::string(kernel_of(stage).name) + " does not go by rows");
-  made.release();
-  return std::unique_ptr<RowInstance>(rows);
+  if (!dynamic_cast<RowInstance *>(made.get()))
+    throw Error(POLYCONV_INTERNAL, std::string(kernel_of(stage).name) + " does not go by rows");
+  return std::unique_ptr<RowInstance>(static_cast<RowInstance *>(made.release()));
 }
 
 bool chain_plan(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer &offer) {
