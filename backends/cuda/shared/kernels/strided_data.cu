@@ -1,9 +1,10 @@
-// depthwise_strided_data.cu - the gradient of the input of depthwise layers of stride 2: a thread walks down four
-// columns, two rows at a time, and keeps in registers the gradients of as many rows as reach them. Where the general
-// way (depthwise_data) makes a forward layer of each residue of the strides and copies their results together, here
-// every element is read and written once.
+// strided_data.cu - the gradient of the input of depthwise layers, and of layers of few input channels, at stride 2: a
+// thread walks down four columns, two rows at a time, and keeps in registers the gradients of as many rows as reach
+// them. Where the general way (depthwise_data, tiles_data) makes a forward layer of each residue of the strides and
+// copies their results together, here every result is written once. With several filters an input channel a thread
+// keeps the sums of all its rows while the filters follow each other.
 //
-// Floor: one read of every element of the output's gradient and one write of the input's / copy rate.
+// Floor: max(2 N K P Q C n^2 / FMA rate, one read of the output's gradient and one write of the input's / copy rate).
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kThreads = 128, kColumns = 4; // of the input, a thread's
 constexpr int32_t kPairs = 8;               // of rows, that a thread walks down, at most
+constexpr int kKept = 4;                    // the same where it keeps their sums
 
 struct Descent {
   int32_t strips, stretches, pairs; // of four columns, of pairs of rows; pairs of a stretch
@@ -96,31 +98,79 @@ __device__ inline void store_sums(const Conv<int32_t> &p, T *x, const Place<int3
     if (at.w + c < p.result.size[4]) finish_and_store(p, x, sums[c], Place<int32_t>{at.n, at.c, 0, at.h, at.w + c});
 }
 
+// Where thread i works.
+struct Spot {
+  int32_t n, c, column, begin, end; // pairs of rows
+
+  __device__ Spot(const Conv<int32_t> &p, const Descent &s, int32_t i) {
+    const int32_t line = i / s.strips, plane = line / s.stretches;
+    column = (i - line * s.strips) * kColumns;
+    n = plane / p.input.size[1], c = plane - n * p.input.size[1];
+    begin = s.first + (line - plane * s.stretches) * s.pairs, end = min(begin + s.pairs, s.end);
+  }
+};
+
+template <class T, int Taps>
+__device__ inline void load_weights(const Conv<int32_t> &p, const T *weights, int32_t k, int32_t c,
+                                    float (&w)[Taps * Taps]) {
+#pragma unroll
+  for (int tap = 0; tap < Taps * Taps; ++tap) w[tap] = value(weights[p.weights.at(k, c, 0, tap / Taps, tap % Taps)]);
+}
+
+template <class T>
+__device__ inline void store_pair(const Conv<int32_t> &p, const Descent &s, T *x, const Spot &at, int32_t row,
+                                  const float (&sums)[2][kColumns]) {
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    const int32_t h = 2 * row + e - p.pad[1];
+    if (h >= 0 && h < p.result.size[3]) store_sums(p, x, {at.n, at.c, 0, h, at.column}, sums[e], s.vectors != 0);
+  }
+}
+
+// One filter a channel.
 template <class T, int Taps, int Odd>
 __global__ void __launch_bounds__(kThreads, Taps == 3 ? 8 : 4)
     descend(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Descent s, const T *y, const T *weights,
             T *x, int32_t count) {
   const int32_t i = static_cast<int32_t>(blockIdx.x) * kThreads + static_cast<int32_t>(threadIdx.x);
   if (i >= count) return;
-  const int32_t line = i / s.strips, plane = line / s.stretches, stretch = line - plane * s.stretches;
-  const int32_t column = (i - line * s.strips) * kColumns;
-  const int32_t n = plane / p.input.size[1], c = plane - n * p.input.size[1];
+  const Spot at(p, s, i);
   float w[Taps * Taps];
-#pragma unroll
-  for (int tap = 0; tap < Taps * Taps; ++tap) w[tap] = value(weights[p.weights.at(c, 0, 0, tap / Taps, tap % Taps)]);
-  Reached<T, Taps, Odd> reached(p, y + p.output.at(n, c, 0, 0, 0), column);
-  const int32_t begin = s.first + stretch * s.pairs, end = min(begin + s.pairs, s.end);
-  for (int32_t row = begin - (Taps - 1) / 2; row < end; ++row) {
+  load_weights<T, Taps>(p, weights, at.c, 0, w);
+  Reached<T, Taps, Odd> reached(p, y + p.output.at(at.n, at.c, 0, 0, 0), at.column);
+  for (int32_t row = at.begin - (Taps - 1) / 2; row < at.end; ++row) {
     reached.load(row);
-    if (row < begin) continue;
+    if (row < at.begin) continue;
     float sums[2][kColumns] = {};
     reached.sum(row, w, sums);
+    store_pair(p, s, x, at, row, sums);
+  }
+}
+
+// Several.
+template <class T, int Taps, int Odd>
+__global__ void __launch_bounds__(kThreads, Taps == 7 ? 2 : 3)
+    descend_again(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Descent s, const T *y,
+                  const T *weights, T *x, int32_t count) {
+  const int32_t i = static_cast<int32_t>(blockIdx.x) * kThreads + static_cast<int32_t>(threadIdx.x);
+  if (i >= count) return;
+  const Spot at(p, s, i);
+  const int32_t channels = p.weights.size[1], filters = p.output.size[1] / p.groups, group = at.c / channels;
+  float sums[kKept][2][kColumns] = {};
+#pragma unroll 1
+  for (int32_t k = group * filters; k < (group + 1) * filters; ++k) {
+    float w[Taps * Taps];
+    load_weights<T, Taps>(p, weights, k, at.c - group * channels, w);
+    Reached<T, Taps, Odd> reached(p, y + p.output.at(at.n, k, 0, 0, 0), at.column);
 #pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int32_t h = 2 * row + e - p.pad[1];
-      if (h >= 0 && h < p.result.size[3]) store_sums(p, x, {n, c, 0, h, column}, sums[e], s.vectors != 0);
+    for (int m = -(Taps - 1) / 2; m < kKept; ++m) {
+      reached.load(at.begin + m);
+      if (m >= 0) reached.sum(at.begin + m, w, sums[m < 0 ? 0 : m]);
     }
   }
+#pragma unroll
+  for (int m = 0; m < kKept; ++m)
+    if (at.begin + m < at.end) store_pair(p, s, x, at, at.begin + m, sums[m]);
 }
 
 using Launch = void (*)(const Conv<int32_t> &p, const Descent &s, const polyconv_arguments &a, int32_t count,
@@ -129,9 +179,11 @@ using Launch = void (*)(const Conv<int32_t> &p, const Descent &s, const polyconv
 template <class T, int Taps, int Odd>
 void launch_descent(const Conv<int32_t> &p, const Descent &s, const polyconv_arguments &a, int32_t count,
                     cudaStream_t stream) {
-  descend<T, Taps, Odd><<<static_cast<unsigned>(ceil_div(count, kThreads)), kThreads, 0, stream>>>(
+  const bool single = p.output.size[1] == p.groups && p.weights.size[1] == 1; // one filter a channel, of its own
+  const auto kernel = single ? descend<T, Taps, Odd> : descend_again<T, Taps, Odd>;
+  kernel<<<static_cast<unsigned>(ceil_div(count, kThreads)), kThreads, 0, stream>>>(
       p, s, static_cast<const T *>(a.output), static_cast<const T *>(a.weights[0]), static_cast<T *>(a.input), count);
-  check_launch("cuda-shared/depthwise_strided_data");
+  check_launch("cuda-shared/strided_data");
 }
 
 template <class T>
@@ -148,12 +200,17 @@ Launch launch_for(const polyconv_layer &l) {
   return find(l.weights.size[3], l.pad_begin[2] % 2 != 0);
 }
 
+// One filter a channel, of its own.
+bool is_single(const polyconv_layer &l) {
+  return l.weights.size[0] == l.groups && l.weights.size[1] == 1;
+}
+
 Descent descent_of(const polyconv_layer &l) {
   const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   Descent s = {};
   s.first = small(l.pad_begin[1] / 2), s.end = small((l.result.size[3] - 1 + l.pad_begin[1]) / 2 + 1);
   s.strips = small(ceil_div(l.result.size[4], kColumns));
-  s.stretches = small(ceil_div(s.end - s.first, kPairs));
+  s.stretches = small(ceil_div(s.end - s.first, is_single(l) ? kPairs : kKept));
   s.pairs = small(ceil_div(s.end - s.first, s.stretches));
   return s;
 }
@@ -166,8 +223,8 @@ int64_t threads_of(const polyconv_layer &l, const Descent &s) {
 
 bool takes_shape(const polyconv_layer &l, sdk::Offer &offer) {
   if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
-  if (l.weights.size[1] != 1 || l.weights.size[0] != l.groups)
-    return offer.reject("takes depthwise layers, one filter a channel");
+  if (l.weights.size[1] > 64)
+    return offer.reject("takes groups of up to 64 input channels, not %" PRId64, l.weights.size[1]);
   const int64_t n = l.weights.size[3];
   if (n != l.weights.size[4] || (n != 3 && n != 5 && n != 7))
     return offer.reject("takes filters of 3x3, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
@@ -194,17 +251,23 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
   if (sdk::elements(l.result) == 0) return offer.reject("takes no empty batch");
   if (threads_of(l, descent_of(l)) > INT32_MAX - kThreads) return offer.reject("launches less than 2^31 threads");
-  const double bytes = type == POLYCONV_F32 ? 4 : 2;
-  const double elements = real(sdk::elements(l.output)) + real(sdk::elements(l.result));
-  offer.estimate_us = 5 + elements * bytes / 3e6;
+  const double bytes = type == POLYCONV_F32 ? 4 : 2, results = real(sdk::elements(l.result));
+  const double memory = (real(sdk::elements(l.output)) + results) * bytes / 3e6;
+  offer.estimate_us = 5 + memory;
+  if (is_single(l)) return true;
+  // A quarter of the taps is a product of each result; weights, borders and addresses take several times as long.
+  // Results that cannot be stored four at a time are finished one by one. Fitted to seven layers on an H200.
+  const double taps = real(sdk::taps(l)), products = results * real(l.weights.size[0] / l.groups) * taps / 4;
+  const double summing = products * (6.1 + 36 / taps) / (132 * 128 * 1500.0);
+  offer.estimate_us = 5 + std::max(memory, summing) + (l.result.size[4] % kColumns != 0 ? results * 43e-6 : 0);
   return true;
 }
 
 // ---------------------------------------------------------------- plan and run
 
-class DepthwiseStridedData final : public CudaInstance {
+class StridedData final : public CudaInstance {
  public:
-  explicit DepthwiseStridedData(const polyconv_request &request)
+  explicit StridedData(const polyconv_request &request)
       : CudaInstance(request), launch_(launch_for(layer_)), descent_(descent_of(layer_)) {}
 
  private:
@@ -229,14 +292,14 @@ class DepthwiseStridedData final : public CudaInstance {
 };
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<DepthwiseStridedData>(request);
+  return std::make_unique<StridedData>(request);
 }
 
 constexpr const char *kNames[] = {"4x2"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise_strided_data;
-const sdk::Kernel kernel_depthwise_strided_data = {"depthwise_strided_data", 0, kNames, 1, supports, create};
+extern const sdk::Kernel kernel_strided_data;
+const sdk::Kernel kernel_strided_data = {"strided_data", 0, kNames, 1, supports, create};
 
 } // namespace polyconv::cuda
