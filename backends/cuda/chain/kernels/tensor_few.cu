@@ -63,7 +63,9 @@ void place(const polyconv_layer *const *l, Chain &p) {
   const int64_t result = up(p.results * 2, 16);
   int64_t end = place_frame(*l[1], kStrided[1], 0, p.layer[1]);
   const bool turns = !pads(*l[1]) && !pads(*l[3]);
-  const int64_t fourth = turns ? 0 : end, behind = fourth + place_frame(*l[3], kStrided[3], fourth, p.layer[3]);
+  const int64_t fourth = turns ? 0 : end, beside = (kStrided[3].columns - 1) * kStrided[3].in * 2;
+  // What is read beside the fourth frame's last row is not the result that is written meanwhile.
+  const int64_t behind = fourth + place_frame(*l[3], kStrided[3], fourth, p.layer[3]) + beside;
   p.waiting = small(behind);
   end = std::max(end, behind + result);
   end += place_frame(*l[2], kStrided[2], end, p.layer[2]);
