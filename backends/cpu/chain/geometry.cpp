@@ -79,9 +79,12 @@ bool ask(const polyconv_request &chain, const ChainStage &stage, Isa isa, Offer 
   return kernel_of(stage).supports(one.request, isa, answer);
 }
 
+// Without vertical padding, which a band as low as its kernel would seem to be made of.
 double serial_us(const polyconv_request &chain, const ChainStage &stage, Isa isa) {
   const StageRequest one(chain, stage);
-  if (stage.family) return stage.family->serial_us(stage.layer, one.policy, isa);
+  polyconv_layer band = stage.layer;
+  band.pad_begin[1] = band.pad_end[1] = 0;
+  if (stage.family) return stage.family->serial_us(band, one.policy, isa);
   Offer answer;
   ask(chain, stage, isa, answer);
   return answer.estimate_us;
