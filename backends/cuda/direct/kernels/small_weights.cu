@@ -208,8 +208,8 @@ bool make_small(const polyconv_layer &l, Small *small_layer) {
 }
 
 // Two launches, what goes from one to the other, and the slowest multiprocessor's items: each waits for its planes,
-// then issues; with many images those planes come from memory. Within 18 % of six layers of examples/lenet/nets with 128
-// images, and of ten of few channels with 1000, on an H200.
+// then issues; with many images those planes come from memory. Within 18 % of six layers of examples/lenet/nets with
+// 128 images, and of ten of few channels with 1000, on an H200.
 double estimate(const polyconv_layer &l, const Small &s) {
   const double waves = std::ceil(real(s.items) / std::min(s.blocks, 132));
   const double loads = real(l.weights.size[1]) * s.plane_rows * s.plane_pitch +
