@@ -28,7 +28,7 @@ POLYCONV_INLINE void store_some(const ProductPlan &p, void *weights, int64_t to,
     T *place = static_cast<T *>(weights) + to + columns[0].weight;
     return count == kLanes<T> ? store(place, v) : store_partial(place, v, count);
   }
-  T values[kLanes<T>];
+  T values[2 * kLanes<T>] = {}; // scatter reads whole vectors, from any of the first lanes on
   store(values, v);
   if (side_by_side) return scatter_typed(p.weights.type, weights, to + columns[0].weight, 1, count, values);
   for (int i = 0; i < count; ++i) scatter_typed(p.weights.type, weights, to + columns[i].weight, 1, 1, values + i);
