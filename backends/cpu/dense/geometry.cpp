@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/count.hpp"
 #include "cpu/dense/driver.hpp"
+#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -212,18 +213,6 @@ double share_cost(const DensePlan &p, const Costs &costs, int64_t unit_parts, in
          (costs.multiply * real(panels) + costs.source * real(ceil_div(panels, std::max<int64_t>(p.panels, 1))));
 }
 
-// The parts whose largest share is least; between equals the fewest copies of the weights' traffic.
-double choose_parts(DensePlan &p, const Costs &costs, int64_t tasks) {
-  p.unit_parts = p.panel_parts = 1;
-  double best = share_cost(p, costs, 1, 1);
-  for (int64_t units = std::min(tasks, p.units); units >= 1; --units) {
-    const int64_t panels = std::min(tasks / units, p.groups * p.panels);
-    const double cost = share_cost(p, costs, units, panels);
-    if (cost < 0.99 * best) best = cost, p.unit_parts = units, p.panel_parts = panels;
-  }
-  return best;
-}
-
 } // namespace
 
 DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
@@ -239,7 +228,11 @@ DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   const double pairs = p.arithmetic == DenseArithmetic::kPairs ? 1.5 : 1.0; // a multiplication and an addition
   const double step_us = cycle_us(isa) / 2 * pairs;
   p.serial_us = share_cost(p, costs, 1, 1) * step_us;
-  const double largest = choose_parts(p, costs, tasks_for(policy, p.serial_us)) * step_us;
+  const Parts parts =
+      choose_parts(p.units, p.groups * p.panels, tasks_for(policy, p.serial_us),
+                   [&](int64_t of_units, int64_t of_panels) { return share_cost(p, costs, of_units, of_panels); });
+  p.unit_parts = parts.of_units, p.panel_parts = parts.of_panels;
+  const double largest = parts.cost * step_us;
   const int64_t tasks = p.unit_parts * p.panel_parts;
   const double bytes = real(sdk::elements(layer.input) * 4 + sdk::elements(layer.result) * 4) +
                        real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));

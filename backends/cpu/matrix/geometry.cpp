@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/count.hpp"
 #include "cpu/matrix/driver.hpp"
+#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -150,18 +151,6 @@ double share_cost(const MatrixPlan &p, const Costs &c, int64_t unit_parts, int64
          blocks * real(panels) * c.weights;
 }
 
-// The parts whose largest share costs least.
-double choose_parts(MatrixPlan &p, const Costs &costs, int64_t tasks) {
-  p.unit_parts = p.panel_parts = 1;
-  double best = share_cost(p, costs, 1, 1);
-  for (int64_t units = std::min(tasks, p.units); units >= 1; --units) {
-    const int64_t panels = std::min(tasks / units, p.groups * p.panels);
-    const double cost = share_cost(p, costs, units, panels);
-    if (cost < 0.99 * best) best = cost, p.unit_parts = units, p.panel_parts = panels;
-  }
-  return best;
-}
-
 } // namespace
 
 MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &policy, MatrixProducts products) {
@@ -184,7 +173,11 @@ MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &p
   constexpr double kCyclesPerUs = 2600;
   const Costs costs = costs_of(p);
   const double all = share_cost(p, costs, 1, 1) / kCyclesPerUs;
-  const double largest = choose_parts(p, costs, tasks_for(policy, all)) / kCyclesPerUs;
+  const Parts parts =
+      choose_parts(p.units, p.groups * p.panels, tasks_for(policy, all),
+                   [&](int64_t of_units, int64_t of_panels) { return share_cost(p, costs, of_units, of_panels); });
+  p.unit_parts = parts.of_units, p.panel_parts = parts.of_panels;
+  const double largest = parts.cost / kCyclesPerUs;
   const int64_t tasks = p.unit_parts * p.panel_parts;
   const double element = products == MatrixProducts::kIntegers ? 1 : 2,
                out = layer.result.type == POLYCONV_F32 ? 4 : element;

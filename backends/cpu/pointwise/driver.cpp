@@ -4,6 +4,7 @@
 
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
+#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -45,17 +46,14 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
   const double step_us = cycle_us(isa) / 2;
   const double all = share_cost(p, 1, 1);
   const int64_t tasks = tasks_for(policy, all * step_us), units_in_all = p.images * p.tiles;
-  p.unit_parts = p.panel_parts = 1;
-  double best = all;
-  for (int64_t units = std::min(tasks, units_in_all); units >= 1; --units) {
-    const int64_t panels = std::min(tasks / units, p.groups * p.panels);
-    const double cost = share_cost(p, units, panels);
-    if (cost < 0.99 * best) best = cost, p.unit_parts = units, p.panel_parts = panels;
-  }
+  const Parts parts = choose_parts(units_in_all, p.groups * p.panels, tasks, [&](int64_t of_units, int64_t of_panels) {
+    return share_cost(p, of_units, of_panels);
+  });
+  p.unit_parts = parts.of_units, p.panel_parts = parts.of_panels;
   const int64_t used = p.unit_parts * p.panel_parts;
   const double bytes = 4 * real(sdk::elements(layer.input) + sdk::elements(layer.result) +
                                 p.groups * p.panels * p.panel_channels * p.group_in);
-  p.estimate_us = estimate_us(used, best * step_us * real(used), bytes);
+  p.estimate_us = estimate_us(used, parts.cost * step_us * real(used), bytes);
   return p;
 }
 
