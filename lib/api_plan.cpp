@@ -11,7 +11,8 @@ polyconv_status polyconv_plan_create(const polyconv_device *device, const polyco
                                      const polyconv_options *options, polyconv_plan **plan) {
   return guarded([&] {
     if (plan == nullptr) throw Failure(POLYCONV_INVALID_ARGUMENT, "plan is NULL, expected where to put the plan");
-    *plan = make_plan(device_or_cpu(device), problems, count, options).release();
+    const polyconv_device &where = device_or_cpu(device);
+    *plan = make_plan(where, problems, count, read_options(options, where)).release();
   });
 }
 

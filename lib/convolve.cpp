@@ -99,7 +99,10 @@ extern "C" polyconv_status polyconv_convolve(const polyconv_device *device, cons
   using namespace polyconv;
   return guarded([&] {
     const polyconv_buffers copied = copy_buffers(buffers);
-    const std::unique_ptr<polyconv_plan> plan = make_plan(device_or_cpu(device), problems, count, options);
+    const polyconv_device &where = device_or_cpu(device);
+    Options read = read_options(options, where);
+    read.values.bind = read.policy.bind = 1; // it binds what it runs: kernels that need that are as good as others
+    const std::unique_ptr<polyconv_plan> plan = make_plan(where, problems, count, read);
     Convolution(*plan, copied).run();
   });
 }

@@ -157,21 +157,21 @@ std::string names_of(const Candidate &candidate) {
 }
 
 std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const polyconv_problem *problems, int32_t count,
-                                         const polyconv_options *options) {
-  const Options copied = read_options(options, device);
-  const std::vector<Layer> layers = normalise(copy_problems(problems, count), copied.values.save);
-  const Question question = make_question(device, copied);
+                                         const Options &options) {
+  const std::vector<Layer> layers = normalise(copy_problems(problems, count), options.values.save);
+  const Question question = make_question(device, options);
   std::string why;
   Decision decision = decide(question, layers, &why);
   std::vector<Part> &parts = decision.parts;
   if (parts.empty()) throw nobody_takes(question, layers, why);
   Layout layout = lay_out(layers, parts);
-  if (layout.workspace_bytes > copied.policy.workspace_limit)
+  if (layout.workspace_bytes > options.policy.workspace_limit)
     throw failure(POLYCONV_UNSUPPORTED, "options.workspace_limit is %lld, expected at least %lld for %s with %s",
-                  static_cast<long long>(copied.policy.workspace_limit), static_cast<long long>(layout.workspace_bytes),
-                  token_of(layers).c_str(), names_of(parts[0].candidate).c_str());
+                  static_cast<long long>(options.policy.workspace_limit),
+                  static_cast<long long>(layout.workspace_bytes), token_of(layers).c_str(),
+                  names_of(parts[0].candidate).c_str());
   std::unique_ptr<polyconv_plan> plan = empty_plan(question, layers);
-  plan->steps = instantiate(layout, copied.policy);
+  plan->steps = instantiate(layout, options.policy);
   settle_workspace(layers, &parts, &layout, &plan->steps);
   for (const Step &step : plan->steps)
     plan->needs_bind = plan->needs_bind || (step.kernel->flags & POLYCONV_KERNEL_NEEDS_BIND) != 0;

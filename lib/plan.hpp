@@ -101,7 +101,7 @@ namespace polyconv {
 
 // Plans. Throws Failure.
 std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const polyconv_problem *problems, int32_t count,
-                                         const polyconv_options *options);
+                                         const Options &options);
 
 // "fwd:...", of a chain its layers joined by " > ".
 std::string token_of(const std::vector<Layer> &layers);

@@ -261,6 +261,7 @@ TEST_CASE("a kernel that must be bound is taken only where binding was promised"
   CHECK(output.read() == convolve(problem, "reference/*"));
   polyconv_bound_destroy(bound);
   polyconv_plan_destroy(plan);
+  CHECK(convolve(problem, "fake-device/bound", device) == convolve(problem, "reference/*")); // binds by itself
 }
 
 TEST_CASE("a backend on request is taken only where it is named") {

@@ -590,8 +590,8 @@ POLYCONV_API polyconv_status polyconv_run_bound(const polyconv_bound *bound, voi
 POLYCONV_API void polyconv_bound_destroy(polyconv_bound *bound);
 
 /* All four steps at once, on host pointers, for any device: plans, packs, copies where the device has its own
- * memory, checks the buffers, runs and waits. workspace and packed are ignored. Allocates on every call: for
- * anything repeated, plan once. Errors: as those of the four steps. */
+ * memory, checks the buffers, binds where the kernel needs it, runs and waits. workspace, packed and options.bind are
+ * ignored. Allocates on every call: for anything repeated, plan once. Errors: as those of the four steps. */
 POLYCONV_API polyconv_status polyconv_convolve(const polyconv_device *device, const polyconv_problem *problems,
                                                int32_t count, const polyconv_options *options,
                                                const polyconv_buffers *buffers);
