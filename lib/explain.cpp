@@ -39,13 +39,14 @@ Answer answer_of(const Findings &findings, const Grouping &grouping) {
     answer.fallback = answer.fallback || part->candidate.fallback;
     parts.push_back(*part);
   }
-  answer.reason = std::to_string(parts.size()) + " kernels one after another";
+  answer.reason = grouping.failure.empty() ? std::to_string(parts.size()) + " kernels one after another"
+                                           : "failed while it was timed: " + grouping.failure;
   answer.grouping = grouping.words();
   answer.figures = figures_of(grouping);
   answer.estimate_us = grouping.us;
   answer.measured = grouping.measured;
   answer.workspace_bytes = lay_out(findings.layers, parts).workspace_bytes;
-  answer.accepted = true;
+  answer.accepted = grouping.failure.empty();
   return answer;
 }
 

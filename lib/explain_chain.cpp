@@ -25,6 +25,12 @@ std::string kernels_of(const Grouping &grouping) {
   return names;
 }
 
+std::string time_of(const Grouping &grouping) {
+  if (!grouping.failure.empty()) return "failed while it was timed: " + grouping.failure;
+  if (!grouping.measured) return "about " + time_text(grouping.us);
+  return "measured " + time_text(grouping.us) + ", predicted " + time_text(grouping.predicted_us());
+}
+
 // "computes 1200 outputs (3.1 %) again, 49 blocks of 256 threads, 48 KiB shared, occupancy 50 %".
 std::string figures_text(const Part &part) {
   const Figures f = figures_of(part);
@@ -94,8 +100,7 @@ std::string groupings_text(const Findings &findings) {
   for (const Grouping &grouping : findings.groupings) {
     const bool comparable = grouping.measured == chosen.measured && chosen.us > 0;
     const int64_t saved = figures_of(grouping).saved_bytes;
-    table.add({grouping.words(), (grouping.measured ? "measured " : "about ") + time_text(grouping.us),
-               comparable ? formatted("%.2fx", grouping.us / chosen.us) : "",
+    table.add({grouping.words(), time_of(grouping), comparable ? formatted("%.2fx", grouping.us / chosen.us) : "",
                saved > 0 ? "saves " + bytes_text(saved) : "", kernels_of(grouping)});
   }
   return "\ngroupings\n" + table.text("  ") + fused_text(findings.groupings);

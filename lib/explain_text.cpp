@@ -47,12 +47,15 @@ std::string headline(const Findings &findings) {
   }
   std::string names;
   int32_t math = POLYCONV_MATH_STRICT;
+  double predicted_us = 0;
   for (const Part &part : findings.parts) {
+    predicted_us += part.candidate.heuristic_us();
     names += (names.empty() ? "" : " + ") + names_of(part.candidate);
     math = std::max(math, part.candidate.offer.math);
   }
   const double us = findings.us;
   std::string text = where + "\n  " + names + (is_measured(findings) ? "\n  measured " : "\n  about ") + time_text(us);
+  if (is_measured(findings)) text += ", predicted " + time_text(predicted_us);
   if (us > 0) text += formatted(" (%.3g GFLOP/s)", flops_of(findings.layers) / us * 1e-3);
   text += ", " + bytes_text(nothing_to_run(findings.layers) ? 0 : findings.layout.workspace_bytes) + " of workspace, " +
           std::to_string(findings.question.options.policy.threads) + " threads, math " + math_name(math) + "\n";
@@ -98,6 +101,8 @@ std::vector<std::string> row_of(const Candidate &candidate, Yardstick chosen_tim
     notes = std::string("math ") + math_name(candidate.offer.math) + (notes.empty() ? "" : ", ") + notes;
   if (chosen_time.measured && !candidate.measured)
     notes = "not measured" + std::string(notes.empty() ? "" : ", ") + notes;
+  if (candidate.measured)
+    notes = "predicted " + time_text(candidate.heuristic_us()) + (notes.empty() ? "" : ", ") + notes;
   if (candidate.fallback) notes = "fallback" + std::string(notes.empty() ? "" : ", ") + notes;
   return {kernel_name(*candidate.entry, candidate.offer.config), time_text(candidate.estimate_us),
           ratio_text(candidate, chosen_time), bytes_text(candidate.workspace_bytes), notes};

@@ -93,7 +93,9 @@ class Groups {
     for (PartPointer &part : parts_) {
       if (part == nullptr) continue;
       auto timed = std::make_shared<Part>(*part);
-      part = choose(share, timed->group, &timed->candidate, nullptr) ? std::move(timed) : nullptr;
+      const bool chosen = choose(share, timed->group, &timed->candidate, nullptr);
+      const bool fails = timed->group.count() > 1 && !timed->candidate.accepted(); // the layers can do without
+      part = chosen && !fails ? std::move(timed) : nullptr;
     }
   }
 
@@ -135,7 +137,9 @@ void drop_too_large(const Question &question, const std::vector<Layer> &layers, 
   if (end != groupings->begin()) groupings->erase(end, groupings->end());
 }
 
+// What fails when it is timed comes last.
 bool faster(const Grouping &a, const Grouping &b) {
+  if (a.failure.empty() != b.failure.empty()) return a.failure.empty();
   return a.measured != b.measured ? a.measured : a.us < b.us;
 }
 
@@ -160,6 +164,12 @@ std::string Grouping::words() const {
     fused = fused || part->group.count() > 1;
   }
   return fused ? text : "none";
+}
+
+double Grouping::predicted_us() const {
+  double sum = 0;
+  for (const PartPointer &part : parts) sum += part->candidate.heuristic_us();
+  return sum;
 }
 
 Decision decide(const Question &question, const std::vector<Layer> &layers, std::string *why) {

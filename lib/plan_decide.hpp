@@ -16,8 +16,10 @@ struct Grouping {
   std::vector<std::shared_ptr<const Part>> parts; // in the order of the layers
   double us = 0;                                  // of its parts together, or measured as a whole
   bool measured = false;
+  std::string failure; // why it could not be measured; "" where it was, or nobody tried
 
-  std::string words() const; // as options.grouping: "2+2", "none"
+  std::string words() const;   // as options.grouping: "2+2", "none"
+  double predicted_us() const; // what the heuristics say, also after measuring
 };
 
 struct Decision {

@@ -56,6 +56,17 @@ Contender contender_of(const Question &question, const std::vector<Layer> &layer
   return contender;
 }
 
+// Does something with a grouping; one that fails is out of the comparison, and the plan is made without it.
+template <class Action>
+void unless_it_fails(Grouping *grouping, Action &&action) {
+  try {
+    action();
+  } catch (const Failure &failure) {
+    grouping->failure = failure.what();
+    log(POLYCONV_LOG_WARNING, "tuning grouping %s: %s", grouping->words().c_str(), failure.what());
+  }
+}
+
 } // namespace
 
 void tune(const Question &question, const Group &group, std::vector<Candidate> *candidates) {
@@ -94,16 +105,15 @@ void tune_whole(const Question &question, const std::vector<Layer> &layers, std:
   for (Grouping &grouping : *groupings) {
     const bool unfused = grouping.parts.size() == layers.size(); // nothing may be slower, so it is always there
     if (contenders.size() > 0 && !unfused && os::monotonic_ns() >= deadline_ns) continue;
-    try {
-      contenders.push_back(contender_of(question, layers, &grouping, scratch));
-    } catch (const Failure &failure) {
-      log(POLYCONV_LOG_WARNING, "tuning grouping %s: %s", grouping.words().c_str(), failure.what());
-    }
+    unless_it_fails(&grouping, [&] { contenders.push_back(contender_of(question, layers, &grouping, scratch)); });
   }
   // In turn, so that all see the same machine.
   for (size_t round = 0; round < kRuns && (round == 0 || os::monotonic_ns() < deadline_ns); ++round)
-    for (Contender &contender : contenders) contender.times.push_back(contender.trial->run_us());
+    for (Contender &contender : contenders)
+      if (contender.grouping->failure.empty())
+        unless_it_fails(contender.grouping, [&] { contender.times.push_back(contender.trial->run_us()); });
   for (Contender &contender : contenders) {
+    if (!contender.grouping->failure.empty()) continue;
     contender.grouping->us = median(std::move(contender.times));
     contender.grouping->measured = true;
   }

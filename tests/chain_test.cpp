@@ -188,6 +188,28 @@ TEST_CASE("with a tuning budget no grouping is taken that is slower than another
   }
 }
 
+TEST_CASE("a grouping that fails while the whole chain is timed drops out, whichever run it fails in") {
+  const std::vector<polyconv_problem> three(3, problem(kB));
+  const std::string alone = "fake-plan-probe/ties@only", layers = alone + " + " + alone + " + " + alone;
+  for (const char *temper : {"at_once", "later"}) {
+    CAPTURE(std::string(temper));
+    const std::string globs = std::string("fake-plan-probe/ties,fake-plan-probe/tires@") + temper;
+    polyconv_options o = probe(globs.c_str());
+    o.tuning_budget_ms = 120;
+    CHECK(chosen(three, o) == layers);
+    polyconv_explanation *explanation = nullptr;
+    REQUIRE(polyconv_explain(nullptr, three.data(), 3, &o, &explanation) == POLYCONV_SUCCESS);
+    const std::string text = polyconv_explanation_text(explanation);
+    polyconv_explanation_destroy(explanation);
+    CAPTURE(text);
+    CHECK(contains(text, "failed while it was timed: tired"));
+    CHECK(contains(text, "measured ")); // of the layers, beside what was expected of them:
+    CHECK(contains(text, "predicted 150 us"));
+    Job job(std::vector<std::string>(3, kB));
+    check_against_reference(&job, o);
+  }
+}
+
 TEST_CASE("a grouping that needs too much workspace gives way to one that needs less") {
   load("faulty");
   polyconv_options o = probe("fake-plan-probe/atomic,fake-faulty/chain_correct"); // 4 us a layer, 20 for all

@@ -225,6 +225,7 @@ TEST_CASE("with a tuning budget times are measured, and said to be") {
   CHECK(contains(e.answers[0].kernel, "fake-plan-probe/two_speeds@"));
   CHECK(e.answers[0].estimate_us != doctest::Approx(50).epsilon(1e-9));
   CHECK(contains(e.text, "\n  measured "));
+  CHECK(contains(e.text, ", predicted "));
   REQUIRE(e.find("fake-plan-probe/fails@run") != nullptr);
   CHECK(contains(e.find("fake-plan-probe/fails@run")->reason, "failed while it was timed: the device fell over"));
   const polyconv_problem p = problem("fwd:n1,c4,k4,i8x8,f3x3,p1");

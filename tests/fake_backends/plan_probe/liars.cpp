@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <polyconv/sdk/backend.hpp>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -105,11 +106,36 @@ std::unique_ptr<Instance> create_fails(const polyconv_request &, int32_t config)
   return std::make_unique<Fails>(config);
 }
 
+// Fuses three layers, but only as the first, third, ... instance of its config: every other one, as tuning makes it to
+// time the whole chain after the group, fails when it runs first or from the second time on.
+const char *const kTempers[] = {"at_once", "later"};
+class Tires final : public Instance {
+ public:
+  explicit Tires(int runs) : runs_(runs) {}
+  void run(const polyconv_arguments &, void *) const override {
+    if (runs_-- <= 0) throw Error(POLYCONV_DEVICE_ERROR, "tired");
+  }
+
+ private:
+  mutable std::atomic<int> runs_; // that it is good for
+};
+bool tires(const polyconv_request &request, int32_t config, Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE || request.count != 3) return offer.reject("takes three layers");
+  if (config < 0) return offer.reject("tires only when forced");
+  offer.estimate_us = 1;
+  return true;
+}
+std::unique_ptr<Instance> create_tires(const polyconv_request &, int32_t config) {
+  static std::atomic<int> made[2];
+  return std::make_unique<Tires>(made[config]++ % 2 == 0 ? 1000 : config);
+}
+
+const Kernel kTires = {"tires", 0, kTempers, 2, tires, create_tires};
 const Kernel kLiar = {"liar", 0, kLieNames, sizeof kLieNames / sizeof kLieNames[0], lies, create_fails};
 const Kernel kFailing = {"fails", 0, kFailures, 5, accepts_all, create_fails};
 
 } // namespace
 
-const std::vector<const Kernel *> liars = {&kLiar, &kFailing};
+const std::vector<const Kernel *> liars = {&kLiar, &kFailing, &kTires};
 
 } // namespace probe
