@@ -144,6 +144,8 @@ std::vector<Shown> baseline_columns() {
       {{"baseline", false}, [](const Record &r) { return r.baseline_kernel.empty() ? r.baseline : r.baseline_kernel; }},
       {{"its time", true}, [](const Record &r) { return show(r.baseline_us, show_time); }},
       {{"ratio", true}, [](const Record &r) { return r.ratio ? format("%.2f", *r.ratio) : ""; }},
+      {{"error", true}, [](const Record &r) { return r.baseline_err ? show(r.rel_l2_err, show_error) : ""; }},
+      {{"its error", true}, [](const Record &r) { return show(r.baseline_err, show_error); }},
       {{"baseline's note", false}, [](const Record &r) { return note_cell(r.baseline_note); }}};
 }
 

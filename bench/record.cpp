@@ -143,6 +143,7 @@ std::vector<Field> fields_of(const Record &r) {
           {"baseline_reason", name(r.baseline_reason)},
           {"baseline_us", number(r.baseline_us)},
           {"ratio", number(r.ratio)},
+          {"baseline_err", number(r.baseline_err)},
           {"max_abs_err", number(r.max_abs_err)},
           {"rel_l2_err", number(r.rel_l2_err)},
           {"check", r.check},

@@ -73,6 +73,7 @@ struct Record {
   // Against the baseline: ratio is its time over ours, above 1 where we are faster.
   std::string baseline, baseline_kernel, baseline_note, baseline_math, baseline_reason;
   std::optional<double> baseline_us, ratio;
+  std::optional<double> baseline_err; // as rel_l2_err
 
   std::vector<ProfileLine> profile; // none unless asked for
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../text.hpp"
 #include "tensors.hpp"
 
 namespace polyconv::bench {
@@ -34,6 +35,30 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
   for (const char *vendor : {"cudnn/", "onednn/"})
     if (request.kernel.rfind(vendor, 0) == 0) request.tuning_ms = budget_ms;
   return request;
+}
+
+Work baseline_work(const std::string &baseline, const Work &work, std::string *left_out) {
+  left_out->clear();
+  if (work.is_network() || (baseline != "cudnn" && baseline != "cudnn-any")) return work;
+  std::vector<std::string> words;
+  const auto leave_out = [&words](bool there, const std::string &word) {
+    if (there && std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+  };
+  std::vector<polyconv_problem> sums = work.problems;
+  for (polyconv_problem &problem : sums) {
+    const polyconv_epilogue &had = problem.epilogue;
+    leave_out(had.has_scale != 0, "scale");
+    leave_out(had.has_bias != 0, "bias");
+    leave_out(had.residual_from != POLYCONV_RESIDUAL_NONE, "residual");
+    leave_out(had.activation != POLYCONV_ACT_NONE, "activation");
+    polyconv_problem plain;
+    polyconv_problem_init(&plain);
+    plain.epilogue.pool = had.pool;
+    problem.epilogue = plain.epilogue;
+  }
+  if (words.empty()) return work;
+  *left_out = "without " + join(words, ", ");
+  return make_work(sums);
 }
 
 std::string baseline_mode(const std::string &baseline, const std::string &row) {

@@ -100,6 +100,21 @@ void Bench::measure_problem(Record &record, const Job &job, Lane &lane) {
     record.profile = profile(lane.device, job.work, job.request, subject, lane.pool, lane.memory_limit);
 }
 
+// Planned, ready and right.
+std::unique_ptr<Runnable> Bench::runnable_baseline(Record &record, const Job &job, const PlanRequest &plan,
+                                                   Lane &lane) {
+  const std::string workspace = "workspace of the baseline";
+  if (job.work.is_network())
+    return std::make_unique<Network>(lane.device, job.work, plan, lane.pool, workspace, lane.memory_limit);
+  std::string left_out;
+  const Work work = baseline_work(job.baseline, job.work, &left_out);
+  auto other = std::make_unique<Subject>(lane.device, work, plan, lane.pool, workspace, lane.memory_limit);
+  const std::string note = note_of(other->kernel());
+  record.baseline_note = left_out + (left_out.empty() || note.empty() ? "" : ", ") + note;
+  checker_.check_baseline(record, work, plan, other->planned().get(), lane);
+  return other;
+}
+
 // The baseline as a runnable, or as the sampler of a ceiling; neither where there is none, and why.
 std::unique_ptr<Runnable> Bench::baseline_of(Record &record, const Job &job, Lane &lane, Sampler &ceiling) {
   if (job.baseline.empty()) return nullptr;
@@ -114,14 +129,8 @@ std::unique_ptr<Runnable> Bench::baseline_of(Record &record, const Job &job, Lan
     const PlanRequest plan = baseline_request(job.baseline, job.request, settings_.baseline_ms);
     const std::string missing = why_missing(backend_of(plan.kernel));
     if (!missing.empty()) throw Unable("unavailable", missing);
-    const std::string workspace = "workspace of the baseline";
-    std::unique_ptr<Runnable> other;
-    if (job.work.is_network())
-      other = std::make_unique<Network>(lane.device, job.work, plan, lane.pool, workspace, lane.memory_limit);
-    else
-      other = std::make_unique<Subject>(lane.device, job.work, plan, lane.pool, workspace, lane.memory_limit);
+    std::unique_ptr<Runnable> other = runnable_baseline(record, job, plan, lane);
     record.baseline_kernel = other->kernel();
-    record.baseline_note = note_of(record.baseline_kernel);
     record.baseline_math = other->math();
     return other;
   } catch (const Unable &unable) {

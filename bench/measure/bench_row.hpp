@@ -30,6 +30,7 @@ class Bench {
   void measure_problem(Record &record, const Job &job, Lane &lane);
   void measure_network(Record &record, const Job &job, Lane &lane); // network_row.cpp
   void time_into(Record &record, const Job &job, Lane &lane, Runnable &product);
+  std::unique_ptr<Runnable> runnable_baseline(Record &record, const Job &job, const PlanRequest &plan, Lane &lane);
   std::unique_ptr<Runnable> baseline_of(Record &record, const Job &job, Lane &lane, Sampler &ceiling);
   Clock clock_for(const Job &job, Runnable &product, Runnable *baseline) const;
   void wall_into(Record &record, Runnable &product);

@@ -70,4 +70,12 @@ void Checker::check(Record &record, const Job &job, const Lane &lane) {
   if (result->verdict == check::Verdict::Wrong) throw Unable("wrong", result->sentence);
 }
 
+void Checker::check_baseline(Record &record, const Work &work, const PlanRequest &request, const polyconv_plan *plan,
+                             const Lane &lane) {
+  if (record.check != check::verdict_name(check::Verdict::Good)) return;
+  const check::Result result = oracle_of(work).run(check::Mode::Random, lane.device, options_of(request), plan);
+  if (result.verdict == check::Verdict::Wrong) throw Unable("wrong", result.sentence);
+  if (result.good()) record.baseline_err = result.rel_l2_err;
+}
+
 } // namespace polyconv::bench

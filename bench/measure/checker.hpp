@@ -22,6 +22,11 @@ class Checker {
   // of each layer). Throws Unable where the result is wrong, for such a kernel is not timed: it may write anywhere.
   void check(Record &record, const Job &job, const Lane &lane);
 
+  // The same of a baseline's plan, beside a row that was checked: fills the record's baseline_err. Throws Unable where
+  // it is wrong, for then it is none.
+  void check_baseline(Record &record, const Work &work, const PlanRequest &request, const polyconv_plan *plan,
+                      const Lane &lane);
+
  private:
   // None where nobody takes the work: planning will say it better.
   std::optional<check::Result> check_one(Record &record, const Work &work, const Job &job, const Lane &lane);

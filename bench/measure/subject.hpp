@@ -38,7 +38,7 @@ class Subject final : public Runnable {
   polyconv_buffers attach(BufferPool &pool, const std::string &workspace, int64_t memory_limit) const;
   void make_host_copies();
 
-  const Work &work_;
+  const Work work_;
   PlanRequest request_;
   Planned planned_;
   Ready ready_;

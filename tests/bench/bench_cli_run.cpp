@@ -142,6 +142,7 @@ TEST_CASE("a baseline is measured in the same row, and one that is missing says 
   CHECK(row.at("baseline_kernel").get<std::string>().rfind("reference/", 0) == 0);
   CHECK(row.at("baseline_math") == "strict");
   CHECK(row.at("ratio").get<double>() > 0);
+  CHECK(row.at("baseline_err").get<double>() < 1e-6); // checked as the row itself is
   const Json without = lines_of(bench("run " + std::string(kSmall) + kQuick + "--baseline nosuch").out).at(0);
   CHECK(without.at("status") == "good");
   CHECK(has(without.at("baseline_reason"), "no libpolyconv_nosuch.so"));

@@ -8,6 +8,7 @@
 #include "bench_files.hpp"
 #include "csv.hpp"
 #include "grid.hpp"
+#include "measure/baseline.hpp"
 #include "measure/buffers.hpp"
 #include "measure/timing.hpp"
 #include "statistics.hpp"
@@ -137,6 +138,19 @@ TEST_CASE("random floats have magnitude in [0.5, 1) and both signs") {
     CHECK((half[i] & 0x7C) == 0x38);  // exponent of [0.5, 1)
     CHECK((brain[i] & 0x7F) == 0x3F); // the upper bits of it
   }
+}
+
+TEST_CASE("cuDNN's baselines run the sums and the pooling alone, and say what they leave out") {
+  const Work chain = parse_work("fwd:c1,k6,i28x28,f5x5,p2:bias+relu+maxpool2 > fwd:c6,k6,i14x14,f3x3,p1:residual=input", "");
+  std::string left_out;
+  CHECK(baseline_work("cudnn-any", chain, &left_out).token ==
+        "fwd:n1,c1,k6,i28x28,f5x5,p2:maxpool2 > fwd:n1,c6,k6,i14x14,f3x3,p1");
+  CHECK(left_out == "without bias, activation, residual");
+  CHECK(baseline_work("unfused", chain, &left_out).token == chain.token);
+  CHECK(left_out.empty());
+  const Work sums = parse_work("fwd:c1,k6,i28x28,f5x5", "");
+  CHECK(baseline_work("cudnn", sums, &left_out).token == sums.token);
+  CHECK(left_out.empty());
 }
 
 TEST_CASE("product and baseline are sampled in turn, at least nine times") {

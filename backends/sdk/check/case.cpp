@@ -89,9 +89,9 @@ struct Case::State {
     return known.emplace_back(std::move(k));
   }
 
-  void run(Mode mode, const polyconv_device *device, const polyconv_options &options, Result &result) {
-    const Plan plan = make_plan(device, problems, options);
-    const polyconv_plan_info info = info_of(plan.get());
+  void run(Mode mode, const polyconv_device *device, const polyconv_options &options, const polyconv_plan *plan,
+           Result &result) {
+    const polyconv_plan_info info = info_of(plan);
     result.kernel = info.kernel;
     result.math = info.math;
     if (!ran_as_asked(options.kernel, result.kernel))
@@ -103,7 +103,7 @@ struct Case::State {
     const Known &k = knowledge(mode, tolerance_of(mode, problems[0], info), options.save);
     std::vector<Tensor> found = k.data;
     const bool same_bits = options.determinism >= POLYCONV_DETERMINISM_RUN;
-    execute(device, plan.get(), static_cast<int32_t>(problems.size()), options, found, {0xff, 0x7f}, same_bits);
+    execute(device, plan, static_cast<int32_t>(problems.size()), options, found, {0xff, 0x7f}, same_bits);
     const bool spreads = info.transform != 0 && mode == Mode::NonFinite; // over a tile
     compare(problems, k.expected, found, spreads, result);
   }
@@ -124,9 +124,15 @@ Case::Case(Case &&) noexcept = default;
 Case &Case::operator=(Case &&) noexcept = default;
 
 Result Case::run(Mode mode, const polyconv_device *device, const polyconv_options &options) noexcept {
+  return run(mode, device, options, nullptr);
+}
+
+Result Case::run(Mode mode, const polyconv_device *device, const polyconv_options &options,
+                 const polyconv_plan *plan) noexcept {
   Result result;
   try {
-    state_->run(mode, device, options, result);
+    const Plan own = plan == nullptr ? make_plan(device, state_->problems, options) : Plan();
+    state_->run(mode, device, options, plan == nullptr ? own.get() : plan, result);
   } catch (const CallFailed &failed) {
     result.verdict =
         failed.status == POLYCONV_UNSUPPORTED && result.kernel.empty() ? Verdict::Unsupported : Verdict::Failed;

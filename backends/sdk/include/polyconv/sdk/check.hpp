@@ -76,6 +76,11 @@ class Case {
   // Never throws.
   Result run(Mode mode, const polyconv_device *device, const polyconv_options &options) noexcept;
 
+  // The same of a plan that was made before, of this problem and under these options: what a search by timing chose is
+  // checked, and not what another search would choose.
+  Result run(Mode mode, const polyconv_device *device, const polyconv_options &options,
+             const polyconv_plan *plan) noexcept;
+
   // Every mode in turn; the first result that is neither good nor skipped, else the random one (whose errors are
   // the interesting ones) or, where that is skipped, the exact one.
   Result run_all(const polyconv_device *device, const polyconv_options &options) noexcept;
