@@ -141,7 +141,8 @@ TEST_CASE("random floats have magnitude in [0.5, 1) and both signs") {
 }
 
 TEST_CASE("cuDNN's baselines run the sums and the pooling alone, and say what they leave out") {
-  const Work chain = parse_work("fwd:c1,k6,i28x28,f5x5,p2:bias+relu+maxpool2 > fwd:c6,k6,i14x14,f3x3,p1:residual=input", "");
+  const Work chain =
+      parse_work("fwd:c1,k6,i28x28,f5x5,p2:bias+relu+maxpool2 > fwd:c6,k6,i14x14,f3x3,p1:residual=input", "");
   std::string left_out;
   CHECK(baseline_work("cudnn-any", chain, &left_out).token ==
         "fwd:n1,c1,k6,i28x28,f5x5,p2:maxpool2 > fwd:n1,c6,k6,i14x14,f3x3,p1");
