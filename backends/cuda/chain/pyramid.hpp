@@ -12,7 +12,6 @@
 
 namespace polyconv::cuda::chain {
 
-inline constexpr int64_t kSharedBytes = 227 << 10;
 inline constexpr int kMostThreads = 384, kMostGroups = 15;   // named barriers, but for the block's own
 inline constexpr int kUnrolledColumns = 7, kLoopColumns = 4; // of a thread, in a row
 

@@ -1,6 +1,7 @@
 // pyramid_pack.cu - weights as cuda-chain/pyramid reads them: blocks of a thread's output channels, in each of them
 // [input channel][row][column][output channel], zeros beyond a group's last.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/numbers.hpp"
 #include "pyramid.hpp"
 
 namespace polyconv::cuda::chain {
@@ -42,7 +43,7 @@ Shape shape_of(const polyconv_layer &l, int channels) {
   for (const Shape &shape : kShapes) {
     const bool fits =
         shape.channels <= channels && (shape.size == 0 || (square && shape.size == size && shape.stride == stride));
-    const auto blocks = static_cast<double>((group_out + shape.channels - 1) / shape.channels);
+    const double blocks = real(ceil_div(group_out, shape.channels));
     const double work = blocks * (shape.channels + 1.2) * (shape.size == 0 ? 1.5 : 1);
     if (fits && (least == 0 || work < least)) least = work, best = shape;
   }
@@ -51,8 +52,8 @@ Shape shape_of(const polyconv_layer &l, int channels) {
 
 int64_t packed_bytes(const polyconv_layer &l, int channels) {
   const Shape shape = shape_of(l, channels);
-  const int64_t group_out = l.weights.size[0] / l.groups, blocks = (group_out + shape.channels - 1) / shape.channels;
-  return (l.groups * blocks * shape.row() * l.weights.size[1] * sdk::taps(l) + 3) / 4 * 16;
+  const int64_t group_out = l.weights.size[0] / l.groups, blocks = ceil_div(group_out, shape.channels);
+  return ceil_div(l.groups * blocks * shape.row() * l.weights.size[1] * sdk::taps(l), 4) * 16;
 }
 
 void pack_weights(const polyconv_layer &l, int channels, const void *raw, void *packed, cudaStream_t stream) {

@@ -2,14 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
+#include "plan.hpp"
 #include "pyramid.hpp"
 
 namespace polyconv::cuda::chain {
 namespace {
-
-int64_t quotient(int64_t count, int64_t of) { // rounded up
-  return (count + of - 1) / of;
-}
 
 // Rows or columns of a tensor that tile t needs: [begin + t * step, begin + t * step + extent).
 struct Span {
@@ -93,10 +90,6 @@ class Arena {
   int64_t end_ = 0;
 };
 
-int32_t small(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-
 // A thread reads behind its last column, and uses nothing of it.
 int64_t overshoot(const polyconv_layer &l) {
   return l.stride[2] * kUnrolledColumns + 8;
@@ -116,11 +109,7 @@ int64_t shape_map(const polyconv_tensor &t, const Span (&rows_columns)[2], const
   if (reader != nullptr) pitch = reader->stride[2] == 2 ? (pitch + 1) / 4 * 4 + 2 : pitch / 2 * 2 + 1;
   m.pitch = small(pitch), m.plane = small(rows_columns[0].extent * pitch);
   const int64_t floats = t.size[1] * m.plane + (reader != nullptr ? overshoot(*reader) : 0);
-  return quotient(floats, 4) * 4;
-}
-
-float padding_of(const polyconv_layer &l) {
-  return l.pad_mode == POLYCONV_PAD_CONSTANT ? static_cast<float>(l.pad_value) : 0.0f;
+  return ceil_div(floats, 4) * 4;
 }
 
 // When layer i sums, and when it makes its second pass.
@@ -166,7 +155,7 @@ void make_stage(const polyconv_layer &l, int channels, Stage &s) {
   const Shape shape = shape_of(l, channels);
   s.shape = shape.id();
   s.group_in = small(l.weights.size[1]), s.group_out = small(l.weights.size[0] / l.groups);
-  s.channel_blocks = small(quotient(s.group_out, shape.channels));
+  s.channel_blocks = small(ceil_div(s.group_out, shape.channels));
   s.all_blocks = small(l.groups) * s.channel_blocks;
   for (int axis = 0; axis < 2; ++axis) {
     const Window pool = window_of(l, 1 + axis);
@@ -195,10 +184,6 @@ void make_ends(const polyconv_request &request, Pyramid &p) {
   p.batch = small(input.size[0]);
 }
 
-double real(int64_t v) {
-  return static_cast<double>(v);
-}
-
 // Warp instructions of a thread's sums, with what stands around them.
 double sums_slots(const polyconv_layer &l, const Shape &shape) {
   const double channels = shape.channels, columns = shape.columns(), row = shape.row() / 4.0;
@@ -210,7 +195,7 @@ double sums_slots(const polyconv_layer &l, const Shape &shape) {
 }
 
 double warps_of(int64_t threads) {
-  return real(quotient(threads, 32));
+  return real(ceil_div(threads, 32));
 }
 
 // A layer's warp instructions for a tile, all in all and those of the busiest warp.
@@ -220,9 +205,9 @@ void add_cost(const polyconv_request &request, int i, int channels, const Pyrami
   const Shape shape = shape_of(l, channels);
   const int64_t rows = std::min<int64_t>(s.output.extent[0], l.output.size[3]);
   const int64_t columns = std::min<int64_t>(s.output.extent[1], l.output.size[4]);
-  const int64_t threads = int64_t{p.images} * s.all_blocks * rows * quotient(columns, shape.columns());
+  const int64_t threads = int64_t{p.images} * s.all_blocks * rows * ceil_div(columns, shape.columns());
   const double each = sums_slots(l, shape) * (shape.channels == 1 ? 2.2 : 1),
-               rounds = real(quotient(threads, p.threads));
+               rounds = real(ceil_div(threads, p.threads));
   const bool last = i + 1 == request.count;
   const double lines = real(p.images * l.output.size[1] * (last ? p.result_tile[0] : p.map[i + 1].extent[0])) *
                        warps_of(last ? p.result_tile[1] : p.map[i + 1].extent[1]); // of the second pass, a warp each
@@ -248,7 +233,7 @@ bool share_out(const polyconv_request &request, const PyramidConfig &config, int
   p.images = small(std::max<int64_t>(std::min({int64_t{config.images}, fit, batch}), 1));
   p.groups = small(std::min<int64_t>(config.groups, fit / p.images));
   p.threads = config.threads;
-  const int64_t units = quotient(batch, p.images) * p.tiles[0] * p.tiles[1];
+  const int64_t units = ceil_div(batch, p.images) * p.tiles[0] * p.tiles[1];
   if (units >= INT32_MAX) return offer.reject("counts up to 2^31 tiles, not %" PRId64, units);
   p.units = small(units);
   cost.shared_bytes = (p.arena + int64_t{p.groups} * p.images * p.image_floats) * 4;
@@ -264,7 +249,7 @@ bool make_tiles(const polyconv_request &request, const PyramidConfig &config, Sp
     const int64_t tile = std::min<int64_t>(axis == 0 ? config.rows : config.columns, size);
     if (!make_spans(request, 1 + axis, tile, spans[axis]))
       return offer.reject("a residual's layer and the layer that adds it differ in stride");
-    p.tiles[axis] = small(quotient(size, tile));
+    p.tiles[axis] = small(ceil_div(size, tile));
     p.result_size[axis] = small(size), p.result_tile[axis] = small(tile);
   }
   return true;

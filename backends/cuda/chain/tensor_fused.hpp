@@ -1,5 +1,5 @@
 // tensor_fused.hpp - what the plan keeps of the chains of tensor_mobile.hpp, and their offer. `Chain` says which layers
-// they are, which configs they have and which kernel runs them.
+// they are and which kernel runs them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +8,10 @@
 
 namespace polyconv::cuda::mobile {
 
+inline constexpr MobileConfig kConfigs[] = {{4, 1}, {4, 2}, {2, 1}, {2, 2}, {2, 4}, {1, 1}, {1, 2}};
+inline constexpr const char *kConfigNames[] = {"r4_s1", "r4_s2", "r2_s1", "r2_s2", "r2_s4", "r1_s1", "r1_s2"};
+inline constexpr int kConfigCount = 7;
+
 template <class Chain>
 class Fused final : public sdk::Instance {
  public:
@@ -15,15 +19,12 @@ class Fused final : public sdk::Instance {
     for (int i = 0; i < Chain::layers; ++i) layers_[i] = *request.layers[i];
     const polyconv_layer *layers[3] = {&layers_[0], &layers_[1], &layers_[2]};
     sdk::Offer offer = {};
-    if (!plan_mobile(Chain::of(layers), Chain::configs[config], sdk::shared_memory_limit(*request.policy), plan_,
-                     offer))
+    if (!plan_mobile(Chain::of(layers), kConfigs[config], chain::most_shared(request), plan_, offer))
       throw sdk::Error(POLYCONV_INTERNAL, std::string(Chain::name) + ": no tile for a chain that was accepted");
     kernel_ = Chain::find(layers_[0].input.type, plan_.shape);
     if (kernel_ == nullptr) throw sdk::Error(POLYCONV_INTERNAL, std::string(Chain::name) + ": no kernel for a plan");
     const DeviceScope scope(device_);
-    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(halves::kMostShared)),
-          "asking for shared memory");
+    chain::allow_shared(kernel_);
   }
 
   void pack(int layer, const void *raw, void *packed, void *stream) override {
@@ -89,9 +90,9 @@ bool mobile_supports(const polyconv_request &request, int32_t config, sdk::Offer
   const MobileLayers layers = Chain::of(request.layers);
   if (!mobile_takes(layers, offer)) return false;
   MobilePlan best;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? Chain::config_count : config + 1); ++i) {
+  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
     MobilePlan plan;
-    if (!plan_mobile(layers, Chain::configs[i], sdk::shared_memory_limit(*request.policy), plan, offer)) continue;
+    if (!plan_mobile(layers, kConfigs[i], chain::most_shared(request), plan, offer)) continue;
     if (best.us == 0 || plan.us < best.us) best = plan, offer.config = i;
   }
   if (best.us == 0) return false;
@@ -109,6 +110,11 @@ bool mobile_supports(const polyconv_request &request, int32_t config, sdk::Offer
 template <class Chain>
 std::unique_ptr<sdk::Instance> mobile_create(const polyconv_request &request, int32_t config) {
   return std::make_unique<Fused<Chain>>(request, config);
+}
+
+template <class Chain>
+constexpr sdk::Kernel mobile_kernel(const char *name) {
+  return {name, 0, kConfigNames, kConfigCount, mobile_supports<Chain>, mobile_create<Chain>};
 }
 
 } // namespace polyconv::cuda::mobile

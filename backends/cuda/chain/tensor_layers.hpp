@@ -5,21 +5,15 @@
 #include <cinttypes>
 #include <cmath>
 
-#include "common/instance.hpp"
+#include "plan.hpp"
 
 namespace polyconv::cuda::halves {
 
-inline constexpr int64_t kMostShared = 227 << 10;
-inline constexpr int kMultiprocessors = 132; // for estimates
+using chain::kMultiprocessors;
+using chain::small;
 
-inline int32_t small(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-inline int64_t quotient(int64_t count, int64_t of) { // rounded up
-  return (count + of - 1) / of;
-}
 inline int64_t up(int64_t v, int64_t to) {
-  return quotient(v, to) * to;
+  return ceil_div(v, to) * to;
 }
 
 inline bool pads_zeros(const polyconv_layer &l) {
@@ -90,7 +84,7 @@ inline bool takes_ends(const polyconv_request &request, sdk::Offer &offer) {
 
 // Rejects what takes more shared memory than a block may have.
 inline bool fits_shared(int64_t bytes, const polyconv_request &request, sdk::Offer &offer) {
-  const int64_t most = std::min(kMostShared, sdk::shared_memory_limit(*request.policy));
+  const int64_t most = chain::most_shared(request);
   return bytes <= most ||
          offer.reject("needs at least %" PRId64 " bytes of shared memory a block, %" PRId64 " may be used", bytes,
                       most);

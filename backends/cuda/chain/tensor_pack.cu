@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/conv.cuh"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "tensor_mobile.hpp"
 
 namespace polyconv::cuda::mobile {
@@ -35,18 +36,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-int64_t groups_of(int64_t channels) {
-  return (channels + kGroup - 1) / kGroup;
-}
-
 } // namespace
 
 int64_t filters_bytes(int64_t channels) {
-  return groups_of(channels) * kGroup * kFilterBytes;
+  return ceil_div(channels, kGroup) * kGroup * kFilterBytes;
 }
 
 int64_t fragments_bytes(int64_t in, int64_t out, int64_t pairs) {
-  return (groups_of(out) + pairs - 1) / pairs * pairs * groups_of(in) * kFragmentBytes;
+  return ceil_div(ceil_div(out, kGroup), pairs) * pairs * ceil_div(in, kGroup) * kFragmentBytes;
 }
 
 void pack_filters(const polyconv_layer &l, const void *raw, void *packed, cudaStream_t stream) {
@@ -60,7 +57,7 @@ void pack_fragments(const polyconv_layer &l, int64_t pairs, const void *raw, voi
   const int64_t count = fragments_bytes(l.weights.size[1], l.weights.size[0], pairs) / 2;
   pack_matrix<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(
       View<int64_t>(l.weights), static_cast<const uint16_t *>(raw), static_cast<uint16_t *>(packed), count,
-      groups_of(l.weights.size[1]), pairs);
+      ceil_div(l.weights.size[1], kGroup), pairs);
   check_launch("cuda-chain's packing of a matrix");
 }
 

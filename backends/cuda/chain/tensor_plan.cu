@@ -8,10 +8,6 @@ namespace {
 
 using namespace halves;
 
-double real(int64_t v) {
-  return static_cast<double>(v);
-}
-
 // ---------------------------------------------------------------- what they take
 
 // Channels side by side, and offsets inside of an image that fit.
@@ -108,8 +104,8 @@ PairsOf pairs_of(int rows, int step) {
 bool choose_pairs(Mobile &m) {
   const PairsOf have = pairs_of(m.rows, m.step);
   if (have.count == 0) return false;
-  const int64_t wanted = quotient(m.results, 16);
-  m.slices = small(quotient(wanted, have.pairs[have.count - 1]));
+  const int64_t wanted = ceil_div(m.results, 16);
+  m.slices = small(ceil_div(wanted, have.pairs[have.count - 1]));
   for (int i = have.count - 1; i >= 0; --i)
     if (int64_t{have.pairs[i]} * m.slices >= wanted) m.pairs = have.pairs[i];
   return true;
@@ -120,10 +116,10 @@ void set_tile(Mobile &m, int down, int across, int images) {
   for (int i = 0; i < 2; ++i) {
     m.units[i] = count[i];
     m.patch[i] = (outputs[i] - 1) * m.step + 3;
-    m.tiles[i] = small(quotient(m.out[i], outputs[i]));
+    m.tiles[i] = small(ceil_div(m.out[i], outputs[i]));
   }
   m.images = images;
-  m.groups_of_images = small(quotient(m.batch, images));
+  m.groups_of_images = small(ceil_div(m.batch, images));
 }
 
 int64_t shared_bytes(const Mobile &m, bool expands, int64_t blocks) {
@@ -157,7 +153,7 @@ double instructions(const Mobile &m, bool expands) {
   const double weights = m.resident ? 0 : chunks * (100 + (expands ? m.inverted_bytes() : m.pair_bytes()) / threads);
   const double store = 250 + m.rows * m.pairs * 60.0 / m.shares + m.positions() / threads * 20;
   double all = m.warps() * (groups / m.shares * filter + fetch + weights + store + chunks * 60);
-  if (expands) all += real(quotient(m.positions(), 32)) * groups / 2 * (90 + m.channel_groups() * 26.0);
+  if (expands) all += real(ceil_div(m.positions(), 32)) * groups / 2 * (90 + m.channel_groups() * 26.0);
   return all;
 }
 
@@ -167,7 +163,7 @@ double tile_clocks(const Mobile &m, bool expands, int together) {
   const double warps = together * m.warps();
   const double groups = m.hidden_groups();
   double products = m.warps() / m.shares * m.rows * groups * (10 + 2 * m.pairs);
-  if (expands) products += real(quotient(m.positions(), 16)) * groups * 2 * m.channel_groups();
+  if (expands) products += real(ceil_div(m.positions(), 16)) * groups * 2 * m.channel_groups();
   const double issue = instructions(m, expands) / (expands ? std::min(1.4, warps / 6.5) : std::min(1.9, warps / 5)),
                multiply = products * 6.5 / 4 / 0.85;
   const double pixels = 1.0 * m.images * m.units[0] * m.rows * m.units[1] * kUnitWidth;
@@ -178,7 +174,7 @@ double tile_clocks(const Mobile &m, bool expands, int together) {
 }
 
 double plan_us(const Mobile &m, bool expands, int together) {
-  const double rounds = real(quotient(m.all_tiles(), int64_t{kMultiprocessors} * together));
+  const double rounds = real(ceil_div(m.all_tiles(), int64_t{kMultiprocessors} * together));
   return 3 + rounds * together * tile_clocks(m, expands, together) / kClocks;
 }
 
@@ -194,7 +190,7 @@ void try_tile(const Mobile &m, bool expands, int64_t most_shared, int64_t &least
   if (!shares_fit(m)) return;
   least = std::min(least, shared);
   const int together = together_of(m, shared);
-  if (shared > std::min(most_shared, halves::kMostShared) || together < 1) return;
+  if (shared > most_shared || together < 1) return;
   const double us = plan_us(m, expands, together);
   if (plan.us > 0 && us >= plan.us) return;
   plan.shape = m, plan.shared_bytes = shared, plan.together = together, plan.us = us;
@@ -237,8 +233,8 @@ bool plan_mobile(const MobileLayers &layers, const MobileConfig &config, int64_t
   plan = {};
   int64_t least = INT64_MAX;
   const int most_units = most_threads(m.rows, m.pairs) / 32 / m.shares * 2;
-  const int all_down = std::max(small(quotient(m.out[0], m.rows)), 1),
-            all_across = std::max(small(quotient(m.out[1], kUnitWidth)), 1);
+  const int all_down = std::max(small(ceil_div(m.out[0], m.rows)), 1),
+            all_across = std::max(small(ceil_div(m.out[1], kUnitWidth)), 1);
   for (int across = 1; across <= std::min(all_across, most_units); ++across)
     for (int down = 1; down <= std::min(all_down, most_units / across); ++down) {
       const bool whole = across == all_across && down == all_down;
@@ -258,7 +254,7 @@ bool plan_mobile(const MobileLayers &layers, const MobileConfig &config, int64_t
   if (plan.us > 0) return true;
   if (least == INT64_MAX) return offer.reject("has no tile for %d channels of the result", m.results);
   return offer.reject("needs at least %" PRId64 " bytes of shared memory a block, %" PRId64 " may be used", least,
-                      std::min(most_shared, halves::kMostShared));
+                      most_shared);
 }
 
 } // namespace polyconv::cuda::mobile

@@ -4,10 +4,11 @@
 // Floor: the products of all layers, recomputed ones included, at the FMA rate, or the bytes of the chain's input and
 // result. Nothing between them touches memory.
 // SPDX-License-Identifier: Apache-2.0
-#include "pyramid.cuh"
-
 #include <cinttypes>
 #include <cmath>
+
+#include "plan.hpp"
+#include "pyramid.cuh"
 
 namespace polyconv::cuda {
 namespace {
@@ -62,32 +63,25 @@ constexpr const char *kNames[] = {"r32_c32_t384_i6_g1_k8", "r32_c32_t96_i1_g4_k8
                                   "r14_c14_t64_i1_g6_k8",  "r14_c28_t128_i1_g3_k8", "r8_c28_t128_i1_g3_k8"};
 constexpr int kConfigCount = 6;
 
-// What a block may use.
-int64_t shared_bytes_of(const polyconv_request &request) {
-  return std::min(kSharedBytes, sdk::shared_memory_limit(*request.policy));
-}
-
 class Fused final : public sdk::Instance {
  public:
   Fused(const polyconv_request &request, const PyramidConfig &config)
       : device_(request.policy->device_index), channels_(config.channels) {
     sdk::Offer offer = {};
     PyramidCost cost;
-    if (!make_pyramid(request, config, shared_bytes_of(request), pyramid_, cost, offer))
+    if (!make_pyramid(request, config, most_shared(request), pyramid_, cost, offer))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/pyramid: no tiles for a chain that was accepted");
     for (int i = 0; i < request.count; ++i) layers_[i] = *request.layers[i];
     shared_bytes_ = static_cast<size_t>(cost.shared_bytes);
     const DeviceScope scope(device_);
-    int resident = 0, multiprocessors = 0;
-    check(cudaFuncSetAttribute(fuse, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes)),
-          "asking for shared memory");
+    allow_shared(fuse);
+    int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fuse, pyramid_.threads * pyramid_.groups,
                                                         shared_bytes_),
           "counting resident blocks");
-    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
-    const int64_t blocks = (int64_t{pyramid_.units} + pyramid_.groups - 1) / pyramid_.groups;
-    blocks_ = static_cast<unsigned>(std::min<int64_t>(blocks, int64_t{std::max(resident, 1)} * multiprocessors));
+    const int64_t blocks = ceil_div(pyramid_.units, pyramid_.groups);
+    blocks_ =
+        static_cast<unsigned>(std::min<int64_t>(blocks, int64_t{std::max(resident, 1)} * multiprocessors_of(device_)));
   }
   void pack(int layer, const void *raw, void *packed, void *stream) override {
     const DeviceScope scope(device_);
@@ -133,7 +127,7 @@ bool takes_layer(const polyconv_request &request, int i, sdk::Offer &offer) {
 }
 
 int64_t resident_blocks(const Pyramid &p, const PyramidCost &cost) {
-  const int64_t by_shared = kSharedBytes / (cost.shared_bytes + 1024),
+  const int64_t by_shared = kMostShared / (cost.shared_bytes + 1024),
                 by_threads = kMostThreads / (p.threads * p.groups);
   return std::max<int64_t>(std::min(by_shared, by_threads), 1);
 }
@@ -141,19 +135,19 @@ int64_t resident_blocks(const Pyramid &p, const PyramidCost &cost) {
 // The multiprocessor issues the instructions of its groups side by side, or waits for the slowest group's path. Rates
 // are those of an H200, measured on LeNets and pairs of 3x3 layers: right to 20 % for most.
 double pyramid_us(const polyconv_request &request, const Pyramid &p, const PyramidCost &cost) {
-  const auto resident = static_cast<double>(resident_blocks(p, cost) * p.groups);
-  const double turns = std::ceil(p.units / (132 * resident));
-  const double busy = std::min(resident, std::ceil(p.units / 132.0));
+  const double resident = real(resident_blocks(p, cost) * p.groups);
+  const double turns = std::ceil(p.units / (kMultiprocessors * resident));
+  const double busy = std::min(resident, std::ceil(p.units / real(kMultiprocessors)));
   const double clocks = turns * std::max(busy * cost.slots / (4 * 0.67), cost.path * 2.4);
-  const double elements = static_cast<double>(sdk::elements(request.layers[0]->input) +
-                                              sdk::elements(request.layers[request.count - 1]->result));
+  const double elements =
+      real(sdk::elements(request.layers[0]->input) + sdk::elements(request.layers[request.count - 1]->result));
   return 12 + std::max(clocks / 1700, 4 * elements / 3e6);
 }
 
 void tell(const Pyramid &p, const PyramidCost &cost, sdk::Offer &offer) {
-  const int64_t resident = resident_blocks(p, cost), blocks = (int64_t{p.units} + p.groups - 1) / p.groups;
+  const int64_t resident = resident_blocks(p, cost), blocks = ceil_div(p.units, p.groups);
   offer.recomputed_outputs = static_cast<int64_t>(cost.recomputed);
-  offer.blocks = std::min(blocks, 132 * resident);
+  offer.blocks = std::min(blocks, kMultiprocessors * resident);
   offer.shared_bytes = cost.shared_bytes;
   offer.threads = p.threads * p.groups;
   offer.occupancy = static_cast<float>(resident * offer.threads) / 2048;
@@ -166,7 +160,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (request.count < 2) return offer.reject("fuses two layers or more");
   for (int i = 0; i < request.count; ++i)
     if (!takes_layer(request, i, offer)) return false;
-  const int64_t shared = shared_bytes_of(request);
+  const int64_t shared = most_shared(request);
   int64_t least = INT64_MAX;
   offer.estimate_us = 0;
   for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {

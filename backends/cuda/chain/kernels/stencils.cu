@@ -9,6 +9,8 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "plan.hpp"
+
 namespace polyconv::cuda {
 namespace {
 
@@ -41,18 +43,6 @@ const StencilKernel *kernel_for(const polyconv_request &request) {
   return nullptr;
 }
 
-float padding_of(const polyconv_layer &l) {
-  return l.pad_mode == POLYCONV_PAD_CONSTANT ? static_cast<float>(l.pad_value) : 0.0f;
-}
-
-int32_t small(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-
-int32_t quotient(int32_t count, int32_t of) { // rounded up
-  return (count + of - 1) / of;
-}
-
 // How a chain is cut into `warps` tiles of all images together.
 Stencils make_stencils(const polyconv_request &request, int64_t warps) {
   Stencils p = {};
@@ -74,12 +64,12 @@ Stencils make_stencils(const polyconv_request &request, int64_t warps) {
     p.finishes |= s.finishes;
     s.padding = i + 1 < request.count ? padding_of(*request.layers[i + 1]) : 0;
   }
-  p.skip_left = quotient(left, 4) * 4; // so that tiles begin where vectors do
-  p.step = 32 * kColumns - p.skip_left - quotient(right, 4) * 4;
-  p.tiles = quotient(small(result.size[4]), p.step);
+  p.skip_left = small(ceil_div(left, 4)) * 4; // so that tiles begin where vectors do
+  p.step = 32 * kColumns - p.skip_left - small(ceil_div(right, 4)) * 4;
+  p.tiles = small(ceil_div(result.size[4], p.step));
   const int64_t strips = std::max<int64_t>(warps / std::max<int64_t>(result.size[0] * p.tiles, 1), 1);
-  p.strip_rows = std::max(quotient(small(result.size[3]), small(strips)), 8);
-  p.strips = quotient(small(result.size[3]), p.strip_rows);
+  p.strip_rows = std::max(small(ceil_div(result.size[3], strips)), 8);
+  p.strips = small(ceil_div(result.size[3], p.strip_rows));
   p.input_row = small(head.input.stride[3]), p.result_row = small(result.stride[3]);
   p.input_image = head.input.stride[0], p.result_image = result.stride[0];
   p.input_offset = small(head.input.offset), p.result_offset = small(result.offset);
@@ -112,12 +102,6 @@ __global__ void pack_taps(const View<int32_t> weights, const float *raw, float *
 // All warps of a device that run side by side.
 int64_t warps_of(const polyconv_request &request, const Config &config, int64_t multiprocessors) {
   return multiprocessors * std::min(config.warps, kernel_for(request)->vectors[config.instance].warps);
-}
-
-int64_t multiprocessors_of(int device) {
-  int multiprocessors = 0;
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
-  return multiprocessors;
 }
 
 class Marching final : public sdk::Instance {
@@ -206,8 +190,6 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
     return offer.reject("weights are parameters of each launch, and a captured launch keeps those it was given");
   return true;
 }
-
-constexpr int64_t kMultiprocessors = 132; // of an H200: for estimates, which touch no device
 
 // Issue slots of the products and of what surrounds them, rows above the strip included, or the bytes.
 double stencils_us(const polyconv_request &request, const Config &config, const Stencils &p) {

@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor_few.hpp"
 
-#include "tensor_layers.hpp"
+#include "tensor_images.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -16,7 +16,7 @@ using namespace halves;
 
 // ---------------------------------------------------------------- what it takes
 
-bool takes(const polyconv_layer &l, const Shape &shape, int index, sdk::Offer &offer) {
+bool takes_shape(const polyconv_layer &l, const Shape &shape, int index, sdk::Offer &offer) {
   if (!takes_layer(l, index, offer) || !takes_no_residual(l, index, offer) || !takes_no_pooling(l, index, offer) ||
       !takes_taps(l, shape.rows, shape.columns, shape.step, index, offer) ||
       !takes_channels(l, shape.in, shape.out, index, offer))
@@ -73,111 +73,78 @@ void place(const polyconv_layer *const *l, Chain &p) {
   p.warp_bytes = small(up(end + 64, 16));
 }
 
-// Everything but the pointers, with as many warps as there is room for, but one at least.
-void make_chain(const polyconv_layer *const *l, int64_t most_shared, Chain &p) {
-  p = {};
-  const polyconv_tensor &result = l[kLayers - 1]->result;
-  p.layers = kLayers;
-  p.batch = small(l[0]->input.size[0]);
-  for (int i = 0; i < 2; ++i) p.size[i] = small(l[0]->input.size[3 + i]);
-  p.pairs = p.size[1] % 2 == 0;
-  p.results = small(result.size[1] * result.size[3] * result.size[4]);
-  const bool last = !sdk::channels_first(result);
-  p.channel_step = small(last ? 1 : result.size[3] * result.size[4]);
-  p.pixel_step = small(last ? result.size[1] : 1);
-  for (int i = 0; i < kLayers; ++i) {
-    Layer &layer = p.layer[i];
-    layer.low = low_of(*l[i]), layer.high = high_of(*l[i]);
-    layer.rows = small(l[i]->output.size[3]), layer.columns = small(l[i]->output.size[4]);
-    layer.results = small(l[i]->output.size[1]);
-    for (int axis = 0; axis < 2; ++axis) layer.pad[axis] = small(l[i]->pad_begin[1 + axis]);
-    layer.blocks = kStrided[i].blocks();
-  }
-  place(l, p);
-  const int64_t room = std::min(most_shared, kMostShared);
-  p.warps = small(std::clamp<int64_t>((room - p.common_bytes()) / p.warp_bytes, 1, kMostWarps));
-}
+// ---------------------------------------------------------------- plan and offer
 
-// ---------------------------------------------------------------- plan and run
+// The LeNet of strides: an image a warp.
+struct Strided {
+  using Chain = few::Chain;
+  using Kernel = few::Kernel;
+  static constexpr int layers = kLayers;
+  static constexpr const char *name = "cuda-chain/tensor_few";
 
-class Few final : public sdk::Instance {
- public:
-  explicit Few(const polyconv_request &request) : device_(request.policy->device_index) {
-    for (int i = 0; i < kLayers; ++i) layers_[i] = *request.layers[i];
-    make_chain(request.layers, sdk::shared_memory_limit(*request.policy), chain_);
-    kernel_ = find_strided(layers_[0].input.type);
-    const DeviceScope scope(device_);
-    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kMostShared)),
-          "asking for shared memory");
-    int multiprocessors = 0;
-    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
-    blocks_ = std::max(std::min(multiprocessors, chain_.batch), 1);
-  }
-
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    few::pack(layers_[layer], kStrided[layer], raw, packed, static_cast<cudaStream_t>(stream));
-  }
-
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (sdk::elements(layers_[kLayers - 1].result) == 0) return;
-    const DeviceScope scope(device_);
-    Chain p = chain_;
-    p.input = a.input, p.result = a.output;
-    p.pairs = p.pairs && reinterpret_cast<uintptr_t>(a.input) % 4 == 0;
+  // Everything but the pointers, with as many warps as there is room for, but one at least.
+  static Chain plan(const polyconv_request &request) {
+    const polyconv_layer *const *l = request.layers;
+    const polyconv_tensor &result = l[kLayers - 1]->result;
+    Chain p;
+    p.layers = kLayers;
+    p.batch = small(l[0]->input.size[0]);
+    for (int i = 0; i < 2; ++i) p.size[i] = small(l[0]->input.size[3 + i]);
+    p.pairs = p.size[1] % 2 == 0;
+    p.results = small(result.size[1] * result.size[3] * result.size[4]);
+    const bool last = !sdk::channels_first(result);
+    p.channel_step = small(last ? 1 : result.size[3] * result.size[4]);
+    p.pixel_step = small(last ? result.size[1] : 1);
     for (int i = 0; i < kLayers; ++i) {
-      p.layer[i].weights = a.weights[i];
-      if (layers_[i].epilogue.has_bias) p.layer[i].bias = static_cast<const float *>(a.bias[i]);
+      Layer &layer = p.layer[i];
+      layer.low = low_of(*l[i]), layer.high = high_of(*l[i]);
+      layer.rows = small(l[i]->output.size[3]), layer.columns = small(l[i]->output.size[4]);
+      layer.results = small(l[i]->output.size[1]);
+      for (int axis = 0; axis < 2; ++axis) layer.pad[axis] = small(l[i]->pad_begin[1 + axis]);
+      layer.blocks = kStrided[i].blocks();
     }
-    kernel_<<<static_cast<unsigned>(blocks_), p.warps * 32, static_cast<size_t>(p.shared_bytes()),
-              static_cast<cudaStream_t>(stream)>>>(p);
-    check_launch("cuda-chain/tensor_few");
+    place(l, p);
+    p.warps =
+        small(std::clamp<int64_t>((chain::most_shared(request) - p.common_bytes()) / p.warp_bytes, 1, kMostWarps));
+    return p;
   }
 
- private:
-  const int device_;
-  polyconv_layer layers_[kLayers] = {};
-  Chain chain_;
-  Kernel kernel_ = nullptr;
-  int blocks_ = 0;
+  static bool takes(const polyconv_request &request, sdk::Offer &offer) {
+    for (int i = 0; i < kLayers; ++i)
+      if (!takes_shape(*request.layers[i], kStrided[i], i, offer)) return false;
+    if (!takes_ends(request, offer)) return false;
+    const int64_t pixels = sdk::spatial(request.layers[0]->input);
+    return pixels <= kMostPixels ||
+           offer.reject("layer 0: takes images of %d pixels, not of %" PRId64, kMostPixels, pixels);
+  }
+
+  static void tell(const Chain &p, sdk::Offer &offer) {
+    for (int i = 0; i < kLayers; ++i) {
+      char format[POLYCONV_FORMAT_SIZE];
+      std::snprintf(format, sizeof format, "cuda_chain_few_%d_%d:1", kStrided[i].in, kStrided[i].out);
+      offer.set_weights(i, format, packed_bytes(kStrided[i]));
+    }
+    const double rounds = std::ceil(real(p.batch) / real(offer.blocks) / p.warps);
+    offer.estimate_us = 6 + rounds * p.warps * 2.2; // an image of a multiprocessor
+    offer.occupancy = static_cast<float>(p.warps) / 64;
+    offer.say("an image a warp, %d bytes each", p.warp_bytes);
+  }
+
+  static Kernel find(int32_t type) { return find_strided(type); }
+  static void pack(const polyconv_layer &l, int layer, const void *raw, void *packed, cudaStream_t stream) {
+    few::pack(l, kStrided[layer], raw, packed, stream);
+  }
+  static void without_pairs(Chain &p) { p.pairs = 0; }
+  static int blocks(const Chain &p, int multiprocessors) { return std::clamp(p.batch, 1, multiprocessors); }
+  static int threads(const Chain &p) { return p.warps * 32; }
+  static int64_t shared_bytes(const Chain &p) { return p.shared_bytes(); }
 };
-
-bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != kLayers) return offer.reject("fuses %d layers, not %d", kLayers, request.count);
-  for (int i = 0; i < kLayers; ++i)
-    if (!takes(*request.layers[i], kStrided[i], i, offer)) return false;
-  if (!takes_ends(request, offer)) return false;
-  const polyconv_tensor &input = request.layers[0]->input;
-  if (sdk::spatial(input) > kMostPixels)
-    return offer.reject("layer 0: takes images of %d pixels, not of %" PRId64, kMostPixels, sdk::spatial(input));
-  Chain p;
-  make_chain(request.layers, sdk::shared_memory_limit(*request.policy), p);
-  if (!fits_shared(p.shared_bytes(), request, offer)) return false;
-  for (int i = 0; i < kLayers; ++i) {
-    char format[POLYCONV_FORMAT_SIZE];
-    std::snprintf(format, sizeof format, "cuda_chain_few_%d_%d:1", kStrided[i].in, kStrided[i].out);
-    offer.set_weights(i, format, packed_bytes(kStrided[i]));
-  }
-  const int64_t blocks = std::max(std::min(kMultiprocessors, p.batch), 1);
-  const double rounds = std::ceil(static_cast<double>(p.batch) / static_cast<double>(blocks) / p.warps);
-  offer.estimate_us = 6 + rounds * p.warps * 2.2; // an image of a multiprocessor
-  offer.blocks = blocks, offer.threads = p.warps * 32, offer.shared_bytes = p.shared_bytes();
-  offer.occupancy = static_cast<float>(p.warps) / 64;
-  std::snprintf(offer.note, sizeof offer.note, "an image a warp, %d bytes each", p.warp_bytes);
-  return true;
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<Few>(request);
-}
 
 constexpr const char *kConfigs[] = {"warp"};
 
 } // namespace
 
 extern const sdk::Kernel kernel_tensor_few;
-const sdk::Kernel kernel_tensor_few = {"tensor_few", 0, kConfigs, 1, supports, create};
+const sdk::Kernel kernel_tensor_few = {"tensor_few", 0, kConfigs, 1, images_supports<Strided>, images_create<Strided>};
 
 } // namespace polyconv::cuda

@@ -10,13 +10,8 @@ namespace {
 
 using namespace mobile;
 
-constexpr MobileConfig kConfigs[] = {{4, 1}, {4, 2}, {2, 1}, {2, 2}, {2, 4}, {1, 1}, {1, 2}};
-constexpr const char *kNames[] = {"r4_s1", "r4_s2", "r2_s1", "r2_s2", "r2_s4", "r1_s1", "r1_s2"};
-constexpr int kConfigCount = 7;
-
 struct Inverted {
-  static constexpr int layers = 3, config_count = kConfigCount;
-  static constexpr const MobileConfig *configs = kConfigs;
+  static constexpr int layers = 3;
   static constexpr const char *name = "cuda-chain/tensor_inverted";
   static MobileLayers of(const polyconv_layer *const *l) { return {l[0], l[1], l[2]}; }
   static MobileKernel find(int32_t type, const Mobile &m) {
@@ -27,7 +22,6 @@ struct Inverted {
 } // namespace
 
 extern const sdk::Kernel kernel_tensor_inverted;
-const sdk::Kernel kernel_tensor_inverted = {"tensor_inverted",      0, kNames, kConfigCount, mobile_supports<Inverted>,
-                                            mobile_create<Inverted>};
+const sdk::Kernel kernel_tensor_inverted = mobile::mobile_kernel<Inverted>("tensor_inverted");
 
 } // namespace polyconv::cuda

@@ -10,13 +10,8 @@ namespace {
 
 using namespace mobile;
 
-constexpr MobileConfig kConfigs[] = {{4, 1}, {4, 2}, {2, 1}, {2, 2}, {2, 4}, {1, 1}, {1, 2}};
-constexpr const char *kNames[] = {"r4_s1", "r4_s2", "r2_s1", "r2_s2", "r2_s4", "r1_s1", "r1_s2"};
-constexpr int kConfigCount = 7;
-
 struct Pair {
-  static constexpr int layers = 2, config_count = kConfigCount;
-  static constexpr const MobileConfig *configs = kConfigs;
+  static constexpr int layers = 2;
   static constexpr const char *name = "cuda-chain/tensor_pair";
   static MobileLayers of(const polyconv_layer *const *l) { return {nullptr, l[0], l[1]}; }
   static MobileKernel find(int32_t type, const Mobile &m) {
@@ -27,7 +22,6 @@ struct Pair {
 } // namespace
 
 extern const sdk::Kernel kernel_tensor_pair;
-const sdk::Kernel kernel_tensor_pair = {"tensor_pair",      0, kNames, kConfigCount, mobile_supports<Pair>,
-                                        mobile_create<Pair>};
+const sdk::Kernel kernel_tensor_pair = mobile::mobile_kernel<Pair>("tensor_pair");
 
 } // namespace polyconv::cuda

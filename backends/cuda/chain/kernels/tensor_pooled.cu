@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor_pooled.hpp"
 
-#include "tensor_layers.hpp"
+#include "tensor_images.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -42,142 +42,108 @@ int64_t place_frame(const polyconv_layer &l, int64_t rows, int64_t columns, cons
   return 2 * int64_t{layer.second} + 64;
 }
 
-// Everything but the pointers.
-Chain make_chain(const polyconv_layer *const *l) {
-  Chain p;
-  p.batch = small(l[0]->input.size[0]);
-  int64_t used[2], image[2]; // pooled rows and columns of the first layer that are read; its input's
-  for (int axis = 0; axis < 2; ++axis) {
-    const int64_t read = l[1]->result.size[3 + axis] * kPools[1] + kShapes[1].rows - 1 - l[1]->pad_begin[1 + axis];
-    used[axis] = std::clamp<int64_t>(read, 0, l[0]->result.size[3 + axis]);
-    image[axis] = l[0]->input.size[3 + axis], p.size[axis] = small(image[axis]);
-  }
-  p.pairs = p.size[1] % 2 == 0;
-  p.row_magic = small(quotient(1 << 20, std::max(p.pairs ? p.size[1] / 2 : p.size[1], 1)));
-  Layer &first = p.layer[0], &second = p.layer[1];
-  first.rows = small(used[0]), first.columns = small(used[1]);
-  second.rows = small(l[1]->result.size[3]), second.columns = small(l[1]->result.size[4]);
-  for (int i = 0; i < 2; ++i) {
-    p.layer[i].low = low_of(*l[i]), p.layer[i].high = high_of(*l[i]);
-    p.layer[i].results = small(l[i]->output.size[1]);
-  }
-  int64_t at = place_frame(*l[0], used[0] * 2 + 6, up(used[1] * 2, 16) + 8, image, 2, 0, first);
-  at += place_frame(*l[1], second.rows * 4 + 6, up(second.columns * 4, 16) + 8, used, kPosition, at, second);
-  p.results = second.results * second.rows * second.columns;
-  const bool last = !sdk::channels_first(l[1]->result);
-  p.channel_step = last ? 1 : second.rows * second.columns;
-  p.pixel_step = last ? second.results : 1;
-  p.waiting = small(at), at = up(at + p.results * 2, 16);
-  p.biases = small(at), at += 2 * few::kBiases * 4;
-  p.weights = small(at), at += (blocks_of(0) + blocks_of(1)) * few::kBlockWords * 4;
-  p.bytes = small(at);
-  return p;
+// ---------------------------------------------------------------- plan and offer
+
+// i / words is i * magic >> 20.
+int32_t magic_of(int words) {
+  return small(ceil_div(1 << 20, std::max(words, 1)));
 }
 
 int together_of(const Chain &p) {
   return static_cast<int>(std::clamp<int64_t>((228 << 10) / (p.bytes + 1024), 1, kMostTogether));
 }
 
-// ---------------------------------------------------------------- plan and run
+// The LeNet of 86 x 86 pixels: an image a block.
+struct Pooled {
+  using Chain = pooled::Chain;
+  using Kernel = pooled::Kernel;
+  static constexpr int layers = 2;
+  static constexpr const char *name = "cuda-chain/tensor_pooled";
 
-class Pooled final : public sdk::Instance {
- public:
-  explicit Pooled(const polyconv_request &request)
-      : device_(request.policy->device_index),
-        layers_{*request.layers[0], *request.layers[1]},
-        chain_(make_chain(request.layers)),
-        kernel_(find(layers_[0].input.type)) {
-    const DeviceScope scope(device_);
-    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kMostShared)),
-          "asking for shared memory");
-    int multiprocessors = 0;
-    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
-    blocks_ = std::clamp(chain_.batch, 1, multiprocessors * together_of(chain_));
-  }
-
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pooled::pack(layers_[layer], layer, raw, packed, static_cast<cudaStream_t>(stream));
-  }
-
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (sdk::elements(layers_[1].result) == 0) return;
-    const DeviceScope scope(device_);
-    Chain p = chain_;
-    p.input = a.input, p.result = a.output;
-    if (p.pairs && reinterpret_cast<uintptr_t>(a.input) % 4 != 0) {
-      p.pairs = 0;
-      p.row_magic = small(quotient(1 << 20, p.size[1]));
+  // Everything but the pointers.
+  static Chain plan(const polyconv_request &request) {
+    const polyconv_layer *const *l = request.layers;
+    Chain p;
+    p.batch = small(l[0]->input.size[0]);
+    int64_t used[2], image[2]; // pooled rows and columns of the first layer that are read; its input's
+    for (int axis = 0; axis < 2; ++axis) {
+      const int64_t read = l[1]->result.size[3 + axis] * kPools[1] + kShapes[1].rows - 1 - l[1]->pad_begin[1 + axis];
+      used[axis] = std::clamp<int64_t>(read, 0, l[0]->result.size[3 + axis]);
+      image[axis] = l[0]->input.size[3 + axis], p.size[axis] = small(image[axis]);
     }
+    p.pairs = p.size[1] % 2 == 0;
+    p.row_magic = magic_of(p.pairs ? p.size[1] / 2 : p.size[1]);
+    Layer &first = p.layer[0], &second = p.layer[1];
+    first.rows = small(used[0]), first.columns = small(used[1]);
+    second.rows = small(l[1]->result.size[3]), second.columns = small(l[1]->result.size[4]);
     for (int i = 0; i < 2; ++i) {
-      p.layer[i].weights = a.weights[i];
-      if (layers_[i].epilogue.has_bias) p.layer[i].bias = static_cast<const float *>(a.bias[i]);
+      p.layer[i].low = low_of(*l[i]), p.layer[i].high = high_of(*l[i]);
+      p.layer[i].results = small(l[i]->output.size[1]);
     }
-    kernel_<<<static_cast<unsigned>(blocks_), kWarps * 32, static_cast<size_t>(p.bytes),
-              static_cast<cudaStream_t>(stream)>>>(p);
-    check_launch("cuda-chain/tensor_pooled");
+    int64_t at = place_frame(*l[0], used[0] * 2 + 6, up(used[1] * 2, 16) + 8, image, 2, 0, first);
+    at += place_frame(*l[1], second.rows * 4 + 6, up(second.columns * 4, 16) + 8, used, kPosition, at, second);
+    p.results = second.results * second.rows * second.columns;
+    const bool last = !sdk::channels_first(l[1]->result);
+    p.channel_step = last ? 1 : second.rows * second.columns;
+    p.pixel_step = last ? second.results : 1;
+    p.waiting = small(at), at = up(at + p.results * 2, 16);
+    p.biases = small(at), at += 2 * few::kBiases * 4;
+    p.weights = small(at), at += (blocks_of(0) + blocks_of(1)) * few::kBlockWords * 4;
+    p.bytes = small(at);
+    return p;
   }
 
- private:
-  const int device_;
-  const polyconv_layer layers_[2];
-  const Chain chain_;
-  const Kernel kernel_;
-  int blocks_ = 0;
+  static bool takes(const polyconv_request &request, sdk::Offer &offer) {
+    for (int i = 0; i < 2; ++i) {
+      const polyconv_layer &l = *request.layers[i];
+      const few::Shape &shape = kShapes[i];
+      if (!takes_layer(l, i, offer) || !takes_no_residual(l, i, offer) ||
+          !takes_taps(l, shape.rows, shape.columns, shape.step, i, offer) ||
+          !takes_channels(l, shape.in, i == 0 ? kShapes[1].in : shape.out, i, offer) ||
+          !takes_pooling(l, kPools[i], i, offer))
+        return false;
+      if (l.pad_begin[1] > 64 || l.pad_begin[2] > 64) return offer.reject("layer %d: takes a padding of 64", i);
+    }
+    if (!takes_ends(request, offer)) return false;
+    const polyconv_tensor &input = request.layers[0]->input;
+    // Row numbers come from a multiplication that is exact so far.
+    if (input.size[3] * input.size[4] > 1 << 16 || input.size[3] * input.size[4] * input.size[4] >= 1 << 20)
+      return offer.reject("layer 0: takes images of about 100 x 100 pixels, not of %" PRId64 " x %" PRId64,
+                          input.size[3], input.size[4]);
+    return true;
+  }
+
+  static void tell(const Chain &p, sdk::Offer &offer) {
+    for (int i = 0; i < layers; ++i)
+      offer.set_weights(i, i == 0 ? "cuda_chain_few_1_8:1" : "cuda_chain_pooled:1",
+                        int64_t{blocks_of(i)} * few::kBlockWords * 4);
+    const int together = together_of(p);
+    // Matrix instructions of an image, each 5.3 clocks of a multiprocessor.
+    const double products = p.layer[0].rows * 2.0 * real(ceil_div(p.layer[0].columns, 8)) * 3.5 +
+                            p.layer[1].rows * 4.0 * real(ceil_div(p.layer[1].columns, 4)) * 28;
+    offer.estimate_us = 6 + std::ceil(p.batch / real(offer.blocks)) * together * products * 5.3 / 1755;
+    offer.occupancy = static_cast<float>(together * kWarps) / 64;
+    offer.say("an image a block, %dx%d of the pooled image between", p.layer[0].rows, p.layer[0].columns);
+  }
+
+  static Kernel find(int32_t type) { return pooled::find(type); }
+  static void pack(const polyconv_layer &l, int layer, const void *raw, void *packed, cudaStream_t stream) {
+    pooled::pack(l, layer, raw, packed, stream);
+  }
+  static void without_pairs(Chain &p) { p.pairs = 0, p.row_magic = magic_of(p.size[1]); }
+  static int blocks(const Chain &p, int multiprocessors) {
+    return std::clamp(p.batch, 1, multiprocessors * together_of(p));
+  }
+  static int threads(const Chain &) { return kWarps * 32; }
+  static int64_t shared_bytes(const Chain &p) { return p.bytes; }
 };
-
-bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  for (int i = 0; i < 2; ++i) {
-    const polyconv_layer &l = *request.layers[i];
-    const few::Shape &shape = kShapes[i];
-    if (!takes_layer(l, i, offer) || !takes_no_residual(l, i, offer) ||
-        !takes_taps(l, shape.rows, shape.columns, shape.step, i, offer) ||
-        !takes_channels(l, shape.in, i == 0 ? kShapes[1].in : shape.out, i, offer) ||
-        !takes_pooling(l, kPools[i], i, offer))
-      return false;
-    if (l.pad_begin[1] > 64 || l.pad_begin[2] > 64) return offer.reject("layer %d: takes a padding of 64", i);
-  }
-  if (!takes_ends(request, offer)) return false;
-  const polyconv_tensor &input = request.layers[0]->input;
-  // Row numbers come from a multiplication that is exact so far.
-  if (input.size[3] * input.size[4] > 1 << 16 || input.size[3] * input.size[4] * input.size[4] >= 1 << 20)
-    return offer.reject("layer 0: takes images of about 100 x 100 pixels, not of %" PRId64 " x %" PRId64, input.size[3],
-                        input.size[4]);
-  return true;
-}
-
-bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 2) return offer.reject("fuses 2 layers, not %d", request.count);
-  if (!takes(request, offer)) return false;
-  const Chain p = make_chain(request.layers);
-  if (!fits_shared(p.bytes, request, offer)) return false;
-  for (int i = 0; i < 2; ++i)
-    offer.set_weights(i, i == 0 ? "cuda_chain_few_1_8:1" : "cuda_chain_pooled:1",
-                      int64_t{blocks_of(i)} * few::kBlockWords * 4);
-  const int together = together_of(p);
-  offer.blocks = std::clamp(p.batch, 1, kMultiprocessors * together);
-  // Matrix instructions of an image, each 5.3 clocks of a multiprocessor.
-  const double products = p.layer[0].rows * 2.0 * static_cast<double>(quotient(p.layer[0].columns, 8)) * 3.5 +
-                          p.layer[1].rows * 4.0 * static_cast<double>(quotient(p.layer[1].columns, 4)) * 28;
-  offer.estimate_us = 6 + std::ceil(p.batch / static_cast<double>(offer.blocks)) * together * products * 5.3 / 1755;
-  offer.threads = kWarps * 32, offer.shared_bytes = p.bytes;
-  offer.occupancy = static_cast<float>(together * kWarps) / 64;
-  std::snprintf(offer.note, sizeof offer.note, "an image a block, %dx%d of the pooled image between", p.layer[0].rows,
-                p.layer[0].columns);
-  return true;
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<Pooled>(request);
-}
 
 constexpr const char *kConfigs[] = {"block"};
 
 } // namespace
 
 extern const sdk::Kernel kernel_tensor_pooled;
-const sdk::Kernel kernel_tensor_pooled = {"tensor_pooled", 0, kConfigs, 1, supports, create};
+const sdk::Kernel kernel_tensor_pooled = {"tensor_pooled",      0, kConfigs, 1, images_supports<Pooled>,
+                                          images_create<Pooled>};
 
 } // namespace polyconv::cuda
