@@ -36,7 +36,8 @@ void copy_memcpy(void *destination, const void *source, size_t bytes) {
 } // namespace
 
 std::vector<FmaLoop> fma_loops() {
-  std::vector<FmaLoop> loops{{"baseline", fma_f32_baseline, fma_f64_baseline}};
+  std::vector<FmaLoop> loops;
+  loops.push_back({"baseline", fma_f32_baseline, fma_f64_baseline});
 #ifdef POLYCONV_BENCH_X86
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     loops.push_back({"avx2", fma_f32_avx2, fma_f64_avx2});
