@@ -25,6 +25,7 @@ Result check(Case problem, const std::string &kernel, Mode mode) {
   polyconv_options options;
   polyconv_options_init(&options);
   options.kernel = name.c_str();
+  options.math = POLYCONV_MATH_FAST; // transforms
   const Result result = problem.run(mode, nullptr, options);
   CHECK(result.kernel == name);
   return result;
@@ -117,6 +118,12 @@ TEST_CASE("writing to the input is red") {
 TEST_CASE("a NaN that does not propagate is red") {
   CHECK(red("nan_to_zero", Mode::NonFinite, "expected nan"));
   CHECK(check("nan_to_zero", Mode::Random).good()); // nobody else sees it
+}
+
+TEST_CASE("a transform's NaN is green in its image, red in others") {
+  CHECK(check("nan_in_its_image", Mode::NonFinite).good());
+  CHECK(red("nan_everywhere", Mode::NonFinite, "is nan; expected"));
+  CHECK(check("nan_everywhere", Mode::Random).good()); // nobody else sees it
 }
 
 TEST_CASE("an element that is not written is red") {

@@ -193,6 +193,8 @@ DirectPlan direct_geometry(const polyconv_layer &layer, const polyconv_policy &p
   const double pieces = static_cast<double>(p.pieces), per_piece = static_cast<double>(p.depth_slots * p.row_slots);
   const double rows = pieces / static_cast<double>(p.block_parts) * static_cast<double>(p.block_rows * p.blocks);
   arithmetic += pieces * per_piece * static_cast<double>(p.reduce) * kLineUs + rows * kRowUs;
+  // One channel a group: each row of sums is gathered for one filter alone.
+  if (p.reduce == 1 && p.groups > 1) arithmetic *= (p.backward ? 1.4 : 1.0) * (p.axis[2].step > 1 ? 1.3 : 1.0);
   const double moved = static_cast<double>(sdk::elements(p.source) + sdk::elements(layer.result)) * 4.0 +
                        static_cast<double>(p.packed_elements * element_bytes(p));
   p.serial_us = arithmetic;

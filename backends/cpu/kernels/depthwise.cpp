@@ -1,6 +1,6 @@
 // depthwise.cpp - one channel a group, one filter a channel. Channels last: vectors of channels; channels first:
-// vectors along W, the filter of planes. Every type (channels first: float and image types), kernel, stride, dilation,
-// border.
+// vectors along W, the filter of planes, or turned by the plan where planes are small. Every type (channels first:
+// float and image types), kernel, stride, dilation, border.
 //
 // Floor: one read and one write of the tensors; a 3x3 has 9 multiply-adds for them, so it is memory that counts beyond
 // the caches. Inside them a row of 8 pixels loads 10 vectors for 24 multiply-adds of each row of taps.
@@ -22,6 +22,7 @@ void depthwise_task(const DepthwisePlan &plan, const DepthwiseRun &run, const De
 } // namespace polyconv::cpu
 
 #ifdef POLYCONV_DRIVER
+#include "cpu/count.hpp"
 #include "cpu/depthwise/driver.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/kernels.hpp"
@@ -42,6 +43,30 @@ bool channels_side_by_side(const polyconv_layer &layer) {
   return layer.input.stride[sdk::kC] == 1 && layer.input.size[sdk::kC] > 1;
 }
 
+constexpr double kTurnUs = 0.55e-3; // an element, from planes to pixels or back
+
+void lay_channels_side_by_side(polyconv_tensor &t) {
+  t.offset = 0, t.size[sdk::kN] = 1;
+  int64_t stride = 1;
+  for (const int axis : {sdk::kC, sdk::kW, sdk::kH, sdk::kD, sdk::kN}) t.stride[axis] = stride, stride *= t.size[axis];
+}
+
+// Whether planes are so small, or read at such strides, that vectors of channels are quicker by more than turning the
+// tensors costs. Of one image on one thread, so that bits depend on neither.
+bool better_turned(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  polyconv_layer planes = layer, pixels = layer;
+  polyconv_policy alone = policy;
+  alone.threads = 1;
+  for (polyconv_tensor polyconv_layer::*t :
+       {&polyconv_layer::input, &polyconv_layer::output, &polyconv_layer::result}) {
+    (planes.*t).size[sdk::kN] = 1;
+    lay_channels_side_by_side(pixels.*t);
+  }
+  const double turns = kTurnUs * real(sdk::elements(pixels.input) + sdk::elements(pixels.result));
+  return depthwise_geometry(pixels, alone, isa).estimate_us + turns <
+         plane_geometry(planes, alone, isa, false).estimate_us;
+}
+
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   Isa isa;
   if (!choose_isa(config, offer, isa) || !takes_one_layer(request, offer)) return false;
@@ -51,7 +76,12 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     return offer.reject("takes one channel a group, not %" PRId64, layer.weights.size[sdk::kC]);
   if (layer.groups == 1) return offer.reject("takes several groups; this is one channel");
   if (channels_side_by_side(layer)) return depthwise_offer(request, isa, offer);
-  return plane_takes(layer, isa, offer) && plane_offer(request, isa, offer);
+  if (!plane_takes(layer, isa, offer)) return false;
+  if (layer.output.size[sdk::kC] == layer.input.size[sdk::kC] && better_turned(layer, *request.policy, isa)) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
+    return offer.reject("takes planes of this size as vectors of channels, once these lie side by side");
+  }
+  return plane_offer(request, isa, offer);
 }
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {

@@ -5,12 +5,41 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <set>
 
 namespace polyconv::check {
 namespace {
 
+// The images and groups of channels of a tensor in which an element depends on what is not finite: a transform's tiles
+// hold no other.
+class Reached {
+ public:
+  Reached(const polyconv_problem &problem, const Tensor &t)
+      : tensor_(t),
+        groups_(std::max<int64_t>(problem.groups, 1)),
+        images_(t.which == POLYCONV_TENSOR_INPUT || t.which == POLYCONV_TENSOR_OUTPUT ||
+                t.which == POLYCONV_TENSOR_PRE_ACTIVATION) {
+    for (size_t i = 0; i < t.values.size(); ++i)
+      if (!std::isfinite(t.values[i])) planes_.insert(plane(static_cast<int64_t>(i)));
+  }
+  bool operator()(int64_t i) const { return planes_.count(plane(i)) != 0; }
+
+ private:
+  int64_t plane(int64_t i) const {
+    if (!images_) return 0; // a gradient of weights sums over all images
+    int64_t index[5];
+    indices_of(tensor_.shape, i, index);
+    return index[0] * groups_ + index[1] * groups_ / tensor_.shape.size[1];
+  }
+
+  const Tensor &tensor_;
+  const int64_t groups_;
+  const bool images_;
+  std::set<int64_t> planes_;
+};
+
 // How far outside its bound an element is: 0 where it equals, up to 1 inside, more outside. Where `spreads`, NaN and
-// Inf may reach more elements than depend on them and turn into each other, but none that depends on them may be
+// Inf may reach an element that does not depend on them and turn into each other, but none that depends on them may be
 // finite.
 double excess(double found, double expected, double bound, bool spreads) {
   if (spreads && !std::isfinite(found)) return 0;
@@ -69,10 +98,11 @@ void compare(const std::vector<polyconv_problem> &problems, const Expected &expe
     const Interval &window = expected.windows[layer];
     if (spreads && t.which == POLYCONV_TENSOR_ARGMAX) continue; // of windows with NaN that the reference has not
     const bool any_maximum = t.which == POLYCONV_TENSOR_ARGMAX && !window.value.empty();
+    const Reached reached(problems[layer], t);
     for (size_t i = 0; i < values.size(); ++i) {
       const auto index = static_cast<int64_t>(i);
       const double bound = t.bound.empty() ? 0 : t.bound[i];
-      double how_far = excess(values[i], t.values[i], bound, spreads);
+      double how_far = excess(values[i], t.values[i], bound, spreads && reached(index));
       if (any_maximum && how_far > 0 && plausible_argmax(problems[layer], window, index, values[i])) how_far = 1;
       note(t, index, values[i], bound, how_far, totals, result);
     }

@@ -6,6 +6,10 @@
 #include "../fake_direct.hpp"
 #include "chain.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 namespace {
 
 using namespace fake;
@@ -107,6 +111,14 @@ class FaultyInstance final : public Instance {
     }
   }
 
+  // One NaN of some images makes all their results NaN; they lie dense.
+  static void spread_nan(const polyconv_layer &l, float *output, int64_t images) {
+    const int64_t block = elements(l.output) / l.output.size[0] * images;
+    for (float *p = output; p < output + elements(l.output); p += block)
+      if (std::any_of(p, p + block, [](float v) { return std::isnan(v); }))
+        std::fill(p, p + block, std::numeric_limits<float>::quiet_NaN());
+  }
+
   // Defects of what is stored, after a correct result.
   void misbehave(const polyconv_layer &l, const polyconv_arguments &a, int64_t last, float before) const {
     float *const output = static_cast<float *>(a.output);
@@ -123,6 +135,8 @@ class FaultyInstance final : public Instance {
         for (int64_t i = 0; i <= last; ++i)
           if (output[i] != output[i]) output[i] = 0;
         break;
+      case Defect::nan_in_its_image: spread_nan(l, output, 1); break;
+      case Defect::nan_everywhere: spread_nan(l, output, l.output.size[0]); break;
       case Defect::skips_last_element: output[last] = before; break;
       default: break;
     }
@@ -155,8 +169,13 @@ constexpr const char *kNames[] = {
 };
 constexpr const char *kConfigs[] = {"only"};
 
+constexpr uint32_t flags(Defect defect) {
+  const bool transform = defect == Defect::nan_in_its_image || defect == Defect::nan_everywhere;
+  return transform ? POLYCONV_KERNEL_TRANSFORM : 0;
+}
+
 template <int kIndex>
-const Kernel kKernel = {kNames[kIndex], 0, kConfigs, 1, supports<kIndex>, create<kIndex>};
+const Kernel kKernel = {kNames[kIndex], flags(kDefects[kIndex]), kConfigs, 1, supports<kIndex>, create<kIndex>};
 
 template <int... kIndices>
 std::vector<const Kernel *> kernels(std::integer_sequence<int, kIndices...>) {
