@@ -215,7 +215,7 @@ void add_cost(const polyconv_request &request, int i, int channels, const Pyrami
   const double staging = i == 0 ? real(int64_t{p.images} * p.map[0].channels * p.map[0].extent[0]) *
                                       (12 + 14 * warps_of(p.map[0].extent[1]))
                                 : 0;
-  cost.slots += warps_of(threads) * each + second * (30 + 10 * window) + staging;
+  cost.slots += warps_of(threads) * each + second * (36 + 4 * window) + staging;
   cost.path += rounds * each + (second * (100 + 5 * window) + staging) * 32 / p.threads + 100;
   const double outputs = real(int64_t{p.units} * p.images * s.output.extent[0] * s.output.extent[1]);
   cost.recomputed +=

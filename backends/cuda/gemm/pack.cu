@@ -104,7 +104,12 @@ double product_us(const polyconv_layer &l, const Shape &shape, Source source, in
   const double gathering = source == Source::kScattered ? 0.65 : 1;
   const double bytes = static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) *
                        static_cast<double>(sum_bytes(l.sum_type));
-  return 4.2 + std::max(busiest * flops / (rate * shape.efficiency * gathering * hidden), bytes / 3.5e6);
+  // What is more than a bias and a relu is finished one by one.
+  const polyconv_epilogue &e = l.epilogue;
+  const bool simple = e.residual_from == POLYCONV_RESIDUAL_NONE && l.save == POLYCONV_SAVE_NONE &&
+                      e.activation <= POLYCONV_ACT_RELU && l.result.type == l.sum_type;
+  const double finishing = simple ? 0 : static_cast<double>(sdk::elements(l.output)) / 250e3;
+  return 4.2 + std::max(busiest * flops / (rate * shape.efficiency * gathering * hidden), bytes / 3.5e6) + finishing;
 }
 
 } // namespace polyconv::cuda::gemm

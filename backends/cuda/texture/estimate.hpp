@@ -46,7 +46,10 @@ inline double estimate_us(const polyconv_layer &l, Path path, const Patch &patch
   const double bytes = static_cast<double>(sdk::elements(l.input) * element_bytes(l.input.type)) +
                        static_cast<double>(sdk::elements(l.result) * element_bytes(l.result.type));
   const double bytes_us = bytes / kBytes, all = issue_us + fetch_us + bytes_us; // they overlap, not perfectly
-  return 3 + std::max(std::max(issue_us, fetch_us), std::max(wait_us, bytes_us)) + 0.05 * all;
+  // Results whose columns are not neighbours go out in sectors of 32 bytes, up to one for each.
+  const int64_t apart = l.result.stride[4] == 1 ? 0 : std::min<int64_t>(l.result.stride[4] * 4, 32);
+  const double apart_us = static_cast<double>(sdk::elements(l.result) * apart) / 2.1e6;
+  return 3 + std::max(std::max(issue_us, fetch_us), std::max(wait_us, bytes_us)) + 0.05 * all + apart_us;
 }
 
 } // namespace polyconv::cuda::texture

@@ -82,15 +82,19 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const auto blocks = static_cast<double>(s.blocks);
   const double busy = std::min(1.0, resident * s.threads / 32 / 14.4),
                tail = 1 + 0.5 * 132 * resident / std::max(blocks, 1.0);
-  const double rolled = n > 0 ? 1 : 1.5; // a loop over taps
+  const double rolled = (n > 0 ? 1 : 1.5) * (l.stride[2] > 1 ? 1.7 : 1); // a loop over taps; banks that clash
   const double slots =
       blocks * s.threads / 32 * (products * rolled + staged + fixed) * (s.input_type == POLYCONV_F32 ? 1 : 1.4);
   const double bytes = 4 * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
-  // Results whose columns are not neighbours go out in sectors of 32 bytes, up to one for each.
-  const double apart_bytes =
-      4 * static_cast<double>(sdk::elements(l.result) * std::clamp<int64_t>(l.result.stride[4], 1, 8));
-  const double scattered = l.result.stride[4] == 1 ? 0 : apart_bytes / 2.05e6;
-  const double finishing = s.plain ? 0 : static_cast<double>(sdk::elements(l.output)) / 100e3;
+  // Columns that are not neighbours move in sectors of 32 bytes, up to one for each; inputs for each group of filters.
+  const auto sectors = [](const polyconv_tensor &t) {
+    const int64_t apart = t.stride[4] == 1 ? 0 : std::clamp<int64_t>(t.stride[4], 1, 8);
+    return 4 * static_cast<double>(sdk::elements(t) * apart);
+  };
+  const auto passes = static_cast<double>(ceil_div(l.weights.size[0] / l.groups, int64_t{config.channels}));
+  const double scattered = sectors(l.result) / 2.05e6 + sectors(l.input) * passes / 7.3e6;
+  const bool wide = sdk::has_pooling(l) && l.epilogue.pool.window[2] > 2; // windows' columns share banks
+  const double finishing = s.plain ? 0 : static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3);
   return 4 + std::max({slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
 }
 

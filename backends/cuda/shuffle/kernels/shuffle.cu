@@ -179,6 +179,15 @@ double element_cost(const polyconv_layer &l, const March &m) {
   return m.vector_loads ? 0 : (own + edge) * (22 + 0.6 * turns * turns);
 }
 
+// Columns that are no neighbours in memory move in sectors of 32 bytes, up to one for each.
+double apart_us(const polyconv_layer &l) {
+  const auto sectors = [](const polyconv_tensor &t) {
+    const int64_t apart = t.stride[4] == 1 ? 0 : std::min<int64_t>(t.stride[4] * bytes_of(t.type), 32);
+    return static_cast<double>(apart * sdk::elements(t));
+  };
+  return sectors(l.input) / 7.3e6 + sectors(l.result) / 2.16e6;
+}
+
 // Microseconds, fitted to every config of 14 problems on an H200; -1 where a tile is too narrow for one result.
 // Products of all lanes, useful or not, with what each row costs besides, and the bytes; the longer hides most of the
 // shorter. Short strips have less of the image under way at once, which the L2 cache likes.
@@ -190,13 +199,14 @@ double estimate(const polyconv_layer &l, const Way &way, const Config &config) {
   const double rows = (m.rows - 1) * way.step + n;
   const double products = n * n * columns(l) / (way.step * way.step);
   const double instructions = products + 70 + element_cost(l, m) + (sdk::has_pooling(l) ? 10 * columns(l) : 0);
-  const double rate = 132 * 4 * 1650 * (n > kSmall ? 0.75 : 1); // a microsecond
+  const double pixels = l.input.type == POLYCONV_U8 || l.input.type == POLYCONV_U16 ? 3.3 : 1; // conversions, both ways
+  const double rate = 132 * 4 * 1650 * (n > kSmall ? 0.75 : 1) / pixels;                       // a microsecond
   const double busy = std::min(1.0, warps / (132 * 8));
   const double issue = warps * rows * instructions / rate / std::max(busy, 1e-3);
   const double bytes = static_cast<double>(bytes_of(l.input.type)) * static_cast<double>(sdk::elements(l.input)) +
                        static_cast<double>(bytes_of(l.result.type)) * static_cast<double>(sdk::elements(l.result));
   const double spread = 0.03 * std::log2(std::max(1.0, m.rows * way.step / 8.0)) + 0.001 * (32.0 / m.width);
-  const double memory = bytes / 4.1e6 * (1 + spread);
+  const double memory = std::max(bytes / 4.1e6 * (1 + spread), apart_us(l));
   return 3 + std::pow(std::pow(memory, 6) + std::pow(issue, 6), 1.0 / 6);
 }
 
