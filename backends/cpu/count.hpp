@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <polyconv/backend.h>
+#include <polyconv/sdk/bytes.hpp>
 
 #include <cstdint>
 
@@ -17,16 +17,6 @@ inline int64_t round_up(int64_t a, int64_t b) {
 inline double real(int64_t value) {
   return static_cast<double>(value);
 }
-// Of one element.
-inline int64_t type_bytes(int32_t type) {
-  switch (type) {
-    case POLYCONV_F64: return 8;
-    case POLYCONV_F32:
-    case POLYCONV_S32: return 4;
-    case POLYCONV_S8:
-    case POLYCONV_U8: return 1;
-    default: return 2;
-  }
-}
+using sdk::type_bytes;
 
 } // namespace polyconv::cpu

@@ -57,7 +57,7 @@ void interleave(const polyconv_layer &l, const PartResults &parts, char *result,
     const int64_t depth = d % l.stride[0], row = h % l.stride[1];
     const int64_t depths = ceil_div(t.size[kD] - depth, l.stride[0]), rows = ceil_div(t.size[kH] - row, l.stride[1]);
     const int64_t line = (plane * depths + d / l.stride[0]) * rows + h / l.stride[1];
-    const void *from[kMostParts];
+    const void *from[sdk::kMostAdjointParts];
     for (int64_t phase = 0; phase < step; ++phase) {
       const char *part = parts.of[(depth * l.stride[1] + row) * step + phase];
       from[phase] = part ? part + line * ceil_div(width - phase, step) * bytes : nullptr;

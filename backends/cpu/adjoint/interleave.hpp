@@ -4,15 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <polyconv/sdk/adjoint.hpp>
+#include <polyconv/sdk/adjoint_kernel.hpp>
 
 namespace polyconv::cpu {
 
-inline constexpr int64_t kMostParts = 64;
-
 // Dense results, channels first, by adjoint_part's number; NULL where there are no taps, for zeros.
 struct PartResults {
-  const char *of[kMostParts];
+  const char *of[sdk::kMostAdjointParts];
 };
 
 // Whether the parts of a BACKWARD_DATA layer take this way.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <polyconv/backend.h>
+#include <polyconv/sdk/bytes.hpp>
 
 #include <cstdint>
 
@@ -18,9 +18,6 @@ constexpr double real(int64_t v) {
   return static_cast<double>(v);
 }
 
-// What a piece of a workspace takes, so that the next one begins aligned.
-constexpr int64_t aligned_bytes(int64_t bytes) {
-  return ceil_div(bytes, POLYCONV_ALIGNMENT) * POLYCONV_ALIGNMENT;
-}
+using sdk::aligned_bytes;
 
 } // namespace polyconv::cuda
