@@ -36,16 +36,22 @@ struct Spot {
   bool inside;
 };
 
-__device__ inline Spot spot_of(const ImplicitGemm &p, int32_t d, int32_t h, int32_t w) {
-  const auto within = [](int32_t i, int32_t size) { return static_cast<uint32_t>(i) < static_cast<uint32_t>(size); };
-  bool inside = within(d, p.in[0]) && within(h, p.in[1]) && within(w, p.in[2]);
-  if (!inside && p.pad_mode > POLYCONV_PAD_CONSTANT) {
-    d = folded(d, p.in[0], p.pad_mode);
-    h = folded(h, p.in[1], p.pad_mode);
-    w = folded(w, p.in[2], p.pad_mode);
+// `size` and `stride`: of the image's axes.
+__device__ inline Spot spot_in(const int32_t (&size)[3], const int32_t (&stride)[3], int32_t pad_mode, int32_t d,
+                               int32_t h, int32_t w) {
+  const auto within = [](int32_t i, int32_t of) { return static_cast<uint32_t>(i) < static_cast<uint32_t>(of); };
+  bool inside = within(d, size[0]) && within(h, size[1]) && within(w, size[2]);
+  if (!inside && pad_mode > POLYCONV_PAD_CONSTANT) {
+    d = folded(d, size[0], pad_mode);
+    h = folded(h, size[1], pad_mode);
+    w = folded(w, size[2], pad_mode);
     inside = true;
   }
-  return {inside ? d * p.in_stride[0] + h * p.in_stride[1] + w * p.in_stride[2] : 0, inside};
+  return {inside ? d * stride[0] + h * stride[1] + w * stride[2] : 0, inside};
+}
+
+__device__ inline Spot spot_of(const ImplicitGemm &p, int32_t d, int32_t h, int32_t w) {
+  return spot_in(p.in, p.in_stride, p.pad_mode, d, h, w);
 }
 
 // The blocks of k that are this thread block's: all of `blocks`, or where k is split those of one split.

@@ -34,19 +34,6 @@ __device__ inline int4 column_of(const Factor &f, int32_t column) {
           line % f.taps[1] * f.dilation[1], tap % f.taps[2] * f.dilation[2]};
 }
 
-// The input coordinate of a tap: its distance from the image's first element, and whether it is inside.
-__device__ inline Spot spot_of(const Factor &f, int32_t d, int32_t h, int32_t w) {
-  const auto within = [](int32_t i, int32_t size) { return static_cast<uint32_t>(i) < static_cast<uint32_t>(size); };
-  bool inside = within(d, f.size[0]) && within(h, f.size[1]) && within(w, f.size[2]);
-  if (!inside && f.pad_mode > POLYCONV_PAD_CONSTANT) {
-    d = folded(d, f.size[0], f.pad_mode);
-    h = folded(h, f.size[1], f.pad_mode);
-    w = folded(w, f.size[2], f.pad_mode);
-    inside = true;
-  }
-  return {inside ? d * f.stride[0] + h * f.stride[1] + w * f.stride[2] : 0, inside};
-}
-
 // What the sources share: where they read, and how one element moves. Held are those that must be converted.
 template <class From, class T>
 class FactorBase {
@@ -65,7 +52,7 @@ class FactorBase {
     *fill = From(0.0f);
     if (image < 0 || column.x < 0) return nullptr;
     const int4 o = places_->corner[block_ & 1][i];
-    const Spot spot = spot_of(f_, o.x + column.y, o.y + column.z, o.z + column.w);
+    const Spot spot = spot_in(f_.size, f_.stride, f_.pad_mode, o.x + column.y, o.y + column.z, o.z + column.w);
     if (spot.inside) return data_ + image + spot.offset + column.x;
     *fill = static_cast<From>(f_.fill);
     return nullptr;
