@@ -18,8 +18,28 @@ WeightsLauncher weights_parts(int shape, int parts);
 // Copies a tensor of f32, channels last, as planes of parts one after the other.
 void split(const polyconv_tensor &t, const void *from, int parts, void *to, cudaStream_t stream);
 
-// What both kernels offer, once math is settled.
-bool supports_weights_parts(const polyconv_request &request, int32_t config, int parts, sdk::Offer &offer);
+// How a kernel splits factors, and the math mode that allows it.
+struct Splitting {
+  int parts;
+  int32_t math;
+  const char *name; // of the math mode
+};
+
+bool supports_weights_parts(const polyconv_request &request, int32_t config, const Splitting &splitting,
+                            sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> create_weights_parts(const polyconv_request &request, int32_t config, int parts);
+
+template <const Splitting &How>
+sdk::Kernel weights_of_parts(const char *name) {
+  return {
+      name,
+      0,
+      kPartsNames,
+      kPartsShapeCount,
+      [](const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+        return supports_weights_parts(request, config, How, offer);
+      },
+      [](const polyconv_request &request, int32_t config) { return create_weights_parts(request, config, How.parts); }};
+}
 
 } // namespace polyconv::cuda::wgmma

@@ -2,18 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/bias_gradient.hpp"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "wgmma_weights_parts.hpp"
 
 namespace polyconv::cuda::wgmma {
 namespace {
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
-}
-
-double real(int64_t v) {
-  return static_cast<double>(v);
-}
 
 // A plane: dense, channels last, in whole 16 bytes.
 polyconv_tensor plane_of(polyconv_tensor t) {
@@ -35,8 +28,9 @@ struct Bytes {
   int64_t input, output, pieces; // of the workspace: planes, and what is added up
 };
 Bytes bytes_of(const polyconv_layer &planes, const WeightsShape &shape, int parts) {
-  return {aligned(sdk::elements(planes.input) * 2 * parts), aligned(sdk::elements(planes.output) * 2 * parts),
-          aligned(pieces_bytes(make_weights_product(planes, shape), shape))};
+  return {aligned_bytes(sdk::elements(planes.input) * 2 * parts),
+          aligned_bytes(sdk::elements(planes.output) * 2 * parts),
+          aligned_bytes(pieces_bytes(make_weights_product(planes, shape), shape))};
 }
 
 // Microseconds: as wgmma_weights has them, and the copies. 10 % too much on average over ResNet-50 at batch 128.
@@ -50,7 +44,14 @@ double estimate(const polyconv_layer &planes, const WeightsShape &shape, int par
 
 } // namespace
 
-bool supports_weights_parts(const polyconv_request &request, int32_t config, int parts, sdk::Offer &offer) {
+bool supports_weights_parts(const polyconv_request &request, int32_t config, const Splitting &splitting,
+                            sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  const auto [parts, math, name] = splitting;
+  if (request.policy->math < math)
+    return offer.reject("splits the factors of its products: only under math %s or freer", name);
+  offer.math = math;
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradient of weights alone");
   if (l.input.type != POLYCONV_F32 || l.output.type != POLYCONV_F32) return offer.reject("takes f32");

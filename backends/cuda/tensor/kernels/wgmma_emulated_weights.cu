@@ -8,26 +8,10 @@
 
 namespace polyconv::cuda {
 namespace {
-
-constexpr int kParts = 3;
-
-bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
-  if (request.policy->math < POLYCONV_MATH_FP32_EMULATED)
-    return offer.reject("splits the factors of its products: only under math fp32_emulated or freer");
-  offer.math = POLYCONV_MATH_FP32_EMULATED;
-  return wgmma::supports_weights_parts(request, config, kParts, offer);
+constexpr wgmma::Splitting kSplitting = {3, POLYCONV_MATH_FP32_EMULATED, "fp32_emulated"};
 }
-
-std::unique_ptr<sdk::Instance> create_parts(const polyconv_request &request, int32_t config) {
-  return wgmma::create_weights_parts(request, config, kParts);
-}
-
-} // namespace
 
 extern const sdk::Kernel kernel_wgmma_emulated_weights;
-const sdk::Kernel kernel_wgmma_emulated_weights = {
-    "wgmma_emulated_weights", 0, wgmma::kPartsNames, wgmma::kPartsShapeCount, supports_parts, create_parts};
+const sdk::Kernel kernel_wgmma_emulated_weights = wgmma::weights_of_parts<kSplitting>("wgmma_emulated_weights");
 
 } // namespace polyconv::cuda

@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/conv.cuh"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "common/values.cuh"
 
 namespace polyconv::cuda {
@@ -16,10 +17,6 @@ extern const sdk::Kernel kernel_wgmma_weights, kernel_wgmma_few_weights;
 namespace {
 
 constexpr int kThreads = 256, kWindow = 64; // elements
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
-}
 
 // The input as it is copied, in elements: `channels` a pixel, `row` a row of an image.
 struct Wide {
@@ -98,7 +95,7 @@ struct Bytes {
   int64_t input, windows; // of the workspace, before what the product needs
 };
 Bytes bytes_of(const polyconv_layer &l, const Wide &wide) {
-  return {aligned(wide.size * 2), aligned(l.weights.size[0] * kWindow * l.weights.size[3] * 4)};
+  return {aligned_bytes(wide.size * 2), aligned_bytes(l.weights.size[0] * kWindow * l.weights.size[3] * 4)};
 }
 
 bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
@@ -122,7 +119,7 @@ bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &o
   of_windows.layers = &pointer;
   if (!kernel_wgmma_weights.supports(of_windows, config, offer)) return false;
   const Bytes bytes = bytes_of(l, wide);
-  offer.workspace_bytes = aligned(offer.workspace_bytes) + bytes.input + bytes.windows;
+  offer.workspace_bytes = aligned_bytes(offer.workspace_bytes) + bytes.input + bytes.windows;
   offer.estimate_us += 5 + static_cast<double>(wide.size + sdk::elements(l.input)) * 2 / 2.5e6;
   return offer.workspace_bytes <= request.policy->workspace_limit ||
          offer.reject("needs a workspace of %lld bytes for its copy of the input",

@@ -8,26 +8,10 @@
 
 namespace polyconv::cuda {
 namespace {
-
-constexpr int kParts = 2;
-
-bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
-  if (request.policy->math < POLYCONV_MATH_TF32)
-    return offer.reject("rounds the factors of its products: only under math tf32 or freer");
-  offer.math = POLYCONV_MATH_TF32;
-  return wgmma::supports_weights_parts(request, config, kParts, offer);
+constexpr wgmma::Splitting kSplitting = {2, POLYCONV_MATH_TF32, "tf32"};
 }
-
-std::unique_ptr<sdk::Instance> create_parts(const polyconv_request &request, int32_t config) {
-  return wgmma::create_weights_parts(request, config, kParts);
-}
-
-} // namespace
 
 extern const sdk::Kernel kernel_wgmma_tf32_weights;
-const sdk::Kernel kernel_wgmma_tf32_weights = {
-    "wgmma_tf32_weights", 0, wgmma::kPartsNames, wgmma::kPartsShapeCount, supports_parts, create_parts};
+const sdk::Kernel kernel_wgmma_tf32_weights = wgmma::weights_of_parts<kSplitting>("wgmma_tf32_weights");
 
 } // namespace polyconv::cuda
