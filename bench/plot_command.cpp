@@ -50,6 +50,20 @@ size_t place_of(std::vector<std::string> &list, const std::string &value) {
   return list.size() - 1;
 }
 
+// "k = 8": a number alone would say nothing beside its line.
+std::string name_of(const std::string &field, const std::string &value) {
+  const bool number = !value.empty() && value.find_first_not_of("0123456789.") == std::string::npos;
+  return number ? field + " = " + value : value;
+}
+
+// The least number not below `high` whose quarters are round.
+double round_up(double high) {
+  const double unit = std::pow(10, std::floor(std::log10(high / 4)));
+  for (const double quarter : {1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.5})
+    if (4 * quarter * unit >= high) return 4 * quarter * unit;
+  return 40 * unit;
+}
+
 } // namespace
 
 int plot_command(const Arguments &a) {
@@ -61,7 +75,7 @@ int plot_command(const Arguments &a) {
       const std::optional<double> y = row.number(a.plot_y);
       const std::string x = value_of(row, a.plot_x);
       if (row.at("status") != "good" || !y || x.empty()) continue;
-      const size_t label = place_of(labels, x), series = place_of(names, value_of(row, a.plot_by));
+      const size_t label = place_of(labels, x), series = place_of(names, name_of(a.plot_by, value_of(row, a.plot_by)));
       values.resize(names.size());
       for (auto &line : values) line.resize(labels.size(), std::numeric_limits<double>::quiet_NaN());
       values[series][label] = *y;
@@ -71,7 +85,7 @@ int plot_command(const Arguments &a) {
     throw Error(kUsage, "no good row has both " + a.plot_x + " and a number " + a.plot_y +
                             "; expected fields of `run -o "
                             "jsonl`, config, or a letter of the problem's token");
-  chart::Panel panel = {a.plot_y + " over " + a.plot_x, labels, {}, 0, high > 0 ? 1.05 * high : 1, false};
+  chart::Panel panel = {a.plot_y + " over " + a.plot_x, labels, {}, 0, high > 0 ? round_up(high) : 1, false};
   for (size_t i = 0; i < names.size(); ++i) panel.series.push_back({names[i], "", values[i]});
   Output output(a.out_file);
   output.stream() << chart::lines(a.plot_title, {panel}) << std::flush;

@@ -10,7 +10,7 @@
 namespace chart {
 namespace {
 
-constexpr double kTop = 50, kHeight = 220, kMargin = 60, kGap = 80, kRow = 16;
+constexpr double kTop = 50, kHeight = 220, kMargin = 60, kGap = 80, kRow = 16, kLetter = 7;
 constexpr const char *kColours[] = {"#2471a3", "#c0392b", "#1e8449", "#b9770e", "#7d3c98", "#7f8c8d"};
 
 std::string escaped(const std::string &text) {
@@ -23,6 +23,22 @@ std::string escaped(const std::string &text) {
 std::string label(double value) {
   if (std::fabs(value) >= 1e6) return formatted("%.3gM", value * 1e-6);
   return std::fabs(value) >= 1e3 ? formatted("%.3gk", value * 1e-3) : formatted("%.3g", value);
+}
+
+double longest_label(const Panel &panel) {
+  size_t letters = 0;
+  for (const std::string &label : panel.labels) letters = std::max(letters, label.size());
+  return kLetter * static_cast<double>(letters);
+}
+
+// Whether labels side by side would run into each other.
+bool tilts(const Panel &panel, double width) {
+  return longest_label(panel) * static_cast<double>(std::min<size_t>(panel.labels.size(), 10)) > width;
+}
+
+// What tilted labels take below more than others.
+double label_depth(const Panel &panel, double width) {
+  return tilts(panel, width) ? longest_label(panel) / 2 : 0;
 }
 
 // One panel whose frame begins at `left`.
@@ -52,8 +68,10 @@ class Drawing {
                     left_, y(value), width_, left_ - 6, y(value) + 4, label(value).c_str());
     }
     const size_t step = std::max<size_t>(1, panel_.labels.size() / 10);
+    const double tilt = tilts(panel_, width_) ? -30 : 0, below = kTop + kHeight + 18;
     for (size_t i = 0; i < panel_.labels.size(); i += step)
-      text += formatted("<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">", x(i), kTop + kHeight + 18) +
+      text += formatted("<text x=\"%g\" y=\"%g\" text-anchor=\"%s\" transform=\"rotate(%g %g %g)\">", x(i), below,
+                        tilt < 0 ? "end" : "middle", tilt, x(i), below) +
               escaped(panel_.labels[i]) + "</text>\n";
     return text;
   }
@@ -75,7 +93,8 @@ class Drawing {
     if (panel_.last_values && !series.values.empty()) name += formatted(" %.4f", series.values.back());
     return "<path fill=\"none\" stroke-width=\"2\" stroke=\"" + colour + "\" d=\"" + path + "\"/>\n" + dots +
            formatted("\n<text x=\"%g\" y=\"%g\" fill=\"%s\">", left_,
-                     kTop + kHeight + 40 + kRow * static_cast<double>(row), colour.c_str()) +
+                     kTop + kHeight + 40 + label_depth(panel_, width_) + kRow * static_cast<double>(row),
+                     colour.c_str()) +
            name + "</text>\n";
   }
 
@@ -105,14 +124,16 @@ std::string picture(int width, int height, const std::string &title, const std::
 std::string lines(const std::string &title, const std::vector<Panel> &panels) {
   std::string body;
   size_t rows = 0;
-  double left = kMargin;
   const double width = panels.size() > 1 ? 300 : 560;
+  double left = kMargin, depth = 0;
+  if (!panels.empty() && tilts(panels.front(), width)) left += longest_label(panels.front()) * 0.6;
   for (const Panel &panel : panels) {
     body += Drawing(panel, left, width).text();
     rows = std::max(rows, panel.series.size());
+    depth = std::max(depth, label_depth(panel, width));
     left += width + kGap;
   }
-  const double height = kTop + kHeight + 40 + kRow * static_cast<double>(rows);
+  const double height = kTop + kHeight + 40 + depth + kRow * static_cast<double>(rows);
   return picture(static_cast<int>(left), static_cast<int>(height), title, body);
 }
 
