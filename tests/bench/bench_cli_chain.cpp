@@ -69,7 +69,8 @@ TEST_CASE("sweeps over groupings, sizes and channels as tables, and as pictures"
   INFO(plot.err);
   REQUIRE(plot.code == 0);
   const std::string svg = contents(picture.path());
-  for (const char *words : {"a&lt;b", "median_us over i", ">20</text>", ">none</text>", ">2</text>", "</svg>"})
+  for (const char *words :
+       {"a&lt;b", "median_us over i", ">20</text>", ">none</text>", ">grouping = 2</text>", "</svg>"})
     CHECK_MESSAGE(has(svg, words), std::string(words));
   CHECK(has(bench("plot " + results.path() + " --x config").out, ">pixel</text>"));
   CHECK(has(bench("plot " + results.path() + " --x 1.c --y estimate_us").out, ">8</text>"));
