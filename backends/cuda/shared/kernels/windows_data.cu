@@ -1,0 +1,215 @@
+// windows_data.cu - the gradient of the input of layers of few input channels at strides 1 and 2, f32, channels first.
+// A block holds the planes of the output's gradient for some filters in shared memory, with zeros around them, and the
+// filters. A thread computes the inputs at some places of one channel (windows.hpp) and keeps their sums while the
+// filters follow each other: all residues of the strides read the same window, and every row is written once.
+//
+// Floor: max(2 N K P Q C n^2 / FMA rate, one read of the output's gradient and one write of the input's / copy rate).
+// A thread of 8 x 4 inputs takes 21 loads of 8 bytes for the window and 13 of 16 for a filter of 7 x 7, for 392
+// products.
+// SPDX-License-Identifier: Apache-2.0
+#include "windows.hpp"
+
+#include <cinttypes>
+
+#include "common/instance.hpp"
+
+namespace polyconv::cuda {
+namespace shared {
+template <>
+WindowsLaunch find_windows<3>(int64_t, bool);
+template <>
+WindowsLaunch find_windows<4>(int64_t, bool);
+template <>
+WindowsLaunch find_windows<5>(int64_t, bool);
+template <>
+WindowsLaunch find_windows<7>(int64_t, bool);
+} // namespace shared
+
+namespace {
+
+using namespace shared;
+
+constexpr int64_t kSharedBytes = 48 << 10;
+constexpr int64_t kMostFilters = 16; // staged together
+
+struct WindowsConfig {
+  bool tall;
+  int32_t threads, teams;
+};
+constexpr WindowsConfig kConfigs[] = {{false, 128, 1}, {false, 256, 1}, {false, 128, 4}, {false, 256, 4},
+                                      {false, 256, 8}, {true, 128, 1},  {true, 256, 1},  {true, 128, 4},
+                                      {true, 256, 4},  {true, 256, 8}};
+constexpr const char *kNames[] = {"short_t128_x1", "short_t256_x1", "short_t128_x4", "short_t256_x4", "short_t256_x8",
+                                  "tall_t128_x1",  "tall_t256_x1",  "tall_t128_x4",  "tall_t256_x4",  "tall_t256_x8"};
+constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs;
+
+WindowsLaunch launch_for(const polyconv_layer &l, bool tall) {
+  switch (l.weights.size[3]) {
+    case 3: return find_windows<3>(l.stride[1], tall);
+    case 4: return find_windows<4>(l.stride[1], tall);
+    case 5: return find_windows<5>(l.stride[1], tall);
+    default: return find_windows<7>(l.stride[1], tall);
+  }
+}
+
+// ---------------------------------------------------------------- a block
+
+int32_t narrow(int64_t v) {
+  return static_cast<int32_t>(v);
+}
+
+// What an axis of the result takes: first place, and all places.
+struct Places {
+  int64_t first, count;
+};
+Places places_of(const polyconv_layer &l, int axis) {
+  const int64_t pad = l.pad_begin[axis], first = pad / l.stride[axis];
+  return {first, (l.result.size[2 + axis] - 1 + pad) / l.stride[axis] - first + 1};
+}
+
+// The rest from down, across, images and channels; false where such a block does not fit.
+bool complete(const polyconv_layer &l, const WindowsConfig &config, Windows &s) {
+  const int step = narrow(l.stride[1]), taps = narrow(l.weights.size[3]), reach = reach_of(taps, step);
+  const int wide = places_across(step), high = places_down(step, config.tall);
+  s.rows = s.down * high + reach - 1;
+  s.pitch = (s.across - 1) * wide + window_across(taps, step);
+  s.plane = narrow(ceil_div(int64_t{s.rows} * s.pitch, 4) * 4);
+  s.team = narrow(ceil_div(int64_t{s.down} * s.across * s.images * s.channels, 32) * 32);
+  s.teams = config.teams;
+  s.sets = narrow(ceil_div(l.weights.size[1], s.channels));
+  s.by_channels = Divider::make(s.channels);
+  const int64_t filter_bytes = 4 * (int64_t{s.images} * s.plane + int64_t{s.channels} * padded_taps(taps));
+  const int64_t sums = config.teams == 1 ? 0 : 16LL * step * high * s.team;
+  const int64_t most = std::min<int64_t>(s.filters, kMostFilters);
+  s.buffers = s.filters <= most && most * filter_bytes <= kSharedBytes ? 1 : 2;
+  int64_t chunk = s.buffers == 1 ? most : std::min(most, kSharedBytes / 2 / filter_bytes);
+  if (chunk > config.teams) chunk -= chunk % config.teams;
+  if (chunk < 1 || sums > kSharedBytes) return false;
+  s.chunk = narrow(chunk), s.buffer = narrow(chunk * filter_bytes / 4);
+  s.shared_bytes = narrow(std::max(int64_t{s.buffers} * s.buffer * 4, sums));
+  s.blocks = ceil_div(l.result.size[0], s.images) * l.groups * s.sets * s.tiles_h * s.tiles_w;
+  return true;
+}
+
+// As wide as the image or a warp, then as high, then as many channels, then images, as there are threads for; fewer
+// where shared memory is too small.
+bool make_windows(const polyconv_layer &l, const WindowsConfig &config, Windows &s) {
+  const int step = narrow(l.stride[1]);
+  const Places down = places_of(l, 1), across = places_of(l, 2);
+  const int64_t high = ceil_div(down.count, places_down(step, config.tall));
+  const int64_t wide = ceil_div(across.count, places_across(step)), room = config.threads / config.teams;
+  const int64_t channels = l.weights.size[1], images = l.result.size[0];
+  s = {};
+  s.first_row = narrow(down.first), s.first_column = narrow(across.first);
+  s.filters = narrow(l.weights.size[0] / l.groups);
+  s.tiles_w = narrow(ceil_div(wide, 32)), s.across = narrow(ceil_div(wide, s.tiles_w));
+  for (int64_t most = std::max<int64_t>(room / s.across, 1); most > 0; most /= 2) {
+    s.tiles_h = narrow(ceil_div(high, most)), s.down = narrow(ceil_div(high, s.tiles_h));
+    const int64_t left = std::max<int64_t>(room / (s.across * s.down), 1);
+    for (int64_t sets = ceil_div(channels, std::min(channels, left)); sets <= channels; sets *= 2) {
+      s.channels = narrow(ceil_div(channels, sets));
+      const bool whole = s.tiles_h == 1 && s.tiles_w == 1 && sets == 1;
+      for (int64_t n = whole ? std::clamp<int64_t>(left / channels, 1, images) : 1; n > 0; n /= 2) {
+        s.images = narrow(n);
+        if (complete(l, config, s)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// ---------------------------------------------------------------- supports
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  const polyconv_layer &l = *request.layers[0];
+  if (l.direction != POLYCONV_BACKWARD_DATA) return offer.reject("computes the input's gradient alone");
+  if (l.output.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32 || l.sum_type != POLYCONV_F32)
+    return offer.reject("takes f32, summed in f32");
+  if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
+  if (sdk::has_pooling(l)) {
+    offer.rejects_pooling = 1;
+    return offer.reject("does not pool");
+  }
+  const int64_t n = l.weights.size[3];
+  if (n != l.weights.size[4] || (n != 3 && n != 4 && n != 5 && n != 7))
+    return offer.reject("takes filters of 3x3, 4x4, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
+  if (l.stride[1] != l.stride[2] || l.stride[1] > 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
+    return offer.reject("takes strides of 1 and 2 and no dilation");
+  if (l.pad_mode > POLYCONV_PAD_CONSTANT) return offer.reject("folds no gradient of the padding back");
+  if (l.weights.size[1] > 64)
+    return offer.reject("takes groups of up to 64 input channels, not %" PRId64, l.weights.size[1]);
+  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  return sdk::elements(l.result) > 0 || offer.reject("takes no empty batch");
+}
+
+double estimate(const polyconv_layer &l, const Windows &s, const WindowsConfig &config) {
+  const double step = real(l.stride[1]), inputs = step * places_down(narrow(l.stride[1]), config.tall) * 4;
+  const double products = inputs * real(sdk::taps(l)) / (step * step);
+  const double slots = real(s.blocks) * s.threads() / 32 * (s.filters / real(config.teams) * products * 1.3 + 1000);
+  const double bytes = 4 * real(sdk::elements(l.output) + sdk::elements(l.result));
+  return 5 + std::max(slots / (132 * 4 * 1485 * 0.7), bytes / 3e6);
+}
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  offer.estimate_us = 0;
+  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
+    Windows s;
+    if (!make_windows(l, kConfigs[i], s) || s.blocks > INT32_MAX) continue;
+    const double us = estimate(l, s, kConfigs[i]);
+    if (offer.estimate_us == 0 || us < offer.estimate_us) offer.estimate_us = us, offer.config = i;
+  }
+  return offer.estimate_us > 0 || offer.reject("launches less than 2^31 blocks");
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class WindowsData final : public CudaInstance {
+ public:
+  WindowsData(const polyconv_request &request, const WindowsConfig &config)
+      : CudaInstance(request), launch_(launch_for(layer_, config.tall)) {
+    if (!make_windows(layer_, config, windows_))
+      throw sdk::Error(POLYCONV_INTERNAL, "cuda-shared/windows_data: no block for a problem that was accepted");
+  }
+
+ private:
+  // Whether results are the sums, and how many of a thread's lie side by side where they can be stored at once.
+  int32_t vectors(const void *pointer) const {
+    const polyconv_tensor &t = layer_.result;
+    const polyconv_epilogue &e = layer_.epilogue;
+    if (t.type != POLYCONV_F32 || !bias_and_relu_at_most(layer_) || e.has_bias || e.activation != POLYCONV_ACT_NONE)
+      return 0;
+    const int64_t first = (layer_.pad_begin[2] / layer_.stride[2]) * layer_.stride[2] - layer_.pad_begin[2];
+    for (const int32_t width : {4, 2}) {
+      const auto in_steps = [&](int64_t v) { return v % width == 0; };
+      if (t.stride[4] == 1 && reinterpret_cast<uintptr_t>(pointer) % (4 * static_cast<uintptr_t>(width)) == 0 &&
+          in_steps(first) && in_steps(t.offset) && in_steps(t.stride[3]) && in_steps(t.stride[1]) &&
+          in_steps(t.stride[0]))
+        return width;
+    }
+    return 1;
+  }
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    Windows s = windows_;
+    s.vectors = vectors(a.input);
+    launch_(Conv<int32_t>(layer_, a), s, static_cast<const float *>(a.output), static_cast<const float *>(a.weights[0]),
+            a.input, stream);
+  }
+
+  const WindowsLaunch launch_;
+  Windows windows_ = {};
+};
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<WindowsData>(request, kConfigs[config]);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_windows_data;
+const sdk::Kernel kernel_windows_data = {"windows_data", 0, kNames, kConfigCount, supports, create};
+
+} // namespace polyconv::cuda
