@@ -12,10 +12,10 @@ namespace polyconv::cuda::shared {
 
 // Where a block works, and which part of what it stages of a plane there is. The rest stays zero.
 struct WindowsPlace {
-  int32_t image, group, channel;               // of the group
-  int32_t top, left;                           // places
+  int32_t image, group, channel;                // of the group
+  int32_t top, left;                            // places
   int32_t from_row, from_column, rows, columns; // of the gradient
-  int32_t to_row, to_column;                   // in shared memory
+  int32_t to_row, to_column;                    // in shared memory
 
   __device__ WindowsPlace(const Conv<int32_t> &p, const Windows &s, int32_t reach, int32_t high, int32_t wide) {
     auto block = static_cast<int32_t>(blockIdx.x); // neighbouring blocks read the same gradients
@@ -25,7 +25,8 @@ struct WindowsPlace {
     group = block % p.groups, image = block / p.groups * s.images;
     const int32_t row = top - reach + 1, column = left - reach + 1;
     from_row = max(row, 0), from_column = max(column, 0);
-    rows = min(row + s.rows, p.output.size[3]) - from_row, columns = min(column + s.pitch, p.output.size[4]) - from_column;
+    rows = min(row + s.rows, p.output.size[3]) - from_row,
+    columns = min(column + s.pitch, p.output.size[4]) - from_column;
     to_row = from_row - row, to_column = from_column - column;
   }
 };
@@ -248,18 +249,17 @@ __global__ void __launch_bounds__(kWindowThreads, 2)
 template <int Taps, int Step, int Down>
 void launch_windows(const Conv<int32_t> &p, const Windows &s, const float *dy, const float *w, void *x,
                     cudaStream_t stream) {
-  collect<Taps, Step, Down>
-      <<<static_cast<unsigned>(s.blocks), static_cast<unsigned>(s.threads()), static_cast<size_t>(s.shared_bytes),
-         stream>>>(p, s, dy, w, x);
+  collect<Taps, Step, Down><<<static_cast<unsigned>(s.blocks), static_cast<unsigned>(s.threads()),
+                              static_cast<size_t>(s.shared_bytes), stream>>>(p, s, dy, w, x);
   check_launch("cuda-shared/windows_data");
 }
 
 // In the one file that instantiates a filter size.
-#define POLYCONV_SHARED_WINDOWS(n)                                                                      \
-  template <>                                                                                           \
-  WindowsLaunch find_windows<n>(int64_t step, bool tall) {                                              \
-    if (step == 1) return tall ? launch_windows<n, 1, 7> : launch_windows<n, 1, 4>;                     \
-    return tall ? launch_windows<n, 2, 4> : launch_windows<n, 2, 2>;                                    \
+#define POLYCONV_SHARED_WINDOWS(n)                                                  \
+  template <>                                                                       \
+  WindowsLaunch find_windows<n>(int64_t step, bool tall) {                          \
+    if (step == 1) return tall ? launch_windows<n, 1, 7> : launch_windows<n, 1, 4>; \
+    return tall ? launch_windows<n, 2, 4> : launch_windows<n, 2, 2>;                \
   }
 
 } // namespace polyconv::cuda::shared

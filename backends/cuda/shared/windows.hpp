@@ -36,15 +36,15 @@ __host__ __device__ constexpr int padded_taps(int taps) {
 }
 
 struct Windows {
-  int32_t first_row, first_column;     // places of input row 0 and column 0
-  int32_t down, across;                // threads of a block along either axis
-  int32_t images, channels;            // of a block
-  int32_t team, teams;                 // threads of a team
-  int32_t tiles_h, tiles_w, sets;      // blocks along the axes and the channels of a group
-  int32_t rows, pitch, plane;          // what is staged of a plane of the gradient
-  int32_t filters;                     // of a group
-  int32_t chunk, buffer, buffers;      // filters staged together; floats of a buffer; 1 where one holds all filters
-  int32_t vectors;                     // inputs that are stored at once: 4, 2 or 1; 0: each has an epilogue
+  int32_t first_row, first_column; // places of input row 0 and column 0
+  int32_t down, across;            // threads of a block along either axis
+  int32_t images, channels;        // of a block
+  int32_t team, teams;             // threads of a team
+  int32_t tiles_h, tiles_w, sets;  // blocks along the axes and the channels of a group
+  int32_t rows, pitch, plane;      // what is staged of a plane of the gradient
+  int32_t filters;                 // of a group
+  int32_t chunk, buffer, buffers;  // filters staged together; floats of a buffer; 1 where one holds all filters
+  int32_t vectors;                 // inputs that are stored at once: 4, 2 or 1; 0: each has an epilogue
   int32_t shared_bytes;
   int64_t blocks;
   Divider by_channels;

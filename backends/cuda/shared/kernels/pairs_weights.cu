@@ -1,0 +1,204 @@
+// pairs_weights.cu - the gradient of weights of layers of some channels and some filters, f32, channels first: a block
+// keeps all their pairs in its threads' registers, and reads each pixel once (pairs_weights.hpp). Chunks of rows go
+// through two buffers of shared memory. The config is the filters of a thread.
+//
+// Floor: max(2 N K P Q n^2 C / FMA rate, one read of every element / copy rate). For a strip of 4 outputs a thread of 3
+// filters and 4 rows of 7 taps takes 15 loads of 16 bytes, of few addresses a warp, for 336 products.
+// SPDX-License-Identifier: Apache-2.0
+#include "pairs_weights.hpp"
+
+#include <cinttypes>
+
+#include "common/bias_gradient.hpp"
+
+namespace polyconv::cuda {
+namespace shared {
+template <>
+PairsInstance find_pairs<3>(int64_t, int);
+template <>
+PairsInstance find_pairs<4>(int64_t, int);
+template <>
+PairsInstance find_pairs<5>(int64_t, int);
+template <>
+PairsInstance find_pairs<7>(int64_t, int);
+} // namespace shared
+
+namespace {
+
+using namespace shared;
+
+constexpr int kFiltersOf[] = {3, 4};
+constexpr const char *kNames[] = {"f3", "f4"};
+constexpr int kConfigCount = 2;
+constexpr int64_t kBlocks = 132 * 2;      // to aim for
+constexpr int64_t kChunkBytes = 50 << 10; // two of them, two blocks a multiprocessor
+constexpr int64_t kMostImages = 8;        // of a chunk
+constexpr int64_t kMostSets = 8;          // along filters, and along channels
+
+PairsInstance instance_for(const polyconv_layer &l, int filters) {
+  switch (l.weights.size[3]) {
+    case 3: return find_pairs<3>(l.stride[1], filters);
+    case 4: return find_pairs<4>(l.stride[1], filters);
+    case 5: return find_pairs<5>(l.stride[1], filters);
+    default: return find_pairs<7>(l.stride[1], filters);
+  }
+}
+
+// ---------------------------------------------------------------- a block
+
+int32_t narrow(int64_t v) {
+  return static_cast<int32_t>(v);
+}
+
+// Whole vectors, an odd number of them: neighbouring planes begin in other banks.
+int64_t apart(int64_t floats) {
+  return ceil_div(floats, 4) % 2 != 0 ? ceil_div(floats, 4) * 4 : ceil_div(floats, 4) * 4 + 4;
+}
+
+// Sets what a chunk of so many rows of so many images takes; false where that is too much.
+bool set_chunk(const polyconv_layer &l, int64_t images, int64_t rows, PairsWeights &r) {
+  const int64_t taps = l.weights.size[3], step = l.stride[1];
+  const int64_t output_pitch = ceil_div(l.output.size[4], kStrip) * kStrip, input_rows = (rows - 1) * step + taps;
+  const int64_t input_pitch = (output_pitch - kStrip) * step + ceil_div((kStrip - 1) * step + taps, 4) * 4;
+  const int64_t input_plane = apart(images * input_rows * input_pitch), output_plane = apart(images * rows * output_pitch);
+  const int64_t buffer = r.channels * input_plane + r.filters * output_plane;
+  if (buffer > kChunkBytes / 4) return false;
+  r.images = narrow(images), r.rows = narrow(rows), r.input_rows = narrow(input_rows);
+  r.input_pitch = narrow(input_pitch), r.output_pitch = narrow(output_pitch);
+  r.input_plane = narrow(input_plane), r.output_plane = narrow(output_plane), r.buffer = narrow(buffer);
+  r.row_chunks = narrow(ceil_div(l.output.size[3], rows));
+  r.chunks = narrow(r.row_chunks * ceil_div(l.output.size[0], images));
+  return true;
+}
+
+// As many rows as fit, or several images; false where not one row does.
+bool choose_chunk(const polyconv_layer &l, PairsWeights &r) {
+  const int64_t height = l.output.size[3], row_floats = 4 * l.output.size[4];
+  if (row_floats * (r.channels + r.filters) / 4 > kChunkBytes) return false; // and so numbers stay small
+  int64_t chunks = 1;
+  while (!set_chunk(l, 1, ceil_div(height, chunks), r))
+    if (++chunks > height) return false;
+  for (int64_t images = 2; chunks == 1 && images <= std::min(kMostImages, l.output.size[0]); ++images)
+    if (!set_chunk(l, images, height, r)) break;
+  return true;
+}
+
+// The time of one line of outputs in all sets, in slots of a warp: products, and copies.
+double line_slots(const polyconv_layer &l, int filters, const PairsWeights &r) {
+  const double taps = real(l.weights.size[3]), width = real(l.output.size[4]), step = real(l.stride[1]);
+  const double rows = rows_of_pair(narrow(l.weights.size[3])), strips = real(ceil_div(l.output.size[4], kStrip));
+  const double products = width * filters * rows * taps + strips * (filters + 3 * rows * step + 20) + 60;
+  const double copies = 6.0 / 32 * (r.filters * width + r.channels * step * real(l.input.size[4]));
+  return real(r.sets) * (r.team / 32 * products + copies);
+}
+
+bool make_pairs(const polyconv_layer &l, int filters, PairsWeights &best) {
+  const int64_t group_filters = l.weights.size[0] / l.groups, channels = l.weights.size[1];
+  const int64_t lanes = ceil_div(group_filters, filters), taps = l.weights.size[3];
+  const int64_t row_tiles = ceil_div(taps, rows_of_pair(narrow(taps)));
+  double least = 0;
+  for (int64_t a = 1; a <= std::min(kMostSets, lanes); ++a)
+    for (int64_t b = 1; b <= std::min(kMostSets, channels); ++b) {
+      PairsWeights r = {};
+      r.filter_lanes = narrow(ceil_div(lanes, a)), r.channels = narrow(ceil_div(channels, b));
+      const int64_t threads = row_tiles * r.filter_lanes * r.channels, sets = l.groups * a * b;
+      if (threads > kPairThreads || sets > kBlocks) continue;
+      r.filters = r.filter_lanes * filters;
+      r.filter_sets = narrow(ceil_div(lanes, r.filter_lanes)), r.channel_sets = narrow(ceil_div(channels, r.channels));
+      r.sets = narrow(l.groups * r.filter_sets * r.channel_sets);
+      r.team = narrow(ceil_div(threads, 32) * 32), r.teams = kPairThreads / r.team;
+      if (!choose_chunk(l, r)) continue;
+      const double slots = line_slots(l, filters, r);
+      if (least == 0 || slots < least) least = slots, best = r;
+    }
+  if (least == 0) return false;
+  best.parts = narrow(std::clamp<int64_t>(kBlocks / best.sets, 1, best.chunks));
+  return true;
+}
+
+// ---------------------------------------------------------------- supports
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  const polyconv_layer &l = *request.layers[0];
+  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradient of weights alone");
+  if (l.input.type != POLYCONV_F32 || l.output.type != POLYCONV_F32) return offer.reject("takes f32");
+  if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
+  const int64_t n = l.weights.size[3];
+  if (n != l.weights.size[4] || (n != 3 && n != 4 && n != 5 && n != 7))
+    return offer.reject("takes filters of 3x3, 4x4, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
+  if (l.stride[1] != l.stride[2] || l.stride[1] > 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
+    return offer.reject("takes strides of 1 and 2 and no dilation");
+  if (l.pad_mode > POLYCONV_PAD_CONSTANT) return offer.reject("pads with a constant");
+  if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
+  return fits_int32(l) || offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+}
+
+int64_t partials_bytes(const polyconv_layer &l, int filters, const PairsWeights &r) {
+  const int64_t taps = l.weights.size[3], sums = filters * rows_of_pair(narrow(taps)) * taps;
+  return aligned_bytes(4 * sums * r.sets * r.parts * r.team * r.teams);
+}
+
+double estimate(const polyconv_layer &l, int filters, const PairsWeights &r) {
+  const double lines = real(l.output.size[0]) * real(l.output.size[3]);
+  const double elements = real(sdk::elements(l.input)) + real(sdk::elements(l.output));
+  const double summing = lines * line_slots(l, filters, r) / (132 * 4 * 1485 * 0.6);
+  return 10 + std::max(summing, elements * 4 / 3e6) + real(partials_bytes(l, filters, r)) / 1e6 + bias_gradient_us(l);
+}
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  offer.estimate_us = 0;
+  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kConfigCount : config + 1); ++c) {
+    PairsWeights r;
+    if (!make_pairs(l, kFiltersOf[c], r)) continue;
+    const double us = estimate(l, kFiltersOf[c], r);
+    if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
+    offer.estimate_us = us, offer.config = c;
+    offer.workspace_bytes = partials_bytes(l, kFiltersOf[c], r) + bias_gradient_bytes(l);
+  }
+  if (offer.estimate_us <= 0)
+    return offer.reject("no block holds the pairs of %" PRId64 " filters and %" PRId64 " channels and a row of each",
+                        l.weights.size[0] / l.groups, l.weights.size[1]);
+  return offer.workspace_bytes <= request.policy->workspace_limit ||
+         offer.reject("needs a workspace of %" PRId64 " bytes for partial sums", offer.workspace_bytes);
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class Pairs final : public CudaInstance {
+ public:
+  Pairs(const polyconv_request &request, int filters)
+      : CudaInstance(request), filters_(filters), instance_(instance_for(layer_, filters)) {
+    if (!make_pairs(layer_, filters, pairs_))
+      throw sdk::Error(POLYCONV_INTERNAL, "cuda-shared/pairs_weights: no block for a problem that was accepted");
+    const DeviceScope scope(device_);
+    instance_.prepare();
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    PairsWeights r = pairs_;
+    r.partials = static_cast<float *>(a.workspace);
+    instance_.launch(Conv<int32_t>(layer_, a), r, static_cast<const float *>(a.input),
+                     static_cast<const float *>(a.output), a.weights[0], stream);
+    bias_gradient(layer_, a, static_cast<char *>(a.workspace) + partials_bytes(layer_, filters_, r), stream);
+  }
+
+  const int filters_;
+  const PairsInstance instance_;
+  PairsWeights pairs_ = {};
+};
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<Pairs>(request, kFiltersOf[config]);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_pairs_weights;
+const sdk::Kernel kernel_pairs_weights = {"pairs_weights", 0, kNames, kConfigCount, supports, create};
+
+} // namespace polyconv::cuda
