@@ -36,7 +36,7 @@ struct PairsSet {
 
 // Copies a chunk: planes of the input, and of the gradient. What lies to the left and right of the image has been
 // written before.
-__device__ inline void stage_chunk(const Conv<int32_t> &p, const PairsWeights &r, const PairsSet &set, int32_t chunk,
+__device__ inline void stage_bands(const Conv<int32_t> &p, const PairsWeights &r, const PairsSet &set, int32_t chunk,
                                    const float *x, const float *dy, float *to) {
   const int32_t row = chunk % r.row_chunks * r.rows, image = chunk / r.row_chunks * r.images;
   const int32_t images = min(r.images, p.input.size[0] - image), channels = p.weights.size[1];
@@ -55,7 +55,7 @@ template <int Taps, int Step, int Filters>
 __global__ void __launch_bounds__(kPairThreads, 2)
     sum_pairs(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ PairsWeights r, const float *x,
               const float *dy) {
-  constexpr int kRows = rows_of_pair(Taps);
+  constexpr int kRows = rows_of_thread(Taps);
   using Products = RowProducts<Taps, Step, kRows, Filters>;
   extern __shared__ __align__(16) float buffers[];
   const auto thread = static_cast<int32_t>(threadIdx.x), block = static_cast<int32_t>(blockIdx.x);
@@ -69,13 +69,13 @@ __global__ void __launch_bounds__(kPairThreads, 2)
   Products products;
   const auto begin = static_cast<int32_t>(int64_t{r.chunks} * part / r.parts);
   const auto end = static_cast<int32_t>(int64_t{r.chunks} * (part + 1) / r.parts);
-  stage_chunk(p, r, set, begin, x, dy, buffers);
+  stage_bands(p, r, set, begin, x, dy, buffers);
 #pragma unroll 1
   for (int32_t chunk = begin; chunk < end; ++chunk) {
     await_copies();
     __syncthreads(); // this chunk is there, and nobody reads the last one any more
     const int32_t now = (chunk - begin) % 2;
-    if (chunk + 1 < end) stage_chunk(p, r, set, chunk + 1, x, dy, buffers + (1 - now) * r.buffer);
+    if (chunk + 1 < end) stage_bands(p, r, set, chunk + 1, x, dy, buffers + (1 - now) * r.buffer);
     if (!mine.exists) continue;
     const float *const inputs = buffers + now * r.buffer + mine.channel * r.input_plane + mine.row * r.input_pitch;
     const float *const gradients = buffers + now * r.buffer + r.output_begin() + mine.filter * r.output_plane;
@@ -98,7 +98,8 @@ __global__ void __launch_bounds__(kPairThreads, 2)
     }
   }
   const int32_t place = (block - part * r.sets) * r.parts + part;
-  float *const to = r.partials + (int64_t{place} * r.teams * r.team + thread / 32 * 32) * Products::kCount + thread % 32;
+  float *const to =
+      r.partials + (int64_t{place} * r.teams * r.team + thread / 32 * 32) * Products::kCount + thread % 32;
 #pragma unroll
   for (int i = 0; i < Products::kCount; ++i) to[i * 32] = (&products.sums[0][0][0])[i];
 }
@@ -110,7 +111,7 @@ inline constexpr int kAddSlices = 8;
 template <int Taps, int Filters>
 __global__ void __launch_bounds__(32 * kAddSlices)
     add_pairs(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ PairsWeights r, void *w) {
-  constexpr int kRows = rows_of_pair(Taps), kCount = Filters * kRows * Taps;
+  constexpr int kRows = rows_of_thread(Taps), kCount = Filters * kRows * Taps;
   __shared__ float totals[kAddSlices][32];
   const auto lane = static_cast<int32_t>(threadIdx.x) % 32, slice = static_cast<int32_t>(threadIdx.x) / 32;
   const auto line = static_cast<int32_t>(blockIdx.x), number = static_cast<int32_t>(blockIdx.y);
@@ -127,7 +128,8 @@ __global__ void __launch_bounds__(32 * kAddSlices)
   const PairsSet set(r, number);
   const int32_t product = line % kCount;
   const Pair mine(r, line / kCount * 32 + lane, Taps, kRows);
-  const int32_t row = mine.row + product / Taps % kRows, filter = mine.filter + product / (kRows * Taps) * r.filter_lanes;
+  const int32_t row = mine.row + product / Taps % kRows,
+                filter = mine.filter + product / (kRows * Taps) * r.filter_lanes;
   const int32_t filters = p.output.size[1] / p.groups, k = set.filter + filter, c = set.channel + mine.channel;
   if (row >= Taps || filter >= r.filters || k >= filters || c >= p.weights.size[1]) return;
   store(w, p.epilogue.result_type, p.result.at(set.group * filters + k, c, 0, row, product % Taps), sum);
@@ -148,7 +150,7 @@ PairsInstance pairs_instance() {
     sum_pairs<Taps, Step, Filters>
         <<<sets * parts, threads, static_cast<size_t>(r.shared_bytes()), stream>>>(p, r, x, dy);
     check_launch("cuda-shared/pairs_weights");
-    constexpr int kCount = RowProducts<Taps, Step, rows_of_pair(Taps), Filters>::kCount;
+    constexpr int kCount = RowProducts<Taps, Step, rows_of_thread(Taps), Filters>::kCount;
     const auto blocks = static_cast<unsigned>(r.team / 32 * kCount);
     add_pairs<Taps, Filters><<<dim3(blocks, sets), 32 * kAddSlices, 0, stream>>>(p, r, w);
     check_launch("the sum over parts of cuda-shared/pairs_weights");
@@ -157,11 +159,11 @@ PairsInstance pairs_instance() {
 }
 
 // In the one file that instantiates a filter size.
-#define POLYCONV_SHARED_PAIRS(n)                                                         \
-  template <>                                                                            \
-  PairsInstance find_pairs<n>(int64_t step, int filters) {                               \
+#define POLYCONV_SHARED_PAIRS(n)                                                                \
+  template <>                                                                                   \
+  PairsInstance find_pairs<n>(int64_t step, int filters) {                                      \
     if (step == 1) return filters == 3 ? pairs_instance<n, 1, 3>() : pairs_instance<n, 1, 4>(); \
-    return filters == 3 ? pairs_instance<n, 2, 3>() : pairs_instance<n, 2, 4>();         \
+    return filters == 3 ? pairs_instance<n, 2, 3>() : pairs_instance<n, 2, 4>();                \
   }
 
 } // namespace polyconv::cuda::shared

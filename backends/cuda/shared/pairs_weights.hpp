@@ -10,11 +10,6 @@ namespace polyconv::cuda::shared {
 
 inline constexpr int kPairThreads = 192; // of a block at most
 
-// Rows of a window that a thread sums: as many as registers hold.
-__host__ __device__ constexpr int rows_of_pair(int taps) {
-  return taps == 7 ? 4 : taps;
-}
-
 struct PairsWeights {
   int32_t channels, filters, filter_lanes; // of a block; threads side by side have neighbouring filters
   int32_t images, rows;                    // of a chunk: rows of outputs

@@ -8,6 +8,7 @@
 #include "common/async.cuh"
 #include "common/check.hpp"
 #include "common/implicit.cuh"
+#include "row_products.cuh"
 #include "rows_weights.hpp"
 
 namespace polyconv::cuda::shared {
@@ -93,10 +94,9 @@ __device__ inline void load_gradient(const Conv<int32_t> &p, const RowsWeights &
 
 // What a thread sums: kFilters filters, Rows rows of the window from `first_row` on, all its columns.
 template <int Taps, int Step, int Rows>
-class RowSums {
-  static constexpr int kVectors = ((kStrip - 1) * Step + Taps + 3) / 4; // of 4 inputs, under a strip
+struct RowSums : RowProducts<Taps, Step, Rows, kFilters> {
+  using Products = RowProducts<Taps, Step, Rows, kFilters>;
 
- public:
   // The strips of a chunk that are this thread's: every `threads`-th from `mine` on.
   __device__ void add(const Conv<int32_t> &p, const RowsWeights &r, const RowsPlace &at, const float *x,
                       const float *dy, int32_t first_row, int32_t mine, int32_t threads) {
@@ -119,46 +119,19 @@ class RowSums {
       const int32_t there = p.output.size[4] - q; // outputs of the strip
 #pragma unroll
       for (int s = 0; s < Rows; ++s, from += r.input_pitch)
-        if (Rows == Taps || first_row + s < Taps) multiply(s, from, y, there);
+        if (Rows == Taps || first_row + s < Taps) this->multiply(s, from, y, there);
     }
   }
   // Adds up over the warp; the totals are lane 0's.
   __device__ void fold() {
 #pragma unroll
-    for (int i = 0; i < kFilters * Rows * Taps; ++i)
+    for (int i = 0; i < Products::kCount; ++i)
 #pragma unroll
-      for (int distance = 16; distance > 0; distance /= 2)
-        (&sums_[0][0][0])[i] += __shfl_down_sync(~0u, (&sums_[0][0][0])[i], distance);
+      for (int distance = 16; distance > 0; distance /= 2) value(i) += __shfl_down_sync(~0u, value(i), distance);
   }
-  __device__ float at(int k, int row, int column) const {
-    return sums_[k][row][column];
+  __device__ float &value(int i) {
+    return (&this->sums[0][0][0])[i];
   }
-  static constexpr int count = kFilters * Rows * Taps;
-  __device__ float value(int i) const {
-    return (&sums_[0][0][0])[i];
-  }
-
- private:
-  __device__ void multiply(int s, const float *from, const float4 (&y)[kFilters], int32_t there) {
-    float v[4 * kVectors];
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      const float4 four = *reinterpret_cast<const float4 *>(from + 4 * i);
-      v[4 * i] = four.x, v[4 * i + 1] = four.y, v[4 * i + 2] = four.z, v[4 * i + 3] = four.w;
-    }
-#pragma unroll
-    for (int j = 0; j < kStrip; ++j) {
-      if (j >= there) break; // no product with what is not there, which may be NaN
-#pragma unroll
-      for (int k = 0; k < kFilters; ++k) {
-        const float g = j == 0 ? y[k].x : j == 1 ? y[k].y : j == 2 ? y[k].z : y[k].w;
-#pragma unroll
-        for (int c = 0; c < Taps; ++c) sums_[k][s][c] = fmaf(g, v[j * Step + c], sums_[k][s][c]);
-      }
-    }
-  }
-
-  float sums_[kFilters][Rows][Taps] = {};
 };
 
 // Warps are told apart by filters, then channels, then rows of the window; those that are left over share strips.
@@ -168,7 +141,7 @@ __global__ void __launch_bounds__(kRowsThreads, (Taps > 3 ? 2 : 4))
   constexpr int kRows = rows_of_thread(Taps), kRowTiles = (Taps + kRows - 1) / kRows;
   using Sums = RowSums<Taps, Step, kRows>;
   extern __shared__ __align__(16) float planes[];
-  __shared__ float folded[kRowsWarps][Sums::count];
+  __shared__ float folded[kRowsWarps][Sums::kCount];
   const int32_t set = static_cast<int32_t>(blockIdx.x) % r.sets, part = static_cast<int32_t>(blockIdx.x) / r.sets;
   const int32_t filter_tiles = (r.filters + kFilters - 1) / kFilters,
                 combinations = filter_tiles * r.channels * kRowTiles;
@@ -198,11 +171,11 @@ __global__ void __launch_bounds__(kRowsThreads, (Taps > 3 ? 2 : 4))
   sums.fold();
   if (lane == 0)
 #pragma unroll
-    for (int i = 0; i < Sums::count; ++i) folded[warp][i] = sums.value(i);
+    for (int i = 0; i < Sums::kCount; ++i) folded[warp][i] = sums.value(i);
   __syncthreads();
   if (warp >= combinations) return;
   const RowsPlace at(r, set, 0);
-  for (int i = lane; i < Sums::count; i += 32) {
+  for (int i = lane; i < Sums::kCount; i += 32) {
     const int32_t k = at.filter + filter + i / (kRows * Taps), row = first_row + i / Taps % kRows, column = i % Taps;
     if (k >= p.output.size[1] / p.groups || at.channel + channel >= p.weights.size[1] || row >= Taps) continue;
     float sum = folded[warp][i];

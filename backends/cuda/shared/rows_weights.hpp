@@ -11,11 +11,6 @@ namespace polyconv::cuda::shared {
 inline constexpr int kRowsThreads = 128, kRowsWarps = kRowsThreads / 32;
 inline constexpr int kFilters = 4; // of a thread
 
-// Rows of a window that a thread sums: as many as registers hold.
-__host__ __device__ constexpr int rows_of_thread(int taps) {
-  return taps == 7 ? 4 : taps;
-}
-
 struct RowsWeights {
   int32_t channels, filters; // of a block: planes of the input, planes of the gradient
   int32_t images, rows;      // of a chunk: rows of outputs

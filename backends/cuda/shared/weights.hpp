@@ -10,6 +10,11 @@ namespace polyconv::cuda::shared {
 
 inline constexpr int kStrip = 4; // outputs side by side that a thread takes at once
 
+// Rows of a window that a thread sums: as many as registers hold.
+__host__ __device__ constexpr int rows_of_thread(int taps) {
+  return taps == 7 ? 4 : taps;
+}
+
 // Whether a layer is the gradient of weights of square windows whose rows lie in memory as rows; else rejects in words.
 bool takes_windows(const polyconv_request &request, sdk::Offer &offer);
 

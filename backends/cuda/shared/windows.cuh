@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/async.cuh"
+#include "band.cuh"
 #include "common/check.hpp"
 #include "common/epilogue.cuh"
 #include "windows.hpp"
@@ -31,26 +31,12 @@ struct WindowsPlace {
   }
 };
 
-// Stages filters [first, first + count): their gradients, a thread keeping to a column, ...
+// Stages filters [first, first + count): their gradients, ...
 __device__ inline void stage_gradients(const Conv<int32_t> &p, const Windows &s, const WindowsPlace &at,
                                        const float *dy, float *to, int32_t first, int32_t count) {
-  const auto thread = static_cast<int32_t>(threadIdx.x), threads = static_cast<int32_t>(blockDim.x);
-  const int32_t images = min(s.images, p.output.size[0] - at.image), step = s.images * s.plane;
-  const int32_t stride = p.output.stride[1], rows = at.rows, columns = at.columns;
-  if (rows <= 0 || columns <= 0) return;
-  const int32_t side = min(columns, threads), rows_on = threads / side;
-  if (thread >= rows_on * side) return;
-  const float *const from = dy + p.output.at(at.image, at.group * s.filters + first, 0, at.from_row, at.from_column);
-  to += at.to_row * s.pitch + at.to_column;
-  for (int32_t column = thread % side; column < columns; column += side)
-    for (int32_t row = thread / side, image = 0;; row += rows_on) {
-      for (; row >= rows; row -= rows) ++image;
-      if (image >= images) break;
-      const float *source = from + image * p.output.stride[0] + row * p.output.stride[3] + column * p.output.stride[4];
-      float *target = to + image * s.plane + row * s.pitch + column;
-#pragma unroll 2
-      for (int32_t k = 0; k < count; ++k, source += stride, target += step) copy_async<4>(target, source, true);
-    }
+  const int32_t images = min(s.images, p.output.size[0] - at.image), channel = at.group * s.filters + first;
+  copy_band(p.output, dy, {at.image, channel, at.from_row, at.from_column, images, count, at.rows, at.columns},
+            to + at.to_row * s.pitch + at.to_column, {s.pitch, s.plane, s.images * s.plane}, 0);
 }
 
 // ... and their weights, [filter][channel][tap].

@@ -60,7 +60,8 @@ bool set_chunk(const polyconv_layer &l, int64_t images, int64_t rows, PairsWeigh
   const int64_t taps = l.weights.size[3], step = l.stride[1];
   const int64_t output_pitch = ceil_div(l.output.size[4], kStrip) * kStrip, input_rows = (rows - 1) * step + taps;
   const int64_t input_pitch = (output_pitch - kStrip) * step + ceil_div((kStrip - 1) * step + taps, 4) * 4;
-  const int64_t input_plane = apart(images * input_rows * input_pitch), output_plane = apart(images * rows * output_pitch);
+  const int64_t input_plane = apart(images * input_rows * input_pitch),
+                output_plane = apart(images * rows * output_pitch);
   const int64_t buffer = r.channels * input_plane + r.filters * output_plane;
   if (buffer > kChunkBytes / 4) return false;
   r.images = narrow(images), r.rows = narrow(rows), r.input_rows = narrow(input_rows);
@@ -86,7 +87,7 @@ bool choose_chunk(const polyconv_layer &l, PairsWeights &r) {
 // The time of one line of outputs in all sets, in slots of a warp: products, and copies.
 double line_slots(const polyconv_layer &l, int filters, const PairsWeights &r) {
   const double taps = real(l.weights.size[3]), width = real(l.output.size[4]), step = real(l.stride[1]);
-  const double rows = rows_of_pair(narrow(l.weights.size[3])), strips = real(ceil_div(l.output.size[4], kStrip));
+  const double rows = rows_of_thread(narrow(l.weights.size[3])), strips = real(ceil_div(l.output.size[4], kStrip));
   const double products = width * filters * rows * taps + strips * (filters + 3 * rows * step + 20) + 60;
   const double copies = 6.0 / 32 * (r.filters * width + r.channels * step * real(l.input.size[4]));
   return real(r.sets) * (r.team / 32 * products + copies);
@@ -95,7 +96,7 @@ double line_slots(const polyconv_layer &l, int filters, const PairsWeights &r) {
 bool make_pairs(const polyconv_layer &l, int filters, PairsWeights &best) {
   const int64_t group_filters = l.weights.size[0] / l.groups, channels = l.weights.size[1];
   const int64_t lanes = ceil_div(group_filters, filters), taps = l.weights.size[3];
-  const int64_t row_tiles = ceil_div(taps, rows_of_pair(narrow(taps)));
+  const int64_t row_tiles = ceil_div(taps, rows_of_thread(narrow(taps)));
   double least = 0;
   for (int64_t a = 1; a <= std::min(kMostSets, lanes); ++a)
     for (int64_t b = 1; b <= std::min(kMostSets, channels); ++b) {
@@ -136,7 +137,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 }
 
 int64_t partials_bytes(const polyconv_layer &l, int filters, const PairsWeights &r) {
-  const int64_t taps = l.weights.size[3], sums = filters * rows_of_pair(narrow(taps)) * taps;
+  const int64_t taps = l.weights.size[3], sums = filters * rows_of_thread(narrow(taps)) * taps;
   return aligned_bytes(4 * sums * r.sets * r.parts * r.team * r.teams);
 }
 
