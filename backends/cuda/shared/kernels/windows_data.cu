@@ -36,11 +36,10 @@ struct WindowsConfig {
   bool tall;
   int32_t threads, teams;
 };
-constexpr WindowsConfig kConfigs[] = {{false, 128, 1}, {false, 256, 1}, {false, 128, 4}, {false, 256, 4},
-                                      {false, 256, 8}, {true, 128, 1},  {true, 256, 1},  {true, 128, 4},
-                                      {true, 256, 4},  {true, 256, 8}};
-constexpr const char *kNames[] = {"short_t128_x1", "short_t256_x1", "short_t128_x4", "short_t256_x4", "short_t256_x8",
-                                  "tall_t128_x1",  "tall_t256_x1",  "tall_t128_x4",  "tall_t256_x4",  "tall_t256_x8"};
+constexpr WindowsConfig kConfigs[] = {{false, 64, 1}, {false, 128, 1}, {false, 256, 1}, {true, 64, 1},
+                                      {true, 128, 1}, {true, 256, 1},  {true, 128, 4}};
+constexpr const char *kNames[] = {"short_t64", "short_t128", "short_t256",  "tall_t64",
+                                  "tall_t128", "tall_t256",  "tall_t128_x4"};
 constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs;
 
 WindowsLaunch launch_for(const polyconv_layer &l, bool tall) {
@@ -83,7 +82,7 @@ bool complete(const polyconv_layer &l, const WindowsConfig &config, Windows &s) 
   const int64_t most = std::min<int64_t>(s.filters, kMostFilters);
   s.buffers = s.filters <= most && most * filter_bytes <= kSharedBytes ? 1 : 2;
   int64_t chunk = s.buffers == 1 ? most : std::min(most, kSharedBytes / 2 / filter_bytes);
-  if (chunk > config.teams) chunk -= chunk % config.teams;
+  if (s.buffers == 2 && chunk > config.teams) chunk -= chunk % config.teams;
   if (chunk < 1 || sums > kSharedBytes) return false;
   s.chunk = narrow(chunk), s.buffer = narrow(chunk * filter_bytes / 4);
   s.shared_bytes = narrow(std::max(int64_t{s.buffers} * s.buffer * 4, sums));
