@@ -59,6 +59,14 @@ bool offer_config(const Ways &ways, int configs, int wanted, sdk::Offer &offer) 
   return true;
 }
 
+// Bytes of shared memory that a device lends one block.
+inline int64_t block_shared_bytes(int device) {
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "asking what a block may share");
+  return bytes;
+}
+
 // Images of one or two dimensions: nothing happens along the third axis, before pooling or in it.
 inline bool is_2d(const polyconv_layer &l) {
   return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0 &&

@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(32 * kAddSlices)
 
 template <int Taps, int Step, int Filters>
 PairsInstance pairs_instance() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(sum_pairs<Taps, Step, Filters>, cudaFuncAttributeMaxDynamicSharedMemorySize, 112 << 10),
+  const auto prepare = [](int32_t bytes) {
+    check(cudaFuncSetAttribute(sum_pairs<Taps, Step, Filters>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
           "asking for shared memory");
   };
   const auto launch = [](const Conv<int32_t> &p, const PairsWeights &r, const float *x, const float *dy, void *w,

@@ -28,7 +28,7 @@ struct PairsWeights {
 
 // The kernels of a filter's size, stride, and filters a thread.
 struct PairsInstance {
-  void (*prepare)(); // lets it use its shared memory
+  void (*prepare)(int32_t bytes); // lets it use so much shared memory
   void (*launch)(const Conv<int32_t> &p, const PairsWeights &r, const float *x, const float *dy, void *w,
                  cudaStream_t stream);
 };

@@ -233,19 +233,26 @@ __global__ void __launch_bounds__(kWindowThreads, 2)
 }
 
 template <int Taps, int Step, int Down>
-void launch_windows(const Conv<int32_t> &p, const Windows &s, const float *dy, const float *w, void *x,
-                    cudaStream_t stream) {
-  collect<Taps, Step, Down><<<static_cast<unsigned>(s.blocks), static_cast<unsigned>(s.threads()),
-                              static_cast<size_t>(s.shared_bytes), stream>>>(p, s, dy, w, x);
-  check_launch("cuda-shared/windows_data");
+WindowsInstance windows_instance() {
+  const auto prepare = [](int32_t bytes) {
+    check(cudaFuncSetAttribute(collect<Taps, Step, Down>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+          "asking for shared memory");
+  };
+  const auto launch = [](const Conv<int32_t> &p, const Windows &s, const float *dy, const float *w, void *x,
+                         cudaStream_t stream) {
+    collect<Taps, Step, Down><<<static_cast<unsigned>(s.blocks), static_cast<unsigned>(s.threads()),
+                                static_cast<size_t>(s.shared_bytes), stream>>>(p, s, dy, w, x);
+    check_launch("cuda-shared/windows_data");
+  };
+  return {prepare, launch};
 }
 
 // In the one file that instantiates a filter size.
-#define POLYCONV_SHARED_WINDOWS(n)                                                  \
-  template <>                                                                       \
-  WindowsLaunch find_windows<n>(int64_t step, bool tall) {                          \
-    if (step == 1) return tall ? launch_windows<n, 1, 7> : launch_windows<n, 1, 4>; \
-    return tall ? launch_windows<n, 2, 4> : launch_windows<n, 2, 2>;                \
+#define POLYCONV_SHARED_WINDOWS(n)                                                          \
+  template <>                                                                               \
+  WindowsInstance find_windows<n>(int64_t step, bool tall) {                                \
+    if (step == 1) return tall ? windows_instance<n, 1, 7>() : windows_instance<n, 1, 4>(); \
+    return tall ? windows_instance<n, 2, 4>() : windows_instance<n, 2, 2>();                \
   }
 
 } // namespace polyconv::cuda::shared

@@ -52,11 +52,13 @@ struct Windows {
   int32_t threads() const { return team * teams; }
 };
 
-using WindowsLaunch = void (*)(const Conv<int32_t> &p, const Windows &s, const float *dy, const float *w, void *x,
-                               cudaStream_t stream);
-
-// The instance for a filter's size, where it was compiled.
+// The kernels of a filter's size and stride, where they were compiled.
+struct WindowsInstance {
+  void (*prepare)(int32_t bytes); // lets it use so much shared memory
+  void (*launch)(const Conv<int32_t> &p, const Windows &s, const float *dy, const float *w, void *x,
+                 cudaStream_t stream);
+};
 template <int taps>
-WindowsLaunch find_windows(int64_t step, bool tall);
+WindowsInstance find_windows(int64_t step, bool tall);
 
 } // namespace polyconv::cuda::shared

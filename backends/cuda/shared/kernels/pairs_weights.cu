@@ -31,7 +31,7 @@ constexpr int kFiltersOf[] = {3, 4};
 constexpr const char *kNames[] = {"f3", "f4"};
 constexpr int kConfigCount = 2;
 constexpr int64_t kBlocks = 132 * 2;      // to aim for
-constexpr int64_t kChunkBytes = 50 << 10; // two of them, two blocks a multiprocessor
+constexpr int64_t kChunkBytes = 48 << 10; // two of them, and two blocks a multiprocessor, at most
 constexpr int64_t kMostImages = 8;        // of a chunk
 constexpr int64_t kMostSets = 8;          // along filters, and along channels
 
@@ -56,14 +56,14 @@ int64_t apart(int64_t floats) {
 }
 
 // Sets what a chunk of so many rows of so many images takes; false where that is too much.
-bool set_chunk(const polyconv_layer &l, int64_t images, int64_t rows, PairsWeights &r) {
+bool set_chunk(const polyconv_layer &l, int64_t budget, int64_t images, int64_t rows, PairsWeights &r) {
   const int64_t taps = l.weights.size[3], step = l.stride[1];
   const int64_t output_pitch = ceil_div(l.output.size[4], kStrip) * kStrip, input_rows = (rows - 1) * step + taps;
   const int64_t input_pitch = (output_pitch - kStrip) * step + ceil_div((kStrip - 1) * step + taps, 4) * 4;
   const int64_t input_plane = apart(images * input_rows * input_pitch),
                 output_plane = apart(images * rows * output_pitch);
   const int64_t buffer = r.channels * input_plane + r.filters * output_plane;
-  if (buffer > kChunkBytes / 4) return false;
+  if (buffer > budget / 4) return false;
   r.images = narrow(images), r.rows = narrow(rows), r.input_rows = narrow(input_rows);
   r.input_pitch = narrow(input_pitch), r.output_pitch = narrow(output_pitch);
   r.input_plane = narrow(input_plane), r.output_plane = narrow(output_plane), r.buffer = narrow(buffer);
@@ -73,14 +73,14 @@ bool set_chunk(const polyconv_layer &l, int64_t images, int64_t rows, PairsWeigh
 }
 
 // As many rows as fit, or several images; false where not one row does.
-bool choose_chunk(const polyconv_layer &l, PairsWeights &r) {
+bool choose_chunk(const polyconv_layer &l, int64_t budget, PairsWeights &r) {
   const int64_t height = l.output.size[3], row_floats = 4 * l.output.size[4];
-  if (row_floats * (r.channels + r.filters) / 4 > kChunkBytes) return false; // and so numbers stay small
+  if (row_floats * (r.channels + r.filters) / 4 > budget) return false; // and so numbers stay small
   int64_t chunks = 1;
-  while (!set_chunk(l, 1, ceil_div(height, chunks), r))
+  while (!set_chunk(l, budget, 1, ceil_div(height, chunks), r))
     if (++chunks > height) return false;
   for (int64_t images = 2; chunks == 1 && images <= std::min(kMostImages, l.output.size[0]); ++images)
-    if (!set_chunk(l, images, height, r)) break;
+    if (!set_chunk(l, budget, images, height, r)) break;
   return true;
 }
 
@@ -108,7 +108,7 @@ bool make_pairs(const polyconv_layer &l, int filters, PairsWeights &best) {
       r.filter_sets = narrow(ceil_div(lanes, r.filter_lanes)), r.channel_sets = narrow(ceil_div(channels, r.channels));
       r.sets = narrow(l.groups * r.filter_sets * r.channel_sets);
       r.team = narrow(ceil_div(threads, 32) * 32), r.teams = kPairThreads / r.team;
-      if (!choose_chunk(l, r)) continue;
+      if (!choose_chunk(l, kChunkBytes, r)) continue;
       const double slots = line_slots(l, filters, r);
       if (least == 0 || slots < least) least = slots, best = r;
     }
@@ -175,8 +175,13 @@ class Pairs final : public CudaInstance {
       : CudaInstance(request), filters_(filters), instance_(instance_for(layer_, filters)) {
     if (!make_pairs(layer_, filters, pairs_))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-shared/pairs_weights: no block for a problem that was accepted");
+    const int64_t lent = block_shared_bytes(device_);
+    if (lent < 2 * kChunkBytes && !choose_chunk(layer_, lent / 2, pairs_))
+      throw sdk::Error(POLYCONV_UNSUPPORTED,
+                       "cuda-shared/pairs_weights: no row of these planes fits what this device "
+                       "lends a block of shared memory");
     const DeviceScope scope(device_);
-    instance_.prepare();
+    instance_.prepare(static_cast<int32_t>(std::min(2 * kChunkBytes, lent)));
   }
 
  private:

@@ -16,20 +16,21 @@
 namespace polyconv::cuda {
 namespace shared {
 template <>
-WindowsLaunch find_windows<3>(int64_t, bool);
+WindowsInstance find_windows<3>(int64_t, bool);
 template <>
-WindowsLaunch find_windows<4>(int64_t, bool);
+WindowsInstance find_windows<4>(int64_t, bool);
 template <>
-WindowsLaunch find_windows<5>(int64_t, bool);
+WindowsInstance find_windows<5>(int64_t, bool);
 template <>
-WindowsLaunch find_windows<7>(int64_t, bool);
+WindowsInstance find_windows<7>(int64_t, bool);
 } // namespace shared
 
 namespace {
 
 using namespace shared;
 
-constexpr int64_t kSharedBytes = 48 << 10;
+// As much shared memory a thread as there is where registers fill a multiprocessor.
+constexpr int64_t kThreadBytes = 384;
 constexpr int64_t kMostFilters = 16; // staged together
 
 struct WindowsConfig {
@@ -42,7 +43,7 @@ constexpr const char *kNames[] = {"short_t64", "short_t128", "short_t256",  "tal
                                   "tall_t128", "tall_t256",  "tall_t128_x4"};
 constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs;
 
-WindowsLaunch launch_for(const polyconv_layer &l, bool tall) {
+WindowsInstance instance_for(const polyconv_layer &l, bool tall) {
   switch (l.weights.size[3]) {
     case 3: return find_windows<3>(l.stride[1], tall);
     case 4: return find_windows<4>(l.stride[1], tall);
@@ -67,7 +68,7 @@ Places places_of(const polyconv_layer &l, int axis) {
 }
 
 // The rest from down, across, images and channels; false where such a block does not fit.
-bool complete(const polyconv_layer &l, const WindowsConfig &config, Windows &s) {
+bool complete(const polyconv_layer &l, const WindowsConfig &config, int64_t budget, Windows &s) {
   const int step = narrow(l.stride[1]), taps = narrow(l.weights.size[3]), reach = reach_of(taps, step);
   const int wide = places_across(step), high = places_down(step, config.tall);
   s.rows = s.down * high + reach - 1;
@@ -80,10 +81,10 @@ bool complete(const polyconv_layer &l, const WindowsConfig &config, Windows &s) 
   const int64_t filter_bytes = 4 * (int64_t{s.images} * s.plane + int64_t{s.channels} * padded_taps(taps));
   const int64_t sums = config.teams == 1 ? 0 : 16LL * step * high * s.team;
   const int64_t most = std::min<int64_t>(s.filters, kMostFilters);
-  s.buffers = s.filters <= most && most * filter_bytes <= kSharedBytes ? 1 : 2;
-  int64_t chunk = s.buffers == 1 ? most : std::min(most, kSharedBytes / 2 / filter_bytes);
+  s.buffers = s.filters <= most && most * filter_bytes <= budget ? 1 : 2;
+  int64_t chunk = s.buffers == 1 ? most : std::min(most, budget / 2 / filter_bytes);
   if (s.buffers == 2 && chunk > config.teams) chunk -= chunk % config.teams;
-  if (chunk < 1 || sums > kSharedBytes) return false;
+  if (chunk < 1 || sums > budget) return false;
   s.chunk = narrow(chunk), s.buffer = narrow(chunk * filter_bytes / 4);
   s.shared_bytes = narrow(std::max(int64_t{s.buffers} * s.buffer * 4, sums));
   s.blocks = ceil_div(l.result.size[0], s.images) * l.groups * s.sets * s.tiles_h * s.tiles_w;
@@ -92,7 +93,8 @@ bool complete(const polyconv_layer &l, const WindowsConfig &config, Windows &s) 
 
 // As wide as the image or a warp, then as high, then as many channels, then images, as there are threads for; fewer
 // where shared memory is too small.
-bool make_windows(const polyconv_layer &l, const WindowsConfig &config, Windows &s) {
+bool make_windows(const polyconv_layer &l, const WindowsConfig &config, Windows &s, int64_t lent = INT64_MAX) {
+  const int64_t budget = std::min(kThreadBytes * config.threads, lent);
   const int step = narrow(l.stride[1]);
   const Places down = places_of(l, 1), across = places_of(l, 2);
   const int64_t high = ceil_div(down.count, places_down(step, config.tall));
@@ -110,7 +112,7 @@ bool make_windows(const polyconv_layer &l, const WindowsConfig &config, Windows 
       const bool whole = s.tiles_h == 1 && s.tiles_w == 1 && sets == 1;
       for (int64_t n = whole ? std::clamp<int64_t>(left / channels, 1, images) : 1; n > 0; n /= 2) {
         s.images = narrow(n);
-        if (complete(l, config, s)) return true;
+        if (complete(l, config, budget, s)) return true;
       }
     }
   }
@@ -169,9 +171,12 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 class WindowsData final : public CudaInstance {
  public:
   WindowsData(const polyconv_request &request, const WindowsConfig &config)
-      : CudaInstance(request), launch_(launch_for(layer_, config.tall)) {
-    if (!make_windows(layer_, config, windows_))
+      : CudaInstance(request), instance_(instance_for(layer_, config.tall)) {
+    const int64_t lent = block_shared_bytes(device_);
+    if (!make_windows(layer_, config, windows_, lent))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-shared/windows_data: no block for a problem that was accepted");
+    const DeviceScope scope(device_);
+    instance_.prepare(static_cast<int32_t>(std::min(kThreadBytes * kWindowThreads, lent)));
   }
 
  private:
@@ -194,11 +199,11 @@ class WindowsData final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Windows s = windows_;
     s.vectors = vectors(a.input);
-    launch_(Conv<int32_t>(layer_, a), s, static_cast<const float *>(a.output), static_cast<const float *>(a.weights[0]),
-            a.input, stream);
+    instance_.launch(Conv<int32_t>(layer_, a), s, static_cast<const float *>(a.output),
+                     static_cast<const float *>(a.weights[0]), a.input, stream);
   }
 
-  const WindowsLaunch launch_;
+  const WindowsInstance instance_;
   Windows windows_ = {};
 };
 
