@@ -18,15 +18,17 @@ struct BandSteps {
 };
 
 // A thread keeps to a column, and asks once a row, not once a channel, where that lies. Rows outside are `padding`.
+// Width: elements copied at once; columns, steps and strides are then multiples of it.
+template <int Width>
 __device__ inline void copy_band(const View<int32_t> &t, const float *from, const Band &b, float *to,
                                  const BandSteps &step, float padding) {
   const auto thread = static_cast<int32_t>(threadIdx.x), threads = static_cast<int32_t>(blockDim.x);
-  const int32_t side = min(b.columns, threads), stride = t.stride[1], height = t.size[3];
+  const int32_t side = min(b.columns / Width, threads), stride = t.stride[1], height = t.size[3];
   if (side <= 0 || b.rows <= 0) return;
   const int32_t rows_on = threads / side, begin = thread / side;
   if (begin >= rows_on) return;
   from += t.at(b.image, b.channel, 0, b.row, b.column);
-  for (int32_t column = thread % side; column < b.columns; column += side)
+  for (int32_t column = thread % side * Width; column < b.columns; column += side * Width)
     for (int32_t row = begin, image = 0;; row += rows_on) {
       for (; row >= b.rows; row -= b.rows) ++image;
       if (image >= b.images) break;
@@ -35,9 +37,11 @@ __device__ inline void copy_band(const View<int32_t> &t, const float *from, cons
       if (b.row + row >= 0 && b.row + row < height)
 #pragma unroll 2
         for (int32_t c = 0; c < b.channels; ++c, source += stride, target += step.channel)
-          copy_async<4>(target, source, true);
+          copy_async<4 * Width>(target, source, true);
       else
-        for (int32_t c = 0; c < b.channels; ++c, target += step.channel) *target = padding;
+        for (int32_t c = 0; c < b.channels; ++c, target += step.channel)
+#pragma unroll
+          for (int e = 0; e < Width; ++e) target[e] = padding;
     }
 }
 

@@ -41,14 +41,14 @@ __device__ inline void stage_bands(const Conv<int32_t> &p, const PairsWeights &r
   const int32_t row = chunk % r.row_chunks * r.rows, image = chunk / r.row_chunks * r.images;
   const int32_t images = min(r.images, p.input.size[0] - image), channels = p.weights.size[1];
   const int32_t filters = p.output.size[1] / p.groups, left = p.pad[2];
-  copy_band(p.input, x,
-            {image, set.group * channels + set.channel, row * p.stride[1] - p.pad[1], 0, images,
-             min(r.channels, channels - set.channel), r.input_rows, min(p.input.size[4], r.input_pitch - left)},
-            to + left, {r.input_pitch, r.input_rows * r.input_pitch, r.input_plane}, p.padding<float>());
-  copy_band(p.output, dy,
-            {image, set.group * filters + set.filter, row, 0, images, min(r.filters, filters - set.filter),
-             min(r.rows, p.output.size[3] - row), p.output.size[4]},
-            to + r.output_begin(), {r.output_pitch, r.rows * r.output_pitch, r.output_plane}, 0);
+  copy_band<1>(p.input, x,
+               {image, set.group * channels + set.channel, row * p.stride[1] - p.pad[1], 0, images,
+                min(r.channels, channels - set.channel), r.input_rows, min(p.input.size[4], r.input_pitch - left)},
+               to + left, {r.input_pitch, r.input_rows * r.input_pitch, r.input_plane}, p.padding<float>());
+  copy_band<1>(p.output, dy,
+               {image, set.group * filters + set.filter, row, 0, images, min(r.filters, filters - set.filter),
+                min(r.rows, p.output.size[3] - row), p.output.size[4]},
+               to + r.output_begin(), {r.output_pitch, r.rows * r.output_pitch, r.output_plane}, 0);
 }
 
 template <int Taps, int Step, int Filters>

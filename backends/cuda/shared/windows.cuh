@@ -17,13 +17,14 @@ struct WindowsPlace {
   int32_t from_row, from_column, rows, columns; // of the gradient
   int32_t to_row, to_column;                    // in shared memory
 
-  __device__ WindowsPlace(const Conv<int32_t> &p, const Windows &s, int32_t reach, int32_t high, int32_t wide) {
+  __device__ WindowsPlace(const Conv<int32_t> &p, const Windows &s, int32_t reach, int32_t shift, int32_t high,
+                          int32_t wide) {
     auto block = static_cast<int32_t>(blockIdx.x); // neighbouring blocks read the same gradients
     channel = block % s.sets * s.channels, block /= s.sets;
     left = s.first_column + block % s.tiles_w * wide, block /= s.tiles_w;
     top = s.first_row + block % s.tiles_h * high, block /= s.tiles_h;
     group = block % p.groups, image = block / p.groups * s.images;
-    const int32_t row = top - reach + 1, column = left - reach + 1;
+    const int32_t row = top - reach + 1, column = left - reach + 1 - shift;
     from_row = max(row, 0), from_column = max(column, 0);
     rows = min(row + s.rows, p.output.size[3]) - from_row,
     columns = min(column + s.pitch, p.output.size[4]) - from_column;
@@ -35,8 +36,12 @@ struct WindowsPlace {
 __device__ inline void stage_gradients(const Conv<int32_t> &p, const Windows &s, const WindowsPlace &at,
                                        const float *dy, float *to, int32_t first, int32_t count) {
   const int32_t images = min(s.images, p.output.size[0] - at.image), channel = at.group * s.filters + first;
-  copy_band(p.output, dy, {at.image, channel, at.from_row, at.from_column, images, count, at.rows, at.columns},
-            to + at.to_row * s.pitch + at.to_column, {s.pitch, s.plane, s.images * s.plane}, 0);
+  const Band band = {at.image, channel, at.from_row, at.from_column, images, count, at.rows, at.columns};
+  const BandSteps steps = {s.pitch, s.plane, s.images * s.plane};
+  to += at.to_row * s.pitch + at.to_column;
+  if (s.copies == 4) return copy_band<4>(p.output, dy, band, to, steps, 0);
+  if (s.copies == 2) return copy_band<2>(p.output, dy, band, to, steps, 0);
+  copy_band<1>(p.output, dy, band, to, steps, 0);
 }
 
 // ... and their weights, [filter][channel][tap].
@@ -74,6 +79,7 @@ __device__ inline void read(const float *from, float (&to)[Count]) {
 template <int Taps, int Step, int Down>
 struct Collected {
   static constexpr int kAcross = places_across(Step), kReach = reach_of(Taps, Step), kColumns = Step * kAcross;
+  static constexpr int kShift = window_shift(Taps, Step);
   static constexpr int kCount = Step * Down * kColumns;
   float sums[Step * Down][kColumns] = {};
 
@@ -94,7 +100,7 @@ struct Collected {
 #pragma unroll
           for (int j = 0; j < kColumns; ++j) {
             const int s = j % Step + Step * u;
-            if (s < Taps) sums[i][j] = fmaf(v[j / Step - u + kReach - 1], w[r * Taps + s], sums[i][j]);
+            if (s < Taps) sums[i][j] = fmaf(v[j / Step - u + kReach - 1 + kShift], w[r * Taps + s], sums[i][j]);
           }
       }
     }
@@ -179,7 +185,7 @@ __global__ void __launch_bounds__(kWindowThreads, 2)
             void *x) {
   using Mine = Collected<Taps, Step, Down>;
   extern __shared__ __align__(16) float buffers[];
-  const WindowsPlace at(p, s, Mine::kReach, s.down * Down, s.across * Mine::kAcross);
+  const WindowsPlace at(p, s, Mine::kReach, Mine::kShift, s.down * Down, s.across * Mine::kAcross);
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t team = thread / s.team, member = thread - team * s.team;
   int32_t rest = member / s.across;

@@ -30,6 +30,11 @@ __host__ __device__ constexpr int reach_of(int taps, int step) {
 __host__ __device__ constexpr int window_across(int taps, int step) {
   return (2 * places_across(step) + reach_of(taps, step) - 2) / places_across(step) * places_across(step);
 }
+// How far the window begins before the first column that reaches a place: what makes the vectors whole, so that rows of
+// the gradient begin at a multiple of 4, or 2, elements of what is staged.
+__host__ __device__ constexpr int window_shift(int taps, int step) {
+  return window_across(taps, step) - places_across(step) - reach_of(taps, step) + 1;
+}
 // What a filter's channel takes in shared memory: whole vectors.
 __host__ __device__ constexpr int padded_taps(int taps) {
   return (taps * taps + 3) / 4 * 4;
@@ -44,6 +49,7 @@ struct Windows {
   int32_t rows, pitch, plane;      // what is staged of a plane of the gradient
   int32_t filters;                 // of a group
   int32_t chunk, buffer, buffers;  // filters staged together; floats of a buffer; 1 where one holds all filters
+  int32_t copies;                  // elements of the gradient that are copied at once: 4, 2 or 1
   int32_t vectors;                 // inputs that are stored at once: 4, 2 or 1; 0: each has an epilogue
   int32_t shared_bytes;
   int64_t blocks;
