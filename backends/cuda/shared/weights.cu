@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(256)
 
 } // namespace
 
-bool takes_windows(const polyconv_request &request, sdk::Offer &offer) {
+bool takes_windows(const polyconv_request &request, sdk::Offer &offer, bool even) {
   if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
   if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
   const polyconv_layer &l = *request.layers[0];
@@ -31,8 +31,9 @@ bool takes_windows(const polyconv_request &request, sdk::Offer &offer) {
     return offer.reject("takes f32, f16 and bf16, the same for input and output");
   if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
   const int64_t n = l.weights.size[3];
-  if (n != l.weights.size[4] || (n != 3 && n != 5 && n != 7))
-    return offer.reject("takes filters of 3x3, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
+  if (n != l.weights.size[4] || (n != 3 && n != 5 && n != 7 && !(even && n == 4)))
+    return offer.reject("takes filters of 3x3, %s5x5 and 7x7, not %" PRId64 "x%" PRId64, even ? "4x4, " : "", n,
+                        l.weights.size[4]);
   if (l.stride[1] != l.stride[2] || l.stride[1] > 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
     return offer.reject("takes strides of 1 and 2 and no dilation");
   if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");

@@ -124,20 +124,10 @@ bool make_pairs(const polyconv_layer &l, int filters, PairsWeights &best) {
 // ---------------------------------------------------------------- supports
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!takes_windows(request, offer, true)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradient of weights alone");
-  if (l.input.type != POLYCONV_F32 || l.output.type != POLYCONV_F32) return offer.reject("takes f32");
-  if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
-  const int64_t n = l.weights.size[3];
-  if (n != l.weights.size[4] || (n != 3 && n != 4 && n != 5 && n != 7))
-    return offer.reject("takes filters of 3x3, 4x4, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
-  if (l.stride[1] != l.stride[2] || l.stride[1] > 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
-    return offer.reject("takes strides of 1 and 2 and no dilation");
-  if (l.pad_mode > POLYCONV_PAD_CONSTANT) return offer.reject("pads with a constant");
-  if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
-  return fits_int32(l) || offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  if (l.input.type != POLYCONV_F32) return offer.reject("takes f32 alone");
+  return l.pad_mode <= POLYCONV_PAD_CONSTANT || offer.reject("pads with a constant");
 }
 
 int64_t partials_bytes(const polyconv_layer &l, int filters, const PairsWeights &r) {

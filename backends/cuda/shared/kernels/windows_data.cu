@@ -37,10 +37,8 @@ struct WindowsConfig {
   bool tall;
   int32_t threads, teams;
 };
-constexpr WindowsConfig kConfigs[] = {{false, 64, 1}, {false, 128, 1}, {false, 256, 1}, {true, 64, 1},
-                                      {true, 128, 1}, {true, 256, 1},  {true, 128, 4}};
-constexpr const char *kNames[] = {"short_t64", "short_t128", "short_t256",  "tall_t64",
-                                  "tall_t128", "tall_t256",  "tall_t128_x4"};
+constexpr WindowsConfig kConfigs[] = {{false, 128, 1}, {false, 256, 1}, {true, 128, 1}, {true, 256, 1}, {true, 128, 4}};
+constexpr const char *kNames[] = {"short_t128", "short_t256", "tall_t128", "tall_t256", "tall_t128_x4"};
 constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs;
 
 WindowsInstance instance_for(const polyconv_layer &l, bool tall) {
@@ -141,6 +139,10 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (l.pad_mode > POLYCONV_PAD_CONSTANT) return offer.reject("folds no gradient of the padding back");
   if (l.weights.size[1] > 64)
     return offer.reject("takes groups of up to 64 input channels, not %" PRId64, l.weights.size[1]);
+  if ((l.output.stride[4] != 1 && l.output.size[4] > 1) || (l.result.stride[4] != 1 && l.result.size[4] > 1)) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
+    return offer.reject("works on rows: wants columns to be neighbours");
+  }
   if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
   return sdk::elements(l.result) > 0 || offer.reject("takes no empty batch");
 }
