@@ -258,7 +258,7 @@ WindowsInstance windows_instance() {
   template <>                                                                               \
   WindowsInstance find_windows<n>(int64_t step, bool tall) {                                \
     if (step == 1) return tall ? windows_instance<n, 1, 7>() : windows_instance<n, 1, 4>(); \
-    return tall ? windows_instance<n, 2, 4>() : windows_instance<n, 2, 2>();                \
+    return tall ? windows_instance<n, 2, 4>() : windows_instance<n, 2, 3>();                \
   }
 
 } // namespace polyconv::cuda::shared

@@ -20,7 +20,7 @@ __host__ __device__ constexpr int places_across(int step) {
   return step == 1 ? 4 : 2;
 }
 __host__ __device__ constexpr int places_down(int step, bool tall) {
-  return step == 1 ? (tall ? 7 : 4) : (tall ? 4 : 2);
+  return step == 1 ? (tall ? 7 : 4) : (tall ? 4 : 3);
 }
 // Rows of the gradient that reach a place.
 __host__ __device__ constexpr int reach_of(int taps, int step) {
