@@ -117,9 +117,13 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
   a.most_taps = std::min(taps, kMostTaps);
   while (a.most_taps > 1 && int64_t{p.rows} * p.tap_chunks * parts(taps, a.most_taps) < 2 * kWorkers)
     a.most_taps = (a.most_taps + 1) / 2;
-  while (a.rows < 16 && 2 * a.rows * a.most_taps <= kThreads / kQuads &&
-         lines / (2 * a.rows * a.most_taps) >= 4 * kWorkers)
-    a.rows *= 2;
+  // So many rows that a thread has a quad; and more, which spread a block's beginning, as long as there are many
+  // blocks.
+  const auto fits = [&](int32_t most_lines, int32_t least_blocks) {
+    const int32_t more = 2 * a.rows * a.most_taps;
+    return more <= most_lines && lines / more >= least_blocks;
+  };
+  while (fits(kThreads / kQuads, 2 * kWorkers) || fits(kMostLines, 7 * kWorkers)) a.rows *= 2;
   const int32_t each = (p.shares.workers + p.shares.tiles - 1) / p.shares.tiles;
   while (2 * a.ways <= each && lines * kQuads * a.ways < int64_t{kWorkers} * 1024 &&
          2 * a.ways * a.rows * a.most_taps <= kMostLines)
