@@ -10,6 +10,7 @@
 #include "windows.hpp"
 
 #include <cinttypes>
+#include <cmath>
 
 #include "common/instance.hpp"
 
@@ -147,22 +148,59 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   return sdk::elements(l.result) > 0 || offer.reject("takes no empty batch");
 }
 
-// Fitted to an H200: a warp's issue slots for products, for what it copies, for each chunk and for the block, where
-// enough warps share a multiprocessor; or the compulsory bytes. Within 18 % of 19 layers in all configs.
+// Whether results are the sums: nothing follows them.
+bool bare(const polyconv_layer &l) {
+  const polyconv_epilogue &e = l.epilogue;
+  return l.result.type == POLYCONV_F32 && bias_and_relu_at_most(l) && !e.has_bias && e.activation == POLYCONV_ACT_NONE;
+}
+
+// How many elements lie side by side wherever a thread begins: 4, 2 or 1. `column` of a row is where the first one
+// does.
+int32_t side_by_side(const polyconv_tensor &t, int64_t column) {
+  for (const int32_t width : {4, 2}) {
+    const auto in_steps = [&](int64_t v) { return v % width == 0; };
+    if (t.stride[4] == 1 && in_steps(column) && in_steps(t.offset) && in_steps(t.stride[3]) && in_steps(t.stride[1]) &&
+        in_steps(t.stride[0]))
+      return width;
+  }
+  return 1;
+}
+
+// Of the results that are stored at once, and of the gradient that are copied at once.
+int32_t stored_at_once(const polyconv_layer &l) {
+  return bare(l) ? side_by_side(l.result, l.pad_begin[2] % l.stride[2]) : 0;
+}
+int32_t copied_at_once(const polyconv_layer &l, const Windows &s) {
+  const int taps = narrow(l.weights.size[3]), step = narrow(l.stride[1]);
+  int32_t width = side_by_side(l.output, s.first_column - reach_of(taps, step) + 1 - window_shift(taps, step));
+  while (l.output.size[4] % width != 0 || (s.tiles_w > 1 && s.across * places_across(step) % width != 0)) width /= 2;
+  return width;
+}
+
+// As many of them as a pointer lets.
+int32_t aligned(int32_t width, const void *pointer) {
+  while (width > 1 && reinterpret_cast<uintptr_t>(pointer) % (4 * static_cast<uintptr_t>(width)) != 0) width /= 2;
+  return width;
+}
+
+// Fitted to an H200: a warp's issue slots for products, for what it copies and stores, and for each chunk, where enough
+// warps share a multiprocessor; or the compulsory bytes. Within 17 % of 23 layers in all configs.
 double estimate(const polyconv_layer &l, const Windows &s, const WindowsConfig &config) {
   const double taps = real(sdk::taps(l)), step = real(l.stride[1]), threads = s.threads();
   const double inputs = 4 * step * places_down(narrow(l.stride[1]), config.tall);
   const double products = s.filters / real(config.teams) * inputs * taps / (step * step);
   const double staged = real(s.images) * real(std::min<int64_t>(s.rows, l.output.size[3])) *
                         real(std::min<int64_t>(s.pitch, l.output.size[4]));
-  const double copies = s.filters * (staged + 2 * s.channels * taps) / threads;
-  const double slots = 1.07 * products + 17 * copies + 620 * real(ceil_div(s.filters, s.chunk)) + 840;
-  const int registers = inputs >= 24 ? 128 : 96;
-  const int fit = std::min({65536 / (registers * s.threads()), (227 << 10) / (s.shared_bytes + 1024), 32});
-  const double resident = std::max(fit, 1), blocks = real(s.blocks);
-  const double busy = std::min(1.0, resident * threads / 32 / 10.9), tail = 1 + 0.26 * 132 * resident / blocks;
+  const double copies = s.filters * staged / threads / copied_at_once(l, s);
+  const double stores = inputs / std::max(stored_at_once(l), 1);
+  const double slots = 1.06 * products + 27 * copies + 74 * stores + 190 * real(ceil_div(s.filters, s.chunk));
+  const int registers = inputs >= 28 || (taps == 49 && inputs >= 24) ? 128 : 96;
+  const double blocks = real(s.blocks);
+  const double fit = std::min({65536 / (registers * s.threads()), (227 << 10) / (s.shared_bytes + 1024), 32});
+  const double resident = std::clamp(fit, 1.0, std::ceil(blocks / 132));
+  const double busy = std::min(1.0, resident * threads / 32 / 6), tail = 1 + 0.51 * 132 * resident / blocks;
   const double bytes = 4 * real(sdk::elements(l.output) + sdk::elements(l.result));
-  return 4 + std::max(blocks * threads / 32 * slots / (132 * 4 * 1485 * busy) * tail, bytes / 3e6);
+  return 6 + std::max(blocks * threads / 32 * slots / (132 * 4 * 1485 * busy) * tail, bytes / 3e6);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
@@ -192,40 +230,9 @@ class WindowsData final : public CudaInstance {
   }
 
  private:
-  // Whether results are the sums, and how many of a thread's lie side by side where they can be stored at once.
-  int32_t vectors(const void *pointer) const {
-    const polyconv_tensor &t = layer_.result;
-    const polyconv_epilogue &e = layer_.epilogue;
-    if (t.type != POLYCONV_F32 || !bias_and_relu_at_most(layer_) || e.has_bias || e.activation != POLYCONV_ACT_NONE)
-      return 0;
-    const int64_t first = (layer_.pad_begin[2] / layer_.stride[2]) * layer_.stride[2] - layer_.pad_begin[2];
-    for (const int32_t width : {4, 2}) {
-      const auto in_steps = [&](int64_t v) { return v % width == 0; };
-      if (t.stride[4] == 1 && reinterpret_cast<uintptr_t>(pointer) % (4 * static_cast<uintptr_t>(width)) == 0 &&
-          in_steps(first) && in_steps(t.offset) && in_steps(t.stride[3]) && in_steps(t.stride[1]) &&
-          in_steps(t.stride[0]))
-        return width;
-    }
-    return 1;
-  }
-  // How many elements of the gradient lie side by side, in memory and where they are staged.
-  int32_t copies(const void *pointer) const {
-    const polyconv_tensor &t = layer_.output;
-    const int64_t taps = layer_.weights.size[3], step = layer_.stride[1];
-    const int64_t reach = reach_of(narrow(taps), narrow(step)), shift = window_shift(narrow(taps), narrow(step));
-    for (const int32_t width : {4, 2}) {
-      const auto in_steps = [&](int64_t v) { return v % width == 0; };
-      if (t.stride[4] == 1 && reinterpret_cast<uintptr_t>(pointer) % (4 * static_cast<uintptr_t>(width)) == 0 &&
-          in_steps(windows_.first_column - reach + 1 - shift) && in_steps(t.size[4]) &&
-          (windows_.tiles_w == 1 || in_steps(windows_.across * places_across(narrow(step)))) && in_steps(t.offset) &&
-          in_steps(t.stride[3]) && in_steps(t.stride[1]) && in_steps(t.stride[0]))
-        return width;
-    }
-    return 1;
-  }
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Windows s = windows_;
-    s.vectors = vectors(a.input), s.copies = copies(a.output);
+    s.vectors = aligned(stored_at_once(layer_), a.input), s.copies = aligned(copied_at_once(layer_, s), a.output);
     instance_.launch(Conv<int32_t>(layer_, a), s, static_cast<const float *>(a.output),
                      static_cast<const float *>(a.weights[0]), a.input, stream);
   }
