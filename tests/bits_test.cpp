@@ -119,7 +119,8 @@ bool starts_with(const std::string &name, const char *prefix) {
 TEST_CASE("thread counts and a caller's pool change no bit") {
   Pool pool;
   int64_t compared = 0;
-  for (const std::string &kernel : polyconv::check::kernel_names())
+  for (const std::string &kernel : polyconv::check::kernel_names()) {
+    if (starts_with(kernel, "onednn/")) continue; // promises neither
     for (const char *problem : kProblems) {
       const Bytes one = run(problem, kernel, 1, nullptr, nullptr);
       if (one.empty()) continue;
@@ -130,6 +131,7 @@ TEST_CASE("thread counts and a caller's pool change no bit") {
                     kernel << " on " << std::string(problem) << " in the caller's pool");
       ++compared;
     }
+  }
   CHECK(compared > 0);
   CHECK(pool.calls > 0);
 }

@@ -26,6 +26,10 @@ struct Choice {
   bool cut_short;         // there was no time for all
 };
 
+// Whether implementations in oneDNN's own layout let a NaN reach outputs that do not read it: pairs of channels take in
+// a neighbour.
+bool any_spreads_nan(const polyconv_layer &layer);
+
 // Throws sdk::Error(UNSUPPORTED) where oneDNN has no implementation within the limits. policy.tuning_ms is the time to
 // measure in, on memory that is freed again.
 Choice choose(const polyconv_layer &layer, Layout layout, const Limits &limits, const polyconv_policy &policy);

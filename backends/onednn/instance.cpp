@@ -146,7 +146,7 @@ class Convolution final : public sdk::Instance {
 
 } // namespace
 
-bool supports(const polyconv_request &request, sdk::Offer &offer) {
+bool supports(const polyconv_request &request, Layout layout, sdk::Offer &offer) {
   if (request.op != POLYCONV_OP_CONVOLVE || request.count != 1)
     return offer.reject("only convolves, one layer at a time");
   const polyconv_layer &l = *request.layers[0];
@@ -158,6 +158,8 @@ bool supports(const polyconv_request &request, sdk::Offer &offer) {
     return offer.reject("does not pool");
   }
   if (const char *reason = why_not(l)) return offer.reject("%s", reason);
+  if (layout == Layout::Any && any_spreads_nan(l))
+    return offer.reject("lets NaN reach outputs that do not read it where bf16 has an odd number of few channels");
   const Limits limits = limits_of(l, policy);
   offer.estimate_us = 5 + sdk::flops(l) / (5e4 * policy.threads); // at 50 Gflop/s a thread
   offer.workspace_bytes = limits.workspace_bytes;

@@ -49,7 +49,7 @@ bool takes_products(const polyconv_request &request, bool three, sdk::Offer &off
 void set_format(const MatrixPlan &p, sdk::Offer &offer) {
   static const char *const kProducts[] = {"bf16", "f16", "three", "six", "integers"};
   char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_matrix_%s%s:1", kProducts[static_cast<int>(p.products)],
+  std::snprintf(format, sizeof format, "cpu_matrix_%s%s:2", kProducts[static_cast<int>(p.products)],
                 p.merged ? "_merged" : "");
   offer.set_weights(0, format, p.groups * p.group_bytes);
 }
@@ -69,7 +69,9 @@ class MatrixInstance final : public sdk::Instance {
   }
 
   void run(const polyconv_arguments &arguments, void *) const override {
-    const MatrixArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, arguments.weights[0]};
+    const bool aligned = reinterpret_cast<uintptr_t>(arguments.output) % kMatrixRowBytes == 0;
+    const MatrixArguments run = {with_arguments(plan_.epilogue, arguments), plan_.stream && aligned, arguments.input,
+                                 arguments.weights[0]};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
     sdk::run_tasks(parallel_, tasks(), one_task);
   }

@@ -18,8 +18,8 @@ MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &p
 // The byte offset of every tap of a position.
 std::vector<int64_t> matrix_taps(const MatrixPlan &plan);
 
-// Raw weights as [group][panel][tap][chunk][part][16 rows of channels][32 output channels], zeros where no channel is;
-// behind each panel of integers the sums of its weights.
+// Raw weights as [group][panel][chunk][tap][part][half][16 rows of channels][16 output channels], zeros where no
+// channel is; behind each panel of integers the sums of its weights.
 void matrix_pack(const MatrixPlan &plan, const polyconv_layer &layer, const sdk::Parallel *parallel, const void *raw,
                  void *packed);
 

@@ -33,19 +33,31 @@ POLYCONV_INLINE void for_rows(const MatrixPlan &p, const MatrixBlock &b, int64_t
   }
 }
 
-// Two vectors of results side by side.
-POLYCONV_INLINE void store_two(float *p, F32 a, F32 b) {
-  store(p, a);
-  store(p + kF32Lanes, b);
+// Stream: past the cache, from an aligned address on.
+template <bool Stream, class T>
+POLYCONV_INLINE void store_to(T *p, Vector<T> v) {
+  if constexpr (Stream)
+    store_past_cache(p, v);
+  else
+    store(p, v);
 }
+
+// Two vectors of results side by side.
+template <bool Stream>
+POLYCONV_INLINE void store_two(float *p, F32 a, F32 b) {
+  store_to<Stream>(p, a);
+  store_to<Stream>(p + kF32Lanes, b);
+}
+template <bool>
 POLYCONV_INLINE void store_two(f16 *p, F32 a, F32 b) {
   store_f32(p, a);
   store_f32(p + kF32Lanes, b);
 }
+template <bool Stream>
 POLYCONV_INLINE void store_two(bf16 *p, F32 a, F32 b) {
 #if defined(__AVX512BF16__)
   const __m512bh both = _mm512_cvtne2ps_pbh(bits_as<__m512>(b), bits_as<__m512>(a));
-  __builtin_memcpy(p, &both, sizeof both);
+  store_to<Stream>(reinterpret_cast<uint32_t *>(p), bits_as<U32>(both));
 #else
   store_f32(p, a);
   store_f32(p + kF32Lanes, b);
@@ -53,7 +65,7 @@ POLYCONV_INLINE void store_two(bf16 *p, F32 a, F32 b) {
 }
 
 // Whole panels of floats with at most a bias and relu.
-template <class T>
+template <class T, bool Stream>
 POLYCONV_INLINE void finish_panel_as(const Epilogue &e, const float *sums, int64_t rows, const Row &row) {
   T *p = static_cast<T *>(e.output) + row_offset(e.result, row);
   const int64_t step = e.result.stride[4];
@@ -68,12 +80,13 @@ POLYCONV_INLINE void finish_panel_as(const Epilogue &e, const float *sums, int64
       F32 x0 = load(s), x1 = load(s + kF32Lanes);
       if (bias) x0 += b0, x1 += b1;                                         // x + 0 would make 0 of -0
       if (relu) x0 = x0 < F32{} ? F32{} : x0, x1 = x1 < F32{} ? F32{} : x1; // NaN stays
-      store_two(to, x0, x1);
+      store_two<Stream>(to, x0, x1);
     }
   }
 }
 
 // Whole panels of s32 with at most a bias, modulo 2^32.
+template <bool Stream>
 POLYCONV_INLINE void finish_panel(const Epilogue &e, const int32_t *sums, int64_t rows, const Row &row) {
   int32_t *p = static_cast<int32_t *>(e.output) + row_offset(e.result, row);
   const int64_t step = e.result.stride[4];
@@ -84,23 +97,25 @@ POLYCONV_INLINE void finish_panel(const Epilogue &e, const int32_t *sums, int64_
     int32_t *to = p + c;
 #pragma GCC unroll 4
     for (int64_t i = 0; i < rows; ++i, s += kMatrixPanel, to += step)
-      store(to, bits_as<S32>(bits_as<U32>(load(s)) + b));
+      store_to<Stream>(to, bits_as<S32>(bits_as<U32>(load(s)) + b));
   }
 }
 
+template <bool Stream>
 POLYCONV_INLINE void finish_panel(const Epilogue &e, const float *sums, int64_t rows, const Row &row) {
   switch (e.result.type) {
-    case POLYCONV_F32: return finish_panel_as<float>(e, sums, rows, row);
-    case POLYCONV_F16: return finish_panel_as<f16>(e, sums, rows, row);
-    default: return finish_panel_as<bf16>(e, sums, rows, row);
+    case POLYCONV_F32: return finish_panel_as<float, Stream>(e, sums, rows, row);
+    case POLYCONV_F16: return finish_panel_as<f16, Stream>(e, sums, rows, row);
+    default: return finish_panel_as<bf16, Stream>(e, sums, rows, row);
   }
 }
 
 // Finishes `rows` neighbours along W of `channels` channels, whose sums lie with channels side by side.
 template <class Sum>
 POLYCONV_INLINE void finish_positions(const MatrixPlan &p, const Epilogue &e, const Sum *sums, int64_t rows,
-                                      int64_t channels, Row row) {
-  if (p.quick && channels == kMatrixPanel) return finish_panel(e, sums, rows, row);
+                                      int64_t channels, Row row, bool stream) {
+  if (p.quick && channels == kMatrixPanel)
+    return stream ? finish_panel<true>(e, sums, rows, row) : finish_panel<false>(e, sums, rows, row);
   if (!p.along_w) return finish_rows(e, sums, kMatrixPanel, rows, channels, row);
   constexpr int kL = kLanes<Sum>;
   alignas(64) Sum turned[kMatrixPanel * kMatrixPositions];
@@ -134,7 +149,8 @@ POLYCONV_NOINLINE void mend(const MatrixPlan &p, MatrixTile tile, bool two_posit
   alignas(64) float first[kMatrixPositions * kMatrixPanel];
   float *sums = static_cast<float *>(tile.sums);
   tile.sums = first;
-  multiply_of<FirstProducts<P>>(two_positions, two_channels, p, tile);
+  MatrixAhead none = {};
+  multiply_of<FirstProducts<P>>(two_positions, two_channels, p, tile, none);
   const int rows = two_positions ? kMatrixPositions : kMatrixRows;
   for (int i = 0; i < rows * kMatrixPanel; i += kF32Lanes) {
     const F32 sum = load(sums + i);

@@ -12,9 +12,11 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 512 << 10;  // of a block's source: a quarter of the L2 cache of CPUs with tiles
-constexpr int64_t kStripsBytes = 768 << 10; // of the sources of blocks that one panel meets
-constexpr int64_t kInsideBytes = 32 << 10;  // of 32 positions that meet all panels: they stay in the L1 cache
+constexpr int64_t kBlockBytes = 512 << 10; // of a block's source: a quarter of the L2 cache of CPUs with tiles
+constexpr int64_t kStripsBytes = 1 << 20;  // of the sources of blocks that one panel meets
+constexpr int64_t kInsideBytes = 32 << 10; // of 32 positions that meet all panels: they stay in the L1 cache
+constexpr int64_t kStreamBytes = 8 << 20;  // of results: more than the L2 caches of the threads
+constexpr int64_t kApartBytes = 1 << 10;   // planes a multiple of this apart would share few sets of the L1 cache
 
 int64_t chunks_of(int64_t channels, MatrixProducts products) {
   return ceil_div(channels, matrix_chunk_channels(products));
@@ -41,9 +43,20 @@ MatrixPlan make_matrix(const polyconv_layer &layer, MatrixProducts products) {
   const bool quick = activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU;
   const bool floats = p.epilogue.simple || (p.epilogue.quick && sdk::is_float(r.type));
   p.quick = r.stride[sdk::kC] == 1 && ((floats && quick) || (p.epilogue.integer && !p.epilogue.save));
+  const int64_t result = type_bytes(r.type);
+  bool lines = p.quick && r.type != POLYCONV_F16 && r.offset * result % kMatrixRowBytes == 0;
+  for (int i : {sdk::kN, sdk::kD, sdk::kH, sdk::kW}) lines = lines && r.stride[i] * result % kMatrixRowBytes == 0;
+  p.stream = lines && p.group_out % kMatrixPanel == 0 && sdk::elements(r) * result >= kStreamBytes;
   p.images = layer.output.size[sdk::kN];
   p.depths = p.axis[0].out, p.lines = p.axis[1].out, p.columns = p.axis[2].out;
   return p;
+}
+
+// Of a strip whose planes have `bytes` each, and what the last tile reads `behind` the last plane.
+void set_planes(MatrixPlan &p, int64_t bytes, int64_t behind) {
+  p.part_bytes = bytes % kApartBytes == 0 ? bytes + kMatrixRowBytes : bytes;
+  p.chunk_bytes = matrix_parts(p.products) * p.part_bytes;
+  p.strip_bytes = p.chunks * p.chunk_bytes + behind;
 }
 
 // One tap: positions are the pixels of an image, or of all.
@@ -58,8 +71,7 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   p.columns *= p.depths * p.lines;
   p.depths = p.lines = 1;
   if ((!p.in_place || one_image_stride(in)) && one_image_stride(p.epilogue)) p.columns *= p.images, p.images = 1;
-  p.pixel_bytes = p.in_place ? in.stride[sdk::kW] * element : p.chunks * matrix_parts(p.products) * kMatrixRowBytes;
-  p.position_bytes = p.pixel_bytes;
+  p.position_bytes = p.in_place ? in.stride[sdk::kW] * element : kMatrixRowBytes;
   p.line_positions = p.columns;
   p.pitch[0] = p.axis[1].step, p.pitch[1] = p.axis[2].step;
   p.phases = 1;
@@ -70,8 +82,12 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   const int64_t fitting = (p.panels_inside && !p.in_place ? kInsideBytes : block_bytes) / tile_bytes;
   p.block_lines = std::max<int64_t>(fitting / kMatrixPositions, p.panels_inside ? 1 : 2) * kMatrixPositions;
   p.block_lines = std::min(p.block_lines, round_up(std::max<int64_t>(p.columns, 1), kMatrixPositions));
-  p.strip_bytes = (p.in_place ? kMatrixRows : p.block_lines + kMatrixPositions) *
-                  (p.in_place ? p.chunks * kMatrixRowBytes : p.pixel_bytes);
+  if (p.in_place) {
+    p.chunk_bytes = kMatrixRowBytes;
+    p.strip_bytes = kMatrixRows * p.chunks * kMatrixRowBytes;
+  } else {
+    set_planes(p, p.block_lines * kMatrixRowBytes, 0);
+  }
   p.units = p.images * ceil_div(p.columns, kMatrixPositions);
 }
 
@@ -81,8 +97,7 @@ void set_line(MatrixPlan &p, const polyconv_layer &layer) {
   const bool one_column = p.merged || w.taps == 1;
   const int64_t step = one_column ? 1 : w.step;
   const int64_t reach = one_column ? 0 : (w.taps - 1) * w.dilation;
-  p.pixel_bytes = p.chunks * matrix_parts(p.products) * kMatrixRowBytes;
-  p.position_bytes = step * p.pixel_bytes;
+  p.position_bytes = step * kMatrixRowBytes;
   p.pitch[1] = one_column && !p.merged ? w.step : 1;
   p.stored_columns = (p.columns - 1) * step + reach + 1;
   const bool valued = layer.pad_mode == POLYCONV_PAD_ZERO || layer.pad_mode == POLYCONV_PAD_CONSTANT;
@@ -98,8 +113,8 @@ void set_block(MatrixPlan &p, int64_t lines) {
   p.phase_bytes = (lines + reach) * p.line_positions * p.position_bytes;
   p.plane_bytes = p.phases * p.phase_bytes;
   // The last tile and its taps read on behind the last line.
-  const int64_t behind = kMatrixPositions * p.position_bytes + w.taps * w.dilation * p.pixel_bytes;
-  p.strip_bytes = p.axis[0].taps * p.plane_bytes + behind;
+  set_planes(p, p.axis[0].taps * p.plane_bytes,
+             kMatrixPositions * p.position_bytes + w.taps * w.dilation * kMatrixRowBytes);
 }
 
 void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
@@ -108,7 +123,8 @@ void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
   p.phases = h.taps == 1 ? 1 : h.step;
   p.pitch[0] = h.taps == 1 ? h.step : 1;
   set_block(p, 1);
-  const int64_t fixed = p.strip_bytes, line = p.axis[0].taps * p.phases * p.line_positions * p.position_bytes;
+  const int64_t planes = p.chunks * matrix_parts(p.products);
+  const int64_t fixed = p.strip_bytes, line = planes * p.axis[0].taps * p.phases * p.line_positions * p.position_bytes;
   const int64_t more = line > 0 ? (kBlockBytes - fixed) / line : 0;
   set_block(p, std::clamp<int64_t>(1 + more, 1, std::max<int64_t>(p.lines, 1)));
   p.strips = std::clamp<int64_t>(kStripsBytes / p.strip_bytes, 1, kMatrixStrips);
@@ -134,7 +150,7 @@ Costs costs_of(const MatrixPlan &p) {
   Costs c;
   c.multiply = positions / kMatrixPositions * (steps * 80 * filled + 60) + positions * finish;
   const bool side_by_side = p.input.stride[sdk::kC] == 1;
-  const double chunk = (parts > 1 ? 12 * parts : 3) + (side_by_side ? 0 : 12) + (p.merged ? 30 : 0);
+  const double chunk = (parts > 1 ? 7 * parts : 3) + (side_by_side ? 0 : 12) + (p.merged ? 30 : 0);
   const double stored = p.flat ? kMatrixPositions
                                : real(p.stored_columns * p.axis[0].taps) *
                                      (real(p.phases) + real(p.axis[1].taps - 1) / real(p.block_lines));
@@ -196,7 +212,7 @@ std::vector<int64_t> matrix_taps(const MatrixPlan &p) {
       const int64_t y = r * h.dilation;
       const int64_t line =
           t * p.plane_bytes + y % p.phases * p.phase_bytes + y / p.phases * p.line_positions * p.position_bytes;
-      for (int64_t s = 0; s < (p.merged ? 1 : w.taps); ++s) taps.push_back(line + s * w.dilation * p.pixel_bytes);
+      for (int64_t s = 0; s < (p.merged ? 1 : w.taps); ++s) taps.push_back(line + s * w.dilation * kMatrixRowBytes);
     }
   return taps;
 }

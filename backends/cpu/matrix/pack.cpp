@@ -48,6 +48,12 @@ struct Integers { // u8 with zero point 128 becomes s8
   }
 };
 
+// Elements from the first tile of a panel to the one that holds output channel k.
+template <class Kind>
+constexpr int64_t tile_at(int64_t k) {
+  return k / kMatrixRows * (kMatrixTileBytes / static_cast<int64_t>(sizeof(typename Kind::Stored)));
+}
+
 template <class Kind>
 void pack_panel(const Raw &raw, int64_t panel, char *out) {
   const MatrixPlan &p = raw.p;
@@ -58,11 +64,12 @@ void pack_panel(const Raw &raw, int64_t panel, char *out) {
   for (int64_t tap = 0; tap < p.tap_count; ++tap)
     for (int64_t c = 0; c < p.channels; ++c) {
       const int64_t chunk_channels = matrix_chunk_channels(p.products), in_chunk = c % chunk_channels;
-      char *chunk = out + (tap * p.chunks + c / chunk_channels) * parts * 2 * kMatrixTileBytes;
-      auto *row = reinterpret_cast<typename Kind::Stored *>(chunk + in_chunk / Kind::kPer * 2 * kMatrixRowBytes) +
+      char *chunk = out + (c / chunk_channels * p.tap_count + tap) * parts * 2 * kMatrixTileBytes;
+      auto *row = reinterpret_cast<typename Kind::Stored *>(chunk + in_chunk / Kind::kPer * kMatrixRowBytes) +
                   in_chunk % Kind::kPer;
       const int64_t index = raw.index(tap, c) + first * stride;
-      for (int64_t k = 0; k < filled; ++k) Kind::store(raw, index + k * stride, parts, row + k * Kind::kPer);
+      for (int64_t k = 0; k < filled; ++k)
+        Kind::store(raw, index + k * stride, parts, row + tile_at<Kind>(k) + k % kMatrixRows * Kind::kPer);
     }
 }
 
@@ -72,7 +79,7 @@ void add_sums(const MatrixPlan &p, char *panel) {
   const auto *weights = reinterpret_cast<const uint8_t *>(panel);
   for (int64_t i = 0; i < p.panel_bytes - 2 * kMatrixRowBytes; ++i) {
     const int32_t weight = p.signed_weights ? static_cast<int8_t>(weights[i]) : weights[i];
-    sums[i / 4 % kMatrixPanel] += weight;
+    sums[i / kMatrixTileBytes % 2 * kMatrixRows + i % kMatrixRowBytes / 4] += weight;
   }
 }
 

@@ -9,9 +9,11 @@
 // Source pixels are read in place where one tap reads whole pixels of channels side by side; else the lines that a
 // block needs are brought into a strip: padding included, channels filled up with zeros to whole chunks of 64 bytes,
 // lines sorted by their remainder modulo the stride. With few channels a pixel of the strip holds all taps of a line.
+// A strip is a row of planes, one for each chunk and part of it, of 64 bytes a pixel: a tile is then 1 KiB in a piece,
+// whatever the number of channels, and all taps of a chunk read the same few KiB.
 //
 // f32 and f16 are brought in as parts, each a bf16, whose products are exact in f32 (MatrixProducts).
-// The order of each sum (taps, chunks, products of parts) is a function of the problem alone.
+// The order of each sum (chunks, taps, products of parts) is a function of the problem alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,7 +37,7 @@ constexpr int kMatrixPositions = 32; // that are multiplied at a time: two tiles
 constexpr int kMatrixTileBytes = kMatrixRows * kMatrixRowBytes;
 constexpr int kMatrixStrips = 8; // at most, that one panel meets
 
-// 64 bytes of channels, their parts behind each other.
+// Of f32 and f16, how many bf16 stand for an element.
 constexpr int64_t matrix_parts(MatrixProducts products) {
   return products == MatrixProducts::kSix                                         ? 3
          : products == MatrixProducts::kThree || products == MatrixProducts::kF16 ? 2
@@ -61,11 +63,13 @@ struct MatrixPlan {
   int32_t panels_inside; // flat: 32 positions meet all panels, then the next; else a panel meets all positions
   int32_t quick;         // channels side by side; floats with at most a bias and relu, s32 with at most a bias
   int32_t along_w;       // results are stored along W (channels first), so sums are transposed
+  int32_t stream;        // quick, and results are too many for the caches: stores pass them by
 
   int64_t groups, group_in, group_out;
   int64_t channels, chunks;               // of a stored pixel
   int64_t images, depths, lines, columns; // of the output, as walked
-  int64_t pixel_bytes, position_bytes;    // of the strip, or of the input where it is read in place
+  int64_t position_bytes;                 // from one to the next, of a plane or of the input that is read in place
+  int64_t chunk_bytes, part_bytes;        // from one chunk of a pixel to the next, from one part of a chunk
   int64_t line_positions;                 // positions from one line to the next
   int64_t stored_columns;                 // of a stored line: columns that taps read
   int64_t pitch[2], phases, phase_bytes;  // input lines and columns between stored ones; lines by remainder
@@ -90,6 +94,7 @@ struct MatrixShare {
 // What one run adds.
 struct MatrixArguments {
   Epilogue epilogue; // with pointers
+  int32_t stream;    // the plan's, and results begin on a cache line
   const void *input, *weights;
 };
 

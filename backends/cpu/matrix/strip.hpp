@@ -11,28 +11,31 @@ namespace polyconv::cpu::POLYCONV_ISA {
 
 // A whole chunk of f32 as Parts bf16 rows: each part is what rounding left of the parts before.
 template <int Parts>
-POLYCONV_INLINE void store_parts(const float *v, char *out) {
-#pragma GCC unroll 8
+POLYCONV_INLINE void store_parts(const float *v, char *out, int64_t part_bytes) {
+#if defined(__AVX512BF16__)
+  F32 low = load(v), high = load(v + kF32Lanes);
+#pragma GCC unroll 3
+  for (int part = 0; part < Parts; ++part, out += part_bytes) {
+    const auto both = bits_as<__m512i>(_mm512_cvtne2ps_pbh(bits_as<__m512>(high), bits_as<__m512>(low)));
+    _mm512_storeu_si512(out, both);
+    low -= bits_as<F32>(bits_as<U32>(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(both))) << 16);
+    high -= bits_as<F32>(bits_as<U32>(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(both, 1))) << 16);
+  }
+#else
   for (int i = 0; i < 32; i += kF32Lanes) {
     F32 rest = load(v + i);
-#pragma GCC unroll 3
     for (int part = 0; part < Parts; ++part) {
-      bf16 *row = reinterpret_cast<bf16 *>(out + part * kMatrixRowBytes) + i;
-#if defined(__AVX512BF16__)
-      const __m512i bits = _mm512_cvtepu16_epi32(bits_as<__m256i>(_mm512_cvtneps_pbh(bits_as<__m512>(rest))));
-      store_u16(row, bits_as<U32>(bits));
-#else
+      bf16 *row = reinterpret_cast<bf16 *>(out + part * part_bytes) + i;
       store_f32(row, rest);
-      const U32 bits = load_u32(row);
-#endif
-      rest -= bits_as<F32>(bits_as<U32>(bits) << 16);
+      rest -= bits_as<F32>(load_u32(row) << 16);
     }
   }
+#endif
 }
 
 // `n` channels that lie side by side, at most a chunk.
 template <class P>
-POLYCONV_INLINE void store_chunk(const typename P::From *p, int64_t n, char *out) {
+POLYCONV_INLINE void store_chunk(const typename P::From *p, int64_t n, char *out, int64_t part_bytes) {
   typedef typename P::From From;
   if constexpr (P::kParts == 1) {
     if (n == P::kChannels) {
@@ -49,7 +52,7 @@ POLYCONV_INLINE void store_chunk(const typename P::From *p, int64_t n, char *out
   } else {
     alignas(64) float v[P::kChannels];
     if constexpr (sizeof(From) == 4) {
-      if (n == P::kChannels) return store_parts<P::kParts>(p, out);
+      if (n == P::kChannels) return store_parts<P::kParts>(p, out, part_bytes);
 #if defined(__AVX512F__)
       for (int i = 0; i < P::kChannels; i += kF32Lanes) {
         const int64_t left = n - i;
@@ -67,7 +70,7 @@ POLYCONV_INLINE void store_chunk(const typename P::From *p, int64_t n, char *out
       }
       for (int i = 0; i < P::kChannels; i += kF32Lanes) store(v + i, load_f32(p + i));
     }
-    store_parts<P::kParts>(v, out);
+    store_parts<P::kParts>(v, out, part_bytes);
   }
 }
 
@@ -114,31 +117,34 @@ POLYCONV_INLINE void turn_chunk(const typename P::From *p, int64_t channel_strid
   }
 }
 
-// `count` pixels, `stride` elements apart, from p (the group's first channel) on.
+// `count` pixels, `stride` elements apart, from p (the group's first channel) on: some pixels at a time, so that these
+// are read in runs and their planes written in runs.
 template <class P>
 POLYCONV_NOINLINE void store_pixels(const MatrixPlan &plan, const typename P::From *p, int64_t stride, int64_t count,
                                     char *out) {
   typedef typename P::From From;
-  const int64_t channel_stride = plan.input.stride[1], channels = plan.group_in;
+  const int64_t channel_stride = plan.input.stride[1], channels = plan.group_in, part_bytes = plan.part_bytes;
   alignas(64) From stage[kF32Lanes * P::kChannels];
-  for (int64_t c = 0; c < channels; c += P::kChannels, out += P::kParts * kMatrixRowBytes) {
-    const int64_t n = channels - c < P::kChannels ? channels - c : P::kChannels;
-    const From *in = p + c * channel_stride;
-    if (channel_stride == 1) {
-      for (int64_t i = 0; i < count; ++i) store_chunk<P>(in + i * stride, n, out + i * plan.pixel_bytes);
-      continue;
-    }
-    for (int64_t i = 0; i < count; i += kF32Lanes) {
-      const int64_t pixels = count - i < kF32Lanes ? count - i : kF32Lanes;
+  for (int64_t i = 0; i < count; i += kF32Lanes, p += kF32Lanes * stride, out += kF32Lanes * kMatrixRowBytes) {
+    const int64_t pixels = count - i < kF32Lanes ? count - i : kF32Lanes;
+    const From *in = p;
+    char *chunk = out;
+    for (int64_t c = 0; c < channels;
+         c += P::kChannels, in += P::kChannels * channel_stride, chunk += plan.chunk_bytes) {
+      const int64_t n = channels - c < P::kChannels ? channels - c : P::kChannels;
+      if (channel_stride == 1) {
+        for (int64_t pixel = 0; pixel < pixels; ++pixel)
+          store_chunk<P>(in + pixel * stride, n, chunk + pixel * kMatrixRowBytes, part_bytes);
+        continue;
+      }
       if (stride == 1) {
-        turn_chunk<P>(in + i, channel_stride, n, pixels, stage);
+        turn_chunk<P>(in, channel_stride, n, pixels, stage);
       } else {
         for (int64_t pixel = 0; pixel < pixels; ++pixel)
-          for (int64_t k = 0; k < n; ++k)
-            stage[pixel * P::kChannels + k] = in[(i + pixel) * stride + k * channel_stride];
+          for (int64_t k = 0; k < n; ++k) stage[pixel * P::kChannels + k] = in[pixel * stride + k * channel_stride];
       }
       for (int64_t pixel = 0; pixel < pixels; ++pixel)
-        store_chunk<P>(stage + pixel * P::kChannels, n, out + (i + pixel) * plan.pixel_bytes);
+        store_chunk<P>(stage + pixel * P::kChannels, n, chunk + pixel * kMatrixRowBytes, part_bytes);
     }
   }
 }
@@ -169,8 +175,8 @@ POLYCONV_INLINE void store_merged(const MatrixPlan &p, const typename P::From *l
   const bool inside_all = line && first >= 0 && last < axis.in;
   if (inside_all && axis.dilation == 1 && channel_stride == 1 && stride == p.group_in) { // one run of elements
     const From *run = line + first * stride;
-    for (int64_t c = 0; c < p.channels; c += P::kChannels, out += P::kParts * kMatrixRowBytes)
-      store_chunk<P>(run + c, p.channels - c < P::kChannels ? p.channels - c : P::kChannels, out);
+    for (int64_t c = 0; c < p.channels; c += P::kChannels, out += p.chunk_bytes)
+      store_chunk<P>(run + c, p.channels - c < P::kChannels ? p.channels - c : P::kChannels, out, p.part_bytes);
     return;
   }
   From stage[P::kChannels];
@@ -181,12 +187,12 @@ POLYCONV_INLINE void store_merged(const MatrixPlan &p, const typename P::From *l
     for (int64_t c = 0; c < p.group_in; ++c) {
       stage[filled++] = column < 0 ? pad : line[column * stride + c * channel_stride];
       if (filled < P::kChannels) continue;
-      store_chunk<P>(stage, filled, out);
-      out += P::kParts * kMatrixRowBytes;
+      store_chunk<P>(stage, filled, out, p.part_bytes);
+      out += p.chunk_bytes;
       filled = 0;
     }
   }
-  if (filled) store_chunk<P>(stage, filled, out);
+  if (filled) store_chunk<P>(stage, filled, out, p.part_bytes);
 }
 
 // `count` pixels of padding.
@@ -194,10 +200,10 @@ template <class P>
 POLYCONV_INLINE void store_padding(const MatrixPlan &p, int64_t count, char *out) {
   typename P::From stage[P::kChannels];
   for (int i = 0; i < P::kChannels; ++i) stage[i] = padding<typename P::From>(p);
-  for (int64_t i = 0; i < count; ++i, out += p.pixel_bytes)
-    for (int64_t c = 0, chunk = 0; c < p.channels; c += P::kChannels, ++chunk)
-      store_chunk<P>(stage, p.channels - c < P::kChannels ? p.channels - c : P::kChannels,
-                     out + chunk * P::kParts * kMatrixRowBytes);
+  for (int64_t c = 0; c < p.channels; c += P::kChannels, out += p.chunk_bytes)
+    for (int64_t i = 0; i < count; ++i)
+      store_chunk<P>(stage, p.channels - c < P::kChannels ? p.channels - c : P::kChannels, out + i * kMatrixRowBytes,
+                     p.part_bytes);
 }
 
 // Stored columns [0, count) of a line, the first at input column `first`. `line` is column 0, NULL for padding.
@@ -206,7 +212,7 @@ POLYCONV_NOINLINE void store_line(const MatrixPlan &p, const typename P::From *l
                                   char *out) {
   const Axis &axis = p.axis[2];
   if (p.merged) {
-    for (int64_t i = 0; i < count; ++i, out += p.pixel_bytes) store_merged<P>(p, line, first + i * axis.step, out);
+    for (int64_t i = 0; i < count; ++i, out += kMatrixRowBytes) store_merged<P>(p, line, first + i * axis.step, out);
     return;
   }
   if (!line) return store_padding<P>(p, count, out);
@@ -215,12 +221,12 @@ POLYCONV_NOINLINE void store_line(const MatrixPlan &p, const typename P::From *l
   for (int64_t i = run.a > 0 ? 0 : run.b; i < count; i = i + 1 == run.a ? run.b : i + 1) { // [0, a) and [b, count)
     const int64_t column = inside(axis, first + i * pitch);
     if (column < 0)
-      store_padding<P>(p, 1, out + i * p.pixel_bytes);
+      store_padding<P>(p, 1, out + i * kMatrixRowBytes);
     else
-      store_pixels<P>(p, line + column * stride, stride, 1, out + i * p.pixel_bytes);
+      store_pixels<P>(p, line + column * stride, stride, 1, out + i * kMatrixRowBytes);
   }
   store_pixels<P>(p, line + (first + run.a * pitch) * stride, stride * pitch, run.b - run.a,
-                  out + run.a * p.pixel_bytes);
+                  out + run.a * kMatrixRowBytes);
 }
 
 // ---------------------------------------------------------------- a block
@@ -267,7 +273,7 @@ POLYCONV_INLINE void fill_flat_strip(const MatrixPlan &p, const typename P::From
       const int64_t row = inside(rows, line % rows.out * rows.step - rows.before);
       store_line<P>(p, line_of(p, image, depth, row), w * columns.step - columns.before, count, strip);
     }
-    i += count, strip += count * p.pixel_bytes;
+    i += count, strip += count * kMatrixRowBytes;
   }
 }
 

@@ -41,7 +41,8 @@ POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixPending &made
     if (!finite) mend<P>(p, made.tile, made.count > kMatrixRows, made.channels.count > kMatrixRows);
   }
   for_rows(p, b, made.first, made.count, made.channels.first, [&](int64_t i, int64_t rows, const Row &row) {
-    finish_positions(p, task.arguments.epilogue, sums + i * kMatrixPanel, rows, made.channels.count, row);
+    finish_positions(p, task.arguments.epilogue, sums + i * kMatrixPanel, rows, made.channels.count, row,
+                     task.arguments.stream);
   });
 }
 
@@ -58,6 +59,7 @@ struct MatrixWalk {
   const MatrixTask<P> &task;
   MatrixPending before;
   int64_t turn;
+  MatrixAhead ahead;
 };
 
 // Multiplies positions from i on by a panel; how many they were.
@@ -81,7 +83,7 @@ POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, in
     for (int k = 0; k < kMatrixPanel; ++k) start[k] = -p.zero_point * sums[k];
     next.tile.start = start;
   }
-  multiply_of<P>(next.count > kMatrixRows, next.channels.count > kMatrixRows, p, next.tile);
+  multiply_of<P>(next.count > kMatrixRows, next.channels.count > kMatrixRows, p, next.tile, walk.ahead);
   if (walk.before.count) finish(task, walk.before);
   walk.before = next;
   walk.turn ^= 1;
@@ -92,8 +94,8 @@ POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, in
 // L2 cache: a pixel's results are then written together. Else a panel meets all blocks, and is read once for them.
 template <class P>
 POLYCONV_NOINLINE void run_panels(const MatrixTask<P> &task, const MatrixSource *sources, int64_t count,
-                                  int64_t first_panel, int64_t last_panel) {
-  MatrixWalk<P> walk = {task, {}, 0};
+                                  int64_t first_panel, int64_t last_panel, const MatrixAhead &ahead) {
+  MatrixWalk<P> walk = {task, {}, 0, ahead};
   if (task.p.panels_inside) {
     for (const MatrixSource *s = sources; s < sources + count; ++s)
       for (int64_t i = 0, done = 0; i < s->positions; i += done)
@@ -129,6 +131,39 @@ POLYCONV_INLINE MatrixSource bring_in(const MatrixTask<P> &task, const MatrixBlo
   return source;
 }
 
+// What `blocks` blocks from `unit` on read and those before did not, spread over `tiles` tiles; channels last only.
+template <class P>
+POLYCONV_INLINE MatrixAhead ahead_of(const MatrixTask<P> &task, int64_t unit, int64_t last, int64_t blocks,
+                                     int64_t tiles) {
+  const MatrixPlan &p = task.p;
+  const polyconv_tensor &t = p.input;
+  if (t.stride[1] != 1 || unit >= last) return {};
+  int64_t units = blocks * p.block_lines;
+  if (units > last - unit) units = last - unit;
+  const typename P::From *at, *end;
+  if (p.flat) {
+    if (!p.one_stride) return {};
+    const int64_t pixels = p.axis[0].out * p.axis[1].out * p.axis[2].out;
+    const auto pixel = [&](int64_t i) { return task.in + i / pixels * t.stride[0] + i % pixels * t.stride[4]; };
+    at = pixel(unit), end = pixel(unit + units - 1) + t.stride[4];
+  } else {
+    const Axis &h = p.axis[1];
+    if (h.in == 0 || p.axis[0].taps > 1) return {};
+    const auto row = [&](int64_t y, int64_t i) {
+      y = y < 0 ? 0 : y > h.in ? h.in : y;
+      return task.in + i / p.lines / p.depths * t.stride[0] + i / p.lines % p.depths * t.stride[2] + y * t.stride[3];
+    };
+    const int64_t first = unit % p.lines, reach = (h.taps - 1) * h.dilation + 1 - h.before;
+    const int64_t end_unit = unit + units - 1;
+    at = row(first == 0 ? 0 : (first - 1) * h.step + reach, unit);
+    end = row(end_unit % p.lines * h.step + reach, end_unit);
+  }
+  const int64_t bytes = (end - at) * static_cast<int64_t>(sizeof *at);
+  if (bytes <= 0 || tiles == 0) return {};
+  return {reinterpret_cast<const char *>(at), reinterpret_cast<const char *>(end),
+          bytes / kMatrixRowBytes / (tiles * p.chunks * p.tap_count) + 1};
+}
+
 // Units [first, last) of the share, in blocks of one depth of one image.
 template <class P>
 POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &share, int64_t first_panel,
@@ -136,15 +171,18 @@ POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &sha
   const MatrixPlan &p = task.p;
   const int64_t lines = p.flat ? p.columns : p.lines; // of one depth
   MatrixSource sources[kMatrixStrips];
-  int64_t count = 0;
+  int64_t count = 0, tiles = 0;
   for (int64_t unit = share.first_unit; unit < share.last_unit;) {
     MatrixBlock b = {unit / lines / p.depths, unit / lines % p.depths, unit % lines, p.block_lines};
     if (b.lines > share.last_unit - unit) b.lines = share.last_unit - unit;
     if (b.lines > lines - b.line) b.lines = lines - b.line;
     sources[count] = bring_in(task, b, task.strip + count * p.strip_bytes);
+    tiles += (sources[count].positions + kMatrixPositions - 1) / kMatrixPositions;
     unit += b.lines;
     if (++count < p.strips && unit < share.last_unit) continue;
-    run_panels(task, sources, count, first_panel, last_panel);
+    run_panels(task, sources, count, first_panel, last_panel,
+               ahead_of(task, unit, share.last_unit, count, tiles * (last_panel - first_panel)));
+    tiles = 0;
     count = 0;
   }
 }
@@ -169,6 +207,7 @@ POLYCONV_NOINLINE void run_matrix(const MatrixPlan &p, const MatrixArguments &ar
     run_units(task, share, first, last);
     panel += last - first;
   }
+  if (arguments.stream) streamed_stores_done();
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA
