@@ -81,7 +81,7 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const double resident = std::max(std::min(fit, 32), 1);
   const auto blocks = static_cast<double>(s.blocks);
   const double busy = std::min(1.0, resident * s.threads / 32 / 14.4),
-               tail = 1 + 0.5 * 132 * resident / std::max(blocks, 1.0);
+               tail = 1 + 0.36 * 132 * resident / std::max(blocks, 1.0);
   const double rolled = (n > 0 ? 1 : 1.5) * (l.stride[2] > 1 ? 1.7 : 1); // a loop over taps; banks that clash
   const double slots =
       blocks * s.threads / 32 * (products * rolled + staged + fixed) * (s.input_type == POLYCONV_F32 ? 1 : 1.4);
@@ -95,7 +95,7 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const double scattered = sectors(l.result) / 2.05e6 + sectors(l.input) * passes / 7.3e6;
   const bool wide = sdk::has_pooling(l) && l.epilogue.pool.window[2] > 2; // windows' columns share banks
   const double finishing = s.plain ? 0 : static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3);
-  return 4 + std::max({slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
+  return 2.5 + std::max({slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
 }
 
 // ---------------------------------------------------------------- plan and run
