@@ -31,7 +31,7 @@ constexpr int kFiltersOf[] = {3, 4};
 constexpr const char *kNames[] = {"f3", "f4"};
 constexpr int kConfigCount = 2;
 constexpr int64_t kBlocks = 132 * 2;      // to aim for
-constexpr int64_t kChunkBytes = 48 << 10; // two of them, and two blocks a multiprocessor, at most
+constexpr int64_t kChunkBytes = 99 * 512; // half of what every chip from 8.0 on lends a block; 9.0 holds two blocks
 constexpr int64_t kMostImages = 8;        // of a chunk
 constexpr int64_t kMostSets = 8;          // along filters, and along channels
 
