@@ -10,7 +10,7 @@ namespace polyconv::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kTile = 32; // by 32, moved by 32 x 8 threads
+constexpr int kTile = 64; // by 64
 
 // Bits go across unchanged, so that NaN payloads stay what they are.
 template <class Bits>
@@ -32,25 +32,38 @@ struct Matrix {
   bool reads_along_pixels; // else along channels, and writes along the other
 };
 
+// All of a thread's reads are under way before the first is written: that, more than anything, is what memory wants.
 template <class Bits>
-__global__ void __launch_bounds__(kThreads) transpose(const Matrix m, const Bits *source, Bits *target, int64_t tiles,
-                                                      int64_t pixel_tiles, int64_t channel_tiles) {
+__global__ void __launch_bounds__(kThreads) transpose(const Matrix m, const Bits *source, Bits *target, uint32_t tiles,
+                                                      uint32_t pixel_tiles, uint32_t channel_tiles) {
+  constexpr int kRows = kThreads / kTile, kEach = kTile / kRows; // at once; of a thread
   __shared__ Bits tile[kTile][kTile + 1]; // one column more, so that columns lie in different banks
   const int x = threadIdx.x % kTile, y = threadIdx.x / kTile;
-  for (int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
-    const int64_t pixel = i % pixel_tiles * kTile, channel = i / pixel_tiles % channel_tiles * kTile;
-    const int64_t image = i / pixel_tiles / channel_tiles;
-    const Bits *read = source + m.read_offset + image * m.read_image;
-    Bits *write = target + m.write_offset + image * m.write_image;
-    for (int row = y; row < kTile; row += kThreads / kTile) {
-      const int64_t c = channel + (m.reads_along_pixels ? row : x), p = pixel + (m.reads_along_pixels ? x : row);
-      if (c < m.channels && p < m.pixels) tile[row][x] = read[c * m.read_channel + p * m.read_pixel];
-    }
+  for (uint32_t i = blockIdx.x; i < tiles; i += gridDim.x) {
+    const uint32_t rest = i / pixel_tiles, image = rest / channel_tiles;
+    const int64_t pixel = int64_t{i - rest * pixel_tiles} * kTile,
+                  channel = int64_t{rest - image * channel_tiles} * kTile;
+    const auto channels = static_cast<int32_t>(min(m.channels - channel, int64_t{kTile}));
+    const auto pixels = static_cast<int32_t>(min(m.pixels - pixel, int64_t{kTile}));
+    const int32_t across = m.reads_along_pixels ? pixels : channels, down = m.reads_along_pixels ? channels : pixels;
+    const Bits *read = source + m.read_offset + image * m.read_image + channel * m.read_channel + pixel * m.read_pixel;
+    Bits *write = target + m.write_offset + image * m.write_image + channel * m.write_channel + pixel * m.write_pixel;
+    const int64_t read_across = m.reads_along_pixels ? m.read_pixel : m.read_channel;
+    const int64_t read_down = m.reads_along_pixels ? m.read_channel : m.read_pixel;
+    const int64_t write_across = m.reads_along_pixels ? m.write_channel : m.write_pixel;
+    const int64_t write_down = m.reads_along_pixels ? m.write_pixel : m.write_channel;
+    read += int64_t{x} * read_across + y * read_down;
+    write += x * write_across + y * write_down;
+    Bits moved[kEach] = {};
+#pragma unroll
+    for (int j = 0; j < kEach; ++j)
+      if (x < across && y + j * kRows < down) moved[j] = read[j * kRows * read_down];
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) tile[y + j * kRows][x] = moved[j];
     __syncthreads();
-    for (int row = y; row < kTile; row += kThreads / kTile) {
-      const int64_t c = channel + (m.reads_along_pixels ? x : row), p = pixel + (m.reads_along_pixels ? row : x);
-      if (c < m.channels && p < m.pixels) write[c * m.write_channel + p * m.write_pixel] = tile[x][row];
-    }
+#pragma unroll
+    for (int j = 0; j < kEach; ++j)
+      if (x < down && y + j * kRows < across) write[j * kRows * write_down] = tile[x][y + j * kRows];
     __syncthreads();
   }
 }
@@ -79,6 +92,8 @@ bool transposes(const polyconv_tensor &from, const polyconv_tensor &to) {
   if (from.size[1] < 4 || sdk::spatial(from) < 4) return false; // thin: caches hold the lines
   if (!pixels_are_one_axis(from) || !pixels_are_one_axis(to)) return false;
   const bool read_c = from.stride[1] == 1, write_c = to.stride[1] == 1;
+  if (from.size[0] * ((from.size[1] + kTile - 1) / kTile) * ((sdk::spatial(from) + kTile - 1) / kTile) > INT32_MAX)
+    return false; // tiles have numbers of 32 bits
   return read_c != write_c && (read_c ? pixel_stride(to) : pixel_stride(from)) == 1;
 }
 
@@ -103,8 +118,9 @@ class Convert final : public CudaInstance {
       const Matrix m = matrix(from, to);
       const int64_t pixel_tiles = (m.pixels + kTile - 1) / kTile, channel_tiles = (m.channels + kTile - 1) / kTile;
       const int64_t tiles = m.images * pixel_tiles * channel_tiles;
-      transpose<Bits>
-          <<<blocks_for(tiles, 1), kThreads, 0, stream>>>(m, source, target, tiles, pixel_tiles, channel_tiles);
+      transpose<Bits><<<blocks_for(tiles, 1), kThreads, 0, stream>>>(m, source, target, static_cast<uint32_t>(tiles),
+                                                                     static_cast<uint32_t>(pixel_tiles),
+                                                                     static_cast<uint32_t>(channel_tiles));
     } else {
       const bool channels_inner = to.stride[1] == 1 && to.stride[4] != 1;
       copy<Bits><<<blocks_for(count, kThreads), kThreads, 0, stream>>>(View<int64_t>(from), View<int64_t>(to), source,
@@ -148,7 +164,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) 
   return std::make_unique<Convert>(request);
 }
 
-const char *const configs[] = {"tile32"};
+const char *const configs[] = {"tile64"};
 
 } // namespace
 
