@@ -10,32 +10,29 @@
 namespace polyconv::check {
 namespace {
 
-// The images and groups of channels of a tensor in which an element depends on what is not finite: a transform's tiles
-// hold no other.
+// The images of a tensor in which an element depends on what is not finite: a transform's tiles hold no other.
 class Reached {
  public:
-  Reached(const polyconv_problem &problem, const Tensor &t)
+  explicit Reached(const Tensor &t)
       : tensor_(t),
-        groups_(std::max<int64_t>(problem.groups, 1)),
         images_(t.which == POLYCONV_TENSOR_INPUT || t.which == POLYCONV_TENSOR_OUTPUT ||
                 t.which == POLYCONV_TENSOR_PRE_ACTIVATION) {
     for (size_t i = 0; i < t.values.size(); ++i)
-      if (!std::isfinite(t.values[i])) planes_.insert(plane(static_cast<int64_t>(i)));
+      if (!std::isfinite(t.values[i])) reached_.insert(image(static_cast<int64_t>(i)));
   }
-  bool operator()(int64_t i) const { return planes_.count(plane(i)) != 0; }
+  bool operator()(int64_t i) const { return reached_.count(image(i)) != 0; }
 
  private:
-  int64_t plane(int64_t i) const {
+  int64_t image(int64_t i) const {
     if (!images_) return 0; // a gradient of weights sums over all images
     int64_t index[5];
     indices_of(tensor_.shape, i, index);
-    return index[0] * groups_ + index[1] * groups_ / tensor_.shape.size[1];
+    return index[0];
   }
 
   const Tensor &tensor_;
-  const int64_t groups_;
   const bool images_;
-  std::set<int64_t> planes_;
+  std::set<int64_t> reached_;
 };
 
 // How far outside its bound an element is: 0 where it equals, up to 1 inside, more outside. Where `spreads`, NaN and
@@ -98,7 +95,7 @@ void compare(const std::vector<polyconv_problem> &problems, const Expected &expe
     const Interval &window = expected.windows[layer];
     if (spreads && t.which == POLYCONV_TENSOR_ARGMAX) continue; // of windows with NaN that the reference has not
     const bool any_maximum = t.which == POLYCONV_TENSOR_ARGMAX && !window.value.empty();
-    const Reached reached(problems[layer], t);
+    const Reached reached(t);
     for (size_t i = 0; i < values.size(); ++i) {
       const auto index = static_cast<int64_t>(i);
       const double bound = t.bound.empty() ? 0 : t.bound[i];

@@ -170,12 +170,11 @@ void make_separable(Tensor &weights, bool whole) {
   }
 }
 
-// A NaN a third of the way in and an Inf four ninths, in the data that a run reads: in one image and group, so that
-// others show whether they spread.
+// A NaN a third of the way in and an Inf two thirds, in the data that a run reads.
 void make_non_finite(Values &values) {
   if (values.empty()) return;
   values[values.size() / 3] = std::numeric_limits<double>::quiet_NaN();
-  if (values.size() > 2) values[values.size() * 4 / 9] = std::numeric_limits<double>::infinity();
+  if (values.size() > 2) values[values.size() * 2 / 3] = std::numeric_limits<double>::infinity();
 }
 
 } // namespace

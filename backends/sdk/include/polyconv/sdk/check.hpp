@@ -25,8 +25,8 @@ enum class Mode {
   Exact,  // small integers, every sum representable: no tolerance. Quantised rows: identical bits
   Random, // against f64: |y - r| <= u_out |r| + c sqrt(K) u_acc sum |x||w|. Quantised rows: identical bits, full range
   NonFinite // NaN and Inf in what is read reach every element that depends on them, and no other. A transform
-            // (Winograd, FFT) may spread them over its tiles, which lie in one image and group of channels: nothing
-            // that depends on them is finite, all else is right or, in such an image and group, not finite
+            // (Winograd, FFT) may spread them over its tiles, which lie in one image: nothing that depends on them is
+            // finite, all else is right or, in such an image, not finite
 };
 inline constexpr Mode kModes[] = {Mode::Exact, Mode::Random, Mode::NonFinite};
 const char *mode_name(Mode mode); // "exact", "random", "nonfinite"
