@@ -59,21 +59,29 @@ POLYCONV_INLINE void add_slid_lines(const SlideTile<K> &tile, int64_t x, F32 (&a
   }
 }
 
-// A row of `tiles` whole tiles.
-template <int K>
+// A row of `tiles` tiles of N vectors; a last one may be less than whole (PlaneStore::lanes).
+template <int K, int N>
 POLYCONV_NOINLINE void slide_row(const float *const *lines, const float *weights, const PlaneStore<float> &to,
                                  int64_t tiles) {
-  constexpr int kR = kPlaneRows, kN = kPlaneVectors;
   F32 kept[9];
 #pragma GCC unroll 9
   for (int i = 0; i < 9; ++i) kept[i] = splat(weights[i]);
   const SlideTile<K> tile = {lines, weights, kept};
-  for (int64_t x = 0; x < tiles * kN * kF32Lanes; x += kN * kF32Lanes) {
-    F32 acc[kR][kN] = {};
-    fetch_below<float, kR, kN>(to, x);
-    add_slid_lines<0, K, kR, kN>(tile, x, acc);
+  for (int64_t x = 0; x < tiles * N * kF32Lanes; x += N * kF32Lanes) {
+    F32 acc[kPlaneRows][N] = {};
+    fetch_below<float, kPlaneRows, N>(to, x);
+    add_slid_lines<0, K, kPlaneRows, N>(tile, x, acc);
     store_plane(to, to.to + x, acc);
   }
+}
+
+// One tile of n vectors: kPlaneVectors, 2 or 1.
+template <int K>
+POLYCONV_INLINE void slide_tile_of(int n, const float *const *lines, const float *weights,
+                                   const PlaneStore<float> &to) {
+  if (n == kPlaneVectors) return slide_row<K, kPlaneVectors>(lines, weights, to, 1);
+  if (n == 2) return slide_row<K, 2>(lines, weights, to, 1);
+  slide_row<K, 1>(lines, weights, to, 1);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

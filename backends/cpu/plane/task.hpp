@@ -154,8 +154,9 @@ POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, co
   int64_t stored = 0, x = 0;
   const int64_t tile = kPlaneVectors * kL, tiles = elements / tile;
   const PlaneStore<T> &row = p.direct ? direct : later;
+  const bool slides = Step == 1 && kSlides<T> && p.neighbours;
   if constexpr (Step == 1 && kSlides<T>)
-    if (p.neighbours) slide_row<K>(scratch.line, weights, row, tiles), x = tiles * tile;
+    if (slides) slide_row<K, kPlaneVectors>(scratch.line, weights, row, tiles), x = tiles * tile;
   if constexpr (K == 3)
     if (!p.periodic && x == 0) plane_row3<T, Step>(scratch.line, p.tap, weights, row, tiles), x = tiles * tile;
   if (p.direct) stored = x;
@@ -166,10 +167,17 @@ POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, co
     if (to.finish) stored = x + n * kL;
     to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
     for (int i = 0; i < kLines; ++i) lines[i] = scratch.line[i] + x;
-    if (p.periodic)
+    if (p.periodic) {
       plane_tile<T, K, Step, kPlanePeriod, true>(lines, p.tap, weights, to);
-    else
-      plane_tile_of<T, K, Step>(static_cast<int>(n), lines, p.tap, weights, to);
+      continue;
+    }
+    if constexpr (Step == 1 && kSlides<T>) {
+      if (slides) {
+        slide_tile_of<K>(static_cast<int>(n), lines, weights, to);
+        continue;
+      }
+    }
+    plane_tile_of<T, K, Step>(static_cast<int>(n), lines, p.tap, weights, to);
   }
   finish_chunk_rows(p, run.epilogue, chunk, k, stored, scratch);
 }
