@@ -24,10 +24,10 @@ using namespace sdk;
 constexpr int64_t kCacheBytes = 640 << 10; // of rows between stages: in an L2 cache of 1 MiB beside weights and input
 constexpr int64_t kMostBytes = 4 << 20;    // beyond, rows would leave the caches of any machine before they are read
 constexpr int64_t kMemoryBytes = 4 << 20, kStreamBytes = 16 << 20; // of input and result, as for single layers
-constexpr int64_t kStripColumns = 2048;                            // of planes: rows of a tile stay in the first cache
-constexpr double kPlanesInCache = 0.8;   // of the estimate for planes, which waits for memory too
-constexpr double kCallUs = 0.15;         // of a stage for a band, however few rows
-constexpr double kMoveBytesPerUs = 40e3; // rows that are kept move to the front of their buffer
+constexpr int64_t kStripColumns = 2048, kWideColumns = 3072; // of planes, where these are so wide: kept rows stay near
+constexpr double kPlanesInCache = 0.8;                       // of the estimate for planes, which waits for memory too
+constexpr double kCallUs = 0.15;                             // of a stage for a band, however few rows
+constexpr double kMoveBytesPerUs = 40e3;                     // rows that are kept move to the front of their buffer
 
 double plane_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   return kPlanesInCache * plane_geometry(layer, policy, isa, false).serial_us;
@@ -129,7 +129,7 @@ double task_us(const polyconv_request &chain, const ChainPlan &plan, Isa isa, do
 bool choose_band(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer &offer) {
   constexpr int64_t kBands[] = {1, 2, 4, 7, 8, 14, 16, 28, 32, 56, 64, 112, 128};
   const int64_t all = plan.stages[plan.count - 1].columns.out;
-  const int64_t width = takes_columns(plan) && all >= 2 * kStripColumns ? kStripColumns : all;
+  const int64_t width = takes_columns(plan) && all >= kWideColumns ? kStripColumns : all;
   set_band(plan, 1, width);
   const int64_t allowed = shared_memory_limit(*request.policy);
   if (kept_bytes(plan) > allowed)
