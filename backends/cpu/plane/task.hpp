@@ -75,6 +75,22 @@ POLYCONV_INLINE void next_chunk(const PlanePlan &p, int64_t tile, PlaneChunk &ch
   }
 }
 
+// The source of the group below, of a chunk that is not read where it lies: its lines wait for memory otherwise.
+template <class From>
+POLYCONV_INLINE void fetch_lines_below(const PlanePlan &p, const From *plane, const PlaneChunk &chunk) {
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  const int64_t pixel = p.pixel > 1 ? p.pixel : p.input.stride[4];
+  const int64_t first = chunk.column * w.step - w.before, last = first + (chunk.columns + p.reach) * w.step;
+  const From *row = plane + (chunk.row * h.step - h.before + p.lines) * p.input.stride[3];
+  const char *begin = reinterpret_cast<const char *>(row + (first > 0 ? first : 0) * pixel);
+  const char *end = reinterpret_cast<const char *>(row + (last < w.in ? last : w.in) * pixel);
+  for (int64_t r = 0; r < p.group_rows * h.step; ++r) {
+    for (const char *at = begin; at < end; at += 64) __builtin_prefetch(at, 0, 2);
+    begin += p.input.stride[3] * static_cast<int64_t>(sizeof(From));
+    end += p.input.stride[3] * static_cast<int64_t>(sizeof(From));
+  }
+}
+
 // Finds every source line of the chunk's group, or makes it.
 template <class From, class T>
 POLYCONV_INLINE void find_lines(const PlanePlan &p, const From *plane, PlaneChunk &chunk,
@@ -123,7 +139,8 @@ POLYCONV_INLINE PlaneStore<T> store_of(const PlanePlan &p, const PlaneRun &run, 
   const Epilogue &e = run.epilogue;
   PlaneStore<T> to = {};
   to.to = scratch.sums, to.stride = p.sums_stride, to.rows = chunk.rows, to.lanes = kLanes<T>;
-  to.ahead = chunk.ahead ? scratch.line[p.lines - 1] + p.input.stride[3] : nullptr, to.ahead_stride = p.input.stride[3];
+  to.ahead = chunk.ahead && chunk.in_place ? scratch.line[p.lines - 1] + p.input.stride[3] : nullptr,
+  to.ahead_stride = p.input.stride[3];
   if (!direct) return to;
   to.to = static_cast<T *>(e.output) +
           row_offset(e.result, {chunk.image, k, chunk.d, chunk.row, chunk.column * p.pixel, 4});
@@ -276,8 +293,9 @@ POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const
     if (row == first) chunk.fresh = row * p.axis[1].step;
     // Whether the source rows of this group and of the one below all lie inside the plane.
     const int64_t end = (row + 2 * p.group_rows) * p.axis[1].step - p.axis[1].before + p.axis[1].taps;
-    chunk.ahead = run.fetch && chunk.in_place && p.axis[1].dilation == 1 && row * p.axis[1].step >= p.axis[1].before &&
-                  end <= p.axis[1].in;
+    chunk.ahead =
+        run.fetch && p.axis[1].dilation == 1 && row * p.axis[1].step >= p.axis[1].before && end <= p.axis[1].in;
+    if (chunk.ahead && !chunk.in_place) fetch_lines_below(p, plane, chunk);
     find_lines(p, plane, chunk, scratch);
     Filters::filter(p, run, chunk, scratch);
     if (p.ring) {
