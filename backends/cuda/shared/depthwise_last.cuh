@@ -240,7 +240,7 @@ class Results {
   using Word = Channels<T, channels>;
 
  public:
-  __device__ Results(const Conv<int32_t> &p, void *y, const Place<int32_t> &at)
+  __device__ Results(const Conv<int32_t> &p, const March &m, void *y, const Place<int32_t> &at)
       : to_(reinterpret_cast<char *>(static_cast<T *>(y) + p.result.at(at))),
         pitch_(p.result.stride[3] * static_cast<int32_t>(sizeof(T))),
         pixel_(p.result.stride[4] * static_cast<int32_t>(sizeof(T))),
@@ -248,7 +248,8 @@ class Results {
     asm volatile("" : "+r"(pixel_), "+r"(pitch_));
     const auto *biases = static_cast<const float *>(p.epilogue.bias);
 #pragma unroll
-    for (int c = 0; c < channels; ++c) bias_[c] = plain && biases ? biases[at.c + c] : -0.0f; // which changes nothing
+    for (int c = 0; c < channels; ++c)
+      bias_[c] = (plain || m.activates) && biases ? biases[at.c + c] : -0.0f; // which changes nothing
   }
 
   __device__ void store(const Conv<int32_t> &p, const March &m, void *y, float (&sum)[columns][channels],
@@ -274,12 +275,16 @@ class Results {
                                     const Place<int32_t> &at) {
     __shared__ float sums[columns * channels][kMarchThreads];
 #pragma unroll
-    for (int i = 0; i < columns * channels; ++i) sums[i][threadIdx.x] = sum[i / channels][i % channels];
+    for (int i = 0; i < columns * channels; ++i) {
+      const float v = sum[i / channels][i % channels];
+      sums[i][threadIdx.x] = m.activates ? cuda::add(v, bias_[i % channels]) : v;
+    }
     const int there = min(columns, p.result.size[4] - at.w) * channels;
 #pragma unroll 1
     for (int i = 0; i < there; ++i) {
       const Place<int32_t> place{at.n, at.c + i % channels, 0, at.h, at.w + i / channels};
-      const float v = finish(p, sums[i][threadIdx.x], place);
+      const float v = m.activates ? activate(sums[i][threadIdx.x], p.epilogue.activation, p.epilogue.alpha)
+                                  : finish(p, sums[i][threadIdx.x], place);
       if (m.vectors)
         sums[i][threadIdx.x] = v;
       else
@@ -323,7 +328,7 @@ __global__ void __launch_bounds__(kMarchThreads, plain ? 1 : 4)
     unpack<T>(__ldg(reinterpret_cast<const Channels<T, channels> *>(weights + i * p.output.size[1] + at.c)), w[i]);
 
   Begun<n, step, channels, columns> begun;
-  Results<T, channels, columns, plain> results(p, y, at);
+  Results<T, channels, columns, plain> results(p, m, y, at);
   constexpr int kBefore = begun.kRows - 1; // rows of inputs before those that finish an output
   at.h -= kBefore;
 #pragma unroll 1

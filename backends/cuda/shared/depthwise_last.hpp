@@ -29,9 +29,10 @@ struct March {
   Divider lanes, strips, sets, bands; // of a set, of a row, of a band, of an image
   int32_t rows;                       // of a band
   int32_t threads;
-  float low, high; // bounds of a plain result
-  int32_t bounded; // a bias, or one of the bounds
-  int32_t vectors; // the result is vectors of the input's type
+  float low, high;   // bounds of a plain result
+  int32_t bounded;   // a bias, or one of the bounds
+  int32_t activates; // a bias and an activation at most
+  int32_t vectors;   // the result is vectors of the input's type
 };
 
 using MarchLaunch = void (*)(const Conv<int32_t> &p, const March &m, const void *x, const void *weights, void *y,

@@ -61,11 +61,18 @@ bool vectors_of_result(const polyconv_layer &l, int64_t channels) {
   return l.result.type == l.input.type && in_vectors(l.result, channels);
 }
 
-// A bias and bounds at most between sum and result, which has the input's type.
+// A bias and an activation at most between sum and result.
+bool only_activates(const polyconv_layer &l) {
+  polyconv_layer without = l;
+  without.epilogue.activation = POLYCONV_ACT_NONE;
+  return bias_and_relu_at_most(without);
+}
+
+// And that activation only bounds, and the result has the input's type.
 bool plain(const polyconv_layer &l) {
-  polyconv_layer bounded = l;
-  if (l.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU) bounded.epilogue.activation = POLYCONV_ACT_RELU;
-  return bias_and_relu_at_most(bounded) && vectors_of_result(l, 1);
+  const int32_t a = l.epilogue.activation;
+  const bool bounds = a == POLYCONV_ACT_NONE || a == POLYCONV_ACT_RELU || a == POLYCONV_ACT_CLIPPED_RELU;
+  return bounds && only_activates(l) && vectors_of_result(l, 1);
 }
 
 MarchShape shape_of(const polyconv_layer &l, const Config &config) {
@@ -111,6 +118,7 @@ March make_march(const polyconv_layer &l, const MarchShape &shape, int64_t slots
   m.low = e.activation == POLYCONV_ACT_NONE ? -std::numeric_limits<float>::infinity() : 0.0f;
   m.high = e.activation == POLYCONV_ACT_CLIPPED_RELU ? e.activation_alpha : std::numeric_limits<float>::infinity();
   m.bounded = e.has_bias || e.activation != POLYCONV_ACT_NONE;
+  m.activates = only_activates(l);
   m.vectors = vectors_of_result(l, shape.channels);
   return m;
 }
@@ -216,7 +224,7 @@ double march_us(const polyconv_layer &l, const MarchShape &shape) {
   const double memory = bytes / (bytes > 50e6 ? 4.06e6 : 6.3e6); // the second cache holds some
   const double whole = compute * std::ceil(waves) / waves;
   const double all = waves > 1 && waves < 4 ? 0.5 * (compute + whole) : compute; // the last blocks run faster
-  const double finishing = shape.plain ? 0 : real(sdk::elements(l.output)) / 200e3;
+  const double finishing = shape.plain ? 0 : real(sdk::elements(l.output)) / (only_activates(l) ? 320e3 : 125e3);
   return begin + std::max(all, memory) + 0.3 * std::min(all, memory) + finishing;
 }
 
