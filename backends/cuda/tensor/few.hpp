@@ -1,4 +1,4 @@
-// few.hpp - what the kernels of few channels (banded, few_in, few_out) ask alike on the host.
+// few.hpp - what the kernels of few channels (banded, few_in, few_out) have alike on the host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,6 +20,44 @@ inline double real(int64_t v) {
 inline int element_bytes(const polyconv_tensor &t) {
   return t.type == POLYCONV_F32 ? 4 : 2;
 }
+
+// A layer whose elements 32 bits can count, as kernels want it.
+struct Shape {
+  int32_t relu;
+  int32_t channels, filters, taps_h, taps_w, step_h, step_w, dilation_h, dilation_w, pad_h, pad_w;
+  int32_t input_h, input_w, output_h, output_w;
+  int32_t x_plane, x_row, x_column, y_filter, y_row, y_column; // strides in elements
+  int64_t x_image, y_image;
+
+  int64_t reach_h() const { return int64_t{taps_h - 1} * dilation_h + 1; } // rows from the first tap to the last
+  int64_t reach_w() const { return int64_t{taps_w - 1} * dilation_w + 1; }
+};
+
+inline Shape shape_of(const polyconv_layer &l) {
+  Shape s = {};
+  s.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
+  s.channels = narrow(l.weights.size[1]), s.filters = narrow(l.weights.size[0]);
+  s.taps_h = narrow(l.weights.size[3]), s.taps_w = narrow(l.weights.size[4]);
+  s.step_h = narrow(l.stride[1]), s.step_w = narrow(l.stride[2]);
+  s.dilation_h = narrow(l.dilation[1]), s.dilation_w = narrow(l.dilation[2]);
+  s.pad_h = narrow(l.pad_begin[1]), s.pad_w = narrow(l.pad_begin[2]);
+  s.input_h = narrow(l.input.size[3]), s.input_w = narrow(l.input.size[4]);
+  s.output_h = narrow(l.output.size[3]), s.output_w = narrow(l.output.size[4]);
+  s.x_image = l.input.stride[0], s.x_plane = narrow(l.input.stride[1]);
+  s.x_row = narrow(l.input.stride[3]), s.x_column = narrow(l.input.stride[4]);
+  s.y_image = l.result.stride[0], s.y_filter = narrow(l.result.stride[1]);
+  s.y_row = narrow(l.result.stride[3]), s.y_column = narrow(l.result.stride[4]);
+  return s;
+}
+
+// The instances of a kernel.
+template <class Variant>
+struct List {
+  const Variant *first;
+  int count;
+  const Variant *begin() const { return first; }
+  const Variant *end() const { return first + count; }
+};
 
 inline bool convolves_once(const polyconv_request &request, sdk::Offer &offer) {
   if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");

@@ -6,11 +6,8 @@
 #pragma once
 
 #include <cuda_runtime.h>
-#include <polyconv/backend.h>
-#include <polyconv/sdk/kernel.hpp>
 
-#include <cstdint>
-#include <memory>
+#include "few.hpp"
 
 namespace polyconv::cuda::few_in {
 
@@ -32,7 +29,7 @@ struct Form {
 
 // One problem on one instance. A patch is whole rows of the output, or a part of one row, so that its outputs are
 // equally far apart in memory.
-struct Geometry {
+struct Geometry : few::Shape {
   int32_t rows, columns, outputs; // of a patch: of the output, and how many there are
   int32_t down, across;           // patches of an image
   uint32_t magic;                 // 2^32 / columns, rounded up; 0 for 1
@@ -43,11 +40,6 @@ struct Geometry {
   int32_t waiting;                // planes: elements from one filter's results to the next's in shared memory
   int32_t groups;                 // of filters
   int32_t in_pairs;               // planes: 1: two neighbours leave as one word
-  int32_t relu;
-  int32_t channels, filters, taps_h, taps_w, step_h, step_w, dilation_h, dilation_w, pad_h, pad_w;
-  int32_t input_h, input_w, output_h, output_w;
-  int32_t x_plane, x_row, x_column, y_filter, y_row, y_column; // strides in elements
-  int64_t x_image, y_image;
 };
 
 // Pointers of one run. `exact`: emulated products have the weights themselves too, [filter][channel][row][column].
@@ -67,12 +59,7 @@ struct Variant {
   void (*kernels[kEnds])(Geometry g, Pointers p); // NULL: not so
   int resident;                                   // blocks on a multiprocessor
 };
-struct Variants {
-  const Variant *first;
-  int count;
-  const Variant *begin() const { return first; }
-  const Variant *end() const { return first + count; }
-};
+using Variants = few::List<Variant>;
 Variants variants();
 
 // Configs: outputs of a patch, at most.

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "common/conv.cuh"
-#include "few.hpp"
 #include "few_in.cuh"
 
 namespace polyconv::cuda::few_in {
@@ -30,23 +29,6 @@ struct Choice {
   double us = 0;
 };
 
-Geometry describe(const polyconv_layer &l) {
-  Geometry g = {};
-  g.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
-  g.channels = narrow(l.weights.size[1]), g.filters = narrow(l.weights.size[0]);
-  g.taps_h = narrow(l.weights.size[3]), g.taps_w = narrow(l.weights.size[4]);
-  g.step_h = narrow(l.stride[1]), g.step_w = narrow(l.stride[2]);
-  g.dilation_h = narrow(l.dilation[1]), g.dilation_w = narrow(l.dilation[2]);
-  g.pad_h = narrow(l.pad_begin[1]), g.pad_w = narrow(l.pad_begin[2]);
-  g.input_h = narrow(l.input.size[3]), g.input_w = narrow(l.input.size[4]);
-  g.output_h = narrow(l.output.size[3]), g.output_w = narrow(l.output.size[4]);
-  g.x_image = l.input.stride[0], g.x_plane = narrow(l.input.stride[1]);
-  g.x_row = narrow(l.input.stride[3]), g.x_column = narrow(l.input.stride[4]);
-  g.y_image = l.result.stride[0], g.y_filter = narrow(l.result.stride[1]);
-  g.y_row = narrow(l.result.stride[3]), g.y_column = narrow(l.result.stride[4]);
-  return g;
-}
-
 // Whether every offset by whole images, rows and pixels or filters is a multiple of so many elements.
 bool in_vectors(const polyconv_tensor &t, int axis, int vector) {
   const auto whole = [&](int a) { return t.size[a] == 1 || t.stride[a] % vector == 0; };
@@ -62,8 +44,7 @@ Ends ends_of(const polyconv_layer &l, int tiles) {
 bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
   const Form &f = c.variant->form;
   Geometry &g = c.geometry;
-  const int64_t reach_h = int64_t{g.taps_h - 1} * g.dilation_h + 1, reach_w = int64_t{g.taps_w - 1} * g.dilation_w + 1;
-  const int64_t pitch = (columns - 1) * g.step_w + reach_w, pixels = ((rows - 1) * g.step_h + reach_h) * pitch;
+  const int64_t pitch = (columns - 1) * g.step_w + g.reach_w(), pixels = ((rows - 1) * g.step_h + g.reach_h()) * pitch;
   const int64_t plane = pixels * g.units * 8, input = ceil_div(plane * f.parts + 8, 16) * 16;
   const int64_t waiting = ceil_div(rows * columns, 64) * 64 + 8; // so that filters fall into different banks
   c.shared = input + (c.ends == kPlanes ? waiting * 16 * f.tiles * element_bytes(l) : 0);
@@ -113,8 +94,9 @@ Choice choose(const polyconv_layer &l, Products products, int outputs) {
   for (const Variant &v : variants()) {
     if (v.type != l.input.type || v.form.parts != parts) continue;
     Choice c;
-    c.variant = &v, c.geometry = describe(l), c.ends = ends_of(l, v.form.tiles);
+    c.variant = &v, c.ends = ends_of(l, v.form.tiles);
     Geometry &g = c.geometry;
+    static_cast<few::Shape &>(g) = few::shape_of(l);
     g.units = narrow(ceil_div(g.channels, channels_of_unit(parts, element_bytes(l))));
     const int64_t steps = ceil_div(int64_t{g.taps_h} * g.taps_w * g.units, 4);
     // The order of a sum depends on the layer alone.

@@ -6,26 +6,19 @@
 #pragma once
 
 #include <cuda_runtime.h>
-#include <polyconv/backend.h>
-#include <polyconv/sdk/kernel.hpp>
 
-#include <cstdint>
-#include <memory>
+#include "few.hpp"
 
 namespace polyconv::cuda::few_out {
 
 // One problem on one instance.
-struct Geometry {
+struct Geometry : few::Shape {
   int32_t rows, columns; // of a patch: outputs
   int32_t down, across;  // patches of an image
   int32_t vectors;       // of 64 bytes of a pixel's channels, four lanes with 16 each
   int32_t products;      // rows: taps x filters
   int32_t pitch;         // elements of a row of products in shared memory
-  int32_t relu, wide;    // wide: results are f32
-  int32_t channels, filters, taps_h, taps_w, step_h, step_w, dilation_h, dilation_w, pad_h, pad_w;
-  int32_t input_h, input_w, output_h, output_w;
-  int32_t x_row, x_column, y_filter, y_row, y_column; // strides in elements
-  int64_t x_image, y_image;
+  int32_t wide;          // 1: results are f32
 };
 
 // Pointers of one run. `outside`: what each row sums to where its pixel is in the padding, 0 or, where a weight is not
@@ -46,12 +39,7 @@ struct Variant {
   bool aligned; // the input begins at whole 16 bytes; the next in the list does without
   void (*kernel)(Geometry g, Pointers p);
 };
-struct Variants {
-  const Variant *first;
-  int count;
-  const Variant *begin() const { return first; }
-  const Variant *end() const { return first + count; }
-};
+using Variants = few::List<Variant>;
 Variants variants();
 
 // Configs: pixels of a patch's input, at most.

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "common/conv.cuh"
-#include "few.hpp"
 #include "few_out.cuh"
 
 namespace polyconv::cuda::few_out {
@@ -42,18 +41,8 @@ struct Choice {
 
 Geometry describe(const polyconv_layer &l) {
   Geometry g = {};
-  g.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
+  static_cast<few::Shape &>(g) = few::shape_of(l);
   g.wide = l.result.type == POLYCONV_F32;
-  g.channels = narrow(l.weights.size[1]), g.filters = narrow(l.weights.size[0]);
-  g.taps_h = narrow(l.weights.size[3]), g.taps_w = narrow(l.weights.size[4]);
-  g.step_h = narrow(l.stride[1]), g.step_w = narrow(l.stride[2]);
-  g.dilation_h = narrow(l.dilation[1]), g.dilation_w = narrow(l.dilation[2]);
-  g.pad_h = narrow(l.pad_begin[1]), g.pad_w = narrow(l.pad_begin[2]);
-  g.input_h = narrow(l.input.size[3]), g.input_w = narrow(l.input.size[4]);
-  g.output_h = narrow(l.output.size[3]), g.output_w = narrow(l.output.size[4]);
-  g.x_image = l.input.stride[0], g.x_row = narrow(l.input.stride[3]), g.x_column = narrow(l.input.stride[4]);
-  g.y_image = l.result.stride[0], g.y_filter = narrow(l.result.stride[1]);
-  g.y_row = narrow(l.result.stride[3]), g.y_column = narrow(l.result.stride[4]);
   g.products = g.filters * g.taps_h * g.taps_w;
   g.vectors = narrow(ceil_div(g.channels * element_bytes(l), 64));
   return g;
@@ -74,7 +63,6 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int share
   Choice c;
   c.variant = &v, c.geometry = describe(l);
   Geometry &g = c.geometry;
-  const int64_t reach_h = int64_t{g.taps_h - 1} * g.dilation_h + 1, reach_w = int64_t{g.taps_w - 1} * g.dilation_w + 1;
   const auto under = [](int64_t outputs, int64_t step, int64_t reach, int64_t size) {
     return std::min((outputs - 1) * step + reach, size);
   };
@@ -82,9 +70,9 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int share
   c.shared = operands_of(g, v.tiles) * 16 + int64_t{g.products} * (g.pitch + 1) * 4;
   if (c.shared > shared) return best;
   for (int64_t across = 1; across <= g.output_w; across *= 2) {
-    const int64_t columns = ceil_div(g.output_w, across), width = under(columns, g.step_w, reach_w, g.input_w);
+    const int64_t columns = ceil_div(g.output_w, across), width = under(columns, g.step_w, g.reach_w(), g.input_w);
     for (int64_t rows = g.output_h;; rows = ceil_div(rows, 2)) {
-      const int64_t pixels = width * under(rows, g.step_h, reach_h, g.input_h);
+      const int64_t pixels = width * under(rows, g.step_h, g.reach_h(), g.input_h);
       if (pixels <= most) {
         g.rows = narrow(rows), g.columns = narrow(columns);
         g.down = narrow(ceil_div(g.output_h, rows)), g.across = narrow(ceil_div(g.output_w, columns));
