@@ -48,7 +48,7 @@ __device__ inline bool inner_of(const ImplicitGemm &p) {
   return p.conv.channels_inner && p.splits == 1;
 }
 
-// The fast end: scale, bias, relu; 16 bytes of channels at a time.
+// The fast end: scale, bias, relu, clipped or not; 16 bytes of channels at a time. A NaN stays one.
 template <class T, class Tile>
 __device__ inline void store_vectors(const MmaProduct &p, const Leaving<Tile> &l, const Corner &corner) {
   using L = Leaving<Tile>;
@@ -57,14 +57,17 @@ __device__ inline void store_vectors(const MmaProduct &p, const Leaving<Tile> &l
   const int pixels = static_cast<int>(min(p.pixels - corner.pixel, int64_t{Tile::pixels}));
   if (corner.channel + c >= p.group_out) return;
   T *const result = static_cast<T *>(p.result) + static_cast<int64_t>(corner.group) * p.group_out + corner.channel + c;
-  const bool relu = p.conv.epilogue.activation == POLYCONV_ACT_RELU;
+  const Epilogue &end = p.conv.epilogue;
+  const float least = end.activation == POLYCONV_ACT_NONE ? -INFINITY : 0.0f;
+  const float most = end.activation == POLYCONV_ACT_CLIPPED_RELU ? end.alpha : INFINITY;
 #pragma unroll 2
   for (int x = static_cast<int>(threadIdx.x) / lanes; x < pixels; x += step) {
     float v[vector];
 #pragma unroll
     for (int e = 0; e < vector; ++e) {
       v[e] = add(multiply(l.sums[x * L::row_of_channels + c + e], l.scale[c + e]), l.bias[c + e]);
-      if (relu && v[e] < 0) v[e] = 0;
+      if (v[e] < least) v[e] = least;
+      if (v[e] > most) v[e] = most;
     }
     int4 bits;
     if constexpr (sizeof(T) == 4) {
@@ -105,7 +108,7 @@ __device__ inline void store_elements(const MmaProduct &p, const Leaving<Tile> &
 template <class Tile>
 __device__ inline void store_sums(const MmaProduct &p, const Leaving<Tile> &l, const Corner &corner) {
   const Epilogue &e = p.conv.epilogue;
-  const bool plain = !e.residual && e.save == POLYCONV_SAVE_NONE && e.activation <= POLYCONV_ACT_RELU;
+  const bool plain = !e.residual && e.save == POLYCONV_SAVE_NONE && e.activation <= POLYCONV_ACT_CLIPPED_RELU;
   if (p.splits > 1 || !plain || !p.whole_vectors)
     store_elements<Tile>(p, l, corner);
   else if (e.result_type == POLYCONV_F32)

@@ -206,9 +206,9 @@ double mma_us(const polyconv_layer &l, Products products, int tile, Source sourc
   const double bytes = static_cast<double>(sdk::elements(l.input) * element_bytes(l.input.type) +
                                            sdk::elements(l.output) * element_bytes(l.result.type));
   const double partials = splits == 1 ? 0 : 3.5 + static_cast<double>(partials_bytes(l, splits)) / 1.2e6;
-  // What is more than a bias and a relu is finished one by one.
+  // What is more than a bias and a relu, clipped or not, is finished one by one.
   const bool plain = l.epilogue.residual_from == POLYCONV_RESIDUAL_NONE && l.save == POLYCONV_SAVE_NONE &&
-                     l.epilogue.activation <= POLYCONV_ACT_RELU;
+                     l.epilogue.activation <= POLYCONV_ACT_CLIPPED_RELU;
   const double rate = shape.pixels * shape.channels <= 64 * 64 ? 125e3 : 80e3; // more blocks hide more of it
   const double finishing = plain ? 0 : static_cast<double>(sdk::elements(l.output)) / rate;
   return 3 + std::max(us, bytes / 3.5e6) + partials + finishing;

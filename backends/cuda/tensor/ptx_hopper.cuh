@@ -26,6 +26,13 @@ __device__ inline float greater(float a, float b) {
   return c;
 }
 
+// The less; NaN where either is.
+__device__ inline float lesser(float a, float b) {
+  float c;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+  return c;
+}
+
 __device__ inline float4 load_vector(uint32_t from) {
   float4 v;
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(from));

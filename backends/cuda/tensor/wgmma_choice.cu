@@ -172,10 +172,10 @@ double clocks(const polyconv_layer &l, const Config &config) {
   return kFirst + turns * (multiplying + (turns > 1 ? leaving / shape.blocks : leaving));
 }
 
-// What is more than a bias, a residual and a relu is finished one by one.
-double finishing_us(polyconv_layer l) {
-  l.epilogue.residual_from = POLYCONV_RESIDUAL_NONE;
-  return leaves_plainly(l) ? 0 : 13 + real(sdk::elements(l.output)) / 86e3;
+// What is more than the tile's own end is finished one by one.
+double finishing_us(const polyconv_layer &l, const Shape &shape) {
+  const bool plain = shape.shared ? leaves_plainly(l) : leaves_in_pairs(l);
+  return plain ? 0 : 13 + real(sdk::elements(l.output)) / 86e3;
 }
 
 int64_t workspace_bytes(const polyconv_layer &l, const Config &config) {
@@ -207,7 +207,8 @@ struct Ways {
     const double adding = splits == 1             ? 0
                           : kShapes[which].shared ? 1.5 + 0.095 * splits
                                                   : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
-    return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding + finishing_us(l);
+    return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding +
+           finishing_us(l, kShapes[which]);
   }
 };
 

@@ -250,13 +250,14 @@ __device__ inline void add_residual(const Product &p, Values &v, int32_t first, 
   }
 }
 
-// Bias, residual and relu, what most layers have: everything unrolled.
+// Bias, residual and a relu, clipped or not, what most layers have: everything unrolled.
 template <class Tile>
 __device__ inline void leave_plainly(const Product &p, const float (&sums)[Tile::rows][Tile::channels / 2],
                                      int32_t first, int32_t pixel, Outlet<Tile> &outlet) {
   constexpr int kAcross = Tile::channels / Tile::box, kSet = Tile::set_boxes;
   const auto *bias = static_cast<const float *>(p.conv.epilogue.bias);
-  const bool relu = p.conv.epilogue.activation == POLYCONV_ACT_RELU;
+  const bool relu = p.conv.epilogue.activation != POLYCONV_ACT_NONE;
+  const bool clipped = p.conv.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU;
 #pragma unroll
   for (int index = 0; index < Tile::tile_boxes; ++index) {
     const int box = index % kAcross;
@@ -277,6 +278,10 @@ __device__ inline void leave_plainly(const Product &p, const float (&sums)[Tile:
       }
       if (p.conv.epilogue.residual != nullptr)
         add_residual<typename Tile::T>(p, v, pixel + index / kAcross * 64, channel);
+      if (clipped) {
+#pragma unroll
+        for (float &value : v) value = ptx::lesser(value, p.conv.epilogue.alpha);
+      }
       outlet.put(v, index, chunk, relu);
     }
     if (index % kSet == kSet - 1) outlet.send(p, first, pixel, index - kSet + 1, kSet);

@@ -261,14 +261,12 @@ bool leaves_plainly(const polyconv_layer &l) {
   return is_matrix(l.result, l.input.type) && bias_and_relu_at_most(l) && l.output.size[1] % 2 == 0;
 }
 
-namespace {
-// Likewise for tiles that are not turned, which may have a residual.
 bool leaves_in_pairs(polyconv_layer l) {
   if (l.epilogue.residual_from != POLYCONV_RESIDUAL_NONE && !is_matrix(l.residual, l.input.type)) return false;
   l.epilogue.residual_from = POLYCONV_RESIDUAL_NONE;
+  if (l.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU) l.epilogue.activation = POLYCONV_ACT_RELU;
   return leaves_plainly(l);
 }
-} // namespace
 
 int64_t packed_bytes(const polyconv_layer &l) {
   return sdk::elements(l.weights) * element_bytes(l);

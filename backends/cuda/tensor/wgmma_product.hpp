@@ -48,7 +48,7 @@ struct Product {
   int32_t splits = 1; // of depth
   int32_t pixel_tiles = 0, channel_tiles = 0;
   int32_t boxes = 0; // the result leaves through the map of results
-  int32_t plain = 0; // so, and nothing but bias, residual and relu is between sum and result
+  int32_t plain = 0; // so, and nothing but bias, residual and a relu is between sum and result
 };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the
@@ -123,6 +123,8 @@ Walk walk_of(const polyconv_layer &layer, int axis);
 int64_t element_bytes(const polyconv_layer &layer); // of input and weights
 // Whether a tile's sums can leave in boxes with nothing but bias and relu, which turned tiles must.
 bool leaves_plainly(const polyconv_layer &layer);
+// Likewise for tiles that are not turned and not shared: they may have a residual, and a relu that is clipped.
+bool leaves_in_pairs(polyconv_layer layer);
 const char *packed_format(const polyconv_layer &layer);
 int64_t packed_bytes(const polyconv_layer &layer);
 void pack_weights(const polyconv_layer &layer, const void *raw, void *packed, cudaStream_t stream);
