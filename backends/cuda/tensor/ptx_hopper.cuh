@@ -126,10 +126,11 @@ __device__ inline void meet(int barrier, int threads) {
 
 // ---------------------------------------------------------------- clusters
 
-// All threads of all blocks of a cluster arrive, and wait for it: what was written before is seen after.
+// All threads of all blocks of a cluster arrive, and wait for it. Of what was written before, the others see barriers
+// that were made, by their fence; to release all else would be a fence of the whole GPU.
 __device__ inline void cluster_arrive() {
   dawdle();
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
@@ -140,8 +141,11 @@ __device__ inline uint32_t address_in_cluster(uint32_t address, int32_t block) {
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
   return there;
 }
-__device__ inline void store_in_cluster(uint32_t to, float a, float b) {
-  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
+// Eight bytes to another block's shared memory, which count at a barrier there.
+__device__ inline void send_in_cluster(uint32_t to, float a, float b, uint32_t barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to), "f"(a),
+               "f"(b), "r"(barrier)
+               : "memory");
 }
 
 // ---------------------------------------------------------------- TMA

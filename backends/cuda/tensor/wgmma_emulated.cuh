@@ -186,12 +186,11 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_split_ti
   const int32_t turns = Turn<Tile>::count(p);
   if (group == Tile::groups) {
     ptx::release_registers<Tile::producer_registers>();
-    if (threadIdx.x == 128 * Tile::groups) {
-      for (int32_t i = begin; i < turns; i += step) fetch<Tile>(p, Turn<Tile>(p, i), ring);
-      if (verdict.finite()) return;
-      for (int32_t i = begin; i < turns; i += step)
-        for (int twice = 0; twice < 2; ++twice) fetch<Tile>(p, Turn<Tile>(p, i), ring);
-    }
+    if (!fetches()) return;
+    for (int32_t i = begin; i < turns; i += step) fetch<Tile>(p, Turn<Tile>(p, i), ring, false);
+    if (verdict.finite()) return;
+    for (int32_t i = begin; i < turns; i += step)
+      for (int twice = 0; twice < 2; ++twice) fetch<Tile>(p, Turn<Tile>(p, i), ring, false);
   } else {
     ptx::take_registers<Tile::consumer_registers>();
     TileSums<Tile> sums;

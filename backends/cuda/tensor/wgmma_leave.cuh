@@ -55,16 +55,18 @@ struct TileOf {
                 "not a tile");
 };
 
-// The share of one turn: a tile and a range of its blocks of depth. Neighbouring turns share pixels; splits go last.
+// The share of one turn: a tile and a range of its blocks of depth. Splits go last.
 template <class Tile>
 struct Turn {
   int32_t pixel, channel, split, first, last;
 
   __device__ Turn(const Product &p, int32_t turn) {
-    const int32_t rest = turn / p.channel_tiles;
-    channel = (turn - rest * p.channel_tiles) * Tile::channels;
-    split = rest / p.pixel_tiles;
-    pixel = (rest - split * p.pixel_tiles) * Tile::pixels;
+    const int32_t near = p.pixels_next ? p.pixel_tiles : p.channel_tiles, rest = turn / near;
+    const int32_t far = p.pixels_next ? p.channel_tiles : p.pixel_tiles;
+    split = rest / far;
+    const int32_t at_near = turn - rest * near, at_far = rest - split * far;
+    pixel = (p.pixels_next ? at_near : at_far) * Tile::pixels;
+    channel = (p.pixels_next ? at_far : at_near) * Tile::channels;
     const int32_t least = p.depth_blocks / p.splits,
                   more = p.depth_blocks - least * p.splits; // the first have one more
     first = split * least + min(split, more);

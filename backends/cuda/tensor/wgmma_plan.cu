@@ -308,6 +308,8 @@ Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const
   p.flat = is_flat(l) ? 1 : 0;
   p.pixel_tiles = parts(p.pixels, shape.pixels);
   p.channel_tiles = parts(p.channels, shape.channels);
+  // What is larger is best asked for by blocks that run at the same time; inputs that lie in memory cost most.
+  p.pixels_next = 2 * sdk::elements(l.weights) >= sdk::elements(l.input);
   const bool matrix = is_matrix(l.result, l.input.type) && reinterpret_cast<uintptr_t>(a.output) % 16 == 0;
   p.boxes = matrix && splits == 1;
   p.plain = matrix && p.partials == nullptr && (shape.shared ? leaves_plainly(l) : leaves_in_pairs(l)) &&

@@ -1,8 +1,8 @@
-// wgmma_product.cuh - the tiled product on Hopper's tensor cores. One warp of a block's last warpgroup, the producer,
-// has the TMA fetch activations and weights, a block of depth at a time, into a ring in shared memory; the consumer
-// warpgroups multiply what has arrived, keep the sums in registers, and finish and store them (wgmma_leave.cuh). While
-// they do, the ring fills with the next tile: blocks stay and take one tile after the other. Where there are two teams
-// of consumers, they take turns: one finishes its tile while the other multiplies.
+// wgmma_product.cuh - the tiled product on Hopper's tensor cores. Of a block's last warpgroup, the producer, one thread
+// has the TMA fetch activations and another one weights, a block of depth at a time, into a ring in shared memory; the
+// consumer warpgroups multiply what has arrived, keep the sums in registers, and finish and store them
+// (wgmma_leave.cuh). While they do, the ring fills with the next tile: blocks stay and take one tile after the other.
+// Where there are two teams of consumers, they take turns: one finishes its tile while the other multiplies.
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 4096 operations a clock and multiprocessor; a tile of
 // 128 x 256 fetches 48 KiB for 1024 clocks of products.
@@ -77,58 +77,69 @@ struct Step {
   }
   __device__ void next(const Product &p, int32_t depth) {
     c += depth;
-    if (c < p.tap_blocks * depth) return;
+    if (c >= p.tap_blocks * depth) next_tap(p);
+  }
+  __device__ void next_tap(const Product &p) {
     c = 0, ++tap;
     if (++s == p.taps[2]) s = 0, ++r;
     if (r == p.taps[1]) r = 0, ++t;
   }
 };
 
+// Two threads fetch, each of a warp of its own: what one takes for both boxes of a block of depth is longer than a
+// small tile's products. Weights may come while the kernel ahead in the stream still runs: packing lets none begin
+// before its end. Their bytes are awaited with the activations'.
 template <class Tile>
-__device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, const Ring<Tile> &ring,
-                                     const Step &step) {
-  if constexpr (Tile::weights_row == 128)
-    ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel);
-  else // in parts (wgmma_emulated.cuh)
-    ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel, 0);
-}
-
-// The weights of a block's first stages, which may come while the kernel ahead in the stream still runs: packing lets
-// none begin before its end. Returns how many stages.
-template <class Tile>
-__device__ inline int32_t fetch_early(const Product &p, const Turn<Tile> &turn, Ring<Tile> ring) {
-  const int32_t stages = min(Tile::stages, turn.last - turn.first);
+__device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring) {
   Step step(p, turn.first, Tile::depth);
-  for (int32_t i = 0; i < stages; ++i, ring.next(), step.next(p, Tile::depth)) {
-    ptx::barrier_expect(ring.full(), Tile::stage_bytes);
-    fetch_weights<Tile>(p, turn, ring, step);
+#pragma unroll 1
+  for (int32_t block = turn.first; block < turn.last; ++block, ring.next(), step.next(p, Tile::depth)) {
+    ring.await_empty();
+    if constexpr (Tile::weights_row == 128)
+      ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel);
+    else // in parts (wgmma_emulated.cuh)
+      ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel, 0);
   }
-  return stages;
 }
 
-// All of a turn, but for the weights of `early` stages.
+// `begins`: the kernel ahead in the stream may still run.
 template <class Tile>
-__device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring, int32_t early = 0) {
+__device__ inline void fetch_activations(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring, bool begins) {
   // The tile's first pixel.
   const int32_t row = turn.pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
   const int32_t w = (turn.pixel - row * p.out[2]) * p.walk[2].step, h = (row - plane * p.out[1]) * p.walk[1].step;
-  const int32_t d = (plane - image * p.out[0]) * p.walk[0].step;
+  const int32_t d = (plane - image * p.out[0]) * p.walk[0].step + p.walk[0].first[0];
   Step step(p, turn.first, Tile::depth);
-  for (int32_t block = turn.first; block < turn.last; ++block, ring.next(), step.next(p, Tile::depth)) {
+  for (int32_t block = turn.first; block < turn.last; step.next_tap(p)) {
     const Walk::Tap x = p.walk[2].at(step.s), y = p.walk[1].at(step.r), z = p.walk[0].at(step.t);
     const CUtensorMap *map = &p.activations[2 * y.phase + x.phase];
     const int32_t from_w = w + p.walk[2].first[x.phase], from_h = h + p.walk[1].first[y.phase];
     const auto tap_w = static_cast<uint16_t>(x.shift), tap_h = static_cast<uint16_t>(y.shift);
-    const bool whole = block >= turn.first + early;
-    ring.await_empty();
-    if (whole) ptx::barrier_expect(ring.full(), Tile::stage_bytes);
-    if (p.flat) // these first: they take longest
-      ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, image, tap_w, tap_h);
-    else
-      ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, d + p.walk[0].first[0], image,
-                       tap_w, tap_h, static_cast<uint16_t>(z.shift));
-    if (whole) fetch_weights<Tile>(p, turn, ring, step);
+    const auto tap_d = static_cast<uint16_t>(z.shift);
+    const int32_t end = min(turn.last, block + p.tap_blocks - step.c / Tile::depth);
+    if (begins) ptx::await_previous(), begins = false;
+#pragma unroll 1
+    for (; block < end; ++block, ring.next(), step.c += Tile::depth) {
+      ring.await_empty();
+      ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+      if (p.flat)
+        ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, image, tap_w, tap_h);
+      else
+        ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, d, image, tap_w, tap_h, tap_d);
+    }
   }
+}
+
+// Of the producer's warpgroup.
+__device__ inline bool fetches() {
+  return threadIdx.x % 128 == 0 || threadIdx.x % 128 == 32;
+}
+template <class Tile>
+__device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring, bool begins) {
+  if (threadIdx.x % 128 == 0)
+    fetch_activations<Tile>(p, turn, ring, begins);
+  else
+    fetch_weights<Tile>(p, turn, ring);
 }
 
 // ---------------------------------------------------------------- the consumers
@@ -161,7 +172,7 @@ __device__ inline void sum_up(float (&sums)[Tile::rows][Tile::columns / 2], cons
 // ---------------------------------------------------------------- the kernel
 
 // Of a problem that is one product: how many turns; the product that a turn belongs to, which is then counted within
-// it; and what the producer's second warp has to do.
+// it; and what the producer's last warp has to do.
 template <class Tile>
 __device__ inline int32_t count_turns(const Product &p) {
   return Turn<Tile>::count(p);
@@ -189,26 +200,18 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
   const auto group = static_cast<int>(threadIdx.x / 128);
   const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
   const int32_t turns = count_turns<Tile>(problem);
-  const bool producer = threadIdx.x == 128 * Tile::groups;
-  int32_t early = 0;
-  if (producer) {
-    int32_t turn = begin;
-    const Product &p = product_of(problem, turn);
-    early = fetch_early<Tile>(p, Turn<Tile>(p, turn), ring);
-  }
-  ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
-
   if (group == Tile::groups) {
     ptx::release_registers<Tile::producer_registers>();
-    if (threadIdx.x / 32 == 4 * Tile::groups + 1) work_aside<Tile>(problem, shared);
-    if (producer)
-      for (int32_t i = begin; i < turns; i += step, early = 0) {
-        int32_t turn = i;
-        const Product &p = product_of(problem, turn);
-        fetch<Tile>(p, Turn<Tile>(p, turn), ring, early);
-      }
+    if (threadIdx.x / 32 == 4 * Tile::groups + 3) ptx::await_previous(), work_aside<Tile>(problem, shared);
+    if (!fetches()) return;
+    for (int32_t i = begin; i < turns; i += step) {
+      int32_t turn = i;
+      const Product &p = product_of(problem, turn);
+      fetch<Tile>(p, Turn<Tile>(p, turn), ring, i == begin);
+    }
   } else {
     ptx::take_registers<Tile::consumer_registers>();
+    ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
     float sums[Tile::rows][Tile::columns / 2];
     std::conditional_t<Tile::turned, TurnedOutlet<Tile>, Outlet<Tile>> outlet(shared);
     const int team = group / Tile::team_groups, member = group % Tile::team_groups;

@@ -47,8 +47,9 @@ struct Product {
   int32_t flat = 0;   // images have two axes: the map of activations has four dimensions, not five
   int32_t splits = 1; // of depth
   int32_t pixel_tiles = 0, channel_tiles = 0;
-  int32_t boxes = 0; // the result leaves through the map of results
-  int32_t plain = 0; // so, and nothing but bias, residual and a relu is between sum and result
+  int32_t pixels_next = 0; // neighbouring turns share channels, and so weights, else pixels
+  int32_t boxes = 0;       // the result leaves through the map of results
+  int32_t plain = 0;       // so, and nothing but bias, residual and a relu is between sum and result
 };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the
@@ -61,9 +62,10 @@ struct Shape {
 #define POLYCONV_WGMMA_TILES(tile)                                                                 \
   tile(128, 256, 2, 1, 1, false) tile(256, 128, 2, 1, 1, true) tile(192, 128, 2, 1, 1, true)       \
       tile(256, 160, 2, 1, 1, false) tile(128, 128, 2, 2, 1, false) tile(128, 160, 2, 2, 1, false) \
-          tile(256, 64, 2, 2, 1, true) tile(64, 128, 2, 2, 1, false) tile(64, 64, 1, 1, 3, false)
+          tile(256, 64, 2, 2, 1, true) tile(64, 128, 2, 2, 1, false) tile(64, 64, 1, 1, 1, false)  \
+              tile(128, 160, 2, 1, 1, false)
 // Those that clusters share: pixels x channels, the warpgroups that compute, blocks.
-#define POLYCONV_WGMMA_SHARED_TILES(tile) tile(64, 64, 1, 2) tile(128, 160, 2, 1)
+#define POLYCONV_WGMMA_SHARED_TILES(tile) tile(64, 64, 1, 2) tile(64, 160, 1, 1)
 #define POLYCONV_WGMMA_SHAPE(pixels, channels, groups, teams, blocks, turned) \
   {pixels, channels, groups, teams, blocks, turned, false},
 #define POLYCONV_WGMMA_SHARED_SHAPE(pixels, channels, groups, blocks) \
@@ -74,9 +76,9 @@ inline constexpr Shape kShapes[] = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_SHAPE)
 #define POLYCONV_WGMMA_CONFIGS(config)                                                                              \
   config(0, 1, "128x256", "") config(1, 1, "256x128", "c") config(2, 1, "192x128", "c") config(3, 1, "256x160", "") \
       config(4, 1, "128x128", "t2") config(5, 1, "128x160", "t2") config(6, 1, "256x64", "ct2")                     \
-          config(7, 1, "64x128", "t2") config(8, 1, "64x64", "") config(9, 4, "64x64", "s4")                        \
-              config(9, 8, "64x64", "s8") config(9, 16, "64x64", "s16") config(10, 2, "128x160", "s2")              \
-                  config(5, 4, "128x160", "t2k4")
+          config(7, 1, "64x128", "t2") config(8, 1, "64x64", "") config(9, 1, "128x160", "")                        \
+              config(10, 4, "64x64", "s4") config(10, 8, "64x64", "s8") config(10, 16, "64x64", "s16")              \
+                  config(11, 2, "64x160", "s2") config(5, 4, "128x160", "t2k4")
 struct Config {
   int shape, splits;
 };

@@ -12,7 +12,7 @@ template <class Type, int Pixels, int Channels, int Groups, int Blocks>
 struct SharedTileOf : TileOf<Type, Pixels, Channels, Groups, 1, Blocks, false> {
   using Base = TileOf<Type, Pixels, Channels, Groups, 1, Blocks, false>;
   static constexpr int row_floats = Channels + 8; // of partial sums: rows of products fall into different banks
-  static constexpr int leave_bytes = Pixels * row_floats * int{sizeof(float)};
+  static constexpr int leave_bytes = (Pixels * row_floats * int{sizeof(float)} + 1023) / 1024 * 1024;
   static constexpr int stages = std::min(8, (Base::most_bytes - leave_bytes) / Base::stage_bytes);
   static constexpr int shared_bytes = stages * Base::stage_bytes + leave_bytes + 1024 + 256;
   static_assert(Base::rows == 1 && stages >= 3, "not a tile");
@@ -21,15 +21,17 @@ struct SharedTileOf : TileOf<Type, Pixels, Channels, Groups, 1, Blocks, false> {
 // The sums of this block's part of the depth, to the blocks that add them up: so many rows each, behind those of the
 // parts before.
 template <class Tile>
-__device__ inline void share(const float (&sums)[Tile::channels / 2], uint32_t partials, int32_t part, int32_t rows) {
+__device__ inline void share(const float (&sums)[Tile::channels / 2], uint32_t partials, uint32_t arrived, int32_t part,
+                             int32_t rows) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const auto row = static_cast<int32_t>(threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4) + 8 * half;
     const int32_t at = (part * rows + row % rows) * Tile::row_floats + static_cast<int32_t>(threadIdx.x % 4) * 2;
     const uint32_t to = ptx::address_in_cluster(partials + at * 4, row / rows);
+    const uint32_t barrier = ptx::address_in_cluster(arrived, row / rows);
 #pragma unroll
     for (int j = 0; j < Tile::channels / 8; ++j)
-      ptx::store_in_cluster(to + j * 32, sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]);
+      ptx::send_in_cluster(to + j * 32, sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1], barrier);
   }
 }
 
@@ -69,26 +71,28 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_shared(c
   extern __shared__ unsigned char unaligned[];
   const uint32_t begin = ptx::shared_address(unaligned), shared = (begin + 1023) / 1024 * 1024;
   Ring<Tile> ring(shared + Tile::leave_bytes);
-  if (threadIdx.x == 0) ring.init();
-  if (threadIdx.x == 32) ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.weights);
-  ptx::cluster_arrive(); // every block is there, before any writes into it
-  __syncthreads();
-  ptx::let_next_begin();
+  const uint32_t arrived = shared + Tile::leave_bytes + Tile::stages * Tile::stage_bytes + 8 * (2 * Tile::stages + 1);
   const auto block = static_cast<int32_t>(blockIdx.x), part = block % p.splits;
   const auto thread = static_cast<int32_t>(threadIdx.x);
-  const Turn<Tile> turn(p, part * p.pixel_tiles * p.channel_tiles + block / p.splits);
   const int32_t rows = Tile::pixels / p.splits;
-  const bool producer = thread == 128 * Tile::groups;
-  const int32_t early = producer ? fetch_early<Tile>(p, turn, ring) : 0;
+  if (thread == 0) {
+    ptx::barrier_init(arrived, 1);
+    ring.init();
+    ptx::barrier_expect(arrived, Tile::pixels * Tile::channels * int{sizeof(float)});
+  }
+  if (thread == 32) ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.weights);
+  ptx::cluster_arrive(); // every block is there, before any sends to it
+  __syncthreads();
+  ptx::let_next_begin();
+  const Turn<Tile> turn(p, part * p.pixel_tiles * p.channel_tiles + block / p.splits);
+  if (thread >= 128 * Tile::groups && fetches()) fetch<Tile>(p, turn, ring, true);
   ptx::await_previous();
 
-  if (producer) fetch<Tile>(p, turn, ring, early);
   float sums[1][Tile::columns / 2];
   if (thread < 128 * Tile::groups) sum_up<Tile>(sums, turn, ring, thread / 128, 0);
   ptx::cluster_wait();
-  if (thread < 128 * Tile::groups) share<Tile>(sums[0], shared, part, rows);
-  ptx::cluster_arrive();
-  ptx::cluster_wait();
+  if (thread < 128 * Tile::groups) share<Tile>(sums[0], shared, arrived, part, rows);
+  ptx::barrier_wait(arrived, 0);
   constexpr int kVectors = Tile::channels / 8;
   const auto *partials = reinterpret_cast<const float *>(unaligned + (shared - begin));
   for (int32_t i = thread; i < rows * kVectors; i += Tile::threads) {
