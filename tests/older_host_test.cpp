@@ -30,7 +30,8 @@ TEST_CASE("an offer of an older library is not written beyond its end") {
   polyconv_host library = {};
   library.set_error = set_error;
   polyconv::sdk::host = &library;
-  const polyconv_backend *backend = make_table({"older-host", "1", "cpu", {&kKernel}, nullptr});
+  static const polyconv_backend *const backend = // lives for ever, as a plug-in's does
+      make_table({"older-host", "1", "cpu", {&kKernel}, nullptr});
   const polyconv_kernel *kernel = backend->kernels[0];
   polyconv_policy policy = {};
   policy.struct_size = offsetof(polyconv_policy, shared_memory_limit);
