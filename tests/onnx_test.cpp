@@ -1,6 +1,7 @@
 // onnx_test.cpp - ONNX's own Conv, ConvTranspose, ConvInteger and QLinearConv cases on every backend that is there,
 // each case that it takes. The data are not part of this repository: POLYCONV_SHARED_DATA says where they lie, and
-// without them the test reports skipped. ctest-label: conformance
+// without them the test reports skipped.
+// ctest-label: conformance
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 

@@ -24,7 +24,7 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
 
 // What a baseline computes of `work`. cuDNN's kernels here have no epilogue: "cudnn" and "cudnn-any" run the sums
 // alone, with pooling, which makes the next layer's input, as a step of ours. That is less than the product does, so a
-// stricter bar; *left_out says what: "without bias, relu", or nothing.
+// stricter bar; *left_out says what: "without bias, activation", or nothing.
 Work baseline_work(const std::string &baseline, const Work &work, std::string *left_out);
 
 // The math mode that a baseline must have entered beside a row in mode `row`.

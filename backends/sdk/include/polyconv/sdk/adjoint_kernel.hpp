@@ -9,7 +9,10 @@
 #include <polyconv/sdk/bytes.hpp>
 #include <polyconv/sdk/kernel.hpp>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 

@@ -4,6 +4,8 @@
 
 #include <polyconv/backend.h>
 
+#include <cstdint>
+
 namespace polyconv::sdk {
 
 // Of one element.
