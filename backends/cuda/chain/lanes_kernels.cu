@@ -1,4 +1,4 @@
-// lanes_ways.cu - the kernels of lanes.hpp, and their weights.
+// lanes_kernels.cu - the kernels of lanes.hpp, and their weights.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/conv.cuh"
 #include "lanes_pooled.cuh"

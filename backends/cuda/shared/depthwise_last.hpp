@@ -15,7 +15,7 @@ inline constexpr int kMarchThreads = 128;
 struct MarchShape {
   int n, step;           // filter and stride
   int channels, columns; // of a thread
-  bool plain;            // bias and bounds at most between sum and result
+  bool plain;            // bias and bounds at most between sum and result, which has the type of the input
 };
 
 // How many times `step` rows of inputs are on their way: what is worth its shared memory.

@@ -49,7 +49,7 @@ struct Product {
   int32_t pixel_tiles = 0, channel_tiles = 0;
   int32_t pixels_next = 0; // neighbouring turns share channels, and so weights, else pixels
   int32_t boxes = 0;       // the result leaves through the map of results
-  int32_t plain = 0;       // so, and nothing but bias, residual and a relu is between sum and result
+  int32_t plain = 0;       // so, and nothing but bias, residual and a relu, clipped or not, is between sum and result
 };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the

@@ -1,5 +1,5 @@
 // wgmma_weights_add.cu - the sum over pieces of the gradient of weights. A block adds some rows of one chunk of input
-// channels for all taps, or for 64 of them, and stores them in the order in which they lie in memory.
+// channels for all taps, or for some of them, and stores them in the order in which they lie in memory.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/values.cuh"
 #include "ptx_hopper.cuh"

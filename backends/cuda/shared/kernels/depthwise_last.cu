@@ -1,5 +1,5 @@
 // depthwise_last.cu - depthwise layers, channels last: a thread has some channels of a strip of columns and marches
-// down a band of rows; sums, weights and the rows to come are in registers.
+// down a band of rows; sums and weights are in registers, the rows to come on their way into shared memory.
 //
 // Floor: max(2 N K P Q n^2 / FMA rate, one read and one write of every element / copy rate). Small filters wait for
 // memory: what counts is how much is on its way at a time. From 7x7 on the products count.
