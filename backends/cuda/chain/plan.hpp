@@ -7,7 +7,7 @@
 
 namespace polyconv::cuda::chain {
 
-inline constexpr int64_t kMostShared = 227 << 10; // that a block may have
+inline constexpr int64_t kMostShared = 227 << 10; // that a block may have on 9.0
 inline constexpr int kMultiprocessors = 132;      // of an H200: for estimates, which touch no device
 
 // A size that is known to fit.
@@ -31,7 +31,7 @@ inline int multiprocessors_of(int device) {
   return count;
 }
 
-// Lets a kernel have all shared memory of the current device.
+// Lets a kernel have kMostShared on the current device; throws where that lends a block less, as chips before 9.0 do.
 template <class Kernel>
 void allow_shared(Kernel *kernel) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kMostShared)),
