@@ -156,3 +156,17 @@ TEST_CASE("openmp and tbb agree in every bit") {
   if (twins.empty() || compared == 0) return polyconv_test::skip("openmp and tbb are not both here");
   MESSAGE(compared << " results compared");
 }
+
+TEST_CASE("small depthwise planes keep their kernel where the workspace is too small to turn them") {
+  polyconv_options options;
+  polyconv_options_init(&options);
+  options.workspace_limit = 64 << 10; // turned, input and result take 490 KiB
+  for (const std::string &kernel : polyconv::check::kernel_names()) {
+    if (!starts_with(kernel, "openmp/depthwise@") && !starts_with(kernel, "tbb/depthwise@")) continue;
+    options.kernel = kernel.c_str();
+    polyconv::check::Case problem("fwd:n8,c40,k40,g40,i14x14,f3x3,p1:bias");
+    const polyconv::check::Result result = problem.run(polyconv::check::Mode::Random, nullptr, options);
+    CHECK_MESSAGE(result.good(), kernel << ": " << result.sentence);
+    CHECK(result.kernel == kernel);
+  }
+}

@@ -67,6 +67,16 @@ bool better_turned(const polyconv_layer &layer, const polyconv_policy &policy, I
          plane_geometry(planes, alone, isa, false).estimate_us;
 }
 
+// Whether the turned tensors fit the workspace; where they do not, planes are better than no depthwise kernel at all.
+bool turned_fits(const polyconv_layer &layer, const polyconv_policy &policy) {
+  constexpr int64_t kBeside = 64 << 10; // of the kernel itself, and to align them
+  int64_t bytes = kBeside;
+  const int32_t residual_from = layer.epilogue.residual_from;
+  for (const polyconv_tensor *t : {&layer.input, &layer.output}) bytes += sdk::elements(*t) * type_bytes(t->type);
+  if (residual_from != POLYCONV_RESIDUAL_NONE) bytes += sdk::elements(layer.residual) * type_bytes(layer.residual.type);
+  return bytes <= policy.workspace_limit;
+}
+
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   Isa isa;
   if (!choose_isa(config, offer, isa) || !takes_one_layer(request, offer)) return false;
@@ -77,7 +87,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (layer.groups == 1) return offer.reject("takes several groups; this is one channel");
   if (channels_side_by_side(layer)) return depthwise_offer(request, isa, offer);
   if (!plane_takes(layer, isa, offer)) return false;
-  if (layer.output.size[sdk::kC] == layer.input.size[sdk::kC] && better_turned(layer, *request.policy, isa)) {
+  if (layer.output.size[sdk::kC] == layer.input.size[sdk::kC] && turned_fits(layer, *request.policy) &&
+      better_turned(layer, *request.policy, isa)) {
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("takes planes of this size as vectors of channels, once these lie side by side");
   }
