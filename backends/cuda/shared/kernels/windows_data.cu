@@ -248,6 +248,8 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 } // namespace
 
 extern const sdk::Kernel kernel_windows_data;
-const sdk::Kernel kernel_windows_data = {"windows_data", 0, kNames, kConfigCount, supports, create};
+// Which team sums a filter depends on the chunk that fits beside so many images, and so on the batch.
+const sdk::Kernel kernel_windows_data = {"windows_data", POLYCONV_KERNEL_VARIANT, kNames, kConfigCount, supports,
+                                         create};
 
 } // namespace polyconv::cuda
