@@ -17,7 +17,6 @@ using mobile::shared_address;
 using mobile::write_4;
 using tensor::load_matrices;
 using tensor::multiply_add;
-using tensor::pair_of;
 
 __device__ inline void write_2(uint32_t at, uint32_t v) {
   asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(static_cast<uint16_t>(v)) : "memory");

@@ -16,7 +16,6 @@ namespace polyconv::cuda::mobile {
 
 using tensor::load_matrices;
 using tensor::multiply_add;
-using tensor::pair_of;
 
 __device__ inline int lane_of() {
   return static_cast<int>(threadIdx.x) % 32;

@@ -20,7 +20,6 @@ using mobile::shared_address;
 using mobile::write_4;
 using tensor::load_matrices;
 using tensor::multiply_add;
-using tensor::pair_of;
 
 // NaN is greater than everything.
 template <class T>

@@ -8,6 +8,7 @@
 
 #include "common/async.cuh"
 #include "common/epilogue.cuh"
+#include "common/pairs.cuh"
 #include "depthwise_last.hpp"
 
 namespace polyconv::cuda::shared {
@@ -78,14 +79,6 @@ __device__ inline uint16_t as_bits(float v, __half) {
 __device__ inline uint16_t as_bits(float v, __nv_bfloat16) {
   return __bfloat16_as_ushort(__float2bfloat16_rn(v));
 }
-__device__ inline uint32_t as_bits(float low, float high, __half) {
-  const __half2 pair = __floats2half2_rn(low, high);
-  return reinterpret_cast<const uint32_t &>(pair);
-}
-__device__ inline uint32_t as_bits(float low, float high, __nv_bfloat16) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const uint32_t &>(pair);
-}
 
 template <class T, int channels>
 __device__ inline Channels<T, channels> pack(const float (&v)[channels]) {
@@ -99,7 +92,7 @@ __device__ inline Channels<T, channels> pack(const float (&v)[channels]) {
       if constexpr (sizeof(T) == 4)
         words[i] = as_bits(v[i], T());
       else
-        words[i / 2] = as_bits(v[i], v[i + 1], T());
+        words[i / 2] = pair_of(v[i], v[i + 1], T());
     }
   }
   return packed;

@@ -219,7 +219,7 @@ __device__ __forceinline__ void put_pixel(T *to, const float (&v)[2 * tiles], in
         if constexpr (sizeof(T) == 4)
           words[e] = __float_as_uint(v[i + e]);
         else
-          words[e] = tensor::pair_of(v[i + 2 * e], v[i + 2 * e + 1], T());
+          words[e] = pair_of(v[i + 2 * e], v[i + 2 * e + 1], T());
       }
       if (k >= exist) continue;
       if constexpr (kWords == 4)
@@ -242,7 +242,7 @@ __device__ __forceinline__ void put_pair(T *to, float a, float b) {
   if constexpr (sizeof(T) == 4)
     *reinterpret_cast<float2 *>(to) = make_float2(a, b);
   else
-    *reinterpret_cast<uint32_t *>(to) = tensor::pair_of(a, b, T());
+    *reinterpret_cast<uint32_t *>(to) = pair_of(a, b, T());
 }
 
 // All results of a block from where they wait: a warp a filter. Words begin where lines of 128 bytes do, for what is

@@ -9,6 +9,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "common/pairs.cuh"
 #include "mma.hpp"
 
 namespace polyconv::cuda::tensor {
@@ -16,16 +17,6 @@ namespace polyconv::cuda::tensor {
 // Byte offset of a chunk of a row.
 __device__ inline int slot(int row, int chunk) {
   return row * kRow + ((chunk ^ (row >> 1 & 3)) * kChunk);
-}
-
-// Two values rounded to 16 bits, the first in the lower half.
-__device__ inline uint32_t pair_of(float a, float b, __half) {
-  const __half2 v = __floats2half2_rn(a, b);
-  return reinterpret_cast<const uint32_t &>(v);
-}
-__device__ inline uint32_t pair_of(float a, float b, __nv_bfloat16) {
-  const __nv_bfloat162 v = __floats2bfloat162_rn(a, b);
-  return reinterpret_cast<const uint32_t &>(v);
 }
 
 // Four matrices of 8 rows x 16 bytes; lanes 8 i to 8 i + 7 have the addresses of the rows of matrix i, and every lane

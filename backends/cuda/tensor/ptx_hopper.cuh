@@ -124,30 +124,6 @@ __device__ inline void meet(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// ---------------------------------------------------------------- clusters
-
-// All threads of all blocks of a cluster arrive, and wait for it. Of what was written before, the others see barriers
-// that were made, by their fence; to release all else would be a fence of the whole GPU.
-__device__ inline void cluster_arrive() {
-  dawdle();
-  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
-}
-__device__ inline void cluster_wait() {
-  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-}
-// Where what lies at an address in this block's shared memory lies in another block's of its cluster.
-__device__ inline uint32_t address_in_cluster(uint32_t address, int32_t block) {
-  uint32_t there;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
-  return there;
-}
-// Eight bytes to another block's shared memory, which count at a barrier there.
-__device__ inline void send_in_cluster(uint32_t to, float a, float b, uint32_t barrier) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to), "f"(a),
-               "f"(b), "r"(barrier)
-               : "memory");
-}
-
 // ---------------------------------------------------------------- TMA
 
 __device__ inline void prefetch(const CUtensorMap *map) {

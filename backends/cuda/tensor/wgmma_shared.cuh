@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ptx_cluster.cuh"
 #include "wgmma_product.cuh"
 
 namespace polyconv::cuda::wgmma {

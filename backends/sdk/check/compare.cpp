@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <set>
 
 namespace polyconv::check {
@@ -95,11 +96,12 @@ void compare(const std::vector<polyconv_problem> &problems, const Expected &expe
     const Interval &window = expected.windows[layer];
     if (spreads && t.which == POLYCONV_TENSOR_ARGMAX) continue; // of windows with NaN that the reference has not
     const bool any_maximum = t.which == POLYCONV_TENSOR_ARGMAX && !window.value.empty();
-    const Reached reached(t);
+    std::optional<Reached> reached;
+    if (spreads) reached.emplace(t);
     for (size_t i = 0; i < values.size(); ++i) {
       const auto index = static_cast<int64_t>(i);
       const double bound = t.bound.empty() ? 0 : t.bound[i];
-      double how_far = excess(values[i], t.values[i], bound, spreads && reached(index));
+      double how_far = excess(values[i], t.values[i], bound, spreads && (*reached)(index));
       if (any_maximum && how_far > 0 && plausible_argmax(problems[layer], window, index, values[i])) how_far = 1;
       note(t, index, values[i], bound, how_far, totals, result);
     }
