@@ -26,6 +26,7 @@ enum class Source : int32_t {
 struct Product : ImplicitGemm {
   int32_t weights_row = 0; // elements of a row of packed weights: group_out, rounded up to 16 bytes
   int64_t matrix_row = 0;  // kMatrix: elements of a row
+  int32_t vectors = 0;     // 16 bytes of the result's channels can be stored at once, and of a residual loaded
 };
 
 // Tile shapes: pixels x channels x depth of a block, the pixels x channels that a thread sums, and the blocks of k that
@@ -69,7 +70,11 @@ inline int64_t sum_bytes(int32_t type) {
   return type == POLYCONV_F64 ? 8 : 4;
 }
 
-// The geometry of a layer, without pointers of a run.
+// Whether 16 bytes of neighbouring channels can be moved at once, were the pointer aligned to them; `channels` of them
+// belong together.
+bool has_vectors(const polyconv_tensor &tensor, int64_t channels);
+
+// The geometry of a layer and the pointers of a run, but for the activations'.
 Product make_product(const polyconv_layer &layer, const polyconv_arguments &arguments);
 
 // What every kernel here asks first: one forward layer of floats without pooling that fits; else rejects in words.

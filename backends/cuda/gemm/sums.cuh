@@ -121,6 +121,47 @@ __device__ inline bool inner_of(const Product &p) {
   return p.conv.channels_inner && p.splits == 1;
 }
 
+// What relu leaves between, clipped or not; NaN stays.
+template <class T>
+struct Bounds {
+  T low, high;
+
+  __device__ explicit Bounds(const Epilogue &e)
+      : low(e.activation == POLYCONV_ACT_NONE ? T(-INFINITY) : T(0)),
+        high(e.activation == POLYCONV_ACT_CLIPPED_RELU ? static_cast<T>(e.alpha) : T(INFINITY)) {}
+  __device__ T operator()(T v) const { return v < low ? low : v > high ? high : v; }
+};
+
+// Where p.vectors: 16 bytes of channels at a time. `first`: the tile's first channel.
+template <class T, class Tile>
+__device__ inline void store_vectors(const Product &p, const Leaving<T, Tile> &l, int part, int pixels, int channels,
+                                     int64_t first) {
+  using L = Leaving<T, Tile>;
+  constexpr int vector = 16 / sizeof(T), lanes = L::part / vector;
+  const Epilogue &e = p.conv.epilogue;
+  const int thread = threadIdx.x, y = thread % lanes * vector, c = L::channel_of(y, part);
+  if (c >= channels) return;
+  const auto at = [](const T *from) { return *reinterpret_cast<const Vector<T> *>(from); };
+  const Vector<T> scale = at(l.scale + c), bias = at(l.bias + c);
+  const Bounds<T> bounds(e);
+  T *const result = static_cast<T *>(p.result) + first + c;
+  const auto *residual = static_cast<const T *>(e.residual);
+  if (residual) residual += p.conv.residual.offset - p.conv.result.offset + first + c;
+#pragma unroll 4
+  for (int x = thread / lanes; x < pixels; x += Tile::threads / lanes) {
+    Vector<T> v = at(l.sums + x * L::row_of_channels + y), r = {};
+    if (residual) r = at(residual + l.offset[x]);
+#pragma unroll
+    for (int i = 0; i < vector; ++i) {
+      T &value = v.element[i];
+      value = add(multiply(value, scale.element[i]), bias.element[i]);
+      if (residual) value = add(value, multiply(static_cast<T>(e.residual_scale), r.element[i]));
+      value = bounds(value);
+    }
+    *reinterpret_cast<Vector<T> *>(result + l.offset[x]) = v;
+  }
+}
+
 template <class T, class Tile>
 __device__ inline void store_part(const Product &p, const Leaving<T, Tile> &l, int part, int64_t pixel, int32_t channel,
                                   int32_t group) {
@@ -131,19 +172,20 @@ __device__ inline void store_part(const Product &p, const Leaving<T, Tile> &l, i
   const int channels = p.group_out - channel;
   const int64_t apart = partial ? p.partials_row : p.conv.result.stride[1],
                 first = (static_cast<int64_t>(group) * p.group_out + channel) * apart;
+  if (p.vectors && inner) return store_vectors<T, Tile>(p, l, part, pixels, channels, first);
   const auto scaled = [&](int x, int y, int c) {
     const T sum = inner ? l.sums[x * L::row_of_channels + y] : l.sums[y * L::row_of_pixels + x];
     return add(multiply(sum, l.scale[c]), l.bias[c]);
   };
   constexpr int32_t kType = sizeof(T) == 8 ? POLYCONV_F64 : POLYCONV_F32;
-  if (partial ||
-      (!e.residual && e.save == POLYCONV_SAVE_NONE && e.activation <= POLYCONV_ACT_RELU && e.result_type == kType)) {
-    const bool relu = !partial && e.activation == POLYCONV_ACT_RELU;
+  if (partial || (!e.residual && e.save == POLYCONV_SAVE_NONE && e.activation <= POLYCONV_ACT_CLIPPED_RELU &&
+                  e.result_type == kType)) {
+    const Bounds<T> bounds(e);
     T *const result = static_cast<T *>(partial ? p.partials : p.result) + first;
     for_elements<T, Tile, 4>(inner, [&](int x, int y) {
       const int c = L::channel_of(y, part);
       const T v = scaled(x, y, c);
-      if (x < pixels && c < channels) result[l.offset[x] + c * apart] = relu && v < 0 ? T(0) : v;
+      if (x < pixels && c < channels) result[l.offset[x] + c * apart] = partial ? v : bounds(v);
     });
     return;
   }

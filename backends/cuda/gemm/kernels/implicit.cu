@@ -23,24 +23,16 @@ constexpr const char *kNames[] = {"128x256x16", "256x128x16", "128x128x16", "128
 constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs;
 static_assert(sizeof kNames / sizeof *kNames == kConfigCount, "every config has a name");
 
-// Blocks of k that keep to one tap waste the end of a tap's last block; then addresses cost next to nothing.
+// Blocks of k that keep to one tap waste the end of a tap's last block, which is nothing where there is but one tap;
+// then addresses cost next to nothing.
 bool keeps_to_taps(const polyconv_layer &l, int depth) {
   const int64_t channels = l.weights.size[1], cut = (channels + depth - 1) / depth * depth;
-  return cut * 8 <= channels * 9 || channels >= 128;
-}
-
-// Whether 16 bytes of neighbouring channels can be read at once, were the pointer aligned to them.
-bool has_vectors(const polyconv_layer &l) {
-  const int64_t vector = l.input.type == POLYCONV_F64 ? 2 : l.input.type == POLYCONV_F32 ? 4 : 8;
-  if (l.input.stride[1] != 1 || l.weights.size[1] % vector != 0 || l.input.offset % vector != 0) return false;
-  for (const int axis : {0, 2, 3, 4})
-    if (l.input.size[axis] > 1 && l.input.stride[axis] % vector != 0) return false;
-  return true;
+  return cut * 8 <= channels * 9 || channels >= 128 || sdk::taps(l) == 1;
 }
 
 Source preferred_source(const polyconv_layer &l, int tile) {
   if (!keeps_to_taps(l, kShapes[tile].depth)) return Source::kScattered;
-  return has_vectors(l) ? Source::kVectors : Source::kTaps;
+  return has_vectors(l.input, l.weights.size[1]) ? Source::kVectors : Source::kTaps;
 }
 
 // ---------------------------------------------------------------- plan and run

@@ -19,14 +19,6 @@ static_assert(sizeof kNames / sizeof *kNames == kGradientTileCount, "every confi
 
 // ---------------------------------------------------------------- supports
 
-// Whether 16 bytes of neighbouring channels can be read at once, were the pointer aligned to them.
-bool has_vectors(const polyconv_tensor &t, int64_t group_channels) {
-  if (t.type != POLYCONV_F32 || t.stride[1] != 1 || group_channels % 4 != 0 || t.offset % 4 != 0) return false;
-  for (const int axis : {0, 2, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % 4 != 0) return false;
-  return true;
-}
-
 // Whether four neighbouring pixels are 16 bytes that lie side by side, were the pointer aligned to them.
 bool has_runs(const polyconv_tensor &t) {
   if (sdk::spatial(t) % 4 != 0 || t.offset % 4 != 0) return false;
@@ -48,7 +40,8 @@ Runs runs_of(const polyconv_layer &l) {
 
 Reach reach_of(const polyconv_layer &l) {
   const int64_t filters = l.weights.size[0] / l.groups;
-  if (has_vectors(l.input, l.weights.size[1]) && has_vectors(l.output, filters)) return Reach::kVectors;
+  const bool f32 = l.input.type == POLYCONV_F32 && l.output.type == POLYCONV_F32;
+  if (f32 && has_vectors(l.input, l.weights.size[1]) && has_vectors(l.output, filters)) return Reach::kVectors;
   if (l.input.stride[1] == 1 && l.output.stride[1] == 1) return Reach::kColumns;
   const bool zeros = l.pad_mode == POLYCONV_PAD_ZERO;
   const int64_t taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4];
