@@ -7,19 +7,26 @@
 
 namespace polyconv::cuda {
 
+// What copy_async below does, to an address in shared memory; on chips from 8.0 on.
+template <int Bytes>
+__device__ inline void copy_async(uint32_t to, const void *from, bool inside) {
+#if __CUDA_ARCH__ >= 800
+  const int bytes = inside ? Bytes : 0;
+  if constexpr (Bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(from), "r"(bytes), "n"(Bytes)
+                 : "memory");
+#endif
+}
+
 // Starts copying Bytes (4, 8 or 16, both sides aligned to them), or writes zeros where not `inside`; then `from` is not
 // read. Visible to the thread after await_copies, to its block after the __syncthreads that follows.
 template <int Bytes>
 __device__ inline void copy_async(void *to, const void *from, bool inside) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "cp.async moves 4, 8 or 16 bytes");
 #if __CUDA_ARCH__ >= 800
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  const int bytes = inside ? Bytes : 0;
-  if constexpr (Bytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(address), "l"(from), "r"(bytes), "n"(Bytes)
-                 : "memory");
+  copy_async<Bytes>(static_cast<uint32_t>(__cvta_generic_to_shared(to)), from, inside);
 #else
   using Word = std::conditional_t<Bytes == 16, int4, std::conditional_t<Bytes == 8, int2, int> >;
   *static_cast<Word *>(to) = inside ? *static_cast<const Word *>(from) : Word{};

@@ -93,6 +93,11 @@ __device__ inline void barrier_expect(uint32_t barrier, int bytes) {
   dawdle();
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
+// Arrives when all of this thread's cp.async are done.
+__device__ inline void barrier_arrive_copied(uint32_t barrier) {
+  dawdle();
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
 __device__ inline void barrier_arrive(uint32_t barrier) {
   dawdle();
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -341,25 +346,38 @@ __device__ inline void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int a
   }
 }
 
-// Likewise with a from registers, bf16 over 16 of depth: a[0] has of the upper row the pair of columns t % 4 * 2, a[1]
-// of the lower row, a[2] and a[3] of both the pair 8 columns on. Those registers are read until the products are done.
-#define POLYCONV_HELD_PRODUCT(N, text, a_at, b_at, p_at, ...)                                         \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" p_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N \
-               "k16.f32.bf16.bf16 {" text "}, {" a_at "}, %" b_at ", p, 1, 1, 0;\n}"                  \
-               : __VA_ARGS__                                                                          \
+// Likewise with a from registers. bf16, 16 of depth: a[0] has of the upper row the pair of columns t % 4 * 2, a[1] of
+// the lower row, a[2] and a[3] of both the pair 8 columns on. TF32, 8 of depth: column t % 4 in place of pairs, and 4
+// on. Those registers are read until the products are done.
+#define POLYCONV_HELD_PRODUCT(N, depth, types, transposes, text, a_at, b_at, p_at, ...)                     \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" p_at ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N depth \
+               ".f32" types " {" text "}, {" a_at "}, %" b_at ", p, 1, 1" transposes ";\n}"                 \
+               : __VA_ARGS__                                                                                \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
-template <int N>
+#define POLYCONV_HELD_PRODUCTS(depth, types, transposes)                                                     \
+  if constexpr (N == 64)                                                                                     \
+    POLYCONV_HELD_PRODUCT(64, depth, types, transposes, POLYCONV_T32, "%32,%33,%34,%35", "36", "37",         \
+                          POLYCONV_R32(d, 0));                                                               \
+  else if constexpr (N == 128)                                                                               \
+    POLYCONV_HELD_PRODUCT(128, depth, types, transposes, POLYCONV_T64, "%64,%65,%66,%67", "68", "69",        \
+                          POLYCONV_R32(d, 0), POLYCONV_R32(d, 32));                                          \
+  else if constexpr (N == 160)                                                                               \
+    POLYCONV_HELD_PRODUCT(160, depth, types, transposes, POLYCONV_T80, "%80,%81,%82,%83", "84", "85",        \
+                          POLYCONV_R32(d, 0), POLYCONV_R32(d, 32), POLYCONV_R16(d, 64));                     \
+  else                                                                                                       \
+    POLYCONV_HELD_PRODUCT(256, depth, types, transposes, POLYCONV_T128, "%128,%129,%130,%131", "132", "133", \
+                          POLYCONV_R32(d, 0), POLYCONV_R32(d, 32), POLYCONV_R32(d, 64), POLYCONV_R32(d, 96))
+template <class T, int N>
 __device__ inline void multiply_held(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {
-  static_assert(N == 64 || N == 128 || N == 160, "no instruction written out for this width");
-  if constexpr (N == 64)
-    POLYCONV_HELD_PRODUCT(64, POLYCONV_T32, "%32,%33,%34,%35", "36", "37", POLYCONV_R32(d, 0));
-  else if constexpr (N == 128)
-    POLYCONV_HELD_PRODUCT(128, POLYCONV_T64, "%64,%65,%66,%67", "68", "69", POLYCONV_R32(d, 0), POLYCONV_R32(d, 32));
-  else
-    POLYCONV_HELD_PRODUCT(160, POLYCONV_T80, "%80,%81,%82,%83", "84", "85", POLYCONV_R32(d, 0), POLYCONV_R32(d, 32),
-                          POLYCONV_R16(d, 64));
+  static_assert(N == 64 || N == 128 || N == 160 || N == 256, "no instruction written out for this width");
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    POLYCONV_HELD_PRODUCTS("k16", ".bf16.bf16", ", 0");
+  } else {
+    POLYCONV_HELD_PRODUCTS("k8", ".tf32.tf32", "");
+  }
 }
 
+#undef POLYCONV_HELD_PRODUCTS
 #undef POLYCONV_HELD_PRODUCT
 #undef POLYCONV_PRODUCTS
 #undef POLYCONV_PRODUCT

@@ -68,7 +68,16 @@ bool fits_maps(const polyconv_layer &l, sdk::Offer &offer) {
   return true;
 }
 
-bool fits(const polyconv_layer &l, sdk::Offer &offer) {
+bool pads_otherwise(const polyconv_layer &l) {
+  if (l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0)) return false;
+  for (int axis = 0; axis < 3; ++axis)
+    if (l.pad_begin[axis] > 0 || l.pad_end[axis] > 0) return true;
+  return false;
+}
+
+} // namespace
+
+bool fits_tiles(const polyconv_layer &l, sdk::Offer &offer) {
   constexpr double kLimit = 1 << 30; // sums of two such stay below 2^31
   const double pixels = real(l.output.size[0]) * real(sdk::spatial(l.output));
   if (!(pixels < kLimit && real(l.output.size[1]) < kLimit && real(l.weights.size[1]) * real(sdk::taps(l)) < kLimit))
@@ -80,33 +89,29 @@ bool fits(const polyconv_layer &l, sdk::Offer &offer) {
   return true;
 }
 
-bool pads_otherwise(const polyconv_layer &l) {
-  if (l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0)) return false;
-  for (int axis = 0; axis < 3; ++axis)
-    if (l.pad_begin[axis] > 0 || l.pad_end[axis] > 0) return true;
-  return false;
-}
-
-} // namespace
-
-bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  const polyconv_layer &l = *request.layers[0];
+bool takes_forward(const polyconv_layer &l, sdk::Offer &offer) {
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (sdk::has_pooling(l)) {
     offer.rejects_pooling = 1;
     return offer.reject("computes tiles of pixels in a row, not of patches: does not pool");
   }
   if (l.groups != 1) return offer.reject("takes one group, not %lld", static_cast<long long>(l.groups));
+  if (pads_otherwise(l)) return offer.reject("pads with zeros only");
+  return true;
+}
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  const polyconv_layer &l = *request.layers[0];
+  if (!takes_forward(l, offer)) return false;
   const int64_t channels = l.weights.size[1], vector = 16 / element_bytes(l);
   if (channels < 1 || channels % vector != 0)
     return offer.reject("takes input channels in whole 16 bytes, %lld, not %lld", static_cast<long long>(vector),
                         static_cast<long long>(channels));
-  if (pads_otherwise(l)) return offer.reject("pads with zeros only");
   if (l.input.stride[1] != 1 || l.result.stride[1] != 1) {
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("takes channels last");
   }
-  return fits(l, offer) && fits_maps(l, offer) && has_code("90a", request.policy->device_index, offer);
+  return fits_tiles(l, offer) && fits_maps(l, offer) && has_code("90a", request.policy->device_index, offer);
 }
 
 bool can_split(const polyconv_layer &l, int splits, int64_t limit, sdk::Offer *chosen) {

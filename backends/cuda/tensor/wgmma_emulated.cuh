@@ -89,7 +89,8 @@ __device__ inline void multiply_parts(TileSums<Tile> &sums, const Factors (&x)[T
   constexpr int kStep = 32 >> 4, kPart = Tile::channels * kPartRow >> 4; // of a descriptor
   const uint64_t w = ptx::narrow_descriptor(weights);
   const auto add = [&](int row, int k, int of_x, int of_w, bool accumulate) {
-    ptx::multiply_held<Tile::channels>(sums[row], x[row].part[k][of_x], w + k * kStep + of_w * kPart, accumulate);
+    ptx::multiply_held<__nv_bfloat16, Tile::channels>(sums[row], x[row].part[k][of_x], w + k * kStep + of_w * kPart,
+                                                      accumulate);
   };
   ptx::products_fence();
 #pragma unroll

@@ -27,6 +27,7 @@ struct TileOf {
   static constexpr bool turned = Turned;   // channels are the rows of products, pixels the columns
   static constexpr bool scattered = false; // the result's pixels are a column of its map, not a matrix
   static constexpr int pixels = Pixels, channels = Channels, blocks = Blocks;
+  static constexpr int arrivals = 1;                                                 // at a full stage's barrier
   static constexpr int groups = Groups, teams = Teams, team_groups = Groups / Teams; // warpgroups that compute
   static constexpr int threads = 128 * (Groups + 1);                                 // theirs, then the producer's
   static constexpr int depth = 128 / sizeof(T); // of a block of depth: one row of swizzled memory
@@ -182,14 +183,18 @@ class Outlet {
 
 // ---------------------------------------------------------------- element by element
 
+__device__ inline Place<int64_t> place_of_pixel(const Product &p, int32_t pixel) {
+  const int32_t row = pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
+  return {image, 0, plane - image * p.out[0], row - plane * p.out[1], pixel - row * p.out[2]};
+}
+
 // Everything that an epilogue can be, one value after the other, which go round in their registers. Stores them where
 // the result does not leave in boxes. `first`: the warp's first pixel.
 __device__ inline void finish_each(const Product &p, Values &v, int32_t first, int32_t channel) {
 #pragma unroll 1
   for (int half = 0; half < 2; ++half) {
     const int32_t pixel = first + static_cast<int32_t>(threadIdx.x % 32 / 4) + 8 * half;
-    const int32_t row = pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
-    Place<int64_t> at = {image, 0, plane - image * p.out[0], row - plane * p.out[1], pixel - row * p.out[2]};
+    Place<int64_t> at = place_of_pixel(p, pixel);
 #pragma unroll 1
     for (int i = 0; i < 8; ++i) {
       at.c = channel_of(channel, i);
@@ -290,6 +295,15 @@ __device__ inline void leave_plainly(const Product &p, const float (&sums)[Tile:
   }
 }
 
+// 32 channels of 16 pixels of a tile: registers have no index.
+template <class Tile>
+__device__ inline void take_chunk(const float (&sums)[Tile::rows][Tile::channels / 2], int index, Values &v) {
+  constexpr int kChunks = Tile::channels / 32;
+#pragma unroll
+  for (int which = 0; which < Tile::rows * kChunks; ++which)
+    if (which == index) take(sums[which / kChunks] + 16 * (which % kChunks), v);
+}
+
 // Anything else, 32 channels after the other.
 template <class Tile>
 __device__ inline void leave_slowly(const Product &p, const float (&sums)[Tile::rows][Tile::channels / 2],
@@ -300,9 +314,7 @@ __device__ inline void leave_slowly(const Product &p, const float (&sums)[Tile::
     const int chunk = index % kChunks;
     const int32_t channel = turn.channel + 32 * chunk, pixel = first + index / kChunks * 64;
     Values v;
-#pragma unroll
-    for (int which = 0; which < Tile::rows * kChunks; ++which) // registers have no index
-      if (which == index) take(sums[which / kChunks] + 16 * (which % kChunks), v);
+    take_chunk<Tile>(sums, index, v);
     if (p.partials != nullptr) {
       store_partials(p, v, pixel, channel, turn.split);
       continue;

@@ -25,7 +25,7 @@ class Ring {
   __device__ explicit Ring(uint32_t memory) : stages_(memory), full_(memory + Tile::stages * Tile::stage_bytes) {}
   __device__ void init() const {
     for (int s = 0; s < Tile::stages; ++s) {
-      ptx::barrier_init(full_ + 8 * s, 1);
+      ptx::barrier_init(full_ + 8 * s, Tile::arrivals);
       ptx::barrier_init(full_ + 8 * (Tile::stages + s), 4 * Tile::team_groups);
     }
     for (int t = 0; t < Tile::teams; ++t) ptx::barrier_init(go(t), 4 * Tile::team_groups);

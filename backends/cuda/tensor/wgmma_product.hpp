@@ -50,6 +50,10 @@ struct Product {
   int32_t pixels_next = 0; // neighbouring turns share channels, and so weights, else pixels
   int32_t boxes = 0;       // the result leaves through the map of results
   int32_t plain = 0;       // so, and nothing but bias, residual and a relu, clipped or not, is between sum and result
+  // Channels first (wgmma_planes.cuh), where no map brings activations: the input, and the neighbouring pixels of a
+  // channel that a copy brings.
+  const float *input = nullptr;
+  int32_t vector = 1;
 };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the
@@ -179,6 +183,9 @@ int64_t depth_blocks(const polyconv_layer &layer);
 double block_clocks(const Shape &shape); // of one of a tile, where the multiprocessor's other blocks run too
 int64_t partials_bytes(const polyconv_layer &layer, int splits);
 bool takes(const polyconv_request &request, sdk::Offer &offer);
+// Of that: what does not ask for a layout; whether sizes and numbers of tiles fit.
+bool takes_forward(const polyconv_layer &layer, sdk::Offer &offer);
+bool fits_tiles(const polyconv_layer &layer, sdk::Offer &offer);
 bool can_split(const polyconv_layer &layer, int splits, int64_t limit, sdk::Offer *chosen);
 
 // What the kernels of all types offer alike, once types and math are settled.

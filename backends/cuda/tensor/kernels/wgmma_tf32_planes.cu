@@ -1,0 +1,173 @@
+// wgmma_tf32_planes.cu - forward, f32 under math tf32, channels first, compute capability 9.0: no tensor is turned, on
+// its way in or out; see wgmma_planes.cuh beside. Configs are tiles, pixels x channels x depth; "t2": two teams of
+// warps take a tile each in turn; "d": depth counts channels, then taps, without gaps, for few channels.
+//
+// Floor: 2 N K P Q C R S at the rate of TF32 on the tensor cores, 418 TFLOP/s on an H200, and the bytes of both
+// tensors.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "common/device.hpp"
+#include "common/implicit.hpp"
+#include "common/instance.hpp"
+#include "wgmma_planes.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace wgmma;
+
+#define POLYCONV_NAME(pixels, channels, groups, teams, dense, name) name "x32",
+constexpr const char *kNames[] = {POLYCONV_PLANES_TILES(POLYCONV_NAME)};
+#undef POLYCONV_NAME
+
+double real(int64_t v) {
+  return static_cast<double>(v);
+}
+
+// Whether each output reads the pixel at its own place, and pixels lie so that four of them can be copied at once, from
+// an aligned pointer.
+bool copies_vectors(const polyconv_layer &l) {
+  if (sdk::taps(l) != 1 || sdk::spatial(l.input) % 4 != 0 || l.input.offset % 4 != 0) return false;
+  int64_t expected = 1;
+  for (int axis = 4; axis >= 2; --axis) {
+    if (l.stride[axis - 2] != 1 || l.pad_begin[axis - 2] != 0 || l.output.size[axis] != l.input.size[axis])
+      return false;
+    if (l.input.size[axis] > 1 && l.input.stride[axis] != expected) return false;
+    expected *= l.input.size[axis];
+  }
+  return (l.input.size[0] == 1 || l.input.stride[0] % 4 == 0) && l.input.stride[1] % 4 == 0;
+}
+
+// Nothing but a bias, a residual and a relu, clipped or not, all f32.
+bool leaves_plainly_in_planes(polyconv_layer l) {
+  if (l.result.type != POLYCONV_F32) return false;
+  if (l.epilogue.residual_from != POLYCONV_RESIDUAL_NONE && l.residual.type != POLYCONV_F32) return false;
+  l.epilogue.residual_from = POLYCONV_RESIDUAL_NONE;
+  if (l.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU) l.epilogue.activation = POLYCONV_ACT_RELU;
+  return bias_and_relu_at_most(l);
+}
+
+int64_t dense_depth(const polyconv_layer &l) {
+  return l.weights.size[1] * sdk::taps(l);
+}
+
+struct Ways {
+  const polyconv_layer &layer;
+
+  bool serves(int config, sdk::Offer *chosen) const {
+    const int64_t channels = layer.weights.size[1];
+    if (kPlanesShapes[config].dense)
+      return dense_depth(layer) <= kMostDense ||
+             (chosen != nullptr && chosen->reject("takes up to %d channels x taps, not %lld", kMostDense,
+                                                  static_cast<long long>(dense_depth(layer))));
+    return channels % 4 == 0 ||
+           (chosen != nullptr &&
+            chosen->reject("takes input channels in whole 16 bytes, 4, not %lld", static_cast<long long>(channels)));
+  }
+  double us(int config) const {
+    constexpr double kMultiprocessors = 132;
+    const polyconv_layer &l = layer;
+    const PlanesShape &shape = kPlanesShapes[config];
+    const auto parts = [](int64_t count, int64_t of) { return real((count + of - 1) / of); };
+    const double tiles =
+        parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) * parts(l.output.size[1], shape.channels);
+    const double turns = std::ceil(tiles / kMultiprocessors);
+    const double products = shape.pixels * shape.channels / 32.0, fetch = (shape.pixels + shape.channels) * 128 / 44.0;
+    const double copies = shape.pixels * (shape.dense ? 3.0 : copies_vectors(l) ? 0.5 : 2.0);
+    const double steps =
+        (shape.dense ? parts(dense_depth(l), 32) : real(depth_blocks(l))) * std::max({products * 1.1, fetch, copies});
+    const double leaving = 500 + shape.pixels * shape.channels * 4 / 30.0;
+    const double clocks = turns * (shape.teams > 1 ? std::max(steps, (steps + leaving) / 2) : steps + leaving);
+    const double bytes = 4 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
+    const double multiplying = clocks / 1600, moving = bytes / 4.0e6;
+    return 4 + std::max(multiplying, moving) + 0.3 * std::min(multiplying, moving);
+  }
+};
+
+class Planes final : public CudaInstance {
+ public:
+  Planes(const polyconv_request &request, int32_t config)
+      : CudaInstance(request),
+        shape_(kPlanesShapes[config]),
+        launcher_(product_planes(config)),
+        vector_(copies_vectors(layer_) ? 4 : 1),
+        plain_(leaves_plainly_in_planes(layer_)) {
+    const DeviceScope scope(device_);
+    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
+          "counting multiprocessors");
+    launcher_.prepare();
+  }
+
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    (shape_.dense ? pack_dense : pack_weights)(layer_, raw, packed, static_cast<cudaStream_t>(stream));
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    Product product = make_product(layer_, a, shape_, 1);
+    product.input = static_cast<const float *>(a.input);
+    product.vector = reinterpret_cast<uintptr_t>(a.input) % 16 == 0 ? vector_ : 1;
+    product.boxes = 0, product.plain = plain_ ? 1 : 0;
+    polyconv_layer weights = layer_;
+    if (shape_.dense) {
+      product.tap_blocks = product.depth_blocks = static_cast<int32_t>((dense_depth(layer_) + 31) / 32);
+      weights.weights.size[1] = dense_row(layer_);
+      for (int axis = 2; axis < 5; ++axis) weights.weights.size[axis] = 1;
+    }
+    maps_.weights(weights, a.weights[0], shape_, &product.weights);
+    launcher_.launch(product, multiprocessors_, stream);
+  }
+
+  const PlanesShape shape_;
+  const Launcher launcher_;
+  const int vector_;
+  const bool plain_;
+  const MapEncoders maps_;
+  int multiprocessors_ = 0;
+};
+
+// Whether neighbours along a row are neighbours in memory.
+bool has_planes(const polyconv_tensor &t) {
+  return t.stride[4] == 1 || t.size[4] == 1;
+}
+
+bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  const polyconv_layer &l = *request.layers[0];
+  if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32) return offer.reject("takes f32");
+  if (request.policy->math < POLYCONV_MATH_TF32)
+    return offer.reject("rounds the factors of its products: only under math tf32 or freer");
+  offer.math = POLYCONV_MATH_TF32;
+  if (!takes_forward(l, offer)) return false;
+  const int64_t taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4];
+  if (taps > 31) return offer.reject("takes 31 taps along the axes, not %lld", static_cast<long long>(taps));
+  if (!has_planes(l.input) || !has_planes(l.result)) return offer.reject("takes channels first");
+  if (!fits_tiles(l, offer) || !fits_implicit(l, offer)) return false;
+  if (!has_code("90a", request.policy->device_index, offer)) return false;
+  const Ways ways = {l};
+  if (dense_depth(l) > kMostDense && l.weights.size[1] % 4 != 0)
+    return offer.reject("takes input channels in whole 16 bytes, 4, or up to %d channels x taps, not %lld and %lld",
+                        kMostDense, static_cast<long long>(l.weights.size[1]), static_cast<long long>(dense_depth(l)));
+  if (!offer_config(ways, kPlanesShapeCount, config, offer)) return false;
+  if (kPlanesShapes[offer.config].dense)
+    offer.set_weights(0, "cuda_kcrs4_f32:1", l.weights.size[0] * dense_row(l) * 4);
+  else
+    offer.set_weights(0, packed_format(l), packed_bytes(l));
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create_planes(const polyconv_request &request, int32_t config) {
+  return std::make_unique<Planes>(request, config);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_wgmma_tf32_planes;
+const sdk::Kernel kernel_wgmma_tf32_planes = {"wgmma_tf32_planes", 0, kNames, wgmma::kPlanesShapeCount, supports_planes,
+                                              create_planes};
+
+} // namespace polyconv::cuda
