@@ -85,7 +85,7 @@ POLYCONV_INLINE void fetch_lines_below(const PlanePlan &p, const From *plane, co
   const char *begin = reinterpret_cast<const char *>(row + (first > 0 ? first : 0) * pixel);
   const char *end = reinterpret_cast<const char *>(row + (last < w.in ? last : w.in) * pixel);
   for (int64_t r = 0; r < p.group_rows * h.step; ++r) {
-    for (const char *at = begin; at < end; at += 64) __builtin_prefetch(at, 0, 2);
+    for (const char *at = begin; at < end; at += 64) __builtin_prefetch(at, 0, 3);
     begin += p.input.stride[3] * static_cast<int64_t>(sizeof(From));
     end += p.input.stride[3] * static_cast<int64_t>(sizeof(From));
   }

@@ -69,7 +69,7 @@ POLYCONV_INLINE void fetch_below(const PlaneStore<T> &to, int64_t x) {
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r, row += to.ahead_stride)
 #pragma GCC unroll 8
-    for (int n = 0; n < N; ++n) __builtin_prefetch(row + n * kLanes<T>, 0, 2);
+    for (int n = 0; n < N; ++n) __builtin_prefetch(row + n * kLanes<T>, 0, 3);
 }
 
 // Finishes R rows of N vectors, where that is wanted, and stores them at p.
