@@ -40,6 +40,11 @@ int64_t square_of(const polyconv_layer &layer) {
   return unrolled && layer.dilation[1] == 1 && layer.stride[1] <= 2 ? rows : 0;
 }
 
+// Whether a square filter's taps are shifted out of vectors (kSlides in slide.hpp).
+bool slides(const PlanePlan &p, Isa isa) {
+  return p.square && p.neighbours && p.axis[1].step == 1 && p.arithmetic == POLYCONV_F32 && vector_bytes(isa) == 64;
+}
+
 // Elements between rows of at least n, such that loads from a dozen of them at one column differ from each other, and
 // from stores there, in the address bits below a page by which a core guesses that a load waits for a store.
 int64_t row_stride(int64_t n, int64_t bytes) {
@@ -56,7 +61,8 @@ void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
                                                                  : 1;
   p.tile_vectors = p.periodic ? kPeriodVectors : (wide ? 4 : 2) * (p.group_rows == kPlaneRows ? 1 : 2);
   p.lines = (p.group_rows - 1) * p.axis[1].step + p.axis[1].taps;
-  if ((p.lines > kRingLines && w.taps > 1 && !p.passes) || w.out * p.pixel < kLeastInPlace) p.in_place = 0;
+  const bool edges = w.out * p.pixel < kLeastInPlace && !p.masks;
+  if ((p.lines > kRingLines && w.taps > 1 && !p.passes) || edges) p.in_place = 0;
   p.ring = !p.in_place && p.axis[1].dilation == 1;
   p.unit = p.tile_vectors * lanes;
   const int64_t most = (p.passes ? kChunkPasses : p.in_place ? kChunkInPlace : kChunkConverted) / p.pixel;
@@ -166,6 +172,8 @@ PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   p.planes = layer.input.size[kN] * p.channels * layer.input.size[kD];
   const bool same_type = layer.input.type == layer.sum_type;
   p.in_place = same_type && layer.stride[2] == 1 && (p.pixel > 1 || layer.input.stride[kW] == 1);
+  const bool zeros = layer.pad_mode == POLYCONV_PAD_ZERO || p.axis[2].before + p.axis[2].after == 0;
+  p.masks = p.in_place && zeros && slides(p, isa);
   if (p.pixel > 1) p.epilogue.result.stride[kW] = 1; // rows of elements
   p.direct = p.epilogue.simple && p.epilogue.result.stride[kW] == 1;
   set_lines(p, lanes, bytes);

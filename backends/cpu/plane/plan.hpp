@@ -24,6 +24,7 @@ struct PlanePlan {
   int32_t neighbours; // the taps of W are neighbouring elements of a line
   int32_t periodic;   // interleaved with weights of their own for each channel
   int32_t in_place;   // elements need no conversion and lie side by side
+  int32_t masks;      // and so at the edges: zeros are masked in
   int32_t ring;       // lines in scratch serve the groups of rows below too: chunks are walked from top to bottom
   int32_t direct;     // f32 results side by side, at most a bias and a quick activation: stored by the tile
 

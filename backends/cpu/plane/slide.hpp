@@ -45,43 +45,88 @@ POLYCONV_INLINE void add_slid(const SlideTile<K> &tile, const F32 (&v)[N + 1], F
   }
 }
 
-// Line Y from element x on, then the lines after it.
+// What exists of a tile's N + 1 source vectors: a bit for each element; zeros pad the rest.
+struct SlideMask {
+  uint32_t vector[kPlaneVectors + 1];
+};
+
+// Elements [first, last) of a line that begins with the tile's first vector.
+POLYCONV_INLINE SlideMask slide_mask(int64_t first, int64_t last) {
+  constexpr int64_t kL = kF32Lanes;
+  SlideMask mask;
+  for (int64_t n = 0; n <= kPlaneVectors; ++n) {
+    const int64_t a = first - n * kL, b = last - n * kL;
+    const uint32_t below = a <= 0 ? 0 : a >= kL ? 0xffffu : (1u << a) - 1;
+    mask.vector[n] = (b <= 0 ? 0 : b >= kL ? 0xffffu : (1u << b) - 1) & ~below;
+  }
+  return mask;
+}
+
+// The elements whose bits are set, zero in the others, which need not be memory.
+POLYCONV_INLINE F32 load_masked(const float *p, uint32_t mask) {
+#if defined(__AVX512F__)
+  return bits_as<F32>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), p));
+#else
+  F32 v = {};
+  for (int i = 0; i < kF32Lanes; ++i)
+    if (mask >> i & 1) v[i] = p[i];
+  return v;
+#endif
+}
+
+// Line Y from element x on, then the lines after it. Without a mask, every element exists that a result needs.
 template <int Y, int K, int R, int N>
-POLYCONV_INLINE void add_slid_lines(const SlideTile<K> &tile, int64_t x, F32 (&acc)[R][N]) {
+POLYCONV_INLINE void add_slid_lines(const SlideTile<K> &tile, const SlideMask *mask, int64_t x, F32 (&acc)[R][N]) {
   if constexpr (Y < R + K - 1) {
     const float *line = tile.lines[Y] + x;
     F32 v[N + 1];
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) v[n] = loaded(load(line + n * kF32Lanes));
-    v[N] = load_partial(line + N * kF32Lanes, K - 1); // a line may end there
+    for (int n = 0; n < N; ++n) {
+      const float *p = line + n * kF32Lanes;
+      v[n] = loaded(mask ? load_masked(p, mask->vector[n]) : load(p));
+    }
+    const float *end = line + N * kF32Lanes; // a line may end there
+    v[N] = mask ? load_masked(end, mask->vector[N]) : load_partial(end, K - 1);
     add_slid<Y, 0, K, R, N>(tile, v, acc);
-    add_slid_lines<Y + 1, K, R, N>(tile, x, acc);
+    add_slid_lines<Y + 1, K, R, N>(tile, mask, x, acc);
   }
 }
 
-// A row of `tiles` tiles of N vectors; a last one may be less than whole (PlaneStore::lanes).
+// A row of `tiles` tiles of N vectors from `lines` on.
 template <int K, int N>
-POLYCONV_NOINLINE void slide_row(const float *const *lines, const float *weights, const PlaneStore<float> &to,
-                                 int64_t tiles) {
+POLYCONV_INLINE void slide_tiles(const float *const *lines, const float *weights, const PlaneStore<float> &to,
+                                 const SlideMask *mask, int64_t first, int64_t tiles) {
   F32 kept[9];
 #pragma GCC unroll 9
   for (int i = 0; i < 9; ++i) kept[i] = splat(weights[i]);
   const SlideTile<K> tile = {lines, weights, kept};
-  for (int64_t x = 0; x < tiles * N * kF32Lanes; x += N * kF32Lanes) {
+  for (int64_t x = first; x < first + tiles * N * kF32Lanes; x += N * kF32Lanes) {
     F32 acc[kPlaneRows][N] = {};
     fetch_below<float, kPlaneRows, N>(to, x);
-    add_slid_lines<0, K, kPlaneRows, N>(tile, x, acc);
+    add_slid_lines<0, K, kPlaneRows, N>(tile, mask, x, acc);
     store_plane(to, to.to + x, acc);
   }
 }
 
-// One tile of n vectors: kPlaneVectors, 2 or 1.
+// Whole tiles from element x on, of whose sources everything exists.
 template <int K>
-POLYCONV_INLINE void slide_tile_of(int n, const float *const *lines, const float *weights,
-                                   const PlaneStore<float> &to) {
-  if (n == kPlaneVectors) return slide_row<K, kPlaneVectors>(lines, weights, to, 1);
-  if (n == 2) return slide_row<K, 2>(lines, weights, to, 1);
-  slide_row<K, 1>(lines, weights, to, 1);
+POLYCONV_NOINLINE void slide_row(const float *const *lines, const float *weights, const PlaneStore<float> &to,
+                                 int64_t x, int64_t tiles) {
+  slide_tiles<K, kPlaneVectors>(lines, weights, to, nullptr, x, tiles);
+}
+
+// One tile of n vectors at element x, kPlaneVectors, 2 or 1: at an edge or a ragged end (PlaneStore::lanes).
+template <int K, int N>
+POLYCONV_NOINLINE void slide_edge(const float *const *lines, const float *weights, const PlaneStore<float> &to,
+                                  const SlideMask &mask, int64_t x) {
+  slide_tiles<K, N>(lines, weights, to, &mask, x, 1);
+}
+template <int K>
+POLYCONV_INLINE void slide_edge_of(int64_t n, const float *const *lines, const float *weights,
+                                   const PlaneStore<float> &to, const SlideMask &mask, int64_t x) {
+  if (n == kPlaneVectors) return slide_edge<K, kPlaneVectors>(lines, weights, to, mask, x);
+  if (n == 2) return slide_edge<K, 2>(lines, weights, to, mask, x);
+  slide_edge<K, 1>(lines, weights, to, mask, x);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

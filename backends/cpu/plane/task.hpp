@@ -54,13 +54,20 @@ POLYCONV_NOINLINE void load_line(const PlanePlan &p, const From *in, const Plane
   }
 }
 
+// Whether some row of a group, or one that fills its last group up, reads lines above or below the plane.
+POLYCONV_INLINE bool reads_padding(const PlanePlan &p) {
+  const Axis &h = p.axis[1];
+  const int64_t rows = (h.out + p.group_rows - 1) / p.group_rows * p.group_rows;
+  return h.before > 0 || (rows - 1) * h.step - h.before + (h.taps - 1) * h.dilation >= h.in;
+}
+
 // How far the next chunk from `column` reaches, and whether it can be read where it lies.
 POLYCONV_INLINE void next_chunk(const PlanePlan &p, int64_t tile, PlaneChunk &chunk) {
   const Axis &axis = p.axis[2];
   const int64_t rest = axis.out - chunk.column;
   chunk.columns = rest < p.chunk ? rest : p.chunk;
-  chunk.in_place = false;
-  if (!p.in_place) return;
+  chunk.in_place = p.masks;
+  if (!p.in_place || p.masks) return;
   // Elements of the row from the chunk's first on, whole tiles of which may be read.
   const int64_t first = chunk.column - axis.before, reach = (axis.taps - 1) * axis.dilation;
   const int64_t readable = (axis.in - first - reach) * p.pixel / tile * tile;
@@ -158,6 +165,31 @@ POLYCONV_INLINE PlaneStore<T> store_at(PlaneStore<T> to, int64_t x) {
   return to;
 }
 
+// One filter, a square whose taps slide, over the chunk. Zeros beside lines that are read in place are masked in.
+template <int K>
+POLYCONV_NOINLINE void filter_slid(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
+                                   const float *weights, const PlaneScratch<float> &scratch) {
+  constexpr int64_t kL = kF32Lanes, kTile = kPlaneVectors * kL;
+  const int64_t elements = chunk.columns, before = p.axis[2].before - chunk.column;
+  const int64_t first = p.masks && before > 0 ? before : 0; // what exists of the lines
+  const int64_t last = p.masks ? p.axis[2].in + before : (elements + kL - 1) / kL * kL + K - 1;
+  PlaneStore<float> to = store_of(p, run, chunk, k, p.direct, scratch);
+  for (int64_t x = 0; x < elements;) {
+    const int64_t rest = elements - x, readable = last - x - (K - 1);
+    const int64_t tiles = x < first ? 0 : (rest < readable ? rest : readable) / kTile;
+    if (tiles > 0) {
+      slide_row<K>(scratch.line, weights, to, x, tiles);
+      x += tiles * kTile;
+      continue;
+    }
+    const int64_t vectors = (rest + kL - 1) / kL, n = vectors >= kPlaneVectors ? kPlaneVectors : vectors > 1 ? 2 : 1;
+    to.lanes = rest < n * kL ? static_cast<int>(rest - (n - 1) * kL) : kL;
+    slide_edge_of<K>(n, scratch.line, weights, to, slide_mask(first - x, last - x), x);
+    x += n * kL;
+  }
+  if (!p.direct) finish_chunk_rows(p, run.epilogue, chunk, k, 0, scratch);
+}
+
 // One filter, an unrolled square, over the chunk.
 template <class T, int K, int Step>
 POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
@@ -170,12 +202,9 @@ POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, co
   const T *lines[kLines];
   int64_t stored = 0, x = 0;
   const int64_t tile = kPlaneVectors * kL, tiles = elements / tile;
-  const PlaneStore<T> &row = p.direct ? direct : later;
-  const bool slides = Step == 1 && kSlides<T> && p.neighbours;
-  if constexpr (Step == 1 && kSlides<T>)
-    if (slides) slide_row<K, kPlaneVectors>(scratch.line, weights, row, tiles), x = tiles * tile;
   if constexpr (K == 3)
-    if (!p.periodic && x == 0) plane_row3<T, Step>(scratch.line, p.tap, weights, row, tiles), x = tiles * tile;
+    if (!p.periodic)
+      plane_row3<T, Step>(scratch.line, p.tap, weights, p.direct ? direct : later, tiles), x = tiles * tile;
   if (p.direct) stored = x;
   for (int64_t n; x < elements; x += n * kL) {
     const int64_t rest = elements - x, vectors = (rest + kL - 1) / kL;
@@ -187,12 +216,6 @@ POLYCONV_NOINLINE void filter_square(const PlanePlan &p, const PlaneRun &run, co
     if (p.periodic) {
       plane_tile<T, K, Step, kPlanePeriod, true>(lines, p.tap, weights, to);
       continue;
-    }
-    if constexpr (Step == 1 && kSlides<T>) {
-      if (slides) {
-        slide_tile_of<K>(static_cast<int>(n), lines, weights, to);
-        continue;
-      }
     }
     plane_tile_of<T, K, Step>(static_cast<int>(n), lines, p.tap, weights, to);
   }
@@ -227,6 +250,12 @@ template <class T>
 POLYCONV_NOINLINE void filter_chunk(const PlanePlan &p, const PlaneRun &run, const PlaneChunk &chunk, int64_t k,
                                     const T *weights, const PlaneScratch<T> &scratch) {
   const bool two = p.axis[1].step == 2;
+  if constexpr (kSlides<T>) {
+    const bool slides = p.neighbours && !two;
+    if (slides && p.square == 3) return filter_slid<3>(p, run, chunk, k, weights, scratch);
+    if (slides && p.square == 5) return filter_slid<5>(p, run, chunk, k, weights, scratch);
+    if (slides && p.square == 7) return filter_slid<7>(p, run, chunk, k, weights, scratch);
+  }
   switch (p.square) {
     case 3:
       return two ? filter_square<T, 3, 2>(p, run, chunk, k, weights, scratch)
@@ -311,7 +340,7 @@ POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const
 template <template <class> class Filters, class From, class T>
 POLYCONV_NOINLINE void plane_share(const PlanePlan &p, const PlaneRun &run, const PlaneShare &share) {
   const PlaneScratch<T> scratch(p, share.scratch);
-  for (int64_t i = 0; i < p.line_elements; ++i) scratch.padding[i] = static_cast<T>(p.pad_value);
+  for (int64_t i = 0; i < p.line_elements && reads_padding(p); ++i) scratch.padding[i] = static_cast<T>(p.pad_value);
   int64_t loaded = -1;
   for (int64_t item = share.first; item < share.last; ++item) {
     const int64_t strip = item % p.strips, plane = item / p.strips;

@@ -72,29 +72,38 @@ POLYCONV_INLINE void fetch_below(const PlaneStore<T> &to, int64_t x) {
     for (int n = 0; n < N; ++n) __builtin_prefetch(row + n * kLanes<T>, 0, 3);
 }
 
-// Finishes R rows of N vectors, where that is wanted, and stores them at p.
+// Finishes R rows of N vectors, where that is wanted, and stores them at p. How is asked once: a store through memcpy
+// might have changed `to`, as far as a compiler knows.
 template <class T, int R, int N>
 POLYCONV_INLINE void store_plane(const PlaneStore<T> &to, T *p, Vector<T> (&acc)[R][N]) {
   constexpr int kL = kLanes<T>;
-  if (to.finish) {
+  const int64_t stride = to.stride, rows = to.rows;
+  const bool stream = to.stream, whole = !to.finish || to.lanes == kL;
+  if (to.finish && (to.bias != 0 || to.activation != POLYCONV_ACT_NONE)) {
     const Vector<T> bias = splat(to.bias), alpha = splat(to.alpha);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) acc[r][n] = activate(acc[r][n] + bias, to.activation, alpha);
   }
+  if (stream && whole) {
 #pragma GCC unroll 4
-  for (int r = 0; r < R; ++r, p += to.stride) {
-    if (r >= to.rows) break;
+    for (int r = 0; r < R; ++r, p += stride) {
+      if (r >= rows) return;
 #pragma GCC unroll 8
-    for (int n = 0; n < N; ++n) {
-      if (n == N - 1 && to.finish && to.lanes < kL)
-        store_partial(p + n * kL, acc[r][n], to.lanes);
-      else if (to.stream)
-        store_past_cache(p + n * kL, acc[r][n]);
-      else
-        store(p + n * kL, acc[r][n]);
+      for (int n = 0; n < N; ++n) store_past_cache(p + n * kL, acc[r][n]);
     }
+    return;
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r, p += stride) {
+    if (r >= rows) return;
+#pragma GCC unroll 8
+    for (int n = 0; n < N - 1; ++n) store(p + n * kL, acc[r][n]);
+    if (whole)
+      store(p + (N - 1) * kL, acc[r][N - 1]);
+    else
+      store_partial(p + (N - 1) * kL, acc[r][N - 1], to.lanes);
   }
 }
 
