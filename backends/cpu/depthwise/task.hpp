@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/depthwise/tile.hpp"
+#include "cpu/pixels.hpp"
 #include "cpu/types.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
@@ -20,26 +21,6 @@ struct DepthwiseGroup {
   const From *ahead; // the source row below those of this group, where it is to be fetched early
 };
 
-// Writes down where the pixels of one source row lie, as far as a chunk reads them; `row` NULL in padding.
-template <class From>
-POLYCONV_NOINLINE void list_pixels(const DepthwisePlan &p, const From *row, int64_t first_column, const From **line) {
-  const Axis &w = p.axis[2];
-  const From *padding = static_cast<const From *>(p.padding);
-  const int64_t stride = p.input.stride[4];
-  const int64_t first = first_column * w.step - w.before;
-  const auto [a, b, last] = axis_run(first, 1, w.in, w.in + w.after, row ? p.line_pixels : 0);
-  for (int64_t x = 0; x < a; ++x) {
-    const int64_t from = inside(w, first + x);
-    line[x] = from < 0 ? padding : row + from * stride;
-  }
-  for (int64_t x = a; x < b; ++x) line[x] = row + (first + x) * stride;
-  for (int64_t x = b; x < last; ++x) {
-    const int64_t from = inside(w, first + x);
-    line[x] = from < 0 ? padding : row + from * stride;
-  }
-  for (int64_t x = last; x < p.line_pixels; ++x) line[x] = padding; // read for columns that do not exist
-}
-
 // The source rows of a group, in order of the taps of D and H.
 template <class From, class T>
 POLYCONV_INLINE void list_lines(const DepthwiseGroup<From, T> &group) {
@@ -55,8 +36,9 @@ POLYCONV_INLINE void list_lines(const DepthwiseGroup<From, T> &group) {
       const int64_t d = inside(depth, group.at.d * depth.step + i * depth.dilation - depth.before);
       const int64_t h = j < used ? inside(height, y) : -1;
       const bool padding = d < 0 || h < 0;
-      const From *row = padding ? nullptr : image + d * p.input.stride[2] + h * p.input.stride[3];
-      list_pixels(p, row, group.at.w, line);
+      list_pixels(p.axis[2], padding ? nullptr : image + d * p.input.stride[2] + h * p.input.stride[3],
+                  p.input.stride[4], static_cast<const From *>(p.padding),
+                  group.at.w * p.axis[2].step - p.axis[2].before, p.line_pixels, line);
     }
 }
 
