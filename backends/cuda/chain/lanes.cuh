@@ -43,6 +43,21 @@ __device__ __forceinline__ void read(const float *from, float (&x)[N]) {
   for (int j = 0; j < N; ++j) x[j] = from[j * Distance];
 }
 
+// From pairs of columns, each of all images.
+template <int N>
+__device__ __forceinline__ void read_pairs(const float *from, float (&x)[N]) {
+  static_assert(N % 2 == 0, "whole pairs");
+#pragma unroll
+  for (int j = 0; j < N; j += 2) {
+    const float2 v = *reinterpret_cast<const float2 *>(from + j * kImages);
+    x[j] = v.x, x[j + 1] = v.y;
+  }
+}
+// Where a column lies in such a row.
+__device__ __forceinline__ int in_pairs(int column) {
+  return column / 2 * (2 * kImages) + column % 2;
+}
+
 template <int N>
 __device__ __forceinline__ void read_vectors(const float *from, float (&w)[N]) {
 #pragma unroll
@@ -77,22 +92,49 @@ struct Weights {
       for (int j = 0; j < P; ++j) sum[k][j] = bias;
     }
   }
+  // What a row of taps sums to on zeros: the zeros around the layer's input are multiplied too.
+  __device__ static float outside(int block, int r) {
+    static_assert(K == 1, "one channel's is packed");
+    return of(block)[packing.lines * kLine + r];
+  }
 };
 
-// So many rows of input on their way into the ring; `rows` counts those of all images of the block.
-template <class At, int Rows>
-__device__ __forceinline__ void fetch(const Lanes &p, int rows) {
-  constexpr int size = At::kSize, pixels = Rows * size, images = kImages;
-  const int group = static_cast<int>(blockIdx.x) + rows / size * static_cast<int>(gridDim.x);
-  if (group >= p.groups) return;
-  const float *const from = p.input + rows % size * size;
-  float *const to = shared_floats() + rows % At::kInputRows * At::kInputRow + 2 * At::kPixel;
+// The sums of P columns of the first layer's row y from `column` on. `rows` counts those of all images of the block
+// before these, and `block` is that of W's channels.
+template <class At, class W, int P>
+__device__ __forceinline__ void sum_input(Sums<W::K, P> &sum, const Thread &t, int block, int rows, int y, int column) {
+  const float *const input = shared_floats() + column * At::kPixel + t.image, *weights = W::of(block);
+  W::begin(sum, block);
+  int slot = (rows + y + At::kInputRows - 2) % At::kInputRows;
 #pragma unroll 1
-  for (int e = static_cast<int>(threadIdx.x); e < images * pixels; e += kThreads) {
-    const int image = e / pixels, pixel = e % pixels;
-    const int64_t of = min(group * images + image, p.batch - 1);
-    copy_async<4>(to + pixel / size * At::kInputRow + pixel % size * At::kPixel + image,
-                  from + of * (size * size) + pixel, true);
+  for (int r = -2; r <= 2; ++r, weights += W::kLine) {
+    const bool inside = static_cast<unsigned>(y + r) < At::kSize;
+    float x[P + 4], w[W::kLine];
+    read_vectors(weights, w);
+    read<At::kPixel>(inside ? input + slot * At::kInputRow : shared_floats() + At::kZeros, x);
+    add_taps<5, 1>(sum, x, w);
+    slot = slot + 1 == At::kInputRows ? 0 : slot + 1;
+  }
+}
+
+// Two rows of input on their way into the ring, from `row` on, of this round's images or the next one's. They are
+// side by side in memory, and a sixteenth of the block copies those of an image.
+template <class At>
+__device__ __forceinline__ void fetch(const Lanes &p, int round, int row) {
+  constexpr int size = At::kSize, threads = kThreads / kImages;
+  if (row >= size) row -= size, ++round;
+  const int group = static_cast<int>(blockIdx.x) + round * static_cast<int>(gridDim.x);
+  if (group >= p.groups) return;
+  const int image = static_cast<int>(threadIdx.x) / threads, first = static_cast<int>(threadIdx.x) % threads;
+  const int64_t of = min(group * kImages + image, p.batch - 1);
+  const float *const from = p.input + of * (size * size) + row * size + first;
+  float *const to =
+      shared_floats() + ((round * size + row) % At::kInputRows * At::kInputRow + (first + 2) * At::kPixel + image);
+#pragma unroll
+  for (int i = 0; i < 2 * size; i += threads) {
+    const bool second = i >= size || (i + threads > size && first >= size - i);
+    if (i + threads <= 2 * size || first < 2 * size - i)
+      copy_async<4>(to + i * At::kPixel + (second ? At::kInputRow - size * At::kPixel : 0), from + i, true);
   }
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kPackThreads = 256;
 
-// A float of packed weights each; zeros where a line or a block is filled up.
+// A float of packed weights each; zeros where a line is filled up, and behind the lines of a block of one channel what
+// its rows of taps sum to on zeros, which is NaN where one is infinite.
 __global__ void __launch_bounds__(kPackThreads) pack_lines(const View<int32_t> weights, const Packing packing, int line,
                                                            int block, const float *raw, float *packed, int count) {
   const int i = static_cast<int>(blockIdx.x) * kPackThreads + static_cast<int>(threadIdx.x);
@@ -23,6 +24,10 @@ __global__ void __launch_bounds__(kPackThreads) pack_lines(const View<int32_t> w
     if (taps == 4) r = tap / 4 % 2 * 2 + tap / 8; // rows 0 and 2 meet the same row of the input, and then 1 and 3
     v = raw[weights.at(k, at % channels, 0, r, tap % taps)];
   }
+  const int r = i % block - packing.lines * line;
+  if (packing.own == 1 && r >= 0 && r < taps)
+    for (int c = 0; c < channels; ++c)
+      for (int s = 0; s < taps; ++s) v += 0 * raw[weights.at(k, c, 0, r, s)];
   packed[i] = v;
 }
 

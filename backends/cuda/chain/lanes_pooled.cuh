@@ -15,9 +15,12 @@ struct PooledPlaces {
   // Two columns of padding before each row, and behind the last. kImages lie one further apart, so that pixels that
   // arrive side by side go to different banks.
   static constexpr int kPixel = kImages + 1, kInputRow = (kSize + 2) * kPixel, kInputRows = 8;
-  // Pooled rows of the first layer, of which the second reads six; neighbours begin in different banks.
-  static constexpr int kPlane = kBetween * kImages, kRow = kPooled.layer[0].out * kPlane + kImages, kRows = 6;
-  static constexpr int kFirst = (kInputRows * kInputRow + 2 * kPixel + 3) / 4 * 4;
+  // What lies around rows of input.
+  static constexpr int kZeros = kInputRows * kInputRow + 2 * kPixel, kZeroFloats = (kSize / 2 + 4) * kPixel;
+  // Pooled rows of the first layer, of which the second reads six, in pairs of columns; neighbours begin in different
+  // banks.
+  static constexpr int kPlane = kBetween * kImages, kRow = kPooled.layer[0].out * kPlane + 2 * kImages, kRows = 6;
+  static constexpr int kFirst = (kZeros + kZeroFloats + 3) / 4 * 4;
   static constexpr int kEnd = kFirst + kRows * kRow;
 };
 
@@ -35,26 +38,18 @@ struct PooledFirst {
 
   // `step` of the round's steps; `rows` and `pooled_rows` count those of the images before.
   __device__ __forceinline__ static void run(const Lanes &p, const Thread &t, int rows, int pooled_rows, int step) {
-    const int to_row = step * 2 + t.block % 2, left = t.block / 2 % 2 * P, y = to_row * 2 + t.half;
-    const float *const input = shared_floats() + left * At::kPixel + t.image, *weights = W::of(t.block / 4);
+    const int to_row = step * 2 + t.block % 2, left = t.block / 2 % 2 * P;
     Sums<K, P> sum;
-    W::begin(sum, t.block / 4);
-#pragma unroll 1
-    for (int r = 0; r < 5; ++r, weights += W::kLine) {
-      if (static_cast<unsigned>(y + r - 2) >= At::kSize) continue;
-      float x[P + 4], w[W::kLine];
-      read_vectors(weights, w);
-      read<At::kPixel>(input + (rows + y + r - 2) % At::kInputRows * At::kInputRow, x);
-      add_taps<5, 1>(sum, x, w);
-    }
-    float *const to = shared_floats() + At::kFirst + (pooled_rows + to_row) % At::kRows * At::kRow +
-                      t.block / 4 * (K * At::kPlane) + left / 2 * kImages + t.image;
+    sum_input<At, W>(sum, t, t.block / 4, rows, to_row * 2 + t.half, left);
+    float *const plane = shared_floats() + At::kFirst + (pooled_rows + to_row) % At::kRows * At::kRow +
+                         t.block / 4 * (K * At::kPlane) + t.image * 2;
+    float *const to[] = {plane + in_pairs(left / 2), plane + in_pairs(left / 2 + 1)};
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
       for (int j = 0; j < P; j += 2) {
         const float v = pooled(sum[k][j], sum[k][j + 1]);
-        if (t.half == 0) to[k * At::kPlane + j / 2 * kImages] = at_least(v, p.floor[0]);
+        if (t.half == 0) to[j / 2 % 2][k * At::kPlane + in_pairs(j / 4 * 2)] = at_least(v, p.floor[0]);
       }
   }
 };
@@ -72,12 +67,12 @@ struct PooledSecond {
 #pragma unroll 1
     for (int r = 0; r < 5; ++r) {
       const float *from =
-          shared_floats() + At::kFirst + (pooled_rows + row * 2 + t.half + r) % At::kRows * At::kRow + t.image;
+          shared_floats() + At::kFirst + (pooled_rows + row * 2 + t.half + r) % At::kRows * At::kRow + t.image * 2;
 #pragma unroll 1
       for (int c = 0; c < kPooled.layer[1].in; ++c, from += At::kPlane, weights += W::kLine) {
         float x[P + 4], w[W::kLine];
         read_vectors(weights, w);
-        read<kImages>(from, x);
+        read_pairs(from, x);
         add_taps<5, 1>(sum, x, w);
       }
     }
@@ -101,7 +96,7 @@ __global__ void __launch_bounds__(kThreads, kTogether) fuse_pooled(const __grid_
   for (int i = static_cast<int>(threadIdx.x); i < At::kEnd; i += kThreads) shared_floats()[i] = 0; // the padding stays
   First::W::fill(p), Second::W::fill(p);
   __syncthreads(); // the padding is there
-  fetch<At, 4>(p, 0), fetch<At, 2>(p, 4);
+  fetch<At>(p, 0, 0), fetch<At>(p, 0, 2), fetch<At>(p, 0, 4);
   const int blocks = static_cast<int>(gridDim.x),
             rounds = (p.groups - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
 #pragma unroll 1
@@ -114,7 +109,7 @@ __global__ void __launch_bounds__(kThreads, kTogether) fuse_pooled(const __grid_
       First::run(p, t, round * At::kSize, round * At::kBetween, step);
       __syncthreads();
       // The next step's four rows; an image's first rows need two fewer before them.
-      fetch<At, 2>(p, round * At::kSize + step * 4 + 6), fetch<At, 2>(p, round * At::kSize + step * 4 + 8);
+      fetch<At>(p, round, step * 4 + 6), fetch<At>(p, round, step * 4 + 8);
       if (step >= 2) Second::run(p, t, round * At::kBetween, step - 2, to);
     }
   }

@@ -16,12 +16,14 @@ struct StridedPlaces {
   // Two columns of padding before each row, and behind the last. kImages lie one further apart, so that pixels that
   // arrive side by side go to different banks.
   static constexpr int kPixel = kImages + 1, kInputRow = (kSize + 2) * kPixel, kInputRows = 6;
-  // The right half begins a column later, so that the halves of a warp meet different banks.
-  static constexpr int kFirstPlane = (kSize + 1) * kImages, kFirstRow = kStrided.layer[0].out * kFirstPlane;
-  // A column of padding before each row, and behind the last.
+  // What lies around rows of input.
+  static constexpr int kZeros = kInputRows * kInputRow + 2 * kPixel, kZeroFloats = (kSize / 4 + 4) * kPixel;
+  // [row][channel][pair of columns][image][2]: halves of a warp, which begin 7 pairs apart, meet different banks.
+  static constexpr int kFirstPlane = kSize * kImages, kFirstRow = kStrided.layer[0].out * kFirstPlane;
+  // So are these, with a column of padding before each row, and behind the last.
   static constexpr int kSecondPlane = (kInner + 1) * kImages, kThirdPlane = kInner * kImages;
-  static constexpr int kFirst = (kInputRows * kInputRow + 2 * kPixel + 3) / 4 * 4;
-  static constexpr int kSecond = kFirst + 2 * kFirstRow + 3 * kImages;
+  static constexpr int kFirst = (kZeros + kZeroFloats + 3) / 4 * 4;
+  static constexpr int kSecond = kFirst + 2 * kFirstRow + 2 * kImages;
   static constexpr int kThird = kSecond + kStrided.layer[1].out * kSecondPlane + 2 * kImages;
   static constexpr int kEnd = (kThird + kStrided.layer[2].out * kThirdPlane + kImages + 3) / 4 * 4;
 };
@@ -34,24 +36,17 @@ struct First : Weights<kStrided, 0, StridedPlaces> {
 
   // `rows` counts those of all images of the block before these.
   __device__ __forceinline__ void step(const Lanes &p, const Thread &t, int rows, int pair) const {
-    const int row = t.block % 2, left = t.block / 2 % 2 * P, y = pair * 2 + row;
-    const float *const input = shared_floats() + (t.half * 2 * P + left) * At::kPixel + t.image;
+    const int row = t.block % 2, column = t.half * 2 * P + t.block / 2 % 2 * P;
     Sums<K, P> sum;
-    W::begin(sum, t.block / 4);
-#pragma unroll 1
-    for (int r = 0; r < 5; ++r) {
-      if (static_cast<unsigned>(y + r - 2) >= At::kSize) continue;
-      float x[P + 4], w[W::kLine];
-      read_vectors(W::of(t.block / 4) + r * W::kLine, w);
-      read<At::kPixel>(input + (rows + y + r - 2) % At::kInputRows * At::kInputRow, x);
-      add_taps<5, 1>(sum, x, w);
-    }
-    float *const to = shared_floats() + At::kFirst + row * At::kFirstRow + t.block / 4 * (K * At::kFirstPlane) +
-                      (t.half * (2 * P + 1) + left) * kImages + t.image;
+    sum_input<At, W>(sum, t, t.block / 4, rows, pair * 2 + row, column);
+    float *const plane =
+        shared_floats() + At::kFirst + row * At::kFirstRow + t.block / 4 * (K * At::kFirstPlane) + t.image * 2;
+    float *const to[] = {plane + in_pairs(column), plane + in_pairs(column + 1)};
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
-      for (int j = 0; j < P; ++j) to[k * At::kFirstPlane + j * kImages] = at_least(sum[k][j], p.floor[0]);
+      for (int j = 0; j < P; ++j)
+        to[j % 2][k * At::kFirstPlane + in_pairs(j / 2 * 2)] = at_least(sum[k][j], p.floor[0]);
   }
 };
 
@@ -64,66 +59,69 @@ struct Second : Weights<kStrided, 1, StridedPlaces> {
 
   template <bool ends, bool begins>
   __device__ __forceinline__ void step(const Lanes &p, const Thread &t) {
-    const float *from = shared_floats() + At::kFirst + t.half * (At::kPeriod + 1) * kImages + t.image;
+    const float *from = shared_floats() + At::kFirst + t.half * in_pairs(At::kPeriod) + t.image * 2;
     const float *weights = W::of(t.block);
     Sums<K, P> next;
     W::begin(next, t.block);
 #pragma unroll 1
-    for (int c = 0; c < kStrided.layer[1].in; ++c, from += At::kFirstPlane, weights += W::kLine) {
-#pragma unroll 1
+    for (int c = 0; c < kStrided.layer[1].in; ++c, from += At::kFirstPlane, weights += W::kLine)
+#pragma unroll
       for (int i = 0; i < 2; ++i) {
         float x[N], w[K * 8]; // both rows of taps that meet this row
         read_vectors(weights + i * (K * 8), w);
-#pragma unroll
-        for (int j = 0; j < N; ++j) x[j] = from[i * At::kFirstRow + (j < At::kPeriod ? j : j + 1) * kImages];
+        read_pairs(from + i * At::kFirstRow, x);
         if constexpr (begins) add_taps<4, 2>(next, x, w);
         if constexpr (ends) add_taps<4, 2>(waiting, x, w + K * 4);
       }
-    }
-    float *const to =
-        shared_floats() + At::kSecond + t.block * (K * At::kSecondPlane) + (t.half * P + 1) * kImages + t.image;
+    const int column = t.half * P + 1;
+    float *const plane = shared_floats() + At::kSecond + t.block * (K * At::kSecondPlane) + t.image * 2;
+    float *const to[] = {plane + in_pairs(column), plane + in_pairs(column + 1)};
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
       for (int j = 0; j < P; ++j) {
         if (ends && (j < P - 1 || t.half == 0))
-          to[k * At::kSecondPlane + j * kImages] = at_least(waiting[k][j], p.floor[1]);
+          to[j % 2][k * At::kSecondPlane + in_pairs(j / 2 * 2)] = at_least(waiting[k][j], p.floor[1]);
         waiting[k][j] = next[k][j];
       }
   }
 };
 
-// Three rows of the third layer are under way: row i of the second completes row i - 1.
+// Three rows of the third layer are under way: row i of the second completes row i - 1. The halves have seven columns
+// each, so they share one, which the left one leaves to the other.
 struct Third : Weights<kStrided, 2, StridedPlaces> {
   using At = StridedPlaces;
   using W = Weights<kStrided, 2, At>;
   static constexpr int K = W::K, P = (At::kInner + 1) / 2;
   float waiting[2][K][P];
 
-  // Step `at` has row at - 1; step 0 completes the last row of the images before.
+  // Step `at` has row at - 1; step 0 completes the last row of the images before, and begins the first of these.
   __device__ __forceinline__ void step(const Lanes &p, const Thread &t, int at) {
+    const int left = t.half * (P - 1);
     Sums<K, P> next;
     W::begin(next, t.block);
-    if (at == 1) W::begin(waiting[0], t.block), W::begin(waiting[1], t.block);
     if (at > 0) {
-      const float *from = shared_floats() + At::kSecond + t.half * (P * kImages) + t.image;
+      const float *from = shared_floats() + At::kSecond + in_pairs(left) + t.image * 2;
       const float *weights = W::of(t.block);
 #pragma unroll 2
       for (int c = 0; c < kStrided.layer[2].in; ++c, from += At::kSecondPlane, weights += W::kLine) {
-        float x[P + 2], w[W::kLine];
+        float x[P + 3], w[W::kLine];
         read_vectors(weights, w);
-        read<kImages>(from, x);
+        read_pairs(from, x);
         add_taps<3, 1>(next, x, w);
         add_taps<3, 1>(waiting[1], x, w + K * 3);
         add_taps<3, 1>(waiting[0], x, w + K * 6);
       }
+    } else {
+#pragma unroll
+      for (int j = 0; j < P; ++j) next[0][j] += W::outside(t.block, 0), waiting[0][0][j] += W::outside(t.block, 2);
     }
-    float *const to = shared_floats() + At::kThird + t.block * (K * At::kThirdPlane) + t.half * (P * kImages) + t.image;
+    float *const to = shared_floats() + At::kThird + t.block * (K * At::kThirdPlane) + left * kImages + t.image;
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
       for (int j = 0; j < P; ++j) {
-        if (j < P - 1 || t.half == 0) to[k * At::kThirdPlane + j * kImages] = at_least(waiting[0][k][j], p.floor[2]);
+        if (j < P - 1 || t.half == 1) to[k * At::kThirdPlane + j * kImages] = at_least(waiting[0][k][j], p.floor[2]);
         waiting[0][k][j] = waiting[1][k][j], waiting[1][k][j] = next[k][j];
       }
   }
@@ -175,7 +173,7 @@ __global__ void __launch_bounds__(kThreads, kTogether) fuse_strided(const __grid
   Fourth fourth;
   first.fill(p), second.fill(p), third.fill(p), fourth.fill(p);
   __syncthreads(); // the padding is there
-  fetch<At, 2>(p, 0), fetch<At, 2>(p, 2);
+  fetch<At>(p, 0, 0), fetch<At>(p, 0, 2);
   const int blocks = static_cast<int>(gridDim.x),
             rounds = (p.groups - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
   int pair = 0, before = -1; // in this step; in the last
@@ -186,7 +184,7 @@ __global__ void __launch_bounds__(kThreads, kTogether) fuse_strided(const __grid
     if (round < rounds) first.step(p, t, round * At::kSize, pair);
     if (before >= 0) third.step(p, t, before);
     __syncthreads();
-    fetch<At, 2>(p, round * At::kSize + 2 * pair + 4);
+    fetch<At>(p, round, 2 * pair + 4);
     if (round < rounds) {
       if (pair == 0)
         second.template step<false, true>(p, t);

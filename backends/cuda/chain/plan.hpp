@@ -7,8 +7,9 @@
 
 namespace polyconv::cuda::chain {
 
-inline constexpr int64_t kMostShared = 227 << 10; // that a block may have on 9.0
-inline constexpr int kMultiprocessors = 132;      // of an H200: for estimates, which touch no device
+// Of an H200, for estimates: multiprocessors, and bytes of shared memory that the blocks of one have.
+inline constexpr int kMultiprocessors = 132;
+inline constexpr int64_t kSharedOfAll = 227 << 10;
 
 // A size that is known to fit.
 inline int32_t small(int64_t v) {
@@ -22,7 +23,7 @@ inline float padding_of(const polyconv_layer &l) {
 
 // What a block of this request may have.
 inline int64_t most_shared(const polyconv_request &request) {
-  return std::min(kMostShared, sdk::shared_memory_limit(*request.policy));
+  return std::min(block_shared_bytes(request.policy->device_index), sdk::shared_memory_limit(*request.policy));
 }
 
 inline int multiprocessors_of(int device) {
@@ -31,10 +32,11 @@ inline int multiprocessors_of(int device) {
   return count;
 }
 
-// Lets a kernel have kMostShared on the current device; throws where that lends a block less, as chips before 9.0 do.
+// Lets a kernel have what the device lends a block.
 template <class Kernel>
-void allow_shared(Kernel *kernel) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kMostShared)),
+void allow_shared(Kernel *kernel, int device) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(block_shared_bytes(device))),
         "asking for shared memory");
 }
 

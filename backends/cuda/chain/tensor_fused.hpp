@@ -24,7 +24,7 @@ class Fused final : public sdk::Instance {
     kernel_ = Chain::find(layers_[0].input.type, plan_.shape);
     if (kernel_ == nullptr) throw sdk::Error(POLYCONV_INTERNAL, std::string(Chain::name) + ": no kernel for a plan");
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_);
+    chain::allow_shared(kernel_, device_);
   }
 
   void pack(int layer, const void *raw, void *packed, void *stream) override {

@@ -16,7 +16,7 @@ class Images final : public sdk::Instance {
         kernel_(Kind::find(request.layers[0]->input.type)) {
     for (int i = 0; i < Kind::layers; ++i) layers_[i] = *request.layers[i];
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_);
+    chain::allow_shared(kernel_, device_);
     blocks_ = Kind::blocks(chain_, chain::multiprocessors_of(device_));
   }
 

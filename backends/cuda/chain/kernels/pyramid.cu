@@ -74,7 +74,7 @@ class Fused final : public sdk::Instance {
     for (int i = 0; i < request.count; ++i) layers_[i] = *request.layers[i];
     shared_bytes_ = static_cast<size_t>(cost.shared_bytes);
     const DeviceScope scope(device_);
-    allow_shared(fuse);
+    allow_shared(fuse, device_);
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fuse, pyramid_.threads * pyramid_.groups,
                                                         shared_bytes_),
@@ -127,7 +127,7 @@ bool takes_layer(const polyconv_request &request, int i, sdk::Offer &offer) {
 }
 
 int64_t resident_blocks(const Pyramid &p, const PyramidCost &cost) {
-  const int64_t by_shared = kMostShared / (cost.shared_bytes + 1024),
+  const int64_t by_shared = kSharedOfAll / (cost.shared_bytes + 1024),
                 by_threads = kMostThreads / (p.threads * p.groups);
   return std::max<int64_t>(std::min(by_shared, by_threads), 1);
 }
