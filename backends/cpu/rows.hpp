@@ -20,6 +20,7 @@ struct AxisWindow {
 struct RowWindow {
   AxisWindow rows, columns;
   bool from_memory, to_memory; // input and results that are too large to be in the cache
+  float highest;               // kernel image, where over 0: f32 results are rounded, and held from 0 to this
 };
 
 // The axis as a window's results count it, from 0: coordinates of the input stay what they are.

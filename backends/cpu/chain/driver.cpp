@@ -165,7 +165,8 @@ class ChainInstance final : public Instance {
     const RowWindow window = {{&s.rows, strip.next[i], strip.until[i] - strip.next[i]},
                               {&s.columns, columns.begin, columns.end - columns.begin},
                               i == 0 && plan_.from_memory,
-                              last && plan_.to_memory};
+                              last && plan_.to_memory,
+                              s.highest};
     instances_[static_cast<size_t>(i)]->run_rows(one, window);
   }
 

@@ -106,6 +106,23 @@ bool choose_kernel(const polyconv_request &chain, ChainStage &stage, Isa isa, Of
          offer.reject("layer %d: no kernel takes it by rows; %s %s", stage.index, kernel_direct.name, answer.reason);
 }
 
+// Results of 8 and 16 bits that the next filter would make numbers of again are kept as these, rounded and held to
+// their type's range.
+void keep_numbers(ChainPlan &plan) {
+  const auto filters = [](const ChainStage &s) { return s.family && s.family->kernel == &kernel_image; };
+  for (int32_t i = 0; i + 1 < plan.count; ++i) {
+    ChainStage &s = plan.stages[i];
+    const polyconv_epilogue &e = s.layer.epilogue;
+    const bool apart = s.layer.result.size[kC] == 1 || s.layer.result.stride[kC] != 1;
+    bool kept = filters(s) && filters(plan.stages[i + 1]) && apart && make_epilogue(s.layer).quick &&
+                e.out_scale == 1 && e.out_zero_point == 0;
+    for (int32_t later = i + 1; later < plan.count; ++later) kept = kept && plan.stages[later].residual != i;
+    if (!kept) continue;
+    if (s.layer.result.type == POLYCONV_U8) s.highest = 255;
+    if (s.layer.result.type == POLYCONV_U16) s.highest = 65535;
+  }
+}
+
 // Bytes of rows that a band keeps between its stages.
 int64_t kept_bytes(const ChainPlan &plan) {
   return plan.scratch_at;
@@ -233,6 +250,7 @@ bool chain_plan(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer
   set_band(plan, plan.rows, plan.stages[plan.count - 1].columns.out);
   for (int32_t i = 0; i < plan.count; ++i)
     if (!choose_kernel(request, plan.stages[i], isa, offer)) return false;
+  keep_numbers(plan);
   return choose_band(request, isa, plan, offer) && fill_offer(request, isa, plan, offer);
 }
 

@@ -23,6 +23,7 @@ struct ChainStage {
   Axis rows, columns;      // H and W of the whole layer
   const RowFamily *family; // NULL for a pooling
   int64_t most, wide;      // rows that it makes at once, at most, and columns
+  float highest;           // of 8 or 16 bits whose rows are kept as the f32 numbers that they stand for; else 0
   // Between two stages: rows kept at a time, bytes of a row of a plane, planes, and where they begin in a task's
   // workspace. Nothing of the last stage, which writes the chain's result.
   int64_t kept, row_bytes, planes, at;

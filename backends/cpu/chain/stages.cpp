@@ -112,6 +112,7 @@ int32_t residual_stage(const ChainPlan &plan, int32_t from) {
 // The rows of a stage's result that are kept, in its layout.
 polyconv_tensor kept_tensor(ChainStage &s, bool in_strips) {
   polyconv_tensor t = s.layer.result;
+  if (s.highest > 0) t.type = POLYCONV_F32;
   const int64_t channels = t.size[kC], bytes = type_bytes(t.type);
   const bool last = channels > 1 && t.stride[kC] == 1;
   int64_t row = last ? channels * s.wide : s.wide;

@@ -213,7 +213,7 @@ PlaneFilter::PlaneFilter(const polyconv_layer &layer, const polyconv_policy &pol
 
 void PlaneFilter::run(const polyconv_arguments &a, const void *weights,
                       const std::unique_ptr<sdk::Parallel> &threads) const {
-  PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, weights, may_stream_ && aligned(a.output), 1};
+  PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, weights, may_stream_ && aligned(a.output), 1, 0};
   const auto one_task = [&](int64_t task) {
     const sdk::Share share = sdk::share(plan_.items, plan_.tasks, task);
     task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
@@ -233,8 +233,12 @@ void PlaneFilter::run_rows(const polyconv_arguments &a, const void *weights, con
   p.strips = 1;
   p.items = p.planes;
   const bool whole_vectors = window.columns.first * 4 % vector_ == 0;
-  const PlaneRun run = {from_window(with_arguments(p.epilogue, a), window), a.input, weights,
-                        window.to_memory && aligned_ && whole_vectors && aligned(a.output), window.from_memory};
+  const PlaneRun run = {from_window(with_arguments(p.epilogue, a), window),
+                        a.input,
+                        weights,
+                        window.to_memory && aligned_ && whole_vectors && aligned(a.output),
+                        window.from_memory,
+                        window.highest};
   task_(p, run, {0, p.items, static_cast<char *>(a.workspace)});
 }
 

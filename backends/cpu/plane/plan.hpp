@@ -53,6 +53,7 @@ struct PlaneRun {
   const void *input, *weights;
   int32_t stream; // results are too many for the cache and aligned: stores pass it by
   int32_t fetch;  // the input may not be in the cache: rows below are fetched early
+  float highest;  // where over 0, f32 results stand for whole numbers from 0 to this
 };
 
 struct PlaneShare {

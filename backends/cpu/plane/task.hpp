@@ -154,6 +154,7 @@ POLYCONV_INLINE PlaneStore<T> store_of(const PlanePlan &p, const PlaneRun &run, 
   to.stride = e.result.stride[3], to.stream = run.stream, to.finish = true;
   to.bias = e.bias ? static_cast<const T *>(e.bias)[k] : T(0);
   to.alpha = static_cast<T>(e.rules.activation_alpha), to.activation = e.rules.activation;
+  to.highest = static_cast<T>(run.highest);
   return to;
 }
 

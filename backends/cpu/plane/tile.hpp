@@ -26,6 +26,7 @@ struct PlaneStore {
   bool finish;
   T bias, alpha;
   int32_t activation;
+  T highest;            // where over 0, results are rounded and held from 0 to this
   const T *ahead;       // the first source row below these, to be brought into the cache meanwhile; or NULL
   int64_t ahead_stride; // between source rows
 };
@@ -72,6 +73,15 @@ POLYCONV_INLINE void fetch_below(const PlaneStore<T> &to, int64_t x) {
     for (int n = 0; n < N; ++n) __builtin_prefetch(row + n * kLanes<T>, 0, 3);
 }
 
+// Rounded half to even and held from 0 to `highest`; 0 for NaN: what a store to 8 or 16 bits keeps.
+template <class V>
+POLYCONV_INLINE V whole_number(V v, V highest) {
+  v = v > 0 ? v : V{};
+  v = v > highest ? highest : v;
+  if constexpr (__is_same(V, F32)) v = round_even(v);
+  return v;
+}
+
 // Finishes R rows of N vectors, where that is wanted, and stores them at p. How is asked once: a store through memcpy
 // might have changed `to`, as far as a compiler knows.
 template <class T, int R, int N>
@@ -85,6 +95,13 @@ POLYCONV_INLINE void store_plane(const PlaneStore<T> &to, T *p, Vector<T> (&acc)
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) acc[r][n] = activate(acc[r][n] + bias, to.activation, alpha);
+  }
+  if (to.finish && to.highest > 0) {
+    const Vector<T> highest = splat(to.highest);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) acc[r][n] = whole_number(acc[r][n], highest);
   }
   if (stream && whole) {
 #pragma GCC unroll 4
