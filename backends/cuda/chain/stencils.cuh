@@ -6,9 +6,12 @@
 // left to the warps beside it.
 //
 // Each filter takes the row that the one before it completed a step earlier, so that within a step the filters do not
-// wait for each other's shuffles and products.
+// wait for each other's shuffles and products. A strip's first and last steps do only what its results need: a filter
+// begins when a row of its input is complete, adds no rows to sums that began above the strip, and ends with its last.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <utility>
 
 #include "at_least.cuh"
 #include "common/values.cuh"
@@ -16,12 +19,13 @@
 
 namespace polyconv::cuda::chain {
 
-// Where a warp works.
+// Where a lane works.
 struct Lane {
   int32_t column;        // the chain's input column of the first register
-  int32_t first, end;    // rows of results
+  uint32_t inside;       // which of these are in the image
   int32_t begin, behind; // the registers that are stored
-  float *to;             // row 0 of the image's results, at the first register's column
+  int32_t row, end;      // of results: the next, and behind the image's last
+  float *to;             // that row's, at the first register's column
 };
 
 // A lane's own columns and those beside them that a filter of n columns reads.
@@ -36,15 +40,26 @@ __device__ __forceinline__ void spread(const float (&x)[C], float (&wide)[C + n 
   for (int i = 0; i < right; ++i) wide[left + C + i] = __shfl_down_sync(0xffffffffu, x[i], 1);
 }
 
-// What a filter finds outside a tensor, where a row of it that a lane holds from `column` on lies there. No branch: the
-// steps of the filters stay one piece of code.
+// Which of a lane's columns from `column` on lie in a tensor: a bit each.
 template <int C>
-__device__ __forceinline__ void pad_row(float (&x)[C], int32_t row, int32_t rows, int32_t column, int32_t columns,
-                                        float padding) {
-  const auto present = static_cast<uint32_t>(row >= 0 && row < rows ? columns : 0);
+__device__ __forceinline__ uint32_t columns_inside(int32_t column, int32_t columns) {
+  uint32_t inside = 0;
 #pragma unroll
-  for (int i = 0; i < C; ++i) x[i] = static_cast<uint32_t>(column + i) < present ? x[i] : padding;
+  for (int i = 0; i < C; ++i)
+    if (static_cast<uint32_t>(column + i) < static_cast<uint32_t>(columns)) inside |= 1u << i;
+  return inside;
 }
+
+// What a filter finds outside a tensor, of which a lane holds the columns `inside` of a row. No branch: the steps of
+// the filters stay one piece of code.
+template <int C>
+__device__ __forceinline__ void pad_row(float (&x)[C], int32_t row, int32_t rows, uint32_t inside, float padding) {
+  const uint32_t present = static_cast<uint32_t>(row) < static_cast<uint32_t>(rows) ? inside : 0;
+#pragma unroll
+  for (int i = 0; i < C; ++i) x[i] = (present >> i & 1) != 0 ? x[i] : padding;
+}
+
+inline constexpr int kAnyAge = 1 << 20; // rows that a filter has taken where it has taken all that matter
 
 // The filters from `index` on. `first` is where this one's weights begin.
 template <int C, bool vectors, bool pads, bool finishes, int index, int first, int... sizes>
@@ -53,18 +68,19 @@ struct Filters;
 // Behind the last: results.
 template <int C, bool vectors, bool pads, bool finishes, int index, int first>
 struct Filters<C, vectors, pads, finishes, index, first> {
-  __device__ __forceinline__ void begin(const Stencils &) {}
-  __device__ __forceinline__ void take(const Stencils &p, const Lane &at, const float (&x)[C], int32_t row) {
-    float *to = at.to + static_cast<int64_t>(row) * p.result_row;
-    const bool wanted = row >= at.first && row < at.end;
+  __device__ __forceinline__ void begin(const Stencils &, const Lane &) {}
+  __device__ __forceinline__ void take(const Stencils &p, Lane &at, const float (&x)[C]) {
+    const bool wanted = !pads || at.row < at.end;
 #pragma unroll
     for (int i = 0; i < C; i += vectors ? 4 : 1) {
       if (!wanted || i < at.begin || i >= at.behind) continue;
       if constexpr (vectors)
-        *reinterpret_cast<float4 *>(to + i) = make_float4(x[i], x[i + 1], x[i + 2], x[i + 3]);
+        *reinterpret_cast<float4 *>(at.to + i) = make_float4(x[i], x[i + 1], x[i + 2], x[i + 3]);
       else
-        to[i] = x[i];
+        at.to[i] = x[i];
     }
+    ++at.row;
+    at.to += p.result_row;
   }
 };
 
@@ -73,24 +89,37 @@ struct Filters<C, vectors, pads, finishes, index, first, n, sizes...> {
   float sum[n - 1][C] = {}; // of the rows under way, the one that is complete next first
   float held[C] = {};       // the row that the filter before completed last
   float bias = 0, floor = 0;
+  uint32_t inside = 0; // of this filter's results
   Filters<C, vectors, pads, finishes, index + 1, first + n * n, sizes...> next;
 
-  __device__ __forceinline__ void begin(const Stencils &p) {
+  __device__ __forceinline__ void begin(const Stencils &p, const Lane &at) {
+    if (pads) inside = columns_inside<C>(at.column + p.layer[index].shift, p.layer[index].columns);
     if (finishes && p.layer[index].bias) bias = *p.layer[index].bias;
     if (finishes && !p.layer[index].relu) floor = -INFINITY;
-    next.begin(p);
+    next.begin(p, at);
   }
 
-  // The later filters' steps, and then what completes with `x`, which is this filter's input row `row`.
-  __device__ __forceinline__ void step(const Stencils &p, const Lane &at, float (&x)[C], int32_t row) {
-    const StencilLayer &l = p.layer[index];
-    const int32_t complete = row + l.pad - (n - 1);
-    if constexpr (sizeof...(sizes) > 0) next.step(p, at, next.held, complete - 1);
-    if constexpr (pads && index == 0) pad_row(x, row, p.rows, at.column, p.columns, p.padding);
-    float wide[C + n - 1], done[C];
+  // The later filters' steps, and then this one's with `x`, its input row `row`, before which it has taken `age`
+  // others. Filters before `low` have taken their last.
+  template <int age, int low>
+  __device__ __forceinline__ void step(const Stencils &p, Lane &at, float (&x)[C], int32_t row) {
+    const int32_t complete = row + p.layer[index].pad - (n - 1);
+    if constexpr (sizeof...(sizes) > 0 && age >= n) next.template step<age - n, low>(p, at, next.held, complete - 1);
+    if constexpr (index >= low) {
+      if constexpr (pads && index == 0) pad_row(x, row, p.rows, at.inside, p.padding);
+      float done[C];
+      add_row<age>(p, x, done);
+      if constexpr (age >= n - 1) finish(p, at, done, complete);
+    }
+  }
+
+  // A row into the sums that it meets, but for those that began before the strip.
+  template <int age>
+  __device__ __forceinline__ void add_row(const Stencils &p, const float (&x)[C], float (&done)[C]) {
+    float wide[C + n - 1];
     spread<C, n>(x, wide);
 #pragma unroll
-    for (int a = 0; a < n; ++a)
+    for (int a = age < n - 1 ? n - 1 - age : 0; a < n; ++a)
 #pragma unroll
       for (int i = 0; i < C; ++i) {
         const float *w = p.weights + first + (n - 1 - a) * n;
@@ -99,56 +128,110 @@ struct Filters<C, vectors, pads, finishes, index, first, n, sizes...> {
         for (int s = 1; s < n; ++s) v = fmaf(wide[i + s], w[s], v);
         (a == 0 ? done : sum[a == 0 ? 0 : a - 1])[i] = v;
       }
+  }
+
+  // What row `row` of this filter's results becomes.
+  __device__ __forceinline__ void finish(const Stencils &p, Lane &at, float (&done)[C], int32_t row) {
 #pragma unroll
     for (int i = 0; finishes && i < C; ++i) done[i] = at_least(add(done[i], bias), floor);
     if constexpr (sizeof...(sizes) > 0) {
-      if constexpr (pads) pad_row(done, complete, l.rows, at.column + l.shift, l.columns, l.padding);
+      if constexpr (pads) pad_row(done, row, p.layer[index].rows, inside, p.layer[index].padding);
 #pragma unroll
       for (int i = 0; i < C; ++i) next.held[i] = done[i];
     } else {
-      next.take(p, at, done, complete);
+      next.take(p, at, done);
     }
   }
 };
 
-// A row of the image; what lies outside comes from its border, and is replaced when the row is used.
-template <int C, bool vectors>
-__device__ __forceinline__ void load_row(const float *const (&column)[vectors ? C / 4 : C], int64_t offset,
-                                         float (&x)[C]) {
-#pragma unroll
-  for (int i = 0; i < C; i += vectors ? 4 : 1) {
-    if constexpr (vectors) {
-      const float4 v = __ldg(reinterpret_cast<const float4 *>(column[i / 4] + offset));
-      x[i] = v.x, x[i + 1] = v.y, x[i + 2] = v.z, x[i + 3] = v.w;
-    } else {
-      x[i] = __ldg(column[i] + offset);
-    }
-  }
-}
-
-// From input row `row` to the last result.
+// A strip's rows on their way, and the filters that take them, C columns of each.
 template <int C, int ahead, bool vectors, bool pads, bool finishes, int... sizes>
-__device__ __forceinline__ void march(const Stencils &p, const Lane &at, const float *from, int32_t row, int32_t end) {
-  constexpr int kLoads = vectors ? C / 4 : C;
-  const float *column[kLoads];
-#pragma unroll
-  for (int i = 0; i < kLoads; ++i) column[i] = from + max(min(at.column + i * (C / kLoads), p.columns - C / kLoads), 0);
-  const int32_t lowest = min(end, p.rows) - 1;
-  const auto offset = [&](int32_t r) { return static_cast<int64_t>(max(min(r, lowest), 0)) * p.input_row; };
-  Filters<C, vectors, pads, finishes, 0, 0, sizes...> filters;
-  filters.begin(p);
+struct March {
+  static constexpr int kLoads = vectors ? C / 4 : C, kCount = static_cast<int>(sizeof...(sizes));
+  static constexpr int kFirst = (0 + ... + sizes) - 1; // the step that completes the first result
+  const Stencils &p;
+  Lane at;
+  const float *column[kLoads]; // of the row that is loaded next
+  int32_t row, lowest;         // of the next step; that the strip reads
   float x[ahead][C];
+  Filters<C, vectors, pads, finishes, 0, 0, sizes...> filters;
+
+  __device__ __forceinline__ March(const Stencils &stencils, const Lane &lane, const float *from, int32_t begin,
+                                   int32_t end)
+      : p(stencils), at(lane), row(begin), lowest(min(end, stencils.rows) - 1) {
+    const int64_t top = static_cast<int64_t>(max(min(begin, lowest), 0)) * p.input_row;
 #pragma unroll
-  for (int i = 0; i < ahead; ++i) load_row<C, vectors>(column, offset(row + i), x[i]);
-  const int32_t stop = end + static_cast<int32_t>(sizeof...(sizes)) - 1; // each filter but the first is a step behind
-#pragma unroll 1
-  for (; row < stop; row += ahead) {
+    for (int i = 0; i < kLoads; ++i)
+      column[i] = from + top + max(min(at.column + i * (C / kLoads), p.columns - C / kLoads), 0);
+    filters.begin(p, at);
 #pragma unroll
-    for (int i = 0; i < ahead; ++i) {
-      filters.step(p, at, x[i], row + i);
-      load_row<C, vectors>(column, offset(row + i + ahead), x[i]);
-    }
+    for (int i = 0; i < ahead; ++i) load(i, i - ahead);
   }
+
+  // What lies outside the image comes from its border, and is replaced when the row is used: the row of the step
+  // `since` this one, and `ahead`.
+  __device__ __forceinline__ void load(int slot, int since) {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      if constexpr (vectors) {
+        const float4 v = __ldg(reinterpret_cast<const float4 *>(column[i]));
+        x[slot][4 * i] = v.x, x[slot][4 * i + 1] = v.y, x[slot][4 * i + 2] = v.z, x[slot][4 * i + 3] = v.w;
+      } else {
+        x[slot][i] = __ldg(column[i]);
+      }
+    }
+    const int32_t loaded = row + since + ahead;
+    const int32_t step = !pads || (loaded >= 0 && loaded < lowest) ? p.input_row : 0;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) column[i] += step;
+  }
+
+  template <int... t>
+  __device__ __forceinline__ void begin(std::integer_sequence<int, t...>) {
+    ((filters.template step<t, 0>(p, at, x[t % ahead], row + t), load(t % ahead, t)), ...);
+    row += kFirst;
+  }
+  template <int... low>
+  __device__ __forceinline__ void end(std::integer_sequence<int, low...>) {
+    (filters.template step<kAnyAge, low + 1>(p, at, x[0], row + low), ...);
+  }
+
+  // The strip: so many times ahead steps between those that begin and end it.
+  __device__ __forceinline__ void run(int32_t times) {
+    begin(std::make_integer_sequence<int, kFirst>());
+#pragma unroll 1
+    for (; times > 0; --times, row += ahead)
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) {
+        filters.template step<kAnyAge, 0>(p, at, x[(kFirst + i) % ahead], row + i);
+        if (times > 1) load((kFirst + i) % ahead, i);
+      }
+    end(std::make_integer_sequence<int, kCount - 1>());
+  }
+};
+
+// What a block has to do: a strip of a tile. An image's first and last tile pad, and so do each tile's first and last
+// strip, which takes longer: they have fewer rows.
+struct Piece {
+  int32_t image, tile, strip;
+  int32_t before, times; // in the tile's strips above, and in this one: so often `ahead` rows
+};
+__device__ inline Piece piece_of(const Stencils &p) {
+  const int32_t outer = min(p.tiles, 2), inner = p.tiles - outer, first_inner = outer * p.outer.strips;
+  const int32_t pieces = first_inner + inner * p.inner.strips, block = static_cast<int32_t>(blockIdx.x) % pieces;
+  const bool between = block >= first_inner;
+  const StencilStrips &cut = between ? p.inner : p.outer;
+  const int32_t across = between ? inner : outer, of = between ? block - first_inner : block;
+  const auto begin = [&cut](int32_t strip) {
+    const auto share = static_cast<int32_t>(static_cast<int64_t>(strip) * (cut.times + 2 * cut.spared) / cut.strips);
+    return min(max(share - cut.spared, 0), cut.times);
+  };
+  Piece piece;
+  piece.image = static_cast<int32_t>(blockIdx.x) / pieces;
+  piece.tile = between ? 1 + of % across : of % across * (p.tiles - 1);
+  piece.strip = of / across;
+  piece.before = begin(piece.strip), piece.times = begin(piece.strip + 1) - piece.before;
+  return piece;
 }
 
 // A block is a warp, so that rows are the same for all its threads as far as the compiler can see.
@@ -156,45 +239,48 @@ template <int C, int ahead, int blocks, bool vectors, int... sizes>
 __global__ void __launch_bounds__(32, blocks)
     stencils(const __grid_constant__ Stencils p, const float *input, float *result) {
   constexpr int kTail = (0 + ... + (sizes - 1)), kLast = static_cast<int>(sizeof...(sizes)) - 1;
-  const auto block = static_cast<int32_t>(blockIdx.x);
-  const int32_t tile = block % p.tiles, strip = block / p.tiles % p.strips, image = block / p.tiles / p.strips;
-  const int32_t left = tile * p.step - p.skip_left - p.layer[kLast].shift;
-  const int32_t own = static_cast<int32_t>(threadIdx.x) * C, stored = tile * p.step + own - p.skip_left;
+  const Piece piece = piece_of(p);
+  const int32_t left = piece.tile * p.step - p.skip_left - p.layer[kLast].shift;
+  const int32_t own = static_cast<int32_t>(threadIdx.x) * C, stored = piece.tile * p.step + own - p.skip_left;
   Lane at;
   at.column = left + own;
+  at.inside = columns_inside<C>(at.column, p.columns);
   at.begin = p.skip_left - own;
   at.behind = min(p.skip_left + p.step - own, p.layer[kLast].columns - stored);
-  at.to = result + p.result_offset + image * p.result_image + stored;
-  at.first = strip * p.strip_rows;
-  at.end = min(at.first + p.strip_rows, p.layer[kLast].rows);
-  const float *from = input + p.input_offset + image * p.input_image;
-  int32_t row = at.first;
+  at.row = piece.strip * kLast + piece.before * ahead;
+  at.end = p.layer[kLast].rows;
+  at.to =
+      result + p.result_offset + piece.image * p.result_image + static_cast<int64_t>(at.row) * p.result_row + stored;
+  const float *from = input + p.input_offset + piece.image * p.input_image;
+  int32_t row = at.row;
 #pragma unroll
   for (int i = 0; i <= kLast; ++i) row -= p.layer[i].pad;
-  const int32_t end = row + (at.end - at.first) + kTail;
+  const int32_t end = row + piece.times * ahead + kLast + kTail;
   const bool pads = row < 0 || end > p.rows || left < kTail || left + 32 * C + kTail > p.columns;
-  if (!vectors || p.finishes)
-    march<C, ahead, vectors, true, true, sizes...>(p, at, from, row, end);
-  else if (pads)
-    march<C, ahead, vectors, true, false, sizes...>(p, at, from, row, end);
-  else
-    march<C, ahead, vectors, false, false, sizes...>(p, at, from, row, end);
+  const auto march = [&](auto padded, auto finished) {
+    March<C, ahead, vectors, decltype(padded)::value, decltype(finished)::value, sizes...>(p, at, from, row, end)
+        .run(piece.times);
+  };
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  if (!vectors || (pads && p.finishes)) return march(yes, yes);
+  if constexpr (vectors) {
+    if (p.finishes) return march(no, yes);
+    return pads ? march(yes, no) : march(no, no);
+  }
 }
 
-// An instance, and how many of its warps fit a multiprocessor.
-template <int ahead, bool vectors, int... sizes>
-StencilInstance stencil_instance() {
-  constexpr int rows = (0 + ... + (sizes - 1)) + static_cast<int>(sizeof...(sizes)); // that a lane keeps
-  constexpr int blocks = rows + ahead > 15 ? 12 : 16;
-  return {reinterpret_cast<const void *>(&stencils<4, ahead, blocks, vectors, sizes...>), blocks};
-}
-
-// For filters of these sizes: without vectors, and with rows of vectors two and four ahead.
+// For filters of these sizes. Loops of many taps take two rows at once: those of four did not fit the instruction
+// cache.
 template <int... sizes>
 StencilKernel stencil_kernel() {
+  constexpr int rows = (0 + ... + sizes), taps = (0 + ... + (sizes * sizes)); // rows: that a lane keeps
+  constexpr int warps = rows > 13 ? 12 : 16, ahead = taps > 56 ? 2 : 4;
   return {{sizes...},
-          stencil_instance<2, false, sizes...>(),
-          {stencil_instance<2, true, sizes...>(), stencil_instance<4, true, sizes...>()}};
+          reinterpret_cast<const void *>(&stencils<4, ahead, warps, true, sizes...>),
+          reinterpret_cast<const void *>(&stencils<4, ahead, warps, false, sizes...>),
+          warps,
+          ahead};
 }
 
 } // namespace polyconv::cuda::chain

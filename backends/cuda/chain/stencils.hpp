@@ -19,9 +19,17 @@ struct StencilLayer {
   float padding;          // what the next layer finds outside this one's output
 };
 
+// How tiles are cut into strips: `times` as many rows as a kernel's loop takes are shared out, and each strip has as
+// many more as filters wait for others.
+struct StencilStrips {
+  int32_t strips, times;
+  int32_t spared; // what the first and the last strip, which pad, have less than their share
+};
+
 struct Stencils {
   int32_t rows, columns;             // of the input
-  int32_t tiles, strips, strip_rows; // across, down, of a strip
+  int32_t tiles;                     // across
+  StencilStrips outer, inner;        // of the first and last tile; of those between
   int32_t skip_left, step;           // columns that a tile leaves to its neighbour, and that it moves on by
   int32_t input_row, result_row;     // elements from row to row
   int64_t input_image, result_image; // from image to image
@@ -33,14 +41,12 @@ struct Stencils {
 };
 
 // The kernels for filters of certain sizes.
-struct StencilInstance {
-  const void *function;
-  int warps; // that fit a multiprocessor
-};
 struct StencilKernel {
-  int sizes[kMostStencils];   // 0 behind the last
-  StencilInstance elements;   // one by one, where the image's rows are not vectors of four
-  StencilInstance vectors[2]; // by rows ahead
+  int sizes[kMostStencils]; // 0 behind the last
+  const void *vectors;      // where the image's rows are vectors of four
+  const void *elements;     // one by one
+  int warps;                // that fit a multiprocessor
+  int ahead;                // rows that a lane loads ahead, and that a strip's loop takes at once
 };
 
 // Those for `count` filters; `known` is how many there are.

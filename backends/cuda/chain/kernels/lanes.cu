@@ -118,7 +118,7 @@ double lanes_us(const Net &net, int64_t batch) {
   const double blocks = std::ceil(real(ceil_div(batch, kImages)) / chain::kMultiprocessors); // of a multiprocessor
   const double rounds = std::ceil(blocks / kTogether), busy = std::min<double>(blocks, kTogether);
   const bool strided = &net == &kStrided;
-  return 2 + rounds * std::max(strided ? 55.0 : 31.0, (strided ? 35.1 : 19.7) * busy);
+  return 2 + rounds * std::max(strided ? 51.5 : 28.5, (strided ? 35.1 : 19.4) * busy);
 }
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {

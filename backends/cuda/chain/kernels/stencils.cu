@@ -19,14 +19,10 @@ using namespace chain;
 // Columns of a lane.
 constexpr int kColumns = 4;
 
-// An instance of StencilKernel::vectors, its rows ahead, and how many warps share a multiprocessor: strips are as high
-// as that many make them.
-struct Config {
-  int instance, ahead, warps;
-};
-constexpr Config kConfigs[] = {{0, 2, 8}, {0, 2, 12}, {1, 4, 12}, {1, 4, 16}};
-constexpr const char *kNames[] = {"a2_w8", "a2_w12", "a4_w12", "a4_w16"};
-constexpr int kConfigCount = 4;
+// How many warps share a multiprocessor, at most as many as a kernel lets: strips are as high as that many make them.
+constexpr int kWarps[] = {8, 12, 16};
+constexpr const char *kNames[] = {"w8", "w12", "w16"};
+constexpr int kConfigCount = 3;
 constexpr const char *kFormat = "cuda_chain_stencil:1";
 
 const StencilKernel *kernel_for(const polyconv_request &request) {
@@ -43,7 +39,16 @@ const StencilKernel *kernel_for(const polyconv_request &request) {
   return nullptr;
 }
 
-// How a chain is cut into `warps` tiles of all images together.
+// Rows in so many strips, each of which is some steps of the loop, and as many rows as filters wait for others.
+StencilStrips cut_rows(int64_t rows, double strips, int32_t count, int32_t ahead) {
+  StencilStrips cut = {};
+  cut.strips = small(std::clamp<int64_t>(static_cast<int64_t>(strips), 1, ceil_div(rows, 8)));
+  cut.times = small(std::max<int64_t>(ceil_div(rows - int64_t{cut.strips} * (count - 1), ahead), cut.strips));
+  cut.spared = cut.strips < 4 ? 0 : cut.times / cut.strips / 5;
+  return cut;
+}
+
+// How a chain is cut into strips for `warps`, of all images together. A strip at a border takes a quarter longer.
 Stencils make_stencils(const polyconv_request &request, int64_t warps) {
   Stencils p = {};
   const polyconv_layer &head = *request.layers[0], &tail = *request.layers[request.count - 1];
@@ -67,13 +72,20 @@ Stencils make_stencils(const polyconv_request &request, int64_t warps) {
   p.skip_left = small(ceil_div(left, 4)) * 4; // so that tiles begin where vectors do
   p.step = 32 * kColumns - p.skip_left - small(ceil_div(right, 4)) * 4;
   p.tiles = small(ceil_div(result.size[4], p.step));
-  const int64_t strips = std::max<int64_t>(warps / std::max<int64_t>(result.size[0] * p.tiles, 1), 1);
-  p.strip_rows = std::max(small(ceil_div(result.size[3], strips)), 8);
-  p.strips = small(ceil_div(result.size[3], p.strip_rows));
+  const double strips =
+      real(warps) / real(std::max<int64_t>(result.size[0], 1)) / (p.tiles + 0.25 * std::min(p.tiles, 2));
+  const int32_t ahead = kernel_for(request)->ahead;
+  p.inner = cut_rows(result.size[3], strips, request.count, ahead);
+  p.outer = cut_rows(result.size[3], strips * 1.25, request.count, ahead);
   p.input_row = small(head.input.stride[3]), p.result_row = small(result.stride[3]);
   p.input_image = head.input.stride[0], p.result_image = result.stride[0];
   p.input_offset = small(head.input.offset), p.result_offset = small(result.offset);
   return p;
+}
+
+int64_t pieces_of(const Stencils &p) {
+  const int32_t outer = std::min(p.tiles, 2);
+  return int64_t{outer} * p.outer.strips + int64_t{p.tiles - outer} * p.inner.strips;
 }
 
 // Whether images are rows of vectors of four: where the pointers are such, too.
@@ -100,18 +112,17 @@ __global__ void pack_taps(const View<int32_t> weights, const float *raw, float *
 // ---------------------------------------------------------------- plan and run
 
 // All warps of a device that run side by side.
-int64_t warps_of(const polyconv_request &request, const Config &config, int64_t multiprocessors) {
-  return multiprocessors * std::min(config.warps, kernel_for(request)->vectors[config.instance].warps);
+int64_t warps_of(const polyconv_request &request, int32_t config, int64_t multiprocessors) {
+  return multiprocessors * std::min(kWarps[config], kernel_for(request)->warps);
 }
 
 class Marching final : public sdk::Instance {
  public:
-  Marching(const polyconv_request &request, const Config &config)
+  Marching(const polyconv_request &request, int32_t config)
       : device_(request.policy->device_index),
         count_(request.count),
         images_(request.layers[0]->input.size[0]),
         kernel_(*kernel_for(request)),
-        config_(config),
         pieces_(make_stencils(request, warps_of(request, config, multiprocessors_of(device_)))),
         vectors_(has_vectors(request, pieces_)) {
     for (int i = 0; i < count_; ++i) layers_[i] = *request.layers[i];
@@ -138,9 +149,8 @@ class Marching final : public sdk::Instance {
     const void *x = a.input;
     void *y = a.output;
     void *arguments[] = {&p, &x, &y};
-    cudaLaunchKernel(vectors ? kernel_.vectors[config_.instance].function : kernel_.elements.function,
-                     dim3(static_cast<unsigned>(images_ * p.tiles * p.strips)), dim3(32), arguments, 0,
-                     static_cast<cudaStream_t>(stream));
+    cudaLaunchKernel(vectors ? kernel_.vectors : kernel_.elements, dim3(static_cast<unsigned>(images_ * pieces_of(p))),
+                     dim3(32), arguments, 0, static_cast<cudaStream_t>(stream));
     check_launch("cuda-chain/stencils");
   }
 
@@ -148,7 +158,6 @@ class Marching final : public sdk::Instance {
   const int device_, count_;
   const int64_t images_;
   const StencilKernel kernel_;
-  const Config config_;
   const Stencils pieces_;
   const bool vectors_;
   polyconv_layer layers_[kMostStencils] = {};
@@ -191,59 +200,61 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   return true;
 }
 
-// Issue slots of the products and of what surrounds them, rows above the strip included, or the bytes.
-double stencils_us(const polyconv_request &request, const Config &config, const Stencils &p) {
+// Issue slots of the products and of what surrounds them, the first steps of a strip included, or the bytes, for which
+// rows have to be under way, beside a part of these. Fitted to pairs and the image pipeline on an H200.
+double stencils_us(const polyconv_request &request, int32_t config, const Stencils &p) {
+  const StencilKernel &kernel = *kernel_for(request);
   double slots = 10;
-  int32_t above = request.count - 1;
   for (int i = 0; i < request.count; ++i) {
     const polyconv_layer &l = *request.layers[i];
-    above += small(l.weights.size[3]) - 1; // marched over until the first result is complete
-    slots += static_cast<double>(sdk::taps(l) + (p.finishes != 0 ? 5 : 0)) * kColumns +
-             static_cast<double>(l.weights.size[4] - 1) + (p.finishes != 0 ? 20 : 0);
+    slots += real(sdk::taps(l) + (p.finishes != 0 ? 5 : 0)) * kColumns + real(l.weights.size[4] - 1) +
+             (p.finishes != 0 ? 15 : 0);
   }
-  const int64_t images = request.layers[0]->input.size[0], warps = images * p.tiles * p.strips;
-  const double elements = static_cast<double>(sdk::elements(request.layers[0]->input) +
-                                              sdk::elements(request.layers[request.count - 1]->result));
-  const double rows = p.strip_rows + above, resident = std::ceil(static_cast<double>(warps) / (4 * kMultiprocessors));
-  const double issue = resident * rows * slots / 0.85, alone = rows * std::max(slots / 0.5, 300.0);
-  const double under_way = 0.5 * config.ahead * config.warps; // KB of a multiprocessor's loads
-  const double memory = 4 * elements / 3.3e6 * (1 + 6 / under_way), factor = has_vectors(request, p) ? 1 : 1.6;
-  return 4 + factor * std::max(std::max(issue, alone) / 1700, memory);
+  const int64_t images = request.layers[0]->input.size[0];
+  const double elements =
+      real(sdk::elements(request.layers[0]->input) + sdk::elements(request.layers[request.count - 1]->result));
+  const double steps = real(p.inner.times) / p.inner.strips * kernel.ahead + 6;
+  const double resident = std::ceil(real(images * pieces_of(p)) / (4 * kMultiprocessors));
+  const double issue = resident * steps * slots / 1600, alone = steps * std::max(slots / 0.5, 300.0) / 1700;
+  const double under_way = 0.5 * kernel.ahead * std::min(kWarps[config], kernel.warps); // KB of a multiprocessor
+  const double memory = 4 * elements / 5.8e6 * (1 + 14.4 / under_way) + 0.18 * issue;
+  return 4 + (has_vectors(request, p) ? 1 : 1.6) * std::max({issue, alone, memory});
 }
 
 // What its strips compute again: rows above them, and columns beside their tiles.
-void tell(const polyconv_request &request, const Config &config, const Stencils &p, sdk::Offer &offer) {
-  const int64_t images = request.layers[0]->input.size[0], warps = images * p.tiles * p.strips;
+void tell(const polyconv_request &request, int32_t config, const Stencils &p, sdk::Offer &offer) {
+  const int64_t images = request.layers[0]->input.size[0], warps = images * pieces_of(p);
+  const int64_t rows = request.layers[request.count - 1]->result.size[3];
   int64_t above = 0;
   offer.recomputed_outputs = 0;
   for (int i = request.count - 1; i > 0; --i) {
     above += request.layers[i]->weights.size[3] - 1;
-    offer.recomputed_outputs +=
-        warps * (p.strip_rows + above) * 32 * kColumns - images * p.layer[i - 1].rows * p.layer[i - 1].columns;
+    offer.recomputed_outputs += (images * p.tiles * rows + warps * above) * 32 * kColumns -
+                                images * p.layer[i - 1].rows * p.layer[i - 1].columns;
   }
   offer.recomputed_outputs = std::max<int64_t>(offer.recomputed_outputs, 0);
   offer.blocks = warps;
   offer.threads = 32;
-  offer.occupancy = static_cast<float>(config.warps) / 64;
-  offer.say("strips of %d rows, %d columns a lane, rows in registers", p.strip_rows, kColumns);
+  offer.occupancy = static_cast<float>(std::min(kWarps[config], kernel_for(request)->warps)) / 64;
+  offer.say("strips of %d rows, %d columns a lane, rows in registers", small(ceil_div(rows, p.inner.strips)), kColumns);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   offer.estimate_us = 0;
   for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
-    const Stencils p = make_stencils(request, warps_of(request, kConfigs[i], kMultiprocessors));
-    const double us = stencils_us(request, kConfigs[i], p);
+    const Stencils p = make_stencils(request, warps_of(request, i, kMultiprocessors));
+    const double us = stencils_us(request, i, p);
     if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
     offer.estimate_us = us, offer.config = i;
-    tell(request, kConfigs[i], p, offer);
+    tell(request, i, p, offer);
   }
   for (int i = 0; i < request.count; ++i) offer.set_weights(i, kFormat, sdk::taps(*request.layers[i]) * 4);
   return true;
 }
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Marching>(request, kConfigs[config]);
+  return std::make_unique<Marching>(request, config);
 }
 
 } // namespace
