@@ -80,8 +80,12 @@ inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes
   const double apart_bytes =
       4 * static_cast<double>(sdk::elements(l.result) * std::clamp<int64_t>(l.result.stride[4], 1, 8));
   const double scattered = l.result.stride[4] == 1 ? 0 : apart_bytes / 1.1e6;
-  const double finishing =
-      plain ? 0 : static_cast<double>(sdk::elements(l.output)) / 84e3; // one by one, as pooling asks
+  // One by one, as pooling asks; a thread's own one after the other.
+  const polyconv_pool &pool = l.epilogue.pool;
+  const double pooled = sdk::has_pooling(l) ? static_cast<double>(pool.window[1] * pool.window[2]) : 1;
+  const double finishing = plain ? 0
+                                 : std::max(static_cast<double>(sdk::elements(l.output)) / 84e3,
+                                            shape.filters * shape.rows * (0.25 + 0.1 * pooled));
   return 3.0 * split.launches + std::max({blocks * cycles / 1.98e3, bytes / 3.9e6, scattered}) + finishing;
 }
 

@@ -85,7 +85,7 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   const double storing = bytes * kMultiprocessors * resident / (c.ends == kPlanes ? 2.5e6 : 4.1e6);
   const double multiplying =
       real(ceil_div(g.outputs, kPositions)) * (0.03 + 0.005 * f.steps * f.parts + 0.0025 * products);
-  return 2 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + std::max(multiplying, storing));
+  return 0.2 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + std::max(multiplying, storing));
 }
 
 Choice choose(const polyconv_layer &l, Products products, int outputs) {

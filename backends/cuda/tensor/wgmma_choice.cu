@@ -177,10 +177,16 @@ double clocks(const polyconv_layer &l, const Config &config) {
   return kFirst + turns * (multiplying + (turns > 1 ? leaving / shape.blocks : leaving));
 }
 
-// What is more than the tile's own end is finished one by one.
+// What is more than the tile's own end is finished one by one; of that, a residual is read two values at a time.
 double finishing_us(const polyconv_layer &l, const Shape &shape) {
-  const bool plain = shape.shared ? leaves_plainly(l) : leaves_in_pairs(l);
-  return plain ? 0 : 13 + real(sdk::elements(l.output)) / 86e3;
+  const double outputs = real(sdk::elements(l.output));
+  if (!(shape.shared ? leaves_plainly(l) : leaves_in_pairs(l))) return 13 + outputs / 86e3;
+  return l.epilogue.residual_from == POLYCONV_RESIDUAL_NONE ? 0 : outputs / 430e3;
+}
+
+// Pixels of fewer than 64 bytes share what memory sends at a time, and the TMA asks for each of them.
+double narrow_us(const polyconv_layer &l) {
+  return l.weights.size[1] * element_bytes(l) < 64 ? real(pixels_of(l)) / 25e3 : 0;
 }
 
 int64_t workspace_bytes(const polyconv_layer &l, const Config &config) {
@@ -213,8 +219,8 @@ struct Ways {
     const double adding = splits == 1             ? 0
                           : kShapes[which].shared ? 0.9 + 0.17 * splits + (kShapes[which].channels - 64) / 37.0
                                                   : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
-    return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding +
-           finishing_us(l, kShapes[which]);
+    return 0.6 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding +
+           finishing_us(l, kShapes[which]) + narrow_us(l);
   }
 };
 

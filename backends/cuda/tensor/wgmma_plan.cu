@@ -3,6 +3,7 @@
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
 #include "common/rows.hpp"
+#include "pixel_matrix.hpp"
 #include "ptx_hopper.cuh"
 #include "wgmma_emulated.hpp"
 
@@ -37,13 +38,6 @@ __global__ void __launch_bounds__(kThreads, 1) add(const __grid_constant__ Produ
     at.c = channel;
     finish_and_store(p.conv, p.result, sum, at);
   }
-}
-
-// Elements from one pixel to the next, where all are equally far apart.
-int64_t row_of(const polyconv_tensor &t) {
-  for (const int axis : {4, 3, 2, 0})
-    if (t.size[axis] > 1) return t.stride[axis];
-  return (t.size[1] + 7) / 8 * 8;
 }
 
 // f32 is rounded to TF32 on its way in.
@@ -236,20 +230,6 @@ bool has_whole_vectors(const polyconv_tensor &t) {
     if (t.size[axis] > 1 && t.stride[axis] % 8 != 0) return false;
   return true;
 }
-
-namespace {
-// Whether a tensor is a matrix of the type, pixels by channels, that a map can describe at an aligned pointer.
-bool is_matrix(const polyconv_tensor &t, int32_t type) {
-  const int64_t vector = type == POLYCONV_F32 ? 4 : 8;
-  if (t.type != type || t.stride[1] != 1 || t.offset % vector != 0 || row_of(t) % vector != 0) return false;
-  int64_t expected = row_of(t);
-  for (const int axis : {4, 3, 2, 0}) {
-    if (t.size[axis] > 1 && t.stride[axis] != expected) return false;
-    expected *= t.size[axis];
-  }
-  return true;
-}
-} // namespace
 
 const char *packed_format(const polyconv_layer &l) {
   return l.input.type == POLYCONV_F16    ? "cuda_krsc_f16:1"

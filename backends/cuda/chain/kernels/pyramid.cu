@@ -138,14 +138,14 @@ double pyramid_us(const polyconv_request &request, const Pyramid &p, const Pyram
   const double resident = real(resident_blocks(p, cost) * p.groups);
   const double turns = std::ceil(p.units / (kMultiprocessors * resident));
   const double busy = std::min(resident, std::ceil(p.units / real(kMultiprocessors)));
-  const double clocks = turns * std::max(busy * cost.slots / (4 * 0.67), cost.path * 2.4);
+  const double clocks = turns * std::max(busy * cost.slots / (4 * 0.67), cost.path * 2.7);
   const double elements =
       real(sdk::elements(request.layers[0]->input) + sdk::elements(request.layers[request.count - 1]->result));
   // Results whose columns are not neighbours go out in sectors of 32 bytes, up to one for each, hidden for the most
   // part.
   const polyconv_tensor &result = request.layers[request.count - 1]->result;
   const int64_t apart = result.stride[4] == 1 ? 0 : std::min<int64_t>(result.stride[4] * 4, 32);
-  return 12 + std::max(clocks / 1700, 4 * elements / 3e6) + real(sdk::elements(result) * apart) / 12e6;
+  return 8 + std::max(clocks / 1700, 4 * elements / 3e6) + real(sdk::elements(result) * apart) / 12e6;
 }
 
 void tell(const Pyramid &p, const PyramidCost &cost, sdk::Offer &offer) {

@@ -125,7 +125,7 @@ struct Strided {
       offer.set_weights(i, format, packed_bytes(kStrided[i]));
     }
     const double rounds = std::ceil(real(p.batch) / real(offer.blocks) / p.warps);
-    offer.estimate_us = 6 + rounds * p.warps * 2.2; // an image of a multiprocessor
+    offer.estimate_us = 1.5 + rounds * p.warps * 2.2; // an image of a multiprocessor
     offer.occupancy = static_cast<float>(p.warps) / 64;
     offer.say("an image a warp, %d bytes each", p.warp_bytes);
   }

@@ -235,7 +235,8 @@ double warp_cycles(const polyconv_layer &l, const Config &config, const Depthwis
 }
 
 // Fitted to an H200: the products where enough warps share a multiprocessor, or the compulsory bytes; a little of the
-// other on top. Sums that go through shared memory to be pooled or finished one by one are slow.
+// other on top. Sums that go through shared memory to be pooled or finished one by one are slow, a thread's own most of
+// all where nothing else hides them.
 double depthwise_us(const polyconv_layer &l, const Config &config, const Depthwise &d) {
   const int registers = l.weights.size[3] == 3 ? 80 : l.weights.size[3] == 5 ? 104 : 128;
   const int blocks = std::min(65536 / (registers * d.threads), (227 << 10) / (d.shared_bytes() + 1024));
@@ -245,7 +246,8 @@ double depthwise_us(const polyconv_layer &l, const Config &config, const Depthwi
   const double compute = warps * warp_cycles(l, config, d) / (132 * 1425) * tall * std::max(1.0, 9 / resident);
   const double bytes = item_of(l) * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
   const double memory = bytes / 4e6 * (1 + d.shared_bytes() / 6e5);
-  const double finishing = d.plain ? 0 : static_cast<double>(sdk::elements(l.output)) / 90e3;
+  const double finishing =
+      d.plain ? 0 : std::max(static_cast<double>(sdk::elements(l.output)) / 90e3, 0.9 * config.rows * config.columns);
   return 3 + std::max(compute, memory) + 0.12 * std::min(compute, memory) + finishing;
 }
 

@@ -67,7 +67,8 @@ bool patch_of(const polyconv_layer &l, const PatchConfig &config, Patch &s) {
 
 // Fitted to an H200: issue slots of the products and their loads, idle lanes included, of the staging and of what
 // happens once a chunk and once a block, where enough warps share a multiprocessor; or the compulsory bytes. Sums that
-// go through shared memory to be pooled or finished one by one are slow.
+// go through shared memory to be pooled or finished one by one are slow, a thread's own most of all where nothing else
+// hides them.
 double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &config) {
   const double taps = static_cast<double>(sdk::taps(l)), n = unrolled_size(l);
   const int sums = config.outputs * config.channels;
@@ -94,7 +95,11 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const auto passes = static_cast<double>(ceil_div(l.weights.size[0] / l.groups, int64_t{config.channels}));
   const double scattered = sectors(l.result) / 2.05e6 + sectors(l.input) * passes / 7.3e6;
   const bool wide = sdk::has_pooling(l) && l.epilogue.pool.window[2] > 2; // windows' columns share banks
-  const double finishing = s.plain ? 0 : static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3);
+  const polyconv_pool &pool = l.epilogue.pool;
+  const double window = sdk::has_pooling(l) ? static_cast<double>(pool.window[1] * pool.window[2]) : 1;
+  const double finishing = s.plain ? 0
+                                   : std::max(static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3),
+                                              sums * (1.3 + 0.4 * window));
   return 2.5 + std::max({slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
 }
 
