@@ -219,7 +219,7 @@ struct Ways {
     const double adding = splits == 1             ? 0
                           : kShapes[which].shared ? 0.9 + 0.17 * splits + (kShapes[which].channels - 64) / 37.0
                                                   : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
-    return 0.6 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding +
+    return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding +
            finishing_us(l, kShapes[which]) + narrow_us(l);
   }
 };

@@ -99,7 +99,7 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const double window = sdk::has_pooling(l) ? static_cast<double>(pool.window[1] * pool.window[2]) : 1;
   const double finishing = s.plain ? 0
                                    : std::max(static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3),
-                                              sums * (1.3 + 0.4 * window));
+                                              0.5 * window * config.channels);
   return 2.5 + std::max({slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
 }
 
