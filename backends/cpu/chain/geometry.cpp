@@ -24,7 +24,7 @@ using namespace sdk;
 constexpr int64_t kCacheBytes = 640 << 10; // of rows between stages: in an L2 cache of 1 MiB beside weights and input
 constexpr int64_t kMostBytes = 4 << 20;    // beyond, rows would leave the caches of any machine before they are read
 constexpr int64_t kMemoryBytes = 4 << 20, kStreamBytes = 16 << 20; // of input and result, as for single layers
-constexpr int64_t kStripColumns = 2048, kWideColumns = 3072; // of planes, where these are so wide: kept rows stay near
+constexpr int64_t kStripColumns = 4096, kWideColumns = 6144; // of planes, where these are so wide: kept rows stay near
 constexpr double kPlanesInCache = 0.8;                       // of the estimate for planes, which waits for memory too
 constexpr double kCallUs = 0.15;                             // of a stage for a band, however few rows
 constexpr double kMoveBytesPerUs = 40e3;                     // rows that are kept move to the front of their buffer
