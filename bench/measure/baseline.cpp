@@ -17,7 +17,9 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
   PlanRequest request = row;
   request.grouping.clear(); // a vendor's kernels take what they take
   if (baseline == "unfused") {
-    request.kernel.clear();
+    // Threads of one runtime wait on the cores that the other's need: layers of both in one plan take twice as long.
+    const std::string runtime = row.kernel.substr(0, row.kernel.find('/'));
+    request.kernel = runtime == "openmp" || runtime == "tbb" ? runtime + "/*" : "";
     request.grouping = "none";
     request.tuning_ms = budget_ms;
     return request;
