@@ -21,7 +21,9 @@ constexpr int64_t kStripBytes = 384 << 10; // of planes: well inside a common L2
 constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
 constexpr int64_t kLine = 16;              // elements of a cache line, and of the longest vector
 constexpr double kCopyCycles = 3.0;        // of a shifted vector: a load and a store that leaves the first cache
-constexpr double kRowUs = 0.004;           // of finding and bringing in a source row of a channel, however short
+constexpr double kLowerCycles = 8.5; // the same with all that belongs to it, measured, where vectors could be joined
+constexpr double kJoinCycles = 130, kJoinTapCycles = 0.9; // of a tile whose vectors are joined, and of each of its taps
+constexpr double kRowUs = 0.004; // of finding and bringing in a source row of a channel, however short
 
 // As in tile.hpp: the most filters of a tile and the vectors of a tile of so many.
 int64_t most_filters(Isa isa) {
@@ -70,11 +72,27 @@ double tile_cycles(Isa isa, double filters, double vectors) {
 
 // The vectors and tiles of a block of filters for a strip.
 int64_t strip_vectors(const LoweredPlan &p, int64_t lanes) {
-  return p.lowers ? ceil_div(p.strip_rows * p.width, lanes) : p.strip_rows * p.width / lanes;
+  return ceil_div(p.strip_rows * p.width, lanes);
 }
 int64_t strip_tiles(const LoweredPlan &p, Isa isa, int64_t lanes) {
   const int64_t vectors = tile_vectors(isa, ceil_div(p.filters, p.blocks));
-  return p.lowers ? ceil_div(strip_vectors(p, lanes), vectors) : p.width / lanes * ceil_div(p.strip_rows, vectors);
+  return p.lowers || p.joins ? ceil_div(strip_vectors(p, lanes), vectors)
+                             : p.width / lanes * ceil_div(p.strip_rows, vectors);
+}
+
+double join_cycles(const LoweredPlan &p, int64_t tiles) {
+  return real(tiles * p.blocks) * (kJoinCycles + kJoinTapCycles * real(p.channels * p.taps));
+}
+
+// Whether vectors that run over the end of a row are better joined in every tap than lowered once, by a whole plane.
+bool joins(const LoweredPlan &p, Isa isa, int64_t lanes) {
+  if (!p.in_place || isa < kAvx512 || p.width % lanes == 0 || p.width < lanes) return false;
+  const Axis &h = p.rows.axis[1];
+  const int64_t vectors = tile_vectors(isa, ceil_div(p.filters, p.blocks));
+  const int64_t rows = h.out + ceil_div((h.taps - 1) * h.dilation, h.step);
+  const double lowered =
+      real(rows * std::min(h.step, h.taps) * p.channels * p.rows.axis[2].taps * ceil_div(p.width, lanes));
+  return join_cycles(p, ceil_div(p.height * p.width, lanes * vectors)) < lowered * kLowerCycles;
 }
 
 // Microseconds of one thread.
@@ -87,6 +105,7 @@ double serial_us(const LoweredPlan &p, Isa isa, int64_t lanes) {
   const int64_t lines = p.lines * std::min(p.rows.axis[1].step, p.rows.axis[1].taps);
   const double source_rows = real(p.items * p.channels * lines);
   if (p.lowers) cycles += source_rows * real(ceil_div(p.width, lanes) * p.rows.axis[2].taps) * kCopyCycles;
+  if (p.joins) cycles += real(p.items) * join_cycles(p, tiles);
   if (!p.in_place)
     cycles += source_rows * real(ceil_div(p.width, lanes)) * (p.rows.source_step == 1 ? 6.0 : 2.0 * real(lanes));
   return cycles * cycle_us(isa) + source_rows * kRowUs;
@@ -110,8 +129,9 @@ LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy 
   p.blocks = ceil_div(p.filters, most_filters(isa));
   p.width = w.out;
   p.height = h.out;
-  p.lowers = p.width % lanes != 0;
   p.taps = h.taps * w.taps;
+  p.joins = joins(p, isa, lanes);
+  p.lowers = p.width % lanes != 0 && !p.joins;
   // A source row in scratch: one chunk, as wide as the results read.
   p.rows.plane_elements = round_up(p.width + (w.taps - 1) * w.dilation / w.step, kLine) + kLine;
   p.rows.plane_count = std::min(w.step, w.taps); // at most; make_direct_tables counts
@@ -175,7 +195,7 @@ void make_tables(const polyconv_layer &layer, LoweredPlan &p, LoweredTables &tab
 // Results beyond the caches, whose rows are whole vectors, or every strip of every channel of which begins on one.
 bool may_stream(const LoweredPlan &p, int64_t vector) {
   const polyconv_tensor &r = p.epilogue.result;
-  const int64_t rows = p.lowers ? p.strip_rows : 1; // of which the first begins on a vector
+  const int64_t rows = p.lowers || p.joins ? p.strip_rows : 1; // of which the first begins on a vector
   bool aligned = r.offset * 4 % vector == 0;
   aligned = aligned && (rows == p.height || rows * r.stride[kH] * 4 % vector == 0);
   for (int axis : {kN, kC, kD}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);

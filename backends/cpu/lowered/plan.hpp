@@ -1,11 +1,12 @@
 // plan.hpp - the geometry of the lowered kernel, decided at plan time and read by every pass.
 //
 // Where rows of results are whole vectors, source rows are read where they lie, or from a strip of rows that are
-// converted and padded: tap (r, s) shifts them by r rows and s elements. Other rows are lowered: for each source
-// channel and tap of W there is a plane of source rows as wide as the result, shifted by that tap. Results are then
-// numbered through the strip without gaps, and tap (r, s) of result q reads element q + r * width of plane s: whole
-// vectors wherever rows end. (Along W alone, hence taps of W times the source instead of all taps: Cho and Brand's
-// "MEC", 2017.) Rows of a strided H lie in one set of planes for each remainder.
+// converted and padded: tap (r, s) shifts them by r rows and s elements. So they are with AVX-512 where nothing has to
+// be done to them: a vector that runs over the end of a row is joined from two rows. Other rows are lowered: for each
+// source channel and tap of W there is a plane of source rows as wide as the result, shifted by that tap. Results are
+// then numbered through the strip without gaps, and tap (r, s) of result q reads element q + r * width of plane s:
+// whole vectors wherever rows end. (Along W alone, hence taps of W times the source instead of all taps: Cho and
+// Brand's "MEC", 2017.) Rows of a strided H lie in one set of planes for each remainder.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +17,8 @@ namespace polyconv::cpu {
 struct LoweredPlan {
   DirectPlan rows; // how a source row becomes numbers in scratch (direct/rows.hpp)
   Epilogue epilogue;
-  int32_t lowers;   // rows of results are no whole vectors
+  int32_t joins;    // rows of results are no whole vectors; read where they lie
+  int32_t lowers;   // rows of results are no whole vectors; lowered
   int32_t in_place; // source rows are numbers side by side without padding: read where they lie
   int32_t direct;   // f32 results side by side, at most a bias and a quick activation: stored by the tile
 

@@ -148,21 +148,45 @@ POLYCONV_INLINE void filter_rows(LoweredBlock<From> &b, const float *source) {
   }
 }
 
-// Lowered rows: results side by side, over row ends.
+// Where n vectors from result q on lie in rows that are read in place, `rows` of which the strip has.
 template <class From>
-POLYCONV_INLINE void filter_lowered(LoweredBlock<From> &b, const float *planes) {
+POLYCONV_INLINE void join_rows(LoweredBlock<From> &b, int64_t q, int64_t n) {
+  constexpr int kL = kF32Lanes;
+  const LoweredPlan &p = b.plan;
+  const int64_t row = p.rows.axis[1].step * p.source_row, results = b.rows * p.width;
+  int64_t y = q / p.width, x = q % p.width;
+  b.sum.gap = row - p.width;
+  for (int64_t i = 0; i < n; ++i, q += kL) {
+    const int64_t left = results - q, lanes = left < kL ? left : kL, in_row = p.width - x;
+    const uint32_t all = (1u << lanes) - 1, first = in_row < kL ? (1u << in_row) - 1 : all;
+    b.sum.place[i] = y * row + x;
+    b.sum.first[i] = all & first, b.sum.next[i] = all & ~first;
+    x += kL;
+    if (x >= p.width) x -= p.width, ++y;
+  }
+  const bool last = b.at.h + b.rows == p.height && q > results - p.width; // vectors reach into the last row
+  b.sum.lies = last ? Lies::kAtEnd : Lies::kJoined;
+}
+
+// Results side by side, over row ends: of lowered rows, or of rows where they lie.
+template <class From>
+POLYCONV_INLINE void filter_along(LoweredBlock<From> &b, const float *source) {
   constexpr int kL = kF32Lanes;
   const LoweredPlan &p = b.plan;
   const int64_t results = b.rows * p.width, most = lowered_vectors(b.filters);
   const int64_t vectors = (results + kL - 1) / kL, tiles = (vectors + most - 1) / most;
-  b.sum.tap = p.tap;
-  b.sum.channel_elements = p.channel_elements;
+  b.sum.tap = p.joins ? p.source_tap : p.tap;
+  b.sum.channel_elements = p.joins ? p.source_channel : p.channel_elements;
+  b.sum.source = source;
   b.sum.vector = b.to.vector = kL;
   for (int64_t q = 0, tile = 0, n; tile < tiles; q += n * kL, ++tile) { // of nearly equal size
     n = vectors / tiles + (tile < vectors % tiles ? 1 : 0);
     const int64_t left = results - q, count = left < n * kL ? left : n * kL;
     b.ahead.fetch();
-    b.sum.source = planes + q;
+    if (p.joins)
+      join_rows(b, q, n);
+    else
+      b.sum.source = source + q;
     if (b.place) b.to.to = b.place + q, b.to.lanes = static_cast<int>(count - (n - 1) * kL);
     lowered_tile_of(b.filters, static_cast<int>(n), b.sum, b.to);
     if (!b.place) finish_tile(p, b.epilogue, b.to.to, b.to.stride, b.filters, q, count, b.at);
@@ -195,17 +219,10 @@ POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run
               run.stream != 0,
               e.bias ? static_cast<const float *>(e.bias) + at.k : nullptr,
               &e.rules};
-      LoweredBlock<From> b = {p,
-                              e,
-                              at,
-                              strip.rows,
-                              filters,
-                              place,
-                              {nullptr, nullptr, p.taps, p.channels, 0, 0, weights + first * p.channels * p.taps},
-                              to,
-                              ahead};
-      if (p.lowers)
-        filter_lowered(b, planes);
+      LoweredBlock<From> b = {p, e, at, strip.rows, filters, place, {}, to, ahead};
+      b.sum.taps = p.taps, b.sum.channels = p.channels, b.sum.weights = weights + first * p.channels * p.taps;
+      if (p.lowers || p.joins)
+        filter_along(b, p.lowers ? planes : source);
       else
         filter_rows(b, source);
     }

@@ -18,13 +18,46 @@ constexpr POLYCONV_INLINE int lowered_vectors(int filters) {
   return kLoweredSums / filters < kLoweredVectors ? kLoweredSums / filters : kLoweredVectors;
 }
 
+// How a tile's vectors lie in the source: at one distance; each at its own place, those that run over the end of a row
+// joined from it and the next; or so, at the end of the source, which is not read beyond.
+enum class Lies { kEvenly, kJoined, kAtEnd };
+
 struct LoweredSum {
   const float *source; // of the first channel
   const int64_t *tap;
   int64_t taps, channels, channel_elements;
   int64_t vector;       // elements between vectors: of columns below each other, or side by side
   const float *weights; // [channel][tap][filter]
+  Lies lies;
+  int64_t gap; // elements between the end of a row of results and the next one's beginning
+  int64_t place[kLoweredVectors];
+  uint32_t first[kLoweredVectors], next[kLoweredVectors]; // lanes, as bits, of a row and of the next
 };
+
+// v, but what lies at p in the lanes whose bits are set; no others are read.
+POLYCONV_INLINE F32 load_into(F32 v, uint32_t lanes, const float *p) {
+#if defined(__AVX512F__)
+  return bits_as<F32>(_mm512_mask_loadu_ps(bits_as<__m512>(v), static_cast<__mmask16>(lanes), p));
+#else
+  for (int i = 0; i < kF32Lanes; ++i)
+    if (lanes >> i & 1) v[i] = p[i];
+  return v;
+#endif
+}
+
+template <Lies lies, int N>
+POLYCONV_INLINE void load_vectors(const LoweredSum &s, const float *source, F32 (&v)[N]) {
+#pragma GCC unroll 8
+  for (int n = 0; n < N; ++n) {
+    if (lies == Lies::kEvenly) {
+      v[n] = load(source + n * s.vector);
+      continue;
+    }
+    const float *p = source + s.place[n];
+    v[n] = lies == Lies::kAtEnd ? load_into(F32{}, s.first[n], p) : load(p);
+    if (s.next[n]) v[n] = load_into(v[n], s.next[n], p + s.gap); // else the ports of multiply-adds would blend in vain
+  }
+}
 
 // Where a tile's sums go: a buffer, or results, finished with a bias and a quick activation.
 struct LoweredStore {
@@ -36,17 +69,17 @@ struct LoweredStore {
   const polyconv_epilogue *rules;
 };
 
-template <int M, int N>
-POLYCONV_NOINLINE void lowered_tile(const LoweredSum &s, const LoweredStore &to) {
+template <int M, int N, Lies lies>
+POLYCONV_NOINLINE void lowered_tile(const LoweredSum &sum, const LoweredStore &to) {
   F32 acc[M][N] = {};
-  const int64_t taps = s.taps, vector = s.vector;
+  const LoweredSum s = sum; // in registers: a store might change the caller's
+  const int64_t taps = s.taps;
   const float *channel = s.source, *weights = s.weights;
   for (int64_t c = 0; c < s.channels; ++c, channel += s.channel_elements) {
     for (int64_t t = 0; t < taps; ++t, weights += M) {
       const float *source = channel + s.tap[t];
       F32 v[N];
-#pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) v[n] = load(source + n * vector);
+      load_vectors<lies>(s, source, v);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
         const F32 weight = splat(weights[m]);
@@ -87,7 +120,11 @@ template <int M, int N = lowered_vectors(M)>
 POLYCONV_INLINE void lowered_columns(int n, const LoweredSum &s, const LoweredStore &to) {
   if constexpr (N > 1)
     if (n < N) return lowered_columns<M, N - 1>(n, s, to);
-  lowered_tile<M, N>(s, to);
+  if (s.lies == Lies::kEvenly) return lowered_tile<M, N, Lies::kEvenly>(s, to);
+  if constexpr (kVectorBytes == 64) {
+    if (s.lies == Lies::kJoined) return lowered_tile<M, N, Lies::kJoined>(s, to);
+    lowered_tile<M, N, Lies::kAtEnd>(s, to);
+  }
 }
 template <int M = kLoweredFilters>
 POLYCONV_INLINE void lowered_tile_of(int filters, int n, const LoweredSum &s, const LoweredStore &to) {
