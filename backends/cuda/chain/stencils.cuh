@@ -24,6 +24,7 @@ struct Lane {
   int32_t column;        // the chain's input column of the first register
   uint32_t inside;       // which of these are in the image
   int32_t begin, behind; // the registers that are stored
+  int32_t first;         // row of results that is stored
   int32_t row, end;      // of results: the next, and behind the image's last
   float *to;             // that row's, at the first register's column
 };
@@ -70,7 +71,7 @@ template <int C, bool vectors, bool pads, bool finishes, int index, int first>
 struct Filters<C, vectors, pads, finishes, index, first> {
   __device__ __forceinline__ void begin(const Stencils &, const Lane &) {}
   __device__ __forceinline__ void take(const Stencils &p, Lane &at, const float (&x)[C]) {
-    const bool wanted = !pads || at.row < at.end;
+    const bool wanted = at.row >= at.first && (!pads || at.row < at.end);
 #pragma unroll
     for (int i = 0; i < C; i += vectors ? 4 : 1) {
       if (!wanted || i < at.begin || i >= at.behind) continue;
@@ -144,11 +145,21 @@ struct Filters<C, vectors, pads, finishes, index, first, n, sizes...> {
   }
 };
 
+// How a strip begins. Where the first steps are more code than the instruction cache holds beside the loop, they are
+// the loop's, and what they would store is left out.
+template <int ahead, int... sizes>
+struct Start {
+  static constexpr int kFirst = (0 + ... + sizes) - 1; // the step that completes the first result
+  static constexpr bool unrolls = kFirst * (0 + ... + (sizes * sizes)) <= 600;
+  static constexpr int kLead = unrolls ? 0 : (kFirst + ahead - 1) / ahead * ahead; // steps of the loop before that
+  static constexpr int kAbove = unrolls ? 0 : kLead - kFirst;                      // rows that these read needlessly
+};
+
 // A strip's rows on their way, and the filters that take them, C columns of each.
 template <int C, int ahead, bool vectors, bool pads, bool finishes, int... sizes>
 struct March {
   static constexpr int kLoads = vectors ? C / 4 : C, kCount = static_cast<int>(sizeof...(sizes));
-  static constexpr int kFirst = (0 + ... + sizes) - 1; // the step that completes the first result
+  using Begin = Start<ahead, sizes...>;
   const Stencils &p;
   Lane at;
   const float *column[kLoads]; // of the row that is loaded next
@@ -189,22 +200,23 @@ struct March {
   template <int... t>
   __device__ __forceinline__ void begin(std::integer_sequence<int, t...>) {
     ((filters.template step<t, 0>(p, at, x[t % ahead], row + t), load(t % ahead, t)), ...);
-    row += kFirst;
+    row += Begin::kFirst;
   }
   template <int... low>
   __device__ __forceinline__ void end(std::integer_sequence<int, low...>) {
     (filters.template step<kAnyAge, low + 1>(p, at, x[0], row + low), ...);
   }
 
-  // The strip: so many times ahead steps between those that begin and end it.
+  // The strip: so many times `ahead` steps between those that begin and end it.
   __device__ __forceinline__ void run(int32_t times) {
-    begin(std::make_integer_sequence<int, kFirst>());
+    constexpr int slot = Begin::unrolls ? Begin::kFirst : 0;
+    if constexpr (Begin::unrolls) begin(std::make_integer_sequence<int, Begin::kFirst>());
 #pragma unroll 1
-    for (; times > 0; --times, row += ahead)
+    for (times += Begin::kLead / ahead; times > 0; --times, row += ahead)
 #pragma unroll
       for (int i = 0; i < ahead; ++i) {
-        filters.template step<kAnyAge, 0>(p, at, x[(kFirst + i) % ahead], row + i);
-        if (times > 1) load((kFirst + i) % ahead, i);
+        filters.template step<kAnyAge, 0>(p, at, x[(slot + i) % ahead], row + i);
+        if (times > 1) load((slot + i) % ahead, i);
       }
     end(std::make_integer_sequence<int, kCount - 1>());
   }
@@ -247,15 +259,18 @@ __global__ void __launch_bounds__(32, blocks)
   at.inside = columns_inside<C>(at.column, p.columns);
   at.begin = p.skip_left - own;
   at.behind = min(p.skip_left + p.step - own, p.layer[kLast].columns - stored);
-  at.row = piece.strip * kLast + piece.before * ahead;
+  using Begin = Start<ahead, sizes...>;
+  const int32_t first = piece.strip * kLast + piece.before * ahead;
+  at.first = Begin::unrolls ? INT32_MIN : first;
+  at.row = first - Begin::kLead;
   at.end = p.layer[kLast].rows;
   at.to =
       result + p.result_offset + piece.image * p.result_image + static_cast<int64_t>(at.row) * p.result_row + stored;
   const float *from = input + p.input_offset + piece.image * p.input_image;
-  int32_t row = at.row;
+  int32_t row = first - Begin::kAbove;
 #pragma unroll
   for (int i = 0; i <= kLast; ++i) row -= p.layer[i].pad;
-  const int32_t end = row + piece.times * ahead + kLast + kTail;
+  const int32_t end = row + Begin::kAbove + piece.times * ahead + kLast + kTail;
   const bool pads = row < 0 || end > p.rows || left < kTail || left + 32 * C + kTail > p.columns;
   const auto march = [&](auto padded, auto finished) {
     March<C, ahead, vectors, decltype(padded)::value, decltype(finished)::value, sizes...>(p, at, from, row, end)
@@ -275,12 +290,14 @@ __global__ void __launch_bounds__(32, blocks)
 template <int... sizes>
 StencilKernel stencil_kernel() {
   constexpr int rows = (0 + ... + sizes), taps = (0 + ... + (sizes * sizes)); // rows: that a lane keeps
-  constexpr int warps = rows > 13 ? 12 : 16, ahead = taps > 56 ? 2 : 4;
+  constexpr int warps = rows > 13 ? 12 : 16, ahead = taps <= 58 ? 4 : taps <= 75 ? 3 : 2;
+  using Begin = Start<ahead, sizes...>;
   return {{sizes...},
           reinterpret_cast<const void *>(&stencils<4, ahead, warps, true, sizes...>),
           reinterpret_cast<const void *>(&stencils<4, ahead, warps, false, sizes...>),
           warps,
-          ahead};
+          ahead,
+          Begin::unrolls ? Begin::kFirst / 2 : Begin::kLead};
 }
 
 } // namespace polyconv::cuda::chain

@@ -47,6 +47,7 @@ struct StencilKernel {
   const void *elements;     // one by one
   int warps;                // that fit a multiprocessor
   int ahead;                // rows that a lane loads ahead, and that a strip's loop takes at once
+  int lead;                 // steps of the loop that those before a strip's first result take as long as
 };
 
 // Those for `count` filters; `known` is how many there are.
