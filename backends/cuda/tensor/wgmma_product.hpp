@@ -50,10 +50,6 @@ struct Product {
   int32_t pixels_next = 0; // neighbouring turns share channels, and so weights, else pixels
   int32_t boxes = 0;       // the result leaves through the map of results
   int32_t plain = 0;       // so, and nothing but bias, residual and a relu, clipped or not, is between sum and result
-  // Channels first (wgmma_planes.cuh), where no map brings activations: the input, and the neighbouring pixels of a
-  // channel that a copy brings.
-  const float *input = nullptr;
-  int32_t vector = 1;
 };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the

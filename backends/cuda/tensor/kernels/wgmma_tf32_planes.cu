@@ -1,10 +1,12 @@
 // wgmma_tf32_planes.cu - forward, f32 under math tf32, channels first, compute capability 9.0: no tensor is turned, on
-// its way in or out; see wgmma_planes.cuh beside. Configs are tiles, pixels x channels x depth; "t2": two teams of
-// warps take a tile each in turn; "d": depth counts channels, then taps, without gaps, for few channels.
+// its way in or out; see wgmma_planes.cuh and wgmma_planes_near.cuh beside. Configs are tiles, pixels x channels x
+// depth; "n": pixels and those around them are fetched once for all taps, where outputs lie as inputs do; "d": depth
+// counts channels, then taps, without gaps, for few channels; "t2": two teams of warps take a tile each in turn.
 //
 // Floor: 2 N K P Q C R S at the rate of TF32 on the tensor cores, 418 TFLOP/s on an H200, and the bytes of both
 // tensors.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "common/device.hpp"
@@ -17,7 +19,7 @@ namespace {
 
 using namespace wgmma;
 
-#define POLYCONV_NAME(pixels, channels, groups, teams, dense, name) name "x32",
+#define POLYCONV_NAME(pixels, channels, groups, teams, reading, name) name "x32",
 constexpr const char *kNames[] = {POLYCONV_PLANES_TILES(POLYCONV_NAME)};
 #undef POLYCONV_NAME
 
@@ -25,24 +27,36 @@ double real(int64_t v) {
   return static_cast<double>(v);
 }
 
-// Whether each output reads the pixel at its own place, and pixels lie so that four of them can be copied at once, from
-// an aligned pointer.
-bool copies_vectors(const polyconv_layer &l) {
-  if (sdk::taps(l) != 1 || sdk::spatial(l.input) % 4 != 0 || l.input.offset % 4 != 0) return false;
+// Whether outputs lie as inputs do, so that a tap reads all of them from as many elements on.
+bool is_near(const polyconv_layer &l) {
   int64_t expected = 1;
   for (int axis = 4; axis >= 2; --axis) {
-    if (l.stride[axis - 2] != 1 || l.pad_begin[axis - 2] != 0 || l.output.size[axis] != l.input.size[axis])
-      return false;
-    if (l.input.size[axis] > 1 && l.input.stride[axis] != expected) return false;
+    if (l.stride[axis - 2] != 1 || l.output.size[axis] != l.input.size[axis]) return false;
+    if (l.input.stride[axis] != expected && (l.input.size[axis] > 1 || l.weights.size[axis] > 1)) return false;
     expected *= l.input.size[axis];
   }
-  return (l.input.size[0] == 1 || l.input.stride[0] % 4 == 0) && l.input.stride[1] % 4 == 0;
+  return true;
 }
 
-// Nothing but a bias, a residual and a relu, clipped or not, all f32.
+// The neighbouring pixels that a copy may bring, from an aligned pointer.
+int32_t vector_of(const polyconv_layer &l) {
+  const bool whole = sdk::spatial(l.input) % 4 == 0 && l.input.offset % 4 == 0 && l.input.stride[1] % 4 == 0 &&
+                     (l.input.size[0] == 1 || l.input.stride[0] % 4 == 0);
+  return whole ? 4 : 1;
+}
+
+// Whether each output reads the pixel at its own place: four neighbours are copied at once.
+bool copies_vectors(const polyconv_layer &l) {
+  return sdk::taps(l) == 1 && is_near(l) && vector_of(l) == 4;
+}
+
+// Nothing but a bias, a residual that lies as the result does, and a relu, clipped or not, all f32.
 bool leaves_plainly_in_planes(polyconv_layer l) {
   if (l.result.type != POLYCONV_F32) return false;
-  if (l.epilogue.residual_from != POLYCONV_RESIDUAL_NONE && l.residual.type != POLYCONV_F32) return false;
+  if (l.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
+    if (l.residual.type != POLYCONV_F32 || l.residual.offset != l.result.offset) return false;
+    if (!std::equal(l.result.stride, l.result.stride + 5, l.residual.stride)) return false;
+  }
   l.epilogue.residual_from = POLYCONV_RESIDUAL_NONE;
   if (l.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU) l.epilogue.activation = POLYCONV_ACT_RELU;
   return bias_and_relu_at_most(l);
@@ -52,40 +66,57 @@ int64_t dense_depth(const polyconv_layer &l) {
   return l.weights.size[1] * sdk::taps(l);
 }
 
+// Whether the table of a dense tile holds its places, and 31 bits each.
+bool fits_table(const polyconv_layer &l) {
+  double reach = real(l.weights.size[1]) * real(l.input.stride[1]);
+  for (int axis = 0; axis < 3; ++axis)
+    reach += real(l.weights.size[2 + axis] - 1) * real(l.dilation[axis]) * real(l.input.stride[2 + axis]);
+  return dense_depth(l) <= kMostDense && reach < 1 << 30;
+}
+
 struct Ways {
   const polyconv_layer &layer;
 
   bool serves(int config, sdk::Offer *chosen) const {
     const int64_t channels = layer.weights.size[1];
-    if (kPlanesShapes[config].dense)
-      return dense_depth(layer) <= kMostDense ||
-             (chosen != nullptr && chosen->reject("takes up to %d channels x taps, not %lld", kMostDense,
-                                                  static_cast<long long>(dense_depth(layer))));
+    const PlanesShape &shape = kPlanesShapes[config];
+    if (shape.reading == Reading::kDense)
+      return fits_table(layer) ||
+             (chosen != nullptr &&
+              chosen->reject("takes up to %d channels x taps, not %lld, less than 2^30 elements apart", kMostDense,
+                             static_cast<long long>(dense_depth(layer))));
+    if (shape.reading == Reading::kNear && !(is_near(layer) && make_near(layer, shape, 1).weights_stages > 0))
+      return chosen != nullptr && chosen->reject("takes outputs as many and as dense as inputs, and taps near by");
+    if (shape.reading == Reading::kNear && sdk::taps(layer) == 1)
+      return chosen != nullptr && chosen->reject("takes windows of more than one element: others read no input twice");
     return channels % 4 == 0 ||
            (chosen != nullptr &&
             chosen->reject("takes input channels in whole 16 bytes, 4, not %lld", static_cast<long long>(channels)));
   }
-  // Clocks of the busiest multiprocessor, by the longest of products, fetch and copies, and bytes; half hidden by the
-  // longer of the two. Fitted to 173 times on an H200: 19 layers in every config, ResNet-50 and VGG-16 (128); 19 % rms,
-  // and what it chose took 5 % longer than the fastest on average, 16 % at most.
+  // Clocks of the busiest multiprocessor, by the longest of products, fetch and copies, then leaving, and bytes; partly
+  // hidden by the longer of the two. Fitted to 161 times on an H200: 22 layers of ResNet-50 and VGG-16 (128) in every
+  // config; 12 % rms, and what it chose took 1 % longer than the fastest on average, 6 % at most.
   double us(int config) const {
     constexpr double kMultiprocessors = 132;
     const polyconv_layer &l = layer;
     const PlanesShape &shape = kPlanesShapes[config];
-    const bool vectors = copies_vectors(l), read_again = sdk::taps(l) > 1; // from the first cache
+    const bool near = shape.reading == Reading::kNear, dense = shape.reading == Reading::kDense;
+    const bool one_tap = sdk::taps(l) == 1, strided = l.stride[2] > 1;
     const auto parts = [](int64_t count, int64_t of) { return real((count + of - 1) / of); };
     const double tiles =
         parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) * parts(l.output.size[1], shape.channels);
-    const double products = shape.pixels * shape.channels / 37.0 + 570;
-    const double fetch = (shape.channels + (read_again ? 0 : shape.pixels)) * 128 / 28.7;
-    const double copies = shape.pixels * (shape.dense ? 18.8 : vectors ? 0.5 : 6.3);
-    const double steps = shape.dense ? parts(dense_depth(l), 32) : real(depth_blocks(l));
-    const double multiplying = steps * std::max({products, fetch, copies});
-    const double leaving = shape.pixels * shape.channels * 4 / 45.9;
-    const double turn = shape.teams > 1 ? std::max(multiplying, (multiplying + leaving) / 2) : multiplying + leaving;
-    const double bytes = 4 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
-    const double computing = std::ceil(tiles / kMultiprocessors) * turn / 1600, moving = bytes / 4.66e6;
-    return 6.2 + std::max(computing, moving) + 0.44 * std::min(computing, moving);
+    const double products = shape.pixels * shape.channels / 35.8 + (near ? 540 : 348);
+    const double fetch = (shape.channels + (one_tap ? shape.pixels : 0)) * 128 / 40.7;
+    const double each = dense ? 12 : near || copies_vectors(l) ? 0 : strided ? 11.9 : 5.75; // clocks a copy
+    const double steps = dense ? parts(dense_depth(l), 32) : real(depth_blocks(l));
+    const double multiplying = steps * std::max({products, fetch, shape.pixels * each});
+    const bool turns = leaves_turned(shape.channels, shape.reading), whole = sdk::spatial(l.output) % 8 == 0;
+    const double leaving = 1300 + shape.pixels * shape.channels / 9.87 * (whole ? 1 : turns ? 2.9 : 4.3);
+    const double turn = shape.teams > 1 ? std::max(multiplying, leaving) : multiplying + leaving;
+    const double computing = std::ceil(tiles / kMultiprocessors) * turn / 1600;
+    const double read = real(sdk::elements(l.input)) * (one_tap && strided ? 0.5 : 1);
+    const double moving = (read + real(sdk::elements(l.output))) * 4 / 4.85e6;
+    return 0.5 + std::max(computing, moving) + 0.39 * std::min(computing, moving);
   }
 };
 
@@ -95,7 +126,7 @@ class Planes final : public CudaInstance {
       : CudaInstance(request),
         shape_(kPlanesShapes[config]),
         launcher_(product_planes(config)),
-        vector_(copies_vectors(layer_) ? 4 : 1),
+        vector_(vector_of(layer_)),
         plain_(leaves_plainly_in_planes(layer_)) {
     const DeviceScope scope(device_);
     check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
@@ -105,29 +136,31 @@ class Planes final : public CudaInstance {
 
   void pack(int, const void *raw, void *packed, void *stream) override {
     const DeviceScope scope(device_);
-    (shape_.dense ? pack_dense : pack_weights)(layer_, raw, packed, static_cast<cudaStream_t>(stream));
+    (shape_.reading == Reading::kDense ? pack_dense : pack_weights)(layer_, raw, packed,
+                                                                    static_cast<cudaStream_t>(stream));
   }
 
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    Product product = make_product(layer_, a, shape_, 1);
-    product.input = static_cast<const float *>(a.input);
-    product.vector = reinterpret_cast<uintptr_t>(a.input) % 16 == 0 ? vector_ : 1;
-    product.boxes = 0, product.plain = plain_ ? 1 : 0;
+    PlanesProduct product = make_planes(layer_, a, shape_);
+    product.plain = plain_ ? 1 : 0;
     polyconv_layer weights = layer_;
-    if (shape_.dense) {
+    if (shape_.reading == Reading::kDense) {
       product.tap_blocks = product.depth_blocks = static_cast<int32_t>((dense_depth(layer_) + 31) / 32);
       weights.weights.size[1] = dense_row(layer_);
       for (int axis = 2; axis < 5; ++axis) weights.weights.size[axis] = 1;
     }
+    product.vector = reinterpret_cast<uintptr_t>(a.input) % 16 == 0 ? vector_ : 1;
+    if (shape_.reading == Reading::kNear) product.near = make_near(layer_, shape_, product.vector);
+    if (shape_.reading == Reading::kTaps && !copies_vectors(layer_)) product.vector = 1;
     maps_.weights(weights, a.weights[0], shape_, &product.weights);
     launcher_.launch(product, multiprocessors_, stream);
   }
 
   const PlanesShape shape_;
-  const Launcher launcher_;
-  const int vector_;
+  const PlanesLauncher launcher_;
+  const int32_t vector_;
   const bool plain_;
   const MapEncoders maps_;
   int multiprocessors_ = 0;
@@ -153,11 +186,12 @@ bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer
   if (!fits_tiles(l, offer) || !fits_implicit(l, offer)) return false;
   if (!has_code("90a", request.policy->device_index, offer)) return false;
   const Ways ways = {l};
-  if (dense_depth(l) > kMostDense && l.weights.size[1] % 4 != 0)
+  if (l.weights.size[1] < 1) return offer.reject("takes one input channel or more");
+  if (!fits_table(l) && l.weights.size[1] % 4 != 0)
     return offer.reject("takes input channels in whole 16 bytes, 4, or up to %d channels x taps, not %lld and %lld",
                         kMostDense, static_cast<long long>(l.weights.size[1]), static_cast<long long>(dense_depth(l)));
   if (!offer_config(ways, kPlanesShapeCount, config, offer)) return false;
-  if (kPlanesShapes[offer.config].dense)
+  if (kPlanesShapes[offer.config].reading == Reading::kDense)
     offer.set_weights(0, "cuda_kcrs4_f32:1", l.weights.size[0] * dense_row(l) * 4);
   else
     offer.set_weights(0, packed_format(l), packed_bytes(l));
