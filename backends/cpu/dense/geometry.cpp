@@ -185,7 +185,10 @@ Costs costs_of(const DensePlan &p) {
   const double inside = few_lines && p.taps > 1 ? 1 - std::min(padding / (out * real(p.axis[1].taps)), 0.9) : 1;
   const double turned = p.along_w ? 17 : 0;
   const bool stored = p.stores_tiles && p.group_out % (p.panel_channels / 2) == 0;
-  const double finish = turned + (stored ? 3 : p.epilogue.simple ? 16 : 40);
+  // One channel a group: the lanes of a vector leave one by one.
+  const double lane = p.epilogue.result.stride[sdk::kC] == 1 ? 20 : 75;
+  const double alone = p.group_out > 1 ? 0 : lane * real(std::min(p.groups, p.panel_channels / 2));
+  const double finish = turned + alone + (stored ? 3 : p.epilogue.simple ? 16 : 40);
   Costs c;
   // One vector of weights meets as many broadcasts as multiply-adds: the loads decide.
   const double loads = per_panel < 2 ? 1.25 : 1.0;

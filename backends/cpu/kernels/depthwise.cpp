@@ -43,7 +43,7 @@ bool channels_side_by_side(const polyconv_layer &layer) {
   return layer.input.stride[sdk::kC] == 1 && layer.input.size[sdk::kC] > 1;
 }
 
-constexpr double kTurnUs = 0.55e-3; // an element, from planes to pixels or back
+constexpr double kTurnUs = 0.18e-3; // an element, from planes to pixels or back
 
 void lay_channels_side_by_side(polyconv_tensor &t) {
   t.offset = 0, t.size[sdk::kN] = 1;

@@ -98,7 +98,7 @@ double serial_us(const PlanePlan &p, const polyconv_layer &layer, Isa isa, int64
   const double waste = real(round_up(width, lanes)) / real(width) * real(groups * p.group_rows) / real(height);
   const double results = real(sdk::elements(layer.result)), cycle = cycle_us(isa);
   double us = results / real(lanes) * waste * tile_cycles(p) * cycle;
-  if (!p.in_place || p.axis[2].out < 3 * p.unit) {
+  if (!p.masks && (!p.in_place || p.axis[2].out < 3 * p.unit)) {
     const double rows = real(height * p.axis[1].step + ceil_div(height, kStripRows) * p.axis[1].taps);
     const double lines = real(p.planes) * (p.ring ? rows : real(groups * p.lines));
     const bool dense = p.input.stride[kW] * p.axis[2].step == 1 || p.pixel > 1;
