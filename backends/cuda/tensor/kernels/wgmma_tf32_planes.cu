@@ -95,7 +95,8 @@ struct Ways {
   }
   // Clocks of the busiest multiprocessor, by the longest of products, fetch and copies, then leaving, and bytes; partly
   // hidden by the longer of the two. Fitted to 161 times on an H200: 22 layers of ResNet-50 and VGG-16 (128) in every
-  // config; 12 % rms, and what it chose took 1 % longer than the fastest on average, 6 % at most.
+  // config; 12 % rms, and what it chose took 1 % longer than the fastest on average, 6 % at most. Near tiles anew, to
+  // seven layers.
   double us(int config) const {
     constexpr double kMultiprocessors = 132;
     const polyconv_layer &l = layer;
@@ -105,7 +106,7 @@ struct Ways {
     const auto parts = [](int64_t count, int64_t of) { return real((count + of - 1) / of); };
     const double tiles =
         parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) * parts(l.output.size[1], shape.channels);
-    const double products = shape.pixels * shape.channels / 35.8 + (near ? 540 : 348);
+    const double products = shape.pixels * shape.channels / 35.8 + (near ? 1.9 * shape.pixels : 348);
     const double fetch = (shape.channels + (one_tap ? shape.pixels : 0)) * 128 / 40.7;
     const double each = dense ? 12 : near || copies_vectors(l) ? 0 : strided ? 11.9 : 5.75; // clocks a copy
     const double steps = dense ? parts(dense_depth(l), 32) : real(depth_blocks(l));
