@@ -21,10 +21,10 @@ __device__ inline uint32_t address_in_cluster(uint32_t address, int32_t block) {
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
   return there;
 }
-// Eight bytes to another block's shared memory, which count at a barrier there.
-__device__ inline void send_in_cluster(uint32_t to, float a, float b, uint32_t barrier) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to), "f"(a),
-               "f"(b), "r"(barrier)
+// Four values to another block's shared memory, whose bytes count at a barrier there.
+__device__ inline void send_in_cluster(uint32_t to, const float *v, uint32_t barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+               "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
                : "memory");
 }
 

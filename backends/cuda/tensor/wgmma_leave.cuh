@@ -257,14 +257,14 @@ __device__ inline void add_residual(const Product &p, Values &v, int32_t first, 
   }
 }
 
-// Bias, residual and a relu, clipped or not, what most layers have: everything unrolled.
-template <class Tile>
+// Bias and a relu, what most layers have, or with `More` a residual and a clipped relu too: everything unrolled. A tile
+// ends rarely, so that its instructions are not at hand: those of what does not happen would be fetched as well.
+template <class Tile, bool More>
 __device__ inline void leave_plainly(const Product &p, const float (&sums)[Tile::rows][Tile::channels / 2],
                                      int32_t first, int32_t pixel, Outlet<Tile> &outlet) {
   constexpr int kAcross = Tile::channels / Tile::box, kSet = Tile::set_boxes;
   const auto *bias = static_cast<const float *>(p.conv.epilogue.bias);
   const bool relu = p.conv.epilogue.activation != POLYCONV_ACT_NONE;
-  const bool clipped = p.conv.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU;
 #pragma unroll
   for (int index = 0; index < Tile::tile_boxes; ++index) {
     const int box = index % kAcross;
@@ -283,11 +283,13 @@ __device__ inline void leave_plainly(const Product &p, const float (&sums)[Tile:
           v[i] += pair.x, v[i + 1] += pair.y, v[i + 8] += pair.x, v[i + 9] += pair.y;
         }
       }
-      if (p.conv.epilogue.residual != nullptr)
-        add_residual<typename Tile::T>(p, v, pixel + index / kAcross * 64, channel);
-      if (clipped) {
+      if constexpr (More) {
+        if (p.conv.epilogue.residual != nullptr)
+          add_residual<typename Tile::T>(p, v, pixel + index / kAcross * 64, channel);
+        if (p.conv.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU) {
 #pragma unroll
-        for (float &value : v) value = ptx::lesser(value, p.conv.epilogue.alpha);
+          for (float &value : v) value = ptx::lesser(value, p.conv.epilogue.alpha);
+        }
       }
       outlet.put(v, index, chunk, relu);
     }
@@ -331,8 +333,11 @@ template <class Tile>
 __device__ inline void leave(const Product &p, const float (&sums)[Tile::rows][Tile::channels / 2],
                              const Turn<Tile> &turn, int member, Outlet<Tile> &outlet) {
   const int32_t pixel = turn.pixel + member * Tile::rows * 64 + static_cast<int32_t>(threadIdx.x % 128 / 32 * 16);
-  if (p.plain)
-    leave_plainly<Tile>(p, sums, turn.channel, pixel, outlet);
+  const auto &e = p.conv.epilogue;
+  if (p.plain && e.residual == nullptr && e.activation != POLYCONV_ACT_CLIPPED_RELU)
+    leave_plainly<Tile, false>(p, sums, turn.channel, pixel, outlet);
+  else if (p.plain)
+    leave_plainly<Tile, true>(p, sums, turn.channel, pixel, outlet);
   else
     leave_slowly<Tile>(p, sums, turn, pixel, outlet);
 }

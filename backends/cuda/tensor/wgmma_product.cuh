@@ -246,7 +246,9 @@ Launcher launcher() {
   const auto launch = [](const Product &p, int multiprocessors, cudaStream_t stream) {
     const int64_t turns = static_cast<int64_t>(p.pixel_tiles) * p.channel_tiles * p.splits;
     const auto blocks = static_cast<unsigned>(std::min<int64_t>(turns, multiprocessors * Tile::blocks));
-    launch_early(Kernel, blocks, Tile::threads, Tile::shared_bytes, stream, p);
+    // Neighbours that share pixels run side by side, on one side of the second cache.
+    const unsigned cluster = p.pixels_next == 0 && p.channel_tiles > 1 && blocks % 2 == 0 ? 2 : 1;
+    launch_clusters(Kernel, cluster, blocks, Tile::threads, Tile::shared_bytes, stream, p);
   };
   return {prepare, launch};
 }

@@ -77,14 +77,21 @@ inline constexpr Shape kShapes[] = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_SHAPE)
   config(0, 1, "128x256", "") config(1, 1, "256x128", "c") config(2, 1, "192x128", "c") config(3, 1, "256x160", "") \
       config(4, 1, "128x128", "t2") config(5, 1, "128x160", "t2") config(6, 1, "256x64", "ct2")                     \
           config(7, 1, "64x128", "t2") config(8, 1, "64x64", "") config(9, 1, "128x160", "")                        \
-              config(10, 4, "64x64", "s4") config(10, 8, "64x64", "s8") config(10, 16, "64x64", "s16")              \
-                  config(11, 2, "64x160", "s2") config(5, 4, "128x160", "t2k4")
+              config(10, 4, "64x64", "s4") config(10, 8, "64x64", "s8") config(11, 2, "64x160", "s2")               \
+                  config(5, 4, "128x160", "t2k4")
 struct Config {
   int shape, splits;
 };
 #define POLYCONV_WGMMA_CONFIG(shape, splits, name, suffix) {shape, splits},
 inline constexpr Config kConfigs[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_WGMMA_CONFIG)};
-inline constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs, kMostSplits = 16;
+inline constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs, kMostSplits = 16; // of any kernel
+// Blocks of a cluster add up equal shares, in units of 8 channels.
+constexpr bool shares_are_equal() {
+  for (const Config &config : kConfigs)
+    if (kShapes[config.shape].shared && kShapes[config.shape].channels / 8 % config.splits != 0) return false;
+  return true;
+}
+static_assert(shares_are_equal());
 
 // Channels of a box of results.
 constexpr int box_channels(int channels, int bytes) {
