@@ -161,10 +161,12 @@ double clocks(const polyconv_layer &l, const Config &config) {
       real(parts(pixels_of(l), shape.pixels) * parts(l.output.size[1], shape.channels) * config.splits);
   const double steps = real(parts(depth_blocks(l), config.splits));
   const double bytes = shape.pixels * shape.channels * real(element_bytes(l));
-  const double leaving = (shape.turned ? 670 : 1120) + bytes / 39.8;
+  const double leaving = shape.turned ? 670 + bytes / 39.8 : 900 + bytes / 50;
   if (shape.shared) {
     const double waves = std::ceil(tiles / (shape.blocks * (config.splits == 2 ? kMultiprocessors : 112)));
-    const double step = std::max(step_clocks(shape, 1), step_clocks(shape, 2) * (tiles > kMultiprocessors ? 2 : 1));
+    constexpr double kSecondCache = 7390; // bytes a clock, to all
+    const double step = std::max({step_clocks(shape, 1), step_clocks(shape, 2) * (tiles > kMultiprocessors ? 2 : 1),
+                                  std::min(tiles, kMultiprocessors) * step_bytes(shape) / kSecondCache});
     return waves * (steps * step + leaving + kFirst);
   }
   const double turns =
@@ -208,8 +210,8 @@ struct Ways {
   }
   // What multiplies, and what moves, half hidden by the longer of the two. Fitted to the f16 layers of ResNet-50
   // (batches 1 and 128), VGG-16 (128) and Stable Diffusion's U-Net (8) on an H200: of the configs of each, the one that
-  // it chose took 0.9 % longer than the fastest on average, 11 % at most; what clusters add, more where their tiles
-  // have more channels, was fitted anew to batch 1: 1.5 % on average, 9 % at most.
+  // it chose took 0.9 % longer than the fastest on average, 11 % at most; since tiles leave and clusters add up faster,
+  // 0.7 % and 9 % in 31 of them (batches 1 and 8).
   double us(int config) const {
     const polyconv_layer &l = layer;
     const auto [which, splits] = kConfigs[config];

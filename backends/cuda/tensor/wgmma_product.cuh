@@ -237,7 +237,8 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
 
 // ---------------------------------------------------------------- launch
 
-template <class Tile, void Kernel(Product)>
+// `Pairs`: neighbours that share pixels are a cluster, and so run side by side, on one side of the second cache.
+template <class Tile, void Kernel(Product), bool Pairs = false>
 Launcher launcher() {
   const auto prepare = [] {
     check(cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
@@ -246,8 +247,7 @@ Launcher launcher() {
   const auto launch = [](const Product &p, int multiprocessors, cudaStream_t stream) {
     const int64_t turns = static_cast<int64_t>(p.pixel_tiles) * p.channel_tiles * p.splits;
     const auto blocks = static_cast<unsigned>(std::min<int64_t>(turns, multiprocessors * Tile::blocks));
-    // Neighbours that share pixels run side by side, on one side of the second cache.
-    const unsigned cluster = p.pixels_next == 0 && p.channel_tiles > 1 && blocks % 2 == 0 ? 2 : 1;
+    const unsigned cluster = Pairs && p.pixels_next == 0 && p.channel_tiles > 1 && blocks % 2 == 0 ? 2 : 1;
     launch_clusters(Kernel, cluster, blocks, Tile::threads, Tile::shared_bytes, stream, p);
   };
   return {prepare, launch};
@@ -255,7 +255,7 @@ Launcher launcher() {
 
 template <class Tile>
 Launcher product_launcher() {
-  return launcher<Tile, multiply_tiles<Tile, Product>>();
+  return launcher<Tile, multiply_tiles<Tile, Product>, true>();
 }
 
 } // namespace polyconv::cuda::wgmma
