@@ -15,6 +15,13 @@ __device__ inline float *shared_floats() {
   return floats;
 }
 
+template <int Floats>
+__device__ __forceinline__ void clear() {
+  static_assert(Floats % 4 == 0, "whole vectors");
+  for (int i = static_cast<int>(threadIdx.x) * 4; i < Floats; i += kThreads * 4)
+    *reinterpret_cast<float4 *>(shared_floats() + i) = make_float4(0, 0, 0, 0);
+}
+
 // A thread's place: its image, its half of the columns and its block of channels.
 struct Thread {
   int image = static_cast<int>(threadIdx.x) % kImages, half = static_cast<int>(threadIdx.x) / kImages % 2;

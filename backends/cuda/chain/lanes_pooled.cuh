@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, kTogether) fuse_pooled(const __grid_
   using First = PooledFirst;
   using Second = PooledSecond;
   const Thread t;
-  for (int i = static_cast<int>(threadIdx.x); i < At::kEnd; i += kThreads) shared_floats()[i] = 0; // the padding stays
+  clear<At::kEnd>(); // the padding stays
   First::W::fill(p), Second::W::fill(p);
   __syncthreads(); // the padding is there
   fetch<At>(p, 0, 0), fetch<At>(p, 0, 2), fetch<At>(p, 0, 4);

@@ -143,7 +143,7 @@ struct Fourth : Weights<kStrided, 3, StridedPlaces> {
     Sums<1, P> next;
     W::begin(next, t.block % 4);
     const float *from = shared_floats() + At::kThird + left * kImages + t.image, *weights = W::of(t.block % 4);
-#pragma unroll 2
+#pragma unroll 4
     for (int c = 0; c < kStrided.layer[3].in; ++c, from += At::kThirdPlane, weights += W::kLine) {
       float x[P + 2], w[W::kLine];
       read_vectors(weights, w);
@@ -166,7 +166,7 @@ struct Fourth : Weights<kStrided, 3, StridedPlaces> {
 __global__ void __launch_bounds__(kThreads, kTogether) fuse_strided(const __grid_constant__ Lanes p) {
   using At = StridedPlaces;
   const Thread t;
-  for (int i = static_cast<int>(threadIdx.x); i < At::kEnd; i += kThreads) shared_floats()[i] = 0; // the padding stays
+  clear<At::kEnd>(); // the padding stays
   First first;
   Second second;
   Third third;

@@ -208,8 +208,7 @@ double stencils_us(const polyconv_request &request, int32_t config, const Stenci
   for (int i = 0; i < request.count; ++i) {
     const polyconv_layer &l = *request.layers[i];
     taps += real(sdk::taps(l));
-    slots += real(sdk::taps(l) + (p.finishes != 0 ? 5 : 0)) * kColumns + real(l.weights.size[4] - 1) +
-             (p.finishes != 0 ? 15 : 0);
+    slots += real(sdk::taps(l) + (p.finishes != 0 ? 2 : 0)) * kColumns + real(l.weights.size[4] - 1);
   }
   slots += 0.4 * std::max(taps - 60, 0.0); // weights that uniform registers do not hold are loaded in every loop
   const int64_t images = request.layers[0]->input.size[0];
@@ -217,8 +216,10 @@ double stencils_us(const polyconv_request &request, int32_t config, const Stenci
       real(sdk::elements(request.layers[0]->input) + sdk::elements(request.layers[request.count - 1]->result));
   const double steps = real(p.inner.times) / p.inner.strips * kernel.ahead + kernel.lead;
   const double resident = std::ceil(real(images * pieces_of(p)) / (4 * kMultiprocessors));
-  const double issue = resident * steps * slots / 1500, alone = steps * std::max(slots / 0.5, 300.0) / 1700;
-  const double under_way = 0.5 * kernel.ahead * std::min(kWarps[config], kernel.warps); // KB of a multiprocessor
+  const int32_t warps = std::min(kWarps[config], kernel.warps);
+  const double issue = resident * steps * slots / (warps < 12 ? 1300 : 1500),
+               alone = steps * std::max(slots / 0.5, 300.0) / 1700;
+  const double under_way = 0.5 * kernel.ahead * warps; // KB of a multiprocessor
   const double memory = 4 * elements / 5.8e6 * (1 + 14.4 / under_way) + 0.17 * issue;
   return 4 + (has_vectors(request, p) ? 1 : 1.6) * std::max({issue, alone, memory});
 }
