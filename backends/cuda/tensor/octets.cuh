@@ -1,0 +1,273 @@
+// octets.cuh - persistent blocks take strips of octets, one after the other: warps load input rows into a ring in
+// shared memory, turning eight images' pixels into units; two warpgroups multiply, a row of outputs (or two) at a time
+// in turn; results wait in shared memory until several rows are there, and leave as runs of these.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "octets_load.cuh"
+#include "octets_product.cuh"
+#include "octets_store.cuh"
+
+namespace polyconv::cuda::octets {
+
+// One output, from its definition.
+template <class T>
+__device__ inline float exact_result(const Geometry &g, const Pointers &p, int32_t image, int32_t k, int32_t row,
+                                     int32_t column) {
+  const T *const x = static_cast<const T *>(p.x) + image * g.x_image;
+  const T *w = static_cast<const T *>(p.exact) + int64_t{k} * g.channels * g.taps_h * g.taps_w;
+  float sum = 0;
+  for (int32_t c = 0; c < g.channels; ++c)
+    for (int32_t r = 0; r < g.taps_h; ++r)
+#pragma unroll 1
+      for (int32_t s = 0; s < g.taps_w; ++s, ++w) {
+        const int32_t y = row - g.pad_h + r, z = column - g.pad_w + s;
+        const bool inside = y >= 0 && y < g.input_h && z >= 0 && z < g.input_w;
+        sum = fmaf(inside ? value(x[c * g.x_plane + y * g.x_row + z * g.x_column]) : 0.0f, value(*w), sum);
+      }
+  if (p.bias != nullptr) sum = add(sum, p.bias[k]);
+  return g.relu && sum < 0 ? 0.0f : sum;
+}
+
+template <class T>
+__device__ __forceinline__ bool is_nan(uint16_t bits) {
+  return (bits & 0x7fff) > (std::is_same_v<T, __half> ? 0x7c00 : 0x7f80);
+}
+template <class T>
+__device__ __forceinline__ uint16_t bits_of(T v) {
+  return reinterpret_cast<const uint16_t &>(v);
+}
+
+// Where a thread's results belong: of one filter and row, for two images.
+struct Target {
+  int32_t filter, row, image, column; // in the group, in the item, in the octet
+  uint32_t to[2];                     // in shared memory
+
+  // Computed again where they are NaN. A call, so that the products keep their registers.
+  template <class T>
+  __device__ __noinline__ void repair(const Geometry &g, const Pointers &p, int32_t first_filter, int32_t first_image,
+                                      int32_t first_row, int32_t columns) const {
+#pragma unroll 1
+    for (int32_t i = 0; i < 2 * columns; ++i) {
+      const int32_t e = i >= columns, x = i - e * columns, n = first_image + image + e;
+      const uint32_t at = to[e] + x * 2;
+      if (n < g.images && is_nan<T>(load_element(at)))
+        store_element_if(
+            true, at,
+            bits_of(static_cast<T>(exact_result<T>(g, p, n, first_filter + filter, first_row + row, column + x))));
+    }
+  }
+};
+
+template <class T, class F>
+class Team {
+ public:
+  static constexpr int kRowsDown = F::value.rows, kPositions = F::value.positions, kColumns = kPositions * kImages;
+
+  __device__ __forceinline__ Team(const Geometry &g, const Pointers &p, const Shared &s, int32_t team)
+      : g_(g), p_(p), s_(s), team_(team), turn_phase_(team) {
+    first_filter_ = static_cast<int32_t>(blockIdx.x) % g.groups * g.group;
+    const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, place = thread / 32 * 8 + thread % 32 / 4;
+    target_.filter = place / kRowsDown;
+    target_.row = place % kRowsDown;
+    target_.image = thread % 4 * 2;
+    exists_ = target_.filter < min(g.group, g.filters - first_filter_);
+    bias_ = p.bias != nullptr && exists_ ? __ldg(p.bias + first_filter_ + target_.filter) : 0.0f;
+  }
+
+  __device__ __forceinline__ void multiply_items() {
+    int32_t turn = 0; // which team's
+    for (int32_t number = static_cast<int32_t>(blockIdx.x) / g_.groups; number < g_.items;
+         number += static_cast<int32_t>(gridDim.x) / g_.groups) {
+      const Item item(g_, number, kRowsDown);
+      for (int32_t step = 0, in_chunk = 0; step < item.steps; ++step) {
+        if (turn == team_) multiply_step(item, step, in_chunk);
+        turn ^= 1;
+        if (++in_chunk == g_.chunk || step + 1 == item.steps) in_chunk = 0, stage_.advance(kStages);
+      }
+      first_slot_ += item.steps + g_.span - 1;
+    }
+  }
+
+ private:
+  // The team needs no slot before this one any more.
+  __device__ __forceinline__ void release(int32_t slot) {
+    for (; released_ < slot; ++released_) {
+      if (threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.slot_empty(empty_.stage));
+      empty_.advance(g_.slots);
+    }
+  }
+
+  __device__ __forceinline__ void multiply_step(const Item &item, int32_t step, int32_t in_chunk) {
+    const int32_t first = first_slot_ + step;
+    while (seen_ < first + g_.span) {
+      ptx::barrier_wait(s_.slot_full(full_.stage), full_.phase);
+      full_.advance(g_.slots);
+      ++seen_;
+      release(min(seen_, first));
+    }
+    ptx::fence_for_tma(); // what threads stored is seen by products
+    const int32_t row = step * kRowsDown + target_.row;
+    for (int32_t part = 0; part < g_.across; ++part) {
+      multiply_part(empty_.stage * kRowsDown, part);
+      if (part + 1 == g_.across) {
+        __syncwarp();
+        release(min(step + 2 < item.steps ? first + 2 : first + g_.span, seen_));
+      }
+      if (part == 0) ptx::barrier_wait(s_.stage_empty(stage_.stage), stage_.phase ^ 1);
+      if (exists_ && row < item.rows) leave(item, row, in_chunk, part * kPositions * 2);
+    }
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+      const int32_t missing = step + 1 == item.steps ? g_.chunk - 1 - in_chunk : 0;
+      for (int32_t i = 0; i <= missing; ++i) ptx::barrier_arrive(s_.stage_full(stage_.stage));
+    }
+  }
+
+  // Nothing else defines or uses sums between here and there, or the compiler takes products one by one.
+  __device__ __forceinline__ void settle() {
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) asm volatile("" : "+f"(sums_[i])::"memory");
+  }
+
+  // From input row `row` of the ring on.
+  __device__ __forceinline__ void multiply_part(int32_t row, int32_t part) {
+    constexpr uint64_t kNext = 1; // 16 bytes
+    const int32_t row_units = 2 * g_.pairs * g_.pitch, rows = g_.slots * kRowsDown;
+    const uint32_t a_high = 128 >> 4, a_step = g_.blocks * 16;
+    uint64_t a = static_cast<uint64_t>(a_high) << 32 | static_cast<uint64_t>(g_.blocks * 8) << 16 | s_.weights >> 4;
+    uint64_t high = static_cast<uint64_t>(2 * kNext) << 32 | static_cast<uint64_t>(g_.pitch) << 16;
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) sums_[i] = bias_;
+    settle();
+    // One team's products at a time, so that the other's results leave meanwhile.
+    if (part == 0) ptx::barrier_wait(s_.turn_of(team_), turn_phase_ ^= 1);
+    const uint32_t ring = (s_.ring >> 4) + part * kPositions * 2;
+#pragma unroll 1
+    for (int32_t i = 0; i < g_.depth_rows; ++i) {
+      uint64_t b = high | (ring + row * row_units);
+      if (++row == rows) row = 0;
+#pragma unroll 2
+      for (int32_t pair = 0; pair < g_.pairs; ++pair) {
+        ptx::products_fence(); // or ptxas puts it there, and says so
+        multiply<T, kColumns>(sums_, a, b);
+        a += a_step, b += 2 * g_.pitch;
+      }
+    }
+    ptx::products_commit();
+    if (part + 1 == g_.across && threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.turn_of(team_ ^ 1));
+    ptx::products_wait<0>();
+    settle();
+  }
+
+  // A thread's sums: of each two neighbouring outputs of two images; all of a row of outputs.
+  __device__ __forceinline__ void leave(const Item &item, int32_t row, int32_t in_chunk, int32_t column) {
+    const uint32_t to = s_.stages + stage_.stage * g_.stage + target_.filter * g_.y_wait_filter +
+                        target_.image * g_.y_wait_image +
+                        ((in_chunk * kRowsDown + target_.row) * g_.output_w + column) * 2;
+    const int32_t columns = min(g_.output_w - column, 2 * kPositions);
+    banded::Seen<T> seen;
+    if (g_.y_vector > 1) {
+      target_.to[0] = to, target_.to[1] = to + g_.y_wait_image;
+      put<true>(seen, columns);
+    } else {
+      for (int e = 0; e < 2; ++e)
+        target_.to[e] = to + e * g_.y_wait_image +
+                        beyond_4(run_of(g_, p_, item, target_.image + e, first_filter_ + target_.filter,
+                                        row - in_chunk * kRowsDown - target_.row));
+      put<false>(seen, columns);
+    }
+    if (seen.nonfinite()) {
+      Target again = target_;
+      again.row = row, again.column = column;
+      again.template repair<T>(g_, p_, first_filter_, item.image, item.first_row, columns);
+    }
+  }
+
+  template <bool words>
+  __device__ __forceinline__ void put(banded::Seen<T> &seen, int32_t columns) {
+#pragma unroll
+    for (int i = 0; i < 2 * kPositions; ++i) {
+      const int e = i / kPositions, j = i % kPositions;
+      const uint32_t word = banded::pack<T>(sums_[4 * j + e], sums_[4 * j + 2 + e], g_.relu != 0);
+      seen.look_at(word);
+      const uint32_t to = target_.to[e] + j * 4;
+      const bool left = 2 * j < columns, right = 2 * j + 1 < columns;
+      if constexpr (words) {
+        store_word_if(left, to, word);
+      } else {
+        store_element_if(left, to, static_cast<uint16_t>(word));
+        store_element_if(right, to + 2, static_cast<uint16_t>(word >> 16));
+      }
+    }
+  }
+
+  const Geometry &g_;
+  const Pointers &p_;
+  const Shared &s_;
+  const int32_t team_;
+  float sums_[kColumns / 2];
+  Target target_;
+  bool exists_;
+  float bias_;
+  int32_t first_filter_, first_slot_ = 0, seen_ = 0, released_ = 0, turn_phase_;
+  Turn full_, empty_, stage_;
+};
+
+template <class T, class F>
+__global__ void __launch_bounds__(kThreads, 1)
+    octets(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
+  extern __shared__ __align__(128) char memory[];
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const Shared s(g, memory);
+  if (thread == 0) {
+    for (int32_t i = 0; i < kMostSlots; ++i) {
+      ptx::barrier_init(s.slot_full(i), kLoaders * 32);
+      ptx::barrier_init(s.slot_empty(i), kTeams * 4);
+    }
+    for (int32_t i = 0; i < kStages; ++i) {
+      ptx::barrier_init(s.stage_full(i), g.chunk * 4);
+      ptx::barrier_init(s.stage_empty(i), kStorers);
+    }
+    for (int32_t i = 0; i < kTeams; ++i) ptx::barrier_init(s.turn_of(i), 4);
+    ptx::barrier_init_fence();
+  }
+  const int32_t units = g.depth_rows * g.pairs * g.blocks * 16, group = static_cast<int32_t>(blockIdx.x) % g.groups;
+#pragma unroll 4
+  for (int32_t i = thread; i < units; i += kThreads)
+    reinterpret_cast<uint4 *>(memory + kBarrierBytes)[i] = __ldg(p.weights + group * units + i);
+  ptx::fence_for_tma();
+  __syncthreads();
+  const int32_t warp = __shfl_sync(~0u, thread / 32, 0);
+  constexpr int kDown = F::value.rows;
+  if (warp < kTeams * 4) {
+    ptx::take_registers<136>();
+    Team<T, F>(g, p, s, warp / 4).multiply_items();
+  } else if (warp < kTeams * 4 + kLoaders) {
+    ptx::release_registers<72>();
+    if (g.x_words)
+      Loader<kDown, true>(g, p, s, warp - kTeams * 4).load_items();
+    else
+      Loader<kDown, false>(g, p, s, warp - kTeams * 4).load_items();
+  } else {
+    ptx::release_registers<64>();
+    if (g.y_vector == 4)
+      store_items<kDown, 4>(g, p, s, warp - kTeams * 4 - kLoaders);
+    else if (g.y_vector == 2)
+      store_items<kDown, 2>(g, p, s, warp - kTeams * 4 - kLoaders);
+    else
+      store_items<kDown, 1>(g, p, s, warp - kTeams * 4 - kLoaders);
+  }
+}
+
+template <int rows, int positions>
+struct FormType {
+  static constexpr Form value = {rows, positions};
+};
+
+template <class T, int rows, int positions>
+constexpr Variant variant() {
+  return {{rows, positions}, banded::kTypeOf<T>, octets<T, FormType<rows, positions>>};
+}
+
+} // namespace polyconv::cuda::octets

@@ -1,0 +1,73 @@
+// octets.hpp - the geometry of cuda-tensor/octets: what its instances are compiled for, and how one problem is cut up.
+//
+// Eight images are an octet: one pixel of all eight is a unit of 16 bytes in shared memory. Units in a row of pixels
+// are what a warpgroup product takes as its second operand, from any pixel on: eight of them are half of a step of its
+// depth, eight images its columns, and the next eight columns are two pixels further. So nothing is laid out twice, and
+// no position of a row is computed in vain. The first operand is the weights, as bands: (filter, output row, output
+// column) x (input row, channel, eight pixels).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "few.hpp"
+
+namespace polyconv::cuda::octets {
+
+inline constexpr int kImages = 8; // of an octet
+inline constexpr int kWindow = 8; // pixels: two neighbouring outputs of up to 7 taps
+inline constexpr int kUnit = 16;  // bytes
+inline constexpr int kRows = 64;  // of the first operand
+inline constexpr int kShared = 227 * 1024;
+inline constexpr int kBarrierBytes = 512;
+inline constexpr int kMostSlots = 16;
+inline constexpr int kStages = 2; // of results
+
+// What an instance is compiled for: output rows and pairs of output columns of a product.
+struct Form {
+  int rows, positions;
+  __host__ __device__ constexpr int filters() const { return kRows / 2 / rows; }
+};
+
+struct Geometry : few::Shape {
+  int32_t images, items; // an item is a strip of an octet
+  int32_t strip, strips; // output rows of an item; items of an octet
+  int32_t group, groups; // filters of a block; of the layer
+  int32_t across;        // products along a row
+  int32_t pairs;         // of channels
+  int32_t pitch;         // units of a row of a channel
+  uint32_t pitch_magic;  // 2^32 / pitch, rounded up
+  int32_t depth_rows;    // input rows of a product
+  int32_t span;          // slots that a product sees: a slot is as many input rows as a product has output rows
+  int32_t slots;         // of the ring that the input comes through
+  int32_t slot_units;
+  int32_t blocks;                      // of 8 rows of weights that are stored
+  int32_t chunk;                       // steps whose results wait for each other
+  int32_t y_wait_filter, y_wait_image; // bytes between results that wait
+  uint32_t group_magic, last_magic;    // 2^32 / filters of a group, rounded up; of the last one
+  int32_t stage;                       // bytes of a chunk's results
+  int32_t x_words;                     // 1: input comes in pairs of elements
+  int32_t y_vector;                    // elements that results go in at once: 1, 2 or 4
+};
+
+// Pointers of one run. `exact` are the weights unpacked, dense as [filter][channel][row][column].
+struct Pointers {
+  const void *x;
+  const uint4 *weights;
+  const void *exact;
+  const float *bias; // NULL where there is none
+  void *y;
+};
+
+struct Variant {
+  Form form;
+  int32_t type;
+  void (*kernel)(Geometry g, Pointers p);
+};
+using Variants = few::List<Variant>;
+Variants variants();
+inline constexpr int kTeams = 2, kLoaders = 8, kStorers = 4; // warpgroups; warps
+inline constexpr int kHeld = 8;                              // groups of eight units that a loading warp holds
+inline constexpr int kThreads = kTeams * 128 + (kLoaders + kStorers) * 32;
+
+} // namespace polyconv::cuda::octets

@@ -1,0 +1,74 @@
+// octets_parts.cuh - what the roles of warps in cuda-tensor/octets share: where things are in shared memory, items of
+// work, and predicated accesses.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "banded_parts.cuh"
+#include "banded_runs.cuh"
+#include "octets.hpp"
+
+namespace polyconv::cuda::octets {
+
+using banded::Turn;
+
+// Where a block's parts of shared memory are.
+struct Shared {
+  uint32_t barriers, weights, ring, stages;
+
+  __device__ __forceinline__ Shared(const Geometry &g, const char *first) {
+    barriers = ptx::shared_address(first);
+    weights = barriers + kBarrierBytes;
+    ring = weights + g.depth_rows * g.pairs * g.blocks * 256;
+    stages = ring + g.slots * g.slot_units * kUnit;
+  }
+  __device__ __forceinline__ uint32_t slot_full(int32_t slot) const { return barriers + slot * 8; }
+  __device__ __forceinline__ uint32_t slot_empty(int32_t slot) const { return barriers + (kMostSlots + slot) * 8; }
+  __device__ __forceinline__ uint32_t stage_full(int32_t stage) const {
+    return barriers + (2 * kMostSlots + stage) * 8;
+  }
+  __device__ __forceinline__ uint32_t stage_empty(int32_t stage) const {
+    return barriers + (2 * kMostSlots + kStages + stage) * 8;
+  }
+  __device__ __forceinline__ uint32_t turn_of(int32_t team) const {
+    return barriers + (2 * kMostSlots + 2 * kStages + team) * 8;
+  }
+};
+
+struct Item {
+  int32_t image, first_row, rows, steps; // the first of eight; output rows
+
+  __device__ __forceinline__ Item(const Geometry &g, int32_t number, int32_t rows_of_step) {
+    const int32_t octet = number / g.strips;
+    image = octet * kImages;
+    first_row = (number - octet * g.strips) * g.strip;
+    rows = min(g.strip, g.output_h - first_row);
+    steps = (rows + rows_of_step - 1) / rows_of_step;
+  }
+};
+
+// A run of results in memory, from a row of an item's on; and how far from 4 bytes it begins, here and there.
+__device__ __forceinline__ uint16_t *run_of(const Geometry &g, const Pointers &p, const Item &item, int32_t image,
+                                            int32_t filter, int32_t row) {
+  return static_cast<uint16_t *>(p.y) +
+         ((item.image + image) * g.y_image + int64_t{filter} * g.y_filter + int64_t{item.first_row + row} * g.y_row);
+}
+__device__ __forceinline__ uint32_t beyond_4(const void *p) {
+  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p)) & 2;
+}
+
+__device__ __forceinline__ uint16_t load_element(uint32_t from) {
+  uint16_t v;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(from) : "memory");
+  return v;
+}
+// Predicated: branches around that many stores would cost more than the stores.
+__device__ __forceinline__ void store_element_if(bool so, uint32_t to, uint16_t v) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %0, 0;\n@p st.shared.u16 [%1], %2;\n}" ::"r"(int{so}), "r"(to), "h"(v)
+               : "memory");
+}
+__device__ __forceinline__ void store_word_if(bool so, uint32_t to, uint32_t v) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %0, 0;\n@p st.shared.u32 [%1], %2;\n}" ::"r"(int{so}), "r"(to), "r"(v)
+               : "memory");
+}
+
+} // namespace polyconv::cuda::octets
