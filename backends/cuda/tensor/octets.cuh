@@ -117,11 +117,9 @@ class Team {
       if (part == 0) ptx::barrier_wait(s_.stage_empty(stage_.stage), stage_.phase ^ 1);
       if (exists_ && row < item.rows) leave(item, row, in_chunk, part * kPositions * 2);
     }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) {
-      const int32_t missing = step + 1 == item.steps ? g_.chunk - 1 - in_chunk : 0;
-      for (int32_t i = 0; i <= missing; ++i) ptx::barrier_arrive(s_.stage_full(stage_.stage));
-    }
+    const int32_t missing = step + 1 == item.steps ? g_.chunk - 1 - in_chunk : 0;
+#pragma unroll 1
+    for (int32_t i = 0; i <= missing; ++i) ptx::barrier_arrive(s_.stage_full(stage_.stage));
   }
 
   // Nothing else defines or uses sums between here and there, or the compiler takes products one by one.
@@ -130,34 +128,66 @@ class Team {
     for (int i = 0; i < kColumns / 2; ++i) asm volatile("" : "+f"(sums_[i])::"memory");
   }
 
-  // From input row `row` of the ring on.
+  // From input row `row` of the ring on. One team's products at a time, so that the other's results leave meanwhile.
   __device__ __forceinline__ void multiply_part(int32_t row, int32_t part) {
-    constexpr uint64_t kNext = 1; // 16 bytes
-    const int32_t row_units = 2 * g_.pairs * g_.pitch, rows = g_.slots * kRowsDown;
-    const uint32_t a_high = 128 >> 4, a_step = g_.blocks * 16;
-    uint64_t a = static_cast<uint64_t>(a_high) << 32 | static_cast<uint64_t>(g_.blocks * 8) << 16 | s_.weights >> 4;
-    uint64_t high = static_cast<uint64_t>(2 * kNext) << 32 | static_cast<uint64_t>(g_.pitch) << 16;
+    const uint32_t row_units = 2 * g_.pairs * g_.pitch, first = (s_.ring >> 4) + part * kPositions * 2;
+    uint32_t b = first + row * row_units;
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) sums_[i] = bias_;
     settle();
-    // One team's products at a time, so that the other's results leave meanwhile.
     if (part == 0) ptx::barrier_wait(s_.turn_of(team_), turn_phase_ ^= 1);
-    const uint32_t ring = (s_.ring >> 4) + part * kPositions * 2;
-#pragma unroll 1
-    for (int32_t i = 0; i < g_.depth_rows; ++i) {
-      uint64_t b = high | (ring + row * row_units);
-      if (++row == rows) row = 0;
-#pragma unroll 2
-      for (int32_t pair = 0; pair < g_.pairs; ++pair) {
-        ptx::products_fence(); // or ptxas puts it there, and says so
-        multiply<T, kColumns>(sums_, a, b);
-        a += a_step, b += 2 * g_.pitch;
-      }
-    }
+    if (g_.pairs % 2 == 0)
+      multiply_rows<2>(b, first, first + g_.slots * kRowsDown * row_units, part + 1 == g_.across);
+    else
+      multiply_rows<1>(b, first, first + g_.slots * kRowsDown * row_units, part + 1 == g_.across);
     ptx::products_commit();
-    if (part + 1 == g_.across && threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.turn_of(team_ ^ 1));
     ptx::products_wait<0>();
     settle();
+  }
+
+  // Products follow each other as fast as their descriptors: what is worked out between them is one addition each.
+  template <int unroll>
+  __device__ __forceinline__ void multiply_rows(uint32_t row, uint32_t first, uint32_t end, bool last_part) {
+    const uint32_t a_high = 128 >> 4, a_low = static_cast<uint32_t>(g_.blocks * 8) << 16, a_step = g_.blocks * 16;
+    const uint32_t b_high = 2, b_low = static_cast<uint32_t>(g_.pitch) << 16, b_step = 2 * g_.pitch,
+                   row_step = g_.pairs * b_step;
+    uint32_t a = a_low | s_.weights >> 4;
+    const int32_t rounds = g_.pairs / unroll;
+    int32_t left = g_.depth_rows;
+#pragma unroll 1
+    do {
+      constexpr int kAtOnce = 8;
+      uint32_t rows[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        rows[i] = b_low | row;
+        asm volatile("" : "+r"(rows[i])); // worked out here, before the products that it would hold up
+        row += row_step;
+        if (row == end) row = first;
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (left <= 0) break;
+        // The other team's first products may come between the last.
+        if (--left == 0 && last_part && threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.turn_of(team_ ^ 1));
+        uint32_t b = rows[i];
+        int32_t round = rounds;
+#pragma unroll 1
+        do {
+#pragma unroll
+          for (int j = 0; j < unroll; ++j) {
+            ptx::products_fence(); // or ptxas puts it there, and says so
+            multiply<T, kColumns>(sums_, descriptor(a, a_high), descriptor(b, b_high));
+            a += a_step, b += b_step;
+          }
+        } while (--round > 0);
+      }
+    } while (left > 0);
+  }
+  static __device__ __forceinline__ uint64_t descriptor(uint32_t low, uint32_t high) {
+    uint64_t d;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(low), "r"(high));
+    return d;
   }
 
   // A thread's sums: of each two neighbouring outputs of two images; all of a row of outputs.
@@ -226,8 +256,8 @@ __global__ void __launch_bounds__(kThreads, 1)
       ptx::barrier_init(s.slot_empty(i), kTeams * 4);
     }
     for (int32_t i = 0; i < kStages; ++i) {
-      ptx::barrier_init(s.stage_full(i), g.chunk * 4);
-      ptx::barrier_init(s.stage_empty(i), kStorers);
+      ptx::barrier_init(s.stage_full(i), g.chunk * 128);
+      ptx::barrier_init(s.stage_empty(i), kStorers * 32);
     }
     for (int32_t i = 0; i < kTeams; ++i) ptx::barrier_init(s.turn_of(i), 4);
     ptx::barrier_init_fence();

@@ -67,14 +67,19 @@ bool place_shared(const Form &f, Choice &c) {
   return false;
 }
 
+// Microseconds. Three kinds of warps work side by side, and hold each other up: fitted on an H200.
 double estimate(const Form &f, const polyconv_layer &l, const Choice &c) {
   const Geometry &g = c.geometry;
-  const double steps = std::ceil(real(g.strip) / f.rows);
-  const double product = g.depth_rows * g.pairs * f.positions * 4.0 + 60;
+  const double steps = std::ceil(real(g.strip) / f.rows), chunks = std::ceil(steps / g.chunk),
+               runs = kImages * real(std::min(g.group, g.filters)),
+               places = real(g.chunk) * f.rows * g.output_w / std::max(2, g.y_vector);
+  const double multiply = steps * g.across * (g.depth_rows * (g.pairs * f.positions * 4.0 + 40) + 700),
+               store = chunks * runs * (15 + (g.y_vector > 1 ? 7 : 14) * std::ceil(places / 32)),
+               load = (steps + g.span - 1) * 1100;
+  const double clocks = std::pow(std::pow(multiply, 1.5) + std::pow(store, 1.5) + std::pow(load, 1.5), 1 / 1.5);
   const double rounds = std::ceil(real(g.items) * g.groups / 132);
-  const double us = rounds * steps * g.across * product / 1.7e3;
   const double bytes = 2.0 * (real(sdk::elements(l.input)) + real(sdk::elements(l.result)));
-  return 6 + std::pow(std::pow(us, 4) + std::pow(bytes / 3.3e6, 4), 0.25);
+  return 6 + std::max(rounds * clocks / 1755, bytes / 3.3e6);
 }
 
 bool place(const polyconv_layer &l, int rows, Choice &c) {

@@ -6,40 +6,69 @@
 
 namespace polyconv::cuda::octets {
 
-// A warp lets a run leave, `vector` elements a lane; with 1, two that a word holds, and of the words at both ends what
-// belongs to the run.
+// A warp lets a chunk's runs leave, four at once, for one alone would wait for itself: `vector` elements a lane; with
+// 1, two that a word holds, and of the words at both ends what belongs to the run.
 template <int vector>
-__device__ __forceinline__ void store_run(uint16_t *to, uint32_t from, int32_t elements, int32_t lane) {
-  constexpr int kAtOnce = 3, kWidth = vector == 1 ? 2 : vector;
-  const int32_t before = vector == 1 ? static_cast<int32_t>(beyond_4(to)) / 2 : 0;
-  const int32_t places = (elements + before + kWidth - 1) / kWidth;
-  to -= before;
-  for (int32_t first = lane; first < places; first += kAtOnce * 32) {
-    uint32_t v[kAtOnce][2];
+class RunStore {
+ public:
+  __device__ __forceinline__ RunStore(const Geometry &g, int32_t elements, int32_t filters, uint32_t magic)
+      : g_(g), elements_(elements), filters_(filters), magic_(magic) {}
+
+  // From run `run` on, those of `runs` that exist; the first of them all goes from `from` to `to`.
+  __device__ __forceinline__ void store(uint16_t *to, uint32_t from, int32_t run, int32_t runs, int32_t lane) const {
+    constexpr int kWidth = vector == 1 ? 2 : vector;
+    const int32_t places = vector == 1 ? elements_ / 2 + 1 : elements_ / kWidth; // at most
+    uint16_t *there[kAtOnce];
+    uint32_t here[kAtOnce];
+    int32_t element[kAtOnce]; // the lane's
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const uint32_t here = from + min(first + i * 32, places - 1) * kWidth * 2;
-      if constexpr (vector == 4)
-        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v[i][0]), "=r"(v[i][1]) : "r"(here) : "memory");
-      else
-        v[i][0] = ptx::load_word(here);
+      const int32_t mine = min(run + i, runs - 1), image = banded::stretch_of(magic_, mine),
+                    k = mine - image * filters_;
+      there[i] = to + (image * g_.y_image + int64_t{k} * g_.y_filter);
+      here[i] = from + image * g_.y_wait_image + k * g_.y_wait_filter + lane * (kWidth * 2);
+      element[i] = lane * kWidth;
+      if (vector == 1) element[i] -= static_cast<int32_t>(beyond_4(there[i])) / 2;
+      there[i] += element[i];
+      if (run + i >= runs) element[i] = elements_; // beyond its end
     }
+    for (int32_t place = lane; place < places; place += 32) {
+      uint2 v[kAtOnce];
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int32_t place = first + i * 32, element = place * kWidth - before;
-      uint16_t *const there = to + place * kWidth;
-      if constexpr (vector == 4) {
-        if (place < places) *reinterpret_cast<uint2 *>(there) = make_uint2(v[i][0], v[i][1]);
-      } else if constexpr (vector == 2) {
-        if (place < places) *reinterpret_cast<uint32_t *>(there) = v[i][0];
-      } else {
-        if (element >= 0 && element + 1 < elements) *reinterpret_cast<uint32_t *>(there) = v[i][0];
-        if (element == elements - 1) there[0] = static_cast<uint16_t>(v[i][0]);
-        if (element == -1) there[1] = static_cast<uint16_t>(v[i][0] >> 16);
+      for (int i = 0; i < kAtOnce; ++i)
+        v[i] = vector == 4 ? load_pair(here[i]) : make_uint2(ptx::load_word(here[i]), 0);
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        put(there[i], element[i], v[i]);
+        here[i] += 64 * kWidth, there[i] += 32 * kWidth, element[i] += 32 * kWidth;
       }
     }
   }
-}
+
+  static constexpr int kAtOnce = 4;
+
+ private:
+  static __device__ __forceinline__ uint2 load_pair(uint32_t from) {
+    uint2 v;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from) : "memory");
+    return v;
+  }
+  __device__ __forceinline__ void put(uint16_t *to, int32_t element, uint2 v) const {
+    if constexpr (vector == 4) {
+      if (element < elements_) *reinterpret_cast<uint2 *>(to) = v;
+    } else if constexpr (vector == 2) {
+      if (element < elements_) *reinterpret_cast<uint32_t *>(to) = v.x;
+    } else {
+      if (element >= 0 && element + 1 < elements_) *reinterpret_cast<uint32_t *>(to) = v.x;
+      if (element + 1 == elements_) to[0] = static_cast<uint16_t>(v.x);
+      if (element == -1) to[1] = static_cast<uint16_t>(v.x >> 16);
+    }
+  }
+
+  const Geometry &g_;
+  const int32_t elements_, filters_;
+  const uint32_t magic_;
+};
 
 template <int rows, int vector>
 __device__ __forceinline__ void store_items(const Geometry &g, const Pointers &p, const Shared &s, int32_t warp) {
@@ -52,17 +81,12 @@ __device__ __forceinline__ void store_items(const Geometry &g, const Pointers &p
     const Item item(g, number, rows);
     const int32_t runs = min(kImages, g.images - item.image) * filters;
     for (int32_t row = 0; row < item.rows; row += g.chunk * rows) {
-      const int32_t elements = min(g.chunk * rows, item.rows - row) * g.output_w;
-      const uint32_t stage = s.stages + turn.stage * g.stage;
+      const RunStore<vector> chunk(g, min(g.chunk * rows, item.rows - row) * g.output_w, filters, magic);
       uint16_t *const first = run_of(g, p, item, 0, filter, row);
       ptx::barrier_wait(s.stage_full(turn.stage), turn.phase);
-      for (int32_t run = warp; run < runs; run += kStorers) {
-        const int32_t image = banded::stretch_of(magic, run), k = run - image * filters;
-        store_run<vector>(first + (image * g.y_image + int64_t{k} * g.y_filter),
-                          stage + image * g.y_wait_image + k * g.y_wait_filter, elements, lane);
-      }
-      __syncwarp();
-      if (lane == 0) ptx::barrier_arrive(s.stage_empty(turn.stage));
+      for (int32_t run = warp * chunk.kAtOnce; run < runs; run += kStorers * chunk.kAtOnce)
+        chunk.store(first, s.stages + turn.stage * g.stage, run, runs, lane);
+      ptx::barrier_arrive(s.stage_empty(turn.stage));
       turn.advance(kStages);
     }
   }
