@@ -275,10 +275,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     Team<T, F>(g, p, s, warp / 4).multiply_items();
   } else if (warp < kTeams * 4 + kLoaders) {
     ptx::release_registers<72>();
-    if (g.x_words)
-      Loader<kDown, true>(g, p, s, warp - kTeams * 4).load_items();
-    else
-      Loader<kDown, false>(g, p, s, warp - kTeams * 4).load_items();
+    Loader<kDown>(g, p, s, warp - kTeams * 4).load_items();
   } else {
     ptx::release_registers<64>();
     if (g.y_vector == 4)

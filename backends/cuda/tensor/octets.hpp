@@ -46,7 +46,6 @@ struct Geometry : few::Shape {
   int32_t y_wait_filter, y_wait_image; // bytes between results that wait
   uint32_t group_magic, last_magic;    // 2^32 / filters of a group, rounded up; of the last one
   int32_t stage;                       // bytes of a chunk's results
-  int32_t x_words;                     // 1: input comes in pairs of elements
   int32_t y_vector;                    // elements that results go in at once: 1, 2 or 4
 };
 
@@ -67,7 +66,7 @@ struct Variant {
 using Variants = few::List<Variant>;
 Variants variants();
 inline constexpr int kTeams = 2, kLoaders = 8, kStorers = 4; // warpgroups; warps
-inline constexpr int kHeld = 8;                              // groups of eight units that a loading warp holds
+inline constexpr int kHeld = 2;                              // units of a slot that a loading lane holds
 inline constexpr int kThreads = kTeams * 128 + (kLoaders + kStorers) * 32;
 
 } // namespace polyconv::cuda::octets

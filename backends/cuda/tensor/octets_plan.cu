@@ -97,17 +97,16 @@ bool place(const polyconv_layer &l, int rows, Choice &c) {
   g.items = narrow(items);
   g.across = narrow(ceil_div(g.output_w, 2 * f.positions));
   g.pairs = narrow(ceil_div(g.channels, 2));
-  g.pitch = narrow(ceil_div(2 * f.positions * g.across + kWindow - 2, 4) * 4);
+  g.pitch = 2 * f.positions * g.across + kWindow - 2;
   g.pitch_magic = magic_of(g.pitch);
   g.group_magic = magic_of(g.group);
   g.last_magic = magic_of(g.filters - (g.groups - 1) * g.group);
   g.depth_rows = g.taps_h + f.rows - 1;
   g.span = narrow(ceil_div(g.depth_rows, f.rows));
   const int64_t slot_units = int64_t{2} * g.pairs * g.pitch * f.rows;
-  if (slot_units > kHeld * kLoaders * 8 || slot_units % 8 != 0) return false;
+  if (slot_units > kHeld * kLoaders * 32) return false;
   g.slot_units = narrow(slot_units);
   g.blocks = narrow(ceil_div(int64_t{std::min(g.group, g.filters)} * f.rows, 8) * 2);
-  g.x_words = l.input.stride[4] == 1 && in_vectors(l.input, 2) && g.pad_w % 2 == 0;
   const auto rows_go_in = [&](int64_t many) { // runs begin at an item's rows
     return in_vectors(l.result, many) ||
            (g.output_w * f.rows % many == 0 && many == 4 && g.output_w % 2 == 0 && planes_in_vectors(l.result, many));
@@ -226,7 +225,7 @@ class Octets final : public CudaInstance {
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
     p.y = static_cast<uint16_t *>(a.output) + layer_.result.offset;
     Geometry g = choice_.geometry;
-    if (!aligned(p.x, 4)) g.x_words = 0;
+
     if (!aligned(p.y, 2 * static_cast<unsigned>(g.y_vector))) g.y_vector = aligned(p.y, 4) && g.y_vector == 4 ? 2 : 1;
     void *arguments[] = {&g, &p};
     cudaLaunchKernel(reinterpret_cast<const void *>(choice_.variant->kernel), dim3(static_cast<unsigned>(blocks_)),
