@@ -75,7 +75,7 @@ double estimate(const Form &f, const polyconv_layer &l, const Choice &c) {
                places = real(g.chunk) * f.rows * g.output_w / std::max(2, g.y_vector);
   const double multiply = steps * g.across * (g.depth_rows * (g.pairs * f.positions * 4.0 + 40) + 700),
                store = chunks * runs * (15 + (g.y_vector > 1 ? 7 : 14) * std::ceil(places / 32)),
-               load = (steps + g.span - 1) * 1100;
+               load = (steps + g.span - 1) * 500;
   const double clocks = std::pow(std::pow(multiply, 1.5) + std::pow(store, 1.5) + std::pow(load, 1.5), 1 / 1.5);
   const double rounds = std::ceil(real(g.items) * g.groups / 132);
   const double bytes = 2.0 * (real(sdk::elements(l.input)) + real(sdk::elements(l.result)));
