@@ -9,6 +9,8 @@
 namespace polyconv::cuda::banded {
 namespace {
 
+using few::aligned, few::is_hopper;
+
 int64_t size_of(const polyconv_tensor &t) {
   return t.type == POLYCONV_F32 ? 4 : 2;
 }
@@ -102,18 +104,6 @@ __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __
 }
 
 // ---------------------------------------------------------------- plan and run
-
-bool aligned(const void *pointer, unsigned bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
-
-// Sheets and tracks are code of exactly 9.0.
-bool is_hopper(int device) {
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the compute capability");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the compute capability");
-  return major == 9 && minor == 0;
-}
 
 class Banded final : public CudaInstance {
  public:

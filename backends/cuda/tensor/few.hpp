@@ -17,6 +17,16 @@ inline int32_t narrow(int64_t v) {
 inline double real(int64_t v) {
   return static_cast<double>(v);
 }
+inline bool aligned(const void *pointer, unsigned bytes) {
+  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+// Products of warpgroups are code of exactly 9.0.
+inline bool is_hopper(int device) {
+  int major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the compute capability");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the compute capability");
+  return major == 9 && minor == 0;
+}
 inline int element_bytes(const polyconv_tensor &t) {
   return t.type == POLYCONV_F32 ? 4 : 2;
 }

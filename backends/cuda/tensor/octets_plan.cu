@@ -13,7 +13,7 @@
 namespace polyconv::cuda::octets {
 namespace {
 
-using few::ceil_div, few::narrow, few::real;
+using few::aligned, few::ceil_div, few::is_hopper, few::narrow, few::real;
 
 // ---------------------------------------------------------------- choice
 
@@ -177,17 +177,6 @@ __global__ void pack_octets(const __grid_constant__ View<int64_t> raw, const __g
 }
 
 // ---------------------------------------------------------------- plan and run
-
-bool is_hopper(int device) {
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the compute capability");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the compute capability");
-  return major == 9 && minor == 0;
-}
-
-bool aligned(const void *pointer, unsigned bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
 
 class Octets final : public CudaInstance {
  public:

@@ -9,7 +9,7 @@
 namespace polyconv::cuda {
 
 extern const sdk::Kernel kernel_octets;
-// Where an image has no effect on another's bits, and results are whole pieces.
+// No flag: every way through a layer adds up in the same order, and an image's bits are its own.
 const sdk::Kernel kernel_octets = {"octets",      0, octets::kConfigNames, octets::kConfigCount, octets::supports,
                                    octets::create};
 
