@@ -327,36 +327,44 @@ __device__ inline uint2 load_four(const T *from, bool vectors, int left) {
   return make_uint2(element[0] | element[1] << 16, element[2] | element[3] << 16);
 }
 
-// Sums of one row of a unit into memory. Neighbouring lanes trade halves, so that each has four channels in a row.
-// `to`, `residual`: of the lane's pixel and first channel; `left`: channels from there on.
-template <class T, int Pairs>
-__device__ inline void store_row(const Mobile &m, const float (&sums)[2 * Pairs][4], int h, T *to, const T *residual,
-                                 int left, const Bounds<T> &bounds) {
+// Two channels of a pixel, and two that are 8 further on, into memory. Neighbouring lanes trade halves, so that each has
+// four channels in a row. `to`, `residual`: of those; `left`: channels from there on.
+template <class T>
+__device__ inline void store_sixteen(const Mobile &m, float2 first, float2 second, T *to, const T *residual, int left,
+                                     const Bounds<T> &bounds) {
   const bool odd = lane_of() % 2 != 0;
   const auto trade = [&](auto mine, auto other) { // what the lane keeps, and what its neighbour wants
     using V = decltype(mine);
     const V taken = __shfl_xor_sync(~0u, other, 1);
     return odd ? make_pair_of(taken, mine) : make_pair_of(mine, taken);
   };
+  uint2 four;
+  if (m.residual == nullptr) {
+    const uint32_t low = bounds.apply(pair_of(first.x, first.y, T())),
+                   high = bounds.apply(pair_of(second.x, second.y, T()));
+    const auto both = trade(odd ? high : low, odd ? low : high);
+    four = make_uint2(both.first, both.second);
+  } else {
+    const auto one = trade(odd ? second.x : first.x, odd ? first.x : second.x);
+    const auto two = trade(odd ? second.y : first.y, odd ? first.y : second.y);
+    const uint2 more = left > 0 ? load_four(residual, m.vectors_out != 0, left) : uint2{};
+    const float2 low = floats<T>(more.x), high = floats<T>(more.y);
+    four.x = bounds.apply(pair_of(one.first + m.residual_scale * low.x, two.first + m.residual_scale * low.y, T()));
+    four.y = bounds.apply(pair_of(one.second + m.residual_scale * high.x, two.second + m.residual_scale * high.y, T()));
+  }
+  if (left > 0) store_four(to, four, m.vectors_out != 0, left);
+}
+
+// Sums of one row of a unit into memory. `to`, `residual`: of the lane's pixel and first channel; `left`: channels from
+// there on.
+template <class T, int Pairs>
+__device__ inline void store_row(const Mobile &m, const float (&sums)[2 * Pairs][4], int h, T *to, const T *residual,
+                                 int left, const Bounds<T> &bounds) {
 #pragma unroll
   for (int j = 0; j < Pairs; ++j) {
     const float *const first = sums[2 * j] + 2 * h, *const second = sums[2 * j + 1] + 2 * h;
-    uint2 four;
-    if (m.residual == nullptr) {
-      const uint32_t low = bounds.apply(pair_of(first[0], first[1], T())),
-                     high = bounds.apply(pair_of(second[0], second[1], T()));
-      const auto both = trade(odd ? high : low, odd ? low : high);
-      four = make_uint2(both.first, both.second);
-    } else {
-      const auto one = trade(odd ? second[0] : first[0], odd ? first[0] : second[0]);
-      const auto two = trade(odd ? second[1] : first[1], odd ? first[1] : second[1]);
-      const uint2 more = left > j * 16 ? load_four(residual + j * 16, m.vectors_out != 0, left - j * 16) : uint2{};
-      const float2 low = floats<T>(more.x), high = floats<T>(more.y);
-      four.x = bounds.apply(pair_of(one.first + m.residual_scale * low.x, two.first + m.residual_scale * low.y, T()));
-      four.y =
-          bounds.apply(pair_of(one.second + m.residual_scale * high.x, two.second + m.residual_scale * high.y, T()));
-    }
-    if (left > j * 16) store_four(to + j * 16, four, m.vectors_out != 0, left - j * 16);
+    store_sixteen<T>(m, make_float2(first[0], first[1]), make_float2(second[0], second[1]), to + j * 16,
+                     residual + j * 16, left - j * 16, bounds);
   }
 }
 

@@ -109,6 +109,8 @@ struct MobilePlan {
 
 // Whether the kernels take these layers; else says in `offer` which does not fit, and why.
 bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer);
+// The layers and tensors of a chain; no tiles, and no pointers.
+Mobile mobile_shape(const MobileLayers &layers);
 // The best tiles of a config; false, with the least shared memory that would do in `offer`, where none fits.
 bool plan_mobile(const MobileLayers &layers, const MobileConfig &config, int64_t most_shared, MobilePlan &plan,
                  sdk::Offer &offer);

@@ -64,30 +64,6 @@ bool has_pieces(const polyconv_tensor &t, int64_t bytes) {
   return true;
 }
 
-Mobile shape_of(const MobileLayers &layers) {
-  const polyconv_layer &filter = *layers.filter, &project = *layers.project;
-  const polyconv_layer &first = layers.expand != nullptr ? *layers.expand : filter;
-  Mobile m;
-  m.in_at = pixels_of(first.input), m.out_at = pixels_of(project.result);
-  m.vectors_in = has_pieces(first.input, 16), m.vectors_out = has_pieces(project.result, 8);
-  if (project.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
-    m.residual_at = pixels_of(project.residual);
-    m.residual_scale = project.epilogue.residual_scale;
-    m.vectors_out = m.vectors_out && has_pieces(project.residual, 8);
-  }
-  for (int i = 0; i < 2; ++i) {
-    m.in[i] = small(filter.input.size[3 + i]), m.out[i] = small(filter.output.size[3 + i]);
-    m.pad[i] = small(filter.pad_begin[1 + i]);
-  }
-  m.batch = small(first.input.size[0]);
-  m.channels = small(first.input.size[1]), m.hidden = small(filter.input.size[1]);
-  m.results = small(project.output.size[1]);
-  m.step = small(filter.stride[1]);
-  if (layers.expand != nullptr) m.expanded = ending_of(*layers.expand);
-  m.filtered = ending_of(filter), m.projected = ending_of(project);
-  return m;
-}
-
 // Pairs of 8 result channels that warps of so many rows can sum, ascending; as pair_by_shape has them.
 struct PairsOf {
   int count, pairs[3];
@@ -199,6 +175,30 @@ void try_tile(const Mobile &m, bool expands, int64_t most_shared, int64_t &least
 
 } // namespace
 
+Mobile mobile_shape(const MobileLayers &layers) {
+  const polyconv_layer &filter = *layers.filter, &project = *layers.project;
+  const polyconv_layer &first = layers.expand != nullptr ? *layers.expand : filter;
+  Mobile m;
+  m.in_at = pixels_of(first.input), m.out_at = pixels_of(project.result);
+  m.vectors_in = has_pieces(first.input, 16), m.vectors_out = has_pieces(project.result, 8);
+  if (project.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
+    m.residual_at = pixels_of(project.residual);
+    m.residual_scale = project.epilogue.residual_scale;
+    m.vectors_out = m.vectors_out && has_pieces(project.residual, 8);
+  }
+  for (int i = 0; i < 2; ++i) {
+    m.in[i] = small(filter.input.size[3 + i]), m.out[i] = small(filter.output.size[3 + i]);
+    m.pad[i] = small(filter.pad_begin[1 + i]);
+  }
+  m.batch = small(first.input.size[0]);
+  m.channels = small(first.input.size[1]), m.hidden = small(filter.input.size[1]);
+  m.results = small(project.output.size[1]);
+  m.step = small(filter.stride[1]);
+  if (layers.expand != nullptr) m.expanded = ending_of(*layers.expand);
+  m.filtered = ending_of(filter), m.projected = ending_of(project);
+  return m;
+}
+
 bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer) {
   int index = 0;
   const polyconv_layer &first = layers.expand != nullptr ? *layers.expand : *layers.filter;
@@ -227,7 +227,7 @@ bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer) {
 bool plan_mobile(const MobileLayers &layers, const MobileConfig &config, int64_t most_shared, MobilePlan &plan,
                  sdk::Offer &offer) {
   const bool expands = layers.expand != nullptr;
-  Mobile m = shape_of(layers);
+  Mobile m = mobile_shape(layers);
   m.rows = config.rows, m.shares = config.shares;
   if (!choose_pairs(m)) return offer.reject("has no units of %d rows for stride %d", m.rows, m.step);
   plan = {};

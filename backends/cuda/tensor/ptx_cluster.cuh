@@ -27,5 +27,20 @@ __device__ inline void send_in_cluster(uint32_t to, const float *v, uint32_t bar
                "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
                : "memory");
 }
+// Arrives at a barrier in another block's shared memory, or in its own, which address_in_cluster has found.
+__device__ inline void arrive_in_cluster(uint32_t barrier) {
+  dawdle();
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// A box of a 2-D tensor from (x, y) to the same place in the blocks of a cluster that `blocks` has bits of; in each, its
+// bytes count at the same barrier.
+__device__ inline void load_box_for(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y,
+                                    uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "h"(blocks)
+      : "memory");
+}
 
 } // namespace polyconv::cuda::ptx

@@ -138,7 +138,14 @@ __device__ inline void meet(int barrier, int threads) {
 __device__ inline void prefetch(const CUtensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-// A box of a 3-D or 4-D tensor from (x, y, z, n); its bytes count at `barrier`.
+// A box of a tensor of two to four dimensions from (x, y, z, n); its bytes count at `barrier`.
+__device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y)
+      : "memory");
+}
 __device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y, int z) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
@@ -285,13 +292,12 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
       "+f"(d[i + 7])
 #define POLYCONV_R16(d, i) POLYCONV_R8(d, i), POLYCONV_R8(d, i + 8)
 #define POLYCONV_R32(d, i) POLYCONV_R16(d, i), POLYCONV_R16(d, i + 16)
-#define POLYCONV_T32                                                                                                   \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30," \
-  "%31"
-#define POLYCONV_T64                                                                                                  \
-  POLYCONV_T32                                                                                                        \
-  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59," \
-  "%60,%61,%62,%63"
+#define POLYCONV_T8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define POLYCONV_T16 POLYCONV_T8 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define POLYCONV_T32 POLYCONV_T16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define POLYCONV_T40 POLYCONV_T32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define POLYCONV_T48 POLYCONV_T40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define POLYCONV_T64 POLYCONV_T48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 #define POLYCONV_T80 POLYCONV_T64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define POLYCONV_T96 POLYCONV_T80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define POLYCONV_T116 \
@@ -307,7 +313,17 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
                : __VA_ARGS__                                                                                \
                : "l"(a), "l"(b), "r"(accumulate))
 #define POLYCONV_PRODUCTS(depth, types, transposes)                                                         \
-  if constexpr (N == 64)                                                                                    \
+  if constexpr (N == 16)                                                                                    \
+    POLYCONV_PRODUCT(16, depth, types, transposes, POLYCONV_T8, "8", "9", "10", POLYCONV_R8(d, 0));         \
+  else if constexpr (N == 32)                                                                               \
+    POLYCONV_PRODUCT(32, depth, types, transposes, POLYCONV_T16, "16", "17", "18", POLYCONV_R16(d, 0));     \
+  else if constexpr (N == 80)                                                                               \
+    POLYCONV_PRODUCT(80, depth, types, transposes, POLYCONV_T40, "40", "41", "42", POLYCONV_R32(d, 0),      \
+                     POLYCONV_R8(d, 32));                                                                   \
+  else if constexpr (N == 96)                                                                               \
+    POLYCONV_PRODUCT(96, depth, types, transposes, POLYCONV_T48, "48", "49", "50", POLYCONV_R32(d, 0),      \
+                     POLYCONV_R16(d, 32));                                                                  \
+  else if constexpr (N == 64)                                                                               \
     POLYCONV_PRODUCT(64, depth, types, transposes, POLYCONV_T32, "32", "33", "34", POLYCONV_R32(d, 0));     \
   else if constexpr (N == 128)                                                                              \
     POLYCONV_PRODUCT(128, depth, types, transposes, POLYCONV_T64, "64", "65", "66", POLYCONV_R32(d, 0),     \
@@ -331,7 +347,8 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
 // only).
 template <class T, int N, bool Columns = false>
 __device__ inline void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
-  static_assert(N == 64 || N == 128 || N == 160 || N == 192 || N == 232 || N == 256,
+  static_assert(N == 16 || N == 32 || N == 64 || N == 80 || N == 96 || N == 128 || N == 160 || N == 192 ||
+                    N == 232 || N == 256,
                 "no instruction written out for this width");
   if constexpr (std::is_same_v<T, __half>) {
     if constexpr (Columns) {
@@ -390,7 +407,11 @@ __device__ inline void multiply_held(float (&d)[N / 2], const uint32_t (&a)[4], 
 #undef POLYCONV_T96
 #undef POLYCONV_T80
 #undef POLYCONV_T64
+#undef POLYCONV_T48
+#undef POLYCONV_T40
 #undef POLYCONV_T32
+#undef POLYCONV_T16
+#undef POLYCONV_T8
 #undef POLYCONV_R32
 #undef POLYCONV_R16
 #undef POLYCONV_R8

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
+#include "common/maps.hpp"
 #include "common/rows.hpp"
 #include "pixel_matrix.hpp"
 #include "ptx_hopper.cuh"
@@ -45,23 +46,6 @@ CUtensorMapDataType map_type(int32_t type) {
   return type == POLYCONV_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
          : type == POLYCONV_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                  : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
-}
-
-void check_map(CUresult result, const char *what) {
-  if (result == CUDA_SUCCESS) return;
-  throw sdk::Error(POLYCONV_DEVICE_ERROR,
-                   std::string("CUDA: no tensor map of the ") + what + ": error " + std::to_string(result));
-}
-
-template <class Function>
-Function entry_point(const char *name) {
-  void *found = nullptr;
-  cudaDriverEntryPointQueryResult how;
-  check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &how),
-        "looking for the driver's maps");
-  if (how != cudaDriverEntryPointSuccess)
-    throw sdk::Error(POLYCONV_UNAVAILABLE, std::string("CUDA: the driver has no ") + name);
-  return reinterpret_cast<Function>(found);
 }
 
 } // namespace

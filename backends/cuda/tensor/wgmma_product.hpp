@@ -12,6 +12,7 @@
 
 #include "common/check.hpp"
 #include "common/conv.cuh"
+#include "common/launch.hpp"
 
 namespace polyconv::cuda::wgmma {
 
@@ -145,28 +146,6 @@ void add_partials(const Product &product, cudaStream_t stream);
 
 // The whole run where the input does not begin at whole 16 bytes.
 void multiply_unaligned(const polyconv_layer &layer, const polyconv_arguments &arguments, cudaStream_t stream);
-
-// Launches a kernel in clusters of blocks; it begins while what is ahead of it in the stream still ends, and waits for
-// it itself. (9.0 and on)
-template <class... Parameters, class... Arguments>
-void launch_clusters(void (*kernel)(Parameters...), unsigned cluster, unsigned blocks, int threads, int shared_bytes,
-                     cudaStream_t stream, const Arguments &...arguments) {
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim.x = cluster, attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(blocks), config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes), config.stream = stream;
-  config.attrs = attributes, config.numAttrs = cluster > 1 ? 2 : 1;
-  check(cudaLaunchKernelEx(&config, kernel, arguments...), "launching cuda-tensor's wgmma");
-}
-template <class... Parameters, class... Arguments>
-void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, int shared_bytes, cudaStream_t stream,
-                  const Arguments &...arguments) {
-  launch_clusters(kernel, 1, blocks, threads, shared_bytes, stream, arguments...);
-}
 
 // The kernel of a type and shape; `prepare` lets it use its shared memory.
 struct Launcher {

@@ -1,0 +1,236 @@
+// wgmma_pair.cu - MobileNets' depthwise 3 x 3 and the 1 x 1 layer after it, f16 and bf16, channels last, on Hopper:
+// fetched by the TMA, filtered by FMA, multiplied by warpgroups, all at once (wgmma_pair.cuh).
+//
+// Floor: the input and the result once, at the rate of a copy.
+// SPDX-License-Identifier: Apache-2.0
+#include "wgmma_pair.hpp"
+
+#include "common/device.hpp"
+#include "common/launch.hpp"
+#include "common/maps.hpp"
+#include "tensor_layers.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace piped;
+using namespace halves;
+
+// Strips of a tile; blocks of a cluster, which share what they fetch of the last weights.
+struct Config {
+  int strips, cluster;
+};
+constexpr Config kConfigs[] = {{2, 1}, {1, 1}, {1, 2}, {1, 4}};
+constexpr const char *kConfigNames[] = {"t14", "t7", "t7_c2", "t7_c4"};
+constexpr int kConfigCount = 4;
+
+struct Plan {
+  Pair pair; // all but pointers and maps
+  int shape = -1, config = -1;
+  int64_t blocks = 0, shared_bytes = 0;
+  double us = 0;
+};
+
+// ---------------------------------------------------------------- plan
+
+int64_t stages_bytes(const Shape &s, const Pair &p) {
+  return p.inputs * int64_t{s.input_bytes()} + p.products * int64_t{s.product_bytes()};
+}
+
+// As many stages as there is room for, of both rings: as many of products as there are teams, at least.
+bool set_stages(const Shape &s, Pair &p, int64_t most_shared, Plan &plan, sdk::Offer &offer) {
+  const int64_t fixed = 1024 + kBarrierBytes + 4 * (p.chunks * int64_t{s.chunk()} + s.results());
+  p.inputs = p.products = 2;
+  if (fixed + stages_bytes(s, p) > most_shared)
+    return offer.reject("needs at least %" PRId64 " bytes of shared memory a block, %" PRId64 " may be used",
+                        fixed + stages_bytes(s, p), most_shared);
+  const auto grow = [&](int32_t &stages, int most) {
+    for (; stages < most; ++stages) {
+      ++stages;
+      const bool fits = fixed + stages_bytes(s, p) <= most_shared;
+      --stages;
+      if (!fits) return;
+    }
+  };
+  grow(p.products, s.teams), grow(p.inputs, kMostStages), grow(p.products, kMostStages);
+  plan.shared_bytes = fixed + stages_bytes(s, p);
+  return true;
+}
+
+// Rounds of tiles, each the longest of what filters, multiplies and moves.
+double plan_us(const Shape &s, const Pair &p, int64_t blocks) {
+  const Mobile &m = p.m;
+  const double tiles = 1.0 * m.batch * m.tiles[0] * m.tiles[1], chunks = p.chunks;
+  const double steps = real(ceil_div(static_cast<int64_t>(tiles), blocks)) * chunks;
+  const int rows = s.tile(), inputs = rows * s.step + 2 * kBands; // of bands
+  const double filter = (inputs * ((kStrip - 1) * s.step + 3) * 3.0 + rows * kStrip * 24.0 + kBands * 70.0) / 4 / 0.7;
+  const double multiply = s.rows() * s.results() * s.chunk() / 2048.0 + 60 * s.parts;
+  const double memory = (real(m.batch) * m.in[0] * m.in[1] * m.hidden + real(m.batch) * m.out[0] * m.out[1] * m.results) * 2 / 4.2e6;
+  const double cache = tiles * chunks * (s.patch_bytes() + s.weights_bytes() * 1.0 / p.cluster) / 5.5e6;
+  return 4 + std::max({steps * std::max(filter, multiply) / 1755, memory, cache});
+}
+
+bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Offer &offer) {
+  const Mobile m = mobile::mobile_shape({nullptr, request.layers[0], request.layers[1]});
+  const Config &c = kConfigs[config];
+  plan = {};
+  for (int i = kShapeCount - 1; i >= 0; --i)
+    if (kShapes[i].step == m.step && kShapes[i].strips == c.strips && kShapes[i].results() >= m.results) plan.shape = i;
+  if (plan.shape < 0)
+    return offer.reject("has no tiles of %dx%d at stride %d for %d channels of the result", kStrip * c.strips,
+                        kStrip * c.strips, m.step, m.results);
+  const Shape &s = kShapes[plan.shape];
+  Pair &p = plan.pair;
+  p.m = m;
+  for (int i = 0; i < 2; ++i) p.m.tiles[i] = small(std::max<int64_t>(ceil_div(m.out[i], s.tile()), 1));
+  const double tiles = real(m.batch) * p.m.tiles[0] * p.m.tiles[1];
+  p.chunks = small(ceil_div(m.hidden, s.chunk()));
+  if (!(tiles * p.chunks < 1 << 30)) return offer.reject("takes less than 2^30 tiles and chunks of channels");
+  if (!set_stages(s, p, chain::most_shared(request), plan, offer)) return false;
+  p.cluster = c.cluster;
+  const auto wanted = std::max<int64_t>(static_cast<int64_t>(tiles), 1);
+  plan.blocks = std::min<int64_t>(ceil_div(wanted, p.cluster), kMultiprocessors / p.cluster) * p.cluster;
+  p.rounds = small(ceil_div(wanted, plan.blocks));
+  plan.config = config;
+  plan.us = plan_us(s, p, plan.blocks);
+  return true;
+}
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 2) return offer.reject("fuses 2 layers, not %d", request.count);
+  const mobile::MobileLayers layers = {nullptr, request.layers[0], request.layers[1]};
+  if (!mobile::mobile_takes(layers, offer)) return false;
+  if (!mobile::mobile_shape(layers).vectors_in)
+    return offer.reject("layer 0: takes pixels of whole 16 bytes, as far apart, not of %" PRId64 " channels",
+                        layers.filter->input.size[1]);
+  for (const int axis : {0, 3, 4})
+    if (!(real(layers.filter->input.stride[axis]) < (1ll << 38)))
+      return offer.reject("layer 0: takes strides of less than 2^38 elements");
+  return has_code("90a", request.policy->device_index, offer);
+}
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, offer)) return false;
+  Plan best;
+  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
+    Plan plan;
+    if (make_plan(request, i, plan, offer) && (best.config < 0 || plan.us < best.us)) best = plan;
+  }
+  if (best.config < 0) return false;
+  const Mobile &m = best.pair.m;
+  const Shape &s = kShapes[best.shape];
+  offer.config = best.config, offer.estimate_us = best.us;
+  offer.set_weights(0, "cuda_chain_taps:1", taps_bytes(m.hidden));
+  offer.set_weights(1, "cuda_chain_rows:1", rows_bytes(m.hidden, m.results));
+  offer.recomputed_outputs = 0;
+  offer.blocks = best.blocks, offer.shared_bytes = best.shared_bytes, offer.threads = s.threads();
+  offer.occupancy = static_cast<float>(s.threads()) / 2048;
+  offer.say("tiles of %dx%d pixels, %d channels at a time, %d and %d stages", s.tile(), s.tile(), s.chunk(),
+            best.pair.inputs, best.pair.products);
+  return true;
+}
+
+// ---------------------------------------------------------------- run
+
+class WgmmaPair final : public sdk::Instance {
+ public:
+  WgmmaPair(const polyconv_request &request, int32_t config)
+      : device_(request.policy->device_index), layers_{*request.layers[0], *request.layers[1]} {
+    sdk::Offer offer = {};
+    if (!make_plan(request, config, plan_, offer))
+      throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/wgmma_pair: no tile for a chain that was accepted");
+    kernel_ = (layers_[0].input.type == POLYCONV_F16 ? find_f16 : find_bf16)(plan_.shape);
+    const DeviceScope scope(device_);
+    chain::allow_shared(kernel_);
+  }
+
+  void pack(int layer, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    (layer == 0 ? pack_taps : pack_rows)(layers_[layer], raw, packed, static_cast<cudaStream_t>(stream));
+  }
+
+  void run(const polyconv_arguments &a, void *on) const override {
+    if (sdk::elements(layers_[1].result) == 0) return;
+    const DeviceScope scope(device_);
+    const auto stream = static_cast<cudaStream_t>(on);
+    Pair p = plan_.pair;
+    set_pointers(a, p.m);
+    const auto aligned = [](const void *at, uintptr_t to) { return reinterpret_cast<uintptr_t>(at) % to == 0; };
+    p.m.vectors_out = p.m.vectors_out && aligned(p.m.result, 8) && aligned(p.m.residual, 8);
+    if (!aligned(p.m.input, 16) || !aligned(p.m.filters, 16) || !aligned(p.m.project, 16))
+      return run_unaligned(p.m, layers_[0].input.type, stream);
+    make_maps(p);
+    const Shape &s = kShapes[plan_.shape];
+    launch_clusters(kernel_, static_cast<unsigned>(p.cluster), static_cast<unsigned>(plan_.blocks), s.threads(),
+                    small(plan_.shared_bytes), stream, p);
+  }
+
+ private:
+  void set_pointers(const polyconv_arguments &a, Mobile &m) const {
+    const polyconv_layer &first = layers_[0], &last = layers_[1];
+    const auto bias = [&](int layer) {
+      return layers_[layer].epilogue.has_bias ? static_cast<const float *>(a.bias[layer]) : nullptr;
+    };
+    m.input = static_cast<const char *>(a.input) + first.input.offset * 2;
+    m.result = static_cast<char *>(a.output) + last.result.offset * 2;
+    if (last.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
+      const bool inner = last.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT;
+      m.residual = static_cast<const char *>(inner ? a.input : a.residual[1]) + last.residual.offset * 2;
+    }
+    m.filters = a.weights[0], m.filtered.bias = bias(0);
+    m.project = a.weights[1], m.projected.bias = bias(1);
+  }
+
+  // Maps hold the run's pointers. Making them is arithmetic on the host, 128 bytes each.
+  void make_maps(Pair &p) const {
+    const Mobile &m = p.m;
+    const Shape &s = kShapes[plan_.shape];
+    const auto chunk = static_cast<uint32_t>(s.chunk()), patch = static_cast<uint32_t>(s.patch());
+    const auto channels = static_cast<uint64_t>(m.hidden), results = static_cast<uint64_t>(m.results);
+    const uint64_t size[4] = {channels, static_cast<uint64_t>(m.in[1]), static_cast<uint64_t>(m.in[0]),
+                              static_cast<uint64_t>(m.batch)};
+    uint64_t stride[3] = {};
+    for (int i = 0; i < 3; ++i) { // an axis of one element may have any stride, but a map wants a true one
+      stride[i] = static_cast<uint64_t>(layers_[0].input.stride[i == 0 ? 4 : i == 1 ? 3 : 0]) * 2;
+      if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? channels * 2 : stride[i - 1] * size[i], 16);
+    }
+    const uint32_t patches[4] = {chunk, patch, patch, 1};
+    encode(p.input, 4, m.input, size, stride, patches, CU_TENSOR_MAP_SWIZZLE_NONE, "input");
+    const uint64_t taps[2] = {channels, 9}, rows[2] = {channels, results}, row[1] = {channels * 2};
+    const uint32_t all_taps[2] = {chunk, 9};
+    encode(p.taps, 2, m.filters, taps, row, all_taps, CU_TENSOR_MAP_SWIZZLE_NONE, "taps");
+    const uint32_t some_rows[2] = {chunk, static_cast<uint32_t>(s.results() / std::max(p.cluster, s.slices()))};
+    encode(p.weights, 2, m.project, rows, row, some_rows,
+           s.strips == 2 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B, "weights");
+  }
+
+  void encode(CUtensorMap &map, uint32_t rank, const void *from, const uint64_t *size, const uint64_t *stride,
+              const uint32_t *box, CUtensorMapSwizzle swizzle, const char *what) const {
+    const auto type = layers_[0].input.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                            : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const uint32_t steps[4] = {1, 1, 1, 1};
+    check_map(tiled_(&map, type, rank, const_cast<void *>(from), size, stride, box, steps,
+                     CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+              what);
+  }
+
+  const int device_;
+  const polyconv_layer layers_[2];
+  const decltype(&cuTensorMapEncodeTiled) tiled_ =
+      entry_point<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  Plan plan_;
+  Kernel kernel_ = nullptr;
+};
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<WgmmaPair>(request, config);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_wgmma_pair;
+const sdk::Kernel kernel_wgmma_pair = {"wgmma_pair", 0, kConfigNames, kConfigCount, supports, create};
+
+} // namespace polyconv::cuda
