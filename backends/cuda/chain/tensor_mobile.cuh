@@ -327,8 +327,8 @@ __device__ inline uint2 load_four(const T *from, bool vectors, int left) {
   return make_uint2(element[0] | element[1] << 16, element[2] | element[3] << 16);
 }
 
-// Two channels of a pixel, and two that are 8 further on, into memory. Neighbouring lanes trade halves, so that each has
-// four channels in a row. `to`, `residual`: of those; `left`: channels from there on.
+// Two channels of a pixel, and two that are 8 further on, into memory. Neighbouring lanes trade halves, so that each
+// has four channels in a row. `to`, `residual`: of those; `left`: channels from there on.
 template <class T>
 __device__ inline void store_sixteen(const Mobile &m, float2 first, float2 second, T *to, const T *residual, int left,
                                      const Bounds<T> &bounds) {

@@ -1,9 +1,9 @@
-// wgmma_pair.cuh - a 3 x 3 depthwise layer and the 1 x 1 layer after it, on Hopper. Three kinds of warps pass a tile on, a
-// chunk of its channels at a time. One thread has the TMA fetch patches of the input, halo and padding included, and the
-// chunk's taps into a ring; a second one has it fetch weights into another ring. Filtering warps, a band of rows each,
-// sum a chunk of patches with FMA and write it, rounded, into the second ring, as warpgroup products read their first
-// factor; multiplying warpgroups do those products, keep the sums, and store them when all chunks have come. What
-// lies between the layers never leaves the multiprocessor, and nobody waits for all.
+// wgmma_pair.cuh - a 3 x 3 depthwise layer and the 1 x 1 layer after it, on Hopper. Three kinds of warps pass a tile
+// on, a chunk of its channels at a time. One thread has the TMA fetch patches of the input, halo and padding included,
+// and the chunk's taps into a ring; a second one has it fetch weights into another ring. Filtering warps, a band of
+// rows each, sum a chunk of patches with FMA and write it, rounded, into the second ring, as warpgroup products read
+// their first factor; multiplying warpgroups do those products, keep the sums, and store them when all chunks have
+// come. What lies between the layers never leaves the multiprocessor, and nobody waits for all.
 //
 // Floor: the input and the result once, at the rate of a copy.
 // SPDX-License-Identifier: Apache-2.0
@@ -73,25 +73,32 @@ struct Corner {
   int image, y, x;
 
   __device__ Corner(const Mobile &m, int size, int tile) {
-    x = tile % m.tiles[1] * size, tile /= m.tiles[1];
-    y = tile % m.tiles[0] * size, image = tile / m.tiles[0];
+    const int row = tile / m.tiles[1], which = row / m.tiles[0];
+    x = (tile - row * m.tiles[1]) * size, y = (row - which * m.tiles[0]) * size, image = which;
   }
 };
+
+// Tiles of a block. Those of a cluster have equally many, of which some may be of no image.
+__device__ inline int rounds_of(const Pair &p) {
+  const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
+  return (p.tiles - 1 - block / p.cluster * p.cluster) / blocks + 1;
+}
 
 // ---------------------------------------------------------------- fetching
 
 template <class Tile>
 __device__ inline void fetch_inputs(const Pair &p, const Tile &tile) {
   constexpr Shape s = Tile::shape;
+  const int rounds = rounds_of(p);
   Turn turn{0};
-  for (int round = 0; round < p.rounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const Corner at(p.m, s.tile(), static_cast<int>(blockIdx.x + round * gridDim.x));
 #pragma unroll 1
     for (int chunk = 0; chunk < p.chunks; ++chunk, turn.advance(1, p.inputs)) {
       ptx::barrier_wait(tile.input_empty(turn), turn.parity ^ 1);
       ptx::barrier_expect(tile.input_full(turn), s.patch_bytes() + s.taps_bytes());
       ptx::load_box(tile.input(turn), &p.input, tile.input_full(turn), chunk * s.chunk(), at.x * s.step - p.m.pad[1],
-                    at.y * s.step - p.m.pad[0], at.image);
+                    at.y * s.step - p.m.pad[0], min(at.image, p.m.batch - 1));
       ptx::load_box(tile.input(turn) + s.patch_bytes(), &p.taps, tile.input_full(turn), chunk * s.chunk(), 0);
     }
   }
@@ -101,23 +108,25 @@ __device__ inline void fetch_inputs(const Pair &p, const Tile &tile) {
 template <class Tile>
 __device__ inline void fetch_weights(const Pair &p, const Tile &tile) {
   constexpr Shape s = Tile::shape;
-  const int parts = max(p.cluster, s.slices()), rows = s.results() / parts;
-  const int rank = static_cast<int>(blockIdx.x) % p.cluster;
+  const int rounds = rounds_of(p), rows = s.results() / p.cluster;
+  const int first = p.cluster == 1 ? 0 : static_cast<int>(blockIdx.x) % p.cluster * rows;
   const auto all = static_cast<uint16_t>((1 << p.cluster) - 1);
   Turn turn{0};
-  for (int i = 0; i < p.rounds * p.chunks; ++i, turn.advance(1, p.products)) {
-    ptx::barrier_wait(tile.product_empty(turn), turn.parity ^ 1);
-    ptx::barrier_expect(tile.product_full(turn), s.weights_bytes());
-    const int chunk = i % p.chunks * s.chunk();
+  for (int round = 0; round < rounds; ++round)
 #pragma unroll 1
-    for (int part = rank; part < parts; part += p.cluster) {
-      const uint32_t to = tile.weights(turn) + part * rows * s.row_bytes();
-      if (p.cluster == 1)
-        ptx::load_box(to, &p.weights, tile.product_full(turn), chunk, part * rows);
-      else
-        ptx::load_box_for(to, &p.weights, tile.product_full(turn), chunk, part * rows, all);
+    for (int chunk = 0; chunk < p.chunks; ++chunk, turn.advance(1, p.products)) {
+      ptx::barrier_wait(tile.product_empty(turn), turn.parity ^ 1);
+      ptx::barrier_expect(tile.product_full(turn), s.weights_bytes());
+      const uint32_t to = tile.weights(turn) + first * s.row_bytes();
+      if (p.cluster > 1) {
+        ptx::load_box_for(to, &p.weights, tile.product_full(turn), chunk * s.chunk(), first, all);
+        continue;
+      }
+      constexpr int kRows = s.box_rows();
+#pragma unroll
+      for (int row = 0; row < s.results(); row += kRows)
+        ptx::load_box(to + row * s.row_bytes(), &p.weights, tile.product_full(turn), chunk * s.chunk(), row);
     }
-  }
   // Others of the cluster arrive here at the end: a block must be there until they have.
   if (p.cluster == 1) return;
   for (int i = 0; i < p.products; ++i, turn.advance(1, p.products))
@@ -187,11 +196,11 @@ __device__ inline void filter(const Pair &p, const Tile &tile, int worker) {
   Turn input{0}, product{0};
   input.advance(team, p.inputs), product.advance(team, p.products);
   int chunk = team % p.chunks;
+  const int all = rounds_of(p) * p.chunks;
 #pragma unroll 1
-  for (int i = team; i < p.rounds * p.chunks; i += s.teams) {
+  for (int i = team; i < all; i += s.teams) {
     const uint32_t at = tile.bias + (chunk * s.chunk() + pair * 2) * 4;
-    const float2 bias =
-        make_float2(__uint_as_float(mobile::read_4(at)), __uint_as_float(mobile::read_4(at + 4)));
+    const float2 bias = make_float2(__uint_as_float(mobile::read_4(at)), __uint_as_float(mobile::read_4(at + 4)));
     ptx::barrier_wait(tile.input_full(input), input.parity);
     ptx::barrier_wait(tile.product_empty(product), product.parity ^ 1);
     filter_band<Tile>(tile.input(input) + from, tile.input(input) + s.patch_bytes() + pair * 4, bias,
@@ -222,8 +231,8 @@ __device__ inline void release(const Pair &p, const Tile &tile, int stage) {
   }
 }
 
-template <class Tile>
-__device__ inline void multiply_chunks(const Pair &p, const Tile &tile, Turn &turn, int group, Sums<Tile> &sums) {
+template <class Tile, int group>
+__device__ inline void multiply_chunks(const Pair &p, const Tile &tile, Turn &turn, Sums<Tile> &sums) {
   using T = typename Tile::T;
   constexpr Shape s = Tile::shape;
   constexpr int kRows = s.strips == 2 ? 64 * s.row_bytes() >> 4 : 0; // of a descriptor, to the next part
@@ -234,6 +243,10 @@ __device__ inline void multiply_chunks(const Pair &p, const Tile &tile, Turn &tu
   int before = -1;
 #pragma unroll 1
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
+    if (before >= 0 && !ptx::barrier_over(tile.product_full(turn), turn.parity)) {
+      ptx::products_wait<0>();
+      release(p, tile, before), before = -1;
+    }
     ptx::barrier_wait(tile.product_full(turn), turn.parity);
     const uint64_t a = descriptor(tile.filtered(turn)) + group * s.parts * kRows;
     const uint64_t b = descriptor(tile.weights(turn)) + group * s.parts * kColumns;
@@ -251,17 +264,21 @@ __device__ inline void multiply_chunks(const Pair &p, const Tile &tile, Turn &tu
     turn.advance(1, p.products);
   }
   ptx::products_wait<0>();
-  release(p, tile, before);
+  if (before >= 0) release(p, tile, before);
+}
+
+__device__ inline float2 read_pair(uint32_t at) {
+  return make_float2(__uint_as_float(mobile::read_4(at)), __uint_as_float(mobile::read_4(at + 4)));
 }
 
 // Two sums of neighbouring columns with their bias.
 __device__ inline float2 with_bias(const float *sums, uint32_t bias) {
-  return make_float2(sums[0] + __uint_as_float(mobile::read_4(bias)),
-                     sums[1] + __uint_as_float(mobile::read_4(bias + 4)));
+  const float2 more = read_pair(bias);
+  return make_float2(sums[0] + more.x, sums[1] + more.y);
 }
 
-template <class Tile>
-__device__ inline void store(const Pair &p, const Tile &tile, const Sums<Tile> &sums, const Corner &at, int group) {
+template <class Tile, int group>
+__device__ inline void store(const Pair &p, const Tile &tile, const Sums<Tile> &sums, const Corner &at) {
   using T = typename Tile::T;
   constexpr Shape s = Tile::shape;
   const Mobile &m = p.m;
@@ -291,14 +308,60 @@ __device__ inline void store(const Pair &p, const Tile &tile, const Sums<Tile> &
     }
 }
 
-template <class Tile>
-__device__ inline void multiply(const Pair &p, const Tile &tile, int group) {
+// Likewise without a residual, in vectors: all rows of 16 columns at a time, each on its own, so that they overlap.
+template <class Tile, int group>
+__device__ inline void store_plainly(const Pair &p, const Tile &tile, const Sums<Tile> &sums, const Corner &at) {
+  using T = typename Tile::T;
   constexpr Shape s = Tile::shape;
+  constexpr int kRowParts = s.strips == 2 ? s.parts : 1, kColumnParts = s.strips == 2 ? 1 : s.parts;
+  const Mobile &m = p.m;
+  const Bounds<T> bounds(m.projected);
+  const int lane = mobile::lane_of(), warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  const int slice = s.strips == 2 ? 0 : group * s.parts * s.columns;
+  const int channel = slice + lane % 2 * 8 + lane % 4 / 2 * 4, left = m.results - channel;
+  T *const to = mobile::pixel_at(static_cast<T *>(m.result), m.out_at, at.image, at.y, at.x) + channel;
+  int32_t offset[2 * kRowParts];
+  uint32_t there = 0; // a bit for each of them
+#pragma unroll
+  for (int i = 0; i < 2 * kRowParts; ++i) {
+    const int eight = (s.strips == 2 ? (group * s.parts + i / 2) * 8 : 0) + warp * 2 + i % 2; // of rows
+    const int column = lane / 4, y = eight / s.strips, x = eight % s.strips * kStrip + column;
+    offset[i] = y * m.out_at.row + x * m.out_at.pixel;
+    if (column < kStrip && y < s.tile() && at.image < m.batch && at.y + y < m.out[0] && at.x + x < m.out[1])
+      there |= 1u << i;
+  }
+  const bool odd = lane % 2 != 0;
+#pragma unroll
+  for (int j = 0; j < kColumnParts * s.columns / 16; ++j) {
+    const uint32_t bias = tile.result_bias(p) + (slice + j * 16 + lane % 4 * 2) * 4;
+    const float2 low = read_pair(bias), high = read_pair(bias + 32);
+#pragma unroll
+    for (int i = 0; i < 2 * kRowParts; ++i) {
+      const int part = s.strips == 2 ? i / 2 : j / (s.columns / 16), first = j % (s.columns / 16) * 8 + i % 2 * 2;
+      const float *const v = sums[part] + first;
+      const uint32_t a = bounds.apply(pair_of(v[0] + low.x, v[1] + low.y, T()));
+      const uint32_t b = bounds.apply(pair_of(v[4] + high.x, v[5] + high.y, T()));
+      const uint32_t other = __shfl_xor_sync(~0u, odd ? a : b, 1); // neighbours trade: each has four in a row
+      if ((there >> i & 1) != 0 && left > j * 16)
+        *reinterpret_cast<uint2 *>(to + offset[i] + j * 16) = odd ? make_uint2(other, b) : make_uint2(a, other);
+    }
+  }
+}
+
+template <class Tile, int group>
+__device__ inline void multiply(const Pair &p, const Tile &tile) {
+  constexpr Shape s = Tile::shape;
+  const int rounds = rounds_of(p);
+  const bool plain = p.m.residual == nullptr && p.m.vectors_out != 0;
   Sums<Tile> sums;
   Turn turn{0};
-  for (int round = 0; round < p.rounds; ++round) {
-    multiply_chunks<Tile>(p, tile, turn, group, sums);
-    store<Tile>(p, tile, sums, Corner(p.m, s.tile(), static_cast<int>(blockIdx.x + round * gridDim.x)), group);
+  for (int round = 0; round < rounds; ++round) {
+    const Corner at(p.m, s.tile(), static_cast<int>(blockIdx.x + round * gridDim.x));
+    multiply_chunks<Tile, group>(p, tile, turn, sums);
+    if (plain)
+      store_plainly<Tile, group>(p, tile, sums, at);
+    else
+      store<Tile, group>(p, tile, sums, at);
   }
 }
 
@@ -336,9 +399,15 @@ __global__ void __launch_bounds__(kShapes[which].threads(), 1) pipe_pair(const _
   ptx::meet(1, 32 * s.workers());
   if (warp < 4 * s.groups) {
     ptx::take_registers<s.multiply_registers()>();
-    multiply(p, tile, warp / 4);
+    if (warp < 4)
+      multiply<Block, 0>(p, tile);
+    else
+      multiply<Block, s.groups - 1>(p, tile);
   } else {
-    ptx::take_registers<s.filter_registers()>();
+    if constexpr (s.filter_registers() < s.dealt() / (s.threads() / 128))
+      ptx::release_registers<s.filter_registers()>();
+    else
+      ptx::take_registers<s.filter_registers()>();
     filter(p, tile, warp - 4 * s.groups);
   }
 }

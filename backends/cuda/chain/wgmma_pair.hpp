@@ -14,10 +14,10 @@ namespace polyconv::cuda::piped {
 
 using mobile::Mobile;
 
-inline constexpr int kStrip = 7;                  // columns
-inline constexpr int kBands = 4;                  // of a tile's rows: a warp filters one of them, of a chunk
+inline constexpr int kStrip = 7; // columns
+inline constexpr int kBands = 4; // of a tile's rows: a warp filters one of them, of a chunk
 inline constexpr int kFetchRegisters = 24;
-inline constexpr int kMostStages = 8;             // of a ring
+inline constexpr int kMostStages = 8; // of a ring
 inline constexpr int kBarrierBytes = 4 * 8 * kMostStages;
 
 // A tile, and who works on it.
@@ -34,14 +34,17 @@ struct Shape {
   __host__ __device__ constexpr int row_bytes() const { return chunk() * 2; }
   __host__ __device__ constexpr int patch_bytes() const { return patch() * patch() * row_bytes(); }
   __host__ __device__ constexpr int taps_bytes() const { return 9 * row_bytes(); }
-  __host__ __device__ constexpr int input_bytes() const { return (patch_bytes() + taps_bytes() + 127) / 128 * 128; } // of a stage
+  __host__ __device__ constexpr int input_bytes() const {
+    return (patch_bytes() + taps_bytes() + 127) / 128 * 128;
+  }                                                                                                 // of a stage
   __host__ __device__ constexpr int rows() const { return strips == 2 ? 64 * parts * groups : 64; } // of all products
   __host__ __device__ constexpr int slices() const { return strips == 2 ? 1 : parts * groups; }     // of the results
   __host__ __device__ constexpr int results() const { return columns * slices(); }
+  __host__ __device__ constexpr int box_rows() const { return results() > 256 ? results() / 2 : results(); }
   __host__ __device__ constexpr int filtered_bytes() const { return rows() * row_bytes(); }
   __host__ __device__ constexpr int weights_bytes() const { return results() * row_bytes(); }
   __host__ __device__ constexpr int product_bytes() const { return filtered_bytes() + weights_bytes(); } // of a stage
-  __host__ __device__ constexpr int workers() const { return 4 * groups + kBands * teams; } // warps
+  __host__ __device__ constexpr int workers() const { return 4 * groups + kBands * teams; }              // warps
   __host__ __device__ constexpr int threads() const { return 32 * (workers() + 4); } // a last warpgroup fetches
   // Registers of a thread, of the 65536: whole eights of each warpgroup's equal share are dealt out again.
   __host__ __device__ constexpr int dealt() const { return 65536 / threads() / 8 * 8 * (threads() / 128); }
@@ -52,10 +55,10 @@ struct Shape {
 };
 
 // step, strips, columns, parts, groups, teams; results ascend.
-#define POLYCONV_PAIR_SHAPES(shape) \
-  shape(1, 2, 16, 4, 1, 3) shape(1, 2, 32, 4, 1, 3) shape(1, 2, 64, 4, 1, 2) shape(1, 2, 96, 4, 1, 2) \
-  shape(1, 1, 64, 1, 1, 3) shape(1, 1, 80, 2, 1, 3) shape(1, 1, 80, 2, 2, 2) \
-  shape(2, 1, 32, 1, 1, 3) shape(2, 1, 64, 1, 1, 3) shape(2, 1, 80, 2, 1, 3) shape(2, 1, 80, 2, 2, 2)
+#define POLYCONV_PAIR_SHAPES(shape)                                                                       \
+  shape(1, 2, 16, 4, 1, 3) shape(1, 2, 32, 4, 1, 3) shape(1, 2, 64, 4, 1, 2) shape(1, 2, 96, 4, 1, 2)     \
+      shape(1, 1, 64, 1, 1, 3) shape(1, 1, 80, 2, 1, 3) shape(1, 1, 80, 2, 2, 2) shape(2, 1, 32, 1, 1, 3) \
+          shape(2, 1, 64, 1, 1, 3) shape(2, 1, 80, 2, 1, 3) shape(2, 1, 80, 2, 2, 2)
 
 inline constexpr Shape kShapes[] = {
 #define POLYCONV_PAIR_SHAPE(...) {__VA_ARGS__},
@@ -67,9 +70,10 @@ inline constexpr int kShapeCount = sizeof kShapes / sizeof *kShapes;
 struct Pair {
   CUtensorMap input, taps, weights; // first: they are aligned to 64 bytes
   Mobile m;                         // layers and tensors; its tiles are of Shape, `chunks` of its channels
-  int32_t chunks = 0, rounds = 0;   // tiles that a block has, at most
-  int32_t inputs = 0, products = 0; // stages of both rings
-  int32_t cluster = 1;              // blocks that share what they fetch of the last weights
+  int32_t chunks = 0, tiles = 0;    // of all images
+  // Stages of both rings, multiples of teams(): of a stage, a team then sees every phase, which parity alone tells.
+  int32_t inputs = 0, products = 0;
+  int32_t cluster = 1; // blocks that share what they fetch of the last weights
 };
 
 using Kernel = void (*)(Pair);

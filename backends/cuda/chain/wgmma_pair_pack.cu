@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A pixel a block: its channels in shared memory, then a result a thread. Right, and far slower; programs whose pointers
-// come from polyconv_device_alloc or cudaMalloc never get here.
+// A pixel a block: its channels in shared memory, then a result a thread. Right, and far slower; programs whose
+// pointers come from polyconv_device_alloc or cudaMalloc never get here.
 template <class T>
 __global__ void __launch_bounds__(kThreads) pair_by_pixels(const __grid_constant__ Mobile m) {
   __shared__ float filtered[kMostChannels];

@@ -32,8 +32,8 @@ __device__ inline void arrive_in_cluster(uint32_t barrier) {
   dawdle();
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// A box of a 2-D tensor from (x, y) to the same place in the blocks of a cluster that `blocks` has bits of; in each, its
-// bytes count at the same barrier.
+// A box of a 2-D tensor from (x, y) to the same place in the blocks of a cluster that `blocks` has bits of; in each,
+// its bytes count at the same barrier.
 __device__ inline void load_box_for(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y,
                                     uint16_t blocks) {
   asm volatile(

@@ -127,6 +127,19 @@ __device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
   } while (over == 0);
 }
 
+// Whether that phase has ended: what the first lane of the warp sees.
+__device__ inline bool barrier_over(uint32_t barrier, uint32_t parity) {
+  uint32_t over;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.b32 %0, 1, 0, p;\n}"
+      : "=r"(over)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return __shfl_sync(~0u, over, 0) != 0;
+}
+
 // Waits for `threads` threads of the block, which name the same one of 16 barriers; 0 is __syncthreads'.
 __device__ inline void meet(int barrier, int threads) {
   dawdle();
@@ -347,9 +360,9 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
 // only).
 template <class T, int N, bool Columns = false>
 __device__ inline void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
-  static_assert(N == 16 || N == 32 || N == 64 || N == 80 || N == 96 || N == 128 || N == 160 || N == 192 ||
-                    N == 232 || N == 256,
-                "no instruction written out for this width");
+  static_assert(
+      N == 16 || N == 32 || N == 64 || N == 80 || N == 96 || N == 128 || N == 160 || N == 192 || N == 232 || N == 256,
+      "no instruction written out for this width");
   if constexpr (std::is_same_v<T, __half>) {
     if constexpr (Columns) {
       POLYCONV_PRODUCTS("k16", ".f16.f16", ", 1, 1");

@@ -20,9 +20,9 @@ using namespace halves;
 struct Config {
   int strips, cluster;
 };
-constexpr Config kConfigs[] = {{2, 1}, {1, 1}, {1, 2}, {1, 4}};
-constexpr const char *kConfigNames[] = {"t14", "t7", "t7_c2", "t7_c4"};
-constexpr int kConfigCount = 4;
+constexpr Config kConfigs[] = {{2, 1}, {1, 1}, {1, 2}};
+constexpr const char *kConfigNames[] = {"t14", "t7", "t7_c2"};
+constexpr int kConfigCount = 3;
 
 struct Plan {
   Pair pair; // all but pointers and maps
@@ -33,27 +33,26 @@ struct Plan {
 
 // ---------------------------------------------------------------- plan
 
-int64_t stages_bytes(const Shape &s, const Pair &p) {
-  return p.inputs * int64_t{s.input_bytes()} + p.products * int64_t{s.product_bytes()};
-}
-
-// As many stages as there is room for, of both rings: as many of products as there are teams, at least.
+// As many stages as there is room for, inputs first.
 bool set_stages(const Shape &s, Pair &p, int64_t most_shared, Plan &plan, sdk::Offer &offer) {
   const int64_t fixed = 1024 + kBarrierBytes + 4 * (p.chunks * int64_t{s.chunk()} + s.results());
-  p.inputs = p.products = 2;
-  if (fixed + stages_bytes(s, p) > most_shared)
-    return offer.reject("needs at least %" PRId64 " bytes of shared memory a block, %" PRId64 " may be used",
-                        fixed + stages_bytes(s, p), most_shared);
+  const auto bytes = [&] {
+    return fixed + p.inputs * int64_t{s.input_bytes()} + p.products * int64_t{s.product_bytes()};
+  };
+  p.inputs = p.products = s.teams;
+  if (bytes() > most_shared)
+    return offer.reject("needs at least %" PRId64 " bytes of shared memory a block, %" PRId64 " may be used", bytes(),
+                        most_shared);
   const auto grow = [&](int32_t &stages, int most) {
-    for (; stages < most; ++stages) {
-      ++stages;
-      const bool fits = fixed + stages_bytes(s, p) <= most_shared;
-      --stages;
-      if (!fits) return;
+    while (stages + s.teams <= most) {
+      stages += s.teams;
+      if (bytes() <= most_shared) continue;
+      stages -= s.teams;
+      return;
     }
   };
-  grow(p.products, s.teams), grow(p.inputs, kMostStages), grow(p.products, kMostStages);
-  plan.shared_bytes = fixed + stages_bytes(s, p);
+  grow(p.inputs, 6), grow(p.products, 6);
+  plan.shared_bytes = bytes();
   return true;
 }
 
@@ -65,7 +64,8 @@ double plan_us(const Shape &s, const Pair &p, int64_t blocks) {
   const int rows = s.tile(), inputs = rows * s.step + 2 * kBands; // of bands
   const double filter = (inputs * ((kStrip - 1) * s.step + 3) * 3.0 + rows * kStrip * 24.0 + kBands * 70.0) / 4 / 0.7;
   const double multiply = s.rows() * s.results() * s.chunk() / 2048.0 + 60 * s.parts;
-  const double memory = (real(m.batch) * m.in[0] * m.in[1] * m.hidden + real(m.batch) * m.out[0] * m.out[1] * m.results) * 2 / 4.2e6;
+  const double memory =
+      (real(m.batch) * m.in[0] * m.in[1] * m.hidden + real(m.batch) * m.out[0] * m.out[1] * m.results) * 2 / 4.2e6;
   const double cache = tiles * chunks * (s.patch_bytes() + s.weights_bytes() * 1.0 / p.cluster) / 5.5e6;
   return 4 + std::max({steps * std::max(filter, multiply) / 1755, memory, cache});
 }
@@ -90,7 +90,7 @@ bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Off
   p.cluster = c.cluster;
   const auto wanted = std::max<int64_t>(static_cast<int64_t>(tiles), 1);
   plan.blocks = std::min<int64_t>(ceil_div(wanted, p.cluster), kMultiprocessors / p.cluster) * p.cluster;
-  p.rounds = small(ceil_div(wanted, plan.blocks));
+  p.tiles = small(wanted);
   plan.config = config;
   plan.us = plan_us(s, p, plan.blocks);
   return true;
@@ -200,20 +200,21 @@ class WgmmaPair final : public sdk::Instance {
     const uint64_t taps[2] = {channels, 9}, rows[2] = {channels, results}, row[1] = {channels * 2};
     const uint32_t all_taps[2] = {chunk, 9};
     encode(p.taps, 2, m.filters, taps, row, all_taps, CU_TENSOR_MAP_SWIZZLE_NONE, "taps");
-    const uint32_t some_rows[2] = {chunk, static_cast<uint32_t>(s.results() / std::max(p.cluster, s.slices()))};
+    const uint32_t some_rows[2] = {chunk,
+                                   static_cast<uint32_t>(p.cluster > 1 ? s.results() / p.cluster : s.box_rows())};
     encode(p.weights, 2, m.project, rows, row, some_rows,
            s.strips == 2 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B, "weights");
   }
 
   void encode(CUtensorMap &map, uint32_t rank, const void *from, const uint64_t *size, const uint64_t *stride,
               const uint32_t *box, CUtensorMapSwizzle swizzle, const char *what) const {
-    const auto type = layers_[0].input.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                            : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const auto type =
+        layers_[0].input.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     const uint32_t steps[4] = {1, 1, 1, 1};
-    check_map(tiled_(&map, type, rank, const_cast<void *>(from), size, stride, box, steps,
-                     CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-              what);
+    check_map(
+        tiled_(&map, type, rank, const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+               swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        what);
   }
 
   const int device_;
