@@ -11,78 +11,9 @@
 
 #include <utility>
 
-#include "tensor/ptx_cluster.cuh"
-#include "tensor_mobile.cuh"
-#include "wgmma_pair.hpp"
+#include "wgmma_pair_leave.cuh"
 
 namespace polyconv::cuda::piped {
-
-using mobile::Bounds;
-
-// ---------------------------------------------------------------- shared memory
-
-// A ring of stages, as one warp goes round it.
-struct Turn {
-  int stage;
-  uint32_t parity = 0;
-
-  __device__ void advance(int by, int stages) {
-    stage += by;
-    while (stage >= stages) stage -= stages, parity ^= 1;
-  }
-};
-
-// Where a block has what. Inputs are full when their bytes are there, and empty when kBands warps have filtered them;
-// products are full when their weights are there and kBands warps have filtered, and empty when they are multiplied.
-template <class T_, int which>
-struct Tile {
-  using T = T_;
-  static constexpr Shape shape = kShapes[which];
-
-  uint32_t products, inputs, bias, barriers;
-
-  __device__ Tile(const Pair &p, unsigned char *unaligned) {
-    products = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
-    inputs = products + p.products * shape.product_bytes();
-    barriers = inputs + p.inputs * shape.input_bytes();
-    bias = barriers + kBarrierBytes;
-  }
-  __device__ uint32_t input(const Turn &t) const { return inputs + t.stage * shape.input_bytes(); }
-  __device__ uint32_t filtered(const Turn &t) const { return products + t.stage * shape.product_bytes(); }
-  __device__ uint32_t weights(const Turn &t) const { return filtered(t) + shape.filtered_bytes(); }
-  __device__ uint32_t barrier(int kind, int stage) const { return barriers + 8 * (kind * kMostStages + stage); }
-  __device__ uint32_t input_full(const Turn &t) const { return barrier(0, t.stage); }
-  __device__ uint32_t input_empty(const Turn &t) const { return barrier(1, t.stage); }
-  __device__ uint32_t product_full(const Turn &t) const { return barrier(2, t.stage); }
-  __device__ uint32_t product_empty(const Turn &t) const { return barrier(3, t.stage); }
-  __device__ uint32_t result_bias(const Pair &p) const { return bias + p.chunks * shape.chunk() * 4; }
-
-  __device__ void init(const Pair &p) const {
-    for (int s = 0; s < kMostStages; ++s) {
-      ptx::barrier_init(barrier(0, s), 1);
-      ptx::barrier_init(barrier(1, s), kBands);
-      ptx::barrier_init(barrier(2, s), kBands + 1);
-      ptx::barrier_init(barrier(3, s), 4 * shape.groups * p.cluster);
-    }
-    ptx::barrier_init_fence();
-  }
-};
-
-// The first result of a tile, counted over all blocks; beyond the last it is of no image.
-struct Corner {
-  int image, y, x;
-
-  __device__ Corner(const Mobile &m, int size, int tile) {
-    const int row = tile / m.tiles[1], which = row / m.tiles[0];
-    x = (tile - row * m.tiles[1]) * size, y = (row - which * m.tiles[0]) * size, image = which;
-  }
-};
-
-// Tiles of a block. Those of a cluster have equally many, of which some may be of no image.
-__device__ inline int rounds_of(const Pair &p) {
-  const auto block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
-  return (p.tiles - 1 - block / p.cluster * p.cluster) / blocks + 1;
-}
 
 // ---------------------------------------------------------------- fetching
 
@@ -216,9 +147,6 @@ __device__ inline void filter(const Pair &p, const Tile &tile, int worker) {
 
 // ---------------------------------------------------------------- multiplying
 
-template <class Tile>
-using Sums = float[Tile::shape.parts][Tile::shape.columns / 2];
-
 // This warp has read a stage.
 template <class Tile>
 __device__ inline void release(const Pair &p, const Tile &tile, int stage) {
@@ -265,87 +193,6 @@ __device__ inline void multiply_chunks(const Pair &p, const Tile &tile, Turn &tu
   }
   ptx::products_wait<0>();
   if (before >= 0) release(p, tile, before);
-}
-
-__device__ inline float2 read_pair(uint32_t at) {
-  return make_float2(__uint_as_float(mobile::read_4(at)), __uint_as_float(mobile::read_4(at + 4)));
-}
-
-// Two sums of neighbouring columns with their bias.
-__device__ inline float2 with_bias(const float *sums, uint32_t bias) {
-  const float2 more = read_pair(bias);
-  return make_float2(sums[0] + more.x, sums[1] + more.y);
-}
-
-template <class Tile, int group>
-__device__ inline void store(const Pair &p, const Tile &tile, const Sums<Tile> &sums, const Corner &at) {
-  using T = typename Tile::T;
-  constexpr Shape s = Tile::shape;
-  const Mobile &m = p.m;
-  const Bounds<T> bounds(m.projected);
-  const int lane = mobile::lane_of(), warp = static_cast<int>(threadIdx.x) / 32 % 4;
-#pragma unroll
-  for (int part = 0; part < s.parts; ++part)
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int which = group * s.parts + part, slice = s.strips == 2 ? 0 : which * s.columns;
-      const int eight = (s.strips == 2 ? which * 8 : 0) + warp * 2 + h; // of rows
-      const int row = eight / s.strips, column = lane / 4;
-      const int y = at.y + row, x = at.x + eight % s.strips * kStrip + column;
-      const bool there = column < kStrip && row < s.tile() && at.image < m.batch && y < m.out[0] && x < m.out[1];
-      const int channel = slice + lane % 2 * 8 + lane % 4 / 2 * 4, left = there ? m.results - channel : 0;
-      T *const to = mobile::pixel_at(static_cast<T *>(m.result), m.out_at, at.image, y, x) + channel;
-      const T *const residual =
-          mobile::pixel_at(static_cast<const T *>(m.residual), m.residual_at, at.image, y, x) + channel;
-      const uint32_t bias = tile.result_bias(p) + (slice + lane % 4 * 2) * 4;
-#pragma unroll
-      for (int j = 0; j < s.columns / 16; ++j) {
-        __syncwarp();
-        mobile::store_sixteen<T>(m, with_bias(sums[part] + j * 8 + h * 2, bias + j * 64),
-                                 with_bias(sums[part] + j * 8 + 4 + h * 2, bias + j * 64 + 32), to + j * 16,
-                                 residual + j * 16, left - j * 16, bounds);
-      }
-    }
-}
-
-// Likewise without a residual, in vectors: all rows of 16 columns at a time, each on its own, so that they overlap.
-template <class Tile, int group>
-__device__ inline void store_plainly(const Pair &p, const Tile &tile, const Sums<Tile> &sums, const Corner &at) {
-  using T = typename Tile::T;
-  constexpr Shape s = Tile::shape;
-  constexpr int kRowParts = s.strips == 2 ? s.parts : 1, kColumnParts = s.strips == 2 ? 1 : s.parts;
-  const Mobile &m = p.m;
-  const Bounds<T> bounds(m.projected);
-  const int lane = mobile::lane_of(), warp = static_cast<int>(threadIdx.x) / 32 % 4;
-  const int slice = s.strips == 2 ? 0 : group * s.parts * s.columns;
-  const int channel = slice + lane % 2 * 8 + lane % 4 / 2 * 4, left = m.results - channel;
-  T *const to = mobile::pixel_at(static_cast<T *>(m.result), m.out_at, at.image, at.y, at.x) + channel;
-  int32_t offset[2 * kRowParts];
-  uint32_t there = 0; // a bit for each of them
-#pragma unroll
-  for (int i = 0; i < 2 * kRowParts; ++i) {
-    const int eight = (s.strips == 2 ? (group * s.parts + i / 2) * 8 : 0) + warp * 2 + i % 2; // of rows
-    const int column = lane / 4, y = eight / s.strips, x = eight % s.strips * kStrip + column;
-    offset[i] = y * m.out_at.row + x * m.out_at.pixel;
-    if (column < kStrip && y < s.tile() && at.image < m.batch && at.y + y < m.out[0] && at.x + x < m.out[1])
-      there |= 1u << i;
-  }
-  const bool odd = lane % 2 != 0;
-#pragma unroll
-  for (int j = 0; j < kColumnParts * s.columns / 16; ++j) {
-    const uint32_t bias = tile.result_bias(p) + (slice + j * 16 + lane % 4 * 2) * 4;
-    const float2 low = read_pair(bias), high = read_pair(bias + 32);
-#pragma unroll
-    for (int i = 0; i < 2 * kRowParts; ++i) {
-      const int part = s.strips == 2 ? i / 2 : j / (s.columns / 16), first = j % (s.columns / 16) * 8 + i % 2 * 2;
-      const float *const v = sums[part] + first;
-      const uint32_t a = bounds.apply(pair_of(v[0] + low.x, v[1] + low.y, T()));
-      const uint32_t b = bounds.apply(pair_of(v[4] + high.x, v[5] + high.y, T()));
-      const uint32_t other = __shfl_xor_sync(~0u, odd ? a : b, 1); // neighbours trade: each has four in a row
-      if ((there >> i & 1) != 0 && left > j * 16)
-        *reinterpret_cast<uint2 *>(to + offset[i] + j * 16) = odd ? make_uint2(other, b) : make_uint2(a, other);
-    }
-  }
 }
 
 template <class Tile, int group>

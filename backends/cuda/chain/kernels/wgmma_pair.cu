@@ -142,7 +142,7 @@ class WgmmaPair final : public sdk::Instance {
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/wgmma_pair: no tile for a chain that was accepted");
     kernel_ = (layers_[0].input.type == POLYCONV_F16 ? find_f16 : find_bf16)(plan_.shape);
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_);
+    chain::allow_shared(kernel_, device_);
   }
 
   void pack(int layer, const void *raw, void *packed, void *stream) override {
