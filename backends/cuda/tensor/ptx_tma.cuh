@@ -1,5 +1,5 @@
-// ptx_tma.cuh - the tensor memory accelerator (TMA) of compute capability 9.0, and what goes to or comes from the shared
-// memory that it moves: an instruction a function. Only for code of 90a.
+// ptx_tma.cuh - the tensor memory accelerator (TMA) of compute capability 9.0, and what goes to or comes from the
+// shared memory that it moves: an instruction a function. Only for code of 90a.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
