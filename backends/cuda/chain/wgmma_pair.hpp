@@ -58,7 +58,7 @@ struct Shape {
 #define POLYCONV_PAIR_SHAPES(shape)                                                                       \
   shape(1, 2, 16, 4, 1, 3) shape(1, 2, 32, 4, 1, 3) shape(1, 2, 64, 4, 1, 2) shape(1, 2, 96, 4, 1, 2)     \
       shape(1, 1, 64, 1, 1, 3) shape(1, 1, 80, 2, 1, 3) shape(1, 1, 80, 2, 2, 2) shape(2, 1, 32, 1, 1, 3) \
-          shape(2, 1, 64, 1, 1, 3) shape(2, 1, 80, 2, 1, 3) shape(2, 1, 80, 2, 2, 2)
+          shape(2, 1, 64, 1, 1, 3) shape(2, 1, 80, 2, 1, 3)
 
 inline constexpr Shape kShapes[] = {
 #define POLYCONV_PAIR_SHAPE(...) {__VA_ARGS__},
