@@ -208,7 +208,7 @@ double estimate(const polyconv_layer &l, const Way &way, const Config &config) {
                        static_cast<double>(bytes_of(l.result.type)) * static_cast<double>(sdk::elements(l.result));
   const double spread = 0.03 * std::log2(std::max(1.0, m.rows * way.step / 8.0)) + 0.001 * (32.0 / m.width);
   const double memory = std::max(bytes / 4.1e6 * (1 + spread), apart_us(l));
-  return (way.step > 1 ? 4.6 : 1.6) + std::pow(std::pow(memory, 6) + std::pow(issue, 6), 1.0 / 6);
+  return (l.stride[2] > 1 ? 4.6 : 1.6) + std::pow(std::pow(memory, 6) + std::pow(issue, 6), 1.0 / 6);
 }
 
 int choose(const polyconv_layer &l, const Way &way) {
