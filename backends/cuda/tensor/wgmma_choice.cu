@@ -164,7 +164,7 @@ double clocks(const polyconv_layer &l, const Config &config) {
   const double leaving = shape.turned ? 670 + bytes / 39.8 : 900 + bytes / 50;
   if (shape.shared) {
     const double waves = std::ceil(tiles / (shape.blocks * (config.splits == 2 ? kMultiprocessors : 112)));
-    constexpr double kSecondCache = 7390; // bytes a clock, to all
+    constexpr double kSecondCache = 8000; // bytes a clock, to all
     const double step = std::max({step_clocks(shape, 1), step_clocks(shape, 2) * (tiles > kMultiprocessors ? 2 : 1),
                                   std::min(tiles, kMultiprocessors) * step_bytes(shape) / kSecondCache});
     return waves * (steps * step + leaving + kFirst);
