@@ -102,11 +102,11 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   if (way != Way::kMarch && way != Way::kMarchSingly) {
     const double time = (way == Way::kSheet || way == Way::kSheetSingly ? sheet_time(c) : track_time(c)) * 1e-3;
     // Neither hides the other altogether.
-    return 4 + std::pow(std::pow(time, 4) + std::pow(bytes / 3.6e6, 4), 0.25);
+    return 2 + std::pow(std::pow(time, 4) + std::pow(bytes / 3.6e6, 4), 0.25);
   }
   const double waits = std::ceil(rounds) / rounds;
   const double spread = 0.03 * std::log2(std::max(1.0, g.strip / 32.0)); // rows under way that the L2 cache must hold
-  return 4 + std::max(march_time(c) * 1e-3 * waits, bytes / 3.3e6 * (1 + spread)) * (way == Way::kMarchSingly ? 4 : 1);
+  return 2 + std::max(march_time(c) * 1e-3 * waits, bytes / 3.3e6 * (1 + spread)) * (way == Way::kMarchSingly ? 4 : 1);
 }
 
 void consider(const polyconv_layer &l, Choice &c, Choice &best) {
