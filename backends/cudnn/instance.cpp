@@ -109,8 +109,7 @@ class Convolution final : public cuda::CudaInstance {
 } // namespace
 
 bool supports(const polyconv_request &request, int32_t math, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE || request.count != 1)
-    return offer.reject("only convolves, one layer at a time");
+  if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (sdk::has_pooling(l)) {
     offer.rejects_pooling = 1;

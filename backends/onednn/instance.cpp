@@ -147,8 +147,7 @@ class Convolution final : public sdk::Instance {
 } // namespace
 
 bool supports(const polyconv_request &request, Layout layout, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE || request.count != 1)
-    return offer.reject("only convolves, one layer at a time");
+  if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const polyconv_policy &policy = *request.policy;
   if (policy.parallel_for != nullptr) return offer.reject("runs on OpenMP's threads, not on the caller's");

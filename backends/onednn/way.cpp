@@ -15,10 +15,6 @@ struct Header {
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
-}
-
 void *moved(void *pointer, int64_t bytes) {
   return static_cast<char *>(pointer) + bytes;
 }
@@ -97,7 +93,7 @@ Primitive Way::make(const PrimitiveDesc &description) {
   Primitive made;
   check(library().primitive_create(made.out(), description.get()), "making a primitive");
   const auto *scratch = library().primitive_desc_query_md(description.get(), dnnl_query_scratchpad_md, 0);
-  if (scratch != nullptr) scratch_bytes_ = std::max(scratch_bytes_, aligned(bytes_of(scratch)));
+  if (scratch != nullptr) scratch_bytes_ = std::max(scratch_bytes_, sdk::aligned_bytes(bytes_of(scratch)));
   return made;
 }
 
@@ -144,7 +140,7 @@ void Way::make_reorder(Operand &operand, bool packs) {
   operand.reorder = make(description);
   if (packs) return;
   operand.copy_offset = scratch_offset_;
-  scratch_offset_ += aligned(bytes_of(operand.own.get()));
+  scratch_offset_ += sdk::aligned_bytes(bytes_of(operand.own.get()));
   ++moved_;
 }
 

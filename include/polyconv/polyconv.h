@@ -114,13 +114,15 @@ enum {                              /* order of a dense tensor in memory, outerm
        POLYCONV_CHANNELS_LAST = 1   /* N D H W C; for weights K D R S C/g, named krsc */
 };
 
-enum { /* what an input coordinate outside the tensor reads; i counts outwards from the edge, 1 first */
-       POLYCONV_PAD_ZERO = 0,      /* 0; the zero point for quantised inputs */
-       POLYCONV_PAD_CONSTANT = 1,  /* pad_value, converted to the input type */
-       POLYCONV_PAD_REFLECT = 2,   /* mirrored, the edge not repeated: c b | a b c | b a */
-       POLYCONV_PAD_SYMMETRIC = 3, /* mirrored, the edge repeated:     b a | a b c | c b */
-       POLYCONV_PAD_REPLICATE = 4, /* the edge for ever:               a a | a b c | c c */
-       POLYCONV_PAD_CIRCULAR = 5   /* periodic:                        b c | a b c | a b */
+/* What an input coordinate outside the tensor reads; i counts outwards from the edge, 1 first. Whether padding is
+ * multiplied by a weight that is not finite (0 x Inf is NaN), or left out, is the kernel's choice. */
+enum {
+  POLYCONV_PAD_ZERO = 0,      /* 0; the zero point for quantised inputs */
+  POLYCONV_PAD_CONSTANT = 1,  /* pad_value, converted to the input type */
+  POLYCONV_PAD_REFLECT = 2,   /* mirrored, the edge not repeated: c b | a b c | b a */
+  POLYCONV_PAD_SYMMETRIC = 3, /* mirrored, the edge repeated:     b a | a b c | c b */
+  POLYCONV_PAD_REPLICATE = 4, /* the edge for ever:               a a | a b c | c c */
+  POLYCONV_PAD_CIRCULAR = 5   /* periodic:                        b c | a b c | a b */
 };
 
 enum { /* activation; alpha and beta are polyconv_epilogue's */

@@ -12,10 +12,6 @@ inline constexpr int kMultiprocessors = 132;
 inline constexpr int64_t kSharedOfAll = 227 << 10;
 
 // A size that is known to fit.
-inline int32_t small(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-
 // What a layer finds outside its input where its padding is one value.
 inline float padding_of(const polyconv_layer &l) {
   return l.pad_mode == POLYCONV_PAD_CONSTANT ? static_cast<float>(l.pad_value) : 0.0f;

@@ -10,7 +10,6 @@
 namespace polyconv::cuda::halves {
 
 using chain::kMultiprocessors;
-using chain::small;
 
 inline int64_t up(int64_t v, int64_t to) {
   return ceil_div(v, to) * to;

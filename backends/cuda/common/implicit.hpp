@@ -8,6 +8,7 @@
 
 #include "common/conv.cuh"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda {
 
@@ -31,7 +32,6 @@ struct ImplicitGemm {
 
 // The geometry of a layer and the pointers of a run; `input` stays at the tensor's pointer, without its offset.
 inline ImplicitGemm make_implicit(const polyconv_layer &l, const polyconv_arguments &a) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   ImplicitGemm p = {Conv<int64_t>(l, a)};
   p.input = a.input;
   p.weights = a.weights[0];

@@ -18,6 +18,16 @@ constexpr double real(int64_t v) {
   return static_cast<double>(v);
 }
 
+// Sizes and strides that a kernel counts in 32 bits: its supports has seen that they fit.
+constexpr int32_t small(int64_t v) {
+  return static_cast<int32_t>(v);
+}
+
+// Whether a vector of so many bytes may be read or written there.
+inline bool aligned(const void *pointer, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
+}
+
 using sdk::aligned_bytes;
 
 } // namespace polyconv::cuda

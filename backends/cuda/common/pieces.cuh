@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "common/check.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda {
 
@@ -43,7 +44,6 @@ struct Shares {
 
 // tiles * blocks: below 2^31. `groups` divides tiles. At most `workers`, each with a block or more.
 inline Shares make_shares(int64_t tiles, int64_t blocks, int64_t workers, int64_t groups = 1) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   const int64_t group = tiles / groups, span = group * blocks,
                 each = std::max<int64_t>(1, std::min(workers / groups, span));
   const int64_t longest = (span + each - 1) / each;

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 
+#include "common/numbers.hpp"
+
 namespace polyconv::cuda::constant {
 
 inline constexpr int kMostThreads = 512;
@@ -111,12 +113,11 @@ inline bool complete(const polyconv_layer &l, int rows_a_thread, int64_t shared,
   const Window down = window(l, 1), across = window(l, 2);
   const int64_t rows = int64_t{t.stripes} * rows_a_thread;
   if (rows < down.size) return false;
-  const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
-  t.result_rows = narrow(std::min((rows - down.size) / down.stride + 1, l.result.size[3]));
-  t.tiles_h = narrow((l.result.size[3] + t.result_rows - 1) / t.result_rows);
-  t.tiles_w = narrow((l.result.size[4] + t.result_cols - 1) / t.result_cols);
-  t.first_row = narrow(-down.pad), t.first_col = narrow(-across.pad);
-  t.row_step = narrow(t.result_rows * down.stride), t.col_step = narrow(t.result_cols * across.stride);
+  t.result_rows = small(std::min((rows - down.size) / down.stride + 1, l.result.size[3]));
+  t.tiles_h = small((l.result.size[3] + t.result_rows - 1) / t.result_rows);
+  t.tiles_w = small((l.result.size[4] + t.result_cols - 1) / t.result_cols);
+  t.first_row = small(-down.pad), t.first_col = small(-across.pad);
+  t.row_step = small(t.result_rows * down.stride), t.col_step = small(t.result_cols * across.stride);
   t.by_cols = Divisor::make(t.cols), t.by_stripes = Divisor::make(t.stripes), t.by_images = Divisor::make(t.images);
 
   const int taps = taps_of(l);
@@ -126,19 +127,19 @@ inline bool complete(const polyconv_layer &l, int rows_a_thread, int64_t shared,
   const int64_t step = std::max<int64_t>(stride / l.dilation[1], 1);
   const int64_t last_begin = taps == 1 ? below / stride : (l.weights.size[3] - 1) / step / taps * taps; // of a pass
   const int64_t loaded = rows - rows_a_thread + last_begin + up(rows_a_thread + taps - 1, vector);
-  t.below = narrow(below / stride), t.beside = narrow(beside / l.stride[2]);
-  t.rows = narrow(rows + t.below);
+  t.below = small(below / stride), t.beside = small(beside / l.stride[2]);
+  t.rows = small(rows + t.below);
   const int64_t phase_rows = up(std::max(up(t.rows, 4), loaded), vector);
-  t.phase_rows = narrow(phase_rows), t.by_quads = Divisor::make((t.rows + 3) / 4);
-  t.row_phases = narrow(std::min(stride, below + 1)), t.col_phases = narrow(std::min(l.stride[2], beside + 1));
+  t.phase_rows = small(phase_rows), t.by_quads = Divisor::make((t.rows + 3) / 4);
+  t.row_phases = small(std::min(stride, below + 1)), t.col_phases = small(std::min(l.stride[2], beside + 1));
   t.phase_cols = t.cols + t.beside, t.by_phase_cols = Divisor::make(t.phase_cols);
   int64_t pitch = t.row_phases * phase_rows;
   while (pitch / vector % 2 == 0) pitch += vector; // lanes side by side then meet all banks
   const int64_t image = t.col_phases * t.phase_cols * pitch, channel = image * t.images;
   const int64_t all = l.weights.size[1], most = shared / 4;
   if (channel > most) return false;
-  t.channels = narrow(std::min(all, most / channel));
-  t.pitch = narrow(pitch), t.image_pitch = narrow(image), t.channel_pitch = narrow(channel);
+  t.channels = small(std::min(all, most / channel));
+  t.pitch = small(pitch), t.image_pitch = small(image), t.channel_pitch = small(channel);
   const int64_t image_blocks = (l.result.size[0] + t.images - 1) / t.images;
   t.blocks = image_blocks * t.tiles_h * t.tiles_w;
   return true;

@@ -5,10 +5,6 @@
 namespace polyconv::cuda::gemm {
 namespace {
 
-int32_t small(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-
 // A tensor read pixel by pixel.
 Factor factor_of(const polyconv_tensor &t, int64_t groups) {
   Factor f;

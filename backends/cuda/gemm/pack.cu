@@ -102,10 +102,8 @@ Product make_product(const polyconv_layer &l, const polyconv_arguments &a) {
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (!sdk::is_float(l.input.type) || l.input.type != l.weights.type)
     return offer.reject("takes f64, f32, f16 and bf16, the same for input and weights");
   if (sdk::has_pooling(l)) {

@@ -58,7 +58,6 @@ inline Window window(const polyconv_layer &l, int axis) {
 
 // Fills the rest from columns, stripes and images; false where such a block does not fit.
 inline bool complete(const polyconv_layer &l, const PatchConfig &config, Patch &s) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   const Window down = window(l, 1), across = window(l, 2);
   const int64_t rows = int64_t{s.stripes} * config.outputs, in_group = l.weights.size[1];
   if (rows < down.size || s.columns < across.size) return false;

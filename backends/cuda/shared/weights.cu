@@ -22,10 +22,8 @@ __global__ void __launch_bounds__(256)
 } // namespace
 
 bool takes_windows(const polyconv_request &request, sdk::Offer &offer, bool even) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradient of weights alone");
   const int32_t type = l.input.type;
   if ((type != POLYCONV_F32 && type != POLYCONV_F16 && type != POLYCONV_BF16) || l.output.type != type)
     return offer.reject("takes f32, f16 and bf16, the same for input and output");

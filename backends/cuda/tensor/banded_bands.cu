@@ -45,12 +45,12 @@ void place_input(const polyconv_layer &l, Geometry &g) {
   const int64_t rows = g.strip - 1 + g.taps_h; // of a band
   const bool together = bare && even && g.strips == 1 && rows == g.input_h && g.x_plane == rows * w;
   g.runs = !bare || !even ? 0 : g.channels == 1 || together ? 1 : g.channels;
-  g.pitch = g.runs > 0 ? narrow(w) : (g.output_w + g.taps_w) / 2 * 2;
+  g.pitch = g.runs > 0 ? small(w) : (g.output_w + g.taps_w) / 2 * 2;
   if (together) {
-    g.plane = narrow(g.x_plane);
+    g.plane = small(g.x_plane);
   } else {
-    g.plane = narrow(ceil_div(rows * g.pitch, 8) * 8);
-    if (g.runs > 0) g.plane += narrow((g.x_plane % 8 + 8) % 8); // as far from 16 bytes as in memory
+    g.plane = small(ceil_div(rows * g.pitch, 8) * 8);
+    if (g.runs > 0) g.plane += small((g.x_plane % 8 + 8) % 8); // as far from 16 bytes as in memory
   }
 }
 
@@ -74,14 +74,14 @@ int conflicts(const Form &f, const Geometry &g, int64_t apart) {
 void place_output(const Form &f, int64_t size, Geometry &g) {
   const int64_t plane = int64_t{g.strip} * g.output_w;
   g.whole = g.strips == 1 && g.y_filter == plane && conflicts(f, g, plane) <= 4;
-  g.waiting = narrow(plane);
+  g.waiting = small(plane);
   g.runs_leave = 1;
   if (g.whole) return;
   const int64_t unit = 16 / size;
   const int64_t least = plane + ((g.y_filter - plane) % unit + unit) % unit; // as far from 16 bytes as in memory
-  g.waiting = narrow(least);
+  g.waiting = small(least);
   for (int64_t apart = least; apart < least + 64; apart += unit)
-    if (conflicts(f, g, apart) < conflicts(f, g, g.waiting)) g.waiting = narrow(apart);
+    if (conflicts(f, g, apart) < conflicts(f, g, g.waiting)) g.waiting = small(apart);
 }
 
 // Stretches whose marches take least: their positions fill tiles, and their steps the band.
@@ -94,14 +94,14 @@ void cut_band(const Form &f, Geometry &g) {
     const double time = shares * turns * tile_clocks(f, steps);
     if (stretches > 1 && time >= least) continue;
     least = time;
-    g.stretches = narrow(stretches), g.steps = narrow(steps), g.tiles = narrow(tiles);
+    g.stretches = small(stretches), g.steps = small(steps), g.tiles = small(tiles);
   }
 }
 
 // As many tiles a share as leave two shares for each warp in the chunks that are under way at once.
 void cut_shares(Geometry &g) {
   constexpr int32_t kWanted = 32;
-  const auto shares = [&](int32_t tiles) { return narrow(g.chunk * ceil_div(g.tiles, tiles)); };
+  const auto shares = [&](int32_t tiles) { return small(g.chunk * ceil_div(g.tiles, tiles)); };
   g.share_tiles = 1;
   while (g.share_tiles < g.tiles && shares(g.share_tiles + 1) * g.output_stages >= kWanted) ++g.share_tiles;
   g.shares = shares(g.share_tiles);
@@ -112,15 +112,15 @@ bool place_stages(const Form &f, int64_t size, Geometry &g) {
   const int64_t input = input_stage(f, g), room = kSheetShared - kBarrierBytes;
   for (int stages = 3; stages >= kLeastStages; --stages)
     for (int32_t chunks = 1; chunks <= g.groups; ++chunks) {
-      g.chunk = narrow(ceil_div(g.groups, chunks));
-      if (chunks > 1 && g.chunk == narrow(ceil_div(g.groups, chunks - 1))) continue;
-      g.chunks = narrow(ceil_div(g.groups, g.chunk));
+      g.chunk = small(ceil_div(g.groups, chunks));
+      if (chunks > 1 && g.chunk == small(ceil_div(g.groups, chunks - 1))) continue;
+      g.chunks = small(ceil_div(g.groups, g.chunk));
       const int64_t filters = std::min(g.all_filters, g.chunk * g.group);
       const int64_t output = ceil_div(filters * g.waiting * size + 16, 16) * 16;
       if (stages * (2 * input + output) > room || g.chunk * g.tiles * g.chunks >= 1 << 20) continue;
-      g.input_stage = narrow(input), g.output_stage = narrow(output);
+      g.input_stage = small(input), g.output_stage = small(output);
       g.input_stages = stages;
-      g.output_stages = narrow(std::min<int64_t>(kMostStages, (room - stages * 2 * input) / output));
+      g.output_stages = small(std::min<int64_t>(kMostStages, (room - stages * 2 * input) / output));
       cut_shares(g);
       return true;
     }
@@ -147,7 +147,7 @@ bool place_sheet(const polyconv_layer &l, int rows, Choice &c) {
   cut_band(f, g);
   const int64_t bands = l.output.size[0] * g.strips;
   if (bands > INT32_MAX / 2 || !place_stages(f, size_of(l.result.type), g)) return false;
-  g.bands = narrow(bands);
+  g.bands = small(bands);
   set_magic(g);
   c.shared = kBarrierBytes + g.input_stages * g.input_stage * 2 + g.output_stages * g.output_stage;
   c.blocks = bands; // at most: as many as there are multiprocessors
@@ -178,7 +178,7 @@ bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
   const Form &f = c.variant->form;
   Geometry &g = c.geometry;
   const int64_t size = size_of(l.input.type), unit = 8 / size;
-  g.plane = narrow(ceil_div(g.channels, unit) * unit);
+  g.plane = small(ceil_div(g.channels, unit) * unit);
   const bool parts = c.variant->way == Way::kTracksInParts;
   if (ceil_div(g.taps_w * g.plane * size, 32) > f.words || g.taps_h < f.rows || (g.taps_h % 2 == 0 && !parts) ||
       l.result.type != l.input.type || g.y_column != 1 || g.y_row != g.output_w)
@@ -186,11 +186,11 @@ bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
   g.columns = 1, g.filters = 8, g.positions = g.output_w;
   cut_rows(f, rows, g);
   g.chunk = g.chunks = 1;
-  g.steps = f.rows, g.stretches = narrow(ceil_div(g.strip, f.rows));
+  g.steps = f.rows, g.stretches = small(ceil_div(g.strip, f.rows));
   g.pitch = (g.output_w - 1) * g.step_w + g.taps_w;
   const int64_t tracks = int64_t{g.stretches} * g.positions, bands = l.output.size[0] * g.strips;
   if (bands > INT32_MAX / 2 || tracks > 1 << 16 || g.groups > 64) return false;
-  g.bands = narrow(bands), g.tiles = narrow(ceil_div(tracks, 64));
+  g.bands = small(bands), g.tiles = small(ceil_div(tracks, 64));
   place_output(f, size, g);
   set_magic(g);
   const int64_t input = track_input(g, f, size), weights = int64_t{g.taps_h} * g.group * f.words * 32,
@@ -199,7 +199,7 @@ bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
   g.output_stages = kLeastStages;
   g.input_stages = room >= 3 * input + 2 * output ? 3 : kLeastStages;
   if (room < kLeastStages * (input + output)) return false;
-  g.input_stage = narrow(input / size), g.output_stage = narrow(output);
+  g.input_stage = small(input / size), g.output_stage = small(output);
   c.shared = static_cast<int>(kBarrierBytes + weights + input * g.input_stages + output * g.output_stages);
   c.blocks = bands;
   return true;

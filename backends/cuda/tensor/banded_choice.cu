@@ -16,19 +16,19 @@ bool pixels_are_rows(const polyconv_layer &l) {
 
 Geometry describe(const polyconv_layer &l) {
   Geometry g = {};
-  g.inner = pixels_are_rows(l) ? narrow(l.input.size[1]) : 1;
-  g.input_h = narrow(l.input.size[3]);
-  g.input_row = narrow(l.input.size[4]) * g.inner;
-  g.output_h = narrow(l.output.size[3]);
-  g.output_w = narrow(l.output.size[4]);
-  g.all_filters = narrow(l.weights.size[0]);
-  g.channels = narrow(l.weights.size[1]);
-  g.taps_h = narrow(l.weights.size[3]);
-  g.taps_w = narrow(l.weights.size[4]);
-  g.pad_h = narrow(l.pad_begin[1]);
-  g.pad_w = narrow(l.pad_begin[2]);
-  g.step_h = narrow(l.stride[1]);
-  g.step_w = narrow(l.stride[2]);
+  g.inner = pixels_are_rows(l) ? small(l.input.size[1]) : 1;
+  g.input_h = small(l.input.size[3]);
+  g.input_row = small(l.input.size[4]) * g.inner;
+  g.output_h = small(l.output.size[3]);
+  g.output_w = small(l.output.size[4]);
+  g.all_filters = small(l.weights.size[0]);
+  g.channels = small(l.weights.size[1]);
+  g.taps_h = small(l.weights.size[3]);
+  g.taps_w = small(l.weights.size[4]);
+  g.pad_h = small(l.pad_begin[1]);
+  g.pad_w = small(l.pad_begin[2]);
+  g.step_h = small(l.stride[1]);
+  g.step_w = small(l.stride[2]);
   g.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
   g.result_type = l.result.type;
   g.x_image = l.input.stride[0], g.x_plane = l.input.stride[1];
@@ -65,10 +65,10 @@ bool place_march(const polyconv_layer &l, const Variant &v, int columns, int row
   }
   cut_rows(f, rows, g);
   g.spread = quick && !f.pixels;
-  g.tiles = narrow(ceil_div(g.positions, kPositions));
+  g.tiles = small(ceil_div(g.positions, kPositions));
   const int64_t warps = l.output.size[0] * g.strips * g.groups * g.tiles;
   if (warps > INT32_MAX - 128) return false;
-  g.warps = narrow(warps);
+  g.warps = small(warps);
   c.blocks = ceil_div(warps, v.threads / 32);
   return true;
 }

@@ -7,8 +7,6 @@
 
 namespace polyconv::cuda::banded {
 
-using few::ceil_div, few::narrow, few::real;
-
 // Windows that begin at multiples of `align` elements from where an aligned row begins.
 inline bool place_windows(const Form &f, int columns, int align, Geometry &g) {
   const int32_t before = g.pad_w * g.inner;
@@ -17,16 +15,16 @@ inline bool place_windows(const Form &f, int columns, int align, Geometry &g) {
   g.move = columns * g.step_w * g.inner;
   g.shift = (align - before % align) % align;
   g.first = -before - g.shift;
-  g.positions = narrow(ceil_div(g.output_w, columns));
+  g.positions = small(ceil_div(g.output_w, columns));
   return g.shift + ((columns - 1) * g.step_w + g.taps_w) * g.inner <= 8 * f.words && g.move % align == 0;
 }
 
 inline void cut_rows(const Form &f, int rows, Geometry &g) {
   g.group = g.filters * f.tiles;
-  g.groups = narrow(ceil_div(g.all_filters, g.group));
-  g.strips = narrow(ceil_div(g.output_h, rows));
-  g.strip = g.strips == 1 ? g.output_h : narrow(ceil_div(ceil_div(g.output_h, g.strips), f.rows) * f.rows);
-  g.strips = narrow(ceil_div(g.output_h, g.strip));
+  g.groups = small(ceil_div(g.all_filters, g.group));
+  g.strips = small(ceil_div(g.output_h, rows));
+  g.strip = g.strips == 1 ? g.output_h : small(ceil_div(ceil_div(g.output_h, g.strips), f.rows) * f.rows);
+  g.strips = small(ceil_div(g.output_h, g.strip));
 }
 
 // Each completes a choice whose variant and problem are set; false where the variant does not take it.

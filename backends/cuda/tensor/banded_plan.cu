@@ -9,7 +9,7 @@
 namespace polyconv::cuda::banded {
 namespace {
 
-using few::aligned, few::is_hopper;
+using few::is_hopper;
 
 int64_t size_of(const polyconv_tensor &t) {
   return t.type == POLYCONV_F32 ? 4 : 2;

@@ -5,21 +5,10 @@
 #include <cinttypes>
 
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda::few {
 
-inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-inline int32_t narrow(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-inline double real(int64_t v) {
-  return static_cast<double>(v);
-}
-inline bool aligned(const void *pointer, unsigned bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
-}
 // Products of warpgroups are code of exactly 9.0.
 inline bool is_hopper(int device) {
   int major = 0, minor = 0;
@@ -46,17 +35,17 @@ struct Shape {
 inline Shape shape_of(const polyconv_layer &l) {
   Shape s = {};
   s.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
-  s.channels = narrow(l.weights.size[1]), s.filters = narrow(l.weights.size[0]);
-  s.taps_h = narrow(l.weights.size[3]), s.taps_w = narrow(l.weights.size[4]);
-  s.step_h = narrow(l.stride[1]), s.step_w = narrow(l.stride[2]);
-  s.dilation_h = narrow(l.dilation[1]), s.dilation_w = narrow(l.dilation[2]);
-  s.pad_h = narrow(l.pad_begin[1]), s.pad_w = narrow(l.pad_begin[2]);
-  s.input_h = narrow(l.input.size[3]), s.input_w = narrow(l.input.size[4]);
-  s.output_h = narrow(l.output.size[3]), s.output_w = narrow(l.output.size[4]);
-  s.x_image = l.input.stride[0], s.x_plane = narrow(l.input.stride[1]);
-  s.x_row = narrow(l.input.stride[3]), s.x_column = narrow(l.input.stride[4]);
-  s.y_image = l.result.stride[0], s.y_filter = narrow(l.result.stride[1]);
-  s.y_row = narrow(l.result.stride[3]), s.y_column = narrow(l.result.stride[4]);
+  s.channels = small(l.weights.size[1]), s.filters = small(l.weights.size[0]);
+  s.taps_h = small(l.weights.size[3]), s.taps_w = small(l.weights.size[4]);
+  s.step_h = small(l.stride[1]), s.step_w = small(l.stride[2]);
+  s.dilation_h = small(l.dilation[1]), s.dilation_w = small(l.dilation[2]);
+  s.pad_h = small(l.pad_begin[1]), s.pad_w = small(l.pad_begin[2]);
+  s.input_h = small(l.input.size[3]), s.input_w = small(l.input.size[4]);
+  s.output_h = small(l.output.size[3]), s.output_w = small(l.output.size[4]);
+  s.x_image = l.input.stride[0], s.x_plane = small(l.input.stride[1]);
+  s.x_row = small(l.input.stride[3]), s.x_column = small(l.input.stride[4]);
+  s.y_image = l.result.stride[0], s.y_filter = small(l.result.stride[1]);
+  s.y_row = small(l.result.stride[3]), s.y_column = small(l.result.stride[4]);
   return s;
 }
 
@@ -68,12 +57,6 @@ struct List {
   const Variant *begin() const { return first; }
   const Variant *end() const { return first + count; }
 };
-
-inline bool convolves_once(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
-  return true;
-}
 
 // Whether such a layer is what they all take; else rejects it in words.
 inline bool takes(const polyconv_request &request, sdk::Offer &offer) {
@@ -93,7 +76,7 @@ inline bool takes(const polyconv_request &request, sdk::Offer &offer) {
 
 // One layer of f32 tensors whose products are rounded or split: only under a math mode or freer ones.
 inline bool takes_f32(const polyconv_request &request, int32_t math, sdk::Offer &offer) {
-  if (!convolves_once(request, offer)) return false;
+  if (!sdk::convolves_once(request, offer)) return false;
   if (request.layers[0]->input.type != POLYCONV_F32) return offer.reject("takes f32");
   if (request.policy->math < math)
     return offer.reject("rounds or splits the factors of its products: only under math %s or freer",
@@ -103,7 +86,7 @@ inline bool takes_f32(const polyconv_request &request, int32_t math, sdk::Offer 
 }
 // One layer of f16 or bf16.
 inline bool takes_16_bits(const polyconv_request &request, sdk::Offer &offer) {
-  if (!convolves_once(request, offer)) return false;
+  if (!sdk::convolves_once(request, offer)) return false;
   const int32_t type = request.layers[0]->input.type;
   return type == POLYCONV_F16 || type == POLYCONV_BF16 || offer.reject("takes f16 and bf16");
 }

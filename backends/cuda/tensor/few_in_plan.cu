@@ -4,12 +4,11 @@
 #include <cmath>
 
 #include "common/conv.cuh"
+#include "common/numbers.hpp"
 #include "few_in.cuh"
 
 namespace polyconv::cuda::few_in {
 namespace {
-
-using few::ceil_div, few::narrow, few::real;
 
 constexpr int kShared = 99 * 1024; // of a block: what every chip from 8.0 on lends one, and two stay on one of 9.0
 constexpr double kMultiprocessors = 132;
@@ -49,12 +48,12 @@ bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
   const int64_t waiting = ceil_div(rows * columns, 64) * 64 + 8; // so that filters fall into different banks
   c.shared = input + (c.ends == kPlanes ? waiting * 16 * f.tiles * element_bytes(l) : 0);
   if (c.shared > kShared) return false;
-  g.rows = narrow(rows), g.columns = narrow(columns), g.outputs = narrow(rows * columns);
-  g.down = narrow(ceil_div(g.output_h, rows)), g.across = narrow(ceil_div(g.output_w, columns));
+  g.rows = small(rows), g.columns = small(columns), g.outputs = small(rows * columns);
+  g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
   g.magic = columns == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + columns - 1) / columns);
-  g.pitch = narrow(pitch), g.pixels = narrow(pixels), g.plane = narrow(plane);
-  g.input = narrow(input), g.waiting = narrow(waiting);
-  g.groups = narrow(ceil_div(g.filters, 16 * f.tiles));
+  g.pitch = small(pitch), g.pixels = small(pixels), g.plane = small(plane);
+  g.input = small(input), g.waiting = small(waiting);
+  g.groups = small(ceil_div(g.filters, 16 * f.tiles));
   c.blocks = l.output.size[0] * g.down * g.across * g.groups;
   return c.blocks <= INT32_MAX;
 }
@@ -97,10 +96,10 @@ Choice choose(const polyconv_layer &l, Products products, int outputs) {
     c.variant = &v, c.ends = ends_of(l, v.form.tiles);
     Geometry &g = c.geometry;
     static_cast<few::Shape &>(g) = few::shape_of(l);
-    g.units = narrow(ceil_div(g.channels, channels_of_unit(parts, element_bytes(l))));
+    g.units = small(ceil_div(g.channels, channels_of_unit(parts, element_bytes(l))));
     const int64_t steps = ceil_div(int64_t{g.taps_h} * g.taps_w * g.units, 4);
     // The order of a sum depends on the layer alone.
-    if (steps > v.form.steps || chains_of(narrow(steps), parts) != chains_of(v.form.steps, parts)) continue;
+    if (steps > v.form.steps || chains_of(small(steps), parts) != chains_of(v.form.steps, parts)) continue;
     if (v.kernels[c.ends] == nullptr || !cut(l, outputs, c)) continue;
     g.in_pairs = g.y_column == 1 &&
                  (element_bytes(l) == 4 || (g.outputs % 2 == 0 && g.output_w % 2 == 0 && in_vectors(l.result, 1, 2)));

@@ -5,12 +5,11 @@
 #include <cmath>
 
 #include "common/conv.cuh"
+#include "common/numbers.hpp"
 #include "few_out.cuh"
 
 namespace polyconv::cuda::few_out {
 namespace {
-
-using few::ceil_div, few::narrow, few::real;
 
 constexpr int kMostRows = 64; // of products
 constexpr double kMultiprocessors = 132;
@@ -44,7 +43,7 @@ Geometry describe(const polyconv_layer &l) {
   static_cast<few::Shape &>(g) = few::shape_of(l);
   g.wide = l.result.type == POLYCONV_F32;
   g.products = g.filters * g.taps_h * g.taps_w;
-  g.vectors = narrow(ceil_div(g.channels * element_bytes(l), 64));
+  g.vectors = small(ceil_div(g.channels * element_bytes(l), 64));
   return g;
 }
 
@@ -66,7 +65,7 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int share
   const auto under = [](int64_t outputs, int64_t step, int64_t reach, int64_t size) {
     return std::min((outputs - 1) * step + reach, size);
   };
-  g.pitch = narrow(ceil_div(most, 32) * 32 + 8);
+  g.pitch = small(ceil_div(most, 32) * 32 + 8);
   c.shared = operands_of(g, v.tiles) * 16 + int64_t{g.products} * (g.pitch + 1) * 4;
   if (c.shared > shared) return best;
   for (int64_t across = 1; across <= g.output_w; across *= 2) {
@@ -74,8 +73,8 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int share
     for (int64_t rows = g.output_h;; rows = ceil_div(rows, 2)) {
       const int64_t pixels = width * under(rows, g.step_h, g.reach_h(), g.input_h);
       if (pixels <= most) {
-        g.rows = narrow(rows), g.columns = narrow(columns);
-        g.down = narrow(ceil_div(g.output_h, rows)), g.across = narrow(ceil_div(g.output_w, columns));
+        g.rows = small(rows), g.columns = small(columns);
+        g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
         c.blocks = l.output.size[0] * g.down * g.across;
         c.us = estimate(l, c, pixels);
         if (c.blocks <= INT32_MAX && (best.variant == nullptr || c.us < best.us)) best = c;

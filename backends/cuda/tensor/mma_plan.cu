@@ -85,10 +85,8 @@ Rule rule_of(Products products) {
 } // namespace
 
 bool mma_takes(const polyconv_request &request, Products products, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   const Rule rule = rule_of(products);
   if (l.input.type != rule.type || l.weights.type != rule.type)
     return offer.reject("takes input and weights of type %s", rule.type == POLYCONV_F32 ? "f32" : "f16 or bf16");

@@ -9,11 +9,12 @@
 
 #include "banded_parts.cuh"
 #include "common/conv.cuh"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda::octets {
 namespace {
 
-using few::aligned, few::ceil_div, few::is_hopper, few::narrow, few::real;
+using few::is_hopper;
 
 // ---------------------------------------------------------------- choice
 
@@ -52,15 +53,15 @@ bool place_shared(const Form &f, Choice &c) {
     if (g.slots > kMostSlots) continue;
     const int64_t fixed = kBarrierBytes + weight_bytes(g) + int64_t{g.slots} * g.slot_units * kUnit;
     const int64_t steps = ceil_div(g.strip, f.rows), filters = std::min(g.group, g.filters);
-    for (g.chunk = narrow(std::min<int64_t>(steps, 8)); g.chunk >= 1; --g.chunk) {
+    for (g.chunk = small(std::min<int64_t>(steps, 8)); g.chunk >= 1; --g.chunk) {
       // So that the results of a warp fall into different banks: words from one filter's to the next's, and an image's.
       int64_t filter = ceil_div(g.chunk * f.rows * run + 4, 4), image = 0;
       while (g.y_vector == 4 ? filter % 8 != 2 : filter % 2 != 1) ++filter;
       for (image = filter * filters; image % 16 != 4;) ++image;
-      g.y_wait_filter = narrow(filter * 4);
-      g.y_wait_image = narrow(image * 4);
+      g.y_wait_filter = small(filter * 4);
+      g.y_wait_image = small(image * 4);
       g.stage = g.y_wait_image * kImages;
-      c.shared = narrow(fixed + kStages * int64_t{g.stage});
+      c.shared = small(fixed + kStages * int64_t{g.stage});
       if (fixed + kStages * int64_t{g.stage} <= kShared) return true;
     }
   }
@@ -86,27 +87,27 @@ bool place(const polyconv_layer &l, int rows, Choice &c) {
   const Form &f = c.variant->form;
   Geometry &g = c.geometry;
   static_cast<few::Shape &>(g) = few::shape_of(l);
-  g.images = narrow(l.input.size[0]);
+  g.images = small(l.input.size[0]);
   g.group = f.filters();
-  g.groups = narrow(ceil_div(g.filters, g.group));
-  g.strip = narrow(ceil_div(g.output_h, ceil_div(g.output_h, rows)));
-  g.strip = narrow(ceil_div(g.strip, f.rows) * f.rows);
-  g.strips = narrow(ceil_div(g.output_h, g.strip));
+  g.groups = small(ceil_div(g.filters, g.group));
+  g.strip = small(ceil_div(g.output_h, ceil_div(g.output_h, rows)));
+  g.strip = small(ceil_div(g.strip, f.rows) * f.rows);
+  g.strips = small(ceil_div(g.output_h, g.strip));
   const int64_t items = ceil_div(g.images, kImages) * g.strips;
   if (items > INT32_MAX / 2) return false;
-  g.items = narrow(items);
-  g.across = narrow(ceil_div(g.output_w, 2 * f.positions));
-  g.pairs = narrow(ceil_div(g.channels, 2));
+  g.items = small(items);
+  g.across = small(ceil_div(g.output_w, 2 * f.positions));
+  g.pairs = small(ceil_div(g.channels, 2));
   g.pitch = 2 * f.positions * g.across + kWindow - 2;
   g.pitch_magic = magic_of(g.pitch);
   g.group_magic = magic_of(g.group);
   g.last_magic = magic_of(g.filters - (g.groups - 1) * g.group);
   g.depth_rows = g.taps_h + f.rows - 1;
-  g.span = narrow(ceil_div(g.depth_rows, f.rows));
+  g.span = small(ceil_div(g.depth_rows, f.rows));
   const int64_t slot_units = int64_t{2} * g.pairs * g.pitch * f.rows;
   if (slot_units > kHeld * kLoaders * 32) return false;
-  g.slot_units = narrow(slot_units);
-  g.blocks = narrow(ceil_div(int64_t{std::min(g.group, g.filters)} * f.rows, 8) * 2);
+  g.slot_units = small(slot_units);
+  g.blocks = small(ceil_div(int64_t{std::min(g.group, g.filters)} * f.rows, 8) * 2);
   const auto rows_go_in = [&](int64_t many) { // runs begin at an item's rows
     return in_vectors(l.result, many) ||
            (g.output_w * f.rows % many == 0 && many == 4 && g.output_w % 2 == 0 && planes_in_vectors(l.result, many));

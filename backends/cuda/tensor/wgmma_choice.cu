@@ -6,6 +6,7 @@
 
 #include "common/device.hpp"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "wgmma_product.hpp"
 
 namespace polyconv::cuda::wgmma {
@@ -13,10 +14,6 @@ namespace {
 
 int64_t parts(int64_t count, int64_t of) {
   return (count + of - 1) / of;
-}
-
-double real(int64_t v) {
-  return static_cast<double>(v);
 }
 
 int64_t pixels_of(const polyconv_layer &l) {

@@ -3,6 +3,7 @@
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
 #include "common/maps.hpp"
+#include "common/numbers.hpp"
 #include "common/rows.hpp"
 #include "pixel_matrix.hpp"
 #include "ptx_hopper.cuh"
@@ -182,7 +183,6 @@ int64_t upper_corner(const polyconv_layer &l, int axis) {
 }
 
 Walk walk_of(const polyconv_layer &l, int axis) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   const int64_t stride = l.stride[axis];
   Walk w = {small(l.dilation[axis]), small(l.pad_begin[axis]), 1, small(stride), {small(-l.pad_begin[axis]), 0}};
   if (stride != 2 || !is_flat(l) || l.input.size[2 + axis] < 2) return w;
@@ -253,7 +253,6 @@ void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaSt
 }
 
 Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const Shape &shape, int splits) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   const auto parts = [&](int64_t count, int64_t of) { return small((count + of - 1) / of); };
   Product p = {{}, {}, {}, Conv<int64_t>(l, a)};
   p.result = a.output;

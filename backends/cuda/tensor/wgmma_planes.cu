@@ -1,6 +1,7 @@
 // wgmma_planes.cu - the kernels of the Hopper product of channels first, and the packing of dense weights.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "wgmma_planes.hpp"
 #include "wgmma_planes_near.cuh"
 
@@ -34,7 +35,6 @@ void pack_dense(const polyconv_layer &l, const void *raw, void *packed, cudaStre
 }
 
 PlanesProduct make_planes(const polyconv_layer &l, const polyconv_arguments &a, const Shape &shape) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   PlanesProduct p = {make_product(l, a, shape, 1), static_cast<const float *>(a.input), 1, {}, {}, {}, {}, {}, {}};
   p.boxes = 0;
   for (int axis = 0; axis < 3; ++axis) {
@@ -59,7 +59,6 @@ Near make_near(const polyconv_layer &l, const PlanesShape &shape, int32_t vector
   const int64_t activations = kNearStages * 32 * row, weights = shape.channels * 128;
   const int64_t stages = std::min<int64_t>(8, (most - activations) / weights);
   if (stages < 2) return {};
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   return {small(pixels / vector),
           small(first),
           small(first - before),

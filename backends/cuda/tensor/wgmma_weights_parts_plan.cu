@@ -46,8 +46,7 @@ double estimate(const polyconv_layer &planes, const WeightsShape &shape, int par
 
 bool supports_weights_parts(const polyconv_request &request, int32_t config, const Splitting &splitting,
                             sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, offer)) return false;
   const auto [parts, math, name] = splitting;
   if (request.policy->math < math)
     return offer.reject("splits the factors of its products: only under math %s or freer", name);

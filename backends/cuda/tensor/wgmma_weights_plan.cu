@@ -135,7 +135,6 @@ void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &l, bool gradie
 }
 
 WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   const auto parts = [](int32_t count, int32_t of) { return (count + of - 1) / of; };
   WeightsProduct p = {{}, {}, View<int64_t>(l.weights)};
   p.result_type = l.result.type;

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "common/numbers.hpp"
+
 namespace polyconv::cuda::texture {
 
 struct Patch {
@@ -73,7 +75,6 @@ inline int64_t even_rows(const polyconv_layer &l, int64_t down, Leave leave) {
 // Cuts into blocks at most `width` threads wide. False where a pooling window or the index maps do not fit.
 inline bool choose_tiling(const polyconv_layer &l, const Patch &patch, int32_t width, int32_t threads, bool one_image,
                           Leave leave, Tiling &t) {
-  const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
   const int64_t down = even_rows(l, patch.down, leave);
   const Axis x = cut(l, 2, patch.across, width, leave);
   if (x.threads == 0) return false;
@@ -85,16 +86,16 @@ inline bool choose_tiling(const polyconv_layer &l, const Patch &patch, int32_t w
   if (4 * (in_rows + in_cols) > kMostShared) return false;
   const bool whole = x.tiles == 1 && y.tiles == 1 && !one_image;
   const int64_t fit = threads / (x.threads * y.threads);
-  t.cols = narrow(x.threads), t.rows = narrow(y.threads);
-  t.images = narrow(whole ? std::min(fit, std::max<int64_t>(l.result.size[0], 1)) : 1);
-  t.result_rows = narrow(y.results), t.result_cols = narrow(x.results);
-  t.tiles_h = narrow(y.tiles), t.tiles_w = narrow(x.tiles);
-  t.row_step = narrow(y.step), t.col_step = narrow(x.step);
-  t.first_row = narrow(y.first), t.first_col = narrow(x.first);
-  t.down = narrow(down);
-  t.out_rows = narrow(out_rows), t.out_cols = narrow(out_cols);
-  t.in_rows = narrow(in_rows), t.in_cols = narrow(in_cols);
-  t.chunks = narrow((l.weights.size[0] / l.groups + patch.filters - 1) / patch.filters);
+  t.cols = small(x.threads), t.rows = small(y.threads);
+  t.images = small(whole ? std::min(fit, std::max<int64_t>(l.result.size[0], 1)) : 1);
+  t.result_rows = small(y.results), t.result_cols = small(x.results);
+  t.tiles_h = small(y.tiles), t.tiles_w = small(x.tiles);
+  t.row_step = small(y.step), t.col_step = small(x.step);
+  t.first_row = small(y.first), t.first_col = small(x.first);
+  t.down = small(down);
+  t.out_rows = small(out_rows), t.out_cols = small(out_cols);
+  t.in_rows = small(in_rows), t.in_cols = small(in_cols);
+  t.chunks = small((l.weights.size[0] / l.groups + patch.filters - 1) / patch.filters);
   const int64_t image_blocks = (l.result.size[0] + t.images - 1) / t.images;
   t.blocks = image_blocks * l.groups * t.chunks * t.tiles_h * t.tiles_w;
   return true;

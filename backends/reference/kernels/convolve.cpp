@@ -52,8 +52,7 @@ double nanoseconds(const polyconv_layer &l) {
 }
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (sdk::has_pooling(l)) {
     offer.workspace_bytes = sdk::elements(sdk::written(l)) * static_cast<int64_t>(sizeof(double));

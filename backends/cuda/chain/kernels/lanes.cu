@@ -14,7 +14,6 @@ namespace polyconv::cuda {
 namespace {
 
 using namespace lanes;
-using chain::small;
 
 constexpr const char *kNames[] = {"images8"};
 

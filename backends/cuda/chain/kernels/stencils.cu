@@ -97,10 +97,6 @@ bool has_vectors(const polyconv_request &request, const Stencils &p) {
          p.layer[request.count - 1].shift % 4 == 0;
 }
 
-bool aligned(const void *pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
-}
-
 // ---------------------------------------------------------------- pack
 
 __global__ void pack_taps(const View<int32_t> weights, const float *raw, float *packed) {
@@ -138,7 +134,7 @@ class Marching final : public sdk::Instance {
   void run(const polyconv_arguments &a, void *stream) const override {
     if (images_ == 0) return;
     const DeviceScope scope(device_);
-    const bool vectors = vectors_ && aligned(a.input) && aligned(a.output);
+    const bool vectors = vectors_ && aligned(a.input, 16) && aligned(a.output, 16);
     Stencils p = pieces_;
     float *to = p.weights;
     for (int i = 0; i < count_; ++i) {

@@ -82,10 +82,8 @@ class BackwardData final : public CudaInstance {
 };
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_DATA) return offer.reject("computes the input's gradient alone");
   if (fused_pooling_refused(l, offer)) return false;
   direct::choose_block(config, sdk::elements(l.result), offer);
   // Finding the outputs that read an element costs a fifth beyond the products.

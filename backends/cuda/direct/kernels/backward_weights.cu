@@ -33,10 +33,8 @@ class BackwardWeights final : public CudaInstance {
 };
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradients of weights alone");
   direct::choose_block(config, INT64_MAX, offer);
   // Every product finds its pixel anew: 6.2 to 7.3 picoseconds on an H200.
   const double products = sdk::flops(l) / 2 * 6.9e-6 * (l.sum_type == POLYCONV_F64 ? 2.5 : 1);

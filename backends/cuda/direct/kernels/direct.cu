@@ -86,10 +86,8 @@ class Forward final : public CudaInstance {
 };
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (fused_pooling_refused(l, offer)) return false;
   double results = static_cast<double>(sdk::elements(l.result)); // with pooling, those under every window
   if (sdk::has_pooling(l))

@@ -11,6 +11,7 @@
 
 #include "blocks.hpp"
 #include "common/conv.cuh"
+#include "common/numbers.hpp"
 #include "common/rows.hpp"
 
 namespace polyconv::cuda {
@@ -173,30 +174,23 @@ __global__ void __launch_bounds__(32 * kLines)
 
 // ---------------------------------------------------------------- plan
 
-int32_t small(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-int32_t quotient(int64_t count, int64_t of) {
-  return small(ceil_div(count, of));
-}
-
 // False where a block has no room for the sums of all columns, or for one row of pixels.
 bool make_small(const polyconv_layer &l, Small *small_layer) {
   Small &s = *small_layer;
-  s.tiles = quotient(l.weights.size[0], kFilters);
+  s.tiles = small(ceil_div(l.weights.size[0], kFilters));
   s.bias = l.epilogue.has_bias != 0;
   const int64_t columns = l.weights.size[1] * sdk::taps(l), units = s.tiles * (columns + s.bias);
   if (units > kMostSlots * kThreads) return false;
   s.columns = small(columns), s.units = small(units);
-  s.slots = quotient(units, kThreads);
+  s.slots = small(ceil_div(units, kThreads));
   const int64_t width = l.output.size[4], height = l.output.size[3];
   const int64_t pitch = (width - 1) * l.stride[2] + (l.weights.size[4] - 1) * l.dilation[2] + 1;
   for (int64_t chunks = 1; chunks <= height; ++chunks) {
-    const int64_t rows = quotient(height, chunks);
+    const int64_t rows = small(ceil_div(height, chunks));
     const int64_t plane_rows = (rows - 1) * l.stride[1] + (l.weights.size[3] - 1) * l.dilation[1] + 1;
     const int64_t floats = rows * width * s.tiles * kFilters + l.weights.size[1] * plane_rows * pitch + 1;
     if (floats * 4 > kSharedBytes) continue;
-    s.rows = small(rows), s.chunks = quotient(height, rows);
+    s.rows = small(rows), s.chunks = small(ceil_div(height, rows));
     s.plane_rows = small(plane_rows), s.plane_pitch = small(pitch);
     s.parts = small(std::min<int64_t>(s.slots > 1 ? 1 : kThreads / units, rows * width));
     while (s.parts > 1 && s.parts * units * kFilters * 4 > kSharedBytes) --s.parts;
@@ -244,7 +238,7 @@ class SmallWeights final : public CudaInstance {
                                                                            static_cast<float *>(a.workspace));
     check_launch("cuda-direct/small_weights");
     const dim3 threads(32, kLines);
-    add_partial<<<quotient(int64_t{small_.units} * kFilters, 32), threads, 0, stream>>>(
+    add_partial<<<small(ceil_div(int64_t{small_.units} * kFilters, 32)), threads, 0, stream>>>(
         p, small_, static_cast<const float *>(a.workspace), a.weights[0], a.bias[0]);
     check_launch("cuda-direct/small_weights (sums)");
   }
@@ -266,10 +260,8 @@ class SmallWeights final : public CudaInstance {
 };
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradients of weights alone");
   if (!fits(l, offer)) return false;
   Small s = {};
   if (!make_small(l, &s))

@@ -132,10 +132,6 @@ bool make_depthwise(const polyconv_layer &l, const Config &config, Depthwise &d)
 
 // ---------------------------------------------------------------- plan and run
 
-bool aligned(const void *pointer, int64_t bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;
-}
-
 // Into how many blocks images are shared out: where `slots` blocks run at a time, and setting one up takes about as
 // long as an image, the fewest images one after the other.
 int64_t parts_of(int64_t pairs, int64_t images, int64_t slots) {
@@ -194,10 +190,8 @@ bool takes_padding(const polyconv_layer &l) {
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (!takes_types(l)) return offer.reject("takes f32, f16 and bf16, summed in f32");
   if (!is_2d(l)) return offer.reject("its tiles are of two dimensions, not three");
   if (l.weights.size[1] != 1)

@@ -246,8 +246,7 @@ struct Ways {
 };
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (sdk::has_pooling(l)) {
     offer.rejects_pooling = 1;

@@ -8,6 +8,7 @@
 
 #include "common/bias_gradient.hpp"
 #include "common/implicit.cuh"
+#include "common/numbers.hpp"
 #include "weights.hpp"
 
 namespace polyconv::cuda {
@@ -191,7 +192,6 @@ int64_t pairs_of(const polyconv_layer &l) {
 }
 
 Walks walks_of(const polyconv_layer &l, int config) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   Walks s = {};
   s.strips = small(ceil_div(l.output.size[4], kStrip));
   s.stretches = small(ceil_div(l.output.size[3], kStretches[config]));

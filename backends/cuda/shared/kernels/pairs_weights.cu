@@ -10,6 +10,7 @@
 #include <cinttypes>
 
 #include "common/bias_gradient.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda {
 namespace shared {
@@ -46,10 +47,6 @@ PairsInstance instance_for(const polyconv_layer &l, int filters) {
 
 // ---------------------------------------------------------------- a block
 
-int32_t narrow(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-
 // Whole vectors, an odd number of them: neighbouring planes begin in other banks.
 int64_t apart(int64_t floats) {
   return ceil_div(floats, 4) % 2 != 0 ? ceil_div(floats, 4) * 4 : ceil_div(floats, 4) * 4 + 4;
@@ -64,11 +61,11 @@ bool set_chunk(const polyconv_layer &l, int64_t budget, int64_t images, int64_t 
                 output_plane = apart(images * rows * output_pitch);
   const int64_t buffer = r.channels * input_plane + r.filters * output_plane;
   if (buffer > budget / 4) return false;
-  r.images = narrow(images), r.rows = narrow(rows), r.input_rows = narrow(input_rows);
-  r.input_pitch = narrow(input_pitch), r.output_pitch = narrow(output_pitch);
-  r.input_plane = narrow(input_plane), r.output_plane = narrow(output_plane), r.buffer = narrow(buffer);
-  r.row_chunks = narrow(ceil_div(l.output.size[3], rows));
-  r.chunks = narrow(r.row_chunks * ceil_div(l.output.size[0], images));
+  r.images = small(images), r.rows = small(rows), r.input_rows = small(input_rows);
+  r.input_pitch = small(input_pitch), r.output_pitch = small(output_pitch);
+  r.input_plane = small(input_plane), r.output_plane = small(output_plane), r.buffer = small(buffer);
+  r.row_chunks = small(ceil_div(l.output.size[3], rows));
+  r.chunks = small(r.row_chunks * ceil_div(l.output.size[0], images));
   return true;
 }
 
@@ -87,7 +84,7 @@ bool choose_chunk(const polyconv_layer &l, int64_t budget, PairsWeights &r) {
 // Microseconds of the products, fitted to an H200: a warp's issue slots for products and loads, and for each chunk, of
 // which teams wait for the longest. Within 11 % of 19 layers.
 double summing_us(const polyconv_layer &l, int filters, const PairsWeights &r) {
-  const int64_t taps = l.weights.size[3], step = l.stride[1], most = rows_of_thread(narrow(taps));
+  const int64_t taps = l.weights.size[3], step = l.stride[1], most = rows_of_thread(small(taps));
   const double rows = real(taps) / real(ceil_div(taps, most)), strips = real(ceil_div(l.output.size[4], kStrip));
   const double loads = real(filters + most * ceil_div((kStrip - 1) * step + taps, 4));
   const double products = real(l.output.size[4]) * filters * rows * real(taps);
@@ -101,20 +98,20 @@ double summing_us(const polyconv_layer &l, int filters, const PairsWeights &r) {
 bool make_pairs(const polyconv_layer &l, int filters, PairsWeights &best) {
   const int64_t group_filters = l.weights.size[0] / l.groups, channels = l.weights.size[1];
   const int64_t lanes = ceil_div(group_filters, filters), taps = l.weights.size[3];
-  const int64_t row_tiles = ceil_div(taps, rows_of_thread(narrow(taps)));
+  const int64_t row_tiles = ceil_div(taps, rows_of_thread(small(taps)));
   double least = 0;
   for (int64_t a = 1; a <= std::min(kMostSets, lanes); ++a)
     for (int64_t b = 1; b <= std::min(kMostSets, channels); ++b) {
       PairsWeights r = {};
-      r.filter_lanes = narrow(ceil_div(lanes, a)), r.channels = narrow(ceil_div(channels, b));
+      r.filter_lanes = small(ceil_div(lanes, a)), r.channels = small(ceil_div(channels, b));
       const int64_t threads = row_tiles * r.filter_lanes * r.channels, sets = l.groups * a * b;
       if (threads > kPairThreads || sets > kBlocks) continue;
       r.filters = r.filter_lanes * filters;
-      r.filter_sets = narrow(ceil_div(lanes, r.filter_lanes)), r.channel_sets = narrow(ceil_div(channels, r.channels));
-      r.sets = narrow(l.groups * r.filter_sets * r.channel_sets);
-      r.team = narrow(ceil_div(threads, 32) * 32), r.teams = kPairThreads / r.team;
+      r.filter_sets = small(ceil_div(lanes, r.filter_lanes)), r.channel_sets = small(ceil_div(channels, r.channels));
+      r.sets = small(l.groups * r.filter_sets * r.channel_sets);
+      r.team = small(ceil_div(threads, 32) * 32), r.teams = kPairThreads / r.team;
       if (!choose_chunk(l, kChunkBytes, r)) continue;
-      r.parts = narrow(std::clamp<int64_t>(kBlocks / r.sets, 1, r.chunks));
+      r.parts = small(std::clamp<int64_t>(kBlocks / r.sets, 1, r.chunks));
       const double us = summing_us(l, filters, r);
       if (least == 0 || us < least) least = us, best = r;
     }
@@ -131,7 +128,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 }
 
 int64_t partials_bytes(const polyconv_layer &l, int filters, const PairsWeights &r) {
-  const int64_t taps = l.weights.size[3], sums = filters * rows_of_thread(narrow(taps)) * taps;
+  const int64_t taps = l.weights.size[3], sums = filters * rows_of_thread(small(taps)) * taps;
   return aligned_bytes(4 * sums * r.sets * r.parts * r.team * r.teams);
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/bias_gradient.hpp"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "rows_weights.hpp"
 
 namespace polyconv::cuda {
@@ -19,16 +20,12 @@ constexpr const char *kNames[] = {"16k", "32k", "64k"};
 constexpr int kConfigCount = sizeof kBudgets / sizeof *kBudgets;
 constexpr int32_t kBlocks = 132 * 6; // to aim for
 
-int32_t quotient(int64_t count, int64_t of) {
-  return static_cast<int32_t>(ceil_div(count, of));
-}
-
 // ---------------------------------------------------------------- a block
 
 // Sets the chunk of a block of so many planes: whole images where they fit, else rows; false where not one row does.
 bool set_chunk(const polyconv_layer &l, int32_t budget, RowsWeights &r) {
   const int64_t taps = l.weights.size[3], step = l.stride[1], height = l.output.size[3];
-  r.output_pitch = quotient(l.output.size[4], kStrip) * kStrip;
+  r.output_pitch = small(ceil_div(l.output.size[4], kStrip)) * kStrip;
   r.input_pitch = static_cast<int32_t>((r.output_pitch - kStrip) * step + (3 * step + taps + 3) / 4 * 4);
   r.images = 1;
   const auto set_rows = [&](int64_t rows) {
@@ -37,7 +34,7 @@ bool set_chunk(const polyconv_layer &l, int32_t budget, RowsWeights &r) {
     return r.shared_bytes() <= budget;
   };
   int64_t chunks = 1;
-  while (!set_rows(quotient(height, chunks)))
+  while (!set_rows(small(ceil_div(height, chunks))))
     if (++chunks > height) return false;
   if (chunks == 1)
     while (r.images < l.output.size[0] && r.images < 16) {
@@ -46,8 +43,8 @@ bool set_chunk(const polyconv_layer &l, int32_t budget, RowsWeights &r) {
       --r.images;
       break;
     }
-  r.row_chunks = quotient(height, r.rows);
-  r.chunks = r.row_chunks * quotient(l.output.size[0], r.images);
+  r.row_chunks = small(ceil_div(height, r.rows));
+  r.chunks = r.row_chunks * small(ceil_div(l.output.size[0], r.images));
   return true;
 }
 
@@ -56,10 +53,10 @@ bool set_chunk(const polyconv_layer &l, int32_t budget, RowsWeights &r) {
 double cost_of(const polyconv_layer &l, const RowsWeights &r) {
   const auto taps = static_cast<int32_t>(l.weights.size[3]), step = static_cast<int32_t>(l.stride[1]);
   const int32_t rows = rows_of_thread(taps), vectors = ((kStrip - 1) * step + taps + 3) / 4;
-  const int32_t tiles = quotient(r.filters, kFilters) * r.channels * quotient(taps, rows);
+  const int32_t tiles = small(ceil_div(r.filters, kFilters)) * r.channels * small(ceil_div(taps, rows));
   const int32_t strips = r.output_pitch / kStrip * r.rows * r.images, threads = kRowsThreads / tiles;
   const double products = 1.0 * kStrip * kFilters * rows * taps, loads = 8.0 * (kFilters + rows * vectors * step) + 20;
-  const double walking = quotient(strips, threads) * (products + loads);
+  const double walking = small(ceil_div(strips, threads)) * (products + loads);
   const auto copying = [](int64_t count, int64_t width, int64_t at_once) {
     return real(count) * (30 + 6 * real(ceil_div(width, at_once))) / kRowsWarps;
   };
@@ -71,7 +68,7 @@ double cost_of(const polyconv_layer &l, const RowsWeights &r) {
 
 bool make_rows(const polyconv_layer &l, int32_t budget, RowsWeights &best) {
   const int32_t taps = static_cast<int32_t>(l.weights.size[3]);
-  const int32_t row_tiles = quotient(taps, rows_of_thread(taps));
+  const int32_t row_tiles = small(ceil_div(taps, rows_of_thread(taps)));
   const int64_t group_filters = l.weights.size[0] / l.groups;
   double least = 0;
   for (const int32_t channels : {1, 2, 4})
@@ -81,7 +78,8 @@ bool make_rows(const polyconv_layer &l, int32_t budget, RowsWeights &best) {
         continue;
       RowsWeights r = {};
       r.channels = channels, r.filters = tiles * kFilters;
-      r.channel_sets = quotient(l.weights.size[1], r.channels), r.filter_sets = quotient(group_filters, r.filters);
+      r.channel_sets = small(ceil_div(l.weights.size[1], r.channels)),
+      r.filter_sets = small(ceil_div(group_filters, r.filters));
       const int64_t sets = l.groups * r.channel_sets * r.filter_sets;
       if (sets > 1 << 20 || !set_chunk(l, budget, r)) continue;
       r.sets = static_cast<int32_t>(sets);
@@ -89,7 +87,7 @@ bool make_rows(const polyconv_layer &l, int32_t budget, RowsWeights &best) {
       if (least == 0 || cost < least) least = cost, best = r;
     }
   if (least == 0) return false;
-  best.parts = std::clamp(quotient(kBlocks, best.sets), 1, best.chunks);
+  best.parts = std::clamp(small(ceil_div(kBlocks, best.sets)), 1, best.chunks);
   return true;
 }
 

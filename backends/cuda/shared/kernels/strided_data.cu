@@ -206,7 +206,6 @@ bool is_single(const polyconv_layer &l) {
 }
 
 Descent descent_of(const polyconv_layer &l) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   Descent s = {};
   s.first = small(l.pad_begin[1] / 2), s.end = small((l.result.size[3] - 1 + l.pad_begin[1]) / 2 + 1);
   s.strips = small(ceil_div(l.result.size[4], kColumns));
@@ -239,10 +238,8 @@ bool takes_shape(const polyconv_layer &l, sdk::Offer &offer) {
 }
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_DATA) return offer.reject("computes the input's gradient alone");
   const int32_t type = l.output.type;
   if ((type != POLYCONV_F32 && type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type ||
       l.sum_type != POLYCONV_F32)

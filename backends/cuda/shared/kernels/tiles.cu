@@ -131,10 +131,8 @@ bool takes_types(const polyconv_layer &l) {
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
   if (!is_2d(l)) return offer.reject("its tiles are of two dimensions, not three");
   if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");

@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda {
 namespace shared {
@@ -53,10 +54,6 @@ WindowsInstance instance_for(const polyconv_layer &l, bool tall) {
 
 // ---------------------------------------------------------------- a block
 
-int32_t narrow(int64_t v) {
-  return static_cast<int32_t>(v);
-}
-
 // What an axis of the result takes: first place, and all places.
 struct Places {
   int64_t first, count;
@@ -68,14 +65,14 @@ Places places_of(const polyconv_layer &l, int axis) {
 
 // The rest from down, across, images and channels; false where such a block does not fit.
 bool complete(const polyconv_layer &l, const WindowsConfig &config, int64_t budget, Windows &s) {
-  const int step = narrow(l.stride[1]), taps = narrow(l.weights.size[3]), reach = reach_of(taps, step);
+  const int step = small(l.stride[1]), taps = small(l.weights.size[3]), reach = reach_of(taps, step);
   const int wide = places_across(step), high = places_down(step, config.tall);
   s.rows = s.down * high + reach - 1;
-  s.pitch = narrow(ceil_div((s.across - 1) * wide + window_across(taps, step), 4) * 4);
+  s.pitch = small(ceil_div((s.across - 1) * wide + window_across(taps, step), 4) * 4);
   s.plane = s.rows * s.pitch;
-  s.team = narrow(ceil_div(int64_t{s.down} * s.across * s.images * s.channels, 32) * 32);
+  s.team = small(ceil_div(int64_t{s.down} * s.across * s.images * s.channels, 32) * 32);
   s.teams = config.teams;
-  s.sets = narrow(ceil_div(l.weights.size[1], s.channels));
+  s.sets = small(ceil_div(l.weights.size[1], s.channels));
   s.by_channels = Divider::make(s.channels);
   const int64_t filter_bytes = 4 * (int64_t{s.images} * s.plane + int64_t{s.channels} * padded_taps(taps));
   const int64_t sums = config.teams == 1 ? 0 : 16LL * step * high * s.team;
@@ -84,8 +81,8 @@ bool complete(const polyconv_layer &l, const WindowsConfig &config, int64_t budg
   int64_t chunk = s.buffers == 1 ? most : std::min(most, budget / 2 / filter_bytes);
   if (s.buffers == 2 && chunk > config.teams) chunk -= chunk % config.teams;
   if (chunk < 1 || sums > budget) return false;
-  s.chunk = narrow(chunk), s.buffer = narrow(chunk * filter_bytes / 4);
-  s.shared_bytes = narrow(std::max(int64_t{s.buffers} * s.buffer * 4, sums));
+  s.chunk = small(chunk), s.buffer = small(chunk * filter_bytes / 4);
+  s.shared_bytes = small(std::max(int64_t{s.buffers} * s.buffer * 4, sums));
   s.blocks = ceil_div(l.result.size[0], s.images) * l.groups * s.sets * s.tiles_h * s.tiles_w;
   return true;
 }
@@ -94,23 +91,23 @@ bool complete(const polyconv_layer &l, const WindowsConfig &config, int64_t budg
 // where shared memory is too small.
 bool make_windows(const polyconv_layer &l, const WindowsConfig &config, Windows &s, int64_t lent = INT64_MAX) {
   const int64_t budget = std::min(kThreadBytes * config.threads, lent);
-  const int step = narrow(l.stride[1]);
+  const int step = small(l.stride[1]);
   const Places down = places_of(l, 1), across = places_of(l, 2);
   const int64_t high = ceil_div(down.count, places_down(step, config.tall));
   const int64_t wide = ceil_div(across.count, places_across(step)), room = config.threads / config.teams;
   const int64_t channels = l.weights.size[1], images = l.result.size[0];
   s = {};
-  s.first_row = narrow(down.first), s.first_column = narrow(across.first);
-  s.filters = narrow(l.weights.size[0] / l.groups);
-  s.tiles_w = narrow(ceil_div(wide, 32)), s.across = narrow(ceil_div(wide, s.tiles_w));
+  s.first_row = small(down.first), s.first_column = small(across.first);
+  s.filters = small(l.weights.size[0] / l.groups);
+  s.tiles_w = small(ceil_div(wide, 32)), s.across = small(ceil_div(wide, s.tiles_w));
   for (int64_t most = std::max<int64_t>(room / s.across, 1); most > 0; most /= 2) {
-    s.tiles_h = narrow(ceil_div(high, most)), s.down = narrow(ceil_div(high, s.tiles_h));
+    s.tiles_h = small(ceil_div(high, most)), s.down = small(ceil_div(high, s.tiles_h));
     const int64_t left = std::max<int64_t>(room / (s.across * s.down), 1);
     for (int64_t sets = ceil_div(channels, std::min(channels, left)); sets <= channels; sets *= 2) {
-      s.channels = narrow(ceil_div(channels, sets));
+      s.channels = small(ceil_div(channels, sets));
       const bool whole = s.tiles_h == 1 && s.tiles_w == 1 && sets == 1;
       for (int64_t n = whole ? std::clamp<int64_t>(left / channels, 1, images) : 1; n > 0; n /= 2) {
-        s.images = narrow(n);
+        s.images = small(n);
         if (complete(l, config, budget, s)) return true;
       }
     }
@@ -121,10 +118,8 @@ bool make_windows(const polyconv_layer &l, const WindowsConfig &config, Windows 
 // ---------------------------------------------------------------- supports
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_DATA) return offer.reject("computes the input's gradient alone");
   if (l.output.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32 || l.sum_type != POLYCONV_F32)
     return offer.reject("takes f32, summed in f32");
   if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
@@ -171,7 +166,7 @@ int32_t stored_at_once(const polyconv_layer &l) {
   return bare(l) ? side_by_side(l.result, l.pad_begin[2] % l.stride[2]) : 0;
 }
 int32_t copied_at_once(const polyconv_layer &l, const Windows &s) {
-  const int taps = narrow(l.weights.size[3]), step = narrow(l.stride[1]);
+  const int taps = small(l.weights.size[3]), step = small(l.stride[1]);
   int32_t width = side_by_side(l.output, s.first_column - reach_of(taps, step) + 1 - window_shift(taps, step));
   while (l.output.size[4] % width != 0 || (s.tiles_w > 1 && s.across * places_across(step) % width != 0)) width /= 2;
   return width;
@@ -187,7 +182,7 @@ int32_t aligned(int32_t width, const void *pointer) {
 // warps share a multiprocessor; or the compulsory bytes. Within 17 % of 23 layers in all configs.
 double estimate(const polyconv_layer &l, const Windows &s, const WindowsConfig &config) {
   const double taps = real(sdk::taps(l)), step = real(l.stride[1]), threads = s.threads();
-  const double inputs = 4 * step * places_down(narrow(l.stride[1]), config.tall);
+  const double inputs = 4 * step * places_down(small(l.stride[1]), config.tall);
   const double products = s.filters / real(config.teams) * inputs * taps / (step * step);
   const double staged = real(s.images) * real(std::min<int64_t>(s.rows, l.output.size[3])) *
                         real(std::min<int64_t>(s.pitch, l.output.size[4]));

@@ -133,10 +133,6 @@ bool in_vectors(const polyconv_tensor &t, int many) {
   return t.stride[4] == 1 && t.stride[3] % many == 0 && (t.size[1] == 1 || t.stride[1] % many == 0) &&
          (t.size[0] == 1 || t.stride[0] % many == 0) && t.offset % many == 0;
 }
-bool aligned(const void *pointer, int bytes) {
-  return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(std::min(bytes, 16)) == 0;
-}
-
 void set_flags(const polyconv_layer &l, const Way &way, March *m) {
   const int own = columns(l), left = (static_cast<int>(l.weights.size[3]) - 1) / 2;
   const int64_t first = -(sdk::has_pooling(l) ? l.epilogue.pool.pad_begin[2] : 0) * l.stride[2] - l.pad_begin[2] + left;
@@ -238,8 +234,7 @@ bool supports_layer(const polyconv_layer &l, const Way &way, sdk::Offer &offer) 
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const Way way = way_for(l);
   if (!supports_layer(l, way, offer)) return false;

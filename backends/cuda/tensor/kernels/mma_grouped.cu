@@ -6,6 +6,7 @@
 // Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "mma.hpp"
 #include "mma_grouped.cuh"
 
@@ -24,7 +25,6 @@ Products products_of(const polyconv_layer &l) {
 
 // The geometry of a layer with tiles of `height` x `width` outputs.
 GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t width) {
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   GroupedProduct p;
   p.in_image = l.input.stride[0], p.out_image = l.result.stride[0];
   p.in_row = small(l.input.stride[3]), p.in_pixel = small(l.input.stride[4]);

@@ -15,8 +15,7 @@ constexpr const char *kNames[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_NAME)};
 #undef POLYCONV_NAME
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, offer)) return false;
   const int32_t type = request.layers[0]->input.type;
   if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || request.layers[0]->weights.type != type)
     return offer.reject("takes f16 and bf16, the same for input and weights");

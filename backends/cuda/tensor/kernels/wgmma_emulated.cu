@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -19,10 +20,6 @@ using namespace wgmma;
 #define POLYCONV_NAME(shape, splits, name, suffix) name "x32" suffix,
 constexpr const char *kNames[] = {POLYCONV_EMULATED_CONFIGS(POLYCONV_NAME)};
 #undef POLYCONV_NAME
-
-double real(int64_t v) {
-  return static_cast<double>(v);
-}
 
 struct Ways {
   const polyconv_layer &layer;
@@ -89,8 +86,7 @@ class Emulated final : public CudaInstance {
 };
 
 bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32) return offer.reject("takes f32");
   if (request.policy->math < POLYCONV_MATH_FP32_EMULATED)

@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/conv.cuh"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "common/values.cuh"
 
 namespace polyconv::cuda {
@@ -18,10 +19,6 @@ namespace {
 constexpr int kThreads = 256, kMostChannels = 64;
 constexpr const char *kNames[] = {"halo", "tiles"};
 const sdk::Kernel *const kForward[] = {&kernel_wgmma_halo, &kernel_wgmma};
-
-int64_t aligned(int64_t bytes) {
-  return (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
-}
 
 int64_t floor_divide(int64_t a, int64_t b) {
   return a >= 0 ? a / b : -((b - 1 - a) / b);
@@ -151,10 +148,8 @@ bool asks(const polyconv_request &request, const polyconv_layer &forward, int32_
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_DATA) return offer.reject("computes the input's gradient alone");
   const int32_t type = l.output.type;
   if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type || l.result.type != type)
     return offer.reject("takes f16 and bf16, the same for output, weights and input");
@@ -199,11 +194,11 @@ bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &o
   offer.config = best.config;
   const double bytes = static_cast<double>(sdk::elements(l.input) + sdk::elements(f.output)) * 2;
   offer.estimate_us = best.estimate_us + 4 + bytes / 1.5e6;
-  offer.workspace_bytes = aligned(best.workspace_bytes) + aligned(sdk::elements(f.output) * 2);
+  offer.workspace_bytes = aligned_bytes(best.workspace_bytes) + aligned_bytes(sdk::elements(f.output) * 2);
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "few_p%dx%d_%.20s", static_cast<int>(l.pad_begin[1]),
                 static_cast<int>(l.pad_begin[2]), best.weights_format[0]);
-  offer.set_weights(0, format, aligned(best.weights_bytes[0]) + sdk::elements(f.weights) * 2);
+  offer.set_weights(0, format, aligned_bytes(best.weights_bytes[0]) + sdk::elements(f.weights) * 2);
   return offer.workspace_bytes <= request.policy->workspace_limit ||
          offer.reject("needs a workspace of %lld bytes for what it copies into place",
                       static_cast<long long>(offer.workspace_bytes));
@@ -220,7 +215,7 @@ class FewData final : public CudaInstance {
     polyconv_request of_forward = request;
     of_forward.layers = &pointer;
     product_ = kForward[config]->create(of_forward, offer.config);
-    packed_bytes_ = aligned(offer.weights_bytes[0]);
+    packed_bytes_ = aligned_bytes(offer.weights_bytes[0]);
   }
 
   void pack(int, const void *raw, void *packed, void *stream) override {
@@ -238,7 +233,7 @@ class FewData final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     polyconv_arguments b = a;
     b.input = a.output, b.output = a.workspace;
-    b.workspace = static_cast<char *>(a.workspace) + aligned(sdk::elements(forward_.output) * 2);
+    b.workspace = static_cast<char *>(a.workspace) + aligned_bytes(sdk::elements(forward_.output) * 2);
     product_->run(b, stream);
     if (layer_.result.type == POLYCONV_F16)
       place<__half>(a, stream);

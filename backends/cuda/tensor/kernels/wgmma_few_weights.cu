@@ -99,10 +99,8 @@ Bytes bytes_of(const polyconv_layer &l, const Wide &wide) {
 }
 
 bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradient of weights alone");
   if (l.input.type != POLYCONV_F16 && l.input.type != POLYCONV_BF16) return offer.reject("takes f16 and bf16");
   if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
   if (l.pad_mode != POLYCONV_PAD_ZERO && !(l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0))

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -16,7 +17,6 @@ namespace {
 // Without pointers and maps.
 wgmma::HaloProduct product_of(const polyconv_layer &l) {
   wgmma::HaloProduct p = wgmma::halo_product(l);
-  const auto small = [](int64_t v) { return static_cast<int32_t>(v); };
   p.image = l.result.stride[0], p.row = l.result.stride[3], p.pixel = l.result.stride[4];
   for (int axis = 0; axis < 2; ++axis) {
     p.out[axis] = small(l.output.size[3 + axis]), p.pad[axis] = small(l.pad_begin[1 + axis]);
@@ -72,8 +72,7 @@ class Halo final : public CudaInstance {
 };
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.input.type;
   if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type || l.result.type != type)

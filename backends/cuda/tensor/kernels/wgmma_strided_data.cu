@@ -11,6 +11,7 @@
 
 #include "common/device.hpp"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "wgmma_strided.hpp"
 
 namespace polyconv::cuda {
@@ -22,16 +23,8 @@ using namespace wgmma;
 constexpr const char *kNames[] = {POLYCONV_WGMMA_STRIDED_TILES(POLYCONV_NAME)};
 #undef POLYCONV_NAME
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
-}
-
 int64_t ceil_divide(int64_t count, int64_t of) {
   return (count + of - 1) / of;
-}
-
-double real(int64_t v) {
-  return static_cast<double>(v);
 }
 
 bool has_depth(const sdk::AdjointPart &part) {
@@ -76,10 +69,8 @@ bool takes_part(const polyconv_request &request, const sdk::AdjointPart &part, s
 }
 
 bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_DATA) return offer.reject("computes the input's gradient alone");
   const int32_t type = l.output.type;
   if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type || l.result.type != type)
     return offer.reject("takes f16 and bf16, the same for output, weights and input");
@@ -110,7 +101,7 @@ bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offe
     if (!takes_part(request, part, offer)) return false;
     if (part.is_empty) continue;
     if (is_flat(part.layer) != flat) return offer.reject("takes residues that all are images, or all volumes");
-    if (part.has_taps) packed += aligned(packed_bytes(part.layer));
+    if (part.has_taps) packed += aligned_bytes(packed_bytes(part.layer));
     any = any || has_depth(part), all = all && has_depth(part);
   }
   if (!any) return offer.reject("takes no layer whose taps meet nothing");
@@ -141,7 +132,7 @@ class Strided final : public CudaInstance {
     int64_t end = 0;
     for (Part &part : parts_) {
       part.packed_at = end;
-      if (part.of.has_taps) end += aligned(packed_bytes(part.of.layer));
+      if (part.of.has_taps) end += aligned_bytes(packed_bytes(part.of.layer));
     }
     const auto depth = [](const Part &part) { return has_depth(part.of) ? depth_blocks(part.of.layer) : 0; };
     std::stable_sort(parts_.begin(), parts_.end(), [&](const Part &a, const Part &b) { return depth(a) > depth(b); });

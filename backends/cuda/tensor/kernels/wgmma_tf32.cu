@@ -13,8 +13,7 @@ constexpr const char *kNames[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_NAME)};
 #undef POLYCONV_NAME
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32) return offer.reject("takes f32");
   if (request.policy->math < POLYCONV_MATH_TF32)

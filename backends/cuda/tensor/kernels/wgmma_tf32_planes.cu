@@ -12,6 +12,7 @@
 #include "common/device.hpp"
 #include "common/implicit.hpp"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 #include "wgmma_planes.hpp"
 
 namespace polyconv::cuda {
@@ -22,10 +23,6 @@ using namespace wgmma;
 #define POLYCONV_NAME(pixels, channels, groups, teams, reading, name) name "x32",
 constexpr const char *kNames[] = {POLYCONV_PLANES_TILES(POLYCONV_NAME)};
 #undef POLYCONV_NAME
-
-double real(int64_t v) {
-  return static_cast<double>(v);
-}
 
 // Whether outputs lie as inputs do, so that a tap reads all of them from as many elements on.
 bool is_near(const polyconv_layer &l) {
@@ -173,8 +170,7 @@ bool has_planes(const polyconv_tensor &t) {
 }
 
 bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32) return offer.reject("takes f32");
   if (request.policy->math < POLYCONV_MATH_TF32)

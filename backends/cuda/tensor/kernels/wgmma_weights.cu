@@ -31,10 +31,8 @@ double estimate(const polyconv_layer &l, const WeightsShape &shape) {
 }
 
 bool supports_weights(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", request.count);
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradient of weights alone");
   const int32_t type = l.input.type;
   if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.output.type != type)
     return offer.reject("takes f16 and bf16, the same for input and output");

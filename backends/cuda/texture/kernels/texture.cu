@@ -237,10 +237,8 @@ bool offer_config(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
   if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
   if (std::max(l.weights.size[3], l.weights.size[4]) > kMostSize)

@@ -57,10 +57,8 @@ void plane(const polyconv_layer &l, const Pointers &p, int64_t n, int64_t k) {
 }
 
 bool supports(const polyconv_request &request, int32_t, Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE || request.count != 1)
-    return offer.reject("only convolves, one layer at a time");
+  if (!convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("only goes forward");
   if (l.input.type != POLYCONV_F32 || l.result.type != POLYCONV_F32) return offer.reject("takes f32 only");
   if (l.save != POLYCONV_SAVE_NONE) return offer.reject("saves nothing");
   if (has_pooling(l)) {

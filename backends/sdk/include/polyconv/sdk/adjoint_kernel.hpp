@@ -92,10 +92,8 @@ inline char *moved(const void *pointer, int64_t elements, int32_t type) {
 
 // Whether the problem falls into parts; else rejects in words.
 inline bool adjoint_takes(const polyconv_request &request, Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  if (!convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_DATA) return offer.reject("computes the input's gradient alone");
   if (detail::folds_padding(l))
     return offer.reject("folds no gradient of the padding back: pads with zeros or a constant");
   const int64_t parts = adjoint_parts(l);

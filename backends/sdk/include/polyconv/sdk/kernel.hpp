@@ -58,6 +58,23 @@ struct Offer : polyconv_offer {
   }
 };
 
+// Whether a request is one convolution, no pooling or conversion of its own and no chain; else says why not.
+inline bool convolves_once(const polyconv_request &request, Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 1) return offer.reject("takes one layer at a time, not %d", static_cast<int>(request.count));
+  return true;
+}
+// The same for a kernel that goes in one direction.
+inline bool convolves_once(const polyconv_request &request, int32_t direction, Offer &offer) {
+  if (!convolves_once(request, offer)) return false;
+  if (request.layers[0]->direction == direction) return true;
+  switch (direction) {
+    case POLYCONV_FORWARD: return offer.reject("computes the output, not gradients");
+    case POLYCONV_BACKWARD_DATA: return offer.reject("computes the input's gradient alone");
+    default: return offer.reject("computes the gradient of weights alone");
+  }
+}
+
 // What a plan keeps of a kernel. run may be called from several threads at once.
 class Instance {
  public:
