@@ -185,7 +185,7 @@ double finishing_us(const polyconv_layer &l, const Shape &shape) {
 
 // Pixels of fewer than 64 bytes share what memory sends at a time, and the TMA asks for each of them.
 double narrow_us(const polyconv_layer &l) {
-  return l.weights.size[1] * element_bytes(l) < 64 ? real(pixels_of(l)) / 25e3 : 0;
+  return l.weights.size[1] * element_bytes(l) < 64 ? real(pixels_of(l)) / 15e3 : 0;
 }
 
 int64_t workspace_bytes(const polyconv_layer &l, const Config &config) {
