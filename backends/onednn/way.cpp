@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <polyconv/sdk/bytes.hpp>
 #include <polyconv/sdk/kernel.hpp>
 
 namespace polyconv::onednn {
