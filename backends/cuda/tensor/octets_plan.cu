@@ -215,7 +215,6 @@ class Octets final : public CudaInstance {
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
     p.y = static_cast<uint16_t *>(a.output) + layer_.result.offset;
     Geometry g = choice_.geometry;
-
     if (!aligned(p.y, 2 * static_cast<unsigned>(g.y_vector))) g.y_vector = aligned(p.y, 4) && g.y_vector == 4 ? 2 : 1;
     void *arguments[] = {&g, &p};
     cudaLaunchKernel(reinterpret_cast<const void *>(choice_.variant->kernel), dim3(static_cast<unsigned>(blocks_)),
