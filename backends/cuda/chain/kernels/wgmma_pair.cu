@@ -63,7 +63,7 @@ double chunk_us(const Shape &s) {
   const double multiply = s.results() > 256 ? 0.83 : 0.34 + s.results() * 0.00095;
   return s.step == 2 ? std::max(0.78, multiply) : multiply;
 }
-// A residual is read where a tile ends, value by value, and nothing hides that.
+// A residual is read where a tile ends, four values after the other, and nothing hides that.
 double tile_us(const Shape &s, int32_t results, bool adds) {
   const double adding = adds ? 1.2e-3 * s.tile() * s.tile() * results : 0;
   return (s.strips == 2 ? 0.77 : s.step == 2 ? 0.15 : 0.65) + adding;
