@@ -5,6 +5,7 @@
 
 #include "cpu/finish.hpp"
 #include "cpu/lowered/plan.hpp"
+#include "cpu/masked.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -33,17 +34,6 @@ struct LoweredSum {
   int64_t place[kLoweredVectors];
   uint32_t first[kLoweredVectors], next[kLoweredVectors]; // lanes, as bits, of a row and of the next
 };
-
-// v, but what lies at p in the lanes whose bits are set; no others are read.
-POLYCONV_INLINE F32 load_into(F32 v, uint32_t lanes, const float *p) {
-#if defined(__AVX512F__)
-  return bits_as<F32>(_mm512_mask_loadu_ps(bits_as<__m512>(v), static_cast<__mmask16>(lanes), p));
-#else
-  for (int i = 0; i < kF32Lanes; ++i)
-    if (lanes >> i & 1) v[i] = p[i];
-  return v;
-#endif
-}
 
 template <Lies lies, int N>
 POLYCONV_INLINE void load_vectors(const LoweredSum &s, const float *source, F32 (&v)[N]) {

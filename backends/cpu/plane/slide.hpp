@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/masked.hpp"
 #include "cpu/plane/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
@@ -62,18 +63,6 @@ POLYCONV_INLINE SlideMask slide_mask(int64_t first, int64_t last) {
   return mask;
 }
 
-// The elements whose bits are set, zero in the others, which need not be memory.
-POLYCONV_INLINE F32 load_masked(const float *p, uint32_t mask) {
-#if defined(__AVX512F__)
-  return bits_as<F32>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), p));
-#else
-  F32 v = {};
-  for (int i = 0; i < kF32Lanes; ++i)
-    if (mask >> i & 1) v[i] = p[i];
-  return v;
-#endif
-}
-
 // Line Y from element x on, then the lines after it. Without a mask, every element exists that a result needs.
 template <int Y, int K, int R, int N>
 POLYCONV_INLINE void add_slid_lines(const SlideTile<K> &tile, const SlideMask *mask, int64_t x, F32 (&acc)[R][N]) {
@@ -83,10 +72,10 @@ POLYCONV_INLINE void add_slid_lines(const SlideTile<K> &tile, const SlideMask *m
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
       const float *p = line + n * kF32Lanes;
-      v[n] = loaded(mask ? load_masked(p, mask->vector[n]) : load(p));
+      v[n] = loaded(mask ? load_into(F32{}, mask->vector[n], p) : load(p));
     }
     const float *end = line + N * kF32Lanes; // a line may end there
-    v[N] = mask ? load_masked(end, mask->vector[N]) : load_partial(end, K - 1);
+    v[N] = mask ? load_into(F32{}, mask->vector[N], end) : load_partial(end, K - 1);
     add_slid<Y, 0, K, R, N>(tile, v, acc);
     add_slid_lines<Y + 1, K, R, N>(tile, mask, x, acc);
   }

@@ -11,7 +11,6 @@ namespace polyconv::cuda::chain {
 inline constexpr int kMultiprocessors = 132;
 inline constexpr int64_t kSharedOfAll = 227 << 10;
 
-// A size that is known to fit.
 // What a layer finds outside its input where its padding is one value.
 inline float padding_of(const polyconv_layer &l) {
   return l.pad_mode == POLYCONV_PAD_CONSTANT ? static_cast<float>(l.pad_value) : 0.0f;
@@ -20,12 +19,6 @@ inline float padding_of(const polyconv_layer &l) {
 // What a block of this request may have.
 inline int64_t most_shared(const polyconv_request &request) {
   return std::min(block_shared_bytes(request.policy->device_index), sdk::shared_memory_limit(*request.policy));
-}
-
-inline int multiprocessors_of(int device) {
-  int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
-  return count;
 }
 
 // Lets a kernel have what the device lends a block.

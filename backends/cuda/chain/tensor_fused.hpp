@@ -38,26 +38,10 @@ class Fused final : public sdk::Instance {
   }
 
   void run(const polyconv_arguments &a, void *stream) const override {
-    const polyconv_layer &first = layers_[0], &last = layers_[Chain::layers - 1];
-    if (sdk::elements(last.result) == 0) return;
+    if (sdk::elements(layers_[Chain::layers - 1].result) == 0) return;
     const DeviceScope scope(device_);
     Mobile m = plan_.shape;
-    const auto bias = [&](int layer) {
-      return layers_[layer].epilogue.has_bias ? static_cast<const float *>(a.bias[layer]) : nullptr;
-    };
-    m.input = static_cast<const char *>(a.input) + first.input.offset * 2;
-    m.result = static_cast<char *>(a.output) + last.result.offset * 2;
-    if (last.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
-      const bool inner = last.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT;
-      m.residual =
-          static_cast<const char *>(inner ? a.input : a.residual[Chain::layers - 1]) + last.residual.offset * 2;
-    }
-    if (Chain::layers == 3) m.expand = a.weights[0], m.expanded.bias = bias(0);
-    m.filters = a.weights[Chain::layers - 2], m.filtered.bias = bias(Chain::layers - 2);
-    m.project = a.weights[Chain::layers - 1], m.projected.bias = bias(Chain::layers - 1);
-    m.vectors_in = m.vectors_in && reinterpret_cast<uintptr_t>(m.input) % 16 == 0;
-    m.vectors_out = m.vectors_out && reinterpret_cast<uintptr_t>(m.result) % 8 == 0 &&
-                    reinterpret_cast<uintptr_t>(m.residual) % 8 == 0;
+    set_pointers(layers_, Chain::layers, a, m);
     kernel_<<<static_cast<unsigned>(plan_.blocks), m.warps() * 32, static_cast<size_t>(plan_.shared_bytes),
               static_cast<cudaStream_t>(stream)>>>(m);
     check_launch(Chain::name);

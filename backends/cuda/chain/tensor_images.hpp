@@ -17,7 +17,7 @@ class Images final : public sdk::Instance {
     for (int i = 0; i < Kind::layers; ++i) layers_[i] = *request.layers[i];
     const DeviceScope scope(device_);
     chain::allow_shared(kernel_, device_);
-    blocks_ = Kind::blocks(chain_, chain::multiprocessors_of(device_));
+    blocks_ = Kind::blocks(chain_, multiprocessors_of(device_));
   }
 
   void pack(int layer, const void *raw, void *packed, void *stream) override {
@@ -30,7 +30,7 @@ class Images final : public sdk::Instance {
     const DeviceScope scope(device_);
     auto p = chain_;
     p.input = a.input, p.result = a.output;
-    if (reinterpret_cast<uintptr_t>(a.input) % 4 != 0) Kind::without_pairs(p);
+    if (!aligned(a.input, 4)) Kind::without_pairs(p);
     for (int i = 0; i < Kind::layers; ++i) {
       p.layer[i].weights = a.weights[i];
       if (layers_[i].epilogue.has_bias) p.layer[i].bias = static_cast<const float *>(a.bias[i]);

@@ -111,6 +111,8 @@ struct MobilePlan {
 bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer);
 // The layers and tensors of a chain; no tiles, and no pointers.
 Mobile mobile_shape(const MobileLayers &layers);
+// The pointers of a run of `count` layers, and what may be moved at once through them.
+void set_pointers(const polyconv_layer *layers, int count, const polyconv_arguments &arguments, Mobile &m);
 // The best tiles of a config; false, with the least shared memory that would do in `offer`, where none fits.
 bool plan_mobile(const MobileLayers &layers, const MobileConfig &config, int64_t most_shared, MobilePlan &plan,
                  sdk::Offer &offer);

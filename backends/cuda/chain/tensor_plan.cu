@@ -199,6 +199,24 @@ Mobile mobile_shape(const MobileLayers &layers) {
   return m;
 }
 
+void set_pointers(const polyconv_layer *layers, int count, const polyconv_arguments &a, Mobile &m) {
+  const polyconv_layer &last = layers[count - 1];
+  const auto bias = [&](int layer) {
+    return layers[layer].epilogue.has_bias ? static_cast<const float *>(a.bias[layer]) : nullptr;
+  };
+  m.input = static_cast<const char *>(a.input) + layers[0].input.offset * 2;
+  m.result = static_cast<char *>(a.output) + last.result.offset * 2;
+  if (last.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
+    const bool inner = last.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT;
+    m.residual = static_cast<const char *>(inner ? a.input : a.residual[count - 1]) + last.residual.offset * 2;
+  }
+  if (count == 3) m.expand = a.weights[0], m.expanded.bias = bias(0);
+  m.filters = a.weights[count - 2], m.filtered.bias = bias(count - 2);
+  m.project = a.weights[count - 1], m.projected.bias = bias(count - 1);
+  m.vectors_in = m.vectors_in && aligned(m.input, 16);
+  m.vectors_out = m.vectors_out && aligned(m.result, 8) && aligned(m.residual, 8);
+}
+
 bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer) {
   int index = 0;
   const polyconv_layer &first = layers.expand != nullptr ? *layers.expand : *layers.filter;

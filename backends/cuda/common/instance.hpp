@@ -67,6 +67,12 @@ inline int64_t block_shared_bytes(int device) {
   return bytes;
 }
 
+inline int multiprocessors_of(int device) {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
+  return count;
+}
+
 // Images of one or two dimensions: nothing happens along the third axis, before pooling or in it.
 inline bool is_2d(const polyconv_layer &l) {
   return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0 &&

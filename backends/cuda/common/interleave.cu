@@ -4,6 +4,7 @@
 
 #include "common/conv.cuh"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -85,7 +86,7 @@ void interleave(const polyconv_layer &l, const void *const (&parts)[kMostInterle
                                                                static_cast<int32_t>(count));
   };
   if (sdk::elements(l.result) == 0) return;
-  if (reinterpret_cast<uintptr_t>(result) % 16 == 0)
+  if (aligned(result, 16))
     go(int4{});
   else if (bytes == 4)
     go(uint32_t{});

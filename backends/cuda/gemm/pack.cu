@@ -96,8 +96,7 @@ bool leaves_in_vectors(const polyconv_layer &l) {
 Product make_product(const polyconv_layer &l, const polyconv_arguments &a) {
   Product p = {make_implicit(l, a)}; // kMatrix: `input` will be the workspace instead
   p.weights_row = static_cast<int32_t>(row_elements(l));
-  const auto aligned = [](const void *pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; };
-  p.vectors = leaves_in_vectors(l) && aligned(a.output) && aligned(p.conv.epilogue.residual);
+  p.vectors = leaves_in_vectors(l) && aligned(a.output, 16) && aligned(p.conv.epilogue.residual, 16);
   return p;
 }
 
@@ -120,7 +119,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 double product_us(const polyconv_layer &l, const Shape &shape, Source source, int splits) {
   constexpr double kMultiprocessors = 132;
   const double rate = 50.5e6 * (l.sum_type == POLYCONV_F64 ? 0.5 : 1) / kMultiprocessors; // operations a microsecond
-  const auto parts = [](int64_t count, int64_t of) { return static_cast<double>((count + of - 1) / of); };
+  const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
   const int64_t channels = l.weights.size[1], taps = sdk::taps(l);
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
                        parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);

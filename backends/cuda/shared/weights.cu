@@ -44,7 +44,7 @@ bool takes_windows(const polyconv_request &request, sdk::Offer &offer, bool even
 }
 
 bool has_vectors(const polyconv_tensor &t, const void *pointer) {
-  if (t.type != POLYCONV_F32 || reinterpret_cast<uintptr_t>(pointer) % 16 != 0 || t.offset % 4 != 0) return false;
+  if (t.type != POLYCONV_F32 || !aligned(pointer, 16) || t.offset % 4 != 0) return false;
   if (t.size[4] % 4 != 0 || t.stride[4] != 1) return false;
   for (const int axis : {0, 1, 3})
     if (t.size[axis] > 1 && t.stride[axis] % 4 != 0) return false;

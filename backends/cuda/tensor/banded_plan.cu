@@ -113,9 +113,7 @@ class Banded final : public CudaInstance {
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/banded: no way through this layer");
     const DeviceScope scope(device_);
     if (choice_.shared == 0) return;
-    int multiprocessors = 0;
-    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
+    const int multiprocessors = multiprocessors_of(device_);
     const bool tracks = choice_.variant->way == Way::kTracks || choice_.variant->way == Way::kTracksInParts;
     const int each = tracks ? choice_.geometry.groups : 1;
     blocks_ = std::min<int64_t>(blocks_, std::max(1, multiprocessors / each)) * each;

@@ -74,16 +74,6 @@ inline bool takes(const polyconv_request &request, sdk::Offer &offer) {
   return true;
 }
 
-// One layer of f32 tensors whose products are rounded or split: only under a math mode or freer ones.
-inline bool takes_f32(const polyconv_request &request, int32_t math, sdk::Offer &offer) {
-  if (!sdk::convolves_once(request, offer)) return false;
-  if (request.layers[0]->input.type != POLYCONV_F32) return offer.reject("takes f32");
-  if (request.policy->math < math)
-    return offer.reject("rounds or splits the factors of its products: only under math %s or freer",
-                        math == POLYCONV_MATH_TF32 ? "tf32" : "fp32_emulated");
-  offer.math = math;
-  return true;
-}
 // One layer of f16 or bf16.
 inline bool takes_16_bits(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, offer)) return false;

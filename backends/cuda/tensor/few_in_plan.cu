@@ -204,8 +204,8 @@ class FewIn final : public CudaInstance {
     p.y = static_cast<char *>(a.output) + layer_.result.offset * bytes;
     Geometry g = choice_.geometry;
     Ends ends = choice_.ends;
-    if (ends == kTogether && reinterpret_cast<uintptr_t>(p.y) % 16 != 0) ends = kSingly;
-    if (reinterpret_cast<uintptr_t>(p.y) % 4 != 0) g.in_pairs = 0;
+    if (ends == kTogether && !aligned(p.y, 16)) ends = kSingly;
+    if (!aligned(p.y, 4)) g.in_pairs = 0;
     void *arguments[] = {&g, &p};
     cudaLaunchKernel(reinterpret_cast<const void *>(choice_.variant->kernels[ends]),
                      dim3(static_cast<unsigned>(choice_.blocks)), dim3(kThreads), arguments,

@@ -184,7 +184,7 @@ class FewOut final : public CudaInstance {
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
     p.y = static_cast<char *>(a.output) + layer_.result.offset * few::element_bytes(layer_.result);
     Geometry g = choice_.geometry;
-    const Variant *variant = reinterpret_cast<uintptr_t>(p.x) % 16 == 0 ? choice_.variant : unaligned();
+    const Variant *variant = aligned(p.x, 16) ? choice_.variant : unaligned();
     void *arguments[] = {&g, &p};
     cudaLaunchKernel(reinterpret_cast<const void *>(variant->kernel), dim3(static_cast<unsigned>(choice_.blocks)),
                      dim3(kThreads), arguments, static_cast<size_t>(choice_.shared), stream);

@@ -1,6 +1,7 @@
 // mma_pack.cu - weights as mma reads them, and what the host plans.
 // SPDX-License-Identifier: Apache-2.0
 #include "bf16_parts.cuh"
+#include "common/numbers.hpp"
 #include "common/partials.cuh"
 #include "mma_fragments.cuh"
 
@@ -152,8 +153,7 @@ MmaProduct make_mma_product(const polyconv_layer &l, Products products, const po
   p.blocks = static_cast<int32_t>(mma_blocks(l, products));
   p.chunks = static_cast<int32_t>(chunks_of(l, products));
   p.weights_rows = static_cast<int32_t>(rows_of(l));
-  p.whole_vectors =
-      p.conv.channels_inner && has_pieces(l.result, p.group_out, 16) && reinterpret_cast<uintptr_t>(a.output) % 16 == 0;
+  p.whole_vectors = p.conv.channels_inner && has_pieces(l.result, p.group_out, 16) && aligned(a.output, 16);
   return p;
 }
 
@@ -194,7 +194,7 @@ double slower(Products products, int tile, Source source) {
 // Fitted to products of f16 at batches 1 to 128 on an H200; see docs/performance/cuda-tensor-mma.md.
 double mma_us(const polyconv_layer &l, Products products, int tile, Source source, int splits) {
   constexpr double kMultiprocessors = 132;
-  const auto parts = [](int64_t count, int64_t of) { return static_cast<double>((count + of - 1) / of); };
+  const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
   const MmaShape &shape = kMmaShapes[tile];
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
                        parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);

@@ -1,5 +1,6 @@
 // mma_plan.cu - what the kernels of mma.sync have in common on the host: configs, what is taken, the choice, the run.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/numbers.hpp"
 #include "common/partials.cuh"
 #include "mma.hpp"
 
@@ -55,9 +56,8 @@ class Mma final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     MmaProduct product = make_mma_product(layer_, products_, a);
-    const bool aligned = reinterpret_cast<uintptr_t>(product.input) % alignment_ == 0;
     if (splits_ > 1) set_split(layer_, splits_, a.workspace, &product);
-    (aligned ? preferred_ : unaligned_).launch(product, stream);
+    (aligned(product.input, alignment_) ? preferred_ : unaligned_).launch(product, stream);
     if (splits_ > 1) add_partials<float>(layer_, product, stream);
   }
 

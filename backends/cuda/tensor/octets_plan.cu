@@ -185,9 +185,7 @@ class Octets final : public CudaInstance {
     if (choice_.variant == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/octets: no way through this layer");
     const DeviceScope scope(device_);
-    int multiprocessors = 0;
-    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
+    const int multiprocessors = multiprocessors_of(device_);
     const Geometry &g = choice_.geometry;
     blocks_ = std::min(g.items, std::max(1, multiprocessors / g.groups)) * g.groups;
     // For all plans alike: the attribute belongs to the kernel.

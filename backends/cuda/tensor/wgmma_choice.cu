@@ -12,10 +12,6 @@
 namespace polyconv::cuda::wgmma {
 namespace {
 
-int64_t parts(int64_t count, int64_t of) {
-  return (count + of - 1) / of;
-}
-
 int64_t pixels_of(const polyconv_layer &l) {
   return l.output.size[0] * sdk::spatial(l.output);
 }
@@ -24,7 +20,7 @@ int64_t pixels_of(const polyconv_layer &l) {
 
 // Of 128 bytes of one tap's channels.
 int64_t depth_blocks(const polyconv_layer &l) {
-  return parts(l.weights.size[1] * element_bytes(l), 128) * sdk::taps(l);
+  return ceil_div(l.weights.size[1] * element_bytes(l), 128) * sdk::taps(l);
 }
 
 int64_t partials_bytes(const polyconv_layer &l, int splits) {
@@ -155,8 +151,8 @@ double clocks(const polyconv_layer &l, const Config &config) {
   constexpr double kFirst = 830; // until the first bytes are there
   const Shape &shape = kShapes[config.shape];
   const double tiles =
-      real(parts(pixels_of(l), shape.pixels) * parts(l.output.size[1], shape.channels) * config.splits);
-  const double steps = real(parts(depth_blocks(l), config.splits));
+      real(ceil_div(pixels_of(l), shape.pixels) * ceil_div(l.output.size[1], shape.channels) * config.splits);
+  const double steps = real(ceil_div(depth_blocks(l), config.splits));
   const double bytes = shape.pixels * shape.channels * real(element_bytes(l));
   const double leaving = shape.turned ? 670 + bytes / 39.8 : 900 + bytes / 50;
   if (shape.shared) {
@@ -251,8 +247,7 @@ class Wgmma final : public CudaInstance {
         splits_(config.splits),
         launcher_(launcher_for(layer_.input.type, config.shape)) {
     const DeviceScope scope(device_);
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
+    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
@@ -268,8 +263,7 @@ class Wgmma final : public CudaInstance {
     const int64_t bytes = element_bytes(layer_);
     const void *input = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
     Product product = make_product(layer_, a, shape_, splits_);
-    if (reinterpret_cast<uintptr_t>(input) % 16 != 0 || (shape_.turned && !product.plain))
-      return multiply_unaligned(layer_, a, stream);
+    if (!aligned(input, 16) || (shape_.turned && !product.plain)) return multiply_unaligned(layer_, a, stream);
     maps_.activations(layer_, input, shape_, &product);
     maps_.weights(layer_, a.weights[0], shape_, &product.weights);
     if (product.boxes)

@@ -8,6 +8,7 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores; 224 of 232 columns are wanted where rows have 56 outputs.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/numbers.hpp"
 #include "wgmma_halo.hpp"
 #include "wgmma_turned.cuh"
 
@@ -129,10 +130,6 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_con
   }
 }
 
-int64_t ceil_divide(int64_t count, int64_t of) {
-  return (count + of - 1) / of;
-}
-
 } // namespace
 
 // ---------------------------------------------------------------- the patches of a layer
@@ -143,13 +140,13 @@ HaloProduct halo_product(const polyconv_layer &l) {
   const int64_t out_h = l.output.size[3], out_w = l.output.size[4];
   double least = 0;
   for (int64_t across = 1; across <= out_w; ++across) {
-    const int64_t columns = ceil_divide(out_w, across), pitch = columns + reach_w;
+    const int64_t columns = ceil_div(out_w, across), pitch = columns + reach_w;
     if (pitch > 256 || columns * (across - 1) >= out_w) continue;
     // Products reach over all columns from each tap's first position on, and none beyond the patch's memory.
     if (reach_h * pitch + reach_w + kHaloColumns > kHaloPositions) continue;
     const int64_t most = std::min((kHaloColumns + reach_w) / pitch, kHaloPositions / pitch - reach_h);
     if (most < 1) continue;
-    const int64_t down = ceil_divide(out_h, most), rows = ceil_divide(out_h, down), patches = across * down;
+    const int64_t down = ceil_div(out_h, most), rows = ceil_div(out_h, down), patches = across * down;
     if (rows + reach_h > 256 || (best.pitch != 0 && static_cast<double>(patches) >= least)) continue;
     least = static_cast<double>(patches);
     best.patch[0] = static_cast<int32_t>(rows), best.patch[1] = static_cast<int32_t>(columns);

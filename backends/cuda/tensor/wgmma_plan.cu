@@ -253,7 +253,7 @@ void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaSt
 }
 
 Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const Shape &shape, int splits) {
-  const auto parts = [&](int64_t count, int64_t of) { return small((count + of - 1) / of); };
+  const auto parts = [&](int64_t count, int64_t of) { return small(ceil_div(count, of)); };
   Product p = {{}, {}, {}, Conv<int64_t>(l, a)};
   p.result = a.output;
   p.pixels = small(l.output.size[0] * sdk::spatial(l.output));
@@ -273,11 +273,10 @@ Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const
   p.channel_tiles = parts(p.channels, shape.channels);
   // What is larger is best asked for by blocks that run at the same time; inputs that lie in memory cost most.
   p.pixels_next = 2 * sdk::elements(l.weights) >= sdk::elements(l.input);
-  const bool matrix = is_matrix(l.result, l.input.type) && reinterpret_cast<uintptr_t>(a.output) % 16 == 0;
+  const bool matrix = is_matrix(l.result, l.input.type) && aligned(a.output, 16);
   p.boxes = matrix && splits == 1;
   p.plain = matrix && p.partials == nullptr && (shape.shared ? leaves_plainly(l) : leaves_in_pairs(l)) &&
-            reinterpret_cast<uintptr_t>(p.conv.epilogue.bias) % 8 == 0 &&
-            reinterpret_cast<uintptr_t>(p.conv.epilogue.residual) % 8 == 0;
+            aligned(p.conv.epilogue.bias, 8) && aligned(p.conv.epilogue.residual, 8);
   p.result_begin = l.result.offset, p.result_row = row_of(l.result), p.residual_row = row_of(l.residual);
   return p;
 }

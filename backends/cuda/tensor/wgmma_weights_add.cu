@@ -1,6 +1,7 @@
 // wgmma_weights_add.cu - the sum over pieces of the gradient of weights. A block adds some rows of one chunk of input
 // channels for all taps, or for some of them, and stores them in the order in which they lie in memory.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/numbers.hpp"
 #include "common/values.cuh"
 #include "ptx_hopper.cuh"
 #include "wgmma_weights.hpp"
@@ -111,11 +112,10 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
   const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
   Adding a = {p.shares, p.pieces,     p.weights,   p.result,   p.result_type,
               taps,     p.tap_chunks, p.row_tiles, shape.rows, shape.chunks};
-  const auto parts = [](int64_t count, int64_t of) { return (count + of - 1) / of; };
   const int64_t lines = int64_t{p.rows} * p.tap_chunks * taps;
   // Blocks enough for all multiprocessors, of a thread a quad; where there are few quads, threads share their pieces.
   a.most_taps = std::min(taps, kMostTaps);
-  while (a.most_taps > 1 && int64_t{p.rows} * p.tap_chunks * parts(taps, a.most_taps) < 2 * kWorkers)
+  while (a.most_taps > 1 && int64_t{p.rows} * p.tap_chunks * ceil_div(taps, a.most_taps) < 2 * kWorkers)
     a.most_taps = (a.most_taps + 1) / 2;
   // So many rows that a thread has a quad; and more, which spread a block's beginning, as long as there are many
   // blocks.
@@ -128,8 +128,8 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
   while (2 * a.ways <= each && lines * kQuads * a.ways < int64_t{kWorkers} * 1024 &&
          2 * a.ways * a.rows * a.most_taps <= kMostLines)
     a.ways *= 2;
-  const dim3 blocks(static_cast<unsigned>(p.tap_chunks * parts(p.rows, a.rows)),
-                    static_cast<unsigned>(parts(taps, a.most_taps)));
+  const dim3 blocks(static_cast<unsigned>(p.tap_chunks * ceil_div(p.rows, a.rows)),
+                    static_cast<unsigned>(ceil_div(taps, a.most_taps)));
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;

@@ -37,7 +37,7 @@ class ALaneAnImage final : public sdk::Instance {
       shape_.floor[i] = layers_[i].epilogue.activation == POLYCONV_ACT_RELU ? 0.0f : -INFINITY;
     const DeviceScope scope(device_);
     chain::allow_shared(kernel_of(net_), device_);
-    blocks_ = std::min(shape_.groups, chain::multiprocessors_of(device_) * kTogether);
+    blocks_ = std::min(shape_.groups, multiprocessors_of(device_) * kTogether);
   }
 
   void pack(int layer, const void *raw, void *packed, void *stream) override {

@@ -163,10 +163,8 @@ class WgmmaPair final : public sdk::Instance {
     const DeviceScope scope(device_);
     const auto stream = static_cast<cudaStream_t>(on);
     Pair p = plan_.pair;
-    set_pointers(a, p.m);
-    const auto aligned = [](const void *at, uintptr_t to) { return reinterpret_cast<uintptr_t>(at) % to == 0; };
-    p.m.vectors_out = p.m.vectors_out && aligned(p.m.result, 8) && aligned(p.m.residual, 8);
-    if (!aligned(p.m.input, 16) || !aligned(p.m.filters, 16) || !aligned(p.m.project, 16))
+    mobile::set_pointers(layers_, 2, a, p.m);
+    if (p.m.vectors_in == 0 || !aligned(p.m.filters, 16) || !aligned(p.m.project, 16))
       return run_unaligned(p.m, layers_[0].input.type, stream);
     make_maps(p);
     const Shape &s = kShapes[plan_.shape];
@@ -175,21 +173,6 @@ class WgmmaPair final : public sdk::Instance {
   }
 
  private:
-  void set_pointers(const polyconv_arguments &a, Mobile &m) const {
-    const polyconv_layer &first = layers_[0], &last = layers_[1];
-    const auto bias = [&](int layer) {
-      return layers_[layer].epilogue.has_bias ? static_cast<const float *>(a.bias[layer]) : nullptr;
-    };
-    m.input = static_cast<const char *>(a.input) + first.input.offset * 2;
-    m.result = static_cast<char *>(a.output) + last.result.offset * 2;
-    if (last.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
-      const bool inner = last.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT;
-      m.residual = static_cast<const char *>(inner ? a.input : a.residual[1]) + last.residual.offset * 2;
-    }
-    m.filters = a.weights[0], m.filtered.bias = bias(0);
-    m.project = a.weights[1], m.projected.bias = bias(1);
-  }
-
   // Maps hold the run's pointers. Making them is arithmetic on the host, 128 bytes each.
   void make_maps(Pair &p) const {
     const Mobile &m = p.m;

@@ -5,6 +5,7 @@
 //
 // Floor: 2 N K P Q C R S at the FMA rate: 50.5 TFLOP/s of strict f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/numbers.hpp"
 #include "common/partials.cuh"
 #include "product.hpp"
 
@@ -59,9 +60,8 @@ class Implicit final : public CudaInstance {
     Product product = make_product(layer_, a);
     const int64_t size = layer_.input.type == POLYCONV_F64 ? 8 : layer_.input.type == POLYCONV_F32 ? 4 : 2;
     product.input = static_cast<const char *>(a.input) + layer_.input.offset * size;
-    const bool aligned = reinterpret_cast<uintptr_t>(product.input) % 16 == 0;
     if (splits_ > 1) set_split(layer_, splits_, a.workspace, &product);
-    (aligned ? preferred_ : unaligned_).launch(product, stream);
+    (aligned(product.input, 16) ? preferred_ : unaligned_).launch(product, stream);
     if (splits_ > 1) add_splits(layer_, product, stream);
   }
 

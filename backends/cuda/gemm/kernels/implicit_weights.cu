@@ -155,8 +155,7 @@ class ImplicitWeights final : public CudaInstance {
     g.y.data = static_cast<const char *>(a.output) + layer_.output.offset * size;
     g.result = a.weights[0];
     g.pieces = static_cast<float *>(a.workspace);
-    const auto aligned = [](const void *p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
-    (aligned(g.x.data) && aligned(g.y.data) ? preferred_ : unaligned_).launch(g, stream);
+    (aligned(g.x.data, 16) && aligned(g.y.data, 16) ? preferred_ : unaligned_).launch(g, stream);
     bias_gradient(layer_, a, static_cast<char *>(a.workspace) + pieces_end(layer_, tile_), stream);
   }
 

@@ -153,8 +153,8 @@ class Planes final : public CudaInstance {
     if (instance_.launch == nullptr || !make_depthwise(layer_, config, shape_))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-shared/depthwise: no block for a problem that was accepted");
     const DeviceScope scope(device_);
-    int processors = 0, blocks = 0;
-    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device_), "counting multiprocessors");
+    const int processors = multiprocessors_of(device_);
+    int blocks = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, instance_.kernel, shape_.threads,
                                                         static_cast<size_t>(shape_.shared_bytes())),
           "asking how many blocks a multiprocessor takes");

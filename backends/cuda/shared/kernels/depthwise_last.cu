@@ -128,8 +128,7 @@ class Marches final : public CudaInstance {
   Marches(const polyconv_request &request, const Config &config)
       : CudaInstance(request), vector_(config.channels * item_of(layer_)) {
     const DeviceScope scope(device_);
-    int processors = 0;
-    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device_), "counting multiprocessors");
+    const int processors = multiprocessors_of(device_);
     ways_[0] = way_of(shape_of(layer_, config), processors);
     ways_[1] = way_of(shape_of(layer_, kElements), processors);
   }
@@ -163,10 +162,8 @@ class Marches final : public CudaInstance {
   }
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
-    const auto aligned = [&](const void *p) {
-      return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(vector_) == 0;
-    };
-    const Way &way = ways_[aligned(a.input) && (ways_[0].march.vectors == 0 || aligned(a.output)) ? 0 : 1];
+    const bool results = ways_[0].march.vectors == 0 || aligned(a.output, vector_);
+    const Way &way = ways_[aligned(a.input, vector_) && results ? 0 : 1];
     way.instance.launch(Conv<int32_t>(layer_, a), way.march, a.input, a.weights[0], a.output, stream);
   }
 

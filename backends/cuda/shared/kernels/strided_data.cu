@@ -272,11 +272,10 @@ class StridedData final : public CudaInstance {
   bool vectors(const void *pointer) const {
     const polyconv_tensor &t = layer_.result;
     const auto in_steps = [](int64_t v) { return v % kColumns == 0; };
-    const uintptr_t bytes = kColumns * (t.type == POLYCONV_F32 ? 4 : 2);
+    const int64_t bytes = kColumns * (t.type == POLYCONV_F32 ? 4 : 2);
     return t.type == layer_.output.type && bias_and_relu_at_most(layer_) && !layer_.epilogue.has_bias &&
-           layer_.epilogue.activation == POLYCONV_ACT_NONE && reinterpret_cast<uintptr_t>(pointer) % bytes == 0 &&
-           in_steps(t.offset) && in_steps(t.size[4]) && in_steps(t.stride[3]) && in_steps(t.stride[1]) &&
-           in_steps(t.stride[0]);
+           layer_.epilogue.activation == POLYCONV_ACT_NONE && aligned(pointer, bytes) && in_steps(t.offset) &&
+           in_steps(t.size[4]) && in_steps(t.stride[3]) && in_steps(t.stride[1]) && in_steps(t.stride[0]);
   }
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Descent s = descent_;

@@ -4,13 +4,13 @@
 // Floor: max(compulsory bytes / copy rate, products / half the rate of f16).
 // SPDX-License-Identifier: Apache-2.0
 #include "banded.hpp"
-#include "few.hpp"
+#include "rounded.hpp"
 
 namespace polyconv::cuda {
 namespace {
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return few::takes_f32(request, POLYCONV_MATH_TF32, offer) && banded::supports(request, config, offer);
+  return takes_f32(request, POLYCONV_MATH_TF32, offer) && banded::supports(request, config, offer);
 }
 
 } // namespace

@@ -3,14 +3,14 @@
 //
 // Floor: compulsory bytes / copy rate, or 6 x 2 N K P Q C R S at the rate of mma.sync.
 // SPDX-License-Identifier: Apache-2.0
-#include "few.hpp"
 #include "few_in.hpp"
+#include "rounded.hpp"
 
 namespace polyconv::cuda {
 namespace {
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return few::takes_f32(request, POLYCONV_MATH_FP32_EMULATED, offer) &&
+  return takes_f32(request, POLYCONV_MATH_FP32_EMULATED, offer) &&
          few_in::supports(request, few_in::Products::kEmulated, config, offer);
 }
 

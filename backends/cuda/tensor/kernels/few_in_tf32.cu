@@ -3,14 +3,14 @@
 //
 // Floor: compulsory bytes / copy rate.
 // SPDX-License-Identifier: Apache-2.0
-#include "few.hpp"
 #include "few_in.hpp"
+#include "rounded.hpp"
 
 namespace polyconv::cuda {
 namespace {
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return few::takes_f32(request, POLYCONV_MATH_TF32, offer) &&
+  return takes_f32(request, POLYCONV_MATH_TF32, offer) &&
          few_in::supports(request, few_in::Products::kTf32, config, offer);
 }
 

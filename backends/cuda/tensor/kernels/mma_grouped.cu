@@ -103,9 +103,8 @@ class Grouped final : public CudaInstance {
     unaligned_.prepare();
     check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
           "asking for shared memory");
-    int multiprocessors = 0, together = 0;
-    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
+    const int multiprocessors = multiprocessors_of(device_);
+    int together = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel_, kGroupedThreads,
                                                         static_cast<size_t>(product_.shared_bytes())),
           "counting blocks of a multiprocessor");

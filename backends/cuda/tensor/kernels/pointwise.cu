@@ -134,8 +134,7 @@ class PointwiseInstance final : public CudaInstance {
     check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                lent), // for all plans alike: the attribute is the kernel's
           "asking for shared memory");
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
+    multiprocessors_ = multiprocessors_of(device_);
   }
 
   void pack(int, const void *raw, void *packed, void *stream) override {

@@ -11,6 +11,7 @@
 
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "rounded.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -34,7 +35,7 @@ struct Ways {
     constexpr double kMultiprocessors = 132;
     const auto [which, splits] = kEmulatedConfigs[config];
     const Shape &shape = kEmulatedShapes[which];
-    const auto parts = [](int64_t count, int64_t of) { return real((count + of - 1) / of); };
+    const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
     const double tiles = parts(layer.output.size[0] * sdk::spatial(layer.output), shape.pixels) *
                          parts(layer.output.size[1], shape.channels) * splits;
     const double turns = std::ceil(tiles / (kMultiprocessors * shape.blocks)) * shape.blocks;
@@ -54,8 +55,7 @@ class Emulated final : public CudaInstance {
         splits_(config.splits),
         launcher_(product_emulated(config.shape)) {
     const DeviceScope scope(device_);
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
+    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
@@ -68,7 +68,7 @@ class Emulated final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     const float *input = static_cast<const float *>(a.input) + layer_.input.offset;
-    if (reinterpret_cast<uintptr_t>(input) % 16 != 0) return multiply_unaligned_parts(layer_, a, stream);
+    if (!aligned(input, 16)) return multiply_unaligned_parts(layer_, a, stream);
     Product product = make_product(layer_, a, shape_, splits_);
     maps_.activations(layer_, input, shape_, &product, true);
     maps_.parts(layer_, a.weights[0], shape_, &product.weights);
@@ -86,12 +86,9 @@ class Emulated final : public CudaInstance {
 };
 
 bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!sdk::convolves_once(request, offer)) return false;
+  if (!takes_f32(request, POLYCONV_MATH_FP32_EMULATED, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32) return offer.reject("takes f32");
-  if (request.policy->math < POLYCONV_MATH_FP32_EMULATED)
-    return offer.reject("splits the factors of its products: only under math fp32_emulated or freer");
-  offer.math = POLYCONV_MATH_FP32_EMULATED;
+  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
   if (!takes(request, offer)) return false;
   // There is a cheapest: unsplit configs need no workspace.
   if (!offer_config(Ways{l, request.policy->workspace_limit}, kEmulatedConfigCount, config, offer)) return false;

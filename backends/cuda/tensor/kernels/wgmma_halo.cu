@@ -41,8 +41,7 @@ class Halo final : public CudaInstance {
   explicit Halo(const polyconv_request &request)
       : CudaInstance(request), product_(product_of(layer_)), bf16_(layer_.input.type == POLYCONV_BF16) {
     const DeviceScope scope(device_);
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
+    multiprocessors_ = multiprocessors_of(device_);
     wgmma::prepare_halo(product_, bf16_);
   }
 

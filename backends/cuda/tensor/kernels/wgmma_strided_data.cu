@@ -23,10 +23,6 @@ using namespace wgmma;
 constexpr const char *kNames[] = {POLYCONV_WGMMA_STRIDED_TILES(POLYCONV_NAME)};
 #undef POLYCONV_NAME
 
-int64_t ceil_divide(int64_t count, int64_t of) {
-  return (count + of - 1) / of;
-}
-
 bool has_depth(const sdk::AdjointPart &part) {
   return part.has_taps && sdk::spatial(part.layer.input) > 0;
 }
@@ -50,8 +46,8 @@ double estimate(const polyconv_layer &l, const Shape &shape) {
     const sdk::AdjointPart part = sdk::adjoint_part(l, number);
     if (part.is_empty || !has_depth(part)) continue;
     const polyconv_tensor &result = part.layer.result;
-    const double count = real(ceil_divide(result.size[0] * sdk::spatial(result), shape.pixels) *
-                              ceil_divide(result.size[1], shape.channels));
+    const double count =
+        real(ceil_div(result.size[0] * sdk::spatial(result), shape.pixels) * ceil_div(result.size[1], shape.channels));
     tiles += count;
     clocks += count * (real(depth_blocks(part.layer)) * step + leaving * (shape.teams > 1 ? 0.7 : 1));
   }
@@ -137,8 +133,7 @@ class Strided final : public CudaInstance {
     const auto depth = [](const Part &part) { return has_depth(part.of) ? depth_blocks(part.of.layer) : 0; };
     std::stable_sort(parts_.begin(), parts_.end(), [&](const Part &a, const Part &b) { return depth(a) > depth(b); });
     const DeviceScope scope(device_);
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
+    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
@@ -193,7 +188,7 @@ class Strided final : public CudaInstance {
     void *result = static_cast<char *>(b.output) + l.result.offset * 2;
     Product p = make_product(l, b, shape_, 1);
     p.boxes = p.plain = ((reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(result)) % 16 == 0 &&
-                         reinterpret_cast<uintptr_t>(p.conv.epilogue.bias) % 8 == 0)
+                         aligned(p.conv.epilogue.bias, 8))
                             ? 1
                             : 0;
     if (!p.plain) return p;

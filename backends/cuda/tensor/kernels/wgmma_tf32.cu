@@ -3,6 +3,7 @@
 //
 // Floor: 2 N K P Q C R S at half the rate of f16, 418 TFLOP/s on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "rounded.hpp"
 #include "wgmma_product.hpp"
 
 namespace polyconv::cuda {
@@ -13,12 +14,9 @@ constexpr const char *kNames[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_NAME)};
 #undef POLYCONV_NAME
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!sdk::convolves_once(request, offer)) return false;
+  if (!takes_f32(request, POLYCONV_MATH_TF32, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32) return offer.reject("takes f32");
-  if (request.policy->math < POLYCONV_MATH_TF32)
-    return offer.reject("rounds the factors of its products: only under math tf32 or freer");
-  offer.math = POLYCONV_MATH_TF32;
+  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
   return wgmma::supports(request, config, offer);
 }
 

@@ -13,6 +13,7 @@
 #include "common/implicit.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "rounded.hpp"
 #include "wgmma_planes.hpp"
 
 namespace polyconv::cuda {
@@ -100,7 +101,7 @@ struct Ways {
     const PlanesShape &shape = kPlanesShapes[config];
     const bool near = shape.reading == Reading::kNear, dense = shape.reading == Reading::kDense;
     const bool one_tap = sdk::taps(l) == 1, strided = l.stride[2] > 1;
-    const auto parts = [](int64_t count, int64_t of) { return real((count + of - 1) / of); };
+    const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
     const double tiles =
         parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) * parts(l.output.size[1], shape.channels);
     const double products = shape.pixels * shape.channels / 35.8 + (near ? 1.9 * shape.pixels : 348);
@@ -127,8 +128,7 @@ class Planes final : public CudaInstance {
         vector_(vector_of(layer_)),
         plain_(leaves_plainly_in_planes(layer_)) {
     const DeviceScope scope(device_);
-    check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device_),
-          "counting multiprocessors");
+    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
@@ -149,7 +149,7 @@ class Planes final : public CudaInstance {
       weights.weights.size[1] = dense_row(layer_);
       for (int axis = 2; axis < 5; ++axis) weights.weights.size[axis] = 1;
     }
-    product.vector = reinterpret_cast<uintptr_t>(a.input) % 16 == 0 ? vector_ : 1;
+    product.vector = aligned(a.input, 16) ? vector_ : 1;
     if (shape_.reading == Reading::kNear) product.near = make_near(layer_, shape_, product.vector);
     if (shape_.reading == Reading::kTaps && !copies_vectors(layer_)) product.vector = 1;
     maps_.weights(weights, a.weights[0], shape_, &product.weights);
@@ -170,12 +170,9 @@ bool has_planes(const polyconv_tensor &t) {
 }
 
 bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!sdk::convolves_once(request, offer)) return false;
+  if (!takes_f32(request, POLYCONV_MATH_TF32, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32) return offer.reject("takes f32");
-  if (request.policy->math < POLYCONV_MATH_TF32)
-    return offer.reject("rounds the factors of its products: only under math tf32 or freer");
-  offer.math = POLYCONV_MATH_TF32;
+  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
   if (!takes_forward(l, offer)) return false;
   const int64_t taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4];
   if (taps > 31) return offer.reject("takes 31 taps along the axes, not %lld", static_cast<long long>(taps));

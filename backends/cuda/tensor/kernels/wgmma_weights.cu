@@ -76,7 +76,7 @@ class WgmmaWeights final : public CudaInstance {
   void multiply(const polyconv_arguments &a, cudaStream_t stream) const {
     const auto *x = static_cast<const char *>(a.input) + layer_.input.offset * 2;
     const auto *dy = static_cast<const char *>(a.output) + layer_.output.offset * 2;
-    if (reinterpret_cast<uintptr_t>(x) % 16 != 0 || reinterpret_cast<uintptr_t>(dy) % 16 != 0) // maps cannot address it
+    if (!aligned(x, 16) || !aligned(dy, 16)) // maps cannot address it
       return static_cast<void>(dispatch_gradients(layer_.input.type, layer_.output.type, [&](auto row) {
         launch_weights_gradient<decltype(row), int64_t>(layer_, a, kMostGradientThreads, stream);
       }));

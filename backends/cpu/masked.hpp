@@ -1,0 +1,20 @@
+// masked.hpp - vectors of which some lanes alone are memory.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/simd.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// v, but what lies at p in the lanes whose bits are set; no others are read.
+POLYCONV_INLINE F32 load_into(F32 v, uint32_t lanes, const float *p) {
+#if defined(__AVX512F__)
+  return bits_as<F32>(_mm512_mask_loadu_ps(bits_as<__m512>(v), static_cast<__mmask16>(lanes), p));
+#else
+  for (int i = 0; i < kF32Lanes; ++i)
+    if (lanes >> i & 1) v[i] = p[i];
+  return v;
+#endif
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA
