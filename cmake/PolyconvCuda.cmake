@@ -18,6 +18,11 @@ function(polyconv_cuda_defaults target)
     CUDA_VISIBILITY_PRESET hidden)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${polyconv_cuda_warnings}>"
     "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:${polyconv_cuda_errors}>")
+  if(POLYCONV_STRESS)
+    target_compile_definitions(${target} PRIVATE POLYCONV_STRESS)
+    target_compile_options(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-include '${PROJECT_SOURCE_DIR}/backends/cuda/common/stress.cuh'>")
+  endif()
 endfunction()
 
 # polyconv_add_cuda_backend(<technique> [SOURCES ...] [ARCHITECTURES ...] [LINK ...])

@@ -5,6 +5,7 @@
 #include "at_least.cuh"
 #include "common/async.cuh"
 #include "common/epilogue.cuh"
+#include "common/stress.cuh"
 #include "pyramid_sums.cuh"
 
 namespace polyconv::cuda::chain {
@@ -30,7 +31,11 @@ struct Here {
   __device__ float *origin(const Pyramid &p, const Map &m, int32_t n) const {
     return of(p, m, n) - first(m, 0) * m.pitch - first(m, 1);
   }
-  __device__ void sync() const { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+  __device__ void sync() const {
+    dawdle();
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+    dawdle();
+  }
 };
 
 // The rows and columns of a map that lie inside the tensor, counted in the tensor.

@@ -14,6 +14,7 @@ __device__ inline void cluster_arrive() {
 }
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+  dawdle();
 }
 // Where what lies at an address in this block's shared memory lies in another block's of its cluster.
 __device__ inline uint32_t address_in_cluster(uint32_t address, int32_t block) {
@@ -31,6 +32,7 @@ __device__ inline void send_in_cluster(uint32_t to, const float *v, uint32_t bar
 __device__ inline void arrive_in_cluster(uint32_t barrier) {
   dawdle();
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+  dawdle();
 }
 // A box of a 2-D tensor from (x, y) to the same place in the blocks of a cluster that `blocks` has bits of; in each,
 // its bytes count at the same barrier.

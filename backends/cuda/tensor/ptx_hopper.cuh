@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "common/stress.cuh"
 #include "ptx_tma.cuh"
 
 namespace polyconv::cuda::ptx {
@@ -74,14 +75,6 @@ __device__ inline void await_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
-// In a build that looks for races (POLYCONV_STRESS): a warp now and then sleeps for up to 4 us where it meets others.
-__device__ inline void dawdle() {
-#ifdef POLYCONV_STRESS
-  const uint32_t drawn = (static_cast<uint32_t>(clock()) + threadIdx.x / 32 * 40503u) * 2654435761u;
-  if (drawn >> 30 == 0) __nanosleep(drawn >> 16 & 4095);
-#endif
-}
-
 // ---------------------------------------------------------------- barriers
 
 // A barrier's phase ends when `arrivals` have come and all expected bytes with them.
@@ -96,15 +89,18 @@ __device__ inline void barrier_init_fence() {
 __device__ inline void barrier_expect(uint32_t barrier, int bytes) {
   dawdle();
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  dawdle();
 }
 // Arrives when all of this thread's cp.async are done.
 __device__ inline void barrier_arrive_copied(uint32_t barrier) {
   dawdle();
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+  dawdle();
 }
 __device__ inline void barrier_arrive(uint32_t barrier) {
   dawdle();
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+  dawdle();
 }
 // Waits for the end of the phase of a parity: 0 for the first, then 1, 0, ...; parity 1 of a new barrier is over.
 __device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
@@ -125,6 +121,7 @@ __device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
     if (++tries > 1000000) __trap(); // a build that must end: for finding deadlocks
 #endif
   } while (over == 0);
+  dawdle();
 }
 
 // Whether that phase has ended: what the first lane of the warp sees.
@@ -144,6 +141,7 @@ __device__ inline bool barrier_over(uint32_t barrier, uint32_t parity) {
 __device__ inline void meet(int barrier, int threads) {
   dawdle();
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+  dawdle();
 }
 
 // ---------------------------------------------------------------- warpgroups
