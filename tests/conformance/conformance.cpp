@@ -1,6 +1,7 @@
 // conformance.cpp - every kernel of a backend, in every config, on every case that it takes: exact, random and
 // non-finite data against the reference, poisoned, guarded, run twice (polyconv/sdk/check.hpp). One process a backend:
-// POLYCONV_CONFORMANCE names it (CTest does), or several with commas; unset means all.
+// POLYCONV_CONFORMANCE names it (CTest does), or several with commas, or the first letters of kernels' names, as in
+// cuda-tensor/wgmma; unset means all.
 // SPDX-License-Identifier: Apache-2.0
 #include <polyconv/sdk/check.hpp>
 
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "cases.hpp"
 #include "random_chain.hpp"
@@ -25,9 +27,21 @@ struct Tested {
   const polyconv_device *device;
 };
 
-bool asked_for(const std::string &name) {
+std::vector<std::string> asked_names() {
   const char *list = std::getenv("POLYCONV_CONFORMANCE");
-  return list == nullptr || ("," + std::string(list) + ",").find("," + name + ",") != std::string::npos;
+  std::istringstream rest(list == nullptr ? "" : list);
+  std::vector<std::string> names;
+  for (std::string name; std::getline(rest, name, ',');) names.push_back(name);
+  return names;
+}
+
+// A backend, or a kernel by its full name.
+bool asked_for(const std::string &name) {
+  const std::vector<std::string> names = asked_names();
+  const std::string backend = name.substr(0, name.find('/'));
+  return names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string &asked) {
+           return asked == backend || (name == backend ? asked.rfind(name + "/", 0) == 0 : name.rfind(asked, 0) == 0);
+         });
 }
 
 std::vector<Tested> tested_backends() {
@@ -121,7 +135,7 @@ Fused asked_of(const Tested &tested) {
 std::vector<std::string> kernels_of(const Tested &tested) {
   std::vector<std::string> result;
   for (const std::string &name : kernel_names(tested.info.device_kind))
-    if (name.compare(0, name.find('/'), tested.info.name) == 0) result.push_back(name);
+    if (name.compare(0, name.find('/'), tested.info.name) == 0 && asked_for(name)) result.push_back(name);
   return result;
 }
 
