@@ -1,6 +1,6 @@
 // octets.cuh - persistent blocks take strips of octets, one after the other: warps load input rows into a ring in
 // shared memory, turning eight images' pixels into units; two warpgroups multiply, a row of outputs (or two) at a time
-// in turn; results wait in shared memory until several rows are there, and leave as runs of these.
+// in turn; results wait in shared memory until several rows are there, and leave as runs of these, by the TMA.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -77,9 +77,8 @@ class Team {
 
   __device__ __forceinline__ void multiply_items() {
     int32_t turn = 0; // which team's
-    for (int32_t number = static_cast<int32_t>(blockIdx.x) / g_.groups; number < g_.items;
-         number += static_cast<int32_t>(gridDim.x) / g_.groups) {
-      const Item item(g_, number, kRowsDown);
+    for (Share share(g_); share.there();) {
+      const Item item = share.take(g_, kRowsDown);
       for (int32_t step = 0, in_chunk = 0; step < item.steps; ++step) {
         if (turn == team_) multiply_step(item, step, in_chunk);
         turn ^= 1;
@@ -136,53 +135,49 @@ class Team {
     for (int i = 0; i < kColumns / 2; ++i) sums_[i] = bias_;
     settle();
     if (part == 0) ptx::barrier_wait(s_.turn_of(team_), turn_phase_ ^= 1);
-    if (g_.pairs % 2 == 0)
-      multiply_rows<2>(b, first, first + g_.slots * kRowsDown * row_units, part + 1 == g_.across);
-    else
-      multiply_rows<1>(b, first, first + g_.slots * kRowsDown * row_units, part + 1 == g_.across);
+    multiply_all(b, first, first + g_.slots * kRowsDown * row_units, part + 1 == g_.across);
+    ptx::products_fence(); // or ptxas puts it there, and says so
     ptx::products_commit();
     ptx::products_wait<0>();
     settle();
   }
 
-  // Products follow each other as fast as their descriptors: what is worked out between them is one addition each.
-  template <int unroll>
-  __device__ __forceinline__ void multiply_rows(uint32_t row, uint32_t first, uint32_t end, bool last_part) {
-    const uint32_t a_high = 128 >> 4, a_low = static_cast<uint32_t>(g_.blocks * 8) << 16, a_step = g_.blocks * 16;
-    const uint32_t b_high = 2, b_low = static_cast<uint32_t>(g_.pitch) << 16, b_step = 2 * g_.pitch,
-                   row_step = g_.pairs * b_step;
-    uint32_t a = a_low | s_.weights >> 4;
-    const int32_t rounds = g_.pairs / unroll;
-    int32_t left = g_.depth_rows;
-#pragma unroll 1
-    do {
-      constexpr int kAtOnce = 8;
-      uint32_t rows[kAtOnce];
+  // From `row` on, up to `end` and on from `first`: a product for each input row and pair of channels.
+  __device__ __forceinline__ void multiply_all(uint32_t row, uint32_t first, uint32_t end, bool last_part) {
+    Depth at = {static_cast<uint32_t>(g_.blocks * 8) << 16 | s_.weights >> 4, row, first, end};
+    int32_t left = g_.depth_rows * g_.pairs;
+    for (; left > kAtOnce; left -= kAtOnce) multiply_some<kAtOnce>(at);
+    // The other team's first products may come between the last.
+    if (last_part && threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.turn_of(team_ ^ 1));
+    if (left == kAtOnce) return multiply_some<kAtOnce>(at);
+    if (left & 4) multiply_some<4>(at);
+    if (left & 2) multiply_some<2>(at);
+    if (left & 1) multiply_some<1>(at);
+  }
+  static constexpr int kAtOnce = 8;
+
+  // Where operands of the next product are; the second's in the ring.
+  struct Depth {
+    uint32_t a, b, first, end;
+  };
+  // Without a branch between them, and every address worked out before, products follow each other at once.
+  template <int count>
+  __device__ __forceinline__ void multiply_some(Depth &at) {
+    const uint32_t a_high = 128 >> 4, a_step = g_.blocks * 16;
+    const uint32_t b_high = 2, b_low = static_cast<uint32_t>(g_.pitch) << 16, b_step = 2 * g_.pitch;
+    uint32_t b[count];
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        rows[i] = b_low | row;
-        asm volatile("" : "+r"(rows[i])); // worked out here, before the products that it would hold up
-        row += row_step;
-        if (row == end) row = first;
-      }
+    for (int i = 0; i < count; ++i) {
+      b[i] = b_low | at.b;
+      asm volatile("" : "+r"(b[i]));
+      at.b += b_step;
+      if (at.b == at.end) at.b = at.first;
+    }
+    ptx::products_fence();
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (left <= 0) break;
-        // The other team's first products may come between the last.
-        if (--left == 0 && last_part && threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.turn_of(team_ ^ 1));
-        uint32_t b = rows[i];
-        int32_t round = rounds;
-#pragma unroll 1
-        do {
-#pragma unroll
-          for (int j = 0; j < unroll; ++j) {
-            ptx::products_fence(); // or ptxas puts it there, and says so
-            multiply<T, kColumns>(sums_, descriptor(a, a_high), descriptor(b, b_high));
-            a += a_step, b += b_step;
-          }
-        } while (--round > 0);
-      }
-    } while (left > 0);
+    for (int i = 0; i < count; ++i)
+      multiply<T, kColumns>(sums_, descriptor(at.a + i * a_step, a_high), descriptor(b[i], b_high));
+    at.a += count * a_step;
   }
   static __device__ __forceinline__ uint64_t descriptor(uint32_t low, uint32_t high) {
     uint64_t d;
@@ -192,21 +187,19 @@ class Team {
 
   // A thread's sums: of each two neighbouring outputs of two images; all of a row of outputs.
   __device__ __forceinline__ void leave(const Item &item, int32_t row, int32_t in_chunk, int32_t column) {
-    const uint32_t to = s_.stages + stage_.stage * g_.stage + target_.filter * g_.y_wait_filter +
-                        target_.image * g_.y_wait_image +
-                        ((in_chunk * kRowsDown + target_.row) * g_.output_w + column) * 2;
-    const int32_t columns = min(g_.output_w - column, 2 * kPositions);
-    banded::Seen<T> seen;
-    if (g_.y_vector > 1) {
-      target_.to[0] = to, target_.to[1] = to + g_.y_wait_image;
-      put<true>(seen, columns);
-    } else {
-      for (int e = 0; e < 2; ++e)
-        target_.to[e] = to + e * g_.y_wait_image +
-                        beyond_4(run_of(g_, p_, item, target_.image + e, first_filter_ + target_.filter,
-                                        row - in_chunk * kRowsDown - target_.row));
-      put<false>(seen, columns);
+    const int32_t columns = min(g_.output_w - column, 2 * kPositions),
+                  first_row = row - in_chunk * kRowsDown - target_.row;
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const uint16_t *const run = run_of(g_, p_, item, target_.image + e, first_filter_ + target_.filter, first_row);
+      target_.to[e] = s_.stages + stage_.stage * g_.stage + place_of(g_, target_.image + e, target_.filter) +
+                      beyond_16(run) + ((row - first_row) * g_.output_w + column) * 2;
     }
+    banded::Seen<T> seen;
+    if (g_.y_words)
+      put_words(seen, columns);
+    else
+      put_elements(seen, columns);
     if (seen.nonfinite()) {
       Target again = target_;
       again.row = row, again.column = column;
@@ -214,20 +207,35 @@ class Team {
     }
   }
 
-  template <bool words>
-  __device__ __forceinline__ void put(banded::Seen<T> &seen, int32_t columns) {
+  __device__ __forceinline__ void put_words(banded::Seen<T> &seen, int32_t columns) const {
 #pragma unroll
     for (int i = 0; i < 2 * kPositions; ++i) {
       const int e = i / kPositions, j = i % kPositions;
       const uint32_t word = banded::pack<T>(sums_[4 * j + e], sums_[4 * j + 2 + e], g_.relu != 0);
       seen.look_at(word);
-      const uint32_t to = target_.to[e] + j * 4;
-      const bool left = 2 * j < columns, right = 2 * j + 1 < columns;
-      if constexpr (words) {
-        store_word_if(left, to, word);
-      } else {
-        store_element_if(left, to, static_cast<uint16_t>(word));
-        store_element_if(right, to + 2, static_cast<uint16_t>(word >> 16));
+      store_word_if(2 * j < columns, target_.to[e] + j * 4, word);
+    }
+  }
+
+  // Rows that begin anywhere: those that begin amid a word are shifted by half of one, and only their ends leave alone.
+  __device__ __forceinline__ void put_elements(banded::Seen<T> &seen, int32_t columns) const {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const uint32_t odd = target_.to[e] >> 1 & 1, to = target_.to[e] - odd * 2, shift = 32 - odd * 16;
+      const int32_t end = columns + static_cast<int32_t>(odd);
+      uint32_t before = 0;
+#pragma unroll
+      for (int j = 0; j <= kPositions; ++j) {
+        uint32_t word = 0;
+        if (j < kPositions) {
+          word = banded::pack<T>(sums_[4 * j + e], sums_[4 * j + 2 + e], g_.relu != 0);
+          seen.look_at(word);
+        }
+        const uint32_t shifted = __funnelshift_rc(before, word, shift);
+        before = word;
+        store_word_if(2 * j + 1 < end && (j > 0 || !odd), to + j * 4, shifted);
+        if (j == 0) store_element_if(odd != 0, to + 2, static_cast<uint16_t>(shifted >> 16));
+        store_element_if(2 * j + 1 == end && (j > 0 || !odd), to + j * 4, static_cast<uint16_t>(shifted));
       }
     }
   }
@@ -278,12 +286,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     Loader<kDown>(g, p, s, warp - kTeams * 4).load_items();
   } else {
     ptx::release_registers<64>();
-    if (g.y_vector == 4)
-      store_items<kDown, 4>(g, p, s, warp - kTeams * 4 - kLoaders);
-    else if (g.y_vector == 2)
-      store_items<kDown, 2>(g, p, s, warp - kTeams * 4 - kLoaders);
-    else
-      store_items<kDown, 1>(g, p, s, warp - kTeams * 4 - kLoaders);
+    store_items<kDown>(g, p, s, thread % (kStorers * 32));
   }
 }
 

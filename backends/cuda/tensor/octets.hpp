@@ -30,8 +30,10 @@ struct Form {
 };
 
 struct Geometry : few::Shape {
-  int32_t images, items; // an item is a strip of an octet
-  int32_t strip, strips; // output rows of an item; items of an octet
+  int32_t images;
+  int32_t steps; // of an octet: as many output rows as a product has, each
+  int64_t all_steps;
+  int32_t share;         // steps of a block
   int32_t group, groups; // filters of a block; of the layer
   int32_t across;        // products along a row
   int32_t pairs;         // of channels
@@ -43,10 +45,10 @@ struct Geometry : few::Shape {
   int32_t slot_units;
   int32_t blocks;                      // of 8 rows of weights that are stored
   int32_t chunk;                       // steps whose results wait for each other
-  int32_t y_wait_filter, y_wait_image; // bytes between results that wait
+  int32_t y_wait_filter, y_wait_image; // bytes between results that wait; images stand as Stage has them
   uint32_t group_magic, last_magic;    // 2^32 / filters of a group, rounded up; of the last one
   int32_t stage;                       // bytes of a chunk's results
-  int32_t y_vector;                    // elements that results go in at once: 1, 2 or 4
+  int32_t y_words;                     // 1: every row of results is whole words
 };
 
 // Pointers of one run. `exact` are the weights unpacked, dense as [filter][channel][row][column].

@@ -21,22 +21,18 @@ __device__ __forceinline__ void store_unit(uint32_t to, const uint32_t (&v)[kIma
 
 // Which slot of which item is next.
 struct Cursor {
-  int32_t number, slot, slots;
-  Item item;
+  Share share;
+  Item item = {};
+  int32_t slot = 0, slots = 0; // none: there is no item any more
 
+  __device__ __forceinline__ explicit Cursor(const Geometry &g) : share(g) {}
   template <int rows>
-  __device__ __forceinline__ static Cursor first(const Geometry &g) {
-    const auto number = static_cast<int32_t>(blockIdx.x) / g.groups;
-    const Item item(g, number, rows);
-    return {number, 0, item.steps + g.span - 1, item};
-  }
-  __device__ __forceinline__ bool there(const Geometry &g) const { return number < g.items; }
-  template <int rows>
-  __device__ __forceinline__ void advance(const Geometry &g) {
-    if (++slot < slots) return;
-    number += static_cast<int32_t>(gridDim.x) / g.groups;
-    item = Item(g, number, rows);
+  __device__ __forceinline__ bool advance(const Geometry &g) {
+    if (++slot < slots) return true;
+    if (!share.there()) return false;
+    item = share.take(g, rows);
     slot = 0, slots = item.steps + g.span - 1;
+    return true;
   }
 };
 
@@ -57,16 +53,17 @@ class Loader {
   }
 
   __device__ __forceinline__ void load_items() {
-    Cursor at = Cursor::first<rows>(g_);
+    Cursor at(g_);
     uint32_t even[kHeld][kImages], odd[kHeld][kImages];
-    if (at.there(g_)) fetch(even, at);
-    while (at.there(g_)) {
-      at.advance<rows>(g_);
-      if (at.there(g_)) fetch(odd, at);
+    bool there = at.advance<rows>(g_);
+    if (there) fetch(even, at);
+    while (there) {
+      there = at.advance<rows>(g_);
+      if (there) fetch(odd, at);
       put(even);
-      if (!at.there(g_)) break;
-      at.advance<rows>(g_);
-      if (at.there(g_)) fetch(even, at);
+      if (!there) break;
+      there = at.advance<rows>(g_);
+      if (there) fetch(even, at);
       put(odd);
     }
   }

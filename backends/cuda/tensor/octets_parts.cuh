@@ -9,6 +9,7 @@
 
 namespace polyconv::cuda::octets {
 
+using banded::beyond_16;
 using banded::Turn;
 
 // Where a block's parts of shared memory are.
@@ -34,31 +35,51 @@ struct Shared {
   }
 };
 
+// What a block does of one octet.
 struct Item {
   int32_t image, first_row, rows, steps; // the first of eight; output rows
-
-  __device__ __forceinline__ Item(const Geometry &g, int32_t number, int32_t rows_of_step) {
-    const int32_t octet = number / g.strips;
-    image = octet * kImages;
-    first_row = (number - octet * g.strips) * g.strip;
-    rows = min(g.strip, g.output_h - first_row);
-    steps = (rows + rows_of_step - 1) / rows_of_step;
-  }
 };
 
-// A run of results in memory, from a row of an item's on; and how far from 4 bytes it begins, here and there.
+// A block's share of all steps, an item after the other.
+class Share {
+ public:
+  __device__ __forceinline__ explicit Share(const Geometry &g) {
+    const auto from = static_cast<int32_t>(blockIdx.x) / g.groups * int64_t{g.share};
+    left_ = static_cast<int32_t>(min(g.all_steps - from, int64_t{g.share}));
+    octet_ = static_cast<int32_t>(from / g.steps);
+    step_ = static_cast<int32_t>(from - int64_t{octet_} * g.steps);
+  }
+  __device__ __forceinline__ bool there() const { return left_ > 0; }
+  __device__ __forceinline__ Item take(const Geometry &g, int32_t rows_of_step) {
+    const int32_t steps = min(g.steps - step_, left_), first = step_ * rows_of_step;
+    const Item item = {octet_ * kImages, first, min(g.output_h - first, steps * rows_of_step), steps};
+    left_ -= steps, ++octet_, step_ = 0;
+    return item;
+  }
+
+ private:
+  int32_t left_, octet_, step_; // the next item's
+};
+
+// A run of results in memory, from a row of an item's on.
 __device__ __forceinline__ uint16_t *run_of(const Geometry &g, const Pointers &p, const Item &item, int32_t image,
                                             int32_t filter, int32_t row) {
   return static_cast<uint16_t *>(p.y) +
          ((item.image + image) * g.y_image + int64_t{filter} * g.y_filter + int64_t{item.first_row + row} * g.y_row);
 }
-__device__ __forceinline__ uint32_t beyond_4(const void *p) {
-  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p)) & 2;
+// Where it waits: neighbouring images are not neighbours, so that a warp's stores fall into different banks.
+__device__ __forceinline__ uint32_t place_of(const Geometry &g, int32_t image, int32_t filter) {
+  return filter * g.y_wait_filter + (image / 2 + image % 2 * (kImages / 2)) * g.y_wait_image;
 }
 
 __device__ __forceinline__ uint16_t load_element(uint32_t from) {
   uint16_t v;
   asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(from) : "memory");
+  return v;
+}
+__device__ __forceinline__ uint2 load_words(uint32_t from) {
+  uint2 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from) : "memory");
   return v;
 }
 // Predicated: branches around that many stores would cost more than the stores.

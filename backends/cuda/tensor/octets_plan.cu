@@ -16,6 +16,8 @@ namespace {
 
 using few::is_hopper;
 
+constexpr int kMultiprocessors = 132; // of an H200: another number means other shares, not other bits
+
 // ---------------------------------------------------------------- choice
 
 struct Choice {
@@ -25,15 +27,10 @@ struct Choice {
   double us = 0;
 };
 
-// Whether every offset by whole images, planes and rows is a multiple of so many elements.
-bool in_vectors(const polyconv_tensor &t, int64_t many) {
-  const auto whole = [&](int axis) { return t.size[axis] == 1 || t.stride[axis] % many == 0; };
-  return whole(0) && whole(1) && whole(3) && t.offset % many == 0 && t.size[4] % many == 0;
-}
-
-bool planes_in_vectors(const polyconv_tensor &t, int64_t many) {
-  const auto whole = [&](int axis) { return t.size[axis] == 1 || t.stride[axis] % many == 0; };
-  return whole(0) && whole(1) && t.offset % many == 0 && t.size[3] * t.size[4] % many == 0;
+// Whether every row is whole words, where the first is.
+bool in_words(const polyconv_tensor &t) {
+  const auto whole = [&](int axis) { return t.size[axis] == 1 || t.stride[axis] % 2 == 0; };
+  return whole(0) && whole(1) && whole(3) && t.offset % 2 == 0 && t.size[4] % 2 == 0;
 }
 
 uint32_t magic_of(int64_t divisor) {
@@ -47,22 +44,20 @@ int64_t weight_bytes(const Geometry &g) {
 // The ring and the stages: a ring that is four slots ahead if possible, and as many steps of results as fit.
 bool place_shared(const Form &f, Choice &c) {
   Geometry &g = c.geometry;
-  const int64_t run = ceil_div(int64_t{g.output_w} * 2, 4) * 4;
+  const int64_t run = int64_t{g.output_w} * f.rows * 2, filters = std::min(g.group, g.filters);
   for (int ahead = 4; ahead >= 2; --ahead) {
     g.slots = g.span + ahead;
     if (g.slots > kMostSlots) continue;
     const int64_t fixed = kBarrierBytes + weight_bytes(g) + int64_t{g.slots} * g.slot_units * kUnit;
-    const int64_t steps = ceil_div(g.strip, f.rows), filters = std::min(g.group, g.filters);
-    for (g.chunk = small(std::min<int64_t>(steps, 8)); g.chunk >= 1; --g.chunk) {
-      // So that the results of a warp fall into different banks: words from one filter's to the next's, and an image's.
-      int64_t filter = ceil_div(g.chunk * f.rows * run + 4, 4), image = 0;
-      while (g.y_vector == 4 ? filter % 8 != 2 : filter % 2 != 1) ++filter;
-      for (image = filter * filters; image % 16 != 4;) ++image;
-      g.y_wait_filter = small(filter * 4);
-      g.y_wait_image = small(image * 4);
-      g.stage = g.y_wait_image * kImages;
+    for (g.chunk = std::min(g.steps, 8); g.chunk >= 1; --g.chunk) {
+      // From multiples of 16 bytes on, as the TMA wants it; what is beyond makes a warp's results fall into different
+      // banks, all of them or half as many.
+      const int64_t image = (ceil_div(g.chunk * run + 14, 16) | 1) * 16, filter = kImages * image + (3 - f.rows) * 32;
+      if (fixed + kStages * filters * filter > kShared) continue;
+      g.y_wait_filter = small(filter), g.y_wait_image = small(image);
+      g.stage = small(filters * filter);
       c.shared = small(fixed + kStages * int64_t{g.stage});
-      if (fixed + kStages * int64_t{g.stage} <= kShared) return true;
+      return true;
     }
   }
   return false;
@@ -71,16 +66,19 @@ bool place_shared(const Form &f, Choice &c) {
 // Microseconds. Three kinds of warps work side by side, and hold each other up: fitted on an H200.
 double estimate(const Form &f, const polyconv_layer &l, const Choice &c) {
   const Geometry &g = c.geometry;
-  const double steps = std::ceil(real(g.strip) / f.rows), chunks = std::ceil(steps / g.chunk),
+  const double steps = real(g.share), chunks = std::ceil(steps / g.chunk),
                runs = kImages * real(std::min(g.group, g.filters)),
-               places = real(g.chunk) * f.rows * g.output_w / std::max(2, g.y_vector);
+               slots = steps + (std::floor(steps / g.steps) + 1) * (g.span - 1);
   const double multiply = steps * g.across * (g.depth_rows * (g.pairs * f.positions * 4.0 + 40) + 700),
-               store = chunks * runs * (15 + (g.y_vector > 1 ? 7 : 14) * std::ceil(places / 32)),
-               load = (steps + g.span - 1) * 500;
+               store = chunks * runs * 60, load = slots * 500;
   const double clocks = std::pow(std::pow(multiply, 1.5) + std::pow(store, 1.5) + std::pow(load, 1.5), 1 / 1.5);
-  const double rounds = std::ceil(real(g.items) * g.groups / 132);
   const double bytes = 2.0 * (real(sdk::elements(l.input)) + real(sdk::elements(l.result)));
-  return 6 + std::max(rounds * clocks / 1755, bytes / 3.3e6);
+  return 6 + std::max(clocks / 1755, bytes / 3.3e6);
+}
+
+// Of each group of filters.
+int64_t blocks_of(int32_t groups) {
+  return std::max(1, kMultiprocessors / groups);
 }
 
 bool place(const polyconv_layer &l, int rows, Choice &c) {
@@ -90,12 +88,11 @@ bool place(const polyconv_layer &l, int rows, Choice &c) {
   g.images = small(l.input.size[0]);
   g.group = f.filters();
   g.groups = small(ceil_div(g.filters, g.group));
-  g.strip = small(ceil_div(g.output_h, ceil_div(g.output_h, rows)));
-  g.strip = small(ceil_div(g.strip, f.rows) * f.rows);
-  g.strips = small(ceil_div(g.output_h, g.strip));
-  const int64_t items = ceil_div(g.images, kImages) * g.strips;
-  if (items > INT32_MAX / 2) return false;
-  g.items = small(items);
+  g.steps = small(ceil_div(g.output_h, f.rows));
+  g.all_steps = ceil_div(g.images, kImages) * g.steps;
+  const int64_t share = std::max(ceil_div(g.all_steps, blocks_of(g.groups)), ceil_div(rows, f.rows));
+  if (share > INT32_MAX / 2) return false;
+  g.share = small(share);
   g.across = small(ceil_div(g.output_w, 2 * f.positions));
   g.pairs = small(ceil_div(g.channels, 2));
   g.pitch = 2 * f.positions * g.across + kWindow - 2;
@@ -108,11 +105,7 @@ bool place(const polyconv_layer &l, int rows, Choice &c) {
   if (slot_units > kHeld * kLoaders * 32) return false;
   g.slot_units = small(slot_units);
   g.blocks = small(ceil_div(int64_t{std::min(g.group, g.filters)} * f.rows, 8) * 2);
-  const auto rows_go_in = [&](int64_t many) { // runs begin at an item's rows
-    return in_vectors(l.result, many) ||
-           (g.output_w * f.rows % many == 0 && many == 4 && g.output_w % 2 == 0 && planes_in_vectors(l.result, many));
-  };
-  g.y_vector = rows_go_in(4) ? 4 : rows_go_in(2) ? 2 : 1;
+  g.y_words = in_words(l.result);
   return place_shared(f, c);
 }
 
@@ -185,9 +178,8 @@ class Octets final : public CudaInstance {
     if (choice_.variant == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/octets: no way through this layer");
     const DeviceScope scope(device_);
-    const int multiprocessors = multiprocessors_of(device_);
     const Geometry &g = choice_.geometry;
-    blocks_ = std::min(g.items, std::max(1, multiprocessors / g.groups)) * g.groups;
+    blocks_ = small(ceil_div(g.all_steps, g.share)) * g.groups;
     // For all plans alike: the attribute belongs to the kernel.
     const auto *const kernel = reinterpret_cast<const void *>(choice_.variant->kernel);
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
@@ -213,7 +205,7 @@ class Octets final : public CudaInstance {
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
     p.y = static_cast<uint16_t *>(a.output) + layer_.result.offset;
     Geometry g = choice_.geometry;
-    if (!aligned(p.y, 2 * static_cast<unsigned>(g.y_vector))) g.y_vector = aligned(p.y, 4) && g.y_vector == 4 ? 2 : 1;
+    if (!aligned(p.y, 4)) g.y_words = 0;
     void *arguments[] = {&g, &p};
     cudaLaunchKernel(reinterpret_cast<const void *>(choice_.variant->kernel), dim3(static_cast<unsigned>(blocks_)),
                      dim3(kThreads), arguments, static_cast<size_t>(choice_.shared), stream);
@@ -239,7 +231,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if ((l.result.stride[4] != 1 && l.result.size[4] > 1) || l.result.stride[3] != l.result.size[4])
     return offer.reject("stores planes of results without gaps");
   if (!fits_int32(l)) return offer.reject("counts with 32 bits, and a tensor has 2^31 elements or more");
-  const Choice best = few::cheapest([&](int32_t i) { return choose(l, kStripRows[i]); }, kConfigCount, config, offer);
+  const Choice best = few::cheapest([&](int32_t i) { return choose(l, kLeastRows[i]); }, kConfigCount, config, offer);
   if (best.variant == nullptr)
     return offer.reject("needs more shared memory than there is for %" PRId64 " channels and %" PRId64 "x%" PRId64
                         " taps",
@@ -252,7 +244,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 }
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Octets>(request, kStripRows[config]);
+  return std::make_unique<Octets>(request, kLeastRows[config]);
 }
 
 } // namespace polyconv::cuda::octets

@@ -8,9 +8,9 @@
 
 namespace polyconv::cuda::octets {
 
-// Configs: the output rows of an item, at most.
+// Configs: the output rows that a block takes, at least: its share of all, if that is more.
 inline constexpr int kConfigCount = 4;
-inline constexpr int kStripRows[kConfigCount] = {8, 16, 32, 64};
+inline constexpr int kLeastRows[kConfigCount] = {8, 16, 32, 64};
 inline constexpr const char *kConfigNames[kConfigCount] = {"rows8", "rows16", "rows32", "rows64"};
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer);

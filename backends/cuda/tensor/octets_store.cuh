@@ -1,4 +1,6 @@
-// octets_store.cuh - the warps of cuda-tensor/octets that store: results of several rows leave as runs of these.
+// octets_store.cuh - the warps of cuda-tensor/octets that store: results of several rows leave as runs of these, a lane
+// a run, by the TMA. A run waits as far beyond 16 bytes as it begins in memory, and what does not fill 16 bytes at its
+// ends the lane stores itself.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,86 +8,52 @@
 
 namespace polyconv::cuda::octets {
 
-// A warp lets a chunk's runs leave, four at once, for one alone would wait for itself: `vector` elements a lane; with
-// 1, two that a word holds, and of the words at both ends what belongs to the run.
-template <int vector>
-class RunStore {
- public:
-  __device__ __forceinline__ RunStore(const Geometry &g, int32_t elements, int32_t filters, uint32_t magic)
-      : g_(g), elements_(elements), filters_(filters), magic_(magic) {}
-
-  // From run `run` on, those of `runs` that exist; the first of them all goes from `from` to `to`.
-  __device__ __forceinline__ void store(uint16_t *to, uint32_t from, int32_t run, int32_t runs, int32_t lane) const {
-    constexpr int kWidth = vector == 1 ? 2 : vector;
-    const int32_t places = vector == 1 ? elements_ / 2 + 1 : elements_ / kWidth; // at most
-    uint16_t *there[kAtOnce];
-    uint32_t here[kAtOnce];
-    int32_t element[kAtOnce]; // the lane's
+// `bytes` of fewer than 16 where one end is at a multiple of 16: as 2, 4 and 8, so that each is aligned.
+template <bool rising>
+__device__ __forceinline__ void store_end(char *to, uint32_t from, int32_t bytes) {
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int32_t mine = min(run + i, runs - 1), image = banded::stretch_of(magic_, mine),
-                    k = mine - image * filters_;
-      there[i] = to + (image * g_.y_image + int64_t{k} * g_.y_filter);
-      here[i] = from + image * g_.y_wait_image + k * g_.y_wait_filter + lane * (kWidth * 2);
-      element[i] = lane * kWidth;
-      if (vector == 1) element[i] -= static_cast<int32_t>(beyond_4(there[i])) / 2;
-      there[i] += element[i];
-      if (run + i >= runs) element[i] = elements_; // beyond its end
-    }
-    for (int32_t place = lane; place < places; place += 32) {
-      uint2 v[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i)
-        v[i] = vector == 4 ? load_pair(here[i]) : make_uint2(ptx::load_word(here[i]), 0);
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        put(there[i], element[i], v[i]);
-        here[i] += 64 * kWidth, there[i] += 32 * kWidth, element[i] += 32 * kWidth;
-      }
-    }
+  for (int i = 0; i < 3; ++i) {
+    const int32_t size = rising ? 2 << i : 8 >> i;
+    if ((bytes & size) == 0) continue;
+    if (size == 2) *reinterpret_cast<uint16_t *>(to) = load_element(from);
+    if (size == 4) *reinterpret_cast<uint32_t *>(to) = ptx::load_word(from);
+    if (size == 8) *reinterpret_cast<uint2 *>(to) = load_words(from);
+    to += size, from += size;
   }
+}
 
-  static constexpr int kAtOnce = 4;
-
- private:
-  static __device__ __forceinline__ uint2 load_pair(uint32_t from) {
-    uint2 v;
-    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from) : "memory");
-    return v;
+__device__ __forceinline__ void store_one(char *to, uint32_t from, int32_t bytes) {
+  const int32_t head = -beyond_16(to) & 15, body = (bytes - head) & ~15;
+  if (bytes < 32) {
+#pragma unroll 1
+    for (int32_t i = 0; i < bytes; i += 2) *reinterpret_cast<uint16_t *>(to + i) = load_element(from + i);
+    return;
   }
-  __device__ __forceinline__ void put(uint16_t *to, int32_t element, uint2 v) const {
-    if constexpr (vector == 4) {
-      if (element < elements_) *reinterpret_cast<uint2 *>(to) = v;
-    } else if constexpr (vector == 2) {
-      if (element < elements_) *reinterpret_cast<uint32_t *>(to) = v.x;
-    } else {
-      if (element >= 0 && element + 1 < elements_) *reinterpret_cast<uint32_t *>(to) = v.x;
-      if (element + 1 == elements_) to[0] = static_cast<uint16_t>(v.x);
-      if (element == -1) to[1] = static_cast<uint16_t>(v.x >> 16);
-    }
-  }
+  ptx::store_run(to + head, from + head, body);
+  store_end<true>(to, from, head);
+  store_end<false>(to + head + body, from + head + body, bytes - head - body);
+}
 
-  const Geometry &g_;
-  const int32_t elements_, filters_;
-  const uint32_t magic_;
-};
-
-template <int rows, int vector>
-__device__ __forceinline__ void store_items(const Geometry &g, const Pointers &p, const Shared &s, int32_t warp) {
-  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, group = static_cast<int32_t>(blockIdx.x) % g.groups,
-                filter = group * g.group, filters = min(g.group, g.filters - filter);
+template <int rows>
+__device__ __forceinline__ void store_items(const Geometry &g, const Pointers &p, const Shared &s, int32_t thread) {
+  const int32_t group = static_cast<int32_t>(blockIdx.x) % g.groups, filter = group * g.group,
+                filters = min(g.group, g.filters - filter);
   const uint32_t magic = group + 1 == g.groups ? g.last_magic : g.group_magic;
   Turn turn;
-  for (int32_t number = static_cast<int32_t>(blockIdx.x) / g.groups; number < g.items;
-       number += static_cast<int32_t>(gridDim.x) / g.groups) {
-    const Item item(g, number, rows);
+  for (Share share(g); share.there();) {
+    const Item item = share.take(g, rows);
     const int32_t runs = min(kImages, g.images - item.image) * filters;
     for (int32_t row = 0; row < item.rows; row += g.chunk * rows) {
-      const RunStore<vector> chunk(g, min(g.chunk * rows, item.rows - row) * g.output_w, filters, magic);
-      uint16_t *const first = run_of(g, p, item, 0, filter, row);
+      const int32_t bytes = min(g.chunk * rows, item.rows - row) * g.output_w * 2;
       ptx::barrier_wait(s.stage_full(turn.stage), turn.phase);
-      for (int32_t run = warp * chunk.kAtOnce; run < runs; run += kStorers * chunk.kAtOnce)
-        chunk.store(first, s.stages + turn.stage * g.stage, run, runs, lane);
+      ptx::fence_for_tma();
+      for (int32_t run = thread; run < runs; run += kStorers * 32) {
+        const int32_t image = banded::stretch_of(magic, run), k = run - image * filters;
+        auto *const to = reinterpret_cast<char *>(run_of(g, p, item, image, filter + k, row));
+        store_one(to, s.stages + turn.stage * g.stage + place_of(g, image, k) + beyond_16(to), bytes);
+      }
+      ptx::stores_commit();
+      ptx::stores_read<0>();
       ptx::barrier_arrive(s.stage_empty(turn.stage));
       turn.advance(kStages);
     }
