@@ -8,11 +8,10 @@
 #pragma once
 
 #include <cuda_runtime.h>
-#include <polyconv/backend.h>
-#include <polyconv/sdk/kernel.hpp>
 
-#include <cstdint>
 #include <memory>
+
+#include "few.hpp"
 
 namespace polyconv::cuda::banded {
 
@@ -48,9 +47,9 @@ struct Form {
 };
 
 // One problem on one instance.
-struct Geometry {
-  int32_t columns;   // outputs of a position, neighbours along a row
-  int32_t filters;   // of a tile
+struct Geometry : few::Shape {
+  int32_t columns; // outputs of a position, neighbours along a row
+  int32_t tile_filters;
   int32_t shift;     // elements of a window before the first tap of its first output
   int32_t move;      // elements from one position's window to the next
   int32_t first;     // the first element of a row's first window; before the row where there is padding
@@ -79,22 +78,11 @@ struct Geometry {
   int32_t output_stage;  // bytes; a place for one chunk's results
   int32_t input_stages, output_stages;
   int32_t runs_leave; // 1: results leave in runs; 0: in elements
-  // The problem.
-  int32_t relu, result_type, inner; // inner: channels that are neighbours in memory
-  int32_t input_h, input_row;       // rows; elements of a row
-  int32_t output_h, output_w;
-  int32_t all_filters, channels, taps_h, taps_w, pad_h, pad_w, step_h, step_w;
-  int64_t x_image, x_plane, x_row, x_column, y_image, y_filter, y_row, y_column; // strides in elements
+  int32_t result_type;
+  int32_t inner;     // channels that are neighbours in memory
+  int32_t input_row; // elements
 };
-
-// Pointers of one run. `exact` are the weights unpacked, dense as [filter][channel][row][column].
-struct Pointers {
-  const void *x;
-  const uint4 *weights;
-  const void *exact;
-  const float *bias; // NULL where there is none
-  void *y;
-};
+using few::Pointers;
 
 struct Variant {
   Form form;
@@ -103,12 +91,7 @@ struct Variant {
   void (*kernel)(Geometry g, Pointers p);
   int threads, resident; // of a block; blocks on a multiprocessor
 };
-struct Variants {
-  const Variant *first;
-  int count;
-  const Variant *begin() const { return first; }
-  const Variant *end() const { return first + count; }
-};
+using Variants = few::List<Variant>;
 Variants sheet_variants();
 Variants track_variants();
 Variants march_variants();

@@ -24,7 +24,7 @@ double time_of_bands(double load, double multiply, double store, int64_t bands) 
 
 // Clocks until a band's results have left.
 double store_clocks(const Geometry &g) {
-  const double filters = std::min(g.all_filters, g.chunk * g.group), bytes = real(g.output_stage);
+  const double filters = std::min(g.filters, g.chunk * g.group), bytes = real(g.output_stage);
   return g.chunks * (600 + bytes / 20 + (g.whole ? 0 : std::ceil(filters / 32) * 300));
 }
 
@@ -115,7 +115,7 @@ bool place_stages(const Form &f, int64_t size, Geometry &g) {
       g.chunk = small(ceil_div(g.groups, chunks));
       if (chunks > 1 && g.chunk == small(ceil_div(g.groups, chunks - 1))) continue;
       g.chunks = small(ceil_div(g.groups, g.chunk));
-      const int64_t filters = std::min(g.all_filters, g.chunk * g.group);
+      const int64_t filters = std::min(g.filters, g.chunk * g.group);
       const int64_t output = ceil_div(filters * g.waiting * size + 16, 16) * 16;
       if (stages * (2 * input + output) > room || g.chunk * g.tiles * g.chunks >= 1 << 20) continue;
       g.input_stage = small(input), g.output_stage = small(output);
@@ -136,7 +136,7 @@ void set_magic(Geometry &g) {
 bool place_sheet(const polyconv_layer &l, int rows, Choice &c) {
   const Form &f = c.variant->form;
   Geometry &g = c.geometry;
-  const bool even = g.output_w % 2 == 0 && l.result.offset % 2 == 0 && (g.all_filters == 1 || g.y_filter % 2 == 0) &&
+  const bool even = g.output_w % 2 == 0 && l.result.offset % 2 == 0 && (g.filters == 1 || g.y_filter % 2 == 0) &&
                     (l.output.size[0] == 1 || g.y_image % 2 == 0);
   if (c.variant->way == Way::kSheet && (!even || l.result.type != l.input.type)) return false;
   if (g.step_w != 1 || g.y_column != 1 || g.y_row != g.output_w || !place_windows(f, 2, 1, g)) return false;
@@ -183,7 +183,7 @@ bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
   if (ceil_div(g.taps_w * g.plane * size, 32) > f.words || g.taps_h < f.rows || (g.taps_h % 2 == 0 && !parts) ||
       l.result.type != l.input.type || g.y_column != 1 || g.y_row != g.output_w)
     return false;
-  g.columns = 1, g.filters = 8, g.positions = g.output_w;
+  g.columns = 1, g.tile_filters = 8, g.positions = g.output_w;
   cut_rows(f, rows, g);
   g.chunk = g.chunks = 1;
   g.steps = f.rows, g.stretches = small(ceil_div(g.strip, f.rows));
@@ -194,7 +194,7 @@ bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
   place_output(f, size, g);
   set_magic(g);
   const int64_t input = track_input(g, f, size), weights = int64_t{g.taps_h} * g.group * f.words * 32,
-                output = ceil_div(std::min(g.group, g.all_filters) * g.waiting * size + 16, 16) * 16;
+                output = ceil_div(std::min(g.group, g.filters) * g.waiting * size + 16, 16) * 16;
   const int64_t room = kSheetShared - kBarrierBytes - weights;
   g.output_stages = kLeastStages;
   g.input_stages = room >= 3 * input + 2 * output ? 3 : kLeastStages;

@@ -16,25 +16,10 @@ bool pixels_are_rows(const polyconv_layer &l) {
 
 Geometry describe(const polyconv_layer &l) {
   Geometry g = {};
+  static_cast<few::Shape &>(g) = few::shape_of(l);
   g.inner = pixels_are_rows(l) ? small(l.input.size[1]) : 1;
-  g.input_h = small(l.input.size[3]);
-  g.input_row = small(l.input.size[4]) * g.inner;
-  g.output_h = small(l.output.size[3]);
-  g.output_w = small(l.output.size[4]);
-  g.all_filters = small(l.weights.size[0]);
-  g.channels = small(l.weights.size[1]);
-  g.taps_h = small(l.weights.size[3]);
-  g.taps_w = small(l.weights.size[4]);
-  g.pad_h = small(l.pad_begin[1]);
-  g.pad_w = small(l.pad_begin[2]);
-  g.step_h = small(l.stride[1]);
-  g.step_w = small(l.stride[2]);
-  g.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
+  g.input_row = g.input_w * g.inner;
   g.result_type = l.result.type;
-  g.x_image = l.input.stride[0], g.x_plane = l.input.stride[1];
-  g.x_row = l.input.stride[3], g.x_column = l.input.stride[4];
-  g.y_image = l.result.stride[0], g.y_filter = l.result.stride[1];
-  g.y_row = l.result.stride[3], g.y_column = l.result.stride[4];
   return g;
 }
 
@@ -49,7 +34,7 @@ bool in_vectors(const polyconv_tensor &t, int64_t many, bool planes) {
 bool stores_together(const polyconv_layer &l, const Form &f, const Geometry &g) {
   const int many = f.pixels ? 2 * f.tiles : 2;
   if (l.result.type != l.input.type || !in_vectors(l.result, many, !f.pixels)) return false;
-  return f.pixels ? g.all_filters % many == 0 && g.y_column % many == 0 : g.output_w % many == 0 && g.y_column == 1;
+  return f.pixels ? g.filters % many == 0 && g.y_column % many == 0 : g.output_w % many == 0 && g.y_column == 1;
 }
 
 bool place_march(const polyconv_layer &l, const Variant &v, int columns, int rows, Choice &c) {

@@ -51,14 +51,14 @@ class PieceLoader {
   static constexpr int kShared = kMarchThreads / 32 * kAhead * kStageBytes;
 
   __device__ __forceinline__ PieceLoader(const Geometry &g, const Pointers &p, const Path &path, void *shared)
-      : end_row_(path.input_end(g)), stride_(g.x_row * kRows) {
+      : end_row_(path.input_end(g)), stride_(int64_t{g.x_row} * kRows) {
     const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
     const int32_t element = g.first + path.first_position * g.move, skew = element & (kPiece - 1);
     const int32_t pieces = (skew + (kPositions - 1) * g.move + 8 * kWords + kPiece - 1) / kPiece;
     const int32_t row = lane / pieces, mine = element - skew + lane % pieces * kPiece;
     row_ = path.input_row(g) + row;
     inside_ = mine >= 0 && mine < g.input_row;
-    from_ = static_cast<const uint16_t *>(p.x) + path.image * g.x_image + row_ * g.x_row + mine;
+    from_ = static_cast<const uint16_t *>(p.x) + path.image * g.x_image + row_ * int64_t{g.x_row} + mine;
     const uint32_t own =
         static_cast<uint32_t>(__cvta_generic_to_shared(shared)) + threadIdx.x / 32 * kAhead * kStageBytes;
     into_ = row < kRows ? own + row * kRowBytes + lane % pieces * kPiece * 2 : kNowhere;
@@ -123,7 +123,7 @@ class SingleLoader {
 #pragma unroll
     for (int i = 0; i < 2 * f.words; ++i)
       inside_ |= static_cast<uint32_t>(element + i >= 0 && element + i < g.input_row) << i;
-    from_ = static_cast<const uint16_t *>(p.x) + path.image * g.x_image + row_ * g.x_row + element;
+    from_ = static_cast<const uint16_t *>(p.x) + path.image * g.x_image + row_ * int64_t{g.x_row} + element;
   }
 
   __device__ __forceinline__ void next(Stage &to, int) {
@@ -162,14 +162,14 @@ struct MarchTargets {
     const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
     const int32_t m = lane / 4, pairs = f.pixels ? 1 : g.columns / 2;
     row = path.first_row + (f.pixels ? 0 : m / pairs % f.rows);
-    filter = path.group * g.filters * f.tiles + (f.pixels ? m * 2 * f.tiles : m / pairs / f.rows);
+    filter = path.group * g.tile_filters * f.tiles + (f.pixels ? m * 2 * f.tiles : m / pairs / f.rows);
 #pragma unroll
     for (int e = 0; e < 2; ++e)
       column[e] = (path.first_position + place_of(lane % 4 * 2 + e, g.spread)) * g.columns + m % pairs * 2;
   }
   // Half i of the rows of weights.
   __device__ __forceinline__ int32_t filter_of(const Geometry &g, int i) const {
-    return filter + (f.pixels ? i : i / 2 * g.filters);
+    return filter + (f.pixels ? i : i / 2 * g.tile_filters);
   }
   __device__ __forceinline__ int32_t column_of(int e, int i) const {
     return column[e] + (f.pixels ? 0 : i % 2);
@@ -186,7 +186,7 @@ __device__ __noinline__ void repair_column(const Geometry &g, const Pointers &p,
                                            int32_t first_row) {
   for (int32_t i = 0; i < 2 * F::value.tiles; ++i) {
     const int32_t k = to.filter_of(g, i), w = to.column_of(e, i);
-    if (k >= g.all_filters || w >= g.output_w) continue;
+    if (k >= g.filters || w >= g.output_w) continue;
     for (int32_t h = first_row + (to.row - first_row) % F::value.rows; h < to.end_row; h += F::value.rows)
       if (const Spot<T> spot = {p.y, g.result_type == POLYCONV_F32, to.offset(g, k, h, w)}; spot.is_nan())
         spot.put(exact_result<T>(g, p, to.image, k, h, w));
@@ -208,7 +208,7 @@ class Results {
 #pragma unroll
     for (int i = 0; i < 2 * kTiles; i += pixels ? 1 : 2) {
       const int32_t k = to_.filter_of(g, i);
-      bias_[i / 2][pixels ? i % 2 : 0] = p.bias != nullptr && k < g.all_filters ? __ldg(p.bias + k) : 0.0f;
+      bias_[i / 2][pixels ? i % 2 : 0] = p.bias != nullptr && k < g.filters ? __ldg(p.bias + k) : 0.0f;
     }
   }
 
@@ -256,8 +256,8 @@ class Results {
   __device__ __forceinline__ void put(uint16_t *to, const uint32_t (&words)[kTiles], const Geometry &g) const {
     if constexpr (!pixels) {
       static_assert(kTiles == 1, "one filter or two in a tile");
-      if (to_.filter < g.all_filters) *reinterpret_cast<uint32_t *>(to) = words[0];
-    } else if (to_.filter < g.all_filters) {
+      if (to_.filter < g.filters) *reinterpret_cast<uint32_t *>(to) = words[0];
+    } else if (to_.filter < g.filters) {
       if constexpr (kTiles == 4)
         *reinterpret_cast<uint4 *>(to) = make_uint4(words[0], words[1], words[2], words[3]);
       else
@@ -271,7 +271,7 @@ class Results {
     for (int i = 0; i < 4 * kTiles; ++i) {
       const int32_t k = to_.filter_of(g, i / 2), w = to_.column_of(i % 2, i / 2);
       const float v = sums[i / 4][i % 4] + bias_of(i);
-      if (w < g.output_w && k < g.all_filters)
+      if (w < g.output_w && k < g.filters)
         Spot<T>{p.y, g.result_type == POLYCONV_F32, to_.offset(g, k, to_.row, w)}.put(g.relu && v < 0 ? 0.0f : v);
     }
   }

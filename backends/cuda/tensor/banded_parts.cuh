@@ -11,8 +11,11 @@
 
 #include "banded.hpp"
 #include "common/values.cuh"
+#include "few_exact.cuh"
 
 namespace polyconv::cuda::banded {
+
+using few::exact_result;
 
 // Form as a type, since C++17 has no structures among template arguments.
 template <int taps, int step, int rows, int planes, int words, int tiles, bool pixels>
@@ -111,25 +114,6 @@ class Seen {
  private:
   uint32_t pair_ = 0;
 };
-
-// One output, from its definition.
-template <class T>
-__device__ inline float exact_result(const Geometry &g, const Pointers &p, int32_t image, int32_t k, int32_t row,
-                                     int32_t column) {
-  const T *const x = static_cast<const T *>(p.x) + image * g.x_image;
-  const T *w = static_cast<const T *>(p.exact) + int64_t{k} * g.channels * g.taps_h * g.taps_w;
-  float sum = 0;
-  for (int32_t c = 0; c < g.channels; ++c)
-    for (int32_t r = 0; r < g.taps_h; ++r)
-#pragma unroll 1
-      for (int32_t s = 0; s < g.taps_w; ++s, ++w) {
-        const int32_t y = row * g.step_h - g.pad_h + r, z = column * g.step_w - g.pad_w + s;
-        const bool inside = y >= 0 && y < g.input_h && z >= 0 && z < g.input_row / g.inner;
-        sum = fmaf(inside ? value(x[c * g.x_plane + y * g.x_row + z * g.x_column]) : 0.0f, value(*w), sum);
-      }
-  if (p.bias != nullptr) sum = add(sum, p.bias[k]);
-  return g.relu && sum < 0 ? 0.0f : sum;
-}
 
 // A result in memory, in the input's type or f32.
 template <class T>

@@ -11,7 +11,7 @@ namespace polyconv::cuda::banded {
 inline bool place_windows(const Form &f, int columns, int align, Geometry &g) {
   const int32_t before = g.pad_w * g.inner;
   g.columns = columns;
-  g.filters = 16 / (f.rows * columns);
+  g.tile_filters = 16 / (f.rows * columns);
   g.move = columns * g.step_w * g.inner;
   g.shift = (align - before % align) % align;
   g.first = -before - g.shift;
@@ -20,8 +20,8 @@ inline bool place_windows(const Form &f, int columns, int align, Geometry &g) {
 }
 
 inline void cut_rows(const Form &f, int rows, Geometry &g) {
-  g.group = g.filters * f.tiles;
-  g.groups = small(ceil_div(g.all_filters, g.group));
+  g.group = g.tile_filters * f.tiles;
+  g.groups = small(ceil_div(g.filters, g.group));
   g.strips = small(ceil_div(g.output_h, rows));
   g.strip = g.strips == 1 ? g.output_h : small(ceil_div(ceil_div(g.output_h, g.strips), f.rows) * f.rows);
   g.strips = small(ceil_div(g.output_h, g.strip));

@@ -29,7 +29,7 @@ struct Packing {
         tracks(c.variant->way == Way::kTracks || c.variant->way == Way::kTracksInParts),
         unit(c.variant->type == POLYCONV_F32 ? 4 : 8),
         columns(c.geometry.columns),
-        filters(c.geometry.filters),
+        filters(c.geometry.tile_filters),
         shift(c.geometry.shift),
         inner(c.geometry.inner),
         step_w(c.geometry.step_w),
@@ -90,15 +90,9 @@ __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __
   const int64_t banded = int64_t{b.operands()} * b.unit,
                 all = banded + raw.size[0] * raw.size[1] * raw.size[3] * raw.size[4];
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < all; i += int64_t{gridDim.x} * blockDim.x) {
-    float v;
-    if (i < banded) {
-      v = b.tracks ? track_weight(b, raw, from, type, i) : operand_weight(b, raw, from, type, i);
-    } else {
-      int64_t rest = i - banded;
-      const int64_t s = rest % raw.size[4], r = (rest /= raw.size[4]) % raw.size[3];
-      const int64_t c = (rest /= raw.size[3]) % raw.size[1], k = rest / raw.size[1];
-      v = load<float>(from, type, raw.at(k, c, 0, r, s));
-    }
+    const float v = i >= banded ? load<float>(from, type, raw.at(raw.along_w(i - banded)))
+                    : b.tracks  ? track_weight(b, raw, from, type, i)
+                                : operand_weight(b, raw, from, type, i);
     store(to, type, i, v);
   }
 }

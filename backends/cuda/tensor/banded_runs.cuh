@@ -111,7 +111,7 @@ __device__ inline void load_elements(const Geometry &g, const Pointers &p, const
         const int32_t at = first + i * threads, row = at / g.pitch, h = row + b.first_row - g.pad_h,
                       w = at - row * g.pitch - g.pad_w;
         const bool inside = h >= 0 && h < g.input_h && w >= 0 && w < g.input_row;
-        const uint16_t element = __ldg(from + (inside ? h * static_cast<int32_t>(g.x_row) + w : 0));
+        const uint16_t element = __ldg(from + (inside ? h * g.x_row + w : 0));
         elements[i] = inside ? element : uint16_t{0};
       }
 #pragma unroll
@@ -161,7 +161,7 @@ __device__ inline void store_chunks(const Geometry &g, const Pointers &p, const 
       const Band band(g, number);
       const int32_t filter = (group + part * g.chunk) * g.group;
       ptx::barrier_wait(rings.output_full(turn.stage), turn.phase);
-      store_chunk<E>(g, p, band, filter, min(g.chunk * g.group, g.all_filters - filter),
+      store_chunk<E>(g, p, band, filter, min(g.chunk * g.group, g.filters - filter),
                      outputs + turn.stage * g.output_stage, lane);
       ptx::stores_commit();
       ptx::stores_read<1>();

@@ -63,7 +63,7 @@ template <class T, class F>
 __device__ __noinline__ void repair_tile(const Geometry &g, const Pointers &p, Share s) {
   constexpr int kRows = F::value.rows;
   const Targets to(g, kRows, s);
-  for (int32_t k = to.filter; k < s.filters; k += g.filters)
+  for (int32_t k = to.filter; k < s.filters; k += g.tile_filters)
 #pragma unroll 1
     for (int32_t e = 0; e < 2; ++e)
 #pragma unroll 1
@@ -87,7 +87,7 @@ __device__ __forceinline__ void multiply_tile(const Geometry &g, const Pointers 
   float bias[f.tiles];
 #pragma unroll
   for (int i = 0; i < f.tiles; ++i) {
-    const int32_t k = to.filter + i * g.filters;
+    const int32_t k = to.filter + i * g.tile_filters;
     bias[i] = p.bias != nullptr && k < s.filters ? __ldg(p.bias + s.filter + k) : 0.0f;
   }
   const int32_t position = min(s.tile * kPositions + place_of(lane / 4, 1), g.stretches * g.positions - 1);
@@ -105,7 +105,7 @@ __device__ __forceinline__ void multiply_tile(const Geometry &g, const Pointers 
 
   Seen<T> seen;
   const bool wide = !together && g.result_type == POLYCONV_F32;
-  const int32_t size = wide ? 4 : 2, apart = g.filters * g.waiting * size;
+  const int32_t size = wide ? 4 : 2, apart = g.tile_filters * g.waiting * size;
   char *at[2] = {s.output + to.at(g, 0) * size, s.output + to.at(g, 1) * size};
 #pragma unroll 1
   for (int32_t step = 0; step < g.steps;) {
@@ -124,7 +124,7 @@ __device__ __forceinline__ void multiply_tile(const Geometry &g, const Pointers 
         const int tile = i / 2, e = i % 2;
         const uint32_t word = pack<T>(sums[tile][e], sums[tile][2 + e], g.relu != 0);
         seen.look_at(word);
-        if (step >= to.steps[e] || (tile > 0 && to.filter + tile * g.filters >= s.filters)) continue;
+        if (step >= to.steps[e] || (tile > 0 && to.filter + tile * g.tile_filters >= s.filters)) continue;
         char *const here = at[e] + tile * apart;
         if constexpr (together) {
           *reinterpret_cast<uint32_t *>(here) = word;
@@ -158,7 +158,7 @@ __device__ __forceinline__ void multiply_chunks(const Geometry &g, const Pointer
         const int32_t filter = group * g.group, first = part * g.chunk * g.group;
         Share s = {band,
                    filter,
-                   min(g.group, g.all_filters - filter),
+                   min(g.group, g.filters - filter),
                    piece * g.share_tiles,
                    reinterpret_cast<const uint16_t *>(inputs) + input.stage * g.input_stage + input_skew(g, p, band),
                    outputs + output.stage * g.output_stage + output_skew(g, p, band, first, size) +

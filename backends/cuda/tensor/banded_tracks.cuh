@@ -184,7 +184,7 @@ __device__ __forceinline__ void multiply_tiles(const Geometry &g, const Pointers
       TrackProducts<T, steps, filters, parts> products(
           g, weights, stage + (upper.row * g.pitch + upper.column * g.step_w) * g.plane * kSize,
           stage + (lower.row * g.pitch + lower.column * g.step_w) * g.plane * kSize);
-      products.begin(p.bias == nullptr ? nullptr : p.bias + first, g.all_filters - first);
+      products.begin(p.bias == nullptr ? nullptr : p.bias + first, g.filters - first);
       ptx::barrier_wait(rings.input_full(input.stage), input.phase);
       products.multiply(g);
       __syncwarp();
@@ -195,8 +195,8 @@ __device__ __forceinline__ void multiply_tiles(const Geometry &g, const Pointers
       track = work_out_again(track);
       auto *const to =
           reinterpret_cast<T *>(outputs + output.stage * g.output_stage + output_skew(g, p, band, first, kSize));
-      products.leave(g, to, Track(g, track), 0, band.rows, g.all_filters - first);
-      products.leave(g, to, Track(g, track + 8), 1, band.rows, g.all_filters - first);
+      products.leave(g, to, Track(g, track), 0, band.rows, g.filters - first);
+      products.leave(g, to, Track(g, track + 8), 1, band.rows, g.filters - first);
       ptx::fence_for_tma();
       __syncwarp();
       if (lane == 0) ptx::barrier_arrive(rings.output_full(output.stage));
@@ -223,7 +223,7 @@ __device__ inline void load_pixels(const Geometry &g, const Pointers &p, const B
   constexpr int kAtOnce = 5, kUnit = 8 / sizeof(E); // pixels of a thread, elements
   const auto *const image = static_cast<const E *>(p.x) + b.image * g.x_image;
   const int32_t pixels = (g.stretches * kTrackRows + g.taps_h - 1) * g.pitch, width = g.input_row / g.inner;
-  const auto plane = static_cast<int32_t>(g.x_plane);
+  const int32_t plane = g.x_plane;
   for (int32_t first = thread; first < pixels; first += kAtOnce * threads) {
     int32_t at[kAtOnce];
     bool inside[kAtOnce];
@@ -232,7 +232,7 @@ __device__ inline void load_pixels(const Geometry &g, const Pointers &p, const B
       const int32_t pixel = first + i * threads, row = pixel / g.pitch, h = row + b.first_row - g.pad_h,
                     w = pixel - row * g.pitch - g.pad_w;
       inside[i] = h >= 0 && h < g.input_h && w >= 0 && w < width;
-      at[i] = inside[i] ? h * static_cast<int32_t>(g.x_row) + w * static_cast<int32_t>(g.x_column) : 0;
+      at[i] = inside[i] ? h * g.x_row + w * g.x_column : 0;
     }
     for (int32_t c = 0; c < g.plane; c += kUnit) {
       union {

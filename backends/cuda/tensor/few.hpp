@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cinttypes>
+#include <cstdint>
 
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
@@ -48,6 +49,15 @@ inline Shape shape_of(const polyconv_layer &l) {
   s.y_row = small(l.result.stride[3]), s.y_column = small(l.result.stride[4]);
   return s;
 }
+
+// Pointers of one run. `exact` are the weights unpacked, dense as [filter][channel][row][column].
+struct Pointers {
+  const void *x;
+  const uint4 *weights;
+  const void *exact;
+  const float *bias; // NULL where there is none
+  void *y;
+};
 
 // The instances of a kernel.
 template <class Variant>

@@ -150,10 +150,8 @@ __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < operands + b.exact;
        i += int64_t{gridDim.x} * blockDim.x) {
     if (i >= operands) {
-      const int64_t s = (i - operands) % raw.size[4], r = (i - operands) / raw.size[4] % raw.size[3];
-      const int64_t c = (i - operands) / raw.size[4] / raw.size[3];
       static_cast<float *>(to)[b.operands() * 4 + i - operands] =
-          load<float>(from, type, raw.at(c / raw.size[1], c % raw.size[1], 0, r, s));
+          load<float>(from, type, raw.at(raw.along_w(i - operands)));
       continue;
     }
     int32_t part;

@@ -10,25 +10,6 @@
 
 namespace polyconv::cuda::octets {
 
-// One output, from its definition.
-template <class T>
-__device__ inline float exact_result(const Geometry &g, const Pointers &p, int32_t image, int32_t k, int32_t row,
-                                     int32_t column) {
-  const T *const x = static_cast<const T *>(p.x) + image * g.x_image;
-  const T *w = static_cast<const T *>(p.exact) + int64_t{k} * g.channels * g.taps_h * g.taps_w;
-  float sum = 0;
-  for (int32_t c = 0; c < g.channels; ++c)
-    for (int32_t r = 0; r < g.taps_h; ++r)
-#pragma unroll 1
-      for (int32_t s = 0; s < g.taps_w; ++s, ++w) {
-        const int32_t y = row - g.pad_h + r, z = column - g.pad_w + s;
-        const bool inside = y >= 0 && y < g.input_h && z >= 0 && z < g.input_w;
-        sum = fmaf(inside ? value(x[c * g.x_plane + y * g.x_row + z * g.x_column]) : 0.0f, value(*w), sum);
-      }
-  if (p.bias != nullptr) sum = add(sum, p.bias[k]);
-  return g.relu && sum < 0 ? 0.0f : sum;
-}
-
 template <class T>
 __device__ __forceinline__ bool is_nan(uint16_t bits) {
   return (bits & 0x7fff) > (std::is_same_v<T, __half> ? 0x7c00 : 0x7f80);
@@ -54,7 +35,7 @@ struct Target {
       if (n < g.images && is_nan<T>(load_element(at)))
         store_element_if(
             true, at,
-            bits_of(static_cast<T>(exact_result<T>(g, p, n, first_filter + filter, first_row + row, column + x))));
+            bits_of(static_cast<T>(few::exact_result<T>(g, p, n, first_filter + filter, first_row + row, column + x))));
     }
   }
 };

@@ -50,15 +50,7 @@ struct Geometry : few::Shape {
   int32_t stage;                       // bytes of a chunk's results
   int32_t y_words;                     // 1: every row of results is whole words
 };
-
-// Pointers of one run. `exact` are the weights unpacked, dense as [filter][channel][row][column].
-struct Pointers {
-  const void *x;
-  const uint4 *weights;
-  const void *exact;
-  const float *bias; // NULL where there is none
-  void *y;
-};
+using few::Pointers;
 
 struct Variant {
   Form form;

@@ -157,15 +157,8 @@ __global__ void pack_octets(const __grid_constant__ View<int64_t> raw, const __g
                             const void *from, int32_t type, void *to) {
   const int64_t banded = b.elements(), all = banded + raw.size[0] * raw.size[1] * raw.size[3] * raw.size[4];
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < all; i += int64_t{gridDim.x} * blockDim.x) {
-    float v;
-    if (i < banded) {
-      v = banded_weight(b, raw, from, type, i);
-    } else {
-      int64_t rest = i - banded;
-      const int64_t s = rest % raw.size[4], r = (rest /= raw.size[4]) % raw.size[3];
-      const int64_t c = (rest /= raw.size[3]) % raw.size[1], k = rest / raw.size[1];
-      v = load<float>(from, type, raw.at(k, c, 0, r, s));
-    }
+    const float v =
+        i >= banded ? load<float>(from, type, raw.at(raw.along_w(i - banded))) : banded_weight(b, raw, from, type, i);
     store(to, type, i, v);
   }
 }
