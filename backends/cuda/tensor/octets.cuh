@@ -127,13 +127,13 @@ class Team {
   __device__ __forceinline__ void multiply_all(uint32_t row, uint32_t first, uint32_t end, bool last_part) {
     Depth at = {static_cast<uint32_t>(g_.blocks * 8) << 16 | s_.weights >> 4, row, first, end};
     int32_t left = g_.depth_rows * g_.pairs;
-    for (; left > kAtOnce; left -= kAtOnce) multiply_some<kAtOnce>(at);
-    // The other team's first products may come between the last.
-    if (last_part && threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.turn_of(team_ ^ 1));
-    if (left == kAtOnce) return multiply_some<kAtOnce>(at);
-    if (left & 4) multiply_some<4>(at);
-    if (left & 2) multiply_some<2>(at);
-    if (left & 1) multiply_some<1>(at);
+    for (; left > kAtOnce; left -= kAtOnce) multiply_some<kAtOnce, false>(at);
+    if (left == kAtOnce && last_part) return multiply_some<kAtOnce, true>(at);
+    if (left == kAtOnce) return multiply_some<kAtOnce, false>(at);
+    if (left & 4) multiply_some<4, false>(at);
+    if (last_part) hand_over();
+    if (left & 2) multiply_some<2, false>(at);
+    if (left & 1) multiply_some<1, false>(at);
   }
   static constexpr int kAtOnce = 8;
 
@@ -142,7 +142,7 @@ class Team {
     uint32_t a, b, first, end;
   };
   // Without a branch between them, and every address worked out before, products follow each other at once.
-  template <int count>
+  template <int count, bool turns>
   __device__ __forceinline__ void multiply_some(Depth &at) {
     const uint32_t a_high = 128 >> 4, a_step = g_.blocks * 16;
     const uint32_t b_high = 2, b_low = static_cast<uint32_t>(g_.pitch) << 16, b_step = 2 * g_.pitch;
@@ -156,9 +156,15 @@ class Team {
     }
     ptx::products_fence();
 #pragma unroll
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
+      if (turns && i == count - 2) hand_over();
       multiply<T, kColumns>(sums_, descriptor(at.a + i * a_step, a_high), descriptor(b[i], b_high));
+    }
     at.a += count * a_step;
+  }
+  // The other team's first products may come between this one's last.
+  __device__ __forceinline__ void hand_over() const {
+    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.turn_of(team_ ^ 1));
   }
   static __device__ __forceinline__ uint64_t descriptor(uint32_t low, uint32_t high) {
     uint64_t d;

@@ -53,22 +53,43 @@ class Loader {
   }
 
   __device__ __forceinline__ void load_items() {
-    Cursor at(g_);
+    Cursor at(g_), ahead(g_);
+    for (int32_t i = 0; i < kAhead; ++i) prefetch(ahead);
     uint32_t even[kHeld][kImages], odd[kHeld][kImages];
     bool there = at.advance<rows>(g_);
     if (there) fetch(even, at);
     while (there) {
       there = at.advance<rows>(g_);
+      prefetch(ahead);
       if (there) fetch(odd, at);
       put(even);
       if (!there) break;
       there = at.advance<rows>(g_);
+      prefetch(ahead);
       if (there) fetch(even, at);
       put(odd);
     }
   }
 
  private:
+  static constexpr int kAhead = 8, kTogether = 4; // slots
+
+  // Brings rows of the slots after `at` into the second cache: a warp an image, a lane a plane. Several slots are one
+  // run, and what would come from memory when it is wanted would come too late.
+  __device__ __forceinline__ void prefetch(Cursor &at) const {
+    if (!at.advance<rows>(g_) || at.slot % kTogether != 0) return;
+    const int32_t image = at.item.image + first_ / 32, lane = first_ % 32;
+    const int32_t first = max(at.item.first_row - g_.pad_h + at.slot * rows, 0),
+                  end = min(at.item.first_row - g_.pad_h + min(at.slot + kTogether, at.slots) * rows, g_.input_h);
+    if (image >= g_.images || end <= first) return;
+    const auto *const plane = static_cast<const uint16_t *>(p_.x) + image * g_.x_image;
+    for (int32_t c = lane; c < g_.channels; c += 32) {
+      const uint16_t *const from = plane + c * g_.x_plane + first * g_.x_row;
+      const int32_t beyond = beyond_16(from), bytes = ((end - first - 1) * g_.x_row + g_.input_w) * 2;
+      ptx::prefetch_run(reinterpret_cast<const char *>(from) - beyond, (beyond + bytes) & ~15);
+    }
+  }
+
   __device__ __forceinline__ void fetch(uint32_t (&v)[kHeld][kImages], const Cursor &at) const {
     const int32_t y = at.item.first_row - g_.pad_h + at.slot * rows;
     const uint16_t *from =
