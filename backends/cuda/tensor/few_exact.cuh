@@ -1,5 +1,5 @@
-// few_exact.cuh - one output of a layer from its definition: what kernels whose weights have zeros beside them fall back
-// on where an infinity met such a zero.
+// few_exact.cuh - one output of a layer from its definition: what kernels whose weights have zeros beside them fall
+// back on where an infinity met such a zero.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -70,7 +70,7 @@ double estimate(const Form &f, const polyconv_layer &l, const Choice &c) {
                runs = kImages * real(std::min(g.group, g.filters)),
                slots = steps + (std::floor(steps / g.steps) + 1) * (g.span - 1);
   const double multiply = steps * g.across * (g.depth_rows * (g.pairs * f.positions * 4.0 + 40) + 700),
-               store = chunks * runs * 60, load = slots * 500;
+               store = chunks * runs * 25, load = slots * 500;
   const double clocks = std::pow(std::pow(multiply, 1.5) + std::pow(store, 1.5) + std::pow(load, 1.5), 1 / 1.5);
   const double bytes = 2.0 * (real(sdk::elements(l.input)) + real(sdk::elements(l.result)));
   return 6 + std::max(clocks / 1755, bytes / 3.3e6);
