@@ -27,12 +27,10 @@ inline float high_of(const polyconv_layer &l) {
   return l.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU ? l.epilogue.activation_alpha : INFINITY;
 }
 
-// Direction, types, dimensions and what follows the sums; a residual and pooling are the caller's question.
-inline bool takes_layer(const polyconv_layer &l, int index, sdk::Offer &offer) {
+// Direction, dimensions and what follows the sums, of any type; a residual and pooling are the caller's question.
+inline bool takes_form(const polyconv_layer &l, int index, sdk::Offer &offer) {
   const polyconv_epilogue &e = l.epilogue;
   if (l.direction != POLYCONV_FORWARD) return offer.reject("layer %d: computes outputs, not gradients", index);
-  if (l.input.type != POLYCONV_F16 && l.input.type != POLYCONV_BF16)
-    return offer.reject("layer %d: multiplies f16 and bf16", index);
   if (l.result.type != l.input.type) return offer.reject("layer %d: stores the type that it reads", index);
   if (!is_2d(l)) return offer.reject("layer %d: takes images of one or two dimensions", index);
   if (l.dilation[1] != 1 || l.dilation[2] != 1)
@@ -46,6 +44,11 @@ inline bool takes_layer(const polyconv_layer &l, int index, sdk::Offer &offer) {
       e.activation != POLYCONV_ACT_CLIPPED_RELU)
     return offer.reject("layer %d: ends with relu, clipped relu or nothing", index);
   return true;
+}
+inline bool takes_layer(const polyconv_layer &l, int index, sdk::Offer &offer) {
+  if (l.input.type != POLYCONV_F16 && l.input.type != POLYCONV_BF16)
+    return offer.reject("layer %d: multiplies f16 and bf16", index);
+  return takes_form(l, index, offer);
 }
 
 inline bool takes_no_residual(const polyconv_layer &l, int index, sdk::Offer &offer) {

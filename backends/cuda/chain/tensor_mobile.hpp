@@ -109,6 +109,7 @@ struct MobilePlan {
 
 // Whether the kernels take these layers; else says in `offer` which does not fit, and why.
 bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer);
+bool mobile_takes_form(const MobileLayers &layers, sdk::Offer &offer); // but for types
 // The layers and tensors of a chain; no tiles, and no pointers.
 Mobile mobile_shape(const MobileLayers &layers);
 // The pointers of a run of `count` layers, and what may be moved at once through them.

@@ -23,7 +23,7 @@ bool takes_tensor(const polyconv_tensor &t, const char *what, int index, sdk::Of
 }
 
 bool takes_pointwise(const polyconv_layer &l, int index, sdk::Offer &offer) {
-  if (!takes_layer(l, index, offer) || !takes_no_pooling(l, index, offer) || !takes_taps(l, 1, 1, 1, index, offer))
+  if (!takes_form(l, index, offer) || !takes_no_pooling(l, index, offer) || !takes_taps(l, 1, 1, 1, index, offer))
     return false;
   for (int axis = 1; axis < 3; ++axis)
     if (l.pad_begin[axis] != 0 || l.pad_end[axis] != 0) return offer.reject("layer %d: is to have no padding", index);
@@ -31,7 +31,7 @@ bool takes_pointwise(const polyconv_layer &l, int index, sdk::Offer &offer) {
 }
 
 bool takes_depthwise(const polyconv_layer &l, int index, sdk::Offer &offer) {
-  if (!takes_layer(l, index, offer) || !takes_no_pooling(l, index, offer) || !takes_no_residual(l, index, offer))
+  if (!takes_form(l, index, offer) || !takes_no_pooling(l, index, offer) || !takes_no_residual(l, index, offer))
     return false;
   if (l.weights.size[3] != 3 || l.weights.size[4] != 3)
     return offer.reject("layer %d: is to be 3x3, not %" PRId64 "x%" PRId64, index, l.weights.size[3],
@@ -55,9 +55,13 @@ Ending ending_of(const polyconv_layer &l) {
   return {nullptr, low_of(l), high_of(l)};
 }
 
+int64_t item_of(const polyconv_tensor &t) {
+  return t.type == POLYCONV_F32 ? 4 : 2;
+}
+
 // Whether `bytes` of neighbouring channels can be moved at once, were the pointer aligned to them.
 bool has_pieces(const polyconv_tensor &t, int64_t bytes) {
-  const int64_t piece = bytes / 2;
+  const int64_t piece = bytes / item_of(t);
   if (t.size[1] % piece != 0 || t.offset % piece != 0) return false;
   for (const int axis : {0, 3, 4})
     if (t.size[axis] > 1 && t.stride[axis] % piece != 0) return false;
@@ -178,13 +182,14 @@ void try_tile(const Mobile &m, bool expands, int64_t most_shared, int64_t &least
 Mobile mobile_shape(const MobileLayers &layers) {
   const polyconv_layer &filter = *layers.filter, &project = *layers.project;
   const polyconv_layer &first = layers.expand != nullptr ? *layers.expand : filter;
+  const int64_t item = item_of(first.input);
   Mobile m;
   m.in_at = pixels_of(first.input), m.out_at = pixels_of(project.result);
-  m.vectors_in = has_pieces(first.input, 16), m.vectors_out = has_pieces(project.result, 8);
+  m.vectors_in = has_pieces(first.input, 16), m.vectors_out = has_pieces(project.result, 4 * item);
   if (project.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
     m.residual_at = pixels_of(project.residual);
     m.residual_scale = project.epilogue.residual_scale;
-    m.vectors_out = m.vectors_out && has_pieces(project.residual, 8);
+    m.vectors_out = m.vectors_out && has_pieces(project.residual, 4 * item);
   }
   for (int i = 0; i < 2; ++i) {
     m.in[i] = small(filter.input.size[3 + i]), m.out[i] = small(filter.output.size[3 + i]);
@@ -201,23 +206,31 @@ Mobile mobile_shape(const MobileLayers &layers) {
 
 void set_pointers(const polyconv_layer *layers, int count, const polyconv_arguments &a, Mobile &m) {
   const polyconv_layer &last = layers[count - 1];
+  const int64_t item = item_of(last.result);
   const auto bias = [&](int layer) {
     return layers[layer].epilogue.has_bias ? static_cast<const float *>(a.bias[layer]) : nullptr;
   };
-  m.input = static_cast<const char *>(a.input) + layers[0].input.offset * 2;
-  m.result = static_cast<char *>(a.output) + last.result.offset * 2;
+  m.input = static_cast<const char *>(a.input) + layers[0].input.offset * item;
+  m.result = static_cast<char *>(a.output) + last.result.offset * item;
   if (last.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
     const bool inner = last.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT;
-    m.residual = static_cast<const char *>(inner ? a.input : a.residual[count - 1]) + last.residual.offset * 2;
+    m.residual = static_cast<const char *>(inner ? a.input : a.residual[count - 1]) + last.residual.offset * item;
   }
   if (count == 3) m.expand = a.weights[0], m.expanded.bias = bias(0);
   m.filters = a.weights[count - 2], m.filtered.bias = bias(count - 2);
   m.project = a.weights[count - 1], m.projected.bias = bias(count - 1);
   m.vectors_in = m.vectors_in && aligned(m.input, 16);
-  m.vectors_out = m.vectors_out && aligned(m.result, 8) && aligned(m.residual, 8);
+  m.vectors_out = m.vectors_out && aligned(m.result, 4 * item) && aligned(m.residual, 4 * item);
 }
 
 bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer) {
+  const polyconv_layer &first = layers.expand != nullptr ? *layers.expand : *layers.filter;
+  if (first.input.type != POLYCONV_F16 && first.input.type != POLYCONV_BF16)
+    return offer.reject("layer 0: multiplies f16 and bf16");
+  return mobile_takes_form(layers, offer);
+}
+
+bool mobile_takes_form(const MobileLayers &layers, sdk::Offer &offer) {
   int index = 0;
   const polyconv_layer &first = layers.expand != nullptr ? *layers.expand : *layers.filter;
   if (layers.expand != nullptr) {

@@ -52,4 +52,14 @@ inline double estimate_us(const polyconv_layer &l, Path path, const Patch &patch
   return 3 + std::max(std::max(issue_us, fetch_us), std::max(wait_us, bytes_us)) + 0.05 * all + apart_us;
 }
 
+// What pooling through shared memory adds: a thread takes its results one after the other, and nothing hides that.
+// Fitted to f16 layers of two LeNets at batches of 8 and 128.
+inline double gathering_us(const polyconv_layer &l, const Patch &patch, const Tiling &t) {
+  const polyconv_pool &pool = l.epilogue.pool;
+  const double each =
+      static_cast<double>(t.down) * patch.across * patch.filters / static_cast<double>(pool.stride[1] * pool.stride[2]);
+  if (each <= 1) return 0;
+  return 8 + static_cast<double>(sdk::elements(l.result)) / 65e3 + 0.3 * std::max(each - 8, 0.0);
+}
+
 } // namespace polyconv::cuda::texture

@@ -217,7 +217,7 @@ double stencils_us(const polyconv_request &request, int32_t config, const Stenci
                alone = steps * std::max(slots / 0.5, 300.0) / 1700;
   const double under_way = 0.5 * kernel.ahead * warps; // KB of a multiprocessor
   const double memory = 4 * elements / 5.8e6 * (1 + 14.4 / under_way) + 0.17 * issue;
-  return 4 + (has_vectors(request, p) ? 1 : 1.6) * std::max({issue, alone, memory});
+  return std::max(3 + alone, 4 + (has_vectors(request, p) ? 1 : 1.6) * std::max(issue, memory));
 }
 
 // What its strips compute again: rows above them, and columns beside their tiles.

@@ -240,9 +240,10 @@ double depthwise_us(const polyconv_layer &l, const Config &config, const Depthwi
   const double compute = warps * warp_cycles(l, config, d) / (132 * 1425) * tall * std::max(1.0, 9 / resident);
   const double bytes = item_of(l) * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
   const double memory = bytes / 4e6 * (1 + d.shared_bytes() / 6e5);
+  const double alone = 4 * 1.3 * warp_cycles(l, config, d) / 1755; // until the first warp is through
   const double finishing =
       d.plain ? 0 : std::max(static_cast<double>(sdk::elements(l.output)) / 90e3, 0.9 * config.rows * config.columns);
-  return 3 + std::max(compute, memory) + 0.12 * std::min(compute, memory) + finishing;
+  return 3.5 + alone + std::max(compute, memory) + 0.12 * std::min(compute, memory) + finishing;
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {

@@ -216,7 +216,8 @@ double march_us(const polyconv_layer &l, const MarchShape &shape) {
   const bool elements = shape.channels * item < 4; // which are not copied asynchronously
   const double compute =
       warps * steps * instructions / (132 * 4 * 1360) * (elements ? 1.5 : 1) * std::max(1.0, 2.5 / blocks);
-  const double waves = warps / (4.0 * 132 * blocks), begin = 1.7 + 0.033 * outputs + (elements ? 0.5 : 0);
+  const double waves = warps / (4.0 * 132 * blocks),
+               begin = 1.7 + 0.033 * outputs + 0.27 * (n - 3) + (elements ? 0.5 : 0);
   const double bytes = item * real(sdk::elements(l.input)) + item * real(sdk::elements(l.result));
   const double memory = bytes / (bytes > 50e6 ? 4.06e6 : 6.3e6); // the second cache holds some
   const double whole = compute * std::ceil(waves) / waves;

@@ -65,27 +65,37 @@ bool patch_of(const polyconv_layer &l, const PatchConfig &config, Patch &s) {
   return make_patch(l, config, s);
 }
 
-// Fitted to an H200: issue slots of the products and their loads, idle lanes included, of the staging and of what
-// happens once a chunk and once a block, where enough warps share a multiprocessor; or the compulsory bytes. Sums that
-// go through shared memory to be pooled or finished one by one are slow, a thread's own most of all where nothing else
-// hides them.
-double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &config) {
+// A thread's issue slots for its products, with what loads their operands; idle lanes are counted as others.
+double product_slots(const polyconv_layer &l, const Patch &s, const PatchConfig &config) {
   const double taps = static_cast<double>(sdk::taps(l)), n = unrolled_size(l);
   const int sums = config.outputs * config.channels;
-  const double inputs = n > 0 ? (config.outputs + n - 1) / n : config.outputs + 2.0; // loads a tap
   const double weights = config.channels >= 4 ? config.channels / 4.0 : config.channels;
-  const double products = taps * s.group_in * (sums + 3 * inputs + 2.3 * weights);
-  const double staged = 1.8 * s.group_in * s.images * s.plane / s.threads;
-  const double fixed = 670 + 290.0 * static_cast<double>(ceil_div(s.group_in, s.chunk)) + 14.0 * sums;
-  const int registers = sums <= 16 ? 72 : sums <= 32 ? 96 : 128;
+  if (l.stride[2] > 1) return taps * s.group_in * (2.33 * sums + 0.5 * config.outputs + 0.5 * weights);
+  const double inputs = n > 0 ? (config.outputs + n - 1) / n : config.outputs + 2.0;  // loads a tap
+  return taps * s.group_in * (sums + 3 * inputs + 2.3 * weights) * (n > 0 ? 1 : 1.5); // 1.5: a loop over taps
+}
+
+// And for staging, for each chunk and for a block. At strides a chunk's wait counts most.
+double other_slots(const polyconv_layer &l, const Patch &s, const PatchConfig &config) {
+  const bool strided = l.stride[2] > 1;
+  const double staged = (strided ? 0.5 : 1.8) * s.group_in * s.images * s.plane / s.threads;
+  const double chunks = static_cast<double>(ceil_div(s.group_in, s.chunk));
+  return staged + (strided ? 1358 * chunks : 670 + 290 * chunks) + 14.0 * config.outputs * config.channels;
+}
+
+// Fitted to an H200: issue slots where enough warps share a multiprocessor; or the compulsory bytes. Sums that go
+// through shared memory to be pooled or finished one by one are slow, a thread's own most of all where nothing else
+// hides them.
+double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &config) {
+  const bool strided = l.stride[2] > 1;
+  const int sums = config.outputs * config.channels, registers = sums <= 16 ? 72 : sums <= 32 ? 96 : 128;
   const int fit = std::min({65536 / (registers * s.threads), (227 << 10) / (s.shared_bytes + 1024), 2048 / s.threads});
   const double resident = std::max(std::min(fit, 32), 1);
   const auto blocks = static_cast<double>(s.blocks);
   const double busy = std::min(1.0, resident * s.threads / 32 / 14.4),
-               tail = 1 + 0.36 * 132 * resident / std::max(blocks, 1.0);
-  const double rolled = (n > 0 ? 1 : 1.5) * (l.stride[2] > 1 ? 1.7 : 1); // a loop over taps; banks that clash
-  const double slots =
-      blocks * s.threads / 32 * (products * rolled + staged + fixed) * (s.input_type == POLYCONV_F32 ? 1 : 1.4);
+               tail = 1 + (strided ? 0.42 : 0.36) * 132 * resident / std::max(blocks, 1.0);
+  const double halves = s.input_type == POLYCONV_F32 ? 1 : strided ? 1.52 : 1.4;
+  const double slots = blocks * s.threads / 32 * (product_slots(l, s, config) + other_slots(l, s, config)) * halves;
   const double bytes = 4 * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
   // Columns that are not neighbours move in sectors of 32 bytes, up to one for each; inputs for each group of filters.
   const auto sectors = [](const polyconv_tensor &t) {
@@ -100,7 +110,8 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const double finishing = s.plain ? 0
                                    : std::max(static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3),
                                               0.5 * window * config.channels);
-  return 2.5 + std::max({slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
+  return (strided ? 3.8 : 2.5) + std::max({slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) +
+         finishing;
 }
 
 // ---------------------------------------------------------------- plan and run

@@ -216,7 +216,9 @@ bool takes_linear(const polyconv_layer &l, const Tiling &tile, sdk::Offer &offer
 }
 
 double estimate(const polyconv_layer &l, const Config &config, const Tiling &tile) {
-  return estimate_us(l, config.path, config.patch, tile, unrolled_size(l));
+  const bool gathers = sdk::has_pooling(l) && store_of(l, config.patch) == kStoreAny;
+  return estimate_us(l, config.path, config.patch, tile, unrolled_size(l)) +
+         (gathers ? gathering_us(l, config.patch, tile) : 0);
 }
 
 bool offer_config(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
