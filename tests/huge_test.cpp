@@ -161,3 +161,14 @@ TEST_CASE("elements beyond 2^31 are read and written where they lie") {
   for (const auto &[kernel, count] : taken) MESSAGE(kernel << " took " << count);
   CHECK(taken["reference/convolve"] == sizeof kSpreads / sizeof *kSpreads);
 }
+
+TEST_CASE("padding of billions takes no memory") {
+  std::vector<double> expected;
+  const std::string token = "fwd:n1,c2,k3,i5x7,f3x3,s2000000000x1,p2000000000x1";
+  REQUIRE(run(token, "reference/*", &expected) == Outcome::Ran);
+  CHECK(expected.size() == 3 * 3 * 7);
+  for (const std::string &kernel : polyconv::check::kernel_names()) {
+    std::vector<double> found;
+    if (run(token, kernel, &found) == Outcome::Ran) CHECK_MESSAGE(found == expected, kernel);
+  }
+}

@@ -205,7 +205,7 @@ void check_backend(const std::string &backend) {
       if (chain.size() > 1) options.grouping = "8"; // all layers in one
       if (!planned(device, chain, options)) continue;
       const polyconv::Plan plan(chain, options, device);
-      INFO(kernel, " on ", tokens);
+      INFO(kernel, " on ", std::string(tokens));
       CHECK(other_words(device, chain, plan, tensors) == 0);
       configs.insert(kernel), taken.insert(kernel.substr(0, kernel.find('@'))), ++pairs;
     }

@@ -13,6 +13,8 @@
 namespace polyconv::cpu {
 namespace {
 
+constexpr int64_t kMostPadding = int64_t{1} << 24; // of a side: 128 MiB of tables (axis.hpp)
+
 // The packed bytes depend on the element, direction (which channels are summed), block and zero point.
 void set_format(const DirectPlan &p, const polyconv_layer &layer, sdk::Offer &offer) {
   const bool wide = layer.sum_type == POLYCONV_F64;
@@ -133,6 +135,12 @@ class DirectInstance final : public RowInstance {
 bool takes_one_layer(const polyconv_request &request, sdk::Offer &offer) {
   if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("convolves; it neither pools nor converts alone");
   if (request.count != 1) return offer.reject("takes one layer, not a chain of %d", request.count);
+  for (int axis = 0; axis < 3; ++axis) {
+    const int64_t padding = std::max(request.layers[0]->pad_begin[axis], request.layers[0]->pad_end[axis]);
+    if (padding > kMostPadding)
+      return offer.reject("lists what padding reads: takes %" PRId64 " at a side at most, not %" PRId64, kMostPadding,
+                          padding);
+  }
   offer.math = POLYCONV_MATH_STRICT;
   return true;
 }

@@ -3,7 +3,7 @@
 #include <polyconv/sdk/kernel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
-#include "kernels/pooling.hpp"
+#include "kernels/for_each.hpp"
 
 namespace polyconv::reference {
 namespace {
@@ -12,13 +12,9 @@ namespace {
 template <class Bits>
 void copy(const polyconv_tensor &from, const void *source, const polyconv_tensor &to, void *destination,
           const sdk::Parallel &parallel) {
-  const int64_t rows = from.size[0] * from.size[1] * from.size[2] * from.size[3];
-  for_each(parallel, rows, [&](int64_t row) {
-    const int64_t h = row % from.size[3], d = row / from.size[3] % from.size[2];
-    const int64_t c = row / from.size[3] / from.size[2] % from.size[1];
-    const int64_t n = row / from.size[3] / from.size[2] / from.size[1];
-    const Bits *read = static_cast<const Bits *>(source) + sdk::at(from, n, c, d, h, 0);
-    Bits *write = static_cast<Bits *>(destination) + sdk::at(to, n, c, d, h, 0);
+  for_each_row(parallel, from, [&](const Place &place) {
+    const Bits *read = static_cast<const Bits *>(source) + at(from, place);
+    Bits *write = static_cast<Bits *>(destination) + at(to, place);
     for (int64_t w = 0; w < from.size[4]; ++w) write[w * to.stride[4]] = read[w * from.stride[4]];
   });
 }

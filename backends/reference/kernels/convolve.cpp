@@ -6,6 +6,7 @@
 
 #include "kernels/backward_data.hpp"
 #include "kernels/backward_weights.hpp"
+#include "kernels/for_each.hpp"
 #include "kernels/forward.hpp"
 #include "kernels/pooling.hpp"
 

@@ -7,8 +7,7 @@
 #include <polyconv/sdk/pooling.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
-#include "kernels/finish.hpp"
-#include "kernels/pooling.hpp"
+#include "kernels/for_each.hpp"
 
 namespace polyconv::reference {
 namespace {
@@ -91,12 +90,7 @@ class GradientInstance final : public sdk::Instance {
   void run(const polyconv_arguments &a, void *) const override {
     const Windows windows{layer_, a.saved[0]};
     const polyconv_tensor &r = layer_.result;
-    for_each(*parallel_, r.size[0] * r.size[1] * r.size[2] * r.size[3], [&](int64_t row) {
-      Place place{};
-      place.h = row % r.size[3], row /= r.size[3];
-      place.d = row % r.size[2], row /= r.size[2];
-      place.channel = row % r.size[1], row /= r.size[1];
-      place.n = row;
+    for_each_row(*parallel_, r, [&](Place place) {
       for (place.w = 0; place.w < r.size[4]; ++place.w) {
         double v = before_pooling(windows, a.input, place);
         if (layer_.epilogue.activation != POLYCONV_ACT_NONE)

@@ -6,7 +6,7 @@
 #include <polyconv/sdk/pooling.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
-#include "kernels/finish.hpp"
+#include "kernels/for_each.hpp"
 #include "kernels/pooling.hpp"
 
 namespace polyconv::reference {
@@ -57,12 +57,7 @@ template <class T>
 void pool_as(const polyconv_layer &l, const polyconv_tensor &source, const void *values, void *result, void *argmax,
              const sdk::Parallel &parallel) {
   const polyconv_tensor &r = l.result;
-  for_each(parallel, r.size[0] * r.size[1] * r.size[2] * r.size[3], [&](int64_t row) {
-    Place place{};
-    place.h = row % r.size[3], row /= r.size[3];
-    place.d = row % r.size[2], row /= r.size[2];
-    place.channel = row % r.size[1], row /= r.size[1];
-    place.n = row;
+  for_each_row(parallel, r, [&](Place place) {
     for (place.w = 0; place.w < r.size[4]; ++place.w) {
       int64_t index = 0;
       const T v = pooled<T>(l, source, values, place, &index);

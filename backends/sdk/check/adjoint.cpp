@@ -4,11 +4,9 @@
 #include <polyconv/sdk/check.hpp>
 
 #include <cmath>
-#include <new>
 
 #include "data.hpp"
-#include "execute.hpp"
-#include "oracle.hpp"
+#include "settled.hpp"
 
 namespace polyconv::check {
 namespace {
@@ -97,8 +95,7 @@ class Adjoint {
 
 Result adjoint(const polyconv_problem &forward, const polyconv_device *device, const polyconv_options &options,
                uint64_t seed) noexcept {
-  Result result;
-  try {
+  return settled([&](Result &result) {
     if (row_of(forward) != Row::Float || forward.direction != POLYCONV_FORWARD)
       throw NotApplicable{"the adjoint identity is about forward problems of the float rows"};
     if (forward.pad_mode == POLYCONV_PAD_CONSTANT && forward.pad_value != 0)
@@ -106,23 +103,7 @@ Result adjoint(const polyconv_problem &forward, const polyconv_device *device, c
     if (forward.has_weights_strides != 0 && forward.weights_strides[0] == 0)
       throw NotApplicable{"one filter for all channels has no gradient of its own"};
     Adjoint(forward, device, options, seed).compare(result);
-  } catch (const CallFailed &failed) {
-    result.verdict = failed.status == POLYCONV_UNSUPPORTED ? Verdict::Unsupported : Verdict::Failed;
-    result.status = failed.status;
-    result.sentence = failed.sentence;
-  } catch (const Misbehaved &misbehaved) {
-    result.verdict = Verdict::Wrong;
-    result.sentence = misbehaved.sentence;
-  } catch (const NotApplicable &reason) {
-    result.verdict = Verdict::Skipped;
-    result.sentence = reason.sentence;
-  } catch (const std::bad_alloc &) {
-    result.status = POLYCONV_OUT_OF_MEMORY;
-    result.sentence = "no memory for the data of this check";
-  } catch (const std::exception &error) {
-    result.sentence = error.what();
-  }
-  return result;
+  });
 }
 
 } // namespace polyconv::check

@@ -6,12 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <list>
-#include <new>
-#include <stdexcept>
 
 #include "compare.hpp"
 #include "data.hpp"
-#include "execute.hpp"
+#include "settled.hpp"
 
 namespace polyconv::check {
 namespace {
@@ -129,27 +127,11 @@ Result Case::run(Mode mode, const polyconv_device *device, const polyconv_option
 
 Result Case::run(Mode mode, const polyconv_device *device, const polyconv_options &options,
                  const polyconv_plan *plan) noexcept {
-  Result result;
-  try {
+  Result result = settled([&](Result &settling) {
     const Plan own = plan == nullptr ? make_plan(device, state_->problems, options) : Plan();
-    state_->run(mode, device, options, plan == nullptr ? own.get() : plan, result);
-  } catch (const CallFailed &failed) {
-    result.verdict =
-        failed.status == POLYCONV_UNSUPPORTED && result.kernel.empty() ? Verdict::Unsupported : Verdict::Failed;
-    result.status = failed.status;
-    result.sentence = failed.sentence;
-  } catch (const Misbehaved &misbehaved) {
-    result.verdict = Verdict::Wrong;
-    result.sentence = misbehaved.sentence;
-  } catch (const NotApplicable &reason) {
-    result.verdict = Verdict::Skipped;
-    result.sentence = reason.sentence;
-  } catch (const std::bad_alloc &) {
-    result.status = POLYCONV_OUT_OF_MEMORY;
-    result.sentence = "no memory for the data of this check";
-  } catch (const std::exception &error) {
-    result.sentence = error.what();
-  }
+    state_->run(mode, device, options, plan == nullptr ? own.get() : plan, settling);
+  });
+  if (result.verdict == Verdict::Unsupported && !result.kernel.empty()) result.verdict = Verdict::Failed;
   return result;
 }
 
