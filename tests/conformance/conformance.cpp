@@ -79,9 +79,10 @@ std::string without_config(const std::string &name) {
   return name.substr(0, name.find('@'));
 }
 
-// Reasons that are the machine's, not the problem's.
+// Reasons that are the machine's or the caller's setting, not the problem's.
 bool not_on_this_machine(const std::string &reason) {
   return reason.find("this CPU or its operating system has no ") != std::string::npos ||
+         reason.find("POLYCONV_MAX_ISA=") != std::string::npos ||
          reason.find("the operating system refuses ") != std::string::npos ||
          reason.find("the compiler of this build knows no ") != std::string::npos;
 }
