@@ -17,4 +17,14 @@ POLYCONV_INLINE F32 load_into(F32 v, uint32_t lanes, const float *p) {
 #endif
 }
 
+// Stores the lanes whose bits are set; nothing else is touched.
+POLYCONV_INLINE void store_lanes(float *p, uint32_t lanes, F32 v) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>(lanes), bits_as<__m512>(v));
+#else
+  for (int i = 0; i < kF32Lanes; ++i)
+    if (lanes >> i & 1) p[i] = v[i];
+#endif
+}
+
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -17,6 +17,7 @@ constexpr int64_t kPanelBytes = 160 << 10; // of a panel's weights in one: they 
 constexpr int64_t kMostBlocks = 4;         // of channels that share a strip: 1 MiB at most
 constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
+constexpr double kCachedBytes = 8e6, kTurnedBytes = 0.75; // of tensors that are turned: beyond a cache, as many more
 
 DenseArithmetic arithmetic_of(const polyconv_layer &layer, Isa isa) {
   if (layer.sum_type == POLYCONV_F64) return DenseArithmetic::kF64;
@@ -237,8 +238,10 @@ DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   p.unit_parts = parts.of_units, p.panel_parts = parts.of_panels;
   const double largest = parts.cost * step_us;
   const int64_t tasks = p.unit_parts * p.panel_parts;
-  const double bytes = real(sdk::elements(layer.input) * 4 + sdk::elements(layer.result) * 4) +
-                       real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
+  double bytes = real(sdk::elements(layer.input) * 4 + sdk::elements(layer.result) * 4) +
+                 real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
+  // Turning waits for memory, a piece of a line at a time.
+  if (p.along_w && !p.in_place) bytes += kTurnedBytes * std::max(bytes - kCachedBytes, 0.0);
   p.estimate_us = estimate_us(tasks, largest * real(tasks), bytes);
   return p;
 }

@@ -60,7 +60,9 @@ POLYCONV_INLINE void turn_pixels(const DensePlan &p, const Element<From, T> &ele
 #pragma GCC unroll 16
       for (int lane = 0; lane < kL; ++lane) {
         const From *first = in + (c + lane) * kC * p.input.stride[1] + i * stride;
-        __builtin_prefetch(first + 2 * kL * stride); // more lines than a core follows by itself
+        // More lines than a core follows by itself. Strided rows are short, and the next one is left out.
+        __builtin_prefetch(first + (stride == 1 ? 2 * kL : kL * kC * p.input.stride[1]));
+        if (stride == 2) __builtin_prefetch(first + kL * kC * p.input.stride[1] + kL);
         square[lane] = lane < channels
                            ? load_pixels(element, first, channels_of<Element<From, T>>(p, c + lane), stride, pixels)
                            : Vector<T>{};

@@ -1,0 +1,109 @@
+// tile.hpp - the register tile of the shifted kernel: M filters by N neighbouring vectors of results, over every
+// channel and tap. Floor: M * N multiply-adds a tap against N loads, most of them across a cache line, and M
+// broadcasts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/finish.hpp"
+#include "cpu/masked.hpp"
+#include "cpu/shifted/plan.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kShiftedFilters = 14, kShiftedVectors = 2;
+#else
+constexpr int kShiftedFilters = 6, kShiftedVectors = 2;
+#endif
+constexpr int kShiftedAhead = 24; // steps that weights are fetched ahead: some 350 cycles
+
+struct ShiftedTile {
+  const float *source; // of the first channel
+  const int64_t *tap;
+  int64_t taps, channels, channel_elements;
+  const float *weights; // [channel][tap][filter]
+  // Where results go: of each vector the lanes `first` of a row, and the lanes `next` of the row after it, which lie
+  // `gap` elements further than they would in the same row.
+  float *result;
+  int64_t result_stride; // from filter to filter
+  int64_t place[kShiftedVectors], gap;
+  uint32_t first[kShiftedVectors], next[kShiftedVectors];
+  const polyconv_epilogue *rules; // NULL: sums are stored as they are
+  const float *bias;              // of M filters, NULL: none
+};
+
+template <int M, int N>
+POLYCONV_INLINE void store_shifted(const ShiftedTile &t, F32 (&sums)[M][N]) {
+  if (t.rules) {
+    const F32 alpha = splat(t.rules->activation_alpha);
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m) {
+      const F32 bias = t.bias ? splat(t.bias[m]) : F32{};
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) {
+        if (t.bias) sums[m][n] += bias;
+        sums[m][n] = activate(sums[m][n], t.rules->activation, alpha);
+      }
+    }
+  }
+  constexpr uint32_t kAll = (1u << kF32Lanes) - 1;
+#pragma GCC unroll 4
+  for (int n = 0; n < N; ++n) {
+    float *place = t.result + t.place[n];
+    if (t.first[n] == kAll) {
+#pragma GCC unroll 16
+      for (int m = 0; m < M; ++m) store(place + m * t.result_stride, sums[m][n]);
+      continue;
+    }
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m) {
+      store_lanes(place + m * t.result_stride, t.first[n], sums[m][n]);
+      store_lanes(place + m * t.result_stride + t.gap, t.next[n], sums[m][n]);
+    }
+  }
+}
+
+template <int M, int N>
+POLYCONV_NOINLINE void shifted_tile(const ShiftedTile &t) {
+  F32 sums[M][N] = {};
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + t.place[n], 1);
+  const float *channel = t.source, *weights = t.weights;
+  const int64_t taps = t.taps, *const tap = t.tap, next_channel = t.channel_elements;
+  for (int64_t c = 0; c < t.channels; ++c, channel += next_channel)
+    for (int64_t i = 0; i < taps; ++i, weights += M) {
+      const float *source = channel + tap[i];
+      F32 vectors[N];
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) {
+        vectors[n] = loaded(load(source + n * kF32Lanes));
+        __builtin_prefetch(source + n * kF32Lanes + next_channel); // few lines in a row: no core foresees them
+      }
+      __builtin_prefetch(weights + kShiftedAhead * M);
+#pragma GCC unroll 16
+      for (int m = 0; m < M; ++m) {
+        const F32 scalar = loaded(splat(weights[m]));
+#pragma GCC unroll 4
+        for (int n = 0; n < N; ++n) sums[m][n] = multiply_add(scalar, vectors[n], sums[m][n]);
+      }
+    }
+  store_shifted(t, sums);
+}
+
+// The tile of `filters` (at most kShiftedFilters) by n vectors.
+template <int N, int M = kShiftedFilters>
+POLYCONV_INLINE void shifted_tile_of(int64_t filters, const ShiftedTile &t) {
+  if constexpr (M > 1)
+    if (filters < M) return shifted_tile_of<N, M - 1>(filters, t);
+  shifted_tile<M, N>(t);
+}
+template <int N = kShiftedVectors>
+POLYCONV_INLINE void shifted_vectors_of(int64_t filters, int64_t n, const ShiftedTile &t) {
+  if constexpr (N > 1)
+    if (n < N) return shifted_vectors_of<N - 1>(filters, n, t);
+  shifted_tile_of<N>(filters, t);
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA
