@@ -69,6 +69,8 @@ constexpr const char *kProblems[] = {
     "fwd:n20,c144,k144,g144,i29x28,f3x3,p1:nhwc:f16:bias+clip6 > fwd:n20,c144,k32,i29x28,f1x1:nhwc:f16:bias",
     "fwd:n20,c104,k104,g104,i29x28,f3x3,s2,p1:nhwc:bf16:bias+clip6 > fwd:n20,c104,k64,i15x14,f1x1:nhwc:bf16:bias",
     "fwd:n20,c960,k960,g960,i7x7,f3x3,p1:nhwc:f16:bias+clip6 > fwd:n20,c960,k320,i7x7,f1x1:nhwc:f16:bias+residual",
+    "fwd:n12,c144,k144,g144,i29x28,f3x3,p1:nhwc:bias+clip6 > fwd:n12,c144,k32,i29x28,f1x1:nhwc:bias",
+    "fwd:n12,c104,k104,g104,i29x28,f3x3,s2,p1:nhwc:bias+clip6 > fwd:n12,c104,k64,i15x14,f1x1:nhwc:bias",
     "fwd:n6,c24,k144,i29x28,f1x1:nhwc:f16:bias+clip6 > fwd:n6,c144,k144,g144,i29x28,f3x3,p1:nhwc:f16:bias+clip6 > "
     "fwd:n6,c144,k24,i29x28,f1x1:nhwc:f16:bias+residual=input",
     "fwd:n6,c24,k144,i29x28,f1x1:nhwc:bf16:bias+clip6 > fwd:n6,c144,k144,g144,i29x28,f3x3,s2,p1:nhwc:bf16:bias+clip6 > "
