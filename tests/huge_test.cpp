@@ -162,7 +162,7 @@ TEST_CASE("elements beyond 2^31 are read and written where they lie") {
   CHECK(taken["reference/convolve"] == sizeof kSpreads / sizeof *kSpreads);
 }
 
-TEST_CASE("padding of billions takes no memory") {
+TEST_CASE("padding and channels of billions take no memory to plan") {
   std::vector<double> expected;
   const std::string token = "fwd:n1,c2,k3,i5x7,f3x3,s2000000000x1,p2000000000x1";
   REQUIRE(run(token, "reference/*", &expected) == Outcome::Ran);
@@ -170,5 +170,16 @@ TEST_CASE("padding of billions takes no memory") {
   for (const std::string &kernel : polyconv::check::kernel_names()) {
     std::vector<double> found;
     if (run(token, kernel, &found) == Outcome::Ran) CHECK_MESSAGE(found == expected, kernel);
+  }
+  polyconv_problem p;
+  REQUIRE(polyconv_problem_parse("fwd:n1,c2000000000,k1,i2x2,f1x1:nhwc", &p) == POLYCONV_SUCCESS);
+  for (const std::string &kernel : polyconv::check::kernel_names()) {
+    polyconv_options options;
+    polyconv_options_init(&options);
+    options.kernel = kernel.c_str();
+    polyconv_plan *plan = nullptr;
+    const polyconv_status planned = polyconv_plan_create(nullptr, &p, 1, &options, &plan);
+    CHECK((planned == POLYCONV_SUCCESS || planned == POLYCONV_UNSUPPORTED));
+    if (planned == POLYCONV_SUCCESS) polyconv_plan_destroy(plan);
   }
 }

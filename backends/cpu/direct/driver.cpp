@@ -13,7 +13,7 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kMostPadding = int64_t{1} << 24; // of a side: 128 MiB of tables (axis.hpp)
+constexpr int64_t kMostListed = int64_t{1} << 24; // of a side (axis.hpp), and of a pixel: 128 MiB each
 
 // The packed bytes depend on the element, direction (which channels are summed), block and zero point.
 void set_format(const DirectPlan &p, const polyconv_layer &layer, sdk::Offer &offer) {
@@ -135,12 +135,16 @@ class DirectInstance final : public RowInstance {
 bool takes_one_layer(const polyconv_request &request, sdk::Offer &offer) {
   if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("convolves; it neither pools nor converts alone");
   if (request.count != 1) return offer.reject("takes one layer, not a chain of %d", request.count);
+  const polyconv_layer &layer = *request.layers[0];
   for (int axis = 0; axis < 3; ++axis) {
-    const int64_t padding = std::max(request.layers[0]->pad_begin[axis], request.layers[0]->pad_end[axis]);
-    if (padding > kMostPadding)
-      return offer.reject("lists what padding reads: takes %" PRId64 " at a side at most, not %" PRId64, kMostPadding,
+    const int64_t padding = std::max(layer.pad_begin[axis], layer.pad_end[axis]);
+    if (padding > kMostListed)
+      return offer.reject("lists what padding reads: takes %" PRId64 " at a side at most, not %" PRId64, kMostListed,
                           padding);
   }
+  if (layer.input.size[sdk::kC] > kMostListed)
+    return offer.reject("lists a pixel of padding: takes %" PRId64 " channels at most, not %" PRId64, kMostListed,
+                        layer.input.size[sdk::kC]);
   offer.math = POLYCONV_MATH_STRICT;
   return true;
 }
