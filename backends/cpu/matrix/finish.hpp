@@ -148,7 +148,7 @@ template <class P>
 POLYCONV_NOINLINE void mend(const MatrixPlan &p, MatrixTile tile, bool two_positions, bool two_channels) {
   alignas(64) float first[kMatrixPositions * kMatrixPanel];
   float *sums = static_cast<float *>(tile.sums);
-  tile.sums = first;
+  tile.sums = first, tile.sums_row = 2 * kMatrixRowBytes;
   MatrixAhead none = {};
   multiply_of<FirstProducts<P>>(two_positions, two_channels, p, tile, none);
   const int rows = two_positions ? kMatrixPositions : kMatrixRows;

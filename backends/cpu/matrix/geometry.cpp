@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kBlockBytes = 512 << 10; // of a block's source: a quarter of the L2 cache of CPUs with tiles
 constexpr int64_t kStripsBytes = 1 << 20;  // of the sources of blocks that one panel meets
 constexpr int64_t kInsideBytes = 32 << 10; // of 32 positions that meet all panels: they stay in the L1 cache
+constexpr int64_t kGatheredPositions = 64; // of a block: with their weights and results they stay in the L1 cache
 constexpr int64_t kStreamBytes = 8 << 20;  // of results: more than the L2 caches of the threads
 constexpr int64_t kApartBytes = 1 << 10;   // planes a multiple of this apart would share few sets of the L1 cache
 
@@ -65,13 +66,14 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   const int64_t element = p.products == MatrixProducts::kIntegers ? 1 : 2;
   p.flat = 1;
   p.strips = 1;
-  p.one_stride = takes_every_pixel(p.axis) && one_pixel_stride(in);
+  p.one_stride = !p.gathered && takes_every_pixel(p.axis) && one_pixel_stride(in);
   p.in_place = p.one_stride && matrix_parts(p.products) == 1 && in.stride[sdk::kC] == 1 &&
                p.group_in % matrix_chunk_channels(p.products) == 0;
   p.columns *= p.depths * p.lines;
   p.depths = p.lines = 1;
   if ((!p.in_place || one_image_stride(in)) && one_image_stride(p.epilogue)) p.columns *= p.images, p.images = 1;
-  p.position_bytes = p.in_place ? in.stride[sdk::kW] * element : kMatrixRowBytes;
+  const bool rows = p.gathered && matrix_parts(p.products) == 1; // a pixel's chunks lie side by side
+  p.position_bytes = p.in_place ? in.stride[sdk::kW] * element : rows ? p.chunks * kMatrixRowBytes : kMatrixRowBytes;
   p.line_positions = p.columns;
   p.pitch[0] = p.axis[1].step, p.pitch[1] = p.axis[2].step;
   p.phases = 1;
@@ -79,16 +81,25 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   p.panels_inside = kMatrixPositions * tile_bytes <= kInsideBytes && p.group_bytes <= kBlockBytes;
   // Parts make a pixel long: with half of the L2 cache enough of them meet a panel that comes from further away.
   const int64_t block_bytes = matrix_parts(p.products) > 1 ? 2 * kBlockBytes : kBlockBytes;
-  const int64_t fitting = (p.panels_inside && !p.in_place ? kInsideBytes : block_bytes) / tile_bytes;
+  const int64_t fitting = p.gathered                       ? kGatheredPositions
+                          : p.panels_inside && !p.in_place ? kInsideBytes / tile_bytes
+                                                           : block_bytes / tile_bytes;
   p.block_lines = std::max<int64_t>(fitting / kMatrixPositions, p.panels_inside ? 1 : 2) * kMatrixPositions;
   p.block_lines = std::min(p.block_lines, round_up(std::max<int64_t>(p.columns, 1), kMatrixPositions));
   if (p.in_place) {
     p.chunk_bytes = kMatrixRowBytes;
-    p.strip_bytes = kMatrixRows * p.chunks * kMatrixRowBytes;
+    p.strip_bytes = kMatrixRows * p.position_bytes;
+  } else if (rows) {
+    p.chunk_bytes = kMatrixRowBytes;
+    p.strip_bytes = p.block_lines * p.position_bytes;
   } else {
     set_planes(p, p.block_lines * kMatrixRowBytes, 0);
   }
   p.units = p.images * ceil_div(p.columns, kMatrixPositions);
+  const Epilogue &e = p.epilogue;
+  const bool sums = e.integer || (e.result.type == POLYCONV_F32 && matrix_parts(p.products) == 1 &&
+                                  e.rules.activation == POLYCONV_ACT_NONE && !e.rules.has_bias);
+  p.direct = p.quick && sums && !p.stream;
 }
 
 // Positions of a line: as many columns as its taps read, less the padding that it shares with the next line.
@@ -146,7 +157,7 @@ Costs costs_of(const MatrixPlan &p) {
       p.flat ? kMatrixPositions : real(round_up(p.block_lines * p.line_positions, kMatrixRows)) / real(p.block_lines);
   const double filled = real(std::min<int64_t>(p.group_out, kMatrixPanel)) > kMatrixRows ? 1.0 : 0.6;
   const double steps = real(p.tap_count * p.chunks) * products;
-  const double finish = (p.quick ? 4 : 24) + (p.along_w ? 6 : 0);
+  const double finish = (p.direct ? 1 : p.quick ? 4 : 24) + (p.along_w ? 6 : 0);
   Costs c;
   c.multiply = positions / kMatrixPositions * (steps * 80 * filled + 60) + positions * finish;
   const bool side_by_side = p.input.stride[sdk::kC] == 1;
@@ -155,6 +166,7 @@ Costs costs_of(const MatrixPlan &p) {
                                : real(p.stored_columns * p.axis[0].taps) *
                                      (real(p.phases) + real(p.axis[1].taps - 1) / real(p.block_lines));
   c.source = p.in_place ? 0 : stored * real(p.chunks) * chunk;
+  if (p.gathered) c.source += stored * real(p.axis[0].taps * p.axis[1].taps) * 12;
   c.weights = real(p.panel_bytes) / 16;
   return c;
 }
@@ -167,6 +179,14 @@ double share_cost(const MatrixPlan &p, const Costs &c, int64_t unit_parts, int64
          blocks * real(panels) * c.weights;
 }
 
+// Where all taps of a pixel, run by run of a line, fill chunks better than those of a line alone.
+bool gathers(const MatrixPlan &p, const polyconv_layer &layer, int64_t other_chunks) {
+  const int64_t channels = p.group_in * sdk::taps(layer);
+  return p.groups == 1 && p.epilogue.whole_images && p.axis[2].dilation == 1 && layer.input.stride[sdk::kC] == 1 &&
+         layer.input.stride[sdk::kW] == p.group_in && channels <= kMatrixGathered &&
+         4 * chunks_of(channels, p.products) <= 3 * other_chunks;
+}
+
 } // namespace
 
 MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &policy, MatrixProducts products) {
@@ -174,14 +194,16 @@ MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &p
   const Axis &w = p.axis[2];
   const int64_t merged = chunks_of(p.group_in * w.taps, products), apart = w.taps * chunks_of(p.group_in, products);
   p.merged = w.taps > 1 && 3 * merged <= 2 * apart;
-  p.channels = p.merged ? p.group_in * w.taps : p.group_in;
+  p.gathered = gathers(p, layer, p.axis[0].taps * p.axis[1].taps * (p.merged ? merged : apart));
+  if (p.gathered) p.merged = 0;
+  p.channels = p.group_in * (p.gathered ? sdk::taps(layer) : p.merged ? w.taps : 1);
   p.chunks = chunks_of(p.channels, products);
-  p.tap_count = p.axis[0].taps * p.axis[1].taps * (p.merged ? 1 : w.taps);
+  p.tap_count = p.gathered ? 1 : p.axis[0].taps * p.axis[1].taps * (p.merged ? 1 : w.taps);
   p.panels = ceil_div(p.group_out, kMatrixPanel);
   p.panel_bytes = p.tap_count * p.chunks * matrix_parts(products) * 2 * kMatrixTileBytes;
   if (products == MatrixProducts::kIntegers) p.panel_bytes += 2 * kMatrixRowBytes;
   p.group_bytes = p.panels * p.panel_bytes;
-  if (sdk::taps(layer) == 1 && p.epilogue.whole_images)
+  if (p.gathered || (sdk::taps(layer) == 1 && p.epilogue.whole_images))
     set_flat(p, layer);
   else
     set_lines(p, layer);

@@ -61,9 +61,10 @@ struct MatrixAhead {
 // What is multiplied: positions from `source` on, channels from the panel's first.
 struct MatrixTile {
   const char *source, *weights;
-  int64_t position_bytes;
-  const void *start; // sums to begin with, one row for all positions; NULL: zeros
-  void *sums;        // rows of kMatrixPanel
+  int64_t position_bytes, next; // from a position to the next, from one tile of positions to the other
+  const void *start;            // sums to begin with, one row for all positions; NULL: zeros
+  void *sums;                   // rows of kMatrixPanel
+  int64_t sums_row;             // bytes from one to the next
 };
 
 template <class P, int C, int A, int B>
@@ -111,7 +112,7 @@ POLYCONV_NOINLINE void multiply(const MatrixPlan &p, const MatrixTile &t, Matrix
     if constexpr (M == 2) tiles.template zero<2>();
     if constexpr (M == 2 && N == 2) tiles.template zero<3>();
   }
-  const int64_t stride = t.position_bytes, next = kMatrixRows * stride, part_bytes = p.part_bytes;
+  const int64_t stride = t.position_bytes, next = t.next, part_bytes = p.part_bytes;
   const int64_t *taps = p.taps, count = p.tap_count;
   const char *source = t.source, *weights = t.weights;
   for (int64_t chunk = 0; chunk < p.chunks; ++chunk, source += p.chunk_bytes)
@@ -120,11 +121,11 @@ POLYCONV_NOINLINE void multiply(const MatrixPlan &p, const MatrixTile &t, Matrix
       multiply_chunk<P, M, N, 0>(tiles, source + taps[tap], next, stride, part_bytes, weights);
     }
   char *sums = static_cast<char *>(t.sums);
-  constexpr int64_t kRow = 2 * kMatrixRowBytes;
-  tiles.template store<0>(sums, kRow);
-  if constexpr (N == 2) tiles.template store<1>(sums + kMatrixRowBytes, kRow);
-  if constexpr (M == 2) tiles.template store<2>(sums + kMatrixRows * kRow, kRow);
-  if constexpr (M == 2 && N == 2) tiles.template store<3>(sums + kMatrixRows * kRow + kMatrixRowBytes, kRow);
+  const int64_t row = t.sums_row;
+  tiles.template store<0>(sums, row);
+  if constexpr (N == 2) tiles.template store<1>(sums + kMatrixRowBytes, row);
+  if constexpr (M == 2) tiles.template store<2>(sums + kMatrixRows * row, row);
+  if constexpr (M == 2 && N == 2) tiles.template store<3>(sums + kMatrixRows * row + kMatrixRowBytes, row);
 }
 
 template <class P>

@@ -20,6 +20,7 @@ struct Raw {
   // Index of output channel 0 of the group; `channel` of a stored pixel.
   int64_t index(int64_t tap, int64_t channel) const {
     const polyconv_tensor &w = layer.weights;
+    if (p.gathered) tap = channel / p.group_in;
     const int64_t columns = p.merged ? 1 : w.size[sdk::kW], line = tap / columns;
     const int64_t column = p.merged ? channel / p.group_in : tap % columns;
     return sdk::at(w, group * p.group_out, channel % p.group_in, line / w.size[sdk::kH], line % w.size[sdk::kH],

@@ -8,9 +8,10 @@
 //
 // Source pixels are read in place where one tap reads whole pixels of channels side by side; else the lines that a
 // block needs are brought into a strip: padding included, channels filled up with zeros to whole chunks of 64 bytes,
-// lines sorted by their remainder modulo the stride. With few channels a pixel of the strip holds all taps of a line.
-// A strip is a row of planes, one for each chunk and part of it, of 64 bytes a pixel: a tile is then 1 KiB in a piece,
-// whatever the number of channels, and all taps of a chunk read the same few KiB.
+// lines sorted by their remainder modulo the stride. With few channels a pixel of the strip holds all taps of a line,
+// or all taps, and the layer is one of one tap. A strip is a row of planes, one for each chunk and part of it, of 64
+// bytes a pixel: a tile is then 1 KiB in a piece, whatever the number of channels, and all taps of a chunk read the
+// same few KiB.
 //
 // f32 and f16 are brought in as parts, each a bf16, whose products are exact in f32 (MatrixProducts).
 // The order of each sum (chunks, taps, products of parts) is a function of the problem alone.
@@ -35,7 +36,8 @@ constexpr int kMatrixRowBytes = 64;  // of a tile
 constexpr int kMatrixPanel = 32;     // output channels of a packed panel: two tiles
 constexpr int kMatrixPositions = 32; // that are multiplied at a time: two tiles
 constexpr int kMatrixTileBytes = kMatrixRows * kMatrixRowBytes;
-constexpr int kMatrixStrips = 8; // at most, that one panel meets
+constexpr int kMatrixStrips = 8;     // at most, that one panel meets
+constexpr int kMatrixGathered = 256; // elements of a pixel that holds all taps, at most
 
 // Of f32 and f16, how many bf16 stand for an element.
 constexpr int64_t matrix_parts(MatrixProducts products) {
@@ -60,8 +62,10 @@ struct MatrixPlan {
   int32_t flat;          // one tap: positions are all pixels of an image, or of all images
   int32_t one_stride;    // flat, and all pixels of an input image lie at one stride
   int32_t merged;        // a pixel of the strip holds all taps of W
+  int32_t gathered;      // flat, and a pixel of the strip holds all taps
   int32_t panels_inside; // flat: 32 positions meet all panels, then the next; else a panel meets all positions
   int32_t quick;         // channels side by side; floats with at most a bias and relu, s32 with at most a bias
+  int32_t direct;        // flat, and results are the sums, but for a bias of s32: tiles are stored where they belong
   int32_t along_w;       // results are stored along W (channels first), so sums are transposed
   int32_t stream;        // quick, and results are too many for the caches: stores pass them by
 

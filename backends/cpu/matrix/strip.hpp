@@ -255,26 +255,4 @@ POLYCONV_INLINE void fill_strip(const MatrixPlan &p, const typename P::From *in,
   }
 }
 
-// One tap, positions that run through whole images.
-template <class P>
-POLYCONV_INLINE void fill_flat_strip(const MatrixPlan &p, const typename P::From *in, const MatrixBlock &b,
-                                     char *strip) {
-  const Axis &depths = p.axis[0], &rows = p.axis[1], &columns = p.axis[2];
-  const int64_t pixels = depths.out * rows.out * columns.out, end = b.line + b.lines;
-  for (int64_t i = b.line; i < end;) {
-    const typename P::From *image = in + (b.image + i / pixels) * p.input.stride[0];
-    const int64_t at = i % pixels, line = at / columns.out, w = at % columns.out;
-    const int64_t rest = p.one_stride ? pixels - at : columns.out - w;
-    const int64_t count = rest < end - i ? rest : end - i;
-    if (p.one_stride) {
-      store_pixels<P>(p, image + at * p.input.stride[4], p.input.stride[4], count, strip);
-    } else {
-      const int64_t depth = inside(depths, line / rows.out * depths.step - depths.before);
-      const int64_t row = inside(rows, line % rows.out * rows.step - rows.before);
-      store_line<P>(p, line_of(p, image, depth, row), w * columns.step - columns.before, count, strip);
-    }
-    i += count, strip += count * kMatrixRowBytes;
-  }
-}
-
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/matrix/strip.hpp"
+#include "cpu/matrix/gather.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -49,7 +49,7 @@ POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixPending &made
 // A block whose source is where tiles are loaded from.
 struct MatrixSource {
   MatrixBlock block;
-  const char *first, *tail; // position 0; where less than a tile of positions lies, or NULL
+  const char *first, *tail; // position 0; where the last lie, less than a tile of them, or NULL
   int64_t positions, whole; // in all, and from `first` on
 };
 
@@ -62,26 +62,48 @@ struct MatrixWalk {
   MatrixAhead ahead;
 };
 
+// Multiplies whole tiles whose sums are the results, but for a bias, which `start` then holds too.
+template <class P>
+POLYCONV_INLINE void store_directly(const MatrixTask<P> &task, MatrixPending &tile, int32_t *start,
+                                    MatrixAhead &ahead) {
+  const MatrixPlan &p = task.p;
+  const Epilogue &e = task.arguments.epilogue;
+  const Row row = {tile.block->image, tile.channels.first, 0, 0, tile.block->line + tile.first, 1};
+  if (e.bias)
+    for (int k = 0; k < kMatrixPanel; ++k) {
+      const uint32_t before = tile.tile.start ? static_cast<uint32_t>(start[k]) : 0;
+      start[k] = static_cast<int32_t>(before + static_cast<const uint32_t *>(e.bias)[tile.channels.first + k]);
+    }
+  if (e.bias) tile.tile.start = start;
+  tile.tile.sums = static_cast<typename P::Sum *>(e.output) + row_offset(e.result, row);
+  tile.tile.sums_row = e.result.stride[4] * static_cast<int64_t>(sizeof(typename P::Sum));
+  multiply_of<P>(tile.count > kMatrixRows, true, p, tile.tile, ahead);
+}
+
 // Multiplies positions from i on by a panel; how many they were.
 template <class P>
 POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, int64_t panel, int64_t i) {
   const MatrixTask<P> &task = walk.task;
   const MatrixPlan &p = task.p;
   const int64_t made = panel * kMatrixPanel, rest = p.group_out - made;
-  const bool in_tail = i >= source.whole;
-  const int64_t left = (in_tail ? source.positions : source.whole) - i;
+  const int64_t left = source.positions - i, bytes = p.position_bytes;
+  const char *const at = i < source.whole ? source.first + i * bytes : source.tail;
+  const int64_t second = i + kMatrixRows == source.whole && source.tail ? source.tail - at : kMatrixRows * bytes;
   MatrixPending next = {&source.block,
-                        {source.first + i * p.position_bytes, task.weights + panel * p.panel_bytes, p.position_bytes,
-                         nullptr, task.sums + walk.turn * kMatrixPositions * kMatrixPanel},
+                        {at, task.weights + panel * p.panel_bytes, bytes, second, nullptr,
+                         task.sums + walk.turn * kMatrixPositions * kMatrixPanel, 2 * kMatrixRowBytes},
                         {task.group * p.group_out + made, rest < kMatrixPanel ? rest : kMatrixPanel},
                         i,
                         left < kMatrixPositions ? left : kMatrixPositions};
-  if (in_tail) next.tile.source = source.tail, next.tile.position_bytes = p.chunks * kMatrixRowBytes;
   alignas(64) int32_t start[kMatrixPanel];
   if (p.zero_point) { // its share of the sums; the sums of the weights lie behind them
     const int32_t *sums = reinterpret_cast<const int32_t *>(next.tile.weights + p.panel_bytes - sizeof start);
     for (int k = 0; k < kMatrixPanel; ++k) start[k] = -p.zero_point * sums[k];
     next.tile.start = start;
+  }
+  if (p.direct && next.channels.count == kMatrixPanel && next.count % kMatrixRows == 0) {
+    store_directly(task, next, start, walk.ahead);
+    return next.count;
   }
   multiply_of<P>(next.count > kMatrixRows, next.channels.count > kMatrixRows, p, next.tile, walk.ahead);
   if (walk.before.count) finish(task, walk.before);
@@ -121,7 +143,7 @@ POLYCONV_INLINE MatrixSource bring_in(const MatrixTask<P> &task, const MatrixBlo
     source.first = in + b.line * p.position_bytes;
     source.tail = strip;
     for (int64_t i = source.whole; i < positions; ++i)
-      __builtin_memcpy(strip + (i - source.whole) * bytes, source.first + i * p.position_bytes,
+      __builtin_memcpy(strip + (i - source.whole) * p.position_bytes, source.first + i * p.position_bytes,
                        static_cast<size_t>(bytes));
   } else if (p.flat) {
     fill_flat_strip<P>(p, task.in, b, strip);
@@ -198,6 +220,7 @@ POLYCONV_NOINLINE void run_matrix(const MatrixPlan &p, const MatrixArguments &ar
                         nullptr,
                         nullptr,
                         0};
+  if (p.gathered) __builtin_memset(task.strip, 0, static_cast<size_t>(p.strip_bytes)); // what fills up rows
   for (int64_t panel = share.first_panel; panel < share.last_panel;) {
     task.group = panel / p.panels;
     const int64_t first = panel % p.panels, rest = share.last_panel - panel;
