@@ -144,7 +144,8 @@ double tile_clocks(const Mobile &m, bool expands, int together) {
   const double groups = m.hidden_groups();
   double products = m.warps() / m.shares * m.rows * groups * (10 + 2 * m.pairs);
   if (expands) products += real(ceil_div(m.positions(), 16)) * groups * 2 * m.channel_groups();
-  const double issue = instructions(m, expands) / (expands ? std::min(1.4, warps / 6.5) : std::min(1.9, warps / 5)),
+  const double most = !expands ? 1.9 : together == 1 ? 1 : 1.4; // a block alone waits where its warps meet
+  const double issue = instructions(m, expands) / std::min(most, warps / (expands ? 6.5 : 5)),
                multiply = products * 6.5 / 4 / 0.85;
   const double pixels = 1.0 * m.images * m.units[0] * m.rows * m.units[1] * kUnitWidth;
   const double inside = std::min<double>(m.positions(), pixels * m.step * m.step) * m.channels;
@@ -190,6 +191,7 @@ Mobile mobile_shape(const MobileLayers &layers) {
     m.residual_at = pixels_of(project.residual);
     m.residual_scale = project.epilogue.residual_scale;
     m.vectors_out = m.vectors_out && has_pieces(project.residual, 4 * item);
+    m.vectors_residual = m.vectors_out && has_pieces(project.residual, 16);
   }
   for (int i = 0; i < 2; ++i) {
     m.in[i] = small(filter.input.size[3 + i]), m.out[i] = small(filter.output.size[3 + i]);
@@ -221,6 +223,7 @@ void set_pointers(const polyconv_layer *layers, int count, const polyconv_argume
   m.project = a.weights[count - 1], m.projected.bias = bias(count - 1);
   m.vectors_in = m.vectors_in && aligned(m.input, 16);
   m.vectors_out = m.vectors_out && aligned(m.result, 4 * item) && aligned(m.residual, 4 * item);
+  m.vectors_residual = m.vectors_residual && m.vectors_out && aligned(m.residual, 16);
 }
 
 bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer) {

@@ -1,9 +1,10 @@
 // wgmma_pair.cuh - a 3 x 3 depthwise layer and the 1 x 1 layer after it, on Hopper. Three kinds of warps pass a tile
 // on, a chunk of its channels at a time. One thread has the TMA fetch patches of the input, halo and padding included,
-// and the chunk's taps into a ring; a second one has it fetch weights into another ring. Filtering warps, a band of
-// rows each, sum a chunk of patches with FMA and write it, rounded, into the second ring, as warpgroup products read
-// their first factor; multiplying warpgroups do those products, keep the sums, and store them when all chunks have
-// come. What lies between the layers never leaves the multiprocessor, and nobody waits for all.
+// and the chunk's taps into a ring; a second one has it fetch weights into another ring, a third a tile of the
+// residual. Filtering warps, a band of rows each, sum a chunk of patches with FMA and write it, rounded, into the
+// second ring, as warpgroup products read their first factor; multiplying warpgroups do those products, keep the sums,
+// and store them when all chunks have come. What lies between the layers never leaves the multiprocessor, and nobody
+// waits for all.
 //
 // Floor: the input and the result once, at the rate of a copy.
 // SPDX-License-Identifier: Apache-2.0
@@ -62,6 +63,23 @@ __device__ inline void fetch_weights(const Pair &p, const Tile &tile) {
   if (p.cluster == 1) return;
   for (int i = 0; i < p.products; ++i, turn.advance(1, p.products))
     ptx::barrier_wait(tile.product_empty(turn), turn.parity ^ 1);
+}
+
+// A tile's residual as soon as the tile before is stored: it is there long before this one's last chunk.
+template <class Tile>
+__device__ inline void fetch_residuals(const Pair &p, const Tile &tile) {
+  constexpr Shape s = Tile::shape;
+  const int rounds = rounds_of(p);
+#pragma unroll 1
+  for (int round = 0; round < rounds; ++round) {
+    const Corner at(p.m, s.tile(), static_cast<int>(blockIdx.x + round * gridDim.x));
+    ptx::barrier_wait(tile.residual_empty(), round % 2 ^ 1);
+    ptx::barrier_expect(tile.residual_full(), s.residual_boxes() * s.tile() * s.tile() * kResidualBytes);
+#pragma unroll 1
+    for (int box = 0; box < s.residual_boxes(); ++box)
+      ptx::load_box(tile.residual + box * s.residual_box_bytes(), &p.residual, tile.residual_full(),
+                    box * kResidualBytes / 2, at.x, at.y, min(at.image, p.m.batch - 1));
+  }
 }
 
 // ---------------------------------------------------------------- filtering
@@ -205,10 +223,16 @@ __device__ inline void multiply(const Pair &p, const Tile &tile) {
   for (int round = 0; round < rounds; ++round) {
     const Corner at(p.m, s.tile(), static_cast<int>(blockIdx.x + round * gridDim.x));
     multiply_chunks<Tile, group>(p, tile, turn, sums);
-    if (plain)
-      store_plainly<Tile, group>(p, tile, sums, at);
-    else
+    if (plain) {
+      store_vectors<Tile, group, false>(p, tile, sums, at);
+    } else if (p.m.vectors_residual) {
+      ptx::barrier_wait(tile.residual_full(), round % 2);
+      store_vectors<Tile, group, true>(p, tile, sums, at);
+      __syncwarp();
+      if (mobile::lane_of() == 0) ptx::barrier_arrive(tile.residual_empty());
+    } else {
       store<Tile, group>(p, tile, sums, at);
+    }
   }
 }
 
@@ -239,6 +263,7 @@ __global__ void __launch_bounds__(kShapes[which].threads(), 1) pipe_pair(const _
     if (threadIdx.x % 32 != 0) return;
     if (warp == s.workers()) fetch_inputs(p, tile);
     if (warp == s.workers() + 1) fetch_weights(p, tile);
+    if (warp == s.workers() + 2 && p.m.vectors_residual) fetch_residuals(p, tile);
     return;
   }
   fill_bias(tile.bias, p.m.filtered.bias, p.m.hidden, p.chunks * s.chunk(), 32 * s.workers());

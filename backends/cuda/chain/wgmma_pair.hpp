@@ -18,7 +18,8 @@ inline constexpr int kStrip = 7; // columns
 inline constexpr int kBands = 4; // of a tile's rows: a warp filters one of them, of a chunk
 inline constexpr int kFetchRegisters = 24;
 inline constexpr int kMostStages = 8; // of a ring
-inline constexpr int kBarrierBytes = 4 * 8 * kMostStages;
+inline constexpr int kBarrierBytes = 5 * 8 * kMostStages;
+inline constexpr int kResidualBytes = 64; // of a pixel's channels that lie together in shared memory
 
 // A tile, and who works on it.
 struct Shape {
@@ -44,8 +45,12 @@ struct Shape {
   __host__ __device__ constexpr int filtered_bytes() const { return rows() * row_bytes(); }
   __host__ __device__ constexpr int weights_bytes() const { return results() * row_bytes(); }
   __host__ __device__ constexpr int product_bytes() const { return filtered_bytes() + weights_bytes(); } // of a stage
-  __host__ __device__ constexpr int workers() const { return 4 * groups + kBands * teams; }              // warps
-  __host__ __device__ constexpr int threads() const { return 32 * (workers() + 4); } // a last warpgroup fetches
+  // A tile of the residual: boxes of 32 channels, with rows for all that products have.
+  __host__ __device__ constexpr int residual_boxes() const { return (results() + 31) / 32; }
+  __host__ __device__ constexpr int residual_box_bytes() const { return rows() / 8 * kStrip * kResidualBytes; }
+  __host__ __device__ constexpr int residual_bytes() const { return residual_boxes() * residual_box_bytes(); }
+  __host__ __device__ constexpr int workers() const { return 4 * groups + kBands * teams; } // warps
+  __host__ __device__ constexpr int threads() const { return 32 * (workers() + 4); }        // a last warpgroup fetches
   // Registers of a thread, of the 65536: whole eights of each warpgroup's equal share are dealt out again.
   __host__ __device__ constexpr int dealt() const { return 65536 / threads() / 8 * 8 * (threads() / 128); }
   __host__ __device__ constexpr int filter_registers() const { return threads() == 512 ? 120 : groups == 1 ? 104 : 88; }
@@ -68,9 +73,9 @@ inline constexpr Shape kShapes[] = {
 inline constexpr int kShapeCount = sizeof kShapes / sizeof *kShapes;
 
 struct Pair {
-  CUtensorMap input, taps, weights; // first: they are aligned to 64 bytes
-  Mobile m;                         // layers and tensors; its tiles are of Shape, `chunks` of its channels
-  int32_t chunks = 0, tiles = 0;    // of all images
+  CUtensorMap input, taps, weights, residual; // first: they are aligned to 64 bytes
+  Mobile m;                                   // layers and tensors; its tiles are of Shape, `chunks` of its channels
+  int32_t chunks = 0, tiles = 0;              // of all images
   // Stages of both rings, multiples of teams(): of a stage, a team then sees every phase, which parity alone tells.
   int32_t inputs = 0, products = 0;
   int32_t cluster = 1; // blocks that share what they fetch of the last weights

@@ -24,17 +24,19 @@ struct Turn {
 
 // Where a block has what. Inputs are full when their bytes are there, and empty when kBands warps have filtered them;
 // products are full when their weights are there and kBands warps have filtered, and empty when they are multiplied.
+// The residual of one tile is there at a time.
 template <class T_, int which>
 struct Tile {
   using T = T_;
   static constexpr Shape shape = kShapes[which];
 
-  uint32_t products, inputs, bias, barriers;
+  uint32_t products, inputs, residual, bias, barriers;
 
   __device__ Tile(const Pair &p, unsigned char *unaligned) {
     products = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
     inputs = products + p.products * shape.product_bytes();
-    barriers = inputs + p.inputs * shape.input_bytes();
+    residual = inputs + p.inputs * shape.input_bytes();
+    barriers = residual + (p.m.vectors_residual ? shape.residual_bytes() : 0);
     bias = barriers + kBarrierBytes;
   }
   __device__ uint32_t input(const Turn &t) const { return inputs + t.stage * shape.input_bytes(); }
@@ -45,6 +47,8 @@ struct Tile {
   __device__ uint32_t input_empty(const Turn &t) const { return barrier(1, t.stage); }
   __device__ uint32_t product_full(const Turn &t) const { return barrier(2, t.stage); }
   __device__ uint32_t product_empty(const Turn &t) const { return barrier(3, t.stage); }
+  __device__ uint32_t residual_full() const { return barrier(4, 0); }
+  __device__ uint32_t residual_empty() const { return barrier(4, 1); }
   __device__ uint32_t result_bias(const Pair &p) const { return bias + p.chunks * shape.chunk() * 4; }
 
   __device__ void init(const Pair &p) const {
@@ -54,6 +58,8 @@ struct Tile {
       ptx::barrier_init(barrier(2, s), kBands + 1);
       ptx::barrier_init(barrier(3, s), 4 * shape.groups * p.cluster);
     }
+    ptx::barrier_init(residual_full(), 1);
+    ptx::barrier_init(residual_empty(), 4 * shape.groups);
     ptx::barrier_init_fence();
   }
 };

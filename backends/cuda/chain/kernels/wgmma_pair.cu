@@ -35,7 +35,8 @@ struct Plan {
 
 // As many stages as there is room for, inputs first.
 bool set_stages(const Shape &s, Pair &p, int64_t most_shared, Plan &plan, sdk::Offer &offer) {
-  const int64_t fixed = 1024 + kBarrierBytes + 4 * (p.chunks * int64_t{s.chunk()} + s.results());
+  const int64_t fixed = 1024 + kBarrierBytes + 4 * (p.chunks * int64_t{s.chunk()} + s.results()) +
+                        (p.m.vectors_residual ? s.residual_bytes() : 0);
   const auto bytes = [&] {
     return fixed + p.inputs * int64_t{s.input_bytes()} + p.products * int64_t{s.product_bytes()};
   };
@@ -63,17 +64,20 @@ double chunk_us(const Shape &s) {
   const double multiply = s.results() > 256 ? 0.83 : 0.34 + s.results() * 0.00095;
   return s.step == 2 ? std::max(0.78, multiply) : multiply;
 }
-// A residual is read where a tile ends, four values after the other, and nothing hides that.
-double tile_us(const Shape &s, int32_t results, bool adds) {
-  const double adding = adds ? 1.2e-3 * s.tile() * s.tile() * results : 0;
+// A residual waits in shared memory where a tile ends; or else is read there, four values after the other, and nothing
+// hides that.
+double tile_us(const Shape &s, const Mobile &m, bool adds) {
+  const double adding = !adds ? 0 : (m.vectors_residual ? 4e-5 : 1.2e-3) * s.tile() * s.tile() * m.results;
   return (s.strips == 2 ? 0.77 : s.step == 2 ? 0.15 : 0.65) + adding;
 }
 
 double plan_us(const Shape &s, const Pair &p, int64_t blocks, bool adds) {
   const Mobile &m = p.m;
   const double rounds = real(ceil_div(p.tiles, blocks));
-  const double moved = 2.0 * m.batch * (real(m.in[0]) * m.in[1] * m.hidden + real(m.out[0]) * m.out[1] * m.results);
-  const double us = 3.5 + std::max(rounds * (p.chunks * chunk_us(s) + tile_us(s, m.results, adds)), moved / 3.6e6);
+  const double results = real(m.out[0]) * m.out[1] * m.results * (adds ? 2 : 1);
+  const double moved = 2.0 * m.batch * (real(m.in[0]) * m.in[1] * m.hidden + results);
+  const double begin = 1.7 + 0.01 * real(blocks); // their first bytes come at once
+  const double us = begin + std::max(rounds * (p.chunks * chunk_us(s) + tile_us(s, m, adds)), moved / 3.6e6);
   return p.cluster == 1 ? us : us + 1 - 0.1 * rounds; // weights are fetched half as often
 }
 
@@ -179,15 +183,10 @@ class WgmmaPair final : public sdk::Instance {
     const Shape &s = kShapes[plan_.shape];
     const auto chunk = static_cast<uint32_t>(s.chunk()), patch = static_cast<uint32_t>(s.patch());
     const auto channels = static_cast<uint64_t>(m.hidden), results = static_cast<uint64_t>(m.results);
-    const uint64_t size[4] = {channels, static_cast<uint64_t>(m.in[1]), static_cast<uint64_t>(m.in[0]),
-                              static_cast<uint64_t>(m.batch)};
-    uint64_t stride[3] = {};
-    for (int i = 0; i < 3; ++i) { // an axis of one element may have any stride, but a map wants a true one
-      stride[i] = static_cast<uint64_t>(layers_[0].input.stride[i == 0 ? 4 : i == 1 ? 3 : 0]) * 2;
-      if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? channels * 2 : stride[i - 1] * size[i], 16);
-    }
-    const uint32_t patches[4] = {chunk, patch, patch, 1};
-    encode(p.input, 4, m.input, size, stride, patches, CU_TENSOR_MAP_SWIZZLE_NONE, "input");
+    encode_pixels(p.input, layers_[0].input, m.input, chunk, patch, CU_TENSOR_MAP_SWIZZLE_NONE, "input");
+    if (p.m.vectors_residual)
+      encode_pixels(p.residual, layers_[1].residual, m.residual, kResidualBytes / 2, static_cast<uint32_t>(s.tile()),
+                    CU_TENSOR_MAP_SWIZZLE_64B, "residual");
     const uint64_t taps[2] = {channels, 9}, rows[2] = {channels, results}, row[1] = {channels * 2};
     const uint32_t all_taps[2] = {chunk, 9};
     encode(p.taps, 2, m.filters, taps, row, all_taps, CU_TENSOR_MAP_SWIZZLE_NONE, "taps");
@@ -195,6 +194,20 @@ class WgmmaPair final : public sdk::Instance {
                                    static_cast<uint32_t>(p.cluster > 1 ? s.results() / p.cluster : s.box_rows())};
     encode(p.weights, 2, m.project, rows, row, some_rows,
            s.strips == 2 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B, "weights");
+  }
+
+  // Boxes of so many channels of a square of pixels.
+  void encode_pixels(CUtensorMap &map, const polyconv_tensor &t, const void *from, uint32_t channels, uint32_t side,
+                     CUtensorMapSwizzle swizzle, const char *what) const {
+    uint64_t size[4], stride[3];
+    size[0] = static_cast<uint64_t>(t.size[1]);
+    for (int i = 0; i < 3; ++i) { // an axis of one element may have any stride, but a map wants a true one
+      const int axis = i == 0 ? 4 : i == 1 ? 3 : 0;
+      size[i + 1] = static_cast<uint64_t>(t.size[axis]), stride[i] = static_cast<uint64_t>(t.stride[axis]) * 2;
+      if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * 2 : stride[i - 1] * size[i], 16);
+    }
+    const uint32_t box[4] = {channels, side, side, 1};
+    encode(map, 4, from, size, stride, box, swizzle, what);
   }
 
   void encode(CUtensorMap &map, uint32_t rank, const void *from, const uint64_t *size, const uint64_t *stride,
