@@ -127,7 +127,8 @@ double product_us(const polyconv_layer &l, const Shape &shape, Source source, in
   const double blocks =
       plain ? parts(channels * taps, shape.depth) : static_cast<double>(taps) * parts(channels, shape.depth);
   const double depth = std::ceil(blocks / splits) * shape.depth;
-  const double flops = 2.0 * shape.pixels * shape.channels * (depth + 44); // 44: the epilogue
+  const double epilogue = shape.channels == 32 ? 34 : 44; // as products
+  const double flops = 2.0 * shape.pixels * shape.channels * (depth + epilogue);
   const double busiest = std::ceil(tiles * splits / kMultiprocessors);
   const double full = shape.blocks * shape.threads / 32.0; // warps of a multiprocessor
   const double warps = std::min(busiest, static_cast<double>(shape.blocks)) * shape.threads / 32;
@@ -141,7 +142,13 @@ double product_us(const polyconv_layer &l, const Shape &shape, Source source, in
   const polyconv_epilogue &e = l.epilogue;
   const bool adds = e.residual_from != POLYCONV_RESIDUAL_NONE;
   const double elements = real(sdk::elements(l.input)) + real(sdk::elements(l.output)) * (adds ? 2 : 1);
-  const double multiplying = turns * flops / (rate * shape.efficiency * gathering);
+  // 1 x 1: blocks of many pixels, where fewer are than fit, wait longest for what a kernel ahead has just written, half
+  // as long again as alone; 64 x 64 in one piece is faster than in parts, whose rate its efficiency is.
+  const bool one = taps == 1 && splits == 1;
+  const double waiting = one && shape.pixels == 128  ? 1 + 0.7 * (1 - warps / full)
+                         : one && shape.pixels == 64 ? 0.87
+                                                     : 1;
+  const double multiplying = turns * flops / (rate * shape.efficiency * gathering) * waiting;
   // Few warps ask for few bytes at a time; half of either is hidden by the other.
   const double moving = elements * real(sum_bytes(l.sum_type)) / (4.2e6 * warps / (warps + 4));
   // What is more than a bias, a residual that lies as the result does and a relu is finished one by one.

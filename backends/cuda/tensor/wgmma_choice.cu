@@ -208,11 +208,15 @@ struct Ways {
   double us(int config) const {
     const polyconv_layer &l = layer;
     const auto [which, splits] = kConfigs[config];
+    // A few clusters add up sooner than many.
+    const double tiles =
+        real(ceil_div(pixels_of(l), kShapes[which].pixels) * ceil_div(l.output.size[1], kShapes[which].channels));
+    const double crowd = std::clamp((tiles - 4) / 4, 0.0, 1.0);
     const double elements =
         real(sdk::elements(l.input)) + real(sdk::elements(l.output)) + real(sdk::elements(l.weights));
     const double multiplying = clocks(l, kConfigs[config]) / 1600, moving = elements * real(element_bytes(l)) / 6.02e6;
     const double adding = splits == 1             ? 0
-                          : kShapes[which].shared ? 0.9 + 0.17 * splits + (kShapes[which].channels - 64) / 37.0
+                          : kShapes[which].shared ? 0.9 + 0.17 * splits * crowd + (kShapes[which].channels - 64) / 37.0
                                                   : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
     return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding +
            finishing_us(l, kShapes[which]) + narrow_us(l);
