@@ -14,6 +14,9 @@
 namespace polyconv::cpu {
 namespace {
 
+constexpr int64_t kLine = 64;             // bytes
+constexpr int64_t kStreamBytes = 8 << 20; // results beyond this would push everything else out of the caches
+
 // Sums of the weights of each line of taps, behind the weights (DenseArguments::line_sums).
 int64_t weights_bytes(const DensePlan &p) {
   return p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p);
@@ -99,10 +102,22 @@ void pack_weights(const DensePlan &p, const polyconv_layer &layer, const sdk::Pa
     pack_share(0);
 }
 
+// Tiles become f32 results beyond the caches that are whole lines.
+bool may_stream(const DensePlan &p) {
+  const polyconv_tensor &r = p.epilogue.result;
+  bool aligned = r.offset * 4 % kLine == 0 && p.group_out * 4 % kLine == 0;
+  for (int axis : {sdk::kN, sdk::kD, sdk::kH, sdk::kW}) aligned = aligned && r.stride[axis] * 4 % kLine == 0;
+  return p.arithmetic == DenseArithmetic::kF32 && p.stores_tiles && !p.along_w && aligned &&
+         sdk::elements(r) * 4 >= kStreamBytes;
+}
+
 class DenseInstance final : public RowInstance {
  public:
   DenseInstance(const polyconv_request &request, Isa isa, DenseTaskFunction task)
-      : layer_(*request.layers[0]), plan_(dense_geometry(layer_, *request.policy, isa)), task_(task) {
+      : layer_(*request.layers[0]),
+        plan_(dense_geometry(layer_, *request.policy, isa)),
+        task_(task),
+        may_stream_(may_stream(plan_)) {
     axes_ = make_axis_tables(layer_, plan_.axis);
     const Axis &w = plan_.axis[2];
     for (int64_t t = 0; t < w.taps; ++t)
@@ -123,7 +138,8 @@ class DenseInstance final : public RowInstance {
 
   void run(const polyconv_arguments &arguments, void *) const override {
     const char *weights = static_cast<const char *>(arguments.weights[0]);
-    const DenseArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, weights,
+    const bool stream = may_stream_ && reinterpret_cast<uintptr_t>(arguments.output) % kLine == 0;
+    const DenseArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, weights, stream,
                                 reinterpret_cast<const int32_t *>(weights + weights_bytes(plan_))};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
     sdk::run_tasks(parallel_, tasks(), one_task);
@@ -143,7 +159,7 @@ class DenseInstance final : public RowInstance {
       p.units = p.lines * p.line_units;
     }
     const char *weights = static_cast<const char *>(arguments.weights[0]);
-    const DenseArguments run = {from_window(with_arguments(p.epilogue, arguments), window), arguments.input, weights,
+    const DenseArguments run = {from_window(with_arguments(p.epilogue, arguments), window), arguments.input, weights, 0,
                                 reinterpret_cast<const int32_t *>(weights + weights_bytes(p))};
     task_(p, run, {0, p.units, 0, p.groups * p.panels, static_cast<char *>(arguments.workspace)});
   }
@@ -161,6 +177,7 @@ class DenseInstance final : public RowInstance {
   polyconv_layer layer_;
   DensePlan plan_;
   DenseTaskFunction task_;
+  bool may_stream_;
   std::vector<int64_t> axes_; // what plan_ points into
   std::vector<DenseColumns> inside_;
   std::unique_ptr<sdk::Parallel> parallel_;

@@ -78,6 +78,7 @@ struct DenseShare {
 struct DenseArguments {
   Epilogue epilogue; // with pointers
   const void *input, *weights;
+  int32_t stream;           // results pass the caches by: they are aligned, and too many to stay there
   const int32_t *line_sums; // kQuads: sums of the weights of each line of taps, [group][panel][line][output channel]
 };
 

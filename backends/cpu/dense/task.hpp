@@ -215,6 +215,7 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
       tile.bf16_result = e.result.type == POLYCONV_BF16;
       tile.bias = e.bias ? static_cast<const T *>(e.bias) + row.k : nullptr;
       tile.relu = e.rules.activation == POLYCONV_ACT_RELU;
+      tile.stream = task.arguments.stream;
     }
     if (two)
       dense_tile_of<T, 2>(m, tile);
@@ -293,6 +294,7 @@ POLYCONV_NOINLINE void run_dense(const DensePlan &p, const DenseArguments &argum
     run_units(task, share, first, last);
     panel += last - first;
   }
+  if (arguments.stream) streamed_stores_done();
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -46,6 +46,7 @@ struct DenseTile {
   int64_t source_ahead_step, weights_ahead_step;
   const T *bias; // added at the end, NULL: none
   bool relu;     // f32 only
+  bool stream;   // results pass the caches by
 };
 
 // What is fetched into the cache next.
@@ -163,6 +164,13 @@ POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) 
       return;
     }
 #endif
+  if (t.stream) {
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m, row += t.result_row)
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) store_past_cache(reinterpret_cast<T *>(row) + n * kLanes<T>, sums[m][n]);
+    return;
+  }
 #pragma GCC unroll 16
   for (int m = 0; m < M; ++m, row += t.result_row)
 #pragma GCC unroll 4
@@ -177,11 +185,12 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) sums[m][n] = t.start ? load(t.start + m * t.start_stride + n * kLanes<T>) : Vector<T>{};
+  if (!t.stream)
 #pragma GCC unroll 16
-  for (int m = 0; m < M; ++m)
+    for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n)
-      __builtin_prefetch(static_cast<char *>(t.result) + m * t.result_row + n * kVectorBytes, 1);
+      for (int n = 0; n < N; ++n)
+        __builtin_prefetch(static_cast<char *>(t.result) + m * t.result_row + n * kVectorBytes, 1);
   DenseAhead<T> ahead = {t.source_ahead, t.weights_ahead};
   for (int64_t i = 0; i < t.run_count; ++i) {
     const DenseRun<T> &run = t.runs[i];
