@@ -13,6 +13,9 @@
 namespace polyconv::cpu {
 namespace {
 
+constexpr int64_t kLine = 64;             // bytes
+constexpr int64_t kStreamBytes = 8 << 20; // results beyond this would push everything else out of the caches
+
 // What the largest of `units` by `panels` shares costs, in multiply-adds of vectors.
 double share_cost(const PointwisePlan &p, int64_t units, int64_t panels) {
   const int64_t vector = p.tile_pixels / 2, tiles = p.images * p.tiles;
@@ -57,10 +60,21 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
   return p;
 }
 
+// Tiles become results beyond the caches, whose planes begin on a line.
+bool may_stream(const PointwisePlan &p) {
+  const polyconv_tensor &r = p.epilogue.result;
+  const bool aligned =
+      r.offset * 4 % kLine == 0 && r.stride[sdk::kN] * 4 % kLine == 0 && r.stride[sdk::kC] * 4 % kLine == 0;
+  return p.stores_tiles && aligned && sdk::elements(r) * 4 >= kStreamBytes;
+}
+
 class PointwiseInstance final : public sdk::Instance {
  public:
   PointwiseInstance(const polyconv_request &request, Isa isa, PointwiseTask task)
-      : layer_(*request.layers[0]), plan_(make_plan(layer_, *request.policy, isa)), task_(task) {
+      : layer_(*request.layers[0]),
+        plan_(make_plan(layer_, *request.policy, isa)),
+        task_(task),
+        may_stream_(may_stream(plan_)) {
     if (tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
@@ -79,7 +93,8 @@ class PointwiseInstance final : public sdk::Instance {
   void run(const polyconv_arguments &arguments, void *) const override {
     const PointwiseArguments run = {with_arguments(plan_.epilogue, arguments),
                                     static_cast<const float *>(arguments.input),
-                                    static_cast<const float *>(arguments.weights[0])};
+                                    static_cast<const float *>(arguments.weights[0]),
+                                    may_stream_ && reinterpret_cast<uintptr_t>(arguments.output) % kLine == 0};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
     sdk::run_tasks(parallel_, tasks(), one_task);
   }
@@ -107,6 +122,7 @@ class PointwiseInstance final : public sdk::Instance {
   polyconv_layer layer_;
   PointwisePlan plan_;
   PointwiseTask task_;
+  bool may_stream_;
   std::unique_ptr<sdk::Parallel> parallel_;
 };
 

@@ -37,6 +37,7 @@ struct PointwiseShare {
 struct PointwiseArguments {
   Epilogue epilogue; // with pointers
   const float *input, *weights;
+  int32_t stream; // results pass the caches by: they are aligned, and too many to stay there
 };
 
 } // namespace polyconv::cpu

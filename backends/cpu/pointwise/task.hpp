@@ -56,6 +56,7 @@ POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &
       tile.last_lanes = static_cast<int>(pixels - (vectors - 1) * kF32Lanes);
       tile.bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
       tile.relu = e.rules.activation == POLYCONV_ACT_RELU;
+      tile.stream = arguments.stream && pixels % kF32Lanes == 0;
     }
     if (vectors == 2)
       pointwise_tile_of<2>(rows, tile);
@@ -74,6 +75,7 @@ POLYCONV_INLINE void run_pointwise(const PointwisePlan &p, const PointwiseArgume
       run_tile(p, arguments, share, unit / p.tiles, unit % p.tiles * p.tile_pixels, group, first, last);
     panel += last - first;
   }
+  if (arguments.stream) streamed_stores_done();
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -19,6 +19,7 @@ struct PointwiseTile {
   int last_lanes;    // pixels of the last vector
   const float *bias; // of M channels, NULL: none
   bool relu;
+  bool stream; // results pass the caches by
 };
 
 template <int M, int N>
@@ -38,8 +39,13 @@ POLYCONV_INLINE void store_pointwise(const PointwiseTile &t, F32 (&sums)[M][N]) 
 #pragma GCC unroll 16
   for (int m = 0; m < M; ++m) {
     float *row = t.result + m * t.result_stride;
-    if (N == 2) store(row, sums[m][0]);
     float *last = row + (N - 1) * kF32Lanes;
+    if (t.stream) {
+      if (N == 2) store_past_cache(row, sums[m][0]);
+      store_past_cache(last, sums[m][N - 1]);
+      continue;
+    }
+    if (N == 2) store(row, sums[m][0]);
     if (t.last_lanes == kF32Lanes)
       store(last, sums[m][N - 1]);
     else
@@ -51,10 +57,11 @@ template <int M, int N>
 POLYCONV_NOINLINE void pointwise_tile(const PointwiseTile &t) {
   F32 sums[M][N] = {};
   const float *source = t.source, *weights = t.weights;
+  if (!t.stream)
 #pragma GCC unroll 16
-  for (int m = 0; m < M; ++m)
+    for (int m = 0; m < M; ++m)
 #pragma GCC unroll 2
-    for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + n * kF32Lanes, 1);
+      for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + n * kF32Lanes, 1);
   const int64_t source_stride = t.source_stride, weight_stride = t.weight_stride;
   for (int64_t c = 0; c < t.channels; ++c, source += source_stride, weights += weight_stride) {
     F32 vectors[N];
