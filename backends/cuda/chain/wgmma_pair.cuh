@@ -31,7 +31,7 @@ __device__ inline void fetch_inputs(const Pair &p, const Tile &tile) {
       ptx::barrier_expect(tile.input_full(turn), s.patch_bytes() + s.taps_bytes());
       ptx::load_box(tile.input(turn), &p.input, tile.input_full(turn), chunk * s.chunk(), at.x * s.step - p.m.pad[1],
                     at.y * s.step - p.m.pad[0], min(at.image, p.m.batch - 1));
-      ptx::load_box(tile.input(turn) + s.patch_bytes(), &p.taps, tile.input_full(turn), chunk * s.chunk(), 0);
+      ptx::load_box(tile.input(turn) + s.taps_at(), &p.taps, tile.input_full(turn), chunk * s.chunk(), 0);
     }
   }
 }
@@ -152,7 +152,7 @@ __device__ inline void filter(const Pair &p, const Tile &tile, int worker) {
     const float2 bias = make_float2(__uint_as_float(mobile::read_4(at)), __uint_as_float(mobile::read_4(at + 4)));
     ptx::barrier_wait(tile.input_full(input), input.parity);
     ptx::barrier_wait(tile.product_empty(product), product.parity ^ 1);
-    filter_band<Tile>(tile.input(input) + from, tile.input(input) + s.patch_bytes() + pair * 4, bias,
+    filter_band<Tile>(tile.input(input) + from, tile.input(input) + s.taps_at() + pair * 4, bias,
                       tile.filtered(product) + to, rows, bounds);
     ptx::fence_for_tma(); // as for the TMA, so for products
     __syncwarp();

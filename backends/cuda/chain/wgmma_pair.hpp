@@ -34,9 +34,10 @@ struct Shape {
   __host__ __device__ constexpr int chunk() const { return 64 / strips; }
   __host__ __device__ constexpr int row_bytes() const { return chunk() * 2; }
   __host__ __device__ constexpr int patch_bytes() const { return patch() * patch() * row_bytes(); }
+  __host__ __device__ constexpr int taps_at() const { return (patch_bytes() + 127) / 128 * 128; } // in a stage
   __host__ __device__ constexpr int taps_bytes() const { return 9 * row_bytes(); }
   __host__ __device__ constexpr int input_bytes() const {
-    return (patch_bytes() + taps_bytes() + 127) / 128 * 128;
+    return (taps_at() + taps_bytes() + 127) / 128 * 128;
   }                                                                                                 // of a stage
   __host__ __device__ constexpr int rows() const { return strips == 2 ? 64 * parts * groups : 64; } // of all products
   __host__ __device__ constexpr int slices() const { return strips == 2 ? 1 : parts * groups; }     // of the results
@@ -63,7 +64,7 @@ struct Shape {
 #define POLYCONV_PAIR_SHAPES(shape)                                                                       \
   shape(1, 2, 16, 4, 1, 3) shape(1, 2, 32, 4, 1, 3) shape(1, 2, 64, 4, 1, 2) shape(1, 2, 96, 4, 1, 2)     \
       shape(1, 1, 64, 1, 1, 3) shape(1, 1, 80, 2, 1, 3) shape(1, 1, 80, 2, 2, 2) shape(2, 1, 32, 1, 1, 3) \
-          shape(2, 1, 64, 1, 1, 3) shape(2, 1, 80, 2, 1, 3)
+          shape(2, 1, 64, 1, 1, 3) shape(2, 1, 80, 2, 1, 3) shape(2, 2, 32, 4, 1, 3)
 
 inline constexpr Shape kShapes[] = {
 #define POLYCONV_PAIR_SHAPE(...) {__VA_ARGS__},

@@ -60,6 +60,7 @@ bool set_stages(const Shape &s, Pair &p, int64_t most_shared, Plan &plan, sdk::O
 // A chunk of a tile, and what a tile takes besides: where its results are many, products wait for weights, else filters
 // for nothing. Fitted to the pairs of MobileNetV2 at batch 128 on an H200.
 double chunk_us(const Shape &s) {
+  if (s.strips == 2 && s.step == 2) return 1.7;
   if (s.strips == 2) return s.teams == 3 ? 0.68 : 0.55 + s.columns / 300.0;
   const double multiply = s.results() > 256 ? 0.83 : 0.34 + s.results() * 0.00095;
   return s.step == 2 ? std::max(0.78, multiply) : multiply;
