@@ -34,21 +34,40 @@ struct GatherPiece {
   int64_t step, at, bytes;
 };
 
-// One chunk of `count` pixels, `pitch` bytes apart, of its pieces; what they leave is zero. Whole chunks are stored, as
-// nearly every store of a run would cross a cache line.
-POLYCONV_INLINE void gather_chunk(const GatherPiece *pieces, int64_t n, int64_t count, int64_t pitch, char *out) {
-  for (int64_t i = 0; i < count; ++i, out += pitch) {
+// N pieces of one chunk of `count` pixels, `pitch` bytes apart; all else is zero or, if `more`, stays.
+template <int N>
+POLYCONV_INLINE void gather_pieces(const GatherPiece *pieces, bool more, int64_t count, int64_t pitch, char *out) {
 #if defined(__AVX512BW__)
-    __m512i v = _mm512_setzero_si512();
-    for (const GatherPiece *p = pieces; p < pieces + n; ++p)
-      v = _mm512_mask_loadu_epi8(v, first_bytes(p->bytes) << p->at, p->from + i * p->step - p->at);
-    _mm512_storeu_si512(out, v);
-#else
-    __builtin_memset(out, 0, kMatrixRowBytes);
-    for (const GatherPiece *p = pieces; p < pieces + n; ++p)
-      __builtin_memcpy(out + p->at, p->from + i * p->step, static_cast<size_t>(p->bytes));
-#endif
+  const char *from[N];
+  int64_t step[N];
+  __mmask64 lanes[N];
+  for (int k = 0; k < N; ++k) {
+    from[k] = pieces[k].from - pieces[k].at, step[k] = pieces[k].step;
+    lanes[k] = first_bytes(pieces[k].bytes) << pieces[k].at;
   }
+  for (int64_t i = 0; i < count; ++i, out += pitch) {
+    __m512i v = more ? _mm512_loadu_si512(out) : _mm512_setzero_si512();
+    for (int k = 0; k < N; from[k] += step[k], ++k) v = _mm512_mask_loadu_epi8(v, lanes[k], from[k]);
+    _mm512_storeu_si512(out, v);
+  }
+#else
+  for (int64_t i = 0; i < count; ++i, out += pitch) {
+    if (!more) __builtin_memset(out, 0, kMatrixRowBytes);
+    for (const GatherPiece *p = pieces; p < pieces + N; ++p)
+      __builtin_memcpy(out + p->at, p->from + i * p->step, static_cast<size_t>(p->bytes));
+  }
+#endif
+}
+
+// One chunk of its n pieces. Whole chunks are stored, as nearly every store of a run would cross a cache line; four
+// pieces at a time, whose pointers and masks stay in registers.
+POLYCONV_INLINE void gather_chunk(const GatherPiece *pieces, int64_t n, int64_t count, int64_t pitch, char *out) {
+  for (int64_t k = 0; k < n; k += 4, pieces += 4) switch (n - k) {
+      case 1: gather_pieces<1>(pieces, k > 0, count, pitch, out); break;
+      case 2: gather_pieces<2>(pieces, k > 0, count, pitch, out); break;
+      case 3: gather_pieces<3>(pieces, k > 0, count, pitch, out); break;
+      default: gather_pieces<4>(pieces, k > 0, count, pitch, out);
+    }
 }
 
 // What the taps of a pixel read: a run of each line.
