@@ -154,7 +154,8 @@ double clocks(const polyconv_layer &l, const Config &config) {
       real(ceil_div(pixels_of(l), shape.pixels) * ceil_div(l.output.size[1], shape.channels) * config.splits);
   const double steps = real(ceil_div(depth_blocks(l), config.splits));
   const double bytes = shape.pixels * shape.channels * real(element_bytes(l));
-  const double leaving = shape.turned ? 670 + bytes / 39.8 : 900 + bytes / 50;
+  const bool in_pieces = !shape.turned && bytes > 65536; // what leaves has no room beside three stages
+  const double leaving = 400 + bytes / 47 + (in_pieces ? 600 : 0);
   if (shape.shared) {
     const double waves = std::ceil(tiles / (shape.blocks * (config.splits == 2 ? kMultiprocessors : 112)));
     constexpr double kSecondCache = 8000; // bytes a clock, to all
@@ -167,15 +168,15 @@ double clocks(const polyconv_layer &l, const Config &config) {
   const double multiplying = steps * step_clocks(shape, std::min<double>(shape.blocks, turns));
   if (turns > 1 && shape.teams > 1) {
     const double moving = (steps * step_bytes(shape) + bytes) / 52.3;
-    return kFirst + turns * std::max({multiplying, (multiplying + leaving + 1130) / 2, moving}) + leaving;
+    return kFirst + turns * std::max({multiplying, (multiplying + leaving + 600) / 2, moving}) + leaving;
   }
   return kFirst + turns * (multiplying + (turns > 1 ? leaving / shape.blocks : leaving));
 }
 
 // What is more than the tile's own end is finished one by one; of that, a residual is read two values at a time.
-double finishing_us(const polyconv_layer &l, const Shape &shape) {
+double finishing_us(const polyconv_layer &l) {
   const double outputs = real(sdk::elements(l.output));
-  if (!(shape.shared ? leaves_plainly(l) : leaves_in_pairs(l))) return 13 + outputs / 86e3;
+  if (!leaves_in_pairs(l)) return 13 + outputs / 86e3;
   return l.epilogue.residual_from == POLYCONV_RESIDUAL_NONE ? 0 : outputs / 430e3;
 }
 
@@ -202,9 +203,9 @@ struct Ways {
     return can_split(layer, splits, shape.shared ? INT64_MAX : limit, chosen);
   }
   // What multiplies, and what moves, half hidden by the longer of the two. Fitted to the f16 layers of ResNet-50
-  // (batches 1 and 128), VGG-16 (128) and Stable Diffusion's U-Net (8) on an H200: of the configs of each, the one that
-  // it chose took 0.9 % longer than the fastest on average, 11 % at most; since tiles leave and clusters add up faster,
-  // 0.7 % and 9 % in 31 of them (batches 1 and 8).
+  // (batches 1 and 128), VGG-16 (128) and Stable Diffusion's U-Net (8) on an H200, and again, since ends are short, to
+  // 76 of ResNet-50 (1, 128), MobileNetV2 (1) and the U-Net (8): of the configs of each, the one that it chooses
+  // took 2.0 % longer than the fastest on average, 23 % at most.
   double us(int config) const {
     const polyconv_layer &l = layer;
     const auto [which, splits] = kConfigs[config];
@@ -218,8 +219,8 @@ struct Ways {
     const double adding = splits == 1             ? 0
                           : kShapes[which].shared ? 0.9 + 0.17 * splits * crowd + (kShapes[which].channels - 64) / 37.0
                                                   : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
-    return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding +
-           finishing_us(l, kShapes[which]) + narrow_us(l);
+    return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding + finishing_us(l) +
+           narrow_us(l);
   }
 };
 

@@ -108,13 +108,19 @@ __device__ inline void take(const float *sums, Values &v) {
 
 // ---------------------------------------------------------------- out through shared memory
 
+// The warp's place in its block, as the compiler knows it to be the same for all of its threads: what the TMA is told
+// is then not looked for thread by thread.
+__device__ inline uint32_t warp_in_block() {
+  return __shfl_sync(~0u, threadIdx.x / 32, 0);
+}
+
 // A warp's boxes. Those of a set are filled one by one and sent together: what makes them visible to the TMA is slow.
 template <class Tile>
 class Outlet {
   using T = typename Tile::T;
 
  public:
-  __device__ explicit Outlet(uint32_t memory) : first_(memory + threadIdx.x / 32 * Tile::boxes * Tile::box_bytes) {
+  __device__ explicit Outlet(uint32_t memory) : first_(memory + warp_in_block() * (Tile::boxes * Tile::box_bytes)) {
     // Swizzled as the TMA expects it: the 16 bytes of 8 channels change places with the row.
     if constexpr (sizeof(T) == 4) { // pairs of channels of row t / 4
       const uint32_t row = threadIdx.x % 32 / 4, quad = threadIdx.x % 4;
@@ -257,14 +263,28 @@ __device__ inline void add_residual(const Product &p, Values &v, int32_t first, 
   }
 }
 
-// Bias and a relu, what most layers have, or with `More` a residual and a clipped relu too: everything unrolled. A tile
-// ends rarely, so that its instructions are not at hand: those of what does not happen would be fetched as well.
-template <class Tile, bool More>
+// What is between a sum and its result, beside a relu.
+enum class Ending { kBare, kBias, kAll }; // nothing; a bias; a bias, a residual and a clipped relu, or some of them
+
+__device__ __forceinline__ void add_bias(const Product &p, Values &v, int32_t channel) {
+  const auto *bias = static_cast<const float *>(p.conv.epilogue.bias);
+#pragma unroll
+  for (int i = 0; i < 8; i += 2) {
+    const int32_t c = channel_of(channel, i);
+    const float2 pair = c < p.channels ? *reinterpret_cast<const float2 *>(bias + c) : float2{};
+    v[i] += pair.x, v[i + 1] += pair.y, v[i + 8] += pair.x, v[i + 9] += pair.y;
+  }
+}
+
+// What most layers have, everything unrolled, with no branch for each of a tile's boxes: two warps share a scheduler,
+// and every instruction counts twice. A tile ends rarely, so that its instructions are not at hand: those of what does
+// not happen would be fetched as well.
+template <class Tile, Ending Ends>
 __device__ inline void leave_plainly(const Product &p, const float (&sums)[Tile::rows][Tile::channels / 2],
                                      int32_t first, int32_t pixel, Outlet<Tile> &outlet) {
   constexpr int kAcross = Tile::channels / Tile::box, kSet = Tile::set_boxes;
-  const auto *bias = static_cast<const float *>(p.conv.epilogue.bias);
-  const bool relu = p.conv.epilogue.activation != POLYCONV_ACT_NONE;
+  const auto &e = p.conv.epilogue;
+  const bool relu = e.activation != POLYCONV_ACT_NONE;
 #pragma unroll
   for (int index = 0; index < Tile::tile_boxes; ++index) {
     const int box = index % kAcross;
@@ -272,23 +292,15 @@ __device__ inline void leave_plainly(const Product &p, const float (&sums)[Tile:
 #pragma unroll
     for (int chunk = 0; chunk < Tile::box / 32; ++chunk) {
       const int32_t channel = first + box * Tile::box + 32 * chunk;
-      if (channel >= p.channels) break;
+      if (Ends != Ending::kBare && channel >= p.channels) break; // loads stay behind it: sooner, they take registers
       Values v;
       take(sums[index / kAcross] + box * (Tile::box / 2) + chunk * 16, v);
-      if (bias != nullptr) {
+      if (Ends == Ending::kBias || (Ends == Ending::kAll && e.bias != nullptr)) add_bias(p, v, channel);
+      if constexpr (Ends == Ending::kAll) {
+        if (e.residual != nullptr) add_residual<typename Tile::T>(p, v, pixel + index / kAcross * 64, channel);
+        if (e.activation == POLYCONV_ACT_CLIPPED_RELU) {
 #pragma unroll
-        for (int i = 0; i < 8; i += 2) {
-          const int32_t c = channel_of(channel, i);
-          const float2 pair = c < p.channels ? *reinterpret_cast<const float2 *>(bias + c) : float2{};
-          v[i] += pair.x, v[i + 1] += pair.y, v[i + 8] += pair.x, v[i + 9] += pair.y;
-        }
-      }
-      if constexpr (More) {
-        if (p.conv.epilogue.residual != nullptr)
-          add_residual<typename Tile::T>(p, v, pixel + index / kAcross * 64, channel);
-        if (p.conv.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU) {
-#pragma unroll
-          for (float &value : v) value = ptx::lesser(value, p.conv.epilogue.alpha);
+          for (float &value : v) value = ptx::lesser(value, e.alpha);
         }
       }
       outlet.put(v, index, chunk, relu);
@@ -332,12 +344,14 @@ __device__ inline void leave_slowly(const Product &p, const float (&sums)[Tile::
 template <class Tile>
 __device__ inline void leave(const Product &p, const float (&sums)[Tile::rows][Tile::channels / 2],
                              const Turn<Tile> &turn, int member, Outlet<Tile> &outlet) {
-  const int32_t pixel = turn.pixel + member * Tile::rows * 64 + static_cast<int32_t>(threadIdx.x % 128 / 32 * 16);
+  const int32_t pixel = turn.pixel + member * Tile::rows * 64 + static_cast<int32_t>(warp_in_block() % 4 * 16);
   const auto &e = p.conv.epilogue;
-  if (p.plain && e.residual == nullptr && e.activation != POLYCONV_ACT_CLIPPED_RELU)
-    leave_plainly<Tile, false>(p, sums, turn.channel, pixel, outlet);
+  if (p.plain && (e.residual != nullptr || e.activation == POLYCONV_ACT_CLIPPED_RELU))
+    leave_plainly<Tile, Ending::kAll>(p, sums, turn.channel, pixel, outlet);
+  else if (p.plain && e.bias != nullptr)
+    leave_plainly<Tile, Ending::kBias>(p, sums, turn.channel, pixel, outlet);
   else if (p.plain)
-    leave_plainly<Tile, true>(p, sums, turn.channel, pixel, outlet);
+    leave_plainly<Tile, Ending::kBare>(p, sums, turn.channel, pixel, outlet);
   else
     leave_slowly<Tile>(p, sums, turn, pixel, outlet);
 }

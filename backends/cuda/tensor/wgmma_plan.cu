@@ -275,8 +275,8 @@ Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const
   p.pixels_next = 2 * sdk::elements(l.weights) >= sdk::elements(l.input);
   const bool matrix = is_matrix(l.result, l.input.type) && aligned(a.output, 16);
   p.boxes = matrix && splits == 1;
-  p.plain = matrix && p.partials == nullptr && (shape.shared ? leaves_plainly(l) : leaves_in_pairs(l)) &&
-            aligned(p.conv.epilogue.bias, 8) && aligned(p.conv.epilogue.residual, 8);
+  p.plain = matrix && p.partials == nullptr && leaves_in_pairs(l) && aligned(p.conv.epilogue.bias, 8) &&
+            aligned(p.conv.epilogue.residual, 8);
   p.result_begin = l.result.offset, p.result_row = row_of(l.result), p.residual_row = row_of(l.residual);
   return p;
 }

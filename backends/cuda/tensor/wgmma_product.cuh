@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
   }
   __syncthreads();
   ptx::let_next_begin();
-  const auto group = static_cast<int>(threadIdx.x / 128);
+  const auto group = static_cast<int>(warp_in_block() / 4);
   const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
   const int32_t turns = count_turns<Tile>(problem);
   if (group == Tile::groups) {

@@ -49,9 +49,16 @@ __device__ inline void store_sums(const Product &p, int32_t pixel, int32_t chann
   using T = typename Tile::T;
   if (pixel >= p.pixels || channel >= p.channels) return;
   if (p.plain) {
-    const auto *bias = static_cast<const float *>(p.conv.epilogue.bias);
-    const bool relu = p.conv.epilogue.activation == POLYCONV_ACT_RELU;
+    const auto &e = p.conv.epilogue;
+    const auto *bias = static_cast<const float *>(e.bias);
     if (bias != nullptr) a += bias[channel], b += bias[channel + 1];
+    if (e.residual != nullptr) {
+      const T *residual = static_cast<const T *>(e.residual) + p.conv.residual.offset;
+      const float2 pair = load_pair(residual + pixel * p.residual_row + channel);
+      a += e.residual_scale * pair.x, b += e.residual_scale * pair.y;
+    }
+    if (e.activation == POLYCONV_ACT_CLIPPED_RELU) a = ptx::lesser(a, e.alpha), b = ptx::lesser(b, e.alpha);
+    const bool relu = e.activation != POLYCONV_ACT_NONE;
     T *const to = static_cast<T *>(p.result) + p.result_begin + pixel * p.result_row + channel;
     if constexpr (sizeof(T) == 4)
       *reinterpret_cast<float2 *>(to) = relu ? make_float2(ptx::greater(a, 0), ptx::greater(b, 0)) : make_float2(a, b);

@@ -62,7 +62,7 @@ class TurnedOutlet {
 
  public:
   __device__ explicit TurnedOutlet(uint32_t memory)
-      : group_(static_cast<int>(threadIdx.x / 128)), mine_(memory + group_ * (Tile::leave_bytes / Tile::groups)) {}
+      : group_(static_cast<int>(warp_in_block() / 4)), mine_(memory + group_ * (Tile::leave_bytes / Tile::groups)) {}
 
   __device__ void leave(const Product &p, const float (&sums)[Tile::rows][Tile::columns / 2], int32_t pixel,
                         int32_t channel) {
