@@ -175,6 +175,22 @@ TEST_CASE("every kernel and config is right on every case that it takes") {
   }
 }
 
+// Stores that pass the caches by. Not on GPUs, which have no such threshold.
+TEST_CASE("every CPU kernel is right where results exceed the caches") {
+  std::vector<conformance::TestCase> cases;
+  for (const char *token :
+       {"fwd:n1,c2,k32,i257x256,f1x1:nhwc:bias+relu", "fwd:n1,c2,k34,i229x272,f1x1:bias+relu",
+        "fwd:n2,c2,k48,i139x166,f3x1:nhwc:ys=2183232.1.15936.96", "fwd:n1,c32,k32,g32,i183x183,f3x3,p1:nhwc:bias",
+        "fwd:n1,c4,k64,i182x182,f1x1:nhwc:u8-s8-s32", "fwd:n1,c1,k2,i2050x1024,f1x3,p0x1"})
+    cases.push_back(conformance::make_case(POLYCONV_SAVE_NONE, {token}));
+  for (const Tested &tested : tested_backends()) {
+    if (std::string(tested.info.device_kind) != "cpu") continue;
+    Counts counts;
+    for (const conformance::TestCase &test : cases) check_case(test, tested, kernels_of(tested), counts);
+    for (const auto &[kernel, count] : counts.convolved) MESSAGE(kernel << " took " << count << " of " << cases.size());
+  }
+}
+
 TEST_CASE("every kernel and config is right on random problems") {
   conformance::TameProblem random(7);
   std::vector<conformance::TestCase> cases;

@@ -168,6 +168,14 @@ POLYCONV_NOINLINE void depthwise_weights_share(const DepthwiseWeightsPlan &p, co
   }
 }
 
+// Whether all taps of a channel lie side by side, in order.
+POLYCONV_INLINE bool taps_side_by_side(const polyconv_tensor &w) {
+  int64_t behind = 1;
+  for (int axis = 4; axis > 1; behind *= w.size[axis--])
+    if (w.size[axis] > 1 && w.stride[axis] != behind) return false;
+  return true;
+}
+
 // Where a tap's weight of channel 0 lies.
 POLYCONV_INLINE int64_t tap_offset(const polyconv_tensor &w, int64_t tap) {
   const int64_t y = tap / w.size[4];
@@ -180,7 +188,7 @@ template <class T>
 POLYCONV_NOINLINE void depthwise_weights_join(const DepthwiseWeightsPlan &p, const DepthwiseWeightsRun &r, int64_t c) {
   constexpr int kL = kLanes<T>;
   const polyconv_tensor &w = p.weights;
-  const bool side_by_side = tap_offset(w, p.taps - 1) - w.offset == p.taps - 1;
+  const bool side_by_side = taps_side_by_side(w);
   const int64_t end = p.channels < c + kDepthwiseJoin ? p.channels : c + kDepthwiseJoin;
   T values[2 * kL] = {}; // scatter reads whole vectors, from any of the first lanes on
   for (; c < end; c += kL)

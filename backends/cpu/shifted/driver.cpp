@@ -70,26 +70,29 @@ double item_cycles(const ShiftedPlan &p, Isa isa) {
   return cycles + real(p.strip_rows * p.channels) * row;
 }
 
-// The blocks whose largest share costs least, among those whose strip fits.
+// The blocks whose largest share costs least, among those whose strip fits; where that of one row does not, none.
 double choose_blocks(ShiftedPlan &p, Isa isa, int64_t tasks) {
   double best = 0;
   int64_t rows = 0, columns = 0;
-  const int64_t planes = std::max<int64_t>(p.images * p.depth * p.groups, 1);
+  const int64_t planes = std::max<int64_t>(p.images * p.depth * p.groups, 1), height = std::max<int64_t>(p.height, 1);
   for (int64_t parts = 1; parts <= kMostParts; ++parts) {
     if (parts > 1 && p.width / parts < kLeastColumns) break;
-    set_blocks(p, 1, parts);
+    set_blocks(p, height, parts);
     const int64_t rows_in = (kStripBytes / (4 * p.channels) - p.reach - 5 * kLine) / p.pitch; // that fit
     const int64_t fit = rows_in - (p.strip_rows - p.block_rows);
     if (fit < 1) continue;
-    const int64_t wanted = std::clamp<int64_t>(ceil_div(tasks, planes * parts), 1, std::max<int64_t>(p.height, 1));
+    const int64_t wanted = std::clamp<int64_t>(ceil_div(tasks, planes * parts), 1, height);
     const int64_t blocks = std::max(wanted, ceil_div(p.height, fit));
-    for (int64_t more = 0; more < 4 && blocks + more <= std::max<int64_t>(p.height, 1); ++more) {
+    for (int64_t more = 0; more < 4 && blocks + more <= height; ++more) {
       set_blocks(p, blocks + more, parts);
       const double cost = real(ceil_div(p.items, tasks)) * item_cycles(p, isa);
       if (rows == 0 || cost < best) best = cost, rows = p.row_blocks, columns = parts;
     }
   }
-  if (rows > 0) set_blocks(p, rows, columns);
+  if (rows > 0)
+    set_blocks(p, rows, columns);
+  else
+    p.row_blocks = 0;
   return best;
 }
 
@@ -99,7 +102,7 @@ ShiftedPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy
   p.epilogue = make_epilogue(layer);
   p.pad_value = layer.pad_mode == POLYCONV_PAD_CONSTANT ? layer.pad_value : 0.0;
   for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i);
-  p.direct = p.epilogue.simple && layer.result.stride[kW] == 1;
+  p.direct = p.epilogue.simple;
   p.images = layer.output.size[kN];
   p.depth = layer.output.size[kD];
   p.groups = layer.groups;
@@ -110,11 +113,10 @@ ShiftedPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy
   p.taps = sdk::taps(layer);
   p.reach = (p.axis[2].taps - 1) * p.axis[2].dilation;
   const bool valued = layer.pad_mode == POLYCONV_PAD_ZERO || layer.pad_mode == POLYCONV_PAD_CONSTANT;
-  p.shared = valued ? std::min(p.axis[2].before, p.axis[2].after) : 0;
+  p.shared = valued ? std::min({p.axis[2].before, p.axis[2].after, p.reach}) : 0; // pitch stays a row of results
   const int64_t threads = std::max<int64_t>(policy.threads, 1);
   const double cycles = choose_blocks(p, isa, threads);
   p.tasks = std::clamp<int64_t>(p.items, 1, threads);
-  if (p.column_blocks == 0) return p;
   p.sums_at = round_up(strip_bytes(p), 64);
   p.scratch_bytes = p.sums_at + tile_filters(isa) * kTileVectors * vector_bytes(isa);
   const double moved = 4.0 * real(elements(layer.input) + elements(layer.result) + elements(layer.weights));
@@ -199,7 +201,7 @@ bool shifted_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   const polyconv_layer &layer = *request.layers[0];
   if (!takes_layer(layer, offer) || !takes_no_pooling(layer, offer)) return false;
   const ShiftedPlan p = make_plan(layer, *request.policy, isa);
-  if (strip_bytes(p) > kStripBytes)
+  if (p.row_blocks == 0)
     return offer.reject("keeps what a row of results reads in the cache: %" PRId64 " bytes here, at most %" PRId64,
                         strip_bytes(p), kStripBytes);
   if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;

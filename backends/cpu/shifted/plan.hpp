@@ -23,7 +23,7 @@ struct ShiftedPlan {
   int64_t images, depth, groups, channels, filters; // channels and filters of a group
   int64_t panels;                                   // of the filters of a group, of nearly equal size
   int64_t width, height;                            // of a plane of results
-  int64_t block_rows, row_blocks, block_columns, column_blocks, items, tasks;
+  int64_t block_rows, row_blocks, block_columns, column_blocks, items, tasks; // no row_blocks: no strip fits
 
   int64_t reach;             // source columns of a result beyond the first
   int64_t shared;            // of a whole row's padding, elements that are the next row's too
