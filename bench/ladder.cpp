@@ -15,9 +15,13 @@ constexpr Rung kCuda[] = {{"direct", "cuda-direct/*"},
                           {"implicit GEMM", "cuda-gemm/implicit*"},
                           {"tensor cores", "cuda-tensor/*"}};
 
-constexpr Rung kCpu[] = {{"reference", "reference/*"},        {"direct", "openmp/direct*"},
-                         {"image filter", "openmp/image*"},   {"depthwise", "openmp/depthwise*"},
-                         {"lowered rows", "openmp/lowered*"}, {"pixels in place", "openmp/pointwise*"},
+constexpr Rung kCpu[] = {{"reference", "reference/*"},
+                         {"direct", "openmp/direct*"},
+                         {"image filter", "openmp/image*"},
+                         {"depthwise", "openmp/depthwise*"},
+                         {"lowered rows", "openmp/lowered*"},
+                         {"shifted rows", "openmp/shifted*"},
+                         {"pixels in place", "openmp/pointwise*"},
                          {"register tiles", "openmp/dense*"}};
 
 } // namespace
