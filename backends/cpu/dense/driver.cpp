@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/dense/driver.hpp"
 
+#include "cpu/aligned.hpp"
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 
@@ -105,10 +106,8 @@ void pack_weights(const DensePlan &p, const polyconv_layer &layer, const sdk::Pa
 // Tiles become f32 results beyond the caches that are whole lines.
 bool may_stream(const DensePlan &p) {
   const polyconv_tensor &r = p.epilogue.result;
-  bool aligned = r.offset * 4 % kLine == 0 && p.group_out * 4 % kLine == 0;
-  for (int axis : {sdk::kN, sdk::kD, sdk::kH, sdk::kW}) aligned = aligned && r.stride[axis] * 4 % kLine == 0;
-  return p.arithmetic == DenseArithmetic::kF32 && p.stores_tiles && !p.along_w && aligned &&
-         sdk::elements(r) * 4 >= kStreamBytes;
+  return p.arithmetic == DenseArithmetic::kF32 && p.stores_tiles && !p.along_w && p.group_out * 4 % kLine == 0 &&
+         steps_aligned(r, {sdk::kN, sdk::kD, sdk::kH, sdk::kW}, kLine) && sdk::elements(r) * 4 >= kStreamBytes;
 }
 
 class DenseInstance final : public RowInstance {
@@ -138,7 +137,7 @@ class DenseInstance final : public RowInstance {
 
   void run(const polyconv_arguments &arguments, void *) const override {
     const char *weights = static_cast<const char *>(arguments.weights[0]);
-    const bool stream = may_stream_ && reinterpret_cast<uintptr_t>(arguments.output) % kLine == 0;
+    const bool stream = may_stream_ && aligned(arguments.output, kLine);
     const DenseArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, weights, stream,
                                 reinterpret_cast<const int32_t *>(weights + weights_bytes(plan_))};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/depthwise/driver.hpp"
 
+#include "cpu/aligned.hpp"
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
@@ -146,10 +147,7 @@ void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const voi
 
 // Results stored by the tile whose pixels all begin on a whole vector.
 bool pixels_aligned(const DepthwisePlan &p, int64_t vector) {
-  const polyconv_tensor &r = p.epilogue.result;
-  bool aligned = r.offset * 4 % vector == 0 && p.channels * 4 % vector == 0;
-  for (int axis : {kN, kD, kH, kW}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
-  return p.direct && aligned;
+  return p.direct && p.channels * 4 % vector == 0 && steps_aligned(p.epilogue.result, {kN, kD, kH, kW}, vector);
 }
 
 class DepthwiseInstance final : public RowInstance {
@@ -180,7 +178,7 @@ class DepthwiseInstance final : public RowInstance {
 
   void run(const polyconv_arguments &a, void *) const override {
     const DepthwiseRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0],
-                              may_stream_ && aligned(a.output)};
+                              may_stream_ && aligned(a.output, vector_)};
     const auto one_task = [&](int64_t task) {
       const Share items = share(plan_.items, plan_.tasks, task);
       task_(plan_, run, {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
@@ -196,15 +194,11 @@ class DepthwiseInstance final : public RowInstance {
     p.row_groups = ceil_div(window.rows.count, p.tile_rows);
     p.items = p.row_groups * p.parts;
     const DepthwiseRun run = {from_window(with_arguments(p.epilogue, a), window), a.input, a.weights[0],
-                              window.to_memory && aligned_ && aligned(a.output)};
+                              window.to_memory && aligned_ && aligned(a.output, vector_)};
     task_(p, run, {0, p.items, static_cast<char *>(a.workspace)});
   }
 
  private:
-  bool aligned(const void *output) const {
-    return reinterpret_cast<uintptr_t>(output) % static_cast<uintptr_t>(vector_) == 0;
-  }
-
   polyconv_layer layer_;
   DepthwisePlan plan_;
   DepthwiseTask task_;

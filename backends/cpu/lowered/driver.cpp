@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/lowered/driver.hpp"
 
+#include "cpu/aligned.hpp"
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
@@ -196,10 +197,8 @@ void make_tables(const polyconv_layer &layer, LoweredPlan &p, LoweredTables &tab
 bool may_stream(const LoweredPlan &p, int64_t vector) {
   const polyconv_tensor &r = p.epilogue.result;
   const int64_t rows = p.lowers || p.joins ? p.strip_rows : 1; // of which the first begins on a vector
-  bool aligned = r.offset * 4 % vector == 0;
-  aligned = aligned && (rows == p.height || rows * r.stride[kH] * 4 % vector == 0);
-  for (int axis : {kN, kC, kD}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
-  return p.direct && aligned && elements(r) * 4 >= kStreamBytes;
+  const bool strips = rows == p.height || rows * r.stride[kH] * 4 % vector == 0;
+  return p.direct && strips && steps_aligned(r, {kN, kC, kD}, vector) && elements(r) * 4 >= kStreamBytes;
 }
 
 class LoweredInstance final : public Instance {
@@ -220,7 +219,7 @@ class LoweredInstance final : public Instance {
 
   void run(const polyconv_arguments &a, void *) const override {
     LoweredRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
-    run.stream = may_stream_ && reinterpret_cast<uintptr_t>(a.output) % static_cast<uintptr_t>(vector_) == 0;
+    run.stream = may_stream_ && aligned(a.output, vector_);
     const auto one_task = [&](int64_t task) {
       const Share share = sdk::share(plan_.items, plan_.tasks, task);
       task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/matrix/driver.hpp"
 
+#include "cpu/aligned.hpp"
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 
@@ -71,8 +72,8 @@ class MatrixInstance final : public sdk::Instance {
   }
 
   void run(const polyconv_arguments &arguments, void *) const override {
-    const bool aligned = reinterpret_cast<uintptr_t>(arguments.output) % kMatrixRowBytes == 0;
-    const MatrixArguments run = {with_arguments(plan_.epilogue, arguments), plan_.stream && aligned, arguments.input,
+    const MatrixArguments run = {with_arguments(plan_.epilogue, arguments),
+                                 plan_.stream && aligned(arguments.output, kMatrixRowBytes), arguments.input,
                                  arguments.weights[0]};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
     sdk::run_tasks(parallel_, tasks(), one_task);

@@ -1,6 +1,7 @@
 // geometry.cpp - plans the matrix kernel: how lines are stored, blocks and shares by what they cost. Compiled for the
 // baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
+#include "cpu/aligned.hpp"
 #include "cpu/count.hpp"
 #include "cpu/matrix/driver.hpp"
 #include "cpu/parts.hpp"
@@ -45,9 +46,9 @@ MatrixPlan make_matrix(const polyconv_layer &layer, MatrixProducts products) {
   const bool floats = p.epilogue.simple || (p.epilogue.quick && sdk::is_float(r.type));
   p.quick = r.stride[sdk::kC] == 1 && ((floats && quick) || (p.epilogue.integer && !p.epilogue.save));
   const int64_t result = type_bytes(r.type);
-  bool lines = p.quick && r.type != POLYCONV_F16 && r.offset * result % kMatrixRowBytes == 0;
-  for (int i : {sdk::kN, sdk::kD, sdk::kH, sdk::kW}) lines = lines && r.stride[i] * result % kMatrixRowBytes == 0;
-  p.stream = lines && p.group_out % kMatrixPanel == 0 && sdk::elements(r) * result >= kStreamBytes;
+  const bool lines = steps_aligned(r, {sdk::kN, sdk::kD, sdk::kH, sdk::kW}, kMatrixRowBytes);
+  p.stream = p.quick && r.type != POLYCONV_F16 && lines && p.group_out % kMatrixPanel == 0 &&
+             sdk::elements(r) * result >= kStreamBytes;
   p.images = layer.output.size[sdk::kN];
   p.depths = p.axis[0].out, p.lines = p.axis[1].out, p.columns = p.axis[2].out;
   return p;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/plane/driver.hpp"
 
+#include "cpu/aligned.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
 
@@ -113,10 +114,7 @@ double serial_us(const PlanePlan &p, const polyconv_layer &layer, Isa isa, int64
 
 // Results stored by the tile whose rows all begin on a whole vector.
 bool rows_aligned(const PlanePlan &p, int64_t vector) {
-  const polyconv_tensor &r = p.epilogue.result;
-  bool aligned = r.offset * 4 % vector == 0;
-  for (int axis : {kN, kC, kD, kH}) aligned = aligned && (r.size[axis] == 1 || r.stride[axis] * 4 % vector == 0);
-  return p.direct && aligned;
+  return p.direct && steps_aligned(p.epilogue.result, {kN, kC, kD, kH}, vector);
 }
 
 class PlaneInstance final : public RowInstance {
@@ -213,16 +211,12 @@ PlaneFilter::PlaneFilter(const polyconv_layer &layer, const polyconv_policy &pol
 
 void PlaneFilter::run(const polyconv_arguments &a, const void *weights,
                       const std::unique_ptr<sdk::Parallel> &threads) const {
-  PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, weights, may_stream_ && aligned(a.output), 1, 0};
+  PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, weights, may_stream_ && aligned(a.output, vector_), 1, 0};
   const auto one_task = [&](int64_t task) {
     const sdk::Share share = sdk::share(plan_.items, plan_.tasks, task);
     task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
   };
   sdk::run_tasks(threads, plan_.tasks, one_task);
-}
-
-bool PlaneFilter::aligned(const void *output) const {
-  return reinterpret_cast<uintptr_t>(output) % static_cast<uintptr_t>(vector_) == 0;
 }
 
 void PlaneFilter::run_rows(const polyconv_arguments &a, const void *weights, const RowWindow &window) const {
@@ -236,7 +230,7 @@ void PlaneFilter::run_rows(const polyconv_arguments &a, const void *weights, con
   const PlaneRun run = {from_window(with_arguments(p.epilogue, a), window),
                         a.input,
                         weights,
-                        window.to_memory && aligned_ && whole_vectors && aligned(a.output),
+                        window.to_memory && aligned_ && whole_vectors && aligned(a.output, vector_),
                         window.from_memory,
                         window.highest};
   task_(p, run, {0, p.items, static_cast<char *>(a.workspace)});

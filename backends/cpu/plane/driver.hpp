@@ -38,7 +38,6 @@ class PlaneFilter {
  private:
   PlanePlan plan_;
   PlaneTask task_;
-  bool aligned(const void *output) const;
 
   int64_t vector_;
   bool aligned_, may_stream_; // rows that begin on a whole vector; and results beyond the caches

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/pointwise/driver.hpp"
 
+#include "cpu/aligned.hpp"
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/parts.hpp"
@@ -63,9 +64,7 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
 // Tiles become results beyond the caches, whose planes begin on a line.
 bool may_stream(const PointwisePlan &p) {
   const polyconv_tensor &r = p.epilogue.result;
-  const bool aligned =
-      r.offset * 4 % kLine == 0 && r.stride[sdk::kN] * 4 % kLine == 0 && r.stride[sdk::kC] * 4 % kLine == 0;
-  return p.stores_tiles && aligned && sdk::elements(r) * 4 >= kStreamBytes;
+  return p.stores_tiles && steps_aligned(r, {sdk::kN, sdk::kC}, kLine) && sdk::elements(r) * 4 >= kStreamBytes;
 }
 
 class PointwiseInstance final : public sdk::Instance {
@@ -91,10 +90,9 @@ class PointwiseInstance final : public sdk::Instance {
   }
 
   void run(const polyconv_arguments &arguments, void *) const override {
-    const PointwiseArguments run = {with_arguments(plan_.epilogue, arguments),
-                                    static_cast<const float *>(arguments.input),
-                                    static_cast<const float *>(arguments.weights[0]),
-                                    may_stream_ && reinterpret_cast<uintptr_t>(arguments.output) % kLine == 0};
+    const PointwiseArguments run = {
+        with_arguments(plan_.epilogue, arguments), static_cast<const float *>(arguments.input),
+        static_cast<const float *>(arguments.weights[0]), may_stream_ && aligned(arguments.output, kLine)};
     const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
     sdk::run_tasks(parallel_, tasks(), one_task);
   }
