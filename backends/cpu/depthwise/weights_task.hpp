@@ -85,6 +85,8 @@ POLYCONV_INLINE void depthwise_lines(DepthwiseWeightsTile<From, T> &t, int64_t l
   }
   if constexpr (J > 1) depthwise_lines<From, T, 1, K, Whole>(t, lines, two, c, count);
 }
+
+// A unit, for up to a vector of channels from c on.
 template <class From, class T, bool Whole>
 POLYCONV_INLINE void depthwise_vector(const DepthwiseWeightsPlan &p, DepthwiseWeightsTile<From, T> t, int64_t c,
                                       int count) {

@@ -4,15 +4,10 @@
 #pragma once
 
 #include "cpu/finish.hpp"
+#include "cpu/piece.hpp"
 #include "cpu/pointwise/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
-
-// Where piece i of `total` begins, cut into `parts` of nearly equal size.
-POLYCONV_INLINE int64_t piece(int64_t total, int64_t parts, int64_t i) {
-  const int64_t size = total / parts, rest = total % parts;
-  return i * size + (i < rest ? i : rest);
-}
 
 // `channels` rows of `pixels` pixels, side by side in whole vectors; the lanes beyond are zero.
 POLYCONV_INLINE void copy_tile(const float *in, int64_t stride, int64_t channels, int64_t pixels, int64_t width,

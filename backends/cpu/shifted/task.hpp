@@ -4,15 +4,10 @@
 #pragma once
 
 #include "cpu/direct/load.hpp"
+#include "cpu/piece.hpp"
 #include "cpu/shifted/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
-
-// Where piece i of `total` begins, cut into `parts` of nearly equal size.
-POLYCONV_INLINE int64_t piece(int64_t total, int64_t parts, int64_t i) {
-  const int64_t size = total / parts, rest = total % parts;
-  return i * size + (i < rest ? i : rest);
-}
 
 struct ShiftedBlock {
   int64_t image, d, group, row, rows, column, columns;
