@@ -146,7 +146,8 @@ double block_clocks(const Shape &shape) {
 namespace {
 
 // Clocks of a multiprocessor for its tiles in a config. A second team or block of the multiprocessor multiplies while
-// the first one's tile leaves. Clusters want all of their blocks at once, and some multiprocessors stay without.
+// the first one's tile leaves. Clusters want all of their blocks at once, and some multiprocessors stay without. Turned
+// shapes share weights in pairs, which saves power, and power is what large layers run out of.
 double clocks(const polyconv_layer &l, const Config &config) {
   constexpr double kFirst = 830; // until the first bytes are there
   const Shape &shape = kShapes[config.shape];
@@ -165,7 +166,8 @@ double clocks(const polyconv_layer &l, const Config &config) {
   }
   const double turns =
       tiles <= kMultiprocessors ? 1 : std::ceil(tiles / (kMultiprocessors * shape.blocks)) * shape.blocks;
-  const double multiplying = steps * step_clocks(shape, std::min<double>(shape.blocks, turns));
+  const double sharing = shape.turned && turns > 1 ? 0.98 : 1;
+  const double multiplying = steps * step_clocks(shape, std::min<double>(shape.blocks, turns)) * sharing;
   if (turns > 1 && shape.teams > 1) {
     const double moving = (steps * step_bytes(shape) + bytes) / 52.3;
     return kFirst + turns * std::max({multiplying, (multiplying + leaving + 600) / 2, moving}) + leaving;
