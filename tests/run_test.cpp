@@ -175,8 +175,8 @@ TEST_CASE("buffers_check: alignment of elements, and overlap of what is written"
   job.buffers.weights[0] = job.output.data() + 4;
   CHECK_BAD_BUFFERS(job, "buffers.output, which is written, overlaps buffers.weights[0]");
   job.buffers = good;
-  job.buffers.input = job.weights[0].data(); // both only read: whatever that is good for
-  CHECK(polyconv_buffers_check(job.plan.get(), &job.buffers) == POLYCONV_SUCCESS);
+  job.buffers.weights[0] = job.input.data(); // both only read: whatever that is good for; the input is the longer
+  CHECK_MESSAGE(polyconv_buffers_check(job.plan.get(), &job.buffers) == POLYCONV_SUCCESS, error());
   job.buffers = good;
   job.buffers.residual[0] = job.output.data(); // in place: allowed
   CHECK(polyconv_buffers_check(job.plan.get(), &job.buffers) == POLYCONV_SUCCESS);
