@@ -4,7 +4,10 @@
 
 #include <polyconv/sdk/kernel.hpp>
 
+#include <memory>
 #include <vector>
+
+#include "cpu/isa.hpp"
 
 namespace polyconv::cpu {
 
@@ -13,6 +16,18 @@ namespace polyconv::cpu {
 #undef POLYCONV_KERNEL
 
 std::vector<const sdk::Kernel *> kernels();
+
+// What most kernels have for `supports` and `create`: configs are the instruction sets, and a config's instance runs
+// that set's task of each table.
+template <auto kOffer>
+bool supports_by_isa(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  Isa isa;
+  return choose_isa(config, offer, isa) && kOffer(request, isa, offer);
+}
+template <auto kCreate, const auto &...kTasks>
+std::unique_ptr<sdk::Instance> create_by_isa(const polyconv_request &request, int32_t config) {
+  return kCreate(request, static_cast<Isa>(config), kTasks[config]...);
+}
 
 // The backends' probe: always available, with the instruction set as a note (isa.cpp).
 polyconv_status probe(char *reason, size_t size);

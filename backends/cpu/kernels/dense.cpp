@@ -32,18 +32,10 @@ namespace {
 
 constexpr DenseTaskFunction kTask[] = POLYCONV_BY_ISA(dense_task);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && dense_offer(request, isa, offer);
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return dense_create(request, static_cast<Isa>(config), kTask[config]);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_dense = {"dense", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_dense = {
+    "dense", 0, isa_names, kIsaCount, supports_by_isa<dense_offer>, create_by_isa<dense_create, kTask>};
 
 } // namespace polyconv::cpu
 #endif

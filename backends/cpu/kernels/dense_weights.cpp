@@ -41,18 +41,14 @@ namespace {
 constexpr ProductTask kSum[] = POLYCONV_BY_ISA(product_sum);
 constexpr ProductTask kEnd[] = POLYCONV_BY_ISA(product_end);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && product_offer(request, isa, offer);
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return product_create(request, static_cast<Isa>(config), kSum[config], kEnd[config]);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_dense_weights = {"dense_weights", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_dense_weights = {"dense_weights",
+                                          0,
+                                          isa_names,
+                                          kIsaCount,
+                                          supports_by_isa<product_offer>,
+                                          create_by_isa<product_create, kSum, kEnd>};
 
 } // namespace polyconv::cpu
 #endif

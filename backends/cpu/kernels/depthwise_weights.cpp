@@ -46,18 +46,14 @@ namespace {
 constexpr decltype(DepthwiseWeightsTasks::sum) kSum[] = POLYCONV_BY_ISA(depthwise_weights_sum);
 constexpr decltype(DepthwiseWeightsTasks::join) kJoin[] = POLYCONV_BY_ISA(depthwise_weights_end);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && depthwise_weights_offer(request, isa, offer);
-}
-
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
   return depthwise_weights_create(request, static_cast<Isa>(config), {kSum[config], kJoin[config]});
 }
 
 } // namespace
 
-const sdk::Kernel kernel_depthwise_weights = {"depthwise_weights", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_depthwise_weights = {
+    "depthwise_weights", 0, isa_names, kIsaCount, supports_by_isa<depthwise_weights_offer>, create};
 
 } // namespace polyconv::cpu
 #endif

@@ -32,18 +32,10 @@ namespace {
 
 constexpr DirectTask kTask[] = POLYCONV_BY_ISA(direct_task);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && direct_offer(request, isa, offer);
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return direct_create(request, static_cast<Isa>(config), kTask[config]);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_direct = {"direct", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_direct = {
+    "direct", 0, isa_names, kIsaCount, supports_by_isa<direct_offer>, create_by_isa<direct_create, kTask>};
 
 } // namespace polyconv::cpu
 #endif

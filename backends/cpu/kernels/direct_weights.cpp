@@ -62,18 +62,14 @@ namespace {
 constexpr decltype(WeightsTasks::sum) kSum[] = POLYCONV_BY_ISA(weights_sum);
 constexpr decltype(WeightsTasks::join) kJoin[] = POLYCONV_BY_ISA(weights_join);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && weights_offer(request, isa, offer);
-}
-
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
   return weights_create(request, static_cast<Isa>(config), {kSum[config], kJoin[config]});
 }
 
 } // namespace
 
-const sdk::Kernel kernel_direct_weights = {"direct_weights", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_direct_weights = {
+    "direct_weights", 0, isa_names, kIsaCount, supports_by_isa<weights_offer>, create};
 
 } // namespace polyconv::cpu
 #endif

@@ -34,18 +34,10 @@ namespace {
 
 constexpr FewTask kTask[] = POLYCONV_BY_ISA(few_task);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && few_offer(request, isa, offer);
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return few_create(request, static_cast<Isa>(config), kTask[config]);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_few = {"few", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_few = {
+    "few", 0, isa_names, kIsaCount, supports_by_isa<few_offer>, create_by_isa<few_create, kTask>};
 
 } // namespace polyconv::cpu
 #endif

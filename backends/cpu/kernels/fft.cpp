@@ -28,18 +28,10 @@ namespace {
 constexpr FftTask kTask[] = POLYCONV_BY_ISA(fft_task);
 constexpr FftSpectrum kSpectrum[] = POLYCONV_BY_ISA(fft_spectrum);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && fft_offer(request, isa, offer);
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return fft_create(request, static_cast<Isa>(config), kTask[config], kSpectrum[config]);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_fft = {"fft", POLYCONV_KERNEL_TRANSFORM, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_fft = {"fft",     POLYCONV_KERNEL_TRANSFORM,  isa_names,
+                                kIsaCount, supports_by_isa<fft_offer>, create_by_isa<fft_create, kTask, kSpectrum>};
 
 } // namespace polyconv::cpu
 #endif

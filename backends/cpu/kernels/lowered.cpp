@@ -35,18 +35,10 @@ namespace {
 
 constexpr LoweredTask kTask[] = POLYCONV_BY_ISA(lowered_task);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && lowered_offer(request, isa, offer);
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return lowered_create(request, static_cast<Isa>(config), kTask[config]);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_lowered = {"lowered", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_lowered = {
+    "lowered", 0, isa_names, kIsaCount, supports_by_isa<lowered_offer>, create_by_isa<lowered_create, kTask>};
 
 } // namespace polyconv::cpu
 #endif

@@ -28,18 +28,10 @@ namespace {
 
 constexpr PointwiseTask kTask[] = POLYCONV_BY_ISA(pointwise_task);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && pointwise_offer(request, isa, offer);
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return pointwise_create(request, static_cast<Isa>(config), kTask[config]);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_pointwise = {"pointwise", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_pointwise = {
+    "pointwise", 0, isa_names, kIsaCount, supports_by_isa<pointwise_offer>, create_by_isa<pointwise_create, kTask>};
 
 } // namespace polyconv::cpu
 #endif

@@ -30,18 +30,14 @@ namespace {
 constexpr PlaneTask kPasses[] = POLYCONV_BY_ISA(separable_task);
 constexpr PlaneTask kDirect[] = POLYCONV_BY_ISA(image_task);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && separable_offer(request, isa, offer);
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return separable_create(request, static_cast<Isa>(config), kPasses[config], kDirect[config]);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_separable = {"separable", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_separable = {"separable",
+                                      0,
+                                      isa_names,
+                                      kIsaCount,
+                                      supports_by_isa<separable_offer>,
+                                      create_by_isa<separable_create, kPasses, kDirect>};
 
 } // namespace polyconv::cpu
 #endif

@@ -33,18 +33,10 @@ namespace {
 
 constexpr ShiftedTask kTask[] = POLYCONV_BY_ISA(shifted_task);
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  Isa isa;
-  return choose_isa(config, offer, isa) && shifted_offer(request, isa, offer);
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return shifted_create(request, static_cast<Isa>(config), kTask[config]);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_shifted = {"shifted", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_shifted = {
+    "shifted", 0, isa_names, kIsaCount, supports_by_isa<shifted_offer>, create_by_isa<shifted_create, kTask>};
 
 } // namespace polyconv::cpu
 #endif
