@@ -38,7 +38,7 @@ class Tiles {
   }
   template <int T>
   POLYCONV_MEMBER void load(const void *p, int64_t row_stride) {
-    __asm__ volatile(POLYCONV_SPACED("tileloadd (%0,%1,1), %%tmm%c2") ::"r"(p), "r"(row_stride), "i"(T) : "memory");
+    __asm__ volatile(POLYCONV_SPACED("tileloadd (%0,%1,1), %%tmm%c2")::"r"(p), "r"(row_stride), "i"(T) : "memory");
   }
   template <int T>
   POLYCONV_MEMBER void store(void *p, int64_t row_stride) {
@@ -47,19 +47,19 @@ class Tiles {
   // C += A * B: a row of A holds pairs of channels, a row of B such pairs for 16 output channels.
   template <int C, int A, int B>
   POLYCONV_MEMBER void multiply_bf16() {
-    __asm__ volatile(POLYCONV_SPACED("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0") ::"i"(C), "i"(A), "i"(B));
+    __asm__ volatile(POLYCONV_SPACED("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0")::"i"(C), "i"(A), "i"(B));
   }
   // The same for quads of 8-bit integers.
   template <int C, int A, int B, bool SignedA, bool SignedB>
   POLYCONV_MEMBER void multiply_integers() {
     if constexpr (SignedA && SignedB)
-      __asm__ volatile(POLYCONV_SPACED("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0") ::"i"(C), "i"(A), "i"(B));
+      __asm__ volatile(POLYCONV_SPACED("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0")::"i"(C), "i"(A), "i"(B));
     else if constexpr (SignedA)
-      __asm__ volatile(POLYCONV_SPACED("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0") ::"i"(C), "i"(A), "i"(B));
+      __asm__ volatile(POLYCONV_SPACED("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0")::"i"(C), "i"(A), "i"(B));
     else if constexpr (SignedB)
-      __asm__ volatile(POLYCONV_SPACED("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0") ::"i"(C), "i"(A), "i"(B));
+      __asm__ volatile(POLYCONV_SPACED("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0")::"i"(C), "i"(A), "i"(B));
     else
-      __asm__ volatile(POLYCONV_SPACED("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0") ::"i"(C), "i"(A), "i"(B));
+      __asm__ volatile(POLYCONV_SPACED("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0")::"i"(C), "i"(A), "i"(B));
   }
 };
 
