@@ -1,7 +1,8 @@
 // conformance.cpp - every kernel of a backend, in every config, on every case that it takes: exact, random and
 // non-finite data against the reference, poisoned, guarded, run twice (polyconv/sdk/check.hpp). One process a backend:
 // POLYCONV_CONFORMANCE names it (CTest does), or several with commas, or the first letters of kernels' names, as in
-// cuda-tensor/wgmma; unset means all.
+// cuda-tensor/wgmma; unset means all. POLYCONV_CONFORMANCE_RANDOM: how many random problems of each sort, for long
+// runs; POLYCONV_CONFORMANCE_SEED: others than every day's.
 // SPDX-License-Identifier: Apache-2.0
 #include <polyconv/sdk/check.hpp>
 
@@ -11,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "aimed.hpp"
 #include "cases.hpp"
 #include "random_chain.hpp"
 #include "skip.hpp"
@@ -103,9 +105,15 @@ struct Counts {
   }
 };
 
+std::string described(const Placement &placement) {
+  return (placement.elements == 0 ? "" : " (from element " + std::to_string(placement.elements) + ")") +
+         std::string(placement.in_place ? " (in place)" : "");
+}
+
 void check_case(const conformance::TestCase &test, const Tested &tested, const std::vector<std::string> &kernels,
-                Counts &counts, Fused fused = Fused::kNotAsked) {
+                Counts &counts, Fused fused = Fused::kNotAsked, const Placement &placement = {}) {
   Case c(test.problems);
+  c.place(placement);
   for (const std::string &kernel : kernels) {
     polyconv_options options = options_for(kernel, test.save, fused);
     bool accepted = false;
@@ -119,9 +127,9 @@ void check_case(const conformance::TestCase &test, const Tested &tested, const s
         if (not_on_this_machine(result.sentence)) counts.excused[without_config(kernel)] = result.sentence;
         break;
       }
-      CHECK_MESSAGE(result.acceptable(), kernel << " on " << test.name << ", " << std::string(mode_name(mode)) << ": "
-                                                << std::string(verdict_name(result.verdict)) << ", "
-                                                << result.sentence);
+      CHECK_MESSAGE(result.acceptable(),
+                    kernel << " on " << test.name << described(placement) << ", " << std::string(mode_name(mode))
+                           << ": " << std::string(verdict_name(result.verdict)) << ", " << result.sentence);
       if (result.good() && !accepted) counts.add(kernel, result.kernel);
       accepted = accepted || result.good();
     }
@@ -138,6 +146,56 @@ std::vector<std::string> kernels_of(const Tested &tested) {
   for (const std::string &name : kernel_names(tested.info.device_kind))
     if (name.compare(0, name.find('/'), tested.info.name) == 0 && asked_for(name)) result.push_back(name);
   return result;
+}
+
+int number_from(const char *variable, int otherwise) {
+  const char *value = std::getenv(variable);
+  return value == nullptr ? otherwise : std::atoi(value);
+}
+int random_count(int usual) {
+  return number_from("POLYCONV_CONFORMANCE_RANDOM", usual);
+}
+uint64_t seed(uint64_t usual) {
+  return usual + 1000 * static_cast<uint64_t>(number_from("POLYCONV_CONFORMANCE_SEED", 0));
+}
+
+template <class Random>
+std::vector<conformance::TestCase> random_cases(Random &random, int usual) {
+  std::vector<conformance::TestCase> cases;
+  for (int i = 0; i < random_count(usual); ++i) {
+    const polyconv_problem problem = random.next();
+    char token[512] = "?";
+    polyconv_problem_format(&problem, token, sizeof token, nullptr);
+    cases.push_back({token, {problem}, POLYCONV_SAVE_NONE});
+  }
+  return cases;
+}
+
+// The configs of each kernel.
+std::vector<std::vector<std::string>> by_kernel(const std::vector<std::string> &names) {
+  std::vector<std::vector<std::string>> result;
+  for (const std::string &name : names) {
+    if (result.empty() || without_config(result.back()[0]) != without_config(name)) result.emplace_back();
+    result.back().push_back(name);
+  }
+  return result;
+}
+
+// A few of them, others each time.
+std::vector<std::string> some_of(const std::vector<std::string> &configs, size_t turn) {
+  constexpr size_t kMost = 3;
+  const size_t first = turn * 2654435761 / 256; // in step with nothing that goes round
+  std::vector<std::string> result;
+  for (size_t i = 0; i < std::min(kMost, configs.size()); ++i) result.push_back(configs[(first + i) % configs.size()]);
+  return result;
+}
+
+// Half of the problems from aligned memory; others as far behind it as views of a caller's may begin, or in place.
+Placement some_place(size_t turn) {
+  constexpr int32_t kMoved[] = {~0, 1 << POLYCONV_TENSOR_INPUT, 1 << POLYCONV_TENSOR_OUTPUT,
+                                1 << POLYCONV_TENSOR_RESIDUAL | 1 << POLYCONV_TENSOR_BIAS};
+  constexpr int64_t kElements[] = {0, 1, 0, 4, 0, 2};
+  return {kElements[turn / 8 % 6], kMoved[turn / 3 % 4], turn % 5 < 2};
 }
 
 } // namespace
@@ -192,14 +250,8 @@ TEST_CASE("every CPU kernel is right where results exceed the caches") {
 }
 
 TEST_CASE("every kernel and config is right on random problems") {
-  conformance::TameProblem random(7);
-  std::vector<conformance::TestCase> cases;
-  for (int i = 0; i < 400; ++i) {
-    const polyconv_problem problem = random.next();
-    char token[512] = "?";
-    polyconv_problem_format(&problem, token, sizeof token, nullptr);
-    cases.push_back({token, {problem}, POLYCONV_SAVE_NONE});
-  }
+  conformance::TameProblem random(seed(7));
+  const std::vector<conformance::TestCase> cases = random_cases(random, 300);
   for (const Tested &tested : tested_backends()) {
     Counts counts;
     for (const conformance::TestCase &test : cases) check_case(test, tested, kernels_of(tested), counts);
@@ -207,10 +259,26 @@ TEST_CASE("every kernel and config is right on random problems") {
   }
 }
 
+// These are many for each kernel, so that its configs may take turns.
+TEST_CASE("every kernel is right on random problems of the kinds that kernels are written for") {
+  conformance::AimedProblem random(seed(13));
+  const std::vector<conformance::TestCase> cases = random_cases(random, 160);
+  for (const Tested &tested : tested_backends()) {
+    const std::vector<std::vector<std::string>> kernels = by_kernel(kernels_of(tested));
+    Counts counts;
+    for (size_t i = 0; i < cases.size(); ++i)
+      for (const std::vector<std::string> &configs : kernels)
+        check_case(cases[i], tested, some_of(configs, i), counts, Fused::kNotAsked, some_place(i));
+    std::map<std::string, int> sums;
+    for (const auto &[kernel, count] : counts.convolved) sums[without_config(kernel)] += count;
+    for (const auto &[kernel, count] : sums) MESSAGE(kernel << " took " << count << " times one of " << cases.size());
+  }
+}
+
 TEST_CASE("every kernel that takes several layers as one is right on random chains") {
-  conformance::RandomChain random(11);
+  conformance::RandomChain random(seed(11));
   std::vector<conformance::TestCase> chains;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < random_count(400); ++i) {
     conformance::TestCase test{"", random.next(), POLYCONV_SAVE_NONE};
     for (const polyconv_problem &problem : test.problems) {
       char token[512] = "?";
@@ -221,8 +289,8 @@ TEST_CASE("every kernel that takes several layers as one is right on random chai
   }
   for (const Tested &tested : tested_backends()) {
     Counts counts;
-    for (const conformance::TestCase &chain : chains)
-      check_case(chain, tested, kernels_of(tested), counts, asked_of(tested));
+    for (size_t i = 0; i < chains.size(); ++i)
+      check_case(chains[i], tested, kernels_of(tested), counts, asked_of(tested), some_place(i));
     for (const auto &[kernel, count] : counts.convolved)
       MESSAGE(kernel << " took " << count << " of " << chains.size());
   }

@@ -123,7 +123,7 @@ LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy 
   p.in_place = layer.input.type == POLYCONV_F32 && layer.input.stride[kW] == 1 && w.step == 1 && !padded;
   p.direct = p.epilogue.simple && p.epilogue.whole_images && layer.result.stride[kW] == 1;
   p.images = layer.input.size[kN];
-  p.depth = layer.input.size[kD];
+  p.depth = layer.output.size[kD]; // the input may have more: output padding of a transposed problem
   p.groups = layer.groups;
   p.channels = p.rows.reduce;
   p.filters = p.rows.produce;

@@ -148,6 +148,9 @@ bool winograd_offer(const polyconv_request &request, Isa isa, int64_t m, Offer &
     return offer.reject("takes filters of 3x3 in two dimensions");
   for (int axis = 1; axis < 3; ++axis)
     if (l.stride[axis] != 1 || l.dilation[axis] != 1) return offer.reject("takes no strides and no dilation");
+  // Outputs that read nothing else are zero; here they would be what rounding leaves of their neighbours.
+  for (int axis = 1; axis < 3; ++axis)
+    if (l.pad_begin[axis] > 2 || l.pad_end[axis] > 2) return offer.reject("takes padding narrower than its filters");
   if (l.input.size[kC] < kLeastChannels || l.output.size[kC] < kLeastChannels)
     return offer.reject("takes %" PRId64 " and more channels", kLeastChannels);
   if (l.input.stride[kC] != 1 && l.input.stride[kW] != 1)

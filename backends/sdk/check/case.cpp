@@ -78,6 +78,7 @@ struct Case::State {
   std::vector<polyconv_problem> problems;
   uint64_t seed;
   std::list<Known> known;
+  Placement placement;
 
   const Known &knowledge(Mode mode, const Tolerance &tolerance, int32_t save) {
     for (const Known &k : known)
@@ -101,20 +102,24 @@ struct Case::State {
     const Known &k = knowledge(mode, tolerance_of(mode, problems[0], info), options.save);
     std::vector<Tensor> found = k.data;
     const bool same_bits = options.determinism >= POLYCONV_DETERMINISM_RUN;
-    execute(device, plan, static_cast<int32_t>(problems.size()), options, found, {0xff, 0x7f}, same_bits);
+    execute(device, plan, static_cast<int32_t>(problems.size()), options, found, {0xff, 0x7f}, same_bits, placement);
     const bool spreads = info.transform != 0 && mode == Mode::NonFinite; // over a tile
     compare(problems, k.expected, found, spreads, result);
   }
 };
 
-Case::Case(const std::vector<polyconv_problem> &problems, uint64_t seed) : state_(new State{problems, seed, {}}) {}
+Case::Case(const std::vector<polyconv_problem> &problems, uint64_t seed) : state_(new State{problems, seed, {}, {}}) {}
 
-Case::Case(const std::string &token, uint64_t seed) : state_(new State{{}, seed, {}}) {
+Case::Case(const std::string &token, uint64_t seed) : state_(new State{{}, seed, {}, {}}) {
   polyconv_problem problem;
   polyconv_problem_init(&problem);
   if (polyconv_problem_parse(token.c_str(), &problem) != POLYCONV_SUCCESS)
     throw std::invalid_argument(token + ": " + polyconv_last_error());
   state_->problems = {problem};
+}
+
+void Case::place(const Placement &placement) {
+  state_->placement = placement;
 }
 
 Case::~Case() = default;

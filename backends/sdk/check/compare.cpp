@@ -5,35 +5,38 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <optional>
 #include <set>
 
 namespace polyconv::check {
 namespace {
 
-// The images of a tensor in which an element depends on what is not finite: a transform's tiles hold no other.
+bool has_images(const Tensor &t) {
+  return t.which == POLYCONV_TENSOR_INPUT || t.which == POLYCONV_TENSOR_OUTPUT ||
+         t.which == POLYCONV_TENSOR_PRE_ACTIVATION;
+}
+
+int64_t image_of(const Tensor &t, int64_t i) {
+  int64_t index[5];
+  indices_of(t.shape, i, index);
+  return index[0];
+}
+
+// The images in which what is read is not finite: a transform's tiles hold no other. Not those in which results are
+// not: a clipped relu makes numbers of infinities.
 class Reached {
  public:
-  explicit Reached(const Tensor &t)
-      : tensor_(t),
-        images_(t.which == POLYCONV_TENSOR_INPUT || t.which == POLYCONV_TENSOR_OUTPUT ||
-                t.which == POLYCONV_TENSOR_PRE_ACTIVATION) {
-    for (size_t i = 0; i < t.values.size(); ++i)
-      if (!std::isfinite(t.values[i])) reached_.insert(image(static_cast<int64_t>(i)));
+  explicit Reached(const std::vector<Tensor> &tensors) {
+    for (const Tensor &t : tensors)
+      for (size_t i = 0; !t.written && has_images(t) && i < t.values.size(); ++i)
+        if (!std::isfinite(t.values[i])) images_.insert(image_of(t, static_cast<int64_t>(i)));
   }
-  bool operator()(int64_t i) const { return reached_.count(image(i)) != 0; }
+  // A gradient of weights sums over all images.
+  bool operator()(const Tensor &t, int64_t i) const {
+    return has_images(t) ? images_.count(image_of(t, i)) != 0 : !images_.empty();
+  }
 
  private:
-  int64_t image(int64_t i) const {
-    if (!images_) return 0; // a gradient of weights sums over all images
-    int64_t index[5];
-    indices_of(tensor_.shape, i, index);
-    return index[0];
-  }
-
-  const Tensor &tensor_;
-  const bool images_;
-  std::set<int64_t> reached_;
+  std::set<int64_t> images_;
 };
 
 // How far outside its bound an element is: 0 where it equals, up to 1 inside, more outside. Where `spreads`, NaN and
@@ -90,18 +93,17 @@ std::string describe(const Worst &w, const Totals &totals) {
 void compare(const std::vector<polyconv_problem> &problems, const Expected &expected, const std::vector<Tensor> &found,
              bool spreads, Result &result) {
   Totals totals;
+  const Reached reached(found);
   for (const Tensor &t : expected.tensors) {
     const Values &values = find(found, t.which, t.layer)->values;
     const auto layer = static_cast<size_t>(t.layer);
     const Interval &window = expected.windows[layer];
     if (spreads && t.which == POLYCONV_TENSOR_ARGMAX) continue; // of windows with NaN that the reference has not
     const bool any_maximum = t.which == POLYCONV_TENSOR_ARGMAX && !window.value.empty();
-    std::optional<Reached> reached;
-    if (spreads) reached.emplace(t);
     for (size_t i = 0; i < values.size(); ++i) {
       const auto index = static_cast<int64_t>(i);
       const double bound = t.bound.empty() ? 0 : t.bound[i];
-      double how_far = excess(values[i], t.values[i], bound, spreads && (*reached)(index));
+      double how_far = excess(values[i], t.values[i], bound, spreads && reached(t, index));
       if (any_maximum && how_far > 0 && plausible_argmax(problems[layer], window, index, values[i])) how_far = 1;
       note(t, index, values[i], bound, how_far, totals, result);
     }

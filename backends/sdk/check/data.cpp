@@ -192,7 +192,11 @@ std::vector<Tensor> make_data(const std::vector<polyconv_problem> &problems, int
     if (problem.separable != 0) make_separable(t, distribution.whole);
   }
   if (mode == Mode::NonFinite) {
-    const bool from_output = problems[0].direction == POLYCONV_BACKWARD_DATA;
+    // In what is read; of a gradient of weights in what is padded, as 0 times what is not finite may be left out or
+    // not.
+    const polyconv_problem &first = problems[0];
+    const bool from_output = first.direction == POLYCONV_BACKWARD_DATA ||
+                             (first.direction == POLYCONV_BACKWARD_WEIGHTS && first.transposed != 0);
     make_non_finite(find(tensors, from_output ? POLYCONV_TENSOR_OUTPUT : POLYCONV_TENSOR_INPUT,
                          from_output ? static_cast<int32_t>(problems.size()) - 1 : 0)
                         ->values);

@@ -14,17 +14,26 @@ struct BoundDeleter {
   void operator()(polyconv_bound *bound) const { polyconv_bound_destroy(bound); }
 };
 
+size_t bytes_moved(const Tensor &t, const Placement &placement) {
+  const bool moved = (placement.moved >> t.which & 1) != 0;
+  return moved ? static_cast<size_t>(placement.elements) * polyconv_type_size(t.shape.type) : 0;
+}
+
 // Everything that the runs of one plan need.
 class Execution {
  public:
   Execution(const polyconv_device *device, const polyconv_plan *plan, int32_t layers, const polyconv_options &options,
-            std::vector<Tensor> &tensors)
+            std::vector<Tensor> &tensors, const Placement &placement)
       : device_(device), plan_(plan), layers_(layers), options_(options), tensors_(tensors), info_(info_of(plan)) {
     memory_.reserve(tensors.size());
-    for (const Tensor &t : tensors) memory_.emplace_back(device, t.bytes);
+    for (const Tensor &t : tensors) memory_.emplace_back(device, t.bytes, bytes_moved(t, placement));
+    if (placement.in_place) added_ = find(tensors, POLYCONV_TENSOR_RESIDUAL, layers - 1);
+    if (added_ != nullptr && added_->bytes != find(tensors, POLYCONV_TENSOR_OUTPUT, layers - 1)->bytes)
+      added_ = nullptr; // pooled
     workspace_ = std::make_unique<Guarded>(device, info_.workspace_bytes);
     polyconv_buffers_init(&buffers_);
     for (size_t i = 0; i < tensors.size(); ++i) place(tensors[i], memory_[i].pointer());
+    if (added_ != nullptr) buffers_.residual[layers - 1] = buffers_.output;
     buffers_.workspace = workspace_->pointer();
     buffers_.workspace_size = workspace_->bytes();
   }
@@ -36,6 +45,8 @@ class Execution {
       // Gaps of tensors that are read hold poison too: reading them shows.
       memory_[i].poison(poison);
       if (!tensors_[i].written) encode(tensors_[i].shape, tensors_[i].values, memory_[i].picture());
+      if (added_ != nullptr && tensors_[i].which == POLYCONV_TENSOR_OUTPUT)
+        encode(added_->shape, added_->values, memory_[i].picture());
       memory_[i].upload();
     }
     pack(poison);
@@ -158,6 +169,7 @@ class Execution {
   const polyconv_options &options_;
   std::vector<Tensor> &tensors_;
   const polyconv_plan_info info_;
+  const Tensor *added_ = nullptr; // the residual that is the output itself
   std::vector<Guarded> memory_;
   std::unique_ptr<Guarded> workspace_;
   std::vector<Guarded> packed_memory_;
@@ -185,8 +197,9 @@ polyconv_plan_info info_of(const polyconv_plan *plan) {
 }
 
 void execute(const polyconv_device *device, const polyconv_plan *plan, int32_t layers, const polyconv_options &options,
-             std::vector<Tensor> &tensors, const std::vector<uint8_t> &poisons, bool same_bits) {
-  Execution execution(device, plan, layers, options, tensors);
+             std::vector<Tensor> &tensors, const std::vector<uint8_t> &poisons, bool same_bits,
+             const Placement &placement) {
+  Execution execution(device, plan, layers, options, tensors, placement);
   for (uint8_t poison : poisons) execution.run(poison);
   if (!same_bits || poisons.size() < 2) return;
   for (size_t i = 0; i < tensors.size(); ++i)

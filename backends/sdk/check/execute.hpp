@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include <polyconv/sdk/check.hpp>
+
 #include "guarded.hpp"
 #include "problems.hpp"
 
@@ -28,7 +30,8 @@ struct Misbehaved {
 // found. Throws CallFailed, and Misbehaved where a guard zone, a gap between strided elements, a tensor that is only
 // read or packed weights have changed, or where two runs differ although `same_bits` says that they must not.
 void execute(const polyconv_device *device, const polyconv_plan *plan, int32_t layers, const polyconv_options &options,
-             std::vector<Tensor> &tensors, const std::vector<uint8_t> &poisons, bool same_bits);
+             std::vector<Tensor> &tensors, const std::vector<uint8_t> &poisons, bool same_bits,
+             const Placement &placement = {});
 
 // The reference backend's answer for one dense problem on the CPU, in every written tensor. Throws CallFailed.
 void run_reference(const polyconv_problem &problem, int32_t save, std::vector<Tensor> &tensors);

@@ -25,9 +25,9 @@ void require(polyconv_status status, const char *what) {
   if (status != POLYCONV_SUCCESS) throw CallFailed{status, std::string(what) + ": " + polyconv_last_error()};
 }
 
-Guarded::Guarded(const polyconv_device *device, int64_t bytes)
-    : device_(device), picture_(static_cast<size_t>(bytes) + 2 * kGuard) {
-  for (size_t i = 0; i < kGuard; ++i) picture_[i] = guard_byte(i);
+Guarded::Guarded(const polyconv_device *device, int64_t bytes, size_t shift)
+    : device_(device), before_(kGuard + shift), picture_(before_ + static_cast<size_t>(bytes) + kGuard) {
+  for (size_t i = 0; i < before_; ++i) picture_[i] = guard_byte(i);
   for (size_t i = picture_.size() - kGuard; i < picture_.size(); ++i) picture_[i] = guard_byte(i);
   require(polyconv_device_alloc(device_, picture_.size(), POLYCONV_MEMORY_DEVICE, &memory_), "polyconv_device_alloc");
 }
@@ -38,6 +38,7 @@ Guarded::~Guarded() {
 
 Guarded::Guarded(Guarded &&other) noexcept
     : device_(other.device_),
+      before_(other.before_),
       memory_(std::exchange(other.memory_, nullptr)),
       picture_(std::move(other.picture_)),
       found_(std::move(other.found_)) {}
@@ -58,7 +59,7 @@ void Guarded::download() {
 }
 
 int64_t Guarded::damaged_before() const {
-  return differences(picture_, found_, 0, kGuard);
+  return differences(picture_, found_, 0, before_);
 }
 
 int64_t Guarded::damaged_behind() const {
@@ -66,7 +67,7 @@ int64_t Guarded::damaged_behind() const {
 }
 
 bool Guarded::unchanged() const {
-  return bytes() == 0 || std::memcmp(picture_.data() + kGuard, found_.data() + kGuard, bytes()) == 0;
+  return bytes() == 0 || std::memcmp(picture_.data() + before_, found(), bytes()) == 0;
 }
 
 } // namespace polyconv::check

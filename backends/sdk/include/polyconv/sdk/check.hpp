@@ -61,6 +61,13 @@ struct Result {
   bool acceptable() const { return verdict == Verdict::Good || verdict == Verdict::Skipped; }
 };
 
+// Where a caller's buffers lie.
+struct Placement {
+  int64_t elements = 0;  // behind an address as aligned as memory of the device is
+  int32_t moved = ~0;    // of which tensors: a bit for each POLYCONV_TENSOR_*
+  bool in_place = false; // the residual from a buffer, where it is the last layer's, is the output itself
+};
+
 // One problem (or chain) with its data and expected values, which are made at first need and kept: checking many
 // kernels on one case computes the oracle once a mode. Not thread safe.
 class Case {
@@ -70,6 +77,9 @@ class Case {
   ~Case();
   Case(Case &&) noexcept;
   Case &operator=(Case &&) noexcept;
+
+  // For the runs from here on.
+  void place(const Placement &placement);
 
   // Plans on `device` (NULL: the CPU) under `options` (kernel filter, math, threads, save, bind, ... as they are),
   // reads back the name of the kernel, packs, runs and compares. A filter without wildcards must be what ran.
