@@ -16,10 +16,12 @@ inline int64_t row_of(const polyconv_tensor &t) {
   return (t.size[1] + 7) / 8 * 8;
 }
 
-// Whether a tensor is such a matrix of the type, of which 16 bytes can be moved at once were its pointer aligned.
+// Whether a tensor is such a matrix of the type, of which 16 bytes can be moved at once were its pointer aligned. So
+// channels are whole vectors too: of what is 16 bytes the TMA writes all, where a matrix ends within them.
 inline bool is_matrix(const polyconv_tensor &t, int32_t type) {
   const int64_t vector = type == POLYCONV_F32 ? 4 : 8;
   if (t.type != type || t.stride[1] != 1 || t.offset % vector != 0 || row_of(t) % vector != 0) return false;
+  if (t.size[1] % vector != 0) return false;
   int64_t expected = row_of(t);
   for (const int axis : {4, 3, 2, 0}) {
     if (t.size[axis] > 1 && t.stride[axis] != expected) return false;

@@ -48,7 +48,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   if (!mma_takes(request, products_of(l), offer)) return false;
   for (int axis = 0; axis < 3; ++axis)
-    if (l.weights.size[2 + axis] != 1 || l.stride[axis] != 1 || l.input.size[2 + axis] != l.output.size[2 + axis])
+    if (l.weights.size[2 + axis] != 1 || l.stride[axis] != 1 || l.pad_begin[axis] != 0 ||
+        l.input.size[2 + axis] != l.output.size[2 + axis])
       return offer.reject("takes windows of one element, a step apart, without padding");
   if (l.groups != 1) return offer.reject("takes one group, not %" PRId64, l.groups);
   if (l.input.size[1] % 8 != 0 || l.output.size[1] % 8 != 0)

@@ -45,7 +45,8 @@ int32_t vector_of(const polyconv_layer &l) {
 
 // Whether each output reads the pixel at its own place: four neighbours are copied at once.
 bool copies_vectors(const polyconv_layer &l) {
-  return sdk::taps(l) == 1 && is_near(l) && vector_of(l) == 4;
+  const bool padded = l.pad_begin[0] != 0 || l.pad_begin[1] != 0 || l.pad_begin[2] != 0;
+  return sdk::taps(l) == 1 && !padded && is_near(l) && vector_of(l) == 4;
 }
 
 // Nothing but a bias, a residual that lies as the result does, and a relu, clipped or not, all f32.
