@@ -28,11 +28,13 @@ class AimedProblem {
   }
 
  private:
-  static constexpr int kKinds = 8;
+  static constexpr int kKinds = 9;
   static constexpr double kMostFlops = 1.2e7;
 
   int64_t between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
   bool chance(int percent) { return between(1, 100) <= percent; }
+  // What keeps most kernels away.
+  bool strays(int percent) { return chance(tidy_ ? (percent + 7) / 8 : percent); }
   // Small numbers often, and the whole range.
   int64_t mostly_small(int64_t low, int64_t high) { return between(low, chance(50) ? high : (3 * low + high) / 4); }
 
@@ -41,6 +43,7 @@ class AimedProblem {
     polyconv_problem_init(&p);
     p.direction = static_cast<int32_t>(between(POLYCONV_FORWARD, POLYCONV_BACKWARD_WEIGHTS));
     if (chance(40)) p.direction = POLYCONV_FORWARD;
+    tidy_ = chance(60);
     p.batch = chance(50) ? 1 : between(2, 5);
     static const int32_t types[] = {POLYCONV_F16, POLYCONV_BF16, POLYCONV_F32};
     p.input_type = types[between(0, 2)];
@@ -57,13 +60,14 @@ class AimedProblem {
       case 4: depthwise(&p); break;
       case 5: pointwise(&p); break;
       case 6: grouped(&p); break;
+      case 7: batches(&p); break;
       default: image(&p); break;
     }
     p.weights_type = p.weights_type == POLYCONV_F32 && p.input_type < POLYCONV_S32 ? p.input_type : p.weights_type;
-    p.output_type = p.input_type != POLYCONV_F32 && p.input_type < POLYCONV_S32 && chance(10)
+    p.output_type = p.input_type != POLYCONV_F32 && p.input_type < POLYCONV_S32 && strays(15)
                         ? static_cast<int32_t>(POLYCONV_F32)
                         : p.input_type;
-    p.output_layout = chance(92) ? p.input_layout : 1 - p.input_layout;
+    p.output_layout = strays(12) ? 1 - p.input_layout : p.input_layout;
     p.weights_layout = chance(50) ? p.input_layout : 1 - p.input_layout;
     draw_steps(&p);
     if (chance(20)) p.has_input_strides = 1, draw_view(&p, POLYCONV_TENSOR_INPUT, p.input_strides);
@@ -76,7 +80,7 @@ class AimedProblem {
   // Channels in whole vectors, and now and then one more or less: matrix units.
   void vectors(polyconv_problem *p, int64_t unit) {
     const auto channels = [&] {
-      return std::max<int64_t>(1, unit * between(1, unit == 8 ? 12 : 5) + (chance(20) ? between(-3, 3) : 0));
+      return std::max<int64_t>(1, unit * between(1, unit == 8 ? 12 : 5) + (strays(20) ? between(-3, 3) : 0));
     };
     p->in_channels = channels(), p->out_channels = channels();
     draw_kernel(p, 1, 5);
@@ -102,17 +106,25 @@ class AimedProblem {
     draw_kernel(p, 1, 9);
   }
   void pointwise(polyconv_problem *p) {
-    p->in_channels = chance(50) ? 8 * between(1, 40) : between(1, 300);
-    p->out_channels = chance(50) ? 8 * between(1, 40) : between(1, 300);
-    if (chance(50)) p->input_layout = POLYCONV_CHANNELS_FIRST;
+    p->in_channels = strays(50) ? between(1, 300) : 8 * mostly_small(1, 40);
+    p->out_channels = strays(50) ? between(1, 300) : 8 * mostly_small(1, 40);
+    if (chance(40)) p->input_layout = POLYCONV_CHANNELS_FIRST;
     for (int axis = 0; axis < 2; ++axis) p->kernel_size[axis] = 1;
   }
   void grouped(polyconv_problem *p) {
-    p->groups = between(2, 9);
-    p->in_channels = p->groups * (chance(60) ? 4 * between(1, 8) : between(1, 20));
-    p->out_channels = chance(50) ? p->in_channels : p->groups * between(1, 40);
+    const int64_t channels = int64_t{8} << between(0, 2); // of a group; groups are 64 channels
+    p->groups = tidy_ ? 64 / channels * between(1, 2) : between(2, 9);
+    p->in_channels = p->groups * (tidy_ ? channels : strays(60) ? between(1, 20) : 4 * between(1, 8));
+    p->out_channels = strays(50) ? p->groups * between(1, 40) : p->in_channels;
     if (chance(30)) p->input_layout = POLYCONV_CHANNELS_FIRST;
     draw_kernel(p, 1, 5);
+  }
+  // Many small images of few channels.
+  void batches(polyconv_problem *p) {
+    p->batch = between(6, 20);
+    p->in_channels = between(1, 8), p->out_channels = between(1, 24);
+    if (chance(80)) p->input_layout = POLYCONV_CHANNELS_FIRST;
+    draw_kernel(p, 1, 7);
   }
   void image(polyconv_problem *p) {
     static const int32_t types[] = {POLYCONV_U8, POLYCONV_U16, POLYCONV_F32};
@@ -135,21 +147,21 @@ class AimedProblem {
 
   // Mostly what networks have: one step, the padding that keeps the size. Else anything, wider than the kernel too.
   void draw_steps(polyconv_problem *p) {
-    const int64_t stride = chance(60) ? 1 : chance(70) ? 2 : between(3, 5);
-    const int64_t dilation = chance(80) ? 1 : between(2, 4);
-    const bool same = chance(55);
+    const int64_t stride = chance(60) ? 1 : strays(40) ? between(3, 5) : 2;
+    const int64_t dilation = strays(25) ? between(2, 4) : 1;
+    const bool same = chance(tidy_ ? 75 : 45);
     for (int axis = 0; axis < 2; ++axis) {
-      p->stride[axis] = chance(85) ? stride : between(1, 5);
-      p->dilation[axis] = chance(85) ? dilation : between(1, 4);
+      p->stride[axis] = strays(20) ? between(1, 5) : stride;
+      p->dilation[axis] = strays(20) ? between(1, 4) : dilation;
       const int64_t reach = p->dilation[axis] * (p->kernel_size[axis] - 1);
       p->pad_begin[axis] = same ? reach / 2 : mostly_small(0, reach + 4);
       p->pad_end[axis] = chance(75) ? p->pad_begin[axis] : mostly_small(0, reach + 4);
     }
-    p->flip = chance(10);
+    p->flip = strays(15);
     p->transposed = p->pad_mode == POLYCONV_PAD_ZERO && chance(12);
     for (int axis = 0; axis < 2 && p->transposed != 0; ++axis)
       p->output_padding[axis] = between(0, std::max(p->stride[axis], p->dilation[axis]) - 1);
-    if (!chance(12)) return;
+    if (!strays(20)) return;
     // Another axis of depth: as one of two, or in front of them.
     p->spatial_dims = chance(50) ? 1 : 3;
     if (p->spatial_dims == 1) {
@@ -183,24 +195,26 @@ class AimedProblem {
 
   void draw_epilogue(polyconv_problem *p) {
     polyconv_epilogue &e = p->epilogue;
-    e.has_scale = chance(10);
+    e.has_scale = strays(15);
     e.has_bias = chance(60);
     if (chance(25)) {
       e.residual_from = POLYCONV_RESIDUAL_BUFFER;
       e.residual_scale = chance(70) ? 1.0f : static_cast<float>(between(-4, 4)) / 2;
     }
     if (chance(60))
-      e.activation = static_cast<int32_t>(chance(60) ? between(POLYCONV_ACT_RELU, POLYCONV_ACT_CLIPPED_RELU)
-                                                     : between(POLYCONV_ACT_RELU, POLYCONV_ACT_HARD_SWISH));
+      e.activation = static_cast<int32_t>(between(POLYCONV_ACT_RELU, strays(50)   ? int64_t{POLYCONV_ACT_HARD_SWISH}
+                                                                     : chance(50) ? int64_t{POLYCONV_ACT_CLIPPED_RELU}
+                                                                                  : int64_t{POLYCONV_ACT_RELU}));
     if (e.activation == POLYCONV_ACT_CLIPPED_RELU) e.activation_alpha = 6;
     if (e.activation == POLYCONV_ACT_LEAKY_RELU) e.activation_alpha = 0.125f;
-    if (p->input_type >= POLYCONV_S32 || !chance(12)) return;
+    if (p->input_type >= POLYCONV_S32 || !strays(20)) return;
     e.pool.kind = static_cast<int32_t>(between(POLYCONV_POOL_MAX, POLYCONV_POOL_AVERAGE));
     for (int axis = 0; axis < p->spatial_dims; ++axis) e.pool.window[axis] = e.pool.stride[axis] = between(2, 3);
   }
 
   std::mt19937_64 random_;
   int kind_ = 0;
+  bool tidy_ = false; // a problem that many kernels take
 };
 
 } // namespace conformance

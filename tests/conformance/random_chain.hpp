@@ -39,7 +39,8 @@ class RandomChain {
   }
 
   std::vector<polyconv_problem> draw() {
-    const Kind kind = chance(55) ? Kind::kPlain : chance(60) ? Kind::kSeparableBlock : Kind::kImage;
+    const Kind kind = chance(40) ? Kind::kPlain : chance(60) ? Kind::kSeparableBlock : Kind::kImage;
+    tidy_ = kind != Kind::kPlain && chance(70);
     const int64_t count = kind == Kind::kSeparableBlock ? between(2, 3)
                           : chance(50)                  ? 2
                                                         : between(3, chance(80) ? 4 : 8);
@@ -61,7 +62,7 @@ class RandomChain {
   void begin(polyconv_problem *p, Kind kind) {
     static const int32_t types[] = {POLYCONV_F32, POLYCONV_F32,  POLYCONV_F16,
                                     POLYCONV_F16, POLYCONV_BF16, POLYCONV_F64};
-    const bool eight_bits = kind == Kind::kImage && chance(50);
+    const bool eight_bits = kind == Kind::kImage && chance(tidy_ ? 20 : 50);
     p->input_type = eight_bits             ? static_cast<int32_t>(POLYCONV_U8)
                     : kind == Kind::kImage ? static_cast<int32_t>(POLYCONV_F32)
                                            : types[between(0, 5)];
@@ -71,7 +72,7 @@ class RandomChain {
                      : kind == Kind::kSeparableBlock ? 8 * between(1, 6)
                      : chance(70)                    ? between(1, 6)
                                                      : between(8, 40);
-    p->input_layout = p->output_layout = kind == Kind::kSeparableBlock ? !chance(20) : chance(30);
+    p->input_layout = p->output_layout = kind == Kind::kSeparableBlock ? tidy_ || !chance(20) : chance(30);
     for (int axis = 0; axis < 2; ++axis) p->input_size[axis] = chance(60) ? between(3, 24) : between(25, 75);
   }
 
@@ -91,7 +92,7 @@ class RandomChain {
     const bool image = p->input_type == POLYCONV_U8;
     p->weights_type = image ? static_cast<int32_t>(POLYCONV_F32) : p->input_type;
     p->output_type = image && chance(15) ? static_cast<int32_t>(POLYCONV_F32) : p->input_type;
-    if (last && chance(15) && (p->input_type == POLYCONV_F16 || p->input_type == POLYCONV_BF16))
+    if (last && chance(tidy_ ? 0 : 15) && (p->input_type == POLYCONV_F16 || p->input_type == POLYCONV_BF16))
       p->output_type = POLYCONV_F32;
     // Blocks are pointwise and depthwise by turns, beginning with either.
     if (kind == Kind::kSeparableBlock && index == 0) pointwise_ = chance(50);
@@ -101,8 +102,10 @@ class RandomChain {
     p->groups = depthwise ? p->in_channels : 1;
     p->out_channels = depthwise || kind == Kind::kImage ? p->in_channels : chance(60) ? between(1, 8) : between(9, 48);
     if (kind == Kind::kSeparableBlock && pointwise) p->out_channels = 8 * between(1, 12);
-    const int64_t size = pointwise ? 1 : chance(60) ? 3 : between(2, 6);
+    const int64_t odd = kind == Kind::kImage ? 3 + 2 * between(0, 2) : 3;
+    const int64_t size = pointwise ? 1 : tidy_ ? odd : chance(60) ? 3 : between(2, 6);
     const bool shrinks = chance(20);
+    if (tidy_) return draw_tidy(p, size, kind == Kind::kSeparableBlock && !pointwise && shrinks ? 2 : 1);
     for (int axis = 0; axis < 2; ++axis) {
       p->kernel_size[axis] = pointwise || chance(85) ? size : between(1, 5);
       p->stride[axis] = shrinks && !(pointwise && chance(70)) ? between(1, 3) : 1;
@@ -119,13 +122,25 @@ class RandomChain {
     p->weights_layout = chance(20);
   }
 
+  // As networks and image pipelines have them: many kernels take those alone.
+  void draw_tidy(polyconv_problem *p, int64_t size, int64_t stride) {
+    for (int axis = 0; axis < 2; ++axis) {
+      p->kernel_size[axis] = size, p->stride[axis] = stride;
+      p->pad_begin[axis] = p->pad_end[axis] = size == 1 || chance(80) ? size / 2 : between(0, size - 1);
+      if (size > 1 && chance(15)) p->pad_end[axis] = between(0, size - 1);
+    }
+    p->weights_layout = chance(20);
+  }
+
   void draw_epilogue(polyconv_problem *p, Kind kind, const std::vector<polyconv_problem> &before) {
     polyconv_epilogue &e = p->epilogue;
     e.has_bias = chance(kind == Kind::kImage ? 30 : 80);
-    e.has_scale = chance(5);
+    e.has_scale = !tidy_ && chance(5);
     if (chance(60))
-      e.activation = chance(85) ? static_cast<int32_t>(POLYCONV_ACT_RELU)
-                                : static_cast<int32_t>(between(POLYCONV_ACT_RELU, POLYCONV_ACT_HARD_SWISH));
+      e.activation = static_cast<int32_t>(
+          between(POLYCONV_ACT_RELU, chance(tidy_ ? 60 : 85)                  ? int64_t{POLYCONV_ACT_RELU}
+                                     : tidy_ && kind == Kind::kSeparableBlock ? int64_t{POLYCONV_ACT_CLIPPED_RELU}
+                                                                              : int64_t{POLYCONV_ACT_HARD_SWISH}));
     if (e.activation == POLYCONV_ACT_CLIPPED_RELU) e.activation_alpha = 6;
     if (e.activation == POLYCONV_ACT_LEAKY_RELU) e.activation_alpha = 0.125f;
     if (kind == Kind::kPlain && chance(20)) {
@@ -150,7 +165,7 @@ class RandomChain {
   }
 
   std::mt19937_64 random_;
-  bool pointwise_ = false;
+  bool pointwise_ = false, tidy_ = false;
 };
 
 } // namespace conformance
