@@ -170,6 +170,7 @@ class AimedProblem {
     } else {
       p->input_size[2] = between(1, 9), p->kernel_size[2] = between(1, 3), p->stride[2] = between(1, 2);
       p->pad_begin[2] = between(0, 2), p->pad_end[2] = between(0, 2);
+      if (chance(50)) p->kernel_size[0] = p->stride[0] = 1, p->pad_begin[0] = p->pad_end[0] = 0; // planes
     }
   }
 

@@ -38,7 +38,7 @@ FftPlan fft_geometry(const polyconv_layer &layer, const polyconv_policy &policy,
   for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i);
   p.channels = layer.input.size[kC];
   p.filters = layer.output.size[kC] / p.channels;
-  p.planes = layer.input.size[kN] * p.channels * layer.input.size[kD];
+  p.planes = layer.input.size[kN] * p.channels * layer.output.size[kD]; // of results
   const int64_t taps = std::max(p.axis[1].taps, p.axis[2].taps), lanes = vector_bytes(isa) / 4;
   double least = 0;
   for (int64_t log2 = kLeastLog2; log2 <= kMostLog2; ++log2) {

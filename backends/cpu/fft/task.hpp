@@ -15,7 +15,7 @@ struct FftTile {
 };
 POLYCONV_INLINE FftTile tile_at(const FftPlan &p, int64_t tile) {
   const int64_t column = tile % p.columns, row = tile / p.columns % p.rows, plane = tile / p.columns / p.rows;
-  const int64_t depth = p.input.size[2];
+  const int64_t depth = p.axis[0].out;
   return {plane / depth / p.channels, plane / depth % p.channels, plane % depth, row * p.step, column * p.step};
 }
 

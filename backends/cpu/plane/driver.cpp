@@ -167,7 +167,7 @@ PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   p.periodic = p.pixel > 1 && layer.weights.stride[kK] != 0;
   p.channels = p.pixel > 1 ? 1 : layer.input.size[kC];
   p.filters = p.pixel > 1 ? 1 : layer.output.size[kC] / layer.input.size[kC];
-  p.planes = layer.input.size[kN] * p.channels * layer.input.size[kD];
+  p.planes = layer.input.size[kN] * p.channels * layer.output.size[kD]; // of results
   const bool same_type = layer.input.type == layer.sum_type;
   p.in_place = same_type && layer.stride[2] == 1 && (p.pixel > 1 || layer.input.stride[kW] == 1);
   const bool zeros = layer.pad_mode == POLYCONV_PAD_ZERO || p.axis[2].before + p.axis[2].after == 0;

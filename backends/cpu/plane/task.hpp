@@ -342,13 +342,14 @@ template <template <class> class Filters, class From, class T>
 POLYCONV_NOINLINE void plane_share(const PlanePlan &p, const PlaneRun &run, const PlaneShare &share) {
   const PlaneScratch<T> scratch(p, share.scratch);
   for (int64_t i = 0; i < p.line_elements && reads_padding(p); ++i) scratch.padding[i] = static_cast<T>(p.pad_value);
+  const int64_t depth = p.axis[0].out;
   int64_t loaded = -1;
   for (int64_t item = share.first; item < share.last; ++item) {
     const int64_t strip = item % p.strips, plane = item / p.strips;
     PlaneChunk chunk = {};
-    chunk.d = plane % p.input.size[2];
-    chunk.channel = plane / p.input.size[2] % p.channels;
-    chunk.image = plane / p.input.size[2] / p.channels;
+    chunk.d = plane % depth;
+    chunk.channel = plane / depth % p.channels;
+    chunk.image = plane / depth / p.channels;
     if (chunk.channel != loaded) Filters<T>::start_plane(p, run, loaded = chunk.channel, scratch);
     const From *in = static_cast<const From *>(run.input) + p.input.offset + chunk.image * p.input.stride[0] +
                      chunk.channel * p.input.stride[1] + chunk.d * p.input.stride[2];

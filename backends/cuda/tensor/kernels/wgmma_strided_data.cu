@@ -154,7 +154,6 @@ class Strided final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     StridedProduct all(product_of(parts_[0], a));
-    if (!all.part[0].plain) return launch_unaligned(a, stream);
     for (const Part &part : parts_) {
       if (!has_depth(part.of)) {
         all.zeros[all.zero_parts++] = zeros_of(part, a);
@@ -162,6 +161,7 @@ class Strided final : public CudaInstance {
       }
       Product &p = all.part[all.parts];
       p = product_of(part, a);
+      if (!p.plain) return launch_unaligned(a, stream); // parts may begin at different places of a view
       all.end[all.parts] = (all.parts > 0 ? all.end[all.parts - 1] : 0) + p.pixel_tiles * p.channel_tiles;
       ++all.parts;
     }
