@@ -46,9 +46,14 @@ Kernel find_kernel(const polyconv_backend &backend, const std::string &full_name
 
 // ---------------------------------------------------------------- conversion
 
-int check_conversions(const Kernel &kernel, const std::string &name) {
+// Few channels and many, fewer pixels than channels and more: what a kernel that moves tiles may cut differently.
+constexpr int64_t kConverted[][5] = {{2, 5, 2, 7, 9},    {3, 4, 1, 40, 30}, {1, 8, 1, 32, 31},
+                                     {2, 12, 1, 25, 33}, {1, 24, 1, 17, 8}, {1, 67, 1, 9, 11},
+                                     {2, 130, 1, 1, 5},  {2, 3, 1, 20, 21}, {1, 2, 1, 1, 5}};
+
+// The number of conversions that the kernel takes.
+int check_conversion(const Kernel &kernel, const std::string &name, const int64_t (&size)[5]) {
   int taken = 0;
-  const int64_t size[5] = {2, 5, 2, 7, 9};
   for (int32_t type = POLYCONV_F64; type <= POLYCONV_U16; ++type)
     for (int variant = 0; variant < 4; ++variant) {
       const polyconv_tensor from = tensor(type, size, variant % 2 == 0, variant < 2 ? 1 : 2);
@@ -62,9 +67,15 @@ int check_conversions(const Kernel &kernel, const std::string &name) {
         std::memcpy(expected.data() + static_cast<size_t>(at(to, n, c, d, h, w)) * element,
                     input.data() + static_cast<size_t>(at(from, n, c, d, h, w)) * element, element);
       });
-      CHECK_MESSAGE(expected == output,
-                    name << " converts " << std::string(polyconv_type_name(type)) << " wrongly, variant " << variant);
+      CHECK_MESSAGE(expected == output, name << " converts " << std::string(polyconv_type_name(type))
+                                             << " wrongly, variant " << variant << ", " << size[1] << " channels");
     }
+  return taken;
+}
+
+int check_conversions(const Kernel &kernel, const std::string &name) {
+  int taken = 0;
+  for (const auto &size : kConverted) taken += check_conversion(kernel, name, size);
   return taken;
 }
 

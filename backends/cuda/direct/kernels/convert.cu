@@ -1,16 +1,19 @@
 // convert.cu - copies a tensor into other strides: the step between kernels of different layouts.
 //
 // Floor: one read and one write. Where both sides run along one axis, neighbouring threads copy neighbours; where they
-// do not (channels first to last and back), tiles go through shared memory, so that both sides use whole sectors.
+// do not (channels first to last and back), tiles go through shared memory, so that both sides use whole sectors:
+// square ones, or where channels are few, long ones of as many elements.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/conv.cuh"
 #include "common/instance.hpp"
+#include "common/numbers.hpp"
 
 namespace polyconv::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kTile = 64; // by 64
+constexpr int kTileBits = 12;                             // 4096 elements
+constexpr int kFewestBits = 2, kMostBits = kTileBits - 2; // of the elements that lie in one line of what a tile reads
 
 // Bits go across unchanged, so that NaN payloads stay what they are.
 template <class Bits>
@@ -32,39 +35,47 @@ struct Matrix {
   bool reads_along_pixels; // else along channels, and writes along the other
 };
 
-// All of a thread's reads are under way before the first is written: that, more than anything, is what memory wants.
-template <class Bits>
-__global__ void __launch_bounds__(kThreads) transpose(const Matrix m, const Bits *source, Bits *target, uint32_t tiles,
-                                                      uint32_t pixel_tiles, uint32_t channel_tiles) {
-  constexpr int kRows = kThreads / kTile, kEach = kTile / kRows; // at once; of a thread
-  __shared__ Bits tile[kTile][kTile + 1]; // one column more, so that columns lie in different banks
-  const int x = threadIdx.x % kTile, y = threadIdx.x / kTile;
-  for (uint32_t i = blockIdx.x; i < tiles; i += gridDim.x) {
-    const uint32_t rest = i / pixel_tiles, image = rest / channel_tiles;
-    const int64_t pixel = int64_t{i - rest * pixel_tiles} * kTile,
-                  channel = int64_t{rest - image * channel_tiles} * kTile;
-    const auto channels = static_cast<int32_t>(min(m.channels - channel, int64_t{kTile}));
-    const auto pixels = static_cast<int32_t>(min(m.pixels - pixel, int64_t{kTile}));
-    const int32_t across = m.reads_along_pixels ? pixels : channels, down = m.reads_along_pixels ? channels : pixels;
-    const Bits *read = source + m.read_offset + image * m.read_image + channel * m.read_channel + pixel * m.read_pixel;
-    Bits *write = target + m.write_offset + image * m.write_image + channel * m.write_channel + pixel * m.write_pixel;
-    const int64_t read_across = m.reads_along_pixels ? m.read_pixel : m.read_channel;
-    const int64_t read_down = m.reads_along_pixels ? m.read_channel : m.read_pixel;
-    const int64_t write_across = m.reads_along_pixels ? m.write_channel : m.write_pixel;
-    const int64_t write_down = m.reads_along_pixels ? m.write_pixel : m.write_channel;
-    read += int64_t{x} * read_across + y * read_down;
-    write += x * write_across + y * write_down;
-    Bits moved[kEach] = {};
+// Tiles of lines that are 2^kAcross elements long. All of a thread's reads are under way before the first is written:
+// that, more than anything, is what memory wants.
+template <class Bits, int kAcross>
+__global__ void __launch_bounds__(kThreads)
+    transpose(const Matrix m, const Bits *source, Bits *target, uint32_t pixel_tiles, uint32_t channel_tiles) {
+  constexpr int kDown = kTileBits - kAcross, kEach = (1 << kTileBits) / kThreads;
+  constexpr int kLine = 1 << kAcross, kLines = 1 << kDown;
+  constexpr int kApart = kLine + (kLines < 32 ? 32 / kLines : 1); // so that columns lie in different banks
+  __shared__ Bits tile[kLines][kApart];
+  const int x = threadIdx.x % kLine, y = threadIdx.x / kLine;          // where it reads, and
+  const int column = threadIdx.x % kLines, row = threadIdx.x / kLines; // where it writes the first of its elements
+  const int pixel_bits = m.reads_along_pixels ? kAcross : kDown;
+  const int channel_bits = kTileBits - pixel_bits;
+  const uint32_t rest = blockIdx.x / pixel_tiles, image = rest / channel_tiles;
+  const int64_t pixel = int64_t{blockIdx.x - rest * pixel_tiles} << pixel_bits,
+                channel = int64_t{rest - image * channel_tiles} << channel_bits;
+  const auto channels = static_cast<int32_t>(min(m.channels - channel, int64_t{1} << channel_bits));
+  const auto pixels = static_cast<int32_t>(min(m.pixels - pixel, int64_t{1} << pixel_bits));
+  const int32_t across = m.reads_along_pixels ? pixels : channels, down = m.reads_along_pixels ? channels : pixels;
+  const Bits *read = source + m.read_offset + image * m.read_image + channel * m.read_channel + pixel * m.read_pixel;
+  Bits *write = target + m.write_offset + image * m.write_image + channel * m.write_channel + pixel * m.write_pixel;
+  const int64_t read_across = m.reads_along_pixels ? m.read_pixel : m.read_channel;
+  const int64_t read_down = m.reads_along_pixels ? m.read_channel : m.read_pixel;
+  const int64_t write_across = m.reads_along_pixels ? m.write_channel : m.write_pixel;
+  const int64_t write_down = m.reads_along_pixels ? m.write_pixel : m.write_channel;
+  read += x * read_across + y * read_down;
+  write += column * write_across + row * write_down;
+  Bits moved[kEach] = {};
 #pragma unroll
-    for (int j = 0; j < kEach; ++j)
-      if (x < across && y + j * kRows < down) moved[j] = read[j * kRows * read_down];
+  for (int j = 0; j < kEach; ++j) {
+    const int right = j * kThreads % kLine, below = j * kThreads / kLine;
+    if (x + right < across && y + below < down) moved[j] = read[right * read_across + below * read_down];
+  }
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) tile[y + j * kRows][x] = moved[j];
-    __syncthreads();
+  for (int j = 0; j < kEach; ++j) tile[y + j * kThreads / kLine][x + j * kThreads % kLine] = moved[j];
+  __syncthreads();
 #pragma unroll
-    for (int j = 0; j < kEach; ++j)
-      if (x < down && y + j * kRows < across) write[j * kRows * write_down] = tile[x][y + j * kRows];
-    __syncthreads();
+  for (int j = 0; j < kEach; ++j) {
+    const int right = j * kThreads % kLines, below = j * kThreads / kLines;
+    if (column + right < down && row + below < across)
+      write[right * write_across + below * write_down] = tile[column + right][row + below];
   }
 }
 
@@ -89,12 +100,28 @@ int64_t pixel_stride(const polyconv_tensor &t) {
 
 // Whether the two tensors are best moved by `transpose`: channels are neighbours on one side, pixels on the other.
 bool transposes(const polyconv_tensor &from, const polyconv_tensor &to) {
-  if (from.size[1] < 4 || sdk::spatial(from) < 4) return false; // thin: caches hold the lines
+  if (from.size[1] < 2 || sdk::spatial(from) < 4) return false; // nothing to transpose, or little
   if (!pixels_are_one_axis(from) || !pixels_are_one_axis(to)) return false;
   const bool read_c = from.stride[1] == 1, write_c = to.stride[1] == 1;
-  if (from.size[0] * ((from.size[1] + kTile - 1) / kTile) * ((sdk::spatial(from) + kTile - 1) / kTile) > INT32_MAX)
-    return false; // tiles have numbers of 32 bits
   return read_c != write_c && (read_c ? pixel_stride(to) : pixel_stride(from)) == 1;
+}
+
+// How a tensor is cut into tiles.
+struct Tiling {
+  int channel_bits; // of a tile
+  int64_t channel_tiles, pixel_tiles;
+  int64_t count() const { return channel_tiles * pixel_tiles; } // of an image
+};
+
+// The one of fewest tiles, the squarest of several.
+Tiling tiling_of(const Matrix &m) {
+  Tiling best = {};
+  for (const int bits : {6, 5, 4, 3, 2}) {
+    const Tiling tiling = {bits, ceil_div(m.channels, int64_t{1} << bits),
+                           ceil_div(m.pixels, int64_t{1} << (kTileBits - bits))};
+    if (best.channel_bits == 0 || tiling.count() < best.count()) best = tiling;
+  }
+  return best;
 }
 
 Matrix matrix(const polyconv_tensor &from, const polyconv_tensor &to) {
@@ -107,6 +134,17 @@ class Convert final : public CudaInstance {
   using CudaInstance::CudaInstance;
 
  private:
+  template <class Bits, int kAcross>
+  static void launch_tiles(int across, const Matrix &m, const Tiling &tiling, const Bits *source, Bits *target,
+                           cudaStream_t stream) {
+    if constexpr (kAcross > kFewestBits) {
+      if (across != kAcross) return launch_tiles<Bits, kAcross - 1>(across, m, tiling, source, target, stream);
+    }
+    const int64_t tiles = m.images * tiling.count();
+    transpose<Bits, kAcross><<<blocks_for(tiles, 1), kThreads, 0, stream>>>(
+        m, source, target, static_cast<uint32_t>(tiling.pixel_tiles), static_cast<uint32_t>(tiling.channel_tiles));
+  }
+
   template <class Bits>
   void launch_as(const polyconv_arguments &a, cudaStream_t stream) const {
     const polyconv_tensor &from = layer_.input, &to = layer_.result;
@@ -114,13 +152,11 @@ class Convert final : public CudaInstance {
     auto *target = static_cast<Bits *>(a.output);
     const int64_t count = sdk::elements(from);
     if (count == 0) return;
-    if (transposes(from, to)) {
-      const Matrix m = matrix(from, to);
-      const int64_t pixel_tiles = (m.pixels + kTile - 1) / kTile, channel_tiles = (m.channels + kTile - 1) / kTile;
-      const int64_t tiles = m.images * pixel_tiles * channel_tiles;
-      transpose<Bits><<<blocks_for(tiles, 1), kThreads, 0, stream>>>(m, source, target, static_cast<uint32_t>(tiles),
-                                                                     static_cast<uint32_t>(pixel_tiles),
-                                                                     static_cast<uint32_t>(channel_tiles));
+    const Matrix m = matrix(from, to);
+    const Tiling tiling = tiling_of(m);
+    if (transposes(from, to) && m.images * tiling.count() <= INT32_MAX) { // tiles have numbers of 32 bits
+      const int across = m.reads_along_pixels ? kTileBits - tiling.channel_bits : tiling.channel_bits;
+      launch_tiles<Bits, kMostBits>(across, m, tiling, source, target, stream);
     } else {
       const bool channels_inner = to.stride[1] == 1 && to.stride[4] != 1;
       copy<Bits><<<blocks_for(count, kThreads), kThreads, 0, stream>>>(View<int64_t>(from), View<int64_t>(to), source,
@@ -164,7 +200,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) 
   return std::make_unique<Convert>(request);
 }
 
-const char *const configs[] = {"tile64"};
+const char *const configs[] = {"tile4096"};
 
 } // namespace
 
