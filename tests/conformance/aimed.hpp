@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <random>
 
+#include "view.hpp"
+
 namespace conformance {
 
 class AimedProblem {
@@ -70,8 +72,8 @@ class AimedProblem {
     p.output_layout = strays(12) ? 1 - p.input_layout : p.input_layout;
     p.weights_layout = chance(50) ? p.input_layout : 1 - p.input_layout;
     draw_steps(&p);
-    if (chance(20)) p.has_input_strides = 1, draw_view(&p, POLYCONV_TENSOR_INPUT, p.input_strides);
-    if (chance(20)) p.has_output_strides = 1, draw_view(&p, POLYCONV_TENSOR_OUTPUT, p.output_strides);
+    if (chance(20)) draw_view(random_, POLYCONV_TENSOR_INPUT, &p);
+    if (chance(20)) draw_view(random_, POLYCONV_TENSOR_OUTPUT, &p);
     if (p.direction == POLYCONV_FORWARD) draw_epilogue(&p);
     if (p.direction == POLYCONV_BACKWARD_WEIGHTS) p.epilogue.has_bias = chance(30);
     return p;
@@ -172,26 +174,6 @@ class AimedProblem {
       p->pad_begin[2] = between(0, 2), p->pad_end[2] = between(0, 2);
       if (chance(50)) p->kernel_size[0] = p->stride[0] = 1, p->pad_begin[0] = p->pad_end[0] = 0; // planes
     }
-  }
-
-  // Part of something larger: of its channels, its columns, its rows.
-  void draw_view(const polyconv_problem *p, int32_t which, int64_t *strides) {
-    polyconv_problem dense = *p;
-    dense.has_input_strides = dense.has_output_strides = 0;
-    polyconv_tensor t = {};
-    if (polyconv_problem_tensor(&dense, which, &t, nullptr) != POLYCONV_SUCCESS) return; // invalid: drawn again
-    const bool last = (which == POLYCONV_TENSOR_INPUT ? p->input_layout : p->output_layout) == POLYCONV_CHANNELS_LAST;
-    static const int kLast[] = {1, 4, 3, 2, 0}, kFirst[] = {4, 3, 2, 1, 0};
-    const int64_t unit = chance(70) ? 8 : 1; // whole vectors or not
-    int64_t step = 1, of_axis[5] = {};
-    for (const int axis : last ? kLast : kFirst) {
-      of_axis[axis] = step;
-      step *= t.size[axis];
-      if (chance(40)) step += unit * between(0, 3);
-      if (unit > 1 && axis == (last ? 1 : 4)) step = (step + unit - 1) / unit * unit;
-    }
-    strides[0] = of_axis[0], strides[1] = of_axis[1];
-    for (int axis = 0; axis < p->spatial_dims; ++axis) strides[2 + axis] = of_axis[5 - p->spatial_dims + axis];
   }
 
   void draw_epilogue(polyconv_problem *p) {

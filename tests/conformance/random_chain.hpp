@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "view.hpp"
+
 namespace conformance {
 
 class RandomChain {
@@ -56,6 +58,8 @@ class RandomChain {
       draw_epilogue(&p, kind, chain);
       chain.push_back(p);
     }
+    if (chance(15)) draw_view(random_, POLYCONV_TENSOR_INPUT, &chain.front());
+    if (chance(15)) draw_view(random_, POLYCONV_TENSOR_OUTPUT, &chain.back());
     return chain;
   }
 
