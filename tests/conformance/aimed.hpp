@@ -159,6 +159,7 @@ class AimedProblem {
       p->pad_begin[axis] = same ? reach / 2 : mostly_small(0, reach + 4);
       p->pad_end[axis] = chance(75) ? p->pad_begin[axis] : mostly_small(0, reach + 4);
     }
+    if (chance(8)) reach_far(p, chance(50) ? 0 : 1);
     p->flip = strays(15);
     p->transposed = p->pad_mode == POLYCONV_PAD_ZERO && chance(12);
     for (int axis = 0; axis < 2 && p->transposed != 0; ++axis)
@@ -174,6 +175,18 @@ class AimedProblem {
       p->pad_begin[2] = between(0, 2), p->pad_end[2] = between(0, 2);
       if (chance(50)) p->kernel_size[0] = p->stride[0] = 1, p->pad_begin[0] = p->pad_end[0] = 0; // planes
     }
+  }
+
+  // An axis about as far as a TMA's corners, offsets and steps go: 128 pixels, 256 and 8.
+  void reach_far(polyconv_problem *p, int axis) {
+    switch (between(0, 3)) {
+      case 0: p->stride[axis] = between(6, 10); break;
+      case 1: p->dilation[axis] = between(10, 130); break;
+      case 2: p->pad_begin[axis] = between(12, 132); break;
+      default: p->pad_end[axis] = between(12, 132); break;
+    }
+    if (p->dilation[axis] > 9) p->pad_begin[axis] = p->dilation[axis] * (p->kernel_size[axis] - 1) / 2;
+    if (p->dilation[axis] > 9) p->pad_end[axis] = p->pad_begin[axis] + between(0, 2);
   }
 
   void draw_epilogue(polyconv_problem *p) {
