@@ -157,6 +157,22 @@ TEST_CASE("openmp and tbb agree in every bit") {
   MESSAGE(compared << " results compared");
 }
 
+TEST_CASE("depthwise layers beyond the caches are right, whole vectors of channels or not") {
+  polyconv_options options;
+  polyconv_options_init(&options);
+  for (const std::string &kernel : polyconv::check::kernel_names()) {
+    if (!starts_with(kernel, "openmp/depthwise@")) continue;
+    options.kernel = kernel.c_str();
+    for (const char *token :
+         {"fwd:n3,c100,k100,g100,i91x85,f3x3,s2,p1/0:nhwc:bias+clip6", "fwd:n5,c48,k48,g48,i90x86,f5x5,s2,p2/1:nhwc",
+          "fwd:n4,c32,k32,g32,i30x600,f3x3,s2,p4:nhwc:pad=circular", "fwd:n4,c64,k64,g64,i85x90,f3x3,p1:nhwc:bias"}) {
+      const polyconv::check::Result result = polyconv::check::Case(token).run_all(nullptr, options);
+      CHECK_MESSAGE(result.good(), kernel << ": " << result.sentence);
+      CHECK(result.kernel == kernel);
+    }
+  }
+}
+
 TEST_CASE("small depthwise planes keep their kernel where the workspace is too small to turn them") {
   polyconv_options options;
   polyconv_options_init(&options);

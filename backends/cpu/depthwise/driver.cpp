@@ -21,6 +21,7 @@ using namespace sdk;
 constexpr int64_t kStreamBytes = 8 << 20;  // tensors beyond this push each other out of the caches
 constexpr int64_t kMemoryBytes = 16 << 20; // tensors beyond this lie in memory
 constexpr int64_t kAheadBytes = 4 << 20;   // tensors beyond this are not in the second caches: fetch rows early
+constexpr int64_t kWalkWeights = 16 << 10; // a walk loads all weights for each column: from the first cache
 constexpr double kCacheBytesPerUs = 80e3;  // of one thread, from and to the second cache
 // Of the time that kBytesPerUs allows, as rows come in order: from memory, and from the caches.
 constexpr double kFromMemory = 0.3, kFromCaches = 0.18;
@@ -68,7 +69,10 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   // the limits seven rows that pass the caches by were up to 1.6 times as slow as four.
   const bool may_tall = !p.ahead || (h.step == 1 && (bytes < kStreamBytes || bytes >= kMemoryBytes));
   const bool tall = isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.square == 3 && may_tall;
-  p.tile_rows = rows_of(p, tall, isa == kAvx512);
+  const bool weights_stay = p.row_stride * taps(layer) * 4 <= kWalkWeights;
+  p.walks =
+      p.square && p.direct && h.step == 2 && layer.input.type == POLYCONV_F32 && bytes >= kStreamBytes && weights_stay;
+  p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, isa == kAvx512);
   p.tile_columns = !p.square ? kDepthwiseColumns : p.direct ? kDepthwiseChunk : kDepthwiseSweep;
   p.lines = p.square ? (p.tile_rows - 1) * h.step + h.taps : h.taps;
   const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square ? 1 : kDepthwiseColumns);
@@ -87,7 +91,7 @@ void set_items(DepthwisePlan &p, int64_t tasks) {
     const double largest = real(ceil_div(groups * parts, tasks)) / real(parts) * (1 + 0.02 * real(parts));
     if (largest < 0.98 * least) least = largest, p.parts = parts;
   }
-  p.blocks = std::min(round_up(p.blocks, p.parts), units / p.parts * p.parts);
+  p.blocks = p.walks ? p.parts : std::min(round_up(p.blocks, p.parts), units / p.parts * p.parts);
   p.items = groups * p.parts;
   p.tasks = std::clamp<int64_t>(p.items, 1, tasks);
 }

@@ -14,11 +14,13 @@ namespace polyconv::cpu {
 // Rows of results that are swept together: what the registers of AVX-512 hold for 3 x 3 and stored f32, for the rest,
 // and what those of older CPUs hold. Tall ones load less twice; heights of image networks are multiples of 7.
 constexpr int kDepthwiseTall = 7, kDepthwiseRows = 4, kDepthwiseFew = 2;
-constexpr int kDepthwiseColumns = 4;     // of a tile where the kernel is not unrolled
-constexpr int64_t kDepthwiseSweep = 14;  // columns of a sweep whose sums wait for their epilogue
-constexpr int64_t kDepthwiseChunk = 112; // columns of results whose source pixels are looked up at once
-constexpr int64_t kDepthwiseUnit = 16;   // channels of packed weights come in whole units of
-constexpr int64_t kDepthwiseBlock = 128; // channels at a time, about, so that weights and sums stay in the first cache
+constexpr int kDepthwiseWalk = 2;         // rows of results of a walk
+constexpr int kDepthwiseColumns = 4;      // of a tile where the kernel is not unrolled
+constexpr int64_t kDepthwiseSweep = 14;   // columns of a sweep whose sums wait for their epilogue
+constexpr int64_t kDepthwiseChunk = 112;  // columns of results whose source pixels are looked up at once
+constexpr int64_t kDepthwiseAhead = 4096; // bytes: how far ahead a walk fetches
+constexpr int64_t kDepthwiseUnit = 16;    // channels of packed weights come in whole units of
+constexpr int64_t kDepthwiseBlock = 128;  // channels at a time, about, so that weights and sums stay in the first cache
 constexpr int64_t kDepthwiseSums = kDepthwiseBlock + 2 * kDepthwiseUnit; // a block at most
 
 struct DepthwisePlan {
@@ -29,6 +31,7 @@ struct DepthwisePlan {
   int32_t direct;               // f32 results side by side, at most a bias and a quick activation: stored by the tile
   int32_t square;               // 3 or 5: unrolled; 0: any kernel, a row at a time
   int32_t ahead;                // the input is larger than the second cache: fetch the rows of the next group early
+  int32_t walks;                // stride 2 beyond the caches: column by column with all channels, not sweep by sweep
   int64_t channels, row_stride; // of packed weights: [tap][channel up to row_stride]
   int64_t blocks, parts;        // of channels, nearly equal: whole units but in the last; parts are blocks of an item
   const void *padding;          // `channels` elements of the padding value, as stored in the input

@@ -18,7 +18,7 @@ struct DepthwiseGroup {
   T *sums;
   Row at; // the first result
   int64_t rows, columns;
-  const From *ahead; // the source row below those of this group, where it is to be fetched early
+  const From *ahead; // the first source row to be fetched early: of the group below, or of this one where it walks
 };
 
 // The source rows of a group, in order of the taps of D and H.
@@ -73,6 +73,20 @@ POLYCONV_INLINE void sweep(const DepthwisePlan &p, const DepthwiseTile<From, T> 
     two ? sweep_rows<From, T, 5, 2>(p.tile_rows, tile, c, to) : sweep_rows<From, T, 5, 1>(p.tile_rows, tile, c, to);
 }
 
+// The columns [x, x + columns) of a group that walks.
+template <class From, class T>
+POLYCONV_INLINE void walk(const DepthwiseGroup<From, T> &group, const DepthwiseTile<From, T> &tile, int64_t x,
+                          int64_t c, int64_t end, const DepthwiseStore<T> &to) {
+  const DepthwisePlan &p = group.plan;
+  const int64_t column = p.input.stride[4], skipped = (group.at.w + x) * p.axis[2].step;
+  const DepthwiseAhead<From> ahead = {group.ahead + skipped * column, p.input.stride[3],
+                                      (p.axis[2].in - skipped) * column, column};
+  if (p.square == 3)
+    depthwise_walk<From, T, 3, 2, kDepthwiseWalk>(tile, ahead, c, end, to);
+  else
+    depthwise_walk<From, T, 5, 2, kDepthwiseWalk>(tile, ahead, c, end, to);
+}
+
 // Channels [c, end), at least a vector of them, of `columns` columns from x on. The last vector may overlap the one
 // before.
 template <class From, class T>
@@ -89,6 +103,8 @@ POLYCONV_INLINE void filter_columns(const DepthwiseGroup<From, T> &group, int64_
                                  p.input.stride[3]};
   if constexpr (Unrolled<From>::value)
     if (p.square) {
+      if constexpr (sizeof(From) == 4)
+        if (p.walks) return walk(group, tile, x, c, end, to);
       if (group.ahead) tile.ahead = group.ahead + (group.at.w + x) * step * p.input.stride[4] + c * columns * step;
       for (; c < end; c += kLanes<T>) {
         sweep(p, tile, c < end - kLanes<T> ? c : end - kLanes<T>, to);
@@ -132,6 +148,15 @@ POLYCONV_INLINE const From *next_row(const DepthwisePlan &p, const DepthwiseRun 
   return static_cast<const From *>(r.input) + t.offset + n * t.stride[0] + at.d * t.stride[2] + h * t.stride[3];
 }
 
+// The first source row that a group of rows that walks is the first to read; may lie beyond the tensor.
+template <class From>
+POLYCONV_INLINE const From *first_row(const DepthwisePlan &p, const DepthwiseRun &r, const Row &at) {
+  const polyconv_tensor &t = p.input;
+  const Axis &h = p.axis[1];
+  const int64_t y = at.h * h.step - h.before + h.taps - h.step;
+  return static_cast<const From *>(r.input) + t.offset + at.n * t.stride[0] + at.d * t.stride[2] + y * t.stride[3];
+}
+
 // The first channel of a block: whole units, so that vectors of different blocks never overlap.
 POLYCONV_INLINE int64_t block_channel(const DepthwisePlan &p, int64_t block) {
   return block == p.blocks ? p.channels : block * (p.channels / kDepthwiseUnit) / p.blocks * kDepthwiseUnit;
@@ -151,7 +176,7 @@ POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRu
     const int64_t part = item % p.parts, h = item / p.parts % p.row_groups * p.tile_rows;
     const int64_t plane = item / p.parts / p.row_groups;
     group.at = {plane / p.axis[0].out, 0, plane % p.axis[0].out, h, 0, 1};
-    group.ahead = p.ahead ? next_row<From>(p, r, group.at) : nullptr;
+    group.ahead = p.walks ? first_row<From>(p, r, group.at) : p.ahead ? next_row<From>(p, r, group.at) : nullptr;
     group.rows = p.axis[1].out - h < p.tile_rows ? p.axis[1].out - h : p.tile_rows;
     const int64_t first = block_channel(p, part * p.blocks / p.parts);
     for (; group.at.w < p.axis[2].out; group.at.w += kDepthwiseChunk) {

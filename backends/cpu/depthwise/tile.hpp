@@ -31,6 +31,13 @@ struct DepthwiseTile {
   int64_t ahead_row; // elements between its rows
 };
 
+// Where a walk finds what it fetches: the rows that it is the first to read, and as many below them.
+template <class From>
+struct DepthwiseAhead {
+  const From *rows;           // of the first of them, the pixel that the first column begins with
+  int64_t row, width, column; // elements from one row to the next, of a row from there on, from one pixel to the next
+};
+
 // P vectors `step` elements apart from p on, as many as exist.
 template <class T, int P>
 POLYCONV_INLINE void store_vectors(const DepthwiseStore<T> &to, T *p, int64_t step, int64_t exist, int64_t c, int count,
@@ -113,6 +120,44 @@ POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64
     for (int i = 0; i + 1 < kSums; ++i)
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) acc[i][r] = acc[i + 1][r];
+  }
+}
+
+// R rows of results, K x K taps at stride Step, channels [c, end), at least a vector of them: all channels of a column
+// before the next column, so that tensors beyond the caches are read and written in memory's order, each row of the
+// source as a stream of its own. What is fetched early is read soon after, so that a core that has as many misses under
+// way as it can waits for them and drops none. The last vector may overlap the one before.
+template <class From, class T, int K, int Step, int R>
+POLYCONV_NOINLINE void depthwise_walk(const DepthwiseTile<From, T> &tile, const DepthwiseAhead<From> &ahead, int64_t c,
+                                      int64_t end, const DepthwiseStore<T> &to) {
+  constexpr int kL = kLanes<T>;
+  const Load<From, T> convert(tile.zero_point);
+  const From *const *pixels = tile.pixels;
+  for (int64_t x = 0; x < to.columns; ++x, pixels += Step) {
+    int64_t next = (x * ahead.column + c) * Step + kDepthwiseAhead / static_cast<int64_t>(sizeof(From));
+    if (next >= ahead.width) next += R * Step * ahead.row - ahead.width;
+    const From *fetched = ahead.rows + next;
+    for (int64_t channel = c; channel < end; channel += kL, fetched += Step * kL) {
+      const int64_t at = channel < end - kL ? channel : end - kL;
+#pragma GCC unroll 32
+      for (int y = 0; y < R * Step; ++y)
+#pragma GCC unroll 2
+        for (int i = 0; i < Step; ++i) __builtin_prefetch(fetched + y * ahead.row + i * kL);
+      Vector<T> acc[R] = {};
+#pragma GCC unroll 8
+      for (int kx = 0; kx < K; ++kx)
+#pragma GCC unroll 32
+        for (int y = 0; y < (R - 1) * Step + K; ++y) {
+          const Vector<T> v = loaded(convert.full(pixels[y * tile.line_pixels + kx] + at));
+#pragma GCC unroll 8
+          for (int r = 0; r < R; ++r) {
+            const int ky = y - r * Step;
+            if (ky < 0 || ky >= K) continue;
+            acc[r] = multiply_add(v, load(tile.weights + (ky * K + kx) * tile.row_stride + at), acc[r]);
+          }
+        }
+      store_vectors(to, to.to + x * to.column + at, to.row, to.rows, at, kL, acc);
+    }
   }
 }
 
