@@ -131,6 +131,13 @@ POLYCONV_INLINE void store_turned(const Epilogue &e, const float *sums, int64_t 
   }
 }
 
+// Fetches the lines that store_turned writes, which no core foresees: where each row of a tile ends, as it begins where
+// the tile before ended.
+POLYCONV_INLINE void fetch_turned(const Epilogue &e, int64_t m, int64_t channels, const Row &row) {
+  const float *end = static_cast<const float *>(e.output) + row_offset(e.result, row) + m - 1;
+  for (int64_t c = 0; c < channels; ++c, end += e.result.stride[1]) __builtin_prefetch(end, 1);
+}
+
 // Finishes m pixels of `channels` channels, whose sums lie with channels side by side.
 template <class From, class T>
 POLYCONV_INLINE void finish_tile(const DenseTask<From, T> &task, const T *sums, int64_t m, int64_t channels, Row row) {
@@ -217,6 +224,7 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
       tile.relu = e.rules.activation == POLYCONV_ACT_RELU;
       tile.stream = task.arguments.stream;
     }
+    if (last && p.along_w && p.stores_tiles) fetch_turned(e, m, channels, row);
     if (two)
       dense_tile_of<T, 2>(m, tile);
     else
