@@ -143,14 +143,17 @@ POLYCONV_INLINE bool all_finite(const float *sums, int64_t rows) {
   return any == 0;
 }
 
-// Puts what the first parts alone give where sums are not finite.
+// Puts what the first parts alone give where sums are not finite. Takes all registers.
 template <class P>
 POLYCONV_NOINLINE void mend(const MatrixPlan &p, MatrixTile tile, bool two_positions, bool two_channels) {
   alignas(64) float first[kMatrixPositions * kMatrixPanel];
   float *sums = static_cast<float *>(tile.sums);
   tile.sums = first, tile.sums_row = 2 * kMatrixRowBytes;
-  MatrixAhead none = {};
-  multiply_of<FirstProducts<P>>(two_positions, two_channels, p, tile, none);
+  Tiles tiles;
+  MatrixHeld held = {};
+  NothingBeside none;
+  multiply_of<FirstProducts<P>>(two_positions, two_channels, p, tile, tiles, held, none);
+  store_all(tiles, held);
   const int rows = two_positions ? kMatrixPositions : kMatrixRows;
   for (int i = 0; i < rows * kMatrixPanel; i += kF32Lanes) {
     const F32 sum = load(sums + i);

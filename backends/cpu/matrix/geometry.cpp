@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kBlockBytes = 512 << 10; // of a block's source: a quarter of the L2 cache of CPUs with tiles
 constexpr int64_t kStripsBytes = 1 << 20;  // of the sources of blocks that one panel meets
 constexpr int64_t kInsideBytes = 32 << 10; // of 32 positions that meet all panels: they stay in the L1 cache
+constexpr int64_t kSplitBytes = 96 << 10;  // of 32 positions that are split while others are multiplied
 constexpr int64_t kGatheredPositions = 64; // of a block: with their weights and results they stay in the L1 cache
 constexpr int64_t kStreamBytes = 8 << 20;  // of results: more than the L2 caches of the threads
 constexpr int64_t kApartBytes = 1 << 10;   // planes a multiple of this apart would share few sets of the L1 cache
@@ -78,10 +79,15 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   p.line_positions = p.columns;
   p.pitch[0] = p.axis[1].step, p.pitch[1] = p.axis[2].step;
   p.phases = 1;
+  const bool parts = matrix_parts(p.products) > 1;
   const int64_t tile_bytes = p.chunks * matrix_parts(p.products) * kMatrixRowBytes;
-  p.panels_inside = kMatrixPositions * tile_bytes <= kInsideBytes && p.group_bytes <= kBlockBytes;
+  p.split_beside = parts && p.one_stride && one_image_stride(in) && in.stride[sdk::kC] == 1 &&
+                   p.group_in % matrix_chunk_channels(p.products) == 0 && p.group_bytes <= kMatrixNear &&
+                   kMatrixPositions * tile_bytes <= kSplitBytes;
+  p.panels_inside = p.split_beside || (kMatrixPositions * tile_bytes <= kInsideBytes && p.group_bytes <= kBlockBytes);
+  if (p.split_beside) p.strips = kMatrixSplitStrips;
   // Parts make a pixel long: with half of the L2 cache enough of them meet a panel that comes from further away.
-  const int64_t block_bytes = matrix_parts(p.products) > 1 ? 2 * kBlockBytes : kBlockBytes;
+  const int64_t block_bytes = parts ? 2 * kBlockBytes : kBlockBytes;
   const int64_t fitting = p.gathered                       ? kGatheredPositions
                           : p.panels_inside && !p.in_place ? kInsideBytes / tile_bytes
                                                            : block_bytes / tile_bytes;

@@ -47,16 +47,14 @@ struct IntegerProducts : ProductsOf<uint8_t, int32_t, 1> {
   static constexpr bool kSignedInput = SignedInput, kSignedWeights = SignedWeights;
 };
 
-// Input that the next blocks read, fetched a few lines at a time while these are multiplied: bringing them in would
-// wait for memory, and multiplying leave it idle.
-struct MatrixAhead {
-  const char *at, *end;
-  int64_t lines; // at a time
-
-  POLYCONV_MEMBER void fetch() {
-    for (int64_t i = 0; i < lines && at < end; ++i, at += kMatrixRowBytes) __builtin_prefetch(at, 0, 2);
-  }
+// What is done beside the products (MatrixBeside): nothing.
+struct NothingBeside {
+  POLYCONV_MEMBER void with_chunk() {}
+  POLYCONV_MEMBER void with_step() {}
 };
+
+template <class P>
+constexpr int kStepsOf = static_cast<int>(sizeof P::kSteps / sizeof(PartStep));
 
 // What is multiplied: positions from `source` on, channels from the panel's first.
 struct MatrixTile {
@@ -75,66 +73,93 @@ POLYCONV_INLINE void multiply_tiles(Tiles &tiles) {
     tiles.template multiply_bf16<C, A, B>();
 }
 
+// Sums that are in the registers yet: they leave when the next tile needs these, one after the other, as storing all
+// four at once would leave the units for tiles idle for the time of some twenty products.
+struct MatrixHeld {
+  char *sums; // NULL: none
+  int64_t row;
+  bool two_positions;
+};
+
+template <int T>
+POLYCONV_INLINE void store_held(Tiles &tiles, const MatrixHeld &held) {
+  if (held.sums && (T < 2 || held.two_positions))
+    tiles.template store<T>(held.sums + T / 2 * kMatrixRows * held.row + T % 2 * kMatrixRowBytes, held.row);
+}
+
+POLYCONV_INLINE void store_all(Tiles &tiles, MatrixHeld &held) {
+  store_held<0>(tiles, held), store_held<1>(tiles, held), store_held<2>(tiles, held), store_held<3>(tiles, held);
+  held.sums = nullptr;
+}
+
+// Gives register T to the next tile, if that uses it.
+template <int T, bool Used>
+POLYCONV_INLINE void turn_over(Tiles &tiles, const MatrixHeld &held, const char *start) {
+  store_held<T>(tiles, held);
+  if constexpr (Used) {
+    if (start) // the same row for all positions
+      tiles.template load<T>(start + T % 2 * kMatrixRowBytes, 0);
+    else
+      tiles.template zero<T>();
+  }
+}
+
+// What a chunk's products read beside the pointers to it.
+struct MatrixOperands {
+  int64_t next, stride, part_bytes;
+  const char *start;
+};
+
 // Registers 0 to 3 are sums, 4 and 5 positions, 6 and 7 weights. A register is loaded just before it is needed.
-template <class P, int M, int N, int Step>
-POLYCONV_INLINE void multiply_chunk(Tiles &tiles, const char *source, int64_t next, int64_t stride, int64_t part_bytes,
-                                    const char *weights) {
+template <class P, int M, int N, int Step, bool First, class Beside>
+POLYCONV_INLINE void multiply_chunk(Tiles &tiles, const MatrixHeld &held, const MatrixOperands &o, const char *source,
+                                    const char *weights, Beside &beside) {
   constexpr PartStep kStep = P::kSteps[Step];
-  const char *const a = source + kStep.source * part_bytes, *const b = weights + kStep.weights * 2 * kMatrixTileBytes;
+  const char *const a = source + kStep.source * o.part_bytes, *const b = weights + kStep.weights * 2 * kMatrixTileBytes;
   if constexpr (kStep.weights >= 0) tiles.template load<6>(b, kMatrixRowBytes);
-  if constexpr (kStep.source >= 0) tiles.template load<4>(a, stride);
+  if constexpr (kStep.source >= 0) tiles.template load<4>(a, o.stride);
+  if constexpr (First) turn_over<0, true>(tiles, held, o.start);
   multiply_tiles<P, 0, 4, 6>(tiles);
   if constexpr (kStep.source < 0 && M == 2) multiply_tiles<P, 2, 5, 6>(tiles);
   if constexpr (kStep.weights >= 0 && N == 2) tiles.template load<7>(b + kMatrixTileBytes, kMatrixRowBytes);
+  if constexpr (First) turn_over<1, N == 2>(tiles, held, o.start);
   if constexpr (N == 2) multiply_tiles<P, 1, 4, 7>(tiles);
-  if constexpr (kStep.source >= 0 && M == 2) {
-    tiles.template load<5>(a + next, stride);
-    multiply_tiles<P, 2, 5, 6>(tiles);
-  }
+  if constexpr (kStep.source >= 0 && M == 2) tiles.template load<5>(a + o.next, o.stride);
+  if constexpr (First) turn_over<2, M == 2>(tiles, held, o.start);
+  if constexpr (kStep.source >= 0 && M == 2) multiply_tiles<P, 2, 5, 6>(tiles);
+  if constexpr (First) turn_over<3, M == 2 && N == 2>(tiles, held, o.start);
   if constexpr (M == 2 && N == 2) multiply_tiles<P, 3, 5, 7>(tiles);
-  if constexpr (Step + 1 < static_cast<int>(sizeof P::kSteps / sizeof(PartStep)))
-    multiply_chunk<P, M, N, Step + 1>(tiles, source, next, stride, part_bytes, weights);
+  beside.with_step();
+  if constexpr (Step + 1 < kStepsOf<P>)
+    multiply_chunk<P, M, N, Step + 1, false>(tiles, held, o, source, weights, beside);
 }
 
 // M tiles of positions, N of output channels.
-template <class P, int M, int N>
-POLYCONV_NOINLINE void multiply(const MatrixPlan &p, const MatrixTile &t, MatrixAhead &ahead) {
-  Tiles tiles;
-  const char *start = static_cast<const char *>(t.start);
-  if (start) { // stride 0: the same row for all positions
-    tiles.template load<0>(start, 0);
-    if constexpr (N == 2) tiles.template load<1>(start + kMatrixRowBytes, 0);
-    if constexpr (M == 2) tiles.template load<2>(start, 0);
-    if constexpr (M == 2 && N == 2) tiles.template load<3>(start + kMatrixRowBytes, 0);
-  } else {
-    tiles.template zero<0>();
-    if constexpr (N == 2) tiles.template zero<1>();
-    if constexpr (M == 2) tiles.template zero<2>();
-    if constexpr (M == 2 && N == 2) tiles.template zero<3>();
-  }
-  const int64_t stride = t.position_bytes, next = t.next, part_bytes = p.part_bytes;
+template <class P, int M, int N, class Beside>
+POLYCONV_NOINLINE void multiply(const MatrixPlan &p, const MatrixTile &t, Tiles &tiles, MatrixHeld &held,
+                                Beside &beside) {
+  const MatrixOperands o = {t.next, t.position_bytes, p.part_bytes, static_cast<const char *>(t.start)};
   const int64_t *taps = p.taps, count = p.tap_count;
   const char *source = t.source, *weights = t.weights;
-  for (int64_t chunk = 0; chunk < p.chunks; ++chunk, source += p.chunk_bytes)
-    for (int64_t tap = 0; tap < count; ++tap, weights += P::kParts * 2 * kMatrixTileBytes) {
-      ahead.fetch();
-      multiply_chunk<P, M, N, 0>(tiles, source + taps[tap], next, stride, part_bytes, weights);
+  const auto next_weights = [&] { return weights += P::kParts * 2 * kMatrixTileBytes; };
+  beside.with_chunk();
+  multiply_chunk<P, M, N, 0, true>(tiles, held, o, source + taps[0], weights, beside);
+  next_weights();
+  for (int64_t chunk = 0, tap = 1; chunk < p.chunks; ++chunk, tap = 0, source += p.chunk_bytes)
+    for (; tap < count; ++tap, next_weights()) {
+      beside.with_chunk();
+      multiply_chunk<P, M, N, 0, false>(tiles, held, o, source + taps[tap], weights, beside);
     }
-  char *sums = static_cast<char *>(t.sums);
-  const int64_t row = t.sums_row;
-  tiles.template store<0>(sums, row);
-  if constexpr (N == 2) tiles.template store<1>(sums + kMatrixRowBytes, row);
-  if constexpr (M == 2) tiles.template store<2>(sums + kMatrixRows * row, row);
-  if constexpr (M == 2 && N == 2) tiles.template store<3>(sums + kMatrixRows * row + kMatrixRowBytes, row);
+  held = {static_cast<char *>(t.sums), t.sums_row, M == 2};
 }
 
-template <class P>
+template <class P, class Beside>
 POLYCONV_INLINE void multiply_of(bool two_positions, bool two_channels, const MatrixPlan &p, const MatrixTile &t,
-                                 MatrixAhead &ahead) {
+                                 Tiles &tiles, MatrixHeld &held, Beside &beside) {
   if (two_positions)
-    two_channels ? multiply<P, 2, 2>(p, t, ahead) : multiply<P, 2, 1>(p, t, ahead);
+    two_channels ? multiply<P, 2, 2>(p, t, tiles, held, beside) : multiply<P, 2, 1>(p, t, tiles, held, beside);
   else
-    two_channels ? multiply<P, 1, 2>(p, t, ahead) : multiply<P, 1, 1>(p, t, ahead);
+    two_channels ? multiply<P, 1, 2>(p, t, tiles, held, beside) : multiply<P, 1, 1>(p, t, tiles, held, beside);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -36,8 +36,11 @@ constexpr int kMatrixRowBytes = 64;  // of a tile
 constexpr int kMatrixPanel = 32;     // output channels of a packed panel: two tiles
 constexpr int kMatrixPositions = 32; // that are multiplied at a time: two tiles
 constexpr int kMatrixTileBytes = kMatrixRows * kMatrixRowBytes;
-constexpr int kMatrixStrips = 8;     // at most, that one panel meets
-constexpr int kMatrixGathered = 256; // elements of a pixel that holds all taps, at most
+constexpr int kMatrixStrips = 8;            // at most, that one panel meets
+constexpr int64_t kMatrixNear = 1 << 20;    // of weights: they stay in the L2 cache (2 MiB in CPUs with tiles)
+constexpr int64_t kMatrixFetched = 8 << 10; // bytes from the pixels that are split to those that are fetched
+constexpr int kMatrixSplitStrips = 3;       // multiplied, split beside, and kept for the results of its last tile
+constexpr int kMatrixGathered = 256;        // elements of a pixel that holds all taps, at most
 
 // Of f32 and f16, how many bf16 stand for an element.
 constexpr int64_t matrix_parts(MatrixProducts products) {
@@ -65,6 +68,7 @@ struct MatrixPlan {
   int32_t gathered;      // flat, and a pixel of the strip holds all taps
   int32_t panels_inside; // flat: 32 positions meet all panels, then the next; else a panel meets all positions
   int32_t quick;         // channels side by side; floats with at most a bias and relu, s32 with at most a bias
+  int32_t split_beside;  // flat, panels inside, and each block is split into parts while the one before is multiplied
   int32_t direct;        // flat, and results are the sums, but for a bias of s32: tiles are stored where they belong
   int32_t along_w;       // results are stored along W (channels first), so sums are transposed
   int32_t stream;        // quick, and results are too many for the caches: stores pass them by

@@ -2,23 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/matrix/beside.hpp"
 #include "cpu/matrix/gather.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
-
-// What one task works with.
-template <class P>
-struct MatrixTask {
-  typedef typename P::From From;
-  typedef typename P::Sum Sum;
-  const MatrixPlan &p;
-  const MatrixArguments &arguments;
-  char *strip;
-  Sum *sums;           // twice kMatrixPositions rows of kMatrixPanel
-  const From *in;      // the group's first channel
-  const char *weights; // the group's first panel
-  int64_t group;
-};
 
 // Positions [first, first + count) of a block, at most kMatrixPositions, whose sums are made but not their results.
 struct MatrixPending {
@@ -28,8 +15,22 @@ struct MatrixPending {
   int64_t first, count;
 };
 
+// Blocks on their way: each tile's results are made while the next tile is multiplied.
 template <class P>
-POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixPending &made) {
+struct MatrixWalk {
+  const MatrixTask<P> &task;
+  MatrixBeside<P> beside;
+  Tiles tiles;
+  MatrixHeld held;
+  MatrixPending before;
+  int64_t turn;
+};
+
+// Makes the results of the tile before.
+template <class P>
+POLYCONV_INLINE void finish(MatrixWalk<P> &walk) {
+  const MatrixTask<P> &task = walk.task;
+  const MatrixPending &made = walk.before;
   const MatrixPlan &p = task.p;
   const MatrixBlock &b = *made.block;
   const auto *sums = static_cast<const typename P::Sum *>(made.tile.sums);
@@ -38,6 +39,7 @@ POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixPending &made
     for_rows(p, b, made.first, made.count, 0, [&](int64_t i, int64_t rows, const Row &) {
       finite = finite && all_finite(sums + i * kMatrixPanel, rows);
     });
+    if (!finite) store_all(walk.tiles, walk.held);
     if (!finite) mend<P>(p, made.tile, made.count > kMatrixRows, made.channels.count > kMatrixRows);
   }
   for_rows(p, b, made.first, made.count, made.channels.first, [&](int64_t i, int64_t rows, const Row &row) {
@@ -46,26 +48,10 @@ POLYCONV_INLINE void finish(const MatrixTask<P> &task, const MatrixPending &made
   });
 }
 
-// A block whose source is where tiles are loaded from.
-struct MatrixSource {
-  MatrixBlock block;
-  const char *first, *tail; // position 0; where the last lie, less than a tile of them, or NULL
-  int64_t positions, whole; // in all, and from `first` on
-};
-
-// Blocks on their way: each tile's results are made while the next tile is multiplied.
-template <class P>
-struct MatrixWalk {
-  const MatrixTask<P> &task;
-  MatrixPending before;
-  int64_t turn;
-  MatrixAhead ahead;
-};
-
 // Multiplies whole tiles whose sums are the results, but for a bias, which `start` then holds too.
 template <class P>
-POLYCONV_INLINE void store_directly(const MatrixTask<P> &task, MatrixPending &tile, int32_t *start,
-                                    MatrixAhead &ahead) {
+POLYCONV_INLINE void store_directly(MatrixWalk<P> &walk, MatrixPending &tile, int32_t *start) {
+  const MatrixTask<P> &task = walk.task;
   const MatrixPlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
   const Row row = {tile.block->image, tile.channels.first, 0, 0, tile.block->line + tile.first, 1};
@@ -77,7 +63,7 @@ POLYCONV_INLINE void store_directly(const MatrixTask<P> &task, MatrixPending &ti
   if (e.bias) tile.tile.start = start;
   tile.tile.sums = static_cast<typename P::Sum *>(e.output) + row_offset(e.result, row);
   tile.tile.sums_row = e.result.stride[4] * static_cast<int64_t>(sizeof(typename P::Sum));
-  multiply_of<P>(tile.count > kMatrixRows, true, p, tile.tile, ahead);
+  multiply_of<P>(tile.count > kMatrixRows, true, p, tile.tile, walk.tiles, walk.held, walk.beside);
 }
 
 // Multiplies positions from i on by a panel; how many they were.
@@ -102,11 +88,12 @@ POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, in
     next.tile.start = start;
   }
   if (p.direct && next.channels.count == kMatrixPanel && next.count % kMatrixRows == 0) {
-    store_directly(task, next, start, walk.ahead);
+    store_directly(walk, next, start);
     return next.count;
   }
-  multiply_of<P>(next.count > kMatrixRows, next.channels.count > kMatrixRows, p, next.tile, walk.ahead);
-  if (walk.before.count) finish(task, walk.before);
+  multiply_of<P>(next.count > kMatrixRows, next.channels.count > kMatrixRows, p, next.tile, walk.tiles, walk.held,
+                 walk.beside);
+  if (walk.before.count) finish(walk);
   walk.before = next;
   walk.turn ^= 1;
   return next.count;
@@ -115,9 +102,9 @@ POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, in
 // Blocks against panels. Positions of one tap meet all panels while they are in the L1 cache, where the panels fit the
 // L2 cache: a pixel's results are then written together. Else a panel meets all blocks, and is read once for them.
 template <class P>
-POLYCONV_NOINLINE void run_panels(const MatrixTask<P> &task, const MatrixSource *sources, int64_t count,
-                                  int64_t first_panel, int64_t last_panel, const MatrixAhead &ahead) {
-  MatrixWalk<P> walk = {task, {}, 0, ahead};
+POLYCONV_NOINLINE void run_panels(MatrixWalk<P> &walk, const MatrixSource *sources, int64_t count, int64_t first_panel,
+                                  int64_t last_panel) {
+  const MatrixTask<P> &task = walk.task;
   if (task.p.panels_inside) {
     for (const MatrixSource *s = sources; s < sources + count; ++s)
       for (int64_t i = 0, done = 0; i < s->positions; i += done)
@@ -127,7 +114,14 @@ POLYCONV_NOINLINE void run_panels(const MatrixTask<P> &task, const MatrixSource 
       for (const MatrixSource *s = sources; s < sources + count; ++s)
         for (int64_t i = 0; i < s->positions;) i += step(walk, *s, panel, i);
   }
-  if (walk.before.count) finish(task, walk.before);
+}
+
+// Makes the results that are left.
+template <class P>
+POLYCONV_INLINE void end_walk(MatrixWalk<P> &walk) {
+  store_all(walk.tiles, walk.held);
+  if (walk.before.count) finish(walk);
+  walk.before.count = 0;
 }
 
 template <class P>
@@ -153,60 +147,61 @@ POLYCONV_INLINE MatrixSource bring_in(const MatrixTask<P> &task, const MatrixBlo
   return source;
 }
 
-// What `blocks` blocks from `unit` on read and those before did not, spread over `tiles` tiles; channels last only.
-template <class P>
-POLYCONV_INLINE MatrixAhead ahead_of(const MatrixTask<P> &task, int64_t unit, int64_t last, int64_t blocks,
-                                     int64_t tiles) {
-  const MatrixPlan &p = task.p;
-  const polyconv_tensor &t = p.input;
-  if (t.stride[1] != 1 || unit >= last) return {};
-  int64_t units = blocks * p.block_lines;
-  if (units > last - unit) units = last - unit;
-  const typename P::From *at, *end;
-  if (p.flat) {
-    if (!p.one_stride) return {};
-    const int64_t pixels = p.axis[0].out * p.axis[1].out * p.axis[2].out;
-    const auto pixel = [&](int64_t i) { return task.in + i / pixels * t.stride[0] + i % pixels * t.stride[4]; };
-    at = pixel(unit), end = pixel(unit + units - 1) + t.stride[4];
-  } else {
-    const Axis &h = p.axis[1];
-    if (h.in == 0 || p.axis[0].taps > 1) return {};
-    const auto row = [&](int64_t y, int64_t i) {
-      y = y < 0 ? 0 : y > h.in ? h.in : y;
-      return task.in + i / p.lines / p.depths * t.stride[0] + i / p.lines % p.depths * t.stride[2] + y * t.stride[3];
-    };
-    const int64_t first = unit % p.lines, reach = (h.taps - 1) * h.dilation + 1 - h.before;
-    const int64_t end_unit = unit + units - 1;
-    at = row(first == 0 ? 0 : (first - 1) * h.step + reach, unit);
-    end = row(end_unit % p.lines * h.step + reach, end_unit);
-  }
-  const int64_t bytes = (end - at) * static_cast<int64_t>(sizeof *at);
-  if (bytes <= 0 || tiles == 0) return {};
-  return {reinterpret_cast<const char *>(at), reinterpret_cast<const char *>(end),
-          bytes / kMatrixRowBytes / (tiles * p.chunks * p.tap_count) + 1};
+// The share's block from `unit` on, of one depth of one image.
+POLYCONV_INLINE MatrixBlock block_at(const MatrixPlan &p, const MatrixShare &share, int64_t unit) {
+  const int64_t lines = p.flat ? p.columns : p.lines; // of one depth
+  MatrixBlock b = {unit / lines / p.depths, unit / lines % p.depths, unit % lines, p.block_lines};
+  if (b.lines > share.last_unit - unit) b.lines = share.last_unit - unit;
+  if (b.lines > lines - b.line) b.lines = lines - b.line;
+  return b;
 }
 
-// Units [first, last) of the share, in blocks of one depth of one image.
+// The share's units, some blocks at a time.
 template <class P>
 POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &share, int64_t first_panel,
                                int64_t last_panel) {
   const MatrixPlan &p = task.p;
-  const int64_t lines = p.flat ? p.columns : p.lines; // of one depth
   MatrixSource sources[kMatrixStrips];
-  int64_t count = 0, tiles = 0;
+  MatrixWalk<P> walk = {task, {p, {}, {}}, {}, {}, {}, 0};
+  int64_t count = 0;
   for (int64_t unit = share.first_unit; unit < share.last_unit;) {
-    MatrixBlock b = {unit / lines / p.depths, unit / lines % p.depths, unit % lines, p.block_lines};
-    if (b.lines > share.last_unit - unit) b.lines = share.last_unit - unit;
-    if (b.lines > lines - b.line) b.lines = lines - b.line;
+    const MatrixBlock b = block_at(p, share, unit);
     sources[count] = bring_in(task, b, task.strip + count * p.strip_bytes);
-    tiles += (sources[count].positions + kMatrixPositions - 1) / kMatrixPositions;
     unit += b.lines;
     if (++count < p.strips && unit < share.last_unit) continue;
-    run_panels(task, sources, count, first_panel, last_panel,
-               ahead_of(task, unit, share.last_unit, count, tiles * (last_panel - first_panel)));
-    tiles = 0;
+    const int64_t tiles = tiles_of(sources, count) * (last_panel - first_panel);
+    walk.beside.input = next_input(task, unit, share.last_unit, count, tiles);
+    run_panels(walk, sources, count, first_panel, last_panel);
+    end_walk(walk);
     count = 0;
   }
+}
+
+// The share's units, block by block: while one is multiplied, the next is split into a strip beside it. A third strip
+// keeps the block before for its last results.
+template <class P>
+POLYCONV_INLINE void run_split_units(const MatrixTask<P> &task, const MatrixShare &share, int64_t first_panel,
+                                     int64_t last_panel) {
+  const MatrixPlan &p = task.p;
+  if (share.first_unit == share.last_unit) return;
+  MatrixSource sources[kMatrixSplitStrips];
+  MatrixWalk<P> walk = {task, {p, {}, {}}, {}, {}, {}, 0};
+  sources[0] = bring_in(task, block_at(p, share, share.first_unit), task.strip);
+  int64_t unit = share.first_unit + sources[0].block.lines;
+  for (int64_t now = 0;; now = (now + 1) % kMatrixSplitStrips) {
+    const int64_t after = (now + 1) % kMatrixSplitStrips;
+    const bool last = unit >= share.last_unit;
+    if (!last) {
+      const MatrixBlock b = block_at(p, share, unit);
+      sources[after] = {b, task.strip + after * p.strip_bytes, nullptr, b.lines, b.lines};
+      walk.beside.splitting = splitting(task, sources[after], tiles_of(sources + now, 1) * (last_panel - first_panel));
+      unit += b.lines;
+    }
+    run_panels(walk, sources + now, 1, first_panel, last_panel);
+    if (last) break;
+    walk.beside.splitting.split(p, walk.beside.splitting.left);
+  }
+  end_walk(walk);
 }
 
 template <class P>
@@ -227,7 +222,10 @@ POLYCONV_NOINLINE void run_matrix(const MatrixPlan &p, const MatrixArguments &ar
     const int64_t last = first + rest < p.panels ? first + rest : p.panels;
     task.in = static_cast<const From *>(arguments.input) + p.input.offset + task.group * p.group_in * p.input.stride[1];
     task.weights = static_cast<const char *>(arguments.weights) + task.group * p.group_bytes;
-    run_units(task, share, first, last);
+    if (P::kParts > 1 && p.split_beside)
+      run_split_units(task, share, first, last);
+    else
+      run_units(task, share, first, last);
     panel += last - first;
   }
   if (arguments.stream) streamed_stores_done();

@@ -1,0 +1,130 @@
+// beside.hpp - what is done beside the products, a little with each of them, while the units for tiles work: lines that
+// are read next come into the caches, and pixels that are multiplied next are taken apart.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/matrix/strip.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// What one task works with.
+template <class P>
+struct MatrixTask {
+  typedef typename P::From From;
+  typedef typename P::Sum Sum;
+  const MatrixPlan &p;
+  const MatrixArguments &arguments;
+  char *strip;
+  Sum *sums;           // twice kMatrixPositions rows of kMatrixPanel
+  const From *in;      // the group's first channel
+  const char *weights; // the group's first panel
+  int64_t group;
+};
+
+// A block whose source is where tiles are loaded from.
+struct MatrixSource {
+  MatrixBlock block;
+  const char *first, *tail; // position 0; where the last lie, less than a tile of them, or NULL
+  int64_t positions, whole; // in all, and from `first` on
+};
+
+POLYCONV_INLINE int64_t tiles_of(const MatrixSource *sources, int64_t count) {
+  int64_t tiles = 0;
+  for (const MatrixSource *s = sources; s < sources + count; ++s)
+    tiles += (s->positions + kMatrixPositions - 1) / kMatrixPositions;
+  return tiles;
+}
+
+// ---------------------------------------------------------------- what may be done
+
+// Memory that is read soon, brought into the L2 cache some lines at a time: doing so alone would wait for memory, and
+// multiplying alone leave it idle.
+struct MatrixLines {
+  const char *at, *end;
+  int64_t lines; // at a time
+
+  POLYCONV_MEMBER void fetch() {
+    for (int64_t i = 0; i < lines && at < end; ++i, at += kMatrixRowBytes) __builtin_prefetch(at, 0, 2);
+  }
+};
+
+// Pixels that lie at one stride, with whole chunks of channels side by side, on their way into a strip.
+template <class P>
+struct MatrixSplitting {
+  const typename P::From *from; // the next chunk
+  char *to;
+  int64_t left, chunk; // chunks to come, of all pixels; number of the next in its pixel
+  int64_t some;        // at a time
+
+  POLYCONV_MEMBER void split(const MatrixPlan &p, int64_t count) {
+    for (; count > 0 && left > 0; --count, --left) {
+      const char *const later = reinterpret_cast<const char *>(from) + kMatrixFetched;
+      __builtin_prefetch(later, 0, 2);
+      if constexpr (sizeof *from == 4) __builtin_prefetch(later + kMatrixRowBytes, 0, 2);
+      store_chunk<P>(from, P::kChannels, to, p.part_bytes);
+      from += P::kChannels, to += p.chunk_bytes;
+      if (++chunk < p.chunks) continue;
+      chunk = 0;
+      from += p.input.stride[4] - p.channels, to += kMatrixRowBytes - p.chunks * p.chunk_bytes;
+    }
+  }
+};
+
+template <class P>
+struct MatrixBeside {
+  const MatrixPlan &p;
+  MatrixLines input;
+  MatrixSplitting<P> splitting;
+
+  POLYCONV_MEMBER void with_chunk() { input.fetch(); }
+  POLYCONV_MEMBER void with_step() {
+    if constexpr (P::kParts > 1) splitting.split(p, splitting.some);
+  }
+};
+
+// ---------------------------------------------------------------- what is to be done
+
+// What `blocks` blocks from `unit` on read and those before did not, spread over `tiles` tiles; channels last only.
+template <class P>
+POLYCONV_INLINE MatrixLines next_input(const MatrixTask<P> &task, int64_t unit, int64_t last, int64_t blocks,
+                                       int64_t tiles) {
+  const MatrixPlan &p = task.p;
+  const polyconv_tensor &t = p.input;
+  if (t.stride[1] != 1 || unit >= last) return {};
+  int64_t units = blocks * p.block_lines;
+  if (units > last - unit) units = last - unit;
+  const typename P::From *at, *end;
+  if (p.flat) {
+    if (!p.one_stride) return {};
+    const int64_t pixels = p.axis[0].out * p.axis[1].out * p.axis[2].out;
+    const auto pixel = [&](int64_t i) { return task.in + i / pixels * t.stride[0] + i % pixels * t.stride[4]; };
+    at = pixel(unit), end = pixel(unit + units - 1) + t.stride[4];
+  } else {
+    const Axis &h = p.axis[1];
+    if (h.in == 0 || p.axis[0].taps > 1) return {};
+    const auto row = [&](int64_t y, int64_t i) {
+      y = y < 0 ? 0 : y > h.in ? h.in : y;
+      return task.in + i / p.lines / p.depths * t.stride[0] + i / p.lines % p.depths * t.stride[2] + y * t.stride[3];
+    };
+    const int64_t first = unit % p.lines, reach = (h.taps - 1) * h.dilation + 1 - h.before;
+    const int64_t end_unit = unit + units - 1;
+    at = row(first == 0 ? 0 : (first - 1) * h.step + reach, unit);
+    end = row(end_unit % p.lines * h.step + reach, end_unit);
+  }
+  const int64_t bytes = (end - at) * static_cast<int64_t>(sizeof *at);
+  if (bytes <= 0 || tiles == 0) return {};
+  return {reinterpret_cast<const char *>(at), reinterpret_cast<const char *>(end),
+          bytes / kMatrixRowBytes / (tiles * p.chunks * p.tap_count) + 1};
+}
+
+// What brings `source` in while `tiles` tiles are multiplied.
+template <class P>
+POLYCONV_INLINE MatrixSplitting<P> splitting(const MatrixTask<P> &task, const MatrixSource &source, int64_t tiles) {
+  const MatrixPlan &p = task.p;
+  const polyconv_tensor &t = p.input;
+  const typename P::From *from = task.in + source.block.image * t.stride[0] + source.block.line * t.stride[4];
+  const int64_t items = source.positions * p.chunks, steps = tiles * p.chunks * kStepsOf<P>;
+  return {from, const_cast<char *>(source.first), items, 0, (items + steps - 1) / steps};
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA
