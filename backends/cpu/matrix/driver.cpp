@@ -51,7 +51,8 @@ void set_format(const MatrixPlan &p, sdk::Offer &offer) {
   static const char *const kProducts[] = {"bf16", "f16", "three", "six", "integers"};
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_matrix_%s%s:2", kProducts[static_cast<int>(p.products)],
-                p.merged     ? "_merged"
+                p.joined > 1 ? "_joined"
+                : p.merged   ? "_merged"
                 : p.gathered ? "_gathered"
                              : "");
   offer.set_weights(0, format, p.groups * p.group_bytes);

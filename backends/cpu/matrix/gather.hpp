@@ -79,12 +79,18 @@ struct GatherRuns {
 };
 
 template <class From>
-POLYCONV_INLINE void find_runs(const MatrixPlan &p, const From *image, int64_t line, GatherRuns<From> &runs) {
-  const Axis &depths = p.axis[0], &rows = p.axis[1];
+POLYCONV_INLINE void begin_runs(const MatrixPlan &p, GatherRuns<From> &runs) {
   const int64_t elements = p.axis[2].taps * p.group_in;
-  for (int64_t i = 0; i < elements; ++i) runs.pad[i] = padding<From>(p);
+  const From pad = padding<From>(p);
+  for (int64_t i = 0; i < elements; ++i) runs.pad[i] = pad;
   runs.bytes = elements * static_cast<int64_t>(sizeof(From));
   runs.count = 0;
+}
+
+template <class From>
+POLYCONV_INLINE void find_runs(const MatrixPlan &p, const From *image, int64_t line, GatherRuns<From> &runs) {
+  const Axis &depths = p.axis[0], &rows = p.axis[1];
+  begin_runs(p, runs);
   for (int64_t t = 0; t < depths.taps; ++t) {
     const int64_t depth = inside(depths, line / rows.out * depths.step - depths.before + t * depths.dilation);
     for (int64_t r = 0; r < rows.taps; ++r) {
@@ -142,9 +148,13 @@ POLYCONV_INLINE void gather_rows(const MatrixPlan &p, const GatherRuns<From> &ru
                                  int64_t pitch, From *out) {
   const Axis &axis = p.axis[2];
   const int64_t first = w * axis.step - axis.before;
+  const auto border = [&](int64_t i) {
+    __builtin_memset(out + i * pitch, 0, static_cast<size_t>(pitch) * sizeof(From)); // what fills up chunks
+    gather_border(p, runs, first + i * axis.step, out + i * pitch);
+  };
   const AxisRun run = axis_run(first, axis.step, axis.in - axis.taps + 1, first + count * axis.step, count);
   for (int64_t i = run.a > 0 ? 0 : run.b; i < count; i = i + 1 == run.a ? run.b : i + 1) // [0, a) and [b, count)
-    gather_border(p, runs, first + i * axis.step, out + i * pitch);
+    border(i);
   gather_inner(p, runs, first + run.a * axis.step, run.b - run.a, pitch * static_cast<int64_t>(sizeof(From)),
                reinterpret_cast<char *>(out + run.a * pitch));
 }
@@ -169,6 +179,38 @@ POLYCONV_INLINE void gather_pixels(const MatrixPlan &p, const typename P::From *
         store_chunk<P>(stage + pixel * kMatrixGathered + c,
                        p.channels - c < P::kChannels ? p.channels - c : P::kChannels,
                        out + c / P::kChannels * p.chunk_bytes + (i + pixel) * kMatrixRowBytes, p.part_bytes);
+  }
+}
+
+// A stored line whose pixels hold all taps of W of `joined` lines, the first of them `row`.
+template <class From>
+POLYCONV_INLINE void gather_line(const MatrixPlan &p, const From *image, int64_t depth, int64_t row, From *out) {
+  const Axis &rows = p.axis[1];
+  GatherRuns<From> runs;
+  begin_runs(p, runs);
+  for (int64_t k = 0; k < p.joined; ++k) // lines that no tap reads may lie behind all that the axis knows
+    runs.lines[runs.count++] = line_of(p, image, depth, row + k < rows.in + rows.after ? inside(rows, row + k) : -1);
+  gather_rows(p, runs, 0, p.stored_columns, p.position_bytes / static_cast<int64_t>(sizeof(From)), out);
+}
+
+// All lines that the block's taps read. `in` is the group's first channel.
+template <class P>
+POLYCONV_INLINE void fill_strip(const MatrixPlan &p, const typename P::From *in, const MatrixBlock &b, char *strip) {
+  const typename P::From *image = in + b.image * p.input.stride[0];
+  const Axis &depths = p.axis[0], &rows = p.axis[1];
+  const int64_t first = b.line * rows.step - rows.before, phases = p.phases;
+  const int64_t last = (b.lines - 1) * phases + (p.line_taps - 1) * rows.dilation; // stored line
+  for (int64_t t = 0; t < depths.taps; ++t, strip += p.plane_bytes) {
+    const int64_t depth = inside(depths, b.depth * depths.step + t * depths.dilation - depths.before);
+    for (int64_t phase = 0; phase < phases; ++phase) {
+      char *out = strip + phase * p.phase_bytes;
+      for (int64_t y = phase; y <= last; y += phases, out += p.line_positions * p.position_bytes)
+        if (p.runs)
+          gather_line(p, image, depth, first + y * p.pitch[0], reinterpret_cast<typename P::From *>(out));
+        else
+          store_line<P>(p, line_of(p, image, depth, inside(rows, first + y * p.pitch[0])), -p.axis[2].before,
+                        p.stored_columns, out);
+    }
   }
 }
 

@@ -62,6 +62,16 @@ void set_planes(MatrixPlan &p, int64_t bytes, int64_t behind) {
   p.strip_bytes = p.chunks * p.chunk_bytes + behind;
 }
 
+// Whether tiles are stored where they belong: results are the sums, and positions lie as the pixels of an image do.
+// What leaves the tile registers does not pass the caches by.
+void set_direct(MatrixPlan &p) {
+  const Epilogue &e = p.epilogue;
+  const bool sums = e.integer || (e.result.type == POLYCONV_F32 && matrix_parts(p.products) == 1 &&
+                                  e.rules.activation == POLYCONV_ACT_NONE && !e.rules.has_bias);
+  p.direct = p.quick && sums && e.whole_images && p.line_positions == p.columns;
+  if (p.direct) p.stream = 0;
+}
+
 // One tap: positions are the pixels of an image, or of all.
 void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   const polyconv_tensor &in = layer.input;
@@ -103,10 +113,7 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
     set_planes(p, p.block_lines * kMatrixRowBytes, 0);
   }
   p.units = p.images * ceil_div(p.columns, kMatrixPositions);
-  const Epilogue &e = p.epilogue;
-  const bool sums = e.integer || (e.result.type == POLYCONV_F32 && matrix_parts(p.products) == 1 &&
-                                  e.rules.activation == POLYCONV_ACT_NONE && !e.rules.has_bias);
-  p.direct = p.quick && sums && !p.stream;
+  set_direct(p);
 }
 
 // Positions of a line: as many columns as its taps read, less the padding that it shares with the next line.
@@ -115,7 +122,7 @@ void set_line(MatrixPlan &p, const polyconv_layer &layer) {
   const bool one_column = p.merged || w.taps == 1;
   const int64_t step = one_column ? 1 : w.step;
   const int64_t reach = one_column ? 0 : (w.taps - 1) * w.dilation;
-  p.position_bytes = step * kMatrixRowBytes;
+  p.position_bytes = step * (p.runs ? p.chunks : 1) * kMatrixRowBytes; // of runs, chunks lie side by side
   p.pitch[1] = one_column && !p.merged ? w.step : 1;
   p.stored_columns = (p.columns - 1) * step + reach + 1;
   const bool valued = layer.pad_mode == POLYCONV_PAD_ZERO || layer.pad_mode == POLYCONV_PAD_CONSTANT;
@@ -126,27 +133,32 @@ void set_line(MatrixPlan &p, const polyconv_layer &layer) {
 
 void set_block(MatrixPlan &p, int64_t lines) {
   const Axis &h = p.axis[1], &w = p.axis[2];
-  const int64_t reach = (h.taps - 1) * h.dilation / p.phases;
+  const int64_t reach = (p.line_taps - 1) * h.dilation / p.phases;
   p.block_lines = lines;
   p.phase_bytes = (lines + reach) * p.line_positions * p.position_bytes;
   p.plane_bytes = p.phases * p.phase_bytes;
   // The last tile and its taps read on behind the last line.
-  set_planes(p, p.axis[0].taps * p.plane_bytes,
-             kMatrixPositions * p.position_bytes + w.taps * w.dilation * kMatrixRowBytes);
+  const int64_t behind = kMatrixPositions * p.position_bytes + w.taps * w.dilation * kMatrixRowBytes;
+  if (p.runs)
+    p.chunk_bytes = kMatrixRowBytes, p.strip_bytes = p.axis[0].taps * p.plane_bytes + behind;
+  else
+    set_planes(p, p.axis[0].taps * p.plane_bytes, behind);
 }
 
 void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
   const Axis &h = p.axis[1];
   set_line(p, layer);
-  p.phases = h.taps == 1 ? 1 : h.step;
-  p.pitch[0] = h.taps == 1 ? h.step : 1;
+  const bool one_phase = p.line_taps == 1 || p.joined > 1;
+  p.phases = one_phase ? 1 : h.step;
+  p.pitch[0] = one_phase ? h.step : 1;
   set_block(p, 1);
-  const int64_t planes = p.chunks * matrix_parts(p.products);
+  const int64_t planes = p.runs ? 1 : p.chunks * matrix_parts(p.products);
   const int64_t fixed = p.strip_bytes, line = planes * p.axis[0].taps * p.phases * p.line_positions * p.position_bytes;
   const int64_t more = line > 0 ? (kBlockBytes - fixed) / line : 0;
   set_block(p, std::clamp<int64_t>(1 + more, 1, std::max<int64_t>(p.lines, 1)));
   p.strips = std::clamp<int64_t>(kStripsBytes / p.strip_bytes, 1, kMatrixStrips);
   p.units = p.images * p.depths * p.lines;
+  set_direct(p);
 }
 
 // Cycles of a unit against one panel, of bringing in its source, and of a panel's weights for each block.
@@ -168,7 +180,7 @@ Costs costs_of(const MatrixPlan &p) {
   Costs c;
   c.multiply = positions / kMatrixPositions * (steps * 80 * filled + 60) + positions * finish;
   const bool side_by_side = p.input.stride[sdk::kC] == 1;
-  const double chunk = (parts > 1 ? 7 * parts : 3) + (side_by_side ? 0 : 12) + (p.merged ? 30 : 0);
+  const double chunk = (parts > 1 ? 7 * parts : 3) + (side_by_side ? 0 : 12) + (p.merged ? (p.runs ? 5 : 30) : 0);
   const double stored = p.flat ? kMatrixPositions
                                : real(p.stored_columns * p.axis[0].taps) *
                                      (real(p.phases) + real(p.axis[1].taps - 1) / real(p.block_lines));
@@ -186,27 +198,57 @@ double share_cost(const MatrixPlan &p, const Costs &c, int64_t unit_parts, int64
          blocks * real(panels) * c.weights;
 }
 
-// Where all taps of a pixel, run by run of a line, fill chunks better than those of a line alone.
-bool gathers(const MatrixPlan &p, const polyconv_layer &layer, int64_t other_chunks) {
-  const int64_t channels = p.group_in * sdk::taps(layer);
-  return p.groups == 1 && p.epilogue.whole_images && p.axis[2].dilation == 1 && layer.input.stride[sdk::kC] == 1 &&
-         layer.input.stride[sdk::kW] == p.group_in && channels <= kMatrixGathered &&
-         4 * chunks_of(channels, p.products) <= 3 * other_chunks;
+// Whether what a pixel takes of a line is one run of elements.
+bool has_runs(const MatrixPlan &p, const polyconv_layer &layer) {
+  return p.groups == 1 && p.axis[2].dilation == 1 && layer.input.stride[sdk::kC] == 1 &&
+         layer.input.stride[sdk::kW] == p.group_in && p.group_in * sdk::taps(layer) <= kMatrixGathered;
+}
+
+// Products of two tiles by two with `lines` lines joined.
+int64_t merged_products(const MatrixPlan &p, int64_t lines) {
+  return p.axis[0].taps * ceil_div(p.axis[1].taps, lines) * chunks_of(lines * p.group_in * p.axis[2].taps, p.products);
+}
+
+// How many lines a pixel of merged taps should hold: those of a stride are stored once however many lines read them.
+// A line behind the last tap meets weights of zero, which NaN would survive.
+int64_t lines_to_join(const MatrixPlan &p) {
+  const Axis &h = p.axis[1];
+  const bool whole = h.taps % h.step == 0 || p.products == MatrixProducts::kIntegers;
+  if (!p.runs || !whole || h.dilation > 1 || h.step > h.taps) return 1;
+  return merged_products(p, h.step) < merged_products(p, 1) ? h.step : 1;
+}
+
+// Few channels: pixels that hold all taps of W, of some lines, or all taps, as the fewest cycles come out for 32
+// positions: products for all panels, and the runs that are copied.
+void choose_pixels(MatrixPlan &p, const polyconv_layer &layer) {
+  constexpr int64_t kProducts = 64, kRun = 4 * kMatrixPositions;
+  const Axis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
+  const int64_t row = chunks_of(p.group_in * w.taps, p.products), apart = w.taps * chunks_of(p.group_in, p.products);
+  const int64_t all = chunks_of(p.group_in * sdk::taps(layer), p.products), lines = d.taps * h.taps;
+  const bool runs = has_runs(p, layer);
+  p.merged = w.taps > 1 && 3 * row <= 2 * apart;
+  p.gathered = runs && p.epilogue.whole_images && 4 * all <= 3 * lines * (p.merged ? row : apart);
+  p.runs = runs && p.merged && matrix_parts(p.products) == 1;
+  p.joined = p.merged ? lines_to_join(p) : 1;
+  if (p.gathered && p.runs) {
+    const int64_t stored = d.taps * ceil_div(h.step, p.joined) * chunks_of(p.joined * p.group_in * w.taps, p.products);
+    p.gathered =
+        p.panels * all * kProducts + lines * kRun < p.panels * merged_products(p, p.joined) * kProducts + stored * kRun;
+  }
+  if (p.gathered) p.merged = p.runs = 0, p.joined = 1;
 }
 
 } // namespace
 
 MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &policy, MatrixProducts products) {
   MatrixPlan p = make_matrix(layer, products);
-  const Axis &w = p.axis[2];
-  const int64_t merged = chunks_of(p.group_in * w.taps, products), apart = w.taps * chunks_of(p.group_in, products);
-  p.merged = w.taps > 1 && 3 * merged <= 2 * apart;
-  p.gathered = gathers(p, layer, p.axis[0].taps * p.axis[1].taps * (p.merged ? merged : apart));
-  if (p.gathered) p.merged = 0;
-  p.channels = p.group_in * (p.gathered ? sdk::taps(layer) : p.merged ? w.taps : 1);
-  p.chunks = chunks_of(p.channels, products);
-  p.tap_count = p.gathered ? 1 : p.axis[0].taps * p.axis[1].taps * (p.merged ? 1 : w.taps);
   p.panels = ceil_div(p.group_out, kMatrixPanel);
+  choose_pixels(p, layer);
+  const Axis &w = p.axis[2];
+  p.line_taps = ceil_div(p.axis[1].taps, p.joined);
+  p.channels = p.group_in * (p.gathered ? sdk::taps(layer) : p.merged ? p.joined * w.taps : 1);
+  p.chunks = chunks_of(p.channels, products);
+  p.tap_count = p.gathered ? 1 : p.axis[0].taps * p.line_taps * (p.merged ? 1 : w.taps);
   p.panel_bytes = p.tap_count * p.chunks * matrix_parts(products) * 2 * kMatrixTileBytes;
   if (products == MatrixProducts::kIntegers) p.panel_bytes += 2 * kMatrixRowBytes;
   p.group_bytes = p.panels * p.panel_bytes;
@@ -237,7 +279,7 @@ std::vector<int64_t> matrix_taps(const MatrixPlan &p) {
   std::vector<int64_t> taps;
   const Axis &h = p.axis[1], &w = p.axis[2];
   for (int64_t t = 0; t < p.axis[0].taps; ++t)
-    for (int64_t r = 0; r < h.taps; ++r) {
+    for (int64_t r = 0; r < p.line_taps; ++r) {
       const int64_t y = r * h.dilation;
       const int64_t line =
           t * p.plane_bytes + y % p.phases * p.phase_bytes + y / p.phases * p.line_positions * p.position_bytes;

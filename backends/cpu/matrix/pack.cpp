@@ -17,12 +17,16 @@ struct Raw {
   const void *data;
   int64_t group;
 
-  // Index of output channel 0 of the group; `channel` of a stored pixel.
+  // Index of output channel 0 of the group; `channel` of a stored pixel. -1: no tap's.
   int64_t index(int64_t tap, int64_t channel) const {
     const polyconv_tensor &w = layer.weights;
     if (p.gathered) tap = channel / p.group_in;
-    const int64_t columns = p.merged ? 1 : w.size[sdk::kW], line = tap / columns;
-    const int64_t column = p.merged ? channel / p.group_in : tap % columns;
+    int64_t line = tap / w.size[sdk::kW], column = tap % w.size[sdk::kW];
+    if (p.merged) {
+      const int64_t pixel = channel / p.group_in, row = tap % p.line_taps * p.joined + pixel / w.size[sdk::kW];
+      if (row >= w.size[sdk::kH]) return -1;
+      line = tap / p.line_taps * w.size[sdk::kH] + row, column = pixel % w.size[sdk::kW];
+    }
     return sdk::at(w, group * p.group_out, channel % p.group_in, line / w.size[sdk::kH], line % w.size[sdk::kH],
                    column);
   }
@@ -68,7 +72,8 @@ void pack_panel(const Raw &raw, int64_t panel, char *out) {
       char *chunk = out + (c / chunk_channels * p.tap_count + tap) * parts * 2 * kMatrixTileBytes;
       auto *row = reinterpret_cast<typename Kind::Stored *>(chunk + in_chunk / Kind::kPer * kMatrixRowBytes) +
                   in_chunk % Kind::kPer;
-      const int64_t index = raw.index(tap, c) + first * stride;
+      const int64_t begin = raw.index(tap, c), index = begin + first * stride;
+      if (begin < 0) continue;
       for (int64_t k = 0; k < filled; ++k)
         Kind::store(raw, index + k * stride, parts, row + tile_at<Kind>(k) + k % kMatrixRows * Kind::kPer);
     }

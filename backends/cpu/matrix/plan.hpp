@@ -9,9 +9,9 @@
 // Source pixels are read in place where one tap reads whole pixels of channels side by side; else the lines that a
 // block needs are brought into a strip: padding included, channels filled up with zeros to whole chunks of 64 bytes,
 // lines sorted by their remainder modulo the stride. With few channels a pixel of the strip holds all taps of a line,
-// or all taps, and the layer is one of one tap. A strip is a row of planes, one for each chunk and part of it, of 64
-// bytes a pixel: a tile is then 1 KiB in a piece, whatever the number of channels, and all taps of a chunk read the
-// same few KiB.
+// of as many lines as the stride steps over, or all taps, and the layer is one of one tap. A strip is a row of planes,
+// one for each chunk and part of it, of 64 bytes a pixel: a tile is then 1 KiB in a piece, whatever the number of
+// channels, and all taps of a chunk read the same few KiB.
 //
 // f32 and f16 are brought in as parts, each a bf16, whose products are exact in f32 (MatrixProducts).
 // The order of each sum (chunks, taps, products of parts) is a function of the problem alone.
@@ -64,12 +64,13 @@ struct MatrixPlan {
   int32_t in_place;      // flat, and tiles are loaded from the input itself
   int32_t flat;          // one tap: positions are all pixels of an image, or of all images
   int32_t one_stride;    // flat, and all pixels of an input image lie at one stride
-  int32_t merged;        // a pixel of the strip holds all taps of W
+  int32_t merged;        // a pixel of the strip holds all taps of W, of `joined` neighbouring lines
+  int32_t runs;          // merged, and what a pixel takes of a line is one run of elements: gathered as such
   int32_t gathered;      // flat, and a pixel of the strip holds all taps
   int32_t panels_inside; // flat: 32 positions meet all panels, then the next; else a panel meets all positions
   int32_t quick;         // channels side by side; floats with at most a bias and relu, s32 with at most a bias
   int32_t split_beside;  // flat, panels inside, and each block is split into parts while the one before is multiplied
-  int32_t direct;        // flat, and results are the sums, but for a bias of s32: tiles are stored where they belong
+  int32_t direct;        // results are the sums, but for a bias of s32: tiles are stored where they belong
   int32_t along_w;       // results are stored along W (channels first), so sums are transposed
   int32_t stream;        // quick, and results are too many for the caches: stores pass them by
 
@@ -81,6 +82,7 @@ struct MatrixPlan {
   int64_t line_positions;                 // positions from one line to the next
   int64_t stored_columns;                 // of a stored line: columns that taps read
   int64_t pitch[2], phases, phase_bytes;  // input lines and columns between stored ones; lines by remainder
+  int64_t joined, line_taps;              // input lines in a stored one; taps of H then
   int64_t plane_bytes;                    // of one tap of D
   int64_t block_lines;                    // output lines that share a strip; flat: positions
   const int64_t *taps;                    // byte offsets of the taps of D, H and W (merged: of D and H)

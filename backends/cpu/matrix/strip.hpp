@@ -229,30 +229,10 @@ POLYCONV_NOINLINE void store_line(const MatrixPlan &p, const typename P::From *l
                   out + run.a * kMatrixRowBytes);
 }
 
-// ---------------------------------------------------------------- a block
-
 // Input line `row` of depth `depth` of an image; NULL where either is padding.
 template <class From>
 POLYCONV_INLINE const From *line_of(const MatrixPlan &p, const From *image, int64_t depth, int64_t row) {
   return depth < 0 || row < 0 ? nullptr : image + depth * p.input.stride[2] + row * p.input.stride[3];
-}
-
-// All lines that the block's taps read. `in` is the group's first channel.
-template <class P>
-POLYCONV_INLINE void fill_strip(const MatrixPlan &p, const typename P::From *in, const MatrixBlock &b, char *strip) {
-  const typename P::From *image = in + b.image * p.input.stride[0];
-  const Axis &depths = p.axis[0], &rows = p.axis[1];
-  const int64_t first = b.line * rows.step - rows.before, phases = p.phases;
-  const int64_t last = (b.lines - 1) * phases + (rows.taps - 1) * rows.dilation; // stored line
-  for (int64_t t = 0; t < depths.taps; ++t, strip += p.plane_bytes) {
-    const int64_t depth = inside(depths, b.depth * depths.step + t * depths.dilation - depths.before);
-    for (int64_t phase = 0; phase < phases; ++phase) {
-      char *out = strip + phase * p.phase_bytes;
-      for (int64_t y = phase; y <= last; y += phases, out += p.line_positions * p.position_bytes)
-        store_line<P>(p, line_of(p, image, depth, inside(rows, first + y * p.pitch[0])), -p.axis[2].before,
-                      p.stored_columns, out);
-    }
-  }
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -54,7 +54,9 @@ POLYCONV_INLINE void store_directly(MatrixWalk<P> &walk, MatrixPending &tile, in
   const MatrixTask<P> &task = walk.task;
   const MatrixPlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
-  const Row row = {tile.block->image, tile.channels.first, 0, 0, tile.block->line + tile.first, 1};
+  const MatrixBlock &b = *tile.block;
+  const int64_t first = p.flat ? b.line : (b.depth * p.lines + b.line) * p.columns;
+  const Row row = {b.image, tile.channels.first, 0, 0, first + tile.first, 1};
   if (e.bias)
     for (int k = 0; k < kMatrixPanel; ++k) {
       const uint32_t before = tile.tile.start ? static_cast<uint32_t>(start[k]) : 0;
@@ -215,7 +217,6 @@ POLYCONV_NOINLINE void run_matrix(const MatrixPlan &p, const MatrixArguments &ar
                         nullptr,
                         nullptr,
                         0};
-  if (p.gathered) __builtin_memset(task.strip, 0, static_cast<size_t>(p.strip_bytes)); // what fills up rows
   for (int64_t panel = share.first_panel; panel < share.last_panel;) {
     task.group = panel / p.panels;
     const int64_t first = panel % p.panels, rest = share.last_panel - panel;
