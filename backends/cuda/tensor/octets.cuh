@@ -30,7 +30,7 @@ struct Target {
                                       int32_t first_row, int32_t columns) const {
 #pragma unroll 1
     for (int32_t i = 0; i < 2 * columns; ++i) {
-      const int32_t e = i >= columns, x = i - e * columns, n = first_image + image + e;
+      const int32_t e = i >= columns, x = i - e * columns, n = first_image + ((image + e) << g.image_shift);
       const uint32_t at = to[e] + x * 2;
       if (n < g.images && is_nan<T>(load_element(at)))
         store_element_if(
@@ -78,18 +78,26 @@ class Team {
     }
   }
 
-  __device__ __forceinline__ void multiply_step(const Item &item, int32_t step, int32_t in_chunk) {
-    const int32_t first = first_slot_ + step;
-    while (seen_ < first + g_.span) {
+  // Until the ring holds what was stored up to slot `end`, and products see it. Those before `first` are not needed.
+  __device__ __forceinline__ void wait_for(int32_t end, int32_t first) {
+    if (seen_ >= end) return;
+    for (; seen_ < end; release(min(++seen_, first))) {
       ptx::barrier_wait(s_.slot_full(full_.stage), full_.phase);
       full_.advance(g_.slots);
-      ++seen_;
-      release(min(seen_, first));
     }
-    ptx::fence_for_tma(); // what threads stored is seen by products
+    ptx::fence_for_tma();
+  }
+
+  __device__ __forceinline__ void multiply_step(const Item &item, int32_t step, int32_t in_chunk) {
+    const int32_t first = first_slot_ + step;
+    wait_for(first + g_.span, first);
     const int32_t row = step * kRowsDown + target_.row;
     for (int32_t part = 0; part < g_.across; ++part) {
       multiply_part(empty_.stage * kRowsDown, part);
+      // While products are under way, for the team's next step: the fence takes as long as half of them.
+      if (part + 1 == g_.across && step + 2 < item.steps) wait_for(first + 2 + g_.span, first);
+      ptx::products_wait<0>();
+      settle();
       if (part + 1 == g_.across) {
         __syncwarp();
         release(min(step + 2 < item.steps ? first + 2 : first + g_.span, seen_));
@@ -119,8 +127,6 @@ class Team {
     multiply_all(b, first, first + g_.slots * kRowsDown * row_units, part + 1 == g_.across);
     ptx::products_fence(); // or ptxas puts it there, and says so
     ptx::products_commit();
-    ptx::products_wait<0>();
-    settle();
   }
 
   // From `row` on, up to `end` and on from `first`: a product for each input row and pair of channels.
@@ -247,7 +253,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   const Shared s(g, memory);
   if (thread == 0) {
     for (int32_t i = 0; i < kMostSlots; ++i) {
-      ptx::barrier_init(s.slot_full(i), kLoaders * 32);
+      ptx::barrier_init(s.slot_full(i), kLoaders);
       ptx::barrier_init(s.slot_empty(i), kTeams * 4);
     }
     for (int32_t i = 0; i < kStages; ++i) {
@@ -261,18 +267,18 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll 4
   for (int32_t i = thread; i < units; i += kThreads)
     reinterpret_cast<uint4 *>(memory + kBarrierBytes)[i] = __ldg(p.weights + group * units + i);
+  // What no loading warp writes, padding, is zero from here on.
+  for (int32_t i = thread; i < g.slots * g.slot_units; i += kThreads)
+    reinterpret_cast<uint4 *>(memory + kBarrierBytes)[units + i] = uint4{};
   ptx::fence_for_tma();
   __syncthreads();
   const int32_t warp = __shfl_sync(~0u, thread / 32, 0);
   constexpr int kDown = F::value.rows;
   if (warp < kTeams * 4) {
-    ptx::take_registers<136>();
     Team<T, F>(g, p, s, warp / 4).multiply_items();
   } else if (warp < kTeams * 4 + kLoaders) {
-    ptx::release_registers<72>();
     Loader<kDown>(g, p, s, warp - kTeams * 4).load_items();
   } else {
-    ptx::release_registers<64>();
     store_items<kDown>(g, p, s, thread % (kStorers * 32));
   }
 }

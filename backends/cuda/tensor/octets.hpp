@@ -30,7 +30,7 @@ struct Form {
 };
 
 struct Geometry : few::Shape {
-  int32_t images;
+  int32_t images, image_shift; // those of an octet are 1 << image_shift apart: all begin equally far beyond 16 bytes
   int32_t steps; // of an octet: as many output rows as a product has, each
   int64_t all_steps;
   int32_t share;         // steps of a block
@@ -38,11 +38,13 @@ struct Geometry : few::Shape {
   int32_t across;        // products along a row
   int32_t pairs;         // of channels
   int32_t pitch;         // units of a row of a channel
-  uint32_t pitch_magic;  // 2^32 / pitch, rounded up
   int32_t depth_rows;    // input rows of a product
   int32_t span;          // slots that a product sees: a slot is as many input rows as a product has output rows
   int32_t slots;         // of the ring that the input comes through
   int32_t slot_units;
+  int32_t pieces;    // of 16 bytes that a row of one channel is in
+  int32_t turns;     // of four pieces of eight images that a loading warp turns, of a slot
+  int32_t raw_stage; // bytes of what a loading warp copies of a slot
   int32_t blocks;                      // of 8 rows of weights that are stored
   int32_t chunk;                       // steps whose results wait for each other
   int32_t y_wait_filter, y_wait_image; // bytes between results that wait; images stand as Stage has them
@@ -59,8 +61,9 @@ struct Variant {
 };
 using Variants = few::List<Variant>;
 Variants variants();
-inline constexpr int kTeams = 2, kLoaders = 8, kStorers = 4; // warpgroups; warps
-inline constexpr int kHeld = 2;                              // units of a slot that a loading lane holds
+inline constexpr int kTeams = 2, kLoaders = 4, kStorers = 4; // warpgroups; warps
+inline constexpr int kMostTurns = 5;
+inline constexpr int kRawStages = 4; // of what a loading warp copies
 inline constexpr int kThreads = kTeams * 128 + (kLoaders + kStorers) * 32;
 
 } // namespace polyconv::cuda::octets

@@ -1,21 +1,23 @@
 // octets_load.cuh - the warps of cuda-tensor/octets that load: input rows of eight images come into a ring in shared
-// memory, a unit for each pixel. Loads of the next slot are under way while one is stored.
+// memory, a unit for each pixel. Copies of 16 bytes bring them as they lie, several slots ahead; a warp turns what it
+// has copied itself, eight pixels of eight images at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/async.cuh"
 #include "octets_parts.cuh"
 
 namespace polyconv::cuda::octets {
 
-// Or 0. It is under way from here on: nothing moves it to where it is used.
-__device__ __forceinline__ void load_element_if(uint32_t &v, bool so, const uint16_t *from) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %1, 0;\nmov.b32 %0, 0;\n@p ld.global.nc.u16 %0, [%2];\n}"
-               : "=&r"(v)
-               : "r"(int{so}), "l"(from));
+// The first `bytes` of 16; what is beyond is 0, and not read.
+__device__ __forceinline__ void copy_piece(uint32_t to, const void *from, int32_t bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
-__device__ __forceinline__ void store_unit(uint32_t to, const uint32_t (&v)[kImages]) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v[0] | v[1] << 16), "r"(v[2] | v[3] << 16),
-               "r"(v[4] | v[5] << 16), "r"(v[6] | v[7] << 16)
+// Four matrices of 8 x 8 elements, turned: lanes 8 i to 8 i + 7 say where the rows of matrix i are.
+__device__ __forceinline__ void load_turned(uint32_t (&v)[4], uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(row)
                : "memory");
 }
 
@@ -36,90 +38,134 @@ struct Cursor {
   }
 };
 
-// A loading warp: of each slot the same units, a lane each: 32 neighbouring pixels of an image are one load.
+// A line is a row of one channel in a slot; a piece of it are eight pixels that are 16 bytes in memory, whichever
+// of them is its first: alike in all images of an octet.
+struct Piece {
+  int32_t channel, row, pixel; // the first, if the line began at a multiple of 16 bytes
+  bool exists;
+  __device__ __forceinline__ Piece(const Geometry &g, int32_t rows, int32_t number) {
+    const int32_t line = number / g.pieces;
+    channel = line / rows, row = line - channel * rows, pixel = (number - line * g.pieces) * 8;
+    exists = channel < g.channels;
+  }
+};
+
+// A loading warp: of each slot the same pieces of all images.
 template <int rows>
 class Loader {
  public:
   __device__ __forceinline__ Loader(const Geometry &g, const Pointers &p, const Shared &s, int32_t warp)
-      : g_(g), p_(p), s_(s), first_(warp * 32 + static_cast<int32_t>(threadIdx.x) % 32) {
+      : g_(g), p_(p), s_(s), warp_(warp), lane_(static_cast<int32_t>(threadIdx.x) % 32) {
+    const int32_t across = 4 * g.turns, pitch = across + 1; // odd, so that a piece's rows are in different banks
+    raw_ = s.raw + warp * kRawStages * g.raw_stage;
+    turned_ = (lane_ % 8 * pitch + lane_ / 8) * kUnit;
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-      const int32_t u = first_ + i * kLoaders * 32, planes = 2 * g.pairs;
-      const auto line = static_cast<int32_t>(__umulhi(static_cast<uint32_t>(u), g.pitch_magic));
-      const int32_t x = u - line * g.pitch - g.pad_w, row = line >= planes, c = line - row * planes;
-      row_[i] = u < g.slot_units && c < g.channels && x >= 0 && x < g.input_w ? row : rows;
-      offset_[i] = static_cast<uint32_t>(c * g.x_plane + row * g.x_row + (x + g.pad_w));
+    for (int i = 0; i < kMostTurns; ++i) {
+      const int32_t image = (i * 32 + lane_) / across, column = (i * 32 + lane_) % across;
+      const Piece copied(g, rows, warp * across + column), put(g, rows, warp * across + 4 * i + lane_ / 8);
+      image_[i] = copied.exists ? image : kImages;
+      row_[i] = copied.row, pixel_[i] = copied.pixel;
+      from_[i] = static_cast<uint32_t>(image << g.image_shift) * static_cast<uint32_t>(g.x_image) +
+                 static_cast<uint32_t>(copied.channel * g.x_plane + copied.row * g.x_row);
+      to_[i] = (image * pitch + column) * kUnit;
+      first_[i] = put.exists ? put.pixel + lane_ % 8 : -8;
+      line_[i] = put.channel * g.x_plane + put.row * g.x_row;
+      unit_[i] = ((put.row * 2 * g.pairs + put.channel) * g.pitch + g.pad_w + first_[i]) * kUnit;
     }
   }
 
   __device__ __forceinline__ void load_items() {
     Cursor at(g_), ahead(g_);
     for (int32_t i = 0; i < kAhead; ++i) prefetch(ahead);
-    uint32_t even[kHeld][kImages], odd[kHeld][kImages];
-    bool there = at.advance<rows>(g_);
-    if (there) fetch(even, at);
-    while (there) {
-      there = at.advance<rows>(g_);
+    int32_t waiting = 0;
+    for (int32_t i = 0; i < kRawStages - 1; ++i) waiting += fetch(at);
+    do {
       prefetch(ahead);
-      if (there) fetch(odd, at);
-      put(even);
-      if (!there) break;
-      there = at.advance<rows>(g_);
-      prefetch(ahead);
-      if (there) fetch(even, at);
-      put(odd);
-    }
+      waiting += fetch(at);
+      await_groups<kRawStages - 1>();
+      __syncwarp();
+      put();
+    } while (--waiting > 0);
   }
 
  private:
   static constexpr int kAhead = 8, kTogether = 4; // slots
 
-  // Brings rows of the slots after `at` into the second cache: a warp an image, a lane a plane. Several slots are one
-  // run, and what would come from memory when it is wanted would come too late.
+  // Brings rows of the slots after `at` into the second cache, a lane a plane. Several slots are one run, and what
+  // would come from memory when it is wanted would come too late.
   __device__ __forceinline__ void prefetch(Cursor &at) const {
     if (!at.advance<rows>(g_) || at.slot % kTogether != 0) return;
-    const int32_t image = at.item.image + first_ / 32, lane = first_ % 32;
     const int32_t first = max(at.item.first_row - g_.pad_h + at.slot * rows, 0),
                   end = min(at.item.first_row - g_.pad_h + min(at.slot + kTogether, at.slots) * rows, g_.input_h);
-    if (image >= g_.images || end <= first) return;
-    const auto *const plane = static_cast<const uint16_t *>(p_.x) + image * g_.x_image;
-    for (int32_t c = lane; c < g_.channels; c += 32) {
-      const uint16_t *const from = plane + c * g_.x_plane + first * g_.x_row;
-      const int32_t beyond = beyond_16(from), bytes = ((end - first - 1) * g_.x_row + g_.input_w) * 2;
-      ptx::prefetch_run(reinterpret_cast<const char *>(from) - beyond, (beyond + bytes) & ~15);
+    if (end <= first) return;
+    const int32_t images = images_of(g_, at.item), bytes = ((end - first - 1) * g_.x_row + g_.input_w) * 2;
+    for (int32_t n = warp_; n < images; n += kLoaders)
+      for (int32_t c = lane_; c < g_.channels; c += 32) {
+        const auto *const from = static_cast<const uint16_t *>(p_.x) +
+                                 image_of(g_, at.item, n) * g_.x_image + c * g_.x_plane + first * g_.x_row;
+        const int32_t beyond = beyond_16(from);
+        ptx::prefetch_run(reinterpret_cast<const char *>(from) - beyond, (beyond + bytes) & ~15);
+      }
+  }
+
+  // Begins to copy the next slot, if there is one. What lies ahead of a line in its first piece is memory of the same 16
+  // bytes.
+  __device__ __forceinline__ bool fetch(Cursor &at) {
+    const bool there = at.advance<rows>(g_);
+    if (there) {
+      const int32_t y = at.item.first_row - g_.pad_h + at.slot * rows, images = images_of(g_, at.item);
+      const uint16_t *const origin =
+          static_cast<const uint16_t *>(p_.x) + (at.item.image * g_.x_image + int64_t{y} * g_.x_row);
+      begun_ = begun_ << 3 | static_cast<uint32_t>(beyond_16(origin) / 2);
+      const uint32_t to = raw_ + fetched_ * g_.raw_stage;
+#pragma unroll
+      for (int i = 0; i < kMostTurns; ++i) {
+        if (i >= g_.turns) break;
+        const uint16_t *const line = origin + static_cast<int32_t>(from_[i]);
+        const int32_t before = beyond_16(line) / 2, row = y + row_[i];
+        const bool inside = image_[i] < images && row >= 0 && row < g_.input_h;
+        copy_piece(to + to_[i], line - before + pixel_[i],
+                   inside ? min(max(g_.input_w + before - pixel_[i], 0), 8) * 2 : 0);
+      }
+    } else {
+      begun_ <<= 3;
     }
+    commit_copies(); // nothing, too: groups are counted
+    fetched_ = fetched_ + 1 < kRawStages ? fetched_ + 1 : 0;
+    return there;
   }
 
-  __device__ __forceinline__ void fetch(uint32_t (&v)[kHeld][kImages], const Cursor &at) const {
-    const int32_t y = at.item.first_row - g_.pad_h + at.slot * rows;
-    const uint16_t *from =
-        static_cast<const uint16_t *>(p_.x) + (at.item.image * g_.x_image + int64_t{y} * g_.x_row - g_.pad_w);
-    bool inside[kHeld];
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) inside[i] = row_[i] < rows && y + row_[i] >= 0 && y + row_[i] < g_.input_h;
-#pragma unroll
-    for (int n = 0; n < kImages; ++n, from += g_.x_image)
-#pragma unroll
-      for (int i = 0; i < kHeld; ++i)
-        load_element_if(v[i][n], inside[i] && at.item.image + n < g_.images, from + offset_[i]);
-  }
-
-  __device__ __forceinline__ void put(const uint32_t (&v)[kHeld][kImages]) {
+  // Pixels that are none go back to where they came from.
+  __device__ __forceinline__ void put() {
+    const uint32_t from = raw_ + read_ * g_.raw_stage + turned_, begun = begun_ >> 3 * (kRawStages - 1);
     ptx::barrier_wait(s_.slot_empty(turn_.stage), turn_.phase ^ 1);
     const uint32_t to = s_.ring + turn_.stage * g_.slot_units * kUnit;
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i)
-      if (const int32_t u = first_ + i * kLoaders * 32; u < g_.slot_units) store_unit(to + u * kUnit, v[i]);
-    ptx::barrier_arrive(s_.slot_full(turn_.stage)); // readers fence: here it would wait for the loads under way
+    for (int i = 0; i < kMostTurns; ++i) {
+      if (i >= g_.turns) break;
+      const int32_t before = static_cast<int32_t>(begun + line_[i]) & 7, pixel = first_[i] - before;
+      uint32_t v[4];
+      load_turned(v, from + i * 4 * kUnit);
+      ptx::store_matrices(pixel >= 0 && pixel < g_.input_w ? to + unit_[i] - before * kUnit : from + i * 4 * kUnit, v[0],
+                          v[1], v[2], v[3]);
+    }
+    __syncwarp(); // and one arrives: all lanes of all warps would take long
+    if (lane_ == 0) ptx::barrier_arrive(s_.slot_full(turn_.stage)); // readers fence: here it would wait for copies
     turn_.advance(g_.slots);
+    read_ = read_ + 1 < kRawStages ? read_ + 1 : 0;
   }
 
   const Geometry &g_;
   const Pointers &p_;
   const Shared &s_;
-  const int32_t first_;    // unit
-  int32_t row_[kHeld];     // in the slot; none if there is nothing to load
-  uint32_t offset_[kHeld]; // elements
+  const int32_t warp_, lane_;
+  // What the lane copies of a piece, and of which image; what it says where to put.
+  int32_t image_[kMostTurns], row_[kMostTurns], pixel_[kMostTurns];
+  uint32_t from_[kMostTurns], to_[kMostTurns]; // elements; bytes
+  int32_t first_[kMostTurns], line_[kMostTurns], unit_[kMostTurns];
+  uint32_t raw_, turned_;
+  int32_t fetched_ = 0, read_ = 0; // stages of copies
+  uint32_t begun_ = 0;             // elements beyond 16 bytes of the slots under way, 3 bits each
   Turn turn_;
 };
 

@@ -14,13 +14,14 @@ using banded::Turn;
 
 // Where a block's parts of shared memory are.
 struct Shared {
-  uint32_t barriers, weights, ring, stages;
+  uint32_t barriers, weights, ring, raw, stages;
 
   __device__ __forceinline__ Shared(const Geometry &g, const char *first) {
     barriers = ptx::shared_address(first);
     weights = barriers + kBarrierBytes;
     ring = weights + g.depth_rows * g.pairs * g.blocks * 256;
-    stages = ring + g.slots * g.slot_units * kUnit;
+    raw = ring + g.slots * g.slot_units * kUnit;
+    stages = raw + kLoaders * kRawStages * g.raw_stage;
   }
   __device__ __forceinline__ uint32_t slot_full(int32_t slot) const { return barriers + slot * 8; }
   __device__ __forceinline__ uint32_t slot_empty(int32_t slot) const { return barriers + (kMostSlots + slot) * 8; }
@@ -37,8 +38,21 @@ struct Shared {
 
 // What a block does of one octet.
 struct Item {
-  int32_t image, first_row, rows, steps; // the first of eight; output rows
+  int32_t image, first_row, rows, steps; // the first of an octet; output rows
 };
+
+// The first image of an octet, and any of them.
+__device__ __forceinline__ int32_t first_image(const Geometry &g, int32_t octet) {
+  const int32_t run = octet >> g.image_shift;
+  return (run * (kImages - 1) << g.image_shift) + octet;
+}
+__device__ __forceinline__ int32_t image_of(const Geometry &g, const Item &item, int32_t n) {
+  return item.image + (n << g.image_shift);
+}
+// How many there are.
+__device__ __forceinline__ int32_t images_of(const Geometry &g, const Item &item) {
+  return min((g.images - item.image - 1 >> g.image_shift) + 1, kImages);
+}
 
 // A block's share of all steps, an item after the other.
 class Share {
@@ -52,7 +66,7 @@ class Share {
   __device__ __forceinline__ bool there() const { return left_ > 0; }
   __device__ __forceinline__ Item take(const Geometry &g, int32_t rows_of_step) {
     const int32_t steps = min(g.steps - step_, left_), first = step_ * rows_of_step;
-    const Item item = {octet_ * kImages, first, min(g.output_h - first, steps * rows_of_step), steps};
+    const Item item = {first_image(g, octet_), first, min(g.output_h - first, steps * rows_of_step), steps};
     left_ -= steps, ++octet_, step_ = 0;
     return item;
   }
@@ -65,7 +79,7 @@ class Share {
 __device__ __forceinline__ uint16_t *run_of(const Geometry &g, const Pointers &p, const Item &item, int32_t image,
                                             int32_t filter, int32_t row) {
   return static_cast<uint16_t *>(p.y) +
-         ((item.image + image) * g.y_image + int64_t{filter} * g.y_filter + int64_t{item.first_row + row} * g.y_row);
+         (image_of(g, item, image) * g.y_image + int64_t{filter} * g.y_filter + int64_t{item.first_row + row} * g.y_row);
 }
 // Where it waits: neighbouring images are not neighbours, so that a warp's stores fall into different banks.
 __device__ __forceinline__ uint32_t place_of(const Geometry &g, int32_t image, int32_t filter) {

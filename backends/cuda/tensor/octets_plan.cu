@@ -41,6 +41,12 @@ int64_t weight_bytes(const Geometry &g) {
   return int64_t{g.depth_rows} * g.pairs * g.blocks * 256;
 }
 
+// Octets of images, those of each 1 << shift apart; of the last ones some may have fewer than eight.
+int64_t octets_of(int64_t images, int shift) {
+  const int64_t run = int64_t{kImages} << shift;
+  return (images / run << shift) + std::min(images % run, int64_t{1} << shift);
+}
+
 // The ring and the stages: a ring that is four slots ahead if possible, and as many steps of results as fit.
 bool place_shared(const Form &f, Choice &c) {
   Geometry &g = c.geometry;
@@ -48,7 +54,8 @@ bool place_shared(const Form &f, Choice &c) {
   for (int ahead = 4; ahead >= 2; --ahead) {
     g.slots = g.span + ahead;
     if (g.slots > kMostSlots) continue;
-    const int64_t fixed = kBarrierBytes + weight_bytes(g) + int64_t{g.slots} * g.slot_units * kUnit;
+    const int64_t fixed = kBarrierBytes + weight_bytes(g) + int64_t{g.slots} * g.slot_units * kUnit +
+                          int64_t{kLoaders} * kRawStages * g.raw_stage;
     for (g.chunk = std::min(g.steps, 8); g.chunk >= 1; --g.chunk) {
       // From multiples of 16 bytes on, as the TMA wants it; what is beyond makes a warp's results fall into different
       // banks, all of them or half as many.
@@ -89,21 +96,23 @@ bool place(const polyconv_layer &l, int rows, Choice &c) {
   g.group = f.filters();
   g.groups = small(ceil_div(g.filters, g.group));
   g.steps = small(ceil_div(g.output_h, f.rows));
-  g.all_steps = ceil_div(g.images, kImages) * g.steps;
+  while (g.x_image % (int64_t{8} >> g.image_shift) != 0) ++g.image_shift;
+  g.all_steps = octets_of(g.images, g.image_shift) * g.steps;
   const int64_t share = std::max(ceil_div(g.all_steps, blocks_of(g.groups)), ceil_div(rows, f.rows));
   if (share > INT32_MAX / 2) return false;
   g.share = small(share);
   g.across = small(ceil_div(g.output_w, 2 * f.positions));
   g.pairs = small(ceil_div(g.channels, 2));
   g.pitch = 2 * f.positions * g.across + kWindow - 2;
-  g.pitch_magic = magic_of(g.pitch);
   g.group_magic = magic_of(g.group);
   g.last_magic = magic_of(g.filters - (g.groups - 1) * g.group);
   g.depth_rows = g.taps_h + f.rows - 1;
   g.span = small(ceil_div(g.depth_rows, f.rows));
-  const int64_t slot_units = int64_t{2} * g.pairs * g.pitch * f.rows;
-  if (slot_units > kHeld * kLoaders * 32) return false;
-  g.slot_units = small(slot_units);
+  g.slot_units = small(int64_t{2} * g.pairs * g.pitch * f.rows);
+  g.pieces = small(ceil_div(g.input_w + 7, 8)); // wherever it begins
+  g.turns = small(ceil_div(int64_t{g.pieces} * g.channels * f.rows, 4 * kLoaders));
+  if (g.turns > kMostTurns) return false;
+  g.raw_stage = (4 * g.turns + 1) * kImages * kUnit;
   g.blocks = small(ceil_div(int64_t{std::min(g.group, g.filters)} * f.rows, 8) * 2);
   g.y_words = in_words(l.result);
   return place_shared(f, c);

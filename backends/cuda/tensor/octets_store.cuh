@@ -39,15 +39,17 @@ __device__ __forceinline__ void store_items(const Geometry &g, const Pointers &p
   const int32_t group = static_cast<int32_t>(blockIdx.x) % g.groups, filter = group * g.group,
                 filters = min(g.group, g.filters - filter);
   const uint32_t magic = group + 1 == g.groups ? g.last_magic : g.group_magic;
+  // A warp's lanes begin one after the other: all warps share the runs.
+  const int32_t first = thread % 32 * kStorers + thread / 32;
   Turn turn;
   for (Share share(g); share.there();) {
     const Item item = share.take(g, rows);
-    const int32_t runs = min(kImages, g.images - item.image) * filters;
+    const int32_t runs = images_of(g, item) * filters;
     for (int32_t row = 0; row < item.rows; row += g.chunk * rows) {
       const int32_t bytes = min(g.chunk * rows, item.rows - row) * g.output_w * 2;
       ptx::barrier_wait(s.stage_full(turn.stage), turn.phase);
       ptx::fence_for_tma();
-      for (int32_t run = thread; run < runs; run += kStorers * 32) {
+      for (int32_t run = first; run < runs; run += kStorers * 32) {
         const int32_t image = banded::stretch_of(magic, run), k = run - image * filters;
         auto *const to = reinterpret_cast<char *>(run_of(g, p, item, image, filter + k, row));
         store_one(to, s.stages + turn.stage * g.stage + place_of(g, image, k) + beyond_16(to), bytes);
