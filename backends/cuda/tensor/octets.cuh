@@ -189,8 +189,13 @@ class Team {
                       beyond_16(run) + ((row - first_row) * g_.output_w + column) * 2;
     }
     banded::Seen<T> seen;
-    if (g_.y_words)
+    // As many as there are mostly: the compiler knows then which stores there are.
+    if (g_.y_words && columns == 2 * kPositions)
+      put_words(seen, 2 * kPositions);
+    else if (g_.y_words)
       put_words(seen, columns);
+    else if (columns == 2 * kPositions - 1)
+      put_elements(seen, 2 * kPositions - 1);
     else
       put_elements(seen, columns);
     if (seen.nonfinite()) {
@@ -275,10 +280,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int32_t warp = __shfl_sync(~0u, thread / 32, 0);
   constexpr int kDown = F::value.rows;
   if (warp < kTeams * 4) {
+    ptx::take_registers<136>();
     Team<T, F>(g, p, s, warp / 4).multiply_items();
   } else if (warp < kTeams * 4 + kLoaders) {
+    ptx::release_registers<72>();
     Loader<kDown>(g, p, s, warp - kTeams * 4).load_items();
   } else {
+    ptx::release_registers<64>();
     store_items<kDown>(g, p, s, thread % (kStorers * 32));
   }
 }

@@ -64,9 +64,9 @@ class Loader {
       const int32_t image = (i * 32 + lane_) / across, column = (i * 32 + lane_) % across;
       const Piece copied(g, rows, warp * across + column), put(g, rows, warp * across + 4 * i + lane_ / 8);
       image_[i] = copied.exists ? image : kImages;
-      row_[i] = copied.row, pixel_[i] = copied.pixel;
+      row_[i] = copied.row, left_[i] = (g.input_w - copied.pixel) * 2;
       from_[i] = static_cast<uint32_t>(image << g.image_shift) * static_cast<uint32_t>(g.x_image) +
-                 static_cast<uint32_t>(copied.channel * g.x_plane + copied.row * g.x_row);
+                 static_cast<uint32_t>(copied.channel * g.x_plane + copied.row * g.x_row + copied.pixel);
       to_[i] = (image * pitch + column) * kUnit;
       first_[i] = put.exists ? put.pixel + lane_ % 8 : -8;
       line_[i] = put.channel * g.x_plane + put.row * g.x_row;
@@ -116,16 +116,17 @@ class Loader {
       const int32_t y = at.item.first_row - g_.pad_h + at.slot * rows, images = images_of(g_, at.item);
       const uint16_t *const origin =
           static_cast<const uint16_t *>(p_.x) + (at.item.image * g_.x_image + int64_t{y} * g_.x_row);
-      begun_ = begun_ << 3 | static_cast<uint32_t>(beyond_16(origin) / 2);
+      const auto begun = static_cast<uint32_t>(beyond_16(origin) / 2);
+      begun_ = begun_ << 3 | begun;
+      const uint16_t *const aligned = origin - begun;
       const uint32_t to = raw_ + fetched_ * g_.raw_stage;
 #pragma unroll
       for (int i = 0; i < kMostTurns; ++i) {
         if (i >= g_.turns) break;
-        const uint16_t *const line = origin + static_cast<int32_t>(from_[i]);
-        const int32_t before = beyond_16(line) / 2, row = y + row_[i];
-        const bool inside = image_[i] < images && row >= 0 && row < g_.input_h;
-        copy_piece(to + to_[i], line - before + pixel_[i],
-                   inside ? min(max(g_.input_w + before - pixel_[i], 0), 8) * 2 : 0);
+        const uint32_t from = begun + from_[i];
+        const int32_t bytes = min(max(left_[i] + static_cast<int32_t>(from % 8) * 2, 0), kUnit);
+        const bool inside = image_[i] < images && static_cast<uint32_t>(y + row_[i]) < static_cast<uint32_t>(g_.input_h);
+        copy_piece(to + to_[i], aligned + from / 8 * 8, inside ? bytes : 0);
       }
     } else {
       begun_ <<= 3;
@@ -160,7 +161,7 @@ class Loader {
   const Shared &s_;
   const int32_t warp_, lane_;
   // What the lane copies of a piece, and of which image; what it says where to put.
-  int32_t image_[kMostTurns], row_[kMostTurns], pixel_[kMostTurns];
+  int32_t image_[kMostTurns], row_[kMostTurns], left_[kMostTurns]; // bytes of the line
   uint32_t from_[kMostTurns], to_[kMostTurns]; // elements; bytes
   int32_t first_[kMostTurns], line_[kMostTurns], unit_[kMostTurns];
   uint32_t raw_, turned_;

@@ -47,11 +47,11 @@ int64_t octets_of(int64_t images, int shift) {
   return (images / run << shift) + std::min(images % run, int64_t{1} << shift);
 }
 
-// The ring and the stages: a ring that is four slots ahead if possible, and as many steps of results as fit.
+// The ring and the stages: a ring that is three slots ahead if possible, and as many steps of results as fit.
 bool place_shared(const Form &f, Choice &c) {
   Geometry &g = c.geometry;
   const int64_t run = int64_t{g.output_w} * f.rows * 2, filters = std::min(g.group, g.filters);
-  for (int ahead = 4; ahead >= 2; --ahead) {
+  for (int ahead = 3; ahead >= 2; --ahead) {
     g.slots = g.span + ahead;
     if (g.slots > kMostSlots) continue;
     const int64_t fixed = kBarrierBytes + weight_bytes(g) + int64_t{g.slots} * g.slot_units * kUnit +
