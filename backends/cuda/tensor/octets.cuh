@@ -46,7 +46,7 @@ class Team {
   static constexpr int kRowsDown = F::value.rows, kPositions = F::value.positions, kColumns = kPositions * kImages;
 
   __device__ __forceinline__ Team(const Geometry &g, const Pointers &p, const Shared &s, int32_t team)
-      : g_(g), p_(p), s_(s), team_(team), turn_phase_(team) {
+      : g_(g), p_(p), s_(s), team_(team) {
     first_filter_ = static_cast<int32_t>(blockIdx.x) % g.groups * g.group;
     const int32_t thread = static_cast<int32_t>(threadIdx.x) % 128, place = thread / 32 * 8 + thread % 32 / 4;
     target_.filter = place / kRowsDown;
@@ -78,26 +78,16 @@ class Team {
     }
   }
 
-  // Until the ring holds what was stored up to slot `end`, and products see it. Those before `first` are not needed.
-  __device__ __forceinline__ void wait_for(int32_t end, int32_t first) {
-    if (seen_ >= end) return;
-    for (; seen_ < end; release(min(++seen_, first))) {
+  __device__ __forceinline__ void multiply_step(const Item &item, int32_t step, int32_t in_chunk) {
+    const int32_t first = first_slot_ + step;
+    for (; seen_ < first + g_.span; release(min(++seen_, first))) {
       ptx::barrier_wait(s_.slot_full(full_.stage), full_.phase);
       full_.advance(g_.slots);
     }
-    ptx::fence_for_tma();
-  }
-
-  __device__ __forceinline__ void multiply_step(const Item &item, int32_t step, int32_t in_chunk) {
-    const int32_t first = first_slot_ + step;
-    wait_for(first + g_.span, first);
+    ptx::fence_for_tma(); // what threads stored is seen by products
     const int32_t row = step * kRowsDown + target_.row;
     for (int32_t part = 0; part < g_.across; ++part) {
       multiply_part(empty_.stage * kRowsDown, part);
-      // While products are under way, for the team's next step: the fence takes as long as half of them.
-      if (part + 1 == g_.across && step + 2 < item.steps) wait_for(first + 2 + g_.span, first);
-      ptx::products_wait<0>();
-      settle();
       if (part + 1 == g_.across) {
         __syncwarp();
         release(min(step + 2 < item.steps ? first + 2 : first + g_.span, seen_));
@@ -116,30 +106,28 @@ class Team {
     for (int i = 0; i < kColumns / 2; ++i) asm volatile("" : "+f"(sums_[i])::"memory");
   }
 
-  // From input row `row` of the ring on. One team's products at a time, so that the other's results leave meanwhile.
+  // From input row `row` of the ring on.
   __device__ __forceinline__ void multiply_part(int32_t row, int32_t part) {
     const uint32_t row_units = 2 * g_.pairs * g_.pitch, first = (s_.ring >> 4) + part * kPositions * 2;
     uint32_t b = first + row * row_units;
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) sums_[i] = bias_;
     settle();
-    if (part == 0) ptx::barrier_wait(s_.turn_of(team_), turn_phase_ ^= 1);
-    multiply_all(b, first, first + g_.slots * kRowsDown * row_units, part + 1 == g_.across);
+    multiply_all(b, first, first + g_.slots * kRowsDown * row_units);
     ptx::products_fence(); // or ptxas puts it there, and says so
     ptx::products_commit();
+    ptx::products_wait<0>();
+    settle();
   }
 
   // From `row` on, up to `end` and on from `first`: a product for each input row and pair of channels.
-  __device__ __forceinline__ void multiply_all(uint32_t row, uint32_t first, uint32_t end, bool last_part) {
+  __device__ __forceinline__ void multiply_all(uint32_t row, uint32_t first, uint32_t end) {
     Depth at = {static_cast<uint32_t>(g_.blocks * 8) << 16 | s_.weights >> 4, row, first, end};
     int32_t left = g_.depth_rows * g_.pairs;
-    for (; left > kAtOnce; left -= kAtOnce) multiply_some<kAtOnce, false>(at);
-    if (left == kAtOnce && last_part) return multiply_some<kAtOnce, true>(at);
-    if (left == kAtOnce) return multiply_some<kAtOnce, false>(at);
-    if (left & 4) multiply_some<4, false>(at);
-    if (last_part) hand_over();
-    if (left & 2) multiply_some<2, false>(at);
-    if (left & 1) multiply_some<1, false>(at);
+    for (; left >= kAtOnce; left -= kAtOnce) multiply_some<kAtOnce>(at);
+    if (left & 4) multiply_some<4>(at);
+    if (left & 2) multiply_some<2>(at);
+    if (left & 1) multiply_some<1>(at);
   }
   static constexpr int kAtOnce = 8;
 
@@ -148,7 +136,7 @@ class Team {
     uint32_t a, b, first, end;
   };
   // Without a branch between them, and every address worked out before, products follow each other at once.
-  template <int count, bool turns>
+  template <int count>
   __device__ __forceinline__ void multiply_some(Depth &at) {
     const uint32_t a_high = 128 >> 4, a_step = g_.blocks * 16;
     const uint32_t b_high = 2, b_low = static_cast<uint32_t>(g_.pitch) << 16, b_step = 2 * g_.pitch;
@@ -162,15 +150,9 @@ class Team {
     }
     ptx::products_fence();
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-      if (turns && i == count - 2) hand_over();
+    for (int i = 0; i < count; ++i)
       multiply<T, kColumns>(sums_, descriptor(at.a + i * a_step, a_high), descriptor(b[i], b_high));
-    }
     at.a += count * a_step;
-  }
-  // The other team's first products may come between this one's last.
-  __device__ __forceinline__ void hand_over() const {
-    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.turn_of(team_ ^ 1));
   }
   static __device__ __forceinline__ uint64_t descriptor(uint32_t low, uint32_t high) {
     uint64_t d;
@@ -246,7 +228,7 @@ class Team {
   Target target_;
   bool exists_;
   float bias_;
-  int32_t first_filter_, first_slot_ = 0, seen_ = 0, released_ = 0, turn_phase_;
+  int32_t first_filter_, first_slot_ = 0, seen_ = 0, released_ = 0;
   Turn full_, empty_, stage_;
 };
 
@@ -265,7 +247,6 @@ __global__ void __launch_bounds__(kThreads, 1)
       ptx::barrier_init(s.stage_full(i), g.chunk * 128);
       ptx::barrier_init(s.stage_empty(i), kStorers * 32);
     }
-    for (int32_t i = 0; i < kTeams; ++i) ptx::barrier_init(s.turn_of(i), 4);
     ptx::barrier_init_fence();
   }
   const int32_t units = g.depth_rows * g.pairs * g.blocks * 16, group = static_cast<int32_t>(blockIdx.x) % g.groups;

@@ -55,7 +55,7 @@ template <int rows>
 class Loader {
  public:
   __device__ __forceinline__ Loader(const Geometry &g, const Pointers &p, const Shared &s, int32_t warp)
-      : g_(g), p_(p), s_(s), warp_(warp), lane_(static_cast<int32_t>(threadIdx.x) % 32) {
+      : g_(g), p_(p), s_(s), lane_(static_cast<int32_t>(threadIdx.x) % 32) {
     const int32_t across = 4 * g.turns, pitch = across + 1; // odd, so that a piece's rows are in different banks
     raw_ = s.raw + warp * kRawStages * g.raw_stage;
     turned_ = (lane_ % 8 * pitch + lane_ / 8) * kUnit;
@@ -75,12 +75,10 @@ class Loader {
   }
 
   __device__ __forceinline__ void load_items() {
-    Cursor at(g_), ahead(g_);
-    for (int32_t i = 0; i < kAhead; ++i) prefetch(ahead);
+    Cursor at(g_);
     int32_t waiting = 0;
     for (int32_t i = 0; i < kRawStages - 1; ++i) waiting += fetch(at);
     do {
-      prefetch(ahead);
       waiting += fetch(at);
       await_groups<kRawStages - 1>();
       __syncwarp();
@@ -89,25 +87,6 @@ class Loader {
   }
 
  private:
-  static constexpr int kAhead = 8, kTogether = 4; // slots
-
-  // Brings rows of the slots after `at` into the second cache, a lane a plane. Several slots are one run, and what
-  // would come from memory when it is wanted would come too late.
-  __device__ __forceinline__ void prefetch(Cursor &at) const {
-    if (!at.advance<rows>(g_) || at.slot % kTogether != 0) return;
-    const int32_t first = max(at.item.first_row - g_.pad_h + at.slot * rows, 0),
-                  end = min(at.item.first_row - g_.pad_h + min(at.slot + kTogether, at.slots) * rows, g_.input_h);
-    if (end <= first) return;
-    const int32_t images = images_of(g_, at.item), bytes = ((end - first - 1) * g_.x_row + g_.input_w) * 2;
-    for (int32_t n = warp_; n < images; n += kLoaders)
-      for (int32_t c = lane_; c < g_.channels; c += 32) {
-        const auto *const from = static_cast<const uint16_t *>(p_.x) +
-                                 image_of(g_, at.item, n) * g_.x_image + c * g_.x_plane + first * g_.x_row;
-        const int32_t beyond = beyond_16(from);
-        ptx::prefetch_run(reinterpret_cast<const char *>(from) - beyond, (beyond + bytes) & ~15);
-      }
-  }
-
   // Begins to copy the next slot, if there is one. What lies ahead of a line in its first piece is memory of the same 16
   // bytes.
   __device__ __forceinline__ bool fetch(Cursor &at) {
@@ -159,7 +138,7 @@ class Loader {
   const Geometry &g_;
   const Pointers &p_;
   const Shared &s_;
-  const int32_t warp_, lane_;
+  const int32_t lane_;
   // What the lane copies of a piece, and of which image; what it says where to put.
   int32_t image_[kMostTurns], row_[kMostTurns], left_[kMostTurns]; // bytes of the line
   uint32_t from_[kMostTurns], to_[kMostTurns]; // elements; bytes

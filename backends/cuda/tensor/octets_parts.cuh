@@ -31,9 +31,6 @@ struct Shared {
   __device__ __forceinline__ uint32_t stage_empty(int32_t stage) const {
     return barriers + (2 * kMostSlots + kStages + stage) * 8;
   }
-  __device__ __forceinline__ uint32_t turn_of(int32_t team) const {
-    return barriers + (2 * kMostSlots + 2 * kStages + team) * 8;
-  }
 };
 
 // What a block does of one octet.
