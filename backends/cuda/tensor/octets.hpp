@@ -31,7 +31,7 @@ struct Form {
 
 struct Geometry : few::Shape {
   int32_t images, image_shift; // those of an octet are 1 << image_shift apart: all begin equally far beyond 16 bytes
-  int32_t steps; // of an octet: as many output rows as a product has, each
+  int32_t steps;               // of an octet: as many output rows as a product has, each
   int64_t all_steps;
   int32_t share;         // steps of a block
   int32_t group, groups; // filters of a block; of the layer
@@ -42,9 +42,9 @@ struct Geometry : few::Shape {
   int32_t span;          // slots that a product sees: a slot is as many input rows as a product has output rows
   int32_t slots;         // of the ring that the input comes through
   int32_t slot_units;
-  int32_t pieces;    // of 16 bytes that a row of one channel is in
-  int32_t turns;     // of four pieces of eight images that a loading warp turns, of a slot
-  int32_t raw_stage; // bytes of what a loading warp copies of a slot
+  int32_t pieces;                      // of 16 bytes that a row of one channel is in
+  int32_t turns;                       // of four pieces of eight images that a loading warp turns, of a slot
+  int32_t raw_stage;                   // bytes of what a loading warp copies of a slot
   int32_t blocks;                      // of 8 rows of weights that are stored
   int32_t chunk;                       // steps whose results wait for each other
   int32_t y_wait_filter, y_wait_image; // bytes between results that wait; images stand as Stage has them

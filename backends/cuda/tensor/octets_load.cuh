@@ -87,8 +87,8 @@ class Loader {
   }
 
  private:
-  // Begins to copy the next slot, if there is one. What lies ahead of a line in its first piece is memory of the same 16
-  // bytes.
+  // Begins to copy the next slot, if there is one. What lies ahead of a line in its first piece is memory of the same
+  // 16 bytes.
   __device__ __forceinline__ bool fetch(Cursor &at) {
     const bool there = at.advance<rows>(g_);
     if (there) {
@@ -104,7 +104,8 @@ class Loader {
         if (i >= g_.turns) break;
         const uint32_t from = begun + from_[i];
         const int32_t bytes = min(max(left_[i] + static_cast<int32_t>(from % 8) * 2, 0), kUnit);
-        const bool inside = image_[i] < images && static_cast<uint32_t>(y + row_[i]) < static_cast<uint32_t>(g_.input_h);
+        const bool inside =
+            image_[i] < images && static_cast<uint32_t>(y + row_[i]) < static_cast<uint32_t>(g_.input_h);
         copy_piece(to + to_[i], aligned + from / 8 * 8, inside ? bytes : 0);
       }
     } else {
@@ -126,8 +127,8 @@ class Loader {
       const int32_t before = static_cast<int32_t>(begun + line_[i]) & 7, pixel = first_[i] - before;
       uint32_t v[4];
       load_turned(v, from + i * 4 * kUnit);
-      ptx::store_matrices(pixel >= 0 && pixel < g_.input_w ? to + unit_[i] - before * kUnit : from + i * 4 * kUnit, v[0],
-                          v[1], v[2], v[3]);
+      ptx::store_matrices(pixel >= 0 && pixel < g_.input_w ? to + unit_[i] - before * kUnit : from + i * 4 * kUnit,
+                          v[0], v[1], v[2], v[3]);
     }
     __syncwarp(); // and one arrives: all lanes of all warps would take long
     if (lane_ == 0) ptx::barrier_arrive(s_.slot_full(turn_.stage)); // readers fence: here it would wait for copies
@@ -141,7 +142,7 @@ class Loader {
   const int32_t lane_;
   // What the lane copies of a piece, and of which image; what it says where to put.
   int32_t image_[kMostTurns], row_[kMostTurns], left_[kMostTurns]; // bytes of the line
-  uint32_t from_[kMostTurns], to_[kMostTurns]; // elements; bytes
+  uint32_t from_[kMostTurns], to_[kMostTurns];                     // elements; bytes
   int32_t first_[kMostTurns], line_[kMostTurns], unit_[kMostTurns];
   uint32_t raw_, turned_;
   int32_t fetched_ = 0, read_ = 0; // stages of copies

@@ -75,8 +75,8 @@ class Share {
 // A run of results in memory, from a row of an item's on.
 __device__ __forceinline__ uint16_t *run_of(const Geometry &g, const Pointers &p, const Item &item, int32_t image,
                                             int32_t filter, int32_t row) {
-  return static_cast<uint16_t *>(p.y) +
-         (image_of(g, item, image) * g.y_image + int64_t{filter} * g.y_filter + int64_t{item.first_row + row} * g.y_row);
+  return static_cast<uint16_t *>(p.y) + (image_of(g, item, image) * g.y_image + int64_t{filter} * g.y_filter +
+                                         int64_t{item.first_row + row} * g.y_row);
 }
 // Where it waits: neighbouring images are not neighbours, so that a warp's stores fall into different banks.
 __device__ __forceinline__ uint32_t place_of(const Geometry &g, int32_t image, int32_t filter) {

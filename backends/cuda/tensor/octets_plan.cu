@@ -76,9 +76,11 @@ double estimate(const Form &f, const polyconv_layer &l, const Choice &c) {
   const double steps = real(g.share), chunks = std::ceil(steps / g.chunk),
                runs = kImages * real(std::min(g.group, g.filters)),
                slots = steps + (std::floor(steps / g.steps) + 1) * (g.span - 1);
-  const double multiply = steps * g.across * (g.depth_rows * (g.pairs * f.positions * 4.0 + 40) + 700),
-               store = chunks * runs * 25, load = slots * 500;
-  const double clocks = std::pow(std::pow(multiply, 1.5) + std::pow(store, 1.5) + std::pow(load, 1.5), 1 / 1.5);
+  const double multiply = steps * g.across * (g.depth_rows * (g.pairs * f.positions * 4.0 + 22) + 370),
+               store = chunks * runs * 16, load = slots * 1050;
+  constexpr double kTogether = 1.64; // 1: one after the other; more: side by side
+  const double clocks =
+      std::pow(std::pow(multiply, kTogether) + std::pow(store, kTogether) + std::pow(load, kTogether), 1 / kTogether);
   const double bytes = 2.0 * (real(sdk::elements(l.input)) + real(sdk::elements(l.result)));
   return 6 + std::max(clocks / 1755, bytes / 3.3e6);
 }
