@@ -22,6 +22,7 @@ constexpr int64_t kStreamBytes = 8 << 20;  // tensors beyond this push each othe
 constexpr int64_t kMemoryBytes = 16 << 20; // tensors beyond this lie in memory
 constexpr int64_t kAheadBytes = 4 << 20;   // tensors beyond this are not in the second caches: fetch rows early
 constexpr int64_t kWalkWeights = 16 << 10; // a walk loads all weights for each column: from the first cache
+constexpr int64_t kWalkChannels = 32;      // below, listing pixels for two rows takes as long as filtering them
 constexpr double kCacheBytesPerUs = 80e3;  // of one thread, from and to the second cache
 // Of the time that kBytesPerUs allows, as rows come in order: from memory, and from the caches.
 constexpr double kFromMemory = 0.3, kFromCaches = 0.18;
@@ -69,9 +70,9 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   // the limits seven rows that pass the caches by were up to 1.6 times as slow as four.
   const bool may_tall = !p.ahead || (h.step == 1 && (bytes < kStreamBytes || bytes >= kMemoryBytes));
   const bool tall = isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.square == 3 && may_tall;
-  const bool weights_stay = p.row_stride * taps(layer) * 4 <= kWalkWeights;
-  p.walks =
-      p.square && p.direct && h.step == 2 && layer.input.type == POLYCONV_F32 && bytes >= kStreamBytes && weights_stay;
+  const int64_t kept = p.row_stride * taps(layer) * 4;
+  p.walks = isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 && h.step == 2 &&
+            bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kWalkWeights;
   p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, isa == kAvx512);
   p.tile_columns = !p.square ? kDepthwiseColumns : p.direct ? kDepthwiseChunk : kDepthwiseSweep;
   p.lines = p.square ? (p.tile_rows - 1) * h.step + h.taps : h.taps;

@@ -73,7 +73,7 @@ POLYCONV_INLINE void sweep(const DepthwisePlan &p, const DepthwiseTile<From, T> 
     two ? sweep_rows<From, T, 5, 2>(p.tile_rows, tile, c, to) : sweep_rows<From, T, 5, 1>(p.tile_rows, tile, c, to);
 }
 
-// The columns [x, x + columns) of a group that walks.
+// The columns from x on of a group that walks: 3 x 3 at stride 2.
 template <class From, class T>
 POLYCONV_INLINE void walk(const DepthwiseGroup<From, T> &group, const DepthwiseTile<From, T> &tile, int64_t x,
                           int64_t c, int64_t end, const DepthwiseStore<T> &to) {
@@ -81,10 +81,7 @@ POLYCONV_INLINE void walk(const DepthwiseGroup<From, T> &group, const DepthwiseT
   const int64_t column = p.input.stride[4], skipped = (group.at.w + x) * p.axis[2].step;
   const DepthwiseAhead<From> ahead = {group.ahead + skipped * column, p.input.stride[3],
                                       (p.axis[2].in - skipped) * column, column};
-  if (p.square == 3)
-    depthwise_walk<From, T, 3, 2, kDepthwiseWalk>(tile, ahead, c, end, to);
-  else
-    depthwise_walk<From, T, 5, 2, kDepthwiseWalk>(tile, ahead, c, end, to);
+  depthwise_walk<From, T, 3, 2, kDepthwiseWalk>(tile, ahead, c, end, to);
 }
 
 // Channels [c, end), at least a vector of them, of `columns` columns from x on. The last vector may overlap the one
@@ -103,7 +100,7 @@ POLYCONV_INLINE void filter_columns(const DepthwiseGroup<From, T> &group, int64_
                                  p.input.stride[3]};
   if constexpr (Unrolled<From>::value)
     if (p.square) {
-      if constexpr (sizeof(From) == 4)
+      if constexpr (kVectorBytes == 64 && sizeof(From) == 4)
         if (p.walks) return walk(group, tile, x, c, end, to);
       if (group.ahead) tile.ahead = group.ahead + (group.at.w + x) * step * p.input.stride[4] + c * columns * step;
       for (; c < end; c += kLanes<T>) {
