@@ -24,6 +24,7 @@ constexpr const char *kProblems[] = {
     "fwd:n1,c64,k48,i14x15,f3x3,p1:nhwc",
     "fwd:n2,c40,k56,i9x9,f1x1:nhwc:bias+silu",
     "fwd:n2,c40,k56,i9x9,f1x1:f16",
+    "fwd:n7,c24,k40,i7x7,f1x1:bias+relu",
     "fwd:n2,c35,k35,g35,i15x15,f3x3,p1",
     "fwd:n2,c32,k32,g32,i15x15,f3x3,s2,p1:nhwc:bias+clip6",
     "fwd:n1,c1,k1,i67x129,f5x5,p2:pad=reflect",

@@ -19,14 +19,25 @@ constexpr int64_t kStreamBytes = 8 << 20; // results beyond this would push ever
 
 // What the largest of `units` by `panels` shares costs, in multiply-adds of vectors.
 double share_cost(const PointwisePlan &p, int64_t units, int64_t panels) {
-  const int64_t vector = p.tile_pixels / 2, tiles = p.images * p.tiles;
-  const double vectors = real(ceil_div(p.pixels, vector) * p.images) / real(tiles); // of a tile
+  const int64_t vector = p.tile_pixels / 2, shared = p.units - p.images * p.tiles;
+  const int64_t own = ceil_div(p.pixels - p.joined_pixels, vector); // of an image
+  const int64_t alone = own % 2 * p.images + shared;                // in tiles that wait for their loads
+  const double vectors = (real(own * p.images + shared) + 0.2 * real(alone)) / real(p.units); // of a tile
   const double part = real(ceil_div(p.groups * p.panels, panels)) / real(p.groups * p.panels);
   const double channels = part * real(p.groups * p.group_out), k = real(p.group_in);
   const double finish = p.stores_tiles ? 3 : p.epilogue.simple ? 8 : 40;
   // The first panel fetches its pixels from all over memory: a line for every channel.
   const double fetch = 64 / real(vector) * k, call = 50 * channels / real(p.panel_channels);
-  return real(ceil_div(tiles, units)) * (vectors * (channels * (k + finish) + fetch) + call);
+  return real(ceil_div(p.units, units)) * (vectors * (channels * (k + finish) + fetch) + call);
+}
+
+// The tiles of all images, and which share their last pixels' vectors.
+void join_images(PointwisePlan &p) {
+  const int64_t vector = p.tile_pixels / 2, rest = p.pixels % vector;
+  p.joined = rest > 0 && p.pixels > vector && p.images > 0 ? std::min(vector / rest, p.images) : 1;
+  p.joined_pixels = p.joined > 1 ? rest : 0;
+  p.tiles = ceil_div(p.pixels - p.joined_pixels, p.tile_pixels);
+  p.units = p.images * p.tiles + (p.joined > 1 ? ceil_div(p.images, p.joined) : 0);
 }
 
 PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
@@ -43,14 +54,14 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
   p.panels = ceil_div(p.group_out, isa == kAvx512 ? 14 : 6);
   p.panel_channels = ceil_div(p.group_out, p.panels);
   p.tile_pixels = 2 * vector_bytes(isa) / 4;
-  p.tiles = ceil_div(p.pixels, p.tile_pixels);
+  join_images(p);
   p.sums_at = round_up(p.group_in * p.tile_pixels * 4, 64);
   p.scratch_bytes = p.sums_at + p.panel_channels * p.tile_pixels * 4;
 
   const double step_us = cycle_us(isa) / 2;
   const double all = share_cost(p, 1, 1);
-  const int64_t tasks = tasks_for(policy, all * step_us), units_in_all = p.images * p.tiles;
-  const Parts parts = choose_parts(units_in_all, p.groups * p.panels, tasks, [&](int64_t of_units, int64_t of_panels) {
+  const int64_t tasks = tasks_for(policy, all * step_us);
+  const Parts parts = choose_parts(p.units, p.groups * p.panels, tasks, [&](int64_t of_units, int64_t of_panels) {
     return share_cost(p, of_units, of_panels);
   });
   p.unit_parts = parts.of_units, p.panel_parts = parts.of_panels;
@@ -112,7 +123,7 @@ class PointwiseInstance final : public sdk::Instance {
 
   PointwiseShare share_of(int64_t task, void *workspace) const {
     const PointwisePlan &p = plan_;
-    const sdk::Share units = sdk::share(p.images * p.tiles, p.unit_parts, task % p.unit_parts);
+    const sdk::Share units = sdk::share(p.units, p.unit_parts, task % p.unit_parts);
     const sdk::Share panels = sdk::share(p.groups * p.panels, p.panel_parts, task / p.unit_parts);
     return {units.begin, units.end, panels.begin, panels.end, static_cast<char *>(workspace) + task * p.scratch_bytes};
   }

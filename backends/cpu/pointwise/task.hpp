@@ -9,6 +9,14 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
+constexpr int64_t kJoinAhead = 8; // channels that joined pixels are fetched ahead
+
+// The first pixel of a group's first channel.
+POLYCONV_INLINE const float *source_of(const PointwisePlan &p, const PointwiseArguments &arguments, int64_t image,
+                                       int64_t group) {
+  return arguments.input + p.input.offset + image * p.input.stride[0] + group * p.group_in * p.input.stride[1];
+}
+
 // `channels` rows of `pixels` pixels, side by side in whole vectors; the lanes beyond are zero.
 POLYCONV_INLINE void copy_tile(const float *in, int64_t stride, int64_t channels, int64_t pixels, int64_t width,
                                float *out) {
@@ -19,15 +27,50 @@ POLYCONV_INLINE void copy_tile(const float *in, int64_t stride, int64_t channels
     }
 }
 
+// The last pixels of `images` images, the first at `in`, side by side in one vector; the lanes beyond are zero.
+POLYCONV_INLINE void join_pixels(const PointwisePlan &p, const float *in, int64_t images, float *out) {
+  const int pixels = static_cast<int>(p.joined_pixels);
+  for (int64_t c = 0; c < p.group_in; ++c, in += p.input.stride[1], out += kF32Lanes) {
+    store(out, F32{});
+    for (int64_t i = 0; i < images; ++i) {
+      const float *image = in + i * p.input.stride[0];
+      __builtin_prefetch(image + kJoinAhead * p.input.stride[1]);
+      store_partial(out + i * pixels, load_partial(image, pixels), pixels);
+    }
+  }
+}
+
+// The vector that images [image, image + images) share against panels [first, last) of one group.
+POLYCONV_INLINE void run_joined(const PointwisePlan &p, const PointwiseArguments &arguments,
+                                const PointwiseShare &share, int64_t image, int64_t images, int64_t group,
+                                int64_t first, int64_t last) {
+  const int64_t pixel = p.pixels - p.joined_pixels;
+  float *source = reinterpret_cast<float *>(share.scratch);
+  float *sums = reinterpret_cast<float *>(share.scratch + p.sums_at);
+  join_pixels(p, source_of(p, arguments, image, group) + pixel, images, source);
+  PointwiseTile tile = {};
+  tile.source = source, tile.source_stride = kF32Lanes;
+  tile.weight_stride = p.panel_channels, tile.channels = p.group_in;
+  tile.result = sums, tile.result_stride = kF32Lanes, tile.last_lanes = kF32Lanes;
+  for (int64_t panel = first; panel < last; ++panel) {
+    const int64_t begin = piece(p.group_out, p.panels, panel), rows = piece(p.group_out, p.panels, panel + 1) - begin;
+    tile.weights = arguments.weights + (group * p.panels + panel) * p.group_in * p.panel_channels;
+    pointwise_tile_of<1>(rows, tile);
+    for (int64_t i = 0; i < images; ++i) {
+      const Row row = {image + i, group * p.group_out + begin, 0, 0, pixel, 4};
+      finish_rows(arguments.epilogue, sums + i * p.joined_pixels, kF32Lanes, rows, p.joined_pixels, row);
+    }
+  }
+}
+
 // One tile of one image against panels [first, last) of one group.
 POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &arguments, const PointwiseShare &share,
                               int64_t image, int64_t pixel, int64_t group, int64_t first, int64_t last) {
   const Epilogue &e = arguments.epilogue;
-  const int64_t left = p.pixels - pixel, pixels = left < p.tile_pixels ? left : p.tile_pixels;
+  const int64_t left = p.pixels - p.joined_pixels - pixel, pixels = left < p.tile_pixels ? left : p.tile_pixels;
   const int64_t vectors = (pixels + kF32Lanes - 1) / kF32Lanes;
   PointwiseTile tile = {};
-  tile.source =
-      arguments.input + p.input.offset + image * p.input.stride[0] + group * p.group_in * p.input.stride[1] + pixel;
+  tile.source = source_of(p, arguments, image, group) + pixel;
   tile.source_stride = p.input.stride[1];
   if (pixels % kF32Lanes != 0) {
     float *copy = reinterpret_cast<float *>(share.scratch);
@@ -61,13 +104,24 @@ POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &
   }
 }
 
+POLYCONV_INLINE void run_unit(const PointwisePlan &p, const PointwiseArguments &arguments, const PointwiseShare &share,
+                              int64_t unit, int64_t group, int64_t first, int64_t last) {
+  const int64_t together = p.joined * p.tiles + (p.joined > 1 ? 1 : 0);
+  const int64_t image = unit / together * p.joined, tile = unit % together, rest = p.images - image;
+  const int64_t images = rest < p.joined ? rest : p.joined;
+  if (tile < images * p.tiles)
+    run_tile(p, arguments, share, image + tile / p.tiles, tile % p.tiles * p.tile_pixels, group, first, last);
+  else
+    run_joined(p, arguments, share, image, images, group, first, last);
+}
+
 POLYCONV_INLINE void run_pointwise(const PointwisePlan &p, const PointwiseArguments &arguments,
                                    const PointwiseShare &share) {
   for (int64_t panel = share.first_panel; panel < share.last_panel;) {
     const int64_t group = panel / p.panels, first = panel % p.panels, rest = share.last_panel - panel;
     const int64_t last = first + rest < p.panels ? first + rest : p.panels;
     for (int64_t unit = share.first_unit; unit < share.last_unit; ++unit)
-      run_tile(p, arguments, share, unit / p.tiles, unit % p.tiles * p.tile_pixels, group, first, last);
+      run_unit(p, arguments, share, unit, group, first, last);
     panel += last - first;
   }
   if (arguments.stream) streamed_stores_done();
