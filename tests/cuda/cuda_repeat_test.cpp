@@ -31,6 +31,7 @@ constexpr const char *kProblems[] = {
     "fwd:n64,c64,k128,i28x28,f3x3,p1:nhwc:f16",
     "fwd:n3,c128,k192,i27x27,f3x3,s2,p1:nhwc:bf16:bias+relu",
     "fwd:n5,c40,k72,i19x23,f3x3,p1:nhwc:f16",
+    "fwd:n24,c128,k256,i28x32,f3x3,p1:nhwc:f16:bias",
     "fwd:n20,c64,k64,i28x28,f3x3,p1:nhwc:f16",
     "fwd:n2,c1280,k640,i8x8,f1x1:nhwc:f16:bias",
     "fwd:n6,c24,k144,i55x56,f1x1:nhwc:f16:bias+clip6",

@@ -12,6 +12,11 @@ __device__ inline void cluster_arrive() {
   dawdle();
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
+// Likewise, and what this thread did before is done for those that wait.
+__device__ inline void cluster_arrive_released() {
+  dawdle();
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
   dawdle();
@@ -34,14 +39,23 @@ __device__ inline void arrive_in_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
   dawdle();
 }
-// A box of a 2-D tensor from (x, y) to the same place in the blocks of a cluster that `blocks` has bits of; in each,
-// its bytes count at the same barrier.
+// A box of a tensor of two or four dimensions from (x, y, z, n) to the same place in the blocks of a cluster that
+// `blocks` has bits of; in each, its bytes count at the same barrier.
 __device__ inline void load_box_for(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y,
                                     uint16_t blocks) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
       "{%3, %4}], [%2], %5;" ::"r"(to),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "h"(blocks)
+      : "memory");
+}
+
+__device__ inline void load_box_for(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y, int z, int n,
+                                    uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(n), "h"(blocks)
       : "memory");
 }
 

@@ -198,6 +198,7 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
 #define POLYCONV_T64 POLYCONV_T48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 #define POLYCONV_T80 POLYCONV_T64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define POLYCONV_T96 POLYCONV_T80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define POLYCONV_T112 POLYCONV_T96 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
 #define POLYCONV_T116 \
   POLYCONV_T96 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115"
 #define POLYCONV_T128                                                                                                \
@@ -232,6 +233,9 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
   else if constexpr (N == 192)                                                                              \
     POLYCONV_PRODUCT(192, depth, types, transposes, POLYCONV_T96, "96", "97", "98", POLYCONV_R32(d, 0),     \
                      POLYCONV_R32(d, 32), POLYCONV_R32(d, 64));                                             \
+  else if constexpr (N == 224)                                                                              \
+    POLYCONV_PRODUCT(224, depth, types, transposes, POLYCONV_T112, "112", "113", "114", POLYCONV_R32(d, 0), \
+                     POLYCONV_R32(d, 32), POLYCONV_R32(d, 64), POLYCONV_R16(d, 96));                        \
   else if constexpr (N == 232)                                                                              \
     POLYCONV_PRODUCT(232, depth, types, transposes, POLYCONV_T116, "116", "117", "118", POLYCONV_R32(d, 0), \
                      POLYCONV_R32(d, 32), POLYCONV_R32(d, 64), POLYCONV_R16(d, 96), POLYCONV_R4(d, 112));   \
@@ -245,9 +249,9 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
 // only).
 template <class T, int N, bool Columns = false>
 __device__ inline void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
-  static_assert(
-      N == 16 || N == 32 || N == 64 || N == 80 || N == 96 || N == 128 || N == 160 || N == 192 || N == 232 || N == 256,
-      "no instruction written out for this width");
+  static_assert(N == 16 || N == 32 || N == 64 || N == 80 || N == 96 || N == 128 || N == 160 || N == 192 || N == 224 ||
+                    N == 232 || N == 256,
+                "no instruction written out for this width");
   if constexpr (std::is_same_v<T, __half>) {
     if constexpr (Columns) {
       POLYCONV_PRODUCTS("k16", ".f16.f16", ", 1, 1");
@@ -302,6 +306,7 @@ __device__ inline void multiply_held(float (&d)[N / 2], const uint32_t (&a)[4], 
 #undef POLYCONV_PRODUCT
 #undef POLYCONV_T128
 #undef POLYCONV_T116
+#undef POLYCONV_T112
 #undef POLYCONV_T96
 #undef POLYCONV_T80
 #undef POLYCONV_T64

@@ -95,10 +95,16 @@ __device__ inline void store_pair(uint32_t to, float a, float b) {
 __device__ inline void fence_for_tma() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Shared memory to a box of a 2-D tensor at (x, y); what lies outside of the tensor is dropped.
+// Shared memory to a box of a tensor of two or four dimensions at (x, y, z, n); what lies outside of the tensor is
+// dropped.
 __device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
                "r"(x), "r"(y)
+               : "memory");
+}
+__device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, int y, int z, int n) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+               "r"(from), "r"(x), "r"(y), "r"(z), "r"(n)
                : "memory");
 }
 // Shared memory to channels from c of a column of pixels, walked as load_pixels does; likewise.

@@ -118,8 +118,7 @@ void MapEncoders::parts(const polyconv_layer &l, const void *packed, const Shape
 }
 
 // Axes C W H N.
-void MapEncoders::patches(const polyconv_layer &l, const void *input, int columns, int rows, CUtensorMap *map) const {
-  const polyconv_tensor &t = l.input;
+void MapEncoders::patches(const polyconv_tensor &t, const void *memory, int columns, int rows, CUtensorMap *map) const {
   const auto size_of = [&](int axis) { return static_cast<uint64_t>(t.size[axis]); };
   const uint64_t size[4] = {size_of(1), size_of(4), size_of(3), size_of(0)};
   uint64_t stride[3] = {};
@@ -128,7 +127,7 @@ void MapEncoders::patches(const polyconv_layer &l, const void *input, int column
     if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * 2 : stride[i - 1] * size[i], 16);
   }
   const uint32_t box[4] = {64, static_cast<uint32_t>(columns), static_cast<uint32_t>(rows), 1}, steps[4] = {1, 1, 1, 1};
-  check_map(tiled_(map, map_type(t.type), 4, const_cast<void *>(input), size, stride, box, steps,
+  check_map(tiled_(map, map_type(t.type), 4, const_cast<void *>(memory), size, stride, box, steps,
                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
             "patches");

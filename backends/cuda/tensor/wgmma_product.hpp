@@ -116,8 +116,8 @@ class MapEncoders {
   void results(const polyconv_layer &layer, const void *result, const Shape &shape, CUtensorMap *map) const;
   // Of results whose pixels are those of a tensor in order, as far apart as they are.
   void columns(const polyconv_layer &layer, const void *result, const Shape &shape, bool flat, CUtensorMap *map) const;
-  // Patches of the input of a flat layer, `rows` by `columns`, up to 64 channels of 16 bits.
-  void patches(const polyconv_layer &layer, const void *input, int columns, int rows, CUtensorMap *map) const;
+  // Patches of flat images, `rows` by `columns`, up to 64 channels of 16 bits.
+  void patches(const polyconv_tensor &tensor, const void *memory, int columns, int rows, CUtensorMap *map) const;
 
  private:
   decltype(&cuTensorMapEncodeIm2col) im2col_;

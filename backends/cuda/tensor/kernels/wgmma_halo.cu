@@ -59,7 +59,7 @@ class Halo final : public CudaInstance {
     if ((reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(p.result)) % 16 != 0)
       return wgmma::multiply_unaligned(layer_, a, stream);
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
-    maps_.patches(layer_, input, p.pitch, p.patch_bytes / 128 / p.pitch, &p.input);
+    maps_.patches(layer_.input, input, p.pitch, p.patch_bytes / 128 / p.pitch, &p.input);
     maps_.weights(layer_, a.weights[0], {0, wgmma::kHaloChannels, 0, 0, 0, true, false}, &p.weights);
     wgmma::launch_halo(p, bf16_, multiprocessors_, stream);
   }
