@@ -6,16 +6,10 @@
 
 namespace polyconv::cudnn {
 
-std::vector<Candidate> proposals(const Ways &ways, cudnnBackendHeurMode_t mode, const Rules &rules, size_t most) {
+std::vector<Candidate> proposals(const Ways &ways, cudnnBackendHeurMode_t mode, const Rules &rules) {
   std::vector<Candidate> found;
-  for (const auto &way : ways) {
-    size_t left = most;
-    for (Config &config : way->graph().proposals(mode, rules))
-      if (left-- > 0)
-        found.push_back({way, std::move(config)});
-      else
-        break;
-  }
+  for (const auto &way : ways)
+    for (Config &config : way->graph().proposals(mode, rules)) found.push_back({way, std::move(config)});
   return found;
 }
 

@@ -10,14 +10,14 @@ struct Candidate {
   std::shared_ptr<const Way> way;
   Config config;
 
-  std::string name() const { return std::string(order_name(way->order())) + "/" + config.name; } // "nhwc/eng28{2=1}"
+  std::string name() const { return std::string(order_name(way->order())) + "/" + config.name(); } // "nhwc/eng28{2=1}"
 };
 
 // The ways from one of which a candidate comes, the one with fewer conversions first.
 using Ways = std::vector<std::shared_ptr<const Way>>;
 
-// What a heuristic proposes, at most `most` for each way, the best first.
-std::vector<Candidate> proposals(const Ways &ways, cudnnBackendHeurMode_t mode, const Rules &rules, size_t most);
+// What a heuristic proposes for each way, the best first.
+std::vector<Candidate> proposals(const Ways &ways, cudnnBackendHeurMode_t mode, const Rules &rules);
 
 // Every engine with the knobs that it sets by itself; those with high numbers, the newer ones, first.
 std::vector<Candidate> engines(const Ways &ways, const Rules &rules);

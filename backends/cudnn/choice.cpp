@@ -3,19 +3,15 @@
 #include "choice.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <future>
-#include <optional>
+#include <iterator>
 #include <set>
 
 #include <polyconv/sdk/backend.hpp>
-#include "candidates.hpp"
+#include "compilation.hpp"
 #include "stopwatch.hpp"
 
 namespace polyconv::cudnn {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Bytes from a tensor's first element to behind its last.
 int64_t extent_bytes(const polyconv_tensor &t) {
@@ -24,11 +20,11 @@ int64_t extent_bytes(const polyconv_tensor &t) {
   return elements * (t.type == POLYCONV_F64 ? 8 : t.type == POLYCONV_F32 ? 4 : 2);
 }
 
-// A candidate made ready to run, or why it is not.
-struct Finalised {
-  std::shared_ptr<const Execution> execution;
-  std::string why;
-};
+double median(std::vector<double> &samples) {
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
 
 class Search {
  public:
@@ -49,53 +45,47 @@ class Search {
 
   std::optional<Choice> first() {
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-      for (const Candidate &candidate : proposals(ways_, mode, rules_, SIZE_MAX)) {
-        const Finalised made = finalise(candidate);
+      for (const Candidate &candidate : proposals(ways_, mode, rules_)) {
+        const Finalised made = finalise(handle_, candidate.config);
         if (accepted(candidate, made)) return Choice{candidate.way, made.execution, candidate.name(), 0, 0, false};
       }
     return std::nullopt;
   }
 
   std::optional<Choice> fastest() {
-    deadline_ = Clock::now() + std::chrono::milliseconds(policy_.tuning_ms);
     watch_.emplace();
     // The likeliest first, so that the others are soon seen to be behind; then every engine, then what else is
     // proposed, then other knobs.
-    constexpr size_t kLikely = 2;
-    std::vector<Candidate> candidates = proposals(ways_, CUDNN_HEUR_MODE_A, rules_, kLikely);
-    for (Candidate &engine : engines(ways_, rules_)) candidates.push_back(std::move(engine));
-    measure(std::move(candidates));
-    for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK})
-      if (!late()) measure(proposals(ways_, mode, rules_, SIZE_MAX));
-    turn_knobs();
-    if (best_) {
-      best_->measured = static_cast<int>(timed_.size());
-      best_->cut_short = cut_short_;
-    }
-    return best_;
+    std::vector<Candidate> candidates = proposals(ways_, CUDNN_HEUR_MODE_A, rules_);
+    const auto add = [&candidates](std::vector<Candidate> more) {
+      std::move(more.begin(), more.end(), std::back_inserter(candidates));
+    };
+    add(engines(ways_, rules_));
+    for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK})
+      add(proposals(ways_, mode, rules_));
+    deadline_ = Clock::now() + std::chrono::milliseconds(policy_.tuning_ms);
+    deadline_ += measure(std::move(candidates), Clock::time_point::max());
+    if (!late()) measure(other_knobs(), deadline_);
+    if (timed_.empty()) return std::nullopt;
+    const Timed &winner = play_off();
+    return Choice{winner.candidate.way,
+                  winner.execution,
+                  winner.candidate.name(),
+                  winner.us,
+                  static_cast<int>(timed_.size()),
+                  cut_short_};
   }
 
   const std::string &why() const { return why_; }
 
  private:
   struct Timed {
-    std::shared_ptr<const Way> way;
-    int64_t engine;
+    Candidate candidate;
+    std::shared_ptr<const Execution> execution;
     double us;
   };
 
-  bool late() const { return best_ && Clock::now() > deadline_; }
-
-  // On any thread: with a handle of its own.
-  Finalised finalise(const Candidate &candidate) const {
-    try {
-      const cuda::DeviceScope scope(policy_.device_index);
-      const Handle handle(policy_.device_index);
-      return {std::make_shared<const Execution>(handle.get(), candidate.config), ""};
-    } catch (const sdk::Error &error) {
-      return {nullptr, error.what()};
-    }
-  }
+  bool late() const { return !timed_.empty() && Clock::now() > deadline_; }
 
   bool accepted(const Candidate &candidate, const Finalised &made) {
     if (made.execution && candidate.way->copies() + made.execution->workspace_bytes() <= limit_) return true;
@@ -103,26 +93,34 @@ class Search {
     return false;
   }
 
-  // Those not known yet, as long as there is time. Some engines are compiled when they are finalised, which takes up to
-  // a second each: several are at once, while nothing is timed.
-  void measure(std::vector<Candidate> candidates) {
-    candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
-                                    [&](const Candidate &c) { return !known_.insert(c.name()).second; }),
-                     candidates.end());
-    const size_t several = static_cast<size_t>(std::clamp(policy_.threads, 1, 16));
-    for (size_t begin = 0; begin < candidates.size(); begin += several) {
+  // Those not known yet: the engines that are ready as long as there is time, meanwhile on other threads the
+  // compilation of the rest, which is begun until `compile_until`; what was compiled is measured in any case. How long
+  // nothing was measured because compilers were not done.
+  Clock::duration measure(std::vector<Candidate> candidates, Clock::time_point compile_until) {
+    const auto known = [this](const Candidate &c) { return !known_.insert(c.name()).second; };
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), known), candidates.end());
+    const auto dear = std::stable_partition(candidates.begin(), candidates.end(),
+                                            [](const Candidate &c) { return !c.config.compiled; });
+    const std::vector<Candidate> compiled(std::make_move_iterator(dear), std::make_move_iterator(candidates.end()));
+    candidates.erase(dear, candidates.end());
+
+    Compilation compilation(layer_, compiled, compile_until, policy_);
+    for (const Candidate &candidate : candidates) {
       if (late()) {
         cut_short_ = true;
-        return;
+        break;
       }
-      const size_t end = std::min(begin + several, candidates.size());
-      std::vector<std::future<Finalised>> making;
-      making.reserve(end - begin);
-      for (size_t i = begin; i < end; ++i)
-        making.push_back(std::async(std::launch::async, [this, &candidates, i] { return finalise(candidates[i]); }));
-      for (const std::future<Finalised> &one : making) one.wait();
-      for (size_t i = begin; i < end; ++i) measure(candidates[i], making[i - begin].get());
+      measure(candidate, finalise(handle_, candidate.config));
     }
+    const Clock::time_point begin = Clock::now();
+    const std::vector<std::optional<Finalised>> &made = compilation.wait();
+    const Clock::duration waited = Clock::now() - begin;
+    for (size_t i = 0; i < compiled.size(); ++i)
+      if (made[i])
+        measure(compiled[i], *made[i]);
+      else
+        cut_short_ = true;
+    return waited;
   }
 
   void measure(const Candidate &candidate, const Finalised &made) {
@@ -138,45 +136,76 @@ class Search {
     char line[160];
     std::snprintf(line, sizeof line, "cudnn: %s takes %.1f us", candidate.name().c_str(), us);
     sdk::host->log(POLYCONV_LOG_DEBUG, line);
-    timed_.push_back({candidate.way, candidate.config.engine, us});
-    if (!best_ || us < best_->us) best_ = Choice{candidate.way, made.execution, candidate.name(), us, 0, false};
+    timed_.push_back({candidate, made.execution, us});
+    best_us_ = std::min(best_us_, us);
   }
 
-  // The median of a few samples; fewer where the engine is far behind. The first run, which loads code, is left out.
-  double time_of(const Way &way, const Execution &execution) {
+  // The pointers of a run on scratch memory.
+  Pointers scratch(const Way &way, const Execution &execution) {
     const int64_t weights = writes_weights(layer_) ? extent_bytes(layer_.weights) : packed_bytes(layer_.weights);
-    const Pointers pointers = {input_.get(extent_bytes(layer_.input)), weights_.get(weights),
-                               output_.get(extent_bytes(layer_.output)),
-                               workspace_.get(way.copies() + execution.workspace_bytes())};
+    return {input_.get(extent_bytes(layer_.input)), weights_.get(weights), output_.get(extent_bytes(layer_.output)),
+            workspace_.get(way.copies() + execution.workspace_bytes())};
+  }
+
+  // The median of a few samples; fewer where the engine is far behind.
+  double time_of(const Way &way, const Execution &execution) {
+    constexpr double kLoadingUs = 4e4, kHostUs = 20, kShortUs = 2000, kSampleUs = 200;
+    const Pointers pointers = scratch(way, execution);
     const Descriptor pack = way.pack(pointers);
     const auto run = [&](cudaStream_t stream) { way.run(handle_, execution, pack, pointers, stream); };
-    constexpr double kShortUs = 2000;
-    const double best = best_ ? best_->us : 1e12;
-    const double first = watch_->us(1, run);
-    if (first > 10 * best && first > 5e4) return first;
-    const double second = watch_->us(1, run);
-    if (second > 2 * best) return second;
-    const int runs = std::clamp(static_cast<int>(200 / (second + 1)), 1, 20); // short ones: several between two events
-    double samples[5];
-    const int count = second < kShortUs ? 5 : 3;
-    for (int i = 0; i < count; ++i) samples[i] = watch_->us(runs, run);
-    std::nth_element(samples, samples + count / 2, samples + count);
-    return samples[count / 2];
+    const double first = watch_->us(1, run); // loads code, for up to kLoadingUs
+    if (first > 2 * best_us_ + kLoadingUs) return first;
+    const double second = watch_->us(1, run); // waits for the host, for up to kHostUs
+    if (second > 1.5 * best_us_ + kHostUs) return second;
+    const int runs = std::clamp(static_cast<int>(kSampleUs / (second + 1)), 1, 40);
+    const Stopwatch::Recorded recorded = watch_->record(runs, run);
+    std::vector<double> samples(second < kShortUs ? 5 : 3);
+    for (double &sample : samples) sample = watch_->us(recorded, runs, run);
+    return median(samples);
   }
 
-  // Other knobs of the few engines that are fastest so far.
-  void turn_knobs() {
+  // The few that are fastest once more, in turn and for longer: what a chip reaches in its first milliseconds, while it
+  // is cool, or with one sample of luck, is not what it keeps up.
+  Timed &play_off() {
+    constexpr size_t kFinalists = 4, kRounds = 5;
+    constexpr double kSampleUs = 2000;
+    const size_t count = std::min(kFinalists, timed_.size());
+    const auto faster = [](const Timed &a, const Timed &b) { return a.us < b.us; };
+    std::partial_sort(timed_.begin(), timed_.begin() + static_cast<std::ptrdiff_t>(count), timed_.end(), faster);
+    std::vector<std::vector<double>> samples(count);
+    for (size_t round = 0; round < kRounds; ++round)
+      for (size_t i = 0; i < count && timed_[i].us < 1.1 * best_us_; ++i) {
+        const Timed &one = timed_[i];
+        const Pointers pointers = scratch(*one.candidate.way, *one.execution);
+        const Descriptor pack = one.candidate.way->pack(pointers);
+        const auto run = [&](cudaStream_t stream) {
+          one.candidate.way->run(handle_, *one.execution, pack, pointers, stream);
+        };
+        const int runs = std::clamp(static_cast<int>(kSampleUs / (one.us + 1)), 1, 100);
+        samples[i].push_back(watch_->us(watch_->record(runs, run), runs, run));
+      }
+    for (size_t i = 0; i < count; ++i)
+      if (!samples[i].empty()) timed_[i].us = median(samples[i]);
+    return *std::min_element(timed_.begin(), timed_.begin() + static_cast<std::ptrdiff_t>(count), faster);
+  }
+
+  // Of the few engines that are fastest so far and not far behind, less far where each setting is compiled.
+  std::vector<Candidate> other_knobs() {
     constexpr size_t kEngines = 4;
     std::stable_sort(timed_.begin(), timed_.end(), [](const Timed &a, const Timed &b) { return a.us < b.us; });
-    std::vector<Timed> leaders;
+    std::vector<const Candidate *> leaders;
+    std::vector<Candidate> found;
     for (const Timed &timed : timed_) {
-      const bool known = std::any_of(leaders.begin(), leaders.end(), [&](const Timed &leader) {
-        return leader.engine == timed.engine && leader.way == timed.way;
+      const Candidate &one = timed.candidate;
+      const bool known = std::any_of(leaders.begin(), leaders.end(), [&](const Candidate *leader) {
+        return leader->config.engine == one.config.engine && leader->way == one.way;
       });
-      if (!known && leaders.size() < kEngines) leaders.push_back(timed);
+      if (known || leaders.size() == kEngines || timed.us > (one.config.compiled ? 1.2 : 2) * best_us_) continue;
+      leaders.push_back(&one);
+      std::vector<Candidate> more = variations(one.way, one.config.engine);
+      std::move(more.begin(), more.end(), std::back_inserter(found));
     }
-    for (const Timed &leader : leaders)
-      if (!late()) measure(variations(leader.way, leader.engine));
+    return found;
   }
 
   cudnnHandle_t handle_;
@@ -191,7 +220,7 @@ class Search {
   Scratch input_, weights_, output_, workspace_;
   std::set<std::string> known_;
   std::vector<Timed> timed_;
-  std::optional<Choice> best_;
+  double best_us_ = 1e12;
   bool cut_short_ = false;
 };
 

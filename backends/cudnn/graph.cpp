@@ -144,16 +144,20 @@ bool allowed(const Descriptor &engine, const Rules &rules) {
   return true;
 }
 
-std::string name_of(const Descriptor &config, int64_t engine) {
-  std::string name = "eng" + std::to_string(engine), knobs;
+bool compiles(const Descriptor &engine) {
+  const std::vector<cudnnBackendBehaviorNote_t> notes = engine.get<cudnnBackendBehaviorNote_t>(
+      CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
+  return std::find(notes.begin(), notes.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != notes.end();
+}
+
+Setting knobs_set(const Descriptor &config) {
+  Setting knobs;
   for (const Descriptor &choice : config.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-                                                     CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
-    const auto type =
-        choice.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0);
-    knobs += (knobs.empty() ? "" : ",") + std::to_string(static_cast<int>(type)) + "=" +
-             std::to_string(choice.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
-  }
-  return knobs.empty() ? name : name + "{" + knobs + "}";
+                                                     CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS))
+    knobs.emplace_back(
+        choice.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1).at(0),
+        choice.integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+  return knobs;
 }
 
 Descriptor engine_descriptor(const Descriptor &graph, int64_t number) {
@@ -169,7 +173,6 @@ struct Knob {
   cudnnBackendKnobType_t type;
   std::vector<int64_t> values;
 };
-using Setting = std::vector<std::pair<cudnnBackendKnobType_t, int64_t>>;
 
 std::vector<Knob> knobs_of(const Descriptor &engine) {
   constexpr size_t kMostValues = 32; // of one knob
@@ -217,8 +220,7 @@ Config with_knobs(const Descriptor &engine, int64_t number, const Setting &setti
   }
   if (!choices.empty()) config.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choices);
   config.finalize("configuring an engine");
-  std::string name = name_of(config, number);
-  return {std::move(config), number, std::move(name)};
+  return {std::move(config), number, setting, compiles(engine)};
 }
 
 } // namespace
@@ -243,6 +245,13 @@ bool is_dense(const polyconv_tensor &tensor, Order order) {
   return order == Order::ChannelsFirst ? sdk::channels_first(tensor) : sdk::channels_last(tensor);
 }
 
+std::string Config::name() const {
+  std::string values;
+  for (const auto &[type, value] : knobs)
+    values += (values.empty() ? "" : ",") + std::to_string(static_cast<int>(type)) + "=" + std::to_string(value);
+  return "eng" + std::to_string(engine) + (values.empty() ? "" : "{" + values + "}");
+}
+
 Graph::Graph(cudnnHandle_t handle, const polyconv_layer &layer, Order order)
     : graph_(operation_graph(handle, layer, order)) {}
 
@@ -259,8 +268,8 @@ std::vector<Config> Graph::proposals(cudnnBackendHeurMode_t mode, const Rules &r
           config.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
       if (engine.empty() || !allowed(engine[0], rules)) continue;
       const int64_t number = engine[0].integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-      std::string name = name_of(config, number);
-      allowed_ones.push_back({std::move(config), number, std::move(name)});
+      Setting knobs = knobs_set(config);
+      allowed_ones.push_back({std::move(config), number, std::move(knobs), compiles(engine[0])});
     }
   } catch (const sdk::Error &) { // a heuristic that does not know the problem proposes nothing
   }
@@ -279,6 +288,10 @@ std::vector<Config> Graph::engine(int64_t number, const Rules &rules) const {
   } catch (const sdk::Error &) { // not for this problem
   }
   return found;
+}
+
+Config Graph::configured(const Config &config) const {
+  return with_knobs(engine_descriptor(graph_, config.engine), config.engine, config.knobs);
 }
 
 std::vector<Config> Graph::variations(int64_t number) const {

@@ -34,14 +34,21 @@ struct Rules {
   bool nondeterministic;
 };
 
+// Values of knobs; those that are not named keep the engine's own.
+using Setting = std::vector<std::pair<cudnnBackendKnobType_t, int64_t>>;
+
 // One engine with its knobs set.
 struct Config {
   Descriptor descriptor;
   int64_t engine;
-  std::string name; // "eng28{2=1,13=64}": the engine's number and, where they are known, its knobs
+  Setting knobs;
+  bool compiled; // at run time, when it is finalised: takes up to seconds, where others take microseconds
+
+  std::string name() const; // "eng28{2=1,13=64}"
 };
 
-// A layer's convolution or one of its gradients, its tensors all dense in one order.
+// A layer's convolution or one of its gradients, its tensors all dense in one order. A graph and what is made of it are
+// for the thread that has its handle.
 class Graph {
  public:
   Graph(cudnnHandle_t handle, const polyconv_layer &layer, Order order);
@@ -52,6 +59,8 @@ class Graph {
   int64_t engine_count() const;
   // An engine with its own defaults; none where it does not exist here, or the rules forbid it.
   std::vector<Config> engine(int64_t number, const Rules &rules) const;
+  // The same engine with the same knobs in this graph.
+  Config configured(const Config &config) const;
   // An engine with its knobs at other values: all combinations where they are few, else one knob at a time.
   std::vector<Config> variations(int64_t number) const;
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "common/check.hpp"
 
 namespace polyconv::cudnn {
@@ -58,6 +60,39 @@ class Stopwatch {
     float milliseconds = 0;
     cuda::check(cudaEventElapsedTime(&milliseconds, start_, stop_), "reading elapsed time");
     return static_cast<double>(milliseconds) * 1e3 / runs;
+  }
+
+  // `runs` calls of body(stream) as a graph, where short ones do not wait for the host to submit them. NULL for a
+  // single call, and where something in it cannot be captured.
+  struct Destroy {
+    void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
+  };
+  using Recorded = std::unique_ptr<CUgraphExec_st, Destroy>;
+  template <class Body>
+  Recorded record(int runs, Body &&body) {
+    if (runs == 1) return nullptr;
+    cuda::check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning a graph");
+    bool good = true;
+    try {
+      for (int i = 0; i < runs; ++i) body(stream_);
+    } catch (const sdk::Error &) {
+      good = false;
+    }
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t made = nullptr;
+    good = cudaStreamEndCapture(stream_, &graph) == cudaSuccess && good;
+    if (good && cudaGraphInstantiate(&made, graph, 0) == cudaSuccess) cudaGraphUpload(made, stream_);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError(); // the next call must not find what could not be captured
+    return Recorded(made);
+  }
+  // Microseconds of one of those calls, from the graph where there is one.
+  template <class Body>
+  double us(const Recorded &recorded, int runs, Body &&body) {
+    if (!recorded) return us(runs, body);
+    return us(1,
+              [&](cudaStream_t stream) { cuda::check(cudaGraphLaunch(recorded.get(), stream), "launching a graph"); }) /
+           runs;
   }
 
  private:

@@ -1,0 +1,63 @@
+// compilation.cpp - see compilation.hpp.
+// SPDX-License-Identifier: Apache-2.0
+#include "compilation.hpp"
+
+#include <algorithm>
+
+#include "common/check.hpp"
+
+namespace polyconv::cudnn {
+
+Finalised finalise(cudnnHandle_t handle, const Config &config) {
+  try {
+    return {std::make_shared<const Execution>(handle, config), ""};
+  } catch (const sdk::Error &error) {
+    return {nullptr, error.what()};
+  }
+}
+
+namespace {
+
+// In a graph of the handle's own.
+Finalised compile(cudnnHandle_t handle, const polyconv_layer &layer, const Candidate &candidate) {
+  try {
+    const Graph graph(handle, layer, candidate.way->order());
+    return finalise(handle, graph.configured(candidate.config));
+  } catch (const sdk::Error &error) {
+    return {nullptr, error.what()};
+  }
+}
+
+} // namespace
+
+Compilation::Compilation(const polyconv_layer &layer, const std::vector<Candidate> &candidates, Clock::time_point until,
+                         const polyconv_policy &policy)
+    : layer_(layer), candidates_(candidates), until_(until), device_(policy.device_index), made_(candidates.size()) {
+  constexpr int kMost = 16; // beside the caller's thread, which joins in when it waits
+  const size_t others = std::min(candidates.size(), static_cast<size_t>(std::clamp(policy.threads - 1, 0, kMost)));
+  for (size_t i = 0; i < others; ++i) workers_.push_back(std::async(std::launch::async, [this] { work(); }));
+}
+
+Compilation::~Compilation() {
+  next_ = candidates_.size();
+}
+
+void Compilation::work() {
+  if (next_ >= candidates_.size()) return;
+  const cuda::DeviceScope scope(device_);
+  const Handle handle(device_);
+  while (Clock::now() < until_) {
+    const size_t i = next_++;
+    if (i >= candidates_.size()) return;
+    made_[i] = compile(handle.get(), layer_, candidates_[i]);
+  }
+}
+
+const std::vector<std::optional<Finalised>> &Compilation::wait() {
+  work();
+  for (std::future<void> &worker : workers_) worker.get();
+  workers_.clear();
+  return made_;
+}
+
+} // namespace polyconv::cudnn
