@@ -78,16 +78,26 @@ class Team {
     }
   }
 
-  __device__ __forceinline__ void multiply_step(const Item &item, int32_t step, int32_t in_chunk) {
-    const int32_t first = first_slot_ + step;
-    for (; seen_ < first + g_.span; release(min(++seen_, first))) {
+  // Until the ring holds what was stored up to slot `end`, and products see it. Those before `first` are not needed.
+  __device__ __forceinline__ void wait_for(int32_t end, int32_t first) {
+    if (seen_ >= end) return;
+    for (; seen_ < end; release(min(++seen_, first))) {
       ptx::barrier_wait(s_.slot_full(full_.stage), full_.phase);
       full_.advance(g_.slots);
     }
-    ptx::fence_for_tma(); // what threads stored is seen by products
+    ptx::fence_for_tma();
+  }
+
+  __device__ __forceinline__ void multiply_step(const Item &item, int32_t step, int32_t in_chunk) {
+    const int32_t first = first_slot_ + step;
+    wait_for(first + g_.span, first);
     const int32_t row = step * kRowsDown + target_.row;
     for (int32_t part = 0; part < g_.across; ++part) {
       multiply_part(empty_.stage * kRowsDown, part);
+      // While products are under way, for the team's next step: the fence takes as long as half of them.
+      if (part + 1 == g_.across && step + 2 < item.steps) wait_for(first + 2 + g_.span, first);
+      ptx::products_wait<0>();
+      settle();
       if (part + 1 == g_.across) {
         __syncwarp();
         release(min(step + 2 < item.steps ? first + 2 : first + g_.span, seen_));
@@ -116,8 +126,6 @@ class Team {
     multiply_all(b, first, first + g_.slots * kRowsDown * row_units);
     ptx::products_fence(); // or ptxas puts it there, and says so
     ptx::products_commit();
-    ptx::products_wait<0>();
-    settle();
   }
 
   // From `row` on, up to `end` and on from `first`: a product for each input row and pair of channels.

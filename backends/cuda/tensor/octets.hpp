@@ -63,6 +63,7 @@ using Variants = few::List<Variant>;
 Variants variants();
 inline constexpr int kTeams = 2, kLoaders = 8, kStorers = 4; // warpgroups; warps
 inline constexpr int kMostTurns = 3;
+inline constexpr int kMostPairs = 8; // of channels
 inline constexpr int kRawStages = 2; // of what a loading warp copies
 inline constexpr int kThreads = kTeams * 128 + (kLoaders + kStorers) * 32;
 

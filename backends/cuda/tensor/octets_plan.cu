@@ -113,7 +113,7 @@ bool place(const polyconv_layer &l, int rows, Choice &c) {
   g.slot_units = small(int64_t{2} * g.pairs * g.pitch * f.rows);
   g.pieces = small(ceil_div(g.input_w + 7, 8)); // wherever it begins
   g.turns = small(ceil_div(int64_t{g.pieces} * g.channels * f.rows, 4 * kLoaders));
-  if (g.turns > kMostTurns) return false;
+  if (g.turns > kMostTurns || g.pairs > kMostPairs) return false;
   g.raw_stage = (4 * g.turns + 1) * kImages * kUnit;
   g.blocks = small(ceil_div(int64_t{std::min(g.group, g.filters)} * f.rows, 8) * 2);
   g.y_words = in_words(l.result);
@@ -237,9 +237,9 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!fits_int32(l)) return offer.reject("counts with 32 bits, and a tensor has 2^31 elements or more");
   const Choice best = few::cheapest([&](int32_t i) { return choose(l, kLeastRows[i]); }, kConfigCount, config, offer);
   if (best.variant == nullptr)
-    return offer.reject("needs more shared memory than there is for %" PRId64 " channels and %" PRId64 "x%" PRId64
+    return offer.reject("has no room for %" PRId64 " channels of rows of %" PRId64 " pixels and %" PRId64 "x%" PRId64
                         " taps",
-                        l.weights.size[1], l.weights.size[3], l.weights.size[4]);
+                        l.weights.size[1], l.input.size[4], l.weights.size[3], l.weights.size[4]);
   const Packing band(best);
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "octets_%d_%d:1", band.rows, band.blocks);
