@@ -81,10 +81,22 @@ struct RowsRoom {
 struct RowsTile {
   int32_t image, h, channel;
 
+  __device__ static bool is_last(const RowsProduct &p, int32_t turn) { return p.last.rows > 0 && turn >= p.last.turn; }
+
   __device__ RowsTile(const RowsProduct &p, int32_t turn) {
-    const int32_t band = turn / p.channel_tiles;
+    const bool last = is_last(p, turn);
+    if (last) turn -= p.last.turn;
+    int32_t band = turn / p.channel_tiles;
     channel = (turn - band * p.channel_tiles) * kRowsChannels;
-    image = band / p.bands, h = (band - image * p.bands) * p.rows;
+    if (!last) {
+      image = band / p.bands, h = (band - image * p.bands) * p.rows;
+    } else if (band < p.last.first_bands) {
+      image = p.last.image, h = p.last.h + band * p.last.rows;
+    } else {
+      band -= p.last.first_bands;
+      image = band / p.last.bands, h = (band - image * p.last.bands) * p.last.rows;
+      image += p.last.image + 1;
+    }
   }
 };
 
@@ -153,7 +165,7 @@ __device__ inline void sum_up(float (&sums)[N / 2], const RowsProduct &p, Slots 
 
 template <class T, int N>
 __device__ inline void leave(const RowsProduct &p, const float (&sums)[N / 2], const RowsTile &tile, int group,
-                             uint32_t memory) {
+                             uint32_t memory, const CUtensorMap *map) {
   const int32_t channel = tile.channel + group * 64;
   float bias[2];
   turned_bias(p.bias, channel, p.channels, bias);
@@ -161,7 +173,7 @@ __device__ inline void leave(const RowsProduct &p, const float (&sums)[N / 2], c
   ptx::fence_for_tma();
   ptx::meet(group + 1, 128);
   if (threadIdx.x % 128 != 0 || channel >= p.channels) return;
-  ptx::store_box(&p.results, memory, channel, 0, tile.h, tile.image);
+  ptx::store_box(map, memory, channel, 0, tile.h, tile.image);
   ptx::stores_commit();
 }
 
@@ -172,16 +184,24 @@ __device__ inline void multiply_group(const RowsProduct &p, const RowsRoom &room
   Slots patches = room.patch_slots(p), weights = room.weight_slots(p, group);
   const uint32_t mine = room.begun(p, group), other = room.begun(p, 1 - group);
   const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
-  const int32_t turns = p.pixel_tiles * p.channel_tiles;
-  float sums[N / 2];
   uint32_t number = 0; // of tiles
   if (group == 1) ptx::barrier_wait(other, 0);
-  for (int32_t i = begin; i < turns; i += step, ++number) {
-    sum_up<T, N>(sums, p, patches, weights, mine);
+  const auto multiply = [&](auto &sums, int32_t i, const CUtensorMap *map) {
+    constexpr int kColumns = sizeof sums / sizeof *sums * 2;
+    sum_up<T, kColumns>(sums, p, patches, weights, mine);
     // The first warpgroup's sums leave when the second one has begun the tile; the second one's, when the first has
     // begun the next tile.
     ptx::barrier_wait(other, (number + group) & 1);
-    leave<T, N>(p, sums, RowsTile(p, i), group, room.leaving);
+    leave<T, kColumns>(p, sums, RowsTile(p, i), group, room.leaving, map);
+  };
+  int32_t i = begin;
+  for (; i < p.turns && !RowsTile::is_last(p, i); i += step, ++number) {
+    float sums[N / 2];
+    multiply(sums, i, &p.results);
+  }
+  if (i < p.turns) {
+    float sums[kRowsLastColumns / 2];
+    multiply(sums, i, &p.last_results);
   }
   if (group == 0)
     tell_begun(mine);
@@ -207,11 +227,10 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_rows(const __grid_consta
     ptx::release_registers<40>();
     const auto warp = static_cast<int>(warp_in_block() % 4);
     const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
-    const int32_t turns = p.pixel_tiles * p.channel_tiles;
     if (threadIdx.x % 32 != 0 || warp > kGroups) return;
     Slots slots = warp < kGroups ? room.weight_slots(p, warp) : room.patch_slots(p);
     if (warp == kGroups) ptx::await_previous(); // packing weights lets no kernel begin before its end
-    for (int32_t i = begin; i < turns; i += step) {
+    for (int32_t i = begin; i < p.turns; i += step) {
       if (warp == kGroups)
         fetch_patches(p, RowsTile(p, i), slots);
       else
@@ -231,11 +250,27 @@ Kernel kernel_of(const RowsProduct &p, bool bf16) {
   return bf16 ? multiply_rows<__nv_bfloat16, 256> : multiply_rows<__half, 256>;
 }
 
-} // namespace
-
 // ---------------------------------------------------------------- launch
 
-RowsProduct rows_product(const polyconv_layer &l, int columns) {
+// Where the last round of tiles can be one of fewer rows, which every block has one of at most.
+void shorten_last(const polyconv_layer &l, int blocks, RowsProduct &p) {
+  const int32_t turns = p.pixel_tiles * p.channel_tiles, whole = turns / blocks * blocks;
+  const int32_t rows = kRowsLastColumns / p.pitch;
+  p.turns = turns;
+  if (whole == 0 || whole == turns || whole % p.channel_tiles != 0 || rows < 1 || rows >= p.rows) return;
+  RowsProduct::Last last;
+  const int32_t band = whole / p.channel_tiles, height = small(l.output.size[3]);
+  last.rows = rows, last.turn = whole, last.image = band / p.bands;
+  last.h = (band - last.image * p.bands) * p.rows;
+  last.first_bands = (height - last.h + rows - 1) / rows, last.bands = (height + rows - 1) / rows;
+  const int64_t bands = last.first_bands + (l.output.size[0] - 1 - last.image) * last.bands;
+  if (bands * p.channel_tiles > blocks) return;
+  p.turns = whole + small(bands * p.channel_tiles), p.last = last;
+}
+
+} // namespace
+
+RowsProduct rows_product(const polyconv_layer &l, int columns, int multiprocessors) {
   RowsProduct p;
   const int64_t width = l.output.size[4], height = l.output.size[3];
   const int64_t reach = (l.weights.size[3] - 1) * l.dilation[1];
@@ -255,6 +290,9 @@ RowsProduct rows_product(const polyconv_layer &l, int columns) {
   if (!(real(p.pixel_tiles) * real(p.channel_tiles) < kLimit)) return p;
   p.shared = p.channel_tiles % 2 == 0 && p.patch_bytes % 2048 == 0 && p.patch_rows % 2 == 0;
   p.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
+  const int most = p.shared ? multiprocessors / 2 * 2 : multiprocessors;
+  p.blocks = std::clamp(p.pixel_tiles * p.channel_tiles, 1, most); // an empty batch has no tiles
+  shorten_last(l, p.blocks, p);
   for (p.patch_slots = 3; p.patch_slots >= 2; --p.patch_slots) {
     const int stages = (kMostShared - rows_shared_bytes(p)) / (kGroups * kRowsTapBytes);
     if (stages < 3) continue;
@@ -273,10 +311,9 @@ void prepare_rows(const RowsProduct &p, bool bf16) {
         "asking for shared memory");
 }
 
-void launch_rows(const RowsProduct &p, bool bf16, int multiprocessors, cudaStream_t stream) {
-  const int32_t most = p.shared ? multiprocessors / 2 * 2 : multiprocessors;
-  const auto blocks = static_cast<unsigned>(std::min(p.pixel_tiles * p.channel_tiles, most));
-  launch_clusters(kernel_of(p, bf16), p.shared ? 2 : 1, blocks, kThreads, rows_shared_bytes(p), stream, p);
+void launch_rows(const RowsProduct &p, bool bf16, cudaStream_t stream) {
+  launch_clusters(kernel_of(p, bf16), p.shared ? 2 : 1, static_cast<unsigned>(p.blocks), kThreads, rows_shared_bytes(p),
+                  stream, p);
 }
 
 } // namespace polyconv::cuda::wgmma

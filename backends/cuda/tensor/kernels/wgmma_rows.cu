@@ -20,10 +20,9 @@ class Rows final : public CudaInstance {
  public:
   Rows(const polyconv_request &request, int config)
       : CudaInstance(request),
-        product_(wgmma::rows_product(layer_, kColumns[config])),
+        product_(wgmma::rows_product(layer_, kColumns[config], multiprocessors_of(device_))),
         bf16_(layer_.input.type == POLYCONV_BF16) {
     const DeviceScope scope(device_);
-    multiprocessors_ = multiprocessors_of(device_);
     wgmma::prepare_rows(product_, bf16_);
   }
 
@@ -43,26 +42,26 @@ class Rows final : public CudaInstance {
     maps_.patches(layer_.input, input, p.pitch, p.shared ? p.patch_rows / 2 : p.patch_rows, &p.input);
     maps_.weights(layer_, a.weights[0], {0, wgmma::kRowsChannels / 2, 0, 0, 0, true, false}, &p.weights);
     maps_.patches(layer_.result, result, p.pitch, p.rows, &p.results);
-    wgmma::launch_rows(p, bf16_, multiprocessors_, stream);
+    if (p.last.rows > 0) maps_.patches(layer_.result, result, p.pitch, p.last.rows, &p.last_results);
+    wgmma::launch_rows(p, bf16_, stream);
   }
 
   const wgmma::RowsProduct product_;
   const bool bf16_;
   const wgmma::MapEncoders maps_;
-  int multiprocessors_ = 0;
 };
 
 struct Ways {
   const polyconv_layer &layer;
 
   bool serves(int config, sdk::Offer *chosen) const {
-    const wgmma::RowsProduct p = wgmma::rows_product(layer, kColumns[config]);
+    const wgmma::RowsProduct p = wgmma::rows_product(layer, kColumns[config], 132);
     return p.stages > 0 || (chosen != nullptr && chosen->reject("holds no such rows of an image in shared memory"));
   }
   // As wgmma's, and fitted beside it on an H200: ten f16 and bf16 layers of 3 x 3, hot. Where a third patch has no
   // room, the first warpgroup waits for fetches.
   double us(int config) const {
-    const wgmma::RowsProduct p = wgmma::rows_product(layer, kColumns[config]);
+    const wgmma::RowsProduct p = wgmma::rows_product(layer, kColumns[config], 132);
     const double turns = std::ceil(p.pixel_tiles * real(p.channel_tiles) / 132),
                  pace = p.patch_slots > 2 ? 0.962 : 1.02;
     const double tile = p.depth_blocks * p.taps[0] * p.taps[1] * 4.0 * p.columns + 900;
