@@ -18,6 +18,7 @@ constexpr int64_t kStripsBytes = 1 << 20;  // of the sources of blocks that one 
 constexpr int64_t kInsideBytes = 32 << 10; // of 32 positions that meet all panels: they stay in the L1 cache
 constexpr int64_t kSplitBytes = 96 << 10;  // of 32 positions that are split while others are multiplied
 constexpr int64_t kGatheredPositions = 64; // of a block: with their weights and results they stay in the L1 cache
+constexpr int64_t kLongBytes = 16 << 10;   // of 32 positions: much of the L1 cache
 constexpr int64_t kStreamBytes = 8 << 20;  // of results: more than the L2 caches of the threads
 constexpr int64_t kApartBytes = 1 << 10;   // planes a multiple of this apart would share few sets of the L1 cache
 
@@ -96,6 +97,7 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
                    kMatrixPositions * tile_bytes <= kSplitBytes;
   p.panels_inside = p.split_beside || (kMatrixPositions * tile_bytes <= kInsideBytes && p.group_bytes <= kBlockBytes);
   if (p.split_beside) p.strips = kMatrixSplitStrips;
+  p.weights_past = p.in_place && kMatrixPositions * tile_bytes >= kLongBytes && p.group_bytes <= kMatrixNear;
   // Parts make a pixel long: with half of the L2 cache enough of them meet a panel that comes from further away.
   const int64_t block_bytes = parts ? 2 * kBlockBytes : kBlockBytes;
   const int64_t fitting = p.gathered                       ? kGatheredPositions

@@ -108,7 +108,16 @@ POLYCONV_INLINE void turn_over(Tiles &tiles, const MatrixHeld &held, const char 
 struct MatrixOperands {
   int64_t next, stride, part_bytes;
   const char *start;
+  bool weights_past;
 };
+
+template <class P, int T>
+POLYCONV_INLINE void load_weights(Tiles &tiles, const MatrixOperands &o, const char *weights) {
+  if (P::kParts == 1 && o.weights_past)
+    tiles.template load_past<T>(weights, kMatrixRowBytes);
+  else
+    tiles.template load<T>(weights, kMatrixRowBytes);
+}
 
 // Registers 0 to 3 are sums, 4 and 5 positions, 6 and 7 weights. A register is loaded just before it is needed.
 template <class P, int M, int N, int Step, bool First, class Beside>
@@ -116,12 +125,12 @@ POLYCONV_INLINE void multiply_chunk(Tiles &tiles, const MatrixHeld &held, const 
                                     const char *weights, Beside &beside) {
   constexpr PartStep kStep = P::kSteps[Step];
   const char *const a = source + kStep.source * o.part_bytes, *const b = weights + kStep.weights * 2 * kMatrixTileBytes;
-  if constexpr (kStep.weights >= 0) tiles.template load<6>(b, kMatrixRowBytes);
+  if constexpr (kStep.weights >= 0) load_weights<P, 6>(tiles, o, b);
   if constexpr (kStep.source >= 0) tiles.template load<4>(a, o.stride);
   if constexpr (First) turn_over<0, true>(tiles, held, o.start);
   multiply_tiles<P, 0, 4, 6>(tiles);
   if constexpr (kStep.source < 0 && M == 2) multiply_tiles<P, 2, 5, 6>(tiles);
-  if constexpr (kStep.weights >= 0 && N == 2) tiles.template load<7>(b + kMatrixTileBytes, kMatrixRowBytes);
+  if constexpr (kStep.weights >= 0 && N == 2) load_weights<P, 7>(tiles, o, b + kMatrixTileBytes);
   if constexpr (First) turn_over<1, N == 2>(tiles, held, o.start);
   if constexpr (N == 2) multiply_tiles<P, 1, 4, 7>(tiles);
   if constexpr (kStep.source >= 0 && M == 2) tiles.template load<5>(a + o.next, o.stride);
@@ -138,7 +147,8 @@ POLYCONV_INLINE void multiply_chunk(Tiles &tiles, const MatrixHeld &held, const 
 template <class P, int M, int N, class Beside>
 POLYCONV_NOINLINE void multiply(const MatrixPlan &p, const MatrixTile &t, Tiles &tiles, MatrixHeld &held,
                                 Beside &beside) {
-  const MatrixOperands o = {t.next, t.position_bytes, p.part_bytes, static_cast<const char *>(t.start)};
+  const MatrixOperands o = {t.next, t.position_bytes, p.part_bytes, static_cast<const char *>(t.start),
+                            p.weights_past != 0};
   const int64_t *taps = p.taps, count = p.tap_count;
   const char *source = t.source, *weights = t.weights;
   const auto next_weights = [&] { return weights += P::kParts * 2 * kMatrixTileBytes; };

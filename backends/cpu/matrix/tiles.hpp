@@ -40,6 +40,11 @@ class Tiles {
   POLYCONV_MEMBER void load(const void *p, int64_t row_stride) {
     __asm__ volatile(POLYCONV_SPACED("tileloadd (%0,%1,1), %%tmm%c2")::"r"(p), "r"(row_stride), "i"(T) : "memory");
   }
+  // The same for what is not to stay in the L1 cache.
+  template <int T>
+  POLYCONV_MEMBER void load_past(const void *p, int64_t row_stride) {
+    __asm__ volatile(POLYCONV_SPACED("tileloaddt1 (%0,%1,1), %%tmm%c2")::"r"(p), "r"(row_stride), "i"(T) : "memory");
+  }
   template <int T>
   POLYCONV_MEMBER void store(void *p, int64_t row_stride) {
     __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(row_stride), "i"(T) : "memory");
@@ -80,6 +85,10 @@ class Tiles {
   POLYCONV_MEMBER void load(const void *p, int64_t row_stride) {
     for (int row = 0; row < 16; ++row)
       __builtin_memcpy(tile_[T][row], static_cast<const char *>(p) + row * row_stride, sizeof tile_[T][row]);
+  }
+  template <int T>
+  POLYCONV_MEMBER void load_past(const void *p, int64_t row_stride) {
+    load<T>(p, row_stride);
   }
   template <int T>
   POLYCONV_MEMBER void store(void *p, int64_t row_stride) {
