@@ -92,6 +92,13 @@ struct Alarms {
     for (int i = static_cast<int>(threadIdx.x); i <= tiles / 32; i += static_cast<int>(blockDim.x)) words[i] = 0;
   }
   __device__ void raise(int tile) const { atomicOr(words + tile / 32, 1u << tile % 32); }
+  // Asked by the whole block where sums are there: whether they leave. Where the residual is the result itself, a tile
+  // that is summed again finds there what it adds.
+  __device__ bool let_leave(const Mobile &m, int tile) const {
+    if (!m.in_place) return true;
+    __syncthreads();
+    return (words[tile / 32] >> tile % 32 & 1) == 0;
+  }
   // Again, what the block has stored; nobody may be storing any more.
   template <class T>
   __device__ void answer(const Mobile &m) const {

@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(most_threads(Rows, Pairs), 1) fuse_inverted(co
       __syncthreads();
       add_shares<Rows, Pairs>(sums, m, pair, share, room.hidden);
     }
-    if (share == 0) store_units<T, Rows, Pairs>(m, sums, table.tile(tile), units);
+    if (room.alarms.let_leave(m, tile) && share == 0) store_units<T, Rows, Pairs>(m, sums, table.tile(tile), units);
   }
   __syncthreads();
   room.alarms.answer<T>(m);

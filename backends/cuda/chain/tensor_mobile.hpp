@@ -60,6 +60,7 @@ struct Mobile {
   int32_t shares = 0, pairs = 0, slices = 0; // pairs of 8 result channels in a block; blocks a tile
   int32_t vectors_in = 0, vectors_out = 0;   // whether 16 and 8 bytes can be moved at once
   int32_t vectors_residual = 0;              // and 16 of a residual where 8 of the result can
+  int32_t in_place = 0;                      // the residual is the result itself
   int32_t stages = 0, resident = 0;          // chunks in shared memory at once; whether all weights stay there
 
   __host__ __device__ int32_t chunk() const { return chunk_of(rows); }

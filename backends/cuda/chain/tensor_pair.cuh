@@ -125,7 +125,8 @@ __global__ void __launch_bounds__(most_threads(Rows, Pairs), 1) fuse_pair(const 
       add_shares<Rows, Pairs>(sums, m, pair, share, room.stages + stage * stage_bytes); // of the last chunk
       stage = stage + 1 == m.stages ? 0 : stage + 1;
     }
-    if (share == 0) store_units<T, Rows, Pairs>(m, sums, loader.table.tile(tile), units);
+    if (room.alarms.let_leave(m, tile) && share == 0)
+      store_units<T, Rows, Pairs>(m, sums, loader.table.tile(tile), units);
   }
   __syncthreads();
   room.alarms.answer<T>(m);

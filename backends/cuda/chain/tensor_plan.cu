@@ -224,6 +224,7 @@ void set_pointers(const polyconv_layer *layers, int count, const polyconv_argume
   m.vectors_in = m.vectors_in && aligned(m.input, 16);
   m.vectors_out = m.vectors_out && aligned(m.result, 4 * item) && aligned(m.residual, 4 * item);
   m.vectors_residual = m.vectors_residual && m.vectors_out && aligned(m.residual, 16);
+  m.in_place = m.residual == m.result;
 }
 
 bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer) {
