@@ -15,28 +15,32 @@ bool has_images(const Tensor &t) {
          t.which == POLYCONV_TENSOR_PRE_ACTIVATION;
 }
 
-int64_t image_of(const Tensor &t, int64_t i) {
-  int64_t index[5];
-  indices_of(t.shape, i, index);
-  return index[0];
-}
-
-// The images in which what is read is not finite: a transform's tiles hold no other. Not those in which results are
-// not: a clipped relu makes numbers of infinities.
+// The images and filters in which what is read is not finite: a transform's tiles hold no other. Not those in which
+// results are not: a clipped relu makes numbers of infinities.
 class Reached {
  public:
   explicit Reached(const std::vector<Tensor> &tensors) {
     for (const Tensor &t : tensors)
-      for (size_t i = 0; !t.written && has_images(t) && i < t.values.size(); ++i)
-        if (!std::isfinite(t.values[i])) images_.insert(image_of(t, static_cast<int64_t>(i)));
+      for (size_t i = 0; !t.written && i < t.values.size(); ++i)
+        if (!std::isfinite(t.values[i])) note(t, static_cast<int64_t>(i));
   }
   // A gradient of weights sums over all images.
   bool operator()(const Tensor &t, int64_t i) const {
-    return has_images(t) ? images_.count(image_of(t, i)) != 0 : !images_.empty();
+    if (!has_images(t)) return !images_.empty();
+    int64_t index[5];
+    indices_of(t.shape, i, index);
+    return images_.count(index[0]) != 0 || filters_.count(index[1]) != 0;
   }
 
  private:
-  std::set<int64_t> images_;
+  void note(const Tensor &t, int64_t i) {
+    int64_t index[5];
+    indices_of(t.shape, i, index);
+    if (has_images(t)) images_.insert(index[0]);
+    if (t.which == POLYCONV_TENSOR_WEIGHTS) filters_.insert(index[0]);
+  }
+
+  std::set<int64_t> images_, filters_;
 };
 
 // How far outside its bound an element is: 0 where it equals, up to 1 inside, more outside. Where `spreads`, NaN and

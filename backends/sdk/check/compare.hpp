@@ -9,7 +9,8 @@
 namespace polyconv::check {
 
 // Compares every expected tensor with its namesake in `found`; sets verdict, errors, worst and sentence.
-// `spreads`: a transform's non-finite results may be more than depend on what is not finite, in the same image.
+// `spreads`: a transform's non-finite results may be more than depend on what is not finite, in the same image or
+// of the same filter.
 void compare(const std::vector<polyconv_problem> &problems, const Expected &expected, const std::vector<Tensor> &found,
              bool spreads, Result &result);
 

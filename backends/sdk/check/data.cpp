@@ -177,6 +177,21 @@ void make_non_finite(Values &values) {
   if (values.size() > 2) values[values.size() * 2 / 3] = std::numeric_limits<double>::infinity();
 }
 
+// Whether 0 is multiplied that stands for nothing: there 0 x Inf may be a NaN or left out.
+bool reads_padding(const polyconv_problem &p) {
+  const auto any = [](const int64_t *pad) {
+    return std::any_of(pad, pad + POLYCONV_MAX_SPATIAL, [](int64_t n) { return n != 0; });
+  };
+  return p.direction != POLYCONV_FORWARD || p.transposed != 0 || any(p.pad_begin) || any(p.pad_end);
+}
+
+// An Inf as the last weight of the last filter, which the results of the others must not see.
+void make_filter_infinite(const polyconv_problem &last, Tensor &weights) {
+  const bool one_for_all = weights.shape.stride[0] == 0;
+  if (reads_padding(last) || one_for_all || last.separable != 0 || last.out_channels < 2) return;
+  weights.values.back() = std::numeric_limits<double>::infinity();
+}
+
 } // namespace
 
 std::vector<Tensor> make_data(const std::vector<polyconv_problem> &problems, int32_t save, Mode mode, uint64_t seed) {
@@ -200,6 +215,8 @@ std::vector<Tensor> make_data(const std::vector<polyconv_problem> &problems, int
     make_non_finite(find(tensors, from_output ? POLYCONV_TENSOR_OUTPUT : POLYCONV_TENSOR_INPUT,
                          from_output ? static_cast<int32_t>(problems.size()) - 1 : 0)
                         ->values);
+    if (Tensor *weights = find(tensors, POLYCONV_TENSOR_WEIGHTS, static_cast<int32_t>(problems.size()) - 1))
+      make_filter_infinite(problems.back(), *weights);
   }
   return tensors;
 }
