@@ -135,12 +135,15 @@ POLYCONV_INLINE void finish_positions(const MatrixPlan &p, const Epilogue &e, co
 
 // Whether sums are finite; those of parts may be NaN where an infinite factor has NaN or 0 in its other parts.
 POLYCONV_INLINE bool all_finite(const float *sums, int64_t rows) {
-  U32 odd = {};
-  for (int64_t i = 0; i < rows * kMatrixPanel; i += kF32Lanes)
-    odd |= bits_as<U32>((bits_as<U32>(load(sums + i)) & 0x7f800000u) == 0x7f800000u);
-  uint32_t any = 0;
-  for (int lane = 0; lane < kF32Lanes; ++lane) any |= odd[lane];
-  return any == 0;
+  F32 even = {}, odd = {}; // 0 times what is finite is 0, else NaN
+  for (int64_t i = 0; i < rows * kMatrixPanel; i += 2 * kF32Lanes) {
+    even = multiply_add(load(sums + i), F32{}, even);
+    odd = multiply_add(load(sums + i + kF32Lanes), F32{}, odd);
+  }
+  even += odd;
+  float any = 0;
+  for (int lane = 0; lane < kF32Lanes; ++lane) any += even[lane];
+  return any == 0.0f;
 }
 
 // Puts what the first parts alone give where sums are not finite. Takes all registers.
