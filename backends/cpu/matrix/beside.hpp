@@ -70,15 +70,47 @@ struct MatrixSplitting {
   }
 };
 
+// Results of f32 with at most a bias and relu, of the whole panel of a tile that is done: all at once, stores that pass
+// the caches would fill the store buffer and hold up the next tile.
+struct MatrixRows {
+  const float *sums; // NULL: none
+  float *to;
+  const float *bias;
+  int64_t step, left, some; // elements to the next row; rows to come, at a time
+  bool relu, stream;
+  float zeros[kF32Lanes]; // 0 times all sums: NaN where one is not finite
+
+  POLYCONV_MEMBER void make(int64_t count) {
+    for (; count > 0 && left > 0; --count, --left, sums += kMatrixPanel, to += step)
+      for (int c = 0; c < kMatrixPanel; c += 2 * kF32Lanes) {
+        F32 x0 = load(sums + c), x1 = load(sums + c + kF32Lanes);
+        store(zeros, multiply_add(x0, F32{}, multiply_add(x1, F32{}, load(zeros))));
+        if (bias) x0 += load(bias + c), x1 += load(bias + c + kF32Lanes);
+        if (relu) x0 = x0 < F32{} ? F32{} : x0, x1 = x1 < F32{} ? F32{} : x1; // NaN stays
+        stream ? store_two<true>(to + c, x0, x1) : store_two<false>(to + c, x0, x1);
+      }
+  }
+  // Makes what is left; whether all results are made and stand.
+  POLYCONV_MEMBER bool end() {
+    if (!sums) return false;
+    make(left);
+    return is_zero(load(zeros));
+  }
+};
+
 template <class P>
 struct MatrixBeside {
   const MatrixPlan &p;
   MatrixLines input;
   MatrixSplitting<P> splitting;
+  MatrixRows rows;
 
   POLYCONV_MEMBER void with_chunk() { input.fetch(); }
   POLYCONV_MEMBER void with_step() {
-    if constexpr (P::kParts > 1) splitting.split(p, splitting.some);
+    if constexpr (P::kParts > 1) {
+      splitting.split(p, splitting.some);
+      rows.make(rows.some);
+    }
   }
 };
 

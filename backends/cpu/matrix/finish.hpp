@@ -133,6 +133,12 @@ POLYCONV_INLINE void finish_positions(const MatrixPlan &p, const Epilogue &e, co
   finish_rows(e, turned, kMatrixPositions, channels, rows, row);
 }
 
+POLYCONV_INLINE bool is_zero(F32 v) {
+  float sum = 0;
+  for (int lane = 0; lane < kF32Lanes; ++lane) sum += v[lane];
+  return sum == 0.0f;
+}
+
 // Whether sums are finite; those of parts may be NaN where an infinite factor has NaN or 0 in its other parts.
 POLYCONV_INLINE bool all_finite(const float *sums, int64_t rows) {
   F32 even = {}, odd = {}; // 0 times what is finite is 0, else NaN
@@ -140,10 +146,7 @@ POLYCONV_INLINE bool all_finite(const float *sums, int64_t rows) {
     even = multiply_add(load(sums + i), F32{}, even);
     odd = multiply_add(load(sums + i + kF32Lanes), F32{}, odd);
   }
-  even += odd;
-  float any = 0;
-  for (int lane = 0; lane < kF32Lanes; ++lane) any += even[lane];
-  return any == 0.0f;
+  return is_zero(even + odd);
 }
 
 // Puts what the first parts alone give where sums are not finite. Takes all registers.

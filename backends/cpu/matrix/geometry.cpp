@@ -116,6 +116,7 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   }
   p.units = p.images * ceil_div(p.columns, kMatrixPositions);
   set_direct(p);
+  p.rows_beside = parts && p.quick && p.epilogue.result.type == POLYCONV_F32;
 }
 
 // Positions of a line: as many columns as its taps read, less the padding that it shares with the next line.

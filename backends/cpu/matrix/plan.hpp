@@ -70,6 +70,7 @@ struct MatrixPlan {
   int32_t panels_inside; // flat: 32 positions meet all panels, then the next; else a panel meets all positions
   int32_t quick;         // channels side by side; floats with at most a bias and relu, s32 with at most a bias
   int32_t split_beside;  // flat, panels inside, and each block is split into parts while the one before is multiplied
+  int32_t rows_beside;   // flat, quick, results are f32, and are made while the next tile is multiplied
   int32_t direct;        // results are the sums, but for a bias of s32: tiles are stored where they belong
   int32_t weights_past;  // weights stay in the L2 cache: positions and they would push each other out of the L1 cache
   int32_t along_w;       // results are stored along W (channels first), so sums are transposed

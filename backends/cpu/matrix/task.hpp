@@ -48,6 +48,27 @@ POLYCONV_INLINE void finish(MatrixWalk<P> &walk) {
   });
 }
 
+// The results of the tile before, to be made while `steps` steps of the next are multiplied.
+template <class P>
+POLYCONV_INLINE MatrixRows rows_of(const MatrixWalk<P> &walk) {
+  const MatrixTask<P> &task = walk.task;
+  const MatrixPlan &p = task.p;
+  const MatrixPending &made = walk.before;
+  const Epilogue &e = task.arguments.epilogue;
+  if (!made.count || !p.rows_beside || made.channels.count < kMatrixPanel) return {};
+  const Row row = {made.block->image, made.channels.first, 0, 0, made.block->line + made.first, 1};
+  const int64_t steps = p.chunks * p.tap_count * kStepsOf<P>;
+  return {static_cast<const float *>(made.tile.sums),
+          static_cast<float *>(e.output) + row_offset(e.result, row),
+          e.bias ? static_cast<const float *>(e.bias) + made.channels.first : nullptr,
+          e.result.stride[4],
+          made.count,
+          (made.count + steps - 1) / steps,
+          e.rules.activation == POLYCONV_ACT_RELU,
+          task.arguments.stream != 0,
+          {}};
+}
+
 // Multiplies whole tiles whose sums are the results, but for a bias, which `start` then holds too.
 template <class P>
 POLYCONV_INLINE void store_directly(MatrixWalk<P> &walk, MatrixPending &tile, int32_t *start) {
@@ -93,9 +114,10 @@ POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, in
     store_directly(walk, next, start);
     return next.count;
   }
+  if constexpr (P::kParts > 1) walk.beside.rows = rows_of(walk);
   multiply_of<P>(next.count > kMatrixRows, next.channels.count > kMatrixRows, p, next.tile, walk.tiles, walk.held,
                  walk.beside);
-  if (walk.before.count) finish(walk);
+  if (walk.before.count && !walk.beside.rows.end()) finish(walk);
   walk.before = next;
   walk.turn ^= 1;
   return next.count;
@@ -164,7 +186,7 @@ POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &sha
                                int64_t last_panel) {
   const MatrixPlan &p = task.p;
   MatrixSource sources[kMatrixStrips];
-  MatrixWalk<P> walk = {task, {p, {}, {}}, {}, {}, {}, 0};
+  MatrixWalk<P> walk = {task, {p, {}, {}, {}}, {}, {}, {}, 0};
   int64_t count = 0;
   for (int64_t unit = share.first_unit; unit < share.last_unit;) {
     const MatrixBlock b = block_at(p, share, unit);
@@ -187,7 +209,7 @@ POLYCONV_INLINE void run_split_units(const MatrixTask<P> &task, const MatrixShar
   const MatrixPlan &p = task.p;
   if (share.first_unit == share.last_unit) return;
   MatrixSource sources[kMatrixSplitStrips];
-  MatrixWalk<P> walk = {task, {p, {}, {}}, {}, {}, {}, 0};
+  MatrixWalk<P> walk = {task, {p, {}, {}, {}}, {}, {}, {}, 0};
   sources[0] = bring_in(task, block_at(p, share, share.first_unit), task.strip);
   int64_t unit = share.first_unit + sources[0].block.lines;
   for (int64_t now = 0;; now = (now + 1) % kMatrixSplitStrips) {
