@@ -113,7 +113,7 @@ class Search {
       measure(candidate, finalise(handle_, candidate.config));
     }
     const Clock::time_point begin = Clock::now();
-    const std::vector<std::optional<Finalised>> &made = compilation.wait();
+    const std::vector<std::optional<Finalised>> &made = compilation.wait(handle_);
     const Clock::duration waited = Clock::now() - begin;
     for (size_t i = 0; i < compiled.size(); ++i)
       if (made[i])

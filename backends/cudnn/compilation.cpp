@@ -3,6 +3,7 @@
 #include "compilation.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 #include "common/check.hpp"
 
@@ -18,7 +19,7 @@ Finalised finalise(cudnnHandle_t handle, const Config &config) {
 
 namespace {
 
-// In a graph of the handle's own.
+// In a graph of its own, for this handle.
 Finalised compile(cudnnHandle_t handle, const polyconv_layer &layer, const Candidate &candidate) {
   try {
     const Graph graph(handle, layer, candidate.way->order());
@@ -34,8 +35,12 @@ Compilation::Compilation(const polyconv_layer &layer, const std::vector<Candidat
                          const polyconv_policy &policy)
     : layer_(layer), candidates_(candidates), until_(until), device_(policy.device_index), made_(candidates.size()) {
   constexpr int kMost = 16; // beside the caller's thread, which joins in when it waits
-  const size_t others = std::min(candidates.size(), static_cast<size_t>(std::clamp(policy.threads - 1, 0, kMost)));
-  for (size_t i = 0; i < others; ++i) workers_.push_back(std::async(std::launch::async, [this] { work(); }));
+  const int own = policy.parallel_for == nullptr ? std::clamp(policy.threads - 1, 0, kMost) : 0;
+  const size_t others = std::min(candidates.size(), static_cast<size_t>(own));
+  try {
+    for (size_t i = 0; i < others; ++i) workers_.push_back(std::async(std::launch::async, [this] { work(); }));
+  } catch (const std::system_error &) { // no more threads: those that started, or the caller alone, compile all
+  }
 }
 
 Compilation::~Compilation() {
@@ -44,17 +49,24 @@ Compilation::~Compilation() {
 
 void Compilation::work() {
   if (next_ >= candidates_.size()) return;
-  const cuda::DeviceScope scope(device_);
-  const Handle handle(device_);
-  while (Clock::now() < until_) {
-    const size_t i = next_++;
-    if (i >= candidates_.size()) return;
-    made_[i] = compile(handle.get(), layer_, candidates_[i]);
+  try {
+    const cuda::DeviceScope scope(device_);
+    const Handle handle(device_);
+    compile_next(handle.get());
+  } catch (const sdk::Error &) { // no room for another handle: the other threads compile all
   }
 }
 
-const std::vector<std::optional<Finalised>> &Compilation::wait() {
-  work();
+void Compilation::compile_next(cudnnHandle_t handle) {
+  while (Clock::now() < until_) {
+    const size_t i = next_++;
+    if (i >= candidates_.size()) return;
+    made_[i] = compile(handle, layer_, candidates_[i]);
+  }
+}
+
+const std::vector<std::optional<Finalised>> &Compilation::wait(cudnnHandle_t handle) {
+  compile_next(handle);
   for (std::future<void> &worker : workers_) worker.get();
   workers_.clear();
   return made_;

@@ -23,8 +23,9 @@ struct Finalised {
 // On the thread that has the handle of the candidate's graph.
 Finalised finalise(cudnnHandle_t handle, const Config &config);
 
-// Finalises candidates of a layer on up to policy.threads threads, each with a handle and graphs of its own: cuDNN
-// allows that, and what it compiles with, NVRTC, generates code on several threads but parses on one at a time.
+// Finalises candidates of a layer on up to policy.threads threads, or where a plan may use only its caller's, on the
+// one that waits. Each has a handle and graphs of its own: cuDNN allows that, and what it compiles with, NVRTC,
+// generates code on several threads but parses on one at a time.
 class Compilation {
  public:
   // Layer and candidates must outlive it. Begins none after `until`.
@@ -34,11 +35,13 @@ class Compilation {
   Compilation(const Compilation &) = delete;
   Compilation &operator=(const Compilation &) = delete;
 
-  // When all that were begun are done: in the order of the candidates, empty where one was not begun.
-  const std::vector<std::optional<Finalised>> &wait();
+  // Helps with the caller's handle. When all that were begun are done: in the order of the candidates, empty where one
+  // was not begun.
+  const std::vector<std::optional<Finalised>> &wait(cudnnHandle_t handle);
 
  private:
-  void work();
+  void work(); // of a thread of its own
+  void compile_next(cudnnHandle_t handle);
 
   const polyconv_layer &layer_;
   const std::vector<Candidate> &candidates_;

@@ -1,5 +1,5 @@
 // octets_load.cuh - the warps of cuda-tensor/octets that load: input rows of eight images come into a ring in shared
-// memory, a unit for each pixel. Copies of 16 bytes bring them as they lie, several slots ahead; a warp turns what it
+// memory, a unit for each pixel. Copies of 16 bytes bring them as they lie, a slot ahead; a warp turns what it
 // has copied itself, eight pixels of eight images at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
