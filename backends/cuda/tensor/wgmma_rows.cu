@@ -307,7 +307,8 @@ int rows_shared_bytes(const RowsProduct &p) {
 }
 
 void prepare_rows(const RowsProduct &p, bool bf16) {
-  check(cudaFuncSetAttribute(kernel_of(p, bf16), cudaFuncAttributeMaxDynamicSharedMemorySize, rows_shared_bytes(p)),
+  // For all plans alike: the attribute belongs to the kernel.
+  check(cudaFuncSetAttribute(kernel_of(p, bf16), cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
         "asking for shared memory");
 }
 
