@@ -119,7 +119,8 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   p.rows_beside = parts && p.quick && p.epilogue.result.type == POLYCONV_F32;
 }
 
-// Positions of a line: as many columns as its taps read, less the padding that it shares with the next line.
+// Positions of a line: as many columns as its taps read, less the padding that it shares with the next line; no fewer
+// than it has results, or those of wide padding would belong to two lines.
 void set_line(MatrixPlan &p, const polyconv_layer &layer) {
   const Axis &w = p.axis[2];
   const bool one_column = p.merged || w.taps == 1;
@@ -131,7 +132,7 @@ void set_line(MatrixPlan &p, const polyconv_layer &layer) {
   const bool valued = layer.pad_mode == POLYCONV_PAD_ZERO || layer.pad_mode == POLYCONV_PAD_CONSTANT;
   const int64_t after = std::max<int64_t>(p.stored_columns - w.before - w.in, 0);
   const int64_t shared = one_column || !valued ? 0 : std::min(after, w.before);
-  p.line_positions = ceil_div(p.stored_columns - shared, step);
+  p.line_positions = std::max(p.columns, ceil_div(p.stored_columns - shared, step));
 }
 
 void set_block(MatrixPlan &p, int64_t lines) {
@@ -140,12 +141,14 @@ void set_block(MatrixPlan &p, int64_t lines) {
   p.block_lines = lines;
   p.phase_bytes = (lines + reach) * p.line_positions * p.position_bytes;
   p.plane_bytes = p.phases * p.phase_bytes;
+  // The last line shares its padding with nobody: the next plane begins with that of another part or chunk.
+  const int64_t shared = p.stored_columns * kMatrixRowBytes - p.line_positions * p.position_bytes;
   // The last tile and its taps read on behind the last line.
   const int64_t behind = kMatrixPositions * p.position_bytes + w.taps * w.dilation * kMatrixRowBytes;
   if (p.runs)
     p.chunk_bytes = kMatrixRowBytes, p.strip_bytes = p.axis[0].taps * p.plane_bytes + behind;
   else
-    set_planes(p, p.axis[0].taps * p.plane_bytes, behind);
+    set_planes(p, p.axis[0].taps * p.plane_bytes + std::max<int64_t>(shared, 0), behind);
 }
 
 void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
