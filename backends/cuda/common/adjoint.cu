@@ -149,7 +149,7 @@ class Adjoint final : public CudaInstance {
     const void *results[kMostInterleaved] = {};
     for (const sdk::AdjointPlan::Part &part : plan_.parts())
       if (part.forward) results[part.number] = sdk::AdjointPlan::result_of(part, a);
-    interleave(layer_, results, a.input, stream);
+    interleave(layer_, results, is_bare(layer_) ? Rest::kZeros : Rest::kStays, a.input, stream);
   }
 
   const sdk::AdjointPlan plan_;

@@ -14,6 +14,7 @@ constexpr int kThreads = 256;
 struct Interleaved {
   View<int32_t> result; // in vectors: its channels, strides and offset too
   const void *part[kMostInterleaved];
+  Rest rest;
   int32_t stride[3];
 
   // Where element (n, d, h, w) of the result lies in its part, in pixels.
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int32_t i = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x); i < count; i += step) {
     const Place<int32_t> p = parts.result.along_c(i);
     const auto *from = static_cast<const Vector *>(parts.part[parts.number_of(p)]);
+    if (from == nullptr && parts.rest == Rest::kStays) continue;
     result[parts.result.at(p)] = from != nullptr ? from[parts.pixel_of(p) * parts.result.size[1] + p.c] : Vector{};
   }
 }
@@ -72,13 +74,13 @@ double interleave_us(const polyconv_layer &l) {
   return 3 + static_cast<double>(sdk::elements(l.result) * bytes_of(l.result.type)) * 2 / 3.2e6;
 }
 
-void interleave(const polyconv_layer &l, const void *const (&parts)[kMostInterleaved], void *result,
+void interleave(const polyconv_layer &l, const void *const (&parts)[kMostInterleaved], Rest rest, void *result,
                 cudaStream_t stream) {
   const int64_t bytes = bytes_of(l.result.type);
   const auto go = [&](auto vector) {
     using Vector = decltype(vector);
     const polyconv_tensor t = in_vectors(l.result, static_cast<int64_t>(sizeof(Vector)) / bytes);
-    Interleaved p = {View<int32_t>(t), {}, {}};
+    Interleaved p = {View<int32_t>(t), {}, rest, {}};
     std::copy(parts, parts + kMostInterleaved, p.part);
     for (int axis = 0; axis < 3; ++axis) p.stride[axis] = static_cast<int32_t>(l.stride[axis]);
     const int64_t count = sdk::elements(t);

@@ -18,8 +18,11 @@ bool interleaves(const polyconv_layer &layer);
 // Microseconds.
 double interleave_us(const polyconv_layer &layer);
 
-// parts[number]: pixels of adjoint_part `number`, dense, channels last; NULL for zeros.
-void interleave(const polyconv_layer &layer, const void *const (&parts)[kMostInterleaved], void *result,
+// What becomes of a result that no part has: zeros, or what lies there, where a residual may lie in place.
+enum class Rest { kZeros, kStays };
+
+// parts[number]: pixels of adjoint_part `number`, dense, channels last; NULL for none.
+void interleave(const polyconv_layer &layer, const void *const (&parts)[kMostInterleaved], Rest rest, void *result,
                 cudaStream_t stream);
 
 } // namespace polyconv::cuda
