@@ -585,7 +585,8 @@ POLYCONV_API polyconv_status polyconv_run(const polyconv_plan *plan, const polyc
 typedef struct polyconv_bound polyconv_bound;
 
 /* Binds once, runs many times. The buffers, the workspace included, must outlive *bound; the struct need not.
- * Each bound object runs on one stream at a time. Errors as polyconv_buffers_check and polyconv_run. */
+ * Each bound object runs on one stream at a time. Errors as polyconv_buffers_check and polyconv_run; UNSUPPORTED where
+ * a kernel cannot use the pointers (cuDNN's want multiples of 16 bytes). */
 POLYCONV_API polyconv_status polyconv_bind(const polyconv_plan *plan, const polyconv_buffers *buffers,
                                            polyconv_bound **bound);
 POLYCONV_API polyconv_status polyconv_run_bound(const polyconv_bound *bound, void *stream);

@@ -59,10 +59,6 @@ __device__ inline void load_run(uint32_t to, const void *from, int bytes, uint32
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }
-// Brings them into the second cache.
-__device__ inline void prefetch_run(const void *from, int bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
 __device__ inline void store_run(void *to, uint32_t from, int bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
                : "memory");
