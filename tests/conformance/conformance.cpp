@@ -190,6 +190,13 @@ std::vector<std::string> some_of(const std::vector<std::string> &configs, size_t
   return result;
 }
 
+// Every case by every kernel in every config.
+void check_each(const std::vector<conformance::TestCase> &cases, const Tested &tested) {
+  Counts counts;
+  for (const conformance::TestCase &test : cases) check_case(test, tested, kernels_of(tested), counts);
+  for (const auto &[kernel, count] : counts.convolved) MESSAGE(kernel << " took " << count << " of " << cases.size());
+}
+
 // Half of the problems from aligned memory; others as far behind it as views of a caller's may begin, or in place.
 Placement some_place(size_t turn) {
   constexpr int32_t kMoved[] = {~0, 1 << POLYCONV_TENSOR_INPUT, 1 << POLYCONV_TENSOR_OUTPUT,
@@ -248,22 +255,14 @@ TEST_CASE("every CPU kernel is right where results exceed the caches") {
         "fwd:n2,c2,k48,i139x166,f3x1:nhwc:ys=2183232.1.15936.96", "fwd:n1,c32,k32,g32,i183x183,f3x3,p1:nhwc:bias",
         "fwd:n1,c4,k64,i182x182,f1x1:nhwc:u8-s8-s32", "fwd:n1,c1,k2,i2050x1024,f1x3,p0x1"})
     cases.push_back(conformance::make_case(POLYCONV_SAVE_NONE, {token}));
-  for (const Tested &tested : tested_backends()) {
-    if (std::string(tested.info.device_kind) != "cpu") continue;
-    Counts counts;
-    for (const conformance::TestCase &test : cases) check_case(test, tested, kernels_of(tested), counts);
-    for (const auto &[kernel, count] : counts.convolved) MESSAGE(kernel << " took " << count << " of " << cases.size());
-  }
+  for (const Tested &tested : tested_backends())
+    if (std::string(tested.info.device_kind) == "cpu") check_each(cases, tested);
 }
 
 TEST_CASE("every kernel and config is right on random problems") {
   conformance::TameProblem random(seed(7));
   const std::vector<conformance::TestCase> cases = random_cases(random, 300);
-  for (const Tested &tested : tested_backends()) {
-    Counts counts;
-    for (const conformance::TestCase &test : cases) check_case(test, tested, kernels_of(tested), counts);
-    for (const auto &[kernel, count] : counts.convolved) MESSAGE(kernel << " took " << count << " of " << cases.size());
-  }
+  for (const Tested &tested : tested_backends()) check_each(cases, tested);
 }
 
 // These are many for each kernel, so that its configs may take turns.
@@ -273,10 +272,12 @@ TEST_CASE("every kernel is right on random problems of the kinds that kernels ar
   for (const Tested &tested : tested_backends()) {
     const std::vector<std::vector<std::string>> kernels = by_kernel(kernels_of(tested));
     Counts counts;
-    for (size_t i = 0; i < cases.size(); ++i)
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const Placement place = some_place(i);
+      if (!binds(tested, place)) continue;
       for (const std::vector<std::string> &configs : kernels)
-        if (binds(tested, some_place(i)))
-          check_case(cases[i], tested, some_of(configs, i), counts, Fused::kNotAsked, some_place(i));
+        check_case(cases[i], tested, some_of(configs, i), counts, Fused::kNotAsked, place);
+    }
     std::map<std::string, int> sums;
     for (const auto &[kernel, count] : counts.convolved) sums[without_config(kernel)] += count;
     for (const auto &[kernel, count] : sums) MESSAGE(kernel << " took " << count << " times one of " << cases.size());
