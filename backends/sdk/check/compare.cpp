@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <set>
 
 namespace polyconv::check {
@@ -97,7 +98,8 @@ std::string describe(const Worst &w, const Totals &totals) {
 void compare(const std::vector<polyconv_problem> &problems, const Expected &expected, const std::vector<Tensor> &found,
              bool spreads, Result &result) {
   Totals totals;
-  const Reached reached(found);
+  std::optional<Reached> reached;
+  if (spreads) reached.emplace(found);
   for (const Tensor &t : expected.tensors) {
     const Values &values = find(found, t.which, t.layer)->values;
     const auto layer = static_cast<size_t>(t.layer);
@@ -107,7 +109,7 @@ void compare(const std::vector<polyconv_problem> &problems, const Expected &expe
     for (size_t i = 0; i < values.size(); ++i) {
       const auto index = static_cast<int64_t>(i);
       const double bound = t.bound.empty() ? 0 : t.bound[i];
-      double how_far = excess(values[i], t.values[i], bound, spreads && reached(t, index));
+      double how_far = excess(values[i], t.values[i], bound, spreads && (*reached)(t, index));
       if (any_maximum && how_far > 0 && plausible_argmax(problems[layer], window, index, values[i])) how_far = 1;
       note(t, index, values[i], bound, how_far, totals, result);
     }
