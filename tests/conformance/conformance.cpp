@@ -261,7 +261,7 @@ TEST_CASE("every CPU kernel is right where results exceed the caches") {
 
 TEST_CASE("every kernel and config is right on random problems") {
   conformance::TameProblem random(seed(7));
-  const std::vector<conformance::TestCase> cases = random_cases(random, 300);
+  const std::vector<conformance::TestCase> cases = random_cases(random, 400);
   for (const Tested &tested : tested_backends()) check_each(cases, tested);
 }
 
