@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -237,8 +238,16 @@ double cpu_mhz() {
 
 void *allocate(size_t bytes, size_t alignment) noexcept {
   if (bytes > PTRDIFF_MAX) return nullptr;
+  // Tensors walked in strides, or faster than pages are looked up, want large pages. Only whole ones, so that no more
+  // memory is taken than asked for; a system that has none refuses, and small ones serve.
+  constexpr size_t kLargePage = size_t{2} << 20;
+  const bool large = bytes >= kLargePage;
   void *pointer = nullptr;
-  return posix_memalign(&pointer, std::max(alignment, sizeof(void *)), bytes) == 0 ? pointer : nullptr;
+  if (posix_memalign(&pointer, std::max(alignment, large ? kLargePage : sizeof(void *)), bytes) != 0) return nullptr;
+#if defined(MADV_HUGEPAGE)
+  if (large) madvise(pointer, bytes / kLargePage * kLargePage, MADV_HUGEPAGE);
+#endif
+  return pointer;
 }
 
 void release(void *pointer) noexcept {

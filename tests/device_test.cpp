@@ -5,9 +5,12 @@
 #include <polyconv/polyconv.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "fake_backends/fakes.hpp"
+#include "skip.hpp"
 
 namespace {
 
@@ -39,6 +42,19 @@ std::string description(const polyconv_device *device) {
   return properties.description;
 }
 
+// Whether the pages around an address are to be large ones, as Linux lists them.
+bool asks_for_large_pages(const void *address) {
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) here = begin <= wanted && wanted < end;
+    if (here && line.rfind("VmFlags:", 0) == 0) return contains(line, " hg");
+  }
+  return false;
+}
+
 } // namespace
 
 TEST_CASE("the CPU is always there, and NULL means it") {
@@ -63,6 +79,23 @@ TEST_CASE("the CPU is always there, and NULL means it") {
   CHECK(p.compute_units >= 1);
   CHECK(p.compute_capability == 0);
   MESSAGE(p.name << ", " << p.description << ", " << p.compute_units << " processors, " << p.clock_mhz << " MHz");
+}
+
+TEST_CASE("what the CPU allocates asks for large pages where these are given on demand, small blocks excepted") {
+  std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
+  if (!setting) return polyconv_test::skip("this system has no large pages on demand");
+  for (const size_t bytes : {size_t{1} << 20, (size_t{5} << 20) + 100}) {
+    CAPTURE(bytes);
+    void *pointer = nullptr;
+    REQUIRE(polyconv_device_alloc(nullptr, bytes, POLYCONV_MEMORY_DEVICE, &pointer) == POLYCONV_SUCCESS);
+    const bool large = bytes >= size_t{2} << 20;
+    CHECK(asks_for_large_pages(pointer) == large);
+    if (large) {
+      CHECK(reinterpret_cast<uintptr_t>(pointer) % (size_t{2} << 20) == 0);
+      CHECK_FALSE(asks_for_large_pages(static_cast<char *>(pointer) + (size_t{4} << 20))); // no more than asked for
+    }
+    CHECK(polyconv_device_free(nullptr, pointer, POLYCONV_MEMORY_DEVICE) == POLYCONV_SUCCESS);
+  }
 }
 
 TEST_CASE("names of devices that are malformed or missing get a sentence") {

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <new>
 #include <thread>
 
+#include "../handles.hpp"
 #include "../machine.hpp"
 #include "../text.hpp"
 #include "rates.hpp"
@@ -47,31 +46,24 @@ double together(int threads, const std::function<void(int)> &work) {
 
 } // namespace
 
-// Two arrays, touched by the threads that will copy them.
+// Two arrays, of the pages that tensors have, touched by the threads that will copy them.
 struct CpuMeter::CopyBuffers {
   size_t bytes;
+  DeviceObject first_array, second_array;
   unsigned char *source, *destination;
 
   CopyBuffers(int threads, int64_t array_bytes)
       : bytes(static_cast<size_t>(array_bytes) / 4096 * 4096),
-        source(static_cast<unsigned char *>(std::aligned_alloc(4096, bytes))),
-        destination(static_cast<unsigned char *>(std::aligned_alloc(4096, bytes))) {
-    if (!source || !destination) {
-      std::free(source), std::free(destination);
-      throw std::bad_alloc();
-    }
+        first_array(make_memory(nullptr, bytes, POLYCONV_MEMORY_DEVICE)),
+        second_array(make_memory(nullptr, bytes, POLYCONV_MEMORY_DEVICE)),
+        source(static_cast<unsigned char *>(first_array.get())),
+        destination(static_cast<unsigned char *>(second_array.get())) {
     together(threads, [&](int i) {
       const auto [first, size] = slice(i, threads);
       for (size_t at = 0; at < size; ++at) source[first + at] = static_cast<unsigned char>(at * 7);
       std::memset(destination + first, 0, size);
     });
   }
-  ~CopyBuffers() {
-    std::free(source);
-    std::free(destination);
-  }
-  CopyBuffers(const CopyBuffers &) = delete;
-  CopyBuffers &operator=(const CopyBuffers &) = delete;
 
   // The whole pages that thread i of `threads` copies.
   std::pair<size_t, size_t> slice(int i, int threads) const {
