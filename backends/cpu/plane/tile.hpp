@@ -70,7 +70,7 @@ POLYCONV_INLINE void fetch_below(const PlaneStore<T> &to, int64_t x) {
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r, row += to.ahead_stride)
 #pragma GCC unroll 8
-    for (int n = 0; n < N; ++n) __builtin_prefetch(row + n * kLanes<T>, 0, 3);
+    for (int n = 0; n < N; ++n) __builtin_prefetch(row + n * kLanes<T>, 0, 2);
 }
 
 // Rounded half to even and held from 0 to `highest`; 0 for NaN: what a store to 8 or 16 bits keeps.
