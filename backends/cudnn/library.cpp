@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "library.hpp"
 
-#include <cstring>
 #include <polyconv/sdk/kernel.hpp>
-
-#include <dlfcn.h>
+#include <polyconv/sdk/vendor_library.hpp>
 
 namespace polyconv::cudnn {
 namespace {
@@ -13,40 +11,24 @@ namespace {
 constexpr const char *kFile = "libcudnn.so.9";
 constexpr size_t kOldest = 90000; // cudnnGetLastErrorString and the statuses that it explains
 
-struct Found {
-  Library table = {};
-  std::string why = "";
-};
-
-template <class Function>
-void resolve(void *file, const char *name, Function *function, std::string *why) {
-  void *const address = dlsym(file, name);
-  if (address == nullptr && why->empty()) *why = std::string(kFile) + " has no " + name;
-  std::memcpy(function, &address, sizeof address);
-}
-
-Found find() {
-  Found found;
-  void *const file = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
-  if (file == nullptr) {
-    const char *const error = dlerror();
-    found.why = std::string("no cuDNN 9: ") + (error != nullptr ? error : kFile);
-    return found;
-  }
+sdk::VendorTable<Library> open() {
+  sdk::VendorTable<Library> found;
+  sdk::VendorLibrary file(kFile, kFile, "cuDNN 9");
   Library &t = found.table;
-  resolve(file, "cudnnGetVersion", &t.get_version, &found.why);
-  resolve(file, "cudnnGetCudartVersion", &t.get_cudart_version, &found.why);
-  resolve(file, "cudnnGetErrorString", &t.get_error_string, &found.why);
-  resolve(file, "cudnnGetLastErrorString", &t.get_last_error_string, &found.why);
-  resolve(file, "cudnnCreate", &t.create, &found.why);
-  resolve(file, "cudnnDestroy", &t.destroy, &found.why);
-  resolve(file, "cudnnSetStream", &t.set_stream, &found.why);
-  resolve(file, "cudnnBackendCreateDescriptor", &t.create_descriptor, &found.why);
-  resolve(file, "cudnnBackendDestroyDescriptor", &t.destroy_descriptor, &found.why);
-  resolve(file, "cudnnBackendSetAttribute", &t.set_attribute, &found.why);
-  resolve(file, "cudnnBackendGetAttribute", &t.get_attribute, &found.why);
-  resolve(file, "cudnnBackendFinalize", &t.finalize, &found.why);
-  resolve(file, "cudnnBackendExecute", &t.execute, &found.why);
+  file.resolve("cudnnGetVersion", &t.get_version);
+  file.resolve("cudnnGetCudartVersion", &t.get_cudart_version);
+  file.resolve("cudnnGetErrorString", &t.get_error_string);
+  file.resolve("cudnnGetLastErrorString", &t.get_last_error_string);
+  file.resolve("cudnnCreate", &t.create);
+  file.resolve("cudnnDestroy", &t.destroy);
+  file.resolve("cudnnSetStream", &t.set_stream);
+  file.resolve("cudnnBackendCreateDescriptor", &t.create_descriptor);
+  file.resolve("cudnnBackendDestroyDescriptor", &t.destroy_descriptor);
+  file.resolve("cudnnBackendSetAttribute", &t.set_attribute);
+  file.resolve("cudnnBackendGetAttribute", &t.get_attribute);
+  file.resolve("cudnnBackendFinalize", &t.finalize);
+  file.resolve("cudnnBackendExecute", &t.execute);
+  found.why = file.why();
   if (found.why.empty() && t.get_version() < kOldest)
     found.why = "cuDNN " + std::to_string(t.get_version()) + " is older than " + std::to_string(kOldest);
   return found;
@@ -55,10 +37,8 @@ Found find() {
 } // namespace
 
 const Library *find_library(std::string *why) {
-  static const Found *const found = new Found(find()); // for ever: plans may go after the statics of others
-  if (found->why.empty()) return &found->table;
-  if (why != nullptr) *why = found->why;
-  return nullptr;
+  static const auto *const found = new auto(open()); // for ever: plans may go after the statics of others
+  return found->get(why);
 }
 
 void check(cudnnStatus_t status, const char *what) {

@@ -3,9 +3,9 @@
 #include "library.hpp"
 
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <polyconv/sdk/kernel.hpp>
+#include <polyconv/sdk/vendor_library.hpp>
 
 #include <dlfcn.h>
 #include <link.h>
@@ -42,36 +42,19 @@ std::string where_the_loader_looks() {
   return "";
 }
 
-struct Found {
-  Library table = {};
-  std::string why = "";
-};
-
-template <class Function>
-void resolve(void *file, const char *name, Function *function, std::string *why) {
-  void *const address = dlsym(file, name);
-  if (address == nullptr && why->empty()) *why = std::string(kFile) + " has no " + name;
-  std::memcpy(function, &address, sizeof address);
-}
-
-Found open() {
-  Found found;
+sdk::VendorTable<Library> open() {
+  sdk::VendorTable<Library> found;
   const std::string path = library_file();
-  void *const file = dlopen(path.empty() ? kFile : path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (file == nullptr) {
-    const char *const error = dlerror();
-    found.why = std::string("no oneDNN 3: ") + (error != nullptr ? error : kFile);
-    return found;
-  }
+  sdk::VendorLibrary file(path.empty() ? kFile : path, kFile, "oneDNN 3");
   Library &t = found.table;
-#define POLYCONV_ONEDNN_RESOLVE(name) resolve(file, "dnnl_" #name, &t.name, &found.why);
+#define POLYCONV_ONEDNN_RESOLVE(name) file.resolve("dnnl_" #name, &t.name);
   POLYCONV_ONEDNN_FUNCTIONS(POLYCONV_ONEDNN_RESOLVE)
 #undef POLYCONV_ONEDNN_RESOLVE
+  found.why = file.why();
   if (!found.why.empty()) return found;
-  // What a handle's own dependencies hold is found through it.
-  resolve(file, "omp_get_max_threads", &t.omp_get_max_threads, &found.why);
-  resolve(file, "omp_set_num_threads", &t.omp_set_num_threads, &found.why);
-  if (t.version()->cpu_runtime != DNNL_RUNTIME_OMP || !found.why.empty()) {
+  file.resolve("omp_get_max_threads", &t.omp_get_max_threads); // of its dependency
+  file.resolve("omp_set_num_threads", &t.omp_set_num_threads);
+  if (t.version()->cpu_runtime != DNNL_RUNTIME_OMP || !file.why().empty()) {
     found.why = "this oneDNN " + t.version_text() +
                 " was not built for OpenMP (ONEDNN_CPU_RUNTIME=OMP), so a plan cannot say how many threads it runs on";
   } else if (t.engine_create(&t.engine, dnnl_cpu, 0) != dnnl_success) {
@@ -94,10 +77,8 @@ std::string library_file() {
 }
 
 const Library *find_library(std::string *why) {
-  static const Found *const found = new Found(open()); // for ever: plans may go after the statics of others
-  if (found->why.empty()) return &found->table;
-  if (why != nullptr) *why = found->why;
-  return nullptr;
+  static const auto *const found = new auto(open()); // for ever: plans may go after the statics of others
+  return found->get(why);
 }
 
 void check(dnnl_status_t status, const char *what) {
