@@ -1,4 +1,4 @@
-// cases.hpp - cases.inc and chains.inc as data.
+// cases.hpp - cases.inc, its two others and chains.inc as data.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -37,6 +37,8 @@ inline std::vector<TestCase> all_cases() {
 #define SAVES(save, token) make_case(save, {token}),
 #define CHAIN(...) make_case(POLYCONV_SAVE_NONE, {__VA_ARGS__}),
 #include "cases.inc"
+#include "cases_gradients.inc"
+#include "cases_types.inc"
 #undef CHAIN
 #undef SAVES
 #undef CASE
