@@ -221,7 +221,7 @@ bool depthwise_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (layer.output.size[kC] != layer.input.size[kC])
     return offer.reject("takes one filter a channel where channels lie side by side, not %" PRId64,
                         layer.output.size[kC] / layer.input.size[kC]);
-  if (!takes_no_pooling(layer, offer)) return false;
+  if (!takes_no_pooling(layer, offer) || !can_list_a_pixel(layer, offer)) return false;
   const DepthwisePlan p = depthwise_geometry(layer, *request.policy, isa);
   if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;

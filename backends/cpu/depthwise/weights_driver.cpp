@@ -144,6 +144,7 @@ bool depthwise_weights_offer(const polyconv_request &request, Isa isa, Offer &of
   if ((width != 3 && width != 5) || step > 2 || layer.dilation[2] != 1)
     return offer.reject("unrolls kernels 3 or 5 wide, at stride 1 or 2 and not dilated along W");
   if (layer.input.type != layer.output.type) return offer.reject("takes input and gradient of one type");
+  if (!can_list_a_pixel(layer, offer)) return false;
   const DepthwiseWeightsPlan p = make_plan(layer, *request.policy, isa, &offer.estimate_us);
   return fits_workspace(*request.policy, bias_at(p, layer) + bias_bytes(make_bias(layer)), offer);
 }

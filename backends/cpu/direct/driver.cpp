@@ -142,11 +142,15 @@ bool takes_one_layer(const polyconv_request &request, sdk::Offer &offer) {
       return offer.reject("lists what padding reads: takes %" PRId64 " at a side at most, not %" PRId64, kMostListed,
                           padding);
   }
-  if (layer.input.size[sdk::kC] > kMostListed)
-    return offer.reject("lists a pixel of padding: takes %" PRId64 " channels at most, not %" PRId64, kMostListed,
-                        layer.input.size[sdk::kC]);
   offer.math = POLYCONV_MATH_STRICT;
   return true;
+}
+
+bool can_list_a_pixel(const polyconv_layer &layer, sdk::Offer &offer) {
+  const int64_t channels = layer.input.size[sdk::kC];
+  return channels <= kMostListed ||
+         offer.reject("lists a pixel of padding: takes %" PRId64 " channels at most, not %" PRId64, kMostListed,
+                      channels);
 }
 
 bool takes_no_pooling(const polyconv_layer &layer, sdk::Offer &offer) {

@@ -36,6 +36,7 @@ void make_direct_tables(const polyconv_layer &layer, DirectPlan &p, DirectTables
 // the estimate and the weights where it returns true.
 bool takes_one_layer(const polyconv_request &request, sdk::Offer &offer);
 bool takes_no_pooling(const polyconv_layer &layer, sdk::Offer &offer);
+bool can_list_a_pixel(const polyconv_layer &layer, sdk::Offer &offer); // for kernels that keep one of padding
 bool fits_workspace(const polyconv_policy &policy, int64_t bytes, sdk::Offer &offer);
 
 } // namespace polyconv::cpu

@@ -126,7 +126,7 @@ bool few_offer(const polyconv_request &request, Isa isa, Offer &offer) {
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("lays input channels along the vectors: takes them side by side");
   }
-  if (!takes_no_pooling(layer, offer)) return false;
+  if (!takes_no_pooling(layer, offer) || !can_list_a_pixel(layer, offer)) return false;
   const FewPlan p = make_plan(layer, *request.policy, isa);
   if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
