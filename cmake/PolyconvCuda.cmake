@@ -11,8 +11,8 @@ find_package(CUDAToolkit REQUIRED)
 set(polyconv_cuda_warnings -Xcompiler=-Wall,-Wextra -Xptxas=-warn-spills -Wno-deprecated-gpu-targets)
 set(polyconv_cuda_errors -Werror=all-warnings)
 
-# Many instances of few kernels: machine code packs to a fifth and less, which nvcc's default leaves undone. Drivers from CUDA
-# 12.4 on unpack it, a file's when one of its kernels is first asked for.
+# Many instances of few kernels: machine code packs to a fifth and less, which nvcc's default leaves undone. Drivers from
+# CUDA 12.4 on unpack it, a file's when one of its kernels is first asked for.
 set(polyconv_cuda_packing $<$<VERSION_GREATER_EQUAL:${CMAKE_CUDA_COMPILER_VERSION},12.8>:--compress-mode=size>)
 
 # Flags of every target with CUDA code of ours. cudart is static: a plug-in brings its own and fails alone.
@@ -20,7 +20,8 @@ function(polyconv_cuda_defaults target)
   target_compile_features(${target} PRIVATE cuda_std_17)
   set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_EXTENSIONS OFF
     CUDA_VISIBILITY_PRESET hidden)
-  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${polyconv_cuda_warnings};${polyconv_cuda_packing}>"
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:${polyconv_cuda_warnings};${polyconv_cuda_packing}>"
     "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:${polyconv_cuda_errors}>")
   if(POLYCONV_STRESS)
     target_compile_definitions(${target} PRIVATE POLYCONV_STRESS)
