@@ -20,9 +20,13 @@ namespace {
 
 using namespace polyconv::sdk;
 
+thread_local std::string last_error;
+
 void no_log(int32_t, const char *) {}
-void no_error(const char *) {}
-const polyconv_host kHost = {sizeof(polyconv_host), POLYCONV_BACKEND_ABI_MINOR, no_log, no_error};
+void keep_error(const char *sentence) {
+  last_error = sentence;
+}
+const polyconv_host kHost = {sizeof(polyconv_host), POLYCONV_BACKEND_ABI_MINOR, no_log, keep_error};
 
 // The table of a backend that the library has loaded already.
 const polyconv_backend *table_of(const polyconv_backend_info &backend) {
@@ -167,6 +171,10 @@ int check_poolings(const Kernel &kernel, const std::string &name) {
 }
 
 } // namespace
+
+std::string said_to_steps() {
+  return last_error;
+}
 
 int check_steps(const polyconv_backend_info &backend, const std::string &name) {
   const polyconv_backend *table = table_of(backend);

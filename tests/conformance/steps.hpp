@@ -13,4 +13,8 @@ namespace conformance {
 // against plain loops, and returns how many those were.
 int check_steps(const polyconv_backend_info &backend, const std::string &kernel);
 
+// Why the last call of a plug-in failed that check_steps has asked: from then on it tells that, and no longer the
+// library, which then knows no reason.
+std::string said_to_steps();
+
 } // namespace conformance
