@@ -48,6 +48,18 @@ struct MatrixLines {
   }
 };
 
+// Lines that a tile's sums will be stored to, asked for while it is multiplied: a store whose line is far away would
+// hold up those behind it.
+struct MatrixWritten {
+  const char *at;
+  int64_t row, left, some; // bytes to the next position; positions to come, with each product
+
+  POLYCONV_MEMBER void fetch() {
+    for (int64_t i = 0; i < some && left > 0; ++i, --left, at += row)
+      for (int64_t line = 0; line < 2; ++line) __builtin_prefetch(at + line * kMatrixRowBytes, 1);
+  }
+};
+
 // Pixels that lie at one stride, with whole chunks of channels side by side, on their way into a strip.
 template <class P>
 struct MatrixSplitting {
@@ -104,8 +116,12 @@ struct MatrixBeside {
   MatrixLines input;
   MatrixSplitting<P> splitting;
   MatrixRows rows;
+  MatrixWritten written;
 
   POLYCONV_MEMBER void with_chunk() { input.fetch(); }
+  POLYCONV_MEMBER void with_product() {
+    if constexpr (P::kParts == 1) written.fetch();
+  }
   POLYCONV_MEMBER void with_step() {
     if constexpr (P::kParts > 1) {
       splitting.split(p, splitting.some);

@@ -50,6 +50,7 @@ struct IntegerProducts : ProductsOf<uint8_t, int32_t, 1> {
 // What is done beside the products (MatrixBeside): nothing.
 struct NothingBeside {
   POLYCONV_MEMBER void with_chunk() {}
+  POLYCONV_MEMBER void with_product() {}
   POLYCONV_MEMBER void with_step() {}
 };
 
@@ -65,12 +66,13 @@ struct MatrixTile {
   int64_t sums_row;             // bytes from one to the next
 };
 
-template <class P, int C, int A, int B>
-POLYCONV_INLINE void multiply_tiles(Tiles &tiles) {
+template <class P, int C, int A, int B, class Beside>
+POLYCONV_INLINE void multiply_tiles(Tiles &tiles, Beside &beside) {
   if constexpr (sizeof(typename P::From) == 1)
     tiles.template multiply_integers<C, A, B, P::kSignedInput, P::kSignedWeights>();
   else
     tiles.template multiply_bf16<C, A, B>();
+  beside.with_product();
 }
 
 // Sums that are in the registers yet: they leave when the next tile needs these, one after the other, as storing all
@@ -128,16 +130,16 @@ POLYCONV_INLINE void multiply_chunk(Tiles &tiles, const MatrixHeld &held, const 
   if constexpr (kStep.weights >= 0) load_weights<P, 6>(tiles, o, b);
   if constexpr (kStep.source >= 0) tiles.template load<4>(a, o.stride);
   if constexpr (First) turn_over<0, true>(tiles, held, o.start);
-  multiply_tiles<P, 0, 4, 6>(tiles);
-  if constexpr (kStep.source < 0 && M == 2) multiply_tiles<P, 2, 5, 6>(tiles);
+  multiply_tiles<P, 0, 4, 6>(tiles, beside);
+  if constexpr (kStep.source < 0 && M == 2) multiply_tiles<P, 2, 5, 6>(tiles, beside);
   if constexpr (kStep.weights >= 0 && N == 2) load_weights<P, 7>(tiles, o, b + kMatrixTileBytes);
   if constexpr (First) turn_over<1, N == 2>(tiles, held, o.start);
-  if constexpr (N == 2) multiply_tiles<P, 1, 4, 7>(tiles);
+  if constexpr (N == 2) multiply_tiles<P, 1, 4, 7>(tiles, beside);
   if constexpr (kStep.source >= 0 && M == 2) tiles.template load<5>(a + o.next, o.stride);
   if constexpr (First) turn_over<2, M == 2>(tiles, held, o.start);
-  if constexpr (kStep.source >= 0 && M == 2) multiply_tiles<P, 2, 5, 6>(tiles);
+  if constexpr (kStep.source >= 0 && M == 2) multiply_tiles<P, 2, 5, 6>(tiles, beside);
   if constexpr (First) turn_over<3, M == 2 && N == 2>(tiles, held, o.start);
-  if constexpr (M == 2 && N == 2) multiply_tiles<P, 3, 5, 7>(tiles);
+  if constexpr (M == 2 && N == 2) multiply_tiles<P, 3, 5, 7>(tiles, beside);
   beside.with_step();
   if constexpr (Step + 1 < kStepsOf<P>)
     multiply_chunk<P, M, N, Step + 1, false>(tiles, held, o, source, weights, beside);

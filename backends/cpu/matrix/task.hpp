@@ -86,6 +86,9 @@ POLYCONV_INLINE void store_directly(MatrixWalk<P> &walk, MatrixPending &tile, in
   if (e.bias) tile.tile.start = start;
   tile.tile.sums = static_cast<typename P::Sum *>(e.output) + row_offset(e.result, row);
   tile.tile.sums_row = e.result.stride[4] * static_cast<int64_t>(sizeof(typename P::Sum));
+  const int64_t products = p.chunks * p.tap_count * 4;
+  walk.beside.written = {static_cast<const char *>(tile.tile.sums), tile.tile.sums_row, tile.count,
+                         (tile.count + products - 1) / products};
   multiply_of<P>(tile.count > kMatrixRows, true, p, tile.tile, walk.tiles, walk.held, walk.beside);
 }
 
@@ -186,7 +189,7 @@ POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &sha
                                int64_t last_panel) {
   const MatrixPlan &p = task.p;
   MatrixSource sources[kMatrixStrips];
-  MatrixWalk<P> walk = {task, {p, {}, {}, {}}, {}, {}, {}, 0};
+  MatrixWalk<P> walk = {task, {p, {}, {}, {}, {}}, {}, {}, {}, 0};
   int64_t count = 0;
   for (int64_t unit = share.first_unit; unit < share.last_unit;) {
     const MatrixBlock b = block_at(p, share, unit);
@@ -209,7 +212,7 @@ POLYCONV_INLINE void run_split_units(const MatrixTask<P> &task, const MatrixShar
   const MatrixPlan &p = task.p;
   if (share.first_unit == share.last_unit) return;
   MatrixSource sources[kMatrixSplitStrips];
-  MatrixWalk<P> walk = {task, {p, {}, {}, {}}, {}, {}, {}, 0};
+  MatrixWalk<P> walk = {task, {p, {}, {}, {}, {}}, {}, {}, {}, 0};
   sources[0] = bring_in(task, block_at(p, share, share.first_unit), task.strip);
   int64_t unit = share.first_unit + sources[0].block.lines;
   for (int64_t now = 0;; now = (now + 1) % kMatrixSplitStrips) {
