@@ -3,6 +3,7 @@
 #include "choice.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <set>
 
@@ -140,7 +141,16 @@ class Search {
     best_us_ = std::min(best_us_, us);
   }
 
-  // The pointers of a run on scratch memory.
+  using Run = std::function<void(cudaStream_t)>;
+
+  // On scratch memory, which stays where it is as long as nobody asks for more of it.
+  Run run_of(const Way &way, const Execution &execution) {
+    const Pointers pointers = scratch(way, execution);
+    return [this, &way, &execution, pointers, pack = way.pack(pointers)](cudaStream_t stream) {
+      way.run(handle_, execution, pack, pointers, stream);
+    };
+  }
+
   Pointers scratch(const Way &way, const Execution &execution) {
     const int64_t weights = writes_weights(layer_) ? extent_bytes(layer_.weights) : packed_bytes(layer_.weights);
     return {input_.get(extent_bytes(layer_.input)), weights_.get(weights), output_.get(extent_bytes(layer_.output)),
@@ -150,9 +160,7 @@ class Search {
   // The median of a few samples; fewer where the engine is far behind.
   double time_of(const Way &way, const Execution &execution) {
     constexpr double kLoadingUs = 4e4, kHostUs = 20, kShortUs = 2000, kSampleUs = 200;
-    const Pointers pointers = scratch(way, execution);
-    const Descriptor pack = way.pack(pointers);
-    const auto run = [&](cudaStream_t stream) { way.run(handle_, execution, pack, pointers, stream); };
+    const Run run = run_of(way, execution);
     const double first = watch_->us(1, run); // loads code, for up to kLoadingUs
     if (first > 2 * best_us_ + kLoadingUs) return first;
     const double second = watch_->us(1, run); // waits for the host, for up to kHostUs
@@ -172,20 +180,26 @@ class Search {
     const size_t count = std::min(kFinalists, timed_.size());
     const auto faster = [](const Timed &a, const Timed &b) { return a.us < b.us; };
     std::partial_sort(timed_.begin(), timed_.begin() + static_cast<std::ptrdiff_t>(count), timed_.end(), faster);
-    std::vector<std::vector<double>> samples(count);
+    struct Finalist {
+      Timed *timed;
+      Run run;
+      int runs;
+      Stopwatch::Recorded recorded;
+      std::vector<double> samples = {};
+    };
+    std::vector<Finalist> finalists;
+    for (size_t i = 0; i < count && timed_[i].us < 1.1 * best_us_; ++i) {
+      const int runs = std::clamp(static_cast<int>(kSampleUs / (timed_[i].us + 1)), 1, 100);
+      scratch(*timed_[i].candidate.way, *timed_[i].execution); // for all, before anything is recorded of it
+      finalists.push_back({&timed_[i], nullptr, runs, nullptr});
+    }
+    for (Finalist &one : finalists) {
+      one.run = run_of(*one.timed->candidate.way, *one.timed->execution);
+      one.recorded = watch_->record(one.runs, one.run);
+    }
     for (size_t round = 0; round < kRounds; ++round)
-      for (size_t i = 0; i < count && timed_[i].us < 1.1 * best_us_; ++i) {
-        const Timed &one = timed_[i];
-        const Pointers pointers = scratch(*one.candidate.way, *one.execution);
-        const Descriptor pack = one.candidate.way->pack(pointers);
-        const auto run = [&](cudaStream_t stream) {
-          one.candidate.way->run(handle_, *one.execution, pack, pointers, stream);
-        };
-        const int runs = std::clamp(static_cast<int>(kSampleUs / (one.us + 1)), 1, 100);
-        samples[i].push_back(watch_->us(watch_->record(runs, run), runs, run));
-      }
-    for (size_t i = 0; i < count; ++i)
-      if (!samples[i].empty()) timed_[i].us = median(samples[i]);
+      for (Finalist &one : finalists) one.samples.push_back(watch_->us(one.recorded, one.runs, one.run));
+    for (Finalist &one : finalists) one.timed->us = median(one.samples);
     return *std::min_element(timed_.begin(), timed_.begin() + static_cast<std::ptrdiff_t>(count), faster);
   }
 
