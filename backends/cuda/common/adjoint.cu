@@ -119,7 +119,8 @@ class Adjoint final : public CudaInstance {
   Adjoint(const sdk::Kernel &forward, const polyconv_request &request, int32_t config)
       : CudaInstance(request),
         plan_(kSide, forward, request, config),
-        zeroed_(!plan_.interleaves() && is_zeroed(layer_) && !plan_.has_taps_everywhere()) {}
+        zeroed_(!plan_.interleaves() && is_zeroed(layer_) && !plan_.has_taps_everywhere()),
+        rest_(plan_.interleaves() && is_bare(layer_) ? Rest::kZeros : Rest::kStays) {}
 
   void pack(int, const void *raw, void *packed, void *stream) override {
     const DeviceScope scope(device_);
@@ -141,7 +142,7 @@ class Adjoint final : public CudaInstance {
       if (part.forward) part.forward->run(plan_.arguments_of(part, a), stream);
     if (plan_.interleaves()) gather(a, stream);
     for (const sdk::AdjointPlan::Part &part : plan_.parts())
-      if (!part.forward && !zeroed_ && !(plan_.interleaves() && is_bare(layer_)))
+      if (!part.forward && !zeroed_ && rest_ == Rest::kStays)
         finish_without_taps(part.of.layer, plan_.arguments_of(part, a), stream);
   }
 
@@ -149,11 +150,12 @@ class Adjoint final : public CudaInstance {
     const void *results[kMostInterleaved] = {};
     for (const sdk::AdjointPlan::Part &part : plan_.parts())
       if (part.forward) results[part.number] = sdk::AdjointPlan::result_of(part, a);
-    interleave(layer_, results, is_bare(layer_) ? Rest::kZeros : Rest::kStays, a.input, stream);
+    interleave(layer_, results, rest_, a.input, stream);
   }
 
   const sdk::AdjointPlan plan_;
   const bool zeroed_; // the whole result, before its parts
+  const Rest rest_;   // what interleaving makes of parts without taps
 };
 
 } // namespace
