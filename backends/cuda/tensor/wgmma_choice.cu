@@ -5,9 +5,8 @@
 #include <cmath>
 
 #include "common/device.hpp"
-#include "common/instance.hpp"
 #include "common/numbers.hpp"
-#include "wgmma_product.hpp"
+#include "wgmma_instance.hpp"
 
 namespace polyconv::cuda::wgmma {
 namespace {
@@ -105,6 +104,27 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
     return offer.reject("takes channels last");
   }
   return fits_tiles(l, offer) && fits_maps(l, offer) && has_code("90a", request.policy->device_index, offer);
+}
+
+bool takes_halves(const polyconv_layer &l, const polyconv_tensor &read, sdk::Offer &offer) {
+  const int32_t type = read.type;
+  return ((type == POLYCONV_F16 || type == POLYCONV_BF16) && l.weights.type == type && l.result.type == type) ||
+         offer.reject("takes f16 and bf16, the same for input, weights and output");
+}
+
+bool takes_plain_end(const polyconv_layer &l, sdk::Offer &offer) {
+  if (!bias_and_relu_at_most(l)) return offer.reject("ends with a bias and a relu at most");
+  return (l.result.size[1] % 8 == 0 && has_whole_vectors(l.result)) ||
+         offer.reject("takes results whose pixels are whole 16 bytes");
+}
+
+bool takes_patches(const polyconv_request &request, sdk::Offer &offer) {
+  if (!sdk::convolves_once(request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  if (!takes_halves(l, l.input, offer) || !takes(request, offer)) return false;
+  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
+  if (l.stride[1] != 1 || l.stride[2] != 1) return offer.reject("takes stride 1");
+  return takes_plain_end(l, offer);
 }
 
 bool can_split(const polyconv_layer &l, int splits, int64_t limit, sdk::Offer *chosen) {
@@ -246,21 +266,16 @@ Launcher launcher_for(int32_t type, int shape) {
   return type == POLYCONV_F16 ? product_f16(shape) : type == POLYCONV_BF16 ? product_bf16(shape) : product_tf32(shape);
 }
 
-class Wgmma final : public CudaInstance {
+class Wgmma final : public WgmmaInstance {
  public:
   Wgmma(const polyconv_request &request, const Config &config)
-      : CudaInstance(request),
+      : WgmmaInstance(request),
         shape_(kShapes[config.shape]),
         splits_(config.splits),
         launcher_(launcher_for(layer_.input.type, config.shape)) {
     const DeviceScope scope(device_);
     multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
-  }
-
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_weights(layer_, raw, packed, static_cast<cudaStream_t>(stream));
   }
 
  private:
@@ -283,7 +298,6 @@ class Wgmma final : public CudaInstance {
   const Shape shape_;
   const int splits_;
   const Launcher launcher_;
-  const MapEncoders maps_;
   int multiprocessors_ = 0;
 };
 

@@ -8,8 +8,8 @@
 
 #include <cmath>
 
-#include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "wgmma_instance.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -36,18 +36,13 @@ double estimate(const wgmma::HaloProduct &p) {
   return 4 + turns * std::max(clocks + 60, (clocks + 3700) / 2) / 1290 * (p.channel_tiles > 1 ? 1.1 : 1.0);
 }
 
-class Halo final : public CudaInstance {
+class Halo final : public wgmma::WgmmaInstance {
  public:
   explicit Halo(const polyconv_request &request)
-      : CudaInstance(request), product_(product_of(layer_)), bf16_(layer_.input.type == POLYCONV_BF16) {
+      : WgmmaInstance(request), product_(product_of(layer_)), bf16_(layer_.input.type == POLYCONV_BF16) {
     const DeviceScope scope(device_);
     multiprocessors_ = multiprocessors_of(device_);
     wgmma::prepare_halo(product_, bf16_);
-  }
-
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    wgmma::pack_weights(layer_, raw, packed, static_cast<cudaStream_t>(stream));
   }
 
  private:
@@ -66,30 +61,20 @@ class Halo final : public CudaInstance {
 
   const wgmma::HaloProduct product_;
   const bool bf16_;
-  const wgmma::MapEncoders maps_;
   int multiprocessors_ = 0;
 };
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
-  if (!sdk::convolves_once(request, offer)) return false;
+  if (!wgmma::takes_patches(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const int32_t type = l.input.type;
-  if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type || l.result.type != type)
-    return offer.reject("takes f16 and bf16, the same for input, weights and output");
-  if (!wgmma::takes(request, offer)) return false;
   const auto taps = static_cast<long long>(sdk::taps(l));
   if (l.weights.size[1] > wgmma::kHaloChannels || taps > wgmma::kHaloTaps)
     return offer.reject(
         "keeps all weights in shared memory: takes up to %d input channels and %d taps, not %lld and %lld",
         wgmma::kHaloChannels, wgmma::kHaloTaps, static_cast<long long>(l.weights.size[1]), taps);
   if (taps == 1) return offer.reject("takes windows of more than one element: others read no input twice");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
-  if (l.stride[1] != 1 || l.stride[2] != 1) return offer.reject("takes stride 1");
   if (l.output.size[1] > 16 * wgmma::kHaloChannels)
     return offer.reject("takes up to %d output channels", 16 * wgmma::kHaloChannels);
-  if (!bias_and_relu_at_most(l)) return offer.reject("ends with a bias and a relu at most");
-  if (l.output.size[1] % 8 != 0 || !wgmma::has_whole_vectors(l.result))
-    return offer.reject("takes outputs whose pixels are whole 16 bytes");
   const wgmma::HaloProduct p = product_of(l);
   if (p.pitch == 0) return offer.reject("holds no patch of this window in shared memory");
   offer.set_weights(0, wgmma::packed_format(l), wgmma::packed_bytes(l));

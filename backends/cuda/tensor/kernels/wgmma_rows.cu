@@ -7,8 +7,8 @@
 
 #include <cmath>
 
-#include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "wgmma_instance.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -16,19 +16,14 @@ namespace {
 constexpr int kColumns[] = {224, 256};
 constexpr const char *kConfigs[] = {"224x128", "256x128"};
 
-class Rows final : public CudaInstance {
+class Rows final : public wgmma::WgmmaInstance {
  public:
   Rows(const polyconv_request &request, int config)
-      : CudaInstance(request),
+      : WgmmaInstance(request),
         product_(wgmma::rows_product(layer_, kColumns[config], multiprocessors_of(device_))),
         bf16_(layer_.input.type == POLYCONV_BF16) {
     const DeviceScope scope(device_);
     wgmma::prepare_rows(product_, bf16_);
-  }
-
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    wgmma::pack_weights(layer_, raw, packed, static_cast<cudaStream_t>(stream));
   }
 
  private:
@@ -48,7 +43,6 @@ class Rows final : public CudaInstance {
 
   const wgmma::RowsProduct product_;
   const bool bf16_;
-  const wgmma::MapEncoders maps_;
 };
 
 struct Ways {
@@ -76,18 +70,9 @@ struct Ways {
 };
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!sdk::convolves_once(request, offer)) return false;
+  if (!wgmma::takes_patches(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const int32_t type = l.input.type;
-  if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type || l.result.type != type)
-    return offer.reject("takes f16 and bf16, the same for input, weights and output");
-  if (!wgmma::takes(request, offer)) return false;
-  if (!is_2d(l) || l.weights.size[3] == 1)
-    return offer.reject("takes images of two dimensions and windows of several rows");
-  if (l.stride[1] != 1 || l.stride[2] != 1) return offer.reject("takes stride 1");
-  if (!bias_and_relu_at_most(l)) return offer.reject("ends with a bias and a relu at most");
-  if (l.output.size[1] % 8 != 0 || !wgmma::has_whole_vectors(l.result))
-    return offer.reject("takes outputs whose pixels are whole 16 bytes");
+  if (l.weights.size[3] == 1) return offer.reject("takes windows of several rows");
   const Ways ways = {l};
   if (!ways.serves(0, nullptr) && !ways.serves(1, &offer)) return false;
   if (!offer_config(ways, 2, config, offer)) return false;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/device.hpp"
-#include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "wgmma_instance.hpp"
 #include "wgmma_strided.hpp"
 
 namespace polyconv::cuda {
@@ -28,11 +28,6 @@ bool has_depth(const sdk::AdjointPart &part) {
 }
 
 // ---------------------------------------------------------------- supports
-
-// What epilogues leave in registers; others go value by value.
-bool is_plain(const polyconv_layer &l) {
-  return bias_and_relu_at_most(l) && l.result.size[1] % 2 == 0;
-}
 
 // Microseconds in a shape: tiles of all parts, of which a multiprocessor takes its share, or the bytes. Tiles that are
 // not turned leave 16 pixels at once, which is slow here; of two teams' tiles a third leaves while others multiply.
@@ -67,9 +62,7 @@ bool takes_part(const polyconv_request &request, const sdk::AdjointPart &part, s
 bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const int32_t type = l.output.type;
-  if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type || l.result.type != type)
-    return offer.reject("takes f16 and bf16, the same for output, weights and input");
+  if (!takes_halves(l, l.output, offer)) return false;
   const auto parts = static_cast<long long>(sdk::adjoint_parts(l));
   if (parts < 2 || parts > kMostParts)
     return offer.reject("takes strides of 2 to %d residues, not %lld", kMostParts, parts);
@@ -86,9 +79,7 @@ bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offe
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("takes channels last");
   }
-  if (l.result.size[1] % 8 != 0 || !has_whole_vectors(l.result))
-    return offer.reject("takes inputs whose pixels are whole 16 bytes");
-  if (!is_plain(l)) return offer.reject("ends with a bias and a relu at most");
+  if (!takes_plain_end(l, offer)) return false;
   int64_t packed = 0;
   bool any = false, all = true;
   const bool flat = is_flat(sdk::adjoint_part(l, 0).layer);
