@@ -33,6 +33,11 @@ struct Shape {
   int64_t reach_w() const { return int64_t{taps_w - 1} * dilation_w + 1; }
 };
 
+// An axis of one element may have any stride: 0 where 32 bits do not hold it. All others fit.
+inline int32_t stride_of(const polyconv_tensor &t, int axis) {
+  return t.stride[axis] > INT32_MAX ? 0 : small(t.stride[axis]);
+}
+
 inline Shape shape_of(const polyconv_layer &l) {
   Shape s = {};
   s.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
@@ -43,10 +48,10 @@ inline Shape shape_of(const polyconv_layer &l) {
   s.pad_h = small(l.pad_begin[1]), s.pad_w = small(l.pad_begin[2]);
   s.input_h = small(l.input.size[3]), s.input_w = small(l.input.size[4]);
   s.output_h = small(l.output.size[3]), s.output_w = small(l.output.size[4]);
-  s.x_image = l.input.stride[0], s.x_plane = small(l.input.stride[1]);
-  s.x_row = small(l.input.stride[3]), s.x_column = small(l.input.stride[4]);
-  s.y_image = l.result.stride[0], s.y_filter = small(l.result.stride[1]);
-  s.y_row = small(l.result.stride[3]), s.y_column = small(l.result.stride[4]);
+  s.x_image = l.input.stride[0], s.x_plane = stride_of(l.input, 1);
+  s.x_row = stride_of(l.input, 3), s.x_column = stride_of(l.input, 4);
+  s.y_image = l.result.stride[0], s.y_filter = stride_of(l.result, 1);
+  s.y_row = stride_of(l.result, 3), s.y_column = stride_of(l.result, 4);
   return s;
 }
 
