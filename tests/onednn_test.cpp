@@ -12,25 +12,11 @@
 #include <thread>
 #include <vector>
 
-#include "skip.hpp"
+#include "missing.hpp"
 
 namespace {
 
 const char *const kToken = "fwd:n2,c32,k32,i20x20,f3x3,p1";
-
-// False, with the test case marked as skipped, where the backend cannot serve.
-bool no_onednn() {
-  polyconv_backend_info info = {};
-  info.struct_size = sizeof info;
-  for (int32_t i = 0; polyconv_backend_get(i, &info) == POLYCONV_SUCCESS; ++i) {
-    if (std::string(info.name) != "onednn") continue;
-    if (info.available) return false;
-    polyconv_test::skip(std::string("onednn: ") + info.reason);
-    return true;
-  }
-  polyconv_test::skip("the onednn backend was not built");
-  return true;
-}
 
 polyconv::Options options_for(const char *kernel) {
   polyconv::Options options;
@@ -99,7 +85,7 @@ int threads_of_the_process() {
 } // namespace
 
 TEST_CASE("it is taken only where it is named, and says what it does not take") {
-  if (no_onednn()) return;
+  if (polyconv_test::missing("onednn")) return;
   const polyconv::Problem problem(kToken);
   const polyconv::Plan plan(problem, options_for("*"));
   CHECK(std::string(plan.info().kernel).rfind("onednn/", 0) != 0);
@@ -122,7 +108,7 @@ TEST_CASE("it is taken only where it is named, and says what it does not take") 
 }
 
 TEST_CASE("whatever measuring finds is exact where the problem is, in the caller's layout and in oneDNN's own") {
-  if (no_onednn()) return;
+  if (polyconv_test::missing("onednn")) return;
   for (const char *token :
        {kToken, "fwd:n2,c32,k32,i20x20,f3x3,p1:nhwc", "fwd:n4,k4,i86x86,f7x7", "fwd:n2,c24,k24,g24,i28x28,f3x3,p1",
         "fwd:n2,c24,k40,i14x14,f1x1:nhwc:bf16:bias", "fwd:n1,c64,k16,i14x14,f3x3,p1:s8",
@@ -138,7 +124,7 @@ TEST_CASE("whatever measuring finds is exact where the problem is, in the caller
 }
 
 TEST_CASE("a plan asks for the workspace that its implementation needs, within the limit") {
-  if (no_onednn()) return;
+  if (polyconv_test::missing("onednn")) return;
   polyconv::Options options = options_for("onednn/conv@any");
   CHECK(polyconv::Plan(polyconv::Problem(kToken), options).info().workspace_bytes < 4 << 20);
   options.workspace_limit = 0;
@@ -146,7 +132,7 @@ TEST_CASE("a plan asks for the workspace that its implementation needs, within t
 }
 
 TEST_CASE("a plan runs on its own number of threads") {
-  if (no_onednn()) return;
+  if (polyconv_test::missing("onednn")) return;
   polyconv::Options options = options_for("onednn/conv@any");
   const int before = threads_of_the_process();
   for (const int threads : {1, before + 2}) { // a thread that was there before may be one of them
@@ -160,7 +146,7 @@ TEST_CASE("a plan runs on its own number of threads") {
 }
 
 TEST_CASE("one plan runs on two threads at once, each with what it bound, from memory of any alignment") {
-  if (no_onednn()) return;
+  if (polyconv_test::missing("onednn")) return;
   Layer layer(options_for("onednn/conv@any"));
   const polyconv_buffers buffers = layer.buffers();
   layer.plan.bind(buffers).run();
@@ -183,7 +169,7 @@ TEST_CASE("one plan runs on two threads at once, each with what it bound, from m
 }
 
 TEST_CASE("weights that another implementation packed are refused, not misread") {
-  if (no_onednn()) return;
+  if (polyconv_test::missing("onednn")) return;
   Layer blocked(options_for("onednn/conv@any")), plain(options_for("onednn/conv@plain"));
   polyconv_buffers buffers = plain.buffers();
   plain.plan.bind(buffers).run();
@@ -194,7 +180,7 @@ TEST_CASE("weights that another implementation packed are refused, not misread")
 }
 
 TEST_CASE("sums of u8 and s8 are exact beyond what f32 holds") {
-  if (no_onednn()) return;
+  if (polyconv_test::missing("onednn")) return;
   for (const char *token : {"fwd:c1024,k16,i4x4,f3x3:u8-s8-s32", "fwd:c1024,k16,i4x4,f3x3:u8-s8-s32:nhwc:krsc"}) {
     const polyconv::Problem problem(token);
     polyconv::Options options = options_for("onednn/*");

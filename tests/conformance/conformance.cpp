@@ -164,14 +164,18 @@ uint64_t seed(uint64_t usual) {
   return usual + 1000 * static_cast<uint64_t>(number_from("POLYCONV_CONFORMANCE_SEED", 0));
 }
 
+// Of problems, or of chains of them.
 template <class Random>
 std::vector<conformance::TestCase> random_cases(Random &random, int usual) {
   std::vector<conformance::TestCase> cases;
   for (int i = 0; i < random_count(usual); ++i) {
-    const polyconv_problem problem = random.next();
-    char token[512] = "?";
-    polyconv_problem_format(&problem, token, sizeof token, nullptr);
-    cases.push_back({token, {problem}, POLYCONV_SAVE_NONE});
+    conformance::TestCase test{"", {random.next()}, POLYCONV_SAVE_NONE};
+    for (const polyconv_problem &problem : test.problems) {
+      char token[512] = "?";
+      polyconv_problem_format(&problem, token, sizeof token, nullptr);
+      test.name += (test.name.empty() ? "" : " > ") + std::string(token);
+    }
+    cases.push_back(test);
   }
   return cases;
 }
@@ -291,16 +295,7 @@ TEST_CASE("every kernel is right on random problems of the kinds that kernels ar
 
 TEST_CASE("every kernel that takes several layers as one is right on random chains") {
   conformance::RandomChain random(seed(11));
-  std::vector<conformance::TestCase> chains;
-  for (int i = 0; i < random_count(400); ++i) {
-    conformance::TestCase test{"", random.next(), POLYCONV_SAVE_NONE};
-    for (const polyconv_problem &problem : test.problems) {
-      char token[512] = "?";
-      polyconv_problem_format(&problem, token, sizeof token, nullptr);
-      test.name += (test.name.empty() ? "" : " > ") + std::string(token);
-    }
-    chains.push_back(test);
-  }
+  const std::vector<conformance::TestCase> chains = random_cases(random, 400);
   for (const Tested &tested : tested_backends()) {
     Counts counts;
     for (size_t i = 0; i < chains.size(); ++i)

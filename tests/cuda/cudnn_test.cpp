@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cuda.hpp"
+#include "missing.hpp"
 
 using cuda_test::Layer;
 using polyconv::Device;
@@ -15,18 +16,8 @@ namespace {
 
 const char *const kToken = "fwd:n2,c64,k32,i20x20,f3x3,p1";
 
-// False, with the test case marked as skipped, where the backend cannot serve.
 bool no_cudnn() {
-  polyconv_backend_info info = {};
-  info.struct_size = sizeof info;
-  for (int32_t i = 0; polyconv_backend_get(i, &info) == POLYCONV_SUCCESS; ++i) {
-    if (std::string(info.name) != "cudnn") continue;
-    if (info.available) return false;
-    polyconv_test::skip(std::string("cudnn: ") + info.reason);
-    return true;
-  }
-  polyconv_test::skip("the cudnn backend was not built");
-  return true;
+  return polyconv_test::missing("cudnn");
 }
 
 polyconv::Options options_for(const char *kernel) {
