@@ -142,7 +142,7 @@ POLYCONV_NOINLINE void depthwise_walk(const DepthwiseTile<From, T> &tile, const 
 #pragma GCC unroll 32
       for (int y = 0; y < R * Step; ++y)
 #pragma GCC unroll 2
-        for (int i = 0; i < Step; ++i) __builtin_prefetch(fetched + y * ahead.row + i * kL);
+        for (int i = 0; i < Step; ++i) __builtin_prefetch(fetched + y * ahead.row + i * kL, 0, 2);
       Vector<T> acc[R] = {};
 #pragma GCC unroll 8
       for (int kx = 0; kx < K; ++kx)

@@ -48,7 +48,7 @@ POLYCONV_INLINE void add_channels(const From *const (&pixels)[P], int64_t c, int
   for (int k = 0; k < K; ++k) filter[k] = load(weights + k * kF32Lanes);
 #pragma GCC unroll 8
   for (int i = 0; i < P; ++i) {
-    __builtin_prefetch(reinterpret_cast<const char *>(pixels[i] + c) + kFewAhead);
+    __builtin_prefetch(reinterpret_cast<const char *>(pixels[i] + c) + kFewAhead, 0, 2);
     const F32 pixel = lanes == kF32Lanes ? load_f32(pixels[i] + c) : load_f32_partial(pixels[i] + c, lanes);
 #pragma GCC unroll 8
     for (int k = 0; k < K; ++k) sums[i * K + k] = multiply_add(loaded(pixel), filter[k], sums[i * K + k]);

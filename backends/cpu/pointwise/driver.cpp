@@ -17,9 +17,15 @@ namespace {
 constexpr int64_t kLine = 64;             // bytes
 constexpr int64_t kStreamBytes = 8 << 20; // results beyond this would push everything else out of the caches
 
+// As in tile.hpp: wide tiles where there are few output channels.
+int64_t tile_vectors(int64_t channels, Isa isa) {
+  const bool wide = isa == kAvx512;
+  return channels > (wide ? 4 : 2) ? 2 : wide ? 6 : 4;
+}
+
 // What the largest of `units` by `panels` shares costs, in multiply-adds of vectors.
 double share_cost(const PointwisePlan &p, int64_t units, int64_t panels) {
-  const int64_t vector = p.tile_pixels / 2, shared = p.units - p.images * p.tiles;
+  const int64_t vector = p.lanes, shared = p.units - p.images * p.tiles;
   const int64_t own = ceil_div(p.pixels - p.joined_pixels, vector); // of an image
   const int64_t alone = own % 2 * p.images + shared;                // in tiles that wait for their loads
   const double vectors = (real(own * p.images + shared) + 0.2 * real(alone)) / real(p.units); // of a tile
@@ -33,7 +39,7 @@ double share_cost(const PointwisePlan &p, int64_t units, int64_t panels) {
 
 // The tiles of all images, and which share their last pixels' vectors.
 void join_images(PointwisePlan &p) {
-  const int64_t vector = p.tile_pixels / 2, rest = p.pixels % vector;
+  const int64_t vector = p.lanes, rest = p.pixels % vector;
   p.joined = rest > 0 && p.pixels > vector && p.images > 0 ? std::min(vector / rest, p.images) : 1;
   p.joined_pixels = p.joined > 1 ? rest : 0;
   p.tiles = ceil_div(p.pixels - p.joined_pixels, p.tile_pixels);
@@ -53,7 +59,8 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
   p.group_out = layer.output.size[sdk::kC] / layer.groups;
   p.panels = ceil_div(p.group_out, isa == kAvx512 ? 14 : 6);
   p.panel_channels = ceil_div(p.group_out, p.panels);
-  p.tile_pixels = 2 * vector_bytes(isa) / 4;
+  p.lanes = vector_bytes(isa) / 4;
+  p.tile_pixels = p.lanes * tile_vectors(p.group_out, isa);
   join_images(p);
   p.sums_at = round_up(p.group_in * p.tile_pixels * 4, 64);
   p.scratch_bytes = p.sums_at + p.panel_channels * p.tile_pixels * 4;

@@ -21,7 +21,8 @@ struct PointwisePlan {
   int64_t images, pixels;              // of an image
   int64_t groups, group_in, group_out; // channels of a group
   int64_t panel_channels, panels;      // most output channels of a panel; panels of a group, of nearly equal size
-  int64_t tile_pixels, tiles;          // of a register tile: two vectors; tiles of an image, joined pixels left out
+  int64_t tile_pixels, tiles;          // of a register tile; tiles of an image, joined pixels left out
+  int64_t lanes;                       // of a vector
   int64_t joined, joined_pixels;       // images that share a vector, 1: none; pixels of each in it
   int64_t units;                       // tiles of all images; after those of `joined` images the one that they share
   int64_t unit_parts, panel_parts;     // tasks = unit_parts * panel_parts

@@ -63,11 +63,11 @@ POLYCONV_INLINE void run_joined(const PointwisePlan &p, const PointwiseArguments
   }
 }
 
-// One tile of one image against panels [first, last) of one group.
-POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &arguments, const PointwiseShare &share,
-                              int64_t image, int64_t pixel, int64_t group, int64_t first, int64_t last) {
+// `pixels` of one image, a tile's, against panels [first, last) of one group.
+POLYCONV_INLINE void run_pixels(const PointwisePlan &p, const PointwiseArguments &arguments,
+                                const PointwiseShare &share, int64_t image, int64_t pixel, int64_t pixels,
+                                int64_t group, int64_t first, int64_t last) {
   const Epilogue &e = arguments.epilogue;
-  const int64_t left = p.pixels - p.joined_pixels - pixel, pixels = left < p.tile_pixels ? left : p.tile_pixels;
   const int64_t vectors = (pixels + kF32Lanes - 1) / kF32Lanes;
   PointwiseTile tile = {};
   tile.source = source_of(p, arguments, image, group) + pixel;
@@ -96,12 +96,24 @@ POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &
       tile.relu = e.rules.activation == POLYCONV_ACT_RELU;
       tile.stream = arguments.stream && pixels % kF32Lanes == 0;
     }
-    if (vectors == 2)
+    if (vectors == 1)
+      pointwise_tile_of<1>(rows, tile);
+    else if (vectors == 2)
       pointwise_tile_of<2>(rows, tile);
     else
-      pointwise_tile_of<1>(rows, tile);
+      pointwise_wide_tile_of(rows, tile);
     if (!p.stores_tiles) finish_rows(e, sums, p.tile_pixels, rows, pixels, row);
   }
+}
+
+// One tile of one image against panels [first, last) of one group. What is left of a wide one goes as narrow ones.
+POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &arguments, const PointwiseShare &share,
+                              int64_t image, int64_t pixel, int64_t group, int64_t first, int64_t last) {
+  const int64_t left = p.pixels - p.joined_pixels - pixel,
+                end = left < p.tile_pixels ? pixel + left : pixel + p.tile_pixels;
+  const int64_t step = left < p.tile_pixels ? 2 * kF32Lanes : p.tile_pixels;
+  for (; pixel < end; pixel += step)
+    run_pixels(p, arguments, share, image, pixel, end - pixel < step ? end - pixel : step, group, first, last);
 }
 
 POLYCONV_INLINE void run_unit(const PointwisePlan &p, const PointwiseArguments &arguments, const PointwiseShare &share,

@@ -1,4 +1,5 @@
-// tile.hpp - the register tile of the pointwise kernel: M output channels by N vectors of pixels.
+// tile.hpp - the register tile of the pointwise kernel: M output channels by N vectors of pixels, 2 or 1; of few output
+// channels more, as each vector then counts for so little that reading decides: whole lines side by side.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +9,12 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 constexpr int kPointwiseAhead = 24; // steps that weights are fetched ahead: some 350 cycles
+// Vectors of the tile of few output channels: up to 4, or 2, as the driver has it.
+#if defined(__AVX512F__)
+constexpr int kPointwiseWide = 6;
+#else
+constexpr int kPointwiseWide = 4;
+#endif
 
 struct PointwiseTile {
   const float *source;
@@ -28,24 +35,25 @@ POLYCONV_INLINE void store_pointwise(const PointwiseTile &t, F32 (&sums)[M][N]) 
 #pragma GCC unroll 16
     for (int m = 0; m < M; ++m) {
       const F32 bias = splat(t.bias[m]);
-#pragma GCC unroll 2
+#pragma GCC unroll 6
       for (int n = 0; n < N; ++n) sums[m][n] += bias;
     }
   if (t.relu)
 #pragma GCC unroll 16
     for (int m = 0; m < M; ++m)
-#pragma GCC unroll 2
+#pragma GCC unroll 6
       for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] < F32{} ? F32{} : sums[m][n]; // NaN stays
 #pragma GCC unroll 16
   for (int m = 0; m < M; ++m) {
     float *row = t.result + m * t.result_stride;
     float *last = row + (N - 1) * kF32Lanes;
     if (t.stream) {
-      if (N == 2) store_past_cache(row, sums[m][0]);
-      store_past_cache(last, sums[m][N - 1]);
+#pragma GCC unroll 6
+      for (int n = 0; n < N; ++n) store_past_cache(row + n * kF32Lanes, sums[m][n]);
       continue;
     }
-    if (N == 2) store(row, sums[m][0]);
+#pragma GCC unroll 6
+    for (int n = 0; n < N - 1; ++n) store(row + n * kF32Lanes, sums[m][n]);
     if (t.last_lanes == kF32Lanes)
       store(last, sums[m][N - 1]);
     else
@@ -60,21 +68,22 @@ POLYCONV_NOINLINE void pointwise_tile(const PointwiseTile &t) {
   if (!t.stream)
 #pragma GCC unroll 16
     for (int m = 0; m < M; ++m)
-#pragma GCC unroll 2
+#pragma GCC unroll 6
       for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + n * kF32Lanes, 1);
   const int64_t source_stride = t.source_stride, weight_stride = t.weight_stride;
   for (int64_t c = 0; c < t.channels; ++c, source += source_stride, weights += weight_stride) {
     F32 vectors[N];
-#pragma GCC unroll 2
+#pragma GCC unroll 6
     for (int n = 0; n < N; ++n) {
       vectors[n] = load(source + n * kF32Lanes);
-      __builtin_prefetch(source + (N + n) * kF32Lanes); // of the next tile: a line for every channel
+      // Of a tile to come, a line for every channel: into the second cache, which has room for more on their way.
+      __builtin_prefetch(source + ((N > 2 ? 2 : 1) * N + n) * kF32Lanes, 0, 2);
     }
     __builtin_prefetch(weights + kPointwiseAhead * weight_stride);
 #pragma GCC unroll 16
     for (int m = 0; m < M; ++m) {
       const F32 scalar = splat(weights[m]);
-#pragma GCC unroll 2
+#pragma GCC unroll 6
       for (int n = 0; n < N; ++n) sums[m][n] = multiply_add(scalar, vectors[n], sums[m][n]);
     }
   }
@@ -100,6 +109,19 @@ POLYCONV_INLINE void pointwise_tile_of(int64_t rows, const PointwiseTile &t) {
     case 12: return pointwise_tile<12, N>(t);
     case 13: return pointwise_tile<13, N>(t);
     case 14: return pointwise_tile<14, N>(t);
+#endif
+    default: return;
+  }
+}
+
+// The wide tile of 1 to 4 (AVX-512) or 2 rows.
+POLYCONV_INLINE void pointwise_wide_tile_of(int64_t rows, const PointwiseTile &t) {
+  switch (rows) {
+    case 1: return pointwise_tile<1, kPointwiseWide>(t);
+    case 2: return pointwise_tile<2, kPointwiseWide>(t);
+#if defined(__AVX512F__)
+    case 3: return pointwise_tile<3, kPointwiseWide>(t);
+    case 4: return pointwise_tile<4, kPointwiseWide>(t);
 #endif
     default: return;
   }
