@@ -8,8 +8,49 @@
 #include <oneapi/tbb/partitioner.h>
 #include <oneapi/tbb/task_arena.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 namespace polyconv::sdk {
 namespace {
+
+// The tasks of one run, and who took which. A thread takes the task of its own place in the arena, which it took in the
+// run before, then what nobody took yet, and then waits for the others: a worker that finds nothing to do goes to sleep
+// within microseconds, and waking it would hold up the next run.
+class Round {
+ public:
+  Round(int64_t tasks, void (*task)(void *, int64_t), void *context) : tasks_(tasks), task_(task), context_(context) {}
+
+  // May be called by any threads, any number of times; returns when nothing is left to take.
+  void take_part(int64_t place) {
+    const int64_t all = std::min(tasks_, kPlaces);
+    for (int64_t i = 0; i < all; ++i) take((place + i) % all);
+    const Clock::time_point patient_until = Clock::now() + kPatience;
+    while (done_.load(std::memory_order_acquire) < all && Clock::now() < patient_until) std::this_thread::yield();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int64_t kBits = 64, kPlaces = 1024; // as many threads as a plan may have
+  static constexpr std::chrono::milliseconds kPatience{4};
+
+  // Does what belongs to one place, unless somebody did.
+  void take(int64_t place) {
+    std::atomic<uint64_t> &taken = taken_[place / kBits];
+    const uint64_t bit = uint64_t{1} << place % kBits;
+    if (taken.load(std::memory_order_relaxed) & bit || taken.fetch_or(bit, std::memory_order_relaxed) & bit) return;
+    for (int64_t i = place; i < tasks_; i += kPlaces) task_(context_, i);
+    done_.fetch_add(1, std::memory_order_release);
+  }
+
+  const int64_t tasks_;
+  void (*const task_)(void *, int64_t);
+  void *const context_;
+  std::atomic<uint64_t> taken_[kPlaces / kBits] = {};
+  std::atomic<int64_t> done_{0};
+};
 
 class TbbParallel final : public Parallel {
  public:
@@ -17,9 +58,12 @@ class TbbParallel final : public Parallel {
 
  protected:
   void run(int64_t tasks, void (*task)(void *, int64_t), void *context) const override {
-    arena_.execute([=] {
+    Round round(tasks, task, context);
+    arena_.execute([&] {
+      const int64_t takers = std::min<int64_t>(tasks, arena_.max_concurrency());
       oneapi::tbb::parallel_for(
-          int64_t{0}, tasks, [=](int64_t i) { task(context, i); }, oneapi::tbb::static_partitioner());
+          int64_t{0}, takers, [&](int64_t) { round.take_part(oneapi::tbb::this_task_arena::current_thread_index()); },
+          oneapi::tbb::static_partitioner());
     });
   }
 
