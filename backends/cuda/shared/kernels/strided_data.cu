@@ -83,21 +83,6 @@ struct alignas(kColumns * sizeof(T)) Four {
   T element[kColumns];
 };
 
-template <class T>
-__device__ inline void store_sums(const Conv<int32_t> &p, T *x, const Place<int32_t> &at, const float (&sums)[kColumns],
-                                  bool vectors) {
-  if (vectors) {
-    Four<T> four;
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) four.element[c] = static_cast<T>(sums[c]); // to nearest
-    *reinterpret_cast<Four<T> *>(x + p.result.at(at)) = four;
-    return;
-  }
-#pragma unroll
-  for (int c = 0; c < kColumns; ++c)
-    if (at.w + c < p.result.size[4]) finish_and_store(p, x, sums[c], Place<int32_t>{at.n, at.c, 0, at.h, at.w + c});
-}
-
 // Where thread i works.
 struct Spot {
   int32_t n, c, column, begin, end; // pairs of rows
@@ -117,19 +102,41 @@ __device__ inline void load_weights(const Conv<int32_t> &p, const T *weights, in
   for (int tap = 0; tap < Taps * Taps; ++tap) w[tap] = value(weights[p.weights.at(k, c, 0, tap / Taps, tap % Taps)]);
 }
 
+// Finishing is much code: there once, in a loop, where one copy for each of a thread's sums took a minute to compile.
 template <class T>
 __device__ inline void store_pair(const Conv<int32_t> &p, const Descent &s, T *x, const Spot &at, int32_t row,
                                   const float (&sums)[2][kColumns]) {
+  const int32_t first = 2 * row - p.pad[1];
+  if (s.vectors != 0) {
 #pragma unroll
-  for (int e = 0; e < 2; ++e) {
-    const int32_t h = 2 * row + e - p.pad[1];
-    if (h >= 0 && h < p.result.size[3]) store_sums(p, x, {at.n, at.c, 0, h, at.column}, sums[e], s.vectors != 0);
+    for (int e = 0; e < 2; ++e) {
+      if (first + e < 0 || first + e >= p.result.size[3]) continue;
+      Four<T> four;
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) four.element[c] = static_cast<T>(sums[e][c]); // to nearest
+      *reinterpret_cast<Four<T> *>(x + p.result.at(at.n, at.c, 0, first + e, at.column)) = four;
+    }
+    return;
   }
+#pragma unroll 1
+  for (int i = 0; i < 2 * kColumns; ++i) {
+    const int32_t h = first + i / kColumns, w = at.column + i % kColumns;
+    if (h < 0 || h >= p.result.size[3] || w >= p.result.size[4]) continue;
+    float sum = sums[0][0];
+#pragma unroll
+    for (int j = 1; j < 2 * kColumns; ++j) sum = i == j ? sums[j / kColumns][j % kColumns] : sum;
+    finish_and_store(p, x, sum, Place<int32_t>{at.n, at.c, 0, h, w});
+  }
+}
+
+// Of a multiprocessor, at a time.
+constexpr int blocks_of(int taps) {
+  return taps == 3 ? 8 : taps == 5 ? 5 : 4;
 }
 
 // One filter a channel.
 template <class T, int Taps, int Odd>
-__global__ void __launch_bounds__(kThreads, Taps == 3 ? 8 : 4)
+__global__ void __launch_bounds__(kThreads, blocks_of(Taps))
     descend(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Descent s, const T *y, const T *weights,
             T *x, int32_t count) {
   const int32_t i = static_cast<int32_t>(blockIdx.x) * kThreads + static_cast<int32_t>(threadIdx.x);
