@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/cheapest.hpp"
 #include "tensor_layers.hpp"
 #include "tensor_mobile.hpp"
 
@@ -73,16 +74,13 @@ bool mobile_supports(const polyconv_request &request, int32_t config, sdk::Offer
   if (request.count != Chain::layers) return offer.reject("fuses %d layers, not %d", Chain::layers, request.count);
   const MobileLayers layers = Chain::of(request.layers);
   if (!mobile_takes(layers, offer)) return false;
-  MobilePlan best;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
-    MobilePlan plan;
-    if (!plan_mobile(layers, kConfigs[i], chain::most_shared(request), plan, offer)) continue;
-    if (best.us == 0 || plan.us < best.us) best = plan, offer.config = i;
-  }
-  if (best.us == 0) return false;
-  const Mobile &m = best.shape;
-  offer.estimate_us = best.us;
-  tell(best, Chain::layers == 3, offer);
+  MobilePlan plan;
+  const int64_t shared = chain::most_shared(request);
+  const auto us = [&](int32_t i) { return plan_mobile(layers, kConfigs[i], shared, plan, offer) ? plan.us : 0; };
+  if (!offer_cheapest(kConfigCount, config, offer, us)) return false;
+  plan_mobile(layers, kConfigs[offer.config], shared, plan, offer);
+  const Mobile &m = plan.shape;
+  tell(plan, Chain::layers == 3, offer);
   if (Chain::layers == 3) offer.set_weights(0, "cuda_chain_fragments1:1", fragments_bytes(m.channels, m.hidden, 1));
   offer.set_weights(Chain::layers - 2, "cuda_chain_filters:1", filters_bytes(m.hidden));
   char format[POLYCONV_FORMAT_SIZE];

@@ -1,6 +1,7 @@
 // wgmma_weights_parts_plan.cu - which layers the gradient of weights in parts takes, and what a plan keeps of it.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/bias_gradient.hpp"
+#include "common/cheapest.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
 #include "wgmma_weights_parts.hpp"
@@ -63,12 +64,9 @@ bool supports_weights_parts(const polyconv_request &request, int32_t config, con
   polyconv_layer whole = planes; // in channels, as the maps see it
   whole.weights.size[1] = planes.input.size[1];
   if (!maps_hold_weights(request, whole, offer)) return false;
-  double least = 0;
-  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kPartsShapeCount : config + 1); ++c) {
-    const double us = estimate(planes, kPartsShapes[c], parts);
-    if (least == 0 || us < least) least = us, offer.config = c;
-  }
-  offer.estimate_us = least + bias_gradient_us(l);
+  const auto us = [&](int32_t c) { return estimate(planes, kPartsShapes[c], splitting.parts); };
+  offer_cheapest(kPartsShapeCount, config, offer, us);
+  offer.estimate_us += bias_gradient_us(l);
   const WeightsShape &shape = kPartsShapes[offer.config];
   const Bytes bytes = bytes_of(planes, shape, parts);
   offer.workspace_bytes = bytes.input + bytes.output + bytes.pieces + bias_gradient_bytes(l);

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fma_pair.hpp"
 
+#include "common/cheapest.hpp"
 #include "tensor_layers.hpp"
 
 namespace polyconv::cuda {
@@ -25,7 +26,7 @@ static_assert(sizeof kConfigNames / sizeof *kConfigNames == kConfigCount, "every
 
 struct Plan {
   Pair pair; // all but pointers
-  int shape = -1, config = -1;
+  int shape = -1;
   int64_t blocks = 0, shared_bytes = 0;
   double us = 0;
 };
@@ -109,7 +110,7 @@ bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Off
   plan = {};
   Mobile &m = plan.pair.m;
   m = mobile::mobile_shape({nullptr, request.layers[0], request.layers[1]});
-  plan.shape = shape_of(kConfigs[config], m.step), plan.config = config;
+  plan.shape = shape_of(kConfigs[config], m.step);
   if (plan.shape < 0) return offer.reject("has no tiles of %s at stride %d", kConfigNames[config], m.step);
   const Shape &s = kShapes[plan.shape];
   m.slices = small(ceil_div(m.results, s.results()));
@@ -126,20 +127,17 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
-  Plan best;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
-    Plan plan;
-    if (make_plan(request, i, plan, offer) && (best.us == 0 || plan.us < best.us)) best = plan;
-  }
-  if (best.us == 0) return false;
-  const Mobile &m = best.pair.m;
-  const Shape &s = kShapes[best.shape];
-  offer.config = best.config, offer.estimate_us = best.us;
+  Plan plan;
+  const auto us = [&](int32_t i) { return make_plan(request, i, plan, offer) ? plan.us : 0; };
+  if (!offer_cheapest(kConfigCount, config, offer, us)) return false;
+  make_plan(request, offer.config, plan, offer);
+  const Mobile &m = plan.pair.m;
+  const Shape &s = kShapes[plan.shape];
   offer.set_weights(0, "cuda_chain_taps32:1", taps_bytes(m.hidden));
   offer.set_weights(1, "cuda_chain_rows32:1", rows_bytes(m.hidden, m.results));
   offer.recomputed_outputs = int64_t{m.batch} * m.out[0] * m.out[1] * m.hidden * (m.slices - 1);
-  offer.blocks = best.blocks, offer.shared_bytes = best.shared_bytes, offer.threads = s.threads();
-  offer.occupancy = static_cast<float>(together_of(s, best.shared_bytes) * s.threads()) / 2048;
+  offer.blocks = plan.blocks, offer.shared_bytes = plan.shared_bytes, offer.threads = s.threads();
+  offer.occupancy = static_cast<float>(together_of(s, plan.shared_bytes) * s.threads()) / 2048;
   offer.say("tiles of %dx%d pixels of %d images, %d channels at a time", m.units[0], m.units[1], m.images, kChunk);
   return true;
 }

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wgmma_pair.hpp"
 
+#include "common/cheapest.hpp"
 #include "common/device.hpp"
 #include "common/launch.hpp"
 #include "common/maps.hpp"
@@ -26,7 +27,7 @@ constexpr int kConfigCount = 3;
 
 struct Plan {
   Pair pair; // all but pointers and maps
-  int shape = -1, config = -1;
+  int shape = -1;
   int64_t blocks = 0, shared_bytes = 0;
   double us = 0;
 };
@@ -103,7 +104,6 @@ bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Off
   const auto wanted = std::max<int64_t>(static_cast<int64_t>(tiles), 1);
   plan.blocks = std::min<int64_t>(ceil_div(wanted, p.cluster), kMultiprocessors / p.cluster) * p.cluster;
   p.tiles = small(wanted);
-  plan.config = config;
   const bool adds = request.layers[1]->epilogue.residual_from != POLYCONV_RESIDUAL_NONE;
   plan.us = plan_us(s, p, plan.blocks, adds);
   return true;
@@ -125,22 +125,19 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
-  Plan best;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
-    Plan plan;
-    if (make_plan(request, i, plan, offer) && (best.config < 0 || plan.us < best.us)) best = plan;
-  }
-  if (best.config < 0) return false;
-  const Mobile &m = best.pair.m;
-  const Shape &s = kShapes[best.shape];
-  offer.config = best.config, offer.estimate_us = best.us;
+  Plan plan;
+  const auto us = [&](int32_t i) { return make_plan(request, i, plan, offer) ? plan.us : 0; };
+  if (!offer_cheapest(kConfigCount, config, offer, us)) return false;
+  make_plan(request, offer.config, plan, offer);
+  const Mobile &m = plan.pair.m;
+  const Shape &s = kShapes[plan.shape];
   offer.set_weights(0, "cuda_chain_taps:1", taps_bytes(m.hidden));
   offer.set_weights(1, "cuda_chain_rows:1", rows_bytes(m.hidden, m.results));
   offer.recomputed_outputs = 0;
-  offer.blocks = best.blocks, offer.shared_bytes = best.shared_bytes, offer.threads = s.threads();
+  offer.blocks = plan.blocks, offer.shared_bytes = plan.shared_bytes, offer.threads = s.threads();
   offer.occupancy = static_cast<float>(s.threads()) / 2048;
   offer.say("tiles of %dx%d pixels, %d channels at a time, %d and %d stages", s.tile(), s.tile(), s.chunk(),
-            best.pair.inputs, best.pair.products);
+            plan.pair.inputs, plan.pair.products);
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "common/bias_gradient.hpp"
+#include "common/cheapest.hpp"
 #include "gradient.hpp"
 
 namespace polyconv::cuda {
@@ -98,13 +99,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!fits(l, offer)) return false;
   if (config >= 0 && shape_of(l, config).threads == 0)
     return offer.reject("has no tile of %s for this type and layout", kNames[config]);
-  double least = 0;
-  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kGradientTileCount : config + 1); ++c) {
-    if (shape_of(l, c).threads == 0) continue;
-    const double us = estimate(l, c);
-    if (least == 0 || us < least) least = us, offer.config = c;
-  }
-  offer.estimate_us = least;
+  const auto us = [&](int32_t c) { return shape_of(l, c).threads > 0 ? estimate(l, c) : 0; };
+  offer_cheapest(kGradientTileCount, config, offer, us);
   const Shares shares = make_gradient(l, shape_of(l, offer.config)).shares;
   if (!(real(shares.tiles) * shares.blocks < 1 << 30)) return offer.reject("takes less than 2^30 blocks of products");
   // The second: where a device lends blocks too little shared memory for a tile.

@@ -8,6 +8,8 @@
 
 #include <cinttypes>
 
+#include "common/cheapest.hpp"
+
 namespace polyconv::cuda {
 namespace {
 
@@ -250,18 +252,13 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   bool many = false;
-  offer.estimate_us = 0;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
+  const auto us = [&](int32_t i) {
     Depthwise d;
-    if (instance_for(l, kConfigs[i]).launch == nullptr || !make_depthwise(l, kConfigs[i], d)) continue;
-    if (d.pairs() > INT32_MAX) {
-      many = true;
-      continue;
-    }
-    const double us = depthwise_us(l, kConfigs[i], d);
-    if (offer.estimate_us == 0 || us < offer.estimate_us) offer.estimate_us = us, offer.config = i;
-  }
-  if (offer.estimate_us > 0) return true;
+    const bool fits = instance_for(l, kConfigs[i]).launch != nullptr && make_depthwise(l, kConfigs[i], d);
+    many = many || (fits && d.pairs() > INT32_MAX);
+    return fits && d.pairs() <= INT32_MAX ? depthwise_us(l, kConfigs[i], d) : 0;
+  };
+  if (offer_cheapest(kConfigCount, config, offer, us)) return true;
   if (many) return offer.reject("launches up to 2^31 blocks");
   offer.rejects_pooling = sdk::has_pooling(l) ? 1 : 0;
   return offer.reject("no block of rows fits %d threads and %d bytes of shared memory", kMostThreads,

@@ -7,6 +7,7 @@
 #include <cinttypes>
 
 #include "common/bias_gradient.hpp"
+#include "common/cheapest.hpp"
 #include "common/implicit.cuh"
 #include "common/numbers.hpp"
 #include "weights.hpp"
@@ -231,13 +232,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kConfigCount : config + 1); ++c) {
-    const Walks s = walks_of(l, c);
-    const double us = estimate(l, s);
-    if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
-    offer.estimate_us = us, offer.config = c;
-    offer.workspace_bytes = partials_bytes(l, s) + bias_gradient_bytes(l);
-  }
+  offer_cheapest(kConfigCount, config, offer, [&](int32_t c) { return estimate(l, walks_of(l, c)); });
+  offer.workspace_bytes = partials_bytes(l, walks_of(l, offer.config)) + bias_gradient_bytes(l);
   return offer.workspace_bytes <= request.policy->workspace_limit ||
          offer.reject("needs a workspace of %" PRId64 " bytes for partial sums", offer.workspace_bytes);
 }

@@ -10,6 +10,7 @@
 #include <cinttypes>
 
 #include "common/bias_gradient.hpp"
+#include "common/cheapest.hpp"
 #include "common/numbers.hpp"
 
 namespace polyconv::cuda {
@@ -141,18 +142,13 @@ double estimate(const polyconv_layer &l, int filters, const PairsWeights &r) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  offer.estimate_us = 0;
-  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kConfigCount : config + 1); ++c) {
-    PairsWeights r;
-    if (!make_pairs(l, kFiltersOf[c], r)) continue;
-    const double us = estimate(l, kFiltersOf[c], r);
-    if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
-    offer.estimate_us = us, offer.config = c;
-    offer.workspace_bytes = partials_bytes(l, kFiltersOf[c], r) + bias_gradient_bytes(l);
-  }
-  if (offer.estimate_us <= 0)
+  PairsWeights r;
+  const auto us = [&](int32_t c) { return make_pairs(l, kFiltersOf[c], r) ? estimate(l, kFiltersOf[c], r) : 0; };
+  if (!offer_cheapest(kConfigCount, config, offer, us))
     return offer.reject("no block holds the pairs of %" PRId64 " filters and %" PRId64 " channels and a row of each",
                         l.weights.size[0] / l.groups, l.weights.size[1]);
+  make_pairs(l, kFiltersOf[offer.config], r);
+  offer.workspace_bytes = partials_bytes(l, kFiltersOf[offer.config], r) + bias_gradient_bytes(l);
   return offer.workspace_bytes <= request.policy->workspace_limit ||
          offer.reject("needs a workspace of %" PRId64 " bytes for partial sums", offer.workspace_bytes);
 }

@@ -6,6 +6,7 @@
 #include <cinttypes>
 
 #include "common/bias_gradient.hpp"
+#include "common/cheapest.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
 #include "rows_weights.hpp"
@@ -126,15 +127,12 @@ double estimate(const polyconv_layer &l, const RowsWeights &r) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kConfigCount : config + 1); ++c) {
-    RowsWeights r;
-    if (!make_rows(l, kBudgets[c], r)) continue;
-    const double us = estimate(l, r);
-    if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
-    offer.estimate_us = us, offer.config = c;
-    offer.workspace_bytes = partials_bytes(l, r) + bias_gradient_bytes(l);
-  }
-  if (offer.estimate_us <= 0) return offer.reject("no row of these planes fits a block's shared memory");
+  RowsWeights r;
+  const auto us = [&](int32_t c) { return make_rows(l, kBudgets[c], r) ? estimate(l, r) : 0; };
+  if (!offer_cheapest(kConfigCount, config, offer, us))
+    return offer.reject("no row of these planes fits a block's shared memory");
+  make_rows(l, kBudgets[offer.config], r);
+  offer.workspace_bytes = partials_bytes(l, r) + bias_gradient_bytes(l);
   return offer.workspace_bytes <= request.policy->workspace_limit ||
          offer.reject("needs a workspace of %" PRId64 " bytes for partial sums", offer.workspace_bytes);
 }

@@ -11,6 +11,8 @@
 
 #include <cinttypes>
 
+#include "common/cheapest.hpp"
+
 namespace polyconv::cuda {
 namespace shared {
 template <>
@@ -154,18 +156,13 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   bool many = false;
-  offer.estimate_us = 0;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
+  const auto us = [&](int32_t i) {
     Patch patch;
-    if (!patch_of(l, kConfigs[i], patch)) continue;
-    if (patch.blocks > INT32_MAX) {
-      many = true;
-      continue;
-    }
-    const double us = tiles_us(l, patch, kConfigs[i]);
-    if (offer.estimate_us == 0 || us < offer.estimate_us) offer.estimate_us = us, offer.config = i;
-  }
-  if (offer.estimate_us > 0) return true;
+    const bool fits = patch_of(l, kConfigs[i], patch);
+    many = many || (fits && patch.blocks > INT32_MAX);
+    return fits && patch.blocks <= INT32_MAX ? tiles_us(l, patch, kConfigs[i]) : 0;
+  };
+  if (offer_cheapest(kConfigCount, config, offer, us)) return true;
   if (many) return offer.reject("launches up to 2^31 blocks");
   offer.rejects_pooling = sdk::has_pooling(l) ? 1 : 0;
   return offer.reject("a patch and its halo, or the pooling window, do not fit into %d bytes of shared memory",

@@ -12,6 +12,7 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "common/cheapest.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
 
@@ -201,14 +202,11 @@ double estimate(const polyconv_layer &l, const Windows &s, const WindowsConfig &
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  offer.estimate_us = 0;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
+  const auto us = [&](int32_t i) {
     Windows s;
-    if (!make_windows(l, kConfigs[i], s) || s.blocks > INT32_MAX) continue;
-    const double us = estimate(l, s, kConfigs[i]);
-    if (offer.estimate_us == 0 || us < offer.estimate_us) offer.estimate_us = us, offer.config = i;
-  }
-  return offer.estimate_us > 0 || offer.reject("launches less than 2^31 blocks");
+    return make_windows(l, kConfigs[i], s) && s.blocks <= INT32_MAX ? estimate(l, s, kConfigs[i]) : 0;
+  };
+  return offer_cheapest(kConfigCount, config, offer, us) || offer.reject("launches less than 2^31 blocks");
 }
 
 // ---------------------------------------------------------------- plan and run

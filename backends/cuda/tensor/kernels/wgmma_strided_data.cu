@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "common/cheapest.hpp"
 #include "common/device.hpp"
 #include "common/numbers.hpp"
 #include "wgmma_instance.hpp"
@@ -93,10 +94,7 @@ bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offe
   }
   if (!any) return offer.reject("takes no layer whose taps meet nothing");
   if (!all && l.epilogue.has_bias) return offer.reject("takes no bias where no taps meet: stores zeros there");
-  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kStridedConfigs : config + 1); ++c) {
-    const double us = estimate(l, kShapes[kStridedShapes[c]]);
-    if (offer.estimate_us <= 0 || us < offer.estimate_us) offer.estimate_us = us, offer.config = c;
-  }
+  offer_cheapest(kStridedConfigs, config, offer, [&](int32_t c) { return estimate(l, kShapes[kStridedShapes[c]]); });
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "adjoint_%s", packed_format(l));
   offer.set_weights(0, format, packed);

@@ -4,6 +4,7 @@
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/bias_gradient.hpp"
+#include "common/cheapest.hpp"
 #include "common/gradients.cuh"
 #include "common/numbers.hpp"
 #include "wgmma_weights.hpp"
@@ -38,12 +39,7 @@ bool supports_weights(const polyconv_request &request, int32_t config, sdk::Offe
     return offer.reject("takes f16 and bf16, the same for input and output");
   if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
   if (!maps_hold_weights(request, l, offer)) return false;
-  double least = 0;
-  for (int c = config < 0 ? 0 : config; c < (config < 0 ? kWeightsShapeCount : config + 1); ++c) {
-    const double us = estimate(l, kWeightsShapes[c]);
-    if (least == 0 || us < least) least = us, offer.config = c;
-  }
-  offer.estimate_us = least;
+  offer_cheapest(kWeightsShapeCount, config, offer, [&](int32_t c) { return estimate(l, kWeightsShapes[c]); });
   const WeightsShape &shape = kWeightsShapes[offer.config];
   offer.workspace_bytes = aligned_bytes(pieces_bytes(make_weights_product(l, shape), shape)) + bias_gradient_bytes(l);
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
