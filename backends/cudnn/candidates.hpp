@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "way.hpp"
 
 namespace polyconv::cudnn {
@@ -24,5 +26,9 @@ std::vector<Candidate> engines(const Ways &ways, const Rules &rules);
 
 // An engine with its knobs at other values.
 std::vector<Candidate> variations(const std::shared_ptr<const Way> &way, int64_t engine);
+
+// The one of that name, which a search has found before; none where no way or engine is like it. Throws sdk::Error
+// where the engine does not take its knobs.
+std::optional<Candidate> named(const Ways &ways, const std::string &name);
 
 } // namespace polyconv::cudnn

@@ -9,6 +9,7 @@
 
 #include <polyconv/sdk/backend.hpp>
 #include "compilation.hpp"
+#include "kept.hpp"
 #include "stopwatch.hpp"
 
 namespace polyconv::cudnn {
@@ -48,9 +49,23 @@ class Search {
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
       for (const Candidate &candidate : proposals(ways_, mode, rules_)) {
         const Finalised made = finalise(handle_, candidate.config);
-        if (accepted(candidate, made)) return Choice{candidate.way, made.execution, candidate.name(), 0, 0, false};
+        if (accepted(candidate, made))
+          return Choice{candidate.way, made.execution, candidate.name(), 0, 0, false, false};
       }
     return std::nullopt;
+  }
+
+  // What another search found, where it can be had again.
+  std::optional<Choice> again(const Kept &kept) {
+    try {
+      const std::optional<Candidate> candidate = named(ways_, kept.engine);
+      if (!candidate) return std::nullopt;
+      const Finalised made = finalise(handle_, candidate->config);
+      if (!accepted(*candidate, made)) return std::nullopt;
+      return Choice{candidate->way, made.execution, kept.engine, kept.us, kept.measured, kept.cut_short, true};
+    } catch (const sdk::Error &) { // an engine that takes these knobs no more
+      return std::nullopt;
+    }
   }
 
   std::optional<Choice> fastest() {
@@ -74,7 +89,8 @@ class Search {
                   winner.candidate.name(),
                   winner.us,
                   static_cast<int>(timed_.size()),
-                  cut_short_};
+                  cut_short_,
+                  false};
   }
 
   const std::string &why() const { return why_; }
@@ -238,12 +254,24 @@ class Search {
   bool cut_short_ = false;
 };
 
+// The fastest, as it was kept or by searching, which is then kept.
+std::optional<Choice> fastest(Search &search, const KeptChoices &choices, int64_t budget_ms) {
+  if (const std::optional<Kept> kept = choices.find(budget_ms))
+    if (std::optional<Choice> choice = search.again(*kept)) return choice;
+  std::optional<Choice> choice = search.fastest();
+  if (choice) choices.add({choice->name, choice->us, choice->measured, choice->cut_short, budget_ms});
+  return choice;
+}
+
 } // namespace
 
 Choice choose(cudnnHandle_t handle, const polyconv_layer &layer, const Rules &rules, int64_t workspace_limit,
               const polyconv_policy &policy) {
   Search search(handle, layer, rules, workspace_limit, policy);
-  const std::optional<Choice> choice = policy.tuning_ms > 0 ? search.fastest() : search.first();
+  const std::optional<Choice> choice =
+      policy.tuning_ms > 0
+          ? fastest(search, KeptChoices(layer, rules, workspace_limit, policy.device_index), policy.tuning_ms)
+          : search.first();
   if (!choice) throw sdk::Error(POLYCONV_UNSUPPORTED, "cuDNN has no engine for this: " + search.why());
   return *choice;
 }

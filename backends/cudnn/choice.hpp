@@ -14,6 +14,7 @@ struct Choice {
   double us;        // 0 where nothing was measured
   int measured;     // candidates, of which it was the fastest
   bool cut_short;   // there was no time for all
+  bool kept;        // from another search (kept.hpp)
   int64_t workspace_bytes() const { return way->copies() + execution->workspace_bytes(); }
 };
 

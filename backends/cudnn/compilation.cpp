@@ -23,7 +23,7 @@ namespace {
 Finalised compile(cudnnHandle_t handle, const polyconv_layer &layer, const Candidate &candidate) {
   try {
     const Graph graph(handle, layer, candidate.way->order());
-    return finalise(handle, graph.configured(candidate.config));
+    return finalise(handle, graph.configured(candidate.config.engine, candidate.config.knobs));
   } catch (const sdk::Error &error) {
     return {nullptr, error.what()};
   }

@@ -290,8 +290,8 @@ std::vector<Config> Graph::engine(int64_t number, const Rules &rules) const {
   return found;
 }
 
-Config Graph::configured(const Config &config) const {
-  return with_knobs(engine_descriptor(graph_, config.engine), config.engine, config.knobs);
+Config Graph::configured(int64_t number, const Setting &knobs) const {
+  return with_knobs(engine_descriptor(graph_, number), number, knobs);
 }
 
 std::vector<Config> Graph::variations(int64_t number) const {

@@ -92,10 +92,10 @@ class Convolution final : public cuda::CudaInstance {
   }
 
   void log_choice(const char *kernel) const {
-    char line[256], how[96] = "the first that is proposed";
+    char line[256], how[128] = "the first that is proposed";
     if (choice_.measured > 0)
-      std::snprintf(how, sizeof how, "%.1f us, the fastest of %d measured%s", choice_.us, choice_.measured,
-                    choice_.cut_short ? " before time ran out" : "");
+      std::snprintf(how, sizeof how, "%.1f us, the fastest of %d measured%s%s", choice_.us, choice_.measured,
+                    choice_.cut_short ? " before time ran out" : "", choice_.kept ? ", kept from another search" : "");
     std::snprintf(line, sizeof line, "cudnn/%s: %s, %" PRId64 " bytes of workspace; %s", kernel, choice_.name.c_str(),
                   choice_.workspace_bytes(), how);
     sdk::host->log(POLYCONV_LOG_INFO, line);

@@ -4,7 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <polyconv/sdk/check.hpp>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
 #include <thread>
+#include <utility>
 
 #include "cuda.hpp"
 #include "missing.hpp"
@@ -40,6 +45,38 @@ bool contains(const std::string &text, const char *words) {
   INFO(text);
   return text.find(words) != std::string::npos;
 }
+
+// A file that is not there, named to the backend as the one that choices are kept in, and what the backend logs.
+class ChoicesFile {
+ public:
+  explicit ChoicesFile(const std::string &name)
+      : path_(std::filesystem::temp_directory_path() / (name + std::to_string(std::random_device()()))) {
+    setenv("POLYCONV_CUDNN_CHOICES", path_.c_str(), 1);
+    polyconv_set_log([](void *log, int32_t, const char *line) { *static_cast<std::string *>(log) += line; }, &log_,
+                     POLYCONV_LOG_INFO);
+  }
+  ~ChoicesFile() {
+    polyconv_set_log(nullptr, nullptr, POLYCONV_LOG_ERROR);
+    unsetenv("POLYCONV_CUDNN_CHOICES");
+    std::error_code not_there;
+    std::filesystem::remove(path_, not_there);
+  }
+  ChoicesFile(const ChoicesFile &) = delete;
+  ChoicesFile &operator=(const ChoicesFile &) = delete;
+
+  std::vector<std::string> lines() const {
+    std::ifstream file(path_);
+    std::vector<std::string> all;
+    for (std::string line; std::getline(file, line);) all.push_back(line);
+    return all;
+  }
+  void write(const std::string &text) const { std::ofstream(path_) << text; }
+  std::string take_log() { return std::exchange(log_, std::string()); }
+
+ private:
+  const std::filesystem::path path_;
+  std::string log_;
+};
 
 } // namespace
 
@@ -107,6 +144,47 @@ TEST_CASE("a plan asks for the workspace that its engine needs, within the limit
     options.workspace_limit = 0;
     CHECK(polyconv::Plan(problem, options, device).info().workspace_bytes == 0);
   }
+}
+
+TEST_CASE(
+    "what a search finds is kept in the file that is named for it, and searched again only where it cannot be had") {
+  if (no_cudnn()) return;
+  const Device device("cuda:0");
+  const polyconv::Problem problem(kToken);
+  polyconv::Options options = options_for("cudnn/direct");
+  options.tuning_budget_ms = 50;
+  ChoicesFile file("polyconv_choices_");
+  const auto log_of_a_plan = [&] {
+    file.take_log();
+    const polyconv::Plan plan(problem, options, device);
+    return file.take_log();
+  };
+  CHECK(!contains(log_of_a_plan(), "kept from another search"));
+  REQUIRE(file.lines().size() == 1);
+  const std::string line = file.lines()[0] + "\n", key = line.substr(0, line.find('\t') + 1);
+  CHECK(contains(log_of_a_plan(), "kept from another search"));
+  CHECK(file.lines().size() == 1);
+  file.write(line + key + "nhwc/eng28 of somebody else\n"); // not one of ours: the line before counts
+  CHECK(contains(log_of_a_plan(), "kept from another search"));
+  const char *const wrong[] = {"nhwc/eng999 9.00 us of 9, cut 0, budget 50", // no such engine
+                               "nhwc/eng28{9999=1} 9.00 us of 9, cut 0, budget 50",
+                               "sideways/eng28 9.00 us of 9, cut 0, budget 50",
+                               "nhwc/eng28{ 9.00 us of 9, cut 0, budget 50"};
+  for (const char *choice : wrong) {
+    file.write(key + choice + "\n");
+    CHECK(!contains(log_of_a_plan(), "kept from another search"));
+    CHECK(file.lines().size() == 2);
+  }
+  std::string cut_short = line; // had it been, more time might find more, less would not
+  cut_short.replace(cut_short.find(", cut ") + 6, 1, "1");
+  file.write(cut_short);
+  options.tuning_budget_ms = 40;
+  CHECK(contains(log_of_a_plan(), "kept from another search"));
+  options.tuning_budget_ms = 60;
+  CHECK(!contains(log_of_a_plan(), "kept from another search"));
+  ChoicesFile nowhere("no such folder/");
+  const polyconv::Plan plan(problem, options, device); // good all the same
+  CHECK(contains(nowhere.take_log(), "nothing is kept"));
 }
 
 TEST_CASE("one plan runs on two threads at once, each with what it bound") {
