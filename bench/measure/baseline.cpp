@@ -25,8 +25,10 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
     return request;
   }
   request.kernel = baseline.find_first_of("/*?") == std::string::npos ? baseline + "/*" : baseline;
-  if (baseline == "cudnn") request.kernel = "cudnn/direct";
-  if (baseline == "cudnn-any") {
+  // `any` never rounds to TF32; under tf32 the tensor cores of `direct` are faster than its transforms.
+  const bool any = baseline == "cudnn-any" && row.math != POLYCONV_MATH_TF32;
+  if (baseline == "cudnn" || baseline == "cudnn-any") request.kernel = "cudnn/direct";
+  if (any) {
     request.kernel = "cudnn/any";
     request.math = POLYCONV_MATH_FAST;
   }
@@ -64,7 +66,8 @@ Work baseline_work(const std::string &baseline, const Work &work, std::string *l
 }
 
 std::string baseline_mode(const std::string &baseline, const std::string &row) {
-  return baseline == "cudnn-any" ? "fast" : baseline == "onednn" ? "strict" : row;
+  if (baseline == "cudnn-any" && row != "tf32") return "fast";
+  return baseline == "onednn" ? "strict" : row;
 }
 
 // Sums of f16, bf16 and images are f32; s8 and u8 multiply in units that are not measured.

@@ -201,6 +201,11 @@ TEST_CASE("a vendor's library as a baseline: which kernel, in which mode, with t
   row.math = POLYCONV_MATH_FP32_EMULATED;
   CHECK(baseline_request("onednn", row, 250).math == POLYCONV_MATH_STRICT);
   CHECK(baseline_mode("onednn", "fp32_emulated") == "strict");
+  CHECK(baseline_mode("cudnn-any", "fp32_emulated") == "fast");
+  row.math = POLYCONV_MATH_TF32; // which cudnn/any never enters: a bar against it would be one against f32
+  CHECK(baseline_request("cudnn-any", row, 250).kernel == "cudnn/direct");
+  CHECK(baseline_request("cudnn-any", row, 250).math == POLYCONV_MATH_TF32);
+  CHECK(baseline_mode("cudnn-any", "tf32") == "tf32");
   CHECK(baseline_request("onednn/conv@plain", row, 250).tuning_ms == 250);
   CHECK(baseline_request("openmp", row, 250).kernel == "openmp/*");
   CHECK(baseline_request("openmp", row, 250).tuning_ms == 0);
