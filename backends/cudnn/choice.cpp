@@ -9,6 +9,7 @@
 
 #include <polyconv/sdk/backend.hpp>
 #include "compilation.hpp"
+#include "defects.hpp"
 #include "kept.hpp"
 #include "stopwatch.hpp"
 
@@ -59,7 +60,8 @@ class Search {
   std::optional<Choice> again(const Kept &kept) {
     try {
       const std::optional<Candidate> candidate = named(ways_, kept.engine);
-      if (!candidate) return std::nullopt;
+      if (!candidate || !tolerated(defects_of(candidate->config.engine, layer_, candidate->way->order()), rules_))
+        return std::nullopt;
       const Finalised made = finalise(handle_, candidate->config);
       if (!accepted(*candidate, made)) return std::nullopt;
       return Choice{candidate->way, made.execution, kept.engine, kept.us, kept.measured, kept.cut_short, true};

@@ -3,8 +3,10 @@
 #include "compilation.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <system_error>
 
+#include <polyconv/sdk/backend.hpp>
 #include "common/check.hpp"
 
 namespace polyconv::cudnn {
@@ -21,12 +23,21 @@ namespace {
 
 // In a graph of its own, for this handle.
 Finalised compile(cudnnHandle_t handle, const polyconv_layer &layer, const Candidate &candidate) {
+  const std::string name = candidate.name();
+  sdk::host->log(POLYCONV_LOG_DEBUG, ("cudnn: " + name + " is being compiled").c_str());
+  const Clock::time_point begin = Clock::now();
+  Finalised made;
   try {
     const Graph graph(handle, layer, candidate.way->order());
-    return finalise(handle, graph.configured(candidate.config.engine, candidate.config.knobs));
+    made = finalise(handle, graph.configured(candidate.config.engine, candidate.config.knobs));
   } catch (const sdk::Error &error) {
-    return {nullptr, error.what()};
+    made.why = error.what();
   }
+  char words[64];
+  const std::chrono::duration<double> seconds = Clock::now() - begin;
+  std::snprintf(words, sizeof words, " %s compiled in %.2f s", made.execution ? "is" : "cannot be", seconds.count());
+  sdk::host->log(POLYCONV_LOG_DEBUG, ("cudnn: " + name + words).c_str());
+  return made;
 }
 
 } // namespace

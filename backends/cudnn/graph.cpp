@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph.hpp"
 
+#include "defects.hpp"
+
 #include <algorithm>
 #include <polyconv/sdk/kernel.hpp>
 
@@ -117,7 +119,7 @@ Descriptor operation_graph(cudnnHandle_t handle, const polyconv_layer &l, Order 
   return graph;
 }
 
-bool allowed(const Descriptor &engine, const Rules &rules) {
+bool notes_allow(const Descriptor &engine, const Rules &rules) {
   for (const cudnnBackendNumericalNote_t note : engine.get<cudnnBackendNumericalNote_t>(
            CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT)) {
     switch (note) {
@@ -253,7 +255,11 @@ std::string Config::name() const {
 }
 
 Graph::Graph(cudnnHandle_t handle, const polyconv_layer &layer, Order order)
-    : graph_(operation_graph(handle, layer, order)) {}
+    : layer_(layer), order_(order), graph_(operation_graph(handle, layer, order)) {}
+
+bool Graph::allowed(const Descriptor &engine, int64_t number, const Rules &rules) const {
+  return notes_allow(engine, rules) && tolerated(defects_of(number, layer_, order_), rules);
+}
 
 std::vector<Config> Graph::proposals(cudnnBackendHeurMode_t mode, const Rules &rules) const {
   std::vector<Config> allowed_ones;
@@ -266,8 +272,9 @@ std::vector<Config> Graph::proposals(cudnnBackendHeurMode_t mode, const Rules &r
          heuristic.descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
       const std::vector<Descriptor> engine =
           config.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-      if (engine.empty() || !allowed(engine[0], rules)) continue;
+      if (engine.empty()) continue;
       const int64_t number = engine[0].integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+      if (!allowed(engine[0], number, rules)) continue;
       Setting knobs = knobs_set(config);
       allowed_ones.push_back({std::move(config), number, std::move(knobs), compiles(engine[0])});
     }
@@ -284,7 +291,7 @@ std::vector<Config> Graph::engine(int64_t number, const Rules &rules) const {
   std::vector<Config> found;
   try {
     const Descriptor engine = engine_descriptor(graph_, number);
-    if (allowed(engine, rules)) found.push_back(with_knobs(engine, number, {}));
+    if (allowed(engine, number, rules)) found.push_back(with_knobs(engine, number, {}));
   } catch (const sdk::Error &) { // not for this problem
   }
   return found;

@@ -26,12 +26,13 @@ polyconv_tensor dense(const polyconv_tensor &tensor, Order order);
 // Whether it is so already.
 bool is_dense(const polyconv_tensor &tensor, Order order);
 
-// What a kernel allows of the numerical notes of an engine.
+// What a kernel allows of the numerical notes of an engine, and of what they do not tell (defects.hpp).
 struct Rules {
-  bool transforms;        // FFT, Winograd
+  bool transforms;        // FFT, Winograd: what is not finite may reach results that do not depend on it
   bool tensor_cores;      // also where they round f32 products to TF32
   bool reduced_precision; // sums below f32
   bool nondeterministic;
+  bool loses_infinity; // engines that write 0 where a sum is infinite
 };
 
 // Values of knobs; those that are not named keep the engine's own.
@@ -65,6 +66,10 @@ class Graph {
   std::vector<Config> variations(int64_t number) const;
 
  private:
+  bool allowed(const Descriptor &engine, int64_t number, const Rules &rules) const;
+
+  polyconv_layer layer_;
+  Order order_;
   Descriptor graph_;
 };
 

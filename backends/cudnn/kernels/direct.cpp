@@ -17,14 +17,7 @@ bool rounds_to_tf32(const polyconv_request &request) {
   return request.policy->math >= POLYCONV_MATH_TF32 && request.layers[0]->input.type == POLYCONV_F32;
 }
 
-// cuDNN 9.19's engine 47, the first that it proposes there, writes 0 where the sum is infinite (8 -> 8 at 96 x 96).
-bool loses_infinity(const polyconv_layer &l) {
-  return l.direction == POLYCONV_FORWARD && is_half(l.input.type) && l.input.size[1] <= 8 && l.input.stride[1] == 1;
-}
-
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
-  if (request.op == POLYCONV_OP_CONVOLVE && request.count == 1 && loses_infinity(*request.layers[0]))
-    return offer.reject("takes f16 and bf16 of more than 8 channels, channels last: of fewer it loses infinities");
   return cudnn::supports(request, rounds_to_tf32(request) ? POLYCONV_MATH_TF32 : POLYCONV_MATH_STRICT, offer);
 }
 

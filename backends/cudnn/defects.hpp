@@ -1,0 +1,24 @@
+// defects.hpp - what engines do that none of cuDNN's notes tells: found by the conformance suite, every engine run by
+// itself (docs/performance/cudnn.md). Numbers are those of cuDNN 9.19.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "graph.hpp"
+
+namespace polyconv::cudnn {
+
+struct Defects {
+  bool wrong_sums;      // rounded to f16 on their way, or of other elements
+  bool spreads;         // a NaN reaches results that do not depend on it
+  bool loses_infinity;  // a sum that is infinite becomes 0
+  bool hardly_compiles; // takes more than 13 s where it is compiled at all, and hundreds of times as long to run
+};
+
+Defects defects_of(int64_t engine, const polyconv_layer &layer, Order order);
+
+inline bool tolerated(const Defects &defects, const Rules &rules) {
+  return !defects.wrong_sums && !defects.hardly_compiles && (!defects.spreads || rules.transforms) &&
+         (!defects.loses_infinity || rules.loses_infinity);
+}
+
+} // namespace polyconv::cudnn
