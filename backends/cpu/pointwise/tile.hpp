@@ -76,8 +76,9 @@ POLYCONV_NOINLINE void pointwise_tile(const PointwiseTile &t) {
 #pragma GCC unroll 6
     for (int n = 0; n < N; ++n) {
       vectors[n] = load(source + n * kF32Lanes);
-      // Of a tile to come, a line for every channel: into the second cache, which has room for more on their way.
-      __builtin_prefetch(source + ((N > 2 ? 2 : 1) * N + n) * kF32Lanes, 0, 2);
+      // Of a tile to come, a line for every channel; of a wide one into the second cache, which has room for more on
+      // their way.
+      __builtin_prefetch(source + ((N > 2 ? 2 : 1) * N + n) * kF32Lanes, 0, N > 2 ? 2 : 3);
     }
     __builtin_prefetch(weights + kPointwiseAhead * weight_stride);
 #pragma GCC unroll 16
