@@ -59,9 +59,20 @@ struct LoweredStore {
   const polyconv_epilogue *rules;
 };
 
+// Asks for the lines that a tile's results end in, while it multiplies: where they begin, the tile before ended.
+template <int M, int N>
+POLYCONV_INLINE void fetch_results(const LoweredStore &to) {
+  if (to.stream || !to.finish) return;
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) __builtin_prefetch(to.to + m * to.stride + n * to.vector + kF32Lanes - 1, 1);
+}
+
 template <int M, int N, Lies lies>
 POLYCONV_NOINLINE void lowered_tile(const LoweredSum &sum, const LoweredStore &to) {
   F32 acc[M][N] = {};
+  fetch_results<M, N>(to);
   const LoweredSum s = sum; // in registers: a store might change the caller's
   const int64_t taps = s.taps;
   const float *channel = s.source, *weights = s.weights;
