@@ -62,13 +62,14 @@ struct Turn {
   int32_t pixel, channel, split, first, last;
 
   __device__ Turn(const Product &p, int32_t turn) {
-    const int32_t near = p.pixels_next ? p.pixel_tiles : p.channel_tiles, rest = turn / near;
-    const int32_t far = p.pixels_next ? p.channel_tiles : p.pixel_tiles;
-    split = rest / far;
-    const int32_t at_near = turn - rest * near, at_far = rest - split * far;
+    const Divider by_near = p.pixels_next ? p.by_pixel_tiles : p.by_channel_tiles;
+    const Divider by_far = p.pixels_next ? p.by_channel_tiles : p.by_pixel_tiles;
+    const int32_t rest = by_near(turn);
+    split = by_far(rest);
+    const int32_t at_near = turn - rest * by_near.by, at_far = rest - split * by_far.by;
     pixel = (p.pixels_next ? at_near : at_far) * Tile::pixels;
     channel = (p.pixels_next ? at_far : at_near) * Tile::channels;
-    const int32_t least = p.depth_blocks / p.splits,
+    const int32_t least = p.by_splits(p.depth_blocks),
                   more = p.depth_blocks - least * p.splits; // the first have one more
     first = split * least + min(split, more);
     last = first + least + (split < more ? 1 : 0);
@@ -80,9 +81,9 @@ struct Turn {
 template <class Tile>
 __device__ inline void store_results(const Product &p, uint32_t from, int32_t channel, int32_t pixel) {
   if constexpr (Tile::scattered) {
-    const int32_t row = pixel / p.out[2], plane = row / p.out[1], w = pixel - row * p.out[2],
+    const int32_t row = p.by_out[2](pixel), plane = p.by_out[1](row), w = pixel - row * p.out[2],
                   h = row - plane * p.out[1];
-    const int32_t image = plane / p.out[0];
+    const int32_t image = p.by_out[0](plane);
     if (p.flat)
       ptx::store_pixels(&p.results, from, channel, w, h, image);
     else
@@ -190,7 +191,7 @@ class Outlet {
 // ---------------------------------------------------------------- element by element
 
 __device__ inline Place<int64_t> place_of_pixel(const Product &p, int32_t pixel) {
-  const int32_t row = pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
+  const int32_t row = p.by_out[2](pixel), plane = p.by_out[1](row), image = p.by_out[0](plane);
   return {image, 0, plane - image * p.out[0], row - plane * p.out[1], pixel - row * p.out[2]};
 }
 

@@ -270,6 +270,10 @@ Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const
   p.flat = is_flat(l) ? 1 : 0;
   p.pixel_tiles = parts(p.pixels, shape.pixels);
   p.channel_tiles = parts(p.channels, shape.channels);
+  p.by_pixel_tiles = Divider::make(p.pixel_tiles), p.by_channel_tiles = Divider::make(p.channel_tiles);
+  p.by_splits = Divider::make(splits), p.by_tap_blocks = Divider::make(p.tap_blocks);
+  for (int axis = 0; axis < 3; ++axis)
+    p.by_taps[axis] = Divider::make(p.taps[axis]), p.by_out[axis] = Divider::make(p.out[axis]);
   // What is larger is best asked for by blocks that run at the same time; inputs that lie in memory cost most.
   p.pixels_next = 2 * sdk::elements(l.weights) >= sdk::elements(l.input);
   const bool matrix = is_matrix(l.result, l.input.type) && aligned(a.output, 16);

@@ -71,8 +71,8 @@ struct Step {
   int32_t tap, c, t, r, s;
 
   __device__ Step(const Product &p, int32_t block, int32_t depth) {
-    tap = block / p.tap_blocks, c = (block - tap * p.tap_blocks) * depth;
-    r = tap / p.taps[2], s = tap - r * p.taps[2], t = r / p.taps[1];
+    tap = p.by_tap_blocks(block), c = (block - tap * p.tap_blocks) * depth;
+    r = p.by_taps[2](tap), s = tap - r * p.taps[2], t = p.by_taps[1](r);
     r -= t * p.taps[1];
   }
   __device__ void next(const Product &p, int32_t depth) {
@@ -106,7 +106,7 @@ __device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, R
 template <class Tile>
 __device__ inline void fetch_activations(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring, bool begins) {
   // The tile's first pixel.
-  const int32_t row = turn.pixel / p.out[2], plane = row / p.out[1], image = plane / p.out[0];
+  const int32_t row = p.by_out[2](turn.pixel), plane = p.by_out[1](row), image = p.by_out[0](plane);
   const int32_t w = (turn.pixel - row * p.out[2]) * p.walk[2].step, h = (row - plane * p.out[1]) * p.walk[1].step;
   const int32_t d = (plane - image * p.out[0]) * p.walk[0].step + p.walk[0].first[0];
   Step step(p, turn.first, Tile::depth);
