@@ -15,8 +15,9 @@ Defects defects_of(int64_t engine, const polyconv_layer &l, Order order) {
   const bool uneven = !std::equal(l.pad_begin, l.pad_begin + 3, l.pad_end);
   Defects found = {};
   found.wrong_sums = (engine == 2 && data && half) || (engine == 1 && weights && uneven);
-  found.spreads = ((engine == 40 || engine == 43 || engine == 57) && data && strided) ||
-                  (engine == 72 && forward && order == Order::ChannelsFirst);
+  found.unsteady = engine == 50 && data && uneven;
+  found.transforms = (engine == 17 && weights) || ((engine == 40 || engine == 43 || engine == 57) && data && strided) ||
+                     (engine == 72 && forward && order == Order::ChannelsFirst);
   found.loses_infinity = engine == 47 && forward && half;
   found.hardly_compiles = engine == 80 && l.weights.size[1] > kUnrolled;
   return found;
