@@ -52,11 +52,11 @@ struct MatrixLines {
 // hold up those behind it.
 struct MatrixWritten {
   const char *at;
-  int64_t row, left, some; // bytes to the next position; positions to come, with each product
+  int64_t row, lines, left, some; // bytes to the next position; lines of one; positions to come, with each product
 
   POLYCONV_MEMBER void fetch() {
     for (int64_t i = 0; i < some && left > 0; ++i, --left, at += row)
-      for (int64_t line = 0; line < 2; ++line) __builtin_prefetch(at + line * kMatrixRowBytes, 1);
+      for (int64_t line = 0; line < lines; ++line) __builtin_prefetch(at + line * kMatrixRowBytes, 1);
   }
 };
 

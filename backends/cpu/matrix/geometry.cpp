@@ -63,6 +63,11 @@ void set_planes(MatrixPlan &p, int64_t bytes, int64_t behind) {
   p.strip_bytes = p.chunks * p.chunk_bytes + behind;
 }
 
+// Whether results of some positions find room in the L1 cache.
+bool near_rows(const polyconv_tensor &result) {
+  return result.stride[sdk::kW] * type_bytes(result.type) < kMatrixFar;
+}
+
 // Whether tiles are stored where they belong: results are the sums, and positions lie as the pixels of an image do.
 // What leaves the tile registers does not pass the caches by.
 void set_direct(MatrixPlan &p) {
@@ -71,6 +76,8 @@ void set_direct(MatrixPlan &p) {
                                   e.rules.activation == POLYCONV_ACT_NONE && !e.rules.has_bias);
   p.direct = p.quick && sums && e.whole_images && p.line_positions == p.columns;
   if (p.direct) p.stream = 0;
+  const polyconv_tensor &r = e.result;
+  p.asks = p.direct && near_rows(r) && sdk::elements(r) * type_bytes(r.type) >= kMatrixNear;
 }
 
 // One tap: positions are the pixels of an image, or of all.
@@ -116,6 +123,7 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   }
   p.units = p.images * ceil_div(p.columns, kMatrixPositions);
   set_direct(p);
+  p.wide = p.direct && p.panels_inside && p.group_out % (2 * kMatrixPanel) == 0 && near_rows(p.epilogue.result);
   p.rows_beside = parts && p.quick && p.epilogue.result.type == POLYCONV_F32;
 }
 

@@ -81,12 +81,14 @@ struct MatrixHeld {
   char *sums; // NULL: none
   int64_t row;
   bool two_positions;
+  bool wide; // four tiles of channels of one tile of positions
 };
 
 template <int T>
 POLYCONV_INLINE void store_held(Tiles &tiles, const MatrixHeld &held) {
-  if (held.sums && (T < 2 || held.two_positions))
-    tiles.template store<T>(held.sums + T / 2 * kMatrixRows * held.row + T % 2 * kMatrixRowBytes, held.row);
+  if (!held.sums || (T >= 2 && !held.two_positions && !held.wide)) return;
+  const int64_t square = T / 2 * kMatrixRows * held.row + T % 2 * kMatrixRowBytes;
+  tiles.template store<T>(held.sums + (held.wide ? T * kMatrixRowBytes : square), held.row);
 }
 
 POLYCONV_INLINE void store_all(Tiles &tiles, MatrixHeld &held) {
@@ -95,12 +97,12 @@ POLYCONV_INLINE void store_all(Tiles &tiles, MatrixHeld &held) {
 }
 
 // Gives register T to the next tile, if that uses it.
-template <int T, bool Used>
+template <int T, bool Used, bool Wide = false>
 POLYCONV_INLINE void turn_over(Tiles &tiles, const MatrixHeld &held, const char *start) {
   store_held<T>(tiles, held);
   if constexpr (Used) {
     if (start) // the same row for all positions
-      tiles.template load<T>(start + T % 2 * kMatrixRowBytes, 0);
+      tiles.template load<T>(start + (Wide ? T : T % 2) * kMatrixRowBytes, 0);
     else
       tiles.template zero<T>();
   }
@@ -162,7 +164,42 @@ POLYCONV_NOINLINE void multiply(const MatrixPlan &p, const MatrixTile &t, Tiles 
       beside.with_chunk();
       multiply_chunk<P, M, N, 0, false>(tiles, held, o, source + taps[tap], weights, beside);
     }
-  held = {static_cast<char *>(t.sums), t.sums_row, M == 2};
+  held = {static_cast<char *>(t.sums), t.sums_row, M == 2, false};
+}
+
+// One tile of positions by the four of two neighbouring panels. Register 4 is positions, 5 to 7 weights.
+template <class P, bool First, class Beside>
+POLYCONV_INLINE void multiply_wide_chunk(Tiles &tiles, const MatrixHeld &held, const MatrixOperands &o,
+                                         const char *source, const char *weights, int64_t panel_bytes, Beside &beside) {
+  load_weights<P, 6>(tiles, o, weights);
+  tiles.template load<4>(source, o.stride);
+  if constexpr (First) turn_over<0, true, true>(tiles, held, o.start);
+  multiply_tiles<P, 0, 4, 6>(tiles, beside);
+  load_weights<P, 7>(tiles, o, weights + kMatrixTileBytes);
+  if constexpr (First) turn_over<1, true, true>(tiles, held, o.start);
+  multiply_tiles<P, 1, 4, 7>(tiles, beside);
+  load_weights<P, 5>(tiles, o, weights + panel_bytes);
+  if constexpr (First) turn_over<2, true, true>(tiles, held, o.start);
+  multiply_tiles<P, 2, 4, 5>(tiles, beside);
+  load_weights<P, 6>(tiles, o, weights + panel_bytes + kMatrixTileBytes);
+  if constexpr (First) turn_over<3, true, true>(tiles, held, o.start);
+  multiply_tiles<P, 3, 4, 6>(tiles, beside);
+}
+
+// All chunks of those, of one tap.
+template <class P, class Beside>
+POLYCONV_NOINLINE void multiply_wide(const MatrixPlan &p, const MatrixTile &t, Tiles &tiles, MatrixHeld &held,
+                                     Beside &beside) {
+  const MatrixOperands o = {0, t.position_bytes, 0, static_cast<const char *>(t.start), p.weights_past != 0};
+  const char *source = t.source, *weights = t.weights;
+  beside.with_chunk();
+  multiply_wide_chunk<P, true>(tiles, held, o, source, weights, p.panel_bytes, beside);
+  for (int64_t chunk = 1; chunk < p.chunks; ++chunk) {
+    source += p.chunk_bytes, weights += 2 * kMatrixTileBytes;
+    beside.with_chunk();
+    multiply_wide_chunk<P, false>(tiles, held, o, source, weights, p.panel_bytes, beside);
+  }
+  held = {static_cast<char *>(t.sums), t.sums_row, false, true};
 }
 
 template <class P, class Beside>

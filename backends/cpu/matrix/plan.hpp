@@ -36,7 +36,9 @@ constexpr int kMatrixRowBytes = 64;  // of a tile
 constexpr int kMatrixPanel = 32;     // output channels of a packed panel: two tiles
 constexpr int kMatrixPositions = 32; // that are multiplied at a time: two tiles
 constexpr int kMatrixTileBytes = kMatrixRows * kMatrixRowBytes;
-constexpr int kMatrixStrips = 8;            // at most, that one panel meets
+constexpr int kMatrixStrips = 8; // at most, that one panel meets
+// Results of positions this far apart share two sets of the L1 cache, where lines asked for would push each other out.
+constexpr int64_t kMatrixFar = 4 << 10;
 constexpr int64_t kMatrixNear = 1 << 20;    // of weights: they stay in the L2 cache (2 MiB in CPUs with tiles)
 constexpr int64_t kMatrixFetched = 8 << 10; // bytes from the pixels that are split to those that are fetched
 constexpr int kMatrixSplitStrips = 3;       // multiplied, split beside, and kept for the results of its last tile
@@ -72,6 +74,8 @@ struct MatrixPlan {
   int32_t split_beside;  // flat, panels inside, and each block is split into parts while the one before is multiplied
   int32_t rows_beside;   // flat, quick, results are f32, and are made while the next tile is multiplied
   int32_t direct;        // results are the sums, but for a bias of s32: tiles are stored where they belong
+  int32_t asks;          // direct, and lines of results are asked for, as they are not in the L2 cache
+  int32_t wide;          // direct, and tiles of two panels are stored side by side
   int32_t weights_past;  // weights stay in the L2 cache: positions and they would push each other out of the L1 cache
   int32_t along_w;       // results are stored along W (channels first), so sums are transposed
   int32_t stream;        // quick, and results are too many for the caches: stores pass them by

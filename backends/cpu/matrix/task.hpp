@@ -79,7 +79,7 @@ POLYCONV_INLINE void store_directly(MatrixWalk<P> &walk, MatrixPending &tile, in
   const int64_t first = p.flat ? b.line : (b.depth * p.lines + b.line) * p.columns;
   const Row row = {b.image, tile.channels.first, 0, 0, first + tile.first, 1};
   if (e.bias)
-    for (int k = 0; k < kMatrixPanel; ++k) {
+    for (int64_t k = 0; k < tile.channels.count; ++k) {
       const uint32_t before = tile.tile.start ? static_cast<uint32_t>(start[k]) : 0;
       start[k] = static_cast<int32_t>(before + static_cast<const uint32_t *>(e.bias)[tile.channels.first + k]);
     }
@@ -87,14 +87,26 @@ POLYCONV_INLINE void store_directly(MatrixWalk<P> &walk, MatrixPending &tile, in
   tile.tile.sums = static_cast<typename P::Sum *>(e.output) + row_offset(e.result, row);
   tile.tile.sums_row = e.result.stride[4] * static_cast<int64_t>(sizeof(typename P::Sum));
   const int64_t products = p.chunks * p.tap_count * 4;
-  walk.beside.written = {static_cast<const char *>(tile.tile.sums), tile.tile.sums_row, tile.count,
-                         (tile.count + products - 1) / products};
+  if (p.asks)
+    walk.beside.written = {static_cast<const char *>(tile.tile.sums), tile.tile.sums_row,
+                           tile.channels.count / kMatrixRows, tile.count, (tile.count + products - 1) / products};
+  if constexpr (P::kParts == 1)
+    if (tile.channels.count > kMatrixPanel) return multiply_wide<P>(p, tile.tile, walk.tiles, walk.held, walk.beside);
   multiply_of<P>(tile.count > kMatrixRows, true, p, tile.tile, walk.tiles, walk.held, walk.beside);
 }
 
-// Multiplies positions from i on by a panel; how many they were.
+// The zero point's share of the sums of a tile's channels: the sums of the weights lie behind each panel of them.
+POLYCONV_INLINE void start_sums(const MatrixPlan &p, const MatrixPending &tile, int32_t *start) {
+  for (int64_t k = 0; k < tile.channels.count; ++k) {
+    const char *const end = tile.tile.weights + (k / kMatrixPanel + 1) * p.panel_bytes;
+    const int32_t *const sums = reinterpret_cast<const int32_t *>(end) - kMatrixPanel;
+    start[k] = -p.zero_point * sums[k % kMatrixPanel];
+  }
+}
+
+// Multiplies positions from i on by a panel, or by two (wide); how many they were.
 template <class P>
-POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, int64_t panel, int64_t i) {
+POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, int64_t panel, int64_t i, bool wide) {
   const MatrixTask<P> &task = walk.task;
   const MatrixPlan &p = task.p;
   const int64_t made = panel * kMatrixPanel, rest = p.group_out - made;
@@ -107,13 +119,13 @@ POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, in
                         {task.group * p.group_out + made, rest < kMatrixPanel ? rest : kMatrixPanel},
                         i,
                         left < kMatrixPositions ? left : kMatrixPositions};
-  alignas(64) int32_t start[kMatrixPanel];
-  if (p.zero_point) { // its share of the sums; the sums of the weights lie behind them
-    const int32_t *sums = reinterpret_cast<const int32_t *>(next.tile.weights + p.panel_bytes - sizeof start);
-    for (int k = 0; k < kMatrixPanel; ++k) start[k] = -p.zero_point * sums[k];
+  if (wide) next.channels.count = 2 * kMatrixPanel, next.count = kMatrixRows;
+  alignas(64) int32_t start[2 * kMatrixPanel];
+  if (p.zero_point) {
+    start_sums(p, next, start);
     next.tile.start = start;
   }
-  if (p.direct && next.channels.count == kMatrixPanel && next.count % kMatrixRows == 0) {
+  if (p.direct && next.channels.count % kMatrixPanel == 0 && next.count % kMatrixRows == 0) {
     store_directly(walk, next, start);
     return next.count;
   }
@@ -133,13 +145,17 @@ POLYCONV_NOINLINE void run_panels(MatrixWalk<P> &walk, const MatrixSource *sourc
                                   int64_t last_panel) {
   const MatrixTask<P> &task = walk.task;
   if (task.p.panels_inside) {
+    const bool wide = task.p.wide && (last_panel - first_panel) % 2 == 0;
     for (const MatrixSource *s = sources; s < sources + count; ++s)
-      for (int64_t i = 0, done = 0; i < s->positions; i += done)
-        for (int64_t panel = first_panel; panel < last_panel; ++panel) done = step(walk, *s, panel, i);
+      for (int64_t i = 0, done = 0; i < s->positions; i += done) {
+        const bool two = wide && i + kMatrixRows <= s->whole;
+        for (int64_t panel = first_panel; panel < last_panel; panel += two ? 2 : 1)
+          done = step(walk, *s, panel, i, two);
+      }
   } else {
     for (int64_t panel = first_panel; panel < last_panel; ++panel)
       for (const MatrixSource *s = sources; s < sources + count; ++s)
-        for (int64_t i = 0; i < s->positions;) i += step(walk, *s, panel, i);
+        for (int64_t i = 0; i < s->positions;) i += step(walk, *s, panel, i, false);
   }
 }
 
