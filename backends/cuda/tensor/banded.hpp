@@ -44,6 +44,15 @@ struct Form {
   // A product takes two halves of 8 elements: windows of one word have their next row or channel beside them.
   __host__ __device__ constexpr int halves() const { return input_rows() * planes * words; }
   __host__ __device__ constexpr int products() const { return (halves() + 1) / 2; }
+
+  // Sheets. Tiles of eight positions that a warp marches down side by side, and sums of a tile that are added at the
+  // end: products do not wait for each other then.
+  __host__ __device__ constexpr int abreast() const { return planes == 1 && tiles * products() <= 6 ? 2 : 1; }
+  __host__ __device__ constexpr int sheet_chains() const { return products() > 6 ? 3 : 1; }
+  // Warps that multiply: as many as registers leave room for.
+  __host__ __device__ constexpr int sheet_warps() const {
+    return abreast() == 1 && (4 * products() + 4 * sheet_chains()) * tiles + input_rows() * planes <= 44 ? 16 : 12;
+  }
 };
 
 // One problem on one instance.
@@ -58,9 +67,10 @@ struct Geometry : few::Shape {
   int32_t groups;    // of filters
   int32_t strip;     // output rows of a warp or block
   int32_t strips;
-  int32_t tiles;  // of 8 positions: marches: in a row; sheets: in a band
+  int32_t tiles;  // marches: of 8 positions, in a row; sheets: of as many as a warp marches down at once, in a band
   int32_t warps;  // marches
-  int32_t spread; // 1: positions stand in the order 0 2 4 6 1 3 5 7, so that neighbouring lanes store neighbours
+  int32_t spread; // 1: positions stand in the order 0 2 4 6 1 3 5 7, so that neighbouring lanes store neighbours; 0:
+                  // in their own, and sheets store the results of two at once
   // Sheets. A band's rows are cut into stretches, whose positions march down side by side.
   int32_t bands;         // of all images
   int32_t stretches;     // of a band

@@ -30,10 +30,10 @@ double store_clocks(const Geometry &g) {
 
 // ---------------------------------------------------------------- sheets
 
-// Clocks of a quarter of a multiprocessor for eight positions' march.
+// Clocks of a quarter of a multiprocessor for the march of a tile.
 double tile_clocks(const Form &f, int64_t steps) {
-  const double products = f.products() * f.tiles;
-  return 200 + real(steps) * std::max(6.5 * products, 24 + 2 * products + 10 * f.tiles);
+  const double products = f.products() * f.tiles * f.abreast();
+  return 200 + real(steps) * std::max(6.5 * products, 24 + 2 * products + 10 * f.tiles * f.abreast());
 }
 
 // Rows without padding are copied as they lie: planes of channels, or all as one.
@@ -62,10 +62,11 @@ int64_t input_stage(const Form &f, const Geometry &g) {
 
 // How many lanes at most store into one bank, if filters are so many elements apart.
 int conflicts(const Form &f, const Geometry &g, int64_t apart) {
+  const int words = g.spread ? 1 : 2; // of a lane
   int most = 0, count[32] = {};
   for (int lane = 0; lane < 32; ++lane) {
-    const int64_t element = lane / 4 / f.rows * apart + lane / 4 % f.rows * g.output_w + lane % 4 * 2;
-    most = std::max(most, ++count[element / 2 % 32]);
+    const int64_t element = lane / 4 / f.rows * apart + lane / 4 % f.rows * g.output_w + lane % 4 * 2 * words;
+    for (int i = 0; i < words; ++i) most = std::max(most, ++count[(element / 2 + i) % 32]);
   }
   return most;
 }
@@ -89,7 +90,7 @@ void cut_band(const Form &f, Geometry &g) {
   const int64_t all = ceil_div(g.strip, f.rows);
   double least = 0;
   for (int64_t stretches = 1; stretches <= all; ++stretches) {
-    const int64_t steps = ceil_div(all, stretches), tiles = ceil_div(stretches * g.positions, kPositions);
+    const int64_t steps = ceil_div(all, stretches), tiles = ceil_div(stretches * g.positions, kPositions * f.abreast());
     const double shares = real(tiles * g.groups), turns = std::max(1.0, 12 / shares);
     const double time = shares * turns * tile_clocks(f, steps);
     if (stretches > 1 && time >= least) continue;
@@ -140,6 +141,8 @@ bool place_sheet(const polyconv_layer &l, int rows, Choice &c) {
                     (l.output.size[0] == 1 || g.y_image % 2 == 0);
   if (c.variant->way == Way::kSheet && (!even || l.result.type != l.input.type)) return false;
   if (g.step_w != 1 || g.y_column != 1 || g.y_row != g.output_w || !place_windows(f, 2, 1, g)) return false;
+  const int64_t places = l.result.stride[0] | l.result.stride[1] | g.output_w;
+  g.spread = c.variant->way != Way::kSheet || places % 4 != 0;
   cut_rows(f, rows, g);
   if (int64_t{g.strip} * std::max(g.input_row, g.output_w) > kSheetShared) return false;
   place_input(l, g);

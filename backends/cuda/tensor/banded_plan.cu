@@ -140,6 +140,7 @@ class Banded final : public CudaInstance {
     if (variant->way == Way::kMarch && !(aligned(p.x, 16) && aligned(p.y, 16))) variant = choice_.singly, g.spread = 0;
     if (!aligned(p.x, 4)) g.runs = 0;
     if (!aligned(p.y, 4)) g.runs_leave = 0;
+    if (variant->way == Way::kSheet && !aligned(p.y, 8)) g.spread = 1;
     void *arguments[] = {&g, &p};
     cudaLaunchKernel(reinterpret_cast<const void *>(variant->kernel), dim3(static_cast<unsigned>(blocks_)),
                      dim3(static_cast<unsigned>(variant->threads)), arguments, static_cast<size_t>(choice_.shared),

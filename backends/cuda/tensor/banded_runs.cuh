@@ -5,6 +5,7 @@
 #pragma once
 
 #include "banded_parts.cuh"
+#include "common/async.cuh"
 #include "ptx_hopper.cuh"
 
 namespace polyconv::cuda::banded {
@@ -80,20 +81,29 @@ __device__ __forceinline__ void copy_ends(E *to, const E *from, const Ends &ends
   for (int32_t i = behind; i < behind + ends.tail; ++i) to[i] = from[i];
 }
 
-// A warp begins to load a band's runs, planes of channels or all as one; gives the bytes that the barrier has to
-// expect.
-__device__ inline int32_t load_runs(const Geometry &g, const uint16_t *from, int32_t rows, uint16_t *to,
-                                    uint32_t barrier, int32_t lane) {
+// A warp begins to load a band's runs, planes of channels or all as one, and arrives at the barrier with all lanes:
+// what fills 16 bytes comes by the TMA, the words at both ends by copies that no lane waits for. Eight lanes a run, the
+// first for its body, three for each end.
+__device__ inline void load_runs(const Geometry &g, const uint16_t *from, int32_t rows, uint16_t *to, uint32_t barrier,
+                                 int32_t lane) {
   const int32_t elements = g.runs == 1 && g.channels > 1 ? g.channels * g.plane : rows * g.pitch;
+  const int32_t run = lane / 8, part = lane % 8; // no more runs than four planes
   int32_t bytes = 0;
-  if (lane < g.runs) { // no more than there are planes
-    from += lane * g.x_plane, to += lane * g.plane;
+  if (run < g.runs) {
+    from += run * g.x_plane, to += run * g.plane;
     const Ends ends(from, elements);
-    copy_ends(to, from, ends);
-    bytes = ends.body * 2;
+    const int32_t behind = ends.head + ends.body, word = part < 4 ? (part - 1) * 2 : behind + (part - 4) * 2;
+    if (part == 0)
+      bytes = ends.body * 2;
+    else if (word < (part < 4 ? ends.head : behind + ends.tail))
+      copy_async<4>(to + word, from + word, true);
     if (bytes > 0) ptx::load_run(ptx::shared_address(to + ends.head), from + ends.head, bytes, barrier);
   }
-  return static_cast<int32_t>(__reduce_add_sync(~0u, static_cast<uint32_t>(bytes)));
+  bytes = static_cast<int32_t>(__reduce_add_sync(~0u, static_cast<uint32_t>(bytes)));
+  if (lane == 0)
+    ptx::barrier_expect(barrier, bytes);
+  else
+    ptx::barrier_arrive_copied(barrier);
 }
 
 // Warps copy rows of every alignment, with padding around them. What lies outside is read from somewhere inside, for
@@ -161,6 +171,7 @@ __device__ inline void store_chunks(const Geometry &g, const Pointers &p, const 
       const Band band(g, number);
       const int32_t filter = (group + part * g.chunk) * g.group;
       ptx::barrier_wait(rings.output_full(turn.stage), turn.phase);
+      ptx::fence_for_tma(); // for all that have arrived
       store_chunk<E>(g, p, band, filter, min(g.chunk * g.group, g.filters - filter),
                      outputs + turn.stage * g.output_stage, lane);
       ptx::stores_commit();
