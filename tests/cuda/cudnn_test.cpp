@@ -128,7 +128,8 @@ TEST_CASE("engines that are known to be wrong are not taken, though cuDNN propos
         "bwd_d:n7,c2,k11,i4x7,f1x1,s4x2:nhwc:krsc:f16", "bwd_d:n1,c5,k64,i34x9,f3x3,s2:krsc:f16",
         "bwd_w:n1,c4,k88,i13x43,f3x3,s2x4,p3x1/3x4,d3x1:krsc", "bwd_w:n4,c128,k128,g4,i9x29,f1x1,p0/2x0:krsc:f16",
         "bwd_w:n20,c6,k8,i12x10,f3x3,p1x3/6x3:krsc",
-        "bwd_d:n11,c3,k12,i4x16,f4x4,p1/1x5:krsc:xs=216.72.18.1:ys=1440.120.40.1", "fwd:n4,c5,k88,i7,f3,p5:nhwc:f16",
+        "bwd_d:n11,c3,k12,i4x16,f4x4,p1/1x5:krsc:xs=216.72.18.1:ys=1440.120.40.1",
+        "bwd_w:n15,c1,k15,i3x13,f7x7,p3:nchw-nhwc:krsc:f16", "fwd:n4,c5,k88,i7,f3,p5:nhwc:f16",
         "fwd:n1,c40,k8,i1x5x3,f3x3x3,s2x3x2,p8x0x1/8x5x2,d2x1x1:nhwc:krsc:f16"}) {
     polyconv::check::Case problem(token);
     for (const char *kernel : {"cudnn/direct", "cudnn/any"}) {
