@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/matrix/results.hpp"
 #include "cpu/matrix/strip.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
@@ -111,16 +112,21 @@ struct MatrixRows {
 };
 
 template <class P>
+constexpr bool kBf16Only = P::kParts == 1 && sizeof(typename P::From) == 2;
+
+template <class P>
 struct MatrixBeside {
   const MatrixPlan &p;
   MatrixLines input;
   MatrixSplitting<P> splitting;
   MatrixRows rows;
   MatrixWritten written;
+  MatrixResults results;
 
   POLYCONV_MEMBER void with_chunk() { input.fetch(); }
   POLYCONV_MEMBER void with_product() {
     if constexpr (P::kParts == 1) written.fetch();
+    if constexpr (kBf16Only<P>) results.make(results.some);
   }
   POLYCONV_MEMBER void with_step() {
     if constexpr (P::kParts > 1) {

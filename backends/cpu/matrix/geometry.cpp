@@ -20,10 +20,20 @@ constexpr int64_t kSplitBytes = 96 << 10;  // of 32 positions that are split whi
 constexpr int64_t kGatheredPositions = 64; // of a block: with their weights and results they stay in the L1 cache
 constexpr int64_t kLongBytes = 16 << 10;   // of 32 positions: much of the L1 cache
 constexpr int64_t kStreamBytes = 8 << 20;  // of results: more than the L2 caches of the threads
-constexpr int64_t kApartBytes = 1 << 10;   // planes a multiple of this apart would share few sets of the L1 cache
+constexpr int64_t kStreamPieces =
+    4 << 20;                             // the same where they leave in pieces of 128 bytes: the caches of two threads
+constexpr int64_t kApartBytes = 1 << 10; // planes a multiple of this apart would share few sets of the L1 cache
 
 int64_t chunks_of(int64_t channels, MatrixProducts products) {
   return ceil_div(channels, matrix_chunk_channels(products));
+}
+
+// Whether results pass the caches by: whole lines of `bytes` and more.
+bool passes_caches(const MatrixPlan &p, int64_t bytes) {
+  const polyconv_tensor &r = p.epilogue.result;
+  return p.quick && r.type != POLYCONV_F16 && p.group_out % kMatrixPanel == 0 &&
+         steps_aligned(r, {sdk::kN, sdk::kD, sdk::kH, sdk::kW}, kMatrixRowBytes) &&
+         sdk::elements(r) * type_bytes(r.type) >= bytes;
 }
 
 // What the layer alone decides.
@@ -47,10 +57,7 @@ MatrixPlan make_matrix(const polyconv_layer &layer, MatrixProducts products) {
   const bool quick = activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU;
   const bool floats = p.epilogue.simple || (p.epilogue.quick && sdk::is_float(r.type));
   p.quick = r.stride[sdk::kC] == 1 && ((floats && quick) || (p.epilogue.integer && !p.epilogue.save));
-  const int64_t result = type_bytes(r.type);
-  const bool lines = steps_aligned(r, {sdk::kN, sdk::kD, sdk::kH, sdk::kW}, kMatrixRowBytes);
-  p.stream = p.quick && r.type != POLYCONV_F16 && lines && p.group_out % kMatrixPanel == 0 &&
-             sdk::elements(r) * result >= kStreamBytes;
+  p.stream = passes_caches(p, kStreamBytes);
   p.images = layer.output.size[sdk::kN];
   p.depths = p.axis[0].out, p.lines = p.axis[1].out, p.columns = p.axis[2].out;
   return p;
@@ -175,6 +182,18 @@ void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
   set_direct(p);
 }
 
+// Whether results are made beside products, and of how many panels together: of few products, where they would take as
+// long again. Two panels of bf16 make pieces of 128 bytes, which pass the caches at nearly twice the rate of 64.
+void set_results(MatrixPlan &p) {
+  constexpr int64_t kFewProducts = 7; // of two tiles by two
+  const polyconv_tensor &r = p.epilogue.result;
+  p.results_beside = p.quick && p.products == MatrixProducts::kBf16 && r.type == POLYCONV_BF16 &&
+                     p.epilogue.whole_images && p.line_positions == p.columns && p.group_out % kMatrixPanel == 0 &&
+                     p.chunks * p.tap_count <= kFewProducts;
+  p.together = p.results_beside && p.panels_inside && p.panels % 2 == 0 ? 2 : 1;
+  if (p.together == 2) p.stream = passes_caches(p, kStreamPieces);
+}
+
 // Cycles of a unit against one panel, of bringing in its source, and of a panel's weights for each block.
 struct Costs {
   double multiply, source, weights;
@@ -270,7 +289,8 @@ MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &p
     set_flat(p, layer);
   else
     set_lines(p, layer);
-  p.scratch_bytes = round_up(2 * kMatrixPositions * kMatrixPanel * 4 + p.strips * p.strip_bytes, kMatrixRowBytes);
+  set_results(p);
+  p.scratch_bytes = round_up(2 * p.together * kMatrixSums * 4 + p.strips * p.strip_bytes, kMatrixRowBytes);
   constexpr double kCyclesPerUs = 2600;
   const Costs costs = costs_of(p);
   const double all = share_cost(p, costs, 1, 1) / kCyclesPerUs;

@@ -31,10 +31,11 @@ enum class MatrixProducts : int32_t {
   kIntegers // 8 bits, s32 sums
 };
 
-constexpr int kMatrixRows = 16;      // of a tile: positions, output channels
-constexpr int kMatrixRowBytes = 64;  // of a tile
-constexpr int kMatrixPanel = 32;     // output channels of a packed panel: two tiles
-constexpr int kMatrixPositions = 32; // that are multiplied at a time: two tiles
+constexpr int kMatrixRows = 16;                              // of a tile: positions, output channels
+constexpr int kMatrixRowBytes = 64;                          // of a tile
+constexpr int kMatrixPanel = 32;                             // output channels of a packed panel: two tiles
+constexpr int kMatrixPositions = 32;                         // that are multiplied at a time: two tiles
+constexpr int kMatrixSums = kMatrixPositions * kMatrixPanel; // of a panel
 constexpr int kMatrixTileBytes = kMatrixRows * kMatrixRowBytes;
 constexpr int kMatrixStrips = 8; // at most, that one panel meets
 // Results of positions this far apart share two sets of the L1 cache, where lines asked for would push each other out.
@@ -63,22 +64,24 @@ struct MatrixPlan {
   double pad_value;
   Axis axis[3];
 
-  int32_t in_place;      // flat, and tiles are loaded from the input itself
-  int32_t flat;          // one tap: positions are all pixels of an image, or of all images
-  int32_t one_stride;    // flat, and all pixels of an input image lie at one stride
-  int32_t merged;        // a pixel of the strip holds all taps of W, of `joined` neighbouring lines
-  int32_t runs;          // merged, and what a pixel takes of a line is one run of elements: gathered as such
-  int32_t gathered;      // flat, and a pixel of the strip holds all taps
-  int32_t panels_inside; // flat: 32 positions meet all panels, then the next; else a panel meets all positions
-  int32_t quick;         // channels side by side; floats with at most a bias and relu, s32 with at most a bias
-  int32_t split_beside;  // flat, panels inside, and each block is split into parts while the one before is multiplied
-  int32_t rows_beside;   // flat, quick, results are f32, and are made while the next tile is multiplied
-  int32_t direct;        // results are the sums, but for a bias of s32: tiles are stored where they belong
-  int32_t asks;          // direct, and lines of results are asked for, as they are not in the L2 cache
-  int32_t wide;          // direct, and tiles of two panels are stored side by side
-  int32_t weights_past;  // weights stay in the L2 cache: positions and they would push each other out of the L1 cache
-  int32_t along_w;       // results are stored along W (channels first), so sums are transposed
-  int32_t stream;        // quick, and results are too many for the caches: stores pass them by
+  int32_t in_place;       // flat, and tiles are loaded from the input itself
+  int32_t flat;           // one tap: positions are all pixels of an image, or of all images
+  int32_t one_stride;     // flat, and all pixels of an input image lie at one stride
+  int32_t merged;         // a pixel of the strip holds all taps of W, of `joined` neighbouring lines
+  int32_t runs;           // merged, and what a pixel takes of a line is one run of elements: gathered as such
+  int32_t gathered;       // flat, and a pixel of the strip holds all taps
+  int32_t panels_inside;  // flat: 32 positions meet all panels, then the next; else a panel meets all positions
+  int32_t quick;          // channels side by side; floats with at most a bias and relu, s32 with at most a bias
+  int32_t split_beside;   // flat, panels inside, and each block is split into parts while the one before is multiplied
+  int32_t results_beside; // quick bf16, positions are pixels: results are made while the next tiles are multiplied
+  int32_t together;       // panels whose results are made together
+  int32_t rows_beside;    // flat, quick, results are f32, and are made while the next tile is multiplied
+  int32_t direct;         // results are the sums, but for a bias of s32: tiles are stored where they belong
+  int32_t asks;           // direct, and lines of results are asked for, as they are not in the L2 cache
+  int32_t wide;           // direct, and tiles of two panels are stored side by side
+  int32_t weights_past;   // weights stay in the L2 cache: positions and they would push each other out of the L1 cache
+  int32_t along_w;        // results are stored along W (channels first), so sums are transposed
+  int32_t stream;         // quick, and results are too many for the caches: stores pass them by
 
   int64_t groups, group_in, group_out;
   int64_t channels, chunks;               // of a stored pixel

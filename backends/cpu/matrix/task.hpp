@@ -69,6 +69,46 @@ POLYCONV_INLINE MatrixRows rows_of(const MatrixWalk<P> &walk) {
           {}};
 }
 
+// Where results of a block's positions begin, if these lie as the pixels of an image do.
+POLYCONV_INLINE Row pixel_row(const MatrixPlan &p, const MatrixBlock &b, int64_t position, int64_t channel) {
+  const int64_t first = p.flat ? b.line : (b.depth * p.lines + b.line) * p.columns;
+  return {b.image, channel, 0, 0, first + position, 1};
+}
+
+// The results of the tiles before, to be made while the next as many are multiplied.
+template <class P>
+POLYCONV_INLINE MatrixResults results_of(const MatrixWalk<P> &walk) {
+  const MatrixPlan &p = walk.task.p;
+  const MatrixPending &made = walk.before;
+  const Epilogue &e = walk.task.arguments.epilogue;
+  const Row row = pixel_row(p, *made.block, made.first, made.channels.first);
+  const int64_t panels = made.channels.count / kMatrixPanel, lines = made.count * panels;
+  const int64_t products = p.chunks * p.tap_count * 4 * p.together;
+  return {static_cast<const float *>(made.tile.sums),
+          static_cast<bf16 *>(e.output) + row_offset(e.result, row),
+          e.bias ? static_cast<const float *>(e.bias) + made.channels.first : nullptr,
+          e.result.stride[4],
+          panels,
+          0,
+          lines,
+          (lines + products - 1) / products,
+          e.rules.activation == POLYCONV_ACT_RELU,
+          walk.task.arguments.stream != 0};
+}
+
+// The tiles before are multiplied, and their sums have left the registers.
+template <class P>
+POLYCONV_INLINE void end_tiles(MatrixWalk<P> &walk) {
+  if constexpr (kBf16Only<P>) {
+    if (walk.task.p.results_beside) {
+      walk.beside.results.make(walk.beside.results.left);
+      walk.beside.results = results_of(walk);
+      return;
+    }
+  }
+  if (!walk.beside.rows.end()) finish(walk);
+}
+
 // Multiplies whole tiles whose sums are the results, but for a bias, which `start` then holds too.
 template <class P>
 POLYCONV_INLINE void store_directly(MatrixWalk<P> &walk, MatrixPending &tile, int32_t *start) {
@@ -76,8 +116,7 @@ POLYCONV_INLINE void store_directly(MatrixWalk<P> &walk, MatrixPending &tile, in
   const MatrixPlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
   const MatrixBlock &b = *tile.block;
-  const int64_t first = p.flat ? b.line : (b.depth * p.lines + b.line) * p.columns;
-  const Row row = {b.image, tile.channels.first, 0, 0, first + tile.first, 1};
+  const Row row = pixel_row(p, b, tile.first, tile.channels.first);
   if (e.bias)
     for (int64_t k = 0; k < tile.channels.count; ++k) {
       const uint32_t before = tile.tile.start ? static_cast<uint32_t>(start[k]) : 0;
@@ -113,10 +152,15 @@ POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, in
   const int64_t left = source.positions - i, bytes = p.position_bytes;
   const char *const at = i < source.whole ? source.first + i * bytes : source.tail;
   const int64_t second = i + kMatrixRows == source.whole && source.tail ? source.tail - at : kMatrixRows * bytes;
+  // The tile joins those before, of the same positions, or they are complete and it is the first of the next ones.
+  MatrixPending &before = walk.before;
+  const int64_t part = panel % p.together, channel = task.group * p.group_out + made;
+  const bool joins = part && before.count && before.channels.first + before.channels.count == channel;
+  if (!joins) walk.turn ^= 1;
   MatrixPending next = {&source.block,
                         {at, task.weights + panel * p.panel_bytes, bytes, second, nullptr,
-                         task.sums + walk.turn * kMatrixPositions * kMatrixPanel, 2 * kMatrixRowBytes},
-                        {task.group * p.group_out + made, rest < kMatrixPanel ? rest : kMatrixPanel},
+                         task.sums + (walk.turn * p.together + part) * kMatrixSums, 2 * kMatrixRowBytes},
+                        {channel, rest < kMatrixPanel ? rest : kMatrixPanel},
                         i,
                         left < kMatrixPositions ? left : kMatrixPositions};
   if (wide) next.channels.count = 2 * kMatrixPanel, next.count = kMatrixRows;
@@ -132,9 +176,12 @@ POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, in
   if constexpr (P::kParts > 1) walk.beside.rows = rows_of(walk);
   multiply_of<P>(next.count > kMatrixRows, next.channels.count > kMatrixRows, p, next.tile, walk.tiles, walk.held,
                  walk.beside);
-  if (walk.before.count && !walk.beside.rows.end()) finish(walk);
-  walk.before = next;
-  walk.turn ^= 1;
+  if (joins) {
+    before.channels.count += next.channels.count;
+    return next.count;
+  }
+  if (before.count) end_tiles(walk);
+  before = next;
   return next.count;
 }
 
@@ -163,7 +210,9 @@ POLYCONV_NOINLINE void run_panels(MatrixWalk<P> &walk, const MatrixSource *sourc
 template <class P>
 POLYCONV_INLINE void end_walk(MatrixWalk<P> &walk) {
   store_all(walk.tiles, walk.held);
-  if (walk.before.count) finish(walk);
+  walk.beside.rows = {};
+  if (walk.before.count) end_tiles(walk);
+  if constexpr (kBf16Only<P>) walk.beside.results.make(walk.beside.results.left);
   walk.before.count = 0;
 }
 
@@ -205,7 +254,7 @@ POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &sha
                                int64_t last_panel) {
   const MatrixPlan &p = task.p;
   MatrixSource sources[kMatrixStrips];
-  MatrixWalk<P> walk = {task, {p, {}, {}, {}, {}}, {}, {}, {}, 0};
+  MatrixWalk<P> walk = {task, {p, {}, {}, {}, {}, {}}, {}, {}, {}, 0};
   int64_t count = 0;
   for (int64_t unit = share.first_unit; unit < share.last_unit;) {
     const MatrixBlock b = block_at(p, share, unit);
@@ -228,7 +277,7 @@ POLYCONV_INLINE void run_split_units(const MatrixTask<P> &task, const MatrixShar
   const MatrixPlan &p = task.p;
   if (share.first_unit == share.last_unit) return;
   MatrixSource sources[kMatrixSplitStrips];
-  MatrixWalk<P> walk = {task, {p, {}, {}, {}, {}}, {}, {}, {}, 0};
+  MatrixWalk<P> walk = {task, {p, {}, {}, {}, {}, {}}, {}, {}, {}, 0};
   sources[0] = bring_in(task, block_at(p, share, share.first_unit), task.strip);
   int64_t unit = share.first_unit + sources[0].block.lines;
   for (int64_t now = 0;; now = (now + 1) % kMatrixSplitStrips) {
@@ -253,7 +302,7 @@ POLYCONV_NOINLINE void run_matrix(const MatrixPlan &p, const MatrixArguments &ar
   const TileScope scope;
   MatrixTask<P> task = {p,
                         arguments,
-                        share.scratch + 2 * kMatrixPositions * kMatrixPanel * sizeof(typename P::Sum),
+                        share.scratch + 2 * p.together * kMatrixSums * sizeof(typename P::Sum),
                         reinterpret_cast<typename P::Sum *>(share.scratch),
                         nullptr,
                         nullptr,
