@@ -206,6 +206,9 @@ __device__ __forceinline__ void multiply_chunks(const Geometry &g, const Pointer
     const Band band(g, number);
     for (; share < g.shares; share += F::value.sheet_warps()) {
       const int32_t piece = share / g.chunk, wanted = part * g.chunk + share - piece * g.chunk;
+      // Also for shares without filters, or a warp that has only such ones would arrive for stages far ahead.
+      ptx::barrier_wait(rings.input_full(input.stage), input.phase);
+      ptx::barrier_wait(rings.output_empty(output.stage), output.phase ^ 1);
       if (wanted < g.groups) {
         group.find(g, p, wanted);
         const int32_t filter = wanted * g.group, first = part * g.chunk * g.group;
@@ -216,8 +219,6 @@ __device__ __forceinline__ void multiply_chunks(const Geometry &g, const Pointer
                    reinterpret_cast<const uint16_t *>(inputs) + input.stage * g.input_stage + input_skew(g, p, band),
                    outputs + output.stage * g.output_stage + output_skew(g, p, band, first, size) +
                        (filter - first) * g.waiting * size};
-        ptx::barrier_wait(rings.input_full(input.stage), input.phase);
-        ptx::barrier_wait(rings.output_empty(output.stage), output.phase ^ 1);
         for (const int32_t end = min(g.tiles, s.tile + g.share_tiles); s.tile < end; ++s.tile) {
           lane.find(g, s.tile, band.rows);
           if (multiply_tile<T, F, put>(g, s, lane, group)) repair_tile<T, F>(g, p, s);
