@@ -44,6 +44,7 @@ constexpr const char *kProblems[] = {
     "fwd:n60,c4,k16,i40x40,f7x7:f16",
     "fwd:n60,c12,k24,i33x33,f7x7:bf16",
     "fwd:n60,c1,k50,i28x28,f5x5:f16",
+    "fwd:n1500,c1,k8,i14x14,f3x3:f16",
     "fwd:n300,c1,k85,i32x32,f3x3:f16", // banded: shares without filters, the same warp's in every image
     // Gradients.
     "bwd_d:n12,c128,k64,i28x28,f3x3,p1:nhwc:f16",

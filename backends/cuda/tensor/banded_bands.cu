@@ -118,7 +118,7 @@ bool place_stages(const Form &f, int64_t size, Geometry &g) {
       g.chunks = small(ceil_div(g.groups, g.chunk));
       const int64_t filters = std::min(g.filters, g.chunk * g.group);
       const int64_t output = ceil_div(filters * g.waiting * size + 16, 16) * 16;
-      if (stages * (2 * input + output) > room || g.chunk * g.tiles * g.chunks >= 1 << 20) continue;
+      if (stages * (2 * input + output) > room || g.chunk * g.tiles * g.chunks >= 1 << 16) continue;
       g.input_stage = small(input), g.output_stage = small(output);
       g.input_stages = stages;
       g.output_stages = small(std::min<int64_t>(kMostStages, (room - stages * 2 * input) / output));

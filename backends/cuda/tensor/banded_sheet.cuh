@@ -193,7 +193,9 @@ __device__ __forceinline__ bool multiply_tile(const Geometry &g, const Share &s,
   return seen.nonfinite();
 }
 
-// The warps that multiply take the shares of the block's chunks in turn.
+// The warps that multiply take the shares of the block's chunks in turn. Each waits for every chunk and says of each
+// when it is done, whether or not a share of it was its own: barriers tell a phase from the next one only, and a warp
+// that passed chunks by would take a stage's old phase for the one that it waits for.
 template <class T, class F, Put put>
 __device__ __forceinline__ void multiply_chunks(const Geometry &g, const Pointers &p, const Rings &rings, char *inputs,
                                                 char *outputs) {
@@ -204,33 +206,31 @@ __device__ __forceinline__ void multiply_chunks(const Geometry &g, const Pointer
   Turn input, output;
   for (auto number = static_cast<int32_t>(blockIdx.x); number < g.bands;) {
     const Band band(g, number);
+    ptx::barrier_wait(rings.input_full(input.stage), input.phase);
+    ptx::barrier_wait(rings.output_empty(output.stage), output.phase ^ 1);
     for (; share < g.shares; share += F::value.sheet_warps()) {
       const int32_t piece = share / g.chunk, wanted = part * g.chunk + share - piece * g.chunk;
-      // Also for shares without filters, or a warp that has only such ones would arrive for stages far ahead.
-      ptx::barrier_wait(rings.input_full(input.stage), input.phase);
-      ptx::barrier_wait(rings.output_empty(output.stage), output.phase ^ 1);
-      if (wanted < g.groups) {
-        group.find(g, p, wanted);
-        const int32_t filter = wanted * g.group, first = part * g.chunk * g.group;
-        Share s = {band,
-                   filter,
-                   min(g.group, g.filters - filter),
-                   piece * g.share_tiles,
-                   reinterpret_cast<const uint16_t *>(inputs) + input.stage * g.input_stage + input_skew(g, p, band),
-                   outputs + output.stage * g.output_stage + output_skew(g, p, band, first, size) +
-                       (filter - first) * g.waiting * size};
-        for (const int32_t end = min(g.tiles, s.tile + g.share_tiles); s.tile < end; ++s.tile) {
-          lane.find(g, s.tile, band.rows);
-          if (multiply_tile<T, F, put>(g, s, lane, group)) repair_tile<T, F>(g, p, s);
-        }
-      }
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) {
-        ptx::barrier_arrive(rings.output_full(output.stage));
-        ptx::barrier_arrive(rings.input_empty(input.stage));
+      if (wanted >= g.groups) continue;
+      group.find(g, p, wanted);
+      const int32_t filter = wanted * g.group, first = part * g.chunk * g.group;
+      Share s = {band,
+                 filter,
+                 min(g.group, g.filters - filter),
+                 piece * g.share_tiles,
+                 reinterpret_cast<const uint16_t *>(inputs) + input.stage * g.input_stage + input_skew(g, p, band),
+                 outputs + output.stage * g.output_stage + output_skew(g, p, band, first, size) +
+                     (filter - first) * g.waiting * size};
+      for (const int32_t end = min(g.tiles, s.tile + g.share_tiles); s.tile < end; ++s.tile) {
+        lane.find(g, s.tile, band.rows);
+        if (multiply_tile<T, F, put>(g, s, lane, group)) repair_tile<T, F>(g, p, s);
       }
     }
     share -= g.shares;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+      ptx::barrier_arrive(rings.output_full(output.stage));
+      ptx::barrier_arrive(rings.input_empty(input.stage));
+    }
     output.advance(g.output_stages);
     if (++part == g.chunks) {
       part = 0, number += static_cast<int32_t>(gridDim.x);
@@ -269,8 +269,8 @@ __global__ void __launch_bounds__(sheet_threads(F::value), 1)
   if (threadIdx.x == 0) {
     for (int32_t i = 0; i < kMostStages; ++i) {
       ptx::barrier_init(rings.input_full(i), kLoaders * 32);
-      ptx::barrier_init(rings.input_empty(i), g.shares * g.chunks);
-      ptx::barrier_init(rings.output_full(i), g.shares);
+      ptx::barrier_init(rings.input_empty(i), F::value.sheet_warps() * g.chunks);
+      ptx::barrier_init(rings.output_full(i), F::value.sheet_warps());
       ptx::barrier_init(rings.output_empty(i), 1);
     }
     ptx::barrier_init_fence();
