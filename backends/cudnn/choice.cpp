@@ -9,7 +9,6 @@
 
 #include <polyconv/sdk/backend.hpp>
 #include "compilation.hpp"
-#include "defects.hpp"
 #include "kept.hpp"
 #include "stopwatch.hpp"
 
@@ -56,12 +55,11 @@ class Search {
     return std::nullopt;
   }
 
-  // What another search found, where it can be had again.
+  // What another search found, where it can be had again and the rules still take it: the file is anybody's.
   std::optional<Choice> again(const Kept &kept) {
     try {
       const std::optional<Candidate> candidate = named(ways_, kept.engine);
-      if (!candidate || !tolerated(defects_of(candidate->config.engine, layer_, candidate->way->order()), rules_))
-        return std::nullopt;
+      if (!candidate || !candidate->way->graph().allows(candidate->config.engine, rules_)) return std::nullopt;
       const Finalised made = finalise(handle_, candidate->config);
       if (!accepted(*candidate, made)) return std::nullopt;
       return Choice{candidate->way, made.execution, kept.engine, kept.us, kept.measured, kept.cut_short, true};

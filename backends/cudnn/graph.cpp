@@ -297,6 +297,10 @@ std::vector<Config> Graph::engine(int64_t number, const Rules &rules) const {
   return found;
 }
 
+bool Graph::allows(int64_t number, const Rules &rules) const {
+  return allowed(engine_descriptor(graph_, number), number, rules);
+}
+
 Config Graph::configured(int64_t number, const Setting &knobs) const {
   return with_knobs(engine_descriptor(graph_, number), number, knobs);
 }

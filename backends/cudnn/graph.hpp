@@ -60,7 +60,9 @@ class Graph {
   int64_t engine_count() const;
   // An engine with its own defaults; none where it does not exist here, or the rules forbid it.
   std::vector<Config> engine(int64_t number, const Rules &rules) const;
-  // An engine with these knobs. Throws sdk::Error where it does not take them.
+  // Whether the rules take an engine. Throws sdk::Error where it does not exist here.
+  bool allows(int64_t number, const Rules &rules) const;
+  // An engine with these knobs, whatever the rules. Throws sdk::Error where it does not take them.
   Config configured(int64_t number, const Setting &knobs) const;
   // An engine with its knobs at other values: all combinations where they are few, else one knob at a time.
   std::vector<Config> variations(int64_t number) const;

@@ -210,6 +210,25 @@ TEST_CASE(
   CHECK(contains(nowhere.take_log(), "nothing is kept"));
 }
 
+TEST_CASE("an engine that the file names is not taken where the plan's rules forbid it") {
+  if (no_cudnn()) return;
+  const Device device("cuda:0");
+  const polyconv::Problem problem("fwd:n8,c64,k64,i32x32,f3x3,p1:nhwc");
+  polyconv::Options options = options_for("cudnn/direct");
+  options.tuning_budget_ms = 500;
+  ChoicesFile file("polyconv_rules_");
+  const polyconv::Plan strict(problem, options, device);
+  options.math = POLYCONV_MATH_TF32;
+  const polyconv::Plan rounded(problem, options, device); // the fastest engine is one of the tensor cores'
+  const std::vector<std::string> lines = file.lines();
+  REQUIRE(lines.size() == 2);
+  file.write(lines[0].substr(0, lines[0].find('\t')) + lines[1].substr(lines[1].find('\t')) + "\n");
+  file.take_log();
+  options.math = POLYCONV_MATH_STRICT;
+  const polyconv::Plan again(problem, options, device);
+  CHECK(!contains(file.take_log(), "kept from another search"));
+}
+
 TEST_CASE("one plan runs on two threads at once, each with what it bound") {
   if (no_cudnn()) return;
   const Device device("cuda:0");
