@@ -44,7 +44,7 @@ std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[
 
 bool takes_every_pixel(const Axis (&axes)[3]) {
   for (const Axis &axis : axes)
-    if (axis.step != 1 || axis.before || axis.after) return false;
+    if (axis.step != 1 || axis.before || axis.after || axis.in != axis.out) return false;
   return true;
 }
 

@@ -61,7 +61,7 @@ std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[
 // The tables of one axis, which then points into them.
 std::vector<int64_t> make_axis_table(int32_t pad_mode, Axis &axis);
 
-// Whether one tap reads pixel after pixel: every axis at step 1 and without padding.
+// Whether one tap reads pixel after pixel: every axis at step 1, without padding, and none left out behind.
 bool takes_every_pixel(const Axis (&axes)[3]);
 
 } // namespace polyconv::cpu

@@ -16,7 +16,7 @@ struct MatrixTask {
   const MatrixPlan &p;
   const MatrixArguments &arguments;
   char *strip;
-  Sum *sums;           // twice kMatrixPositions rows of kMatrixPanel
+  Sum *sums;           // of two turns: kMatrixSums of each panel whose results are made together
   const From *in;      // the group's first channel
   const char *weights; // the group's first panel
   int64_t group;

@@ -151,6 +151,7 @@ bool takes(const polyconv_layer &layer, const Epilogue &epilogue, sdk::Offer &of
   for (int i = 0; i < 3; ++i)
     if (layer.stride[i] != 1 || layer.pad_begin[i] != 0 || layer.pad_end[i] != 0)
       return offer.reject("takes stride 1 without padding");
+  if (spatial(in) != spatial(layer.output)) return offer.reject("takes every pixel: output padding leaves some out");
   if (!one_pixel_stride(in) || in.stride[kW] != 1 || !epilogue.whole_images || epilogue.result.stride[kW] != 1) {
     offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
     return offer.reject("reads and writes in place: the pixels of input and output must lie side by side");

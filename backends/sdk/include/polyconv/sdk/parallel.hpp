@@ -56,7 +56,7 @@ class Parallel {
   int threads() const { return threads_; }
 
   // Calls body(i) for every i in [0, tasks), concurrently, and returns when all are done. Does not allocate, and
-  // may be called from several threads at once. One task runs on the calling thread.
+  // may be called from several threads at once. The calling thread works too, but may find every task taken.
   template <class Body>
   void operator()(int64_t tasks, const Body &body) const {
     if (tasks <= 0) return;
