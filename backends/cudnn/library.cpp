@@ -3,7 +3,7 @@
 #include "library.hpp"
 
 #include <polyconv/sdk/kernel.hpp>
-#include <polyconv/sdk/vendor_library.hpp>
+#include "vendor/library.hpp"
 
 namespace polyconv::cudnn {
 namespace {
@@ -11,9 +11,9 @@ namespace {
 constexpr const char *kFile = "libcudnn.so.9";
 constexpr size_t kOldest = 90000; // cudnnGetLastErrorString and the statuses that it explains
 
-sdk::VendorTable<Library> open() {
-  sdk::VendorTable<Library> found;
-  sdk::VendorLibrary file(kFile, kFile, "cuDNN 9");
+vendor::Table<Library> open() {
+  vendor::Table<Library> found;
+  vendor::Library file(kFile, kFile, "cuDNN 9");
   Library &t = found.table;
   file.resolve("cudnnGetVersion", &t.get_version);
   file.resolve("cudnnGetCudartVersion", &t.get_cudart_version);

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <polyconv/sdk/kernel.hpp>
-#include <polyconv/sdk/vendor_library.hpp>
+#include "vendor/library.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -42,10 +42,10 @@ std::string where_the_loader_looks() {
   return "";
 }
 
-sdk::VendorTable<Library> open() {
-  sdk::VendorTable<Library> found;
+vendor::Table<Library> open() {
+  vendor::Table<Library> found;
   const std::string path = library_file();
-  sdk::VendorLibrary file(path.empty() ? kFile : path, kFile, "oneDNN 3");
+  vendor::Library file(path.empty() ? kFile : path, kFile, "oneDNN 3");
   Library &t = found.table;
 #define POLYCONV_ONEDNN_RESOLVE(name) file.resolve("dnnl_" #name, &t.name);
   POLYCONV_ONEDNN_FUNCTIONS(POLYCONV_ONEDNN_RESOLVE)

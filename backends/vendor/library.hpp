@@ -1,4 +1,4 @@
-// vendor_library.hpp - a vendor's library, opened at run time by a backend that nothing links to it: the plug-in loads
+// library.hpp - a vendor's library, opened at run time by a backend that nothing links to it: the plug-in loads
 // everywhere, and says why it cannot serve. For systems with dlopen.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -8,13 +8,13 @@
 
 #include <dlfcn.h>
 
-namespace polyconv::sdk {
+namespace polyconv::vendor {
 
 // Stays open for ever. `file` is where it lies, or the name that the system's loader looks for; `name` and `product`
 // ("cuDNN 9") are for what users read.
-class VendorLibrary {
+class Library {
  public:
-  VendorLibrary(const std::string &file, const char *name, const char *product)
+  Library(const std::string &file, const char *name, const char *product)
       : handle_(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)), name_(name) {
     if (handle_ != nullptr) return;
     const char *const error = dlerror();
@@ -39,17 +39,17 @@ class VendorLibrary {
 };
 
 // A table of its functions, or why it cannot serve.
-template <class Table>
-struct VendorTable {
-  Table table = {};
+template <class Functions>
+struct Table {
+  Functions table = {};
   std::string why = "";
 
   // NULL where it cannot serve; `reason` (may be NULL) then holds why.
-  const Table *get(std::string *reason) const {
+  const Functions *get(std::string *reason) const {
     if (why.empty()) return &table;
     if (reason != nullptr) *reason = why;
     return nullptr;
   }
 };
 
-} // namespace polyconv::sdk
+} // namespace polyconv::vendor
