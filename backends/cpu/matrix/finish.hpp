@@ -64,6 +64,15 @@ POLYCONV_INLINE void store_two(bf16 *p, F32 a, F32 b) {
 #endif
 }
 
+// Two vectors of sums, side by side, become results, with at most a bias and relu.
+template <bool Stream, class T>
+POLYCONV_INLINE void finish_two(T *to, const float *sums, bool has_bias, F32 bias0, F32 bias1, bool relu) {
+  F32 x0 = load(sums), x1 = load(sums + kF32Lanes);
+  if (has_bias) x0 += bias0, x1 += bias1;                               // x + 0 would make 0 of -0
+  if (relu) x0 = x0 < F32{} ? F32{} : x0, x1 = x1 < F32{} ? F32{} : x1; // NaN stays
+  store_two<Stream>(to, x0, x1);
+}
+
 // Whole panels of floats with at most a bias and relu.
 template <class T, bool Stream>
 POLYCONV_INLINE void finish_panel_as(const Epilogue &e, const float *sums, int64_t rows, const Row &row) {
@@ -76,12 +85,8 @@ POLYCONV_INLINE void finish_panel_as(const Epilogue &e, const float *sums, int64
     const float *s = sums + c;
     T *to = p + c;
 #pragma GCC unroll 4
-    for (int64_t i = 0; i < rows; ++i, s += kMatrixPanel, to += step) {
-      F32 x0 = load(s), x1 = load(s + kF32Lanes);
-      if (bias) x0 += b0, x1 += b1;                                         // x + 0 would make 0 of -0
-      if (relu) x0 = x0 < F32{} ? F32{} : x0, x1 = x1 < F32{} ? F32{} : x1; // NaN stays
-      store_two<Stream>(to, x0, x1);
-    }
+    for (int64_t i = 0; i < rows; ++i, s += kMatrixPanel, to += step)
+      finish_two<Stream>(to, s, bias != nullptr, b0, b1, relu);
   }
 }
 

@@ -21,10 +21,9 @@ struct MatrixResults {
       const int64_t k = panel * kMatrixPanel;
       const float *const s = sums + panel * kMatrixSums;
       for (int c = 0; c < kMatrixPanel; c += 2 * kF32Lanes) {
-        F32 x0 = load(s + c), x1 = load(s + c + kF32Lanes);
-        if (bias) x0 += load(bias + k + c), x1 += load(bias + k + c + kF32Lanes); // x + 0 would make 0 of -0
-        if (relu) x0 = x0 < F32{} ? F32{} : x0, x1 = x1 < F32{} ? F32{} : x1;     // NaN stays
-        stream ? store_two<true>(to + k + c, x0, x1) : store_two<false>(to + k + c, x0, x1);
+        const F32 b0 = bias ? load(bias + k + c) : F32{}, b1 = bias ? load(bias + k + c + kF32Lanes) : F32{};
+        stream ? finish_two<true>(to + k + c, s + c, bias != nullptr, b0, b1, relu)
+               : finish_two<false>(to + k + c, s + c, bias != nullptr, b0, b1, relu);
       }
       if (++panel == panels) panel = 0, sums += kMatrixPanel, to += step;
     }
