@@ -8,6 +8,14 @@
 #include "tensors.hpp"
 
 namespace polyconv::bench {
+namespace {
+
+// `any` never rounds to TF32; under tf32 the tensor cores of `direct` are faster than its transforms.
+bool is_cudnn_any(const std::string &baseline, bool tf32) {
+  return baseline == "cudnn-any" && !tf32;
+}
+
+} // namespace
 
 bool is_ceiling(const std::string &baseline) {
   return baseline == "fma" || baseline == "copy";
@@ -25,10 +33,8 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
     return request;
   }
   request.kernel = baseline.find_first_of("/*?") == std::string::npos ? baseline + "/*" : baseline;
-  // `any` never rounds to TF32; under tf32 the tensor cores of `direct` are faster than its transforms.
-  const bool any = baseline == "cudnn-any" && row.math != POLYCONV_MATH_TF32;
   if (baseline == "cudnn" || baseline == "cudnn-any") request.kernel = "cudnn/direct";
-  if (any) {
+  if (is_cudnn_any(baseline, row.math == POLYCONV_MATH_TF32)) {
     request.kernel = "cudnn/any";
     request.math = POLYCONV_MATH_FAST;
   }
@@ -66,7 +72,7 @@ Work baseline_work(const std::string &baseline, const Work &work, std::string *l
 }
 
 std::string baseline_mode(const std::string &baseline, const std::string &row) {
-  if (baseline == "cudnn-any" && row != "tf32") return "fast";
+  if (is_cudnn_any(baseline, row == "tf32")) return "fast";
   return baseline == "onednn" ? "strict" : row;
 }
 

@@ -17,11 +17,10 @@ bool is_ceiling(const std::string &baseline);
 
 // How a baseline that is no ceiling is planned beside `row`. "cudnn" is cudnn/direct in the row's mode, which has the
 // products and sums of strict; "cudnn-any" is cudnn/any, whose FFT and Winograd engines only the mode fast admits, but
-// "cudnn" beside rows under tf32.
-// "onednn" is onednn/conv@auto, strict beside every row: emulated f32 is measured against f32. They and other kernels
-// of cudnn and onednn get `budget_ms` to find their best. "openmp" is openmp/*, a glob stays as it is. "unfused" is the
-// library's choice for each layer of a chain alone, found by timing in `budget_ms`; of openmp's or tbb's kernels alone
-// beside a row of one of these.
+// "cudnn" beside rows under tf32. "onednn" is onednn/conv@auto, strict beside every row: emulated f32 is measured
+// against f32. They and other kernels of cudnn and onednn get `budget_ms` to find their best. "openmp" is openmp/*, a
+// glob stays as it is. "unfused" is the library's choice for each layer of a chain alone, found by timing in
+// `budget_ms`; of openmp's or tbb's kernels alone beside a row of one of these.
 PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row, int64_t budget_ms);
 
 // What a baseline computes of `work`. cuDNN's kernels here have no epilogue: "cudnn" and "cudnn-any" run the sums
