@@ -4,6 +4,10 @@
 #include <doctest/doctest.h>
 #include <polyconv/polyconv.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -41,6 +45,12 @@ std::string description(const polyconv_device *device) {
   REQUIRE(polyconv_device_get_properties(device, &properties) == POLYCONV_SUCCESS);
   return properties.description;
 }
+
+#ifdef __GLIBC__
+// Blocks from 128 KiB on are mapped by themselves from here on: else glibc, once it has freed such a block, takes the
+// next ones from its heap, whose pages keep what was asked for those that lay there before.
+[[maybe_unused]] const int kMapsByItself = mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
 
 // Whether the pages around an address are to be large ones, as Linux lists them.
 bool asks_for_large_pages(const void *address) {
@@ -84,17 +94,25 @@ TEST_CASE("the CPU is always there, and NULL means it") {
 TEST_CASE("what the CPU allocates asks for large pages where these are given on demand, small blocks excepted") {
   std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
   if (!setting) return polyconv_test::skip("this system has no large pages on demand");
-  for (const size_t bytes : {size_t{1} << 20, (size_t{5} << 20) + 100}) {
-    CAPTURE(bytes);
+  constexpr size_t kLargePage = size_t{2} << 20;
+  const auto allocated = [](size_t bytes) {
     void *pointer = nullptr;
     REQUIRE(polyconv_device_alloc(nullptr, bytes, POLYCONV_MEMORY_DEVICE, &pointer) == POLYCONV_SUCCESS);
-    const bool large = bytes >= size_t{2} << 20;
-    CHECK(asks_for_large_pages(pointer) == large);
-    if (large) {
-      CHECK(reinterpret_cast<uintptr_t>(pointer) % (size_t{2} << 20) == 0);
-      CHECK_FALSE(asks_for_large_pages(static_cast<char *>(pointer) + (size_t{4} << 20))); // no more than asked for
-    }
+    return static_cast<char *>(pointer);
+  };
+  const auto free = [](void *pointer) {
     CHECK(polyconv_device_free(nullptr, pointer, POLYCONV_MEMORY_DEVICE) == POLYCONV_SUCCESS);
+  };
+  for (int round = 0; round < 2; ++round) { // whatever was freed before
+    char *const large = allocated(2 * kLargePage + (size_t{1} << 20) + 100);
+    CHECK(reinterpret_cast<uintptr_t>(large) % kLargePage == 0);
+    CHECK(asks_for_large_pages(large));
+    CHECK_FALSE(asks_for_large_pages(large + 2 * kLargePage)); // no more than asked for
+    free(large);
+    char *small[4];
+    for (char *&one : small) CHECK_FALSE(asks_for_large_pages(one = allocated(kLargePage / 2)));
+    for (char *one : small) free(one);
+    free(allocated(8 * kLargePage));
   }
 }
 
