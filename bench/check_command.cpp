@@ -108,7 +108,7 @@ class Checker {
  private:
   bool named(const std::string &name) const {
     for (const std::string &glob : selection_.globs)
-      if (glob == name) return true;
+      if (glob == as_named_by(glob, name)) return true;
     return false;
   }
   void keep(const Record &record) {

@@ -109,13 +109,17 @@ std::vector<std::string> globs_on(const std::string &device, const Selection &se
   return globs;
 }
 
+std::string as_named_by(const std::string &glob, const std::string &name) {
+  return glob.find('@') == std::string::npos ? name.substr(0, name.find('@')) : name;
+}
+
 std::vector<std::string> names_on(const std::string &device, const Selection &selection) {
   std::vector<std::string> names;
   const std::vector<std::string> all = check::kernel_names(kind_of(device));
   for (const std::string &glob : globs_on(device, selection)) {
     const size_t before = names.size();
     for (const std::string &name : all)
-      if (glob.empty() || glob_match(glob, name)) names.push_back(name);
+      if (glob.empty() || glob_match(glob, as_named_by(glob, name))) names.push_back(name);
     if (names.size() == before) names.push_back(glob);
   }
   std::vector<std::string> distinct;

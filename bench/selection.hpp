@@ -42,6 +42,10 @@ std::string kind_of(const std::string &device);
 // serves, if that is among `devices`.
 std::vector<std::string> globs_on(const std::string &device, const Selection &selection);
 
+// A kernel's full name "backend/kernel@config" as a glob would have it: without the config where the glob has none,
+// which is about all of them, as in the library.
+std::string as_named_by(const std::string &glob, const std::string &name);
+
 // The full names "backend/kernel@config" of every kernel that serves the device and that one of its globs matches, and
 // the globs that match none.
 std::vector<std::string> names_on(const std::string &device, const Selection &selection);

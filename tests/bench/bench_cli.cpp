@@ -113,9 +113,12 @@ TEST_CASE("check is good on right kernels, and says 4 and 3 for those that are n
   CHECK(good.code == 0);
   CHECK(lines_of(good.out).size() >= 1);
   for (const Json &row : lines_of(good.out)) CHECK(row.at("check") == "good");
-  const Outcome refused = bench("check " + std::string(kSmall) + " --kernel reference/pool@plain -o jsonl");
-  CHECK(refused.code == 4);
-  CHECK_FALSE(lines_of(refused.out).at(0).at("reason").get<std::string>().empty());
+  for (const char *kernel : {"reference/pool@plain", "reference/pool"}) { // a name alone is about all configs
+    const Outcome refused = bench("check " + std::string(kSmall) + " --kernel " + kernel + " -o jsonl");
+    CHECK(refused.code == 4);
+    CHECK(lines_of(refused.out).at(0).at("requested") == "reference/pool@plain");
+    CHECK_FALSE(lines_of(refused.out).at(0).at("reason").get<std::string>().empty());
+  }
   CHECK(bench("check " + std::string(kSmall) + " --backend nosuch").code == 3);
   CHECK(bench("check " + std::string(kSmall) + " --device nosuch").code == 3);
 }

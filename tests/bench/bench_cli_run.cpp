@@ -73,6 +73,10 @@ TEST_CASE("sweeps make a row each, and so do backends, threads and configs") {
   size_t good = 0;
   for (const Json &row : rows) good += row.at("status") == "good" ? 1 : 0;
   CHECK(good == 1);
+  for (const char *glob : {"reference/convolve", "'reference/convolve@p*'"}) { // a name alone is about all configs
+    const Outcome named = bench("run fwd:c4,k4,i9x9,f3x3 --all-configs --kernel " + std::string(glob) + quick);
+    CHECK(lines_of(named.out).at(0).at("requested") == "reference/convolve@plain");
+  }
 }
 
 TEST_CASE("a ladder has a row for every technique in order, with the speed-up over the first or the reason") {
