@@ -213,13 +213,13 @@ Costs costs_of(const MatrixPlan &p) {
   Costs c;
   c.multiply = positions / kMatrixPositions * (steps * 80 * filled + 60) + positions * finish;
   const bool side_by_side = p.input.stride[sdk::kC] == 1;
-  const double chunk = (parts > 1 ? 7 * parts : 3) + (side_by_side ? 0 : 12) + (p.merged ? (p.runs ? 5 : 30) : 0);
+  const double chunk = (parts > 1 ? 5 * parts : 3) + (side_by_side ? 0 : 12) + (p.merged ? (p.runs ? 5 : 30) : 0);
   const double stored = p.flat ? kMatrixPositions
                                : real(p.stored_columns * p.axis[0].taps) *
                                      (real(p.phases) + real(p.axis[1].taps - 1) / real(p.block_lines));
   c.source = p.in_place ? 0 : stored * real(p.chunks) * chunk;
   if (p.gathered) c.source += stored * real(p.axis[0].taps * p.axis[1].taps) * 12;
-  c.weights = real(p.panel_bytes) / 16;
+  c.weights = p.split_beside ? 0 : real(p.panel_bytes) / 16; // there they stay in the L2 cache from block to block
   return c;
 }
 
