@@ -82,18 +82,16 @@ POLYCONV_INLINE MatrixResults results_of(const MatrixWalk<P> &walk) {
   const MatrixPending &made = walk.before;
   const Epilogue &e = walk.task.arguments.epilogue;
   const Row row = pixel_row(p, *made.block, made.first, made.channels.first);
-  const int64_t panels = made.channels.count / kMatrixPanel, lines = made.count * panels;
   const int64_t products = p.chunks * p.tap_count * 4 * p.together;
+  const bool relu = e.rules.activation == POLYCONV_ACT_RELU;
   return {static_cast<const float *>(made.tile.sums),
           static_cast<bf16 *>(e.output) + row_offset(e.result, row),
           e.bias ? static_cast<const float *>(e.bias) + made.channels.first : nullptr,
           e.result.stride[4],
-          panels,
-          0,
-          lines,
-          (lines + products - 1) / products,
-          e.rules.activation == POLYCONV_ACT_RELU,
-          walk.task.arguments.stream != 0};
+          made.channels.count / kMatrixPanel,
+          made.count,
+          (made.count + products - 1) / products,
+          positions_of(e.bias != nullptr, relu, walk.task.arguments.stream != 0)};
 }
 
 // The tiles before are multiplied, and their sums have left the registers.
