@@ -13,13 +13,14 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 512 << 10; // of a block's source: a quarter of the L2 cache of CPUs with tiles
-constexpr int64_t kStripsBytes = 1 << 20;  // of the sources of blocks that one panel meets
-constexpr int64_t kInsideBytes = 32 << 10; // of 32 positions that meet all panels: they stay in the L1 cache
-constexpr int64_t kSplitBytes = 96 << 10;  // of 32 positions that are split while others are multiplied
-constexpr int64_t kGatheredPositions = 64; // of a block: with their weights and results they stay in the L1 cache
-constexpr int64_t kLongBytes = 16 << 10;   // of 32 positions: much of the L1 cache
-constexpr int64_t kStreamBytes = 8 << 20;  // of results: more than the L2 caches of the threads
+constexpr int64_t kBlockBytes = 512 << 10;  // of a block's source: a quarter of the L2 cache of CPUs with tiles
+constexpr int64_t kStripsBytes = 1 << 20;   // of the sources of blocks that one panel meets
+constexpr int64_t kInsideBytes = 32 << 10;  // of 32 positions that meet all panels: they stay in the L1 cache
+constexpr int64_t kSplitBytes = 96 << 10;   // of 32 positions that are split while others are multiplied
+constexpr int64_t kGatheredPositions = 64;  // of a block: with their weights and results they stay in the L1 cache
+constexpr int64_t kLinesBytes = 48 << 10;   // of the lines that a position's taps read: the L1 cache
+constexpr int64_t kLongBytes = 16 << 10;    // of 32 positions: much of the L1 cache
+constexpr int64_t kStreamBytes = 8 << 20;   // of results: more than the L2 caches of the threads
 constexpr int64_t kStreamPieces =
     4 << 20;                             // the same where they leave in pieces of 128 bytes: the caches of two threads
 constexpr int64_t kApartBytes = 1 << 10; // planes a multiple of this apart would share few sets of the L1 cache
@@ -179,6 +180,7 @@ void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
   set_block(p, std::clamp<int64_t>(1 + more, 1, std::max<int64_t>(p.lines, 1)));
   p.strips = std::clamp<int64_t>(kStripsBytes / p.strip_bytes, 1, kMatrixStrips);
   p.units = p.images * p.depths * p.lines;
+  p.down_lines = p.line_taps * p.line_positions * p.position_bytes > kLinesBytes;
   set_direct(p);
 }
 

@@ -73,6 +73,7 @@ struct MatrixPlan {
   int32_t panels_inside;  // flat: 32 positions meet all panels, then the next; else a panel meets all positions
   int32_t quick;          // channels side by side; floats with at most a bias and relu, s32 with at most a bias
   int32_t split_beside;   // flat, panels inside, and each block is split into parts while the one before is multiplied
+  int32_t down_lines;     // tiles below each other follow each other, as the lines of their taps exceed the L1 cache
   int32_t results_beside; // quick bf16, positions are pixels: results are made while the next tiles are multiplied
   int32_t together;       // panels whose results are made together
   int32_t rows_beside;    // flat, quick, results are f32, and are made while the next tile is multiplied

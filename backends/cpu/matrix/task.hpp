@@ -183,6 +183,22 @@ POLYCONV_INLINE int64_t step(MatrixWalk<P> &walk, const MatrixSource &source, in
   return next.count;
 }
 
+// body(first position) for each tile of a block's positions: in order, or down the lines, one column of tiles after the
+// other, so that most of what a tile's taps read was read for the tile above.
+template <class Body>
+POLYCONV_INLINE void for_tiles(const MatrixPlan &p, int64_t positions, const Body &body) {
+  const int64_t line = p.down_lines ? p.line_positions : positions;
+  const int64_t width = p.down_lines ? kMatrixPositions : line;
+  for (int64_t column = 0; column < line; column += width)
+    for (int64_t first = 0; first < positions; first += line) {
+      const int64_t end = first + line < positions ? first + line : positions;
+      const int64_t at = first + column, last = at + width < end ? at + width : end;
+      for (int64_t i = (at + kMatrixPositions - 1) / kMatrixPositions * kMatrixPositions; i < last;
+           i += kMatrixPositions)
+        body(i);
+    }
+}
+
 // Blocks against panels. Positions of one tap meet all panels while they are in the L1 cache, where the panels fit the
 // L2 cache: a pixel's results are then written together. Else a panel meets all blocks, and is read once for them.
 template <class P>
@@ -200,7 +216,7 @@ POLYCONV_NOINLINE void run_panels(MatrixWalk<P> &walk, const MatrixSource *sourc
   } else {
     for (int64_t panel = first_panel; panel < last_panel; ++panel)
       for (const MatrixSource *s = sources; s < sources + count; ++s)
-        for (int64_t i = 0; i < s->positions;) i += step(walk, *s, panel, i, false);
+        for_tiles(task.p, s->positions, [&](int64_t i) { step(walk, *s, panel, i, false); });
   }
 }
 
