@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kBlockBytes = 512 << 10;  // of a block's source: a quarter of the L2 cache of CPUs with tiles
 constexpr int64_t kStripsBytes = 1 << 20;   // of the sources of blocks that one panel meets
+constexpr int64_t kPanelsBytes = 528 << 10; // of the panels that they meet: of 8 bits with the sums of their weights
 constexpr int64_t kInsideBytes = 32 << 10;  // of 32 positions that meet all panels: they stay in the L1 cache
 constexpr int64_t kSplitBytes = 96 << 10;   // of 32 positions that are split while others are multiplied
 constexpr int64_t kGatheredPositions = 64;  // of a block: with their weights and results they stay in the L1 cache
@@ -110,7 +111,7 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   p.split_beside = parts && p.one_stride && one_image_stride(in) && in.stride[sdk::kC] == 1 &&
                    p.group_in % matrix_chunk_channels(p.products) == 0 && p.group_bytes <= kMatrixNear &&
                    kMatrixPositions * tile_bytes <= kSplitBytes;
-  p.panels_inside = p.split_beside || (kMatrixPositions * tile_bytes <= kInsideBytes && p.group_bytes <= kBlockBytes);
+  p.panels_inside = p.split_beside || (kMatrixPositions * tile_bytes <= kInsideBytes && p.group_bytes <= kPanelsBytes);
   if (p.split_beside) p.strips = kMatrixSplitStrips;
   p.weights_past = p.in_place && kMatrixPositions * tile_bytes >= kLongBytes && p.group_bytes <= kMatrixNear;
   // Parts make a pixel long: with half of the L2 cache enough of them meet a panel that comes from further away.
