@@ -137,6 +137,29 @@ TEST_CASE("thread counts and a caller's pool change no bit") {
   CHECK(pool.calls > 0);
 }
 
+// Large enough that shares are cut into pieces, which any thread may do: in place and brought into strips, by lines, by
+// pixels and by panels.
+TEST_CASE("who does which piece of a large layer changes no bit") {
+  Pool pool;
+  int compared = 0;
+  for (const std::string &kernel : polyconv::check::kernel_names()) {
+    if (kernel.find("/dense@") == std::string::npos && kernel.find("/pointwise@") == std::string::npos) continue;
+    for (const char *problem : {"fwd:n3,c96,k160,i29x28,f3x3,p1:nhwc:bias+relu", "fwd:n2,c512,k72,i13x14,f3x3,p1:nhwc",
+                                "fwd:n5,c1024,k200,i9x11,f1x1:nhwc", "fwd:n3,c256,k520,i9x31,f1x1:nhwc:bias",
+                                "fwd:n3,c256,k200,i29x31,f1x1:bias", "fwd:n2,c80,k96,i33x28,f3x3,p1"}) {
+      const Bytes one = run(problem, kernel, 1, nullptr, nullptr);
+      if (one.empty()) continue;
+      for (int32_t threads : {2, 3, 8})
+        CHECK_MESSAGE(one == run(problem, kernel, threads, nullptr, nullptr),
+                      kernel << " on " << std::string(problem) << " with " << threads << " threads");
+      CHECK_MESSAGE(one == run(problem, kernel, 5, Pool::run, &pool),
+                    kernel << " on " << std::string(problem) << " in the caller's pool");
+      ++compared;
+    }
+  }
+  if (compared == 0) return polyconv_test::skip("neither openmp nor tbb is here");
+}
+
 TEST_CASE("openmp and tbb agree in every bit") {
   std::map<std::string, int> twins;
   for (const std::string &kernel : polyconv::check::kernel_names()) {

@@ -273,6 +273,36 @@ TEST_CASE("parallel_std serves several callers at once, and nested ones") {
   CHECK(sum == 4 * 200 * (14 * 15 / 2));
 }
 
+TEST_CASE("pieces of shares are each done once, no task doing two at a time") {
+  for (int threads : {1, 3, 8})
+    for (int64_t pieces : {1, 2, 7}) {
+      const std::unique_ptr<Parallel> parallel = std::make_unique<StdParallel>(threads);
+      const int64_t tasks = 5;
+      std::vector<std::atomic<int>> done(static_cast<size_t>(tasks * pieces)), busy(static_cast<size_t>(tasks));
+      std::atomic<int> clashes{0};
+      run_pieces(parallel, tasks, pieces, [&](int64_t task, int64_t share, int64_t piece, int64_t before) {
+        clashes += busy[static_cast<size_t>(task)]++ != 0 || before < -1 || before >= piece;
+        ++done[static_cast<size_t>(share * pieces + piece)];
+        --busy[static_cast<size_t>(task)];
+      });
+      CHECK(std::all_of(done.begin(), done.end(), [](const std::atomic<int> &n) { return n == 1; }));
+      CHECK(clashes == 0);
+    }
+}
+
+TEST_CASE("what a task that is held up has left is done by the others") {
+  const std::unique_ptr<Parallel> parallel = std::make_unique<StdParallel>(3);
+  std::atomic<int> left{3 * 8 - 1};
+  run_pieces(parallel, 3, 8, [&](int64_t, int64_t share, int64_t piece, int64_t) {
+    if (share != 0 || piece != 0) {
+      --left;
+      return;
+    }
+    while (left > 0) std::this_thread::yield(); // would hang if nobody took over
+  });
+  CHECK(left == 0);
+}
+
 TEST_CASE("a caller's pool gets the work, and nobody else") {
   struct Pool {
     int64_t calls = 0, tasks = 0;

@@ -1,28 +1,68 @@
-// parts.hpp - how many parts units of output and panels of output channels are cut into. Driver side only.
+// parts.hpp - cuts a grid into tasks and runs it. Driver side only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/count.hpp"
+#include "cpu/grid.hpp"
+
+#include <polyconv/sdk/parallel.hpp>
+
 #include <algorithm>
-#include <cstdint>
 
 namespace polyconv::cpu {
 
-struct Parts {
-  int64_t of_units, of_panels;
-  double cost; // of the largest
-};
+inline int64_t tasks_of(const Grid &g) {
+  return g.unit_parts * g.panel_parts;
+}
+inline int64_t largest_units(const Grid &g) {
+  return ceil_div(g.units, g.unit_parts);
+}
+inline int64_t largest_panels(const Grid &g) {
+  return ceil_div(g.panels, g.panel_parts);
+}
 
-// At most `tasks` parts whose largest, cost(parts of units, parts of panels), costs least; between near equals the
-// fewest parts of panels, each of which reads the source anew.
+// At most `tasks` shares, uncut, whose largest, cost(grid), costs least; between near equals the fewest parts of
+// panels, each of which reads the source anew.
 template <class Cost>
-Parts choose_parts(int64_t units, int64_t panels, int64_t tasks, const Cost &cost) {
-  Parts best = {1, 1, cost(1, 1)};
+Grid cut_grid(int64_t units, int64_t panels, int64_t tasks, const Cost &cost) {
+  Grid best = {units, panels, 1, 1, 1, 1};
+  double least = cost(best);
   for (int64_t of_units = std::min(tasks, units); of_units >= 1; --of_units) {
-    const int64_t of_panels = std::min(tasks / of_units, panels);
-    const double largest = cost(of_units, of_panels);
-    if (largest < 0.99 * best.cost) best = {of_units, of_panels, largest};
+    const Grid cut = {units, panels, of_units, std::min(tasks / of_units, panels), 1, 1};
+    const double largest = cost(cut);
+    if (largest < 0.99 * least) best = cut, least = largest;
   }
   return best;
+}
+
+// How many pieces are worth taking over one by one, of a share that takes share_us: few enough that claiming them and
+// leaving the caches' contents behind does not show.
+inline int64_t pieces_for(const Grid &g, double share_us) {
+  constexpr double kPieceUs = 40;
+  constexpr int64_t kMostPieces = 16;
+  if (tasks_of(g) == 1) return 1;
+  return std::clamp(static_cast<int64_t>(std::min(share_us, 1e6) / kPieceUs), int64_t{1}, kMostPieces);
+}
+
+inline GridShare piece_of(const Grid &g, int64_t share, int64_t piece) {
+  const sdk::Share units = sdk::share(g.units, g.unit_parts, share % g.unit_parts);
+  const sdk::Share panels = sdk::share(g.panels, g.panel_parts, share / g.unit_parts);
+  const sdk::Share u = sdk::share(units.end - units.begin, g.unit_pieces, piece / g.panel_pieces);
+  const sdk::Share p = sdk::share(panels.end - panels.begin, g.panel_pieces, piece % g.panel_pieces);
+  return {units.begin + u.begin, units.begin + u.end, panels.begin + p.begin, panels.begin + p.end, 0, nullptr};
+}
+
+// body(piece) for every piece of every share, with the scratch of the task that does it.
+template <class Body>
+void run_grid(const std::unique_ptr<sdk::Parallel> &parallel, const Grid &g, void *workspace, int64_t scratch_bytes,
+              const Body &body) {
+  sdk::run_pieces(parallel, tasks_of(g), g.unit_pieces * g.panel_pieces,
+                  [&](int64_t task, int64_t share, int64_t piece, int64_t before) {
+                    GridShare work = piece_of(g, share, piece);
+                    work.same_units = before >= 0 && before / g.panel_pieces == piece / g.panel_pieces;
+                    work.scratch = static_cast<char *>(workspace) + task * scratch_bytes;
+                    if (work.first_unit < work.last_unit && work.first_panel < work.last_panel) body(work);
+                  });
 }
 
 } // namespace polyconv::cpu

@@ -25,7 +25,7 @@ class Round {
 
   // May be called by any threads, any number of times; returns when nothing is left to take.
   void take_part(int64_t place) {
-    const int64_t all = std::min(tasks_, kPlaces);
+    const int64_t all = std::min(tasks_, kMostThreads);
     for (int64_t i = 0; i < all; ++i) take((place + i) % all);
     const Clock::time_point patient_until = Clock::now() + kPatience;
     while (done_.load(std::memory_order_acquire) < all && Clock::now() < patient_until) std::this_thread::yield();
@@ -33,7 +33,7 @@ class Round {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr int64_t kBits = 64, kPlaces = 1024; // as many threads as a plan may have
+  static constexpr int64_t kBits = 64;
   static constexpr std::chrono::milliseconds kPatience{4};
 
   // Does what belongs to one place, unless somebody did.
@@ -41,14 +41,14 @@ class Round {
     std::atomic<uint64_t> &taken = taken_[place / kBits];
     const uint64_t bit = uint64_t{1} << place % kBits;
     if (taken.load(std::memory_order_relaxed) & bit || taken.fetch_or(bit, std::memory_order_relaxed) & bit) return;
-    for (int64_t i = place; i < tasks_; i += kPlaces) task_(context_, i);
+    for (int64_t i = place; i < tasks_; i += kMostThreads) task_(context_, i);
     done_.fetch_add(1, std::memory_order_release);
   }
 
   const int64_t tasks_;
   void (*const task_)(void *, int64_t);
   void *const context_;
-  std::atomic<uint64_t> taken_[kPlaces / kBits] = {};
+  std::atomic<uint64_t> taken_[kMostThreads / kBits] = {};
   std::atomic<int64_t> done_{0};
 };
 

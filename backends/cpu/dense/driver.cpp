@@ -5,6 +5,7 @@
 #include "cpu/aligned.hpp"
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
+#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -122,7 +123,7 @@ class DenseInstance final : public RowInstance {
     for (int64_t t = 0; t < w.taps; ++t)
       inside_.push_back(plan_.padded || plan_.flat ? DenseColumns{0, plan_.columns} : inside_columns(w, t));
     plan_.inside = inside_.data();
-    if (tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
+    if (tasks_of(plan_.grid) > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
   void pack(int, const void *raw, void *packed, void *) override {
@@ -140,8 +141,8 @@ class DenseInstance final : public RowInstance {
     const bool stream = may_stream_ && aligned(arguments.output, kLine);
     const DenseArguments run = {with_arguments(plan_.epilogue, arguments), arguments.input, weights, stream,
                                 reinterpret_cast<const int32_t *>(weights + weights_bytes(plan_))};
-    const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
-    sdk::run_tasks(parallel_, tasks(), one_task);
+    run_grid(parallel_, plan_.grid, arguments.workspace, plan_.scratch_bytes,
+             [&](const GridShare &share) { task_(plan_, run, share); });
   }
 
   void run_rows(const polyconv_arguments &arguments, const RowWindow &window) const override {
@@ -160,19 +161,10 @@ class DenseInstance final : public RowInstance {
     const char *weights = static_cast<const char *>(arguments.weights[0]);
     const DenseArguments run = {from_window(with_arguments(p.epilogue, arguments), window), arguments.input, weights, 0,
                                 reinterpret_cast<const int32_t *>(weights + weights_bytes(p))};
-    task_(p, run, {0, p.units, 0, p.groups * p.panels, static_cast<char *>(arguments.workspace)});
+    task_(p, run, {0, p.units, 0, p.groups * p.panels, 0, static_cast<char *>(arguments.workspace)});
   }
 
  private:
-  int64_t tasks() const { return plan_.unit_parts * plan_.panel_parts; }
-
-  DenseShare share_of(int64_t task, void *workspace) const {
-    const DensePlan &p = plan_;
-    const sdk::Share units = sdk::share(p.units, p.unit_parts, task % p.unit_parts);
-    const sdk::Share panels = sdk::share(p.groups * p.panels, p.panel_parts, task / p.unit_parts);
-    return {units.begin, units.end, panels.begin, panels.end, static_cast<char *>(workspace) + task * p.scratch_bytes};
-  }
-
   polyconv_layer layer_;
   DensePlan plan_;
   DenseTaskFunction task_;
@@ -190,7 +182,7 @@ bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (!takes_no_pooling(layer, offer)) return false;
   const DensePlan p = dense_geometry(layer, *request.policy, isa);
-  if (!fits_workspace(*request.policy, p.unit_parts * p.panel_parts * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   set_format(p, offer);
   return true;

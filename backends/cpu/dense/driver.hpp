@@ -10,7 +10,7 @@
 
 namespace polyconv::cpu {
 
-typedef void (*DenseTaskFunction)(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share);
+typedef void (*DenseTaskFunction)(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share);
 
 inline int64_t element_bytes(const DensePlan &p) {
   return p.arithmetic == DenseArithmetic::kF64 ? 8 : 4;

@@ -8,6 +8,7 @@
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace polyconv::cpu {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr int64_t kBlockBytes = 256 << 10; // of a block's source in one block of channels: stays in the L2 cache
 constexpr int64_t kPanelBytes = 160 << 10; // of a panel's weights in one: they and the next ones stay there too
 constexpr int64_t kMostBlocks = 4;         // of channels that share a strip: 1 MiB at most
+constexpr int64_t kCutWeights = 512 << 10; // that pieces smaller than a block may read again: half of an L2 cache
 constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
 constexpr double kCachedBytes = 8e6, kTurnedBytes = 0.75; // of tensors that are turned: beyond a cache, as many more
@@ -211,10 +213,26 @@ Costs costs_of(const DensePlan &p) {
   return c;
 }
 
-double share_cost(const DensePlan &p, const Costs &costs, int64_t unit_parts, int64_t panel_parts) {
-  const int64_t panels = ceil_div(p.groups * p.panels, panel_parts);
-  return real(ceil_div(p.units, unit_parts)) *
+double share_cost(const DensePlan &p, const Costs &costs, const Grid &grid) {
+  const int64_t panels = largest_panels(grid);
+  return real(largest_units(grid)) *
          (costs.multiply * real(panels) + costs.source * real(ceil_div(panels, std::max<int64_t>(p.panels, 1))));
+}
+
+// Cuts a share into up to `wanted` pieces where that costs next to nothing: between blocks; inside of them where the
+// weights, which each piece reads, stay in the L2 cache; and between panels, which all read the block's source anyway,
+// while bringing it in, which each task that takes part does, is little beside multiplying.
+void set_pieces(DensePlan &p, const Costs &costs, int64_t wanted) {
+  constexpr double kAgain = 0.03;
+  if (wanted == 1) return;
+  const int64_t units = largest_units(p.grid), panels = largest_panels(p.grid);
+  const int64_t blocks = ceil_div(units, p.line_units == 1 ? p.block_lines : p.block_tiles);
+  const int64_t weights = panels * p.panel_channels * p.taps * p.pixel * element_bytes(p);
+  const bool small = (p.in_place || p.flat) && weights <= kCutWeights;
+  p.grid.unit_pieces = small ? std::min(wanted, units) : ceil_div(blocks, ceil_div(blocks, wanted));
+  const auto least = static_cast<int64_t>(std::ceil(costs.source / (kAgain * costs.multiply)));
+  p.grid.panel_pieces =
+      std::clamp(panels / std::max<int64_t>(least, 1), int64_t{1}, std::max<int64_t>(wanted / p.grid.unit_pieces, 1));
 }
 
 } // namespace
@@ -231,13 +249,13 @@ DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   const Costs costs = costs_of(p);
   const double pairs = p.arithmetic == DenseArithmetic::kPairs ? 1.5 : 1.0; // a multiplication and an addition
   const double step_us = cycle_us(isa) / 2 * pairs;
-  p.serial_us = share_cost(p, costs, 1, 1) * step_us;
-  const Parts parts =
-      choose_parts(p.units, p.groups * p.panels, tasks_for(policy, p.serial_us),
-                   [&](int64_t of_units, int64_t of_panels) { return share_cost(p, costs, of_units, of_panels); });
-  p.unit_parts = parts.of_units, p.panel_parts = parts.of_panels;
-  const double largest = parts.cost * step_us;
-  const int64_t tasks = p.unit_parts * p.panel_parts;
+  const int64_t panels = p.groups * p.panels;
+  const auto cost = [&](const Grid &grid) { return share_cost(p, costs, grid); };
+  p.serial_us = cost({p.units, panels, 1, 1, 1, 1}) * step_us;
+  p.grid = cut_grid(p.units, panels, tasks_for(policy, p.serial_us), cost);
+  const double largest = cost(p.grid) * step_us;
+  set_pieces(p, costs, pieces_for(p.grid, largest));
+  const int64_t tasks = tasks_of(p.grid);
   double bytes = real(sdk::elements(layer.input) * 4 + sdk::elements(layer.result) * 4) +
                  real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
   // Turning waits for memory, a piece of a line at a time.

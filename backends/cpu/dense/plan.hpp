@@ -16,6 +16,7 @@
 
 #include "cpu/axis.hpp"
 #include "cpu/epilogue.hpp"
+#include "cpu/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -61,17 +62,10 @@ struct DensePlan {
   int64_t strip_pixel, strip_line, strip_lines; // strip: elements of a pixel and a line; lines of a tap of D
   int64_t block_lines, block_tiles;             // output lines and tiles of a line that share a strip
   int64_t line_units, units;                    // what tasks share: lines (line_units 1) or tiles of lines
-  int64_t unit_parts, panel_parts;              // tasks = unit_parts * panel_parts
+  Grid grid;                                    // units by panels of all groups
   int64_t strip_at, sums_at, runs_at, scratch_bytes; // of one task
   double serial_us;                                  // of one thread, tensors in the cache
   double estimate_us;
-};
-
-// What one task computes.
-struct DenseShare {
-  int64_t first_unit, last_unit;   // [first, last)
-  int64_t first_panel, last_panel; // of groups * panels
-  char *scratch;
 };
 
 // What one run adds.

@@ -236,10 +236,10 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
 }
 
 template <class From, class T>
-POLYCONV_NOINLINE void run_block(const DenseTask<From, T> &task, const DenseBlock &b, int64_t first_panel,
+POLYCONV_NOINLINE void run_block(const DenseTask<From, T> &task, const DenseBlock &b, bool kept, int64_t first_panel,
                                  int64_t last_panel) {
   const DensePlan &p = task.p;
-  if (!p.in_place) {
+  if (!p.in_place && !kept) {
     if (p.flat)
       fill_flat_strip<From, T>(p, task.in, b, task.strip);
     else
@@ -254,7 +254,7 @@ POLYCONV_NOINLINE void run_block(const DenseTask<From, T> &task, const DenseBloc
 
 // Units [first, last) of the share: blocks of lines of one depth, or of tiles of one line.
 template <class From, class T>
-POLYCONV_INLINE void run_units(const DenseTask<From, T> &task, const DenseShare &share, int64_t first_panel,
+POLYCONV_INLINE void run_units(const DenseTask<From, T> &task, const GridShare &share, int64_t first_panel,
                                int64_t last_panel) {
   const DensePlan &p = task.p;
   for (int64_t unit = share.first_unit; unit < share.last_unit;) {
@@ -277,13 +277,16 @@ POLYCONV_INLINE void run_units(const DenseTask<From, T> &task, const DenseShare 
     for (b.tile = p.line_units == 1 ? 0 : first; b.tile < end; b.tile = b.last_tile) {
       b.last_tile = b.tile + p.block_tiles < end ? b.tile + p.block_tiles : end;
       set_source(p, b);
-      run_block(task, b, first_panel, last_panel);
+      // The strip still holds the source where the piece before was this block too.
+      const int64_t units = p.line_units == 1 ? b.lines : b.last_tile - b.tile;
+      const bool kept = share.same_units && p.groups == 1 && units == share.last_unit - share.first_unit;
+      run_block(task, b, kept, first_panel, last_panel);
     }
   }
 }
 
 template <class From, class T>
-POLYCONV_NOINLINE void run_dense(const DensePlan &p, const DenseArguments &arguments, const DenseShare &share) {
+POLYCONV_NOINLINE void run_dense(const DensePlan &p, const DenseArguments &arguments, const GridShare &share) {
   DenseTask<From, T> task = {p,
                              arguments,
                              reinterpret_cast<T *>(share.scratch + p.strip_at),

@@ -10,11 +10,11 @@
 
 namespace polyconv::cpu {
 
-POLYCONV_ISA_FUNCTION(void, dense_task, const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share)
+POLYCONV_ISA_FUNCTION(void, dense_task, const DensePlan &plan, const DenseArguments &arguments, const GridShare &share)
 
 namespace POLYCONV_ISA {
 
-void dense_task(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share) {
+void dense_task(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share) {
   for_types(plan.input.type, plan.arithmetic == DenseArithmetic::kPairs, [&](auto row) {
     run_dense<typename decltype(row)::From, typename decltype(row)::Sum>(plan, arguments, share);
   });

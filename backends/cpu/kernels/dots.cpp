@@ -12,8 +12,8 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-void dots_task(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share);
-void dots_task(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share) {
+void dots_task(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share);
+void dots_task(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share) {
   switch (plan.input.type) {
     case POLYCONV_BF16: return run_dense<bf16, float>(plan, arguments, share);
     case POLYCONV_S8: return run_dense<int8_t, int32_t>(plan, arguments, share);
@@ -32,7 +32,7 @@ namespace polyconv::cpu {
 
 #if POLYCONV_HAVE_AVX512_BF16
 namespace isa_avx512_bf16 {
-void dots_task(const DensePlan &plan, const DenseArguments &arguments, const DenseShare &share);
+void dots_task(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share);
 }
 using isa_avx512_bf16::dots_task;
 #else

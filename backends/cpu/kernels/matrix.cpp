@@ -11,8 +11,8 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-void matrix_task(const MatrixPlan &plan, const MatrixArguments &arguments, const MatrixShare &share);
-void matrix_task(const MatrixPlan &plan, const MatrixArguments &arguments, const MatrixShare &share) {
+void matrix_task(const MatrixPlan &plan, const MatrixArguments &arguments, const GridShare &share);
+void matrix_task(const MatrixPlan &plan, const MatrixArguments &arguments, const GridShare &share) {
   switch (plan.products) {
     case MatrixProducts::kBf16: return run_matrix<Bf16Products>(plan, arguments, share);
     case MatrixProducts::kF16: return run_matrix<F16Products>(plan, arguments, share);
@@ -39,7 +39,7 @@ namespace polyconv::cpu {
 
 #if POLYCONV_HAVE_AMX || defined(POLYCONV_SOFT_TILES)
 namespace POLYCONV_TILES_ISA {
-void matrix_task(const MatrixPlan &plan, const MatrixArguments &arguments, const MatrixShare &share);
+void matrix_task(const MatrixPlan &plan, const MatrixArguments &arguments, const GridShare &share);
 }
 using POLYCONV_TILES_ISA::matrix_task;
 #else

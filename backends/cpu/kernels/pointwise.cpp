@@ -8,11 +8,11 @@
 namespace polyconv::cpu {
 
 POLYCONV_ISA_FUNCTION(void, pointwise_task, const PointwisePlan &plan, const PointwiseArguments &arguments,
-                      const PointwiseShare &share)
+                      const GridShare &share)
 
 namespace POLYCONV_ISA {
 
-void pointwise_task(const PointwisePlan &plan, const PointwiseArguments &arguments, const PointwiseShare &share) {
+void pointwise_task(const PointwisePlan &plan, const PointwiseArguments &arguments, const GridShare &share) {
   run_pointwise(plan, arguments, share);
 }
 

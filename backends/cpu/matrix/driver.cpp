@@ -5,6 +5,7 @@
 #include "cpu/aligned.hpp"
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
+#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -65,7 +66,7 @@ class MatrixInstance final : public sdk::Instance {
     axes_ = make_axis_tables(layer_, plan_.axis);
     taps_ = matrix_taps(plan_);
     plan_.taps = taps_.data();
-    if (tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
+    if (tasks_of(plan_.grid) > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
   void pack(int, const void *raw, void *packed, void *) override {
@@ -76,21 +77,14 @@ class MatrixInstance final : public sdk::Instance {
     const MatrixArguments run = {with_arguments(plan_.epilogue, arguments),
                                  plan_.stream && aligned(arguments.output, kMatrixRowBytes), arguments.input,
                                  arguments.weights[0]};
-    const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
-    sdk::run_tasks(parallel_, tasks(), one_task);
+    run_grid(parallel_, plan_.grid, arguments.workspace, plan_.scratch_bytes, [&](GridShare share) {
+      if (plan_.flat)
+        share.first_unit = positions_before(share.first_unit), share.last_unit = positions_before(share.last_unit);
+      task_(plan_, run, share);
+    });
   }
 
  private:
-  int64_t tasks() const { return plan_.unit_parts * plan_.panel_parts; }
-
-  MatrixShare share_of(int64_t task, void *workspace) const {
-    const MatrixPlan &p = plan_;
-    sdk::Share units = sdk::share(p.units, p.unit_parts, task % p.unit_parts);
-    if (p.flat) units = {positions_before(units.begin), positions_before(units.end)};
-    const sdk::Share panels = sdk::share(p.groups * p.panels, p.panel_parts, task / p.unit_parts);
-    return {units.begin, units.end, panels.begin, panels.end, static_cast<char *>(workspace) + task * p.scratch_bytes};
-  }
-
   // Flat units are kMatrixPositions of an image, but for its last.
   int64_t positions_before(int64_t unit) const {
     const int64_t of_image = ceil_div(plan_.columns, kMatrixPositions);
@@ -119,7 +113,7 @@ bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer
   if (p.strip_bytes > kStripLimit)
     return offer.reject("needs %" PRId64 " bytes for the lines that its taps read; the caches hold %" PRId64,
                         p.strip_bytes, kStripLimit);
-  if (!fits_workspace(*request.policy, p.unit_parts * p.panel_parts * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   set_format(p, offer);
   return true;

@@ -229,8 +229,8 @@ Costs costs_of(const MatrixPlan &p) {
   return c;
 }
 
-double share_cost(const MatrixPlan &p, const Costs &c, int64_t unit_parts, int64_t panel_parts) {
-  const int64_t panels = ceil_div(p.groups * p.panels, panel_parts), units = ceil_div(p.units, unit_parts);
+double share_cost(const MatrixPlan &p, const Costs &c, const Grid &grid) {
+  const int64_t panels = largest_panels(grid), units = largest_units(grid);
   const int64_t block = p.flat ? p.block_lines / kMatrixPositions : p.block_lines * p.strips;
   const double blocks = real(ceil_div(units, std::max<int64_t>(block, 1)));
   return real(units) * (c.multiply * real(panels) + c.source * real(ceil_div(panels, p.panels))) +
@@ -299,13 +299,11 @@ MatrixPlan matrix_geometry(const polyconv_layer &layer, const polyconv_policy &p
   p.scratch_bytes = round_up(2 * p.together * kMatrixSums * 4 + p.strips * p.strip_bytes, kMatrixRowBytes);
   constexpr double kCyclesPerUs = 2600;
   const Costs costs = costs_of(p);
-  const double all = share_cost(p, costs, 1, 1) / kCyclesPerUs;
-  const Parts parts =
-      choose_parts(p.units, p.groups * p.panels, tasks_for(policy, all),
-                   [&](int64_t of_units, int64_t of_panels) { return share_cost(p, costs, of_units, of_panels); });
-  p.unit_parts = parts.of_units, p.panel_parts = parts.of_panels;
-  const double largest = parts.cost / kCyclesPerUs;
-  const int64_t tasks = p.unit_parts * p.panel_parts;
+  const auto cost = [&](const Grid &grid) { return share_cost(p, costs, grid); };
+  const int64_t panels = p.groups * p.panels;
+  p.grid = cut_grid(p.units, panels, tasks_for(policy, cost({p.units, panels, 1, 1, 1, 1}) / kCyclesPerUs), cost);
+  const double largest = cost(p.grid) / kCyclesPerUs;
+  const int64_t tasks = tasks_of(p.grid);
   const double element = products == MatrixProducts::kIntegers ? 1 : 2,
                out = layer.result.type == POLYCONV_F32 ? 4 : element;
   const double bytes = real(sdk::elements(layer.input)) * element + real(sdk::elements(layer.result)) * out +

@@ -20,6 +20,7 @@
 
 #include "cpu/axis.hpp"
 #include "cpu/epilogue.hpp"
+#include "cpu/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -98,17 +99,11 @@ struct MatrixPlan {
   const int64_t *taps;                    // byte offsets of the taps of D, H and W (merged: of D and H)
   int64_t tap_count;
   int64_t panels, panel_bytes, group_bytes; // of a group; packed weights of a panel and a group
-  int64_t units, unit_parts, panel_parts;   // units are lines, flat: positions; tasks = unit_parts * panel_parts
+  int64_t units;                            // lines, flat: kMatrixPositions of an image, or what is left of it
+  Grid grid;                                // units by panels of all groups
   int64_t strips;                           // blocks whose source is in the scratch at once
   int64_t strip_bytes, scratch_bytes;       // of one task
   double estimate_us;
-};
-
-// What one task computes.
-struct MatrixShare {
-  int64_t first_unit, last_unit;   // [first, last)
-  int64_t first_panel, last_panel; // of groups * panels
-  char *scratch;
 };
 
 // What one run adds.
@@ -118,6 +113,6 @@ struct MatrixArguments {
   const void *input, *weights;
 };
 
-typedef void (*MatrixTaskFunction)(const MatrixPlan &plan, const MatrixArguments &arguments, const MatrixShare &share);
+typedef void (*MatrixTaskFunction)(const MatrixPlan &plan, const MatrixArguments &arguments, const GridShare &share);
 
 } // namespace polyconv::cpu

@@ -254,7 +254,7 @@ POLYCONV_INLINE MatrixSource bring_in(const MatrixTask<P> &task, const MatrixBlo
 }
 
 // The share's block from `unit` on, of one depth of one image.
-POLYCONV_INLINE MatrixBlock block_at(const MatrixPlan &p, const MatrixShare &share, int64_t unit) {
+POLYCONV_INLINE MatrixBlock block_at(const MatrixPlan &p, const GridShare &share, int64_t unit) {
   const int64_t lines = p.flat ? p.columns : p.lines; // of one depth
   MatrixBlock b = {unit / lines / p.depths, unit / lines % p.depths, unit % lines, p.block_lines};
   if (b.lines > share.last_unit - unit) b.lines = share.last_unit - unit;
@@ -264,7 +264,7 @@ POLYCONV_INLINE MatrixBlock block_at(const MatrixPlan &p, const MatrixShare &sha
 
 // The share's units, some blocks at a time.
 template <class P>
-POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &share, int64_t first_panel,
+POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const GridShare &share, int64_t first_panel,
                                int64_t last_panel) {
   const MatrixPlan &p = task.p;
   MatrixSource sources[kMatrixStrips];
@@ -286,7 +286,7 @@ POLYCONV_INLINE void run_units(const MatrixTask<P> &task, const MatrixShare &sha
 // The share's units, block by block: while one is multiplied, the next is split into a strip beside it. A third strip
 // keeps the block before for its last results.
 template <class P>
-POLYCONV_INLINE void run_split_units(const MatrixTask<P> &task, const MatrixShare &share, int64_t first_panel,
+POLYCONV_INLINE void run_split_units(const MatrixTask<P> &task, const GridShare &share, int64_t first_panel,
                                      int64_t last_panel) {
   const MatrixPlan &p = task.p;
   if (share.first_unit == share.last_unit) return;
@@ -311,7 +311,7 @@ POLYCONV_INLINE void run_split_units(const MatrixTask<P> &task, const MatrixShar
 }
 
 template <class P>
-POLYCONV_NOINLINE void run_matrix(const MatrixPlan &p, const MatrixArguments &arguments, const MatrixShare &share) {
+POLYCONV_NOINLINE void run_matrix(const MatrixPlan &p, const MatrixArguments &arguments, const GridShare &share) {
   typedef typename P::From From;
   const TileScope scope;
   MatrixTask<P> task = {p,

@@ -23,18 +23,18 @@ int64_t tile_vectors(int64_t channels, Isa isa) {
   return channels > (wide ? 4 : 2) ? 2 : wide ? 6 : 4;
 }
 
-// What the largest of `units` by `panels` shares costs, in multiply-adds of vectors.
-double share_cost(const PointwisePlan &p, int64_t units, int64_t panels) {
+// What the largest share costs, in multiply-adds of vectors.
+double share_cost(const PointwisePlan &p, const Grid &grid) {
   const int64_t vector = p.lanes, shared = p.units - p.images * p.tiles;
   const int64_t own = ceil_div(p.pixels - p.joined_pixels, vector); // of an image
   const int64_t alone = own % 2 * p.images + shared;                // in tiles that wait for their loads
   const double vectors = (real(own * p.images + shared) + 0.2 * real(alone)) / real(p.units); // of a tile
-  const double part = real(ceil_div(p.groups * p.panels, panels)) / real(p.groups * p.panels);
+  const double part = real(largest_panels(grid)) / real(grid.panels);
   const double channels = part * real(p.groups * p.group_out), k = real(p.group_in);
   const double finish = p.stores_tiles ? 3 : p.epilogue.simple ? 8 : 40;
   // The first panel fetches its pixels from all over memory: a line for every channel.
   const double fetch = 64 / real(vector) * k, call = 50 * channels / real(p.panel_channels);
-  return real(ceil_div(p.units, units)) * (vectors * (channels * (k + finish) + fetch) + call);
+  return real(largest_units(grid)) * (vectors * (channels * (k + finish) + fetch) + call);
 }
 
 // The tiles of all images, and which share their last pixels' vectors.
@@ -66,16 +66,16 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
   p.scratch_bytes = p.sums_at + p.panel_channels * p.tile_pixels * 4;
 
   const double step_us = cycle_us(isa) / 2;
-  const double all = share_cost(p, 1, 1);
-  const int64_t tasks = tasks_for(policy, all * step_us);
-  const Parts parts = choose_parts(p.units, p.groups * p.panels, tasks, [&](int64_t of_units, int64_t of_panels) {
-    return share_cost(p, of_units, of_panels);
-  });
-  p.unit_parts = parts.of_units, p.panel_parts = parts.of_panels;
-  const int64_t used = p.unit_parts * p.panel_parts;
+  const auto cost = [&](const Grid &grid) { return share_cost(p, grid); };
+  const int64_t panels = p.groups * p.panels, tasks = tasks_for(policy, cost({p.units, panels, 1, 1, 1, 1}) * step_us);
+  p.grid = cut_grid(p.units, panels, tasks, cost);
+  const double largest = cost(p.grid) * step_us;
+  // Tiles are alone in what they read of the input, so that units may be cut anywhere.
+  p.grid.unit_pieces = std::clamp<int64_t>(largest_units(p.grid), 1, pieces_for(p.grid, largest));
+  const int64_t used = tasks_of(p.grid);
   const double bytes = 4 * real(sdk::elements(layer.input) + sdk::elements(layer.result) +
                                 p.groups * p.panels * p.panel_channels * p.group_in);
-  p.estimate_us = estimate_us(used, parts.cost * step_us * real(used), bytes);
+  p.estimate_us = estimate_us(used, largest * real(used), bytes);
   return p;
 }
 
@@ -92,7 +92,7 @@ class PointwiseInstance final : public sdk::Instance {
         plan_(make_plan(layer_, *request.policy, isa)),
         task_(task),
         may_stream_(may_stream(plan_)) {
-    if (tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
+    if (tasks_of(plan_.grid) > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
   // [group][panel][channel][output channel of the panel]; panels are shared among the threads.
@@ -111,13 +111,11 @@ class PointwiseInstance final : public sdk::Instance {
     const PointwiseArguments run = {
         with_arguments(plan_.epilogue, arguments), static_cast<const float *>(arguments.input),
         static_cast<const float *>(arguments.weights[0]), may_stream_ && aligned(arguments.output, kLine)};
-    const auto one_task = [&](int64_t task) { task_(plan_, run, share_of(task, arguments.workspace)); };
-    sdk::run_tasks(parallel_, tasks(), one_task);
+    run_grid(parallel_, plan_.grid, arguments.workspace, plan_.scratch_bytes,
+             [&](const GridShare &share) { task_(plan_, run, share); });
   }
 
  private:
-  int64_t tasks() const { return plan_.unit_parts * plan_.panel_parts; }
-
   void pack_panel(const float *raw, int64_t group, int64_t panel, float *out) const {
     const PointwisePlan &p = plan_;
     const polyconv_tensor &w = layer_.weights;
@@ -126,13 +124,6 @@ class PointwiseInstance final : public sdk::Instance {
     for (int64_t c = 0; c < p.group_in; ++c, column += w.stride[sdk::kC], out += p.panel_channels)
       for (int64_t lane = 0; lane < p.panel_channels; ++lane)
         out[lane] = lane < rows.end - rows.begin ? column[lane * w.stride[sdk::kK]] : 0.0f;
-  }
-
-  PointwiseShare share_of(int64_t task, void *workspace) const {
-    const PointwisePlan &p = plan_;
-    const sdk::Share units = sdk::share(p.units, p.unit_parts, task % p.unit_parts);
-    const sdk::Share panels = sdk::share(p.groups * p.panels, p.panel_parts, task / p.unit_parts);
-    return {units.begin, units.end, panels.begin, panels.end, static_cast<char *>(workspace) + task * p.scratch_bytes};
   }
 
   polyconv_layer layer_;
@@ -166,7 +157,7 @@ bool pointwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer
   const polyconv_layer &layer = *request.layers[0];
   const PointwisePlan p = make_plan(layer, *request.policy, isa);
   if (!takes(layer, p.epilogue, offer) || !takes_no_pooling(layer, offer)) return false;
-  if (!fits_workspace(*request.policy, p.unit_parts * p.panel_parts * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_pointwise_f32_%d:1", static_cast<int>(p.panel_channels));

@@ -7,8 +7,7 @@
 
 namespace polyconv::cpu {
 
-typedef void (*PointwiseTask)(const PointwisePlan &plan, const PointwiseArguments &arguments,
-                              const PointwiseShare &share);
+typedef void (*PointwiseTask)(const PointwisePlan &plan, const PointwiseArguments &arguments, const GridShare &share);
 
 bool pointwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> pointwise_create(const polyconv_request &request, Isa isa, PointwiseTask task);

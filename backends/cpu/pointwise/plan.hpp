@@ -9,6 +9,7 @@
 #pragma once
 
 #include "cpu/epilogue.hpp"
+#include "cpu/grid.hpp"
 #include "cpu/pass.hpp"
 
 namespace polyconv::cpu {
@@ -25,16 +26,9 @@ struct PointwisePlan {
   int64_t lanes;                       // of a vector
   int64_t joined, joined_pixels;       // images that share a vector, 1: none; pixels of each in it
   int64_t units;                       // tiles of all images; after those of `joined` images the one that they share
-  int64_t unit_parts, panel_parts;     // tasks = unit_parts * panel_parts
+  Grid grid;                           // units by panels of all groups
   int64_t sums_at, scratch_bytes;      // of one task: an incomplete tile's pixels, then its sums
   double estimate_us;
-};
-
-// What one task computes.
-struct PointwiseShare {
-  int64_t first_unit, last_unit;   // [first, last)
-  int64_t first_panel, last_panel; // of groups * panels
-  char *scratch;
 };
 
 // What one run adds.

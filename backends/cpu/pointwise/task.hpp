@@ -41,9 +41,8 @@ POLYCONV_INLINE void join_pixels(const PointwisePlan &p, const float *in, int64_
 }
 
 // The vector that images [image, image + images) share against panels [first, last) of one group.
-POLYCONV_INLINE void run_joined(const PointwisePlan &p, const PointwiseArguments &arguments,
-                                const PointwiseShare &share, int64_t image, int64_t images, int64_t group,
-                                int64_t first, int64_t last) {
+POLYCONV_INLINE void run_joined(const PointwisePlan &p, const PointwiseArguments &arguments, const GridShare &share,
+                                int64_t image, int64_t images, int64_t group, int64_t first, int64_t last) {
   const int64_t pixel = p.pixels - p.joined_pixels;
   float *source = reinterpret_cast<float *>(share.scratch);
   float *sums = reinterpret_cast<float *>(share.scratch + p.sums_at);
@@ -64,9 +63,9 @@ POLYCONV_INLINE void run_joined(const PointwisePlan &p, const PointwiseArguments
 }
 
 // `pixels` of one image, a tile's, against panels [first, last) of one group.
-POLYCONV_INLINE void run_pixels(const PointwisePlan &p, const PointwiseArguments &arguments,
-                                const PointwiseShare &share, int64_t image, int64_t pixel, int64_t pixels,
-                                int64_t group, int64_t first, int64_t last) {
+POLYCONV_INLINE void run_pixels(const PointwisePlan &p, const PointwiseArguments &arguments, const GridShare &share,
+                                int64_t image, int64_t pixel, int64_t pixels, int64_t group, int64_t first,
+                                int64_t last) {
   const Epilogue &e = arguments.epilogue;
   const int64_t vectors = (pixels + kF32Lanes - 1) / kF32Lanes;
   PointwiseTile tile = {};
@@ -107,7 +106,7 @@ POLYCONV_INLINE void run_pixels(const PointwisePlan &p, const PointwiseArguments
 }
 
 // One tile of one image against panels [first, last) of one group. What is left of a wide one goes as narrow ones.
-POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &arguments, const PointwiseShare &share,
+POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &arguments, const GridShare &share,
                               int64_t image, int64_t pixel, int64_t group, int64_t first, int64_t last) {
   const int64_t left = p.pixels - p.joined_pixels - pixel,
                 end = left < p.tile_pixels ? pixel + left : pixel + p.tile_pixels;
@@ -116,7 +115,7 @@ POLYCONV_INLINE void run_tile(const PointwisePlan &p, const PointwiseArguments &
     run_pixels(p, arguments, share, image, pixel, end - pixel < step ? end - pixel : step, group, first, last);
 }
 
-POLYCONV_INLINE void run_unit(const PointwisePlan &p, const PointwiseArguments &arguments, const PointwiseShare &share,
+POLYCONV_INLINE void run_unit(const PointwisePlan &p, const PointwiseArguments &arguments, const GridShare &share,
                               int64_t unit, int64_t group, int64_t first, int64_t last) {
   const int64_t together = p.joined * p.tiles + (p.joined > 1 ? 1 : 0);
   const int64_t image = unit / together * p.joined, tile = unit % together, rest = p.images - image;
@@ -128,7 +127,7 @@ POLYCONV_INLINE void run_unit(const PointwisePlan &p, const PointwiseArguments &
 }
 
 POLYCONV_INLINE void run_pointwise(const PointwisePlan &p, const PointwiseArguments &arguments,
-                                   const PointwiseShare &share) {
+                                   const GridShare &share) {
   for (int64_t panel = share.first_panel; panel < share.last_panel;) {
     const int64_t group = panel / p.panels, first = panel % p.panels, rest = share.last_panel - panel;
     const int64_t last = first + rest < p.panels ? first + rest : p.panels;

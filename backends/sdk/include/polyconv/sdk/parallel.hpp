@@ -4,6 +4,7 @@
 
 #include <polyconv/backend.h>
 
+#include <atomic>
 #include <memory>
 
 #if defined(__has_feature)
@@ -44,6 +45,8 @@ class Handover {
 #endif
   char given_ = 0, returned_ = 0;
 };
+
+inline constexpr int64_t kMostThreads = 1024; // of a plan
 
 class Parallel {
  public:
@@ -90,6 +93,31 @@ template <class Body>
 void run_tasks(const std::unique_ptr<Parallel> &parallel, int64_t tasks, const Body &body) {
   if (parallel) return (*parallel)(tasks, body);
   for (int64_t i = 0; i < tasks; ++i) body(i);
+}
+
+// Every task's share in pieces: body(task, share, piece, before) once for each; `before` is the piece of this share
+// that the task did before, -1 for none. A task does those of its own share, in order, and then what is left of the
+// others', so that no thread waits for more than a piece of a slower one. Who does a piece differs from run to run:
+// nothing but what lies in scratch may depend on `task` and `before`.
+template <class Body>
+void run_pieces(const std::unique_ptr<Parallel> &parallel, int64_t tasks, int64_t pieces, const Body &body) {
+  if (pieces == 1 || tasks > kMostThreads) {
+    return run_tasks(parallel, tasks, [&](int64_t task) {
+      for (int64_t piece = 0; piece < pieces; ++piece) body(task, task, piece, piece - 1);
+    });
+  }
+  std::atomic<int64_t> next[kMostThreads]; // piece of each share; run allocates nothing
+  for (int64_t share = 0; share < tasks; ++share) next[share].store(0, std::memory_order_relaxed);
+  run_tasks(parallel, tasks, [&](int64_t task) {
+    for (int64_t i = 0; i < tasks; ++i) {
+      const int64_t share = (task + i) % tasks;
+      for (int64_t before = -1; next[share].load(std::memory_order_relaxed) < pieces;) {
+        const int64_t piece = next[share].fetch_add(1, std::memory_order_relaxed);
+        if (piece < pieces) body(task, share, piece, before);
+        before = piece;
+      }
+    }
+  });
 }
 
 // The caller's pool, and only it.
