@@ -17,7 +17,7 @@ struct Grid {
 struct GridShare {
   int64_t first_unit, last_unit;   // [first, last)
   int64_t first_panel, last_panel; // of all groups
-  int32_t same_units; // as the piece had that was done before in the same scratch, in this run
+  int32_t same_units;              // as the piece had that was done before in the same scratch, in this run
   char *scratch;
 };
 

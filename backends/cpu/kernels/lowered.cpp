@@ -8,11 +8,11 @@
 
 namespace polyconv::cpu {
 
-POLYCONV_ISA_FUNCTION(void, lowered_task, const LoweredPlan &plan, const LoweredRun &run, const LoweredShare &share)
+POLYCONV_ISA_FUNCTION(void, lowered_task, const LoweredPlan &plan, const LoweredRun &run, const GridShare &share)
 
 namespace POLYCONV_ISA {
 
-void lowered_task(const LoweredPlan &plan, const LoweredRun &run, const LoweredShare &share) {
+void lowered_task(const LoweredPlan &plan, const LoweredRun &run, const GridShare &share) {
   switch (plan.rows.source.type) {
     case POLYCONV_F32: return lowered_share<float>(plan, run, share);
     case POLYCONV_F16: return lowered_share<f16>(plan, run, share);

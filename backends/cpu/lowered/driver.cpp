@@ -6,6 +6,7 @@
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
+#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -62,7 +63,7 @@ void set_strips(LoweredPlan &p, int64_t tasks) {
   }
   p.strips = ceil_div(p.height, std::max<int64_t>(p.strip_rows, 1));
   p.items = planes * p.strips;
-  p.tasks = std::clamp<int64_t>(p.items, 1, tasks);
+  p.grid = {p.items, 1, std::clamp<int64_t>(p.items, 1, tasks), 1, 1, 1};
 }
 
 // Cycles of a core that multiplies and adds two vectors a cycle and loads as many, one where lines are crossed.
@@ -151,7 +152,8 @@ LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy 
   p.scratch_bytes = p.sums_at + (p.direct ? 0 : 25 * lanes * 4);
   const double moved =
       4.0 * static_cast<double>(elements(layer.input) + elements(layer.result) + elements(layer.weights));
-  p.estimate_us = estimate_us(p.tasks, us, moved);
+  p.estimate_us = estimate_us(tasks_of(p.grid), us, moved);
+  p.grid.unit_pieces = std::clamp<int64_t>(largest_units(p.grid), 1, pieces_for(p.grid, us / real(tasks_of(p.grid))));
   return p;
 }
 
@@ -210,7 +212,7 @@ class LoweredInstance final : public Instance {
         vector_(vector_bytes(isa)),
         may_stream_(may_stream(plan_, vector_)) {
     make_tables(layer_, plan_, tables_);
-    if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
+    if (tasks_of(plan_.grid) > 1) parallel_ = make_parallel(*request.policy);
   }
 
   void pack(int, const void *raw, void *packed, void *) override {
@@ -220,11 +222,8 @@ class LoweredInstance final : public Instance {
   void run(const polyconv_arguments &a, void *) const override {
     LoweredRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
     run.stream = may_stream_ && aligned(a.output, vector_);
-    const auto one_task = [&](int64_t task) {
-      const Share share = sdk::share(plan_.items, plan_.tasks, task);
-      task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    };
-    sdk::run_tasks(parallel_, plan_.tasks, one_task);
+    run_grid(parallel_, plan_.grid, a.workspace, plan_.scratch_bytes,
+             [&](const GridShare &share) { task_(plan_, run, share); });
   }
 
  private:
@@ -262,7 +261,7 @@ bool lowered_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (rows_bytes(p) + planes_bytes(p) > kStripBytes)
     return offer.reject("keeps what a row of results reads in the cache: %" PRId64 " bytes here, at most %" PRId64,
                         rows_bytes(p) + planes_bytes(p), kStripBytes);
-  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_lowered_f32_%d:1", static_cast<int>(most_filters(isa)));

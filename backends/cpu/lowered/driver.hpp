@@ -8,7 +8,7 @@
 
 namespace polyconv::cpu {
 
-typedef void (*LoweredTask)(const LoweredPlan &plan, const LoweredRun &run, const LoweredShare &share);
+typedef void (*LoweredTask)(const LoweredPlan &plan, const LoweredRun &run, const GridShare &share);
 
 bool lowered_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "cpu/direct/plan.hpp"
+#include "cpu/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -25,7 +26,8 @@ struct LoweredPlan {
   int64_t images, depth, groups, channels, filters; // channels and filters of a group
   int64_t blocks;                                   // of filters, nearly equal, that a tile computes together
   int64_t width, height;                            // of a plane of results
-  int64_t strip_rows, strips, items, tasks;
+  int64_t strip_rows, strips, items;
+  Grid grid; // items by one
 
   int64_t source_row, source_channel; // elements between source rows and channels, in place or in the strip
   int64_t taps, remainders;           // taps of a plane; remainders modulo the stride of H that any of them reads
@@ -45,11 +47,6 @@ struct LoweredRun {
   Epilogue epilogue; // with pointers
   const void *input, *weights;
   int32_t stream; // results are too many for the cache and aligned
-};
-
-struct LoweredShare {
-  int64_t first, last; // items
-  char *scratch;
 };
 
 } // namespace polyconv::cpu

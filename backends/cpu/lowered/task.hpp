@@ -194,14 +194,14 @@ POLYCONV_INLINE void filter_along(LoweredBlock<From> &b, const float *source) {
 }
 
 template <class From>
-POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run, const LoweredShare &share) {
+POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run, const GridShare &share) {
   const int64_t group_weights = p.filters * p.channels * p.taps;
   const Epilogue &e = run.epilogue;
   const float *planes = reinterpret_cast<const float *>(share.scratch + p.lowered_at);
   float *sums = reinterpret_cast<float *>(share.scratch + p.sums_at);
-  for (int64_t item = share.first; item < share.last; ++item) {
+  for (int64_t item = share.first_unit; item < share.last_unit; ++item) {
     const LoweredStrip strip = strip_of(p, item);
-    LoweredAhead<From> ahead(p, run.input, strip_of(p, item + 1 < share.last ? item + 1 : item));
+    LoweredAhead<From> ahead(p, run.input, strip_of(p, item + 1 < share.last_unit ? item + 1 : item));
     const float *source = read_strip<From>(p, run.input, strip, share.scratch);
     for (int64_t block = 0; block < p.blocks; ++block) {
       const int64_t first = block * p.filters / p.blocks, last = (block + 1) * p.filters / p.blocks;
