@@ -38,7 +38,7 @@ Grid cut_grid(int64_t units, int64_t panels, int64_t tasks, const Cost &cost) {
 // How many pieces are worth taking over one by one, of a share that takes share_us: few enough that claiming them and
 // leaving the caches' contents behind does not show.
 inline int64_t pieces_for(const Grid &g, double share_us) {
-  constexpr double kPieceUs = 40;
+  constexpr double kPieceUs = 12;
   constexpr int64_t kMostPieces = 16;
   if (tasks_of(g) == 1) return 1;
   return std::clamp(static_cast<int64_t>(std::min(share_us, 1e6) / kPieceUs), int64_t{1}, kMostPieces);

@@ -228,7 +228,7 @@ void set_pieces(DensePlan &p, const Costs &costs, int64_t wanted) {
   const int64_t units = largest_units(p.grid), panels = largest_panels(p.grid);
   const int64_t blocks = ceil_div(units, p.line_units == 1 ? p.block_lines : p.block_tiles);
   const int64_t weights = panels * p.panel_channels * p.taps * p.pixel * element_bytes(p);
-  const bool small = (p.in_place || p.flat) && weights <= kCutWeights;
+  const bool small = p.in_place && weights <= kCutWeights;
   p.grid.unit_pieces = small ? std::min(wanted, units) : ceil_div(blocks, ceil_div(blocks, wanted));
   const auto least = static_cast<int64_t>(std::ceil(costs.source / (kAgain * costs.multiply)));
   p.grid.panel_pieces =
