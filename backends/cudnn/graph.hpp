@@ -32,7 +32,6 @@ struct Rules {
   bool tensor_cores;      // also where they round f32 products to TF32
   bool reduced_precision; // sums below f32
   bool nondeterministic;
-  bool loses_infinity; // engines that write 0 where a sum is infinite
 };
 
 // Values of knobs; those that are not named keep the engine's own.

@@ -40,11 +40,10 @@ std::string key_of(const polyconv_layer &l, const Rules &rules, int64_t limit, i
   const auto flag = [](bool set) { return set ? "1" : "0"; };
   return std::string(properties.name) + ", cuDNN " + std::to_string(library().get_version()) + ", rules " +
          flag(rules.transforms) + flag(rules.tensor_cores) + flag(rules.reduced_precision) +
-         flag(rules.nondeterministic) + flag(rules.loses_infinity) + ", limit " + std::to_string(limit) +
-         ", direction " + std::to_string(l.direction) + ", sums " + std::to_string(l.sum_type) + ", input " +
-         text_of(l.input) + ", weights " + text_of(l.weights) + ", output " + text_of(l.output) + ", pads " +
-         joined(l.pad_begin) + "/" + joined(l.pad_end) + ", strides " + joined(l.stride) + ", dilation " +
-         joined(l.dilation);
+         flag(rules.nondeterministic) + ", limit " + std::to_string(limit) + ", direction " +
+         std::to_string(l.direction) + ", sums " + std::to_string(l.sum_type) + ", input " + text_of(l.input) +
+         ", weights " + text_of(l.weights) + ", output " + text_of(l.output) + ", pads " + joined(l.pad_begin) + "/" +
+         joined(l.pad_end) + ", strides " + joined(l.stride) + ", dilation " + joined(l.dilation);
 }
 
 } // namespace

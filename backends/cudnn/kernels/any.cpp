@@ -6,11 +6,6 @@
 namespace polyconv::cuda {
 namespace {
 
-// First layers keep the engine that loses infinities where plans search, as baselines do: it is cuDNN's best for them.
-bool is_first(const polyconv_layer &l) {
-  return l.direction == POLYCONV_FORWARD && l.input.size[1] < 8;
-}
-
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   return cudnn::supports(request, POLYCONV_MATH_FAST, offer);
 }
@@ -18,7 +13,6 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
   const int32_t type = request.layers[0]->input.type;
   cudnn::Rules rules = {};
-  rules.loses_infinity = request.policy->tuning_ms > 0 && is_first(*request.layers[0]);
   rules.transforms = true;
   rules.tensor_cores = type == POLYCONV_F16 || type == POLYCONV_BF16;
   rules.nondeterministic = request.policy->determinism == POLYCONV_DETERMINISM_NONE;
