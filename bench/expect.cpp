@@ -156,7 +156,7 @@ std::string why_no_ratio(const Expectation &e, const Record &record) {
   if (!e.least_ratio) return "";
   if (!record.baseline_reason.empty()) return "the baseline " + e.baseline + " is missing: " + record.baseline_reason;
   if (!record.ratio || !record.baseline_us) return "the baseline " + e.baseline + " was not measured";
-  const std::string mode = baseline_mode(e.baseline, e.math);
+  const std::string mode = baseline_mode(e.baseline, e.math, e.type);
   if (!is_ceiling(e.baseline) && record.baseline_math != mode)
     return "the baseline ran in math mode " + record.baseline_math + ", not " + mode;
   if (e.baseline_max_us && *record.baseline_us > *e.baseline_max_us)

@@ -10,9 +10,14 @@
 namespace polyconv::bench {
 namespace {
 
-// `any` never rounds to TF32; under tf32 the tensor cores of `direct` are faster than its transforms.
-bool is_cudnn_any(const std::string &baseline, bool tf32) {
-  return baseline == "cudnn-any" && !tf32;
+bool is_cudnn(const std::string &baseline) {
+  return baseline == "cudnn" || baseline == "cudnn-any";
+}
+
+bool multiplies_f32(const Work &work) {
+  const auto is_f32 = [](const polyconv_problem &problem) { return problem.weights_type == POLYCONV_F32; };
+  return std::any_of(work.problems.begin(), work.problems.end(), is_f32) ||
+         std::any_of(work.layers.begin(), work.layers.end(), multiplies_f32);
 }
 
 } // namespace
@@ -33,9 +38,9 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
     return request;
   }
   request.kernel = baseline.find_first_of("/*?") == std::string::npos ? baseline + "/*" : baseline;
-  if (baseline == "cudnn" || baseline == "cudnn-any") request.kernel = "cudnn/direct";
-  if (is_cudnn_any(baseline, row.math == POLYCONV_MATH_TF32)) {
-    request.kernel = "cudnn/any";
+  if (baseline == "cudnn") request.kernel = "cudnn/direct";
+  if (baseline == "cudnn-any") {
+    request.kernel = row.math >= POLYCONV_MATH_TF32 ? "cudnn/fast" : "cudnn/any";
     request.math = POLYCONV_MATH_FAST;
   }
   if (baseline == "onednn") {
@@ -49,7 +54,7 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
 
 Work baseline_work(const std::string &baseline, const Work &work, std::string *left_out) {
   left_out->clear();
-  if (work.is_network() || (baseline != "cudnn" && baseline != "cudnn-any")) return work;
+  if (work.is_network() || !is_cudnn(baseline)) return work;
   std::vector<std::string> words;
   const auto leave_out = [&words](bool there, const std::string &word) {
     if (there && std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
@@ -71,8 +76,13 @@ Work baseline_work(const std::string &baseline, const Work &work, std::string *l
   return make_work(sums);
 }
 
-std::string baseline_mode(const std::string &baseline, const std::string &row) {
-  if (is_cudnn_any(baseline, row == "tf32")) return "fast";
+std::string baseline_rounding(const std::string &baseline, int32_t row_math, const Work &work) {
+  const bool rounds = is_cudnn(baseline) && row_math >= POLYCONV_MATH_TF32 && multiplies_f32(work);
+  return rounds ? "may round to TF32" : "";
+}
+
+std::string baseline_mode(const std::string &baseline, const std::string &row, const std::string &type) {
+  if (baseline == "cudnn-any") return type == "f32" && (row == "tf32" || row == "fast") ? "tf32" : "fast";
   return baseline == "onednn" ? "strict" : row;
 }
 

@@ -16,11 +16,11 @@ namespace polyconv::bench {
 bool is_ceiling(const std::string &baseline);
 
 // How a baseline that is no ceiling is planned beside `row`. "cudnn" is cudnn/direct in the row's mode, which has the
-// products and sums of strict; "cudnn-any" is cudnn/any, whose FFT and Winograd engines only the mode fast admits, but
-// "cudnn" beside rows under tf32. "onednn" is onednn/conv@auto, strict beside every row: emulated f32 is measured
-// against f32. They and other kernels of cudnn and onednn get `budget_ms` to find their best. "openmp" is openmp/*, a
-// glob stays as it is. "unfused" is the library's choice for each layer of a chain alone, found by timing in
-// `budget_ms`; of openmp's or tbb's kernels alone beside a row of one of these.
+// products and sums of strict; "cudnn-any" is cudnn/any, whose FFT and Winograd engines only the mode fast admits, and
+// beside rows that may round to TF32 cudnn/fast, which may too. "onednn" is onednn/conv@auto, strict beside every row:
+// emulated f32 is measured against f32. They and other kernels of cudnn and onednn get `budget_ms` to find their best.
+// "openmp" is openmp/*, a glob stays as it is. "unfused" is the library's choice for each layer of a chain alone, found
+// by timing in `budget_ms`; of openmp's or tbb's kernels alone beside a row of one of these.
 PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row, int64_t budget_ms);
 
 // What a baseline computes of `work`. cuDNN's kernels here have no epilogue: "cudnn" and "cudnn-any" run the sums
@@ -28,8 +28,11 @@ PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row
 // stricter bar; *left_out says what: "without bias, activation", or nothing.
 Work baseline_work(const std::string &baseline, const Work &work, std::string *left_out);
 
-// The math mode that a baseline must have entered beside a row in mode `row`.
-std::string baseline_mode(const std::string &baseline, const std::string &row);
+// What a note says of a baseline that may round f32 where the row's mode `row_math` lets the row; else nothing.
+std::string baseline_rounding(const std::string &baseline, int32_t row_math, const Work &work);
+
+// The math mode that a baseline must have entered beside a row in mode `row` and of a type.
+std::string baseline_mode(const std::string &baseline, const std::string &row, const std::string &type);
 
 // The sampler of one of the two ceilings; `meter` must outlive it. Throws Unable where the problem has no such rate.
 Sampler ceiling_sampler(const std::string &baseline, const Work &work, RateMeter &meter);

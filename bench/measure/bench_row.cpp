@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench_row.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "../info.hpp"
 #include "../notes.hpp"
 #include "../statistics.hpp"
+#include "../text.hpp"
 #include "network.hpp"
 #include "profile.hpp"
 #include "tensors.hpp"
@@ -104,13 +106,18 @@ void Bench::measure_problem(Record &record, const Job &job, Lane &lane) {
 std::unique_ptr<Runnable> Bench::runnable_baseline(Record &record, const Job &job, const PlanRequest &plan,
                                                    Lane &lane) {
   const std::string workspace = "workspace of the baseline";
-  if (job.work.is_network())
-    return std::make_unique<Network>(lane.device, job.work, plan, lane.pool, workspace, lane.memory_limit);
+  const std::string rounding = baseline_rounding(job.baseline, job.request.math, job.work);
+  if (job.work.is_network()) {
+    auto network = std::make_unique<Network>(lane.device, job.work, plan, lane.pool, workspace, lane.memory_limit);
+    record.baseline_note = rounding;
+    return network;
+  }
   std::string left_out;
   const Work work = baseline_work(job.baseline, job.work, &left_out);
   auto other = std::make_unique<Subject>(lane.device, work, plan, lane.pool, workspace, lane.memory_limit);
-  const std::string note = note_of(other->kernel());
-  record.baseline_note = left_out + (left_out.empty() || note.empty() ? "" : ", ") + note;
+  std::vector<std::string> notes = {left_out, rounding, note_of(other->kernel())};
+  notes.erase(std::remove(notes.begin(), notes.end(), ""), notes.end());
+  record.baseline_note = join(notes, ", ");
   checker_.check_baseline(record, work, plan, other->planned().get(), lane);
   return other;
 }

@@ -200,12 +200,17 @@ TEST_CASE("a vendor's library as a baseline: which kernel, in which mode, with t
   CHECK(baseline_request("onednn", row, 250).kernel == "onednn/conv@auto");
   row.math = POLYCONV_MATH_FP32_EMULATED;
   CHECK(baseline_request("onednn", row, 250).math == POLYCONV_MATH_STRICT);
-  CHECK(baseline_mode("onednn", "fp32_emulated") == "strict");
-  CHECK(baseline_mode("cudnn-any", "fp32_emulated") == "fast");
-  row.math = POLYCONV_MATH_TF32; // which cudnn/any never enters: a bar against it would be one against f32
-  CHECK(baseline_request("cudnn-any", row, 250).kernel == "cudnn/direct");
-  CHECK(baseline_request("cudnn-any", row, 250).math == POLYCONV_MATH_TF32);
-  CHECK(baseline_mode("cudnn-any", "tf32") == "tf32");
+  CHECK(baseline_mode("onednn", "fp32_emulated", "f32") == "strict");
+  CHECK(baseline_mode("cudnn-any", "fp32_emulated", "f32") == "fast");
+  CHECK(baseline_request("cudnn-any", row, 250).kernel == "cudnn/any"); // f32 on the tensor cores beside f32
+  for (const int32_t math : {POLYCONV_MATH_TF32, POLYCONV_MATH_FAST}) { // which cudnn/any never enters
+    row.math = math;
+    CHECK(baseline_request("cudnn", row, 250).math == math);
+    CHECK(baseline_request("cudnn-any", row, 250).kernel == "cudnn/fast");
+    CHECK(baseline_request("cudnn-any", row, 250).math == POLYCONV_MATH_FAST);
+  }
+  CHECK(baseline_mode("cudnn-any", "tf32", "f32") == "tf32");
+  CHECK(baseline_mode("cudnn-any", "tf32", "f16") == "fast");
   CHECK(baseline_request("onednn/conv@plain", row, 250).tuning_ms == 250);
   CHECK(baseline_request("openmp", row, 250).kernel == "openmp/*");
   CHECK(baseline_request("openmp", row, 250).tuning_ms == 0);

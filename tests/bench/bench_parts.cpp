@@ -154,6 +154,19 @@ TEST_CASE("cuDNN's baselines run the sums and the pooling alone, and say what th
   CHECK(left_out.empty());
 }
 
+TEST_CASE("the note of cuDNN's baselines says where they may round f32 to TF32: where the row may") {
+  const Work f32 = parse_work("fwd:c8,k8,i9x9,f3x3", ""), f16 = parse_work("fwd:c8,k8,i9x9,f3x3:f16", "");
+  Work network;
+  network.layers = {f16, f32};
+  for (const char *baseline : {"cudnn", "cudnn-any"}) {
+    CHECK(baseline_rounding(baseline, POLYCONV_MATH_TF32, f32) == "may round to TF32");
+    CHECK(baseline_rounding(baseline, POLYCONV_MATH_FAST, network) == "may round to TF32");
+    CHECK(baseline_rounding(baseline, POLYCONV_MATH_FAST, f16).empty());
+    CHECK(baseline_rounding(baseline, POLYCONV_MATH_FP32_EMULATED, f32).empty());
+  }
+  CHECK(baseline_rounding("onednn", POLYCONV_MATH_TF32, f32).empty());
+}
+
 TEST_CASE("product and baseline are sampled in turn, at least nine times") {
   std::string order;
   const Sampler a = [&](int64_t repeats) { return order += 'a', 0.010 * static_cast<double>(repeats); };

@@ -147,11 +147,13 @@ TEST_CASE("nor where a plan measures, though they be the fastest") {
   const Device device("cuda:0");
   for (const char *token : {"fwd:n8,c4,k320,i64x64,f3x3,p1:nhwc:f16", "fwd:n4,c5,k88,i7,f3,p5:nhwc:f16"}) {
     polyconv::check::Case problem(token);
-    polyconv::Options options = options_for("cudnn/any");
-    options.math = POLYCONV_MATH_FAST;
-    options.tuning_budget_ms = 200;
-    const polyconv::check::Result result = problem.run_all(device.get(), options);
-    CHECK_MESSAGE(result.good(), token << " by " << result.kernel << ": " << result.sentence);
+    for (const char *kernel : {"cudnn/any", "cudnn/fast"}) {
+      polyconv::Options options = options_for(kernel);
+      options.math = POLYCONV_MATH_FAST;
+      options.tuning_budget_ms = 200;
+      const polyconv::check::Result result = problem.run_all(device.get(), options);
+      CHECK_MESSAGE(result.good(), token << " by " << result.kernel << ": " << result.sentence);
+    }
   }
 }
 
@@ -160,12 +162,15 @@ TEST_CASE("f32 is rounded to TF32 where the plan allows it, and only there") {
   const Device device("cuda:0");
   polyconv::check::Case problem("fwd:n8,c64,k64,i32x32,f3x3,p1:nhwc");
   polyconv::Options options = options_for("cudnn/direct");
-  options.math = POLYCONV_MATH_TF32;
   options.tuning_budget_ms = 500;
-  const polyconv::check::Result result = problem.run(polyconv::check::Mode::Random, device.get(), options);
-  CHECK_MESSAGE(result.good(), result.sentence);
-  CHECK(std::string(result.math) == "tf32");
-  CHECK(result.rel_l2_err > 1e-5); // the fastest engine is one of the tensor cores'
+  for (const bool transforms : {true, false}) {
+    options.kernel = transforms ? "cudnn/fast" : "cudnn/direct";
+    options.math = transforms ? POLYCONV_MATH_FAST : POLYCONV_MATH_TF32;
+    const polyconv::check::Result result = problem.run(polyconv::check::Mode::Random, device.get(), options);
+    CHECK_MESSAGE(result.good(), result.sentence);
+    CHECK(std::string(result.math) == "tf32");
+    CHECK(result.rel_l2_err > 1e-5); // the fastest engine is one of the tensor cores'
+  }
   const polyconv::Problem halves("fwd:n8,c64,k64,i32x32,f3x3,p1:nhwc:f16");
   CHECK(std::string(polyconv::Plan(halves, options, device).info().math) == "strict");
 }
