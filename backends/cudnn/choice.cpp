@@ -10,6 +10,7 @@
 #include <polyconv/sdk/backend.hpp>
 #include "compilation.hpp"
 #include "kept.hpp"
+#include "key.hpp"
 #include "stopwatch.hpp"
 
 namespace polyconv::cudnn {
@@ -259,7 +260,10 @@ std::optional<Choice> fastest(Search &search, const KeptChoices &choices, int64_
   if (const std::optional<Kept> kept = choices.find(budget_ms))
     if (std::optional<Choice> choice = search.again(*kept)) return choice;
   std::optional<Choice> choice = search.fastest();
-  if (choice) choices.add({choice->name, choice->us, choice->measured, choice->cut_short, budget_ms});
+  if (!choice) return choice;
+  const std::string why_not = choices.add({choice->name, choice->us, choice->measured, choice->cut_short, budget_ms});
+  if (!why_not.empty())
+    sdk::host->log(POLYCONV_LOG_WARNING, ("cudnn: POLYCONV_CUDNN_CHOICES: nothing is kept: " + why_not).c_str());
   return choice;
 }
 
@@ -268,10 +272,14 @@ std::optional<Choice> fastest(Search &search, const KeptChoices &choices, int64_
 Choice choose(cudnnHandle_t handle, const polyconv_layer &layer, const Rules &rules, int64_t workspace_limit,
               const polyconv_policy &policy) {
   Search search(handle, layer, rules, workspace_limit, policy);
-  const std::optional<Choice> choice =
-      policy.tuning_ms > 0
-          ? fastest(search, KeptChoices(layer, rules, workspace_limit, policy.device_index), policy.tuning_ms)
-          : search.first();
+  std::optional<Choice> choice;
+  if (policy.tuning_ms > 0) {
+    const std::string file = choices_file();
+    const std::string key = file.empty() ? "" : key_of(layer, rules, workspace_limit, policy.device_index);
+    choice = fastest(search, KeptChoices(file, key), policy.tuning_ms);
+  } else {
+    choice = search.first();
+  }
   if (!choice) throw sdk::Error(POLYCONV_UNSUPPORTED, "cuDNN has no engine for this: " + search.why());
   return *choice;
 }

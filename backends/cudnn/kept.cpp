@@ -2,89 +2,85 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kept.hpp"
 
-#include <cuda_runtime.h>
-
 #include <cerrno>
-#include <cinttypes>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <system_error>
-
-#include <polyconv/sdk/backend.hpp>
-#include "common/check.hpp"
 
 namespace polyconv::cudnn {
 namespace {
 
-std::string file_asked_for() {
-  const char *const file = secure_getenv("POLYCONV_CUDNN_CHOICES");
-  return file != nullptr ? file : "";
+// Numbers as from_chars and to_chars have them, which know no locale: the file may be read under another.
+template <class Number>
+bool take(std::string_view *rest, const std::string_view before, Number *value) {
+  if (rest->substr(0, before.size()) != before) return false;
+  rest->remove_prefix(before.size());
+  const auto read = std::from_chars(rest->data(), rest->data() + rest->size(), *value);
+  if (read.ec != std::errc()) return false;
+  rest->remove_prefix(static_cast<size_t>(read.ptr - rest->data()));
+  return true;
 }
 
-template <size_t N>
-std::string joined(const int64_t (&values)[N]) {
-  std::string text;
-  for (const int64_t value : values) text += (text.empty() ? "" : ".") + std::to_string(value);
-  return text;
+// "nhwc/eng28{2=1} 17.30 us of 133, cut 0, budget 300"
+std::optional<Kept> parsed(std::string_view words) {
+  Kept kept = {};
+  int cut_short = 0;
+  const size_t end = words.find(' ');
+  if (end == std::string_view::npos) return std::nullopt;
+  kept.engine = words.substr(0, end);
+  words.remove_prefix(end);
+  if (!take(&words, " ", &kept.us) || !take(&words, " us of ", &kept.measured) || !take(&words, ", cut ", &cut_short) ||
+      !take(&words, ", budget ", &kept.budget_ms))
+    return std::nullopt;
+  kept.cut_short = cut_short != 0;
+  return kept;
 }
 
-std::string text_of(const polyconv_tensor &t) {
-  return std::to_string(t.type) + ":" + joined(t.size) + ":" + joined(t.stride);
+std::string words_of(const Kept &choice) {
+  char us[32];
+  const auto end = std::to_chars(us, us + sizeof us, choice.us, std::chars_format::fixed, 2).ptr;
+  return choice.engine + " " + std::string(us, end) + " us of " + std::to_string(choice.measured) + ", cut " +
+         (choice.cut_short ? "1" : "0") + ", budget " + std::to_string(choice.budget_ms);
 }
 
-// All that the choice depends on; no tabs, which end it in the file.
-std::string key_of(const polyconv_layer &l, const Rules &rules, int64_t limit, int device) {
-  cudaDeviceProp properties;
-  cuda::check(cudaGetDeviceProperties(&properties, device), "asking for the GPU's name");
-  const auto flag = [](bool set) { return set ? "1" : "0"; };
-  return std::string(properties.name) + ", cuDNN " + std::to_string(library().get_version()) + ", rules " +
-         flag(rules.transforms) + flag(rules.tensor_cores) + flag(rules.reduced_precision) +
-         flag(rules.nondeterministic) + ", limit " + std::to_string(limit) + ", direction " +
-         std::to_string(l.direction) + ", sums " + std::to_string(l.sum_type) + ", input " + text_of(l.input) +
-         ", weights " + text_of(l.weights) + ", output " + text_of(l.output) + ", pads " + joined(l.pad_begin) + "/" +
-         joined(l.pad_end) + ", strides " + joined(l.stride) + ", dilation " + joined(l.dilation);
+// Opening a pipe would wait for somebody at its other end.
+bool is_regular_or_new(const std::string &path) {
+  std::error_code why_not;
+  const std::filesystem::file_status status = std::filesystem::status(path, why_not);
+  return is_regular_file(status) || status.type() == std::filesystem::file_type::not_found;
 }
 
 } // namespace
 
-KeptChoices::KeptChoices(const polyconv_layer &layer, const Rules &rules, int64_t workspace_limit, int device)
-    : file_(file_asked_for()) {
-  if (!file_.empty()) key_ = key_of(layer, rules, workspace_limit, device) + "\t";
+std::string choices_file() {
+  const char *const file = secure_getenv("POLYCONV_CUDNN_CHOICES");
+  return file != nullptr ? file : "";
 }
 
 std::optional<Kept> KeptChoices::find(int64_t budget_ms) const {
   std::optional<Kept> found;
-  if (file_.empty()) return found;
+  if (file_.empty() || !is_regular_or_new(file_)) return found;
   std::ifstream lines(file_);
   for (std::string line; std::getline(lines, line);) {
     if (line.compare(0, key_.size(), key_) != 0) continue;
-    char engine[160];
-    Kept kept = {};
-    int cut_short = 0;
-    if (std::sscanf(line.c_str() + key_.size(), "%159s %lf us of %d, cut %d, budget %" SCNd64, engine, &kept.us,
-                    &kept.measured, &cut_short, &kept.budget_ms) != 5)
-      continue; // somebody else's words
-    kept.engine = engine;
-    kept.cut_short = cut_short != 0;
-    if (!kept.cut_short || kept.budget_ms >= budget_ms) found = kept;
+    const std::optional<Kept> kept = parsed(std::string_view(line).substr(key_.size()));
+    if (kept && (!kept->cut_short || kept->budget_ms >= budget_ms)) found = kept; // else somebody else's words
   }
   return found;
 }
 
-void KeptChoices::add(const Kept &choice) const {
-  if (file_.empty()) return;
-  char words[96];
-  std::snprintf(words, sizeof words, " %.2f us of %d, cut %d, budget %" PRId64 "\n", choice.us, choice.measured,
-                choice.cut_short ? 1 : 0, choice.budget_ms);
-  const std::string line = key_ + choice.engine + words;
+std::string KeptChoices::add(const Kept &choice) const {
+  if (file_.empty()) return "";
+  if (!is_regular_or_new(file_)) return file_ + " is no regular file";
+  const std::string line = key_ + words_of(choice) + "\n";
   std::FILE *const file = std::fopen(file_.c_str(), "a"); // whose one write goes to the end, whoever else writes
   bool good = file != nullptr && std::fwrite(line.data(), 1, line.size(), file) == line.size();
   if (file != nullptr) good = std::fclose(file) == 0 && good;
-  if (good) return;
-  const std::string why = std::generic_category().message(errno);
-  sdk::host->log(POLYCONV_LOG_WARNING,
-                 ("cudnn: POLYCONV_CUDNN_CHOICES: nothing is kept in " + file_ + ": " + why).c_str());
+  return good ? "" : file_ + ": " + std::generic_category().message(errno);
 }
 
 } // namespace polyconv::cudnn

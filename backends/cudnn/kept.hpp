@@ -3,10 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
-
-#include "graph.hpp"
 
 namespace polyconv::cudnn {
 
@@ -18,19 +17,23 @@ struct Kept {
   int64_t budget_ms; // that the search had
 };
 
-// The choices for one layer: of this GPU and version of cuDNN, under the same rules and limit.
+// The file that POLYCONV_CUDNN_CHOICES names; "" where it names none, and in privileged programs.
+std::string choices_file();
+
+// The choices for one layer in a file, or none where that is "": those of lines that begin with `key`, which has no
+// tab.
 class KeptChoices {
  public:
-  KeptChoices(const polyconv_layer &layer, const Rules &rules, int64_t workspace_limit, int device);
+  KeptChoices(std::string file, const std::string &key) : file_(std::move(file)), key_(key + "\t") {}
 
   // The last one that a search with this budget would not better: one that was complete, or had as long.
   std::optional<Kept> find(int64_t budget_ms) const;
-  // Warns where the file cannot be written. Several processes may add at once.
-  void add(const Kept &choice) const;
+  // Why it could not be kept; "" where it was. Several processes may add at once.
+  std::string add(const Kept &choice) const;
 
  private:
   const std::string file_;
-  std::string key_;
+  const std::string key_;
 };
 
 } // namespace polyconv::cudnn
