@@ -207,6 +207,14 @@ TEST_CASE("stored values come back, each type in its own rounding") {
   CHECK(through(POLYCONV_U16, 65535) == 65535);
 }
 
+TEST_CASE("a layer without pooling has windows of one") {
+  polyconv_layer layer{};
+  CHECK((pool_window(layer, 1).size == 1 && pool_window(layer, 1).stride == 1 && pool_window(layer, 1).pad == 0));
+  layer.epilogue.pool.kind = POLYCONV_POOL_MAX;
+  layer.epilogue.pool.window[1] = 3, layer.epilogue.pool.stride[1] = 2, layer.epilogue.pool.pad_begin[1] = 1;
+  CHECK((pool_window(layer, 1).size == 3 && pool_window(layer, 1).stride == 2 && pool_window(layer, 1).pad == 1));
+}
+
 TEST_CASE("a pooling window is cut at the edges and keeps its places") {
   polyconv_pool pool{};
   pool.window[0] = 3;

@@ -1,5 +1,7 @@
 // pyramid_plan.cu - from the layers of a chain to tiles, their places in shared memory, and what all that costs.
 // SPDX-License-Identifier: Apache-2.0
+#include <polyconv/sdk/pooling.hpp>
+
 #include <cinttypes>
 
 #include "plan.hpp"
@@ -23,16 +25,6 @@ bool merge(Span &have, const Span &more) {
   return true;
 }
 
-// One axis of the pooling; a window of one where there is none.
-struct Window {
-  int64_t size, stride, pad;
-};
-Window window_of(const polyconv_layer &l, int axis) {
-  const polyconv_pool &pool = l.epilogue.pool;
-  if (!sdk::has_pooling(l)) return {1, 1, 0};
-  return {pool.window[axis], pool.stride[axis], pool.pad_begin[axis]};
-}
-
 // The map that a layer adds, or -1: 0 is the chain's input, i + 1 what layer i gives.
 int residual_map(const polyconv_layer &l) {
   const int32_t from = l.epilogue.residual_from;
@@ -48,7 +40,7 @@ bool make_spans(const polyconv_request &request, int axis, int64_t tile, Spans &
   s.map[request.count] = {0, tile, tile};
   for (int i = request.count - 1; i >= 0; --i) {
     const polyconv_layer &l = *request.layers[i];
-    const Window pool = window_of(l, axis);
+    const sdk::PoolWindow pool = sdk::pool_window(l, axis);
     const Span &result = s.map[i + 1];
     Span &output = s.output[i];
     output = {result.begin * pool.stride - pool.pad, result.step * pool.stride,
@@ -158,7 +150,7 @@ void make_stage(const polyconv_layer &l, int channels, Stage &s) {
   s.channel_blocks = small(ceil_div(s.group_out, shape.channels));
   s.all_blocks = small(l.groups) * s.channel_blocks;
   for (int axis = 0; axis < 2; ++axis) {
-    const Window pool = window_of(l, 1 + axis);
+    const sdk::PoolWindow pool = sdk::pool_window(l, 1 + axis);
     s.taps[axis] = small(l.weights.size[3 + axis]), s.stride[axis] = small(l.stride[1 + axis]);
     s.dilation[axis] = small(l.dilation[1 + axis]), s.pad[axis] = small(l.pad_begin[1 + axis]);
     s.pool_window[axis] = small(pool.size), s.pool_stride[axis] = small(pool.stride);

@@ -92,15 +92,15 @@ inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes
 // Whether the least tile fits; then choose_tiling finds one.
 inline bool fits(const polyconv_layer &l, const Shape &shape, int64_t shared) {
   Tiling t = {};
-  t.result_cols = t.images = 1, t.cols = static_cast<int32_t>(window(l, 2).size);
-  t.stripes = static_cast<int32_t>((window(l, 1).size + shape.rows - 1) / shape.rows);
+  t.result_cols = t.images = 1, t.cols = static_cast<int32_t>(sdk::pool_window(l, 2).size);
+  t.stripes = static_cast<int32_t>((sdk::pool_window(l, 1).size + shape.rows - 1) / shape.rows);
   return complete(l, shape.rows, shared, t);
 }
 
 // The best tiling for a shape; false where none fits into shared memory.
 inline bool choose_tiling(const polyconv_layer &l, const Shape &shape, const Split &split, bool plain, int64_t shared,
                           Tiling &best, double &best_us) {
-  const Window down = window(l, 1), across = window(l, 2);
+  const sdk::PoolWindow down = sdk::pool_window(l, 1), across = sdk::pool_window(l, 2);
   const int taps = taps_of(l);
   const int threads = std::min(kMostThreads, most_threads(registers(taps, shape, plain)));
   const int64_t most = (threads - across.size) / across.stride + 1; // results side by side

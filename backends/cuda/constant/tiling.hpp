@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/pooling.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
@@ -66,16 +67,6 @@ struct Launch {
   int32_t input_type;
 };
 
-// One axis of the pooling; a window of one where there is none.
-struct Window {
-  int64_t size, stride, pad;
-};
-inline Window window(const polyconv_layer &l, int axis) {
-  const polyconv_pool &pool = l.epilogue.pool;
-  if (pool.kind == POLYCONV_POOL_NONE) return {1, 1, 0};
-  return {pool.window[axis], pool.stride[axis], pool.pad_begin[axis]};
-}
-
 // Rows that a thread's vector load takes. Single taps may begin anywhere.
 constexpr int vector_rows(int taps, int rows) {
   return taps == 1 ? 1 : rows % 4 == 0 ? 4 : rows % 2 == 0 ? 2 : 1;
@@ -110,7 +101,7 @@ inline bool make_passes(const polyconv_layer &l, int taps, int64_t phase_rows, P
 
 // What a block of `cols` columns, `stripes` and `images` needs; false where it does not fit.
 inline bool complete(const polyconv_layer &l, int rows_a_thread, int64_t shared, Tiling &t) {
-  const Window down = window(l, 1), across = window(l, 2);
+  const sdk::PoolWindow down = sdk::pool_window(l, 1), across = sdk::pool_window(l, 2);
   const int64_t rows = int64_t{t.stripes} * rows_a_thread;
   if (rows < down.size) return false;
   t.result_rows = small(std::min((rows - down.size) / down.stride + 1, l.result.size[3]));

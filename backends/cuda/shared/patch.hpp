@@ -6,6 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/pooling.hpp>
+
 #include "common/conv.cuh"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
@@ -46,19 +48,9 @@ using PatchLaunch = void (*)(const Conv<int32_t> &p, const Patch &s, const void 
 template <int n>
 PatchLaunch find_patch(int outputs, int channels);
 
-// One axis of the pooling; a window of one where there is none.
-struct Window {
-  int64_t size, stride, pad;
-};
-inline Window window(const polyconv_layer &l, int axis) {
-  const polyconv_pool &pool = l.epilogue.pool;
-  if (pool.kind == POLYCONV_POOL_NONE) return {1, 1, 0};
-  return {pool.window[axis], pool.stride[axis], pool.pad_begin[axis]};
-}
-
 // Fills the rest from columns, stripes and images; false where such a block does not fit.
 inline bool complete(const polyconv_layer &l, const PatchConfig &config, Patch &s) {
-  const Window down = window(l, 1), across = window(l, 2);
+  const sdk::PoolWindow down = sdk::pool_window(l, 1), across = sdk::pool_window(l, 2);
   const int64_t rows = int64_t{s.stripes} * config.outputs, in_group = l.weights.size[1];
   if (rows < down.size || s.columns < across.size) return false;
   s.result_rows = small(std::min((rows - down.size) / down.stride + 1, std::max<int64_t>(l.result.size[3], 1)));
@@ -97,7 +89,7 @@ inline bool complete(const polyconv_layer &l, const PatchConfig &config, Patch &
 // The block of a config: as wide as the config or the image, then as high, then of as many images as there are threads
 // for; fewer where shared memory is too small. False where not even one row of threads fits.
 inline bool make_patch(const polyconv_layer &l, const PatchConfig &config, Patch &s) {
-  const Window down = window(l, 1), across = window(l, 2);
+  const sdk::PoolWindow down = sdk::pool_window(l, 1), across = sdk::pool_window(l, 2);
   const int64_t width = (std::max<int64_t>(l.result.size[4], 1) - 1) * across.stride + across.size;
   const int64_t height = (std::max<int64_t>(l.result.size[3], 1) - 1) * down.stride + down.size;
   // Nothing beyond these fits, and sums of them stay small.

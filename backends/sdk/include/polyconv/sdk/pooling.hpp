@@ -8,6 +8,17 @@
 
 namespace polyconv::sdk {
 
+// One axis of a layer's pooling; a window of one where there is none.
+struct PoolWindow {
+  int64_t size, stride, pad;
+};
+
+inline PoolWindow pool_window(const polyconv_layer &l, int axis) {
+  const polyconv_pool &pool = l.epilogue.pool;
+  if (pool.kind == POLYCONV_POOL_NONE) return {1, 1, 0};
+  return {pool.window[axis], pool.stride[axis], pool.pad_begin[axis]};
+}
+
 // The part of result i's window that lies inside [0, size), on one axis.
 struct PoolSpan {
   int64_t begin, end; // coordinates before pooling
