@@ -1,5 +1,5 @@
-// tensor_few.hpp - chains of few channels on small images, one image a warp: how the images between the layers lie in
-// the warp's shared memory.
+// tensor_few.hpp - chains of few channels on small images, two warps an image: how the images between the layers lie in
+// their shared memory.
 //
 // The first layer's input has one channel, and lies twice, the second time one pixel further to the left, so that two
 // neighbouring pixels are one aligned word wherever they begin. All others are frames of positions, each 8 or 16
@@ -16,14 +16,15 @@
 namespace polyconv::cuda::few {
 
 inline constexpr int kLayers = 4; // at most
-inline constexpr int kWords = 13; // of an image, a lane: what waits in registers for its turn
-inline constexpr int kMostPixels = kWords * 64;
-inline constexpr int kMostWarps = 8;
+inline constexpr int kTeam = 64;  // threads of an image
+inline constexpr int kWords = 7;  // of an image, a thread: what waits in registers for its turn
+inline constexpr int kMostPixels = kWords * 2 * kTeam;
+inline constexpr int kMostTeams = 8;
 inline constexpr int kBlockWords = 32;                  // 8 x 8 weights, a word a lane
 inline constexpr int kBiases = 16;                      // of a layer
 inline constexpr int kFirstColumns = 32, kColumns = 16; // of outputs: matrix instructions have 16 rows
 
-// A layer, and its input frame. Offsets are bytes in the warp's shared memory.
+// A layer, and its input frame. Offsets are bytes in the team's shared memory.
 struct Layer {
   const void *weights = nullptr; // packed
   const float *bias = nullptr;
@@ -43,7 +44,7 @@ struct Chain {
   int32_t pairs = 0;                                     // whether rows and images consist of aligned words
   int32_t results = 0;                                   // elements of an image's result, which waits at:
   int32_t waiting = 0, channel_step = 0, pixel_step = 0; // elements
-  int32_t warp_bytes = 0, warps = 0;
+  int32_t image_bytes = 0, teams = 0;
   Layer layer[kLayers];
 
   __host__ __device__ int32_t weight_words() const {
@@ -51,11 +52,11 @@ struct Chain {
     for (int i = 0; i < kLayers; ++i) words += layer[i].blocks * kBlockWords;
     return words;
   }
-  // Weights, biases, and where each word of an image goes; then the warps.
+  // Weights, biases, and where each word of an image goes; then the images.
   __host__ __device__ int32_t common_bytes() const {
     return (weight_words() * 4 + kLayers * kBiases * 4 + kMostPixels * 2 + 15) / 16 * 16;
   }
-  int64_t shared_bytes() const { return common_bytes() + int64_t{warps} * warp_bytes; }
+  int64_t shared_bytes() const { return common_bytes() + int64_t{teams} * image_bytes; }
 };
 
 using Kernel = void (*)(Chain);

@@ -9,6 +9,7 @@
 
 namespace polyconv::cuda::pooled {
 
+using few::Finish;
 using few::write_2;
 using mobile::as_pair;
 using mobile::bits_of;
@@ -26,23 +27,6 @@ template <class T>
 __device__ inline uint32_t larger(uint32_t a, uint32_t b) {
   return bits_of(__hmax2_nan(as_pair<T>(a), as_pair<T>(b)));
 }
-
-// Bias and bounds of 8 channels, of which a lane has two; those that are not there stay 0.
-template <class T>
-struct Finish {
-  Bounds<T> bounds;
-  float bias[2];
-  uint32_t mask;
-
-  __device__ Finish(const Layer &l, uint32_t biases, int first) : bounds(mobile::Ending{nullptr, l.low, l.high}) {
-    const int channel = first + lane_of() % 4 * 2;
-    bias[0] = __uint_as_float(read_4(biases + channel * 4)),
-    bias[1] = __uint_as_float(read_4(biases + channel * 4 + 4));
-    mask = (channel < l.results ? 0xffffu : 0u) | (channel + 1 < l.results ? 0xffff0000u : 0u);
-  }
-  __device__ void begin(float (&sum)[4]) const { sum[0] = sum[2] = bias[0], sum[1] = sum[3] = bias[1]; }
-  __device__ uint32_t end(float a, float b) const { return bounds.apply(pair_of(a, b, T())) & mask; }
-};
 
 // A warp's share of something.
 struct Share {
@@ -81,12 +65,14 @@ __device__ inline void first_layer(const Chain &p, uint32_t memory, uint32_t wei
       if (y0 + i >= rows.end * 2) break;
       load(row[(i + R - 1) % R]);
       float sum[4];
-      finish.begin(sum);
 #pragma unroll
       for (int r = 0; r + 1 < R; r += 2) {
         const auto &above = row[(i + r) % R], &below = row[(i + r + 1) % R];
         const uint32_t a[4] = {above[0], above[1], below[0], below[1]};
-        multiply_add(sum, a, b + r, T());
+        if (r == 0)
+          few::multiply_begin<T>(sum, finish.begin, a, b);
+        else
+          multiply_add(sum, a, b + r, T());
       }
       if constexpr (R % 2 != 0) multiply_add_half(sum, row[(i + R - 1) % R][0], row[(i + R - 1) % R][1], b[R - 1], T());
 #pragma unroll
@@ -142,12 +128,16 @@ __device__ inline void second_layer(const Chain &p, uint32_t memory, uint32_t we
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         float sum[4];
-        finish[j].begin(sum);
 #pragma unroll
         for (int r = 0; r < R; ++r)
 #pragma unroll
-          for (int q = 0; q < kBlocks; q += 2)
-            multiply_add(sum, reinterpret_cast<const uint32_t(&)[4]>(row[(i + r) % R][2 * q]), &b[r][j][q], T());
+          for (int q = 0; q < kBlocks; q += 2) {
+            const auto &a = reinterpret_cast<const uint32_t(&)[4]>(row[(i + r) % R][2 * q]);
+            if (r + q == 0)
+              few::multiply_begin<T>(sum, finish[j].begin, a, &b[r][j][q]);
+            else
+              multiply_add(sum, a, &b[r][j][q], T());
+          }
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           const uint32_t v = finish[j].end(sum[2 * h], sum[2 * h + 1]);
