@@ -63,9 +63,10 @@ constexpr const char *kProblems[] = {
     "fwd:i500x516,f5x5,p2:u8-f32-u8:pad=replicate > fwd:i500x516,f3x3,p1:u8-f32-u8:pad=replicate",
     "fwd:n301,c1,k6,i28x28,f5x5,p2:bias+relu > fwd:n301,c6,k16,i28x28,f4x4,s2:bias+relu > "
     "fwd:n301,c16,k8,i13x13,f3x3,p1:bias+relu > fwd:n301,c8,k4,i13x13,f3x3:bias+relu",
-    "fwd:n301,c1,k6,i28x28,f5x5,p2:f16:bias+relu > fwd:n301,c6,k16,i28x28,f4x4,s2:f16:bias+relu > "
-    "fwd:n301,c16,k8,i13x13,f3x3,p1:f16:bias+relu > fwd:n301,c8,k4,i13x13,f3x3:f16:bias+relu",
+    "fwd:n1500,c1,k6,i28x28,f5x5,p2:f16:bias+relu > fwd:n1500,c6,k16,i28x28,f4x4,s2:f16:bias+relu > "
+    "fwd:n1500,c16,k8,i13x13,f3x3,p1:f16:bias+relu > fwd:n1500,c8,k4,i13x13,f3x3:f16:bias+relu",
     "fwd:n301,c1,k6,i28x28,f5x5,p2:bias+relu+maxpool2 > fwd:n301,c6,k16,i14x14,f5x5:bias+relu+maxpool2",
+    "fwd:n1500,c1,k6,i28x28,f5x5,p2:f16:bias+relu+maxpool2 > fwd:n1500,c6,k16,i14x14,f5x5:f16:bias+relu+maxpool2",
     "fwd:n50,c1,k4,i86x86,f7x7:f16:bias+relu+maxpool2 > fwd:n50,c4,k16,i40x40,f7x7:f16:bias+relu+maxpool4",
     "fwd:n4,c3,k16,i40x33,f3x3,p1:nhwc:f16:bias+relu > fwd:n4,c16,k16,i40x33,f3x3,p1:nhwc:f16:bias+relu",
     // Depthwise and pointwise, alone and with what widens before them.
