@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <type_traits>
+
 #include "at_least.cuh"
 #include "common/async.cuh"
 #include "lanes.hpp"
@@ -33,16 +35,29 @@ struct Thread {
 template <int K, int P>
 using Sums = float[K][P];
 
-// S taps of a row, a weight for each of K channels.
-template <int S, int Step, int K, int P, int N>
-__device__ __forceinline__ void add_taps(Sums<K, P> &sum, const float (&x)[N], const float *weights) {
+// S taps of a row, a weight for each of K channels, added to what `onto(k, j)` gives: other registers than the sums',
+// which takes no instructions.
+template <int S, int Step, int K, int P, int N, class Onto>
+__device__ __forceinline__ void add_taps(Sums<K, P> &sum, const float (&x)[N], const float *weights, const Onto &onto) {
 #pragma unroll
   for (int s = 0; s < S; ++s)
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
-      for (int j = 0; j < P; ++j) sum[k][j] = fmaf(x[j * Step + s], weights[s * K + k], sum[k][j]);
+      for (int j = 0; j < P; ++j)
+        sum[k][j] = fmaf(x[j * Step + s], weights[s * K + k], s == 0 ? onto(k, j) : sum[k][j]);
 }
+template <int S, int Step, int K, int P, int N>
+__device__ __forceinline__ void add_taps(Sums<K, P> &sum, const float (&x)[N], const float *weights) {
+  add_taps<S, Step>(sum, x, weights, [&](int k, int j) { return sum[k][j]; });
+}
+
+// What sums begin with.
+template <int K>
+struct Biases {
+  float of[K];
+  __device__ __forceinline__ float operator()(int k, int) const { return of[k]; }
+};
 
 template <int Distance, int N>
 __device__ __forceinline__ void read(const float *from, float (&x)[N]) {
@@ -90,14 +105,19 @@ struct Weights {
     if (thread < kOut) shared_floats()[kBegin + kPacked + thread] = p.bias[Layer] ? p.bias[Layer][thread] : -0.0f;
   }
   __device__ static const float *of(int block) { return shared_floats() + kBegin + block * kBlock; }
+  __device__ __forceinline__ static Biases<K> biases(int block) {
+    Biases<K> biases;
+#pragma unroll
+    for (int k = 0; k < K; ++k) biases.of[k] = shared_floats()[kBegin + kPacked + block * K + k];
+    return biases;
+  }
   template <int P>
   __device__ __forceinline__ static void begin(Sums<K, P> &sum, int block) {
+    const Biases<K> bias = biases(block);
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const float bias = shared_floats()[kBegin + kPacked + block * K + k];
+    for (int k = 0; k < K; ++k)
 #pragma unroll
-      for (int j = 0; j < P; ++j) sum[k][j] = bias;
-    }
+      for (int j = 0; j < P; ++j) sum[k][j] = bias(k, j);
   }
   // What a row of taps sums to on zeros: the zeros around the layer's input are multiplied too.
   __device__ static float outside(int block, int r) {
@@ -111,39 +131,52 @@ struct Weights {
 template <class At, class W, int P>
 __device__ __forceinline__ void sum_input(Sums<W::K, P> &sum, const Thread &t, int block, int rows, int y, int column) {
   const float *const input = shared_floats() + column * At::kPixel + t.image, *weights = W::of(block);
-  W::begin(sum, block);
+  const auto biases = W::biases(block);
   int slot = (rows + y + At::kInputRows - 2) % At::kInputRows;
-#pragma unroll 1
-  for (int r = -2; r <= 2; ++r, weights += W::kLine) {
+  const auto add_row = [&](int r, auto first) {
     const bool inside = static_cast<unsigned>(y + r) < At::kSize;
     float x[P + 4], w[W::kLine];
     read_vectors(weights, w);
     read<At::kPixel>(inside ? input + slot * At::kInputRow : shared_floats() + At::kZeros, x);
-    add_taps<5, 1>(sum, x, w);
+    if constexpr (decltype(first)::value)
+      add_taps<5, 1>(sum, x, w, biases);
+    else
+      add_taps<5, 1>(sum, x, w);
     slot = slot + 1 == At::kInputRows ? 0 : slot + 1;
-  }
+    weights += W::kLine;
+  };
+  add_row(-2, std::true_type());
+#pragma unroll 1
+  for (int r = -1; r <= 2; ++r) add_row(r, std::false_type());
 }
 
-// Two rows of input on their way into the ring, from `row` on, of this round's images or the next one's. They are
-// side by side in memory, and a sixteenth of the block copies those of an image.
+// Input on its way into the ring, two rows at a time, one image after the other. They are side by side in memory, and a
+// sixteenth of the block copies those of an image.
 template <class At>
-__device__ __forceinline__ void fetch(const Lanes &p, int round, int row) {
-  constexpr int size = At::kSize, threads = kThreads / kImages;
-  if (row >= size) row -= size, ++round;
-  const int group = static_cast<int>(blockIdx.x) + round * static_cast<int>(gridDim.x);
-  if (group >= p.groups) return;
-  const int image = static_cast<int>(threadIdx.x) / threads, first = static_cast<int>(threadIdx.x) % threads;
-  const int64_t of = min(group * kImages + image, p.batch - 1);
-  const float *const from = p.input + of * (size * size) + row * size + first;
-  float *const to =
-      shared_floats() + ((round * size + row) % At::kInputRows * At::kInputRow + (first + 2) * At::kPixel + image);
+class Input {
+ public:
+  // From `row` on, of this round's images or the next one's; `slot_` is where they go.
+  __device__ __forceinline__ void fetch(const Lanes &p, int round, int row) {
+    constexpr int size = At::kSize, threads = kThreads / kImages, turn = At::kInputRows * At::kInputRow;
+    if (row >= size) row -= size, ++round;
+    const int group = static_cast<int>(blockIdx.x) + round * static_cast<int>(gridDim.x);
+    if (group >= p.groups) return;
+    const int image = static_cast<int>(threadIdx.x) / threads, first = static_cast<int>(threadIdx.x) % threads;
+    const int64_t of = min(group * kImages + image, p.batch - 1);
+    const float *const from = p.input + of * (size * size) + row * size + first;
+    float *const to = shared_floats() + slot_ + ((first + 2) * At::kPixel + image);
 #pragma unroll
-  for (int i = 0; i < 2 * size; i += threads) {
-    const bool second = i >= size || (i + threads > size && first >= size - i);
-    if (i + threads <= 2 * size || first < 2 * size - i)
-      copy_async<4>(to + i * At::kPixel + (second ? At::kInputRow - size * At::kPixel : 0), from + i, true);
+    for (int i = 0; i < 2 * size; i += threads) {
+      const bool second = i >= size || (i + threads > size && first >= size - i);
+      if (i + threads <= 2 * size || first < 2 * size - i)
+        copy_async<4>(to + i * At::kPixel + (second ? At::kInputRow - size * At::kPixel : 0), from + i, true);
+    }
+    slot_ = slot_ == turn - 2 * At::kInputRow ? 0 : slot_ + 2 * At::kInputRow;
   }
-}
+
+ private:
+  int slot_ = 0;
+};
 
 // Where an image of the block's group has its result; NULL beyond the last image.
 template <class At>

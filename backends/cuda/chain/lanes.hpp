@@ -33,11 +33,12 @@ inline constexpr Net kStrided = {
 inline constexpr Net kPooled = {2, {{5, 1, 2, 1, 6, 28, 2}, {5, 1, 0, 6, 16, 10, 2}}};
 
 // Weights: blocks of channels, in each a line for each input channel, or for each of these and each row of taps; in it
-// [tap][channel]. Lines are whole vectors, and blocks begin in different banks.
+// [tap][channel]. Lines are whole vectors, those of blocks of one channel four together, and blocks begin in different
+// banks.
 struct Packing {
   int lines, line_taps, own; // own: channels of a block
   bool by_rows;              // line = row of taps * input channels + input channel
-  constexpr int line() const { return (line_taps * own + 3) / 4 * 4; }
+  constexpr int line() const { return own == 1 ? line_taps : (line_taps * own + 3) / 4 * 4; }
   constexpr int block() const { return lines * line() + 4; }
 };
 // The first layer's threads share rows and columns too, and so do those of the strided net's last.

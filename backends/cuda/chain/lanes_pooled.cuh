@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(kThreads, kTogether) fuse_pooled(const __grid_
   clear<At::kEnd>(); // the padding stays
   First::W::fill(p), Second::W::fill(p);
   __syncthreads(); // the padding is there
-  fetch<At>(p, 0, 0), fetch<At>(p, 0, 2), fetch<At>(p, 0, 4);
+  Input<At> input;
+  input.fetch(p, 0, 0), input.fetch(p, 0, 2), input.fetch(p, 0, 4);
   const int blocks = static_cast<int>(gridDim.x),
             rounds = (p.groups - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
 #pragma unroll 1
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(kThreads, kTogether) fuse_pooled(const __grid_
       First::run(p, t, round * At::kSize, round * At::kBetween, step);
       __syncthreads();
       // The next step's four rows; an image's first rows need two fewer before them.
-      fetch<At>(p, round, step * 4 + 6), fetch<At>(p, round, step * 4 + 8);
+      input.fetch(p, round, step * 4 + 6), input.fetch(p, round, step * 4 + 8);
       if (step >= 2) Second::run(p, t, round * At::kBetween, step - 2, to);
     }
   }

@@ -55,75 +55,110 @@ struct Second : Weights<kStrided, 1, StridedPlaces> {
   using At = StridedPlaces;
   using W = Weights<kStrided, 1, At>;
   static constexpr int K = W::K, P = (At::kInner + 1) / 2, N = P * 2 + 2;
-  float waiting[K][P];
+  float next[K][P];
 
   template <bool ends, bool begins>
   __device__ __forceinline__ void step(const Lanes &p, const Thread &t) {
     const float *from = shared_floats() + At::kFirst + t.half * in_pairs(At::kPeriod) + t.image * 2;
     const float *weights = W::of(t.block);
-    Sums<K, P> next;
-    W::begin(next, t.block);
-#pragma unroll 1
-    for (int c = 0; c < kStrided.layer[1].in; ++c, from += At::kFirstPlane, weights += W::kLine)
+    const auto biases = W::biases(t.block);
+    float waiting[K][P];
+    const auto add_channel = [&](auto first) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float x[N], w[K * 8]; // both rows of taps that meet this row
         read_vectors(weights + i * (K * 8), w);
         read_pairs(from + i * At::kFirstRow, x);
-        if constexpr (begins) add_taps<4, 2>(next, x, w);
-        if constexpr (ends) add_taps<4, 2>(waiting, x, w + K * 4);
+        if (decltype(first)::value && i == 0) {
+          if constexpr (ends) add_taps<4, 2>(waiting, x, w + K * 4, [&](int k, int j) { return next[k][j]; });
+          if constexpr (begins) add_taps<4, 2>(next, x, w, biases);
+        } else {
+          if constexpr (begins) add_taps<4, 2>(next, x, w);
+          if constexpr (ends) add_taps<4, 2>(waiting, x, w + K * 4);
+        }
       }
+      from += At::kFirstPlane, weights += W::kLine;
+    };
+    add_channel(std::true_type());
+#pragma unroll 1
+    for (int c = 1; c < kStrided.layer[1].in; ++c) add_channel(std::false_type());
+    if constexpr (!ends) return;
     const int column = t.half * P + 1;
     float *const plane = shared_floats() + At::kSecond + t.block * (K * At::kSecondPlane) + t.image * 2;
     float *const to[] = {plane + in_pairs(column), plane + in_pairs(column + 1)};
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
-      for (int j = 0; j < P; ++j) {
-        if (ends && (j < P - 1 || t.half == 0))
+      for (int j = 0; j < P; ++j)
+        if (j < P - 1 || t.half == 0)
           to[j % 2][k * At::kSecondPlane + in_pairs(j / 2 * 2)] = at_least(waiting[k][j], p.floor[1]);
-        waiting[k][j] = next[k][j];
-      }
+  }
+  __device__ __forceinline__ void step(const Lanes &p, const Thread &t, int pair) {
+    if (pair == 0)
+      step<false, true>(p, t);
+    else if (pair == At::kPeriod - 1)
+      step<true, false>(p, t);
+    else
+      step<true, true>(p, t);
   }
 };
 
-// Three rows of the third layer are under way: row i of the second completes row i - 1. The halves have seven columns
-// each, so they share one, which the left one leaves to the other.
+// Three rows of a layer of 3 x 3 taps under way, a channel each: the oldest is complete with the row that comes.
+template <class W, int P>
+struct Three {
+  Sums<1, P> row[3];
+
+  __device__ __forceinline__ void move_on(int block) {
+#pragma unroll
+    for (int j = 0; j < P; ++j) row[0][0][j] = row[1][0][j], row[1][0][j] = row[2][0][j];
+    W::begin(row[2], block);
+  }
+  // Adds what `read(x)` has of one channel after the other; four channels' weights lie together.
+  template <int N, class Read>
+  __device__ __forceinline__ void add(int block, int channels, const Read &read) {
+    const float *weights = W::of(block);
+#pragma unroll 1
+    for (int c = 0; c < channels; c += 4, weights += 4 * W::kLine) {
+      float w[4 * W::kLine];
+      read_vectors(weights, w);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float x[N];
+        read(x);
+#pragma unroll
+        for (int r = 0; r < 3; ++r) add_taps<3, 1>(row[2 - r], x, w + i * W::kLine + r * 3);
+      }
+    }
+  }
+};
+
+// Row i of the second layer completes row i - 1. The halves have seven columns each, so they share one, which the left
+// one leaves to the other.
 struct Third : Weights<kStrided, 2, StridedPlaces> {
   using At = StridedPlaces;
   using W = Weights<kStrided, 2, At>;
-  static constexpr int K = W::K, P = (At::kInner + 1) / 2;
-  float waiting[2][K][P];
+  static constexpr int P = (At::kInner + 1) / 2;
+  Three<W, P> sums;
 
   // Step `at` has row at - 1; step 0 completes the last row of the images before, and begins the first of these.
   __device__ __forceinline__ void step(const Lanes &p, const Thread &t, int at) {
     const int left = t.half * (P - 1);
-    Sums<K, P> next;
-    W::begin(next, t.block);
+    sums.move_on(t.block);
     if (at > 0) {
       const float *from = shared_floats() + At::kSecond + in_pairs(left) + t.image * 2;
-      const float *weights = W::of(t.block);
-#pragma unroll 2
-      for (int c = 0; c < kStrided.layer[2].in; ++c, from += At::kSecondPlane, weights += W::kLine) {
-        float x[P + 3], w[W::kLine];
-        read_vectors(weights, w);
+      sums.template add<P + 3>(t.block, kStrided.layer[2].in, [&](float(&x)[P + 3]) {
         read_pairs(from, x);
-        add_taps<3, 1>(next, x, w);
-        add_taps<3, 1>(waiting[1], x, w + K * 3);
-        add_taps<3, 1>(waiting[0], x, w + K * 6);
-      }
+        from += At::kSecondPlane;
+      });
     } else {
 #pragma unroll
-      for (int j = 0; j < P; ++j) next[0][j] += W::outside(t.block, 0), waiting[0][0][j] += W::outside(t.block, 2);
+      for (int j = 0; j < P; ++j)
+        sums.row[2][0][j] += W::outside(t.block, 0), sums.row[0][0][j] += W::outside(t.block, 2);
     }
-    float *const to = shared_floats() + At::kThird + t.block * (K * At::kThirdPlane) + left * kImages + t.image;
+    float *const to = shared_floats() + At::kThird + t.block * At::kThirdPlane + left * kImages + t.image;
 #pragma unroll
-    for (int k = 0; k < K; ++k)
-#pragma unroll
-      for (int j = 0; j < P; ++j) {
-        if (j < P - 1 || t.half == 1) to[k * At::kThirdPlane + j * kImages] = at_least(waiting[0][k][j], p.floor[2]);
-        waiting[0][k][j] = waiting[1][k][j], waiting[1][k][j] = next[k][j];
-      }
+    for (int j = 0; j < P; ++j)
+      if (j < P - 1 || t.half == 1) to[j * kImages] = at_least(sums.row[0][0][j], p.floor[2]);
   }
 };
 
@@ -133,33 +168,25 @@ struct Fourth : Weights<kStrided, 3, StridedPlaces> {
   using At = StridedPlaces;
   using W = Weights<kStrided, 3, At>;
   static constexpr int P = 3;
-  float waiting[2][1][P];
+  Three<W, P> sums;
 
-  // Step `at` has row at - 2; step 0 the last, of the images before. `to` is the image's result, NULL where it has
-  // none.
-  __device__ __forceinline__ void step(const Lanes &p, const Thread &t, int at, float *to) {
+  // Step `at` has row at - 2; step 0 the last, of the images before. `round` is that of the images whose rows they are.
+  __device__ __forceinline__ void step(const Lanes &p, const Thread &t, int at, int round) {
     if (at == 1) return;
     const int left = t.half * 3 + t.block / 4 * 6; // the first column
-    Sums<1, P> next;
-    W::begin(next, t.block % 4);
-    const float *from = shared_floats() + At::kThird + left * kImages + t.image, *weights = W::of(t.block % 4);
-#pragma unroll 4
-    for (int c = 0; c < kStrided.layer[3].in; ++c, from += At::kThirdPlane, weights += W::kLine) {
-      float x[P + 2], w[W::kLine];
-      read_vectors(weights, w);
+    sums.move_on(t.block % 4);
+    const float *from = shared_floats() + At::kThird + left * kImages + t.image;
+    sums.template add<P + 2>(t.block % 4, kStrided.layer[3].in, [&](float(&x)[P + 2]) {
       read<kImages>(from, x);
-      add_taps<3, 1>(next, x, w);
-      add_taps<3, 1>(waiting[1], x, w + 3);
-      add_taps<3, 1>(waiting[0], x, w + 6);
-    }
+      from += At::kThirdPlane;
+    });
+    float *const to = result_of<At>(p, round, t.image, At::kResults);
     const int y = at == 0 ? At::kLast - 1 : at - 4;
     const int place = t.block % 4 * p.channel_step + (y * At::kLast + left) * p.pixel_step;
 #pragma unroll
-    for (int j = 0; j < P; ++j) {
+    for (int j = 0; j < P; ++j)
       if (y >= 0 && to != nullptr && left + j < At::kLast)
-        to[place + j * p.pixel_step] = at_least(waiting[0][0][j], p.floor[3]);
-      waiting[0][0][j] = waiting[1][0][j], waiting[1][0][j] = next[0][j];
-    }
+        to[place + j * p.pixel_step] = at_least(sums.row[0][0][j], p.floor[3]);
   }
 };
 
@@ -173,30 +200,21 @@ __global__ void __launch_bounds__(kThreads, kTogether) fuse_strided(const __grid
   Fourth fourth;
   first.fill(p), second.fill(p), third.fill(p), fourth.fill(p);
   __syncthreads(); // the padding is there
-  fetch<At>(p, 0, 0), fetch<At>(p, 0, 2);
+  Input<At> input;
+  input.fetch(p, 0, 0), input.fetch(p, 0, 2);
   const int blocks = static_cast<int>(gridDim.x),
             rounds = (p.groups - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
-  int pair = 0, before = -1; // in this step; in the last
+  int pair = 0, before = 0; // in this step; in the last: what the first makes of rows before it is nobody's
 #pragma unroll 1
   for (int round = 0; round < rounds || pair < 2;) { // two more steps complete the last rows
     await_copies();
     __syncthreads();
     if (round < rounds) first.step(p, t, round * At::kSize, pair);
-    if (before >= 0) third.step(p, t, before);
+    third.step(p, t, before);
     __syncthreads();
-    fetch<At>(p, round, 2 * pair + 4);
-    if (round < rounds) {
-      if (pair == 0)
-        second.template step<false, true>(p, t);
-      else if (pair == At::kPeriod - 1)
-        second.template step<true, false>(p, t);
-      else
-        second.template step<true, true>(p, t);
-    }
-    if (before >= 0) {
-      const int of = pair < 2 ? round - 1 : round; // whose rows they are
-      fourth.step(p, t, before, result_of<At>(p, of, t.image, At::kResults));
-    }
+    input.fetch(p, round, 2 * pair + 4);
+    if (round < rounds) second.step(p, t, pair);
+    fourth.step(p, t, before, pair < 2 ? round - 1 : round);
     before = pair;
     if (++pair == At::kPeriod) pair = 0, ++round;
   }

@@ -117,7 +117,7 @@ double lanes_us(const Net &net, int64_t batch) {
   const double blocks = std::ceil(real(ceil_div(batch, kImages)) / chain::kMultiprocessors); // of a multiprocessor
   const double rounds = std::ceil(blocks / kTogether), busy = std::min<double>(blocks, kTogether);
   const bool strided = &net == &kStrided;
-  return 2 + rounds * std::max(strided ? 51.5 : 28.5, (strided ? 35.1 : 19.4) * busy);
+  return 2 + rounds * std::max(strided ? 49.0 : 28.5, (strided ? 34.0 : 19.0) * busy);
 }
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
@@ -130,7 +130,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
                         offer.shared_bytes, most);
   for (int i = 0; i < net.layers; ++i) {
     char format[POLYCONV_FORMAT_SIZE];
-    std::snprintf(format, sizeof format, "cuda_chain_lanes%d_%d:2", net.layers, i);
+    std::snprintf(format, sizeof format, "cuda_chain_lanes%d_%d:3", net.layers, i);
     offer.set_weights(i, format, int64_t{packed_floats(net, i)} * 4);
   }
   offer.estimate_us = lanes_us(net, batch);
