@@ -8,11 +8,11 @@
 
 namespace polyconv::cpu {
 
-POLYCONV_ISA_FUNCTION(void, shifted_task, const ShiftedPlan &plan, const ShiftedRun &run, const ShiftedShare &share)
+POLYCONV_ISA_FUNCTION(void, shifted_task, const ShiftedPlan &plan, const ShiftedRun &run, const GridShare &share)
 
 namespace POLYCONV_ISA {
 
-void shifted_task(const ShiftedPlan &plan, const ShiftedRun &run, const ShiftedShare &share) {
+void shifted_task(const ShiftedPlan &plan, const ShiftedRun &run, const GridShare &share) {
   switch (plan.input.type) {
     case POLYCONV_F32: return run_shifted<float>(plan, run, share);
     case POLYCONV_F16: return run_shifted<f16>(plan, run, share);

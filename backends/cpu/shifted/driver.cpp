@@ -4,6 +4,7 @@
 
 #include "cpu/count.hpp"
 #include "cpu/direct/driver.hpp"
+#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -116,11 +117,12 @@ ShiftedPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy
   p.shared = valued ? std::min({p.axis[2].before, p.axis[2].after, p.reach}) : 0; // pitch stays a row of results
   const int64_t threads = std::max<int64_t>(policy.threads, 1);
   const double cycles = choose_blocks(p, isa, threads);
-  p.tasks = std::clamp<int64_t>(p.items, 1, threads);
+  p.grid = {p.items, 1, std::clamp<int64_t>(p.items, 1, threads), 1, 1, 1};
+  p.grid.unit_pieces = std::clamp<int64_t>(largest_units(p.grid), 1, pieces_for(p.grid, cycles * cycle_us(isa)));
   p.sums_at = round_up(strip_bytes(p), 64);
   p.scratch_bytes = p.sums_at + tile_filters(isa) * kTileVectors * vector_bytes(isa);
   const double moved = 4.0 * real(elements(layer.input) + elements(layer.result) + elements(layer.weights));
-  p.estimate_us = estimate_us(p.tasks, cycles * cycle_us(isa) * real(p.tasks), moved);
+  p.estimate_us = estimate_us(tasks_of(p.grid), cycles * cycle_us(isa) * real(tasks_of(p.grid)), moved);
   return p;
 }
 
@@ -133,7 +135,7 @@ class ShiftedInstance final : public Instance {
       for (int64_t s = 0; s < plan_.axis[2].taps; ++s)
         taps_.push_back(r * plan_.axis[1].dilation * plan_.pitch + s * plan_.axis[2].dilation);
     plan_.tap = taps_.data();
-    if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
+    if (tasks_of(plan_.grid) > 1) parallel_ = make_parallel(*request.policy);
   }
 
   // [panel][channel][tap][filter of the panel]; panels are shared among the threads.
@@ -148,10 +150,8 @@ class ShiftedInstance final : public Instance {
 
   void run(const polyconv_arguments &a, void *) const override {
     const ShiftedRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0]};
-    sdk::run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
-      const Share mine = share(plan_.items, plan_.tasks, task);
-      task_(plan_, run, {mine.begin, mine.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    });
+    run_grid(parallel_, plan_.grid, a.workspace, plan_.scratch_bytes,
+             [&](const GridShare &share) { task_(plan_, run, share); });
   }
 
  private:
@@ -204,7 +204,7 @@ bool shifted_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (p.row_blocks == 0)
     return offer.reject("keeps what a row of results reads in the cache: %" PRId64 " bytes here, at most %" PRId64,
                         strip_bytes(p), kStripBytes);
-  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_shifted_f32_%d:1", static_cast<int>(tile_filters(isa)));

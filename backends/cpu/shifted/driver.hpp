@@ -7,7 +7,7 @@
 
 namespace polyconv::cpu {
 
-typedef void (*ShiftedTask)(const ShiftedPlan &plan, const ShiftedRun &run, const ShiftedShare &share);
+typedef void (*ShiftedTask)(const ShiftedPlan &plan, const ShiftedRun &run, const GridShare &share);
 
 bool shifted_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> shifted_create(const polyconv_request &request, Isa isa, ShiftedTask task);

@@ -10,6 +10,7 @@
 
 #include "cpu/axis.hpp"
 #include "cpu/epilogue.hpp"
+#include "cpu/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -23,7 +24,8 @@ struct ShiftedPlan {
   int64_t images, depth, groups, channels, filters; // channels and filters of a group
   int64_t panels;                                   // of the filters of a group, of nearly equal size
   int64_t width, height;                            // of a plane of results
-  int64_t block_rows, row_blocks, block_columns, column_blocks, items, tasks; // no row_blocks: no strip fits
+  int64_t block_rows, row_blocks, block_columns, column_blocks, items; // no row_blocks: no strip fits
+  Grid grid;                                                           // items by one
 
   int64_t reach;             // source columns of a result beyond the first
   int64_t shared;            // of a whole row's padding, elements that are the next row's too
@@ -38,11 +40,6 @@ struct ShiftedPlan {
 struct ShiftedRun {
   Epilogue epilogue; // with pointers
   const void *input, *weights;
-};
-
-struct ShiftedShare {
-  int64_t first, last; // items
-  char *scratch;
 };
 
 } // namespace polyconv::cpu

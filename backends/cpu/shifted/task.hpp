@@ -131,9 +131,9 @@ POLYCONV_INLINE void run_panel(const ShiftedPlan &p, const ShiftedRun &run, cons
 }
 
 template <class From>
-POLYCONV_NOINLINE void run_shifted(const ShiftedPlan &p, const ShiftedRun &run, const ShiftedShare &share) {
+POLYCONV_NOINLINE void run_shifted(const ShiftedPlan &p, const ShiftedRun &run, const GridShare &share) {
   float *strip = reinterpret_cast<float *>(share.scratch), *sums = reinterpret_cast<float *>(share.scratch + p.sums_at);
-  for (int64_t item = share.first; item < share.last; ++item) {
+  for (int64_t item = share.first_unit; item < share.last_unit; ++item) {
     const ShiftedBlock b = shifted_block(p, item);
     fill_strip<From>(p, run.input, b, strip);
     for (int64_t panel = 0; panel < p.panels; ++panel) run_panel(p, run, b, panel, strip, sums);
