@@ -21,6 +21,8 @@ constexpr int64_t kSplitBytes = 96 << 10;   // of 32 positions that are split wh
 constexpr int64_t kGatheredPositions = 64;  // of a block: with their weights and results they stay in the L1 cache
 constexpr int64_t kLinesBytes = 48 << 10;   // of the lines that a position's taps read: the L1 cache
 constexpr int64_t kLongBytes = 16 << 10;    // of 32 positions: much of the L1 cache
+constexpr int64_t kLongPanel = 24 << 10;    // of a panel that each tile of lines reads whole: half of the L1 cache
+constexpr int64_t kPanelsNear = 1536 << 10; // of all those panels: most of the L2 cache
 constexpr int64_t kStreamBytes = 8 << 20;   // of results: more than the L2 caches of the threads
 constexpr int64_t kStreamPieces =
     4 << 20;                             // the same where they leave in pieces of 128 bytes: the caches of two threads
@@ -181,6 +183,7 @@ void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
   set_block(p, std::clamp<int64_t>(1 + more, 1, std::max<int64_t>(p.lines, 1)));
   p.strips = std::clamp<int64_t>(kStripsBytes / p.strip_bytes, 1, kMatrixStrips);
   p.units = p.images * p.depths * p.lines;
+  p.weights_past = p.panel_bytes >= kLongPanel && p.group_bytes <= kPanelsNear;
   p.down_lines = p.line_taps * p.line_positions * p.position_bytes > kLinesBytes;
   set_direct(p);
 }
