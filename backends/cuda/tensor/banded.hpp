@@ -45,10 +45,15 @@ struct Form {
   __host__ __device__ constexpr int halves() const { return input_rows() * planes * words; }
   __host__ __device__ constexpr int products() const { return (halves() + 1) / 2; }
 
-  // Sheets. Tiles of eight positions that a warp marches down side by side, and sums of a tile that are added at the
-  // end: products do not wait for each other then.
+  // Sheets. Tiles of eight positions that a warp marches down beside each other, and sums of a tile that are added at
+  // the end: products do not wait for each other then.
   __host__ __device__ constexpr int abreast() const { return planes == 1 && tiles * products() <= 6 ? 2 : 1; }
-  __host__ __device__ constexpr int sheet_chains() const { return products() > 6 ? 3 : 1; }
+  __host__ __device__ constexpr int sheet_chains() const {
+    return products() > 6 ? 3 : products() > 3 && tiles == 1 ? 2 : 1;
+  }
+  // Input rows that a warp has read before the step that takes them: where a step's products are few, marches are too
+  // short for it.
+  __host__ __device__ constexpr int rows_ahead() const { return products() > 3 ? rows : 0; }
   // Warps that multiply: as many as registers leave room for.
   __host__ __device__ constexpr int sheet_warps() const {
     return abreast() == 1 && (4 * products() + 4 * sheet_chains()) * tiles + input_rows() * planes <= 44 ? 16 : 12;
@@ -67,16 +72,19 @@ struct Geometry : few::Shape {
   int32_t groups;    // of filters
   int32_t strip;     // output rows of a warp or block
   int32_t strips;
-  int32_t tiles;  // marches: of 8 positions, in a row; sheets: of as many as a warp marches down at once, in a band
+  int32_t tiles;  // of 8 positions: marches: in a row; sheets: in a band, or in a half of it where there are two beside
   int32_t warps;  // marches
   int32_t spread; // 1: positions stand in the order 0 2 4 6 1 3 5 7, so that neighbouring lanes store neighbours; 0:
                   // in their own, and sheets store the results of two at once
   // Sheets. A band's rows are cut into stretches, whose positions march down side by side.
   int32_t bands;         // of all images
-  int32_t stretches;     // of a band
+  int32_t stretches;     // of a band, or of the part of it where one of several tiles beside each other is
+  int32_t input_beside;  // elements from one of these parts to the next
+  int32_t output_beside; // likewise of one filter's results
   int32_t steps;         // of a stretch
   uint32_t magic;        // 2^32 / positions, rounded up; 0 for 1
   int32_t pitch;         // elements of a row in shared memory
+  uint32_t pitch_magic;  // sheets: 2^32 / pitch, likewise
   int32_t plane;         // elements of a channel there; tracks: channels of a pixel
   int32_t runs;          // of a band's input that are copied as they lie; 0: in elements
   int32_t input_stage;   // elements; a place for one band's input
@@ -87,7 +95,8 @@ struct Geometry : few::Shape {
   int32_t whole;         // 1: as in memory, so that all of a chunk leave as one run
   int32_t output_stage;  // bytes; a place for one chunk's results
   int32_t input_stages, output_stages;
-  int32_t runs_leave; // 1: results leave in runs; 0: in elements
+  int32_t output_first; // sheets: bytes from the first place for input to the first for results
+  int32_t runs_leave;   // 1: results leave in runs; 0: in elements
   int32_t result_type;
   int32_t inner;     // channels that are neighbours in memory
   int32_t input_row; // elements

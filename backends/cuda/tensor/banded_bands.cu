@@ -25,7 +25,7 @@ double time_of_bands(double load, double multiply, double store, int64_t bands) 
 // Clocks until a band's results have left.
 double store_clocks(const Geometry &g) {
   const double filters = std::min(g.filters, g.chunk * g.group), bytes = real(g.output_stage);
-  return g.chunks * (600 + bytes / 20 + (g.whole ? 0 : std::ceil(filters / 32) * 300));
+  return g.chunks * (1500 + bytes / 30 + (g.whole ? 0 : std::ceil(filters / 32) * 300)) - 900;
 }
 
 // ---------------------------------------------------------------- sheets
@@ -34,6 +34,11 @@ double store_clocks(const Geometry &g) {
 double tile_clocks(const Form &f, int64_t steps) {
   const double products = f.products() * f.tiles * f.abreast();
   return 200 + real(steps) * std::max(6.5 * products, 24 + 2 * products + 10 * f.tiles * f.abreast());
+}
+
+// And of a warp from one tile to the next, most of which it waits: fitted to an H200.
+double warp_clocks(const Form &f, int64_t steps) {
+  return 1000 + real(steps) * (70 + 13 * f.products() * f.tiles * f.abreast());
 }
 
 // Rows without padding are copied as they lie: planes of channels, or all as one.
@@ -54,9 +59,9 @@ void place_input(const polyconv_layer &l, Geometry &g) {
   }
 }
 
-// The place of a band's input: stretches may end below its last row.
+// The place of a band's input: stretches may end below its last row, and rows are read ahead.
 int64_t input_stage(const Form &f, const Geometry &g) {
-  const int64_t rows = int64_t{g.stretches} * g.steps * f.rows + f.input_rows() - f.rows;
+  const int64_t rows = int64_t{g.stretches} * f.abreast() * g.steps * f.rows + f.input_rows() - f.rows + f.rows_ahead();
   return ceil_div(int64_t{f.planes - 1} * g.plane + rows * g.pitch + 16, 8) * 8;
 }
 
@@ -89,14 +94,16 @@ void place_output(const Form &f, int64_t size, Geometry &g) {
 void cut_band(const Form &f, Geometry &g) {
   const int64_t all = ceil_div(g.strip, f.rows);
   double least = 0;
-  for (int64_t stretches = 1; stretches <= all; ++stretches) {
-    const int64_t steps = ceil_div(all, stretches), tiles = ceil_div(stretches * g.positions, kPositions * f.abreast());
-    const double shares = real(tiles * g.groups), turns = std::max(1.0, 12 / shares);
-    const double time = shares * turns * tile_clocks(f, steps);
+  for (int64_t stretches = 1; stretches == 1 || stretches * f.abreast() <= all; ++stretches) {
+    const int64_t steps = ceil_div(all, stretches * f.abreast()), tiles = ceil_div(stretches * g.positions, kPositions);
+    const double shares = real(tiles * g.groups), turns = std::ceil(shares / f.sheet_warps());
+    const double time = std::max(turns * warp_clocks(f, steps), shares * tile_clocks(f, steps) / 4);
     if (stretches > 1 && time >= least) continue;
     least = time;
     g.stretches = small(stretches), g.steps = small(steps), g.tiles = small(tiles);
   }
+  g.input_beside = g.stretches * g.steps * f.rows * g.pitch;
+  g.output_beside = g.stretches * g.steps * f.rows * g.output_w;
 }
 
 // As many tiles a share as leave two shares for each warp in the chunks that are under way at once.
@@ -120,7 +127,7 @@ bool place_stages(const Form &f, int64_t size, Geometry &g) {
       const int64_t output = ceil_div(filters * g.waiting * size + 16, 16) * 16;
       if (stages * (2 * input + output) > room || g.chunk * g.tiles * g.chunks >= 1 << 16) continue;
       g.input_stage = small(input), g.output_stage = small(output);
-      g.input_stages = stages;
+      g.input_stages = stages, g.output_first = small(stages * 2 * input);
       g.output_stages = small(std::min<int64_t>(kMostStages, (room - stages * 2 * input) / output));
       cut_shares(g);
       return true;
@@ -128,8 +135,8 @@ bool place_stages(const Form &f, int64_t size, Geometry &g) {
   return false;
 }
 
-void set_magic(Geometry &g) {
-  g.magic = g.positions == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + g.positions - 1) / g.positions);
+uint32_t magic_of(int32_t n) {
+  return n == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + n - 1) / n);
 }
 
 } // namespace
@@ -151,8 +158,8 @@ bool place_sheet(const polyconv_layer &l, int rows, Choice &c) {
   const int64_t bands = l.output.size[0] * g.strips;
   if (bands > INT32_MAX / 2 || !place_stages(f, size_of(l.result.type), g)) return false;
   g.bands = small(bands);
-  set_magic(g);
-  c.shared = kBarrierBytes + g.input_stages * g.input_stage * 2 + g.output_stages * g.output_stage;
+  g.magic = magic_of(g.positions), g.pitch_magic = magic_of(g.pitch);
+  c.shared = kBarrierBytes + g.output_first + g.output_stages * g.output_stage;
   c.blocks = bands; // at most: as many as there are multiprocessors
   return true;
 }
@@ -161,9 +168,12 @@ double sheet_time(const Choice &c) {
   const Form &f = c.variant->form;
   const Geometry &g = c.geometry;
   const double elements = real(g.channels) * (g.strip - 1 + g.taps_h) * g.pitch;
-  const double load = g.runs > 0 ? 700 + elements / 8 : 500 + std::ceil(elements / 768) * 1600;
-  const double tiles = real(g.groups) * g.tiles * (c.variant->way == Way::kSheet ? 1 : 1.3);
-  const double multiply = std::max(tiles * tile_clocks(f, g.steps) / 4, g.share_tiles * (400.0 + 200 * g.steps));
+  const double load = g.runs > 0 ? 700 + elements / 8 : 1200 + std::ceil(elements / 768) * 3500;
+  const double tiles = real(g.groups) * g.tiles, alone = warp_clocks(f, g.steps);
+  double multiply =
+      std::max({tiles * tile_clocks(f, g.steps) / 4, g.share_tiles * alone, tiles * alone / f.sheet_warps()});
+  if (c.variant->way == Way::kSheetSingly) multiply *= 3;
+  if (g.output_stages == 2) multiply += 1800; // a stage is free when the next chunk is on its way: they take turns
   // Of several planes, groups take longer than that: 1.3 times as long where there are two, 3.1 where there are eight.
   const double planes = f.planes > 1 ? 0.7 + 0.3 * g.groups : 1;
   return planes * time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, kMultiprocessors));
@@ -195,7 +205,7 @@ bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
   if (bands > INT32_MAX / 2 || tracks > 1 << 16 || g.groups > 64) return false;
   g.bands = small(bands), g.tiles = small(ceil_div(tracks, 64));
   place_output(f, size, g);
-  set_magic(g);
+  g.magic = magic_of(g.positions);
   const int64_t input = track_input(g, f, size), weights = int64_t{g.taps_h} * g.group * f.words * 32,
                 output = ceil_div(std::min(g.group, g.filters) * g.waiting * size + 16, 16) * 16;
   const int64_t room = kSheetShared - kBarrierBytes - weights;

@@ -66,7 +66,8 @@ bool serves(const polyconv_layer &l, const Variant &v) {
   if (v.type != l.input.type || f.step != l.stride[1] || f.taps < l.weights.size[3]) return false;
   if (v.way == Way::kTracks || v.way == Way::kTracksInParts) return f.planes >= l.weights.size[1];
   if (f.pixels != pixels || (!pixels && l.input.stride[4] != 1 && l.input.size[4] > 1)) return false; // gaps in rows
-  return pixels ? l.result.stride[1] == 1 || l.result.size[1] == 1 : f.planes >= l.weights.size[1];
+  if (pixels) return l.result.stride[1] == 1 || l.result.size[1] == 1;
+  return f.planes >= l.weights.size[1] && (f.planes > 1) == (l.weights.size[1] > 1);
 }
 
 // Nanoseconds of all multiprocessors together, fitted to the configs of seven layers on an H200: a march's steps and
@@ -85,9 +86,10 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   const auto size = [](const polyconv_tensor &t) { return t.type == POLYCONV_F32 ? 4.0 : 2.0; };
   const double bytes = size(l.input) * real(sdk::elements(l.input)) + size(l.result) * real(sdk::elements(l.result));
   if (way != Way::kMarch && way != Way::kMarchSingly) {
-    const double time = (way == Way::kSheet || way == Way::kSheetSingly ? sheet_time(c) : track_time(c)) * 1e-3;
-    // Neither hides the other altogether.
-    return 2 + std::pow(std::pow(time, 4) + std::pow(bytes / 3.6e6, 4), 0.25);
+    const bool tracks = way == Way::kTracks || way == Way::kTracksInParts;
+    const double time = (tracks ? track_time(c) : sheet_time(c)) * 1e-3;
+    // Neither hides the other altogether. Sheets take longer to begin.
+    return (tracks ? 2 : 5) + std::pow(std::pow(time, 4) + std::pow(bytes / 3.85e6, 4), 0.25);
   }
   const double waits = std::ceil(rounds) / rounds;
   const double spread = 0.03 * std::log2(std::max(1.0, g.strip / 32.0)); // rows under way that the L2 cache must hold

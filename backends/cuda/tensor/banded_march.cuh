@@ -317,7 +317,7 @@ __global__ void __launch_bounds__(kMarchThreads, march_blocks(F::value))
       loader.next(ring[number % kStages], number);
       float sums[f.tiles][4];
       results.begin(sums);
-      weights.template multiply<T, 1>(sums, [&](int h) {
+      weights.template multiply<T, 1>(sums, sums, [&](int h) {
         const int in_ring = (turn * kRows + h / f.words) % (kStages * kRows);
         return ring[in_ring / kRows][in_ring % kRows][h % f.words];
       });

@@ -23,16 +23,20 @@ struct FormType {
   static constexpr Form value = {taps, step, rows, planes, words, tiles, pixels};
 };
 
+// sum = a * b + start. Start and sum may be the same.
 template <class T>
-__device__ __forceinline__ void multiply_add(float (&sum)[4], const uint4 &a, uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void multiply_add(float (&sum)[4], const uint4 &a, uint32_t b0, uint32_t b1,
+                                             const float *start) {
   if constexpr (std::is_same_v<T, __half>)
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(start[0]), "f"(start[1]), "f"(start[2]),
+          "f"(start[3]));
   else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(start[0]), "f"(start[1]), "f"(start[2]),
+          "f"(start[3]));
 }
 
 // The banded weights of a group of filters, as operands.
@@ -48,16 +52,19 @@ struct Weights {
   }
 
   // half(h) are the two elements of half window h that the lane holds. Several chains of products for each sum do not
-  // wait for each other.
+  // wait for each other; the first begins with `start`.
   template <class T, int chains, class Half>
-  __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const Half &half) const {
+  __device__ __forceinline__ void multiply(float (&sums)[kTiles][4], const float (&start)[kTiles][4],
+                                           const Half &half) const {
     float more[chains][kTiles][4] = {};
 #pragma unroll
     for (int j = 0; j < kProducts; ++j) {
       const uint32_t b0 = half(2 * j), b1 = 2 * j + 1 < F::value.halves() ? half(2 * j + 1) : 0;
 #pragma unroll
-      for (int i = 0; i < kTiles; ++i)
-        multiply_add<T>(j % chains == 0 ? sums[i] : more[j % chains][i], a[j][i], b0, b1);
+      for (int i = 0; i < kTiles; ++i) {
+        float(&sum)[4] = j % chains == 0 ? sums[i] : more[j % chains][i];
+        multiply_add<T>(sum, a[j][i], b0, b1, j == 0 ? start[i] : sum);
+      }
     }
 #pragma unroll
     for (int i = 4 * kTiles; i < 4 * kTiles * chains; ++i)

@@ -99,10 +99,23 @@ __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __
 
 // ---------------------------------------------------------------- plan and run
 
+// Multiprocessors are not equally far from memory: where bands are many and large, so that a counter costs little
+// beside them, blocks come back for each.
+constexpr int32_t kManyBands = 4096, kLargeResults = 16 * 1024; // bytes
+constexpr int64_t kCounterBytes = 16;
+bool takes_in_turn(const Choice &c, const polyconv_policy &policy) {
+  const Geometry &g = c.geometry;
+  return c.variant != nullptr && (c.variant->way == Way::kSheet || c.variant->way == Way::kSheetSingly) && g.runs > 0 &&
+         g.bands >= kManyBands && g.output_stage >= kLargeResults && policy.workspace_limit >= kCounterBytes;
+}
+
 class Banded final : public CudaInstance {
  public:
   Banded(const polyconv_request &request, int rows)
-      : CudaInstance(request), choice_(choose(layer_, rows, is_hopper(device_))), blocks_(choice_.blocks) {
+      : CudaInstance(request),
+        choice_(choose(layer_, rows, is_hopper(device_))),
+        blocks_(choice_.blocks),
+        in_turn_(takes_in_turn(choice_, *request.policy)) {
     if (choice_.variant == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/banded: no way through this layer");
     const DeviceScope scope(device_);
@@ -139,6 +152,10 @@ class Banded final : public CudaInstance {
     const Variant *variant = choice_.variant;
     if (variant->way == Way::kMarch && !(aligned(p.x, 16) && aligned(p.y, 16))) variant = choice_.singly, g.spread = 0;
     if (!aligned(p.x, 4)) g.runs = 0;
+    if (in_turn_ && g.runs > 0) {
+      p.taken = static_cast<int32_t *>(a.workspace);
+      check(cudaMemsetAsync(p.taken, 0, kCounterBytes, stream), "setting a counter");
+    }
     if (!aligned(p.y, 4)) g.runs_leave = 0;
     if (variant->way == Way::kSheet && !aligned(p.y, 8)) g.spread = 1;
     void *arguments[] = {&g, &p};
@@ -150,6 +167,7 @@ class Banded final : public CudaInstance {
 
   const Choice choice_;
   int64_t blocks_;
+  const bool in_turn_;
 };
 
 } // namespace
@@ -167,6 +185,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
                         " taps, stride %" PRId64 "x%" PRId64 " and rows of %" PRId64 " results",
                         l.weights.size[1], l.weights.size[3], l.weights.size[4], l.stride[1], l.stride[2],
                         l.output.size[4]);
+  if (takes_in_turn(best, *request.policy)) offer.workspace_bytes = kCounterBytes;
   const Form &f = best.variant->form;
   const Packing band(best);
   char format[POLYCONV_FORMAT_SIZE];

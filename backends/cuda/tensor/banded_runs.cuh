@@ -28,17 +28,20 @@ struct Rings {
   __device__ __forceinline__ uint32_t output_empty(int32_t stage) const {
     return first + (3 * kMostStages + stage) * 8;
   }
+  // What a block's i-th band is: its image, less than 0 after the last, and its first row. More are remembered than are
+  // under way.
+  __device__ __forceinline__ uint32_t band(int32_t i) const { return first + (4 * kMostStages + i % 16) * 8; }
 };
+static_assert((4 * kMostStages + 16) * 8 <= kBarrierBytes, "there is room for barriers and bands");
 
 // A band of an image: what a block loads at once.
 struct Band {
   int32_t image, first_row, rows; // output rows
 
-  __device__ __forceinline__ Band(const Geometry &g, int32_t number) {
-    image = number / g.strips;
-    first_row = (number - image * g.strips) * g.strip;
-    rows = min(g.strip, g.output_h - first_row);
-  }
+  __device__ __forceinline__ Band(const Geometry &g, int32_t in_image, int32_t from_row)
+      : image(in_image), first_row(from_row), rows(min(g.strip, g.output_h - from_row)) {}
+  __device__ __forceinline__ Band(const Geometry &g, int32_t number)
+      : Band(g, number / g.strips, number % g.strips * g.strip) {}
   __device__ __forceinline__ const uint16_t *input(const Geometry &g, const Pointers &p) const {
     return static_cast<const uint16_t *>(p.x) + image * g.x_image + first_row * g.x_row;
   }
@@ -106,6 +109,11 @@ __device__ inline void load_runs(const Geometry &g, const uint16_t *from, int32_
     ptx::barrier_arrive_copied(barrier);
 }
 
+// n / what the magic number is of: exact up to 58 thousand by as much, which is more than a band has elements.
+__device__ __forceinline__ int32_t quotient(uint32_t magic, int32_t n) {
+  return magic == 0 ? n : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(n), magic));
+}
+
 // Warps copy rows of every alignment, with padding around them. What lies outside is read from somewhere inside, for
 // loads without branches follow each other at once.
 __device__ inline void load_elements(const Geometry &g, const Pointers &p, const Band &b, int32_t rows, uint16_t *to,
@@ -118,7 +126,7 @@ __device__ inline void load_elements(const Geometry &g, const Pointers &p, const
       uint16_t elements[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const int32_t at = first + i * threads, row = at / g.pitch, h = row + b.first_row - g.pad_h,
+        const int32_t at = first + i * threads, row = quotient(g.pitch_magic, at), h = row + b.first_row - g.pad_h,
                       w = at - row * g.pitch - g.pad_w;
         const bool inside = h >= 0 && h < g.input_h && w >= 0 && w < g.input_row;
         const uint16_t element = __ldg(from + (inside ? h * g.x_row + w : 0));
@@ -128,11 +136,6 @@ __device__ inline void load_elements(const Geometry &g, const Pointers &p, const
       for (int i = 0; i < kAtOnce; ++i)
         if (first + i * threads < rows * g.pitch) to[first + i * threads] = elements[i];
     }
-}
-
-// position / g.positions.
-__device__ __forceinline__ int32_t stretch_of(uint32_t magic, int32_t position) {
-  return magic == 0 ? position : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(position), magic));
 }
 
 // A warp lets a chunk's results leave. E is as wide as a result.
@@ -159,16 +162,18 @@ __device__ inline void store_chunk(const Geometry &g, const Pointers &p, const B
   }
 }
 
-// The warp that stores what the block computes: bands `first`, `first` + `next` and so on, groups from `group` on. A
-// stage is free when its results have been read, which is looked at when the next is on its way.
-template <class E>
+// The warp that stores what the block computes, of groups from `group` on. next(i, turn) is the block's i-th band, of
+// image -1 after the last. A stage is free when its results have been read, which is looked at when the next is on its
+// way.
+template <class E, class Next>
 __device__ inline void store_chunks(const Geometry &g, const Pointers &p, const Rings &rings, const char *outputs,
-                                    int32_t first, int32_t next, int32_t group) {
+                                    int32_t group, const Next &next) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   Turn turn, before;
-  for (int32_t number = first; number < g.bands; number += next)
+  for (int32_t i = 0;; ++i) {
+    const Band band = next(i, turn);
+    if (band.image < 0) break;
     for (int32_t part = 0; part < g.chunks; ++part) {
-      const Band band(g, number);
       const int32_t filter = (group + part * g.chunk) * g.group;
       ptx::barrier_wait(rings.output_full(turn.stage), turn.phase);
       ptx::fence_for_tma(); // for all that have arrived
@@ -177,10 +182,11 @@ __device__ inline void store_chunks(const Geometry &g, const Pointers &p, const 
       ptx::stores_commit();
       ptx::stores_read<1>();
       __syncwarp();
-      if (lane == 0 && (number != first || part > 0)) ptx::barrier_arrive(rings.output_empty(before.stage));
+      if (lane == 0 && (i > 0 || part > 0)) ptx::barrier_arrive(rings.output_empty(before.stage));
       before = turn;
       turn.advance(g.output_stages);
     }
+  }
   ptx::stores_read<0>();
 }
 

@@ -24,7 +24,7 @@ struct Track {
   bool exists;
 
   __device__ __forceinline__ Track(const Geometry &g, int32_t track) {
-    const int32_t all = g.stretches * g.positions, stretch = stretch_of(g.magic, min(track, all - 1));
+    const int32_t all = g.stretches * g.positions, stretch = quotient(g.magic, min(track, all - 1));
     row = stretch * kTrackRows;
     column = min(track, all - 1) - stretch * g.positions;
     exists = track < all;
@@ -303,8 +303,11 @@ __global__ void __launch_bounds__(kTrackThreads, 1)
   ptx::release_registers<72>();
   using Element = std::conditional_t<sizeof(T) == 2, uint16_t, float>;
   if (warp == 0)
-    store_chunks<Element>(g, p, rings, outputs, static_cast<int32_t>(blockIdx.x) / g.groups,
-                          static_cast<int32_t>(gridDim.x) / g.groups, group);
+    store_chunks<Element>(g, p, rings, outputs, group, [&](int32_t i, const Turn &) {
+      const int32_t each = static_cast<int32_t>(gridDim.x) / g.groups,
+                    number = static_cast<int32_t>(blockIdx.x) / g.groups + i * each;
+      return number < g.bands ? Band(g, number) : Band(g, -1, 0);
+    });
   else
     load_tracks<Element>(g, p, rings, inputs, thread - (kTeams * 4 + 1) * 32);
 }

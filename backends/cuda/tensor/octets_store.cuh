@@ -50,7 +50,7 @@ __device__ __forceinline__ void store_items(const Geometry &g, const Pointers &p
       ptx::barrier_wait(s.stage_full(turn.stage), turn.phase);
       ptx::fence_for_tma();
       for (int32_t run = first; run < runs; run += kStorers * 32) {
-        const int32_t image = banded::stretch_of(magic, run), k = run - image * filters;
+        const int32_t image = banded::quotient(magic, run), k = run - image * filters;
         auto *const to = reinterpret_cast<char *>(run_of(g, p, item, image, filter + k, row));
         store_one(to, s.stages + turn.stage * g.stage + place_of(g, image, k) + beyond_16(to), bytes);
       }
