@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -34,7 +35,7 @@ std::optional<Kept> parsed(std::string_view words) {
   kept.engine = words.substr(0, end);
   words.remove_prefix(end);
   if (!take(&words, " ", &kept.us) || !take(&words, " us of ", &kept.measured) || !take(&words, ", cut ", &cut_short) ||
-      !take(&words, ", budget ", &kept.budget_ms))
+      !take(&words, ", budget ", &kept.budget_ms) || !words.empty() || !std::isfinite(kept.us))
     return std::nullopt;
   kept.cut_short = cut_short != 0;
   return kept;

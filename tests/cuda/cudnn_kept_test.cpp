@@ -64,7 +64,9 @@ TEST_CASE("words of somebody else are passed over") {
   const Path path;
   const KeptChoices choices(path.name(), "one");
   for (const char *words : {"nhwc/eng28 of somebody else", "nhwc/eng28", "", "nhwc/eng28 9.00 us of 9, cut 0, budget",
-                            "nhwc/eng28 9,00 us of 9, cut 0, budget 50"}) {
+                            "nhwc/eng28 9,00 us of 9, cut 0, budget 50", "nhwc/eng28 nan us of 9, cut 0, budget 50",
+                            "nhwc/eng28 inf us of 9, cut 0, budget 50",
+                            "nhwc/eng28 9.00 us of 9, cut 0, budget 5one\tnhwc/eng3 9.00 us of 9, cut 0, budget 50"}) {
     path.write(std::string("one\t") + words + "\n");
     CHECK_MESSAGE(!choices.find(1), words);
   }
