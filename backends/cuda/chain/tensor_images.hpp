@@ -1,5 +1,5 @@
-// tensor_images.hpp - what the plan keeps of a chain of small images, an image a warp or a block, and its offer. `Kind`
-// says which layers they are, how they lie in shared memory and which kernel runs them.
+// tensor_images.hpp - what the plan keeps of a chain of small images, each of two warps or a block, and its offer.
+// `Kind` says which layers they are, how they lie in shared memory and which kernel runs them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

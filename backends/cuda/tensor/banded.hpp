@@ -30,6 +30,13 @@ enum class Way {
   kMarchSingly    // likewise, in elements: rows and pointers of every alignment, results of every type
 };
 
+inline bool is_sheet(Way way) {
+  return way == Way::kSheet || way == Way::kSheetSingly;
+}
+inline bool is_tracks(Way way) {
+  return way == Way::kTracks || way == Way::kTracksInParts;
+}
+
 // What an instance is compiled for.
 struct Form {
   int taps;    // rows of taps, at most

@@ -64,7 +64,7 @@ bool serves(const polyconv_layer &l, const Variant &v) {
   const Form &f = v.form;
   const bool pixels = pixels_are_rows(l);
   if (v.type != l.input.type || f.step != l.stride[1] || f.taps < l.weights.size[3]) return false;
-  if (v.way == Way::kTracks || v.way == Way::kTracksInParts) return f.planes >= l.weights.size[1];
+  if (is_tracks(v.way)) return f.planes >= l.weights.size[1];
   if (f.pixels != pixels || (!pixels && l.input.stride[4] != 1 && l.input.size[4] > 1)) return false; // gaps in rows
   if (pixels) return l.result.stride[1] == 1 || l.result.size[1] == 1;
   return f.planes >= l.weights.size[1] && (f.planes > 1) == (l.weights.size[1] > 1);
@@ -85,8 +85,8 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   const double rounds = std::max(1e-3, real(c.blocks) / (132.0 * c.variant->resident));
   const auto size = [](const polyconv_tensor &t) { return t.type == POLYCONV_F32 ? 4.0 : 2.0; };
   const double bytes = size(l.input) * real(sdk::elements(l.input)) + size(l.result) * real(sdk::elements(l.result));
-  if (way != Way::kMarch && way != Way::kMarchSingly) {
-    const bool tracks = way == Way::kTracks || way == Way::kTracksInParts;
+  if (is_sheet(way) || is_tracks(way)) {
+    const bool tracks = is_tracks(way);
     const double time = (tracks ? track_time(c) : sheet_time(c)) * 1e-3;
     // Neither hides the other altogether. Sheets take longer to begin.
     return (tracks ? 2 : 5) + std::pow(std::pow(time, 4) + std::pow(bytes / 3.85e6, 4), 0.25);

@@ -2,8 +2,8 @@
 // what an infinity spoilt.
 //
 // The zeros beside a band meet elements that the output must not depend on, and 0 * Inf is NaN. Any such accident
-// leaves a NaN in the sum: so each lane remembers the largest of its results, with NaN above all, and where it was NaN
-// the outputs concerned are computed again, tap by tap.
+// leaves a NaN in the sum: so each lane remembers whether a result was not finite, and then computes those that are NaN
+// again, tap by tap.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

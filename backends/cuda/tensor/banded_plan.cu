@@ -26,7 +26,7 @@ struct Packing {
 
   explicit Packing(const Choice &c)
       : form(c.variant->form),
-        tracks(c.variant->way == Way::kTracks || c.variant->way == Way::kTracksInParts),
+        tracks(is_tracks(c.variant->way)),
         unit(c.variant->type == POLYCONV_F32 ? 4 : 8),
         columns(c.geometry.columns),
         filters(c.geometry.tile_filters),
@@ -105,8 +105,8 @@ constexpr int32_t kManyBands = 4096, kLargeResults = 16 * 1024; // bytes
 constexpr int64_t kCounterBytes = 16;
 bool takes_in_turn(const Choice &c, const polyconv_policy &policy) {
   const Geometry &g = c.geometry;
-  return c.variant != nullptr && (c.variant->way == Way::kSheet || c.variant->way == Way::kSheetSingly) && g.runs > 0 &&
-         g.bands >= kManyBands && g.output_stage >= kLargeResults && policy.workspace_limit >= kCounterBytes;
+  return c.variant != nullptr && is_sheet(c.variant->way) && g.runs > 0 && g.bands >= kManyBands &&
+         g.output_stage >= kLargeResults && policy.workspace_limit >= kCounterBytes;
 }
 
 class Banded final : public CudaInstance {
@@ -121,8 +121,7 @@ class Banded final : public CudaInstance {
     const DeviceScope scope(device_);
     if (choice_.shared == 0) return;
     const int multiprocessors = multiprocessors_of(device_);
-    const bool tracks = choice_.variant->way == Way::kTracks || choice_.variant->way == Way::kTracksInParts;
-    const int each = tracks ? choice_.geometry.groups : 1;
+    const int each = is_tracks(choice_.variant->way) ? choice_.geometry.groups : 1;
     blocks_ = std::min<int64_t>(blocks_, std::max(1, multiprocessors / each)) * each;
     // For all plans alike: the attribute belongs to the kernel.
     const auto *const kernel = reinterpret_cast<const void *>(choice_.variant->kernel);
