@@ -138,17 +138,17 @@ TEST_CASE("thread counts and a caller's pool change no bit") {
 }
 
 // Large enough that shares are cut into pieces, which any thread may do: in place and brought into strips, by lines, by
-// pixels and by panels.
+// pixels and by panels; of lines too long for one strip, too.
 TEST_CASE("who does which piece of a large layer changes no bit") {
   Pool pool;
   int compared = 0;
   for (const std::string &kernel : polyconv::check::kernel_names()) {
     const auto is = [&](const char *name) { return kernel.find(name) != std::string::npos; };
     if (!is("/dense@") && !is("/pointwise@") && !is("/lowered@") && !is("/shifted@")) continue;
-    for (const char *problem :
-         {"fwd:n3,c96,k160,i29x28,f3x3,p1:nhwc:bias+relu", "fwd:n2,c512,k72,i13x14,f3x3,p1:nhwc",
-          "fwd:n5,c1024,k200,i9x11,f1x1:nhwc", "fwd:n3,c256,k520,i9x31,f1x1:nhwc:bias",
-          "fwd:n3,c256,k200,i29x31,f1x1:bias", "fwd:n2,c80,k96,i43x48,f3x3,p1", "fwd:n23,c4,k16,i40x40,f7x7:bias"}) {
+    for (const char *problem : {"fwd:n3,c96,k160,i29x28,f3x3,p1:nhwc:bias+relu", "fwd:n2,c512,k72,i13x14,f3x3,p1:nhwc",
+                                "fwd:n5,c1024,k200,i9x11,f1x1:nhwc", "fwd:n3,c256,k520,i9x31,f1x1:nhwc:bias",
+                                "fwd:n3,c256,k200,i29x31,f1x1:bias", "fwd:n2,c80,k96,i43x48,f3x3,p1",
+                                "fwd:c64,k288,i2x344,f3x3,p1", "fwd:n23,c4,k16,i40x40,f7x7:bias"}) {
       const Bytes one = run(problem, kernel, 1, nullptr, nullptr);
       if (one.empty()) continue;
       for (int32_t threads : {2, 3, 8})

@@ -277,8 +277,8 @@ POLYCONV_INLINE void run_units(const DenseTask<From, T> &task, const GridShare &
     for (b.tile = p.line_units == 1 ? 0 : first; b.tile < end; b.tile = b.last_tile) {
       b.last_tile = b.tile + p.block_tiles < end ? b.tile + p.block_tiles : end;
       set_source(p, b);
-      // The strip still holds the source where the piece before was this block too.
-      const int64_t units = p.line_units == 1 ? b.lines : b.last_tile - b.tile;
+      // The strip still holds the source where the piece before was this block too, and no part of a longer line.
+      const int64_t tiles = b.last_tile - b.tile, units = p.line_units > 1 ? tiles : tiles == p.tiles ? b.lines : 0;
       const bool kept = share.same_units && p.groups == 1 && units == share.last_unit - share.first_unit;
       run_block(task, b, kept, first_panel, last_panel);
     }
