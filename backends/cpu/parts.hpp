@@ -44,6 +44,11 @@ inline int64_t pieces_for(const Grid &g, double share_us) {
   return std::clamp(static_cast<int64_t>(std::min(share_us, 1e6) / kPieceUs), int64_t{1}, kMostPieces);
 }
 
+// Cuts shares of share_us between any units: for kernels whose units read and bring in nothing together.
+inline void cut_units(Grid &g, double share_us) {
+  g.unit_pieces = std::clamp<int64_t>(largest_units(g), 1, pieces_for(g, share_us));
+}
+
 inline GridShare piece_of(const Grid &g, int64_t share, int64_t piece) {
   const sdk::Share units = sdk::share(g.units, g.unit_parts, share % g.unit_parts);
   const sdk::Share panels = sdk::share(g.panels, g.panel_parts, share / g.unit_parts);

@@ -153,7 +153,7 @@ LoweredPlan lowered_geometry(const polyconv_layer &layer, const polyconv_policy 
   const double moved =
       4.0 * static_cast<double>(elements(layer.input) + elements(layer.result) + elements(layer.weights));
   p.estimate_us = estimate_us(tasks_of(p.grid), us, moved);
-  p.grid.unit_pieces = std::clamp<int64_t>(largest_units(p.grid), 1, pieces_for(p.grid, us / real(tasks_of(p.grid))));
+  cut_units(p.grid, us / real(tasks_of(p.grid)));
   return p;
 }
 

@@ -70,8 +70,7 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
   const int64_t panels = p.groups * p.panels, tasks = tasks_for(policy, cost({p.units, panels, 1, 1, 1, 1}) * step_us);
   p.grid = cut_grid(p.units, panels, tasks, cost);
   const double largest = cost(p.grid) * step_us;
-  // Tiles are alone in what they read of the input, so that units may be cut anywhere.
-  p.grid.unit_pieces = std::clamp<int64_t>(largest_units(p.grid), 1, pieces_for(p.grid, largest));
+  cut_units(p.grid, largest);
   const int64_t used = tasks_of(p.grid);
   const double bytes = 4 * real(sdk::elements(layer.input) + sdk::elements(layer.result) +
                                 p.groups * p.panels * p.panel_channels * p.group_in);

@@ -118,7 +118,7 @@ ShiftedPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy
   const int64_t threads = std::max<int64_t>(policy.threads, 1);
   const double cycles = choose_blocks(p, isa, threads);
   p.grid = {p.items, 1, std::clamp<int64_t>(p.items, 1, threads), 1, 1, 1};
-  p.grid.unit_pieces = std::clamp<int64_t>(largest_units(p.grid), 1, pieces_for(p.grid, cycles * cycle_us(isa)));
+  cut_units(p.grid, cycles * cycle_us(isa));
   p.sums_at = round_up(strip_bytes(p), 64);
   p.scratch_bytes = p.sums_at + tile_filters(isa) * kTileVectors * vector_bytes(isa);
   const double moved = 4.0 * real(elements(layer.input) + elements(layer.result) + elements(layer.weights));
