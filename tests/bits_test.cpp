@@ -2,6 +2,7 @@
 // count, in a caller's pool, and from openmp and tbb, which link the same kernels.
 //
 // ctest-label: conformance
+// ctest-timeout: 240
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <polyconv/sdk/check.hpp>
