@@ -116,23 +116,26 @@ bool starts_with(const std::string &name, const char *prefix) {
   return name.compare(0, std::strlen(prefix), prefix) == 0;
 }
 
+// One thread's bits against those of several and of a caller's pool. False where the kernel takes no such problem.
+bool same_on_all_threads(const char *problem, const std::string &kernel, Pool &pool) {
+  const Bytes one = run(problem, kernel, 1, nullptr, nullptr);
+  if (one.empty()) return false;
+  for (int32_t threads : {2, 3, 8})
+    CHECK_MESSAGE(one == run(problem, kernel, threads, nullptr, nullptr),
+                  kernel << " on " << std::string(problem) << " with " << threads << " threads");
+  CHECK_MESSAGE(one == run(problem, kernel, 5, Pool::run, &pool),
+                kernel << " on " << std::string(problem) << " in the caller's pool");
+  return true;
+}
+
 } // namespace
 
 TEST_CASE("thread counts and a caller's pool change no bit") {
   Pool pool;
-  int64_t compared = 0;
+  int compared = 0;
   for (const std::string &kernel : polyconv::check::kernel_names()) {
     if (starts_with(kernel, "onednn/")) continue; // promises neither
-    for (const char *problem : kProblems) {
-      const Bytes one = run(problem, kernel, 1, nullptr, nullptr);
-      if (one.empty()) continue;
-      for (int32_t threads : {2, 3, 8})
-        CHECK_MESSAGE(one == run(problem, kernel, threads, nullptr, nullptr),
-                      kernel << " on " << std::string(problem) << " with " << threads << " threads");
-      CHECK_MESSAGE(one == run(problem, kernel, 5, Pool::run, &pool),
-                    kernel << " on " << std::string(problem) << " in the caller's pool");
-      ++compared;
-    }
+    for (const char *problem : kProblems) compared += same_on_all_threads(problem, kernel, pool);
   }
   CHECK(compared > 0);
   CHECK(pool.calls > 0);
@@ -149,16 +152,8 @@ TEST_CASE("who does which piece of a large layer changes no bit") {
     for (const char *problem : {"fwd:n3,c96,k160,i29x28,f3x3,p1:nhwc:bias+relu", "fwd:n2,c512,k72,i13x14,f3x3,p1:nhwc",
                                 "fwd:n5,c1024,k200,i9x11,f1x1:nhwc", "fwd:n3,c256,k520,i9x31,f1x1:nhwc:bias",
                                 "fwd:n3,c256,k200,i29x31,f1x1:bias", "fwd:n2,c80,k96,i43x48,f3x3,p1",
-                                "fwd:c64,k288,i2x344,f3x3,p1", "fwd:n23,c4,k16,i40x40,f7x7:bias"}) {
-      const Bytes one = run(problem, kernel, 1, nullptr, nullptr);
-      if (one.empty()) continue;
-      for (int32_t threads : {2, 3, 8})
-        CHECK_MESSAGE(one == run(problem, kernel, threads, nullptr, nullptr),
-                      kernel << " on " << std::string(problem) << " with " << threads << " threads");
-      CHECK_MESSAGE(one == run(problem, kernel, 5, Pool::run, &pool),
-                    kernel << " on " << std::string(problem) << " in the caller's pool");
-      ++compared;
-    }
+                                "fwd:c64,k288,i2x344,f3x3,p1", "fwd:n23,c4,k16,i40x40,f7x7:bias"})
+      compared += same_on_all_threads(problem, kernel, pool);
   }
   if (compared == 0) return polyconv_test::skip("neither openmp nor tbb is here");
 }
