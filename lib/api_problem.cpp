@@ -14,8 +14,17 @@ using namespace polyconv;
 
 namespace {
 
-constexpr const char *kTensorNames[] = {"input",    "weights", "bias",   "scale",
-                                        "residual", "output",  "argmax", "pre-activation"};
+constexpr const char *kTensorNames[] = {"input",
+                                        "weights",
+                                        "bias",
+                                        "scale",
+                                        "residual",
+                                        "output",
+                                        "argmax",
+                                        "pre-activation",
+                                        "slope",
+                                        "weights zero point",
+                                        "residual gradient"};
 
 // One problem, valid wherever it stands in a chain.
 polyconv_problem copy_checked(const polyconv_problem *problem) {
@@ -28,31 +37,57 @@ void require(const void *pointer, const char *name) {
   if (pointer == nullptr) throw failure(POLYCONV_INVALID_ARGUMENT, "%s is NULL; expected a pointer", name);
 }
 
+// A whole problem to a caller whose struct has `size` bytes: an older one is filled to its end, of a newer one the rest
+// is 0. Fields that an older struct lacks must have their defaults, which init and the tokens of its time give them.
+void hand_out(const polyconv_problem &whole, size_t size, polyconv_problem *problem) {
+  char *bytes = reinterpret_cast<char *>(problem);
+  std::memset(bytes, 0, size);
+  std::memcpy(bytes, &whole, std::min(size, sizeof whole));
+  std::memcpy(bytes, &size, sizeof size);
+}
+
+void parse_to(const char *token, polyconv_problem *problem, size_t size) {
+  require(token, "token");
+  require(problem, "problem");
+  if (size < kOldestProblem)
+    throw failure(POLYCONV_INVALID_ARGUMENT, "size is %zu; expected the sizeof of a polyconv_problem, at least %zu",
+                  size, kOldestProblem);
+  polyconv_problem parsed = parse_token(token);
+  if (size < sizeof parsed) { // read back as this library will
+    polyconv_problem cut = parsed, whole;
+    cut.struct_size = size;
+    whole = copy_problems(&cut, 1).front();
+    if (format_token(whole) != format_token(parsed))
+      throw failure(POLYCONV_INVALID_ARGUMENT,
+                    "token is \"%.200s\"; expected one without fields that polyconv_problem has not had in %zu bytes: "
+                    "compile the program with a newer polyconv.h",
+                    token, size);
+  }
+  hand_out(parsed, size, problem);
+}
+
 } // namespace
+
+// The names of the header are macros for the sized functions; here they are the symbols of 0.1.
+#undef polyconv_problem_init
+#undef polyconv_problem_parse
 
 extern "C" {
 
-// This symbol fills the struct of 0.1 for ever: when polyconv_problem grows, the header names a new symbol by macro,
-// so that a program built with the old header is never written beyond its struct. parse goes with it.
 void polyconv_problem_init(polyconv_problem *problem) {
-  if (problem == nullptr) return;
-  std::memset(problem, 0, sizeof *problem);
-  problem->struct_size = sizeof *problem;
-  problem->spatial_dims = 2;
-  problem->batch = problem->in_channels = problem->out_channels = problem->groups = 1;
-  for (int entry = 0; entry < POLYCONV_MAX_SPATIAL; ++entry)
-    problem->kernel_size[entry] = problem->stride[entry] = problem->dilation[entry] = 1;
-  problem->input_type = problem->weights_type = problem->output_type = POLYCONV_F32;
-  problem->epilogue.residual_scale = 1;
-  problem->epilogue.out_scale = 1;
+  polyconv_problem_init_sized(problem, kOldestProblem);
+}
+
+void polyconv_problem_init_sized(polyconv_problem *problem, size_t size) {
+  if (problem != nullptr && size >= kOldestProblem) hand_out(default_problem(), size, problem);
 }
 
 polyconv_status polyconv_problem_parse(const char *token, polyconv_problem *problem) {
-  return guarded([&] {
-    require(token, "token");
-    require(problem, "problem");
-    *problem = parse_token(token);
-  });
+  return guarded([&] { parse_to(token, problem, kOldestProblem); });
+}
+
+polyconv_status polyconv_problem_parse_sized(const char *token, polyconv_problem *problem, size_t size) {
+  return guarded([&] { parse_to(token, problem, size); });
 }
 
 polyconv_status polyconv_problem_format(const polyconv_problem *problem, char *buffer, size_t size, size_t *needed) {
@@ -77,9 +112,9 @@ polyconv_status polyconv_problem_tensor(const polyconv_problem *problem, int32_t
                                         int64_t *bytes) {
   return guarded([&] {
     const polyconv_problem copy = copy_checked(problem);
-    if (which < POLYCONV_TENSOR_INPUT || which > POLYCONV_TENSOR_PRE_ACTIVATION)
+    if (which < POLYCONV_TENSOR_INPUT || which > POLYCONV_TENSOR_RESIDUAL_GRADIENT)
       throw failure(POLYCONV_INVALID_ARGUMENT, "which is %" PRId32 "; expected 0..%d", which,
-                    POLYCONV_TENSOR_PRE_ACTIVATION);
+                    POLYCONV_TENSOR_RESIDUAL_GRADIENT);
     polyconv_tensor found = {};
     if (!tensor_of(copy, which, &found))
       throw failure(POLYCONV_INVALID_ARGUMENT,

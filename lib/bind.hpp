@@ -11,6 +11,7 @@ struct polyconv_bound {
   };
   std::vector<BoundStep> steps;
   polyconv::Observer observer;
+  const polyconv_device *device = nullptr; // of polyconv_run_bound's stream
 
   // `from`: pointers in the caller's roles, checked. Throws Failure, having given back what was made.
   polyconv_bound(const std::vector<polyconv::Step> &plan_steps, polyconv_arguments &from,
@@ -22,5 +23,6 @@ struct polyconv_bound {
   polyconv_status run(void *stream) const noexcept;
 
  private:
+  void bind(const polyconv::Step &step, polyconv_arguments &from);
   void unbind() noexcept;
 };

@@ -38,7 +38,7 @@ polyconv_status resolve_weights(const polyconv_plan &plan, size_t layer, const p
     return fail(POLYCONV_INVALID_ARGUMENT,
                 "buffers.packed[%zu] is NULL, expected weights packed by polyconv_weights_create: %s takes format '%s'",
                 layer, plan.kernel_names.c_str(), plan.layers[layer].weights.id.c_str());
-  if (from->weights[layer] == nullptr)
+  if (from->weights[layer] == nullptr && plan.layers[layer].weights.bytes > 0)
     return fail(POLYCONV_INVALID_ARGUMENT, "buffers.weights[%zu] is NULL, expected %s", layer,
                 plan.writes_weights ? "memory for the gradient" : "raw weights, or packed ones in buffers.packed");
   return POLYCONV_SUCCESS;
@@ -80,17 +80,25 @@ void copy_pointers(const polyconv_buffers &buffers, polyconv_arguments *from) no
   std::copy(std::begin(buffers.saved), std::end(buffers.saved), from->saved);
   from->workspace = buffers.workspace;
   from->bound = nullptr;
+  std::copy(std::begin(buffers.slope), std::end(buffers.slope), from->slope);
+  std::copy(std::begin(buffers.weights_zero_point), std::end(buffers.weights_zero_point), from->weights_zero_point);
+  std::copy(std::begin(buffers.residual_gradient), std::end(buffers.residual_gradient), from->residual_gradient);
 }
 
 polyconv_status check_required(const polyconv_plan &plan, const polyconv_arguments &from) noexcept {
   void *const *slots = slots_of(const_cast<polyconv_arguments &>(from));
   for (const uint16_t slot : plan.required) {
-    char name[32];
+    SlotName name;
     if (slots[slot] == nullptr)
       return fail(POLYCONV_INVALID_ARGUMENT, "%s is NULL, expected a pointer: the problem has that tensor",
                   slot_name(slot, name));
   }
   return POLYCONV_SUCCESS;
+}
+
+polyconv_status check_stream(const polyconv_device &device, const void *stream) noexcept {
+  if (stream == nullptr || has_own_memory(device)) return POLYCONV_SUCCESS;
+  return fail(POLYCONV_INVALID_ARGUMENT, "stream is %p, expected NULL: the CPU has no other stream", stream);
 }
 
 polyconv_buffers copy_buffers(const polyconv_buffers *buffers) {
@@ -110,20 +118,31 @@ polyconv_status gather(const polyconv_plan *plan, const polyconv_buffers *buffer
   return status != POLYCONV_SUCCESS ? status : gather_checked(*plan, copy, from);
 }
 
-const char *slot_name(uint16_t slot, char (&text)[32]) noexcept {
+const char *slot_name(uint16_t slot, SlotName &text) noexcept {
   constexpr const char *kNames[] = {"weights", "bias", "scale", "residual", "saved"};
+  constexpr const char *kMoreNames[] = {"slope", "weights_zero_point", "residual_gradient"};
   if (slot == kSlotInput) return "buffers.input";
   if (slot == kSlotOutput) return "buffers.output";
-  if (slot >= kSlotWorkspace) return "buffers.workspace";
-  const int index = slot - kSlotWeights;
-  std::snprintf(text, sizeof text, "buffers.%s[%d]", kNames[index / POLYCONV_MAX_CHAIN], index % POLYCONV_MAX_CHAIN);
+  if (slot == kSlotWorkspace) return "buffers.workspace";
+  const bool more = slot > kSlotWorkspace;
+  const int index = slot - (more ? kSlotSlope : kSlotWeights);
+  const char *name = (more ? kMoreNames : kNames)[index / POLYCONV_MAX_CHAIN];
+  std::snprintf(text, sizeof text, "buffers.%s[%d]", name, index % POLYCONV_MAX_CHAIN);
   return text;
 }
 
 } // namespace polyconv
 
-extern "C" void polyconv_buffers_init(polyconv_buffers *buffers) {
-  if (buffers == nullptr) return;
-  *buffers = {};
-  buffers->struct_size = sizeof *buffers;
+#undef polyconv_buffers_init // the header's macro; here it is the symbol of 0.1
+
+extern "C" {
+
+void polyconv_buffers_init(polyconv_buffers *buffers) {
+  polyconv_buffers_init_sized(buffers, offsetof(polyconv_buffers, workspace_size) + sizeof(size_t));
 }
+
+void polyconv_buffers_init_sized(polyconv_buffers *buffers, size_t size) {
+  if (buffers != nullptr) polyconv::hand_out(polyconv_buffers{}, size, buffers);
+}
+
+} // extern "C"

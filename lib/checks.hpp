@@ -26,7 +26,8 @@ struct Buffer {
   bool is_tensor; // else plain bytes
   polyconv_tensor tensor;
   int64_t bytes;
-  char *pointer;
+  char *pointer; // of its first byte
+  int64_t shift; // bytes from there to the caller's pointer: not 0 where strides are negative
 };
 
 // Every buffer that the problem has and that is neither NULL nor empty. The host's weights are raw, the device's in the
@@ -53,6 +54,9 @@ void check_buffers(const polyconv_plan &plan, const polyconv_arguments &from, Me
 // Fails for the first of the required pointers that is NULL. Never throws.
 polyconv_status check_required(const polyconv_plan &plan, const polyconv_arguments &from) noexcept;
 
+// The CPU has no stream but NULL: another is a mistake that its own calls refuse, and so does a run. Never throws.
+polyconv_status check_stream(const polyconv_device &device, const void *stream) noexcept;
+
 // The caller's struct, of whatever version, in this one's; throws Failure.
 polyconv_buffers copy_buffers(const polyconv_buffers *buffers);
 
@@ -60,6 +64,7 @@ polyconv_buffers copy_buffers(const polyconv_buffers *buffers);
 void copy_pointers(const polyconv_buffers &buffers, polyconv_arguments *from) noexcept;
 
 // "buffers.weights[1]". The result lies in `text`.
-const char *slot_name(uint16_t slot, char (&text)[32]) noexcept;
+using SlotName = char[40];
+const char *slot_name(uint16_t slot, SlotName &text) noexcept;
 
 } // namespace polyconv

@@ -18,7 +18,7 @@ void check_kind(const polyconv_device &device, const Buffer &buffer) {
   const polyconv_status status = ask_backend(device.name.c_str(), "pointer_kind", [&] {
     return device.table->pointer_kind(device.index, buffer.pointer, &kind);
   });
-  char name[32];
+  SlotName name;
   if (status != POLYCONV_SUCCESS) throw Failure(status, last_error());
   if (kind != POLYCONV_MEMORY_DEVICE)
     throw failure(POLYCONV_INVALID_ARGUMENT, "%s is %s memory, expected memory of device %s",
@@ -29,7 +29,7 @@ void check_kind(const polyconv_device &device, const Buffer &buffer) {
 void check_alignment(const Buffer &buffer) {
   if (!buffer.is_tensor) return;
   const size_t size = polyconv_type_size(buffer.tensor.type);
-  char name[32];
+  SlotName name;
   if (reinterpret_cast<uintptr_t>(buffer.pointer) % size != 0)
     throw failure(POLYCONV_INVALID_ARGUMENT, "%s is %p, expected a multiple of %zu bytes, the size of its type %s",
                   slot_name(buffer.slot, name), static_cast<const void *>(buffer.pointer), size,
@@ -72,8 +72,10 @@ void BufferList::add_rest(const polyconv_arguments &from, size_t i, const Layer 
   const auto slot = [i](uint16_t base) { return static_cast<uint16_t>(base + i); };
   if (problem.epilogue.has_bias != 0) add(from, slot(kSlotBias), problem, POLYCONV_TENSOR_BIAS, gradient);
   if (problem.epilogue.has_scale != 0) add(from, slot(kSlotScale), problem, POLYCONV_TENSOR_SCALE, false);
-  if (problem.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER)
-    add(from, slot(kSlotResidual), problem, POLYCONV_TENSOR_RESIDUAL, false);
+  add(from, slot(kSlotResidual), problem, POLYCONV_TENSOR_RESIDUAL, false);
+  add(from, slot(kSlotResidualGradient), problem, POLYCONV_TENSOR_RESIDUAL_GRADIENT, true);
+  add(from, slot(kSlotSlope), problem, POLYCONV_TENSOR_SLOPE, false);
+  add(from, slot(kSlotWeightsZeroPoint), problem, POLYCONV_TENSOR_WEIGHTS_ZERO_POINT, false);
   const int32_t save = layer.save();
   if (save != POLYCONV_SAVE_NONE)
     add(from, slot(kSlotSaved), problem,
@@ -82,15 +84,18 @@ void BufferList::add_rest(const polyconv_arguments &from, size_t i, const Layer 
 
 void BufferList::add(const polyconv_arguments &from, uint16_t slot, const polyconv_problem &problem, int32_t which,
                      bool written) {
-  Buffer buffer = {slot, written, true, {}, 0, pointer_of(from, slot)};
+  Buffer buffer = {slot, written, true, {}, 0, pointer_of(from, slot), 0};
   if (!tensor_of(problem, which, &buffer.tensor)) return;
   buffer.bytes = bytes_of(buffer.tensor);
-  if (buffer.pointer != nullptr && buffer.bytes > 0) buffers_[count_++] = buffer;
+  if (buffer.pointer == nullptr || buffer.bytes == 0) return;
+  buffer.shift = buffer.tensor.offset * static_cast<int64_t>(polyconv_type_size(buffer.tensor.type));
+  buffer.pointer -= buffer.shift;
+  buffers_[count_++] = buffer;
 }
 
 void BufferList::add_bytes(const polyconv_arguments &from, uint16_t slot, int64_t bytes, bool written) {
   char *pointer = pointer_of(from, slot);
-  if (pointer != nullptr && bytes > 0) buffers_[count_++] = {slot, written, false, {}, bytes, pointer};
+  if (pointer != nullptr && bytes > 0) buffers_[count_++] = {slot, written, false, {}, bytes, pointer, 0};
 }
 
 void check_buffers(const polyconv_plan &plan, const polyconv_arguments &from, Memory memory) {
@@ -102,7 +107,7 @@ void check_buffers(const polyconv_plan &plan, const polyconv_arguments &from, Me
   for (const Buffer &written : list) {
     for (const Buffer &other : list) {
       if (!written.written || &written == &other || is_residual_in_place(plan, written, other)) continue;
-      char name[32], other_name[32];
+      SlotName name, other_name;
       if (may_overlap(extent(written), extent(other)))
         throw failure(POLYCONV_INVALID_ARGUMENT, "%s, which is written, overlaps %s; expected memory of its own",
                       slot_name(written.slot, name), slot_name(other.slot, other_name));

@@ -5,6 +5,7 @@
 #include "problem_shape.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 namespace polyconv {
@@ -50,6 +51,21 @@ bool boxes_apart(Axis (&axes)[kAxes], int count, int64_t distance) {
 
 } // namespace
 
+namespace {
+
+// The same places in memory without negative strides and stride 0, from the first of them on.
+polyconv_tensor places_of(const polyconv_tensor &tensor) {
+  polyconv_tensor result = tensor;
+  result.offset = 0;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    if (tensor.stride[axis] == 0) result.size[axis] = std::min<int64_t>(tensor.size[axis], 1);
+    result.stride[axis] = std::abs(tensor.stride[axis]);
+  }
+  return result;
+}
+
+} // namespace
+
 bool may_overlap(const Extent &a, const Extent &b) {
   const std::less<> before;
   if (!before(a.begin, b.begin + b.bytes) || !before(b.begin, a.begin + a.bytes)) return false;
@@ -59,7 +75,7 @@ bool may_overlap(const Extent &a, const Extent &b) {
   if (size == 0 || size != static_cast<int64_t>(polyconv_type_size(b.tensor->type))) return true;
   if ((b.begin - a.begin) % size != 0) return true;
   Axis axes[kAxes];
-  const int count = common_axes(*a.tensor, *b.tensor, axes);
+  const int count = common_axes(places_of(*a.tensor), places_of(*b.tensor), axes);
   return count < 0 || !boxes_apart(axes, count, (b.begin - a.begin) / size);
 }
 

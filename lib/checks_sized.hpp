@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "status.hpp"
+#include "sized.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,6 @@ namespace polyconv {
 // struct. Throws Failure(INVALID_ARGUMENT).
 template <class Struct>
 void read_sized(Struct *to, const Struct *from, size_t minimum, const char *name) {
-  constexpr size_t kMostGrowth = 4096; // a size beyond it is no newer version but memory nobody initialised
   const size_t size = from->struct_size;
   if (size < minimum || size > sizeof(Struct) + kMostGrowth) {
     throw failure(POLYCONV_INVALID_ARGUMENT,

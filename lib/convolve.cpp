@@ -47,7 +47,7 @@ class Convolution {
  private:
   void check_weights() const {
     for (size_t layer = 0; layer < plan_.layers.size(); ++layer)
-      if (!plan_.nothing_to_run && host_.weights[layer] == nullptr)
+      if (!plan_.nothing_to_run && host_.weights[layer] == nullptr && plan_.layers[layer].weights.bytes > 0)
         throw failure(POLYCONV_INVALID_ARGUMENT, "buffers.weights[%zu] is NULL, expected %s", layer,
                       plan_.writes_weights ? "memory for the gradient" : "raw weights");
   }
@@ -56,12 +56,12 @@ class Convolution {
   void copy_in(const BufferList &list) {
     for (const Buffer &buffer : list) {
       copies_.emplace_back(*plan_.device, buffer.bytes, polyconv_allocator{});
-      void *copy = copies_.back().get();
+      char *copy = static_cast<char *>(copies_.back().get());
       int64_t dense = static_cast<int64_t>(polyconv_type_size(buffer.tensor.type));
       for (const int64_t size : buffer.tensor.size) dense *= size;
       if (!buffer.written || dense != buffer.bytes)
         copy_memory(*plan_.device, copy, buffer.pointer, buffer.bytes, nullptr);
-      slots_of(here_)[buffer.slot] = copy;
+      slots_of(here_)[buffer.slot] = copy + buffer.shift;
     }
   }
 

@@ -61,6 +61,12 @@ std::unique_ptr<Kind> open_kind(const Backend &backend, std::string *reason) {
     count = kind->table.count();
     return POLYCONV_SUCCESS;
   });
+  constexpr int32_t kMostDevices = 1024; // more is a damaged answer, of which no list is made
+  if (status == POLYCONV_SUCCESS && count > kMostDevices) {
+    *reason = who + " counts " + std::to_string(count) + " devices of kind '" + kind->name + "', expected at most " +
+              std::to_string(kMostDevices);
+    return nullptr;
+  }
   if (status != POLYCONV_SUCCESS || count < 1) {
     const std::string said = last_error();
     *reason = !said.empty() ? said : who + " finds no device of kind '" + kind->name + "'";

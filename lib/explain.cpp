@@ -33,20 +33,20 @@ bool same_choice(const Candidate &a, const Candidate &b) {
 // A grouping of several parts is a candidate too: the layers, or groups of them, one after another.
 Answer answer_of(const Findings &findings, const Grouping &grouping) {
   Answer answer = {};
+  answer.kernel = grouping.kernels();
   std::vector<Part> parts;
   for (const auto &part : grouping.parts) {
-    answer.kernel += (answer.kernel.empty() ? "" : " + ") + names_of(part->candidate);
     answer.fallback = answer.fallback || part->candidate.fallback;
     parts.push_back(*part);
   }
-  answer.reason = grouping.failure.empty() ? std::to_string(parts.size()) + " kernels one after another"
-                                           : "failed while it was timed: " + grouping.failure;
+  answer.reason =
+      grouping.failure.empty() ? std::to_string(parts.size()) + " kernels one after another" : grouping.failure;
   answer.grouping = grouping.words();
   answer.figures = figures_of(grouping);
   answer.estimate_us = grouping.us;
   answer.measured = grouping.measured;
-  answer.workspace_bytes = lay_out(findings.layers, parts).workspace_bytes;
   answer.accepted = grouping.failure.empty();
+  if (answer.accepted) answer.workspace_bytes = lay_out(findings.layers, parts).workspace_bytes;
   return answer;
 }
 
@@ -104,6 +104,7 @@ std::vector<Answer> answers_of(const Findings &findings) {
   std::stable_sort(answers.begin() + 1, answers.end(), [](const Answer &a, const Answer &b) {
     if (a.accepted != b.accepted) return a.accepted;
     if (!a.accepted) return false; // as they came
+    if (a.fallback != b.fallback) return b.fallback;
     return a.measured != b.measured ? a.measured : a.estimate_us < b.estimate_us;
   });
   return answers;

@@ -70,7 +70,12 @@ std::vector<Change> possible_changes(const Question &question) {
   return changes.all();
 }
 
-// What a change leads to, if that is something better by the estimates: nothing is timed under a changed question.
+bool takes_fallback(const std::vector<Part> &parts) {
+  return std::any_of(parts.begin(), parts.end(), [](const Part &part) { return part.candidate.fallback; });
+}
+
+// What a change leads to, if that is something better, no fallback or quicker by the estimates: nothing is timed under
+// a changed question.
 std::string consequence(const Findings &findings, const Change &change) {
   Question question = change.question;
   question.tuning_ns = 0;
@@ -78,6 +83,7 @@ std::string consequence(const Findings &findings, const Change &change) {
   if (decision.parts.empty()) return "";
   const double us = decision.us;
   double now_us = 0;
+  const bool now_fallback = takes_fallback(findings.parts), fallback = takes_fallback(decision.parts);
   std::string names;
   for (const Part &part : decision.parts) {
     names += (names.empty() ? "" : " + ") + kernel_name(*part.candidate.entry, part.candidate.offer.config);
@@ -85,6 +91,7 @@ std::string consequence(const Findings &findings, const Change &change) {
   for (const Part &part : findings.parts) now_us += part.candidate.heuristic_us();
   std::string line = change.words + ": " + names + " takes it in about " + time_text(us);
   if (findings.parts.empty()) return line;
+  if (fallback != now_fallback) return fallback ? "" : line + ", which is no fallback";
   constexpr double kWorthTelling = 0.98;
   if (us > kWorthTelling * now_us) return "";
   char ratio[32];

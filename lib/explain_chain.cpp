@@ -19,14 +19,8 @@ int64_t inner_outputs(const Part &part) {
   return outputs;
 }
 
-std::string kernels_of(const Grouping &grouping) {
-  std::string names;
-  for (const auto &part : grouping.parts) names += (names.empty() ? "" : " + ") + names_of(part->candidate);
-  return names;
-}
-
 std::string time_of(const Grouping &grouping) {
-  if (!grouping.failure.empty()) return "failed while it was timed: " + grouping.failure;
+  if (!grouping.failure.empty()) return grouping.failure;
   if (!grouping.measured) return "about " + time_text(grouping.us);
   return "measured " + time_text(grouping.us) + ", predicted " + time_text(grouping.predicted_us());
 }
@@ -101,7 +95,7 @@ std::string groupings_text(const Findings &findings) {
     const bool comparable = grouping.measured == chosen.measured && chosen.us > 0;
     const int64_t saved = figures_of(grouping).saved_bytes;
     table.add({grouping.words(), time_of(grouping), comparable ? formatted("%.2fx", grouping.us / chosen.us) : "",
-               saved > 0 ? "saves " + bytes_text(saved) : "", kernels_of(grouping)});
+               saved > 0 ? "saves " + bytes_text(saved) : "", grouping.kernels()});
   }
   return "\ngroupings\n" + table.text("  ") + fused_text(findings.groupings);
 }

@@ -138,7 +138,7 @@ std::string hidden_text(const std::vector<Candidate> &candidates, Yardstick chos
 
 // Words separated by ", ", in lines of a readable length.
 std::string wrapped(const std::string &list, const std::string &indent) {
-  constexpr size_t kWidth = 100;
+  constexpr size_t kWidth = 80;
   std::string text, line = indent;
   for (size_t begin = 0; begin < list.size();) {
     const size_t end = std::min(list.find(", ", begin), list.size());
@@ -153,12 +153,34 @@ std::string wrapped(const std::string &list, const std::string &indent) {
   return text + line + "\n";
 }
 
-// Kernels by reason, so that ten that say the same stand together.
-std::string rejected_text(const std::vector<Candidate> &candidates, const std::string &title) {
+// Whether a kernel says that it is for other directions, or for other steps of a plan: true, and of no use to who asks
+// about this one. These are the sentences of polyconv's own kernels; those of others stand as they are.
+bool is_for_others(const std::string &reason) {
+  static const char *const kSentences[] = {"computes the output, not gradients",
+                                           "computes the input's gradient alone",
+                                           "computes the gradient of weights alone",
+                                           "computes weight gradients only",
+                                           "computes outputs and input gradients, not weight gradients",
+                                           "takes forward convolutions, no gradients",
+                                           "only pools",
+                                           "only goes back through activation and pooling",
+                                           "only copies a tensor into other strides"};
+  return std::any_of(std::begin(kSentences), std::end(kSentences),
+                     [&](const char *sentence) { return reason == sentence; });
+}
+
+// Kernels by reason, so that ten that say the same stand together. Those that are for others are told by their number,
+// unless somebody forced kernels and may have meant one of them.
+std::string rejected_text(const std::vector<Candidate> &candidates, const std::string &title, bool forced) {
   std::vector<std::pair<std::string, std::string>> reasons; // and who gave them
+  std::vector<const KernelEntry *> others;
   for (const Candidate &candidate : candidates) {
     if (candidate.verdict != Verdict::Rejected) continue;
     const std::string reason = candidate.offer.reason;
+    if (!forced && is_for_others(reason)) {
+      if (std::find(others.begin(), others.end(), candidate.entry) == others.end()) others.push_back(candidate.entry);
+      continue;
+    }
     const auto found =
         std::find_if(reasons.begin(), reasons.end(), [&](const auto &known) { return known.first == reason; });
     if (found == reasons.end()) {
@@ -167,23 +189,30 @@ std::string rejected_text(const std::vector<Candidate> &candidates, const std::s
       found->second += ", " + candidate.entry->full_name;
     }
   }
-  if (reasons.empty()) return "";
+  if (reasons.empty() && others.empty()) return "";
   std::string text = "\n" + title + "\n";
   for (const auto &reason : reasons) text += "  " + reason.first + "\n" + wrapped(reason.second, "    ");
+  if (!others.empty())
+    text += formatted("  %zu %s for other directions, or for other steps of a plan\n", others.size(),
+                      others.size() == 1 ? "kernel is" : "kernels are");
   return text;
+}
+
+bool forces_kernels(const Findings &findings) {
+  return !findings.question.options.kernel.empty();
 }
 
 std::string chain_text(const Findings &findings) {
   std::string text = groupings_text(findings) +
                      others_text(findings.whole, chosen_one(findings), yardstick_of(findings),
                                  "other kernels that take all layers in one") +
-                     rejected_text(findings.whole, "rejected as one kernel for all layers");
+                     rejected_text(findings.whole, "rejected as one kernel for all layers", forces_kernels(findings));
   for (size_t i = 0; i < findings.per_layer.size(); ++i) {
     const std::vector<Candidate> &candidates = findings.per_layer[i];
     const double best_us = candidates.empty() || !candidates[0].accepted() ? 0 : candidates[0].estimate_us;
     const std::string title = "layer " + std::to_string(i) + " alone, " + format_token(findings.layers[i].problem);
     text += others_text(candidates, nullptr, {best_us, false}, title);
-    if (best_us <= 0) text += rejected_text(candidates, title + ", is rejected");
+    if (best_us <= 0) text += rejected_text(candidates, title + ", is rejected", forces_kernels(findings));
   }
   return text;
 }
@@ -235,7 +264,7 @@ std::string text_of(const Findings &findings) {
   } else {
     text += others_text(findings.whole, chosen_one(findings), yardstick_of(findings), "other candidates");
     text += hidden_text(findings.whole, yardstick_of(findings));
-    text += rejected_text(findings.whole, "rejected");
+    text += rejected_text(findings.whole, "rejected", forces_kernels(findings));
   }
   const std::vector<std::string> lines = alternatives(findings);
   text += "\nwhat would change the answer\n";

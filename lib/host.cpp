@@ -32,6 +32,9 @@ void forget_backend_error() noexcept {
 }
 
 polyconv_status explain_failure(polyconv_status status, const char *who, const char *call) noexcept {
+  if (status < POLYCONV_SUCCESS || status > POLYCONV_INTERNAL)
+    return fail(POLYCONV_INTERNAL, "%s: %s returned status %d, which is none%s%s", who, call, static_cast<int>(status),
+                backend_spoke ? ": " : "", backend_spoke ? last_error() : "");
   if (backend_spoke) return status;
   return fail(status, "%s: %s returned status %d (%s) without a reason", who, call, static_cast<int>(status),
               polyconv_status_string(status));
@@ -39,6 +42,17 @@ polyconv_status explain_failure(polyconv_status status, const char *who, const c
 
 polyconv_status explain_exception(const char *who, const char *call, const char *what) noexcept {
   return fail(POLYCONV_INTERNAL, "%s: %s threw a C++ exception across the C ABI (%s)", who, call, what);
+}
+
+polyconv_status explain_bad_alloc(const char *who, const char *call) noexcept {
+  return fail(POLYCONV_OUT_OF_MEMORY, "%s: %s: out of host memory", who, call);
+}
+
+void complain_of_exception(const char *who, const char *call) noexcept {
+  try {
+    log(POLYCONV_LOG_ERROR, "%s: %s threw a C++ exception across the C ABI", who, call);
+  } catch (...) { // nobody is left to hear it
+  }
 }
 
 } // namespace detail

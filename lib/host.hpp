@@ -24,21 +24,36 @@ void forget_backend_error() noexcept;
 // Supplies a sentence where the backend gave none.
 polyconv_status explain_failure(polyconv_status status, const char *who, const char *call) noexcept;
 polyconv_status explain_exception(const char *who, const char *call, const char *what) noexcept;
+polyconv_status explain_bad_alloc(const char *who, const char *call) noexcept;
+// For calls that have no status: a line of log.
+void complain_of_exception(const char *who, const char *call) noexcept;
 } // namespace detail
 
 // Calls a function of a backend that returns a status. On anything but SUCCESS the last error holds its sentence, or
 // one that names `who` ("cuda:0") and `call` ("alloc") where it said nothing. An exception that crosses the
-// ABI against the rules becomes INTERNAL.
+// ABI against the rules becomes INTERNAL, but for std::bad_alloc, as does a number that is no status.
 template <class Call>
 polyconv_status ask_backend(const char *who, const char *call, Call &&function) noexcept {
   detail::forget_backend_error();
   try {
     const polyconv_status status = std::forward<Call>(function)();
     return status == POLYCONV_SUCCESS ? status : detail::explain_failure(status, who, call);
+  } catch (const std::bad_alloc &) {
+    return detail::explain_bad_alloc(who, call);
   } catch (const std::exception &error) {
     return detail::explain_exception(who, call, error.what());
   } catch (...) {
     return detail::explain_exception(who, call, "no std::exception");
+  }
+}
+
+// Calls a function of a backend that gives something back and cannot fail. An exception costs a line of log.
+template <class Call>
+void tell_backend(const char *who, const char *call, Call &&function) noexcept {
+  try {
+    std::forward<Call>(function)();
+  } catch (...) {
+    detail::complain_of_exception(who, call);
   }
 }
 

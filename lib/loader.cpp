@@ -19,7 +19,9 @@ namespace {
 // one was never published.
 constexpr size_t kFirstBackendSize = offsetof(polyconv_backend, kernels) + sizeof(polyconv_backend::kernels);
 constexpr size_t kFirstKernelSize = offsetof(polyconv_kernel, run) + sizeof(polyconv_kernel::run);
-constexpr int32_t kMaximumConfigs = 65536; // more is a damaged table
+constexpr size_t kMaximumGrowth = 4096;    // a table that is longer by more is no newer one but damaged,
+constexpr int32_t kMaximumKernels = 4096;  // as is one with more
+constexpr int32_t kMaximumConfigs = 65536; // of either
 
 // The reason of an unavailable backend, thrown from wherever it shows.
 [[noreturn]] __attribute__((format(printf, 1, 2))) void reject(const char *format, ...) {
@@ -31,8 +33,9 @@ constexpr int32_t kMaximumConfigs = 65536; // more is a damaged table
   throw Failure(POLYCONV_UNAVAILABLE, reason);
 }
 
-// A function of the backend failed: its own sentence is the reason.
+// A function of the backend failed: its own sentence is the reason. Running out of memory is no reason: it will pass.
 void require_success(polyconv_status status) {
+  if (status == POLYCONV_OUT_OF_MEMORY) throw Failure(status, last_error());
   if (status != POLYCONV_SUCCESS) reject("%s", last_error());
 }
 
@@ -47,6 +50,9 @@ bool is_word(const char *text, const char *punctuation) {
 polyconv_backend_query find_entry(const std::string &path) {
   std::string reason;
   void *library = os::open_library(path, &reason);
+  // The dynamic linker tells in many words that memory ran out for a moment, "No such file" among them: what is really
+  // wrong is wrong twice.
+  if (library == nullptr) library = os::open_library(path, &reason);
   if (library == nullptr) reject("does not load: %s", reason.c_str());
   const os::Symbol entry = os::find_symbol(library, POLYCONV_BACKEND_ENTRY);
   if (entry.address == nullptr) {
@@ -90,6 +96,8 @@ void vet_kernel(const polyconv_kernel *kernel, int32_t index) {
     reject("the table of kernel %d has %zu bytes, expected at least %zu", number, kernel->struct_size,
            kFirstKernelSize);
   }
+  if (kernel->struct_size > sizeof *kernel + kMaximumGrowth)
+    reject("the table of kernel %d claims %zu bytes, expected about %zu", number, kernel->struct_size, sizeof *kernel);
   if (!is_word(kernel->name, "_")) {
     reject("kernel %d is called '%s', expected a name of a-z, 0-9 and _", number,
            kernel->name != nullptr ? kernel->name : "NULL");
@@ -114,6 +122,10 @@ void vet_kernel(const polyconv_kernel *kernel, int32_t index) {
 
 void vet_kernels(const polyconv_backend &table) {
   if (table.kernel_count < 1) reject("offers %d kernels, expected at least 1", static_cast<int>(table.kernel_count));
+  if (table.kernel_count > kMaximumKernels) {
+    reject("claims %d kernels, expected at most %d", static_cast<int>(table.kernel_count),
+           static_cast<int>(kMaximumKernels));
+  }
   if (table.kernels == nullptr) reject("has no kernels (NULL in its table)");
   std::set<std::string> names;
   for (int32_t i = 0; i < table.kernel_count; ++i) {
@@ -131,6 +143,8 @@ void vet_table(const polyconv_backend *table, const std::string &expected_name) 
     reject("its table has %zu bytes, expected at least %zu: it was built with a different plug-in ABI",
            table->struct_size, kFirstBackendSize);
   }
+  if (table->struct_size > sizeof *table + kMaximumGrowth)
+    reject("its table claims %zu bytes, expected about %zu", table->struct_size, sizeof *table);
   if (table->name == nullptr) reject("has no name (NULL in its table)");
   if (expected_name != table->name) {
     reject("calls itself '%s', expected '%s' after its file's name", table->name, expected_name.c_str());
@@ -144,9 +158,8 @@ void vet_table(const polyconv_backend *table, const std::string &expected_name) 
 }
 
 // Negotiates: the host's table goes in, the backend's comes out, and only then is it asked whether it can serve.
-void negotiate(Backend *backend) {
+void negotiate(Backend *backend, polyconv_backend_query query) {
   const std::string who = "backend '" + backend->name + "'";
-  const polyconv_backend_query query = find_entry(backend->path);
   const polyconv_backend *table = nullptr;
   require_success(ask_backend(who.c_str(), "query", [&] { return query(&host_table, &table); }));
   vet_table(table, backend->name);
@@ -161,28 +174,53 @@ void negotiate(Backend *backend) {
   char note[POLYCONV_REASON_SIZE] = "";
   const polyconv_status status = ask_backend(who.c_str(), "probe", [&] { return table->probe(note, sizeof note); });
   note[sizeof note - 1] = '\0';
+  if (status == POLYCONV_OUT_OF_MEMORY) require_success(status);
   if (status != POLYCONV_SUCCESS) reject("%s", note[0] != '\0' && status == POLYCONV_UNAVAILABLE ? note : last_error());
   backend->reason = note;
   backend->available = true;
 }
 
-} // namespace
-
-std::unique_ptr<Backend> open_backend(const std::string &path) {
+// `find` gives the entry, or throws the reason why there is none.
+template <class Find>
+std::unique_ptr<Backend> open_as(const std::string &name, const std::string &path, Find find) {
   const KeepLastError keep;
   auto backend = std::make_unique<Backend>();
   backend->path = path;
-  backend->name = backend_name_of_file(path);
+  backend->name = name;
+  log(POLYCONV_LOG_DEBUG, "backend '%s' is being opened (%s)", backend->name.c_str(), path.c_str());
   try {
-    negotiate(backend.get());
+    negotiate(backend.get(), find());
     log(POLYCONV_LOG_INFO, "backend '%s' %s is available%s%s (%s)", backend->name.c_str(), backend->version.c_str(),
         backend->reason.empty() ? "" : ": ", backend->reason.c_str(), path.c_str());
   } catch (const Failure &rejected) {
+    if (rejected.status() == POLYCONV_OUT_OF_MEMORY) throw; // another time it will load: it is not listed as missing
     backend->reason = rejected.what();
     log(POLYCONV_LOG_INFO, "backend '%s' is not available: %s (%s)", backend->name.c_str(), rejected.what(),
         path.c_str());
   }
   return backend;
+}
+
+} // namespace
+
+std::unique_ptr<Backend> leave_out(const std::string &path, const char *reason) {
+  auto backend = std::make_unique<Backend>();
+  backend->path = path;
+  backend->name = backend_name_of_file(path);
+  backend->reason = reason;
+  return backend;
+}
+
+std::unique_ptr<Backend> open_backend(const std::string &path) {
+  return open_as(backend_name_of_file(path), path, [&] { return find_entry(path); });
+}
+
+std::string path_of(const BuiltIn &built_in) {
+  return std::string("built in: ") + built_in.name;
+}
+
+std::unique_ptr<Backend> open_built_in(const BuiltIn &built_in) {
+  return open_as(built_in.name, path_of(built_in), [&] { return built_in.query; });
 }
 
 } // namespace polyconv

@@ -19,8 +19,20 @@ std::string backend_name_of_file(const std::string &path);
 // "/polyconv", the install folder; of several with one name the first. Never the current folder.
 std::vector<std::string> find_backend_files();
 
+// A backend that is listed as unavailable without a look at its file.
+std::unique_ptr<Backend> leave_out(const std::string &path, const char *reason);
+
+// A backend that is linked into the library (a static build): its name and its entry.
+struct BuiltIn {
+  const char *name;
+  polyconv_backend_query query;
+};
+const std::vector<BuiltIn> &built_in_backends();
+std::string path_of(const BuiltIn &built_in); // what stands for its file's: "built in: openmp"
+std::unique_ptr<Backend> open_built_in(const BuiltIn &built_in);
+
 // Opens a file and negotiates (loader.cpp). Whatever goes wrong is the reason of an unavailable backend; this throws
-// only when memory runs out, and leaves the thread's last error alone.
+// only when memory runs out (std::bad_alloc or Failure), also the backend's, and leaves the thread's last error alone.
 std::unique_ptr<Backend> open_backend(const std::string &path);
 
 } // namespace polyconv

@@ -1,5 +1,5 @@
 // os.hpp - every operating-system call of the library, behind plain functions: shared libraries, environment, folders,
-// processors, memory, time, files that appear whole or not at all. os_posix.cpp and os_windows.cpp implement it; no
+// processors, memory, time, files that appear whole or not at all. os_posix*.cpp and os_windows.cpp implement it; no
 // other file of the library includes a system header.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -17,8 +17,9 @@ namespace polyconv::os {
 extern const char *const backend_prefix; // "libpolyconv_"
 extern const char *const backend_suffix; // ".so"
 
-// Opens a shared library for ever, its symbols resolved now and kept to itself. NULL with the system's reason in
-// *reason. There is no closing: unloading code that has started threads crashes.
+// Opens a shared library for ever, its symbols resolved now and kept to itself. NULL with the reason in *reason: what
+// the system says, or that it is no regular file, that everyone may write to it or its folder, that it is cut off, or
+// that its initialisers threw. There is no closing: unloading code that has started threads crashes.
 void *open_library(const std::string &path, std::string *reason);
 
 // A symbol, and the file that really defines it: the system also searches a library's dependencies.
@@ -50,6 +51,10 @@ std::string join(const std::string &folder, const std::string &name);
 // Whether two paths lead to one existing file.
 bool same_file(const std::string &a, const std::string &b);
 
+// "a folder", "a pipe", "a device" or "a socket" where such a thing is there instead of a regular file, else "".
+// Opening one may never return.
+std::string odd_kind(const std::string &path);
+
 // The names in a folder, sorted; false where it cannot be read.
 bool list_folder(const std::string &folder, std::vector<std::string> *names);
 
@@ -59,7 +64,8 @@ struct Piece {
 };
 
 // Writes pieces one after another to a new file in the same folder, flushes it to the disk and renames it to `path`, so
-// that `path` is either what it was or complete. Throws Failure(IO_ERROR) naming the path and the system's reason.
+// that `path` is either what it was or complete; a link there is followed. What is no regular file is left alone.
+// Throws Failure(IO_ERROR) naming the path and the system's reason.
 void write_file_atomically(const std::string &path, const std::vector<Piece> &pieces);
 
 // ---- machine

@@ -7,7 +7,6 @@
 #include "status.hpp"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -24,64 +23,11 @@
 #include <ctime>
 #include <fstream>
 #include <memory>
+#include <new>
 
 namespace polyconv::os {
 
-const char *const backend_prefix = "libpolyconv_";
-const char *const backend_suffix = ".so";
 const char path_list_separator = ':';
-
-// ---------------------------------------------------------------- shared libraries
-
-void *open_library(const std::string &path, std::string *reason) {
-  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) {
-    const char *error = dlerror();
-    *reason = error != nullptr ? error : "dlopen failed without a reason";
-  }
-  return library;
-}
-
-Symbol find_symbol(void *library, const char *name) {
-  Symbol symbol;
-  symbol.address = dlsym(library, name);
-  Dl_info info;
-  if (symbol.address != nullptr && dladdr(symbol.address, &info) != 0 && info.dli_fname != nullptr) {
-    symbol.file = info.dli_fname;
-  }
-  return symbol;
-}
-
-namespace {
-
-// The file that is mapped at an address, as the kernel knows it. The dynamic linker remembers a path as it was given,
-// perhaps relative to what was then the current folder, which is no place to look for code in.
-std::string mapped_file(const void *address) {
-  const auto wanted = reinterpret_cast<uintptr_t>(address);
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    uintptr_t begin = 0, end = 0;
-    int path_at = 0;
-    if (std::sscanf(line.c_str(), "%zx-%zx %*s %*s %*s %*s %n", &begin, &end, &path_at) != 2) continue;
-    if (wanted >= begin && wanted < end && path_at > 0) return line.substr(static_cast<size_t>(path_at));
-  }
-  return "";
-}
-
-} // namespace
-
-std::string own_folder() {
-  Dl_info info;
-  // Any address inside this library tells its file.
-  const void *inside = &backend_prefix;
-  std::string path;
-  if (dladdr(inside, &info) != 0 && info.dli_fname != nullptr) path = info.dli_fname;
-  if (!is_absolute(path)) path = mapped_file(inside);
-  if (!is_absolute(path)) return "";
-  const std::unique_ptr<char, void (*)(void *)> real(realpath(path.c_str(), nullptr), std::free);
-  if (real) path = real.get();
-  return path.substr(0, path.rfind('/'));
-}
 
 // ---------------------------------------------------------------- environment
 
@@ -117,9 +63,19 @@ bool same_file(const std::string &a, const std::string &b) {
          first.st_ino == second.st_ino;
 }
 
+std::string odd_kind(const std::string &path) {
+  struct stat found;
+  if (stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return "";
+  return S_ISDIR(found.st_mode)    ? "a folder"
+         : S_ISFIFO(found.st_mode) ? "a pipe"
+         : S_ISSOCK(found.st_mode) ? "a socket"
+                                   : "a device";
+}
+
 bool list_folder(const std::string &folder, std::vector<std::string> *names) {
   names->clear();
   const std::unique_ptr<DIR, int (*)(DIR *)> directory(opendir(folder.c_str()), closedir);
+  if (!directory && errno == ENOMEM) throw std::bad_alloc(); // the folder is there, and another time it can be read
   if (!directory) return false;
   while (const dirent *entry = readdir(directory.get())) names->push_back(entry->d_name);
   std::sort(names->begin(), names->end());
@@ -128,14 +84,24 @@ bool list_folder(const std::string &folder, std::vector<std::string> *names) {
 
 namespace {
 
+// Where a symbolic link leads: the file there is replaced, and the link stays. Anything else as it is.
+std::string behind_link(const std::string &path) {
+  const std::unique_ptr<char, void (*)(void *)> real(realpath(path.c_str(), nullptr), std::free);
+  return real ? real.get() : path;
+}
+
 // A file that disappears unless it is kept.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string &target) : target_(target) {
+  explicit TemporaryFile(const std::string &target) : target_(behind_link(target)) {
+    const std::string odd = odd_kind(target_);
+    if (!odd.empty())
+      throw failure(POLYCONV_IO_ERROR, "'%s' is %s, expected a regular file or a new name", target.c_str(),
+                    odd.c_str());
     // Not mkstemp: the file shall get the permissions that this process gives to new files.
     static std::atomic<unsigned> counter{0};
     do {
-      name_ = target + ".tmp" + std::to_string(getpid()) + "." + std::to_string(counter++);
+      name_ = target_ + ".tmp" + std::to_string(getpid()) + "." + std::to_string(counter++);
       file_ = open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (file_ < 0 && errno == EEXIST);
     if (file_ < 0) fail("created");

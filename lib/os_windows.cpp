@@ -164,6 +164,11 @@ bool same_file(const std::string &a, const std::string &b) {
          information[0].nFileIndexLow == information[1].nFileIndexLow;
 }
 
+std::string odd_kind(const std::string &path) {
+  const DWORD attributes = GetFileAttributesW(wide(path).c_str());
+  return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0 ? "a folder" : "";
+}
+
 bool list_folder(const std::string &folder, std::vector<std::string> *names) {
   names->clear();
   WIN32_FIND_DATAW entry;

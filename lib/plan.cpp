@@ -11,19 +11,24 @@ namespace {
 std::vector<uint16_t> required_slots(const polyconv_plan &plan) {
   std::vector<uint16_t> slots;
   if (plan.nothing_to_run) return slots;
-  const Layer &first = plan.layers[0].layer;
-  const bool empty = plan.writes_weights && first.problem.batch == 0;
-  if (!empty) slots = {kSlotInput, kSlotOutput};
+  const auto need = [&](bool needed, size_t slot, const polyconv_problem &problem, int32_t which) {
+    polyconv_tensor tensor;
+    if (needed && tensor_of(problem, which, &tensor) && bytes_of(tensor) > 0)
+      slots.push_back(static_cast<uint16_t>(slot));
+  };
+  need(true, kSlotInput, plan.layers.front().layer.problem, POLYCONV_TENSOR_INPUT);
+  need(true, kSlotOutput, plan.layers.back().layer.problem, POLYCONV_TENSOR_OUTPUT);
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     const Layer &layer = plan.layers[i].layer;
-    const polyconv_epilogue &epilogue = layer.problem.epilogue;
-    const auto need = [&](bool needed, uint16_t base) {
-      if (needed) slots.push_back(static_cast<uint16_t>(base + i));
-    };
-    need(epilogue.has_bias != 0, kSlotBias);
-    need(epilogue.has_scale != 0, kSlotScale);
-    need(epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER, kSlotResidual);
-    need(layer.save() != POLYCONV_SAVE_NONE && !empty, kSlotSaved);
+    const polyconv_problem &problem = layer.problem;
+    const int32_t save = layer.save();
+    need(true, kSlotBias + i, problem, POLYCONV_TENSOR_BIAS);
+    need(true, kSlotScale + i, problem, POLYCONV_TENSOR_SCALE);
+    need(true, kSlotResidual + i, problem, POLYCONV_TENSOR_RESIDUAL); // its gradient is as one likes
+    need(true, kSlotSlope + i, problem, POLYCONV_TENSOR_SLOPE);
+    need(true, kSlotWeightsZeroPoint + i, problem, POLYCONV_TENSOR_WEIGHTS_ZERO_POINT);
+    need(save != POLYCONV_SAVE_NONE, kSlotSaved + i, problem,
+         save == POLYCONV_SAVE_ARGMAX ? POLYCONV_TENSOR_ARGMAX : POLYCONV_TENSOR_PRE_ACTIVATION);
   }
   return slots;
 }
@@ -58,7 +63,12 @@ int64_t needed_workspace(const KernelInstance &instance, int64_t offered) {
   const polyconv_kernel &kernel = *instance.kernel;
   constexpr size_t kSize = offsetof(polyconv_kernel, workspace) + sizeof kernel.workspace; // younger than the table
   if (kernel.struct_size < kSize || kernel.workspace == nullptr) return offered;
-  const int64_t needed = kernel.workspace(&kernel, instance.instance);
+  int64_t needed = offered;
+  const polyconv_status status = ask_backend(instance.name.c_str(), "workspace", [&] {
+    needed = kernel.workspace(&kernel, instance.instance);
+    return POLYCONV_SUCCESS;
+  });
+  if (status != POLYCONV_SUCCESS) throw Failure(status, last_error());
   if (needed > offered)
     throw failure(POLYCONV_INTERNAL, "%s offered %lld bytes of workspace and needs %lld", instance.name.c_str(),
                   static_cast<long long>(offered), static_cast<long long>(needed));
@@ -126,7 +136,7 @@ KernelInstance::KernelInstance(const StepSketch &sketch, const polyconv_policy &
 }
 
 KernelInstance::~KernelInstance() {
-  kernel->destroy(kernel, instance);
+  tell_backend(name.c_str(), "destroy", [&] { kernel->destroy(kernel, instance); });
 }
 
 std::vector<Step> instantiate(const Layout &layout, const polyconv_policy &policy) {
@@ -165,11 +175,6 @@ std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const po
   std::vector<Part> &parts = decision.parts;
   if (parts.empty()) throw nobody_takes(question, layers, why);
   Layout layout = lay_out(layers, parts);
-  if (layout.workspace_bytes > options.policy.workspace_limit)
-    throw failure(POLYCONV_UNSUPPORTED, "options.workspace_limit is %lld, expected at least %lld for %s with %s",
-                  static_cast<long long>(options.policy.workspace_limit),
-                  static_cast<long long>(layout.workspace_bytes), token_of(layers).c_str(),
-                  names_of(parts[0].candidate).c_str());
   std::unique_ptr<polyconv_plan> plan = empty_plan(question, layers);
   plan->steps = instantiate(layout, options.policy);
   settle_workspace(layers, &parts, &layout, &plan->steps);

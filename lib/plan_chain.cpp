@@ -13,8 +13,20 @@ int32_t residual_in_group(int32_t from, int32_t first, int32_t count) {
   return layer < first ? POLYCONV_RESIDUAL_BUFFER : POLYCONV_RESIDUAL_LAYER + layer - first;
 }
 
-int32_t residual_of(const Layer &layer) {
-  return layer.problem.epilogue.residual_from;
+int32_t residual_of(const Layer &layer) { // a gradient's is of the step before it
+  return layer.has_gradient ? POLYCONV_RESIDUAL_NONE + 0 : layer.problem.epilogue.residual_from;
+}
+
+// A fused kernel passes what lies between its layers on as it is, and finds the chain's input where its first layer
+// reads: a layer that reads a part of either is unusual to it.
+void mark_views(const std::vector<Layer> &layers, int32_t first, Group *group) {
+  if (group->count() == 1) return;
+  bool adds_input = false;
+  for (const polyconv_layer &layer : group->layers)
+    adds_input = adds_input || layer.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT;
+  for (int32_t i = 0; i < group->count(); ++i)
+    if (layers[static_cast<size_t>(first) + static_cast<size_t>(i)].views_input && (i > 0 || adds_input))
+      group->layers[static_cast<size_t>(i)].traits |= POLYCONV_TRAIT_CROPPING;
 }
 
 // Whatever lies in memory between layers is where the plan puts it.
@@ -31,7 +43,14 @@ std::vector<Place> place_results(LayoutBuilder *builder, const std::vector<Layer
 } // namespace
 
 bool nothing_to_run(const std::vector<Layer> &layers) {
-  return layers[0].problem.batch == 0 && layers[0].problem.direction != POLYCONV_BACKWARD_WEIGHTS;
+  const polyconv_problem &first = layers[0].problem;
+  polyconv_tensor residual;
+  if (first.direction != POLYCONV_FORWARD && tensor_of(first, POLYCONV_TENSOR_RESIDUAL_GRADIENT, &residual) &&
+      bytes_of(residual) != 0)
+    return false; // its gradient may be wanted
+  if (first.direction == POLYCONV_BACKWARD_WEIGHTS)
+    return bytes_of(layers[0].layer.result) == 0 && (first.epilogue.has_bias == 0 || first.out_channels == 0);
+  return bytes_of(layers.back().layer.result) == 0 || first.batch == 0;
 }
 
 Group make_group(const std::vector<Layer> &layers, int32_t first, int32_t count) {
@@ -42,11 +61,13 @@ Group make_group(const std::vector<Layer> &layers, int32_t first, int32_t count)
     const Layer &layer = layers[static_cast<size_t>(i)];
     group.layers.push_back(layer.layer);
     group.layers.back().epilogue.residual_from = residual_in_group(residual_of(layer), first, count);
-    if (nothing_to_run(layers)) set_batch(&group.layers.back(), 1);
+    if (layers[0].problem.batch == 0 && nothing_to_run(layers)) set_batch(&group.layers.back(), 1);
   }
+  mark_views(layers, first, &group);
+  group.view_offset = layers[static_cast<size_t>(first)].view_offset;
   group.has_gradient = layers[static_cast<size_t>(first)].has_gradient; // chains have none
   group.gradient = layers[static_cast<size_t>(first)].gradient;
-  if (group.has_gradient && nothing_to_run(layers)) set_batch(&group.gradient, 1);
+  if (group.has_gradient && layers[0].problem.batch == 0 && nothing_to_run(layers)) set_batch(&group.gradient, 1);
   return group;
 }
 
@@ -54,8 +75,8 @@ Layout lay_out(const std::vector<Layer> &layers, const std::vector<Part> &parts)
   LayoutBuilder builder;
   const std::vector<Place> results = place_results(&builder, layers, parts);
   const bool backward = layers[0].problem.direction == POLYCONV_BACKWARD_DATA;
-  const Place chain_read = {backward ? kSlotOutput : kSlotInput, -1};
-  const Place chain_written = {backward ? kSlotInput : kSlotOutput, -1};
+  const Place chain_read = {backward ? kSlotOutput : kSlotInput, -1, 0};
+  const Place chain_written = {backward ? kSlotInput : kSlotOutput, -1, 0};
   for (const Part &part : parts) {
     const int32_t first = part.group.first, end = first + part.group.count();
     const bool is_last = end == static_cast<int32_t>(layers.size());
@@ -65,8 +86,8 @@ Layout lay_out(const std::vector<Layer> &layers, const std::vector<Part> &parts)
     Ends ends;
     if (head.direction == POLYCONV_BACKWARD_WEIGHTS) {
       const bool swapped = layers[0].swapped;
-      ends.input = {swapped ? kSlotOutput : kSlotInput, -1};
-      ends.output = {swapped ? kSlotInput : kSlotOutput, -1};
+      ends.input = {swapped ? kSlotOutput : kSlotInput, -1, 0};
+      ends.output = {swapped ? kSlotInput : kSlotOutput, -1, 0};
     } else {
       // A fused kernel reads `input` and writes `output`, whatever its layers; a single layer has its own roles.
       const bool against = part.group.count() == 1 && head.direction == POLYCONV_BACKWARD_DATA;
@@ -76,10 +97,11 @@ Layout lay_out(const std::vector<Layer> &layers, const std::vector<Part> &parts)
     for (int32_t i = first; i < end; ++i) {
       const int32_t from = residual_of(layers[static_cast<size_t>(i)]);
       Place &residual = ends.residual[i - first];
-      if (from == POLYCONV_RESIDUAL_BUFFER) residual = {static_cast<uint16_t>(kSlotResidual + i), -1};
+      if (from == POLYCONV_RESIDUAL_BUFFER) residual = {static_cast<uint16_t>(kSlotResidual + i), -1, 0};
       if (from == POLYCONV_RESIDUAL_INPUT) residual = chain_read;
       if (from >= POLYCONV_RESIDUAL_LAYER) residual = results[static_cast<size_t>(from - POLYCONV_RESIDUAL_LAYER)];
     }
+    if (!part.group.has_gradient || !reads_gradient_as_input(head)) ends.input.offset += part.group.view_offset;
     builder.add(part.group, part.candidate, ends);
   }
   return builder.finish();

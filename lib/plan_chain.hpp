@@ -22,7 +22,7 @@ Group make_group(const std::vector<Layer> &layers, int32_t first, int32_t count)
 // The steps and workspace of the whole.
 Layout lay_out(const std::vector<Layer> &layers, const std::vector<Part> &parts);
 
-// A plan of this problem has nothing to do: the batch is empty and nothing but data is written.
+// A plan of this problem has nothing to do: what it writes is empty.
 bool nothing_to_run(const std::vector<Layer> &layers);
 
 } // namespace polyconv

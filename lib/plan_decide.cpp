@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_decide.hpp"
 
+#include "plan.hpp"
 #include "plan_grouping.hpp"
 #include "tune.hpp"
 
@@ -124,22 +125,27 @@ void add_groupings(const Groups &groups, int32_t end, std::vector<PartPointer> *
   }
 }
 
-// Where workspace is limited: those that keep to it, if there are any. What is fused needs less between layers.
+// Where workspace is limited: those that keep to it, if there are any. What is fused needs less between layers. As
+// every choice it is made for what the candidates were asked about, which may be one image.
 void drop_too_large(const Question &question, const std::vector<Layer> &layers, std::vector<Grouping> *groupings) {
   const int64_t limit = question.options.policy.workspace_limit;
   if (limit == std::numeric_limits<int64_t>::max() || layers.size() < 2) return;
   const auto fits = [&](const Grouping &grouping) {
     std::vector<Part> parts;
-    for (const PartPointer &part : grouping.parts) parts.push_back(*part);
+    for (const PartPointer &part : grouping.parts) {
+      parts.push_back(*part);
+      ordering_question(question, &parts.back().group);
+    }
     return lay_out(layers, parts).workspace_bytes <= limit;
   };
   const auto end = std::stable_partition(groupings->begin(), groupings->end(), fits);
   if (end != groupings->begin()) groupings->erase(end, groupings->end());
 }
 
-// What fails when it is timed comes last.
+// What fails when it is timed comes last, and before it what takes more layers on fallbacks.
 bool faster(const Grouping &a, const Grouping &b) {
   if (a.failure.empty() != b.failure.empty()) return a.failure.empty();
+  if (a.fallback_layers() != b.fallback_layers()) return a.fallback_layers() < b.fallback_layers();
   return a.measured != b.measured ? a.measured : a.us < b.us;
 }
 
@@ -154,7 +160,31 @@ void keep_likeliest(size_t layers, std::vector<Grouping> *groupings) {
   groupings->resize(kKept);
 }
 
+// From candidates that were asked about one image to those for the layers as they are. A grouping of which a kernel
+// takes no more than the one image, or that needs too much workspace, cannot be taken.
+void settle(const Question &question, const std::vector<Layer> &layers, Grouping *grouping) {
+  const bool invariant = question.options.policy.determinism == POLYCONV_DETERMINISM_INVARIANT;
+  std::vector<Part> parts;
+  for (PartPointer &pointer : grouping->parts) {
+    Part part = *pointer;
+    if (!confirm(question, part.group, &part.candidate, &grouping->failure)) return;
+    parts.push_back(part);
+    if (invariant) pointer = std::make_shared<const Part>(std::move(part));
+  }
+  if (invariant) grouping->us = grouping->predicted_us();
+  const int64_t needed = lay_out(layers, parts).workspace_bytes, limit = question.options.policy.workspace_limit;
+  if (needed > limit)
+    grouping->failure = "options.workspace_limit is " + std::to_string(limit) + ", expected at least " +
+                        std::to_string(needed) + " for " + grouping->kernels();
+}
+
 } // namespace
+
+std::string Grouping::kernels() const {
+  std::string names;
+  for (const PartPointer &part : parts) names += (names.empty() ? "" : " + ") + names_of(part->candidate);
+  return names;
+}
 
 std::string Grouping::words() const {
   std::string text;
@@ -172,6 +202,13 @@ double Grouping::predicted_us() const {
   return sum;
 }
 
+size_t Grouping::fallback_layers() const {
+  size_t layers = 0;
+  for (const PartPointer &part : parts)
+    if (part->candidate.fallback) layers += part->group.layers.size();
+  return layers;
+}
+
 Decision decide(const Question &question, const std::vector<Layer> &layers, std::string *why) {
   Decision decision;
   const Groups groups(question, layers, why);
@@ -186,11 +223,15 @@ Decision decide(const Question &question, const std::vector<Layer> &layers, std:
     tune_whole(question, layers, &decision.tried);
     std::stable_sort(decision.tried.begin(), decision.tried.end(), faster);
   }
-  decision.us = decision.tried.front().us;
-  for (const PartPointer &part : decision.tried.front().parts) {
-    decision.parts.push_back(*part);
-    if (!confirm(question, part->group, &decision.parts.back().candidate, why)) return {};
+  for (Grouping &grouping : decision.tried)
+    if (grouping.failure.empty()) settle(question, layers, &grouping);
+  const Grouping &chosen = decision.tried.front();
+  if (!chosen.failure.empty()) {
+    if (why != nullptr) *why = chosen.failure;
+    return decision;
   }
+  decision.us = chosen.us;
+  for (const PartPointer &part : chosen.parts) decision.parts.push_back(*part);
   return decision;
 }
 

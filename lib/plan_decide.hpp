@@ -16,10 +16,12 @@ struct Grouping {
   std::vector<std::shared_ptr<const Part>> parts; // in the order of the layers
   double us = 0;                                  // of its parts together, or measured as a whole
   bool measured = false;
-  std::string failure; // why it could not be measured; "" where it was, or nobody tried
+  std::string failure; // why it cannot be taken: failed while it was timed, or breaks a limit; "" where it can
 
   std::string words() const;   // as options.grouping: "2+2", "none"
+  std::string kernels() const; // full names, joined by " + "
   double predicted_us() const; // what the heuristics say, also after measuring
+  size_t fallback_layers() const;
 };
 
 struct Decision {

@@ -15,12 +15,13 @@ std::vector<int32_t> sizes_in(const std::string &text) {
   std::vector<int32_t> sizes;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('+', begin), text.size());
+    if (end - begin > 2) return {};
     int32_t size = 0;
     for (size_t i = begin; i < end; ++i) {
       if (text[i] < '0' || text[i] > '9') return {};
       size = size * 10 + (text[i] - '0');
     }
-    if (size < 1 || end - begin > 2) return {};
+    if (size < 1) return {};
     sizes.push_back(size);
     begin = end + 1;
   }

@@ -18,14 +18,14 @@ uint16_t slot(uint16_t base, int32_t layer) {
 }
 
 Place caller(uint16_t base, int32_t layer) {
-  return {slot(base, layer), -1};
+  return {slot(base, layer), -1, 0};
 }
 
 } // namespace
 
 Place LayoutBuilder::add_block(int64_t bytes) {
   blocks_.push_back({bytes});
-  return {kSlots, static_cast<int32_t>(blocks_.size()) - 1};
+  return {kSlots, static_cast<int32_t>(blocks_.size()) - 1, 0};
 }
 
 int32_t LayoutBuilder::add_step(const KernelEntry &entry, int32_t op, int32_t config, int32_t first, double estimate_us,
@@ -53,6 +53,9 @@ void LayoutBuilder::wire_layers(int32_t step, const Group &group, const Ends &en
     wire(step, slot(kSlotWeights, i), caller(kSlotWeights, whole));
     if (layer.epilogue.has_bias != 0) wire(step, slot(kSlotBias, i), caller(kSlotBias, whole));
     if (layer.epilogue.has_scale != 0) wire(step, slot(kSlotScale, i), caller(kSlotScale, whole));
+    if (layer.epilogue.activation == POLYCONV_ACT_PRELU) wire(step, slot(kSlotSlope, i), caller(kSlotSlope, whole));
+    if ((layer.traits & POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS) != 0)
+      wire(step, slot(kSlotWeightsZeroPoint, i), caller(kSlotWeightsZeroPoint, whole));
     if (layer.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER) wire(step, slot(kSlotResidual, i), ends.residual[i]);
     if (layer.save != POLYCONV_SAVE_NONE)
       wire(step, slot(kSlotSaved, i), saved.block >= 0 ? saved : caller(kSlotSaved, whole));
@@ -67,9 +70,18 @@ Ends LayoutBuilder::add_gradient(const Group &group, const Helper &helper, const
   Ends after = ends;
   Place &read = reads_gradient_as_input(group.layers[0]) ? after.input : after.output;
   wire(step, kSlotInput, read);
-  if (group.gradient.save != POLYCONV_SAVE_NONE) wire(step, kSlotSaved, caller(kSlotSaved, group.first));
+  const polyconv_epilogue &epilogue = group.gradient.epilogue;
+  const auto wire_caller = [&](bool has, uint16_t base) {
+    if (has) wire(step, base, caller(base, group.first));
+  };
+  wire_caller(group.gradient.save != POLYCONV_SAVE_NONE, kSlotSaved);
+  wire_caller(epilogue.has_scale != 0, kSlotScale);
+  wire_caller(epilogue.has_bias != 0, kSlotBias);
+  wire_caller(epilogue.activation == POLYCONV_ACT_PRELU, kSlotSlope);
+  wire_caller(epilogue.residual_from != POLYCONV_RESIDUAL_NONE, kSlotResidualGradient);
   read = add_block(bytes_of(group.gradient.result));
   wire(step, kSlotOutput, read);
+  if (&read == &after.input) read.offset = group.view_offset;
   return after;
 }
 
@@ -159,9 +171,10 @@ Layout LayoutBuilder::finish() {
     layout_.workspace_bytes = std::max(layout_.workspace_bytes, block->offset + block->bytes);
   }
   for (const PendingWire &pending : wires_) {
-    Wire wire = {pending.to, pending.from.slot, 0};
+    Wire wire = {pending.to, pending.from.slot, pending.from.offset};
     if (pending.from.block >= 0)
-      wire = {pending.to, kSlotWorkspace, blocks_[static_cast<size_t>(pending.from.block)].offset};
+      wire = {pending.to, kSlotWorkspace,
+              blocks_[static_cast<size_t>(pending.from.block)].offset + pending.from.offset};
     layout_.steps[static_cast<size_t>(pending.step)].wires.push_back(wire);
   }
   return std::move(layout_);

@@ -21,11 +21,17 @@ enum : uint16_t {
   kSlotResidual = kSlotScale + POLYCONV_MAX_CHAIN,
   kSlotSaved = kSlotResidual + POLYCONV_MAX_CHAIN,
   kSlotWorkspace = kSlotSaved + POLYCONV_MAX_CHAIN,
-  kSlots
+  kSlotBound, // nobody wires it
+  kSlotSlope,
+  kSlotWeightsZeroPoint = kSlotSlope + POLYCONV_MAX_CHAIN,
+  kSlotResidualGradient = kSlotWeightsZeroPoint + POLYCONV_MAX_CHAIN,
+  kSlots = kSlotResidualGradient + POLYCONV_MAX_CHAIN
 };
 static_assert(offsetof(polyconv_arguments, output) == offsetof(polyconv_arguments, input) + sizeof(void *) &&
                   offsetof(polyconv_arguments, workspace) ==
-                      offsetof(polyconv_arguments, input) + kSlotWorkspace * sizeof(void *),
+                      offsetof(polyconv_arguments, input) + kSlotWorkspace * sizeof(void *) &&
+                  offsetof(polyconv_arguments, residual_gradient) ==
+                      offsetof(polyconv_arguments, input) + kSlotResidualGradient * sizeof(void *),
               "slots number the pointers of polyconv_arguments");
 
 inline void **slots_of(polyconv_arguments &arguments) {
@@ -42,6 +48,7 @@ struct Wire {
 struct Place {
   uint16_t slot = kSlots; // kSlots: nowhere
   int32_t block = -1;
+  int64_t offset = 0; // bytes behind its begin
 };
 
 struct StepSketch {

@@ -39,7 +39,7 @@ DeviceMemory::~DeviceMemory() {
   if (allocator_.release != nullptr) {
     allocator_.release(allocator_.context, pointer_);
   } else {
-    device_->table->free(device_->index, pointer_, kind_);
+    tell_backend(device_->name.c_str(), "free", [&] { device_->table->free(device_->index, pointer_, kind_); });
   }
 }
 
@@ -58,6 +58,7 @@ DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
 }
 
 void copy_memory(const polyconv_device &device, void *to, const void *from, int64_t bytes, void *stream) {
+  if (bytes == 0) return;
   if (bytes > 0) call(device, "copy", device.table->copy, to, from, static_cast<size_t>(bytes), stream);
 }
 

@@ -4,6 +4,7 @@
 
 #include "checks_sized.hpp"
 #include "os.hpp"
+#include "processors.hpp"
 #include "registry.hpp"
 
 #include <limits>
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int32_t kMaxThreads = 1024;
 constexpr size_t kOldestOptions = offsetof(polyconv_options, kernel); // every field has a default
+constexpr size_t kOptionsOf01 = offsetof(polyconv_options, shared_memory_limit) + sizeof(int64_t);
 
 void require_range(const char *field, int64_t value, int64_t low, int64_t high, const char *expected) {
   if (value < low || value > high) {
@@ -50,7 +52,7 @@ polyconv_policy policy_of(const polyconv_options &options, const polyconv_device
   policy.struct_size = sizeof policy;
   policy.math = options.math;
   policy.determinism = options.determinism;
-  policy.threads = options.threads > 0 ? options.threads : os::processors();
+  policy.threads = options.threads > 0 ? options.threads : default_threads();
   policy.dynamic_weights = options.dynamic_weights;
   policy.workspace_limit = options.workspace_limit < 0 ? std::numeric_limits<int64_t>::max() : options.workspace_limit;
   policy.parallel_for = options.parallel_for;
@@ -115,10 +117,20 @@ const char *op_name(int32_t op) {
 
 } // namespace polyconv
 
-extern "C" void polyconv_options_init(polyconv_options *options) {
-  if (options == nullptr) return;
-  *options = {};
-  options->struct_size = sizeof *options;
-  options->determinism = POLYCONV_DETERMINISM_RUN;
-  options->workspace_limit = options->shared_memory_limit = -1;
+#undef polyconv_options_init // the header's macro; here it is the symbol of 0.1
+
+extern "C" {
+
+void polyconv_options_init(polyconv_options *options) {
+  polyconv_options_init_sized(options, polyconv::kOptionsOf01);
 }
+
+void polyconv_options_init_sized(polyconv_options *options, size_t size) {
+  if (options == nullptr) return;
+  polyconv_options defaults = {};
+  defaults.determinism = POLYCONV_DETERMINISM_RUN;
+  defaults.workspace_limit = defaults.shared_memory_limit = -1;
+  polyconv::hand_out(defaults, size, options);
+}
+
+} // extern "C"

@@ -17,6 +17,8 @@ struct Layer {
   bool swapped;             // transposed: the caller's input is the normalised output and the other way round
   bool has_gradient;        // backward through an activation or pooling:
   polyconv_layer gradient;  // what POLYCONV_OP_GRADIENT asks; `layer` reads its result and has neither of the two
+  bool views_input;         // layer.input is a part of the tensor, which negative padding crops:
+  int64_t view_offset;      // bytes from that tensor's pointer to the part
 
   // What buffers.saved holds, in either direction.
   int32_t save() const { return has_gradient ? gradient.save : layer.save; }
@@ -26,6 +28,13 @@ struct Layer {
 inline bool reads_gradient_as_input(const polyconv_layer &layer) {
   return layer.direction == POLYCONV_FORWARD || layer.bias_over_input != 0;
 }
+
+constexpr size_t kOldestProblem = 552; // sizeof(polyconv_problem) in 0.1
+static_assert(sizeof(void *) != 8 || offsetof(polyconv_problem, epilogue) + sizeof(polyconv_epilogue) == kOldestProblem,
+              "what polyconv_problem had in 0.1 has moved");
+
+// What polyconv_problem_init gives.
+polyconv_problem default_problem();
 
 // Copies `count` caller's structs (whose struct_size may be an older, smaller one) into this version's.
 // Throws Failure(INVALID_ARGUMENT) for NULL, a bad count or an impossible struct_size.

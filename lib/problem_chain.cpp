@@ -24,11 +24,19 @@ void check_spatial(const polyconv_problem &p, const polyconv_problem &before, in
   for (int entry = 0; entry < p.spatial_dims; ++entry) {
     int64_t size = 0;
     convolved_size(before, entry, &size);
-    pooled_size(before.epilogue.pool, size, entry, &size);
+    pooled_size(before, size, entry, &size);
     if (p.input_size[entry] != size)
       reject(layer, "input_size[%d] is %" PRId64 "; expected %" PRId64 ", the output size of layer %" PRId32, entry,
              p.input_size[entry], size, layer - 1);
   }
+}
+
+// Whatever passes through a chain has elements, but for an empty batch.
+void check_not_empty(const polyconv_problem &p, int32_t layer) {
+  if (p.in_channels == 0) reject(layer, "in_channels is 0; expected at least 1 in a chain");
+  if (p.out_channels == 0) reject(layer, "out_channels is 0; expected at least 1 in a chain");
+  for (int entry = 0; entry < p.spatial_dims; ++entry)
+    if (p.input_size[entry] == 0) reject(layer, "input_size[%d] is 0; expected at least 1 in a chain", entry);
 }
 
 void check_follows(const polyconv_problem &p, const polyconv_problem &before, int32_t layer) {
@@ -82,6 +90,8 @@ void check_residual_source(const std::vector<polyconv_problem> &problems, int32_
 
 void check_links(const std::vector<polyconv_problem> &problems) {
   const int32_t count = static_cast<int32_t>(problems.size());
+  for (int32_t layer = 0; layer < count && count > 1; ++layer)
+    check_not_empty(problems[static_cast<size_t>(layer)], layer);
   for (int32_t layer = 0; layer < count && count > 1; ++layer)
     if (problems[static_cast<size_t>(layer)].direction != POLYCONV_FORWARD)
       reject(layer, "direction is %" PRId32 "; expected 0 (forward) in a chain",

@@ -10,7 +10,7 @@ namespace polyconv {
 namespace {
 
 void check_activation(const polyconv_epilogue &e, int32_t layer) {
-  check_range(layer, "epilogue.activation", e.activation, POLYCONV_ACT_NONE, POLYCONV_ACT_HARD_SWISH);
+  check_range(layer, "epilogue.activation", e.activation, POLYCONV_ACT_NONE, POLYCONV_ACT_PRELU);
   const double alpha = static_cast<double>(e.activation_alpha);
   if (!std::isfinite(alpha)) reject(layer, "epilogue.activation_alpha is %g; expected a finite number", alpha);
   if (e.activation == POLYCONV_ACT_CLIPPED_RELU && !(alpha > 0))
@@ -50,36 +50,51 @@ void check_quantisation(const polyconv_epilogue &e, const TypeInfo &output, int3
   check_output_zero_point("epilogue.out_zero_point", e.out_zero_point, output, layer);
 }
 
-void check_pool(const polyconv_pool &pool, int32_t dims, int32_t layer) {
+// A pad is smaller than what a window reaches over, so that no window lies in padding alone.
+void check_pool_pad(const char *field, int entry, int64_t pad, int64_t window, int64_t dilation, int32_t layer) {
+  if (pad > POLYCONV_MAX_ELEMENTS)
+    reject(layer, "%s[%d] is %" PRId64 "; expected at most %" PRId64, field, entry, pad, POLYCONV_MAX_ELEMENTS);
+  int64_t reach = 0; // less the last element; where it overflows it is larger than any pad
+  const bool huge = __builtin_mul_overflow(window - 1, dilation, &reach);
+  if (pad >= 0 && (huge || pad <= reach)) return;
+  if (dilation == 1)
+    reject(layer, "%s[%d] is %" PRId64 "; expected 0 or more and less than the window, which is %" PRId64, field, entry,
+           pad, window);
+  reject(layer,
+         "%s[%d] is %" PRId64 "; expected 0 or more and at most %" PRId64 ", which a window of %" PRId64
+         " with pool_dilation %" PRId64 " reaches beyond its first element",
+         field, entry, pad, reach, window, dilation);
+}
+
+void check_pool(const polyconv_problem &p, int32_t layer) {
+  const polyconv_pool &pool = p.epilogue.pool;
   check_range(layer, "epilogue.pool.kind", pool.kind, POLYCONV_POOL_NONE, POLYCONV_POOL_AVERAGE);
   if (pool.kind == POLYCONV_POOL_NONE) return;
   check_flag(layer, "epilogue.pool.count_include_pad", pool.count_include_pad);
-  for (int entry = 0; entry < dims; ++entry) {
-    const int64_t window = pool.window[entry];
+  check_flag(layer, "pool_ceil", p.pool_ceil);
+  for (int entry = 0; entry < p.spatial_dims; ++entry) {
+    const int64_t window = pool.window[entry], dilation = p.pool_dilation[entry];
     if (window < 1) reject(layer, "epilogue.pool.window[%d] is %" PRId64 "; expected at least 1", entry, window);
+    if (window > POLYCONV_MAX_ELEMENTS)
+      reject(layer, "epilogue.pool.window[%d] is %" PRId64 "; expected at most %" PRId64, entry, window,
+             POLYCONV_MAX_ELEMENTS);
     if (pool.stride[entry] < 1)
       reject(layer, "epilogue.pool.stride[%d] is %" PRId64 "; expected at least 1", entry, pool.stride[entry]);
-    if (pool.pad_begin[entry] < 0 || pool.pad_begin[entry] >= window)
-      reject(layer,
-             "epilogue.pool.pad_begin[%d] is %" PRId64
-             "; expected 0 or more and less than the window, which is %" PRId64,
-             entry, pool.pad_begin[entry], window);
-    if (pool.pad_end[entry] < 0 || pool.pad_end[entry] >= window)
-      reject(layer,
-             "epilogue.pool.pad_end[%d] is %" PRId64 "; expected 0 or more and less than the window, which is %" PRId64,
-             entry, pool.pad_end[entry], window);
+    if (dilation < 1) reject(layer, "pool_dilation[%d] is %" PRId64 "; expected at least 1", entry, dilation);
+    check_pool_pad("epilogue.pool.pad_begin", entry, pool.pad_begin[entry], window, dilation, layer);
+    check_pool_pad("epilogue.pool.pad_end", entry, pool.pad_end[entry], window, dilation, layer);
   }
 }
 
-// Of an epilogue gradients take activation and pooling, and weights the bias.
+// Gradients take all of an epilogue but a bias towards the input, and a residual only with memory for its gradient.
 void check_gradient(const polyconv_problem &p, int32_t layer) {
   const polyconv_epilogue &e = p.epilogue;
   const char *direction = p.direction == POLYCONV_BACKWARD_DATA ? "backward data" : "backward weights";
-  if (e.has_scale != 0) reject(layer, "epilogue.has_scale is 1; expected 0 in direction %s", direction);
   if (e.has_bias != 0 && p.direction == POLYCONV_BACKWARD_DATA)
     reject(layer, "epilogue.has_bias is 1; expected 0 in direction %s", direction);
-  if (e.residual_from != POLYCONV_RESIDUAL_NONE)
-    reject(layer, "epilogue.residual_from is %" PRId32 "; expected 0 in direction %s", e.residual_from, direction);
+  if (e.residual_from > POLYCONV_RESIDUAL_BUFFER)
+    reject(layer, "epilogue.residual_from is %" PRId32 "; expected 0 (none) or 1 (buffer) in direction %s",
+           e.residual_from, direction);
 }
 
 } // namespace
@@ -91,7 +106,7 @@ void check_epilogue(const polyconv_problem &p, int32_t layer) {
   check_flag(layer, "epilogue.has_bias", e.has_bias);
   check_residual(e, output, layer);
   check_activation(e, layer);
-  check_pool(e.pool, p.spatial_dims, layer);
+  check_pool(p, layer);
   check_quantisation(e, output, layer);
   if (p.direction != POLYCONV_FORWARD) check_gradient(p, layer);
 }

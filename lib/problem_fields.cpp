@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <polyconv/sdk/half.hpp>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <limits>
@@ -28,19 +29,27 @@ void check_enumerations(const polyconv_problem &p, int32_t layer) {
   check_flag(layer, "has_output_strides", p.has_output_strides);
 }
 
-void at_least(int32_t layer, const char *field, int64_t value, int64_t low) {
-  if (value < low) reject(layer, "%s is %" PRId64 "; expected at least %" PRId64, field, value, low);
-}
-
 void at_least(int32_t layer, const char *field, int entry, int64_t value, int64_t low) {
   if (value < low) reject(layer, "%s[%d] is %" PRId64 "; expected at least %" PRId64, field, entry, value, low);
 }
 
+// What counts elements: from `low` to what no problem may have more of.
+void check_count(int32_t layer, const char *field, int64_t value, int64_t low) {
+  if (value < low) reject(layer, "%s is %" PRId64 "; expected at least %" PRId64, field, value, low);
+  if (value > POLYCONV_MAX_ELEMENTS)
+    reject(layer, "%s is %" PRId64 "; expected at most %" PRId64, field, value, POLYCONV_MAX_ELEMENTS);
+}
+void check_count(int32_t layer, const char *field, int entry, int64_t value, int64_t low) {
+  at_least(layer, field, entry, value, low);
+  if (value > POLYCONV_MAX_ELEMENTS)
+    reject(layer, "%s[%d] is %" PRId64 "; expected at most %" PRId64, field, entry, value, POLYCONV_MAX_ELEMENTS);
+}
+
 void check_channels(const polyconv_problem &p, int32_t layer) {
-  at_least(layer, "batch", p.batch, 0);
-  at_least(layer, "in_channels", p.in_channels, 1);
-  at_least(layer, "out_channels", p.out_channels, 1);
-  at_least(layer, "groups", p.groups, 1);
+  check_count(layer, "batch", p.batch, 0);
+  check_count(layer, "in_channels", p.in_channels, 0);
+  check_count(layer, "out_channels", p.out_channels, 0);
+  check_count(layer, "groups", p.groups, 1);
   if (p.in_channels % p.groups != 0)
     reject(layer, "in_channels is %" PRId64 "; expected a multiple of groups, which is %" PRId64, p.in_channels,
            p.groups);
@@ -49,13 +58,31 @@ void check_channels(const polyconv_problem &p, int32_t layer) {
            p.groups);
 }
 
+// Negative padding crops the tensor that would be padded, and leaves something of it. What a transposed problem pads is
+// its output, which negative padding makes larger. Nothing has no edge that could be repeated.
+void check_edges(const polyconv_problem &p, int32_t layer, int entry) {
+  if (p.transposed != 0) return;
+  const int64_t begin = p.pad_begin[entry], end = p.pad_end[entry], size = p.input_size[entry];
+  const bool repeats = p.pad_mode != POLYCONV_PAD_ZERO && p.pad_mode != POLYCONV_PAD_CONSTANT;
+  if (size == 0 && repeats && (begin > 0 || end > 0))
+    reject(layer, "pad_mode is %" PRId32 "; expected 0 (zero) or 1 (constant), as input_size[%d] is 0 and padded",
+           p.pad_mode, entry);
+  if (begin >= 0 && end >= 0) return;
+  if (begin > -size && end > -size && std::min<int64_t>(begin, 0) + std::min<int64_t>(end, 0) > -size) return;
+  reject(layer,
+         "pad_begin[%d] is %" PRId64 " and pad_end[%d] %" PRId64
+         "; expected to crop less than the input, which is %" PRId64,
+         entry, begin, entry, end, size);
+}
+
 void check_axis(const polyconv_problem &p, int32_t layer, int entry) {
-  at_least(layer, "input_size", entry, p.input_size[entry], 1);
-  at_least(layer, "kernel_size", entry, p.kernel_size[entry], 1);
+  check_count(layer, "input_size", entry, p.input_size[entry], 0);
+  check_count(layer, "kernel_size", entry, p.kernel_size[entry], 1);
   at_least(layer, "stride", entry, p.stride[entry], 1);
   at_least(layer, "dilation", entry, p.dilation[entry], 1);
-  at_least(layer, "pad_begin", entry, p.pad_begin[entry], 0);
-  at_least(layer, "pad_end", entry, p.pad_end[entry], 0);
+  check_count(layer, "pad_begin", entry, p.pad_begin[entry], -POLYCONV_MAX_ELEMENTS);
+  check_count(layer, "pad_end", entry, p.pad_end[entry], -POLYCONV_MAX_ELEMENTS);
+  check_edges(p, layer, entry);
   at_least(layer, "output_padding", entry, p.output_padding[entry], 0);
   const int64_t more = p.output_padding[entry];
   if (more == 0) return;
@@ -119,13 +146,13 @@ void check_fields(const polyconv_problem &p, int32_t layer) {
 
 void check_types(const polyconv_problem &p, int32_t layer) {
   const TypeInfo *input = type_info(p.input_type);
-  if (input == nullptr || weights_beside(p.input_type) == nullptr)
+  if (input == nullptr || weights_beside(p) == nullptr)
     reject(layer, "input_type is %s (%" PRId32 "); expected f64, f32, f16, bf16, s8, u8 or u16",
            polyconv_type_name(p.input_type), p.input_type);
-  const char *outputs = outputs_beside(p.input_type, p.weights_type);
+  const char *outputs = outputs_beside(p);
   if (outputs == nullptr)
     reject(layer, "weights_type is %s (%" PRId32 "); expected %s with input_type %s",
-           polyconv_type_name(p.weights_type), p.weights_type, weights_beside(p.input_type), input->name);
+           polyconv_type_name(p.weights_type), p.weights_type, weights_beside(p), input->name);
   TypeRow row;
   if (!row_of(p, &row))
     reject(layer, "output_type is %s (%" PRId32 "); expected %s with input_type %s and weights_type %s",
@@ -139,6 +166,12 @@ void check_types(const polyconv_problem &p, int32_t layer) {
   const bool quantised = row.kind == RowKind::Quantised;
   check_zero_point(layer, "input_zero_point", p.input_zero_point, *input, quantised);
   check_zero_point(layer, "weights_zero_point", p.weights_zero_point, *type_info(p.weights_type), quantised);
+  check_flag(layer, "has_weights_zero_points", p.has_weights_zero_points);
+  if (p.has_weights_zero_points != 0 && !quantised)
+    reject(layer, "has_weights_zero_points is 1; expected 0 outside the s8/u8 rows");
+  if (p.has_weights_zero_points != 0 && p.weights_zero_point != 0)
+    reject(layer, "weights_zero_point is %" PRId32 "; expected 0, as has_weights_zero_points is 1",
+           p.weights_zero_point);
   check_pad_value(p, layer);
 }
 

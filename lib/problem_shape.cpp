@@ -3,36 +3,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "problem_shape.hpp"
 
+#include "checked.hpp"
 #include "problem_types.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 
 namespace polyconv {
 namespace {
-
-// A sum and product that remember whether they ever overflowed.
-class Checked {
- public:
-  explicit Checked(int64_t value) : value_(value) {}
-  Checked &add(int64_t other) {
-    fine_ = !__builtin_add_overflow(value_, other, &value_) && fine_;
-    return *this;
-  }
-  Checked &subtract(int64_t other) {
-    fine_ = !__builtin_sub_overflow(value_, other, &value_) && fine_;
-    return *this;
-  }
-  Checked &multiply(int64_t other) {
-    fine_ = !__builtin_mul_overflow(value_, other, &value_) && fine_;
-    return *this;
-  }
-  bool get(int64_t *value) const {
-    *value = value_;
-    return fine_;
-  }
-
- private:
-  int64_t value_;
-  bool fine_ = true;
-};
 
 int64_t floor_divide(int64_t dividend, int64_t divisor) {
   return dividend / divisor - (dividend % divisor < 0 ? 1 : 0);
@@ -47,7 +26,14 @@ bool lay_out(int32_t dims, int32_t layout, bool own, const int64_t (&own_strides
     const int entry = axis < 2 ? axis : axis - absent < 2 ? 2 : axis - absent;
     tensor->stride[axis] = own_strides[entry];
   }
-  return true;
+  Checked before(0); // elements that lie before the first, which axes of negative stride walk to
+  for (int axis = 0; axis < kAxes; ++axis) {
+    int64_t last = 0;
+    if (tensor->size[axis] <= 1 || tensor->stride[axis] >= 0) continue;
+    if (!Checked(tensor->size[axis]).subtract(1).multiply(tensor->stride[axis]).get(&last)) return false;
+    before.subtract(last);
+  }
+  return before.get(&tensor->offset);
 }
 
 // Sizes of the output before pooling; 0 in an axis that overflows, which validation has refused already.
@@ -60,7 +46,7 @@ polyconv_tensor sized_output(const polyconv_problem &problem, bool pooled) {
     const int entry = axis - (POLYCONV_MAX_SPATIAL - problem.spatial_dims);
     int64_t size = 1;
     if (entry >= 0 && !convolved_size(problem, entry, &size)) size = 0;
-    if (entry >= 0 && pooled && !pooled_size(problem.epilogue.pool, size, entry, &size)) size = 0;
+    if (entry >= 0 && pooled && !pooled_size(problem, size, entry, &size)) size = 0;
     tensor.size[2 + axis] = size;
   }
   return tensor;
@@ -69,46 +55,66 @@ polyconv_tensor sized_output(const polyconv_problem &problem, bool pooled) {
 } // namespace
 
 bool convolved_size(const polyconv_problem &problem, int entry, int64_t *size) {
-  const int64_t stride = problem.stride[entry];
+  const int64_t stride = problem.stride[entry], input = problem.input_size[entry];
   int64_t reach = 0; // of a kernel less its first tap
   if (!Checked(problem.kernel_size[entry]).subtract(1).multiply(problem.dilation[entry]).get(&reach)) return false;
-  if (problem.transposed != 0)
-    return Checked(problem.input_size[entry])
-        .subtract(1)
-        .multiply(stride)
-        .add(reach)
-        .add(1)
-        .add(problem.output_padding[entry])
-        .subtract(problem.pad_begin[entry])
-        .subtract(problem.pad_end[entry])
-        .get(size);
-  int64_t room = 0;
-  if (!Checked(problem.input_size[entry])
-           .add(problem.pad_begin[entry])
-           .add(problem.pad_end[entry])
-           .subtract(reach)
-           .subtract(1)
-           .get(&room))
-    return false;
-  return Checked(floor_divide(room, stride)).add(1).get(size);
+  bool fine = true;
+  if (problem.transposed != 0) {
+    fine = Checked(input)
+               .subtract(1)
+               .multiply(stride)
+               .add(reach)
+               .add(1)
+               .add(problem.output_padding[entry])
+               .subtract(problem.pad_begin[entry])
+               .subtract(problem.pad_end[entry])
+               .get(size);
+  } else {
+    int64_t room = 0;
+    fine = Checked(input)
+               .add(problem.pad_begin[entry])
+               .add(problem.pad_end[entry])
+               .subtract(reach)
+               .subtract(1)
+               .get(&room) &&
+           Checked(floor_divide(room, stride)).add(1).get(size);
+  }
+  if (input == 0 && *size < 0) *size = 0; // of nothing there is nothing
+  return fine;
 }
 
-bool pooled_size(const polyconv_pool &pool, int64_t convolved, int entry, int64_t *size) {
+int64_t walked_stride(const polyconv_problem &problem, int entry) {
+  int64_t size = problem.input_size[entry]; // what a transposed problem steps along is its input
+  if (problem.transposed == 0) convolved_size(problem, entry, &size);
+  return size <= 1 ? 1 : problem.stride[entry];
+}
+
+int64_t walked_dilation(const polyconv_problem &problem, int entry) {
+  return problem.kernel_size[entry] == 1 ? 1 : problem.dilation[entry];
+}
+
+bool pooled_size(const polyconv_problem &problem, int64_t convolved, int entry, int64_t *size) {
+  const polyconv_pool &pool = problem.epilogue.pool;
   *size = convolved;
-  if (pool.kind == POLYCONV_POOL_NONE) return true;
-  int64_t room = 0;
-  if (!Checked(convolved).add(pool.pad_begin[entry]).add(pool.pad_end[entry]).subtract(pool.window[entry]).get(&room))
+  if (pool.kind == POLYCONV_POOL_NONE || convolved == 0) return true;
+  const int64_t stride = pool.stride[entry];
+  int64_t reach = 0, room = 0, last = 0; // of a window less its first element; where the last one begins
+  if (!Checked(pool.window[entry]).subtract(1).multiply(problem.pool_dilation[entry]).get(&reach)) return false;
+  if (!Checked(convolved).add(pool.pad_begin[entry]).add(pool.pad_end[entry]).subtract(reach).subtract(1).get(&room))
     return false;
-  return Checked(floor_divide(room, pool.stride[entry])).add(1).get(size);
+  const bool up = problem.pool_ceil != 0 && room % stride != 0;
+  int64_t windows = floor_divide(room, stride) + (up ? 1 : 0); // behind the first
+  if (up && Checked(windows).multiply(stride).subtract(pool.pad_begin[entry]).get(&last) && last >= convolved)
+    --windows;
+  return Checked(windows).add(1).get(size);
 }
 
 bool dense_strides(const int64_t (&size)[kAxes], int32_t layout, int64_t (&stride)[kAxes]) {
   constexpr int kInnerToOuter[2][kAxes] = {{4, 3, 2, 1, 0}, {1, 4, 3, 2, 0}};
   Checked extent(1);
   for (int axis : kInnerToOuter[layout]) {
-    // An empty batch is outermost, so the product that it makes 0 is never used; no other size is 0.
     if (!extent.get(&stride[axis])) return false;
-    extent.multiply(size[axis]);
+    extent.multiply(size[axis] > 0 ? size[axis] : 1); // nothing lies along an axis of 0, and strides stay what they are
   }
   return true;
 }
@@ -126,6 +132,36 @@ bool extent_of(const polyconv_tensor &tensor, int64_t *elements) {
     extent.add(last);
   }
   return extent.get(elements);
+}
+
+bool reach_of(const polyconv_tensor &tensor, int64_t *elements) {
+  polyconv_tensor forward = tensor;
+  forward.offset = 0;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    forward.size[axis] = std::max<int64_t>(tensor.size[axis], 1);
+    forward.stride[axis] = std::abs(tensor.stride[axis]);
+  }
+  return extent_of(forward, elements);
+}
+
+int64_t elements_before(const polyconv_tensor &tensor) {
+  int64_t lowest = tensor.offset;
+  for (int axis = 0; axis < kAxes; ++axis)
+    if (tensor.size[axis] > 1 && tensor.stride[axis] < 0) lowest += (tensor.size[axis] - 1) * tensor.stride[axis];
+  return std::max<int64_t>(-lowest, 0);
+}
+
+int overlapping_axis(const polyconv_tensor &tensor, int64_t *reach) {
+  std::array<int, kAxes> axes = {0, 1, 2, 3, 4};
+  const auto length = [&](int axis) { return std::abs(tensor.stride[axis]); };
+  std::sort(axes.begin(), axes.end(), [&](int a, int b) { return length(a) < length(b); });
+  *reach = 1; // elements that the axes so far span; within extent_of's bounds, so it cannot overflow
+  for (int axis : axes) {
+    if (tensor.size[axis] <= 1) continue;
+    if (length(axis) < *reach) return axis;
+    *reach += (tensor.size[axis] - 1) * length(axis);
+  }
+  return -1;
 }
 
 bool input_tensor(const polyconv_problem &problem, polyconv_tensor *tensor) {

@@ -33,8 +33,17 @@ bool tensor_of(const polyconv_problem &problem, int32_t which, polyconv_tensor *
       *tensor = vector_of(row.scale_type, problem.out_channels);
       return problem.epilogue.has_scale != 0;
     case POLYCONV_TENSOR_RESIDUAL:
+    case POLYCONV_TENSOR_RESIDUAL_GRADIENT:
       // Only a buffer of its own: the chain's input and a layer's output are tensors already.
-      return problem.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER && convolved_tensor(problem, tensor);
+      return problem.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER &&
+             (problem.direction == POLYCONV_FORWARD) == (which == POLYCONV_TENSOR_RESIDUAL) &&
+             convolved_tensor(problem, tensor);
+    case POLYCONV_TENSOR_SLOPE:
+      *tensor = vector_of(row.scale_type, problem.out_channels);
+      return problem.epilogue.activation == POLYCONV_ACT_PRELU;
+    case POLYCONV_TENSOR_WEIGHTS_ZERO_POINT:
+      *tensor = vector_of(problem.weights_type, problem.out_channels);
+      return problem.has_weights_zero_points != 0;
     case POLYCONV_TENSOR_OUTPUT: return output_tensor(problem, tensor);
     case POLYCONV_TENSOR_ARGMAX:
       return saves && problem.epilogue.pool.kind == POLYCONV_POOL_MAX &&

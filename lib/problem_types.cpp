@@ -34,6 +34,7 @@ struct Line {
   uint32_t inputs, weights, outputs;
   const char *weights_words, *outputs_words;
   TypeRow row;
+  const char *gradient_words = nullptr; // of weights in BACKWARD_WEIGHTS, where these may be f32 as well
 };
 
 constexpr Line kLines[] = {
@@ -54,13 +55,15 @@ constexpr Line kLines[] = {
      set(POLYCONV_F16, POLYCONV_F32),
      "f16",
      "f16 or f32",
-     {RowKind::Float, POLYCONV_F32, POLYCONV_F32, POLYCONV_F32}},
+     {RowKind::Float, POLYCONV_F32, POLYCONV_F32, POLYCONV_F32},
+     "f16 or f32"},
     {set(POLYCONV_BF16),
      set(POLYCONV_BF16),
      set(POLYCONV_BF16, POLYCONV_F32),
      "bf16",
      "bf16 or f32",
-     {RowKind::Float, POLYCONV_F32, POLYCONV_F32, POLYCONV_F32}},
+     {RowKind::Float, POLYCONV_F32, POLYCONV_F32, POLYCONV_F32},
+     "bf16 or f32"},
     {set(POLYCONV_S8, POLYCONV_U8),
      set(POLYCONV_S8, POLYCONV_U8),
      set(POLYCONV_S32, POLYCONV_S8, POLYCONV_U8, POLYCONV_F32),
@@ -79,10 +82,15 @@ bool known(int32_t type) {
   return type > 0 && type < kTypeEnd;
 }
 
-const Line *line_of(int32_t input, int32_t weights) {
-  if (!known(input) || !known(weights)) return nullptr;
-  for (const Line &line : kLines)
-    if ((line.inputs & set(input)) != 0 && (line.weights & set(weights)) != 0) return &line;
+// The line of a problem's input and weights. Gradients of weights may be kept as they are summed.
+const Line *line_of(const polyconv_problem &p) {
+  if (!known(p.input_type) || !known(p.weights_type)) return nullptr;
+  for (const Line &line : kLines) {
+    if ((line.inputs & set(p.input_type)) == 0) continue;
+    const bool kept = p.direction == POLYCONV_BACKWARD_WEIGHTS && line.gradient_words != nullptr;
+    const uint32_t weights = line.weights | (kept ? set(POLYCONV_F32) : 0);
+    if ((weights & set(p.weights_type)) != 0) return &line;
+  }
   return nullptr;
 }
 
@@ -99,21 +107,23 @@ int32_t type_named(const char *name, size_t length) {
 }
 
 bool row_of(const polyconv_problem &problem, TypeRow *row) {
-  const Line *line = line_of(problem.input_type, problem.weights_type);
+  const Line *line = line_of(problem);
   if (line == nullptr || !known(problem.output_type) || (line->outputs & set(problem.output_type)) == 0) return false;
   *row = line->row;
   return true;
 }
 
-const char *weights_beside(int32_t input_type) {
-  if (!known(input_type)) return nullptr;
+const char *weights_beside(const polyconv_problem &problem) {
+  if (!known(problem.input_type)) return nullptr;
+  const bool gradient = problem.direction == POLYCONV_BACKWARD_WEIGHTS;
   for (const Line &line : kLines)
-    if ((line.inputs & set(input_type)) != 0) return line.weights_words;
+    if ((line.inputs & set(problem.input_type)) != 0)
+      return gradient && line.gradient_words != nullptr ? line.gradient_words : line.weights_words;
   return nullptr;
 }
 
-const char *outputs_beside(int32_t input_type, int32_t weights_type) {
-  const Line *line = line_of(input_type, weights_type);
+const char *outputs_beside(const polyconv_problem &problem) {
+  const Line *line = line_of(problem);
   return line == nullptr ? nullptr : line->outputs_words;
 }
 

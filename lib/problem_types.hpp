@@ -33,9 +33,10 @@ struct TypeRow {
 // The row of a problem's three types; false where they form none.
 bool row_of(const polyconv_problem &problem, TypeRow *row);
 
-// What may stand beside an input type, for messages: "f32", "s8 or u8, or f32 for images"; NULL for no input type.
-const char *weights_beside(int32_t input_type);
-// Likewise the outputs of an input and weights type; NULL where the two form no row.
-const char *outputs_beside(int32_t input_type, int32_t weights_type);
+// What weights may stand beside a problem's input, for messages: "f32", "s8 or u8, or f32 for images"; NULL where that
+// is no type of inputs.
+const char *weights_beside(const polyconv_problem &problem);
+// Likewise the outputs beside its input and weights; NULL where the two form no row.
+const char *outputs_beside(const polyconv_problem &problem);
 
 } // namespace polyconv

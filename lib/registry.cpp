@@ -15,7 +15,8 @@
 namespace polyconv {
 namespace {
 
-// True while this thread runs code of a backend being loaded: should that call polyconv, it sees what is there by then.
+// True while this thread searches or loads: should a backend, or the log's callback, call polyconv meanwhile, it sees
+// what is there by then.
 thread_local bool loading = false;
 
 struct Registry {
@@ -34,15 +35,22 @@ Registry &registry() {
 
 class Loading {
  public:
-  Loading() { loading = true; }
-  ~Loading() { loading = false; }
+  Loading() : before_(loading) { loading = true; }
+  ~Loading() { loading = before_; }
   Loading(const Loading &) = delete;
   Loading &operator=(const Loading &) = delete;
+
+ private:
+  const bool before_;
 };
 
 std::unique_ptr<Backend> open_and_mark(const std::string &path) {
   const Loading mark;
   return open_backend(path);
+}
+std::unique_ptr<Backend> open_and_mark(const BuiltIn &built_in) {
+  const Loading mark;
+  return open_built_in(built_in);
 }
 
 // Lists a backend, in the place of one of that name which could not serve.
@@ -62,19 +70,40 @@ const Backend *add(std::unique_ptr<const Backend> added) {
   return backend;
 }
 
-// Runs the search once a process.
+// Whether a search that ran out of memory got so far.
+bool is_listed(const std::string &path) {
+  Registry &all = registry();
+  const std::lock_guard<std::mutex> lock(all.list_mutex);
+  return std::any_of(all.list.begin(), all.list.end(), [&](const Backend *listed) { return listed->path == path; });
+}
+
+// Runs the search once a process; where memory runs out, the next call goes on with it.
 void search() {
   Registry &all = registry();
   if (all.searched.load(std::memory_order_acquire) || loading) return;
   const std::lock_guard<std::mutex> lock(all.loading_mutex);
   if (all.searched.load(std::memory_order_relaxed)) return;
-  for (const std::string &path : find_backend_files()) add(open_and_mark(path));
+  const Loading mark;
+  const std::string skipped = os::environment("POLYCONV_BACKEND_SKIP");
+  const auto skips = [&](const std::string &name) { return glob_match(skipped.c_str(), name.c_str()); };
+  for (const BuiltIn &built_in : built_in_backends())
+    if (!is_listed(path_of(built_in)) && !skips(built_in.name)) add(open_and_mark(built_in));
+  if (built_in_backends().empty()) // a library that has its backends in it looks for no others
+    for (const std::string &path : find_backend_files()) {
+      if (is_listed(path)) continue;
+      const bool left_out = skips(backend_name_of_file(path));
+      add(left_out ? leave_out(path, "left out by POLYCONV_BACKEND_SKIP") : open_and_mark(path));
+    }
   all.searched.store(true, std::memory_order_release);
 }
 
-// Breaks ties between equals: openmp, tbb, other backends by name, reference last.
+// Breaks ties between equals: threads, openmp, tbb, other backends by name, reference last. Threads of our own come
+// first because they alone neither hold up a busy machine nor need anything of it (docs/performance/cpu-threads.md).
 int rank(const std::string &backend) {
-  return backend == "openmp" ? 0 : backend == "tbb" ? 1 : backend == "reference" ? 3 : 2;
+  constexpr const char *kFirst[] = {"threads", "openmp", "tbb"};
+  const auto at = std::find(std::begin(kFirst), std::end(kFirst), backend);
+  if (at != std::end(kFirst)) return static_cast<int>(at - std::begin(kFirst));
+  return backend == "reference" ? 4 : 3;
 }
 
 std::shared_ptr<const KernelList> collect(std::vector<const Backend *> list, const std::string &device_kind) {
@@ -121,6 +150,7 @@ void load_backend(const std::string &path) {
   if (loading) throw failure(POLYCONV_INVALID_ARGUMENT, "path is '%s': a backend cannot load another", path.c_str());
   search();
   const std::lock_guard<std::mutex> lock(registry().loading_mutex);
+  const Loading mark;
   for (const Backend *listed : backends()) {
     if (listed->available && listed->name == name) {
       throw failure(POLYCONV_INVALID_ARGUMENT, "path is '%s', but backend '%s' is already loaded from '%s'",

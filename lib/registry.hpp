@@ -30,7 +30,7 @@ struct KernelEntry {
   std::string full_name; // "openmp/gemm", without config
 };
 
-// All kernels that serve one kind of device, in the order that breaks ties: openmp, tbb, other backends by
+// All kernels that serve one kind of device, in the order that breaks ties: threads, openmp, tbb, other backends by
 // name, reference last; inside a backend its own order. Immutable once handed out.
 using KernelList = std::vector<KernelEntry>;
 

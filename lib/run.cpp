@@ -16,11 +16,8 @@ void fill_arguments(const Step &step, polyconv_arguments &from, polyconv_argumen
 }
 
 polyconv_status run_step(const Step &step, const polyconv_arguments &arguments, void *stream) noexcept {
-  const polyconv_status status =
-      ask_backend(step.name, "run", [&] { return step.kernel->run(step.kernel, step.instance, &arguments, stream); });
-  if (status >= POLYCONV_SUCCESS && status <= POLYCONV_INTERNAL) return status;
-  return fail(POLYCONV_INTERNAL, "%s: run returned status %d, which is none: %s", step.name, static_cast<int>(status),
-              last_error());
+  return ask_backend(step.name, "run",
+                     [&] { return step.kernel->run(step.kernel, step.instance, &arguments, stream); });
 }
 
 polyconv_status run_steps(const std::vector<Step> &steps, polyconv_arguments &from, const Observer &observer,
@@ -42,6 +39,7 @@ extern "C" polyconv_status polyconv_run(const polyconv_plan *plan, const polycon
   using namespace polyconv;
   polyconv_arguments from;
   if (const polyconv_status status = gather(plan, buffers, &from)) return status;
+  if (const polyconv_status status = check_stream(*plan->device, stream)) return status;
   if (plan->needs_bind)
     return fail(POLYCONV_INVALID_ARGUMENT, "plan holds %s, which needs polyconv_bind: expected polyconv_run_bound",
                 plan->kernel_names.c_str());

@@ -6,15 +6,17 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 namespace polyconv {
 namespace {
 
 std::vector<std::string> folders_of_environment() {
   std::vector<std::string> folders;
-  std::istringstream list(os::environment("POLYCONV_BACKEND_PATH"));
-  for (std::string folder; std::getline(list, folder, os::path_list_separator);) {
+  const std::string list = os::environment("POLYCONV_BACKEND_PATH");
+  for (size_t begin = 0; begin < list.size();) { // not by a stream, which would lose folders where memory runs out
+    const size_t end = std::min(list.find(os::path_list_separator, begin), list.size());
+    const std::string folder = list.substr(begin, end - begin);
+    begin = end + 1;
     if (folder.empty()) continue;
     if (os::is_absolute(folder)) {
       folders.push_back(folder);

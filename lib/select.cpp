@@ -4,6 +4,7 @@
 
 #include "plan_layout.hpp"
 #include "select_ask.hpp"
+#include "traits.hpp"
 
 #include <algorithm>
 
@@ -39,7 +40,29 @@ bool must_be_named(const Question &question, const Backend &backend) {
   return backend.on_request && !question.filter.names(backend.name);
 }
 
-// Asks for a step that serves a kernel of `backend`: the best of that backend, else the best of any.
+// Whether a step does better than the one found before, which may be none. Fallbacks come last here too.
+bool better_helper(const KernelEntry &entry, double estimate_us, const Helper &found) {
+  if (found.entry == nullptr) return true;
+  const bool fallback = is_fallback(entry), found_fallback = is_fallback(*found.entry);
+  return fallback != found_fallback ? found_fallback : estimate_us < found.estimate_us;
+}
+
+// Who does not do a step.
+const char *nobody(const Question &question) {
+  return question.filter.forbids() ? "nobody whom options.kernel leaves" : "nobody";
+}
+
+// Asks one kernel for a step and keeps its answer where that is better than *helper.
+void ask_helper(const Question &question, int32_t op, const polyconv_layer &layer, const KernelEntry &entry,
+                int32_t config, Helper *helper) {
+  polyconv_offer offer;
+  if (ask_supports(entry, op, &layer, 1, question.options.policy, config, &offer) &&
+      better_helper(entry, offer.estimate_us, *helper))
+    *helper = {&entry, offer.config, offer.estimate_us, offer.workspace_bytes};
+}
+
+// Asks for a step that serves a kernel of `backend`: the best of that backend, else the best of any. Of options.kernel
+// only what it forbids counts: nobody who forces a kernel thinks of the steps beside it.
 bool find_helper(const Question &question, int32_t op, const polyconv_layer &layer, const Backend *backend,
                  const Helper *like, Helper *helper) {
   for (const bool own : {true, false}) {
@@ -48,11 +71,8 @@ bool find_helper(const Question &question, int32_t op, const polyconv_layer &lay
       if (!own && must_be_named(question, *entry.backend)) continue;
       if (rule_against(question.options.policy, entry) != nullptr) continue;
       if (op == POLYCONV_OP_GRADIENT && entry.backend->table->abi_minor < 2) continue; // it does not know the number
-      polyconv_offer offer;
-      const int32_t config = like != nullptr ? like->config : -1;
-      if (!ask_supports(entry, op, &layer, 1, question.options.policy, config, &offer)) continue;
-      if (helper->entry == nullptr || offer.estimate_us < helper->estimate_us)
-        *helper = {&entry, offer.config, offer.estimate_us, offer.workspace_bytes};
+      const auto configs = like != nullptr ? std::vector<int32_t>{like->config} : question.filter.helper_configs(entry);
+      for (const int32_t config : configs) ask_helper(question, op, layer, entry, config, helper);
     }
     if (helper->entry != nullptr) return true;
   }
@@ -63,19 +83,25 @@ bool find_helpers(const Question &question, const Route &route, const Candidate 
   const Backend *backend = candidate->entry->backend;
   if (route.pools &&
       !find_helper(question, POLYCONV_OP_POOL, route.pool, backend, like ? &like->pool : nullptr, &candidate->pool))
-    return reject_offer(&candidate->offer, "does not pool, and nobody takes the pooling as a step of its own");
+    return reject_offer(&candidate->offer, "does not pool, and %s takes the pooling as a step of its own",
+                        nobody(question));
   for (int role = 0; role < kMoves; ++role) {
     const Move &move = route.moves[role];
     if (move.needed && !find_helper(question, POLYCONV_OP_CONVERT, move.request, backend,
                                     like ? &like->moves[role] : nullptr, &candidate->moves[role]))
-      return reject_offer(&candidate->offer, "takes another layout only, and nobody converts %s to it",
+      return reject_offer(&candidate->offer, "takes another layout only, and %s converts %s to it", nobody(question),
                           polyconv_type_name(move.request.input.type));
   }
   return true;
 }
 
-// The detour that a rejecting offer hints at, beyond the one already taken. False where it hints at none.
-bool follow_hint(const polyconv_offer &offer, const polyconv_layer &layer, Detour *detour) {
+// The detour that a rejecting offer hints at, or what keeps the kernel from being asked, beyond the one already taken.
+// False where there is none.
+bool follow_hint(const KernelEntry &entry, const polyconv_offer &offer, const polyconv_layer &layer, Detour *detour) {
+  if ((layer.traits & kMemoryTraits & ~takes_of(*entry.kernel)) != 0 && !detour->gather) {
+    detour->gather = true;
+    return true;
+  }
   if (offer.rejects_pooling != 0 && !detour->split_pooling && layer.epilogue.pool.kind != POLYCONV_POOL_NONE) {
     detour->split_pooling = true;
     return true;
@@ -103,8 +129,8 @@ bool find_gradient(const Question &question, const Group &group, const Candidate
                                          like ? &like->gradient : nullptr, &candidate->gradient))
     return true;
   return reject_offer(&candidate->offer,
-                      "takes the gradient of the sums, and nobody takes that of activation or "
-                      "pooling as a step of its own");
+                      "takes the gradient of the sums, and %s takes that of activation or pooling as a step of its own",
+                      nobody(question));
 }
 
 bool ask_along_hints(const Question &question, const Group &group, int32_t config, const Candidate *like,
@@ -117,7 +143,7 @@ bool ask_along_hints(const Question &question, const Group &group, int32_t confi
                    config, &candidate->offer))
     return true;
   if (like != nullptr || group.count() > 1) return false;
-  while (follow_hint(candidate->offer, group.layers[0], &candidate->detour))
+  while (follow_hint(*candidate->entry, candidate->offer, group.layers[0], &candidate->detour))
     if (ask_detour(question, group, config, nullptr, candidate)) return true;
   return false;
 }
@@ -129,6 +155,8 @@ void add_up(const Group &group, Candidate *candidate) {
   add(candidate->gradient);
   add(candidate->pool);
   for (const Helper &helper : candidate->moves) add(helper);
+  // Where there is nothing to compute nobody is slow.
+  if ((group.layers[0].traits & POLYCONV_TRAIT_EMPTY) != 0) candidate->fallback = false;
   candidate->estimate_us = candidate->heuristic_us();
   candidate->workspace_bytes = workspace_of(group, *candidate);
 }
@@ -151,6 +179,15 @@ bool check_policy(const Question &question, Candidate *candidate) {
 
 bool is_fallback(const KernelEntry &entry) {
   return entry.backend->name == "reference" || (entry.kernel->flags & POLYCONV_KERNEL_GENERIC) != 0;
+}
+
+bool goes_before(const Candidate &a, const Candidate &b) {
+  if (a.fallback_rank() != b.fallback_rank()) return a.fallback_rank() < b.fallback_rank();
+  return a.measured != b.measured ? a.measured : a.estimate_us < b.estimate_us;
+}
+
+int Candidate::fallback_rank() const {
+  return !fallback ? 0 : is_fallback(*entry) ? 2 : 1;
 }
 
 double Candidate::heuristic_us() const {
@@ -213,7 +250,7 @@ std::vector<Candidate> ask_all(const Question &question, const Group &group, boo
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) {
     if (a.verdict != b.verdict) return a.verdict < b.verdict;
-    return a.verdict != Verdict::Rejected && a.estimate_us < b.estimate_us;
+    return a.verdict != Verdict::Rejected && goes_before(a, b);
   });
   return candidates;
 }

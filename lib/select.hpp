@@ -20,6 +20,7 @@ struct Group {
   std::vector<polyconv_layer> layers;
   bool has_gradient = false; // one gradient, and a step before it:
   polyconv_layer gradient;   // what POLYCONV_OP_GRADIENT asks
+  int64_t view_offset = 0;   // bytes from where the first layer's input lies to what it reads of that
   int32_t count() const { return static_cast<int32_t>(layers.size()); }
 };
 
@@ -57,7 +58,7 @@ enum class Verdict {
 struct Candidate {
   const KernelEntry *entry = nullptr;
   Verdict verdict = Verdict::Rejected;
-  bool fallback = false;
+  bool fallback = false; // it is one, or a step beside it is
   bool measured = false; // estimate_us is a measurement
   Detour detour;         // what the plan must add for this kernel to take the problem
   Helper gradient;
@@ -71,6 +72,9 @@ struct Candidate {
 
   // What the heuristics say, also after tuning.
   double heuristic_us() const;
+
+  // 0: no fallback; 1: a step beside the kernel is one; 2: the kernel itself.
+  int fallback_rank() const;
 };
 
 // Asks one kernel, following its hints (rejects_pooling, wants_layout). config -1: the kernel chooses. Where `like` is
@@ -78,8 +82,12 @@ struct Candidate {
 Candidate ask_kernel(const Question &question, const Group &group, const KernelEntry &entry, int32_t config,
                      const Candidate *like = nullptr);
 
+// Whether `a` goes before `b` among those that take a group: a fallback comes after all others, whatever its time; a
+// measurement before a guess; then the shorter time.
+bool goes_before(const Candidate &a, const Candidate &b);
+
 // Asks every kernel that the filter admits, or really every one where `keep_hidden`. Accepted first, then hidden, each
-// by estimate; ties and the rejected in the order of the kernel list.
+// as they go before another; ties and the rejected in the order of the kernel list.
 std::vector<Candidate> ask_all(const Question &question, const Group &group, bool keep_hidden);
 
 // The candidate to take: the first of those accepted, measured before where there is a tuning budget. Under

@@ -3,7 +3,9 @@
 #include "select_ask.hpp"
 
 #include "plan_options.hpp"
+#include "traits.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -62,6 +64,18 @@ bool check_answer(const KernelEntry &entry, int32_t op, const polyconv_layer *la
   return op != POLYCONV_OP_CONVOLVE || check_formats(entry, layers, count, offer);
 }
 
+// Kernels hear of no layer with a trait that they do not declare. A pooling that they do not take may be a step of its
+// own; select.cpp knows what to do about memory.
+bool takes_traits(const KernelEntry &entry, const polyconv_layer *layers, int32_t count, int32_t config,
+                  polyconv_offer *offer) {
+  uint64_t missing = 0;
+  for (int32_t layer = 0; layer < count; ++layer) missing |= layers[layer].traits & ~takes_of(*entry.kernel);
+  if (missing == 0) return true;
+  offer->config = config;
+  offer->rejects_pooling = (missing & kPoolingTraits) != 0 ? 1 : 0;
+  return reject_offer(offer, "takes no %s", trait_words(missing));
+}
+
 } // namespace
 
 bool ask_supports(const KernelEntry &entry, int32_t op, const polyconv_layer *layers, int32_t count,
@@ -76,6 +90,7 @@ bool ask_supports(const KernelEntry &entry, int32_t op, const polyconv_layer *la
   request.policy = &policy;
   std::memset(offer, 0, sizeof *offer);
   offer->struct_size = sizeof *offer;
+  if (!takes_traits(entry, layers, count, std::max(config, 0), offer)) return false;
   polyconv_status status = POLYCONV_INTERNAL;
   try {
     status = entry.kernel->supports(entry.kernel, &request, config, offer);

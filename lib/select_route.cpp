@@ -3,6 +3,10 @@
 #include "select_route.hpp"
 
 #include "problem_shape.hpp"
+#include "traits.hpp"
+
+#include <algorithm>
+#include <iterator>
 
 namespace polyconv {
 namespace {
@@ -30,7 +34,8 @@ polyconv_layer plain_layer(const polyconv_layer &like) {
   layer.struct_size = sizeof layer;
   layer.direction = POLYCONV_FORWARD;
   layer.groups = 1;
-  for (int axis = 0; axis < POLYCONV_MAX_SPATIAL; ++axis) layer.stride[axis] = layer.dilation[axis] = 1;
+  for (int axis = 0; axis < POLYCONV_MAX_SPATIAL; ++axis)
+    layer.stride[axis] = layer.dilation[axis] = layer.pool_dilation[axis] = 1;
   layer.bias_type = like.bias_type;
   layer.sum_type = like.sum_type;
   layer.epilogue.residual_scale = 1;
@@ -48,6 +53,10 @@ void split_pooling(const polyconv_layer &layer, Route *route) {
   main.epilogue.pool = {};
   main.epilogue.out_scale = 1;
   main.epilogue.out_zero_point = 0;
+  for (int axis = 0; axis < POLYCONV_MAX_SPATIAL; ++axis) {
+    main.pool_dilation[axis] = 1;
+    main.pool_overhang[axis] = 0;
+  }
 
   polyconv_layer &pool = route->pool;
   pool = plain_layer(layer);
@@ -55,6 +64,8 @@ void split_pooling(const polyconv_layer &layer, Route *route) {
   pool.epilogue.pool = layer.epilogue.pool;
   pool.epilogue.out_scale = layer.epilogue.out_scale;
   pool.epilogue.out_zero_point = layer.epilogue.out_zero_point;
+  std::copy(std::begin(layer.pool_dilation), std::end(layer.pool_dilation), pool.pool_dilation);
+  std::copy(std::begin(layer.pool_overhang), std::end(layer.pool_overhang), pool.pool_overhang);
   if (layer.save == POLYCONV_SAVE_ARGMAX) {
     pool.save = layer.save;
     pool.saved = layer.saved;
@@ -75,6 +86,29 @@ void move(polyconv_tensor *tensor, int32_t layout, bool before, const polyconv_l
   move->request.result = before ? there : *tensor;
   move->request.output = move->request.result;
   *tensor = there;
+}
+
+// The layout in which copies of unusual tensors go best with the rest of the layer.
+int32_t usual_layout(const polyconv_layer &layer) {
+  const polyconv_tensor *tensors[] = {&layer.result, &layer.input, &layer.output};
+  for (const polyconv_tensor *tensor : tensors)
+    if (tensor != &layer.result || layer.direction != POLYCONV_BACKWARD_WEIGHTS)
+      if (memory_traits_of(*tensor) == 0 && tensor->size[1] > 1)
+        return tensor->stride[1] == 1 ? POLYCONV_CHANNELS_LAST : POLYCONV_CHANNELS_FIRST;
+  return POLYCONV_CHANNELS_FIRST;
+}
+
+bool gather_tensors(Route *route) {
+  polyconv_layer &main = route->main;
+  const polyconv_layer like = main;
+  const int32_t layout = usual_layout(main);
+  const auto gather = [&](polyconv_tensor *tensor, int role) {
+    if (memory_traits_of(*tensor) != 0) move(tensor, layout, true, like, &route->moves[role]);
+  };
+  if (main.direction != POLYCONV_BACKWARD_DATA) gather(&main.input, kMoveInput);
+  if (main.direction != POLYCONV_FORWARD) gather(&main.output, kMoveOutput);
+  if (has_residual(main)) gather(&main.residual, kMoveResidual);
+  return std::any_of(std::begin(route->moves), std::end(route->moves), [](const Move &one) { return one.needed; });
 }
 
 bool convert_tensors(int32_t layout, Route *route) {
@@ -106,8 +140,15 @@ bool make_route(const polyconv_layer &layer, const Detour &detour, Route *route)
     if (layer.epilogue.pool.kind == POLYCONV_POOL_NONE) return false;
     split_pooling(layer, route);
   }
+  if (detour.gather && detour.layout < 0 && !gather_tensors(route)) return false; // a layout gathers everything
   if (detour.layout >= 0 && !convert_tensors(detour.layout, route)) return false;
-  if (route->pools) route->pool.input = route->pool.output = route->main.result;
+  if (route->pools) {
+    route->pool.input = route->pool.output = route->main.result;
+    set_traits(POLYCONV_OP_POOL, &route->pool);
+  }
+  set_traits(POLYCONV_OP_CONVOLVE, &route->main);
+  for (Move &one : route->moves)
+    if (one.needed) set_traits(POLYCONV_OP_CONVERT, &one.request);
   return true;
 }
 

@@ -1,6 +1,6 @@
 // select_route.hpp - the detours on which a kernel can take a layer that it rejects as it is: pooling as a step of its
-// own, and tensors converted to a layout that it wants. Pure functions of a layer, so that a candidate need only
-// remember which detour it takes.
+// own, tensors that lie unusually copied first, and tensors converted to a layout that it wants. Pure functions of a
+// layer, so that a candidate need only remember which detour it takes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +10,9 @@ namespace polyconv {
 
 struct Detour {
   bool split_pooling = false;
+  bool gather = false; // what is read and has traits of memory (traits.hpp) is copied to dense tensors
   int32_t layout = -1; // POLYCONV_CHANNELS_* to convert to; -1: as they are
-  bool any() const { return split_pooling || layout >= 0; }
+  bool any() const { return split_pooling || gather || layout >= 0; }
 };
 
 enum { // the tensors of a layer that a detour may convert
@@ -37,7 +38,8 @@ struct Route {
   Move moves[kMoves];
 };
 
-// False where the detour leads nowhere: no pooling to split, or tensors that lie in that layout already.
+// False where the detour leads nowhere: no pooling to split, nothing to gather, or tensors that lie in that layout
+// already.
 bool make_route(const polyconv_layer &layer, const Detour &detour, Route *route);
 
 // The tensor that a direction writes, before pooling: output or input (weights for BACKWARD_WEIGHTS).

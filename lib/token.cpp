@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "near_word.hpp"
 #include "problem.hpp"
 #include "problem_checks.hpp"
 #include "problem_shape.hpp"
@@ -14,6 +15,16 @@
 namespace polyconv {
 namespace {
 
+// "; did you mean 'nhwc'?" of a part that nobody knows.
+std::string meant_by(std::string_view part) {
+  std::vector<std::string> words = epilogue_words();
+  for (const char *word : {"nchw", "nhwc", "ncw", "nwc", "ncdhw", "ndhwc", "kcrs", "krsc", "flip", "separable"})
+    words.emplace_back(word);
+  for (int32_t type = POLYCONV_F64; type <= POLYCONV_U16; ++type) words.emplace_back(polyconv_type_name(type));
+  for (const char *mode : kPadWords) words.push_back(std::string("pad=") + mode);
+  return did_you_mean(part, words);
+}
+
 // The pads of one token: in the fields or as a part of their own.
 struct Padding {
   AxisList begin, end;
@@ -21,8 +32,8 @@ struct Padding {
 
 Padding parse_padding(Piece *piece) {
   Padding padding;
-  padding.begin = piece->axes("padding");
-  padding.end = piece->take("/") ? piece->axes("padding at the end") : padding.begin;
+  padding.begin = piece->signed_axes("padding");
+  padding.end = piece->take("/") ? piece->signed_axes("padding at the end") : padding.begin;
   piece->finish("the padding");
   return padding;
 }
@@ -61,7 +72,8 @@ void Parser::parse_direction(Piece part) {
     problem_.direction = direction;
     return;
   }
-  part.refuse("expected a direction: fwd, bwd_d, bwd_w, or tfwd, tbwd_d, tbwd_w for transposed");
+  part.refuse("expected a direction: fwd, bwd_d, bwd_w, or tfwd, tbwd_d, tbwd_w for transposed%s",
+              did_you_mean(part.whole(), {"fwd", "bwd_d", "bwd_w", "tfwd", "tbwd_d", "tbwd_w"}).c_str());
 }
 
 void Parser::set_padding(Piece piece) {
@@ -84,7 +96,7 @@ void Parser::parse_fields(Piece part) {
   std::vector<Piece> fields;
   do fields.emplace_back(part.take_until(','));
   while (!part.empty());
-  if (part.whole().back() == ',') part.refuse("expected a field after the last ','");
+  if (!part.whole().empty() && part.whole().back() == ',') part.refuse("expected a field after the last ','");
   // The input size tells the number of axes, so it is read first, wherever it stands.
   for (Piece field : fields) {
     if (!field.take("i")) continue;
@@ -202,7 +214,7 @@ void Parser::parse_strides(Piece value, int32_t *has, int64_t (&strides)[kAxes])
   int count = 0;
   do {
     if (count == wanted) break;
-    strides[count++] = value.size("a stride");
+    strides[count++] = value.signed_size("a stride");
   } while (value.take("."));
   if (count != wanted || !value.empty()) value.refuse("expected %d strides with '.' between", wanted);
   *has = 1;
@@ -219,7 +231,9 @@ bool Parser::parse_assignment(Piece part) {
     problem_.input_zero_point = part.integer("a zero point");
     whole("the zero point");
   } else if (key == "wz") {
-    problem_.weights_zero_point = part.integer("a zero point");
+    problem_.has_weights_zero_points = part.take("channel") ? 1 : 0;
+    if (problem_.has_weights_zero_points == 0)
+      problem_.weights_zero_point = part.integer("a zero point, or wz=channel for one of each output channel");
     whole("the zero point");
   } else if (key == "xs") {
     parse_strides(part, &problem_.has_input_strides, problem_.input_strides);
@@ -248,14 +262,14 @@ void Parser::parse_part(Piece part) {
   if (part.empty()) part.refuse("expected something between ':'");
   const char next = part.whole().size() > 1 ? part.whole()[1] : '\0';
   const bool counted = next >= '0' && next <= '9';
-  if (counted && part.whole()[0] == 'p') return set_padding(part);
+  if ((counted || next == '-') && part.whole()[0] == 'p') return set_padding(part);
   if (counted && part.whole()[0] == 'o') return set_output_padding(part);
   if (parse_word(part) || parse_layouts(part) || parse_types(part) || parse_assignment(part)) return;
   if (!parse_epilogue(part, &problem_))
     part.refuse(
         "expected a layout (nhwc), a weights layout (krsc), types (f16), pad=, p, o, flip, separable, xz=, wz=, xs=, "
-        "ws=, "
-        "ys=, rs=, rz=, q= or an epilogue (bias+relu)");
+        "ws=, ys=, rs=, rz=, q= or an epilogue (bias+relu)%s",
+        meant_by(part.whole()).c_str());
   once("an epilogue", part);
 }
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "token_words.hpp"
 
+#include "near_word.hpp"
+
 namespace polyconv {
 namespace {
 
@@ -15,7 +17,7 @@ Stage stage_of(std::string_view item) {
   if (item == "residual" || is("residual=")) return kResidual;
   for (int32_t kind = POLYCONV_POOL_MAX; kind <= POLYCONV_POOL_AVERAGE; ++kind)
     if (is(kPoolWords[kind])) return kPool;
-  for (int32_t activation = POLYCONV_ACT_RELU; activation <= POLYCONV_ACT_HARD_SWISH; ++activation)
+  for (int32_t activation = POLYCONV_ACT_RELU; activation <= POLYCONV_ACT_PRELU; ++activation)
     if (takes_alpha(activation) ? is(kActivationWords[activation]) : item == kActivationWords[activation])
       return kActivation;
   return kUnknown;
@@ -38,21 +40,23 @@ void parse_residual(Piece item, polyconv_epilogue *epilogue) {
 }
 
 void parse_activation(Piece item, polyconv_epilogue *epilogue) {
-  for (int32_t activation = POLYCONV_ACT_RELU; activation <= POLYCONV_ACT_HARD_SWISH; ++activation) {
+  for (int32_t activation = POLYCONV_ACT_RELU; activation <= POLYCONV_ACT_PRELU; ++activation) {
     if (takes_alpha(activation) ? !item.take(kActivationWords[activation])
                                 : item.whole() != kActivationWords[activation])
       continue;
     epilogue->activation = activation;
     if (!takes_alpha(activation)) return;
     epilogue->activation_alpha = item.real32(activation == POLYCONV_ACT_CLIPPED_RELU ? "the largest value, as in clip6"
+                                             : activation == POLYCONV_ACT_ELU        ? "alpha, as in elu1"
                                                                                      : "the slope, as in lrelu0.01");
     item.finish("the activation");
     return;
   }
 }
 
-// maxpool<window>[s<stride>][p<pad>[/<pad_end>]][i]; the stride is the window unless given.
-void parse_pool(Piece item, int32_t dims, polyconv_pool *pool) {
+// maxpool<window>[s<stride>][p<pad>[/<pad_end>]][d<dilation>][i][c]; the stride is the window unless given.
+void parse_pool(Piece item, polyconv_problem *problem, polyconv_pool *pool) {
+  const int32_t dims = problem->spatial_dims;
   pool->kind = item.take(kPoolWords[POLYCONV_POOL_MAX]) ? POLYCONV_POOL_MAX : POLYCONV_POOL_AVERAGE;
   if (pool->kind == POLYCONV_POOL_AVERAGE) item.take(kPoolWords[POLYCONV_POOL_AVERAGE]);
   const AxisList window = item.axes("a window, as in maxpool2");
@@ -63,11 +67,16 @@ void parse_pool(Piece item, int32_t dims, polyconv_pool *pool) {
     spread(item, begin, dims, pool->pad_begin);
     spread(item, item.take("/") ? item.axes("padding at the end") : begin, dims, pool->pad_end);
   }
+  if (item.take("d")) spread(item, item.axes("a dilation"), dims, problem->pool_dilation);
   if (pool->kind == POLYCONV_POOL_AVERAGE && item.take("i")) pool->count_include_pad = 1;
+  if (item.take("c")) problem->pool_ceil = 1;
   item.finish("the pooling");
 }
 
-std::string pool_text(const polyconv_pool &pool, int32_t dims) {
+std::string pool_text(const polyconv_problem &p) {
+  const polyconv_pool &pool = p.epilogue.pool;
+  const int32_t dims = p.spatial_dims;
+  const std::string dilation = axes_text(p.pool_dilation, dims, true);
   const std::string window = axes_text(pool.window, dims, true);
   const std::string stride = axes_text(pool.stride, dims, true);
   const std::string begin = axes_text(pool.pad_begin, dims, true);
@@ -78,11 +87,20 @@ std::string pool_text(const polyconv_pool &pool, int32_t dims) {
     text += "p" + begin + "/" + end;
   else if (begin != "0")
     text += "p" + begin;
+  if (dilation != "1") text += "d" + dilation;
   if (pool.count_include_pad != 0) text += "i";
+  if (p.pool_ceil != 0) text += "c";
   return text;
 }
 
 } // namespace
+
+std::vector<std::string> epilogue_words() {
+  std::vector<std::string> words = {"scale", "bias", "residual"};
+  words.insert(words.end(), std::begin(kActivationWords) + 1, std::end(kActivationWords)); // but "none"
+  for (size_t kind = 1; kind < std::size(kPoolWords); ++kind) words.push_back(std::string(kPoolWords[kind]) + "2");
+  return words;
+}
 
 bool parse_epilogue(Piece part, polyconv_problem *problem) {
   Piece items = part;
@@ -93,8 +111,9 @@ bool parse_epilogue(Piece part, polyconv_problem *problem) {
     const Stage stage = stage_of(item.whole());
     if (stage == kUnknown) {
       if (before == 0) return false;
-      part.refuse("expected scale, bias, residual, an activation or a pooling between '+', found \"%.*s\"",
-                  static_cast<int>(std::min<size_t>(item.whole().size(), 32)), item.whole().data());
+      part.refuse("expected scale, bias, residual, an activation or a pooling between '+', found \"%.*s\"%s",
+                  static_cast<int>(std::min<size_t>(item.whole().size(), 32)), item.whole().data(),
+                  did_you_mean(item.whole(), epilogue_words()).c_str());
     }
     if (stage <= before) part.refuse("expected each at most once, in the order scale+bias+residual+activation+pooling");
     before = stage;
@@ -103,7 +122,7 @@ bool parse_epilogue(Piece part, polyconv_problem *problem) {
       case kBias: epilogue.has_bias = 1; break;
       case kResidual: parse_residual(item, &epilogue); break;
       case kActivation: parse_activation(item, &epilogue); break;
-      default: parse_pool(item, problem->spatial_dims, &epilogue.pool); break;
+      default: parse_pool(item, problem, &epilogue.pool); break;
     }
   } while (!items.empty());
   if (part.whole().back() == '+') part.refuse("expected a word after the last '+'");
@@ -122,7 +141,7 @@ std::string epilogue_text(const polyconv_problem &problem) {
     text += "=layer" + to_text(static_cast<int64_t>(e.residual_from - POLYCONV_RESIDUAL_LAYER));
   if (e.activation != POLYCONV_ACT_NONE) text += std::string("+") + kActivationWords[e.activation];
   if (takes_alpha(e.activation)) text += to_text(e.activation_alpha);
-  if (e.pool.kind != POLYCONV_POOL_NONE) text += "+" + pool_text(e.pool, problem.spatial_dims);
+  if (e.pool.kind != POLYCONV_POOL_NONE) text += "+" + pool_text(problem);
   return text.empty() ? text : text.substr(1);
 }
 

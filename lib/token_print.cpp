@@ -69,6 +69,11 @@ std::string number_part(const char *key, int32_t value) {
   return value == 0 ? "" : std::string(":") + key + "=" + to_text(static_cast<int64_t>(value));
 }
 
+std::string zero_point_parts(const polyconv_problem &p) {
+  return number_part("xz", p.input_zero_point) +
+         (p.has_weights_zero_points != 0 ? ":wz=channel" : number_part("wz", p.weights_zero_point));
+}
+
 std::string padding_mode_part(const polyconv_problem &p) {
   if (p.pad_mode == POLYCONV_PAD_ZERO) return "";
   const std::string text = std::string(":pad=") + kPadWords[p.pad_mode];
@@ -96,7 +101,7 @@ std::string format_token(const polyconv_problem &problem) {
   text += types_part(p) + padding_mode_part(p);
   if (p.flip != 0) text += ":flip";
   if (p.separable != 0) text += ":separable";
-  text += number_part("xz", p.input_zero_point) + number_part("wz", p.weights_zero_point);
+  text += zero_point_parts(p);
   text += strides_part("xs", p.has_input_strides, p.input_strides, p.spatial_dims);
   text += strides_part("ws", p.has_weights_strides, p.weights_strides, p.spatial_dims);
   text += strides_part("ys", p.has_output_strides, p.output_strides, p.spatial_dims);
@@ -109,6 +114,10 @@ std::string format_token(const polyconv_problem &problem) {
 std::string weights_token(const polyconv_problem &problem) {
   polyconv_problem p = problem;
   forget_ignored(&p);
+  for (int entry = 0; entry < p.spatial_dims; ++entry) { // as kernels see them: they may pack by these
+    p.stride[entry] = walked_stride(problem, entry);
+    p.dilation[entry] = walked_dilation(problem, entry);
+  }
   std::string text = direction_text(p) + ":c" + to_text(p.in_channels) + ",k" + to_text(p.out_channels);
   if (p.groups != 1) text += ",g" + to_text(p.groups);
   text += ",f" + axes_text(p.kernel_size, p.spatial_dims, false);
@@ -116,7 +125,7 @@ std::string weights_token(const polyconv_problem &problem) {
   text += std::string(":") + polyconv_type_name(p.input_type) + "-" + polyconv_type_name(p.weights_type);
   if (p.flip != 0) text += ":flip";
   if (p.separable != 0) text += ":separable";
-  return text + number_part("xz", p.input_zero_point) + number_part("wz", p.weights_zero_point);
+  return text + zero_point_parts(p);
 }
 
 } // namespace polyconv

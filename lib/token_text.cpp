@@ -76,6 +76,12 @@ int64_t Piece::size(const char *what) {
   return value;
 }
 
+int64_t Piece::signed_size(const char *what) {
+  int64_t value = 0;
+  if (!read(&rest_, &value)) refuse("expected %s (a whole number of 64 bits), found %s", what, found(rest_).c_str());
+  return value;
+}
+
 int32_t Piece::integer(const char *what) {
   int32_t value = 0;
   if (!read(&rest_, &value)) refuse("expected %s (a whole number of 32 bits), found %s", what, found(rest_).c_str());
@@ -97,10 +103,17 @@ double Piece::real64(const char *what) {
 }
 
 AxisList Piece::axes(const char *what) {
+  return list_of(what, &Piece::size);
+}
+AxisList Piece::signed_axes(const char *what) {
+  return list_of(what, &Piece::signed_size);
+}
+
+AxisList Piece::list_of(const char *what, int64_t (Piece::*number)(const char *)) {
   AxisList list;
   do {
     if (list.count == 3) refuse("expected at most 3 axes of %s", what);
-    list.values[list.count++] = size(what);
+    list.values[list.count++] = (this->*number)(what);
   } while (take("x"));
   return list;
 }

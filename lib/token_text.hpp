@@ -29,14 +29,18 @@ class Piece {
   std::string_view take_until(char separator); // up to the separator (which is skipped) or the end
   int64_t size(const char *what);              // digits
   int32_t integer(const char *what);           // digits with or without '-'
+  int64_t signed_size(const char *what);       // likewise
   float real32(const char *what);
   double real64(const char *what);
-  AxisList axes(const char *what); // sizes with 'x' between
-  void finish(const char *what);   // nothing may be left
+  AxisList axes(const char *what);        // sizes with 'x' between
+  AxisList signed_axes(const char *what); // likewise, each with or without '-'
+  void finish(const char *what);          // nothing may be left
 
   [[noreturn]] __attribute__((format(printf, 2, 3))) void refuse(const char *format, ...) const;
 
  private:
+  AxisList list_of(const char *what, int64_t (Piece::*number)(const char *));
+
   std::string_view whole_;
   std::string_view rest_;
 };

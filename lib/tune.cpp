@@ -62,7 +62,7 @@ void unless_it_fails(Grouping *grouping, Action &&action) {
   try {
     action();
   } catch (const Failure &failure) {
-    grouping->failure = failure.what();
+    grouping->failure = std::string("failed while it was timed: ") + failure.what();
     log(POLYCONV_LOG_WARNING, "tuning grouping %s: %s", grouping->words().c_str(), failure.what());
   }
 }
@@ -75,7 +75,8 @@ void tune(const Question &question, const Group &group, std::vector<Candidate> *
   std::vector<Candidate> measured, rest;
   for (Candidate &candidate : *candidates) {
     const bool in_time = measured.empty() || os::monotonic_ns() < deadline_ns;
-    if (!candidate.accepted() || !in_time) {
+    const bool in_vain = !measured.empty() && candidate.fallback_rank() > measured.front().fallback_rank();
+    if (!candidate.accepted() || !in_time || in_vain) {
       rest.push_back(candidate);
       continue;
     }
@@ -92,8 +93,8 @@ void tune(const Question &question, const Group &group, std::vector<Candidate> *
       rest.push_back(candidate);
     }
   }
-  std::stable_sort(measured.begin(), measured.end(),
-                   [](const Candidate &a, const Candidate &b) { return a.estimate_us < b.estimate_us; });
+  std::stable_sort(measured.begin(), measured.end(), goes_before);
+  std::stable_partition(rest.begin(), rest.end(), [](const Candidate &candidate) { return candidate.accepted(); });
   *candidates = std::move(measured);
   candidates->insert(candidates->end(), rest.begin(), rest.end());
 }
@@ -104,6 +105,7 @@ void tune_whole(const Question &question, const std::vector<Layer> &layers, std:
   std::vector<Contender> contenders;
   for (Grouping &grouping : *groupings) {
     const bool unfused = grouping.parts.size() == layers.size(); // nothing may be slower, so it is always there
+    if (grouping.fallback_layers() > groupings->front().fallback_layers()) continue; // never taken, and slow
     if (contenders.size() > 0 && !unfused && os::monotonic_ns() >= deadline_ns) continue;
     unless_it_fails(&grouping, [&] { contenders.push_back(contender_of(question, layers, &grouping, scratch)); });
   }

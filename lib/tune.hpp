@@ -14,7 +14,8 @@ namespace polyconv {
 void tune(const Question &question, const Group &group, std::vector<Candidate> *candidates);
 
 // Times as many groupings of a chain as a whole as half of the budget allows, one run of each in turn, that without
-// fusing always among them. One that fails, in whichever run, keeps its estimate and says why in `failure`.
+// fusing always among them; those with more layers on fallbacks than the first are left out. One that fails, in
+// whichever run, keeps its estimate and says why in `failure`.
 void tune_whole(const Question &question, const std::vector<Layer> &layers, std::vector<Grouping> *groupings);
 
 } // namespace polyconv

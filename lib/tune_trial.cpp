@@ -5,6 +5,7 @@
 #include "host.hpp"
 #include "os.hpp"
 #include "problem.hpp"
+#include "problem_shape.hpp"
 
 #include <algorithm>
 
@@ -24,11 +25,10 @@ Scratch::Scratch(const Question &question, const Group &group) : question_(quest
   const polyconv_tensor &output = chain || forward ? tail.result : head.output;
   // The step before a gradient reads the caller's, whose size is another where there is pooling.
   const bool as_input = group.has_gradient && reads_gradient_as_input(head);
-  add(kSlotInput, bytes_of(as_input ? group.gradient.input : input));
-  add(kSlotOutput, bytes_of(group.has_gradient && !as_input ? group.gradient.input : output));
+  add(kSlotInput, as_input ? group.gradient.input : input);
+  add(kSlotOutput, group.has_gradient && !as_input ? group.gradient.input : output);
   for (int32_t i = 0; i < group.count(); ++i) add_layer(group, i);
-  if (group.has_gradient && group.gradient.save != POLYCONV_SAVE_NONE)
-    add(static_cast<uint16_t>(kSlotSaved + group.first), bytes_of(group.gradient.saved));
+  if (group.has_gradient) add_gradient(group);
 }
 
 Ends Scratch::ends(const Group &group) {
@@ -47,17 +47,41 @@ void Scratch::add(uint16_t slot, int64_t bytes) {
   slots_of(arguments_)[slot] = pointer;
 }
 
+// With what lies before the pointer where strides are negative.
+void Scratch::add(uint16_t slot, const polyconv_tensor &tensor) {
+  const int64_t before = elements_before(tensor) * static_cast<int64_t>(polyconv_type_size(tensor.type));
+  add(slot, before + bytes_of(tensor));
+  void *&pointer = slots_of(arguments_)[slot];
+  pointer = static_cast<char *>(pointer) + before;
+}
+
 void Scratch::add_layer(const Group &group, int32_t i) {
   const polyconv_layer &layer = group.layers[static_cast<size_t>(i)];
   const uint16_t whole = static_cast<uint16_t>(group.first + i);
   const int64_t channels = std::max(layer.input.size[1], layer.output.size[1]);
   const int64_t vector_bytes = channels * static_cast<int64_t>(sizeof(double));
-  add(static_cast<uint16_t>(kSlotWeights + whole), bytes_of(layer.weights));
+  add(static_cast<uint16_t>(kSlotWeights + whole), layer.weights);
   if (layer.epilogue.has_bias != 0) add(static_cast<uint16_t>(kSlotBias + whole), vector_bytes);
   if (layer.epilogue.has_scale != 0) add(static_cast<uint16_t>(kSlotScale + whole), vector_bytes);
   if (layer.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER)
-    add(static_cast<uint16_t>(kSlotResidual + whole), bytes_of(layer.residual));
-  if (layer.save != POLYCONV_SAVE_NONE) add(static_cast<uint16_t>(kSlotSaved + whole), bytes_of(layer.saved));
+    add(static_cast<uint16_t>(kSlotResidual + whole), layer.residual);
+  if (layer.save != POLYCONV_SAVE_NONE) add(static_cast<uint16_t>(kSlotSaved + whole), layer.saved);
+  if (layer.epilogue.activation == POLYCONV_ACT_PRELU) add(static_cast<uint16_t>(kSlotSlope + whole), vector_bytes);
+  if ((layer.traits & POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS) != 0)
+    add(static_cast<uint16_t>(kSlotWeightsZeroPoint + whole), vector_bytes);
+}
+
+// What the step before a gradient's layer has besides input and output; nobody wants the residual's gradient.
+void Scratch::add_gradient(const Group &group) {
+  const polyconv_layer &step = group.gradient;
+  const int64_t vector_bytes = step.result.size[1] * static_cast<int64_t>(sizeof(double));
+  const auto add_vector = [&](bool has, uint16_t base) {
+    if (has) add(static_cast<uint16_t>(base + group.first), vector_bytes);
+  };
+  if (step.save != POLYCONV_SAVE_NONE) add(static_cast<uint16_t>(kSlotSaved + group.first), step.saved);
+  add_vector(step.epilogue.has_scale != 0, kSlotScale);
+  add_vector(step.epilogue.has_bias != 0, kSlotBias);
+  add_vector(step.epilogue.activation == POLYCONV_ACT_PRELU, kSlotSlope);
 }
 
 Stopwatch::Stopwatch(const polyconv_device &device) : device_(device) {
@@ -71,7 +95,8 @@ Stopwatch::Stopwatch(const polyconv_device &device) : device_(device) {
 
 Stopwatch::~Stopwatch() {
   for (void *event : events_)
-    if (event != nullptr) device_.table->event_destroy(device_.index, event);
+    if (event != nullptr)
+      tell_backend(device_.name.c_str(), "event_destroy", [&] { device_.table->event_destroy(device_.index, event); });
 }
 
 void Stopwatch::start() {

@@ -23,7 +23,9 @@ class Scratch {
 
  private:
   void add(uint16_t slot, int64_t bytes);
+  void add(uint16_t slot, const polyconv_tensor &tensor);
   void add_layer(const Group &group, int32_t i);
+  void add_gradient(const Group &group);
 
   const Question &question_;
   polyconv_arguments arguments_ = {};

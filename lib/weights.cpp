@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights.hpp"
 
+#include "checks.hpp"
 #include "host.hpp"
 
 #include <cstdint>
 
 polyconv_weights::~polyconv_weights() {
-  if (packed_event != nullptr) device->table->event_destroy(device->index, packed_event);
+  if (packed_event == nullptr || device->table->event_destroy == nullptr) return;
+  polyconv::tell_backend(device->name.c_str(), "event_destroy",
+                         [&] { device->table->event_destroy(device->index, packed_event); });
 }
 
 namespace polyconv {
@@ -26,6 +29,10 @@ void check_memory(const polyconv_device &device, const void *memory) {
   if (kind != POLYCONV_MEMORY_DEVICE)
     throw failure(POLYCONV_INVALID_ARGUMENT, "memory is host memory, expected memory of device %s",
                   device.name.c_str());
+}
+
+void require_stream(const polyconv_device &device, const void *stream) {
+  if (const polyconv_status status = check_stream(device, stream)) throw Failure(status, last_error());
 }
 
 // Marks the point in the stream at which packing is done, so that a later save can wait for it.
@@ -67,6 +74,7 @@ std::unique_ptr<polyconv_weights> empty_weights(const polyconv_plan &plan, int32
 }
 
 void pack_weights(polyconv_weights *weights, const void *raw, void *stream) {
+  require_stream(*weights->device, stream);
   if (weights->packer == nullptr) {
     copy_memory(*weights->device, weights->data, raw, weights->format.bytes, stream);
     return;
@@ -99,7 +107,8 @@ polyconv_status polyconv_weights_create(const polyconv_plan *plan, int32_t layer
                                         void *stream, polyconv_weights **weights) {
   return guarded([&] {
     if (plan == nullptr) throw Failure(POLYCONV_INVALID_ARGUMENT, "plan is NULL, expected a plan");
-    if (raw == nullptr) throw Failure(POLYCONV_INVALID_ARGUMENT, "raw is NULL, expected raw weights");
+    if (raw == nullptr && layer_of(*plan, layer).weights.bytes > 0)
+      throw Failure(POLYCONV_INVALID_ARGUMENT, "raw is NULL, expected raw weights");
     if (weights == nullptr) throw Failure(POLYCONV_INVALID_ARGUMENT, "weights is NULL, expected where to put them");
     std::unique_ptr<polyconv_weights> made = empty_weights(*plan, layer, memory);
     pack_weights(made.get(), raw, stream);
@@ -111,7 +120,8 @@ polyconv_status polyconv_weights_create(const polyconv_plan *plan, int32_t layer
 polyconv_status polyconv_weights_update(polyconv_weights *weights, const void *raw, void *stream) {
   return guarded([&] {
     if (weights == nullptr) throw Failure(POLYCONV_INVALID_ARGUMENT, "weights is NULL, expected packed weights");
-    if (raw == nullptr) throw Failure(POLYCONV_INVALID_ARGUMENT, "raw is NULL, expected raw weights");
+    if (raw == nullptr && weights->format.bytes > 0)
+      throw Failure(POLYCONV_INVALID_ARGUMENT, "raw is NULL, expected raw weights");
     if (!weights->dynamic)
       throw Failure(POLYCONV_UNSUPPORTED,
                     "options.dynamic_weights was 0 in the plan that these weights were made with, expected 1");

@@ -51,7 +51,10 @@ Failure bad_file(const std::string &path, const std::string &what) {
 // A file that is read from front to back.
 class Reader {
  public:
-  explicit Reader(const std::string &path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
+  explicit Reader(const std::string &path) : path_(path) {
+    const std::string odd = os::odd_kind(path); // a pipe that nobody writes to would hold us for ever
+    if (!odd.empty()) throw bad_file(path, "is " + odd + ", expected a regular file");
+    file_ = std::fopen(path.c_str(), "rb");
     if (file_ == nullptr) throw bad_file(path, std::string("cannot be opened: ") + std::strerror(errno));
   }
   ~Reader() { std::fclose(file_); }
@@ -75,7 +78,7 @@ class Reader {
 
  private:
   const std::string &path_;
-  std::FILE *file_;
+  std::FILE *file_ = nullptr;
 };
 
 Header read_header(Reader *reader, const std::string &path) {

@@ -4,6 +4,8 @@
 
 #include <polyconv/sdk/padding.hpp>
 
+#include <algorithm>
+
 namespace polyconv::cpu {
 
 Axis make_axis(const polyconv_layer &layer, int axis) {
@@ -15,15 +17,18 @@ Axis make_axis(const polyconv_layer &layer, int axis) {
           layer.pad_begin[axis],
           layer.pad_end[axis],
           nullptr,
-          nullptr};
+          nullptr,
+          layer.pad_mode};
 }
 
 std::vector<int64_t> make_axis_table(int32_t pad_mode, Axis &axis) {
   std::vector<int64_t> table;
-  for (int64_t j = 1; j <= axis.before; ++j) table.push_back(sdk::padded_index(-j, axis.in, pad_mode));
-  for (int64_t j = 0; j < axis.after; ++j) table.push_back(sdk::padded_index(axis.in + j, axis.in, pad_mode));
+  const int64_t left = std::min(axis.before, kListed), right = std::min(axis.after, kListed);
+  for (int64_t j = 1; j <= left; ++j) table.push_back(sdk::padded_index(-j, axis.in, pad_mode));
+  for (int64_t j = 0; j < right; ++j) table.push_back(sdk::padded_index(axis.in + j, axis.in, pad_mode));
   axis.left = table.data();
-  axis.right = table.data() + axis.before;
+  axis.right = table.data() + left;
+  axis.pad_mode = pad_mode;
   return table;
 }
 
@@ -37,7 +42,7 @@ std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[
   }
   for (int i = 0; i < 3; ++i) {
     axes[i].left = tables.data() + begin[i];
-    axes[i].right = axes[i].left + axes[i].before;
+    axes[i].right = axes[i].left + std::min(axes[i].before, kListed);
   }
   return tables;
 }

@@ -13,14 +13,30 @@ struct Axis {
   int64_t in, out, taps; // sizes of input, output and kernel
   int64_t step, dilation, before, after;
   const int64_t *left, *right; // what coordinates -1, -2, ... and in, in + 1, ... read; -1 for the padding value
+  int32_t pad_mode;
 };
+
+constexpr int64_t kListed = 1 << 12; // coordinates of a side in the tables; what lies further out is reckoned
 
 namespace POLYCONV_ISA {
 
+// As padding.hpp has it, which passes may not call.
+POLYCONV_NOINLINE int64_t far_inside(const Axis &axis, int64_t y) {
+  const int64_t size = axis.in, edge = axis.pad_mode == POLYCONV_PAD_REFLECT ? 1 : 0;
+  if (axis.pad_mode == POLYCONV_PAD_ZERO || axis.pad_mode == POLYCONV_PAD_CONSTANT) return -1;
+  if (axis.pad_mode == POLYCONV_PAD_REPLICATE) return y < 0 ? 0 : size - 1;
+  const int64_t period = axis.pad_mode == POLYCONV_PAD_CIRCULAR ? size : 2 * (size - edge);
+  if (period == 0) return 0;
+  int64_t r = y % period;
+  if (r < 0) r += period;
+  return r < size ? r : period - r - (1 - edge);
+}
+
 // The coordinate inside the input that coordinate y reads, -1 for the padding value.
 POLYCONV_INLINE int64_t inside(const Axis &axis, int64_t y) {
-  if (y < 0) return axis.left[-1 - y];
-  return y < axis.in ? y : axis.right[y - axis.in];
+  if (y < 0) return y >= -kListed ? axis.left[-1 - y] : far_inside(axis, y);
+  if (y < axis.in) return y;
+  return y - axis.in < kListed ? axis.right[y - axis.in] : far_inside(axis, y);
 }
 
 // a / step, rounded up, for a >= 0; the strides that matter cost no division.
@@ -58,7 +74,7 @@ Axis make_axis(const polyconv_layer &layer, int axis);
 // The tables of three axes, which then point into them.
 std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[3]);
 
-// The tables of one axis, which then points into them.
+// The tables of one axis, which then points into them, and has this mode.
 std::vector<int64_t> make_axis_table(int32_t pad_mode, Axis &axis);
 
 // Whether one tap reads pixel after pixel: every axis at step 1, without padding, and none left out behind.

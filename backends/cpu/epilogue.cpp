@@ -18,24 +18,29 @@ void slope_all(T *values, int64_t n, const polyconv_epilogue &rules) {
   for (int64_t i = 0; i < n; ++i) values[i] = sdk::activation_slope(values[i], rules);
 }
 
+// Whether a stride steps over `count` elements that are `step` apart.
+bool steps_over(int64_t stride, int64_t count, int64_t step) {
+  int64_t product = 0; // may overflow where the stride does not follow from it
+  return !__builtin_mul_overflow(count, step, &product) && stride == product;
+}
+
 } // namespace
 
 bool is_slow(int32_t activation) {
-  return activation == POLYCONV_ACT_TANH || activation == POLYCONV_ACT_SIGMOID || activation == POLYCONV_ACT_GELU ||
-         activation == POLYCONV_ACT_SILU;
+  return activation > POLYCONV_ACT_LEAKY_RELU && activation != POLYCONV_ACT_HARD_SWISH;
 }
 
 bool one_pixel_stride(const polyconv_tensor &t) {
   using namespace sdk;
-  const bool rows = t.size[kH] == 1 || t.stride[kH] == t.size[kW] * t.stride[kW];
-  const bool planes = t.size[kD] == 1 || t.stride[kD] == t.size[kH] * t.size[kW] * t.stride[kW];
+  const bool rows = t.size[kH] == 1 || steps_over(t.stride[kH], t.size[kW], t.stride[kW]);
+  const bool planes = t.size[kD] == 1 || steps_over(t.stride[kD], t.size[kH] * t.size[kW], t.stride[kW]);
   // A row of one pixel has no stride of its own to go on with.
   const bool meaningful = t.size[kW] > 1 || t.size[kH] * t.size[kD] == 1;
   return rows && planes && meaningful;
 }
 
 bool one_image_stride(const polyconv_tensor &t) {
-  return t.size[sdk::kN] == 1 || t.stride[sdk::kN] == sdk::spatial(t) * t.stride[sdk::kW];
+  return t.size[sdk::kN] == 1 || steps_over(t.stride[sdk::kN], sdk::spatial(t), t.stride[sdk::kW]);
 }
 
 bool one_image_stride(const Epilogue &e) {
@@ -68,6 +73,7 @@ Epilogue with_arguments(const Epilogue &epilogue, const polyconv_arguments &argu
   Epilogue e = epilogue;
   e.bias = e.rules.has_bias ? arguments.bias[0] : nullptr;
   e.scale = e.rules.has_scale ? arguments.scale[0] : nullptr;
+  e.slope = e.rules.activation == POLYCONV_ACT_PRELU ? arguments.slope[0] : nullptr;
   e.residual = e.rules.residual_from != POLYCONV_RESIDUAL_NONE ? arguments.residual[0] : nullptr;
   e.saved = e.save ? arguments.saved[0] : nullptr;
   e.output = arguments.output;

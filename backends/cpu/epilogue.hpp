@@ -13,16 +13,16 @@ struct Epilogue {
   int32_t sum_type;     // F64, F32 or S32
   int32_t integer;      // s32 result with nothing but a bias: never leaves integers
   int32_t save;         // pre-activation values are wanted
-  int32_t slow;         // the activation needs the C library (finish_slowly)
+  int32_t slow;         // the activation is applied to runs of values (activate_run)
   int32_t simple;       // f32 in, f32 out, at most a bias and a quick activation
   int32_t quick;        // the same for results of 8 and 16 bits, other than s8
   int32_t whole_images; // pixels of an image lie at one stride, in all three tensors: rows may run on into the next
   // Set by with_arguments.
-  const void *bias, *scale, *residual;
+  const void *bias, *scale, *slope, *residual;
   void *saved, *output;
 };
 
-// Whether an activation has no vector form: it needs the C library.
+// Whether an activation is more than a few instructions: with exp, by channel, or of the C library.
 bool is_slow(int32_t activation);
 
 // True where the pixels of an image lie at one stride, that of W.

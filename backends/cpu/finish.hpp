@@ -5,8 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/epilogue.hpp"
-#include "cpu/simd.hpp"
+#include "cpu/activate.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -21,25 +20,6 @@ constexpr int kRowChunk = 64; // elements finished at a time
 POLYCONV_INLINE int64_t row_offset(const polyconv_tensor &t, const Row &row) {
   return t.offset + row.n * t.stride[0] + row.k * t.stride[1] + row.d * t.stride[2] + row.h * t.stride[3] +
          row.w * t.stride[4];
-}
-
-// max(v, 0), min(..., alpha) and so on; NaN passes through. Slow ones are not here.
-template <class V>
-POLYCONV_INLINE V activate(V v, int32_t activation, V alpha) {
-  const V zero = {};
-  switch (activation) {
-    case POLYCONV_ACT_RELU: return v < zero ? zero : v;
-    case POLYCONV_ACT_CLIPPED_RELU: {
-      const V positive = v < zero ? zero : v;
-      return positive > alpha ? alpha : positive;
-    }
-    case POLYCONV_ACT_LEAKY_RELU: return v < zero ? alpha * v : v;
-    case POLYCONV_ACT_HARD_SWISH: {
-      const V shifted = v + 3, positive = shifted < zero ? zero : shifted;
-      return v * (positive > zero + 6 ? zero + 6 : positive) / 6;
-    }
-    default: return v;
-  }
 }
 
 // The first n elements at p with a stride, as f32 (f64) into dense v.
@@ -151,7 +131,8 @@ POLYCONV_NOINLINE void finish_chunk(const Epilogue &e, const Sum *sums, int n, c
   if (e.saved)
     scatter_typed(POLYCONV_F32, e.saved, row_offset(e.saved_tensor, row), e.saved_tensor.stride[row.axis], n, v);
   if (e.slow) {
-    activate_slowly(v, n, e.rules);
+    const Real *slope = static_cast<const Real *>(e.slope);
+    activate_run(v, n, e.rules, slope ? slope + row.k : nullptr, row.axis == 1);
   } else if (e.rules.activation != POLYCONV_ACT_NONE) {
     const Vector<Real> alpha = splat(static_cast<Real>(e.rules.activation_alpha));
     for (int i = 0; i < n; i += kLanes<Real>) store(v + i, activate(load(v + i), e.rules.activation, alpha));

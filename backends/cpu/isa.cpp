@@ -3,6 +3,8 @@
 #include "cpu/isa.hpp"
 #include "cpu/kernels.hpp"
 
+#include <polyconv/sdk/backend.hpp>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -119,11 +121,18 @@ bool choose_isa(int32_t config, sdk::Offer &offer, Isa &isa) {
 
 polyconv_status probe(char *reason, size_t size) {
   const Detected &d = detected();
-  if (d.cap < 0)
-    std::snprintf(reason, size, "%s (POLYCONV_MAX_ISA ignored: expected baseline, avx2, avx512, avx512_bf16 or amx)",
-                  isa_names[d.machine]);
-  else
+  if (d.cap < 0) {
+    constexpr const char *kComplaint =
+        "POLYCONV_MAX_ISA is '%.32s'; expected baseline, avx2, avx512, avx512_bf16 or amx";
+    const char *word = std::getenv("POLYCONV_MAX_ISA");
+    char line[160];
+    std::snprintf(line, sizeof line, kComplaint, word ? word : "");
+    std::snprintf(reason, size, "%s (ignored: %s)", isa_names[d.machine], line);
+    std::strncat(line, ": ignored", sizeof line - std::strlen(line) - 1);
+    if (sdk::host != nullptr) sdk::host->log(POLYCONV_LOG_WARNING, line);
+  } else {
     std::snprintf(reason, size, "%s", isa_names[d.cap < d.machine ? d.cap : d.machine]);
+  }
   return POLYCONV_SUCCESS;
 }
 

@@ -11,22 +11,43 @@ namespace polyconv::cpu {
 struct PoolSource {
   polyconv_tensor input; // before pooling
   polyconv_pool rules;
+  int64_t dilation[3], overhang[3]; // as a layer's pool_dilation and pool_overhang
 };
+
+#ifdef POLYCONV_DRIVER
+inline void set_rules(const polyconv_layer &layer, PoolSource &source) {
+  source.rules = layer.epilogue.pool;
+  for (int axis = 0; axis < 3; ++axis) {
+    source.dilation[axis] = layer.pool_dilation[axis];
+    source.overhang[axis] = layer.pool_overhang[axis];
+  }
+}
+#endif
 
 namespace POLYCONV_ISA {
 
 constexpr int kPoolChunk = 256; // results combined at a time
 
-// The part of a window that lies inside.
+// The part of a window that lies inside: taps [first, last), of which tap t lies at coordinate from + t * step.
 struct PoolWindow {
-  int64_t begin, end; // coordinates of the input
-  int64_t first;      // begin's place in the window
+  int64_t first, last;
+  int64_t from, step;
+  POLYCONV_MEMBER int64_t count() const { return last - first; }
 };
 
 POLYCONV_INLINE PoolWindow window_of(const PoolSource &p, int axis, int64_t i) {
-  const int64_t from = i * p.rules.stride[axis] - p.rules.pad_begin[axis], to = from + p.rules.window[axis];
-  const int64_t begin = from < 0 ? 0 : from, size = p.input.size[2 + axis];
-  return {begin, to < size ? to : size, begin - from};
+  const int64_t from = i * p.rules.stride[axis] - p.rules.pad_begin[axis], step = p.dilation[axis];
+  const int64_t inside = p.input.size[2 + axis] - from; // coordinates from `from` on
+  const int64_t taps = inside <= 0 ? 0 : (inside + step - 1) / step, all = p.rules.window[axis];
+  return {from < 0 ? (-from + step - 1) / step : 0, taps < all ? taps : all, from, step};
+}
+
+// The taps along W that any of results [i, i + n) finds inside.
+POLYCONV_INLINE PoolWindow taps_of(const PoolSource &p, int64_t i, int64_t n) {
+  const int64_t step = p.rules.stride[2], pad = p.rules.pad_begin[2], apart = p.dilation[2], all = p.rules.window[2];
+  const int64_t begin = pad - (i + n - 1) * step, end = p.input.size[4] + pad - i * step;
+  const int64_t last = end > 0 ? (end + apart - 1) / apart : 0;
+  return {begin > 0 ? (begin + apart - 1) / apart : 0, last < all ? last : all, 0, 0};
 }
 
 template <class T>
@@ -76,22 +97,23 @@ POLYCONV_INLINE void combine_row(const PoolSource &p, const From *input, const R
   const polyconv_tensor &t = p.input;
   const From *image = input + t.offset + at.n * t.stride[0] + at.k * t.stride[1];
   const PoolWindow d = window_of(p, 0, at.d), h = window_of(p, 1, at.h);
-  const PoolWindow w = along_w ? PoolWindow{0, p.rules.window[2], 0} : window_of(p, 2, at.w);
+  // Along W taps, of which any of the results find inside; else columns.
+  const PoolWindow w = along_w ? taps_of(p, at.w, n) : window_of(p, 2, at.w);
   const int64_t step = p.rules.stride[2], stride = along_w ? step * t.stride[4] : t.stride[1];
-  for (int64_t z = d.begin; z < d.end; ++z)
-    for (int64_t y = h.begin; y < h.end; ++y)
-      for (int64_t x = w.begin; x < w.end; ++x) {
-        int64_t a = 0, b = n, column = x; // along W, x is the tap: results [a, b) find it inside
+  for (int64_t i = d.first; i < d.last; ++i)
+    for (int64_t j = h.first; j < h.last; ++j)
+      for (int64_t x = w.first; x < w.last; ++x) {
+        const int64_t z = d.from + i * d.step, y = h.from + j * h.step;
+        int64_t a = 0, b = n, column = w.from + x * w.step; // along W results [a, b) find tap x inside
         if (along_w) {
-          const int64_t from = at.w * step - p.rules.pad_begin[2] + x;
+          const int64_t from = at.w * step - p.rules.pad_begin[2] + x * p.dilation[2];
           a = from < 0 ? (-from + step - 1) / step : 0;
           b = t.size[4] > from ? (t.size[4] - from + step - 1) / step : 0;
           b = b < n ? b : n;
           if (a >= b) continue;
           column = from + a * step;
         }
-        const int64_t line = (z - d.begin + d.first) * p.rules.window[1] + (y - h.begin + h.first);
-        const int64_t place = line * p.rules.window[2] + (along_w ? x : x - w.begin + w.first);
+        const int64_t place = (i * p.rules.window[1] + j) * p.rules.window[2] + x;
         load_run(convert, image + z * t.stride[2] + y * t.stride[3] + column * t.stride[4], stride, b - a, row.loaded);
         change(row.loaded, b - a);
         combine<T, Average, Save>(row, a, b, static_cast<int32_t>(place));
@@ -122,10 +144,19 @@ POLYCONV_INLINE void for_each_row(const polyconv_tensor &r, int32_t axis, int64_
 
 // The elements that an average of row result i divides by.
 POLYCONV_INLINE int64_t pool_count(const PoolSource &p, const Row &at, int64_t i) {
-  if (p.rules.count_include_pad) return p.rules.window[0] * p.rules.window[1] * p.rules.window[2];
-  const PoolWindow d = window_of(p, 0, at.d), h = window_of(p, 1, at.h);
-  const PoolWindow w = window_of(p, 2, at.axis == 4 ? at.w + i : at.w);
-  return (d.end - d.begin) * (h.end - h.begin) * (w.end - w.begin);
+  const int64_t place[3] = {at.d, at.h, at.axis == 4 ? at.w + i : at.w};
+  int64_t count = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    const PoolWindow window = window_of(p, axis, place[axis]);
+    if (!p.rules.count_include_pad) {
+      count *= window.count();
+      continue;
+    }
+    const int64_t limit = p.input.size[2 + axis] + p.rules.pad_end[axis] - p.overhang[axis];
+    const int64_t counted = (limit - window.from + window.step - 1) / window.step, all = p.rules.window[axis];
+    count *= counted < all ? counted : all;
+  }
+  return count;
 }
 
 } // namespace POLYCONV_ISA

@@ -381,12 +381,14 @@ POLYCONV_INLINE void store_f32(int8_t *p, F32 v) {
 #endif
 }
 
-// The first n lanes, integers already rounded (see round_even).
+// The first n lanes, integers already rounded (see round_even). The loop's own bound is a constant: inlined where n is
+// known to be below it, gcc 14 takes a loop up to n for one that may leave the array.
 template <class T>
 POLYCONV_INLINE void store_f32_partial(T *p, F32 v, int n) {
   T lanes[kF32Lanes];
   store_f32(lanes, v);
-  for (int i = 0; i < n; ++i) p[i] = lanes[i];
+  for (int i = 0; i < kF32Lanes; ++i)
+    if (i < n) p[i] = lanes[i];
 }
 POLYCONV_INLINE void store_f32_partial(float *p, F32 v, int n) {
   store_partial(p, v, n);

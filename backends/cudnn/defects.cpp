@@ -3,6 +3,7 @@
 #include "defects.hpp"
 
 #include <algorithm>
+#include <polyconv/sdk/formula.hpp>
 
 namespace polyconv::cudnn {
 
@@ -11,7 +12,7 @@ Defects defects_of(int64_t engine, const polyconv_layer &l, Order order) {
   const bool half = l.input.type == POLYCONV_F16 || l.input.type == POLYCONV_BF16;
   const bool forward = l.direction == POLYCONV_FORWARD, data = l.direction == POLYCONV_BACKWARD_DATA;
   const bool weights = l.direction == POLYCONV_BACKWARD_WEIGHTS;
-  const bool strided = std::any_of(l.stride, l.stride + 3, [](int64_t stride) { return stride > 1; });
+  const bool strided = sdk::formula_stride(l, 0) > 1 || sdk::formula_stride(l, 1) > 1 || sdk::formula_stride(l, 2) > 1;
   const bool uneven = !std::equal(l.pad_begin, l.pad_begin + 3, l.pad_end);
   Defects found = {};
   found.wrong_sums =

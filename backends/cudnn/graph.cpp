@@ -5,6 +5,7 @@
 #include "defects.hpp"
 
 #include <algorithm>
+#include <polyconv/sdk/formula.hpp>
 #include <polyconv/sdk/kernel.hpp>
 
 namespace polyconv::cudnn {
@@ -45,6 +46,7 @@ Descriptor tensor(const polyconv_tensor &t, int64_t id, bool depth) {
 }
 
 Descriptor convolution(const polyconv_layer &l, bool depth) {
+  const int64_t strides[] = {sdk::formula_stride(l, 0), sdk::formula_stride(l, 1), sdk::formula_stride(l, 2)};
   Descriptor d(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   d.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, depth ? 3 : 2);
   d.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, type_of(l.sum_type));
@@ -52,7 +54,7 @@ Descriptor convolution(const polyconv_layer &l, bool depth) {
   d.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, kept(l.pad_begin, 3, depth));
   d.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, kept(l.pad_end, 3, depth));
   d.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, kept(l.dilation, 3, depth));
-  d.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, kept(l.stride, 3, depth));
+  d.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, kept(strides, 3, depth));
   d.finalize("describing the convolution");
   return d;
 }

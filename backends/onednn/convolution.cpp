@@ -3,6 +3,7 @@
 #include "convolution.hpp"
 
 #include <algorithm>
+#include <polyconv/sdk/formula.hpp>
 #include <polyconv/sdk/kernel.hpp>
 
 namespace polyconv::onednn {
@@ -15,7 +16,7 @@ struct Spatial {
   explicit Spatial(const polyconv_layer &l) {
     const int axes = spatial_axes(l);
     for (int i = 0, axis = 3 - axes; axis < 3; ++i, ++axis) {
-      stride[i] = l.stride[axis];
+      stride[i] = sdk::formula_stride(l, axis);
       dilation[i] = l.dilation[axis] - 1; // oneDNN counts the elements between two taps
       pad_begin[i] = l.pad_begin[axis];
       pad_end[i] = l.pad_end[axis];

@@ -1,7 +1,8 @@
-// parallel_tbb.cpp - a plan's threads under oneTBB: an arena made at plan time, which the scheduler fills with its
+// parallel_tbb.cpp - a plan's threads under oneTBB: an arena lent at plan time, which the scheduler fills with its
 // workers while the plan runs.
 // SPDX-License-Identifier: Apache-2.0
-#include <polyconv/sdk/parallel.hpp>
+#include <polyconv/sdk/deal.hpp>
+#include <polyconv/sdk/system_threads.hpp>
 
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/parallel_for.h>
@@ -11,56 +12,111 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
+#include <mutex>
+#include <new>
 #include <thread>
+#include <vector>
 
 namespace polyconv::sdk {
 namespace {
 
-// The tasks of one run, and who took which. A thread takes the task of its own place in the arena, which it took in the
-// run before, then what nobody took yet, and then waits for the others: a worker that finds nothing to do goes to sleep
-// within microseconds, and waking it would hold up the next run.
+// The tasks of one run. A thread that finds no more of them waits for the others: a worker that finds nothing to do
+// goes to sleep within microseconds, and waking it would hold up the next run.
 class Round {
  public:
-  Round(int64_t tasks, void (*task)(void *, int64_t), void *context) : tasks_(tasks), task_(task), context_(context) {}
+  Round(int64_t tasks, void (*task)(void *, int64_t), void *context) : deal_(tasks, task, context) {}
 
   // May be called by any threads, any number of times; returns when nothing is left to take.
   void take_part(int64_t place) {
-    const int64_t all = std::min(tasks_, kMostThreads);
-    for (int64_t i = 0; i < all; ++i) take((place + i) % all);
+    using Clock = std::chrono::steady_clock;
+    done_.fetch_add(deal_.take_part(place), std::memory_order_release);
     const Clock::time_point patient_until = Clock::now() + kPatience;
-    while (done_.load(std::memory_order_acquire) < all && Clock::now() < patient_until) std::this_thread::yield();
+    while (done_.load(std::memory_order_acquire) < deal_.places() && Clock::now() < patient_until)
+      std::this_thread::yield();
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr int64_t kBits = 64;
   static constexpr std::chrono::milliseconds kPatience{4};
 
-  // Does what belongs to one place, unless somebody did.
-  void take(int64_t place) {
-    std::atomic<uint64_t> &taken = taken_[place / kBits];
-    const uint64_t bit = uint64_t{1} << place % kBits;
-    if (taken.load(std::memory_order_relaxed) & bit || taken.fetch_or(bit, std::memory_order_relaxed) & bit) return;
-    for (int64_t i = place; i < tasks_; i += kMostThreads) task_(context_, i);
-    done_.fetch_add(1, std::memory_order_release);
+  Deal deal_;
+  std::atomic<int64_t> done_{0};
+};
+
+using Arena = oneapi::tbb::task_arena;
+
+// Arenas for plans, which come back from plans that are destroyed: oneTBB loses some KiB with each that ever ran.
+class Arenas {
+ public:
+  // NULL where one thread is all there is.
+  static std::unique_ptr<Arena> lend(int threads) {
+    Arenas &all = arenas();
+    const std::lock_guard<std::mutex> lock(all.mutex_);
+    const int size = all.allowance_.of(std::min(threads, workers_and_caller()));
+    if (size == 1) return nullptr;
+    std::vector<std::unique_ptr<Arena>> &idle = all.idle_[size];
+    if (idle.empty()) {
+      auto arena = std::make_unique<Arena>(size);
+      arena->initialize();
+      return arena;
+    }
+    std::unique_ptr<Arena> arena = std::move(idle.back());
+    idle.pop_back();
+    return arena;
   }
 
-  const int64_t tasks_;
-  void (*const task_)(void *, int64_t);
-  void *const context_;
-  std::atomic<uint64_t> taken_[kMostThreads / kBits] = {};
-  std::atomic<int64_t> done_{0};
+  static void give_back(std::unique_ptr<Arena> arena) noexcept {
+    Arenas &all = arenas();
+    const std::lock_guard<std::mutex> lock(all.mutex_);
+    try {
+      all.idle_[arena->max_concurrency()].push_back(std::move(arena));
+    } catch (const std::bad_alloc &) {
+      // then it is destroyed
+    }
+  }
+
+ private:
+  static Arenas &arenas() {
+    static Arenas &made = *new Arenas; // never destroyed: plans may still be while the process ends
+    return made;
+  }
+
+  // More than oneTBB has workers for makes it print a warning; tasks beyond the arena's threads queue up anyway.
+  static int workers_and_caller() {
+    using oneapi::tbb::global_control;
+    return static_cast<int>(
+        std::min<size_t>(global_control::active_value(global_control::max_allowed_parallelism), kMostThreads));
+  }
+
+  std::mutex mutex_;
+  Allowance allowance_; // what the runtime cannot get it takes for an error, in the midst of a run
+  std::map<int, std::vector<std::unique_ptr<Arena>>> idle_; // by size
 };
 
 class TbbParallel final : public Parallel {
  public:
-  explicit TbbParallel(int threads) : Parallel(threads), arena_(arena_size(threads)) { arena_.initialize(); }
+  explicit TbbParallel(int threads) : Parallel(threads) {
+    if (threads == 1 || LostThreads::lost()) return;
+    LostThreads::there_are_some();
+    arena_ = Arenas::lend(threads);
+  }
+  ~TbbParallel() override {
+    if (!arena_) return;
+    if (LostThreads::lost())
+      static_cast<void>(arena_.release()); // the parent's: its threads, and perhaps its lock
+    else
+      Arenas::give_back(std::move(arena_));
+  }
 
  protected:
   void run(int64_t tasks, void (*task)(void *, int64_t), void *context) const override {
+    if (!arena_ || LostThreads::lost()) {
+      for (int64_t i = 0; i < tasks; ++i) task(context, i);
+      return;
+    }
     Round round(tasks, task, context);
-    arena_.execute([&] {
-      const int64_t takers = std::min<int64_t>(tasks, arena_.max_concurrency());
+    arena_->execute([&] {
+      const int64_t takers = std::min<int64_t>(tasks, arena_->max_concurrency());
       oneapi::tbb::parallel_for(
           int64_t{0}, takers, [&](int64_t) { round.take_part(oneapi::tbb::this_task_arena::current_thread_index()); },
           oneapi::tbb::static_partitioner());
@@ -68,14 +124,7 @@ class TbbParallel final : public Parallel {
   }
 
  private:
-  // More than oneTBB has workers for makes it print a warning; tasks beyond the arena's threads queue up anyway.
-  static int arena_size(int threads) {
-    using oneapi::tbb::global_control;
-    const size_t allowed = global_control::active_value(global_control::max_allowed_parallelism);
-    return threads < static_cast<int>(allowed) ? threads : static_cast<int>(allowed);
-  }
-
-  mutable oneapi::tbb::task_arena arena_; // execute may be called from several threads at once
+  std::unique_ptr<Arena> arena_; // execute may be called from several threads at once
 };
 
 } // namespace

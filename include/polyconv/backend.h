@@ -7,7 +7,8 @@
  *
  * Rules
  *   - Everything here is C, and only grows at the end: tables and structs begin with their size, and a reader
- *     looks at a field only if the size covers it. polyconv_tensor and polyconv_pool are frozen.
+ *     looks at a field only if the size covers it. polyconv_tensor, polyconv_pool and polyconv_epilogue are frozen:
+ *     they lie inside other structs.
  *   - The host's minor goes in and the backend's comes out, so either side may be the older one. A newer
  *     major is another symbol (_v2).
  *   - No C++ exception crosses. A function that fails calls host->set_error with one sentence, then returns
@@ -24,7 +25,7 @@
 extern "C" {
 #endif
 
-#define POLYCONV_BACKEND_ABI_MINOR 3
+#define POLYCONV_BACKEND_ABI_MINOR 4
 #define POLYCONV_REASON_SIZE 256
 #define POLYCONV_NOTE_SIZE 128
 #define POLYCONV_FORMAT_SIZE 48
@@ -40,6 +41,28 @@ typedef struct polyconv_host {
 
 /* ---------------------------------------------------------------- the normalised problem */
 
+/* What is unusual about a layer: bits of polyconv_layer.traits. A kernel hears of a layer only if its table declares
+ * (polyconv_kernel.takes) every trait that the layer has; the library rejects the others in its own words. So a kernel
+ * that has not been taught a trait is safe without knowing that it exists. Numbers never change.
+ *
+ * Tensors of data that are read (the weights are none) may overlap themselves. OVERLAP is set where their strides do
+ * not show the contrary: sorted by size, each steps over all that the smaller ones reach. Stride 0 overlaps; gaps, as
+ * of a slice of channels or a part of an image, are nothing unusual. */
+#define POLYCONV_TRAIT_OVERLAP (UINT64_C(1) << 0)             /* two elements may share a place, see below */
+#define POLYCONV_TRAIT_NEGATIVE_STRIDE (UINT64_C(1) << 1)     /* a tensor that is read is walked backwards somewhere */
+#define POLYCONV_TRAIT_EMPTY (UINT64_C(1) << 2)               /* a size other than the batch is 0 */
+#define POLYCONV_TRAIT_CROPPING (UINT64_C(1) << 3)            /* pad_begin or pad_end is negative */
+#define POLYCONV_TRAIT_DILATED_POOLING (UINT64_C(1) << 4)     /* pool_dilation is not 1 everywhere */
+#define POLYCONV_TRAIT_CLIPPED_POOLING (UINT64_C(1) << 5)     /* pool_overhang is not 0 everywhere */
+#define POLYCONV_TRAIT_ELU (UINT64_C(1) << 6)                 /* an activation newer than POLYCONV_ACT_HARD_SWISH */
+#define POLYCONV_TRAIT_GELU_TANH (UINT64_C(1) << 7)           /* another */
+#define POLYCONV_TRAIT_PRELU (UINT64_C(1) << 8)               /* another, with a slope for each channel */
+#define POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS (UINT64_C(1) << 9) /* one for each output channel */
+#define POLYCONV_TRAIT_WIDE_GRADIENT (UINT64_C(1) << 10)      /* gradient of weights in f32 from f16 or bf16 */
+#define POLYCONV_TRAIT_GRADIENT_SCALE (UINT64_C(1) << 11)     /* a scale in a gradient */
+#define POLYCONV_TRAIT_GRADIENT_RESIDUAL (UINT64_C(1) << 12)  /* a residual in a gradient */
+#define POLYCONV_TRAITS_ALL ((UINT64_C(1) << 13) - 1)         /* every one that this header knows */
+
 /* One convolution as kernels see it: validated, three spatial axes, no variants.
  *
  *   - 1D and 2D have become 3D: leading spatial axes of size 1, kernel 1, stride 1, no padding.
@@ -48,7 +71,14 @@ typedef struct polyconv_host {
  *   - True convolution has become cross-correlation: the weights' spatial strides are negative and
  *     weights.offset points at the last tap. A kernel that reads weights by stride and offset, when packing
  *     or directly, is right without knowing.
- *   - Layouts have become strides.
+ *   - Layouts have become strides. A tensor's pointer is that of its element 0, also where strides are negative.
+ *   - Negative padding of an input that is read has become a smaller input, part of the larger one. Where the input is
+ *     written, or its bias gradient wanted, it remains (POLYCONV_TRAIT_CROPPING): what is cropped off gets 0.
+ *   - Pooling sizes that are rounded up have become pad_end, less than a window reaches.
+ *   - The stride of an axis with one output is 1, and so is the dilation of an axis with one tap and the stride of
+ *     pooling with one result; the input may then be larger than the output's size tells. Take sizes from the tensors.
+ *   - Sizes are within polyconv.h's bounds (POLYCONV_MAX_ELEMENTS, POLYCONV_MAX_PRODUCTS), and a tensor's stride along
+ * an axis of one element is no larger than the tensor. A kernel whose own products go further rejects in words.
  *
  * `input`, `weights` and `output` are those of the *normalised* forward convolution, whatever the direction:
  * output.size is the size before pooling. `result` is the tensor that is written: output (pooled, in its
@@ -82,6 +112,11 @@ typedef struct polyconv_layer {
   int32_t reserved;
   polyconv_epilogue epilogue; /* pool in three axes; RESIDUAL_LAYER and RESIDUAL_INPUT as in the problem when
                                  count > 1, already RESIDUAL_BUFFER for count == 1 */
+  /* Since minor 4. */
+  uint64_t traits;          /* POLYCONV_TRAIT_* */
+  int64_t pool_dilation[3]; /* of epilogue.pool: element t of a window lies t * pool_dilation after its first; >= 1 */
+  int64_t pool_overhang[3]; /* of an average that counts padding: pad_end, enlarged so that the last window fits, counts
+                               these many places at its end for nothing. 0 otherwise */
 } polyconv_layer;
 
 enum { /* what is asked for */
@@ -90,7 +125,11 @@ enum { /* what is asked for */
        POLYCONV_OP_CONVERT = 2, /* input -> result: same size, other strides */
        /* Since minor 2: input, the gradient of what a float layer stored (pooled) -> result, the gradient of its sums
           (as before pooling, of the input's type), through epilogue.activation and epilogue.pool by `saved`, which is
-          read: pre-activations, or the argmax of max pooling without activation. */
+          read: pre-activations, or the argmax of max pooling without activation. Since minor 4, each with its trait:
+          what came through activation and pooling is multiplied by epilogue.residual_scale into
+          arguments.residual_gradient (described by `residual`), where there is a residual and that is not NULL; summed
+          over each channel into arguments.bias, where has_bias is set (only beside has_scale); and multiplied by the
+          channel's scale into the result, where has_scale is set. */
        POLYCONV_OP_GRADIENT = 3
 };
 
@@ -154,6 +193,10 @@ typedef struct polyconv_arguments {
   void *saved[POLYCONV_MAX_CHAIN];
   void *workspace;
   void *bound; /* what bind made, or NULL */
+  /* Since minor 4. */
+  const void *slope[POLYCONV_MAX_CHAIN];              /* of POLYCONV_ACT_PRELU, of the type of a scale */
+  const void *weights_zero_point[POLYCONV_MAX_CHAIN]; /* one per output channel, of the weights' type */
+  void *residual_gradient[POLYCONV_MAX_CHAIN];        /* of OP_GRADIENT; may be NULL */
 } polyconv_arguments;
 
 /* ---------------------------------------------------------------- kernels */
@@ -199,6 +242,9 @@ typedef struct polyconv_kernel {
   /* Since minor 1, optional (NULL): the bytes of workspace that this instance needs, at most what was offered. For
    * kernels that learn it only in create. */
   int64_t (*workspace)(const struct polyconv_kernel *self, const void *instance);
+  /* Since minor 4: POLYCONV_TRAIT_* of the layers that this kernel handles; 0 where the table is shorter. It must name
+   * bits, never all that there may be. */
+  uint64_t takes;
 } polyconv_kernel;
 
 /* ---------------------------------------------------------------- devices */
@@ -250,7 +296,7 @@ typedef struct polyconv_backend {
 } polyconv_backend;
 
 /* The entry symbol: fills *backend with a table that lives for ever. May return UNAVAILABLE where the host's
- * minor is too old to serve. Called once, before anything else. */
+ * minor is too old to serve. Called once, before anything else, and again where it ran out of memory. */
 typedef polyconv_status (*polyconv_backend_query)(const polyconv_host *host, const polyconv_backend **backend);
 #define POLYCONV_BACKEND_ENTRY "polyconv_backend_query_v1"
 
@@ -264,12 +310,15 @@ static_assert(sizeof(polyconv_pool) == 104, "polyconv_pool is frozen");
 static_assert(offsetof(polyconv_host, set_error) == 24, "polyconv_host only grows");
 static_assert(offsetof(polyconv_layer, input) == 128, "polyconv_layer only grows");
 static_assert(offsetof(polyconv_layer, epilogue) == 736, "polyconv_layer only grows");
+static_assert(offsetof(polyconv_layer, traits) == 880, "polyconv_epilogue is frozen, polyconv_layer only grows");
+static_assert(offsetof(polyconv_layer, pool_overhang) == 912, "polyconv_layer only grows");
 static_assert(offsetof(polyconv_policy, shared_memory_limit) == 64, "polyconv_policy only grows");
 static_assert(offsetof(polyconv_request, policy) == 24, "polyconv_request only grows");
 static_assert(offsetof(polyconv_offer, reason) == 488, "polyconv_offer only grows");
 static_assert(offsetof(polyconv_offer, note) == 776, "polyconv_offer only grows");
 static_assert(offsetof(polyconv_arguments, bound) == 352, "polyconv_arguments only grows");
-static_assert(offsetof(polyconv_kernel, workspace) == 88, "polyconv_kernel only grows");
+static_assert(offsetof(polyconv_arguments, residual_gradient) == 488, "polyconv_arguments only grows");
+static_assert(offsetof(polyconv_kernel, takes) == 96, "polyconv_kernel only grows");
 static_assert(offsetof(polyconv_device_table, graph_destroy) == 168, "polyconv_device_table only grows");
 static_assert(offsetof(polyconv_backend, kernels) == 64, "polyconv_backend only grows");
 #endif

@@ -14,14 +14,15 @@
  *     POLYCONV_SUCCESS nothing has been written, changed or leaked, and polyconv_last_error() holds one
  *     sentence naming the field, the value and what was expected.
  *   - Structs that callers fill begin with struct_size, have an _init function, and only grow at the end.
- *     Always call _init first: it sets struct_size and the defaults named in the comments.
+ *     Always call _init first: it sets struct_size and the defaults named in the comments. An older library
+ *     refuses a newer struct in which a field that it does not know is not 0, and leaves what it fills of one 0.
  *   - Sizes and strides are int64_t and count elements unless a comment says bytes. Spatial arrays hold up
  *     to three axes, outermost first (D, H, W for 3D; H, W for 2D; W for 1D) in entries 0..spatial_dims-1;
  *     the remaining entries are ignored.
  *   - Enumerations are int32_t fields with named constants whose values never change.
  *   - Any function may be called from any thread. Objects are immutable once created, unless a comment says
  *     otherwise; destroying an object while another thread uses it is an error of the caller.
- *   - The library never throws, aborts, exits, or writes to stdout or stderr.
+ *   - The library never throws, aborts, exits, or writes to stdout or stderr. Forked children may go on using it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef POLYCONV_POLYCONV_H
@@ -79,7 +80,7 @@ POLYCONV_API const char *polyconv_last_error(void);
 enum { POLYCONV_LOG_ERROR = 0, POLYCONV_LOG_WARNING = 1, POLYCONV_LOG_INFO = 2, POLYCONV_LOG_DEBUG = 3 };
 
 /* Receives one line of log without a newline. Called on the thread that caused it, possibly from several
- * threads at once; it must not call polyconv. */
+ * threads at once. It must not throw; it may call polyconv, whose own lines then go nowhere. */
 typedef void (*polyconv_log_callback)(void *context, int32_t level, const char *message);
 
 /* Sets the process-wide log sink: messages of `level` and below go to `callback`. NULL switches logging
@@ -91,6 +92,8 @@ POLYCONV_API void polyconv_set_log(polyconv_log_callback callback, void *context
 
 #define POLYCONV_MAX_SPATIAL 3
 #define POLYCONV_MAX_CHAIN 8
+#define POLYCONV_MAX_ELEMENTS (INT64_C(1) << 48) /* bounds of a problem, see polyconv_problem */
+#define POLYCONV_MAX_PRODUCTS (INT64_C(1) << 58)
 
 enum { /* direction */
        POLYCONV_FORWARD = 0,
@@ -115,7 +118,9 @@ enum {                              /* order of a dense tensor in memory, outerm
 };
 
 /* What an input coordinate outside the tensor reads; i counts outwards from the edge, 1 first. Whether padding is
- * multiplied by a weight that is not finite (0 x Inf is NaN), or left out, is the kernel's choice. */
+ * multiplied by a weight that is not finite (0 x Inf is NaN), or left out, is the kernel's choice. So it is, with or
+ * without padding, for what lies outside the tensor that a transposed problem or a gradient reads: of weights 1, Inf, 1
+ * an element at the edge of a transposed result may be NaN, though it has no product with the second. */
 enum {
   POLYCONV_PAD_ZERO = 0,      /* 0; the zero point for quantised inputs */
   POLYCONV_PAD_CONSTANT = 1,  /* pad_value, converted to the input type */
@@ -131,10 +136,14 @@ enum { /* activation; alpha and beta are polyconv_epilogue's */
        POLYCONV_ACT_CLIPPED_RELU = 2, /* min(max(v, 0), alpha), alpha > 0 */
        POLYCONV_ACT_LEAKY_RELU = 3,   /* v >= 0 ? v : alpha v */
        POLYCONV_ACT_TANH = 4,
-       POLYCONV_ACT_SIGMOID = 5,   /* 1 / (1 + exp(-v)) */
-       POLYCONV_ACT_GELU = 6,      /* v (1 + erf(v / sqrt 2)) / 2, the exact form */
-       POLYCONV_ACT_SILU = 7,      /* v sigmoid(v) */
-       POLYCONV_ACT_HARD_SWISH = 8 /* v min(max(v + 3, 0), 6) / 6 */
+       POLYCONV_ACT_SIGMOID = 5,    /* 1 / (1 + exp(-v)) */
+       POLYCONV_ACT_GELU = 6,       /* v (1 + erf(v / sqrt 2)) / 2, the exact form */
+       POLYCONV_ACT_SILU = 7,       /* v sigmoid(v) */
+       POLYCONV_ACT_HARD_SWISH = 8, /* v min(max(v + 3, 0), 6) / 6 */
+       POLYCONV_ACT_ELU = 9,        /* v >= 0 ? v : alpha (exp(v) - 1) */
+       POLYCONV_ACT_GELU_TANH =
+           10,                 /* v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2, PyTorch's approximate="tanh" */
+       POLYCONV_ACT_PRELU = 11 /* v >= 0 ? v : slope[k] v, slopes per output channel in buffers.slope[layer] */
 };
 
 enum { POLYCONV_POOL_NONE = 0, POLYCONV_POOL_MAX = 1, POLYCONV_POOL_AVERAGE = 2 };
@@ -146,10 +155,17 @@ enum { /* where a layer's residual comes from */
        POLYCONV_RESIDUAL_LAYER = 16  /* + i: the output of layer i of the same chain, i < this layer */
 };
 
-/* Pooling over the activated result. Output size per axis: floor((size + pad_begin + pad_end - window) /
- * stride) + 1. Padding never wins a maximum, and counts in an average only if count_include_pad is 1.
- * Among equals the first in order of D, H, W is the argmax; NaN is greater than everything. Each pad must be
- * smaller than the window. */
+/* Pooling over the activated result. Windows may be dilated and sizes rounded up (pool_dilation and pool_ceil of
+ * polyconv_problem): with reach = dilation (window - 1) + 1, the output size per axis is
+ *
+ *   floor((size + pad_begin + pad_end - reach) / stride) + 1
+ *   ceil ((size + pad_begin + pad_end - reach) / stride) + 1     pool_ceil; less 1 where the last window would begin
+ *                                                                 in the padding at the end, or behind it
+ *
+ * Padding never wins a maximum, and counts in an average only if count_include_pad is 1; what a window has beyond
+ * the padding never counts. Among equals the first in order of D, H, W is the argmax, which counts the elements of a
+ * window; NaN is greater than everything. Each pad must be smaller than the reach, and a dilated window with padding
+ * before it needs a dilation of at most the size, so that no window is empty. */
 typedef struct polyconv_pool {
   int32_t kind; /* POLYCONV_POOL_*; the rest is ignored when NONE */
   int32_t count_include_pad;
@@ -169,16 +185,17 @@ typedef struct polyconv_pool {
  *   stored = saturate(round_half_even(v / out_scale) + out_zero_point)     integer outputs
  *
  * In the s8/u8 rows sum + bias is s32, wrapping modulo 2^32, and the arithmetic after it is f32, each
- * operation rounded to nearest on its own (no fused multiply-add), on every backend; a pooling average adds
- * its window in order of D, H, W and then divides by the count. The one exception: output s32 with nothing
- * but a bias stays in integers throughout. Kernels may evaluate float rows in f32 (f64 for the f64 row) or
- * wider. */
+ * operation rounded to nearest on its own (no fused multiply-add), on every backend, but for what activations with
+ * exp, erf or tanh round inside; a pooling average adds its window in order of D, H, W and then divides by the count.
+ * The one exception: output s32 with nothing but a bias stays in integers throughout. Kernels may evaluate float rows
+ * in f32 (f64 for the f64 row) or wider. */
 typedef struct polyconv_epilogue {
   int32_t has_scale;     /* buffers.scale[layer]: one per output channel; f64 in the f64 row, f32 elsewhere */
   int32_t has_bias;      /* buffers.bias[layer]: one per output channel, of the row's bias type. In BACKWARD_
                             WEIGHTS: the bias gradient is wanted */
   int32_t residual_from; /* POLYCONV_RESIDUAL_*; the residual has the type and shape of the output before
-                            pooling, and its strides (dense in output_layout where there is pooling) */
+                            pooling, and its strides (dense in output_layout where there is pooling); in BACKWARD_*
+                            its gradient has these, which then are >= 1 and overlap nowhere */
   int32_t activation;    /* POLYCONV_ACT_* */
   float activation_alpha;
   float activation_beta;       /* reserved for activations to come; 0 */
@@ -199,12 +216,41 @@ typedef struct polyconv_epilogue {
  *   f64        f64     f64  f64               f64      f16|bf16   same    f32  same|f32          f32
  *   f32        f32     f32  f32               f32      s8|u8      s8|u8   s32  s32|s8|u8|f32     s32
  *   u8|u16     f32     f32  u8|u16|f32        f32      (images)
+ *   f16|bf16   f32     f32  same|f32          f32      (BACKWARD_WEIGHTS alone: gradients kept as they are summed)
  *
  * Gradients (BACKWARD_*) exist for the float rows; the s8/u8 and image rows serve FORWARD, transposed or
- * not. Of an epilogue they take has_bias in BACKWARD_WEIGHTS, and the activation and pooling of the forward
- * layer: `output` then is the gradient of what that layer stored, and the plan begins with a step that turns it
- * into the gradient of the sums, in the workspace, by what the forward run left in `saved` (POLYCONV_SAVE_*).
- * At a kink the slope is that of the flat or leaky side: relu has slope 0 at 0.
+ * not. Of an epilogue they take what the forward layer has: `output` is the gradient of what that layer stored, and
+ * where there is more than a bias the plan begins with a step that turns it into the gradient of the sums, in the
+ * workspace. With g for the gradient of the value v before the activation, by pooling, activation and what the forward
+ * run left in `saved` (POLYCONV_SAVE_*), that step gives
+ *
+ *   gradient of the sums      g * scale[k], rounded to the output's type; input and weights get theirs from it
+ *   gradient of the bias      the sum of g over the channel, unscaled: BACKWARD_WEIGHTS where has_bias is 1
+ *   gradient of the residual  g * residual_scale, in buffers.residual_gradient, where residual_from is BUFFER and that
+ *                             pointer is not NULL; the other sources of residuals are not taken
+ *
+ * In BACKWARD_DATA has_bias must be 0. A residual has no other part in either; a layer whose residual needs no gradient
+ * may be described without it. Scales and slopes of a PRelu are read and get no gradients. At a kink the slope is that
+ * of the flat or leaky side: relu has slope 0 at 0.
+ *
+ * Data that are read (the input, or in BACKWARD_* the gradient in the output's place) may have any strides: 0 repeats
+ * an element, as expand does, negative ones walk backwards, as a flip does in NumPy; the pointer in buffers is then
+ * that of element 0, and polyconv_problem_tensor tells how far memory lies before it. Plans copy what their kernel
+ * cannot walk.
+ *
+ * Negative padding crops: pad_begin -1 is as if the first element were not there, pad modes see the rest, and the
+ * gradient of what is cropped off is 0. It may not crop everything. A transposed problem, whose padding is its
+ * output's, becomes larger by it, by elements that are sums over nothing.
+ *
+ * Channels and sizes may be 0, in chains the batch alone. Results without elements cost nothing and need no pointer;
+ * sums over nothing are 0, and go through the epilogue. The output of an axis of 0 is 0 where its formula gives less.
+ *
+ * Bounds keep every size, coordinate and number of bytes inside 64 bits, in the library as in kernels. At most
+ * POLYCONV_MAX_ELEMENTS are: each count, size and pad below and of pooling; the padded size of an axis (of the input;
+ * transposed, of the output); and the elements of a tensor, in all and from its first to its last in memory. At most
+ * POLYCONV_MAX_PRODUCTS are: the multiply-adds, padding included; and batch x the larger number of channels x padded
+ * sizes. A size of 0 counts as 1. A stride along an axis with one output and a dilation along an axis with
+ * one tap change nothing and are not bounded, nor is the stride of a tensor along an axis of one element.
  *
  * Weights are [out_channels][in_channels / groups][kernel]. A transposed problem is the adjoint of a
  * convolution from its output to its input and uses that one's weights: [in_channels][out_channels /
@@ -216,15 +262,15 @@ typedef struct polyconv_problem {
   int32_t spatial_dims; /* 1, 2 (default) or 3 */
   int32_t flip;         /* 0 cross-correlation (default, what networks call convolution); 1 true convolution */
   int64_t batch;        /* >= 0, default 1; an empty batch plans and runs */
-  int64_t in_channels;  /* >= 1, default 1, a multiple of groups */
-  int64_t out_channels; /* >= 1, default 1, a multiple of groups */
+  int64_t in_channels;  /* >= 0, default 1, a multiple of groups */
+  int64_t out_channels; /* >= 0, default 1, a multiple of groups */
   int64_t groups;       /* >= 1, default 1; in_channels for depthwise */
-  int64_t input_size[POLYCONV_MAX_SPATIAL];     /* >= 1; no default */
+  int64_t input_size[POLYCONV_MAX_SPATIAL];     /* >= 0; no default */
   int64_t kernel_size[POLYCONV_MAX_SPATIAL];    /* >= 1, default 1 */
   int64_t stride[POLYCONV_MAX_SPATIAL];         /* >= 1, default 1 */
   int64_t dilation[POLYCONV_MAX_SPATIAL];       /* >= 1, default 1: none */
-  int64_t pad_begin[POLYCONV_MAX_SPATIAL];      /* >= 0, default 0; may exceed kernel and input */
-  int64_t pad_end[POLYCONV_MAX_SPATIAL];        /* >= 0, default 0 */
+  int64_t pad_begin[POLYCONV_MAX_SPATIAL];      /* default 0; may exceed kernel and input, or crop */
+  int64_t pad_end[POLYCONV_MAX_SPATIAL];        /* likewise */
   int64_t output_padding[POLYCONV_MAX_SPATIAL]; /* >= 0, < max(stride, dilation); transposed only */
   int32_t pad_mode;                             /* POLYCONV_PAD_*, default ZERO; CONSTANT not if transposed */
   int32_t separable;    /* 1: the caller declares every channel's kernel an outer product of 1D kernels */
@@ -240,12 +286,17 @@ typedef struct polyconv_problem {
   int32_t has_output_strides;  /* likewise */
   int32_t input_zero_point;    /* s8/u8 rows: subtracted from every input, in the input type's range */
   int32_t weights_zero_point;  /* s8/u8 rows: subtracted from every weight */
-  int64_t input_strides[2 + POLYCONV_MAX_SPATIAL];   /* batch, channel, spatial...; >= 1 */
+  int64_t input_strides[2 + POLYCONV_MAX_SPATIAL];   /* batch, channel, spatial...; >= 1 where it is
+                                                        written */
   int64_t weights_strides[2 + POLYCONV_MAX_SPATIAL]; /* K, C/g, spatial...; >= 1, or 0 on K where weights are
                                                         only read: one filter for all channels */
-  int64_t output_strides[2 + POLYCONV_MAX_SPATIAL];  /* batch, channel, spatial...; >= 1. A tensor that is
-                                                        written must not overlap itself */
+  int64_t output_strides[2 + POLYCONV_MAX_SPATIAL];  /* likewise. A tensor that is written must not
+                                                        overlap itself */
   polyconv_epilogue epilogue;
+  int64_t pool_dilation[POLYCONV_MAX_SPATIAL]; /* of epilogue.pool's window: >= 1, default 1: none */
+  int32_t pool_ceil;                           /* 1: epilogue.pool's sizes are rounded up, as ceil_mode in PyTorch */
+  int32_t has_weights_zero_points; /* s8/u8 rows: 1: buffers.weights_zero_point[layer], one per output channel, of the
+                                      weights' type, takes the place of weights_zero_point, which must be 0 */
 } polyconv_problem;
 
 /* Sets struct_size and the defaults named above. NULL is ignored. */
@@ -255,6 +306,15 @@ POLYCONV_API void polyconv_problem_init(polyconv_problem *problem);
  * grammar is in docs/problem-token.md. Absent fields take _init's defaults. *problem is changed only on
  * success, and then it is also valid. Errors: INVALID_ARGUMENT naming the part of the token. */
 POLYCONV_API polyconv_status polyconv_problem_parse(const char *token, polyconv_problem *problem);
+
+/* Structs grow, and programs live longer than headers: the symbols polyconv_problem_init and polyconv_problem_parse
+ * serve programs of version 0.1 and know its struct alone. What a program compiled with this header calls by these
+ * names are the two functions that are also told how large its struct is. Fields that the library does not know become
+ * 0, and are refused where they are anything else. */
+POLYCONV_API void polyconv_problem_init_sized(polyconv_problem *problem, size_t size);
+POLYCONV_API polyconv_status polyconv_problem_parse_sized(const char *token, polyconv_problem *problem, size_t size);
+#define polyconv_problem_init(problem) polyconv_problem_init_sized(problem, sizeof(polyconv_problem))
+#define polyconv_problem_parse(token, problem) polyconv_problem_parse_sized(token, problem, sizeof(polyconv_problem))
 
 /* Writes a problem's canonical token, NUL-terminated, to `buffer` of `size` bytes, and its length with the
  * NUL to *needed (may be NULL). parse(format(p)) equals p. `buffer` may be NULL when size is 0: then only
@@ -272,15 +332,20 @@ enum { /* the tensors of a problem */
        POLYCONV_TENSOR_BIAS = 2,
        POLYCONV_TENSOR_SCALE = 3,
        POLYCONV_TENSOR_RESIDUAL = 4,
-       POLYCONV_TENSOR_OUTPUT = 5,        /* after pooling */
-       POLYCONV_TENSOR_ARGMAX = 6,        /* `saved` under POLYCONV_SAVE_ARGMAX: s32 index inside the pooling window */
-       POLYCONV_TENSOR_PRE_ACTIVATION = 7 /* `saved` under POLYCONV_SAVE_PRE_ACTIVATION: f32 (f64 in the f64 row); of
-                                             BACKWARD_* where an activation or max pooling needs it */
+       POLYCONV_TENSOR_OUTPUT = 5,         /* after pooling */
+       POLYCONV_TENSOR_ARGMAX = 6,         /* `saved` under POLYCONV_SAVE_ARGMAX: s32 index inside the pooling window */
+       POLYCONV_TENSOR_PRE_ACTIVATION = 7, /* `saved` under POLYCONV_SAVE_PRE_ACTIVATION: f32 (f64 in the f64 row); of
+                                              BACKWARD_* where an activation or max pooling needs it */
+       POLYCONV_TENSOR_SLOPE = 8,          /* of a PRelu */
+       POLYCONV_TENSOR_WEIGHTS_ZERO_POINT = 9, /* where has_weights_zero_points is 1 */
+       POLYCONV_TENSOR_RESIDUAL_GRADIENT = 10  /* of BACKWARD_* with a residual */
 };
 
 /* A tensor in memory. This struct is frozen. Axes are N C D H W (K C/g D R S for weights; vectors use only
  * C), absent axes have size 1. Element (n, c, d, h, w) lies `offset + sum of index * stride` elements after
- * the pointer; offset is 0 unless strides are negative, which only backends see. */
+ * the tensor's first element in memory. offset is 0 unless strides are negative: the pointer of element 0, which
+ * buffers hold, lies so many elements behind that first one. (Kernels are given that pointer, and an offset of 0; an
+ * offset of theirs counts from the pointer they have.) */
 typedef struct polyconv_tensor {
   int32_t type;
   int32_t reserved;
@@ -289,8 +354,8 @@ typedef struct polyconv_tensor {
   int64_t offset;
 } polyconv_tensor;
 
-/* Describes one tensor of a valid problem and the number of bytes from its pointer to its end (0 for an
- * empty batch). Either result may be NULL. Errors: INVALID_ARGUMENT; also when the problem has no such
+/* Describes one tensor of a valid problem and the number of bytes from its first element in memory to its last (0 for
+ * an empty one). Either result may be NULL. Errors: INVALID_ARGUMENT; also when the problem has no such
  * tensor (no bias, say). */
 POLYCONV_API polyconv_status polyconv_problem_tensor(const polyconv_problem *problem, int32_t which,
                                                      polyconv_tensor *tensor, int64_t *bytes);
@@ -385,7 +450,8 @@ POLYCONV_API polyconv_status polyconv_device_pointer_kind(const polyconv_device 
                                                           int32_t *memory);
 
 /* Streams: a stream is the platform's own (a cudaStream_t as it is), NULL the default one; on the CPU
- * every stream is NULL and everything is done on return. stream_wait makes `stream` wait for `event`. */
+ * every stream is NULL (a run refuses another, as a copy does) and everything is done on return. stream_wait makes
+ * `stream` wait for `event`. */
 POLYCONV_API polyconv_status polyconv_stream_create(const polyconv_device *device, void **stream);
 POLYCONV_API polyconv_status polyconv_stream_destroy(const polyconv_device *device, void *stream);
 POLYCONV_API polyconv_status polyconv_stream_synchronize(const polyconv_device *device, void *stream);
@@ -410,7 +476,8 @@ POLYCONV_API polyconv_status polyconv_graph_destroy(const polyconv_device *devic
 
 enum {                           /* math mode: what a kernel may do to a product. A mode is never entered unasked */
        POLYCONV_MATH_STRICT = 0, /* the type's own products and sums; CPU instructions for bf16 read denormals as 0 */
-       POLYCONV_MATH_FP32_EMULATED = 1, /* f32 on matrix units with f32-level error */
+       POLYCONV_MATH_FP32_EMULATED = 1, /* f32 on matrix units with f32-level error; factors below 2^-102 lose their
+                                           last bits, denormal ones are 0 */
        POLYCONV_MATH_TF32 = 2,          /* f32 products rounded to TF32 */
        POLYCONV_MATH_FAST = 3           /* f16, bf16 or TF32 products, Winograd and FFT, f32 sums */
 };
@@ -418,12 +485,14 @@ enum {                           /* math mode: what a kernel may do to a product
 enum { /* determinism */
        POLYCONV_DETERMINISM_NONE = 0,
        POLYCONV_DETERMINISM_RUN = 1,       /* the same plan repeated gives the same bits (default) */
-       POLYCONV_DETERMINISM_INVARIANT = 2, /* the same image gives the same bits in any batch, thread count or stream */
+       POLYCONV_DETERMINISM_INVARIANT = 2, /* the same image gives the same bits in any batch, thread count or stream;
+                                              not for BACKWARD_WEIGHTS, which sums over the batch: planning fails */
        POLYCONV_DETERMINISM_IDENTICAL = 3  /* s8/u8 rows: identical on every backend */
 };
 
-enum {                              /* a fallback is reference/ or any kernel flagged generic */
-       POLYCONV_FALLBACK_WARN = 0,  /* taken, with one log line a plan (default) */
+enum {                             /* a fallback is reference/ or any kernel flagged generic; it comes after all others,
+                                      whatever its estimate or, with a tuning budget, its time */
+       POLYCONV_FALLBACK_WARN = 0, /* taken, with one log line a plan (default) */
        POLYCONV_FALLBACK_ERROR = 1, /* planning fails with UNSUPPORTED instead */
        POLYCONV_FALLBACK_ALLOW = 2  /* taken silently */
 };
@@ -453,11 +522,13 @@ typedef void (*polyconv_observer)(void *context, int32_t step, const char *kerne
 typedef struct polyconv_options {
   size_t struct_size;
   const char *kernel;                 /* glob over full names "backend/kernel@config", '*' and '?', several separated by
-                                         commas; NULL (default) for all but backends that are only taken when named */
+                                         commas; NULL (default) for all but backends that are only taken when named.
+                                         '!' before a glob forbids what it matches: "openmp/lowered" forces that kernel,
+                                         with whoever pools or converts for it, "!openmp/pool" keeps that one out */
   int32_t math;                       /* POLYCONV_MATH_*, default STRICT */
   int32_t determinism;                /* POLYCONV_DETERMINISM_*, default RUN */
   int32_t fallback;                   /* POLYCONV_FALLBACK_*, default WARN */
-  int32_t threads;                    /* CPU threads of the plan, 0 (default): all this process may use; at most 1024 */
+  int32_t threads;                    /* CPU threads, at most 1024; 0 (default): by affinity, quota, OMP_NUM_THREADS */
   int64_t workspace_limit;            /* bytes, -1 (default): no limit */
   int64_t tuning_budget_ms;           /* 0 (default): heuristics only; otherwise candidates are timed for that long */
   int32_t dynamic_weights;            /* 1: only kernels whose packed weights can be updated in place, asynchronously */
@@ -477,6 +548,12 @@ typedef struct polyconv_options {
 
 /* Sets struct_size and the defaults named above. NULL is ignored. */
 POLYCONV_API void polyconv_options_init(polyconv_options *options);
+
+/* The same for a struct of `size` bytes, which is what a program compiled with this header calls by the name above: the
+ * symbol polyconv_options_init serves programs of version 0.1 and knows their struct alone. Of a larger struct than the
+ * library's, one of a newer header, the rest becomes 0; anything else there is refused wherever the struct is read. */
+POLYCONV_API void polyconv_options_init_sized(polyconv_options *options, size_t size);
+#define polyconv_options_init(options) polyconv_options_init_sized(options, sizeof(polyconv_options))
 
 /* ---------------------------------------------------------------- plan */
 
@@ -529,7 +606,10 @@ POLYCONV_API polyconv_status polyconv_plan_weights(const polyconv_plan *plan, in
  * is the caller's (of at least the size above, aligned, outliving *weights) or NULL: then the library
  * allocates. Asynchronous on `stream`; `raw` may be reused once the stream has got so far. (Kernels that
  * launch with their weights as arguments, cuda-constant's, make the call wait for the stream.) The object serves
- * every plan with the same format and the same weight problem. */
+ * every plan with the same format and the same weight problem: direction, transposed or not, channels, groups, kernel
+ * size, types of input and weights, flip, separable and zero points, and the stride of each axis with more than one
+ * output and the dilation of each with more than one tap, as kernels pack by the phases of these. Batch, sizes,
+ * padding, layouts, strides in memory and the epilogue may differ. */
 POLYCONV_API polyconv_status polyconv_weights_create(const polyconv_plan *plan, int32_t layer, const void *raw,
                                                      void *memory, void *stream, polyconv_weights **weights);
 
@@ -566,10 +646,18 @@ typedef struct polyconv_buffers {
   void *saved[POLYCONV_MAX_CHAIN]; /* written by FORWARD, read by BACKWARD_*, as options.save says */
   void *workspace;                 /* aligned to POLYCONV_ALIGNMENT; may be NULL where the plan needs none */
   size_t workspace_size;
+  const void *slope[POLYCONV_MAX_CHAIN]; /* of POLYCONV_ACT_PRELU: one per output channel, f64 in the f64 row, f32
+                                            elsewhere; read in every direction */
+  const void *weights_zero_point[POLYCONV_MAX_CHAIN]; /* where has_weights_zero_points is 1 */
+  void *residual_gradient[POLYCONV_MAX_CHAIN];        /* written by BACKWARD_* with a residual; NULL: not wanted */
 } polyconv_buffers;
 
 /* Sets struct_size and NULL everywhere. NULL is ignored. */
 POLYCONV_API void polyconv_buffers_init(polyconv_buffers *buffers);
+
+/* The same for a struct of `size` bytes: see polyconv_options_init_sized. */
+POLYCONV_API void polyconv_buffers_init_sized(polyconv_buffers *buffers, size_t size);
+#define polyconv_buffers_init(buffers) polyconv_buffers_init_sized(buffers, sizeof(polyconv_buffers))
 
 /* Checks what run does not: pointer kind (host or device), alignment, and overlap of what is written with
  * anything else. Errors: INVALID_ARGUMENT naming the buffer. */

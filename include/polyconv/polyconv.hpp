@@ -1,12 +1,15 @@
 // polyconv.hpp - thin C++17 on polyconv.h: constructors and destructors for its handles, exceptions for its statuses,
 // and no logic of its own. Header only: it adds nothing to the ABI. Everything is documented in polyconv.h.
 //
+// A layer that runs many times (tests/documents/polyconv_hpp.cpp, part layer):
+//
 //   polyconv::Plan plan(polyconv::Problem("fwd:n1,c64,k64,i56x56,f3x3,p1:bias+relu"));
-//   polyconv::Weights weights(plan, 0, raw_weights);
+//   polyconv::Weights weights(plan, 0, raw_weights.data());
+//   polyconv::Workspace workspace(plan);
 //   polyconv::Buffers buffers;
-//   buffers.input = input, buffers.output = output, buffers.bias[0] = bias;
+//   buffers.input = input.data(), buffers.output = output.data(), buffers.bias[0] = bias.data();
 //   buffers.packed[0] = weights.get();
-//   plan.run(buffers);
+//   plan.run(buffers, workspace);
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef POLYCONV_POLYCONV_HPP
@@ -171,6 +174,8 @@ class Memory {
 
 // ---------------------------------------------------------------- plan, weights, run
 
+class Workspace;
+
 class Bound {
  public:
   Bound(const polyconv_plan *plan, const polyconv_buffers &buffers) {
@@ -198,6 +203,7 @@ class Plan {
       : Plan(chain.data(), static_cast<int32_t>(chain.size()), options, device) {}
 
   const polyconv_plan *get() const noexcept { return plan_.get(); }
+  const Device &device() const noexcept { return device_; }
   polyconv_plan_info info() const {
     polyconv_plan_info result = {};
     result.struct_size = sizeof result;
@@ -220,8 +226,14 @@ class Plan {
   }
   Bound bind(const polyconv_buffers &buffers) const { return Bound(plan_.get(), buffers); }
 
+  // The same with a workspace of its own type; what `buffers` says of one is ignored.
+  void check_buffers(const polyconv_buffers &buffers, const Workspace &workspace) const;
+  void run(const polyconv_buffers &buffers, const Workspace &workspace, void *stream = nullptr) const;
+  Bound bind(const polyconv_buffers &buffers, const Workspace &workspace) const;
+
  private:
-  Plan(const polyconv_problem *problems, int32_t count, const polyconv_options &options, const Device &device) {
+  Plan(const polyconv_problem *problems, int32_t count, const polyconv_options &options, const Device &device)
+      : device_(device) {
     polyconv_plan *plan = nullptr;
     require(polyconv_plan_create(device.get(), problems, count, &options, &plan));
     plan_.reset(plan);
@@ -229,8 +241,44 @@ class Plan {
   struct Destroy {
     void operator()(polyconv_plan *plan) const noexcept { polyconv_plan_destroy(plan); }
   };
+  Device device_;
   std::unique_ptr<polyconv_plan, Destroy> plan_;
 };
+
+// The memory that runs of a plan need beside their tensors: one for each run at a time. Plans of one device that run
+// after each other, as the layers of a network do, may share one that is as large as the largest needs.
+class Workspace {
+ public:
+  explicit Workspace(const Plan &plan) : memory_(plan.device(), bytes_of(plan)) {}
+  // Grows it, where it is too small, to what this plan needs. What is bound or running with it must be done.
+  void reserve(const Plan &plan) {
+    if (bytes_of(plan) > memory_.bytes()) memory_ = Memory(plan.device(), bytes_of(plan));
+  }
+  void *get() const noexcept { return memory_.get(); } // NULL where no plan needs any
+  size_t bytes() const noexcept { return memory_.bytes(); }
+
+ private:
+  static size_t bytes_of(const Plan &plan) { return static_cast<size_t>(plan.info().workspace_bytes); }
+  Memory memory_;
+};
+
+namespace detail {
+inline polyconv_buffers with_workspace(polyconv_buffers buffers, const Workspace &workspace) {
+  buffers.workspace = workspace.get();
+  buffers.workspace_size = workspace.bytes();
+  return buffers;
+}
+} // namespace detail
+
+inline void Plan::check_buffers(const polyconv_buffers &buffers, const Workspace &workspace) const {
+  check_buffers(detail::with_workspace(buffers, workspace));
+}
+inline void Plan::run(const polyconv_buffers &buffers, const Workspace &workspace, void *stream) const {
+  run(detail::with_workspace(buffers, workspace), stream);
+}
+inline Bound Plan::bind(const polyconv_buffers &buffers, const Workspace &workspace) const {
+  return bind(detail::with_workspace(buffers, workspace));
+}
 
 class Weights {
  public:

@@ -32,12 +32,12 @@ void exchange_channels(const polyconv_layer &l, int64_t number, const void *raw,
       }
 }
 
-// Whether zeros are all that becomes of sums of 0.
+// Whether zeros are all that becomes of sums of 0. A scale may be negative, which makes them -0, or not finite.
 bool is_bare(const polyconv_layer &l) {
   const polyconv_epilogue &e = l.epilogue;
   const bool zero_at_zero = e.activation != POLYCONV_ACT_SIGMOID;
-  return is_float(l.result.type) && !e.has_bias && e.residual_from == POLYCONV_RESIDUAL_NONE && zero_at_zero &&
-         l.save == POLYCONV_SAVE_NONE;
+  return is_float(l.result.type) && !e.has_scale && !e.has_bias && e.residual_from == POLYCONV_RESIDUAL_NONE &&
+         zero_at_zero && l.save == POLYCONV_SAVE_NONE;
 }
 
 // What the end of a strided gradient costs: a copy of the result, or zeros.

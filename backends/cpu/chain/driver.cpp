@@ -159,6 +159,7 @@ class ChainInstance final : public Instance {
     one.weights[0] = a.weights[s.index];
     one.bias[0] = a.bias[s.index];
     one.scale[0] = a.scale[s.index];
+    if (s.layer.epilogue.activation == POLYCONV_ACT_PRELU) one.slope[0] = a.slope[s.index];
     one.residual[0] = residual_of(a, strip, s);
     one.workspace = strip.workspace + plan_.scratch_at;
     const Span columns = strip.columns[i];

@@ -229,7 +229,7 @@ bool fill_offer(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer
   plan.estimate_us = estimate_us(plan.tasks, us * real(plan.tasks), real(read + written));
   offer.estimate_us = plan.estimate_us;
   tell_how(plan, offer);
-  return fits_workspace(*request.policy, plan.tasks * plan.task_bytes, offer);
+  return fits_workspace(request, plan.tasks, plan.task_bytes, offer);
 }
 
 } // namespace

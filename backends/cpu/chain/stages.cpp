@@ -57,7 +57,8 @@ Axis pool_axis(const polyconv_layer &layer, int axis) {
           pool.pad_begin[axis],
           pool.pad_end[axis],
           nullptr,
-          nullptr};
+          nullptr,
+          POLYCONV_PAD_ZERO};
 }
 
 ChainStage convolution(const polyconv_layer &layer, int32_t index) {
@@ -158,8 +159,11 @@ Span read_by(const Axis &axis, int64_t first, int64_t last) {
     if (span.begin >= span.end) span = {i, i + 1};
     span = {std::min(span.begin, i), std::max(span.end, i + 1)};
   };
-  for (int64_t i = from; i < std::min<int64_t>(to, 0); ++i) include(axis.left[-1 - i]);
-  for (int64_t i = std::max(from, axis.in); i < to; ++i) include(axis.right[i - axis.in]);
+  // What padding reads repeats after twice the input at most, and where it is a value it reads nothing.
+  if (axis.pad_mode == POLYCONV_PAD_ZERO || axis.pad_mode == POLYCONV_PAD_CONSTANT) return span;
+  for (int64_t i = std::max(from, -2 * axis.in); i < std::min<int64_t>(to, 0); ++i)
+    include(POLYCONV_ISA::inside(axis, i));
+  for (int64_t i = std::max(from, axis.in); i < std::min(to, 3 * axis.in); ++i) include(POLYCONV_ISA::inside(axis, i));
   return span;
 }
 

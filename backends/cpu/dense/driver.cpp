@@ -177,12 +177,12 @@ class DenseInstance final : public RowInstance {
 } // namespace
 
 bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (!takes_no_pooling(layer, offer)) return false;
   const DensePlan p = dense_geometry(layer, *request.policy, isa);
-  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   set_format(p, offer);
   return true;

@@ -155,8 +155,12 @@ void set_blocks(DensePlan &p) {
     ++p.block_lines;
   p.strip_line = columns_in(std::min(p.block_tiles * tile, p.columns)) * p.strip_pixel;
   p.strip_lines = p.flat ? 1 : (p.block_lines - 1) * line_step + (h.taps - 1) * h.dilation + 1;
-  p.pixel_stride = p.in_place ? w.step * p.input.stride[sdk::kW] : step * p.strip_pixel;
-  p.tap_stride = w.dilation * (p.in_place ? p.input.stride[sdk::kW] : p.strip_pixel);
+  // In place they may go round where no column inside is so far: then nobody reads by them.
+  const auto elements = [&](int64_t columns) {
+    return static_cast<int64_t>(static_cast<uint64_t>(columns) * static_cast<uint64_t>(p.input.stride[sdk::kW]));
+  };
+  p.pixel_stride = p.in_place ? elements(w.step) : step * p.strip_pixel;
+  p.tap_stride = p.in_place ? elements(w.dilation) : w.dilation * p.strip_pixel;
 }
 
 void set_scratch(DensePlan &p) {

@@ -223,7 +223,7 @@ bool depthwise_offer(const polyconv_request &request, Isa isa, Offer &offer) {
                         layer.output.size[kC] / layer.input.size[kC]);
   if (!takes_no_pooling(layer, offer) || !can_list_a_pixel(layer, offer)) return false;
   const DepthwisePlan p = depthwise_geometry(layer, *request.policy, isa);
-  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   const char *element = layer.sum_type == POLYCONV_F64 ? "f64" : is_quantised(layer) ? "s32" : "f32";
   char format[POLYCONV_FORMAT_SIZE], zero_point[16] = "";

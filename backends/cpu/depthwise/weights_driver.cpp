@@ -28,8 +28,8 @@ void set_units(DepthwiseWeightsPlan &p, const polyconv_layer &layer) {
   const Axis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
   p.chunk = std::min(w.out, kChunk);
   p.chunks = ceil_div(w.out, p.chunk);
-  const int64_t row = p.chunk * p.channels * type_bytes(layer.input.type) * (h.step * w.step + 1);
-  p.rows = std::clamp<int64_t>(kUnitBytes / row, 1, h.out);
+  const double row = real(p.chunk * p.channels * type_bytes(layer.input.type)) * (real(h.step) * real(w.step) + 1);
+  p.rows = std::clamp<int64_t>(static_cast<int64_t>(real(kUnitBytes) / row), 1, h.out);
   p.row_groups = ceil_div(h.out, p.rows);
   p.rows = ceil_div(h.out, p.row_groups);
   p.row_groups = ceil_div(h.out, p.rows);
@@ -131,7 +131,7 @@ class DepthwiseWeightsInstance final : public Instance {
 } // namespace
 
 bool depthwise_weights_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
   if (layer.groups == 1 || layer.weights.size[kC] != 1 || layer.weights.size[kK] != layer.groups)
@@ -146,7 +146,7 @@ bool depthwise_weights_offer(const polyconv_request &request, Isa isa, Offer &of
   if (layer.input.type != layer.output.type) return offer.reject("takes input and gradient of one type");
   if (!can_list_a_pixel(layer, offer)) return false;
   const DepthwiseWeightsPlan p = make_plan(layer, *request.policy, isa, &offer.estimate_us);
-  return fits_workspace(*request.policy, bias_at(p, layer) + bias_bytes(make_bias(layer)), offer);
+  return fits_workspace(request, 1, bias_at(p, layer) + bias_bytes(make_bias(layer)), offer);
 }
 
 std::unique_ptr<Instance> depthwise_weights_create(const polyconv_request &request, Isa isa,

@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <numeric>
 
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kMostListed = int64_t{1} << 24; // of a side (axis.hpp), and of a pixel: 128 MiB each
+constexpr int64_t kMostListed = int64_t{1} << 24; // channels of a pixel of padding: 128 MiB
+constexpr int64_t kMostPhases = int64_t{1} << 20;
 
 // The packed bytes depend on the element, direction (which channels are summed), block and zero point.
 void set_format(const DirectPlan &p, const polyconv_layer &layer, sdk::Offer &offer) {
@@ -26,56 +28,96 @@ void set_format(const DirectPlan &p, const polyconv_layer &layer, sdk::Offer &of
   offer.set_weights(0, format, p.packed_elements * (wide ? 8 : 4));
 }
 
-// [group][block][tap D, H][summed channel][tap W][result channel of the block]; channels beyond the last are 0.
+// Zero points of each channel come with a run, and so do the weights less them: then run packs, into the workspace.
+bool packs_in_run(const polyconv_layer &layer) {
+  return (layer.traits & POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS) != 0;
+}
+
+int64_t workspace_bytes(const DirectPlan &p, const polyconv_layer &layer) {
+  const int64_t scratch = p.tasks * p.scratch_bytes; // whole cache lines
+  return packs_in_run(layer) ? scratch + p.packed_elements * int64_t{sizeof(int32_t)} : scratch;
+}
+
+// [group][block][tap D, H][summed channel][tap W][result channel of the block]; channels beyond the last are 0. Packs
+// groups and blocks [begin, end), counted together. `zero_points` are those of each channel of the result, or NULL.
 template <class T>
-void pack_weights(const DirectPlan &p, const polyconv_layer &layer, const void *raw, void *packed) {
-  T *out = static_cast<T *>(packed);
+void pack_blocks(const DirectPlan &p, const polyconv_layer &layer, const void *raw, const void *zero_points,
+                 int64_t begin, int64_t end, void *packed) {
+  T *out = static_cast<T *>(packed) + begin * (p.packed_elements / (p.groups * p.blocks));
   const polyconv_tensor &w = layer.weights;
   const int64_t group_out = w.size[sdk::kK] / layer.groups;
   const auto weight = [&](int64_t g, int64_t made, int64_t summed, int64_t d, int64_t h, int64_t x) {
     const int64_t k = g * group_out + (p.backward ? summed : made), c = p.backward ? made : summed;
     T value = sdk::load_as<T>(raw, w.type, sdk::at(w, k, c, d, h, x));
+    if (zero_points) return value - sdk::load_as<T>(zero_points, w.type, g * p.produce + made);
     if (sdk::is_quantised(layer)) value -= static_cast<T>(layer.weights_zero_point);
     return value;
   };
-  for (int64_t g = 0; g < p.groups; ++g)
-    for (int64_t block = 0; block < p.blocks; ++block)
-      for (int64_t d = 0; d < p.axis[0].taps; ++d)
-        for (int64_t h = 0; h < p.axis[1].taps; ++h)
-          for (int64_t summed = 0; summed < p.reduce; ++summed)
-            for (int64_t x = 0; x < p.axis[2].taps; ++x)
-              for (int64_t lane = 0; lane < p.block; ++lane) {
-                const int64_t made = block * p.block + lane;
-                *out++ = made < p.produce ? weight(g, made, summed, d, h, x) : T(0);
-              }
+  for (int64_t i = begin; i < end; ++i)
+    for (int64_t d = 0; d < p.axis[0].taps; ++d)
+      for (int64_t h = 0; h < p.axis[1].taps; ++h)
+        for (int64_t summed = 0; summed < p.reduce; ++summed)
+          for (int64_t x = 0; x < p.axis[2].taps; ++x)
+            for (int64_t lane = 0; lane < p.block; ++lane) {
+              const int64_t made = i % p.blocks * p.block + lane;
+              *out++ = made < p.produce ? weight(i / p.blocks, made, summed, d, h, x) : T(0);
+            }
+}
+
+template <class T>
+void pack_weights(const DirectPlan &p, const polyconv_layer &layer, const void *raw, void *packed) {
+  pack_blocks<T>(p, layer, raw, nullptr, 0, p.groups * p.blocks, packed);
+}
+
+// Taps whose sources lie in planes of their own where p.apart, else in planes by their remainder modulo the step, in
+// order of the first tap of each: they repeat.
+void list_forward(const DirectPlan &p, DirectTables &tables) {
+  const Axis &w = p.axis[2];
+  const int64_t period = p.apart ? w.taps : w.step / std::gcd(w.step, w.dilation);
+  for (int64_t t = 0; t < std::min(period, w.taps); ++t)
+    tables.planes.push_back(p.apart ? t * w.dilation : t * w.dilation % w.step);
+  for (int64_t t = 0; t < w.taps; ++t) {
+    const int64_t at = p.apart ? 0 : t * w.dilation / w.step;
+    tables.taps.push_back({t % period * p.plane_elements + at, t * p.block});
+  }
+  tables.phases.push_back({0, w.taps});
+}
+
+// Taps by phase, in order: tap t meets the results whose padded coordinates lie a multiple of the step behind it.
+void list_backward(const DirectPlan &p, DirectTables &tables) {
+  const Axis &w = p.axis[2];
+  const int64_t from = p.folds ? 0 : w.before;
+  struct Met {
+    int64_t phase, tap;
+  };
+  std::vector<Met> met;
+  for (int64_t t = 0; t < w.taps; ++t) {
+    const int64_t ahead = (t * w.dilation - from) % w.step, phase = ahead < 0 ? ahead + w.step : ahead;
+    if (phase < p.phase_count) met.push_back({phase, t});
+  }
+  std::stable_sort(met.begin(), met.end(), [](const Met &a, const Met &b) { return a.phase < b.phase; });
+  if (!p.apart || met.empty()) tables.planes.push_back(0);
+  auto next = met.begin();
+  for (int64_t phase = 0; phase < p.phase_count; ++phase) {
+    const auto first = static_cast<int64_t>(tables.taps.size());
+    for (; next != met.end() && next->phase == phase; ++next) {
+      const int64_t at = (from + phase - next->tap * w.dilation - p.first_source * w.step) / w.step; // >= 0, even
+      const auto plane = static_cast<int64_t>(tables.planes.size());
+      tables.taps.push_back({p.apart ? plane * p.plane_elements : at, next->tap * p.block});
+      if (p.apart) tables.planes.push_back(at);
+    }
+    tables.phases.push_back({first, static_cast<int64_t>(tables.taps.size()) - first});
+  }
 }
 
 } // namespace
 
 void make_direct_tables(const polyconv_layer &layer, DirectPlan &p, DirectTables &tables) {
   tables.axes = make_axis_tables(layer, p.axis);
-  const Axis &w = p.axis[2];
-  if (p.backward) {
-    tables.planes.push_back(0);
-    const int64_t from = p.folds ? 0 : w.before;
-    for (int64_t phase = 0; phase < p.phase_count; ++phase) {
-      const auto first = static_cast<int64_t>(tables.taps.size());
-      for (int64_t t = 0; t < w.taps; ++t) {
-        const int64_t at = from + phase - t * w.dilation - p.first_source * w.step; // >= 0
-        if (at % w.step == 0) tables.taps.push_back({at / w.step, t * p.block});
-      }
-      tables.phases.push_back({first, static_cast<int64_t>(tables.taps.size()) - first});
-    }
-  } else {
-    tables.phases.push_back({0, w.taps});
-    for (int64_t t = 0; t < w.taps; ++t) {
-      const int64_t remainder = t * w.dilation % w.step;
-      auto plane = std::find(tables.planes.begin(), tables.planes.end(), remainder);
-      if (plane == tables.planes.end()) plane = tables.planes.insert(plane, remainder);
-      tables.taps.push_back(
-          {(plane - tables.planes.begin()) * p.plane_elements + t * w.dilation / w.step, t * p.block});
-    }
-  }
+  if (p.backward)
+    list_backward(p, tables);
+  else
+    list_forward(p, tables);
   p.plane_count = static_cast<int64_t>(tables.planes.size());
   p.planes = tables.planes.data();
   p.phases = tables.phases.data();
@@ -102,6 +144,7 @@ class DirectInstance final : public RowInstance {
 
   void run(const polyconv_arguments &arguments, void *) const override {
     DirectRun run = {with_arguments(plan_.epilogue, arguments), arguments.input, arguments.weights[0]};
+    if (packs_in_run(layer_)) run.weights = packed_here(arguments);
     if (plan_.backward) run.source = arguments.output, run.epilogue.output = arguments.input;
     const auto one_task = [&](int64_t task) {
       const sdk::Share share = sdk::share(plan_.pieces, plan_.tasks, task);
@@ -123,6 +166,18 @@ class DirectInstance final : public RowInstance {
   }
 
  private:
+  // The weights less their channels' zero points, behind every task's scratch.
+  const void *packed_here(const polyconv_arguments &arguments) const {
+    void *const packed = static_cast<char *>(arguments.workspace) + plan_.tasks * plan_.scratch_bytes;
+    const int64_t blocks = plan_.groups * plan_.blocks, tasks = std::min(plan_.tasks, blocks);
+    sdk::run_tasks(parallel_, tasks, [&](int64_t task) {
+      const sdk::Share share = sdk::share(blocks, tasks, task);
+      pack_blocks<int32_t>(plan_, layer_, arguments.weights[0], arguments.weights_zero_point[0], share.begin, share.end,
+                           packed);
+    });
+    return packed;
+  }
+
   polyconv_layer layer_;
   DirectPlan plan_;
   DirectTask task_;
@@ -135,15 +190,13 @@ class DirectInstance final : public RowInstance {
 bool takes_one_layer(const polyconv_request &request, sdk::Offer &offer) {
   if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("convolves; it neither pools nor converts alone");
   if (request.count != 1) return offer.reject("takes one layer, not a chain of %d", request.count);
-  const polyconv_layer &layer = *request.layers[0];
-  for (int axis = 0; axis < 3; ++axis) {
-    const int64_t padding = std::max(layer.pad_begin[axis], layer.pad_end[axis]);
-    if (padding > kMostListed)
-      return offer.reject("lists what padding reads: takes %" PRId64 " at a side at most, not %" PRId64, kMostListed,
-                          padding);
-  }
+  if (!counts_in_64_bits(*request.layers[0], offer)) return false;
   offer.math = POLYCONV_MATH_STRICT;
   return true;
+}
+
+bool takes_strips(const polyconv_request &request, sdk::Offer &offer) {
+  return takes_one_layer(request, offer) && walks_near(*request.layers[0], offer);
 }
 
 bool can_list_a_pixel(const polyconv_layer &layer, sdk::Offer &offer) {
@@ -159,22 +212,24 @@ bool takes_no_pooling(const polyconv_layer &layer, sdk::Offer &offer) {
   return offer.reject("stores what it sums; pooling is a step of its own");
 }
 
-bool fits_workspace(const polyconv_policy &policy, int64_t bytes, sdk::Offer &offer) {
-  offer.workspace_bytes = bytes;
-  if (bytes <= policy.workspace_limit) return true;
-  return offer.reject("needs %" PRId64 " bytes of workspace; the limit is %" PRId64, bytes, policy.workspace_limit);
-}
-
 bool direct_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction == POLYCONV_BACKWARD_WEIGHTS)
     return offer.reject("computes outputs and input gradients, not weight gradients");
-  if (!takes_no_pooling(layer, offer)) return false;
+  if (!takes_no_pooling(layer, offer) || !folds_near(layer, offer)) return false;
   const DirectPlan p = direct_geometry(layer, *request.policy, isa);
-  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  if (p.phase_count > kMostPhases)
+    return offer.reject("lists results by their remainder modulo the stride: takes %" PRId64 " at most, not %" PRId64,
+                        kMostPhases, p.phase_count);
+  if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
+  if (packs_in_run(layer) && !fits_workspace(request, 1, workspace_bytes(p, layer), offer)) return false;
+  constexpr double kPackUs = 0.002; // of a weight
   offer.estimate_us = p.estimate_us;
-  set_format(p, layer, offer);
+  if (packs_in_run(layer))
+    offer.estimate_us += kPackUs * real(p.packed_elements) / real(p.tasks);
+  else
+    set_format(p, layer, offer);
   return true;
 }
 

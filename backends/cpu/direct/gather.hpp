@@ -108,7 +108,7 @@ POLYCONV_NOINLINE void fold_row(const DirectPlan &p, T *sums) {
   const int64_t along = p.channels_along ? 1 : p.sums_stride, across = p.channels_along ? p.sums_stride : 1;
   for (int64_t i = 0; i < axis.before + axis.after; ++i) {
     const bool left = i < axis.before;
-    const int64_t to = axis.before + (left ? axis.left[i] : axis.right[i - axis.before]);
+    const int64_t to = axis.before + (left ? inside(axis, -1 - i) : inside(axis, axis.in + i - axis.before));
     const int64_t from = left ? axis.before - 1 - i : axis.in + i;
     for (int64_t k = 0; k < p.block; ++k) sums[k * along + to * across] += sums[k * along + from * across];
   }

@@ -96,6 +96,9 @@ void set_chunk(DirectPlan &p, int64_t chunk, int64_t lanes) {
   const int64_t tap_span = p.backward ? reach / p.step + 2 : reach / p.source_step;
   p.plane_elements = round_up(results + tap_span, lanes);
   p.plane_count = p.backward ? 1 : std::min(p.source_step, w.taps); // at most; make_tables counts
+  // Rows that hold twice as much as taps read are not worth sharing what lies between.
+  p.apart = real(w.taps) * real(results) * 2 < real(p.plane_count) * real(p.plane_elements);
+  if (p.apart) p.plane_elements = results, p.plane_count = w.taps;
   p.row_elements = p.plane_count * p.plane_elements;
   p.sums_stride = p.channels_along ? p.block : round_up(chunk, lanes) + lanes;
   p.phase_elements = results;

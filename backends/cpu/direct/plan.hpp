@@ -46,9 +46,10 @@ struct DirectPlan {
   int64_t width, chunk, chunks;
   int64_t first_source; // source coordinate of the first element of chunk 0's rows
   int64_t source_step;  // source coordinates a result of a phase advances by
-  int64_t plane_count;  // planes of a scratch row: the remainders modulo source_step that taps read
+  int32_t apart;        // taps read so far from each other that each has a plane of its own
+  int64_t plane_count;  // planes of a scratch row: the remainders modulo source_step that taps read, or the taps
   int64_t plane_elements, row_elements;
-  const int64_t *planes; // their remainders
+  const int64_t *planes; // their remainders, or where taps begin to read
   const DirectPhase *phases;
   const DirectTap *taps;
 

@@ -36,9 +36,9 @@ POLYCONV_NOINLINE int64_t find_rows(const DirectPlan &p, const Axis &axis, int64
   n = append_backward(axis, j + axis.before, entries, n);
   if (p.folds) {
     for (int64_t i = 0; i < axis.before; ++i)
-      if (axis.left[i] == j) n = append_backward(axis, axis.before - 1 - i, entries, n);
+      if (inside(axis, -1 - i) == j) n = append_backward(axis, axis.before - 1 - i, entries, n);
     for (int64_t i = 0; i < axis.after; ++i)
-      if (axis.right[i] == j) n = append_backward(axis, axis.before + axis.in + i, entries, n);
+      if (inside(axis, axis.in + i) == j) n = append_backward(axis, axis.before + axis.in + i, entries, n);
   }
   return n;
 }

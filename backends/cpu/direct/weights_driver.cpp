@@ -131,7 +131,7 @@ bool weights_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
   const WeightsPlan p = weights_geometry(layer, *request.policy, isa);
-  if (!fits_workspace(*request.policy, p.workspace_bytes, offer)) return false;
+  if (!fits_workspace(request, 1, p.workspace_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   return true;
 }

@@ -114,7 +114,7 @@ class FewInstance final : public Instance {
 } // namespace
 
 bool few_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (layer.sum_type != POLYCONV_F32 || layer.weights.type != layer.input.type)
@@ -128,7 +128,7 @@ bool few_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   }
   if (!takes_no_pooling(layer, offer) || !can_list_a_pixel(layer, offer)) return false;
   const FewPlan p = make_plan(layer, *request.policy, isa);
-  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_few_%d:1", static_cast<int>(vector_bytes(isa) / 4));

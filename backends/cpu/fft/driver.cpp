@@ -113,7 +113,7 @@ class FftInstance final : public Instance {
 } // namespace
 
 bool fft_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   offer.math = POLYCONV_MATH_FAST;
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
@@ -129,7 +129,7 @@ bool fft_offer(const polyconv_request &request, Isa isa, Offer &offer) {
     return offer.reject("takes filters of %" PRId64 " to %" PRId64 " taps along each axis", kLeastTaps, kMostTaps);
   if (!takes_no_pooling(l, offer)) return false;
   const FftPlan p = fft_geometry(l, *request.policy, isa);
-  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_fft_%d:1", static_cast<int>(p.size));
   offer.set_weights(0, format, l.weights.size[kK] * 2 * p.square * 4);

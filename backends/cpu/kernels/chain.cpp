@@ -24,7 +24,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-const sdk::Kernel kernel_chain = {"chain", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_chain = {"chain", 0, isa_names, kIsaCount, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

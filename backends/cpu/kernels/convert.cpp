@@ -120,6 +120,7 @@ void convert_task(const ConvertPlan &plan, const void *from, void *to, int64_t f
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace polyconv::cpu {
 namespace {
@@ -147,7 +148,7 @@ ConvertPlan make_plan(const polyconv_tensor &from, const polyconv_tensor &to) {
   p.element_bytes = static_cast<int32_t>(type_bytes(from.type));
   p.along_write = std::max(n - 1, 0);
   for (int axis = 0; axis < n; ++axis)
-    if (p.read[axis] < p.read[p.along_read]) p.along_read = axis;
+    if (std::abs(p.read[axis]) < std::abs(p.read[p.along_read])) p.along_read = axis;
   constexpr int64_t kRow = 1 << 14, kTransposed = 64;
   p.block = p.along_read == p.along_write ? kRow : kTransposed;
   p.blocks = std::max<int64_t>((p.size[p.along_read] + p.block - 1) / p.block, 1);
@@ -205,7 +206,9 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-const sdk::Kernel kernel_convert = {"convert", 0, isa_names, kIsaCount, supports, create};
+// It reads one element after another, wherever they lie.
+const sdk::Kernel kernel_convert = {
+    "convert", 0, isa_names, kIsaCount, supports, create, POLYCONV_TRAIT_OVERLAP | POLYCONV_TRAIT_NEGATIVE_STRIDE};
 
 } // namespace polyconv::cpu
 #endif

@@ -34,8 +34,13 @@ constexpr DenseTaskFunction kTask[] = POLYCONV_BY_ISA(dense_task);
 
 } // namespace
 
-const sdk::Kernel kernel_dense = {
-    "dense", 0, isa_names, kIsaCount, supports_by_isa<dense_offer>, create_by_isa<dense_create, kTask>};
+const sdk::Kernel kernel_dense = {"dense",
+                                  0,
+                                  isa_names,
+                                  kIsaCount,
+                                  supports_by_isa<dense_offer>,
+                                  create_by_isa<dense_create, kTask>,
+                                  sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

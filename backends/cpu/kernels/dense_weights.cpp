@@ -48,7 +48,8 @@ const sdk::Kernel kernel_dense_weights = {"dense_weights",
                                           isa_names,
                                           kIsaCount,
                                           supports_by_isa<product_offer>,
-                                          create_by_isa<product_create, kSum, kEnd>};
+                                          create_by_isa<product_create, kSum, kEnd>,
+                                          POLYCONV_TRAIT_WIDE_GRADIENT};
 
 } // namespace polyconv::cpu
 #endif

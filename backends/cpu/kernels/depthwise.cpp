@@ -79,7 +79,7 @@ bool turned_fits(const polyconv_layer &layer, const polyconv_policy &policy) {
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   Isa isa;
-  if (!choose_isa(config, offer, isa) || !takes_one_layer(request, offer)) return false;
+  if (!choose_isa(config, offer, isa) || !takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (layer.weights.size[sdk::kC] != 1)
@@ -103,7 +103,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-const sdk::Kernel kernel_depthwise = {"depthwise", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_depthwise = {"depthwise", 0, isa_names, kIsaCount, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

@@ -53,7 +53,8 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 } // namespace
 
 const sdk::Kernel kernel_depthwise_weights = {
-    "depthwise_weights", 0, isa_names, kIsaCount, supports_by_isa<depthwise_weights_offer>, create};
+    "depthwise_weights",         0, isa_names, kIsaCount, supports_by_isa<depthwise_weights_offer>, create,
+    POLYCONV_TRAIT_WIDE_GRADIENT};
 
 } // namespace polyconv::cpu
 #endif

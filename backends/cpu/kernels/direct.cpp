@@ -34,8 +34,13 @@ constexpr DirectTask kTask[] = POLYCONV_BY_ISA(direct_task);
 
 } // namespace
 
-const sdk::Kernel kernel_direct = {
-    "direct", 0, isa_names, kIsaCount, supports_by_isa<direct_offer>, create_by_isa<direct_create, kTask>};
+const sdk::Kernel kernel_direct = {"direct",
+                                   0,
+                                   isa_names,
+                                   kIsaCount,
+                                   supports_by_isa<direct_offer>,
+                                   create_by_isa<direct_create, kTask>,
+                                   sdk::kActivationTraits | POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS};
 
 } // namespace polyconv::cpu
 #endif

@@ -69,7 +69,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 } // namespace
 
 const sdk::Kernel kernel_direct_weights = {
-    "direct_weights", 0, isa_names, kIsaCount, supports_by_isa<weights_offer>, create};
+    "direct_weights", 0, isa_names, kIsaCount, supports_by_isa<weights_offer>, create, POLYCONV_TRAIT_WIDE_GRADIENT};
 
 } // namespace polyconv::cpu
 #endif

@@ -63,7 +63,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) 
 
 } // namespace
 
-const sdk::Kernel kernel_dots = {"dots", 0, &isa_names[kAvx512Bf16], 1, supports, create};
+const sdk::Kernel kernel_dots = {"dots", 0, &isa_names[kAvx512Bf16], 1, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

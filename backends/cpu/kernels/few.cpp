@@ -36,8 +36,13 @@ constexpr FewTask kTask[] = POLYCONV_BY_ISA(few_task);
 
 } // namespace
 
-const sdk::Kernel kernel_few = {
-    "few", 0, isa_names, kIsaCount, supports_by_isa<few_offer>, create_by_isa<few_create, kTask>};
+const sdk::Kernel kernel_few = {"few",
+                                0,
+                                isa_names,
+                                kIsaCount,
+                                supports_by_isa<few_offer>,
+                                create_by_isa<few_create, kTask>,
+                                sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

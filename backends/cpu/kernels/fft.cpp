@@ -30,8 +30,13 @@ constexpr FftSpectrum kSpectrum[] = POLYCONV_BY_ISA(fft_spectrum);
 
 } // namespace
 
-const sdk::Kernel kernel_fft = {"fft",     POLYCONV_KERNEL_TRANSFORM,  isa_names,
-                                kIsaCount, supports_by_isa<fft_offer>, create_by_isa<fft_create, kTask, kSpectrum>};
+const sdk::Kernel kernel_fft = {"fft",
+                                POLYCONV_KERNEL_TRANSFORM,
+                                isa_names,
+                                kIsaCount,
+                                supports_by_isa<fft_offer>,
+                                create_by_isa<fft_create, kTask, kSpectrum>,
+                                sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

@@ -1,4 +1,5 @@
-// gradient.cpp - the gradient of activation and pooling: from the gradient of what a layer stored to that of its sums.
+// gradient.cpp - the gradient of activation, pooling and scale: from the gradient of what a layer stored to that of its
+// sums, with that of a residual on the way; where sums are scaled, that of the bias is summed from what is not.
 //
 // Floor: one read of gradient and saved values and one write of the result. Rows of the result, along channels or W,
 // gather what the windows that hold them pass on, one after the other in order of D, H, W. Where no argmax is saved, a
@@ -10,18 +11,20 @@ namespace polyconv::cpu {
 
 struct GradientPlan {
   polyconv_tensor given, saved, result; // the gradient that is read, what the forward run saved, what is written
+  polyconv_tensor residual;             // the gradient of the residual
   PoolSource source;                    // the tensor before pooling: saved, or the result in shape
   polyconv_epilogue rules;
   int32_t axis;      // that rows follow: 1 or 4
   int32_t argmax;    // saved holds the places of the maxima
-  int32_t slow;      // slopes need the C library
+  int32_t slow;      // slopes are more than a few instructions
   int32_t evaluates; // maxima are not those of the pre-activations
   int64_t rows;      // of the result
 };
 
 struct GradientPointers {
   const void *given, *saved;
-  void *result;
+  const void *slope, *scale; // by channel; NULL where there are none
+  void *result, *residual;   // residual may be NULL
 };
 
 POLYCONV_ISA_FUNCTION(void, gradient_task, const GradientPlan &plan, const GradientPointers &pointers, int64_t first,
@@ -48,10 +51,17 @@ POLYCONV_INLINE V slope(V v, int32_t activation, V alpha) {
   return v == v ? result : v;
 }
 
+// A PRelu's slopes, or scales, from the channel on at which a row begins.
 template <class T>
-POLYCONV_INLINE void apply_slopes(const GradientPlan &p, T *sum, T *pre_activation, int64_t n) {
+POLYCONV_INLINE const T *from_channel(const void *by_channel, const Row &at) {
+  return by_channel ? static_cast<const T *>(by_channel) + at.k : nullptr;
+}
+
+template <class T>
+POLYCONV_INLINE void apply_slopes(const GradientPlan &p, const GradientPointers &pointers, const Row &at, T *sum,
+                                  T *pre_activation, int64_t n) {
   if (p.slow) {
-    slope_slowly(pre_activation, n, p.rules);
+    slope_run(pre_activation, n, p.rules, from_channel<T>(pointers.slope, at), at.axis == 1);
     for (int64_t i = 0; i < n; ++i) sum[i] *= pre_activation[i];
     return;
   }
@@ -85,13 +95,14 @@ POLYCONV_INLINE void find_places(const GradientPlan &p, const GradientPointers &
   }
   PoolRow<T> row;
   const Vector<T> alpha = splat(static_cast<T>(p.rules.activation_alpha));
-  combine_row<T, T, false, true>(p.source, static_cast<const T *>(pointers.saved), to.at, to.n, row,
-                                 [&](T *values, int64_t count) {
-                                   if (!p.evaluates) return;
-                                   if (p.slow) return activate_slowly(values, count, p.rules);
-                                   for (int64_t i = 0; i < count; i += kLanes<T>)
-                                     store(values + i, activate(load(values + i), p.rules.activation, alpha));
-                                 });
+  combine_row<T, T, false, true>(
+      p.source, static_cast<const T *>(pointers.saved), to.at, to.n, row, [&](T *values, int64_t count) {
+        if (!p.evaluates) return;
+        if (p.slow)
+          return activate_run(values, count, p.rules, from_channel<T>(pointers.slope, to.at), to.at.axis == 1);
+        for (int64_t i = 0; i < count; i += kLanes<T>)
+          store(values + i, activate(load(values + i), p.rules.activation, alpha));
+      });
   for (int64_t i = 0; i < to.n; ++i) to.place[i] = row.place[i];
 }
 
@@ -130,10 +141,14 @@ POLYCONV_INLINE void gather_along_w(const GradientPlan &p, const GradientPointer
   const polyconv_pool &pool = p.source.rules;
   const int64_t step = pool.stride[2], last = readers_of(p, 2, at.w + n - 1).end;
   const bool average = pool.kind == POLYCONV_POOL_AVERAGE;
-  for (from.w = readers_of(p, 2, at.w).begin; from.w < last; from.w += kPoolChunk) {
-    const int64_t count = last - from.w < kPoolChunk ? last - from.w : kPoolChunk;
+  from.w = readers_of(p, 2, at.w).begin;
+  const int64_t most = step > n ? 1 : kPoolChunk; // results so far apart meet the row one by one, with few taps each
+  for (int64_t count = 0; from.w < last; from.w += count) {
+    count = last - from.w < most ? last - from.w : most;
     const Passed<T> &passed = passed_on<Stored>(p, pointers, from, count, recent);
-    for (int64_t x = 0; x < pool.window[2]; ++x) {
+    const int64_t reach = at.w + pool.pad_begin[2] - from.w * step; // of the row's first element, in the first window
+    const int64_t begin = reach - (count - 1) * step, end = reach + n < pool.window[2] ? reach + n : pool.window[2];
+    for (int64_t x = begin > 0 ? begin : 0; x < end; ++x) {
       const int64_t first = from.w * step - pool.pad_begin[2] + x - at.w; // where result from.w passes to, in the row
       const int32_t place = static_cast<int32_t>(line * pool.window[2] + x);
       const int64_t a = first < 0 ? (-first + step - 1) / step : 0;
@@ -156,6 +171,15 @@ POLYCONV_INLINE void gather_along_c(const GradientPlan &p, const GradientPointer
     const int64_t x = at.w - (from.w * pool.stride[2] - pool.pad_begin[2]);
     const int32_t place = static_cast<int32_t>(line * pool.window[2] + x);
     for (int64_t i = 0; i < n; ++i) sum[i] += average || passed.place[i] == place ? passed.given[i] : T(0);
+  }
+}
+
+template <class T>
+POLYCONV_INLINE void store_row(const polyconv_tensor &t, void *base, const Row &at, int64_t n, const T *values) {
+  const int64_t offset = row_offset(t, at), stride = t.stride[at.axis];
+  for (int64_t i = 0; i < n; i += kRowChunk) { // what scatter takes at a time
+    const int part = n - i < kRowChunk ? static_cast<int>(n - i) : kRowChunk;
+    scatter_typed(t.type, base, offset + i * stride, stride, part, values + i);
   }
 }
 
@@ -185,13 +209,17 @@ POLYCONV_NOINLINE void gradient_row(const GradientPlan &p, const GradientPointer
   if (p.rules.activation != POLYCONV_ACT_NONE) {
     const T *saved = static_cast<const T *>(pointers.saved) + row_offset(p.saved, at);
     load_run(Load<T, T>(0), saved, p.saved.stride[at.axis], n, pre_activation);
-    apply_slopes(p, sum, pre_activation, n);
+    apply_slopes(p, pointers, at, sum, pre_activation, n);
   }
-  const int64_t offset = row_offset(p.result, at), stride = p.result.stride[at.axis];
-  for (int64_t i = 0; i < n; i += kRowChunk) { // what scatter takes at a time
-    const int part = n - i < kRowChunk ? static_cast<int>(n - i) : kRowChunk;
-    scatter_typed(p.result.type, pointers.result, offset + i * stride, stride, part, sum + i);
+  if (pointers.residual) {
+    const T scale = static_cast<T>(p.rules.residual_scale);
+    for (int64_t i = 0; i < n; ++i) pre_activation[i] = sum[i] * scale;
+    store_row(p.residual, pointers.residual, at, n, pre_activation);
   }
+  if (pointers.scale)
+    change_by_channel(sum, n, from_channel<T>(pointers.scale, at), at.axis == 1,
+                      [](Vector<T> v, Vector<T> scale) { return v * scale; });
+  store_row(p.result, pointers.result, at, n, sum);
 }
 
 template <class Stored, class T>
@@ -216,6 +244,8 @@ void gradient_task(const GradientPlan &plan, const GradientPointers &pointers, i
 } // namespace polyconv::cpu
 
 #ifdef POLYCONV_DRIVER
+#include "cpu/bias/driver.hpp"
+#include "cpu/direct/driver.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/kernels.hpp"
 
@@ -233,8 +263,9 @@ constexpr decltype(&isa_baseline::gradient_task) kTask[] = POLYCONV_BY_ISA(gradi
 // flat ends have slope 0 whichever is taken.
 bool rises(const polyconv_epilogue &e) {
   return e.activation != POLYCONV_ACT_GELU && e.activation != POLYCONV_ACT_SILU &&
-         e.activation != POLYCONV_ACT_HARD_SWISH &&
-         (e.activation != POLYCONV_ACT_LEAKY_RELU || e.activation_alpha >= 0);
+         e.activation != POLYCONV_ACT_HARD_SWISH && e.activation != POLYCONV_ACT_GELU_TANH &&
+         e.activation != POLYCONV_ACT_PRELU &&
+         ((e.activation != POLYCONV_ACT_LEAKY_RELU && e.activation != POLYCONV_ACT_ELU) || e.activation_alpha >= 0);
 }
 
 GradientPlan make_plan(const polyconv_layer &layer) {
@@ -242,9 +273,10 @@ GradientPlan make_plan(const polyconv_layer &layer) {
   p.given = layer.input;
   p.saved = layer.saved;
   p.result = layer.result;
+  p.residual = layer.residual;
   p.argmax = layer.save == POLYCONV_SAVE_ARGMAX;
   p.source.input = layer.save == POLYCONV_SAVE_PRE_ACTIVATION ? layer.saved : layer.result;
-  p.source.rules = layer.epilogue.pool;
+  set_rules(layer, p.source);
   p.rules = layer.epilogue;
   p.slow = is_slow(layer.epilogue.activation);
   p.evaluates = !rises(layer.epilogue);
@@ -258,28 +290,46 @@ GradientPlan make_plan(const polyconv_layer &layer) {
 double serial_us(const GradientPlan &p) {
   const bool pools = p.source.rules.kind != POLYCONV_POOL_NONE;
   const double pooling = !pools ? 0 : p.argmax ? 2e-3 : 4e-3;
-  const double activation = p.slow ? 10e-3 : 0.2e-3;
+  const bool library = p.slow && p.rules.activation < POLYCONV_ACT_HARD_SWISH;
+  const double activation = library ? 10e-3 : p.slow ? 0.6e-3 : 0.2e-3;
   return static_cast<double>(sdk::elements(p.result)) *
          (0.4e-3 + pooling + activation * (pools && p.evaluates ? 2 : 1));
 }
 
 class GradientInstance final : public sdk::Instance {
  public:
-  GradientInstance(const polyconv_request &request, Isa isa) : plan_(make_plan(*request.layers[0])), task_(kTask[isa]) {
+  GradientInstance(const polyconv_request &request, Isa isa)
+      : layer_(*request.layers[0]), plan_(make_plan(layer_)), bias_(make_bias(layer_)), isa_(isa), task_(kTask[isa]) {
     tasks_ = std::min(tasks_for(*request.policy, serial_us(plan_)), plan_.rows);
     if (tasks_ > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const GradientPointers pointers = {a.input, a.saved[0], a.output};
+    const polyconv_epilogue &e = plan_.rules;
+    GradientPointers pointers = {a.input, a.saved[0], nullptr, nullptr, a.output, nullptr};
+    if (e.activation == POLYCONV_ACT_PRELU) pointers.slope = a.slope[0];
+    if (e.residual_from != POLYCONV_RESIDUAL_NONE) pointers.residual = a.residual_gradient[0];
+    if (bias_.wanted) { // which is summed before the scale
+      run_rows(pointers);
+      run_bias(bias_, layer_, isa_, parallel_, a, static_cast<char *>(a.workspace));
+      pointers.residual = nullptr;
+    }
+    if (e.has_scale) pointers.scale = a.scale[0];
+    run_rows(pointers);
+  }
+
+ private:
+  void run_rows(const GradientPointers &pointers) const {
     sdk::run_tasks(parallel_, tasks_, [&](int64_t task) {
       const sdk::Share share = sdk::share(plan_.rows, tasks_, task);
       task_(plan_, pointers, share.begin, share.end);
     });
   }
 
- private:
+  polyconv_layer layer_;
   GradientPlan plan_;
+  BiasPlan bias_;
+  Isa isa_;
   decltype(&isa_baseline::gradient_task) task_;
   int64_t tasks_;
   std::unique_ptr<sdk::Parallel> parallel_;
@@ -290,7 +340,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!choose_isa(config, offer, isa)) return false;
   if (request.op != POLYCONV_OP_GRADIENT) return offer.reject("only goes back through activation and pooling");
   const polyconv_layer &layer = *request.layers[0];
-  const double us = serial_us(make_plan(layer));
+  if (!fits_workspace(request, 1, bias_bytes(make_bias(layer)), offer)) return false;
+  const double us = serial_us(make_plan(layer)) * (layer.epilogue.has_bias ? 2 : 1);
   const double bytes = 8.0 * static_cast<double>(sdk::elements(layer.result));
   offer.estimate_us = estimate_us(tasks_for(*request.policy, us), us, bytes);
   return true;
@@ -302,7 +353,14 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-const sdk::Kernel kernel_gradient = {"gradient", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_gradient = {
+    "gradient",
+    0,
+    isa_names,
+    kIsaCount,
+    supports,
+    create,
+    sdk::kActivationTraits | POLYCONV_TRAIT_GRADIENT_SCALE | POLYCONV_TRAIT_GRADIENT_RESIDUAL};
 
 } // namespace polyconv::cpu
 #endif

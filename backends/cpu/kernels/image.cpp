@@ -32,7 +32,7 @@ constexpr int64_t kMostChannels = 4, kMostFilters = 64;
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   Isa isa;
-  if (!choose_isa(config, offer, isa) || !takes_one_layer(request, offer)) return false;
+  if (!choose_isa(config, offer, isa) || !takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (!plane_takes(layer, isa, offer)) return false;
   const int64_t channels = layer.input.size[sdk::kC], filters = layer.output.size[sdk::kC] / channels;
@@ -49,7 +49,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-const sdk::Kernel kernel_image = {"image", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_image = {"image", 0, isa_names, kIsaCount, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

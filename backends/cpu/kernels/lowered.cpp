@@ -37,8 +37,13 @@ constexpr LoweredTask kTask[] = POLYCONV_BY_ISA(lowered_task);
 
 } // namespace
 
-const sdk::Kernel kernel_lowered = {
-    "lowered", 0, isa_names, kIsaCount, supports_by_isa<lowered_offer>, create_by_isa<lowered_create, kTask>};
+const sdk::Kernel kernel_lowered = {"lowered",
+                                    0,
+                                    isa_names,
+                                    kIsaCount,
+                                    supports_by_isa<lowered_offer>,
+                                    create_by_isa<lowered_create, kTask>,
+                                    sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

@@ -72,7 +72,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-const sdk::Kernel kernel_matrix = {"matrix", 0, kConfigs, 2, supports, create};
+const sdk::Kernel kernel_matrix = {"matrix", 0, kConfigs, 2, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

@@ -30,8 +30,13 @@ constexpr PointwiseTask kTask[] = POLYCONV_BY_ISA(pointwise_task);
 
 } // namespace
 
-const sdk::Kernel kernel_pointwise = {
-    "pointwise", 0, isa_names, kIsaCount, supports_by_isa<pointwise_offer>, create_by_isa<pointwise_create, kTask>};
+const sdk::Kernel kernel_pointwise = {"pointwise",
+                                      0,
+                                      isa_names,
+                                      kIsaCount,
+                                      supports_by_isa<pointwise_offer>,
+                                      create_by_isa<pointwise_create, kTask>,
+                                      sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

@@ -39,8 +39,12 @@ POLYCONV_NOINLINE void pool_row(const PoolPlan &p, const Epilogue &e, const From
 template <class From, class T, bool Average, bool Save>
 POLYCONV_NOINLINE void pool_rows(const PoolPlan &p, const Epilogue &e, const void *input, int32_t *saved, int64_t first,
                                  int64_t last) {
-  for_each_row(e.result, p.axis, first, last, [&](const Row &at, int64_t n) {
-    pool_row<From, T, Average, Save>(p, e, static_cast<const From *>(input), saved, at, n);
+  // Windows that begin further apart than the input is wide share no taps worth walking together.
+  const bool apart = p.axis == 4 && p.source.rules.stride[2] > p.source.input.size[4];
+  for_each_row(e.result, p.axis, first, last, [&](Row at, int64_t n) {
+    const int64_t most = apart ? 1 : n;
+    for (int64_t i = 0; i < n; i += most, at.w += most)
+      pool_row<From, T, Average, Save>(p, e, static_cast<const From *>(input), saved, at, most);
   });
 }
 
@@ -88,7 +92,7 @@ PoolPlan make_plan(const polyconv_layer &layer) {
   p.epilogue.rules.out_scale = layer.epilogue.out_scale;
   p.epilogue.rules.out_zero_point = layer.epilogue.out_zero_point;
   p.epilogue.simple = p.epilogue.sum_type == POLYCONV_F32 && layer.result.type == POLYCONV_F32;
-  p.source.rules = layer.epilogue.pool;
+  set_rules(layer, p.source);
   p.save = layer.save == POLYCONV_SAVE_ARGMAX;
   const polyconv_tensor &r = layer.result;
   p.axis = r.stride[sdk::kC] == 1 && r.size[sdk::kC] > 1 ? sdk::kC : sdk::kW;
@@ -159,7 +163,8 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-const sdk::Kernel kernel_pool = {"pool", 0, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_pool = {
+    "pool", 0, isa_names, kIsaCount, supports, create, POLYCONV_TRAIT_DILATED_POOLING | POLYCONV_TRAIT_CLIPPED_POOLING};
 
 } // namespace polyconv::cpu
 #endif

@@ -37,7 +37,8 @@ const sdk::Kernel kernel_separable = {"separable",
                                       isa_names,
                                       kIsaCount,
                                       supports_by_isa<separable_offer>,
-                                      create_by_isa<separable_create, kPasses, kDirect>};
+                                      create_by_isa<separable_create, kPasses, kDirect>,
+                                      sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

@@ -35,8 +35,13 @@ constexpr ShiftedTask kTask[] = POLYCONV_BY_ISA(shifted_task);
 
 } // namespace
 
-const sdk::Kernel kernel_shifted = {
-    "shifted", 0, isa_names, kIsaCount, supports_by_isa<shifted_offer>, create_by_isa<shifted_create, kTask>};
+const sdk::Kernel kernel_shifted = {"shifted",
+                                    0,
+                                    isa_names,
+                                    kIsaCount,
+                                    supports_by_isa<shifted_offer>,
+                                    create_by_isa<shifted_create, kTask>,
+                                    sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

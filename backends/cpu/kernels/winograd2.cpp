@@ -33,7 +33,8 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-const sdk::Kernel kernel_winograd2 = {"winograd2", POLYCONV_KERNEL_TRANSFORM, isa_names, kIsaCount, supports, create};
+const sdk::Kernel kernel_winograd2 = {"winograd2", POLYCONV_KERNEL_TRANSFORM, isa_names, kIsaCount, supports,
+                                      create,      sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <numeric>
 
 namespace polyconv::cpu {
 namespace {
@@ -56,11 +57,17 @@ int64_t planes_bytes(const LoweredPlan &p) {
 void set_strips(LoweredPlan &p, int64_t tasks) {
   const int64_t planes = p.images * p.depth * p.groups;
   p.strips = std::clamp<int64_t>(ceil_div(2 * tasks, std::max<int64_t>(planes, 1)), 1, std::max<int64_t>(p.height, 1));
-  for (;; ++p.strips) {
-    p.strip_rows = ceil_div(p.height, p.strips);
-    set_planes(p, p.strip_rows);
-    if (p.strip_rows <= 1 || rows_bytes(p) + planes_bytes(p) <= kStripBytes) break;
+  int64_t fits = 1, most = std::max<int64_t>(ceil_div(p.height, p.strips), 1); // rows: the more, the more bytes
+  while (fits < most) {
+    const int64_t rows = most - (most - fits) / 2;
+    set_planes(p, rows);
+    if (rows_bytes(p) + planes_bytes(p) <= kStripBytes)
+      fits = rows;
+    else
+      most = rows - 1;
   }
+  p.strip_rows = ceil_div(p.height, std::max(p.strips, ceil_div(p.height, fits)));
+  set_planes(p, p.strip_rows);
   p.strips = ceil_div(p.height, std::max<int64_t>(p.strip_rows, 1));
   p.items = planes * p.strips;
   p.grid = {p.items, 1, std::clamp<int64_t>(p.items, 1, tasks), 1, 1, 1};
@@ -102,10 +109,10 @@ double serial_us(const LoweredPlan &p, Isa isa, int64_t lanes) {
   const int64_t tiles = strip_tiles(p, isa, lanes), strip = strip_vectors(p, lanes);
   const double vectors = real(p.items * strip), tile = real(strip) / real(std::max<int64_t>(tiles, 1));
   const double filters = real(ceil_div(p.filters, p.blocks));
-  double cycles = real(p.items * tiles * p.blocks * p.channels * p.taps) * tile_cycles(isa, filters, tile);
+  double cycles = real(p.items * tiles) * real(p.blocks * p.channels * p.taps) * tile_cycles(isa, filters, tile);
   cycles += vectors * real(p.filters) * (p.direct ? 2.0 : 12.0); // stores
   const int64_t lines = p.lines * std::min(p.rows.axis[1].step, p.rows.axis[1].taps);
-  const double source_rows = real(p.items * p.channels * lines);
+  const double source_rows = real(p.items) * real(p.channels * lines);
   if (p.lowers) cycles += source_rows * real(ceil_div(p.width, lanes) * p.rows.axis[2].taps) * kCopyCycles;
   if (p.joins) cycles += real(p.items) * join_cycles(p, tiles);
   if (!p.in_place)
@@ -179,11 +186,10 @@ struct LoweredTables {
 void make_tables(const polyconv_layer &layer, LoweredPlan &p, LoweredTables &tables) {
   make_direct_tables(layer, p.rows, tables.rows);
   const Axis &h = p.rows.axis[1], &w = p.rows.axis[2];
+  const int64_t period = h.step / std::gcd(h.step, h.dilation); // of the remainders
+  for (int64_t r = 0; r < std::min(period, h.taps); ++r) tables.remainders.push_back(r * h.dilation % h.step);
   for (int64_t r = 0; r < h.taps; ++r) {
-    const int64_t remainder = r * h.dilation % h.step;
-    auto found = std::find(tables.remainders.begin(), tables.remainders.end(), remainder);
-    if (found == tables.remainders.end()) found = tables.remainders.insert(found, remainder);
-    const int64_t planes = (found - tables.remainders.begin()) * w.taps;
+    const int64_t planes = r % period * w.taps;
     for (int64_t s = 0; s < w.taps; ++s) {
       tables.source_taps.push_back(r * h.dilation * p.source_row + p.rows.taps[s].source);
       tables.taps.push_back((planes + s) * p.plane_elements + r * h.dilation / h.step * p.width);
@@ -254,14 +260,14 @@ bool takes_layer(const polyconv_layer &layer, Offer &offer) {
 } // namespace
 
 bool lowered_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (!takes_layer(layer, offer) || !takes_no_pooling(layer, offer)) return false;
   const LoweredPlan p = lowered_geometry(layer, *request.policy, isa);
   if (rows_bytes(p) + planes_bytes(p) > kStripBytes)
     return offer.reject("keeps what a row of results reads in the cache: %" PRId64 " bytes here, at most %" PRId64,
                         rows_bytes(p) + planes_bytes(p), kStripBytes);
-  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_lowered_f32_%d:1", static_cast<int>(most_filters(isa)));

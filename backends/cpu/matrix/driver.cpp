@@ -101,7 +101,7 @@ class MatrixInstance final : public sdk::Instance {
 } // namespace
 
 bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (!takes_no_pooling(layer, offer)) return false;
@@ -113,7 +113,7 @@ bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer
   if (p.strip_bytes > kStripLimit)
     return offer.reject("needs %" PRId64 " bytes for the lines that its taps read; the caches hold %" PRId64,
                         p.strip_bytes, kStripLimit);
-  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   set_format(p, offer);
   return true;

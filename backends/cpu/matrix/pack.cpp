@@ -6,6 +6,7 @@
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace polyconv::cpu {
 namespace {
@@ -32,13 +33,20 @@ struct Raw {
   }
 };
 
+// A finite number is rounded to a finite one: what would be Inf is cut off.
+sdk::bf16 finite_part(float v) {
+  const sdk::bf16 rounded = sdk::to_bf16(v);
+  const bool beyond = std::isfinite(v) && !std::isfinite(sdk::to_float(rounded));
+  return beyond ? sdk::bf16{static_cast<uint16_t>(rounded.bits - 1)} : rounded;
+}
+
 struct Floats { // as 1 to 3 bf16, each what rounding left of those before
   typedef uint16_t Stored;
   static constexpr int64_t kPer = 2;
   static void store(const Raw &raw, int64_t index, int64_t parts, uint16_t *out) {
     float rest = sdk::load_as<float>(raw.data, raw.layer.weights.type, index);
     for (int64_t part = 0; part < parts; ++part, out += 2 * kMatrixTileBytes / 2) {
-      const sdk::bf16 rounded = sdk::to_bf16(rest);
+      const sdk::bf16 rounded = parts > 1 ? finite_part(rest) : sdk::to_bf16(rest);
       *out = rounded.bits;
       rest -= sdk::to_float(rounded);
     }

@@ -9,17 +9,44 @@ namespace polyconv::cpu::POLYCONV_ISA {
 
 // ---------------------------------------------------------------- one chunk of one pixel
 
-// A whole chunk of f32 as Parts bf16 rows: each part is what rounding left of the parts before.
+#if defined(__AVX512BF16__)
+// Parts of two vectors side by side, as f32.
+POLYCONV_INLINE F32 low_parts(__m512i both) {
+  return bits_as<F32>(bits_as<U32>(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(both))) << 16);
+}
+POLYCONV_INLINE F32 high_parts(__m512i both) {
+  return bits_as<F32>(bits_as<U32>(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(both, 1))) << 16);
+}
+
+// Cuts off the first parts of finite numbers that rounded to Inf, which only these left infinite: Inf leaves NaN.
+POLYCONV_INLINE __m512i cut_off(__m512i both, F32 low_rest, F32 high_rest) {
+  constexpr int kInfinite = 0x08 | 0x10; // of either sign
+  const uint32_t low = _mm512_fpclass_ps_mask(bits_as<__m512>(low_rest), kInfinite);
+  const uint32_t high = _mm512_fpclass_ps_mask(bits_as<__m512>(high_rest), kInfinite);
+  if (__builtin_expect((low | high) == 0, 1)) return both;
+  return _mm512_mask_sub_epi16(both, high << 16 | low, both, _mm512_set1_epi16(1));
+}
+#else
+// The same for one vector of f32 and its parts in the upper halves.
+POLYCONV_INLINE U32 cut_off(U32 parts, F32 of) {
+  const auto infinite = (parts & 0x7fffffffu) == 0x7f800000u, finite = (bits_as<U32>(of) & 0x7fffffffu) < 0x7f800000u;
+  return parts - (bits_as<U32>(infinite & finite) & 0x10000u);
+}
+#endif
+
+// A whole chunk of f32 as Parts bf16 rows: each part is what rounding left of the parts before; the first of a finite
+// number is finite.
 template <int Parts>
 POLYCONV_INLINE void store_parts(const float *v, char *out, int64_t part_bytes) {
 #if defined(__AVX512BF16__)
   F32 low = load(v), high = load(v + kF32Lanes);
 #pragma GCC unroll 3
   for (int part = 0; part < Parts; ++part, out += part_bytes) {
-    const auto both = bits_as<__m512i>(_mm512_cvtne2ps_pbh(bits_as<__m512>(high), bits_as<__m512>(low)));
+    auto both = bits_as<__m512i>(_mm512_cvtne2ps_pbh(bits_as<__m512>(high), bits_as<__m512>(low)));
+    if (part == 0) both = cut_off(both, low - low_parts(both), high - high_parts(both));
     _mm512_storeu_si512(out, both);
-    low -= bits_as<F32>(bits_as<U32>(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(both))) << 16);
-    high -= bits_as<F32>(bits_as<U32>(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(both, 1))) << 16);
+    low -= low_parts(both);
+    high -= high_parts(both);
   }
 #else
   for (int i = 0; i < 32; i += kF32Lanes) {
@@ -27,7 +54,9 @@ POLYCONV_INLINE void store_parts(const float *v, char *out, int64_t part_bytes) 
     for (int part = 0; part < Parts; ++part) {
       bf16 *row = reinterpret_cast<bf16 *>(out + part * part_bytes) + i;
       store_f32(row, rest);
-      rest -= bits_as<F32>(load_u32(row) << 16);
+      U32 bits = load_u32(row) << 16;
+      if (part == 0) bits = cut_off(bits, rest), store_f32(row, bits_as<F32>(bits)); // exact
+      rest -= bits_as<F32>(bits);
     }
   }
 #endif

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
+#include <numeric>
 
 namespace polyconv::cpu {
 namespace {
@@ -141,8 +142,9 @@ bool takes_pixels(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
   const int64_t channels = layer.input.size[kC], lanes = vector_bytes(isa) / sum_bytes(layer.sum_type);
   if (layer.output.size[kC] != channels) return offer.reject("takes one filter for each interleaved channel");
   if (layer.stride[2] != 1) return offer.reject("takes interleaved channels at a stride of 1");
-  if (e.has_bias || e.has_scale || e.residual_from != POLYCONV_RESIDUAL_NONE || layer.save != POLYCONV_SAVE_NONE)
-    return offer.reject("takes interleaved channels without bias, scale, residual or saved values");
+  if (e.has_bias || e.has_scale || e.residual_from != POLYCONV_RESIDUAL_NONE || layer.save != POLYCONV_SAVE_NONE ||
+      e.activation == POLYCONV_ACT_PRELU)
+    return offer.reject("takes interleaved channels without bias, scale, residual, slopes or saved values");
   if (layer.weights.stride[kK] == 0) return true;
   if (channels > 4 || kPeriodVectors * lanes % channels != 0)
     return offer.reject("takes up to 4 interleaved channels with filters of their own, not %" PRId64, channels);
@@ -197,13 +199,10 @@ PlaneFilter::PlaneFilter(const polyconv_layer &layer, const polyconv_policy &pol
       may_stream_(aligned_ && elements(layer.result) * 4 >= kStreamBytes),
       axes_(make_axis_tables(layer, plan_.axis)) {
   const Axis &w = plan_.axis[2];
-  for (int64_t t = 0; t < w.taps; ++t) {
-    const int64_t remainder = t * w.dilation % w.step;
-    auto found = std::find(remainders_.begin(), remainders_.end(), remainder);
-    if (found == remainders_.end()) found = remainders_.insert(found, remainder);
-    const int64_t line = found - remainders_.begin();
-    taps_.push_back(line * plan_.plane_elements + t * w.dilation / w.step * plan_.pixel);
-  }
+  const int64_t period = w.step / std::gcd(w.step, w.dilation); // of the remainders
+  for (int64_t t = 0; t < std::min(period, w.taps); ++t) remainders_.push_back(t * w.dilation % w.step);
+  for (int64_t t = 0; t < w.taps; ++t)
+    taps_.push_back(t % period * plan_.plane_elements + t * w.dilation / w.step * plan_.pixel);
   plan_.remainders = static_cast<int64_t>(remainders_.size());
   plan_.remainder = remainders_.data();
   plan_.tap = taps_.data();
@@ -255,7 +254,7 @@ bool plane_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   const polyconv_layer &layer = *request.layers[0];
   if (!takes_no_pooling(layer, offer)) return false;
   const PlanePlan p = plane_geometry(layer, *request.policy, isa, false);
-  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   return true;
 }

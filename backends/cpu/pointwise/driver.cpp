@@ -156,7 +156,7 @@ bool pointwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer
   const polyconv_layer &layer = *request.layers[0];
   const PointwisePlan p = make_plan(layer, *request.policy, isa);
   if (!takes(layer, p.epilogue, offer) || !takes_no_pooling(layer, offer)) return false;
-  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_pointwise_f32_%d:1", static_cast<int>(p.panel_channels));

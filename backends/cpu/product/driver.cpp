@@ -15,7 +15,8 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kFewChannels = 4; // of a group: below, tiles are nearly empty
+constexpr int64_t kFewChannels = 4;               // of a group: below, tiles are nearly empty
+constexpr int64_t kMostListed = int64_t{1} << 22; // weights of a filter
 
 int64_t sums_bytes(const ProductPlan &p) {
   return p.tasks * p.scratch_bytes + p.pieces * p.splits * p.partial_bytes;
@@ -105,7 +106,7 @@ class ProductInstance final : public sdk::Instance {
 } // namespace
 
 bool product_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
   const int64_t filters = layer.weights.size[sdk::kK] / layer.groups;
@@ -114,8 +115,11 @@ bool product_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
     return offer.reject("lays output channels along the vectors: takes %" PRId64 " of a group or more, not %" PRId64
                         ", or one of each of several channels",
                         kFewChannels, filters);
+  const int64_t listed = layer.weights.size[sdk::kC] * sdk::taps(layer);
+  if (listed > kMostListed)
+    return offer.reject("lists the weights of a filter: takes %" PRId64 " at most, not %" PRId64, kMostListed, listed);
   const ProductPlan p = product_geometry(layer, *request.policy, isa, &offer.estimate_us);
-  return fits_workspace(*request.policy, sums_bytes(p) + bias_bytes(make_bias(layer)), offer);
+  return fits_workspace(request, 1, sums_bytes(p) + bias_bytes(make_bias(layer)), offer);
 }
 
 std::unique_ptr<sdk::Instance> product_create(const polyconv_request &request, Isa isa, ProductTask sum,

@@ -35,8 +35,8 @@ void set_lines(ProductPlan &p, const polyconv_layer &l) {
   if (flat) {
     p.columns = sdk::spatial(l.output);
     if (one_image_stride(l.input) && one_image_stride(l.output)) p.columns *= p.images, p.images = 1;
-    p.axis[0] = p.axis[1] = {1, 1, 1, 1, 1, 0, 0, nullptr, nullptr};
-    p.axis[2] = {p.columns, p.columns, 1, 1, 1, 0, 0, nullptr, nullptr};
+    p.axis[0] = p.axis[1] = {1, 1, 1, 1, 1, 0, 0, nullptr, nullptr, POLYCONV_PAD_ZERO};
+    p.axis[2] = {p.columns, p.columns, 1, 1, 1, 0, 0, nullptr, nullptr, POLYCONV_PAD_ZERO};
   }
   p.lines = p.images * p.axis[0].out * p.axis[1].out;
   p.line_taps = p.axis[0].taps * p.axis[1].taps;
@@ -122,7 +122,7 @@ double cycles_of(const ProductPlan &p, const polyconv_layer &l, int64_t lanes) {
   const double pixels = real(p.lines) * real(p.columns), taps = real(sdk::taps(l));
   if (p.diagonal) { // a load and a half for each multiply-add
     const double vectors = real(p.wide_panels);
-    return vectors * (pixels * (taps * 0.75 + 3 + real(l.stride[1] * l.stride[2]) * 3) +
+    return vectors * (pixels * (taps * 0.75 + 3 + real(l.stride[1]) * real(l.stride[2]) * 3) +
                       real(p.lines * p.chunks * p.line_taps) * 12 + taps * real(p.splits));
   }
   const double rows = p.merged ? std::max(real(p.tile_rows), 4.0) / real(p.tile_rows) : 1;

@@ -110,7 +110,7 @@ class SeparableInstance final : public Instance {
 } // namespace
 
 bool separable_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (layer.separable == 0) return offer.reject("takes filters that are declared separable");
   if (!plane_takes(layer, isa, offer)) return false;
@@ -123,7 +123,7 @@ bool separable_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_no_pooling(layer, offer)) return false;
   const PlanePlan direct = plane_geometry(with_dense_weights(layer), *request.policy, isa, false);
   const int64_t bytes = std::max(passes.tasks * passes.scratch_bytes, direct.tasks * direct.scratch_bytes);
-  if (!fits_workspace(*request.policy, bytes, offer)) return false;
+  if (!fits_workspace(request, 1, bytes, offer)) return false;
   const bool near = request.policy->math == POLYCONV_MATH_FAST;
   if (near) offer.math = POLYCONV_MATH_FAST;
   char format[POLYCONV_FORMAT_SIZE];

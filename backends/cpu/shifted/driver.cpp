@@ -114,7 +114,9 @@ ShiftedPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy
   p.taps = sdk::taps(layer);
   p.reach = (p.axis[2].taps - 1) * p.axis[2].dilation;
   const bool valued = layer.pad_mode == POLYCONV_PAD_ZERO || layer.pad_mode == POLYCONV_PAD_CONSTANT;
-  p.shared = valued ? std::min({p.axis[2].before, p.axis[2].after, p.reach}) : 0; // pitch stays a row of results
+  // Rows share what is padding behind one and before the next. A row that output padding makes longer ends inside.
+  const int64_t behind = std::max<int64_t>(p.width + p.reach - p.axis[2].before - p.axis[2].in, 0);
+  p.shared = valued ? std::min({p.axis[2].before, behind, p.reach}) : 0; // pitch stays a row of results
   const int64_t threads = std::max<int64_t>(policy.threads, 1);
   const double cycles = choose_blocks(p, isa, threads);
   p.grid = {p.items, 1, std::clamp<int64_t>(p.items, 1, threads), 1, 1, 1};
@@ -197,14 +199,14 @@ bool takes_layer(const polyconv_layer &layer, Offer &offer) {
 } // namespace
 
 bool shifted_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
   if (!takes_layer(layer, offer) || !takes_no_pooling(layer, offer)) return false;
   const ShiftedPlan p = make_plan(layer, *request.policy, isa);
   if (p.row_blocks == 0)
     return offer.reject("keeps what a row of results reads in the cache: %" PRId64 " bytes here, at most %" PRId64,
                         strip_bytes(p), kStripBytes);
-  if (!fits_workspace(*request.policy, tasks_of(p.grid) * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_shifted_f32_%d:1", static_cast<int>(tile_filters(isa)));

@@ -136,7 +136,7 @@ class WinogradInstance final : public Instance {
 } // namespace
 
 bool winograd_offer(const polyconv_request &request, Isa isa, int64_t m, Offer &offer) {
-  if (!takes_one_layer(request, offer)) return false;
+  if (!takes_strips(request, offer)) return false;
   offer.math = POLYCONV_MATH_FAST;
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
@@ -157,7 +157,7 @@ bool winograd_offer(const polyconv_request &request, Isa isa, int64_t m, Offer &
     return offer.reject("takes inputs whose channels or columns lie side by side");
   if (!takes_no_pooling(l, offer)) return false;
   const WinogradPlan p = winograd_geometry(l, *request.policy, isa, m);
-  if (!fits_workspace(*request.policy, p.tasks * p.scratch_bytes, offer)) return false;
+  if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "cpu_winograd%d_%d:1", static_cast<int>(m), static_cast<int>(p.panel));
   offer.set_weights(0, format, (m + 2) * (m + 2) * p.panels * p.panel * p.channels * 4);

@@ -16,10 +16,11 @@ constexpr int kThreads = 256;
 // ---------------------------------------------------------------- inputs without taps, weights that are no tensor
 
 template <class Sum>
-__global__ void __launch_bounds__(kThreads) finish_zeros(const Conv<int64_t> p, void *result, int64_t count) {
+__global__ void __launch_bounds__(kThreads)
+    finish_zeros(const Conv<int64_t> p, const EveryActivation activations, void *result, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step)
-    finish_and_store(p, result, Sum(0), p.result_place(i));
+    finish_and_store(p, result, Sum(0), p.result_place(i), activations);
 }
 
 // Whether zeros are all that becomes of sums of 0.
@@ -40,13 +41,14 @@ void finish_without_taps(const polyconv_layer &l, const polyconv_arguments &a, c
   const int64_t count = sdk::elements(l.result);
   if (count == 0) return;
   const Conv<int64_t> p(l, a);
+  const EveryActivation activations(l, a);
   const unsigned blocks = blocks_for(count, kThreads);
   if (l.sum_type == POLYCONV_S32)
-    finish_zeros<uint32_t><<<blocks, kThreads, 0, stream>>>(p, a.output, count);
+    finish_zeros<uint32_t><<<blocks, kThreads, 0, stream>>>(p, activations, a.output, count);
   else if (l.sum_type == POLYCONV_F64)
-    finish_zeros<double><<<blocks, kThreads, 0, stream>>>(p, a.output, count);
+    finish_zeros<double><<<blocks, kThreads, 0, stream>>>(p, activations, a.output, count);
   else
-    finish_zeros<float><<<blocks, kThreads, 0, stream>>>(p, a.output, count);
+    finish_zeros<float><<<blocks, kThreads, 0, stream>>>(p, activations, a.output, count);
   check_launch("the end of a gradient without taps");
 }
 

@@ -2,6 +2,8 @@
 //
 //   finish_and_store(p, result, sum, place)             a kernel that rejects pooling; place in the result
 //   pool_and_store(p, result, place, before, sum_at)    pooled or not: sum_at(place before pooling) gives each sum
+//
+// Both take as a last argument which activations there are: UsualActivations unless a kernel says EveryActivation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,10 +22,38 @@ __device__ inline int32_t biased(const Epilogue &e, uint32_t sum, Index c) {
   return static_cast<int32_t>(sum + bias);
 }
 
+// The activation of a value of channel c. What every kernel takes:
+struct UsualActivations {
+  template <class T, class Index>
+  __device__ T operator()(const Epilogue &e, T v, Index) const {
+    return activate(v, e.activation, static_cast<T>(e.alpha));
+  }
+};
+
+// And what kernels take that name sdk::kActivationTraits.
+struct EveryActivation {
+  const void *slopes = nullptr; // of a PRelu, one a channel
+
+  EveryActivation() = default;
+  explicit EveryActivation(const polyconv_layer &l, const polyconv_arguments &a)
+      : slopes(l.epilogue.activation == POLYCONV_ACT_PRELU ? a.slope[0] : nullptr) {}
+
+  // What activate_any and activation_slope call alpha.
+  template <class T, class Index>
+  __device__ T alpha(const Epilogue &e, Index c) const {
+    return slopes ? load<T>(slopes, e.scale_type, c) : static_cast<T>(e.alpha);
+  }
+  template <class T, class Index>
+  __device__ T operator()(const Epilogue &e, T v, Index c) const {
+    return activate_any(v, e.activation, alpha<T>(e, c));
+  }
+};
+
 // What follows scale and bias: residual and activation of one element before pooling; saves the pre-activation where
 // asked.
-template <class T, class Index>
-__device__ inline T finish_scaled(const Conv<Index> &p, T v, const Place<Index> &at) {
+template <class T, class Index, class Activations = UsualActivations>
+__device__ inline T finish_scaled(const Conv<Index> &p, T v, const Place<Index> &at,
+                                  const Activations &activations = {}) {
   const Epilogue &e = p.epilogue;
   if (e.residual) {
     const T r = load<T>(e.residual, e.residual_type, p.residual.at(at));
@@ -31,12 +61,13 @@ __device__ inline T finish_scaled(const Conv<Index> &p, T v, const Place<Index> 
     v = add(v, multiply(static_cast<T>(e.residual_scale), distance));
   }
   if (e.save == POLYCONV_SAVE_PRE_ACTIVATION) store(e.saved, e.saved_type, p.saved.at(at), v);
-  return activate(v, e.activation, static_cast<T>(e.alpha));
+  return activations(e, v, at.c);
 }
 
 // Scale, bias, residual, activation of one element before pooling; saves the pre-activation where asked.
-template <class Sum, class Index>
-__device__ inline Arithmetic<Sum> finish(const Conv<Index> &p, Sum sum, const Place<Index> &at) {
+template <class Sum, class Index, class Activations = UsualActivations>
+__device__ inline Arithmetic<Sum> finish(const Conv<Index> &p, Sum sum, const Place<Index> &at,
+                                         const Activations &activations = {}) {
   using T = Arithmetic<Sum>;
   const Epilogue &e = p.epilogue;
   T v;
@@ -48,7 +79,7 @@ __device__ inline Arithmetic<Sum> finish(const Conv<Index> &p, Sum sum, const Pl
   if constexpr (!kInteger<Sum>) {
     if (e.bias) v = add(v, load<T>(e.bias, e.bias_type, at.c));
   }
-  return finish_scaled(p, v, at);
+  return finish_scaled(p, v, at, activations);
 }
 
 // Quantises (integer results) and stores one element of the result.
@@ -71,12 +102,13 @@ __device__ inline void store_integer(const Conv<Index> &p, void *result, uint32_
     store(p.epilogue.saved, p.epilogue.saved_type, p.saved.at(at), static_cast<float>(v));
 }
 
-template <class Sum, class Index>
-__device__ inline void finish_and_store(const Conv<Index> &p, void *result, Sum sum, const Place<Index> &at) {
+template <class Sum, class Index, class Activations = UsualActivations>
+__device__ inline void finish_and_store(const Conv<Index> &p, void *result, Sum sum, const Place<Index> &at,
+                                        const Activations &activations = {}) {
   if constexpr (kInteger<Sum>) {
     if (p.epilogue.stays_integer) return store_integer(p, result, sum, at);
   }
-  put(p, result, finish(p, sum, at), at);
+  put(p, result, finish(p, sum, at, activations), at);
 }
 
 // Whether `candidate` takes the maximum from `best`: greater, or NaN, which is greater than everything.
@@ -120,14 +152,15 @@ __device__ inline void pool_and_put(const Conv<Index> &p, void *result, const Pl
 
 // The same from the sums: the whole epilogue of every element under the window, or of the one element without pooling.
 // Not with pooling and SAVE_PRE_ACTIVATION, as windows do not cover elements once each (fused_pooling_refused).
-template <class Sum, class Index, class SumAt>
+template <class Sum, class Index, class SumAt, class Activations = UsualActivations>
 __device__ inline void pool_and_store(const Conv<Index> &p, void *result, const Place<Index> &at,
-                                      const View<Index> &before, const SumAt &sum_at) {
+                                      const View<Index> &before, const SumAt &sum_at,
+                                      const Activations &activations = {}) {
   if constexpr (kInteger<Sum>) {
     if (p.epilogue.stays_integer) return store_integer(p, result, sum_at(at), at);
   }
-  pool_and_put<Arithmetic<Sum>>(p, result, at, before,
-                                [&](const Place<Index> &inner) { return finish(p, sum_at(inner), inner); });
+  pool_and_put<Arithmetic<Sum>>(
+      p, result, at, before, [&](const Place<Index> &inner) { return finish(p, sum_at(inner), inner, activations); });
 }
 
 } // namespace polyconv::cuda

@@ -10,8 +10,9 @@
 
 namespace polyconv::cuda {
 
-template <class T>
-__global__ void __launch_bounds__(128, 1) add_planes(const __grid_constant__ ImplicitGemm p, int64_t count) {
+template <class T, class Activations>
+__global__ void __launch_bounds__(128, 1)
+    add_planes(const __grid_constant__ ImplicitGemm p, const Activations activations, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * 128;
   const int64_t plane = p.partials_row * p.conv.output.size[1];
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x; i < count; i += step) {
@@ -22,7 +23,7 @@ __global__ void __launch_bounds__(128, 1) add_planes(const __grid_constant__ Imp
     for (int split = 1; split < p.splits; ++split) sum += from[split * plane];
     Place<int64_t> at = p.conv.output.pixel_of(pixel);
     at.c = channel;
-    finish_and_store(p.conv, p.result, sum, at);
+    finish_and_store(p.conv, p.result, sum, at, activations);
   }
 }
 
@@ -41,10 +42,11 @@ inline void set_split(const polyconv_layer &l, int splits, void *workspace, Impl
   product->partials_row = partials_row(l);
 }
 
-template <class T>
-void add_partials(const polyconv_layer &l, const ImplicitGemm &product, cudaStream_t stream) {
+template <class T, class Activations = UsualActivations>
+void add_partials(const polyconv_layer &l, const ImplicitGemm &product, cudaStream_t stream,
+                  const Activations &activations = {}) {
   const int64_t count = sdk::elements(l.output);
-  add_planes<T><<<blocks_for(count, 128), 128, 0, stream>>>(product, count);
+  add_planes<T><<<blocks_for(count, 128), 128, 0, stream>>>(product, activations, count);
   check_launch("the sum over splits of k");
 }
 

@@ -114,7 +114,7 @@ __device__ inline void store(void *p, int32_t type, int64_t i, T v) {
   }
 }
 
-// polyconv_epilogue's activations; comparisons let NaN through.
+// polyconv_epilogue's activations but the three of activate_any; comparisons let NaN through.
 template <class T>
 __device__ inline T activate(T v, int32_t activation, T alpha) {
   switch (activation) {
@@ -130,6 +130,24 @@ __device__ inline T activate(T v, int32_t activation, T alpha) {
       return v * (t < 0 ? T(0) : t > 6 ? T(6) : t) / 6;
     }
     default: return v;
+  }
+}
+
+// What tanh-GELU takes the tanh of, is v times this.
+template <class T>
+__device__ inline T gelu_tanh_factor(T v) {
+  return T(0.79788456080286535588) * (1 + T(0.044715) * v * v);
+}
+
+// All of them, for kernels that take sdk::kActivationTraits. Apart, as the three more cost the others registers.
+// `alpha` is a PRelu's slope for the channel.
+template <class T>
+__device__ inline T activate_any(T v, int32_t activation, T alpha) {
+  switch (activation) {
+    case POLYCONV_ACT_ELU: return v < 0 ? alpha * expm1(v) : v;
+    case POLYCONV_ACT_GELU_TANH: return v / (1 + exp(-2 * v * gelu_tanh_factor(v)));
+    case POLYCONV_ACT_PRELU: return v < 0 ? multiply(alpha, v) : v;
+    default: return activate(v, activation, alpha);
   }
 }
 
@@ -158,6 +176,13 @@ __device__ inline T activation_slope(T v, int32_t activation, T alpha) {
       return s * (1 + v * (1 - s));
     }
     case POLYCONV_ACT_HARD_SWISH: return v <= -3 ? T(0) : v >= 3 ? T(1) : (2 * v + 3) / 6;
+    case POLYCONV_ACT_ELU: return v > 0 ? T(1) : alpha * exp(v);
+    case POLYCONV_ACT_GELU_TANH: {
+      const T s = 1 / (1 + exp(-2 * v * gelu_tanh_factor(v)));
+      const T square = v * v < T(1e4) ? v * v : T(1e4); // beyond, s is 0 or 1
+      return s + s * (1 - s) * v * T(2 * 0.79788456080286535588) * (1 + T(3 * 0.044715) * square);
+    }
+    case POLYCONV_ACT_PRELU: return v > 0 ? T(1) : alpha;
     default: return T(1);
   }
 }

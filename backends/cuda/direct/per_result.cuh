@@ -1,5 +1,4 @@
-// per_result.cuh - a step of one thread a result, from one stored tensor: what pooling and the gradient of activation
-// and pooling have in common beside their kernels. `Step` has
+// per_result.cuh - a step of one thread a result, from one stored tensor, such as pooling. `Step` has
 //
 //   name                                             for errors
 //   by_type(type, body)                              body(stored, computed) with values of the two types

@@ -94,7 +94,7 @@ bool leaves_in_vectors(const polyconv_layer &l) {
 } // namespace
 
 Product make_product(const polyconv_layer &l, const polyconv_arguments &a) {
-  Product p = {make_implicit(l, a)}; // kMatrix: `input` will be the workspace instead
+  Product p = {make_implicit(l, a), EveryActivation(l, a)}; // kMatrix: `input` will be the workspace instead
   p.weights_row = static_cast<int32_t>(row_elements(l));
   p.vectors = leaves_in_vectors(l) && aligned(a.output, 16) && aligned(p.conv.epilogue.residual, 16);
   return p;

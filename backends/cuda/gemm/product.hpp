@@ -11,6 +11,7 @@
 #include <polyconv/sdk/kernel.hpp>
 
 #include "common/check.hpp"
+#include "common/epilogue.cuh"
 #include "common/implicit.hpp"
 
 namespace polyconv::cuda::gemm {
@@ -24,6 +25,7 @@ enum class Source : int32_t {
 };
 
 struct Product : ImplicitGemm {
+  EveryActivation activations;
   int32_t weights_row = 0; // elements of a row of packed weights: group_out, rounded up to 16 bytes
   int64_t matrix_row = 0;  // kMatrix: elements of a row
   int32_t vectors = 0;     // 16 bytes of the result's channels can be stored at once, and of a residual loaded

@@ -11,9 +11,9 @@ double partials_us(const polyconv_layer &l, int splits) {
 
 void add_splits(const polyconv_layer &l, const Product &product, cudaStream_t stream) {
   if (l.sum_type == POLYCONV_F64)
-    add_partials<double>(l, product, stream);
+    add_partials<double>(l, product, stream, product.activations);
   else
-    add_partials<float>(l, product, stream);
+    add_partials<float>(l, product, stream, product.activations);
 }
 
 } // namespace polyconv::cuda::gemm

@@ -194,7 +194,8 @@ __device__ inline void store_part(const Product &p, const Leaving<T, Tile> &l, i
     if (x >= pixels || c >= channels) return;
     const Pixel o = l.pixel[x];
     const Place<int64_t> at = {o.n, static_cast<int64_t>(group) * p.group_out + channel + c, o.d, o.h, o.w};
-    store(p.result, e.result_type, l.offset[x] + first + c * apart, finish_scaled(p.conv, scaled(x, y, c), at));
+    store(p.result, e.result_type, l.offset[x] + first + c * apart,
+          finish_scaled(p.conv, scaled(x, y, c), at, p.activations));
   });
 }
 

@@ -1,5 +1,6 @@
-// bf16_parts.cuh - f32 numbers as sums of bf16, rounded to nearest one after the other: the first has the range and 8
-// bits of the number, the next 8 bits more; three are the number but for the last of 24 bits.
+// bf16_parts.cuh - f32 numbers as sums of bf16, one after the other. The first has the range and 8 bits of the number:
+// it is cut off, as the largest numbers would round to Inf. What is left is rounded to nearest, 8 bits at a time; three
+// parts are the number but for what lies below the smallest normal bf16.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,18 +10,27 @@
 
 namespace polyconv::cuda::tensor {
 
-// Takes the next bf16 of two numbers, the first in the lower half, and leaves what remains of them.
-__device__ inline uint32_t take_part(float &a, float &b) {
-  const __nv_bfloat162 parts = __floats2bfloat162_rn(a, b);
-  const auto pair = reinterpret_cast<const uint32_t &>(parts);
+// Two numbers as bf16, the first in the lower half; `cut_off`: towards zero, else to nearest.
+__device__ inline uint32_t two_parts(float a, float b, bool cut_off) {
+  uint32_t pair;
+  if (cut_off)
+    asm("cvt.rz.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
+  else
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
+  return pair;
+}
+
+// Takes the next bf16 of two numbers and leaves what remains of them. `cut_off`: the first of several.
+__device__ inline uint32_t take_part(float &a, float &b, bool cut_off) {
+  const uint32_t pair = two_parts(a, b, cut_off);
   a -= __uint_as_float(pair << 16);
   b -= __uint_as_float(pair & 0xffff0000u);
   return pair;
 }
 
-// Part 0, 1 or 2 of a number. What follows an infinite part is NaN.
-__device__ inline __nv_bfloat16 part_of(float v, int part) {
-  __nv_bfloat16 taken = __float2bfloat16_rn(v);
+// Part 0, 1 or 2 of a number; `several`: there is more than one. What follows an infinite part is NaN.
+__device__ inline __nv_bfloat16 part_of(float v, int part, bool several) {
+  __nv_bfloat16 taken = several ? __float2bfloat16_rz(v) : __float2bfloat16_rn(v);
   for (int i = 0; i < part; ++i) {
     v -= __bfloat162float(taken);
     taken = __float2bfloat16_rn(v);

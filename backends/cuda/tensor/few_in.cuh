@@ -66,7 +66,7 @@ __device__ inline void put_unit(char *to, int32_t plane, float (&v)[4]) {
 #pragma unroll
   for (int part = 0; part < parts; ++part)
     *reinterpret_cast<uint2 *>(to + part * plane) =
-        make_uint2(tensor::take_part(v[0], v[1]), tensor::take_part(v[2], v[3]));
+        make_uint2(tensor::take_part(v[0], v[1], part == 0), tensor::take_part(v[2], v[3], part == 0));
 }
 
 // What lies outside is read from somewhere inside: loads without branches follow each other at once.

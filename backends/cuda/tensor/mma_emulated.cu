@@ -1,14 +1,14 @@
-// mma_emulated.cu - f32 products on the matrix units: each factor is the sum of three bf16, x1 + x2 + x3, rounded to
-// nearest one after the other, which is exact but for the last of 24 bits. Of the nine products the six of at least
-// 2^-16 of the first are summed, smallest first: x2 w2, x1 w3, x3 w1, x1 w2, x2 w1, x1 w1. What is left out is below
-// 2^-24 of the whole.
+// mma_emulated.cu - f32 products on the matrix units: each factor is the sum of three bf16, x1 + x2 + x3, taken one
+// after the other (bf16_parts.cuh), which is exact but for the last of 24 bits. Of the nine products the six of at
+// least 2^-16 of the first are summed, smallest first: x2 w2, x1 w3, x3 w1, x1 w2, x2 w1, x1 w1. What is left out is
+// below 2^-24 of the whole.
 //
 // The matrix units cut off what they add below the last bit of the largest term, always towards zero. Their sums
 // of k are therefore added to f32 sums in registers after every four blocks (64 products), rounded to nearest.
 //
 // An infinite factor has NaN in its second part. Sums that are not finite are taken from a second pass over k that
 // multiplies first parts alone: Inf and NaN are in those, and so is what a sum of them is. Only tiles with such sums
-// make that pass. Numbers that round to an infinite bf16 (from 3.39e38 on) count as infinite.
+// make that pass.
 //
 // Six products of bf16 take the time of three of TF32, whose two parts hold 22 bits.
 //

@@ -54,7 +54,7 @@ struct Split {
     const int m = e % 16 ^ static_cast<int>(channel >> 2 & 1) * 8; // 2 t, 2 t + 1, 2 t + 8, 2 t + 9
     return m % 8 / 2 + m % 2 * 4 + m / 8 * 8;                      // t, t + 4, t + 8, t + 12
   }
-  __device__ static __nv_bfloat16 convert(float v, int e) { return part_of(v, e / 16); }
+  __device__ static __nv_bfloat16 convert(float v, int e) { return part_of(v, e / 16, Terms > 1); }
 };
 
 // Element i of the packed weights: group, block of k, channel, element; zeros behind the last of each.

@@ -52,7 +52,7 @@ class SplitFragments {
     for (int r = 0; r < 4; ++r) {
       float first = __uint_as_float(bits[r / 2][r % 2]), second = __uint_as_float(bits[r / 2][r % 2 + 2]);
 #pragma unroll
-      for (int part = 0; part < Terms; ++part) a[part][r] = take_part(first, second);
+      for (int part = 0; part < Terms; ++part) a[part][r] = take_part(first, second, Terms > 1 && part == 0);
     }
   }
   __device__ static void add_products(float (&sums)[2 * kChannels][4], const uint32_t (&a)[4],

@@ -11,8 +11,7 @@
 //
 // An infinite factor has NaN in its second part. A warp whose sums are not finite keeps them to itself, and its block
 // goes over its tiles once more when it is through: with all parts, then with first parts alone, in which Inf and NaN
-// are. Sums of those that are not finite are what f32 products would have left. Numbers that round to an infinite bf16
-// (from 3.39e38 on) count as infinite.
+// are. Sums of those that are not finite are what f32 products would have left.
 //
 // Floor: 6 x 2 N K P Q C R S at the rate of the tensor cores. A tile of 128 x 128 fetches 40 KiB for 1536 clocks of
 // products; 128 x 32 activations take about 120 instructions of a thread to split.
@@ -72,8 +71,8 @@ struct Factors {
         float4 x = ptx::load_vector((from ^ k * 16) + half * 8 * 128);
 #pragma unroll
         for (int i = 0; i < (All ? kParts : 1); ++i) {
-          part[k][i][half] = tensor::take_part(x.x, x.y);
-          part[k][i][2 + half] = tensor::take_part(x.z, x.w);
+          part[k][i][half] = tensor::take_part(x.x, x.y, i == 0);
+          part[k][i][2 + half] = tensor::take_part(x.z, x.w, i == 0);
         }
       }
   }

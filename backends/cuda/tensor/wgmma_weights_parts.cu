@@ -173,8 +173,9 @@ __global__ void __launch_bounds__(kThreads, 4)
     }
 #pragma unroll
     for (int part = 0; part < Parts; ++part) {
-      const uint32_t a = tensor::take_part(v[0], v[1]), b = tensor::take_part(v[2], v[3]);
-      const uint32_t c = tensor::take_part(v[4], v[5]), d = tensor::take_part(v[6], v[7]);
+      const bool first = Parts > 1 && part == 0;
+      const uint32_t a = tensor::take_part(v[0], v[1], first), b = tensor::take_part(v[2], v[3], first);
+      const uint32_t c = tensor::take_part(v[4], v[5], first), d = tensor::take_part(v[6], v[7], first);
       to[part * count + i] = make_uint4(a, b, c, d);
     }
   }

@@ -60,6 +60,7 @@ const char *const configs[] = {"plain"};
 } // namespace
 
 extern const sdk::Kernel kernel_convert;
-const sdk::Kernel kernel_convert = {"convert", POLYCONV_KERNEL_GENERIC, configs, 1, supports, create};
+const sdk::Kernel kernel_convert = {"convert", POLYCONV_KERNEL_GENERIC, configs, 1, supports,
+                                    create,    POLYCONV_TRAITS_ALL};
 
 } // namespace polyconv::reference

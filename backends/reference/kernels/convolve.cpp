@@ -76,6 +76,7 @@ const char *const configs[] = {"plain"};
 } // namespace
 
 extern const sdk::Kernel kernel_convolve;
-const sdk::Kernel kernel_convolve = {"convolve", POLYCONV_KERNEL_GENERIC, configs, 1, supports, create};
+const sdk::Kernel kernel_convolve = {"convolve", POLYCONV_KERNEL_GENERIC, configs, 1, supports,
+                                     create,     POLYCONV_TRAITS_ALL};
 
 } // namespace polyconv::reference

@@ -78,8 +78,12 @@ class Direction {
 
   Value weight(int64_t k, int64_t c, int64_t kd, int64_t kh, int64_t kw) const {
     const int64_t i = sdk::at(l.weights, k, c, kd, kh, kw);
-    const Value zero_point = kQuantised ? Value(l.weights_zero_point) : Value(0);
-    return sdk::load_as<Value>(a.weights[0], l.weights.type, i) - zero_point;
+    const Value value = sdk::load_as<Value>(a.weights[0], l.weights.type, i);
+    if (!kQuantised) return value;
+    if ((l.traits & POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS) == 0) return value - Value(l.weights_zero_point);
+    // One for each channel of the result, which is the input of a transposed problem's adjoint.
+    const int64_t channel = l.direction == POLYCONV_FORWARD ? k : k / out_per_group * in_per_group + c;
+    return value - sdk::load_as<Value>(a.weights_zero_point[0], l.weights.type, channel);
   }
 
   // What outputs [begin, end) of a row read through tap kw from input row (n, channel, d, h), where d or h is -1 in

@@ -46,9 +46,8 @@ struct Finish {
   // Float rows: everything in double.
   void operator()(double sum, const Place &place) const {
     const polyconv_epilogue &e = l.epilogue;
-    const int32_t scale_type = l.sum_type == POLYCONV_F64 ? POLYCONV_F64 : POLYCONV_F32;
     double v = sum;
-    if (e.has_scale) v *= sdk::load_as<double>(a.scale[0], scale_type, place.channel);
+    if (e.has_scale) v *= sdk::load_as<double>(a.scale[0], sdk::scale_type(l.sum_type), place.channel);
     if (e.has_bias) v += sdk::load_as<double>(a.bias[0], l.bias_type, place.channel);
     after_bias(v, place);
   }
@@ -78,7 +77,7 @@ struct Finish {
       v += static_cast<T>(e.residual_scale) * (residual - static_cast<T>(e.residual_zero_point));
     }
     if (l.save == POLYCONV_SAVE_PRE_ACTIVATION) save(v, place);
-    v = sdk::activate(v, e);
+    v = sdk::activate(v, e, sdk::alpha_of<T>(l, a.slope[0], place.channel));
     if (sdk::has_pooling(l))
       static_cast<double *>(a.workspace)[at(waiting, place)] = static_cast<double>(v);
     else

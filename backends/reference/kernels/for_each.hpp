@@ -11,6 +11,7 @@ namespace polyconv::reference {
 // Runs body(i) for every i in [0, total), in a few pieces for each thread so that none waits long for the last.
 template <class Body>
 void for_each(const sdk::Parallel &parallel, int64_t total, const Body &body) {
+  if (total == 0) return;
   const int64_t pieces = total < parallel.threads() * int64_t{8} ? total : parallel.threads() * int64_t{8};
   parallel(pieces, [&](int64_t piece) {
     const sdk::Share share = sdk::share(total, pieces, piece);

@@ -16,41 +16,40 @@ using sdk::PoolSpan;
 
 // Calls visit(value, index in the window) for every element of the result's window that lies inside the source.
 template <class T, class Visit>
-void for_window(const polyconv_tensor &source, const void *values, const polyconv_pool &pool, const Place &p,
+void for_window(const polyconv_layer &l, const polyconv_tensor &source, const void *values, const Place &p,
                 const Visit &visit) {
-  const PoolSpan d = sdk::pool_span(pool, 0, p.d, source.size[sdk::kD]);
-  const PoolSpan h = sdk::pool_span(pool, 1, p.h, source.size[sdk::kH]);
-  const PoolSpan w = sdk::pool_span(pool, 2, p.w, source.size[sdk::kW]);
-  for (int64_t z = d.begin; z < d.end; ++z)
-    for (int64_t y = h.begin; y < h.end; ++y)
-      for (int64_t x = w.begin; x < w.end; ++x) {
-        const int64_t row = (z - d.begin + d.first) * pool.window[1] + (y - h.begin + h.first);
+  const polyconv_pool &pool = l.epilogue.pool;
+  const PoolSpan d = sdk::pool_span(l, 0, p.d, source.size[sdk::kD]);
+  const PoolSpan h = sdk::pool_span(l, 1, p.h, source.size[sdk::kH]);
+  const PoolSpan w = sdk::pool_span(l, 2, p.w, source.size[sdk::kW]);
+  for (int64_t z = d.begin, i = d.first; z < d.end; z += d.step, ++i)
+    for (int64_t y = h.begin, j = h.first; y < h.end; y += h.step, ++j)
+      for (int64_t x = w.begin, k = w.first; x < w.end; x += w.step, ++k) {
         const T value = sdk::load_as<T>(values, source.type, sdk::at(source, p.n, p.channel, z, y, x));
-        visit(value, row * pool.window[2] + (x - w.begin + w.first));
+        visit(value, (i * pool.window[1] + j) * pool.window[2] + k);
       }
 }
 
 template <class T>
 T pooled(const polyconv_layer &l, const polyconv_tensor &source, const void *values, const Place &place,
          int64_t *argmax) {
-  const polyconv_pool &pool = l.epilogue.pool;
   T result = 0;
-  int64_t count = 0;
   *argmax = 0;
-  if (pool.kind == POLYCONV_POOL_MAX) {
-    for_window<T>(source, values, pool, place, [&](T value, int64_t index) {
-      if (count++ != 0 && !sdk::pool_better(value, result)) return;
+  if (l.epilogue.pool.kind == POLYCONV_POOL_MAX) {
+    bool any = false;
+    for_window<T>(l, source, values, place, [&](T value, int64_t index) {
+      if (any && !sdk::pool_better(value, result)) return;
+      any = true;
       result = value;
       *argmax = index;
     });
     return result;
   }
-  for_window<T>(source, values, pool, place, [&](T value, int64_t) {
-    result += value;
-    ++count;
-  });
-  if (pool.count_include_pad) count = pool.window[0] * pool.window[1] * pool.window[2];
-  return result / static_cast<T>(count);
+  for_window<T>(l, source, values, place, [&](T value, int64_t) { result += value; });
+  int64_t divisor = 1;
+  const int64_t at[3] = {place.d, place.h, place.w};
+  for (int axis = 0; axis < 3; ++axis) divisor *= sdk::pool_divisor(l, axis, at[axis], source.size[sdk::kD + axis]);
+  return result / static_cast<T>(divisor);
 }
 
 template <class T>
@@ -110,6 +109,6 @@ void pool(const polyconv_layer &l, const polyconv_tensor &source, const void *va
 }
 
 extern const sdk::Kernel kernel_pool;
-const sdk::Kernel kernel_pool = {"pool", POLYCONV_KERNEL_GENERIC, configs, 1, supports, create};
+const sdk::Kernel kernel_pool = {"pool", POLYCONV_KERNEL_GENERIC, configs, 1, supports, create, POLYCONV_TRAITS_ALL};
 
 } // namespace polyconv::reference

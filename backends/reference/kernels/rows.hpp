@@ -49,9 +49,11 @@ struct Range {
   int64_t begin, end;
 };
 
-// One spatial axis of a layer: output o reads, with tap t, the input coordinate o stride + t dilation - pad.
+// One spatial axis of a layer: output o reads, with tap t, the input coordinate o stride + t dilation - pad. What
+// negative padding crops off is never reached; what lies outside folds back into the rest, of `view` elements.
 struct Axis {
   int64_t stride, dilation, pad, input, output, taps;
+  int64_t cropped, view;
   int32_t mode;
 
   Axis(const polyconv_layer &l, int axis)
@@ -61,12 +63,17 @@ struct Axis {
         input(l.input.size[2 + axis]),
         output(l.output.size[2 + axis]),
         taps(l.weights.size[2 + axis]),
+        cropped(std::max<int64_t>(-pad, 0)),
+        view(input - cropped - std::max<int64_t>(-l.pad_end[axis], 0)),
         mode(l.pad_mode) {}
 
   int64_t coordinate(int64_t o, int64_t tap) const { return o * stride + tap * dilation - pad; }
 
   // The input element behind a coordinate, or -1 for the padding value.
-  int64_t element(int64_t o, int64_t tap) const { return sdk::padded_index(coordinate(o, tap), input, mode); }
+  int64_t element(int64_t o, int64_t tap) const {
+    const int64_t index = sdk::padded_index(coordinate(o, tap) - cropped, view, mode);
+    return index < 0 ? index : index + cropped;
+  }
 
   // The outputs whose coordinate lies in [begin, end).
   Range reading(int64_t tap, int64_t begin, int64_t end) const {

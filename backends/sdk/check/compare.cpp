@@ -48,6 +48,7 @@ class Reached {
 // Inf may reach an element that does not depend on them and turn into each other, but none that depends on them may be
 // finite.
 double excess(double found, double expected, double bound, bool spreads) {
+  if (bound == kUnknown) return 0;
   if (spreads && !std::isfinite(found)) return 0;
   if (spreads && !std::isfinite(expected)) return std::numeric_limits<double>::infinity();
   if (std::isnan(expected)) return std::isnan(found) ? 0 : std::numeric_limits<double>::infinity();

@@ -109,6 +109,7 @@ class Distributions {
       case POLYCONV_TENSOR_INPUT: return whole_in(t.shape.type, near ? zero - x : -1e9, near ? zero + x : 1e9);
       case POLYCONV_TENSOR_WEIGHTS:
         return whole_in(t.shape.type, near ? weights_zero - 1 : -1e9, near ? weights_zero + 1 : 1e9);
+      case POLYCONV_TENSOR_WEIGHTS_ZERO_POINT: return whole_in(t.shape.type, exact_ ? -2 : -1e9, exact_ ? 2 : 1e9);
       case POLYCONV_TENSOR_SCALE: {
         const double centre = std::min(output_spread(), 1e4) / (near ? 2 * x * root : root * 74 * 74) / 2;
         return {centre / 2, centre * 2, false};
@@ -177,6 +178,16 @@ void make_non_finite(Values &values) {
   if (values.size() > 2) values[values.size() * 2 / 3] = std::numeric_limits<double>::infinity();
 }
 
+// Elements of a tensor that overlaps itself have one value where they have one place: the last that is written there.
+void share_places(Tensor &t) {
+  if (t.which != POLYCONV_TENSOR_INPUT && t.which != POLYCONV_TENSOR_OUTPUT) return;
+  Values memory(static_cast<size_t>(t.bytes) / polyconv_type_size(t.shape.type));
+  for_elements(t.shape,
+               [&](int64_t i, int64_t at) { memory[static_cast<size_t>(at)] = t.values[static_cast<size_t>(i)]; });
+  for_elements(t.shape,
+               [&](int64_t i, int64_t at) { t.values[static_cast<size_t>(i)] = memory[static_cast<size_t>(at)]; });
+}
+
 // Whether 0 is multiplied that stands for nothing: there 0 x Inf may be a NaN or left out.
 bool reads_padding(const polyconv_problem &p) {
   const auto any = [](const int64_t *pad) {
@@ -218,6 +229,8 @@ std::vector<Tensor> make_data(const std::vector<polyconv_problem> &problems, int
     if (Tensor *weights = find(tensors, POLYCONV_TENSOR_WEIGHTS, static_cast<int32_t>(problems.size()) - 1))
       make_filter_infinite(problems.back(), *weights);
   }
+  for (Tensor &t : tensors)
+    if (!t.written) share_places(t);
   return tensors;
 }
 

@@ -32,7 +32,11 @@ class Execution {
       added_ = nullptr; // pooled
     workspace_ = std::make_unique<Guarded>(device, info_.workspace_bytes);
     polyconv_buffers_init(&buffers_);
-    for (size_t i = 0; i < tensors.size(); ++i) place(tensors[i], memory_[i].pointer());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const size_t size = polyconv_type_size(tensors[i].shape.type);
+      place(tensors[i],
+            static_cast<char *>(memory_[i].pointer()) + static_cast<size_t>(tensors[i].shape.offset) * size);
+    }
     if (added_ != nullptr) buffers_.residual[layers - 1] = buffers_.output;
     buffers_.workspace = workspace_->pointer();
     buffers_.workspace_size = workspace_->bytes();
@@ -86,6 +90,9 @@ class Execution {
       case POLYCONV_TENSOR_BIAS: buffers_.bias[layer] = pointer; break;
       case POLYCONV_TENSOR_SCALE: buffers_.scale[layer] = pointer; break;
       case POLYCONV_TENSOR_RESIDUAL: buffers_.residual[layer] = pointer; break;
+      case POLYCONV_TENSOR_SLOPE: buffers_.slope[layer] = pointer; break;
+      case POLYCONV_TENSOR_WEIGHTS_ZERO_POINT: buffers_.weights_zero_point[layer] = pointer; break;
+      case POLYCONV_TENSOR_RESIDUAL_GRADIENT: buffers_.residual_gradient[layer] = pointer; break;
       default: buffers_.saved[layer] = pointer; break;
     }
   }
@@ -211,7 +218,7 @@ void execute(const polyconv_device *device, const polyconv_plan *plan, int32_t l
 void run_reference(const polyconv_problem &problem, int32_t save, std::vector<Tensor> &tensors) {
   polyconv_options options;
   polyconv_options_init(&options);
-  options.kernel = "reference/convolve@*";
+  options.kernel = "reference/convolve@*,reference/gradient@*";
   options.fallback = POLYCONV_FALLBACK_ALLOW;
   options.save = save;
   const Plan plan = make_plan(nullptr, {problem}, options);

@@ -59,7 +59,7 @@ bool certain(const Interval &v) {
 // Adds what storing as a float type rounds away.
 void round_bound(int32_t type, const Values &values, Values &bound) {
   for (size_t i = 0; i < values.size(); ++i)
-    bound[i] += unit_roundoff(type) * (std::fabs(values[i]) + bound[i]) + smallest(type);
+    if (bound[i] != kUnknown) bound[i] += unit_roundoff(type) * (std::fabs(values[i]) + bound[i]) + smallest(type);
 }
 
 void fill(Tensor &t, const Tolerance &tolerance, Values values, Values bound) {
@@ -73,10 +73,13 @@ void fill(Tensor &t, const Tolerance &tolerance, Values values, Values bound) {
 
 constexpr double kLoosened = 1.0001; // bounds are summed in f32
 
-// The gradients of one layer.
+// The gradients of one layer, which has a scale and a residual at most.
 Expected gradients(const polyconv_problem &p, const Tolerance &tolerance, const std::vector<Tensor> &data) {
-  Run value(bare(p, POLYCONV_F64), POLYCONV_SAVE_NONE), magnitude(bare(p, POLYCONV_F32), POLYCONV_SAVE_NONE);
-  for (int32_t which : {POLYCONV_TENSOR_INPUT, POLYCONV_TENSOR_OUTPUT, POLYCONV_TENSOR_WEIGHTS}) {
+  polyconv_problem absolute = bare(p, POLYCONV_F32);
+  absolute.pad_value = std::fabs(absolute.pad_value); // else padding of -2 takes from the magnitudes what it should add
+  Run value(bare(p, POLYCONV_F64), POLYCONV_SAVE_NONE), magnitude(absolute, POLYCONV_SAVE_NONE);
+  for (int32_t which :
+       {POLYCONV_TENSOR_INPUT, POLYCONV_TENSOR_OUTPUT, POLYCONV_TENSOR_WEIGHTS, POLYCONV_TENSOR_SCALE}) {
     value.set(which, values_in(data, which, 0));
     magnitude.set(which, magnitudes(values_in(data, which, 0)));
   }
@@ -87,10 +90,12 @@ Expected gradients(const polyconv_problem &p, const Tolerance &tolerance, const 
     if (!t.written) continue;
     Tensor result = t;
     const polyconv_tensor output = shape_of(p, POLYCONV_TENSOR_OUTPUT);
-    const double terms = t.which != POLYCONV_TENSOR_BIAS
+    const double terms = t.which == POLYCONV_TENSOR_RESIDUAL_GRADIENT ? 1
+                         : t.which != POLYCONV_TENSOR_BIAS
                              ? products(p)
                              : static_cast<double>(element_count(output)) / static_cast<double>(output.size[1]);
-    const double gamma = kLoosened * tolerance.factor * std::sqrt(terms) * tolerance.unit;
+    double gamma = kLoosened * tolerance.factor * std::sqrt(terms) * tolerance.unit;
+    if (p.epilogue.has_scale) gamma += kLoosened * unit_roundoff(p.output_type); // of the gradient of the sums
     Values bound;
     if (!tolerance.exact()) bound = magnitudes(magnitude[t.which], gamma);
     fill(result, tolerance, value[t.which], std::move(bound));
@@ -130,8 +135,8 @@ class Forward {
   Interval one_layer(int32_t layer, const Interval &input) {
     const polyconv_problem &p = problems_[static_cast<size_t>(layer)];
     const int32_t act = p.epilogue.activation;
-    const bool library =
-        act == POLYCONV_ACT_TANH || act == POLYCONV_ACT_SIGMOID || act == POLYCONV_ACT_GELU || act == POLYCONV_ACT_SILU;
+    const bool library = act == POLYCONV_ACT_TANH || act == POLYCONV_ACT_SIGMOID || act == POLYCONV_ACT_GELU ||
+                         act == POLYCONV_ACT_SILU || act == POLYCONV_ACT_ELU || act == POLYCONV_ACT_GELU_TANH;
     const Interval residual = residual_of(p, layer);
     if (row_of(p) != Row::Quantised) return tail(layer, tolerance_, sums(layer, input, residual));
     if (!certain(input) || !certain(residual))
@@ -189,7 +194,36 @@ class Forward {
     error.set(POLYCONV_TENSOR_RESIDUAL, magnitudes(added, gamma, residual.bound));
     error.run();
     result.bound = magnitudes(error[POLYCONV_TENSOR_OUTPUT], kLoosened);
+    mark_unknown(layer, input, result);
     return result;
+  }
+
+  // Where a weight that is not finite meets a number that rounding may make 0, or of the other sign: Inf and NaN stand
+  // close together there. What a chain reads is known, what its layers read of each other is not: of the zeros behind a
+  // relu one in thousands is none to another kernel.
+  void mark_unknown(int32_t layer, const Interval &input, Interval &result) const {
+    Values infinite = values_in(data_, POLYCONV_TENSOR_WEIGHTS, layer), doubtful = input.value;
+    bool any = false;
+    for (double &w : infinite) {
+      w = std::isfinite(w) ? 0 : 1;
+      any = any || w != 0;
+    }
+    if (!any || input.bound.empty()) return;
+    for (size_t i = 0; i < doubtful.size(); ++i) {
+      const double bound = input.bound[i];
+      doubtful[i] = bound == kUnknown || (bound > 0 && std::fabs(input.value[i]) <= bound) ? 1 : 0;
+    }
+    polyconv_problem q = bare(problems_[static_cast<size_t>(layer)], POLYCONV_F32);
+    q.pad_value = 0;
+    Run meetings(q, POLYCONV_SAVE_NONE);
+    meetings.set(POLYCONV_TENSOR_INPUT, std::move(doubtful));
+    meetings.set(POLYCONV_TENSOR_WEIGHTS, std::move(infinite));
+    meetings.set(POLYCONV_TENSOR_SCALE, Values(values_in(data_, POLYCONV_TENSOR_SCALE, layer).size(), 1));
+    meetings.set(POLYCONV_TENSOR_BIAS, Values(values_in(data_, POLYCONV_TENSOR_BIAS, layer).size(), 0));
+    meetings.set(POLYCONV_TENSOR_RESIDUAL, Values(result.value.size(), 0));
+    meetings.run();
+    for (size_t i = 0; i < result.bound.size(); ++i)
+      if (meetings[POLYCONV_TENSOR_OUTPUT][i] > 0) result.bound[i] = kUnknown;
   }
 
   // Sum |x||w| + |bias| + |residual|: no order of summing goes beyond it.
@@ -243,7 +277,8 @@ class Forward {
 
   void set_quantised(Run &run, int32_t layer, const Interval &input) const {
     run.set(POLYCONV_TENSOR_INPUT, input.value);
-    for (int32_t which : {POLYCONV_TENSOR_WEIGHTS, POLYCONV_TENSOR_BIAS, POLYCONV_TENSOR_SCALE})
+    for (int32_t which : {POLYCONV_TENSOR_WEIGHTS, POLYCONV_TENSOR_BIAS, POLYCONV_TENSOR_SCALE, POLYCONV_TENSOR_SLOPE,
+                          POLYCONV_TENSOR_WEIGHTS_ZERO_POINT})
       run.set(which, values_in(data_, which, layer));
   }
 
@@ -254,7 +289,7 @@ class Forward {
       expected_.tensors.push_back(*t);
       fill(expected_.tensors.back(), tolerance, v.value, v.bound);
     }
-    apply_activation(p.epilogue, tolerance, v);
+    apply_activation(p.epilogue, values_in(data_, POLYCONV_TENSOR_SLOPE, layer), tolerance, v);
     if (p.epilogue.pool.kind != POLYCONV_POOL_NONE) {
       Values argmax;
       Interval pooled = apply_pool(p, tolerance, v, &argmax);

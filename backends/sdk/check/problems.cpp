@@ -4,6 +4,8 @@
 
 #include "guarded.hpp"
 
+#include <algorithm>
+
 namespace polyconv::check {
 
 Row row_of(const polyconv_problem &p) {
@@ -17,8 +19,17 @@ int32_t sum_type(const polyconv_problem &p) {
 }
 
 const char *tensor_name(int32_t which) {
-  static const char *const names[] = {"input",    "weights", "bias",           "scale",
-                                      "residual", "output",  "saved (argmax)", "saved (pre-activation)"};
+  static const char *const names[] = {"input",
+                                      "weights",
+                                      "bias",
+                                      "scale",
+                                      "residual",
+                                      "output",
+                                      "saved (argmax)",
+                                      "saved (pre-activation)",
+                                      "slope",
+                                      "weights' zero points",
+                                      "residual's gradient"};
   return names[which];
 }
 
@@ -43,6 +54,9 @@ std::vector<Tensor> tensors_of(const std::vector<polyconv_problem> &problems, in
     add(POLYCONV_TENSOR_BIAS, layer, direction == POLYCONV_BACKWARD_WEIGHTS);
     add(POLYCONV_TENSOR_SCALE, layer, false);
     add(POLYCONV_TENSOR_RESIDUAL, layer, false);
+    add(POLYCONV_TENSOR_RESIDUAL_GRADIENT, layer, true);
+    add(POLYCONV_TENSOR_SLOPE, layer, false);
+    add(POLYCONV_TENSOR_WEIGHTS_ZERO_POINT, layer, false);
     if (save == POLYCONV_SAVE_ARGMAX) add(POLYCONV_TENSOR_ARGMAX, layer, true);
     if (save == POLYCONV_SAVE_PRE_ACTIVATION) add(POLYCONV_TENSOR_PRE_ACTIVATION, layer, true);
   }
@@ -73,7 +87,8 @@ double products(const polyconv_problem &p) {
     taps *= static_cast<double>(p.kernel_size[axis]);
     const int64_t out = output.size[5 - p.spatial_dims + axis];
     read *= static_cast<double>(p.transposed ? p.input_size[axis] : out);
-    if (mirrored) folds *= static_cast<double>(1 + p.pad_begin[axis] + p.pad_end[axis]);
+    if (mirrored)
+      folds *= static_cast<double>(1 + std::max<int64_t>(p.pad_begin[axis], 0) + std::max<int64_t>(p.pad_end[axis], 0));
   }
   if (p.direction == POLYCONV_BACKWARD_WEIGHTS) return read;
   const bool over_input = p.direction == POLYCONV_FORWARD; // what is summed over: input or output channels

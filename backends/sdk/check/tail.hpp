@@ -21,7 +21,12 @@ struct Interval { // values and how far off they may be, of one shape
   Values value, bound;
 };
 
-void apply_activation(const polyconv_epilogue &epilogue, const Tolerance &tolerance, Interval &v);
+// The bound of what nobody can know: Inf times a number whose sign, or whether it is 0, is a matter of rounding. Any
+// result is right there. Every other bound is at least 0, and Inf beside a value that is not finite.
+constexpr double kUnknown = -1;
+
+// `slopes` are a PRelu's, else empty.
+void apply_activation(const polyconv_epilogue &epilogue, const Values &slopes, const Tolerance &tolerance, Interval &v);
 
 // Pools. Where `argmax` is given it gets, for every result, the index of the first maximum.
 Interval apply_pool(const polyconv_problem &problem, const Tolerance &tolerance, const Interval &v, Values *argmax);

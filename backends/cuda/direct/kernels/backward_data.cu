@@ -7,19 +7,22 @@
 #include "blocks.hpp"
 #include "common/epilogue.cuh"
 #include "common/rows.hpp"
+#include "zero_points.cuh"
 
 namespace polyconv::cuda {
 namespace {
 
 using direct::kMaxThreads;
+using direct::WeightsZeroPoints;
 
 // Padding that mirrors or repeats folds back: an element then has several readers through one tap.
 template <class Row, class Index>
 __device__ typename Row::Sum sum_at(const Conv<Index> &p, const typename Row::A *y, const typename Row::B *w,
-                                    const Place<Index> &in) {
+                                    const WeightsZeroPoints &zero_points, const Place<Index> &in) {
   using Sum = typename Row::Sum;
   const Index filters = p.output.size[1] / p.groups, channels = p.weights.size[1];
   const Index first = in.c / channels * filters, channel = in.c % channels;
+  const int32_t zero_point = zero_points.of(in.c);
   const Index depth = p.output.size[2], height = p.output.size[3], width = p.output.size[4];
   Sum sum = 0;
 #pragma unroll 1
@@ -38,18 +41,19 @@ __device__ typename Row::Sum sum_at(const Conv<Index> &p, const typename Row::A 
               Index tap = p.weights.at(first, channel, rd, rh, rw);
 #pragma unroll 4
               for (Index k = 0; k < filters; ++k, from += p.output.stride[1], tap += p.weights.stride[0])
-                sum += operand<Sum>(y[from], p.input_zero_point) * operand<Sum>(w[tap], p.weights_zero_point);
+                sum += operand<Sum>(y[from], p.input_zero_point) * operand<Sum>(w[tap], zero_point);
             }
   return sum;
 }
 
 template <class Row, class Index>
 __global__ void __launch_bounds__(kMaxThreads, 1)
-    backward_data(const Conv<Index> p, const typename Row::A *y, const typename Row::B *w, void *x, int64_t count) {
+    backward_data(const Conv<Index> p, const WeightsZeroPoints zero_points, const EveryActivation activations,
+                  const typename Row::A *y, const typename Row::B *w, void *x, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    pool_and_store<typename Row::Sum>(p, x, p.result_place(i), p.input,
-                                      [&](const Place<Index> &at) { return sum_at<Row>(p, y, w, at); });
+    const auto sum = [&](const Place<Index> &at) { return sum_at<Row>(p, y, w, zero_points, at); };
+    pool_and_store<typename Row::Sum>(p, x, p.result_place(i), p.input, sum, activations);
   }
 }
 
@@ -65,8 +69,9 @@ class BackwardData final : public CudaInstance {
   void launch_as(const polyconv_arguments &a, cudaStream_t stream) const {
     const int64_t count = sdk::elements(layer_.result);
     backward_data<Row, Index><<<blocks_for(count, threads_), threads_, 0, stream>>>(
-        Conv<Index>(layer_, a), static_cast<const typename Row::A *>(a.output),
-        static_cast<const typename Row::B *>(a.weights[0]), a.input, count);
+        Conv<Index>(layer_, a), WeightsZeroPoints(layer_, a), EveryActivation(layer_, a),
+        static_cast<const typename Row::A *>(a.output), static_cast<const typename Row::B *>(a.weights[0]), a.input,
+        count);
   }
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
@@ -98,7 +103,12 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 } // namespace
 
 extern const sdk::Kernel kernel_backward_data;
-const sdk::Kernel kernel_backward_data = {
-    "backward_data", POLYCONV_KERNEL_GENERIC, direct::kBlockNames, direct::kBlockCount, supports, create};
+const sdk::Kernel kernel_backward_data = {"backward_data",
+                                          POLYCONV_KERNEL_GENERIC,
+                                          direct::kBlockNames,
+                                          direct::kBlockCount,
+                                          supports,
+                                          create,
+                                          sdk::kActivationTraits | POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS};
 
 } // namespace polyconv::cuda

@@ -51,6 +51,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 extern const sdk::Kernel kernel_backward_weights;
 const sdk::Kernel kernel_backward_weights = {
-    "backward_weights", POLYCONV_KERNEL_GENERIC, direct::kBlockNames, direct::kBlockCount, supports, create};
+    "backward_weights",          POLYCONV_KERNEL_GENERIC, direct::kBlockNames, direct::kBlockCount, supports, create,
+    POLYCONV_TRAIT_WIDE_GRADIENT};
 
 } // namespace polyconv::cuda

@@ -83,10 +83,12 @@ __global__ void __launch_bounds__(kThreads)
 
 // Whether D, H and W of a tensor are one axis with one stride.
 bool pixels_are_one_axis(const polyconv_tensor &t) {
+  bool first = true;
   int64_t stride = 0;
   for (int axis = 4; axis >= 2; --axis) {
     if (t.size[axis] == 1) continue;
-    if (stride != 0 && t.stride[axis] != stride) return false;
+    if (!first && t.stride[axis] != stride) return false;
+    first = false;
     stride = t.stride[axis] * t.size[axis];
   }
   return true;
@@ -205,6 +207,6 @@ const char *const configs[] = {"tile4096"};
 } // namespace
 
 extern const sdk::Kernel kernel_convert;
-const sdk::Kernel kernel_convert = {"convert", 0, configs, 1, supports, create};
+const sdk::Kernel kernel_convert = {"convert", 0, configs, 1, supports, create, POLYCONV_TRAIT_OVERLAP};
 
 } // namespace polyconv::cuda

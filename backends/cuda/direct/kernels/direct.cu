@@ -8,20 +8,23 @@
 #include "blocks.hpp"
 #include "common/epilogue.cuh"
 #include "common/rows.hpp"
+#include "zero_points.cuh"
 
 namespace polyconv::cuda {
 namespace {
 
 using direct::kMaxThreads;
+using direct::WeightsZeroPoints;
 
 // The sum of one output: taps outside, channels inside, so that borders are looked at once a tap.
 template <class Row, class Index>
 __device__ typename Row::Sum sum_at(const Conv<Index> &p, const typename Row::A *x, const typename Row::B *w,
-                                    const Place<Index> &o) {
+                                    const WeightsZeroPoints &zero_points, const Place<Index> &o) {
   using Sum = typename Row::Sum;
   const Index channels = p.weights.size[1];
   const Index first = o.c / (p.output.size[1] / p.groups) * channels; // of the group
   const Sum padding = p.template padding<Sum>();
+  const int32_t zero_point = zero_points.of(o.c);
   Sum sum = 0;
 #pragma unroll 1
   for (Index rd = 0; rd < p.weights.size[2]; ++rd) {
@@ -39,7 +42,7 @@ __device__ typename Row::Sum sum_at(const Conv<Index> &p, const typename Row::A 
 #pragma unroll 4
         for (Index c = 0; c < channels; ++c, from += p.input.stride[1], tap += p.weights.stride[1]) {
           const Sum v = inside ? operand<Sum>(x[from], p.input_zero_point) : padding;
-          sum += v * operand<Sum>(w[tap], p.weights_zero_point);
+          sum += v * operand<Sum>(w[tap], zero_point);
         }
       }
     }
@@ -49,11 +52,12 @@ __device__ typename Row::Sum sum_at(const Conv<Index> &p, const typename Row::A 
 
 template <class Row, class Index>
 __global__ void __launch_bounds__(kMaxThreads, 1)
-    forward(const Conv<Index> p, const typename Row::A *x, const typename Row::B *w, void *y, int64_t count) {
+    forward(const Conv<Index> p, const WeightsZeroPoints zero_points, const EveryActivation activations,
+            const typename Row::A *x, const typename Row::B *w, void *y, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    pool_and_store<typename Row::Sum>(p, y, p.result_place(i), p.output,
-                                      [&](const Place<Index> &at) { return sum_at<Row>(p, x, w, at); });
+    const auto sum = [&](const Place<Index> &at) { return sum_at<Row>(p, x, w, zero_points, at); };
+    pool_and_store<typename Row::Sum>(p, y, p.result_place(i), p.output, sum, activations);
   }
 }
 
@@ -69,8 +73,9 @@ class Forward final : public CudaInstance {
   void launch_as(const polyconv_arguments &a, cudaStream_t stream) const {
     const int64_t count = sdk::elements(layer_.result);
     forward<Row, Index><<<blocks_for(count, threads_), threads_, 0, stream>>>(
-        Conv<Index>(layer_, a), static_cast<const typename Row::A *>(a.input),
-        static_cast<const typename Row::B *>(a.weights[0]), a.output, count);
+        Conv<Index>(layer_, a), WeightsZeroPoints(layer_, a), EveryActivation(layer_, a),
+        static_cast<const typename Row::A *>(a.input), static_cast<const typename Row::B *>(a.weights[0]), a.output,
+        count);
   }
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
@@ -105,7 +110,13 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 } // namespace
 
 extern const sdk::Kernel kernel_direct;
-const sdk::Kernel kernel_direct = {
-    "direct", POLYCONV_KERNEL_GENERIC, direct::kBlockNames, direct::kBlockCount, supports, create};
+const sdk::Kernel kernel_direct = {"direct",
+                                   POLYCONV_KERNEL_GENERIC,
+                                   direct::kBlockNames,
+                                   direct::kBlockCount,
+                                   supports,
+                                   create,
+                                   POLYCONV_TRAIT_OVERLAP | sdk::kActivationTraits |
+                                       POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS}; // it loads one element at a time
 
 } // namespace polyconv::cuda

@@ -133,6 +133,6 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 } // namespace
 
 extern const sdk::Kernel kernel_im2col;
-const sdk::Kernel kernel_im2col = {"im2col", 0, kNames, 2, supports, create};
+const sdk::Kernel kernel_im2col = {"im2col", 0, kNames, 2, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cuda

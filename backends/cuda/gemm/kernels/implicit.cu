@@ -111,6 +111,6 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 } // namespace
 
 extern const sdk::Kernel kernel_implicit;
-const sdk::Kernel kernel_implicit = {"implicit", 0, kNames, kConfigCount, supports, create};
+const sdk::Kernel kernel_implicit = {"implicit", 0, kNames, kConfigCount, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cuda

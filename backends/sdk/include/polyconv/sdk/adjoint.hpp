@@ -50,9 +50,11 @@ inline AdjointAxis adjoint_axis(const polyconv_layer &l, int axis, int64_t resid
   return a;
 }
 
-// Parts of a BACKWARD_DATA layer.
+// Parts of a BACKWARD_DATA layer; INT32_MAX for that many and more, which nobody makes.
 inline int64_t adjoint_parts(const polyconv_layer &l) {
-  return l.stride[0] * l.stride[1] * l.stride[2];
+  int64_t parts = 1;
+  for (const int64_t stride : l.stride) parts = stride < INT32_MAX / parts ? parts * stride : INT32_MAX;
+  return parts;
 }
 
 // Whether the weights, with the roles of their channels exchanged, are a tensor too: a group's filters must be as far

@@ -248,7 +248,8 @@ Kernel adjoint_kernel(const char *name) {
           [](const polyconv_request &request, int32_t config, Offer &offer) {
             return Supports(Forward, request, config, offer);
           },
-          [](const polyconv_request &request, int32_t config) { return Create(Forward, request, config); }};
+          [](const polyconv_request &request, int32_t config) { return Create(Forward, request, config); },
+          Forward.takes & kActivationTraits};
 }
 
 } // namespace polyconv::sdk

@@ -53,8 +53,34 @@ inline const char *config_name(const polyconv_kernel *self, int32_t config) {
   return config >= 0 && config < kernel.config_count ? kernel.configs[config] : nullptr;
 }
 
+// The request of an older library, whose layers end sooner, as one of today's: what they lack is neutral. `ask` is
+// given it; a request of today's is passed on as it is.
+template <class Ask>
+polyconv_status with_whole_layers(const polyconv_request &request, const Ask &ask) {
+  polyconv_layer layers[POLYCONV_MAX_CHAIN];
+  const polyconv_layer *pointers[POLYCONV_MAX_CHAIN];
+  for (int i = 0; i < request.count; ++i) {
+    layers[i] = {};
+    for (int64_t &dilation : layers[i].pool_dilation) dilation = 1;
+    std::memcpy(&layers[i], request.layers[i], request.layers[i]->struct_size);
+    layers[i].struct_size = sizeof layers[i];
+    pointers[i] = &layers[i];
+  }
+  polyconv_request whole = request;
+  whole.layers = pointers;
+  return ask(whole);
+}
+
+inline bool has_short_layers(const polyconv_request &request) {
+  return request.layers != nullptr && request.count > 0 && request.count <= POLYCONV_MAX_CHAIN &&
+         request.layers[0]->struct_size < sizeof(polyconv_layer);
+}
+
 inline polyconv_status supports(const polyconv_kernel *self, const polyconv_request *request, int32_t config,
                                 polyconv_offer *offer) {
+  if (has_short_layers(*request))
+    return with_whole_layers(*request,
+                             [&](const polyconv_request &whole) { return supports(self, &whole, config, offer); });
   if (offer->struct_size < sizeof *offer) { // an older library's, too short for all that a kernel may say
     polyconv_offer whole = {};
     whole.struct_size = sizeof whole;
@@ -75,6 +101,9 @@ inline polyconv_status supports(const polyconv_kernel *self, const polyconv_requ
 
 inline polyconv_status create(const polyconv_kernel *self, const polyconv_request *request, int32_t config,
                               void **instance) {
+  if (has_short_layers(*request))
+    return with_whole_layers(*request,
+                             [&](const polyconv_request &whole) { return create(self, &whole, config, instance); });
   return guarded([&] { *instance = kernel_of(self).create(*request, config).release(); });
 }
 
@@ -143,6 +172,7 @@ inline const polyconv_backend *make_table(const Backend &backend) {
     entry.unbind = detail::unbind;
     entry.run = detail::run;
     entry.workspace = detail::workspace;
+    entry.takes = kernel->takes;
     entry.kernel = kernel;
     table->entries.push_back(entry);
     table->pointers.push_back(&table->entries.back());

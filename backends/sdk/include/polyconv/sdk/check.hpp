@@ -1,10 +1,10 @@
 // check.hpp - is what a kernel computed right? The library polyconv_check answers for any kernel of any backend on
 // any device, through the public C API alone: polyconv-bench check and the conformance test are loops over it, and
-// a backend author's own test can be one too.
+// a backend author's own test can be one too (tests/documents/check_hpp.cpp, part check):
 //
-//   Case c("fwd:n1,c8,k8,i9x9,f3x3,p1:relu");
-//   options.kernel = "mine/gemm@64x64";
-//   Result r = c.run(Mode::Exact, device, options);      // good() or a sentence that says what is wrong
+//   Case layer("fwd:n1,c8,k8,i9x9,f3x3,p1:relu");
+//   options.kernel = "reference/*";                          // or yours: "mine/gemm@64x64"
+//   Result result = layer.run(Mode::Exact, device, options); // good(), or a sentence that says what is wrong
 //
 // Every run poisons outputs, saved and workspace, puts guard zones around every buffer, runs twice from different
 // poison, and afterwards looks at guards, at the gaps of strided tensors and at everything that is only read.

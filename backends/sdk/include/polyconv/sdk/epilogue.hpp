@@ -12,10 +12,15 @@
 
 namespace polyconv::sdk {
 
-// Comparisons are written so that NaN passes through.
+// What tanh-GELU takes the tanh of, is sqrt(2 / pi) (v + 0.044715 v^3); v times this.
 template <class T>
-inline T activate(T v, const polyconv_epilogue &e) {
-  const T alpha = static_cast<T>(e.activation_alpha);
+inline T gelu_tanh_factor(T v) {
+  return T(0.79788456080286535588) * (1 + T(0.044715) * v * v);
+}
+
+// Comparisons are written so that NaN passes through. `alpha` is the epilogue's, or a PRelu's slope for the channel.
+template <class T>
+inline T activate(T v, const polyconv_epilogue &e, T alpha) {
   switch (e.activation) {
     case POLYCONV_ACT_RELU: return v < 0 ? T(0) : v;
     case POLYCONV_ACT_CLIPPED_RELU: return v < 0 ? T(0) : v > alpha ? alpha : v;
@@ -28,14 +33,21 @@ inline T activate(T v, const polyconv_epilogue &e) {
       const T t = v + 3;
       return v * (t < 0 ? T(0) : t > 6 ? T(6) : t) / 6;
     }
+    case POLYCONV_ACT_ELU: return v < 0 ? alpha * std::expm1(v) : v;
+    // (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)), which loses nothing where tanh is near -1.
+    case POLYCONV_ACT_GELU_TANH: return v / (1 + std::exp(-2 * v * gelu_tanh_factor(v)));
+    case POLYCONV_ACT_PRELU: return v < 0 ? alpha * v : v;
     default: return v;
   }
+}
+template <class T>
+inline T activate(T v, const polyconv_epilogue &e) {
+  return activate(v, e, static_cast<T>(e.activation_alpha));
 }
 
 // The slope of the activation at a pre-activation v. At a kink that of the flat or leaky side; NaN where v is NaN.
 template <class T>
-inline T activation_slope(T v, const polyconv_epilogue &e) {
-  const T alpha = static_cast<T>(e.activation_alpha);
+inline T activation_slope(T v, const polyconv_epilogue &e, T alpha) {
   if (v != v) return v;
   switch (e.activation) {
     case POLYCONV_ACT_RELU: return v > 0 ? T(1) : T(0);
@@ -58,8 +70,20 @@ inline T activation_slope(T v, const polyconv_epilogue &e) {
       return s * (1 + v * (1 - s));
     }
     case POLYCONV_ACT_HARD_SWISH: return v <= -3 ? T(0) : v >= 3 ? T(1) : (2 * v + 3) / 6;
+    case POLYCONV_ACT_ELU: return v > 0 ? T(1) : alpha * std::exp(v);
+    case POLYCONV_ACT_GELU_TANH: {
+      const T s = 1 / (1 + std::exp(-2 * v * gelu_tanh_factor(v)));
+      const T square = v * v < T(1e4) ? v * v : T(1e4); // beyond, s is 0 or 1
+      const T rise = T(2 * 0.79788456080286535588) * (1 + T(3 * 0.044715) * square);
+      return s + s * (1 - s) * v * rise;
+    }
+    case POLYCONV_ACT_PRELU: return v > 0 ? T(1) : alpha;
     default: return T(1);
   }
+}
+template <class T>
+inline T activation_slope(T v, const polyconv_epilogue &e) {
+  return activation_slope(v, e, static_cast<T>(e.activation_alpha));
 }
 
 // Rounds half to even and saturates; NaN becomes 0.
@@ -104,6 +128,18 @@ inline void store_as(void *p, int32_t type, int64_t i, T v) {
     case POLYCONV_U16: static_cast<uint16_t *>(p)[i] = saturate<uint16_t>(v); break;
     default: break;
   }
+}
+
+// The type of a scale, and of a PRelu's slopes, beside sums of a type.
+inline int32_t scale_type(int32_t sum_type) {
+  return sum_type == POLYCONV_F64 ? POLYCONV_F64 : POLYCONV_F32;
+}
+
+// What activate calls alpha, for one channel of the result: a PRelu has one each, in `slope`.
+template <class T>
+inline T alpha_of(const polyconv_layer &l, const void *slope, int64_t channel) {
+  if (l.epilogue.activation != POLYCONV_ACT_PRELU) return static_cast<T>(l.epilogue.activation_alpha);
+  return load_as<T>(slope, scale_type(l.sum_type), channel);
 }
 
 inline bool is_integer_type(int32_t type) {

@@ -93,6 +93,9 @@ class Instance {
   virtual int64_t workspace_bytes() const { return -1; }
 };
 
+// What a kernel takes whose results leave by common code, and so through every activation.
+inline constexpr uint64_t kActivationTraits = POLYCONV_TRAIT_ELU | POLYCONV_TRAIT_GELU_TANH | POLYCONV_TRAIT_PRELU;
+
 struct Kernel {
   const char *name;
   uint32_t flags; // POLYCONV_KERNEL_*
@@ -102,6 +105,8 @@ struct Kernel {
   // set offer.config.
   bool (*supports)(const polyconv_request &request, int32_t config, Offer &offer);
   std::unique_ptr<Instance> (*create)(const polyconv_request &request, int32_t config);
+  // POLYCONV_TRAIT_* of unusual layers that it handles; of others it never hears.
+  uint64_t takes = 0;
 };
 
 } // namespace polyconv::sdk

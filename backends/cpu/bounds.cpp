@@ -1,0 +1,87 @@
+// bounds.cpp - see bounds.hpp. Compiled for the baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/bounds.hpp"
+
+#include "cpu/count.hpp"
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace polyconv::cpu {
+namespace {
+
+using namespace sdk;
+
+// Of an image in elements, with a vector beside each row and channel, times taps: 2^52, so that kernels may multiply
+// that by bytes, rows of a block and channels of a panel.
+constexpr double kMostProducts = 4503599627370496.0;
+constexpr int64_t kMostTaps = int64_t{1} << 24; // that tables list
+constexpr int64_t kVector = 64;
+constexpr int64_t kAlwaysWalked = int64_t{1} << 16, kAlwaysFolded = int64_t{1} << 12; // coordinates of an axis
+constexpr int64_t kWalkedMore = 16;                                                   // than are read and written
+constexpr int64_t kTaskBytes = 16 << 20, kElementBytes = 64; // of workspace: for a thread, and for each element
+
+int64_t padded(const polyconv_layer &l, int axis) {
+  return l.input.size[kD + axis] + l.pad_begin[axis] + l.pad_end[axis];
+}
+
+// Coordinates that an axis reads and writes, each output's taps counted.
+double used(const polyconv_layer &l, int axis) {
+  return real(l.input.size[kD + axis]) + real(l.output.size[kD + axis]) * real(l.weights.size[kD + axis]);
+}
+
+} // namespace
+
+bool counts_in_64_bits(const polyconv_layer &l, Offer &offer) {
+  if (taps(l) > kMostTaps)
+    return offer.reject("lists taps: takes %" PRId64 " at most, not %" PRId64, kMostTaps, taps(l));
+  double products = real(std::max(l.input.size[kC], l.output.size[kC]) + kVector) * real(taps(l));
+  for (int axis = 0; axis < 3; ++axis) products *= real(padded(l, axis) + (axis == 2 ? kVector : 1));
+  return products <= kMostProducts ||
+         offer.reject("counts in 64 bits what it may bring in: %g elements, taps and lanes here, at most %g", products,
+                      kMostProducts);
+}
+
+bool walks_near(const polyconv_layer &l, Offer &offer) {
+  for (int axis = 0; axis < 3; ++axis) {
+    const int64_t outputs = std::max<int64_t>(l.output.size[kD + axis] - 1, 0);
+    const int64_t walked = outputs * l.stride[axis] + (l.weights.size[kD + axis] - 1) * l.dilation[axis] + 1;
+    if (walked > kAlwaysWalked && real(walked) > kWalkedMore * used(l, axis))
+      return offer.reject("walks every coordinate between taps: %" PRId64 " along an axis here, for %g that are used",
+                          walked, used(l, axis));
+  }
+  return true;
+}
+
+bool folds_near(const polyconv_layer &l, Offer &offer) {
+  for (int axis = 0; axis < 3; ++axis) {
+    const int64_t pads = l.pad_begin[axis] + l.pad_end[axis];
+    if (pads > kAlwaysFolded && real(pads) > kWalkedMore * used(l, axis))
+      return offer.reject("folds every coordinate of the padding back: %" PRId64
+                          " along an axis here, of which %g are "
+                          "used",
+                          pads, used(l, axis));
+  }
+  return true;
+}
+
+bool fits_workspace(const polyconv_request &request, int64_t tasks, int64_t bytes, Offer &offer) {
+  const polyconv_policy &policy = *request.policy;
+  const double wanted = real(tasks) * real(bytes);
+  double most = real(policy.workspace_limit);
+  if (request.count == 1) {
+    const polyconv_layer &l = *request.layers[0];
+    const double all = real(elements(l.input)) + real(elements(l.weights)) + real(elements(l.output));
+    const double near = real(std::max(policy.threads, 1)) * (real(kTaskBytes) + real(kElementBytes) * all);
+    if (wanted > near && wanted <= most)
+      return offer.reject("needs %.0f bytes of workspace, out of proportion to tensors of %g elements", wanted, all);
+  }
+  most = std::min(most, 9e18);
+  if (wanted > most) return offer.reject("needs %.0f bytes of workspace; the limit is %.0f", wanted, most);
+  offer.workspace_bytes = tasks * bytes;
+  return true;
+}
+
+} // namespace polyconv::cpu
