@@ -19,10 +19,10 @@ struct Arguments {
 
   // How: run.
   bool all_configs = false, ladder = false, graph = false, profile = false, transfers = false, end_to_end = false;
-  std::string baselines, expect, cache = "warm", min_time = "0.1", verify = "auto", baseline_budget = "4";
+  std::string baselines, expect, beside = "0", cache = "warm", min_time = "0.1", verify = "auto", baseline_budget = "4";
 
   // Output.
-  std::string output, out_file;
+  std::string output, out_file, progress = "auto";
 
   // plot.
   std::vector<std::string> result_files;
@@ -30,6 +30,7 @@ struct Arguments {
 
   // info, compare.
   bool ceilings = false;
+  std::string patience = "10";
   std::string old_file, new_file, fail_slower = "5%";
 };
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "machine.hpp"
+#include "suite.hpp"
 #include "text.hpp"
 #include "work.hpp"
 
@@ -20,22 +21,22 @@ fs::path chains_folder() {
   return data_folder("suites") / "chains";
 }
 
-std::string names_there() {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const fs::directory_entry &entry : fs::directory_iterator(chains_folder(), ignored))
-    names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
-  return join(names, ", ");
-}
-
 // "lenet28" or a path.
 fs::path path_of(const std::string &name) {
   std::error_code ignored;
   if (name.find_first_of("/.") != std::string::npos) return name;
   fs::path path = chains_folder() / (name + ".chain");
   if (fs::is_regular_file(path, ignored)) return path;
-  throw Error(kUsage, "no chain is called '" + name + "'; there are " + names_there() + ", or give the path of a file");
+  const std::vector<std::string> known = chain_names();
+  throw Error(kUsage, "no chain is called '" + name + "'; there are " + join(known, ", ") +
+                          ", or give the path of a file" + did_you_mean(name, known));
+}
+
+// Who types a suite's or chain's name where a token belongs hears of the option.
+void refuse_names(const std::string &token) {
+  for (const auto &[option, names] : {std::pair("--suite", suite_names()), std::pair("--chain", chain_names())})
+    if (std::find(names.begin(), names.end(), token) != names.end())
+      throw Error(kUsage, format("'%s' is no problem token; expected %s %s", token.c_str(), option, token.c_str()));
 }
 
 Work checked(const std::vector<polyconv_problem> &layers, const std::string &where) {
@@ -77,8 +78,13 @@ Work make_work(const std::vector<polyconv_problem> &layers) {
 
 Work parse_work(const std::string &token, const std::string &where) {
   std::vector<polyconv_problem> layers;
+  refuse_names(token);
   for (const std::string &layer : split(token, kArrow[0])) layers.push_back(parse_problem(layer, where));
   return checked(layers, where.empty() ? token : where);
+}
+
+std::vector<std::string> chain_names() {
+  return file_names(chains_folder(), ".chain");
 }
 
 Work load_chain(const std::string &name) {

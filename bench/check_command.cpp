@@ -1,6 +1,7 @@
 // check_command.cpp - `polyconv-bench check`: every kernel that takes a problem, against the reference, exactly and on
 // random data. A loop over polyconv_check, which poisons, guards and compares.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <polyconv/sdk/check.hpp>
@@ -8,8 +9,7 @@
 #include "commands.hpp"
 #include "info.hpp"
 #include "measure/tensors.hpp"
-#include "output.hpp"
-#include "progress.hpp"
+#include "report.hpp"
 #include "selection.hpp"
 
 namespace polyconv::bench {
@@ -53,7 +53,7 @@ void take(Record &record, const check::Result &result) {
 
 class Checker {
  public:
-  Checker(const Selection &selection, RecordWriter &writer) : selection_(selection), writer_(writer) {}
+  Checker(const Selection &selection, Report &report) : selection_(selection), report_(report) {}
 
   // One row for each kernel that takes the work; those that refuse it only where they were named, or where nobody
   // takes it.
@@ -64,7 +64,7 @@ class Checker {
       if (threads > 0) record.threads = threads;
       return record;
     };
-    const size_t before = records_.size();
+    const size_t before = report_.records().size();
     std::string nobody = "no kernel serves the device";
     try {
       if (!work.invalid.empty()) throw Unable("invalid argument", work.invalid);
@@ -74,6 +74,7 @@ class Checker {
       if (!large.empty()) throw Unable("skipped", large);
       check::Case problem(work.problems);
       for (const std::string &name : names_on(device, selection_)) {
+        report_.stage(name + ":");
         Record record = row(name);
         const std::string missing = why_missing(backend_of(name));
         if (missing.empty()) {
@@ -95,7 +96,7 @@ class Checker {
       record.reason = unable.what();
       keep(record);
     }
-    if (records_.size() == before) {
+    if (report_.records().size() == before) {
       Record record = row(join(selection_.globs, ","));
       record.status = "unsupported";
       record.reason = "no kernel asked for takes it; the last one said: " + nobody;
@@ -103,50 +104,38 @@ class Checker {
     }
   }
 
-  const std::vector<Record> &records() const { return records_; }
-
  private:
   bool named(const std::string &name) const {
     for (const std::string &glob : selection_.globs)
       if (glob == as_named_by(glob, name)) return true;
     return false;
   }
-  void keep(const Record &record) {
-    writer_.add(record);
-    records_.push_back(record);
-  }
+  void keep(const Record &record) { report_.add(record); }
 
   const Selection &selection_;
-  RecordWriter &writer_;
-  std::vector<Record> records_;
+  Report &report_;
 };
 
 } // namespace
 
 int check_command(const Arguments &a) {
   const Selection selection = select(a, true);
-  const std::string format_word = output_format(a.output, a.out_file);
-  Output output(a.out_file);
-  RecordWriter writer(format_word, View::kChecks, output.stream());
-  Checker checker(selection, writer);
-  {
-    Progress progress(selection.works.size() * selection.devices.size() * selection.maths.size() *
-                      selection.threads.size());
-    for (const Work &work : selection.works)
-      for (const std::string &device : selection.devices)
-        for (const MathMode &math : selection.maths)
-          for (long long threads : selection.threads) {
-            progress.next(work.token);
-            checker.check(work, device, math, threads);
-            progress.wipe();
-          }
-  }
-  writer.finish();
-  size_t good = 0;
-  for (const Record &record : checker.records()) good += record.status == "good" ? 1 : 0;
-  std::ostream &place = a.out_file.empty() && format_word == "table" ? std::cout : std::cerr;
-  place << format("\n%zu of %zu rows good\n", good, checker.records().size()) << std::flush;
-  return exit_code(checker.records());
+  const size_t total =
+      selection.works.size() * selection.devices.size() * selection.maths.size() * selection.threads.size();
+  Report report(a, View::kChecks, total, [](const std::vector<Record> &records, size_t) {
+    const auto good = std::count_if(records.begin(), records.end(), [](const Record &r) { return r.status == "good"; });
+    return format("%lld of %zu rows good\n", static_cast<long long>(good), records.size());
+  });
+  Checker checker(selection, report);
+  for (const Work &work : selection.works)
+    for (const std::string &device : selection.devices)
+      for (const MathMode &math : selection.maths)
+        for (long long threads : selection.threads) {
+          report.next(work.title());
+          checker.check(work, device, math, threads);
+        }
+  report.finish();
+  return exit_code(report.records());
 }
 
 } // namespace polyconv::bench

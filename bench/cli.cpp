@@ -36,7 +36,8 @@ void add_selection(CLI::App &command, Arguments &a) {
   option("--direction", a.directions, "D[,D]", "Directions instead of the problems' own: fwd, bwd_d, bwd_w");
   option("--device", a.devices, "D[,D]", "Devices: cpu, cuda, cuda:1 (default cpu)");
   option("--backend", a.backends, "X[,Y]", "Backends, one row each; the same as --kernel 'X/*'");
-  option("--kernel", a.kernels, "GLOB[,GLOB]", "Kernels by full name backend/kernel@config, one row a glob");
+  option("--kernel", a.kernels, "GLOB[,GLOB]",
+         "Kernels by full name backend/kernel@config, one row a glob; '!GLOB' forbids");
   option("--math", a.maths, "M[,M]", "Math modes: strict, fp32_emulated, tf32, fast (default strict)");
   option("--threads", a.threads, "LIST", "Threads of a CPU plan; 0 for all (default)");
   option("--determinism", a.determinism, "LEVEL", "none, run (default), invariant, identical, or 0 to 3");
@@ -53,6 +54,14 @@ void add_output(CLI::App &command, Arguments &a, const std::vector<std::string> 
       ->type_name("FORMAT")
       ->group("Output");
   command.add_option("--out", a.out_file, "Write to this file instead of stdout")->type_name("FILE")->group("Output");
+}
+
+void add_progress(CLI::App &command, Arguments &a) {
+  command
+      .add_option("--progress", a.progress,
+                  "What goes on, on stderr: auto (default: where it is a terminal), always, never")
+      ->type_name("WHEN")
+      ->group("Output");
 }
 
 void add_run(CLI::App &app, Arguments &a) {
@@ -76,6 +85,8 @@ void add_run(CLI::App &app, Arguments &a) {
          "Hold the bars of a CSV file (or one that ships, by name); exit 5 where one is not held");
   option("--cache", a.cache, "STATE", "warm (default; the cold ratio stands beside) or cold")
       ->check(CLI::IsMember({"warm", "cold"}));
+  option("--beside", a.beside, "N",
+         "Measure beside so many busy threads, on processors that others want too (default 0)");
   flag("--graph", a.graph, "Time runs replayed from a graph (rows with a baseline on a GPU always are)");
   flag("--profile", a.profile,
        "Where the time goes: each step of the plan or layer of the network, each call, each copy");
@@ -86,16 +97,20 @@ void add_run(CLI::App &app, Arguments &a) {
          "Check each row against the reference: auto (default: up to 1 GFLOP), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   add_output(*command, a, {"table", "markdown", "csv", "jsonl"});
+  add_progress(*command, a);
 }
 
 void add_others(CLI::App &app, Arguments &a) {
   CLI::App *info = app.add_subcommand("info", "Devices, backends, paths, versions, and why one is missing");
   info->add_flag("--ceilings", a.ceilings, "Measure multiply-add and copy rates and keep them for this machine");
+  info->add_option("--patience", a.patience, "How long a backend may take to be loaded (default 10)")
+      ->type_name("SECONDS");
   add_output(*info, a, {"text", "json"});
 
   CLI::App *check = app.add_subcommand("check", "Exact and random checks of every kernel against the reference");
   add_selection(*check, a);
   add_output(*check, a, {"table", "markdown", "csv", "jsonl"});
+  add_progress(*check, a);
 
   CLI::App *explain = app.add_subcommand("explain", "Which kernel is chosen, why, and why not the others");
   add_selection(*explain, a);
@@ -117,6 +132,38 @@ void add_others(CLI::App &app, Arguments &a) {
   compare->add_option("--fail-slower", a.fail_slower, "A row fails when it is slower by more than this (default 5%)")
       ->type_name("PERCENT");
   add_output(*compare, a, {"table", "markdown"});
+}
+
+// "--bakend" of "--bakend=x": an option as it was typed.
+std::string option_word(const std::string &word) {
+  return word.substr(0, word.find('='));
+}
+
+std::vector<std::string> option_names(const CLI::App &command) {
+  std::vector<std::string> names = {"--help"};
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+// What is wrong with the line, in words, and what was probably meant.
+std::string complaint(const CLI::App &app, const std::vector<std::string> &words, const CLI::ParseError &error) {
+  const std::vector<CLI::App *> chosen = app.get_subcommands();
+  if (chosen.empty()) {
+    std::vector<std::string> commands;
+    for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; }))
+      commands.push_back(command->get_name());
+    std::string sentence = "expected a command: info, run, check, explain, compare or plot";
+    if (!words.empty()) sentence += did_you_mean(words.front(), commands);
+    return sentence;
+  }
+  const std::vector<std::string> known = option_names(*chosen.front());
+  for (const std::string &word : words) { // of an unknown option the parser would name the value too
+    const std::string option = option_word(word);
+    if (option.rfind("--", 0) != 0 || std::find(known.begin(), known.end(), option) != known.end()) continue;
+    return chosen.front()->get_name() + " has no option " + option + did_you_mean(option, known);
+  }
+  return error.what();
 }
 
 // Options may stand before the command too: the command goes first.
@@ -143,6 +190,7 @@ int parse_arguments(int argc, char **argv, Arguments &arguments) {
   add_run(app, arguments);
   add_others(app, arguments);
   std::vector<std::string> words = with_command_first(argc, argv, app);
+  const std::vector<std::string> typed = words;
   std::reverse(words.begin(), words.end()); // the parser takes them from the back
   try {
     app.parse(words);
@@ -152,10 +200,9 @@ int parse_arguments(int argc, char **argv, Arguments &arguments) {
       app.exit(error, std::cout, std::cerr);
       return kGood;
     }
-    const bool no_command = app.get_subcommands().empty();
-    std::cerr << "polyconv-bench: "
-              << (no_command ? "expected a command: info, run, check, explain, compare or plot" : error.what())
-              << "; see polyconv-bench --help\n";
+    const std::string sentence = complaint(app, typed, error);
+    std::cerr << "polyconv-bench: " << sentence << (sentence.back() == '?' ? " See" : "; see")
+              << " polyconv-bench --help\n";
     return kUsage;
   }
   arguments.command = app.get_subcommands().front()->get_name();

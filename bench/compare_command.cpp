@@ -5,7 +5,9 @@
 #include "commands.hpp"
 #include "grid.hpp"
 #include "json.hpp"
+#include "output.hpp"
 #include "statistics.hpp"
+#include "terminal.hpp"
 
 namespace polyconv::bench {
 
@@ -19,6 +21,7 @@ std::string key_of(const Result &row) {
   for (const char *field :
        {"problem", "device", "requested", "requested_math", "grouping", "threads", "cache", "baseline"})
     key += row.at(field) + "\n";
+  if (row.at("beside") != "0") key += row.at("beside"); // older files do not know it
   return key;
 }
 
@@ -70,13 +73,13 @@ int compare_command(const Arguments &a) {
     std::cerr << "polyconv-bench: the two files were measured on different devices: "
               << old_rows.front().at("device_name") << " and " << new_rows.begin()->second.at("device_name") << "\n";
 
-  Grid grid({{"problem", false},
-             {"kernel", false},
+  Grid grid({{"problem", false, Fit::kHeading},
+             {"kernel", false, Fit::kWrap},
              {"threads", true},
              {"old", true},
              {"new", true},
              {"change", true},
-             {"", false}});
+             {"", false, Fit::kWrap}});
   std::vector<double> changes;
   size_t failures = 0, clocks = 0;
   for (const Result &row : old_rows) {
@@ -98,8 +101,10 @@ int compare_command(const Arguments &a) {
         "polyconv-bench: %zu rows were timed by another clock (wall, events, graph): their change says "
         "little\n",
         clocks);
-  Output output(a.out_file);
-  output.stream() << (a.output == "markdown" ? grid.markdown() : grid.text());
+  Output output(a, {".md"});
+  output.stream() << (output_format(a.output, a.out_file) == "markdown"
+                          ? grid.markdown()
+                          : grid.text(a.out_file.empty() ? stdout_columns() : 0, nullptr));
   if (!changes.empty())
     output.stream() << format("\ngeometric mean of new/old over %zu rows: %.3f\n", changes.size(),
                               geometric_mean(changes));

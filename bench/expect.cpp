@@ -219,6 +219,11 @@ void judge(const Expectation &e, const std::vector<Expectation> &expectations, c
 std::vector<Expectation> load_expectations(const std::string &name) {
   const bool shipped = name.find_first_of("/.") == std::string::npos;
   const std::string path = shipped ? (data_folder("expect") / (name + ".csv")).string() : name;
+  if (std::error_code ignored; shipped && !std::filesystem::is_regular_file(path, ignored)) {
+    const std::vector<std::string> known = file_names(data_folder("expect"), ".csv");
+    throw Error(kUsage, "no file of expectations is called '" + name + "'; there are " + join(known, ", ") +
+                            ", or give the path of a .csv file" + did_you_mean(name, known));
+  }
   std::vector<Expectation> expectations;
   for (const CsvRow &row :
        read_csv(path, {"problem", "type", "math", "kernel", "baseline", "least_ratio", "baseline_max_us"}))

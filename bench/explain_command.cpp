@@ -6,7 +6,9 @@
 #include "explain.hpp"
 #include "info.hpp"
 #include "json.hpp"
+#include "output.hpp"
 #include "selection.hpp"
+#include "terminal.hpp"
 
 namespace polyconv::bench {
 
@@ -24,7 +26,8 @@ std::vector<Candidate> candidates_of(const polyconv_explanation *explanation) {
   return candidates;
 }
 
-int explain(const Work &work, const std::string &device, const PlanRequest &request, bool json, std::ostream &out) {
+int explain(const Work &work, const std::string &device, const PlanRequest &request, bool json, size_t columns,
+            std::ostream &out) {
   if (!work.invalid.empty()) throw Error(kUsage, work.invalid);
   const polyconv_device *handle = nullptr;
   if (polyconv_device_find(device.c_str(), &handle) != POLYCONV_SUCCESS) throw Error(kMissing, polyconv_last_error());
@@ -34,7 +37,7 @@ int explain(const Work &work, const std::string &device, const PlanRequest &requ
   const ExplanationHandle explanation(raw);
   const std::vector<Candidate> candidates = candidates_of(raw);
   const std::string text = polyconv_explanation_text(raw);
-  out << (json ? explanation_json(work.token, device, text, candidates) : text);
+  out << (json ? explanation_json(work.token, device, text, candidates) : wrapped(text, columns));
   if (!json && (text.empty() || text.back() != '\n')) out << "\n";
   const bool chosen = std::any_of(candidates.begin(), candidates.end(), [](const Candidate &c) { return c.chosen; });
   return chosen ? kGood : kUnsupported;
@@ -46,7 +49,8 @@ int explain_command(const Arguments &a) {
   const Selection selection = select(a, true);
   // One question takes all the kernels asked for at once: the others are listed as left out by the filter.
   const std::string filter = join(selection.globs, ",");
-  Output output(a.out_file);
+  Output output(a, {".json"});
+  const bool json = output_format(a.output, a.out_file) == "json";
   int code = kGood;
   for (const std::string &glob : selection.globs) {
     const std::string missing = why_missing(backend_of(glob));
@@ -54,16 +58,17 @@ int explain_command(const Arguments &a) {
     std::cerr << "polyconv-bench: " << missing << "\n";
     code = kMissing;
   }
+  const size_t columns = a.out_file.empty() ? stdout_columns() : 0;
   bool first = true;
   for (const Work &work : selection.works)
     for (const std::string &device : selection.devices)
       for (const MathMode &math : selection.maths)
         for (long long threads : selection.threads)
           for (const std::string &grouping : selection.groupings) {
-            if (!first && a.output != "json") output.stream() << "\n";
+            if (!first && !json) output.stream() << "\n";
             first = false;
-            const int answer = explain(work, device, selection.request(filter, math, threads, grouping),
-                                       a.output == "json", output.stream());
+            const int answer = explain(work, device, selection.request(filter, math, threads, grouping), json, columns,
+                                       output.stream());
             if (code == kGood) code = answer;
           }
   output.stream().flush();

@@ -12,7 +12,9 @@
 #include "handles.hpp"
 #include "json.hpp"
 #include "machine.hpp"
+#include "terminal.hpp"
 #include "text.hpp"
+#include "trial_load.hpp"
 
 namespace polyconv::bench {
 
@@ -24,6 +26,7 @@ struct Known {
   const char *needs;
 };
 constexpr Known kKnown[] = {{"reference", "always built"},
+                            {"threads", "always built"},
                             {"openmp", "built where the compiler has OpenMP"},
                             {"tbb", "built where oneTBB is installed"},
                             {"cuda-direct", "built with the CUDA Toolkit"},
@@ -59,6 +62,8 @@ std::vector<BackendInfo> found_backends() {
     if (polyconv_backend_get(i, &found) != POLYCONV_SUCCESS) continue;
     BackendInfo backend{found.name,   found.version,        found.path,      found.device_kind,
                         found.reason, found.available != 0, found.abi_minor, {}};
+    const std::string fate = fate_of(backend.name);
+    if (!fate.empty()) backend.reason = fate;
     for (int32_t k = 0; backend.available; ++k) {
       const char *kernel = polyconv_backend_kernel(i, k);
       if (!kernel) break;
@@ -68,6 +73,20 @@ std::vector<BackendInfo> found_backends() {
     backends.push_back(backend);
   }
   return backends;
+}
+
+// Each folder, and which of them the library does not search.
+std::string path_text(const std::string &path) {
+  std::vector<std::string> folders = split(path, ':');
+  folders.erase(std::remove(folders.begin(), folders.end(), ""), folders.end());
+  for (std::string &folder : folders) {
+    std::error_code ignored;
+    if (folder[0] != '/')
+      folder += " is ignored: not absolute";
+    else if (!std::filesystem::is_directory(folder, ignored))
+      folder += " is no folder that can be read";
+  }
+  return folders.empty() ? "not set" : join(folders, ", ");
 }
 
 std::string devices_text(const Info &info) {
@@ -83,24 +102,24 @@ std::string devices_text(const Info &info) {
   return text;
 }
 
-std::string backends_text(const Info &info) {
+std::string backends_text(const Info &info, size_t columns) {
   Grid grid({{"  name", false},
              {"state", false},
              {"version", false},
-             {"ABI", false},
+             {"ABI", false, Fit::kDrop, 1},
              {"device", false},
-             {"note", false},
-             {"file", false}});
+             {"note", false, Fit::kWrap},
+             {"file", false, Fit::kDrop}});
   for (const BackendInfo &b : info.backends) {
     const std::string abi = b.version.empty() ? "" : format("1.%d", static_cast<int>(b.abi_minor));
     grid.add({"  " + b.name, b.available ? "available" : "missing", b.version, abi, b.device_kind, b.reason, b.path});
   }
-  return "Backends\n" + grid.text();
+  return "Backends\n" + grid.text(columns, nullptr);
 }
 
 // One line a kernel: its name and its configs.
-std::string kernels_text(const Info &info) {
-  Grid grid({{"  kernel", false}, {"configs", false}});
+std::string kernels_text(const Info &info, size_t columns) {
+  Grid grid({{"  kernel", false}, {"configs", false, Fit::kWrap}});
   for (const BackendInfo &b : info.backends) {
     std::string kernel, configs;
     for (const std::string &name : b.kernels) {
@@ -111,25 +130,32 @@ std::string kernels_text(const Info &info) {
     }
     if (!kernel.empty()) grid.add({"  " + kernel, configs});
   }
-  return "Kernels\n" + grid.text();
+  return "Kernels\n" + grid.text(columns, nullptr);
 }
 
-std::string ceilings_text(const Info &info) {
+std::string ceilings_text(const Info &info, size_t columns) {
   if (info.ceilings.empty()) return "Ceilings\n  not measured yet: polyconv-bench info --ceilings\n";
-  Grid grid({{"  device", false},
+  Grid grid({{"  device", false, Fit::kWrap},
              {"rate", false},
              {"variant", false},
              {"units", true},
              {"at best", true},
-             {"measured", false}});
+             {"measured", false, Fit::kDrop, 2}});
   for (const Ceilings &ceilings : info.ceilings)
     for (const Rate &rate : ceilings.rates) {
       const bool copy = rate.kind == "copy";
-      const std::string what = copy ? "copy" : rate.kind == "fma_f64" ? "multiply-add f64" : "multiply-add f32";
+      const std::string what = kind_name(rate.kind);
       grid.add({"  " + ceilings.processor, what, rate.variant, std::to_string(rate.threads),
                 show_number(rate.per_second * 1e-9) + (copy ? " GB/s" : " GFLOP/s"), ceilings.date});
     }
-  return "Ceilings" + (info.ceilings_file.empty() ? "" : ", kept in " + info.ceilings_file) + "\n" + grid.text();
+  std::string doubts;
+  for (const DeviceInfo &device : info.devices)
+    for (const Ceilings &ceilings : info.ceilings)
+      if (device.name == "cpu" && ceilings.processor == device.model && ceilings.processors == device.compute_units)
+        if (const std::string hint = ceilings_hint(device.name, ceilings); !hint.empty())
+          doubts += wrapped("  " + hint, columns) + "\n";
+  return "Ceilings" + (info.ceilings_file.empty() ? "" : ", kept in " + info.ceilings_file) + "\n" +
+         grid.text(columns, nullptr) + doubts;
 }
 
 } // namespace
@@ -143,12 +169,30 @@ std::optional<Ceilings> known_ceilings(const std::string &device) {
   return load_ceilings(cache_folder() / "ceilings.json", properties.name, properties.compute_units);
 }
 
+std::string ceilings_hint(const std::string &device, const std::optional<Ceilings> &ceilings) {
+  const std::string how = "measure them on an idle machine, in seconds: polyconv-bench info --ceilings";
+  if (!ceilings) return "No ceilings of " + device + " are known, so there is no roof: " + how;
+  if (device != "cpu") return "";
+  const std::vector<std::string> doubts = doubts_about(*ceilings, kinds_of_cpu());
+  return doubts.empty() ? "" : "The ceilings of " + device + " are doubtful (" + join(doubts, "; ") + "): " + how;
+}
+
 std::string why_missing(const std::string &name) {
   if (name.empty() || name.find_first_of("*?,") != std::string::npos) return "";
   for (const BackendInfo &backend : found_backends())
     if (backend.name == name)
       return backend.available ? "" : "the backend " + name + " is not available: " + backend.reason;
-  return "the backend " + name + " is " + not_found(name);
+  const std::vector<std::string> known = backend_names();
+  const bool unknown = std::find(known.begin(), known.end(), name) == known.end();
+  return "the backend " + name + " is " + not_found(name) + (unknown ? did_you_mean(name, known) : "");
+}
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const BackendInfo &backend : found_backends()) names.push_back(backend.name);
+  for (const Known &known : kKnown)
+    if (std::find(names.begin(), names.end(), known.name) == names.end()) names.emplace_back(known.name);
+  return names;
 }
 
 std::string version_of(const std::string &name) {
@@ -188,13 +232,13 @@ Info collect_info() {
   return info;
 }
 
-std::string info_text(const Info &info) {
+std::string info_text(const Info &info, size_t columns) {
   std::string text = "polyconv " + info.library_version + ", plug-in ABI 1." + std::to_string(info.abi_minor);
   if (info.bench_version != info.library_version) text += " (this bench was built for " + info.bench_version + ")";
-  text += "\nSearch folders: POLYCONV_BACKEND_PATH (" + (info.search_path.empty() ? "not set" : info.search_path) +
+  text += "\nSearch folders: POLYCONV_BACKEND_PATH (" + path_text(info.search_path) +
           "), polyconv/ beside the library, the install folder\n\n";
-  return text + devices_text(info) + "\n" + backends_text(info) + "\n" + kernels_text(info) + "\n" +
-         ceilings_text(info);
+  return wrapped(text + devices_text(info) + "\n", columns) + backends_text(info, columns) + "\n" +
+         kernels_text(info, columns) + "\n" + ceilings_text(info, columns);
 }
 
 } // namespace polyconv::bench

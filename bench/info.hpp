@@ -39,10 +39,18 @@ struct Info {
 // Asks the library; backends that polyconv has but that were not found are listed with the reason.
 Info collect_info();
 
-std::string info_text(const Info &info);
+// In lines of up to so many columns, 0 for any number.
+std::string info_text(const Info &info, size_t columns = 0);
 
 // The ceilings of a device as they were measured before, if they were.
 std::optional<Ceilings> known_ceilings(const std::string &device);
+
+// What is to be said of a device's ceilings: that there are none, and how they are measured, or what is doubtful about
+// them; "" where they are as they should be.
+std::string ceilings_hint(const std::string &device, const std::optional<Ceilings> &ceilings);
+
+// The backends that were found, and those that polyconv has.
+std::vector<std::string> backend_names();
 
 // Why a backend called `name` cannot be used; "" where it can.
 std::string why_missing(const std::string &name);

@@ -16,13 +16,13 @@ constexpr Rung kCuda[] = {{"direct", "cuda-direct/*"},
                           {"tensor cores", "cuda-tensor/*"}};
 
 constexpr Rung kCpu[] = {{"reference", "reference/*"},
-                         {"direct", "openmp/direct*"},
-                         {"image filter", "openmp/image*"},
-                         {"depthwise", "openmp/depthwise*"},
-                         {"lowered rows", "openmp/lowered*"},
-                         {"shifted rows", "openmp/shifted*"},
-                         {"pixels in place", "openmp/pointwise*"},
-                         {"register tiles", "openmp/dense*"}};
+                         {"direct", "threads/direct*"},
+                         {"image filter", "threads/image*"},
+                         {"depthwise", "threads/depthwise*"},
+                         {"lowered rows", "threads/lowered*"},
+                         {"shifted rows", "threads/shifted*"},
+                         {"pixels in place", "threads/pointwise*"},
+                         {"register tiles", "threads/dense*"}};
 
 } // namespace
 

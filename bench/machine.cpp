@@ -39,6 +39,15 @@ fs::path data_folder(const std::string &kind) {
   return executable().parent_path().parent_path() / "share" / "polyconv" / kind;
 }
 
+std::vector<std::string> file_names(const fs::path &folder, const std::string &ending) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ending) names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 fs::path cache_folder() {
   const std::string cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
   if (!cache.empty()) return fs::path(cache) / "polyconv";
@@ -53,12 +62,6 @@ int64_t last_level_cache() {
     if (file >> size) largest = std::max(largest, parse_bytes(size, "cache size"));
   }
   return largest > 0 ? largest : int64_t{32} << 20;
-}
-
-bool stderr_is_terminal() {
-  std::error_code ignored;
-  const std::string target = fs::read_symlink("/proc/self/fd/2", ignored).string();
-  return target.rfind("/dev/pts/", 0) == 0 || target.rfind("/dev/tty", 0) == 0;
 }
 
 std::string utc_now() {

@@ -8,6 +8,8 @@
 #include "handles.hpp"
 #include "machine.hpp"
 #include "notes.hpp"
+#include "text.hpp"
+#include "trial_load.hpp"
 
 int main(int argc, char **argv) {
   using namespace polyconv::bench;
@@ -17,11 +19,13 @@ int main(int argc, char **argv) {
     const int done = parse_arguments(argc, argv, arguments);
     if (done >= 0) return done;
     keep_notes();
+    if (arguments.command == "compare") return compare_command(arguments);
+    if (arguments.command == "plot") return plot_command(arguments);
+    if (arguments.command == "info") try_loading(parse_seconds(arguments.patience, "--patience"));
+    load_backends();
     if (arguments.command == "run") return run_command(arguments);
     if (arguments.command == "check") return check_command(arguments);
     if (arguments.command == "explain") return explain_command(arguments);
-    if (arguments.command == "compare") return compare_command(arguments);
-    if (arguments.command == "plot") return plot_command(arguments);
     return info_command(arguments);
   } catch (const Error &error) {
     std::cerr << "polyconv-bench: " << error.what() << "\n";

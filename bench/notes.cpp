@@ -9,6 +9,7 @@
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace polyconv::bench {
 
@@ -17,6 +18,8 @@ namespace {
 struct Notes {
   std::mutex mutex;
   std::map<std::string, std::string> by_kernel;
+  std::set<std::string> told; // warnings while backends were loaded, each once: two may say the same
+  bool loading = false;
   int32_t echoed = -1; // levels up to this go to stderr
 };
 
@@ -35,9 +38,20 @@ int32_t echoed_level() {
   return found != std::end(kLevels) ? static_cast<int32_t>(found - std::begin(kLevels)) : POLYCONV_LOG_WARNING;
 }
 
+// Keeps a line of log that is a note; under the lock.
+void keep_if_note(const std::string &line) {
+  const size_t end = line.find(": ");
+  const std::string who = line.substr(0, end); // a kernel has a '/', and its name no space
+  if (end == std::string::npos || who.find('/') == std::string::npos || who.find(' ') != std::string::npos) return;
+  notes().by_kernel[who] = line.substr(end + 2);
+}
+
 void receive(void *, int32_t level, const char *message) {
-  if (level <= notes().echoed) std::cerr << std::string("polyconv: ") + kLevels[level] + ": " + message + "\n";
-  if (level == POLYCONV_LOG_INFO) take_note(message);
+  const std::string text = message;
+  const std::lock_guard<std::mutex> lock(notes().mutex);
+  if (level <= notes().echoed || (notes().loading && level <= POLYCONV_LOG_WARNING && notes().told.insert(text).second))
+    std::cerr << std::string("polyconv: ") + kLevels[level] + ": " + message + "\n";
+  if (level == POLYCONV_LOG_INFO) keep_if_note(text);
 }
 
 } // namespace
@@ -47,12 +61,19 @@ void keep_notes() {
   polyconv_set_log(receive, nullptr, std::max<int32_t>(notes().echoed, POLYCONV_LOG_INFO));
 }
 
+void load_backends() {
+  const auto set_loading = [](bool loading) {
+    const std::lock_guard<std::mutex> lock(notes().mutex);
+    notes().loading = loading;
+  };
+  set_loading(true);
+  polyconv_backend_count();
+  set_loading(false);
+}
+
 void take_note(const std::string &line) {
-  const size_t end = line.find(": ");
-  const std::string who = line.substr(0, end); // a kernel has a '/', and its name no space
-  if (end == std::string::npos || who.find('/') == std::string::npos || who.find(' ') != std::string::npos) return;
   const std::lock_guard<std::mutex> lock(notes().mutex);
-  notes().by_kernel[who] = line.substr(end + 2);
+  keep_if_note(line);
 }
 
 std::string note_of(const std::string &kernel) {

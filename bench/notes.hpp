@@ -9,6 +9,10 @@ namespace polyconv::bench {
 // From here on what the library logs is looked at for notes. What POLYCONV_LOG asks for goes to stderr as ever.
 void keep_notes();
 
+// Makes the library look for its backends, now, and passes on what it warns of meanwhile: settings in the environment
+// that it does not understand.
+void load_backends();
+
 // Keeps a line of log that is one.
 void take_note(const std::string &line);
 

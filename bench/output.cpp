@@ -10,6 +10,7 @@
 #include "csv.hpp"
 #include "grid.hpp"
 #include "json.hpp"
+#include "terminal.hpp"
 #include "text.hpp"
 
 namespace polyconv::bench {
@@ -76,13 +77,13 @@ struct Shown {
 std::vector<Shown> identity_columns(const std::vector<Record> &records) {
   std::vector<Shown> columns;
   if (differ(records, [](const Record &r) { return r.suite; }))
-    columns.push_back({{"suite", false}, [](const Record &r) { return r.suite; }});
-  columns.push_back({{"layer", false}, [](const Record &r) { return r.name; }});
-  columns.push_back({{"problem", false}, problem_cell});
+    columns.push_back({{"suite", false, Fit::kHeading}, [](const Record &r) { return r.suite; }});
+  columns.push_back({{"layer", false, Fit::kHeading}, [](const Record &r) { return r.name; }});
+  columns.push_back({{"problem", false, Fit::kHeading}, problem_cell});
   if (differ(records, [](const Record &r) { return r.device; }))
     columns.push_back({{"device", false}, [](const Record &r) { return r.device; }});
   columns.push_back({{"technique", false}, [](const Record &r) { return r.technique; }});
-  columns.push_back({{"kernel", false}, kernel_cell});
+  columns.push_back({{"kernel", false, Fit::kWrap}, kernel_cell});
   if (differ(records, [](const Record &r) { return r.grouping; }))
     columns.push_back(
         {{"grouping", false}, [](const Record &r) { return r.grouping.empty() ? "(best)" : r.grouping; }});
@@ -100,27 +101,28 @@ std::string factor_cell(const std::optional<double> &factor) {
 std::vector<Shown> time_columns() {
   return {{{"time", true}, [](const Record &r) { return show(r.median_us, show_time); }},
           {{"an image", true}, [](const Record &r) { return show(r.image_us, show_time); }},
-          {{"speed-up", true}, [](const Record &r) { return factor_cell(r.speedup); }},
+          {{"speed-up", true, Fit::kDrop, 1}, [](const Record &r) { return factor_cell(r.speedup); }},
           {{"best", false}, [](const Record &r) { return r.best ? std::string("<- best") : ""; }}};
 }
 
 // How steady the time is, and what a single run takes.
 std::vector<Shown> spread_columns() {
-  return {{{"p95", true}, [](const Record &r) { return show(r.p95_us, show_time); }},
-          {{"wall", true}, [](const Record &r) { return show(r.wall_us, show_time); }}};
+  return {{{"p95", true, Fit::kDrop, 4}, [](const Record &r) { return show(r.p95_us, show_time); }},
+          {{"wall", true, Fit::kDrop, 5}, [](const Record &r) { return show(r.wall_us, show_time); }}};
 }
 
 std::vector<Shown> rate_columns() {
-  return {{{"GFLOP/s", true}, [](const Record &r) { return show(r.gflops, show_number); }},
-          {{"GB/s", true}, [](const Record &r) { return show(r.gbps, show_number); }},
-          {{"roof", true}, [](const Record &r) { return r.roofline_pct ? format("%.0f%%", *r.roofline_pct) : ""; }}};
+  return {{{"GFLOP/s", true, Fit::kDrop, 1}, [](const Record &r) { return show(r.gflops, show_number); }},
+          {{"GB/s", true, Fit::kDrop, 3}, [](const Record &r) { return show(r.gbps, show_number); }},
+          {{"roof", true, Fit::kDrop, 2},
+           [](const Record &r) { return r.roofline_pct ? format("%.0f%%", *r.roofline_pct) : ""; }}};
 }
 
 std::vector<Shown> extra_columns() {
-  return {{{"cold", true}, [](const Record &r) { return factor_cell(r.cold_ratio); }},
-          {{"transfers", true}, [](const Record &r) { return show(r.transfers_us, show_time); }},
-          {{"speed-up", true}, [](const Record &r) { return factor_cell(r.transfers_speedup); }},
-          {{"end to end", true}, [](const Record &r) { return show(r.end_to_end_us, show_time); }}};
+  return {{{"cold", true, Fit::kDrop, 6}, [](const Record &r) { return factor_cell(r.cold_ratio); }},
+          {{"transfers", true, Fit::kDrop, 1}, [](const Record &r) { return show(r.transfers_us, show_time); }},
+          {{"speed-up", true, Fit::kDrop, 1}, [](const Record &r) { return factor_cell(r.transfers_speedup); }},
+          {{"end to end", true, Fit::kDrop, 1}, [](const Record &r) { return show(r.end_to_end_us, show_time); }}};
 }
 
 std::string workspace_cell(const Record &r) {
@@ -129,9 +131,9 @@ std::string workspace_cell(const Record &r) {
 
 // What comes before the first run.
 std::vector<Shown> preparation_columns() {
-  return {{{"first", true}, [](const Record &r) { return show(r.first_us, show_time); }},
-          {{"plan", true}, [](const Record &r) { return show(r.plan_us, show_time); }},
-          {{"pack", true}, [](const Record &r) { return show(r.pack_us, show_time); }}};
+  return {{{"first", true, Fit::kDrop, 8}, [](const Record &r) { return show(r.first_us, show_time); }},
+          {{"plan", true, Fit::kDrop, 8}, [](const Record &r) { return show(r.plan_us, show_time); }},
+          {{"pack", true, Fit::kDrop, 9}, [](const Record &r) { return show(r.pack_us, show_time); }}};
 }
 
 // The beginning of a note: what follows the semicolon is for those who look closer, in JSON lines.
@@ -140,13 +142,14 @@ std::string note_cell(const std::string &note) {
 }
 
 std::vector<Shown> baseline_columns() {
-  return {
-      {{"baseline", false}, [](const Record &r) { return r.baseline_kernel.empty() ? r.baseline : r.baseline_kernel; }},
-      {{"its time", true}, [](const Record &r) { return show(r.baseline_us, show_time); }},
-      {{"ratio", true}, [](const Record &r) { return r.ratio ? format("%.2f", *r.ratio) : ""; }},
-      {{"error", true}, [](const Record &r) { return r.baseline_err ? show(r.rel_l2_err, show_error) : ""; }},
-      {{"its error", true}, [](const Record &r) { return show(r.baseline_err, show_error); }},
-      {{"baseline's note", false}, [](const Record &r) { return note_cell(r.baseline_note); }}};
+  return {{{"baseline", false, Fit::kWrap},
+           [](const Record &r) { return r.baseline_kernel.empty() ? r.baseline : r.baseline_kernel; }},
+          {{"its time", true, Fit::kDrop, 2}, [](const Record &r) { return show(r.baseline_us, show_time); }},
+          {{"ratio", true}, [](const Record &r) { return r.ratio ? format("%.2f", *r.ratio) : ""; }},
+          {{"error", true, Fit::kDrop, 7},
+           [](const Record &r) { return r.baseline_err ? show(r.rel_l2_err, show_error) : ""; }},
+          {{"its error", true, Fit::kDrop, 7}, [](const Record &r) { return show(r.baseline_err, show_error); }},
+          {{"baseline's note", false, Fit::kBelow}, [](const Record &r) { return note_cell(r.baseline_note); }}};
 }
 
 // The reason without the problem, which stands in its own column.
@@ -173,15 +176,17 @@ std::vector<Shown> columns_of(const std::vector<Record> &records, View view) {
       append(baseline_columns());
     else if (view == View::kTimes)
       append(preparation_columns());
-    if (!compared) shown.push_back({{"workspace", true}, workspace_cell});
+    if (!compared) shown.push_back({{"workspace", true, Fit::kDrop, 7}, workspace_cell});
   }
-  shown.push_back({{"note", false}, [](const Record &r) { return note_cell(r.note); }});
+  shown.push_back({{"note", false, Fit::kBelow}, [](const Record &r) { return note_cell(r.note); }});
   shown.push_back({{"result", false}, view == View::kChecks ? [](const Record &r) { return r.status; } : result_cell});
   if (view == View::kChecks) {
-    shown.push_back({{"max abs err", true}, [](const Record &r) { return show(r.max_abs_err, show_error); }});
-    shown.push_back({{"rel l2 err", true}, [](const Record &r) { return show(r.rel_l2_err, show_error); }});
+    shown.push_back(
+        {{"max abs err", true, Fit::kDrop, 2}, [](const Record &r) { return show(r.max_abs_err, show_error); }});
+    shown.push_back(
+        {{"rel l2 err", true, Fit::kDrop, 1}, [](const Record &r) { return show(r.rel_l2_err, show_error); }});
   }
-  shown.push_back({{"why", false}, why});
+  shown.push_back({{"why", false, Fit::kBelow}, why});
   return shown;
 }
 
@@ -207,8 +212,13 @@ Grid grid_of(const std::vector<Record> &records, View view) {
 }
 
 // Of one record, with a line above that says of which.
-std::string profile_text(const Record &record, bool markdown) {
-  Grid grid({{"what", false}, {"", false}, {"host", true}, {"device", true}, {"bytes", true}, {"GB/s", true}});
+std::string profile_text(const Record &record, bool markdown, size_t width) {
+  Grid grid({{"what", false},
+             {"", false, Fit::kWrap},
+             {"host", true},
+             {"device", true},
+             {"bytes", true, Fit::kDrop, 2},
+             {"GB/s", true, Fit::kDrop, 1}});
   for (const ProfileLine &line : record.profile) {
     const std::optional<double> time = line.device_us ? line.device_us : line.host_us;
     const std::optional<double> rate = line.bytes && time && *time > 0
@@ -217,8 +227,8 @@ std::string profile_text(const Record &record, bool markdown) {
     grid.add({line.kind, line.name, show(line.host_us, show_time), show(line.device_us, show_time),
               line.bytes ? show_bytes(static_cast<double>(*line.bytes)) : "", show(rate, show_number)});
   }
-  return "\n" + record.problem + " on " + record.device + ", " + record.kernel + ":\n\n" +
-         (markdown ? grid.markdown() : grid.text());
+  return "\n" + wrapped(record.problem + " on " + record.device + ", " + record.kernel + ":", width) + "\n\n" +
+         (markdown ? grid.markdown() : grid.text(width, nullptr));
 }
 
 } // namespace
@@ -228,7 +238,7 @@ std::string output_format(const std::string &asked, const std::string &file) {
   const auto ends = [&](const std::string &ending) {
     return file.size() > ending.size() && file.compare(file.size() - ending.size(), ending.size(), ending) == 0;
   };
-  return ends(".jsonl") ? "jsonl" : ends(".csv") ? "csv" : ends(".md") ? "markdown" : "table";
+  return ends(".jsonl") ? "jsonl" : ends(".csv") ? "csv" : ends(".json") ? "json" : ends(".md") ? "markdown" : "table";
 }
 
 void RecordWriter::add(const Record &record) {
@@ -250,10 +260,19 @@ void RecordWriter::add(const Record &record) {
 
 void RecordWriter::finish() {
   if (!records_.empty()) {
+    const bool markdown = format_ == "markdown";
     const Grid grid = grid_of(view_ == View::kConfigs ? ordered_by_config(records_) : records_, view_);
-    out_ << caption(records_, view_) << "\n\n" << (format_ == "markdown" ? grid.markdown() : grid.text());
+    std::vector<std::string> left_out;
+    out_ << wrapped(caption(records_, view_), width_) << "\n\n"
+         << (markdown ? grid.markdown() : grid.text(width_, &left_out));
+    if (!left_out.empty())
+      out_ << "\n"
+           << wrapped(format("No room in %zu columns for: ", width_) + join(left_out, ", ") +
+                          ". A wider terminal, '| cat' or '-o csv' has all.",
+                      width_)
+           << "\n";
     for (const Record &record : records_)
-      if (!record.profile.empty()) out_ << profile_text(record, format_ == "markdown");
+      if (!record.profile.empty()) out_ << profile_text(record, markdown, markdown ? 0 : width_);
   }
   out_.flush();
   if (!out_) throw Error(kUsage, "the output could not be written");
@@ -269,6 +288,8 @@ std::string caption(const std::vector<Record> &records, View view) {
     parts.push_back(format("%lld threads", static_cast<long long>(*ran->threads)));
   if (!differ(records, [](const Record &r) { return r.requested_math; }))
     parts.push_back("math " + first.requested_math);
+  if (view != View::kChecks && first.beside > 0)
+    parts.push_back(format("busy threads beside: %lld", static_cast<long long>(first.beside)));
   if (view != View::kChecks) parts.push_back(first.cache + " cache");
   const auto timed = std::find_if(records.begin(), records.end(), [](const Record &r) { return r.median_us; });
   if (view != View::kChecks && timed != records.end() && timed->clock != "wall" &&

@@ -87,7 +87,7 @@ int plot_command(const Arguments &a) {
                             "jsonl`, config, or a letter of the problem's token");
   chart::Panel panel = {a.plot_y + " over " + a.plot_x, labels, {}, 0, high > 0 ? round_up(high) : 1, false};
   for (size_t i = 0; i < names.size(); ++i) panel.series.push_back({names[i], "", values[i]});
-  Output output(a.out_file);
+  Output output(a, {".svg"});
   output.stream() << chart::lines(a.plot_title, {panel}) << std::flush;
   if (!output.stream()) throw Error(kUsage, "the output could not be written");
   return kGood;

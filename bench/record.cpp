@@ -108,6 +108,7 @@ std::vector<Field> fields_of(const Record &r) {
           {"grouping", name(r.grouping)},
           {"math", name(r.math)},
           {"threads", number(r.threads)},
+          {"beside", r.beside},
           {"cache", r.cache},
           {"status", r.status},
           {"reason", r.reason},

@@ -42,6 +42,7 @@ struct Record {
   int64_t requested_threads = 0; // 0 for all
   std::string grouping;          // of a chain, as asked for; "" for the planner's choice
   std::optional<int64_t> threads;
+  int64_t beside = 0; // busy threads of the bench beside the measurement
   std::string cache = "warm";
 
   // What became of it: "good", "wrong", "skipped" (too large for this machine), or the words of the library's status.

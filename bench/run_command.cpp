@@ -2,23 +2,37 @@
 // code.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <set>
 
 #include "commands.hpp"
+#include "info.hpp"
 #include "jobs.hpp"
 #include "ladder.hpp"
+#include "measure/baseline.hpp"
 #include "measure/bench_row.hpp"
-#include "output.hpp"
-#include "progress.hpp"
+#include "measure/beside.hpp"
+#include "report.hpp"
+#include "sweep.hpp"
 
 namespace polyconv::bench {
 
 namespace {
 
+int32_t beside_of(const std::string &text) {
+  constexpr long long kMost = 1024;
+  const std::vector<long long> numbers = parse_numbers(text, "--beside", 0);
+  if (numbers.size() != 1 || numbers.front() > kMost)
+    throw Error(kUsage, "--beside: '" + text + "' is no number from 0 to 1024");
+  return static_cast<int32_t>(numbers.front());
+}
+
 RunSettings settings_of(const Arguments &a) {
   RunSettings settings;
   settings.min_seconds = parse_seconds(a.min_time, "--min-time");
   settings.baseline_ms = static_cast<int64_t>(parse_seconds(a.baseline_budget, "--baseline-budget") * 1e3);
+  settings.beside = beside_of(a.beside);
   settings.cold = a.cache == "cold";
   settings.transfers = a.transfers;
   settings.end_to_end = a.end_to_end;
@@ -114,28 +128,30 @@ int run_command(const Arguments &a) {
   refuse_wrong_combinations(a, selection, format_word);
   const bool only_expected = selection.works.empty();
   if (only_expected) take_work_from(expectations, selection);
+  for (const std::string &baseline : split(a.baselines, ',')) refuse_unknown_baseline(baseline, backend_names());
   const std::vector<Job> jobs = jobs_of(a, selection, expectations, only_expected);
 
-  Output output(a.out_file);
-  RecordWriter writer(format_word, view_of(a), output.stream());
-  std::vector<Record> records;
-  {
-    Bench bench(settings);
-    Progress progress(jobs.size());
-    for (const Job &job : jobs) {
-      progress.next(job.work.token + " " + job.request.kernel);
-      records.push_back(bench.measure(job));
-      if (a.ladder || selection.devices.size() > 1) compare_with_first(records, a.ladder);
-      progress.wipe();
-      writer.add(records.back());
-    }
+  std::vector<std::string> hints; // as of the last row: an interruption may read them at any time
+  std::function<void(const std::string &)> told;
+  Bench bench(settings, [&](const std::string &stage) {
+    if (told) told(stage);
+  });
+  Report report(a, view_of(a), jobs.size(), [&hints](const std::vector<Record> &records, size_t columns) {
+    return summary(records, View::kTimes, columns, hints);
+  });
+  told = [&report](const std::string &stage) { report.stage(stage); };
+  const bool compared = a.ladder || selection.devices.size() > 1;
+  std::optional<Beside> load(std::in_place, settings.beside);
+  for (const Job &job : jobs) {
+    report.next(job.work.title() + " " + job.request.kernel);
+    report.add(bench.measure(job), [&](std::vector<Record> &records) {
+      hints = bench.hints();
+      if (compared) compare_with_first(records, a.ladder);
+    });
   }
-  writer.finish();
-  const std::string means = summary(records, View::kTimes);
-  if (!means.empty()) {
-    std::ostream &place = a.out_file.empty() && format_word == "table" ? std::cout : std::cerr;
-    place << "\n" << means << std::flush;
-  }
+  load.reset();
+  report.finish();
+  const std::vector<Record> &records = report.records();
   return judge(expectations, records,
                a.all_configs || a.ladder ? exit_code_of_many(records, a.ladder) : exit_code(records));
 }

@@ -15,7 +15,8 @@ int32_t parse_determinism(const std::string &word) {
   const char *const words[] = {"none", "run", "invariant", "identical"};
   for (int32_t level = 0; level < 4; ++level)
     if (word == words[level] || word == std::to_string(level)) return level;
-  throw Error(kUsage, "--determinism: '" + word + "' is not none, run, invariant, identical or 0 to 3");
+  throw Error(kUsage, "--determinism: '" + word + "' is not none, run, invariant, identical or 0 to 3" +
+                          did_you_mean(word, {std::begin(words), std::end(words)}));
 }
 
 // The kind of device that a backend serves, "" where unknown.
@@ -46,7 +47,8 @@ MathMode parse_math(const std::string &word) {
   const char *const words[] = {"strict", "fp32_emulated", "tf32", "fast"};
   for (int32_t mode = 0; mode < 4; ++mode)
     if (word == words[mode]) return {word, mode};
-  throw Error(kUsage, "math mode '" + word + "' is not strict, fp32_emulated, tf32 or fast");
+  throw Error(kUsage, "math mode '" + word + "' is not strict, fp32_emulated, tf32 or fast" +
+                          did_you_mean(word, {std::begin(words), std::end(words)}));
 }
 
 std::string kind_of(const std::string &device) {
@@ -57,6 +59,7 @@ PlanRequest Selection::request(const std::string &glob, const MathMode &math, lo
                                const std::string &grouping) const {
   PlanRequest request;
   request.kernel = glob;
+  for (const std::string &pattern : forbidden) request.kernel += (request.kernel.empty() ? "!" : ",!") + pattern;
   request.math = math.mode;
   request.threads = static_cast<int32_t>(thread_count);
   request.determinism = determinism;
@@ -82,7 +85,8 @@ Selection select(const Arguments &a, bool problems_required) {
   }
   if (selection.devices.empty()) throw Error(kUsage, "--device: expected a device such as cpu");
   for (const std::string &backend : split(a.backends, ',')) selection.globs.push_back(backend + "/*");
-  for (const std::string &glob : split(a.kernels, ',')) selection.globs.push_back(glob);
+  for (const std::string &glob : split(a.kernels, ','))
+    (glob[0] == '!' ? selection.forbidden : selection.globs).push_back(glob[0] == '!' ? glob.substr(1) : glob);
   if (selection.globs.empty()) selection.globs = {""};
   for (const std::string &math : split(a.maths, ',')) selection.maths.push_back(parse_math(math));
   if (selection.maths.empty()) throw Error(kUsage, "--math: expected a mode such as strict");
@@ -115,7 +119,12 @@ std::string as_named_by(const std::string &glob, const std::string &name) {
 
 std::vector<std::string> names_on(const std::string &device, const Selection &selection) {
   std::vector<std::string> names;
-  const std::vector<std::string> all = check::kernel_names(kind_of(device));
+  std::vector<std::string> all = check::kernel_names(kind_of(device));
+  const auto is_forbidden = [&](const std::string &name) {
+    return std::any_of(selection.forbidden.begin(), selection.forbidden.end(),
+                       [&](const std::string &pattern) { return glob_match(pattern, as_named_by(pattern, name)); });
+  };
+  all.erase(std::remove_if(all.begin(), all.end(), is_forbidden), all.end());
   for (const std::string &glob : globs_on(device, selection)) {
     const size_t before = names.size();
     for (const std::string &name : all)

@@ -19,7 +19,8 @@ struct MathMode {
 struct Selection {
   std::vector<Work> works;
   std::vector<std::string> devices;
-  std::vector<std::string> globs; // one row each; {""} for the library's choice
+  std::vector<std::string> globs;     // one row each; {""} for the library's choice
+  std::vector<std::string> forbidden; // the patterns after '!', of every row
   std::vector<MathMode> maths;
   std::vector<long long> threads; // {0} for all
   int32_t determinism;

@@ -24,7 +24,7 @@ fs::path path_of(const std::string &name) {
       if (fs::is_regular_file(path, ignored)) return path;
     }
     throw Error(kUsage, "no suite is called '" + name + "'; there are " + join(suite_names(), ", ") +
-                            ", or give the path of a .txt or .csv file");
+                            ", or give the path of a .txt or .csv file" + did_you_mean(name, suite_names()));
   }
   if (!fs::is_regular_file(name, ignored)) throw Error(kUsage, "the suite " + name + " is not a file that can be read");
   return name;

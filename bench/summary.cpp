@@ -8,6 +8,7 @@
 #include "grid.hpp"
 #include "output.hpp"
 #include "statistics.hpp"
+#include "terminal.hpp"
 #include "text.hpp"
 
 namespace polyconv::bench {
@@ -62,9 +63,15 @@ std::string selection_of(const Record &record, bool threads) {
   return text;
 }
 
+// More than a ceiling can be off by.
+bool above_roof(const Record &record) {
+  return record.roofline_pct && *record.roofline_pct > 105;
+}
+
 } // namespace
 
-std::string summary(const std::vector<Record> &records, View view) {
+std::string summary(const std::vector<Record> &records, View view, size_t width,
+                    const std::vector<std::string> &hints) {
   Groups groups;
   std::set<int64_t> threads;
   for (const Record &record : records)
@@ -81,19 +88,19 @@ std::string summary(const std::vector<Record> &records, View view) {
     add(group.times, record.median_us);
     add(group.speedups, record.speedup);
     add(group.rates, record.gflops);
-    add(group.roofs, record.roofline_pct);
+    if (!above_roof(record)) add(group.roofs, record.roofline_pct);
     add(group.ratios, record.ratio);
   }
   const bool times = view == View::kTimes;
   Grid grid({{"suite", false},
-             {"device", false},
-             {"kernels", false},
+             {"device", false, Fit::kDrop, 2},
+             {"kernels", false, Fit::kWrap},
              {"good", true},
              {"time", true},
              {"speed-up", true},
-             {"GFLOP/s", true},
+             {"GFLOP/s", true, Fit::kDrop, 1},
              {"roof", true},
-             {"baseline", false},
+             {"baseline", false, Fit::kWrap},
              {"ratio", true}});
   for (const auto &[key, group] : groups.all()) {
     const auto &[suite, device, selection, baseline] = key;
@@ -114,9 +121,20 @@ std::string summary(const std::vector<Record> &records, View view) {
     warning =
         format("%lld of the rows have a p95 above twice their median: the machine was busy with something else.\n",
                static_cast<long long>(unsteady));
+  const auto above = std::count_if(records.begin(), records.end(), above_roof);
+  if (above > 0)
+    warning += format(
+        "%lld of the rows are above their roof, and not in its mean: a transform does fewer operations than are "
+        "counted, "
+        "or the ceilings were measured on a busy machine.\n",
+        static_cast<long long>(above));
+  const bool timed = std::any_of(records.begin(), records.end(), [](const Record &r) { return r.gflops.has_value(); });
+  for (const std::string &hint : hints)
+    if (timed) warning += hint + "\n";
+  warning = wrapped(warning, width);
   if (grid.empty()) return warning;
   return warning + std::string(times ? "Geometric means over good rows, each distinct layer once:\n" : "Good rows:\n") +
-         grid.text();
+         grid.text(width, nullptr);
 }
 
 int exit_code(const std::vector<Record> &records) {

@@ -20,9 +20,9 @@ void append_range(std::vector<std::string> &values, const std::string &item, con
   const int64_t step = parse_integer(parts[2], what);
   if (step < 1 || end < begin)
     throw Error(kUsage, what + ": the sweep '" + item + "' needs begin <= end and a step of at least 1");
-  if (static_cast<uint64_t>(end - begin) / static_cast<uint64_t>(step) >= kMostValues)
-    throw Error(kUsage, what + ": the sweep '" + item + "' has more than 100000 values");
-  for (int64_t value = begin; value <= end; value += step) values.push_back(std::to_string(value));
+  const uint64_t steps = (static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)) / static_cast<uint64_t>(step);
+  if (steps >= kMostValues) throw Error(kUsage, what + ": the sweep '" + item + "' has more than 100000 values");
+  for (int64_t i = 0; i <= static_cast<int64_t>(steps); ++i) values.push_back(std::to_string(begin + i * step));
 }
 
 bool is_number(const std::string &text) {

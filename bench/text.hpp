@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "../lib/near_word.hpp" // did_you_mean, for every sentence about an unknown word
+
 namespace polyconv::bench {
 
 // The exit codes of polyconv-bench.

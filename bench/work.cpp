@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -56,8 +57,13 @@ Change from_token(const std::string &token, const std::string &part, const std::
   };
 }
 
-Change from_part(const std::string &part, const std::string &option,
-                 void (*copy)(polyconv_problem &, const polyconv_problem &)) {
+// One or several of the words with '-' between; what else could stand in a token would be taken and change nothing.
+Change from_words(const std::string &part, const std::string &option, const std::vector<std::string> &words,
+                  void (*copy)(polyconv_problem &, const polyconv_problem &)) {
+  for (const std::string &word : split(part, '-'))
+    if (std::find(words.begin(), words.end(), word) == words.end())
+      throw Error(kUsage, std::string(option).append(": '").append(word).append("' is none of ") + join(words, ", ") +
+                              did_you_mean(word, words));
   return from_token("fwd:n1,c1,k1,i1x1:" + part, part, option, copy);
 }
 
@@ -74,6 +80,12 @@ std::vector<Work> merged(const std::vector<Work> &works) {
       distinct[place->second].count += work.count;
   }
   return distinct;
+}
+
+std::vector<std::string> type_words() {
+  std::vector<std::string> words;
+  for (int32_t type = POLYCONV_F64; type <= POLYCONV_U16; ++type) words.emplace_back(polyconv_type_name(type));
+  return words;
 }
 
 void copy_types(polyconv_problem &problem, const polyconv_problem &pattern) {
@@ -123,10 +135,13 @@ std::vector<Work> collect_work(const WorkRequest &request) {
   for (const std::string &chain : request.chains) works.push_back(load_chain(chain));
 
   const auto all = [](const Work &) { return true; };
+  const std::vector<std::string> layout_words = {"nchw", "nhwc", "ncw", "nwc", "ncdhw", "ndhwc"};
   std::vector<Change> batches, dtypes, layouts, directions;
   for (long long batch : request.batches) batches.push_back(set_fields({0, {"n"}, {}}, std::to_string(batch)));
-  for (const std::string &dtype : request.dtypes) dtypes.push_back(from_part(dtype, "--dtype", copy_types));
-  for (const std::string &layout : request.layouts) layouts.push_back(from_part(layout, "--layout", copy_layouts));
+  for (const std::string &dtype : request.dtypes)
+    dtypes.push_back(from_words(dtype, "--dtype", type_words(), copy_types));
+  for (const std::string &layout : request.layouts)
+    layouts.push_back(from_words(layout, "--layout", layout_words, copy_layouts));
   for (const std::string &direction : request.directions)
     directions.push_back(from_token(direction + ":n1,c1,k1,i1x1", direction, "--direction", copy_direction));
   works = multiply(works, batches, [](const Work &work) { return !work.batch_fixed; });

@@ -56,6 +56,9 @@ Work parse_work(const std::string &token, const std::string &where);
 // Reads the layers of a chain, one a line, from a file by name ("lenet28") or path. Error(kUsage) naming file and line.
 Work load_chain(const std::string &name);
 
+// The chains that ship.
+std::vector<std::string> chain_names();
+
 // Sets fields of one layer's token; the layers behind take the sizes and channels that this leaves them. Error(kUsage)
 // where that makes no chain.
 void change_layer(std::vector<polyconv_problem> &layers, size_t index, const std::vector<std::string> &fields,

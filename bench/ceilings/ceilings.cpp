@@ -80,12 +80,16 @@ CpuMeter::CpuMeter(int threads, int64_t array_bytes) : threads_(std::max(threads
 }
 CpuMeter::~CpuMeter() = default;
 
-double CpuMeter::fma(bool f64, double seconds, const std::string &isa) {
+bool CpuMeter::has(const std::string &kind) const {
   const std::vector<FmaLoop> loops = fma_loops();
-  FmaLoop loop = loops.back();
-  for (const FmaLoop &candidate : loops)
-    if (candidate.isa == isa) loop = candidate;
-  const auto run = f64 ? loop.f64 : loop.f32;
+  return std::any_of(loops.begin(), loops.end(), [&](const FmaLoop &loop) { return kind == loop.kind; });
+}
+
+double CpuMeter::fma(const std::string &kind, double seconds, const std::string &variant) {
+  double (*run)(int64_t) = nullptr;
+  for (const FmaLoop &loop : fma_loops())
+    if (kind == loop.kind && (variant.empty() || variant == loop.variant)) run = loop.run;
+  if (!run) throw Unable("unsupported", "this processor has no unit for " + kind_name(kind));
   constexpr int64_t kProbe = 20000;
   const Clock::time_point begin = Clock::now();
   run(kProbe);
@@ -129,8 +133,48 @@ std::optional<double> Ceilings::best(const std::string &kind, int threads) const
     if (rate.threads == processors) all = std::max(all.value_or(0), rate.per_second);
     if (rate.threads == 1) one = std::max(one.value_or(0), rate.per_second);
   }
+  if (all && one) all = std::max(*all, *one); // together they reach at least what one of them does
   if (threads >= processors || !one) return all;
   return all ? std::min(*one * threads, *all) : *one * threads;
+}
+
+std::vector<std::string> kinds_of_cpu() {
+  std::vector<std::string> kinds = {"copy"};
+  for (const FmaLoop &loop : fma_loops())
+    if (std::find(kinds.begin(), kinds.end(), loop.kind) == kinds.end()) kinds.emplace_back(loop.kind);
+  return kinds;
+}
+
+std::string kind_name(const std::string &kind) {
+  return kind.rfind("fma_", 0) == 0 ? "multiply-add " + kind.substr(4) : kind;
+}
+
+std::vector<std::string> doubts_about(const Ceilings &ceilings, const std::vector<std::string> &kinds) {
+  constexpr double kNoise = 0.95; // of what is compared: both are measured
+  std::vector<std::string> doubts;
+  const auto best_at = [&](const std::string &kind, int threads) {
+    double best = 0;
+    for (const Rate &rate : ceilings.rates)
+      if (rate.kind == kind && rate.threads == threads) best = std::max(best, rate.per_second);
+    return best;
+  };
+  const auto words = [](double rate) { return show_number(rate * 1e-9) + " G/s"; };
+  for (const std::string &kind : kinds) {
+    const double one = best_at(kind, 1), all = best_at(kind, ceilings.processors);
+    if (all <= 0) {
+      doubts.push_back(kind_name(kind) + " is not measured");
+    } else if (one > 0 && all < kNoise * one) {
+      doubts.push_back(format("%s: %d threads reach %s, one alone %s", kind_name(kind).c_str(), ceilings.processors,
+                              words(all).c_str(), words(one).c_str()));
+    }
+  }
+  for (const auto &[quick, slow] : {std::pair("fma_f32", "fma_f64"), std::pair("fma_bf16", "fma_f32")}) {
+    const double above = best_at(quick, ceilings.processors), below = best_at(slow, ceilings.processors);
+    if (above > 0 && below > 0 && above < kNoise * below)
+      doubts.push_back(format("%s reaches %s, %s %s", kind_name(quick).c_str(), words(above).c_str(),
+                              kind_name(slow).c_str(), words(below).c_str()));
+  }
+  return doubts;
 }
 
 Ceilings measure_ceilings(const std::string &processor, int processors) {
@@ -140,16 +184,14 @@ Ceilings measure_ceilings(const std::string &processor, int processors) {
   if (processors > 1) counts.push_back(processors);
   for (int threads : counts) {
     CpuMeter meter(threads);
-    const auto keep = [&](const char *kind, const char *variant, const std::function<double()> &sample) {
+    const auto keep = [&](const std::string &kind, const std::string &variant, const std::function<double()> &sample) {
       // The best, not the median: a ceiling that other programs have lowered would flatter every kernel.
       double best = 0;
       for (int i = 0; i < kSamples; ++i) best = std::max(best, sample());
       ceilings.rates.push_back({kind, variant, threads, best});
     };
-    for (const FmaLoop &loop : fma_loops()) {
-      keep("fma_f32", loop.isa, [&] { return meter.fma(false, 0.02, loop.isa); });
-      keep("fma_f64", loop.isa, [&] { return meter.fma(true, 0.02, loop.isa); });
-    }
+    for (const FmaLoop &loop : fma_loops())
+      keep(loop.kind, loop.variant, [&] { return meter.fma(loop.kind, 0.02, loop.variant); });
     for (const CopyLoop &loop : copy_loops()) keep("copy", loop.name, [&] { return meter.copy(loop.name); });
   }
   return ceilings;

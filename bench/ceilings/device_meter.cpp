@@ -10,14 +10,26 @@ namespace polyconv::bench {
 
 namespace {
 
-// Multiply-adds a clock of one multiprocessor. Source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic
-// Instructions".
+// Multiply-adds a clock of one multiprocessor. Sources: CUDA C++ Programming Guide, "Throughput of Native Arithmetic
+// Instructions", for f32 and f64; NVIDIA's architecture white papers for f16 on tensor cores, dense. There bf16 is as
+// fast, TF32 half as fast and s8 twice as fast.
 struct Lanes {
   int capability; // 90 for 9.0
-  int f32, f64;
+  int f32, f64, tensor_f16;
 };
-constexpr Lanes kLanes[] = {{75, 64, 2},  {80, 64, 32},  {86, 128, 2},   {87, 128, 2},
-                            {89, 128, 2}, {90, 128, 64}, {100, 128, 64}, {120, 128, 2}};
+constexpr Lanes kLanes[] = {{75, 64, 2, 512},  {80, 64, 32, 1024},  {86, 128, 2, 512},    {87, 128, 2, 1024},
+                            {89, 128, 2, 512}, {90, 128, 64, 2048}, {100, 128, 64, 4096}, {120, 128, 2, 512}};
+
+// 0 where there is no unit.
+int lanes_of(const Lanes &lanes, const std::string &kind) {
+  const bool ampere = lanes.capability >= 80;
+  if (kind == "fma_f32") return lanes.f32;
+  if (kind == "fma_f64") return lanes.f64;
+  if (kind == "fma_f16") return lanes.tensor_f16;
+  if (kind == "fma_bf16") return ampere ? lanes.tensor_f16 : 0;
+  if (kind == "fma_tf32") return ampere ? lanes.tensor_f16 / 2 : 0;
+  return kind == "fma_s8" ? 2 * lanes.tensor_f16 : 0;
+}
 
 constexpr int64_t kMostBytes = int64_t{1} << 30; // of an array: far beyond any cache
 constexpr int64_t kMemoryParts = 64;             // an array takes no more than this part of the memory
@@ -25,10 +37,12 @@ constexpr int kPasses = 4;                       // in a sample: its beginning m
 
 } // namespace
 
-std::optional<double> peak_fma(const polyconv_device_properties &properties, bool f64) {
-  for (const Lanes &lanes : kLanes)
-    if (lanes.capability == properties.compute_capability && properties.clock_mhz > 0)
-      return 2.0 * (f64 ? lanes.f64 : lanes.f32) * properties.compute_units * properties.clock_mhz * 1e6;
+std::optional<double> peak_fma(const polyconv_device_properties &properties, const std::string &kind) {
+  for (const Lanes &lanes : kLanes) {
+    if (lanes.capability != properties.compute_capability || properties.clock_mhz <= 0) continue;
+    const int own = lanes_of(lanes, kind);
+    if (own > 0) return 2.0 * own * properties.compute_units * properties.clock_mhz * 1e6;
+  }
   return std::nullopt;
 }
 
@@ -45,9 +59,10 @@ DeviceMeter::DeviceMeter(const polyconv_device *device)
   copy(); // touches the destination, and wakes the device
 }
 
-double DeviceMeter::fma(bool f64, double) {
-  const std::optional<double> peak = peak_fma(properties_, f64);
-  if (!peak) throw Unable("unsupported", std::string("the multiply-add rate of ") + properties_.name + " is not known");
+double DeviceMeter::fma(const std::string &kind, double) {
+  const std::optional<double> peak = peak_fma(properties_, kind);
+  if (!peak)
+    throw Unable("unsupported", "the rate of " + kind_name(kind) + " of " + properties_.name + " is not known");
   return *peak;
 }
 
@@ -70,9 +85,9 @@ Ceilings measure_device_ceilings(const polyconv_device *device) {
   auto properties = sized<polyconv_device_properties>();
   require(polyconv_device_get_properties(device, &properties));
   Ceilings ceilings{properties.name, properties.compute_units, utc_now(), {}};
-  for (const bool f64 : {false, true})
-    if (const auto peak = peak_fma(properties, f64))
-      ceilings.rates.push_back({f64 ? "fma_f64" : "fma_f32", "computed", properties.compute_units, *peak});
+  for (const char *kind : {"fma_f32", "fma_f64", "fma_tf32", "fma_f16", "fma_bf16", "fma_s8"})
+    if (const auto peak = peak_fma(properties, kind))
+      ceilings.rates.push_back({kind, "computed", properties.compute_units, *peak});
   DeviceMeter meter(device);
   double best = 0; // not the median, as on the CPU
   for (int i = 0; i < kSamples; ++i) best = std::max(best, meter.copy());

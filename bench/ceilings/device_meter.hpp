@@ -4,23 +4,26 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "../handles.hpp"
 #include "ceilings.hpp"
 
 namespace polyconv::bench {
 
-// Multiply-adds of all units at the highest clock, two operations each: what no kernel without matrix units can exceed,
-// and none quite reaches, because clocks sink under full load. None for a device whose units are not known.
-std::optional<double> peak_fma(const polyconv_device_properties &properties, bool f64);
+// Multiply-adds of a kind ("fma_f32", "fma_bf16") of all units at the highest clock, two operations each: what no
+// kernel can exceed, and none quite reaches, because clocks sink under full load. Types that have tensor cores count
+// those, without sparsity. None for a device whose units are not known, and for kinds that it has no unit for.
+std::optional<double> peak_fma(const polyconv_device_properties &properties, const std::string &kind);
 
 class DeviceMeter final : public RateMeter {
  public:
   // Throws Unable where the device has no streams, events or memory to copy.
   explicit DeviceMeter(const polyconv_device *device);
 
+  bool has(const std::string &kind) const override { return peak_fma(properties_, kind).has_value(); }
   // The computed peak; throws Unable where none is known.
-  double fma(bool f64, double seconds) override;
+  double fma(const std::string &kind, double seconds) override;
   double copy() override;
 
   // One such copy, enqueued only: the caches forget what they held.

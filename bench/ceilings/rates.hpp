@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace polyconv::bench {
@@ -12,12 +13,13 @@ namespace polyconv::bench {
 // Runs about `rounds` rounds of independent multiply-adds on registers and returns the operations done, a
 // multiply-add counting two.
 struct FmaLoop {
-  const char *isa; // "avx512"
-  double (*f32)(int64_t rounds);
-  double (*f64)(int64_t rounds);
+  const char *kind;    // what is multiplied: "fma_f32", "fma_f64", "fma_bf16", "fma_s8"
+  const char *variant; // the unit: "avx512", "vnni", "amx"
+  double (*run)(int64_t rounds);
 };
 
-// One for each instruction set that was compiled and that this processor has, widest last.
+// Those that were compiled and that this processor has, by kind, of each the widest last. A kind that it has no unit
+// for is missing.
 std::vector<FmaLoop> fma_loops();
 
 // Copies `bytes` (a multiple of 64, both 64-aligned).

@@ -26,13 +26,29 @@ bool is_ceiling(const std::string &baseline) {
   return baseline == "fma" || baseline == "copy";
 }
 
+std::vector<std::string> special_baselines() {
+  return {"fma", "copy", "unfused", "cudnn", "cudnn-any", "onednn"};
+}
+
+void refuse_unknown_baseline(const std::string &baseline, const std::vector<std::string> &backends) {
+  const std::string backend = baseline.substr(0, baseline.find('/'));
+  const bool glob =
+      baseline.find_first_of("*?") < baseline.find('/') && baseline.find_first_of("*?") != std::string::npos;
+  std::vector<std::string> names = special_baselines();
+  const bool special = std::find(names.begin(), names.end(), baseline) != names.end();
+  if (special || glob || std::find(backends.begin(), backends.end(), backend) != backends.end()) return;
+  names.insert(names.end(), backends.begin(), backends.end());
+  throw Error(kUsage, "--baseline: '" + baseline + "' is none of " + join(special_baselines(), ", ") +
+                          ", no backend and no kernel glob such as openmp/direct" + did_you_mean(backend, names));
+}
+
 PlanRequest baseline_request(const std::string &baseline, const PlanRequest &row, int64_t budget_ms) {
   PlanRequest request = row;
   request.grouping.clear(); // a vendor's kernels take what they take
   if (baseline == "unfused") {
     // Threads of one runtime wait on the cores that the other's need: layers of both in one plan take twice as long.
     const std::string runtime = row.kernel.substr(0, row.kernel.find('/'));
-    request.kernel = runtime == "openmp" || runtime == "tbb" ? runtime + "/*" : "";
+    request.kernel = runtime == "threads" || runtime == "openmp" || runtime == "tbb" ? runtime + "/*" : "";
     request.grouping = "none";
     request.tuning_ms = budget_ms;
     return request;
@@ -86,35 +102,66 @@ std::string baseline_mode(const std::string &baseline, const std::string &row, c
   return baseline == "onednn" ? "strict" : row;
 }
 
-// Sums of f16, bf16 and images are f32; s8 and u8 multiply in units that are not measured.
-std::string fma_kind(const Work &work) {
-  if (work.is_network()) {
-    const std::string first = fma_kind(work.layers.front());
-    const bool same = std::all_of(work.layers.begin(), work.layers.end(),
-                                  [&](const Work &layer) { return fma_kind(layer) == first; });
-    return same ? first : "";
+std::vector<Unit> units_for(const Work &layer, int32_t math) {
+  switch (layer.problems.front().weights_type) {
+    case POLYCONV_F64: return {{"fma_f64", 1}};
+    case POLYCONV_F16: return {{"fma_f16", 1}, {"fma_f32", 1}};
+    case POLYCONV_BF16: return {{"fma_bf16", 1}, {"fma_f32", 1}};
+    case POLYCONV_S8:
+    case POLYCONV_U8: return {{"fma_s8", 1}};
+    case POLYCONV_F32: break;
+    default: return {};
   }
-  switch (work.problems.front().weights_type) {
-    case POLYCONV_F64: return "fma_f64";
-    case POLYCONV_F32:
-    case POLYCONV_F16:
-    case POLYCONV_BF16: return "fma_f32";
-    default: return "";
-  }
+  std::vector<Unit> units = {{"fma_f32", 1}};
+  if (math >= POLYCONV_MATH_FP32_EMULATED) units.push_back({"fma_bf16", 1.0 / 3}); // at least three products for each
+  if (math >= POLYCONV_MATH_TF32) units.push_back({"fma_tf32", 1});
+  if (math >= POLYCONV_MATH_FAST) units.push_back({"fma_bf16", 1});
+  return units;
 }
 
-Sampler ceiling_sampler(const std::string &baseline, const Work &work, RateMeter &meter) {
+Sampler ceiling_sampler(const std::string &baseline, const Work &work, int32_t math, RateMeter &meter) {
   constexpr double kSeconds = 2e-3; // a sample of the multiply-add rate
   if (baseline == "copy") {
     const double bytes = compulsory_bytes(work);
     return [=, &meter](int64_t repeats) { return static_cast<double>(repeats) * bytes / meter.copy(); };
   }
-  const std::string kind = fma_kind(work);
-  if (kind.empty()) throw Unable("unsupported", "no multiply-add rate is measured for the types of this problem");
+  if (work.is_network()) { // the sum of its layers
+    std::vector<Sampler> layers;
+    for (const Work &layer : work.layers) layers.push_back(ceiling_sampler(baseline, layer, math, meter));
+    const std::vector<Work> works = work.layers;
+    return [=](int64_t repeats) {
+      double seconds = 0;
+      for (size_t i = 0; i < layers.size(); ++i) seconds += static_cast<double>(works[i].count) * layers[i](repeats);
+      return seconds;
+    };
+  }
+  Unit fastest;
+  double best = 0;
+  for (const Unit &unit : units_for(work, math)) {
+    const double rate = meter.has(unit.kind) ? unit.share * meter.fma(unit.kind, kSeconds) : 0;
+    if (rate > best) best = rate, fastest = unit;
+  }
+  if (best <= 0) throw Unable("unsupported", "no multiply-add rate is known for the types of this problem");
   const double flops = flops_of(work);
   return [=, &meter](int64_t repeats) {
-    return static_cast<double>(repeats) * flops / meter.fma(kind == "fma_f64", kSeconds);
+    return static_cast<double>(repeats) * flops / (fastest.share * meter.fma(fastest.kind, kSeconds));
   };
+}
+
+std::optional<double> seconds_at(const Ceilings &ceilings, int threads, const Work &work, int32_t math) {
+  double seconds = 0;
+  for (const Work &layer : work.layers) {
+    const std::optional<double> own = seconds_at(ceilings, threads, layer, math);
+    if (!own) return std::nullopt;
+    seconds += static_cast<double>(layer.count) * *own;
+  }
+  if (work.is_network()) return seconds;
+  double fastest = 0;
+  for (const Unit &unit : units_for(work, math))
+    fastest = std::max(fastest, unit.share * ceilings.best(unit.kind, threads).value_or(0));
+  const std::optional<double> copy = ceilings.best("copy", threads);
+  if (fastest <= 0 || !copy) return std::nullopt;
+  return std::max(flops_of(work) / fastest, compulsory_bytes(work) / *copy);
 }
 
 } // namespace polyconv::bench

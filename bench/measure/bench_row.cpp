@@ -35,10 +35,20 @@ Lane &Bench::lane_of(const std::string &name) {
   return *lane;
 }
 
+std::vector<std::string> Bench::hints() const {
+  std::vector<std::string> hints;
+  for (const auto &[name, lane] : lanes_) {
+    const std::string hint = lane ? ceilings_hint(name, lane->ceilings) : "";
+    if (!hint.empty()) hints.push_back(hint);
+  }
+  return hints;
+}
+
 Record Bench::measure(const Job &job) {
   Record record = make_record(job.work, job.device, job.request.kernel);
   record.requested_math = job.math;
   record.cache = settings_.cold ? "cold" : "warm";
+  record.beside = settings_.beside;
   record.baseline = job.baseline;
   record.technique = job.technique;
   record.requested_threads = job.request.threads;
@@ -67,7 +77,9 @@ void Bench::measure_into(Record &record, const Job &job) {
   Lane &lane = lane_of(job.device);
   record.gflop = flops_of(job.work) * 1e-9;
   record.bytes = compulsory_bytes(job.work);
+  begin("checking");
   checker_.check(record, job, lane);
+  begin("planning");
   if (job.work.is_network())
     measure_network(record, job, lane);
   else
@@ -98,6 +110,7 @@ void Bench::measure_problem(Record &record, const Job &job, Lane &lane) {
   time_into(record, job, lane, subject);
   extras_into(record, subject);
   rates_into(record, job, lane);
+  if (settings_.profile) begin("profiling");
   if (settings_.profile)
     record.profile = profile(lane.device, job.work, job.request, subject, lane.pool, lane.memory_limit);
 }
@@ -128,7 +141,7 @@ std::unique_ptr<Runnable> Bench::baseline_of(Record &record, const Job &job, Lan
   try {
     if (is_ceiling(job.baseline)) {
       RateMeter &meter = lane.meter_of(job.device, static_cast<int>(record.threads.value_or(1)));
-      ceiling = ceiling_sampler(job.baseline, job.work, meter);
+      ceiling = ceiling_sampler(job.baseline, job.work, job.request.math, meter);
       ceiling(1); // a device may not know its rate
       record.baseline_kernel = job.baseline;
       return nullptr;
@@ -164,6 +177,7 @@ Clock Bench::clock_for(const Job &job, Runnable &product, Runnable *baseline) co
 
 void Bench::time_into(Record &record, const Job &job, Lane &lane, Runnable &product) {
   Sampler ceiling;
+  if (!job.baseline.empty()) begin("finding the baseline of");
   const std::unique_ptr<Runnable> other = baseline_of(record, job, lane, ceiling);
   const Clock clock = clock_for(job, product, other.get());
   const bool on_host = clock == Clock::kWall;
@@ -181,6 +195,7 @@ void Bench::time_into(Record &record, const Job &job, Lane &lane, Runnable &prod
   request.flush = [on_host, &lane] {
     if (on_host) lane.flush_cpu();
   };
+  begin("timing");
   const Timing timing = time_interleaved(sampler_of(product), other ? sampler_of(*other) : ceiling, request);
   record.clock = clock_name(clock);
   record.median_us = median(timing.product_us);
@@ -226,9 +241,8 @@ void Bench::rates_into(Record &record, const Job &job, const Lane &lane) {
   record.gbps = *record.bytes * 1e-9 / seconds;
   if (!lane.ceilings) return;
   const int threads = job.device == "cpu" ? static_cast<int>(record.threads.value_or(1)) : lane.processors;
-  const auto fma = lane.ceilings->best(fma_kind(job.work), threads), copy = lane.ceilings->best("copy", threads);
-  if (!fma || !copy) return;
-  record.roofline_pct = 100 * seconds_at(*fma, *copy, job.work) / seconds;
+  if (const auto least = seconds_at(*lane.ceilings, threads, job.work, job.request.math))
+    record.roofline_pct = 100 * *least / seconds;
 }
 
 } // namespace polyconv::bench

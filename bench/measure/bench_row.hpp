@@ -3,9 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "../record.hpp"
 #include "baseline.hpp"
@@ -19,10 +22,15 @@ namespace polyconv::bench {
 // Measures jobs one after the other on shared buffers.
 class Bench {
  public:
-  explicit Bench(const RunSettings &settings) : settings_(settings), checker_(settings.verify) {}
+  // `stage` hears what is being done of a row, before it is: "checking", "timing". It may be empty.
+  explicit Bench(const RunSettings &settings, std::function<void(const std::string &)> stage = {})
+      : settings_(settings), stage_(std::move(stage)), checker_(settings.verify) {}
 
   // Never throws for what a job can be wrong about: that becomes the record's status and reason.
   Record measure(const Job &job);
+
+  // What is to be said of the ceilings of the devices that rows ran on, a sentence each.
+  std::vector<std::string> hints() const;
 
  private:
   Lane &lane_of(const std::string &device);
@@ -36,8 +44,12 @@ class Bench {
   void wall_into(Record &record, Runnable &product);
   void extras_into(Record &record, Subject &subject);
   void rates_into(Record &record, const Job &job, const Lane &lane);
+  void begin(const char *stage) const {
+    if (stage_) stage_(stage);
+  }
 
   RunSettings settings_;
+  std::function<void(const std::string &)> stage_;
   Checker checker_;
   std::map<std::string, std::unique_ptr<Lane>> lanes_;
 };

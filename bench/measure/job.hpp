@@ -26,6 +26,7 @@ struct RunSettings {
   bool end_to_end = false;
   bool profile = false;
   bool graph = false; // rows that have no baseline too
+  int32_t beside = 0; // busy threads beside every row
   Verify verify = Verify::kAuto;
   int64_t baseline_ms = 4000; // for a vendor's baseline to find its best engine
 };

@@ -51,6 +51,7 @@ void Bench::measure_network(Record &record, const Job &job, Lane &lane) {
   time_into(record, job, lane, network);
   wall_into(record, network);
   rates_into(record, job, lane);
+  if (settings_.profile) begin("profiling");
   if (settings_.profile)
     record.profile = profile_network(lane.device, job.work, job.request, network, lane.pool, lane.memory_limit);
   const auto images = images_of(job.work);

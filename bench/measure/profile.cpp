@@ -18,11 +18,18 @@ namespace polyconv::bench {
 namespace {
 
 constexpr int kSamples = 9;
+constexpr int kLeastSamples = 3;
+constexpr double kEnoughSeconds = 2;        // of one line: then kLeastSamples do
 constexpr int kSubmits = 16;                // in a row: the device's queue is never full
 constexpr size_t kBlock = size_t{64} << 20; // of host memory through which a tensor of any size is copied
 
 double microseconds_since(HostClock::time_point begin) {
   return seconds_since(begin) * 1e6;
+}
+
+// Whether a line needs another sample after so many, since `begin`.
+bool more_samples(int taken, HostClock::time_point begin) {
+  return taken < kLeastSamples || (taken < kSamples && seconds_since(begin) < kEnoughSeconds);
 }
 
 // What a program pays once.
@@ -37,16 +44,19 @@ void add_preparation(const Subject &subject, std::vector<ProfileLine> &lines) {
 // The host's time to submit, alone: the device is still busy when the last of them returns. `call` is what submits.
 void add_run(const std::string &call, Runnable &subject, std::vector<ProfileLine> &lines) {
   std::vector<double> submit, wait, device;
-  for (int sample = 0; sample < kSamples; ++sample) {
+  const int submits = subject.has_streams() ? kSubmits : 1; // on the CPU a submitted run is done
+  const HostClock::time_point start = HostClock::now();
+  for (int sample = 0; more_samples(sample, start); ++sample) {
     HostClock::time_point begin = HostClock::now();
-    for (int i = 0; i < kSubmits; ++i) subject.submit();
-    submit.push_back(microseconds_since(begin) / kSubmits);
+    for (int i = 0; i < submits; ++i) subject.submit();
+    submit.push_back(microseconds_since(begin) / submits);
+    if (!subject.has_streams()) continue;
     subject.wait();
     subject.submit();
     begin = HostClock::now();
     subject.wait();
     wait.push_back(microseconds_since(begin));
-    if (subject.has_streams()) device.push_back(subject.run(1, Clock::kEvents) * 1e6);
+    device.push_back(subject.run(1, Clock::kEvents) * 1e6);
   }
   lines.push_back({"call", call, median(submit), {}, {}});
   if (!subject.has_streams()) return;
@@ -66,8 +76,9 @@ void add_steps(const polyconv_device *device, const Work &work, const PlanReques
                int64_t memory_limit, bool has_streams, std::vector<ProfileLine> &lines) {
   StepWatch watch(device, has_streams);
   Subject subject(device, work, watch.watched(request), pool, "workspace", memory_limit);
-  for (int sample = 0; sample < kSamples; ++sample) {
-    subject.submit(); // the marks of this run are overwritten by the next
+  const HostClock::time_point start = HostClock::now();
+  for (int sample = 0; more_samples(sample, start); ++sample) {
+    if (subject.has_streams() || sample == 0) subject.submit(); // the marks of this run are overwritten by the next
     subject.submit();
     subject.wait();
     watch.collect();
@@ -111,7 +122,8 @@ void add_layers(const polyconv_device *device, const Work &network, const PlanRe
 void add_graph(Runnable &subject, std::vector<ProfileLine> &lines) {
   try {
     std::vector<double> device, host;
-    for (int sample = 0; sample < kSamples; ++sample) {
+    const HostClock::time_point start = HostClock::now();
+    for (int sample = 0; more_samples(sample, start); ++sample) {
       device.push_back(subject.run(1, Clock::kGraph) * 1e6);
       const HostClock::time_point begin = HostClock::now();
       subject.launch_graph();

@@ -12,6 +12,7 @@ namespace polyconv::bench {
 namespace {
 
 bool writes(const polyconv_problem &problem, int32_t which) {
+  if (which == POLYCONV_TENSOR_RESIDUAL_GRADIENT) return true;
   switch (problem.direction) {
     case POLYCONV_BACKWARD_DATA: return which == POLYCONV_TENSOR_INPUT;
     case POLYCONV_BACKWARD_WEIGHTS: return which == POLYCONV_TENSOR_WEIGHTS || which == POLYCONV_TENSOR_BIAS;
@@ -22,8 +23,17 @@ bool writes(const polyconv_problem &problem, int32_t which) {
 } // namespace
 
 std::string TensorUse::name() const {
-  const char *const names[] = {"input", "weights", "bias", "scale", "residual", "output"};
-  return names[which];
+  switch (which) {
+    case POLYCONV_TENSOR_INPUT: return "input";
+    case POLYCONV_TENSOR_WEIGHTS: return "weights";
+    case POLYCONV_TENSOR_BIAS: return "bias";
+    case POLYCONV_TENSOR_SCALE: return "scale";
+    case POLYCONV_TENSOR_RESIDUAL: return "residual";
+    case POLYCONV_TENSOR_SLOPE: return "slope";
+    case POLYCONV_TENSOR_WEIGHTS_ZERO_POINT: return "weights_zero_point";
+    case POLYCONV_TENSOR_RESIDUAL_GRADIENT: return "residual_gradient";
+    default: return "output";
+  }
 }
 
 std::string TensorUse::role() const {
@@ -46,25 +56,34 @@ std::vector<TensorUse> tensors_of(const Work &work) {
       polyconv_tensor tensor;
       int64_t bytes = 0;
       require(polyconv_problem_tensor(&problem, which, &tensor, &bytes));
-      uses.push_back({which, layer, tensor.type, bytes, writes(problem, which)});
+      const auto size = static_cast<int64_t>(polyconv_type_size(tensor.type));
+      uses.push_back({which, layer, tensor.type, bytes, writes(problem, which), tensor.offset * size});
     };
     add(POLYCONV_TENSOR_INPUT, layer == 0);
     add(POLYCONV_TENSOR_WEIGHTS, true);
     add(POLYCONV_TENSOR_BIAS, problem.epilogue.has_bias != 0);
     add(POLYCONV_TENSOR_SCALE, problem.epilogue.has_scale != 0);
-    add(POLYCONV_TENSOR_RESIDUAL, problem.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER);
+    const bool forward = problem.direction == POLYCONV_FORWARD;
+    const bool adds = problem.epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER;
+    add(forward ? POLYCONV_TENSOR_RESIDUAL : POLYCONV_TENSOR_RESIDUAL_GRADIENT, adds);
+    add(POLYCONV_TENSOR_SLOPE, problem.epilogue.activation == POLYCONV_ACT_PRELU);
+    add(POLYCONV_TENSOR_WEIGHTS_ZERO_POINT, problem.has_weights_zero_points != 0);
     add(POLYCONV_TENSOR_OUTPUT, layer == last);
   }
   return uses;
 }
 
-void set_pointer(polyconv_buffers &buffers, const TensorUse &use, void *pointer) {
+void set_pointer(polyconv_buffers &buffers, const TensorUse &use, void *first) {
+  void *pointer = first == nullptr ? nullptr : static_cast<char *>(first) + use.shift;
   switch (use.which) {
     case POLYCONV_TENSOR_INPUT: buffers.input = pointer; break;
     case POLYCONV_TENSOR_WEIGHTS: buffers.weights[use.layer] = pointer; break;
     case POLYCONV_TENSOR_BIAS: buffers.bias[use.layer] = pointer; break;
     case POLYCONV_TENSOR_SCALE: buffers.scale[use.layer] = pointer; break;
     case POLYCONV_TENSOR_RESIDUAL: buffers.residual[use.layer] = pointer; break;
+    case POLYCONV_TENSOR_SLOPE: buffers.slope[use.layer] = pointer; break;
+    case POLYCONV_TENSOR_WEIGHTS_ZERO_POINT: buffers.weights_zero_point[use.layer] = pointer; break;
+    case POLYCONV_TENSOR_RESIDUAL_GRADIENT: buffers.residual_gradient[use.layer] = pointer; break;
     default: buffers.output = pointer; break;
   }
 }
@@ -76,6 +95,9 @@ void *pointer_of(const polyconv_buffers &buffers, const TensorUse &use) {
     case POLYCONV_TENSOR_BIAS: return buffers.bias[use.layer];
     case POLYCONV_TENSOR_SCALE: return const_cast<void *>(buffers.scale[use.layer]);
     case POLYCONV_TENSOR_RESIDUAL: return const_cast<void *>(buffers.residual[use.layer]);
+    case POLYCONV_TENSOR_SLOPE: return const_cast<void *>(buffers.slope[use.layer]);
+    case POLYCONV_TENSOR_WEIGHTS_ZERO_POINT: return const_cast<void *>(buffers.weights_zero_point[use.layer]);
+    case POLYCONV_TENSOR_RESIDUAL_GRADIENT: return buffers.residual_gradient[use.layer];
     default: return buffers.output;
   }
 }
@@ -106,14 +128,6 @@ double flops_of(const Work &work) {
     total += flops;
   }
   return total;
-}
-
-double seconds_at(double flops_per_second, double bytes_per_second, const Work &work) {
-  double seconds = 0;
-  for (const Work &layer : work.layers)
-    seconds += static_cast<double>(layer.count) * seconds_at(flops_per_second, bytes_per_second, layer);
-  if (work.is_network()) return seconds;
-  return std::max(flops_of(work) / flops_per_second, compulsory_bytes(work) / bytes_per_second);
 }
 
 std::string more_than(int64_t bytes, int64_t memory_limit) {

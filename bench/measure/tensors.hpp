@@ -19,6 +19,7 @@ struct TensorUse {
   int32_t type;
   int64_t bytes;
   bool written;
+  int64_t shift = 0; // bytes from the first to the pointer of a run, where strides are negative
 
   std::string name() const; // "input", "weights"
   std::string role() const; // the name, with the layer where each has its own: "input", "weights0"
@@ -29,7 +30,7 @@ struct TensorUse {
 // Tensors between the layers of a chain are not the caller's. Throws Unable for a tensor that cannot be described.
 std::vector<TensorUse> tensors_of(const Work &work);
 
-void set_pointer(polyconv_buffers &buffers, const TensorUse &use, void *pointer);
+void set_pointer(polyconv_buffers &buffers, const TensorUse &use, void *first);
 void *pointer_of(const polyconv_buffers &buffers, const TensorUse &use);
 
 // Bytes of all tensors of a layer or chain, those between layers left out.
@@ -39,10 +40,6 @@ int64_t tensor_bytes(const Work &work);
 // as often as it counts.
 double compulsory_bytes(const Work &work);
 double flops_of(const Work &work);
-
-// The seconds that the work takes at least at these rates: its operations or its bytes, whichever take longer; of a
-// network layer by layer.
-double seconds_at(double flops_per_second, double bytes_per_second, const Work &work);
 
 // "2.00 GiB, more than the 1.00 GiB that this machine has to spare".
 std::string more_than(int64_t bytes, int64_t memory_limit);

@@ -1,4 +1,5 @@
-// image.hpp - 8-bit pictures in and out: PNG and binary PPM or PGM are read, PNG is written.
+// image.hpp - pictures in and out: PNG of every kind, binary PPM or PGM, and JPEG where libjpeg was there are read; PNG
+// is written. 8 or 16 bits a sample, grey or colour, with or without alpha.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,12 +22,29 @@ class Failure : public std::runtime_error {
 
 struct Image {
   int64_t width = 0, height = 0;
-  int64_t channels = 0; // 1 grey, 3 red green blue, interleaved
-  std::vector<uint8_t> pixels;
+  int64_t channels = 0;        // samples of a pixel: 1 grey, 2 grey and alpha, 3 red green blue, 4 with alpha
+  int64_t bytes = 1;           // of a sample: 1, or 2 in the machine's own order
+  std::vector<uint8_t> pixels; // row by row, samples of a pixel beside each other
+
+  bool alpha() const { return channels % 2 == 0; }
+  int64_t colours() const { return channels - (alpha() ? 1 : 0); }
+  int64_t row_bytes() const { return width * channels * bytes; }
+  int64_t samples() const { return width * height * channels; }
+  int32_t sample(int64_t i) const; // by number
 };
 
-// Throws Failure for a file that cannot be read, is truncated, or is neither 8-bit grey nor 8-bit RGB.
+// An image of that size, filled with 0. Throws Failure, naming `path`, where this machine's memory could not hold it
+// and its filtered copy: nothing has been read by then but the size.
+Image sized_image(const std::string &path, int64_t width, int64_t height, int64_t channels, int64_t bytes);
+
+// Throws Failure for a file that cannot be read, is truncated, damaged or of another format.
 Image read_image(const std::string &path);
 
 // Writes beside `path` first and renames, so that `path` is either whole or untouched.
 void write_png(const std::string &path, const Image &image);
+
+// The formats (image_png.cpp, image_jpeg.cpp); `bytes` is the whole file.
+Image read_png(const std::string &path, const std::string &bytes);
+Image read_jpeg(const std::string &path, const std::string &bytes);
+// Writes to that very path; false, with the reason, where it cannot.
+bool encode_png(const std::string &path, const Image &image, std::string *reason);

@@ -1,5 +1,5 @@
-// image_filter - filters a photograph: PNG or PPM in, PNG out, on the backend that the library chooses, on one that
-// you name, or on all of them for comparison. An example of the whole C API on real data.
+// image_filter - filters a photograph: PNG, JPEG or PPM in, PNG out, on the backend that the library chooses, on one
+// that you name, or on all of them for comparison. An example of the whole C API on real data.
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 
@@ -26,7 +26,8 @@ std::string joined(const std::vector<std::string> &words) {
 }
 
 void declare(CLI::App &app, Arguments &a) {
-  app.add_option("input", a.input, "PNG, or binary PPM or PGM, 8 bits a channel")->required();
+  app.add_option("input", a.input, "PNG, JPEG, or binary PPM or PGM, 8 or 16 bits a sample; alpha is kept as it is")
+      ->required();
   app.add_option("output", a.output, "PNG to write")->required();
   CLI::Option *filter = app.add_option("--filter", a.filter, joined(filter_names()) + " (default gaussian)");
   CLI::Option *size = app.add_option("--size", a.size, "rows and columns of the filter, odd, 3 to 63 (default 5)");
@@ -35,10 +36,14 @@ void declare(CLI::App &app, Arguments &a) {
       ->excludes(size);
   app.add_option("--border", a.settings.border, joined(border_names()) + " (default reflect)")
       ->check(CLI::IsMember(border_names()));
-  app.add_option("--border-value", a.settings.border_value, "what --border constant reads, 0 to 255 (default 0)");
+  app.add_option("--border-value", a.settings.border_value,
+                 "what --border constant reads, 0 to 255, of 16 bits to 65535 (default 0)");
   CLI::Option *kernel = app.add_option("--kernel", a.settings.kernel, "polyconv kernels to choose among, as a glob");
   app.add_option("--backend", a.settings.backend, "one backend by name; 'all' writes one PNG each and compares them")
       ->excludes(kernel);
+  app.add_option("--band-memory", a.settings.band_megabytes,
+                 "MiB that a run may take: larger pictures are filtered band by band (default 256)")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", a.settings.threads, "CPU threads (default: all)");
 }
 
@@ -52,8 +57,8 @@ std::string named_after(const std::string &path, const std::string &backend) {
 std::string comparison(const Image &first, const Image &image) {
   int largest = 0;
   int64_t values = 0;
-  for (size_t i = 0; i < first.pixels.size(); ++i) {
-    const int difference = std::abs(int{first.pixels[i]} - int{image.pixels[i]});
+  for (int64_t i = 0; i < first.samples(); ++i) {
+    const int difference = std::abs(first.sample(i) - image.sample(i));
     largest = difference > largest ? difference : largest;
     values += difference != 0;
   }

@@ -14,12 +14,13 @@ struct Settings {
   std::string backend; // empty: the library chooses
   std::string kernel;  // a glob over full names; empty: the library chooses
   int32_t threads = 0;
+  int64_t band_megabytes = 256; // what a picture's bands take while they are filtered
 };
 
 struct Outcome {
   Image image;
   std::string kernel;
-  double milliseconds; // median of several runs, the convolution alone
+  double milliseconds; // the convolution alone: the median of several runs, of bands the sum of one run each
 };
 
 std::vector<std::string> border_names();

@@ -57,8 +57,9 @@ polyconv::Problem layer_problem(const std::string &layer, int64_t batch, int64_t
 const char *objection(const polyconv::Problem &p, bool last) {
   if (p.direction != POLYCONV_FORWARD || p.spatial_dims != 2) return "a two-dimensional forward layer";
   if (p.input_type != POLYCONV_F32 || p.output_type != POLYCONV_F32) return "no type: the command line gives it";
-  if (p.epilogue.has_scale != 0 || p.epilogue.residual_from != POLYCONV_RESIDUAL_NONE)
-    return "no scale and no residual: bias, activation and pooling are taken";
+  if (p.epilogue.has_scale != 0 || p.epilogue.residual_from != POLYCONV_RESIDUAL_NONE ||
+      p.epilogue.activation == POLYCONV_ACT_PRELU)
+    return "no scale, no residual and no prelu: bias, other activations and pooling are taken";
   if (!last) return nullptr;
   const polyconv_tensor output = p.tensor(POLYCONV_TENSOR_OUTPUT);
   if (output.size[3] != 1 || output.size[4] != 1) return "one pixel a class from the last layer";
