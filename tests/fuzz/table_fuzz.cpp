@@ -1,0 +1,10 @@
+// table_fuzz.cpp - any bytes as a table of layers.
+// SPDX-License-Identifier: Apache-2.0
+#include "bench_file_fuzz.hpp"
+
+#include "suite.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  return polyconv_fuzz::read_bench_file("suite.csv", data, size,
+                                        [](const std::string &path) { polyconv::bench::load_suite(path, true); });
+}
