@@ -1,0 +1,650 @@
+/* polyconv.h - the whole public C API of polyconv, a convolution library.
+ *
+ * Four steps, read top to bottom:
+ *
+ *   describe   fill a polyconv_problem (or polyconv_problem_parse a one-line token)
+ *   plan       polyconv_plan_create: which kernel of which backend, decided once
+ *   prepare    polyconv_weights_create: pack the weights once (optional for raw formats)
+ *   run        polyconv_run: no allocation, no lock, no validation beyond O(1) checks
+ *
+ * polyconv_convolve does all four on host pointers.
+ *
+ * Conventions that hold everywhere
+ *   - Every function returns a polyconv_status unless its comment says otherwise. On anything but
+ *     POLYCONV_SUCCESS nothing has been written, changed or leaked, and polyconv_last_error() holds one
+ *     sentence naming the field, the value and what was expected.
+ *   - Structs that callers fill begin with struct_size, have an _init function, and only grow at the end.
+ *     Always call _init first: it sets struct_size and the defaults named in the comments.
+ *   - Sizes and strides are int64_t and count elements unless a comment says bytes. Spatial arrays hold up
+ *     to three axes, outermost first (D, H, W for 3D; H, W for 2D; W for 1D) in entries 0..spatial_dims-1;
+ *     the remaining entries are ignored.
+ *   - Enumerations are int32_t fields with named constants whose values never change.
+ *   - Any function may be called from any thread. Objects are immutable once created, unless a comment says
+ *     otherwise; destroying an object while another thread uses it is an error of the caller.
+ *   - The library never throws, aborts, exits, or writes to stdout or stderr.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef POLYCONV_POLYCONV_H
+#define POLYCONV_POLYCONV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#if defined(POLYCONV_BUILDING_LIBRARY)
+#define POLYCONV_API __declspec(dllexport)
+#else
+#define POLYCONV_API __declspec(dllimport)
+#endif
+#elif defined(__GNUC__)
+#define POLYCONV_API __attribute__((visibility("default")))
+#else
+#define POLYCONV_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- version, status, errors, log */
+
+#define POLYCONV_VERSION_MAJOR 0
+#define POLYCONV_VERSION_MINOR 1
+#define POLYCONV_VERSION_PATCH 0
+
+/* The running library's version as "major.minor.patch". Never NULL; static storage. */
+POLYCONV_API const char *polyconv_version(void);
+
+typedef int32_t polyconv_status;
+enum {
+  POLYCONV_SUCCESS = 0,
+  POLYCONV_INVALID_ARGUMENT = 1,    /* a field, pointer or combination that can never work */
+  POLYCONV_UNSUPPORTED = 2,         /* valid, but no kernel takes this problem under these options */
+  POLYCONV_UNAVAILABLE = 3,         /* the backend or device asked for is not on this machine */
+  POLYCONV_OUT_OF_MEMORY = 4,       /* host or device memory ran out */
+  POLYCONV_WORKSPACE_TOO_SMALL = 5, /* the caller's workspace is smaller than the plan's */
+  POLYCONV_DEVICE_ERROR = 6,        /* the device or its driver reported an error */
+  POLYCONV_IO_ERROR = 7,            /* a file could not be read, written or understood */
+  POLYCONV_INTERNAL = 8             /* a defect in polyconv or in a backend; please report it */
+};
+
+/* The name of a status in lower-case words ("invalid argument"); "unknown status" for any other value.
+ * Never NULL; static storage. */
+POLYCONV_API const char *polyconv_status_string(polyconv_status status);
+
+/* One sentence about the last call on this thread that did not return POLYCONV_SUCCESS: field, value and
+ * expectation. "" before the first failure. The pointer is valid until the next failure on this thread. */
+POLYCONV_API const char *polyconv_last_error(void);
+
+enum { POLYCONV_LOG_ERROR = 0, POLYCONV_LOG_WARNING = 1, POLYCONV_LOG_INFO = 2, POLYCONV_LOG_DEBUG = 3 };
+
+/* Receives one line of log without a newline. Called on the thread that caused it, possibly from several
+ * threads at once; it must not call polyconv. */
+typedef void (*polyconv_log_callback)(void *context, int32_t level, const char *message);
+
+/* Sets the process-wide log sink: messages of `level` and below go to `callback`. NULL switches logging
+ * off, which is the default; the environment variable POLYCONV_LOG=error|warning|info|debug, read once,
+ * sends them to stderr instead until this is called. Logging never changes a result. Thread safe. */
+POLYCONV_API void polyconv_set_log(polyconv_log_callback callback, void *context, int32_t level);
+
+/* ---------------------------------------------------------------- the problem */
+
+#define POLYCONV_MAX_SPATIAL 3
+#define POLYCONV_MAX_CHAIN 8
+
+enum { /* direction */
+       POLYCONV_FORWARD = 0,
+       POLYCONV_BACKWARD_DATA = 1,   /* reads output (its gradient) and weights, writes input (its gradient) */
+       POLYCONV_BACKWARD_WEIGHTS = 2 /* reads input and output (gradient), writes weights and bias (gradients) */
+};
+
+enum { /* element types; the numbers are part of saved files */
+       POLYCONV_F64 = 1,
+       POLYCONV_F32 = 2,
+       POLYCONV_F16 = 3,  /* IEEE binary16 */
+       POLYCONV_BF16 = 4, /* upper half of an IEEE binary32 */
+       POLYCONV_S32 = 5,
+       POLYCONV_S8 = 6,
+       POLYCONV_U8 = 7,
+       POLYCONV_U16 = 8
+};
+
+enum {                              /* order of a dense tensor in memory, outermost first */
+       POLYCONV_CHANNELS_FIRST = 0, /* N C D H W; for weights K C/g D R S, named kcrs */
+       POLYCONV_CHANNELS_LAST = 1   /* N D H W C; for weights K D R S C/g, named krsc */
+};
+
+/* What an input coordinate outside the tensor reads; i counts outwards from the edge, 1 first. Whether padding is
+ * multiplied by a weight that is not finite (0 x Inf is NaN), or left out, is the kernel's choice. */
+enum {
+  POLYCONV_PAD_ZERO = 0,      /* 0; the zero point for quantised inputs */
+  POLYCONV_PAD_CONSTANT = 1,  /* pad_value, converted to the input type */
+  POLYCONV_PAD_REFLECT = 2,   /* mirrored, the edge not repeated: c b | a b c | b a */
+  POLYCONV_PAD_SYMMETRIC = 3, /* mirrored, the edge repeated:     b a | a b c | c b */
+  POLYCONV_PAD_REPLICATE = 4, /* the edge for ever:               a a | a b c | c c */
+  POLYCONV_PAD_CIRCULAR = 5   /* periodic:                        b c | a b c | a b */
+};
+
+enum { /* activation; alpha and beta are polyconv_epilogue's */
+       POLYCONV_ACT_NONE = 0,
+       POLYCONV_ACT_RELU = 1,         /* max(v, 0) */
+       POLYCONV_ACT_CLIPPED_RELU = 2, /* min(max(v, 0), alpha), alpha > 0 */
+       POLYCONV_ACT_LEAKY_RELU = 3,   /* v >= 0 ? v : alpha v */
+       POLYCONV_ACT_TANH = 4,
+       POLYCONV_ACT_SIGMOID = 5,   /* 1 / (1 + exp(-v)) */
+       POLYCONV_ACT_GELU = 6,      /* v (1 + erf(v / sqrt 2)) / 2, the exact form */
+       POLYCONV_ACT_SILU = 7,      /* v sigmoid(v) */
+       POLYCONV_ACT_HARD_SWISH = 8 /* v min(max(v + 3, 0), 6) / 6 */
+};
+
+enum { POLYCONV_POOL_NONE = 0, POLYCONV_POOL_MAX = 1, POLYCONV_POOL_AVERAGE = 2 };
+
+enum { /* where a layer's residual comes from */
+       POLYCONV_RESIDUAL_NONE = 0,
+       POLYCONV_RESIDUAL_BUFFER = 1, /* buffers.residual[layer] */
+       POLYCONV_RESIDUAL_INPUT = 2,  /* the chain's input */
+       POLYCONV_RESIDUAL_LAYER = 16  /* + i: the output of layer i of the same chain, i < this layer */
+};
+
+/* Pooling over the activated result. Output size per axis: floor((size + pad_begin + pad_end - window) /
+ * stride) + 1. Padding never wins a maximum, and counts in an average only if count_include_pad is 1.
+ * Among equals the first in order of D, H, W is the argmax; NaN is greater than everything. Each pad must be
+ * smaller than the window. */
+typedef struct polyconv_pool {
+  int32_t kind; /* POLYCONV_POOL_*; the rest is ignored when NONE */
+  int32_t count_include_pad;
+  int64_t window[POLYCONV_MAX_SPATIAL];
+  int64_t stride[POLYCONV_MAX_SPATIAL];
+  int64_t pad_begin[POLYCONV_MAX_SPATIAL];
+  int64_t pad_end[POLYCONV_MAX_SPATIAL];
+} polyconv_pool;
+
+/* What happens to each sum before it is stored, in this order:
+ *
+ *   v = sum * scale[k] + bias[k]          float rows
+ *   v = (sum + bias[k]) * scale[k]        s8/u8 rows: the s32 bias is in the units of the sum
+ *   v = v + residual_scale * (residual - residual_zero_point)
+ *   v = activation(v)
+ *   v = pool(v)
+ *   stored = saturate(round_half_even(v / out_scale) + out_zero_point)     integer outputs
+ *
+ * In the s8/u8 rows sum + bias is s32, wrapping modulo 2^32, and the arithmetic after it is f32, each
+ * operation rounded to nearest on its own (no fused multiply-add), on every backend; a pooling average adds
+ * its window in order of D, H, W and then divides by the count. The one exception: output s32 with nothing
+ * but a bias stays in integers throughout. Kernels may evaluate float rows in f32 (f64 for the f64 row) or
+ * wider. */
+typedef struct polyconv_epilogue {
+  int32_t has_scale;     /* buffers.scale[layer]: one per output channel; f64 in the f64 row, f32 elsewhere */
+  int32_t has_bias;      /* buffers.bias[layer]: one per output channel, of the row's bias type. In BACKWARD_
+                            WEIGHTS: the bias gradient is wanted */
+  int32_t residual_from; /* POLYCONV_RESIDUAL_*; the residual has the type and shape of the output before
+                            pooling, and its strides (dense in output_layout where there is pooling) */
+  int32_t activation;    /* POLYCONV_ACT_* */
+  float activation_alpha;
+  float activation_beta;       /* reserved for activations to come; 0 */
+  float residual_scale;        /* default 1 */
+  int32_t residual_zero_point; /* integer outputs only */
+  float out_scale;             /* default 1, > 0; integer outputs only */
+  int32_t out_zero_point;      /* integer outputs only, inside the output type's range */
+  polyconv_pool pool;
+} polyconv_epilogue;
+
+/* One convolution. The output size per axis follows from the rest (see polyconv_problem_tensor):
+ *
+ *   forward      floor((input + pad_begin + pad_end - dilation (kernel - 1) - 1) / stride) + 1
+ *   transposed   (input - 1) stride - pad_begin - pad_end + dilation (kernel - 1) + 1 + output_padding
+ *
+ * Types must form one of these rows (input, weights, bias, output; sums):
+ *
+ *   f64        f64     f64  f64               f64      f16|bf16   same    f32  same|f32          f32
+ *   f32        f32     f32  f32               f32      s8|u8      s8|u8   s32  s32|s8|u8|f32     s32
+ *   u8|u16     f32     f32  u8|u16|f32        f32      (images)
+ *
+ * Gradients (BACKWARD_*) exist for the float rows; the s8/u8 and image rows serve FORWARD, transposed or
+ * not. Of an epilogue they take has_bias in BACKWARD_WEIGHTS, and the activation and pooling of the forward
+ * layer: `output` then is the gradient of what that layer stored, and the plan begins with a step that turns it
+ * into the gradient of the sums, in the workspace, by what the forward run left in `saved` (POLYCONV_SAVE_*).
+ * At a kink the slope is that of the flat or leaky side: relu has slope 0 at 0.
+ *
+ * Weights are [out_channels][in_channels / groups][kernel]. A transposed problem is the adjoint of a
+ * convolution from its output to its input and uses that one's weights: [in_channels][out_channels /
+ * groups][kernel], as in PyTorch and ONNX. */
+typedef struct polyconv_problem {
+  size_t struct_size;
+  int32_t direction;    /* default FORWARD */
+  int32_t transposed;   /* 0 or 1 */
+  int32_t spatial_dims; /* 1, 2 (default) or 3 */
+  int32_t flip;         /* 0 cross-correlation (default, what networks call convolution); 1 true convolution */
+  int64_t batch;        /* >= 0, default 1; an empty batch plans and runs */
+  int64_t in_channels;  /* >= 1, default 1, a multiple of groups */
+  int64_t out_channels; /* >= 1, default 1, a multiple of groups */
+  int64_t groups;       /* >= 1, default 1; in_channels for depthwise */
+  int64_t input_size[POLYCONV_MAX_SPATIAL];     /* >= 1; no default */
+  int64_t kernel_size[POLYCONV_MAX_SPATIAL];    /* >= 1, default 1 */
+  int64_t stride[POLYCONV_MAX_SPATIAL];         /* >= 1, default 1 */
+  int64_t dilation[POLYCONV_MAX_SPATIAL];       /* >= 1, default 1: none */
+  int64_t pad_begin[POLYCONV_MAX_SPATIAL];      /* >= 0, default 0; may exceed kernel and input */
+  int64_t pad_end[POLYCONV_MAX_SPATIAL];        /* >= 0, default 0 */
+  int64_t output_padding[POLYCONV_MAX_SPATIAL]; /* >= 0, < max(stride, dilation); transposed only */
+  int32_t pad_mode;                             /* POLYCONV_PAD_*, default ZERO; CONSTANT not if transposed */
+  int32_t separable;    /* 1: the caller declares every channel's kernel an outer product of 1D kernels */
+  double pad_value;     /* for PAD_CONSTANT: finite, representable in the input type */
+  int32_t input_type;   /* default F32 */
+  int32_t weights_type; /* default F32 */
+  int32_t output_type;  /* default F32; the bias type follows from the row */
+  int32_t input_layout; /* default CHANNELS_FIRST */
+  int32_t weights_layout;
+  int32_t output_layout;
+  int32_t has_input_strides;   /* 1: input_strides replaces the dense strides of input_layout */
+  int32_t has_weights_strides; /* likewise */
+  int32_t has_output_strides;  /* likewise */
+  int32_t input_zero_point;    /* s8/u8 rows: subtracted from every input, in the input type's range */
+  int32_t weights_zero_point;  /* s8/u8 rows: subtracted from every weight */
+  int64_t input_strides[2 + POLYCONV_MAX_SPATIAL];   /* batch, channel, spatial...; >= 1 */
+  int64_t weights_strides[2 + POLYCONV_MAX_SPATIAL]; /* K, C/g, spatial...; >= 1, or 0 on K where weights are
+                                                        only read: one filter for all channels */
+  int64_t output_strides[2 + POLYCONV_MAX_SPATIAL];  /* batch, channel, spatial...; >= 1. A tensor that is
+                                                        written must not overlap itself */
+  polyconv_epilogue epilogue;
+} polyconv_problem;
+
+/* Sets struct_size and the defaults named above. NULL is ignored. */
+POLYCONV_API void polyconv_problem_init(polyconv_problem *problem);
+
+/* Reads one problem from its token, for instance "fwd:n1,c64,k64,i56x56,f3x3,p1:nhwc:f16:bias+relu"; the
+ * grammar is in docs/problem-token.md. Absent fields take _init's defaults. *problem is changed only on
+ * success, and then it is also valid. Errors: INVALID_ARGUMENT naming the part of the token. */
+POLYCONV_API polyconv_status polyconv_problem_parse(const char *token, polyconv_problem *problem);
+
+/* Writes a problem's canonical token, NUL-terminated, to `buffer` of `size` bytes, and its length with the
+ * NUL to *needed (may be NULL). parse(format(p)) equals p. `buffer` may be NULL when size is 0: then only
+ * *needed is written. Errors: INVALID_ARGUMENT for an invalid problem or a buffer that is too small. */
+POLYCONV_API polyconv_status polyconv_problem_format(const polyconv_problem *problem, char *buffer, size_t size,
+                                                     size_t *needed);
+
+/* Checks `count` (1..POLYCONV_MAX_CHAIN) problems that form a layer or a chain, as polyconv_plan_create
+ * does, without planning. Errors: INVALID_ARGUMENT naming layer, field, value and expectation. */
+POLYCONV_API polyconv_status polyconv_problem_validate(const polyconv_problem *problems, int32_t count);
+
+enum { /* the tensors of a problem */
+       POLYCONV_TENSOR_INPUT = 0,
+       POLYCONV_TENSOR_WEIGHTS = 1,
+       POLYCONV_TENSOR_BIAS = 2,
+       POLYCONV_TENSOR_SCALE = 3,
+       POLYCONV_TENSOR_RESIDUAL = 4,
+       POLYCONV_TENSOR_OUTPUT = 5,        /* after pooling */
+       POLYCONV_TENSOR_ARGMAX = 6,        /* `saved` under POLYCONV_SAVE_ARGMAX: s32 index inside the pooling window */
+       POLYCONV_TENSOR_PRE_ACTIVATION = 7 /* `saved` under POLYCONV_SAVE_PRE_ACTIVATION: f32 (f64 in the f64 row); of
+                                             BACKWARD_* where an activation or max pooling needs it */
+};
+
+/* A tensor in memory. This struct is frozen. Axes are N C D H W (K C/g D R S for weights; vectors use only
+ * C), absent axes have size 1. Element (n, c, d, h, w) lies `offset + sum of index * stride` elements after
+ * the pointer; offset is 0 unless strides are negative, which only backends see. */
+typedef struct polyconv_tensor {
+  int32_t type;
+  int32_t reserved;
+  int64_t size[5];
+  int64_t stride[5];
+  int64_t offset;
+} polyconv_tensor;
+
+/* Describes one tensor of a valid problem and the number of bytes from its pointer to its end (0 for an
+ * empty batch). Either result may be NULL. Errors: INVALID_ARGUMENT; also when the problem has no such
+ * tensor (no bias, say). */
+POLYCONV_API polyconv_status polyconv_problem_tensor(const polyconv_problem *problem, int32_t which,
+                                                     polyconv_tensor *tensor, int64_t *bytes);
+
+/* Multiply-add pairs of a valid problem counted as two operations each, padding included, epilogue not. */
+POLYCONV_API polyconv_status polyconv_problem_flops(const polyconv_problem *problem, double *flops);
+
+/* Size in bytes of one element of a type, 0 for an unknown one; and its name ("f32"), "?" for an unknown one. */
+POLYCONV_API size_t polyconv_type_size(int32_t type);
+POLYCONV_API const char *polyconv_type_name(int32_t type);
+
+/* ---------------------------------------------------------------- backends and devices */
+
+/* One backend: a shared library that was found, whether or not it can serve. Strings live for ever. */
+typedef struct polyconv_backend_info {
+  size_t struct_size;
+  const char *name;        /* "openmp"; the file's name where the backend did not get so far */
+  const char *version;     /* the backend's own, "" where unknown */
+  const char *path;        /* of the shared library */
+  const char *device_kind; /* "cpu", "cuda"; "" where unknown */
+  const char *reason;      /* why it is not available, or a note such as "avx512"; never NULL */
+  int32_t available;
+  int32_t kernel_count;
+  int32_t abi_minor;
+} polyconv_backend_info;
+
+/* Loads one backend from an absolute path, beyond those found by the search (POLYCONV_BACKEND_PATH, the
+ * library's own folder + /polyconv, the install folder). Errors: INVALID_ARGUMENT for a relative path or a
+ * name that is taken; UNAVAILABLE with the reason where it does not load or does not serve: it is listed by
+ * polyconv_backend_get then too. Never unloaded. */
+POLYCONV_API polyconv_status polyconv_backend_load(const char *path);
+
+/* The number of backends found; the first call of this, of polyconv_device_*, or of a planning function
+ * runs the search, once a process. */
+POLYCONV_API int32_t polyconv_backend_count(void);
+
+/* Fills *info (struct_size set by the caller) for backend `index`, 0 .. count-1 in order of name. */
+POLYCONV_API polyconv_status polyconv_backend_get(int32_t index, polyconv_backend_info *info);
+
+/* The full name "backend/kernel" of kernel `kernel` of backend `index`; NULL beyond the last. */
+POLYCONV_API const char *polyconv_backend_kernel(int32_t index, int32_t kernel);
+
+/* The name of config `config` of that kernel ("128x256x64"); NULL beyond the last. A kernel has at least one. */
+POLYCONV_API const char *polyconv_backend_config(int32_t index, int32_t kernel, int32_t config);
+
+/* A device owns memory and streams. Handles are owned by the library and valid for ever. */
+typedef struct polyconv_device polyconv_device;
+
+typedef struct polyconv_device_properties {
+  size_t struct_size;
+  char name[128];             /* "AMD EPYC 9654", "NVIDIA H200" */
+  char description[256];      /* driver and runtime versions, instruction sets */
+  int64_t memory_bytes;       /* total, 0 where unknown */
+  int32_t compute_units;      /* logical processors this process may use; streaming multiprocessors */
+  int32_t compute_capability; /* 90 for CUDA 9.0, 0 elsewhere */
+  double clock_mhz;           /* 0 where unknown */
+} polyconv_device_properties;
+
+/* The device called "cpu" (always there), "cuda" (the first) or "cuda:1". NULL means "cpu". Errors:
+ * INVALID_ARGUMENT for a malformed name, UNAVAILABLE with the reason where it is missing. Wherever a
+ * function takes a device, NULL is the CPU. */
+POLYCONV_API polyconv_status polyconv_device_find(const char *name, const polyconv_device **device);
+
+/* The number of devices, and the name of device `index` ("cpu" first), NULL beyond the last. */
+POLYCONV_API int32_t polyconv_device_count(void);
+POLYCONV_API const char *polyconv_device_name(int32_t index);
+
+/* Fills *properties, whose struct_size the caller has set. */
+POLYCONV_API polyconv_status polyconv_device_get_properties(const polyconv_device *device,
+                                                            polyconv_device_properties *properties);
+
+enum {                             /* memory */
+       POLYCONV_MEMORY_DEVICE = 0, /* the device's own; ordinary memory on the CPU */
+       POLYCONV_MEMORY_PINNED = 1, /* host memory that copies run fast and asynchronously from */
+       POLYCONV_MEMORY_HOST = 2    /* only as an answer of polyconv_device_pointer_kind: ordinary host memory */
+};
+
+/* Allocates `bytes` (0 gives NULL), aligned to POLYCONV_ALIGNMENT; and frees it (NULL is ignored). */
+POLYCONV_API polyconv_status polyconv_device_alloc(const polyconv_device *device, size_t bytes, int32_t memory,
+                                                   void **pointer);
+POLYCONV_API polyconv_status polyconv_device_free(const polyconv_device *device, void *pointer, int32_t memory);
+
+/* Copies between any two of host, pinned and device memory; fills with one byte. In the order of `stream`;
+ * done when the stream has been synchronised (at once on the CPU). */
+POLYCONV_API polyconv_status polyconv_device_copy(const polyconv_device *device, void *destination, const void *source,
+                                                  size_t bytes, void *stream);
+POLYCONV_API polyconv_status polyconv_device_fill(const polyconv_device *device, void *destination, int32_t byte,
+                                                  size_t bytes, void *stream);
+
+/* Which memory a pointer belongs to: one of POLYCONV_MEMORY_*. */
+POLYCONV_API polyconv_status polyconv_device_pointer_kind(const polyconv_device *device, const void *pointer,
+                                                          int32_t *memory);
+
+/* Streams: a stream is the platform's own (a cudaStream_t as it is), NULL the default one; on the CPU
+ * every stream is NULL and everything is done on return. stream_wait makes `stream` wait for `event`. */
+POLYCONV_API polyconv_status polyconv_stream_create(const polyconv_device *device, void **stream);
+POLYCONV_API polyconv_status polyconv_stream_destroy(const polyconv_device *device, void *stream);
+POLYCONV_API polyconv_status polyconv_stream_synchronize(const polyconv_device *device, void *stream);
+POLYCONV_API polyconv_status polyconv_stream_wait(const polyconv_device *device, void *stream, void *event);
+
+/* Events: a point in a stream. elapsed gives milliseconds between two recorded and finished events. */
+POLYCONV_API polyconv_status polyconv_event_create(const polyconv_device *device, void **event);
+POLYCONV_API polyconv_status polyconv_event_destroy(const polyconv_device *device, void *event);
+POLYCONV_API polyconv_status polyconv_event_record(const polyconv_device *device, void *event, void *stream);
+POLYCONV_API polyconv_status polyconv_event_synchronize(const polyconv_device *device, void *event);
+POLYCONV_API polyconv_status polyconv_event_elapsed(const polyconv_device *device, void *start, void *stop,
+                                                    double *milliseconds);
+
+/* Graphs: what is enqueued on `stream` between begin and end is recorded instead of run; launch replays it.
+ * UNSUPPORTED on devices without graphs, the CPU among them. */
+POLYCONV_API polyconv_status polyconv_graph_begin(const polyconv_device *device, void *stream);
+POLYCONV_API polyconv_status polyconv_graph_end(const polyconv_device *device, void *stream, void **graph);
+POLYCONV_API polyconv_status polyconv_graph_launch(const polyconv_device *device, void *graph, void *stream);
+POLYCONV_API polyconv_status polyconv_graph_destroy(const polyconv_device *device, void *graph);
+
+/* ---------------------------------------------------------------- options */
+
+enum {                           /* math mode: what a kernel may do to a product. A mode is never entered unasked */
+       POLYCONV_MATH_STRICT = 0, /* the type's own products and sums; CPU instructions for bf16 read denormals as 0 */
+       POLYCONV_MATH_FP32_EMULATED = 1, /* f32 on matrix units with f32-level error */
+       POLYCONV_MATH_TF32 = 2,          /* f32 products rounded to TF32 */
+       POLYCONV_MATH_FAST = 3           /* f16, bf16 or TF32 products, Winograd and FFT, f32 sums */
+};
+
+enum { /* determinism */
+       POLYCONV_DETERMINISM_NONE = 0,
+       POLYCONV_DETERMINISM_RUN = 1,       /* the same plan repeated gives the same bits (default) */
+       POLYCONV_DETERMINISM_INVARIANT = 2, /* the same image gives the same bits in any batch, thread count or stream */
+       POLYCONV_DETERMINISM_IDENTICAL = 3  /* s8/u8 rows: identical on every backend */
+};
+
+enum {                              /* a fallback is reference/ or any kernel flagged generic */
+       POLYCONV_FALLBACK_WARN = 0,  /* taken, with one log line a plan (default) */
+       POLYCONV_FALLBACK_ERROR = 1, /* planning fails with UNSUPPORTED instead */
+       POLYCONV_FALLBACK_ALLOW = 2  /* taken silently */
+};
+
+/* What `saved` holds: filled by FORWARD, read by BACKWARD_*, where an activation asks for PRE_ACTIVATION, max pooling
+ * alone for either, average pooling alone for none. */
+enum { POLYCONV_SAVE_NONE = 0, POLYCONV_SAVE_ARGMAX = 1, POLYCONV_SAVE_PRE_ACTIVATION = 2 };
+
+/* A caller's thread pool: calls task(task_context, i) once for every i in [0, tasks), in any order, on any
+ * threads, and returns when all have returned. It must not call task twice at once with the same i. */
+typedef void (*polyconv_parallel_for)(void *context, int64_t tasks, void (*task)(void *task_context, int64_t i),
+                                      void *task_context);
+
+/* A caller's allocator for host memory that a plan or its weights own. allocate returns NULL when out of
+ * memory; both must be thread safe. */
+typedef struct polyconv_allocator {
+  void *(*allocate)(void *context, size_t bytes, size_t alignment);
+  void (*release)(void *context, void *pointer);
+  void *context;
+} polyconv_allocator;
+
+/* Watches runs step by step, for profilers: called on the thread of the run with its stream, with step -1 and "" before
+ * the first step, then with each step's number and full kernel name once the step is enqueued (done, on the CPU). It
+ * may record an event on `stream`, and must not throw. */
+typedef void (*polyconv_observer)(void *context, int32_t step, const char *kernel, void *stream);
+
+typedef struct polyconv_options {
+  size_t struct_size;
+  const char *kernel;                 /* glob over full names "backend/kernel@config", '*' and '?', several separated by
+                                         commas; NULL (default) for all but backends that are only taken when named */
+  int32_t math;                       /* POLYCONV_MATH_*, default STRICT */
+  int32_t determinism;                /* POLYCONV_DETERMINISM_*, default RUN */
+  int32_t fallback;                   /* POLYCONV_FALLBACK_*, default WARN */
+  int32_t threads;                    /* CPU threads of the plan, 0 (default): all this process may use; at most 1024 */
+  int64_t workspace_limit;            /* bytes, -1 (default): no limit */
+  int64_t tuning_budget_ms;           /* 0 (default): heuristics only; otherwise candidates are timed for that long */
+  int32_t dynamic_weights;            /* 1: only kernels whose packed weights can be updated in place, asynchronously */
+  int32_t checked;                    /* 1: every run makes polyconv_buffers_check first */
+  int32_t save;                       /* POLYCONV_SAVE_*: what `saved` holds, default NONE */
+  int32_t bind;                       /* 1: the caller will use polyconv_bind, so kernels that need it may be chosen */
+  polyconv_parallel_for parallel_for; /* NULL (default): the backend's own threads; else only these */
+  void *parallel_for_context;
+  polyconv_allocator allocator; /* all NULL (default): the library's own */
+  polyconv_observer observer;   /* NULL (default): nobody watches the plan's runs */
+  void *observer_context;
+  const char *grouping; /* which layers of a chain one kernel takes: NULL (default) what is fastest, "none" each layer
+                           alone, "3" groups of three (the last takes the rest), "2+2" exactly these */
+  int64_t shared_memory_limit; /* bytes of shared memory a block, -1 (default): what the device has. Concerns kernels
+                                  that tell what they use, those of chains */
+} polyconv_options;
+
+/* Sets struct_size and the defaults named above. NULL is ignored. */
+POLYCONV_API void polyconv_options_init(polyconv_options *options);
+
+/* ---------------------------------------------------------------- plan */
+
+typedef struct polyconv_plan polyconv_plan;
+
+#define POLYCONV_ALIGNMENT 256 /* bytes: of workspaces, packed weights and polyconv_device_alloc's memory */
+
+/* Plans `count` problems: 1 for a layer, up to POLYCONV_MAX_CHAIN for a chain in which layer i+1 reads what
+ * layer i writes. `options` may be NULL for the defaults. Chooses among every kernel of every backend that
+ * serves the device; with the default options it takes microseconds and touches no device memory. Neighbouring
+ * layers of a chain go to one fused kernel where that is estimated to be faster than its layers one by one; with a
+ * tuning budget, where it is measured to be. What lies between fused layers is not stored anywhere.
+ * Errors: INVALID_ARGUMENT; UNSUPPORTED where nobody takes the problem under these options (the message
+ * says why, polyconv_explain says all); UNAVAILABLE; OUT_OF_MEMORY. */
+POLYCONV_API polyconv_status polyconv_plan_create(const polyconv_device *device, const polyconv_problem *problems,
+                                                  int32_t count, const polyconv_options *options, polyconv_plan **plan);
+
+/* Frees a plan; NULL is ignored. Weights made with it stay valid; runs under way must have finished. */
+POLYCONV_API void polyconv_plan_destroy(polyconv_plan *plan);
+
+/* What was chosen. Strings live as long as the plan. */
+typedef struct polyconv_plan_info {
+  size_t struct_size;
+  const char *kernel;      /* full name of the step that convolves, "openmp/gemm@avx512"; a chain's or a
+                              layer's further steps follow, separated by " + " */
+  const char *math;        /* the mode entered: "strict", "fp32_emulated", ... */
+  int64_t workspace_bytes; /* what every run needs */
+  double estimate_us;      /* the heuristics' prediction; the measured time after tuning */
+  int32_t step_count;
+  int32_t fallback; /* 1: a fallback kernel was taken */
+  int32_t threads;
+  int32_t needs_bind; /* 1: use polyconv_bind and polyconv_run_bound */
+  int32_t transform;  /* 1: the kernel that convolves is marked Winograd or FFT; exact tests do not hold for it */
+} polyconv_plan_info;
+
+/* Fills *info, whose struct_size the caller has set. */
+POLYCONV_API polyconv_status polyconv_plan_get_info(const polyconv_plan *plan, polyconv_plan_info *info);
+
+/* ---------------------------------------------------------------- prepare */
+
+typedef struct polyconv_weights polyconv_weights;
+
+/* The packed format and size in bytes of one layer's weights in this plan: "raw" where buffers.weights may be
+ * given as it is, else an id with a version ("cpu_gemm_f32_16:1"), and then packed weights are required.
+ * Either result may be NULL; *format lives as long as the plan. */
+POLYCONV_API polyconv_status polyconv_plan_weights(const polyconv_plan *plan, int32_t layer, const char **format,
+                                                   int64_t *bytes);
+
+/* Packs raw weights (in the device's memory, in the problem's weights layout) into the layer's format. `memory`
+ * is the caller's (of at least the size above, aligned, outliving *weights) or NULL: then the library
+ * allocates. Asynchronous on `stream`; `raw` may be reused once the stream has got so far. (Kernels that
+ * launch with their weights as arguments, cuda-constant's, make the call wait for the stream.) The object serves
+ * every plan with the same format and the same weight problem. */
+POLYCONV_API polyconv_status polyconv_weights_create(const polyconv_plan *plan, int32_t layer, const void *raw,
+                                                     void *memory, void *stream, polyconv_weights **weights);
+
+/* Repacks in place: asynchronous, no allocation, capturable in a graph. Not while a run reads them. Errors:
+ * UNSUPPORTED where the plan they were made with was not planned with options.dynamic_weights. */
+POLYCONV_API polyconv_status polyconv_weights_update(polyconv_weights *weights, const void *raw, void *stream);
+
+/* Writes packed weights to a file, atomically (a temporary file in the same folder, renamed): format id,
+ * problem token, endianness, size, checksum, data. */
+POLYCONV_API polyconv_status polyconv_weights_save(const polyconv_weights *weights, const char *path);
+
+/* Reads packed weights for one layer of a plan. Errors: IO_ERROR for a missing, truncated, corrupt or foreign
+ * file; INVALID_ARGUMENT naming both where the format or the weight problem differs: nothing is repacked. */
+POLYCONV_API polyconv_status polyconv_weights_load(const polyconv_plan *plan, int32_t layer, const char *path,
+                                                   void *memory, void *stream, polyconv_weights **weights);
+
+/* Frees the object (NULL is ignored), and its memory unless the caller gave it. */
+POLYCONV_API void polyconv_weights_destroy(polyconv_weights *weights);
+
+/* ---------------------------------------------------------------- run */
+
+/* Pointers of one run, named as in the forward problem in every direction; [i] belongs to layer i. Device
+ * memory on devices that have their own. Inputs and outputs must not overlap, except that a residual may be
+ * the output itself. Tensors that the problem does not have are ignored. */
+typedef struct polyconv_buffers {
+  size_t struct_size;
+  void *input;                                        /* the first layer's; read, or written by BACKWARD_DATA */
+  void *output;                                       /* the last layer's; written, or read by BACKWARD_* */
+  void *weights[POLYCONV_MAX_CHAIN];                  /* raw weights: read, or written by BACKWARD_WEIGHTS */
+  const polyconv_weights *packed[POLYCONV_MAX_CHAIN]; /* packed weights; go before `weights` where both are set */
+  void *bias[POLYCONV_MAX_CHAIN];                     /* read, or written by BACKWARD_WEIGHTS */
+  const void *scale[POLYCONV_MAX_CHAIN];
+  const void *residual[POLYCONV_MAX_CHAIN];
+  void *saved[POLYCONV_MAX_CHAIN]; /* written by FORWARD, read by BACKWARD_*, as options.save says */
+  void *workspace;                 /* aligned to POLYCONV_ALIGNMENT; may be NULL where the plan needs none */
+  size_t workspace_size;
+} polyconv_buffers;
+
+/* Sets struct_size and NULL everywhere. NULL is ignored. */
+POLYCONV_API void polyconv_buffers_init(polyconv_buffers *buffers);
+
+/* Checks what run does not: pointer kind (host or device), alignment, and overlap of what is written with
+ * anything else. Errors: INVALID_ARGUMENT naming the buffer. */
+POLYCONV_API polyconv_status polyconv_buffers_check(const polyconv_plan *plan, const polyconv_buffers *buffers);
+
+/* Runs a plan. Never allocates, tunes, compiles, locks or synchronises, and can be captured in a graph (CPU
+ * plans return when done). Checks in O(1): pointers that the problem requires, workspace size and alignment,
+ * packed format. Several threads and streams may run one plan at once, each with its own workspace and
+ * output. Errors: INVALID_ARGUMENT, WORKSPACE_TOO_SMALL, DEVICE_ERROR. */
+POLYCONV_API polyconv_status polyconv_run(const polyconv_plan *plan, const polyconv_buffers *buffers, void *stream);
+
+/* A plan with one set of pointers, and whatever its kernels need for these (texture objects, tensor maps). */
+typedef struct polyconv_bound polyconv_bound;
+
+/* Binds once, runs many times. The buffers, the workspace included, must outlive *bound; the struct need not.
+ * Each bound object runs on one stream at a time. Errors as polyconv_buffers_check and polyconv_run; UNSUPPORTED where
+ * a kernel cannot use the pointers (cuDNN's want multiples of 16 bytes). */
+POLYCONV_API polyconv_status polyconv_bind(const polyconv_plan *plan, const polyconv_buffers *buffers,
+                                           polyconv_bound **bound);
+POLYCONV_API polyconv_status polyconv_run_bound(const polyconv_bound *bound, void *stream);
+POLYCONV_API void polyconv_bound_destroy(polyconv_bound *bound);
+
+/* All four steps at once, on host pointers, for any device: plans, packs, copies where the device has its own
+ * memory, checks the buffers, binds where the kernel needs it, runs and waits. workspace, packed and options.bind are
+ * ignored. Allocates on every call: for anything repeated, plan once. Errors: as those of the four steps. */
+POLYCONV_API polyconv_status polyconv_convolve(const polyconv_device *device, const polyconv_problem *problems,
+                                               int32_t count, const polyconv_options *options,
+                                               const polyconv_buffers *buffers);
+
+/* ---------------------------------------------------------------- explain */
+
+typedef struct polyconv_explanation polyconv_explanation;
+
+/* One candidate: a kernel and whether it takes the problem. Strings live as long as the explanation. */
+typedef struct polyconv_candidate {
+  size_t struct_size;
+  const char *kernel; /* full name, with the config that the kernel chose (the first where rejected) */
+  const char *reason; /* why it was rejected or what it adds ("+ pooling step"); "" where nothing to say */
+  double estimate_us;
+  int64_t workspace_bytes;
+  int32_t accepted;
+  int32_t chosen;   /* 1 for the one that polyconv_plan_create would take */
+  int32_t fallback; /* 1: reference or generic */
+  /* Of chains: which layers are one kernel's, as in options.grouping, and what that does in one run. Figures that
+   * kernels do not tell are 0; the last four and the note are those of the slowest fused kernel. */
+  const char *grouping;       /* "2+2"; "" for a single layer */
+  const char *note;           /* the kernel's words on how it runs this */
+  int64_t saved_bytes;        /* of memory traffic: what lies between fused layers, written once and read once */
+  int64_t recomputed_outputs; /* outputs between fused layers that are computed again, beyond once each */
+  int64_t blocks;             /* thread blocks; tasks on the CPU */
+  int64_t shared_bytes;       /* of shared memory a block; scratch a thread on the CPU */
+  int32_t threads;            /* of a block; all on the CPU */
+  float occupancy;            /* resident warps over the most that a multiprocessor holds, 0 to 1 */
+  int32_t measured;           /* 1: estimate_us is a measurement */
+} polyconv_candidate;
+
+/* Asks every kernel of every backend serving the device about a problem (or chain), as planning does, and
+ * keeps every answer, including those of kernels that options.kernel filters out. Of a chain the candidates are the
+ * likeliest groupings, that without fusing among them, and every kernel that was asked for all layers as one. Succeeds
+ * for every valid problem, also where nobody takes it. Errors: INVALID_ARGUMENT, UNAVAILABLE, OUT_OF_MEMORY. */
+POLYCONV_API polyconv_status polyconv_explain(const polyconv_device *device, const polyconv_problem *problems,
+                                              int32_t count, const polyconv_options *options,
+                                              polyconv_explanation **explanation);
+
+/* The answer as text for people: what was chosen and why, the other candidates by estimate, the rejected by
+ * reason, and what would change the answer. NUL-terminated; lives as long as the explanation. */
+POLYCONV_API const char *polyconv_explanation_text(const polyconv_explanation *explanation);
+
+/* The number of candidates, and candidate `index` in order of preference, accepted first. */
+POLYCONV_API int32_t polyconv_explanation_count(const polyconv_explanation *explanation);
+POLYCONV_API polyconv_status polyconv_explanation_get(const polyconv_explanation *explanation, int32_t index,
+                                                      polyconv_candidate *candidate);
+POLYCONV_API void polyconv_explanation_destroy(polyconv_explanation *explanation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* POLYCONV_POLYCONV_H */
