@@ -19,10 +19,15 @@ endfunction()
 # polyconv_add_backend(<name> SOURCES ... [LINK ...])
 # Builds the target polyconv_<name with - as _>, a libpolyconv_<same>.so that exports the entry symbol alone and is
 # never unloaded, and installs it where an installed libpolyconv of the same prefix looks, as a component of its name.
+# In a static build of this project the backend goes into libpolyconv.a instead.
 function(polyconv_add_backend name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   string(REPLACE "-" "_" file ${name})
   set(target polyconv_${file})
+  if(COMMAND polyconv_own_static_backend)
+    polyconv_own_static_backend(${target} ${name} ${ARGN})
+    return()
+  endif()
   add_library(${target} MODULE ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE polyconv::sdk ${ARG_LINK})
   target_compile_features(${target} PRIVATE cxx_std_17)

@@ -22,6 +22,25 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 install(FILES docs/add-a-backend.md docs/add-a-kernel.md docs/problem-token.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
   COMPONENT dev OPTIONAL)
 
+# What libpolyconv.a leaves to the program that links it: the runtimes beneath its backends, and C++'s.
+set(POLYCONV_STATIC_DEPENDENCIES "")
+set(POLYCONV_STATIC_LIBS "")
+if(POLYCONV_STATIC)
+  get_property(built_in GLOBAL PROPERTY POLYCONV_BACKENDS)
+  if("openmp" IN_LIST built_in)
+    string(APPEND POLYCONV_STATIC_DEPENDENCIES "find_dependency(OpenMP COMPONENTS CXX)\n")
+    list(APPEND POLYCONV_STATIC_LIBS ${OpenMP_CXX_FLAGS})
+  endif()
+  if("tbb" IN_LIST built_in)
+    string(APPEND POLYCONV_STATIC_DEPENDENCIES "find_dependency(TBB CONFIG)\n")
+    list(APPEND POLYCONV_STATIC_LIBS -ltbb)
+  endif()
+  list(APPEND POLYCONV_STATIC_LIBS -lstdc++ -lm -lpthread ${CMAKE_DL_LIBS})
+  list(TRANSFORM POLYCONV_STATIC_LIBS REPLACE "^([a-z])" "-l\\1")
+  list(JOIN POLYCONV_STATIC_LIBS " " POLYCONV_STATIC_LIBS)
+  string(PREPEND POLYCONV_STATIC_LIBS " ")
+endif()
+
 configure_package_config_file(cmake/polyconv-config.cmake.in "${PROJECT_BINARY_DIR}/cmake/polyconv-config.cmake"
   INSTALL_DESTINATION ${polyconv_cmake_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/cmake/polyconv-config-version.cmake"

@@ -2,7 +2,14 @@
 # backend, so that nobody installs a GPU runtime for a CPU program. Other dependencies are read off the
 # binaries by dpkg-shlibdeps.
 
+include(package_tools)
+polyconv_missing_package_tools(sentence)
+if(POLYCONV_PACKAGES AND sentence)
+  message(FATAL_ERROR "polyconv: ${sentence}")
+endif()
+
 set(CPACK_GENERATOR DEB)
+set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_CURRENT_LIST_DIR}/package_tools.cmake")
 set(CPACK_PACKAGE_NAME polyconv)
 set(CPACK_PACKAGE_CONTACT "polyconv contributors")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
@@ -26,7 +33,7 @@ endif()
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${library})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "polyconv-backend-openmp | polyconv-backend-tbb")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "polyconv-backend-threads | polyconv-backend-openmp | polyconv-backend-tbb")
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "${PROJECT_DESCRIPTION}: the C library. It needs at least one backend.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libpolyconv-dev)
@@ -47,4 +54,5 @@ foreach(backend IN LISTS backends)
   set(CPACK_COMPONENT_${key}_DESCRIPTION "${PROJECT_DESCRIPTION}: the ${backend} backend.")
 endforeach()
 
+include(PolyconvSbom)
 include(CPack)

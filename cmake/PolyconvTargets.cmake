@@ -7,11 +7,24 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
+# Inside another project that chose neither a build type nor a level of its own, our targets are optimised all the same:
+# without -O a kernel takes fifty times as long.
+set(polyconv_common_flags)
+get_property(polyconv_many_types GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+if(NOT CMAKE_BUILD_TYPE AND NOT polyconv_many_types AND NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O")
+  set(polyconv_common_flags -O3 -DNDEBUG) # as type Release
+endif()
+
 # One tree shape for build and install: bin/, lib/libpolyconv.so, lib/polyconv/libpolyconv_<backend>.so.
 set(POLYCONV_OUTPUT_LIB "${PROJECT_BINARY_DIR}/lib")
 set(POLYCONV_OUTPUT_BIN "${PROJECT_BINARY_DIR}/bin")
 
 find_package(Threads REQUIRED)
+
+if(POLYCONV_PACKAGES) # only there: compiler caches would take a folder's name for another compilation
+  set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+  list(APPEND polyconv_common_flags "-ffile-prefix-map=${PROJECT_BINARY_DIR}=." "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.")
+endif()
 
 # polyconv_without(<part> <dependency> <Debian package>): the one line for a part that is left out.
 function(polyconv_without part dependency package)
@@ -27,13 +40,16 @@ function(polyconv_target_defaults target)
     POSITION_INDEPENDENT_CODE ON
     LIBRARY_OUTPUT_DIRECTORY "${POLYCONV_OUTPUT_LIB}"
     RUNTIME_OUTPUT_DIRECTORY "${POLYCONV_OUTPUT_BIN}")
-  target_compile_options(${target} PRIVATE
+  target_compile_options(${target} PRIVATE ${polyconv_common_flags}
     $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
     $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:-Werror>)
   if(POLYCONV_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${POLYCONV_SANITIZE} -fno-sanitize-recover=all
       -fno-omit-frame-pointer -g)
     target_link_options(${target} PRIVATE -fsanitize=${POLYCONV_SANITIZE})
+  endif()
+  if(POLYCONV_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link) # libFuzzer sees which branches an input takes
   endif()
   if(POLYCONV_COVERAGE)
     target_compile_options(${target} PRIVATE --coverage)
