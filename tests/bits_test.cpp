@@ -1,5 +1,5 @@
 // bits_test.cpp - the order of every sum is a function of problem and config alone: the same bits at every thread
-// count, in a caller's pool, and from openmp and tbb, which link the same kernels.
+// count, in a caller's pool, and from threads, openmp and tbb, which link the same kernels.
 //
 // ctest-label: conformance
 // ctest-timeout: 240
@@ -10,7 +10,7 @@
 
 #include <atomic>
 #include <cstring>
-#include <map>
+#include <iterator>
 #include <thread>
 
 #include "skip.hpp"
@@ -44,6 +44,13 @@ constexpr const char *kProblems[] = {
     "bwd_w:n3,c200,k150,i14x14,f1x1:nhwc",
     "bwd_w:n5,c40,k40,g40,i15x13,f3x3,p1:nhwc",
     "tfwd:n2,c19,k11,i9x7,f4x4,s2,p1:bias+relu",
+    "fwd:n3,c19,k37,i17x13,f3x3,p1:bias+elu0.5",
+    "fwd:n2,c40,k56,i9x9,f1x1:nhwc:bias+gelutanh",
+    "fwd:n2,c32,k32,g32,i15x15,f3x3,p1:nhwc:f16:prelu",
+    "fwd:n2,c9,k21,i11x12,f3x3,p1:u8-s8-s32:wz=channel",
+    "bwd_w:n7,c11,k13,i17x13,f3x3,p1:bf16-f32-bf16:bias",
+    "bwd_w:n3,c40,k70,i20x19,f3x3,p1:scale+bias+residual",
+    "bwd_d:n2,c12,k12,g12,i11x11,f3x3,p1:nhwc:f16:scale+residual",
 };
 
 // One tensor of random bits that are finite numbers of its type.
@@ -74,6 +81,9 @@ Bytes run(const char *token, const std::string &kernel, int32_t threads, polycon
   REQUIRE_MESSAGE(polyconv_problem_parse(token, &p) == POLYCONV_SUCCESS, std::string(polyconv_last_error()));
   Bytes input = random_tensor(p, POLYCONV_TENSOR_INPUT), weights = random_tensor(p, POLYCONV_TENSOR_WEIGHTS);
   Bytes bias = random_tensor(p, POLYCONV_TENSOR_BIAS), output = random_tensor(p, POLYCONV_TENSOR_OUTPUT);
+  const Bytes slope = random_tensor(p, POLYCONV_TENSOR_SLOPE), scale = random_tensor(p, POLYCONV_TENSOR_SCALE);
+  const Bytes zero_point = random_tensor(p, POLYCONV_TENSOR_WEIGHTS_ZERO_POINT);
+  Bytes residual = random_tensor(p, POLYCONV_TENSOR_RESIDUAL_GRADIENT);
   polyconv_options options;
   polyconv_options_init(&options);
   options.kernel = kernel.c_str();
@@ -87,13 +97,18 @@ Bytes run(const char *token, const std::string &kernel, int32_t threads, polycon
   buffers.weights[0] = weights.data();
   buffers.bias[0] = bias.data();
   buffers.output = output.data();
+  buffers.slope[0] = slope.data();
+  buffers.scale[0] = scale.data();
+  buffers.weights_zero_point[0] = zero_point.data();
+  buffers.residual_gradient[0] = residual.data();
   const polyconv_status status = polyconv_convolve(nullptr, &p, 1, &options, &buffers);
   if (status == POLYCONV_UNSUPPORTED) return {};
   REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, token << " by " << kernel << ": " << std::string(polyconv_last_error()));
   if (p.direction == POLYCONV_FORWARD) return output;
-  if (p.direction == POLYCONV_BACKWARD_DATA) return input;
-  weights.insert(weights.end(), bias.begin(), bias.end());
-  return weights;
+  Bytes &written = p.direction == POLYCONV_BACKWARD_DATA ? input : weights;
+  if (p.direction == POLYCONV_BACKWARD_WEIGHTS) written.insert(written.end(), bias.begin(), bias.end());
+  written.insert(written.end(), residual.begin(), residual.end());
+  return written;
 }
 
 // Three threads of the caller's own, tasks in no particular order.
@@ -128,54 +143,71 @@ bool same_on_all_threads(const char *problem, const std::string &kernel, Pool &p
   return true;
 }
 
+// Which thread counts and pools change nothing is asked of the kernels of threads; openmp and tbb must agree with
+// these.
+bool is_twin(const std::string &kernel) {
+  return starts_with(kernel, "openmp/") || starts_with(kernel, "tbb/");
+}
+
+// Large enough that shares are cut into pieces, which any thread may do: in place and brought into strips, by lines, by
+// pixels and by panels; of lines too long for one strip, too.
+constexpr const char *kLarge[] = {"fwd:n3,c96,k160,i29x28,f3x3,p1:nhwc:bias+relu",
+                                  "fwd:n2,c512,k72,i13x14,f3x3,p1:nhwc",
+                                  "fwd:n5,c1024,k200,i9x11,f1x1:nhwc",
+                                  "fwd:n3,c256,k520,i9x31,f1x1:nhwc:bias",
+                                  "fwd:n3,c256,k200,i29x31,f1x1:bias",
+                                  "fwd:n2,c80,k96,i43x48,f3x3,p1",
+                                  "fwd:c64,k288,i2x344,f3x3,p1",
+                                  "fwd:n23,c4,k16,i40x40,f7x7:bias"};
+
+bool has_pieces(const std::string &kernel) {
+  for (const char *name : {"/dense@", "/pointwise@", "/lowered@", "/shifted@"})
+    if (kernel.find(name) != std::string::npos) return true;
+  return false;
+}
+
+// Whether a kernel's bits are the same on its backend and on its twin; -1 where it does not take the problem.
+int same_as_twin(const char *problem, const std::string &kernel, const char *twin, int32_t threads) {
+  const Bytes own = run(problem, "threads/" + kernel, 2, nullptr, nullptr);
+  if (own.empty()) return -1;
+  const bool same = own == run(problem, twin + kernel, threads, nullptr, nullptr);
+  CHECK_MESSAGE(same, twin << kernel << " on " << std::string(problem));
+  return same;
+}
+
 } // namespace
 
 TEST_CASE("thread counts and a caller's pool change no bit") {
   Pool pool;
   int compared = 0;
   for (const std::string &kernel : polyconv::check::kernel_names()) {
-    if (starts_with(kernel, "onednn/")) continue; // promises neither
+    if (starts_with(kernel, "onednn/") || is_twin(kernel)) continue; // onednn promises neither
     for (const char *problem : kProblems) compared += same_on_all_threads(problem, kernel, pool);
   }
   CHECK(compared > 0);
   CHECK(pool.calls > 0);
 }
 
-// Large enough that shares are cut into pieces, which any thread may do: in place and brought into strips, by lines, by
-// pixels and by panels; of lines too long for one strip, too.
 TEST_CASE("who does which piece of a large layer changes no bit") {
   Pool pool;
   int compared = 0;
   for (const std::string &kernel : polyconv::check::kernel_names()) {
-    const auto is = [&](const char *name) { return kernel.find(name) != std::string::npos; };
-    if (!is("/dense@") && !is("/pointwise@") && !is("/lowered@") && !is("/shifted@")) continue;
-    for (const char *problem : {"fwd:n3,c96,k160,i29x28,f3x3,p1:nhwc:bias+relu", "fwd:n2,c512,k72,i13x14,f3x3,p1:nhwc",
-                                "fwd:n5,c1024,k200,i9x11,f1x1:nhwc", "fwd:n3,c256,k520,i9x31,f1x1:nhwc:bias",
-                                "fwd:n3,c256,k200,i29x31,f1x1:bias", "fwd:n2,c80,k96,i43x48,f3x3,p1",
-                                "fwd:c64,k288,i2x344,f3x3,p1", "fwd:n23,c4,k16,i40x40,f7x7:bias"})
-      compared += same_on_all_threads(problem, kernel, pool);
+    if (!has_pieces(kernel) || is_twin(kernel)) continue;
+    for (const char *problem : kLarge) compared += same_on_all_threads(problem, kernel, pool);
   }
-  if (compared == 0) return polyconv_test::skip("neither openmp nor tbb is here");
+  CHECK(compared > 0);
 }
 
-TEST_CASE("openmp and tbb agree in every bit") {
-  std::map<std::string, int> twins;
-  for (const std::string &kernel : polyconv::check::kernel_names()) {
-    if (starts_with(kernel, "openmp/")) ++twins[kernel.substr(7)];
-    if (starts_with(kernel, "tbb/")) ++twins[kernel.substr(4)];
-  }
+TEST_CASE("threads, openmp and tbb agree in every bit") {
   int compared = 0;
-  for (const auto &twin : twins) {
-    if (twin.second != 2) continue;
-    const std::string &kernel = twin.first;
-    for (const char *problem : kProblems) {
-      const Bytes openmp = run(problem, "openmp/" + kernel, 2, nullptr, nullptr);
-      const Bytes tbb = run(problem, "tbb/" + kernel, 3, nullptr, nullptr);
-      CHECK_MESSAGE(openmp == tbb, kernel << " on " << std::string(problem));
-      compared += !openmp.empty();
-    }
+  for (const std::string &kernel : polyconv::check::kernel_names()) {
+    if (!is_twin(kernel)) continue;
+    const std::string name = kernel.substr(kernel.find('/') + 1), twin = kernel.substr(0, kernel.find('/') + 1);
+    for (const char *problem : kProblems) compared += same_as_twin(problem, name, twin.c_str(), 3) >= 0;
+    for (size_t i = 0; has_pieces(kernel) && i < std::size(kLarge); i += 3)
+      compared += same_as_twin(kLarge[i], name, twin.c_str(), 3) >= 0;
   }
-  if (twins.empty() || compared == 0) return polyconv_test::skip("openmp and tbb are not both here");
+  if (compared == 0) return polyconv_test::skip("neither openmp nor tbb is here");
   MESSAGE(compared << " results compared");
 }
 
@@ -183,7 +215,7 @@ TEST_CASE("depthwise layers beyond the caches are right, whole vectors of channe
   polyconv_options options;
   polyconv_options_init(&options);
   for (const std::string &kernel : polyconv::check::kernel_names()) {
-    if (!starts_with(kernel, "openmp/depthwise@")) continue;
+    if (!starts_with(kernel, "threads/depthwise@")) continue;
     options.kernel = kernel.c_str();
     for (const char *token :
          {"fwd:n3,c100,k100,g100,i91x85,f3x3,s2,p1/0:nhwc:bias+clip6", "fwd:n5,c48,k48,g48,i90x86,f5x5,s2,p2/1:nhwc",
@@ -200,7 +232,7 @@ TEST_CASE("small depthwise planes keep their kernel where the workspace is too s
   polyconv_options_init(&options);
   options.workspace_limit = 64 << 10; // turned, input and result take 490 KiB
   for (const std::string &kernel : polyconv::check::kernel_names()) {
-    if (!starts_with(kernel, "openmp/depthwise@") && !starts_with(kernel, "tbb/depthwise@")) continue;
+    if (!starts_with(kernel, "threads/depthwise@")) continue;
     options.kernel = kernel.c_str();
     polyconv::check::Case problem("fwd:n8,c40,k40,g40,i14x14,f3x3,p1:bias");
     const polyconv::check::Result result = problem.run(polyconv::check::Mode::Random, nullptr, options);

@@ -1,53 +1,22 @@
 // explain_test.cpp - polyconv_explain: every kernel's answer, in order, the one that planning takes among them, and a
 // text that a person can read.
 // SPDX-License-Identifier: Apache-2.0
-#include "plan_job.hpp"
+#include "explained.hpp"
 
 namespace {
 
 using namespace job;
 
-struct Answer {
-  std::string kernel, reason;
-  double estimate_us;
-  int64_t workspace_bytes;
-  bool accepted, chosen, fallback;
-  std::string grouping, note;
-  polyconv_candidate all; // its strings are gone
-};
-
-struct Explained {
-  std::string text;
-  std::vector<Answer> answers;
-
-  const Answer *find(const std::string &kernel) const {
-    for (const Answer &answer : answers)
-      if (answer.kernel == kernel) return &answer;
-    return nullptr;
-  }
-};
-
-Explained explain(const std::vector<polyconv_problem> &problems, const polyconv_options &o) {
-  polyconv_explanation *explanation = nullptr;
-  REQUIRE_MESSAGE(polyconv_explain(nullptr, problems.data(), static_cast<int32_t>(problems.size()), &o, &explanation) ==
-                      POLYCONV_SUCCESS,
-                  error());
-  Explained result;
-  result.text = polyconv_explanation_text(explanation);
-  for (int32_t i = 0; i < polyconv_explanation_count(explanation); ++i) {
-    polyconv_candidate c{};
-    c.struct_size = sizeof c;
-    REQUIRE(polyconv_explanation_get(explanation, i, &c) == POLYCONV_SUCCESS);
-    result.answers.push_back({c.kernel, c.reason, c.estimate_us, c.workspace_bytes, c.accepted == 1, c.chosen == 1,
-                              c.fallback == 1, c.grouping, c.note, c});
-  }
-  polyconv_explanation_destroy(explanation);
-  return result;
-}
-
 polyconv_options probe(const char *kernels) {
   load("plan_probe");
   return options(kernels);
+}
+
+// The last section of the text alone: elsewhere real kernels give their reasons, in words that depend on the processor.
+std::string what_would_change(const Explained &e) {
+  const size_t at = e.text.find("what would change the answer");
+  REQUIRE_MESSAGE(at != std::string::npos, e.text);
+  return e.text.substr(at);
 }
 
 const char *const kToken = "fwd:n1,c4,k4,i8x8,f3x3,p1:relu";
@@ -115,17 +84,18 @@ TEST_CASE("a problem that nobody takes is explained all the same") {
 TEST_CASE("what would change the answer, and only what would") {
   polyconv_options o =
       probe("fake-plan-probe/ties,fake-plan-probe/tf32,fake-plan-probe/transform,fake-plan-probe/bound");
-  const std::string text = explain({problem(kToken)}, o).text;
+  const std::string text = what_would_change(explain({problem(kToken)}, o));
   CHECK(contains(text, "math tf32: fake-plan-probe/tf32@only takes it in about 2 us, 25.0 times as fast"));
   CHECK(!contains(text, "math fp32_emulated"));
   CHECK(!contains(text, "math fast:")); // leads where tf32 led
   CHECK(contains(text, "bind: fake-plan-probe/bound@only takes it in about 6 us, 8.3 times as fast"));
   o = probe("fake-plan-probe/generic,fake-plan-probe/scratch");
   o.workspace_limit = 10;
-  const std::string limited = explain({problem(kToken)}, o).text;
+  const Explained limit = explain({problem(kToken)}, o);
+  const std::string limited = what_would_change(limit);
   CHECK(contains(limited, "a larger workspace_limit: fake-plan-probe/scratch@only"));
-  CHECK(contains(limited, "needs 1000 bytes of workspace, options.workspace_limit is 10"));
-  CHECK(contains(limited, "(a fallback)"));
+  CHECK(contains(limit.text, "needs 1000 bytes of workspace, options.workspace_limit is 10"));
+  CHECK(contains(limit.text, "(a fallback)"));
 }
 
 TEST_CASE("the text names problem, device, kernel, steps and the others") {

@@ -174,3 +174,19 @@ TEST_CASE("asking for one kernel and getting another is no success") {
   const Result result = Case(std::string(kProblem)).run(Mode::Exact, nullptr, options);
   CHECK_FALSE(result.acceptable());
 }
+
+TEST_CASE("an infinite weight over numbers that rounding may make 0 blames nobody") {
+  // 25 images of lenet-strided: one number that the last layer reads behind a relu is 1e-8 in f64 and 0 in f16, so that
+  // it is Inf times 0 to every kernel and Inf to the oracle.
+  const char *const tokens[] = {
+      "fwd:n25,c1,k6,i28x28,f5x5,p2:f16:bias+relu", "fwd:n25,c6,k16,i28x28,f4x4,s2:f16:bias+relu",
+      "fwd:n25,c16,k8,i13x13,f3x3,p1:f16:bias+relu", "fwd:n25,c8,k4,i13x13,f3x3:f16:bias+relu"};
+  std::vector<polyconv_problem> problems(4);
+  for (size_t i = 0; i < 4; ++i) REQUIRE(polyconv_problem_parse(tokens[i], &problems[i]) == POLYCONV_SUCCESS);
+  polyconv_options options;
+  polyconv_options_init(&options);
+  options.kernel = "reference/*";
+  const Result result = Case(problems).run(Mode::NonFinite, nullptr, options);
+  INFO(result.sentence);
+  CHECK(result.good());
+}

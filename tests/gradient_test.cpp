@@ -25,7 +25,7 @@ using polyconv::Problem;
 using Doubles = std::vector<double>;
 
 struct Tensors {
-  Doubles input, weights, bias, output;
+  Doubles input, weights, bias, output, scale, slope, residual;
   std::vector<char> saved;
 };
 
@@ -51,7 +51,13 @@ void run(const Problem &problem, const Options &options, const Device &device, T
   buffers.output = t->output.data();
   buffers.weights[0] = t->weights.data();
   buffers.bias[0] = t->bias.data();
+  buffers.scale[0] = t->scale.data();
+  buffers.slope[0] = t->slope.data();
   buffers.saved[0] = t->saved.data();
+  if (problem.direction == POLYCONV_FORWARD)
+    buffers.residual[0] = t->residual.data();
+  else
+    buffers.residual_gradient[0] = t->residual.empty() ? nullptr : t->residual.data();
   polyconv::convolve(problem, buffers, options, device);
 }
 
@@ -72,6 +78,9 @@ Tensors tensors_for(const Problem &p, int32_t save, std::mt19937 *generator) {
   t.input = random(count_of(p, POLYCONV_TENSOR_INPUT), generator);
   t.weights = random(count_of(p, POLYCONV_TENSOR_WEIGHTS), generator);
   t.bias = random(count_of(p, POLYCONV_TENSOR_BIAS), generator);
+  t.scale = random(count_of(p, POLYCONV_TENSOR_SCALE), generator);
+  t.slope = random(count_of(p, POLYCONV_TENSOR_SLOPE), generator);
+  t.residual = random(count_of(p, POLYCONV_TENSOR_RESIDUAL), generator);
   t.output.resize(count_of(p, POLYCONV_TENSOR_OUTPUT));
   if (save != POLYCONV_SAVE_NONE)
     t.saved.resize(static_cast<size_t>(
@@ -116,6 +125,7 @@ bool check_layer(const std::string &token, int32_t save, const std::string &glob
     t.output = direction;
     data = weights = t;
     run(in_direction(token, POLYCONV_BACKWARD_DATA), options, device, &data);
+    if (forward.epilogue.activation == POLYCONV_ACT_NONE) weights.residual.clear(); // nobody wants it
     run(in_direction(token, POLYCONV_BACKWARD_WEIGHTS), options, device, &weights);
   } catch (const polyconv::Error &error) {
     if (error.status() == POLYCONV_UNSUPPORTED) return false;
@@ -125,6 +135,8 @@ bool check_layer(const std::string &token, int32_t save, const std::string &glob
   CHECK(differences(data.input, &Tensors::input, start, loss) == 0);
   CHECK(differences(weights.weights, &Tensors::weights, start, loss) == 0);
   if (forward.epilogue.has_bias) CHECK(differences(weights.bias, &Tensors::bias, start, loss) == 0);
+  CHECK(differences(data.residual, &Tensors::residual, start, loss) == 0);
+  CHECK(differences(weights.residual, &Tensors::residual, start, loss) == 0);
   return true;
 }
 
@@ -158,6 +170,20 @@ TEST_CASE("the gradients of a layer are those of its forward run, on every backe
       {"tfwd:n1,c3,k2,i4x5,f3x3,s2,p1:f64:bias+sigmoid+maxpool2", POLYCONV_SAVE_PRE_ACTIVATION},
       {"tfwd:n1,c2,k2,i4x5,f3x3:f64:lrelu0.1", POLYCONV_SAVE_PRE_ACTIVATION},
       {"fwd:n1,c2,k2,i6x6,f3x3,p1:f64:clip1+maxpool3s1p1", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c2,k3,i7x8,f3x3,p1:f64:bias+elu0.7", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c2,k3,i8x8,f3x3,p1:nhwc:f64:elu-0.3+maxpool2", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c2,k3,i7x8,f3x3,p1:f64:bias+gelutanh", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n1,c2,k3,i8x8,f3x3,p1:f64:gelutanh+maxpool2", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c2,k3,i7x8,f3x3,p1:f64:bias+prelu", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"tfwd:n1,c3,k4,i4x5,f3x3,s2,p1:nhwc:f64:prelu+maxpool2", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c2,k3,i7x8,f3x3,p1:f64:scale", POLYCONV_SAVE_NONE},
+      {"fwd:n2,c4,k6,g2,i7x8,f3x3,p1:nhwc:f64:scale+bias", POLYCONV_SAVE_NONE},
+      {"fwd:n2,c2,k3,i8x8,f3x3,p1:f64:scale+bias+residual+silu+avgpool2:rs=-0.5", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c2,k3,i8x8,f3x3,p1:nhwc:f64:residual+elu1+maxpool3s2:rs=2", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"tfwd:n2,c3,k4,i4x5,f3x3,s2,p1:f64:scale+bias+residual", POLYCONV_SAVE_NONE},
+      {"tfwd:n2,c4,k4,g2,i4x5,f3x3,s2,p1:f64:scale+bias+residual+tanh:rs=0.25", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n3,c4,k4,g4,i12,f5,p2:nhwc:f64:scale+bias+prelu+avgpool2", POLYCONV_SAVE_PRE_ACTIVATION},
+      {"fwd:n2,c3,k4,i9x8,f3x3,p1:f64:scale+bias+residual+maxpool2", POLYCONV_SAVE_ARGMAX},
       // every kind of layer of examples/lenet/nets
       {"fwd:n2,c1,k6,i28x28,f5x5,p2:f64:bias+relu", POLYCONV_SAVE_PRE_ACTIVATION},
       {"fwd:n2,c6,k16,i28x28,f4x4,s2:f64:bias+relu", POLYCONV_SAVE_PRE_ACTIVATION},
@@ -195,14 +221,18 @@ TEST_CASE("a gradient says what the forward run must have saved") {
 }
 
 TEST_CASE("an empty batch has gradients of zero") {
-  const Problem p("bwd_w:n0,c2,k3,i9x8,f3x3,p1:bias+relu+maxpool2");
-  Options options;
-  options.save = POLYCONV_SAVE_PRE_ACTIVATION;
-  std::vector<float> weights(54, 7), bias(3, 7);
-  Buffers buffers;
-  buffers.weights[0] = weights.data();
-  buffers.bias[0] = bias.data();
-  polyconv::convolve(p, buffers, options);
-  CHECK(weights == std::vector<float>(54, 0));
-  CHECK(bias == std::vector<float>(3, 0));
+  for (const char *token : {"bwd_w:n0,c2,k3,i9x8,f3x3,p1:bias+relu+maxpool2",
+                            "bwd_w:n0,c2,k3,i9x8,f3x3,p1:scale+bias+residual+prelu+maxpool2"}) {
+    const Problem p(token);
+    Options options;
+    options.save = POLYCONV_SAVE_PRE_ACTIVATION;
+    std::vector<float> weights(54, 7), bias(3, 7), vectors(3, 2);
+    Buffers buffers;
+    buffers.weights[0] = weights.data();
+    buffers.bias[0] = bias.data();
+    buffers.scale[0] = buffers.slope[0] = vectors.data();
+    polyconv::convolve(p, buffers, options);
+    CHECK(weights == std::vector<float>(54, 0));
+    CHECK(bias == std::vector<float>(3, 0));
+  }
 }

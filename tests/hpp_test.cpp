@@ -58,11 +58,14 @@ static_assert(std::is_nothrow_move_constructible<polyconv::Weights>::value, "wei
 static_assert(std::is_nothrow_move_constructible<polyconv::Bound>::value, "a bound set moves");
 static_assert(std::is_nothrow_move_constructible<polyconv::Explanation>::value, "an explanation moves");
 static_assert(std::is_nothrow_move_constructible<polyconv::Memory>::value, "memory moves");
+static_assert(std::is_nothrow_move_constructible<polyconv::Workspace>::value, "a workspace moves");
 
 TEST_CASE("problems") {
   polyconv::Problem problem;
   CHECK(problem.spatial_dims == 2);
-  CHECK(status_of([&] { problem.validate(); }) == POLYCONV_INVALID_ARGUMENT); // no input size yet
+  problem.spatial_dims = 4;
+  CHECK(status_of([&] { problem.validate(); }) == POLYCONV_INVALID_ARGUMENT);
+  problem.spatial_dims = 2;
   problem.input_size[0] = problem.input_size[1] = 8;
   CHECK(problem.token() == "fwd:n1,c1,k1,i8x8,f1x1");
   CHECK(problem.bytes(POLYCONV_TENSOR_INPUT) == 256);
@@ -93,6 +96,39 @@ TEST_CASE("plan, weights and run") {
   box.check_output();
   CHECK(status_of([&] { plan.weights_format(1); }) == POLYCONV_INVALID_ARGUMENT);
   CHECK(status_of([&] { plan.run(polyconv::Buffers()); }) == POLYCONV_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a workspace is as large as its plans need") {
+  const auto plan_of = [](const char *token) { return polyconv::Plan(polyconv::Problem(token), on_reference()); };
+  // A layer of a chain leaves its result in the workspace.
+  const std::vector<polyconv::Problem> chain = {polyconv::Problem("fwd:i4x4,f2x2"), polyconv::Problem("fwd:i3x3,f1x1")};
+  const polyconv::Plan none = plan_of("fwd:i4x4,f2x2"), some(chain, on_reference());
+  REQUIRE(none.info().workspace_bytes == 0);
+  REQUIRE(some.info().workspace_bytes > 0);
+  polyconv::Workspace workspace(none);
+  CHECK(workspace.get() == nullptr);
+  CHECK(workspace.bytes() == 0);
+
+  Box box;
+  const float one = 1.0f;
+  box.buffers.weights[1] = const_cast<float *>(&one);
+  CHECK(status_of([&] { some.run(box.buffers, workspace); }) == POLYCONV_WORKSPACE_TOO_SMALL);
+  workspace.reserve(some);
+  CHECK(static_cast<int64_t>(workspace.bytes()) == some.info().workspace_bytes);
+  some.check_buffers(box.buffers, workspace);
+  some.run(box.buffers, workspace);
+  box.check_output();
+  box.output.assign(9, -1.0f);
+  some.bind(box.buffers, workspace).run();
+  box.check_output();
+  CHECK(box.buffers.workspace == nullptr); // the caller's struct is not touched
+
+  void *const before = workspace.get();
+  workspace.reserve(none); // nothing to grow for
+  CHECK(workspace.get() == before);
+  box.output.assign(9, -1.0f);
+  none.run(box.buffers, workspace);
+  box.check_output();
 }
 
 TEST_CASE("weights are packed, saved and loaded") {

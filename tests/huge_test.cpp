@@ -184,7 +184,7 @@ TEST_CASE("padding and channels of billions take no memory to plan") {
     if (status == POLYCONV_SUCCESS) polyconv_plan_destroy(plan);
     planned[kernel.substr(0, kernel.find('@'))] |= status == POLYCONV_SUCCESS;
   }
-  if (planned.count("openmp/direct") == 0) return polyconv_test::skip("no openmp here");
-  CHECK(planned["openmp/direct"]);
-  CHECK(!planned["openmp/few"]); // lists a pixel of padding
+  if (planned.count("threads/direct") == 0) return polyconv_test::skip("no threads here");
+  CHECK(planned["threads/direct"]);
+  CHECK(!planned["threads/few"]); // lists a pixel of padding
 }

@@ -201,7 +201,7 @@ TEST_CASE("bad arguments get a sentence and change nothing") {
   CHECK(contains(polyconv_last_error(), "info.struct_size is 0"));
 }
 
-TEST_CASE("only as much of a struct is filled as its size covers") {
+TEST_CASE("a struct is filled as far as its size covers, with 0 where it is newer than the library") {
   struct Newer {
     polyconv_backend_info known;
     int64_t beyond;
@@ -212,7 +212,7 @@ TEST_CASE("only as much of a struct is filled as its size covers") {
   CHECK(polyconv_backend_get(0, &newer.known) == POLYCONV_SUCCESS);
   CHECK(newer.known.struct_size == sizeof newer);
   CHECK(newer.known.name != nullptr);
-  CHECK(newer.beyond == 42);
+  CHECK(newer.beyond == 0); // not known here
 }
 
 TEST_CASE("the list is in the order of names, without doubles") {

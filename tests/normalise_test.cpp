@@ -14,8 +14,10 @@
 #include "../lib/token_epilogue.cpp"
 #include "../lib/token_print.cpp"
 #include "../lib/token_text.cpp"
+#include "../lib/traits.cpp"
 
 #include <doctest/doctest.h>
+#include <polyconv/sdk/formula.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include "random_problem.hpp"
@@ -122,10 +124,14 @@ TEST_CASE("the normalised convolution of every problem has consistent sizes") {
       const int64_t room = l.input.size[2 + axis] + l.pad_begin[axis] + l.pad_end[axis] -
                            l.dilation[axis] * (l.weights.size[2 + axis] - 1) - 1;
       REQUIRE(room >= 0);
-      // Output padding as large as the stride leaves rows that no output reaches.
+      // Output padding as large as the stride leaves rows that no output reaches, and so does a stride never taken.
       const int64_t natural = room / l.stride[axis] + 1;
       REQUIRE(natural >= l.output.size[2 + axis]);
-      if (p.transposed == 0) REQUIRE(natural == l.output.size[2 + axis]);
+      const bool one = l.output.size[2 + axis] == 1;
+      if (p.transposed == 0 && !one) REQUIRE(natural == l.output.size[2 + axis]);
+      if (p.transposed == 0) REQUIRE(room / polyconv::sdk::formula_stride(l, axis) + 1 == l.output.size[2 + axis]);
+      if (one) REQUIRE(l.stride[axis] == 1);
+      if (l.weights.size[2 + axis] == 1) REQUIRE(l.dilation[axis] == 1);
     }
     REQUIRE(l.result.type == (p.direction == POLYCONV_FORWARD         ? p.output_type
                               : p.direction == POLYCONV_BACKWARD_DATA ? p.input_type
@@ -252,4 +258,105 @@ TEST_CASE("packed weights depend on the weights, not on image, batch, padding, l
   }
   CHECK(key("fwd:i8x8:s8:xz=1") != key("fwd:i8x8:s8:xz=2"));
   CHECK(key("fwd:i8x8:s8:wz=1") != key("fwd:i8x8:s8:wz=2"));
+}
+
+TEST_CASE("a tensor that is read and may overlap itself is a trait, one with gaps is none") {
+  const auto traits = [](const std::string &token) { return normalised(token).layer.traits; };
+  for (const char *usual :
+       {"fwd:n2,c3,k4,i8x8,f3x3:nhwc:residual", "fwd:n2,c3,k4,i8x8,f3x3:xs=1000.1.80.10", "bwd_d:n2,c3,k4,i8x8,f3x3",
+        "fwd:n1,c5,k1,i12x23,f3x1:xs=1.400.23.1", "fwd:c1,k1,i8x8,f3x3:xs=1.1.8.1", "bwd_w:n0,c3,k4,i8x8,f3x3"})
+    CHECK(traits(usual) == 0);
+  for (const char *overlaps : {"fwd:c5,k1,i12x23,f3x1:xs=1.1.1.1", "fwd:c8,k31,i40x40,f3x3:xs=1.4096.4.1",
+                               "fwd:n2,c3,k4,i8x8,f3x3:xs=191.64.8.1", "bwd_d:n1,c5,k2,i12x23,f3x1:ys=1.1.1.1",
+                               "bwd_w:n1,c5,k2,i12x23,f3x1:ys=1.1.1.1", "bwd_w:n1,c5,k2,i12x23,f3x1:xs=1.1.1.1",
+                               "tfwd:n1,c5,k2,i12x23,f3x1:xs=1.1.1.1"})
+    CHECK(traits(overlaps) == POLYCONV_TRAIT_OVERLAP);
+  // What activation or pooling goes back through is read by a step of its own.
+  const Layer pooled = normalised("bwd_d:n1,c1,k2,i8x8,f3x3,p1:ys=1.1.1.1:avgpool2");
+  CHECK(pooled.layer.traits == 0);
+  CHECK(pooled.gradient.traits == POLYCONV_TRAIT_OVERLAP);
+}
+
+TEST_CASE("a kernel's table says what it takes only where it reaches so far") {
+  polyconv_kernel kernel = {};
+  kernel.takes = POLYCONV_TRAITS_ALL;
+  kernel.struct_size = offsetof(polyconv_kernel, takes);
+  CHECK(polyconv::takes_of(kernel) == 0);
+  kernel.struct_size = sizeof kernel;
+  CHECK(polyconv::takes_of(kernel) == POLYCONV_TRAITS_ALL);
+  for (uint64_t trait = 1; (trait & POLYCONV_TRAITS_ALL) != 0; trait <<= 1)
+    CHECK(std::string(polyconv::trait_words(trait)).find("no words") == std::string::npos);
+}
+
+TEST_CASE("sizes that are rounded up are padding at the end; only averages that count it are told where it ends") {
+  const auto pads = [](const std::string &pool, const std::string &size, int64_t pad_end, int64_t overhang) {
+    const Layer layer = normalised("fwd:i" + size + ":" + pool);
+    CAPTURE(pool);
+    CHECK(layer.layer.epilogue.pool.pad_end[2] == pad_end);
+    CHECK(layer.layer.pool_overhang[2] == overhang);
+    const polyconv_pool &p = layer.layer.epilogue.pool;
+    const int64_t reach = (p.window[2] - 1) * layer.layer.pool_dilation[2] + 1;
+    const int64_t floored = (layer.layer.output.size[4] + p.pad_begin[2] + p.pad_end[2] - reach) / p.stride[2] + 1;
+    CHECK(floored == layer.layer.result.size[4]);
+    const uint64_t traits = (overhang != 0 ? POLYCONV_TRAIT_CLIPPED_POOLING : 0) |
+                            (layer.layer.pool_dilation[2] != 1 ? POLYCONV_TRAIT_DILATED_POOLING : 0);
+    CHECK(layer.layer.traits == traits);
+  };
+  pads("maxpool3s2", "8", 0, 0);
+  pads("maxpool3s2c", "8", 1, 0);
+  pads("avgpool3s2c", "8", 1, 0);
+  pads("avgpool3s2ic", "8", 1, 1);
+  pads("avgpool3s2p1ic", "8", 2, 1);
+  pads("avgpool3s2p1ic", "7", 1, 0);
+  pads("maxpool2s3p1c", "3", 1, 0);
+  pads("maxpool3s2p1d2c", "8", 2, 0);
+  pads("maxpool3s3p1d2c", "8", 2, 0);
+  pads("maxpool1s2d3", "8", 0, 0); // one element is not dilated
+  const Layer back = normalised("bwd_d:n1,c1,k1,i8x8,f1:avgpool3s2d2ic");
+  CHECK(back.layer.traits == 0);
+  CHECK(back.gradient.traits == (POLYCONV_TRAIT_CLIPPED_POOLING | POLYCONV_TRAIT_DILATED_POOLING));
+}
+
+TEST_CASE("steps that are never taken are 1, and the convolution stays the same") {
+  const polyconv_layer l = normalised("fwd:i24x18,f3x1,s2x9223372036854775807,d2x9223372036854775807").layer;
+  CHECK(axes(l.stride) == Sizes{1, 2, 1});
+  CHECK(axes(l.dilation) == Sizes{1, 2, 1});
+  CHECK(size(l.input) == Sizes{1, 1, 1, 24, 18});
+  CHECK(size(l.output) == Sizes{1, 1, 1, 10, 1}); // by the stride that was given
+  const polyconv_layer data = normalised("bwd_d:i3,f1,s576460752303423488").layer;
+  CHECK(axes(data.stride) == Sizes{1, 1, 1});
+  CHECK(size(data.result) == Sizes{1, 1, 1, 1, 3});
+  const polyconv_layer weights = normalised("bwd_w:i7x7,f7x7,s3x4").layer;
+  CHECK(axes(weights.stride) == Sizes{1, 1, 1});
+  // The normalised output of a transposed problem is its input.
+  const polyconv_layer transposed = normalised("tfwd:i1x2,f3x3,s5x5,p0x1,o2x0").layer;
+  CHECK(axes(transposed.stride) == Sizes{1, 1, 5});
+  CHECK(size(transposed.result) == Sizes{1, 1, 1, 5, 6});
+  CHECK(axes(normalised("tfwd:i4,f9,s4,p6").layer.stride) == Sizes{1, 1, 4});
+}
+
+TEST_CASE("so is the stride of pooling with one result") {
+  const polyconv_layer l = normalised("fwd:i8x8,f1:maxpool2x8s2x9223372036854775807").layer;
+  CHECK(axes(l.epilogue.pool.stride) == Sizes{1, 2, 1});
+  const polyconv_layer gradient =
+      normalised("bwd_d:i8x8,f1:relu+maxpool2x8s2x9", POLYCONV_SAVE_PRE_ACTIVATION).gradient;
+  CHECK(axes(gradient.epilogue.pool.stride) == Sizes{1, 2, 1});
+}
+
+TEST_CASE("a tensor's stride along an axis of one element ends with the tensor") {
+  const polyconv_layer l =
+      normalised("fwd:n1,c2,k1,i4x6,f1:xs=9223372036854775807.24.6.1:ys=7.9223372036854775807.6.1").layer;
+  CHECK(stride(l.input) == Sizes{48, 24, 6, 6, 1});
+  CHECK(stride(l.output) == Sizes{7, 24, 6, 6, 1});
+  CHECK(polyconv::sdk::channels_first(l.input));
+  const polyconv_layer none = normalised("fwd:n0,c2,k1,i4x6,f1:xs=9223372036854775807.24.6.1").layer;
+  CHECK(stride(none.input) == Sizes{48, 24, 6, 6, 1});
+}
+
+TEST_CASE("packed weights are the same only where their kernels see the same steps") {
+  const auto token = [](const char *text) { return polyconv::weights_token(polyconv::parse_token(text)); };
+  CHECK(token("bwd_d:i8,f3,s2") == token("bwd_d:i9,f3,s2"));
+  CHECK(token("bwd_d:i3,f3,s2") != token("bwd_d:i8,f3,s2")); // one output: packed as with stride 1
+  CHECK(token("bwd_d:i3,f3,s2") == token("bwd_d:i3,f3,s1"));
+  CHECK(token("fwd:i8,f1,d2") == token("fwd:i8,f1"));
 }

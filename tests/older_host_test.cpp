@@ -1,12 +1,13 @@
 // older_host_test.cpp - a backend of today in a library of yesterday: an offer that ends where minor 2 ended is filled
-// to there and no further, and a policy without the later fields has their defaults.
-// ctest-label: unit
+// to there and no further, a policy without the later fields has their defaults, and layers that end where minor 3
+// ended are read to there. ctest-label: unit
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 #include <polyconv/sdk/backend.hpp>
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace {
 
@@ -21,6 +22,21 @@ bool supports(const polyconv_request &request, int32_t, Offer &offer) {
 
 const char *const kConfigs[] = {"only"};
 const Kernel kKernel = {"tells", 0, kConfigs, 1, supports, nullptr};
+
+// Copies whole layers, as kernels do.
+bool copies(const polyconv_request &request, int32_t, Offer &offer) {
+  const polyconv_layer layer = *request.layers[request.count - 1];
+  offer.estimate_us = static_cast<double>(layer.groups);
+  return (layer.traits == 0 && layer.pool_dilation[2] == 1) || offer.reject("an unusual layer");
+}
+class Nothing final : public Instance {
+  void run(const polyconv_arguments &, void *) const override {}
+};
+std::unique_ptr<Instance> create(const polyconv_request &request, int32_t) {
+  if (request.layers[0]->struct_size != sizeof(polyconv_layer)) throw Error(POLYCONV_INTERNAL, "a short layer");
+  return std::make_unique<Nothing>();
+}
+const Kernel kCopies = {"copies", 0, kConfigs, 1, copies, create, POLYCONV_TRAIT_OVERLAP};
 
 void set_error(const char *) {}
 
@@ -58,4 +74,33 @@ TEST_CASE("an offer of an older library is not written beyond its end") {
   CHECK(kernel->supports(kernel, &request, -1, &whole) == POLYCONV_SUCCESS);
   CHECK(whole.shared_bytes == 7);
   CHECK(std::string(whole.note) == "3 tiles");
+}
+
+TEST_CASE("layers of an older library are read to their end and no further") {
+  polyconv_host library = {};
+  library.set_error = set_error;
+  polyconv::sdk::host = &library;
+  static const polyconv_backend *const backend = make_table({"older-host", "1", "cpu", {&kCopies}, nullptr});
+  const polyconv_kernel *kernel = backend->kernels[0];
+  CHECK(kernel->takes == POLYCONV_TRAIT_OVERLAP);
+  polyconv_policy policy = {};
+  policy.struct_size = sizeof policy;
+  constexpr size_t kShort = offsetof(polyconv_layer, traits);
+  std::vector<std::vector<unsigned char>> memory(2, std::vector<unsigned char>(kShort)); // so that sanitizers see more
+  const polyconv_layer *layers[2];
+  for (int i = 0; i < 2; ++i) {
+    polyconv_layer layer = {};
+    layer.struct_size = kShort;
+    layer.groups = 3 + i;
+    std::memcpy(memory[static_cast<size_t>(i)].data(), &layer, kShort);
+    layers[i] = reinterpret_cast<const polyconv_layer *>(memory[static_cast<size_t>(i)].data());
+  }
+  const polyconv_request request = {sizeof request, POLYCONV_OP_CONVOLVE, 2, layers, &policy};
+  polyconv_offer offer = {};
+  offer.struct_size = sizeof offer;
+  CHECK(kernel->supports(kernel, &request, -1, &offer) == POLYCONV_SUCCESS);
+  CHECK(offer.estimate_us == 4);
+  void *instance = nullptr;
+  CHECK(kernel->create(kernel, &request, 0, &instance) == POLYCONV_SUCCESS);
+  kernel->destroy(kernel, instance);
 }

@@ -1,7 +1,6 @@
 // onnx_test.cpp - ONNX's own Conv, ConvTranspose, ConvInteger and QLinearConv cases on every backend that is there,
-// each case that it takes. The data are not part of this repository: POLYCONV_SHARED_DATA says where they lie, and
-// without them the test reports skipped.
-// ctest-label: conformance
+// each case that it takes; and its examples of activations. The data are not part of this repository:
+// POLYCONV_SHARED_DATA says where they lie, and without them the test reports skipped. ctest-label: conformance
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
@@ -93,7 +92,8 @@ struct OnnxCase {
   std::string name;
   polyconv_problem problem;
   Array x, w, y;
-  std::vector<float> scale;
+  std::vector<float> scale, slope;
+  std::vector<uint8_t> weights_zero_points;
 };
 
 int32_t scalar(const Json &json, const fs::path &path, const char *input) {
@@ -129,19 +129,12 @@ std::vector<int32_t> weights_zero_points(const Json &json, const fs::path &path,
   return result;
 }
 
-// polyconv has one zero point for all weights: where ONNX gives one a channel, u8 weights become s8 without any, if
-// they fit.
-void absorb_zero_points(const std::vector<int32_t> &zero_points, OnnxCase *c) {
-  c->problem.weights_zero_point = zero_points[0];
-  if (std::set<int32_t>(zero_points.begin(), zero_points.end()).size() == 1) return;
-  c->problem.weights_zero_point = 0;
-  c->problem.weights_type = POLYCONV_S8;
-  const size_t filter = c->w.count() / zero_points.size();
-  for (size_t i = 0; i < c->w.count(); ++i) {
-    const int32_t value = c->w.as<uint8_t>()[i] - zero_points[i / filter];
-    REQUIRE((value >= -128 && value <= 127));
-    c->w.bytes[i] = static_cast<char>(value);
-  }
+// One for all weights where they are the same, else one for each output channel.
+void set_zero_points(const std::vector<int32_t> &zero_points, OnnxCase *c) {
+  const bool same = std::set<int32_t>(zero_points.begin(), zero_points.end()).size() == 1;
+  c->problem.has_weights_zero_points = !same;
+  c->problem.weights_zero_point = same ? zero_points[0] : 0;
+  for (const int32_t zero_point : zero_points) c->weights_zero_points.push_back(static_cast<uint8_t>(zero_point));
 }
 
 OnnxCase read_case(const fs::path &path) {
@@ -166,7 +159,7 @@ OnnxCase read_case(const fs::path &path) {
   p.output_type = c.y.type;
   p.input_zero_point = scalar(json, path, "x_zero_point");
   if (c.w.type == POLYCONV_U8)
-    absorb_zero_points(weights_zero_points(json, path, static_cast<size_t>(p.out_channels)), &c);
+    set_zero_points(weights_zero_points(json, path, static_cast<size_t>(p.out_channels)), &c);
   if (json["op"] == "QLinearConv") {
     p.epilogue.has_scale = 1;
     p.epilogue.out_scale = number(json, path, "y_scale");
@@ -177,7 +170,7 @@ OnnxCase read_case(const fs::path &path) {
 }
 
 // Backends that promise every problem; the others may refuse one.
-const std::set<std::string> kTakesAll = {"reference", "openmp", "tbb", "cuda-direct"};
+const std::set<std::string> kTakesAll = {"reference", "threads", "openmp", "tbb", "cuda-direct"};
 
 struct Backend {
   std::string name;
@@ -233,6 +226,8 @@ bool check(const OnnxCase &c, const Backend &backend) {
   buffers.weights[0] = w.data();
   buffers.output = found.data();
   buffers.scale[0] = c.scale.data();
+  buffers.slope[0] = c.slope.data();
+  buffers.weights_zero_point[0] = c.weights_zero_points.data();
   const polyconv_status status = polyconv_convolve(backend.device, &c.problem, 1, &options, &buffers);
   if (status == POLYCONV_UNSUPPORTED && kTakesAll.count(backend.name) == 0) return false;
   REQUIRE_MESSAGE(status == POLYCONV_SUCCESS,
@@ -266,6 +261,37 @@ void check_all(const std::string &device_kind) {
 
 TEST_CASE("ONNX's convolution cases on the CPU") {
   check_all("cpu");
+}
+
+// Of the operators' pages: a layer of one channel and one tap of weight 1 is the activation alone.
+TEST_CASE("ONNX's examples of Elu, Gelu and PRelu, as activations of a layer") {
+  struct Example {
+    const char *activation;
+    std::vector<float> x, slope, y;
+  };
+  const Example examples[] = {
+      {"elu2", {-1, 0, 1}, {}, {-1.2642411f, 0, 1}},
+      {"elu1", {-2, -0.5f, 3}, {}, {-0.86466472f, -0.39346934f, 3}},
+      {"gelutanh", {-1, 0, 1}, {}, {-0.15880801f, 0, 0.84119199f}},
+      {"gelu", {-1, 0, 1}, {}, {-0.15865526f, 0, 0.84134474f}},
+      {"prelu", {-2, 0, 3}, {0.25f}, {-0.5f, 0, 3}},
+  };
+  for (const Backend &backend : backends("cpu"))
+    for (const Example &example : examples) {
+      OnnxCase c;
+      c.name = example.activation;
+      const std::string token = "fwd:n1,c1,k1,i3,f1:" + c.name;
+      polyconv_problem_init(&c.problem);
+      REQUIRE_MESSAGE(polyconv_problem_parse(token.c_str(), &c.problem) == POLYCONV_SUCCESS, token);
+      const auto array = [](const std::vector<float> &values) {
+        return Array{POLYCONV_F32,
+                     {1, 1, static_cast<int64_t>(values.size())},
+                     std::string(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(float))};
+      };
+      c.x = array(example.x), c.w = array({1}), c.y = array(example.y);
+      c.slope = example.slope;
+      check(c, backend);
+    }
 }
 
 TEST_CASE("ONNX's convolution cases on a GPU") {

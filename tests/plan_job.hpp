@@ -127,7 +127,7 @@ inline std::vector<char> fill(const polyconv_problem &p, int32_t which, std::mt1
 struct Job {
   std::vector<polyconv_problem> problems;
   std::vector<char> input, output;
-  std::vector<std::vector<char>> weights, bias, scale, residual, saved;
+  std::vector<std::vector<char>> weights, bias, scale, residual, slope, weights_zero_point, residual_gradient, saved;
   polyconv_buffers buffers;
 
   explicit Job(const std::vector<std::string> &tokens, int32_t save = POLYCONV_SAVE_NONE) {
@@ -204,6 +204,9 @@ struct Job {
       bias.push_back(fill(p, POLYCONV_TENSOR_BIAS, random));
       scale.push_back(fill(p, POLYCONV_TENSOR_SCALE, random));
       residual.push_back(fill(p, POLYCONV_TENSOR_RESIDUAL, random));
+      slope.push_back(fill(p, POLYCONV_TENSOR_SLOPE, random));
+      weights_zero_point.push_back(fill(p, POLYCONV_TENSOR_WEIGHTS_ZERO_POINT, random));
+      residual_gradient.push_back(fill(p, POLYCONV_TENSOR_RESIDUAL_GRADIENT, nullptr));
       saved.push_back(save == POLYCONV_SAVE_NONE
                           ? std::vector<char>()
                           : fill(p,
@@ -216,6 +219,9 @@ struct Job {
       buffers.bias[i] = pointer(bias[i]);
       buffers.scale[i] = pointer(scale[i]);
       buffers.residual[i] = pointer(residual[i]);
+      buffers.slope[i] = pointer(slope[i]);
+      buffers.weights_zero_point[i] = pointer(weights_zero_point[i]);
+      buffers.residual_gradient[i] = pointer(residual_gradient[i]);
       buffers.saved[i] = pointer(saved[i]);
     }
   }

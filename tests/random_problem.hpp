@@ -59,6 +59,7 @@ class RandomProblem {
     if (chance(15)) draw_strides(p, &p.has_output_strides, p.output_strides);
     if (p.direction == POLYCONV_FORWARD) draw_epilogue(&p);
     if (p.direction == POLYCONV_BACKWARD_WEIGHTS) p.epilogue.has_bias = chance(50);
+    if (p.direction != POLYCONV_FORWARD) draw_gradient_epilogue(&p.epilogue);
     return p;
   }
 
@@ -84,7 +85,11 @@ class RandomProblem {
     if (integers && row.weights != POLYCONV_F32 && chance(60)) {
       p->input_zero_point = static_cast<int32_t>(row.input == POLYCONV_U8 ? between(0, 255) : between(-128, 127));
       p->weights_zero_point = static_cast<int32_t>(row.weights == POLYCONV_U8 ? between(0, 255) : between(-128, 127));
+      p->has_weights_zero_points = chance(30);
+      if (p->has_weights_zero_points != 0) p->weights_zero_point = 0;
     }
+    const bool half = row.input == POLYCONV_F16 || row.input == POLYCONV_BF16;
+    if (half && p->direction == POLYCONV_BACKWARD_WEIGHTS && chance(40)) p->weights_type = POLYCONV_F32;
   }
 
   void draw_sizes(polyconv_problem *p) {
@@ -130,6 +135,14 @@ class RandomProblem {
     *has = 1;
   }
 
+  // What needs nothing saved.
+  void draw_gradient_epilogue(polyconv_epilogue *e) {
+    e->has_scale = chance(20);
+    if (!chance(20)) return;
+    e->residual_from = POLYCONV_RESIDUAL_BUFFER;
+    if (chance(50)) e->residual_scale = any_real<float, uint32_t>();
+  }
+
   void draw_epilogue(polyconv_problem *p) {
     polyconv_epilogue &e = p->epilogue;
     const bool integers = p->output_type >= POLYCONV_S32;
@@ -143,16 +156,19 @@ class RandomProblem {
       e.residual_zero_point = static_cast<int32_t>(between(low, high));
     if (integers && chance(50)) e.out_scale = std::max(1e-38f, std::min(1e38f, std::abs(any_real<float, uint32_t>())));
     if (integers && chance(50)) e.out_zero_point = static_cast<int32_t>(between(low, high));
-    if (chance(60)) e.activation = static_cast<int32_t>(between(POLYCONV_ACT_RELU, POLYCONV_ACT_HARD_SWISH));
+    if (chance(60)) e.activation = static_cast<int32_t>(between(POLYCONV_ACT_RELU, POLYCONV_ACT_PRELU));
     if (e.activation == POLYCONV_ACT_CLIPPED_RELU) e.activation_alpha = static_cast<float>(between(1, 1000)) / 7;
-    if (e.activation == POLYCONV_ACT_LEAKY_RELU) e.activation_alpha = any_real<float, uint32_t>();
-    if (chance(35)) draw_pool(p->spatial_dims, &e.pool);
+    if (e.activation == POLYCONV_ACT_LEAKY_RELU || e.activation == POLYCONV_ACT_ELU)
+      e.activation_alpha = any_real<float, uint32_t>();
+    if (chance(35)) draw_pool(p, &e.pool);
   }
 
-  void draw_pool(int32_t dims, polyconv_pool *pool) {
+  void draw_pool(polyconv_problem *p, polyconv_pool *pool) {
+    p->pool_ceil = chance(25);
     pool->kind = static_cast<int32_t>(between(POLYCONV_POOL_MAX, POLYCONV_POOL_AVERAGE));
     if (pool->kind == POLYCONV_POOL_AVERAGE) pool->count_include_pad = chance(50);
-    for (int i = 0; i < dims; ++i) {
+    for (int i = 0; i < p->spatial_dims; ++i) {
+      if (chance(10)) p->pool_dilation[i] = between(2, 3);
       pool->window[i] = between(1, 4);
       pool->stride[i] = chance(50) ? pool->window[i] : between(1, 4);
       pool->pad_begin[i] = between(0, pool->window[i] - 1);

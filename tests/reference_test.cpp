@@ -79,6 +79,7 @@ void compare(const char *what, const polyconv_problem &p, int32_t type, const Va
   for (size_t i = 0; i < found.size(); ++i) {
     double slack = 0;
     if (type < POLYCONV_S32) slack = 2 * unit(type) * std::fabs(expected[i]) + 1e-12;
+    if (p.epilogue.activation == POLYCONV_ACT_GELU_TANH) slack *= 32; // f32's roundings of exp's argument
     if (type == POLYCONV_F16) slack += 0x1p-24;
     if (type >= POLYCONV_S32 && image) slack = 1;
     if (std::fabs(found[i] - expected[i]) <= slack) continue;
@@ -89,7 +90,7 @@ void compare(const char *what, const polyconv_problem &p, int32_t type, const Va
 }
 
 struct Filled {
-  Memory input, weights, bias, scale, residual, output, argmax;
+  Memory input, weights, bias, scale, residual, slope, weights_zero_point, residual_gradient, output, argmax;
   naive::Data data;
 
   explicit Filled(const polyconv_problem &p, uint64_t seed)
@@ -98,6 +99,9 @@ struct Filled {
         bias(p, POLYCONV_TENSOR_BIAS),
         scale(p, POLYCONV_TENSOR_SCALE),
         residual(p, POLYCONV_TENSOR_RESIDUAL),
+        slope(p, POLYCONV_TENSOR_SLOPE),
+        weights_zero_point(p, POLYCONV_TENSOR_WEIGHTS_ZERO_POINT),
+        residual_gradient(p, POLYCONV_TENSOR_RESIDUAL_GRADIENT),
         output(p, POLYCONV_TENSOR_OUTPUT),
         argmax(p, POLYCONV_TENSOR_ARGMAX) {
     polyconv_test::RandomProblem random(seed);
@@ -112,6 +116,8 @@ struct Filled {
     data.bias = range(bias, 1000);
     data.scale = range(scale, 0);
     data.residual = range(residual, 100);
+    data.slope = range(slope, 0);
+    data.weights_zero_point = range(weights_zero_point, 100);
     if (p.direction != POLYCONV_FORWARD) data.output = range(output, 1);
   }
 
@@ -125,32 +131,54 @@ struct Filled {
     options.save = saves ? POLYCONV_SAVE_ARGMAX : POLYCONV_SAVE_NONE;
     polyconv_buffers buffers;
     polyconv_buffers_init(&buffers);
-    static int64_t nothing; // an empty batch has pointers too
-    const auto pointer = [](Memory &m) { return m.bytes.empty() ? &nothing : m.data(); };
+    static int64_t nothing;                        // an empty batch has pointers too
+    const auto pointer = [](Memory &m) -> void * { // of element 0, before which those of negative strides lie
+      if (m.bytes.empty()) return &nothing;
+      return m.bytes.data() + m.tensor.offset * static_cast<int64_t>(polyconv_type_size(m.tensor.type));
+    };
     buffers.input = pointer(input);
     buffers.weights[0] = pointer(weights);
     buffers.bias[0] = pointer(bias);
     buffers.scale[0] = pointer(scale);
     buffers.residual[0] = pointer(residual);
+    buffers.slope[0] = pointer(slope);
+    buffers.weights_zero_point[0] = pointer(weights_zero_point);
+    buffers.residual_gradient[0] = pointer(residual_gradient);
     buffers.output = pointer(output);
     buffers.saved[0] = pointer(argmax);
     return polyconv_convolve(nullptr, &p, 1, &options, &buffers) == POLYCONV_SUCCESS;
   }
 };
 
+// What a gradient's problem has beside the sums: those of the bias and the residual, from the gradient of the values;
+// then that becomes the gradient of the sums, stored in its type.
+void check_beside_sums(const polyconv_problem &p, const Filled &filled, naive::Data &data) {
+  if (p.epilogue.has_bias)
+    compare("bias", p, filled.bias.tensor.type, filled.bias.values(), naive::bias_gradient(p, data.output));
+  if (p.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
+    Values expected = data.output;
+    for (double &v : expected) v *= static_cast<double>(p.epilogue.residual_scale);
+    compare("residual's gradient", p, p.output_type, filled.residual_gradient.values(), expected);
+  }
+  const auto outputs = static_cast<size_t>(naive::shape_of(p).outputs);
+  for (size_t i = 0; i < data.output.size() && p.epilogue.has_scale; ++i) {
+    double stored = 0;
+    store_as(&stored, p.output_type, 0, data.output[i] * data.scale[i / outputs % data.scale.size()]);
+    data.output[i] = load_as<double>(&stored, p.output_type, 0);
+  }
+}
+
 void check_reference(const polyconv_problem &p, uint64_t seed) {
   Filled filled(p, seed);
   REQUIRE_MESSAGE(filled.run(p), token_of(p) << ": " << std::string(polyconv_last_error()));
   naive::Data &data = filled.data;
   if (p.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT) data.residual = data.input;
+  if (p.direction != POLYCONV_FORWARD) check_beside_sums(p, filled, data);
   naive::sums(p, data);
   if (p.direction == POLYCONV_BACKWARD_DATA)
     return compare("input", p, p.input_type, filled.input.values(), data.input);
-  if (p.direction == POLYCONV_BACKWARD_WEIGHTS) {
-    compare("weights", p, p.weights_type, filled.weights.values(), data.weights);
-    if (p.epilogue.has_bias) compare("bias", p, filled.bias.tensor.type, filled.bias.values(), data.bias);
-    return;
-  }
+  if (p.direction == POLYCONV_BACKWARD_WEIGHTS)
+    return compare("weights", p, p.weights_type, filled.weights.values(), data.weights);
   const int32_t type = p.output_type;
   const double low = type == POLYCONV_S8 ? -128 : type == POLYCONV_S32 ? -2147483648.0 : 0;
   const double high = type == POLYCONV_S8    ? 127

@@ -115,6 +115,12 @@ TEST_CASE("pointers that the problem requires") {
   job.buffers.residual[0] = nullptr;
   CHECK_REFUSED(job, "buffers.residual[0] is NULL");
   job.buffers = good;
+  Job slopes = ready("fwd:c3,k4,i9x9,f3x3,p1:prelu", options("reference/*"));
+  slopes.buffers.slope[0] = nullptr;
+  CHECK_REFUSED(slopes, "buffers.slope[0] is NULL");
+  Job points = ready("fwd:c3,k4,i9x9,f3x3,p1:u8-u8-s32:wz=channel", options("reference/*"));
+  points.buffers.weights_zero_point[0] = nullptr;
+  CHECK_REFUSED(points, "buffers.weights_zero_point[0] is NULL");
   job.buffers.struct_size = 3;
   CHECK_REFUSED(job, "buffers.struct_size is 3");
   CHECK(polyconv_run(nullptr, &good, nullptr) == POLYCONV_INVALID_ARGUMENT);
@@ -196,6 +202,13 @@ TEST_CASE("buffers_check: in place not under pooling, and the other directions' 
   CHECK(polyconv_buffers_check(weights.plan.get(), &weights.buffers) == POLYCONV_SUCCESS);
   weights.buffers.bias[0] = weights.buffers.weights[0];
   CHECK_BAD_BUFFERS(weights, "buffers.weights[0], which is written, overlaps buffers.bias[0]");
+  Job residual = ready("bwd_d:n1,c3,k4,i8x8,f3x3,p1:residual", options("reference/*"));
+  CHECK_MESSAGE(polyconv_buffers_check(residual.plan.get(), &residual.buffers) == POLYCONV_SUCCESS, error());
+  residual.buffers.residual_gradient[0] = residual.input.data();
+  CHECK_BAD_BUFFERS(residual, "buffers.input, which is written, overlaps buffers.residual_gradient[0]");
+  residual.buffers.residual_gradient[0] = nullptr; // not wanted
+  CHECK_MESSAGE(polyconv_buffers_check(residual.plan.get(), &residual.buffers) == POLYCONV_SUCCESS, error());
+  CHECK_MESSAGE(polyconv_run(residual.plan.get(), &residual.buffers, nullptr) == POLYCONV_SUCCESS, error());
   Job scratch = ready("fwd:n1,c3,k4,i8x8,f3x3,p1", probe("fake-plan-probe/scratch"));
   Aligned shared(1 << 16);
   scratch.buffers.workspace = shared.data.get();

@@ -187,7 +187,10 @@ TEST_CASE("activations have the values of their definitions") {
   CHECK(value(POLYCONV_ACT_HARD_SWISH, -4) == 0);
   CHECK(value(POLYCONV_ACT_HARD_SWISH, 4) == 4);
   CHECK(value(POLYCONV_ACT_HARD_SWISH, 1) == doctest::Approx(2.0 / 3).epsilon(1e-14));
-  for (int32_t activation = POLYCONV_ACT_NONE; activation <= POLYCONV_ACT_HARD_SWISH; ++activation)
+  CHECK(value(POLYCONV_ACT_GELU_TANH, 1) == doctest::Approx(0.84119199060827676).epsilon(1e-14));
+  CHECK(value(POLYCONV_ACT_GELU_TANH, -3) == doctest::Approx(-0.0036373920817729943).epsilon(1e-12));
+  CHECK(value(POLYCONV_ACT_GELU_TANH, -1e30) == 0);
+  for (int32_t activation = POLYCONV_ACT_NONE; activation <= POLYCONV_ACT_PRELU; ++activation)
     CHECK_MESSAGE(std::isnan(value(activation, std::nan(""))), "activation " << activation << " loses NaN");
 }
 
@@ -216,14 +219,28 @@ TEST_CASE("a layer without pooling has windows of one") {
 }
 
 TEST_CASE("a pooling window is cut at the edges and keeps its places") {
-  polyconv_pool pool{};
+  polyconv_layer layer{};
+  polyconv_pool &pool = layer.epilogue.pool;
   pool.window[0] = 3;
   pool.stride[0] = 2;
   pool.pad_begin[0] = 2;
-  const PoolSpan first = pool_span(pool, 0, 0, 5), middle = pool_span(pool, 0, 1, 5), last = pool_span(pool, 0, 3, 5);
+  layer.pool_dilation[0] = 1;
+  const PoolSpan first = pool_span(layer, 0, 0, 5), middle = pool_span(layer, 0, 1, 5),
+                 last = pool_span(layer, 0, 3, 5);
   CHECK((first.begin == 0 && first.end == 1 && first.first == 2));
   CHECK((middle.begin == 0 && middle.end == 3 && middle.first == 0));
   CHECK((last.begin == 4 && last.end == 5 && last.first == 0));
+  CHECK(pool_readers(layer, 0, 2, 4).begin == 1);
+  CHECK(pool_readers(layer, 0, 2, 4).end == 3);
+
+  layer.pool_dilation[0] =
+      2; // elements -2 0 2, 0 2 4, 2 4, of 6 with one place of padding that counts and one that not
+  pool.pad_end[0] = 2, layer.pool_overhang[0] = 1;
+  CHECK((pool_span(layer, 0, 0, 5).begin == 0 && pool_span(layer, 0, 0, 5).count() == 2));
+  CHECK((pool_span(layer, 0, 0, 5).first == 1 && pool_span(layer, 0, 2, 5).count() == 2));
+  CHECK((pool_counted(layer, 0, 0, 5) == 3 && pool_counted(layer, 0, 2, 5) == 2));
+  CHECK((pool_place(layer, 0, 1, 4) == 2 && pool_place(layer, 0, 1, 3) == -1));
+
   const double nan = std::nan("");
   CHECK(pool_better(2.0, 1.0));
   CHECK_FALSE(pool_better(1.0, 1.0));

@@ -282,3 +282,28 @@ TEST_CASE("options of an older and of a newer caller") {
   CHECK(polyconv_plan_create(nullptr, &p, 1, &newer.known, &made) == POLYCONV_INVALID_ARGUMENT);
   CHECK(contains(error(), "is not 0"));
 }
+
+TEST_CASE("a kernel is not asked about a layer with a trait that it does not declare") {
+  const char *overlaps = "fwd:n1,c4,k4,i8x8,f3x3,p1:xs=1.1.2.1:ys=256.1.32.4";
+  CHECK(choose("taught,generic", options(), overlaps) == "taught@only");
+  // The others get a dense copy, if somebody makes it.
+  const std::string copied = choose("ties", options(), overlaps);
+  CHECK(contains(copied, "ties@only + "));
+  CHECK(contains(copied, "/convert@"));
+  load("plan_probe");
+  for (const char *kernel : {"fake-plan-probe/taught", "fake-plan-probe/ties", "fake-plan-probe/likes_first"}) {
+    Job one({overlaps});
+    check_against_reference(&one, options(kernel));
+    CHECK(one.steps == (contains(kernel, "taught") ? 1 : 2 + contains(kernel, "likes_first")));
+  }
+}
+
+TEST_CASE("a chain with a trait goes to no fused kernel that does not declare it") {
+  load("plan_probe");
+  const std::vector<polyconv_problem> chain = {problem("fwd:n1,c4,k4,i8x8,f3x3,p1:xs=1.1.2.1"), problem(kToken)};
+  polyconv_options o = options("fake-plan-probe/fuses_two,fake-plan-probe/taught");
+  o.grouping = "2";
+  CHECK(contains(chosen(chain, o), "takes no tensor that overlaps itself"));
+  o.grouping = nullptr;
+  CHECK(chosen(chain, o) == "fake-plan-probe/taught@only + fake-plan-probe/taught@only");
+}

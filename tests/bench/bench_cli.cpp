@@ -11,6 +11,28 @@ TEST_CASE("wrong usage is exit 2 with one sentence, and nothing on stdout") {
       {"", "expected a command"},
       {"--bogus", "expected a command"},
       {"juggle", "expected a command"},
+      {"rnu fwd:i8x8", "did you mean 'run'?"},
+      {"run --bakend openmp fwd:i8x8", "run has no option --bakend; did you mean '--backend'?"},
+      {"check fwd:i8x8 --detreminism=run", "did you mean '--determinism'?"},
+      {"run tiny", "'tiny' is no problem token; expected --suite tiny"},
+      {"run lenet28", "expected --chain lenet28"},
+      {"run --suite resnet5", "did you mean 'resnet50'?"},
+      {"run --chain lenet8", "did you mean 'lenet28'?"},
+      {"run --expect cpu-foundatoin", "did you mean 'cpu-foundation'?"},
+      {"run fwd:i8x8 --baseline nothing", "'nothing' is none of fma, copy"},
+      {"run fwd:i8x8 --baseline refrence", "did you mean 'reference'?"},
+      {"run fwd:i8x8 --baseline refrence/convolve", "did you mean 'reference'?"},
+      {"run fwd:i8x8 --out s.xml", "'s.xml' ends in .xml; expected .jsonl, .csv, .md or .txt"},
+      {"explain fwd:i8x8 --out x.jsonl", "did you mean '.json'?"},
+      {"run fwd:i8x8 --dtype nhwc", "'nhwc' is none of f64, f32"},
+      {"run fwd:i8x8 --dtype fp16", "did you mean 'f16'?"},
+      {"run fwd:i8x8 --layout f16", "'f16' is none of nchw"},
+      {"run fwd:i8x8 --math fsat", "did you mean 'fast'?"},
+      {"run fwf:i8x8", "did you mean 'fwd'?"},
+      {"run fwd:i8x8:nhcw", "did you mean 'nchw'?"},
+      {"run fwd:i8x8:rleu", "did you mean 'relu'?"},
+      {"run fwd:i8x8:bias+rleu", "did you mean 'relu'?"},
+      {"run fwd:i8x8:pad=relfect", "pad=zero"},
       {"run", "no problem"},
       {"run --bogus fwd:i8x8", "--bogus"},
       {"run fwd:i8x8 --bogus", "--bogus"},
@@ -88,6 +110,32 @@ TEST_CASE("info lists what is there and says why the rest is not") {
   CHECK(info.at("devices").at(0).at("name") == "cpu");
 }
 
+TEST_CASE("a setting in the environment that means nothing is told on stderr, once, and changes nothing") {
+  const std::string run = "run " + std::string(kSmall) + " --backend openmp,tbb --verify never" + kQuick;
+  const Outcome isa = bench(run, "POLYCONV_MAX_ISA=avx1024");
+  if (isa.code != 0) return polyconv_test::skip("one of the CPU backends is not here");
+  const std::string complaint = "POLYCONV_MAX_ISA is 'avx1024'; expected baseline, avx2, avx512, avx512_bf16 or amx";
+  const size_t at = isa.err.find(complaint);
+  CHECK(at != std::string::npos);
+  CHECK(isa.err.find(complaint, at + 1) == std::string::npos);
+  CHECK(has(bench("info", "POLYCONV_MAX_ISA=avx1024").out, "ignored: POLYCONV_MAX_ISA is 'avx1024'"));
+  CHECK_FALSE(has(bench("info", "POLYCONV_MAX_ISA=avx2").err, "POLYCONV_MAX_ISA"));
+}
+
+TEST_CASE("a folder of backends that is not searched is told, and marked in info") {
+  const Outcome info = bench("info", "POLYCONV_BACKEND_PATH=plugins:/no/such");
+  CHECK(info.code == 0);
+  CHECK(has(info.err, "POLYCONV_BACKEND_PATH has 'plugins', expected absolute folders"));
+  CHECK(has(info.out, "(plugins is ignored: not absolute, /no/such is no folder that can be read)"));
+  CHECK_FALSE(has(bench("info").out, "ignored"));
+}
+
+TEST_CASE("a backend that nobody has is told with the one that was meant") {
+  const Outcome outcome = bench("run " + std::string(kSmall) + " --backend refrence" + kQuick);
+  CHECK(outcome.code == 3);
+  CHECK(has(lines_of(outcome.out).at(0).at("reason"), "did you mean 'reference'?"));
+}
+
 TEST_CASE("options may stand anywhere") {
   const std::string token = kSmall;
   CHECK(bench("run " + token + " --device cpu --min-time 0 -o jsonl").code == 0);
@@ -136,6 +184,22 @@ TEST_CASE("a kernel that is wrong is exit 1, from check and from run, and is not
   CHECK(ran.code == 1);
   CHECK(lines_of(ran.out).at(0).at("status") == "wrong");
   CHECK(lines_of(ran.out).at(0).at("median_us").is_null());
+}
+
+TEST_CASE("who asks about one direction does not hear that kernels of others compute others") {
+  for (const char *token :
+       {"fwd:n1,c64,k64,i14x14,f3x3,p1", "bwd_d:n1,c64,k64,i14x14,f3x3,p1", "bwd_w:n1,c64,k64,i14x14,f3x3,p1"}) {
+    const std::string text = bench("explain " + std::string(token)).out;
+    INFO(text);
+    const size_t rejected = text.find("\nrejected\n");
+    REQUIRE(rejected != std::string::npos);
+    for (const char *sentence : {"no gradients", "not gradients", "gradient alone", "gradient of weights alone",
+                                 "weight gradients", "only pools", "only goes back", "only copies"})
+      CHECK(text.find(sentence, rejected) == std::string::npos);
+    CHECK(text.find("for other directions, or for other steps of a plan", rejected) != std::string::npos);
+    CHECK(has(bench("explain -o json " + std::string(token)).out, "only pools")); // data has every answer
+  }
+  CHECK(has(bench("explain fwd:i8x8 --kernel reference/pool").out, "only pools")); // somebody asked for it
 }
 
 TEST_CASE("explain answers in words or as JSON") {

@@ -60,13 +60,18 @@ TEST_CASE("the peak multiply-add rate is units x lanes x 2 x clock, and unknown 
   properties.compute_units = 132;
   properties.compute_capability = 90;
   properties.clock_mhz = 1980;
-  CHECK(peak_fma(properties, false).value() == doctest::Approx(66.908e12).epsilon(1e-4));
-  CHECK(peak_fma(properties, true).value() == doctest::Approx(33.454e12).epsilon(1e-4));
+  CHECK(peak_fma(properties, "fma_f32").value() == doctest::Approx(66.908e12).epsilon(1e-4));
+  CHECK(peak_fma(properties, "fma_f64").value() == doctest::Approx(33.454e12).epsilon(1e-4));
+  CHECK(peak_fma(properties, "fma_f16").value() == doctest::Approx(16 * 66.908e12).epsilon(1e-4)); // tensor cores
+  CHECK(peak_fma(properties, "fma_bf16") == peak_fma(properties, "fma_f16"));
+  CHECK(peak_fma(properties, "fma_tf32").value() == doctest::Approx(8 * 66.908e12).epsilon(1e-4));
+  CHECK(peak_fma(properties, "fma_s8").value() == doctest::Approx(32 * 66.908e12).epsilon(1e-4));
+  CHECK_FALSE(peak_fma(properties, "copy").has_value());
   properties.compute_capability = 1;
-  CHECK_FALSE(peak_fma(properties, false).has_value());
+  CHECK_FALSE(peak_fma(properties, "fma_f32").has_value());
   properties.compute_capability = 90;
   properties.clock_mhz = 0;
-  CHECK_FALSE(peak_fma(properties, false).has_value());
+  CHECK_FALSE(peak_fma(properties, "fma_f32").has_value());
 }
 
 TEST_CASE("a device's copy rate is measured, what it does not tell is said") {
@@ -78,7 +83,7 @@ TEST_CASE("a device's copy rate is measured, what it does not tell is said") {
   CHECK(ceilings.rates[0].per_second > 1e6);
   CHECK(ceilings.best("copy", ceilings.processors).value() == ceilings.rates[0].per_second);
   DeviceMeter meter(device);
-  CHECK_THROWS_WITH_AS(meter.fma(false, 0), doctest::Contains("fake device 0 is not known"), Unable);
+  CHECK_THROWS_WITH_AS(meter.fma("fma_f32", 0), doctest::Contains("fake device 0 is not known"), Unable);
 }
 
 TEST_CASE("rows on a device are timed by events, in a graph where they are compared or where that is asked for") {
@@ -97,7 +102,7 @@ TEST_CASE("rows on a device are timed by events, in a graph where they are compa
   CHECK(copy.ratio.value() > 0);
   const Record fma = plain.measure(job_on_fake("fake-device/direct", "fma"));
   CHECK(fma.status == "good");
-  CHECK(fma.baseline_reason == "unsupported: the multiply-add rate of fake device 0 is not known");
+  CHECK(fma.baseline_reason == "unsupported: no multiply-add rate is known for the types of this problem");
   CHECK_FALSE(fma.ratio.has_value());
   RunSettings graph = quick();
   graph.graph = true;

@@ -243,5 +243,6 @@ TEST_CASE("a wrong file is refused with its line") {
   bad_bar("suite:vgg16,f32,strict,*,fma,1,500,,,\n", "'baseline_max_us' is for one problem");
   bad_bar("fwd:i8x8,f32,strict,*,fma,1,,,,0.8\n", "'least_each' is for suites");
   bad_bar("suite:vgg16,f32,strict,*,fma,1,,sideways,,\n", "sideways");
-  CHECK_THROWS_WITH_AS(load_expectations("nosuch"), doctest::Contains("cannot read"), Error);
+  CHECK_THROWS_WITH_AS(load_expectations("nosuch"), doctest::Contains("no file of expectations is called 'nosuch'"),
+                       Error);
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -13,6 +14,7 @@
 #include "measure/timing.hpp"
 #include "statistics.hpp"
 #include "sweep.hpp"
+#include "terminal.hpp"
 #include "text.hpp"
 
 using namespace polyconv::bench;
@@ -35,8 +37,12 @@ TEST_CASE("lists and sweeps") {
   CHECK(parse_values("4:11:4", "x") == Strings{"4", "8"});
   CHECK(parse_values("3x3, 1/2", "x") == Strings{"3x3", "1/2"});
   CHECK(parse_numbers("5:5:1", "x", 0) == std::vector<long long>{5});
+  CHECK(parse_values("9223372036854775806:9223372036854775807:1", "x") ==
+        Strings{"9223372036854775806", "9223372036854775807"});
+  CHECK(parse_values("9223372036854775800:9223372036854775807:5", "x") ==
+        Strings{"9223372036854775800", "9223372036854775805"});
   for (const char *bad : {"", ",", "1,,2", "1:2", "1:2:3:4", "2:1:1", "1:9:0", "1:9:-1", "a:9:1", "0:99999999:1",
-                          "0:9223372036854775807:1"}) {
+                          "0:9223372036854775807:1", "-9223372036854775807:9223372036854775807:1"}) {
     INFO(std::string(bad));
     CHECK_THROWS_AS(parse_values(bad, "x"), Error);
   }
@@ -63,6 +69,21 @@ TEST_CASE("fields of a token are replaced or added, and i spreads over the axes"
   CHECK(set_field(token, "i", "8x7") == "fwd:n1,c3,k4,i8x7,f3x3:nhwc:relu");
   CHECK(set_field("fwd:i50,f3", "i", "60") == "fwd:i60,f3");
   CHECK_THROWS_AS(set_field("fwd", "c", "1"), Error);
+}
+
+TEST_CASE("the word that was meant is near, and nothing far is offered") {
+  const Strings words = {"run", "check", "--backend", "--baseline", "nhwc", "nchw", "resnet50"};
+  CHECK(polyconv::near_word("rnu", words) == "run");
+  CHECK(polyconv::near_word("chekc", words) == "check");
+  CHECK(polyconv::near_word("--basline", words) == "--baseline");
+  CHECK(polyconv::near_word("resnet", words) == "resnet50");
+  CHECK(polyconv::near_word("juggle", words).empty());
+  CHECK(polyconv::near_word("", words).empty());
+  CHECK(polyconv::near_word("x", {"y"}).empty());
+  CHECK(polyconv::near_word(std::string(100000, 'a'), words).empty());
+  CHECK(polyconv::near_word("abc", {}).empty());
+  CHECK(polyconv::edits_between("", "abc") == 3);
+  CHECK(polyconv::edits_between("nhcw", "nchw") == 1);
 }
 
 TEST_CASE("globs") {
@@ -94,6 +115,44 @@ TEST_CASE("sizes, percentages and what is shown to people") {
   CHECK(trim("  a b\t\r\n") == "a b");
   CHECK(split("a, b,,c", ',') == Strings{"a", "b", "", "c"});
   CHECK(split("  ", ',').empty());
+}
+
+TEST_CASE("a table is fitted to a width: below, above, wrapped, left out, and nothing lost but what is named") {
+  Grid grid({{"problem", false, Fit::kHeading},
+             {"kernel", false, Fit::kWrap},
+             {"time", true},
+             {"rate", true, Fit::kDrop, 1},
+             {"cold", true, Fit::kDrop, 2},
+             {"why", false, Fit::kBelow}});
+  grid.add(
+      {"fwd:n1,c64,k64,i56x56,f3x3,p1", "openmp/dense@avx512 + openmp/convert@avx512", "1.23 ms", "12", "1.0x", ""});
+  grid.add(
+      {"", "reference/convolve@plain", "9 ms", "1", "1.1x", "a reason that takes more than one line of forty columns"});
+  CHECK(grid.text() == grid.text(0, nullptr));
+  CHECK(grid.text(1000, nullptr) == grid.text());
+  for (const size_t columns : {100, 80, 60, 40}) {
+    CAPTURE(columns);
+    Strings left_out;
+    const std::string text = grid.text(columns, &left_out);
+    for (const std::string &line : split(text, '\n')) CHECK(line.size() <= columns);
+    for (const char *word : {"1.23 ms", "9 ms", "reference/", "convert@avx512", "forty"})
+      CHECK(text.find(word) != std::string::npos);
+    CHECK((text.find("1.0x") == std::string::npos) == (std::count(left_out.begin(), left_out.end(), "cold") == 1));
+    CHECK((text.find("cold") == std::string::npos) == (std::count(left_out.begin(), left_out.end(), "cold") == 1));
+  }
+  Strings left_out;
+  CHECK(grid.text(34, &left_out).find("fwd:n1,c64,k64,i56x56,f3x3,p1\n") != std::string::npos);
+  CHECK(left_out == Strings{"rate", "cold"});
+  Grid narrow({{"name", false}, {"number", true}});
+  narrow.add({"a name that may not be broken", "1"});
+  CHECK(narrow.text(10, nullptr) == narrow.text());
+}
+
+TEST_CASE("text is broken at blanks to a width, with its indentation") {
+  CHECK(wrapped("one two three\n  four five six seven\n", 12) == "one two\n  three\n  four five\n    six\n    seven\n");
+  CHECK(wrapped("one two three", 0) == "one two three");
+  CHECK(wrapped("libpolyconv_openmp.so is here", 10) == "libpolyconv_openmp.so\n  is here");
+  CHECK(wrapped("", 10).empty());
 }
 
 TEST_CASE("tables are read with quotes and comments, and refused in words") {

@@ -114,7 +114,7 @@ TEST_CASE("overrides and sweeps multiply; what they make invalid is kept with it
   CHECK(collect_work(request).front().invalid.find("z1") != std::string::npos);
   request.sweeps.clear();
   request.dtypes = {"f99"};
-  CHECK_THROWS_WITH_AS(collect_work(request), doctest::Contains("--dtype f99"), Error);
+  CHECK_THROWS_WITH_AS(collect_work(request), doctest::Contains("'f99' is none of"), Error);
 }
 
 TEST_CASE("a problem that stands twice is measured once") {

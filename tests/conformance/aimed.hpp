@@ -198,11 +198,11 @@ class AimedProblem {
       e.residual_scale = chance(70) ? 1.0f : static_cast<float>(between(-4, 4)) / 2;
     }
     if (chance(60))
-      e.activation = static_cast<int32_t>(between(POLYCONV_ACT_RELU, strays(50)   ? int64_t{POLYCONV_ACT_HARD_SWISH}
+      e.activation = static_cast<int32_t>(between(POLYCONV_ACT_RELU, strays(50)   ? int64_t{POLYCONV_ACT_PRELU}
                                                                      : chance(50) ? int64_t{POLYCONV_ACT_CLIPPED_RELU}
                                                                                   : int64_t{POLYCONV_ACT_RELU}));
     if (e.activation == POLYCONV_ACT_CLIPPED_RELU) e.activation_alpha = 6;
-    if (e.activation == POLYCONV_ACT_LEAKY_RELU) e.activation_alpha = 0.125f;
+    if (e.activation == POLYCONV_ACT_LEAKY_RELU || e.activation == POLYCONV_ACT_ELU) e.activation_alpha = 0.125f;
     if (p->input_type >= POLYCONV_S32 || !strays(20)) return;
     e.pool.kind = static_cast<int32_t>(between(POLYCONV_POOL_MAX, POLYCONV_POOL_AVERAGE));
     for (int axis = 0; axis < p->spatial_dims; ++axis) e.pool.window[axis] = e.pool.stride[axis] = between(2, 3);

@@ -5,6 +5,7 @@
 
 #include <polyconv/polyconv.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <vector>
@@ -15,7 +16,8 @@ using Values = std::vector<double>;
 
 // Dense arrays in order N C spatial (K C/g spatial for weights), as the problem's tensors.
 struct Data {
-  Values input, weights, bias, scale, residual, output;
+  Values input, weights, bias, scale, residual, slope, output;
+  Values weights_zero_point;
   Values saved; // argmax
 };
 
@@ -69,7 +71,12 @@ void for_products(const polyconv_problem &p, const Shape &s, const Visit &visit)
       for (int a = s.dims - 1; a >= 0; --a) {
         const int64_t i = f % small[a], r = t % s.kernel[a];
         f /= small[a], t /= s.kernel[a];
-        const int64_t at = fold(i * p.stride[a] + r * p.dilation[a] - p.pad_begin[a], large[a], p.pad_mode);
+        // Negative padding of an input crops: padding then sees the rest.
+        const int64_t before = p.transposed ? 0 : std::max<int64_t>(-p.pad_begin[a], 0);
+        const int64_t behind = p.transposed ? 0 : std::max<int64_t>(-p.pad_end[a], 0);
+        const int64_t from_first = i * p.stride[a] + r * p.dilation[a] - p.pad_begin[a] - before;
+        const int64_t folded = fold(from_first, large[a] - before - behind, p.pad_mode);
+        const int64_t at = folded < 0 ? -1 : folded + before;
         outside = outside || at < 0;
         to += at * to_step, to_step *= large[a];
         stored += (p.flip ? s.kernel[a] - 1 - r : r) * stored_step, stored_step *= s.kernel[a];
@@ -101,7 +108,10 @@ inline void sums(const polyconv_problem &p, Data &data) {
           double *b = large.data() + ((n * p.groups + g) * large_group + c) * larges;
           double *w = data.weights.data() + ((g * small_group + k) * large_group + c) * s.taps;
           for_products(p, s, [&](int64_t i, int64_t j, int64_t tap) {
-            const double weight = w[tap] - p.weights_zero_point;
+            const int64_t channel = p.transposed ? g * large_group + c : g * small_group + k; // of the output
+            const double zero_point = p.has_weights_zero_points ? data.weights_zero_point[static_cast<size_t>(channel)]
+                                                                : static_cast<double>(p.weights_zero_point);
+            const double weight = w[tap] - zero_point;
             if (&written == &data.weights) {
               w[tap] += a[i] * (j < 0 ? padding : b[j]);
             } else if (&written == &small) {
@@ -111,14 +121,18 @@ inline void sums(const polyconv_problem &p, Data &data) {
             }
           });
         }
-  if (p.direction != POLYCONV_BACKWARD_WEIGHTS || !p.epilogue.has_bias) return;
-  data.bias.assign(static_cast<size_t>(p.out_channels), 0.0);
-  for (size_t i = 0; i < data.output.size(); ++i)
-    data.bias[i / static_cast<size_t>(s.outputs) % data.bias.size()] += data.output[i];
+}
+
+// The gradient of the bias.
+inline Values bias_gradient(const polyconv_problem &p, const Values &output) {
+  Values bias(static_cast<size_t>(p.out_channels), 0.0);
+  const auto outputs = static_cast<size_t>(shape_of(p).outputs);
+  for (size_t i = 0; i < output.size(); ++i) bias[i / outputs % bias.size()] += output[i];
+  return bias;
 }
 
 template <class T>
-T activated(T v, const polyconv_epilogue &e) {
+T activated(T v, const polyconv_epilogue &e, T slope = 0) {
   const T alpha = static_cast<T>(e.activation_alpha);
   switch (e.activation) {
     case POLYCONV_ACT_RELU: return std::fmax(v, T(0));
@@ -129,6 +143,12 @@ T activated(T v, const polyconv_epilogue &e) {
     case POLYCONV_ACT_GELU: return v * (1 + std::erf(v / std::sqrt(T(2)))) / 2;
     case POLYCONV_ACT_SILU: return v * (1 / (1 + std::exp(-v)));
     case POLYCONV_ACT_HARD_SWISH: return v * std::fmin(std::fmax(v + 3, T(0)), T(6)) / 6;
+    case POLYCONV_ACT_ELU: return v >= 0 ? v : alpha * (std::exp(v) - 1);
+    case POLYCONV_ACT_GELU_TANH: {
+      const double x = static_cast<double>(v), u = std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * std::pow(x, 3.0));
+      return static_cast<T>(x / 2 * (1 + std::tanh(u))); // in double, as it loses digits near -1
+    }
+    case POLYCONV_ACT_PRELU: return v >= 0 ? v : slope * v;
     default: return v;
   }
 }
@@ -140,28 +160,34 @@ std::vector<T> pooled(const polyconv_problem &p, const Shape &s, const std::vect
   if (pool.kind == POLYCONV_POOL_NONE) return image;
   int64_t results = 1, windows = 1, size[3];
   for (int a = 0; a < s.dims; ++a) {
-    size[a] = (s.output[a] + pool.pad_begin[a] + pool.pad_end[a] - pool.window[a]) / pool.stride[a] + 1;
+    const int64_t reach = p.pool_dilation[a] * (pool.window[a] - 1) + 1, step = pool.stride[a];
+    const int64_t room = s.output[a] + pool.pad_begin[a] + pool.pad_end[a] - reach;
+    size[a] = room < 0 ? 0 : room / step + 1; // of a valid problem the room is short by less than a step
+    const bool begins_inside = size[a] * step < s.output[a] + pool.pad_begin[a]; // one more would
+    if (p.pool_ceil && room % step != 0 && begins_inside) ++size[a];
     results *= size[a], windows *= pool.window[a];
   }
   std::vector<T> out;
   for (int64_t result = 0; result < results; ++result) {
     T sum = 0, best = 0;
-    int64_t count = 0, first = -1;
+    int64_t count = 0, padded = 0, first = -1;
     for (int64_t w = 0; w < windows; ++w) {
       int64_t r = result, v = w, at = 0, step = 1;
-      bool inside = true;
+      bool inside = true, counts = true;
       for (int a = s.dims - 1; a >= 0; --a) {
-        const int64_t i = r % size[a] * pool.stride[a] - pool.pad_begin[a] + v % pool.window[a];
+        const int64_t i = r % size[a] * pool.stride[a] - pool.pad_begin[a] + v % pool.window[a] * p.pool_dilation[a];
         r /= size[a], v /= pool.window[a];
         inside = inside && i >= 0 && i < s.output[a];
+        counts = counts && i < s.output[a] + pool.pad_end[a];
         at += i * step, step *= s.output[a];
       }
+      padded += counts;
       if (!inside) continue;
       const T value = image[static_cast<size_t>(at)];
       sum += value, ++count;
       if (first < 0 || value > best) best = value, first = w;
     }
-    const T divisor = static_cast<T>(pool.count_include_pad ? windows : count);
+    const T divisor = static_cast<T>(pool.count_include_pad ? padded : count);
     out.push_back(pool.kind == POLYCONV_POOL_MAX ? best : sum / divisor);
     if (argmax) argmax->push_back(static_cast<double>(first));
   }
@@ -198,7 +224,7 @@ void epilogue(const polyconv_problem &p, Data &data, double lowest, double highe
         const T residual = static_cast<T>(data.residual[i]) - static_cast<T>(e.residual_zero_point);
         v += static_cast<T>(e.residual_scale) * residual;
       }
-      values.push_back(activated(v, e));
+      values.push_back(activated(v, e, e.activation == POLYCONV_ACT_PRELU ? static_cast<T>(data.slope[k]) : T(0)));
     }
     if (only_bias) continue;
     for (T v : pooled(p, s, values, &data.saved)) {

@@ -144,9 +144,9 @@ class RandomChain {
       e.activation = static_cast<int32_t>(
           between(POLYCONV_ACT_RELU, chance(tidy_ ? 60 : 85)                  ? int64_t{POLYCONV_ACT_RELU}
                                      : tidy_ && kind == Kind::kSeparableBlock ? int64_t{POLYCONV_ACT_CLIPPED_RELU}
-                                                                              : int64_t{POLYCONV_ACT_HARD_SWISH}));
+                                                                              : int64_t{POLYCONV_ACT_PRELU}));
     if (e.activation == POLYCONV_ACT_CLIPPED_RELU) e.activation_alpha = 6;
-    if (e.activation == POLYCONV_ACT_LEAKY_RELU) e.activation_alpha = 0.125f;
+    if (e.activation == POLYCONV_ACT_LEAKY_RELU || e.activation == POLYCONV_ACT_ELU) e.activation_alpha = 0.125f;
     if (kind == Kind::kPlain && chance(20)) {
       e.pool.kind = chance(75) ? static_cast<int32_t>(POLYCONV_POOL_MAX) : static_cast<int32_t>(POLYCONV_POOL_AVERAGE);
       for (int axis = 0; axis < 2; ++axis) {

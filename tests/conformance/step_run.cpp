@@ -76,6 +76,18 @@ class OnDevice {
 
 bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
               std::vector<unsigned char> &output, std::vector<unsigned char> *saved) {
+  Besides besides;
+  if (saved) besides.saved = *saved;
+  const bool taken = run_step(kernel, op, layer, input, output, besides);
+  if (saved) *saved = besides.saved;
+  return taken;
+}
+
+bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
+              std::vector<unsigned char> &output, Besides &besides) {
+  constexpr size_t kSize = offsetof(polyconv_kernel, takes) + sizeof kernel.table->takes;
+  const uint64_t takes = kernel.table->struct_size < kSize ? 0 : kernel.table->takes;
+  if ((layer.traits & ~takes) != 0) return false; // as the library has it
   polyconv_policy policy = {};
   policy.struct_size = sizeof policy;
   policy.threads = 2;
@@ -88,18 +100,26 @@ bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, con
   if (kernel.table->supports(kernel.table, &request, kernel.config, &offer) != POLYCONV_SUCCESS) return false;
   void *instance = nullptr;
   REQUIRE(kernel.table->create(kernel.table, &request, kernel.config, &instance) == POLYCONV_SUCCESS);
-  const std::vector<unsigned char> scratch(static_cast<size_t>(offer.workspace_bytes), 0xff), none;
-  const OnDevice read(kernel.device, input), written(kernel.device, output), kept(kernel.device, saved ? *saved : none),
-      workspace(kernel.device, scratch);
+  const std::vector<unsigned char> scratch(static_cast<size_t>(offer.workspace_bytes), 0xff);
+  const OnDevice read(kernel.device, input), written(kernel.device, output), workspace(kernel.device, scratch);
+  const OnDevice kept(kernel.device, besides.saved), slope(kernel.device, besides.slope);
+  const OnDevice scale(kernel.device, besides.scale), bias(kernel.device, besides.bias);
+  const OnDevice residual(kernel.device, besides.residual_gradient);
   polyconv_arguments arguments = {};
   arguments.struct_size = sizeof arguments;
   arguments.input = read.pointer();
   arguments.output = written.pointer();
   arguments.saved[0] = kept.pointer();
+  arguments.slope[0] = slope.pointer();
+  arguments.scale[0] = scale.pointer();
+  arguments.bias[0] = bias.pointer();
+  arguments.residual_gradient[0] = residual.pointer();
   arguments.workspace = workspace.pointer();
   CHECK(kernel.table->run(kernel.table, instance, &arguments, nullptr) == POLYCONV_SUCCESS);
   written.fetch(output);
-  if (saved) kept.fetch(*saved);
+  kept.fetch(besides.saved);
+  bias.fetch(besides.bias);
+  residual.fetch(besides.residual_gradient);
   kernel.table->destroy(kernel.table, instance);
   return true;
 }
@@ -112,7 +132,7 @@ polyconv_layer step_layer(const polyconv_tensor &input, const polyconv_tensor &r
   l.input = l.output = input;
   l.result = result;
   l.epilogue.residual_scale = l.epilogue.out_scale = 1;
-  for (int axis = 0; axis < 3; ++axis) l.stride[axis] = l.dilation[axis] = 1;
+  for (int axis = 0; axis < 3; ++axis) l.stride[axis] = l.dilation[axis] = l.pool_dilation[axis] = 1;
   return l;
 }
 

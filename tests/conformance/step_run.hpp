@@ -39,9 +39,17 @@ polyconv_layer step_layer(const polyconv_tensor &input, const polyconv_tensor &r
 polyconv_pool sample_pool(int32_t kind, int32_t count_include_pad);
 constexpr int64_t kPooled[5] = {2, 5, 3, 5, 3};
 
-// False where the kernel does not take the step. `saved`, where there is one, is read or written.
+// What a step reads and writes beside its input and output; what is empty is not there.
+struct Besides {
+  std::vector<unsigned char> saved, slope, scale; // saved is read or written
+  std::vector<unsigned char> bias, residual_gradient;
+};
+
+// False where the kernel does not take the step. With a pointer: `saved` is all that there is besides, or nothing.
 bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
               std::vector<unsigned char> &output, std::vector<unsigned char> *saved);
+bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
+              std::vector<unsigned char> &output, Besides &besides);
 
 // A part of check_steps.
 int check_gradients(const Kernel &kernel, const std::string &name);

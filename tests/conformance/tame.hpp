@@ -29,7 +29,7 @@ class TameProblem {
     if (p->pad_mode == POLYCONV_PAD_CONSTANT && p->input_type < POLYCONV_S32)
       p->pad_value = static_cast<double>(random_.between(-8, 8)) / 4;
     if (e.residual_from != POLYCONV_RESIDUAL_NONE) e.residual_scale = static_cast<float>(random_.between(-4, 4)) / 2;
-    if (e.activation == POLYCONV_ACT_LEAKY_RELU) e.activation_alpha = 0.125f;
+    if (e.activation == POLYCONV_ACT_LEAKY_RELU || e.activation == POLYCONV_ACT_ELU) e.activation_alpha = 0.125f;
     if (p->output_type >= POLYCONV_S32) e.out_scale = random_.chance(50) ? 1.0f : 0.3f;
     p->has_input_strides = p->has_output_strides = 0;
     const bool one_filter = p->has_weights_strides != 0 && p->weights_strides[0] == 0;

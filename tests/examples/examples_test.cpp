@@ -1,9 +1,12 @@
 // examples_test.cpp - the examples from outside: exit codes, sentences, and every pixel against loops written here.
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
+#include <png.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +14,10 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#ifdef IMAGE_FILTER_JPEG
+#include <jpeglib.h>
+#endif
 
 #include "image.hpp"
 
@@ -90,7 +97,18 @@ int64_t border_index(int64_t i, int64_t size, const std::string &mode) {
   return i;
 }
 
-uint8_t expected_pixel(const Image &image, const std::vector<std::vector<double>> &kernel, const std::string &mode,
+// The same as a picture of any kind.
+Image noise_image(int64_t width, int64_t height, int64_t channels, int64_t bytes) {
+  Image image = sized_image("noise", width, height, channels, bytes);
+  uint32_t state = 11;
+  for (uint8_t &byte : image.pixels) {
+    state = state * 1664525u + 1013904223u;
+    byte = static_cast<uint8_t>(state >> 24);
+  }
+  return image;
+}
+
+int32_t expected_pixel(const Image &image, const std::vector<std::vector<double>> &kernel, const std::string &mode,
                        double border_value, int64_t row, int64_t column, int64_t channel) {
   const auto rows = static_cast<int64_t>(kernel.size()), columns = static_cast<int64_t>(kernel[0].size());
   double sum = 0;
@@ -98,22 +116,23 @@ uint8_t expected_pixel(const Image &image, const std::vector<std::vector<double>
     for (int64_t s = 0; s < columns; ++s) {
       const int64_t y = border_index(row + r - (rows - 1) / 2, image.height, mode);
       const int64_t x = border_index(column + s - (columns - 1) / 2, image.width, mode);
-      const double value = y < 0 || x < 0
-                               ? (mode == "constant" ? border_value : 0.0)
-                               : image.pixels[static_cast<size_t>((y * image.width + x) * image.channels + channel)];
+      const double value = y < 0 || x < 0 ? (mode == "constant" ? border_value : 0.0)
+                                          : image.sample((y * image.width + x) * image.channels + channel);
       sum += value * kernel[static_cast<size_t>(r)][static_cast<size_t>(s)];
     }
-  return static_cast<uint8_t>(std::clamp(std::nearbyint(sum), 0.0, 255.0));
+  return static_cast<int32_t>(std::clamp(std::nearbyint(sum), 0.0, image.bytes == 1 ? 255.0 : 65535.0));
 }
 
 void check_pixels(const Image &image, const Image &got, const std::vector<std::vector<double>> &kernel,
                   const std::string &mode, double border_value) {
   REQUIRE(got.pixels.size() == image.pixels.size());
   int wrong = 0;
-  for (int64_t i = 0; i < static_cast<int64_t>(got.pixels.size()); ++i) {
+  for (int64_t i = 0; i < got.samples(); ++i) {
     const int64_t channel = i % image.channels, at = i / image.channels;
-    wrong += got.pixels[static_cast<size_t>(i)] !=
-             expected_pixel(image, kernel, mode, border_value, at / image.width, at % image.width, channel);
+    wrong += got.sample(i) !=
+             (channel == image.colours() // alpha
+                  ? image.sample(i)
+                  : expected_pixel(image, kernel, mode, border_value, at / image.width, at % image.width, channel));
   }
   CHECK(wrong == 0);
 }
@@ -148,6 +167,136 @@ TEST_CASE(
     }
   }
 }
+
+TEST_CASE("16 bits and alpha go through the filter: colours are filtered, alpha is what it was") {
+  const Folder folder;
+  const std::vector<std::vector<double>> kernel = {{0.25, -0.5, 0.5}, {0.5, 0.125, -0.25}};
+  write(folder / "kernel.txt", "0.25 -0.5 0.5\n0.5 0.125 -0.25\n");
+  for (const int64_t bytes : {1, 2})
+    for (const int64_t channels : {1, 2, 3, 4}) {
+      CAPTURE(bytes);
+      CAPTURE(channels);
+      const Image image = noise_image(13, 9, channels, bytes);
+      write_png(folder / "noise.png", image);
+      CHECK(read_image(folder / "noise.png").pixels == image.pixels);
+      const Run result = filter(folder, "'" + folder / "noise.png" + "' '" + folder / "out.png" + "' --filter-file '" +
+                                            folder / "kernel.txt" + "'");
+      INFO(result.text);
+      REQUIRE(result.code == 0);
+      check_pixels(image, read_image(folder / "out.png"), kernel, "reflect", 0);
+    }
+}
+
+TEST_CASE("a picture in bands is the picture in one, at every border") {
+  const Folder folder;
+  const std::vector<std::vector<double>> kernel = {{0.25}, {-0.5}, {0.5}, {0.5}, {0.125}, {-0.25}, {0.25}};
+  write(folder / "kernel.txt", "0.25\n-0.5\n0.5\n0.5\n0.125\n-0.25\n0.25\n");
+  const Image image = noise_image(900, 103, 4, 2); // 27 KB a row while it is filtered
+  write_png(folder / "noise.png", image);
+  for (const std::string mode : {"zero", "constant", "reflect", "symmetric", "replicate", "circular"}) {
+    CAPTURE(mode);
+    const Run result =
+        filter(folder, "'" + folder / "noise.png" + "' '" + folder / "out.png" + "' --filter-file '" +
+                           folder / "kernel.txt" + "' --band-memory 1 --border-value 777 --border " + mode);
+    INFO(result.text);
+    REQUIRE(result.code == 0);
+    check_pixels(image, read_image(folder / "out.png"), kernel, mode, 777);
+  }
+  const std::string both = "'" + folder / "noise.png" + "' --filter sobel ";
+  CHECK(filter(folder, both + "'" + folder / "whole.png" + "'").code == 0);
+  CHECK(filter(folder, both + "'" + folder / "bands.png" + "' --band-memory 1").code == 0);
+  CHECK(read_image(folder / "whole.png").pixels == read_image(folder / "bands.png").pixels);
+}
+
+TEST_CASE("a palette becomes colours, its transparent ones alpha, and single bits grey") {
+  const Folder folder;
+  png_color palette[] = {{10, 20, 30}, {200, 100, 50}};
+  png_byte transparent[] = {255, 128}, row[] = {0x40}; // the second pixel of four is the second colour, 1 bit each
+  for (const bool coloured : {true, false}) {
+    std::FILE *file = std::fopen((folder / "bits.png").c_str(), "wb");
+    REQUIRE(file != nullptr);
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+    png_infop info = png_create_info_struct(png);
+    png_init_io(png, file);
+    png_set_IHDR(png, info, 4, 1, 1, coloured ? PNG_COLOR_TYPE_PALETTE : PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    if (coloured) {
+      png_set_PLTE(png, info, palette, 2);
+      png_set_tRNS(png, info, transparent, 2, nullptr);
+    }
+    png_write_info(png, info);
+    png_write_row(png, row);
+    png_write_end(png, info);
+    png_destroy_write_struct(&png, &info);
+    std::fclose(file);
+    const Image image = read_image(folder / "bits.png");
+    const std::vector<uint8_t> colours = {10, 20, 30, 255, 200, 100, 50, 128, 10, 20, 30, 255, 10, 20, 30, 255};
+    CHECK(image.pixels == (coloured ? colours : std::vector<uint8_t>{0, 255, 0, 0}));
+    CHECK(image.alpha() == coloured);
+  }
+}
+
+TEST_CASE("a picture that no memory holds is refused by its size, before it is read") {
+  const Folder folder;
+  std::string header = "IHDR";
+  for (const uint32_t side : {16000000u, 16000000u})
+    for (int shift = 24; shift >= 0; shift -= 8) header.push_back(static_cast<char>(side >> shift));
+  header += std::string("\x08\x02\x00\x00\x00", 5); // 8 bits, RGB
+  const uLong sum = crc32(0, reinterpret_cast<const Bytef *>(header.data()), static_cast<uInt>(header.size()));
+  std::string png = std::string("\x89PNG\r\n\x1a\n\0\0\0\x0d", 12) + header;
+  for (int shift = 24; shift >= 0; shift -= 8) png.push_back(static_cast<char>(sum >> shift));
+  png += std::string("\0\0\0\0IDAT\x35\xaf\x06\x1e", 12);
+  write(folder / "vast.png", png);
+  const Run result = filter(folder, "'" + folder / "vast.png" + "' '" + folder / "out.png" + "'");
+  INFO(result.text);
+  CHECK(result.code == 1);
+  CHECK(result.text.find("16000000 x 16000000 pixels take 715255.7 GiB") != std::string::npos);
+}
+
+#ifdef IMAGE_FILTER_JPEG
+TEST_CASE("a JPEG is read, grey and in colour, and a damaged one refused") {
+  const Folder folder;
+  for (const int channels : {1, 3}) {
+    jpeg_compress_struct jpeg;
+    jpeg_error_mgr errors;
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&jpeg);
+    std::FILE *file = std::fopen((folder / "photo.jpg").c_str(), "wb");
+    REQUIRE(file != nullptr);
+    jpeg_stdio_dest(&jpeg, file);
+    jpeg.image_width = 40, jpeg.image_height = 30, jpeg.input_components = channels;
+    jpeg.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_quality(&jpeg, 100, TRUE);
+    jpeg_start_compress(&jpeg, TRUE);
+    std::vector<JSAMPLE> row(static_cast<size_t>(40 * channels), 90);
+    JSAMPROW rows = row.data();
+    while (jpeg.next_scanline < jpeg.image_height) jpeg_write_scanlines(&jpeg, &rows, 1);
+    jpeg_finish_compress(&jpeg);
+    jpeg_destroy_compress(&jpeg);
+    std::fclose(file);
+    const Image image = read_image(folder / "photo.jpg");
+    CHECK(image.width == 40);
+    CHECK(image.height == 30);
+    REQUIRE(image.channels == channels);
+    for (const uint8_t value : image.pixels) REQUIRE(std::abs(value - 90) <= 1);
+    CHECK(filter(folder, "'" + folder / "photo.jpg" + "' '" + folder / "out.png" + "' --filter box").code == 0);
+    const std::string bytes = contents(folder / "photo.jpg");
+    write(folder / "photo.jpg", bytes.substr(0, bytes.size() / 2));
+    const Run damaged = filter(folder, "'" + folder / "photo.jpg" + "' '" + folder / "out2.png" + "'");
+    CHECK(damaged.code == 1);
+    CHECK(damaged.text.find("JPEG") != std::string::npos);
+  }
+}
+#else
+TEST_CASE("without libjpeg a JPEG is refused by name") {
+  const Folder folder;
+  write(folder / "photo.jpg", "\xFF\xD8\xFF\xE0 and so on");
+  const Run result = filter(folder, "'" + folder / "photo.jpg" + "' '" + folder / "out.png" + "'");
+  CHECK(result.code == 1);
+  CHECK(result.text.find("built without libjpeg") != std::string::npos);
+}
+#endif
 
 TEST_CASE("a flat picture stays what it is under smoothing, and shows nothing to a derivative") {
   const Folder folder;
@@ -190,7 +339,7 @@ TEST_CASE("what is wrong gets one sentence, an exit code, and no file") {
   write(folder / "text.png", "no picture");
   write(folder / "empty.png", "");
   write(folder / "short.ppm", noise_ppm(5, 4, 3).substr(0, 40));
-  write(folder / "deep.ppm", "P6\n1 1\n65535\n123456");
+  write(folder / "deep.ppm", "P6\n1 1\n1023\n123456");
   write(folder / "huge.ppm", "P6\n99999999999 1\n255\nabc");
   write(folder / "broken.png",
         contents(std::string(std::getenv("POLYCONV_SOURCE_DIR")) + "/examples/data/coffee.png").substr(0, 5000));
@@ -209,7 +358,7 @@ TEST_CASE("what is wrong gets one sentence, an exit code, and no file") {
       {file("text.png") + out, 1, "neither PNG nor"},
       {file("empty.png") + out, 1, "neither PNG nor"},
       {file("short.ppm") + out, 1, "expected 60"},
-      {file("deep.ppm") + out, 1, "expected 255"},
+      {file("deep.ppm") + out, 1, "expected 255 or 65535"},
       {file("huge.ppm") + out, 1, "width and height from 1 to 16777216"},
       {file("broken.png") + out, 1, "the PNG is damaged"},
       {good + " '" + folder / "out.jpg" + "'", 2, "ends in .png"},

@@ -4,13 +4,22 @@
 set -euo pipefail
 cpack=$1 build=$2 output=$3 so=$4
 shift 4
-for tool in dpkg-deb dpkg-shlibdeps; do
+fail() { printf '%s\n' "$*"; exit 1; }
+
+# Where a tool is missing, nothing is made, and the sentence names what to install. No tool is in an empty PATH.
+mkdir -p "$output.none"
+if said=$(PATH=$output.none "$cpack" -G DEB --config "$build/CPackConfig.cmake" -B "$output.none" 2>&1); then
+  fail "cpack makes packages without dpkg-shlibdeps"
+fi
+[[ $said == *"Debian packages need dpkg-shlibdeps and file: apt-get install dpkg-dev file"* ]] || fail "cpack says: $said"
+rm -rf "$output.none"
+
+for tool in dpkg-deb dpkg-shlibdeps file; do
   command -v $tool >/dev/null || { echo "skipped: $tool is missing"; exit 77; }
 done
 rm -rf "$output"
 "$cpack" -G DEB --config "$build/CPackConfig.cmake" -B "$output" >"$build/packages.log" 2>&1 || { cat "$build/packages.log"; exit 1; }
 
-fail() { printf '%s\n' "$*"; exit 1; }
 package() { # the file of a package
   local files=("$output/$1"_*.deb)
   [[ -f ${files[0]} && ${#files[@]} == 1 ]] || fail "no package $1 in $(ls "$output")"
@@ -25,6 +34,7 @@ holds libpolyconv-dev '/include/polyconv/sdk/backend\.hpp$'
 holds libpolyconv-dev '/libpolyconv\.so$'
 holds libpolyconv-dev '/polyconv-config\.cmake$'
 holds libpolyconv-dev '/polyconv\.pc$'
+holds libpolyconv-dev '/polyconv\.spdx\.json$'
 dpkg-deb --contents "$(package "libpolyconv$so")" | grep -q '/polyconv/libpolyconv_' && fail "the runtime package holds a backend"
 field "libpolyconv$so" Depends | grep -q libc6 || fail "the runtime package does not depend on libc6"
 for backend in "$@"; do
@@ -35,7 +45,7 @@ for backend in "$@"; do
   case $backend in
     openmp) field "$name" Depends | grep -qE 'libgomp1|libomp5' || fail "$name does not depend on an OpenMP runtime" ;;
     tbb) field "$name" Depends | grep -q libtbb12 || fail "$name does not depend on libtbb12" ;;
-    reference) field "$name" Depends | grep -qE 'libgomp1|libtbb' && fail "$name depends on a thread runtime" ;;
+    reference | threads) field "$name" Depends | grep -qE 'libgomp1|libtbb' && fail "$name depends on a thread runtime" ;;
   esac
 done
 ls "$output"/*.deb

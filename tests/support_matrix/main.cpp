@@ -54,6 +54,16 @@ bool is_vendor(const std::string &backend) {
   return backend == "cudnn" || backend == "onednn" || backend == "opencv";
 }
 
+// Backends whose kernels are the same, under other threads, are told of once.
+void fold_twins(std::map<std::string, std::string> &sections) {
+  const auto whole = sections.find("threads");
+  if (whole == sections.end()) return;
+  const auto body_of = [](const std::string &section) { return section.substr(section.find('\n')); };
+  for (auto &[name, section] : sections)
+    if (name != "threads" && body_of(section) == body_of(whole->second))
+      section = "## " + name + "\n\nThe kernels of [threads](#threads) and what they take.\n\n";
+}
+
 std::string contents(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -71,6 +81,7 @@ std::string page_now(const std::string &page_before) {
     ++asked;
   }
   if (asked == 0) throw std::runtime_error("no backend is available here");
+  fold_twins(sections);
   std::string page = introduction();
   for (const auto &[name, section] : sections) page += section;
   return page;

@@ -107,10 +107,11 @@ std::unique_ptr<Instance> create_convert(const polyconv_request &request, int32_
 
 const Kernel kPoolSlowly = {"pool_slowly", 0, kOnly, 1, pools<9>, create_pool};
 const Kernel kPool = {"pool", 0, kOnly, 1, pools<7>, create_pool};
+const Kernel kPoolGeneric = {"pool_generic", POLYCONV_KERNEL_GENERIC, kOnly, 1, pools<1>, create_pool};
 const Kernel kConvert = {"convert", 0, kOnly, 1, converts, create_convert};
 
 } // namespace
 
-const std::vector<const Kernel *> helpers = {&kPoolSlowly, &kPool, &kConvert};
+const std::vector<const Kernel *> helpers = {&kPoolSlowly, &kPool, &kPoolGeneric, &kConvert};
 
 } // namespace probe

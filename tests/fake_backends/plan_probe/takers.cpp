@@ -72,11 +72,16 @@ const Kernel kTwoSpeeds = {"two_speeds", 0, kSpeeds, 2, two_speeds, create};
 // Ties with two_speeds@fast and stands after it in the list.
 const Kernel kTies = {"ties", 0, kOnly, 1, takes_in<50>, create};
 
+// Was taught tensors that overlap themselves: it reads by strides. So do the others, but nobody knows.
+const Kernel kTaught = {"taught", 0, kOnly, 1, takes_in<60>, create, POLYCONV_TRAIT_OVERLAP};
+
 // Flags.
 const Kernel kAtomic = {"atomic", POLYCONV_KERNEL_ATOMIC, kOnly, 1, takes_in<4>, create};
 const Kernel kVariant = {"variant", POLYCONV_KERNEL_VARIANT, kOnly, 1, takes_in<5>, create};
 const Kernel kTransform = {"transform", POLYCONV_KERNEL_TRANSFORM, kOnly, 1, takes_in<3>, create};
 const Kernel kGeneric = {"generic", POLYCONV_KERNEL_GENERIC, kOnly, 1, takes_in<200>, create};
+// A fallback that boasts.
+const Kernel kGenericQuick = {"generic_quick", POLYCONV_KERNEL_GENERIC, kOnly, 1, takes_in<1>, create};
 
 // Must be bound, and says so at run.
 class Bound final : public Instance {
@@ -244,6 +249,10 @@ bool fuses_all(const polyconv_request &request, int32_t, Offer &offer) {
   return true;
 }
 
+bool fuses_generically(const polyconv_request &request, int32_t, Offer &offer) {
+  return request.count > 1 ? fuses(request, offer, 2) : offer.reject("fuses layers");
+}
+
 // Take much longer than they estimate: a chain, and a layer.
 class Drags final : public Instance {
  public:
@@ -265,13 +274,15 @@ bool fuses_slowly(const polyconv_request &request, int32_t, Offer &offer) {
 const Kernel kFusesSlowly = {"fuses_slowly", 0, kOnly, 1, fuses_slowly, create_drags};
 const Kernel kDrags = {"drags", 0, kOnly, 1, takes_in<1>, create_drags};
 const Kernel kFusesTwo = {"fuses_two", 0, kOnly, 1, fuses_two, create};
+const Kernel kFusesGenerically = {"fuses_generically", POLYCONV_KERNEL_GENERIC, kOnly, 1, fuses_generically, create};
 const Kernel kFusesAll = {"fuses_all", 0, kOnly, 1, fuses_all, create};
 
 } // namespace
 
 const std::vector<const Kernel *> takers = {
-    &kTwoSpeeds, &kTies,       &kAtomic,   &kVariant,   &kTransform,   &kGeneric, &kBound,
-    &kLikesLast, &kLikesFirst, &kPacks,    &kPacksOnce, &kScratch,     &kTf32,    &kPerImage,
-    &kPerThread, &kFewImages,  &kFusesTwo, &kFusesAll,  &kFusesSlowly, &kDrags,   &kSettles};
+    &kTwoSpeeds,   &kTies,      &kAtomic,     &kVariant,      &kTransform,        &kGeneric,
+    &kBound,       &kLikesLast, &kLikesFirst, &kPacks,        &kPacksOnce,        &kScratch,
+    &kTf32,        &kPerImage,  &kPerThread,  &kFewImages,    &kFusesTwo,         &kFusesAll,
+    &kFusesSlowly, &kDrags,     &kSettles,    &kGenericQuick, &kFusesGenerically, &kTaught};
 
 } // namespace probe

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs the tests of a configured and built folder once for each instruction set named, as if the processor had no more:
+#   tests/each_isa.sh BUILD_FOLDER ISA...          for instance build/cpu baseline avx512
+# An instruction set that the processor lacks is left out in words. What no instruction set changes is not run again: the
+# tests of packaging, of consumers and of the tree itself; nor conformance, which forces every config by its name, those of
+# lesser processors too. What is chosen differs, and that is tested. The build folder is left as it was.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=${1:?usage: tests/each_isa.sh BUILD_FOLDER ISA...}
+shift
+
+# Whether the processor, by /proc/cpuinfo, has what an instruction set stands for; backends/cpu/isa.cpp has the whole list.
+has() {
+  local flag
+  case $1 in
+    baseline) return 0 ;;
+    avx2) flag=avx2 ;;
+    avx512) flag=avx512vl ;;
+    avx512_bf16) flag=avx512_bf16 ;;
+    amx) flag=amx_int8 ;;
+    *) printf 'each_isa: "%s" is no instruction set; expected baseline, avx2, avx512, avx512_bf16 or amx\n' "$1" >&2; exit 2 ;;
+  esac
+  grep -qw "$flag" /proc/cpuinfo
+}
+
+set_isa() { cmake -S . -B "$build" -DPOLYCONV_TEST_MAX_ISA="$1" >/dev/null; }
+trap 'set_isa ""' EXIT
+
+for isa in "$@"; do
+  if ! has "$isa"; then
+    printf '== %s: left out, this processor has none\n' "$isa"
+    continue
+  fi
+  printf '== tests at POLYCONV_MAX_ISA=%s\n' "$isa"
+  set_isa "$isa"
+  ctest --test-dir "$build" --output-on-failure -LE '^(house|consumer|examples|conformance)$' --no-tests=error --parallel "$(nproc)"
+done
