@@ -83,8 +83,10 @@ void add_run(CLI::App &app, Arguments &a) {
          "Time for the baselines cudnn, cudnn-any, onednn and unfused to find their best, each row (default 4)");
   option("--expect", a.expect, "FILE",
          "Hold the bars of a CSV file (or one that ships, by name); exit 5 where one is not held");
-  option("--cache", a.cache, "STATE", "warm (default; the cold ratio stands beside) or cold")
-      ->check(CLI::IsMember({"warm", "cold"}));
+  option("--cache", a.cache, "STATE",
+         "warm (default; the cold ratio stands beside), warm-only (without it: quicker where the last cache is large) "
+         "or cold")
+      ->check(CLI::IsMember({"warm", "warm-only", "cold"}));
   option("--beside", a.beside, "N",
          "Measure beside so many busy threads, on processors that others want too (default 0)");
   flag("--graph", a.graph, "Time runs replayed from a graph (rows with a baseline on a GPU always are)");

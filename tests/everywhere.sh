@@ -17,7 +17,7 @@ table=()
 red=0
 
 # What quickstart wants, as it says it itself: it would ask for these as an ordinary user, and could not install them.
-packages() { sed -n 's/^debian_packages=(\(.*\))$/\1/p' quickstart; }
+packages() { sed -n '/^debian_packages=(/,/)$/{s/^debian_packages=(//; s/)$//; p}' quickstart; }
 
 # The root's own programs, with the machine's /proc and /dev, in a mount namespace that ends with the command.
 inside() {
@@ -36,7 +36,7 @@ make_root() {
   debootstrap --variant=minbase "$suite" "$root" "$mirror"
   cp /etc/resolv.conf "$root/etc/" 2>/dev/null || true
   # shellcheck disable=SC2046 # one word a package
-  inside "$root" env DEBIAN_FRONTEND=noninteractive apt-get -y install --no-install-recommends $(packages)
+  [[ -n $(packages) ]] && inside "$root" env DEBIAN_FRONTEND=noninteractive apt-get -y install --no-install-recommends $(packages)
   inside "$root" useradd --create-home stranger
   touch "$root/made"
 }

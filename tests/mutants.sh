@@ -88,6 +88,7 @@ class Workshop:
             return "STALE: no such test" if red is None else "killed" if red else "SURVIVED"
         finally:
             path.write_text(whole)
+            self.make(*mutant["build"].split())  # else the next one would be killed by this one's remains
 
 
 def main():
@@ -101,6 +102,9 @@ def main():
     options = ["-DCMAKE_BUILD_TYPE=Release", *os.environ.get("MUTANTS_CMAKE", "").split()]
     if command(["cmake", "-G", "Ninja", "-S", str(shop.tree), "-B", str(shop.build), *options], shop.log) or shop.make("all"):
         sys.exit(f"mutants: the tree does not build as it is; {shop.log} says why")
+    everyone = "|".join(f"({mutant['red']})" for mutant in chosen)
+    if command(["ctest", "--test-dir", str(shop.build), "--output-on-failure", "-R", everyone], shop.log) != 0:
+        sys.exit(f"mutants: the tests are red before anything is planted; {shop.log} says which")
     survivors = 0
     for mutant in chosen:
         start = time.time()

@@ -206,7 +206,7 @@ void Bench::time_into(Record &record, const Job &job, Lane &lane, Runnable &prod
     record.baseline_us = median(timing.baseline_us);
     record.ratio = median(timing.ratios);
   }
-  if (settings_.cold) return;
+  if (settings_.cold || !settings_.cold_ratio) return;
   const Sampler cold = [&](int64_t repeats) { return product.run(repeats, clock, cold_lead); };
   try {
     record.cold_us = median(time_cold(cold, request.flush, is_quick(record) ? 5 : 3));

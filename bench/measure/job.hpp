@@ -22,6 +22,7 @@ enum class Verify { kAuto, kAlways, kNever };
 struct RunSettings {
   double min_seconds = 0.1;
   bool cold = false;
+  bool cold_ratio = true; // of warm rows, beside them
   bool transfers = false;
   bool end_to_end = false;
   bool profile = false;

@@ -34,7 +34,7 @@ TEST_CASE("a chain fused, as its layers one by one, and beside the best of those
     CHECK(has(row.at("baseline_kernel"), " + "));
     CHECK(row.at("ratio").get<double>() > 0);
   }
-  const Outcome table = fusing("run --chain " + chain.path() + " --grouping 2,none --min-time 0");
+  const Outcome table = fusing("run --chain " + chain.path() + " --grouping 2,none --min-time 0 --cache warm-only");
   for (const char *words : {"grouping", "none", kPair}) CHECK_MESSAGE(has(table.out, words), std::string(words));
   CHECK_FALSE(has(table.out, "fwd:")); // its name says it
 }
@@ -61,8 +61,9 @@ TEST_CASE("chains as tokens, several files, and checks of them") {
 
 TEST_CASE("sweeps over groupings, sizes and channels as tables, and as pictures") {
   const TemporaryFile chain(kLayers, ".chain"), results("", ".jsonl"), picture("", ".svg");
-  const Outcome run = fusing("run --chain " + chain.path() +
-                             " --grouping none,2 --set i=5,9,20 --set k=4,8 --min-time 0 --out " + results.path());
+  const Outcome run =
+      fusing("run --chain " + chain.path() +
+             " --grouping none,2 --set i=5,9,20 --set k=4,8 --min-time 0 --cache warm-only --out " + results.path());
   REQUIRE(run.code == 0);
   CHECK(lines_of(contents(results.path())).size() == 12);
   const Outcome plot = bench("plot " + results.path() + " --x i --by grouping --title 'a<b' --out " + picture.path());
@@ -83,7 +84,7 @@ TEST_CASE("sweeps over groupings, sizes and channels as tables, and as pictures"
 
 TEST_CASE("what does not go with a chain is said") {
   const auto refused = [](const std::string &options, int code, const std::string &words) {
-    const Outcome outcome = fusing("run " + std::string(kToken) + " " + options + " --min-time 0");
+    const Outcome outcome = fusing("run " + std::string(kToken) + " " + options + " --min-time 0 --cache warm-only");
     INFO(options << ": " << outcome.out << outcome.err);
     CHECK(outcome.code == code);
     CHECK(has(outcome.out + outcome.err, words));
@@ -100,12 +101,13 @@ TEST_CASE("bars about chains") {
   const std::string header = "problem,type,math,kernel,baseline,least_ratio,baseline_max_us\n";
   const TemporaryFile bars(header + "\"fwd:n1,c3,k4,i9x8,f1x1:relu > fwd:n1,c4,k3,i9x8,f1x1:bias\",f32,strict," +
                            kPair + ",unfused,0.000001,\n");
-  const Outcome held = fusing("run --expect " + bars.path() + " --min-time 0 --baseline-budget 0.05");
+  const Outcome held = fusing("run --expect " + bars.path() + " --min-time 0 --cache warm-only --baseline-budget 0.05");
   INFO(held.out << held.err);
   CHECK(held.code == 0);
   CHECK(has(held.err, "1 of 1 expectations held"));
   const TemporaryFile named(header + "chain:lenet28@1,f32,strict,openmp/*,unfused,1000000,\n");
-  const Outcome broken = fusing("run --expect " + named.path() + " --min-time 0 --baseline-budget 0.05");
+  const Outcome broken =
+      fusing("run --expect " + named.path() + " --min-time 0 --cache warm-only --baseline-budget 0.05");
   CHECK(broken.code == 5);
   CHECK(has(broken.err, "below 1000000"));
 }

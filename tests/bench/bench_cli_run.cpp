@@ -5,7 +5,7 @@
 #include "skip.hpp"
 
 TEST_CASE("a record has every field, and numbers where there are some") {
-  const Outcome outcome = bench("run " + std::string(kSmall) + kQuick);
+  const Outcome outcome = bench("run " + std::string(kSmall) + " --min-time 0 -o jsonl");
   REQUIRE(outcome.code == 0);
   const std::vector<Json> lines = lines_of(outcome.out);
   REQUIRE(lines.size() == 1);
@@ -101,7 +101,7 @@ TEST_CASE("a ladder has a row for every technique in order, with the speed-up ov
 }
 
 TEST_CASE("a profile stands below the table, and in each line of JSON") {
-  const std::string run = "run " + std::string(kSmall) + " --profile --min-time 0 ";
+  const std::string run = "run " + std::string(kSmall) + " --profile --min-time 0 --cache warm-only ";
   const Outcome table = bench(run);
   CHECK(table.code == 0);
   CHECK(has(table.out, "polyconv_plan_create"));
@@ -115,7 +115,8 @@ TEST_CASE("a profile stands below the table, and in each line of JSON") {
 }
 
 TEST_CASE("a kernel is forbidden by '!' in every row") {
-  const std::string run = "run " + std::string(kSmall) + " --kernel '*,reference/*,!o*/*,!t*/*' -o jsonl --min-time 0";
+  const std::string run =
+      "run " + std::string(kSmall) + " --kernel '*,reference/*,!o*/*,!t*/*' -o jsonl --min-time 0 --cache warm-only";
   const std::vector<Json> rows = lines_of(bench(run).out);
   REQUIRE(rows.size() == 2);
   for (const Json &row : rows) CHECK(row.at("kernel") == "reference/convolve@plain");
@@ -124,7 +125,7 @@ TEST_CASE("a kernel is forbidden by '!' in every row") {
 TEST_CASE("extra times, cold caches and chains") {
   const TemporaryFile chain("fwd:c3,k4,i9x9,f3x3,p1:relu\nfwd:c4,k3,i9x9,f3x3,p1:bias+residual=input\n", ".txt");
   const Outcome outcome =
-      bench("run --chain " + chain.path() + " --cache cold --transfers --end-to-end" + std::string(kQuick));
+      bench("run --chain " + chain.path() + " --cache cold --transfers --end-to-end --min-time 0 -o jsonl");
   REQUIRE(outcome.code == 0);
   const Json record = lines_of(outcome.out).at(0);
   CHECK(record.at("cache") == "cold");
@@ -135,7 +136,7 @@ TEST_CASE("extra times, cold caches and chains") {
 }
 
 TEST_CASE("rows are measured beside a busy neighbour, and say so") {
-  const std::string run = "run " + std::string(kSmall) + " --backend reference --min-time 0 ";
+  const std::string run = "run " + std::string(kSmall) + " --backend reference --min-time 0 --cache warm-only ";
   CHECK(lines_of(bench(run + "-o jsonl").out).at(0).at("beside") == 0);
   const Json record = lines_of(bench(run + "--beside 2 -o jsonl").out).at(0);
   CHECK(record.at("beside") == 2);
@@ -150,7 +151,7 @@ TEST_CASE("rows are measured beside a busy neighbour, and say so") {
 
 TEST_CASE("a network is one row, with the time of an image") {
   const TemporaryFile suite("fwd:n2,c3,k4,i9x9,f3x3,p1\nfwd:n2,c4,k4,i9x9,f3x3,p1\n", ".txt");
-  const std::string run = "run --network " + suite.path() + " --backend reference --min-time 0 ";
+  const std::string run = "run --network " + suite.path() + " --backend reference --min-time 0 --cache warm-only ";
   const Outcome table = bench(run + "--batch 2,3 --dtype f32,f64");
   CHECK(table.code == 0);
   for (const char *words : {"an image", "2 layers", "@2 ", "@3:f64", "2x reference/convolve (fallback)"})
@@ -159,7 +160,7 @@ TEST_CASE("a network is one row, with the time of an image") {
   CHECK(row.at("image_us").get<double>() == doctest::Approx(row.at("median_us").get<double>() / 2));
   CHECK(row.at("layers").size() == 2);
   CHECK(row.at("layers").at(1).at("count") == 1);
-  CHECK(bench("run --network " + suite.path() + " --backend nosuch --min-time 0").code == 3);
+  CHECK(bench("run --network " + suite.path() + " --backend nosuch --min-time 0 --cache warm-only").code == 3);
 }
 
 TEST_CASE("a baseline is measured in the same row, and one that is missing says so") {

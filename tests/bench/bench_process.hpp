@@ -53,5 +53,5 @@ inline bool has(const std::string &text, const std::string &words) {
   return text.find(words) != std::string::npos;
 }
 
-inline constexpr const char *kQuick = " --min-time 0 -o jsonl ";
+inline constexpr const char *kQuick = " --min-time 0 --cache warm-only -o jsonl ";
 inline constexpr const char *kSmall = "fwd:n1,c3,k4,i9x9,f3x3,p1";

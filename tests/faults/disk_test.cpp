@@ -142,7 +142,7 @@ TEST_CASE("the bench says so where its results cannot be written") {
   if (bench == nullptr) return polyconv_test::skip("polyconv-bench is not built");
   const TemporaryFolder folder;
   const std::string quoted = std::string("'") + bench + "' ", problem = "fwd:n1,c3,k4,i9x9,f3x3 --backend reference ";
-  const std::string run = quoted + "run " + problem + "--min-time 0 --verify never ",
+  const std::string run = quoted + "run " + problem + "--min-time 0 --cache warm-only --verify never ",
                     explain = quoted + "explain " + problem;
   if (fs::exists("/dev/full")) {
     const fakes::Result full = fakes::run(run + "-o jsonl >/dev/full");

@@ -5,8 +5,8 @@ libdir=$1 compiler=$2 folder=$3
 source=$(dirname "${BASH_SOURCE[0]}")/../main.c
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 mkdir -p "$folder"
-read -ra cflags < <(pkg-config --cflags polyconv)
-read -ra libs < <(pkg-config --libs polyconv)
+# pkg-config quotes what it prints for a shell: the path may hold spaces.
+eval "cflags=($(pkg-config --cflags polyconv)) libs=($(pkg-config --libs polyconv))"
 "$compiler" -std=c99 "$source" "${cflags[@]}" "${libs[@]}" -o "$folder/consumer"
 LD_LIBRARY_PATH=$libdir "$folder/consumer"
 [[ -d $(pkg-config --variable=backendsdir polyconv) ]]
