@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec python3 - "${BUILDS:-build}/mutants" "$@" <<'PYTHON'
 import os, pathlib, shutil, subprocess, sys, time
 
-KEYS = ("name", "file", "old", "new", "build", "red", "case")
+KEYS = ("name", "file", "old", "new", "build", "red", "case", "lock")
 
 
 def read_list(path):
@@ -76,19 +76,23 @@ class Workshop:
 
     def try_mutant(self, mutant):
         path = self.tree / mutant["file"]
-        whole = path.read_text()
+        whole, times = path.read_text(), path.stat()
+        built = True
         if whole.count(mutant["old"]) != 1:
             return f"STALE: {mutant['file']} holds the place {whole.count(mutant['old'])} times"
         try:
             path.write_text(whole.replace(mutant["old"], mutant["new"]))
-            if self.make(*mutant["build"].split()) != 0:
-                # A lock that the compiler holds (static_assert, golden layout) is a red test too, where it is meant.
-                return "killed, does not build" if mutant["build"] == "all" else "DOES NOT COMPILE"
+            built = self.make(*mutant["build"].split()) == 0
+            if not built:
+                return "killed, does not build" if "lock" in mutant else "DOES NOT COMPILE"
             red = self.run_tests(mutant["red"], mutant.get("case"))
             return "STALE: no such test" if red is None else "killed" if red else "SURVIVED"
         finally:
             path.write_text(whole)
-            self.make(*mutant["build"].split())  # else the next one would be killed by this one's remains
+            if built:
+                self.make(*mutant["build"].split())  # else the next one would be killed by this one's remains
+            else:
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # nothing was made of it
 
 
 def main():

@@ -206,3 +206,36 @@ TEST_CASE("the reference computes random problems as the definition does") {
   conformance::TameProblem random(20240607);
   for (uint64_t i = 0; i < 1500; ++i) check_reference(random.next(), i);
 }
+
+// The cases above are finite, and every other kernel is held against the reference: what it loses, nobody misses.
+TEST_CASE("NaN passes every activation, and infinities end where the activation takes them") {
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
+  struct Row {
+    const char *activation;
+    double of_inf, of_minus_inf; // NaN: left to the implementation
+  };
+  const Row rows[] = {{"relu", kInf, 0},        {"clip6", 6, 0},        {"lrelu0.5", kInf, -kInf},
+                      {"tanh", 1, -1},          {"sigmoid", 1, 0},      {"gelu", kInf, kNaN},
+                      {"silu", kInf, kNaN},     {"hswish", kInf, kNaN}, {"elu0.5", kInf, -0.5},
+                      {"gelutanh", kInf, kNaN}, {"prelu", kInf, kNaN},  {"maxpool2", kInf, -kInf}};
+  for (const Row &row : rows)
+    for (const char *type : {"f64", "f32", "f16"}) {
+      const std::string token = std::string("fwd:n1,c1,k1,i4x4,f1x1:") + type + ":" + row.activation;
+      INFO(token);
+      polyconv_problem problem;
+      polyconv_problem_init(&problem);
+      REQUIRE_MESSAGE(polyconv_problem_parse(token.c_str(), &problem) == POLYCONV_SUCCESS,
+                      std::string(polyconv_last_error()));
+      for (const auto &[value, expected] : {std::pair{kNaN, kNaN}, {kInf, row.of_inf}, {-kInf, row.of_minus_inf}}) {
+        Filled filled(problem, 1);
+        store_as(filled.weights.data(), filled.weights.tensor.type, 0, 1.0);
+        filled.input.each([&](int64_t at) { store_as(filled.input.data(), filled.input.tensor.type, at, value); });
+        REQUIRE(filled.run(problem));
+        for (const double found : filled.output.values()) {
+          if (std::isnan(value)) CHECK(std::isnan(found));
+          if (std::isinf(expected)) CHECK(found == expected);
+          if (std::isfinite(expected)) CHECK(found == doctest::Approx(expected));
+        }
+      }
+    }
+}
