@@ -22,6 +22,7 @@ constexpr size_t kFirstKernelSize = offsetof(polyconv_kernel, run) + sizeof(poly
 constexpr size_t kMaximumGrowth = 4096;    // a table that is longer by more is no newer one but damaged,
 constexpr int32_t kMaximumKernels = 4096;  // as is one with more
 constexpr int32_t kMaximumConfigs = 65536; // of either
+constexpr size_t kMaximumName = 128; // characters: sentences have room for a full name and for what they say of it
 
 // The reason of an unavailable backend, thrown from wherever it shows.
 [[noreturn]] __attribute__((format(printf, 1, 2))) void reject(const char *format, ...) {
@@ -40,10 +41,16 @@ void require_success(polyconv_status status) {
 }
 
 bool is_word(const char *text, const char *punctuation) {
-  if (text == nullptr || text[0] == '\0') return false;
+  if (text == nullptr || text[0] == '\0' || std::strlen(text) > kMaximumName) return false;
   return std::all_of(text, text + std::strlen(text), [&](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || std::strchr(punctuation, c) != nullptr;
   });
+}
+
+// A name as a sentence shows it: the beginning of one that is too long, so that there is room for what is expected.
+std::string shown(const char *name) {
+  if (name == nullptr) return "NULL";
+  return std::strlen(name) <= kMaximumName ? name : std::string(name, kMaximumName) + "...";
 }
 
 // The entry symbol of that very file: the system would also take it from a library that the file depends on.
@@ -86,6 +93,10 @@ void vet_configs(const polyconv_kernel &kernel) {
     if (name == nullptr || name[0] == '\0') {
       reject("kernel '%s' has no name for its config %d", kernel.name, static_cast<int>(config));
     }
+    if (std::strlen(name) > kMaximumName) {
+      reject("kernel '%s' has a name of %zu characters for its config %d, expected at most %zu", kernel.name,
+             std::strlen(name), static_cast<int>(config), kMaximumName);
+    }
   }
 }
 
@@ -99,8 +110,8 @@ void vet_kernel(const polyconv_kernel *kernel, int32_t index) {
   if (kernel->struct_size > sizeof *kernel + kMaximumGrowth)
     reject("the table of kernel %d claims %zu bytes, expected about %zu", number, kernel->struct_size, sizeof *kernel);
   if (!is_word(kernel->name, "_")) {
-    reject("kernel %d is called '%s', expected a name of a-z, 0-9 and _", number,
-           kernel->name != nullptr ? kernel->name : "NULL");
+    reject("kernel %d is called '%s', expected a name of at most %zu a-z, 0-9 and _", number,
+           shown(kernel->name).c_str(), kMaximumName);
   }
   const struct {
     const char *name;
@@ -147,11 +158,11 @@ void vet_table(const polyconv_backend *table, const std::string &expected_name) 
     reject("its table claims %zu bytes, expected about %zu", table->struct_size, sizeof *table);
   if (table->name == nullptr) reject("has no name (NULL in its table)");
   if (expected_name != table->name) {
-    reject("calls itself '%s', expected '%s' after its file's name", table->name, expected_name.c_str());
+    reject("calls itself '%s', expected '%s' after its file's name", shown(table->name).c_str(), expected_name.c_str());
   }
   if (!is_word(table->device_kind, "_-")) {
-    reject("serves devices of kind '%s', expected a name of a-z, 0-9, _ and -",
-           table->device_kind != nullptr ? table->device_kind : "NULL");
+    reject("serves devices of kind '%s', expected a name of at most %zu a-z, 0-9, _ and -",
+           shown(table->device_kind).c_str(), kMaximumName);
   }
   if (table->probe == nullptr) reject("has no probe (NULL in its table)");
   vet_kernels(*table);

@@ -106,9 +106,9 @@ bool follow_hint(const KernelEntry &entry, const polyconv_offer &offer, const po
     detour->split_pooling = true;
     return true;
   }
-  const int32_t layout = offer.wants_layout - 1;
+  const int64_t layout = int64_t{offer.wants_layout} - 1; // any number may stand there
   if (detour->layout < 0 && (layout == POLYCONV_CHANNELS_FIRST || layout == POLYCONV_CHANNELS_LAST)) {
-    detour->layout = layout;
+    detour->layout = static_cast<int32_t>(layout);
     return true;
   }
   return false;
@@ -175,6 +175,16 @@ bool check_policy(const Question &question, Candidate *candidate) {
   return true;
 }
 
+// An answer of a kernel that the options keep out.
+void hide(const Question &question, Candidate *candidate) {
+  if (!candidate->accepted()) return;
+  candidate->verdict = Verdict::Hidden;
+  if (must_be_named(question, *candidate->entry->backend))
+    reject_offer(&candidate->offer, "taken only where options.kernel names it");
+  else
+    reject_offer(&candidate->offer, "hidden by %s", question.options.kernel_from);
+}
+
 } // namespace
 
 bool is_fallback(const KernelEntry &entry) {
@@ -225,13 +235,6 @@ Candidate ask_kernel(const Question &question, const Group &group, const KernelE
   if (!check_policy(question, &candidate)) return candidate;
   candidate.offer.reason[0] = '\0';
   candidate.verdict = Verdict::Accepted;
-  if (must_be_named(question, *entry.backend)) {
-    candidate.verdict = Verdict::Hidden;
-    reject_offer(&candidate.offer, "taken only where options.kernel names it");
-  } else if (!question.filter.matches(entry)) {
-    candidate.verdict = Verdict::Hidden;
-    reject_offer(&candidate.offer, "hidden by %s", question.options.kernel_from);
-  }
   return candidate;
 }
 
@@ -246,7 +249,10 @@ std::vector<Candidate> ask_all(const Question &question, const Group &group, boo
       configs.clear();
       for (int32_t config = 0; config < entry.kernel->config_count; ++config) configs.push_back(config);
     }
-    for (const int32_t config : configs) candidates.push_back(ask_kernel(question, group, entry, config));
+    for (const int32_t config : configs) {
+      candidates.push_back(ask_kernel(question, group, entry, config));
+      if (!admitted) hide(question, &candidates.back()); // one filter for all configs: there may be 65536
+    }
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) {
     if (a.verdict != b.verdict) return a.verdict < b.verdict;

@@ -78,7 +78,8 @@ struct Candidate {
 };
 
 // Asks one kernel, following its hints (rejects_pooling, wants_layout). config -1: the kernel chooses. Where `like` is
-// given, the same detour with the same helpers is asked for and no other.
+// given, the same detour with the same helpers is asked for and no other. Whether the filter admits it is not looked
+// at.
 Candidate ask_kernel(const Question &question, const Group &group, const KernelEntry &entry, int32_t config,
                      const Candidate *like = nullptr);
 

@@ -66,20 +66,16 @@ bool check_answer(const KernelEntry &entry, int32_t op, const polyconv_layer *la
 
 // Kernels hear of no layer with a trait that they do not declare. A pooling that they do not take may be a step of its
 // own; select.cpp knows what to do about memory.
-bool takes_traits(const KernelEntry &entry, const polyconv_layer *layers, int32_t count, int32_t config,
-                  polyconv_offer *offer) {
+bool takes_traits(const KernelEntry &entry, const polyconv_layer *layers, int32_t count, polyconv_offer *offer) {
   uint64_t missing = 0;
   for (int32_t layer = 0; layer < count; ++layer) missing |= layers[layer].traits & ~takes_of(*entry.kernel);
   if (missing == 0) return true;
-  offer->config = config;
   offer->rejects_pooling = (missing & kPoolingTraits) != 0 ? 1 : 0;
   return reject_offer(offer, "takes no %s", trait_words(missing));
 }
 
-} // namespace
-
-bool ask_supports(const KernelEntry &entry, int32_t op, const polyconv_layer *layers, int32_t count,
-                  const polyconv_policy &policy, int32_t config, polyconv_offer *offer) {
+bool ask(const KernelEntry &entry, int32_t op, const polyconv_layer *layers, int32_t count,
+         const polyconv_policy &policy, int32_t config, polyconv_offer *offer) {
   const polyconv_layer *pointers[POLYCONV_MAX_CHAIN];
   for (int32_t layer = 0; layer < count; ++layer) pointers[layer] = layers + layer;
   polyconv_request request = {};
@@ -90,7 +86,7 @@ bool ask_supports(const KernelEntry &entry, int32_t op, const polyconv_layer *la
   request.policy = &policy;
   std::memset(offer, 0, sizeof *offer);
   offer->struct_size = sizeof *offer;
-  if (!takes_traits(entry, layers, count, std::max(config, 0), offer)) return false;
+  if (!takes_traits(entry, layers, count, offer)) return false;
   polyconv_status status = POLYCONV_INTERNAL;
   try {
     status = entry.kernel->supports(entry.kernel, &request, config, offer);
@@ -104,6 +100,16 @@ bool ask_supports(const KernelEntry &entry, int32_t op, const polyconv_layer *la
     return reject_offer(offer, "defect: supports returned status %d (%s)", static_cast<int>(status),
                         polyconv_status_string(status));
   if (offer->reason[0] == '\0') return reject_offer(offer, "rejected without a reason");
+  return false;
+}
+
+} // namespace
+
+bool ask_supports(const KernelEntry &entry, int32_t op, const polyconv_layer *layers, int32_t count,
+                  const polyconv_policy &policy, int32_t config, polyconv_offer *offer) {
+  if (ask(entry, op, layers, count, policy, config, offer)) return true;
+  offer->config =
+      std::max(config, 0); // a rejected answer may tell of a config that there is not: nobody may ask its name
   return false;
 }
 

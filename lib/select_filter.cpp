@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "select_filter.hpp"
 
+#include "host.hpp"
+
 #include <algorithm>
 
 namespace polyconv {
@@ -14,8 +16,8 @@ std::string trimmed(const std::string &text) {
 }
 
 const char *config_name(const KernelEntry &entry, int32_t config) {
-  const polyconv_kernel *kernel = entry.kernel;
-  const char *name = kernel->config_name != nullptr ? kernel->config_name(kernel, config) : nullptr;
+  const char *name = nullptr; // each had one when the backend was loaded; should it be gone, that is no reason to fall
+  tell_backend(entry.full_name.c_str(), "config_name", [&] { name = entry.kernel->config_name(entry.kernel, config); });
   return name != nullptr ? name : "?";
 }
 
@@ -82,9 +84,9 @@ std::vector<int32_t> Filter::configs(const KernelEntry &entry) const {
   if (admitting_.empty()) return allowed;
   const auto leaves_config = [&](const Pattern &p) { return !p.says_config && p.matches_kernel(entry); };
   if (std::any_of(admitting_.begin(), admitting_.end(), leaves_config)) return allowed;
+  const bool free = allowed == std::vector<int32_t>{-1};
   return configs_that(entry, [&](int32_t config) {
-    const bool free = allowed == std::vector<int32_t>{-1};
-    if (!free && std::find(allowed.begin(), allowed.end(), config) == allowed.end()) return false;
+    if (!free && !std::binary_search(allowed.begin(), allowed.end(), config)) return false;
     return std::any_of(admitting_.begin(), admitting_.end(),
                        [&](const Pattern &pattern) { return pattern.matches(entry, config); });
   });

@@ -216,9 +216,10 @@ enum {                                   /* flags of a kernel */
  * function may be called from several threads at once. */
 typedef struct polyconv_kernel {
   size_t struct_size;
-  const char *name; /* unique in the backend: [a-z0-9_]+ */
+  const char *name; /* unique in the backend: [a-z0-9_]+, at most 128 characters */
   uint32_t flags;
   int32_t config_count; /* >= 1 */
+  /* Never NULL or "", at most 128 characters. */
   const char *(*config_name)(const struct polyconv_kernel *self, int32_t config);
   /* SUCCESS, or UNSUPPORTED with offer->reason. `config` -1 asks the kernel to choose. Must be quick (well
    * under a microsecond to say no), allocate nothing and touch no device. */

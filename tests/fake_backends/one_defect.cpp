@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <stdexcept>
+#include <string>
 
 #include "fake_table.hpp"
 
@@ -14,6 +15,8 @@ enum class Defect {
 #include "one_defect.inc"
 #undef FAKE_DEFECT
 };
+
+const std::string kLongName(2000, 'x');
 
 const char *throw_in_config_name(const polyconv_kernel *, int32_t) {
   throw std::runtime_error("the fake cannot name its configs");
@@ -45,6 +48,13 @@ void bend(Defect defect, fake::Tables *t) {
     case Defect::null_kernel: t->kernels[0] = nullptr; break;
     case Defect::no_kernels: backend.kernel_count = 0; break;
     case Defect::nameless_kernel: t->kernel.name = nullptr; break;
+    case Defect::long_kernel:
+      t->kernel.name = kLongName.c_str();
+      t->kernel.run = nullptr; // the reason must not be lost behind a name that fills it
+      break;
+    case Defect::long_config:
+      t->kernel.config_name = [](const polyconv_kernel *, int32_t) { return kLongName.c_str(); };
+      break;
     case Defect::nameless_config:
       t->kernel.config_name = [](const polyconv_kernel *, int32_t) -> const char * { return nullptr; };
       break;

@@ -32,6 +32,7 @@ mkdir -p "$build/findings" "$build/logs"
 fuzz() {
   local target=$1 found=$build/findings/$1- log=$build/logs/$1 grown=$build/corpus/$1
   [[ -z ${SEED:-} ]] || rm -rf "$grown" # a run that is to be repeated begins anew
+  [[ $target != plugin ]] || ASAN_OPTIONS+=:detect_leaks=1 # it loads no file: whatever leaks is the library's
   mkdir -p "$grown"
   "$build/targets/${target}_fuzz" -max_total_time="$seconds" -seed="${SEED:-0}" -timeout=10 -rss_limit_mb=3000 -malloc_limit_mb=2500 \
     -artifact_prefix="$found" -print_final_stats=1 -verbosity=1 "$grown" "tests/fuzz/corpus/$target" >"$log" 2>&1 &&

@@ -1,7 +1,7 @@
 // misbehaves_test.cpp - kernels that break the ABI's rules once they have been chosen: every odd status and every
 // exception becomes a status of polyconv.h and a sentence, or a line of log where nothing can be returned.
 // SPDX-License-Identifier: Apache-2.0
-#include "plan_job.hpp"
+#include "explained.hpp"
 
 namespace {
 
@@ -108,4 +108,33 @@ TEST_CASE("an exception where something is given back costs a line of log, not t
   polyconv_bound_destroy(bound);
   REQUIRE(errors.lines.size() == 2);
   CHECK(contains(errors.lines[1], "unbind threw"));
+}
+
+TEST_CASE("supports: a rejected answer's config is not asked for its name, nor a layout looked for that there is not") {
+  std::string config = "config_beyond";
+  const Explained explained = explain({problem(kToken)}, forced(&config));
+  const auto lied = [](const auto &answer) { return contains(answer.reason, "it chose config 1000 of 15"); };
+  const auto answer = std::find_if(explained.answers.begin(), explained.answers.end(), lied);
+  REQUIRE(answer != explained.answers.end());
+  CHECK(answer->kernel == kKernel + "config_beyond");
+  config = "layout_beyond";
+  polyconv_status status = POLYCONV_SUCCESS;
+  CHECK(!try_plan({problem(kToken)}, forced(&config), &status));
+  CHECK(status == POLYCONV_UNSUPPORTED);
+  CHECK(contains(error(), "wants a layout that there is not"));
+}
+
+TEST_CASE("a kernel that forgets the name of its config is planned all the same") {
+  load("misbehaves");
+  const Errors errors;
+  const Plan planned = plan({problem(kToken)}, options("fake-misbehaves/forgetful"));
+  CHECK(std::string(info(planned).kernel) == "fake-misbehaves/forgetful@?");
+  REQUIRE(!errors.lines.empty());
+  CHECK(contains(errors.lines[0], "config_name threw a C++ exception"));
+}
+
+TEST_CASE("as many configs as there may be are asked in a moment, not each about all") {
+  load("misbehaves");
+  const Plan planned = plan({problem(kToken)}, options("fake-misbehaves/many@*"));
+  CHECK(std::string(info(planned).kernel) == "fake-misbehaves/many@one_of_many");
 }
