@@ -28,12 +28,14 @@ class Direct final : public Instance {
       const int index = static_cast<int>(i), from = l.epilogue.residual_from;
       Operands x = operands(a, index);
       if (i > 0) x.input = results[i - 1];
-      if (i + 1 < layers_.size()) x.output = between;
+      if (i + 1 < layers_.size()) {
+        x.output = between;
+        between += elements(l.result);
+      }
       if (from == POLYCONV_RESIDUAL_INPUT) x.residual = static_cast<const float *>(a.input);
       if (from >= POLYCONV_RESIDUAL_LAYER) x.residual = results[from - POLYCONV_RESIDUAL_LAYER];
       compute(l, RawWeights{l.weights, static_cast<const float *>(a.weights[index])}, x);
       results[i] = x.output;
-      between += elements(l.result);
     }
   }
 
