@@ -40,9 +40,6 @@ std::string environment(const char *name);
 // Between the folders of a list in an environment variable: ':' or ';'.
 extern const char path_list_separator;
 
-// Where this user's programs keep files that can be made again ("~/.cache"), "" where there is no such place.
-std::string cache_folder();
-
 // ---- files
 
 bool is_absolute(const std::string &path);

@@ -40,13 +40,6 @@ std::string environment(const char *name) {
   return value != nullptr ? value : "";
 }
 
-std::string cache_folder() {
-  std::string cache = environment("XDG_CACHE_HOME");
-  if (is_absolute(cache)) return cache;
-  const std::string home = environment("HOME");
-  return is_absolute(home) ? join(home, ".cache") : "";
-}
-
 // ---------------------------------------------------------------- files
 
 bool is_absolute(const std::string &path) {

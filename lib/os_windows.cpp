@@ -132,11 +132,6 @@ std::string environment(const char *name) {
   }
 }
 
-std::string cache_folder() {
-  const std::string folder = environment("LOCALAPPDATA");
-  return is_absolute(folder) ? folder : "";
-}
-
 // ---------------------------------------------------------------- files
 
 bool is_absolute(const std::string &path) {

@@ -14,7 +14,7 @@ int32_t residual_in_group(int32_t from, int32_t first, int32_t count) {
 }
 
 int32_t residual_of(const Layer &layer) { // a gradient's is of the step before it
-  return layer.has_gradient ? POLYCONV_RESIDUAL_NONE + 0 : layer.problem.epilogue.residual_from;
+  return layer.has_gradient ? int32_t{POLYCONV_RESIDUAL_NONE} : layer.problem.epilogue.residual_from;
 }
 
 // A fused kernel passes what lies between its layers on as it is, and finds the chain's input where its first layer

@@ -9,4 +9,5 @@ mkdir -p "$folder"
 eval "cflags=($(pkg-config --cflags polyconv)) libs=($(pkg-config --libs polyconv))"
 "$compiler" -std=c99 "$source" "${cflags[@]}" "${libs[@]}" -o "$folder/consumer"
 LD_LIBRARY_PATH=$libdir "$folder/consumer"
-[[ -d $(pkg-config --variable=backendsdir polyconv) ]]
+backends=$(pkg-config --variable=backendsdir polyconv)
+[[ -d $backends || -d ${backends//\\/} ]] # pkgconf quotes spaces here too, pkg-config does not
