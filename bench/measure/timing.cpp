@@ -16,8 +16,10 @@ using Clock = std::chrono::steady_clock;
 constexpr double kMostRepeats = 1000; // in one sample; what takes no time at all is not run for ever
 // Thread runtimes spin for milliseconds after a parallel region; who comes next would pay for it.
 constexpr std::chrono::milliseconds kSettle{15};
-// A run longer than this does not notice that its threads have to wake up, perhaps on one processor at first.
+// Afterwards threads sleep. A run longer than the first does not notice that they have to wake up, perhaps on one
+// processor at first; shorter ones are repeated for the second, as one of microseconds is over before anybody is awake.
 constexpr double kLongRun = 10e-3;
+constexpr std::chrono::microseconds kWaking{500};
 
 // Runs until caches, pages and clocks are warm; the seconds of the fastest run.
 double warm_up(const Sampler &sampler) {
@@ -42,7 +44,7 @@ class Contestant {
   double sample(bool alone) {
     if (!alone && request_.settle) {
       std::this_thread::sleep_for(kSettle);
-      if (fastest_ < kLongRun) sampler_(1);
+      if (fastest_ < kLongRun) wake();
     }
     if (request_.cold) request_.flush();
     last_ = sampler_(repeats_) / static_cast<double>(repeats_);
@@ -52,6 +54,12 @@ class Contestant {
   double sampled() const { return last_ * static_cast<double>(repeats_); }
 
  private:
+  void wake() const {
+    const Clock::time_point begin = Clock::now();
+    do sampler_(1);
+    while (Clock::now() - begin < kWaking);
+  }
+
   const Sampler &sampler_;
   const TimingRequest &request_;
   double last_, fastest_; // seconds of a run: the latest, the shortest
