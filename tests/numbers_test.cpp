@@ -25,10 +25,10 @@ polyconv_problem problem(const std::string &token) {
   return p;
 }
 
-polyconv_options options_for(const std::string &kernel) {
+polyconv_options options_for(const char *kernel) { // which they point to
   polyconv_options options;
   polyconv_options_init(&options);
-  options.kernel = kernel.c_str();
+  options.kernel = kernel;
   options.fallback = POLYCONV_FALLBACK_ALLOW;
   return options;
 }
@@ -77,7 +77,7 @@ TEST_CASE("outputs that no tap reaches pass through the scale on every kernel") 
       std::vector<float> expected, found;
       REQUIRE(run(p, options_for("reference/*"), input.data(), weights.data(), &scale, &expected));
       for (const std::string &kernel : polyconv::check::kernel_names())
-        if (run(p, options_for(kernel), input.data(), weights.data(), &scale, &found))
+        if (run(p, options_for(kernel.c_str()), input.data(), weights.data(), &scale, &found))
           check_same(kernel + " on " + token + ", scale " + std::to_string(scale), found, expected);
     }
   }
@@ -100,7 +100,7 @@ TEST_CASE("emulated f32 products of the largest numbers are finite") {
       const double sum = static_cast<double>(kLarge) * static_cast<double>(kSmall) *
                          (static_cast<double>(w.size()) / static_cast<double>(p.out_channels));
       for (const std::string &kernel : polyconv::check::kernel_names()) {
-        polyconv_options options = options_for(kernel);
+        polyconv_options options = options_for(kernel.c_str());
         options.math = POLYCONV_MATH_FP32_EMULATED;
         if (kernel.find("/matrix") == std::string::npos || !run(p, options, x.data(), w.data(), nullptr, &found))
           continue;
@@ -120,7 +120,7 @@ TEST_CASE("an infinite weight reaches no transposed result but those whose windo
   const polyconv_problem p = problem("tfwd:i8,f3");
   std::vector<float> found;
   for (const std::string &kernel : polyconv::check::kernel_names()) {
-    if (!run(p, options_for(kernel), ones.data(), weights.data(), nullptr, &found)) continue;
+    if (!run(p, options_for(kernel.c_str()), ones.data(), weights.data(), nullptr, &found)) continue;
     REQUIRE(found.size() == 10);
     for (size_t i = 1; i < 9; ++i) CHECK_MESSAGE((i < 2 || i > 7 || found[i] == kInf), kernel << ": " << found[i]);
     for (const size_t i : {size_t{1}, size_t{8}}) CHECK_MESSAGE(!(found[i] < kInf), kernel << ": " << found[i]);
