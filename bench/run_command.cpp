@@ -33,8 +33,7 @@ RunSettings settings_of(const Arguments &a) {
   settings.min_seconds = parse_seconds(a.min_time, "--min-time");
   settings.baseline_ms = static_cast<int64_t>(parse_seconds(a.baseline_budget, "--baseline-budget") * 1e3);
   settings.beside = beside_of(a.beside);
-  settings.cold = a.cache == "cold";
-  settings.cold_ratio = a.cache == "warm";
+  settings.cache = a.cache == "cold" ? Cache::kCold : a.cache == "warm-only" ? Cache::kWarmOnly : Cache::kWarm;
   settings.transfers = a.transfers;
   settings.end_to_end = a.end_to_end;
   settings.graph = a.graph;

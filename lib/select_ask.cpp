@@ -108,8 +108,7 @@ bool ask(const KernelEntry &entry, int32_t op, const polyconv_layer *layers, int
 bool ask_supports(const KernelEntry &entry, int32_t op, const polyconv_layer *layers, int32_t count,
                   const polyconv_policy &policy, int32_t config, polyconv_offer *offer) {
   if (ask(entry, op, layers, count, policy, config, offer)) return true;
-  offer->config =
-      std::max(config, 0); // a rejected answer may tell of a config that there is not: nobody may ask its name
+  offer->config = std::max(config, 0); // what a rejected answer says may be no config at all, and have no name
   return false;
 }
 

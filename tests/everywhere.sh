@@ -9,6 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source=$PWD
 roots=${ROOTS:-$source/build/everywhere} mirror=${MIRROR:-http://deb.debian.org/debian}
+user=stranger
 isas=(baseline avx2 avx512 avx512_bf16 amx)
 ((EUID == 0)) || { echo "everywhere: needs root, for debootstrap and chroot" >&2; exit 2; }
 command -v debootstrap >/dev/null || { echo "everywhere: debootstrap is missing: apt-get install debootstrap" >&2; exit 2; }
@@ -37,7 +38,7 @@ make_root() {
   cp /etc/resolv.conf "$root/etc/" 2>/dev/null || true
   # shellcheck disable=SC2046 # one word a package
   [[ -n $(packages) ]] && inside "$root" env DEBIAN_FRONTEND=noninteractive apt-get -y install --no-install-recommends $(packages)
-  inside "$root" useradd --create-home stranger
+  inside "$root" useradd --create-home "$user"
   touch "$root/made"
 }
 
@@ -64,16 +65,17 @@ for suite in "$@"; do
   root=$roots/$suite
   printf '== %s: the root\n' "$suite"
   make_root "$suite" "$root" >"$roots/$suite-root.log" 2>&1 || { tail -n 20 "$roots/$suite-root.log"; exit 1; }
-  home="/home/stranger/ein Verzeichnis für Übungen/polyconv"
-  copy_tree "$root$home"
-  inside "$root" chown -R stranger: "/home/stranger"
-  as_stranger=(inside "$root" setpriv --reuid stranger --regid stranger --init-groups
-    env -i HOME=/home/stranger PATH=/usr/local/bin:/usr/bin:/bin LC_ALL=POSIX)
-  timed "$suite, quickstart" "$roots/$suite-quickstart.log" "${as_stranger[@]}" bash -c 'cd "$1" && ./quickstart' - "$home"
-  timed "$suite, quickstart test" "$roots/$suite-test.log" "${as_stranger[@]}" bash -c 'cd "$1" && ./quickstart test' - "$home"
+  home=$(inside "$root" getent passwd "$user" | cut -d: -f6)
+  tree="$home/ein Verzeichnis für Übungen/polyconv"
+  copy_tree "$root$tree"
+  inside "$root" chown -R "$user:" "$home"
+  as_stranger=(inside "$root" setpriv --reuid "$user" --regid "$user" --init-groups
+    env -i HOME="$home" PATH=/usr/local/bin:/usr/bin:/bin LC_ALL=POSIX)
+  timed "$suite, quickstart" "$roots/$suite-quickstart.log" "${as_stranger[@]}" bash -c 'cd "$1" && ./quickstart' - "$tree"
+  timed "$suite, quickstart test" "$roots/$suite-test.log" "${as_stranger[@]}" bash -c 'cd "$1" && ./quickstart test' - "$tree"
   for isa in "${isas[@]}"; do
     timed "$suite, $isa" "$roots/$suite-$isa.log" "${as_stranger[@]}" bash -c 'cd "$1" && tests/each_isa.sh build/cpu "$2"' \
-      - "$home" "$isa"
+      - "$tree" "$isa"
   done
 done
 printf '\n'

@@ -2,6 +2,7 @@
 // run neither allocates nor frees. Allocations are counted by this program's own malloc, by the module that asks.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_job.hpp"
+#include "sanitized.hpp"
 #include "skip.hpp"
 
 #include <dlfcn.h>
@@ -29,14 +30,6 @@ std::atomic<int> counted{0};
 
 } // namespace
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define POLYCONV_TEST_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define POLYCONV_TEST_SANITIZED
-#endif
 #if defined(__GLIBC__) && !defined(POLYCONV_TEST_SANITIZED)
 #define POLYCONV_TEST_COUNTS 1
 extern "C" void *__libc_malloc(size_t size);

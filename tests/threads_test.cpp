@@ -5,6 +5,7 @@
 // ctest-timeout: 240
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_job.hpp"
+#include "sanitized.hpp"
 #include "skip.hpp"
 
 #include <atomic>
@@ -22,15 +23,6 @@
 #include <cerrno>
 #include <csignal>
 #include <fstream>
-#endif
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define POLYCONV_TEST_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define POLYCONV_TEST_SANITIZED
 #endif
 
 namespace {

@@ -47,7 +47,7 @@ std::vector<std::string> Bench::hints() const {
 Record Bench::measure(const Job &job) {
   Record record = make_record(job.work, job.device, job.request.kernel);
   record.requested_math = job.math;
-  record.cache = settings_.cold ? "cold" : "warm";
+  record.cache = settings_.cache == Cache::kCold ? "cold" : "warm";
   record.beside = settings_.beside;
   record.baseline = job.baseline;
   record.technique = job.technique;
@@ -183,13 +183,13 @@ void Bench::time_into(Record &record, const Job &job, Lane &lane, Runnable &prod
   const bool on_host = clock == Clock::kWall;
   Lead cold_lead; // a device forgets just before what is timed, the host before each sample
   if (!on_host) cold_lead = [&lane](void *stream) { lane.enqueue_flush(stream); };
-  const Lead lead = settings_.cold ? cold_lead : Lead();
+  const Lead lead = settings_.cache == Cache::kCold ? cold_lead : Lead();
   const auto sampler_of = [clock, &lead](Runnable &timed) -> Sampler {
     return [clock, &lead, &timed](int64_t repeats) { return timed.run(repeats, clock, lead); };
   };
   TimingRequest request;
   request.min_seconds = settings_.min_seconds;
-  request.cold = settings_.cold;
+  request.cold = settings_.cache == Cache::kCold;
   request.settle = on_host;
   if (!on_host) request.short_sample = kShortOnDevice;
   request.flush = [on_host, &lane] {
@@ -206,7 +206,7 @@ void Bench::time_into(Record &record, const Job &job, Lane &lane, Runnable &prod
     record.baseline_us = median(timing.baseline_us);
     record.ratio = median(timing.ratios);
   }
-  if (settings_.cold || !settings_.cold_ratio) return;
+  if (settings_.cache != Cache::kWarm) return;
   const Sampler cold = [&](int64_t repeats) { return product.run(repeats, clock, cold_lead); };
   try {
     record.cold_us = median(time_cold(cold, request.flush, is_quick(record) ? 5 : 3));

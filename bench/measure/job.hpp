@@ -17,12 +17,14 @@ struct Job {
   std::string technique; // of a ladder
 };
 
+// Of timed runs; kWarm measures the ratio of cold to warm beside them.
+enum class Cache { kWarm, kWarmOnly, kCold };
+
 enum class Verify { kAuto, kAlways, kNever };
 
 struct RunSettings {
   double min_seconds = 0.1;
-  bool cold = false;
-  bool cold_ratio = true; // of warm rows, beside them
+  Cache cache = Cache::kWarm;
   bool transfers = false;
   bool end_to_end = false;
   bool profile = false;

@@ -106,7 +106,7 @@ TEST_CASE("rows on a device are timed by events, in a graph where they are compa
   CHECK_FALSE(fma.ratio.has_value());
   RunSettings graph = quick();
   graph.graph = true;
-  graph.cold = true;
+  graph.cache = Cache::kCold;
   const Record captured = Bench(graph).measure(job_on_fake("fake-device/bound"));
   CHECK(captured.status == "good");
   CHECK(captured.clock == "graph");

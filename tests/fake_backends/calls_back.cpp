@@ -3,17 +3,10 @@
 #include "fake_table.hpp"
 
 extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
-                                                                             const polyconv_backend **backend);
-
-extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
                                                                              const polyconv_backend **backend) {
-  polyconv::sdk::host = host;
   static fake::Tables tables = fake::make_tables(FAKE_NAME);
   static char version[32];
   std::snprintf(version, sizeof version, "saw %d", static_cast<int>(polyconv_backend_count()));
   tables.backend.version = version;
-  tables.kernels[0] = &tables.kernel;
-  tables.backend.kernels = tables.kernels;
-  *backend = &tables.backend;
-  return POLYCONV_SUCCESS;
+  return fake::answer(host, &tables, backend);
 }

@@ -7,6 +7,10 @@
 
 #include <cstdio>
 
+// What each of them defines.
+extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
+                                                                             const polyconv_backend **backend);
+
 namespace fake {
 
 struct Tables {
@@ -45,6 +49,15 @@ inline Tables make_tables(const char *name) {
   t.backend.probe = [](char *, size_t) { return static_cast<polyconv_status>(POLYCONV_SUCCESS); };
   t.backend.kernel_count = 1;
   return t;
+}
+
+// What the entry answers with one kernel; `tables` outlives the process.
+inline polyconv_status answer(const polyconv_host *host, Tables *tables, const polyconv_backend **backend) {
+  polyconv::sdk::host = host;
+  tables->kernels[0] = &tables->kernel;
+  tables->backend.kernels = tables->kernels;
+  *backend = &tables->backend;
+  return POLYCONV_SUCCESS;
 }
 
 } // namespace fake

@@ -19,9 +19,6 @@ constexpr uint64_t kPoison = 0x5a5a5a5a5a5a5a5a;
 } // namespace
 
 extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
-                                                                             const polyconv_backend **backend);
-
-extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
                                                                              const polyconv_backend **backend) {
   polyconv::sdk::host = host;
   static GrownKernel kernel;

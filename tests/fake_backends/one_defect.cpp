@@ -74,9 +74,6 @@ void bend(Defect defect, fake::Tables *t) {
 } // namespace
 
 extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
-                                                                             const polyconv_backend **backend);
-
-extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
                                                                              const polyconv_backend **backend) {
   constexpr Defect chosen = Defect::FAKE_CHOSEN;
   polyconv::sdk::host = host;

@@ -39,16 +39,9 @@ const polyconv_device_table *device_table() {
 } // namespace
 
 extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
-                                                                             const polyconv_backend **backend);
-
-extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
                                                                              const polyconv_backend **backend) {
-  polyconv::sdk::host = host;
   static fake::Tables tables = fake::make_tables(FAKE_NAME);
-  tables.kernels[0] = &tables.kernel;
-  tables.backend.kernels = tables.kernels;
   tables.backend.device_kind = "poor";
   tables.backend.device = device_table();
-  *backend = &tables.backend;
-  return POLYCONV_SUCCESS;
+  return fake::answer(host, &tables, backend);
 }

@@ -1,7 +1,7 @@
 // allocation.cpp - allocation.hpp.
 // SPDX-License-Identifier: Apache-2.0
 #include "allocation.hpp"
-#include "sanitized.hpp"
+#include "../sanitized.hpp"
 
 #include <malloc.h>
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <new>
 
-#if defined(__GLIBC__) && !defined(FAULTS_SANITIZED)
+#if defined(__GLIBC__) && !defined(POLYCONV_TEST_SANITIZED)
 #define FAULTS_MALLOC 1
 #endif
 
@@ -121,7 +121,7 @@ void *realloc(void *block, size_t size) {
 }
 #endif
 
-#if !defined(FAULTS_SANITIZED)
+#if !defined(POLYCONV_TEST_SANITIZED)
 extern "C" __attribute__((visibility("default"))) int posix_memalign(void **block, size_t alignment, size_t size) {
   if (fails()) return ENOMEM;
   *block = memalign(alignment, size);

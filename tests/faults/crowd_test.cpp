@@ -10,8 +10,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "../sanitized.hpp"
 #include "../skip.hpp"
-#include "sanitized.hpp"
 
 namespace {
 
@@ -106,7 +106,7 @@ TEST_CASE("64 threads plan, explain and run at once, again and again") {
 }
 
 TEST_CASE("a thread with a tiny stack plans and runs") {
-  if (faults::kSanitized) return polyconv_test::skip("a sanitizer's frames are larger");
+  if (polyconv_test::kSanitized) return polyconv_test::skip("a sanitizer's frames are larger");
   const auto right = right_answers(); // the search, which opens libraries, has been made
   struct Task {
     const std::vector<std::vector<float>> *right;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "../fake_backends/fakes.hpp"
-#include "../faults/sanitized.hpp"
+#include "../sanitized.hpp"
 #include "../skip.hpp"
 
 namespace {
@@ -106,7 +106,7 @@ TEST_CASE("a backend that counts devices beyond all sense brings none") {
 }
 
 TEST_CASE("an initialiser that throws is a reason, and leaves the dynamic linker free for other threads") {
-  if (faults::kSanitized) return polyconv_test::skip("a sanitizer watches the locks that are given back");
+  if (polyconv_test::kSanitized) return polyconv_test::skip("a sanitizer watches the locks that are given back");
   check_refused(fakes::path("throws_on_load"),
                 "a static initialiser threw an exception: the fake cannot be initialised");
   std::thread([] {

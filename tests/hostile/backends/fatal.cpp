@@ -21,15 +21,8 @@ polyconv_status probe(char *, size_t) {
 } // namespace
 
 extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
-                                                                             const polyconv_backend **backend);
-
-extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
                                                                              const polyconv_backend **backend) {
-  polyconv::sdk::host = host;
   static fake::Tables tables = fake::make_tables(FAKE_NAME);
-  tables.kernels[0] = &tables.kernel;
-  tables.backend.kernels = tables.kernels;
   tables.backend.probe = probe;
-  *backend = &tables.backend;
-  return POLYCONV_SUCCESS;
+  return fake::answer(host, &tables, backend);
 }

@@ -5,20 +5,13 @@
 #include "../../fake_backends/fake_table.hpp"
 
 extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
-                                                                             const polyconv_backend **backend);
-
-extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
                                                                              const polyconv_backend **backend) {
-  polyconv::sdk::host = host;
   static polyconv_device_table devices = {};
   devices.struct_size = sizeof devices;
   devices.abi_minor = POLYCONV_BACKEND_ABI_MINOR;
   devices.count = [] { return std::numeric_limits<int32_t>::max(); };
   static fake::Tables tables = fake::make_tables(FAKE_NAME);
-  tables.kernels[0] = &tables.kernel;
-  tables.backend.kernels = tables.kernels;
   tables.backend.device_kind = "many";
   tables.backend.device = &devices;
-  *backend = &tables.backend;
-  return POLYCONV_SUCCESS;
+  return fake::answer(host, &tables, backend);
 }

@@ -123,9 +123,6 @@ fake::Tables make() {
 } // namespace
 
 extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
-                                                                             const polyconv_backend **backend);
-
-extern "C" POLYCONV_BACKEND_EXPORT polyconv_status polyconv_backend_query_v1(const polyconv_host *host,
                                                                              const polyconv_backend **backend) {
   polyconv::sdk::host = host;
   static fake::Tables tables = make();

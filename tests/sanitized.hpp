@@ -3,19 +3,19 @@
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FAULTS_SANITIZED 1
+#define POLYCONV_TEST_SANITIZED 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define FAULTS_SANITIZED 1
+#define POLYCONV_TEST_SANITIZED 1
 #endif
 #endif
 
-namespace faults {
+namespace polyconv_test {
 
-#if defined(FAULTS_SANITIZED)
+#if defined(POLYCONV_TEST_SANITIZED)
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
 
-} // namespace faults
+} // namespace polyconv_test
