@@ -7,17 +7,23 @@
 
 namespace polyconv::cuda {
 
+// Starts copying the first `there` of Bytes (4, 8 or 16, both sides aligned to them) to an address in shared memory;
+// the others are zeros, and not read. On chips from 8.0 on.
+template <int Bytes>
+__device__ inline void copy_async_part(uint32_t to, const void *from, int there) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (Bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(from), "r"(there), "n"(Bytes)
+                 : "memory");
+#endif
+}
+
 // What copy_async below does, to an address in shared memory; on chips from 8.0 on.
 template <int Bytes>
 __device__ inline void copy_async(uint32_t to, const void *from, bool inside) {
-#if __CUDA_ARCH__ >= 800
-  const int bytes = inside ? Bytes : 0;
-  if constexpr (Bytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(from), "r"(bytes), "n"(Bytes)
-                 : "memory");
-#endif
+  copy_async_part<Bytes>(to, from, inside ? Bytes : 0);
 }
 
 // Starts copying Bytes (4, 8 or 16, both sides aligned to them), or writes zeros where not `inside`; then `from` is not

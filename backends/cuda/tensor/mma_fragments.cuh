@@ -27,6 +27,13 @@ __device__ inline void load_matrices(uint32_t (&r)[4], uint32_t shared_address) 
                : "r"(shared_address));
 }
 
+// Likewise, but a lane gets two values of a column: those of matrices whose rows are what the product sums over.
+__device__ inline void load_transposed(uint32_t (&r)[4], uint32_t shared_address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address));
+}
+
 // Likewise two, by the addresses of lanes 0 to 15.
 __device__ inline void load_matrices(uint32_t (&r)[2], uint32_t shared_address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
