@@ -48,27 +48,43 @@ __device__ inline bool inner_of(const ImplicitGemm &p) {
   return p.conv.channels_inner && p.splits == 1;
 }
 
-// The fast end: scale, bias, relu, clipped or not; 16 bytes of channels at a time. A NaN stays one.
+// Scale, bias, relu, clipped or not: all that the fast ends do to a sum. A NaN stays one.
+struct PlainEnd {
+  float least, most;
+
+  __device__ explicit PlainEnd(const Epilogue &e)
+      : least(e.activation == POLYCONV_ACT_NONE ? -INFINITY : 0.0f),
+        most(e.activation == POLYCONV_ACT_CLIPPED_RELU ? e.alpha : INFINITY) {}
+  // Channel c of pixel x of the tile.
+  template <class Tile>
+  __device__ float value(const Leaving<Tile> &l, int x, int c) const {
+    float v = add(multiply(l.sums[x * Leaving<Tile>::row_of_channels + c], l.scale[c]), l.bias[c]);
+    if (v < least) v = least;
+    if (v > most) v = most;
+    return v;
+  }
+};
+
+// The first of the tile's channels in pixel 0 of the result, where channels are neighbours.
+template <class T>
+__device__ inline T *channels_at(const MmaProduct &p, const Corner &corner) {
+  return static_cast<T *>(p.result) + static_cast<int64_t>(corner.group) * p.group_out + corner.channel;
+}
+
+// 16 bytes of channels at a time.
 template <class T, class Tile>
 __device__ inline void store_vectors(const MmaProduct &p, const Leaving<Tile> &l, const Corner &corner) {
-  using L = Leaving<Tile>;
   constexpr int vector = 16 / sizeof(T), lanes = Tile::channels / vector, step = Tile::threads / lanes;
   const int c = static_cast<int>(threadIdx.x) % lanes * vector;
   const int pixels = static_cast<int>(min(p.pixels - corner.pixel, int64_t{Tile::pixels}));
   if (corner.channel + c >= p.group_out) return;
-  T *const result = static_cast<T *>(p.result) + static_cast<int64_t>(corner.group) * p.group_out + corner.channel + c;
-  const Epilogue &end = p.conv.epilogue;
-  const float least = end.activation == POLYCONV_ACT_NONE ? -INFINITY : 0.0f;
-  const float most = end.activation == POLYCONV_ACT_CLIPPED_RELU ? end.alpha : INFINITY;
+  T *const result = channels_at<T>(p, corner) + c;
+  const PlainEnd end(p.conv.epilogue);
 #pragma unroll 2
   for (int x = static_cast<int>(threadIdx.x) / lanes; x < pixels; x += step) {
     float v[vector];
 #pragma unroll
-    for (int e = 0; e < vector; ++e) {
-      v[e] = add(multiply(l.sums[x * L::row_of_channels + c + e], l.scale[c + e]), l.bias[c + e]);
-      if (v[e] < least) v[e] = least;
-      if (v[e] > most) v[e] = most;
-    }
+    for (int e = 0; e < vector; ++e) v[e] = end.value(l, x, c + e);
     int4 bits;
     if constexpr (sizeof(T) == 4) {
       bits = {__float_as_int(v[0]), __float_as_int(v[1]), __float_as_int(v[2]), __float_as_int(v[3])};
@@ -81,18 +97,70 @@ __device__ inline void store_vectors(const MmaProduct &p, const Leaving<Tile> &l
   }
 }
 
+// Deals the cells of a tile's rows to its threads in the order of memory, whatever a row's length: divides once.
+template <class Tile>
+struct Deal {
+  int x, i; // which row, which of its cells
+  const int row, step_x, step_i;
+
+  __device__ explicit Deal(int cells)
+      : x(static_cast<int>(threadIdx.x) / cells),
+        i(static_cast<int>(threadIdx.x) % cells),
+        row(cells),
+        step_x(Tile::threads / cells),
+        step_i(Tile::threads % cells) {}
+  __device__ void next() {
+    x += step_x, i += step_i;
+    if (i >= row) i -= row, ++x;
+  }
+};
+
+// Channels that come in no vectors: of 4 bytes each,
+template <class Tile>
+__device__ inline void store_singles(const MmaProduct &p, const Leaving<Tile> &l, const Corner &corner) {
+  const int pixels = static_cast<int>(min(p.pixels - corner.pixel, int64_t{Tile::pixels}));
+  auto *const result = channels_at<float>(p, corner);
+  const PlainEnd end(p.conv.epilogue);
+#pragma unroll 1
+  for (Deal<Tile> at(min(p.group_out - corner.channel, Tile::channels)); at.x < pixels; at.next())
+    result[l.offset[at.x] + at.i] = end.value(l, at.x, at.i);
+}
+
+// or of 2 bytes, by aligned words: a pixel's first channel may be the upper half of a word, its last one the lower.
+template <class Tile>
+__device__ inline void store_pairs(const MmaProduct &p, const Leaving<Tile> &l, const Corner &corner, bool half) {
+  const int pixels = static_cast<int>(min(p.pixels - corner.pixel, int64_t{Tile::pixels}));
+  const int channels = min(p.group_out - corner.channel, Tile::channels);
+  auto *const result = channels_at<uint16_t>(p, corner);
+  const PlainEnd end(p.conv.epilogue);
+#pragma unroll 1
+  for (Deal<Tile> at(channels / 2 + 1); at.x < pixels; at.next()) { // words that a row may touch
+    uint16_t *const row = result + l.offset[at.x];
+    const int c = 2 * at.i - static_cast<int>(reinterpret_cast<uintptr_t>(row) >> 1 & 1); // of the lower half
+    const bool lower = c >= 0 && c < channels, upper = c + 1 < channels;
+    const float first = lower ? end.value(l, at.x, c) : 0.0f, second = upper ? end.value(l, at.x, c + 1) : 0.0f;
+    const uint32_t bits = half ? pair_of(first, second, __half()) : pair_of(first, second, __nv_bfloat16());
+    if (lower && upper)
+      *reinterpret_cast<uint32_t *>(row + c) = bits;
+    else if (lower)
+      row[c] = static_cast<uint16_t>(bits);
+    else if (upper)
+      row[c + 1] = static_cast<uint16_t>(bits >> 16);
+  }
+}
+
 // Every other end, one element at a time: neighbouring threads are neighbours in memory.
 template <class Tile>
 __device__ inline void store_elements(const MmaProduct &p, const Leaving<Tile> &l, const Corner &corner) {
   using L = Leaving<Tile>;
   const bool partial = p.splits > 1, inner = inner_of(p);
   const int pixels = static_cast<int>(min(p.pixels - corner.pixel, int64_t{Tile::pixels}));
-  const int channels = p.group_out - corner.channel;
+  const int channels = min(p.group_out - corner.channel, Tile::channels);
   const int64_t first = static_cast<int64_t>(corner.group) * p.group_out + corner.channel;
+  const int rows = inner ? pixels : channels;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < Tile::pixels * Tile::channels; i += Tile::threads) {
-    const int x = inner ? i / Tile::channels : i % Tile::pixels, c = inner ? i % Tile::channels : i / Tile::pixels;
-    if (x >= pixels || c >= channels) continue;
+  for (Deal<Tile> at(inner ? channels : pixels); at.x < rows; at.next()) {
+    const int x = inner ? at.x : at.i, c = inner ? at.i : at.x;
     const float sum = inner ? l.sums[x * L::row_of_channels + c] : l.sums[c * L::row_of_pixels + x];
     if (partial) {
       static_cast<float *>(p.partials)[l.offset[x] + (first + c) * p.partials_row] = sum;
@@ -109,11 +177,14 @@ template <class Tile>
 __device__ inline void store_sums(const MmaProduct &p, const Leaving<Tile> &l, const Corner &corner) {
   const Epilogue &e = p.conv.epilogue;
   const bool plain = !e.residual && e.save == POLYCONV_SAVE_NONE && e.activation <= POLYCONV_ACT_CLIPPED_RELU;
-  if (p.splits > 1 || !plain || !p.whole_vectors)
+  const bool single = e.result_type == POLYCONV_F32, half = e.result_type == POLYCONV_F16;
+  if (!inner_of(p) || !plain)
     store_elements<Tile>(p, l, corner);
-  else if (e.result_type == POLYCONV_F32)
+  else if (!p.whole_vectors)
+    single ? store_singles<Tile>(p, l, corner) : store_pairs<Tile>(p, l, corner, half);
+  else if (single)
     store_vectors<float, Tile>(p, l, corner);
-  else if (e.result_type == POLYCONV_F16)
+  else if (half)
     store_vectors<__half, Tile>(p, l, corner);
   else
     store_vectors<__nv_bfloat16, Tile>(p, l, corner);
