@@ -37,6 +37,7 @@ constexpr const char *kProblems[] = {
     "fwd:n6,c24,k144,i55x56,f1x1:nhwc:f16:bias+clip6",
     "fwd:n6,c144,k24,i55x56,f1x1:nhwc:bf16:bias+residual",
     "fwd:n3,c33,k50,i21x22,f3x3,p1:nhwc:f16",
+    "fwd:n3,c33,k50,i21x22,f3x3,p1:nhwc:f16:pad=reflect",
     "fwd:n8,c64,k64,g8,i14x14,f3x3,p1:nhwc:f16",
     "fwd:n4,c3,k64,i61x59,f7x7,s2,p3:nhwc:f16",
     "fwd:n4,c64,k3,i41x40,f3x3,p1:nhwc:f16",

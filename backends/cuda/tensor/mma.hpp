@@ -38,6 +38,7 @@ inline constexpr int kSplitRow = kRow / 2 * Terms;
 enum class Source : int32_t {
   kVectors, // a chunk is 16 neighbouring bytes, and aligned: copied at once
   kWords,   // likewise, but only words of 4 bytes are aligned or whole
+  kShifted, // likewise, but elements of 2 bytes begin anywhere: words through registers, shifted
   kGathered // element by element through registers; neighbouring threads read neighbouring pixels
 };
 
@@ -74,7 +75,7 @@ inline constexpr MmaShape kMmaShapes[] = {
     {256, 128, 1, 0.58, 8, 0}, {128, 128, 2, 0.295, 7, 0.8}, {128, 64, 2, 0.2, 7, 2.6}, {64, 64, 3, 0.13, 6, 2.5}};
 static_assert(sizeof kMmaShapes / sizeof *kMmaShapes == kTileCount, "every tile has a shape");
 
-// The alignment that a source needs.
+// The alignment that a source needs of more than elements.
 inline constexpr int alignment_of(Source source) {
   return source == Source::kVectors ? kChunk : source == Source::kWords ? 4 : 1;
 }
@@ -91,9 +92,10 @@ MmaProduct make_mma_product(const polyconv_layer &layer, Products products, cons
 // Whether nothing but zeros is ever read beside the image.
 bool mma_pads_zeros(const polyconv_layer &layer);
 
-// What the activations of a layer allow, were their pointer aligned as that needs; and what they would if they were
-// dense with the channels last.
+// What the activations of a layer allow, were their pointer aligned as that needs; wherever it points; and what they
+// would if they were dense with the channels last.
 Source preferred_source(const polyconv_layer &layer, Products products);
+Source unaligned_source(const polyconv_layer &layer);
 Source converted_source(const polyconv_layer &layer, Products products);
 
 // Packed weights: for each group and block of k, a row a channel, chunks permuted as they will lie in shared memory.

@@ -49,12 +49,14 @@ MmaLauncher mma_launcher() {
   return {prepare, launch, kSharedBytes<P, Tile, Kind>};
 }
 
-// The tiles with registers to spare, from either source; a loop may have other warps in them.
+// The tiles with registers to spare, from every source; a loop may have other warps in them.
 template <class Loop, class P, class Large = Mma128x64, class Small = Mma64x64>
 MmaLauncher mma_by_spare_tile(int tile, Source source) {
   const auto of = [source](auto shape) {
     using Tile = decltype(shape);
     static_assert(kSharedBytes<P, Tile, Source::kVectors> <= 99 << 10, "what every chip from 8.0 on lends a block");
+    if constexpr (sizeof(typename P::Type) == 2)
+      if (source == Source::kShifted) return mma_launcher<Loop, P, Tile, Source::kShifted>();
     return source == Source::kVectors ? mma_launcher<Loop, P, Tile, Source::kVectors>()
            : source == Source::kWords ? mma_launcher<Loop, P, Tile, Source::kWords>()
                                       : mma_launcher<Loop, P, Tile, Source::kGathered>();

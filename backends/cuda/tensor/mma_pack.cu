@@ -162,16 +162,23 @@ bool mma_pads_zeros(const polyconv_layer &l) {
          pads_nothing(l);
 }
 
+// Elements of 4 bytes are words wherever they lie.
+Source unaligned_source(const polyconv_layer &l) {
+  if (!taps_fit(l) || !mma_pads_zeros(l) || l.input.stride[1] != 1) return Source::kGathered;
+  return element_bytes(l.input.type) == 4 ? Source::kWords : Source::kShifted;
+}
+
 Source converted_source(const polyconv_layer &l, Products products) {
   if (!taps_fit(l) || !mma_pads_zeros(l)) return Source::kGathered;
   if (l.weights.size[1] % vector_of(products) == 0) return Source::kVectors;
-  return l.weights.size[1] * element_bytes(l.input.type) % 4 == 0 ? Source::kWords : Source::kGathered;
+  return l.weights.size[1] * element_bytes(l.input.type) % 4 == 0 ? Source::kWords : Source::kShifted;
 }
 
 Source preferred_source(const polyconv_layer &l, Products products) {
-  const Source best = converted_source(l, products);
-  if (best == Source::kVectors && has_pieces(l.input, l.weights.size[1], kChunk)) return best;
-  return best != Source::kGathered && has_pieces(l.input, l.weights.size[1], 4) ? Source::kWords : Source::kGathered;
+  const Source dense = converted_source(l, products), least = unaligned_source(l);
+  if (least == Source::kGathered) return least;
+  if (dense == Source::kVectors && has_pieces(l.input, l.weights.size[1], kChunk)) return dense;
+  return has_pieces(l.input, l.weights.size[1], 4) ? Source::kWords : least;
 }
 
 namespace {
@@ -179,7 +186,8 @@ namespace {
 // How many times as long as one of f16 a block of k takes.
 double slower(Products products, int tile, Source source) {
   const bool gathered = source == Source::kGathered;
-  const double words = source == Source::kWords ? 1.9 : 1;
+  // Shifted: words that go through registers as well, a guess from how many instructions that takes.
+  const double words = source == Source::kWords ? 1.9 : source == Source::kShifted ? 2.5 : 1;
   switch (products) {
     case Products::kTf32: return gathered ? 3 : 1.05 * words;
     case Products::kFast: return gathered ? 2.5 : (tile == k256x128 ? 1.1 : 0.8) * words;

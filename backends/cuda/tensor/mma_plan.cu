@@ -42,7 +42,7 @@ class Mma final : public CudaInstance {
         splits_(config.splits),
         alignment_(alignment_of(preferred_source(layer_, products))),
         preferred_(find_product(products, config.tile, preferred_source(layer_, products), device_)),
-        unaligned_(find_product(products, config.tile, Source::kGathered, device_)) {
+        unaligned_(find_product(products, config.tile, unaligned_source(layer_), device_)) {
     const DeviceScope scope(device_);
     preferred_.prepare(), unaligned_.prepare();
   }

@@ -78,15 +78,14 @@ class Weights {
 template <class T, class Tile, Source Kind>
 class Activations;
 
-// A thread has one chunk of a block, of every Threads / 4-th pixel, copied in pieces. What it keeps of a pixel is where
-// its window begins, and one bit for each tap of each axis: whether that lies inside the image.
-template <class T, class Tile, int Piece>
+// A thread has one chunk of a block, of every Threads / 4-th pixel. What it keeps of a pixel is where its window
+// begins, and one bit for each tap of each axis: whether that lies inside the image.
+template <class T, class Tile>
 class ChunkLane : Walker {
   static constexpr int step = Tile::threads / kBlockChunks, vector = kChunk / sizeof(T);
 
  public:
   static constexpr int parts = Tile::pixels / step;
-  static constexpr bool held = false;
   static_assert(step * parts == Tile::pixels && step % 8 == 0, "threads have whole rows, permuted alike");
 
   __device__ ChunkLane(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
@@ -102,20 +101,27 @@ class ChunkLane : Walker {
     }
     look();
   }
-  __device__ void fetch(unsigned char *to, int i) const {
-    const bool inside = (inside_[i] & bits_) == bits_;
-    const T *const from = from_[i] + shift_;
-    unsigned char *const chunk = to + slot(row(), column()) + i * step * kRow;
-#pragma unroll
-    for (int piece = 0; piece < kChunk; piece += Piece)
-      copy_async<Piece>(chunk + piece, from + piece / int{sizeof(T)}, inside && (Piece == kChunk || piece < left_));
-  }
-  __device__ void deposit(unsigned char *, int) const {}
   __device__ void next() {
     if (advance(kBlockChunks))
       look();
     else
       shift_ += kBlockChunks * vector, left_ -= kRow;
+  }
+
+ protected:
+  // Part i of the chunk: whether it is of the image, where it begins, where it belongs in a stage.
+  __device__ bool inside(int i) const {
+    return (inside_[i] & bits_) == bits_;
+  }
+  __device__ const T *from(int i) const {
+    return from_[i] + shift_;
+  }
+  __device__ static unsigned char *chunk_in(unsigned char *stage, int i) {
+    return stage + slot(row(), column()) + i * step * kRow;
+  }
+  // Bytes of the tap's channels from this chunk on: more than none.
+  __device__ int32_t left() const {
+    return left_;
   }
 
  private:
@@ -147,16 +153,85 @@ class ChunkLane : Walker {
 
   const T *from_[parts];
   uint32_t inside_[parts], bits_;
-  int32_t shift_, left_; // elements; bytes of the tap's channels from this chunk on
+  int32_t shift_, left_; // elements, bytes
+};
+
+// Copied in pieces of so many bytes.
+template <class T, class Tile, int Piece>
+class CopiedChunks : public ChunkLane<T, Tile> {
+ public:
+  static constexpr bool held = false;
+  using ChunkLane<T, Tile>::ChunkLane;
+
+  __device__ void fetch(unsigned char *to, int i) const {
+    const bool inside = this->inside(i);
+    const T *const from = this->from(i);
+    unsigned char *const chunk = this->chunk_in(to, i);
+#pragma unroll
+    for (int piece = 0; piece < kChunk; piece += Piece)
+      copy_async<Piece>(chunk + piece, from + piece / int{sizeof(T)},
+                        inside && (Piece == kChunk || piece < this->left()));
+  }
+  __device__ void deposit(unsigned char *, int) const {}
 };
 
 template <class T, class Tile>
-class Activations<T, Tile, Source::kVectors> : public ChunkLane<T, Tile, kChunk> {
-  using ChunkLane<T, Tile, kChunk>::ChunkLane;
+class Activations<T, Tile, Source::kVectors> : public CopiedChunks<T, Tile, kChunk> {
+  using CopiedChunks<T, Tile, kChunk>::CopiedChunks;
 };
 template <class T, class Tile>
-class Activations<T, Tile, Source::kWords> : public ChunkLane<T, Tile, 4> {
-  using ChunkLane<T, Tile, 4>::ChunkLane;
+class Activations<T, Tile, Source::kWords> : public CopiedChunks<T, Tile, 4> {
+  using CopiedChunks<T, Tile, 4>::CopiedChunks;
+};
+
+// Through registers. A chunk that begins in the upper half of a word is one element, whole words, and one element
+// again; any other is whole words and perhaps one element. Only the chunk's own elements are ever read, so nothing
+// beside the tensor is. The chunk is put together when it is deposited, as that waits for the loads.
+template <class T, class Tile>
+class Activations<T, Tile, Source::kShifted> : public ChunkLane<T, Tile> {
+  using Lane = ChunkLane<T, Tile>;
+  static constexpr int words = kChunk / 4;
+  static_assert(sizeof(T) == 2, "elements of 4 bytes are words");
+
+ public:
+  static constexpr bool held = true;
+  using Lane::Lane;
+
+  __device__ void fetch(unsigned char *, int i) {
+    const auto *const from = reinterpret_cast<const uint16_t *>(this->from(i));
+    const auto odd = static_cast<int32_t>(reinterpret_cast<uintptr_t>(from) >> 1 & 1);
+    const int32_t count = this->inside(i) ? min(this->left(), kChunk) / 2 : 0, rest = count - odd; // elements
+    Held &h = held_[i];
+    h.odd = odd, h.last_at = (rest & 1) != 0 ? rest >> 1 : words;
+    h.first = h.last = 0;
+    if (odd != 0 && count > 0) h.first = from[0];
+    if (rest > 0 && (rest & 1) != 0) h.last = from[count - 1];
+    const auto *const whole = reinterpret_cast<const uint32_t *>(from + odd);
+#pragma unroll
+    for (int w = 0; w < words; ++w) {
+      h.word[w] = 0;
+      if (2 * w + 1 < rest) h.word[w] = whole[w];
+    }
+  }
+  __device__ void deposit(unsigned char *to, int i) const {
+    const Held &h = held_[i];
+    uint32_t before = h.first << 16, out[words];
+#pragma unroll
+    for (int w = 0; w < words; ++w) {
+      const uint32_t word = h.last_at == w ? h.last : h.word[w];
+      out[w] = __funnelshift_l(before, word, h.odd * 16);
+      before = word;
+    }
+    *reinterpret_cast<uint4 *>(this->chunk_in(to, i)) = make_uint4(out[0], out[1], out[2], out[3]);
+  }
+
+ private:
+  // `last`, where there is one, is the lower half of word `last_at`, counted from the first whole one.
+  struct Held {
+    uint32_t first, word[words], last;
+    int32_t odd, last_at;
+  };
+  Held held_[Lane::parts];
 };
 
 // A thread has one pixel and some chunks of it; neighbouring threads have neighbouring pixels.

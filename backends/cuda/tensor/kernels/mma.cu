@@ -1,8 +1,8 @@
 // mma.cu - forward, f16 and bf16 with f32 sums: the general implicit matrix product on the matrix units by mma.sync,
-// for every chip from 8.0 on. The matrix of im2col exists only as tiles in shared memory, copied there in vectors of
-// channels or gathered element by element; see mma_product.cuh. Configs are tiles, pixels x channels, some with k split
-// over blocks ("k4"), for problems of few tiles: the partial sums of an output lie in the workspace and are added in
-// the order of k.
+// for every chip from 8.0 on. The matrix of im2col exists only as tiles in shared memory, copied there in vectors or
+// words of channels, or through registers where those are not whole; see mma_product.cuh. Configs are tiles, pixels x
+// channels, some with k split over blocks ("k4"), for problems of few tiles: the partial sums of an output lie in the
+// workspace and are added in the order of k.
 //
 // Floor: 2 N K P Q C R S at the rate of mma.sync.
 // SPDX-License-Identifier: Apache-2.0

@@ -97,8 +97,8 @@ class Grouped final : public CudaInstance {
         kernel_(layer_.input.type == POLYCONV_F16
                     ? groups_kernel<__half>(layer_.weights.size[1], product_.marches)
                     : groups_kernel<__nv_bfloat16>(layer_.weights.size[1], product_.marches)),
-        unaligned_(layer_.input.type == POLYCONV_F16 ? mma_half(k64x64, Source::kGathered)
-                                                     : mma_bfloat(k64x64, Source::kGathered)) {
+        unaligned_(layer_.input.type == POLYCONV_F16 ? mma_half(k64x64, unaligned_source(layer_))
+                                                     : mma_bfloat(k64x64, unaligned_source(layer_))) {
     const DeviceScope scope(device_);
     unaligned_.prepare();
     check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
