@@ -39,6 +39,7 @@ constexpr const char *kProblems[] = {
     "fwd:n3,c33,k50,i21x22,f3x3,p1:nhwc:f16",
     "fwd:n3,c33,k50,i21x22,f3x3,p1:nhwc:f16:pad=reflect",
     "fwd:n8,c64,k64,g8,i14x14,f3x3,p1:nhwc:f16",
+    "fwd:n8,c88,k88,g22,i29x28,f3x3,s2,p1:nhwc:f16", // groups in pairs, and less than a slice of them
     "fwd:n4,c3,k64,i61x59,f7x7,s2,p3:nhwc:f16",
     "fwd:n4,c64,k3,i41x40,f3x3,p1:nhwc:f16",
     "fwd:n60,c1,k4,i86x86,f7x7:f16:bias+relu",

@@ -1,86 +1,52 @@
-// mma_grouped.cuh - small groups: a block has the weights of 64 channels in shared memory and goes from patch to patch
-// of the images, halo included, of which the next is copied in while one is multiplied. Each warp has the pixels of one
-// group. A matrix of the instruction is 16 pixels x 8 channels of one tap, so that groups of 8 channels waste nothing
-// but half of the last instruction where taps are odd. What a position, pixel or chunk of k adds to an address is the
-// same in every patch, and comes from tables.
+// mma_grouped.cuh - small groups: a block has the weights of a slice, 64 channels, in shared memory and goes from patch
+// to patch of the images, halo included, of which the next is copied in while one is multiplied. Each warp has the
+// pixels of one group. A matrix of the instruction is 16 pixels x 8 channels of one tap, so that groups of 8 channels
+// waste nothing but half of the last instruction where taps are odd. What a position, pixel or chunk of k adds to an
+// address is the same in every patch, and comes from tables.
 //
 // Shared memory is what holds this back: each tap reads the patch again. With 3 x 3 taps a step apart and groups of 8
 // or 16 channels, warps march down the patch instead: they keep 16 pixels' windows of three rows in registers, and load
 // one row for each row of results. Sums have the same order, so the same bits.
+//
+// Groups of 4 channels come in pairs, each a group of 8 whose weights are zero where one group's channels meet the
+// other's filters. Such a zero makes NaN of the other group's Inf or NaN; pixels with sums that are not finite are
+// therefore summed again, each group without the activations of the other.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/async.cuh"
-#include "mma_fragments.cuh"
-#include "mma_grouped.hpp"
+#include "mma_grouped_patch.cuh"
 
 namespace polyconv::cuda::tensor {
-
-// Shared memory of a block. Coordinates are y << 16 | x; shifts and windows are bytes in a patch.
-struct GroupedRoom {
-  unsigned char *patches, *zeros, *results, *weights;
-  int32_t *sources, *targets, *windows, *shifts; // of positions, pixels, pixels, chunks
-
-  __device__ GroupedRoom(unsigned char *shared, const GroupedProduct &p) : patches(shared) {
-    zeros = patches + 2 * p.positions() * kPositionBytes;
-    results = zeros + kPositionBytes;
-    weights = results + p.tile_pixels() * kPositionBytes;
-    sources = reinterpret_cast<int32_t *>(weights + p.weights_bytes);
-    targets = sources + p.positions();
-    windows = targets + p.tile_pixels();
-    shifts = windows + p.tile_pixels();
-  }
-
-  // What stays for all patches. `chunks`: of a tap.
-  __device__ void fill(const GroupedProduct &p, int slice, int chunks) const {
-    const auto thread = static_cast<int>(threadIdx.x);
-    const char *const from = static_cast<const char *>(p.weights) + static_cast<int64_t>(slice) * p.weights_bytes;
-    for (int i = thread * kChunk; i < p.weights_bytes; i += kGroupedThreads * kChunk)
-      copy_async<kChunk>(weights + i, from + i, true);
-    if (thread < kPositionBytes / 4) reinterpret_cast<int32_t *>(zeros)[thread] = 0;
-    for (int i = thread; i < p.positions(); i += kGroupedThreads) sources[i] = i / p.patch[1] << 16 | i % p.patch[1];
-    for (int i = thread; i < p.tile_pixels(); i += kGroupedThreads) {
-      const int y = i / p.tile[1], x = i % p.tile[1];
-      targets[i] = y << 16 | x;
-      windows[i] = (y * p.stride[0] * p.patch[1] + x * p.stride[1]) * kPositionBytes;
-    }
-    for (int q = thread; q < p.chunks; q += kGroupedThreads) {
-      const int tap = q / chunks, r = tap / p.taps[1], s = tap % p.taps[1];
-      shifts[q] = (r * p.dilation[0] * p.patch[1] + s * p.dilation[1]) * kPositionBytes + q % chunks * kChunk;
-    }
-  }
-};
-
-// Which image, which outputs.
-struct Patch {
-  int32_t n, h, w;
-
-  __device__ Patch(const GroupedProduct &p, int32_t i) {
-    w = i % p.tiles[1] * p.tile[1], i /= p.tiles[1];
-    h = i % p.tiles[0] * p.tile[0];
-    n = i / p.tiles[0];
-  }
-};
-
-// `input`: of the block's channels.
-template <class T>
-__device__ inline void fetch_patch(const GroupedProduct &p, const T *input, const Patch &at, const GroupedRoom &room,
-                                   unsigned char *to) {
-  const int32_t h0 = at.h * p.stride[0] - p.pad[0], w0 = at.w * p.stride[1] - p.pad[1];
-  const int chunk = static_cast<int>(threadIdx.x) % 8;
-  const T *const image = input + at.n * p.in_image + chunk * 8;
-  for (int i = static_cast<int>(threadIdx.x) / 8; i < p.positions(); i += kGroupedThreads / 8) {
-    const int32_t h = h0 + (room.sources[i] >> 16), w = w0 + (room.sources[i] & 0xffff);
-    const bool inside = static_cast<uint32_t>(h) < static_cast<uint32_t>(p.in[0]) &&
-                        static_cast<uint32_t>(w) < static_cast<uint32_t>(p.in[1]);
-    copy_async<kChunk>(to + i * kPositionBytes + chunk * kChunk, inside ? image + h * p.in_row + w * p.in_pixel : input,
-                       inside);
-  }
-}
 
 // The sums of a warp: 16 pixels of one group.
 template <int Channels>
 using GroupSums = float[Channels / 8][4];
+
+// Whether any lane has a sum that is not finite.
+template <int Channels>
+__device__ inline bool any_infinite(const GroupSums<Channels> &sums) {
+  bool finite = true;
+#pragma unroll
+  for (int j = 0; j < Channels / 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) finite = finite && fabsf(sums[j][e]) < INFINITY;
+  return __any_sync(~0u, !finite);
+}
+
+// The sums of a pair of groups anew: lanes that have the sums of one group take them from a pass without the other's
+// activations, which come to lanes in the same order. pass(part, keep) sums with `keep` as a mask of activations.
+template <class Pass>
+__device__ inline void sum_apart(GroupSums<8> &sums, const Pass &pass) {
+#pragma unroll 1
+  for (int group = 0; group < 2; ++group) {
+    const bool mine = static_cast<int>(threadIdx.x) % 4 / 2 == group;
+    GroupSums<8> part[1] = {};
+    pass(part, mine ? ~0u : 0u);
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      if (mine) sums[0][e] = part[0][0][e];
+  }
+}
 
 // The lane's biases. What changes no sum, where there are none.
 template <int Channels>
@@ -110,21 +76,23 @@ __device__ inline void stage_group(const GroupSums<Channels> &sums, const GroupB
       if (relu && a < 0) a = 0;
       if (relu && b < 0) b = 0;
       if (row + i * 8 < left)
-        *reinterpret_cast<uint32_t *>(to + (row + i * 8) * kPositionBytes + j * 16) = pair_of(a, b, T());
+        *reinterpret_cast<uint32_t *>(to + (row + i * 8) * kPosition<Channels> + j * 16) = pair_of(a, b, T());
     }
 }
 
 // ---------------------------------------------------------------- any window
 
-// 32 pixels of a patch. `patch` and `weights`: of the group, in shared memory.
-template <class T, int Channels>
-__device__ inline void sum_group(GroupSums<Channels> (&sums)[2], const GroupedProduct &p, const GroupedRoom &room,
-                                 uint32_t patch, uint32_t weights, int first_pixel) {
+// 16 Count pixels of a patch. `patch` and `weights`: of the group, in shared memory. With `Some`, of the activations
+// only those bits that are in `keep`.
+template <class T, int Channels, bool Some, int Count>
+__device__ inline void sum_group(GroupSums<Channels> (&sums)[Count], const GroupedProduct &p,
+                                 const GroupedRoom<Channels> &room, uint32_t patch, uint32_t weights, int first_pixel,
+                                 uint32_t keep) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto zeros = static_cast<uint32_t>(__cvta_generic_to_shared(room.zeros));
-  uint32_t begin[2]; // of the windows of the lane's pixels
+  uint32_t begin[Count]; // of the windows of the lane's pixels
 #pragma unroll
-  for (int i = 0; i < 2; ++i) // beyond the last pixel: a copy, not stored
+  for (int i = 0; i < Count; ++i) // beyond the last pixel: a copy, not stored
     begin[i] = patch + room.windows[min(first_pixel + i * 16 + lane % 16, p.tile_pixels() - 1)];
   weights += slot(lane % 8, lane / 8);
   const int32_t *shift = room.shifts + lane / 16;
@@ -139,9 +107,13 @@ __device__ inline void sum_group(GroupSums<Channels> (&sums)[2], const GroupedPr
       const bool there = left - lane / 16 > 2 * step; // else zeros, where chunks are odd
       const uint32_t from = there ? shift[2 * step] : 0;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < Count; ++i) {
         uint32_t a[4];
         load_matrices(a, there ? begin[i] + from : zeros);
+        if constexpr (Some) {
+#pragma unroll
+          for (uint32_t &bits : a) bits &= keep;
+        }
 #pragma unroll
         for (int j = 0; j < Channels / 8; ++j) multiply_add(sums[i][j], a, b[j] + 2 * step, T());
       }
@@ -151,29 +123,39 @@ __device__ inline void sum_group(GroupSums<Channels> (&sums)[2], const GroupedPr
 }
 
 // A warp's share of a patch.
-template <class T, int Channels>
+template <class T, int Channels, bool Pairs = false>
 struct AnyWindow {
+  static constexpr bool pairs = Pairs;
   uint32_t weights; // of the group, in shared memory
 
   __device__ explicit AnyWindow(uint32_t of_group) : weights(of_group) {}
   // `results`: of the lane's first channel.
-  __device__ void sum(const GroupedProduct &p, const GroupedRoom &room, uint32_t patch, unsigned char *results,
-                      const GroupBias<Channels> &bias, int share, int shares) const {
+  __device__ void sum(const GroupedProduct &p, const GroupedRoom<Channels> &room, uint32_t patch,
+                      unsigned char *results, const GroupBias<Channels> &bias, int share, int shares) const {
     for (int pixel = share * 32; pixel < p.tile_pixels(); pixel += shares * 32) {
       GroupSums<Channels> sums[2] = {};
-      sum_group<T, Channels>(sums, p, room, patch, weights, pixel);
+      sum_group<T, Channels, false>(sums, p, room, patch, weights, pixel, 0);
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
-        stage_group<T, Channels>(sums[i], bias, p.relu, results + (pixel + i * 16) * kPositionBytes,
-                                 p.tile_pixels() - pixel - i * 16);
+      for (int i = 0; i < 2; ++i) {
+        const int mine = pixel + i * 16;
+        if constexpr (Pairs) {
+          if (any_infinite<Channels>(sums[i]))
+            sum_apart(sums[i], [&](GroupSums<8>(&part)[1], uint32_t keep) {
+              sum_group<T, Channels, true>(part, p, room, patch, weights, mine, keep);
+            });
+        }
+        stage_group<T, Channels>(sums[i], bias, p.relu, results + mine * kPosition<Channels>, p.tile_pixels() - mine);
+      }
     }
   }
 };
 
 // ---------------------------------------------------------------- 3 x 3, a step apart
 
-template <class T, int Channels>
+template <class T, int Channels, bool Pairs = false>
 struct March {
+  static constexpr bool pairs = Pairs;
+  static constexpr int kPositionBytes = kPosition<Channels>;
   static constexpr int kChunks = Channels / 8, kRowChunks = 3 * kChunks, kAll = 3 * kRowChunks; // of a tap, row, window
   static constexpr int kBlocks = (kAll + 3) / 4;
 
@@ -200,20 +182,26 @@ struct March {
     if constexpr (kRowChunks % 2 != 0) load_matrices(row[kRowChunks - 1], address + (kRowChunks - 1) * kPositionBytes);
   }
 
-  // A row of 16 results from the windows of three rows, the first of which is `first`.
-  __device__ void multiply(GroupSums<Channels> &sums, const Windows (&rows)[3], int first) const {
+  // A row of 16 results from the windows of three rows, the first of which is `first`; with `Some`, only from those
+  // bits of activations that are in `keep`.
+  template <bool Some>
+  __device__ void multiply(GroupSums<Channels> &sums, const Windows (&rows)[3], int first, uint32_t keep) const {
 #pragma unroll
     for (int q = 0; q < kAll; q += 2) {
       const uint32_t *low = rows[(first + q / kRowChunks) % 3][q % kRowChunks];
       const uint32_t *high = rows[(first + (q + 1) / kRowChunks) % 3][(q + 1) % kRowChunks];
       const bool odd = q + 1 == kAll;
-      const uint32_t a[4] = {low[0], low[1], odd ? 0 : high[0], odd ? 0 : high[1]};
+      uint32_t a[4] = {low[0], low[1], odd ? 0 : high[0], odd ? 0 : high[1]};
+      if constexpr (Some) {
+#pragma unroll
+        for (uint32_t &bits : a) bits &= keep;
+      }
 #pragma unroll
       for (int j = 0; j < Channels / 8; ++j) multiply_add(sums[j], a, b[q / 4][j] + q % 4, T());
     }
   }
 
-  __device__ void sum(const GroupedProduct &p, const GroupedRoom &, uint32_t patch, unsigned char *results,
+  __device__ void sum(const GroupedProduct &p, const GroupedRoom<Channels> &, uint32_t patch, unsigned char *results,
                       const GroupBias<Channels> &bias, int share, int shares) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, row_bytes = p.patch[1] * kPositionBytes;
     const int begin = p.tile[0] * share / shares, end = p.tile[0] * (share + 1) / shares;
@@ -232,7 +220,11 @@ struct March {
           load(rows[(i + 2) % 3], address);
           address += row_bytes;
           GroupSums<Channels> sums = {};
-          multiply(sums, rows, i);
+          multiply<false>(sums, rows, i, 0);
+          if constexpr (Pairs) {
+            if (any_infinite<Channels>(sums))
+              sum_apart(sums, [&](GroupSums<8>(&part)[1], uint32_t keep) { multiply<true>(part[0], rows, i, keep); });
+          }
           stage_group<T, Channels>(sums, bias, p.relu, results + ((y + i) * p.tile[1] + x) * kPositionBytes,
                                    p.tile[1] - x);
         }
@@ -243,38 +235,31 @@ struct March {
 
 // ---------------------------------------------------------------- the kernel
 
-// `result`: of the block's channels.
-template <class T>
-__device__ inline void store_patch(const GroupedProduct &p, T *result, const Patch &at, const GroupedRoom &room) {
-  const int chunk = static_cast<int>(threadIdx.x) % 8;
-  T *const image = result + at.n * p.out_image + chunk * 8;
-  for (int i = static_cast<int>(threadIdx.x) / 8; i < p.tile_pixels(); i += kGroupedThreads / 8) {
-    const int32_t h = at.h + (room.targets[i] >> 16), w = at.w + (room.targets[i] & 0xffff);
-    if (h < p.out[0] && w < p.out[1])
-      *reinterpret_cast<int4 *>(image + h * p.out_row + w * p.out_pixel) =
-          *reinterpret_cast<const int4 *>(room.results + i * kPositionBytes + chunk * kChunk);
-  }
-}
-
 template <class T, int Channels, class Way>
 __global__ void __launch_bounds__(kGroupedThreads, Channels == 8 ? 3 : 2)
     convolve_groups(const __grid_constant__ GroupedProduct p) {
-  constexpr int kGroups = kSliceChannels / Channels, kShares = kGroupedThreads / 32 / kGroups;
+  constexpr int kGroups = kSlice<Channels> / Channels, kShares = kGroupedThreads / 32 / kGroups;
   extern __shared__ __align__(128) unsigned char shared[];
-  const GroupedRoom room(shared, p);
+  const GroupedRoom<Channels> room(shared, p);
   const int warp = static_cast<int>(threadIdx.x) / 32, group = warp % kGroups;
   const auto slice = static_cast<int32_t>(blockIdx.x) % p.slices;
   const auto step = static_cast<int32_t>(gridDim.x) / p.slices;
   int32_t now = static_cast<int32_t>(blockIdx.x) / p.slices;
-  const T *const input = static_cast<const T *>(p.input) + slice * kSliceChannels;
-  T *const result = static_cast<T *>(p.result) + slice * kSliceChannels;
+  const int32_t before = slice * kSlice<Channels>, channels = p.channels - before;
+  const T *const input = static_cast<const T *>(p.input) + before;
+  T *const result = static_cast<T *>(p.result) + before;
   const int channel = group * Channels + static_cast<int>(threadIdx.x) % 4 * 2;
-  const GroupBias<Channels> bias(p.bias, slice * kSliceChannels + channel);
+  const bool there = group * Channels < channels; // the last slice may have fewer groups
+  const GroupBias<Channels> bias(there ? p.bias : nullptr, before + channel);
 
-  room.fill(p, slice, Channels / 8);
+  if constexpr (Way::pairs)
+    fill_paired_weights(p, slice, room.weights);
+  else
+    fill_weights<Channels>(p, slice, room.weights);
+  room.fill(p);
   commit_copies();
   __syncthreads();
-  fetch_patch(p, input, Patch(p, now), room, room.patches);
+  fetch_patch(p, input, channels, Patch(p, now), room, room.patches);
   commit_copies();
   await_groups<1>();
   __syncthreads();
@@ -282,16 +267,17 @@ __global__ void __launch_bounds__(kGroupedThreads, Channels == 8 ? 3 : 2)
                 static_cast<uint32_t>(group * p.blocks() * Channels * kRow));
 
   const auto patches = static_cast<uint32_t>(__cvta_generic_to_shared(room.patches)) + group * Channels * 2;
-  const uint32_t patch_bytes = p.positions() * kPositionBytes;
+  const uint32_t patch_bytes = p.positions() * kPosition<Channels>;
   uint32_t place = 0; // of the patch that is multiplied
   for (; now < p.patches; now += step, place = patch_bytes - place) {
-    if (now + step < p.patches) fetch_patch(p, input, Patch(p, now + step), room, room.patches + (patch_bytes - place));
+    if (now + step < p.patches)
+      fetch_patch(p, input, channels, Patch(p, now + step), room, room.patches + (patch_bytes - place));
     commit_copies();
     await_groups<1>();
     __syncthreads();
-    way.sum(p, room, patches + place, room.results + channel * 2, bias, warp / kGroups, kShares);
+    if (there) way.sum(p, room, patches + place, room.results + channel * 2, bias, warp / kGroups, kShares);
     __syncthreads();
-    store_patch(p, result, Patch(p, now), room);
+    store_patch(p, result, channels, Patch(p, now), room);
   }
 }
 

@@ -7,8 +7,15 @@
 namespace polyconv::cuda::tensor {
 
 inline constexpr int kGroupedThreads = 256;
-inline constexpr int kSliceChannels = 64;  // of a block: whole groups
-inline constexpr int kPositionBytes = 144; // 64 channels, and 16 bytes that keep neighbours apart in the banks
+
+// The channels of a block, whole groups of so many, and the bytes of a position of them: an odd number of chunks of 16,
+// which keeps neighbours apart in the banks.
+constexpr int slice_channels(int64_t of_group) {
+  return of_group == 24 ? 48 : 64;
+}
+constexpr int position_bytes(int slice_channels) {
+  return slice_channels * 2 + 16;
+}
 
 struct GroupedProduct {
   const void *input = nullptr, *weights = nullptr;
@@ -18,9 +25,10 @@ struct GroupedProduct {
   int32_t in_row = 0, in_pixel = 0, out_row = 0, out_pixel = 0;
   int32_t in[2] = {}, out[2] = {}, taps[2] = {}, stride[2] = {}, dilation[2] = {}, pad[2] = {}; // H, W
   int32_t tile[2] = {}, patch[2] = {}, tiles[2] = {}; // outputs and inputs of a patch, patches of an image
-  int32_t patches = 0, slices = 0;
-  int32_t chunks = 0;        // of k, in each group
-  int32_t weights_bytes = 0; // of a slice
+  int32_t patches = 0, slices = 0, slice = 0;         // `slice`: its channels
+  int32_t channels = 0, groups = 0;                   // of all slices; the last one may have less than a slice
+  int32_t chunks = 0;                                 // of k, in each group
+  int32_t weights_bytes = 0;                          // of a slice
   int32_t relu = 0;
   int32_t marches = 0; // see mma_grouped.cuh
 
@@ -29,7 +37,7 @@ struct GroupedProduct {
   __host__ __device__ int32_t blocks() const { return (chunks + 3) / 4; } // of k
   // Two patches, a position of zeros, results, weights; then words for each position, pixel and chunk.
   int32_t shared_bytes() const {
-    return (2 * positions() + 1 + tile_pixels()) * kPositionBytes + weights_bytes +
+    return (2 * positions() + 1 + tile_pixels()) * position_bytes(slice) + weights_bytes +
            (positions() + 2 * tile_pixels() + 4 * blocks()) * int32_t{sizeof(int32_t)};
   }
 };
