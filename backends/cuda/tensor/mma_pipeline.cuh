@@ -18,6 +18,7 @@ class Pipeline {
   using F = Frame<Tile, P::weights_row>;
   using A = Activations<typename P::Type, Tile, Kind>;
   using W = Weights<Tile, P::weights_row>;
+  static constexpr int kAhead = Tile::stages - 1; // stages that are filled before the first is multiplied
   static_assert(Tile::stages >= 3, "what is deposited after a turn is read after the next one at the earliest");
 
  public:
@@ -29,39 +30,28 @@ class Pipeline {
         activations_(p, corner.pixel, corner.group, share_.first_block()),
         weights_(p, corner.channel, corner.group, share_.first_block()),
         stages_(stages) {
-#pragma unroll 1
-    for (; then_ < (Tile::stages - 1) * F::stage; then_ += F::stage) {
-      fetch(0), fetch(1);
-      deposit(then_);
-      activations_.next(), weights_.next();
-      commit_copies();
-    }
+    if constexpr (A::holds_stages)
+      fill_together();
+    else
+      fill();
     await_groups<Tile::stages - 2>();
     __syncthreads();
   }
-  __device__ int32_t blocks() const {
-    return share_.blocks();
-  }
+  __device__ int32_t blocks() const { return share_.blocks(); }
   // The stage that can be read, in bytes from the first.
-  __device__ int now() const {
-    return now_;
-  }
+  __device__ int now() const { return now_; }
 
   // Two halves of a block, in order. What goes through registers goes out with the first, to have the most time.
   __device__ void fetch(int half) {
-    if constexpr (A::held) {
-#pragma unroll
-      for (int i = 0; i < A::parts; ++i)
-        if (half == 0) activations_.fetch(stages_ + then_, i);
+    if constexpr (A::holds) {
+      if (half == 0) hold(held_);
     } else {
-      parts_of<A::parts>(half, [&](int i) { activations_.fetch(stages_ + then_, i); });
+      parts_of<A::parts>(half, [&](int i) { activations_.fetch(held_, stages_ + then_, i); });
     }
     parts_of<W::parts>(half, [&](int i) { weights_.fetch(stages_ + then_ + F::activations, i); });
   }
   // After the turn that followed the fetch.
-  __device__ void deposit() {
-    deposit(before_);
-  }
+  __device__ void deposit() { deposit(held_, before_); }
 
   // The block in now() is read, and the next one fetched: waits for the one that comes.
   __device__ void turn() {
@@ -87,14 +77,52 @@ class Pipeline {
     for (int i = 0; i < Parts; ++i)
       if (i * 2 / Parts == half) body(i);
   }
-  __device__ void deposit(int stage) {
+  // A block's activations into registers, and from there into a stage.
+  __device__ void hold(typename A::Held &held) {
 #pragma unroll
-    for (int i = 0; i < A::parts; ++i) activations_.deposit(stages_ + stage, i);
+    for (int i = 0; i < A::parts; ++i) activations_.fetch(held, nullptr, i);
+  }
+  __device__ void deposit(const typename A::Held &held, int stage) {
+#pragma unroll
+    for (int i = 0; i < A::parts; ++i) activations_.deposit(held, stages_ + stage, i);
+  }
+  __device__ void go_on() {
+    activations_.next(), weights_.next();
+    commit_copies();
+    then_ += F::stage;
+  }
+  // All stages but one; those behind the last block of k are never read.
+  __device__ void fill() {
+#pragma unroll 1
+    for (int32_t block = 0; block < kAhead; ++block) {
+      if (block < share_.blocks()) {
+        fetch(0), fetch(1);
+        deposit(held_, then_);
+      }
+      go_on();
+    }
+  }
+  // Likewise, by loads that are all under way before the first is waited for.
+  __device__ void fill_together() {
+    typename A::Held held[kAhead];
+#pragma unroll
+    for (int32_t block = 0; block < kAhead; ++block) {
+      if (block < share_.blocks()) {
+        hold(held[block]);
+#pragma unroll
+        for (int i = 0; i < W::parts; ++i) weights_.fetch(stages_ + then_ + F::activations, i);
+      }
+      go_on();
+    }
+#pragma unroll
+    for (int32_t block = 0; block < kAhead; ++block)
+      if (block < share_.blocks()) deposit(held[block], block * F::stage);
   }
 
   const Share share_;
   A activations_;
   W weights_;
+  typename A::Held held_;
   unsigned char *const stages_;
   int now_ = 0, then_ = 0, before_ = 0; // read, filled, filled last
 };

@@ -1,7 +1,9 @@
 // mma_sources.cuh - how a block of k gets from global into shared memory.
 //
-//   fetch(to, i)            starts part i of `parts`: cp.async, or loads into registers
-//   deposit(to, i)          ends it where registers hold it (`held`): from there into shared memory
+//   fetch(held, to, i)      starts part i of `parts`: cp.async, or loads into registers, which are in `held`
+//   deposit(held, to, i)    ends it where registers hold it (`holds`): from there into shared memory
+//
+// `holds_stages` says that there are registers for as many blocks as are fetched before the first is multiplied.
 //
 // Blocks come in order, and parts of a block too; after the last block of k there are only zeros.
 // SPDX-License-Identifier: Apache-2.0
@@ -160,10 +162,11 @@ class ChunkLane : Walker {
 template <class T, class Tile, int Piece>
 class CopiedChunks : public ChunkLane<T, Tile> {
  public:
-  static constexpr bool held = false;
+  static constexpr bool holds = false, holds_stages = false;
+  struct Held {};
   using ChunkLane<T, Tile>::ChunkLane;
 
-  __device__ void fetch(unsigned char *to, int i) const {
+  __device__ void fetch(Held &, unsigned char *to, int i) const {
     const bool inside = this->inside(i);
     const T *const from = this->from(i);
     unsigned char *const chunk = this->chunk_in(to, i);
@@ -172,7 +175,7 @@ class CopiedChunks : public ChunkLane<T, Tile> {
       copy_async<Piece>(chunk + piece, from + piece / int{sizeof(T)},
                         inside && (Piece == kChunk || piece < this->left()));
   }
-  __device__ void deposit(unsigned char *, int) const {}
+  __device__ void deposit(const Held &, unsigned char *, int) const {}
 };
 
 template <class T, class Tile>
@@ -194,14 +197,22 @@ class Activations<T, Tile, Source::kShifted> : public ChunkLane<T, Tile> {
   static_assert(sizeof(T) == 2, "elements of 4 bytes are words");
 
  public:
-  static constexpr bool held = true;
+  static constexpr bool holds = true, holds_stages = true;
+  // `last`, where there is one, is the lower half of word `last_at`, counted from the first whole one.
+  struct Piece {
+    uint32_t first, word[words], last;
+    int32_t odd, last_at;
+  };
+  struct Held {
+    Piece part[Lane::parts];
+  };
   using Lane::Lane;
 
-  __device__ void fetch(unsigned char *, int i) {
+  __device__ void fetch(Held &held, unsigned char *, int i) const {
     const auto *const from = reinterpret_cast<const uint16_t *>(this->from(i));
     const auto odd = static_cast<int32_t>(reinterpret_cast<uintptr_t>(from) >> 1 & 1);
     const int32_t count = this->inside(i) ? min(this->left(), kChunk) / 2 : 0, rest = count - odd; // elements
-    Held &h = held_[i];
+    Piece &h = held.part[i];
     h.odd = odd, h.last_at = (rest & 1) != 0 ? rest >> 1 : words;
     h.first = h.last = 0;
     if (odd != 0 && count > 0) h.first = from[0];
@@ -213,8 +224,8 @@ class Activations<T, Tile, Source::kShifted> : public ChunkLane<T, Tile> {
       if (2 * w + 1 < rest) h.word[w] = whole[w];
     }
   }
-  __device__ void deposit(unsigned char *to, int i) const {
-    const Held &h = held_[i];
+  __device__ void deposit(const Held &held, unsigned char *to, int i) const {
+    const Piece &h = held.part[i];
     uint32_t before = h.first << 16, out[words];
 #pragma unroll
     for (int w = 0; w < words; ++w) {
@@ -224,14 +235,6 @@ class Activations<T, Tile, Source::kShifted> : public ChunkLane<T, Tile> {
     }
     *reinterpret_cast<uint4 *>(this->chunk_in(to, i)) = make_uint4(out[0], out[1], out[2], out[3]);
   }
-
- private:
-  // `last`, where there is one, is the lower half of word `last_at`, counted from the first whole one.
-  struct Held {
-    uint32_t first, word[words], last;
-    int32_t odd, last_at;
-  };
-  Held held_[Lane::parts];
 };
 
 // A thread has one pixel and some chunks of it; neighbouring threads have neighbouring pixels.
@@ -241,7 +244,10 @@ class Activations<T, Tile, Source::kGathered> : Walker {
 
  public:
   static constexpr int parts = kBlockChunks / step;
-  static constexpr bool held = true;
+  static constexpr bool holds = true, holds_stages = false;
+  struct Held {
+    T element[parts][vector];
+  };
   static_assert(step * Tile::pixels == Tile::threads && step * parts == kBlockChunks, "threads have one pixel");
 
   __device__ Activations(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
@@ -251,25 +257,25 @@ class Activations<T, Tile, Source::kGathered> : Walker {
              static_cast<int64_t>(group) * p.group_in * p.channel_stride;
     look();
   }
-  __device__ void fetch(unsigned char *, int i) {
+  __device__ void fetch(Held &held, unsigned char *, int i) {
     const int32_t channels = at_end() ? 0 : p_.group_in - chunk() * vector;
     const T *from = from_ + static_cast<int64_t>(chunk() * vector) * p_.channel_stride;
 #pragma unroll
     for (int e = 0; e < vector; ++e) {
       T v = e < channels ? fill_ : T(0.0f);
       if (inside_ && e < channels) v = *from;
-      held_[i][e] = v;
+      held.element[i][e] = v;
       from += p_.channel_stride;
     }
     if (advance(step)) look();
   }
-  __device__ void deposit(unsigned char *to, int i) const {
+  __device__ void deposit(const Held &held, unsigned char *to, int i) const {
     union {
       int4 bits;
       T element[vector];
     } v;
 #pragma unroll
-    for (int e = 0; e < vector; ++e) v.element[e] = held_[i][e];
+    for (int e = 0; e < vector; ++e) v.element[e] = held.element[i][e];
     *reinterpret_cast<int4 *>(to + slot(row(), column() + i * step)) = v.bits;
   }
   __device__ void next() const {} // fetch went on
@@ -294,7 +300,6 @@ class Activations<T, Tile, Source::kGathered> : Walker {
   Pixel window_;
   const T fill_;
   bool inside_;
-  T held_[parts][vector];
 };
 
 } // namespace polyconv::cuda::tensor
