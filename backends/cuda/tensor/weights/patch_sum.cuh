@@ -117,36 +117,10 @@ class PatchSums {
     }
   }
 
-  // The steps of a stage. Pixels that do not exist are zeros of both factors: their windows may hold NaN.
+  // The steps of a stage, by code for just the taps that the warp has: nothing but the loads that a product needs keeps
+  // it waiting.
   __device__ void add_patch(const PatchProduct &p, const PatchRoom &room, const PatchWarp &warp, int stage) {
-    const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, chunk = lane / 16 * 16;
-    const int32_t channel_block =
-        p.diagonal ? warp.filter_block / ChannelBlocks * ChannelBlocks : 0; // the first of the filters' groups
-    const auto zeros = static_cast<uint32_t>(__cvta_generic_to_shared(room.zeros)) + chunk;
-    const uint32_t x = static_cast<uint32_t>(__cvta_generic_to_shared(room.x(p, stage))) + channel_block * 32 + chunk;
-    const uint32_t dy =
-        static_cast<uint32_t>(__cvta_generic_to_shared(room.dy(p, stage))) + warp.filter_block * 32 + chunk;
-    const int32_t *const windows = room.windows + stage * p.patches.pixels;
-    for (int32_t pixel = warp.part * 16 + lane % 16; pixel < p.patches.pixels; pixel += p.pixel_warps * 16) {
-      const int32_t window = windows[pixel];
-      const bool there = window >= 0;
-      const uint32_t from = there ? x + window : zeros, mask = there ? ~0u : 0u;
-      uint32_t a[4];
-      load_transposed(a, there ? dy + pixel * p.dy_pitch() : zeros);
-      const uint32_t rows[4] = {a[0], a[2], a[1], a[3]}; // filters 0 and 8 on of pixels 0 on, then of pixels 8 on
-#pragma unroll
-      for (int t = 0; t < kTaps; ++t) {
-        if (t >= warp.taps) break;
-        const uint32_t at = from + (shift_[t] & mask);
-#pragma unroll
-        for (int b = 0; b < ChannelBlocks; ++b) {
-          uint32_t columns[4];
-          load_transposed(columns, at + b * 32);
-          multiply_add(sums[t][b][0], rows, columns, T());
-          multiply_add(sums[t][b][1], rows, columns + 2, T());
-        }
-      }
-    }
+    with_taps<kTaps>(warp.taps, [&](auto taps) { add_steps<decltype(taps)::value>(p, room, warp, stage); });
   }
 
   // Warps that share pixels add their sums, in order, in the first of them. By the whole block.
@@ -199,6 +173,45 @@ class PatchSums {
   }
 
  private:
+  // Body(integral_constant) of a number of taps from 1 to Most.
+  template <int Most, class Body>
+  __device__ static void with_taps(int32_t taps, const Body &body) {
+    if constexpr (Most > 0) {
+      if (taps == Most) return body(std::integral_constant<int, Most>{});
+      with_taps<Most - 1>(taps, body);
+    }
+  }
+
+  // Pixels that do not exist are zeros of both factors: their windows may hold NaN.
+  template <int Taps>
+  __device__ void add_steps(const PatchProduct &p, const PatchRoom &room, const PatchWarp &warp, int stage) {
+    const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, chunk = lane / 16 * 16;
+    const int32_t channel_block =
+        p.diagonal ? warp.filter_block / ChannelBlocks * ChannelBlocks : 0; // the first of the filters' groups
+    const auto zeros = static_cast<uint32_t>(__cvta_generic_to_shared(room.zeros)) + chunk;
+    const uint32_t x = static_cast<uint32_t>(__cvta_generic_to_shared(room.x(p, stage))) + channel_block * 32 + chunk;
+    const uint32_t dy =
+        static_cast<uint32_t>(__cvta_generic_to_shared(room.dy(p, stage))) + warp.filter_block * 32 + chunk;
+    const int32_t *const windows = room.windows + stage * p.patches.pixels;
+    for (int32_t pixel = warp.part * 16 + lane % 16; pixel < p.patches.pixels; pixel += p.pixel_warps * 16) {
+      const int32_t window = windows[pixel];
+      const bool there = window >= 0;
+      const uint32_t from = there ? x + window : zeros, mask = there ? ~0u : 0u;
+      uint32_t a[4];
+      load_transposed(a, there ? dy + pixel * p.dy_pitch() : zeros);
+      const uint32_t rows[4] = {a[0], a[2], a[1], a[3]}; // filters 0 and 8 on of pixels 0 on, then of pixels 8 on
+#pragma unroll
+      for (int t = 0; t < Taps; ++t)
+#pragma unroll
+        for (int b = 0; b < ChannelBlocks; ++b) {
+          uint32_t columns[4];
+          load_transposed(columns, from + (shift_[t] & mask) + b * 32);
+          multiply_add(sums[t][b][0], rows, columns, T());
+          multiply_add(sums[t][b][1], rows, columns + 2, T());
+        }
+    }
+  }
+
   uint32_t shift_[kTaps];
 };
 
