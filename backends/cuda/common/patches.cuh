@@ -79,11 +79,23 @@ __device__ inline void copy_chunk(unsigned char *to, const char *from, int32_t t
   }
 #endif
   uint32_t words[4];
+  if (reinterpret_cast<uintptr_t>(from) % 4 == 0 && there == 16) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const auto *const halves = reinterpret_cast<const uint16_t *>(from) + i * 2;
-    const uint32_t low = i * 4 < there ? halves[0] : 0, high = i * 4 + 2 < there ? halves[1] : 0;
-    words[i] = low | high << 16;
+    for (int i = 0; i < 4; ++i) words[i] = reinterpret_cast<const uint32_t *>(from)[i];
+  } else if (there == 16) { // between an odd first element and an odd last one: words, each a half of two of ours
+    const auto *const inner = reinterpret_cast<const uint32_t *>(from + 2);
+    const uint32_t low = *reinterpret_cast<const uint16_t *>(from),
+                   high = *reinterpret_cast<const uint16_t *>(from + 14);
+    const uint32_t w[5] = {low << 16, inner[0], inner[1], inner[2], high};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] = w[i] >> 16 | w[i + 1] << 16;
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const auto *const halves = reinterpret_cast<const uint16_t *>(from) + i * 2;
+      const uint32_t low = i * 4 < there ? halves[0] : 0, high = i * 4 + 2 < there ? halves[1] : 0;
+      words[i] = low | high << 16;
+    }
   }
   *reinterpret_cast<uint4 *>(to) = make_uint4(words[0], words[1], words[2], words[3]);
 }

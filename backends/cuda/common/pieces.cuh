@@ -24,6 +24,8 @@ struct Shares {
     const int32_t which = worker / workers_of_group, within = worker - which * workers_of_group, span = group * blocks;
     return which * span + scaled(within, span, workers_of_group);
   }
+  // Whether every tile is one worker's.
+  __host__ __device__ bool all_whole() const { return group % workers_of_group == 0; }
   // The worker that sums block `block` of all.
   __device__ int32_t worker_of(int32_t block) const {
     const int32_t span = group * blocks, which = block / span, within = block - which * span;

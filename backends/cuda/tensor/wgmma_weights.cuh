@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "common/pairs.cuh"
 #include "ptx_hopper.cuh"
 #include "wgmma_weights.hpp"
 
@@ -205,6 +206,53 @@ __device__ inline void store_piece(float *piece, const WeightsSums<Tile> &sums, 
     }
 }
 
+// Two neighbouring channels of a weight; the second may not exist.
+template <class Out>
+__device__ inline void store_pair(Out *to, float first, float second, bool both) {
+  if (both && reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0) {
+    if constexpr (sizeof(Out) == 4)
+      *reinterpret_cast<float2 *>(to) = make_float2(first, second);
+    else
+      *reinterpret_cast<uint32_t *>(to) = pair_of(first, second, Out());
+    return;
+  }
+  to[0] = static_cast<Out>(first);
+  if (both) to[1] = static_cast<Out>(second);
+}
+
+// The sums of a whole tile, as weights whose channels lie side by side.
+template <class Tile, class Out>
+__device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const WeightsSums<Tile> &sums, int row_group,
+                                  int chunk_group) {
+  constexpr int kChunks = Tile::columns / 64;
+  static_assert(kChunks * 64 == Tile::columns, "a warpgroup has whole chunks");
+  const auto thread = static_cast<int>(threadIdx.x % 128);
+  const int32_t column = tile / p.row_tiles, row = (tile - column * p.row_tiles) * Tile::rows +
+                                                   row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4;
+  const auto rows = static_cast<int32_t>(p.weights.size[0]), channels = static_cast<int32_t>(p.weights.size[1]);
+#pragma unroll
+  for (int i = 0; i < kChunks; ++i) {
+    const int32_t chunk = column * Tile::chunks + chunk_group * kChunks + i, tap = chunk / p.tap_chunks;
+    if (chunk >= p.chunks) break;
+    const int32_t line = tap / p.taps[2], plane = line / p.taps[1];
+    const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + thread % 4 * 2;
+    Out *const to = static_cast<Out *>(p.result) +
+                    p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
+#pragma unroll
+    for (int product = 0; product < Tile::products; ++product)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) { // upper row, then the one 8 below
+        const int below = product * 64 + half * 8;
+        if (row + below >= rows) continue;
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+          if (channel + j * 8 < channels)
+            store_pair(to + below * p.weights.stride[0] + j * 8, sums[product][i * 32 + j * 4 + half * 2],
+                       sums[product][i * 32 + j * 4 + half * 2 + 1], channel + j * 8 + 1 < channels);
+      }
+  }
+}
+
 // ---------------------------------------------------------------- the kernel
 
 template <class Tile>
@@ -227,10 +275,15 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
   } else {
     ptx::take_registers<Tile::consumer_registers>();
     WeightsSums<Tile> sums;
-    for_pieces(p.shares, worker, [&](int32_t, int32_t first, int32_t last, int64_t piece) {
+    for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
       const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
       sum_blocks<Tile>(sums, last - first, ring, row_group, chunk_group);
-      store_piece<Tile>(p.pieces + piece * Tile::piece, sums, row_group, chunk_group);
+      if (!p.whole || last - first < p.shares.blocks)
+        store_piece<Tile>(p.pieces + piece * Tile::piece, sums, row_group, chunk_group);
+      else if (p.result_type == POLYCONV_F32)
+        store_tile<Tile, float>(p, tile, sums, row_group, chunk_group);
+      else
+        store_tile<Tile, typename Tile::T>(p, tile, sums, row_group, chunk_group);
     });
   }
 }

@@ -28,6 +28,8 @@ struct WeightsProduct {
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
   int32_t flat = 0;  // images have two axes
   int32_t boxes = 0; // maps of chunks x pixels x 64 channels, not of windows
+  int32_t whole =
+      0; // 1: a tile that one worker sums alone leaves at once, not as a piece: its channels lie side by side
 };
 
 // A block's tile: rows x chunks; warpgroups along either; pixels of a block of depth.
@@ -64,7 +66,7 @@ void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *f
 // blocks; microseconds for pieces on their way out and in again, and for what they add up to.
 double block_clocks(const WeightsShape &shape, int parts, int products);
 int32_t blocks_of_longest(const Shares &shares);
-double adding_us(const polyconv_layer &layer, const Shares &shares, const WeightsShape &shape);
+double adding_us(const polyconv_layer &layer, const WeightsProduct &product, const WeightsShape &shape);
 
 // Adds the pieces and stores the gradient.
 void add_pieces(const WeightsProduct &product, const WeightsShape &shape, cudaStream_t stream);

@@ -21,6 +21,7 @@ struct Adding {
   int32_t tile_rows, tile_chunks;
   int32_t rows = 1, most_taps = 1; // of a block
   int32_t ways = 1;                // threads that share the pieces of a quad
+  int32_t whole = 0;               // 1: tiles of one piece have left already
 };
 
 // The pieces of a tile: the first, from its row on, and the others, which are their workers' first.
@@ -84,6 +85,7 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
   for (int32_t i = thread; i < quads * p.ways; i += kThreads) {
     const int32_t all = i / kQuads, way = all / lines, line = all - way * lines, within = line / taps;
     const Pieces &of = pieces[line - within * taps];
+    if (p.whole && of.count == 1) continue;
     sums[all * kPitch + i % kQuads] =
         add_quad(p, of, of.count * way / p.ways, of.count * (way + 1) / p.ways, within * columns + i % kQuads * 4);
   }
@@ -98,7 +100,8 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
     const int32_t tap = channels_inner ? o : fast, lane = channels_inner ? fast : o, c = chunk * 64 + lane;
     float sum = 0;
     for (int32_t way = 0; way < p.ways; ++way) sum += values[(way * lines + within * taps + tap) * (4 * kPitch) + lane];
-    if (row + within < p.weights.size[0] && c < p.weights.size[1])
+    const bool here = !p.whole || pieces[tap].count > 1;
+    if (here && row + within < p.weights.size[0] && c < p.weights.size[1])
       cuda::store(p.result, p.type, offsets[tap] + (row + within) * p.weights.stride[0] + c * p.weights.stride[1], sum);
     fast += step_inner, o += step_outer;
     if (fast >= inner) fast -= inner, ++o;
@@ -109,9 +112,11 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
 } // namespace
 
 void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
+  if (p.whole && p.shares.all_whole()) return;
   const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
   Adding a = {p.shares, p.pieces,     p.weights,   p.result,   p.result_type,
               taps,     p.tap_chunks, p.row_tiles, shape.rows, shape.chunks};
+  a.whole = p.whole;
   const int64_t lines = int64_t{p.rows} * p.tap_chunks * taps;
   // Blocks enough for all multiprocessors, of a thread a quad; where there are few quads, threads share their pieces.
   a.most_taps = std::min(taps, kMostTaps);

@@ -43,6 +43,7 @@ void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *f
 namespace {
 
 constexpr int kLeastWorkers = 126;
+constexpr int64_t kLeastBlocks = 4; // of a worker: below, a piece takes longer than the products
 
 // Whether pixels lie one after the other and their channels are whole chunks.
 bool has_boxes(const polyconv_tensor &t) {
@@ -63,11 +64,12 @@ bool reads_plainly(const polyconv_layer &l) {
 }
 
 // Tiles in as many groups as can be, all cut alike: their workers fetch the same pixels at the same time, so that these
-// come from memory once. A few workers may stay without.
+// come from memory once. A few workers may stay without; and more where there is little depth, for every piece costs.
 Shares share_out(int64_t tiles, int64_t blocks) {
   for (auto groups = std::min<int64_t>(tiles, kWorkers); groups > 0; --groups)
     if (const int64_t each = kWorkers / groups; tiles % groups == 0 && (groups * each >= kLeastWorkers || groups == 1))
-      return make_shares(tiles, blocks, groups * each, groups);
+      return make_shares(tiles, blocks, groups * std::min(each, ceil_div(tiles / groups * blocks, kLeastBlocks)),
+                         groups);
   return {}; // without tiles
 }
 
@@ -170,10 +172,16 @@ int32_t blocks_of_longest(const Shares &s) {
   return (s.group * s.blocks + s.workers_of_group - 1) / s.workers_of_group;
 }
 
-double adding_us(const polyconv_layer &l, const Shares &s, const WeightsShape &shape) {
+double adding_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
   const auto real = [](int64_t v) { return static_cast<double>(v); };
-  const double pieces = std::min(real(s.tiles) + s.workers, real(s.most) * s.workers);
-  return pieces * shape.rows * shape.chunks * 256 / 2.77e6 + real(sdk::elements(l.weights)) / 4e5;
+  const Shares &s = p.shares;
+  const double weights = real(sdk::elements(l.weights));
+  double split = s.tiles; // tiles that are not one worker's
+  if (p.whole)
+    split = s.all_whole() ? 0 : std::min<double>(s.tiles, real(s.tiles) / s.group * (s.workers_of_group - 1));
+  if (split == 0) return weights * 2 / 1.5e6 - 1.5; // without the kernel that adds
+  const double pieces = std::min(split + s.workers, real(s.most) * s.workers), part = split / s.tiles;
+  return pieces * shape.rows * shape.chunks * 256 / 2.77e6 + weights * (part / 4e5 + (1 - part) * 2 / 1.5e6);
 }
 
 } // namespace polyconv::cuda::wgmma

@@ -9,6 +9,7 @@
 #include "common/cheapest.hpp"
 #include "common/gradients.cuh"
 #include "common/implicit.hpp"
+#include "common/launch.hpp"
 #include "weights/patch.hpp"
 
 namespace polyconv::cuda {
@@ -82,12 +83,14 @@ class MmaWeights final : public CudaInstance {
     p.x = make_slab(layer_.input, a.input, p.x.width), p.dy = make_slab(layer_.output, a.output, p.dy.width);
     p.result = a.weights[0];
     p.pieces = static_cast<float *>(a.workspace);
+    p.early = early_;
     launcher_.launch(p, stream);
     bias_gradient(layer_, a, static_cast<char *>(a.workspace) + patch_pieces_bytes(p), stream);
   }
 
   const PatchProduct product_;
   const PatchLauncher launcher_;
+  const int32_t early_ = begins_early(device_) ? 1 : 0;
 };
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {

@@ -37,13 +37,14 @@ struct PatchProduct {
   Patches patches;
   int32_t filters = 0, channels = 0; // of a slice
   int32_t group_filters = 0, group_channels = 0;
-  int32_t diagonal = 0;    // 1: a slice holds whole groups, as many channels as filters, of a power of two each
-  int32_t group_shift = 0; // diagonal: its logarithm
+  int32_t diagonal = 0;  // 1: a slice holds whole groups, as many channels as filters, of a power of two each
+  int32_t row_shift = 0; // logarithm of the channels of a filter's row: of its group, or of the slice
   int32_t filter_slices = 0, channel_slices = 0, tap_slices = 0; // of a group, or of the layer where diagonal
   int32_t slice_taps = 0;
   int32_t filter_blocks = 0, tap_warps = 0, pixel_warps = 0; // how the warps of a block share a tile
   int32_t all_tiles = 0, splits = 0;
   int32_t tables_at = 0; // bytes of shared memory ahead of what is the same for every patch
+  int32_t early = 0;     // 1: the device lets a kernel begin while what is ahead of it ends
 
   __host__ __device__ int32_t warps() const { return filter_blocks * tap_warps * pixel_warps; }
   __host__ __device__ int32_t warp_taps() const { return (slice_taps + tap_warps - 1) / tap_warps; } // at most
@@ -52,15 +53,14 @@ struct PatchProduct {
   __host__ __device__ int32_t stage_bytes() const {
     return patches.positions * x_pitch() + patches.pixels * dy_pitch();
   }
-  __host__ __device__ int32_t row_channels() const { return diagonal ? group_channels : channels; } // of a filter
   // A piece: [tap][filter][channel], filled up to whole warps of four sums.
-  __host__ __device__ int32_t sums() const { return slice_taps * filters * row_channels(); }
-  __host__ __device__ int32_t quads() const { return (sums() + 127) / 128 * 32; }
-  // Of all sums of those warps that share pixels, which they hand over at the end, in the place of the stages.
-  int32_t handed_bytes(int channel_blocks) const {
-    return pixel_warps == 1 ? 0 : filter_blocks * tap_warps * 32 * 8 * channel_blocks * warp_taps() * 4;
+  __host__ __device__ int32_t tap_sums() const { return filters << row_shift; }
+  __host__ __device__ int32_t quads() const { return (slice_taps * tap_sums() + 127) / 128 * 32; }
+  // Of the sums of all warps, which leave by way of shared memory, in the place of the stages.
+  int32_t leaving_bytes(int channel_blocks) const { return warps() * 32 * 8 * channel_blocks * warp_taps() * 4; }
+  int32_t shared_bytes() const {
+    return tables_at + kZerosBytes + patches.table_bytes() + (2 * patches.pixels + slice_taps) * 4;
   }
-  int32_t shared_bytes() const { return tables_at + kZerosBytes + patches.table_bytes() + 2 * patches.pixels * 4; }
 };
 
 // Where a tile lies: its first filter and channel, those behind the last, and its first tap.

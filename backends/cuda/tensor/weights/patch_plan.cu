@@ -27,10 +27,10 @@ void set_slices(const polyconv_layer &l, const PatchShape &shape, PatchProduct *
   const int64_t channels = l.weights.size[1], filters = l.weights.size[0] / l.groups;
   p->group_channels = small(channels), p->group_filters = small(filters);
   p->diagonal = is_diagonal(l, shape) ? 1 : 0;
-  while (p->diagonal && 1 << p->group_shift < channels) ++p->group_shift;
   p->filter_blocks = shape.filter_blocks;
   p->filters = 16 * shape.filter_blocks;
   p->channels = p->diagonal ? p->filters : 16 * shape.channel_blocks;
+  while (1 << p->row_shift < (p->diagonal ? channels : p->channels)) ++p->row_shift;
   p->filter_slices = small(ceil_div(p->diagonal ? l.weights.size[0] : filters, p->filters));
   p->channel_slices = p->diagonal ? 1 : small(ceil_div(channels, p->channels));
   const int32_t taps = p->patches.all_taps(), most = most_taps(shape.channel_blocks),
@@ -67,7 +67,7 @@ double patch_clocks(const PatchProduct &p, const PatchShape &shape) {
 // Whether a block holds a patch.
 bool fits(const PatchShape &shape, PatchProduct *p) {
   if (p->patches.positions > kPatchShared / 32) return false; // the rest is counted in 32 bits
-  p->tables_at = std::max(2 * p->stage_bytes(), p->handed_bytes(shape.channel_blocks));
+  p->tables_at = std::max(2 * p->stage_bytes(), p->leaving_bytes(shape.channel_blocks));
   return p->shared_bytes() <= kPatchShared;
 }
 

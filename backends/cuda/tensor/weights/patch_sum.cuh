@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/launch.hpp"
 #include "common/patches.cuh"
 #include "common/values.cuh"
 #include "mma_fragments.cuh"
@@ -17,16 +18,25 @@ struct PatchRoom {
   unsigned char *stages, *zeros;
   PatchTables tables;
   int32_t *windows; // of each stage and pixel: bytes from the stage's begin; negative for pixels that do not exist
+  int32_t *shifts;  // of the slice's taps: bytes from a window's begin
 
   __device__ PatchRoom(unsigned char *shared, const PatchProduct &p)
       : stages(shared),
         zeros(shared + p.tables_at),
         tables(zeros + kZerosBytes, p.patches),
-        windows(tables.origins + p.patches.pixels) {}
+        windows(tables.origins + p.patches.pixels),
+        shifts(windows + 2 * p.patches.pixels) {}
 
-  __device__ void fill(const PatchProduct &p) const {
-    if (threadIdx.x < kZerosBytes / 4) reinterpret_cast<int32_t *>(zeros)[threadIdx.x] = 0;
+  __device__ void fill(const PatchProduct &p, const PatchPlace &place) const {
+    const auto thread = static_cast<int32_t>(threadIdx.x);
+    if (thread < kZerosBytes / 4) reinterpret_cast<int32_t *>(zeros)[thread] = 0;
     tables.fill(p.patches);
+    const Patches &at = p.patches;
+    for (int32_t i = thread; i < p.slice_taps; i += static_cast<int32_t>(blockDim.x)) {
+      const int32_t tap = place.tap + i, line = tap / at.taps[2], plane = line / at.taps[1];
+      const int32_t h = (line - plane * at.taps[1]) * at.dilation[1], w = (tap - line * at.taps[2]) * at.dilation[2];
+      shifts[i] = ((plane * at.dilation[0] * at.patch[2] + h) * at.patch[3] + w) * p.x_pitch();
+    }
   }
   __device__ unsigned char *x(const PatchProduct &p, int stage) const { return stages + stage * p.stage_bytes(); }
   __device__ unsigned char *dy(const PatchProduct &p, int stage) const {
@@ -50,50 +60,17 @@ __device__ inline int32_t slice_taps(const PatchProduct &p, const PatchPlace &pl
   return min(p.slice_taps, p.patches.all_taps() - place.tap);
 }
 
-// The gradient's element of a tile's first filter and channel, and of the layer's first tap.
-__device__ inline int64_t first_weight(const PatchProduct &p, const PatchPlace &place) {
-  return p.weights.at(place.filter, p.diagonal ? 0 : place.channel % p.group_channels, 0, 0, 0);
-}
-
-// What a warp has of its block's tile: 16 filters, taps [first, first + taps), and of those that share them a part of
-// the steps of 16 pixels.
+// What a warp has of its block's tile: 16 filters, taps [first, first + taps), and of the steps of 16 pixels those of
+// its part.
 struct PatchWarp {
-  int32_t filter_block, first, taps, part;
+  int32_t index, filter_block, first, taps, part;
 
-  __device__ PatchWarp(const PatchProduct &p, const PatchPlace &place) {
-    const int32_t warp = static_cast<int32_t>(threadIdx.x) / 32, rest = warp / p.filter_blocks;
-    filter_block = warp - rest * p.filter_blocks;
+  __device__ PatchWarp(const PatchProduct &p, const PatchPlace &place) : index(static_cast<int32_t>(threadIdx.x) / 32) {
+    const int32_t rest = index / p.filter_blocks;
+    filter_block = index - rest * p.filter_blocks;
     part = rest / p.tap_warps;
-    const int32_t which = rest - part * p.tap_warps, all = slice_taps(p, place);
-    first = all * which / p.tap_warps;
-    taps = all * (which + 1) / p.tap_warps - first;
-  }
-};
-
-// Where the sums of a tile go: a piece, or the gradient itself; and how many of them are somebody's.
-struct PatchTarget {
-  int32_t filter_stride, channel_stride, tap_stride[3], first_tap; // elements
-  int32_t filters, channels;
-
-  __device__ static PatchTarget piece(const PatchProduct &p) {
-    const int32_t row = p.row_channels(), taps = p.filters * row;
-    return {row, 1,         {p.patches.taps[1] * p.patches.taps[2] * taps, p.patches.taps[2] * taps, taps},
-            0,   p.filters, p.channels};
-  }
-  __device__ static PatchTarget gradient(const PatchProduct &p, const PatchPlace &place) {
-    const auto stride = [&](int axis) { return static_cast<int32_t>(p.weights.stride[axis]); };
-    return {stride(0),
-            stride(1),
-            {stride(2), stride(3), stride(4)},
-            place.tap,
-            place.filter_end - place.filter,
-            place.channel_end - place.channel};
-  }
-  // Of a tap of the slice.
-  __device__ int32_t tap(const PatchProduct &p, int32_t i) const {
-    const int32_t all = first_tap + i, line = all / p.patches.taps[2], plane = line / p.patches.taps[1];
-    return plane * tap_stride[0] + (line - plane * p.patches.taps[1]) * tap_stride[1] +
-           (all - line * p.patches.taps[2]) * tap_stride[2];
+    first = (rest - part * p.tap_warps) * p.warp_taps();
+    taps = min(max(slice_taps(p, place) - first, 0), p.warp_taps());
   }
 };
 
@@ -104,17 +81,10 @@ class PatchSums {
  public:
   float sums[kTaps][ChannelBlocks][2][4] = {};
 
-  // The taps' distances, in bytes of a patch.
-  __device__ PatchSums(const PatchProduct &p, const PatchPlace &place, const PatchWarp &warp) {
+  // After the tables are filled.
+  __device__ PatchSums(const PatchRoom &room, const PatchWarp &warp) {
 #pragma unroll
-    for (int t = 0; t < kTaps; ++t) {
-      const int32_t tap = place.tap + warp.first + t, line = tap / p.patches.taps[2], plane = line / p.patches.taps[1];
-      const int32_t h = line - plane * p.patches.taps[1], w = tap - line * p.patches.taps[2];
-      shift_[t] =
-          ((plane * p.patches.dilation[0] * p.patches.patch[2] + h * p.patches.dilation[1]) * p.patches.patch[3] +
-           w * p.patches.dilation[2]) *
-          p.x_pitch();
-    }
+    for (int t = 0; t < kTaps; ++t) shift_[t] = t < warp.taps ? room.shifts[warp.first + t] : 0;
   }
 
   // The steps of a stage, by code for just the taps that the warp has: nothing but the loads that a product needs keeps
@@ -123,53 +93,30 @@ class PatchSums {
     with_taps<kTaps>(warp.taps, [&](auto taps) { add_steps<decltype(taps)::value>(p, room, warp, stage); });
   }
 
-  // Warps that share pixels add their sums, in order, in the first of them. By the whole block.
-  __device__ void join(const PatchProduct &p, unsigned char *shared, const PatchWarp &warp) {
-    if (p.pixel_warps == 1) return;
-    const int32_t thread = static_cast<int32_t>(threadIdx.x), which = thread / 32 % (p.filter_blocks * p.tap_warps);
-    float *const mine = reinterpret_cast<float *>(shared) + which * p.warp_taps() * kPerTap * 32 + thread % 32;
-    float *const all = &sums[0][0][0][0];
-#pragma unroll 1
-    for (int32_t part = 1; part < p.pixel_warps; ++part) {
-      __syncthreads();
-      if (warp.part == part) {
+  // All sums into shared memory, as they lie in registers: code that looks for a weight's sums there is short, and so
+  // is there when it is wanted once.
+  __device__ void hand_over(const PatchProduct &p, const PatchWarp &warp, float *shared) const {
+    float *const to = shared + warp.index * p.warp_taps() * kPerTap * 32 + static_cast<int32_t>(threadIdx.x) % 32;
+    const float *const all = &sums[0][0][0][0];
 #pragma unroll
-        for (int i = 0; i < kTaps * kPerTap; ++i)
-          if (i / kPerTap < warp.taps) mine[i * 32] = all[i];
-      }
-      __syncthreads();
-      if (warp.part == 0) {
-#pragma unroll
-        for (int i = 0; i < kTaps * kPerTap; ++i)
-          if (i / kPerTap < warp.taps) all[i] += mine[i * 32];
-      }
-    }
+    for (int i = 0; i < kTaps * kPerTap; ++i)
+      if (i / kPerTap < warp.taps) to[i * 32] = all[i];
   }
 
-  // The lane's sums that are somebody's, each in its place.
-  template <class Out>
-  __device__ void leave(const PatchProduct &p, const PatchWarp &warp, const PatchTarget &target, Out *to) const {
-    const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, row = warp.filter_block * 16 + lane / 4;
-    const int32_t base = p.diagonal ? warp.filter_block / ChannelBlocks * ChannelBlocks * 16 : 0;
-#pragma unroll
-    for (int t = 0; t < kTaps; ++t) {
-      if (t >= warp.taps) break;
-      Out *const at = to + target.tap(p, warp.first + t);
-#pragma unroll
-      for (int b = 0; b < ChannelBlocks; ++b)
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const int32_t filter = row + i / 2 * 8, channel = base + b * 16 + half * 8 + lane % 4 * 2 + i % 2;
-            const bool mine =
-                p.diagonal ? channel >> p.group_shift == filter >> p.group_shift : channel < target.channels;
-            const int32_t column = p.diagonal ? channel & (p.group_channels - 1) : channel;
-            if (mine && filter < target.filters)
-              at[filter * target.filter_stride + column * target.channel_stride] =
-                  static_cast<Out>(sums[t][b][half][i]);
-          }
+  // Sum i, a filter's channel, of a tap of the slice, over the warps that share its pixels, in order.
+  __device__ static float sum_at(const PatchProduct &p, const float *shared, int32_t tap, int32_t i) {
+    const int32_t filter = i >> p.row_shift, block = filter / 16, which = tap / p.warp_taps();
+    int32_t channel = i & ((1 << p.row_shift) - 1);
+    if (p.diagonal) channel += (filter >> p.row_shift << p.row_shift) - block / ChannelBlocks * ChannelBlocks * 16;
+    const int32_t element = (((tap - which * p.warp_taps()) * ChannelBlocks + channel / 16) * 2 + channel / 8 % 2) * 4 +
+                            filter / 8 % 2 * 2 + channel % 2;
+    const int32_t lane = filter % 8 * 4 + channel / 2 % 4, of_warp = p.warp_taps() * kPerTap * 32;
+    float sum = 0;
+    for (int32_t part = 0; part < p.pixel_warps; ++part) {
+      const int32_t warp = (part * p.tap_warps + which) * p.filter_blocks + block;
+      sum += shared[warp * of_warp + element * 32 + lane];
     }
+    return sum;
   }
 
  private:
@@ -215,36 +162,35 @@ class PatchSums {
   uint32_t shift_[kTaps];
 };
 
-// What becomes of the sum over a tile's pieces.
-struct PatchLeave {
-  PatchProduct p;
+// Stores sum i of a tap of a tile as the gradient of a weight, where it is somebody's.
+__device__ inline void store_weight(const PatchProduct &p, const PatchPlace &place, int32_t tap, int32_t i, float sum) {
+  const int32_t filter = place.filter + (i >> p.row_shift), all = place.tap + tap, line = all / p.patches.taps[2];
+  const int32_t channel = (p.diagonal ? 0 : place.channel % p.group_channels) + (i & ((1 << p.row_shift) - 1));
+  if (filter < place.filter_end && channel < p.group_channels && all < p.patches.all_taps())
+    store(p.result, p.result_type,
+          p.weights.at(filter, channel, line / p.patches.taps[1], line % p.patches.taps[1],
+                       all - line * p.patches.taps[2]),
+          sum);
+}
 
-  __device__ void store(int32_t tile, int32_t i, const float4 &v) const {
-    const PatchPlace place(p, tile);
-    const PatchTarget target = PatchTarget::gradient(p, place);
-    const float values[4] = {v.x, v.y, v.z, v.w};
-    const int64_t first = first_weight(p, place);
-    for (int32_t e = 0; e < 4; ++e) {
-      const int32_t at = i * 4 + e, row = at / p.row_channels(), tap = row / p.filters;
-      const int32_t filter = row - tap * p.filters, channel = at - row * p.row_channels();
-      if (tap >= slice_taps(p, place) || filter >= target.filters || (!p.diagonal && channel >= target.channels))
-        continue;
-      polyconv::cuda::store(
-          p.result, p.result_type,
-          first + filter * target.filter_stride + channel * target.channel_stride + target.tap(p, tap), values[e]);
+// A tile's sums, or those of a split of it, from shared memory to where they are wanted.
+template <class Sums>
+__device__ inline void leave_tile(const PatchProduct &p, const PatchPlace &place, const float *values, float *piece) {
+  const auto thread = static_cast<int32_t>(threadIdx.x), threads = static_cast<int32_t>(blockDim.x);
+  const int32_t taps = slice_taps(p, place);
+#pragma unroll 1
+  for (int32_t tap = 0; tap < taps; ++tap)
+#pragma unroll 1
+    for (int32_t i = thread; i < p.tap_sums(); i += threads) {
+      const float sum = Sums::sum_at(p, values, tap, i);
+      if (p.splits == 1)
+        store_weight(p, place, tap, i, sum);
+      else
+        piece[tap * p.tap_sums() + i] = sum;
     }
-  }
-};
-
-template <class T, int ChannelBlocks>
-__device__ inline void leave_gradient(const PatchProduct &p, const PatchPlace &place, const PatchWarp &warp,
-                                      const PatchSums<T, ChannelBlocks> &sums) {
-  const PatchTarget target = PatchTarget::gradient(p, place);
-  const int64_t first = first_weight(p, place);
-  if (p.result_type == POLYCONV_F32)
-    sums.leave(p, warp, target, static_cast<float *>(p.result) + first);
-  else
-    sums.leave(p, warp, target, static_cast<T *>(p.result) + first);
+  if (p.splits == 1) return;
+  // Nobody's sums: the last slice of taps may be shorter, and the last quads are filled up.
+  for (int32_t i = taps * p.tap_sums() + thread; i < p.quads() * 4; i += threads) piece[i] = 0;
 }
 
 // Blocks of one split come one after the other: they read the same pixels at the same time.
@@ -252,39 +198,79 @@ template <class T, int ChannelBlocks>
 __global__ void __launch_bounds__(kPatchThreads, 1) sum_patches(const __grid_constant__ PatchProduct p) {
   extern __shared__ __align__(16) unsigned char shared[];
   const PatchRoom room(shared, p);
-  room.fill(p);
   const int32_t split = static_cast<int32_t>(blockIdx.x) / p.all_tiles;
   const int32_t tile = static_cast<int32_t>(blockIdx.x) - split * p.all_tiles;
   const PatchPlace place(p, tile);
   const PatchWarp warp(p, place);
-  PatchSums<T, ChannelBlocks> sums(p, place, warp);
+  room.fill(p, place);
   const auto first = static_cast<int32_t>(int64_t{p.patches.count} * split / p.splits);
   const auto last = static_cast<int32_t>(int64_t{p.patches.count} * (split + 1) / p.splits);
-  const auto fetch = [&](int32_t patch, int stage) {
-    if (patch < last) room.template fetch<T>(p, place, patch, stage);
-    commit_copies();
-  };
   __syncthreads(); // the tables are there
-  fetch(first, 0);
-  for (int32_t patch = first, stage = 0; patch < last; ++patch, stage ^= 1) {
-    fetch(patch + 1, stage ^ 1);
+  PatchSums<T, ChannelBlocks> sums(room, warp);
+  let_next_begin(), await_previous();
+#pragma unroll 1
+  for (int32_t next = first, stage = 0; next <= last; ++next, stage ^= 1) { // the first turn only fetches
+    if (next < last) room.template fetch<T>(p, place, next, stage);
+    commit_copies();
+    if (next == first) continue;
     await_groups<1>();
     __syncthreads();
-    sums.add_patch(p, room, warp, stage);
-    __syncthreads(); // nobody reads the stage any more
+    sums.add_patch(p, room, warp, stage ^ 1);
+    __syncthreads(); // nobody reads that stage any more
   }
-  sums.join(p, shared, warp);
-  if (warp.part > 0) return;
-  if (p.splits == 1) return leave_gradient(p, place, warp, sums);
-  float *const piece = p.pieces + (int64_t{tile} * p.splits + split) * p.quads() * 4;
-  sums.leave(p, warp, PatchTarget::piece(p), piece);
-  // Nobody's sums: the last slice of taps may be shorter, and the last quads are filled up.
-  for (int32_t i = slice_taps(p, place) * p.filters * p.row_channels() + static_cast<int32_t>(threadIdx.x);
-       i < p.quads() * 4; i += 32 * p.filter_blocks * p.tap_warps)
-    piece[i] = 0;
+  await_copies();
+  auto *const values = reinterpret_cast<float *>(shared);
+  sums.hand_over(p, warp, values);
+  __syncthreads();
+  leave_tile<PatchSums<T, ChannelBlocks>>(p, place, values,
+                                          p.pieces + (int64_t{tile} * p.splits + split) * p.quads() * 4);
+}
+
+// ---------------------------------------------------------------- the sum over pieces
+
+constexpr int kAddingWays = 16; // warps that share the pieces of 32 quads
+
+// Blocks: 32 quads of a tile each. Every warp adds some of the pieces, in order, and the first of them those sums.
+template <class T>
+__global__ void __launch_bounds__(32 * kAddingWays, 1) add_splits(const __grid_constant__ PatchProduct p) {
+  __shared__ float4 sums[kAddingWays][32];
+  const int32_t sets = p.quads() / 32, tile = static_cast<int32_t>(blockIdx.x) / sets;
+  const int32_t way = static_cast<int32_t>(threadIdx.x) / 32, lane = static_cast<int32_t>(threadIdx.x) % 32;
+  const int32_t quad = (static_cast<int32_t>(blockIdx.x) - tile * sets) * 32 + lane;
+  const int32_t first = p.splits * way / kAddingWays, last = p.splits * (way + 1) / kAddingWays;
+  const PatchPlace place(p, tile);
+  const auto *from = reinterpret_cast<const float4 *>(p.pieces) + (int64_t{tile} * p.splits + first) * p.quads() + quad;
+  let_next_begin(), await_previous();
+  float4 sum = {};
+#pragma unroll 8
+  for (int32_t split = first; split < last; ++split, from += p.quads()) {
+    const float4 v = *from;
+    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+  }
+  sums[way][lane] = sum;
+  __syncthreads();
+  if (way > 0) return;
+#pragma unroll
+  for (int other = 1; other < kAddingWays; ++other) {
+    const float4 v = sums[other][lane];
+    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+  }
+  const int32_t tap = quad * 4 / p.tap_sums(), i = quad * 4 - tap * p.tap_sums(); // a quad is of one tap
+  if (tap >= slice_taps(p, place)) return;
+  const float values[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+  for (int e = 0; e < 4; ++e) store_weight(p, place, tap, i + e, values[e]);
 }
 
 // ---------------------------------------------------------------- launch
+
+inline void launch_patches(void (*kernel)(PatchProduct), const PatchProduct &p, int32_t blocks, int32_t threads,
+                           int32_t shared_bytes, cudaStream_t stream) {
+  if (p.early) return launch_early(kernel, static_cast<unsigned>(blocks), threads, shared_bytes, stream, p);
+  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes), stream>>>(
+      p);
+  check_launch("cuda-tensor/mma_weights");
+}
 
 template <class T, int ChannelBlocks>
 PatchLauncher patch_launcher() {
@@ -294,13 +280,8 @@ PatchLauncher patch_launcher() {
         "asking for shared memory");
   };
   const auto launch = [](const PatchProduct &p, cudaStream_t stream) {
-    sum_patches<T, ChannelBlocks>
-        <<<static_cast<unsigned>(p.all_tiles * p.splits), static_cast<unsigned>(p.warps() * 32),
-           static_cast<size_t>(p.shared_bytes()), stream>>>(p);
-    check_launch("cuda-tensor/mma_weights");
-    if (p.splits == 1) return;
-    const Shares one_each = make_shares(p.all_tiles, p.splits, int64_t{p.all_tiles} * p.splits, p.all_tiles);
-    launch_add_pieces(one_each, p.pieces, p.quads(), PatchLeave{p}, stream);
+    launch_patches(sum_patches<T, ChannelBlocks>, p, p.all_tiles * p.splits, p.warps() * 32, p.shared_bytes(), stream);
+    if (p.splits > 1) launch_patches(add_splits<T>, p, p.all_tiles * (p.quads() / 32), 32 * kAddingWays, 0, stream);
   };
   return {prepare, launch};
 }
