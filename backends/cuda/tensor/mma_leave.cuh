@@ -197,7 +197,7 @@ __device__ inline void leave(const MmaProduct &p, const MmaSums<Tile> &sums, uns
   auto &l = *reinterpret_cast<Leaving<Tile> *>(shared);
   const Epilogue &e = p.conv.epilogue;
   for (int i = threadIdx.x; i < Tile::pixels; i += Tile::threads) {
-    const Pixel o = pixel_at(p, min(corner.pixel + i, p.pixels - 1));
+    const Pixel o = pixel_of(p, min(corner.pixel + i, p.pixels - 1));
     l.pixel[i] = o;
     l.offset[i] = p.splits > 1 ? blockIdx.y * p.partials_row * p.groups * p.group_out + corner.pixel + i
                                : p.conv.result.at(o.n, 0, o.d, o.h, o.w);

@@ -106,6 +106,27 @@ bool has_pieces(const polyconv_tensor &t, int64_t group_channels, int64_t bytes)
   return true;
 }
 
+// Whether the pixels of a tensor lie evenly spaced, image after image.
+bool evenly_spaced(const polyconv_tensor &t) {
+  int64_t next = t.stride[4] * t.size[4];
+  for (const int axis : {3, 2, 0}) {
+    if (t.size[axis] > 1 && t.stride[axis] != next) return false;
+    next *= t.size[axis];
+  }
+  return true;
+}
+
+// Whether outputs are inputs of the same place, and both lie as one row of pixels, which then needs no division.
+bool is_one_row(const polyconv_layer &l) {
+  for (int axis = 0; axis < 3; ++axis)
+    if (l.weights.size[2 + axis] != 1 || l.stride[axis] != 1 || l.pad_begin[axis] != 0 || l.pad_end[axis] != 0)
+      return false;
+  const int64_t pixels = l.output.size[0] * sdk::spatial(l.output);
+  return evenly_spaced(l.input) && evenly_spaced(l.result) && real(pixels) * real(l.input.stride[4]) < 1 << 30 &&
+         (l.epilogue.residual_from == POLYCONV_RESIDUAL_NONE || evenly_spaced(l.residual)) &&
+         (l.save == POLYCONV_SAVE_NONE || evenly_spaced(l.saved));
+}
+
 } // namespace
 
 int64_t mma_blocks(const polyconv_layer &l, Products products) {
@@ -153,6 +174,10 @@ MmaProduct make_mma_product(const polyconv_layer &l, Products products, const po
   p.blocks = static_cast<int32_t>(mma_blocks(l, products));
   p.chunks = static_cast<int32_t>(chunks_of(l, products));
   p.weights_rows = static_cast<int32_t>(rows_of(l));
+  if (is_one_row(l)) {
+    p.in[0] = p.in[1] = p.out[0] = p.out[1] = 1;
+    p.in[2] = p.out[2] = small(p.pixels);
+  }
   p.whole_vectors = p.conv.channels_inner && has_pieces(l.result, p.group_out, 16) && aligned(a.output, 16);
   return p;
 }

@@ -15,6 +15,12 @@
 
 namespace polyconv::cuda::tensor {
 
+// pixel_at, where one row of all pixels takes no division.
+__device__ inline Pixel pixel_of(const MmaProduct &p, int64_t i) {
+  if (p.out[2] == p.pixels) return {0, 0, 0, static_cast<int32_t>(i)};
+  return pixel_at(p, i);
+}
+
 // Goes along the chunks of k: which tap, which chunk of its channels.
 class Walker {
  public:
@@ -96,7 +102,7 @@ class ChunkLane : Walker {
 #pragma unroll
     for (int i = 0; i < parts; ++i) {
       const int64_t mine = pixel + row() + i * step;
-      const Pixel o = window_of(p, pixel_at(p, min(mine, p.pixels - 1)));
+      const Pixel o = window_of(p, pixel_of(p, min(mine, p.pixels - 1)));
       from_[i] = input + o.n * p.image_stride + static_cast<int64_t>(o.d) * p.in_stride[0] +
                  static_cast<int64_t>(o.h) * p.in_stride[1] + static_cast<int64_t>(o.w) * p.in_stride[2];
       inside_[i] = mine < p.pixels ? taps_inside(o) : 0;
@@ -252,7 +258,7 @@ class Activations<T, Tile, Source::kGathered> : Walker {
 
   __device__ Activations(const MmaProduct &p, int64_t pixel, int32_t group, int32_t block)
       : Walker(p, block * kBlockChunks + column()), fill_(static_cast<T>(p.conv.template padding<float>())) {
-    window_ = window_of(p, pixel_at(p, min(pixel + row(), p.pixels - 1))); // beyond the last: a copy, not stored
+    window_ = window_of(p, pixel_of(p, min(pixel + row(), p.pixels - 1))); // beyond the last: a copy, not stored
     image_ = static_cast<const T *>(p.input) + window_.n * p.image_stride +
              static_cast<int64_t>(group) * p.group_in * p.channel_stride;
     look();
