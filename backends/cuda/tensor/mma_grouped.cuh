@@ -203,7 +203,7 @@ struct March {
 
   __device__ void sum(const GroupedProduct &p, const GroupedRoom<Channels> &, uint32_t patch, unsigned char *results,
                       const GroupBias<Channels> &bias, int share, int shares) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32, row_bytes = p.patch[1] * kPositionBytes;
+    const int lane = static_cast<int>(threadIdx.x) % 32, row_bytes = p.row * kPositionBytes;
     const int begin = p.tile[0] * share / shares, end = p.tile[0] * (share + 1) / shares;
     const int second = lane / 16 * (kChunks == 1 ? kPositionBytes : kChunk); // of two chunks
     for (int x = 0; x < p.tile[1]; x += 16) {

@@ -25,14 +25,17 @@ struct GroupedProduct {
   int32_t in_row = 0, in_pixel = 0, out_row = 0, out_pixel = 0;
   int32_t in[2] = {}, out[2] = {}, taps[2] = {}, stride[2] = {}, dilation[2] = {}, pad[2] = {}; // H, W
   int32_t tile[2] = {}, patch[2] = {}, tiles[2] = {}; // outputs and inputs of a patch, patches of an image
-  int32_t patches = 0, slices = 0, slice = 0;         // `slice`: its channels
-  int32_t channels = 0, groups = 0;                   // of all slices; the last one may have less than a slice
-  int32_t chunks = 0;                                 // of k, in each group
-  int32_t weights_bytes = 0;                          // of a slice
+  // A row of a patch has its columns in as many runs as the stride has phases: those that one tap reads are neighbours
+  // then, whatever the stride, and lie apart in the banks.
+  int32_t run = 0, row = 0;                   // positions
+  int32_t patches = 0, slices = 0, slice = 0; // `slice`: its channels
+  int32_t channels = 0, groups = 0;           // of all slices; the last one may have less than a slice
+  int32_t chunks = 0;                         // of k, in each group
+  int32_t weights_bytes = 0;                  // of a slice
   int32_t relu = 0;
   int32_t marches = 0; // see mma_grouped.cuh
 
-  __host__ __device__ int32_t positions() const { return patch[0] * patch[1]; }
+  __host__ __device__ int32_t positions() const { return patch[0] * row; }
   __host__ __device__ int32_t tile_pixels() const { return tile[0] * tile[1]; }
   __host__ __device__ int32_t blocks() const { return (chunks + 3) / 4; } // of k
   // Two patches, a position of zeros, results, weights; then words for each position, pixel and chunk.

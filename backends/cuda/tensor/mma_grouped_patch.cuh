@@ -66,15 +66,16 @@ struct GroupedRoom {
     constexpr int chunks = Channels / 8; // of a tap
     const auto thread = static_cast<int>(threadIdx.x);
     if (thread < position / 4) reinterpret_cast<int32_t *>(zeros)[thread] = 0;
-    for (int i = thread; i < p.positions(); i += kGroupedThreads) sources[i] = i / p.patch[1] << 16 | i % p.patch[1];
+    for (int i = thread; i < p.positions(); i += kGroupedThreads) // the end of a run may be beyond the patch
+      sources[i] = i / p.row << 16 | (i % p.row % p.run * p.stride[1] + i % p.row / p.run);
     for (int i = thread; i < p.tile_pixels(); i += kGroupedThreads) {
       const int y = i / p.tile[1], x = i % p.tile[1];
       targets[i] = y << 16 | x;
-      windows[i] = (y * p.stride[0] * p.patch[1] + x * p.stride[1]) * position;
+      windows[i] = (y * p.stride[0] * p.row + x) * position;
     }
     for (int q = thread; q < p.chunks; q += kGroupedThreads) {
-      const int tap = q / chunks, r = tap / p.taps[1], s = tap % p.taps[1];
-      shifts[q] = (r * p.dilation[0] * p.patch[1] + s * p.dilation[1]) * position + q % chunks * kChunk;
+      const int tap = q / chunks, y = tap / p.taps[1] * p.dilation[0], x = tap % p.taps[1] * p.dilation[1];
+      shifts[q] = (y * p.row + x % p.stride[1] * p.run + x / p.stride[1]) * position + q % chunks * kChunk;
     }
   }
 };

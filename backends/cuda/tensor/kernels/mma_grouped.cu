@@ -38,6 +38,7 @@ GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t wid
     p.patch[i] = small((tile[i] - 1) * l.stride[1 + i] + (l.weights.size[3 + i] - 1) * l.dilation[1 + i] + 1);
     p.tiles[i] = (p.out[i] + p.tile[i] - 1) / p.tile[i];
   }
+  p.run = small(ceil_div(p.patch[1], p.stride[1])), p.row = p.run * std::min(p.stride[1], p.patch[1]);
   p.slice = slice_channels(l.weights.size[1]);
   p.slices = small(ceil_div(l.input.size[1], p.slice));
   p.channels = small(l.input.size[1]), p.groups = small(l.groups);
