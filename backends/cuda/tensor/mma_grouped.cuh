@@ -18,16 +18,16 @@
 
 namespace polyconv::cuda::tensor {
 
-// The sums of a warp: 16 pixels of one group.
-template <int Channels>
-using GroupSums = float[Channels / 8][4];
+// The sums of a warp: 16 pixels of one group, which has so many channels out.
+template <int Out>
+using GroupSums = float[Out / 8][4];
 
 // Whether any lane has a sum that is not finite.
-template <int Channels>
-__device__ inline bool any_infinite(const GroupSums<Channels> &sums) {
+template <int Out>
+__device__ inline bool any_infinite(const GroupSums<Out> &sums) {
   bool finite = true;
 #pragma unroll
-  for (int j = 0; j < Channels / 8; ++j)
+  for (int j = 0; j < Out / 8; ++j)
 #pragma unroll
     for (int e = 0; e < 4; ++e) finite = finite && fabsf(sums[j][e]) < INFINITY;
   return __any_sync(~0u, !finite);
@@ -49,14 +49,14 @@ __device__ inline void sum_apart(GroupSums<8> &sums, const Pass &pass) {
 }
 
 // The lane's biases. What changes no sum, where there are none.
-template <int Channels>
+template <int Out>
 struct GroupBias {
-  float2 pair[Channels / 8];
+  float2 pair[Out / 8];
 
   // `channel`: of the lane's first pair.
   __device__ GroupBias(const float *bias, int channel) {
 #pragma unroll
-    for (int j = 0; j < Channels / 8; ++j)
+    for (int j = 0; j < Out / 8; ++j)
       pair[j] =
           bias != nullptr ? make_float2(bias[channel + j * 8], bias[channel + j * 8 + 1]) : make_float2(-0.0f, -0.0f);
   }
@@ -64,19 +64,19 @@ struct GroupBias {
 
 // Bias and relu, and 16 pixels into shared memory as the result's rows, of which `left` are there. `to`: of the first
 // pixel and the lane's first channel.
-template <class T, int Channels>
-__device__ inline void stage_group(const GroupSums<Channels> &sums, const GroupBias<Channels> &bias, int32_t relu,
+template <class T, int In, int Out>
+__device__ inline void stage_group(const GroupSums<Out> &sums, const GroupBias<Out> &bias, int32_t relu,
                                    unsigned char *to, int left) {
   const int row = static_cast<int>(threadIdx.x) % 32 / 4;
 #pragma unroll
-  for (int j = 0; j < Channels / 8; ++j)
+  for (int j = 0; j < Out / 8; ++j)
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       float a = __fadd_rn(sums[j][i * 2], bias.pair[j].x), b = __fadd_rn(sums[j][i * 2 + 1], bias.pair[j].y);
       if (relu && a < 0) a = 0;
       if (relu && b < 0) b = 0;
       if (row + i * 8 < left)
-        *reinterpret_cast<uint32_t *>(to + (row + i * 8) * kPosition<Channels> + j * 16) = pair_of(a, b, T());
+        *reinterpret_cast<uint32_t *>(to + (row + i * 8) * kOutPosition<In, Out> + j * 16) = pair_of(a, b, T());
     }
 }
 
@@ -84,9 +84,9 @@ __device__ inline void stage_group(const GroupSums<Channels> &sums, const GroupB
 
 // 16 Count pixels of a patch. `patch` and `weights`: of the group, in shared memory. With `Some`, of the activations
 // only those bits that are in `keep`.
-template <class T, int Channels, bool Some, int Count>
-__device__ inline void sum_group(GroupSums<Channels> (&sums)[Count], const GroupedProduct &p,
-                                 const GroupedRoom<Channels> &room, uint32_t patch, uint32_t weights, int first_pixel,
+template <class T, int In, int Out, bool Some, int Count>
+__device__ inline void sum_group(GroupSums<Out> (&sums)[Count], const GroupedProduct &p,
+                                 const GroupedRoom<In, Out> &room, uint32_t patch, uint32_t weights, int first_pixel,
                                  uint32_t keep) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto zeros = static_cast<uint32_t>(__cvta_generic_to_shared(room.zeros));
@@ -98,9 +98,9 @@ __device__ inline void sum_group(GroupSums<Channels> (&sums)[Count], const Group
   const int32_t *shift = room.shifts + lane / 16;
 #pragma unroll 2
   for (int left = p.chunks; left > 0; left -= kBlockChunks) {
-    uint32_t b[Channels / 8][4];
+    uint32_t b[Out / 8][4];
 #pragma unroll
-    for (int j = 0; j < Channels / 8; ++j) load_matrices(b[j], weights + j * 8 * kRow);
+    for (int j = 0; j < Out / 8; ++j) load_matrices(b[j], weights + j * 8 * kRow);
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
       if (left <= 2 * step) break;
@@ -115,36 +115,36 @@ __device__ inline void sum_group(GroupSums<Channels> (&sums)[Count], const Group
           for (uint32_t &bits : a) bits &= keep;
         }
 #pragma unroll
-        for (int j = 0; j < Channels / 8; ++j) multiply_add(sums[i][j], a, b[j] + 2 * step, T());
+        for (int j = 0; j < Out / 8; ++j) multiply_add(sums[i][j], a, b[j] + 2 * step, T());
       }
     }
-    weights += Channels * kRow, shift += kBlockChunks;
+    weights += Out * kRow, shift += kBlockChunks;
   }
 }
 
 // A warp's share of a patch.
-template <class T, int Channels, bool Pairs = false>
+template <class T, int In, int Out, bool Pairs = false>
 struct AnyWindow {
   static constexpr bool pairs = Pairs;
   uint32_t weights; // of the group, in shared memory
 
   __device__ explicit AnyWindow(uint32_t of_group) : weights(of_group) {}
   // `results`: of the lane's first channel.
-  __device__ void sum(const GroupedProduct &p, const GroupedRoom<Channels> &room, uint32_t patch,
-                      unsigned char *results, const GroupBias<Channels> &bias, int share, int shares) const {
+  __device__ void sum(const GroupedProduct &p, const GroupedRoom<In, Out> &room, uint32_t patch, unsigned char *results,
+                      const GroupBias<Out> &bias, int share, int shares) const {
     for (int pixel = share * 32; pixel < p.tile_pixels(); pixel += shares * 32) {
-      GroupSums<Channels> sums[2] = {};
-      sum_group<T, Channels, false>(sums, p, room, patch, weights, pixel, 0);
+      GroupSums<Out> sums[2] = {};
+      sum_group<T, In, Out, false>(sums, p, room, patch, weights, pixel, 0);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int mine = pixel + i * 16;
         if constexpr (Pairs) {
-          if (any_infinite<Channels>(sums[i]))
+          if (any_infinite<Out>(sums[i]))
             sum_apart(sums[i], [&](GroupSums<8>(&part)[1], uint32_t keep) {
-              sum_group<T, Channels, true>(part, p, room, patch, weights, mine, keep);
+              sum_group<T, In, Out, true>(part, p, room, patch, weights, mine, keep);
             });
         }
-        stage_group<T, Channels>(sums[i], bias, p.relu, results + mine * kPosition<Channels>, p.tile_pixels() - mine);
+        stage_group<T, In, Out>(sums[i], bias, p.relu, results + mine * kOutPosition<In, Out>, p.tile_pixels() - mine);
       }
     }
   }
@@ -152,22 +152,22 @@ struct AnyWindow {
 
 // ---------------------------------------------------------------- 3 x 3, a step apart
 
-template <class T, int Channels, bool Pairs = false>
+template <class T, int In, int Out, bool Pairs = false>
 struct March {
   static constexpr bool pairs = Pairs;
-  static constexpr int kPositionBytes = kPosition<Channels>;
-  static constexpr int kChunks = Channels / 8, kRowChunks = 3 * kChunks, kAll = 3 * kRowChunks; // of a tap, row, window
+  static constexpr int kPositionBytes = kPosition<In>;
+  static constexpr int kChunks = In / 8, kRowChunks = 3 * kChunks, kAll = 3 * kRowChunks; // of a tap, row, window
   static constexpr int kBlocks = (kAll + 3) / 4;
 
-  uint32_t b[kBlocks][Channels / 8][4];
+  uint32_t b[kBlocks][Out / 8][4];
 
   __device__ explicit March(uint32_t weights) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
 #pragma unroll
-      for (int j = 0; j < Channels / 8; ++j)
-        load_matrices(b[block][j], weights + (block * Channels + j * 8) * kRow + slot(lane % 8, lane / 8));
+      for (int j = 0; j < Out / 8; ++j)
+        load_matrices(b[block][j], weights + (block * Out + j * 8) * kRow + slot(lane % 8, lane / 8));
   }
 
   // The chunks of a row for three taps and 16 pixels; the address is the lane's of the first two.
@@ -185,7 +185,7 @@ struct March {
   // A row of 16 results from the windows of three rows, the first of which is `first`; with `Some`, only from those
   // bits of activations that are in `keep`.
   template <bool Some>
-  __device__ void multiply(GroupSums<Channels> &sums, const Windows (&rows)[3], int first, uint32_t keep) const {
+  __device__ void multiply(GroupSums<Out> &sums, const Windows (&rows)[3], int first, uint32_t keep) const {
 #pragma unroll
     for (int q = 0; q < kAll; q += 2) {
       const uint32_t *low = rows[(first + q / kRowChunks) % 3][q % kRowChunks];
@@ -197,12 +197,12 @@ struct March {
         for (uint32_t &bits : a) bits &= keep;
       }
 #pragma unroll
-      for (int j = 0; j < Channels / 8; ++j) multiply_add(sums[j], a, b[q / 4][j] + q % 4, T());
+      for (int j = 0; j < Out / 8; ++j) multiply_add(sums[j], a, b[q / 4][j] + q % 4, T());
     }
   }
 
-  __device__ void sum(const GroupedProduct &p, const GroupedRoom<Channels> &, uint32_t patch, unsigned char *results,
-                      const GroupBias<Channels> &bias, int share, int shares) const {
+  __device__ void sum(const GroupedProduct &p, const GroupedRoom<In, Out> &, uint32_t patch, unsigned char *results,
+                      const GroupBias<Out> &bias, int share, int shares) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, row_bytes = p.row * kPositionBytes;
     const int begin = p.tile[0] * share / shares, end = p.tile[0] * (share + 1) / shares;
     const int second = lane / 16 * (kChunks == 1 ? kPositionBytes : kChunk); // of two chunks
@@ -219,14 +219,14 @@ struct March {
           if (y + i >= end) break;
           load(rows[(i + 2) % 3], address);
           address += row_bytes;
-          GroupSums<Channels> sums = {};
+          GroupSums<Out> sums = {};
           multiply<false>(sums, rows, i, 0);
           if constexpr (Pairs) {
-            if (any_infinite<Channels>(sums))
+            if (any_infinite<Out>(sums))
               sum_apart(sums, [&](GroupSums<8>(&part)[1], uint32_t keep) { multiply<true>(part[0], rows, i, keep); });
           }
-          stage_group<T, Channels>(sums, bias, p.relu, results + ((y + i) * p.tile[1] + x) * kPositionBytes,
-                                   p.tile[1] - x);
+          stage_group<T, In, Out>(sums, bias, p.relu, results + ((y + i) * p.tile[1] + x) * kOutPosition<In, Out>,
+                                  p.tile[1] - x);
         }
       }
     }
@@ -235,27 +235,28 @@ struct March {
 
 // ---------------------------------------------------------------- the kernel
 
-template <class T, int Channels, class Way>
-__global__ void __launch_bounds__(kGroupedThreads, Channels == 8 ? 3 : 2)
+template <class T, int In, int Out, class Way>
+__global__ void __launch_bounds__(kGroupedThreads, In == 8 && Out == 8 ? 3 : 2)
     convolve_groups(const __grid_constant__ GroupedProduct p) {
-  constexpr int kGroups = kSlice<Channels> / Channels, kShares = kGroupedThreads / 32 / kGroups;
+  constexpr int kGroups = kSlice<In> / In, kShares = kGroupedThreads / 32 / kGroups;
   extern __shared__ __align__(128) unsigned char shared[];
-  const GroupedRoom<Channels> room(shared, p);
+  const GroupedRoom<In, Out> room(shared, p);
   const int warp = static_cast<int>(threadIdx.x) / 32, group = warp % kGroups;
   const auto slice = static_cast<int32_t>(blockIdx.x) % p.slices;
   const auto step = static_cast<int32_t>(gridDim.x) / p.slices;
   int32_t now = static_cast<int32_t>(blockIdx.x) / p.slices;
-  const int32_t before = slice * kSlice<Channels>, channels = p.channels - before;
+  const int32_t before = slice * kSlice<In>, channels = p.channels - before;
+  const int32_t out_before = slice * kOutSlice<In, Out>, out_channels = p.out_channels - out_before;
   const T *const input = static_cast<const T *>(p.input) + before;
-  T *const result = static_cast<T *>(p.result) + before;
-  const int channel = group * Channels + static_cast<int>(threadIdx.x) % 4 * 2;
-  const bool there = group * Channels < channels; // the last slice may have fewer groups
-  const GroupBias<Channels> bias(there ? p.bias : nullptr, before + channel);
+  T *const result = static_cast<T *>(p.result) + out_before;
+  const int channel = group * Out + static_cast<int>(threadIdx.x) % 4 * 2;
+  const bool there = group * In < channels; // the last slice may have fewer groups
+  const GroupBias<Out> bias(there ? p.bias : nullptr, out_before + channel);
 
   if constexpr (Way::pairs)
     fill_paired_weights(p, slice, room.weights);
   else
-    fill_weights<Channels>(p, slice, room.weights);
+    fill_weights<In, Out>(p, slice, room.weights);
   room.fill(p);
   commit_copies();
   __syncthreads();
@@ -264,10 +265,10 @@ __global__ void __launch_bounds__(kGroupedThreads, Channels == 8 ? 3 : 2)
   await_groups<1>();
   __syncthreads();
   const Way way(static_cast<uint32_t>(__cvta_generic_to_shared(room.weights)) +
-                static_cast<uint32_t>(group * p.blocks() * Channels * kRow));
+                static_cast<uint32_t>(group * p.blocks() * Out * kRow));
 
-  const auto patches = static_cast<uint32_t>(__cvta_generic_to_shared(room.patches)) + group * Channels * 2;
-  const uint32_t patch_bytes = p.positions() * kPosition<Channels>;
+  const auto patches = static_cast<uint32_t>(__cvta_generic_to_shared(room.patches)) + group * In * 2;
+  const uint32_t patch_bytes = p.positions() * kPosition<In>;
   uint32_t place = 0; // of the patch that is multiplied
   for (; now < p.patches; now += step, place = patch_bytes - place) {
     if (now + step < p.patches)
@@ -277,7 +278,7 @@ __global__ void __launch_bounds__(kGroupedThreads, Channels == 8 ? 3 : 2)
     __syncthreads();
     if (there) way.sum(p, room, patches + place, room.results + channel * 2, bias, warp / kGroups, kShares);
     __syncthreads();
-    store_patch(p, result, channels, Patch(p, now), room);
+    store_patch(p, result, out_channels, Patch(p, now), room);
   }
 }
 

@@ -9,17 +9,21 @@
 
 namespace polyconv::cuda::tensor {
 
-// The channels of a block, and the bytes of a position of them.
-template <int Channels>
-inline constexpr int kSlice = slice_channels(Channels);
-template <int Channels>
-inline constexpr int kPosition = position_bytes(kSlice<Channels>);
+// The channels of a block, and the bytes of a position of them; of the input and of the result.
+template <int In>
+inline constexpr int kSlice = slice_channels(In);
+template <int In, int Out>
+inline constexpr int kOutSlice = kSlice<In> / In *Out;
+template <int In>
+inline constexpr int kPosition = position_bytes(kSlice<In>);
+template <int In, int Out>
+inline constexpr int kOutPosition = position_bytes(kOutSlice<In, Out>);
 
 // A slice's weights into shared memory, as packed; zeros for groups that the last slice has not.
-template <int Channels>
+template <int In, int Out>
 __device__ inline void fill_weights(const GroupedProduct &p, int slice, unsigned char *to) {
-  const int group_bytes = p.blocks() * Channels * kRow;
-  const int there = min(p.groups - slice * (kSlice<Channels> / Channels), kSlice<Channels> / Channels) * group_bytes;
+  constexpr int kGroups = kSlice<In> / In;
+  const int there = min(p.groups - slice * kGroups, kGroups) * (p.blocks() * Out * kRow);
   const char *const from = static_cast<const char *>(p.weights) + static_cast<int64_t>(slice) * p.weights_bytes;
   for (int i = static_cast<int>(threadIdx.x) * kChunk; i < p.weights_bytes; i += kGroupedThreads * kChunk)
     copy_async<kChunk>(to + i, from + i, i < there);
@@ -42,11 +46,11 @@ __device__ inline void fill_paired_weights(const GroupedProduct &p, int slice, u
   }
 }
 
-// Shared memory of a block, for groups of so many channels. Coordinates are y << 16 | x; shifts and windows are bytes
-// in a patch.
-template <int Channels>
+// Shared memory of a block, for groups of so many channels in and out. Coordinates are y << 16 | x; shifts and windows
+// are bytes in a patch.
+template <int In, int Out>
 struct GroupedRoom {
-  static constexpr int position = kPosition<Channels>;
+  static constexpr int position = kPosition<In>;
 
   unsigned char *patches, *zeros, *results, *weights;
   int32_t *sources, *targets, *windows, *shifts; // of positions, pixels, pixels, chunks
@@ -54,7 +58,7 @@ struct GroupedRoom {
   __device__ GroupedRoom(unsigned char *shared, const GroupedProduct &p) : patches(shared) {
     zeros = patches + 2 * p.positions() * position;
     results = zeros + position;
-    weights = results + p.tile_pixels() * position;
+    weights = results + p.tile_pixels() * kOutPosition<In, Out>;
     sources = reinterpret_cast<int32_t *>(weights + p.weights_bytes);
     targets = sources + p.positions();
     windows = targets + p.tile_pixels();
@@ -63,7 +67,7 @@ struct GroupedRoom {
 
   // What stays for all patches, but the weights.
   __device__ void fill(const GroupedProduct &p) const {
-    constexpr int chunks = Channels / 8; // of a tap
+    constexpr int chunks = In / 8; // of a tap
     const auto thread = static_cast<int>(threadIdx.x);
     if (thread < position / 4) reinterpret_cast<int32_t *>(zeros)[thread] = 0;
     for (int i = thread; i < p.positions(); i += kGroupedThreads) // the end of a run may be beyond the patch
@@ -91,10 +95,10 @@ struct Patch {
   }
 };
 
-// A thread moves one chunk of every `step`-th position or pixel of a patch.
+// A thread moves one chunk of every `step`-th position or pixel of a patch, which has so many channels.
 template <int Channels>
 struct GroupedLane {
-  static constexpr int chunks = kSlice<Channels> / 8, step = kGroupedThreads / chunks;
+  static constexpr int chunks = Channels / 8, step = kGroupedThreads / chunks;
 
   int chunk, first; // `first`: behind the last one for the threads that are left over
 
@@ -105,10 +109,10 @@ struct GroupedLane {
 };
 
 // `input`: of the block's channels, of which `channels` are there.
-template <class T, int Channels>
+template <class T, int In, int Out>
 __device__ inline void fetch_patch(const GroupedProduct &p, const T *input, int channels, const Patch &at,
-                                   const GroupedRoom<Channels> &room, unsigned char *to) {
-  using Lane = GroupedLane<Channels>;
+                                   const GroupedRoom<In, Out> &room, unsigned char *to) {
+  using Lane = GroupedLane<kSlice<In>>;
   const int32_t h0 = at.h * p.stride[0] - p.pad[0], w0 = at.w * p.stride[1] - p.pad[1];
   const Lane lane;
   const T *const image = input + at.n * p.in_image + lane.chunk * 8;
@@ -116,16 +120,16 @@ __device__ inline void fetch_patch(const GroupedProduct &p, const T *input, int 
     const int32_t h = h0 + (room.sources[i] >> 16), w = w0 + (room.sources[i] & 0xffff);
     const bool inside = lane.chunk * 8 < channels && static_cast<uint32_t>(h) < static_cast<uint32_t>(p.in[0]) &&
                         static_cast<uint32_t>(w) < static_cast<uint32_t>(p.in[1]);
-    copy_async<kChunk>(to + i * kPosition<Channels> + lane.chunk * kChunk,
+    copy_async<kChunk>(to + i * kPosition<In> + lane.chunk * kChunk,
                        inside ? image + h * p.in_row + w * p.in_pixel : input, inside);
   }
 }
 
 // `result`: of the block's channels, of which `channels` are there.
-template <class T, int Channels>
+template <class T, int In, int Out>
 __device__ inline void store_patch(const GroupedProduct &p, T *result, int channels, const Patch &at,
-                                   const GroupedRoom<Channels> &room) {
-  using Lane = GroupedLane<Channels>;
+                                   const GroupedRoom<In, Out> &room) {
+  using Lane = GroupedLane<kOutSlice<In, Out>>;
   const Lane lane;
   if (lane.chunk * 8 >= channels) return;
   T *const image = result + at.n * p.out_image + lane.chunk * 8;
@@ -133,7 +137,7 @@ __device__ inline void store_patch(const GroupedProduct &p, T *result, int chann
     const int32_t h = at.h + (room.targets[i] >> 16), w = at.w + (room.targets[i] & 0xffff);
     if (h < p.out[0] && w < p.out[1])
       *reinterpret_cast<int4 *>(image + h * p.out_row + w * p.out_pixel) =
-          *reinterpret_cast<const int4 *>(room.results + i * kPosition<Channels> + lane.chunk * kChunk);
+          *reinterpret_cast<const int4 *>(room.results + i * kOutPosition<In, Out> + lane.chunk * kChunk);
   }
 }
 

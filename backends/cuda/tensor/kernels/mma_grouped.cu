@@ -1,7 +1,7 @@
 // mma_grouped.cu - forward, f16 and bf16, channels last in two dimensions: groups of 4, 8, 16, 24 or 32 channels, as
-// many out as in, with a bias and a relu at most. The general product (mma.cu) would multiply tiles of 64 channels, of
-// which a group has 8; here an instruction multiplies the 8 of one group, or of two groups of 4, and every input is
-// read once, whatever the number of taps.
+// many out as in, or 8 and 16, with a bias and a relu at most. The general product (mma.cu) would multiply tiles of 64
+// channels, of which a group has 8; here an instruction multiplies the 8 of one group, or of two groups of 4, and every
+// input is read once, whatever the number of taps.
 //
 // Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
 // SPDX-License-Identifier: Apache-2.0
@@ -41,10 +41,11 @@ GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t wid
   p.run = small(ceil_div(p.patch[1], p.stride[1])), p.row = p.run * std::min(p.stride[1], p.patch[1]);
   p.slice = slice_channels(l.weights.size[1]);
   p.slices = small(ceil_div(l.input.size[1], p.slice));
-  p.channels = small(l.input.size[1]), p.groups = small(l.groups);
+  p.out_slice = small(p.slice / l.weights.size[1] * (l.output.size[1] / l.groups));
+  p.channels = small(l.input.size[1]), p.out_channels = small(l.output.size[1]), p.groups = small(l.groups);
   p.patches = small(l.output.size[0]) * p.tiles[0] * p.tiles[1];
   p.chunks = small(sdk::taps(l) * ceil_div(l.weights.size[1], 8));
-  p.weights_bytes = p.blocks() * p.slice * kRow;
+  p.weights_bytes = p.blocks() * p.out_slice * kRow;
   p.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
   return p;
 }
@@ -83,14 +84,29 @@ GroupedProduct best_product(const polyconv_layer &l) {
 
 using GroupsKernel = void (*)(GroupedProduct);
 
+template <class T, int In, int Out, bool Pairs = false>
+GroupsKernel one_of(bool marches) {
+  return marches ? convolve_groups<T, In, Out, March<T, In, Out, Pairs>>
+                 : convolve_groups<T, In, Out, AnyWindow<T, In, Out, Pairs>>;
+}
+
+// NULL: none takes groups of so many channels.
 template <class T>
-GroupsKernel groups_kernel(int64_t channels, bool marches) {
-  if (channels == 4)
-    return marches ? convolve_groups<T, 8, March<T, 8, true>> : convolve_groups<T, 8, AnyWindow<T, 8, true>>;
-  if (channels == 8) return marches ? convolve_groups<T, 8, March<T, 8>> : convolve_groups<T, 8, AnyWindow<T, 8>>;
-  if (channels == 16) return marches ? convolve_groups<T, 16, March<T, 16>> : convolve_groups<T, 16, AnyWindow<T, 16>>;
-  if (channels == 24) return convolve_groups<T, 24, AnyWindow<T, 24>>;
-  return convolve_groups<T, 32, AnyWindow<T, 32>>;
+GroupsKernel groups_kernel(int64_t in, int64_t out, bool marches) {
+  const auto is = [&](int64_t of_input, int64_t of_result) { return in == of_input && out == of_result; };
+  if (is(4, 4)) return one_of<T, 8, 8, true>(marches);
+  if (is(8, 8)) return one_of<T, 8, 8>(marches);
+  if (is(8, 16)) return one_of<T, 8, 16>(marches);
+  if (is(16, 8)) return one_of<T, 16, 8>(marches);
+  if (is(16, 16)) return one_of<T, 16, 16>(marches);
+  if (is(24, 24)) return convolve_groups<T, 24, 24, AnyWindow<T, 24, 24>>;
+  return is(32, 32) ? convolve_groups<T, 32, 32, AnyWindow<T, 32, 32>> : nullptr;
+}
+
+GroupsKernel groups_kernel(const polyconv_layer &l, bool marches) {
+  const int64_t in = l.weights.size[1], out = l.output.size[1] / l.groups;
+  return l.input.type == POLYCONV_F16 ? groups_kernel<__half>(in, out, marches)
+                                      : groups_kernel<__nv_bfloat16>(in, out, marches);
 }
 
 // ---------------------------------------------------------------- plan and run
@@ -100,9 +116,7 @@ class Grouped final : public CudaInstance {
   explicit Grouped(const polyconv_request &request)
       : CudaInstance(request),
         product_(best_product(layer_)),
-        kernel_(layer_.input.type == POLYCONV_F16
-                    ? groups_kernel<__half>(layer_.weights.size[1], product_.marches)
-                    : groups_kernel<__nv_bfloat16>(layer_.weights.size[1], product_.marches)),
+        kernel_(groups_kernel(layer_, product_.marches)),
         unaligned_(layer_.input.type == POLYCONV_F16 ? mma_half(k64x64, unaligned_source(layer_))
                                                      : mma_bfloat(k64x64, unaligned_source(layer_))) {
     const DeviceScope scope(device_);
@@ -162,10 +176,10 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!mma_takes(request, products_of(*request.layers[0]), offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int64_t channels = l.weights.size[1];
-  if (channels != 4 && channels != 8 && channels != 16 && channels != 24 && channels != 32)
-    return offer.reject("takes groups of 4, 8, 16, 24 or 32 channels, not of %lld", static_cast<long long>(channels));
-  if (l.groups == 1 || l.output.size[1] != l.input.size[1] || l.input.size[1] % 8 != 0)
-    return offer.reject("takes groups with as many channels out as in, 8 channels at a time");
+  if (l.groups == 1 || !groups_kernel(l, false))
+    return offer.reject("takes groups of 4, 8, 16, 24 or 32 channels in and out, or 8 and 16, not of %lld and %lld",
+                        static_cast<long long>(channels), static_cast<long long>(l.output.size[1] / l.groups));
+  if (l.input.size[1] % 8 != 0) return offer.reject("takes groups of 4 channels in pairs");
   if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
   if (!bias_and_relu_at_most(l) || l.result.type != l.input.type)
     return offer.reject("ends with a bias and a relu at most, in the type of the input");
