@@ -69,11 +69,8 @@ struct DepthwiseRoom {
     const auto thread = static_cast<int32_t>(threadIdx.x);
     const Patches &at = p.patches;
     tables.fill(at);
-    for (int32_t tap = thread; tap < at.all_taps(); tap += kPatchThreads) {
-      const int32_t line = tap / at.taps[2], plane = line / at.taps[1];
-      const int32_t h = (line - plane * at.taps[1]) * at.dilation[1], w = (tap - line * at.taps[2]) * at.dilation[2];
-      shifts[tap] = ((plane * at.dilation[0] * at.patch[2] + h) * at.patch[3] + w) * p.pitch();
-    }
+    for (int32_t tap = thread; tap < at.all_taps(); tap += kPatchThreads)
+      shifts[tap] = PatchTables::shift_of(at, tap) * p.pitch();
     const int32_t row = p.chunks * p.vector;
     for (int32_t i = thread; i < at.all_taps() * row; i += kPatchThreads) {
       const int32_t tap = i / row, c = i - tap * row, chunk = c / p.vector, e = c % p.vector;

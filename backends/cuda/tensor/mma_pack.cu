@@ -119,7 +119,8 @@ bool evenly_spaced(const polyconv_tensor &t) {
 // Whether outputs are inputs of the same place, and both lie as one row of pixels, which then needs no division.
 bool is_one_row(const polyconv_layer &l) {
   for (int axis = 0; axis < 3; ++axis)
-    if (l.weights.size[2 + axis] != 1 || l.stride[axis] != 1 || l.pad_begin[axis] != 0 || l.pad_end[axis] != 0)
+    if (l.weights.size[2 + axis] != 1 || l.stride[axis] != 1 || l.pad_begin[axis] != 0 ||
+        l.input.size[2 + axis] != l.output.size[2 + axis])
       return false;
   const int64_t pixels = l.output.size[0] * sdk::spatial(l.output);
   return evenly_spaced(l.input) && evenly_spaced(l.result) && real(pixels) * real(l.input.stride[4]) < 1 << 30 &&

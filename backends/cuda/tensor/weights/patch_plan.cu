@@ -20,7 +20,8 @@ bool is_power_of_two(int64_t v) {
 bool is_diagonal(const polyconv_layer &l, const PatchShape &shape) {
   const int64_t channels = l.weights.size[1];
   return l.groups > 1 && l.weights.size[0] == l.groups * channels && is_power_of_two(channels) &&
-         channels <= 16 * shape.channel_blocks && shape.filter_blocks >= shape.channel_blocks;
+         channels <= 16 * shape.channel_blocks && shape.filter_blocks >= shape.channel_blocks &&
+         shape.pieces == 1;
 }
 
 void set_slices(const polyconv_layer &l, const PatchShape &shape, PatchProduct *p) {
@@ -29,17 +30,18 @@ void set_slices(const polyconv_layer &l, const PatchShape &shape, PatchProduct *
   p->diagonal = is_diagonal(l, shape) ? 1 : 0;
   p->filter_blocks = shape.filter_blocks;
   p->filters = 16 * shape.filter_blocks;
-  p->channels = p->diagonal ? p->filters : 16 * shape.channel_blocks;
-  while (1 << p->row_shift < (p->diagonal ? channels : p->channels)) ++p->row_shift;
+  const int32_t piece = p->diagonal ? p->filters : 16 * shape.channel_blocks;
+  while (1 << p->row_shift < (p->diagonal ? channels : piece)) ++p->row_shift;
+  while (1 << p->pieces_shift < shape.pieces) ++p->pieces_shift;
+  p->channels = piece * shape.pieces;
   p->filter_slices = small(ceil_div(p->diagonal ? l.weights.size[0] : filters, p->filters));
   p->channel_slices = p->diagonal ? 1 : small(ceil_div(channels, p->channels));
-  const int32_t taps = p->patches.all_taps(), most = most_taps(shape.channel_blocks),
-                warps = kWarps / shape.filter_blocks;
-  p->tap_slices = small(ceil_div(taps, warps * most));
-  p->slice_taps = small(ceil_div(taps, p->tap_slices));
-  p->tap_warps = small(ceil_div(p->slice_taps, most));
-  p->pixel_warps = std::max(1, kUsualWarps / (p->filter_blocks * p->tap_warps));
-  const int64_t tiles = int64_t{p->filter_slices} * p->channel_slices * p->tap_slices * (p->diagonal ? 1 : l.groups);
+  const int32_t turns = p->all_turns(), most = most_turns(shape.channel_blocks), warps = kWarps / shape.filter_blocks;
+  p->turn_slices = small(ceil_div(turns, warps * most));
+  p->slice_turns = small(ceil_div(turns, p->turn_slices));
+  p->turn_warps = small(ceil_div(p->slice_turns, most));
+  p->pixel_warps = std::max(1, kUsualWarps / (p->filter_blocks * p->turn_warps));
+  const int64_t tiles = int64_t{p->filter_slices} * p->channel_slices * p->turn_slices * (p->diagonal ? 1 : l.groups);
   p->all_tiles = small(std::min<int64_t>(tiles, 1 << 30));
 }
 
@@ -60,7 +62,7 @@ double patch_clocks(const PatchProduct &p, const PatchShape &shape) {
   const double chunks = real(p.patches.positions) * p.channels / 8 * chunk_clocks(p.x.width) +
                         real(p.patches.pixels) * p.filters / 8 * chunk_clocks(p.dy.width);
   const double reads =
-      real(p.patches.pixels) / 16 * shape.filter_blocks * (p.tap_warps + shape.channel_blocks * p.slice_taps);
+      real(p.patches.pixels) / 16 * shape.filter_blocks * (p.turn_warps + shape.channel_blocks * p.slice_turns);
   return chunks + reads * 4.6 + 200;
 }
 
@@ -113,7 +115,7 @@ double patch_us(const polyconv_layer &l, const PatchProduct &p, const PatchShape
   const double multiplying = rounds * beside * each * patch_clocks(p, shape) * (beside == 1 ? 1.3 : 1) / kClock;
   const double x = 2 * real(sdk::elements(l.input)), dy = 2 * real(sdk::elements(l.output));
   const double slices = p.diagonal ? 1 : p.filter_slices, other = p.diagonal ? 1 : p.channel_slices;
-  const double moving = std::max((x + dy) / 3.8e6, (x * slices + dy * other) * p.tap_slices / 5.5e6);
+  const double moving = std::max((x + dy) / 3.8e6, (x * slices + dy * other) * p.turn_slices / 5.5e6);
   const double adding = p.splits == 1 ? 0 : 2.5 + real(patch_pieces_bytes(p)) / 1.5e6 + p.splits * 0.01;
   return 4 + std::max(multiplying, moving) + 0.2 * std::min(multiplying, moving) + adding;
 }

@@ -18,7 +18,7 @@ struct PatchRoom {
   unsigned char *stages, *zeros;
   PatchTables tables;
   int32_t *windows; // of each stage and pixel: bytes from the stage's begin; negative for pixels that do not exist
-  int32_t *shifts;  // of the slice's taps: bytes from a window's begin
+  int32_t *shifts;  // of the slice's turns: bytes from a window's begin
 
   __device__ PatchRoom(unsigned char *shared, const PatchProduct &p)
       : stages(shared),
@@ -31,11 +31,11 @@ struct PatchRoom {
     const auto thread = static_cast<int32_t>(threadIdx.x);
     if (thread < kZerosBytes / 4) reinterpret_cast<int32_t *>(zeros)[thread] = 0;
     tables.fill(p.patches);
-    const Patches &at = p.patches;
-    for (int32_t i = thread; i < p.slice_taps; i += static_cast<int32_t>(blockDim.x)) {
-      const int32_t tap = place.tap + i, line = tap / at.taps[2], plane = line / at.taps[1];
-      const int32_t h = (line - plane * at.taps[1]) * at.dilation[1], w = (tap - line * at.taps[2]) * at.dilation[2];
-      shifts[i] = ((plane * at.dilation[0] * at.patch[2] + h) * at.patch[3] + w) * p.x_pitch();
+    const int32_t pieces = (1 << p.pieces_shift) - 1, bytes = p.channels * 2 >> p.pieces_shift;
+    for (int32_t i = thread; i < p.slice_turns; i += static_cast<int32_t>(blockDim.x)) {
+      const int32_t turn = place.turn + i;
+      shifts[i] =
+          PatchTables::shift_of(p.patches, turn >> p.pieces_shift) * p.x_pitch() + (turn & pieces) * bytes;
     }
   }
   __device__ unsigned char *x(const PatchProduct &p, int stage) const { return stages + stage * p.stage_bytes(); }
@@ -55,82 +55,83 @@ struct PatchRoom {
   }
 };
 
-// Of a tile: the last slice of taps may be shorter.
-__device__ inline int32_t slice_taps(const PatchProduct &p, const PatchPlace &place) {
-  return min(p.slice_taps, p.patches.all_taps() - place.tap);
+// Of a tile: the last slice of turns may be shorter.
+__device__ inline int32_t slice_turns(const PatchProduct &p, const PatchPlace &place) {
+  return min(p.slice_turns, p.all_turns() - place.turn);
 }
 
-// What a warp has of its block's tile: 16 filters, taps [first, first + taps), and of the steps of 16 pixels those of
+// What a warp has of its block's tile: 16 filters, turns [first, first + turns), and of the steps of 16 pixels those of
 // its part.
 struct PatchWarp {
-  int32_t index, filter_block, first, taps, part;
+  int32_t index, filter_block, first, turns, part;
 
   __device__ PatchWarp(const PatchProduct &p, const PatchPlace &place) : index(static_cast<int32_t>(threadIdx.x) / 32) {
     const int32_t rest = index / p.filter_blocks;
     filter_block = index - rest * p.filter_blocks;
-    part = rest / p.tap_warps;
-    first = (rest - part * p.tap_warps) * p.warp_taps();
-    taps = min(max(slice_taps(p, place) - first, 0), p.warp_taps());
+    part = rest / p.turn_warps;
+    first = (rest - part * p.turn_warps) * p.warp_turns();
+    turns = min(max(slice_turns(p, place) - first, 0), p.warp_turns());
   }
 };
 
 template <class T, int ChannelBlocks>
 class PatchSums {
-  static constexpr int kTaps = most_taps(ChannelBlocks), kPerTap = ChannelBlocks * 8; // sums of a lane
+  static constexpr int kTurns = most_turns(ChannelBlocks), kPerTurn = ChannelBlocks * 8; // sums of a lane
 
  public:
-  float sums[kTaps][ChannelBlocks][2][4] = {};
+  float sums[kTurns][ChannelBlocks][2][4] = {};
 
   // After the tables are filled.
   __device__ PatchSums(const PatchRoom &room, const PatchWarp &warp) {
 #pragma unroll
-    for (int t = 0; t < kTaps; ++t) shift_[t] = t < warp.taps ? room.shifts[warp.first + t] : 0;
+    for (int t = 0; t < kTurns; ++t) shift_[t] = t < warp.turns ? room.shifts[warp.first + t] : 0;
   }
 
-  // The steps of a stage, by code for just the taps that the warp has: nothing but the loads that a product needs keeps
+  // The steps of a stage, by code for just the turns that the warp has: nothing but the loads that a product needs keeps
   // it waiting.
   __device__ void add_patch(const PatchProduct &p, const PatchRoom &room, const PatchWarp &warp, int stage) {
-    with_taps<kTaps>(warp.taps, [&](auto taps) { add_steps<decltype(taps)::value>(p, room, warp, stage); });
+    with_turns<kTurns>(warp.turns, [&](auto turns) { add_steps<decltype(turns)::value>(p, room, warp, stage); });
   }
 
   // All sums into shared memory, as they lie in registers: code that looks for a weight's sums there is short, and so
   // is there when it is wanted once.
   __device__ void hand_over(const PatchProduct &p, const PatchWarp &warp, float *shared) const {
-    float *const to = shared + warp.index * p.warp_taps() * kPerTap * 32 + static_cast<int32_t>(threadIdx.x) % 32;
+    float *const to = shared + warp.index * p.warp_turns() * kPerTurn * 32 + static_cast<int32_t>(threadIdx.x) % 32;
     const float *const all = &sums[0][0][0][0];
 #pragma unroll
-    for (int i = 0; i < kTaps * kPerTap; ++i)
-      if (i / kPerTap < warp.taps) to[i * 32] = all[i];
+    for (int i = 0; i < kTurns * kPerTurn; ++i)
+      if (i / kPerTurn < warp.turns) to[i * 32] = all[i];
   }
 
-  // Sum i, a filter's channel, of a tap of the slice, over the warps that share its pixels, in order.
-  __device__ static float sum_at(const PatchProduct &p, const float *shared, int32_t tap, int32_t i) {
-    const int32_t filter = i >> p.row_shift, block = filter / 16, which = tap / p.warp_taps();
+  // Sum i, a filter's channel, of a turn of the slice, over the warps that share its pixels, in order. `shared`: where
+  // the turn's sums of the first filters begin.
+  __device__ static float sum_at(const PatchProduct &p, const float *shared, int32_t i) {
+    const int32_t filter = i >> p.row_shift, block = filter / 16, of_warp = p.warp_turns() * kPerTurn * 32;
     int32_t channel = i & ((1 << p.row_shift) - 1);
     if (p.diagonal) channel += (filter >> p.row_shift << p.row_shift) - block / ChannelBlocks * ChannelBlocks * 16;
-    const int32_t element = (((tap - which * p.warp_taps()) * ChannelBlocks + channel / 16) * 2 + channel / 8 % 2) * 4 +
-                            filter / 8 % 2 * 2 + channel % 2;
-    const int32_t lane = filter % 8 * 4 + channel / 2 % 4, of_warp = p.warp_taps() * kPerTap * 32;
-    float sum = 0;
-    for (int32_t part = 0; part < p.pixel_warps; ++part) {
-      const int32_t warp = (part * p.tap_warps + which) * p.filter_blocks + block;
-      sum += shared[warp * of_warp + element * 32 + lane];
-    }
+    const int32_t element = (channel / 8 * 4 + filter / 8 % 2 * 2 + channel % 2) * 32;
+    const float *from = shared + block * of_warp + element + filter % 8 * 4 + channel / 2 % 4;
+    float sum = *from;
+    for (int32_t part = 1; part < p.pixel_warps; ++part) sum += *(from += p.turn_warps * p.filter_blocks * of_warp);
     return sum;
+  }
+  __device__ static const float *of_turn(const PatchProduct &p, const float *shared, int32_t turn) {
+    const int32_t which = turn / p.warp_turns(), t = turn - which * p.warp_turns();
+    return shared + (which * p.filter_blocks * p.warp_turns() + t) * kPerTurn * 32;
   }
 
  private:
-  // Body(integral_constant) of a number of taps from 1 to Most.
+  // Body(integral_constant) of a number of turns from 1 to Most.
   template <int Most, class Body>
-  __device__ static void with_taps(int32_t taps, const Body &body) {
+  __device__ static void with_turns(int32_t turns, const Body &body) {
     if constexpr (Most > 0) {
-      if (taps == Most) return body(std::integral_constant<int, Most>{});
-      with_taps<Most - 1>(taps, body);
+      if (turns == Most) return body(std::integral_constant<int, Most>{});
+      with_turns<Most - 1>(turns, body);
     }
   }
 
   // Pixels that do not exist are zeros of both factors: their windows may hold NaN.
-  template <int Taps>
+  template <int Turns>
   __device__ void add_steps(const PatchProduct &p, const PatchRoom &room, const PatchWarp &warp, int stage) {
     const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, chunk = lane / 16 * 16;
     const int32_t channel_block =
@@ -148,7 +149,7 @@ class PatchSums {
       load_transposed(a, there ? dy + pixel * p.dy_pitch() : zeros);
       const uint32_t rows[4] = {a[0], a[2], a[1], a[3]}; // filters 0 and 8 on of pixels 0 on, then of pixels 8 on
 #pragma unroll
-      for (int t = 0; t < Taps; ++t)
+      for (int t = 0; t < Turns; ++t)
 #pragma unroll
         for (int b = 0; b < ChannelBlocks; ++b) {
           uint32_t columns[4];
@@ -159,38 +160,54 @@ class PatchSums {
     }
   }
 
-  uint32_t shift_[kTaps];
+  uint32_t shift_[kTurns];
 };
 
-// Stores sum i of a tap of a tile as the gradient of a weight, where it is somebody's.
-__device__ inline void store_weight(const PatchProduct &p, const PatchPlace &place, int32_t tap, int32_t i, float sum) {
-  const int32_t filter = place.filter + (i >> p.row_shift), all = place.tap + tap, line = all / p.patches.taps[2];
-  const int32_t channel = (p.diagonal ? 0 : place.channel % p.group_channels) + (i & ((1 << p.row_shift) - 1));
-  if (filter < place.filter_end && channel < p.group_channels && all < p.patches.all_taps())
-    store(p.result, p.result_type,
-          p.weights.at(filter, channel, line / p.patches.taps[1], line % p.patches.taps[1],
-                       all - line * p.patches.taps[2]),
-          sum);
-}
+// Where a turn's sums go in the gradient: the weight of the tile's first filter and of the turn's first channel; and how
+// many of each are somebody's.
+struct PatchTarget {
+  int64_t first;
+  int32_t filters, channels, filter_stride, channel_stride;
+
+  __device__ PatchTarget(const PatchProduct &p, const PatchPlace &place, int32_t turn) {
+    const int32_t all = place.turn + turn, tap = all >> p.pieces_shift, piece = all & ((1 << p.pieces_shift) - 1);
+    const int32_t channel =
+        p.diagonal ? 0 : place.channel % p.group_channels + piece * (p.channels >> p.pieces_shift);
+    const int32_t line = tap / p.patches.taps[2];
+    first = p.weights.at(place.filter, channel, line / p.patches.taps[1], line % p.patches.taps[1],
+                         tap - line * p.patches.taps[2]);
+    filters = place.filter_end - place.filter, channels = p.group_channels - channel;
+    filter_stride = static_cast<int32_t>(p.weights.stride[0]);
+    channel_stride = static_cast<int32_t>(p.weights.stride[1]);
+  }
+  __device__ void store(const PatchProduct &p, int32_t i, float sum) const {
+    const int32_t filter = i >> p.row_shift, channel = i & ((1 << p.row_shift) - 1);
+    if (filter < filters && channel < channels)
+      polyconv::cuda::store(p.result, p.result_type, first + filter * filter_stride + channel * channel_stride, sum);
+  }
+};
 
 // A tile's sums, or those of a split of it, from shared memory to where they are wanted.
 template <class Sums>
 __device__ inline void leave_tile(const PatchProduct &p, const PatchPlace &place, const float *values, float *piece) {
   const auto thread = static_cast<int32_t>(threadIdx.x), threads = static_cast<int32_t>(blockDim.x);
-  const int32_t taps = slice_taps(p, place);
+  const int32_t turns = slice_turns(p, place);
 #pragma unroll 1
-  for (int32_t tap = 0; tap < taps; ++tap)
-#pragma unroll 1
-    for (int32_t i = thread; i < p.tap_sums(); i += threads) {
-      const float sum = Sums::sum_at(p, values, tap, i);
-      if (p.splits == 1)
-        store_weight(p, place, tap, i, sum);
-      else
-        piece[tap * p.tap_sums() + i] = sum;
+  for (int32_t turn = 0; turn < turns; ++turn) {
+    const float *const from = Sums::of_turn(p, values, turn);
+    if (p.splits == 1) {
+      const PatchTarget target(p, place, turn);
+#pragma unroll 2
+      for (int32_t i = thread; i < p.turn_sums(); i += threads) target.store(p, i, Sums::sum_at(p, from, i));
+    } else {
+#pragma unroll 2
+      for (int32_t i = thread; i < p.turn_sums(); i += threads)
+        piece[turn * p.turn_sums() + i] = Sums::sum_at(p, from, i);
     }
+  }
   if (p.splits == 1) return;
-  // Nobody's sums: the last slice of taps may be shorter, and the last quads are filled up.
-  for (int32_t i = taps * p.tap_sums() + thread; i < p.quads() * 4; i += threads) piece[i] = 0;
+  // Nobody's sums: the last slice of turns may be shorter, and the last quads are filled up.
+  for (int32_t i = turns * p.turn_sums() + thread; i < p.quads() * 4; i += threads) piece[i] = 0;
 }
 
 // Blocks of one split come one after the other: they read the same pixels at the same time.
@@ -255,11 +272,10 @@ __global__ void __launch_bounds__(32 * kAddingWays, 1) add_splits(const __grid_c
     const float4 v = sums[other][lane];
     sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
   }
-  const int32_t tap = quad * 4 / p.tap_sums(), i = quad * 4 - tap * p.tap_sums(); // a quad is of one tap
-  if (tap >= slice_taps(p, place)) return;
-  const float values[4] = {sum.x, sum.y, sum.z, sum.w};
-#pragma unroll
-  for (int e = 0; e < 4; ++e) store_weight(p, place, tap, i + e, values[e]);
+  const int32_t turn = quad * 4 / p.turn_sums(), i = quad * 4 - turn * p.turn_sums(); // a quad is of one turn
+  if (turn >= slice_turns(p, place)) return;
+  const PatchTarget target(p, place, turn);
+  target.store(p, i, sum.x), target.store(p, i + 1, sum.y), target.store(p, i + 2, sum.z), target.store(p, i + 3, sum.w);
 }
 
 // ---------------------------------------------------------------- launch
