@@ -28,6 +28,17 @@ void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, i
   launch_clusters(kernel, 1, blocks, threads, shared_bytes, stream, arguments...);
 }
 
+// Likewise where the device knows that (`early`); elsewhere as usual.
+template <class Product>
+void launch_early_if(bool early, void (*kernel)(Product), unsigned blocks, int threads, int shared_bytes,
+                     cudaStream_t stream, const Product &product) {
+  if (early) return launch_early(kernel, blocks, threads, shared_bytes, stream, product);
+  void *arguments[] = {const_cast<Product *>(&product)};
+  check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks), dim3(static_cast<unsigned>(threads)),
+                         arguments, static_cast<size_t>(shared_bytes), stream),
+        "launching a kernel");
+}
+
 // Whether a device knows that.
 inline bool begins_early(int device) {
   int major = 0;

@@ -40,8 +40,7 @@ struct PatchTables {
       const bool there = i < p.tile_pixels();
       targets[i] = there ? Packed::of(i, p.tile) : kNowhere;
       const Packed pixel(there ? targets[i] : 0);
-      origins[i] =
-          p.position(pixel.n, pixel.at[0] * p.step[0], pixel.at[1] * p.step[1], pixel.at[2] * p.step[2]);
+      origins[i] = p.position(pixel.n, pixel.at[0] * p.step[0], pixel.at[1] * p.step[1], pixel.at[2] * p.step[2]);
     }
   }
 

@@ -10,6 +10,7 @@
 #include "common/check.hpp"
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
+#include "common/launch.hpp"
 #include "common/pairs.cuh"
 #include "common/patches.cuh"
 #include "depthwise_patches.hpp"
@@ -71,6 +72,7 @@ struct DepthwiseRoom {
     tables.fill(at);
     for (int32_t tap = thread; tap < at.all_taps(); tap += kPatchThreads)
       shifts[tap] = PatchTables::shift_of(at, tap) * p.pitch();
+    let_next_begin(), await_previous(); // the weights may just have been packed
     const int32_t row = p.chunks * p.vector;
     for (int32_t i = thread; i < at.all_taps() * row; i += kPatchThreads) {
       const int32_t tap = i / row, c = i - tap * row, chunk = c / p.vector, e = c % p.vector;
@@ -212,10 +214,8 @@ DepthwiseLauncher depthwise_launcher() {
           "asking for shared memory");
   };
   const auto launch = [](const DepthwisePatches &p, cudaStream_t stream) {
-    sum_depthwise<T>
-        <<<static_cast<unsigned>(p.slices * p.shares), kPatchThreads, static_cast<size_t>(p.shared_bytes()), stream>>>(
-            p);
-    check_launch("cuda-shared/depthwise_patches");
+    launch_early_if(p.early, sum_depthwise<T>, static_cast<unsigned>(p.slices * p.shares), kPatchThreads,
+                    p.shared_bytes(), stream, p);
   };
   return {pack, prepare, launch};
 }

@@ -26,6 +26,7 @@ struct DepthwisePatches {
   int32_t shares = 0;       // blocks that share the patches of a slice
   int32_t plain = 0;        // 1: a bias and bounds at most, and chunks of the result can be stored at once
   float low = 0, high = 0;  // those bounds
+  int32_t early = 0;        // 1: the device lets a kernel begin while what is ahead of it ends
 
   __host__ __device__ int32_t pitch() const { return chunks * 16; }
   __host__ __device__ int32_t stage_bytes() const { return patches.positions * pitch(); }

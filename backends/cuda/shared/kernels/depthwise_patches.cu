@@ -9,6 +9,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/implicit.hpp"
+#include "common/launch.hpp"
 #include "depthwise_patches.hpp"
 
 namespace polyconv::cuda {
@@ -159,12 +160,14 @@ class DepthwiseByPatches final : public CudaInstance {
     p.x = make_slab(layer_.input, a.input, product_.x.width);
     p.weights = static_cast<const float *>(a.weights[0]);
     p.result = a.output;
+    p.early = early_;
     if (make_slab(layer_.result, a.output, 16).width < 16) p.plain = 0;
     launcher_.launch(p, stream);
   }
 
   const DepthwisePatches product_;
   const DepthwiseLauncher launcher_;
+  const int32_t early_ = begins_early(device_) ? 1 : 0;
 };
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {

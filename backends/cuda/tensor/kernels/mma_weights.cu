@@ -17,7 +17,7 @@ namespace {
 
 using namespace tensor;
 
-constexpr const char *kNames[] = {"128x16", "64x16", "32x16", "16x16",  "128x32",  "64x32",
+constexpr const char *kNames[] = {"128x16", "64x16", "32x16",  "16x16", "128x32",  "64x32",
                                   "32x32",  "16x32", "128x64", "64x64", "128x128", "64x128"};
 static_assert(sizeof kNames / sizeof *kNames == kPatchShapeCount, "every shape has a name");
 

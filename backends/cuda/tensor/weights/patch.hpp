@@ -40,8 +40,8 @@ struct PatchProduct {
   Patches patches;
   int32_t filters = 0, channels = 0; // of a slice
   int32_t group_filters = 0, group_channels = 0;
-  int32_t diagonal = 0;  // 1: a slice holds whole groups, as many channels as filters, of a power of two each
-  int32_t row_shift = 0; // logarithm of the channels of a filter's row: of its group, or of a piece
+  int32_t diagonal = 0;     // 1: a slice holds whole groups, as many channels as filters, of a power of two each
+  int32_t row_shift = 0;    // logarithm of the channels of a filter's row: of its group, or of a piece
   int32_t pieces_shift = 0; // logarithm of the pieces of a slice's channels
   int32_t filter_slices = 0, channel_slices = 0, turn_slices = 0; // of a group, or of the layer where diagonal
   int32_t slice_turns = 0;

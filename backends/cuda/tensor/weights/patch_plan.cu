@@ -20,8 +20,7 @@ bool is_power_of_two(int64_t v) {
 bool is_diagonal(const polyconv_layer &l, const PatchShape &shape) {
   const int64_t channels = l.weights.size[1];
   return l.groups > 1 && l.weights.size[0] == l.groups * channels && is_power_of_two(channels) &&
-         channels <= 16 * shape.channel_blocks && shape.filter_blocks >= shape.channel_blocks &&
-         shape.pieces == 1;
+         channels <= 16 * shape.channel_blocks && shape.filter_blocks >= shape.channel_blocks && shape.pieces == 1;
 }
 
 void set_slices(const polyconv_layer &l, const PatchShape &shape, PatchProduct *p) {

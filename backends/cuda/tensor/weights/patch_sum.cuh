@@ -34,8 +34,7 @@ struct PatchRoom {
     const int32_t pieces = (1 << p.pieces_shift) - 1, bytes = p.channels * 2 >> p.pieces_shift;
     for (int32_t i = thread; i < p.slice_turns; i += static_cast<int32_t>(blockDim.x)) {
       const int32_t turn = place.turn + i;
-      shifts[i] =
-          PatchTables::shift_of(p.patches, turn >> p.pieces_shift) * p.x_pitch() + (turn & pieces) * bytes;
+      shifts[i] = PatchTables::shift_of(p.patches, turn >> p.pieces_shift) * p.x_pitch() + (turn & pieces) * bytes;
     }
   }
   __device__ unsigned char *x(const PatchProduct &p, int stage) const { return stages + stage * p.stage_bytes(); }
@@ -87,8 +86,8 @@ class PatchSums {
     for (int t = 0; t < kTurns; ++t) shift_[t] = t < warp.turns ? room.shifts[warp.first + t] : 0;
   }
 
-  // The steps of a stage, by code for just the turns that the warp has: nothing but the loads that a product needs keeps
-  // it waiting.
+  // The steps of a stage, by code for just the turns that the warp has: nothing but the loads that a product needs
+  // keeps it waiting.
   __device__ void add_patch(const PatchProduct &p, const PatchRoom &room, const PatchWarp &warp, int stage) {
     with_turns<kTurns>(warp.turns, [&](auto turns) { add_steps<decltype(turns)::value>(p, room, warp, stage); });
   }
@@ -163,16 +162,15 @@ class PatchSums {
   uint32_t shift_[kTurns];
 };
 
-// Where a turn's sums go in the gradient: the weight of the tile's first filter and of the turn's first channel; and how
-// many of each are somebody's.
+// Where a turn's sums go in the gradient: the weight of the tile's first filter and of the turn's first channel; and
+// how many of each are somebody's.
 struct PatchTarget {
   int64_t first;
   int32_t filters, channels, filter_stride, channel_stride;
 
   __device__ PatchTarget(const PatchProduct &p, const PatchPlace &place, int32_t turn) {
     const int32_t all = place.turn + turn, tap = all >> p.pieces_shift, piece = all & ((1 << p.pieces_shift) - 1);
-    const int32_t channel =
-        p.diagonal ? 0 : place.channel % p.group_channels + piece * (p.channels >> p.pieces_shift);
+    const int32_t channel = p.diagonal ? 0 : place.channel % p.group_channels + piece * (p.channels >> p.pieces_shift);
     const int32_t line = tap / p.patches.taps[2];
     first = p.weights.at(place.filter, channel, line / p.patches.taps[1], line % p.patches.taps[1],
                          tap - line * p.patches.taps[2]);
@@ -275,18 +273,11 @@ __global__ void __launch_bounds__(32 * kAddingWays, 1) add_splits(const __grid_c
   const int32_t turn = quad * 4 / p.turn_sums(), i = quad * 4 - turn * p.turn_sums(); // a quad is of one turn
   if (turn >= slice_turns(p, place)) return;
   const PatchTarget target(p, place, turn);
-  target.store(p, i, sum.x), target.store(p, i + 1, sum.y), target.store(p, i + 2, sum.z), target.store(p, i + 3, sum.w);
+  target.store(p, i, sum.x), target.store(p, i + 1, sum.y), target.store(p, i + 2, sum.z),
+      target.store(p, i + 3, sum.w);
 }
 
 // ---------------------------------------------------------------- launch
-
-inline void launch_patches(void (*kernel)(PatchProduct), const PatchProduct &p, int32_t blocks, int32_t threads,
-                           int32_t shared_bytes, cudaStream_t stream) {
-  if (p.early) return launch_early(kernel, static_cast<unsigned>(blocks), threads, shared_bytes, stream, p);
-  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes), stream>>>(
-      p);
-  check_launch("cuda-tensor/mma_weights");
-}
 
 template <class T, int ChannelBlocks>
 PatchLauncher patch_launcher() {
@@ -296,8 +287,11 @@ PatchLauncher patch_launcher() {
         "asking for shared memory");
   };
   const auto launch = [](const PatchProduct &p, cudaStream_t stream) {
-    launch_patches(sum_patches<T, ChannelBlocks>, p, p.all_tiles * p.splits, p.warps() * 32, p.shared_bytes(), stream);
-    if (p.splits > 1) launch_patches(add_splits<T>, p, p.all_tiles * (p.quads() / 32), 32 * kAddingWays, 0, stream);
+    launch_early_if(p.early, sum_patches<T, ChannelBlocks>, static_cast<unsigned>(p.all_tiles * p.splits),
+                    p.warps() * 32, p.shared_bytes(), stream, p);
+    if (p.splits > 1)
+      launch_early_if(p.early, add_splits<T>, static_cast<unsigned>(p.all_tiles * (p.quads() / 32)), 32 * kAddingWays,
+                      0, stream, p);
   };
   return {prepare, launch};
 }
