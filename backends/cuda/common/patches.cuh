@@ -35,7 +35,7 @@ struct PatchTables {
 
   __device__ void fill(const Patches &p) const {
     const auto thread = static_cast<int32_t>(threadIdx.x), threads = static_cast<int32_t>(blockDim.x);
-    for (int32_t i = thread; i < p.positions; i += threads) sources[i] = source_of(p, i);
+    for (int32_t i = thread; i < p.positions; i += threads) sources[i] = Packed::of(i, p.patch);
     for (int32_t i = thread; i < p.pixels; i += threads) {
       const bool there = i < p.tile_pixels();
       targets[i] = there ? Packed::of(i, p.tile) : kNowhere;
@@ -44,13 +44,6 @@ struct PatchTables {
     }
   }
 
-  // The coordinates of position i; kNowhere for what fills rows up.
-  __device__ static uint32_t source_of(const Patches &p, int32_t i) {
-    const int32_t line = i / p.row, within = i - line * p.row, which = within / p.phase;
-    const int32_t w = (within - which * p.phase) * p.step[2] + which;
-    if (which >= p.step[2] || w >= p.patch[3]) return kNowhere;
-    return Packed::of(line * p.patch[3] + w, p.patch);
-  }
   // What a tap adds to a position.
   __device__ static int32_t shift_of(const Patches &p, int32_t tap) {
     const int32_t line = tap / p.taps[2], plane = line / p.taps[1];
@@ -154,9 +147,7 @@ __device__ inline void fetch_windows(const Patches &p, const Slab &slab, const S
   for (int axis = 0; axis < 3; ++axis) first[axis] = begin.out[axis] * p.stride[axis] - p.pad[axis];
 #pragma unroll 1
   for (int32_t i = mine.row; i < p.positions; i += mine.rows) {
-    const uint32_t word = tables.sources[i];
-    if (word == kNowhere) continue;
-    const Packed position(word);
+    const Packed position(tables.sources[i]);
     bool inside = begin.n + position.n < p.images;
     int32_t offset = mine.channel;
 #pragma unroll

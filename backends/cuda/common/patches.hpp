@@ -1,10 +1,6 @@
 // patches.hpp - the output in patches of pixels, and the windows of each: what a block holds in shared memory, whatever
 // the dimensions, strides and dilations. A patch is images x D x H x W of outputs; its positions are the coordinates of
 // the input that its windows span. Small images go into a patch several at a time.
-//
-// Positions of a row lie by phase of the stride, so that those of neighbouring pixels are neighbours for every tap; and
-// a row is filled up so that the first pixel of a row comes behind the last one of the row above, modulo 8: eight
-// pixels in order are then in eight different places of all banks, wherever rows end.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,14 +22,13 @@ struct Patches {
   int32_t step[3] = {};                               // coordinates of a patch from one pixel's window to the next
   int32_t spread[3] = {};                             // of the input from one coordinate of a patch to the next
   int32_t tile[4] = {}, patch[4] = {}, tiles[4] = {}; // pixels, coordinates, patches: images, D, H, W
-  int32_t phase = 0, row = 0;                         // positions of a phase, and of a row
   int32_t count = 0;                                  // of all patches
   int32_t positions = 0, pixels = 0;                  // of a patch; pixels are a multiple of 16, 0 where none fits
 
   __host__ __device__ int32_t all_taps() const { return taps[0] * taps[1] * taps[2]; }
-  // Of coordinates in a patch; phases are as many as step[2].
+  // Of coordinates in a patch.
   __host__ __device__ int32_t position(int32_t n, int32_t d, int32_t h, int32_t w) const {
-    return ((n * patch[1] + d) * patch[2] + h) * row + w % step[2] * phase + w / step[2];
+    return ((n * patch[1] + d) * patch[2] + h) * patch[3] + w;
   }
   __host__ __device__ int32_t tile_pixels() const { return tile[0] * tile[1] * tile[2] * tile[3]; }
   int32_t table_bytes() const { return (positions + 2 * pixels) * 4; } // PatchTables
@@ -92,11 +87,8 @@ inline bool cut_patches(const int64_t (&tile)[4], Patches *p) {
     if (patch > kMostPatch[i]) return false;
     p->tile[i] = small(tile[i]), p->patch[i] = small(patch);
     p->tiles[i] = small(ceil_div(i == 0 ? p->images : p->out[i - 1], tile[i]));
-    positions *= i < 3 ? patch : 1, pixels *= tile[i], count *= p->tiles[i];
+    positions *= patch, pixels *= tile[i], count *= p->tiles[i];
   }
-  p->phase = small(ceil_div(p->patch[3], p->step[2])), p->row = p->phase * p->step[2];
-  for (int more = 0; more < 8 && (p->row * p->step[1] - p->tile[3]) % 8 != 0; ++more) ++p->row;
-  positions *= p->row;
   if (positions > 1 << 20 || pixels > kMostPixels || count > INT32_MAX) return false;
   p->positions = small(positions), p->pixels = small(ceil_div(pixels, 16) * 16), p->count = small(count);
   return true;

@@ -16,11 +16,10 @@ namespace {
 
 using namespace tensor;
 
-constexpr const char *kNames[] = {"8x64", "8x32", "8x16", "16x64", "16x32", "16x16", "32x64", "32x32", "32x16"};
-constexpr const char *kFormats[] = {
-    "cuda_tensor_patches_8x64:1",  "cuda_tensor_patches_8x32:1",  "cuda_tensor_patches_8x16:1",
-    "cuda_tensor_patches_16x64:1", "cuda_tensor_patches_16x32:1", "cuda_tensor_patches_16x16:1",
-    "cuda_tensor_patches_32x64:1", "cuda_tensor_patches_32x32:1", "cuda_tensor_patches_32x16:1"};
+constexpr const char *kNames[] = {"8x64", "8x32", "8x16", "16x64", "16x32", "16x16"};
+constexpr const char *kFormats[] = {"cuda_tensor_patches_8x64:1",  "cuda_tensor_patches_8x32:1",
+                                    "cuda_tensor_patches_8x16:1",  "cuda_tensor_patches_16x64:1",
+                                    "cuda_tensor_patches_16x32:1", "cuda_tensor_patches_16x16:1"};
 static_assert(sizeof kNames / sizeof *kNames == kForwardShapeCount, "every shape has a name");
 static_assert(sizeof kFormats / sizeof *kFormats == kForwardShapeCount, "every shape has a format");
 
@@ -36,6 +35,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const int32_t type = l.input.type;
   if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type)
     return offer.reject("takes input and weights of type f16 or bf16");
+  if (l.output.size[1] / l.groups > kMostFilters)
+    return offer.reject("takes up to %d filters a group, not %" PRId64, kMostFilters, l.output.size[1] / l.groups);
   if (sdk::elements(l.input) == 0 || sdk::elements(l.result) == 0) return offer.reject("takes no empty tensor");
   if (!pads_zeros(l)) return offer.reject("pads with zeros only");
   if (!has_neighbouring_channels(l.input)) {

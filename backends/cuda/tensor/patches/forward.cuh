@@ -196,7 +196,7 @@ ForwardLauncher forward_launcher() {
 
 template <class T>
 ForwardLauncher forward_launcher_of(int eights) {
-  return eights == 1 ? forward_launcher<T, 1>() : eights == 2 ? forward_launcher<T, 2>() : forward_launcher<T, 4>();
+  return eights == 1 ? forward_launcher<T, 1>() : forward_launcher<T, 2>();
 }
 
 } // namespace polyconv::cuda::tensor

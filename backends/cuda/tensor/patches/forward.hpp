@@ -20,8 +20,8 @@ inline constexpr int kForwardShared = 99 << 10; // what every chip from 8.0 on l
 struct ForwardShape {
   int32_t eights, channels;
 };
-inline constexpr ForwardShape kForwardShapes[] = {{1, 64}, {1, 32}, {1, 16}, {2, 64}, {2, 32},
-                                                  {2, 16}, {4, 64}, {4, 32}, {4, 16}};
+inline constexpr ForwardShape kForwardShapes[] = {{1, 64}, {1, 32}, {1, 16}, {2, 64}, {2, 32}, {2, 16}};
+inline constexpr int kMostFilters = 16; // of a group: with more, others read x less often than they multiply
 inline constexpr int kForwardShapeCount = sizeof kForwardShapes / sizeof *kForwardShapes;
 
 struct ForwardProduct {

@@ -71,7 +71,7 @@ double forward_us(const polyconv_layer &l, const ForwardProduct &p) {
   const double multiplying = rounds * beside * real(ceil_div(p.patches.count, p.shares)) * patch_clocks(p) / kClock;
   const double x = 2 * real(sdk::elements(l.input)), y = 2 * real(sdk::elements(l.output));
   const double moving = std::max((x + y) / 3.8e6, x * p.filter_slices / 5.5e6);
-  return 4 + std::max(multiplying, moving) + 0.3 * std::min(multiplying, moving);
+  return 6 + 1.65 * std::max(multiplying, moving) + 0.3 * std::min(multiplying, moving); // 17 layers on an H200
 }
 
 void pack_forward(const polyconv_layer &l, const ForwardProduct &p, const void *raw, void *packed,
