@@ -94,9 +94,10 @@ void copy_types(polyconv_problem &problem, const polyconv_problem &pattern) {
   problem.output_type = pattern.output_type;
 }
 
+// The gradient of a transposed layer is that of the transposed layer: without the t it would be another layer's.
 void copy_direction(polyconv_problem &problem, const polyconv_problem &pattern) {
   problem.direction = pattern.direction;
-  problem.transposed = pattern.transposed;
+  if (pattern.transposed != 0) problem.transposed = pattern.transposed;
 }
 
 void copy_layouts(polyconv_problem &problem, const polyconv_problem &pattern) {

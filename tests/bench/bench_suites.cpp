@@ -28,10 +28,20 @@ std::vector<std::string> tokens_of(const std::vector<Work> &works) {
 } // namespace
 
 TEST_CASE("every suite that ships is read, and every problem of it is valid") {
-  const std::map<std::string, size_t> sizes = {
-      {"awkward", 58},         {"chains_tiny", 13},  {"filters", 26},  {"mobilenet_blocks", 12},
-      {"mobilenet_pairs", 12}, {"mobilenet_v2", 30}, {"resnet50", 23}, {"sd15_unet", 35},
-      {"seeds", 14 * 4 + 9},   {"tiny", 39},         {"unet", 34},     {"vgg16", 9}};
+  const std::map<std::string, size_t> sizes = {{"awkward", 58},
+                                               {"census", 597},
+                                               {"census_video", 7},
+                                               {"chains_tiny", 13},
+                                               {"filters", 26},
+                                               {"mobilenet_blocks", 12},
+                                               {"mobilenet_pairs", 12},
+                                               {"mobilenet_v2", 30},
+                                               {"resnet50", 23},
+                                               {"sd15_unet", 35},
+                                               {"seeds", 14 * 4 + 9},
+                                               {"tiny", 39},
+                                               {"unet", 34},
+                                               {"vgg16", 9}};
   std::set<std::string> expected;
   for (const auto &[name, size] : sizes) expected.insert(name);
   const std::vector<std::string> names = suite_names();
@@ -102,6 +112,9 @@ TEST_CASE("overrides and sweeps multiply; what they make invalid is kept with it
   request.directions = {"bwd_d", "bwd_w"};
   CHECK(tokens_of(collect_work(request)) ==
         std::vector<std::string>{"bwd_d:n1,c4,k6,i9x9,f3x3", "bwd_w:n1,c4,k6,i9x9,f3x3"});
+  request.tokens = {"tfwd:n1,c4,k6,i9x9,f3x3,s2"}; // whose gradients are a transposed layer's too
+  CHECK(tokens_of(collect_work(request)) ==
+        std::vector<std::string>{"tbwd_d:n1,c4,k6,i9x9,f3x3,s2", "tbwd_w:n1,c4,k6,i9x9,f3x3,s2"});
 
   request = WorkRequest();
   request.tokens = {"fwd:n1,c4,k6,g2,i9x9,f3x3"};
