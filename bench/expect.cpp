@@ -3,13 +3,11 @@
 #include "expect.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "csv.hpp"
 #include "machine.hpp"
-#include "measure/baseline.hpp"
+#include "record.hpp"
 #include "selection.hpp"
-#include "statistics.hpp"
 #include "text.hpp"
 
 namespace polyconv::bench {
@@ -32,7 +30,37 @@ class Cells {
   }
   bool given(const std::string &column) const { return !text(column).empty(); }
 
+  // A ratio that a layer may be below. At 0 and less there is none, and the bar would say nothing.
+  std::optional<double> ratio(const std::string &column) const {
+    const std::optional<double> value = number(column);
+    if (value && *value <= 0) refuse(column, "no ratio above 0; expected one such as 0.85");
+    return value;
+  }
+  // "4%" -> 0.04. Without its sign 0.04 could as well be four layers in ten thousand.
+  std::optional<double> share(const std::string &column) const {
+    const std::string cell = text(column);
+    if (cell.empty()) return std::nullopt;
+    const std::string digits = cell.substr(0, cell.size() - 1);
+    const bool number = !digits.empty() && digits.find_first_not_of("0123456789.") == std::string::npos;
+    const double percent = number && cell.back() == '%' ? parse_real(digits, where_ + ": " + column) : -1;
+    if (percent < 0 || percent > 100) refuse(column, "no share; expected 0% to 100%, such as 4%");
+    return percent / 100;
+  }
+  // Of how many layers one is taken.
+  size_t every(const std::string &column) const {
+    constexpr size_t kMostDigits = 6;
+    const std::string cell = text(column);
+    if (cell.empty()) return 1;
+    const bool digits = cell.find_first_not_of("0123456789") == std::string::npos && cell.size() <= kMostDigits;
+    if (!digits || std::stoul(cell) == 0) refuse(column, "no whole number from 1 to 999999; expected one such as 5");
+    return std::stoul(cell);
+  }
+
  private:
+  [[noreturn]] void refuse(const std::string &column, const char *why) const {
+    throw Error(kUsage, format("%s: %s: '%s' is %s", where_.c_str(), column.c_str(), text(column).c_str(), why));
+  }
+
   const CsvRow &row_;
   const std::string &where_;
 };
@@ -45,23 +73,43 @@ bool begins(const std::string &text, const char *with) {
   return text.rfind(with, 0) == 0;
 }
 
-// Which cells a row needs, and which do not go together.
-void check_cells(const Cells &cells, bool mean, const std::string &where) {
-  for (const char *column : {"problem", "type", "math", "kernel"})
-    if (!cells.given(column)) throw Error(kUsage, format("%s: the cell '%s' is empty", where.c_str(), column));
+// The columns that a bar of suites may stand in.
+const std::vector<std::string> kBarsOfSuites = {"least_ratio", "least_each", "most_below", "least_sum"};
+
+// Which cells a row of suites needs.
+void check_cells_of_suites(const Cells &cells, const std::string &where) {
+  if (!cells.given("baseline")) throw Error(kUsage, where + ": the cell 'baseline' is empty");
+  if (cells.given("below") != cells.given("most_below"))
+    throw Error(kUsage, format("%s: '%s' is empty; expected a share such as 4%% in 'most_below' and the ratio that it "
+                               "is about in 'below', or neither",
+                               where.c_str(), cells.given("below") ? "most_below" : "below"));
+  if (std::none_of(kBarsOfSuites.begin(), kBarsOfSuites.end(),
+                   [&](const std::string &column) { return cells.given(column); }))
+    throw Error(kUsage, format("%s: '%s' has no bar; expected one in %s", where.c_str(), cells.text("problem").c_str(),
+                               join(kBarsOfSuites, ", ").c_str()));
+}
+
+void check_cells_of_problem(const Cells &cells, const std::string &where) {
   if (!cells.given("max_us"))
     for (const char *column : {"baseline", "least_ratio"})
       if (!cells.given(column)) throw Error(kUsage, format("%s: the cell '%s' is empty", where.c_str(), column));
   if (cells.given("baseline") != cells.given("least_ratio"))
     throw Error(kUsage, where + ": a baseline goes with a least_ratio, and the other way round");
-  for (const char *column : {"only", "least_each"})
-    if (!mean && cells.given(column))
+}
+
+// Which cells a row needs, and which do not go together.
+void check_cells(const Cells &cells, bool of_suites, const std::string &where) {
+  for (const char *column : {"problem", "type", "math", "kernel"})
+    if (!cells.given(column)) throw Error(kUsage, format("%s: the cell '%s' is empty", where.c_str(), column));
+  for (const char *column : {"only", "every", "least_each", "below", "most_below", "least_sum"})
+    if (!of_suites && cells.given(column))
       throw Error(kUsage, format("%s: '%s' is for suites, and '%s' is a problem", where.c_str(), column,
                                  cells.text("problem").c_str()));
   for (const char *column : {"max_us", "baseline_max_us"})
-    if (mean && cells.given(column))
+    if (of_suites && cells.given(column))
       throw Error(kUsage, format("%s: '%s' is for one problem, and '%s' are suites", where.c_str(), column,
                                  cells.text("problem").c_str()));
+  of_suites ? check_cells_of_suites(cells, where) : check_cells_of_problem(cells, where);
 }
 
 // The row's type, layout and direction, and the batch of a suite that has one: "resnet50@128".
@@ -85,12 +133,26 @@ std::vector<Work> works_of_suites(const std::string &suites, const Cells &cells,
       if (!cells.given("only") || glob_match(cells.text("only"), work.token)) works.push_back(std::move(work));
   }
   if (works.empty()) throw Error(kUsage, where + ": no layer of " + suites + " matches " + cells.text("only"));
-  return works;
+  const size_t step = cells.every("every");
+  std::vector<Work> taken;
+  for (size_t i = 0; i < works.size(); i += step) taken.push_back(std::move(works[i]));
+  return taken;
 }
 
-std::vector<Work> works_of(const Cells &cells, bool mean, const std::string &where) {
+// "suite:census@1 (bwd_d, nhwc, bf16, one in 5)": a sentence about one of many rows of a suite tells which.
+std::string about_suites(const Cells &cells) {
+  std::vector<std::string> parts;
+  for (const char *column : {"direction", "layout", "type"})
+    if (cells.given(column)) parts.push_back(cells.text(column));
+  if (cells.text("math") != "strict") parts.push_back(cells.text("math"));
+  if (cells.given("only")) parts.push_back("only " + cells.text("only"));
+  if (cells.every("every") > 1) parts.push_back("one in " + cells.text("every"));
+  return cells.text("problem") + " (" + join(parts, ", ") + ")";
+}
+
+std::vector<Work> works_of(const Cells &cells, bool of_suites, const std::string &where) {
   const std::string problem = cells.text("problem");
-  if (mean) return works_of_suites(problem.substr(std::string(kSuites).size()), cells, where);
+  if (of_suites) return works_of_suites(problem.substr(std::string(kSuites).size()), cells, where);
   if (begins(problem, kNetwork)) {
     const std::string network = problem.substr(std::string(kNetwork).size());
     WorkRequest request = request_of(cells, network, where);
@@ -112,17 +174,17 @@ Expectation read_row(const CsvRow &row, const std::string &where) {
   const Cells cells(row, where);
   Expectation expectation;
   expectation.where = where;
-  expectation.mean = begins(cells.text("problem"), kSuites);
-  check_cells(cells, expectation.mean, where);
+  expectation.of_suites = begins(cells.text("problem"), kSuites);
+  check_cells(cells, expectation.of_suites, where);
   try {
-    expectation.works = works_of(cells, expectation.mean, where);
+    expectation.works = works_of(cells, expectation.of_suites, where);
   } catch (const Error &error) {
     const std::string what = error.what();
     throw Error(kUsage, what.rfind(where, 0) == 0 ? what : where + ": " + what);
   }
   for (const Work &work : expectation.works)
     if (!work.invalid.empty()) throw Error(kUsage, where + ": " + work.invalid);
-  expectation.about = expectation.mean ? cells.text("problem") : expectation.works.front().token;
+  expectation.about = expectation.of_suites ? about_suites(cells) : expectation.works.front().token;
   expectation.type = type_of(expectation.works.front());
   expectation.math = parse_math(cells.text("math")).word;
   expectation.kernel = cells.text("kernel");
@@ -131,87 +193,27 @@ Expectation read_row(const CsvRow &row, const std::string &where) {
   expectation.least_each = cells.number("least_each");
   expectation.baseline_max_us = cells.number("baseline_max_us");
   expectation.max_us = cells.number("max_us");
+  expectation.below = cells.ratio("below");
+  expectation.most_below = cells.share("most_below");
+  expectation.least_sum = cells.ratio("least_sum");
   return expectation;
 }
 
-// The first kernel that ran and is none of those that a bar names; "" where there is no such.
-std::string foreign_kernel(const Expectation &e, const Record &record) {
-  const auto foreign = [&](const std::string &kernel) {
-    const std::string first = kernel.substr(0, kernel.find(" + "));
-    return !glob_match(e.kernel, kernel) && !glob_match(e.kernel, first);
-  };
-  for (const LayerLine &layer : record.layers)
-    if (foreign(layer.kernel)) return layer.kernel;
-  return record.layers.empty() && foreign(record.kernel) ? record.kernel : "";
-}
+const std::vector<std::string> kRequired = {"problem",  "type",        "math",           "kernel",
+                                            "baseline", "least_ratio", "baseline_max_us"};
+const std::vector<std::string> kOptional = {"max_us",     "layout", "direction",  "only",     "every",
+                                            "least_each", "below",  "most_below", "least_sum"};
 
-// Why a record is none to compare, or the kernel took too long; "" where the bar is about its ratio.
-std::string why_no_ratio(const Expectation &e, const Record &record) {
-  if (record.status != "good") return "the row is " + record.status + ": " + record.reason;
-  const std::string foreign = foreign_kernel(e, record);
-  if (!foreign.empty()) return foreign + " ran, not " + e.kernel;
-  if (e.max_us && record.median_us.value_or(*e.max_us + 1) > *e.max_us)
-    return format("%s took %s, more than %s", record.kernel.c_str(), show_time(record.median_us.value_or(0)).c_str(),
-                  show_time(*e.max_us).c_str());
-  if (!e.least_ratio) return "";
-  if (!record.baseline_reason.empty()) return "the baseline " + e.baseline + " is missing: " + record.baseline_reason;
-  if (!record.ratio || !record.baseline_us) return "the baseline " + e.baseline + " was not measured";
-  const std::string mode = baseline_mode(e.baseline, e.math, e.type);
-  if (!is_ceiling(e.baseline) && record.baseline_math != mode)
-    return "the baseline ran in math mode " + record.baseline_math + ", not " + mode;
-  if (e.baseline_max_us && *record.baseline_us > *e.baseline_max_us)
-    return format("the baseline took %s us, above its most of %s us: it is not at its best",
-                  show_number(*record.baseline_us).c_str(), show_number(*e.baseline_max_us).c_str());
-  return "";
-}
-
-// Why one record does not hold the bar; "" where it does, or where the bar is a mean and leaves it free.
-std::string why_broken(const Expectation &e, const Record &record) {
-  std::string why = why_no_ratio(e, record);
-  const std::optional<double> least = e.mean ? e.least_each : e.least_ratio;
-  if (!why.empty() || !least || *record.ratio >= *least) return why;
-  return format("the ratio to %s is %.3f, below %.3f (%s took %s)", e.baseline.c_str(), *record.ratio, *least,
-                record.kernel.c_str(), show_time(record.median_us.value_or(0)).c_str());
-}
-
-// Whether a row was asked for the kernels of another bar about the same problem.
-bool of_another(const Record &record, const Expectation &e, const std::vector<Expectation> &expectations) {
-  return record.requested != e.kernel &&
-         std::any_of(expectations.begin(), expectations.end(), [&](const Expectation &other) {
-           return other.kernel == record.requested && other.concerns(record.problem);
-         });
-}
-
-// The bar of a mean: over the layers, once for each number of threads that was asked for.
-void judge_mean(const Expectation &e, const std::map<int64_t, std::vector<double>> &ratios,
-                std::vector<std::string> &broken) {
-  for (const auto &[threads, values] : ratios) {
-    const double mean = geometric_mean(values);
-    if (mean >= *e.least_ratio) continue;
-    const std::string with = ratios.size() > 1 ? format(" with %lld threads", static_cast<long long>(threads)) : "";
-    broken.push_back(format("%s: %s: the geometric mean of the ratios to %s over %zu layers%s is %.3f, below %.3f",
-                            e.where.c_str(), e.about.c_str(), e.baseline.c_str(), values.size(), with.c_str(), mean,
-                            *e.least_ratio));
+// A column that nobody knows is the file's own affair, unless it is a known one misspelt: a bar that nobody asks is
+// held by everything.
+void refuse_misspelt_columns(const CsvRow &row, const std::string &path) {
+  std::vector<std::string> known = kRequired;
+  known.insert(known.end(), kOptional.begin(), kOptional.end());
+  for (const auto &[column, cell] : row.cells) {
+    const bool is_known = std::find(known.begin(), known.end(), column) != known.end();
+    const std::string meant = is_known ? "" : did_you_mean(column, known);
+    if (!meant.empty()) throw Error(kUsage, path + ": no column is called '" + column + "'" + meant);
   }
-}
-
-void judge(const Expectation &e, const std::vector<Expectation> &expectations, const std::vector<Record> &records,
-           std::vector<std::string> &broken) {
-  std::map<int64_t, std::vector<double>> ratios;
-  for (const Work &work : e.works) {
-    bool matched = false;
-    for (const Record &record : records) {
-      if (record.problem != work.token || record.type != e.type || record.requested_math != e.math ||
-          record.baseline != e.baseline || of_another(record, e, expectations))
-        continue;
-      matched = true;
-      const std::string why = why_broken(e, record);
-      if (!why.empty()) broken.push_back(e.where + ": " + work.token + ": " + why);
-      if (e.mean && why_no_ratio(e, record).empty()) ratios[record.threads.value_or(0)].push_back(*record.ratio);
-    }
-    if (!matched) broken.push_back(e.where + ": " + work.token + ": matches no row of this run");
-  }
-  judge_mean(e, ratios, broken);
 }
 
 } // namespace
@@ -225,22 +227,15 @@ std::vector<Expectation> load_expectations(const std::string &name) {
                             ", or give the path of a .csv file" + did_you_mean(name, known));
   }
   std::vector<Expectation> expectations;
-  for (const CsvRow &row :
-       read_csv(path, {"problem", "type", "math", "kernel", "baseline", "least_ratio", "baseline_max_us"}))
-    expectations.push_back(read_row(row, format("%s:%d", path.c_str(), row.line)));
+  const std::vector<CsvRow> rows = read_csv(path, kRequired);
+  if (!rows.empty()) refuse_misspelt_columns(rows.front(), path);
+  for (const CsvRow &row : rows) expectations.push_back(read_row(row, format("%s:%d", path.c_str(), row.line)));
   if (expectations.empty()) throw Error(kUsage, path + ": no expectation");
   return expectations;
 }
 
 bool Expectation::concerns(const std::string &token) const {
   return std::any_of(works.begin(), works.end(), [&](const Work &work) { return work.token == token; });
-}
-
-std::vector<std::string> broken_expectations(const std::vector<Expectation> &expectations,
-                                             const std::vector<Record> &records) {
-  std::vector<std::string> broken;
-  for (const Expectation &e : expectations) judge(e, expectations, records, broken);
-  return broken;
 }
 
 } // namespace polyconv::bench

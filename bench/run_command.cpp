@@ -9,6 +9,7 @@
 #include "commands.hpp"
 #include "info.hpp"
 #include "jobs.hpp"
+#include "judge.hpp"
 #include "ladder.hpp"
 #include "measure/baseline.hpp"
 #include "measure/bench_row.hpp"
@@ -72,17 +73,28 @@ void compare_with_first(std::vector<Record> &records, bool ladder) {
   last.transfers_speedup = ratio(first->transfers_us, last.transfers_us);
 }
 
-// Says on stderr what is not held. A regression goes before everything but a wrong result and wrong usage.
+const char *word_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kHeld: return "held";
+    case Verdict::kNotHeld: return "not held";
+    case Verdict::kIncomplete: break;
+  }
+  return "incomplete";
+}
+
+// Says on stderr what is held and what is not. A regression goes before everything but a wrong result and wrong usage.
 int judge(const std::vector<Expectation> &expectations, const std::vector<Record> &records, int code) {
-  const std::vector<std::string> broken = broken_expectations(expectations, records);
-  for (const std::string &sentence : broken) std::cerr << "not held: " << sentence << "\n";
+  if (expectations.empty()) return code;
+  const std::vector<Finding> findings = judge_expectations(expectations, records);
+  for (const Finding &finding : findings) std::cerr << word_of(finding.verdict) << ": " << finding.sentence << "\n";
   const auto held = std::count_if(expectations.begin(), expectations.end(), [&](const Expectation &e) {
-    return std::none_of(broken.begin(), broken.end(),
-                        [&](const std::string &sentence) { return sentence.rfind(e.where + ": ", 0) == 0; });
+    return std::none_of(findings.begin(), findings.end(), [&](const Finding &finding) {
+      return finding.verdict == Verdict::kNotHeld && finding.sentence.rfind(e.where + ": ", 0) == 0;
+    });
   });
-  if (!expectations.empty())
-    std::cerr << format("%lld of %zu expectations held\n", static_cast<long long>(held), expectations.size());
-  return broken.empty() || code == kWrong || code == kUsage ? code : static_cast<int>(kRegression);
+  std::cerr << format("%lld of %zu expectations held\n", static_cast<long long>(held), expectations.size());
+  const bool broken = held < static_cast<std::ptrdiff_t>(expectations.size());
+  return !broken || code == kWrong || code == kUsage ? code : static_cast<int>(kRegression);
 }
 
 View view_of(const Arguments &a) {

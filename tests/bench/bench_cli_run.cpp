@@ -205,6 +205,33 @@ TEST_CASE("expectations: held is 0, each broken one is 5 and named") {
   CHECK(has(nothing.err, "matches no row"));
 }
 
+TEST_CASE("expectations over a suite: every bar is told with what was measured, and one that is not held is 5") {
+  const TemporaryFile suite("fwd:c3,k4,i9x9,f3x3\nfwd:c4,k4,i7x7,f3x3\ntfwd:c2,k3,i5,f2,s2\n", ".txt");
+  const auto judged = [&](const std::string &cells) {
+    const TemporaryFile file(
+        "problem,type,math,kernel,baseline,least_ratio,baseline_max_us,every,least_each,below,most_below,least_sum\n"
+        "suite:" +
+        suite.path() + ",f32,strict,*,reference," + cells + "\n");
+    return bench("run --expect " + file.path() + kQuick);
+  };
+  const Outcome held = judged("0.000001,,,0.000001,0.000001,0%,0.000001"); // however slow the machine
+  CHECK(held.code == 0);
+  CHECK(has(held.err, "the geometric mean of the ratios to reference over 3 layers is "));
+  CHECK(has(held.err, "the share of ratios to reference below 1e-06 over 3 layers is 0.00% (0), at most 0%"));
+  CHECK(has(held.err, "the least ratio to reference over 3 layers is "));
+  CHECK(has(held.err, "the ratio of the summed times of reference to ours over 3 layers is "));
+  CHECK(has(held.err, "1 of 1 expectations held"));
+  const Outcome slow = judged("1000000,,2,,1000000,0%,0.000001"); // however fast
+  CHECK(slow.code == 5);
+  CHECK(has(slow.err, "not held: "));
+  CHECK(has(slow.err, "(f32, one in 2): the share of ratios to reference below 1e+06 over 2 layers is 100.00% (2)"));
+  CHECK(has(slow.err, "\nheld: "));
+  CHECK(has(slow.err, "0 of 1 expectations held"));
+  const Outcome wrong = judged(",,,,0.85,4,");
+  CHECK(wrong.code == 2);
+  CHECK(has(wrong.err, "most_below: '4' is no share; expected 0% to 100%, such as 4%"));
+}
+
 TEST_CASE("a device with its own memory is timed by its events, and its copies count") {
   const std::string folder = environment("POLYCONV_BINARY_DIR") + "/tests/fake_backends/device";
   if (!std::filesystem::exists(folder + "/libpolyconv_fake_device.so"))

@@ -10,6 +10,7 @@
 #include "fake_backends/fakes.hpp"
 #include "info.hpp"
 #include "json.hpp"
+#include "judge.hpp"
 #include "measure/bench_row.hpp"
 #include "measure/network.hpp"
 #include "measure/tensors.hpp"
@@ -230,7 +231,7 @@ TEST_CASE("a bar of an expectation file may be about a network") {
   const TemporaryFile file("problem,type,math,kernel,baseline,least_ratio,baseline_max_us,layout\n" + row);
   const std::vector<Expectation> bars = load_expectations(file.path());
   REQUIRE(bars.size() == 1);
-  CHECK_FALSE(bars[0].mean);
+  CHECK_FALSE(bars[0].of_suites);
   REQUIRE(bars[0].works.size() == 1);
   CHECK(ends_with(bars[0].about, "@3:nhwc"));
   Record record = measured(job_of(bars[0].works[0], "reference/*", "reference"));
