@@ -255,3 +255,29 @@ TEST_CASE("the bars against oneDNN: which layers each is about") {
   REQUIRE(amx.size() == 4);
   CHECK(amx[3].works.size() == 22); // all but the 7x7
 }
+
+TEST_CASE("the bars over the census: the layers of each, all of them of the direction and type that they say") {
+  const std::vector<Expectation> gpu = load_expectations("h200-census");
+  REQUIRE(gpu.size() == 17);
+  CHECK(gpu[0].works.size() == 597);
+  CHECK(gpu[1].works.size() == 120); // every fifth
+  CHECK(gpu[0].most_below == 0.04);
+  CHECK(gpu[0].least_sum == 1.1);
+  for (const Work &work : gpu[2].works) CHECK(work.problems[0].batch == 1);
+  for (const Work &work : gpu[6].works) CHECK(work.problems[0].direction == POLYCONV_BACKWARD_WEIGHTS);
+  for (const Expectation &e : gpu) {
+    INFO(e.where);
+    if (e.about.rfind("suite:census (", 0) == 0)
+      CHECK(e.works.size() == (e.about.find("one in 5") < e.about.size() ? 120 : 597));
+  }
+  size_t transposed = 0;
+  for (const Work &work : gpu[4].works) transposed += work.problems[0].transposed != 0 ? 1 : 0;
+  CHECK(transposed == 18);
+  CHECK(gpu[12].works.size() == 7);
+  for (const size_t one : {14, 15, 16}) // the times are of layers that stand in the suite
+    CHECK(gpu[12].concerns(gpu[one].about));
+  const std::vector<Expectation> cpu = load_expectations("cpu-census");
+  REQUIRE(cpu.size() == 7);
+  for (size_t i = 0; i < 6; ++i)
+    for (const Work &work : cpu[i].works) CHECK(work.problems[0].batch == 1);
+}
