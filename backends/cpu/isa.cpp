@@ -4,6 +4,8 @@
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/backend.hpp>
+#include <polyconv/sdk/bytes.hpp>
+#include <polyconv/sdk/tensor.hpp>
 
 #include <cstdlib>
 #include <cstring>
@@ -158,6 +160,18 @@ double estimate_us(int64_t tasks, double arithmetic_us, double bytes) {
   const double memory = bytes / (kBytesPerUs * streams);
   const double arithmetic = arithmetic_us / static_cast<double>(tasks);
   return (arithmetic > memory ? arithmetic + 0.2 * memory : memory + 0.2 * arithmetic) + (tasks > 1 ? 1.5 : 0.0) + 0.1;
+}
+
+double group_lines_us(const polyconv_layer &layer) {
+  constexpr double kLineUs = 0.005;
+  constexpr int64_t kLine = 64;
+  double lines = 0;
+  for (const polyconv_tensor *t : {&layer.input, &layer.output}) {
+    const int64_t *n = t->size, bytes = n[sdk::kC] / layer.groups * sdk::type_bytes(t->type);
+    if (layer.groups > 1 && t->stride[sdk::kC] == 1 && bytes < kLine)
+      lines += static_cast<double>(layer.groups * n[sdk::kN] * n[sdk::kD] * n[sdk::kH] * n[sdk::kW]);
+  }
+  return lines * kLineUs;
 }
 
 } // namespace polyconv::cpu

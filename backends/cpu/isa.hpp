@@ -59,4 +59,8 @@ int64_t tasks_for(const polyconv_policy &policy, double serial_us);
 // The estimate of work cut so: arithmetic shared by the tasks, memory traffic by up to a few, and the join.
 double estimate_us(int64_t tasks, double arithmetic_us, double bytes);
 
+// What kernels that go through a layer group by group pay beside their arithmetic, on one thread: where the channels of
+// a pixel share a line of memory, every group brings in and writes back that line for a part of it.
+double group_lines_us(const polyconv_layer &layer);
+
 } // namespace polyconv::cpu

@@ -264,7 +264,7 @@ DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &pol
                  real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
   // Turning waits for memory, a piece of a line at a time.
   if (p.along_w && !p.in_place) bytes += kTurnedBytes * std::max(bytes - kCachedBytes, 0.0);
-  p.estimate_us = estimate_us(tasks, largest * real(tasks), bytes);
+  p.estimate_us = estimate_us(tasks, largest * real(tasks) + group_lines_us(layer), bytes);
   return p;
 }
 

@@ -33,17 +33,23 @@ int64_t tensor_bytes(const polyconv_layer &layer) {
 
 // Whole vectors of every instruction set, so that packed weights serve them all.
 int64_t weights_bytes(const DepthwisePlan &p, const polyconv_layer &layer) {
-  return p.row_stride * taps(layer) * sum_bytes(layer.sum_type);
+  return p.row_stride * taps(layer) * p.group_in * sum_bytes(layer.sum_type);
+}
+
+// The first input channel that result channel k reads.
+int64_t source_of(const polyconv_layer &layer, int64_t k) {
+  return k / (layer.output.size[kC] / layer.groups) * layer.weights.size[kC];
 }
 
 // 3 or 5 where the kernel is unrolled: as wide as high, dense, stride 1 or 2, whole vectors of a type that tiles take.
-int32_t square_of(const polyconv_layer &layer, Isa isa) {
+int32_t square_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const int64_t taps = layer.weights.size[kW], step = layer.stride[2];
   const bool square = layer.weights.size[kD] == 1 && layer.weights.size[kH] == taps && layer.stride[1] == step;
   const bool dense = layer.dilation[1] == 1 && layer.dilation[2] == 1 && step <= 2;
   const bool unrolled = layer.input.type != POLYCONV_F64 && layer.input.type != POLYCONV_U16;
   const bool whole = layer.input.size[kC] * 4 >= vector_bytes(isa);
-  return square && dense && whole && unrolled && (taps == 3 || taps == 5) ? static_cast<int32_t>(taps) : 0;
+  const bool known = taps == 3 || (taps == 5 && !p.grouped);
+  return square && dense && whole && unrolled && known ? static_cast<int32_t>(taps) : 0;
 }
 
 // The height of sweeps that wastes least: a taller one loads fewer rows twice.
@@ -63,20 +69,23 @@ int64_t rows_of(const DepthwisePlan &p, bool tall, bool four) {
 
 void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
-  p.square = square_of(layer, isa);
+  p.square = square_of(p, layer, isa);
   const int64_t bytes = tensor_bytes(layer);
   p.ahead = p.square && bytes >= kAheadBytes;
   // Of rows that are fetched ahead at stride 2, fewer at a time stay in the second cache until they are read. Between
   // the limits seven rows that pass the caches by were up to 1.6 times as slow as four.
   const bool may_tall = !p.ahead || (h.step == 1 && (bytes < kStreamBytes || bytes >= kMemoryBytes));
-  const bool tall = isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.square == 3 && may_tall;
+  const bool tall = isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.square == 3 && may_tall && !p.grouped;
   const int64_t kept = p.row_stride * taps(layer) * 4;
-  p.walks = isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 && h.step == 2 &&
-            bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kWalkWeights;
+  p.walks = !p.grouped && isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 &&
+            h.step == 2 && bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kWalkWeights;
   p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, isa == kAvx512);
-  p.tile_columns = !p.square ? kDepthwiseColumns : p.direct ? kDepthwiseChunk : kDepthwiseSweep;
+  const bool wide = p.grouped && w.out > kDepthwiseColumns;
+  p.tile_columns = !p.square  ? wide ? kGroupedColumns : kDepthwiseColumns
+                   : p.direct ? kDepthwiseChunk
+                              : kDepthwiseSweep;
   p.lines = p.square ? (p.tile_rows - 1) * h.step + h.taps : h.taps;
-  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square ? 1 : kDepthwiseColumns);
+  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square ? 1 : p.tile_columns);
   p.line_pixels = (columns - 1) * w.step + (w.taps - 1) * w.dilation + 1;
   p.row_groups = ceil_div(h.out, p.tile_rows);
 }
@@ -97,17 +106,42 @@ void set_items(DepthwisePlan &p, int64_t tasks) {
   p.tasks = std::clamp<int64_t>(p.items, 1, tasks);
 }
 
-// Microseconds of one thread: each tap is a multiply-add and, unless unrolled, a load and one of a pointer; each source
-// pixel of a chunk is looked up once. A conversion or a row that waits for its epilogue adds to it.
+// Cycles of all multiply-adds: each tap is one and, unless unrolled, a load and one of a pointer.
+double multiply_cycles(const DepthwisePlan &p, const polyconv_layer &layer, double results) {
+  return results * real(taps(layer)) * (p.square ? 0.55 : 1.5) * (layer.input.type == layer.sum_type ? 1.0 : 1.5);
+}
+
+// The same of groups, for `vectors` of results at each of `columns` columns of tiles: a pick takes as long as a
+// multiply-add, longer from two vectors, and long where there is no instruction for it.
+double grouped_cycles(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa, int64_t lanes, double columns) {
+  const int64_t group_out = p.channels / layer.groups;
+  const int64_t groups = group_out >= lanes && group_out % lanes == 0 ? 1 : ceil_div(lanes, group_out);
+  const bool one = groups * p.group_in <= lanes && (lanes % group_out == 0 || group_out % lanes == 0);
+  const double pick = (isa == kBaseline ? 6.0
+                       : one            ? 0.6
+                       : isa == kAvx2   ? 1.6
+                                        : 1.1) +
+                      (layer.input.type == layer.sum_type ? 0.0 : 0.5);
+  const double multiply = layer.sum_type == POLYCONV_S32 ? 1.5 : isa == kBaseline ? 1.0 : 0.55;
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  const double rows = real(p.tile_rows), products = real(taps(layer));
+  const double picks = p.square ? real(w.step * ((p.tile_rows - 1) * h.step + h.taps)) : products;
+  const double begin = p.square ? 20.0 : 3 + 0.4 * products;
+  return columns *
+         (real(p.group_in) * (rows * products * multiply + picks * pick + (p.square ? 3.0 : 0.2 * products)) + begin);
+}
+
+// Microseconds of one thread. Each source pixel of a chunk is looked up once; a row that waits for its epilogue adds to
+// it.
 double serial_us(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa, int64_t lanes) {
   const double vectors = real(ceil_div(p.channels, lanes));
   const double groups = real(p.row_groups * p.axis[0].out * layer.output.size[kN]);
   const double sweeps = groups * real(ceil_div(p.axis[2].out, p.tile_columns));
-  const double columns = groups * real(p.square ? p.axis[2].out : round_up(p.axis[2].out, kDepthwiseColumns));
+  const double columns = groups * real(p.square ? p.axis[2].out : round_up(p.axis[2].out, p.tile_columns));
   const double results = columns * real(p.tile_rows) * vectors;
   double cycles =
-      results * real(taps(layer)) * (p.square ? 0.55 : 1.5) * (layer.input.type == layer.sum_type ? 1.0 : 1.5);
-  cycles += results * (p.direct ? 0.5 : 12.0) + (p.square ? 30.0 * vectors : 20.0) * sweeps;
+      p.grouped ? grouped_cycles(p, layer, isa, lanes, columns * vectors) : multiply_cycles(p, layer, results);
+  cycles += results * (p.direct ? 0.5 : 12.0) + (p.square ? 30.0 * real(p.group_in) * vectors : 20.0) * sweeps;
   cycles += groups * real(p.axis[0].taps * p.lines * p.line_pixels);
   return cycles * cycle_us(isa);
 }
@@ -121,7 +155,9 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i);
   p.zero_point = is_quantised(layer) ? layer.input_zero_point : 0;
   p.direct = p.epilogue.simple && layer.result.stride[kC] == 1;
-  p.channels = layer.input.size[kC];
+  p.channels = layer.output.size[kC];
+  p.group_in = layer.weights.size[kC];
+  p.grouped = p.group_in > 1 || p.channels != layer.input.size[kC];
   p.row_stride = round_up(p.channels, kDepthwiseUnit);
   set_tiles(p, layer, isa);
 
@@ -137,17 +173,21 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
 
 namespace {
 
-// [tap][channel], zero point subtracted; channels beyond the last are 0.
+// [tap][channel], of groups [unit][tap][channel of the group][channel of the unit], zero point subtracted; channels
+// beyond the last are 0.
 template <class T>
 void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const void *raw, void *packed) {
   T *out = static_cast<T *>(packed);
   const polyconv_tensor &w = layer.weights;
   const T zero_point = is_quantised(layer) ? static_cast<T>(layer.weights_zero_point) : T(0);
-  for (int64_t d = 0; d < w.size[kD]; ++d)
-    for (int64_t h = 0; h < w.size[kH]; ++h)
-      for (int64_t x = 0; x < w.size[kW]; ++x)
-        for (int64_t c = 0; c < p.row_stride; ++c)
-          *out++ = c < p.channels ? load_as<T>(raw, w.type, at(w, c, 0, d, h, x)) - zero_point : T(0);
+  const int64_t unit = p.grouped ? kDepthwiseUnit : p.row_stride;
+  for (int64_t first = 0; first < p.row_stride; first += unit)
+    for (int64_t d = 0; d < w.size[kD]; ++d)
+      for (int64_t h = 0; h < w.size[kH]; ++h)
+        for (int64_t x = 0; x < w.size[kW]; ++x)
+          for (int64_t c = 0; c < p.group_in; ++c)
+            for (int64_t k = first; k < first + unit; ++k)
+              *out++ = k < p.channels ? load_as<T>(raw, w.type, at(w, k, c, d, h, x)) - zero_point : T(0);
 }
 
 // Results stored by the tile whose pixels all begin on a whole vector.
@@ -165,11 +205,14 @@ class DepthwiseInstance final : public RowInstance {
         aligned_(pixels_aligned(plan_, vector_)),
         may_stream_(aligned_ && tensor_bytes(layer_) >= kStreamBytes),
         tables_(make_axis_tables(layer_, plan_.axis)),
-        padding_(static_cast<size_t>(plan_.channels)) {
+        padding_(static_cast<size_t>(layer_.input.size[kC])) {
     const bool zero_point = is_quantised(layer_) && layer_.pad_mode == POLYCONV_PAD_ZERO;
     const double value = zero_point ? layer_.input_zero_point : layer_.pad_value;
-    for (int64_t c = 0; c < plan_.channels; ++c) store_as<double>(padding_.data(), layer_.input.type, c, value);
+    for (int64_t c = 0; c < layer_.input.size[kC]; ++c) store_as<double>(padding_.data(), layer_.input.type, c, value);
     plan_.padding = padding_.data();
+    for (int64_t k = 0; plan_.grouped && k < plan_.row_stride; ++k)
+      sources_.push_back(static_cast<int32_t>(source_of(layer_, std::min(k, plan_.channels - 1))));
+    plan_.sources = sources_.data();
     if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
   }
 
@@ -210,7 +253,8 @@ class DepthwiseInstance final : public RowInstance {
   int64_t vector_;
   bool aligned_, may_stream_;   // pixels that begin on a whole vector; and tensors beyond the caches
   std::vector<int64_t> tables_; // what plan_ points into
-  std::vector<double> padding_; // room for `channels` elements of any type
+  std::vector<double> padding_; // room for a pixel of any type
+  std::vector<int32_t> sources_;
   std::unique_ptr<Parallel> parallel_;
 };
 
@@ -218,9 +262,6 @@ class DepthwiseInstance final : public RowInstance {
 
 bool depthwise_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.output.size[kC] != layer.input.size[kC])
-    return offer.reject("takes one filter a channel where channels lie side by side, not %" PRId64,
-                        layer.output.size[kC] / layer.input.size[kC]);
   if (!takes_no_pooling(layer, offer) || !can_list_a_pixel(layer, offer)) return false;
   const DepthwisePlan p = depthwise_geometry(layer, *request.policy, isa);
   if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
@@ -228,9 +269,32 @@ bool depthwise_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   const char *element = layer.sum_type == POLYCONV_F64 ? "f64" : is_quantised(layer) ? "s32" : "f32";
   char format[POLYCONV_FORMAT_SIZE], zero_point[16] = "";
   if (layer.weights_zero_point) std::snprintf(zero_point, sizeof zero_point, "_z%d", layer.weights_zero_point);
-  std::snprintf(format, sizeof format, "cpu_depthwise_%s%s:1", element, zero_point);
+  std::snprintf(format, sizeof format, "cpu_%s_%s%s:1", p.grouped ? "grouped" : "depthwise", element, zero_point);
   offer.set_weights(0, format, weights_bytes(p, layer));
   return true;
+}
+
+bool grouped_offer(const polyconv_request &request, Isa isa, Offer &offer) {
+  if (!takes_strips(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  const int64_t in = layer.input.size[kC], out = layer.output.size[kC], of_group = layer.weights.size[kC];
+  if (layer.groups == 1) return offer.reject("takes several groups");
+  if (of_group == 1 && in == out) return offer.reject("takes several channels or filters a group; this is depthwise");
+  if (layer.input.stride[kC] != 1) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
+    return offer.reject("takes channels that lie side by side");
+  }
+  const int64_t lanes = vector_bytes(isa) / sum_bytes(layer.sum_type);
+  if (in < lanes) return offer.reject("takes a vector of channels and more, not %" PRId64, in);
+  for (int64_t k = 0; k < out; k += lanes) {
+    const int64_t first = std::min(source_of(layer, k), in - lanes);
+    const int64_t last = source_of(layer, std::min(k + lanes, out) - 1) + of_group;
+    if (last - first > 2 * lanes)
+      return offer.reject(
+          "takes vectors of results that read two vectors of channels at most, not %" PRId64 " channels", last - first);
+  }
+  return depthwise_offer(request, isa, offer);
 }
 
 std::unique_ptr<Instance> depthwise_create(const polyconv_request &request, Isa isa, DepthwiseTask task) {

@@ -1,4 +1,5 @@
-// driver.hpp - the CPU-independent half of depthwise convolution with channels side by side. Driver side only.
+// driver.hpp - the CPU-independent half of depthwise and grouped convolution with channels side by side. Driver side
+// only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,6 +12,9 @@ typedef void (*DepthwiseTask)(const DepthwisePlan &plan, const DepthwiseRun &run
 
 // Fills the offer for a forward layer of one channel a group whose input channels lie side by side; or rejects it.
 bool depthwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
+
+// The same for several channels or filters a group.
+bool grouped_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 
 // Sizes, shares and the estimate.
 DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa);

@@ -3,6 +3,8 @@
 // A group of rows of results is swept column by column, one vector of channels at a time. Where each source pixel of a
 // chunk of columns lies is written down first, as a table of pointers; padding is a pixel of its own. So no sweep knows
 // about borders. Sums run over the columns of the kernel, each from top to bottom, whatever the group's height.
+//
+// Groups of few channels (grouped.hpp) go the same way, every channel of a group before the next row or column.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,6 +18,8 @@ namespace polyconv::cpu {
 constexpr int kDepthwiseTall = 7, kDepthwiseRows = 4, kDepthwiseFew = 2;
 constexpr int kDepthwiseWalk = 2;         // rows of results of a walk
 constexpr int kDepthwiseColumns = 4;      // of a tile where the kernel is not unrolled
+constexpr int kGroupedAhead = 4;          // columns of results whose source a sweep of groups fetches early
+constexpr int kGroupedColumns = 8;        // likewise, where there are groups and so many columns
 constexpr int64_t kDepthwiseSweep = 14;   // columns of a sweep whose sums wait for their epilogue
 constexpr int64_t kDepthwiseChunk = 112;  // columns of results whose source pixels are looked up at once
 constexpr int64_t kDepthwiseAhead = 4096; // bytes: how far ahead a walk fetches
@@ -32,9 +36,12 @@ struct DepthwisePlan {
   int32_t square;               // 3 or 5: unrolled; 0: any kernel, a row at a time
   int32_t ahead;                // the input is larger than the second cache: fetch the rows of the next group early
   int32_t walks;                // stride 2 beyond the caches: column by column with all channels, not sweep by sweep
-  int64_t channels, row_stride; // of packed weights: [tap][channel up to row_stride]
+  int64_t channels, row_stride; // of results; of packed weights: [tap][channel up to row_stride]
+  int32_t grouped;              // several channels or filters a group; packed weights: [unit][tap][group_in][channel]
+  int64_t group_in;             // channels that a result reads
+  const int32_t *sources;       // of each channel of results up to row_stride the first that it reads, where grouped
   int64_t blocks, parts;        // of channels, nearly equal: whole units but in the last; parts are blocks of an item
-  const void *padding;          // `channels` elements of the padding value, as stored in the input
+  const void *padding;          // a pixel of the padding value, as stored in the input
 
   int64_t tile_rows, tile_columns; // of results, at once
   int64_t lines, line_pixels;      // of the table of pointers: source rows of a tile, pixels of a chunk

@@ -84,36 +84,46 @@ POLYCONV_INLINE void walk(const DepthwiseGroup<From, T> &group, const DepthwiseT
   depthwise_walk<From, T, 3, 2, kDepthwiseWalk>(tile, ahead, c, end, to);
 }
 
-// Channels [c, end), at least a vector of them, of `columns` columns from x on. The last vector may overlap the one
-// before.
+// Columns from x on, channels from c on; of the rows below a part is fetched that is as large.
 template <class From, class T>
-POLYCONV_INLINE void filter_columns(const DepthwiseGroup<From, T> &group, int64_t x, int64_t columns, int64_t c,
-                                    int64_t end, const DepthwiseStore<T> &to) {
+POLYCONV_INLINE DepthwiseTile<From, T> tile_at(const DepthwiseGroup<From, T> &group, int64_t x, int64_t columns,
+                                               int64_t c) {
   const DepthwisePlan &p = group.plan;
-  const int64_t step = p.axis[2].step;
-  DepthwiseTile<From, T> tile = {group.pixels + x * step,
-                                 p.line_pixels,
-                                 static_cast<const T *>(group.run.weights),
-                                 p.row_stride,
-                                 p.zero_point,
-                                 nullptr,
-                                 p.input.stride[3]};
-  if constexpr (Unrolled<From>::value)
-    if (p.square) {
-      if constexpr (kVectorBytes == 64 && sizeof(From) == 4)
-        if (p.walks) return walk(group, tile, x, c, end, to);
-      if (group.ahead) tile.ahead = group.ahead + (group.at.w + x) * step * p.input.stride[4] + c * columns * step;
-      for (; c < end; c += kLanes<T>) {
-        sweep(p, tile, c < end - kLanes<T> ? c : end - kLanes<T>, to);
-        if (tile.ahead) tile.ahead += kLanes<T> * columns * step;
-      }
-      return;
-    }
-  depthwise_any<From, T, kDepthwiseColumns>(tile, p.axis[0].taps * p.lines, p.axis[2], c, end, to);
+  const int64_t step = p.axis[2].step, skipped = (group.at.w + x) * step * p.input.stride[4];
+  return {group.pixels + x * step,
+          p.line_pixels,
+          static_cast<const T *>(group.run.weights),
+          p.row_stride,
+          p.zero_point,
+          group.ahead ? group.ahead + skipped + c * columns * step : nullptr,
+          p.input.stride[3]};
 }
 
+// What depthwise_share does with channels [c, end), at least a vector of them, of `columns` columns from x on. The last
+// vector may overlap the one before.
+struct DepthwiseFilter {
+  template <class From, class T>
+  POLYCONV_MEMBER static void filter(const DepthwiseGroup<From, T> &group, int64_t x, int64_t columns, int64_t c,
+                                     int64_t end, const DepthwiseStore<T> &to) {
+    const DepthwisePlan &p = group.plan;
+    const int64_t step = p.axis[2].step;
+    DepthwiseTile<From, T> tile = tile_at(group, x, columns, c);
+    if constexpr (Unrolled<From>::value)
+      if (p.square) {
+        if constexpr (kVectorBytes == 64 && sizeof(From) == 4)
+          if (p.walks) return walk(group, tile, x, c, end, to);
+        for (; c < end; c += kLanes<T>) {
+          sweep(p, tile, c < end - kLanes<T> ? c : end - kLanes<T>, to);
+          if (tile.ahead) tile.ahead += kLanes<T> * columns * step;
+        }
+        return;
+      }
+    depthwise_any<From, T, kDepthwiseColumns>(tile, p.axis[0].taps * p.lines, p.axis[2], c, end, to);
+  }
+};
+
 // Columns [x, x + tile_columns) of the group, channels [c, end).
-template <class From, class T>
+template <class Filter, class From, class T>
 POLYCONV_INLINE void filter_tile(const DepthwiseGroup<From, T> &group, int64_t x, int64_t c, int64_t end) {
   const DepthwisePlan &p = group.plan;
   const Epilogue &e = group.run.epilogue;
@@ -122,12 +132,12 @@ POLYCONV_INLINE void filter_tile(const DepthwiseGroup<From, T> &group, int64_t x
   at.w += x;
   if (p.direct) {
     T *to = static_cast<T *>(e.output) + row_offset(e.result, at);
-    return filter_columns(group, x, columns, c, end,
+    return Filter::filter(group, x, columns, c, end,
                           {to, e.result.stride[3], e.result.stride[4], group.rows, columns,
                            static_cast<const T *>(e.bias), &e.rules, group.run.stream != 0});
   }
   const int64_t column = kDepthwiseSums, row = p.tile_columns * column;
-  filter_columns(group, x, columns, c, end,
+  Filter::filter(group, x, columns, c, end,
                  {group.sums - c, row, column, group.rows, columns, nullptr, nullptr, false});
   at.k = c;
   for (int64_t r = 0; r < group.rows; ++r, ++at.h) finish_rows(e, group.sums + r * row, column, columns, end - c, at);
@@ -159,7 +169,7 @@ POLYCONV_INLINE int64_t block_channel(const DepthwisePlan &p, int64_t block) {
   return block == p.blocks ? p.channels : block * (p.channels / kDepthwiseUnit) / p.blocks * kDepthwiseUnit;
 }
 
-template <class From, class T>
+template <class Filter, class From, class T>
 POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRun &r, const DepthwiseShare &share) {
   DepthwiseGroup<From, T> group = {p,
                                    r,
@@ -183,16 +193,18 @@ POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRu
       for (int64_t block = part * p.blocks / p.parts, c = first, end = 0; block < (part + 1) * p.blocks / p.parts;
            ++block, c = end) {
         end = block_channel(p, block + 1);
-        for (int64_t x = 0; x < group.columns; x += p.tile_columns) filter_tile(group, x, c, end);
+        for (int64_t x = 0; x < group.columns; x += p.tile_columns) filter_tile<Filter>(group, x, c, end);
       }
     }
   }
   if (r.stream) streamed_stores_done();
 }
 
+template <class Filter>
 POLYCONV_INLINE void depthwise_typed(const DepthwisePlan &p, const DepthwiseRun &r, const DepthwiseShare &share) {
-  for_types(p.input.type, p.epilogue.sum_type == POLYCONV_S32,
-            [&](auto row) { depthwise_share<typename decltype(row)::From, typename decltype(row)::Sum>(p, r, share); });
+  for_types(p.input.type, p.epilogue.sum_type == POLYCONV_S32, [&](auto row) {
+    depthwise_share<Filter, typename decltype(row)::From, typename decltype(row)::Sum>(p, r, share);
+  });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

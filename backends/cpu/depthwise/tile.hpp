@@ -61,14 +61,34 @@ POLYCONV_INLINE void store_vectors(const DepthwiseStore<T> &to, T *p, int64_t st
   }
 }
 
+// Fetches the next `Step` vectors of each of the rows below, in the order of memory, which the processor's own
+// prefetchers learn from; returns where the ones after these lie.
+template <int Rows, int Step, class From, class T>
+POLYCONV_INLINE const From *fetch_rows(const DepthwiseTile<From, T> &tile, const From *ahead) {
+#pragma GCC unroll 32
+  for (int y = 0; y < Rows; ++y)
+#pragma GCC unroll 2
+    for (int i = 0; i < Step; ++i) __builtin_prefetch(ahead + y * tile.ahead_row + i * kLanes<T>, 0, 2);
+  return ahead + Step * kLanes<T>;
+}
+
+// The vector of channels at c of a source pixel.
+template <class From, class T>
+struct DepthwiseSource {
+  static constexpr bool kBegins = true; // a sum begins with its first product
+  const Load<From, T> &convert;
+  int64_t c;
+  POLYCONV_MEMBER Vector<T> operator()(const From *pixel) const { return convert.full(pixel + c); }
+};
+
 // Adds source column Q of those that a column of results reads: to its R rows of sums, and to those of the columns of
-// results to its right that read it too. A sum begins with its first product.
-template <int Q, int K, int Step, class From, class T, int A, int R>
-POLYCONV_INLINE void add_column(const Load<From, T> &convert, const From *const *pixels, int64_t line_pixels, int64_t c,
-                                const Vector<T> (&weights)[K * K], Vector<T> (&acc)[A][R]) {
+// results to its right that read it too.
+template <int Q, int K, int Step, class Source, class From, class V, int A, int R>
+POLYCONV_INLINE void add_column(const Source &source, const From *const *pixels, int64_t line_pixels,
+                                const V (&weights)[K * K], V (&acc)[A][R]) {
 #pragma GCC unroll 32
   for (int y = 0; y < (R - 1) * Step + K; ++y) {
-    const Vector<T> v = loaded(convert.full(pixels[y * line_pixels] + c));
+    const V v = loaded(source(pixels[y * line_pixels]));
 #pragma GCC unroll 8
     for (int i = 0; i < A; ++i) {
       const int kx = Q - i * Step;
@@ -77,18 +97,18 @@ POLYCONV_INLINE void add_column(const Load<From, T> &convert, const From *const 
       for (int r = 0; r < R; ++r) {
         const int ky = y - r * Step;
         if (ky < 0 || ky >= K) continue;
-        const Vector<T> weight = weights[ky * K + kx];
-        acc[i][r] = multiply_add(v, weight, kx == 0 && ky == 0 ? Vector<T>{} : acc[i][r]);
+        const bool first = Source::kBegins && kx == 0 && ky == 0;
+        acc[i][r] = multiply_add(v, weights[ky * K + kx], first ? V{} : acc[i][r]);
       }
     }
   }
 }
-template <int Q, int Last, int K, int Step, class From, class T, int A, int R>
-POLYCONV_INLINE void add_columns(const Load<From, T> &convert, const From *const *pixels, int64_t line_pixels,
-                                 int64_t c, const Vector<T> (&weights)[K * K], Vector<T> (&acc)[A][R]) {
+template <int Q, int Last, int K, int Step, class Source, class From, class V, int A, int R>
+POLYCONV_INLINE void add_columns(const Source &source, const From *const *pixels, int64_t line_pixels,
+                                 const V (&weights)[K * K], V (&acc)[A][R]) {
   if constexpr (Q < Last) {
-    add_column<Q, K, Step>(convert, pixels + Q, line_pixels, c, weights, acc);
-    add_columns<Q + 1, Last, K, Step>(convert, pixels, line_pixels, c, weights, acc);
+    add_column<Q, K, Step>(source, pixels + Q, line_pixels, weights, acc);
+    add_columns<Q + 1, Last, K, Step>(source, pixels, line_pixels, weights, acc);
   }
 }
 
@@ -99,22 +119,17 @@ template <class From, class T, int K, int Step, int R>
 POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64_t c, const DepthwiseStore<T> &to) {
   constexpr int kSums = (K + Step - 1) / Step; // columns of results that read one column
   const Load<From, T> convert(tile.zero_point);
+  const DepthwiseSource<From, T> source = {convert, c};
   Vector<T> weights[K * K];
 #pragma GCC unroll 64
   for (int i = 0; i < K * K; ++i) weights[i] = loaded(load(tile.weights + i * tile.row_stride + c));
   Vector<T> acc[kSums][R];
   const From *const *pixels = tile.pixels, *ahead = tile.ahead;
-  add_columns<0, K - Step, K, Step>(convert, pixels, tile.line_pixels, c, weights, acc);
+  add_columns<0, K - Step, K, Step>(source, pixels, tile.line_pixels, weights, acc);
   T *p = to.to + c;
   for (int64_t x = 0; x < to.columns; ++x, p += to.column, pixels += Step) {
-    if (ahead) { // in the order of memory, which the processor's own prefetchers learn from
-#pragma GCC unroll 32
-      for (int y = 0; y < R * Step; ++y)
-#pragma GCC unroll 2
-        for (int i = 0; i < Step; ++i) __builtin_prefetch(ahead + y * tile.ahead_row + i * kLanes<T>, 0, 2);
-      ahead += Step * kLanes<T>;
-    }
-    add_columns<K - Step, K, K, Step>(convert, pixels, tile.line_pixels, c, weights, acc);
+    if (ahead) ahead = fetch_rows<R * Step, Step>(tile, ahead);
+    add_columns<K - Step, K, K, Step>(source, pixels, tile.line_pixels, weights, acc);
     store_vectors(to, p, to.row, to.rows, c, kLanes<T>, acc[0]);
 #pragma GCC unroll 8
     for (int i = 0; i + 1 < kSums; ++i)

@@ -201,7 +201,7 @@ DirectPlan direct_geometry(const polyconv_layer &layer, const polyconv_policy &p
   const double moved = static_cast<double>(sdk::elements(p.source) + sdk::elements(layer.result)) * 4.0 +
                        static_cast<double>(p.packed_elements * element_bytes(p));
   p.serial_us = arithmetic;
-  p.estimate_us = estimate_us(p.tasks, arithmetic, moved);
+  p.estimate_us = estimate_us(p.tasks, arithmetic + group_lines_us(layer), moved);
   return p;
 }
 

@@ -57,7 +57,7 @@ FewPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy, Is
   const double moved = real(elements(layer.input) * type_bytes(layer.input.type) +
                             elements(layer.result) * type_bytes(layer.result.type));
   p.tasks = std::clamp<int64_t>(p.items, 1, tasks_for(policy, us));
-  p.estimate_us = estimate_us(p.tasks, us, moved * kFromMemory);
+  p.estimate_us = estimate_us(p.tasks, us + group_lines_us(layer), moved * kFromMemory);
   return p;
 }
 

@@ -15,7 +15,7 @@ POLYCONV_ISA_FUNCTION(void, depthwise_task, const DepthwisePlan &plan, const Dep
 namespace POLYCONV_ISA {
 
 void depthwise_task(const DepthwisePlan &plan, const DepthwiseRun &run, const DepthwiseShare &share) {
-  depthwise_typed(plan, run, share);
+  depthwise_typed<DepthwiseFilter>(plan, run, share);
 }
 
 } // namespace POLYCONV_ISA
@@ -85,7 +85,10 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (layer.weights.size[sdk::kC] != 1)
     return offer.reject("takes one channel a group, not %" PRId64, layer.weights.size[sdk::kC]);
   if (layer.groups == 1) return offer.reject("takes several groups; this is one channel");
-  if (channels_side_by_side(layer)) return depthwise_offer(request, isa, offer);
+  if (channels_side_by_side(layer))
+    return layer.output.size[sdk::kC] == layer.input.size[sdk::kC]
+               ? depthwise_offer(request, isa, offer)
+               : offer.reject("takes one filter a channel where channels lie side by side");
   if (!plane_takes(layer, isa, offer)) return false;
   if (layer.output.size[sdk::kC] == layer.input.size[sdk::kC] && turned_fits(layer, *request.policy) &&
       better_turned(layer, *request.policy, isa)) {

@@ -1,0 +1,205 @@
+// grouped.hpp - the registers of convolution with few channels a group, channels side by side: a vector of results is
+// of several groups, and lane by lane picks one channel after another of its own group from what it loads of a source
+// pixel. So no lane idles, and nothing of another group is multiplied, not even by 0.
+//
+// A pick costs as much as a multiply-add (on Intel it takes one of the two units for these), so that what is picked is
+// multiplied as often as the sweeps of depthwise convolution can: by the taps of three columns of results and R rows.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/depthwise/task.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+// Integers as wide as T, a vector of them.
+template <class T>
+using Lanes = decltype(Vector<T>{} < Vector<T>{});
+
+// Lane by lane the element of the pair (low, high) that `index` counts.
+template <class V, class I>
+POLYCONV_INLINE V picked(V low, V high, I index) {
+#if defined(__AVX512F__)
+  const __m512i a = bits_as<__m512i>(low), b = bits_as<__m512i>(high), i = bits_as<__m512i>(index);
+  if constexpr (sizeof(index[0]) == 4) return bits_as<V>(_mm512_permutex2var_epi32(a, i, b));
+  return bits_as<V>(_mm512_permutex2var_epi64(a, i, b));
+#elif defined(__AVX2__)
+  __m256i i = bits_as<__m256i>(index);
+  if constexpr (sizeof(index[0]) == 8) { // as two elements of four bytes
+    const __m256i twice = _mm256_add_epi64(i, i);
+    i = _mm256_or_si256(twice, _mm256_slli_epi64(_mm256_add_epi64(twice, _mm256_set1_epi64x(1)), 32));
+  }
+  const __m256i of_low = _mm256_permutevar8x32_epi32(bits_as<__m256i>(low), i);
+  const __m256i of_high = _mm256_permutevar8x32_epi32(bits_as<__m256i>(high), i);
+  return bits_as<V>(_mm256_blendv_ps(bits_as<__m256>(of_low), bits_as<__m256>(of_high),
+                                     bits_as<__m256>(_mm256_slli_epi32(i, 28)))); // its sign: from 8 on
+#else
+  constexpr int kL = sizeof low / sizeof low[0];
+  decltype(low[0] + low[0]) pair[2 * kL];
+  store(pair, low), store(pair + kL, high);
+  for (int lane = 0; lane < kL; ++lane) low[lane] = pair[index[lane]];
+  return low;
+#endif
+}
+template <class V, class I>
+POLYCONV_INLINE V picked(V low, I index) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(index[0]) == 4)
+    return bits_as<V>(_mm512_permutexvar_epi32(bits_as<__m512i>(index), bits_as<__m512i>(low)));
+  return bits_as<V>(_mm512_permutexvar_epi64(bits_as<__m512i>(index), bits_as<__m512i>(low)));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(index[0]) == 4)
+    return bits_as<V>(_mm256_permutevar8x32_epi32(bits_as<__m256i>(low), bits_as<__m256i>(index)));
+  return picked(low, low, index);
+#else
+  return picked(low, low, index);
+#endif
+}
+
+// What a vector of results reads of a source pixel: one vector of channels or two, which may overlap.
+template <class T>
+struct GroupedWindow {
+  int64_t low, high; // their first channels
+  int64_t ahead;     // elements from a pixel to the one that is fetched meanwhile
+  Lanes<T> first;    // of each lane's group, its first channel, counted from `low`
+};
+
+// Of the results from c on.
+template <class T>
+POLYCONV_INLINE GroupedWindow<T> window_of(const DepthwisePlan &p, int64_t c) {
+  const int64_t last = p.input.size[1] - kLanes<T>;
+  GroupedWindow<T> window;
+  window.ahead = kGroupedAhead * p.axis[2].step * p.input.stride[4];
+  window.low = p.sources[c] < last ? p.sources[c] : last;
+  window.high = window.low + kLanes<T> < last ? window.low + kLanes<T> : last;
+  for (int lane = 0; lane < kLanes<T>; ++lane)
+    window.first[lane] = static_cast<int32_t>(p.sources[c + lane] - window.low);
+  return window;
+}
+
+// Of a source pixel, channel `channel` of each lane's group.
+template <class From, class T, bool kTwo>
+struct GroupedSource {
+  static constexpr bool kBegins = false;
+  Load<From, T> convert;
+  GroupedWindow<T> window;
+  Lanes<T> index;
+  POLYCONV_MEMBER GroupedSource(int32_t zero_point, const GroupedWindow<T> &w) : convert(zero_point), window(w) {}
+  POLYCONV_MEMBER void set_channel(int64_t channel) {
+    index = window.first + static_cast<int32_t>(channel);
+    if (kTwo) index += (index >= kLanes<T>)&static_cast<int32_t>(window.low + kLanes<T> - window.high);
+  }
+  POLYCONV_MEMBER Vector<T> operator()(const From *pixel) const {
+    const Vector<T> low = convert.full(pixel + window.low);
+    return kTwo ? picked(low, convert.full(pixel + window.high), index) : picked(low, index);
+  }
+};
+
+// Adds source columns [First, Last), all channels of each lane's group; as add_columns.
+template <int First, int Last, int K, int Step, class Source, class From, class T, int A, int R>
+POLYCONV_INLINE void add_group(Source &source, const DepthwiseTile<From, T> &tile, int64_t channels,
+                               const From *const *pixels, Vector<T> (&acc)[A][R]) {
+  const T *from = tile.weights;
+  for (int64_t channel = 0; channel < channels; ++channel, from += kDepthwiseUnit) {
+    Vector<T> weights[K * K];
+#pragma GCC unroll 64
+    for (int i = 0; i < K * K; ++i) weights[i] = loaded(load(from + i * tile.row_stride));
+    source.set_channel(channel);
+    add_columns<First, Last, K, Step>(source, pixels, tile.line_pixels, weights, acc);
+  }
+}
+
+// As depthwise_sweep; `count` of the vector's results exist.
+template <int K, int Step, int R, bool kTwo, class From, class T>
+POLYCONV_NOINLINE void grouped_sweep(const DepthwiseTile<From, T> &tile, const GroupedWindow<T> &window,
+                                     int64_t channels, int64_t c, int count, const DepthwiseStore<T> &to) {
+  constexpr int kSums = (K + Step - 1) / Step;
+  GroupedSource<From, T, kTwo> source(tile.zero_point, window);
+  Vector<T> acc[kSums][R] = {};
+  const From *const *pixels = tile.pixels, *ahead = tile.ahead;
+  add_group<0, K - Step, K, Step>(source, tile, channels, pixels, acc);
+  T *p = to.to + c;
+  for (int64_t x = 0; x < to.columns; ++x, p += to.column, pixels += Step) {
+    if (ahead) ahead = fetch_rows<R * Step, Step>(tile, ahead);
+#pragma GCC unroll 32
+    for (int y = 0; y < (R - 1) * Step + K; ++y)
+#pragma GCC unroll 2
+      for (int i = K - Step; i < K; ++i) {
+        const From *next = pixels[y * tile.line_pixels + i] + window.ahead;
+        __builtin_prefetch(next + window.low);
+        if (kTwo) __builtin_prefetch(next + window.high);
+      }
+    add_group<K - Step, K, K, Step>(source, tile, channels, pixels, acc);
+    store_vectors(to, p, to.row, to.rows, c, count, acc[0]);
+#pragma GCC unroll 8
+    for (int i = 0; i < kSums; ++i)
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) acc[i][r] = i + 1 < kSums ? acc[i + 1][r] : Vector<T>{};
+  }
+}
+
+// P columns of one row, any kernel: as depthwise_any.
+template <int P, bool kTwo, class From, class T>
+POLYCONV_NOINLINE void grouped_any(const DepthwiseTile<From, T> &tile, const GroupedWindow<T> &window, int64_t channels,
+                                   int64_t lines, const Axis &w, int64_t c, int count, const DepthwiseStore<T> &to) {
+  GroupedSource<From, T, kTwo> source(tile.zero_point, window);
+  const T *weights = tile.weights;
+  Vector<T> acc[P] = {};
+  for (int64_t line = 0; line < lines; ++line)
+    for (int64_t k = 0; k < w.taps; ++k) {
+      const From *const *first = tile.pixels + line * tile.line_pixels + k * w.dilation, *pixels[P];
+#pragma GCC unroll 8
+      for (int j = 0; j < P; ++j) pixels[j] = first[j * w.step];
+      for (int64_t channel = 0; channel < channels; ++channel, weights += kDepthwiseUnit) {
+        const Vector<T> weight = load(weights);
+        source.set_channel(channel);
+#pragma GCC unroll 8
+        for (int j = 0; j < P; ++j) acc[j] = multiply_add(source(pixels[j]), weight, acc[j]);
+      }
+    }
+  store_vectors(to, to.to + c, to.column, to.columns, c, count, acc);
+}
+
+// What depthwise_share is told to do with a block of channels.
+struct GroupedFilter {
+  template <class From, class T>
+  POLYCONV_MEMBER static void filter(const DepthwiseGroup<From, T> &group, int64_t x, int64_t columns, int64_t c,
+                                     int64_t end, const DepthwiseStore<T> &to) {
+    const DepthwisePlan &p = group.plan;
+    DepthwiseTile<From, T> tile = tile_at(group, x, columns, c);
+    tile.row_stride = p.group_in * kDepthwiseUnit;
+    const int64_t unit = p.axis[0].taps * p.axis[1].taps * p.axis[2].taps * tile.row_stride;
+    for (; c < end; c += kLanes<T>, tile.ahead += tile.ahead ? kLanes<T> * columns * p.axis[2].step : 0) {
+      const int count = end - c < kLanes<T> ? static_cast<int>(end - c) : kLanes<T>;
+      tile.weights = static_cast<const T *>(group.run.weights) + c / kDepthwiseUnit * unit + c % kDepthwiseUnit;
+      const GroupedWindow<T> window = window_of<T>(p, c);
+      const bool two = p.sources[c + count - 1] + p.group_in > window.low + kLanes<T>;
+      two ? filter_vector<true>(p, tile, window, c, count, to) : filter_vector<false>(p, tile, window, c, count, to);
+    }
+  }
+
+ private:
+  template <int Step, bool kTwo, class From, class T>
+  POLYCONV_MEMBER static void sweep_rows(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile,
+                                         const GroupedWindow<T> &window, int64_t c, int count,
+                                         const DepthwiseStore<T> &to) {
+    if constexpr (kVectorBytes == 64)
+      if (p.tile_rows == kDepthwiseRows)
+        return grouped_sweep<3, Step, kDepthwiseRows, kTwo>(tile, window, p.group_in, c, count, to);
+    grouped_sweep<3, Step, kDepthwiseFew, kTwo>(tile, window, p.group_in, c, count, to);
+  }
+  template <bool kTwo, class From, class T>
+  POLYCONV_MEMBER static void filter_vector(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile,
+                                            const GroupedWindow<T> &window, int64_t c, int count,
+                                            const DepthwiseStore<T> &to) {
+    const int64_t lines = p.axis[0].taps * p.lines;
+    if constexpr (Unrolled<From>::value)
+      if (p.square)
+        return p.axis[2].step == 2 ? sweep_rows<2, kTwo>(p, tile, window, c, count, to)
+                                   : sweep_rows<1, kTwo>(p, tile, window, c, count, to);
+    if (p.tile_columns == kDepthwiseColumns)
+      return grouped_any<kDepthwiseColumns, kTwo>(tile, window, p.group_in, lines, p.axis[2], c, count, to);
+    grouped_any<kGroupedColumns, kTwo>(tile, window, p.group_in, lines, p.axis[2], c, count, to);
+  }
+};
+
+} // namespace polyconv::cpu::POLYCONV_ISA
