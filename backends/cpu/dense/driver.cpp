@@ -120,8 +120,11 @@ class DenseInstance final : public RowInstance {
         may_stream_(may_stream(plan_)) {
     axes_ = make_axis_tables(layer_, plan_.axis);
     const Axis &w = plan_.axis[2];
-    for (int64_t t = 0; t < w.taps; ++t)
-      inside_.push_back(plan_.padded || plan_.flat ? DenseColumns{0, plan_.columns} : inside_columns(w, t));
+    for (int64_t t = 0; t < w.taps; ++t) {
+      const DenseColumns some = inside_columns(w, t), all = {0, plan_.columns};
+      const bool any = some.first < some.last && plan_.over_images;
+      inside_.push_back(plan_.padded || plan_.flat || any ? all : some);
+    }
     plan_.inside = inside_.data();
     if (tasks_of(plan_.grid) > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
@@ -148,6 +151,7 @@ class DenseInstance final : public RowInstance {
   void run_rows(const polyconv_arguments &arguments, const RowWindow &window) const override {
     DensePlan p = plan_;
     p.axis[1] = axis_of(window.rows);
+    p.chains = 0; // the sums of a window are those of any other
     const DenseColumns all = {0, window.rows.count * p.axis[2].out};
     if (p.flat) {
       p.columns = all.last;

@@ -87,6 +87,14 @@ bool leaves_padding_out(const DensePlan &p) {
   return true;
 }
 
+// The layer whose images of one pixel are neighbours along W, wherever its channels lie.
+polyconv_layer with_pixels_in_line(polyconv_layer layer) {
+  for (polyconv_tensor *t : {&layer.input, &layer.output, &layer.result, &layer.residual, &layer.saved})
+    if (sdk::spatial(*t) == 1)
+      for (const int axis : {sdk::kD, sdk::kH, sdk::kW}) t->stride[axis] = t->stride[sdk::kN];
+  return layer;
+}
+
 // The output as lines of columns, and where the source is read.
 void set_source(DensePlan &p, const polyconv_layer &layer) {
   const polyconv_tensor &in = layer.input;
@@ -97,7 +105,8 @@ void set_source(DensePlan &p, const polyconv_layer &layer) {
   const bool as_wanted = (in.type == POLYCONV_F32 || in.type == POLYCONV_F64) &&
                          (in.stride[sdk::kC] == 1 || in.size[sdk::kC] == 1) && !p.padded;
   // Pixels whole pages apart fall into one set of the L1 cache.
-  const int64_t apart = p.axis[2].step * in.stride[sdk::kW] * bytes;
+  const bool one_result = p.taps > 1 && p.epilogue.whole_images && sdk::spatial(layer.output) == 1;
+  const int64_t apart = one_result ? 1 : p.axis[2].step * in.stride[sdk::kW] * bytes;
   const bool few = p.pixel <= kFewChannels && p.axis[2].taps > 1 && p.axis[2].dilation == 1;
   p.in_place = as_wanted && apart % (p.taps > 1 ? 2048 : 4096) != 0 && !few;
   p.padded = p.padded || (few && !p.in_place);
@@ -105,8 +114,10 @@ void set_source(DensePlan &p, const polyconv_layer &layer) {
   const bool in_line = takes_every_pixel(p.axis) && one_pixel_stride(in);
   p.flat = p.taps == 1 && p.epilogue.whole_images && (!p.in_place || in_line);
   p.images = layer.output.size[sdk::kN];
+  p.over_images = p.in_place && one_result && p.images > 1 && one_image_stride(p.epilogue);
   p.depths = p.axis[0].out, p.lines = p.axis[1].out, p.columns = p.axis[2].out;
   p.column_step = p.axis[2].step, p.column_before = p.axis[2].before, p.column_pitch = p.pitch[2];
+  if (p.over_images) p.columns = p.images, p.images = 1;
   if (!p.flat) return;
   p.skips_lines = 0;
   p.one_stride = in_line;
@@ -159,7 +170,7 @@ void set_blocks(DensePlan &p) {
   const auto elements = [&](int64_t columns) {
     return static_cast<int64_t>(static_cast<uint64_t>(columns) * static_cast<uint64_t>(p.input.stride[sdk::kW]));
   };
-  p.pixel_stride = p.in_place ? elements(w.step) : step * p.strip_pixel;
+  p.pixel_stride = p.over_images ? p.input.stride[sdk::kN] : p.in_place ? elements(w.step) : step * p.strip_pixel;
   p.tap_stride = p.in_place ? elements(w.dilation) : w.dilation * p.strip_pixel;
 }
 
@@ -241,9 +252,12 @@ void set_pieces(DensePlan &p, const Costs &costs, int64_t wanted) {
 
 } // namespace
 
-DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+DensePlan dense_geometry(const polyconv_layer &given, const polyconv_policy &policy, Isa isa) {
+  const polyconv_layer layer = with_pixels_in_line(given);
   DensePlan p = make_dense(layer, isa);
   set_source(p, layer);
+  // The sums of a pixel alone must not differ from those of one of many where bits shall be those of any batch.
+  p.chains = p.columns == 1 && policy.determinism < POLYCONV_DETERMINISM_INVARIANT;
   set_blocks(p);
   set_scratch(p);
   const int64_t lines = p.images * p.depths * p.lines;

@@ -10,6 +10,8 @@
 // columns by tiles that leave their first or last pixel out. Where that is not enough (wide or valued padding, few
 // channels) the strip holds the padding, and all taps of a line are one run of it.
 //
+// Results of one pixel are a matrix by a vector; of many images, by as many vectors: their columns are the images.
+//
 // The order of each sum (blocks of channels, taps, channels) is a function of problem and config alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -47,6 +49,8 @@ struct DensePlan {
   int32_t skips_lines;  // lines of zero padding are left out
   int32_t along_w;      // results are stored along W (channels first), so tiles are transposed
   int32_t stores_tiles; // tiles go from registers to the result
+  int32_t over_images;  // several taps: the columns of a line are the images, of one result each
+  int32_t chains;       // one column, so that tiles are of one pixel: several chains of sums
 
   int64_t groups, group_in, group_out;
   int64_t pixel;                                    // elements of a pixel's group: channels, or pairs of them

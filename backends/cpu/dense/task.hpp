@@ -202,6 +202,7 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
   tile.pixel_stride = p.pixel_stride;
   tile.weights = task.weights + p.taps * (panel * p.pixel + channel) * p.panel_channels;
   tile.weight_stride = p.panel_channels;
+  tile.chains = p.chains;
   const int64_t part = fetch_ahead(task, b, line, p.taps * steps * p.panel_channels, tile);
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) == 0)
     if (p.offset && channel_block == 0) subtract_offset(task, b, line, panel, start);

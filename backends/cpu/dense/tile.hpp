@@ -47,6 +47,7 @@ struct DenseTile {
   const T *bias; // added at the end, NULL: none
   bool relu;     // f32 only
   bool stream;   // results pass the caches by
+  bool chains;   // of one pixel: see add_in_chains
 };
 
 // What is fetched into the cache next.
@@ -89,6 +90,15 @@ POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
 }
 #endif
 
+// Of integers modulo 2^32.
+template <class V>
+POLYCONV_INLINE V plus(V a, V b) {
+  if constexpr (static_cast<decltype(a[0] + 0)>(0.5) == 0)
+    return bits_as<V>(bits_as<U32>(a) + bits_as<U32>(b));
+  else
+    return a + b;
+}
+
 // An element of the source in every lane. Those that are several channels are no number: a load as f32 might mend it.
 template <class T>
 POLYCONV_INLINE Vector<T> broadcast(const T *p) {
@@ -128,6 +138,31 @@ POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, Dens
     for (int i = 0; i < (M + 2) / 3; ++i) ++pixels[i];
     weights += weight_stride;
   }
+}
+
+// All runs of a tile of one pixel, which would wait for its own sums: step after step goes to another of a few chains
+// of them, which are added at the end. Nothing is fetched early: weights are one stream, which the core follows by
+// itself.
+template <class T, int N>
+POLYCONV_INLINE void add_in_chains(const DenseTile<T> &t, Vector<T> (&sums)[N]) {
+  constexpr int kChains = 4;
+  Vector<T> chains[kChains][N] = {};
+  for (int64_t i = 0; i < t.run_count; ++i) {
+    const DenseRun<T> &run = t.runs[i];
+    if (t.column < run.inside.first || t.column >= run.inside.last) continue;
+    const T *source = run.source + t.column * t.pixel_stride, *weights = t.weights + run.weights;
+    for (int64_t k = 0; k < run.steps; k += kChains)
+#pragma GCC unroll 4
+      for (int c = 0; c < kChains; ++c, weights += t.weight_stride) {
+        if (k + c >= run.steps) break;
+        const Vector<T> scalar = broadcast(source + k + c);
+#pragma GCC unroll 4
+        for (int n = 0; n < N; ++n) chains[c][n] = accumulate(chains[c][n], scalar, load(weights + n * kLanes<T>));
+      }
+  }
+#pragma GCC unroll 4
+  for (int n = 0; n < N; ++n)
+    sums[n] = plus(sums[n], plus(plus(chains[0][n], chains[1][n]), plus(chains[2][n], chains[3][n])));
 }
 
 template <class T, int M, int N>
@@ -192,6 +227,11 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
       for (int n = 0; n < N; ++n)
         __builtin_prefetch(static_cast<char *>(t.result) + m * t.result_row + n * kVectorBytes, 1);
   DenseAhead<T> ahead = {t.source_ahead, t.weights_ahead};
+  if constexpr (M == 1)
+    if (t.chains) {
+      add_in_chains(t, sums[0]);
+      return store_tile(t, sums);
+    }
   for (int64_t i = 0; i < t.run_count; ++i) {
     const DenseRun<T> &run = t.runs[i];
     const int64_t begin = t.column, end = begin + M;

@@ -138,6 +138,7 @@ bool takes(const polyconv_layer &layer, const Epilogue &epilogue, sdk::Offer &of
   if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (in.type != POLYCONV_F32 || layer.weights.type != POLYCONV_F32) return offer.reject("takes f32, read in place");
   if (taps(layer) != 1) return offer.reject("takes one tap, not %d", static_cast<int>(taps(layer)));
+  if (spatial(in) == 1) return offer.reject("takes planes: one pixel leaves vectors of pixels empty");
   for (int i = 0; i < 3; ++i)
     if (layer.stride[i] != 1 || layer.pad_begin[i] != 0 || layer.pad_end[i] != 0)
       return offer.reject("takes stride 1 without padding");
