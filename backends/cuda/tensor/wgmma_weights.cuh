@@ -206,10 +206,10 @@ __device__ inline void store_piece(float *piece, const WeightsSums<Tile> &sums, 
     }
 }
 
-// Two neighbouring channels of a weight; the second may not exist.
+// Two neighbouring channels of a weight, in one word where `pairs` lie so; the second may not exist.
 template <class Out>
-__device__ inline void store_pair(Out *to, float first, float second, bool both) {
-  if (both && reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0) {
+__device__ inline void store_pair(Out *to, float first, float second, bool pairs, bool both) {
+  if (pairs && both) {
     if constexpr (sizeof(Out) == 4)
       *reinterpret_cast<float2 *>(to) = make_float2(first, second);
     else
@@ -238,6 +238,7 @@ __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const W
     const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + thread % 4 * 2;
     Out *const to = static_cast<Out *>(p.result) +
                     p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
+    const bool pairs = reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0 && p.weights.stride[0] % 2 == 0;
 #pragma unroll
     for (int product = 0; product < Tile::products; ++product)
 #pragma unroll
@@ -248,7 +249,7 @@ __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const W
         for (int j = 0; j < 8; ++j)
           if (channel + j * 8 < channels)
             store_pair(to + below * p.weights.stride[0] + j * 8, sums[product][i * 32 + j * 4 + half * 2],
-                       sums[product][i * 32 + j * 4 + half * 2 + 1], channel + j * 8 + 1 < channels);
+                       sums[product][i * 32 + j * 4 + half * 2 + 1], pairs, channel + j * 8 + 1 < channels);
       }
   }
 }

@@ -47,6 +47,8 @@ inline constexpr int kWeightsShapeCount = sizeof kWeightsShapes / sizeof *kWeigh
 // The geometry of a layer in a shape, without maps and pointers.
 WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape);
 int64_t pieces_bytes(const WeightsProduct &product, const WeightsShape &shape); // of the workspace
+// Every tile one worker's.
+Shares share_out_whole(const Shares &shares);
 
 // Whether maps hold the factors of a layer; else rejects in the words of the forward layer that reads so.
 bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer);

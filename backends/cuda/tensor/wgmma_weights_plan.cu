@@ -158,7 +158,15 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   return p;
 }
 
+Shares share_out_whole(const Shares &s) {
+  if (s.tiles == 0) return s;
+  int64_t groups = std::min(s.tiles, kWorkers);
+  while (groups > 1 && s.tiles % groups != 0) --groups;
+  return make_shares(s.tiles, s.blocks, groups, groups);
+}
+
 int64_t pieces_bytes(const WeightsProduct &p, const WeightsShape &shape) {
+  if (p.whole && p.shares.all_whole()) return 0;
   return int64_t{p.shares.workers} * p.shares.most * shape.rows * shape.chunks * 64 * 4;
 }
 
@@ -179,7 +187,6 @@ double adding_us(const polyconv_layer &l, const WeightsProduct &p, const Weights
   double split = s.tiles; // tiles that are not one worker's
   if (p.whole)
     split = s.all_whole() ? 0 : std::min<double>(s.tiles, real(s.tiles) / s.group * (s.workers_of_group - 1));
-  if (split == 0) return weights * 2 / 1.5e6 - 1.5; // without the kernel that adds
   const double pieces = std::min(split + s.workers, real(s.most) * s.workers), part = split / s.tiles;
   return pieces * shape.rows * shape.chunks * 256 / 2.77e6 + weights * (part / 4e5 + (1 - part) * 2 / 1.5e6);
 }

@@ -35,6 +35,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const int32_t type = l.input.type;
   if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type)
     return offer.reject("takes input and weights of type f16 or bf16");
+  if (sdk::taps(l) == 1) return offer.reject("takes windows of two taps and more: with one, nothing reads x again");
   if (l.output.size[1] / l.groups > kMostFilters)
     return offer.reject("takes up to %d filters a group, not %" PRId64, kMostFilters, l.output.size[1] / l.groups);
   if (sdk::elements(l.input) == 0 || sdk::elements(l.result) == 0) return offer.reject("takes no empty tensor");
