@@ -13,10 +13,10 @@ inline constexpr int kPatchShared = 99 << 10; // what every chip from 8.0 on len
 
 struct DepthwisePatches {
   Conv<int64_t> conv; // for the epilogue
-  Slab x;
+  Slab x = {};
   const float *weights = nullptr; // [tap][channel], channels filled up to whole chunks of 16 bytes of the input
   void *result = nullptr;
-  Patches patches;
+  Patches patches = {};
   int64_t result_image = 0; // elements from one image of the result to the next
   int32_t result_stride[3] = {};
   int32_t chunks = 0; // of 16 bytes, of a slice: a power of two

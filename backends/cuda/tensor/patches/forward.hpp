@@ -26,10 +26,10 @@ inline constexpr int kForwardShapeCount = sizeof kForwardShapes / sizeof *kForwa
 
 struct ForwardProduct {
   Conv<int64_t> conv; // for the epilogue
-  Slab x;
+  Slab x = {};
   const void *weights = nullptr; // [group][slice of filters][slice of channels][tap][filter][channel], filled up
   void *result = nullptr;
-  Patches patches;
+  Patches patches = {};
   int32_t filters = 0, channels = 0; // of a slice
   int32_t group_filters = 0, group_channels = 0, groups = 0;
   int32_t filter_slices = 0, channel_slices = 0; // of a group

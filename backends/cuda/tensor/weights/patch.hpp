@@ -32,12 +32,12 @@ inline constexpr PatchShape kPatchShapes[] = {{8, 1, 1}, {4, 1, 1}, {2, 1, 1}, {
 inline constexpr int kPatchShapeCount = sizeof kPatchShapes / sizeof *kPatchShapes;
 
 struct PatchProduct {
-  Slab x, dy;
+  Slab x = {}, dy = {};
   View<int64_t> weights; // what is written
   void *result = nullptr;
   int32_t result_type = 0;
   float *pieces = nullptr; // of the sums, one tile each; none where a block sums all patches of its tile
-  Patches patches;
+  Patches patches = {};
   int32_t filters = 0, channels = 0; // of a slice
   int32_t group_filters = 0, group_channels = 0;
   int32_t diagonal = 0;     // 1: a slice holds whole groups, as many channels as filters, of a power of two each
