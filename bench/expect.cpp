@@ -212,7 +212,8 @@ void refuse_misspelt_columns(const CsvRow &row, const std::string &path) {
   for (const auto &[column, cell] : row.cells) {
     const bool is_known = std::find(known.begin(), known.end(), column) != known.end();
     const std::string meant = is_known ? "" : did_you_mean(column, known);
-    if (!meant.empty()) throw Error(kUsage, path + ": no column is called '" + column + "'" + meant);
+    if (!meant.empty())
+      throw Error(kUsage, format("%s: no column is called '%s'%s", path.c_str(), column.c_str(), meant.c_str()));
   }
 }
 
@@ -229,6 +230,7 @@ std::vector<Expectation> load_expectations(const std::string &name) {
   std::vector<Expectation> expectations;
   const std::vector<CsvRow> rows = read_csv(path, kRequired);
   if (!rows.empty()) refuse_misspelt_columns(rows.front(), path);
+  expectations.reserve(rows.size());
   for (const CsvRow &row : rows) expectations.push_back(read_row(row, format("%s:%d", path.c_str(), row.line)));
   if (expectations.empty()) throw Error(kUsage, path + ": no expectation");
   return expectations;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "distribution.hpp"
 #include "measure/baseline.hpp"
@@ -78,9 +79,9 @@ struct Group {
 // Says one bar of suites after another over one group of layers.
 class BarsOfSuites {
  public:
-  BarsOfSuites(const Expectation &e, const Group &group, size_t lost_to_all, const std::string &with,
+  BarsOfSuites(const Expectation &e, const Group &group, size_t lost_to_all, std::string with,
                std::vector<Finding> &findings)
-      : e_(e), layers_(group.layers), lost_(group.lost + lost_to_all), with_(with), findings_(findings) {}
+      : e_(e), layers_(group.layers), lost_(group.lost + lost_to_all), with_(std::move(with)), findings_(findings) {}
 
   void judge() const {
     if (layers_.size() == 0) {

@@ -20,6 +20,8 @@ TEXT = 1 << 16  # bytes of shared memory for the case that is running
 class Worker:
     """A child process with the library loaded. The parent never loads it: a forked thread runtime would not work."""
 
+    _pipes = set()  # the parent's ends to all children: a child that kept another's would keep that one waiting for its end
+
     def __init__(self, library, backends=(), patience=60.0):
         self._library, self._backends = library, [os.path.abspath(backend) for backend in backends]
         self._patience = patience
@@ -91,14 +93,17 @@ class Worker:
         return Verdict("crash", f"the process ended with exit code {os.WEXITSTATUS(status)}")
 
     def _forget(self):
+        self._hang_up()
+        self._pid = None
+
+    def _hang_up(self):
+        Worker._pipes -= {self._to.fileno(), self._from}
         self._to.close()
         os.close(self._from)
-        self._pid = None
 
     def close(self):
         if self._pid is not None:
-            self._to.close()
-            os.close(self._from)
+            self._hang_up()
             os.waitpid(self._pid, 0)
             self._pid = None
 
@@ -110,8 +115,8 @@ class Worker:
         if self._pid == 0:
             code = 1
             try:
-                os.close(request_write)
-                os.close(answer_read)
+                for pipe in Worker._pipes | {request_write, answer_read}:
+                    os.close(pipe)
                 _serve(os.fdopen(request_read), os.fdopen(answer_write, "w"), self._library, self._backends,
                        self._shared)
                 code = 0
@@ -125,6 +130,7 @@ class Worker:
         os.close(request_read)
         os.close(answer_write)
         self._to, self._from = os.fdopen(request_write, "w"), answer_read
+        Worker._pipes |= {request_write, answer_read}
         said = self._read()
         if said != b"ready":
             raise SystemExit(f"oracle.py: the child did not start: {(said or b'it died').decode()}")

@@ -87,11 +87,11 @@ bool leaves_padding_out(const DensePlan &p) {
   return true;
 }
 
-// The layer whose images of one pixel are neighbours along W, wherever its channels lie.
+// The layer whose images of one pixel are neighbours along W, wherever its channels lie. Not along H: windows of a chain
+// step from row to row there.
 polyconv_layer with_pixels_in_line(polyconv_layer layer) {
   for (polyconv_tensor *t : {&layer.input, &layer.output, &layer.result, &layer.residual, &layer.saved})
-    if (sdk::spatial(*t) == 1)
-      for (const int axis : {sdk::kD, sdk::kH, sdk::kW}) t->stride[axis] = t->stride[sdk::kN];
+    if (sdk::spatial(*t) == 1) t->stride[sdk::kW] = t->stride[sdk::kN];
   return layer;
 }
 
