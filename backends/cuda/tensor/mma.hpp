@@ -89,9 +89,6 @@ inline bool has_tile(Products products, int tile, Source source) {
 // The geometry of a layer and the pointers of a run.
 MmaProduct make_mma_product(const polyconv_layer &layer, Products products, const polyconv_arguments &arguments);
 
-// Whether nothing but zeros is ever read beside the image.
-bool mma_pads_zeros(const polyconv_layer &layer);
-
 // What the activations of a layer allow, were their pointer aligned as that needs; wherever it points; and what they
 // would if they were dense with the channels last.
 Source preferred_source(const polyconv_layer &layer, Products products);

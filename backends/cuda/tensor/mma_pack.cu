@@ -1,6 +1,7 @@
 // mma_pack.cu - weights as mma reads them, and what the host plans.
 // SPDX-License-Identifier: Apache-2.0
 #include "bf16_parts.cuh"
+#include "common/accepts.hpp"
 #include "common/numbers.hpp"
 #include "common/partials.cuh"
 #include "mma_fragments.cuh"
@@ -74,13 +75,6 @@ __global__ void __launch_bounds__(kThreads)
     const bool there = channel < group_out && c < weights.size[1] && d < weights.size[2];
     packed[i] = As::convert(there ? raw[weights.at(group * group_out + channel, c, d, h, w)] : From(0.0f), e);
   }
-}
-
-// Whether every window lies inside the image.
-bool pads_nothing(const polyconv_layer &l) {
-  for (int axis = 0; axis < 3; ++axis)
-    if (l.pad_begin[axis] > 0 || l.pad_end[axis] > 0) return false;
-  return true;
 }
 
 // Whether a bit for each tap along the axes fits in 31, and what a tap adds to a window: as the tensor is, and dense
@@ -183,19 +177,14 @@ MmaProduct make_mma_product(const polyconv_layer &l, Products products, const po
   return p;
 }
 
-bool mma_pads_zeros(const polyconv_layer &l) {
-  return l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0) ||
-         pads_nothing(l);
-}
-
 // Elements of 4 bytes are words wherever they lie.
 Source unaligned_source(const polyconv_layer &l) {
-  if (!taps_fit(l) || !mma_pads_zeros(l) || l.input.stride[1] != 1) return Source::kGathered;
+  if (!taps_fit(l) || !pads_zeros(l) || l.input.stride[1] != 1) return Source::kGathered;
   return element_bytes(l.input.type) == 4 ? Source::kWords : Source::kShifted;
 }
 
 Source converted_source(const polyconv_layer &l, Products products) {
-  if (!taps_fit(l) || !mma_pads_zeros(l)) return Source::kGathered;
+  if (!taps_fit(l) || !pads_zeros(l)) return Source::kGathered;
   if (l.weights.size[1] % vector_of(products) == 0) return Source::kVectors;
   return l.weights.size[1] * element_bytes(l.input.type) % 4 == 0 ? Source::kWords : Source::kShifted;
 }

@@ -5,6 +5,7 @@
 //
 // Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
 #include "mma.hpp"
@@ -183,7 +184,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
   if (!bias_and_relu_at_most(l) || l.result.type != l.input.type)
     return offer.reject("ends with a bias and a relu at most, in the type of the input");
-  if (!mma_pads_zeros(l)) return offer.reject("pads with zeros only");
+  if (!pads_zeros(l)) return offer.reject("pads with zeros only");
   if (!has_whole_chunks(l.input) || !has_whole_chunks(l.result)) {
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("takes channels last, in vectors of 16 bytes");

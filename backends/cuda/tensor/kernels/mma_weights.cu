@@ -4,6 +4,8 @@
 //
 // Floor: one read of x and dy, or what shared memory gives (weights/patch_sum.cuh).
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "common/accepts.hpp"
 #include "common/bias_gradient.hpp"
 #include "common/cheapest.hpp"
@@ -37,6 +39,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
     return offer.reject("takes channels last");
   }
   if (!pads_zeros(l)) return offer.reject("pads with zeros only");
+  if (sdk::taps(l) > 1 << 20) return offer.reject("takes windows of up to 2^20 taps");
   polyconv_layer other = l; // the output's images are read as the input's are
   other.input = l.output;
   if (!fits_implicit(l, offer) || !fits_implicit(other, offer)) return false;
@@ -57,7 +60,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!offer_cheapest(kPatchShapeCount, config, offer, [&](int32_t c) { return estimate(l, c); }))
     return offer.reject("holds no 16 pixels and their windows in the shared memory of a block");
   const PatchProduct p = make_patch_product(l, kPatchShapes[offer.config]);
-  if (!(real(p.all_tiles) * p.splits < 1 << 30)) return offer.reject("takes less than 2^30 tiles of weights");
+  const double blocks = real(p.all_tiles) * (p.splits == 1 ? 1 : std::max(p.splits, p.quads() / 32));
+  if (!(blocks < 1 << 30)) return offer.reject("takes less than 2^30 tiles of weights");
   offer.workspace_bytes = patch_pieces_bytes(p) + bias_gradient_bytes(l);
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
   return offer.workspace_bytes <= request.policy->workspace_limit ||

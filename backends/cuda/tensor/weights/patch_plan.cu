@@ -8,7 +8,7 @@ namespace polyconv::cuda::tensor {
 namespace {
 
 constexpr int kWarps = 16;                        // of a multiprocessor, as registers allow
-constexpr int kUsualWarps = 8;                    // of a block: those that taps leave share pixels
+constexpr int kUsualWarps = 8;                    // of a block: those that turns leave share pixels
 constexpr double kClock = 1755;                   // of an H200, in clocks a microsecond
 constexpr int64_t kLongestSum = int64_t{1} << 17; // pixels: so many roundings stay below those of the result
 
