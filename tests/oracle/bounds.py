@@ -15,9 +15,11 @@ MANY = 1.75
 
 @dataclass
 class Tolerance:
-    """factor c and unit u_acc; 0: exact."""
+    """factor c and unit u_acc; 0: exact. `mixes`: sums and differences of weights are multiplied by those of inputs, so
+    that weights whose taps meet nothing but padding add their share of roundings too."""
     factor: float
     unit: float
+    mixes: bool = False
 
     @property
     def exact(self):
@@ -39,7 +41,7 @@ def of_plan(layer, info, exact):
     if math == "tf32":
         return Tolerance(2, 2.0**-11)
     if info.transform:
-        return Tolerance(32, unit)
+        return Tolerance(32, unit, mixes=True)
     return {"fp32_emulated": Tolerance(8, unit), "fast": Tolerance(2, 2.0**-8)}.get(math, Tolerance(2, unit))
 
 
