@@ -87,8 +87,8 @@ bool leaves_padding_out(const DensePlan &p) {
   return true;
 }
 
-// The layer whose images of one pixel are neighbours along W, wherever its channels lie. Not along H: windows of a chain
-// step from row to row there.
+// The layer whose images of one pixel are neighbours along W, wherever its channels lie. Not along H: windows of a
+// chain step from row to row there.
 polyconv_layer with_pixels_in_line(polyconv_layer layer) {
   for (polyconv_tensor *t : {&layer.input, &layer.output, &layer.result, &layer.residual, &layer.saved})
     if (sdk::spatial(*t) == 1) t->stride[sdk::kW] = t->stride[sdk::kN];
