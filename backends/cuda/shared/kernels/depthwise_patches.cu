@@ -126,7 +126,11 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   }
   polyconv_layer other = l; // the result's images are addressed as the input's are
   other.input = l.result;
-  return fits_implicit(l, offer) && fits_implicit(other, offer);
+  if (!fits_implicit(l, offer) || !fits_implicit(other, offer)) return false;
+  const int64_t lent = block_shared_bytes(request.policy->device_index); // less before 8.0
+  return lent >= kPatchShared ||
+         offer.reject("takes %d KiB of shared memory a block, of which the device lends %" PRId64, kPatchShared >> 10,
+                      lent >> 10);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
