@@ -79,4 +79,11 @@ inline bool fits_implicit(const polyconv_layer &l, sdk::Offer &offer) {
   return true;
 }
 
+// Likewise where the images of another tensor, of the output's size, are addressed as the input's are.
+inline bool fits_implicit_both(const polyconv_layer &l, const polyconv_tensor &other, sdk::Offer &offer) {
+  polyconv_layer of_other = l;
+  of_other.input = other;
+  return fits_implicit(l, offer) && fits_implicit(of_other, offer);
+}
+
 } // namespace polyconv::cuda

@@ -210,7 +210,7 @@ DepthwiseLauncher depthwise_launcher() {
     check_launch("the weights of cuda-shared/depthwise_patches");
   };
   const auto prepare = [] {
-    check(cudaFuncSetAttribute(sum_depthwise<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kPatchShared),
+    check(cudaFuncSetAttribute(sum_depthwise<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kLentShared),
           "asking for shared memory");
   };
   const auto launch = [](const DepthwisePatches &p, cudaStream_t stream) {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "common/conv.cuh"
+#include "common/machine.hpp"
 #include "common/patches.hpp"
 
 namespace polyconv::cuda::shared {
 
 inline constexpr int kPatchThreads = 256;
-inline constexpr int kThreadPixels = 4;       // that a thread sums side by side: a weight is loaded once for all
-inline constexpr int kPatchShared = 99 << 10; // what every chip from 8.0 on lends a block
+inline constexpr int kThreadPixels = 4; // that a thread sums side by side: a weight is loaded once for all
 
 struct DepthwisePatches {
   Conv<int64_t> conv; // for the epilogue

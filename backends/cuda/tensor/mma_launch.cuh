@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/check.hpp"
+#include "common/machine.hpp"
 #include "mma_leave.cuh"
 #include "mma_pipeline.cuh"
 
@@ -54,7 +55,7 @@ template <class Loop, class P, class Large = Mma128x64, class Small = Mma64x64>
 MmaLauncher mma_by_spare_tile(int tile, Source source) {
   const auto of = [source](auto shape) {
     using Tile = decltype(shape);
-    static_assert(kSharedBytes<P, Tile, Source::kVectors> <= 99 << 10, "what every chip from 8.0 on lends a block");
+    static_assert(kSharedBytes<P, Tile, Source::kVectors> <= kLentShared, "what every chip from 8.0 on lends a block");
     if constexpr (sizeof(typename P::Type) == 2)
       if (source == Source::kShifted) return mma_launcher<Loop, P, Tile, Source::kShifted>();
     return source == Source::kVectors ? mma_launcher<Loop, P, Tile, Source::kVectors>()

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "common/launch.hpp"
 #include "common/stress.cuh"
 #include "ptx_tma.cuh"
 
@@ -66,14 +67,7 @@ __device__ inline uint32_t pack_pair(float low, float high, bool relu) {
   }
 }
 
-// Where a kernel is launched before the one ahead of it in the stream has ended: lets the next one come so, and waits
-// until everything ahead is done and visible.
-__device__ inline void let_next_begin() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-__device__ inline void await_previous() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
+using cuda::await_previous, cuda::let_next_begin; // common/launch.hpp
 
 // ---------------------------------------------------------------- barriers
 

@@ -6,12 +6,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/machine.hpp"
 #include "common/pieces.cuh"
 #include "wgmma_product.hpp"
 
 namespace polyconv::cuda::wgmma {
 
-inline constexpr int kWorkers = 132; // multiprocessors of an H100 or H200
+inline constexpr int kWorkers = kHopperMultiprocessors;
 
 inline constexpr int kWeightsParts = 3; // that factors fall into at most (wgmma_weights_parts.hpp)
 

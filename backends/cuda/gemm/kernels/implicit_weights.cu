@@ -80,9 +80,7 @@ int64_t pieces_end(const polyconv_layer &l, int tile) {
 }
 
 bool fits(const polyconv_layer &l, sdk::Offer &offer) {
-  polyconv_layer other = l; // the output's images are read as the input's are
-  other.input = l.output;
-  if (!fits_implicit(l, offer) || !fits_implicit(other, offer)) return false;
+  if (!fits_implicit_both(l, l.output, offer)) return false;
   const double columns = real(l.weights.size[1]) * real(sdk::taps(l)) * real(l.weights.size[0]);
   if (!(columns < 1 << 30)) return offer.reject("takes weights of less than 2^30 elements");
   const double pixels = real(l.output.size[0]) * real(sdk::spatial(l.output));

@@ -20,8 +20,7 @@ using namespace shared;
 constexpr int32_t kChunks[] = {8, 4, 2, 1};
 constexpr const char *kNames[] = {"128", "64", "32", "16"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
-constexpr int kBlocksTogether = 2, kMultiprocessors = 132;
-constexpr double kClock = 1755; // clocks a microsecond
+constexpr int kBlocksTogether = 2;
 
 int32_t vector_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_F32 ? 4 : 8;
@@ -69,8 +68,8 @@ double patch_clocks(const polyconv_layer &l, const DepthwisePatches &p) {
 }
 
 bool fits(DepthwisePatches *p) {
-  return p->patches.positions <= kPatchShared / 16 && p->patches.all_taps() <= kPatchShared / 16 &&
-         p->shared_bytes() <= kPatchShared;
+  return p->patches.positions <= kLentShared / 16 && p->patches.all_taps() <= kLentShared / 16 &&
+         p->shared_bytes() <= kLentShared;
 }
 
 DepthwisePatches make_product(const polyconv_layer &l, int config) {
@@ -83,7 +82,7 @@ DepthwisePatches make_product(const polyconv_layer &l, int config) {
     p.patches = patches;
     return fits(&p) ? patches.count * patch_clocks(l, p) : 0;
   });
-  const int64_t workers = int64_t{kMultiprocessors} * kBlocksTogether;
+  const int64_t workers = int64_t{kHopperMultiprocessors} * kBlocksTogether;
   p.shares = small(std::clamp<int64_t>(workers / p.slices, 1, std::max(p.patches.count, 1)));
   return p;
 }
@@ -92,10 +91,11 @@ DepthwisePatches make_product(const polyconv_layer &l, int config) {
 double estimate(const polyconv_layer &l, int config) {
   const DepthwisePatches p = make_product(l, config);
   if (p.patches.pixels == 0) return 0;
-  const double blocks = real(p.slices) * p.shares, together = kMultiprocessors * kBlocksTogether;
-  const double beside = blocks < kMultiprocessors ? 1.3 : std::min<double>(kBlocksTogether, blocks / kMultiprocessors);
+  const double blocks = real(p.slices) * p.shares, together = kHopperMultiprocessors * kBlocksTogether;
+  const double beside =
+      blocks < kHopperMultiprocessors ? 1.3 : std::min<double>(kBlocksTogether, blocks / kHopperMultiprocessors);
   const double patches = real(ceil_div(p.patches.count, p.shares)) * std::ceil(blocks / together);
-  const double summing = patches * beside * patch_clocks(l, p) / kClock;
+  const double summing = patches * beside * patch_clocks(l, p) / kHopperClocks;
   const double bytes = (l.input.type == POLYCONV_F32 ? 4 : 2) * real(sdk::elements(l.input)) +
                        (l.result.type == POLYCONV_F32 ? 4 : 2) * real(sdk::elements(l.result));
   const double moving = bytes / 3.6e6;
@@ -124,12 +124,10 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("loads neighbouring channels: wants channels last");
   }
-  polyconv_layer other = l; // the result's images are addressed as the input's are
-  other.input = l.result;
-  if (!fits_implicit(l, offer) || !fits_implicit(other, offer)) return false;
+  if (!fits_implicit_both(l, l.result, offer)) return false;
   const int64_t lent = block_shared_bytes(request.policy->device_index); // less before 8.0
-  return lent >= kPatchShared ||
-         offer.reject("takes %d KiB of shared memory a block, of which the device lends %" PRId64, kPatchShared >> 10,
+  return lent >= kLentShared ||
+         offer.reject("takes %d KiB of shared memory a block, of which the device lends %" PRId64, kLentShared >> 10,
                       lent >> 10);
 }
 

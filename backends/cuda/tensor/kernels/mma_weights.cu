@@ -40,9 +40,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   }
   if (!pads_zeros(l)) return offer.reject("pads with zeros only");
   if (sdk::taps(l) > 1 << 20) return offer.reject("takes windows of up to 2^20 taps");
-  polyconv_layer other = l; // the output's images are read as the input's are
-  other.input = l.output;
-  if (!fits_implicit(l, offer) || !fits_implicit(other, offer)) return false;
+  if (!fits_implicit_both(l, l.output, offer)) return false;
   double weights = 0; // what strides span
   for (int axis = 0; axis < 5; ++axis) weights += real(l.weights.size[axis]) * std::abs(real(l.weights.stride[axis]));
   return weights < 1 << 30 || offer.reject("takes weights of less than 2^30 elements, gaps included");

@@ -26,7 +26,7 @@ static_assert(sizeof kNames / sizeof *kNames == kWeightsShapeCount, "every shape
 // bytes; pieces and what becomes of them, or whole tiles on their way out. Fitted to 210 times on an H200, ResNet-50
 // and VGG-16 at batch 128: 14 % rms; and what whole tiles and pieces cost small layers to 34 others, at batch 32.
 double product_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
-  const double fetching = std::clamp(132.0 / p.shares.workers, 1.0, 2.0), columns = shape.chunks * 64.0;
+  const double fetching = std::clamp(real(kWorkers) / p.shares.workers, 1.0, 2.0), columns = shape.chunks * 64.0;
   const double clocks = std::max(shape.rows * columns * shape.depth / 2048,
                                  block_clocks(shape, 1, 0) / fetching); // no products: what fetches take
   const double multiplying = blocks_of_longest(p.shares) * (clocks + 32) / 2117;

@@ -183,9 +183,8 @@ __global__ void __launch_bounds__(kForwardThreads, 2) multiply_patches(const __g
 template <class T, int Eights>
 ForwardLauncher forward_launcher() {
   const auto prepare = [] {
-    check(
-        cudaFuncSetAttribute(multiply_patches<T, Eights>, cudaFuncAttributeMaxDynamicSharedMemorySize, kForwardShared),
-        "asking for shared memory");
+    check(cudaFuncSetAttribute(multiply_patches<T, Eights>, cudaFuncAttributeMaxDynamicSharedMemorySize, kLentShared),
+          "asking for shared memory");
   };
   const auto launch = [](const ForwardProduct &p, cudaStream_t stream) {
     launch_early_if(p.early, multiply_patches<T, Eights>, static_cast<unsigned>(p.filter_slices * p.groups * p.shares),

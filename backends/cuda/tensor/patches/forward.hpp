@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include "common/conv.cuh"
+#include "common/machine.hpp"
 #include "common/patches.hpp"
 
 namespace polyconv::cuda::tensor {
@@ -14,7 +15,6 @@ namespace polyconv::cuda::tensor {
 inline constexpr int kForwardWarps = 8, kForwardThreads = 32 * kForwardWarps;
 inline constexpr int kWarpSteps = 2; // of 16 pixels, whose sums a warp holds
 inline constexpr int kForwardPixels = 16 * kForwardWarps * kWarpSteps;
-inline constexpr int kForwardShared = 99 << 10; // what every chip from 8.0 on lends a block
 
 // A slice: eights of filters, and channels that are in shared memory at a time.
 struct ForwardShape {

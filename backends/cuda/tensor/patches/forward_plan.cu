@@ -9,8 +9,7 @@
 namespace polyconv::cuda::tensor {
 namespace {
 
-constexpr int kMultiprocessors = 132, kTogether = 2; // of an H100 or H200; blocks that share one
-constexpr double kClock = 1755;                      // of an H200, in clocks a microsecond
+constexpr int kTogether = 2; // blocks that share a multiprocessor
 
 // Clocks of a multiprocessor for a patch: chunks of 16 bytes on their way into shared memory; what its warps read of
 // them, four clocks for 512 bytes; that all wait for all; and results, element by element.
@@ -24,8 +23,8 @@ double patch_clocks(const ForwardProduct &p) {
 }
 
 bool fits(const ForwardProduct &p) {
-  return p.patches.positions <= kForwardShared / 32 && p.rows() <= kForwardShared / 32 &&
-         p.patches.pixels <= kForwardPixels && p.shared_bytes() <= kForwardShared;
+  return p.patches.positions <= kLentShared / 32 && p.rows() <= kLentShared / 32 &&
+         p.patches.pixels <= kForwardPixels && p.shared_bytes() <= kLentShared;
 }
 
 __global__ void __launch_bounds__(256) pack(const View<int64_t> weights, const __grid_constant__ ForwardProduct p,
@@ -59,16 +58,17 @@ ForwardProduct make_forward(const polyconv_layer &l, const ForwardShape &shape) 
     p.patches = patches;
     return fits(p) ? patches.count * patch_clocks(p) : 0;
   });
-  const int64_t workers = int64_t{kMultiprocessors} * kTogether, slices = int64_t{p.filter_slices} * p.groups;
+  const int64_t workers = int64_t{kHopperMultiprocessors} * kTogether, slices = int64_t{p.filter_slices} * p.groups;
   p.shares = small(std::clamp<int64_t>(workers / slices, 1, std::max(p.patches.count, 1)));
   return p;
 }
 
 double forward_us(const polyconv_layer &l, const ForwardProduct &p) {
   const double slices = real(p.filter_slices) * p.groups, blocks = slices * p.shares;
-  const double rounds = std::ceil(blocks / (kMultiprocessors * kTogether));
-  const double beside = blocks <= kMultiprocessors ? 1.3 : kTogether;
-  const double multiplying = rounds * beside * real(ceil_div(p.patches.count, p.shares)) * patch_clocks(p) / kClock;
+  const double rounds = std::ceil(blocks / (kHopperMultiprocessors * kTogether));
+  const double beside = blocks <= kHopperMultiprocessors ? 1.3 : kTogether;
+  const double multiplying =
+      rounds * beside * real(ceil_div(p.patches.count, p.shares)) * patch_clocks(p) / kHopperClocks;
   const double x = 2 * real(sdk::elements(l.input)), y = 2 * real(sdk::elements(l.output));
   const double moving = std::max((x + y) / 3.8e6, x * p.filter_slices / 5.5e6);
   return 6 + 1.65 * std::max(multiplying, moving) + 0.3 * std::min(multiplying, moving); // 17 layers on an H200

@@ -6,15 +6,14 @@
 #pragma once
 
 #include "common/conv.cuh"
+#include "common/machine.hpp"
 #include "common/patches.hpp"
 #include "common/pieces.cuh"
 
 namespace polyconv::cuda::tensor {
 
-inline constexpr int kPatchWorkers = 132;     // multiprocessors of an H100 or H200
-inline constexpr int kPatchShared = 99 << 10; // what every chip from 8.0 on lends a block
-inline constexpr int kPatchThreads = 512;     // of a block, at most
-inline constexpr int kZerosBytes = 144;       // what pixels that do not exist are read from
+inline constexpr int kPatchThreads = 512; // of a block, at most
+inline constexpr int kZerosBytes = 144;   // what pixels that do not exist are read from
 
 // Turns whose sums a warp holds, by the blocks of 16 channels that it multiplies 16 filters with.
 constexpr int most_turns(int channel_blocks) {

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kWarps = 16;                        // of a multiprocessor, as registers allow
 constexpr int kUsualWarps = 8;                    // of a block: those that turns leave share pixels
-constexpr double kClock = 1755;                   // of an H200, in clocks a microsecond
 constexpr int64_t kLongestSum = int64_t{1} << 17; // pixels: so many roundings stay below those of the result
 
 bool is_power_of_two(int64_t v) {
@@ -67,9 +66,9 @@ double patch_clocks(const PatchProduct &p, const PatchShape &shape) {
 
 // Whether a block holds a patch.
 bool fits(const PatchShape &shape, PatchProduct *p) {
-  if (p->patches.positions > kPatchShared / 32) return false; // the rest is counted in 32 bits
+  if (p->patches.positions > kLentShared / 32) return false; // the rest is counted in 32 bits
   p->tables_at = std::max(2 * p->stage_bytes(), p->leaving_bytes(shape.channel_blocks));
-  return p->shared_bytes() <= kPatchShared;
+  return p->shared_bytes() <= kLentShared;
 }
 
 // Blocks that share a multiprocessor.
@@ -78,7 +77,7 @@ int32_t blocks_together(const PatchProduct &p) {
 }
 
 int32_t splits_of(const PatchProduct &p) {
-  const int64_t workers = int64_t{kPatchWorkers} * blocks_together(p);
+  const int64_t workers = int64_t{kHopperMultiprocessors} * blocks_together(p);
   const int64_t pixels = int64_t{p.patches.count} * p.patches.pixels / p.pixel_warps;
   const int64_t splits = std::max(workers / std::max(p.all_tiles, 1), ceil_div(pixels, kLongestSum));
   return small(std::clamp<int64_t>(splits, 1, std::max(p.patches.count, 1)));
@@ -107,11 +106,11 @@ int64_t patch_pieces_bytes(const PatchProduct &p) {
 double patch_us(const polyconv_layer &l, const PatchProduct &p, const PatchShape &shape) {
   const int32_t together = blocks_together(p);
   const double blocks = real(p.all_tiles) * p.splits;
-  const double rounds = std::ceil(blocks / (kPatchWorkers * together));
-  const double beside = std::min<double>(together, std::ceil(blocks / kPatchWorkers)); // on a multiprocessor
+  const double rounds = std::ceil(blocks / (kHopperMultiprocessors * together));
+  const double beside = std::min<double>(together, std::ceil(blocks / kHopperMultiprocessors)); // on a multiprocessor
   const double each = real(ceil_div(p.patches.count, p.splits));
   // Fitted to 48 layers in all shapes on an H200: what a block waits for is half as much again; alone, more.
-  const double multiplying = rounds * beside * each * patch_clocks(p, shape) * (beside == 1 ? 2 : 1.55) / kClock;
+  const double multiplying = rounds * beside * each * patch_clocks(p, shape) * (beside == 1 ? 2 : 1.55) / kHopperClocks;
   const double x = 2 * real(sdk::elements(l.input)), dy = 2 * real(sdk::elements(l.output));
   const double slices = p.diagonal ? 1 : p.filter_slices, other = p.diagonal ? 1 : p.channel_slices;
   const double moving = std::max((x + dy) / 3.8e6, (x * slices + dy * other) * p.turn_slices / 5.5e6);

@@ -282,9 +282,8 @@ __global__ void __launch_bounds__(32 * kAddingWays, 1) add_splits(const __grid_c
 template <class T, int ChannelBlocks>
 PatchLauncher patch_launcher() {
   const auto prepare = [] {
-    check(
-        cudaFuncSetAttribute(sum_patches<T, ChannelBlocks>, cudaFuncAttributeMaxDynamicSharedMemorySize, kPatchShared),
-        "asking for shared memory");
+    check(cudaFuncSetAttribute(sum_patches<T, ChannelBlocks>, cudaFuncAttributeMaxDynamicSharedMemorySize, kLentShared),
+          "asking for shared memory");
   };
   const auto launch = [](const PatchProduct &p, cudaStream_t stream) {
     launch_early_if(p.early, sum_patches<T, ChannelBlocks>, static_cast<unsigned>(p.all_tiles * p.splits),

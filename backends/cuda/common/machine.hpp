@@ -1,0 +1,14 @@
+// machine.hpp - the GPU that estimates and shares of work suppose. Another one runs the same kernels right, with other
+// times; only the shared memory is a bound.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace polyconv::cuda {
+
+inline constexpr int kHopperMultiprocessors = 132; // of an H100 or H200
+inline constexpr double kHopperClocks = 1755;      // of an H200, in a microsecond
+inline constexpr int kLentShared = 99 << 10;       // bytes: what every chip from 8.0 on lends a block
+
+} // namespace polyconv::cuda
