@@ -95,8 +95,8 @@ struct VectorSums {
 
 // Layout: filter(i) and depth(i) of element i of a block of 16 filters x 32 of depth.
 template <class Layout, class T>
-__global__ void __launch_bounds__(256)
-    pack_vector(const VectorLayer v, const DepthAxes taps, int64_t filter_stride, const T *raw, T *packed, int64_t count) {
+__global__ void __launch_bounds__(256) pack_vector(const VectorLayer v, const DepthAxes taps, int64_t filter_stride,
+                                                   const T *raw, T *packed, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * 256;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; i < count; i += step) {
     const auto within = static_cast<int32_t>(i % kVectorBlock);

@@ -78,11 +78,12 @@ inline bool merge_depth(const polyconv_layer &l, VectorLayer *v) {
   } axes[4];
   int count = 0;
   for (int axis = 1; axis < 5; ++axis) {
-    const int64_t dilation = axis == 1 ? 1 : l.dilation[axis - 2];
-    if (l.weights.size[axis] > 1)
-      axes[count++] = {l.weights.size[axis], l.input.stride[axis] * dilation, l.weights.stride[axis], "kcdhw"[axis]};
+    if (l.weights.size[axis] == 1) continue;
+    const int64_t step = l.input.stride[axis] * (axis == 1 ? 1 : l.dilation[axis - 2]);
+    int at = count++;
+    for (; at > 0 && step < axes[at - 1].step; --at) axes[at] = axes[at - 1];
+    axes[at] = {l.weights.size[axis], step, l.weights.stride[axis], "kcdhw"[axis]};
   }
-  std::sort(axes, axes + count, [](const Axis &a, const Axis &b) { return a.step < b.step; });
   for (int i = 0; i < count; ++i) {
     if (i > 0 && axes[i].step != axes[i - 1].step * axes[i - 1].size) return false;
     v->axes.size[i] = small(axes[i].size), v->axes.stride[i] = axes[i].stride;
@@ -177,8 +178,8 @@ inline double vector_us(const polyconv_layer &l, const VectorLayer &v, const Vec
   const double size = real(sdk::type_bytes(l.input.type)), blocks = vector_blocks(v, shape);
   const double busiest = std::ceil(blocks / kHopperMultiprocessors);
   const double chunks = std::ceil(real(v.chunks()) / v.warps()), depth = real(v.chunks()) * kVectorDepth;
-  const double reading = depth * (shape.filters + shape.rows) * size / 60, multiplying =
-                                                                               depth * shape.filters * shape.rows / products;
+  const double reading = depth * (shape.filters + shape.rows) * size / 60,
+               multiplying = depth * shape.filters * shape.rows / products;
   const double results = real(shape.filters) * shape.rows / (v.warps() * 32); // of a thread
   const double block = std::max(reading, multiplying) + 60 * results;
   const double waits = 1200 + 350 * std::ceil(chunks / 4) + 150 * std::ceil(results);

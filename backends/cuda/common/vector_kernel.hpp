@@ -57,7 +57,8 @@ bool vector_supports(const polyconv_request &request, int32_t config, sdk::Offer
   VectorLayer v;
   if (!make_vector(l, &v, &offer)) return false;
   constexpr int kConfigs = sizeof Side::shapes / sizeof *Side::shapes;
-  if (!(vector_blocks(v, {kVectorFilters, 1}) < 1 << 30)) return offer.reject("takes less than 2^30 rows of 16 filters");
+  if (!(vector_blocks(v, {kVectorFilters, 1}) < 1 << 30))
+    return offer.reject("takes less than 2^30 rows of 16 filters");
   for (int32_t c = config < 0 ? 0 : config; c < (config < 0 ? kConfigs : config + 1); ++c) {
     const double us = vector_us(l, v, Side::shapes[c], Side::products);
     if (offer.estimate_us <= 0 || us < offer.estimate_us) offer.config = c, offer.estimate_us = us;

@@ -56,7 +56,8 @@ __device__ inline int32_t add_lanes(float (&sums)[All]) {
 }
 
 template <int Rows, bool Vectors>
-__global__ void __launch_bounds__(kMostVectorWarps * 32, Vectors ? 2 : 1) multiply(const __grid_constant__ VectorProduct p) {
+__global__ void __launch_bounds__(kMostVectorWarps * 32, Vectors ? 2 : 1)
+    multiply(const __grid_constant__ VectorProduct p) {
   constexpr int kTogether = Rows == 1 ? 4 : Rows == 4 ? 2 : 1; // chunks whose loads are under way at a time
   __shared__ VectorSums<kVectorFilters, Rows> shared;
   const VectorTile tile(p, kVectorFilters, Rows);

@@ -34,7 +34,12 @@ static_assert(sizeof kNames / sizeof *kNames == sizeof Side::shapes / sizeof *Si
 } // namespace
 
 extern const sdk::Kernel kernel_vector;
-const sdk::Kernel kernel_vector = {
-    "vector", 0, kNames, sizeof kNames / sizeof *kNames, vector_supports<Side>, vector_create<Side>, sdk::kActivationTraits};
+const sdk::Kernel kernel_vector = {"vector",
+                                   0,
+                                   kNames,
+                                   sizeof kNames / sizeof *kNames,
+                                   vector_supports<Side>,
+                                   vector_create<Side>,
+                                   sdk::kActivationTraits};
 
 } // namespace polyconv::cuda

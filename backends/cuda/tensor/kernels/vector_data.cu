@@ -1,4 +1,5 @@
-// vector_data.cu - backward data, f16 and bf16: vector.cu over the output's gradient (sdk/adjoint.hpp). Floor: as forward.
+// vector_data.cu - backward data, f16 and bf16: vector.cu over the output's gradient (sdk/adjoint.hpp). Floor: as
+// forward.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/adjoint.hpp"
 

@@ -11,7 +11,8 @@
 namespace polyconv::cuda::tensor {
 
 struct VectorOperand {
-  // Element i: of product i / 256, lane i / 8 % 32; registers of two values, those of filters 0 to 7 and 8 to 15 in turn.
+  // Element i: of product i / 256, lane i / 8 % 32; registers of two values, those of filters 0 to 7 and 8 to 15 in
+  // turn.
   __device__ static int32_t filter(int32_t i) { return i / 8 % 32 / 4 + i / 2 % 2 * 8; }
   __device__ static int32_t depth(int32_t i) { return i / 8 % 4 * 8 + i / 256 * 4 + i / 4 % 2 * 2 + i % 2; }
 };

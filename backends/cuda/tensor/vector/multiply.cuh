@@ -36,7 +36,7 @@ __device__ inline uint4 load_row(const uint16_t *row, const VectorLayer &v, int3
 template <class T, int Sixteens, int Eights, bool Vectors>
 class VectorWarp {
   static constexpr int kTogether = Eights == 1 ? 4 : Eights == 4 ? 2 : 1; // chunks whose loads are under way at a time
-  static constexpr int kChunk = kVectorBlock / 8;                          // of packed weights, in 16 bytes
+  static constexpr int kChunk = kVectorBlock / 8;                         // of packed weights, in 16 bytes
 
  public:
   float sums[Sixteens][Eights][4] = {};
@@ -63,8 +63,7 @@ class VectorWarp {
 #pragma unroll
         for (int s = 0; s < Sixteens; ++s)
 #pragma unroll
-          for (int half = 0; half < 2; ++half)
-            w[c][s][half] = there ? weights_[s][c * kChunk + half * 32] : uint4{};
+          for (int half = 0; half < 2; ++half) w[c][s][half] = there ? weights_[s][c * kChunk + half * 32] : uint4{};
 #pragma unroll
         for (int e = 0; e < Eights; ++e)
           x[c][e] = there ? load_row<Vectors>(x_begin + rows_[e], p.layer, (chunk + c) * kVectorDepth + lane_ % 4 * 8)
