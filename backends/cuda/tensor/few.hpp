@@ -74,11 +74,12 @@ struct List {
   const Variant *end() const { return first + count; }
 };
 
-// Whether such a layer is what they all take; else rejects it in words.
-inline bool takes(const polyconv_request &request, sdk::Offer &offer) {
+// Whether such a layer is what they all take, of three dimensions only where `volumes` are taken; else rejects it in
+// words.
+inline bool takes(const polyconv_request &request, sdk::Offer &offer, bool volumes = false) {
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
+  if (!volumes && !is_2d(l)) return offer.reject("takes images of one or two dimensions");
   if (l.groups != 1) return offer.reject("takes one group, not %" PRId64, l.groups);
   if (l.pad_mode != POLYCONV_PAD_ZERO && (l.pad_mode != POLYCONV_PAD_CONSTANT || l.pad_value != 0))
     return offer.reject("pads with zeros only");

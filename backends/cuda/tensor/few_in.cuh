@@ -38,12 +38,13 @@ inline constexpr int kAtOnce = 8; // pixels that a thread loads
 
 // Where a block works.
 struct Corner {
-  int32_t group, h, w, image, outputs; // first output; how many there are
+  int32_t group, d, h, w, image, outputs; // first output; how many there are
 
   __device__ Corner(const Geometry &g, int32_t block) {
     group = block % g.groups, block /= g.groups;
     w = block % g.across * g.columns, block /= g.across;
-    h = block % g.down * g.rows, image = block / g.down;
+    h = block % g.down * g.rows, block /= g.down;
+    image = block / g.depth.output, d = block - image * g.depth.output;
     outputs = min(g.rows, g.output_h - h) * min(g.columns, g.output_w - w); // one of them is whole
   }
 };
@@ -74,16 +75,18 @@ template <class E, int parts>
 __device__ inline void load_patch(const Geometry &g, const Pointers &p, const Corner &at, char *patch) {
   constexpr int kUnit = channels_of_unit(parts, sizeof(E));
   const E *const image = static_cast<const E *>(p.x) + at.image * g.x_image;
-  const int32_t top = at.h * g.step_h - g.pad_h, left = at.w * g.step_w - g.pad_w;
+  const int32_t front = at.d * g.depth.step - g.depth.pad, top = at.h * g.step_h - g.pad_h,
+                left = at.w * g.step_w - g.pad_w;
   for (auto first = static_cast<int32_t>(threadIdx.x); first < g.pixels; first += kAtOnce * kThreads) {
     int32_t from[kAtOnce];
     bool inside[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const int32_t pixel = first + i * kThreads, row = pixel / g.pitch, h = top + row,
-                    w = left + pixel - row * g.pitch;
-      inside[i] = h >= 0 && h < g.input_h && w >= 0 && w < g.input_w;
-      from[i] = inside[i] ? h * g.x_row + w * g.x_column : 0;
+      const int32_t pixel = first + i * kThreads, slice = g.depth.taps == 1 ? 0 : pixel / g.slice;
+      const int32_t within = pixel - slice * g.slice, row = within / g.pitch;
+      const int32_t d = front + slice * g.depth.dilation, h = top + row, w = left + within - row * g.pitch;
+      inside[i] = d >= 0 && d < g.depth.input && h >= 0 && h < g.input_h && w >= 0 && w < g.input_w;
+      from[i] = inside[i] ? d * g.depth.x + h * g.x_row + w * g.x_column : 0;
     }
     for (int32_t unit = 0; unit < g.units; ++unit) {
       E loaded[kAtOnce][kUnit];
@@ -126,11 +129,12 @@ class Taps {
       uint32_t(&a)[4] = weights_[i / (steps * tiles)][i / tiles % steps][i % tiles];
       a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
     }
-    const int32_t all = g.taps_h * g.taps_w * g.units;
+    const int32_t all = g.depth.taps * g.taps_h * g.taps_w * g.units;
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      const int32_t unit = step * 4 + lane % 4, tap = unit / g.units, row = tap / g.taps_w;
-      const int32_t pixel = row * g.dilation_h * g.pitch + (tap - row * g.taps_w) * g.dilation_w;
+      const int32_t unit = step * 4 + lane % 4, tap = unit / g.units, line = tap / g.taps_w, slice = line / g.taps_h;
+      const int32_t pixel =
+          slice * g.slice + (line - slice * g.taps_h) * g.dilation_h * g.pitch + (tap - line * g.taps_w) * g.dilation_w;
       at_[step] = unit < all ? (pixel * g.units + unit - tap * g.units) * 8 : -1;
     }
   }
@@ -267,19 +271,23 @@ __device__ inline void store_planes(const Geometry &g, const Corner &at, const T
 }
 
 // A sum in f32, tap by tap, where its parts were not finite.
-__device__ inline float exact_sum(const Geometry &g, const Pointers &p, int32_t image, int32_t k, int32_t h,
+__device__ inline float exact_sum(const Geometry &g, const Pointers &p, const Corner &at, int32_t k, int32_t h,
                                   int32_t w) {
-  const float *const x = static_cast<const float *>(p.x) + image * g.x_image;
-  const float *weight = p.exact + int64_t{k} * g.channels * g.taps_h * g.taps_w;
+  const float *const x = static_cast<const float *>(p.x) + at.image * g.x_image;
+  const int32_t lines = g.channels * g.depth.taps * g.taps_h; // of taps side by side
+  const float *weight = p.exact + int64_t{k} * lines * g.taps_w;
   float sum = 0;
-  for (int32_t c = 0; c < g.channels; ++c)
-    for (int32_t r = 0; r < g.taps_h; ++r)
+  for (int32_t line = 0; line < lines; ++line) {
+    const int32_t plane = line / g.taps_h, r = line - plane * g.taps_h, c = plane / g.depth.taps;
+    const int32_t d = at.d * g.depth.step - g.depth.pad + (plane - c * g.depth.taps) * g.depth.dilation;
+    const int32_t y = h * g.step_h - g.pad_h + r * g.dilation_h;
 #pragma unroll 1
-      for (int32_t s = 0; s < g.taps_w; ++s, ++weight) {
-        const int32_t y = h * g.step_h - g.pad_h + r * g.dilation_h, z = w * g.step_w - g.pad_w + s * g.dilation_w;
-        const bool inside = y >= 0 && y < g.input_h && z >= 0 && z < g.input_w;
-        sum = fmaf(inside ? x[c * g.x_plane + y * g.x_row + z * g.x_column] : 0.0f, *weight, sum);
-      }
+    for (int32_t s = 0; s < g.taps_w; ++s, ++weight) {
+      const int32_t z = w * g.step_w - g.pad_w + s * g.dilation_w;
+      const bool inside = d >= 0 && d < g.depth.input && y >= 0 && y < g.input_h && z >= 0 && z < g.input_w;
+      sum = fmaf(inside ? x[c * g.x_plane + d * g.depth.x + y * g.x_row + z * g.x_column] : 0.0f, *weight, sum);
+    }
+  }
   return sum;
 }
 
@@ -291,7 +299,7 @@ __device__ __noinline__ void repair(const Geometry &g, const Pointers &p, const 
   for (int32_t i = 0; i < 2 * tiles; ++i) {
     const int32_t beyond = filter_of(i, 0, vector_of(tiles, 4)), k = filter + filter_of(i, mine, vector_of(tiles, 4));
     if (k >= g.filters || fabsf(to[beyond]) < INFINITY) continue;
-    float v = exact_sum(g, p, at.image, k, at.h + row, at.w + position - row * g.columns);
+    float v = exact_sum(g, p, at, k, at.h + row, at.w + position - row * g.columns);
     if (p.bias != nullptr) v = add(v, p.bias[k]);
     to[beyond] = g.relu && v < 0 ? 0.0f : v;
   }
@@ -319,7 +327,8 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(Form{steps, tiles, p
   if (threadIdx.x == 0) *reinterpret_cast<uint2 *>(patch + g.input - 8) = {};
   const Taps<Factor, steps, tiles, parts> taps(g, p, at.group, begin);
   const Finish<T, tiles> finish(g, p, filter);
-  T *const corner = static_cast<T *>(p.y) + at.image * g.y_image + int64_t{at.h} * g.y_row + at.w * g.y_column;
+  T *const corner = static_cast<T *>(p.y) + at.image * g.y_image + int64_t{at.d} * g.depth.y + int64_t{at.h} * g.y_row +
+                    at.w * g.y_column;
   auto *const waiting = reinterpret_cast<T *>(patch + g.input);
   const int32_t across = g.step_w * g.units * 8, down = g.step_h * g.pitch * g.units * 8 - g.columns * across;
   __syncthreads();

@@ -27,13 +27,20 @@ struct Form {
   __host__ __device__ constexpr int operands() const { return parts * steps * tiles * 32; } // of 16 bytes, of a group
 };
 
-// One problem on one instance. A patch is whole rows of the output, or a part of one row, so that its outputs are
-// equally far apart in memory.
+// The third axis of a layer: 1 tap, 1 output and no padding of an image.
+struct Depth {
+  int32_t taps, step, dilation, pad, input, output;
+  int32_t x, y; // strides in elements
+};
+
+// One problem on one instance. A patch is whole rows of one depth of the output, or a part of one row, so that its
+// outputs are equally far apart in memory. Of the input it holds one slice for each tap of depth.
 struct Geometry : few::Shape {
+  Depth depth;
   int32_t rows, columns, outputs; // of a patch: of the output, and how many there are
   int32_t down, across;           // patches of an image
   uint32_t magic;                 // 2^32 / columns, rounded up; 0 for 1
-  int32_t pitch, pixels;          // of a patch's input: of a row, in all
+  int32_t pitch, slice, pixels;   // of a patch's input: of a row, of a slice, in all
   int32_t units;                  // of a pixel
   int32_t plane;                  // bytes of a patch's input; of one part of it
   int32_t input;                  // bytes of all parts, with a unit of zeros behind them
@@ -42,7 +49,8 @@ struct Geometry : few::Shape {
   int32_t in_pairs;               // planes: 1: two neighbours leave as one word
 };
 
-// Pointers of one run. `exact`: emulated products have the weights themselves too, [filter][channel][row][column].
+// Pointers of one run. `exact`: emulated products have the weights themselves too,
+// [filter][channel][depth][row][column].
 struct Pointers {
   const void *x;
   const uint4 *weights;

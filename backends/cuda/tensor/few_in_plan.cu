@@ -31,7 +31,7 @@ struct Choice {
 // Whether every offset by whole images, rows and pixels or filters is a multiple of so many elements.
 bool in_vectors(const polyconv_tensor &t, int axis, int vector) {
   const auto whole = [&](int a) { return t.size[a] == 1 || t.stride[a] % vector == 0; };
-  return t.offset % vector == 0 && whole(0) && whole(3) && whole(axis);
+  return t.offset % vector == 0 && whole(0) && whole(2) && whole(3) && whole(axis);
 }
 Ends ends_of(const polyconv_layer &l, int tiles) {
   if (l.result.stride[1] != 1 && l.result.size[1] > 1) return kPlanes;
@@ -39,11 +39,18 @@ Ends ends_of(const polyconv_layer &l, int tiles) {
   return l.result.size[1] % vector == 0 && in_vectors(l.result, 4, vector) ? kTogether : kSingly;
 }
 
+Depth depth_of(const polyconv_layer &l) {
+  return {small(l.weights.size[2]), small(l.stride[0]),      small(l.dilation[0]),       small(l.pad_begin[0]),
+          small(l.input.size[2]),   small(l.output.size[2]), few::stride_of(l.input, 2), few::stride_of(l.result, 2)};
+}
+
 // Fills in what a patch of whole rows, or part of one, makes of a layer. False: there is no place for it.
 bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
   const Form &f = c.variant->form;
   Geometry &g = c.geometry;
-  const int64_t pitch = (columns - 1) * g.step_w + g.reach_w(), pixels = ((rows - 1) * g.step_h + g.reach_h()) * pitch;
+  const int64_t pitch = (columns - 1) * g.step_w + g.reach_w(), slice = ((rows - 1) * g.step_h + g.reach_h()) * pitch;
+  if (!(real(slice) * g.depth.taps * g.units * 8 < kShared)) return false; // below, nothing overflows
+  const int64_t pixels = g.depth.taps * slice;
   const int64_t plane = pixels * g.units * 8, input = ceil_div(plane * f.parts + 8, 16) * 16;
   const int64_t waiting = ceil_div(rows * columns, 64) * 64 + 8; // so that filters fall into different banks
   c.shared = input + (c.ends == kPlanes ? waiting * 16 * f.tiles * element_bytes(l) : 0);
@@ -51,10 +58,10 @@ bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
   g.rows = small(rows), g.columns = small(columns), g.outputs = small(rows * columns);
   g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
   g.magic = columns == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + columns - 1) / columns);
-  g.pitch = small(pitch), g.pixels = small(pixels), g.plane = small(plane);
+  g.pitch = small(pitch), g.slice = small(slice), g.pixels = small(pixels), g.plane = small(plane);
   g.input = small(input), g.waiting = small(waiting);
   g.groups = small(ceil_div(g.filters, 16 * f.tiles));
-  c.blocks = l.output.size[0] * g.down * g.across * g.groups;
+  c.blocks = l.output.size[0] * g.depth.output * g.down * g.across * g.groups;
   return c.blocks <= INT32_MAX;
 }
 
@@ -95,9 +102,9 @@ Choice choose(const polyconv_layer &l, Products products, int outputs) {
     Choice c;
     c.variant = &v, c.ends = ends_of(l, v.form.tiles);
     Geometry &g = c.geometry;
-    static_cast<few::Shape &>(g) = few::shape_of(l);
+    static_cast<few::Shape &>(g) = few::shape_of(l), g.depth = depth_of(l);
     g.units = small(ceil_div(g.channels, channels_of_unit(parts, element_bytes(l))));
-    const int64_t steps = ceil_div(int64_t{g.taps_h} * g.taps_w * g.units, 4);
+    const int64_t steps = ceil_div(sdk::taps(l) * g.units, 4);
     // The order of a sum depends on the layer alone.
     if (steps > v.form.steps || chains_of(small(steps), parts) != chains_of(v.form.steps, parts)) continue;
     if (v.kernels[c.ends] == nullptr || !cut(l, outputs, c)) continue;
@@ -140,8 +147,9 @@ __device__ float operand_weight(const Packing &b, const View<int64_t> &raw, cons
   const int64_t k =
       group * 16 * b.form.tiles + filter_of(tile * 2 + word % 2, lane / 4, vector_of(b.form.tiles, b.bytes));
   const int64_t c = (unit - tap * b.units) * 2 * in_word + word / 2 * in_word + i % in_word;
-  if (k >= raw.size[0] || c >= raw.size[1] || tap >= raw.size[3] * raw.size[4]) return 0.0f;
-  return load<float>(from, type, raw.at(k, c, 0, tap / raw.size[4], tap % raw.size[4]));
+  if (k >= raw.size[0] || c >= raw.size[1] || tap >= raw.size[2] * raw.size[3] * raw.size[4]) return 0.0f;
+  const int64_t line = tap / raw.size[4];
+  return load<float>(from, type, raw.at(k, c, line / raw.size[3], line % raw.size[3], tap % raw.size[4]));
 }
 
 __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __grid_constant__ Packing b,
@@ -215,7 +223,7 @@ class FewIn final : public CudaInstance {
 };
 
 bool takes(const polyconv_request &request, Products products, sdk::Offer &offer) {
-  if (!few::takes(request, offer)) return false;
+  if (!few::takes(request, offer, true)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (l.result.type != l.input.type || l.weights.type != l.input.type)
     return offer.reject("takes one type for input, weights and output");
@@ -235,9 +243,9 @@ bool supports(const polyconv_request &request, Products products, int32_t config
   const auto choice_of = [&](int32_t i) { return choose(l, products, kOutputs[i]); };
   const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
   if (best.variant == nullptr)
-    return offer.reject("has no instance for %" PRId64 " channels and %" PRId64 "x%" PRId64
+    return offer.reject("has no instance for %" PRId64 " channels and %" PRId64 "x%" PRId64 "x%" PRId64
                         " taps, or no place for a patch of the input in %d KiB",
-                        l.weights.size[1], l.weights.size[3], l.weights.size[4], kShared / 1024);
+                        l.weights.size[1], l.weights.size[2], l.weights.size[3], l.weights.size[4], kShared / 1024);
   const Packing packing(l, best);
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "few_in_%d.%d.%d.%d_%d:1", packing.factor_bytes(), best.variant->form.steps,
