@@ -6,11 +6,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
-#include "common/launch.hpp"
 #include "common/patches.cuh"
-#include "forward.hpp"
-#include "mma_fragments.cuh"
+#include "mma/fragments.cuh"
+#include "patches/forward.hpp"
 
 namespace polyconv::cuda::tensor {
 

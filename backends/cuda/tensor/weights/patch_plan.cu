@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "patch.hpp"
+#include "weights/patch.hpp"
 
 namespace polyconv::cuda::tensor {
 namespace {

@@ -5,11 +5,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/launch.hpp"
+#include "common/device/launch.hpp"
 #include "common/patches.cuh"
 #include "common/values.cuh"
-#include "mma_fragments.cuh"
-#include "patch.hpp"
+#include "mma/fragments.cuh"
+#include "weights/patch.hpp"
 
 namespace polyconv::cuda::tensor {
 
