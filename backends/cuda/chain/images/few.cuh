@@ -4,25 +4,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/stress.cuh"
+#include "common/ptx/barrier.cuh"
 #include "images/few.hpp"
-#include "images/multiply_begin.cuh"
 #include "mobile/mobile.cuh"
 
 namespace polyconv::cuda::few {
 
 using mobile::Bounds;
 using mobile::lane_of;
-using mobile::multiply_add_half;
-using mobile::read_4;
-using mobile::shared_address;
-using mobile::write_4;
 using ptx::load_matrices;
 using ptx::multiply_add;
-
-__device__ inline void write_2(uint32_t at, uint32_t v) {
-  asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(static_cast<uint16_t>(v)) : "memory");
-}
+using ptx::multiply_add_half;
+using ptx::shared_address;
 
 // The warps of an image.
 struct Team {
@@ -30,11 +23,7 @@ struct Team {
   int half = thread / 32;
 
   __device__ Team() {}
-  __device__ void sync() const {
-    dawdle();
-    asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "n"(kTeam) : "memory");
-    dawdle();
-  }
+  __device__ void sync() const { ptx::meet(index + 1, kTeam); }
 };
 
 // ---------------------------------------------------------------- frames
@@ -66,8 +55,8 @@ class ToFrame {
   }
   // Row y, already bounded: two channels a word.
   __device__ void put(int y, uint32_t first, uint32_t second) const {
-    if (there_[0]) write_4(at_[0] + y * row_bytes_, first);
-    if (there_[1]) write_4(at_[1] + y * row_bytes_, second);
+    if (there_[0]) ptx::store_word(at_[0] + y * row_bytes_, first);
+    if (there_[1]) ptx::store_word(at_[1] + y * row_bytes_, second);
   }
 
  private:
@@ -93,8 +82,8 @@ class ToResult {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const uint32_t at = at_ + y * row_ + h * second_;
-      if (there_[h] && left_ > 0) write_2(at, v[h] & 0xffff);
-      if (there_[h] && left_ > 1) write_2(at + channel_, v[h] >> 16);
+      if (there_[h] && left_ > 0) ptx::store_element(at, v[h] & 0xffff);
+      if (there_[h] && left_ > 1) ptx::store_element(at + channel_, v[h] >> 16);
     }
   }
 
@@ -116,7 +105,8 @@ struct Finish {
   __device__ Finish(const Layer &l, uint32_t biases, int first) : bounds(mobile::Ending{nullptr, l.low, l.high}) {
     const int channel = first + lane_of() % 4 * 2;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) begin[e] = __uint_as_float(read_4(biases + (channel + e % 2) * 4)); // registers of own
+    for (int e = 0; e < 4; ++e)
+      begin[e] = __uint_as_float(ptx::load_settled(biases + (channel + e % 2) * 4)); // registers of own
     mask = (channel < l.results ? 0xffffu : 0u) | (channel + 1 < l.results ? 0xffff0000u : 0u);
   }
   __device__ uint32_t end(uint32_t v) const {
@@ -142,10 +132,10 @@ struct First {
     const Finish<T> finish(l, biases, 0);
     uint32_t b[R], x[R][2];
 #pragma unroll
-    for (int r = 0; r < R; ++r) b[r] = read_4(weights + (r * 32 + lane) * 4);
+    for (int r = 0; r < R; ++r) b[r] = ptx::load_settled(weights + (r * 32 + lane) * 4);
     uint32_t from = memory + l.frame + odd * p.second + ((begin - odd) / 2 + t) * 4;
     const auto load = [&](uint32_t(&row)[2]) {
-      row[0] = read_4(from) & mask, row[1] = read_4(from + 16) & mask; // 8 pixels on
+      row[0] = ptx::load_settled(from) & mask, row[1] = ptx::load_settled(from + 16) & mask; // 8 pixels on
       from += l.row_bytes;
     };
 #pragma unroll
@@ -157,7 +147,7 @@ struct First {
         if (y0 + i >= l.rows) break;
         load(x[(i + R - 1) % R]);
         float sum[4];
-        multiply_begin<T>(sum, finish.begin, x[i], b[0]);
+        ptx::multiply_onto<T>(sum, finish.begin, x[i][0], x[i][1], b[0]);
 #pragma unroll
         for (int r = 1; r < R; ++r) multiply_add_half(sum, x[(i + r) % R][0], x[(i + r) % R][1], b[r], T());
         to.put(y0 + i, finish.end(sum[0], sum[1]), finish.end(sum[2], sum[3]));
@@ -211,7 +201,8 @@ struct Inner {
 #pragma unroll
     for (int r = 0; r < R; ++r)
 #pragma unroll
-      for (int q = 0; q < kBlocks; ++q) b[r][q] = read_4(weights + (((r * kBlocks + q) * N + j) * 32 + lane) * 4);
+      for (int q = 0; q < kBlocks; ++q)
+        b[r][q] = ptx::load_settled(weights + (((r * kBlocks + q) * N + j) * 32 + lane) * 4);
 #pragma unroll
     for (int r = 0; r < R - Step; ++r) windows.load(x[r], begin * Step + r);
 #pragma unroll 1
@@ -226,8 +217,8 @@ struct Inner {
 #pragma unroll
         for (int r = 0; r < R; ++r) {
           const auto &row = x[(i * Step + r) % R];
-          multiply_begin<T>(sum[r], r == 0 ? finish.begin : zeros, reinterpret_cast<const uint32_t(&)[4]>(row[0]),
-                            b[r]);
+          ptx::multiply_onto<T>(sum[r], r == 0 ? finish.begin : zeros, reinterpret_cast<const uint32_t(&)[4]>(row[0]),
+                                b[r][0], b[r][1]);
 #pragma unroll
           for (int q = 1; q < kPairs; ++q)
             multiply_add(sum[r], reinterpret_cast<const uint32_t(&)[4]>(row[4 * q]), &b[r][2 * q], T());
@@ -273,15 +264,15 @@ struct Coming {
       if (first >= pixels) continue;
       if (p.pairs) {
         const uint32_t to = frame + places[first];
-        write_4(to, word[i]);
-        write_2(to + p.second - 2, word[i] & 0xffff), write_2(to + p.second, word[i] >> 16);
+        ptx::store_word(to, word[i]);
+        ptx::store_element(to + p.second - 2, word[i] & 0xffff), ptx::store_element(to + p.second, word[i] >> 16);
         continue;
       }
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         if (first + h >= pixels) continue;
         const uint32_t to = frame + places[first + h], v = h ? word[i] >> 16 : word[i] & 0xffff;
-        write_2(to, v), write_2(to + p.second - 2, v);
+        ptx::store_element(to, v), ptx::store_element(to + p.second - 2, v);
       }
     }
   }
@@ -296,9 +287,9 @@ __device__ inline void send(const Chain &p, int thread, uint32_t waiting, int64_
 #pragma unroll 1
   for (int i = thread; i < count; i += kTeam) {
     if (words)
-      reinterpret_cast<uint32_t *>(to)[i] = read_4(waiting + i * 4);
+      reinterpret_cast<uint32_t *>(to)[i] = ptx::load_settled(waiting + i * 4);
     else
-      to[i] = static_cast<uint16_t>(read_4(waiting + i / 2 * 4) >> i % 2 * 16);
+      to[i] = static_cast<uint16_t>(ptx::load_settled(waiting + i / 2 * 4) >> i % 2 * 16);
   }
 }
 

@@ -4,13 +4,11 @@
 
 #include <type_traits>
 
-#include "at_least.cuh"
 #include "common/ptx/async.cuh"
+#include "common/ptx/numbers.cuh"
 #include "images/lanes.hpp"
 
 namespace polyconv::cuda::lanes {
-
-using chain::at_least;
 
 __device__ inline float *shared_floats() {
   extern __shared__ __align__(16) float floats[];

@@ -26,8 +26,8 @@ struct PooledPlaces {
 
 // The maximum of a window of both halves' rows: NaN counts as greatest.
 __device__ __forceinline__ float pooled(float left, float right) {
-  const float own = at_least(left, right);
-  return at_least(own, __shfl_xor_sync(0xffffffffu, own, kImages));
+  const float own = ptx::greater(left, right);
+  return ptx::greater(own, __shfl_xor_sync(0xffffffffu, own, kImages));
 }
 
 // A block has one of two pooled rows, half of the columns and half of the channels.
@@ -49,7 +49,7 @@ struct PooledFirst {
 #pragma unroll
       for (int j = 0; j < P; j += 2) {
         const float v = pooled(sum[k][j], sum[k][j + 1]);
-        if (t.half == 0) to[j / 2 % 2][k * At::kPlane + in_pairs(j / 4 * 2)] = at_least(v, p.floor[0]);
+        if (t.half == 0) to[j / 2 % 2][k * At::kPlane + in_pairs(j / 4 * 2)] = ptx::greater(v, p.floor[0]);
       }
   }
 };
@@ -83,7 +83,7 @@ struct PooledSecond {
       for (int j = 0; j < P; j += 2) {
         const float v = pooled(sum[k][j], sum[k][j + 1]);
         if (k % 2 == t.half && to != nullptr)
-          to[(t.block * K + k) * p.channel_step + (row * size + j / 2) * p.pixel_step] = at_least(v, p.floor[1]);
+          to[(t.block * K + k) * p.channel_step + (row * size + j / 2) * p.pixel_step] = ptx::greater(v, p.floor[1]);
       }
   }
 };

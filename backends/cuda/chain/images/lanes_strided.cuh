@@ -46,7 +46,7 @@ struct First : Weights<kStrided, 0, StridedPlaces> {
     for (int k = 0; k < K; ++k)
 #pragma unroll
       for (int j = 0; j < P; ++j)
-        to[j % 2][k * At::kFirstPlane + in_pairs(j / 2 * 2)] = at_least(sum[k][j], p.floor[0]);
+        to[j % 2][k * At::kFirstPlane + in_pairs(j / 2 * 2)] = ptx::greater(sum[k][j], p.floor[0]);
   }
 };
 
@@ -91,7 +91,7 @@ struct Second : Weights<kStrided, 1, StridedPlaces> {
 #pragma unroll
       for (int j = 0; j < P; ++j)
         if (j < P - 1 || t.half == 0)
-          to[j % 2][k * At::kSecondPlane + in_pairs(j / 2 * 2)] = at_least(waiting[k][j], p.floor[1]);
+          to[j % 2][k * At::kSecondPlane + in_pairs(j / 2 * 2)] = ptx::greater(waiting[k][j], p.floor[1]);
   }
   __device__ __forceinline__ void step(const Lanes &p, const Thread &t, int pair) {
     if (pair == 0)
@@ -158,7 +158,7 @@ struct Third : Weights<kStrided, 2, StridedPlaces> {
     float *const to = shared_floats() + At::kThird + t.block * At::kThirdPlane + left * kImages + t.image;
 #pragma unroll
     for (int j = 0; j < P; ++j)
-      if (j < P - 1 || t.half == 1) to[j * kImages] = at_least(sums.row[0][0][j], p.floor[2]);
+      if (j < P - 1 || t.half == 1) to[j * kImages] = ptx::greater(sums.row[0][0][j], p.floor[2]);
   }
 };
 
@@ -186,7 +186,7 @@ struct Fourth : Weights<kStrided, 3, StridedPlaces> {
 #pragma unroll
     for (int j = 0; j < P; ++j)
       if (y >= 0 && to != nullptr && left + j < At::kLast)
-        to[place + j * p.pixel_step] = at_least(sums.row[0][0][j], p.floor[3]);
+        to[place + j * p.pixel_step] = ptx::greater(sums.row[0][0][j], p.floor[3]);
   }
 };
 

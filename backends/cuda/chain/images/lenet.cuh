@@ -11,13 +11,11 @@ namespace polyconv::cuda::lenet {
 
 using few::Finish;
 using mobile::lane_of;
-using mobile::multiply_add_half;
-using mobile::read_4;
-using mobile::shared_address;
-using mobile::write_4;
 using pooled::larger;
 using ptx::load_matrices;
 using ptx::multiply_add;
+using ptx::multiply_add_half;
+using ptx::shared_address;
 
 // ---------------------------------------------------------------- images in and out
 
@@ -41,7 +39,7 @@ struct Coming {
     if (thread >= kThreads) return;
     const uint32_t to = memory + kInput + (thread / kRowWords + 2) * kInputRow + (thread % kRowWords + 1) * 4;
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) write_4(to + i * (4 * kInputRow), word[i]);
+    for (int i = 0; i < kWords; ++i) ptx::store_word(to + i * (4 * kInputRow), word[i]);
   }
 };
 
@@ -63,10 +61,11 @@ __device__ inline void first_layer(const Chain &p, uint32_t memory, uint32_t wei
   const Finish<T> finish(p.layer[0], biases, 0);
   uint32_t b[kTaps], row[kRing][2], best = 0;
 #pragma unroll
-  for (int r = 0; r < kTaps; ++r) b[r] = read_4(weights + (r * few::kBlockWords + lane) * 4);
+  for (int r = 0; r < kTaps; ++r) b[r] = ptx::load_settled(weights + (r * few::kBlockWords + lane) * 4);
   uint32_t from = memory + kInput + (column + t) * 4;
   const auto load = [&](uint32_t(&to)[2], int y) { // pixels from 2 column + 2 t on
-    const uint32_t first = read_4(from + y * kInputRow), second = read_4(from + y * kInputRow + 4);
+    const uint32_t first = ptx::load_settled(from + y * kInputRow),
+                   second = ptx::load_settled(from + y * kInputRow + 4);
     to[0] = first & mask, to[1] = __byte_perm(first, second, 0x5432) & mask;
   };
 #pragma unroll
@@ -78,12 +77,12 @@ __device__ inline void first_layer(const Chain &p, uint32_t memory, uint32_t wei
     for (int i = 0; i < 2 * kRing; ++i) {
       load(row[(i + kRing - 1) % kRing], i + kRing - 1);
       float sum[4];
-      few::multiply_begin<T>(sum, finish.begin, row[i % kRing], b[0]);
+      ptx::multiply_onto<T>(sum, finish.begin, row[i % kRing][0], row[i % kRing][1], b[0]);
 #pragma unroll
       for (int r = 1; r < kTaps; ++r)
         multiply_add_half(sum, row[(i + r) % kRing][0], row[(i + r) % kRing][1], b[r], T());
       const uint32_t v = larger<T>(pair_of(sum[0], sum[1], T()), pair_of(sum[2], sum[3], T()));
-      if (i % 2 != 0) write_4(to + i / 2 * kFrameRow, finish.end(larger<T>(best, v)));
+      if (i % 2 != 0) ptx::store_word(to + i / 2 * kFrameRow, finish.end(larger<T>(best, v)));
       best = v;
     }
     from += 2 * kRing * kInputRow, to += kRing * kFrameRow;
@@ -120,7 +119,7 @@ __device__ inline void second_layer(const Chain &p, uint32_t memory, uint32_t we
   for (int r = 0; r < kTaps; ++r)
 #pragma unroll
     for (int s = 0; s < kTaps; ++s)
-      b[r][s] = read_4(weights + (((r * kTaps + s) * 2 + half) * few::kBlockWords + lane) * 4);
+      b[r][s] = ptx::load_settled(weights + (((r * kTaps + s) * 2 + half) * few::kBlockWords + lane) * 4);
   uint32_t to = memory + kWaiting + (channel * p.channel_step + column * p.pixel_step) * 2;
   const uint32_t row_bytes = kOut * p.pixel_step * 2, next = p.channel_step * 2;
   const bool there[2] = {column < kOut && channel < l.results, column < kOut && channel + 1 < l.results};
@@ -137,7 +136,7 @@ __device__ inline void second_layer(const Chain &p, uint32_t memory, uint32_t we
         float(&of)[4] = sum[(y - r) % kTaps];
         const auto &a = reinterpret_cast<const uint32_t(&)[4]>(x[q < 2 ? 4 * q : 0]);
         if (q + r == 0)
-          few::multiply_begin<T>(of, finish.begin, a, b[0]);
+          ptx::multiply_onto<T>(of, finish.begin, a, b[0][0], b[0][1]);
         else if (q < 2)
           multiply_add(of, a, &b[r][2 * q], T());
         else
@@ -148,8 +147,8 @@ __device__ inline void second_layer(const Chain &p, uint32_t memory, uint32_t we
     const uint32_t v = larger<T>(pair_of(done[0], done[1], T()), pair_of(done[2], done[3], T()));
     if ((y + 1 - kTaps) % 2 != 0) {
       const uint32_t widest = finish.end(larger<T>(best, v));
-      if (there[0]) few::write_2(to, widest & 0xffff);
-      if (there[1]) few::write_2(to + next, widest >> 16);
+      if (there[0]) ptx::store_element(to, widest & 0xffff);
+      if (there[1]) ptx::store_element(to + next, widest >> 16);
       to += row_bytes;
     }
     best = v;

@@ -10,17 +10,14 @@
 namespace polyconv::cuda::pooled {
 
 using few::Finish;
-using few::write_2;
 using mobile::as_pair;
 using mobile::bits_of;
 using mobile::Bounds;
 using mobile::lane_of;
-using mobile::multiply_add_half;
-using mobile::read_4;
-using mobile::shared_address;
-using mobile::write_4;
 using ptx::load_matrices;
 using ptx::multiply_add;
+using ptx::multiply_add_half;
+using ptx::shared_address;
 
 // NaN is greater than everything.
 template <class T>
@@ -47,10 +44,10 @@ __device__ inline void first_layer(const Chain &p, uint32_t memory, uint32_t wei
   const Finish<T> finish(l, biases, 0);
   uint32_t b[R], row[R][2];
 #pragma unroll
-  for (int r = 0; r < R; ++r) b[r] = read_4(weights + (r * 32 + lane) * 4);
+  for (int r = 0; r < R; ++r) b[r] = ptx::load_settled(weights + (r * 32 + lane) * 4);
   uint32_t from = memory + l.frame + odd * l.second + rows.begin * 2 * l.row_bytes + ((begin - odd) / 2 + t) * 4;
   const auto load = [&](uint32_t(&to)[2]) {
-    to[0] = read_4(from) & mask, to[1] = read_4(from + 16) & mask; // 8 pixels on
+    to[0] = ptx::load_settled(from) & mask, to[1] = ptx::load_settled(from + 16) & mask; // 8 pixels on
     from += l.row_bytes;
   };
 #pragma unroll
@@ -70,7 +67,7 @@ __device__ inline void first_layer(const Chain &p, uint32_t memory, uint32_t wei
         const auto &above = row[(i + r) % R], &below = row[(i + r + 1) % R];
         const uint32_t a[4] = {above[0], above[1], below[0], below[1]};
         if (r == 0)
-          few::multiply_begin<T>(sum, finish.begin, a, b);
+          ptx::multiply_onto<T>(sum, finish.begin, a, b[0], b[1]);
         else
           multiply_add(sum, a, b + r, T());
       }
@@ -83,7 +80,7 @@ __device__ inline void first_layer(const Chain &p, uint32_t memory, uint32_t wei
         const uint32_t widest = larger<T>(best[h], __shfl_xor_sync(~0u, best[h], 4)); // the pixel beside it
         const uint32_t at = to + (y0 + i) / 2 * next.row_bytes + h * 4 * kPosition;
         if (lane / 4 % 2 != 0 || t > 1 || x / 2 + h * 4 + lane / 8 >= l.columns) continue;
-        write_4(at, widest), write_4(at + next.second - kPosition, widest);
+        ptx::store_word(at, widest), ptx::store_word(at + next.second - kPosition, widest);
       }
     }
   }
@@ -107,7 +104,8 @@ __device__ inline void second_layer(const Chain &p, uint32_t memory, uint32_t we
 #pragma unroll
     for (int q = 0; q < kBlocks; ++q)
 #pragma unroll
-      for (int j = 0; j < 2; ++j) b[r][j][q] = read_4(weights + (((r * kBlocks + q) * 2 + j) * 32 + lane) * 4);
+      for (int j = 0; j < 2; ++j)
+        b[r][j][q] = ptx::load_settled(weights + (((r * kBlocks + q) * 2 + j) * 32 + lane) * 4);
   uint32_t from =
       memory + l.frame + odd * l.second + rows.begin * 4 * l.row_bytes + (begin - odd) * kPosition + lane / 16 * 16;
   const auto load = [&](uint32_t(&to)[2 * kBlocks]) {
@@ -134,7 +132,7 @@ __device__ inline void second_layer(const Chain &p, uint32_t memory, uint32_t we
           for (int q = 0; q < kBlocks; q += 2) {
             const auto &a = reinterpret_cast<const uint32_t(&)[4]>(row[(i + r) % R][2 * q]);
             if (r + q == 0)
-              few::multiply_begin<T>(sum, finish[j].begin, a, &b[r][j][q]);
+              ptx::multiply_onto<T>(sum, finish[j].begin, a, b[r][j][q], b[r][j][q + 1]);
             else
               multiply_add(sum, a, &b[r][j][q], T());
           }
@@ -149,8 +147,8 @@ __device__ inline void second_layer(const Chain &p, uint32_t memory, uint32_t we
           if (lane / 4 % 4 != 0 || column >= l.columns) continue;
           const uint32_t at =
               memory + p.waiting + (channel * p.channel_step + (y / 4 * l.columns + column) * p.pixel_step) * 2;
-          if (channel < l.results) write_2(at, widest & 0xffff);
-          if (channel + 1 < l.results) write_2(at + p.channel_step * 2, widest >> 16);
+          if (channel < l.results) ptx::store_element(at, widest & 0xffff);
+          if (channel + 1 < l.results) ptx::store_element(at + p.channel_step * 2, widest >> 16);
         }
       }
     }
@@ -180,10 +178,10 @@ __device__ inline void fetch_image(const Chain &p, uint32_t frame, int64_t image
       if (k >= words) break;
       const uint32_t to = frame + y * l.row_bytes + (k - y * row_words) * (p.pairs ? 4 : 2);
       if (p.pairs)
-        write_4(to, word[j]), write_2(to + l.second, word[j] >> 16);
+        ptx::store_word(to, word[j]), ptx::store_element(to + l.second, word[j] >> 16);
       else
-        write_2(to, word[j]);
-      write_2(to + l.second - 2, word[j] & 0xffff);
+        ptx::store_element(to, word[j]);
+      ptx::store_element(to + l.second - 2, word[j] & 0xffff);
     }
   }
 }

@@ -40,37 +40,37 @@ class Table {
   __device__ Table(const Mobile &m, uint32_t memory) : memory_(memory), positions_(m.positions()) {}
   __device__ uint32_t offsets(int tile) const { return memory_ + kHeaders + (1 + tile % 2) * positions_ * 4; }
   __device__ Tile tile(int i) const {
-    const uint4 v = read_16(memory_ + i % 4 * 16);
+    const uint4 v = ptx::load_shared(memory_ + i % 4 * 16);
     return {static_cast<int>(v.x), static_cast<int>(v.y), static_cast<int>(v.z), static_cast<int>(v.w)};
   }
   __device__ Walk step() const {
-    const uint4 v = read_16(memory_ + 64);
+    const uint4 v = ptx::load_shared(memory_ + 64);
     return {static_cast<int>(v.x), static_cast<int>(v.y), static_cast<int>(v.z), static_cast<int>(v.w)};
   }
   // What stays: image << 24 | row << 12 | column of every position, and the step.
   __device__ void begin(const Mobile &m) const {
     if (threadIdx.x == 0) {
       const Walk step(m, static_cast<int>(gridDim.x));
-      write_16(memory_ + 64, step.slice, step.x, step.y, step.group);
+      ptx::store_words(memory_ + 64, make_uint4(step.slice, step.x, step.y, step.group));
     }
     for (int i = static_cast<int>(threadIdx.x); i < positions_; i += static_cast<int>(blockDim.x)) {
       const int column = i % m.patch[1], row = i / m.patch[1] % m.patch[0], image = i / m.patch[1] / m.patch[0];
-      write_4(memory_ + kHeaders + i * 4, image << 24 | row << 12 | column);
+      ptx::store_word(memory_ + kHeaders + i * 4, image << 24 | row << 12 | column);
     }
   }
   // The block's tile number i.
   __device__ void fill(const Mobile &m, int i, const Walk &walk) const {
     const int first = walk.group * m.images, y = walk.y * m.units[0] * m.rows, x = walk.x * m.units[1] * kUnitWidth;
     const int top = y * m.step - m.pad[0], left = x * m.step - m.pad[1];
-    if (threadIdx.x == 0) write_16(memory_ + i % 4 * 16, first, y, x, walk.slice);
+    if (threadIdx.x == 0) ptx::store_words(memory_ + i % 4 * 16, make_uint4(first, y, x, walk.slice));
 #pragma unroll 2
     for (int j = static_cast<int>(threadIdx.x); j < positions_; j += static_cast<int>(blockDim.x)) {
-      const auto place = static_cast<int>(read_4(memory_ + kHeaders + j * 4));
+      const auto place = static_cast<int>(ptx::load_settled(memory_ + kHeaders + j * 4));
       const int image = place >> 24, h = top + (place >> 12 & 0xfff), w = left + (place & 0xfff);
       const bool inside = first + image < m.batch && static_cast<uint32_t>(h) < static_cast<uint32_t>(m.in[0]) &&
                           static_cast<uint32_t>(w) < static_cast<uint32_t>(m.in[1]);
       const int at = image * static_cast<int>(m.in_at.image) + h * m.in_at.row + w * m.in_at.pixel;
-      write_4(offsets(i) + j * 4, inside ? at : -1);
+      ptx::store_word(offsets(i) + j * 4, inside ? at : -1);
     }
   }
 
@@ -80,31 +80,9 @@ class Table {
   int positions_;
 };
 
-// A word of shared memory where wanted; else -1.
-__device__ inline int read_if(bool wanted, uint32_t at) {
-  int v;
-  asm volatile("{.reg .pred p; setp.ne.s32 p, %2, 0; mov.s32 %0, -1; @p ld.shared.s32 %0, [%1];}"
-               : "=r"(v)
-               : "r"(at), "r"(static_cast<int>(wanted)));
-  return v;
-}
-
-// So many of 16 bytes into shared memory, zeros behind them, where wanted. Without a branch: it is most of what warps
-// do beside products.
-__device__ inline void fetch_if(bool wanted, uint32_t to, const void *from, int bytes) {
-  asm volatile("{.reg .pred p; setp.ne.s32 p, %3, 0; @p cp.async.cg.shared.global [%0], [%1], 16, %2;}" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(static_cast<int>(wanted))
-               : "memory");
-}
-
-// 16 bytes into shared memory, zeros where not inside.
-__device__ inline void fetch_16(uint32_t to, const void *from, bool inside) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
-}
-
 __device__ inline void fetch_bytes(uint32_t to, const void *from, int bytes) {
   for (int i = static_cast<int>(threadIdx.x) * 16; i < bytes; i += static_cast<int>(blockDim.x) * 16)
-    fetch_16(to + i, static_cast<const char *>(from) + i, true);
+    copy_async<16>(to + i, static_cast<const char *>(from) + i, true);
 }
 
 // Copies channels of every position of a patch, zeros outside the image: a position is some columns of 16 bytes, and a
@@ -132,10 +110,10 @@ class Fetcher {
     for (int i = 0; i < count_; i += Batch) {
       int at[Batch];
 #pragma unroll
-      for (int j = 0; j < Batch; ++j, from += from_step_) at[j] = read_if(i + j < count_, from);
+      for (int j = 0; j < Batch; ++j, from += from_step_) at[j] = ptx::load_word_if(i + j < count_, from);
 #pragma unroll
       for (int j = 0; j < Batch; ++j, to += to_step_) // an address is to be valid, read or not
-        fetch_if(i + j < count_, to, input + max(at[j], first), at[j] >= 0 ? bytes : 0);
+        copy_async_if<16>(i + j < count_, to, input + max(at[j], first), at[j] >= 0 ? bytes : 0);
     }
   }
 
@@ -144,12 +122,11 @@ class Fetcher {
   __device__ void copy_elements(const T *input, int left, uint32_t from, uint32_t to) const {
 #pragma unroll 1
     for (int i = 0; i < count_; ++i, from += from_step_, to += to_step_) {
-      const auto at = static_cast<int>(read_4(from));
+      const auto at = static_cast<int>(ptx::load_settled(from));
 #pragma unroll 1
       for (int c = 0; c < 8; ++c) {
         const T v = at >= 0 && c < left ? input[at + c] : T(0.0f);
-        asm volatile("st.shared.u16 [%0], %1;" ::"r"(to + c * 2), "h"(reinterpret_cast<const uint16_t &>(v))
-                     : "memory");
+        ptx::store_element(to + c * 2, reinterpret_cast<const uint16_t &>(v));
       }
     }
   }

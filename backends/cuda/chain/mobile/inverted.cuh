@@ -44,8 +44,8 @@ __device__ inline void expand_block(const Mobile &m, const Expansion &e, int fir
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     const uint32_t at = e.bias + (group * kGroup + j * 8 + lane % 4 * 2) * 4;
-    const float low = j < 2 || both ? __uint_as_float(read_4(at)) : 0.0f,
-                high = j < 2 || both ? __uint_as_float(read_4(at + 4)) : 0.0f;
+    const float low = j < 2 || both ? __uint_as_float(ptx::load_settled(at)) : 0.0f,
+                high = j < 2 || both ? __uint_as_float(ptx::load_settled(at + 4)) : 0.0f;
 #pragma unroll
     for (int i = 0; i < 2; ++i) sum[i][j][0] = sum[i][j][2] = low, sum[i][j][1] = sum[i][j][3] = high;
   }
@@ -55,7 +55,7 @@ __device__ inline void expand_block(const Mobile &m, const Expansion &e, int fir
     uint32_t a[2][4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) load_matrices(a[i], from[i] + k * kGroup * 2);
-    const uint4 v = read_16(weights), w = read_16(both ? weights + depth * kFragmentBytes : weights);
+    const uint4 v = ptx::load_shared(weights), w = ptx::load_shared(both ? weights + depth * kFragmentBytes : weights);
     const uint32_t b[8] = {v.x, v.y, v.z, v.w, w.x, w.y, w.z, w.w};
 #pragma unroll
     for (int j = 0; j < 4; ++j)
@@ -69,12 +69,13 @@ __device__ inline void expand_block(const Mobile &m, const Expansion &e, int fir
       const int position = first + i * 16 + h * 8 + lane / 4;
       if (position > last) continue;
       const bool inside =
-          static_cast<int>(read_4(e.offsets + position * 4)) >= 0; // else it is the next layer's padding
+          static_cast<int>(ptx::load_settled(e.offsets + position * 4)) >= 0; // else it is the next layer's padding
       const uint32_t to = e.hidden + position * m.pitch() + (group * kGroup + lane % 4 * 2) * 2;
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         if (j < 2 || both)
-          write_4(to + j * 16, inside ? bounds.apply(pair_of(sum[i][j][2 * h], sum[i][j][2 * h + 1], T())) : 0u);
+          ptx::store_word(to + j * 16,
+                          inside ? bounds.apply(pair_of(sum[i][j][2 * h], sum[i][j][2 * h + 1], T())) : 0u);
     }
 }
 

@@ -11,37 +11,19 @@
 #include "common/pairs.cuh"
 #include "common/ptx/async.cuh"
 #include "common/ptx/mma.cuh"
+#include "common/ptx/shared.cuh"
 #include "mobile/mobile.hpp"
 
 namespace polyconv::cuda::mobile {
 
 using ptx::load_matrices;
 using ptx::multiply_add;
+using ptx::multiply_add_half;
+using ptx::shared_address;
 
 __device__ inline int lane_of() {
   return static_cast<int>(threadIdx.x) % 32;
 }
-__device__ inline uint32_t shared_address(const void *p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-__device__ inline uint4 read_16(uint32_t at) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
-  return v;
-}
-__device__ inline uint32_t read_4(uint32_t at) {
-  uint32_t v;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
-  return v;
-}
-__device__ inline void write_4(uint32_t at, uint32_t v) {
-  asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
-}
-
-__device__ inline void write_16(uint32_t at, int x, int y, int z, int w) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
-}
-
 // ---------------------------------------------------------------- pairs of 16-bit values
 
 template <class T>
@@ -98,18 +80,6 @@ struct Watch {
   __device__ bool alarmed() const { return ((seen[0] | seen[1]) & 0x7fff7fffu) != 0; }
 };
 
-// 16 pixels x 8 channels += 16 bytes of k.
-__device__ inline void multiply_add_half(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t b, __half) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a0), "r"(a1), "r"(b));
-}
-__device__ inline void multiply_add_half(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t b, __nv_bfloat16) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-      : "r"(a0), "r"(a1), "r"(b));
-}
-
 // ---------------------------------------------------------------- depthwise
 
 // A warp's units: positions of their first windows in the patch, and where their outputs lie in the tile.
@@ -141,8 +111,8 @@ struct Diagonals {
     const bool on = lane / 8 == lane % 4, upper = lane / 4 % 2 != 0;
     const uint32_t first = on ? (upper ? 0x1044u : 0x4410u) : 0x4444u; // of a pair of taps, to where the lane has it
     const uint32_t second = on ? (upper ? 0x3244u : 0x4432u) : 0x4444u;
-    const uint4 taps = read_16(filter);
-    const uint32_t pair[5] = {taps.x, taps.y, taps.z, taps.w, read_4(filter + 16)};
+    const uint4 taps = ptx::load_shared(filter);
+    const uint32_t pair[5] = {taps.x, taps.y, taps.z, taps.w, ptx::load_settled(filter + 16)};
 #pragma unroll
     for (int i = 0; i < 9; ++i) {
       const uint32_t v = __byte_perm(pair[i / 2], 0, i % 2 ? second : first);
@@ -184,7 +154,8 @@ __device__ inline void filter_sixteen(uint32_t (&a)[Rows][4], const Sixteen &s, 
   for (int i = 0; i < 2; ++i) {
     const Diagonals b(s.filters + (i * 8 + lane / 4) * kFilterBytes);
     const uint32_t bias_at = s.bias + (i * 8 + lane % 4 * 2) * 4;
-    const float2 bias = make_float2(__uint_as_float(read_4(bias_at)), __uint_as_float(read_4(bias_at + 4)));
+    const float2 bias =
+        make_float2(__uint_as_float(ptx::load_settled(bias_at)), __uint_as_float(ptx::load_settled(bias_at + 4)));
     uint32_t at = s.patch + position * kPitch + i * 16;
     uint32_t x[3][4], third[2][4]; // of three rows, and of two pairs of rows
 #pragma unroll
@@ -218,7 +189,7 @@ __device__ inline void project(MobileSums<Rows, Pairs> &sums, const uint32_t (&a
   weights += lane_of() * 16;
 #pragma unroll
   for (int j = 0; j < Pairs; ++j) {
-    const uint4 v = read_16(weights + j * kFragmentBytes);
+    const uint4 v = ptx::load_shared(weights + j * kFragmentBytes);
     const uint32_t b[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
     for (int y = 0; y < Rows; ++y) {
@@ -299,8 +270,8 @@ __device__ inline void begin_sums(MobileSums<Rows, Pairs> &sums, int share, uint
 #pragma unroll
   for (int j = 0; j < 2 * Pairs; ++j) {
     const uint32_t at = bias + (j * 8 + lane_of() % 4 * 2) * 4;
-    const float low = share == 0 ? __uint_as_float(read_4(at)) : 0.0f,
-                high = share == 0 ? __uint_as_float(read_4(at + 4)) : 0.0f;
+    const float low = share == 0 ? __uint_as_float(ptx::load_settled(at)) : 0.0f,
+                high = share == 0 ? __uint_as_float(ptx::load_settled(at + 4)) : 0.0f;
 #pragma unroll
     for (int y = 0; y < Rows; ++y) sums[y][j][0] = sums[y][j][2] = low, sums[y][j][1] = sums[y][j][3] = high;
   }

@@ -8,8 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "at_least.cuh"
 #include "common/ptx/async.cuh"
+#include "common/ptx/numbers.cuh"
 #include "pair/fma.hpp"
 
 namespace polyconv::cuda::single {
@@ -23,7 +23,7 @@ __device__ inline int turned(int pixel, int channel) {
 }
 
 __device__ inline float bounded(float v, const mobile::Ending &e) {
-  return chain::at_most(chain::at_least(v, e.low), e.high);
+  return ptx::lesser(ptx::greater(v, e.low), e.high);
 }
 
 // A block's tile.

@@ -95,17 +95,17 @@ __device__ inline void filter_band(uint32_t from, uint32_t taps, float2 bias, ui
   constexpr int kLast = (kRows - 1) * s.step + 2; // row of the inputs
   float2 w[9];
 #pragma unroll
-  for (int i = 0; i < 9; ++i) w[i] = mobile::floats<T>(mobile::read_4(taps + i * kRow));
+  for (int i = 0; i < 9; ++i) w[i] = mobile::floats<T>(ptx::load_settled(taps + i * kRow));
   float2 sum[3][kStrip];
   uint32_t next[kWidth];
 #pragma unroll
-  for (int j = 0; j < kWidth; ++j) next[j] = mobile::read_4(from + j * kRow);
+  for (int j = 0; j < kWidth; ++j) next[j] = ptx::load_settled(from + j * kRow);
 #pragma unroll
   for (int row = 0; row <= kLast; ++row) {
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) {
       const float2 x = mobile::floats<T>(next[j]);
-      if (row < kLast) next[j] = mobile::read_4(from + ((row + 1) * s.patch() + j) * kRow);
+      if (row < kLast) next[j] = ptx::load_settled(from + ((row + 1) * s.patch() + j) * kRow);
 #pragma unroll
       for (int y = 0; y < kRows; ++y)
 #pragma unroll
@@ -124,7 +124,7 @@ __device__ inline void filter_band(uint32_t from, uint32_t taps, float2 bias, ui
       for (int i = 0; i < kStrip; ++i) {
         const int swizzle = s.strips == 2 ? i >> 1 & 3 : i;
         const float2 v = sum[y % 3][i];
-        mobile::write_4((to ^ swizzle << 4) + (y * s.strips * 8 + i) * kRow, bounds.apply(pair_of(v.x, v.y, T())));
+        ptx::store_word((to ^ swizzle << 4) + (y * s.strips * 8 + i) * kRow, bounds.apply(pair_of(v.x, v.y, T())));
       }
       if (y + 1 < kRows && y + 1 >= rows) return;
     }
@@ -149,7 +149,7 @@ __device__ inline void filter(const Pair &p, const Tile &tile, int worker) {
 #pragma unroll 1
   for (int i = team; i < all; i += s.teams) {
     const uint32_t at = tile.bias + (chunk * s.chunk() + pair * 2) * 4;
-    const float2 bias = make_float2(__uint_as_float(mobile::read_4(at)), __uint_as_float(mobile::read_4(at + 4)));
+    const float2 bias = make_float2(__uint_as_float(ptx::load_settled(at)), __uint_as_float(ptx::load_settled(at + 4)));
     ptx::barrier_wait(tile.input_full(input), input.parity);
     ptx::barrier_wait(tile.product_empty(product), product.parity ^ 1);
     filter_band<Tile>(tile.input(input) + from, tile.input(input) + s.taps_at() + pair * 4, bias,

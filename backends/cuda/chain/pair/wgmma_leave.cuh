@@ -7,7 +7,7 @@
 namespace polyconv::cuda::piped {
 
 __device__ inline float2 read_pair(uint32_t at) {
-  return make_float2(__uint_as_float(mobile::read_4(at)), __uint_as_float(mobile::read_4(at + 4)));
+  return make_float2(__uint_as_float(ptx::load_settled(at)), __uint_as_float(ptx::load_settled(at + 4)));
 }
 
 // The thread of a warpgroup, anew for each tile: what follows from it would else take registers from tile to tile.
@@ -61,7 +61,7 @@ __device__ inline uint32_t residual_at(uint32_t pixel) {
 }
 template <class T>
 __device__ inline void add_residual(float2 &sums, float scale, uint32_t at) {
-  const float2 more = mobile::floats<T>(mobile::read_4(at));
+  const float2 more = mobile::floats<T>(ptx::load_settled(at));
   sums.x += scale * more.x, sums.y += scale * more.y;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/ptx/cluster.cuh"
+#include "common/ptx/hopper.cuh"
 #include "mobile/mobile.cuh"
 #include "pair/wgmma.hpp"
 

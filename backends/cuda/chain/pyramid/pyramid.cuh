@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "at_least.cuh"
 #include "common/epilogue.cuh"
 #include "common/ptx/async.cuh"
-#include "common/stress.cuh"
+#include "common/ptx/barrier.cuh"
+#include "common/ptx/numbers.cuh"
 #include "pyramid/sums.cuh"
 
 namespace polyconv::cuda::chain {
@@ -31,11 +31,7 @@ struct Here {
   __device__ float *origin(const Pyramid &p, const Map &m, int32_t n) const {
     return of(p, m, n) - first(m, 0) * m.pitch - first(m, 1);
   }
-  __device__ void sync() const {
-    dawdle();
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-    dawdle();
-  }
+  __device__ void sync() const { ptx::meet(barrier, threads); }
 };
 
 // The rows and columns of a map that lie inside the tensor, counted in the tensor.
@@ -202,7 +198,7 @@ __device__ __forceinline__ void leave(const Stage &s, const float *bias, float *
 #pragma unroll
     for (int j = 0; j < columns; ++j)
 #pragma unroll
-      for (int k = 0; k < channels; ++k) sum[j][k] = at_least(sum[j][k], 0);
+      for (int k = 0; k < channels; ++k) sum[j][k] = ptx::greater(sum[j][k], 0);
   }
 #pragma unroll
   for (int k = 0; k < channels; ++k, to += plane) {
@@ -337,7 +333,7 @@ __device__ __forceinline__ void finish_area(const Pyramid &p, const Pointers &fr
     const int32_t h = area.top + row, w = area.left + column;
     float v = pools ? window.largest(of, h, w) : of[h * window.pitch + w];
     if (bias) v = add(v, bias[k]);
-    put(relus ? at_least(v, 0) : v, n, k, row, column);
+    put(relus ? ptx::greater(v, 0) : v, n, k, row, column);
   });
 }
 

@@ -13,7 +13,7 @@
 
 #include <utility>
 
-#include "at_least.cuh"
+#include "common/ptx/numbers.cuh"
 #include "common/values.cuh"
 #include "stencils/stencils.hpp"
 
@@ -134,7 +134,7 @@ struct Filters<C, vectors, pads, finishes, index, first, n, sizes...> {
   // What row `row` of this filter's results becomes.
   __device__ __forceinline__ void finish(const Stencils &p, Lane &at, float (&done)[C], int32_t row) {
 #pragma unroll
-    for (int i = 0; finishes && i < C; ++i) done[i] = at_least(add(done[i], bias), floor);
+    for (int i = 0; finishes && i < C; ++i) done[i] = ptx::greater(add(done[i], bias), floor);
     if constexpr (sizeof...(sizes) > 0) {
       if constexpr (pads) pad_row(done, row, p.layer[index].rows, inside, p.layer[index].padding);
 #pragma unroll

@@ -46,19 +46,4 @@ inline bool begins_early(int device) {
   return major >= 9;
 }
 
-// Where a kernel is launched before the one ahead of it in the stream has ended: lets the next one come so, and waits
-// until everything ahead is done and visible. Nothing before 9.0.
-#ifdef __CUDACC__
-__device__ inline void let_next_begin() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-__device__ inline void await_previous() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-#endif
-
 } // namespace polyconv::cuda

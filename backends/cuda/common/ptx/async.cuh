@@ -25,6 +25,43 @@ template <int Bytes>
 __device__ inline void copy_async(uint32_t to, const void *from, bool inside) {
   copy_async_part<Bytes>(to, from, inside ? Bytes : 0);
 }
+// copy_async_part where `wanted`, without a branch.
+template <int Bytes>
+__device__ inline void copy_async_if(bool wanted, uint32_t to, const void *from, int there) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (Bytes == 16)
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\n@p cp.async.cg.shared.global [%0], [%1], 16, %2;\n}" ::"r"(to),
+        "l"(from), "r"(there), "r"(static_cast<int>(wanted))
+        : "memory");
+  else
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\n@p cp.async.ca.shared.global [%0], [%1], %4, %2;\n}" ::"r"(to),
+        "l"(from), "r"(there), "r"(static_cast<int>(wanted)), "n"(Bytes)
+        : "memory");
+#endif
+}
+// All of Bytes, or where not `inside` zeros: a predicate costs an instruction less than a size.
+template <int Bytes>
+__device__ inline void copy_async_or_zero(uint32_t to, const void *from, uint32_t inside) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "{\n.reg .pred outside;\nsetp.eq.u32 outside, %2, 0;\ncp.async.ca.shared.global [%0], [%1], %3, outside;\n}" ::
+          "r"(to),
+      "l"(from), "r"(inside), "n"(Bytes)
+      : "memory");
+#endif
+}
+// All of Bytes.
+template <int Bytes>
+__device__ inline void copy_async_all(uint32_t to, const void *from) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (Bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(Bytes) : "memory");
+#endif
+}
 
 // Starts copying Bytes (4, 8 or 16, both sides aligned to them), or writes zeros where not `inside`; then `from` is not
 // read. Visible to the thread after await_copies, to its block after the __syncthreads that follows.

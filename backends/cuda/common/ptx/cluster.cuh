@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/ptx/hopper.cuh"
+#include <cuda.h> // CUtensorMap
+
+#include <cstdint>
+
+#include "common/stress.cuh"
 
 namespace polyconv::cuda::ptx {
 

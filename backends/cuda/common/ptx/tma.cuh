@@ -1,5 +1,5 @@
-// tma.cuh - the tensor memory accelerator (TMA) of compute capability 9.0, and what goes to or comes from the
-// shared memory that it moves: an instruction a function. Only for code of 90a.
+// tma.cuh - the tensor memory accelerator (TMA) of compute capability 9.0, an instruction a function. Only for code of
+// 90a.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -64,29 +64,6 @@ __device__ inline void store_run(void *to, uint32_t from, int bytes) {
                : "memory");
 }
 
-// Four 8 x 8 matrices of 16-bit elements, each thread with a pair of each (row t / 4, columns t % 4 * 2 and on), to
-// rows of 16 bytes: threads 0-7 give the rows of the first matrix, 8-15 of the second, and so on.
-__device__ inline void store_matrices(uint32_t row, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(a), "r"(b),
-               "r"(c), "r"(d)
-               : "memory");
-}
-// Two such matrices, whose columns go to rows of 16 bytes: threads 0-7 and 8-15 give those of the two.
-__device__ inline void store_transposed(uint32_t row, uint32_t a, uint32_t b) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared::cta.b16 [%0], {%1, %2};" ::"r"(row), "r"(a), "r"(b)
-               : "memory");
-}
-__device__ inline uint4 load_shared(uint32_t from) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from));
-  return v;
-}
-__device__ inline void store_shared(uint32_t to, float v) {
-  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
-}
-__device__ inline void store_pair(uint32_t to, float a, float b) {
-  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
-}
 // Ordinary stores to shared memory before this are seen by TMA stores after it.
 __device__ inline void fence_for_tma() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -52,14 +52,11 @@ struct alignas(words * 4) Words {
   uint32_t word[words];
 };
 
-// copy_async for an address of shared memory.
+// Starts copying all of so many bytes to an address of shared memory.
 template <int bytes>
 __device__ inline void copy_to_shared(uint32_t to, const void *from) {
 #if __CUDA_ARCH__ >= 800
-  if constexpr (bytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes) : "memory");
+  copy_async_all<bytes>(to, from);
 #else
   copy_async<bytes>(__cvta_shared_to_generic(to), from, true);
 #endif

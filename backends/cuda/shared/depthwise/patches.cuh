@@ -13,6 +13,7 @@
 #include "common/instance.hpp"
 #include "common/pairs.cuh"
 #include "common/patches.cuh"
+#include "common/ptx/grid.cuh"
 #include "depthwise/patches.hpp"
 
 namespace polyconv::cuda::shared {
@@ -72,7 +73,7 @@ struct DepthwiseRoom {
     tables.fill(at);
     for (int32_t tap = thread; tap < at.all_taps(); tap += kPatchThreads)
       shifts[tap] = PatchTables::shift_of(at, tap) * p.pitch();
-    let_next_begin(), await_previous(); // the weights may just have been packed
+    ptx::let_next_begin(), ptx::await_previous(); // the weights may just have been packed
     const int32_t row = p.chunks * p.vector;
     for (int32_t i = thread; i < at.all_taps() * row; i += kPatchThreads) {
       const int32_t tap = i / row, c = i - tap * row, chunk = c / p.vector, e = c % p.vector;

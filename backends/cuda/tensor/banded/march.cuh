@@ -7,6 +7,7 @@
 
 #include "banded/parts.cuh"
 #include "common/ptx/async.cuh"
+#include "common/ptx/shared.cuh"
 
 namespace polyconv::cuda::banded {
 
@@ -77,10 +78,11 @@ class PieceLoader {
     for (int i = 0; i < kRows; ++i) {
       const uint32_t from = window_ + number % kAhead * kStageBytes + i * kRowBytes;
       if constexpr (kWords == 2 && !F::value.pixels) {
-        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[i][0]), "=r"(to[i][1]) : "r"(from));
+        const uint2 words = ptx::load_words(from);
+        to[i][0] = words.x, to[i][1] = words.y;
       } else {
 #pragma unroll
-        for (int w = 0; w < kWords; ++w) asm volatile("ld.shared.u32 %0, [%1];" : "=r"(to[i][w]) : "r"(from + w * 4));
+        for (int w = 0; w < kWords; ++w) to[i][w] = ptx::load_word(from + w * 4);
       }
     }
   }
@@ -89,9 +91,7 @@ class PieceLoader {
   __device__ __forceinline__ void begin(int slot) {
     if (into_ != kNowhere) {
       const bool here = inside_ && static_cast<uint32_t>(row_) < static_cast<uint32_t>(end_row_);
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(into_ + slot * kStageBytes), "l"(from_),
-                   "r"(here ? 16 : 0)
-                   : "memory");
+      copy_async<16>(into_ + slot * kStageBytes, from_, here);
     }
     commit_copies();
     row_ += kRows;
@@ -225,7 +225,7 @@ class Results {
     for (int e = 0; e < 2; ++e)
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
-        words[e][i] = pack<T>(sums[i][e], sums[i][2 + e], g.relu != 0);
+        words[e][i] = ptx::rounded_pair<T>(sums[i][e], sums[i][2 + e], g.relu != 0);
         seen_[e].look_at(words[e][i]);
       }
     if (to_.row < to_.end_row) {

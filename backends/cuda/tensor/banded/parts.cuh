@@ -10,6 +10,8 @@
 #include <type_traits>
 
 #include "banded/banded.hpp"
+#include "common/ptx/mma.cuh"
+#include "common/ptx/numbers.cuh"
 #include "common/values.cuh"
 #include "few/exact.cuh"
 
@@ -22,22 +24,6 @@ template <int taps, int step, int rows, int planes, int words, int tiles, bool p
 struct FormType {
   static constexpr Form value = {taps, step, rows, planes, words, tiles, pixels};
 };
-
-// sum = a * b + start. Start and sum may be the same.
-template <class T>
-__device__ __forceinline__ void multiply_add(float (&sum)[4], const uint4 &a, uint32_t b0, uint32_t b1,
-                                             const float *start) {
-  if constexpr (std::is_same_v<T, __half>)
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
-        : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(start[0]), "f"(start[1]), "f"(start[2]),
-          "f"(start[3]));
-  else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
-        : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(start[0]), "f"(start[1]), "f"(start[2]),
-          "f"(start[3]));
-}
 
 // The banded weights of a group of filters, as operands.
 template <class F>
@@ -63,7 +49,8 @@ struct Weights {
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
         float(&sum)[4] = j % chains == 0 ? sums[i] : more[j % chains][i];
-        multiply_add<T>(sum, a[j][i], b0, b1, j == 0 ? start[i] : sum);
+        const uint32_t taps[4] = {a[j][i].x, a[j][i].y, a[j][i].z, a[j][i].w};
+        ptx::multiply_onto<T>(sum, j == 0 ? start[i] : sum, taps, b0, b1);
       }
     }
 #pragma unroll
@@ -77,30 +64,6 @@ __device__ __forceinline__ int32_t place_of(int32_t n, int32_t spread) {
   return spread ? n / 2 + n % 2 * 4 : n;
 }
 
-__device__ __forceinline__ float rounded_to_tf32(float v) {
-  uint32_t rounded;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(v));
-  return __uint_as_float(rounded);
-}
-
-// A pair of results, after a relu where there is one; NaN stays NaN.
-template <class T>
-__device__ __forceinline__ uint32_t pack(float low, float high, bool relu) {
-  uint32_t word;
-  if constexpr (std::is_same_v<T, __half>) {
-    if (relu)
-      asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    else
-      asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  } else {
-    if (relu)
-      asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    else
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  }
-  return word;
-}
-
 template <class T>
 constexpr int32_t kTypeOf = std::is_same_v<T, __half>          ? POLYCONV_F16
                             : std::is_same_v<T, __nv_bfloat16> ? POLYCONV_BF16
@@ -110,12 +73,7 @@ constexpr int32_t kTypeOf = std::is_same_v<T, __half>          ? POLYCONV_F16
 template <class T>
 class Seen {
  public:
-  __device__ __forceinline__ void look_at(uint32_t pair) {
-    if constexpr (std::is_same_v<T, __half>)
-      asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(pair_) : "r"(pair), "r"(0));
-    else
-      asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(pair_) : "r"(pair), "r"(0));
-  }
+  __device__ __forceinline__ void look_at(uint32_t pair) { ptx::multiply_add_pair<T>(pair_, pair, 0); }
   __device__ __forceinline__ bool nonfinite() const { return (pair_ & 0x7fff7fffu) != 0; }
 
  private:

@@ -81,7 +81,7 @@ __device__ float track_weight(const Packing &b, const View<int64_t> &raw, const 
   const int32_t c = element % b.plane, s = element / b.plane;
   if (k >= raw.size[0] || c >= raw.size[1] || s >= raw.size[4]) return 0.0f;
   const auto v = load<float>(from, type, raw.at(k, c, 0, r, s));
-  return type == POLYCONV_F32 ? rounded_to_tf32(v) : v;
+  return type == POLYCONV_F32 ? ptx::nearest_tf32(v) : v;
 }
 
 // The operands, and behind all of them the weights as they are.

@@ -129,7 +129,7 @@ using PutType = std::integral_constant<Put, put>;
 template <class T, class F, Put put, bool relu>
 __device__ __forceinline__ void put_results(const Geometry &g, const Lane<F> &lane, const float (&sum)[4],
                                             const bool (&exists)[2], char *(&at)[2], int32_t further, Seen<T> &seen) {
-  const uint32_t words[2] = {pack<T>(sum[0], sum[2], relu), pack<T>(sum[1], sum[3], relu)};
+  const uint32_t words[2] = {ptx::rounded_pair<T>(sum[0], sum[2], relu), ptx::rounded_pair<T>(sum[1], sum[3], relu)};
   seen.look_at(words[0]), seen.look_at(words[1]);
   if constexpr (put == Put::kFours) {
     if (exists[0]) *reinterpret_cast<uint2 *>(at[0] + further) = make_uint2(words[0], words[1]);

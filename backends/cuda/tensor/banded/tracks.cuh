@@ -9,7 +9,6 @@
 #pragma once
 
 #include "banded/runs.cuh"
-#include "banded/tracks_product.cuh"
 
 namespace polyconv::cuda::banded {
 
@@ -39,8 +38,8 @@ __device__ __forceinline__ void load_windows(uint32_t (&a)[steps][4], uint32_t u
   for (int j = 0; j < steps; ++j) {
     uint32_t words[4] = {};
     if (j < steps - 4 || j < mine) {
-      asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[2]) : "r"(upper + j * 32));
-      asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words[1]), "=r"(words[3]) : "r"(lower + j * 32));
+      const uint2 above = ptx::load_words(upper + j * 32), below = ptx::load_words(lower + j * 32);
+      words[0] = above.x, words[2] = above.y, words[1] = below.x, words[3] = below.y;
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) a[j][i] = words[i];
@@ -54,7 +53,7 @@ class TrackProducts {
   float sums[kTrackRows][filters / 2]; // of a thread
 
   __device__ __forceinline__ TrackProducts(const Geometry &g, uint32_t weights, uint32_t upper, uint32_t lower)
-      : weights_(product_descriptor(weights, g.taps_h * filters * 16)),
+      : weights_(ptx::plain_descriptor(weights, g.taps_h * filters * 16)),
         step_(2 * g.taps_h * filters),
         pitch_(g.pitch * g.plane * static_cast<int32_t>(sizeof(T))),
         upper_(upper),
@@ -141,7 +140,8 @@ class TrackProducts {
     for (int j = 0; j < steps; ++j)
 #pragma unroll
       for (int row = 0; row < count; ++row)
-        multiply_registers<T, filters>(sums[first + row], a[j], b + static_cast<uint64_t>(j * step_ + row * filters));
+        ptx::multiply_held<T, filters>(sums[first + row], a[j], b + static_cast<uint64_t>(j * step_ + row * filters),
+                                       1);
     ptx::products_commit();
     if (parts > 1) ptx::products_wait<0>(); // or ptxas takes these products one by one
     if (more) load<(part + 1) % parts>(after);
@@ -212,7 +212,7 @@ __device__ __forceinline__ uint16_t as_factor(uint16_t element) {
   return element;
 }
 __device__ __forceinline__ float as_factor(float element) {
-  return rounded_to_tf32(element);
+  return ptx::nearest_tf32(element);
 }
 
 // Warps bring a band into shared memory, channels last and with its padding, 8 bytes of a pixel at once. What lies

@@ -106,12 +106,6 @@ __device__ inline void load_patch(const Geometry &g, const Pointers &p, const Co
 
 // ---------------------------------------------------------------- products
 
-__device__ __forceinline__ uint2 load_unit(uint32_t from) {
-  uint2 v;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from));
-  return v;
-}
-
 // The weights of a group, and where a lane's units are.
 template <class Factor, int steps, int tiles, int parts>
 class Taps {
@@ -143,7 +137,7 @@ class Taps {
 #pragma unroll
       for (int part = 0; part < parts; ++part) {
         // Beyond the last unit both factors are zero, so that no zero meets an Inf.
-        const uint2 v = load_unit(at_[step] >= 0 ? from + at_[step] + part * plane_ : zeros_);
+        const uint2 v = ptx::load_words(at_[step] >= 0 ? from + at_[step] + part * plane_ : zeros_);
         b[step][part][0] = v.x, b[step][part][1] = v.y;
       }
     if constexpr (parts == 3) { // what is smallest first; x3 w2, x2 w3 and x3 w3 are below the last bit

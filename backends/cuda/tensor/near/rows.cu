@@ -15,6 +15,7 @@
 
 #include "common/numbers.hpp"
 #include "common/ptx/cluster.cuh"
+#include "common/ptx/hopper.cuh"
 #include "wgmma/turned.cuh"
 
 namespace polyconv::cuda::wgmma {

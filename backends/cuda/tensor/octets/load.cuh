@@ -9,18 +9,6 @@
 
 namespace polyconv::cuda::octets {
 
-// The first `bytes` of 16; what is beyond is 0, and not read.
-__device__ __forceinline__ void copy_piece(uint32_t to, const void *from, int32_t bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-// Four matrices of 8 x 8 elements, turned: lanes 8 i to 8 i + 7 say where the rows of matrix i are.
-__device__ __forceinline__ void load_turned(uint32_t (&v)[4], uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-               : "r"(row)
-               : "memory");
-}
-
 // Which slot of which item is next.
 struct Cursor {
   Share share;
@@ -106,7 +94,7 @@ class Loader {
         const int32_t bytes = min(max(left_[i] + static_cast<int32_t>(from % 8) * 2, 0), kUnit);
         const bool inside =
             image_[i] < images && static_cast<uint32_t>(y + row_[i]) < static_cast<uint32_t>(g_.input_h);
-        copy_piece(to + to_[i], aligned + from / 8 * 8, inside ? bytes : 0);
+        copy_async_part<16>(to + to_[i], aligned + from / 8 * 8, inside ? bytes : 0);
       }
     } else {
       begun_ <<= 3;
@@ -126,7 +114,7 @@ class Loader {
       if (i >= g_.turns) break;
       const int32_t before = static_cast<int32_t>(begun + line_[i]) & 7, pixel = first_[i] - before;
       uint32_t v[4];
-      load_turned(v, from + i * 4 * kUnit);
+      ptx::load_transposed(v, from + i * 4 * kUnit);
       ptx::store_matrices(pixel >= 0 && pixel < g_.input_w ? to + unit_[i] - before * kUnit : from + i * 4 * kUnit,
                           v[0], v[1], v[2], v[3]);
     }

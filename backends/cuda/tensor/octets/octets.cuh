@@ -5,7 +5,6 @@
 #pragma once
 
 #include "octets/load.cuh"
-#include "octets/product.cuh"
 #include "octets/store.cuh"
 
 namespace polyconv::cuda::octets {
@@ -32,8 +31,8 @@ struct Target {
     for (int32_t i = 0; i < 2 * columns; ++i) {
       const int32_t e = i >= columns, x = i - e * columns, n = first_image + ((image + e) << g.image_shift);
       const uint32_t at = to[e] + x * 2;
-      if (n < g.images && is_nan<T>(load_element(at)))
-        store_element_if(
+      if (n < g.images && is_nan<T>(ptx::load_element(at)))
+        ptx::store_element_if(
             true, at,
             bits_of(static_cast<T>(few::exact_result<T>(g, p, n, first_filter + filter, first_row + row, column + x))));
     }
@@ -159,7 +158,8 @@ class Team {
     ptx::products_fence();
 #pragma unroll
     for (int i = 0; i < count; ++i)
-      multiply<T, kColumns>(sums_, descriptor(at.a + i * a_step, a_high), descriptor(b[i], b_high));
+      ptx::multiply<T, kColumns, false, true>(sums_, descriptor(at.a + i * a_step, a_high), descriptor(b[i], b_high),
+                                              1);
     at.a += count * a_step;
   }
   static __device__ __forceinline__ uint64_t descriptor(uint32_t low, uint32_t high) {
@@ -199,9 +199,9 @@ class Team {
 #pragma unroll
     for (int i = 0; i < 2 * kPositions; ++i) {
       const int e = i / kPositions, j = i % kPositions;
-      const uint32_t word = banded::pack<T>(sums_[4 * j + e], sums_[4 * j + 2 + e], g_.relu != 0);
+      const uint32_t word = ptx::rounded_pair<T>(sums_[4 * j + e], sums_[4 * j + 2 + e], g_.relu != 0);
       seen.look_at(word);
-      store_word_if(2 * j < columns, target_.to[e] + j * 4, word);
+      ptx::store_word_if(2 * j < columns, target_.to[e] + j * 4, word);
     }
   }
 
@@ -216,14 +216,14 @@ class Team {
       for (int j = 0; j <= kPositions; ++j) {
         uint32_t word = 0;
         if (j < kPositions) {
-          word = banded::pack<T>(sums_[4 * j + e], sums_[4 * j + 2 + e], g_.relu != 0);
+          word = ptx::rounded_pair<T>(sums_[4 * j + e], sums_[4 * j + 2 + e], g_.relu != 0);
           seen.look_at(word);
         }
         const uint32_t shifted = __funnelshift_rc(before, word, shift);
         before = word;
-        store_word_if(2 * j + 1 < end && (j > 0 || !odd), to + j * 4, shifted);
-        if (j == 0) store_element_if(odd != 0, to + 2, static_cast<uint16_t>(shifted >> 16));
-        store_element_if(2 * j + 1 == end && (j > 0 || !odd), to + j * 4, static_cast<uint16_t>(shifted));
+        ptx::store_word_if(2 * j + 1 < end && (j > 0 || !odd), to + j * 4, shifted);
+        if (j == 0) ptx::store_element_if(odd != 0, to + 2, static_cast<uint16_t>(shifted >> 16));
+        ptx::store_element_if(2 * j + 1 == end && (j > 0 || !odd), to + j * 4, static_cast<uint16_t>(shifted));
       }
     }
   }

@@ -83,24 +83,4 @@ __device__ __forceinline__ uint32_t place_of(const Geometry &g, int32_t image, i
   return filter * g.y_wait_filter + (image / 2 + image % 2 * (kImages / 2)) * g.y_wait_image;
 }
 
-__device__ __forceinline__ uint16_t load_element(uint32_t from) {
-  uint16_t v;
-  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(from) : "memory");
-  return v;
-}
-__device__ __forceinline__ uint2 load_words(uint32_t from) {
-  uint2 v;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from) : "memory");
-  return v;
-}
-// Predicated: branches around that many stores would cost more than the stores.
-__device__ __forceinline__ void store_element_if(bool so, uint32_t to, uint16_t v) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %0, 0;\n@p st.shared.u16 [%1], %2;\n}" ::"r"(int{so}), "r"(to), "h"(v)
-               : "memory");
-}
-__device__ __forceinline__ void store_word_if(bool so, uint32_t to, uint32_t v) {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %0, 0;\n@p st.shared.u32 [%1], %2;\n}" ::"r"(int{so}), "r"(to), "r"(v)
-               : "memory");
-}
-
 } // namespace polyconv::cuda::octets

@@ -15,9 +15,9 @@ __device__ __forceinline__ void store_end(char *to, uint32_t from, int32_t bytes
   for (int i = 0; i < 3; ++i) {
     const int32_t size = rising ? 2 << i : 8 >> i;
     if ((bytes & size) == 0) continue;
-    if (size == 2) *reinterpret_cast<uint16_t *>(to) = load_element(from);
+    if (size == 2) *reinterpret_cast<uint16_t *>(to) = ptx::load_element(from);
     if (size == 4) *reinterpret_cast<uint32_t *>(to) = ptx::load_word(from);
-    if (size == 8) *reinterpret_cast<uint2 *>(to) = load_words(from);
+    if (size == 8) *reinterpret_cast<uint2 *>(to) = ptx::load_words(from);
     to += size, from += size;
   }
 }
@@ -26,7 +26,7 @@ __device__ __forceinline__ void store_one(char *to, uint32_t from, int32_t bytes
   const int32_t head = -beyond_16(to) & 15, body = (bytes - head) & ~15;
   if (bytes < 32) {
 #pragma unroll 1
-    for (int32_t i = 0; i < bytes; i += 2) *reinterpret_cast<uint16_t *>(to + i) = load_element(from + i);
+    for (int32_t i = 0; i < bytes; i += 2) *reinterpret_cast<uint16_t *>(to + i) = ptx::load_element(from + i);
     return;
   }
   ptx::store_run(to + head, from + head, body);

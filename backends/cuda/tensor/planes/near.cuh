@@ -66,22 +66,6 @@ struct NearRings {
 
 // ---------------------------------------------------------------- the producer
 
-// copy_async where `wanted`, without a branch.
-template <int Bytes>
-__device__ inline void copy_where(bool wanted, uint32_t to, const void *from, bool inside) {
-  const int bytes = inside ? Bytes : 0;
-  if constexpr (Bytes == 16)
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\n@p cp.async.cg.shared.global [%0], [%1], 16, %2;\n}" ::"r"(to),
-        "l"(from), "r"(bytes), "r"(static_cast<int>(wanted))
-        : "memory");
-  else
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\n@p cp.async.ca.shared.global [%0], [%1], 4, %2;\n}" ::"r"(to),
-        "l"(from), "r"(bytes), "r"(static_cast<int>(wanted))
-        : "memory");
-}
-
 // The pixels of 32 channels, Vector at a time; a thread has some places, of every third channel.
 template <class Tile, int Vector>
 __device__ inline void copy_near(const PlanesProduct &p, const Turn<Tile> &turn, NearRing &ring) {
@@ -117,8 +101,9 @@ __device__ inline void copy_near(const PlanesProduct &p, const Turn<Tile> &turn,
         const float *at = from[i] + c * plane;
 #pragma unroll
         for (int j = 0; j < kEach; ++j, at += kWarps * plane)
-          copy_where<Vector * 4>(wanted && (j + 1 < kEach || warp + kWarps * j < 32),
-                                 to + i * Vector * 128 + j * kWarps * p.near.row, at, kWarps * j < left);
+          copy_async_if<Vector * 4>(wanted && (j + 1 < kEach || warp + kWarps * j < 32),
+                                    to + i * Vector * 128 + j * kWarps * p.near.row, at,
+                                    kWarps * j < left ? Vector * 4 : 0);
       }
     }
     ptx::barrier_arrive_copied(ring.full());

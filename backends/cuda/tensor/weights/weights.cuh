@@ -19,7 +19,7 @@ namespace polyconv::cuda::wgmma {
 template <class Type, int Rows, int Chunks, int RowGroups, int ChunkGroups, int Depth>
 struct WeightsTile {
   using T = Type;
-  static constexpr int parts = 1; // of a factor (wgmma_weights_parts.cuh)
+  static constexpr int parts = 1; // of a factor (parts.cu)
   static constexpr int depth = Depth, rows = Rows, chunks = Chunks, row_groups = RowGroups,
                        groups = RowGroups * ChunkGroups;
   static constexpr int threads = 128 * (groups + 1);        // the consumers', then the producer's

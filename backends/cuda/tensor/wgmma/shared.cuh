@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common/ptx/cluster.cuh"
+#include "common/ptx/hopper.cuh"
 #include "wgmma/product.cuh"
 
 namespace polyconv::cuda::wgmma {
