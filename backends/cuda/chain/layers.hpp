@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "common/accepts.hpp"
 #include "plan.hpp"
 
 namespace polyconv::cuda::halves {
@@ -46,8 +47,7 @@ inline bool takes_form(const polyconv_layer &l, int index, sdk::Offer &offer) {
   return true;
 }
 inline bool takes_layer(const polyconv_layer &l, int index, sdk::Offer &offer) {
-  if (l.input.type != POLYCONV_F16 && l.input.type != POLYCONV_BF16)
-    return offer.reject("layer %d: multiplies f16 and bf16", index);
+  if (!is_half(l.input.type)) return offer.reject("layer %d: multiplies f16 and bf16", index);
   return takes_form(l, index, offer);
 }
 

@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
+#include "common/accepts.hpp"
 #include "estimate.hpp"
 #include "filter.cuh"
 
@@ -178,13 +179,13 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (request.policy->dynamic_weights != 0)
     return offer.reject("weights are parameters of each launch, and a captured launch keeps those it was given");
   if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
-  if (l.groups != 1) return offer.reject("takes one group, not %" PRId64, l.groups);
+  if (!takes_2d(l, offer)) return false;
+  if (!takes_one_group(l, offer)) return false;
   if (l.weights.size[1] > kMostChannels)
     return offer.reject("takes up to %" PRId64 " input channels, not %" PRId64, kMostChannels, l.weights.size[1]);
   if (sdk::taps(l) > kMostTaps)
     return offer.reject("takes filters of up to %" PRId64 " taps, not %" PRId64, kMostTaps, sdk::taps(l));
-  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_int32(l, offer)) return false;
   if (fused_pooling_refused(l, offer)) return false;
   if (config >= 0) {
     offer.config = config;

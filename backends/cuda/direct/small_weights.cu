@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "blocks.hpp"
+#include "common/accepts.hpp"
 #include "common/conv.cuh"
 #include "common/numbers.hpp"
 #include "common/rows.hpp"
@@ -215,11 +216,11 @@ double estimate(const polyconv_layer &l, const Small &s) {
 }
 
 bool fits(const polyconv_layer &l, sdk::Offer &offer) {
-  if (l.groups != 1) return offer.reject("takes one group of channels, not %lld", static_cast<long long>(l.groups));
-  if (!is_2d(l)) return offer.reject("takes images: of three spatial axes only the last two");
+  if (!takes_one_group(l, offer)) return false;
+  if (!takes_2d(l, offer)) return false;
   if (l.sum_type != POLYCONV_F32) return offer.reject("takes f32, f16 and bf16");
   if (l.bias_over_input && l.epilogue.has_bias) return offer.reject("sums the bias over outputs, not over inputs");
-  if (!fits_int32(l)) return offer.reject("counts in 31 bits");
+  if (!takes_int32(l, offer)) return false;
   if (sdk::elements(l.output) == 0) return offer.reject("needs an image");
   return true;
 }

@@ -5,6 +5,7 @@
 // of 64 rows reads (64 + n - 1) / 64 of its input, mostly from the L2 cache. Strides of 1 and 2 compute what is wanted;
 // larger ones, and different ones along rows and columns, compute every output and store those that there are.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
 #include "shape.hpp"
@@ -238,7 +239,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   const Way way = way_for(l);
   if (!supports_layer(l, way, offer)) return false;
-  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_int32(l, offer)) return false;
   const int64_t rows = span(l, 1, l.stride[1] / way.step).window;
   if (rows > kWindow) {
     offer.rejects_pooling = 1;

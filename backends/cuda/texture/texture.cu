@@ -15,6 +15,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
+#include "common/accepts.hpp"
 #include "common/instance.hpp"
 #include "estimate.hpp"
 #include "launch.hpp"
@@ -242,11 +243,11 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
+  if (!takes_2d(l, offer)) return false;
   if (std::max(l.weights.size[3], l.weights.size[4]) > kMostSize)
     return offer.reject("takes filters of up to %" PRId64 " taps an axis, not %" PRId64 " x %" PRId64, kMostSize,
                         l.weights.size[3], l.weights.size[4]);
-  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_int32(l, offer)) return false;
   if (fused_pooling_refused(l, offer)) return false;
   if (config >= 0) return offer_config(l, config, offer);
   sdk::Offer best = {};

@@ -1,5 +1,6 @@
 // plan.cu - which chains the kernels of mobile.hpp take, and the tiles that take the least time.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "layers.hpp"
 #include "mobile/mobile.hpp"
 
@@ -229,8 +230,7 @@ void set_pointers(const polyconv_layer *layers, int count, const polyconv_argume
 
 bool mobile_takes(const MobileLayers &layers, sdk::Offer &offer) {
   const polyconv_layer &first = layers.expand != nullptr ? *layers.expand : *layers.filter;
-  if (first.input.type != POLYCONV_F16 && first.input.type != POLYCONV_BF16)
-    return offer.reject("layer 0: multiplies f16 and bf16");
+  if (!is_half(first.input.type)) return offer.reject("layer 0: multiplies f16 and bf16");
   return mobile_takes_form(layers, offer);
 }
 

@@ -1,5 +1,6 @@
 // interleave.cu - see interleave.hpp.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/rewrite/interleave.hpp"
 
 #include "common/conv.cuh"
@@ -62,7 +63,7 @@ bool interleaves(const polyconv_layer &l) {
   const polyconv_tensor &t = l.result;
   const int64_t parts = l.stride[0] * l.stride[1] * l.stride[2];
   if (parts == 1 || parts > kMostInterleaved || t.stride[1] != 1 || !fits_int32(t)) return false;
-  if (t.type != POLYCONV_F32 && t.type != POLYCONV_F16 && t.type != POLYCONV_BF16) return false;
+  if (!is_single_or_half(t.type)) return false;
   const int64_t vector = 16 / bytes_of(t.type);
   if (t.size[1] % vector != 0 || t.offset % vector != 0) return false;
   for (const int axis : {0, 2, 3, 4})

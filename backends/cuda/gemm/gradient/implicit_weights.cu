@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "gradient/gradient.hpp"
@@ -91,9 +92,9 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.input.type;
-  if ((type != POLYCONV_F32 && type != POLYCONV_F16 && type != POLYCONV_BF16) || l.output.type != type)
+  if (!is_single_or_half(type) || l.output.type != type)
     return offer.reject("takes f32, f16 and bf16, the same for input and output");
-  if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
+  if (!takes_no_empty({&l.output}, offer)) return false;
   if (!fits(l, offer)) return false;
   if (config >= 0 && shape_of(l, config).threads == 0)
     return offer.reject("has no tile of %s for this type and layout", kNames[config]);
@@ -104,9 +105,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   // The second: where a device lends blocks too little shared memory for a tile.
   const int64_t pieces = std::max(pieces_end(l, offer.config), pieces_end(l, kGradient64x64));
   offer.workspace_bytes = pieces + bias_gradient_bytes(l);
-  return offer.workspace_bytes <= request.policy->workspace_limit ||
-         offer.reject("needs a workspace of %lld bytes for partial sums",
-                      static_cast<long long>(offer.workspace_bytes));
+  return takes_workspace(request, offer);
 }
 
 // ---------------------------------------------------------------- plan and run

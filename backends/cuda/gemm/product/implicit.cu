@@ -5,6 +5,7 @@
 //
 // Floor: 2 N K P Q C R S at the FMA rate: 50.5 TFLOP/s of strict f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/partials.cuh"
 #include "product/product.hpp"
@@ -83,8 +84,7 @@ struct Ways {
       return chosen != nullptr &&
              chosen->reject("splits no sum of %lld products over %d blocks", static_cast<long long>(products), splits);
     const int64_t bytes = partials_bytes(layer, splits);
-    return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
-                                                                  static_cast<long long>(bytes)));
+    return takes_workspace(bytes, limit, chosen);
   }
   double us(int config) const {
     const auto [tile, splits] = kConfigs[config];

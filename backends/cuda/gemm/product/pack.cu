@@ -5,6 +5,7 @@
 
 #include <polyconv/sdk/bytes.hpp>
 
+#include "common/accepts.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
 #include "common/rows.hpp"
@@ -105,10 +106,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   if (!sdk::is_float(l.input.type) || l.input.type != l.weights.type)
     return offer.reject("takes f64, f32, f16 and bf16, the same for input and weights");
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("computes tiles of pixels in a row, not of patches: does not pool");
-  }
+  if (!takes_no_pooling(l, offer, kPoolsNoTiles)) return false;
   return fits_implicit(l, offer);
 }
 

@@ -4,6 +4,7 @@
 // Floor: max(2 N K P Q n^2 / FMA rate, one read and one write of every element / copy rate). Small filters wait for
 // memory; from 5x5 on the products count, and every product's operands must come from registers.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "depthwise/depthwise.hpp"
 
 #include <cinttypes>
@@ -182,8 +183,7 @@ class Planes final : public CudaInstance {
 
 bool takes_types(const polyconv_layer &l) {
   const int32_t a = l.input.type;
-  return a == l.weights.type && (a == POLYCONV_F32 || a == POLYCONV_F16 || a == POLYCONV_BF16) &&
-         l.sum_type == POLYCONV_F32;
+  return a == l.weights.type && is_single_or_half(a) && l.sum_type == POLYCONV_F32;
 }
 
 // Only what the tile can hold as an element.
@@ -195,19 +195,16 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (!takes_types(l)) return offer.reject("takes f32, f16 and bf16, summed in f32");
-  if (!is_2d(l)) return offer.reject("its tiles are of two dimensions, not three");
+  if (!takes_2d(l, offer)) return false;
   if (l.weights.size[1] != 1)
     return offer.reject("takes filters of one input channel, not %" PRId64, l.weights.size[1]);
-  const int64_t n = l.weights.size[3];
-  if (n != l.weights.size[4] || (n != 3 && n != 5 && n != 7))
-    return offer.reject("takes filters of 3x3, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
-  if (l.stride[1] != l.stride[2] || l.stride[1] > 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
-    return offer.reject("takes strides of 1 and 2 and no dilation");
+  if (!takes_odd_squares(l, false, offer)) return false;
+  if (!takes_stride_2(l, offer)) return false;
   if (!takes_padding(l)) return offer.reject("pads with zeros, and with a constant in f32");
   if (l.input.stride[4] != 1 && l.input.size[4] != 1)
     return offer.reject("copies whole rows: wants columns to be neighbours");
-  if (sdk::elements(l.input) == 0) return offer.reject("takes no empty input");
-  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_no_empty({&l.input}, offer)) return false;
+  if (!takes_int32(l, offer)) return false;
   return !fused_pooling_refused(l, offer);
 }
 

@@ -4,6 +4,7 @@
 // Floor: max(2 N K P Q n^2 / FMA rate, one read and one write of every element / copy rate). Small filters wait for
 // memory: what counts is how much is on its way at a time. From 7x7 on the products count.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "depthwise/last.hpp"
 
 #include <cinttypes>
@@ -176,25 +177,21 @@ class Marches final : public CudaInstance {
 bool takes_layer(const polyconv_layer &l, sdk::Offer &offer) {
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   const int32_t type = l.input.type;
-  if (type != l.weights.type || (type != POLYCONV_F32 && type != POLYCONV_F16 && type != POLYCONV_BF16) ||
-      l.sum_type != POLYCONV_F32)
+  if (type != l.weights.type || !is_single_or_half(type) || l.sum_type != POLYCONV_F32)
     return offer.reject("takes f32, f16 and bf16, summed in f32");
-  if (!is_2d(l)) return offer.reject("its images are of two dimensions, not three");
+  if (!takes_2d(l, offer)) return false;
   if (l.weights.size[1] != 1 || l.input.size[1] != l.output.size[1])
     return offer.reject("takes one filter a channel, not %" PRId64 " filters of %" PRId64 " channels for %" PRId64,
                         l.output.size[1], l.weights.size[1], l.input.size[1]);
-  const int64_t n = l.weights.size[3];
-  if (n != l.weights.size[4] || (n != 3 && n != 5 && n != 7))
-    return offer.reject("takes filters of 3x3, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
-  if (l.stride[1] != l.stride[2] || l.stride[1] > 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
-    return offer.reject("takes strides of 1 and 2 and no dilation");
+  if (!takes_odd_squares(l, false, offer)) return false;
+  if (!takes_stride_2(l, offer)) return false;
   if (l.pad_mode != POLYCONV_PAD_ZERO) return offer.reject("pads with zeros");
   if (!in_vectors(l.input, 1)) return offer.reject("loads neighbouring channels: wants channels last");
-  if (sdk::elements(l.input) == 0 || sdk::elements(l.result) == 0) return offer.reject("takes no empty tensor");
+  if (!takes_no_empty({&l.input, &l.result}, offer)) return false;
   for (const polyconv_tensor *t : {&l.input, &l.result})
     if (std::max(t->stride[3], t->stride[4]) > INT32_MAX / 4 || std::min(t->stride[3], t->stride[4]) < 0)
       return offer.reject("steps from pixel to pixel by up to %d elements", INT32_MAX / 4);
-  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_int32(l, offer)) return false;
   return true;
 }
 
@@ -246,10 +243,7 @@ struct Ways {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("does not pool");
-  }
+  if (!takes_no_pooling(l, offer)) return false;
   if (!takes_layer(l, offer) || !offer_config(Ways{l}, kConfigCount, config, offer)) return false;
   offer.set_weights(0, item_of(l) == 4 ? "cuda_taps_channels_32:1" : "cuda_taps_channels_16:1",
                     sdk::elements(l.weights) * item_of(l));

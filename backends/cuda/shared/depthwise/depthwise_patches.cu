@@ -107,23 +107,18 @@ double estimate(const polyconv_layer &l, int config) {
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("does not pool");
-  }
+  if (!takes_no_pooling(l, offer)) return false;
   const int32_t type = l.input.type;
-  if (type != l.weights.type || (type != POLYCONV_F32 && type != POLYCONV_F16 && type != POLYCONV_BF16) ||
-      l.sum_type != POLYCONV_F32)
+  if (type != l.weights.type || !is_single_or_half(type) || l.sum_type != POLYCONV_F32)
     return offer.reject("takes f32, f16 and bf16, summed in f32");
   if (l.weights.size[1] != 1 || l.input.size[1] != l.output.size[1])
     return offer.reject("takes one filter a channel, not %" PRId64 " filters of %" PRId64 " channels for %" PRId64,
                         l.output.size[1], l.weights.size[1], l.input.size[1]);
-  if (sdk::elements(l.input) == 0 || sdk::elements(l.result) == 0) return offer.reject("takes no empty tensor");
-  if (!pads_zeros(l)) return offer.reject("pads with zeros only");
-  if (!has_neighbouring_channels(l.input)) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("loads neighbouring channels: wants channels last");
-  }
+  if (!takes_no_empty({&l.input, &l.result}, offer)) return false;
+  if (!takes_zeros(pads_zeros(l), offer)) return false;
+  if (!takes_channels_last(has_neighbouring_channels(l.input), offer,
+                           "loads neighbouring channels: wants channels last"))
+    return false;
   if (!fits_implicit_both(l, l.result, offer)) return false;
   const int64_t lent = block_shared_bytes(request.policy->device_index); // less before 8.0
   return lent >= kLentShared ||

@@ -7,6 +7,7 @@
 // products: the loads keep up with the products, and what is lost is idle lanes where the patch does not divide the
 // image.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "tiles/patch.hpp"
 
 #include <cinttypes>
@@ -147,8 +148,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
-  if (!is_2d(l)) return offer.reject("its tiles are of two dimensions, not three");
-  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_2d(l, offer)) return false;
+  if (!takes_int32(l, offer)) return false;
   return !fused_pooling_refused(l, offer);
 }
 

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
+#include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/implicit.cuh"
 #include "common/numbers.hpp"
@@ -234,8 +235,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   offer_cheapest(kConfigCount, config, offer, [&](int32_t c) { return estimate(l, walks_of(l, c)); });
   offer.workspace_bytes = partials_bytes(l, walks_of(l, offer.config)) + bias_gradient_bytes(l);
-  return offer.workspace_bytes <= request.policy->workspace_limit ||
-         offer.reject("needs a workspace of %" PRId64 " bytes for partial sums", offer.workspace_bytes);
+  return takes_workspace(request, offer);
 }
 
 // ---------------------------------------------------------------- plan and run

@@ -5,6 +5,7 @@
 // Floor: max(2 N K P Q n^2 C / FMA rate, one read of every element / copy rate). For a strip of 4 outputs a thread of 3
 // filters and 4 rows of 7 taps takes 15 loads of 16 bytes, of few addresses a warp, for 336 products.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "weights/pairs.hpp"
 
 #include <cinttypes>
@@ -149,8 +150,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
                         l.weights.size[0] / l.groups, l.weights.size[1]);
   make_pairs(l, kFiltersOf[offer.config], r);
   offer.workspace_bytes = partials_bytes(l, kFiltersOf[offer.config], r) + bias_gradient_bytes(l);
-  return offer.workspace_bytes <= request.policy->workspace_limit ||
-         offer.reject("needs a workspace of %" PRId64 " bytes for partial sums", offer.workspace_bytes);
+  return takes_workspace(request, offer);
 }
 
 // ---------------------------------------------------------------- plan and run

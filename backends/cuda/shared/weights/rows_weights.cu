@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
+#include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
@@ -133,8 +134,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     return offer.reject("no row of these planes fits a block's shared memory");
   make_rows(l, kBudgets[offer.config], r);
   offer.workspace_bytes = partials_bytes(l, r) + bias_gradient_bytes(l);
-  return offer.workspace_bytes <= request.policy->workspace_limit ||
-         offer.reject("needs a workspace of %" PRId64 " bytes for partial sums", offer.workspace_bytes);
+  return takes_workspace(request, offer);
 }
 
 // ---------------------------------------------------------------- plan and run

@@ -1,5 +1,6 @@
 // weights.cu - see weights.hpp.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "weights/weights.hpp"
 
 #include <cinttypes>
@@ -25,21 +26,16 @@ bool takes_windows(const polyconv_request &request, sdk::Offer &offer, bool even
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.input.type;
-  if ((type != POLYCONV_F32 && type != POLYCONV_F16 && type != POLYCONV_BF16) || l.output.type != type)
+  if (!is_single_or_half(type) || l.output.type != type)
     return offer.reject("takes f32, f16 and bf16, the same for input and output");
-  if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
-  const int64_t n = l.weights.size[3];
-  if (n != l.weights.size[4] || (n != 3 && n != 5 && n != 7 && !(even && n == 4)))
-    return offer.reject("takes filters of 3x3, %s5x5 and 7x7, not %" PRId64 "x%" PRId64, even ? "4x4, " : "", n,
-                        l.weights.size[4]);
-  if (l.stride[1] != l.stride[2] || l.stride[1] > 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
-    return offer.reject("takes strides of 1 and 2 and no dilation");
-  if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
-  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
-  if ((l.input.stride[4] != 1 && l.input.size[4] > 1) || (l.output.stride[4] != 1 && l.output.size[4] > 1)) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
-    return offer.reject("copies whole rows: wants columns to be neighbours");
-  }
+  if (!takes_2d(l, offer)) return false;
+  if (!takes_odd_squares(l, even, offer)) return false;
+  if (!takes_stride_2(l, offer)) return false;
+  if (!takes_no_empty({&l.output}, offer)) return false;
+  if (!takes_int32(l, offer)) return false;
+  if (!takes_channels_first(has_neighbouring_columns(l.input) && has_neighbouring_columns(l.output), offer,
+                            "copies whole rows: wants columns to be neighbours"))
+    return false;
   return true;
 }
 

@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
+#include "common/accepts.hpp"
 #include "common/conv.cuh"
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
@@ -228,19 +229,16 @@ int64_t threads_of(const polyconv_layer &l, const Descent &s) {
 // ---------------------------------------------------------------- supports
 
 bool takes_shape(const polyconv_layer &l, sdk::Offer &offer) {
-  if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
+  if (!takes_2d(l, offer)) return false;
   if (l.weights.size[1] > 64)
     return offer.reject("takes groups of up to 64 input channels, not %" PRId64, l.weights.size[1]);
-  const int64_t n = l.weights.size[3];
-  if (n != l.weights.size[4] || (n != 3 && n != 5 && n != 7))
-    return offer.reject("takes filters of 3x3, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
+  if (!takes_odd_squares(l, false, offer)) return false;
   if (l.stride[1] != 2 || l.stride[2] != 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
     return offer.reject("takes a stride of 2 and no dilation");
   if (l.pad_mode > POLYCONV_PAD_CONSTANT) return offer.reject("folds no gradient of the padding back");
-  if (l.result.stride[4] != 1 && l.result.size[4] > 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
-    return offer.reject("walks along rows: wants columns to be neighbours");
-  }
+  if (!takes_channels_first(has_neighbouring_columns(l.result), offer,
+                            "walks along rows: wants columns to be neighbours"))
+    return false;
   return true;
 }
 
@@ -248,12 +246,11 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.output.type;
-  if ((type != POLYCONV_F32 && type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type ||
-      l.sum_type != POLYCONV_F32)
+  if (!is_single_or_half(type) || l.weights.type != type || l.sum_type != POLYCONV_F32)
     return offer.reject("takes f32, f16 and bf16, summed in f32");
   if (!takes_shape(l, offer) || fused_pooling_refused(l, offer)) return false;
-  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
-  if (sdk::elements(l.result) == 0) return offer.reject("takes no empty batch");
+  if (!takes_int32(l, offer)) return false;
+  if (!takes_no_empty({&l.result}, offer)) return false;
   if (threads_of(l, descent_of(l)) > INT32_MAX - kThreads) return offer.reject("launches less than 2^31 threads");
   const double bytes = type == POLYCONV_F32 ? 4 : 2, results = real(sdk::elements(l.result));
   const double memory = (real(sdk::elements(l.output)) + results) * bytes / 3e6;

@@ -7,6 +7,7 @@
 // A thread of 8 x 4 inputs takes 21 loads of 8 bytes for the window and 13 of 16 for a filter of 7 x 7, for 392
 // products.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "windows/windows.hpp"
 
 #include <cinttypes>
@@ -123,25 +124,18 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   if (l.output.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32 || l.sum_type != POLYCONV_F32)
     return offer.reject("takes f32, summed in f32");
-  if (!is_2d(l)) return offer.reject("its planes are of two dimensions, not three");
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("does not pool");
-  }
-  const int64_t n = l.weights.size[3];
-  if (n != l.weights.size[4] || (n != 3 && n != 4 && n != 5 && n != 7))
-    return offer.reject("takes filters of 3x3, 4x4, 5x5 and 7x7, not %" PRId64 "x%" PRId64, n, l.weights.size[4]);
-  if (l.stride[1] != l.stride[2] || l.stride[1] > 2 || l.dilation[1] != 1 || l.dilation[2] != 1)
-    return offer.reject("takes strides of 1 and 2 and no dilation");
+  if (!takes_2d(l, offer)) return false;
+  if (!takes_no_pooling(l, offer)) return false;
+  if (!takes_odd_squares(l, true, offer)) return false;
+  if (!takes_stride_2(l, offer)) return false;
   if (l.pad_mode > POLYCONV_PAD_CONSTANT) return offer.reject("folds no gradient of the padding back");
   if (l.weights.size[1] > 64)
     return offer.reject("takes groups of up to 64 input channels, not %" PRId64, l.weights.size[1]);
-  if ((l.output.stride[4] != 1 && l.output.size[4] > 1) || (l.result.stride[4] != 1 && l.result.size[4] > 1)) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
-    return offer.reject("works on rows: wants columns to be neighbours");
-  }
-  if (!fits_int32(l)) return offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");
-  return sdk::elements(l.result) > 0 || offer.reject("takes no empty batch");
+  if (!takes_channels_first(has_neighbouring_columns(l.output) && has_neighbouring_columns(l.result), offer,
+                            "works on rows: wants columns to be neighbours"))
+    return false;
+  if (!takes_int32(l, offer)) return false;
+  return takes_no_empty({&l.result}, offer);
 }
 
 // Whether results are the sums: nothing follows them.

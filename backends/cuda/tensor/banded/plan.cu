@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "banded/parts.cuh"
+#include "common/accepts.hpp"
 #include "common/conv.cuh"
 #include "few/few.hpp"
 
@@ -175,7 +176,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!few::takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (l.dilation[1] != 1 || l.dilation[2] != 1) return offer.reject("a window has no gaps: takes no dilation");
-  if (!fits_int32(l)) return offer.reject("counts with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_int32(l, offer)) return false;
   const bool hopper = is_hopper(request.policy->device_index);
   const auto choice_of = [&](int32_t i) { return choose(l, kRows[i], hopper); };
   const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);

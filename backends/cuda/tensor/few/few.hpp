@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstdint>
 
+#include "common/accepts.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
 
@@ -78,15 +79,11 @@ struct List {
 inline bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
-  if (l.groups != 1) return offer.reject("takes one group, not %" PRId64, l.groups);
-  if (l.pad_mode != POLYCONV_PAD_ZERO && (l.pad_mode != POLYCONV_PAD_CONSTANT || l.pad_value != 0))
-    return offer.reject("pads with zeros only");
+  if (!takes_2d(l, offer)) return false;
+  if (!takes_one_group(l, offer)) return false;
+  if (!takes_zeros(has_zero_padding(l), offer)) return false;
   if (!bias_and_relu_at_most(l)) return offer.reject("finishes with a bias and a relu at most");
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("does not pool");
-  }
+  if (!takes_no_pooling(l, offer)) return false;
   return true;
 }
 
@@ -94,7 +91,7 @@ inline bool takes(const polyconv_request &request, sdk::Offer &offer) {
 inline bool takes_16_bits(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, offer)) return false;
   const int32_t type = request.layers[0]->input.type;
-  return type == POLYCONV_F16 || type == POLYCONV_BF16 || offer.reject("takes f16 and bf16");
+  return is_half(type) || offer.reject("takes f16 and bf16");
 }
 
 // The cheapest of a kernel's choices, of which the one for config i is choose(i), or that of the config that somebody

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/accepts.hpp"
 #include "common/conv.cuh"
 #include "common/numbers.hpp"
 #include "few/few_in.cuh"
@@ -219,11 +220,10 @@ bool takes(const polyconv_request &request, Products products, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (l.result.type != l.input.type || l.weights.type != l.input.type)
     return offer.reject("takes one type for input, weights and output");
-  if (products == Products::kEmulated && l.result.stride[1] != 1 && l.result.size[1] > 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("writes channels last");
-  }
-  if (!fits_int32(l)) return offer.reject("counts with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_channels_last(products != Products::kEmulated || l.result.stride[1] == 1 || l.result.size[1] <= 1, offer,
+                           "writes channels last"))
+    return false;
+  if (!takes_int32(l, offer)) return false;
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/accepts.hpp"
 #include "common/conv.cuh"
 #include "common/numbers.hpp"
 #include "few/few_out.cuh"
@@ -206,17 +207,14 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const int64_t vector = 16 / element_bytes(l);
   if (l.weights.size[1] % vector != 0)
     return offer.reject("takes input channels in whole 16 bytes, %" PRId64 ", not %" PRId64, vector, l.weights.size[1]);
-  if (l.input.stride[1] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("reads channels last");
-  }
+  if (!takes_channels_last(l.input.stride[1] == 1, offer, "reads channels last")) return false;
   for (const int axis : {0, 3, 4})
     if (l.input.size[axis] > 1 && l.input.stride[axis] % vector != 0)
       return offer.reject("takes inputs whose strides are whole 16 bytes, not %" PRId64 " elements",
                           l.input.stride[axis]);
   if (l.input.offset % vector != 0)
     return offer.reject("takes inputs that begin at whole 16 bytes, not at element %" PRId64, l.input.offset);
-  if (!fits_int32(l)) return offer.reject("counts with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_int32(l, offer)) return false;
   return true;
 }
 

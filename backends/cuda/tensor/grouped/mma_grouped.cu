@@ -181,14 +181,13 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
     return offer.reject("takes groups of 4, 8, 16, 24 or 32 channels in and out, or 8 and 16, not of %lld and %lld",
                         static_cast<long long>(channels), static_cast<long long>(l.output.size[1] / l.groups));
   if (l.input.size[1] % 8 != 0) return offer.reject("takes groups of 4 channels in pairs");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
+  if (!takes_2d(l, offer)) return false;
   if (!bias_and_relu_at_most(l) || l.result.type != l.input.type)
     return offer.reject("ends with a bias and a relu at most, in the type of the input");
-  if (!pads_zeros(l)) return offer.reject("pads with zeros only");
-  if (!has_whole_chunks(l.input) || !has_whole_chunks(l.result)) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("takes channels last, in vectors of 16 bytes");
-  }
+  if (!takes_zeros(pads_zeros(l), offer)) return false;
+  if (!takes_channels_last(has_whole_chunks(l.input) && has_whole_chunks(l.result), offer,
+                           "takes channels last, in vectors of 16 bytes"))
+    return false;
   const GroupedProduct p = best_product(l);
   if (p.tile[0] == 0) return offer.reject("holds no patch of this window and these weights in shared memory");
   offer.set_weights(0, mma_packed_format(products_of(l)), mma_packed_bytes(l, products_of(l)));

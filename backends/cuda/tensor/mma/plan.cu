@@ -1,5 +1,6 @@
 // plan.cu - what the kernels of mma.sync have in common on the host: configs, what is taken, the choice, the run.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/partials.cuh"
 #include "mma/product.hpp"
@@ -93,10 +94,7 @@ bool mma_takes(const polyconv_request &request, Products products, sdk::Offer &o
   if (request.policy->math < rule.math)
     return offer.reject("rounds or splits the factors of its products: only under math %s or freer", rule.name);
   offer.math = rule.math;
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("computes tiles of pixels in a row, not of patches: does not pool");
-  }
+  if (!takes_no_pooling(l, offer, kPoolsNoTiles)) return false;
   return fits_implicit(l, offer);
 }
 
@@ -121,8 +119,7 @@ struct Ways {
       return chosen != nullptr && chosen->reject("splits no sum of %lld blocks of k over %d blocks",
                                                  static_cast<long long>(mma_blocks(layer, products)), splits);
     const int64_t bytes = partials_bytes(layer, splits);
-    return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
-                                                                  static_cast<long long>(bytes)));
+    return takes_workspace(bytes, limit, chosen);
   }
   double us(int config) const {
     // Channels first leave element by element.

@@ -1,5 +1,6 @@
 // plan.cu - how cuda-tensor/octets cuts up a layer, how its weights are packed, and the run.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "octets/plan.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
@@ -234,7 +235,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (l.input.stride[4] != 1 && l.input.size[4] > 1) return offer.reject("takes rows of neighbouring pixels");
   if ((l.result.stride[4] != 1 && l.result.size[4] > 1) || l.result.stride[3] != l.result.size[4])
     return offer.reject("stores planes of results without gaps");
-  if (!fits_int32(l)) return offer.reject("counts with 32 bits, and a tensor has 2^31 elements or more");
+  if (!takes_int32(l, offer)) return false;
   const Choice best = few::cheapest([&](int32_t i) { return choose(l, kLeastRows[i]); }, kConfigCount, config, offer);
   if (best.variant == nullptr)
     return offer.reject("has no room for %" PRId64 " channels of rows of %" PRId64 " pixels and %" PRId64 "x%" PRId64

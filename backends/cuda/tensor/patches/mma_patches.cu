@@ -28,22 +28,15 @@ static_assert(sizeof kFormats / sizeof *kFormats == kForwardShapeCount, "every s
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("does not pool");
-  }
+  if (!takes_no_pooling(l, offer)) return false;
   const int32_t type = l.input.type;
-  if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type)
-    return offer.reject("takes input and weights of type f16 or bf16");
+  if (!is_half(type) || l.weights.type != type) return offer.reject("takes input and weights of type f16 or bf16");
   if (sdk::taps(l) == 1) return offer.reject("takes windows of two taps and more: with one, nothing reads x again");
   if (l.output.size[1] / l.groups > kMostFilters)
     return offer.reject("takes up to %d filters a group, not %" PRId64, kMostFilters, l.output.size[1] / l.groups);
-  if (sdk::elements(l.input) == 0 || sdk::elements(l.result) == 0) return offer.reject("takes no empty tensor");
-  if (!pads_zeros(l)) return offer.reject("pads with zeros only");
-  if (!has_neighbouring_channels(l.input)) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("takes channels last");
-  }
+  if (!takes_no_empty({&l.input, &l.result}, offer)) return false;
+  if (!takes_zeros(pads_zeros(l), offer)) return false;
+  if (!takes_channels_last(has_neighbouring_channels(l.input), offer)) return false;
   return fits_implicit(l, offer);
 }
 

@@ -9,6 +9,7 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "common/accepts.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
 #include "mma/product.hpp"
@@ -51,13 +52,10 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
     if (l.weights.size[2 + axis] != 1 || l.stride[axis] != 1 || l.pad_begin[axis] != 0 ||
         l.input.size[2 + axis] != l.output.size[2 + axis])
       return offer.reject("takes windows of one element, a step apart, without padding");
-  if (l.groups != 1) return offer.reject("takes one group, not %" PRId64, l.groups);
+  if (!takes_one_group(l, offer)) return false;
   if (l.input.size[1] % 8 != 0 || l.output.size[1] % 8 != 0)
     return offer.reject("takes channels in eights, not %" PRId64 " and %" PRId64, l.input.size[1], l.output.size[1]);
-  if (l.input.stride[1] != 1 || l.result.stride[1] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("takes channels last");
-  }
+  if (!takes_channels_last(l.input.stride[1] == 1 && l.result.stride[1] == 1, offer)) return false;
   const polyconv_epilogue &e = l.epilogue;
   if (e.has_scale || e.activation > POLYCONV_ACT_CLIPPED_RELU || l.save != POLYCONV_SAVE_NONE ||
       (e.has_bias && l.bias_type != POLYCONV_F32))

@@ -5,6 +5,7 @@
 //
 // Floor: a forward layer of 64 output channels, which is the least that the products of either kernel are wide.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/conv.cuh"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
@@ -151,19 +152,16 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.output.type;
-  if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.weights.type != type || l.result.type != type)
+  if (!is_half(type) || l.weights.type != type || l.result.type != type)
     return offer.reject("takes f16 and bf16, the same for output, weights and input");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("does not pool");
-  }
+  if (!takes_2d(l, offer)) return false;
+  if (!takes_no_pooling(l, offer)) return false;
   if (l.pad_mode != POLYCONV_PAD_ZERO && l.pad_mode != POLYCONV_PAD_CONSTANT)
     return offer.reject("folds no gradient of the padding back: pads with zeros or a constant");
-  if (l.groups != 1) return offer.reject("takes one group, not %lld", static_cast<long long>(l.groups));
+  if (!takes_one_group(l, offer)) return false;
   if (!bias_and_relu_at_most(l) || l.epilogue.has_bias || l.epilogue.activation != POLYCONV_ACT_NONE)
     return offer.reject("ends with the sums: takes no bias and no activation");
-  if (sdk::elements(l.output) == 0 || sdk::elements(l.input) == 0) return offer.reject("takes no empty batch");
+  if (!takes_no_empty({&l.output, &l.input}, offer)) return false;
   const int64_t channels = l.weights.size[1] * l.stride[1] * l.stride[2];
   if (channels > kMostChannels)
     return offer.reject("takes up to %d channels of all residues of the strides, not %lld", kMostChannels,
@@ -199,9 +197,7 @@ bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &o
   std::snprintf(format, sizeof format, "few_p%dx%d_%.20s", static_cast<int>(l.pad_begin[1]),
                 static_cast<int>(l.pad_begin[2]), best.weights_format[0]);
   offer.set_weights(0, format, aligned_bytes(best.weights_bytes[0]) + sdk::elements(f.weights) * 2);
-  return offer.workspace_bytes <= request.policy->workspace_limit ||
-         offer.reject("needs a workspace of %lld bytes for what it copies into place",
-                      static_cast<long long>(offer.workspace_bytes));
+  return takes_workspace(request, offer, "what it copies into place");
 }
 
 // ---------------------------------------------------------------- plan and run

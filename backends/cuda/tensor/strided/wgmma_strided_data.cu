@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/device/device.hpp"
 #include "common/numbers.hpp"
@@ -67,19 +68,13 @@ bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offe
   const auto parts = static_cast<long long>(sdk::adjoint_parts(l));
   if (parts < 2 || parts > kMostParts)
     return offer.reject("takes strides of 2 to %d residues, not %lld", kMostParts, parts);
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("pools no gradient of a strided layer");
-  }
+  if (!takes_no_pooling(l, offer, "pools no gradient of a strided layer")) return false;
   for (int axis = 0; axis < 3; ++axis)
     if (l.pad_mode != POLYCONV_PAD_ZERO && l.pad_mode != POLYCONV_PAD_CONSTANT &&
         l.pad_begin[axis] + l.pad_end[axis] > 0)
       return offer.reject("folds no gradient of the padding back: pads with zeros or a constant");
-  if (l.groups != 1) return offer.reject("takes one group, not %lld", static_cast<long long>(l.groups));
-  if (l.result.stride[1] != 1 || l.output.stride[1] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("takes channels last");
-  }
+  if (!takes_one_group(l, offer)) return false;
+  if (!takes_channels_last(l.result.stride[1] == 1 && l.output.stride[1] == 1, offer)) return false;
   if (!takes_plain_end(l, offer)) return false;
   int64_t packed = 0;
   bool any = false, all = true;

@@ -29,16 +29,13 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.input.type;
-  if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.output.type != type)
-    return offer.reject("takes f16 and bf16, the same for input and output");
+  if (!is_half(type) || l.output.type != type) return offer.reject("takes f16 and bf16, the same for input and output");
   if (l.result.type != type && l.result.type != POLYCONV_F32)
     return offer.reject("stores the gradient as f32, or in the type of the input");
-  if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
-  if (!has_neighbouring_channels(l.input) || !has_neighbouring_channels(l.output)) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("takes channels last");
-  }
-  if (!pads_zeros(l)) return offer.reject("pads with zeros only");
+  if (!takes_no_empty({&l.output}, offer)) return false;
+  if (!takes_channels_last(has_neighbouring_channels(l.input) && has_neighbouring_channels(l.output), offer))
+    return false;
+  if (!takes_zeros(pads_zeros(l), offer)) return false;
   if (sdk::taps(l) > 1 << 20) return offer.reject("takes windows of up to 2^20 taps");
   if (!fits_implicit_both(l, l.output, offer)) return false;
   double weights = 0; // what strides span
@@ -62,9 +59,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!(blocks < 1 << 30)) return offer.reject("takes less than 2^30 tiles of weights");
   offer.workspace_bytes = patch_pieces_bytes(p) + bias_gradient_bytes(l);
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
-  return offer.workspace_bytes <= request.policy->workspace_limit ||
-         offer.reject("needs a workspace of %lld bytes for partial sums",
-                      static_cast<long long>(offer.workspace_bytes));
+  return takes_workspace(request, offer);
 }
 
 // ---------------------------------------------------------------- plan and run

@@ -1,5 +1,6 @@
 // parts_plan.cu - which layers the gradient of weights in parts takes, and what a plan keeps of it.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
@@ -55,11 +56,8 @@ bool supports_weights_parts(const polyconv_request &request, int32_t config, con
   const polyconv_layer &l = *request.layers[0];
   if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes the gradient of weights alone");
   if (l.input.type != POLYCONV_F32 || l.output.type != POLYCONV_F32) return offer.reject("takes f32");
-  if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
-  if (l.input.stride[1] != 1 || l.output.stride[1] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("takes channels last");
-  }
+  if (!takes_no_empty({&l.output}, offer)) return false;
+  if (!takes_channels_last(l.input.stride[1] == 1 && l.output.stride[1] == 1, offer)) return false;
   const polyconv_layer planes = layer_of_planes(l);
   polyconv_layer whole = planes; // in channels, as the maps see it
   whole.weights.size[1] = planes.input.size[1];
@@ -73,9 +71,7 @@ bool supports_weights_parts(const polyconv_request &request, int32_t config, con
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
   const Shares shares = make_weights_product(planes, shape).shares;
   if (!(real(shares.tiles) * shares.blocks < 1 << 30)) return offer.reject("takes less than 2^30 blocks of products");
-  return offer.workspace_bytes <= request.policy->workspace_limit ||
-         offer.reject("needs a workspace of %lld bytes for factors in parts",
-                      static_cast<long long>(offer.workspace_bytes));
+  return takes_workspace(request, offer, "factors in parts");
 }
 
 namespace {

@@ -5,6 +5,7 @@
 //
 // Floor: 64 channels' products for each row of a window; the copy reads and writes the input once.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/conv.cuh"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
@@ -101,12 +102,11 @@ Bytes bytes_of(const polyconv_layer &l, const Wide &wide) {
 bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.input.type != POLYCONV_F16 && l.input.type != POLYCONV_BF16) return offer.reject("takes f16 and bf16");
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
-  if (l.pad_mode != POLYCONV_PAD_ZERO && !(l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0))
-    return offer.reject("pads with zeros only");
-  if (l.groups != 1) return offer.reject("takes one group, not %lld", static_cast<long long>(l.groups));
-  if (sdk::elements(l.output) == 0 || sdk::elements(l.input) == 0) return offer.reject("takes no empty batch");
+  if (!is_half(l.input.type)) return offer.reject("takes f16 and bf16");
+  if (!takes_2d(l, offer)) return false;
+  if (!takes_zeros(has_zero_padding(l), offer)) return false;
+  if (!takes_one_group(l, offer)) return false;
+  if (!takes_no_empty({&l.output, &l.input}, offer)) return false;
   const Wide wide = wide_of(l);
   if (wide.channels == 0)
     return offer.reject("takes %lld taps of %lld channels in a row for %d channels: too many",
@@ -119,9 +119,7 @@ bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &o
   const Bytes bytes = bytes_of(l, wide);
   offer.workspace_bytes = aligned_bytes(offer.workspace_bytes) + bytes.input + bytes.windows;
   offer.estimate_us += 5 + static_cast<double>(wide.size + sdk::elements(l.input)) * 2 / 2.5e6;
-  return offer.workspace_bytes <= request.policy->workspace_limit ||
-         offer.reject("needs a workspace of %lld bytes for its copy of the input",
-                      static_cast<long long>(offer.workspace_bytes));
+  return takes_workspace(request, offer, "its copy of the input");
 }
 
 // ---------------------------------------------------------------- plan and run

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
@@ -55,9 +56,8 @@ bool supports_weights(const polyconv_request &request, int32_t config, sdk::Offe
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.input.type;
-  if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || l.output.type != type)
-    return offer.reject("takes f16 and bf16, the same for input and output");
-  if (sdk::elements(l.output) == 0) return offer.reject("takes no empty batch");
+  if (!is_half(type) || l.output.type != type) return offer.reject("takes f16 and bf16, the same for input and output");
+  if (!takes_no_empty({&l.output}, offer)) return false;
   if (!maps_hold_weights(request, l, offer)) return false;
   offer_cheapest(kWeightsShapeCount, config, offer, [&](int32_t c) { return estimate(l, kWeightsShapes[c]); });
   const WeightsShape &shape = kWeightsShapes[offer.config];
@@ -65,9 +65,7 @@ bool supports_weights(const polyconv_request &request, int32_t config, sdk::Offe
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
   const Shares shares = product_of(l, shape).shares;
   if (!(real(shares.tiles) * shares.blocks < 1 << 30)) return offer.reject("takes less than 2^30 blocks of products");
-  return offer.workspace_bytes <= request.policy->workspace_limit ||
-         offer.reject("needs a workspace of %lld bytes for partial sums",
-                      static_cast<long long>(offer.workspace_bytes));
+  return takes_workspace(request, offer);
 }
 
 // ---------------------------------------------------------------- plan and run

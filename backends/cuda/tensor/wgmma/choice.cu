@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/accepts.hpp"
 #include "common/device/device.hpp"
 #include "common/numbers.hpp"
 #include "wgmma/instance.hpp"
@@ -60,13 +61,6 @@ bool fits_maps(const polyconv_layer &l, sdk::Offer &offer) {
   return true;
 }
 
-bool pads_otherwise(const polyconv_layer &l) {
-  if (l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0)) return false;
-  for (int axis = 0; axis < 3; ++axis)
-    if (l.pad_begin[axis] > 0 || l.pad_end[axis] > 0) return true;
-  return false;
-}
-
 } // namespace
 
 bool fits_tiles(const polyconv_layer &l, sdk::Offer &offer) {
@@ -83,13 +77,9 @@ bool fits_tiles(const polyconv_layer &l, sdk::Offer &offer) {
 
 bool takes_forward(const polyconv_layer &l, sdk::Offer &offer) {
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
-  if (sdk::has_pooling(l)) {
-    offer.rejects_pooling = 1;
-    return offer.reject("computes tiles of pixels in a row, not of patches: does not pool");
-  }
-  if (l.groups != 1) return offer.reject("takes one group, not %lld", static_cast<long long>(l.groups));
-  if (pads_otherwise(l)) return offer.reject("pads with zeros only");
-  return true;
+  if (!takes_no_pooling(l, offer, kPoolsNoTiles)) return false;
+  if (!takes_one_group(l, offer)) return false;
+  return takes_zeros(has_zero_padding(l) || has_no_padding(l), offer);
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
@@ -99,16 +89,13 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (channels < 1 || channels % vector != 0)
     return offer.reject("takes input channels in whole 16 bytes, %lld, not %lld", static_cast<long long>(vector),
                         static_cast<long long>(channels));
-  if (l.input.stride[1] != 1 || l.result.stride[1] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("takes channels last");
-  }
+  if (!takes_channels_last(l.input.stride[1] == 1 && l.result.stride[1] == 1, offer)) return false;
   return fits_tiles(l, offer) && fits_maps(l, offer) && has_code("90a", request.policy->device_index, offer);
 }
 
 bool takes_halves(const polyconv_layer &l, const polyconv_tensor &read, sdk::Offer &offer) {
   const int32_t type = read.type;
-  return ((type == POLYCONV_F16 || type == POLYCONV_BF16) && l.weights.type == type && l.result.type == type) ||
+  return (is_half(type) && l.weights.type == type && l.result.type == type) ||
          offer.reject("takes f16 and bf16, the same for input, weights and output");
 }
 
@@ -122,7 +109,7 @@ bool takes_patches(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (!takes_halves(l, l.input, offer) || !takes(request, offer)) return false;
-  if (!is_2d(l)) return offer.reject("takes images of one or two dimensions");
+  if (!takes_2d(l, offer)) return false;
   if (l.stride[1] != 1 || l.stride[2] != 1) return offer.reject("takes stride 1");
   return takes_plain_end(l, offer);
 }
@@ -132,8 +119,7 @@ bool can_split(const polyconv_layer &l, int splits, int64_t limit, sdk::Offer *c
     return chosen != nullptr && chosen->reject("splits no sum of %lld blocks of depth into %d",
                                                static_cast<long long>(depth_blocks(l)), splits);
   const int64_t bytes = partials_bytes(l, splits);
-  return bytes <= limit || (chosen != nullptr && chosen->reject("needs a workspace of %lld bytes for partial sums",
-                                                                static_cast<long long>(bytes)));
+  return takes_workspace(bytes, limit, chosen);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "wgmma/product.hpp"
 
 namespace polyconv::cuda {
@@ -17,7 +18,7 @@ constexpr const char *kNames[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_NAME)};
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, offer)) return false;
   const int32_t type = request.layers[0]->input.type;
-  if ((type != POLYCONV_F16 && type != POLYCONV_BF16) || request.layers[0]->weights.type != type)
+  if (!is_half(type) || request.layers[0]->weights.type != type)
     return offer.reject("takes f16 and bf16, the same for input and weights");
   return wgmma::supports(request, config, offer);
 }
