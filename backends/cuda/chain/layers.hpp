@@ -10,8 +10,6 @@
 
 namespace polyconv::cuda::halves {
 
-using chain::kMultiprocessors;
-
 inline int64_t up(int64_t v, int64_t to) {
   return ceil_div(v, to) * to;
 }

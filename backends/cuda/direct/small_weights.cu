@@ -12,6 +12,7 @@
 #include "blocks.hpp"
 #include "common/accepts.hpp"
 #include "common/conv.cuh"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "common/rows.hpp"
 
@@ -206,7 +207,7 @@ bool make_small(const polyconv_layer &l, Small *small_layer) {
 // then issues; with many images those planes come from memory. Within 18 % of six layers of examples/lenet/nets with
 // 128 images, and of ten of few channels with 1000, on an H200.
 double estimate(const polyconv_layer &l, const Small &s) {
-  const double waves = std::ceil(real(s.items) / std::min(s.blocks, 132));
+  const double waves = std::ceil(real(s.items) / std::min(s.blocks, kHopperMultiprocessors));
   const double loads = real(l.weights.size[1]) * s.plane_rows * s.plane_pitch +
                        real(s.rows) * real(l.output.size[4]) * s.tiles * kFilters;
   const double products = real(s.rows) * real(l.output.size[4]) / s.parts * s.slots;

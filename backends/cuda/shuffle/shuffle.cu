@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
 #include "common/instance.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "shape.hpp"
 
@@ -198,8 +199,8 @@ double estimate(const polyconv_layer &l, const Way &way, const Config &config) {
   const double instructions = products + 70 + element_cost(l, m) + (sdk::has_pooling(l) ? 10 * columns(l) : 0);
   const bool image = l.input.type == POLYCONV_U8 || l.input.type == POLYCONV_U16;
   const double converting = !image ? 1 : m.folds ? 3.3 : 1.8; // both ways, and one by one where the border folds
-  const double rate = 132 * 4 * 1650 * (n > kSmall ? 0.75 : 1) / converting; // a microsecond
-  const double busy = std::min(1.0, warps / (132 * 8));
+  const double rate = kHopperMultiprocessors * 4 * 1650 * (n > kSmall ? 0.75 : 1) / converting; // a microsecond
+  const double busy = std::min(1.0, warps / (kHopperMultiprocessors * 8));
   const double issue = warps * rows * instructions / rate / std::max(busy, 1e-3);
   const double bytes = static_cast<double>(bytes_of(l.input.type)) * static_cast<double>(sdk::elements(l.input)) +
                        static_cast<double>(bytes_of(l.result.type)) * static_cast<double>(sdk::elements(l.result));

@@ -56,7 +56,7 @@ bool images_supports(const polyconv_request &request, int32_t, sdk::Offer &offer
   const typename Kind::Chain p = Kind::plan(request);
   offer.shared_bytes = Kind::shared_bytes(p);
   if (!fits_shared(offer.shared_bytes, request, offer)) return false;
-  offer.blocks = Kind::blocks(p, chain::kMultiprocessors);
+  offer.blocks = Kind::blocks(p, kHopperMultiprocessors);
   offer.threads = Kind::threads(p);
   Kind::tell(p, offer);
   return true;

@@ -114,7 +114,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 // A block that is alone waits for itself; five of them reach the rate that an image's products take. Fitted to batches
 // of 1 to 10000 on an H200.
 double lanes_us(const Net &net, int64_t batch) {
-  const double blocks = std::ceil(real(ceil_div(batch, kImages)) / chain::kMultiprocessors); // of a multiprocessor
+  const double blocks = std::ceil(real(ceil_div(batch, kImages)) / kHopperMultiprocessors); // of a multiprocessor
   const double rounds = std::ceil(blocks / kTogether), busy = std::min<double>(blocks, kTogether);
   const bool strided = &net == &kStrided;
   return 2 + rounds * std::max(strided ? 49.0 : 28.5, (strided ? 34.0 : 19.0) * busy);
@@ -134,7 +134,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
     offer.set_weights(i, format, int64_t{packed_floats(net, i)} * 4);
   }
   offer.estimate_us = lanes_us(net, batch);
-  offer.blocks = std::min<int64_t>(ceil_div(batch, kImages), int64_t{chain::kMultiprocessors} * kTogether);
+  offer.blocks = std::min<int64_t>(ceil_div(batch, kImages), int64_t{kHopperMultiprocessors} * kTogether);
   offer.threads = kThreads;
   offer.occupancy = static_cast<float>(kThreads * kTogether) / 2048;
   offer.say("%d images a block, a lane each", kImages);

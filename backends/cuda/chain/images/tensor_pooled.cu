@@ -121,7 +121,7 @@ struct Pooled {
     // Matrix instructions of an image, each 5.3 clocks of a multiprocessor.
     const double products = p.layer[0].rows * 2.0 * real(ceil_div(p.layer[0].columns, 8)) * 3.5 +
                             p.layer[1].rows * 4.0 * real(ceil_div(p.layer[1].columns, 4)) * 28;
-    offer.estimate_us = 2 + std::ceil(p.batch / real(offer.blocks)) * together * products * 5.3 / 1755;
+    offer.estimate_us = 2 + std::ceil(p.batch / real(offer.blocks)) * together * products * 5.3 / kHopperClocks;
     offer.occupancy = static_cast<float>(together * kWarps) / 64;
     offer.say("an image a block, %dx%d of the pooled image between", p.layer[0].rows, p.layer[0].columns);
   }

@@ -1,6 +1,7 @@
 // plan.cu - which chains the kernels of mobile.hpp take, and the tiles that take the least time.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/machine.hpp"
 #include "layers.hpp"
 #include "mobile/mobile.hpp"
 
@@ -122,8 +123,6 @@ bool shares_fit(const Mobile &m) {
 
 // ---------------------------------------------------------------- time
 
-constexpr double kClocks = 1755; // a microsecond
-
 // Instructions of a tile's warps, all together.
 double instructions(const Mobile &m, bool expands) {
   const double threads = m.warps() * 32, chunks = m.chunks(), groups = m.hidden_groups();
@@ -156,8 +155,8 @@ double tile_clocks(const Mobile &m, bool expands, int together) {
 }
 
 double plan_us(const Mobile &m, bool expands, int together) {
-  const double rounds = real(ceil_div(m.all_tiles(), int64_t{kMultiprocessors} * together));
-  return 3 + rounds * together * tile_clocks(m, expands, together) / kClocks;
+  const double rounds = real(ceil_div(m.all_tiles(), int64_t{kHopperMultiprocessors} * together));
+  return 3 + rounds * together * tile_clocks(m, expands, together) / kHopperClocks;
 }
 
 // How many of a plan's blocks a multiprocessor takes.
@@ -168,7 +167,7 @@ int together_of(const Mobile &m, int64_t shared) {
 
 // Keeps a tile that fits if it is the best; and the least shared memory that any needs.
 void try_tile(const Mobile &m, bool expands, int64_t most_shared, int64_t &least, MobilePlan &plan) {
-  const int64_t shared = shared_bytes(m, expands, kMultiprocessors);
+  const int64_t shared = shared_bytes(m, expands, kHopperMultiprocessors);
   if (!shares_fit(m)) return;
   least = std::min(least, shared);
   const int together = together_of(m, shared);
@@ -176,7 +175,7 @@ void try_tile(const Mobile &m, bool expands, int64_t most_shared, int64_t &least
   const double us = plan_us(m, expands, together);
   if (plan.us > 0 && us >= plan.us) return;
   plan.shape = m, plan.shared_bytes = shared, plan.together = together, plan.us = us;
-  plan.blocks = std::clamp<int64_t>(m.all_tiles(), 1, int64_t{kMultiprocessors} * together);
+  plan.blocks = std::clamp<int64_t>(m.all_tiles(), 1, int64_t{kHopperMultiprocessors} * together);
 }
 
 } // namespace

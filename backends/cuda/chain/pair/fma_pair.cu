@@ -3,6 +3,7 @@
 //
 // Floor: the products of both layers at the FMA rate, or the input and the result once at the rate of a copy.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
 #include "pair/fma.hpp"
 
 #include "common/cheapest.hpp"
@@ -60,7 +61,7 @@ double blocks_of(const Mobile &m) {
 
 // How many blocks a multiprocessor holds at a time: by shared memory, and by registers, 168 of a thread.
 int64_t together_of(const Shape &s, int64_t shared) {
-  return std::clamp<int64_t>(chain::kSharedOfAll / (shared + 1024), 1, 65536 / (168 * s.threads()));
+  return std::clamp<int64_t>(kHopperShared / (shared + 1024), 1, 65536 / (168 * s.threads()));
 }
 
 // Rounds of as many blocks as fit, and a last one of the rest; what a block begins with is not hidden. Fitted to the
@@ -69,7 +70,7 @@ double plan_us(const Shape &s, const Pair &p, int64_t shared) {
   constexpr double kBegin = 1.5;
   const Mobile &m = p.m;
   const double chunks = real(ceil_div(m.hidden, kChunk)), together = real(together_of(s, shared));
-  const double blocks = std::ceil(blocks_of(m) / chain::kMultiprocessors); // of a multiprocessor
+  const double blocks = std::ceil(blocks_of(m) / kHopperMultiprocessors); // of a multiprocessor
   const auto round = [&](double of) { return std::max(of * (chunks * s.beside + kBegin), chunks * s.alone + kBegin); };
   const double rounds = std::floor(blocks / together), rest = blocks - rounds * together;
   const double moved = 4.0 * m.batch * (real(m.in[0]) * m.in[1] * m.hidden + real(m.out[0]) * m.out[1] * m.results);

@@ -3,6 +3,7 @@
 //
 // Floor: the input and the result once, at the rate of a copy.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
 #include "pair/wgmma.hpp"
 
 #include "common/cheapest.hpp"
@@ -102,7 +103,7 @@ bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Off
   if (!set_stages(s, p, chain::most_shared(request), plan, offer)) return false;
   p.cluster = c.cluster;
   const auto wanted = std::max<int64_t>(static_cast<int64_t>(tiles), 1);
-  plan.blocks = std::min<int64_t>(ceil_div(wanted, p.cluster), kMultiprocessors / p.cluster) * p.cluster;
+  plan.blocks = std::min<int64_t>(ceil_div(wanted, p.cluster), kHopperMultiprocessors / p.cluster) * p.cluster;
   p.tiles = small(wanted);
   const bool adds = request.layers[1]->epilogue.residual_from != POLYCONV_RESIDUAL_NONE;
   plan.us = plan_us(s, p, plan.blocks, adds);

@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "common/machine.hpp"
 #include "plan.hpp"
 #include "pyramid/pyramid.cuh"
 
@@ -127,7 +128,7 @@ bool takes_layer(const polyconv_request &request, int i, sdk::Offer &offer) {
 }
 
 int64_t resident_blocks(const Pyramid &p, const PyramidCost &cost) {
-  const int64_t by_shared = kSharedOfAll / (cost.shared_bytes + 1024),
+  const int64_t by_shared = kHopperShared / (cost.shared_bytes + 1024),
                 by_threads = kMostThreads / (p.threads * p.groups);
   return std::max<int64_t>(std::min(by_shared, by_threads), 1);
 }
@@ -136,8 +137,8 @@ int64_t resident_blocks(const Pyramid &p, const PyramidCost &cost) {
 // are those of an H200, measured on LeNets and pairs of 3x3 layers: right to 20 % for most.
 double pyramid_us(const polyconv_request &request, const Pyramid &p, const PyramidCost &cost) {
   const double resident = real(resident_blocks(p, cost) * p.groups);
-  const double turns = std::ceil(p.units / (kMultiprocessors * resident));
-  const double busy = std::min(resident, std::ceil(p.units / real(kMultiprocessors)));
+  const double turns = std::ceil(p.units / (kHopperMultiprocessors * resident));
+  const double busy = std::min(resident, std::ceil(p.units / real(kHopperMultiprocessors)));
   const double clocks = turns * std::max(busy * cost.slots / (4 * 0.67), cost.path * 2.7);
   const double elements =
       real(sdk::elements(request.layers[0]->input) + sdk::elements(request.layers[request.count - 1]->result));
@@ -151,7 +152,7 @@ double pyramid_us(const polyconv_request &request, const Pyramid &p, const Pyram
 void tell(const Pyramid &p, const PyramidCost &cost, sdk::Offer &offer) {
   const int64_t resident = resident_blocks(p, cost), blocks = ceil_div(p.units, p.groups);
   offer.recomputed_outputs = static_cast<int64_t>(cost.recomputed);
-  offer.blocks = std::min(blocks, kMultiprocessors * resident);
+  offer.blocks = std::min(blocks, kHopperMultiprocessors * resident);
   offer.shared_bytes = cost.shared_bytes;
   offer.threads = p.threads * p.groups;
   offer.occupancy = static_cast<float>(resident * offer.threads) / 2048;

@@ -4,6 +4,7 @@
 // Floor: one read of the image and one write of the last filter's result, or the products at the FMA rate. A strip
 // reads again, and filters again, the few rows above it that its first results need; a tile the columns beside it.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
 #include "stencils/stencils.hpp"
 
 #include <cinttypes>
@@ -211,7 +212,7 @@ double stencils_us(const polyconv_request &request, int32_t config, const Stenci
   const double elements =
       real(sdk::elements(request.layers[0]->input) + sdk::elements(request.layers[request.count - 1]->result));
   const double steps = real(p.inner.times) / p.inner.strips * kernel.ahead + kernel.lead;
-  const double resident = std::ceil(real(images * pieces_of(p)) / (4 * kMultiprocessors));
+  const double resident = std::ceil(real(images * pieces_of(p)) / (4 * kHopperMultiprocessors));
   const int32_t warps = std::min(kWarps[config], kernel.warps);
   const double issue = resident * steps * slots / (warps < 12 ? 1300 : 1500),
                alone = steps * std::max(slots / 0.5, 300.0) / 1700;
@@ -242,7 +243,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes(request, offer)) return false;
   offer.estimate_us = 0;
   for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
-    const Stencils p = make_stencils(request, warps_of(request, i, kMultiprocessors));
+    const Stencils p = make_stencils(request, warps_of(request, i, kHopperMultiprocessors));
     const double us = stencils_us(request, i, p);
     if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
     offer.estimate_us = us, offer.config = i;

@@ -8,6 +8,7 @@
 
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
+#include "common/machine.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "gradient/gradient.hpp"
 
@@ -58,7 +59,7 @@ Shape shape_of(const polyconv_layer &l, int tile) {
 double estimate(const polyconv_layer &l, int tile) {
   const Shape shape = shape_of(l, tile);
   const Gradient g = make_gradient(l, shape);
-  const double rate = 50.5e6 / 132, area = shape.pixels * shape.channels; // operations a microsecond
+  const double rate = 50.5e6 / kHopperMultiprocessors, area = shape.pixels * shape.channels; // operations a microsecond
   const double blocks = std::ceil(real(g.shares.tiles) * g.shares.blocks / g.shares.workers) * shape.blocks;
   // Of the FMA rate, as measured: elements that are fetched one by one cost issue slots.
   const Reach reach = reach_of(l);

@@ -1,5 +1,6 @@
 // plan.cu - the geometry of the gradient of weights.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
 #include "gradient/gradient.hpp"
 
 namespace polyconv::cuda::gemm {
@@ -37,7 +38,7 @@ Gradient make_gradient(const polyconv_layer &l, const Shape &shape) {
   g.column_tiles = (g.x.columns + shape.pixels - 1) / shape.pixels;
   g.filter_tiles = (g.y.columns + shape.channels - 1) / shape.channels;
   g.shares = make_shares(int64_t{g.column_tiles} * g.filter_tiles * g.groups,
-                         (g.pixels + shape.depth - 1) / shape.depth, 132 * shape.blocks);
+                         (g.pixels + shape.depth - 1) / shape.depth, kHopperMultiprocessors * shape.blocks);
   return g;
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/accepts.hpp"
 #include "common/instance.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "common/rows.hpp"
 #include "product/product.hpp"
@@ -115,8 +116,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 // layers of MobileNetV2 at batches 1 and 128: the config that is chosen takes 1.4 and 0.5 % longer than the fastest on
 // average, 8 % at most.
 double product_us(const polyconv_layer &l, const Shape &shape, Source source, int splits) {
-  constexpr double kMultiprocessors = 132;
-  const double rate = 50.5e6 * (l.sum_type == POLYCONV_F64 ? 0.5 : 1) / kMultiprocessors; // operations a microsecond
+  const double rate =
+      50.5e6 * (l.sum_type == POLYCONV_F64 ? 0.5 : 1) / kHopperMultiprocessors; // operations a microsecond
   const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
   const int64_t channels = l.weights.size[1], taps = sdk::taps(l);
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
@@ -127,7 +128,7 @@ double product_us(const polyconv_layer &l, const Shape &shape, Source source, in
   const double depth = std::ceil(blocks / splits) * shape.depth;
   const double epilogue = shape.channels == 32 ? 34 : 44; // as products
   const double flops = 2.0 * shape.pixels * shape.channels * (depth + epilogue);
-  const double busiest = std::ceil(tiles * splits / kMultiprocessors);
+  const double busiest = std::ceil(tiles * splits / kHopperMultiprocessors);
   const double full = shape.blocks * shape.threads / 32.0; // warps of a multiprocessor
   const double warps = std::min(busiest, static_cast<double>(shape.blocks)) * shape.threads / 32;
   // Few warps wait for memory and one another: those of the last round, which are not all that fit.

@@ -5,6 +5,7 @@
 // memory; from 5x5 on the products count, and every product's operands must come from registers.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/machine.hpp"
 #include "depthwise/depthwise.hpp"
 
 #include <cinttypes>
@@ -232,14 +233,15 @@ double warp_cycles(const polyconv_layer &l, const Config &config, const Depthwis
 // all where nothing else hides them.
 double depthwise_us(const polyconv_layer &l, const Config &config, const Depthwise &d) {
   const int registers = l.weights.size[3] == 3 ? 80 : l.weights.size[3] == 5 ? 104 : 128;
-  const int blocks = std::min(65536 / (registers * d.threads), (227 << 10) / (d.shared_bytes() + 1024));
+  const int blocks = std::min(65536 / (registers * d.threads), kHopperShared / (d.shared_bytes() + 1024));
   const double resident = std::max(std::min(blocks, 32), 1) * d.threads / 32.0;
   const double warps = static_cast<double>(d.pairs()) * static_cast<double>(l.output.size[0]) * d.threads / 32;
   const double tall = config.rows > 7 ? 1.11 : 1;
-  const double compute = warps * warp_cycles(l, config, d) / (132 * 1425) * tall * std::max(1.0, 9 / resident);
+  const double compute =
+      warps * warp_cycles(l, config, d) / (kHopperMultiprocessors * 1425) * tall * std::max(1.0, 9 / resident);
   const double bytes = item_of(l) * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
   const double memory = bytes / 4e6 * (1 + d.shared_bytes() / 6e5);
-  const double alone = 4 * 1.3 * warp_cycles(l, config, d) / 1755; // until the first warp is through
+  const double alone = 4 * 1.3 * warp_cycles(l, config, d) / kHopperClocks; // until the first warp is through
   const double finishing =
       d.plain ? 0 : std::max(static_cast<double>(sdk::elements(l.output)) / 90e3, 0.9 * config.rows * config.columns);
   return 3.5 + alone + std::max(compute, memory) + 0.12 * std::min(compute, memory) + finishing;

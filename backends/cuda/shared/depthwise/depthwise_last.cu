@@ -5,6 +5,7 @@
 // memory: what counts is how much is on its way at a time. From 7x7 on the products count.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/machine.hpp"
 #include "depthwise/last.hpp"
 
 #include <cinttypes>
@@ -204,16 +205,16 @@ double march_us(const polyconv_layer &l, const MarchShape &shape) {
       n * n * shape.channels + begun * outputs + 32 + (n > 3 ? width * step * shape.channels * 3 / 4 : 0);
   const int slots = march_ahead(step, shape.channels, shape.columns, item) + 1;
   const int shared = slots * step * width * shape.channels * item * kMarchThreads + 1024;
-  const int blocks = std::clamp(std::min(65536 / (registers * kMarchThreads), (227 << 10) / shared), 1, 16);
-  const March m = make_march(l, shape, int64_t{blocks} * 132);
+  const int blocks = std::clamp(std::min(65536 / (registers * kMarchThreads), kHopperShared / shared), 1, 16);
+  const March m = make_march(l, shape, int64_t{blocks} * kHopperMultiprocessors);
 
   const double warps = real(m.threads) / 32, rows = m.rows, steps = m.rows + begun - 1;
   const double products = n * n * (n > 3 ? rows / steps : 1); // others are left out
   const double instructions = outputs * (products + 1.5) + 6 * width * step + 25;
   const bool elements = shape.channels * item < 4; // which are not copied asynchronously
-  const double compute =
-      warps * steps * instructions / (132 * 4 * 1360) * (elements ? 1.5 : 1) * std::max(1.0, 2.5 / blocks);
-  const double waves = warps / (4.0 * 132 * blocks),
+  const double compute = warps * steps * instructions / (kHopperMultiprocessors * 4 * 1360) * (elements ? 1.5 : 1) *
+                         std::max(1.0, 2.5 / blocks);
+  const double waves = warps / (4.0 * kHopperMultiprocessors * blocks),
                begin = 1.7 + 0.033 * outputs + 0.27 * (n - 3) + (elements ? 0.5 : 0);
   const double bytes = item * real(sdk::elements(l.input)) + item * real(sdk::elements(l.result));
   const double memory = bytes / (bytes > 50e6 ? 4.06e6 : 6.3e6); // the second cache holds some

@@ -8,6 +8,7 @@
 // image.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/machine.hpp"
 #include "tiles/patch.hpp"
 
 #include <cinttypes>
@@ -92,11 +93,12 @@ double other_slots(const polyconv_layer &l, const Patch &s, const PatchConfig &c
 double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &config) {
   const bool strided = l.stride[2] > 1;
   const int sums = config.outputs * config.channels, registers = sums <= 16 ? 72 : sums <= 32 ? 96 : 128;
-  const int fit = std::min({65536 / (registers * s.threads), (227 << 10) / (s.shared_bytes + 1024), 2048 / s.threads});
+  const int fit =
+      std::min({65536 / (registers * s.threads), kHopperShared / (s.shared_bytes + 1024), 2048 / s.threads});
   const double resident = std::max(std::min(fit, 32), 1);
   const auto blocks = static_cast<double>(s.blocks);
   const double busy = std::min(1.0, resident * s.threads / 32 / 14.4),
-               tail = 1 + (strided ? 0.42 : 0.36) * 132 * resident / std::max(blocks, 1.0);
+               tail = 1 + (strided ? 0.42 : 0.36) * kHopperMultiprocessors * resident / std::max(blocks, 1.0);
   const double halves = s.input_type == POLYCONV_F32 ? 1 : strided ? 1.52 : 1.4;
   const double slots = blocks * s.threads / 32 * (product_slots(l, s, config) + other_slots(l, s, config)) * halves;
   const double bytes = 4 * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.result));
@@ -113,8 +115,8 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
   const double finishing = s.plain ? 0
                                    : std::max(static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3),
                                               0.5 * window * config.channels);
-  return (strided ? 3.8 : 2.5) + std::max({slots / (132 * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) +
-         finishing;
+  return (strided ? 3.8 : 2.5) +
+         std::max({slots / (kHopperMultiprocessors * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
 }
 
 // ---------------------------------------------------------------- plan and run

@@ -9,6 +9,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/implicit.cuh"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "weights/weights.hpp"
@@ -19,8 +20,8 @@ namespace {
 using namespace shared;
 
 constexpr int kThreads = 128, kWarps = kThreads / 32;
-constexpr int32_t kBlocks = 132 * 16;         // to aim for
-constexpr int32_t kStretches[] = {8, 16, 32}; // rows that a thread walks down, at most
+constexpr int32_t kBlocks = kHopperMultiprocessors * 16; // to aim for
+constexpr int32_t kStretches[] = {8, 16, 32};            // rows that a thread walks down, at most
 constexpr const char *kNames[] = {"8", "16", "32"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
 
@@ -216,7 +217,7 @@ double estimate(const polyconv_layer &l, const Walks &s) {
   const double issued = kStrip * real(sdk::taps(l)) + inputs * (bytes == 4 ? 4 : 22) * real(l.stride[1]) + 40;
   const int64_t in_part = ceil_div(l.output.size[0] * s.strips * s.stretches, s.parts);
   const double walks = real(ceil_div(in_part, kThreads) * s.parts); // of a block's threads
-  const double walking = pairs * walks * kWarps * rows * issued / (132 * 4 * 1000.0);
+  const double walking = pairs * walks * kWarps * rows * issued / (kHopperMultiprocessors * 4 * 1000.0);
   return 8 + std::max(pairs * planes * bytes / 3e6, walking) + real(partials_bytes(l, s)) * 2 / 1e6 +
          bias_gradient_us(l);
 }

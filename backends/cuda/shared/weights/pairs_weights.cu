@@ -6,6 +6,7 @@
 // filters and 4 rows of 7 taps takes 15 loads of 16 bytes, of few addresses a warp, for 336 products.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/machine.hpp"
 #include "weights/pairs.hpp"
 
 #include <cinttypes>
@@ -33,7 +34,7 @@ using namespace shared;
 constexpr int kFiltersOf[] = {3, 4};
 constexpr const char *kNames[] = {"f3", "f4"};
 constexpr int kConfigCount = 2;
-constexpr int64_t kBlocks = 132 * 2;      // to aim for
+constexpr int64_t kBlocks = kHopperMultiprocessors * 2; // to aim for
 constexpr int64_t kChunkBytes = 99 * 512; // half of what every chip from 8.0 on lends a block; 9.0 holds two blocks
 constexpr int64_t kMostImages = 8;        // of a chunk
 constexpr int64_t kMostSets = 8;          // along filters, and along channels
@@ -94,7 +95,8 @@ double summing_us(const polyconv_layer &l, int filters, const PairsWeights &r) {
   const double warps = r.team * r.teams / 32.0,
                slots = warps * (real(lines) * (1.1 * products + 7.8 * strips * loads) + 390);
   const double chunks = real(ceil_div(r.chunks, r.parts)), blocks = real(r.sets) * r.parts;
-  return chunks * slots * blocks / (132 * 4 * 1485) / std::min(1.0, blocks * warps / (132 * 11.3));
+  return chunks * slots * blocks / (kHopperMultiprocessors * 4 * 1485) /
+         std::min(1.0, blocks * warps / (kHopperMultiprocessors * 11.3));
 }
 
 bool make_pairs(const polyconv_layer &l, int filters, PairsWeights &best) {

@@ -8,6 +8,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/instance.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "weights/rows.hpp"
@@ -20,7 +21,7 @@ using namespace shared;
 constexpr int32_t kBudgets[] = {16 << 10, 32 << 10, 64 << 10}; // bytes of a block
 constexpr const char *kNames[] = {"16k", "32k", "64k"};
 constexpr int kConfigCount = sizeof kBudgets / sizeof *kBudgets;
-constexpr int32_t kBlocks = 132 * 6; // to aim for
+constexpr int32_t kBlocks = kHopperMultiprocessors * 6; // to aim for
 
 // ---------------------------------------------------------------- a block
 
@@ -122,7 +123,8 @@ double estimate(const polyconv_layer &l, const RowsWeights &r) {
   const double elements = static_cast<double>(sdk::elements(l.input)) + static_cast<double>(sdk::elements(l.output));
   const double adding = static_cast<double>(partials_bytes(l, r)) * 2 / 1e6;
   const double rate = l.weights.size[3] == 3 ? 400 : 680; // small windows: measured on planes of 13 x 13
-  return 8 + std::max(cost_of(l, r) / (132 * rate), elements * bytes / 3e6) + adding + bias_gradient_us(l);
+  return 8 + std::max(cost_of(l, r) / (kHopperMultiprocessors * rate), elements * bytes / 3e6) + adding +
+         bias_gradient_us(l);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {

@@ -12,6 +12,7 @@
 #include "common/conv.cuh"
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 
 namespace polyconv::cuda {
@@ -259,7 +260,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   // A quarter of the taps is a product of each result; weights, borders and addresses take several times as long.
   // Results that cannot be stored four at a time are finished one by one. Fitted to seven layers on an H200.
   const double taps = real(sdk::taps(l)), products = results * real(l.weights.size[0] / l.groups) * taps / 4;
-  const double summing = products * (6.1 + 36 / taps) / (132 * 128 * 1500.0);
+  const double summing = products * (6.1 + 36 / taps) / (kHopperMultiprocessors * 128 * 1500.0);
   offer.estimate_us = 5 + std::max(memory, summing) + (l.result.size[4] % kColumns != 0 ? results * 43e-6 : 0);
   return true;
 }

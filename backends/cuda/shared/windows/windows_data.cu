@@ -8,6 +8,7 @@
 // products.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/machine.hpp"
 #include "windows/windows.hpp"
 
 #include <cinttypes>
@@ -186,11 +187,12 @@ double estimate(const polyconv_layer &l, const Windows &s, const WindowsConfig &
   const double slots = 1.06 * products + 27 * copies + 74 * stores + 190 * real(ceil_div(s.filters, s.chunk));
   const int registers = inputs >= 28 || (taps == 49 && inputs >= 24) ? 128 : 96;
   const double blocks = real(s.blocks);
-  const double fit = std::min({65536 / (registers * s.threads()), (227 << 10) / (s.shared_bytes + 1024), 32});
-  const double resident = std::clamp(fit, 1.0, std::ceil(blocks / 132));
-  const double busy = std::min(1.0, resident * threads / 32 / 6), tail = 1 + 0.51 * 132 * resident / blocks;
+  const double fit = std::min({65536 / (registers * s.threads()), kHopperShared / (s.shared_bytes + 1024), 32});
+  const double resident = std::clamp(fit, 1.0, std::ceil(blocks / kHopperMultiprocessors));
+  const double busy = std::min(1.0, resident * threads / 32 / 6),
+               tail = 1 + 0.51 * kHopperMultiprocessors * resident / blocks;
   const double bytes = 4 * real(sdk::elements(l.output) + sdk::elements(l.result));
-  return 6 + std::max(blocks * threads / 32 * slots / (132 * 4 * 1485 * busy) * tail, bytes / 3e6);
+  return 6 + std::max(blocks * threads / 32 * slots / (kHopperMultiprocessors * 4 * 1485 * busy) * tail, bytes / 3e6);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {

@@ -11,13 +11,13 @@
 
 #include <memory>
 
+#include "common/machine.hpp"
 #include "few/few.hpp"
 
 namespace polyconv::cuda::banded {
 
-inline constexpr int kPositions = 8;            // of a matrix instruction
-inline constexpr int kSheetShared = 227 * 1024; // bytes that a block is lent on chips of 9.0
-inline constexpr int kBarrierBytes = 256;       // of these, at most
+inline constexpr int kPositions = 8;      // of a matrix instruction
+inline constexpr int kBarrierBytes = 256; // of these, at most
 inline constexpr int kLeastStages = 2, kMostStages = 4;
 
 // How an instance goes about a layer.

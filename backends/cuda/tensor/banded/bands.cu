@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "banded/place.hpp"
+#include "common/machine.hpp"
 
 namespace polyconv::cuda::banded {
 namespace {
 
 // Of one multiprocessor, and of a quarter of it; and how many there are.
 constexpr double kClocks = 1.7; // in a nanosecond
-constexpr int kMultiprocessors = 132;
 
 int64_t size_of(int32_t type) {
   return type == POLYCONV_F32 ? 4 : 2;
@@ -117,7 +117,7 @@ void cut_shares(Geometry &g) {
 
 // Chunks as large as leave room for three stages of input and output, or two.
 bool place_stages(const Form &f, int64_t size, Geometry &g) {
-  const int64_t input = input_stage(f, g), room = kSheetShared - kBarrierBytes;
+  const int64_t input = input_stage(f, g), room = kHopperShared - kBarrierBytes;
   for (int stages = 3; stages >= kLeastStages; --stages)
     for (int32_t chunks = 1; chunks <= g.groups; ++chunks) {
       g.chunk = small(ceil_div(g.groups, chunks));
@@ -151,7 +151,7 @@ bool place_sheet(const polyconv_layer &l, int rows, Choice &c) {
   const int64_t places = l.result.stride[0] | l.result.stride[1] | g.output_w;
   g.spread = c.variant->way != Way::kSheet || places % 4 != 0;
   cut_rows(f, rows, g);
-  if (int64_t{g.strip} * std::max(g.input_row, g.output_w) > kSheetShared) return false;
+  if (int64_t{g.strip} * std::max(g.input_row, g.output_w) > kHopperShared) return false;
   place_input(l, g);
   place_output(f, size_of(l.result.type), g);
   cut_band(f, g);
@@ -176,7 +176,7 @@ double sheet_time(const Choice &c) {
   if (g.output_stages == 2) multiply += 1800; // a stage is free when the next chunk is on its way: they take turns
   // Of several planes, groups take longer than that: 1.3 times as long where there are two, 3.1 where there are eight.
   const double planes = f.planes > 1 ? 0.7 + 0.3 * g.groups : 1;
-  return planes * time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, kMultiprocessors));
+  return planes * time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, kHopperMultiprocessors));
 }
 
 // ---------------------------------------------------------------- tracks
@@ -208,7 +208,7 @@ bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
   g.magic = magic_of(g.positions);
   const int64_t input = track_input(g, f, size), weights = int64_t{g.taps_h} * g.group * f.words * 32,
                 output = ceil_div(std::min(g.group, g.filters) * g.waiting * size + 16, 16) * 16;
-  const int64_t room = kSheetShared - kBarrierBytes - weights;
+  const int64_t room = kHopperShared - kBarrierBytes - weights;
   g.output_stages = kLeastStages;
   g.input_stages = room >= 3 * input + 2 * output ? 3 : kLeastStages;
   if (room < kLeastStages * (input + output)) return false;
@@ -225,7 +225,7 @@ double track_time(const Choice &c) {
   const double load = 500 + std::ceil(pixels / (3 * 224)) * real(g.plane * size_of(g.result_type)) / 8 * 1100;
   const double products = f.words * (real(f.rows) * g.taps_h * std::max(4 * f.tiles, 8) + (f.rows + g.taps_h) * 8);
   const double multiply = std::max(g.tiles * (products + 600), 2500.0);
-  const int64_t blocks = std::max(1, kMultiprocessors / g.groups);
+  const int64_t blocks = std::max(1, kHopperMultiprocessors / g.groups);
   return 1.3 * time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, blocks)); // as measured
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "banded/place.hpp"
+#include "common/machine.hpp"
 
 namespace polyconv::cuda::banded {
 namespace {
@@ -82,7 +83,7 @@ double march_time(const Choice &c) {
 double estimate(const polyconv_layer &l, const Choice &c) {
   const Geometry &g = c.geometry;
   const Way way = c.variant->way;
-  const double rounds = std::max(1e-3, real(c.blocks) / (132.0 * c.variant->resident));
+  const double rounds = std::max(1e-3, real(c.blocks) / (kHopperMultiprocessors * 1.0 * c.variant->resident));
   const auto size = [](const polyconv_tensor &t) { return t.type == POLYCONV_F32 ? 4.0 : 2.0; };
   const double bytes = size(l.input) * real(sdk::elements(l.input)) + size(l.result) * real(sdk::elements(l.result));
   if (is_sheet(way) || is_tracks(way)) {

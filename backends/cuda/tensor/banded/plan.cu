@@ -126,7 +126,7 @@ class Banded final : public CudaInstance {
     blocks_ = std::min<int64_t>(blocks_, std::max(1, multiprocessors / each)) * each;
     // For all plans alike: the attribute belongs to the kernel.
     const auto *const kernel = reinterpret_cast<const void *>(choice_.variant->kernel);
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSheetShared),
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
           "asking for shared memory");
   }
 

@@ -5,6 +5,7 @@
 //
 // Floor: 6 x 2 N K P Q C R S at the rate of bf16 on the tensor cores: 132 TFLOP/s of f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
 #include "emulated/emulated.hpp"
 
 #include <cmath>
@@ -32,13 +33,12 @@ struct Ways {
   // Clocks of the busiest multiprocessor, and bytes. Fitted to 251 times on an H200: eleven layers in every config, and
   // ResNet-50 and VGG-16 (128), Stable Diffusion's U-Net (8); 7 % rms.
   double us(int config) const {
-    constexpr double kMultiprocessors = 132;
     const auto [which, splits] = kEmulatedConfigs[config];
     const Shape &shape = kEmulatedShapes[which];
     const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
     const double tiles = parts(layer.output.size[0] * sdk::spatial(layer.output), shape.pixels) *
                          parts(layer.output.size[1], shape.channels) * splits;
-    const double turns = std::ceil(tiles / (kMultiprocessors * shape.blocks)) * shape.blocks;
+    const double turns = std::ceil(tiles / (kHopperMultiprocessors * shape.blocks)) * shape.blocks;
     const double stage = shape.pixels / 64.0 * 12 * (shape.channels / 2.0 + 13); // instructions
     const double leaving = shape.pixels * shape.channels * 4 / 28.3;
     const double bytes = 4 * (real(sdk::elements(layer.input)) + real(sdk::elements(layer.output)));

@@ -5,14 +5,12 @@
 
 #include "common/accepts.hpp"
 #include "common/conv.cuh"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "few/few_in.cuh"
 
 namespace polyconv::cuda::few_in {
 namespace {
-
-constexpr int kShared = 99 * 1024; // of a block: what every chip from 8.0 on lends one, and two stay on one of 9.0
-constexpr double kMultiprocessors = 132;
 
 int element_bytes(const polyconv_layer &l) {
   return few::element_bytes(l.input);
@@ -48,7 +46,7 @@ bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
   const int64_t plane = pixels * g.units * 8, input = ceil_div(plane * f.parts + 8, 16) * 16;
   const int64_t waiting = ceil_div(rows * columns, 64) * 64 + 8; // so that filters fall into different banks
   c.shared = input + (c.ends == kPlanes ? waiting * 16 * f.tiles * element_bytes(l) : 0);
-  if (c.shared > kShared) return false;
+  if (c.shared > kLentShared) return false;
   g.rows = small(rows), g.columns = small(columns), g.outputs = small(rows * columns);
   g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
   g.magic = columns == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + columns - 1) / columns);
@@ -76,13 +74,13 @@ bool cut(const polyconv_layer &l, int outputs, Choice &c) {
 double estimate(const polyconv_layer &l, const Choice &c) {
   const Form &f = c.variant->form;
   const Geometry &g = c.geometry;
-  const double fitting = std::min<double>(c.variant->resident, std::floor(227 * 1024.0 / real(c.shared + 1024)));
-  const double resident = std::min(fitting, std::ceil(real(c.blocks) / kMultiprocessors));
-  const double rounds = real(c.blocks) / (kMultiprocessors * resident);
+  const double fitting = std::min<double>(c.variant->resident, std::floor(kHopperShared / real(c.shared + 1024)));
+  const double resident = std::min(fitting, std::ceil(real(c.blocks) / kHopperMultiprocessors));
+  const double rounds = real(c.blocks) / (kHopperMultiprocessors * resident);
   const double products = f.steps * f.tiles * (f.parts > 1 ? 6 : 1);
   const double loading = 0.8 + 1.1 * real(ceil_div(g.pixels, kAtOnce * kThreads)) * (1 + g.units);
   const double bytes = real(g.outputs) * std::min(16 * f.tiles, g.filters) * element_bytes(l);
-  const double storing = bytes * kMultiprocessors * resident / (c.ends == kPlanes ? 2.5e6 : 4.1e6);
+  const double storing = bytes * kHopperMultiprocessors * resident / (c.ends == kPlanes ? 2.5e6 : 4.1e6);
   const double multiplying =
       real(ceil_div(g.outputs, kPositions)) * (0.03 + 0.005 * f.steps * f.parts + 0.0025 * products);
   return 0.2 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + std::max(multiplying, storing));
@@ -178,7 +176,7 @@ class FewIn final : public CudaInstance {
     for (const auto kernel : choice_.variant->kernels)
       if (kernel != nullptr)
         check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   kShared),
+                                   kLentShared),
               "asking for shared memory");
   }
 
@@ -237,7 +235,7 @@ bool supports(const polyconv_request &request, Products products, int32_t config
   if (best.variant == nullptr)
     return offer.reject("has no instance for %" PRId64 " channels and %" PRId64 "x%" PRId64
                         " taps, or no place for a patch of the input in %d KiB",
-                        l.weights.size[1], l.weights.size[3], l.weights.size[4], kShared / 1024);
+                        l.weights.size[1], l.weights.size[3], l.weights.size[4], kLentShared / 1024);
   const Packing packing(l, best);
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "few_in_%d.%d.%d.%d_%d:1", packing.factor_bytes(), best.variant->form.steps,

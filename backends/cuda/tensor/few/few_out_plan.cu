@@ -6,6 +6,7 @@
 
 #include "common/accepts.hpp"
 #include "common/conv.cuh"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "few/few_out.cuh"
 
@@ -13,7 +14,6 @@ namespace polyconv::cuda::few_out {
 namespace {
 
 constexpr int kMostRows = 64; // of products
-constexpr double kMultiprocessors = 132;
 
 int element_bytes(const polyconv_layer &l) {
   return few::element_bytes(l.input);
@@ -53,7 +53,7 @@ double estimate(const polyconv_layer &l, const Choice &c, int64_t pixels) {
   const Geometry &g = c.geometry;
   const double bytes = real(pixels) * g.vectors * 64, sums = real(int64_t{g.rows} * g.columns * g.products);
   const double block = 5 + bytes / 60e3 + sums / 30e3;
-  const double rounds = std::ceil(real(c.blocks) / kMultiprocessors);
+  const double rounds = std::ceil(real(c.blocks) / kHopperMultiprocessors);
   return 2.5 + std::max(rounds * block, real(sdk::elements(l.input)) * element_bytes(l) / 3.6e6);
 }
 

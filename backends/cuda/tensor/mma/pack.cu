@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bf16_parts.cuh"
 #include "common/accepts.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/partials.cuh"
 #include "mma/fragments.cuh"
@@ -216,13 +217,12 @@ double slower(Products products, int tile, Source source) {
 
 // Fitted to products of f16 at batches 1 to 128 on an H200; see docs/performance/cuda-tensor-mma.md.
 double mma_us(const polyconv_layer &l, Products products, int tile, Source source, int splits) {
-  constexpr double kMultiprocessors = 132;
   const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
   const MmaShape &shape = kMmaShapes[tile];
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
                        parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);
   const double blocks = std::ceil(static_cast<double>(mma_blocks(l, products)) / splits);
-  const double busiest = std::ceil(tiles * splits / kMultiprocessors);
+  const double busiest = std::ceil(tiles * splits / kHopperMultiprocessors);
   const double there = std::min(busiest, static_cast<double>(shape.blocks)), full = shape.blocks;
   const double hidden = there / (there + shape.waiting) * ((full + shape.waiting) / full); // blocks wait for memory
   const double us = busiest * shape.block_us * (blocks * slower(products, tile, source) + shape.ends) / hidden;

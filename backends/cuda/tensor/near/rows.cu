@@ -11,6 +11,7 @@
 // Floor: 2 N K P Q C R S at the rate of the tensor cores. A tile of 224 x 128 and a 3 x 3 window gets 30 KiB a tap for
 // 896 clocks of products, 23 of them from the second cache.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
 #include "near/rows.hpp"
 
 #include "common/numbers.hpp"
@@ -22,7 +23,7 @@ namespace polyconv::cuda::wgmma {
 namespace {
 
 constexpr int kGroups = 2, kThreads = 128 * (kGroups + 1);
-constexpr int kBarrierBytes = 256, kMostShared = 232448; // of a block, on 9.0
+constexpr int kBarrierBytes = 256;
 
 // ---------------------------------------------------------------- rings
 
@@ -295,7 +296,7 @@ RowsProduct rows_product(const polyconv_layer &l, int columns, int multiprocesso
   p.blocks = std::clamp(p.pixel_tiles * p.channel_tiles, 1, most); // an empty batch has no tiles
   shorten_last(l, p.blocks, p);
   for (p.patch_slots = 3; p.patch_slots >= 2; --p.patch_slots) {
-    const int stages = (kMostShared - rows_shared_bytes(p)) / (kGroups * kRowsTapBytes);
+    const int stages = (kHopperShared - rows_shared_bytes(p)) / (kGroups * kRowsTapBytes);
     if (stages < 3) continue;
     p.stages = std::min(stages, 6);
     break;
@@ -309,7 +310,7 @@ int rows_shared_bytes(const RowsProduct &p) {
 
 void prepare_rows(const RowsProduct &p, bool bf16) {
   // For all plans alike: the attribute belongs to the kernel.
-  check(cudaFuncSetAttribute(kernel_of(p, bf16), cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
+  check(cudaFuncSetAttribute(kernel_of(p, bf16), cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
         "asking for shared memory");
 }
 

@@ -4,6 +4,7 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
 #include "near/halo.hpp"
 
 #include <cmath>
@@ -31,7 +32,7 @@ wgmma::HaloProduct product_of(const polyconv_layer &l) {
 }
 
 double estimate(const wgmma::HaloProduct &p) {
-  const double turns = std::ceil(p.count / std::floor(132.0 / p.channel_tiles));
+  const double turns = std::ceil(p.count / std::floor(kHopperMultiprocessors * 1.0 / p.channel_tiles));
   const double clocks = p.taps[0] * p.taps[1] * p.steps * (wgmma::kHaloColumns / 2 + 2.0);
   return 4 + turns * std::max(clocks + 60, (clocks + 3700) / 2) / 1290 * (p.channel_tiles > 1 ? 1.1 : 1.0);
 }

@@ -3,6 +3,7 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
 #include "near/rows.hpp"
 
 #include <cmath>
@@ -49,14 +50,14 @@ struct Ways {
   const polyconv_layer &layer;
 
   bool serves(int config, sdk::Offer *chosen) const {
-    const wgmma::RowsProduct p = wgmma::rows_product(layer, kColumns[config], 132);
+    const wgmma::RowsProduct p = wgmma::rows_product(layer, kColumns[config], kHopperMultiprocessors);
     return p.stages > 0 || (chosen != nullptr && chosen->reject("holds no such rows of an image in shared memory"));
   }
   // As wgmma's, and fitted beside it on an H200: ten f16 and bf16 layers of 3 x 3, hot. Where a third patch has no
   // room, the first warpgroup waits for fetches.
   double us(int config) const {
-    const wgmma::RowsProduct p = wgmma::rows_product(layer, kColumns[config], 132);
-    const double turns = std::ceil(p.pixel_tiles * real(p.channel_tiles) / 132),
+    const wgmma::RowsProduct p = wgmma::rows_product(layer, kColumns[config], kHopperMultiprocessors);
+    const double turns = std::ceil(p.pixel_tiles * real(p.channel_tiles) / kHopperMultiprocessors),
                  pace = p.patch_slots > 2 ? 0.962 : 1.02;
     const double tile = p.depth_blocks * p.taps[0] * p.taps[1] * 4.0 * p.columns + 900;
     const double multiplying = (830 + turns * tile * pace + 400 + p.columns * 256 / 47.0) / 1600;

@@ -10,6 +10,7 @@
 
 #include <cuda_runtime.h>
 
+#include "common/machine.hpp"
 #include "few/few.hpp"
 
 namespace polyconv::cuda::octets {
@@ -18,7 +19,6 @@ inline constexpr int kImages = 8; // of an octet
 inline constexpr int kWindow = 8; // pixels: two neighbouring outputs of up to 7 taps
 inline constexpr int kUnit = 16;  // bytes
 inline constexpr int kRows = 64;  // of the first operand
-inline constexpr int kShared = 227 * 1024;
 inline constexpr int kBarrierBytes = 512;
 inline constexpr int kMostSlots = 16;
 inline constexpr int kStages = 2; // of results

@@ -1,6 +1,7 @@
 // plan.cu - how cuda-tensor/octets cuts up a layer, how its weights are packed, and the run.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/machine.hpp"
 #include "octets/plan.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
@@ -16,8 +17,6 @@ namespace polyconv::cuda::octets {
 namespace {
 
 using few::is_hopper;
-
-constexpr int kMultiprocessors = 132; // of an H200: another number means other shares, not other bits
 
 // ---------------------------------------------------------------- choice
 
@@ -61,7 +60,7 @@ bool place_shared(const Form &f, Choice &c) {
       // From multiples of 16 bytes on, as the TMA wants it; what is beyond makes a warp's results fall into different
       // banks, all of them or half as many.
       const int64_t image = (ceil_div(g.chunk * run + 14, 16) | 1) * 16, filter = kImages * image + (3 - f.rows) * 32;
-      if (fixed + kStages * filters * filter > kShared) continue;
+      if (fixed + kStages * filters * filter > kHopperShared) continue;
       g.y_wait_filter = small(filter), g.y_wait_image = small(image);
       g.stage = small(filters * filter);
       c.shared = small(fixed + kStages * int64_t{g.stage});
@@ -83,12 +82,12 @@ double estimate(const Form &f, const polyconv_layer &l, const Choice &c) {
   const double clocks =
       std::pow(std::pow(multiply, kTogether) + std::pow(store, kTogether) + std::pow(load, kTogether), 1 / kTogether);
   const double bytes = 2.0 * (real(sdk::elements(l.input)) + real(sdk::elements(l.result)));
-  return 6 + std::max(clocks / 1755, bytes / 3.3e6);
+  return 6 + std::max(clocks / kHopperClocks, bytes / 3.3e6);
 }
 
 // Of each group of filters.
 int64_t blocks_of(int32_t groups) {
-  return std::max(1, kMultiprocessors / groups);
+  return std::max(1, kHopperMultiprocessors / groups);
 }
 
 bool place(const polyconv_layer &l, int rows, Choice &c) {
@@ -187,7 +186,7 @@ class Octets final : public CudaInstance {
     blocks_ = small(ceil_div(g.all_steps, g.share)) * g.groups;
     // For all plans alike: the attribute belongs to the kernel.
     const auto *const kernel = reinterpret_cast<const void *>(choice_.variant->kernel);
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
           "asking for shared memory");
   }
 

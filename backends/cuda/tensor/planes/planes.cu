@@ -1,6 +1,7 @@
 // planes.cu - the kernels of the Hopper product of channels first, and the packing of dense weights.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/instance.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "planes/near.cuh"
 #include "planes/planes.hpp"
@@ -47,7 +48,7 @@ PlanesProduct make_planes(const polyconv_layer &l, const polyconv_arguments &a, 
 
 Near make_near(const polyconv_layer &l, const PlanesShape &shape, int32_t vector) {
   const int64_t leave = leaves_turned(shape.channels, shape.reading) ? shape.groups * kTurnBytes : 0,
-                most = 232448 - 1024 - 320 - leave; // less alignment, barriers
+                most = kHopperShared - 1024 - 320 - leave; // less alignment, barriers
   int64_t before = 0, behind = 0;
   for (int axis = 0; axis < 3; ++axis) {
     before += l.pad_begin[axis] * l.input.stride[2 + axis];
@@ -73,7 +74,7 @@ namespace {
 template <class Tile, void Kernel(PlanesProduct), int Shared>
 PlanesLauncher launcher_of() {
   const auto prepare = [] {
-    check(cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 232448),
+    check(cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
           "asking for shared memory");
   };
   const auto launch = [](const PlanesProduct &p, int multiprocessors, cudaStream_t stream) {

@@ -12,6 +12,7 @@
 #include "common/device/device.hpp"
 #include "common/implicit.hpp"
 #include "common/instance.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "planes/planes.hpp"
 #include "rounded.hpp"
@@ -97,7 +98,6 @@ struct Ways {
   // config; 12 % rms, and what it chose took 1 % longer than the fastest on average, 6 % at most. Near tiles anew, to
   // seven layers.
   double us(int config) const {
-    constexpr double kMultiprocessors = 132;
     const polyconv_layer &l = layer;
     const PlanesShape &shape = kPlanesShapes[config];
     const bool near = shape.reading == Reading::kNear, dense = shape.reading == Reading::kDense;
@@ -113,7 +113,7 @@ struct Ways {
     const bool turns = leaves_turned(shape.channels, shape.reading), whole = sdk::spatial(l.output) % 8 == 0;
     const double leaving = 1300 + shape.pixels * shape.channels / 9.87 * (whole ? 1 : turns ? 2.9 : 4.3);
     const double turn = shape.teams > 1 ? std::max(multiplying, leaving) : multiplying + leaving;
-    const double computing = std::ceil(tiles / kMultiprocessors) * turn / 1600;
+    const double computing = std::ceil(tiles / kHopperMultiprocessors) * turn / 1600;
     const double read = real(sdk::elements(l.input)) * (one_tap && strided ? 0.5 : 1);
     const double moving = (read + real(sdk::elements(l.output))) * 4 / 4.85e6;
     return 0.5 + std::max(computing, moving) + 0.39 * std::min(computing, moving);

@@ -11,6 +11,7 @@
 
 #include "common/accepts.hpp"
 #include "common/instance.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "mma/product.hpp"
 #include "pixel_matrix.hpp"
@@ -24,7 +25,6 @@ using namespace tensor;
 constexpr int kStages[] = {2, 3, 4};
 constexpr const char *kNames[] = {"stages2", "stages3", "stages4"};
 constexpr int kConfigCount = sizeof kStages / sizeof *kStages;
-constexpr int64_t kMultiprocessors = 132;
 
 Products products_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_BF16 ? Products::kBfloat : Products::kHalf;
@@ -94,7 +94,7 @@ struct Ways {
     const double written = 2.0 * real(p.pixels) * p.results;
     const double read = 2.0 * real(p.pixels) * p.channels + (adds ? written : 0);
     const double moving = (written / 2.4e6 + read / 4e6) * (0.8 + 3.2 / warps);
-    const double rounds = real(ceil_div(p.strips(), kMultiprocessors * warps));
+    const double rounds = real(ceil_div(p.strips(), int64_t{kHopperMultiprocessors} * warps));
     const double waiting = 1.1 * rounds * real(ceil_div(p.results, Pointwise::kChunk));
     return 3 + std::max(moving, waiting) - 0.05 * stages; // of equals, more strips under way
   }

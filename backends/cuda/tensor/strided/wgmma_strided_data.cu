@@ -12,6 +12,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/device/device.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "strided/strided.hpp"
 #include "wgmma/instance.hpp"
@@ -48,7 +49,7 @@ double estimate(const polyconv_layer &l, const Shape &shape) {
     tiles += count;
     clocks += count * (real(depth_blocks(part.layer)) * step + leaving * (shape.teams > 1 ? 0.7 : 1));
   }
-  const double multiplying = clocks / tiles * std::ceil(tiles / 132) / 1600;
+  const double multiplying = clocks / tiles * std::ceil(tiles / kHopperMultiprocessors) / 1600;
   const double moving = 2 * (real(sdk::elements(l.result)) + real(sdk::elements(l.output))) / 3.2e6;
   return 6 + std::max(multiplying, moving) + 0.1 * std::min(multiplying, moving);
 }

@@ -10,6 +10,7 @@
 // Floor: 6 (3) x 2 N K P Q C R S at the rate of bf16. A tile of 128 x 128 fetches 48 (32) KiB for 1536 (768) clocks of
 // products.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
 #include "weights/parts.hpp"
 
 #include "bf16_parts.cuh"
@@ -25,7 +26,7 @@ struct PartsTile : WeightsTile<__nv_bfloat16, Rows, Chunks, RowGroups, ChunkGrou
   using Base = WeightsTile<__nv_bfloat16, Rows, Chunks, RowGroups, ChunkGroups, Depth>;
   static constexpr int parts = Parts;
   static constexpr int row_bytes = Parts * Base::row_bytes, stage_bytes = Parts * Base::stage_bytes;
-  static constexpr int stages = std::min(8, (232448 - 1024 - 256) / stage_bytes);
+  static constexpr int stages = std::min(8, (kHopperShared - 1024 - 256) / stage_bytes);
   static constexpr int shared_bytes = stages * stage_bytes + 1024 + 256;
   static_assert(Base::products == 1 && stages >= 3, "not a tile of parts");
 };

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "common/machine.hpp"
 #include "common/pairs.cuh"
 #include "common/ptx/hopper.cuh"
 #include "weights/weights.hpp"
@@ -27,7 +28,7 @@ struct WeightsTile {
   static constexpr int columns = 64 * Chunks / ChunkGroups; // of a warpgroup
   static constexpr int chunk_bytes = Depth * 128;           // 64 channels of a block of pixels
   static constexpr int row_bytes = Rows / 64 * chunk_bytes, stage_bytes = row_bytes + Chunks * chunk_bytes;
-  static constexpr int stages = std::min(8, (232448 - 1024 - 256) / stage_bytes);
+  static constexpr int stages = std::min(8, (kHopperShared - 1024 - 256) / stage_bytes);
   static constexpr int shared_bytes = stages * stage_bytes + 1024 + 256;
   static constexpr int producer_registers = 40; // of a thread; consumers get what is left
   static constexpr int consumer_registers =

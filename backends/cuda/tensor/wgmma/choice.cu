@@ -6,6 +6,7 @@
 
 #include "common/accepts.hpp"
 #include "common/device/device.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "wgmma/instance.hpp"
 
@@ -126,8 +127,6 @@ namespace {
 
 // ---------------------------------------------------------------- estimate
 
-constexpr double kMultiprocessors = 132;
-
 // Bytes of a block of depth of a tile.
 double step_bytes(const Shape &shape) {
   return (shape.pixels + shape.channels) * 128;
@@ -164,14 +163,15 @@ double clocks(const polyconv_layer &l, const Config &config) {
   const bool in_pieces = !shape.turned && bytes > 65536; // what leaves has no room beside three stages
   const double leaving = 300 + bytes / 47 + (in_pieces ? 1000 : 0);
   if (shape.shared) {
-    const double waves = std::ceil(tiles / (shape.blocks * (config.splits == 2 ? kMultiprocessors : 112)));
+    const double waves = std::ceil(tiles / (shape.blocks * (config.splits == 2 ? kHopperMultiprocessors : 112)));
     constexpr double kSecondCache = 8000; // bytes a clock, to all
-    const double step = std::max({step_clocks(shape, 1), step_clocks(shape, 2) * (tiles > kMultiprocessors ? 2 : 1),
-                                  std::min(tiles, kMultiprocessors) * step_bytes(shape) / kSecondCache});
+    const double step =
+        std::max({step_clocks(shape, 1), step_clocks(shape, 2) * (tiles > kHopperMultiprocessors ? 2 : 1),
+                  std::min<double>(tiles, kHopperMultiprocessors) * step_bytes(shape) / kSecondCache});
     return waves * (steps * step + leaving + kFirst);
   }
   const double turns =
-      tiles <= kMultiprocessors ? 1 : std::ceil(tiles / (kMultiprocessors * shape.blocks)) * shape.blocks;
+      tiles <= kHopperMultiprocessors ? 1 : std::ceil(tiles / (kHopperMultiprocessors * shape.blocks)) * shape.blocks;
   const double sharing = shape.turned && turns > 1 ? 0.98 : 1;
   const double multiplying = steps * step_clocks(shape, std::min<double>(shape.blocks, turns)) * sharing;
   if (turns > 1 && shape.teams > 1) {
