@@ -156,7 +156,8 @@ void run_patch(const polyconv_layer &l, const Patch &p, Numbers &x, Numbers &w, 
   Numbers windows_copy = p.in_place ? Numbers{} : gathered(windows, p.row, x);
   Numbers filters_copy = p.weights_in_place ? Numbers{} : gathered(filters, p.row, w);
   Numbers &from = p.in_place ? x : windows_copy, &with = p.weights_in_place ? w : filters_copy;
-  if (l.direction == POLYCONV_FORWARD) return run(p.layer, from, with, y);
+  if (l.direction == POLYCONV_FORWARD || p.layer.direction == POLYCONV_BACKWARD_DATA)
+    return run(p.layer, from, with, y);
   if (l.direction == POLYCONV_BACKWARD_DATA) {
     run(p.layer, y, with, from);
     return p.in_place ? void() : scatter(windows, p.row, from, x);
@@ -165,7 +166,7 @@ void run_patch(const polyconv_layer &l, const Patch &p, Numbers &x, Numbers &w, 
   if (!p.weights_in_place) scatter(filters, p.row, with, w);
 }
 
-// Everything that a layer may be told of its tensors by their strides.
+// One tap, or taps of one axis at a stride of 1.
 void check_sizes(const polyconv_layer &l, const Patch &p) {
   const polyconv_layer &f = p.layer;
   const bool data = l.direction == POLYCONV_BACKWARD_DATA;
@@ -182,11 +183,10 @@ void check_sizes(const polyconv_layer &l, const Patch &p) {
 }
 
 struct Counts {
-  int copied = 0, seen = 0, with_taps = 0, weights_in_place = 0, one_row = 0;
+  int copied = 0, seen = 0, with_taps = 0, weights_in_place = 0, one_row = 0, rows = 0;
 };
 
 void check_patch(Layers &layers, const polyconv_layer &l, const Patch &p, Counts *counts) {
-  check_sizes(l, p);
   Numbers x = layers.numbers(span(l.input)), w = layers.numbers(span(l.weights)), y = layers.numbers(span(l.output));
   for (Numbers *written : {&x, &w, &y})
     if (written == (l.direction == POLYCONV_FORWARD ? &y : l.direction == POLYCONV_BACKWARD_DATA ? &x : &w))
@@ -238,15 +238,24 @@ TEST_CASE("a layer of patches is one of one tap, in every direction, in place an
       }
       const Patch copied = copied_patch(l);
       CHECK(copied.row % (16 / std::min<int64_t>(polyconv::sdk::type_bytes(l.input.type), 8)) == 0);
+      check_sizes(l, copied);
       check_patch(layers, l, copied, &counts);
-      Patch seen;
-      if (seen_patch(l, &seen)) check_patch(layers, l, seen, &counts);
+      Patch seen, rows;
+      if (seen_patch(l, &seen)) check_sizes(l, seen), check_patch(layers, l, seen, &counts);
+      Counts of_rows;
+      if (patch_of_rows(l, &rows)) {
+        CHECK(rows.layer.direction == direction);
+        CHECK(rows.layer.weights.size[1] == l.weights.size[1] * l.weights.size[4]);
+        check_patch(layers, l, rows, &of_rows);
+        ++counts.rows;
+      }
     }
     CAPTURE(direction);
     CHECK(counts.copied > 800);
     CHECK(counts.seen > 150);
     CHECK(counts.weights_in_place > 100);
     CHECK(counts.one_row > 50);
+    CHECK(counts.rows > 60);
     CHECK((counts.with_taps > 20) == (direction != POLYCONV_BACKWARD_DATA));
   }
 }
@@ -278,8 +287,21 @@ TEST_CASE("windows are seen in place where memory holds them so") {
   CHECK_FALSE(seen_patch(layer_of(2, 3, 96, {1, 4, 4}, {1, 56, 56}, true), &p));
   // Channels first: rows of a window lie apart for every channel.
   CHECK_FALSE(seen_patch(layer_of(2, 128, 64, {1, 8, 8}, {1, 7, 7}, false), &p));
-  // Three axes, of which two remain.
-  CHECK_FALSE(seen_patch(layer_of(2, 64, 64, {2, 2, 2}, {4, 4, 4}, true), &p));
+  // Three axes, of which two remain: rows of windows are pixels, with taps and strides along D and H.
+  polyconv_layer volume = layer_of(2, 64, 64, {2, 2, 2}, {4, 4, 4}, true);
+  CHECK_FALSE(seen_patch(volume, &p));
+  REQUIRE(patch_of_rows(volume, &p));
+  CHECK(p.layer.weights.size[1] == 128);
+  CHECK(p.layer.input.size[4] == 4);
+  CHECK(polyconv::sdk::taps(p.layer) == 4);
+  CHECK(p.layer.stride[0] * p.layer.stride[1] * p.layer.stride[2] == 4);
+  CHECK(p.weights_in_place);
+  // So is the gradient of data, of which one output has every tap of its own.
+  volume = layer_of(2, 64, 64, {1, 2, 2}, {1, 1, 1}, true);
+  volume.direction = POLYCONV_BACKWARD_DATA, volume.result = volume.input;
+  REQUIRE(patch_of_rows(volume, &p));
+  CHECK(p.layer.direction == POLYCONV_BACKWARD_DATA);
+  CHECK(p.layer.stride[1] == 2);
 }
 
 TEST_CASE("layers whose windows overlap, have holes or reach beyond the image are refused in words") {

@@ -3,9 +3,10 @@
 // layers are of this kind.
 //
 // Where the axes of a window lie in memory one after the other, its elements are read (or written) in place, as the
-// channels of a pixel; one axis may be left over, which then is the axis of taps, at a stride of 1. Elsewhere they are
-// copied to (or from) a matrix in the workspace, pixels by elements of a window; patch_copy.hpp does that. All here is
-// arithmetic on the host.
+// channels of a pixel; one axis may be left over, which then is the axis of taps, at a stride of 1. Where only the rows
+// of a window lie so, channels last, they may be the pixels of a layer of fewer taps. Elsewhere windows are copied to
+// (or from) a matrix in the workspace, pixels by elements of a window; patch_copy.hpp does that. All here is arithmetic
+// on the host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -118,7 +119,7 @@ struct Patch {
   bool in_place;         // windows are the input's memory; else a matrix of the workspace, of `row` elements
   bool weights_in_place; // likewise the weights, which are such a matrix too
   int64_t row;           // elements of a window, in whole 16 bytes where they are copied
-  polyconv_layer layer;  // FORWARD for BACKWARD_DATA: it reads the output's gradient
+  polyconv_layer layer;  // for BACKWARD_DATA of one tap FORWARD: it reads the output's gradient
 };
 
 namespace detail {
@@ -232,6 +233,12 @@ inline const polyconv_tensor &windows_tensor(const polyconv_layer &l) {
   return l.direction == POLYCONV_BACKWARD_DATA ? l.result : l.input;
 }
 
+// Whether blocks of depth, which keep to one tap, would be zeros for the most part, where windows' would not.
+inline bool wastes_depth(int64_t channels, int64_t taps, int32_t type) {
+  const int64_t block = 128 / sdk::type_bytes(type);
+  return 5 * ceil_div(channels, block) * taps > 7 * ceil_div(channels * taps, block);
+}
+
 } // namespace detail
 
 // Through the workspace, which every layer of patches can.
@@ -268,8 +275,7 @@ inline bool seen_patch(const polyconv_layer &l, Patch *patch) {
     if (l.direction == POLYCONV_BACKWARD_DATA) return false; // every result would be of all taps
     if (axes.of[0] < 0) axes.of[0] = 0, axes.of[3] = -1;
     if (axes.of[1] >= 0) return false; // taps take this axis
-    const int64_t block = 128 / sdk::type_bytes(t.type);
-    if (5 * ceil_div(run.columns, block) * taps > 7 * ceil_div(p.row, block)) return false;
+    if (detail::wastes_depth(run.columns, taps, t.type)) return false;
   }
   const PatchRun weights_run = run_of(filters, run.axes);
   p.weights_in_place = weights_run.axes == run.axes;
@@ -279,6 +285,44 @@ inline bool seen_patch(const polyconv_layer &l, Patch *patch) {
   polyconv_tensor seen = detail::seen_windows(windows, run.columns, axes);
   if (taps > 1) seen.size[2] = taps, seen.stride[2] = windows.column_stride[tap_axis];
   detail::set_windows(l, seen, &p);
+  *patch = p;
+  return true;
+}
+
+// Rows of windows in place, each a pixel: taps and strides along D and H remain. The direction stays what it is; false
+// as for seen_patch.
+inline bool patch_of_rows(const polyconv_layer &l, Patch *patch) {
+  const polyconv_tensor &t = detail::windows_tensor(l);
+  Patch p = {PatchOrder::kChannelsLast, true, false, 0, l};
+  const PatchMatrix windows = windows_of(l, t, p.order), filters = filters_of(l.weights, p.order);
+  const PatchRun run = run_of(windows, 2), weights_run = run_of(filters, 2);
+  const int64_t taps = l.weights.size[2] * l.weights.size[3];
+  if (l.weights.size[4] == 1 || run.axes < 2 || run.stride != 1 || taps == 1) return false;
+  if (l.direction != POLYCONV_BACKWARD_DATA && detail::wastes_depth(run.columns, taps, t.type)) return false;
+  p.row = windows.columns();
+  p.weights_in_place = weights_run.axes == 2;
+  polyconv_layer &f = p.layer;
+  f.pad_mode = POLYCONV_PAD_ZERO, f.pad_value = 0;
+  f.stride[2] = 1, f.pad_end[2] = 0;
+  for (int axis = 0; axis < 2 && l.direction == POLYCONV_BACKWARD_DATA; ++axis)
+    f.stride[axis] =
+        std::max(l.stride[axis], l.weights.size[2 + axis]); // not 1 of one output: results would be of all taps
+  polyconv_tensor rows = t;
+  rows.size[1] = run.columns, rows.stride[1] = 1;
+  rows.size[4] = l.output.size[4], rows.stride[4] = windows.row_stride[3];
+  f.input = rows, f.input.type = l.input.type;
+  f.weights.size[1] = run.columns, f.weights.size[4] = 1;
+  f.weights.stride[1] = weights_run.stride, f.weights.stride[4] = 1;
+  if (!p.weights_in_place) {
+    f.weights.offset = 0;
+    f.weights.stride[1] = 1, f.weights.stride[3] = run.columns, f.weights.stride[2] = run.columns * l.weights.size[3];
+    f.weights.stride[0] = p.row;
+  }
+  if (l.direction == POLYCONV_BACKWARD_DATA) f.result = f.residual = f.saved = rows;
+  if (l.direction == POLYCONV_BACKWARD_WEIGHTS) {
+    f.result = f.weights, f.result.type = l.result.type;
+    f.epilogue.has_bias = 0, f.bias_over_input = 0;
+  }
   *patch = p;
   return true;
 }

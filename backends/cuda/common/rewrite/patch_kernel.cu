@@ -57,8 +57,9 @@ PatchBytes bytes_of(const polyconv_layer &l, const Patch &p) {
   }
   if (!p.weights_in_place) b.filters = matrix(l.weights.size[0], l.weights.type);
   if (!is_gradient_of_data(l)) return b;
-  if (e.has_bias) b.bias = matrix(1, l.bias_type);
-  if (e.has_scale) b.scale = matrix(1, l.sum_type);
+  const int64_t results = p.layer.result.size[1];
+  if (e.has_bias) b.bias = aligned_bytes(results * sdk::type_bytes(l.bias_type));
+  if (e.has_scale) b.scale = aligned_bytes(results * sdk::type_bytes(l.sum_type));
   return b;
 }
 
@@ -124,20 +125,24 @@ class InnerRequest {
   polyconv_request request_;
 };
 
+// Whether a product takes the layer in one of its configs, whatever workspace that needs.
+bool takes_layer(const sdk::Kernel &product, const polyconv_request &request, const polyconv_layer &layer) {
+  sdk::Offer offer = {};
+  offer.struct_size = sizeof(polyconv_offer);
+  polyconv_policy policy = *request.policy;
+  policy.workspace_limit = INT64_MAX;
+  const polyconv_layer *const pointer = &layer;
+  polyconv_request one = request;
+  one.layers = &pointer, one.policy = &policy;
+  return product.supports(one, -1, offer);
+}
+
 // In place where a product reads or writes windows so, whatever its config.
 Patch patch_of_layer(const sdk::Kernel &product, const polyconv_request &request) {
   const polyconv_layer &l = *request.layers[0];
   Patch p;
-  if (seen_patch(l, &p)) {
-    sdk::Offer offer = {};
-    offer.struct_size = sizeof(polyconv_offer);
-    polyconv_request seen = request;
-    const polyconv_layer *const layer = &p.layer;
-    polyconv_policy policy = *request.policy;
-    policy.workspace_limit = INT64_MAX;
-    seen.layers = &layer, seen.policy = &policy;
-    if (product.supports(seen, -1, offer)) return p;
-  }
+  if (seen_patch(l, &p) && takes_layer(product, request, p.layer)) return p;
+  if (patch_of_rows(l, &p) && takes_layer(product, request, p.layer)) return p;
   return copied_patch(l);
 }
 
@@ -275,6 +280,7 @@ class PatchInstance final : public CudaInstance {
   void launch_data(const polyconv_arguments &a, char *windows, char *bias, char *scale, polyconv_arguments b,
                    cudaStream_t stream) const {
     const PatchMatrix matrix = windows_of(layer_, patch_);
+    const int64_t results = patch_.layer.result.size[1];
     if (zeroes_) { // and then overwritten where there are windows
       const int64_t size = sdk::type_bytes(layer_.result.type);
       check(cudaMemsetAsync(static_cast<char *>(a.input) + layer_.result.offset * size, 0,
@@ -282,14 +288,14 @@ class PatchInstance final : public CudaInstance {
             "writing zeros");
     }
     if (bytes_.bias > 0) {
-      spread_channels(matrix, patch_.order, patch_.row, a.bias[0], bias, sdk::type_bytes(layer_.bias_type), stream);
+      spread_channels(matrix, patch_.order, results, a.bias[0], bias, sdk::type_bytes(layer_.bias_type), stream);
       b.bias[0] = bias;
     }
     if (bytes_.scale > 0) {
-      spread_channels(matrix, patch_.order, patch_.row, a.scale[0], scale, sdk::type_bytes(layer_.sum_type), stream);
+      spread_channels(matrix, patch_.order, results, a.scale[0], scale, sdk::type_bytes(layer_.sum_type), stream);
       b.scale[0] = scale;
     }
-    b.input = a.output, b.output = patch_.in_place ? a.input : windows;
+    if (patch_.layer.direction == POLYCONV_FORWARD) b.input = a.output, b.output = patch_.in_place ? a.input : windows;
     product_->run(b, stream);
     if (!patch_.in_place) scatter_patches(matrix, patch_.row, windows, a.input, stream);
   }
