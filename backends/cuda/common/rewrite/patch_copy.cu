@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/rewrite/patch_copy.hpp"
 
+#include <cmath>
 #include <cstring>
 
 #include "common/divider.cuh"
@@ -17,12 +18,14 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostCounted = 1 << 30;
 
+// The tensor is counted in pieces, the matrix in vectors of 16 bytes.
 struct PatchCopy {
-  char *tensor, *matrix;
-  int64_t row_bytes;
-  int64_t row_stride[4], column_stride[4]; // of the tensor, in bytes
-  Divider by_size[4];                      // of columns in pieces, the fastest first
-  Divider by_group, by_pixels[3];          // a group of windows in vectors; W, H, D of rows
+  void *tensor;
+  uint4 *matrix;
+  int64_t image_stride;
+  int32_t row_stride[3], column_stride[4]; // D H W of rows; columns, the fastest first
+  Divider by_size[4];                      // columns
+  Divider by_group, by_pixels[3];          // the vectors of a group of windows; W, H, D of rows
   int32_t rows, vectors, pieces, lanes_shift;
 };
 
@@ -30,8 +33,7 @@ struct PatchCopy {
 
 // Walks over the pieces of a window.
 struct Piece {
-  int32_t digit[4];
-  int64_t offset;
+  int32_t digit[4], offset;
 
   __device__ Piece(const PatchCopy &p, int32_t number) {
     int32_t rest = number;
@@ -59,10 +61,13 @@ struct Piece {
   }
 };
 
-__device__ inline int64_t offset_of_row(const PatchCopy &p, int32_t row) {
+template <class T>
+__device__ inline T *window_of(const PatchCopy &p, int32_t row) {
   const int32_t line = p.by_pixels[0](row), plane = p.by_pixels[1](line), image = p.by_pixels[2](plane);
-  return image * p.row_stride[0] + (plane - image * p.by_pixels[2].by) * p.row_stride[1] +
-         (line - plane * p.by_pixels[1].by) * p.row_stride[2] + (row - line * p.by_pixels[0].by) * p.row_stride[3];
+  const int32_t d = plane - image * p.by_pixels[2].by, h = line - plane * p.by_pixels[1].by;
+  const int32_t w = row - line * p.by_pixels[0].by;
+  return static_cast<T *>(p.tensor) + image * p.image_stride +
+         (d * p.row_stride[0] + h * p.row_stride[1] + w * p.row_stride[2]);
 }
 
 template <class T, bool Gathers>
@@ -74,8 +79,8 @@ __global__ void __launch_bounds__(kThreads) copy_patches(const __grid_constant__
     const int32_t group = p.by_group(i), within = i - group * p.by_group.by, vector = within >> p.lanes_shift;
     const int32_t row = (group << p.lanes_shift) + (within - (vector << p.lanes_shift));
     if (row >= p.rows) continue;
-    char *const window = p.tensor + offset_of_row(p, row);
-    auto *const mine = reinterpret_cast<uint4 *>(p.matrix + row * p.row_bytes + vector * 16);
+    T *const window = window_of<T>(p, row);
+    uint4 *const mine = p.matrix + static_cast<int64_t>(row) * p.vectors + vector;
     const int32_t first = vector * kPieces;
     Piece piece(p, first);
     uint4 whole = make_uint4(0, 0, 0, 0);
@@ -85,11 +90,10 @@ __global__ void __launch_bounds__(kThreads) copy_patches(const __grid_constant__
 #pragma unroll
     for (int j = 0; j < kPieces; ++j) {
       if (first + j < p.pieces) {
-        T *const at = reinterpret_cast<T *>(window + piece.offset);
         if constexpr (Gathers)
-          values[j] = *at;
+          values[j] = window[piece.offset];
         else
-          *at = values[j];
+          window[piece.offset] = values[j];
       }
       if (j + 1 < kPieces) piece.next(p);
     }
@@ -138,20 +142,23 @@ int lanes_shift_of(const PatchMatrix &m) {
 }
 
 PatchCopy make_copy(PatchMatrix m, int64_t row, const void *tensor, const void *matrix, int64_t piece) {
-  const int64_t bytes = sdk::type_bytes(m.type), columns = m.columns();
+  const int64_t bytes = sdk::type_bytes(m.type);
   PatchCopy p = {};
   p.tensor = const_cast<char *>(static_cast<const char *>(tensor)) + m.offset * bytes;
-  p.matrix = const_cast<char *>(static_cast<const char *>(matrix));
-  p.row_bytes = row * bytes;
+  p.matrix = static_cast<uint4 *>(const_cast<void *>(matrix));
   p.lanes_shift = lanes_shift_of(m);
+  p.rows = small(m.rows()), p.pieces = small(m.columns() / piece), p.vectors = small(row * bytes / 16);
+  p.by_group = Divider::make(p.vectors << p.lanes_shift);
+  p.image_stride = m.row_stride[0] / piece;
+  for (int i = 0; i < 3; ++i) {
+    p.row_stride[i] = small(m.row_stride[1 + i] / piece);
+    p.by_pixels[i] = Divider::make(small(m.row_size[3 - i]));
+  }
   m.column_size[0] /= piece, m.column_stride[0] *= piece;
   for (int i = 0; i < 4; ++i) {
-    p.row_stride[i] = m.row_stride[i] * bytes, p.column_stride[i] = m.column_stride[i] * bytes;
+    p.column_stride[i] = small(m.column_stride[i] / piece);
     p.by_size[i] = Divider::make(small(m.column_size[i]));
   }
-  for (int i = 0; i < 3; ++i) p.by_pixels[i] = Divider::make(small(m.row_size[3 - i]));
-  p.rows = small(m.rows()), p.pieces = small(columns / piece), p.vectors = small(row * bytes / 16);
-  p.by_group = Divider::make(p.vectors << p.lanes_shift);
   return p;
 }
 
@@ -180,7 +187,13 @@ void copy(PatchMatrix m, int64_t row, const void *tensor, const void *matrix, cu
 } // namespace
 
 bool fits_patch_copy(const PatchMatrix &m, int64_t row) {
-  return real(m.rows() + 8) * real(row) * real(sdk::type_bytes(m.type)) / 16 < real(kMostCounted) &&
+  double image = 0; // elements that a window's place and its elements span
+  for (int i = 0; i < 4; ++i) {
+    if (i > 0) image += real(m.row_size[i]) * std::fabs(real(m.row_stride[i]));
+    image += real(m.column_size[i]) * std::fabs(real(m.column_stride[i]));
+  }
+  return image < real(kMostCounted) &&
+         real(m.rows() + 8) * real(row) * real(sdk::type_bytes(m.type)) / 16 < real(kMostCounted) &&
          real(m.rows()) < real(kMostCounted) && real(row) < real(kMostCounted) / 8;
 }
 

@@ -8,7 +8,8 @@
 
 namespace polyconv::cuda {
 
-// Whether the matrix is within what the copy counts in 32 bits; `row`: elements of one, in whole 16 bytes.
+// Whether the matrix and an image are within what the copy counts in 32 bits; `row`: elements of one, in whole 16
+// bytes.
 bool fits_patch_copy(const PatchMatrix &windows, int64_t row);
 
 // Microseconds of either way.

@@ -105,7 +105,7 @@ bool takes(const polyconv_request &request, int32_t direction, sdk::Offer &offer
   const int64_t row = copied_patch(l).row;
   if (!fits_patch_copy(windows_of(l, tensor_of(l), PatchOrder::kChannelsLast), row) ||
       !fits_patch_copy(filters_of(l.weights, PatchOrder::kChannelsLast), row))
-    return offer.reject("takes less than 2^34 bytes of windows, and of weights");
+    return offer.reject("takes less than 2^34 bytes of windows and of weights, and images of less than 2^30 elements");
   return true;
 }
 
