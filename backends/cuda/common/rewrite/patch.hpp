@@ -118,7 +118,7 @@ struct Patch {
   PatchOrder order;
   bool in_place;         // windows are the input's memory; else a matrix of the workspace, of `row` elements
   bool weights_in_place; // likewise the weights, which are such a matrix too
-  int64_t row;           // elements of a window, in whole 16 bytes where they are copied
+  int64_t row;           // elements of a window, in whole 16 bytes
   polyconv_layer layer;  // for BACKWARD_DATA of one tap FORWARD: it reads the output's gradient
 };
 
@@ -175,10 +175,10 @@ inline polyconv_tensor copied_windows(const PatchMatrix &m, int64_t row, const P
 }
 
 // Filters of `channels` times `taps` elements; `run`: the channels, where the weights are used in place.
-inline polyconv_tensor patch_weights(const polyconv_tensor &weights, const Patch &p, const PatchRun &run, int64_t taps,
-                                     int64_t tap_stride) {
+inline polyconv_tensor patch_weights(const polyconv_tensor &weights, const Patch &p, const PatchRun &run,
+                                     int64_t channels, int64_t taps, int64_t tap_stride) {
   polyconv_tensor w = weights;
-  w.size[1] = p.row / taps, w.size[2] = taps;
+  w.size[1] = channels, w.size[2] = taps;
   w.size[3] = w.size[4] = w.stride[3] = w.stride[4] = 1;
   if (p.weights_in_place) {
     w.stride[1] = run.columns == 1 ? 1 : run.stride, w.stride[2] = taps == 1 ? 1 : tap_stride;
@@ -224,6 +224,11 @@ inline void set_windows(const polyconv_layer &l, const polyconv_tensor &windows,
   f.epilogue.has_bias = 0, f.bias_over_input = 0;
 }
 
+inline int64_t row_of_windows(const polyconv_layer &l, const PatchMatrix &windows) {
+  const int64_t vector = 16 / std::min(sdk::type_bytes(l.input.type), sdk::type_bytes(l.output.type));
+  return ceil_div(windows.columns(), vector) * vector;
+}
+
 // How memory holds the elements of windows.
 inline PatchOrder order_of(const polyconv_layer &l, const polyconv_tensor &t) {
   return l.weights.size[1] == 1 || t.stride[1] == 1 ? PatchOrder::kChannelsLast : PatchOrder::kChannelsFirst;
@@ -246,13 +251,12 @@ inline Patch copied_patch(const polyconv_layer &l) {
   const polyconv_tensor &t = detail::windows_tensor(l);
   Patch p = {detail::order_of(l, t), false, false, 0, {}};
   const PatchMatrix windows = windows_of(l, t, p.order), filters = filters_of(l.weights, p.order);
-  const int64_t vector = 16 / std::min(sdk::type_bytes(l.input.type), sdk::type_bytes(l.output.type));
-  p.row = ceil_div(windows.columns(), vector) * vector;
+  p.row = detail::row_of_windows(l, windows);
   const PatchRun run = run_of(filters);
   p.weights_in_place = p.row == windows.columns() && run.axes == 4;
   const detail::PatchAxes axes = detail::patch_pixels(l, windows);
   p.layer = detail::without_windows(l, axes);
-  p.layer.weights = detail::patch_weights(l.weights, p, run, 1, 0);
+  p.layer.weights = detail::patch_weights(l.weights, p, run, p.row, 1, 0);
   detail::set_windows(l, detail::copied_windows(windows, p.row, axes), &p);
   return p;
 }
@@ -265,8 +269,8 @@ inline bool seen_patch(const polyconv_layer &l, Patch *patch) {
   const PatchMatrix windows = windows_of(l, t, p.order), filters = filters_of(l.weights, p.order);
   const PatchRun run = run_of(windows);
   if (run.stride != 1) return false;
-  p.row = windows.columns();
-  const int64_t taps = p.row / run.columns;
+  p.row = detail::row_of_windows(l, windows);
+  const int64_t taps = windows.columns() / run.columns;
   int tap_axis = 3; // the one that is left
   while (tap_axis > 0 && windows.column_size[tap_axis] == 1) --tap_axis;
   if (taps > 1 && windows.column_size[tap_axis] != taps) return false; // several are
@@ -281,7 +285,7 @@ inline bool seen_patch(const polyconv_layer &l, Patch *patch) {
   p.weights_in_place = weights_run.axes == run.axes;
   p.layer = detail::without_windows(l, axes);
   const int64_t tap_stride = taps > 1 ? filters.column_stride[tap_axis] : 0;
-  p.layer.weights = detail::patch_weights(l.weights, p, weights_run, taps, tap_stride);
+  p.layer.weights = detail::patch_weights(l.weights, p, weights_run, run.columns, taps, tap_stride);
   polyconv_tensor seen = detail::seen_windows(windows, run.columns, axes);
   if (taps > 1) seen.size[2] = taps, seen.stride[2] = windows.column_stride[tap_axis];
   detail::set_windows(l, seen, &p);
@@ -299,7 +303,7 @@ inline bool patch_of_rows(const polyconv_layer &l, Patch *patch) {
   const int64_t taps = l.weights.size[2] * l.weights.size[3];
   if (l.weights.size[4] == 1 || run.axes < 2 || run.stride != 1 || taps == 1) return false;
   if (l.direction != POLYCONV_BACKWARD_DATA && detail::wastes_depth(run.columns, taps, t.type)) return false;
-  p.row = windows.columns();
+  p.row = detail::row_of_windows(l, windows);
   p.weights_in_place = weights_run.axes == 2;
   polyconv_layer &f = p.layer;
   f.pad_mode = POLYCONV_PAD_ZERO, f.pad_value = 0;
