@@ -30,7 +30,7 @@ bool supports_weights_parts(const polyconv_request &request, int32_t config, con
 std::unique_ptr<sdk::Instance> create_weights_parts(const polyconv_request &request, int32_t config, int parts);
 
 template <const Splitting &How>
-sdk::Kernel weights_of_parts(const char *name) {
+constexpr sdk::Kernel weights_of_parts(const char *name) {
   return {
       name,
       0,
