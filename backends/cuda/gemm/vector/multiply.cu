@@ -6,7 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vector/multiply.hpp"
 
-#include "common/vector.cuh"
+#include "common/vector/vector.cuh"
 
 namespace polyconv::cuda::gemm {
 namespace {
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kMostVectorWarps * 32, Vectors ? 2 : 1)
   const auto *w = static_cast<const float4 *>(p.weights) +
                   (int64_t{tile.tile} * p.layer.chunks() + share.first) * (kVectorBlock / 4) + lane;
   float sums[Rows * kLaneFilters] = {};
-  let_next_begin(), await_previous();
+  ptx::let_next_begin(), ptx::await_previous();
 #pragma unroll 1
   for (int32_t chunk = share.first; chunk < share.last; chunk += kTogether, w += kTogether * (kVectorBlock / 4)) {
     float4 weights[kTogether][kLaneFilters], x[kTogether][Rows];

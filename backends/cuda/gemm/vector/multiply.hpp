@@ -1,8 +1,8 @@
-// multiply.hpp - products of few rows (common/vector.hpp) in strict f32.
+// multiply.hpp - products of few rows (common/vector/vector.hpp) in strict f32.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/vector.hpp"
+#include "common/vector/vector.hpp"
 
 namespace polyconv::cuda::gemm {
 

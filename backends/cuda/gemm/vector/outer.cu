@@ -3,9 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vector/outer.hpp"
 
-#include "common/async.cuh"
-#include "common/check.hpp"
-#include "common/launch.hpp"
+#include "common/device/check.hpp"
+#include "common/device/launch.hpp"
+#include "common/ptx/async.cuh"
+#include "common/ptx/grid.cuh"
 
 namespace polyconv::cuda::gemm {
 namespace {
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_outer(const __grid_const
   const int32_t thread = static_cast<int32_t>(threadIdx.x), column = thread % Tile::across * 4;
   const int32_t filter = thread / Tile::across * Tile::thread_filters;
   float sums[Tile::thread_filters][4] = {};
-  let_next_begin(), await_previous();
+  ptx::let_next_begin(), ptx::await_previous();
   fetch<Tile>(p, at, 0, stages[0]);
   commit_copies();
   int stage = 0;

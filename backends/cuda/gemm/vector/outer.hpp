@@ -1,8 +1,8 @@
-// outer.hpp - gradients of weights over few rows (common/outer.hpp) in strict f32.
+// outer.hpp - gradients of weights over few rows (common/vector/outer.hpp) in strict f32.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/outer.hpp"
+#include "common/vector/outer.hpp"
 
 namespace polyconv::cuda::gemm {
 

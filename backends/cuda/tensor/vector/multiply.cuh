@@ -5,8 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/vector.cuh"
-#include "mma_fragments.cuh"
+#include "common/ptx/mma.cuh"
+#include "common/vector/vector.cuh"
 #include "vector/layout.cuh"
 #include "vector/multiply.hpp"
 
@@ -100,7 +100,7 @@ class VectorWarp {
 #pragma unroll
         for (int e = 0; e < Eights; ++e) {
           const uint32_t b[2] = {half == 0 ? x[e].x : x[e].z, half == 0 ? x[e].y : x[e].w};
-          multiply_add(sums[s][e], a, b, T());
+          ptx::multiply_add(sums[s][e], a, b, T());
         }
       }
   }
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kMostVectorWarps * 32, 1) multiply_vector(cons
   __shared__ VectorSums<16 * Sixteens, 8 * kFew> shared;
   const VectorTile tile(p, 16 * Sixteens, 8 * Eights);
   VectorWarp<T, Sixteens, Eights, Vectors> warp(p, tile);
-  let_next_begin(), await_previous();
+  ptx::let_next_begin(), ptx::await_previous();
   warp.multiply(p);
 #pragma unroll
   for (int e = 0; e < Eights; e += kFew) {

@@ -1,8 +1,8 @@
-// multiply.hpp - products of few rows (common/vector.hpp) in f16 and bf16, with mma.sync.
+// multiply.hpp - products of few rows (common/vector/vector.hpp) in f16 and bf16, with mma.sync.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/vector.hpp"
+#include "common/vector/vector.hpp"
 
 namespace polyconv::cuda::tensor {
 

@@ -11,10 +11,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/check.hpp"
-#include "common/launch.hpp"
+#include "common/device/check.hpp"
+#include "common/device/launch.hpp"
+#include "common/pairs.cuh"
+#include "common/ptx/grid.cuh"
+#include "common/ptx/mma.cuh"
 #include "common/values.cuh"
-#include "mma_fragments.cuh"
 #include "vector/outer.hpp"
 
 namespace polyconv::cuda::tensor {
@@ -111,7 +113,7 @@ class OuterWarp {
 #pragma unroll
       for (int j = 0; j < Wide; ++j) {
         const uint32_t b[2] = {pair_at(x[0], x[1], j), pair_at(x[2], x[3], j)};
-        multiply_add(sums_[i][j], a, b, T());
+        ptx::multiply_add(sums_[i][j], a, b, T());
       }
     }
   }
@@ -164,11 +166,11 @@ __global__ void __launch_bounds__(32 * kOuterWarps, 1)
     multiply_outer(const __grid_constant__ OuterProduct p, int32_t tiles) {
   using Warp = OuterWarp<T, Wide, Vectors>;
   const auto warp = static_cast<int32_t>(blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32);
-  let_next_begin();
+  ptx::let_next_begin();
   if (warp >= tiles) return;
   const OuterTile at(p, warp, Warp::tile, Warp::tile);
   Warp sums(p, at);
-  await_previous();
+  ptx::await_previous();
   sums.multiply(p);
   sums.store(p, at);
 }

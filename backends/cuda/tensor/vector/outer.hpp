@@ -1,8 +1,8 @@
-// outer.hpp - gradients of weights over few rows (common/outer.hpp) in f16 and bf16, with mma.sync.
+// outer.hpp - gradients of weights over few rows (common/vector/outer.hpp) in f16 and bf16, with mma.sync.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/outer.hpp"
+#include "common/vector/outer.hpp"
 
 namespace polyconv::cuda::tensor {
 
