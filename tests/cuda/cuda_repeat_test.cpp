@@ -49,7 +49,12 @@ constexpr const char *kProblems[] = {
     "fwd:n1500,c1,k8,i14x14,f3x3:f16",
     "fwd:n4200,c1,k32,i18x18,f3x3:f16", // banded: blocks come back for each of so many images
     "fwd:n300,c1,k85,i32x32,f3x3:f16",  // banded: shares without filters, the same warp's in every image
+    "fwd:n70,c2040,k1000,i1x1,f1x1:f16:bias", // one pixel
+    "fwd:n9,c637,k330,i1x1,f1x1:bf16:bias",
     // Gradients.
+    "bwd_d:n70,c1000,k2040,i1x1,f1x1:f16",
+    "bwd_w:n70,c1000,k2040,i1x1,f1x1:f16",
+    "bwd_w:n70,c637,k330,i1x1,f1x1:bf16",
     "bwd_d:n12,c128,k64,i28x28,f3x3,p1:nhwc:f16",
     "bwd_d:n6,c128,k64,i29x28,f3x3,s2,p1:nhwc:f16",
     "bwd_d:n2,c64,k1024,i7x7,f3x3,p1:nhwc:f16",
