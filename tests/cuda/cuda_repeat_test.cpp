@@ -47,8 +47,8 @@ constexpr const char *kProblems[] = {
     "fwd:n60,c12,k24,i33x33,f7x7:bf16",
     "fwd:n60,c1,k50,i28x28,f5x5:f16",
     "fwd:n1500,c1,k8,i14x14,f3x3:f16",
-    "fwd:n4200,c1,k32,i18x18,f3x3:f16", // banded: blocks come back for each of so many images
-    "fwd:n300,c1,k85,i32x32,f3x3:f16",  // banded: shares without filters, the same warp's in every image
+    "fwd:n4200,c1,k32,i18x18,f3x3:f16",       // banded: blocks come back for each of so many images
+    "fwd:n300,c1,k85,i32x32,f3x3:f16",        // banded: shares without filters, the same warp's in every image
     "fwd:n70,c2040,k1000,i1x1,f1x1:f16:bias", // one pixel
     "fwd:n9,c637,k330,i1x1,f1x1:bf16:bias",
     // Gradients.
