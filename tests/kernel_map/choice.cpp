@@ -41,7 +41,13 @@ std::string token_of(const std::string &forward, const Direction &direction, con
   return (transposed ? "t" : "") + std::string(direction.word) + forward.substr(end) + column.parts;
 }
 
-Chosen choose(const polyconv_device *device, const std::string &token, const Part &part, int32_t math) {
+// The candidate that a plan of the layer would take; its kernel is empty where there is none.
+struct Taken {
+  std::string kernel; // the full name, with the config
+  bool generic = false, helped = false;
+};
+
+Taken take(const polyconv_device *device, const std::string &token, const Part &part, int32_t math) {
   polyconv_problem problem;
   require(polyconv_problem_parse(token.c_str(), &problem), token);
   polyconv_options options;
@@ -59,16 +65,26 @@ Chosen choose(const polyconv_device *device, const std::string &token, const Par
     polyconv_candidate candidate{};
     candidate.struct_size = sizeof candidate;
     require(polyconv_explanation_get(made, i, &candidate), token);
-    if (!candidate.chosen) continue;
-    const std::string name(candidate.kernel);
-    const size_t slash = name.find('/');
-    return {name.substr(0, slash), name.substr(slash + 1, name.find('@') - slash - 1), candidate.fallback != 0,
-            *candidate.reason == '+'};
+    if (candidate.chosen != 0) return {candidate.kernel, candidate.fallback != 0, *candidate.reason == '+'};
   }
-  return {"", "", false, false};
+  return {};
+}
+
+Chosen choose(const polyconv_device *device, const std::string &token, const Part &part, int32_t math) {
+  const Taken taken = take(device, token, part, math);
+  const size_t slash = taken.kernel.find('/'), at = taken.kernel.find('@');
+  if (slash == std::string::npos) return {"", "", false, false};
+  return {taken.kernel.substr(0, slash), taken.kernel.substr(slash + 1, at - slash - 1), taken.generic, taken.helped};
 }
 
 } // namespace
+
+bool answers_here(const Part &part, const char *isa) {
+  const polyconv_device *device = nullptr;
+  if (polyconv_device_find(part.device, &device) != POLYCONV_SUCCESS) return false;
+  const std::string taken = take(device, "fwd:c64,k64,i56x56,f3x3,p1", part, POLYCONV_MATH_STRICT).kernel;
+  return !taken.empty() && (isa == nullptr || taken.substr(taken.find('@') + 1) == isa);
+}
 
 Answers ask(const Part &part, const std::vector<LayerClass> &census) {
   const polyconv_device *device = nullptr;

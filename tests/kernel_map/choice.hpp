@@ -39,6 +39,7 @@ struct Chosen {
     return std::tie(plug_in, kernel, generic, helped) <
            std::tie(other.plug_in, other.kernel, other.generic, other.helped);
   }
+  bool operator==(const Chosen &other) const { return !(*this < other) && !(other < *this); }
 };
 
 using Cell = std::map<Chosen, int>;                          // how many layers of a class each kernel gets
@@ -46,6 +47,10 @@ using Answers = std::vector<std::vector<std::vector<Cell>>>; // [direction][clas
 
 extern const Part kCpuPart, kCudaPart;
 const std::vector<Direction> &directions();
+
+// Whether the part can be asked here: whether its plug-ins answer, those of the CPU for the instruction set `isa`.
+// Others choose otherwise.
+bool answers_here(const Part &part, const char *isa);
 
 // Throws std::runtime_error where polyconv refuses a layer of the census.
 Answers ask(const Part &part, const std::vector<LayerClass> &census);

@@ -44,15 +44,18 @@ fs::path file_of(const fs::path &folder, const std::string &name) {
   return found.front();
 }
 
-// The first folder below the plug-in's that a kernel includes from: that of its own parts.
+// The folder of a kernel's own parts: that of the file where it is a family's, else the first folder below the
+// plug-in's that the file includes from.
 std::string parts_of(const fs::path &file, const fs::path &folder, const fs::path &root) {
+  const auto is_family = [&](const fs::path &parts) {
+    const std::string below = parts.lexically_relative(folder.lexically_normal()).generic_string();
+    return below != "." && below.rfind("..", 0) != 0 && parts.filename() != "kernels" && parts.filename() != "common";
+  };
+  if (is_family(file.lexically_normal().parent_path())) return from_root(file.parent_path(), root);
   for (const std::string &include : lines_between(file, "#include \"", '"'))
     for (const fs::path &base : {root / "backends", root / "backends/cuda", folder, file.parent_path()}) {
-      if (!fs::exists(base / include)) continue;
       const fs::path parts = (base / include).lexically_normal().parent_path();
-      const std::string below = parts.lexically_relative(folder.lexically_normal()).generic_string();
-      if (below != "." && below.rfind("..", 0) != 0 && parts.filename() != "kernels" && parts.filename() != "common")
-        return from_root(parts, root);
+      if (fs::exists(base / include) && is_family(parts)) return from_root(parts, root);
     }
   return from_root(folder, root);
 }

@@ -23,14 +23,17 @@ const char *const kIntroduction =
     "without tuning, each with the number of layers it gets; a name leads to its file, which opens with what the "
     "kernel "
     "takes and its floor. **+**: with a step beside it that converts a layout or a type. **(generic)**: the general "
-    "kernel that takes what nobody else does. Channels last, weights are `krsc`, as frameworks have them.\n\n"
+    "kernel that takes what nobody else does. Channels last, weights are `krsc`, as frameworks have them. Of one "
+    "layer, "
+    "with every reason: `polyconv-bench explain`.\n\n"
     "This page is generated: `cmake --build --preset cpu --target kernel-map` writes it, and the test `kernel_map` "
     "fails "
-    "when it is out of date. The kernels of the CPU answer for the baseline instruction set and two threads, so that "
-    "the "
-    "page says the same everywhere; those of a GPU are asked where one answers, and kept otherwise. For one layer, "
-    "with "
-    "every reason: `polyconv-bench explain`.\n\n";
+    "when it is out of date. The CPU's kernels answer for AVX2 and two threads, so that the page says the same on "
+    "every "
+    "machine. A GPU's are asked where one answers while the page is written; elsewhere that part stays as it was asked "
+    "last.\n\n";
+
+const char *const kIsa = "avx2"; // what every current x86-64 processor has
 
 const char *const kNotAsked = "Not asked yet: no GPU answered where this page was written.\n\n";
 
@@ -49,11 +52,6 @@ std::string where_and_when() {
          polyconv_version() + ".\n\n";
 }
 
-bool gpu_answers() {
-  const polyconv_device *device = nullptr;
-  return polyconv_device_find(kCudaPart.device, &device) == POLYCONV_SUCCESS;
-}
-
 struct Page {
   std::string text;
   std::vector<std::string> gone;
@@ -64,7 +62,7 @@ Page page_now(const std::string &root, const std::string &before, bool ask_gpu) 
   const std::vector<Kernel> kernels = read_kernels(root);
   std::vector<Answers> parts = {ask(kCpuPart, census)};
   std::string cuda = kNotAsked;
-  if (ask_gpu && gpu_answers()) {
+  if (ask_gpu && answers_here(kCudaPart, nullptr)) {
     parts.push_back(ask(kCudaPart, census));
     cuda = where_and_when() + tables_of(kCudaPart, census, parts[1], kernels);
   } else if (const auto sections = generated_page::sections_of(before); sections.count(kCudaPart.heading) != 0) {
@@ -93,8 +91,12 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "usage: kernel_map [--check] ROOT\n");
     return 2;
   }
-  setenv("POLYCONV_MAX_ISA", "baseline", 1); // what every processor has, or the page would depend on this one
+  setenv("POLYCONV_MAX_ISA", kIsa, 1); // or the page would depend on this processor
   try {
+    if (!answers_here(kCpuPart, kIsa)) {
+      std::printf("the plug-in threads has no code for %s here, which docs/kernels.md is about\n", kIsa);
+      return check ? 77 : 1;
+    }
     const std::string root = argv[argc - 1], path = root + "/docs/kernels.md";
     const std::string before = generated_page::contents(path);
     const Page now = page_now(root, before, !check);

@@ -4,6 +4,7 @@
 #include "tables.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 
@@ -58,8 +59,8 @@ bool has(const std::string &text, const std::string &part) {
 // "[`wgmma`](../path "cuda-tensor/wgmma")+ 12" back into who and how many.
 std::pair<Chosen, int> entry_in(const std::string &text) {
   const size_t count = text.rfind(' ');
-  if (count == std::string::npos) throw std::runtime_error("'" + text + "' is no kernel with a number of layers");
-  const int layers = std::atoi(text.c_str() + count);
+  const int layers = count == std::string::npos ? 0 : std::atoi(text.c_str() + count);
+  if (layers < 1) throw std::runtime_error("'" + text + "' is no kernel with a number of layers");
   if (text.rfind(kNobody, 0) == 0) return {{"", "", false, false}, layers};
   const size_t begin = text.find('"'), slash = text.find('/', begin), end = text.find('"', slash);
   if (end == std::string::npos) throw std::runtime_error("'" + text + "' has no kernel's full name");
