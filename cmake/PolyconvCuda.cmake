@@ -30,15 +30,33 @@ function(polyconv_cuda_defaults target)
   endif()
 endfunction()
 
-# polyconv_add_cuda_backend(<technique> [SOURCES ...] [ARCHITECTURES ...] [LINK ...])
-# The plug-in cuda-<technique> from the calling folder: backend.cpp, kernels/<name>.cu for each name in kernels.inc, and
-# SOURCES. ARCHITECTURES replaces the list where the kernels need a certain chip (90a-real for wgmma).
-function(polyconv_add_cuda_backend technique)
-  cmake_parse_arguments(ARG "" "" "SOURCES;ARCHITECTURES;LINK" ${ARGN})
+# The entry files of the kernels that the calling folder's kernels.inc names: for each the one <name>.cu in the folder or
+# anywhere below it, so that a kernel stands beside its parts.
+function(polyconv_cuda_kernel_files out)
   set(folder "${CMAKE_CURRENT_SOURCE_DIR}")
   polyconv_kernel_names("${folder}/kernels.inc" names)
-  list(TRANSFORM names PREPEND kernels/ OUTPUT_VARIABLE kernels)
-  list(TRANSFORM kernels APPEND .cu)
+  file(GLOB_RECURSE sources RELATIVE "${folder}" CONFIGURE_DEPENDS *.cu)
+  set(files)
+  foreach(name IN LISTS names)
+    set(found ${sources})
+    list(FILTER found INCLUDE REGEX "(^|/)${name}\\.cu$")
+    list(LENGTH found count)
+    if(NOT count EQUAL 1)
+      string(REPLACE ";" ", " found "${found}")
+      message(FATAL_ERROR "polyconv: ${folder}/kernels.inc names ${name}: expected one file ${name}.cu there or in a folder"
+        " below, found ${count}: ${found}")
+    endif()
+    list(APPEND files ${found})
+  endforeach()
+  set(${out} ${files} PARENT_SCOPE)
+endfunction()
+
+# polyconv_add_cuda_backend(<technique> [SOURCES ...] [HOPPER ...] [ARCHITECTURES ...] [LINK ...])
+# The plug-in cuda-<technique> from the calling folder: backend.cpp, <name>.cu for each name in kernels.inc, and SOURCES.
+# ARCHITECTURES replaces the list; HOPPER are sources with instructions of exactly 9.0 (wgmma, the TMA).
+function(polyconv_add_cuda_backend technique)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HOPPER;ARCHITECTURES;LINK" ${ARGN})
+  polyconv_cuda_kernel_files(kernels)
   polyconv_add_backend(cuda-${technique} SOURCES backend.cpp ${kernels} ${ARG_SOURCES}
     LINK polyconv_cuda_common CUDA::cudart_static ${ARG_LINK})
   string(REPLACE "-" "_" target polyconv_cuda_${technique})
@@ -46,8 +64,30 @@ function(polyconv_add_cuda_backend technique)
   if(ARG_ARCHITECTURES)
     set_target_properties(${target} PROPERTIES CUDA_ARCHITECTURES "${ARG_ARCHITECTURES}")
   endif()
-  target_include_directories(${target} PRIVATE "${folder}" "${PROJECT_SOURCE_DIR}/backends/cuda")
+  set(targets ${target})
+  if(ARG_HOPPER)
+    add_library(${target}_hopper OBJECT ${ARG_HOPPER})
+    polyconv_target_defaults(${target}_hopper)
+    polyconv_cuda_defaults(${target}_hopper)
+    set_target_properties(${target}_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real)
+    target_link_libraries(${target}_hopper PRIVATE polyconv_sdk CUDA::cudart_static)
+    target_link_libraries(${target} PRIVATE ${target}_hopper)
+    list(APPEND targets ${target}_hopper)
+  endif()
+  foreach(each IN LISTS targets)
+    target_include_directories(${each} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/backends/cuda")
+  endforeach()
   polyconv_cuda_stamp(${target} cuda-${technique})
+endfunction()
+
+# Matrix instructions begin with chip 80: sets `out` to the architectures that have them, and says so where none has.
+function(polyconv_cuda_matrix_architectures technique out)
+  set(archs ${CMAKE_CUDA_ARCHITECTURES})
+  list(FILTER archs EXCLUDE REGEX "^[1-7][0-9]([^0-9]|$)")
+  if(NOT archs)
+    message(STATUS "polyconv: without cuda-${technique}: no architecture from 80 on in ${CMAKE_CUDA_ARCHITECTURES}")
+  endif()
+  set(${out} "${archs}" PARENT_SCOPE)
 endfunction()
 
 # Stamps backend.cpp of the calling folder with the plug-in's name and version, and with its architectures for probe():

@@ -1,7 +1,7 @@
 // backend.cpp - the cudnn backend: NVIDIA's library for those who have it and ask for it by name, and the yardstick
 // that our own kernels are measured with. Device table and probe are those of the CUDA plug-ins.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/backend.hpp"
+#include "common/device/backend.hpp"
 
 #include <cstdio>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include <polyconv/sdk/backend.hpp>
-#include "common/check.hpp"
+#include "common/device/check.hpp"
 
 namespace polyconv::cudnn {
 

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "common/check.hpp"
+#include "common/device/check.hpp"
 
 namespace polyconv::cudnn {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "common/check.hpp"
+#include "common/device/check.hpp"
 
 namespace polyconv::cudnn {
 

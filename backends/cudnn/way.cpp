@@ -7,7 +7,7 @@
 #include <utility>
 
 namespace polyconv::cuda {
-extern const sdk::Kernel kernel_convert; // cuda/direct/kernels/convert.cu, compiled into this plug-in too
+extern const sdk::Kernel kernel_convert; // cuda/direct/convert.cu, compiled into this plug-in too
 }
 
 namespace polyconv::cudnn {

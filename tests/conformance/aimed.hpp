@@ -30,7 +30,7 @@ class AimedProblem {
   }
 
  private:
-  static constexpr int kKinds = 9;
+  static constexpr int kKinds = 10, kPatches = 9;
   static constexpr double kMostFlops = 1.2e7;
 
   int64_t between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
@@ -63,6 +63,7 @@ class AimedProblem {
       case 5: pointwise(&p); break;
       case 6: grouped(&p); break;
       case 7: batches(&p); break;
+      case kPatches: patches(&p); break;
       default: image(&p); break;
     }
     p.weights_type = p.weights_type == POLYCONV_F32 && p.input_type < POLYCONV_S32 ? p.input_type : p.weights_type;
@@ -72,6 +73,7 @@ class AimedProblem {
     p.output_layout = strays(12) ? 1 - p.input_layout : p.input_layout;
     p.weights_layout = chance(50) ? p.input_layout : 1 - p.input_layout;
     draw_steps(&p);
+    if (kind == kPatches) stand_apart(&p);
     if (chance(20)) draw_view(random_, POLYCONV_TENSOR_INPUT, &p);
     if (chance(20)) draw_view(random_, POLYCONV_TENSOR_OUTPUT, &p);
     if (p.direction == POLYCONV_FORWARD) draw_epilogue(&p);
@@ -140,6 +142,24 @@ class AimedProblem {
     if (p->pad_mode == POLYCONV_PAD_CONSTANT) p->pad_value = static_cast<double>(between(0, 3));
     p->separable = chance(30);
     draw_kernel(p, 1, 15);
+  }
+
+  // Windows that do not overlap: patch embeddings, 2 x 2 layers at stride 2 and their transposed layers.
+  void patches(polyconv_problem *p) {
+    p->in_channels = chance(30) ? between(1, 4) : strays(40) ? between(1, 40) : 8 * between(1, 8);
+    p->out_channels = strays(40) ? between(1, 40) : 8 * between(1, 8);
+    if (chance(30)) p->input_layout = POLYCONV_CHANNELS_FIRST;
+    draw_kernel(p, 2, 8);
+  }
+  void stand_apart(polyconv_problem *p) {
+    const bool one = chance(20);
+    for (int axis = 0; axis < p->spatial_dims; ++axis) {
+      const int64_t windows = one ? 1 : mostly_small(1, 6), taps = p->kernel_size[axis];
+      p->stride[axis] = taps + (strays(15) ? 1 : 0), p->dilation[axis] = 1;
+      p->pad_begin[axis] = p->pad_end[axis] = 0, p->output_padding[axis] = 0;
+      const int64_t rest = strays(25) ? between(0, taps - 1) : 0;
+      p->input_size[axis] = p->transposed != 0 ? windows : (windows - 1) * p->stride[axis] + taps + rest;
+    }
   }
 
   void draw_kernel(polyconv_problem *p, int64_t low, int64_t high) {

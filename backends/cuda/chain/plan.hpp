@@ -3,13 +3,10 @@
 #pragma once
 
 #include "common/instance.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 
 namespace polyconv::cuda::chain {
-
-// Of an H200, for estimates: multiprocessors, and bytes of shared memory that the blocks of one have.
-inline constexpr int kMultiprocessors = 132;
-inline constexpr int64_t kSharedOfAll = 227 << 10;
 
 // What a layer finds outside its input where its padding is one value.
 inline float padding_of(const polyconv_layer &l) {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "common/check.hpp"
+#include "common/device/check.hpp"
 
 namespace polyconv::cuda {
 

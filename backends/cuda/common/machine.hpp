@@ -1,5 +1,5 @@
 // machine.hpp - the GPU that estimates and shares of work suppose. Another one runs the same kernels right, with other
-// times; only the shared memory is a bound.
+// times; only the shared memory is a bound. Clocks that were fitted to a kernel stand in its formula.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,6 +9,7 @@ namespace polyconv::cuda {
 
 inline constexpr int kHopperMultiprocessors = 132; // of an H100 or H200
 inline constexpr double kHopperClocks = 1755;      // of an H200, in a microsecond
+inline constexpr int kHopperShared = 227 << 10;    // bytes: what a block may have, and what blocks side by side share
 inline constexpr int kLentShared = 99 << 10;       // bytes: what every chip from 8.0 on lends a block
 
 } // namespace polyconv::cuda

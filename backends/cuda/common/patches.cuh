@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/async.cuh"
 #include "common/patches.hpp"
+#include "common/ptx/async.cuh"
 
 namespace polyconv::cuda {
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/machine.hpp"
 #include "tiling.hpp"
 
 namespace polyconv::cuda::constant {
@@ -51,7 +52,8 @@ inline Cost group_cost(const polyconv_layer &l, const Shape &shape, const Passes
 // Blocks of a launch that a multiprocessor of an H200 has side by side.
 inline int64_t resident_blocks(const Shape &shape, int taps, bool plain, const Tiling &t) {
   const int64_t warps = t.threads() / 32, by_registers = 512 / registers(taps, shape, plain) * 4 / warps;
-  const int64_t by_shared = (227 << 10) / (shared_bytes(shape, t) + 1024), of_processor = (t.blocks + 131) / 132;
+  const int64_t by_shared = kHopperShared / (shared_bytes(shape, t) + 1024),
+                of_processor = ceil_div(t.blocks, kHopperMultiprocessors);
   return std::max<int64_t>(std::min({by_registers, by_shared, 64 / warps, int64_t{32}, of_processor}), 1);
 }
 
@@ -62,7 +64,8 @@ inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes
                        bool plain, Tiling &t) {
   const int warps = t.threads() / 32;
   const int64_t resident = resident_blocks(shape, passes.taps, plain, t);
-  const int64_t of_processor = (t.blocks + 131) / 132, apart = of_processor < 2 * resident ? 1 : resident;
+  const int64_t of_processor = ceil_div(t.blocks, kHopperMultiprocessors),
+                apart = of_processor < 2 * resident ? 1 : resident;
   const Cost group = group_cost(l, shape, passes, split, warps, apart), stage = stage_cost(l, t);
   const double stages = l.weights.size[1] > t.channels || !plain ? split.groups : 1; // for each group of filters
   const double slots = split.groups * group.slots + stages * stage.slots;

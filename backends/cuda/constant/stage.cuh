@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/async.cuh"
 #include "common/epilogue.cuh"
+#include "common/ptx/async.cuh"
 #include "tiling.hpp"
 
 namespace polyconv::cuda::constant {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/instance.hpp"
+#include "common/machine.hpp"
 #include "common/numbers.hpp"
 
 namespace polyconv::cuda::direct {
@@ -15,7 +16,7 @@ inline constexpr int kBlockCount = 4,
 
 // The size of a config; -1 chooses: small blocks spread little work over more of the device.
 inline int choose_block(int32_t config, int64_t threads, sdk::Offer &offer) {
-  offer.config = config >= 0 ? config : threads < 132 * 1024 ? 1 : 3;
+  offer.config = config >= 0 ? config : threads < kHopperMultiprocessors * 1024 ? 1 : 3;
   return kBlockSizes[offer.config];
 }
 

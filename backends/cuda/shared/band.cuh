@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/async.cuh"
 #include "common/conv.cuh"
+#include "common/ptx/async.cuh"
 
 namespace polyconv::cuda::shared {
 

@@ -8,16 +8,13 @@
 
 #include <cstdint>
 
+#include "common/ptx/numbers.cuh"
+
 namespace polyconv::cuda::tensor {
 
 // Two numbers as bf16, the first in the lower half; `cut_off`: towards zero, else to nearest.
 __device__ inline uint32_t two_parts(float a, float b, bool cut_off) {
-  uint32_t pair;
-  if (cut_off)
-    asm("cvt.rz.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
-  else
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(b), "f"(a));
-  return pair;
+  return cut_off ? ptx::cut_off_pair(a, b) : ptx::rounded_pair<__nv_bfloat16>(a, b, false);
 }
 
 // Takes the next bf16 of two numbers and leaves what remains of them. `cut_off`: the first of several.

@@ -5,13 +5,14 @@
 
 #include <cmath>
 
+#include "common/machine.hpp"
 #include "launch.hpp"
 
 namespace polyconv::cuda::texture {
 
-inline constexpr double kClock = 1980, kMultiprocessors = 132; // cycles a microsecond
-inline constexpr double kLatency = 500, kQueue = 45;           // cycles from a row's fetches to its texels: all, each
-inline constexpr double kBytes = 3.2e6;                        // a microsecond
+inline constexpr double kClock = 1980;               // cycles a microsecond, as fitted
+inline constexpr double kLatency = 500, kQueue = 45; // cycles from a row's fetches to its texels: all, each
+inline constexpr double kBytes = 3.2e6;              // a microsecond
 
 // Texels a microsecond. The unit takes the four lanes of a quad at once only where they read neighbours: the further
 // apart the patches of a plane are, the less. Linear fetches pass as loads do.
@@ -32,10 +33,10 @@ inline double estimate_us(const polyconv_layer &l, Path path, const Patch &patch
   const double start = 250 + 40 * channels * taps * patch.filters / threads;
   // Many sums leave registers for few warps, which hide less; and a last wave of few blocks leaves the chip half empty.
   const double resident = std::floor(std::min(512 / (n * outputs + (patch.filters > 1 ? 80 : 60)), 8.0));
-  const double waves = blocks / (kMultiprocessors * resident), tail = std::ceil(waves) / std::max(waves, 1.0);
+  const double waves = blocks / (kHopperMultiprocessors * resident), tail = std::ceil(waves) / std::max(waves, 1.0);
   const double one = n == 7 ? 0.72 : n == 5 || patch.across > 4 ? 0.55 : 0.62; // channel and filter
   const double busy = l.weights.size[1] > 1 ? 0.45 : patch.filters > 1 ? 0.62 : one;
-  const double rate = kMultiprocessors * 4 * kClock * busy; // instructions of warps
+  const double rate = kHopperMultiprocessors * 4 * kClock * busy; // instructions of warps
   const double issue_us = blocks * threads / 32 * (steps * row + start) / rate * (1 + tail) / 2;
   // Lanes that are apart meet more cache lines in a fetch: columns of several channels, or narrow blocks.
   const double spread =

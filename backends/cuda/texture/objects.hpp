@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/check.hpp"
+#include "common/device/check.hpp"
 
 namespace polyconv::cuda::texture {
 

@@ -6,11 +6,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
-#include "common/launch.hpp"
 #include "common/patches.cuh"
-#include "forward.hpp"
-#include "mma_fragments.cuh"
+#include "common/ptx/grid.cuh"
+#include "mma/fragments.cuh"
+#include "patches/forward.hpp"
 
 namespace polyconv::cuda::tensor {
 
@@ -155,7 +156,7 @@ __global__ void __launch_bounds__(kForwardThreads, 2) multiply_patches(const __g
   const auto last = static_cast<int32_t>(int64_t{p.patches.count} * (share + 1) / p.shares);
   __syncthreads(); // the tables are there
   ForwardSums<T, Eights> sums(p, room);
-  let_next_begin(), await_previous();
+  ptx::let_next_begin(), ptx::await_previous();
   int stage = 0;
   if (first < last) fetch_slice<T>(p, place, room, first, 0, 0, true);
   commit_copies();

@@ -1,6 +1,6 @@
 // forward_bf16.cu - the forward product by patches, bf16.
 // SPDX-License-Identifier: Apache-2.0
-#include "forward.cuh"
+#include "patches/forward.cuh"
 
 namespace polyconv::cuda::tensor {
 

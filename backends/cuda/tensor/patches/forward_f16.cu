@@ -1,6 +1,6 @@
 // forward_f16.cu - the forward product by patches, f16.
 // SPDX-License-Identifier: Apache-2.0
-#include "forward.cuh"
+#include "patches/forward.cuh"
 
 namespace polyconv::cuda::tensor {
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "common/check.hpp"
+#include "common/device/check.hpp"
 #include "common/instance.hpp"
-#include "forward.hpp"
+#include "patches/forward.hpp"
 
 namespace polyconv::cuda::tensor {
 namespace {

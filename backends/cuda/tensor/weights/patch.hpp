@@ -8,7 +8,7 @@
 #include "common/conv.cuh"
 #include "common/machine.hpp"
 #include "common/patches.hpp"
-#include "common/pieces.cuh"
+#include "common/sums/pieces.cuh"
 
 namespace polyconv::cuda::tensor {
 

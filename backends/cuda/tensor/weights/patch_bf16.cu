@@ -1,6 +1,6 @@
 // patch_bf16.cu - the gradient of weights by patches, bf16.
 // SPDX-License-Identifier: Apache-2.0
-#include "patch_sum.cuh"
+#include "weights/patch_sum.cuh"
 
 namespace polyconv::cuda::tensor {
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "patch.hpp"
+#include "common/machine.hpp"
+#include "weights/patch.hpp"
 
 namespace polyconv::cuda::tensor {
 namespace {
@@ -73,7 +74,7 @@ bool fits(const PatchShape &shape, PatchProduct *p) {
 
 // Blocks that share a multiprocessor.
 int32_t blocks_together(const PatchProduct &p) {
-  return std::clamp(std::min(kWarps / p.warps(), (227 << 10) / (p.shared_bytes() + 1024)), 1, 8);
+  return std::clamp(std::min(kWarps / p.warps(), kHopperShared / (p.shared_bytes() + 1024)), 1, 8);
 }
 
 int32_t splits_of(const PatchProduct &p) {

@@ -5,11 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/launch.hpp"
+#include "common/device/launch.hpp"
 #include "common/patches.cuh"
+#include "common/ptx/grid.cuh"
 #include "common/values.cuh"
-#include "mma_fragments.cuh"
-#include "patch.hpp"
+#include "mma/fragments.cuh"
+#include "weights/patch.hpp"
 
 namespace polyconv::cuda::tensor {
 
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(kPatchThreads, 1) sum_patches(const __grid_con
   const auto last = static_cast<int32_t>(int64_t{p.patches.count} * (split + 1) / p.splits);
   __syncthreads(); // the tables are there
   PatchSums<T, ChannelBlocks> sums(room, warp);
-  let_next_begin(), await_previous();
+  ptx::let_next_begin(), ptx::await_previous();
 #pragma unroll 1
   for (int32_t next = first, stage = 0; next <= last; ++next, stage ^= 1) { // the first turn only fetches
     if (next < last) room.template fetch<T>(p, place, next, stage);
@@ -255,7 +256,7 @@ __global__ void __launch_bounds__(32 * kAddingWays, 1) add_splits(const __grid_c
   const int32_t first = p.splits * way / kAddingWays, last = p.splits * (way + 1) / kAddingWays;
   const PatchPlace place(p, tile);
   const auto *from = reinterpret_cast<const float4 *>(p.pieces) + (int64_t{tile} * p.splits + first) * p.quads() + quad;
-  let_next_begin(), await_previous();
+  ptx::let_next_begin(), ptx::await_previous();
   float4 sum = {};
 #pragma unroll 8
   for (int32_t split = first; split < last; ++split, from += p.quads()) {

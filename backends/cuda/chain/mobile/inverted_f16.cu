@@ -1,0 +1,11 @@
+// inverted_f16.cu - f16 instances of inverted.cuh.
+// SPDX-License-Identifier: Apache-2.0
+#include "mobile/inverted.cuh"
+
+namespace polyconv::cuda::mobile {
+
+MobileKernel find_inverted_f16(int rows, int step, int pairs) {
+  return step == 1 ? inverted_by_shape<__half, 1>(rows, pairs) : inverted_by_shape<__half, 2>(rows, pairs);
+}
+
+} // namespace polyconv::cuda::mobile

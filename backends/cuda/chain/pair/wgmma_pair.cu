@@ -1,0 +1,240 @@
+// wgmma_pair.cu - MobileNets' depthwise 3 x 3 and the 1 x 1 layer after it, f16 and bf16, channels last, on Hopper:
+// fetched by the TMA, filtered by FMA, multiplied by warpgroups, all at once (wgmma.cuh).
+//
+// Floor: the input and the result once, at the rate of a copy.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/machine.hpp"
+#include "pair/wgmma.hpp"
+
+#include "common/cheapest.hpp"
+#include "common/device/device.hpp"
+#include "common/device/launch.hpp"
+#include "common/device/maps.hpp"
+#include "layers.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace piped;
+using namespace halves;
+
+// Strips of a tile; blocks of a cluster, which share what they fetch of the last weights.
+struct Config {
+  int strips, cluster;
+};
+constexpr Config kConfigs[] = {{2, 1}, {1, 1}, {1, 2}};
+constexpr const char *kConfigNames[] = {"t14", "t7", "t7_c2"};
+constexpr int kConfigCount = 3;
+
+struct Plan {
+  Pair pair; // all but pointers and maps
+  int shape = -1;
+  int64_t blocks = 0, shared_bytes = 0;
+  double us = 0;
+};
+
+// ---------------------------------------------------------------- plan
+
+// As many stages as there is room for, inputs first.
+bool set_stages(const Shape &s, Pair &p, int64_t most_shared, Plan &plan, sdk::Offer &offer) {
+  const int64_t fixed = 1024 + kBarrierBytes + 4 * (p.chunks * int64_t{s.chunk()} + s.results()) +
+                        (p.m.vectors_residual ? s.residual_bytes() : 0);
+  const auto bytes = [&] {
+    return fixed + p.inputs * int64_t{s.input_bytes()} + p.products * int64_t{s.product_bytes()};
+  };
+  p.inputs = p.products = s.teams;
+  if (bytes() > most_shared)
+    return offer.reject("needs at least %" PRId64 " bytes of shared memory a block, %" PRId64 " may be used", bytes(),
+                        most_shared);
+  const auto grow = [&](int32_t &stages, int most) {
+    while (stages + s.teams <= most) {
+      stages += s.teams;
+      if (bytes() <= most_shared) continue;
+      stages -= s.teams;
+      return;
+    }
+  };
+  grow(p.inputs, 6), grow(p.products, 6);
+  plan.shared_bytes = bytes();
+  return true;
+}
+
+// A chunk of a tile, and what a tile takes besides: where its results are many, products wait for weights, else filters
+// for nothing. Fitted to the pairs of MobileNetV2 at batch 128 on an H200.
+double chunk_us(const Shape &s) {
+  if (s.strips == 2 && s.step == 2) return 1.7;
+  if (s.strips == 2) return s.teams == 3 ? 0.68 : 0.55 + s.columns / 300.0;
+  const double multiply = s.results() > 256 ? 0.83 : 0.34 + s.results() * 0.00095;
+  return s.step == 2 ? std::max(0.78, multiply) : multiply;
+}
+// A residual waits in shared memory where a tile ends; or else is read there, four values after the other, and nothing
+// hides that.
+double tile_us(const Shape &s, const Mobile &m, bool adds) {
+  const double adding = !adds ? 0 : (m.vectors_residual ? 4e-5 : 1.2e-3) * s.tile() * s.tile() * m.results;
+  return (s.strips == 2 ? 0.77 : s.step == 2 ? 0.15 : 0.65) + adding;
+}
+
+double plan_us(const Shape &s, const Pair &p, int64_t blocks, bool adds) {
+  const Mobile &m = p.m;
+  const double rounds = real(ceil_div(p.tiles, blocks));
+  const double results = real(m.out[0]) * m.out[1] * m.results * (adds ? 2 : 1);
+  const double moved = 2.0 * m.batch * (real(m.in[0]) * m.in[1] * m.hidden + results);
+  const double begin = 1.7 + 0.01 * real(blocks); // their first bytes come at once
+  const double us = begin + std::max(rounds * (p.chunks * chunk_us(s) + tile_us(s, m, adds)), moved / 3.6e6);
+  return p.cluster == 1 ? us : us + 1 - 0.1 * rounds; // weights are fetched half as often
+}
+
+bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Offer &offer) {
+  const Mobile m = mobile::mobile_shape({nullptr, request.layers[0], request.layers[1]});
+  const Config &c = kConfigs[config];
+  plan = {};
+  for (int i = kShapeCount - 1; i >= 0; --i)
+    if (kShapes[i].step == m.step && kShapes[i].strips == c.strips && kShapes[i].results() >= m.results) plan.shape = i;
+  if (plan.shape < 0)
+    return offer.reject("has no tiles of %dx%d at stride %d for %d channels of the result", kStrip * c.strips,
+                        kStrip * c.strips, m.step, m.results);
+  const Shape &s = kShapes[plan.shape];
+  Pair &p = plan.pair;
+  p.m = m;
+  for (int i = 0; i < 2; ++i) p.m.tiles[i] = small(std::max<int64_t>(ceil_div(m.out[i], s.tile()), 1));
+  const double tiles = real(m.batch) * p.m.tiles[0] * p.m.tiles[1];
+  p.chunks = small(ceil_div(m.hidden, s.chunk()));
+  if (!(tiles * p.chunks < 1 << 30)) return offer.reject("takes less than 2^30 tiles and chunks of channels");
+  if (!set_stages(s, p, chain::most_shared(request), plan, offer)) return false;
+  p.cluster = c.cluster;
+  const auto wanted = std::max<int64_t>(static_cast<int64_t>(tiles), 1);
+  plan.blocks = std::min<int64_t>(ceil_div(wanted, p.cluster), kHopperMultiprocessors / p.cluster) * p.cluster;
+  p.tiles = small(wanted);
+  const bool adds = request.layers[1]->epilogue.residual_from != POLYCONV_RESIDUAL_NONE;
+  plan.us = plan_us(s, p, plan.blocks, adds);
+  return true;
+}
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
+  if (request.count != 2) return offer.reject("fuses 2 layers, not %d", request.count);
+  const mobile::MobileLayers layers = {nullptr, request.layers[0], request.layers[1]};
+  if (!mobile::mobile_takes(layers, offer)) return false;
+  if (!mobile::mobile_shape(layers).vectors_in)
+    return offer.reject("layer 0: takes pixels of whole 16 bytes, as far apart, not of %" PRId64 " channels",
+                        layers.filter->input.size[1]);
+  for (const int axis : {0, 3, 4})
+    if (!(real(layers.filter->input.stride[axis]) < (1ll << 38)))
+      return offer.reject("layer 0: takes strides of less than 2^38 elements");
+  return has_code("90a", request.policy->device_index, offer);
+}
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, offer)) return false;
+  Plan plan;
+  const auto us = [&](int32_t i) { return make_plan(request, i, plan, offer) ? plan.us : 0; };
+  if (!offer_cheapest(kConfigCount, config, offer, us)) return false;
+  make_plan(request, offer.config, plan, offer);
+  const Mobile &m = plan.pair.m;
+  const Shape &s = kShapes[plan.shape];
+  offer.set_weights(0, "cuda_chain_taps:1", taps_bytes(m.hidden));
+  offer.set_weights(1, "cuda_chain_rows:1", rows_bytes(m.hidden, m.results));
+  offer.recomputed_outputs = 0;
+  offer.blocks = plan.blocks, offer.shared_bytes = plan.shared_bytes, offer.threads = s.threads();
+  offer.occupancy = static_cast<float>(s.threads()) / 2048;
+  offer.say("tiles of %dx%d pixels, %d channels at a time, %d and %d stages", s.tile(), s.tile(), s.chunk(),
+            plan.pair.inputs, plan.pair.products);
+  return true;
+}
+
+// ---------------------------------------------------------------- run
+
+class WgmmaPair final : public sdk::Instance {
+ public:
+  WgmmaPair(const polyconv_request &request, int32_t config)
+      : device_(request.policy->device_index), layers_{*request.layers[0], *request.layers[1]} {
+    sdk::Offer offer = {};
+    if (!make_plan(request, config, plan_, offer))
+      throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/wgmma_pair: no tile for a chain that was accepted");
+    kernel_ = (layers_[0].input.type == POLYCONV_F16 ? find_f16 : find_bf16)(plan_.shape);
+    const DeviceScope scope(device_);
+    chain::allow_shared(kernel_, device_);
+  }
+
+  void pack(int layer, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    (layer == 0 ? pack_taps : pack_rows)(layers_[layer], raw, packed, static_cast<cudaStream_t>(stream));
+  }
+
+  void run(const polyconv_arguments &a, void *on) const override {
+    if (sdk::elements(layers_[1].result) == 0) return;
+    const DeviceScope scope(device_);
+    const auto stream = static_cast<cudaStream_t>(on);
+    Pair p = plan_.pair;
+    mobile::set_pointers(layers_, 2, a, p.m);
+    if (p.m.vectors_in == 0 || !aligned(p.m.filters, 16) || !aligned(p.m.project, 16))
+      return run_unaligned(p.m, layers_[0].input.type, stream);
+    make_maps(p);
+    const Shape &s = kShapes[plan_.shape];
+    launch_clusters(kernel_, static_cast<unsigned>(p.cluster), static_cast<unsigned>(plan_.blocks), s.threads(),
+                    small(plan_.shared_bytes), stream, p);
+  }
+
+ private:
+  // Maps hold the run's pointers. Making them is arithmetic on the host, 128 bytes each.
+  void make_maps(Pair &p) const {
+    const Mobile &m = p.m;
+    const Shape &s = kShapes[plan_.shape];
+    const auto chunk = static_cast<uint32_t>(s.chunk()), patch = static_cast<uint32_t>(s.patch());
+    const auto channels = static_cast<uint64_t>(m.hidden), results = static_cast<uint64_t>(m.results);
+    encode_pixels(p.input, layers_[0].input, m.input, chunk, patch, CU_TENSOR_MAP_SWIZZLE_NONE, "input");
+    if (p.m.vectors_residual)
+      encode_pixels(p.residual, layers_[1].residual, m.residual, kResidualBytes / 2, static_cast<uint32_t>(s.tile()),
+                    CU_TENSOR_MAP_SWIZZLE_64B, "residual");
+    const uint64_t taps[2] = {channels, 9}, rows[2] = {channels, results}, row[1] = {channels * 2};
+    const uint32_t all_taps[2] = {chunk, 9};
+    encode(p.taps, 2, m.filters, taps, row, all_taps, CU_TENSOR_MAP_SWIZZLE_NONE, "taps");
+    const uint32_t some_rows[2] = {chunk,
+                                   static_cast<uint32_t>(p.cluster > 1 ? s.results() / p.cluster : s.box_rows())};
+    encode(p.weights, 2, m.project, rows, row, some_rows,
+           s.strips == 2 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B, "weights");
+  }
+
+  // Boxes of so many channels of a square of pixels.
+  void encode_pixels(CUtensorMap &map, const polyconv_tensor &t, const void *from, uint32_t channels, uint32_t side,
+                     CUtensorMapSwizzle swizzle, const char *what) const {
+    uint64_t size[4], stride[3];
+    size[0] = static_cast<uint64_t>(t.size[1]);
+    for (int i = 0; i < 3; ++i) { // an axis of one element may have any stride, but a map wants a true one
+      const int axis = i == 0 ? 4 : i == 1 ? 3 : 0;
+      size[i + 1] = static_cast<uint64_t>(t.size[axis]), stride[i] = static_cast<uint64_t>(t.stride[axis]) * 2;
+      if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * 2 : stride[i - 1] * size[i], 16);
+    }
+    const uint32_t box[4] = {channels, side, side, 1};
+    encode(map, 4, from, size, stride, box, swizzle, what);
+  }
+
+  void encode(CUtensorMap &map, uint32_t rank, const void *from, const uint64_t *size, const uint64_t *stride,
+              const uint32_t *box, CUtensorMapSwizzle swizzle, const char *what) const {
+    const auto type =
+        layers_[0].input.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const uint32_t steps[4] = {1, 1, 1, 1};
+    check_map(
+        tiled_(&map, type, rank, const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+               swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        what);
+  }
+
+  const int device_;
+  const polyconv_layer layers_[2];
+  const decltype(&cuTensorMapEncodeTiled) tiled_ =
+      entry_point<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  Plan plan_;
+  Kernel kernel_ = nullptr;
+};
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<WgmmaPair>(request, config);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_wgmma_pair;
+const sdk::Kernel kernel_wgmma_pair = {"wgmma_pair", 0, kConfigNames, kConfigCount, supports, create};
+
+} // namespace polyconv::cuda

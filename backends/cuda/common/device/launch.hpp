@@ -1,0 +1,49 @@
+// launch.hpp - launches of 9.0 and on: clusters, and kernels that begin while what is ahead of them ends.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/device/check.hpp"
+
+namespace polyconv::cuda {
+
+// Launches a kernel in clusters of blocks; it begins while what is ahead of it in the stream still ends, and waits for
+// it itself. (9.0 and on)
+template <class... Parameters, class... Arguments>
+void launch_clusters(void (*kernel)(Parameters...), unsigned cluster, unsigned blocks, int threads, int shared_bytes,
+                     cudaStream_t stream, const Arguments &...arguments) {
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = cluster, attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(blocks), config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes), config.stream = stream;
+  config.attrs = attributes, config.numAttrs = cluster > 1 ? 2 : 1;
+  check(cudaLaunchKernelEx(&config, kernel, arguments...), "launching a kernel that begins early");
+}
+template <class... Parameters, class... Arguments>
+void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, int shared_bytes, cudaStream_t stream,
+                  const Arguments &...arguments) {
+  launch_clusters(kernel, 1, blocks, threads, shared_bytes, stream, arguments...);
+}
+
+// Likewise where the device knows that (`early`); elsewhere as usual.
+template <class Product>
+void launch_early_if(bool early, void (*kernel)(Product), unsigned blocks, int threads, int shared_bytes,
+                     cudaStream_t stream, const Product &product) {
+  if (early) return launch_early(kernel, blocks, threads, shared_bytes, stream, product);
+  void *arguments[] = {const_cast<Product *>(&product)};
+  check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks), dim3(static_cast<unsigned>(threads)),
+                         arguments, static_cast<size_t>(shared_bytes), stream),
+        "launching a kernel");
+}
+
+// Whether a device knows that.
+inline bool begins_early(int device) {
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the generation");
+  return major >= 9;
+}
+
+} // namespace polyconv::cuda

@@ -1,0 +1,53 @@
+// partials.cuh - the end of a product whose k is split over blocks: adds the partial sums of every output in the order
+// of k, and is its epilogue. For problems of few tiles, which would leave most of the device without work. Partial sums
+// lie as planes, one a split, of channels x pixels: rows of channels of `partials_row` pixels.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/device/check.hpp"
+#include "common/epilogue.cuh"
+#include "common/implicit.hpp"
+
+namespace polyconv::cuda {
+
+template <class T, class Activations>
+__global__ void __launch_bounds__(128, 1)
+    add_planes(const __grid_constant__ ImplicitGemm p, const Activations activations, int64_t count) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * 128;
+  const int64_t plane = p.partials_row * p.conv.output.size[1];
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x; i < count; i += step) {
+    const int64_t channel = i / p.pixels, pixel = i - channel * p.pixels;
+    const T *from = static_cast<const T *>(p.partials) + channel * p.partials_row + pixel;
+    T sum = *from;
+#pragma unroll 4
+    for (int split = 1; split < p.splits; ++split) sum += from[split * plane];
+    Place<int64_t> at = p.conv.output.pixel_of(pixel);
+    at.c = channel;
+    finish_and_store(p.conv, p.result, sum, at, activations);
+  }
+}
+
+inline int64_t partials_row(const polyconv_layer &l) {
+  return (l.output.size[0] * sdk::spatial(l.output) + 31) / 32 * 32; // rows begin at whole lines
+}
+
+// Bytes of workspace for the partial sums, what lets a product write them, and the kernel that adds them.
+inline int64_t partials_bytes(const polyconv_layer &l, int splits) {
+  return splits == 1 ? 0 : splits * partials_row(l) * l.output.size[1] * (l.sum_type == POLYCONV_F64 ? 8 : 4);
+}
+
+inline void set_split(const polyconv_layer &l, int splits, void *workspace, ImplicitGemm *product) {
+  product->splits = splits;
+  product->partials = workspace;
+  product->partials_row = partials_row(l);
+}
+
+template <class T, class Activations = UsualActivations>
+void add_partials(const polyconv_layer &l, const ImplicitGemm &product, cudaStream_t stream,
+                  const Activations &activations = {}) {
+  const int64_t count = sdk::elements(l.output);
+  add_planes<T><<<blocks_for(count, 128), 128, 0, stream>>>(product, activations, count);
+  check_launch("the sum over splits of k");
+}
+
+} // namespace polyconv::cuda

@@ -1,0 +1,112 @@
+// pieces.cuh - products of few tiles and much depth, as gradients of weights are: a fixed number of workers share the
+// blocks of depth of all tiles evenly, one tile after the other, so that most work on one or two tiles each. What a
+// worker sums of a tile is a piece in the workspace, and a second kernel adds the pieces of each tile in the order of
+// depth. How the work is shared is a function of problem and config, not of the device: so are the bits.
+// ("Stream-K", Osama et al. 2023, has the idea; theirs adds in the product's own kernel.)
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "common/device/check.hpp"
+#include "common/numbers.hpp"
+
+namespace polyconv::cuda {
+
+// Tiles in groups of `group`, each the work of `workers_of_group` workers whose shares differ by one block at most. All
+// groups are cut alike.
+struct Shares {
+  int32_t tiles = 0, blocks = 0; // blocks of depth of a tile
+  int32_t workers = 1, group = 1, workers_of_group = 1;
+  int32_t most = 0; // pieces of a worker
+
+  __host__ __device__ int32_t begin(int32_t worker) const {
+    const int32_t which = worker / workers_of_group, within = worker - which * workers_of_group, span = group * blocks;
+    return which * span + scaled(within, span, workers_of_group);
+  }
+  // Whether every tile is one worker's.
+  __host__ __device__ bool all_whole() const { return group % workers_of_group == 0; }
+  // The worker that sums block `block` of all.
+  __device__ int32_t worker_of(int32_t block) const {
+    const int32_t span = group * blocks, which = block / span, within = block - which * span;
+    return which * workers_of_group + scaled(within + 1, workers_of_group, span, 1);
+  }
+  // Where a worker's piece of a tile lies.
+  __device__ int64_t piece(int32_t worker, int32_t tile) const {
+    return int64_t{worker} * most + tile - begin(worker) / blocks;
+  }
+
+ private:
+  // (a b - less) / c; in 32 bits where that does, as divisions in 64 are slow.
+  __host__ __device__ static int32_t scaled(int32_t a, int32_t b, int32_t c, int32_t less = 0) {
+    if (a < 1 << 16 && b < 1 << 15) return (a * b - less) / c;
+    return static_cast<int32_t>((int64_t{a} * b - less) / c);
+  }
+};
+
+// tiles * blocks: below 2^31. `groups` divides tiles. At most `workers`, each with a block or more.
+inline Shares make_shares(int64_t tiles, int64_t blocks, int64_t workers, int64_t groups = 1) {
+  const int64_t group = tiles / groups, span = group * blocks,
+                each = std::max<int64_t>(1, std::min(workers / groups, span));
+  const int64_t longest = (span + each - 1) / each;
+  Shares s = {small(tiles), small(blocks), small(each * groups), small(group), small(each)};
+  s.most = small(span == 0 ? 0 : std::min((longest + blocks - 2) / blocks + 1, tiles));
+  return s;
+}
+
+// Body(tile, first, last, piece) for the blocks of depth of every tile in a worker's share.
+template <class Body>
+__device__ inline void for_pieces(const Shares &s, int worker, const Body &body) {
+  const int32_t begin = s.begin(worker), end = s.begin(worker + 1), first_tile = begin / s.blocks;
+#pragma unroll 1
+  for (int32_t tile = first_tile; begin < end && tile * s.blocks < end; ++tile) {
+    const int32_t at = tile * s.blocks;
+    body(tile, max(begin - at, 0), min(end - at, s.blocks), int64_t{worker} * s.most + (tile - first_tile));
+  }
+}
+
+constexpr int kAddingThreads = 256;
+
+// Eight warps add pieces of `quads` times four values: `ways` warps share the pieces of 32 quads, in order, and the
+// first of them adds their sums, in order. leave.store(tile, i, sum) is what becomes of quad i of a tile.
+template <class Leave>
+__global__ void __launch_bounds__(kAddingThreads, 1)
+    add_pieces(const Shares s, const float4 *pieces, int32_t quads, int32_t ways, const __grid_constant__ Leave leave) {
+  __shared__ float4 sums[kAddingThreads];
+  const int32_t sets = 8 / ways, per_tile = (quads / 32 + sets - 1) / sets;
+  const int32_t tile = static_cast<int32_t>(blockIdx.x) / per_tile, warp = static_cast<int>(threadIdx.x) / 32;
+  const int32_t set = static_cast<int32_t>(blockIdx.x) % per_tile * sets + warp / ways;
+  const int32_t i = set * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int32_t first = s.worker_of(tile * s.blocks), count = s.worker_of((tile + 1) * s.blocks - 1) - first + 1;
+  const int32_t way = warp % ways, end = first + count * (way + 1) / ways;
+  float4 sum = {};
+#pragma unroll 4
+  for (int32_t worker = first + count * way / ways; worker < end; ++worker) {
+    const float4 v = i < quads ? pieces[s.piece(worker, tile) * quads + i] : float4{};
+    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+  }
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  if (way > 0 || i >= quads) return;
+  for (int other = 1; other < ways; ++other) {
+    const float4 v = sums[threadIdx.x + 32 * other];
+    sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+  }
+  leave.store(tile, i, sum);
+}
+
+// Launches it; `quads`: a multiple of 32.
+template <class Leave>
+void launch_add_pieces(const Shares &s, const void *pieces, int32_t quads, const Leave &leave, cudaStream_t stream) {
+  const int64_t all = int64_t{s.tiles} * quads;
+  const int32_t ways = all >= 128 << 10  ? 1
+                       : all >= 64 << 10 ? 2
+                       : all >= 32 << 10 ? 4
+                                         : 8; // threads enough to hide loads
+  const int32_t sets = 8 / ways, per_tile = (quads / 32 + sets - 1) / sets;
+  add_pieces<<<static_cast<unsigned>(s.tiles) * static_cast<unsigned>(per_tile), kAddingThreads, 0, stream>>>(
+      s, static_cast<const float4 *>(pieces), quads, ways, leave);
+  check_launch("the sum over pieces");
+}
+
+} // namespace polyconv::cuda

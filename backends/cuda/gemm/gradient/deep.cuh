@@ -1,0 +1,280 @@
+// deep.cuh - the gradient of weights where pixels are neighbours in memory (channels first, f32): both factors
+// lie in shared memory as they do outside, pixel beside pixel, so that nothing is turned on the way. A thread reads
+// four pixels of a column at once, and multiplies them one after the other.
+//
+// Floor: 2 N K P Q C R S at the FMA rate. A scheduler issues one instruction a clock: 4 pixels of a thread of 16 x 8
+// sums are 512 FMAs, 24 loads from shared memory and, with 256 threads, 4 copies of an element at 4 to 5 instructions:
+// where a column lies is one addition, and whether its tap is inside one test of bits that were found once a pixel.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gradient/leave.cuh"
+#include "product/product.cuh"
+
+namespace polyconv::cuda::gemm {
+
+// A tile of columns x filters. A warp is 8 threads of columns by 4 of filters; a thread's are 8 and 4 apart.
+template <int Columns, int Filters, int ThreadColumns, int Blocks, int Stages>
+struct DeepTile {
+  static constexpr int columns = Columns, filters = Filters, blocks = Blocks, stages = Stages;
+  static constexpr int thread_columns = ThreadColumns, thread_filters = Filters % 32 == 0 ? 8 : Filters / 4;
+  static constexpr int warp_columns = 8 * thread_columns, warp_filters = 4 * thread_filters;
+  static constexpr int warps_along = columns / warp_columns, warps = warps_along * (filters / warp_filters);
+  static constexpr int threads = 32 * warps, quads = columns * filters / 4;
+  static constexpr int fetched_filters = (filters + 31) / 32 * 32; // so that threads fetch alike
+  static constexpr int pitch = kDeepDepth + 4;                     // columns side by side spread over the banks
+  static constexpr int stage = (columns + fetched_filters) * pitch;
+
+  // The first column and filter of a thread.
+  __device__ static int column_of(int thread) { return thread / 32 % warps_along * warp_columns + (thread >> 1 & 7); }
+  __device__ static int filter_of(int thread) {
+    return thread / 32 / warps_along * warp_filters + ((thread & 1) | (thread >> 4 & 1) << 1);
+  }
+  // Those of value e of quad i of a piece: the block's threads in turn, each four columns of a filter.
+  __device__ static int column_at(int i, int e) {
+    return column_of(i % threads) + (i / threads % (thread_columns / 4) * 4 + e) * 8;
+  }
+  __device__ static int filter_at(int i, int) {
+    return filter_of(i % threads) + i / threads / (thread_columns / 4) * 4;
+  }
+};
+
+// Where the window of a pixel begins, and which of its taps are outside: a bit for each place along each axis, behind
+// each other, and one that is always set.
+struct alignas(16) Window {
+  const float *at;
+  uint32_t outside;
+};
+// A column: its distance from the window's begin, and its tap's bits; behind the last column, the one always set.
+struct alignas(8) Column {
+  int32_t distance;
+  uint32_t bits;
+};
+constexpr uint32_t kNowhere = 1u << kMostDeepTaps;
+
+__device__ inline Window window_at(const Factor &f, const float *data, const Pixel &o) {
+  const int32_t first[3] = {o.d * f.step[0] - f.pad[0], o.h * f.step[1] - f.pad[1], o.w * f.step[2] - f.pad[2]};
+  uint32_t outside = kNowhere, bit = 1;
+  int64_t offset = o.n * f.image_stride;
+#pragma unroll
+  for (int axis = 0; axis < 3; ++axis) {
+    offset += int64_t{first[axis]} * f.stride[axis];
+    for (int32_t t = 0, i = first[axis]; t < f.taps[axis]; ++t, i += f.dilation[axis], bit *= 2)
+      if (static_cast<uint32_t>(i) >= static_cast<uint32_t>(f.size[axis])) outside |= bit;
+  }
+  return {data + offset, outside};
+}
+
+__device__ inline Column deep_column(const Factor &f, int32_t column) {
+  if (column >= f.columns) return {0, kNowhere};
+  const int32_t tap = column / f.channels, line = tap / f.taps[2];
+  const int32_t d = line / f.taps[1], h = line % f.taps[1], w = tap % f.taps[2];
+  return {(column - tap * f.channels) * f.channel_stride + d * f.dilation[0] * f.stride[0] +
+              h * f.dilation[1] * f.stride[1] + w * f.dilation[2] * f.stride[2],
+          1u << d | 1u << (f.taps[0] + h) | 1u << (f.taps[0] + f.taps[1] + w)};
+}
+
+__device__ inline const float *group_of(const Factor &f, int32_t group) {
+  return static_cast<const float *>(f.data) + int64_t{group} * f.channels * f.channel_stride;
+}
+
+// The windows of two blocks of pixels: one is read while the next is described.
+using Windows = Window[2][kDeepDepth];
+
+// A factor on its way into shared memory: the threads of a warp have neighbouring pixels, Run of them each.
+template <class Tile, int Width, int Run>
+class DeepSource {
+  static constexpr int lanes = kDeepDepth / Run, step = Tile::threads / lanes;
+
+ public:
+  static constexpr int parts = Width / step;
+  static_assert(parts * step == Width && 32 % lanes == 0, "threads have whole columns");
+
+  __device__ DeepSource(const Windows *windows, const Column *columns, int32_t block)
+      : columns_(columns + line()), window_((*windows)[block & 1][pixel()]) {}
+  __device__ void fetch(float *to, int i) const {
+    const Column column = columns_[i * step];
+    copy_async<4 * Run>(to + (line() + i * step) * Tile::pitch + pixel(), window_.at + column.distance,
+                        (window_.outside & column.bits) == 0);
+  }
+
+ private:
+  __device__ static int pixel() { return static_cast<int>(threadIdx.x) % lanes * Run; }
+  __device__ static int line() { return static_cast<int>(threadIdx.x) / lanes; }
+
+  const Column *columns_;
+  const Window window_;
+};
+
+template <class Tile>
+struct DeepShared {
+  float stages[Tile::stages][Tile::stage];
+  Windows x, y;
+  Column columns[Tile::columns], filters[Tile::fetched_filters];
+};
+
+// A warp describes a block of pixels; behind the last block there are none. Warps take turns.
+template <class Tile>
+__device__ inline void describe(const Gradient &g, const GradientPlace &at, DeepShared<Tile> &s, int32_t block,
+                                int32_t last) {
+  const int32_t lane = static_cast<int>(threadIdx.x) % 32;
+  if (static_cast<int32_t>(threadIdx.x) / 32 != block % Tile::warps) return;
+  const int32_t pixel = block * kDeepDepth + lane;
+  Window x = {group_of(g.x, at.group), ~0u}, y = {group_of(g.y, at.group), ~0u};
+  if (block < last && pixel < g.pixels) {
+    const Pixel o = pixel_at(g, pixel);
+    x = window_at(g.x, x.at, o), y = window_at(g.y, y.at, o);
+  }
+  s.x[block & 1][lane] = x, s.y[block & 1][lane] = y;
+}
+
+// Body(integral_constant i) for i below Count: unrolled for certain.
+template <int Count, int From = 0, class Body>
+__device__ __forceinline__ void unrolled(const Body &body) {
+  if constexpr (From < Count) {
+    body(std::integral_constant<int, From>{});
+    unrolled<Count, From + 1>(body);
+  }
+}
+
+// Four pixels of a thread's columns and filters. `between(i)` comes after the products of column i.
+template <class Tile>
+class DeepSums {
+ public:
+  float sums[Tile::thread_columns][Tile::thread_filters] = {};
+
+  __device__ void load(const float *x, const float *y) {
+    x_[0] = four(x);
+#pragma unroll
+    for (int f = 0; f < Tile::thread_filters; ++f) y_[0][f] = four(y + f * 4 * Tile::pitch);
+  }
+  // `x` and `y` are where these pixels lie, of the thread's first column and filter; loads the next ones.
+  template <int Now, class Between>
+  __device__ void multiply(const float *x, const float *y, const Between &between) {
+    unrolled<Tile::thread_columns>([&](auto column) {
+      constexpr int i = decltype(column)::value, j = i - (Tile::thread_columns - Tile::thread_filters);
+      x_[(i + 1) % 2] = four(i + 1 < Tile::thread_columns ? x + (i + 1) * 8 * Tile::pitch : x + 4);
+      if constexpr (j >= 0) y_[1 - Now][j] = four(y + j * 4 * Tile::pitch + 4);
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+#pragma unroll
+        for (int q = 0; q < Tile::thread_filters; ++q) { // there and back: an operand in common with the product before
+          const int f = k % 2 ? Tile::thread_filters - 1 - q : q;
+          sums[i][f] = fmaf(element(x_[i % 2], k), element(y_[Now][f], k), sums[i][f]);
+        }
+      between(column);
+    });
+  }
+
+ private:
+  __device__ static float4 four(const float *from) {
+    return *reinterpret_cast<const float4 *>(from);
+  }
+  __device__ static float element(const float4 &v, int k) {
+    return k == 0 ? v.x : k == 1 ? v.y : k == 2 ? v.z : v.w;
+  }
+  float4 x_[2], y_[2][Tile::thread_filters];
+};
+
+// Blocks [first, last) of a tile's depth.
+template <class Tile, int XRun, int YRun>
+__device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const GradientPlace &at, int32_t first,
+                                int32_t last, DeepShared<Tile> &s) {
+  using X = DeepSource<Tile, Tile::columns, XRun>;
+  using Y = DeepSource<Tile, Tile::fetched_filters, YRun>;
+  constexpr int kSteps = 2, kGroups = kDeepDepth / 4 / kSteps; // steps of a group
+  constexpr int kXParts = X::parts / kGroups, kYParts = Y::parts / kGroups, kSlots = kSteps * Tile::thread_columns;
+  static_assert(kXParts * kGroups == X::parts && kYParts * kGroups == Y::parts, "groups fetch alike");
+  constexpr int kYAt = Tile::columns * Tile::pitch;
+  for (int i = threadIdx.x; i < Tile::columns; i += Tile::threads) s.columns[i] = deep_column(g.x, at.column + i);
+  for (int i = threadIdx.x; i < Tile::fetched_filters; i += Tile::threads)
+    s.filters[i] = deep_column(g.y, at.filter + i);
+  describe(g, at, s, first, last), describe(g, at, s, first + 1, last);
+  __syncthreads();
+#pragma unroll 1
+  for (int stage = 0; stage < Tile::stages - 1; ++stage) {
+    if (stage > 0) __syncthreads();
+    const X x(&s.x, s.columns, first + stage);
+    const Y y(&s.y, s.filters, first + stage);
+#pragma unroll 4
+    for (int i = 0; i < X::parts; ++i) x.fetch(s.stages[stage], i);
+#pragma unroll 4
+    for (int i = 0; i < Y::parts; ++i) y.fetch(s.stages[stage] + kYAt, i);
+    commit_copies();
+    if (stage > 0) describe(g, at, s, first + stage + 1, last);
+  }
+  await_groups<Tile::stages - 2>();
+  __syncthreads();
+
+  const int column = Tile::column_of(threadIdx.x) * Tile::pitch;
+  const int filter = Tile::filter_of(threadIdx.x) * Tile::pitch + kYAt;
+  int now = 0, then = Tile::stages - 1; // stages that are multiplied and fetched
+#pragma unroll 1
+  for (int32_t block = first; block < last; ++block) {
+    const X x(&s.x, s.columns, block + Tile::stages - 1);
+    const Y y(&s.y, s.filters, block + Tile::stages - 1);
+    describe(g, at, s, block + Tile::stages, last);
+    const float *a = s.stages[now] + column, *b = s.stages[now] + filter;
+    float *const to = s.stages[then];
+    sums.load(a, b);
+#pragma unroll 1
+    for (int group = 0; group < kGroups; ++group, a += 4 * kSteps, b += 4 * kSteps) {
+      const auto fetch_at = [&](auto slot) { // not in the last slots, so that nobody waits for what comes last
+        constexpr int kSlot = decltype(slot)::value;
+        if constexpr (kSlot < kSlots) {
+          constexpr int kX = kSlot * kXParts / kSlots, kY = kSlot * kYParts / kSlots;
+          unrolled<(kSlot + 1) * kXParts / kSlots - kX>(
+              [&](auto i) { x.fetch(to, group * kXParts + kX + decltype(i)::value); });
+          unrolled<(kSlot + 1) * kYParts / kSlots - kY>(
+              [&](auto i) { y.fetch(to + kYAt, group * kYParts + kY + decltype(i)::value); });
+        }
+      };
+      sums.template multiply<0>(a, b, fetch_at);
+      sums.template multiply<1>(a + 4, b + 4, [&](auto i) {
+        fetch_at(std::integral_constant<int, Tile::thread_columns + decltype(i)::value>{});
+      });
+    }
+    commit_copies();
+    await_groups<Tile::stages - 2>();
+    __syncthreads();
+    then = now;
+    now = now + 1 == Tile::stages ? 0 : now + 1;
+  }
+  await_copies();
+  __syncthreads();
+}
+
+template <class Tile, int XRun, int YRun>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_deep(const __grid_constant__ Gradient g) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  auto &s = *reinterpret_cast<DeepShared<Tile> *>(shared);
+  for_pieces(g.shares, static_cast<int>(blockIdx.x), [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
+    DeepSums<Tile> sums;
+    sum_deep<Tile, XRun, YRun>(sums, g, GradientPlace(g, tile, Tile::columns, Tile::filters), first, last, s);
+    auto *to = reinterpret_cast<float4 *>(g.pieces) + piece * Tile::quads + threadIdx.x;
+#pragma unroll
+    for (int f = 0; f < Tile::thread_filters; ++f)
+#pragma unroll
+      for (int i = 0; i < Tile::thread_columns; i += 4, to += Tile::threads)
+        *to = make_float4(sums.sums[i][f], sums.sums[i + 1][f], sums.sums[i + 2][f], sums.sums[i + 3][f]);
+  });
+}
+
+// ---------------------------------------------------------------- launch
+
+template <class Tile, int XRun, int YRun>
+GradientLauncher deep_launcher() {
+  constexpr int kBytes = sizeof(DeepShared<Tile>);
+  const auto prepare = [] {
+    check(cudaFuncSetAttribute(multiply_deep<Tile, XRun, YRun>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+          "asking for shared memory");
+  };
+  const auto launch = [](const Gradient &g, cudaStream_t stream) {
+    multiply_deep<Tile, XRun, YRun><<<static_cast<unsigned>(g.shares.workers), Tile::threads, kBytes, stream>>>(g);
+    check_launch("cuda-gemm's gradient of weights");
+    launch_add_pieces(g.shares, g.pieces, Tile::quads, GradientLeave<Tile>{g}, stream);
+  };
+  return {prepare, launch, kBytes};
+}
+
+} // namespace polyconv::cuda::gemm

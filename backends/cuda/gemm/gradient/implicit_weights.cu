@@ -1,0 +1,170 @@
+// implicit_weights.cu - the gradient of weights, f32, and f16 and bf16 by f32 products: the fused implicit matrix
+// product with pixels as its depth (gradient.hpp). Configs are tiles, columns x filters, where a column is an input
+// channel of a tap.
+//
+// Floor: 2 N K P Q C R S at the FMA rate: 50.5 TFLOP/s of strict f32 on an H200.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "common/accepts.hpp"
+#include "common/cheapest.hpp"
+#include "common/machine.hpp"
+#include "common/sums/bias_gradient.hpp"
+#include "gradient/gradient.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace gemm;
+
+constexpr const char *kNames[] = {"256x128", "128x128", "128x64", "64x64", "128x32", "128x24"};
+static_assert(sizeof kNames / sizeof *kNames == kGradientTileCount, "every config has a name");
+
+// ---------------------------------------------------------------- supports
+
+// Whether four neighbouring pixels are 16 bytes that lie side by side, were the pointer aligned to them.
+bool has_runs(const polyconv_tensor &t) {
+  if (sdk::spatial(t) % 4 != 0 || t.offset % 4 != 0) return false;
+  int64_t dense = 1;
+  for (const int axis : {4, 3, 2}) {
+    if (t.size[axis] > 1 && t.stride[axis] != dense) return false;
+    dense *= t.size[axis];
+  }
+  return (t.size[0] == 1 || t.stride[0] % 4 == 0) && (t.size[1] == 1 || t.stride[1] % 4 == 0);
+}
+
+Runs runs_of(const polyconv_layer &l) {
+  if (!has_runs(l.output)) return Runs::kNone;
+  bool same = has_runs(l.input) && sdk::taps(l) == 1; // a pixel's window is the pixel of the input
+  for (int axis = 0; axis < 3; ++axis)
+    same = same && l.stride[axis] == 1 && l.pad_begin[axis] == 0 && l.input.size[2 + axis] == l.output.size[2 + axis];
+  return same ? Runs::kBoth : Runs::kOutput;
+}
+
+Reach reach_of(const polyconv_layer &l) {
+  const int64_t filters = l.weights.size[0] / l.groups;
+  const bool f32 = l.input.type == POLYCONV_F32 && l.output.type == POLYCONV_F32;
+  if (f32 && has_vectors(l.input, l.weights.size[1]) && has_vectors(l.output, filters)) return Reach::kVectors;
+  if (l.input.stride[1] == 1 && l.output.stride[1] == 1) return Reach::kColumns;
+  const bool zeros = l.pad_mode == POLYCONV_PAD_ZERO;
+  const int64_t taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4];
+  return l.input.type == POLYCONV_F32 && zeros && taps <= kMostDeepTaps ? Reach::kDeep : Reach::kPixels;
+}
+
+Shape shape_of(const polyconv_layer &l, int tile) {
+  return gradient_shape(tile, reach_of(l), l.input.type == POLYCONV_F32);
+}
+
+// Microseconds in a tile.
+double estimate(const polyconv_layer &l, int tile) {
+  const Shape shape = shape_of(l, tile);
+  const Gradient g = make_gradient(l, shape);
+  const double rate = 50.5e6 / kHopperMultiprocessors, area = shape.pixels * shape.channels; // operations a microsecond
+  const double blocks = std::ceil(real(g.shares.tiles) * g.shares.blocks / g.shares.workers) * shape.blocks;
+  // Of the FMA rate, as measured: elements that are fetched one by one cost issue slots.
+  const Reach reach = reach_of(l);
+  const Runs runs = runs_of(l);
+  const double gathering = reach == Reach::kVectors ? 1
+                           : reach != Reach::kDeep  ? 0.43
+                           : runs == Runs::kBoth    ? 1
+                           : runs == Runs::kOutput  ? 0.96
+                                                    : 0.87;
+  const double multiplying = blocks * 2 * area * shape.depth / (rate * shape.efficiency * gathering);
+  const double pieces = std::min(real(g.shares.tiles) + g.shares.workers, real(g.shares.most) * g.shares.workers);
+  const double bytes = 4 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
+  return 8 + std::max(multiplying, bytes / 3.5e6) + pieces * area * 8 / 2.5e6 + bias_gradient_us(l);
+}
+
+int64_t pieces_end(const polyconv_layer &l, int tile) {
+  const Shape shape = shape_of(l, tile);
+  const int64_t bytes = pieces_bytes(make_gradient(l, shape), shape);
+  return aligned_bytes(bytes);
+}
+
+bool fits(const polyconv_layer &l, sdk::Offer &offer) {
+  if (!fits_implicit_both(l, l.output, offer)) return false;
+  const double columns = real(l.weights.size[1]) * real(sdk::taps(l)) * real(l.weights.size[0]);
+  if (!(columns < 1 << 30)) return offer.reject("takes weights of less than 2^30 elements");
+  const double pixels = real(l.output.size[0]) * real(sdk::spatial(l.output));
+  return pixels < 1 << 30 || offer.reject("takes batches of less than 2^30 pixels");
+}
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  const int32_t type = l.input.type;
+  if (!is_single_or_half(type) || l.output.type != type)
+    return offer.reject("takes f32, f16 and bf16, the same for input and output");
+  if (!takes_no_empty({&l.output}, offer)) return false;
+  if (!fits(l, offer)) return false;
+  if (config >= 0 && shape_of(l, config).threads == 0)
+    return offer.reject("has no tile of %s for this type and layout", kNames[config]);
+  const auto us = [&](int32_t c) { return shape_of(l, c).threads > 0 ? estimate(l, c) : 0; };
+  offer_cheapest(kGradientTileCount, config, offer, us);
+  const Shares shares = make_gradient(l, shape_of(l, offer.config)).shares;
+  if (!(real(shares.tiles) * shares.blocks < 1 << 30)) return offer.reject("takes less than 2^30 blocks of products");
+  // The second: where a device lends blocks too little shared memory for a tile.
+  const int64_t pieces = std::max(pieces_end(l, offer.config), pieces_end(l, kGradient64x64));
+  offer.workspace_bytes = pieces + bias_gradient_bytes(l);
+  return takes_workspace(request, offer);
+}
+
+// ---------------------------------------------------------------- plan and run
+
+// `aligned`: whether 16 bytes can be read at once where the layout has them.
+GradientLauncher launcher_for(const polyconv_layer &l, int tile, bool aligned) {
+  const Reach reach = reach_of(l);
+  if (reach == Reach::kDeep) return gradient_deep(tile, aligned ? runs_of(l) : Runs::kNone);
+  if (l.input.type != POLYCONV_F32) return gradient_half(l.input.type, reach);
+  return gradient_f32(tile, reach == Reach::kVectors && !aligned ? Reach::kColumns : reach);
+}
+
+// The tile, or where the device does not lend a block its shared memory, the one that fits every chip.
+int tile_on(int device, const polyconv_layer &l, int tile) {
+  int lent = 0;
+  check(cudaDeviceGetAttribute(&lent, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "asking what a block may share");
+  return std::max(launcher_for(l, tile, true).shared_bytes, launcher_for(l, tile, false).shared_bytes) <= lent
+             ? tile
+             : kGradient64x64;
+}
+
+class ImplicitWeights final : public CudaInstance {
+ public:
+  ImplicitWeights(const polyconv_request &request, int tile)
+      : CudaInstance(request),
+        tile_(tile_on(device_, layer_, tile)),
+        gradient_(make_gradient(layer_, shape_of(layer_, tile_))),
+        preferred_(launcher_for(layer_, tile_, true)),
+        unaligned_(launcher_for(layer_, tile_, false)) {
+    const DeviceScope scope(device_);
+    preferred_.prepare(), unaligned_.prepare();
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    const int64_t size = layer_.input.type == POLYCONV_F32 ? 4 : 2;
+    Gradient g = gradient_;
+    g.x.data = static_cast<const char *>(a.input) + layer_.input.offset * size;
+    g.y.data = static_cast<const char *>(a.output) + layer_.output.offset * size;
+    g.result = a.weights[0];
+    g.pieces = static_cast<float *>(a.workspace);
+    (aligned(g.x.data, 16) && aligned(g.y.data, 16) ? preferred_ : unaligned_).launch(g, stream);
+    bias_gradient(layer_, a, static_cast<char *>(a.workspace) + pieces_end(layer_, tile_), stream);
+  }
+
+  const int tile_;
+  const Gradient gradient_;
+  const GradientLauncher preferred_, unaligned_;
+};
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<ImplicitWeights>(request, config);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_implicit_weights;
+const sdk::Kernel kernel_implicit_weights = {"implicit_weights", 0, kNames, kGradientTileCount, supports, create};
+
+} // namespace polyconv::cuda

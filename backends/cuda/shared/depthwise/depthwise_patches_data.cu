@@ -1,0 +1,11 @@
+// depthwise_patches_data.cu - backward data of depthwise layers, channels last: depthwise_patches.cu over the output's
+// gradient (sdk/adjoint.hpp). Floor: as forward.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/rewrite/adjoint.hpp"
+
+namespace polyconv::cuda {
+
+extern const sdk::Kernel kernel_depthwise_patches, kernel_depthwise_patches_data;
+const sdk::Kernel kernel_depthwise_patches_data = adjoint_of<kernel_depthwise_patches>("depthwise_patches_data");
+
+} // namespace polyconv::cuda

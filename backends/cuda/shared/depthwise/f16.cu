@@ -1,0 +1,11 @@
+// f16.cu - cuda-shared/depthwise for f16.
+// SPDX-License-Identifier: Apache-2.0
+#include "depthwise/depthwise.cuh"
+
+namespace polyconv::cuda::shared {
+
+DepthwiseInstance find_depthwise_f16(int n, int step, int columns, int rows) {
+  return by_filter<__half>(n, step, columns, rows);
+}
+
+} // namespace polyconv::cuda::shared

@@ -1,0 +1,26 @@
+// banded.cu - forward 2D for few input channels in f16 and bf16, on the matrix units: the weights are the band of a
+// matrix (filter, row and column of the output x elements of a window), the other operand is the image as it lies in
+// memory. From five channels on windows are long enough without bands.
+//
+// Floor: max(compulsory bytes / copy rate, matrix instructions / their rate). A band of 7 taps for two neighbouring
+// outputs fills 7 of 8 elements of a window, and 7 of the 8 rows of two output rows: 77 % of the products are wanted
+// ones. One filter alone takes windows of 16 elements for 8 outputs: 38 %.
+// SPDX-License-Identifier: Apache-2.0
+#include "banded/banded.hpp"
+#include "few/few.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  return few::takes_16_bits(request, offer) && banded::supports(request, config, offer);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_banded;
+// Which form a config takes, and when its sums get their bias, depends on the batch and on the pointers' alignment.
+const sdk::Kernel kernel_banded = {"banded", POLYCONV_KERNEL_VARIANT, banded::kConfigNames, banded::kConfigCount,
+                                   supports, banded::create};
+
+} // namespace polyconv::cuda

@@ -1,0 +1,26 @@
+// few_in.cu - forward 2D for few input channels in f16 and bf16, channels last, on the matrix units: taps and channels
+// together are the depth of one product. Filters of every size that 52 units of four channels of a tap hold; any
+// stride and dilation.
+//
+// Floor: compulsory bytes / copy rate. 3 -> 64 channels of 224 x 224, N = 128: 861 MB, of which 822 are results.
+// SPDX-License-Identifier: Apache-2.0
+#include "few/few.hpp"
+#include "few/few_in.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  return few::takes_16_bits(request, offer) && few_in::supports(request, few_in::Products::kPlain, config, offer);
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return few_in::create(request, few_in::Products::kPlain, config);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_few_in;
+const sdk::Kernel kernel_few_in = {"few_in", 0, few_in::kConfigNames, few_in::kConfigCount, supports, create};
+
+} // namespace polyconv::cuda

@@ -1,0 +1,384 @@
+// few_in.cuh - few input channels on mma.sync: a patch of the input lies in shared memory, channels last and filled up
+// with zeros to whole units of 8 bytes, so that a lane finds its share of a step of depth in one load, wherever a tap
+// is. Filters are the rows of the product and stay in registers; positions are its columns, eight at a time.
+//
+// Rows are dealt out so that the eight lanes of a position hold neighbouring filters: 64 of them in 16 bits leave as
+// one line of 128 bytes. Planes wait in shared memory and leave from there, a warp a filter.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+
+#include "bf16_parts.cuh"
+#include "common/ptx/hopper.cuh"
+#include "few/few_in.hpp"
+#include "mma/fragments.cuh"
+
+namespace polyconv::cuda::few_in {
+
+// Filters that a lane stores at once; neighbours in memory.
+__host__ __device__ constexpr int vector_of(int tiles, int bytes) {
+  return 16 / bytes < 2 * tiles ? 16 / bytes : 2 * tiles;
+}
+// Filter of a group that lane / 4 == `lane` has as its result `i`: half i % 2 of tile i / 2.
+__host__ __device__ constexpr int filter_of(int i, int lane, int vector) {
+  return i / vector * 8 * vector + lane * vector + i % vector;
+}
+// Input channels in a unit.
+__host__ __device__ constexpr int channels_of_unit(int parts, int bytes) {
+  return parts > 1 ? 4 : 8 / bytes;
+}
+
+// Products of a sum are added up in two chains where there are many: they wait for each other less.
+__host__ __device__ constexpr int chains_of(int steps, int parts) {
+  return steps > 5 && parts == 1 ? 2 : 1;
+}
+
+inline constexpr int kAtOnce = 8; // pixels that a thread loads
+
+// Where a block works.
+struct Corner {
+  int32_t group, d, h, w, image, outputs; // first output; how many there are
+
+  __device__ Corner(const Geometry &g, int32_t block) {
+    group = block % g.groups, block /= g.groups;
+    w = block % g.across * g.columns, block /= g.across;
+    h = block % g.down * g.rows, block /= g.down;
+    image = block / g.depth.output, d = block - image * g.depth.output;
+    outputs = min(g.rows, g.output_h - h) * min(g.columns, g.output_w - w); // one of them is whole
+  }
+};
+
+// ---------------------------------------------------------------- the patch
+
+// A unit of a pixel to shared memory, as factors.
+template <int parts>
+__device__ inline void put_unit(char *to, int32_t, const uint16_t (&v)[4]) {
+  *reinterpret_cast<uint2 *>(to) =
+      make_uint2(v[0] | static_cast<uint32_t>(v[1]) << 16, v[2] | static_cast<uint32_t>(v[3]) << 16);
+}
+template <int parts>
+__device__ inline void put_unit(char *to, int32_t, const float (&v)[2]) {
+  *reinterpret_cast<uint2 *>(to) =
+      make_uint2(tensor::rounded_to_tf32(__float_as_uint(v[0])), tensor::rounded_to_tf32(__float_as_uint(v[1])));
+}
+template <int parts>
+__device__ inline void put_unit(char *to, int32_t plane, float (&v)[4]) {
+#pragma unroll
+  for (int part = 0; part < parts; ++part)
+    *reinterpret_cast<uint2 *>(to + part * plane) =
+        make_uint2(tensor::take_part(v[0], v[1], part == 0), tensor::take_part(v[2], v[3], part == 0));
+}
+
+// What lies outside is read from somewhere inside: loads without branches follow each other at once.
+template <class E, int parts>
+__device__ inline void load_patch(const Geometry &g, const Pointers &p, const Corner &at, char *patch) {
+  constexpr int kUnit = channels_of_unit(parts, sizeof(E));
+  const E *const image = static_cast<const E *>(p.x) + at.image * g.x_image;
+  const int32_t front = at.d * g.depth.step - g.depth.pad, top = at.h * g.step_h - g.pad_h,
+                left = at.w * g.step_w - g.pad_w;
+  for (auto first = static_cast<int32_t>(threadIdx.x); first < g.pixels; first += kAtOnce * kThreads) {
+    int32_t from[kAtOnce];
+    bool inside[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int32_t pixel = first + i * kThreads, slice = g.depth.taps == 1 ? 0 : pixel / g.slice;
+      const int32_t within = pixel - slice * g.slice, row = within / g.pitch;
+      const int32_t d = front + slice * g.depth.dilation, h = top + row, w = left + within - row * g.pitch;
+      inside[i] = d >= 0 && d < g.depth.input && h >= 0 && h < g.input_h && w >= 0 && w < g.input_w;
+      from[i] = inside[i] ? d * g.depth.x + h * g.x_row + w * g.x_column : 0;
+    }
+    for (int32_t unit = 0; unit < g.units; ++unit) {
+      E loaded[kAtOnce][kUnit];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+        for (int c = 0; c < kUnit; ++c)
+          loaded[i][c] = __ldg(image + from[i] + min(unit * kUnit + c, g.channels - 1) * g.x_plane);
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+#pragma unroll
+        for (int c = 0; c < kUnit; ++c)
+          if (!inside[i] || unit * kUnit + c >= g.channels) loaded[i][c] = 0;
+        if (first + i * kThreads < g.pixels)
+          put_unit<parts>(patch + ((first + i * kThreads) * g.units + unit) * 8, g.plane, loaded[i]);
+      }
+    }
+  }
+}
+
+// ---------------------------------------------------------------- products
+
+// The weights of a group, and where a lane's units are.
+template <class Factor, int steps, int tiles, int parts>
+class Taps {
+ public:
+  __device__ Taps(const Geometry &g, const Pointers &p, int32_t group, uint32_t patch)
+      : zeros_(patch + g.input - 8), plane_(g.plane) {
+    const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
+    const uint4 *const from = p.weights + group * (parts * steps * tiles * 32) + lane;
+#pragma unroll
+    for (int i = 0; i < parts * steps * tiles; ++i) {
+      const uint4 v = __ldg(from + i * 32);
+      uint32_t(&a)[4] = weights_[i / (steps * tiles)][i / tiles % steps][i % tiles];
+      a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
+    }
+    const int32_t all = g.depth.taps * g.taps_h * g.taps_w * g.units;
+#pragma unroll
+    for (int step = 0; step < steps; ++step) {
+      const int32_t unit = step * 4 + lane % 4, tap = unit / g.units, line = tap / g.taps_w, slice = line / g.taps_h;
+      const int32_t pixel =
+          slice * g.slice + (line - slice * g.taps_h) * g.dilation_h * g.pitch + (tap - line * g.taps_w) * g.dilation_w;
+      at_[step] = unit < all ? (pixel * g.units + unit - tap * g.units) * 8 : -1;
+    }
+  }
+
+  // Adds up sums of eight positions; the lane's begins at `from`.
+  __device__ __forceinline__ void multiply(float (&sums)[tiles][4], uint32_t from) const {
+    uint32_t b[steps][parts][2];
+#pragma unroll
+    for (int step = 0; step < steps; ++step)
+#pragma unroll
+      for (int part = 0; part < parts; ++part) {
+        // Beyond the last unit both factors are zero, so that no zero meets an Inf.
+        const uint2 v = ptx::load_words(at_[step] >= 0 ? from + at_[step] + part * plane_ : zeros_);
+        b[step][part][0] = v.x, b[step][part][1] = v.y;
+      }
+    if constexpr (parts == 3) { // what is smallest first; x3 w2, x2 w3 and x3 w3 are below the last bit
+#pragma unroll
+      for (int step = 0; step < steps; ++step) {
+        add(sums, step, 1, b[step][1]), add(sums, step, 2, b[step][0]), add(sums, step, 0, b[step][2]);
+        add(sums, step, 1, b[step][0]), add(sums, step, 0, b[step][1]);
+      }
+    }
+    constexpr int kMore = chains_of(steps, parts) - 1;
+    float more[kMore + 1][tiles][4] = {};
+#pragma unroll
+    for (int step = 0; step < steps; ++step) add(step % 2 * kMore == 0 ? sums : more[0], step, 0, b[step][0]);
+    if constexpr (kMore > 0) {
+#pragma unroll
+      for (int i = 0; i < 4 * tiles; ++i) sums[i / 4][i % 4] += more[0][i / 4][i % 4];
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void add(float (&sums)[tiles][4], int step, int part, const uint32_t (&b)[2]) const {
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile) tensor::multiply_add(sums[tile], weights_[part][step][tile], b, Factor());
+  }
+
+  uint32_t weights_[parts][steps][tiles][4];
+  int32_t at_[steps]; // bytes
+  const uint32_t zeros_;
+  const int32_t plane_;
+};
+
+// ---------------------------------------------------------------- results
+
+// Bias and relu of a lane's filters. In 16 bits results do not show that the bias came first.
+template <class T, int tiles>
+class Finish {
+  static constexpr bool kFirst = sizeof(T) == 2;
+
+ public:
+  __device__ Finish(const Geometry &g, const Pointers &p, int32_t filter) : floor_(g.relu ? 0.0f : -INFINITY) {
+#pragma unroll
+    for (int i = 0; i < 2 * tiles; ++i) {
+      const int32_t k = filter + filter_of(i, static_cast<int32_t>(threadIdx.x) % 32 / 4, vector_of(tiles, sizeof(T)));
+      bias_[i] = p.bias != nullptr && k < g.filters ? __ldg(p.bias + k) : 0.0f;
+    }
+  }
+  __device__ __forceinline__ void begin(float (&sums)[tiles][4]) const {
+#pragma unroll
+    for (int i = 0; i < 4 * tiles; ++i) sums[i / 4][i % 4] = kFirst ? bias_[i / 2] : 0.0f;
+  }
+  // Result i of the lane at position `e` of two.
+  __device__ __forceinline__ float of(const float (&sums)[tiles][4], int i, int e) const {
+    const float v = sums[i / 2][i % 2 * 2 + e];
+    return ptx::greater(kFirst ? v : add(v, bias_[i]), floor_);
+  }
+
+ private:
+  float bias_[2 * tiles];
+  const float floor_;
+};
+
+// A lane's results at one position: 2 * tiles filters.
+template <class T, int tiles, Ends ends>
+__device__ __forceinline__ void put_pixel(T *to, const float (&v)[2 * tiles], int32_t exist) {
+  constexpr int kVector = vector_of(tiles, sizeof(T)), kWords = kVector * static_cast<int>(sizeof(T)) / 4;
+#pragma unroll
+  for (int i = 0; i < 2 * tiles; i += kVector) {
+    const int32_t k = filter_of(i, 0, kVector);
+    if constexpr (ends == kTogether) {
+      uint32_t words[4];
+#pragma unroll
+      for (int e = 0; e < kWords; ++e) {
+        if constexpr (sizeof(T) == 4)
+          words[e] = __float_as_uint(v[i + e]);
+        else
+          words[e] = pair_of(v[i + 2 * e], v[i + 2 * e + 1], T());
+      }
+      if (k >= exist) continue;
+      if constexpr (kWords == 4)
+        *reinterpret_cast<uint4 *>(to + k) = make_uint4(words[0], words[1], words[2], words[3]);
+      else if constexpr (kWords == 2)
+        *reinterpret_cast<uint2 *>(to + k) = make_uint2(words[0], words[1]);
+      else
+        *reinterpret_cast<uint32_t *>(to + k) = words[0];
+    } else {
+#pragma unroll
+      for (int e = 0; e < kVector; ++e)
+        if (k + e < exist) to[k + e] = static_cast<T>(v[i + e]);
+    }
+  }
+}
+
+// A pair of neighbouring outputs of a filter to where it waits.
+template <class T>
+__device__ __forceinline__ void put_pair(T *to, float a, float b) {
+  if constexpr (sizeof(T) == 4)
+    *reinterpret_cast<float2 *>(to) = make_float2(a, b);
+  else
+    *reinterpret_cast<uint32_t *>(to) = pair_of(a, b, T());
+}
+
+// All results of a block from where they wait: a warp a filter. Words begin where lines of 128 bytes do, for what is
+// written in parts is slow.
+template <class T, int tiles>
+__device__ inline void store_planes(const Geometry &g, const Corner &at, const T *waiting, T *corner) {
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+  for (int32_t row = static_cast<int32_t>(threadIdx.x) / 32; row < tiles * 16; row += kThreads / 32) {
+    const int32_t k = at.group * tiles * 16 + filter_of(row / 8, row % 8, vector_of(tiles, sizeof(T)));
+    if (k >= g.filters) continue;
+    const T *const from = waiting + row * g.waiting;
+    T *const to = corner + int64_t{k} * g.y_filter;
+    if (g.in_pairs) {
+      constexpr int kPerWord = 4 / sizeof(T);
+      const auto skew = static_cast<int32_t>(reinterpret_cast<uintptr_t>(to) / 4 % 32);
+      for (int32_t i = lane - skew; i < at.outputs / kPerWord; i += 32)
+        if (i >= 0) reinterpret_cast<uint32_t *>(to)[i] = reinterpret_cast<const uint32_t *>(from)[i];
+    } else {
+      for (int32_t i = lane; i < at.outputs; i += 32) to[i * g.y_column] = from[i];
+    }
+  }
+}
+
+// A sum in f32, tap by tap, where its parts were not finite.
+__device__ inline float exact_sum(const Geometry &g, const Pointers &p, const Corner &at, int32_t k, int32_t h,
+                                  int32_t w) {
+  const float *const x = static_cast<const float *>(p.x) + at.image * g.x_image;
+  const int32_t lines = g.channels * g.depth.taps * g.taps_h; // of taps side by side
+  const float *weight = p.exact + int64_t{k} * lines * g.taps_w;
+  float sum = 0;
+  for (int32_t line = 0; line < lines; ++line) {
+    const int32_t plane = line / g.taps_h, r = line - plane * g.taps_h, c = plane / g.depth.taps;
+    const int32_t d = at.d * g.depth.step - g.depth.pad + (plane - c * g.depth.taps) * g.depth.dilation;
+    const int32_t y = h * g.step_h - g.pad_h + r * g.dilation_h;
+#pragma unroll 1
+    for (int32_t s = 0; s < g.taps_w; ++s, ++weight) {
+      const int32_t z = w * g.step_w - g.pad_w + s * g.dilation_w;
+      const bool inside = d >= 0 && d < g.depth.input && y >= 0 && y < g.input_h && z >= 0 && z < g.input_w;
+      sum = fmaf(inside ? x[c * g.x_plane + d * g.depth.x + y * g.x_row + z * g.x_column] : 0.0f, *weight, sum);
+    }
+  }
+  return sum;
+}
+
+// A lane's results at one position, again where they are not finite. A call, so that the products keep their registers.
+template <int tiles>
+__device__ __noinline__ void repair(const Geometry &g, const Pointers &p, const Corner &at, int32_t position, float *to,
+                                    int32_t filter) {
+  const int32_t row = position / g.columns, mine = static_cast<int32_t>(threadIdx.x) % 32 / 4;
+  for (int32_t i = 0; i < 2 * tiles; ++i) {
+    const int32_t beyond = filter_of(i, 0, vector_of(tiles, 4)), k = filter + filter_of(i, mine, vector_of(tiles, 4));
+    if (k >= g.filters || fabsf(to[beyond]) < INFINITY) continue;
+    float v = exact_sum(g, p, at, k, at.h + row, at.w + position - row * g.columns);
+    if (p.bias != nullptr) v = add(v, p.bias[k]);
+    to[beyond] = g.relu && v < 0 ? 0.0f : v;
+  }
+}
+
+// ---------------------------------------------------------------- the kernel
+
+// Blocks on a multiprocessor that registers leave room for; loading a patch takes more than 96 of a thread.
+__host__ __device__ constexpr int resident_blocks(const Form &f) {
+  const int held = 4 * f.parts * f.steps * f.tiles + 6 * f.tiles + f.steps + (f.parts > 1 ? 6 * f.steps : 0) + 36;
+  return held <= 128 ? 4 : held <= 168 ? 3 : 2;
+}
+
+template <class T, int steps, int tiles, int parts, Ends ends>
+__global__ void __launch_bounds__(kThreads, resident_blocks(Form{steps, tiles, parts}))
+    multiply_patch(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
+  extern __shared__ __align__(16) char patch[];
+  using Element = std::conditional_t<sizeof(T) == 2, uint16_t, float>;
+  using Factor = std::conditional_t<parts == 3, __nv_bfloat16, T>;
+  constexpr int kVector = vector_of(tiles, sizeof(T)), kStep = kThreads / 32 * kPositions;
+  const Corner at(g, static_cast<int32_t>(blockIdx.x));
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, filter = at.group * tiles * 16;
+  const uint32_t begin = ptx::shared_address(patch);
+  load_patch<Element, parts>(g, p, at, patch);
+  if (threadIdx.x == 0) *reinterpret_cast<uint2 *>(patch + g.input - 8) = {};
+  const Taps<Factor, steps, tiles, parts> taps(g, p, at.group, begin);
+  const Finish<T, tiles> finish(g, p, filter);
+  T *const corner = static_cast<T *>(p.y) + at.image * g.y_image + int64_t{at.d} * g.depth.y + int64_t{at.h} * g.y_row +
+                    at.w * g.y_column;
+  auto *const waiting = reinterpret_cast<T *>(patch + g.input);
+  const int32_t across = g.step_w * g.units * 8, down = g.step_h * g.pitch * g.units * 8 - g.columns * across;
+  __syncthreads();
+
+  int32_t first = static_cast<int32_t>(threadIdx.x) / 32 * kPositions;
+  const int32_t mine = lane % 4 * 2,
+                exist = g.filters - filter - lane / 4 * kVector; // of the first filter's neighbours
+  T *to = corner + int64_t{first + mine} * g.y_column + filter + lane / 4 * kVector;
+#pragma unroll 1
+  for (; first < at.outputs; first += kStep, to += kStep * g.y_column) {
+    const int32_t position = min(first + lane / 4, at.outputs - 1),
+                  row = g.magic == 0 ? position : static_cast<int32_t>(__umulhi(g.magic, position));
+    float sums[tiles][4];
+    finish.begin(sums);
+    taps.multiply(sums, begin + position * across + row * down);
+    if constexpr (ends == kPlanes) {
+#pragma unroll
+      for (int i = 0; i < 2 * tiles; ++i)
+        put_pair(waiting + (i * 8 + lane / 4) * g.waiting + first + mine, finish.of(sums, i, 0), finish.of(sums, i, 1));
+    } else {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float v[2 * tiles];
+        bool finite = true;
+#pragma unroll
+        for (int i = 0; i < 2 * tiles; ++i) {
+          v[i] = finish.of(sums, i, e);
+          finite = finite && fabsf(v[i]) < INFINITY;
+        }
+        if (first + mine + e >= at.outputs) continue;
+        put_pixel<T, tiles, ends>(to + e * g.y_column, v, exist);
+        if constexpr (parts > 1)
+          if (!finite) repair<tiles>(g, p, at, first + mine + e, to + e * g.y_column, filter);
+      }
+    }
+  }
+  if constexpr (ends == kPlanes) {
+    __syncthreads();
+    store_planes<T, tiles>(g, at, waiting, corner);
+  }
+}
+
+template <class T, int32_t type, int steps, int tiles>
+constexpr Variant variant() {
+  return {{steps, tiles, 1},
+          type,
+          {multiply_patch<T, steps, tiles, 1, kTogether>, multiply_patch<T, steps, tiles, 1, kSingly>,
+           multiply_patch<T, steps, tiles, 1, kPlanes>},
+          resident_blocks(Form{steps, tiles, 1})};
+}
+template <int steps, int tiles>
+constexpr Variant emulated_variant() {
+  return {{steps, tiles, 3},
+          POLYCONV_F32,
+          {multiply_patch<float, steps, tiles, 3, kTogether>, multiply_patch<float, steps, tiles, 3, kSingly>, nullptr},
+          resident_blocks(Form{steps, tiles, 3})};
+}
+
+} // namespace polyconv::cuda::few_in

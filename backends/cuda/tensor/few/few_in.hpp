@@ -1,0 +1,82 @@
+// few_in.hpp - the geometry of cuda-tensor/few_in: few input channels.
+//
+// A unit is 8 bytes of one pixel's channels in shared memory; the depth of the product is units, taps outside and units
+// of a pixel inside. A step of depth is four units, one for each lane of a quad.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "few/few.hpp"
+
+namespace polyconv::cuda::few_in {
+
+// How factors are multiplied.
+enum class Products { kPlain, kTf32, kEmulated };
+
+// How results leave: channels last, a lane's filters of a pixel at once or one by one; or as planes of a filter each,
+// through shared memory.
+enum Ends { kTogether, kSingly, kPlanes, kEnds };
+
+// What an instance is compiled for.
+struct Form {
+  int steps; // of depth
+  int tiles; // of 16 filters
+  int parts; // bf16 of which an f32 factor is the sum; 1: the factor itself
+
+  __host__ __device__ constexpr int operands() const { return parts * steps * tiles * 32; } // of 16 bytes, of a group
+};
+
+// The third axis of a layer: 1 tap, 1 output and no padding of an image.
+struct Depth {
+  int32_t taps, step, dilation, pad, input, output;
+  int32_t x, y; // strides in elements
+};
+
+// One problem on one instance. A patch is whole rows of one depth of the output, or a part of one row, so that its
+// outputs are equally far apart in memory. Of the input it holds one slice for each tap of depth.
+struct Geometry : few::Shape {
+  Depth depth;
+  int32_t rows, columns, outputs; // of a patch: of the output, and how many there are
+  int32_t down, across;           // patches of an image
+  uint32_t magic;                 // 2^32 / columns, rounded up; 0 for 1
+  int32_t pitch, slice, pixels;   // of a patch's input: of a row, of a slice, in all
+  int32_t units;                  // of a pixel
+  int32_t plane;                  // bytes of a patch's input; of one part of it
+  int32_t input;                  // bytes of all parts, with a unit of zeros behind them
+  int32_t waiting;                // planes: elements from one filter's results to the next's in shared memory
+  int32_t groups;                 // of filters
+  int32_t in_pairs;               // planes: 1: two neighbours leave as one word
+};
+
+// Pointers of one run. `exact`: emulated products have the weights themselves too,
+// [filter][channel][depth][row][column].
+struct Pointers {
+  const void *x;
+  const uint4 *weights;
+  const float *exact;
+  const float *bias; // NULL where there is none
+  void *y;
+};
+
+inline constexpr int kThreads = 128, kPositions = 8; // of a block; of a matrix instruction
+
+struct Variant {
+  Form form;
+  int32_t type;                                   // of elements
+  void (*kernels[kEnds])(Geometry g, Pointers p); // NULL: not so
+  int resident;                                   // blocks on a multiprocessor
+};
+using Variants = few::List<Variant>;
+Variants variants();
+
+// Configs: outputs of a patch, at most.
+inline constexpr int kConfigCount = 5;
+inline constexpr int kOutputs[kConfigCount] = {128, 256, 512, 1024, 2048};
+inline constexpr const char *kConfigNames[kConfigCount] = {"patch128", "patch256", "patch512", "patch1024",
+                                                           "patch2048"};
+
+bool supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer);
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, Products products, int32_t config);
+
+} // namespace polyconv::cuda::few_in

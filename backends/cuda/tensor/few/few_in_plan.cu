@@ -1,0 +1,259 @@
+// few_in_plan.cu - which layers cuda-tensor/few_in takes and how it cuts them up, how weights are packed, and the run.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "common/accepts.hpp"
+#include "common/conv.cuh"
+#include "common/machine.hpp"
+#include "common/numbers.hpp"
+#include "few/few_in.cuh"
+
+namespace polyconv::cuda::few_in {
+namespace {
+
+int element_bytes(const polyconv_layer &l) {
+  return few::element_bytes(l.input);
+}
+
+// ---------------------------------------------------------------- choice
+
+// An instance with the geometry that it gives a layer, and what that costs.
+struct Choice {
+  const Variant *variant = nullptr; // NULL: none serves
+  Ends ends = kTogether;
+  Geometry geometry = {};
+  int64_t blocks = 0, shared = 0; // bytes
+  double us = 0;
+};
+
+// Whether every offset by whole images, rows and pixels or filters is a multiple of so many elements.
+bool in_vectors(const polyconv_tensor &t, int axis, int vector) {
+  const auto whole = [&](int a) { return t.size[a] == 1 || t.stride[a] % vector == 0; };
+  return t.offset % vector == 0 && whole(0) && whole(2) && whole(3) && whole(axis);
+}
+Ends ends_of(const polyconv_layer &l, int tiles) {
+  if (l.result.stride[1] != 1 && l.result.size[1] > 1) return kPlanes;
+  const int vector = vector_of(tiles, element_bytes(l));
+  return l.result.size[1] % vector == 0 && in_vectors(l.result, 4, vector) ? kTogether : kSingly;
+}
+
+Depth depth_of(const polyconv_layer &l) {
+  return {small(l.weights.size[2]), small(l.stride[0]),      small(l.dilation[0]),       small(l.pad_begin[0]),
+          small(l.input.size[2]),   small(l.output.size[2]), few::stride_of(l.input, 2), few::stride_of(l.result, 2)};
+}
+
+// Fills in what a patch of whole rows, or part of one, makes of a layer. False: there is no place for it.
+bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
+  const Form &f = c.variant->form;
+  Geometry &g = c.geometry;
+  const int64_t pitch = (columns - 1) * g.step_w + g.reach_w(), slice = ((rows - 1) * g.step_h + g.reach_h()) * pitch;
+  if (!(real(slice) * g.depth.taps * g.units * 8 < kLentShared)) return false; // below, nothing overflows
+  const int64_t pixels = g.depth.taps * slice;
+  const int64_t plane = pixels * g.units * 8, input = ceil_div(plane * f.parts + 8, 16) * 16;
+  const int64_t waiting = ceil_div(rows * columns, 64) * 64 + 8; // so that filters fall into different banks
+  c.shared = input + (c.ends == kPlanes ? waiting * 16 * f.tiles * element_bytes(l) : 0);
+  if (c.shared > kLentShared) return false;
+  g.rows = small(rows), g.columns = small(columns), g.outputs = small(rows * columns);
+  g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
+  g.magic = columns == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + columns - 1) / columns);
+  g.pitch = small(pitch), g.slice = small(slice), g.pixels = small(pixels), g.plane = small(plane);
+  g.input = small(input), g.waiting = small(waiting);
+  g.groups = small(ceil_div(g.filters, 16 * f.tiles));
+  c.blocks = l.output.size[0] * g.depth.output * g.down * g.across * g.groups;
+  return c.blocks <= INT32_MAX;
+}
+
+// Patches of up to so many outputs.
+bool cut(const polyconv_layer &l, int outputs, Choice &c) {
+  const Geometry &g = c.geometry;
+  const bool dense = g.output_h == 1 || g.y_row == int64_t{g.output_w} * g.y_column;
+  for (int64_t most = outputs; most >= 8; most /= 2) {
+    const int64_t rows = dense ? most / g.output_w : 0;
+    if (rows >= 1 && place(l, ceil_div(g.output_h, ceil_div(g.output_h, rows)), g.output_w, c)) return true;
+    if (rows < 1 && place(l, 1, ceil_div(g.output_w, ceil_div(g.output_w, most)), c)) return true;
+  }
+  return false;
+}
+
+// Microseconds, fitted to the configs of ten layers on an H200. A block loads, then multiplies or waits for its share
+// of memory; others of the multiprocessor do so meanwhile.
+double estimate(const polyconv_layer &l, const Choice &c) {
+  const Form &f = c.variant->form;
+  const Geometry &g = c.geometry;
+  const double fitting = std::min<double>(c.variant->resident, std::floor(kHopperShared / real(c.shared + 1024)));
+  const double resident = std::min(fitting, std::ceil(real(c.blocks) / kHopperMultiprocessors));
+  const double rounds = real(c.blocks) / (kHopperMultiprocessors * resident);
+  const double products = f.steps * f.tiles * (f.parts > 1 ? 6 : 1);
+  const double loading = 0.8 + 1.1 * real(ceil_div(g.pixels, kAtOnce * kThreads)) * (1 + g.units);
+  const double bytes = real(g.outputs) * std::min(16 * f.tiles, g.filters) * element_bytes(l);
+  const double storing = bytes * kHopperMultiprocessors * resident / (c.ends == kPlanes ? 2.5e6 : 4.1e6);
+  const double multiplying =
+      real(ceil_div(g.outputs, kPositions)) * (0.03 + 0.005 * f.steps * f.parts + 0.0025 * products);
+  return 0.2 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + std::max(multiplying, storing));
+}
+
+Choice choose(const polyconv_layer &l, Products products, int outputs) {
+  Choice best;
+  const int parts = products == Products::kEmulated ? 3 : 1;
+  for (const Variant &v : variants()) {
+    if (v.type != l.input.type || v.form.parts != parts) continue;
+    Choice c;
+    c.variant = &v, c.ends = ends_of(l, v.form.tiles);
+    Geometry &g = c.geometry;
+    static_cast<few::Shape &>(g) = few::shape_of(l), g.depth = depth_of(l);
+    g.units = small(ceil_div(g.channels, channels_of_unit(parts, element_bytes(l))));
+    const int64_t steps = ceil_div(sdk::taps(l) * g.units, 4);
+    // The order of a sum depends on the layer alone.
+    if (steps > v.form.steps || chains_of(small(steps), parts) != chains_of(v.form.steps, parts)) continue;
+    if (v.kernels[c.ends] == nullptr || !cut(l, outputs, c)) continue;
+    g.in_pairs = g.y_column == 1 &&
+                 (element_bytes(l) == 4 || (g.outputs % 2 == 0 && g.output_w % 2 == 0 && in_vectors(l.result, 1, 2)));
+    c.us = estimate(l, c) * (c.ends == kSingly ? 3 : 1);
+    if (best.variant == nullptr || c.us < best.us) best = c;
+  }
+  return best;
+}
+
+// ---------------------------------------------------------------- pack
+
+// What the packed weights depend on besides the weights.
+struct Packing {
+  Form form;
+  int32_t bytes, units, groups; // of an element
+  int64_t exact;                // elements that follow, unpacked
+
+  Packing(const polyconv_layer &l, const Choice &c)
+      : form(c.variant->form),
+        bytes(element_bytes(l)),
+        units(c.geometry.units),
+        groups(c.geometry.groups),
+        exact(form.parts > 1 ? sdk::elements(l.weights) : 0) {}
+  __host__ __device__ int64_t operands() const { return int64_t{groups} * form.operands(); } // of 16 bytes
+  __host__ __device__ int32_t factor_bytes() const { return form.parts > 1 ? 2 : bytes; }
+};
+
+// Element i of the operands: of [group][part][step][tile][lane] the words of two filters of a tile, first of the one
+// half of the lane's unit, then of the other.
+__device__ float operand_weight(const Packing &b, const View<int64_t> &raw, const void *from, int32_t type, int64_t i,
+                                int32_t *part) {
+  const int32_t in_word = 4 / b.factor_bytes();
+  auto rest = static_cast<int32_t>(i / in_word);
+  const int32_t word = rest % 4, lane = (rest /= 4) % 32, tile = (rest /= 32) % b.form.tiles;
+  const int32_t step = (rest /= b.form.tiles) % b.form.steps, group = (rest /= b.form.steps) / b.form.parts;
+  *part = rest % b.form.parts;
+  const int32_t unit = step * 4 + lane % 4, tap = unit / b.units;
+  const int64_t k =
+      group * 16 * b.form.tiles + filter_of(tile * 2 + word % 2, lane / 4, vector_of(b.form.tiles, b.bytes));
+  const int64_t c = (unit - tap * b.units) * 2 * in_word + word / 2 * in_word + i % in_word;
+  if (k >= raw.size[0] || c >= raw.size[1] || tap >= raw.size[2] * raw.size[3] * raw.size[4]) return 0.0f;
+  const int64_t line = tap / raw.size[4];
+  return load<float>(from, type, raw.at(k, c, line / raw.size[3], line % raw.size[3], tap % raw.size[4]));
+}
+
+__global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __grid_constant__ Packing b,
+                             const void *from, int32_t type, void *to) {
+  const int64_t operands = b.operands() * 16 / b.factor_bytes();
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < operands + b.exact;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    if (i >= operands) {
+      static_cast<float *>(to)[b.operands() * 4 + i - operands] =
+          load<float>(from, type, raw.at(raw.along_w(i - operands)));
+      continue;
+    }
+    int32_t part;
+    const float v = operand_weight(b, raw, from, type, i, &part);
+    if (b.form.parts > 1)
+      static_cast<__nv_bfloat16 *>(to)[i] = tensor::part_of(v, part, true);
+    else if (type == POLYCONV_F32)
+      static_cast<uint32_t *>(to)[i] = tensor::rounded_to_tf32(__float_as_uint(v));
+    else
+      store(to, type, i, v);
+  }
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class FewIn final : public CudaInstance {
+ public:
+  FewIn(const polyconv_request &request, Products products, int outputs)
+      : CudaInstance(request), choice_(choose(layer_, products, outputs)) {
+    if (choice_.variant == nullptr)
+      throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_in: no way through this layer");
+    const DeviceScope scope(device_);
+    for (const auto kernel : choice_.variant->kernels)
+      if (kernel != nullptr)
+        check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   kLentShared),
+              "asking for shared memory");
+  }
+
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    const Packing packing(layer_, choice_);
+    pack_weights<<<blocks_for(packing.operands() * 8 + packing.exact, 256), 256, 0,
+                   static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), packing, raw,
+                                                        layer_.weights.type, packed);
+    check_launch("the packing of cuda-tensor/few_in");
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    const int bytes = element_bytes(layer_);
+    Pointers p = {};
+    p.x = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
+    p.weights = static_cast<const uint4 *>(a.weights[0]);
+    p.exact = reinterpret_cast<const float *>(p.weights + Packing(layer_, choice_).operands());
+    p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
+    p.y = static_cast<char *>(a.output) + layer_.result.offset * bytes;
+    Geometry g = choice_.geometry;
+    Ends ends = choice_.ends;
+    if (ends == kTogether && !aligned(p.y, 16)) ends = kSingly;
+    if (!aligned(p.y, 4)) g.in_pairs = 0;
+    void *arguments[] = {&g, &p};
+    cudaLaunchKernel(reinterpret_cast<const void *>(choice_.variant->kernels[ends]),
+                     dim3(static_cast<unsigned>(choice_.blocks)), dim3(kThreads), arguments,
+                     static_cast<size_t>(choice_.shared), stream);
+    check_launch("cuda-tensor/few_in");
+  }
+
+  const Choice choice_;
+};
+
+bool takes(const polyconv_request &request, Products products, sdk::Offer &offer) {
+  if (!few::takes(request, offer, true)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  if (l.result.type != l.input.type || l.weights.type != l.input.type)
+    return offer.reject("takes one type for input, weights and output");
+  if (!takes_channels_last(products != Products::kEmulated || l.result.stride[1] == 1 || l.result.size[1] <= 1, offer,
+                           "writes channels last"))
+    return false;
+  if (!takes_int32(l, offer)) return false;
+  return true;
+}
+
+} // namespace
+
+bool supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, products, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  const auto choice_of = [&](int32_t i) { return choose(l, products, kOutputs[i]); };
+  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
+  if (best.variant == nullptr)
+    return offer.reject("has no instance for %" PRId64 " channels and %" PRId64 "x%" PRId64 "x%" PRId64
+                        " taps, or no place for a patch of the input in %d KiB",
+                        l.weights.size[1], l.weights.size[2], l.weights.size[3], l.weights.size[4], kLentShared / 1024);
+  const Packing packing(l, best);
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "few_in_%d.%d.%d.%d_%d:1", packing.factor_bytes(), best.variant->form.steps,
+                best.variant->form.tiles, best.variant->form.parts, packing.units);
+  offer.set_weights(0, format, packing.operands() * 16 + packing.exact * 4);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, Products products, int32_t config) {
+  return std::make_unique<FewIn>(request, products, kOutputs[config]);
+}
+
+} // namespace polyconv::cuda::few_in

@@ -1,0 +1,22 @@
+// few_out.cu - forward 2D for few filters in f16 and bf16, from channels last into any layout, on the matrix units: the
+// taps of all filters together, 64 at most, are rows of one product, so that every input is read once.
+//
+// Floor: compulsory bytes / copy rate. 320 -> 4 channels of 64 x 64, N = 8: 21 MB.
+// SPDX-License-Identifier: Apache-2.0
+#include "few/few.hpp"
+#include "few/few_out.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  return few::takes_16_bits(request, offer) && few_out::supports(request, config, offer);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_few_out;
+const sdk::Kernel kernel_few_out = {"few_out",      0, few_out::kConfigNames, few_out::kConfigCount, supports,
+                                    few_out::create};
+
+} // namespace polyconv::cuda

@@ -1,0 +1,53 @@
+// few_out.hpp - the geometry of cuda-tensor/few_out: few filters on channels last.
+//
+// The rows of the product are (tap, filter) pairs and its columns the input's pixels, each of which is read once. An
+// output is then the sum of one row at each of its taps' pixels.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "few/few.hpp"
+
+namespace polyconv::cuda::few_out {
+
+// One problem on one instance.
+struct Geometry : few::Shape {
+  int32_t rows, columns; // of a patch: outputs
+  int32_t down, across;  // patches of an image
+  int32_t vectors;       // of 64 bytes of a pixel's channels, four lanes with 16 each
+  int32_t products;      // rows: taps x filters
+  int32_t pitch;         // elements of a row of products in shared memory
+  int32_t wide;          // 1: results are f32
+};
+
+// Pointers of one run. `outside`: what each row sums to where its pixel is in the padding, 0 or, where a weight is not
+// finite, NaN.
+struct Pointers {
+  const void *x;
+  const uint4 *weights;
+  const float *outside;
+  const float *bias; // NULL where there is none
+  void *y;
+};
+
+inline constexpr int kThreads = 384, kPositions = 8, kGroups = 4; // of a block; of a matrix instruction; of a warp
+
+struct Variant {
+  int tiles; // of 16 rows
+  int32_t type;
+  bool aligned; // the input begins at whole 16 bytes; the next in the list does without
+  void (*kernel)(Geometry g, Pointers p);
+};
+using Variants = few::List<Variant>;
+Variants variants();
+
+// Configs: pixels of a patch's input, at most.
+inline constexpr int kConfigCount = 2;
+inline constexpr int kPixels[kConfigCount] = {384, 768};
+inline constexpr const char *kConfigNames[kConfigCount] = {"pixels384", "pixels768"};
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer);
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config);
+
+} // namespace polyconv::cuda::few_out

@@ -1,0 +1,244 @@
+// few_out_plan.cu - which layers cuda-tensor/few_out takes and how it cuts them up, how weights are packed, and the
+// run.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "common/accepts.hpp"
+#include "common/conv.cuh"
+#include "common/machine.hpp"
+#include "common/numbers.hpp"
+#include "few/few_out.cuh"
+
+namespace polyconv::cuda::few_out {
+namespace {
+
+constexpr int kMostRows = 64; // of products
+
+int element_bytes(const polyconv_layer &l) {
+  return few::element_bytes(l.input);
+}
+// Bytes of shared memory that a block is lent.
+int lent(int device) {
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "asking what a block may share");
+  return bytes;
+}
+int64_t operands_of(const Geometry &g, int tiles) { // of 16 bytes
+  return int64_t{g.vectors} * 2 * tiles * 32;
+}
+
+// ---------------------------------------------------------------- choice
+
+// An instance with the geometry that it gives a layer, and what that costs.
+struct Choice {
+  const Variant *variant = nullptr; // NULL: none serves
+  Geometry geometry = {};
+  int64_t blocks = 0, shared = 0; // bytes
+  double us = 0;
+};
+
+Geometry describe(const polyconv_layer &l) {
+  Geometry g = {};
+  static_cast<few::Shape &>(g) = few::shape_of(l);
+  g.wide = l.result.type == POLYCONV_F32;
+  g.products = g.filters * g.taps_h * g.taps_w;
+  g.vectors = small(ceil_div(g.channels * element_bytes(l), 64));
+  return g;
+}
+
+// Microseconds: a block's loads at what a multiprocessor gets of memory, and what is before and after them.
+double estimate(const polyconv_layer &l, const Choice &c, int64_t pixels) {
+  const Geometry &g = c.geometry;
+  const double bytes = real(pixels) * g.vectors * 64, sums = real(int64_t{g.rows} * g.columns * g.products);
+  const double block = 5 + bytes / 60e3 + sums / 30e3;
+  const double rounds = std::ceil(real(c.blocks) / kHopperMultiprocessors);
+  return 2.5 + std::max(rounds * block, real(sdk::elements(l.input)) * element_bytes(l) / 3.6e6);
+}
+
+// Patches with up to so many pixels of the input, those that take least.
+Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int shared) {
+  Choice best;
+  Choice c;
+  c.variant = &v, c.geometry = describe(l);
+  Geometry &g = c.geometry;
+  const auto under = [](int64_t outputs, int64_t step, int64_t reach, int64_t size) {
+    return std::min((outputs - 1) * step + reach, size);
+  };
+  g.pitch = small(ceil_div(most, 32) * 32 + 8);
+  c.shared = operands_of(g, v.tiles) * 16 + int64_t{g.products} * (g.pitch + 1) * 4;
+  if (c.shared > shared) return best;
+  for (int64_t across = 1; across <= g.output_w; across *= 2) {
+    const int64_t columns = ceil_div(g.output_w, across), width = under(columns, g.step_w, g.reach_w(), g.input_w);
+    for (int64_t rows = g.output_h;; rows = ceil_div(rows, 2)) {
+      const int64_t pixels = width * under(rows, g.step_h, g.reach_h(), g.input_h);
+      if (pixels <= most) {
+        g.rows = small(rows), g.columns = small(columns);
+        g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
+        c.blocks = l.output.size[0] * g.down * g.across;
+        c.us = estimate(l, c, pixels);
+        if (c.blocks <= INT32_MAX && (best.variant == nullptr || c.us < best.us)) best = c;
+      }
+      if (rows == 1) break;
+    }
+  }
+  return best;
+}
+
+Choice choose(const polyconv_layer &l, int32_t config, int shared) {
+  const int64_t products = l.weights.size[0] * sdk::taps(l);
+  for (const Variant &v : variants())
+    if (v.type == l.input.type && v.aligned && products <= v.tiles * 16) return choose(l, v, kPixels[config], shared);
+  return {};
+}
+
+// ---------------------------------------------------------------- pack
+
+// What the packed weights depend on besides the weights.
+struct Packing {
+  int32_t tiles, bytes, filters, products; // bytes: of an element
+  int64_t operands;                        // of 16 bytes
+
+  Packing(const polyconv_layer &l, const Choice &c)
+      : tiles(c.variant->tiles),
+        bytes(element_bytes(l)),
+        filters(c.geometry.filters),
+        products(c.geometry.products),
+        operands(operands_of(c.geometry, tiles)) {}
+};
+
+// Element i of the operands: of [vector][step][tile][lane] the words of two rows of a tile, first of the one half of
+// the lane's channels of the step, then of the other.
+__device__ float operand_weight(const Packing &b, const View<int64_t> &raw, const void *from, int32_t type, int64_t i) {
+  const int32_t in_word = 4 / b.bytes;
+  auto rest = static_cast<int32_t>(i / in_word);
+  const int32_t word = rest % 4, lane = (rest /= 4) % 32, tile = (rest /= 32) % b.tiles, step = (rest /= b.tiles) % 2;
+  const int32_t product = tile * 16 + word % 2 * 8 + lane / 4, tap = product / b.filters;
+  const int64_t c = ((rest / 2 * 4 + lane % 4) * 4 + step * 2 + word / 2) * in_word + i % in_word;
+  if (product >= b.products || c >= raw.size[1]) return 0.0f;
+  return load<float>(from, type, raw.at(product - tap * b.filters, c, 0, tap / raw.size[4], tap % raw.size[4]));
+}
+
+// What a row of products is where its pixels are zeros.
+__device__ float outside_of(const Packing &b, const View<int64_t> &raw, const void *from, int32_t type,
+                            int32_t product) {
+  const int32_t tap = product / b.filters;
+  float sum = 0;
+  for (int64_t c = 0; c < raw.size[1]; ++c)
+    sum = fmaf(0.0f, load<float>(from, type, raw.at(product % b.filters, c, 0, tap / raw.size[4], tap % raw.size[4])),
+               sum);
+  return sum;
+}
+
+__global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __grid_constant__ Packing b,
+                             const void *from, int32_t type, void *to) {
+  const int64_t elements = b.operands * 16 / b.bytes;
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < elements + b.products;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    if (i >= elements) {
+      static_cast<float *>(to)[b.operands * 4 + i - elements] =
+          outside_of(b, raw, from, type, static_cast<int32_t>(i - elements));
+      continue;
+    }
+    const float v = operand_weight(b, raw, from, type, i);
+    if (type == POLYCONV_F32)
+      static_cast<uint32_t *>(to)[i] = tensor::rounded_to_tf32(__float_as_uint(v));
+    else
+      store(to, type, i, v);
+  }
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class FewOut final : public CudaInstance {
+ public:
+  FewOut(const polyconv_request &request, int32_t config)
+      : CudaInstance(request), choice_(choose(layer_, config, lent(device_))) {
+    if (choice_.variant == nullptr)
+      throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_out: no way through this layer");
+    const DeviceScope scope(device_);
+    for (const Variant *v : {choice_.variant, unaligned()})
+      check(cudaFuncSetAttribute(reinterpret_cast<const void *>(v->kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 lent(device_)), // for all plans alike: the attribute is the kernel's
+            "asking for shared memory");
+  }
+
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    const Packing packing(layer_, choice_);
+    pack_weights<<<blocks_for(packing.operands * 8 + packing.products, 256), 256, 0,
+                   static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), packing, raw,
+                                                        layer_.weights.type, packed);
+    check_launch("the packing of cuda-tensor/few_out");
+  }
+
+ private:
+  const Variant *unaligned() const { return choice_.variant + 1; } // as the list has them
+
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    Pointers p = {};
+    p.x = static_cast<const char *>(a.input) + layer_.input.offset * element_bytes(layer_);
+    p.weights = static_cast<const uint4 *>(a.weights[0]);
+    p.outside = reinterpret_cast<const float *>(p.weights + Packing(layer_, choice_).operands);
+    p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
+    p.y = static_cast<char *>(a.output) + layer_.result.offset * few::element_bytes(layer_.result);
+    Geometry g = choice_.geometry;
+    const Variant *variant = aligned(p.x, 16) ? choice_.variant : unaligned();
+    void *arguments[] = {&g, &p};
+    cudaLaunchKernel(reinterpret_cast<const void *>(variant->kernel), dim3(static_cast<unsigned>(choice_.blocks)),
+                     dim3(kThreads), arguments, static_cast<size_t>(choice_.shared), stream);
+    check_launch("cuda-tensor/few_out");
+  }
+
+  const Choice choice_;
+};
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  if (!few::takes(request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  if (l.weights.type != l.input.type || (l.result.type != l.input.type && l.result.type != POLYCONV_F32))
+    return offer.reject("takes one type for input, weights and output, or f32 for the last");
+  if (sdk::taps(l) == 1) return offer.reject("takes windows of more than one element: others read no input twice");
+  if (l.weights.size[0] * sdk::taps(l) > kMostRows)
+    return offer.reject("takes up to %d taps of all filters together, not %" PRId64, kMostRows,
+                        l.weights.size[0] * sdk::taps(l));
+  const int64_t vector = 16 / element_bytes(l);
+  if (l.weights.size[1] % vector != 0)
+    return offer.reject("takes input channels in whole 16 bytes, %" PRId64 ", not %" PRId64, vector, l.weights.size[1]);
+  if (!takes_channels_last(l.input.stride[1] == 1, offer, "reads channels last")) return false;
+  for (const int axis : {0, 3, 4})
+    if (l.input.size[axis] > 1 && l.input.stride[axis] % vector != 0)
+      return offer.reject("takes inputs whose strides are whole 16 bytes, not %" PRId64 " elements",
+                          l.input.stride[axis]);
+  if (l.input.offset % vector != 0)
+    return offer.reject("takes inputs that begin at whole 16 bytes, not at element %" PRId64, l.input.offset);
+  if (!takes_int32(l, offer)) return false;
+  return true;
+}
+
+} // namespace
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  const int shared = lent(request.policy->device_index);
+  const auto choice_of = [&](int32_t i) { return choose(l, i, shared); };
+  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
+  if (best.variant == nullptr)
+    return offer.reject("has no place in shared memory for the weights of %" PRId64
+                        " channels and the products of a patch",
+                        l.weights.size[1]);
+  const Packing packing(l, best);
+  char format[POLYCONV_FORMAT_SIZE];
+  std::snprintf(format, sizeof format, "few_out_%d:1", packing.bytes);
+  offer.set_weights(0, format, packing.operands * 16 + packing.products * 4);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<FewOut>(request, config);
+}
+
+} // namespace polyconv::cuda::few_out

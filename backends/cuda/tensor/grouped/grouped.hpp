@@ -1,0 +1,48 @@
+// grouped.hpp - the geometry of mma_grouped.cu as a kernel argument.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace polyconv::cuda::tensor {
+
+inline constexpr int kGroupedThreads = 256;
+
+// The input channels of a block, whole groups of so many, and the bytes of a position of a block's channels: an odd
+// number of chunks of 16, which keeps neighbours apart in the banks.
+constexpr int slice_channels(int64_t of_group) {
+  return of_group == 24 ? 48 : 64;
+}
+constexpr int position_bytes(int slice_channels) {
+  return slice_channels * 2 + 16;
+}
+
+struct GroupedProduct {
+  const void *input = nullptr, *weights = nullptr;
+  void *result = nullptr;
+  const float *bias = nullptr;
+  int64_t in_image = 0, out_image = 0; // elements from one to the next, as below
+  int32_t in_row = 0, in_pixel = 0, out_row = 0, out_pixel = 0;
+  int32_t in[2] = {}, out[2] = {}, taps[2] = {}, stride[2] = {}, dilation[2] = {}, pad[2] = {}; // H, W
+  int32_t tile[2] = {}, patch[2] = {}, tiles[2] = {}; // outputs and inputs of a patch, patches of an image
+  // A row of a patch has its columns in as many runs as the stride has phases: those that one tap reads are neighbours
+  // then, whatever the stride, and lie apart in the banks.
+  int32_t run = 0, row = 0;                                  // positions
+  int32_t patches = 0, slices = 0, slice = 0, out_slice = 0; // the last two: the channels of a slice
+  int32_t channels = 0, out_channels = 0, groups = 0;        // of all slices; the last one may have less than a slice
+  int32_t chunks = 0;                                        // of k, in each group
+  int32_t weights_bytes = 0;                                 // of a slice
+  int32_t relu = 0;
+  int32_t marches = 0; // see grouped.cuh
+
+  __host__ __device__ int32_t positions() const { return patch[0] * row; }
+  __host__ __device__ int32_t tile_pixels() const { return tile[0] * tile[1]; }
+  __host__ __device__ int32_t blocks() const { return (chunks + 3) / 4; } // of k
+  // Two patches, a position of zeros, results, weights; then words for each position, pixel and chunk.
+  int32_t shared_bytes() const {
+    return (2 * positions() + 1) * position_bytes(slice) + tile_pixels() * position_bytes(out_slice) + weights_bytes +
+           (positions() + 2 * tile_pixels() + 4 * blocks()) * int32_t{sizeof(int32_t)};
+  }
+};
+
+} // namespace polyconv::cuda::tensor

@@ -1,0 +1,213 @@
+// mma_grouped.cu - forward, f16 and bf16, channels last in two dimensions: groups of 4, 8, 16, 24 or 32 channels, as
+// many out as in, or 8 and 16, with a bias and a relu at most. The general product (mma.cu) would multiply tiles of 64
+// channels, of which a group has 8; here an instruction multiplies the 8 of one group, or of two groups of 4, and every
+// input is read once, whatever the number of taps.
+//
+// Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
+#include "common/instance.hpp"
+#include "common/numbers.hpp"
+#include "grouped/grouped.cuh"
+#include "mma/product.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace tensor;
+
+constexpr int32_t kMostShared = 75 << 10; // three blocks share a multiprocessor
+
+Products products_of(const polyconv_layer &l) {
+  return l.input.type == POLYCONV_BF16 ? Products::kBfloat : Products::kHalf;
+}
+
+// ---------------------------------------------------------------- tiles
+
+// The geometry of a layer with tiles of `height` x `width` outputs.
+GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t width) {
+  GroupedProduct p;
+  p.in_image = l.input.stride[0], p.out_image = l.result.stride[0];
+  p.in_row = small(l.input.stride[3]), p.in_pixel = small(l.input.stride[4]);
+  p.out_row = small(l.result.stride[3]), p.out_pixel = small(l.result.stride[4]);
+  const int64_t tile[2] = {height, width};
+  for (int i = 0; i < 2; ++i) {
+    p.in[i] = small(l.input.size[3 + i]), p.out[i] = small(l.output.size[3 + i]);
+    p.taps[i] = small(l.weights.size[3 + i]), p.stride[i] = small(l.stride[1 + i]);
+    p.dilation[i] = small(l.dilation[1 + i]), p.pad[i] = small(l.pad_begin[1 + i]);
+    p.tile[i] = small(tile[i]);
+    p.patch[i] = small((tile[i] - 1) * l.stride[1 + i] + (l.weights.size[3 + i] - 1) * l.dilation[1 + i] + 1);
+    p.tiles[i] = (p.out[i] + p.tile[i] - 1) / p.tile[i];
+  }
+  p.run = small(ceil_div(p.patch[1], p.stride[1])), p.row = p.run * std::min(p.stride[1], p.patch[1]);
+  p.slice = slice_channels(l.weights.size[1]);
+  p.slices = small(ceil_div(l.input.size[1], p.slice));
+  p.out_slice = small(p.slice / l.weights.size[1] * (l.output.size[1] / l.groups));
+  p.channels = small(l.input.size[1]), p.out_channels = small(l.output.size[1]), p.groups = small(l.groups);
+  p.patches = small(l.output.size[0]) * p.tiles[0] * p.tiles[1];
+  p.chunks = small(sdk::taps(l) * ceil_div(l.weights.size[1], 8));
+  p.weights_bytes = p.blocks() * p.out_slice * kRow;
+  p.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
+  return p;
+}
+
+// Whether warps march down the patches of a layer: 3 x 3 taps a step apart, and rows that fill most of 16 pixels.
+bool marches(const polyconv_layer &l, int64_t width) {
+  for (int axis = 1; axis < 3; ++axis)
+    if (l.weights.size[2 + axis] != 3 || l.stride[axis] != 1 || l.dilation[axis] != 1) return false;
+  return l.weights.size[1] <= 16 && (width + 15) / 16 * 16 <= width * 3 / 2;
+}
+
+// Work of all blocks: positions that are copied, and pixels that instructions multiply or load windows for.
+double work_of(const GroupedProduct &p) {
+  const int32_t pixels =
+      p.marches ? (p.tile[1] + 15) / 16 * 16 * (p.tile[0] + 2) : (p.tile_pixels() + 31) / 32 * 32 * 2;
+  return 1.0 * p.tiles[0] * p.tiles[1] * (p.positions() + pixels + 32);
+}
+
+// The tiles that cut an image into equal parts with the least work; tile[0] is 0 where none fits.
+GroupedProduct best_product(const polyconv_layer &l) {
+  GroupedProduct best;
+  for (int64_t i = 1; i <= 16; ++i)
+    for (int64_t j = 1; j <= 8; ++j) {
+      // An i-th of the image, or of 128 outputs where that is less.
+      const int64_t height = std::clamp<int64_t>((l.output.size[3] + i - 1) / i, 1, 128 / i),
+                    width = std::clamp<int64_t>((l.output.size[4] + j - 1) / j, 1, 128 / j);
+      GroupedProduct p = make_product(l, height, width);
+      p.marches = marches(l, width);
+      const bool small = p.patch[0] <= 1024 && p.patch[1] <= 1024; // their product is
+      if (small && p.shared_bytes() <= kMostShared && (best.tile[0] == 0 || work_of(p) < work_of(best))) best = p;
+    }
+  return best;
+}
+
+// ---------------------------------------------------------------- launch
+
+using GroupsKernel = void (*)(GroupedProduct);
+
+template <class T, int In, int Out, bool Pairs = false>
+GroupsKernel one_of(bool marches) {
+  return marches ? convolve_groups<T, In, Out, March<T, In, Out, Pairs>>
+                 : convolve_groups<T, In, Out, AnyWindow<T, In, Out, Pairs>>;
+}
+
+// NULL: none takes groups of so many channels.
+template <class T>
+GroupsKernel groups_kernel(int64_t in, int64_t out, bool marches) {
+  const auto is = [&](int64_t of_input, int64_t of_result) { return in == of_input && out == of_result; };
+  if (is(4, 4)) return one_of<T, 8, 8, true>(marches);
+  if (is(8, 8)) return one_of<T, 8, 8>(marches);
+  if (is(8, 16)) return one_of<T, 8, 16>(marches);
+  if (is(16, 8)) return one_of<T, 16, 8>(marches);
+  if (is(16, 16)) return one_of<T, 16, 16>(marches);
+  if (is(24, 24)) return convolve_groups<T, 24, 24, AnyWindow<T, 24, 24>>;
+  return is(32, 32) ? convolve_groups<T, 32, 32, AnyWindow<T, 32, 32>> : nullptr;
+}
+
+GroupsKernel groups_kernel(const polyconv_layer &l, bool marches) {
+  const int64_t in = l.weights.size[1], out = l.output.size[1] / l.groups;
+  return l.input.type == POLYCONV_F16 ? groups_kernel<__half>(in, out, marches)
+                                      : groups_kernel<__nv_bfloat16>(in, out, marches);
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class Grouped final : public CudaInstance {
+ public:
+  explicit Grouped(const polyconv_request &request)
+      : CudaInstance(request),
+        product_(best_product(layer_)),
+        kernel_(groups_kernel(layer_, product_.marches)),
+        unaligned_(layer_.input.type == POLYCONV_F16 ? mma_half(k64x64, unaligned_source(layer_))
+                                                     : mma_bfloat(k64x64, unaligned_source(layer_))) {
+    const DeviceScope scope(device_);
+    unaligned_.prepare();
+    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
+          "asking for shared memory");
+    const int multiprocessors = multiprocessors_of(device_);
+    int together = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel_, kGroupedThreads,
+                                                        static_cast<size_t>(product_.shared_bytes())),
+          "counting blocks of a multiprocessor");
+    // Blocks of a slice share out its patches: as many as run at once.
+    blocks_ =
+        product_.slices * std::clamp(multiprocessors * together / product_.slices, 1, std::max(product_.patches, 1));
+  }
+
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    mma_pack(layer_, products_of(layer_), raw, packed, static_cast<cudaStream_t>(stream));
+  }
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    if (sdk::elements(layer_.result) == 0) return;
+    GroupedProduct p = product_;
+    p.input = static_cast<const char *>(a.input) + layer_.input.offset * 2;
+    p.result = static_cast<char *>(a.output) + layer_.result.offset * 2;
+    p.weights = a.weights[0];
+    if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
+    const auto bits = reinterpret_cast<uintptr_t>(p.input) | reinterpret_cast<uintptr_t>(p.result);
+    if (bits % kChunk == 0)
+      multiply(p, stream);
+    else // the same sums from the same weights
+      unaligned_.launch(make_mma_product(layer_, products_of(layer_), a), stream);
+  }
+
+  void multiply(const GroupedProduct &p, cudaStream_t stream) const {
+    kernel_<<<static_cast<unsigned>(blocks_), kGroupedThreads, static_cast<size_t>(p.shared_bytes()), stream>>>(p);
+    check_launch("cuda-tensor/mma_grouped");
+  }
+
+  const GroupedProduct product_;
+  const GroupsKernel kernel_;
+  const MmaLauncher unaligned_;
+  int32_t blocks_ = 0;
+};
+
+// Whether 16 bytes of neighbouring channels can be moved at once, were the pointer aligned to them.
+bool has_whole_chunks(const polyconv_tensor &t) {
+  if (t.stride[1] != 1 || t.offset % 8 != 0) return false;
+  for (const int axis : {0, 3, 4})
+    if (t.size[axis] > 1 && t.stride[axis] % 8 != 0) return false;
+  return true;
+}
+
+bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
+  if (!mma_takes(request, products_of(*request.layers[0]), offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  const int64_t channels = l.weights.size[1];
+  if (l.groups == 1 || !groups_kernel(l, false))
+    return offer.reject("takes groups of 4, 8, 16, 24 or 32 channels in and out, or 8 and 16, not of %lld and %lld",
+                        static_cast<long long>(channels), static_cast<long long>(l.output.size[1] / l.groups));
+  if (l.input.size[1] % 8 != 0) return offer.reject("takes groups of 4 channels in pairs");
+  if (!takes_2d(l, offer)) return false;
+  if (!bias_and_relu_at_most(l) || l.result.type != l.input.type)
+    return offer.reject("ends with a bias and a relu at most, in the type of the input");
+  if (!takes_zeros(pads_zeros(l), offer)) return false;
+  if (!takes_channels_last(has_whole_chunks(l.input) && has_whole_chunks(l.result), offer,
+                           "takes channels last, in vectors of 16 bytes"))
+    return false;
+  const GroupedProduct p = best_product(l);
+  if (p.tile[0] == 0) return offer.reject("holds no patch of this window and these weights in shared memory");
+  offer.set_weights(0, mma_packed_format(products_of(l)), mma_packed_bytes(l, products_of(l)));
+  // Fitted to images of 7 to 56 on an H200, batch 128 and 1: bytes, or products.
+  // Groups of 4 multiply as many zeros as channels, and so does what the last slice lacks: not yet measured.
+  const double bytes = 2.0 * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output));
+  const double padded = (channels == 4 ? 2 : 1) * real(p.slices) * p.slice / real(l.input.size[1]);
+  offer.estimate_us = 4 + std::max(bytes / 2.1e6, sdk::flops(l) * padded / 120e6);
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
+  return std::make_unique<Grouped>(request);
+}
+
+constexpr const char *kConfigs[] = {"64"};
+
+} // namespace
+
+extern const sdk::Kernel kernel_mma_grouped;
+const sdk::Kernel kernel_mma_grouped = {"mma_grouped", 0, kConfigs, 1, supports, create};
+
+} // namespace polyconv::cuda

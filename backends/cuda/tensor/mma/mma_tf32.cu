@@ -1,0 +1,20 @@
+// mma_tf32.cu - forward, f32 under math tf32: the product of mma.cu with factors rounded to TF32 (to nearest, 11 bits)
+// and f32 sums.
+//
+// Floor: 2 N K P Q C R S at half the rate of f16.
+// SPDX-License-Identifier: Apache-2.0
+#include "mma/product.hpp"
+
+namespace polyconv::cuda {
+
+using tensor::Products;
+
+extern const sdk::Kernel kernel_mma_tf32;
+const sdk::Kernel kernel_mma_tf32 = {"mma_tf32",
+                                     0,
+                                     tensor::kMmaConfigs,
+                                     tensor::kMmaConfigCount,
+                                     tensor::mma_supports_as<Products::kTf32>,
+                                     tensor::mma_create_as<Products::kTf32>};
+
+} // namespace polyconv::cuda

@@ -1,0 +1,182 @@
+// halo.cu - few channels on Hopper's tensor cores, every input fetched once. A block keeps all weights of 64
+// output channels in shared memory. Two warpgroups take a patch each in turn, as one fetch of the input with its halo:
+// a row of shared memory for every position. A tap is then the same rows from another one on, which a product's
+// descriptor can say: the sums of all positions from the first to the last, those between two rows of the patch
+// included, whose sums nobody wants. Channels are the rows of the product and positions its columns, so that weights,
+// not activations, are what is read again for every product. While one warpgroup multiplies, the sums of the other
+// leave.
+//
+// Floor: 2 N K P Q C R S at the rate of the tensor cores; 224 of 232 columns are wanted where rows have 56 outputs.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/numbers.hpp"
+#include "near/halo.hpp"
+#include "wgmma/turned.cuh"
+
+namespace polyconv::cuda::wgmma {
+namespace {
+
+constexpr int kTeams = 2, kThreads = 128 * kTeams, kRowBytes = 128;
+constexpr int kTapBytes = kHaloChannels * kRowBytes, kPatchBytes = kHaloPositions * kRowBytes;
+constexpr int kLeaveBytes = kHaloColumns * kRowBytes;
+// Weights, patches, results on their way out, barriers.
+constexpr int kPatchesAt = kHaloTaps * kTapBytes, kLeaveAt = kPatchesAt + kTeams * kPatchBytes;
+constexpr int kBarriersAt = kLeaveAt + kTeams * kLeaveBytes;
+constexpr int kSharedBytes = kBarriersAt + 64 + 1024;
+
+// ---------------------------------------------------------------- a patch comes
+
+struct Patch {
+  int32_t image, h, w; // its first output
+
+  __device__ Patch(const HaloProduct &p, int32_t index) {
+    const int32_t row = index / p.patches[1];
+    image = row / p.patches[0];
+    w = (index - row * p.patches[1]) * p.patch[1], h = (row - image * p.patches[0]) * p.patch[0];
+  }
+};
+
+__device__ inline void fetch(const HaloProduct &p, int32_t index, uint32_t to, uint32_t barrier) {
+  const Patch patch(p, index);
+  ptx::barrier_expect(barrier, p.patch_bytes);
+  ptx::load_box(to, &p.input, barrier, 0, patch.w - p.pad[1], patch.h - p.pad[0], patch.image);
+}
+
+// ---------------------------------------------------------------- products
+
+template <class T, int Steps>
+__device__ inline void multiply_patch(float (&sums)[kHaloColumns / 2], const HaloProduct &p, uint32_t weights,
+                                      uint32_t positions) {
+  uint64_t a = ptx::matrix_descriptor(weights);
+  const int32_t taps = p.taps[0] * p.taps[1];
+  int32_t row = 0, column = 0;
+  for (int32_t tap = 0; tap < taps; ++tap, a += kTapBytes >> 4) {
+    const uint32_t shift = row * p.dilation[0] * p.pitch + column * p.dilation[1];
+    const uint64_t b = ptx::matrix_descriptor(positions + shift * kRowBytes);
+    ptx::products_fence();
+#pragma unroll
+    for (int k = 0; k < Steps; ++k) ptx::multiply<T, kHaloColumns>(sums, a + k * 2, b + k * 2, k > 0 || tap > 0);
+    ptx::products_commit();
+    ptx::products_wait<1>();
+    if (++column == p.taps[1]) column = 0, ++row;
+  }
+}
+
+// ---------------------------------------------------------------- results leave
+
+template <class T>
+__device__ inline void store(const HaloProduct &p, const Patch &patch, int32_t channel, uint32_t from) {
+  const int32_t thread = threadIdx.x % 128, chunk = thread % 8;
+  if (channel + chunk * 8 >= p.channels) return;
+  T *const image = static_cast<T *>(p.result) + patch.image * p.image + channel + chunk * 8;
+  const int32_t rows = min(p.patch[0], p.out[0] - patch.h), columns = min(p.patch[1], p.out[1] - patch.w);
+  int32_t row = 0, column = thread / 8;
+#pragma unroll 4
+  for (int32_t position = thread / 8; position < kHaloColumns; position += 16, column += 16) {
+    while (column >= p.pitch) column -= p.pitch, ++row;
+    if (row >= rows || column >= columns) continue;
+    const uint4 value = ptx::load_shared(from + position * kRowBytes + (chunk ^ position % 8) * 16);
+    *reinterpret_cast<uint4 *>(image + (patch.h + row) * p.row + (patch.w + column) * p.pixel) = value;
+  }
+}
+
+// ---------------------------------------------------------------- the kernel
+
+template <class T, int Steps>
+__global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_constant__ HaloProduct p) {
+  extern __shared__ unsigned char unaligned[];
+  const uint32_t shared = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
+  const int team = static_cast<int>(threadIdx.x / 128);
+  const bool first = threadIdx.x % 128 == 0, leader = threadIdx.x % 32 == 0;
+  const uint32_t positions = shared + kPatchesAt + team * kPatchBytes, leaving = shared + kLeaveAt + team * kLeaveBytes;
+  const uint32_t weights_here = shared + kBarriersAt, patch_here = weights_here + 8 + team * 8,
+                 turn = weights_here + 24 + team * 8, next_turn = weights_here + 24 + (1 - team) * 8;
+  if (threadIdx.x == 0) {
+    ptx::barrier_init(weights_here, 1);
+    for (int t = 0; t < kTeams; ++t)
+      ptx::barrier_init(weights_here + 8 + t * 8, 1), ptx::barrier_init(weights_here + 24 + t * 8, 4);
+    ptx::barrier_init_fence();
+  }
+  if (threadIdx.x == 32) ptx::prefetch(&p.input), ptx::prefetch(&p.weights);
+  __syncthreads();
+  ptx::let_next_begin();
+  const auto stream = static_cast<int32_t>(blockIdx.x) / p.channel_tiles;
+  const auto step = static_cast<int32_t>(gridDim.x) / p.channel_tiles * kTeams;
+  const int32_t channel = (static_cast<int32_t>(blockIdx.x) - stream * p.channel_tiles) * kHaloChannels;
+  int32_t index = stream + team * (step / kTeams);
+  if (threadIdx.x == 0) { // packing lets no kernel begin before its end
+    const int32_t taps = p.taps[0] * p.taps[1];
+    ptx::barrier_expect(weights_here, taps * kTapBytes);
+    for (int32_t tap = 0; tap < taps; ++tap)
+      ptx::load_box(shared + tap * kTapBytes, &p.weights, weights_here, 0, tap, channel);
+  }
+  ptx::await_previous();
+
+  if (first && index < p.count) fetch(p, index, positions, patch_here);
+  float bias[2];
+  turned_bias(p.bias, channel, p.channels, bias);
+  ptx::barrier_wait(weights_here, 0);
+  float sums[kHaloColumns / 2];
+  for (uint32_t number = 0; index < p.count; index += step, ++number) {
+    ptx::barrier_wait(patch_here, number & 1);
+    ptx::barrier_wait(turn, (number & 1) ^ (team == 0 ? 1 : 0));
+    multiply_patch<T, Steps>(sums, p, shared, positions);
+    if (leader) ptx::barrier_arrive(next_turn);
+    ptx::products_wait<0>();
+    ptx::meet(team + 1, 128); // the patch has been read, and so has what left before
+    if (first && index + step < p.count) fetch(p, index + step, positions, patch_here);
+    put_turned<T, kHaloColumns>(sums, bias, p.relu != 0, leaving);
+    ptx::meet(team + 1, 128);
+    store<T>(p, Patch(p, index), channel, leaving);
+  }
+}
+
+} // namespace
+
+// ---------------------------------------------------------------- the patches of a layer
+
+HaloProduct halo_product(const polyconv_layer &l) {
+  HaloProduct best;
+  const int64_t reach_h = (l.weights.size[3] - 1) * l.dilation[1], reach_w = (l.weights.size[4] - 1) * l.dilation[2];
+  const int64_t out_h = l.output.size[3], out_w = l.output.size[4];
+  double least = 0;
+  for (int64_t across = 1; across <= out_w; ++across) {
+    const int64_t columns = ceil_div(out_w, across), pitch = columns + reach_w;
+    if (pitch > 256 || columns * (across - 1) >= out_w) continue;
+    // Products reach over all columns from each tap's first position on, and none beyond the patch's memory.
+    if (reach_h * pitch + reach_w + kHaloColumns > kHaloPositions) continue;
+    const int64_t most = std::min((kHaloColumns + reach_w) / pitch, kHaloPositions / pitch - reach_h);
+    if (most < 1) continue;
+    const int64_t down = ceil_div(out_h, most), rows = ceil_div(out_h, down), patches = across * down;
+    if (rows + reach_h > 256 || (best.pitch != 0 && static_cast<double>(patches) >= least)) continue;
+    least = static_cast<double>(patches);
+    best.patch[0] = static_cast<int32_t>(rows), best.patch[1] = static_cast<int32_t>(columns);
+    best.patches[0] = static_cast<int32_t>(down), best.patches[1] = static_cast<int32_t>(across);
+    best.pitch = static_cast<int32_t>(pitch);
+    best.patch_bytes = static_cast<int32_t>((rows + reach_h) * pitch * kRowBytes);
+    if (across > 64) break;
+  }
+  return best;
+}
+
+// ---------------------------------------------------------------- launch
+
+namespace {
+using Kernel = void (*)(HaloProduct);
+Kernel kernel_of(const HaloProduct &p, bool bf16) {
+  if (p.steps == 2) return bf16 ? multiply_patches<__nv_bfloat16, 2> : multiply_patches<__half, 2>;
+  return bf16 ? multiply_patches<__nv_bfloat16, 4> : multiply_patches<__half, 4>;
+}
+} // namespace
+
+void prepare_halo(const HaloProduct &p, bool bf16) {
+  check(cudaFuncSetAttribute(kernel_of(p, bf16), cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+        "asking for shared memory");
+}
+
+void launch_halo(const HaloProduct &p, bool bf16, int multiprocessors, cudaStream_t stream) {
+  const int32_t streams = std::min(p.count, std::max(1, multiprocessors / p.channel_tiles));
+  const auto blocks = static_cast<unsigned>(streams * p.channel_tiles);
+  launch_early(kernel_of(p, bf16), blocks, kThreads, kSharedBytes, stream, p);
+}
+
+} // namespace polyconv::cuda::wgmma

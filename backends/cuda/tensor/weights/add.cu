@@ -1,0 +1,147 @@
+// add.cu - the sum over pieces of the gradient of weights. A block adds some rows of one chunk of input
+// channels for all taps, or for some of them, and stores them in the order in which they lie in memory.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/numbers.hpp"
+#include "common/ptx/hopper.cuh"
+#include "common/values.cuh"
+#include "weights/weights.hpp"
+
+namespace polyconv::cuda::wgmma {
+namespace {
+
+constexpr int kThreads = 256, kMostTaps = 64, kMostLines = 64; // a line: 64 sums of a row and tap; of all ways
+constexpr int kQuads = 16, kPitch = 17;                        // of a line, fours of sums; in shared memory
+
+struct Adding {
+  Shares shares;
+  const float *pieces;
+  View<int64_t> weights;
+  void *result;
+  int32_t type, taps, tap_chunks, row_tiles;
+  int32_t tile_rows, tile_chunks;
+  int32_t rows = 1, most_taps = 1; // of a block
+  int32_t ways = 1;                // threads that share the pieces of a quad
+  int32_t whole = 0;               // 1: tiles of one piece have left already
+};
+
+// The pieces of a tile: the first, from its row on, and the others, which are their workers' first.
+struct Pieces {
+  int64_t first, second, step;
+  int32_t count;
+};
+
+__device__ inline Pieces pieces_of(const Adding &p, int32_t row, int32_t chunk) {
+  const Shares &s = p.shares;
+  const int32_t tile = chunk / p.tile_chunks * p.row_tiles + row / p.tile_rows, columns = p.tile_chunks * 64;
+  const int32_t first = s.worker_of(tile * s.blocks), last = s.worker_of(tile * s.blocks + s.blocks - 1);
+  const int64_t size = int64_t{p.tile_rows} * columns;
+  const int64_t within = int64_t{row % p.tile_rows} * columns + chunk % p.tile_chunks * 64;
+  return {s.piece(first, tile) * size + within, (int64_t{first} + 1) * s.most * size + within, s.most * size,
+          last - first + 1};
+}
+
+// Pieces [from, to) of a quad, in order; four are under way at once.
+__device__ inline float4 add_quad(const Adding &p, const Pieces &of, int32_t from, int32_t to, int32_t offset) {
+  float4 sum = {};
+  const float *const pieces = p.pieces + offset;
+  for (int32_t i = from; i < to; i += 4) {
+    float4 v[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int64_t at = i + j == 0 ? of.first : of.second + (i + j - 1) * of.step;
+      v[j] = i + j < to ? *reinterpret_cast<const float4 *>(pieces + at) : float4{};
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
+  }
+  return sum;
+}
+
+// Where a tap's weights begin in a row.
+__device__ inline int64_t offset_of(const View<int64_t> &weights, int32_t tap) {
+  const auto across = static_cast<int32_t>(weights.size[4]), down = static_cast<int32_t>(weights.size[3]);
+  const int32_t line = tap / across, plane = line / down;
+  return weights.at(0, 0, plane, line - plane * down, tap - line * across);
+}
+
+// Blocks: chunks of a tap and rows, then taps.
+__global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Adding p) {
+  __shared__ Pieces pieces[kMostTaps];
+  __shared__ int64_t offsets[kMostTaps];
+  __shared__ float4 sums[kMostLines * kPitch];
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const auto block = static_cast<int32_t>(blockIdx.x), chunk = block % p.tap_chunks,
+             row = block / p.tap_chunks * p.rows;
+  const int32_t first_tap = static_cast<int32_t>(blockIdx.y) * p.most_taps, taps = min(p.most_taps, p.taps - first_tap);
+  if (thread < taps) {
+    pieces[thread] = pieces_of(p, row, (first_tap + thread) * p.tap_chunks + chunk);
+    offsets[thread] = offset_of(p.weights, first_tap + thread);
+  }
+  __syncthreads();
+  ptx::let_next_begin();
+  ptx::await_previous();
+
+  const int32_t lines = p.rows * taps, quads = lines * kQuads, columns = p.tile_chunks * 64;
+  for (int32_t i = thread; i < quads * p.ways; i += kThreads) {
+    const int32_t all = i / kQuads, way = all / lines, line = all - way * lines, within = line / taps;
+    const Pieces &of = pieces[line - within * taps];
+    if (p.whole && of.count == 1) continue;
+    sums[all * kPitch + i % kQuads] =
+        add_quad(p, of, of.count * way / p.ways, of.count * (way + 1) / p.ways, within * columns + i % kQuads * 4);
+  }
+  __syncthreads();
+  // Neighbouring threads take neighbours in memory: channels, or taps where their stride is the least.
+  const auto *values = reinterpret_cast<const float *>(sums);
+  const bool channels_inner = p.weights.stride[1] == 1;
+  const int32_t inner = channels_inner ? 64 : taps, outer = channels_inner ? taps : 64;
+  const int32_t step_outer = kThreads / inner, step_inner = kThreads - step_outer * inner;
+  int32_t o = thread / inner, fast = thread - o * inner, within = o / outer;
+  for (o -= within * outer; within < p.rows;) {
+    const int32_t tap = channels_inner ? o : fast, lane = channels_inner ? fast : o, c = chunk * 64 + lane;
+    float sum = 0;
+    for (int32_t way = 0; way < p.ways; ++way) sum += values[(way * lines + within * taps + tap) * (4 * kPitch) + lane];
+    const bool here = !p.whole || pieces[tap].count > 1;
+    if (here && row + within < p.weights.size[0] && c < p.weights.size[1])
+      cuda::store(p.result, p.type, offsets[tap] + (row + within) * p.weights.stride[0] + c * p.weights.stride[1], sum);
+    fast += step_inner, o += step_outer;
+    if (fast >= inner) fast -= inner, ++o;
+    while (o >= outer) o -= outer, ++within;
+  }
+}
+
+} // namespace
+
+void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
+  if (p.whole && p.shares.all_whole()) return;
+  const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
+  Adding a = {p.shares, p.pieces,     p.weights,   p.result,   p.result_type,
+              taps,     p.tap_chunks, p.row_tiles, shape.rows, shape.chunks};
+  a.whole = p.whole;
+  const int64_t lines = int64_t{p.rows} * p.tap_chunks * taps;
+  // Blocks enough for all multiprocessors, of a thread a quad; where there are few quads, threads share their pieces.
+  a.most_taps = std::min(taps, kMostTaps);
+  while (a.most_taps > 1 && int64_t{p.rows} * p.tap_chunks * ceil_div(taps, a.most_taps) < 2 * kWorkers)
+    a.most_taps = (a.most_taps + 1) / 2;
+  // So many rows that a thread has a quad; and more, which spread a block's beginning, as long as there are many
+  // blocks.
+  const auto fits = [&](int32_t most_lines, int32_t least_blocks) {
+    const int32_t more = 2 * a.rows * a.most_taps;
+    return more <= most_lines && lines / more >= least_blocks;
+  };
+  while (fits(kThreads / kQuads, 2 * kWorkers) || fits(kMostLines, 7 * kWorkers)) a.rows *= 2;
+  const int32_t each = (p.shares.workers + p.shares.tiles - 1) / p.shares.tiles;
+  while (2 * a.ways <= each && lines * kQuads * a.ways < int64_t{kWorkers} * 1024 &&
+         2 * a.ways * a.rows * a.most_taps <= kMostLines)
+    a.ways *= 2;
+  const dim3 blocks(static_cast<unsigned>(p.tap_chunks * ceil_div(p.rows, a.rows)),
+                    static_cast<unsigned>(ceil_div(taps, a.most_taps)));
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks, config.blockDim = dim3(kThreads), config.stream = stream;
+  config.attrs = &early, config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, add, a), "launching the sum over pieces");
+}
+
+} // namespace polyconv::cuda::wgmma

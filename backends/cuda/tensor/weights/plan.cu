@@ -1,0 +1,194 @@
+// plan.cu - what surrounds the gradient of weights on Hopper: its geometry, and the sum over pieces.
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "weights/weights.hpp"
+
+namespace polyconv::cuda::wgmma {
+PixelMapEncoder find_pixel_encoder() {
+  void *found = nullptr;
+  cudaDriverEntryPointQueryResult how;
+  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &found, 12000, cudaEnableDefault, &how),
+        "looking for the driver's maps");
+  if (how != cudaDriverEntryPointSuccess)
+    throw sdk::Error(POLYCONV_UNAVAILABLE, "CUDA: the driver has no cuTensorMapEncodeIm2col");
+  return reinterpret_cast<PixelMapEncoder>(found);
+}
+
+BoxMapEncoder find_box_encoder() {
+  void *found = nullptr;
+  cudaDriverEntryPointQueryResult how;
+  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &how),
+        "looking for the driver's maps");
+  if (how != cudaDriverEntryPointSuccess)
+    throw sdk::Error(POLYCONV_UNAVAILABLE, "CUDA: the driver has no cuTensorMapEncodeTiled");
+  return reinterpret_cast<BoxMapEncoder>(found);
+}
+
+// Axes: 64 channels, pixels, chunks.
+void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *from, int depth, int chunks,
+                  CUtensorMap *map) {
+  const uint64_t size[3] = {64, static_cast<uint64_t>(t.size[0] * sdk::spatial(t)),
+                            static_cast<uint64_t>(t.size[1] / 64)};
+  const uint64_t stride[2] = {static_cast<uint64_t>(t.size[1] * 2), 128};
+  const uint32_t box[3] = {64, static_cast<uint32_t>(depth), static_cast<uint32_t>(chunks)}, steps[3] = {1, 1, 1};
+  const CUresult result =
+      encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
+              const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw sdk::Error(POLYCONV_DEVICE_ERROR, "CUDA: no tensor map of boxes: error " + std::to_string(result));
+}
+
+namespace {
+
+constexpr int kLeastWorkers = 126;
+constexpr int64_t kLeastBlocks = 4; // of a worker: below, a piece takes longer than the products
+
+// Whether pixels lie one after the other and their channels are whole chunks.
+bool has_boxes(const polyconv_tensor &t) {
+  int64_t stride = t.size[1];
+  for (const int axis : {4, 3, 2, 0}) {
+    if (t.size[axis] > 1 && t.stride[axis] != stride) return false;
+    stride *= t.size[axis];
+  }
+  return t.size[1] % 64 == 0;
+}
+
+bool reads_plainly(const polyconv_layer &l) {
+  if (sdk::taps(l) != 1) return false;
+  for (int axis = 0; axis < 3; ++axis)
+    if (l.stride[axis] != 1 || l.pad_begin[axis] != 0 || l.input.size[2 + axis] != l.output.size[2 + axis])
+      return false;
+  return has_boxes(l.input);
+}
+
+// Tiles in as many groups as can be, all cut alike: their workers fetch the same pixels at the same time, so that these
+// come from memory once. A few workers may stay without; and more where there is little depth, for every piece costs.
+Shares share_out(int64_t tiles, int64_t blocks) {
+  for (auto groups = std::min<int64_t>(tiles, kWorkers); groups > 0; --groups)
+    if (const int64_t each = kWorkers / groups; tiles % groups == 0 && (groups * each >= kLeastWorkers || groups == 1))
+      return make_shares(tiles, blocks, groups * std::min(each, ceil_div(tiles / groups * blocks, kLeastBlocks)),
+                         groups);
+  return {}; // without tiles
+}
+
+// The forward layer that reads the input with the same windows: what it takes, the maps can hold.
+polyconv_layer forward_of(const polyconv_layer &l) {
+  polyconv_layer f = l;
+  f.direction = POLYCONV_FORWARD;
+  f.result = l.output;
+  f.epilogue = {};
+  return f;
+}
+
+// A layer that reads the output's gradient as it is: windows of one pixel.
+polyconv_layer reading_of(const polyconv_layer &l) {
+  polyconv_layer r = forward_of(l);
+  r.input = l.output;
+  r.weights.size[1] = l.output.size[1];
+  for (int axis = 0; axis < 3; ++axis) {
+    r.weights.size[2 + axis] = r.stride[axis] = r.dilation[axis] = 1;
+    r.pad_begin[axis] = r.pad_end[axis] = 0;
+  }
+  return r;
+}
+
+bool takes_forward(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer) {
+  const polyconv_layer *const pointer = &layer;
+  polyconv_request forward = request;
+  forward.layers = &pointer;
+  return takes(forward, offer);
+}
+
+} // namespace
+
+bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &l, sdk::Offer &offer) {
+  return takes_forward(request, forward_of(l), offer) && takes_forward(request, reading_of(l), offer);
+}
+
+// Axes C W H (D) N. The corners bound where pixels' first taps may lie: from minus the padding to the last output's.
+void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &l, bool gradients, const void *from, int depth,
+                   CUtensorMap *map) {
+  const polyconv_tensor &t = gradients ? l.output : l.input;
+  uint64_t size[5] = {static_cast<uint64_t>(t.size[1])}, stride[4] = {};
+  int lower[3] = {}, upper[3] = {};
+  uint32_t steps[5] = {1, 1, 1, 1, 1}, rank = 1;
+  for (int axis = 2; axis >= (is_flat(l) ? 1 : 0); --axis, ++rank) {
+    size[rank] = static_cast<uint64_t>(t.size[2 + axis]);
+    stride[rank - 1] = static_cast<uint64_t>(t.stride[2 + axis]) * 2;
+    if (gradients) continue;
+    steps[rank] = static_cast<uint32_t>(l.stride[axis]);
+    lower[rank - 1] = static_cast<int>(-l.pad_begin[axis]);
+    upper[rank - 1] =
+        static_cast<int>((l.output.size[2 + axis] - 1) * l.stride[axis] - l.pad_begin[axis] - (t.size[2 + axis] - 1));
+  }
+  size[rank] = static_cast<uint64_t>(t.size[0]);
+  stride[rank - 1] = static_cast<uint64_t>(t.stride[0]) * 2;
+  for (uint32_t i = 0; i < rank; ++i) // an axis of one element may have any stride, but a map wants a true one
+    if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * 2 : stride[i - 1] * size[i], 16);
+  const CUresult result =
+      encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+              rank + 1, const_cast<void *>(from), size, stride, lower, upper, 64, static_cast<uint32_t>(depth), steps,
+              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw sdk::Error(POLYCONV_DEVICE_ERROR, "CUDA: no tensor map of pixels: error " + std::to_string(result));
+}
+
+WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape) {
+  const auto parts = [](int32_t count, int32_t of) { return (count + of - 1) / of; };
+  WeightsProduct p = {{}, {}, View<int64_t>(l.weights)};
+  p.result_type = l.result.type;
+  p.rows = small(l.weights.size[0]);
+  p.tap_chunks = parts(small(l.weights.size[1]), 64);
+  p.chunks = p.tap_chunks * small(sdk::taps(l));
+  p.row_tiles = parts(p.rows, shape.rows);
+  const int64_t tiles = int64_t{p.row_tiles} * parts(p.chunks, shape.chunks);
+  p.shares = share_out(tiles, parts(small(l.output.size[0] * sdk::spatial(l.output)), shape.depth));
+  p.boxes = has_boxes(l.output) && reads_plainly(l) ? 1 : 0; // of one factor alone they are slower
+  for (int axis = 0; axis < 3; ++axis) {
+    p.taps[axis] = small(l.weights.size[2 + axis]);
+    p.out[axis] = small(l.output.size[2 + axis]);
+    p.stride[axis] = small(l.stride[axis]);
+    p.dilation[axis] = small(l.dilation[axis]);
+    p.pad[axis] = small(l.pad_begin[axis]);
+  }
+  p.flat = is_flat(l) ? 1 : 0;
+  return p;
+}
+
+Shares share_out_whole(const Shares &s) {
+  if (s.tiles == 0) return s;
+  int64_t groups = std::min(s.tiles, kWorkers);
+  while (groups > 1 && s.tiles % groups != 0) --groups;
+  return make_shares(s.tiles, s.blocks, groups, groups);
+}
+
+int64_t pieces_bytes(const WeightsProduct &p, const WeightsShape &shape) {
+  if (p.whole && p.shares.all_whole()) return 0;
+  return int64_t{p.shares.workers} * p.shares.most * shape.rows * shape.chunks * 64 * 4;
+}
+
+double block_clocks(const WeightsShape &shape, int parts, int products) {
+  const double columns = shape.chunks * 64.0;
+  return std::max(shape.rows * columns * shape.depth * products / 2048,
+                  (shape.rows + columns) * shape.depth * 2 * parts / 32);
+}
+
+int32_t blocks_of_longest(const Shares &s) {
+  return (s.group * s.blocks + s.workers_of_group - 1) / s.workers_of_group;
+}
+
+double adding_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
+  const auto real = [](int64_t v) { return static_cast<double>(v); };
+  const Shares &s = p.shares;
+  const double weights = real(sdk::elements(l.weights));
+  double split = s.tiles; // tiles that are not one worker's
+  if (p.whole)
+    split = s.all_whole() ? 0 : std::min<double>(s.tiles, real(s.tiles) / s.group * (s.workers_of_group - 1));
+  const double pieces = std::min(split + s.workers, real(s.most) * s.workers), part = split / s.tiles;
+  return pieces * shape.rows * shape.chunks * 256 / 2.77e6 + weights * (part / 4e5 + (1 - part) * 2 / 1.5e6);
+}
+
+} // namespace polyconv::cuda::wgmma

@@ -1,0 +1,318 @@
+// weights.cuh - the tiled product of the gradient of weights on Hopper's tensor cores. One warp, the producer,
+// has the TMA fetch blocks of pixels of both factors into a ring in shared memory: 64 channels of a pixel are a row of
+// 128 bytes, and the product wants both factors along the channels ("MN-major"), so nothing is ever transposed. The
+// consumer warpgroups keep the sums of the tile in registers and write them as a piece, as they lie.
+//
+// Floor: 2 N K P Q C R S at the rate of the tensor cores, 4096 operations a clock and multiprocessor; a tile of
+// 128 x 256 fetches 48 KiB for 1024 clocks of products.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "common/machine.hpp"
+#include "common/pairs.cuh"
+#include "common/ptx/hopper.cuh"
+#include "weights/weights.hpp"
+
+namespace polyconv::cuda::wgmma {
+
+template <class Type, int Rows, int Chunks, int RowGroups, int ChunkGroups, int Depth>
+struct WeightsTile {
+  using T = Type;
+  static constexpr int parts = 1; // of a factor (parts.cu)
+  static constexpr int depth = Depth, rows = Rows, chunks = Chunks, row_groups = RowGroups,
+                       groups = RowGroups * ChunkGroups;
+  static constexpr int threads = 128 * (groups + 1);        // the consumers', then the producer's
+  static constexpr int products = Rows / (64 * RowGroups);  // of 64 rows, of a warpgroup
+  static constexpr int columns = 64 * Chunks / ChunkGroups; // of a warpgroup
+  static constexpr int chunk_bytes = Depth * 128;           // 64 channels of a block of pixels
+  static constexpr int row_bytes = Rows / 64 * chunk_bytes, stage_bytes = row_bytes + Chunks * chunk_bytes;
+  static constexpr int stages = std::min(8, (kHopperShared - 1024 - 256) / stage_bytes);
+  static constexpr int shared_bytes = stages * stage_bytes + 1024 + 256;
+  static constexpr int producer_registers = 40; // of a thread; consumers get what is left
+  static constexpr int consumer_registers =
+      std::min(240, (65536 / threads / 8 * 8 * threads - producer_registers * 128) / (128 * groups) / 8 * 8);
+  static constexpr int piece = Rows * 64 * Chunks; // elements
+  static_assert(products * 64 * RowGroups == Rows && Chunks % ChunkGroups == 0 && stages >= 2, "not a tile");
+};
+
+// ---------------------------------------------------------------- the ring
+
+// Full barriers count the bytes of a stage, empty ones the warps that have read it.
+template <class Tile>
+class WeightsRing {
+ public:
+  __device__ explicit WeightsRing(uint32_t memory)
+      : stages_(memory), full_(memory + Tile::stages * Tile::stage_bytes) {}
+  __device__ void init() const {
+    for (int s = 0; s < Tile::stages; ++s) {
+      ptx::barrier_init(full_ + 8 * s, 1);
+      ptx::barrier_init(full_ + 8 * (Tile::stages + s), 4 * Tile::groups);
+    }
+    ptx::barrier_init_fence();
+  }
+  __device__ uint32_t rows() const { return stages_ + stage_ * Tile::stage_bytes; }
+  __device__ uint32_t chunks() const { return rows() + Tile::row_bytes; }
+  __device__ uint32_t full() const { return full_ + 8 * stage_; }
+  __device__ void await_full() const { ptx::barrier_wait(full(), parity_); }
+  __device__ void await_empty() const { ptx::barrier_wait(full_ + 8 * (Tile::stages + stage_), parity_ ^ 1); }
+  // This warp has read the stage before.
+  __device__ void release_before() const {
+    const uint32_t before = stage_ == 0 ? Tile::stages - 1 : stage_ - 1;
+    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(full_ + 8 * (Tile::stages + before));
+  }
+  __device__ void next() {
+    if (++stage_ == Tile::stages) stage_ = 0, parity_ ^= 1;
+  }
+
+ private:
+  uint32_t stages_, full_, stage_ = 0, parity_ = 0;
+};
+
+// ---------------------------------------------------------------- the producer
+
+// Where the window of a block's first pixel begins: the output's coordinates, which the input's follow from.
+struct Corner {
+  int32_t w, h, d, image;
+
+  __device__ Corner(const WeightsProduct &p, int32_t pixel) {
+    const int32_t line = pixel / p.out[2], plane = line / p.out[1];
+    image = plane / p.out[0];
+    w = pixel - line * p.out[2], h = line - plane * p.out[1], d = plane - image * p.out[0];
+  }
+  __device__ void take_from(int lane, const Corner &theirs) {
+    w = __shfl_sync(~0u, theirs.w, lane), h = __shfl_sync(~0u, theirs.h, lane);
+    d = __shfl_sync(~0u, theirs.d, lane), image = __shfl_sync(~0u, theirs.image, lane);
+  }
+};
+
+// What one lane of the producer fetches of every block of a tile: 64 channels of the gradient, or of a tap of the
+// input, of one part; or all such, where one box holds them. Chunks behind the last have channels that do not exist,
+// which are zeros.
+template <class Tile>
+class Lane {
+  static constexpr int kRowChunks = Tile::rows / 64, kBoxes = kRowChunks + Tile::chunks;
+  static_assert(kBoxes * Tile::parts <= 32, "a lane each");
+
+ public:
+  __device__ Lane(const WeightsProduct &p, int32_t tile)
+      : p_(p), part_(static_cast<int>(threadIdx.x % 32) / kBoxes), box_(static_cast<int>(threadIdx.x % 32) % kBoxes) {
+    const int32_t column = tile / p.row_tiles, chunk = column * Tile::chunks + box_ - kRowChunks;
+    if (box_ < kRowChunks) {
+      channel_ = (tile - column * p.row_tiles) * Tile::rows + 64 * box_;
+      return;
+    }
+    const bool there = chunk < p.chunks;
+    const int32_t tap = there ? chunk / p.tap_chunks : 0, line = tap / p.taps[2];
+    channel_ = (there ? chunk - tap * p.tap_chunks : p.tap_chunks) * 64;
+    tap_[0] = static_cast<uint16_t>(line / p.taps[1] * p.dilation[0]);
+    tap_[1] = static_cast<uint16_t>(line % p.taps[1] * p.dilation[1]);
+    tap_[2] = static_cast<uint16_t>((tap - line * p.taps[2]) * p.dilation[2]);
+  }
+  __device__ void fetch(uint32_t stage, uint32_t barrier, const Corner &at, int32_t pixel) const {
+    if (part_ >= Tile::parts) return;
+    const bool x = box_ >= kRowChunks;
+    const CUtensorMap *const map = x ? &p_.activations[part_] : &p_.gradients[part_];
+    const uint32_t to = stage + (x ? Tile::row_bytes + (part_ * Tile::chunks + box_ - kRowChunks) * Tile::chunk_bytes
+                                   : (part_ * kRowChunks + box_) * Tile::chunk_bytes);
+    if (p_.boxes) {
+      if (box_ == 0 || box_ == kRowChunks) ptx::load_box(to, map, barrier, 0, pixel, channel_ / 64);
+      return;
+    }
+    const int32_t w = x ? at.w * p_.stride[2] - p_.pad[2] : at.w, h = x ? at.h * p_.stride[1] - p_.pad[1] : at.h;
+    const int32_t d = x ? at.d * p_.stride[0] - p_.pad[0] : at.d;
+    if (p_.flat)
+      ptx::load_pixels(to, map, barrier, channel_, w, h, at.image, tap_[2], tap_[1]);
+    else
+      ptx::load_pixels(to, map, barrier, channel_, w, h, d, at.image, tap_[2], tap_[1], tap_[0]);
+  }
+
+ private:
+  const WeightsProduct &p_;
+  const int part_, box_;
+  int32_t channel_;
+  uint16_t tap_[3] = {};
+};
+
+// Blocks [first, last) of a tile's depth, by a whole warp. A lane each finds the corners of the next 32 blocks: one
+// after the other, their divisions would take longer than the products.
+template <class Tile>
+__device__ inline void fetch_weights(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
+                                     WeightsRing<Tile> &ring) {
+  const Lane<Tile> lane(p, tile);
+  Corner ahead(p, 0), corner = ahead;
+  for (int32_t block = first; block < last; ++block, ring.next()) {
+    const int32_t which = (block - first) % 32;
+    if (which == 0) ahead = Corner(p, (block + static_cast<int32_t>(threadIdx.x % 32)) * Tile::depth);
+    corner.take_from(which, ahead);
+    ring.await_empty();
+    if (threadIdx.x % 32 == 0) ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+    __syncwarp();
+    lane.fetch(ring.rows(), ring.full(), corner, block * Tile::depth);
+  }
+}
+
+// ---------------------------------------------------------------- the consumers
+
+// A factor in shared memory whose rows of 128 bytes are 64 channels of a pixel, in the TMA's 128-byte swizzle; chunks
+// of channels lie one after the other. Adding 128 goes 16 pixels on.
+template <class Tile>
+__device__ inline uint64_t channels_descriptor(uint32_t address) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightPixels = uint64_t{1024 >> 4} << 32,
+                     kNextChunk = uint64_t{Tile::chunk_bytes >> 4} << 16;
+  return kSwizzle128 | kEightPixels | kNextChunk | ((address & 0x3ffff) >> 4);
+}
+
+template <class Tile>
+using WeightsSums = float[Tile::products][Tile::columns / 2];
+
+template <class Tile>
+__device__ inline void sum_blocks(WeightsSums<Tile> &sums, int32_t blocks, WeightsRing<Tile> &ring, int row_group,
+                                  int chunk_group) {
+  constexpr int kChunk = Tile::chunk_bytes >> 4; // of a descriptor
+  for (int32_t block = 0; block < blocks; ++block, ring.next()) {
+    ring.await_full();
+    const uint64_t a = channels_descriptor<Tile>(ring.rows()) + row_group * Tile::products * kChunk;
+    const uint64_t b = channels_descriptor<Tile>(ring.chunks()) + chunk_group * (Tile::columns / 64) * kChunk;
+    ptx::products_fence();
+#pragma unroll
+    for (int product = 0; product < Tile::products; ++product)
+#pragma unroll
+      for (int k = 0; k < Tile::depth / 16; ++k)
+        ptx::multiply<typename Tile::T, Tile::columns, true>(sums[product], a + product * kChunk + k * 128, b + k * 128,
+                                                             k > 0 || block > 0);
+    ptx::products_commit();
+    ptx::products_wait<1>(); // the products of the stage before are done
+    if (block > 0) ring.release_before();
+  }
+  ptx::products_wait<0>();
+  ring.release_before();
+}
+
+// The piece, row by row.
+template <class Tile>
+__device__ inline void store_piece(float *piece, const WeightsSums<Tile> &sums, int row_group, int chunk_group) {
+  constexpr int kColumns = 64 * Tile::chunks;
+  const auto thread = static_cast<int>(threadIdx.x % 128);
+  float *const to = piece + (row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4) * kColumns +
+                    chunk_group * Tile::columns + thread % 4 * 2;
+#pragma unroll
+  for (int product = 0; product < Tile::products; ++product)
+#pragma unroll
+    for (int i = 0; i < Tile::columns / 2; i += 2) { // upper row, then the one 8 below
+      const int row = product * 64 + i % 4 / 2 * 8;
+      *reinterpret_cast<float2 *>(to + row * kColumns + i / 4 * 8) =
+          make_float2(sums[product][i], sums[product][i + 1]);
+    }
+}
+
+// Two neighbouring channels of a weight, in one word where `pairs` lie so; the second may not exist.
+template <class Out>
+__device__ inline void store_pair(Out *to, float first, float second, bool pairs, bool both) {
+  if (pairs && both) {
+    if constexpr (sizeof(Out) == 4)
+      *reinterpret_cast<float2 *>(to) = make_float2(first, second);
+    else
+      *reinterpret_cast<uint32_t *>(to) = pair_of(first, second, Out());
+    return;
+  }
+  to[0] = static_cast<Out>(first);
+  if (both) to[1] = static_cast<Out>(second);
+}
+
+// The sums of a whole tile, as weights whose channels lie side by side.
+template <class Tile, class Out>
+__device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const WeightsSums<Tile> &sums, int row_group,
+                                  int chunk_group) {
+  constexpr int kChunks = Tile::columns / 64;
+  static_assert(kChunks * 64 == Tile::columns, "a warpgroup has whole chunks");
+  const auto thread = static_cast<int>(threadIdx.x % 128);
+  const int32_t column = tile / p.row_tiles, row = (tile - column * p.row_tiles) * Tile::rows +
+                                                   row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4;
+  const auto rows = static_cast<int32_t>(p.weights.size[0]), channels = static_cast<int32_t>(p.weights.size[1]);
+#pragma unroll
+  for (int i = 0; i < kChunks; ++i) {
+    const int32_t chunk = column * Tile::chunks + chunk_group * kChunks + i, tap = chunk / p.tap_chunks;
+    if (chunk >= p.chunks) break;
+    const int32_t line = tap / p.taps[2], plane = line / p.taps[1];
+    const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + thread % 4 * 2;
+    Out *const to = static_cast<Out *>(p.result) +
+                    p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
+    const bool pairs = reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0 && p.weights.stride[0] % 2 == 0;
+#pragma unroll
+    for (int product = 0; product < Tile::products; ++product)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) { // upper row, then the one 8 below
+        const int below = product * 64 + half * 8;
+        if (row + below >= rows) continue;
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+          if (channel + j * 8 < channels)
+            store_pair(to + below * p.weights.stride[0] + j * 8, sums[product][i * 32 + j * 4 + half * 2],
+                       sums[product][i * 32 + j * 4 + half * 2 + 1], pairs, channel + j * 8 + 1 < channels);
+      }
+  }
+}
+
+// ---------------------------------------------------------------- the kernel
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid_constant__ WeightsProduct p) {
+  extern __shared__ unsigned char unaligned[];
+  WeightsRing<Tile> ring((ptx::shared_address(unaligned) + 1023) / 1024 * 1024); // swizzled: begins at 1024 bytes
+  if (threadIdx.x == 0) ring.init();
+  if (threadIdx.x == 32) ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.gradients[0]);
+  __syncthreads();
+  ptx::let_next_begin();
+  ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
+
+  const auto worker = static_cast<int>(blockIdx.x), group = static_cast<int>(threadIdx.x / 128);
+  if (group == Tile::groups) {
+    ptx::release_registers<Tile::producer_registers>();
+    if (threadIdx.x / 32 == 4 * Tile::groups)
+      for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t) {
+        fetch_weights<Tile>(p, tile, first, last, ring);
+      });
+  } else {
+    ptx::take_registers<Tile::consumer_registers>();
+    WeightsSums<Tile> sums;
+    for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
+      const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
+      sum_blocks<Tile>(sums, last - first, ring, row_group, chunk_group);
+      if (!p.whole || last - first < p.shares.blocks)
+        store_piece<Tile>(p.pieces + piece * Tile::piece, sums, row_group, chunk_group);
+      else if (p.result_type == POLYCONV_F32)
+        store_tile<Tile, float>(p, tile, sums, row_group, chunk_group);
+      else
+        store_tile<Tile, typename Tile::T>(p, tile, sums, row_group, chunk_group);
+    });
+  }
+}
+
+// ---------------------------------------------------------------- launch
+
+template <class Tile>
+WeightsLauncher weights_launcher() {
+  const auto prepare = [] {
+    check(cudaFuncSetAttribute(multiply_pixels<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
+          "asking for shared memory");
+  };
+  const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
+    launch_early(multiply_pixels<Tile>, static_cast<unsigned>(p.shares.workers), Tile::threads, Tile::shared_bytes,
+                 stream, p);
+  };
+  return {prepare, launch};
+}
+
+// The launcher of each shape, in the order of kWeightsShapes.
+template <class T>
+WeightsLauncher weights_launcher_of(int shape) {
+#define POLYCONV_WGMMA_WEIGHTS_LAUNCHER(rows, chunks, row_groups, chunk_groups, depth) \
+  &weights_launcher<WeightsTile<T, rows, chunks, row_groups, chunk_groups, depth> >,
+  static constexpr WeightsLauncher (*kLaunchers[])() = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_LAUNCHER)};
+#undef POLYCONV_WGMMA_WEIGHTS_LAUNCHER
+  return kLaunchers[shape]();
+}
+
+} // namespace polyconv::cuda::wgmma

@@ -1,0 +1,84 @@
+// weights.hpp - what the host knows of the Hopper product for the gradient of weights: dw[k][tap][c] = sum over
+// pixels of dy[pixel][k] * x[window of pixel, tap][c]. Rows of a tile are output channels; columns are chunks of 64
+// input channels of one tap each, so that a tile may hold several taps; depth is pixels, in blocks.
+//
+// common/pieces.cuh says how the blocks of depth of all tiles are shared out.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/machine.hpp"
+#include "common/sums/pieces.cuh"
+#include "wgmma/product.hpp"
+
+namespace polyconv::cuda::wgmma {
+
+inline constexpr int kWorkers = kHopperMultiprocessors;
+
+inline constexpr int kWeightsParts = 3; // that factors fall into at most (parts.hpp)
+
+struct WeightsProduct {
+  CUtensorMap gradients[kWeightsParts], activations[kWeightsParts]; // first: they are aligned to 64 bytes
+  View<int64_t> weights;                                            // what is written
+  void *result = nullptr;
+  int32_t result_type = 0;
+  float *pieces = nullptr;      // of the sums, one tile each
+  int32_t rows = 0, chunks = 0; // output channels; chunks of all taps
+  int32_t tap_chunks = 0;       // chunks of a tap
+  int32_t row_tiles = 0;        // of all tiles
+  Shares shares = {};
+  int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
+  int32_t flat = 0;  // images have two axes
+  int32_t boxes = 0; // maps of chunks x pixels x 64 channels, not of windows
+  int32_t whole =
+      0; // 1: a tile that one worker sums alone leaves at once, not as a piece: its channels lie side by side
+};
+
+// A block's tile: rows x chunks; warpgroups along either; pixels of a block of depth.
+struct WeightsShape {
+  int32_t rows, chunks, row_groups, chunk_groups, depth;
+};
+#define POLYCONV_WGMMA_WEIGHTS_TILES(tile)                                                                         \
+  tile(128, 4, 2, 1, 64) tile(256, 2, 2, 1, 64) tile(128, 2, 2, 1, 64) tile(64, 4, 1, 2, 64) tile(64, 9, 1, 3, 32) \
+      tile(256, 1, 2, 1, 64) tile(64, 2, 1, 1, 64) tile(64, 1, 1, 1, 64) tile(64, 3, 1, 1, 64) tile(128, 3, 2, 1, 64)
+#define POLYCONV_WGMMA_WEIGHTS_SHAPE(rows, chunks, row_groups, chunk_groups, depth) \
+  {rows, chunks, row_groups, chunk_groups, depth},
+inline constexpr WeightsShape kWeightsShapes[] = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_SHAPE)};
+inline constexpr int kWeightsShapeCount = sizeof kWeightsShapes / sizeof *kWeightsShapes;
+
+// The geometry of a layer in a shape, without maps and pointers.
+WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape);
+int64_t pieces_bytes(const WeightsProduct &product, const WeightsShape &shape); // of the workspace
+// Every tile one worker's.
+Shares share_out_whole(const Shares &shares);
+
+// Whether maps hold the factors of a layer; else rejects in the words of the forward layer that reads so.
+bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer);
+
+// The map by which the TMA fetches blocks of `depth` pixels, 64 channels of each: of the input, along its windows, or
+// of the output's gradient as it is. Made on the host, by arithmetic alone.
+using PixelMapEncoder = decltype(&cuTensorMapEncodeIm2col);
+PixelMapEncoder find_pixel_encoder(); // the driver's
+void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &layer, bool gradients, const void *from, int depth,
+                   CUtensorMap *map);
+using BoxMapEncoder = decltype(&cuTensorMapEncodeTiled);
+BoxMapEncoder find_box_encoder();
+void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *from, int depth, int chunks,
+                  CUtensorMap *map);
+
+// What estimates are made of: clocks of a block of depth, in `parts` and `products` of them; the longest share's
+// blocks; microseconds for pieces on their way out and in again, and for what they add up to.
+double block_clocks(const WeightsShape &shape, int parts, int products);
+int32_t blocks_of_longest(const Shares &shares);
+double adding_us(const polyconv_layer &layer, const WeightsProduct &product, const WeightsShape &shape);
+
+// Adds the pieces and stores the gradient.
+void add_pieces(const WeightsProduct &product, const WeightsShape &shape, cudaStream_t stream);
+
+struct WeightsLauncher {
+  void (*prepare)();
+  void (*launch)(const WeightsProduct &product, cudaStream_t stream);
+};
+WeightsLauncher weights_f16(int shape);
+WeightsLauncher weights_bf16(int shape);
+
+} // namespace polyconv::cuda::wgmma

@@ -1,0 +1,261 @@
+// product.cuh - the tiled product on Hopper's tensor cores. Of a block's last warpgroup, the producer, one thread
+// has the TMA fetch activations and another one weights, a block of depth at a time, into a ring in shared memory; the
+// consumer warpgroups multiply what has arrived, keep the sums in registers, and finish and store them
+// (leave.cuh). While they do, the ring fills with the next tile: blocks stay and take one tile after the other.
+// Where there are two teams of consumers, they take turns: one finishes its tile while the other multiplies.
+//
+// Floor: 2 N K P Q C R S at the rate of the tensor cores, 4096 operations a clock and multiprocessor; a tile of
+// 128 x 256 fetches 48 KiB for 1024 clocks of products.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/device/check.hpp"
+#include "wgmma/leave.cuh"
+#include "wgmma/turned.cuh"
+
+namespace polyconv::cuda::wgmma {
+
+// ---------------------------------------------------------------- the ring
+
+// The ring of stages: full barriers count the bytes of a stage, empty ones the warps that have read it. Barriers tell
+// one phase from the next, no more: a team may only look at the ring when the one before it has seen all of its blocks.
+template <class Tile>
+class Ring {
+ public:
+  __device__ explicit Ring(uint32_t memory) : stages_(memory), full_(memory + Tile::stages * Tile::stage_bytes) {}
+  __device__ void init() const {
+    for (int s = 0; s < Tile::stages; ++s) {
+      ptx::barrier_init(full_ + 8 * s, Tile::arrivals);
+      ptx::barrier_init(full_ + 8 * (Tile::stages + s), 4 * Tile::team_groups);
+    }
+    for (int t = 0; t < Tile::teams; ++t) ptx::barrier_init(go(t), 4 * Tile::team_groups);
+    ptx::barrier_init_fence();
+  }
+  __device__ uint32_t activations() const { return stages_ + stage_ * Tile::stage_bytes; }
+  __device__ uint32_t weights() const { return activations() + Tile::activation_bytes; }
+  __device__ uint32_t full() const { return full_ + 8 * stage_; }
+  __device__ uint32_t empty() const { return full_ + 8 * (Tile::stages + stage_); }
+  __device__ void await_full() const { ptx::barrier_wait(full(), parity_); }
+  __device__ void await_empty() const { ptx::barrier_wait(empty(), parity_ ^ 1); }
+  // This warp has read the stage before.
+  __device__ void release_before() const {
+    const uint32_t before = stage_ == 0 ? Tile::stages - 1 : stage_ - 1;
+    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(full_ + 8 * (Tile::stages + before));
+  }
+  // The ring is `team`'s: for its turn `number`, counted from 0; then the next team's.
+  __device__ void await_team(int team, uint32_t number) const {
+    if constexpr (Tile::teams > 1) ptx::barrier_wait(go(team), (number & 1) ^ (team == 0 ? 1 : 0));
+  }
+  __device__ void pass_on(int team) const {
+    if constexpr (Tile::teams > 1)
+      if (threadIdx.x % 32 == 0) ptx::barrier_arrive(go((team + 1) % Tile::teams));
+  }
+  __device__ void next() {
+    if (++stage_ == Tile::stages) stage_ = 0, parity_ ^= 1;
+  }
+  __device__ void skip(uint32_t blocks) {
+    const uint32_t to = stage_ + blocks, rounds = to / Tile::stages;
+    stage_ = to - rounds * Tile::stages, parity_ ^= rounds & 1;
+  }
+
+ private:
+  __device__ uint32_t go(int team) const { return full_ + 8 * (2 * Tile::stages + team); }
+
+  uint32_t stages_, full_, stage_ = 0, parity_ = 0;
+};
+
+// ---------------------------------------------------------------- the producer
+
+// A block of depth: its tap and first channel.
+struct Step {
+  int32_t tap, c, t, r, s;
+
+  __device__ Step(const Product &p, int32_t block, int32_t depth) {
+    tap = p.by_tap_blocks(block), c = (block - tap * p.tap_blocks) * depth;
+    r = p.by_taps[2](tap), s = tap - r * p.taps[2], t = p.by_taps[1](r);
+    r -= t * p.taps[1];
+  }
+  __device__ void next(const Product &p, int32_t depth) {
+    c += depth;
+    if (c >= p.tap_blocks * depth) next_tap(p);
+  }
+  __device__ void next_tap(const Product &p) {
+    c = 0, ++tap;
+    if (++s == p.taps[2]) s = 0, ++r;
+    if (r == p.taps[1]) r = 0, ++t;
+  }
+};
+
+// Two threads fetch, each of a warp of its own: what one takes for both boxes of a block of depth is longer than a
+// small tile's products. Weights may come while the kernel ahead in the stream still runs: packing lets none begin
+// before its end. Their bytes are awaited with the activations'.
+template <class Tile>
+__device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring) {
+  Step step(p, turn.first, Tile::depth);
+#pragma unroll 1
+  for (int32_t block = turn.first; block < turn.last; ++block, ring.next(), step.next(p, Tile::depth)) {
+    ring.await_empty();
+    if constexpr (Tile::weights_row == 128)
+      ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel);
+    else // in parts (emulated/emulated.cuh)
+      ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel, 0);
+  }
+}
+
+// `begins`: the kernel ahead in the stream may still run.
+template <class Tile>
+__device__ inline void fetch_activations(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring, bool begins) {
+  // The tile's first pixel.
+  const int32_t row = p.by_out[2](turn.pixel), plane = p.by_out[1](row), image = p.by_out[0](plane);
+  const int32_t w = (turn.pixel - row * p.out[2]) * p.walk[2].step, h = (row - plane * p.out[1]) * p.walk[1].step;
+  const int32_t d = (plane - image * p.out[0]) * p.walk[0].step + p.walk[0].first[0];
+  Step step(p, turn.first, Tile::depth);
+  for (int32_t block = turn.first; block < turn.last; step.next_tap(p)) {
+    const Walk::Tap x = p.walk[2].at(step.s), y = p.walk[1].at(step.r), z = p.walk[0].at(step.t);
+    const CUtensorMap *map = &p.activations[2 * y.phase + x.phase];
+    const int32_t from_w = w + p.walk[2].first[x.phase], from_h = h + p.walk[1].first[y.phase];
+    const auto tap_w = static_cast<uint16_t>(x.shift), tap_h = static_cast<uint16_t>(y.shift);
+    const auto tap_d = static_cast<uint16_t>(z.shift);
+    const int32_t end = min(turn.last, block + p.tap_blocks - step.c / Tile::depth);
+    if (begins) ptx::await_previous(), begins = false;
+#pragma unroll 1
+    for (; block < end; ++block, ring.next(), step.c += Tile::depth) {
+      ring.await_empty();
+      ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+      if (p.flat)
+        ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, image, tap_w, tap_h);
+      else
+        ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, d, image, tap_w, tap_h, tap_d);
+    }
+  }
+}
+
+// Of the producer's warpgroup.
+__device__ inline bool fetches() {
+  return threadIdx.x % 128 == 0 || threadIdx.x % 128 == 32;
+}
+template <class Tile>
+__device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring, bool begins) {
+  if (threadIdx.x % 128 == 0)
+    fetch_activations<Tile>(p, turn, ring, begins);
+  else
+    fetch_weights<Tile>(p, turn, ring);
+}
+
+// ---------------------------------------------------------------- the consumers
+
+template <class Tile>
+__device__ inline void sum_up(float (&sums)[Tile::rows][Tile::columns / 2], const Turn<Tile> &turn, Ring<Tile> &ring,
+                              int member, int team) {
+  constexpr int kStep = 32 >> 4, kRow = 64 * 128 >> 4; // of a descriptor: along the depth, to the next 64 pixels
+  for (int32_t block = turn.first; block < turn.last; ++block, ring.next()) {
+    ring.await_full();
+    const uint32_t rows = Tile::turned ? ring.weights() : ring.activations();
+    const uint64_t a = ptx::matrix_descriptor(rows) + member * Tile::rows * kRow;
+    const uint64_t b = ptx::matrix_descriptor(Tile::turned ? ring.activations() : ring.weights());
+    ptx::products_fence();
+#pragma unroll
+    for (int row = 0; row < Tile::rows; ++row)
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        ptx::multiply<typename Tile::T, Tile::columns>(sums[row], a + row * kRow + k * kStep, b + k * kStep,
+                                                       k > 0 || block > turn.first);
+    ptx::products_commit();
+    ptx::products_wait<1>(); // the products of the stage before are done
+    if (block > turn.first) ring.release_before();
+  }
+  ring.pass_on(team);
+  ptx::products_wait<0>();
+  ring.release_before();
+}
+
+// ---------------------------------------------------------------- the kernel
+
+// Of a problem that is one product: how many turns; the product that a turn belongs to, which is then counted within
+// it; and what the producer's last warp has to do.
+template <class Tile>
+__device__ inline int32_t count_turns(const Product &p) {
+  return Turn<Tile>::count(p);
+}
+__device__ inline const Product &product_of(const Product &p, int32_t &) {
+  return p;
+}
+
+template <class Tile>
+__device__ inline void work_aside(const Product &, uint32_t) {}
+
+template <class Tile, class Problem>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(const __grid_constant__ Problem problem) {
+  extern __shared__ unsigned char unaligned[];
+  const uint32_t shared = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
+  Ring<Tile> ring(shared + Tile::leave_bytes);
+  if (threadIdx.x == 0) ring.init();
+  if (threadIdx.x == 32) {
+    int32_t turn = 0;
+    const Product &p = product_of(problem, turn);
+    ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);
+  }
+  __syncthreads();
+  ptx::let_next_begin();
+  const auto group = static_cast<int>(warp_in_block() / 4);
+  const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
+  const int32_t turns = count_turns<Tile>(problem);
+  if (group == Tile::groups) {
+    ptx::release_registers<Tile::producer_registers>();
+    if (threadIdx.x / 32 == 4 * Tile::groups + 3) ptx::await_previous(), work_aside<Tile>(problem, shared);
+    if (!fetches()) return;
+    for (int32_t i = begin; i < turns; i += step) {
+      int32_t turn = i;
+      const Product &p = product_of(problem, turn);
+      fetch<Tile>(p, Turn<Tile>(p, turn), ring, i == begin);
+    }
+  } else {
+    ptx::take_registers<Tile::consumer_registers>();
+    ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
+    float sums[Tile::rows][Tile::columns / 2];
+    std::conditional_t<Tile::turned, TurnedOutlet<Tile>, Outlet<Tile>> outlet(shared);
+    const int team = group / Tile::team_groups, member = group % Tile::team_groups;
+    uint32_t number = 0; // of turns, of all teams
+    for (int32_t i = begin; i < turns; i += step, ++number) {
+      int32_t within = i;
+      const Product &p = product_of(problem, within);
+      const Turn<Tile> turn(p, within);
+      if (static_cast<int>(number % Tile::teams) != team) {
+        ring.skip(turn.last - turn.first);
+        continue;
+      }
+      ring.await_team(team, number / Tile::teams);
+      sum_up<Tile>(sums, turn, ring, member, team);
+      if constexpr (Tile::turned)
+        outlet.leave(p, sums, turn.pixel, turn.channel + member * Tile::rows * 64);
+      else
+        leave<Tile>(p, sums, turn, member, outlet);
+    }
+    outlet.close();
+  }
+}
+
+// ---------------------------------------------------------------- launch
+
+// `Pairs`: neighbours that share pixels are a cluster, and so run side by side, on one side of the second cache.
+template <class Tile, void Kernel(Product), bool Pairs = false>
+Launcher launcher() {
+  const auto prepare = [] {
+    check(cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
+          "asking for shared memory");
+  };
+  const auto launch = [](const Product &p, int multiprocessors, cudaStream_t stream) {
+    const int64_t turns = static_cast<int64_t>(p.pixel_tiles) * p.channel_tiles * p.splits;
+    const auto blocks = static_cast<unsigned>(std::min<int64_t>(turns, multiprocessors * Tile::blocks));
+    const unsigned cluster = Pairs && p.pixels_next == 0 && p.channel_tiles > 1 && blocks % 2 == 0 ? 2 : 1;
+    launch_clusters(Kernel, cluster, blocks, Tile::threads, Tile::shared_bytes, stream, p);
+  };
+  return {prepare, launch};
+}
+
+template <class Tile>
+Launcher product_launcher() {
+  return launcher<Tile, multiply_tiles<Tile, Product>, true>();
+}
+
+} // namespace polyconv::cuda::wgmma

@@ -1,0 +1,87 @@
+// unaligned.cu - the same layers where a run's input does not begin at whole 16 bytes, which no tensor map can
+// address: one thread an output, from the packed weights. Right, and far slower; programs whose pointers come from
+// polyconv_device_alloc or cudaMalloc never get here.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/epilogue.cuh"
+#include "common/instance.hpp"
+#include "emulated/emulated.hpp"
+#include "emulated/parts.cuh"
+
+namespace polyconv::cuda::wgmma {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Packed weights: at(tap, c) is channel c of a tap, counted over filters.
+template <class T>
+struct PlainWeights {
+  const T *from;
+  int64_t row;
+  __device__ float at(int64_t tap, int64_t c) const { return static_cast<float>(from[tap * row + c]); }
+};
+struct WeightsInParts {
+  const __nv_bfloat16 *from;
+  PackedParts parts;
+  __device__ float at(int64_t tap, int64_t c) const {
+    const __nv_bfloat16 *const part = from + tap * parts.row + PackedParts::place_of(c);
+    const float first = value(part[0]);
+    return fabsf(first) < INFINITY ? first + (value(part[parts.plane]) + value(part[2 * parts.plane])) : first;
+  }
+};
+
+// Taps outside, channels inside. Padding takes part as products too, as it does in tiles.
+template <class T, class Weights>
+__device__ float sum_at(const Conv<int64_t> &p, const T *input, const Weights &weights, const Place<int64_t> &o) {
+  int64_t tap = o.c * p.weights.size[2] * p.weights.size[3] * p.weights.size[4];
+  float sum = 0;
+  for (int64_t t = 0; t < p.weights.size[2]; ++t)
+    for (int64_t r = 0; r < p.weights.size[3]; ++r)
+      for (int64_t s = 0; s < p.weights.size[4]; ++s, ++tap) {
+        const int64_t d = p.source(0, o.d, t), h = p.source(1, o.h, r), w = p.source(2, o.w, s);
+        const bool inside = d >= 0 && h >= 0 && w >= 0;
+        const T *const pixel = input + (inside ? p.input.at(o.n, 0, d, h, w) : 0);
+        for (int64_t c = 0; c < p.weights.size[1]; ++c)
+          sum += (inside ? static_cast<float>(pixel[c]) : 0.0f) * weights.at(tap, c);
+      }
+  return sum;
+}
+
+template <class T, class Weights>
+__global__ void __launch_bounds__(kThreads, 1)
+    multiply(const Conv<int64_t> p, const T *input, const Weights weights, void *result, int64_t count) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
+    const Place<int64_t> o = p.output.along_c(i);
+    finish_and_store(p, result, sum_at(p, input, weights, o), o);
+  }
+}
+
+template <class T, class Weights>
+void launch(const polyconv_layer &l, const polyconv_arguments &a, const Weights &weights, cudaStream_t stream) {
+  const int64_t count = sdk::elements(l.output);
+  multiply<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(Conv<int64_t>(l, a), static_cast<const T *>(a.input),
+                                                                 weights, a.output, count);
+  check_launch("cuda-tensor's wgmma, with an input that is not aligned");
+}
+
+template <class T>
+void launch_plain(const polyconv_layer &l, const polyconv_arguments &a, cudaStream_t stream) {
+  launch<T>(l, a, PlainWeights<T>{static_cast<const T *>(a.weights[0]), l.weights.size[1]}, stream);
+}
+
+} // namespace
+
+void multiply_unaligned(const polyconv_layer &l, const polyconv_arguments &a, cudaStream_t stream) {
+  if (l.input.type == POLYCONV_F16)
+    launch_plain<__half>(l, a, stream);
+  else if (l.input.type == POLYCONV_BF16)
+    launch_plain<__nv_bfloat16>(l, a, stream);
+  else
+    launch_plain<float>(l, a, stream);
+}
+
+void multiply_unaligned_parts(const polyconv_layer &l, const polyconv_arguments &a, cudaStream_t stream) {
+  launch<float>(l, a, WeightsInParts{static_cast<const __nv_bfloat16 *>(a.weights[0]), PackedParts(l)}, stream);
+}
+
+} // namespace polyconv::cuda::wgmma

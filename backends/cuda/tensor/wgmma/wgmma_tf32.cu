@@ -1,0 +1,28 @@
+// wgmma_tf32.cu - forward, f32 under math tf32, channels last, compute capability 9.0: the product of wgmma.cu with
+// factors that the TMA rounds to TF32 on their way in.
+//
+// Floor: 2 N K P Q C R S at half the rate of f16, 418 TFLOP/s on an H200.
+// SPDX-License-Identifier: Apache-2.0
+#include "rounded.hpp"
+#include "wgmma/product.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+#define POLYCONV_NAME(shape, splits, name, suffix) name "x32" suffix,
+constexpr const char *kNames[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_NAME)};
+#undef POLYCONV_NAME
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!takes_f32(request, POLYCONV_MATH_TF32, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
+  return wgmma::supports(request, config, offer);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_wgmma_tf32;
+const sdk::Kernel kernel_wgmma_tf32 = {"wgmma_tf32", 0, kNames, wgmma::kConfigCount, supports, wgmma::create};
+
+} // namespace polyconv::cuda
