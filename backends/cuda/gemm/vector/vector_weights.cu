@@ -1,0 +1,41 @@
+// vector_weights.cu - the gradient of weights, strict f32: layers whose outputs are few (common/vector/outer.hpp).
+// Configs are tiles of a block, filters x depth.
+//
+// Floor: one write of the gradient; with many outputs 2 rows K C at the FMA rate.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/vector/outer_kernel.hpp"
+#include "vector/outer.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+constexpr const char *kNames[] = {"16x32", "64x64"};
+
+struct Side {
+  static constexpr OuterShape shapes[] = {{16, 32}, {64, 64}};
+
+  static bool takes_types(const polyconv_layer &l, sdk::Offer &offer) {
+    return (l.input.type == POLYCONV_F32 && l.output.type == POLYCONV_F32 && l.result.type == POLYCONV_F32) ||
+           offer.reject("takes f32: input, output and gradient");
+  }
+  // Rows come in steps of 32, while those before are multiplied.
+  static double us(const OuterProduct &p, int config) {
+    const double busiest = std::ceil(outer_tiles(p) / kHopperMultiprocessors), rows = p.rows;
+    const double area = real(shapes[config].filters) * shapes[config].depth;
+    const auto copies = [](const OuterRows &r) { return r.width == 16 ? 1 : r.step == 1 ? 3 : 6; };
+    const double reading = rows * 4 / 60 * (shapes[config].filters * copies(p.dy) + shapes[config].depth * copies(p.x));
+    const double multiplying = rows * area / (config == 0 ? 25 : 70);
+    const double waits = 1300 + std::ceil(rows / 32) * (450 + 50 * (copies(p.x) + copies(p.dy)));
+    return (waits + busiest * (std::max(multiplying, reading) + area * 4 / 30)) / kHopperClocks;
+  }
+  static OuterLauncher launcher(int32_t, int config) { return gemm::outer_f32(shapes[config]); }
+};
+static_assert(sizeof kNames / sizeof *kNames == sizeof Side::shapes / sizeof *Side::shapes, "every shape has a name");
+
+} // namespace
+
+extern const sdk::Kernel kernel_vector_weights;
+const sdk::Kernel kernel_vector_weights = {
+    "vector_weights", 0, kNames, sizeof kNames / sizeof *kNames, outer_supports<Side>, outer_create<Side>};
+
+} // namespace polyconv::cuda

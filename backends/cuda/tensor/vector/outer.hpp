@@ -1,0 +1,13 @@
+// outer.hpp - gradients of weights over few rows (common/vector/outer.hpp) in f16 and bf16, with mma.sync.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/vector/outer.hpp"
+
+namespace polyconv::cuda::tensor {
+
+// In 16 filters x 16 of the depth a warp, or 64 x 64.
+OuterLauncher outer_f16(const OuterShape &shape);
+OuterLauncher outer_bf16(const OuterShape &shape);
+
+} // namespace polyconv::cuda::tensor

@@ -1,0 +1,11 @@
+// outer_bf16.cu - gradients of weights over few rows, bf16.
+// SPDX-License-Identifier: Apache-2.0
+#include "vector/outer.cuh"
+
+namespace polyconv::cuda::tensor {
+
+OuterLauncher outer_bf16(const OuterShape &shape) {
+  return shape.filters == 16 ? launch_outer_of<__nv_bfloat16, 2> : launch_outer_of<__nv_bfloat16, 8>;
+}
+
+} // namespace polyconv::cuda::tensor

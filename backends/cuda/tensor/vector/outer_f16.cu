@@ -1,0 +1,11 @@
+// outer_f16.cu - gradients of weights over few rows, f16.
+// SPDX-License-Identifier: Apache-2.0
+#include "vector/outer.cuh"
+
+namespace polyconv::cuda::tensor {
+
+OuterLauncher outer_f16(const OuterShape &shape) {
+  return shape.filters == 16 ? launch_outer_of<__half, 2> : launch_outer_of<__half, 8>;
+}
+
+} // namespace polyconv::cuda::tensor

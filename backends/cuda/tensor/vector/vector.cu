@@ -1,0 +1,44 @@
+// vector.cu - forward, f16 and bf16, with mma.sync: layers whose product has few rows (common/vector/vector.hpp), a
+// matrix times a vector or some. Configs are filters x rows of a block.
+//
+// Floor: one read of the weights.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/vector/vector_kernel.hpp"
+#include "vector/multiply.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+constexpr const char *kNames[] = {"16x8", "16x32", "32x64"};
+
+struct Side {
+  static constexpr VectorShape shapes[] = {{16, 8}, {16, 32}, {32, 64}};
+  static constexpr double products = 700;
+  static constexpr const char *format = "cuda_tensor_vector";
+
+  static bool takes_types(const polyconv_layer &l, sdk::Offer &offer) {
+    const int32_t type = l.input.type;
+    return (is_half(type) && l.weights.type == type) || offer.reject("takes input and weights of type f16 or bf16");
+  }
+  static VectorLauncher launcher(int32_t type, int config, bool vectors) {
+    return type == POLYCONV_F16 ? tensor::vector_f16(shapes[config], vectors)
+                                : tensor::vector_bf16(shapes[config], vectors);
+  }
+  static void pack(const polyconv_layer &l, const VectorLayer &v, const void *raw, void *packed, cudaStream_t stream) {
+    tensor::pack_vector_16(l, v, raw, packed, stream);
+  }
+};
+static_assert(sizeof kNames / sizeof *kNames == sizeof Side::shapes / sizeof *Side::shapes, "every shape has a name");
+
+} // namespace
+
+extern const sdk::Kernel kernel_vector;
+const sdk::Kernel kernel_vector = {"vector",
+                                   0,
+                                   kNames,
+                                   sizeof kNames / sizeof *kNames,
+                                   vector_supports<Side>,
+                                   vector_create<Side>,
+                                   sdk::kActivationTraits};
+
+} // namespace polyconv::cuda

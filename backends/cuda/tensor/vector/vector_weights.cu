@@ -1,0 +1,51 @@
+// vector_weights.cu - the gradient of weights, f16 and bf16, with mma.sync: layers whose outputs are few
+// (common/vector/outer.hpp). Configs are tiles of a warp, filters x depth.
+//
+// Floor: one write of the gradient.
+// SPDX-License-Identifier: Apache-2.0
+#include "common/vector/outer_kernel.hpp"
+#include "vector/outer.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+constexpr const char *kNames[] = {"16x16", "64x64"};
+
+struct Side {
+  static constexpr OuterShape shapes[] = {{16, 16}, {64, 64}};
+
+  static bool takes_types(const polyconv_layer &l, sdk::Offer &offer) {
+    const int32_t type = l.input.type;
+    if (!is_half(type) || l.output.type != type)
+      return offer.reject("takes f16 and bf16, the same for input and output");
+    return l.result.type == type || l.result.type == POLYCONV_F32 ||
+           offer.reject("stores the gradient as f32, or in the type of the input");
+  }
+  // Loads of a warp wait one for another in steps of rows; those of a multiprocessor's tiles share its cache.
+  static double us(const OuterProduct &p, int config) {
+    const double busiest = std::ceil(outer_tiles(p) / kHopperMultiprocessors), side = shapes[config].filters;
+    const double rows = real(ceil_div(p.rows, 16)) * 16, vector = side / 4; // bytes of a lane
+    const auto apart = [&](const OuterRows &r) { return r.width >= vector ? 1 : r.step == 1 ? side / 16 : side / 4; };
+    const double loads = (apart(p.x) + apart(p.dy)) / 2;
+    const double waits = 1100 + std::ceil(rows / (config == 0 ? 64 : 16)) * (400 + 100 * loads);
+    const double tile = rows * 2 * side * 2 / 60 * loads + side * side * 2 / 30;
+    return (waits + busiest * tile) / kHopperClocks;
+  }
+  static OuterLauncher launcher(int32_t type, int config) {
+    return type == POLYCONV_F16 ? tensor::outer_f16(shapes[config]) : tensor::outer_bf16(shapes[config]);
+  }
+};
+static_assert(sizeof kNames / sizeof *kNames == sizeof Side::shapes / sizeof *Side::shapes, "every shape has a name");
+
+} // namespace
+
+extern const sdk::Kernel kernel_vector_weights;
+const sdk::Kernel kernel_vector_weights = {"vector_weights",
+                                           0,
+                                           kNames,
+                                           sizeof kNames / sizeof *kNames,
+                                           outer_supports<Side>,
+                                           outer_create<Side>,
+                                           POLYCONV_TRAIT_WIDE_GRADIENT};
+
+} // namespace polyconv::cuda
