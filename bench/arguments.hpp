@@ -27,6 +27,7 @@ struct Arguments {
   // plot.
   std::vector<std::string> result_files;
   std::string plot_x, plot_y = "median_us", plot_by = "kernel", plot_title;
+  bool roofline = false;
 
   // info, compare.
   bool ceilings = false;

@@ -120,10 +120,14 @@ void add_others(CLI::App &app, Arguments &a) {
 
   CLI::App *plot = app.add_subcommand("plot", "Result files of `run -o jsonl` as a picture (SVG)");
   plot->add_option("results", a.result_files, "Result files")->required()->type_name("RESULT");
-  plot->add_option("--x", a.plot_x, "A field, config (the tile), or a letter of the token: i, k, 1.c")
-      ->required()
-      ->type_name("FIELD");
-  plot->add_option("--y", a.plot_y, "A field that is a number (default median_us)")->type_name("FIELD");
+  CLI::Option *const x =
+      plot->add_option("--x", a.plot_x, "A field, config (the tile), or a letter of the token: i, k, 1.c")
+          ->type_name("FIELD");
+  CLI::Option *const y =
+      plot->add_option("--y", a.plot_y, "A field that is a number (default median_us)")->type_name("FIELD");
+  plot->add_flag("--roofline", a.roofline, "Each row as a point under what arithmetic and memory allow")
+      ->excludes(x)
+      ->excludes(y);
   plot->add_option("--by", a.plot_by, "A line for each value of this field (default kernel)")->type_name("FIELD");
   plot->add_option("--title", a.plot_title, "What stands above")->type_name("TEXT");
   plot->add_option("--out", a.out_file, "Write to this file instead of stdout")->type_name("FILE");

@@ -1,10 +1,11 @@
 // plot_command.cpp - `polyconv-bench plot`: results of `run` as a picture, a field over another, a line for each value
-// of a third.
+// of a third; or each row as a point under the roofline.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "chart/chart.hpp"
 #include "commands.hpp"
@@ -64,9 +65,73 @@ double round_up(double high) {
   return 40 * unit;
 }
 
+// What a row reaches over how many operations it has for each byte, and the roof above it.
+struct Row {
+  double intensity, gflops, roof;
+};
+
+std::optional<Row> under_roof(const Result &row) {
+  const auto us = row.number("median_us"), gflop = row.number("gflop"), bytes = row.number("bytes"),
+             percent = row.number("roofline_pct");
+  if (row.at("status") != "good" || !us || !gflop || !bytes || !percent) return std::nullopt;
+  if (*us <= 0 || *gflop <= 0 || *bytes <= 0 || *percent <= 0) return std::nullopt;
+  const double gflops = *gflop * 1e6 / *us;
+  return Row{*gflop * 1e9 / *bytes, gflops, gflops * 100 / *percent};
+}
+
+// The bounds that the rows' own roofs show. That of memory is the steepest of all; a cloud has one of arithmetic where
+// the roof of some row lies below that.
+void find_bounds(std::vector<chart::Cloud> &clouds, const std::vector<std::vector<Row>> &rows) {
+  double slope = 0;
+  for (const std::vector<Row> &cloud : rows)
+    for (const Row &row : cloud) slope = std::max(slope, row.roof / row.intensity);
+  for (size_t i = 0; i < clouds.size(); ++i) {
+    clouds[i].slope = slope;
+    for (const Row &row : rows[i])
+      if (row.roof < 0.99 * slope * row.intensity) clouds[i].level = std::max(clouds[i].level, row.roof);
+  }
+}
+
+std::string roofline(const Arguments &a) {
+  std::vector<std::string> names;
+  std::vector<chart::Cloud> clouds;
+  std::vector<std::vector<Row>> rows;
+  for (const std::string &file : a.result_files)
+    for (const Result &result : read_results(file)) {
+      const std::optional<Row> row = under_roof(result);
+      if (!row) continue;
+      const size_t place = place_of(names, value_of(result, a.plot_by));
+      clouds.resize(names.size()), rows.resize(names.size());
+      clouds[place].name = name_of(a.plot_by, names[place]);
+      const std::string words =
+          result.at("problem") + " " + result.at("type") + ", " + without_configs(result.at("kernel"));
+      clouds[place].points.push_back(
+          {row->intensity, row->gflops,
+           words + chart::formatted(": %.4g us, %.0f %% of the roof", *result.number("median_us"),
+                                    100 * row->gflops / row->roof)});
+      rows[place].push_back(*row);
+    }
+  if (clouds.empty())
+    throw Error(kUsage,
+                "no good row has a roof: measure ceilings first (polyconv-bench info --ceilings), then run "
+                "again with -o jsonl");
+  find_bounds(clouds, rows);
+  return chart::clouds(a.plot_title, "operations a byte", "GFLOP/s", clouds);
+}
+
+// Where the picture goes: stdout, or the file of --out.
+int write(const Arguments &a, const std::string &picture) {
+  Output output(a, {".svg"});
+  output.stream() << picture << std::flush;
+  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+  return kGood;
+}
+
 } // namespace
 
 int plot_command(const Arguments &a) {
+  if (a.roofline) return write(a, roofline(a));
+  if (a.plot_x.empty()) throw Error(kUsage, "plot wants --x FIELD, or --roofline");
   std::vector<std::string> labels, names;
   std::vector<std::vector<double>> values; // by series and label
   double high = 0;
@@ -87,10 +152,7 @@ int plot_command(const Arguments &a) {
                             "jsonl`, config, or a letter of the problem's token");
   chart::Panel panel = {a.plot_y + " over " + a.plot_x, labels, {}, 0, high > 0 ? round_up(high) : 1, false};
   for (size_t i = 0; i < names.size(); ++i) panel.series.push_back({names[i], "", values[i]});
-  Output output(a, {".svg"});
-  output.stream() << chart::lines(a.plot_title, {panel}) << std::flush;
-  if (!output.stream()) throw Error(kUsage, "the output could not be written");
-  return kGood;
+  return write(a, chart::lines(a.plot_title, {panel}));
 }
 
 } // namespace polyconv::bench

@@ -11,19 +11,6 @@ namespace chart {
 namespace {
 
 constexpr double kTop = 50, kHeight = 220, kMargin = 60, kGap = 80, kRow = 16, kLetter = 7;
-constexpr const char *kColours[] = {"#2471a3", "#c0392b", "#1e8449", "#b9770e", "#7d3c98", "#7f8c8d"};
-
-std::string escaped(const std::string &text) {
-  std::string result;
-  for (char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return result;
-}
-
-// "0.25", "1.2k", "139k".
-std::string label(double value) {
-  if (std::fabs(value) >= 1e6) return formatted("%.3gM", value * 1e-6);
-  return std::fabs(value) >= 1e3 ? formatted("%.3gk", value * 1e-3) : formatted("%.3g", value);
-}
 
 double longest_label(const Panel &panel) {
   size_t letters = 0;
@@ -77,8 +64,7 @@ class Drawing {
   }
 
   std::string line(const Series &series, size_t row) const {
-    const std::string colour =
-        series.colour.empty() ? kColours[row % (sizeof kColours / sizeof *kColours)] : series.colour;
+    const std::string colour = series.colour.empty() ? colour_of(row) : series.colour;
     std::string path, dots;
     bool drawing = false; // a gap begins a new line
     for (size_t i = 0; i < series.values.size(); ++i) {
@@ -103,6 +89,22 @@ class Drawing {
 };
 
 } // namespace
+
+const char *colour_of(size_t place) {
+  constexpr const char *kColours[] = {"#2471a3", "#c0392b", "#1e8449", "#b9770e", "#7d3c98", "#7f8c8d"};
+  return kColours[place % (sizeof kColours / sizeof *kColours)];
+}
+
+std::string escaped(const std::string &text) {
+  std::string result;
+  for (char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  return result;
+}
+
+std::string label(double value) {
+  if (std::fabs(value) >= 1e6) return formatted("%.3gM", value * 1e-6);
+  return std::fabs(value) >= 1e3 ? formatted("%.3gk", value * 1e-3) : formatted("%.3g", value);
+}
 
 std::string formatted(const char *format, ...) {
   char text[512];

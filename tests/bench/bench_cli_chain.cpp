@@ -82,6 +82,35 @@ TEST_CASE("sweeps over groupings, sizes and channels as tables, and as pictures"
   CHECK(bench("plot " + results.path()).code == 2);
 }
 
+TEST_CASE("rows as points under their roofline") {
+  // Two rows of a machine of 4000 GB/s and 50,000 GFLOP/s (16,000 in the other type): one bound by memory, two not.
+  const auto row = [](const char *type, double gflop, double bytes, double us, double roof) {
+    return Json{{"problem", "fwd:c<4"}, {"type", type},
+                {"kernel", "a/b@c"},    {"status", "good"},
+                {"gflop", gflop},       {"bytes", bytes},
+                {"median_us", us},      {"roofline_pct", gflop * 1e6 / us / roof * 100}}
+               .dump() +
+           "\n";
+  };
+  const std::string good =
+      row("f32", 1, 1e9, 500, 4000) + row("f32", 100, 1e9, 4000, 50000) + row("f64", 100, 1e9, 12500, 16000);
+  const TemporaryFile results(good + row("f16", 0, 1e9, 500, 4000), ".jsonl"), picture("", ".svg"),
+      roofless("{\"problem\":\"p\",\"status\":\"good\",\"median_us\":1,\"gflop\":1,\"bytes\":1}\n", ".jsonl");
+  const Outcome plot = bench("plot " + results.path() + " --roofline --by type --title roof --out " + picture.path());
+  INFO(plot.err);
+  REQUIRE(plot.code == 0);
+  const std::string svg = contents(picture.path());
+  for (const char *words : {"GFLOP/s over operations a byte", ">f32, 2 rows</text>", ">f64, 1 row</text>",
+                            "fwd:c&lt;4 f32, a/b: 500 us, 50 % of the roof", "4000 us, 50 % of the roof"})
+    CHECK_MESSAGE(has(svg, words), std::string(words));
+  CHECK(!has(svg, "f16")); // no work, no point
+  const Outcome none = bench("plot " + roofless.path() + " --roofline");
+  CHECK(none.code == 2);
+  CHECK(has(none.err, "no good row has a roof"));
+  CHECK(has(bench("plot " + results.path()).err, "plot wants --x FIELD, or --roofline"));
+  CHECK(bench("plot " + results.path() + " --roofline --x i").code == 2);
+}
+
 TEST_CASE("what does not go with a chain is said") {
   const auto refused = [](const std::string &options, int code, const std::string &words) {
     const Outcome outcome = fusing("run " + std::string(kToken) + " " + options + " --min-time 0 --cache warm-only");

@@ -187,6 +187,8 @@ struct Counts {
 };
 
 void check_patch(Layers &layers, const polyconv_layer &l, const Patch &p, Counts *counts) {
+  REQUIRE(p.row % (16 / polyconv::sdk::type_bytes(l.input.type)) == 0); // copies move whole 16 bytes, of filters too
+  REQUIRE(p.row >= polyconv::sdk::taps(l) * l.weights.size[1]);
   Numbers x = layers.numbers(span(l.input)), w = layers.numbers(span(l.weights)), y = layers.numbers(span(l.output));
   for (Numbers *written : {&x, &w, &y})
     if (written == (l.direction == POLYCONV_FORWARD ? &y : l.direction == POLYCONV_BACKWARD_DATA ? &x : &w))
@@ -237,7 +239,6 @@ TEST_CASE("a layer of patches is one of one tap, in every direction, in place an
         continue;
       }
       const Patch copied = copied_patch(l);
-      CHECK(copied.row % (16 / std::min<int64_t>(polyconv::sdk::type_bytes(l.input.type), 8)) == 0);
       check_sizes(l, copied);
       check_patch(layers, l, copied, &counts);
       Patch seen, rows;

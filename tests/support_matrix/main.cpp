@@ -7,12 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <stdexcept>
 
 #include "features.hpp"
+#include "generated_page.hpp"
 #include "matrix.hpp"
 
 namespace {
@@ -37,18 +36,6 @@ std::string introduction() {
   return text + "\n";
 }
 
-// The sections of a page by their heading; empty for a page that is not there yet.
-std::map<std::string, std::string> sections_of(const std::string &page) {
-  std::map<std::string, std::string> sections;
-  for (size_t begin = page.find("\n## "); begin != std::string::npos;) {
-    const size_t end = page.find("\n## ", begin + 1);
-    const std::string section = page.substr(begin + 1, end == std::string::npos ? end : end - begin);
-    sections[section.substr(3, section.find('\n') - 3)] = section;
-    begin = end;
-  }
-  return sections;
-}
-
 // What a vendor's library takes depends on its version and on the processor.
 bool is_vendor(const std::string &backend) {
   return backend == "cudnn" || backend == "onednn" || backend == "opencv";
@@ -64,13 +51,8 @@ void fold_twins(std::map<std::string, std::string> &sections) {
       section = "## " + name + "\n\nThe kernels of [threads](#threads) and what they take.\n\n";
 }
 
-std::string contents(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::string page_now(const std::string &page_before) {
-  std::map<std::string, std::string> sections = sections_of(page_before);
+  std::map<std::string, std::string> sections = generated_page::sections_of(page_before);
   int asked = 0;
   for (int32_t i = 0; i < polyconv_backend_count(); ++i) {
     polyconv_backend_info info{};
@@ -98,20 +80,10 @@ int main(int argc, char **argv) {
   setenv("POLYCONV_MAX_ISA", "baseline", 1); // what every processor has, or the page would depend on this one
   try {
     const std::string path = argv[argc - 1];
-    const std::string before = contents(path), now = page_now(before);
-    if (!check) {
-      std::ofstream file(path, std::ios::binary);
-      file << now;
-      file.close();
-      if (!file) throw std::runtime_error(path + ": cannot be written");
-      return 0;
-    }
-    if (before == now) return 0;
-    size_t line = 1;
-    for (size_t i = 0; i < before.size() && i < now.size() && before[i] == now[i]; ++i) line += now[i] == '\n';
-    std::printf("%s is out of date from line %zu on; build the target support-matrix and commit the page\n",
-                path.c_str(), line);
-    return 1;
+    const std::string before = generated_page::contents(path), now = page_now(before);
+    if (check) return generated_page::up_to_date(path, before, now, "support-matrix") ? 0 : 1;
+    generated_page::write(path, now);
+    return 0;
   } catch (const std::exception &error) {
     std::fprintf(stderr, "support_matrix: %s\n", error.what());
     return 1;

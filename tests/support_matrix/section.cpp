@@ -4,20 +4,13 @@
 #include <cctype>
 
 #include "features.hpp"
+#include "generated_page.hpp"
 #include "matrix.hpp"
 
 namespace {
 
-// A Markdown table row.
-std::string row(const std::vector<std::string> &cells) {
-  std::string line = "|";
-  for (const std::string &cell : cells) line += " " + cell + " |";
-  return line + "\n";
-}
-
-std::string head(const std::vector<std::string> &cells) {
-  return row(cells) + row(std::vector<std::string>(cells.size(), "---"));
-}
+using generated_page::head;
+using generated_page::row;
 
 // "FTd-": the letter of each direction there is, small where a step helps, '-' where nobody takes it.
 std::string letters(const std::vector<Answer> &by_direction) {

@@ -47,7 +47,7 @@ POLYCONV_INLINE Vector<T> load_pixels(const Element<From, T> &element, const Fro
   return even_lanes<T>(first, second);
 }
 
-// `count` pixels whose channels lie apart: squares of vectors are turned.
+// `count` pixels whose channels lie apart: squares of vectors are transposed.
 template <class From, class T>
 POLYCONV_INLINE void turn_pixels(const DensePlan &p, const Element<From, T> &element, const From *in, int64_t stride,
                                  int64_t count, T *out) {

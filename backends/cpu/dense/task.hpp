@@ -8,7 +8,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-// The row of a turned tile: whole squares of either type.
+// The row of a transposed tile: whole squares of either type.
 #if defined(__AVX512F__)
 constexpr int kDenseTurned = 16;
 #else

@@ -1,4 +1,4 @@
-// transpose.hpp - squares of vectors turned in registers: as many vectors as a vector has lanes.
+// transpose.hpp - squares of vectors transposed in registers: as many vectors as a vector has lanes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

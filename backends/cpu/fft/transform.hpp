@@ -121,7 +121,7 @@ POLYCONV_NOINLINE void transpose_square(float *square, int64_t size, int64_t pit
     }
 }
 
-// Both axes of a square; what comes out lies turned.
+// Both axes of a square; what comes out lies transposed.
 POLYCONV_INLINE void transform_square(const FftPlan &p, float *re, float *im) {
   transform_columns<false>(p, re, im);
   transpose_square(re, p.size, p.pitch);

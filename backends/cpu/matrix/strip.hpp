@@ -121,7 +121,7 @@ POLYCONV_INLINE U32 load_lanes(const From *p, int64_t n) {
     return bits_as<U32>(load_s32(reinterpret_cast<const uint8_t *>(p)));
 }
 
-// Up to a vector of neighbouring pixels of a chunk's n channels, turned: `stage` has a row of a chunk for each pixel.
+// Up to a vector of neighbouring pixels of a chunk's n channels, transposed: `stage` has a chunk's row for each pixel.
 template <class P>
 POLYCONV_INLINE void turn_chunk(const typename P::From *p, int64_t channel_stride, int64_t n, int64_t pixels,
                                 typename P::From *stage) {

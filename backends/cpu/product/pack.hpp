@@ -37,7 +37,7 @@ POLYCONV_INLINE void copy_pixels(const Load<From, T> &convert, const From *in, i
   }
 }
 
-// One vector of channels that lie apart, of up to a vector of pixels, 1 or 2 apart: a square is turned.
+// One vector of channels that lie apart, of up to a vector of pixels, 1 or 2 apart: a square is transposed.
 template <class From, class T>
 POLYCONV_INLINE void turn_square(const Load<From, T> &convert, const From *in, int64_t channel, int64_t stride,
                                  int channels, int pixels, int64_t width, T *out) {

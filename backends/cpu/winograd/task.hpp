@@ -37,7 +37,7 @@ POLYCONV_INLINE void fill_inside(const WinogradPlan &p, const float *line, int64
   const int64_t stride = p.input.stride[4];
   int64_t x = 0;
   if (!p.inputs_along)
-    for (; x < n; x += kL) { // squares of vectors are turned
+    for (; x < n; x += kL) { // squares of vectors are transposed
       const int columns = n - x < kL ? static_cast<int>(n - x) : kL;
       F32 square[kL];
 #pragma GCC unroll 16

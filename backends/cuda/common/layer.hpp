@@ -1,5 +1,5 @@
-// layer.hpp - what a layer is: questions about padding, tensors and types that many kernels ask. Host code alone, so that
-// what is made of a layer can be tested without CUDA.
+// layer.hpp - what a layer is: questions about padding, tensors and types that many kernels ask. Host code alone, so
+// that what is made of a layer can be tested without CUDA.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

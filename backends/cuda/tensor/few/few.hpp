@@ -63,7 +63,7 @@ struct Pointers {
   const void *exact;
   const float *bias; // NULL where there is none
   void *y;
-  int32_t *taken; // banded's sheets: how many bands blocks have come back for; NULL: each takes every so-manieth
+  int32_t *taken; // banded's sheets: how many bands blocks have come back for; NULL: each takes every n-th of n blocks
 };
 
 // The instances of a kernel.

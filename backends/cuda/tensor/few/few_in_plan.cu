@@ -85,7 +85,7 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   const double resident = std::min(fitting, std::ceil(real(c.blocks) / kHopperMultiprocessors));
   const double rounds = real(c.blocks) / (kHopperMultiprocessors * resident);
   const double products = f.steps * f.tiles * (f.parts > 1 ? 6 : 1);
-  const double loading = 0.8 + 1.1 * real(ceil_div(g.pixels, kAtOnce * kThreads)) * (1 + g.units);
+  const double loading = 0.8 + 1.1 * real(ceil_div(g.pixels, kAtOnce * kThreads)) * (2.3 * g.units - 0.3);
   const double bytes = real(g.outputs) * std::min(16 * f.tiles, g.filters) * element_bytes(l);
   const double storing = bytes * kHopperMultiprocessors * resident / (c.ends == kPlanes ? 2.5e6 : 4.1e6);
   const double multiplying =

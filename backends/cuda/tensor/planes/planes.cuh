@@ -182,7 +182,7 @@ __device__ inline void produce_planes(const PlanesProduct &p, Ring<Tile> &ring, 
   const int32_t turns = Turn<Tile>::count(p);
   if constexpr (Tile::dense) {
     for (auto i = static_cast<int32_t>(threadIdx.x % 128); i < p.depth_blocks * Tile::depth; i += 128)
-      table[i] = dense_place(p, i); // twice the same
+      table[i] = dense_place(p, i); // both halves of a warp write the same
     ptx::meet(1, 128 * Tile::producers);
     for (int32_t i = begin, number = 0; i < turns; i += step, ++number)
       if (number % Tile::producers == which)

@@ -96,7 +96,7 @@ struct Ways {
   // Clocks of the busiest multiprocessor, by the longest of products, fetch and copies, then leaving, and bytes; partly
   // hidden by the longer of the two. Fitted to 161 times on an H200: 22 layers of ResNet-50 and VGG-16 (128) in every
   // config; 12 % rms, and what it chose took 1 % longer than the fastest on average, 6 % at most. Near tiles anew, to
-  // seven layers.
+  // seven layers; and the least time of ragged planes to two.
   double us(int config) const {
     const polyconv_layer &l = layer;
     const PlanesShape &shape = kPlanesShapes[config];
@@ -116,7 +116,7 @@ struct Ways {
     const double computing = std::ceil(tiles / kHopperMultiprocessors) * turn / 1600;
     const double read = real(sdk::elements(l.input)) * (one_tap && strided ? 0.5 : 1);
     const double moving = (read + real(sdk::elements(l.output))) * 4 / 4.85e6;
-    return 0.5 + std::max(computing, moving) + 0.39 * std::min(computing, moving);
+    return (whole ? 0.5 : 4) + std::max(computing, moving) + 0.39 * std::min(computing, moving);
   }
 };
 

@@ -188,6 +188,12 @@ double finishing_us(const polyconv_layer &l) {
   return l.epilogue.residual_from == POLYCONV_RESIDUAL_NONE ? 0 : outputs / 430e3;
 }
 
+// Results whose rows are no whole 16 bytes leave element by element, and every one of a tile's columns is asked for.
+double scattering_us(const polyconv_layer &l, const Shape &shape) {
+  const bool boxes = l.result.size[1] * sdk::type_bytes(l.result.type) % 16 == 0;
+  return boxes ? 0 : real(pixels_of(l)) * shape.channels / 340e3; // two layers of 2 and 3 filters on an H100
+}
+
 // Pixels of fewer than 64 bytes share what memory sends at a time, and the TMA asks for each of them.
 double narrow_us(const polyconv_layer &l) {
   return l.weights.size[1] * element_bytes(l) < 64 ? real(pixels_of(l)) / 15e3 : 0;
@@ -224,12 +230,14 @@ struct Ways {
     const double crowd = std::clamp((tiles - 4) / 4, 0.0, 1.0);
     const double elements =
         real(sdk::elements(l.input)) + real(sdk::elements(l.output)) + real(sdk::elements(l.weights));
-    const double multiplying = clocks(l, kConfigs[config]) / 1600, moving = elements * real(element_bytes(l)) / 6.02e6;
+    const double volume = is_flat(l) || sdk::taps(l) == 1 ? 1 : 1.2; // maps of five axes are walked slower
+    const double multiplying = volume * clocks(l, kConfigs[config]) / 1600,
+                 moving = elements * real(element_bytes(l)) / 6.02e6;
     const double adding = splits == 1             ? 0
                           : kShapes[which].shared ? 0.9 + 0.17 * splits * crowd + (kShapes[which].channels - 64) / 37.0
                                                   : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
     return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding + finishing_us(l) +
-           narrow_us(l);
+           narrow_us(l) + scattering_us(l, kShapes[which]);
   }
 };
 

@@ -1,0 +1,210 @@
+// depthwise_last_weights.cu - the gradient of weights of depthwise layers of any window, stride, dilation and number of
+// dimensions, channels last; f32, f16 and bf16 (last.hpp). Configs: "columns" keeps lines of 3, 5 or 7 neighbouring
+// taps in registers, "taps" goes tap by tap.
+//
+// Floor: one read of x and dy.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cinttypes>
+#include <cmath>
+
+#include "common/accepts.hpp"
+#include "common/cheapest.hpp"
+#include "common/device/launch.hpp"
+#include "common/implicit.hpp"
+#include "common/machine.hpp"
+#include "common/sums/bias_gradient.hpp"
+#include "weights/last.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+using namespace shared;
+
+constexpr const char *kNames[] = {"columns", "taps"};
+constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
+constexpr int kBlocksTogether = 3;                // of a multiprocessor
+constexpr int64_t kLongestSum = int64_t{1} << 17; // pixels: so many roundings stay below those of the result
+
+// ---------------------------------------------------------------- how a layer is cut
+
+// The place in kLastColumns of the window's columns, -1 where it has none.
+int columns_of(const polyconv_layer &l) {
+  if (l.dilation[2] != 1) return -1;
+  for (int i = 0; i < kLastColumnsCount; ++i)
+    if (l.weights.size[4] == kLastColumns[i].taps && l.stride[2] == kLastColumns[i].stride) return i;
+  return -1;
+}
+
+// Whether pairs of channels are words, were the pointer aligned to them.
+bool in_pairs(const polyconv_tensor &t) {
+  for (const int axis : {0, 2, 3, 4})
+    if (t.size[axis] > 1 && t.stride[axis] % 2 != 0) return false;
+  return t.size[1] % 2 == 0 && t.offset % 2 == 0;
+}
+
+// Lanes side by side along the channels: the most of those that leave the fewest without one.
+int32_t lanes_of(int64_t channels) {
+  int32_t best = 32;
+  for (const int32_t lanes : {16, 8})
+    if (ceil_div(channels, 2 * lanes) * lanes < ceil_div(channels, 2 * best) * best) best = lanes;
+  return best;
+}
+
+// Turns of so many taps each, a launch's blocks.
+void set_turns(int columns, LastSums *p) {
+  const int32_t lines = p->taps[0] * p->taps[1];
+  p->turn_taps = columns < 0 ? kTurnTaps : kLastColumns[columns].taps * kLastColumns[columns].lines;
+  p->turns = small(columns < 0 ? ceil_div(p->all_taps(), kTurnTaps) : ceil_div(lines, kLastColumns[columns].lines));
+}
+
+// Splits of the rows, and of rows where there are few, are the same for every config, and so is the order of each sum.
+void set_splits(int64_t images, LastSums *p) {
+  const int64_t rows = images * p->out[0] * p->out[1], groups = kLastThreads / p->lanes;
+  const int64_t turns = ceil_div(p->all_taps(), 9);
+  const int64_t blocks = std::max<int64_t>(1, int64_t{kHopperMultiprocessors} * kBlocksTogether / (p->slices * turns));
+  const int64_t segments =
+      std::clamp<int64_t>(blocks * groups / std::max<int64_t>(rows, 1), 1, std::max<int64_t>(1, p->out[2] / 16));
+  p->rows = small(rows);
+  p->columns = small(ceil_div(ceil_div(p->out[2], segments), kStrip) * kStrip);
+  p->segments = small(ceil_div(p->out[2], p->columns));
+  const int64_t least = ceil_div(rows * p->out[2], groups * kLongestSum);
+  p->splits =
+      small(std::clamp<int64_t>(std::max(blocks, least), 1, std::max<int64_t>(ceil_div(p->units(), groups), 1)));
+}
+
+LastSums make_sums(const polyconv_layer &l, int columns) {
+  LastSums p = {View<int64_t>(l.weights)};
+  p.result_type = l.result.type;
+  p.x_image = l.input.stride[0], p.dy_image = l.output.stride[0];
+  for (int axis = 0; axis < 3; ++axis) {
+    p.x_stride[axis] = small(l.input.stride[2 + axis]), p.dy_stride[axis] = small(l.output.stride[2 + axis]);
+    p.in[axis] = small(l.input.size[2 + axis]), p.out[axis] = small(l.output.size[2 + axis]);
+    p.taps[axis] = small(l.weights.size[2 + axis]), p.stride[axis] = small(l.stride[axis]);
+    p.dilation[axis] = small(l.dilation[axis]), p.pad[axis] = small(l.pad_begin[axis]);
+  }
+  p.channels = small(l.input.size[1]);
+  p.lanes = lanes_of(p.channels);
+  p.slices = small(ceil_div(p.channels, 2 * p.lanes));
+  p.pairs = in_pairs(l.input) && in_pairs(l.output) ? 1 : 0;
+  set_turns(columns, &p);
+  set_splits(l.output.size[0], &p);
+  return p;
+}
+
+int64_t pieces_bytes(const LastSums &p) {
+  return aligned_bytes(int64_t{p.splits} * p.all_taps() * p.row_channels() * 4);
+}
+
+// ---------------------------------------------------------------- supports
+
+// Microseconds: what lanes issue, or the bytes, and the sum over splits.
+double sums_us(const polyconv_layer &l, const LastSums &p, int columns) {
+  const bool wide = l.input.type == POLYCONV_F32;
+  const double load = wide ? 3 : 5; // with its conversions and the question whether it is padding
+  double strip = 0;                 // instructions of a lane for a strip of outputs
+  if (columns < 0) {
+    strip = kStrip * (kTurnTaps * (2 + load + 2) + load + 4);
+  } else {
+    const LastColumns &c = kLastColumns[columns];
+    const int inputs = (kStrip - 1) * c.stride + c.taps;
+    strip = c.lines * (kStrip * c.taps * 2 + inputs * load + 6) + kStrip * load + 20;
+  }
+  const double units = real(p.units()) * p.turns * p.slices * p.lanes;
+  const double issued = units * (real(ceil_div(p.columns, kStrip)) * strip + 150);
+  const double lanes = std::min(1.0, real(p.splits) * p.turns * p.slices / (2.0 * kHopperMultiprocessors));
+  const double summing = issued / (128.0 * kHopperMultiprocessors * kHopperClocks * 0.5 * lanes);
+  const double bytes = (wide ? 4 : 2) * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
+  const double moving = bytes / 3.6e6;
+  const double adding = 2.5 + real(pieces_bytes(p)) / 1.5e6 + p.splits * 0.01;
+  return 3.5 + std::max(summing, moving) + 0.3 * std::min(summing, moving) + adding;
+}
+
+// 0 where the config does not serve.
+double estimate(const polyconv_layer &l, int32_t config) {
+  const int columns = config == 0 ? columns_of(l) : -1;
+  if (config == 0 && columns < 0) return 0;
+  const LastSums p = make_sums(l, columns);
+  if (config == 0 && !p.pairs) return 0;
+  return sums_us(l, p, columns) + bias_gradient_us(l);
+}
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  const int32_t type = l.input.type;
+  if (type != l.output.type || !is_single_or_half(type) || l.sum_type != POLYCONV_F32)
+    return offer.reject("takes f32, f16 and bf16, the same for input and output, summed in f32");
+  if (l.result.type != type && l.result.type != POLYCONV_F32)
+    return offer.reject("stores the gradient as f32, or in the type of the input");
+  if (l.weights.size[1] != 1 || l.input.size[1] != l.output.size[1])
+    return offer.reject("takes one filter a channel, not %" PRId64 " filters of %" PRId64 " channels for %" PRId64,
+                        l.output.size[1], l.weights.size[1], l.input.size[1]);
+  if (!takes_no_empty({&l.input, &l.output}, offer)) return false;
+  if (!takes_zeros(pads_zeros(l), offer)) return false;
+  if (!takes_channels_last(has_neighbouring_channels(l.input) && has_neighbouring_channels(l.output), offer))
+    return false;
+  if (sdk::taps(l) > 1 << 16) return offer.reject("takes windows of up to 2^16 taps");
+  if (!fits_implicit_both(l, l.output, offer)) return false;
+  const double rows = real(l.output.size[0]) * real(sdk::spatial(l.output)), weights = real(sdk::elements(l.weights));
+  return (rows < 1 << 30 && weights * 64 < 1 << 30) || offer.reject("takes less than 2^30 pixels and 2^24 weights");
+}
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!takes(request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t c) { return estimate(l, c); }))
+    return offer.reject(
+        "has no instance for these columns: 3, 5 or 7 taps across, at stride 1 or 2, without dilation, "
+        "and even channels");
+  const LastSums p = make_sums(l, offer.config == 0 ? columns_of(l) : -1);
+  if (!(real(p.splits) * p.turns * p.slices < 1 << 30)) return offer.reject("takes less than 2^30 pieces");
+  offer.workspace_bytes = pieces_bytes(p) + bias_gradient_bytes(l);
+  offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
+  return takes_workspace(request, offer);
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class DepthwiseLastWeights final : public CudaInstance {
+ public:
+  DepthwiseLastWeights(const polyconv_request &request, int config)
+      : CudaInstance(request), columns_(config == 0 ? columns_of(layer_) : -1), sums_(make_sums(layer_, columns_)) {}
+
+ private:
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    const int bytes = layer_.input.type == POLYCONV_F32 ? 4 : 2;
+    LastSums p = sums_;
+    p.x = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
+    p.dy = static_cast<const char *>(a.output) + layer_.output.offset * bytes;
+    p.result = a.weights[0];
+    p.pieces = static_cast<float *>(a.workspace);
+    p.early = early_;
+    int columns = columns_;
+    if (p.pairs && (!aligned(p.x, 2 * bytes) || !aligned(p.dy, 2 * bytes))) p.pairs = 0, columns = -1;
+    set_turns(columns, &p); // the same sums in the same order, tap by tap
+    launcher(columns)(p, stream);
+    bias_gradient(layer_, a, static_cast<char *>(a.workspace) + pieces_bytes(p), stream);
+  }
+
+  LastLauncher launcher(int columns) const {
+    return layer_.input.type == POLYCONV_F32   ? last_sums_f32(columns)
+           : layer_.input.type == POLYCONV_F16 ? last_sums_f16(columns)
+                                               : last_sums_bf16(columns);
+  }
+
+  const int columns_;
+  const LastSums sums_;
+  const int32_t early_ = begins_early(device_) ? 1 : 0;
+};
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<DepthwiseLastWeights>(request, config);
+}
+
+} // namespace
+
+extern const sdk::Kernel kernel_depthwise_last_weights;
+const sdk::Kernel kernel_depthwise_last_weights = {"depthwise_last_weights", 0, kNames, kConfigCount, supports, create};
+
+} // namespace polyconv::cuda

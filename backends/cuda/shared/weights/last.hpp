@@ -1,0 +1,54 @@
+// last.hpp - the gradient of weights of depthwise layers, channels last: what the host knows of it. A lane has two
+// neighbouring channels and sums, over the pixels of its rows, the products of a turn: some taps of the window, held in
+// registers. Blocks share channels (slices), taps (turns) and rows (splits); a second kernel adds what splits have
+// summed, in their order.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "common/conv.cuh"
+
+namespace polyconv::cuda::shared {
+
+inline constexpr int kLastThreads = 256, kLastWarps = kLastThreads / 32;
+inline constexpr int kTurnTaps = 8; // of a turn that takes any window
+inline constexpr int kStrip = 4;    // outputs of a row whose inputs a turn of columns loads once
+
+struct LastSums {
+  View<int64_t> weights; // what is written
+  void *result = nullptr;
+  int32_t result_type = 0;
+  const void *x = nullptr, *dy = nullptr; // of their first elements
+  int64_t x_image = 0, dy_image = 0;      // elements from one image to the next
+  int32_t x_stride[3] = {}, dy_stride[3] = {};
+  int32_t in[3] = {}, out[3] = {}, taps[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
+  int32_t channels = 0, lanes = 0; // lanes: that lie side by side along the channels, of a warp's 32
+  int32_t slices = 0;              // of 2 * lanes channels
+  int32_t turn_taps = 0, turns = 0;
+  int32_t rows = 0, segments = 0, columns = 0; // of all images; parts of a row, and outputs of one
+  int32_t splits = 0;
+  int32_t pairs = 0;       // two channels are one word in memory
+  int32_t early = 0;       // begins while what is ahead of it in the stream ends
+  float *pieces = nullptr; // [split][tap][channel of all slices]
+
+  __host__ __device__ int32_t all_taps() const { return taps[0] * taps[1] * taps[2]; }
+  __host__ __device__ int32_t row_channels() const { return slices * lanes * 2; }
+  __host__ __device__ int32_t units() const { return rows * segments; }
+};
+
+// Windows whose columns are compiled for: `taps` and `stride` across, no dilation; `lines` of taps a turn. What has
+// none of these goes tap by tap.
+struct LastColumns {
+  int taps, stride, lines;
+};
+inline constexpr LastColumns kLastColumns[] = {{3, 1, 3}, {3, 2, 3}, {5, 1, 5}, {5, 2, 5}, {7, 1, 4}, {7, 2, 3}};
+inline constexpr int kLastColumnsCount = sizeof kLastColumns / sizeof *kLastColumns;
+
+// By its place in kLastColumns, or -1: tap by tap.
+using LastLauncher = void (*)(const LastSums &sums, cudaStream_t stream);
+LastLauncher last_sums_f16(int columns);
+LastLauncher last_sums_bf16(int columns);
+LastLauncher last_sums_f32(int columns);
+
+} // namespace polyconv::cuda::shared
