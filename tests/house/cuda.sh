@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# backends/cuda stays findable: cuda.sh (from the root of the source). No folder has more than 25 files of its own; each has a
-# README.md that names its kernels, or the one above it does; instructions are in common/ptx alone, each once; a plug-in
+# backends/cuda stays findable: cuda.sh (from the root of the source). No folder has more than 25 files of its own; each
+# kernel is named by a README.md of its folder or one above; instructions are in common/ptx alone; a plug-in
 # includes its own files, from its own folder on, and those of common.
 set -euo pipefail
 root=backends/cuda most=25 wrong=0 folders=0 kernels=0 instructions=0
