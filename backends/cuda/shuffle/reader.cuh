@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/ptx/global.cuh"
 #include "shape.hpp"
 
 namespace polyconv::cuda::shuffle {
@@ -22,17 +23,11 @@ __device__ __forceinline__ void load_vector(Piece<T, count> &piece, const T *fro
   if constexpr (piece.kWords % 4 == 0) {
 #pragma unroll
     for (int i = 0; i < piece.kWords; i += 4)
-      asm volatile("{ .reg .pred real; setp.ne.s32 real, %5, 0; @real ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
-                   : "+r"(w[i]), "+r"(w[i + 1]), "+r"(w[i + 2]), "+r"(w[i + 3])
-                   : "l"(reinterpret_cast<const char *>(from) + 4 * i), "r"(static_cast<int>(real)));
+      ptx::load_global_if(real, w[i], w[i + 1], w[i + 2], w[i + 3], reinterpret_cast<const char *>(from) + 4 * i);
   } else if constexpr (piece.kWords == 2) {
-    asm volatile("{ .reg .pred real; setp.ne.s32 real, %3, 0; @real ld.global.nc.v2.b32 {%0, %1}, [%2]; }"
-                 : "+r"(w[0]), "+r"(w[1])
-                 : "l"(from), "r"(static_cast<int>(real)));
+    ptx::load_global_if(real, w[0], w[1], from);
   } else {
-    asm volatile("{ .reg .pred real; setp.ne.s32 real, %2, 0; @real ld.global.nc.b32 %0, [%1]; }"
-                 : "+r"(w[0])
-                 : "l"(from), "r"(static_cast<int>(real)));
+    ptx::load_global_if(real, w[0], from);
   }
 }
 

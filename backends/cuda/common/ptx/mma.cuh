@@ -59,16 +59,16 @@ __device__ inline void store_transposed(uint32_t row, uint32_t a, uint32_t b) {
   asm("mma.sync.aligned." product ", {%7, %8, %9, %10};"       \
       : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3]) \
       : __VA_ARGS__, "f"(start[0]), "f"(start[1]), "f"(start[2]), "f"(start[3]))
-#define POLYCONV_MMA(FORM)                                                                                        \
-  if constexpr (std::is_same_v<T, __half>)                                                                        \
-    FORM("m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}", "r"(a[0]), "r"(a[1]),   \
-         "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                                                 \
-  else if constexpr (std::is_same_v<T, __nv_bfloat16>)                                                            \
-    FORM("m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}", "r"(a[0]), "r"(a[1]), \
-         "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                                                 \
-  else                                                                                                            \
-    FORM("m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}", "r"(a[0]), "r"(a[1]),  \
-         "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+#define POLYCONV_MMA(FORM, a0, a1, a2, a3)                                                                             \
+  if constexpr (std::is_same_v<T, __half>)                                                                             \
+    FORM("m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}", "r"(a0), "r"(a1), "r"(a2),   \
+         "r"(a3), "r"(b0), "r"(b1));                                                                                   \
+  else if constexpr (std::is_same_v<T, __nv_bfloat16>)                                                                 \
+    FORM("m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}", "r"(a0), "r"(a1), "r"(a2), \
+         "r"(a3), "r"(b0), "r"(b1));                                                                                   \
+  else                                                                                                                 \
+    FORM("m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}", "r"(a0), "r"(a1), "r"(a2),  \
+         "r"(a3), "r"(b0), "r"(b1))
 #define POLYCONV_MMA_HALF(FORM)                                                                         \
   if constexpr (std::is_same_v<T, __half>)                                                              \
     FORM("m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}", "r"(a0), "r"(a1), "r"(b)); \
@@ -79,7 +79,7 @@ __device__ inline void store_transposed(uint32_t row, uint32_t a, uint32_t b) {
 template <class T>
 __device__ inline void multiply_add(float (&sum)[4], const uint32_t (&a)[4], const uint32_t *b, T) {
   const uint32_t b0 = b[0], b1 = b[1];
-  POLYCONV_MMA(POLYCONV_IN_PLACE);
+  POLYCONV_MMA(POLYCONV_IN_PLACE, a[0], a[1], a[2], a[3]);
 }
 template <class T>
 __device__ inline void multiply_add_half(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t b, T) {
@@ -89,7 +89,11 @@ __device__ inline void multiply_add_half(float (&sum)[4], uint32_t a0, uint32_t 
 template <class T>
 __device__ inline void multiply_onto(float (&sum)[4], const float *start, const uint32_t (&a)[4], uint32_t b0,
                                      uint32_t b1) {
-  POLYCONV_MMA(POLYCONV_ONTO);
+  POLYCONV_MMA(POLYCONV_ONTO, a[0], a[1], a[2], a[3]);
+}
+template <class T>
+__device__ inline void multiply_onto(float (&sum)[4], const float *start, const uint4 &a, uint32_t b0, uint32_t b1) {
+  POLYCONV_MMA(POLYCONV_ONTO, a.x, a.y, a.z, a.w);
 }
 template <class T>
 __device__ inline void multiply_onto(float (&sum)[4], const float *start, uint32_t a0, uint32_t a1, uint32_t b) {

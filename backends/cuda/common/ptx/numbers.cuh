@@ -10,6 +10,13 @@
 
 namespace polyconv::cuda::ptx {
 
+// Two words as one of 64 bits.
+__device__ inline uint64_t joined(uint32_t low, uint32_t high) {
+  uint64_t both;
+  asm("mov.b64 %0, {%1, %2};" : "=l"(both) : "r"(low), "r"(high));
+  return both;
+}
+
 // The greater; NaN where either is.
 __device__ inline float greater(float a, float b) {
   float c;

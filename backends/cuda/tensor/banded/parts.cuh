@@ -49,8 +49,7 @@ struct Weights {
 #pragma unroll
       for (int i = 0; i < kTiles; ++i) {
         float(&sum)[4] = j % chains == 0 ? sums[i] : more[j % chains][i];
-        const uint32_t taps[4] = {a[j][i].x, a[j][i].y, a[j][i].z, a[j][i].w};
-        ptx::multiply_onto<T>(sum, j == 0 ? start[i] : sum, taps, b0, b1);
+        ptx::multiply_onto<T>(sum, j == 0 ? start[i] : sum, a[j][i], b0, b1);
       }
     }
 #pragma unroll

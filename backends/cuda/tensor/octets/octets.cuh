@@ -163,9 +163,7 @@ class Team {
     at.a += count * a_step;
   }
   static __device__ __forceinline__ uint64_t descriptor(uint32_t low, uint32_t high) {
-    uint64_t d;
-    asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(low), "r"(high));
-    return d;
+    return ptx::joined(low, high);
   }
 
   // A thread's sums: of each two neighbouring outputs of two images; all of a row of outputs.
