@@ -181,6 +181,8 @@ bool ask(const sdk::Kernel &product, const polyconv_request &request, int32_t co
   offer->config = config < 0 ? 0 : config;
   offer->set_weights(0, POLYCONV_FORMAT_RAW, 0);
   if (!product.supports(inner.get(), config, *offer)) return false;
+  // The matrix of windows is channels last, which products of f32 for weights read element by element.
+  if (is_gradient_of_weights(l) && !p.in_place && l.input.type == POLYCONV_F32) offer->estimate_us *= 1.8;
   offer->estimate_us += copies_us(l, p, bytes);
   offer->workspace_bytes = bytes.workspace() + aligned_bytes(offer->workspace_bytes);
   if (offer->workspace_bytes > request.policy->workspace_limit)

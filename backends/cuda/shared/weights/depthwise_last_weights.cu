@@ -59,10 +59,10 @@ void set_turns(int columns, LastSums *p) {
 }
 
 // Splits of the rows, and of rows where there are few, are the same for every config, and so is the order of each sum.
-void set_splits(int64_t images, LastSums *p) {
+void set_splits(int64_t images, int64_t turns, LastSums *p) {
   const int64_t rows = images * p->out[0] * p->out[1], groups = kLastThreads / p->lanes;
-  const int64_t turns = ceil_div(p->all_taps(), 9);
-  const int64_t blocks = std::max<int64_t>(1, int64_t{kHopperMultiprocessors} * kBlocksTogether / (p->slices * turns));
+  const int64_t blocks =
+      std::max<int64_t>(1, int64_t{kHopperMultiprocessors} * kBlocksTogether / (int64_t{p->slices} * turns));
   const int64_t segments =
       std::clamp<int64_t>(blocks * groups / std::max<int64_t>(rows, 1), 1, std::max<int64_t>(1, p->out[2] / 16));
   p->rows = small(rows);
@@ -87,8 +87,9 @@ LastSums make_sums(const polyconv_layer &l, int columns) {
   p.lanes = lanes_of(p.channels);
   p.slices = small(ceil_div(p.channels, 2 * p.lanes));
   p.pairs = in_pairs(l.input) && in_pairs(l.output) ? 1 : 0;
+  set_turns(columns_of(l), &p);
+  set_splits(l.output.size[0], p.turns, &p);
   set_turns(columns, &p);
-  set_splits(l.output.size[0], &p);
   return p;
 }
 
@@ -104,7 +105,7 @@ double sums_us(const polyconv_layer &l, const LastSums &p, int columns) {
   const double load = wide ? 3 : 5; // with its conversions and the question whether it is padding
   double strip = 0;                 // instructions of a lane for a strip of outputs
   if (columns < 0) {
-    strip = kStrip * (kTurnTaps * (2 + load + 2) + load + 4);
+    strip = kStrip * (kTurnTaps * (2 + load + 2) + load + 4) * 1.9; // what loads wait for, 12 layers on an H100
   } else {
     const LastColumns &c = kLastColumns[columns];
     const int inputs = (kStrip - 1) * c.stride + c.taps;
@@ -205,6 +206,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 } // namespace
 
 extern const sdk::Kernel kernel_depthwise_last_weights;
-const sdk::Kernel kernel_depthwise_last_weights = {"depthwise_last_weights", 0, kNames, kConfigCount, supports, create};
+const sdk::Kernel kernel_depthwise_last_weights = {
+    "depthwise_last_weights", 0, kNames, kConfigCount, supports, create, POLYCONV_TRAIT_WIDE_GRADIENT};
 
 } // namespace polyconv::cuda

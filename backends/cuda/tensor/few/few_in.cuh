@@ -70,23 +70,21 @@ __device__ inline void put_unit(char *to, int32_t plane, float (&v)[4]) {
         make_uint2(tensor::take_part(v[0], v[1], part == 0), tensor::take_part(v[2], v[3], part == 0));
 }
 
-// What lies outside is read from somewhere inside: loads without branches follow each other at once.
+// A slice of the input, of which nothing but padding is there where `exists` is false. What lies outside is read from
+// somewhere inside: loads without branches follow each other at once.
 template <class E, int parts>
-__device__ inline void load_patch(const Geometry &g, const Pointers &p, const Corner &at, char *patch) {
+__device__ inline void load_slice(const Geometry &g, const Corner &at, const E *slice, bool exists, char *patch) {
   constexpr int kUnit = channels_of_unit(parts, sizeof(E));
-  const E *const image = static_cast<const E *>(p.x) + at.image * g.x_image;
-  const int32_t front = at.d * g.depth.step - g.depth.pad, top = at.h * g.step_h - g.pad_h,
-                left = at.w * g.step_w - g.pad_w;
-  for (auto first = static_cast<int32_t>(threadIdx.x); first < g.pixels; first += kAtOnce * kThreads) {
+  const int32_t top = at.h * g.step_h - g.pad_h, left = at.w * g.step_w - g.pad_w;
+  for (auto first = static_cast<int32_t>(threadIdx.x); first < g.slice; first += kAtOnce * kThreads) {
     int32_t from[kAtOnce];
     bool inside[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const int32_t pixel = first + i * kThreads, slice = g.depth.taps == 1 ? 0 : pixel / g.slice;
-      const int32_t within = pixel - slice * g.slice, row = within / g.pitch;
-      const int32_t d = front + slice * g.depth.dilation, h = top + row, w = left + within - row * g.pitch;
-      inside[i] = d >= 0 && d < g.depth.input && h >= 0 && h < g.input_h && w >= 0 && w < g.input_w;
-      from[i] = inside[i] ? d * g.depth.x + h * g.x_row + w * g.x_column : 0;
+      const int32_t pixel = first + i * kThreads, row = pixel / g.pitch, h = top + row,
+                    w = left + pixel - row * g.pitch;
+      inside[i] = exists && h >= 0 && h < g.input_h && w >= 0 && w < g.input_w;
+      from[i] = inside[i] ? h * g.x_row + w * g.x_column : 0;
     }
     for (int32_t unit = 0; unit < g.units; ++unit) {
       E loaded[kAtOnce][kUnit];
@@ -94,16 +92,29 @@ __device__ inline void load_patch(const Geometry &g, const Pointers &p, const Co
       for (int i = 0; i < kAtOnce; ++i)
 #pragma unroll
         for (int c = 0; c < kUnit; ++c)
-          loaded[i][c] = __ldg(image + from[i] + min(unit * kUnit + c, g.channels - 1) * g.x_plane);
+          loaded[i][c] = __ldg(slice + from[i] + min(unit * kUnit + c, g.channels - 1) * g.x_plane);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
 #pragma unroll
         for (int c = 0; c < kUnit; ++c)
           if (!inside[i] || unit * kUnit + c >= g.channels) loaded[i][c] = 0;
-        if (first + i * kThreads < g.pixels)
+        if (first + i * kThreads < g.slice)
           put_unit<parts>(patch + ((first + i * kThreads) * g.units + unit) * 8, g.plane, loaded[i]);
       }
     }
+  }
+}
+
+// The slices that the taps of depth read. A call, so that the products keep their registers.
+template <class E, int parts>
+__device__ __noinline__ void load_patch(const Geometry &g, const Pointers &p, const Corner &at, char *patch) {
+  const E *const image = static_cast<const E *>(p.x) + at.image * g.x_image;
+  const int32_t front = at.d * g.depth.step - g.depth.pad;
+#pragma unroll 1
+  for (int32_t tap = 0; tap < g.depth.taps; ++tap, patch += g.slice * g.units * 8) {
+    const int32_t d = front + tap * g.depth.dilation;
+    const bool exists = d >= 0 && d < g.depth.input;
+    load_slice<E, parts>(g, at, image + (exists ? d * g.depth.x : 0), exists, patch);
   }
 }
 
