@@ -52,7 +52,7 @@ PatchBytes bytes_of(const polyconv_layer &l, const Patch &p) {
   if (!p.in_place) b.windows = matrix(l.output.size[0] * sdk::spatial(l.output), tensor_of(l).type);
   if (is_gradient_of_weights(l)) {
     if (!p.weights_in_place) b.gradient = matrix(l.weights.size[0], l.result.type);
-    b.bias_gradient = bias_gradient_bytes(l);
+    b.bias_gradient = aligned_bytes(bias_gradient_bytes(l)); // the product's workspace is behind it
     return b;
   }
   if (!p.weights_in_place) b.filters = matrix(l.weights.size[0], l.weights.type);

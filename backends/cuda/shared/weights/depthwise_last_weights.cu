@@ -43,11 +43,15 @@ bool in_pairs(const polyconv_tensor &t) {
   return t.size[1] % 2 == 0 && t.offset % 2 == 0;
 }
 
-// Lanes side by side along the channels: the most of those that leave the fewest without one.
+// Lanes side by side along the channels: few without one, and whole lines of memory, which blocks of other channels
+// would else ask for again.
 int32_t lanes_of(int64_t channels) {
+  const auto cost = [&](int32_t lanes) {
+    return real(ceil_div(channels, 2 * lanes)) * lanes * (lanes == 32 ? 1 : lanes == 16 ? 1.2 : 1.5);
+  };
   int32_t best = 32;
   for (const int32_t lanes : {16, 8})
-    if (ceil_div(channels, 2 * lanes) * lanes < ceil_div(channels, 2 * best) * best) best = lanes;
+    if (cost(lanes) < cost(best)) best = lanes;
   return best;
 }
 
@@ -69,8 +73,8 @@ void set_splits(int64_t images, int64_t turns, LastSums *p) {
   p->columns = small(ceil_div(ceil_div(p->out[2], segments), kStrip) * kStrip);
   p->segments = small(ceil_div(p->out[2], p->columns));
   const int64_t least = ceil_div(rows * p->out[2], groups * kLongestSum);
-  p->splits =
-      small(std::clamp<int64_t>(std::max(blocks, least), 1, std::max<int64_t>(ceil_div(p->units(), groups), 1)));
+  const int64_t each = ceil_div(p->units(), groups * std::max(blocks, least)); // of a group: all have as many
+  p->splits = small(std::max<int64_t>(ceil_div(p->units(), groups * std::max<int64_t>(each, 1)), 1));
 }
 
 LastSums make_sums(const polyconv_layer &l, int columns) {
@@ -110,6 +114,7 @@ double sums_us(const polyconv_layer &l, const LastSums &p, int columns) {
     const LastColumns &c = kLastColumns[columns];
     const int inputs = (kStrip - 1) * c.stride + c.taps;
     strip = c.lines * (kStrip * c.taps * 2 + inputs * load + 6) + kStrip * load + 20;
+    if (c.taps > 3) strip *= 1.4; // fewer warps wait; eight layers on an H100
   }
   const double units = real(p.units()) * p.turns * p.slices * p.lanes;
   const double issued = units * (real(ceil_div(p.columns, kStrip)) * strip + 150);

@@ -237,7 +237,8 @@ double mma_us(const polyconv_layer &l, Products products, int tile, Source sourc
   // Rows of results that are no whole 16 bytes leave by words; five layers on an H100.
   const bool ragged = splits == 1 && element_bytes(l.result.type) == 2 && l.result.stride[1] == 1 &&
                       !has_pieces(l.result, l.output.size[1] / l.groups, 16);
-  const double words = ragged ? shape.pixels * shape.channels * (0.35e-3 * busiest + 0.25e-3) : 0;
+  const double stored = shape.pixels * std::min<double>(shape.channels, real(l.output.size[1] / l.groups));
+  const double words = ragged ? stored * (0.35e-3 * busiest + 0.25e-3) : 0;
   return 3 + std::max(us + words, bytes / 3.5e6) + partials + finishing;
 }
 

@@ -27,8 +27,10 @@ struct Side {
     const double rows = real(ceil_div(p.rows, 16)) * 16, vector = side / 4; // bytes of a lane
     const auto apart = [&](const OuterRows &r) { return r.width >= vector ? 1 : r.step == 1 ? side / 16 : side / 4; };
     const double loads = (apart(p.x) + apart(p.dy)) / 2;
-    const double waits = (config == 0 ? 1700 : 1400) + std::ceil(rows / (config == 0 ? 64 : 32)) * (400 + 100 * loads);
-    // Small tiles: 350 clocks each on an H100, whatever they read.
+    const double waits = (config == 0 ? 1700 : 1400) + std::ceil(rows / (config == 0 ? 64 : 32)) * (400 + 100 * loads) +
+                         (config == 0 ? 0 : 3000 * (loads - 1));
+    // Wide tiles of rows that are no vectors wait for every load. Small tiles: 350 clocks each on an H100, whatever
+    // they read.
     const double tile = rows * 2 * side * 2 / 60 * loads + side * side * 2 / 30 + (config == 0 ? 300 : 0);
     return (waits + busiest * tile) / kHopperClocks;
   }
