@@ -140,9 +140,8 @@ bool depthwise_weights_offer(const polyconv_request &request, Isa isa, Offer &of
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("lays channels along the vectors: takes them side by side");
   }
-  const int64_t width = layer.weights.size[kW], step = layer.stride[2];
-  if ((width != 3 && width != 5) || step > 2 || layer.dilation[2] != 1)
-    return offer.reject("unrolls kernels 3 or 5 wide, at stride 1 or 2 and not dilated along W");
+  if (layer.stride[2] > 2 || layer.dilation[2] != 1)
+    return offer.reject("unrolls taps along W at stride 1 or 2 and not dilated");
   if (layer.input.type != layer.output.type) return offer.reject("takes input and gradient of one type");
   if (!can_list_a_pixel(layer, offer)) return false;
   const DepthwiseWeightsPlan p = make_plan(layer, *request.policy, isa, &offer.estimate_us);
