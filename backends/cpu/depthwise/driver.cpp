@@ -48,12 +48,13 @@ bool pixels_collide(const polyconv_layer &layer) {
   return layer.input.stride[kW] * type_bytes(layer.input.type) % kApart == 0;
 }
 
-// Whether images are so low that leaving out rows of padding is worth more than sweeping several rows.
+// Whether images are so low that leaving out rows of padding is worth more than sweeping several rows. By their width:
+// images are about as high, and a chain's bands, whose sums run in the same order, are not.
 bool mostly_padding(const DepthwisePlan &p) {
   constexpr double kWorth = 0.8;
-  const Axis &h = p.axis[1];
-  const double padding = real(h.before * (h.before + 1) + h.after * (h.after + 1)) / (2 * real(h.step));
-  return real(h.out * h.taps) - padding < kWorth * real(round_up(h.out, kDepthwiseRows) * h.taps);
+  const Axis &w = p.axis[2];
+  const double padding = real(w.before * (w.before + 1) + w.after * (w.after + 1)) / (2 * real(w.step));
+  return real(w.out * w.taps) - padding < kWorth * real(round_up(w.out, kDepthwiseRows) * w.taps);
 }
 
 // 3 or 5 where the kernel is unrolled: as wide as high, dense, stride 1 or 2, whole vectors of a type that tiles take.

@@ -11,15 +11,17 @@ namespace polyconv::cpu::POLYCONV_ISA {
 constexpr int64_t kTurnedRun = 64;    // pixels that are turned back at once
 constexpr int64_t kTurnedAhead = 128; // pixels: how far ahead of itself each plane is fetched
 
-// `count` neighbouring pixels of `channels` planes `stride` apart, into pixels of kDepthwiseUnit channels; those beyond
-// the last are 0.
+// `count` neighbouring pixels of `channels` planes `stride` apart, into pixels `pixel` elements apart; channels beyond
+// the last, up to whole vectors of any instruction set, are 0.
 template <class From>
-POLYCONV_NOINLINE void turn_in(const From *in, int64_t stride, int64_t count, int64_t channels, float *out) {
+POLYCONV_NOINLINE void turn_in(const From *in, int64_t stride, int64_t count, int64_t channels, int64_t pixel,
+                               float *out) {
   constexpr int kL = kF32Lanes;
   const Load<From, float> convert(0);
+  const int64_t whole = (channels + kDepthwiseUnit - 1) / kDepthwiseUnit * kDepthwiseUnit;
   for (int64_t i = 0; i < count; i += kL) {
     const int pixels = count - i < kL ? static_cast<int>(count - i) : kL;
-    for (int64_t c = 0; c < kDepthwiseUnit; c += kL) {
+    for (int64_t c = 0; c < whole; c += kL) {
       F32 square[kL];
 #pragma GCC unroll 16
       for (int lane = 0; lane < kL; ++lane) {
@@ -32,9 +34,9 @@ POLYCONV_NOINLINE void turn_in(const From *in, int64_t stride, int64_t count, in
         square[lane] = pixels == kL ? convert.full(p) : convert.partial(p, pixels);
       }
       transpose<float>(square);
-      float *to = out + i * kDepthwiseUnit + c;
+      float *to = out + i * pixel + c;
 #pragma GCC unroll 16
-      for (int lane = 0; lane < kL; ++lane, to += kDepthwiseUnit) {
+      for (int lane = 0; lane < kL; ++lane, to += pixel) {
         if (lane >= pixels) break;
         store(to, square[lane]);
       }
@@ -42,19 +44,53 @@ POLYCONV_NOINLINE void turn_in(const From *in, int64_t stride, int64_t count, in
   }
 }
 
-// Finishes `count` pixels in scratch as results along W, from `row` on.
-POLYCONV_NOINLINE void turn_out(const Epilogue &e, const float *in, int64_t count, int64_t channels, Row row) {
+// A square of results: pixels i to i + lanes of channels c to c + lanes, those beyond the last being 0.
+POLYCONV_INLINE void turn_square(const float *in, int64_t pixel, int64_t count, F32 (&square)[kF32Lanes]) {
+#pragma GCC unroll 16
+  for (int lane = 0; lane < kF32Lanes; ++lane) square[lane] = lane < count ? load(in + lane * pixel) : F32{};
+  transpose<float>(square);
+}
+
+// As turn_out, where results are f32 along W, with at most a bias and a quick activation: from registers.
+POLYCONV_INLINE void turn_out_simply(const Epilogue &e, const float *in, int64_t pixel, int64_t count, int64_t channels,
+                                     const Row &row) {
   constexpr int kL = kF32Lanes;
-  alignas(64) float turned[kDepthwiseUnit * kTurnedRun];
-  for (; count > 0; count -= kTurnedRun, in += kTurnedRun * kDepthwiseUnit, row.w += kTurnedRun) {
+  float *const out = static_cast<float *>(e.output) + row_offset(e.result, row);
+  const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
+  const F32 alpha = splat(e.rules.activation_alpha);
+  const int32_t activation = e.rules.activation;
+  for (int64_t i = 0; i < count; i += kL)
+    for (int64_t c = 0; c < channels; c += kL) {
+      const int pixels = count - i < kL ? static_cast<int>(count - i) : kL;
+      F32 square[kL];
+      turn_square(in + i * pixel + c, pixel, pixels, square);
+      float *p = out + c * e.result.stride[1] + i;
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kL; ++lane, p += e.result.stride[1]) {
+        if (c + lane >= channels) break;
+        F32 v = square[lane];
+        if (bias) v += splat(bias[c + lane]);
+        v = activate(v, activation, alpha);
+        if (pixels == kL)
+          store(p, v);
+        else
+          store_partial(p, v, pixels);
+      }
+    }
+}
+
+// Finishes `count` pixels in scratch as results along W, from `row` on.
+POLYCONV_NOINLINE void turn_out(const Epilogue &e, const float *in, int64_t pixel, int64_t count, int64_t channels,
+                                Row row) {
+  constexpr int kL = kF32Lanes;
+  if (e.simple && e.result.stride[4] == 1) return turn_out_simply(e, in, pixel, count, channels, row);
+  alignas(64) float turned[kDepthwiseBlock * kTurnedRun];
+  for (; count > 0; count -= kTurnedRun, in += kTurnedRun * pixel, row.w += kTurnedRun) {
     const int64_t pixels = count < kTurnedRun ? count : kTurnedRun;
     for (int64_t i = 0; i < pixels; i += kL)
       for (int64_t c = 0; c < channels; c += kL) {
         F32 square[kL];
-#pragma GCC unroll 16
-        for (int lane = 0; lane < kL; ++lane)
-          square[lane] = i + lane < pixels ? load(in + (i + lane) * kDepthwiseUnit + c) : F32{};
-        transpose<float>(square);
+        turn_square(in + i * pixel + c, pixel, pixels - i, square);
 #pragma GCC unroll 16
         for (int lane = 0; lane < kL; ++lane) store(turned + (c + lane) * kTurnedRun + i, square[lane]);
       }
@@ -80,7 +116,7 @@ POLYCONV_INLINE void filter_strip(const TurnedPlan &t, const TurnedRun &run, Dep
                                   char *scratch) {
   const TurnedSpan rows = read_by(p.axis[1]), columns = read_by(p.axis[2]);
   const int64_t height = rows.end - rows.begin, width = columns.end - columns.begin;
-  const int64_t channels = t.channels - at.k < kDepthwiseUnit ? t.channels - at.k : kDepthwiseUnit;
+  const int64_t channels = t.channels - at.k < t.unit ? t.channels - at.k : t.unit, pixel = t.unit;
   const int64_t *stride = t.input.stride;
   float *source = reinterpret_cast<float *>(scratch + t.source_at);
   float *result = reinterpret_cast<float *>(scratch + t.result_at);
@@ -89,10 +125,10 @@ POLYCONV_INLINE void filter_strip(const TurnedPlan &t, const TurnedRun &run, Dep
   const int64_t together = stride[3] == width ? height : 1; // rows without anything between them
   float *to = source;
   for (int64_t d = 0; d < p.axis[0].in; ++d)
-    for (int64_t y = 0; y < height; y += together, to += together * width * kDepthwiseUnit)
-      turn_in(in + d * stride[2] + y * stride[3], stride[1], together * width, channels, to);
+    for (int64_t y = 0; y < height; y += together, to += together * width * pixel)
+      turn_in(in + d * stride[2] + y * stride[3], stride[1], together * width, channels, pixel, to);
 
-  const int64_t pixel = kDepthwiseUnit;
+  p.channels = (channels + kDepthwiseUnit - 1) / kDepthwiseUnit * kDepthwiseUnit;
   p.input.offset = -(rows.begin * width + columns.begin) * pixel;
   p.input.stride[4] = pixel, p.input.stride[3] = width * pixel, p.input.stride[2] = height * width * pixel;
   polyconv_tensor &r = p.epilogue.result;
@@ -109,7 +145,7 @@ POLYCONV_INLINE void filter_strip(const TurnedPlan &t, const TurnedRun &run, Dep
   const float *from = result;
   for (int64_t d = 0; d < p.axis[0].out; ++d)
     for (int64_t h = 0; h < lines; h += joined, from += joined * line * pixel)
-      turn_out(e, from, joined * line, channels, {at.n, at.k, d, at.h + h, 0, 4});
+      turn_out(e, from, pixel, joined * line, channels, {at.n, at.k, d, at.h + h, 0, 4});
 }
 
 template <class From>
@@ -121,7 +157,7 @@ POLYCONV_NOINLINE void turned_share(const TurnedPlan &t, const TurnedRun &run, c
     p.axis[1] = share.rows, p.axis[2] = share.columns;
     p.axis[1].before -= first * share.rows.step;
     p.axis[1].out = rest < share.strip_rows ? rest : share.strip_rows;
-    filter_strip<From>(t, run, p, {unit / t.units, unit % t.units * kDepthwiseUnit, 0, first, 0, 4}, share.scratch);
+    filter_strip<From>(t, run, p, {unit / t.units, unit % t.units * t.unit, 0, first, 0, 4}, share.scratch);
   }
 }
 

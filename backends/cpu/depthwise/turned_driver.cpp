@@ -19,33 +19,43 @@ namespace {
 using namespace sdk;
 
 constexpr int64_t kStripBytes = 384 << 10; // of a strip in scratch, source and results: stays in the second cache
-constexpr double kTurnCycles = 0.4;        // an element, to or from pixels, with its part of what is moved
+constexpr double kTurnCycles = 0.5;        // an element, to or from pixels, with its part of what is moved
 constexpr double kFinishCycles = 1.5;      // an element, where results are more than stored
-constexpr double kStripUs = 0.1;           // a strip, however small
+constexpr double kStripUs = 0.2;           // a strip, however small
 constexpr double kFromMemory = 0.5;        // of the time that kBytesPerUs allows: planes are read a piece at a time
 
-// The layer of one image of kDepthwiseUnit channels side by side, without anything behind its sums.
-polyconv_layer pixels_of(polyconv_layer layer) {
-  layer.groups = kDepthwiseUnit;
-  layer.weights.size[kK] = kDepthwiseUnit;
+// The layer of one image of `unit` channels side by side, without anything behind its sums.
+polyconv_layer pixels_of(polyconv_layer layer, int64_t unit) {
+  layer.groups = unit;
+  layer.weights.size[kK] = unit;
   layer.epilogue = {};
   layer.epilogue.residual_scale = layer.epilogue.out_scale = 1;
   layer.save = POLYCONV_SAVE_NONE;
   for (polyconv_tensor *t : {&layer.input, &layer.output, &layer.result}) {
     t->offset = 0, t->type = POLYCONV_F32;
-    t->size[kN] = 1, t->size[kC] = kDepthwiseUnit;
+    t->size[kN] = 1, t->size[kC] = unit;
     int64_t stride = 1;
     for (const int axis : {kC, kW, kH, kD, kN}) t->stride[axis] = stride, stride *= t->size[axis];
   }
   return layer;
 }
 
+// As many channels as share the list of a small image's pixels, while they stay in the cache and keep all threads busy.
+int64_t unit_of(const polyconv_layer &layer, const polyconv_policy &policy) {
+  const int64_t pixels = spatial(layer.input) + spatial(layer.output), channels = layer.input.size[kC];
+  int64_t most = kDepthwiseBlock;
+  while (most > kDepthwiseUnit &&
+         (pixels > kStripBytes / (most * 4) ||
+          (policy.threads > 1 && ceil_div(channels, most) * layer.input.size[kN] < 4 * policy.threads)))
+    most /= 2;
+  return round_up(ceil_div(channels, ceil_div(channels, most)), kDepthwiseUnit);
+}
+
 // Strips of rows of nearly equal height whose source and results stay in the cache.
 void set_strips(TurnedPlan &p, const polyconv_layer &layer) {
   const Axis &h = p.pixels.axis[1];
-  constexpr int64_t kPixel = kDepthwiseUnit * 4;
-  const int64_t line_in = layer.input.size[kD] * layer.input.size[kW] * kPixel;
-  const int64_t line_out = layer.output.size[kD] * layer.output.size[kW] * kPixel;
+  const int64_t line_in = layer.input.size[kD] * layer.input.size[kW] * p.unit * 4;
+  const int64_t line_out = layer.output.size[kD] * layer.output.size[kW] * p.unit * 4;
   const int64_t reach = (h.taps - 1) * h.dilation + 1, step = std::min(h.step, reach);
   const int64_t rows = (kStripBytes - reach * line_in) / std::max<int64_t>(step * line_in + line_out, 1);
   p.strips = ceil_div(h.out, std::clamp<int64_t>(rows, 1, std::max<int64_t>(h.out, 1)));
@@ -62,7 +72,7 @@ class TurnedInstance final : public RowInstance {
   TurnedInstance(const polyconv_request &request, Isa isa, TurnedTask task)
       : layer_(*request.layers[0]), plan_(turned_geometry(layer_, *request.policy, isa)), task_(task) {
     tables_ = make_axis_tables(layer_, plan_.pixels.axis);
-    padding_.assign(kDepthwiseUnit, static_cast<float>(layer_.pad_value));
+    padding_.assign(static_cast<size_t>(plan_.unit), static_cast<float>(layer_.pad_value));
     plan_.pixels.padding = padding_.data();
     if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
   }
@@ -105,32 +115,40 @@ class TurnedInstance final : public RowInstance {
 
 bool turned_takes(const polyconv_layer &layer) {
   const int64_t channels = layer.input.size[kC];
+  const bool scales = taps(layer) == 1 && layer.stride[0] * layer.stride[1] * layer.stride[2] == 1; // planes, in place
   const bool value = layer.pad_mode == POLYCONV_PAD_ZERO || layer.pad_mode == POLYCONV_PAD_CONSTANT;
-  return layer.sum_type == POLYCONV_F32 && layer.weights.size[kC] == 1 && layer.output.size[kC] == channels &&
-         layer.groups == channels && value && (layer.input.stride[kW] == 1 || layer.input.size[kW] == 1);
+  // Parts of a strided gradient read the taps of one kernel where they lie: those that pack and those that do not would
+  // not share it.
+  const bool whole = channels == 1 || layer.weights.stride[kK] == taps(layer);
+  return !scales && whole && layer.sum_type == POLYCONV_F32 && layer.weights.size[kC] == 1 &&
+         layer.output.size[kC] == channels && layer.groups == channels && value &&
+         (layer.input.stride[kW] == 1 || layer.input.size[kW] == 1);
 }
 
 TurnedPlan turned_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   TurnedPlan p{};
   polyconv_policy alone = policy;
   alone.threads = 1;
-  p.pixels = depthwise_geometry(pixels_of(layer), alone, isa);
+  p.unit = unit_of(layer, policy);
+  p.pixels = depthwise_geometry(pixels_of(layer, p.unit), alone, isa);
+  p.pixels.walks = 0;
   p.pixels.ahead = 0; // what it reads is in the cache
   p.input = layer.input;
   p.epilogue = make_epilogue(layer);
   p.channels = layer.input.size[kC];
-  p.units = ceil_div(p.channels, kDepthwiseUnit);
-  p.pixels.row_stride = p.units * kDepthwiseUnit;
+  p.units = ceil_div(p.channels, p.unit);
+  p.pixels.row_stride = round_up(p.channels, kDepthwiseUnit);
   set_strips(p, layer);
   p.items = layer.output.size[kN] * p.units * p.strips;
 
   const double images = real(layer.output.size[kN] * p.units), strips = real(p.strips);
   const double lines = real(layer.input.size[kH]) + (strips - 1) * real((p.pixels.axis[1].taps - 1));
-  const double in = images * lines * real(layer.input.size[kD] * layer.input.size[kW] * kDepthwiseUnit);
-  const double out = images * real(spatial(layer.output) * kDepthwiseUnit);
+  const double in = images * lines * real(layer.input.size[kD] * layer.input.size[kW] * p.unit);
+  const double out = images * real(spatial(layer.output) * p.unit);
   const double cycles = (in + out) * kTurnCycles + (p.epilogue.simple ? 0 : out * kFinishCycles);
   p.serial_us = images * p.pixels.serial_us + cycles * cycle_us(isa) + images * strips * kStripUs;
-  p.tasks = std::clamp<int64_t>(p.items, 1, tasks_for(policy, p.serial_us));
+  const int64_t fit = std::max<int64_t>(policy.workspace_limit / std::max<int64_t>(p.scratch_bytes, 1), 1);
+  p.tasks = std::clamp<int64_t>(p.items, 1, std::min(tasks_for(policy, p.serial_us), fit));
   const double moved = real(elements(layer.input) * type_bytes(layer.input.type) +
                             elements(layer.result) * type_bytes(layer.result.type));
   p.estimate_us = estimate_us(p.tasks, p.serial_us, moved * kFromMemory);
@@ -140,15 +158,15 @@ TurnedPlan turned_geometry(const polyconv_layer &layer, const polyconv_policy &p
 bool turned_pays(const polyconv_request &request, Isa isa) {
   const polyconv_layer &layer = *request.layers[0];
   if (!turned_takes(layer)) return false;
-  const TurnedPlan whole = turned_geometry(layer, *request.policy, isa);
   Offer unused = {};
   if (!plane_takes(layer, isa, unused)) return true;
-  if (!fits_workspace(request, whole.tasks, whole.scratch_bytes, unused)) return false;
   polyconv_layer one = layer; // image on one thread, so that bits depend on the number of neither
   polyconv_policy alone = *request.policy;
   alone.threads = 1;
   for (polyconv_tensor *t : {&one.input, &one.output, &one.result}) t->size[kN] = 1;
-  return turned_geometry(one, alone, isa).estimate_us < plane_geometry(one, alone, isa, false).estimate_us;
+  const TurnedPlan turned = turned_geometry(one, alone, isa);
+  if (turned.scratch_bytes > alone.workspace_limit) return false;
+  return turned.estimate_us < plane_geometry(one, alone, isa, false).estimate_us;
 }
 
 bool turned_offer(const polyconv_request &request, Isa isa, Offer &offer) {

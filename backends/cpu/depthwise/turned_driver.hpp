@@ -10,7 +10,7 @@ namespace polyconv::cpu {
 
 typedef void (*TurnedTask)(const TurnedPlan &plan, const TurnedRun &run, const TurnedShare &share);
 
-// Whether the layer, forward and of one channel a group and one filter a channel, is one: floats but f64, or pixels of
+// Whether the layer, forward and of one channel a group and one filter a channel, is one of whole kernels:
 // an image, columns side by side, padding with a value.
 bool turned_takes(const polyconv_layer &layer);
 

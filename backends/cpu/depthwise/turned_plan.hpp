@@ -1,8 +1,8 @@
 // turned_plan.hpp - the geometry of depthwise convolution with channels first by way of pixels, decided at plan time.
 //
-// A vector's worth of channels of a strip of rows is turned into pixels in scratch, which stays in the second cache;
-// filtered there as if channels lay side by side; and turned back while it is finished. No tensor is converted as a
-// whole, and planes may be as small and strides as large as they are: lanes are channels.
+// Some channels, whole vectors of them, of a strip of rows are turned into pixels in scratch, which stays in the second
+// cache; filtered there as if channels lay side by side; and turned back while it is finished. No tensor is converted
+// as a whole, and planes may be as small and strides as large as they are: lanes are channels.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,15 +11,15 @@
 namespace polyconv::cpu {
 
 struct TurnedPlan {
-  DepthwisePlan pixels;         // one image of kDepthwiseUnit channels side by side, f32 in and out
-  polyconv_tensor input;        // as it is
-  Epilogue epilogue;            // of the layer
-  int64_t channels, units;      // units of kDepthwiseUnit channels
-  int64_t strip_rows, strips;   // of results
-  int64_t items, tasks;         // items: image, unit, strip
-  int64_t source_at, result_at; // in a task's scratch, behind that of `pixels`
-  int64_t scratch_bytes;        // of one task
-  double serial_us;             // of one thread, tensors in the cache
+  DepthwisePlan pixels;          // one image of `unit` channels side by side, f32 in and out
+  polyconv_tensor input;         // as it is
+  Epilogue epilogue;             // of the layer
+  int64_t channels, unit, units; // a unit is whole vectors of any instruction set; the last one may have fewer channels
+  int64_t strip_rows, strips;    // of results
+  int64_t items, tasks;          // items: image, unit, strip
+  int64_t source_at, result_at;  // in a task's scratch, behind that of `pixels`
+  int64_t scratch_bytes;         // of one task
+  double serial_us;              // of one thread, tensors in the cache
   double estimate_us;
 };
 
