@@ -6,6 +6,7 @@
 #include "cpu/count.hpp"
 #include "cpu/dense/driver.hpp"
 #include "cpu/depthwise/driver.hpp"
+#include "cpu/depthwise/turned_driver.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/plane/driver.hpp"
@@ -34,7 +35,11 @@ double plane_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa 
 }
 double depthwise_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   const bool last = layer.input.stride[kC] == 1 && layer.input.size[kC] > 1;
-  return last ? depthwise_geometry(layer, policy, isa).serial_us : plane_us(layer, policy, isa);
+  if (last) return depthwise_geometry(layer, policy, isa).serial_us;
+  const polyconv_layer *one = &layer;
+  polyconv_request request{};
+  request.op = POLYCONV_OP_CONVOLVE, request.count = 1, request.layers = &one, request.policy = &policy;
+  return turned_pays(request, isa) ? turned_geometry(layer, policy, isa).serial_us : plane_us(layer, policy, isa);
 }
 double dense_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   return dense_geometry(layer, policy, isa).serial_us;

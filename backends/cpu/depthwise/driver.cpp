@@ -42,6 +42,21 @@ int64_t source_of(const polyconv_layer &layer, int64_t k) {
   return k / (layer.output.size[kC] / layer.groups) * layer.weights.size[kC];
 }
 
+// Whether neighbouring pixels lie so far apart that a sweep's share one or two sets of the first cache.
+bool pixels_collide(const polyconv_layer &layer) {
+  constexpr int64_t kApart = 2048; // bytes
+  return layer.input.stride[kW] * type_bytes(layer.input.type) % kApart == 0;
+}
+
+// Whether images are so low that leaving out rows of padding is worth more than sweeping several rows. By their width:
+// images are about as high, and a chain's bands, whose sums run in the same order, are not.
+bool mostly_padding(const DepthwisePlan &p) {
+  constexpr double kWorth = 0.8;
+  const Axis &w = p.axis[2];
+  const double padding = real(w.before * (w.before + 1) + w.after * (w.after + 1)) / (2 * real(w.step));
+  return real(w.out * w.taps) - padding < kWorth * real(round_up(w.out, kDepthwiseRows) * w.taps);
+}
+
 // 3 or 5 where the kernel is unrolled: as wide as high, dense, stride 1 or 2, whole vectors of a type that tiles take.
 int32_t square_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const int64_t taps = layer.weights.size[kW], step = layer.stride[2];
@@ -50,6 +65,7 @@ int32_t square_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) 
   const bool unrolled = layer.input.type != POLYCONV_F64 && layer.input.type != POLYCONV_U16;
   const bool whole = layer.input.size[kC] * 4 >= vector_bytes(isa);
   const bool known = taps == 3 || (taps == 5 && !p.grouped);
+  if (!p.grouped && (pixels_collide(layer) || (taps == 5 && mostly_padding(p)))) return 0;
   return square && dense && whole && unrolled && known ? static_cast<int32_t>(taps) : 0;
 }
 
@@ -68,6 +84,25 @@ int64_t rows_of(const DepthwisePlan &p, bool tall, bool four) {
   return best;
 }
 
+// The width of a tile of any kernel that wastes least of a row, of those that filter_any has.
+int64_t columns_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
+  const int64_t out = p.axis[2].out;
+  if (p.grouped) return out > kDepthwiseColumns ? kGroupedColumns : kDepthwiseColumns;
+  const bool f32 = layer.input.type == POLYCONV_F32,
+             whole = p.channels * sum_bytes(layer.sum_type) >= vector_bytes(isa);
+  if (!p.near || (!whole && (!f32 || p.axis[2].step != 1))) return kDepthwiseColumns;
+  int64_t best = kDepthwiseWide;
+  for (const int64_t columns : {kDepthwiseSeven, kDepthwiseColumns})
+    if (f32 && whole && round_up(out, columns) < round_up(out, best)) best = columns;
+  return best;
+}
+
+// Whether what padding contributes is 0.
+bool pads_with_nothing(const DepthwisePlan &p, const polyconv_layer &layer) {
+  return layer.pad_mode == POLYCONV_PAD_ZERO ||
+         (layer.pad_mode == POLYCONV_PAD_CONSTANT && layer.pad_value == p.zero_point);
+}
+
 void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
   p.square = square_of(p, layer, isa);
@@ -81,10 +116,10 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   p.walks = !p.grouped && isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 &&
             h.step == 2 && bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kWalkWeights;
   p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, isa == kAvx512);
-  const bool wide = p.grouped && w.out > kDepthwiseColumns;
-  p.tile_columns = !p.square  ? wide ? kGroupedColumns : kDepthwiseColumns
-                   : p.direct ? kDepthwiseChunk
-                              : kDepthwiseSweep;
+  const bool loops = layer.input.type == POLYCONV_F64 || layer.input.type == POLYCONV_U16;
+  p.near = w.dilation == 1 && w.step <= 2 && !loops;
+  p.skips = !p.square && pads_with_nothing(p, layer);
+  p.tile_columns = !p.square ? columns_of(p, layer, isa) : p.direct ? kDepthwiseChunk : kDepthwiseSweep;
   p.lines = p.square ? (p.tile_rows - 1) * h.step + h.taps : h.taps;
   const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square ? 1 : p.tile_columns);
   p.line_pixels = (columns - 1) * w.step + (w.taps - 1) * w.dilation + 1;
@@ -109,7 +144,11 @@ void set_items(DepthwisePlan &p, int64_t tasks) {
 
 // Cycles of all multiply-adds: each tap is one and, unless unrolled, a load and one of a pointer.
 double multiply_cycles(const DepthwisePlan &p, const polyconv_layer &layer, double results) {
-  return results * real(taps(layer)) * (p.square ? 0.55 : 1.5) * (layer.input.type == layer.sum_type ? 1.0 : 1.5);
+  return results * real(taps(layer)) *
+         (p.square ? 0.55
+          : p.near ? 0.75
+                   : 1.3) *
+         (layer.input.type == layer.sum_type ? 1.0 : 1.5);
 }
 
 // The same of groups, for `vectors` of results at each of `columns` columns of tiles: a pick takes as long as a
@@ -163,7 +202,8 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   set_tiles(p, layer, isa);
 
   const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
-  p.sums_at = round_up(p.axis[0].taps * p.lines * p.line_pixels * 8, 64);
+  p.rows_at = p.axis[0].taps * p.lines * p.line_pixels * 8;
+  p.sums_at = round_up(p.rows_at + p.axis[0].taps * p.lines * 8, 64);
   p.scratch_bytes = p.sums_at + (p.direct ? 0 : p.tile_rows * p.tile_columns * kDepthwiseSums * bytes);
   const double us = p.serial_us = serial_us(p, layer, isa, lanes);
   const double moved = real(tensor_bytes(layer));
@@ -211,6 +251,26 @@ bool pixels_aligned(const DepthwisePlan &p, int64_t vector) {
   return p.direct && p.channels * 4 % vector == 0 && steps_aligned(p.epilogue.result, {kN, kD, kH, kW}, vector);
 }
 
+} // namespace
+
+void depthwise_pack(const DepthwisePlan &plan, const polyconv_layer &layer, const void *raw, void *packed) {
+  switch (layer.sum_type) {
+    case POLYCONV_F64: return pack_weights<double>(plan, layer, raw, packed);
+    case POLYCONV_S32: return pack_weights<int32_t>(plan, layer, raw, packed);
+    default: return pack_weights<float>(plan, layer, raw, packed);
+  }
+}
+
+void depthwise_format(const DepthwisePlan &p, const polyconv_layer &layer, Offer &offer) {
+  const char *element = layer.sum_type == POLYCONV_F64 ? "f64" : is_quantised(layer) ? "s32" : "f32";
+  char format[POLYCONV_FORMAT_SIZE], zero_point[16] = "";
+  if (layer.weights_zero_point) std::snprintf(zero_point, sizeof zero_point, "_z%d", layer.weights_zero_point);
+  std::snprintf(format, sizeof format, "cpu_%s_%s%s:1", p.grouped ? "grouped" : "depthwise", element, zero_point);
+  offer.set_weights(0, format, weights_bytes(p, layer));
+}
+
+namespace {
+
 class DepthwiseInstance final : public RowInstance {
  public:
   DepthwiseInstance(const polyconv_request &request, Isa isa, DepthwiseTask task)
@@ -232,13 +292,7 @@ class DepthwiseInstance final : public RowInstance {
     if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
   }
 
-  void pack(int, const void *raw, void *packed, void *) override {
-    switch (layer_.sum_type) {
-      case POLYCONV_F64: return pack_weights<double>(plan_, layer_, raw, packed);
-      case POLYCONV_S32: return pack_weights<int32_t>(plan_, layer_, raw, packed);
-      default: return pack_weights<float>(plan_, layer_, raw, packed);
-    }
-  }
+  void pack(int, const void *raw, void *packed, void *) override { depthwise_pack(plan_, layer_, raw, packed); }
 
   void run(const polyconv_arguments &a, void *) const override {
     const DepthwiseRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0],
@@ -282,11 +336,7 @@ bool depthwise_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   const DepthwisePlan p = depthwise_geometry(layer, *request.policy, isa);
   if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
-  const char *element = layer.sum_type == POLYCONV_F64 ? "f64" : is_quantised(layer) ? "s32" : "f32";
-  char format[POLYCONV_FORMAT_SIZE], zero_point[16] = "";
-  if (layer.weights_zero_point) std::snprintf(zero_point, sizeof zero_point, "_z%d", layer.weights_zero_point);
-  std::snprintf(format, sizeof format, "cpu_%s_%s%s:1", p.grouped ? "grouped" : "depthwise", element, zero_point);
-  offer.set_weights(0, format, weights_bytes(p, layer));
+  depthwise_format(p, layer, offer);
   return true;
 }
 

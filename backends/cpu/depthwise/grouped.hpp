@@ -140,13 +140,14 @@ POLYCONV_NOINLINE void grouped_sweep(const DepthwiseTile<From, T> &tile, const G
 // P columns of one row, any kernel: as depthwise_any.
 template <int P, bool kTwo, class From, class T>
 POLYCONV_NOINLINE void grouped_any(const DepthwiseTile<From, T> &tile, const GroupedWindow<T> &window, int64_t channels,
-                                   int64_t lines, const Axis &w, int64_t c, int count, const DepthwiseStore<T> &to) {
+                                   const DepthwiseRows &rows, const Axis &w, int64_t c, int count,
+                                   const DepthwiseStore<T> &to) {
   GroupedSource<From, T, kTwo> source(tile.zero_point, window);
-  const T *weights = tile.weights;
   Vector<T> acc[P] = {};
-  for (int64_t line = 0; line < lines; ++line)
+  for (int64_t i = 0; i < rows.count; ++i) {
+    const T *weights = tile.weights + rows.numbers[i] * w.taps * tile.row_stride;
     for (int64_t k = 0; k < w.taps; ++k) {
-      const From *const *first = tile.pixels + line * tile.line_pixels + k * w.dilation, *pixels[P];
+      const From *const *first = tile.pixels + i * tile.line_pixels + k * w.dilation, *pixels[P];
 #pragma GCC unroll 8
       for (int j = 0; j < P; ++j) pixels[j] = first[j * w.step];
       for (int64_t channel = 0; channel < channels; ++channel, weights += kDepthwiseUnit) {
@@ -156,6 +157,7 @@ POLYCONV_NOINLINE void grouped_any(const DepthwiseTile<From, T> &tile, const Gro
         for (int j = 0; j < P; ++j) acc[j] = multiply_add(source(pixels[j]), weight, acc[j]);
       }
     }
+  }
   store_vectors(to, to.to + c, to.column, to.columns, c, count, acc);
 }
 
@@ -173,7 +175,8 @@ struct GroupedFilter {
       tile.weights = static_cast<const T *>(group.run.weights) + c / kDepthwiseUnit * unit + c % kDepthwiseUnit;
       const GroupedWindow<T> window = window_of<T>(p, c);
       const bool two = p.sources[c + count - 1] + p.group_in > window.low + kLanes<T>;
-      two ? filter_vector<true>(p, tile, window, c, count, to) : filter_vector<false>(p, tile, window, c, count, to);
+      two ? filter_vector<true>(group, tile, window, c, count, to)
+          : filter_vector<false>(group, tile, window, c, count, to);
     }
   }
 
@@ -188,17 +191,18 @@ struct GroupedFilter {
     grouped_sweep<3, Step, kDepthwiseFew, kTwo>(tile, window, p.group_in, c, count, to);
   }
   template <bool kTwo, class From, class T>
-  POLYCONV_MEMBER static void filter_vector(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile,
+  POLYCONV_MEMBER static void filter_vector(const DepthwiseGroup<From, T> &group, const DepthwiseTile<From, T> &tile,
                                             const GroupedWindow<T> &window, int64_t c, int count,
                                             const DepthwiseStore<T> &to) {
-    const int64_t lines = p.axis[0].taps * p.lines;
+    const DepthwisePlan &p = group.plan;
+    const DepthwiseRows rows = {group.numbers, group.lines};
     if constexpr (Unrolled<From>::value)
       if (p.square)
         return p.axis[2].step == 2 ? sweep_rows<2, kTwo>(p, tile, window, c, count, to)
                                    : sweep_rows<1, kTwo>(p, tile, window, c, count, to);
     if (p.tile_columns == kDepthwiseColumns)
-      return grouped_any<kDepthwiseColumns, kTwo>(tile, window, p.group_in, lines, p.axis[2], c, count, to);
-    grouped_any<kGroupedColumns, kTwo>(tile, window, p.group_in, lines, p.axis[2], c, count, to);
+      return grouped_any<kDepthwiseColumns, kTwo>(tile, window, p.group_in, rows, p.axis[2], c, count, to);
+    grouped_any<kGroupedColumns, kTwo>(tile, window, p.group_in, rows, p.axis[2], c, count, to);
   }
 };
 

@@ -16,8 +16,10 @@ namespace polyconv::cpu {
 // Rows of results that are swept together: what the registers of AVX-512 hold for 3 x 3 and stored f32, for the rest,
 // and what those of older CPUs hold. Tall ones load less twice; heights of image networks are multiples of 7.
 constexpr int kDepthwiseTall = 7, kDepthwiseRows = 4, kDepthwiseFew = 2;
-constexpr int kDepthwiseWalk = 2;         // rows of results of a walk
-constexpr int kDepthwiseColumns = 4;      // of a tile where the kernel is not unrolled
+constexpr int kDepthwiseWalk = 2; // rows of results of a walk
+// Columns of a tile where the kernel is not unrolled: the ones that waste least of a row, as images are 7 and 14 wide.
+constexpr int kDepthwiseWide = 8, kDepthwiseSeven = 7, kDepthwiseColumns = 4;
+constexpr int kDepthwiseTaps = 4;         // of a row of taps, whose weights stay in registers for a tile
 constexpr int kGroupedAhead = 4;          // columns of results whose source a sweep of groups fetches early
 constexpr int kGroupedColumns = 8;        // likewise, where there are groups and so many columns
 constexpr int64_t kDepthwiseSweep = 14;   // columns of a sweep whose sums wait for their epilogue
@@ -35,6 +37,8 @@ struct DepthwisePlan {
   int32_t direct;               // f32 results side by side, at most a bias and a quick activation: stored by the tile
   int32_t square;               // 3 or 5: unrolled; 0: any kernel, a row at a time
   int32_t ahead;                // the input is larger than the second cache: fetch the rows of the next group early
+  int32_t near;                 // taps of a row are neighbours, at stride 1 or 2, of a type that tiles take
+  int32_t skips;                // rows of zero padding are left out
   int32_t walks;                // stride 2 beyond the caches: column by column with all channels, not sweep by sweep
   int64_t channels, row_stride; // of results; of packed weights: [tap][channel up to row_stride]
   int32_t grouped;              // several channels or filters a group; packed weights: [unit][tap][group_in][channel]
@@ -47,8 +51,8 @@ struct DepthwisePlan {
   int64_t lines, line_pixels;      // of the table of pointers: source rows of a tile, pixels of a chunk
   int64_t row_groups, items;       // items: image, depth, group of tile_rows rows, part of the channels
   int64_t tasks;
-  int64_t sums_at, scratch_bytes; // of one task: table, sums
-  double serial_us;               // of one thread, tensors in the cache
+  int64_t rows_at, sums_at, scratch_bytes; // of one task: table, numbers of its rows of taps, sums
+  double serial_us;                        // of one thread, tensors in the cache
   double estimate_us;
 };
 

@@ -19,26 +19,32 @@ struct DepthwiseGroup {
   Row at; // the first result
   int64_t rows, columns;
   const From *ahead; // the first source row to be fetched early: of the group below, or of this one where it walks
+  int64_t *numbers;  // of the table's rows: see DepthwiseRows
+  int64_t lines;     // of the table
 };
 
 // The source rows of a group, in order of the taps of D and H.
 template <class From, class T>
-POLYCONV_INLINE void list_lines(const DepthwiseGroup<From, T> &group) {
+POLYCONV_INLINE void list_lines(DepthwiseGroup<From, T> &group) {
   const DepthwisePlan &p = group.plan;
   const Axis &depth = p.axis[0], &height = p.axis[1];
   const From *image = static_cast<const From *>(group.run.input) + p.input.offset + group.at.n * p.input.stride[0];
   const From **line = group.pixels;
+  group.lines = 0;
   // Those beyond are read by rows of results that do not exist.
   const int64_t used = p.square ? (group.rows - 1) * height.step + height.taps : p.lines;
   for (int64_t i = 0; i < depth.taps; ++i)
-    for (int64_t j = 0; j < p.lines; ++j, line += p.line_pixels) {
+    for (int64_t j = 0; j < p.lines; ++j) {
       const int64_t y = group.at.h * height.step + j * (p.square ? 1 : height.dilation) - height.before;
       const int64_t d = inside(depth, group.at.d * depth.step + i * depth.dilation - depth.before);
       const int64_t h = j < used ? inside(height, y) : -1;
       const bool padding = d < 0 || h < 0;
+      if (padding && p.skips) continue;
+      group.numbers[group.lines++] = i * p.lines + j;
       list_pixels(p.axis[2], padding ? nullptr : image + d * p.input.stride[2] + h * p.input.stride[3],
                   p.input.stride[4], static_cast<const From *>(p.padding),
                   group.at.w * p.axis[2].step - p.axis[2].before, p.line_pixels, line);
+      line += p.line_pixels;
     }
 }
 
@@ -99,6 +105,33 @@ POLYCONV_INLINE DepthwiseTile<From, T> tile_at(const DepthwiseGroup<From, T> &gr
           p.input.stride[3]};
 }
 
+// A tile of any kernel, as wide as the plan says: f32, which networks are made of, has all widths.
+template <int P, class From, class T>
+POLYCONV_INLINE void filter_row(const DepthwiseGroup<From, T> &group, const DepthwiseTile<From, T> &tile, int64_t c,
+                                int64_t end, const DepthwiseStore<T> &to) {
+  const Axis &w = group.plan.axis[2];
+  const DepthwiseRows rows = {group.numbers, group.lines};
+  w.step == 2 ? depthwise_any<true, P, 2>(tile, rows, w, c, end, to)
+              : depthwise_any<true, P, 1>(tile, rows, w, c, end, to);
+}
+template <class From, class T>
+POLYCONV_INLINE void filter_any(const DepthwiseGroup<From, T> &group, const DepthwiseTile<From, T> &tile, int64_t c,
+                                int64_t end, const DepthwiseStore<T> &to) {
+  const Axis &w = group.plan.axis[2];
+  const DepthwiseRows rows = {group.numbers, group.lines};
+  const bool whole = end - c >= kLanes<T>, near = group.plan.near != 0;
+  if constexpr (sizeof(From) == 4) {
+    const int64_t columns = group.plan.tile_columns;
+    if (!whole && near && w.step == 1) return depthwise_any<false, kDepthwiseWide, 1>(tile, rows, w, c, end, to);
+    if (whole && near && columns == kDepthwiseSeven) return filter_row<kDepthwiseSeven>(group, tile, c, end, to);
+    if (whole && near && columns == kDepthwiseColumns) return filter_row<kDepthwiseColumns>(group, tile, c, end, to);
+  }
+  if constexpr (Unrolled<From>::value)
+    if (whole && near) return filter_row<kDepthwiseWide>(group, tile, c, end, to);
+  whole ? depthwise_any<true, kDepthwiseColumns, 0>(tile, rows, w, c, end, to)
+        : depthwise_any<false, kDepthwiseColumns, 0>(tile, rows, w, c, end, to);
+}
+
 // What depthwise_share does with channels [c, end), at least a vector of them, of `columns` columns from x on. The last
 // vector may overlap the one before.
 struct DepthwiseFilter {
@@ -118,7 +151,7 @@ struct DepthwiseFilter {
         }
         return;
       }
-    depthwise_any<From, T, kDepthwiseColumns>(tile, p.axis[0].taps * p.lines, p.axis[2], c, end, to);
+    filter_any(group, tile, c, end, to);
   }
 };
 
@@ -178,7 +211,9 @@ POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRu
                                    {},
                                    0,
                                    0,
-                                   nullptr};
+                                   nullptr,
+                                   reinterpret_cast<int64_t *>(share.scratch + p.rows_at),
+                                   0};
   for (int64_t item = share.first; item < share.last; ++item) {
     const int64_t part = item % p.parts, h = item / p.parts % p.row_groups * p.tile_rows;
     const int64_t plane = item / p.parts / p.row_groups;

@@ -176,27 +176,97 @@ POLYCONV_NOINLINE void depthwise_walk(const DepthwiseTile<From, T> &tile, const 
   }
 }
 
-// Channels [c, end) of one row, any kernel: `lines` rows of taps, each of `taps` columns `dilation` apart.
-template <class From, class T, int P>
-POLYCONV_NOINLINE void depthwise_any(const DepthwiseTile<From, T> &tile, int64_t lines, const Axis &w, int64_t c,
-                                     int64_t end, const DepthwiseStore<T> &to) {
+// The rows of taps that a row of results meets, rows of padding left out: source row i of the table belongs to row of
+// taps numbers[i].
+struct DepthwiseRows {
+  const int64_t *numbers;
+  int64_t count;
+};
+
+// The vector of channels at c of a source pixel, or as many as there are.
+template <bool Whole, class From, class T>
+struct DepthwisePart {
+  const Load<From, T> &convert;
+  int64_t c;
+  int count;
+  POLYCONV_MEMBER Vector<T> operator()(const From *pixel) const {
+    return Whole ? convert.full(pixel + c) : convert.partial(pixel + c, count);
+  }
+};
+
+// Adds B neighbouring taps at stride Step to P columns of results. A source pixel is loaded once for all the columns
+// that read it. Floor: P * B multiply-adds against (P - 1) * Step + B loads and as many of their pointers, and B.
+template <int B, int Step, class Source, class From, class T, int P>
+POLYCONV_INLINE void add_taps(const Source &source, const From *const *pixels, const T *weights, int64_t row_stride,
+                              Vector<T> (&acc)[P]) {
+  Vector<T> taps[B];
+#pragma GCC unroll 4
+  for (int b = 0; b < B; ++b) taps[b] = loaded(load(weights + b * row_stride));
+#pragma GCC unroll 32
+  for (int i = 0; i < (P - 1) * Step + B; ++i) {
+    if (i % Step >= B) continue;
+    const Vector<T> v = loaded(source(pixels[i]));
+#pragma GCC unroll 4
+    for (int b = 0; b < B; ++b)
+      if (i >= b && (i - b) % Step == 0 && (i - b) / Step < P)
+        acc[(i - b) / Step] = multiply_add(v, taps[b], acc[(i - b) / Step]);
+  }
+}
+
+// A row of `count` neighbouring taps, kDepthwiseTaps at a time, but never one alone of several.
+template <int Step, class Source, class From, class T, int P>
+POLYCONV_INLINE void add_row(const Source &source, const From *const *pixels, const T *weights, int64_t row_stride,
+                             int64_t count, Vector<T> (&acc)[P]) {
+  for (; count > kDepthwiseTaps + 1; count -= kDepthwiseTaps) {
+    add_taps<kDepthwiseTaps, Step>(source, pixels, weights, row_stride, acc);
+    pixels += kDepthwiseTaps, weights += kDepthwiseTaps * row_stride;
+  }
+  switch (count) {
+    case 1: return add_taps<1, Step>(source, pixels, weights, row_stride, acc);
+    case 2: return add_taps<2, Step>(source, pixels, weights, row_stride, acc);
+    case 4: return add_taps<4, Step>(source, pixels, weights, row_stride, acc);
+    case 5:
+      add_taps<2, Step>(source, pixels, weights, row_stride, acc);
+      pixels += 2, weights += 2 * row_stride;
+      return add_taps<3, Step>(source, pixels, weights, row_stride, acc);
+    default: return add_taps<3, Step>(source, pixels, weights, row_stride, acc);
+  }
+}
+
+// Taps and columns at any distance.
+template <class Source, class From, class T, int P>
+POLYCONV_INLINE void add_row(const Source &source, const From *const *pixels, const T *weights, int64_t row_stride,
+                             const Axis &w, Vector<T> (&acc)[P]) {
+  for (int64_t k = 0; k < w.taps; ++k, pixels += w.dilation, weights += row_stride) {
+    const Vector<T> weight = load(weights);
+#pragma GCC unroll 8
+    for (int j = 0; j < P; ++j) acc[j] = multiply_add(source(pixels[j * w.step]), weight, acc[j]);
+  }
+}
+
+// Channels [c, end) of P columns of one row of results, any kernel; Step 1 or 2 where its taps are neighbours, else 0.
+// All channels of a tile before the next, as images of many channels are small. Where there is a vector of channels,
+// the last one may overlap the one before; `Whole`: there is.
+template <bool Whole, int P, int Step, class From, class T>
+POLYCONV_NOINLINE void depthwise_any(const DepthwiseTile<From, T> &tile, const DepthwiseRows &rows, const Axis &w,
+                                     int64_t c, int64_t end, const DepthwiseStore<T> &to) {
   constexpr int kL = kLanes<T>;
   const Load<From, T> convert(tile.zero_point);
+  const int64_t row = w.taps * tile.row_stride;
   for (; c < end; c += kL) {
-    const int count = end - c < kL ? static_cast<int>(end - c) : kL;
-    const T *weights = tile.weights + c;
+    const int64_t at = Whole && end - c < kL ? end - kL : c;
+    const int count = Whole ? kL : static_cast<int>(end - c);
+    const DepthwisePart<Whole, From, T> source = {convert, at, count};
     Vector<T> acc[P] = {};
-    for (int64_t line = 0; line < lines; ++line)
-      for (int64_t k = 0; k < w.taps; ++k, weights += tile.row_stride) {
-        const From *const *pixel = tile.pixels + line * tile.line_pixels + k * w.dilation;
-        const Vector<T> weight = load(weights);
-#pragma GCC unroll 8
-        for (int j = 0; j < P; ++j) {
-          const From *p = pixel[j * w.step] + c;
-          acc[j] = multiply_add(count == kL ? convert.full(p) : convert.partial(p, count), weight, acc[j]);
-        }
-      }
-    store_vectors(to, to.to + c, to.column, to.columns, c, count, acc);
+    for (int64_t i = 0; i < rows.count; ++i) {
+      const From *const *pixels = tile.pixels + i * tile.line_pixels;
+      const T *weights = tile.weights + rows.numbers[i] * row + at;
+      if constexpr (Step > 0)
+        add_row<Step>(source, pixels, weights, tile.row_stride, w.taps, acc);
+      else
+        add_row(source, pixels, weights, tile.row_stride, w, acc);
+    }
+    store_vectors(to, to.to + at, to.column, to.columns, at, count, acc);
   }
 }
 

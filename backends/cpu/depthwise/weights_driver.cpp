@@ -52,7 +52,12 @@ bool comes_in_order(const DepthwiseWeightsPlan &p, const polyconv_layer &layer) 
 double serial_us(const DepthwiseWeightsPlan &p, Isa isa, int64_t lanes) {
   const double vectors = real(ceil_div(p.channels, lanes)), units = real(p.units), taps = real(p.taps);
   const double pixels = units * real(p.rows * p.chunk);
-  const double cycles = pixels * vectors * (0.6 * taps + 0.5 * real(ceil_div(p.taps, 9))) +
+  // Kernels of other widths go in pieces, and pixels that share a set of the first cache are found in the second one.
+  constexpr int64_t kApart = 2048;
+  const bool whole = p.axis[2].taps == 3 || p.axis[2].taps == 5;
+  const bool apart = p.input.stride[kW] * type_bytes(p.input.type) % kApart == 0;
+  const double tap = whole ? 0.6 : apart ? 2.0 : 0.85;
+  const double cycles = pixels * vectors * (tap * taps + 0.5 * real(ceil_div(p.taps, 9))) +
                         units * vectors * (1.5 * taps + 40) + units * real(p.axis[0].taps * p.lines * p.line_pixels) +
                         real(p.splits) * vectors * taps;
   return cycles * cycle_us(isa);
@@ -140,9 +145,8 @@ bool depthwise_weights_offer(const polyconv_request &request, Isa isa, Offer &of
     offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject("lays channels along the vectors: takes them side by side");
   }
-  const int64_t width = layer.weights.size[kW], step = layer.stride[2];
-  if ((width != 3 && width != 5) || step > 2 || layer.dilation[2] != 1)
-    return offer.reject("unrolls kernels 3 or 5 wide, at stride 1 or 2 and not dilated along W");
+  if (layer.stride[2] > 2 || layer.dilation[2] != 1)
+    return offer.reject("unrolls taps along W at stride 1 or 2 and not dilated");
   if (layer.input.type != layer.output.type) return offer.reject("takes input and gradient of one type");
   if (!can_list_a_pixel(layer, offer)) return false;
   const DepthwiseWeightsPlan p = make_plan(layer, *request.policy, isa, &offer.estimate_us);

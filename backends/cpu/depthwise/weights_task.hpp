@@ -17,8 +17,8 @@ struct DepthwiseWeightsTile {
   int64_t row_step, tap_step; // entries of the table between rows of results, and of taps
   const From *gradient;       // of the first pixel
   int64_t gradient_row, gradient_column, rows, columns;
-  T *sums; // of the first tap
-  int64_t sums_row;
+  T *sums;                     // of the first tap
+  int64_t sums_row, sums_line; // from tap to tap, and from line of taps to line
   // What the next unit reads, in memory's order, brought into the second cache meanwhile; NULL where there is no need.
   const char *ahead, *ahead_gradient;
 };
@@ -43,12 +43,12 @@ POLYCONV_INLINE void load_columns(const From *const *pixels, int64_t line, int64
 template <class From, class T, int J, int K, int Step, bool Whole>
 POLYCONV_NOINLINE void depthwise_taps(const DepthwiseWeightsTile<From, T> &t, int64_t c, int count) {
   constexpr int64_t kBytes = kLanes<T> * static_cast<int64_t>(sizeof(From));
-  constexpr int kKept = kVectorBytes == 64 ? K - Step : 0;
+  constexpr int kKept = kVectorBytes == 64 && K > Step ? K - Step : 0;
   const Load<From, T> convert(0);
   T *const to = t.sums + c; // rows of sums are whole vectors
   Vector<T> sums[J * K], source[J][K];
 #pragma GCC unroll 16
-  for (int i = 0; i < J * K; ++i) sums[i] = load(to + i * t.sums_row);
+  for (int i = 0; i < J * K; ++i) sums[i] = load(to + i / K * t.sums_line + i % K * t.sums_row);
   const char *ahead = t.ahead, *ahead_gradient = t.ahead_gradient;
   for (int64_t y = 0; y < t.rows; ++y) {
     const From *const *pixels = t.pixels + y * t.row_step;
@@ -72,33 +72,49 @@ POLYCONV_NOINLINE void depthwise_taps(const DepthwiseWeightsTile<From, T> &t, in
     }
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < J * K; ++i) store(to + i * t.sums_row, sums[i]);
+  for (int i = 0; i < J * K; ++i) store(to + i / K * t.sums_line + i % K * t.sums_row, sums[i]);
 }
 
-// All lines of taps of one tap of D, J or fewer at a time: as many as hide the latency of the multiply-adds and fit the
-// registers of every instruction set.
+// K neighbouring taps of all lines of taps of one tap of D, J lines or fewer at a time: as many as hide the latency of
+// the multiply-adds and fit the registers of every instruction set.
 template <class From, class T, int J, int K, bool Whole>
-POLYCONV_INLINE void depthwise_lines(DepthwiseWeightsTile<From, T> &t, int64_t lines, bool two, int64_t c, int count) {
+POLYCONV_INLINE void depthwise_lines(DepthwiseWeightsTile<From, T> t, int64_t lines, bool two, int64_t c, int count) {
   for (; lines >= J; lines -= J) {
     two ? depthwise_taps<From, T, J, K, 2, Whole>(t, c, count) : depthwise_taps<From, T, J, K, 1, Whole>(t, c, count);
-    t.pixels += J * t.tap_step, t.sums += J * K * t.sums_row, t.ahead = nullptr;
+    t.pixels += J * t.tap_step, t.sums += J * t.sums_line, t.ahead = nullptr;
   }
   if constexpr (J > 1) depthwise_lines<From, T, 1, K, Whole>(t, lines, two, c, count);
 }
 
-// A unit, for up to a vector of channels from c on.
+// As many of a line's taps at a time as `width` says.
+template <class From, class T, bool Whole>
+POLYCONV_INLINE void depthwise_columns(const DepthwiseWeightsTile<From, T> &t, int64_t width, int64_t lines, bool two,
+                                       int64_t c, int count) {
+  switch (width) {
+    case 1: return depthwise_lines<From, T, 4, 1, Whole>(t, lines, two, c, count);
+    case 2: return depthwise_lines<From, T, 4, 2, Whole>(t, lines, two, c, count);
+    case 3: return depthwise_lines<From, T, 3, 3, Whole>(t, lines, two, c, count);
+    case 4: return depthwise_lines<From, T, 2, 4, Whole>(t, lines, two, c, count);
+    default: return depthwise_lines<From, T, 2, 5, Whole>(t, lines, two, c, count);
+  }
+}
+
+// A unit, for up to a vector of channels from c on. Lines of more than kWidest taps go in pieces of nearly equal width.
 template <class From, class T, bool Whole>
 POLYCONV_INLINE void depthwise_vector(const DepthwiseWeightsPlan &p, DepthwiseWeightsTile<From, T> t, int64_t c,
                                       int count) {
+  constexpr int64_t kWidest = 5;
   const From *const *pixels = t.pixels;
-  const bool two = p.axis[2].step == 2;
-  for (int64_t d = 0; d < p.axis[0].taps; ++d) {
-    t.pixels = pixels + d * p.lines * p.line_pixels;
-    if (p.axis[2].taps == 3)
-      depthwise_lines<From, T, 3, 3, Whole>(t, p.axis[1].taps, two, c, count);
-    else
-      depthwise_lines<From, T, 2, 5, Whole>(t, p.axis[1].taps, two, c, count);
-  }
+  T *const sums = t.sums;
+  const int64_t taps = p.axis[2].taps, lines = p.axis[1].taps, pieces = (taps + kWidest - 1) / kWidest;
+  for (int64_t d = 0; d < p.axis[0].taps; ++d)
+    for (int64_t i = 0; i < pieces; ++i) {
+      const int64_t first = i * taps / pieces, end = (i + 1) * taps / pieces;
+      t.pixels = pixels + d * p.lines * p.line_pixels + first;
+      t.sums = sums + d * lines * t.sums_line + first * t.sums_row;
+      depthwise_columns<From, T, Whole>(t, end - first, lines, p.axis[2].step == 2, c, count);
+      t.ahead = nullptr;
+    }
 }
 
 // Writes down where the source pixels of a unit lie: `rows` rows of results from `at` on.
@@ -154,6 +170,7 @@ POLYCONV_NOINLINE void depthwise_weights_share(const DepthwiseWeightsPlan &p, co
                                           columns < p.chunk ? columns : p.chunk,
                                           sums,
                                           p.row_stride,
+                                          p.axis[2].taps * p.row_stride,
                                           nullptr,
                                           nullptr};
     list_unit(p, r.input, at, tile.rows, table);

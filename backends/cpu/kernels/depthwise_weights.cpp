@@ -1,6 +1,6 @@
 // depthwise_weights.cpp - weight gradients of one channel a group and one filter of each, channels side by side:
 // vectors of channels, up to ten taps' sums in registers, source pixels found by a table. Every float type and padding
-// mode; along W kernels of 3 or 5 at stride 1 or 2, not dilated, along H and D any.
+// mode; along W kernels of any width at stride 1 or 2, not dilated, along H and D any.
 //
 // Floor: one read of input and gradient; a 3x3 has 9 multiply-adds for each result, 4.5 cycles, for 10 loads.
 // SPDX-License-Identifier: Apache-2.0

@@ -1,0 +1,28 @@
+// turned_driver.hpp - the CPU-independent half of depthwise convolution with channels first by way of pixels. Driver
+// side only.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/depthwise/turned_plan.hpp"
+#include "cpu/rows.hpp"
+
+namespace polyconv::cpu {
+
+typedef void (*TurnedTask)(const TurnedPlan &plan, const TurnedRun &run, const TurnedShare &share);
+
+// Whether the layer, forward and of one channel a group and one filter a channel, is one of whole kernels:
+// an image, columns side by side, padding with a value.
+bool turned_takes(const polyconv_layer &layer);
+
+// Whether it takes the layer, fits the workspace, and beats the filter of planes where that takes it too.
+bool turned_pays(const polyconv_request &request, Isa isa);
+
+// Sizes, shares and the estimate, without tables.
+TurnedPlan turned_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa);
+
+// Fills the offer, or rejects pooling and a workspace beyond the limit.
+bool turned_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
+
+std::unique_ptr<sdk::Instance> turned_create(const polyconv_request &request, Isa isa, TurnedTask task);
+
+} // namespace polyconv::cpu
