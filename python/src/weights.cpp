@@ -1,0 +1,61 @@
+// weights.cpp - packed weights for Python: made, repacked, written to files and read from them.
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/unique_ptr.h>
+
+#include <memory>
+#include <string>
+
+#include "objects.hpp"
+
+namespace polyconv_python {
+namespace {
+
+// Fills what every way of making weights has; `make` calls the library.
+template <class Make>
+std::unique_ptr<Weights> made_by(nb::handle plan, int32_t layer, Make make) {
+  auto result = std::make_unique<Weights>();
+  const auto &of = nb::cast<const Plan &>(plan);
+  const char *format = nullptr;
+  require(polyconv_plan_weights(of.plan, layer, &format, &result->bytes));
+  require(make(of, &result->weights));
+  result->format = format;
+  result->layer = layer;
+  result->plan = nb::borrow(plan);
+  return result;
+}
+
+std::unique_ptr<Weights> pack(nb::handle plan, int32_t layer, uintptr_t raw, uintptr_t memory, uintptr_t stream) {
+  return made_by(plan, layer, [&](const Plan &of, polyconv_weights **weights) {
+    return polyconv_weights_create(of.plan, layer, reinterpret_cast<const void *>(raw), reinterpret_cast<void *>(memory),
+                                   reinterpret_cast<void *>(stream), weights);
+  });
+}
+
+std::unique_ptr<Weights> load(nb::handle plan, int32_t layer, const char *path, uintptr_t stream) {
+  return made_by(plan, layer, [&](const Plan &of, polyconv_weights **weights) {
+    return polyconv_weights_load(of.plan, layer, path, nullptr, reinterpret_cast<void *>(stream), weights);
+  });
+}
+
+void update(Weights &weights, uintptr_t raw, uintptr_t stream) {
+  if (weights.readers != 0)
+    throw Failure(POLYCONV_INVALID_ARGUMENT, "weights: " + std::to_string(weights.readers) +
+                                                 " runs are reading them, expected none while they change");
+  require(polyconv_weights_update(weights.weights, reinterpret_cast<const void *>(raw), reinterpret_cast<void *>(stream)));
+}
+
+} // namespace
+
+void bind_weights(nb::module_ &module) {
+  nb::class_<Weights>(module, "Weights")
+      .def_static("pack", pack)
+      .def_static("load", load)
+      .def("update", update)
+      .def("save", [](const Weights &self, const char *path) { require(polyconv_weights_save(self.weights, path)); })
+      .def_ro("plan", &Weights::plan)
+      .def_ro("layer", &Weights::layer)
+      .def_ro("format", &Weights::format)
+      .def_ro("bytes", &Weights::bytes);
+}
+
+} // namespace polyconv_python
