@@ -199,6 +199,10 @@ class Plan:
         self._check(seen, "w", "weights", layer)
         return Weights.pack(self._core, layer, seen.pointer, 0, stream)
 
+    def load(self, path, layer=0, stream=0):
+        """Packed weights from a file that Weights.save wrote; those of another format or layer are refused."""
+        return Weights.load(self._core, layer, str(path), stream)
+
     def run(self, x, w, bias=None, *, residual=None, scale=None, slope=None, out=None, stream=0):
         """Runs a forward plan. Of a chain w, bias, residual, scale and slope are lists, one for each layer. Layouts are
         the problem's: arrays are N x C x spatial..., with the strides that it says."""

@@ -3,6 +3,7 @@ own kernels."""
 # SPDX-License-Identifier: Apache-2.0
 
 import threading
+import warnings
 
 import torch
 
@@ -112,8 +113,6 @@ def enable(deterministic=False, math=None):
         state.deterministic, state.math = bool(deterministic), math
         if _library is None:
             library = torch.library.Library("aten", "IMPL")
-            import warnings
-
             with warnings.catch_warnings():  # PyTorch warns that its kernel is overridden: that is what was asked for
                 warnings.simplefilter("ignore")
                 for key in _keys():
@@ -132,9 +131,7 @@ def disable():
             return
         if hasattr(library, "_destroy"):
             library._destroy()
-        else:
-            library.__del__()
-            library.m = None
+        # An older PyTorch takes its registrations back when the last reference goes: here.
 
 
 def is_enabled():
