@@ -304,7 +304,7 @@ class Builder:
             if isinstance(settings.padding, str):
                 raise InvalidArgument(f"padding is {settings.padding!r}, expected numbers in a transposed convolution")
         problem["pad_begin"], problem["pad_end"] = paddings(settings.padding, problem, spatial)
-        problem["pad_mode"] = pad_mode(settings.padding_mode)
+        problem["pad_mode"] = pad_mode(settings.padding_mode, "border" if settings.image else "padding_mode")
         problem["pad_value"] = float(settings.pad_value)
         problem.update(flip=int(settings.flip), separable=int(settings.separable))
         epilogue(problem, settings, self.seen, spatial)

@@ -197,11 +197,17 @@ class Plan:
         """Packs an array of weights once; what it returns goes to run, or to conv in the place of w."""
         seen = _core.Tensor(w, "w", stream)
         self._check(seen, "w", "weights", layer)
-        return Weights.pack(self._core, layer, seen.pointer, 0, stream)
+        return Weights._pack(self._core, layer, seen.pointer, 0, stream)
+
+    def repack(self, weights, w, stream=0):
+        """Packs w into weights that are there, of a plan made with dynamic_weights; refused while a run reads them."""
+        seen = _core.Tensor(w, "w", stream)
+        self._check(seen, "w", "weights", weights.layer)
+        weights._update(seen.pointer, stream)
 
     def load(self, path, layer=0, stream=0):
         """Packed weights from a file that Weights.save wrote; those of another format or layer are refused."""
-        return Weights.load(self._core, layer, str(path), stream)
+        return Weights._load(self._core, layer, str(path), stream)
 
     def run(self, x, w, bias=None, *, residual=None, scale=None, slope=None, out=None, stream=0):
         """Runs a forward plan. Of a chain w, bias, residual, scale and slope are lists, one for each layer. Layouts are

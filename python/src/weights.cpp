@@ -48,9 +48,9 @@ void update(Weights &weights, uintptr_t raw, uintptr_t stream) {
 
 void bind_weights(nb::module_ &module) {
   nb::class_<Weights>(module, "Weights")
-      .def_static("pack", pack)
-      .def_static("load", load)
-      .def("update", update)
+      .def_static("_pack", pack)
+      .def_static("_load", load)
+      .def("_update", update)
       .def("save", [](const Weights &self, const char *path) { require(polyconv_weights_save(self.weights, path)); })
       .def_ro("plan", &Weights::plan)
       .def_ro("layer", &Weights::layer)

@@ -235,7 +235,7 @@ def _make_pack(taken, w, device_index, stream):
         memory = torch.empty(size, dtype=torch.uint8, device=w.device)
     pack = _Pack()
     pack.memory = memory
-    pack.weights = _core.Weights.pack(taken.plan, 0, w.data_ptr(), 0 if memory is None else memory.data_ptr(), stream)
+    pack.weights = _core.Weights._pack(taken.plan, 0, w.data_ptr(), 0 if memory is None else memory.data_ptr(), stream)
     state.packed += 1
     return pack
 
@@ -256,7 +256,7 @@ def packed(taken, w, device_index, stream):
     if pack is not None:
         forms.pop(key, None)  # nobody begins to read it while it changes; who reads it now holds it
         try:
-            pack.weights.update(w.data_ptr(), stream)
+            pack.weights._update(w.data_ptr(), stream)
             state.packed += 1
         except Error:  # another thread's run reads it
             pack = _make_pack(taken, w, device_index, stream)
