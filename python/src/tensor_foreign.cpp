@@ -93,7 +93,7 @@ void Tensor::look_at_torch(nb::handle from, const char *role) {
            "gradient; give " + role + ".detach(), or use torch.nn with polyconv.torch.enable()");
   cuda = truth(from, name_is_cuda);
   if (cuda == 0 && !truth(from, name_is_cpu))
-    refuse(std::string(role) + " is on device " + nb::cast<std::string>(nb::str(from.attr("device"))) +
+    refuse(std::string(role) + " is on device " + nb::cast<std::string>(nb::str(nb::object(from.attr("device")))) +
            ", expected cpu or cuda");
   if (cuda != 0) device = nb::cast<int32_t>(call(from, name_get_device));
   nb::object dtype = nb::steal(PyObject_GetAttr(from.ptr(), name_dtype));
@@ -109,7 +109,7 @@ void Tensor::look_at_torch(nb::handle from, const char *role) {
 bool Tensor::look_at_dlpack(nb::handle from, const char *role, intptr_t stream) {
   if (!nb::hasattr(from, "__dlpack__") || !nb::hasattr(from, "__dlpack_device__")) return false;
   const auto place = nb::cast<nb::tuple>(from.attr("__dlpack_device__")());
-  const int type_of_device = nb::cast<int>(nb::int_(place[0])); // an enumeration in NumPy
+  const int type_of_device = nb::cast<int>(nb::int_(nb::object(place[0]))); // an enumeration in NumPy
   const bool on_cuda = type_of_device == dlpack::kCuda || type_of_device == dlpack::kCudaManaged;
   if (!on_cuda && type_of_device != dlpack::kCpu && type_of_device != dlpack::kCudaHost)
     refuse(std::string(role) + " is on a device of DLPack's type " + std::to_string(type_of_device) +

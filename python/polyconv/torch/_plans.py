@@ -1,7 +1,7 @@
 """Plans and packed weights of PyTorch's convolutions, kept by what a call looks like.
 
 Packed weights belong to the tensor that they were made from: they go with it, and are made anew when its version counter
-or its memory says that it changed. While a CUDA graph is captured with gradients on, packing is part of the graph, so
+or its memory says that it changed, or, on the CPU, a look at some of its numbers: .data lets people write past the counter. While a CUDA graph is captured with gradients on, packing is part of the graph, so
 that a replay sees the weights as they are then; without gradients the graph holds what was packed before."""
 # SPDX-License-Identifier: Apache-2.0
 
@@ -13,7 +13,7 @@ import torch
 
 from .. import _core
 from .._build import dense_strides, layout_of
-from ..errors import Error, Unsupported
+from ..errors import Error, InvalidArgument, Unsupported
 from ..names import DETERMINISM, FALLBACK, MATH, NUMPY_NAMES
 
 TYPES = {getattr(torch, name): number for number, name in enumerate(NUMPY_NAMES) if hasattr(torch, name)}
@@ -132,6 +132,11 @@ def describe(direction, x, w, y, arguments, has_bias):
     """A problem's fields from (shape, strides) of input, weights and output (None: follows)."""
     stride, padding, dilation, transposed, output_padding, groups = arguments
     spatial = len(x[0]) - 2
+    per_axis = (stride, padding, dilation, output_padding if transposed else stride)
+    if not 1 <= spatial <= 3 or len(w[0]) != len(x[0]) or any(len(each) != spatial for each in per_axis):
+        raise InvalidArgument(f"{len(x[0])} axes by {len(w[0])}, expected 3 to 5 of both and a number for each spatial one")
+    if (w[0][0] if transposed else w[0][1] * groups) != x[0][1]:
+        raise InvalidArgument(f"weights of shape {tuple(w[0])} in {groups} groups, expected {x[0][1]} input channels")
     problem = {
         "direction": direction,
         "transposed": int(transposed),
@@ -244,12 +249,13 @@ def packed(taken, w, device_index, stream):
     """The packed weights of a plan, made or made anew where the tensor changed."""
     version = _versions(w)
     capturing = _capturing(device_index)
-    if version is None or (capturing and torch.is_grad_enabled()):
+    # gradcheck changes single numbers of f64 tensors through .data, past every version: these are packed in each call.
+    if version is None or w.dtype == torch.float64 or (capturing and torch.is_grad_enabled()):
         return _make_pack(taken, w, device_index, stream)
     forms = _forms_of(w)
     key = (taken.pack_key, stream)
     pack = forms.get(key)
-    if pack is not None and pack.version == version:
+    if pack is not None and pack.version == version and pack.weights._matches(version[1]):
         return pack
     if capturing:  # memory of the graph's own pool is not to be kept beyond it
         return _make_pack(taken, w, device_index, stream)

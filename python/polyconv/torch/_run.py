@@ -42,6 +42,9 @@ def _decide_forward(key, x, w, bias, arguments, device_index):
             return _plans.refuse(key, FORWARD, what, f"types {x.dtype} and {w.dtype}, expected one float type")
         if bias is not None and bias.dtype not in (x.dtype, torch.float32):
             return _plans.refuse(key, FORWARD, what, f"a bias of {bias.dtype}, expected {x.dtype}")
+        channels = w.shape[1] * arguments[5] if arguments[3] else w.shape[0]
+        if bias is not None and tuple(bias.shape) != (channels,):
+            return _plans.refuse(key, FORWARD, what, f"a bias of shape {tuple(bias.shape)}, expected ({channels},)")
         number = FLOATS[x.dtype]
         inputs, weights = (tuple(x.shape), x.stride()), (tuple(w.shape), w.stride())
         problem = _plans.describe(FORWARD, inputs, weights, None, arguments, bias is not None)
@@ -90,7 +93,7 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         w.stride(),
         x.dtype,
         w.dtype,
-        None if bias is None else bias.dtype,
+        None if bias is None else (bias.dtype, bias.shape),
         device_index,
         w.is_cuda,
         tuple(stride),
