@@ -30,6 +30,13 @@ def _call(settings, arrays, names, stream):
     return _core.call(frozen, arrays, names, stream)
 
 
+def _shape(value):
+    """A shape as a tuple, for settings."""
+    if not isinstance(value, (tuple, list)):
+        raise InvalidArgument(f"shape is {value!r}, expected the shape of what the gradient is for")
+    return tuple(value)
+
+
 def conv(
     x,
     w,
@@ -212,7 +219,7 @@ def grad_input(
             dtype,
             False,
             False,
-            tuple(shape),
+            _shape(shape),
         ),
         (out, w, None, grad, None, None, None),
         _INPUT_NAMES,
@@ -265,7 +272,7 @@ def grad_weight(
             dtype,
             False,
             False,
-            tuple(shape),
+            _shape(shape),
             bool(bias),
         ),
         (x, out, None, grad, None, None, None),

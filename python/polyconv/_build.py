@@ -226,6 +226,8 @@ class Builder:
             if len(seen.shape) != 2:
                 raise InvalidArgument(f"{self.names[WEIGHTS]} has shape {seen.shape}, expected rows and columns of a filter")
             return [1, 1, *seen.shape]
+        if self.settings.direction == BACKWARD_WEIGHTS and tuple(shape) != tuple(seen.shape):
+            raise InvalidArgument(f"{self.names[WEIGHTS]} has shape {seen.shape}, expected shape, {shape}")
         if not 3 <= len(seen.shape) <= 5:
             raise InvalidArgument(
                 f"{self.names[WEIGHTS]} has shape {seen.shape}, expected (out channels, in channels / groups, kernel...) "
@@ -237,6 +239,8 @@ class Builder:
         """Batch, channels and spatial sizes of an input or output, its strides, and where its axes are."""
         seen = self.seen[role]
         shape = seen.shape if seen is not None else tuple(self.settings.shape)
+        if role == self.written != OUTPUT and tuple(self.settings.shape) != tuple(shape):
+            raise InvalidArgument(f"{self.names[role]} has shape {tuple(shape)}, expected shape, {self.settings.shape}")
         allowed = (2, 3) if self.settings.image else (spatial + 1, spatial + 2)
         if len(shape) not in allowed:
             raise InvalidArgument(

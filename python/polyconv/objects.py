@@ -419,10 +419,12 @@ class CacheInfo(NamedTuple):
 
 
 def cache_info():
+    """Calls that found their plan and that did not, and what is kept."""
     return CacheInfo(*_core.cache_info())
 
 
 def cache_clear():
+    """Drops every plan that calls have left behind, with its memory."""
     _core.cache_clear()
 
 

@@ -15,10 +15,12 @@ uintptr_t allocate(int64_t bytes, nb::handle like, nb::object *owner) {
 
 } // namespace
 
-Entry::Entry(nb::object from, const nb::list &results) : plan_object(std::move(from)), plan(nb::cast<Plan *>(plan_object)) {
+Entry::Entry(nb::object from, const nb::list &results)
+    : plan_object(std::move(from)), plan(nb::cast<Plan *>(plan_object)) {
   for (nb::handle one : results) {
     nb::object made = nb::borrow(one);
-    written.push_back({nb::cast<int32_t>(made[0]), nb::cast<int32_t>(made[1]), nb::object(made[2]), nb::object(made[3])});
+    written.push_back(
+        {nb::cast<int32_t>(made[0]), nb::cast<int32_t>(made[1]), nb::object(made[2]), nb::object(made[3])});
   }
   if (plan->problems[0].direction == POLYCONV_BACKWARD_WEIGHTS) return;
   const char *format = nullptr;

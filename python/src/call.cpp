@@ -1,5 +1,5 @@
-// call.cpp - conv and its sisters, from arrays to arrays. Names of settings and shapes were made into an Entry the first
-// time; afterwards a call costs the look at its arrays, one hash, and the run.
+// call.cpp - conv and its sisters, from arrays to arrays. Names of settings and shapes were made into an Entry the
+// first time; afterwards a call costs the look at its arrays, one hash, and the run.
 // SPDX-License-Identifier: Apache-2.0
 #include "call.hpp"
 
@@ -46,7 +46,9 @@ class Call {
   nb::object run();
 
  private:
-  const char *name(int role) const { return names_.is_none() ? role_names[role] : nb::cast<const char *>(names_[role]); }
+  const char *name(int role) const {
+    return names_.is_none() ? role_names[role] : nb::cast<const char *>(names_[role]);
+  }
   void look(nb::handle stream);
   void look_at(int role);
   void add_to_key(int role);
@@ -134,8 +136,8 @@ nb::object Call::build() {
       shape.append(tensor.shape[axis]);
       strides.append(tensor.stride[axis]);
     }
-    seen.append(nb::make_tuple(tensor.type, nb::tuple(shape), nb::tuple(strides),
-                               tensor.cuda != 0 ? tensor.device : -1, tensor.read_only, tensor.object));
+    seen.append(nb::make_tuple(tensor.type, nb::tuple(shape), nb::tuple(strides), tensor.cuda != 0 ? tensor.device : -1,
+                               tensor.read_only, tensor.object));
   }
   static PyObject *const build = nb::object(nb::module_::import_("polyconv._build").attr("build")).release().ptr();
   nb::object entry = nb::handle(build)(settings_, seen, names_);
@@ -244,9 +246,12 @@ void bind_call(nb::module_ &module) {
       .def(nb::init<nb::object, const nb::list &>())
       .def_ro("plan", &Entry::plan_object)
       .def_ro("packs", &Entry::packs);
-  module.def("call", [](nb::handle settings, nb::handle objects, nb::handle names, nb::handle stream) {
-    return Call(settings, objects, names, stream).run();
-  }, nb::arg("settings"), nb::arg("objects"), nb::arg("names").none(), nb::arg("stream").none());
+  module.def(
+      "call",
+      [](nb::handle settings, nb::handle objects, nb::handle names, nb::handle stream) {
+        return Call(settings, objects, names, stream).run();
+      },
+      nb::arg("settings"), nb::arg("objects"), nb::arg("names").none(), nb::arg("stream").none());
   module.def("cache_info", [] { return cache().info(); });
   module.def("cache_clear", [] { cache().clear(); });
   module.def("cache_limit", [](size_t entries, int64_t bytes) { cache().limit(entries, bytes); });

@@ -1,5 +1,5 @@
-// dlpack.hpp - the structs of the DLPack exchange (version 1.0 of its specification), written from its description: what
-// a capsule called "dltensor" or "dltensor_versioned" points to.
+// dlpack.hpp - the structs of the DLPack exchange (version 1.0 of its specification), written from its description:
+// what a capsule called "dltensor" or "dltensor_versioned" points to.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef POLYCONV_PYTHON_DLPACK_HPP
 #define POLYCONV_PYTHON_DLPACK_HPP

@@ -1,5 +1,5 @@
-// module.cpp - the extension module polyconv._core: polyconv.h for Python, without names, defaults or choices. Those are
-// in the Python files beside it.
+// module.cpp - the extension module polyconv._core: polyconv.h for Python, without names, defaults or choices. Those
+// are in the Python files beside it.
 // SPDX-License-Identifier: Apache-2.0
 #include "call.hpp"
 

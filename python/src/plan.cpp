@@ -13,7 +13,8 @@ template <class T>
 void take_addresses(nb::handle from, T (&to)[POLYCONV_MAX_CHAIN], const char *name) {
   if (from.is_none()) return;
   const size_t count = nb::len(from);
-  if (count > POLYCONV_MAX_CHAIN) refuse(std::string(name) + " has " + std::to_string(count) + " layers, expected at most 8");
+  if (count > POLYCONV_MAX_CHAIN)
+    refuse(std::string(name) + " has " + std::to_string(count) + " layers, expected at most 8");
   for (size_t i = 0; i < count; ++i) to[i] = reinterpret_cast<T>(nb::cast<uintptr_t>(nb::object(from[i])));
 }
 
@@ -31,8 +32,8 @@ void run(const Plan &plan, polyconv_buffers &buffers, uintptr_t stream, bool che
 }
 
 // One layer, everything an address: the way of polyconv.torch, where every microsecond counts.
-void run_layer(const Plan &plan, uintptr_t input, uintptr_t weights, nb::handle packed, uintptr_t bias, uintptr_t output,
-               uintptr_t workspace, uintptr_t stream) {
+void run_layer(const Plan &plan, uintptr_t input, uintptr_t weights, nb::handle packed, uintptr_t bias,
+               uintptr_t output, uintptr_t workspace, uintptr_t stream) {
   polyconv_buffers buffers;
   polyconv_buffers_init(&buffers);
   buffers.input = reinterpret_cast<void *>(input);
@@ -158,13 +159,15 @@ void bind_plan(nb::module_ &module) {
            nb::arg("output"), nb::arg("workspace"), nb::arg("stream"))
       .def("run_chain", run_chain)
       .def("weights", weights_of)
-      .def("problem", [](const Plan &p, size_t layer) {
-        if (layer >= p.problems.size())
-          refuse("layer is " + std::to_string(layer) + ", expected one below " + std::to_string(p.problems.size()));
-        Problem problem;
-        problem.value = p.problems[layer];
-        return problem;
-      })
+      .def(
+          "problem",
+          [](const Plan &p, size_t layer) {
+            if (layer >= p.problems.size())
+              refuse("layer is " + std::to_string(layer) + ", expected one below " + std::to_string(p.problems.size()));
+            Problem problem;
+            problem.value = p.problems[layer];
+            return problem;
+          })
       .def_prop_ro("kernel", [](const Plan &p) { return p.info.kernel; })
       .def_prop_ro("math", [](const Plan &p) { return p.info.math; })
       .def_prop_ro("workspace_bytes", [](const Plan &p) { return p.info.workspace_bytes; })

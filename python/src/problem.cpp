@@ -19,9 +19,12 @@ struct Field {
   int count; // 1, or the most numbers of an array
 };
 
-#define POLYCONV_FIELD(name, sort, count) {#name, Sort::sort, offsetof(polyconv_problem, name), count}
-#define POLYCONV_OF_EPILOGUE(name, sort, count) {#name, Sort::sort, offsetof(polyconv_problem, epilogue.name), count}
-#define POLYCONV_OF_POOL(name, sort, count) {"pool_" #name, Sort::sort, offsetof(polyconv_problem, epilogue.pool.name), count}
+#define POLYCONV_FIELD(name, sort, count) \
+  { #name, Sort::sort, offsetof(polyconv_problem, name), count }
+#define POLYCONV_OF_EPILOGUE(name, sort, count) \
+  { #name, Sort::sort, offsetof(polyconv_problem, epilogue.name), count }
+#define POLYCONV_OF_POOL(name, sort, count) \
+  { "pool_" #name, Sort::sort, offsetof(polyconv_problem, epilogue.pool.name), count }
 
 constexpr Field fields[] = {
     POLYCONV_FIELD(direction, kInt32, 1),

@@ -1,7 +1,8 @@
 // tensor.hpp - an array of somebody else's, seen without a copy: pointer, type, shape, strides, device, and whatever
 // keeps the memory alive while it is looked at.
 //
-// Four ways lead in, the quickest first: NumPy arrays by the buffer protocol, PyTorch tensors by their attributes (their
+// Four ways lead in, the quickest first: NumPy arrays by the buffer protocol, PyTorch tensors by their attributes
+// (their
 // __dlpack__ is a Python function of several microseconds), anything by DLPack, and the array interfaces for what has
 // neither, bfloat16 in NumPy among it.
 // SPDX-License-Identifier: Apache-2.0

@@ -1,5 +1,5 @@
-// tensor_foreign.cpp - looks at PyTorch's tensors by their attributes and at anything's by DLPack; and the class by which
-// Python sees what was seen.
+// tensor_foreign.cpp - looks at PyTorch's tensors by their attributes and at anything's by DLPack; and the class by
+// which Python sees what was seen.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
@@ -127,7 +127,8 @@ bool Tensor::look_at_dlpack(nb::handle from, const char *role, intptr_t stream) 
                                           : static_cast<dlpack::Managed *>(found)->tensor;
   read_only = kind == Kind::kJax ||
               (versioned_ && (static_cast<dlpack::ManagedVersioned *>(found)->flags & dlpack::kReadOnly) != 0);
-  if (seen.ndim > kMaxAxes) refuse(std::string(role) + " has " + std::to_string(seen.ndim) + " axes, expected at most 5");
+  if (seen.ndim > kMaxAxes)
+    refuse(std::string(role) + " has " + std::to_string(seen.ndim) + " axes, expected at most 5");
   data = static_cast<char *>(seen.data) + seen.byte_offset;
   cuda = on_cuda;
   device = on_cuda ? seen.device.id : 0;

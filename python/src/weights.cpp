@@ -17,7 +17,8 @@ std::vector<uint64_t> samples_of(const Plan &plan, int32_t layer, const void *ra
   constexpr int64_t kMost = 24;
   int64_t bytes = 0;
   polyconv_tensor tensor;
-  require(polyconv_problem_tensor(&plan.problems[static_cast<size_t>(layer)], POLYCONV_TENSOR_WEIGHTS, &tensor, &bytes));
+  require(
+      polyconv_problem_tensor(&plan.problems[static_cast<size_t>(layer)], POLYCONV_TENSOR_WEIGHTS, &tensor, &bytes));
   const int64_t words = bytes / 8, count = words < kMost ? words : kMost;
   std::vector<uint64_t> samples(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i)
@@ -45,8 +46,8 @@ std::unique_ptr<Weights> made_by(nb::handle plan, int32_t layer, Make make) {
 
 std::unique_ptr<Weights> pack(nb::handle plan, int32_t layer, uintptr_t raw, uintptr_t memory, uintptr_t stream) {
   auto made = made_by(plan, layer, [&](const Plan &of, polyconv_weights **weights) {
-    return polyconv_weights_create(of.plan, layer, reinterpret_cast<const void *>(raw), reinterpret_cast<void *>(memory),
-                                   reinterpret_cast<void *>(stream), weights);
+    return polyconv_weights_create(of.plan, layer, reinterpret_cast<const void *>(raw),
+                                   reinterpret_cast<void *>(memory), reinterpret_cast<void *>(stream), weights);
   });
   const auto &of = nb::cast<const Plan &>(plan);
   if (on_host(of)) made->samples = samples_of(of, layer, reinterpret_cast<const void *>(raw));
@@ -63,7 +64,8 @@ void update(Weights &weights, uintptr_t raw, uintptr_t stream) {
   if (weights.readers != 0)
     throw Failure(POLYCONV_INVALID_ARGUMENT, "weights: " + std::to_string(weights.readers) +
                                                  " runs are reading them, expected none while they change");
-  require(polyconv_weights_update(weights.weights, reinterpret_cast<const void *>(raw), reinterpret_cast<void *>(stream)));
+  require(
+      polyconv_weights_update(weights.weights, reinterpret_cast<const void *>(raw), reinterpret_cast<void *>(stream)));
   const auto &plan = nb::cast<const Plan &>(weights.plan);
   if (on_host(plan)) weights.samples = samples_of(plan, weights.layer, reinterpret_cast<const void *>(raw));
 }
@@ -78,7 +80,8 @@ bool matches(const Weights &weights, uintptr_t raw) {
 } // namespace
 
 void bind_weights(nb::module_ &module) {
-  nb::class_<Weights>(module, "Weights")
+  nb::class_<Weights>(module, "Weights", nb::sig("class Weights"),
+                      "Packed weights: what Plan.pack and Plan.load give, and conv and Plan.run take.")
       .def_static("_pack", pack)
       .def_static("_load", load)
       .def("_update", update)

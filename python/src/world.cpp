@@ -45,7 +45,7 @@ nb::tuple explain(const char *device, const nb::list &problems, const nb::dict &
   polyconv_explanation *made = nullptr;
   require(polyconv_explain(find_device(device), values.data(), static_cast<int32_t>(values.size()), &options, &made));
   const std::unique_ptr<polyconv_explanation, void (*)(polyconv_explanation *)> holder(made,
-                                                                                      polyconv_explanation_destroy);
+                                                                                       polyconv_explanation_destroy);
   nb::list candidates;
   const int32_t count = polyconv_explanation_count(made);
   for (int32_t i = 0; i < count; ++i) {

@@ -35,6 +35,17 @@ def test_shapes():
     refused(["shape", "(2, 4, 5, 5)"], numpy.ones((2, 4, 5, 5), "float32"), W, X.shape, function=polyconv.grad_input)
 
 
+def test_shapes_of_gradients():
+    grad = numpy.ones((2, 4, 6, 6), "float32")
+    refused(["shape is 3"], grad, W, 3, function=polyconv.grad_input)
+    refused(["grad has shape (2, 4, 6, 6)", "(2, 4, 7, 6)"], grad, W, (2, 3, 9, 8), function=polyconv.grad_input)
+    refused(["shape", "(4, 3)"], X, grad, (4, 3), function=polyconv.grad_weight)
+    refused(["3 channels of x"], X, grad, (4, 2, 3, 3), function=polyconv.grad_weight)
+    out = numpy.zeros((4, 3, 3, 3), "float32")
+    refused(["out has shape (4, 3, 3, 3)"], X, grad, (4, 3, 3, 2), function=polyconv.grad_weight, out=out)
+    refused(["out has shape"], grad, W, X.shape, function=polyconv.grad_input, out=numpy.zeros((2, 3, 8, 9), "float32"))
+
+
 def test_types():
     refused(["x has dtype int64", "f32"], X.astype("int64"), W)
     refused(["x has dtype >f4"], X.astype(">f4"), W)

@@ -2,7 +2,6 @@
 
     import polyconv.torch
     polyconv.torch.enable()              from now on; or: with polyconv.torch.enable(): ...
-    polyconv.torch.patch(model)          one model alone
     print(polyconv.torch.report(model))  what ran where, and what was left to PyTorch and why
 """
 # SPDX-License-Identifier: Apache-2.0
