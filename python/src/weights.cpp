@@ -80,7 +80,7 @@ bool matches(const Weights &weights, uintptr_t raw) {
 } // namespace
 
 void bind_weights(nb::module_ &module) {
-  nb::class_<Weights>(module, "Weights", nb::sig("class Weights"),
+  nb::class_<Weights>(module, "Weights",
                       "Packed weights: what Plan.pack and Plan.load give, and conv and Plan.run take.")
       .def_static("_pack", pack)
       .def_static("_load", load)
