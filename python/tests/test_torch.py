@@ -286,7 +286,7 @@ def test_training_makes_the_same_losses():
             value = (net(x) - 1).square().mean()
             value.backward()
             optimizer.step()
-            loss.append(float(value))
+            loss.append(value.item())
         return loss
 
     theirs = losses()
@@ -304,6 +304,30 @@ def test_enable_nests():
     with pytest.raises(polyconv.InvalidArgument, match="math is 'best'"):
         face.enable(math="best")
     assert not face.is_enabled()
+
+
+def test_patch():
+    """One model alone, with everything that its layers may say; and back."""
+    net = nn.Sequential(
+        model(),
+        nn.Conv2d(4, 4, 3, padding="same"),
+        nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular", groups=2),
+        nn.ConvTranspose2d(4, 2, 2, stride=2),
+    )
+    x, other = torch.randn(2, 3, 12, 12), nn.Conv2d(3, 4, 3)
+    theirs = step(net, x)
+    assert face.patch(net) is net
+    close(step(net, x), theirs)
+    other(x)
+    calls = sum(row.calls for row in face.report())
+    assert calls == 3 * 7 and face.cache_info().fallen_forward == 0  # seven layers, three directions; not the other
+    layer = face.patch(nn.Conv2d(2, 2, 3)).double()
+    assert torch.autograd.gradgradcheck(layer, torch.randn(1, 2, 5, 5, dtype=torch.float64, requires_grad=True))
+    assert layer(torch.randn(2, 5, 5, dtype=torch.float64)).shape == (2, 3, 3)
+    face.unpatch(net)
+    face.cache_clear()
+    close(step(net, x), theirs)
+    assert not face.report()
 
 
 def test_compile():

@@ -56,7 +56,7 @@ def original_backward(*arguments):
 def _convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
     result = _run.forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
     if type(result) is Refused:
-        _fallen["fwd"] += 1
+        fell("fwd")
         return original_forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
     return result
 
@@ -66,7 +66,7 @@ def _convolution_backward(grad, x, w, bias_sizes, stride, padding, dilation, tra
         grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
     )
     if type(result) is Refused:
-        _fallen["bwd"] += 1
+        fell("bwd")
         return original_backward(
             grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
         )
@@ -136,6 +136,10 @@ def disable():
 
 def is_enabled():
     return _library is not None
+
+
+def fell(direction):
+    _fallen[direction] += 1
 
 
 def fallen():
