@@ -35,6 +35,7 @@ class State:
         self.plans = OrderedDict()
         self.most_plans = 1024
         self.packs = {}  # id of a tensor: its packed forms
+        self.pack_keys = {}  # what packed weights must have alike, by small numbers
         self.lock = threading.Lock()
         self.hits = self.misses = self.packed = self.evicted = 0
 
@@ -59,7 +60,15 @@ class Taken:
         self.pack_key = None
         self.not_invariant = None  # why the result may depend on the batch, where it was not to
         self.calls = 0
-        self.layers = weakref.WeakValueDictionary()
+        self.layers = {}  # weak references to the weights that it ran with, by their ids
+
+    def note(self, w):
+        """Remembers which weights came, for report()."""
+        known = self.layers.get(id(w))
+        if known is None or known() is not w:
+            if len(self.layers) > 256:
+                self.layers.clear()
+            self.layers[id(w)] = weakref.ref(w)
 
 
 class Refused:
@@ -198,6 +207,26 @@ def plan(problem, device_index, dtype, direction):
 def refuse(key, direction, what, error):
     reason = str(error) if isinstance(error, (Error, str)) else f"{type(error).__name__}: {error}"
     return keep(key, Refused(DIRECTIONS[direction], what, reason))
+
+
+_own = threading.local()
+_MOST_KEPT = 64 << 20  # bytes of workspace that a thread keeps between calls
+
+
+def cpu_workspace(size):
+    """(address, owner) of memory on the CPU: this thread's own, which the next call takes over, unless it is large."""
+    have = getattr(_own, "memory", None)
+    if have is None or have.bytes < size:
+        have = _core.Memory("cpu", size)
+        if size <= _MOST_KEPT:
+            _own.memory = have
+    return have.pointer, have
+
+
+def pack_number(key):
+    """A small number for what packed weights must have alike."""
+    with state.lock:
+        return state.pack_keys.setdefault(key, len(state.pack_keys))
 
 
 class _Pack:

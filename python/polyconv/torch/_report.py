@@ -93,7 +93,11 @@ def report(model=None):
     rows = []
     for decided in list(state.plans.values()):
         if isinstance(decided, Taken):
-            known = {names[each].rsplit(".", 1)[0] for each in list(decided.layers.keys()) if each in names}
+            known = {
+                names[id(w)].rsplit(".", 1)[0]
+                for w in [reference() for reference in list(decided.layers.values())]
+                if w is not None and id(w) in names
+            }
             note = f"not batch-invariant: {decided.not_invariant}" if decided.not_invariant else ""
             rows.append(
                 Row(

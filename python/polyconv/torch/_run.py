@@ -32,7 +32,9 @@ def _pack_key(taken, w, arguments, direction):
     outputs = taken.problem.tensor(5)[1]
     several = tuple(size > 1 for size in outputs[2:])
     stride, _, dilation, transposed, _, groups = arguments
-    return (taken.format, direction, tuple(w.shape), w.stride(), w.dtype, stride, dilation, transposed, groups, several)
+    return _plans.pack_number(
+        (taken.format, direction, tuple(w.shape), w.stride(), w.dtype, stride, dilation, transposed, groups, several)
+    )
 
 
 def _decide_forward(key, x, w, bias, arguments, device_index):
@@ -67,10 +69,12 @@ def _launch(taken, x, w, bias, y, written, device_index, stream):
     pack, weights = None, w.data_ptr()
     if taken.format != "raw":
         pack = _plans.packed(taken, w, device_index, stream)
-    workspace = None
-    if taken.workspace:
-        workspace = torch.empty(taken.workspace + 256, dtype=torch.uint8, device=written.device)
-    address = 0 if workspace is None else (workspace.data_ptr() + 255) & ~255
+    address, owner = 0, None
+    if taken.workspace and device_index < 0:
+        address, owner = _plans.cpu_workspace(taken.workspace)
+    elif taken.workspace:  # of PyTorch's allocator, which knows streams and graphs, and aligns to 512 bytes
+        owner = torch.empty(taken.workspace, dtype=torch.uint8, device=written.device)
+        address = owner.data_ptr()
     taken.plan.run_layer(
         x.data_ptr(),
         weights,
@@ -81,6 +85,7 @@ def _launch(taken, x, w, bias, y, written, device_index, stream):
         stream,
     )
     taken.calls += 1
+    del owner  # not before the run
 
 
 def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
@@ -120,8 +125,8 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         bias = _plans.bias_as_f32(bias, device_index, on)
     if bias is not None and not bias.is_contiguous():
         bias = bias.contiguous()
-    y = torch.empty_strided(taken.out_shape, taken.out_strides, dtype=x.dtype, device=x.device)
-    taken.layers[id(w)] = w
+    y = x.new_empty_strided(taken.out_shape, taken.out_strides)
+    taken.note(w)
     _launch(taken, x, w, bias, y, y, device_index, on)
     return y
 
@@ -188,8 +193,8 @@ def _gradient(direction, grad, x, w, arguments, with_bias, device_index):
 
 
 def _run_gradient(taken, direction, grad, x, w, bias, device_index, stream):
-    made = torch.empty_strided(taken.out_shape, taken.out_strides, dtype=taken.dtype, device=x.device)
-    taken.layers[id(w)] = w
+    made = x.new_empty_strided(taken.out_shape, taken.out_strides)
+    taken.note(w)
     if direction == BACKWARD_DATA:
         _launch(taken, made, w, None, grad, made, device_index, stream)
     else:
