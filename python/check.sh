@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Builds the wheel around the library of a build folder, installs it in a fresh environment and runs the tests there:
+#   python/check.sh [BUILD_FOLDER] [PYTEST ARGUMENT...]
+# PYTHON is the interpreter, by default Debian's own, whose NumPy, PyTorch and pytest the environment sees.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+tree=$(realpath "${1:-build/cpu}")
+shift $(($# > 0))
+python=${PYTHON:-/usr/bin/python3}
+work=build/python-check
+rm -rf "$work"
+mkdir -p "$work"
+
+"$python" -m venv --system-site-packages "$work/env"
+"$work/env/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$work" \
+  --config-settings=cmake.define.POLYCONV_PYTHON_TREE="$tree" \
+  --config-settings=cmake.define.POLYCONV_WARNINGS_AS_ERRORS="${POLYCONV_WARNINGS_AS_ERRORS:-OFF}" . >"$work/wheel.log" 2>&1 ||
+  { cat "$work/wheel.log"; exit 1; }
+wheel=$(find "$work" -maxdepth 1 -name 'polyconv-*.whl')
+"$work/env/bin/pip" install --quiet --disable-pip-version-check --no-deps "$wheel"
+echo "$(basename "$wheel"): $(stat -c %s "$wheel") bytes"
+# From another folder, so that the package comes from the environment and not from the source.
+tests=$PWD/python/tests
+cd "$work"
+POLYCONV_WHEEL=$(basename "$wheel") OMP_NUM_THREADS=2 env/bin/python -m pytest -p no:cacheprovider -q "$@" "$tests"

@@ -1,0 +1,473 @@
+"""From what a call looks like to a plan: made once for each sort of call, and kept by the extension module. Here are the
+shapes, layouts and defaults of the Python face, and its sentences about bad arguments; what the library checks itself is
+left to it."""
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import NamedTuple, Optional
+
+from . import _core
+from ._kinds import dtype_of
+from .errors import InvalidArgument
+from .names import (
+    DETERMINISM,
+    MATH,
+    POOLS,
+    TYPE_NAMES,
+    TYPES,
+    activation,
+    number_of,
+    pad_mode,
+    type_number,
+)
+
+FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = range(3)
+INPUT, WEIGHTS, BIAS, OUTPUT, RESIDUAL, SCALE, SLOPE = range(7)  # the places of a call's arrays, call.hpp's Role
+_TENSOR_OF = {INPUT: 0, WEIGHTS: 1, BIAS: 2, OUTPUT: 5, RESIDUAL: 4, SCALE: 3, SLOPE: 8}  # POLYCONV_TENSOR_*
+_FIELD_OF = {INPUT: "input", WEIGHTS: "weights", OUTPUT: "output"}
+ROLES = ("x", "w", "bias", "out", "residual", "scale", "slope")
+
+
+class Pool(NamedTuple):
+    """Pooling over the activated result: Pool('max', 2), or Pool('average', 3, stride=2, padding=1)."""
+
+    kind: str
+    window: object
+    stride: object = None
+    padding: object = 0
+    dilation: object = 1
+    ceil: bool = False
+    count_include_pad: bool = True
+
+
+class Settings(NamedTuple):
+    """Everything of a call that is no array; a plain tuple of the same on the way to the extension module."""
+
+    direction: int
+    transposed: bool = False
+    stride: object = 1
+    padding: object = 0
+    padding_mode: object = "zero"
+    pad_value: float = 0.0
+    dilation: object = 1
+    groups: int = 1
+    output_padding: object = 0
+    activation: object = None
+    pool: object = None
+    residual_scale: float = 1.0
+    math: object = "strict"
+    determinism: object = "run"
+    kernel: Optional[str] = None
+    threads: int = 0
+    channels_last: bool = False
+    dtype: object = None
+    flip: bool = False
+    separable: bool = False
+    shape: object = None  # of what a gradient is for: the input's, or the weights'
+    bias_gradient: bool = False
+    image: bool = False  # arrays are H x W or H x W x C, and weights one filter for all channels
+
+
+class Seen(NamedTuple):
+    """An array as the extension module saw it."""
+
+    type: int
+    shape: tuple
+    strides: tuple
+    device: int  # of CUDA, -1 for the CPU
+    read_only: bool
+    object: object
+
+
+def numbers(value, axes, argument):
+    """One whole number an axis, from one for all or a sequence."""
+    if isinstance(value, (tuple, list)):
+        if len(value) != axes:
+            raise InvalidArgument(f"{argument} is {value!r}, expected {axes} numbers or one for all axes")
+        values = value
+    else:
+        values = [value] * axes
+    try:
+        return [int(one.__index__()) for one in values]
+    except (AttributeError, TypeError):
+        raise InvalidArgument(f"{argument} is {value!r}, expected whole numbers") from None
+
+
+def paddings(value, problem, axes):
+    """(begin, end) from a number, one an axis, a pair an axis, 'valid' or 'same'."""
+    if value == "valid":
+        value = 0
+    if value == "same":
+        begin, end = [], []
+        for i in range(axes):
+            size, step = problem["input_size"][i], problem["stride"][i]
+            reach = problem["dilation"][i] * (problem["kernel_size"][i] - 1) + 1
+            total = max((-(-size // step) - 1) * step + reach - size, 0)
+            begin.append(total // 2)
+            end.append(total - total // 2)
+        return begin, end
+    if isinstance(value, str):
+        raise InvalidArgument(f"padding is {value!r}, expected numbers, pairs of them, 'same' or 'valid'")
+    if isinstance(value, (tuple, list)) and any(isinstance(one, (tuple, list)) for one in value):
+        if len(value) != axes or any(not isinstance(one, (tuple, list)) or len(one) != 2 for one in value):
+            raise InvalidArgument(f"padding is {value!r}, expected {axes} pairs (begin, end)")
+        return numbers([one[0] for one in value], axes, "padding"), numbers([one[1] for one in value], axes, "padding")
+    both = numbers(value, axes, "padding")
+    return both, both
+
+
+def places(settings, seen_axes, spatial):
+    """Where batch, channels and the spatial axes of an array are; None for an axis that it does not have."""
+    if settings.image:
+        return [None, 2 if seen_axes == 3 else None, 0, 1]
+    batched = seen_axes == spatial + 2
+    first = 1 if batched else 0
+    if settings.channels_last:
+        return [0 if batched else None, first + spatial] + list(range(first, first + spatial))
+    return [0 if batched else None, first] + list(range(first + 1, first + 1 + spatial))
+
+
+def in_order(values, where, absent):
+    return [absent if place is None else values[place] for place in where]
+
+
+def dense_strides(sizes, order):
+    strides, step = [0] * len(sizes), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(sizes[axis], 1)
+    return strides
+
+
+def layout_of(sizes, strides, prefer_last):
+    """0 for dense channels first, 1 for dense channels last, None for neither. Axes of one element fit both."""
+    axes = len(sizes)
+    orders = {0: list(range(axes)), 1: [0] + list(range(2, axes)) + [1]}
+    for layout in (1, 0) if prefer_last else (0, 1):
+        dense = dense_strides(sizes, orders[layout])
+        if all(size <= 1 or have == want for size, have, want in zip(sizes, strides, dense)):
+            return layout
+    return 0 if 0 in sizes else None
+
+
+def describe(problem, field, sizes, strides, prefer_last):
+    """Says where a tensor's elements are, as a layout where it is dense."""
+    layout = layout_of(sizes, strides, prefer_last)
+    if layout is not None:
+        problem[field + "_layout"] = layout
+        return
+    problem["has_" + field + "_strides"] = 1
+    problem[field + "_strides"] = [step if size > 1 else 1 for size, step in zip(sizes, strides)]
+
+
+def epilogue(problem, settings, seen, axes):
+    number, alpha = activation(settings.activation)
+    problem["activation"], problem["activation_alpha"] = number, alpha
+    problem["has_bias"] = int(seen[BIAS] is not None or settings.bias_gradient)
+    problem["has_scale"] = int(seen[SCALE] is not None)
+    problem["residual_from"] = int(seen[RESIDUAL] is not None)
+    problem["residual_scale"] = settings.residual_scale
+    if settings.pool is None:
+        return
+    if not isinstance(settings.pool, tuple) or not 2 <= len(settings.pool) <= 7:
+        raise InvalidArgument(f"pool is {settings.pool!r}, expected a polyconv.Pool, such as Pool('max', 2)")
+    pool = Pool(*settings.pool)
+    problem["pool_kind"] = number_of(POOLS, pool.kind, "pool.kind")
+    problem["pool_window"] = numbers(pool.window, axes, "pool.window")
+    problem["pool_stride"] = numbers(pool.window if pool.stride is None else pool.stride, axes, "pool.stride")
+    problem["pool_pad_begin"] = problem["pool_pad_end"] = numbers(pool.padding, axes, "pool.padding")
+    problem["pool_dilation"] = numbers(pool.dilation, axes, "pool.dilation")
+    problem["pool_ceil"] = int(pool.ceil)
+    problem["pool_count_include_pad"] = int(pool.count_include_pad and problem["pool_kind"] == 2)
+
+
+class Builder:
+    """One call on its way to a plan."""
+
+    def __init__(self, settings, seen, names):
+        self.settings = Settings(*settings)
+        self.names = names or ROLES
+        self.packed = seen[WEIGHTS] if isinstance(seen[WEIGHTS], _core.Weights) else None
+        self.seen = [None if one is None or one is self.packed else Seen(*one) for one in seen]
+        self.lead = OUTPUT if self.settings.direction == BACKWARD_DATA else INPUT
+        self.written = {FORWARD: OUTPUT, BACKWARD_DATA: INPUT, BACKWARD_WEIGHTS: WEIGHTS}[self.settings.direction]
+
+    def check_arrays(self):
+        lead = self.seen[self.lead]
+        for role, one in enumerate(self.seen):
+            if one is None:
+                continue
+            if one.type == 0:
+                raise InvalidArgument(
+                    f"{self.names[role]} has dtype {dtype_of(one.object)}, expected one of {', '.join(TYPES)}"
+                )
+            if one.device != lead.device:
+                where = ["the CPU" if each.device < 0 else f"cuda:{each.device}" for each in (one, lead)]
+                raise InvalidArgument(
+                    f"{self.names[role]} is on {where[0]} and {self.names[self.lead]} on {where[1]}, expected one device"
+                )
+        for role in (self.written, BIAS) if self.settings.direction == BACKWARD_WEIGHTS else (self.written,):
+            if self.seen[role] is not None and self.seen[role].read_only:
+                raise InvalidArgument(f"{self.names[role]} is read-only, expected an array that can be written to")
+
+    def weights_shape(self):
+        """K, C/g and the kernel's sizes; of a transposed problem C, K/g and these."""
+        if self.packed is not None:
+            return list(self.packed.plan.problem(self.packed.layer).tensor(_TENSOR_OF[WEIGHTS])[1][:2]) + list(
+                self.packed.plan.problem(self.packed.layer).get("kernel_size")
+            )
+        seen, shape = self.seen[WEIGHTS], self.settings.shape
+        if seen is None:
+            if self.settings.direction != BACKWARD_WEIGHTS:
+                raise InvalidArgument(f"{self.names[WEIGHTS]} is None, expected an array")
+            if not isinstance(shape, (tuple, list)) or not 3 <= len(shape) <= 5:
+                raise InvalidArgument(f"shape is {shape!r}, expected that of the weights, 3 to 5 numbers")
+            return numbers(shape, len(shape), "shape")
+        if self.settings.image:
+            if len(seen.shape) != 2:
+                raise InvalidArgument(f"{self.names[WEIGHTS]} has shape {seen.shape}, expected rows and columns of a filter")
+            return [1, 1, *seen.shape]
+        if self.settings.direction == BACKWARD_WEIGHTS and tuple(shape) != tuple(seen.shape):
+            raise InvalidArgument(f"{self.names[WEIGHTS]} has shape {seen.shape}, expected shape, {shape}")
+        if not 3 <= len(seen.shape) <= 5:
+            raise InvalidArgument(
+                f"{self.names[WEIGHTS]} has shape {seen.shape}, expected (out channels, in channels / groups, kernel...) "
+                "with 1 to 3 kernel sizes"
+            )
+        return list(seen.shape)
+
+    def sizes_of(self, role, spatial):
+        """Batch, channels and spatial sizes of an input or output, its strides, and where its axes are."""
+        seen = self.seen[role]
+        shape = seen.shape if seen is not None else tuple(self.settings.shape)
+        if role == self.written != OUTPUT and tuple(self.settings.shape) != tuple(shape):
+            raise InvalidArgument(f"{self.names[role]} has shape {tuple(shape)}, expected shape, {self.settings.shape}")
+        allowed = (2, 3) if self.settings.image else (spatial + 1, spatial + 2)
+        if len(shape) not in allowed:
+            raise InvalidArgument(
+                f"{self.names[role] if seen is not None else 'shape'} has {len(shape)} axes, {shape}, expected "
+                f"{allowed[1]}, or {allowed[0]} without {'channels' if self.settings.image else 'a batch'}, "
+                f"beside weights of {spatial} spatial axes"
+            )
+        where = places(self.settings, len(shape), spatial)
+        strides = in_order(seen.strides, where, 1) if seen is not None else None
+        return in_order(shape, where, 1), strides, where
+
+    def channels(self, problem, shape, in_channels):
+        groups = self.settings.groups
+        if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
+            raise InvalidArgument(f"groups is {groups!r}, expected a whole number of at least 1")
+        if self.settings.image:
+            problem["groups"] = problem["in_channels"] = problem["out_channels"] = in_channels
+            return
+        problem["groups"], problem["in_channels"] = groups, in_channels
+        have, want = (shape[0], in_channels) if self.settings.transposed else (shape[1] * groups, in_channels)
+        if have != want:
+            what = "axis 0" if self.settings.transposed else "axis 1 times groups"
+            raise InvalidArgument(
+                f"{self.names[WEIGHTS]} has shape {tuple(shape)} with groups={groups}: {what} is {have}, expected the "
+                f"{want} channels of {self.names[INPUT]}"
+            )
+        problem["out_channels"] = shape[1] * groups if self.settings.transposed else shape[0]
+
+    def types(self, problem):
+        lead = self.seen[self.lead].type
+        weights = self.seen[WEIGHTS].type if self.seen[WEIGHTS] is not None else lead
+        if self.packed is not None:
+            weights = self.packed.plan.problem(self.packed.layer).get("weights_type")
+        wanted = None if self.settings.dtype is None else type_number(self.settings.dtype)
+        given = self.seen[self.written]
+        if given is not None and wanted is not None and given.type != wanted:
+            raise InvalidArgument(
+                f"{self.names[self.written]} is {TYPE_NAMES[given.type]}, expected dtype, {TYPE_NAMES[wanted]}"
+            )
+        result = given.type if given is not None else wanted
+        if self.settings.direction == FORWARD:
+            sums = lead in (TYPES["s8"], TYPES["u8"]) and weights in (TYPES["s8"], TYPES["u8"])
+            output = result or (TYPES["s32"] if sums else lead)
+            problem.update(input_type=lead, weights_type=weights, output_type=output)
+        elif self.settings.direction == BACKWARD_DATA:
+            problem.update(input_type=result or lead, weights_type=weights, output_type=lead)
+        else:
+            problem.update(input_type=lead, weights_type=result or lead, output_type=self.seen[OUTPUT].type)
+
+    def problem(self):
+        """The fields of the problem but for what is written, and where the axes of the result are."""
+        settings, problem = self.settings, {}
+        shape = self.weights_shape()
+        spatial = len(shape) - 2
+        problem.update(direction=settings.direction, transposed=int(bool(settings.transposed)), spatial_dims=spatial)
+        problem["kernel_size"] = shape[2:]
+        sizes, strides, where = self.sizes_of(INPUT, spatial)
+        problem.update(batch=sizes[0], input_size=sizes[2:])
+        self.channels(problem, shape, sizes[1])
+        self.types(problem)
+        problem["stride"] = numbers(settings.stride, spatial, "stride")
+        problem["dilation"] = numbers(settings.dilation, spatial, "dilation")
+        if settings.transposed:
+            problem["output_padding"] = numbers(settings.output_padding, spatial, "output_padding")
+            if isinstance(settings.padding, str):
+                raise InvalidArgument(f"padding is {settings.padding!r}, expected numbers in a transposed convolution")
+        problem["pad_begin"], problem["pad_end"] = paddings(settings.padding, problem, spatial)
+        problem["pad_mode"] = pad_mode(settings.padding_mode, "border" if settings.image else "padding_mode")
+        problem["pad_value"] = float(settings.pad_value)
+        problem.update(flip=int(settings.flip), separable=int(settings.separable))
+        epilogue(problem, settings, self.seen, spatial)
+        prefer = settings.channels_last or settings.image
+        if strides is not None:
+            describe(problem, "input", sizes, strides, prefer)
+        self.describe_weights(problem, shape, prefer)
+        return problem, where
+
+    def describe_weights(self, problem, shape, prefer):
+        if self.seen[WEIGHTS] is None:
+            problem["weights_layout"] = problem.get("input_layout", 0) if self.written == WEIGHTS else 0
+            if self.packed is not None:
+                of = self.packed.plan.problem(self.packed.layer)
+                problem["weights_layout"] = of.get("weights_layout")
+            return
+        strides = list(self.seen[WEIGHTS].strides)
+        if self.settings.image:  # one filter for every channel: no step along K
+            problem["has_weights_strides"], problem["weights_strides"] = 1, [0, 1, *strides]
+            return
+        describe(problem, "weights", shape, strides, problem.get("input_layout") == 1 or prefer)
+
+    def describe_output(self, problem, where):
+        """Output in the forward sense: of the shape that follows, where it is given or made."""
+        prefer = self.settings.channels_last or self.settings.image
+        problem["output_layout"] = problem.get("input_layout", 1 if prefer else 0)
+        if self.seen[RESIDUAL] is not None:
+            self.follow_residual(problem, where)
+        sizes = list(_core.Problem(problem).tensor(_TENSOR_OF[OUTPUT])[1])
+        sizes = sizes[:2] + sizes[5 - problem["spatial_dims"] :]
+        seen = self.seen[OUTPUT]
+        if seen is not None:
+            shape = self.shape_in(sizes, where)
+            if tuple(seen.shape) != shape:
+                raise InvalidArgument(f"{self.names[OUTPUT]} has shape {tuple(seen.shape)}, expected {shape}")
+            describe(problem, "output", sizes, in_order(seen.strides, where, 1), problem["output_layout"] == 1)
+        return sizes
+
+    def follow_residual(self, problem, where):
+        """The result has the residual's strides: the library knows one set for both."""
+        seen = self.seen[RESIDUAL]
+        sizes = list(_core.Problem(problem).tensor(_TENSOR_OF[RESIDUAL])[1])
+        sizes = sizes[:2] + sizes[5 - problem["spatial_dims"] :]
+        shape = self.shape_in(sizes, where)
+        if tuple(seen.shape) != shape:
+            raise InvalidArgument(f"{self.names[RESIDUAL]} has shape {tuple(seen.shape)}, expected {shape}")
+        if seen.type != problem["output_type"]:
+            raise InvalidArgument(
+                f"{self.names[RESIDUAL]} is {TYPE_NAMES[seen.type]}, expected the result's type, "
+                f"{TYPE_NAMES[problem['output_type']]}"
+            )
+        layout = layout_of(sizes, in_order(seen.strides, where, 1), problem["output_layout"] == 1)
+        out = self.seen[OUTPUT]
+        same = out is not None and "pool_kind" not in problem and out.strides == seen.strides
+        if layout is None and not same:
+            raise InvalidArgument(
+                f"{self.names[RESIDUAL]} has strides {seen.strides}, expected a dense array, or the strides of out"
+            )
+        if layout is not None:
+            problem["output_layout"] = layout
+            if out is not None and layout_of(sizes, in_order(out.strides, where, 1), layout == 1) != layout and (
+                "pool_kind" not in problem
+            ):
+                raise InvalidArgument(
+                    f"{self.names[RESIDUAL]} has strides {seen.strides}, expected those of out, {out.strides}"
+                )
+
+    @staticmethod
+    def shape_in(sizes, where):
+        """Sizes N, C, spatial... as the axes of an array that keeps them there."""
+        shape = [0] * sum(place is not None for place in where)
+        for size, place in zip(sizes, where):
+            if place is not None:
+                shape[place] = size
+        return tuple(shape)
+
+    def vectors(self, problem):
+        made = _core.Problem(problem)
+        for role in (BIAS, SCALE, SLOPE):
+            seen = self.seen[role]
+            if seen is None:
+                continue
+            tensor = made.tensor(_TENSOR_OF[role])
+            if tensor is None:
+                raise InvalidArgument(f"{self.names[role]} is given, expected None: this problem does not have it")
+            channels = problem["out_channels"]
+            if tuple(seen.shape) != (channels,) or (channels > 1 and seen.strides[0] != 1):
+                raise InvalidArgument(
+                    f"{self.names[role]} has shape {tuple(seen.shape)} and strides {tuple(seen.strides)}, expected "
+                    f"({channels},), one for each output channel, dense"
+                )
+            if seen.type != tensor[0]:
+                raise InvalidArgument(
+                    f"{self.names[role]} is {TYPE_NAMES[seen.type]}, expected {TYPE_NAMES[tensor[0]]} beside inputs of "
+                    f"{TYPE_NAMES[problem['input_type']]}"
+                )
+        return made
+
+    def made(self, role, problem, sizes, where):
+        """What an array that the call makes looks like: (role, type, dense shape, permutation of its axes or None)."""
+        field = _FIELD_OF[role]
+        shape = self.shape_in(sizes, where)
+        order = list(where)
+        if problem.get(field + "_layout") == 1:
+            order = [order[0]] + order[2:] + [order[1]]
+        order = [place for place in order if place is not None]
+        permutation = tuple(order.index(axis) for axis in range(len(shape)))
+        if permutation == tuple(range(len(shape))):
+            permutation = None
+        return (role, problem[field + "_type"], tuple(shape[axis] for axis in order), permutation)
+
+    def options(self):
+        settings = self.settings
+        options = {
+            "math": number_of(MATH, settings.math, "math"),
+            "determinism": number_of(DETERMINISM, settings.determinism, "determinism"),
+            "threads": settings.threads,
+        }
+        if settings.kernel is not None:
+            options["kernel"] = settings.kernel
+        if self.packed is not None:
+            options["kernel"] = self.packed.plan.kernel.split(" + ")[0]
+        elif settings.direction != BACKWARD_WEIGHTS:
+            options["dynamic_weights"] = True  # every call packs into the same memory
+        return options
+
+    def build(self):
+        self.check_arrays()
+        problem, where = self.problem()
+        results = self.results(problem, where)
+        lead = self.seen[self.lead]
+        device = "cpu" if lead.device < 0 else f"cuda:{lead.device}"
+        plan = _core.Plan(device, [self.vectors(problem)], self.options())
+        return _core.Entry(plan, results)
+
+    def results(self, problem, where):
+        if self.settings.direction == FORWARD:
+            sizes = self.describe_output(problem, where)
+            return [self.made(OUTPUT, problem, sizes, where)]
+        spatial = problem["spatial_dims"]
+        if self.settings.direction == BACKWARD_DATA:
+            problem.setdefault("input_layout", self.layout_of_gradient(spatial))
+            self.describe_output(problem, where)
+            sizes = [problem["batch"], problem["in_channels"], *problem["input_size"]]
+            return [self.made(INPUT, problem, sizes, where)]
+        self.describe_output(problem, where)
+        shape = self.weights_shape()
+        results = [self.made(WEIGHTS, problem, shape, list(range(len(shape))))]
+        if self.settings.bias_gradient:
+            kind = TYPES["f64"] if problem["input_type"] == TYPES["f64"] else TYPES["f32"]
+            results.append((BIAS, kind, (problem["out_channels"],), None))
+        return results
+
+    def layout_of_gradient(self, spatial):
+        """The layout of an input's gradient that the call makes: that of the output's gradient."""
+        sizes, strides, _ = self.sizes_of(OUTPUT, spatial)
+        return layout_of(sizes, strides, self.settings.channels_last) or 0
+
+
+def build(settings, seen, names):
+    """The entry of a call: what the extension module keeps."""
+    return Builder(settings, seen, names).build()

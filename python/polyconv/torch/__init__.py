@@ -1,0 +1,25 @@
+"""PyTorch's convolutions on polyconv, models unchanged:
+
+    import polyconv.torch
+    polyconv.torch.enable()              from now on; or: with polyconv.torch.enable(): ...
+    polyconv.torch.patch(model)          one model alone
+    print(polyconv.torch.report(model))  what ran where, and what was left to PyTorch and why
+"""
+# SPDX-License-Identifier: Apache-2.0
+
+from ._dispatch import disable, enable, is_enabled
+from ._patch import patch, unpatch
+from ._report import CacheInfo, cache_clear, cache_info, cache_limit, report
+
+__all__ = [
+    "CacheInfo",
+    "cache_clear",
+    "cache_info",
+    "cache_limit",
+    "disable",
+    "enable",
+    "is_enabled",
+    "patch",
+    "report",
+    "unpatch",
+]

@@ -1,0 +1,39 @@
+from typing import Any, Literal, NamedTuple, Optional
+
+class CacheInfo(NamedTuple):
+    hits: int
+    misses: int
+    plans: int
+    most_plans: int
+    evicted: int
+    packed_tensors: int
+    packed_bytes: int
+    times_packed: int
+    fallen_forward: int
+    fallen_backward: int
+
+class Row(NamedTuple):
+    layer: str
+    problem: str
+    kernel: str
+    calls: int
+    estimate_us: float
+    note: str
+
+class Report(list[Row]): ...
+
+class Enabled:
+    def __enter__(self) -> Enabled: ...
+    def __exit__(self, *_: Any) -> None: ...
+
+def enable(
+    deterministic: bool = False, math: Optional[Literal["strict", "fp32_emulated", "tf32", "fast"]] = None
+) -> Enabled: ...
+def disable() -> None: ...
+def is_enabled() -> bool: ...
+def patch(model: Any) -> Any: ...
+def unpatch(model: Any) -> Any: ...
+def report(model: Any = None) -> Report: ...
+def cache_info() -> CacheInfo: ...
+def cache_clear() -> None: ...
+def cache_limit(plans: int = 1024) -> None: ...

@@ -1,0 +1,106 @@
+"""patch(model): the convolutions of one model go to polyconv, whatever enable() says, and everybody else's stay PyTorch's.
+A custom function of autograd stands in the place of each layer's convolution."""
+# SPDX-License-Identifier: Apache-2.0
+
+import torch
+
+from . import _dispatch, _run
+from ._plans import Refused
+
+_CONVS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+_TRANSPOSED = (torch.nn.ConvTranspose1d, torch.nn.ConvTranspose2d, torch.nn.ConvTranspose3d)
+
+
+class Convolution(torch.autograd.Function):
+    """aten::convolution by polyconv, differentiable twice."""
+
+    @staticmethod
+    def forward(ctx, x, w, bias, *settings):
+        ctx.save_for_backward(x, w)
+        ctx.settings = settings
+        ctx.bias = None if bias is None else list(bias.shape)
+        result = _run.forward(x, w, bias, *settings)
+        if type(result) is Refused:
+            _dispatch.fell("fwd")
+            return torch.ops.aten.convolution.default(x, w, bias, *settings)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        mask = list(ctx.needs_input_grad[:3])
+        settings = ctx.settings
+        result = None
+        if not torch.is_grad_enabled():
+            result = _run.backward(grad, x, w, ctx.bias, *settings, mask)
+            if type(result) is Refused:
+                _dispatch.fell("bwd")
+                result = None
+        if result is None:  # gradients of gradients are PyTorch's to record
+            result = torch.ops.aten.convolution_backward.default(grad, x, w, ctx.bias, *settings, mask)
+        return (*result, *[None] * len(settings))
+
+
+def _cast(x, w, bias):
+    """What autocast would have made of the arguments."""
+    if hasattr(torch, "get_autocast_dtype"):
+        on, dtype = torch.is_autocast_enabled(x.device.type), torch.get_autocast_dtype(x.device.type)
+    elif x.is_cuda:
+        on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
+    else:
+        on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
+    if not on or x.dtype == torch.float64:
+        return x, w, bias
+    return x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
+
+
+def _apply(layer, x, w, padding, output_padding, transposed):
+    spatial = w.dim() - 2
+    batched = x if x.dim() == spatial + 2 else x.unsqueeze(0)
+    batched, w, bias = _cast(batched, w, layer.bias)
+    y = Convolution.apply(
+        batched, w, bias, list(layer.stride), list(padding), list(layer.dilation), transposed, list(output_padding), layer.groups
+    )
+    return y if batched.dim() == x.dim() else y.squeeze(0)
+
+
+def _conv(layer):
+    def forward(x):
+        padding = layer.padding
+        if isinstance(padding, str) or layer.padding_mode != "zeros":
+            mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+            x = torch.nn.functional.pad(x, layer._reversed_padding_repeated_twice, mode=mode)
+            padding = (0,) * (layer.weight.dim() - 2)
+        return _apply(layer, x, layer.weight, padding, (0,) * (layer.weight.dim() - 2), False)
+
+    return forward
+
+
+def _transpose(layer):
+    def forward(x, output_size=None):
+        spatial = layer.weight.dim() - 2
+        extra = layer._output_padding(
+            x, output_size, layer.stride, layer.padding, layer.kernel_size, spatial, layer.dilation
+        )
+        return _apply(layer, x, layer.weight, layer.padding, extra, True)
+
+    return forward
+
+
+def patch(model):
+    """Sends the convolutions of one model to polyconv, forward and backward, and gives the model back. The layers and
+    their parameters stay the same objects; unpatch(model) takes it back."""
+    for layer in model.modules():
+        if isinstance(layer, _CONVS):
+            layer.forward = _conv(layer)
+        elif isinstance(layer, _TRANSPOSED):
+            layer.forward = _transpose(layer)
+    return model
+
+
+def unpatch(model):
+    """The model's convolutions are PyTorch's again."""
+    for layer in model.modules():
+        if isinstance(layer, _CONVS + _TRANSPOSED):
+            layer.__dict__.pop("forward", None)
+    return model

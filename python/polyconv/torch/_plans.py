@@ -1,0 +1,322 @@
+"""Plans and packed weights of PyTorch's convolutions, kept by what a call looks like.
+
+Packed weights belong to the tensor that they were made from: they go with it, and are made anew when its version counter
+or its memory says that it changed, or, on the CPU, a look at some of its numbers: .data lets people write past the counter. While a CUDA graph is captured with gradients on, packing is part of the graph, so
+that a replay sees the weights as they are then; without gradients the graph holds what was packed before."""
+# SPDX-License-Identifier: Apache-2.0
+
+import threading
+import weakref
+from collections import OrderedDict
+
+import torch
+
+from .. import _core
+from .._build import dense_strides, layout_of
+from ..errors import Error, InvalidArgument, Unsupported
+from ..names import DETERMINISM, FALLBACK, MATH, NUMPY_NAMES
+
+TYPES = {getattr(torch, name): number for number, name in enumerate(NUMPY_NAMES) if hasattr(torch, name)}
+FLOATS = {torch.float64: 1, torch.float32: 2, torch.float16: 3, torch.bfloat16: 4}
+FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = range(3)
+DIRECTIONS = ("fwd", "bwd_d", "bwd_w")
+_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_select = getattr(torch._C, "_select_conv_backend", None)
+_format_of_backend = getattr(torch._C, "_conv_determine_backend_memory_format", None)
+
+
+class State:
+    """What enable() set, and what is kept."""
+
+    def __init__(self):
+        self.deterministic = False
+        self.math = None  # None: as PyTorch's own switches say
+        self.plans = OrderedDict()
+        self.most_plans = 1024
+        self.packs = {}  # id of a tensor: its packed forms
+        self.pack_keys = {}  # what packed weights must have alike, by small numbers
+        self.lock = threading.Lock()
+        self.hits = self.misses = self.packed = self.evicted = 0
+
+
+state = State()
+
+
+class Taken:
+    """A call that polyconv takes: the plan, and the arrays that it makes."""
+
+    reason = None
+
+    def __init__(self, plan, problem, direction, out_shape, out_strides, dtype):
+        self.plan = plan
+        self.problem = problem
+        self.direction = direction
+        self.out_shape = out_shape
+        self.out_strides = out_strides
+        self.dtype = dtype
+        self.workspace = plan.workspace_bytes
+        self.format = plan.weights(0)[0] if direction != BACKWARD_WEIGHTS else "raw"
+        self.pack_key = None
+        self.not_invariant = None  # why the result may depend on the batch, where it was not to
+        self.calls = 0
+        self.layers = {}  # weak references to the weights that it ran with, by their ids
+
+    def note(self, w):
+        """Remembers which weights came, for report()."""
+        known = self.layers.get(id(w))
+        if known is None or known() is not w:
+            if len(self.layers) > 256:
+                self.layers.clear()
+            self.layers[id(w)] = weakref.ref(w)
+
+
+class Refused:
+    """A call that is left to PyTorch, and why."""
+
+    plan = None
+
+    def __init__(self, direction, what, reason):
+        self.direction = direction
+        self.what = what
+        self.reason = reason
+        self.calls = 0
+
+
+def find(key):
+    """What was decided about a call, or None."""
+    found = state.plans.get(key)
+    if found is None:
+        state.misses += 1
+        return None
+    state.hits += 1
+    try:
+        state.plans.move_to_end(key)
+    except KeyError:
+        pass  # another thread dropped it
+    return found
+
+
+def keep(key, decided):
+    with state.lock:
+        state.plans[key] = decided
+        while len(state.plans) > state.most_plans:
+            state.plans.popitem(last=False)
+            state.evicted += 1
+    return decided
+
+
+def memory_format(x, w, arguments):
+    """The memory format that PyTorch itself would give results: compiled graphs count on it."""
+    if x.dim() not in _LAST:
+        return torch.contiguous_format
+    if _select is not None and _format_of_backend is not None:
+        stride, padding, dilation, transposed, output_padding, groups = arguments
+        backend = _select(x, w, None, stride, padding, dilation, transposed, output_padding, groups)
+        return _format_of_backend(x, w, backend)
+    last = _LAST[x.dim()]
+    for one in (x, w):
+        if one.is_contiguous(memory_format=last) and not one.is_contiguous():
+            return last
+    return torch.contiguous_format
+
+
+def strides_for(shape, memory):
+    axes = len(shape)
+    order = list(range(axes)) if memory == torch.contiguous_format else [0, *range(2, axes), 1]
+    return tuple(dense_strides(list(shape), order))
+
+
+def _place(problem, field, shape, strides):
+    """Where the elements of a tensor are, as a layout where it is dense."""
+    layout = layout_of(list(shape), list(strides), False)
+    if layout is not None:
+        problem[field + "_layout"] = layout
+    else:
+        problem["has_" + field + "_strides"] = 1
+        problem[field + "_strides"] = [step if size > 1 else 1 for size, step in zip(shape, strides)]
+
+
+def describe(direction, x, w, y, arguments, has_bias):
+    """A problem's fields from (shape, strides) of input, weights and output (None: follows)."""
+    stride, padding, dilation, transposed, output_padding, groups = arguments
+    spatial = len(x[0]) - 2
+    per_axis = (stride, padding, dilation, output_padding if transposed else stride)
+    if not 1 <= spatial <= 3 or len(w[0]) != len(x[0]) or any(len(each) != spatial for each in per_axis):
+        raise InvalidArgument(f"{len(x[0])} axes by {len(w[0])}, expected 3 to 5 of both and a number for each spatial one")
+    if (w[0][0] if transposed else w[0][1] * groups) != x[0][1]:
+        raise InvalidArgument(f"weights of shape {tuple(w[0])} in {groups} groups, expected {x[0][1]} input channels")
+    problem = {
+        "direction": direction,
+        "transposed": int(transposed),
+        "spatial_dims": spatial,
+        "batch": x[0][0],
+        "in_channels": x[0][1],
+        "out_channels": w[0][1] * groups if transposed else w[0][0],
+        "groups": groups,
+        "input_size": x[0][2:],
+        "kernel_size": w[0][2:],
+        "stride": stride,
+        "dilation": dilation,
+        "pad_begin": padding,
+        "pad_end": padding,
+        "has_bias": int(has_bias),
+    }
+    if transposed:
+        problem["output_padding"] = output_padding
+    _place(problem, "input", *x)
+    _place(problem, "weights", *w)
+    if y is not None:
+        _place(problem, "output", *y)
+    return problem
+
+
+def options_for(device_index, dtype, direction, deterministic):
+    options = {"fallback": FALLBACK["error"]}
+    if device_index < 0:
+        options["threads"] = torch.get_num_threads()
+    elif dtype == torch.float32:
+        math = state.math
+        if math is None:
+            math = "tf32" if torch._C._get_cudnn_allow_tf32() else "strict"
+        options["math"] = MATH[math]
+    if device_index < 0 and state.math is not None:
+        options["math"] = MATH[state.math]
+    if direction != BACKWARD_WEIGHTS:
+        options["dynamic_weights"] = True
+        if deterministic:
+            options["determinism"] = DETERMINISM["invariant"]
+    return options
+
+
+def plan(problem, device_index, dtype, direction):
+    """(plan, core problem, why it is not invariant); raises what the library says."""
+    device = "cpu" if device_index < 0 else f"cuda:{device_index}"
+    made = _core.Problem(problem)
+    if not state.deterministic:
+        return _core.Plan(device, [made], options_for(device_index, dtype, direction, False)), made, None
+    if direction == BACKWARD_WEIGHTS:
+        reason = "gradients of weights sum over the batch"
+        return _core.Plan(device, [made], options_for(device_index, dtype, direction, False)), made, reason
+    try:
+        return _core.Plan(device, [made], options_for(device_index, dtype, direction, True)), made, None
+    except Unsupported as error:
+        return _core.Plan(device, [made], options_for(device_index, dtype, direction, False)), made, str(error)
+
+
+def refuse(key, direction, what, error):
+    reason = str(error) if isinstance(error, (Error, str)) else f"{type(error).__name__}: {error}"
+    return keep(key, Refused(DIRECTIONS[direction], what, reason))
+
+
+_own = threading.local()
+_MOST_KEPT = 64 << 20  # bytes of workspace that a thread keeps between calls
+
+
+def cpu_workspace(size):
+    """(address, owner) of memory on the CPU: this thread's own, which the next call takes over, unless it is large."""
+    have = getattr(_own, "memory", None)
+    if have is None or have.bytes < size:
+        have = _core.Memory("cpu", size)
+        if size <= _MOST_KEPT:
+            _own.memory = have
+    return have.pointer, have
+
+
+def pack_number(key):
+    """A small number for what packed weights must have alike."""
+    with state.lock:
+        return state.pack_keys.setdefault(key, len(state.pack_keys))
+
+
+class _Pack:
+    __slots__ = ("version", "pointer", "weights", "memory")
+
+
+def _versions(tensor):
+    """(version, address) that change when the tensor does; None for tensors of inference mode, which have no version."""
+    try:
+        return tensor._version, tensor.data_ptr()
+    except RuntimeError:
+        return None
+
+
+def _forms_of(tensor):
+    """The packed forms of a tensor, kept as long as it lives."""
+    identity = id(tensor)
+    known = state.packs.get(identity)
+    if known is not None and known[0]() is tensor:
+        return known[1]
+    forms = {}
+
+    def forget(reference, identity=identity):
+        have = state.packs.get(identity)
+        if have is not None and have[0] is reference:
+            state.packs.pop(identity, None)
+
+    state.packs[identity] = (weakref.ref(tensor, forget), forms)
+    return forms
+
+
+def _capturing(device_index):
+    return device_index >= 0 and torch.cuda.is_current_stream_capturing()
+
+
+def _make_pack(taken, w, device_index, stream):
+    size = taken.plan.weights(0)[1]
+    memory = None
+    if device_index >= 0:  # from PyTorch's allocator, which knows streams and graphs
+        memory = torch.empty(size, dtype=torch.uint8, device=w.device)
+    pack = _Pack()
+    pack.memory = memory
+    pack.weights = _core.Weights._pack(taken.plan, 0, w.data_ptr(), 0 if memory is None else memory.data_ptr(), stream)
+    state.packed += 1
+    return pack
+
+
+def packed(taken, w, device_index, stream):
+    """The packed weights of a plan, made or made anew where the tensor changed."""
+    version = _versions(w)
+    capturing = _capturing(device_index)
+    # gradcheck changes single numbers of f64 tensors through .data, past every version: these are packed in each call.
+    if version is None or w.dtype == torch.float64 or (capturing and torch.is_grad_enabled()):
+        return _make_pack(taken, w, device_index, stream)
+    forms = _forms_of(w)
+    key = (taken.pack_key, stream)
+    pack = forms.get(key)
+    if pack is not None and pack.version == version and pack.weights._matches(version[1]):
+        return pack
+    if capturing:  # memory of the graph's own pool is not to be kept beyond it
+        return _make_pack(taken, w, device_index, stream)
+    if pack is not None:
+        forms.pop(key, None)  # nobody begins to read it while it changes; who reads it now holds it
+        try:
+            pack.weights._update(w.data_ptr(), stream)
+            state.packed += 1
+        except Error:  # another thread's run reads it
+            pack = _make_pack(taken, w, device_index, stream)
+    else:
+        pack = _make_pack(taken, w, device_index, stream)
+    pack.version = version
+    forms[key] = pack
+    return pack
+
+
+def bias_as_f32(bias, device_index, stream):
+    """The bias of a half-precision layer in f32, which is what kernels add; kept as packed weights are."""
+    version = _versions(bias)
+    if version is None or _capturing(device_index):
+        return bias.float()
+    forms = _forms_of(bias)
+    kept = forms.get(("f32", stream))
+    if kept is None or kept[0] != version:
+        kept = forms[("f32", stream)] = (version, bias.float())
+    return kept[1]
+
+
+def stream_of(device_index):
+    if device_index < 0:
+        return 0
+    if _raw_stream is not None:
+        return _raw_stream(device_index)
+    return torch.cuda.current_stream(device_index).cuda_stream

@@ -1,0 +1,114 @@
+"""What ran where: report(), and the numbers of the caches."""
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import NamedTuple
+
+from . import _dispatch
+from ._plans import Taken, state
+
+
+class CacheInfo(NamedTuple):
+    """Plans and packed weights that are kept, and the calls that went to PyTorch."""
+
+    hits: int
+    misses: int
+    plans: int
+    most_plans: int
+    evicted: int
+    packed_tensors: int
+    packed_bytes: int
+    times_packed: int
+    fallen_forward: int
+    fallen_backward: int
+
+
+def cache_info():
+    fallen = _dispatch.fallen()
+    tensors, size = 0, 0
+    for _, forms in list(state.packs.values()):
+        packs = [pack for pack in list(forms.values()) if hasattr(pack, "weights")]
+        tensors += bool(packs)
+        size += sum(pack.weights.bytes for pack in packs)
+    return CacheInfo(
+        state.hits,
+        state.misses,
+        len(state.plans),
+        state.most_plans,
+        state.evicted,
+        tensors,
+        size,
+        state.packed,
+        fallen["fwd"],
+        fallen["bwd"],
+    )
+
+
+def cache_clear():
+    """Drops plans, packed weights and counts. Call it where weights changed behind PyTorch's back (through .data)."""
+    with state.lock:
+        state.plans.clear()
+        state.packs.clear()
+    _dispatch.reset_counts()
+
+
+def cache_limit(plans=1024):
+    """Bounds how many plans are kept; packed weights live as long as the tensors that they were made from."""
+    with state.lock:
+        state.most_plans = max(1, int(plans))
+        while len(state.plans) > state.most_plans:
+            state.plans.popitem(last=False)
+
+
+class Row(NamedTuple):
+    """One sort of call."""
+
+    layer: str
+    problem: str
+    kernel: str
+    calls: int
+    estimate_us: float
+    note: str
+
+
+class Report(list):
+    """Rows of report(): a list for programs, a table for people."""
+
+    def __str__(self):
+        head = Row("layer", "problem", "kernel", "calls", "est. us", "note")
+        lines = [head] + [row._replace(estimate_us=f"{row.estimate_us:.1f}" if row.estimate_us else "") for row in self]
+        widths = [max(len(str(line[i])) for line in lines) for i in range(5)]
+        text = ["  ".join(str(line[i]).ljust(widths[i]) for i in range(5)) + "  " + line.note for line in lines]
+        taken = sum(row.calls for row in self if row.kernel != "PyTorch")
+        left = sum(row.calls for row in self if row.kernel == "PyTorch")
+        text.append(f"{taken} calls on polyconv, {left} left to PyTorch")
+        return "\n".join(line.rstrip() for line in text)
+
+    __repr__ = __str__
+
+
+def report(model=None):
+    """Every sort of call since the last cache_clear(): layer (by name, where the model is given), problem, kernel, calls,
+    estimated time of one, and why a call was left to PyTorch or may depend on the batch."""
+    names = {} if model is None else {id(one): name for name, one in model.named_parameters()}
+    rows = []
+    for decided in list(state.plans.values()):
+        if isinstance(decided, Taken):
+            known = {
+                names[id(w)].rsplit(".", 1)[0]
+                for w in [reference() for reference in list(decided.layers.values())]
+                if w is not None and id(w) in names
+            }
+            note = f"not batch-invariant: {decided.not_invariant}" if decided.not_invariant else ""
+            rows.append(
+                Row(
+                    ", ".join(sorted(known)),
+                    decided.problem.token(),
+                    decided.plan.kernel,
+                    decided.calls,
+                    decided.plan.estimate_us,
+                    note,
+                )
+            )
+        else:
+            rows.append(Row("", f"{decided.direction}: {decided.what}", "PyTorch", decided.calls, 0.0, decided.reason))
+    return Report(rows)

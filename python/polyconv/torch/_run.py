@@ -1,0 +1,235 @@
+"""aten::convolution and aten::convolution_backward by polyconv: each function gives back results, or a Refused that says
+why the call is PyTorch's. They run below autograd, on plain tensors."""
+# SPDX-License-Identifier: Apache-2.0
+
+import torch
+
+from . import _plans
+from ._plans import BACKWARD_DATA, BACKWARD_WEIGHTS, FLOATS, FORWARD, Refused, Taken, state
+
+
+def _arguments(stride, padding, dilation, transposed, output_padding, groups, spatial):
+    """PyTorch's lists, which may have one number for all axes."""
+
+    def each(values):
+        values = tuple(values)
+        return values * spatial if len(values) == 1 and spatial > 1 else values
+
+    return (each(stride), each(padding), each(dilation), bool(transposed), each(output_padding), int(groups))
+
+
+def _what(x, w, arguments):
+    stride, padding, dilation, transposed, _, groups = arguments
+    kind = "conv_transpose" if transposed else "conv"
+    return (
+        f"{kind}{x.dim() - 2}d of {tuple(x.shape)} by {tuple(w.shape)}, stride {stride}, padding {padding}, dilation "
+        f"{dilation}, groups {groups}, {str(x.dtype).split('.')[-1]}"
+    )
+
+
+def _pack_key(taken, w, arguments, direction):
+    """What plans must have alike to share packed weights (polyconv_weights_create)."""
+    outputs = taken.problem.tensor(5)[1]
+    several = tuple(size > 1 for size in outputs[2:])
+    stride, _, dilation, transposed, _, groups = arguments
+    return _plans.pack_number(
+        (taken.format, direction, tuple(w.shape), w.stride(), w.dtype, stride, dilation, transposed, groups, several)
+    )
+
+
+def _decide_forward(key, x, w, bias, arguments, device_index):
+    what = _what(x, w, arguments)
+    try:
+        if x.dtype not in FLOATS or w.dtype != x.dtype:
+            return _plans.refuse(key, FORWARD, what, f"types {x.dtype} and {w.dtype}, expected one float type")
+        if bias is not None and bias.dtype not in (x.dtype, torch.float32):
+            return _plans.refuse(key, FORWARD, what, f"a bias of {bias.dtype}, expected {x.dtype}")
+        channels = w.shape[1] * arguments[5] if arguments[3] else w.shape[0]
+        if bias is not None and tuple(bias.shape) != (channels,):
+            return _plans.refuse(key, FORWARD, what, f"a bias of shape {tuple(bias.shape)}, expected ({channels},)")
+        number = FLOATS[x.dtype]
+        inputs, weights = (tuple(x.shape), x.stride()), (tuple(w.shape), w.stride())
+        problem = _plans.describe(FORWARD, inputs, weights, None, arguments, bias is not None)
+        problem.update(input_type=number, weights_type=number, output_type=number)
+        sizes = _plans._core.Problem(problem).tensor(5)[1]
+        shape = sizes[:2] + sizes[5 - problem["spatial_dims"] :]
+        strides = _plans.strides_for(shape, _plans.memory_format(x, w, arguments))
+        _plans._place(problem, "output", shape, strides)
+        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD)
+    except Exception as error:  # PyTorch says it in its own words, or takes it
+        return _plans.refuse(key, FORWARD, what, error)
+    taken = Taken(plan, made, "fwd", shape, strides, x.dtype)
+    taken.not_invariant = not_invariant
+    taken.pack_key = _pack_key(taken, w, arguments, FORWARD)
+    return _plans.keep(key, taken)
+
+
+def _launch(taken, x, w, bias, y, written, device_index, stream):
+    """Runs a plan whose arrays are all there; w is packed where the plan wants that."""
+    pack, weights = None, w.data_ptr()
+    if taken.format != "raw":
+        pack = _plans.packed(taken, w, device_index, stream)
+    address, owner = 0, None
+    if taken.workspace and device_index < 0:
+        address, owner = _plans.cpu_workspace(taken.workspace)
+    elif taken.workspace:  # of PyTorch's allocator, which knows streams and graphs, and aligns to 512 bytes
+        owner = torch.empty(taken.workspace, dtype=torch.uint8, device=written.device)
+        address = owner.data_ptr()
+    taken.plan.run_layer(
+        x.data_ptr(),
+        weights,
+        None if pack is None else pack.weights,
+        0 if bias is None else bias.data_ptr(),
+        y.data_ptr(),
+        address,
+        stream,
+    )
+    taken.calls += 1
+    del owner  # not before the run
+
+
+def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
+    """aten::convolution."""
+    device_index = x.get_device() if x.is_cuda else -1
+    key = (
+        x.shape,
+        x.stride(),
+        w.shape,
+        w.stride(),
+        x.dtype,
+        w.dtype,
+        None if bias is None else (bias.dtype, bias.shape),
+        device_index,
+        w.is_cuda,
+        tuple(stride),
+        tuple(padding),
+        tuple(dilation),
+        transposed,
+        tuple(output_padding),
+        groups,
+        _switches(device_index),
+    )
+    taken = _plans.find(key)
+    if taken is None:
+        if w.device != x.device or (bias is not None and bias.device != x.device):
+            return Refused("fwd", "", "tensors on two devices")
+        arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
+        taken = _decide_forward(key, x, w, bias, arguments, device_index)
+    if taken.plan is None:
+        taken.calls += 1
+        return taken
+    on = _plans.stream_of(device_index)
+    if bias is not None and bias.dtype != x.dtype and bias.dtype == torch.float32:
+        pass  # as kernels want it
+    elif bias is not None and x.dtype in (torch.float16, torch.bfloat16):
+        bias = _plans.bias_as_f32(bias, device_index, on)
+    if bias is not None and not bias.is_contiguous():
+        bias = bias.contiguous()
+    y = x.new_empty_strided(taken.out_shape, taken.out_strides)
+    taken.note(w)
+    _launch(taken, x, w, bias, y, y, device_index, on)
+    return y
+
+
+def _switches(device_index):
+    """What else decides about a plan: threads on the CPU, TF32 on CUDA, and what enable() was told."""
+    if device_index < 0:
+        return (torch.get_num_threads(), state.deterministic, state.math)
+    return (state.math or torch._C._get_cudnn_allow_tf32(), state.deterministic)
+
+
+def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index):
+    what = _what(x, w, arguments)
+    try:
+        if x.dtype not in FLOATS or w.dtype != x.dtype or grad.dtype != x.dtype:
+            types = f"{grad.dtype}, {x.dtype} and {w.dtype}"
+            return _plans.refuse(key, direction, what, f"types {types}, expected one float type")
+        number = FLOATS[x.dtype]
+        memory = _plans.memory_format(x, w, arguments)
+        written = x if direction == BACKWARD_DATA else w
+        shape = tuple(written.shape)
+        strides = _plans.strides_for(shape, memory)
+        inputs = (shape, strides) if direction == BACKWARD_DATA else (tuple(x.shape), x.stride())
+        weights = (shape, strides) if direction == BACKWARD_WEIGHTS else (tuple(w.shape), w.stride())
+        output = (tuple(grad.shape), grad.stride())
+        problem = _plans.describe(direction, inputs, weights, output, arguments, with_bias)
+        problem.update(input_type=number, weights_type=number, output_type=number)
+        expected = _plans._core.Problem(problem).tensor(5)[1]
+        if tuple(grad.shape) != expected[:2] + expected[5 - problem["spatial_dims"] :]:
+            return _plans.refuse(key, direction, what, f"a gradient of shape {tuple(grad.shape)}")
+        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, direction)
+    except Exception as error:
+        return _plans.refuse(key, direction, what, error)
+    taken = Taken(plan, made, _plans.DIRECTIONS[direction], shape, strides, x.dtype)
+    taken.not_invariant = not_invariant
+    if direction == BACKWARD_DATA:
+        taken.pack_key = _pack_key(taken, w, arguments, direction)
+    else:
+        taken.format = "raw"
+    return _plans.keep(key, taken)
+
+
+def _gradient(direction, grad, x, w, arguments, with_bias, device_index):
+    key = (
+        direction,
+        grad.shape,
+        grad.stride(),
+        x.shape,
+        x.stride(),
+        w.shape,
+        w.stride(),
+        grad.dtype,
+        x.dtype,
+        w.dtype,
+        device_index,
+        arguments,
+        with_bias,
+        _switches(device_index),
+    )
+    taken = _plans.find(key)
+    if taken is None:
+        taken = _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index)
+    return taken
+
+
+def _run_gradient(taken, direction, grad, x, w, bias, device_index, stream):
+    made = x.new_empty_strided(taken.out_shape, taken.out_strides)
+    taken.note(w)
+    if direction == BACKWARD_DATA:
+        _launch(taken, made, w, None, grad, made, device_index, stream)
+    else:
+        _launch(taken, x, made, bias, grad, made, device_index, stream)
+    return made
+
+
+def backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
+    """aten::convolution_backward: gradients of input, weights and bias, None where the mask wants none."""
+    if not (grad.device == x.device == w.device):
+        return Refused("bwd", "", "tensors on two devices")
+    device_index = x.get_device() if x.is_cuda else -1
+    arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
+    plans = {}
+    joint = bool(mask[1] and mask[2])
+    for direction, wanted in ((BACKWARD_DATA, mask[0]), (BACKWARD_WEIGHTS, mask[1])):
+        if wanted:
+            taken = _gradient(direction, grad, x, w, arguments, joint and direction == BACKWARD_WEIGHTS, device_index)
+            if taken.plan is None:
+                taken.calls += 1
+                return taken
+            plans[direction] = taken
+    stream = _plans.stream_of(device_index)
+    results = [None, None, None]
+    if mask[2]:
+        if joint:
+            accurate = torch.float64 if x.dtype == torch.float64 else torch.float32
+            results[2] = torch.empty(grad.shape[1], dtype=accurate, device=x.device)
+        else:
+            results[2] = grad.sum([0, *range(2, grad.dim())])
+    if mask[1]:
+        bias = results[2] if joint else None
+        results[1] = _run_gradient(plans[BACKWARD_WEIGHTS], BACKWARD_WEIGHTS, grad, x, w, bias, device_index, stream)
+    if mask[0]:
+        results[0] = _run_gradient(plans[BACKWARD_DATA], BACKWARD_DATA, grad, x, w, None, device_index, stream)
+    if results[2] is not None and results[2].dtype != x.dtype:
+        results[2] = results[2].to(x.dtype)
+    return tuple(results)

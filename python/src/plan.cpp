@@ -1,0 +1,182 @@
+// plan.cpp - plans for Python: options by name, what was chosen, and runs on plain addresses. The faces above look at
+// arrays and check them; a run here makes the library's own O(1) checks.
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "objects.hpp"
+
+namespace polyconv_python {
+namespace {
+
+// A list of addresses, 0 where there is none, into one of polyconv_buffers' arrays.
+template <class T>
+void take_addresses(nb::handle from, T (&to)[POLYCONV_MAX_CHAIN], const char *name) {
+  if (from.is_none()) return;
+  const size_t count = nb::len(from);
+  if (count > POLYCONV_MAX_CHAIN)
+    refuse(std::string(name) + " has " + std::to_string(count) + " layers, expected at most 8");
+  for (size_t i = 0; i < count; ++i) to[i] = reinterpret_cast<T>(nb::cast<uintptr_t>(nb::object(from[i])));
+}
+
+// Runs with the global lock released. `buffers` has no pointer of Python's own.
+void run(const Plan &plan, polyconv_buffers &buffers, uintptr_t stream, bool check) {
+  polyconv_status status = POLYCONV_SUCCESS;
+  std::string sentence;
+  {
+    nb::gil_scoped_release released;
+    if (check) status = polyconv_buffers_check(plan.plan, &buffers);
+    if (status == POLYCONV_SUCCESS) status = polyconv_run(plan.plan, &buffers, reinterpret_cast<void *>(stream));
+    if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error(); // this thread's, until its next failure
+  }
+  if (status != POLYCONV_SUCCESS) throw Failure(status, sentence);
+}
+
+// One layer, everything an address: the way of polyconv.torch, where every microsecond counts.
+void run_layer(const Plan &plan, uintptr_t input, uintptr_t weights, nb::handle packed, uintptr_t bias,
+               uintptr_t output, uintptr_t workspace, uintptr_t stream) {
+  polyconv_buffers buffers;
+  polyconv_buffers_init(&buffers);
+  buffers.input = reinterpret_cast<void *>(input);
+  buffers.output = reinterpret_cast<void *>(output);
+  buffers.weights[0] = reinterpret_cast<void *>(weights);
+  buffers.bias[0] = reinterpret_cast<void *>(bias);
+  buffers.workspace = reinterpret_cast<void *>(workspace);
+  buffers.workspace_size = workspace != 0 ? static_cast<size_t>(plan.info.workspace_bytes) : 0;
+  const Weights *held = packed.is_none() ? nullptr : nb::cast<const Weights *>(packed);
+  if (held != nullptr) buffers.packed[0] = held->weights;
+  const Reading reading(held);
+  run(plan, buffers, stream, false);
+}
+
+// Any plan: one argument for each of polyconv_buffers' fields; arrays by layer.
+void run_chain(const Plan &plan, const nb::dict &from, uintptr_t stream) {
+  polyconv_buffers buffers;
+  polyconv_buffers_init(&buffers);
+  const auto address = [&](const char *name) -> void * {
+    return from.contains(name) ? reinterpret_cast<void *>(nb::cast<uintptr_t>(from[name])) : nullptr;
+  };
+  const auto layers = [&](const char *name) -> nb::object {
+    return from.contains(name) ? nb::object(from[name]) : nb::object(nb::none());
+  };
+  buffers.input = address("input");
+  buffers.output = address("output");
+  buffers.workspace = address("workspace");
+  buffers.workspace_size = buffers.workspace != nullptr ? static_cast<size_t>(plan.info.workspace_bytes) : 0;
+  take_addresses(layers("weights"), buffers.weights, "weights");
+  take_addresses(layers("bias"), buffers.bias, "bias");
+  take_addresses(layers("scale"), buffers.scale, "scale");
+  take_addresses(layers("residual"), buffers.residual, "residual");
+  take_addresses(layers("saved"), buffers.saved, "saved");
+  take_addresses(layers("slope"), buffers.slope, "slope");
+  take_addresses(layers("weights_zero_point"), buffers.weights_zero_point, "weights_zero_point");
+  take_addresses(layers("residual_gradient"), buffers.residual_gradient, "residual_gradient");
+  std::vector<nb::object> held; // weights of another thread may be dropped while we run
+  std::vector<std::unique_ptr<Reading>> reading;
+  const nb::object packed = layers("packed");
+  for (size_t i = 0; !packed.is_none() && i < nb::len(packed) && i < POLYCONV_MAX_CHAIN; ++i) {
+    nb::object one = packed[i];
+    if (one.is_none()) continue;
+    const auto *weights = nb::cast<const Weights *>(one);
+    buffers.packed[i] = weights->weights;
+    held.push_back(std::move(one));
+    reading.push_back(std::make_unique<Reading>(weights));
+  }
+  run(plan, buffers, stream, true);
+}
+
+nb::tuple weights_of(const Plan &plan, int32_t layer) {
+  const char *format = nullptr;
+  int64_t bytes = 0;
+  require(polyconv_plan_weights(plan.plan, layer, &format, &bytes));
+  return nb::make_tuple(format, bytes);
+}
+
+} // namespace
+
+polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]) {
+  polyconv_options options;
+  polyconv_options_init(&options);
+  for (auto [key, value] : from) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "kernel" || name == "grouping") {
+      std::string &text = texts[name == "grouping"];
+      text = nb::cast<std::string>(value);
+      (name == "kernel" ? options.kernel : options.grouping) = text.c_str();
+    } else if (name == "math") {
+      options.math = nb::cast<int32_t>(value);
+    } else if (name == "determinism") {
+      options.determinism = nb::cast<int32_t>(value);
+    } else if (name == "fallback") {
+      options.fallback = nb::cast<int32_t>(value);
+    } else if (name == "threads") {
+      options.threads = nb::cast<int32_t>(value);
+    } else if (name == "workspace_limit") {
+      options.workspace_limit = nb::cast<int64_t>(value);
+    } else if (name == "tuning_budget_ms") {
+      options.tuning_budget_ms = nb::cast<int64_t>(value);
+    } else if (name == "dynamic_weights") {
+      options.dynamic_weights = nb::cast<bool>(value);
+    } else if (name == "checked") {
+      options.checked = nb::cast<bool>(value);
+    } else if (name == "save") {
+      options.save = nb::cast<int32_t>(value);
+    } else if (name == "shared_memory_limit") {
+      options.shared_memory_limit = nb::cast<int64_t>(value);
+    } else {
+      refuse("'" + name + "' is no option of a plan");
+    }
+  }
+  return options;
+}
+
+const polyconv_device *find_device(const char *name) {
+  const polyconv_device *device = nullptr;
+  require(polyconv_device_find(name, &device));
+  return device;
+}
+
+Plan::Plan(const char *device_name, const nb::list &from, const nb::dict &options_by_name)
+    : device(find_device(device_name)) {
+  for (nb::handle problem : from) problems.push_back(nb::cast<const Problem &>(problem).value);
+  const polyconv_options options = options_from(options_by_name, texts);
+  dynamic = options.dynamic_weights != 0;
+  polyconv_status status;
+  std::string sentence;
+  {
+    nb::gil_scoped_release released; // tuning takes as long as its budget
+    status = polyconv_plan_create(device, problems.data(), static_cast<int32_t>(problems.size()), &options, &plan);
+    if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error();
+  }
+  if (status != POLYCONV_SUCCESS) throw Failure(status, sentence);
+  info.struct_size = sizeof info;
+  require(polyconv_plan_get_info(plan, &info));
+}
+
+void bind_plan(nb::module_ &module) {
+  nb::class_<Plan>(module, "Plan")
+      .def(nb::init<const char *, const nb::list &, const nb::dict &>())
+      .def("run_layer", run_layer, nb::arg("input"), nb::arg("weights"), nb::arg("packed").none(), nb::arg("bias"),
+           nb::arg("output"), nb::arg("workspace"), nb::arg("stream"))
+      .def("run_chain", run_chain)
+      .def("weights", weights_of)
+      .def(
+          "problem",
+          [](const Plan &p, size_t layer) {
+            if (layer >= p.problems.size())
+              refuse("layer is " + std::to_string(layer) + ", expected one below " + std::to_string(p.problems.size()));
+            Problem problem;
+            problem.value = p.problems[layer];
+            return problem;
+          })
+      .def_prop_ro("kernel", [](const Plan &p) { return p.info.kernel; })
+      .def_prop_ro("math", [](const Plan &p) { return p.info.math; })
+      .def_prop_ro("workspace_bytes", [](const Plan &p) { return p.info.workspace_bytes; })
+      .def_prop_ro("estimate_us", [](const Plan &p) { return p.info.estimate_us; })
+      .def_prop_ro("steps", [](const Plan &p) { return p.info.step_count; })
+      .def_prop_ro("fallback", [](const Plan &p) { return p.info.fallback != 0; })
+      .def_prop_ro("threads", [](const Plan &p) { return p.info.threads; })
+      .def_prop_ro("transform", [](const Plan &p) { return p.info.transform != 0; })
+      .def_prop_ro("layers", [](const Plan &p) { return p.problems.size(); });
+}
+
+} // namespace polyconv_python

@@ -1,0 +1,107 @@
+"""Bad arguments: an exception that names argument, value and expectation, and nothing written."""
+# SPDX-License-Identifier: Apache-2.0
+
+import numpy
+import pytest
+
+import polyconv
+
+X, W = numpy.ones((2, 3, 8, 8), "float32"), numpy.ones((4, 3, 3, 3), "float32")
+
+
+def refused(words, *arguments, function=polyconv.conv, kind=polyconv.InvalidArgument, **settings):
+    """The call must be refused in a sentence that has all these words."""
+    out = settings.get("out")
+    before = out.copy() if out is not None else None
+    with pytest.raises(kind) as caught:
+        function(*arguments, **settings)
+    sentence = str(caught.value)
+    assert all(word in sentence for word in words), sentence
+    if out is not None:
+        numpy.testing.assert_array_equal(out, before)
+
+
+def test_shapes():
+    refused(["x has 2 axes", "(8, 8)", "expected 4"], X[0, 0], W)
+    refused(["w has shape", "(4, 2, 3, 3)", "3 channels of x"], X, W[:, :2])
+    refused(["w has shape", "(3, 3)", "out channels"], X, W[0, 0])
+    refused(["groups=2", "6", "3 channels"], X, W, groups=2)
+    refused(["groups is 0", "at least 1"], X, W, groups=0)
+    refused(["bias", "(3,)", "(4,)"], X, W, numpy.ones(3, "float32"))
+    refused(["residual", "(2, 4, 5, 5)", "(2, 4, 6, 6)"], X, W, residual=numpy.ones((2, 4, 5, 5), "float32"))
+    refused(["out", "(2, 4, 5, 6)", "(2, 4, 6, 6)"], X, W, out=numpy.ones((2, 4, 5, 6), "float32"))
+    refused(["7 axes", "at most 5"], numpy.ones((1,) * 7, "float32"), W)
+    refused(["kernel", "(3,)", "rows and columns"], X[0, 0], numpy.ones(3), function=polyconv.filter)
+    refused(["shape", "(2, 4, 5, 5)"], numpy.ones((2, 4, 5, 5), "float32"), W, X.shape, function=polyconv.grad_input)
+
+
+def test_shapes_of_gradients():
+    grad = numpy.ones((2, 4, 6, 6), "float32")
+    refused(["shape is 3"], grad, W, 3, function=polyconv.grad_input)
+    refused(["grad has shape (2, 4, 6, 6)", "(2, 4, 7, 6)"], grad, W, (2, 3, 9, 8), function=polyconv.grad_input)
+    refused(["shape", "(4, 3)"], X, grad, (4, 3), function=polyconv.grad_weight)
+    refused(["3 channels of x"], X, grad, (4, 2, 3, 3), function=polyconv.grad_weight)
+    out = numpy.zeros((4, 3, 3, 3), "float32")
+    refused(["out has shape (4, 3, 3, 3)"], X, grad, (4, 3, 3, 2), function=polyconv.grad_weight, out=out)
+    refused(["out has shape"], grad, W, X.shape, function=polyconv.grad_input, out=numpy.zeros((2, 3, 8, 9), "float32"))
+
+
+def test_types():
+    refused(["x has dtype int64", "f32"], X.astype("int64"), W)
+    refused(["x has dtype >f4"], X.astype(">f4"), W)
+    refused(["x has dtype bool"], X > 0, W)
+    refused(["weights_type", "f64", "f32"], X, W.astype("float64"))
+    refused(["bias is f64", "f32"], X, W, numpy.ones(4))
+    refused(["out is f64", "f32"], X, W, out=numpy.ones((2, 4, 6, 6)), dtype="f32")
+    refused(["dtype is 'f31'"], X, W, dtype="f31")
+    refused(["x is a builtins.list", "expected an array"], [1.0], W)
+    refused(["x is None"], None, W)
+    refused(["w is None"], X, None)
+
+
+def test_settings():
+    refused(["stride is (1, 2, 3)", "2 numbers"], X, W, stride=(1, 2, 3))
+    refused(["stride is 'two'"], X, W, stride="two")
+    refused(["stride[0]", "0"], X, W, stride=0)
+    refused(["padding is 'most'", "'same'"], X, W, padding="most")
+    refused(["padding is ((1, 1),)", "2 pairs"], X, W, padding=[(1, 1)])
+    refused(["padding_mode is 'mirror'", "'reflect'"], X, W, padding_mode="mirror")
+    refused(["activation is 'rule'", "'relu'"], X, W, activation="rule")
+    refused(["activation is ('relu', 3)"], X, W, activation=("relu", 3))
+    refused(["math is 'best'", "'strict'"], X, W, math="best")
+    refused(["determinism is 'yes'"], X, W, determinism="yes")
+    refused(["pool is 'max'"], X, W, pool="max")
+    refused(["pool.kind is 'min'"], X, W, pool=("min", 2))
+    refused(["nobody"], X, W, kernel="nobody/*", kind=polyconv.Error)
+    refused(["padding is 'same'"], X, W.transpose(1, 0, 2, 3), function=polyconv.conv_transpose, padding="same")
+
+
+def test_outputs_that_cannot_be_written():
+    out = numpy.zeros((2, 4, 6, 6), "float32")
+    frozen = out.view()
+    frozen.flags.writeable = False
+    refused(["out is read-only"], X, W, out=frozen)
+    refused(["output"], X, W, out=numpy.zeros((2, 4, 6, 12), "float32")[:, :, :, ::-2])
+    refused(["output"], X, W, out=numpy.lib.stride_tricks.as_strided(out, out.shape, (576, 0, 24, 4)))
+
+
+def test_overlap():
+    memory = numpy.zeros(2 * 3 * 8 * 8 + 8, "float32")
+    x = memory[: X.size].reshape(X.shape)
+    w = numpy.ones((3, 3, 1, 1), "float32")
+    refused(["overlap"], x, w, out=memory[8:].reshape(X.shape))
+
+
+def test_negative_strides_of_weights():
+    refused(["weights_strides", "-"], X, W[:, :, ::-1])
+
+
+def test_exceptions_are_pythons_own_kinds_too():
+    assert issubclass(polyconv.InvalidArgument, ValueError) and issubclass(polyconv.InvalidArgument, polyconv.Error)
+    assert issubclass(polyconv.OutOfMemory, MemoryError)
+    with pytest.raises(polyconv.Unavailable, match="cuda:99"):
+        polyconv.Plan("fwd:i8x8,f3x3", device="cuda:99")
+    with pytest.raises(polyconv.Unavailable, match="toaster"):
+        polyconv.Plan("fwd:i8x8,f3x3", device="toaster")
+    with pytest.raises(polyconv.FileError):
+        polyconv.Plan("fwd:c8,k8,i8x8,f3x3", kernel="threads/dense*").load("/nowhere/at/all")

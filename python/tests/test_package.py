@@ -1,0 +1,88 @@
+"""The package as it is installed: what it carries, what it loads, and that its documents say what is true."""
+# SPDX-License-Identifier: Apache-2.0
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import polyconv
+
+FOLDER = pathlib.Path(polyconv.__file__).parent
+
+
+def run(program):
+    """The output of a fresh process."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_carries_its_own_library_and_no_runtime():
+    files = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.suffix != ".pyc" and path.is_file()}
+    libraries = {name for name in files if ".so" in name and not name.startswith("_core")}
+    assert libraries == {
+        "lib/libpolyconv.so.0",
+        "lib/polyconv/libpolyconv_reference.so",
+        "lib/polyconv/libpolyconv_threads.so",
+    }
+    assert "py.typed" in files
+    for backend in polyconv.backends():
+        if backend.device_kind == "cpu":
+            assert pathlib.Path(backend.path).resolve().parent == (FOLDER / "lib" / "polyconv").resolve()
+    assert sum((FOLDER / name).stat().st_size for name in files) < 40 << 20
+
+
+def test_no_openmp_of_ours():
+    """A process that convolves has no OpenMP runtime that it would not have without us."""
+    program = """
+import numpy, polyconv
+libraries = lambda: {line.split()[-1] for line in open('/proc/self/maps') if 'omp' in line.rsplit('/', 1)[-1] and '.so' in line}
+x = numpy.ones((1, 32, 64, 64), 'f'); w = numpy.ones((32, 32, 3, 3), 'f')
+polyconv.conv(x, w)
+print(sorted(libraries()))
+"""
+    assert run(program).strip() == "[]"
+
+
+def test_beside_pytorchs_openmp():
+    """PyTorch's runtime is the only one in the process, and both libraries go on giving right results."""
+    pytest.importorskip("torch")
+    program = """
+import torch, polyconv.torch
+x, w = torch.randn(2, 32, 40, 40), torch.randn(32, 32, 3, 3)
+libraries = lambda: {line.split()[-1] for line in open('/proc/self/maps') if 'omp' in line.rsplit('/', 1)[-1] and '.so' in line}
+theirs = torch.nn.functional.conv2d(x, w)
+before = libraries()
+with polyconv.torch.enable():
+    for _ in range(5):
+        ours = torch.nn.functional.conv2d(x, w)
+        assert (torch.nn.functional.conv2d(x, w) - theirs).abs().max() < 1e-3
+        assert (torch.matmul(x[0, 0], x[0, 1]) == torch.matmul(x[0, 0], x[0, 1])).all()
+assert libraries() == before, (before, libraries())
+print('one')
+"""
+    assert run(program).strip() == "one"
+
+
+def test_it_imports_no_framework():
+    assert run("import sys, polyconv; print(sorted({'torch', 'jax', 'cupy'} & set(sys.modules)))").strip() == "[]"
+
+
+def test_every_public_function_is_documented():
+    undocumented = [name for name in polyconv.__all__ if not getattr(polyconv, name).__doc__]
+    assert undocumented == []
+
+
+def test_examples_of_the_document():
+    """The first listings of docs/python.md run as they stand."""
+    document = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+    listings = re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), re.S)
+    assert len(listings) == 3
+    run(listings[0])
+    fill = "import numpy, polyconv\nx64, w64, bias64 = (numpy.ones(s, 'f') for s in ((1, 64, 56, 56), (64, 64, 3, 3), (64,)))\n"
+    run(fill + listings[2])
+    if "torchvision" in sys.modules or pytest.importorskip("torchvision"):
+        run(listings[1])
