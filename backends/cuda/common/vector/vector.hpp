@@ -23,7 +23,7 @@ namespace polyconv::cuda {
 inline constexpr int kVectorFilters = 16, kVectorDepth = 32; // of a block of packed weights
 inline constexpr int kVectorBlock = kVectorFilters * kVectorDepth;
 inline constexpr int kMostVectorWarps = 8;
-inline constexpr int64_t kMostPlaces = 1024; // outputs of an image
+inline constexpr int64_t kMostPlaces = 64; // outputs of an image: with more, kernels of tiles read weights less often
 
 // What the block of a config sums.
 struct VectorShape {
@@ -115,7 +115,7 @@ inline bool make_vector(const polyconv_layer &l, VectorLayer *v, sdk::Offer *off
   if (!fits_int32(l) || sdk::elements(l.weights) > INT32_MAX / 2)
     return reject("takes tensors of less than 2^31 elements, and half as many weights");
   const int64_t outputs = sdk::spatial(l.output);
-  if (outputs > kMostPlaces) return reject("takes images of up to 1024 outputs");
+  if (outputs > kMostPlaces) return reject("takes images of up to 64 outputs");
   if (l.groups > 1 && (l.weights.size[1] < 8 || l.weights.size[0] / l.groups < 8))
     return reject("takes groups of at least 8 channels and filters");
   v->groups = small(l.groups), v->group_filters = small(l.weights.size[0] / l.groups);
