@@ -121,7 +121,9 @@ def empty(shape, number, like):
         with cupy.cuda.Device(like.device.id):
             return cupy.empty(shape, dtype=numpy_dtype(number))
     if kind == JAX and getattr(next(iter(like.devices())), "platform", "") != "cpu":
-        raise InvalidArgument("x is a JAX array on a GPU: expected a call of polyconv.jax, whose results XLA allocates")
+        raise InvalidArgument(
+            "x is a JAX array on a GPU, and JAX's arrays can't be written to: expected an array of CuPy or PyTorch, or out="
+        )
     if kind == OTHER and hasattr(like, "__dlpack_device__") and int(like.__dlpack_device__()[0]) != 1:
         raise InvalidArgument(
             f"out is missing: polyconv can't make arrays of {type(like).__module__}.{type(like).__qualname__} on a GPU, "
