@@ -188,6 +188,12 @@ double finishing_us(const polyconv_layer &l) {
   return l.epilogue.residual_from == POLYCONV_RESIDUAL_NONE ? 0 : outputs / 430e3;
 }
 
+// How many times as long fetches of windows take where pixels begin within a sector of 32 bytes: every tap asks for one
+// sector more of each. Of 98 layers of several taps on an H100; those of one tap read neighbours and show nothing.
+double misalignment(const polyconv_layer &l) {
+  return sdk::taps(l) > 1 && l.weights.size[1] * element_bytes(l) % 32 != 0 ? 1.8 : 1;
+}
+
 // Results whose rows are no whole 16 bytes leave element by element, and every one of a tile's columns is asked for.
 double scattering_us(const polyconv_layer &l, const Shape &shape) {
   const bool boxes = l.result.size[1] * sdk::type_bytes(l.result.type) % 16 == 0;
@@ -231,7 +237,7 @@ struct Ways {
     const double elements =
         real(sdk::elements(l.input)) + real(sdk::elements(l.output)) + real(sdk::elements(l.weights));
     const double volume = is_flat(l) || sdk::taps(l) == 1 ? 1 : 1.2; // maps of five axes are walked slower
-    const double multiplying = volume * clocks(l, kConfigs[config]) / 1600,
+    const double multiplying = volume * misalignment(l) * clocks(l, kConfigs[config]) / 1600,
                  moving = elements * real(element_bytes(l)) / 6.02e6;
     const double adding = splits == 1             ? 0
                           : kShapes[which].shared ? 0.9 + 0.17 * splits * crowd + (kShapes[which].channels - 64) / 37.0
