@@ -274,10 +274,10 @@ DensePlan dense_geometry(const polyconv_layer &given, const polyconv_policy &pol
   const double largest = cost(p.grid) * step_us;
   set_pieces(p, costs, pieces_for(p.grid, largest));
   const int64_t tasks = tasks_of(p.grid);
-  double bytes = real(sdk::elements(layer.input) * 4 + sdk::elements(layer.result) * 4) +
-                 real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
-  // Turning waits for memory, a piece of a line at a time.
-  if (p.along_w && !p.in_place) bytes += kTurnedBytes * std::max(bytes - kCachedBytes, 0.0);
+  const double images = real(sdk::elements(layer.input) * 4 + sdk::elements(layer.result) * 4);
+  double bytes = images + real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
+  // Turning waits for memory, a piece of a line at a time; weights are not turned.
+  if (p.along_w && !p.in_place) bytes += kTurnedBytes * std::max(images - kCachedBytes, 0.0);
   p.estimate_us = estimate_us(tasks, largest * real(tasks) + group_lines_us(layer), bytes);
   return p;
 }
