@@ -13,6 +13,7 @@
 #include "common/device/launch.hpp"
 #include "common/implicit.hpp"
 #include "common/machine.hpp"
+#include "common/patches.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "weights/last.hpp"
 
@@ -38,9 +39,7 @@ int columns_of(const polyconv_layer &l) {
 
 // Whether pairs of channels are words, were the pointer aligned to them.
 bool in_pairs(const polyconv_tensor &t) {
-  for (const int axis : {0, 2, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % 2 != 0) return false;
-  return t.size[1] % 2 == 0 && t.offset % 2 == 0;
+  return t.size[1] % 2 == 0 && t.offset % 2 == 0 && slab_width(t, 0) >= 2 * sdk::type_bytes(t.type);
 }
 
 // Lanes side by side along the channels: few without one, and whole lines of memory, which blocks of other channels
