@@ -6,6 +6,7 @@
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
 #include "common/rewrite/interleave.hpp"
+#include "common/rewrite/zeros.hpp"
 #include "common/rows.hpp"
 
 namespace polyconv::cuda {
@@ -21,19 +22,6 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step)
     finish_and_store(p, result, Sum(0), p.result_place(i), activations);
-}
-
-// Whether zeros are all that becomes of sums of 0.
-bool is_bare(const polyconv_layer &l) {
-  return sdk::is_float(l.result.type) && bias_and_relu_at_most(l) && !l.epilogue.has_bias;
-}
-
-// And the whole result is one stretch of memory.
-bool is_zeroed(const polyconv_layer &l) {
-  const polyconv_tensor &t = l.result;
-  int64_t last = 0;
-  for (int axis = 0; axis < 5; ++axis) last += (t.size[axis] - 1) * t.stride[axis];
-  return is_bare(l) && last + 1 == sdk::elements(t);
 }
 
 // What the epilogue makes of sums of 0.
@@ -121,7 +109,7 @@ class Adjoint final : public CudaInstance {
   Adjoint(const sdk::Kernel &forward, const polyconv_request &request, int32_t config)
       : CudaInstance(request),
         plan_(kSide, forward, request, config),
-        zeroed_(!plan_.interleaves() && is_zeroed(layer_) && !plan_.has_taps_everywhere()),
+        zeroed_(!plan_.interleaves() && can_be_zeroed(layer_) && !plan_.has_taps_everywhere()),
         rest_(plan_.interleaves() && is_bare(layer_) ? Rest::kZeros : Rest::kStays) {}
 
   void pack(int, const void *raw, void *packed, void *stream) override {
@@ -135,10 +123,7 @@ class Adjoint final : public CudaInstance {
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (zeroed_) { // and then overwritten where there are taps
-      const int64_t size = sdk::type_bytes(layer_.result.type);
-      check(cudaMemsetAsync(static_cast<char *>(a.input) + layer_.result.offset * size, 0,
-                            static_cast<size_t>(sdk::elements(layer_.result) * size), stream),
-            "writing zeros");
+      write_zeros(layer_, a.input, stream);
     }
     for (const sdk::AdjointPlan::Part &part : plan_.parts())
       if (part.forward) part.forward->run(plan_.arguments_of(part, a), stream);

@@ -7,6 +7,7 @@
 
 #include "common/instance.hpp"
 #include "common/rewrite/patch_copy.hpp"
+#include "common/rewrite/zeros.hpp"
 #include "common/sums/bias_gradient.hpp"
 
 namespace polyconv::cuda {
@@ -72,14 +73,6 @@ PatchMatrix filters_of(const polyconv_layer &l, const Patch &p) {
 
 PatchMatrix windows_of(const polyconv_layer &l, const Patch &p) {
   return windows_of(l, tensor_of(l), p.order);
-}
-
-// Whether the whole result is one stretch of memory, in which zeros are all that becomes of what no window holds.
-bool can_be_zeroed(const polyconv_layer &l) {
-  const polyconv_tensor &t = l.result;
-  int64_t last = 0;
-  for (int axis = 0; axis < 5; ++axis) last += (t.size[axis] - 1) * t.stride[axis];
-  return bias_and_relu_at_most(l) && !l.epilogue.has_bias && last + 1 == sdk::elements(t);
 }
 
 // ---------------------------------------------------------------- supports
@@ -284,10 +277,7 @@ class PatchInstance final : public CudaInstance {
     const PatchMatrix matrix = windows_of(layer_, patch_);
     const int64_t results = patch_.layer.result.size[1];
     if (zeroes_) { // and then overwritten where there are windows
-      const int64_t size = sdk::type_bytes(layer_.result.type);
-      check(cudaMemsetAsync(static_cast<char *>(a.input) + layer_.result.offset * size, 0,
-                            static_cast<size_t>(sdk::elements(layer_.result) * size), stream),
-            "writing zeros");
+      write_zeros(layer_, a.input, stream);
     }
     if (bytes_.bias > 0) {
       spread_channels(matrix, patch_.order, results, a.bias[0], bias, sdk::type_bytes(layer_.bias_type), stream);
