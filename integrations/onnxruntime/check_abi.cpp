@@ -43,7 +43,7 @@ static_assert(kFloat == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT && kUint8 == ONNX_TE
 static_assert(kAttributeInt == ORT_OP_ATTR_INT && kAttributeInts == ORT_OP_ATTR_INTS &&
                   kAttributeFloat == ORT_OP_ATTR_FLOAT && kAttributeString == ORT_OP_ATTR_STRING,
               "attribute types");
-static_assert(kFail == ORT_FAIL && kInvalidArgument == ORT_INVALID_ARGUMENT && kEpFail == ORT_EP_FAIL, "error codes");
+static_assert(kFail == ORT_FAIL && kInvalidArgument == ORT_INVALID_ARGUMENT, "error codes");
 static_assert(kHardwareCpu == OrtHardwareDeviceType_CPU, "kinds of hardware");
 
 } // namespace polyconv_ort

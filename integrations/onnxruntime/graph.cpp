@@ -11,7 +11,7 @@ void require(const Api &api, OrtStatus *status) {
   if (!status) return;
   const std::string sentence = api.GetErrorMessage(status);
   api.ReleaseStatus(status);
-  throw Error(kEpFail, sentence);
+  throw Error(kFail, sentence);
 }
 
 namespace {

@@ -11,8 +11,8 @@ namespace {
 size_t bytes_of(int type) {
   if (type == kFloat || type == kInt32) return 4;
   if (type == kUint8 || type == kInt8) return 1;
-  throw Error(kEpFail, "polyconv: an operand has element type " + std::to_string(type) +
-                           ", expected float, int32, int8 or uint8");
+  throw Error(kFail, "polyconv: an operand has element type " + std::to_string(type) +
+                         ", expected float, int32, int8 or uint8");
 }
 
 } // namespace
@@ -28,7 +28,7 @@ Operand::Operand(const Api &api, const Value &value, const Inputs &inputs) : exi
     return;
   }
   auto found = inputs.find(value.name());
-  if (found == inputs.end()) throw Error(kEpFail, "polyconv: the fused node has no input " + value.name());
+  if (found == inputs.end()) throw Error(kFail, "polyconv: the fused node has no input " + value.name());
   index_ = found->second;
 }
 
@@ -41,7 +41,7 @@ View Operand::view(const Api &api, const OrtKernelContext *context) const {
   }
   const OrtValue *tensor = nullptr;
   require(api, api.KernelContext_GetInput(context, index_, &tensor));
-  if (!tensor) throw Error(kEpFail, "polyconv: input " + std::to_string(index_) + " of the fused node is missing");
+  if (!tensor) throw Error(kFail, "polyconv: input " + std::to_string(index_) + " of the fused node is missing");
   Shape shape = shape_of(api, tensor);
   view.type = shape.type, view.sizes = std::move(shape.sizes);
   view.data = data_of(api, tensor);

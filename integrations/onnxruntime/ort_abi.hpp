@@ -41,7 +41,8 @@ namespace polyconv_ort {
 
 constexpr uint32_t kOldestApi = 24; // of ONNX Runtime 1.24
 
-constexpr int kFail = 1, kInvalidArgument = 2, kEpFail = 11;             // OrtErrorCode
+constexpr int kFail = 1,
+              kInvalidArgument = 2; // OrtErrorCode. Not EP_FAIL: at that, Python runs the model again without us
 constexpr int kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7; // ONNXTensorElementDataType
 constexpr int kAttributeInt = 1, kAttributeInts = 2, kAttributeFloat = 3, kAttributeString = 5; // OrtOpAttrType
 constexpr int kLogInfo = 1, kLogWarning = 2;                                                    // OrtLoggingLevel

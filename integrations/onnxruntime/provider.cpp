@@ -77,9 +77,9 @@ void Provider::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
 NodeComputeInfo *Provider::compile(const OrtGraph *graph, const OrtNode *fused) {
   const Recipes found = recipes(api_, graph);
   if (found.taken.size() != 1 || found.taken[0].nodes.size() != found.nodes)
-    throw Error(kEpFail, "polyconv: a fused node of " + std::to_string(found.nodes) +
-                             " nodes is not the one layer that was claimed" +
-                             (found.refused.empty() ? "" : ": " + found.refused[0].reason));
+    throw Error(kFail, "polyconv: a fused node of " + std::to_string(found.nodes) +
+                           " nodes is not the one layer that was claimed" +
+                           (found.refused.empty() ? "" : ": " + found.refused[0].reason));
   const Node node(&api_, fused);
   Inputs inputs;
   for (size_t i = 0; node.input(i); ++i) inputs.emplace(node.input(i).name(), i);

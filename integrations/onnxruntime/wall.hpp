@@ -18,7 +18,7 @@ OrtStatus *guarded(const Api &api, Work work) noexcept {
   } catch (const Error &error) {
     return api.CreateStatus(error.code, error.what());
   } catch (const polyconv::Error &error) {
-    return api.CreateStatus(error.status() == POLYCONV_INVALID_ARGUMENT ? kInvalidArgument : kEpFail, error.what());
+    return api.CreateStatus(error.status() == POLYCONV_INVALID_ARGUMENT ? kInvalidArgument : kFail, error.what());
   } catch (const std::exception &error) {
     return api.CreateStatus(kFail, error.what());
   } catch (...) {
