@@ -189,6 +189,7 @@ std::vector<Node> nodes_of(const Api &api, const OrtGraph *graph) {
   std::vector<const OrtNode *> raw(count);
   if (count) require(api, api.Graph_GetNodes(graph, raw.data(), count));
   std::vector<Node> nodes;
+  nodes.reserve(count);
   for (auto node : raw) nodes.emplace_back(&api, node);
   return nodes;
 }
