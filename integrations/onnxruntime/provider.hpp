@@ -1,0 +1,37 @@
+// provider.hpp - one session's provider: what it claims, what it compiled, what it tells at the end.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef POLYCONV_ORT_PROVIDER_HPP
+#define POLYCONV_ORT_PROVIDER_HPP
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "layer.hpp"
+
+namespace polyconv_ort {
+
+struct Provider : Ep { // the runtime sees the Ep alone
+  Provider(const Api &, const EpApi &, const OrtLogger *, Settings);
+  ~Provider(); // writes the report, where one was asked for
+  void claim(const OrtGraph *, OrtEpGraphSupportInfo *);
+  NodeComputeInfo *compile(const OrtGraph *, const OrtNode *fused);
+
+ private:
+  void log(const std::string &line) const;
+  std::string report();
+
+  const Api &api_;
+  const EpApi &ep_api_;
+  const OrtLogger *logger_;
+  Settings settings_;
+  std::shared_ptr<Workspaces> workspaces_ = std::make_shared<Workspaces>();
+  std::mutex mutex_;
+  size_t nodes_ = 0, claimed_ = 0;
+  std::vector<Refusal> refused_;
+  std::vector<std::shared_ptr<Layer>> layers_;
+};
+
+} // namespace polyconv_ort
+#endif // POLYCONV_ORT_PROVIDER_HPP
