@@ -1,8 +1,9 @@
 """Plans and packed weights of PyTorch's convolutions, kept by what a call looks like.
 
 Packed weights belong to the tensor that they were made from: they go with it, and are made anew when its version counter
-or its memory says that it changed, or, on the CPU, a look at some of its numbers: .data lets people write past the counter. While a CUDA graph is captured with gradients on, packing is part of the graph, so
-that a replay sees the weights as they are then; without gradients the graph holds what was packed before."""
+or its memory says that it changed, or, on the CPU, a look at some of its numbers: .data lets people write past the
+counter. While a CUDA graph is captured with gradients on, packing is part of the graph, so that a replay sees the weights
+as they are then; without gradients the graph holds what was packed before."""
 # SPDX-License-Identifier: Apache-2.0
 
 import threading
@@ -12,7 +13,7 @@ from collections import OrderedDict
 import torch
 
 from .. import _core
-from .._build import dense_strides, layout_of
+from .._layout import dense_strides, describe as place
 from ..errors import Error, InvalidArgument, Unsupported
 from ..names import DETERMINISM, FALLBACK, MATH, NUMPY_NAMES
 
@@ -20,6 +21,8 @@ TYPES = {getattr(torch, name): number for number, name in enumerate(NUMPY_NAMES)
 FLOATS = {torch.float64: 1, torch.float32: 2, torch.float16: 3, torch.bfloat16: 4}
 FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = range(3)
 DIRECTIONS = ("fwd", "bwd_d", "bwd_w")
+# PyTorch's own threads run CPU plans, where they are OpenMP's: two pools would fight for the same processors.
+_SHARES = "OpenMP" in torch.__config__.parallel_info().split("ATen parallel backend")[-1] and _core.share_openmp(torch._C.__file__)
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _select = getattr(torch._C, "_select_conv_backend", None)
@@ -59,6 +62,7 @@ class Taken:
         self.format = plan.weights(0)[0] if direction != BACKWARD_WEIGHTS else "raw"
         self.pack_key = None
         self.not_invariant = None  # why the result may depend on the batch, where it was not to
+        self.parts = {}  # what fuse() made one of, such as "Conv2d + ReLU", in the order in which they came
         self.calls = 0
         self.layers = {}  # weak references to the weights that it ran with, by their ids
 
@@ -114,27 +118,35 @@ def memory_format(x, w, arguments):
         stride, padding, dilation, transposed, output_padding, groups = arguments
         backend = _select(x, w, None, stride, padding, dilation, transposed, output_padding, groups)
         return _format_of_backend(x, w, backend)
-    last = _LAST[x.dim()]
-    for one in (x, w):
-        if one.is_contiguous(memory_format=last) and not one.is_contiguous():
-            return last
-    return torch.contiguous_format
+    last = any(_steps_by_channels(one.shape, one.stride()) for one in (x, w))
+    return _LAST[x.dim()] if last else torch.contiguous_format
+
+
+def _steps_by_channels(shape, strides):
+    """Whether an older PyTorch takes a tensor for one with the channels last: by its strides, those of axes of one element among
+    them."""
+    least = 0
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[axis] == 0 or strides[axis] == 0 or strides[axis] < least or (axis == 0 and least == strides[1]):
+            return False
+        least = strides[axis] * max(shape[axis], 1)
+    return True
+
+
+def memory_formats(axes):
+    """The dense memory formats that a tensor of so many axes may have."""
+    return (torch.contiguous_format, _LAST[axes]) if axes in _LAST else (torch.contiguous_format,)
+
+
+def same_place(shape, strides, others):
+    """Whether strides lead to the same elements; those of axes of one element do not count."""
+    return all(size <= 1 or a == b for size, a, b in zip(shape, strides, others))
 
 
 def strides_for(shape, memory):
     axes = len(shape)
     order = list(range(axes)) if memory == torch.contiguous_format else [0, *range(2, axes), 1]
     return tuple(dense_strides(list(shape), order))
-
-
-def _place(problem, field, shape, strides):
-    """Where the elements of a tensor are, as a layout where it is dense."""
-    layout = layout_of(list(shape), list(strides), False)
-    if layout is not None:
-        problem[field + "_layout"] = layout
-    else:
-        problem["has_" + field + "_strides"] = 1
-        problem[field + "_strides"] = [step if size > 1 else 1 for size, step in zip(shape, strides)]
 
 
 def describe(direction, x, w, y, arguments, has_bias):
@@ -164,10 +176,10 @@ def describe(direction, x, w, y, arguments, has_bias):
     }
     if transposed:
         problem["output_padding"] = output_padding
-    _place(problem, "input", *x)
-    _place(problem, "weights", *w)
+    place(problem, "input", *x, False)
+    place(problem, "weights", *w, False)
     if y is not None:
-        _place(problem, "output", *y)
+        place(problem, "output", *y, False)
     return problem
 
 
@@ -175,6 +187,8 @@ def options_for(device_index, dtype, direction, deterministic):
     options = {"fallback": FALLBACK["error"]}
     if device_index < 0:
         options["threads"] = torch.get_num_threads()
+        if options["threads"] > 1 and _SHARES:
+            options["shared_threads"] = options["threads"]
     elif dtype == torch.float32:
         math = state.math
         if math is None:
