@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "common/device/check.hpp"
+#include "common/device/facts.hpp"
 
 namespace polyconv::cuda {
 
@@ -31,46 +32,6 @@ class CudaInstance : public sdk::Instance {
 // Blocks of `threads` for `count` elements. Kernels go on in steps of the whole grid, so no count is too large.
 inline unsigned blocks_for(int64_t count, int threads) {
   return static_cast<unsigned>(std::min<int64_t>((count + threads - 1) / threads, INT32_MAX));
-}
-
-// Which config of a layer. `Ways` has serves(config, chosen): whether one does, where `chosen`, if it is an offer,
-// hears why not; and us(config), its time.
-struct Cheapest {
-  int config = -1; // none serves
-  double us = 0;
-};
-template <class Ways>
-Cheapest cheapest(const Ways &ways, int configs) {
-  Cheapest best;
-  for (int config = 0; config < configs; ++config) {
-    if (!ways.serves(config, nullptr)) continue;
-    const double us = ways.us(config);
-    if (best.config < 0 || us < best.us) best = {config, us};
-  }
-  return best;
-}
-// Offers the config that somebody wants, or, with -1, the cheapest, of which there must be one.
-template <class Ways>
-bool offer_config(const Ways &ways, int configs, int wanted, sdk::Offer &offer) {
-  if (wanted >= 0 && !ways.serves(wanted, &offer)) return false;
-  const Cheapest best = wanted >= 0 ? Cheapest{wanted, ways.us(wanted)} : cheapest(ways, configs);
-  offer.config = best.config;
-  offer.estimate_us = best.us;
-  return true;
-}
-
-// Bytes of shared memory that a device lends one block.
-inline int64_t block_shared_bytes(int device) {
-  int bytes = 0;
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "asking what a block may share");
-  return bytes;
-}
-
-inline int multiprocessors_of(int device) {
-  int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
-  return count;
 }
 
 // Images of one or two dimensions: nothing happens along the third axis, before pooling or in it.

@@ -9,6 +9,8 @@
 #include <cinttypes>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "estimate.hpp"
 #include "filter.cuh"
 
@@ -93,10 +95,7 @@ class Constant final : public CudaInstance {
  public:
   Constant(const polyconv_request &request, const Shape &shape) : CudaInstance(request), shape_(shape) {
     const DeviceScope scope(device_);
-    int shared = 0;
-    check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_),
-          "asking for shared memory");
-    shared = std::min(shared, static_cast<int>(kMostShared));
+    const auto shared = static_cast<int>(std::min<int64_t>(block_shared_bytes(device_), kMostShared));
     const int taps = taps_of(layer_);
     Tiling &tile = launch_.tile;
     double us = 0;
@@ -187,29 +186,18 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     return offer.reject("takes filters of up to %" PRId64 " taps, not %" PRId64, kMostTaps, sdk::taps(l));
   if (!takes_int32(l, offer)) return false;
   if (fused_pooling_refused(l, offer)) return false;
-  if (config >= 0) {
-    offer.config = config;
-    return offer_shape(l, kShapes[config], offer);
-  }
-  sdk::Offer best = offer, other = offer;
-  bool found = false;
-  for (int32_t i = 0; i < kShapeCount; ++i) {
-    if (found && kShapes[i].filters > l.weights.size[0]) continue; // zeros for filters that there are not
-    other.config = i;
-    if (offer_shape(l, kShapes[i], other) && (!found || other.estimate_us < best.estimate_us))
-      found = true, best = other;
-  }
-  offer = found ? best : other;
-  return found;
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Constant>(request, kShapes[config]);
+  bool found = config >= 0;
+  return offer_filled(kShapeCount, config, offer, [&](int32_t i, sdk::Offer &o) {
+    if (config < 0 && found && kShapes[i].filters > l.weights.size[0])
+      return false; // zeros for filters that there are not
+    const bool serves = offer_shape(l, kShapes[i], o);
+    found = found || serves;
+    return serves;
+  });
 }
 
 } // namespace
 
-extern const sdk::Kernel kernel_constant;
-const sdk::Kernel kernel_constant = {"constant", POLYCONV_KERNEL_HOST_WEIGHTS, kNames, kShapeCount, supports, create};
+POLYCONV_DEFINE_KERNEL(constant, kNames, supports, instance_of<Constant, kShapes>, POLYCONV_KERNEL_HOST_WEIGHTS);
 
 } // namespace polyconv::cuda

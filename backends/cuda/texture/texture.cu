@@ -16,7 +16,9 @@
 #include <cinttypes>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "estimate.hpp"
 #include "launch.hpp"
 
@@ -222,7 +224,7 @@ double estimate(const polyconv_layer &l, const Config &config, const Tiling &til
          (gathers ? gathering_us(l, config.patch, tile) : 0);
 }
 
-bool offer_config(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
+bool fill(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
   const Config &config = kConfigs[index];
   if (config.path == kPlane && !takes_planes(l, offer)) return false;
   Tiling tile;
@@ -234,7 +236,6 @@ bool offer_config(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
   }
   if (config.path == kLinear && !takes_linear(l, tile, offer)) return false;
   if (tile.blocks > INT32_MAX) return offer.reject("launches up to 2^31 blocks, not %" PRId64, tile.blocks);
-  offer.config = index;
   offer.estimate_us = estimate(l, config, tile);
   return true;
 }
@@ -249,17 +250,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
                         l.weights.size[3], l.weights.size[4]);
   if (!takes_int32(l, offer)) return false;
   if (fused_pooling_refused(l, offer)) return false;
-  if (config >= 0) return offer_config(l, config, offer);
-  sdk::Offer best = {};
-  for (int32_t i = 0; i < kConfigCount; ++i) { // the last reason stays where none is taken
-    if (offer_config(l, i, offer) && (best.estimate_us == 0 || offer.estimate_us < best.estimate_us)) best = offer;
-  }
-  if (best.estimate_us > 0) return offer = best, true;
-  return false;
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Texture>(request, kConfigs[config]);
+  return offer_filled(kConfigCount, config, offer, [&](int32_t i, sdk::Offer &o) { return fill(l, i, o); });
 }
 
 constexpr auto config_names() {
@@ -273,7 +264,6 @@ constexpr auto kNames = config_names();
 
 } // namespace
 
-extern const sdk::Kernel kernel_texture;
-const sdk::Kernel kernel_texture = {"texture", POLYCONV_KERNEL_NEEDS_BIND, kNames.of, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(texture, kNames.of, supports, instance_of<Texture, kConfigs>, POLYCONV_KERNEL_NEEDS_BIND);
 
 } // namespace polyconv::cuda

@@ -3,6 +3,7 @@
 //
 // Floor: the products at the FMA rate, 12.1 and 7.2 GFLOP for 10000 images. Input and result take a twentieth of that.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "images/lanes.hpp"
 
 #include <cinttypes>
@@ -141,13 +142,8 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<ALaneAnImage>(request);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_lanes;
-const sdk::Kernel kernel_lanes = {"lanes", 0, kNames, 1, supports, create};
+POLYCONV_DEFINE_KERNEL(lanes, kNames, supports, instance_of<ALaneAnImage>);
 
 } // namespace polyconv::cuda

@@ -7,6 +7,7 @@
 #include "pair/fma.hpp"
 
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "layers.hpp"
 
 namespace polyconv::cuda {
@@ -180,13 +181,8 @@ class FmaPair final : public sdk::Instance {
   Kernel kernel_ = nullptr;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<FmaPair>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_fma_pair;
-const sdk::Kernel kernel_fma_pair = {"fma_pair", 0, kConfigNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(fma_pair, kConfigNames, supports, instance_of<FmaPair>);
 
 } // namespace polyconv::cuda

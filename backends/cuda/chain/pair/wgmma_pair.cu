@@ -10,6 +10,7 @@
 #include "common/device/device.hpp"
 #include "common/device/launch.hpp"
 #include "common/device/maps.hpp"
+#include "common/kernel.hpp"
 #include "layers.hpp"
 
 namespace polyconv::cuda {
@@ -228,13 +229,8 @@ class WgmmaPair final : public sdk::Instance {
   Kernel kernel_ = nullptr;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<WgmmaPair>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_pair;
-const sdk::Kernel kernel_wgmma_pair = {"wgmma_pair", 0, kConfigNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(wgmma_pair, kConfigNames, supports, instance_of<WgmmaPair>);
 
 } // namespace polyconv::cuda

@@ -7,6 +7,8 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "plan.hpp"
 #include "pyramid/pyramid.cuh"
@@ -167,20 +169,18 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     if (!takes_layer(request, i, offer)) return false;
   const int64_t shared = most_shared(request);
   int64_t least = INT64_MAX;
-  offer.estimate_us = 0;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
+  const bool serves = offer_filled(kConfigCount, config, offer, [&](int32_t i, sdk::Offer &o) {
     Pyramid pyramid;
     PyramidCost cost;
-    if (!make_pyramid(request, kConfigs[i], shared, pyramid, cost, offer)) {
+    if (!make_pyramid(request, kConfigs[i], shared, pyramid, cost, o)) {
       least = std::min(least, cost.least_bytes);
-      continue;
+      return false;
     }
-    const double us = pyramid_us(request, pyramid, cost);
-    if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
-    offer.estimate_us = us, offer.config = i;
-    tell(pyramid, cost, offer);
-  }
-  if (offer.estimate_us == 0) {
+    o.estimate_us = pyramid_us(request, pyramid, cost);
+    tell(pyramid, cost, o);
+    return true;
+  });
+  if (!serves) {
     if (least > shared && offer.reason[0] == 0)
       offer.reject("needs at least %" PRId64 " bytes of shared memory a block, and %" PRId64 " may be used", least,
                    shared);
@@ -196,13 +196,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Fused>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_pyramid;
-const sdk::Kernel kernel_pyramid = {"pyramid", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(pyramid, kNames, supports, instance_of<Fused, kConfigs>);
 
 } // namespace polyconv::cuda

@@ -4,6 +4,8 @@
 // Floor: one read of the image and one write of the last filter's result, or the products at the FMA rate. A strip
 // reads again, and filters again, the few rows above it that its first results need; a tile the columns beside it.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "stencils/stencils.hpp"
 
@@ -241,25 +243,17 @@ void tell(const polyconv_request &request, int32_t config, const Stencils &p, sd
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
-  offer.estimate_us = 0;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
-    const Stencils p = make_stencils(request, warps_of(request, i, kHopperMultiprocessors));
-    const double us = stencils_us(request, i, p);
-    if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
-    offer.estimate_us = us, offer.config = i;
-    tell(request, i, p, offer);
-  }
+  const auto stencils_of = [&](int32_t i) {
+    return make_stencils(request, warps_of(request, i, kHopperMultiprocessors));
+  };
+  offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return stencils_us(request, i, stencils_of(i)); });
+  tell(request, offer.config, stencils_of(offer.config), offer);
   for (int i = 0; i < request.count; ++i) offer.set_weights(i, kFormat, sdk::taps(*request.layers[i]) * 4);
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Marching>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_stencils;
-const sdk::Kernel kernel_stencils = {"stencils", POLYCONV_KERNEL_HOST_WEIGHTS, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(stencils, kNames, supports, instance_of<Marching>, POLYCONV_KERNEL_HOST_WEIGHTS);
 
 } // namespace polyconv::cuda

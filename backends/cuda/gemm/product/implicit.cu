@@ -6,6 +6,8 @@
 // Floor: 2 N K P Q C R S at the FMA rate: 50.5 TFLOP/s of strict f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/partials.cuh"
 #include "product/product.hpp"
@@ -104,13 +106,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Implicit>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_implicit;
-const sdk::Kernel kernel_implicit = {"implicit", 0, kNames, kConfigCount, supports, create, sdk::kActivationTraits};
+POLYCONV_DEFINE_KERNEL(implicit, kNames, supports, instance_of<Implicit, kConfigs>, 0, sdk::kActivationTraits);
 
 } // namespace polyconv::cuda

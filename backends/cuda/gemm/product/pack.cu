@@ -117,7 +117,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 // average, 8 % at most.
 double product_us(const polyconv_layer &l, const Shape &shape, Source source, int splits) {
   const double rate =
-      50.5e6 * (l.sum_type == POLYCONV_F64 ? 0.5 : 1) / kHopperMultiprocessors; // operations a microsecond
+      kHopperFmaRate * (l.sum_type == POLYCONV_F64 ? 0.5 : 1) / kHopperMultiprocessors; // operations a microsecond
   const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
   const int64_t channels = l.weights.size[1], taps = sdk::taps(l);
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *

@@ -11,6 +11,7 @@
 #include <cinttypes>
 
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -264,13 +265,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
                       static_cast<int>(kSharedBytes));
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Planes>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise;
-const sdk::Kernel kernel_depthwise = {"depthwise", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(depthwise, kNames, supports, instance_of<Planes, kConfigs>);
 
 } // namespace polyconv::cuda

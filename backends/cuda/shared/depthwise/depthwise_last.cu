@@ -5,6 +5,8 @@
 // memory: what counts is how much is on its way at a time. From 7x7 on the products count.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "depthwise/last.hpp"
 
@@ -224,7 +226,7 @@ double march_us(const polyconv_layer &l, const MarchShape &shape) {
   return begin + std::max(all, memory) + 0.3 * std::min(all, memory) + finishing;
 }
 
-// Whether a config serves, and its time: Cheapest's ways.
+// Whether a config serves, and its time.
 struct Ways {
   const polyconv_layer &l;
 
@@ -251,13 +253,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Marches>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise_last;
-const sdk::Kernel kernel_depthwise_last = {"depthwise_last", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(depthwise_last, kNames, supports, instance_of<Marches, kConfigs>);
 
 } // namespace polyconv::cuda

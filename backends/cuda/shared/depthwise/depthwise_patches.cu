@@ -10,6 +10,7 @@
 #include "common/cheapest.hpp"
 #include "common/device/launch.hpp"
 #include "common/implicit.hpp"
+#include "common/kernel.hpp"
 #include "depthwise/patches.hpp"
 
 namespace polyconv::cuda {
@@ -167,13 +168,8 @@ class DepthwiseByPatches final : public CudaInstance {
   const int32_t early_ = begins_early(device_) ? 1 : 0;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<DepthwiseByPatches>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise_patches;
-const sdk::Kernel kernel_depthwise_patches = {"depthwise_patches", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(depthwise_patches, kNames, supports, instance_of<DepthwiseByPatches>);
 
 } // namespace polyconv::cuda

@@ -14,6 +14,7 @@
 #include <cinttypes>
 
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 
 namespace polyconv::cuda {
 namespace shared {
@@ -116,7 +117,8 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
                                    : std::max(static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3),
                                               0.5 * window * config.channels);
   return (strided ? 3.8 : 2.5) +
-         std::max({slots / (kHopperMultiprocessors * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
+         std::max({slots / (kHopperMultiprocessors * 4 * kHopperFmaClocks * busy) * tail, bytes / 3.6e6, scattered}) +
+         finishing;
 }
 
 // ---------------------------------------------------------------- plan and run
@@ -172,13 +174,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
                       static_cast<int>(kSharedBytes));
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Tiles>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_tiles;
-const sdk::Kernel kernel_tiles = {"tiles", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(tiles, kNames, supports, instance_of<Tiles, kConfigs>);
 
 } // namespace polyconv::cuda

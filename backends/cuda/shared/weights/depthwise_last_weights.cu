@@ -12,6 +12,7 @@
 #include "common/cheapest.hpp"
 #include "common/device/launch.hpp"
 #include "common/implicit.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/patches.hpp"
 #include "common/sums/bias_gradient.hpp"
@@ -203,14 +204,9 @@ class DepthwiseLastWeights final : public CudaInstance {
   const int32_t early_ = begins_early(device_) ? 1 : 0;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<DepthwiseLastWeights>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise_last_weights;
-const sdk::Kernel kernel_depthwise_last_weights = {
-    "depthwise_last_weights", 0, kNames, kConfigCount, supports, create, POLYCONV_TRAIT_WIDE_GRADIENT};
+POLYCONV_DEFINE_KERNEL(depthwise_last_weights, kNames, supports, instance_of<DepthwiseLastWeights>, 0,
+                       POLYCONV_TRAIT_WIDE_GRADIENT);
 
 } // namespace polyconv::cuda

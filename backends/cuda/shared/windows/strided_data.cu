@@ -12,6 +12,7 @@
 #include "common/conv.cuh"
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 
@@ -292,15 +293,10 @@ class StridedData final : public CudaInstance {
   const Descent descent_;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<StridedData>(request);
-}
-
 constexpr const char *kNames[] = {"4x2"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_strided_data;
-const sdk::Kernel kernel_strided_data = {"strided_data", 0, kNames, 1, supports, create};
+POLYCONV_DEFINE_KERNEL(strided_data, kNames, supports, instance_of<StridedData>);
 
 } // namespace polyconv::cuda

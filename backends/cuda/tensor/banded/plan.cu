@@ -4,6 +4,7 @@
 
 #include "banded/parts.cuh"
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/conv.cuh"
 #include "few/few.hpp"
 
@@ -179,12 +180,12 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes_int32(l, offer)) return false;
   const bool hopper = is_hopper(request.policy->device_index);
   const auto choice_of = [&](int32_t i) { return choose(l, kRows[i], hopper); };
-  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
-  if (best.variant == nullptr)
+  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return choice_of(i).us; }))
     return offer.reject("has no instance for %" PRId64 " channels in this layout, %" PRId64 "x%" PRId64
                         " taps, stride %" PRId64 "x%" PRId64 " and rows of %" PRId64 " results",
                         l.weights.size[1], l.weights.size[3], l.weights.size[4], l.stride[1], l.stride[2],
                         l.output.size[4]);
+  const Choice best = choice_of(offer.config);
   if (takes_in_turn(best, *request.policy)) offer.workspace_bytes = kCounterBytes;
   const Form &f = best.variant->form;
   const Packing band(best);

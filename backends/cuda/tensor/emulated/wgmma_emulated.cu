@@ -5,12 +5,14 @@
 //
 // Floor: 6 x 2 N K P Q C R S at the rate of bf16 on the tensor cores: 132 TFLOP/s of f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/cheapest.hpp"
 #include "common/machine.hpp"
 #include "emulated/emulated.hpp"
 
 #include <cmath>
 
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "rounded.hpp"
 
@@ -97,14 +99,8 @@ bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer 
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create_parts(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Emulated>(request, kEmulatedConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_emulated;
-const sdk::Kernel kernel_wgmma_emulated = {"wgmma_emulated", 0,           kNames, kEmulatedConfigCount,
-                                           supports_parts,   create_parts};
+POLYCONV_DEFINE_KERNEL(wgmma_emulated, kNames, supports_parts, instance_of<Emulated, kEmulatedConfigs>);
 
 } // namespace polyconv::cuda

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/conv.cuh"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
@@ -239,11 +240,11 @@ bool supports(const polyconv_request &request, Products products, int32_t config
   if (!takes(request, products, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const auto choice_of = [&](int32_t i) { return choose(l, products, kOutputs[i]); };
-  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
-  if (best.variant == nullptr)
+  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return choice_of(i).us; }))
     return offer.reject("has no instance for %" PRId64 " channels and %" PRId64 "x%" PRId64 "x%" PRId64
                         " taps, or no place for a patch of the input in %d KiB",
                         l.weights.size[1], l.weights.size[2], l.weights.size[3], l.weights.size[4], kLentShared / 1024);
+  const Choice best = choice_of(offer.config);
   const Packing packing(l, best);
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "few_in_%d.%d.%d.%d_%d:1", packing.factor_bytes(), best.variant->form.steps,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/conv.cuh"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
@@ -18,12 +19,8 @@ constexpr int kMostRows = 64; // of products
 int element_bytes(const polyconv_layer &l) {
   return few::element_bytes(l.input);
 }
-// Bytes of shared memory that a block is lent.
-int lent(int device) {
-  int bytes = 0;
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "asking what a block may share");
-  return bytes;
+int lent(int device) { // bytes of shared memory, to a block
+  return static_cast<int>(block_shared_bytes(device));
 }
 int64_t operands_of(const Geometry &g, int tiles) { // of 16 bytes
   return int64_t{g.vectors} * 2 * tiles * 32;
@@ -223,14 +220,12 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const int shared = lent(request.policy->device_index);
-  const auto choice_of = [&](int32_t i) { return choose(l, i, shared); };
-  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
-  if (best.variant == nullptr)
+  const auto choice_of = [&](int32_t i) { return choose(l, i, lent(request.policy->device_index)); };
+  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return choice_of(i).us; }))
     return offer.reject("has no place in shared memory for the weights of %" PRId64
                         " channels and the products of a patch",
                         l.weights.size[1]);
-  const Packing packing(l, best);
+  const Packing packing(l, choice_of(offer.config));
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "few_out_%d:1", packing.bytes);
   offer.set_weights(0, format, packing.operands * 16 + packing.products * 4);

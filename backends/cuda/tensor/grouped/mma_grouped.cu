@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "grouped/grouped.cuh"
 #include "mma/product.hpp"
@@ -199,15 +200,10 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<Grouped>(request);
-}
-
 constexpr const char *kConfigs[] = {"64"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_mma_grouped;
-const sdk::Kernel kernel_mma_grouped = {"mma_grouped", 0, kConfigs, 1, supports, create};
+POLYCONV_DEFINE_KERNEL(mma_grouped, kConfigs, supports, instance_of<Grouped>);
 
 } // namespace polyconv::cuda

@@ -4,6 +4,7 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "near/halo.hpp"
 
@@ -83,15 +84,10 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<Halo>(request);
-}
-
 constexpr const char *kConfigs[] = {"64x232"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_halo;
-const sdk::Kernel kernel_wgmma_halo = {"wgmma_halo", 0, kConfigs, 1, supports, create};
+POLYCONV_DEFINE_KERNEL(wgmma_halo, kConfigs, supports, instance_of<Halo>);
 
 } // namespace polyconv::cuda

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/cheapest.hpp"
 #include "common/device/device.hpp"
 #include "common/implicit.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "planes/planes.hpp"
@@ -113,7 +115,7 @@ struct Ways {
     const bool turns = leaves_turned(shape.channels, shape.reading), whole = sdk::spatial(l.output) % 8 == 0;
     const double leaving = 1300 + shape.pixels * shape.channels / 9.87 * (whole ? 1 : turns ? 2.9 : 4.3);
     const double turn = shape.teams > 1 ? std::max(multiplying, leaving) : multiplying + leaving;
-    const double computing = std::ceil(tiles / kHopperMultiprocessors) * turn / 1600;
+    const double computing = std::ceil(tiles / kHopperMultiprocessors) * turn / kHopperWgmmaClocks;
     const double read = real(sdk::elements(l.input)) * (one_tap && strided ? 0.5 : 1);
     const double moving = (read + real(sdk::elements(l.output))) * 4 / 4.85e6;
     return (whole ? 0.5 : 4) + std::max(computing, moving) + 0.39 * std::min(computing, moving);
@@ -180,12 +182,11 @@ bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer
   if (!has_planes(l.input) || !has_planes(l.result)) return offer.reject("takes channels first");
   if (!fits_tiles(l, offer) || !fits_implicit(l, offer)) return false;
   if (!has_code("90a", request.policy->device_index, offer)) return false;
-  const Ways ways = {l};
   if (l.weights.size[1] < 1) return offer.reject("takes one input channel or more");
   if (!fits_table(l) && l.weights.size[1] % 4 != 0)
     return offer.reject("takes input channels in whole 16 bytes, 4, or up to %d channels x taps, not %lld and %lld",
                         kMostDense, static_cast<long long>(l.weights.size[1]), static_cast<long long>(dense_depth(l)));
-  if (!offer_config(ways, kPlanesShapeCount, config, offer)) return false;
+  if (!offer_config(Ways{l}, kPlanesShapeCount, config, offer)) return false;
   if (kPlanesShapes[offer.config].reading == Reading::kDense)
     offer.set_weights(0, "cuda_kcrs4_f32:1", l.weights.size[0] * dense_row(l) * 4);
   else
@@ -193,14 +194,8 @@ bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create_planes(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Planes>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_tf32_planes;
-const sdk::Kernel kernel_wgmma_tf32_planes = {"wgmma_tf32_planes", 0, kNames, wgmma::kPlanesShapeCount, supports_planes,
-                                              create_planes};
+POLYCONV_DEFINE_KERNEL(wgmma_tf32_planes, kNames, supports_planes, instance_of<Planes>);
 
 } // namespace polyconv::cuda

@@ -10,7 +10,9 @@
 #include <cmath>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "mma/product.hpp"
@@ -104,7 +106,6 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const Ways ways = {l, block_shared_bytes(request.policy->device_index)};
-  if (config < 0 && cheapest(ways, kConfigCount).config < 0) return ways.serves(0, &offer);
   if (!offer_config(ways, kConfigCount, config, offer)) return false;
   offer.set_weights(0, mma_packed_format(products_of(l)), mma_packed_bytes(l, products_of(l)));
   return true;
@@ -165,13 +166,8 @@ class PointwiseInstance final : public CudaInstance {
   int most_warps_ = 0, multiprocessors_ = 0;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<PointwiseInstance>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_pointwise;
-const sdk::Kernel kernel_pointwise = {"pointwise", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(pointwise, kNames, supports, instance_of<PointwiseInstance>);
 
 } // namespace polyconv::cuda

@@ -12,6 +12,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/device/device.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "strided/strided.hpp"
@@ -49,7 +50,7 @@ double estimate(const polyconv_layer &l, const Shape &shape) {
     tiles += count;
     clocks += count * (real(depth_blocks(part.layer)) * step + leaving * (shape.teams > 1 ? 0.7 : 1));
   }
-  const double multiplying = clocks / tiles * std::ceil(tiles / kHopperMultiprocessors) / 1600;
+  const double multiplying = clocks / tiles * std::ceil(tiles / kHopperMultiprocessors) / kHopperWgmmaClocks;
   const double moving = 2 * (real(sdk::elements(l.result)) + real(sdk::elements(l.output))) / 3.2e6;
   return 6 + std::max(multiplying, moving) + 0.1 * std::min(multiplying, moving);
 }
@@ -201,14 +202,8 @@ class Strided final : public CudaInstance {
   int multiprocessors_ = 0;
 };
 
-std::unique_ptr<sdk::Instance> create_strided(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Strided>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_strided_data;
-const sdk::Kernel kernel_wgmma_strided_data = {"wgmma_strided_data", 0, kNames, kStridedConfigs, supports_strided,
-                                               create_strided};
+POLYCONV_DEFINE_KERNEL(wgmma_strided_data, kNames, supports_strided, instance_of<Strided>);
 
 } // namespace polyconv::cuda

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/device/device.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
@@ -237,7 +238,7 @@ struct Ways {
     const double elements =
         real(sdk::elements(l.input)) + real(sdk::elements(l.output)) + real(sdk::elements(l.weights));
     const double volume = is_flat(l) || sdk::taps(l) == 1 ? 1 : 1.2; // maps of five axes are walked slower
-    const double multiplying = volume * misalignment(l) * clocks(l, kConfigs[config]) / 1600,
+    const double multiplying = volume * misalignment(l) * clocks(l, kConfigs[config]) / kHopperWgmmaClocks,
                  moving = elements * real(element_bytes(l)) / 6.02e6;
     const double adding = splits == 1             ? 0
                           : kShapes[which].shared ? 0.9 + 0.17 * splits * crowd + (kShapes[which].channels - 64) / 37.0

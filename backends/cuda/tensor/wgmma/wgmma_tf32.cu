@@ -3,6 +3,7 @@
 //
 // Floor: 2 N K P Q C R S at half the rate of f16, 418 TFLOP/s on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "rounded.hpp"
 #include "wgmma/product.hpp"
 
@@ -22,7 +23,6 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_tf32;
-const sdk::Kernel kernel_wgmma_tf32 = {"wgmma_tf32", 0, kNames, wgmma::kConfigCount, supports, wgmma::create};
+POLYCONV_DEFINE_KERNEL(wgmma_tf32, kNames, supports, wgmma::create);
 
 } // namespace polyconv::cuda
