@@ -23,11 +23,9 @@ const Net *net_of(const polyconv_request &request) {
   return request.count == kStrided.layers ? &kStrided : request.count == kPooled.layers ? &kPooled : nullptr;
 }
 
-class ALaneAnImage final : public sdk::Instance {
+class ALaneAnImage final : public chain::ChainInstance {
  public:
-  explicit ALaneAnImage(const polyconv_request &request)
-      : device_(request.policy->device_index), net_(*net_of(request)) {
-    for (int i = 0; i < net_.layers; ++i) layers_[i] = *request.layers[i];
+  explicit ALaneAnImage(const polyconv_request &request) : ChainInstance(request), net_(*net_of(request)) {
     const polyconv_tensor &result = layers_[net_.layers - 1].result;
     const bool first = sdk::channels_first(result);
     shape_.batch = small(layers_[0].input.size[0]);
@@ -41,29 +39,25 @@ class ALaneAnImage final : public sdk::Instance {
     blocks_ = std::min(shape_.groups, multiprocessors_of(device_) * kTogether);
   }
 
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    lanes::pack(net_, layers_[layer], layer, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_layer(const polyconv_layer &layer, int number, const void *raw, void *packed,
+                  cudaStream_t stream) override {
+    lanes::pack(net_, layer, number, raw, packed, stream);
   }
 
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (blocks_ == 0) return;
-    const DeviceScope scope(device_);
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Lanes p = shape_;
     p.input = static_cast<const float *>(a.input), p.result = static_cast<float *>(a.output);
     for (int i = 0; i < net_.layers; ++i) {
       p.weights[i] = static_cast<const float *>(a.weights[i]);
       p.bias[i] = layers_[i].epilogue.has_bias ? static_cast<const float *>(a.bias[i]) : nullptr;
     }
-    kernel_of(net_)<<<static_cast<unsigned>(blocks_), kThreads, static_cast<size_t>(shared_bytes_of(net_)),
-                      static_cast<cudaStream_t>(stream)>>>(p);
+    kernel_of(net_)<<<static_cast<unsigned>(blocks_), kThreads, static_cast<size_t>(shared_bytes_of(net_)), stream>>>(
+        p);
     check_launch("cuda-chain/lanes");
   }
 
- private:
-  const int device_;
   const Net &net_;
-  polyconv_layer layers_[kMostLayers] = {};
   Lanes shape_ = {};
   int blocks_ = 0;
 };

@@ -146,6 +146,6 @@ constexpr const char *kConfigs[] = {"warps2"};
 
 } // namespace
 
-POLYCONV_DEFINE_KERNEL(tensor_few, kConfigs, images_supports<Strided>, images_create<Strided>);
+POLYCONV_DEFINE_KERNEL(tensor_few, kConfigs, images_supports<Strided>, instance_of<Images<Strided>>);
 
 } // namespace polyconv::cuda

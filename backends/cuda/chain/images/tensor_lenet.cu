@@ -93,6 +93,6 @@ constexpr const char *kConfigs[] = {"warps2"};
 
 } // namespace
 
-POLYCONV_DEFINE_KERNEL(tensor_lenet, kConfigs, images_supports<Lenet>, images_create<Lenet>);
+POLYCONV_DEFINE_KERNEL(tensor_lenet, kConfigs, images_supports<Lenet>, instance_of<Images<Lenet>>);
 
 } // namespace polyconv::cuda

@@ -143,6 +143,6 @@ constexpr const char *kConfigs[] = {"block"};
 
 } // namespace
 
-POLYCONV_DEFINE_KERNEL(tensor_pooled, kConfigs, images_supports<Pooled>, images_create<Pooled>);
+POLYCONV_DEFINE_KERNEL(tensor_pooled, kConfigs, images_supports<Pooled>, instance_of<Images<Pooled>>);
 
 } // namespace polyconv::cuda

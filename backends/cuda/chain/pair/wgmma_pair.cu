@@ -112,8 +112,7 @@ bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Off
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 2) return offer.reject("fuses 2 layers, not %d", request.count);
+  if (!chain::fuses(request, 2, offer)) return false;
   const mobile::MobileLayers layers = {nullptr, request.layers[0], request.layers[1]};
   if (!mobile::mobile_takes(layers, offer)) return false;
   if (!mobile::mobile_shape(layers).vectors_in)
@@ -145,10 +144,9 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 // ---------------------------------------------------------------- run
 
-class WgmmaPair final : public sdk::Instance {
+class WgmmaPair final : public chain::ChainInstance {
  public:
-  WgmmaPair(const polyconv_request &request, int32_t config)
-      : device_(request.policy->device_index), layers_{*request.layers[0], *request.layers[1]} {
+  WgmmaPair(const polyconv_request &request, int32_t config) : ChainInstance(request) {
     sdk::Offer offer = {};
     if (!make_plan(request, config, plan_, offer))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/wgmma_pair: no tile for a chain that was accepted");
@@ -157,15 +155,13 @@ class WgmmaPair final : public sdk::Instance {
     chain::allow_shared(kernel_, device_);
   }
 
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    (layer == 0 ? pack_taps : pack_rows)(layers_[layer], raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_layer(const polyconv_layer &layer, int number, const void *raw, void *packed,
+                  cudaStream_t stream) override {
+    (number == 0 ? pack_taps : pack_rows)(layer, raw, packed, stream);
   }
 
-  void run(const polyconv_arguments &a, void *on) const override {
-    if (sdk::elements(layers_[1].result) == 0) return;
-    const DeviceScope scope(device_);
-    const auto stream = static_cast<cudaStream_t>(on);
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Pair p = plan_.pair;
     mobile::set_pointers(layers_, 2, a, p.m);
     if (p.m.vectors_in == 0 || !aligned(p.m.filters, 16) || !aligned(p.m.project, 16))
@@ -176,7 +172,6 @@ class WgmmaPair final : public sdk::Instance {
                     small(plan_.shared_bytes), stream, p);
   }
 
- private:
   // Maps hold the run's pointers. Making them is arithmetic on the host, 128 bytes each.
   void make_maps(Pair &p) const {
     const Mobile &m = p.m;
@@ -221,8 +216,6 @@ class WgmmaPair final : public sdk::Instance {
         what);
   }
 
-  const int device_;
-  const polyconv_layer layers_[2];
   const decltype(&cuTensorMapEncodeTiled) tiled_ =
       entry_point<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   Plan plan_;

@@ -66,15 +66,14 @@ constexpr const char *kNames[] = {"r32_c32_t384_i6_g1_k8", "r32_c32_t96_i1_g4_k8
                                   "r14_c14_t64_i1_g6_k8",  "r14_c28_t128_i1_g3_k8", "r8_c28_t128_i1_g3_k8"};
 constexpr int kConfigCount = 6;
 
-class Fused final : public sdk::Instance {
+class Fused final : public ChainInstance {
  public:
   Fused(const polyconv_request &request, const PyramidConfig &config)
-      : device_(request.policy->device_index), channels_(config.channels) {
+      : ChainInstance(request), channels_(config.channels) {
     sdk::Offer offer = {};
     PyramidCost cost;
     if (!make_pyramid(request, config, most_shared(request), pyramid_, cost, offer))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/pyramid: no tiles for a chain that was accepted");
-    for (int i = 0; i < request.count; ++i) layers_[i] = *request.layers[i];
     shared_bytes_ = static_cast<size_t>(cost.shared_bytes);
     const DeviceScope scope(device_);
     allow_shared(fuse, device_);
@@ -86,13 +85,12 @@ class Fused final : public sdk::Instance {
     blocks_ =
         static_cast<unsigned>(std::min<int64_t>(blocks, int64_t{std::max(resident, 1)} * multiprocessors_of(device_)));
   }
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_weights(layers_[layer], channels_, raw, packed, static_cast<cudaStream_t>(stream));
+
+ private:
+  void pack_layer(const polyconv_layer &layer, int, const void *raw, void *packed, cudaStream_t stream) override {
+    pack_weights(layer, channels_, raw, packed, stream);
   }
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (blocks_ == 0) return;
-    const DeviceScope scope(device_);
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Pointers at = {};
     at.input = a.input, at.result = a.output;
     for (int i = 0; i < pyramid_.layers; ++i) {
@@ -102,14 +100,11 @@ class Fused final : public sdk::Instance {
       at.scale[i] = e.has_scale ? static_cast<const float *>(a.scale[i]) : nullptr;
       at.residual[i] = e.residual_from == POLYCONV_RESIDUAL_BUFFER ? a.residual[i] : nullptr;
     }
-    fuse<<<blocks_, static_cast<unsigned>(pyramid_.threads * pyramid_.groups), shared_bytes_,
-           static_cast<cudaStream_t>(stream)>>>(pyramid_, at);
+    fuse<<<blocks_, static_cast<unsigned>(pyramid_.threads * pyramid_.groups), shared_bytes_, stream>>>(pyramid_, at);
     check_launch("cuda-chain/pyramid");
   }
 
- private:
-  const int device_, channels_;
-  polyconv_layer layers_[POLYCONV_MAX_CHAIN] = {};
+  const int channels_;
   Pyramid pyramid_;
   size_t shared_bytes_ = 0;
   unsigned blocks_ = 0;

@@ -115,28 +115,23 @@ int64_t warps_of(const polyconv_request &request, int32_t config, int64_t multip
   return multiprocessors * std::min(kWarps[config], kernel_for(request)->warps);
 }
 
-class Marching final : public sdk::Instance {
+class Marching final : public ChainInstance {
  public:
   Marching(const polyconv_request &request, int32_t config)
-      : device_(request.policy->device_index),
-        count_(request.count),
+      : ChainInstance(request),
         images_(request.layers[0]->input.size[0]),
         kernel_(*kernel_for(request)),
         pieces_(make_stencils(request, warps_of(request, config, multiprocessors_of(device_)))),
-        vectors_(has_vectors(request, pieces_)) {
-    for (int i = 0; i < count_; ++i) layers_[i] = *request.layers[i];
-  }
+        vectors_(has_vectors(request, pieces_)) {}
 
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_taps<<<1, 64, 0, static_cast<cudaStream_t>(stream)>>>(
-        View<int32_t>(layers_[layer].weights), static_cast<const float *>(raw), static_cast<float *>(packed));
+ private:
+  void pack_layer(const polyconv_layer &layer, int, const void *raw, void *packed, cudaStream_t stream) override {
+    pack_taps<<<1, 64, 0, stream>>>(View<int32_t>(layer.weights), static_cast<const float *>(raw),
+                                    static_cast<float *>(packed));
     check_launch("cuda-chain/stencils' packing");
   }
 
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (images_ == 0) return;
-    const DeviceScope scope(device_);
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     const bool vectors = vectors_ && aligned(a.input, 16) && aligned(a.output, 16);
     Stencils p = pieces_;
     float *to = p.weights;
@@ -149,17 +144,14 @@ class Marching final : public sdk::Instance {
     void *y = a.output;
     void *arguments[] = {&p, &x, &y};
     cudaLaunchKernel(vectors ? kernel_.vectors : kernel_.elements, dim3(static_cast<unsigned>(images_ * pieces_of(p))),
-                     dim3(32), arguments, 0, static_cast<cudaStream_t>(stream));
+                     dim3(32), arguments, 0, stream);
     check_launch("cuda-chain/stencils");
   }
 
- private:
-  const int device_, count_;
   const int64_t images_;
   const StencilKernel kernel_;
   const Stencils pieces_;
   const bool vectors_;
-  polyconv_layer layers_[kMostStencils] = {};
 };
 
 // ---------------------------------------------------------------- offer
