@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/bytes.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
@@ -11,23 +12,37 @@
 
 namespace polyconv::cuda {
 
-// Keeps a layer and its device. run selects the device, launches, and gives the caller's own device back.
+// Keeps a layer and its device. pack and run select the device, launch, and give the caller's own device back.
 class CudaInstance : public sdk::Instance {
  public:
   explicit CudaInstance(const polyconv_request &request)
       : layer_(*request.layers[0]), device_(request.policy->device_index) {}
 
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    pack_on(raw, packed, static_cast<cudaStream_t>(stream));
+  }
   void run(const polyconv_arguments &arguments, void *stream) const final {
     const DeviceScope scope(device_);
     launch(arguments, static_cast<cudaStream_t>(stream));
   }
 
  protected:
+  // Of kernels that pack no weights: throws.
+  virtual void pack_on(const void *raw, void *packed, cudaStream_t stream) { Instance::pack(0, raw, packed, stream); }
   virtual void launch(const polyconv_arguments &arguments, cudaStream_t stream) const = 0;
 
   const polyconv_layer layer_;
   const int device_;
 };
+
+// Where a tensor begins.
+inline const void *begin_of(const polyconv_tensor &t, const void *pointer) {
+  return static_cast<const char *>(pointer) + t.offset * sdk::type_bytes(t.type);
+}
+inline void *begin_of(const polyconv_tensor &t, void *pointer) {
+  return static_cast<char *>(pointer) + t.offset * sdk::type_bytes(t.type);
+}
 
 // Blocks of `threads` for `count` elements. Kernels go on in steps of the whole grid, so no count is too large.
 inline unsigned blocks_for(int64_t count, int threads) {

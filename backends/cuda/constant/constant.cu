@@ -109,16 +109,14 @@ class Constant final : public CudaInstance {
     launch_.input_type = layer_.input.type;
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_weights<<<blocks_for(int64_t{split_.launches} * split_.weights, 256), 256, 0,
-                   static_cast<cudaStream_t>(stream)>>>(View<int32_t>(layer_.weights), launch_.passes, split_, raw,
-                                                        layer_.weights.type, static_cast<float *>(packed),
-                                                        shape_.filters);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    pack_weights<<<blocks_for(int64_t{split_.launches} * split_.weights, 256), 256, 0, stream>>>(
+        View<int32_t>(layer_.weights), launch_.passes, split_, raw, layer_.weights.type, static_cast<float *>(packed),
+        shape_.filters);
     check_launch("cuda-constant's packing");
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Conv<int32_t> p(layer_, a);

@@ -212,11 +212,11 @@ void set_pointers(const polyconv_layer *layers, int count, const polyconv_argume
   const auto bias = [&](int layer) {
     return layers[layer].epilogue.has_bias ? static_cast<const float *>(a.bias[layer]) : nullptr;
   };
-  m.input = static_cast<const char *>(a.input) + layers[0].input.offset * item;
-  m.result = static_cast<char *>(a.output) + last.result.offset * item;
+  m.input = begin_of(layers[0].input, a.input);
+  m.result = begin_of(last.result, a.output);
   if (last.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
     const bool inner = last.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT;
-    m.residual = static_cast<const char *>(inner ? a.input : a.residual[count - 1]) + last.residual.offset * item;
+    m.residual = begin_of(last.residual, inner ? a.input : a.residual[count - 1]);
   }
   if (count == 3) m.expand = a.weights[0], m.expanded.bias = bias(0);
   m.filters = a.weights[count - 2], m.filtered.bias = bias(count - 2);

@@ -28,12 +28,11 @@ class VectorInstance final : public CudaInstance {
     elements_ = Side::launcher(layer_.input.type, config, false);
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    Side::pack(layer_, vector_, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    Side::pack(layer_, vector_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     const VectorProduct p(layer_, a, vector_, shape_);
     (aligned(p.x, 16) ? vectors_ : elements_)(p, blocks_, early_, stream);

@@ -141,10 +141,9 @@ class ImplicitWeights final : public CudaInstance {
 
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
-    const int64_t size = layer_.input.type == POLYCONV_F32 ? 4 : 2;
     Gradient g = gradient_;
-    g.x.data = static_cast<const char *>(a.input) + layer_.input.offset * size;
-    g.y.data = static_cast<const char *>(a.output) + layer_.output.offset * size;
+    g.x.data = begin_of(layer_.input, a.input);
+    g.y.data = begin_of(layer_.output, a.output);
     g.result = a.weights[0];
     g.pieces = static_cast<float *>(a.workspace);
     (aligned(g.x.data, 16) && aligned(g.y.data, 16) ? preferred_ : unaligned_).launch(g, stream);

@@ -77,12 +77,11 @@ class Im2col final : public CudaInstance {
     product_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_weights(layer_, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    pack_weights(layer_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Product product = make_product(layer_, a);

@@ -137,19 +137,18 @@ class Marches final : public CudaInstance {
     ways_[1] = way_of(shape_of(layer_, kElements), processors);
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     const auto count = static_cast<int32_t>(sdk::elements(layer_.weights));
     const auto go = [&](auto element) {
       using T = decltype(element);
-      pack_taps<<<blocks_for(count, 256), 256, 0, static_cast<cudaStream_t>(stream)>>>(
-          View<int32_t>(layer_.weights), static_cast<const T *>(raw), static_cast<T *>(packed), count);
+      pack_taps<<<blocks_for(count, 256), 256, 0, stream>>>(View<int32_t>(layer_.weights), static_cast<const T *>(raw),
+                                                            static_cast<T *>(packed), count);
     };
     item_of(layer_) == 4 ? go(uint32_t{}) : go(uint16_t{});
     check_launch("cuda-shared/depthwise_last's packing");
   }
 
- private:
   struct Way {
     MarchInstance instance;
     March march;

@@ -146,12 +146,11 @@ class DepthwiseByPatches final : public CudaInstance {
     launcher_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    launcher_.pack(layer_, product_, raw, static_cast<float *>(packed), static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    launcher_.pack(layer_, product_, raw, static_cast<float *>(packed), stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     DepthwisePatches p = product_;
     p.conv = Conv<int64_t>(layer_, a);

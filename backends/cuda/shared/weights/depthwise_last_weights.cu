@@ -181,8 +181,8 @@ class DepthwiseLastWeights final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     const int bytes = layer_.input.type == POLYCONV_F32 ? 4 : 2;
     LastSums p = sums_;
-    p.x = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
-    p.dy = static_cast<const char *>(a.output) + layer_.output.offset * bytes;
+    p.x = begin_of(layer_.input, a.input);
+    p.dy = begin_of(layer_.output, a.output);
     p.result = a.weights[0];
     p.pieces = static_cast<float *>(a.workspace);
     p.early = early_;

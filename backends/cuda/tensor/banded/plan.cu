@@ -131,24 +131,22 @@ class Banded final : public CudaInstance {
           "asking for shared memory");
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     const Packing band(choice_);
     pack_weights<<<blocks_for(int64_t{band.operands()} * band.unit + sdk::elements(layer_.weights), 256), 256, 0,
-                   static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), band, raw, layer_.weights.type,
-                                                        packed);
+                   stream>>>(View<int64_t>(layer_.weights), band, raw, layer_.weights.type, packed);
     check_launch("the packing of cuda-tensor/banded");
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Pointers p = {};
-    p.x = static_cast<const char *>(a.input) + layer_.input.offset * size_of(layer_.input);
+    p.x = begin_of(layer_.input, a.input);
     p.weights = static_cast<const uint4 *>(a.weights[0]);
     p.exact = p.weights + Packing(choice_).operands();
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
-    p.y = static_cast<char *>(a.output) + layer_.result.offset * size_of(layer_.result);
+    p.y = begin_of(layer_.result, a.output);
     Geometry g = choice_.geometry;
     const Variant *variant = choice_.variant;
     if (variant->way == Way::kMarch && !(aligned(p.x, 16) && aligned(p.y, 16))) variant = choice_.singly, g.spread = 0;

@@ -57,25 +57,20 @@ class Emulated final : public CudaInstance {
         splits_(config.splits),
         launcher_(product_emulated(config.shape)) {
     const DeviceScope scope(device_);
-    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_parts(layer_, raw, packed, static_cast<cudaStream_t>(stream));
-  }
-
  private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override { pack_parts(layer_, raw, packed, stream); }
+
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const float *input = static_cast<const float *>(a.input) + layer_.input.offset;
+    const void *input = begin_of(layer_.input, a.input);
     if (!aligned(input, 16)) return multiply_unaligned_parts(layer_, a, stream);
     Product product = make_product(layer_, a, shape_, splits_);
     maps_.activations(layer_, input, shape_, &product, true);
     maps_.parts(layer_, a.weights[0], shape_, &product.weights);
-    if (product.boxes)
-      maps_.results(layer_, static_cast<const float *>(a.output) + layer_.result.offset, shape_, &product.results);
+    if (product.boxes) maps_.results(layer_, begin_of(layer_.result, a.output), shape_, &product.results);
     launcher_.launch(product, multiprocessors_, stream);
     if (splits_ > 1) add_partials(product, stream);
   }
@@ -84,7 +79,7 @@ class Emulated final : public CudaInstance {
   const int splits_;
   const Launcher launcher_;
   const MapEncoders maps_;
-  int multiprocessors_ = 0;
+  const int multiprocessors_ = multiprocessors_of(device_);
 };
 
 bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer &offer) {

@@ -189,25 +189,22 @@ class FewIn final : public CudaInstance {
               "asking for shared memory");
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     const Packing packing(layer_, choice_);
-    pack_weights<<<blocks_for(packing.operands() * 8 + packing.exact, 256), 256, 0,
-                   static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), packing, raw,
-                                                        layer_.weights.type, packed);
+    pack_weights<<<blocks_for(packing.operands() * 8 + packing.exact, 256), 256, 0, stream>>>(
+        View<int64_t>(layer_.weights), packing, raw, layer_.weights.type, packed);
     check_launch("the packing of cuda-tensor/few_in");
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const int bytes = element_bytes(layer_);
     Pointers p = {};
-    p.x = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
+    p.x = begin_of(layer_.input, a.input);
     p.weights = static_cast<const uint4 *>(a.weights[0]);
     p.exact = reinterpret_cast<const float *>(p.weights + Packing(layer_, choice_).operands());
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
-    p.y = static_cast<char *>(a.output) + layer_.result.offset * bytes;
+    p.y = begin_of(layer_.result, a.output);
     Geometry g = choice_.geometry;
     Ends ends = choice_.ends;
     if (ends == kTogether && !aligned(p.y, 16)) ends = kSingly;

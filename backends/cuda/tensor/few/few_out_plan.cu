@@ -161,26 +161,24 @@ class FewOut final : public CudaInstance {
             "asking for shared memory");
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     const Packing packing(layer_, choice_);
-    pack_weights<<<blocks_for(packing.operands * 8 + packing.products, 256), 256, 0,
-                   static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), packing, raw,
-                                                        layer_.weights.type, packed);
+    pack_weights<<<blocks_for(packing.operands * 8 + packing.products, 256), 256, 0, stream>>>(
+        View<int64_t>(layer_.weights), packing, raw, layer_.weights.type, packed);
     check_launch("the packing of cuda-tensor/few_out");
   }
 
- private:
   const Variant *unaligned() const { return choice_.variant + 1; } // as the list has them
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Pointers p = {};
-    p.x = static_cast<const char *>(a.input) + layer_.input.offset * element_bytes(layer_);
+    p.x = begin_of(layer_.input, a.input);
     p.weights = static_cast<const uint4 *>(a.weights[0]);
     p.outside = reinterpret_cast<const float *>(p.weights + Packing(layer_, choice_).operands);
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
-    p.y = static_cast<char *>(a.output) + layer_.result.offset * few::element_bytes(layer_.result);
+    p.y = begin_of(layer_.result, a.output);
     Geometry g = choice_.geometry;
     const Variant *variant = aligned(p.x, 16) ? choice_.variant : unaligned();
     void *arguments[] = {&g, &p};

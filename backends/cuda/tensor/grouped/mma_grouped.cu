@@ -135,17 +135,16 @@ class Grouped final : public CudaInstance {
         product_.slices * std::clamp(multiprocessors * together / product_.slices, 1, std::max(product_.patches, 1));
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    mma_pack(layer_, products_of(layer_), raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    mma_pack(layer_, products_of(layer_), raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     GroupedProduct p = product_;
-    p.input = static_cast<const char *>(a.input) + layer_.input.offset * 2;
-    p.result = static_cast<char *>(a.output) + layer_.result.offset * 2;
+    p.input = begin_of(layer_.input, a.input);
+    p.result = begin_of(layer_.result, a.output);
     p.weights = a.weights[0];
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
     const auto bits = reinterpret_cast<uintptr_t>(p.input) | reinterpret_cast<uintptr_t>(p.result);

@@ -166,7 +166,7 @@ void mma_pack(const polyconv_layer &l, Products products, const void *raw, void 
 
 MmaProduct make_mma_product(const polyconv_layer &l, Products products, const polyconv_arguments &a) {
   MmaProduct p = {make_implicit(l, a)};
-  p.input = static_cast<const char *>(a.input) + l.input.offset * element_bytes(l.input.type);
+  p.input = begin_of(l.input, a.input);
   p.blocks = static_cast<int32_t>(mma_blocks(l, products));
   p.chunks = static_cast<int32_t>(chunks_of(l, products));
   p.weights_rows = static_cast<int32_t>(rows_of(l));

@@ -46,12 +46,11 @@ class Mma final : public CudaInstance {
     preferred_.prepare(), unaligned_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    mma_pack(layer_, products_, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    mma_pack(layer_, products_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     MmaProduct product = make_mma_product(layer_, products_, a);

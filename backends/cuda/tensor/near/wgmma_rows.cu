@@ -32,8 +32,8 @@ class Rows final : public wgmma::WgmmaInstance {
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const void *input = static_cast<const char *>(a.input) + layer_.input.offset * 2;
-    const void *result = static_cast<const char *>(a.output) + layer_.result.offset * 2;
+    const void *input = begin_of(layer_.input, a.input);
+    const void *result = begin_of(layer_.result, a.output);
     if (!aligned(input, 16) || !aligned(result, 16)) return wgmma::multiply_unaligned(layer_, a, stream);
     wgmma::RowsProduct p = product_;
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);

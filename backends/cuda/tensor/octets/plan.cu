@@ -191,16 +191,14 @@ class Octets final : public CudaInstance {
           "asking for shared memory");
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     const Packing band(choice_);
-    pack_octets<<<blocks_for(band.elements() + sdk::elements(layer_.weights), 256), 256, 0,
-                  static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), band, raw, layer_.weights.type,
-                                                       packed);
+    pack_octets<<<blocks_for(band.elements() + sdk::elements(layer_.weights), 256), 256, 0, stream>>>(
+        View<int64_t>(layer_.weights), band, raw, layer_.weights.type, packed);
     check_launch("the packing of cuda-tensor/octets");
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Pointers p = {};

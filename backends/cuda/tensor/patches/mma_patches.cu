@@ -70,12 +70,11 @@ class MmaPatches final : public CudaInstance {
     launcher_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_forward(layer_, product_, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    pack_forward(layer_, product_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     ForwardProduct p = product_;
     p.conv = Conv<int64_t>(layer_, a);

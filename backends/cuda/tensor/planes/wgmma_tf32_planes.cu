@@ -131,17 +131,14 @@ class Planes final : public CudaInstance {
         vector_(vector_of(layer_)),
         plain_(leaves_plainly_in_planes(layer_)) {
     const DeviceScope scope(device_);
-    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    (shape_.reading == Reading::kDense ? pack_dense : pack_weights)(layer_, raw, packed,
-                                                                    static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    (shape_.reading == Reading::kDense ? pack_dense : pack_weights)(layer_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     PlanesProduct product = make_planes(layer_, a, shape_);
@@ -164,7 +161,7 @@ class Planes final : public CudaInstance {
   const int32_t vector_;
   const bool plain_;
   const MapEncoders maps_;
-  int multiprocessors_ = 0;
+  const int multiprocessors_ = multiprocessors_of(device_);
 };
 
 // Whether neighbours along a row are neighbours in memory.

@@ -214,18 +214,17 @@ class FewData final : public CudaInstance {
     packed_bytes_ = aligned_bytes(offer.weights_bytes[0]);
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     auto *const dense = reinterpret_cast<uint16_t *>(static_cast<char *>(packed) + packed_bytes_);
     const int64_t count = sdk::elements(forward_.weights);
-    place_weights<<<blocks_for(count, kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+    place_weights<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(
         View<int64_t>(layer_.weights), static_cast<const uint16_t *>(raw), View<int64_t>(forward_.weights),
         Residues(layer_), dense, count);
     check_launch("the placing of weights");
     product_->pack(0, dense, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     polyconv_arguments b = a;
     b.input = a.output, b.output = a.workspace;

@@ -276,7 +276,6 @@ class Wgmma final : public WgmmaInstance {
         splits_(config.splits),
         launcher_(launcher_for(layer_.input.type, config.shape)) {
     const DeviceScope scope(device_);
-    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
@@ -284,15 +283,12 @@ class Wgmma final : public WgmmaInstance {
   // Tensor maps hold the run's pointers. Making them is arithmetic on the host, 128 bytes each.
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const int64_t bytes = element_bytes(layer_);
-    const void *input = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
+    const void *input = begin_of(layer_.input, a.input);
     Product product = make_product(layer_, a, shape_, splits_);
     if (!aligned(input, 16) || (shape_.turned && !product.plain)) return multiply_unaligned(layer_, a, stream);
     maps_.activations(layer_, input, shape_, &product);
     maps_.weights(layer_, a.weights[0], shape_, &product.weights);
-    if (product.boxes)
-      maps_.results(layer_, static_cast<const char *>(a.output) + layer_.result.offset * bytes, shape_,
-                    &product.results);
+    if (product.boxes) maps_.results(layer_, begin_of(layer_.result, a.output), shape_, &product.results);
     launcher_.launch(product, multiprocessors_, stream);
     if (product.partials != nullptr) add_partials(product, stream);
   }
@@ -300,7 +296,7 @@ class Wgmma final : public WgmmaInstance {
   const Shape shape_;
   const int splits_;
   const Launcher launcher_;
-  int multiprocessors_ = 0;
+  const int multiprocessors_ = multiprocessors_of(device_);
 };
 
 } // namespace
