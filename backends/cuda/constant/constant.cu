@@ -11,7 +11,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/kernel.hpp"
-#include "estimate.hpp"
+#include "constant_cost.hpp"
 #include "filter.cuh"
 
 namespace polyconv::cuda {

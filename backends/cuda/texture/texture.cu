@@ -19,8 +19,8 @@
 #include "common/cheapest.hpp"
 #include "common/instance.hpp"
 #include "common/kernel.hpp"
-#include "estimate.hpp"
 #include "launch.hpp"
+#include "texture_cost.hpp"
 
 namespace polyconv::cuda {
 namespace texture {
