@@ -9,6 +9,7 @@
 #include "common/instance.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
+#include "common/pieces.hpp"
 #include "common/rows.hpp"
 #include "product/product.hpp"
 
@@ -69,11 +70,7 @@ void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaSt
 }
 
 bool has_vectors(const polyconv_tensor &t, int64_t channels) {
-  const int64_t vector = 16 / sdk::type_bytes(t.type);
-  if (t.stride[1] != 1 || channels % vector != 0 || t.offset % vector != 0) return false;
-  for (const int axis : {0, 2, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % vector != 0) return false;
-  return true;
+  return in_pieces(t, 16 / sdk::type_bytes(t.type), channels);
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include "common/instance.hpp"
 #include "common/kernel.hpp"
 #include "common/numbers.hpp"
+#include "common/pieces.hpp"
 #include "grouped/grouped.cuh"
 #include "mma/product.hpp"
 
@@ -165,14 +166,6 @@ class Grouped final : public CudaInstance {
   int32_t blocks_ = 0;
 };
 
-// Whether 16 bytes of neighbouring channels can be moved at once, were the pointer aligned to them.
-bool has_whole_chunks(const polyconv_tensor &t) {
-  if (t.stride[1] != 1 || t.offset % 8 != 0) return false;
-  for (const int axis : {0, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % 8 != 0) return false;
-  return true;
-}
-
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!mma_takes(request, products_of(*request.layers[0]), offer)) return false;
   const polyconv_layer &l = *request.layers[0];
@@ -185,7 +178,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!bias_and_relu_at_most(l) || l.result.type != l.input.type)
     return offer.reject("ends with a bias and a relu at most, in the type of the input");
   if (!takes_zeros(pads_zeros(l), offer)) return false;
-  if (!takes_channels_last(has_whole_chunks(l.input) && has_whole_chunks(l.result), offer,
+  if (!takes_channels_last(in_pieces(l.input, 8, 0) && in_pieces(l.result, 8, 0), offer,
                            "takes channels last, in vectors of 16 bytes"))
     return false;
   const GroupedProduct p = best_product(l);
