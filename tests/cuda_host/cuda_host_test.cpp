@@ -11,6 +11,7 @@
 #include <set>
 
 #include "cuda/every_kernel.hpp"
+#include "cuda_host/run_once.hpp"
 
 namespace {
 
@@ -50,47 +51,6 @@ polyconv::Options freest(const std::string &kernel) {
   return options;
 }
 
-// A chain's tensors, which nobody reads or writes.
-class Tensors {
- public:
-  Tensors(const polyconv::Device &device, const std::vector<polyconv::Problem> &chain) : device_(device) {
-    buffers.input = make(chain.front().bytes(POLYCONV_TENSOR_INPUT));
-    buffers.output = make(chain.back().bytes(POLYCONV_TENSOR_OUTPUT));
-    for (size_t i = 0; i < chain.size(); ++i) {
-      buffers.weights[i] = make(chain[i].bytes(POLYCONV_TENSOR_WEIGHTS));
-      if (chain[i].epilogue.has_bias) buffers.bias[i] = make(chain[i].out_channels * 4);
-      if (chain[i].epilogue.residual_from == POLYCONV_RESIDUAL_BUFFER)
-        buffers.residual[i] = make(chain[i].bytes(POLYCONV_TENSOR_OUTPUT));
-    }
-  }
-
-  polyconv::Buffers buffers;
-
- private:
-  void *make(int64_t bytes) {
-    memory_.emplace_back(device_, static_cast<size_t>(bytes));
-    return memory_.back().get();
-  }
-  const polyconv::Device &device_;
-  std::vector<polyconv::Memory> memory_;
-};
-
-// Packs, binds and runs; what is refused throws.
-void run_once(const polyconv::Device &device, const std::vector<polyconv::Problem> &chain, const polyconv::Plan &plan) {
-  Tensors tensors(device, chain);
-  const polyconv::Memory workspace(device, static_cast<size_t>(plan.info().workspace_bytes) + 1);
-  polyconv::Buffers buffers = tensors.buffers;
-  buffers.workspace = workspace.get(), buffers.workspace_size = workspace.bytes();
-  std::vector<polyconv::Weights> packed;
-  for (size_t i = 0; i < chain.size(); ++i) {
-    const auto layer = static_cast<int32_t>(i);
-    if (plan.weights_format(layer) == "raw") continue;
-    packed.emplace_back(plan, layer, buffers.weights[i]);
-    buffers.packed[i] = packed.back().get();
-  }
-  plan.bind(buffers).run();
-}
-
 bool planned(const polyconv::Device &device, const std::vector<polyconv::Problem> &chain,
              const polyconv::Options &options) {
   polyconv_plan *plan = nullptr;
@@ -124,9 +84,7 @@ void write(std::ofstream &out, const std::string &kernel, const std::string &tok
            const std::vector<fake_cuda::Launch> &launches) {
   if (!out.is_open()) return;
   out << kernel << " on " << tokens << "\n";
-  for (const fake_cuda::Launch &l : launches)
-    out << "  " << l.kernel << " grid " << l.grid[0] << "x" << l.grid[1] << "x" << l.grid[2] << " block " << l.block[0]
-        << "x" << l.block[1] << "x" << l.block[2] << " cluster " << l.cluster << " shared " << l.shared_bytes << "\n";
+  for (const fake_cuda::Launch &l : launches) out << fake_cuda::text_of(l) << "\n";
 }
 
 } // namespace
@@ -148,7 +106,7 @@ TEST_CASE("every kernel is planned, packed, bound and run, and an H100 would tak
         if (!planned(device, chain, options)) continue;
         INFO(kernel, " on ", tokens);
         fake_cuda::take_launches();
-        CHECK_NOTHROW(run_once(device, chain, polyconv::Plan(chain, options, device)));
+        CHECK_NOTHROW(fake_cuda::run_once(device, chain, polyconv::Plan(chain, options, device)));
         const std::vector<fake_cuda::Launch> launches = fake_cuda::take_launches();
         CHECK(!launches.empty());
         for (const fake_cuda::Launch &launch : launches) CHECK(fake_cuda::refusal(launch) == "");

@@ -116,7 +116,7 @@ std::vector<Launch> take_launches() {
 }
 
 std::string refusal(const Launch &l) {
-  const auto outside = [](const uint32_t *size, uint32_t x, uint32_t y, uint32_t z) {
+  const auto outside = [](const std::array<uint32_t, 3> &size, uint32_t x, uint32_t y, uint32_t z) {
     return size[0] < 1 || size[0] > x || size[1] < 1 || size[1] > y || size[2] < 1 || size[2] > z;
   };
   if (outside(l.grid, INT32_MAX, UINT16_MAX, UINT16_MAX)) return "a grid that no launch may have";
@@ -124,6 +124,14 @@ std::string refusal(const Launch &l) {
     return "blocks over 1024 threads";
   if (l.cluster > 8 || l.grid[0] % l.cluster != 0) return "clusters that the grid is no multiple of, or over 8";
   return l.shared_bytes > kSharedOptin ? "more shared memory than a block has" : "";
+}
+
+std::string text_of(const Launch &l) {
+  const auto size = [](const std::array<uint32_t, 3> &of) {
+    return std::to_string(of[0]) + "x" + std::to_string(of[1]) + "x" + std::to_string(of[2]);
+  };
+  return "  " + l.kernel + ": grid " + size(l.grid) + ", block " + size(l.block) + ", cluster " +
+         std::to_string(l.cluster) + ", " + std::to_string(l.shared_bytes) + " bytes shared";
 }
 
 } // namespace fake_cuda

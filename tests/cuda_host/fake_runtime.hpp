@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@ namespace fake_cuda {
 
 struct Launch {
   std::string kernel; // mangled
-  uint32_t grid[3], block[3];
+  std::array<uint32_t, 3> grid, block;
   uint32_t cluster = 1;
   size_t shared_bytes = 0;
 };
@@ -24,5 +25,8 @@ std::vector<Launch> take_launches();
 
 // What of a launch an H100 would refuse; empty where nothing.
 std::string refusal(const Launch &launch);
+
+// One line.
+std::string text_of(const Launch &launch);
 
 } // namespace fake_cuda
