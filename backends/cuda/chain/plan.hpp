@@ -52,12 +52,4 @@ inline int64_t most_shared(const polyconv_request &request) {
   return std::min(block_shared_bytes(request.policy->device_index), sdk::shared_memory_limit(*request.policy));
 }
 
-// Lets a kernel have what the device lends a block.
-template <class Kernel>
-void allow_shared(Kernel *kernel, int device) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(block_shared_bytes(device))),
-        "asking for shared memory");
-}
-
 } // namespace polyconv::cuda::chain

@@ -104,8 +104,7 @@ class Constant final : public CudaInstance {
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-constant/constant: no tiling for a problem that was accepted");
     make_passes(layer_, taps, tile.phase_rows, launch_.passes);
     kernel_ = kernel_for(taps, {shape, split_.weights == kFewWeights, plain(layer_)});
-    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-          "asking for shared memory");
+    allow_shared(kernel_, shared);
     launch_.input_type = layer_.input.type;
   }
 

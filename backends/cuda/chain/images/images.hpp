@@ -13,7 +13,7 @@ class Images final : public chain::ChainInstance {
   explicit Images(const polyconv_request &request)
       : ChainInstance(request), chain_(Kind::plan(request)), kernel_(Kind::find(request.layers[0]->input.type)) {
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_, device_);
+    allow_shared(kernel_, block_shared_bytes(device_));
     blocks_ = Kind::blocks(chain_, multiprocessors_of(device_));
   }
 

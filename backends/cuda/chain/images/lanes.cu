@@ -35,7 +35,7 @@ class ALaneAnImage final : public chain::ChainInstance {
     for (int i = 0; i < net_.layers; ++i)
       shape_.floor[i] = layers_[i].epilogue.activation == POLYCONV_ACT_RELU ? 0.0f : -INFINITY;
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_of(net_), device_);
+    allow_shared(kernel_of(net_), block_shared_bytes(device_));
     blocks_ = std::min(shape_.groups, multiprocessors_of(device_) * kTogether);
   }
 

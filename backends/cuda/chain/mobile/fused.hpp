@@ -25,7 +25,7 @@ class Fused final : public chain::ChainInstance {
     kernel_ = Chain::find(layers_[0].input.type, plan_.shape);
     if (kernel_ == nullptr) throw sdk::Error(POLYCONV_INTERNAL, std::string(Chain::name) + ": no kernel for a plan");
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_, device_);
+    allow_shared(kernel_, block_shared_bytes(device_));
   }
 
  private:

@@ -153,7 +153,7 @@ class FmaPair final : public chain::ChainInstance {
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/fma_pair: no tile for a chain that was accepted");
     kernel_ = find_kernel(plan_.shape);
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_, device_);
+    allow_shared(kernel_, block_shared_bytes(device_));
   }
 
  private:

@@ -152,7 +152,7 @@ class WgmmaPair final : public chain::ChainInstance {
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/wgmma_pair: no tile for a chain that was accepted");
     kernel_ = (layers_[0].input.type == POLYCONV_F16 ? find_f16 : find_bf16)(plan_.shape);
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_, device_);
+    allow_shared(kernel_, block_shared_bytes(device_));
   }
 
  private:

@@ -76,7 +76,7 @@ class Fused final : public ChainInstance {
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/pyramid: no tiles for a chain that was accepted");
     shared_bytes_ = static_cast<size_t>(cost.shared_bytes);
     const DeviceScope scope(device_);
-    allow_shared(fuse, device_);
+    allow_shared(fuse, block_shared_bytes(device_));
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fuse, pyramid_.threads * pyramid_.groups,
                                                         shared_bytes_),

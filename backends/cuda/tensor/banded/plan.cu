@@ -125,10 +125,7 @@ class Banded final : public CudaInstance {
     const int multiprocessors = multiprocessors_of(device_);
     const int each = is_tracks(choice_.variant->way) ? choice_.geometry.groups : 1;
     blocks_ = std::min<int64_t>(blocks_, std::max(1, multiprocessors / each)) * each;
-    // For all plans alike: the attribute belongs to the kernel.
-    const auto *const kernel = reinterpret_cast<const void *>(choice_.variant->kernel);
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
-          "asking for shared memory");
+    allow_shared(choice_.variant->kernel, kHopperShared);
   }
 
  private:

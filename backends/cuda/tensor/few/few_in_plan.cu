@@ -183,10 +183,7 @@ class FewIn final : public CudaInstance {
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_in: no way through this layer");
     const DeviceScope scope(device_);
     for (const auto kernel : choice_.variant->kernels)
-      if (kernel != nullptr)
-        check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   kLentShared),
-              "asking for shared memory");
+      if (kernel != nullptr) allow_shared(kernel, kLentShared);
   }
 
  private:

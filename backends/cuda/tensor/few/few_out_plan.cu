@@ -155,10 +155,7 @@ class FewOut final : public CudaInstance {
     if (choice_.variant == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_out: no way through this layer");
     const DeviceScope scope(device_);
-    for (const Variant *v : {choice_.variant, unaligned()})
-      check(cudaFuncSetAttribute(reinterpret_cast<const void *>(v->kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 lent(device_)), // for all plans alike: the attribute is the kernel's
-            "asking for shared memory");
+    for (const Variant *v : {choice_.variant, unaligned()}) allow_shared(v->kernel, lent(device_));
   }
 
  private:

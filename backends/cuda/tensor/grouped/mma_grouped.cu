@@ -124,8 +124,7 @@ class Grouped final : public CudaInstance {
                                                      : mma_bfloat(k64x64, unaligned_source(layer_))) {
     const DeviceScope scope(device_);
     unaligned_.prepare();
-    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
-          "asking for shared memory");
+    allow_shared(kernel_, kMostShared);
     const int multiprocessors = multiprocessors_of(device_);
     int together = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel_, kGroupedThreads,

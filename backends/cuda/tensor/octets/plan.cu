@@ -185,10 +185,7 @@ class Octets final : public CudaInstance {
     const DeviceScope scope(device_);
     const Geometry &g = choice_.geometry;
     blocks_ = small(ceil_div(g.all_steps, g.share)) * g.groups;
-    // For all plans alike: the attribute belongs to the kernel.
-    const auto *const kernel = reinterpret_cast<const void *>(choice_.variant->kernel);
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
-          "asking for shared memory");
+    allow_shared(choice_.variant->kernel, kHopperShared);
   }
 
  private:

@@ -131,9 +131,7 @@ class PointwiseInstance final : public CudaInstance {
     const Pointwise p = shape_of(layer_);
     const auto lent = static_cast<int>(block_shared_bytes(device_));
     most_warps_ = warps_of(p, stages_, lent);
-    check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               lent), // for all plans alike: the attribute is the kernel's
-          "asking for shared memory");
+    allow_shared(kernel_, lent);
   }
 
  private:
