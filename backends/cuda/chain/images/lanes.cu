@@ -23,9 +23,9 @@ const Net *net_of(const polyconv_request &request) {
   return request.count == kStrided.layers ? &kStrided : request.count == kPooled.layers ? &kPooled : nullptr;
 }
 
-class ALaneAnImage final : public chain::ChainInstance {
+class LanesInstance final : public chain::ChainInstance {
  public:
-  explicit ALaneAnImage(const polyconv_request &request) : ChainInstance(request), net_(*net_of(request)) {
+  explicit LanesInstance(const polyconv_request &request) : ChainInstance(request), net_(*net_of(request)) {
     const polyconv_tensor &result = layers_[net_.layers - 1].result;
     const bool first = sdk::channels_first(result);
     shape_.batch = small(layers_[0].input.size[0]);
@@ -138,6 +138,6 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
 
 } // namespace
 
-POLYCONV_DEFINE_KERNEL(lanes, kNames, supports, instance_of<ALaneAnImage>);
+POLYCONV_DEFINE_KERNEL(lanes, kNames, supports, instance_of<LanesInstance>);
 
 } // namespace polyconv::cuda
