@@ -144,8 +144,7 @@ class Constant final : public CudaInstance {
 
 bool takes_types(const polyconv_layer &l) {
   const int32_t x = l.input.type;
-  return l.sum_type == POLYCONV_F32 &&
-         (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16 || x == POLYCONV_U8 || x == POLYCONV_U16);
+  return l.sum_type == POLYCONV_F32 && (is_single_or_half(x) || x == POLYCONV_U8 || x == POLYCONV_U16);
 }
 
 // Fills the offer for a shape; false, with the reason, where the shape does not serve.
@@ -174,7 +173,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (request.policy->dynamic_weights != 0)
     return offer.reject("weights are parameters of each launch, and a captured launch keeps those it was given");
-  if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
+  if (!takes_images(takes_types(l), offer)) return false;
   if (!takes_2d(l, offer)) return false;
   if (!takes_one_group(l, offer)) return false;
   if (l.weights.size[1] > kMostChannels)

@@ -176,8 +176,7 @@ class Texture final : public CudaInstance {
 
 bool takes_types(const polyconv_layer &l) {
   const int32_t x = l.input.type;
-  return l.sum_type == POLYCONV_F32 &&
-         (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16 || x == POLYCONV_U8 || x == POLYCONV_U16);
+  return l.sum_type == POLYCONV_F32 && (is_single_or_half(x) || x == POLYCONV_U8 || x == POLYCONV_U16);
 }
 
 // The coordinates that outputs read stay within a period of the image: beyond, rounding might meet the next texel.
@@ -243,7 +242,7 @@ bool fill(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
+  if (!takes_images(takes_types(l), offer)) return false;
   if (!takes_2d(l, offer)) return false;
   if (std::max(l.weights.size[3], l.weights.size[4]) > kMostSize)
     return offer.reject("takes filters of up to %" PRId64 " taps an axis, not %" PRId64 " x %" PRId64, kMostSize,

@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/kernel.hpp"
 #include "common/machine.hpp"
@@ -112,12 +113,8 @@ class Fused final : public ChainInstance {
 
 bool takes_layer(const polyconv_request &request, int i, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[i];
-  const int32_t x = l.input.type, w = l.weights.type;
-  const bool image = x == POLYCONV_U8 || x == POLYCONV_U16;
-  const bool same = x == w && (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16);
   if (l.direction != POLYCONV_FORWARD) return offer.reject("layer %d: computes outputs, not gradients", i);
-  if (l.sum_type != POLYCONV_F32 || !(same || (image && w == POLYCONV_F32)))
-    return offer.reject("layer %d: sums in f32: f32, f16, bf16 and images of u8 and u16", i);
+  if (!sums_images(l)) return offer.reject("layer %d: sums in f32: f32, f16, bf16 and images of u8 and u16", i);
   if (!is_2d(l)) return offer.reject("layer %d: its tiles are of two dimensions, not three", i);
   if (!fits_int32(l)) return offer.reject("layer %d: a tensor has 2^31 elements or more", i);
   if (l.save != POLYCONV_SAVE_NONE) return offer.reject("layer %d: saves nothing", i);

@@ -178,13 +178,9 @@ class Marches final : public CudaInstance {
 
 bool takes_layer(const polyconv_layer &l, sdk::Offer &offer) {
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
-  const int32_t type = l.input.type;
-  if (type != l.weights.type || !is_single_or_half(type) || l.sum_type != POLYCONV_F32)
-    return offer.reject("takes f32, f16 and bf16, summed in f32");
+  if (!takes_floats(l, l.input.type, offer)) return false;
   if (!takes_2d(l, offer)) return false;
-  if (l.weights.size[1] != 1 || l.input.size[1] != l.output.size[1])
-    return offer.reject("takes one filter a channel, not %" PRId64 " filters of %" PRId64 " channels for %" PRId64,
-                        l.output.size[1], l.weights.size[1], l.input.size[1]);
+  if (!takes_one_filter(l, offer)) return false;
   if (!takes_odd_squares(l, false, offer)) return false;
   if (!takes_stride_2(l, offer)) return false;
   if (l.pad_mode != POLYCONV_PAD_ZERO) return offer.reject("pads with zeros");

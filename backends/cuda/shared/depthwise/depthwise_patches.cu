@@ -109,12 +109,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (!takes_no_pooling(l, offer)) return false;
-  const int32_t type = l.input.type;
-  if (type != l.weights.type || !is_single_or_half(type) || l.sum_type != POLYCONV_F32)
-    return offer.reject("takes f32, f16 and bf16, summed in f32");
-  if (l.weights.size[1] != 1 || l.input.size[1] != l.output.size[1])
-    return offer.reject("takes one filter a channel, not %" PRId64 " filters of %" PRId64 " channels for %" PRId64,
-                        l.output.size[1], l.weights.size[1], l.input.size[1]);
+  if (!takes_floats(l, l.input.type, offer)) return false;
+  if (!takes_one_filter(l, offer)) return false;
   if (!takes_no_empty({&l.input, &l.result}, offer)) return false;
   if (!takes_zeros(pads_zeros(l), offer)) return false;
   if (!takes_channels_last(has_neighbouring_channels(l.input), offer,

@@ -141,17 +141,10 @@ class Tiles final : public CudaInstance {
   Patch patch_ = {};
 };
 
-bool takes_types(const polyconv_layer &l) {
-  const int32_t x = l.input.type, w = l.weights.type;
-  const bool image = x == POLYCONV_U8 || x == POLYCONV_U16;
-  const bool same = x == w && (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16);
-  return l.sum_type == POLYCONV_F32 && (same || (image && w == POLYCONV_F32));
-}
-
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
+  if (!takes_images(sums_images(l), offer)) return false;
   if (!takes_2d(l, offer)) return false;
   if (!takes_int32(l, offer)) return false;
   return !fused_pooling_refused(l, offer);

@@ -248,8 +248,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.output.type;
-  if (!is_single_or_half(type) || l.weights.type != type || l.sum_type != POLYCONV_F32)
-    return offer.reject("takes f32, f16 and bf16, summed in f32");
+  if (!takes_floats(l, type, offer)) return false;
   if (!takes_shape(l, offer) || fused_pooling_refused(l, offer)) return false;
   if (!takes_int32(l, offer)) return false;
   if (!takes_no_empty({&l.result}, offer)) return false;

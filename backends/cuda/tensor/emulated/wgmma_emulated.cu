@@ -83,10 +83,8 @@ class Emulated final : public CudaInstance {
 };
 
 bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes_f32(request, POLYCONV_MATH_FP32_EMULATED, offer)) return false;
+  if (!takes_f32_weights(request, POLYCONV_MATH_FP32_EMULATED, offer) || !takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
-  if (!takes(request, offer)) return false;
   // There is a cheapest: unsplit configs need no workspace.
   if (!offer_config(Ways{l, request.policy->workspace_limit}, kEmulatedConfigCount, config, offer)) return false;
   offer.set_weights(0, "cuda_krsc_3bf16:1", parts_bytes(l));

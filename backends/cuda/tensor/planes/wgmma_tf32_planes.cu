@@ -170,9 +170,8 @@ bool has_planes(const polyconv_tensor &t) {
 }
 
 bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes_f32(request, POLYCONV_MATH_TF32, offer)) return false;
+  if (!takes_f32_weights(request, POLYCONV_MATH_TF32, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
   if (!takes_forward(l, offer)) return false;
   const int64_t taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4];
   if (taps > 31) return offer.reject("takes 31 taps along the axes, not %lld", static_cast<long long>(taps));

@@ -15,10 +15,7 @@ constexpr const char *kNames[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_NAME)};
 #undef POLYCONV_NAME
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes_f32(request, POLYCONV_MATH_TF32, offer)) return false;
-  const polyconv_layer &l = *request.layers[0];
-  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
-  return wgmma::supports(request, config, offer);
+  return takes_f32_weights(request, POLYCONV_MATH_TF32, offer) && wgmma::supports(request, config, offer);
 }
 
 } // namespace
