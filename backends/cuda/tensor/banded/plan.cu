@@ -13,10 +13,6 @@ namespace {
 
 using few::is_hopper;
 
-int64_t size_of(const polyconv_tensor &t) {
-  return t.type == POLYCONV_F32 ? 4 : 2;
-}
-
 // ---------------------------------------------------------------- pack
 
 // What the packed weights depend on besides the weights.
@@ -187,7 +183,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "banded_%d.%d.%d.%d.%d.%d_%d.%d.%d:1", f.taps, f.step, f.rows, f.planes, f.words,
                 f.tiles, band.columns, band.shift, band.inner * band.step_w);
-  offer.set_weights(0, format, int64_t{band.operands()} * 16 + sdk::elements(l.weights) * size_of(l.input));
+  offer.set_weights(0, format,
+                    int64_t{band.operands()} * 16 + sdk::elements(l.weights) * sdk::type_bytes(l.input.type));
   return true;
 }
 

@@ -12,10 +12,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-int64_t element_bytes(int32_t type) {
-  return type == POLYCONV_F32 ? 4 : 2;
-}
-
 // Channels of a chunk, chunks of a tap, rows of a block and bytes of such a row.
 int64_t vector_of(Products products) {
   return products == Products::kHalf || products == Products::kBfloat ? 8 : 4;
@@ -94,7 +90,7 @@ bool taps_fit(const polyconv_layer &l) {
 
 // Whether channels come in pieces of so many bytes.
 bool has_pieces(const polyconv_tensor &t, int64_t group_channels, int64_t bytes) {
-  return in_pieces(t, std::max<int64_t>(bytes / element_bytes(t.type), 1), group_channels);
+  return in_pieces(t, std::max<int64_t>(bytes / sdk::type_bytes(t.type), 1), group_channels);
 }
 
 // Whether the pixels of a tensor lie evenly spaced, image after image.
@@ -177,13 +173,13 @@ MmaProduct make_mma_product(const polyconv_layer &l, Products products, const po
 // Elements of 4 bytes are words wherever they lie.
 Source unaligned_source(const polyconv_layer &l) {
   if (!taps_fit(l) || !pads_zeros(l) || l.input.stride[1] != 1) return Source::kGathered;
-  return element_bytes(l.input.type) == 4 ? Source::kWords : Source::kShifted;
+  return sdk::type_bytes(l.input.type) == 4 ? Source::kWords : Source::kShifted;
 }
 
 Source converted_source(const polyconv_layer &l, Products products) {
   if (!taps_fit(l) || !pads_zeros(l)) return Source::kGathered;
   if (l.weights.size[1] % vector_of(products) == 0) return Source::kVectors;
-  return l.weights.size[1] * element_bytes(l.input.type) % 4 == 0 ? Source::kWords : Source::kShifted;
+  return l.weights.size[1] * sdk::type_bytes(l.input.type) % 4 == 0 ? Source::kWords : Source::kShifted;
 }
 
 Source preferred_source(const polyconv_layer &l, Products products) {

@@ -130,8 +130,8 @@ struct Ways {
 bool gathers_in_vain(const polyconv_layer &l, Products products, int64_t limit) {
   const Source now = preferred_source(l, products), then = converted_source(l, products);
   if (now == then || sdk::channels_last(l.input)) return false;
-  const double bytes =
-      static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) * (l.input.type == POLYCONV_F32 ? 4 : 2);
+  const double bytes = static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) *
+                       static_cast<double>(sdk::type_bytes(l.input.type));
   if (bytes > static_cast<double>(limit)) return false;
   const auto least = [&](Source source, bool converted) {
     const Ways ways = {l, products, source, limit, converted};
