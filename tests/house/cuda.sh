@@ -12,20 +12,21 @@ while IFS= read -r folder; do
   ((count <= most)) || say "$folder has $count files, more than $most: divide it by family"
 done < <(find "$root" -type d)
 
-# Every kernel is named by a page on the way from its file up to backends/cuda.
+# Every kernel is named by a page on the way from its file up to backends/cuda; an adjoint where its forward kernel is.
 while IFS=: read -r list name; do
   kernels=$((kernels + 1))
-  name=${name#POLYCONV_KERNEL(} name=${name%)}
+  [[ $name == POLYCONV_ADJOINT* ]] && adjoint=_data || adjoint=
+  name=${name#*(} name=${name%)}
   file=$(find "$(dirname "$list")" -name "$name.cu")
   named=0
   for ((folder = 1; folder; )); do
     page=$(dirname "${page:-$file}")
-    [[ -f $page/README.md ]] && grep -qwF -e "$name" -e "${name%_data}" "$page/README.md" && named=1
+    [[ -f $page/README.md ]] && grep -qwF -e "$name$adjoint" -e "$name" "$page/README.md" && named=1
     [[ $page == "$root" ]] && folder=0
   done
   unset page
-  ((named)) || say "$name: no README.md from $file on upwards names it"
-done < <(grep -rhoHE '^POLYCONV_KERNEL\([a-z0-9_]+\)' "$root" --include=kernels.inc)
+  ((named)) || say "$name$adjoint: no README.md from $file on upwards names it"
+done < <(grep -rhoHE '^POLYCONV_(KERNEL|ADJOINT)\([a-z0-9_]+\)' "$root" --include=kernels.inc)
 
 # asm of nothing, which keeps a value in a register, may stand anywhere.
 outside=$(grep -rnE '\basm( volatile)?\(' "$root" --include='*.cu*' --include='*.hpp' | grep -vE "^$root/common/ptx/|asm volatile\(\"\" :") || true

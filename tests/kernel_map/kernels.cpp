@@ -91,8 +91,10 @@ std::vector<Kernel> read_kernels(const std::string &root_name) {
   const std::map<std::string, std::string> pages = pages_of(root);
   std::vector<Kernel> kernels;
   for (const auto &[plug_in, folder] : plug_ins)
-    for (const std::string &name : lines_between(folder / "kernels.inc", "POLYCONV_KERNEL(", ')')) {
-      const fs::path file = file_of(folder, name);
+    for (const std::string &line : lines_between(folder / "kernels.inc", "POLYCONV_", ')')) {
+      const std::string sort = line.substr(0, line.find('(')), listed = line.substr(line.find('(') + 1);
+      const std::string name = listed + (sort == "ADJOINT" ? "_data" : "");
+      const fs::path file = file_of(folder, listed);
       const auto page = pages.find(plug_in + "/" + name);
       kernels.push_back({plug_in, name, from_root(file, root), parts_of(file, folder, root),
                          page == pages.end() ? "" : page->second});

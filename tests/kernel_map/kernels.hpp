@@ -12,6 +12,6 @@ struct Kernel {
   std::string page;          // of docs/performance that begins with its name; empty where none does
 };
 
-// Those of every kernels.inc of backends/cpu and backends/cuda, in its order. Throws std::runtime_error where a listed
-// kernel has no file of its name.
+// Those of every kernels.inc of backends/cpu and backends/cuda, in its order; a line POLYCONV_ADJOINT(wgmma) is the
+// kernel wgmma_data, in the file of wgmma. Throws std::runtime_error where a listed kernel has no file of its name.
 std::vector<Kernel> read_kernels(const std::string &root);

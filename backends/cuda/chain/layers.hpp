@@ -14,10 +14,6 @@ inline int64_t up(int64_t v, int64_t to) {
   return ceil_div(v, to) * to;
 }
 
-inline bool pads_zeros(const polyconv_layer &l) {
-  return l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0);
-}
-
 // The activation as bounds.
 inline float low_of(const polyconv_layer &l) {
   return l.epilogue.activation == POLYCONV_ACT_NONE ? -INFINITY : 0.0f;
@@ -35,7 +31,7 @@ inline bool takes_form(const polyconv_layer &l, int index, sdk::Offer &offer) {
   if (l.dilation[1] != 1 || l.dilation[2] != 1)
     return offer.reject("layer %d: takes taps side by side, not %" PRId64 "x%" PRId64 " apart", index, l.dilation[1],
                         l.dilation[2]);
-  if (!pads_zeros(l)) return offer.reject("layer %d: pads with zeros only", index);
+  if (!has_zero_padding(l)) return offer.reject("layer %d: pads with zeros only", index);
   if (l.save != POLYCONV_SAVE_NONE || e.has_scale)
     return offer.reject("layer %d: has no scale and saves nothing", index);
   if (e.has_bias && l.bias_type != POLYCONV_F32) return offer.reject("layer %d: takes a bias of f32", index);

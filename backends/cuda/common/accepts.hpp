@@ -56,6 +56,29 @@ inline bool takes_no_empty(std::initializer_list<const polyconv_tensor *> tensor
   return true;
 }
 
+// Products of f32, f16 or bf16, summed in f32. `read`: of the tensor that meets the weights.
+inline bool takes_floats(const polyconv_layer &l, int32_t read, sdk::Offer &offer) {
+  return (read == l.weights.type && is_single_or_half(read) && l.sum_type == POLYCONV_F32) ||
+         offer.reject("takes f32, f16 and bf16, summed in f32");
+}
+
+// Likewise, and images of u8 and u16 with weights of f32.
+inline bool sums_images(const polyconv_layer &l) {
+  const int32_t x = l.input.type, w = l.weights.type;
+  const bool image = x == POLYCONV_U8 || x == POLYCONV_U16;
+  return l.sum_type == POLYCONV_F32 && ((x == w && is_single_or_half(x)) || (image && w == POLYCONV_F32));
+}
+inline bool takes_images(bool sums, sdk::Offer &offer) {
+  return sums || offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
+}
+
+inline bool takes_one_filter(const polyconv_layer &l, sdk::Offer &offer) {
+  const auto number = [](int64_t v) { return static_cast<long long>(v); };
+  return (l.weights.size[1] == 1 && l.input.size[1] == l.output.size[1]) ||
+         offer.reject("takes one filter a channel, not %lld filters of %lld channels for %lld",
+                      number(l.output.size[1]), number(l.weights.size[1]), number(l.input.size[1]));
+}
+
 // Offsets within every tensor.
 inline bool takes_int32(const polyconv_layer &l, sdk::Offer &offer) {
   return fits_int32(l) || offer.reject("addresses with 32 bits, and a tensor has 2^31 elements or more");

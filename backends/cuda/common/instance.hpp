@@ -2,75 +2,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/bytes.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
 
 #include "common/device/check.hpp"
+#include "common/device/facts.hpp"
 
 namespace polyconv::cuda {
 
-// Keeps a layer and its device. run selects the device, launches, and gives the caller's own device back.
+// Keeps a layer and its device. pack and run select the device, launch, and give the caller's own device back.
 class CudaInstance : public sdk::Instance {
  public:
   explicit CudaInstance(const polyconv_request &request)
       : layer_(*request.layers[0]), device_(request.policy->device_index) {}
 
+  void pack(int, const void *raw, void *packed, void *stream) override {
+    const DeviceScope scope(device_);
+    pack_on(raw, packed, static_cast<cudaStream_t>(stream));
+  }
   void run(const polyconv_arguments &arguments, void *stream) const final {
     const DeviceScope scope(device_);
     launch(arguments, static_cast<cudaStream_t>(stream));
   }
 
  protected:
+  // Of kernels that pack no weights: throws.
+  virtual void pack_on(const void *raw, void *packed, cudaStream_t stream) { Instance::pack(0, raw, packed, stream); }
   virtual void launch(const polyconv_arguments &arguments, cudaStream_t stream) const = 0;
 
   const polyconv_layer layer_;
   const int device_;
 };
 
+// Where a tensor begins.
+inline const void *begin_of(const polyconv_tensor &t, const void *pointer) {
+  return static_cast<const char *>(pointer) + t.offset * sdk::type_bytes(t.type);
+}
+inline void *begin_of(const polyconv_tensor &t, void *pointer) {
+  return static_cast<char *>(pointer) + t.offset * sdk::type_bytes(t.type);
+}
+
 // Blocks of `threads` for `count` elements. Kernels go on in steps of the whole grid, so no count is too large.
 inline unsigned blocks_for(int64_t count, int threads) {
   return static_cast<unsigned>(std::min<int64_t>((count + threads - 1) / threads, INT32_MAX));
-}
-
-// Which config of a layer. `Ways` has serves(config, chosen): whether one does, where `chosen`, if it is an offer,
-// hears why not; and us(config), its time.
-struct Cheapest {
-  int config = -1; // none serves
-  double us = 0;
-};
-template <class Ways>
-Cheapest cheapest(const Ways &ways, int configs) {
-  Cheapest best;
-  for (int config = 0; config < configs; ++config) {
-    if (!ways.serves(config, nullptr)) continue;
-    const double us = ways.us(config);
-    if (best.config < 0 || us < best.us) best = {config, us};
-  }
-  return best;
-}
-// Offers the config that somebody wants, or, with -1, the cheapest, of which there must be one.
-template <class Ways>
-bool offer_config(const Ways &ways, int configs, int wanted, sdk::Offer &offer) {
-  if (wanted >= 0 && !ways.serves(wanted, &offer)) return false;
-  const Cheapest best = wanted >= 0 ? Cheapest{wanted, ways.us(wanted)} : cheapest(ways, configs);
-  offer.config = best.config;
-  offer.estimate_us = best.us;
-  return true;
-}
-
-// Bytes of shared memory that a device lends one block.
-inline int64_t block_shared_bytes(int device) {
-  int bytes = 0;
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "asking what a block may share");
-  return bytes;
-}
-
-inline int multiprocessors_of(int device) {
-  int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
-  return count;
 }
 
 // Images of one or two dimensions: nothing happens along the third axis, before pooling or in it.

@@ -9,7 +9,9 @@
 #include <cinttypes>
 
 #include "common/accepts.hpp"
-#include "estimate.hpp"
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
+#include "constant_cost.hpp"
 #include "filter.cuh"
 
 namespace polyconv::cuda {
@@ -93,10 +95,7 @@ class Constant final : public CudaInstance {
  public:
   Constant(const polyconv_request &request, const Shape &shape) : CudaInstance(request), shape_(shape) {
     const DeviceScope scope(device_);
-    int shared = 0;
-    check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_),
-          "asking for shared memory");
-    shared = std::min(shared, static_cast<int>(kMostShared));
+    const auto shared = static_cast<int>(std::min<int64_t>(block_shared_bytes(device_), kMostShared));
     const int taps = taps_of(layer_);
     Tiling &tile = launch_.tile;
     double us = 0;
@@ -105,21 +104,18 @@ class Constant final : public CudaInstance {
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-constant/constant: no tiling for a problem that was accepted");
     make_passes(layer_, taps, tile.phase_rows, launch_.passes);
     kernel_ = kernel_for(taps, {shape, split_.weights == kFewWeights, plain(layer_)});
-    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-          "asking for shared memory");
+    allow_shared(kernel_, shared);
     launch_.input_type = layer_.input.type;
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_weights<<<blocks_for(int64_t{split_.launches} * split_.weights, 256), 256, 0,
-                   static_cast<cudaStream_t>(stream)>>>(View<int32_t>(layer_.weights), launch_.passes, split_, raw,
-                                                        layer_.weights.type, static_cast<float *>(packed),
-                                                        shape_.filters);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    pack_weights<<<blocks_for(int64_t{split_.launches} * split_.weights, 256), 256, 0, stream>>>(
+        View<int32_t>(layer_.weights), launch_.passes, split_, raw, layer_.weights.type, static_cast<float *>(packed),
+        shape_.filters);
     check_launch("cuda-constant's packing");
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Conv<int32_t> p(layer_, a);
@@ -148,8 +144,7 @@ class Constant final : public CudaInstance {
 
 bool takes_types(const polyconv_layer &l) {
   const int32_t x = l.input.type;
-  return l.sum_type == POLYCONV_F32 &&
-         (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16 || x == POLYCONV_U8 || x == POLYCONV_U16);
+  return l.sum_type == POLYCONV_F32 && (is_single_or_half(x) || x == POLYCONV_U8 || x == POLYCONV_U16);
 }
 
 // Fills the offer for a shape; false, with the reason, where the shape does not serve.
@@ -178,7 +173,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (request.policy->dynamic_weights != 0)
     return offer.reject("weights are parameters of each launch, and a captured launch keeps those it was given");
-  if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
+  if (!takes_images(takes_types(l), offer)) return false;
   if (!takes_2d(l, offer)) return false;
   if (!takes_one_group(l, offer)) return false;
   if (l.weights.size[1] > kMostChannels)
@@ -187,29 +182,18 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     return offer.reject("takes filters of up to %" PRId64 " taps, not %" PRId64, kMostTaps, sdk::taps(l));
   if (!takes_int32(l, offer)) return false;
   if (fused_pooling_refused(l, offer)) return false;
-  if (config >= 0) {
-    offer.config = config;
-    return offer_shape(l, kShapes[config], offer);
-  }
-  sdk::Offer best = offer, other = offer;
-  bool found = false;
-  for (int32_t i = 0; i < kShapeCount; ++i) {
-    if (found && kShapes[i].filters > l.weights.size[0]) continue; // zeros for filters that there are not
-    other.config = i;
-    if (offer_shape(l, kShapes[i], other) && (!found || other.estimate_us < best.estimate_us))
-      found = true, best = other;
-  }
-  offer = found ? best : other;
-  return found;
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Constant>(request, kShapes[config]);
+  bool found = config >= 0;
+  return offer_filled(kShapeCount, config, offer, [&](int32_t i, sdk::Offer &o) {
+    if (config < 0 && found && kShapes[i].filters > l.weights.size[0])
+      return false; // zeros for filters that there are not
+    const bool serves = offer_shape(l, kShapes[i], o);
+    found = found || serves;
+    return serves;
+  });
 }
 
 } // namespace
 
-extern const sdk::Kernel kernel_constant;
-const sdk::Kernel kernel_constant = {"constant", POLYCONV_KERNEL_HOST_WEIGHTS, kNames, kShapeCount, supports, create};
+POLYCONV_DEFINE_KERNEL(constant, kNames, supports, instance_of<Constant, kShapes>, POLYCONV_KERNEL_HOST_WEIGHTS);
 
 } // namespace polyconv::cuda

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "blocks.hpp"
 #include "common/epilogue.cuh"
+#include "common/kernel.hpp"
 #include "common/rows.hpp"
 #include "zero_points.cuh"
 
@@ -96,19 +97,9 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<BackwardData>(request, direct::kBlockSizes[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_backward_data;
-const sdk::Kernel kernel_backward_data = {"backward_data",
-                                          POLYCONV_KERNEL_GENERIC,
-                                          direct::kBlockNames,
-                                          direct::kBlockCount,
-                                          supports,
-                                          create,
-                                          sdk::kActivationTraits | POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS};
+POLYCONV_DEFINE_KERNEL(backward_data, direct::kBlockNames, supports, instance_of<BackwardData, direct::kBlockSizes>,
+                       POLYCONV_KERNEL_GENERIC, sdk::kActivationTraits | POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS);
 
 } // namespace polyconv::cuda

@@ -5,6 +5,7 @@
 // operands a product: expect a few per cent of the FMA rate.
 // SPDX-License-Identifier: Apache-2.0
 #include "blocks.hpp"
+#include "common/kernel.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "common/sums/gradients.cuh"
 
@@ -43,15 +44,10 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<BackwardWeights>(request, direct::kBlockSizes[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_backward_weights;
-const sdk::Kernel kernel_backward_weights = {
-    "backward_weights",          POLYCONV_KERNEL_GENERIC, direct::kBlockNames, direct::kBlockCount, supports, create,
-    POLYCONV_TRAIT_WIDE_GRADIENT};
+POLYCONV_DEFINE_KERNEL(backward_weights, direct::kBlockNames, supports,
+                       instance_of<BackwardWeights, direct::kBlockSizes>, POLYCONV_KERNEL_GENERIC,
+                       POLYCONV_TRAIT_WIDE_GRADIENT);
 
 } // namespace polyconv::cuda

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/conv.cuh"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 
 namespace polyconv::cuda {
@@ -198,15 +199,10 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<Convert>(request);
-}
-
 const char *const configs[] = {"tile4096"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_convert;
-const sdk::Kernel kernel_convert = {"convert", 0, configs, 1, supports, create, POLYCONV_TRAIT_OVERLAP};
+POLYCONV_DEFINE_KERNEL(convert, configs, supports, instance_of<Convert>, 0, POLYCONV_TRAIT_OVERLAP);
 
 } // namespace polyconv::cuda

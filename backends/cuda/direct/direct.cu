@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "blocks.hpp"
 #include "common/epilogue.cuh"
+#include "common/kernel.hpp"
 #include "common/rows.hpp"
 #include "zero_points.cuh"
 
@@ -103,20 +104,11 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Forward>(request, direct::kBlockSizes[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_direct;
-const sdk::Kernel kernel_direct = {"direct",
-                                   POLYCONV_KERNEL_GENERIC,
-                                   direct::kBlockNames,
-                                   direct::kBlockCount,
-                                   supports,
-                                   create,
-                                   POLYCONV_TRAIT_OVERLAP | sdk::kActivationTraits |
-                                       POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS}; // it loads one element at a time
+// It loads one element at a time, so that tensors may overlap.
+POLYCONV_DEFINE_KERNEL(direct, direct::kBlockNames, supports, instance_of<Forward, direct::kBlockSizes>,
+                       POLYCONV_KERNEL_GENERIC,
+                       POLYCONV_TRAIT_OVERLAP | sdk::kActivationTraits | POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS);
 
 } // namespace polyconv::cuda

@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "blocks.hpp"
 #include "common/epilogue.cuh"
+#include "common/kernel.hpp"
 #include "common/sums/bias_gradient.hpp"
 
 namespace polyconv::cuda {
@@ -179,20 +180,9 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Gradient>(request, direct::kBlockSizes[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_gradient;
-const sdk::Kernel kernel_gradient = {
-    "gradient",
-    0,
-    direct::kBlockNames,
-    direct::kBlockCount,
-    supports,
-    create,
-    sdk::kActivationTraits | POLYCONV_TRAIT_GRADIENT_SCALE | POLYCONV_TRAIT_GRADIENT_RESIDUAL};
+POLYCONV_DEFINE_KERNEL(gradient, direct::kBlockNames, supports, instance_of<Gradient, direct::kBlockSizes>, 0,
+                       sdk::kActivationTraits | POLYCONV_TRAIT_GRADIENT_SCALE | POLYCONV_TRAIT_GRADIENT_RESIDUAL);
 
 } // namespace polyconv::cuda

@@ -3,6 +3,7 @@
 //
 // Floor: one read of the input and one write of the result. Overlapping windows read an element again, mostly from L1.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "per_result.cuh"
 
 namespace polyconv::cuda {
@@ -51,8 +52,6 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 } // namespace
 
-extern const sdk::Kernel kernel_pool;
-const sdk::Kernel kernel_pool = {
-    "pool", 0, direct::kBlockNames, direct::kBlockCount, supports, direct::create_per_result<PoolingStep>};
+POLYCONV_DEFINE_KERNEL(pool, direct::kBlockNames, supports, direct::create_per_result<PoolingStep>);
 
 } // namespace polyconv::cuda

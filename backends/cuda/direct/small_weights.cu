@@ -12,6 +12,7 @@
 #include "blocks.hpp"
 #include "common/accepts.hpp"
 #include "common/conv.cuh"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "common/rows.hpp"
@@ -274,15 +275,10 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<SmallWeights>(request);
-}
-
 constexpr const char *kNames[] = {"512"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_small_weights;
-const sdk::Kernel kernel_small_weights = {"small_weights", 0, kNames, 1, supports, create};
+POLYCONV_DEFINE_KERNEL(small_weights, kNames, supports, instance_of<SmallWeights>);
 
 } // namespace polyconv::cuda

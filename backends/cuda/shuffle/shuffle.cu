@@ -6,7 +6,9 @@
 // larger ones, and different ones along rows and columns, compute every output and store those that there are.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "shape.hpp"
@@ -210,13 +212,9 @@ double estimate(const polyconv_layer &l, const Way &way, const Config &config) {
 }
 
 int choose(const polyconv_layer &l, const Way &way) {
-  int best = 0;
-  double best_time = -1;
-  for (int i = kConfigCount - 1; i >= 0; --i) { // wide tiles before narrow ones
-    const double time = estimate(l, way, kConfigs[i]);
-    if (time > 0 && (best_time < 0 || time < best_time)) best = i, best_time = time;
-  }
-  return best;
+  const auto us = [&](int32_t i) { return estimate(l, way, kConfigs[kConfigCount - 1 - i]); };
+  const Cheapest best = cheapest(kConfigCount, -1, us); // of equals the widest tile
+  return best.us > 0 ? kConfigCount - 1 - best.config : 0;
 }
 
 bool supports_layer(const polyconv_layer &l, const Way &way, sdk::Offer &offer) {
@@ -257,13 +255,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Shuffle>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_shuffle;
-const sdk::Kernel kernel_shuffle = {"shuffle", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(shuffle, kNames, supports, instance_of<Shuffle, kConfigs>);
 
 } // namespace polyconv::cuda

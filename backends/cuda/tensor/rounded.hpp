@@ -16,5 +16,9 @@ inline bool takes_f32(const polyconv_request &request, int32_t math, sdk::Offer 
   offer.math = math;
   return true;
 }
+inline bool takes_f32_weights(const polyconv_request &request, int32_t math, sdk::Offer &offer) {
+  return takes_f32(request, math, offer) &&
+         (request.layers[0]->weights.type == POLYCONV_F32 || offer.reject("takes f32 weights"));
+}
 
 } // namespace polyconv::cuda

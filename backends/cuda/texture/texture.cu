@@ -16,9 +16,11 @@
 #include <cinttypes>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/instance.hpp"
-#include "estimate.hpp"
+#include "common/kernel.hpp"
 #include "launch.hpp"
+#include "texture_cost.hpp"
 
 namespace polyconv::cuda {
 namespace texture {
@@ -174,8 +176,7 @@ class Texture final : public CudaInstance {
 
 bool takes_types(const polyconv_layer &l) {
   const int32_t x = l.input.type;
-  return l.sum_type == POLYCONV_F32 &&
-         (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16 || x == POLYCONV_U8 || x == POLYCONV_U16);
+  return l.sum_type == POLYCONV_F32 && (is_single_or_half(x) || x == POLYCONV_U8 || x == POLYCONV_U16);
 }
 
 // The coordinates that outputs read stay within a period of the image: beyond, rounding might meet the next texel.
@@ -222,7 +223,7 @@ double estimate(const polyconv_layer &l, const Config &config, const Tiling &til
          (gathers ? gathering_us(l, config.patch, tile) : 0);
 }
 
-bool offer_config(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
+bool fill(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
   const Config &config = kConfigs[index];
   if (config.path == kPlane && !takes_planes(l, offer)) return false;
   Tiling tile;
@@ -234,7 +235,6 @@ bool offer_config(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
   }
   if (config.path == kLinear && !takes_linear(l, tile, offer)) return false;
   if (tile.blocks > INT32_MAX) return offer.reject("launches up to 2^31 blocks, not %" PRId64, tile.blocks);
-  offer.config = index;
   offer.estimate_us = estimate(l, config, tile);
   return true;
 }
@@ -242,24 +242,14 @@ bool offer_config(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
+  if (!takes_images(takes_types(l), offer)) return false;
   if (!takes_2d(l, offer)) return false;
   if (std::max(l.weights.size[3], l.weights.size[4]) > kMostSize)
     return offer.reject("takes filters of up to %" PRId64 " taps an axis, not %" PRId64 " x %" PRId64, kMostSize,
                         l.weights.size[3], l.weights.size[4]);
   if (!takes_int32(l, offer)) return false;
   if (fused_pooling_refused(l, offer)) return false;
-  if (config >= 0) return offer_config(l, config, offer);
-  sdk::Offer best = {};
-  for (int32_t i = 0; i < kConfigCount; ++i) { // the last reason stays where none is taken
-    if (offer_config(l, i, offer) && (best.estimate_us == 0 || offer.estimate_us < best.estimate_us)) best = offer;
-  }
-  if (best.estimate_us > 0) return offer = best, true;
-  return false;
-}
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Texture>(request, kConfigs[config]);
+  return offer_filled(kConfigCount, config, offer, [&](int32_t i, sdk::Offer &o) { return fill(l, i, o); });
 }
 
 constexpr auto config_names() {
@@ -273,7 +263,6 @@ constexpr auto kNames = config_names();
 
 } // namespace
 
-extern const sdk::Kernel kernel_texture;
-const sdk::Kernel kernel_texture = {"texture", POLYCONV_KERNEL_NEEDS_BIND, kNames.of, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(texture, kNames.of, supports, instance_of<Texture, kConfigs>, POLYCONV_KERNEL_NEEDS_BIND);
 
 } // namespace polyconv::cuda

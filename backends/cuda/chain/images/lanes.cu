@@ -3,6 +3,7 @@
 //
 // Floor: the products at the FMA rate, 12.1 and 7.2 GFLOP for 10000 images. Input and result take a twentieth of that.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "images/lanes.hpp"
 
 #include <cinttypes>
@@ -22,11 +23,9 @@ const Net *net_of(const polyconv_request &request) {
   return request.count == kStrided.layers ? &kStrided : request.count == kPooled.layers ? &kPooled : nullptr;
 }
 
-class ALaneAnImage final : public sdk::Instance {
+class LanesInstance final : public chain::ChainInstance {
  public:
-  explicit ALaneAnImage(const polyconv_request &request)
-      : device_(request.policy->device_index), net_(*net_of(request)) {
-    for (int i = 0; i < net_.layers; ++i) layers_[i] = *request.layers[i];
+  explicit LanesInstance(const polyconv_request &request) : ChainInstance(request), net_(*net_of(request)) {
     const polyconv_tensor &result = layers_[net_.layers - 1].result;
     const bool first = sdk::channels_first(result);
     shape_.batch = small(layers_[0].input.size[0]);
@@ -36,33 +35,29 @@ class ALaneAnImage final : public sdk::Instance {
     for (int i = 0; i < net_.layers; ++i)
       shape_.floor[i] = layers_[i].epilogue.activation == POLYCONV_ACT_RELU ? 0.0f : -INFINITY;
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_of(net_), device_);
+    allow_shared(kernel_of(net_), block_shared_bytes(device_));
     blocks_ = std::min(shape_.groups, multiprocessors_of(device_) * kTogether);
   }
 
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    lanes::pack(net_, layers_[layer], layer, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_layer(const polyconv_layer &layer, int number, const void *raw, void *packed,
+                  cudaStream_t stream) override {
+    lanes::pack(net_, layer, number, raw, packed, stream);
   }
 
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (blocks_ == 0) return;
-    const DeviceScope scope(device_);
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Lanes p = shape_;
     p.input = static_cast<const float *>(a.input), p.result = static_cast<float *>(a.output);
     for (int i = 0; i < net_.layers; ++i) {
       p.weights[i] = static_cast<const float *>(a.weights[i]);
       p.bias[i] = layers_[i].epilogue.has_bias ? static_cast<const float *>(a.bias[i]) : nullptr;
     }
-    kernel_of(net_)<<<static_cast<unsigned>(blocks_), kThreads, static_cast<size_t>(shared_bytes_of(net_)),
-                      static_cast<cudaStream_t>(stream)>>>(p);
+    kernel_of(net_)<<<static_cast<unsigned>(blocks_), kThreads, static_cast<size_t>(shared_bytes_of(net_)), stream>>>(
+        p);
     check_launch("cuda-chain/lanes");
   }
 
- private:
-  const int device_;
   const Net &net_;
-  polyconv_layer layers_[kMostLayers] = {};
   Lanes shape_ = {};
   int blocks_ = 0;
 };
@@ -141,13 +136,8 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<ALaneAnImage>(request);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_lanes;
-const sdk::Kernel kernel_lanes = {"lanes", 0, kNames, 1, supports, create};
+POLYCONV_DEFINE_KERNEL(lanes, kNames, supports, instance_of<LanesInstance>);
 
 } // namespace polyconv::cuda

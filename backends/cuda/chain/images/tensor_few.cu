@@ -4,6 +4,7 @@
 // Floor: the products, most of which are zeros that fill up matrices: about 490 m16n8k16 for an image of 28 x 28. Input
 // and result take a sixth of that time.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "images/few.hpp"
 
 #include "images/images.hpp"
@@ -145,7 +146,6 @@ constexpr const char *kConfigs[] = {"warps2"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_tensor_few;
-const sdk::Kernel kernel_tensor_few = {"tensor_few", 0, kConfigs, 1, images_supports<Strided>, images_create<Strided>};
+POLYCONV_DEFINE_KERNEL(tensor_few, kConfigs, images_supports<Strided>, instance_of<Images<Strided>>);
 
 } // namespace polyconv::cuda

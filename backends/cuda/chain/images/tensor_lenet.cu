@@ -4,6 +4,7 @@
 // Floor: the products, 390 m16n8k16 for an image of which six of eight channels and ten of sixteen columns are wanted,
 // or the instructions around them. Input and result take a fourth of either.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "images/lenet.hpp"
 
 #include "images/images.hpp"
@@ -92,7 +93,6 @@ constexpr const char *kConfigs[] = {"warps2"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_tensor_lenet;
-const sdk::Kernel kernel_tensor_lenet = {"tensor_lenet", 0, kConfigs, 1, images_supports<Lenet>, images_create<Lenet>};
+POLYCONV_DEFINE_KERNEL(tensor_lenet, kConfigs, images_supports<Lenet>, instance_of<Images<Lenet>>);
 
 } // namespace polyconv::cuda

@@ -4,6 +4,7 @@
 // Floor: the products, about 3100 m16n8k16 for an image, half of the first layer's with channels that are not there.
 // Input and result take an eighth of that time.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "images/pooled.hpp"
 
 #include "images/images.hpp"
@@ -142,8 +143,6 @@ constexpr const char *kConfigs[] = {"block"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_tensor_pooled;
-const sdk::Kernel kernel_tensor_pooled = {"tensor_pooled",      0, kConfigs, 1, images_supports<Pooled>,
-                                          images_create<Pooled>};
+POLYCONV_DEFINE_KERNEL(tensor_pooled, kConfigs, images_supports<Pooled>, instance_of<Images<Pooled>>);
 
 } // namespace polyconv::cuda

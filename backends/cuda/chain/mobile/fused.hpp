@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "layers.hpp"
 #include "mobile/mobile.hpp"
 
@@ -14,10 +15,9 @@ inline constexpr const char *kConfigNames[] = {"r4_s1", "r4_s2", "r2_s1", "r2_s2
 inline constexpr int kConfigCount = 7;
 
 template <class Chain>
-class Fused final : public sdk::Instance {
+class Fused final : public chain::ChainInstance {
  public:
-  Fused(const polyconv_request &request, int32_t config) : device_(request.policy->device_index) {
-    for (int i = 0; i < Chain::layers; ++i) layers_[i] = *request.layers[i];
+  Fused(const polyconv_request &request, int32_t config) : ChainInstance(request) {
     const polyconv_layer *layers[3] = {&layers_[0], &layers_[1], &layers_[2]};
     sdk::Offer offer = {};
     if (!plan_mobile(Chain::of(layers), kConfigs[config], chain::most_shared(request), plan_, offer))
@@ -25,32 +25,27 @@ class Fused final : public sdk::Instance {
     kernel_ = Chain::find(layers_[0].input.type, plan_.shape);
     if (kernel_ == nullptr) throw sdk::Error(POLYCONV_INTERNAL, std::string(Chain::name) + ": no kernel for a plan");
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_, device_);
-  }
-
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    const auto on = static_cast<cudaStream_t>(stream);
-    const int from_last = Chain::layers - 1 - layer;
-    if (from_last == 1)
-      pack_filters(layers_[layer], raw, packed, on);
-    else
-      pack_fragments(layers_[layer], from_last == 0 ? plan_.shape.pairs : 1, raw, packed, on);
-  }
-
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (sdk::elements(layers_[Chain::layers - 1].result) == 0) return;
-    const DeviceScope scope(device_);
-    Mobile m = plan_.shape;
-    set_pointers(layers_, Chain::layers, a, m);
-    kernel_<<<static_cast<unsigned>(plan_.blocks), m.warps() * 32, static_cast<size_t>(plan_.shared_bytes),
-              static_cast<cudaStream_t>(stream)>>>(m);
-    check_launch(Chain::name);
+    allow_shared(kernel_, block_shared_bytes(device_));
   }
 
  private:
-  const int device_;
-  polyconv_layer layers_[3] = {};
+  void pack_layer(const polyconv_layer &layer, int number, const void *raw, void *packed,
+                  cudaStream_t stream) override {
+    const int from_last = Chain::layers - 1 - number;
+    if (from_last == 1)
+      pack_filters(layer, raw, packed, stream);
+    else
+      pack_fragments(layer, from_last == 0 ? plan_.shape.pairs : 1, raw, packed, stream);
+  }
+
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    Mobile m = plan_.shape;
+    set_pointers(layers_, Chain::layers, a, m);
+    kernel_<<<static_cast<unsigned>(plan_.blocks), m.warps() * 32, static_cast<size_t>(plan_.shared_bytes), stream>>>(
+        m);
+    check_launch(Chain::name);
+  }
+
   MobilePlan plan_;
   MobileKernel kernel_ = nullptr;
 };
@@ -70,8 +65,7 @@ inline void tell(const MobilePlan &plan, bool expands, sdk::Offer &offer) {
 
 template <class Chain>
 bool mobile_supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != Chain::layers) return offer.reject("fuses %d layers, not %d", Chain::layers, request.count);
+  if (!chain::fuses(request, Chain::layers, offer)) return false;
   const MobileLayers layers = Chain::of(request.layers);
   if (!mobile_takes(layers, offer)) return false;
   MobilePlan plan;
@@ -90,13 +84,8 @@ bool mobile_supports(const polyconv_request &request, int32_t config, sdk::Offer
 }
 
 template <class Chain>
-std::unique_ptr<sdk::Instance> mobile_create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Fused<Chain>>(request, config);
-}
-
-template <class Chain>
 constexpr sdk::Kernel mobile_kernel(const char *name) {
-  return {name, 0, kConfigNames, kConfigCount, mobile_supports<Chain>, mobile_create<Chain>};
+  return kernel_of(name, kConfigNames, mobile_supports<Chain>, instance_of<Fused<Chain>>);
 }
 
 } // namespace polyconv::cuda::mobile

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
 #include "common/machine.hpp"
+#include "common/pieces.hpp"
 #include "layers.hpp"
 #include "mobile/mobile.hpp"
 
@@ -57,17 +58,9 @@ Ending ending_of(const polyconv_layer &l) {
   return {nullptr, low_of(l), high_of(l)};
 }
 
-int64_t item_of(const polyconv_tensor &t) {
-  return t.type == POLYCONV_F32 ? 4 : 2;
-}
-
 // Whether `bytes` of neighbouring channels can be moved at once, were the pointer aligned to them.
 bool has_pieces(const polyconv_tensor &t, int64_t bytes) {
-  const int64_t piece = bytes / item_of(t);
-  if (t.size[1] % piece != 0 || t.offset % piece != 0) return false;
-  for (const int axis : {0, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % piece != 0) return false;
-  return true;
+  return in_pieces(t, bytes / sdk::type_bytes(t.type), t.size[1]);
 }
 
 // Pairs of 8 result channels that warps of so many rows can sum, ascending; as pair_by_shape has them.
@@ -183,7 +176,7 @@ void try_tile(const Mobile &m, bool expands, int64_t most_shared, int64_t &least
 Mobile mobile_shape(const MobileLayers &layers) {
   const polyconv_layer &filter = *layers.filter, &project = *layers.project;
   const polyconv_layer &first = layers.expand != nullptr ? *layers.expand : filter;
-  const int64_t item = item_of(first.input);
+  const int64_t item = sdk::type_bytes(first.input.type);
   Mobile m;
   m.in_at = pixels_of(first.input), m.out_at = pixels_of(project.result);
   m.vectors_in = has_pieces(first.input, 16), m.vectors_out = has_pieces(project.result, 4 * item);
@@ -208,15 +201,15 @@ Mobile mobile_shape(const MobileLayers &layers) {
 
 void set_pointers(const polyconv_layer *layers, int count, const polyconv_arguments &a, Mobile &m) {
   const polyconv_layer &last = layers[count - 1];
-  const int64_t item = item_of(last.result);
+  const int64_t item = sdk::type_bytes(last.result.type);
   const auto bias = [&](int layer) {
     return layers[layer].epilogue.has_bias ? static_cast<const float *>(a.bias[layer]) : nullptr;
   };
-  m.input = static_cast<const char *>(a.input) + layers[0].input.offset * item;
-  m.result = static_cast<char *>(a.output) + last.result.offset * item;
+  m.input = begin_of(layers[0].input, a.input);
+  m.result = begin_of(last.result, a.output);
   if (last.epilogue.residual_from != POLYCONV_RESIDUAL_NONE) {
     const bool inner = last.epilogue.residual_from == POLYCONV_RESIDUAL_INPUT;
-    m.residual = static_cast<const char *>(inner ? a.input : a.residual[count - 1]) + last.residual.offset * item;
+    m.residual = begin_of(last.residual, inner ? a.input : a.residual[count - 1]);
   }
   if (count == 3) m.expand = a.weights[0], m.expanded.bias = bias(0);
   m.filters = a.weights[count - 2], m.filtered.bias = bias(count - 2);

@@ -7,6 +7,7 @@
 #include "pair/fma.hpp"
 
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "layers.hpp"
 
 namespace polyconv::cuda {
@@ -120,8 +121,7 @@ bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Off
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("only convolves");
-  if (request.count != 2) return offer.reject("fuses 2 layers, not %d", request.count);
+  if (!chain::fuses(request, 2, offer)) return false;
   if (request.layers[0]->input.type != POLYCONV_F32) return offer.reject("layer 0: takes f32 only");
   return mobile::mobile_takes_form({nullptr, request.layers[0], request.layers[1]}, offer);
 }
@@ -145,48 +145,38 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 // ---------------------------------------------------------------- run
 
-class FmaPair final : public sdk::Instance {
+class FmaPair final : public chain::ChainInstance {
  public:
-  FmaPair(const polyconv_request &request, int32_t config)
-      : device_(request.policy->device_index), layers_{*request.layers[0], *request.layers[1]} {
+  FmaPair(const polyconv_request &request, int32_t config) : ChainInstance(request) {
     sdk::Offer offer = {};
     if (!make_plan(request, config, plan_, offer))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/fma_pair: no tile for a chain that was accepted");
     kernel_ = find_kernel(plan_.shape);
     const DeviceScope scope(device_);
-    chain::allow_shared(kernel_, device_);
+    allow_shared(kernel_, block_shared_bytes(device_));
   }
 
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    (layer == 0 ? pack_taps : pack_rows)(layers_[layer], raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_layer(const polyconv_layer &layer, int number, const void *raw, void *packed,
+                  cudaStream_t stream) override {
+    (number == 0 ? pack_taps : pack_rows)(layer, raw, packed, stream);
   }
 
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (sdk::elements(layers_[1].result) == 0) return;
-    const DeviceScope scope(device_);
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Pair p = plan_.pair;
     mobile::set_pointers(layers_, 2, a, p.m);
     p.m.vectors_in = p.m.vectors_in && aligned(p.m.filters, 16) && aligned(p.m.project, 16);
     kernel_<<<static_cast<unsigned>(plan_.blocks), static_cast<unsigned>(kShapes[plan_.shape].threads()),
-              static_cast<size_t>(plan_.shared_bytes), static_cast<cudaStream_t>(stream)>>>(p);
+              static_cast<size_t>(plan_.shared_bytes), stream>>>(p);
     check_launch("cuda-chain/fma_pair");
   }
 
- private:
-  const int device_;
-  const polyconv_layer layers_[2];
   Plan plan_;
   Kernel kernel_ = nullptr;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<FmaPair>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_fma_pair;
-const sdk::Kernel kernel_fma_pair = {"fma_pair", 0, kConfigNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(fma_pair, kConfigNames, supports, instance_of<FmaPair>);
 
 } // namespace polyconv::cuda

@@ -7,6 +7,9 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "common/accepts.hpp"
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "plan.hpp"
 #include "pyramid/pyramid.cuh"
@@ -64,18 +67,17 @@ constexpr const char *kNames[] = {"r32_c32_t384_i6_g1_k8", "r32_c32_t96_i1_g4_k8
                                   "r14_c14_t64_i1_g6_k8",  "r14_c28_t128_i1_g3_k8", "r8_c28_t128_i1_g3_k8"};
 constexpr int kConfigCount = 6;
 
-class Fused final : public sdk::Instance {
+class Fused final : public ChainInstance {
  public:
   Fused(const polyconv_request &request, const PyramidConfig &config)
-      : device_(request.policy->device_index), channels_(config.channels) {
+      : ChainInstance(request), channels_(config.channels) {
     sdk::Offer offer = {};
     PyramidCost cost;
     if (!make_pyramid(request, config, most_shared(request), pyramid_, cost, offer))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/pyramid: no tiles for a chain that was accepted");
-    for (int i = 0; i < request.count; ++i) layers_[i] = *request.layers[i];
     shared_bytes_ = static_cast<size_t>(cost.shared_bytes);
     const DeviceScope scope(device_);
-    allow_shared(fuse, device_);
+    allow_shared(fuse, block_shared_bytes(device_));
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fuse, pyramid_.threads * pyramid_.groups,
                                                         shared_bytes_),
@@ -84,13 +86,12 @@ class Fused final : public sdk::Instance {
     blocks_ =
         static_cast<unsigned>(std::min<int64_t>(blocks, int64_t{std::max(resident, 1)} * multiprocessors_of(device_)));
   }
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_weights(layers_[layer], channels_, raw, packed, static_cast<cudaStream_t>(stream));
+
+ private:
+  void pack_layer(const polyconv_layer &layer, int, const void *raw, void *packed, cudaStream_t stream) override {
+    pack_weights(layer, channels_, raw, packed, stream);
   }
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (blocks_ == 0) return;
-    const DeviceScope scope(device_);
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     Pointers at = {};
     at.input = a.input, at.result = a.output;
     for (int i = 0; i < pyramid_.layers; ++i) {
@@ -100,14 +101,11 @@ class Fused final : public sdk::Instance {
       at.scale[i] = e.has_scale ? static_cast<const float *>(a.scale[i]) : nullptr;
       at.residual[i] = e.residual_from == POLYCONV_RESIDUAL_BUFFER ? a.residual[i] : nullptr;
     }
-    fuse<<<blocks_, static_cast<unsigned>(pyramid_.threads * pyramid_.groups), shared_bytes_,
-           static_cast<cudaStream_t>(stream)>>>(pyramid_, at);
+    fuse<<<blocks_, static_cast<unsigned>(pyramid_.threads * pyramid_.groups), shared_bytes_, stream>>>(pyramid_, at);
     check_launch("cuda-chain/pyramid");
   }
 
- private:
-  const int device_, channels_;
-  polyconv_layer layers_[POLYCONV_MAX_CHAIN] = {};
+  const int channels_;
   Pyramid pyramid_;
   size_t shared_bytes_ = 0;
   unsigned blocks_ = 0;
@@ -115,12 +113,8 @@ class Fused final : public sdk::Instance {
 
 bool takes_layer(const polyconv_request &request, int i, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[i];
-  const int32_t x = l.input.type, w = l.weights.type;
-  const bool image = x == POLYCONV_U8 || x == POLYCONV_U16;
-  const bool same = x == w && (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16);
   if (l.direction != POLYCONV_FORWARD) return offer.reject("layer %d: computes outputs, not gradients", i);
-  if (l.sum_type != POLYCONV_F32 || !(same || (image && w == POLYCONV_F32)))
-    return offer.reject("layer %d: sums in f32: f32, f16, bf16 and images of u8 and u16", i);
+  if (!sums_images(l)) return offer.reject("layer %d: sums in f32: f32, f16, bf16 and images of u8 and u16", i);
   if (!is_2d(l)) return offer.reject("layer %d: its tiles are of two dimensions, not three", i);
   if (!fits_int32(l)) return offer.reject("layer %d: a tensor has 2^31 elements or more", i);
   if (l.save != POLYCONV_SAVE_NONE) return offer.reject("layer %d: saves nothing", i);
@@ -167,20 +161,18 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     if (!takes_layer(request, i, offer)) return false;
   const int64_t shared = most_shared(request);
   int64_t least = INT64_MAX;
-  offer.estimate_us = 0;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
+  const bool serves = offer_filled(kConfigCount, config, offer, [&](int32_t i, sdk::Offer &o) {
     Pyramid pyramid;
     PyramidCost cost;
-    if (!make_pyramid(request, kConfigs[i], shared, pyramid, cost, offer)) {
+    if (!make_pyramid(request, kConfigs[i], shared, pyramid, cost, o)) {
       least = std::min(least, cost.least_bytes);
-      continue;
+      return false;
     }
-    const double us = pyramid_us(request, pyramid, cost);
-    if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
-    offer.estimate_us = us, offer.config = i;
-    tell(pyramid, cost, offer);
-  }
-  if (offer.estimate_us == 0) {
+    o.estimate_us = pyramid_us(request, pyramid, cost);
+    tell(pyramid, cost, o);
+    return true;
+  });
+  if (!serves) {
     if (least > shared && offer.reason[0] == 0)
       offer.reject("needs at least %" PRId64 " bytes of shared memory a block, and %" PRId64 " may be used", least,
                    shared);
@@ -196,13 +188,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Fused>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_pyramid;
-const sdk::Kernel kernel_pyramid = {"pyramid", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(pyramid, kNames, supports, instance_of<Fused, kConfigs>);
 
 } // namespace polyconv::cuda

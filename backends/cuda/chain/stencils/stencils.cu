@@ -4,6 +4,8 @@
 // Floor: one read of the image and one write of the last filter's result, or the products at the FMA rate. A strip
 // reads again, and filters again, the few rows above it that its first results need; a tile the columns beside it.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "stencils/stencils.hpp"
 
@@ -113,28 +115,23 @@ int64_t warps_of(const polyconv_request &request, int32_t config, int64_t multip
   return multiprocessors * std::min(kWarps[config], kernel_for(request)->warps);
 }
 
-class Marching final : public sdk::Instance {
+class Marching final : public ChainInstance {
  public:
   Marching(const polyconv_request &request, int32_t config)
-      : device_(request.policy->device_index),
-        count_(request.count),
+      : ChainInstance(request),
         images_(request.layers[0]->input.size[0]),
         kernel_(*kernel_for(request)),
         pieces_(make_stencils(request, warps_of(request, config, multiprocessors_of(device_)))),
-        vectors_(has_vectors(request, pieces_)) {
-    for (int i = 0; i < count_; ++i) layers_[i] = *request.layers[i];
-  }
+        vectors_(has_vectors(request, pieces_)) {}
 
-  void pack(int layer, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_taps<<<1, 64, 0, static_cast<cudaStream_t>(stream)>>>(
-        View<int32_t>(layers_[layer].weights), static_cast<const float *>(raw), static_cast<float *>(packed));
+ private:
+  void pack_layer(const polyconv_layer &layer, int, const void *raw, void *packed, cudaStream_t stream) override {
+    pack_taps<<<1, 64, 0, stream>>>(View<int32_t>(layer.weights), static_cast<const float *>(raw),
+                                    static_cast<float *>(packed));
     check_launch("cuda-chain/stencils' packing");
   }
 
-  void run(const polyconv_arguments &a, void *stream) const override {
-    if (images_ == 0) return;
-    const DeviceScope scope(device_);
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     const bool vectors = vectors_ && aligned(a.input, 16) && aligned(a.output, 16);
     Stencils p = pieces_;
     float *to = p.weights;
@@ -147,17 +144,14 @@ class Marching final : public sdk::Instance {
     void *y = a.output;
     void *arguments[] = {&p, &x, &y};
     cudaLaunchKernel(vectors ? kernel_.vectors : kernel_.elements, dim3(static_cast<unsigned>(images_ * pieces_of(p))),
-                     dim3(32), arguments, 0, static_cast<cudaStream_t>(stream));
+                     dim3(32), arguments, 0, stream);
     check_launch("cuda-chain/stencils");
   }
 
- private:
-  const int device_, count_;
   const int64_t images_;
   const StencilKernel kernel_;
   const Stencils pieces_;
   const bool vectors_;
-  polyconv_layer layers_[kMostStencils] = {};
 };
 
 // ---------------------------------------------------------------- offer
@@ -241,25 +235,17 @@ void tell(const polyconv_request &request, int32_t config, const Stencils &p, sd
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
-  offer.estimate_us = 0;
-  for (int i = config < 0 ? 0 : config; i < (config < 0 ? kConfigCount : config + 1); ++i) {
-    const Stencils p = make_stencils(request, warps_of(request, i, kHopperMultiprocessors));
-    const double us = stencils_us(request, i, p);
-    if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
-    offer.estimate_us = us, offer.config = i;
-    tell(request, i, p, offer);
-  }
+  const auto stencils_of = [&](int32_t i) {
+    return make_stencils(request, warps_of(request, i, kHopperMultiprocessors));
+  };
+  offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return stencils_us(request, i, stencils_of(i)); });
+  tell(request, offer.config, stencils_of(offer.config), offer);
   for (int i = 0; i < request.count; ++i) offer.set_weights(i, kFormat, sdk::taps(*request.layers[i]) * 4);
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Marching>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_stencils;
-const sdk::Kernel kernel_stencils = {"stencils", POLYCONV_KERNEL_HOST_WEIGHTS, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(stencils, kNames, supports, instance_of<Marching>, POLYCONV_KERNEL_HOST_WEIGHTS);
 
 } // namespace polyconv::cuda

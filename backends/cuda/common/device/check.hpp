@@ -26,6 +26,14 @@ inline void check_launch(const char *kernel) {
   throw sdk::Error(status_of(error), std::string("CUDA: launching ") + kernel + ": " + cudaGetErrorString(error));
 }
 
+// Lets blocks of a kernel have so many bytes of shared memory. The attribute is the kernel's: the same for all plans.
+template <class Kernel>
+void allow_shared(Kernel *kernel, int64_t bytes) {
+  check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
+        "asking for shared memory");
+}
+
 // Makes a device current for a scope and gives the caller's own back: run must not change what the caller set.
 class DeviceScope {
  public:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/device/check.hpp"
+#include "common/device/facts.hpp"
 
 namespace polyconv::cuda {
 
@@ -41,9 +42,7 @@ void launch_early_if(bool early, void (*kernel)(Product), unsigned blocks, int t
 
 // Whether a device knows that.
 inline bool begins_early(int device) {
-  int major = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the generation");
-  return major >= 9;
+  return device_facts(device).capability >= 90;
 }
 
 } // namespace polyconv::cuda

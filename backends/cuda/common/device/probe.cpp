@@ -6,10 +6,10 @@
 #include <dirent.h>
 #include <dlfcn.h>
 
-#include <atomic>
 #include <cstdio>
 
 #include "common/device/device.hpp"
+#include "common/device/facts.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -77,19 +77,11 @@ polyconv_status probe(char *reason, size_t size) {
 }
 
 bool has_code(const char *architectures, int device, sdk::Offer &offer) {
-  constexpr int kMost = 64; // devices that are remembered
-  static std::atomic<int> remembered[kMost];
-  const bool known = device >= 0 && device < kMost;
-  int capability = known ? remembered[device].load(std::memory_order_relaxed) : 0;
-  if (capability == 0) {
-    int major = 0, minor = 0;
-    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess) {
-      cudaGetLastError();
-      return offer.reject("cuda:%d does not answer", device);
-    }
-    capability = major * 10 + minor;
-    if (known) remembered[device].store(capability, std::memory_order_relaxed);
+  int capability = 0;
+  try {
+    capability = device_facts(device).capability;
+  } catch (const sdk::Error &) {
+    return offer.reject("cuda:%d does not answer", device);
   }
   return has_code_for(architectures, capability) ||
          offer.reject("has no code for cuda:%d of compute capability %d.%d, only for %s", device, capability / 10,

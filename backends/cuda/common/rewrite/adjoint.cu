@@ -112,15 +112,13 @@ class Adjoint final : public CudaInstance {
         zeroed_(!plan_.interleaves() && can_be_zeroed(layer_) && !plan_.has_taps_everywhere()),
         rest_(plan_.interleaves() && is_bare(layer_) ? Rest::kZeros : Rest::kStays) {}
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     plan_.pack(raw, packed, stream, [&](const sdk::AdjointPlan::Part &part, void *dense) {
-      exchange_channels(layer_, sdk::adjoint_part(layer_, part.number).layer.weights, raw, dense,
-                        static_cast<cudaStream_t>(stream));
+      exchange_channels(layer_, sdk::adjoint_part(layer_, part.number).layer.weights, raw, dense, stream);
     });
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (zeroed_) { // and then overwritten where there are taps
       write_zeros(layer_, a.input, stream);

@@ -1,8 +1,7 @@
 // adjoint.hpp - kernels for backward data made of kernels that go forward: sdk/adjoint.hpp says how,
 // sdk/adjoint_kernel.hpp has what the CPU shares. The parts of a strided problem are launched one after the other.
-//
-//   extern const sdk::Kernel kernel_wgmma, kernel_wgmma_data;
-//   const sdk::Kernel kernel_wgmma_data = adjoint_of<kernel_wgmma>("wgmma_data");
+// A plug-in's kernels.inc names one by a line POLYCONV_ADJOINT(wgmma), which is the kernel wgmma_data
+// (device/backend.hpp).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -243,15 +243,13 @@ class PatchInstance final : public CudaInstance {
     product_ = product.create(inner.get(), config);
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     char *const filters = static_cast<char *>(packed) + packed_bytes_;
-    if (bytes_.filters > 0)
-      gather_patches(filters_of(layer_, patch_), patch_.row, raw, filters, static_cast<cudaStream_t>(stream));
+    if (bytes_.filters > 0) gather_patches(filters_of(layer_, patch_), patch_.row, raw, filters, stream);
     if (packs_) product_->pack(0, bytes_.filters > 0 ? filters : raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     polyconv_arguments b = a;
     auto *next = static_cast<char *>(a.workspace);

@@ -101,9 +101,8 @@ inline OuterProduct make_outer(const polyconv_layer &l, const VectorLayer &v, co
 
 // With the pointers of a run.
 inline void set_pointers(const polyconv_layer &l, const polyconv_arguments &a, OuterProduct *p) {
-  const int64_t size = sdk::type_bytes(l.input.type);
-  p->x.data = static_cast<const char *>(a.input) + l.input.offset * size;
-  p->dy.data = static_cast<const char *>(a.output) + l.output.offset * size;
+  p->x.data = begin_of(l.input, a.input);
+  p->dy.data = begin_of(l.output, a.output);
   p->result = static_cast<char *>(a.weights[0]) + l.weights.offset * sdk::type_bytes(l.result.type);
   while (!aligned(p->x.data, p->x.width)) p->x.width /= 2;
   while (!aligned(p->dy.data, p->dy.width)) p->dy.width /= 2;

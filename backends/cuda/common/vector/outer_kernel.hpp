@@ -10,6 +10,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/cheapest.hpp"
 #include "common/device/launch.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "common/vector/outer.hpp"
@@ -55,23 +56,17 @@ bool outer_supports(const polyconv_request &request, int32_t config, sdk::Offer 
   if (!(span < 1 << 30)) return offer.reject("takes weights of less than 2^30 elements, gaps included");
   constexpr int kConfigs = sizeof Side::shapes / sizeof *Side::shapes;
   const double size = real(sdk::type_bytes(l.input.type)), weights = real(sdk::elements(l.weights));
-  for (int32_t c = config < 0 ? 0 : config; c < (config < 0 ? kConfigs : config + 1); ++c) {
+  offer_cheapest(kConfigs, config, offer, [&](int32_t c) {
     const OuterProduct p = make_outer(l, v, Side::shapes[c]);
     const double scattered = p.depth_step == 1 ? 1 : 8;
     const double bytes = size * (real(v.rows) * (v.depth + v.group_filters) * v.groups + weights * scattered);
-    const double us = 2.2 + std::max(Side::us(p, c), bytes / 3.3e6) + bias_gradient_us(l);
-    if (offer.estimate_us > 0 && us >= offer.estimate_us) continue;
-    offer.config = c, offer.estimate_us = us, offer.blocks = static_cast<int64_t>(outer_tiles(p));
-  }
+    return 2.2 + std::max(Side::us(p, c), bytes / 3.3e6) + bias_gradient_us(l);
+  });
   const OuterShape &shape = Side::shapes[offer.config];
+  offer.blocks = static_cast<int64_t>(outer_tiles(make_outer(l, v, shape)));
   offer.say("tiles of %d filters x %d of the depth, %d rows in order", shape.filters, shape.depth, v.rows);
   offer.workspace_bytes = bias_gradient_bytes(l);
   return takes_workspace(request, offer, "the gradient of the bias");
-}
-
-template <class Side>
-std::unique_ptr<sdk::Instance> outer_create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<OuterInstance<Side>>(request, config);
 }
 
 } // namespace polyconv::cuda

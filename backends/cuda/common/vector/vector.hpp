@@ -159,7 +159,7 @@ struct VectorProduct {
       : conv(l, a),
         activations(l, a),
         layer(v),
-        x(static_cast<const char *>(a.input) + l.input.offset * sdk::type_bytes(l.input.type)),
+        x(begin_of(l.input, a.input)),
         weights(a.weights[0]),
         result(a.output),
         row_tiles(small(ceil_div(v.rows, shape.rows))),

@@ -12,6 +12,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/cheapest.hpp"
 #include "common/device/launch.hpp"
 #include "common/vector/vector.hpp"
 
@@ -27,12 +28,11 @@ class VectorInstance final : public CudaInstance {
     elements_ = Side::launcher(layer_.input.type, config, false);
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    Side::pack(layer_, vector_, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    Side::pack(layer_, vector_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     const VectorProduct p(layer_, a, vector_, shape_);
     (aligned(p.x, 16) ? vectors_ : elements_)(p, blocks_, early_, stream);
@@ -56,10 +56,7 @@ bool vector_supports(const polyconv_request &request, int32_t config, sdk::Offer
   constexpr int kConfigs = sizeof Side::shapes / sizeof *Side::shapes;
   if (!(vector_blocks(v, {kVectorFilters, 1}) < 1 << 30))
     return offer.reject("takes less than 2^30 rows of 16 filters");
-  for (int32_t c = config < 0 ? 0 : config; c < (config < 0 ? kConfigs : config + 1); ++c) {
-    const double us = vector_us(l, v, Side::shapes[c], Side::products);
-    if (offer.estimate_us <= 0 || us < offer.estimate_us) offer.config = c, offer.estimate_us = us;
-  }
+  offer_cheapest(kConfigs, config, offer, [&](int32_t c) { return vector_us(l, v, Side::shapes[c], Side::products); });
   const VectorShape &shape = Side::shapes[offer.config];
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "%s_%s%s:1", Side::format, v.taps > 1 ? "taps_" : "", v.order);
@@ -68,11 +65,6 @@ bool vector_supports(const polyconv_request &request, int32_t config, sdk::Offer
   offer.say("%d filters x %d rows a block, whose %d warps share the depth of %d", shape.filters, shape.rows, v.warps(),
             v.depth);
   return true;
-}
-
-template <class Side>
-std::unique_ptr<sdk::Instance> vector_create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<VectorInstance<Side>>(request, config);
 }
 
 } // namespace polyconv::cuda

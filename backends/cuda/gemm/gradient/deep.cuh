@@ -265,10 +265,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_deep(con
 template <class Tile, int XRun, int YRun>
 GradientLauncher deep_launcher() {
   constexpr int kBytes = sizeof(DeepShared<Tile>);
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(multiply_deep<Tile, XRun, YRun>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(multiply_deep<Tile, XRun, YRun>, kBytes); };
   const auto launch = [](const Gradient &g, cudaStream_t stream) {
     multiply_deep<Tile, XRun, YRun><<<static_cast<unsigned>(g.shares.workers), Tile::threads, kBytes, stream>>>(g);
     check_launch("cuda-gemm's gradient of weights");

@@ -171,11 +171,7 @@ __global__ void __launch_bounds__(Tile::threads, kGradientBlocks<Tile>)
 template <class From, class Tile, Reach Kind>
 GradientLauncher gradient_launcher() {
   using L = GradientLayout<From, float, Tile, Kind>;
-  const auto prepare = [] {
-    check(
-        cudaFuncSetAttribute(multiply_pixels<From, Tile, Kind>, cudaFuncAttributeMaxDynamicSharedMemorySize, L::bytes),
-        "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(multiply_pixels<From, Tile, Kind>, L::bytes); };
   const auto launch = [](const Gradient &g, cudaStream_t stream) {
     multiply_pixels<From, Tile, Kind><<<static_cast<unsigned>(g.shares.workers), Tile::threads, L::bytes, stream>>>(g);
     check_launch("cuda-gemm's gradient of weights");

@@ -8,6 +8,7 @@
 
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "gradient/gradient.hpp"
@@ -59,7 +60,8 @@ Shape shape_of(const polyconv_layer &l, int tile) {
 double estimate(const polyconv_layer &l, int tile) {
   const Shape shape = shape_of(l, tile);
   const Gradient g = make_gradient(l, shape);
-  const double rate = 50.5e6 / kHopperMultiprocessors, area = shape.pixels * shape.channels; // operations a microsecond
+  const double rate = kHopperFmaRate / kHopperMultiprocessors,
+               area = shape.pixels * shape.channels; // operations a microsecond
   const double blocks = std::ceil(real(g.shares.tiles) * g.shares.blocks / g.shares.workers) * shape.blocks;
   // Of the FMA rate, as measured: elements that are fetched one by one cost issue slots.
   const Reach reach = reach_of(l);
@@ -121,12 +123,8 @@ GradientLauncher launcher_for(const polyconv_layer &l, int tile, bool aligned) {
 
 // The tile, or where the device does not lend a block its shared memory, the one that fits every chip.
 int tile_on(int device, const polyconv_layer &l, int tile) {
-  int lent = 0;
-  check(cudaDeviceGetAttribute(&lent, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "asking what a block may share");
-  return std::max(launcher_for(l, tile, true).shared_bytes, launcher_for(l, tile, false).shared_bytes) <= lent
-             ? tile
-             : kGradient64x64;
+  const int64_t wanted = std::max(launcher_for(l, tile, true).shared_bytes, launcher_for(l, tile, false).shared_bytes);
+  return wanted <= block_shared_bytes(device) ? tile : kGradient64x64;
 }
 
 class ImplicitWeights final : public CudaInstance {
@@ -143,10 +141,9 @@ class ImplicitWeights final : public CudaInstance {
 
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
-    const int64_t size = layer_.input.type == POLYCONV_F32 ? 4 : 2;
     Gradient g = gradient_;
-    g.x.data = static_cast<const char *>(a.input) + layer_.input.offset * size;
-    g.y.data = static_cast<const char *>(a.output) + layer_.output.offset * size;
+    g.x.data = begin_of(layer_.input, a.input);
+    g.y.data = begin_of(layer_.output, a.output);
     g.result = a.weights[0];
     g.pieces = static_cast<float *>(a.workspace);
     (aligned(g.x.data, 16) && aligned(g.y.data, 16) ? preferred_ : unaligned_).launch(g, stream);
@@ -158,13 +155,8 @@ class ImplicitWeights final : public CudaInstance {
   const GradientLauncher preferred_, unaligned_;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<ImplicitWeights>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_implicit_weights;
-const sdk::Kernel kernel_implicit_weights = {"implicit_weights", 0, kNames, kGradientTileCount, supports, create};
+POLYCONV_DEFINE_KERNEL(implicit_weights, kNames, supports, instance_of<ImplicitWeights>);
 
 } // namespace polyconv::cuda

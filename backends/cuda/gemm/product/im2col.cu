@@ -5,6 +5,7 @@
 // Floor: that of implicit, and besides the matrix, R S times the input, is written and read: 8 C R S bytes a pixel.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/rows.hpp"
 #include "product/product.hpp"
 
@@ -76,12 +77,11 @@ class Im2col final : public CudaInstance {
     product_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_weights(layer_, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    pack_weights(layer_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Product product = make_product(layer_, a);
@@ -126,13 +126,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Im2col>(request, kTiles[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_im2col;
-const sdk::Kernel kernel_im2col = {"im2col", 0, kNames, 2, supports, create, sdk::kActivationTraits};
+POLYCONV_DEFINE_KERNEL(im2col, kNames, supports, instance_of<Im2col, kTiles>, 0, sdk::kActivationTraits);
 
 } // namespace polyconv::cuda

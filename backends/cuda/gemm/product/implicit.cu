@@ -6,6 +6,8 @@
 // Floor: 2 N K P Q C R S at the FMA rate: 50.5 TFLOP/s of strict f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/partials.cuh"
 #include "product/product.hpp"
@@ -50,17 +52,15 @@ class Implicit final : public CudaInstance {
     preferred_.prepare(), unaligned_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_weights(layer_, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    pack_weights(layer_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Product product = make_product(layer_, a);
-    const int64_t size = layer_.input.type == POLYCONV_F64 ? 8 : layer_.input.type == POLYCONV_F32 ? 4 : 2;
-    product.input = static_cast<const char *>(a.input) + layer_.input.offset * size;
+    product.input = begin_of(layer_.input, a.input);
     if (splits_ > 1) set_split(layer_, splits_, a.workspace, &product);
     (aligned(product.input, 16) ? preferred_ : unaligned_).launch(product, stream);
     if (splits_ > 1) add_splits(layer_, product, stream);
@@ -104,13 +104,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Implicit>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_implicit;
-const sdk::Kernel kernel_implicit = {"implicit", 0, kNames, kConfigCount, supports, create, sdk::kActivationTraits};
+POLYCONV_DEFINE_KERNEL(implicit, kNames, supports, instance_of<Implicit, kConfigs>, 0, sdk::kActivationTraits);
 
 } // namespace polyconv::cuda

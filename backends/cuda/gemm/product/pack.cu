@@ -9,6 +9,7 @@
 #include "common/instance.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
+#include "common/pieces.hpp"
 #include "common/rows.hpp"
 #include "product/product.hpp"
 
@@ -69,11 +70,7 @@ void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaSt
 }
 
 bool has_vectors(const polyconv_tensor &t, int64_t channels) {
-  const int64_t vector = 16 / sdk::type_bytes(t.type);
-  if (t.stride[1] != 1 || channels % vector != 0 || t.offset % vector != 0) return false;
-  for (const int axis : {0, 2, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % vector != 0) return false;
-  return true;
+  return in_pieces(t, 16 / sdk::type_bytes(t.type), channels);
 }
 
 namespace {
@@ -117,7 +114,7 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 // average, 8 % at most.
 double product_us(const polyconv_layer &l, const Shape &shape, Source source, int splits) {
   const double rate =
-      50.5e6 * (l.sum_type == POLYCONV_F64 ? 0.5 : 1) / kHopperMultiprocessors; // operations a microsecond
+      kHopperFmaRate * (l.sum_type == POLYCONV_F64 ? 0.5 : 1) / kHopperMultiprocessors; // operations a microsecond
   const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
   const int64_t channels = l.weights.size[1], taps = sdk::taps(l);
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *

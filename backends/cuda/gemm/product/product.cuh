@@ -187,11 +187,7 @@ __global__ void __launch_bounds__(Tile::threads, (Frame<T, Tile>::blocks))
 template <class From, class T, class Tile, Source Kind>
 Launcher launcher() {
   using L = Layout<From, T, Tile, Kind>;
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(multiply_tiles<From, T, Tile, Kind>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               L::bytes),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(multiply_tiles<From, T, Tile, Kind>, L::bytes); };
   const auto launch = [](const Product &given, cudaStream_t stream) {
     Product p = given;
     p.pixel_tiles = static_cast<int32_t>((p.pixels - p.first_pixel + Tile::pixels - 1) / Tile::pixels);

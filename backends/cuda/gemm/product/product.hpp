@@ -112,11 +112,8 @@ inline Launcher product_of(int32_t type, int tile, Source source) {
 // 64 x 64 gives the same bits where a tile needs more shared memory than the device lends a block: the large ones on
 // chips of 7.5, which have 64 KiB.
 inline Launcher find_product(int32_t type, int tile, Source source, int device) {
-  int lent = 0;
-  check(cudaDeviceGetAttribute(&lent, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "asking what a block may share");
   const Launcher found = product_of(type, tile, source);
-  return found.shared_bytes <= lent ? found : product_of(type, k64x64x16, source);
+  return found.shared_bytes <= block_shared_bytes(device) ? found : product_of(type, k64x64x16, source);
 }
 
 } // namespace polyconv::cuda::gemm

@@ -3,6 +3,7 @@
 //
 // Floor: one read of the weights; with many rows 2 rows K C at the FMA rate.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "common/vector/vector_kernel.hpp"
 #include "vector/multiply.hpp"
 
@@ -31,13 +32,7 @@ static_assert(sizeof kNames / sizeof *kNames == sizeof Side::shapes / sizeof *Si
 
 } // namespace
 
-extern const sdk::Kernel kernel_vector;
-const sdk::Kernel kernel_vector = {"vector",
-                                   0,
-                                   kNames,
-                                   sizeof kNames / sizeof *kNames,
-                                   vector_supports<Side>,
-                                   vector_create<Side>,
-                                   sdk::kActivationTraits};
+POLYCONV_DEFINE_KERNEL(vector, kNames, vector_supports<Side>, instance_of<VectorInstance<Side>>, 0,
+                       sdk::kActivationTraits);
 
 } // namespace polyconv::cuda

@@ -11,6 +11,7 @@
 #include <cinttypes>
 
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -182,11 +183,6 @@ class Planes final : public CudaInstance {
   Depthwise shape_ = {};
 };
 
-bool takes_types(const polyconv_layer &l) {
-  const int32_t a = l.input.type;
-  return a == l.weights.type && is_single_or_half(a) && l.sum_type == POLYCONV_F32;
-}
-
 // Only what the tile can hold as an element.
 bool takes_padding(const polyconv_layer &l) {
   return l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.input.type == POLYCONV_F32);
@@ -195,7 +191,7 @@ bool takes_padding(const polyconv_layer &l) {
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (!takes_types(l)) return offer.reject("takes f32, f16 and bf16, summed in f32");
+  if (!takes_floats(l, l.input.type, offer)) return false;
   if (!takes_2d(l, offer)) return false;
   if (l.weights.size[1] != 1)
     return offer.reject("takes filters of one input channel, not %" PRId64, l.weights.size[1]);
@@ -264,13 +260,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
                       static_cast<int>(kSharedBytes));
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Planes>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise;
-const sdk::Kernel kernel_depthwise = {"depthwise", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(depthwise, kNames, supports, instance_of<Planes, kConfigs>);
 
 } // namespace polyconv::cuda

@@ -5,6 +5,8 @@
 // memory: what counts is how much is on its way at a time. From 7x7 on the products count.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "depthwise/last.hpp"
 
@@ -135,19 +137,18 @@ class Marches final : public CudaInstance {
     ways_[1] = way_of(shape_of(layer_, kElements), processors);
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     const auto count = static_cast<int32_t>(sdk::elements(layer_.weights));
     const auto go = [&](auto element) {
       using T = decltype(element);
-      pack_taps<<<blocks_for(count, 256), 256, 0, static_cast<cudaStream_t>(stream)>>>(
-          View<int32_t>(layer_.weights), static_cast<const T *>(raw), static_cast<T *>(packed), count);
+      pack_taps<<<blocks_for(count, 256), 256, 0, stream>>>(View<int32_t>(layer_.weights), static_cast<const T *>(raw),
+                                                            static_cast<T *>(packed), count);
     };
     item_of(layer_) == 4 ? go(uint32_t{}) : go(uint16_t{});
     check_launch("cuda-shared/depthwise_last's packing");
   }
 
- private:
   struct Way {
     MarchInstance instance;
     March march;
@@ -177,13 +178,9 @@ class Marches final : public CudaInstance {
 
 bool takes_layer(const polyconv_layer &l, sdk::Offer &offer) {
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
-  const int32_t type = l.input.type;
-  if (type != l.weights.type || !is_single_or_half(type) || l.sum_type != POLYCONV_F32)
-    return offer.reject("takes f32, f16 and bf16, summed in f32");
+  if (!takes_floats(l, l.input.type, offer)) return false;
   if (!takes_2d(l, offer)) return false;
-  if (l.weights.size[1] != 1 || l.input.size[1] != l.output.size[1])
-    return offer.reject("takes one filter a channel, not %" PRId64 " filters of %" PRId64 " channels for %" PRId64,
-                        l.output.size[1], l.weights.size[1], l.input.size[1]);
+  if (!takes_one_filter(l, offer)) return false;
   if (!takes_odd_squares(l, false, offer)) return false;
   if (!takes_stride_2(l, offer)) return false;
   if (l.pad_mode != POLYCONV_PAD_ZERO) return offer.reject("pads with zeros");
@@ -224,7 +221,7 @@ double march_us(const polyconv_layer &l, const MarchShape &shape) {
   return begin + std::max(all, memory) + 0.3 * std::min(all, memory) + finishing;
 }
 
-// Whether a config serves, and its time: Cheapest's ways.
+// Whether a config serves, and its time.
 struct Ways {
   const polyconv_layer &l;
 
@@ -251,13 +248,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Marches>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise_last;
-const sdk::Kernel kernel_depthwise_last = {"depthwise_last", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(depthwise_last, kNames, supports, instance_of<Marches, kConfigs>);
 
 } // namespace polyconv::cuda

@@ -10,6 +10,7 @@
 #include "common/cheapest.hpp"
 #include "common/device/launch.hpp"
 #include "common/implicit.hpp"
+#include "common/kernel.hpp"
 #include "depthwise/patches.hpp"
 
 namespace polyconv::cuda {
@@ -108,12 +109,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (!takes_no_pooling(l, offer)) return false;
-  const int32_t type = l.input.type;
-  if (type != l.weights.type || !is_single_or_half(type) || l.sum_type != POLYCONV_F32)
-    return offer.reject("takes f32, f16 and bf16, summed in f32");
-  if (l.weights.size[1] != 1 || l.input.size[1] != l.output.size[1])
-    return offer.reject("takes one filter a channel, not %" PRId64 " filters of %" PRId64 " channels for %" PRId64,
-                        l.output.size[1], l.weights.size[1], l.input.size[1]);
+  if (!takes_floats(l, l.input.type, offer)) return false;
+  if (!takes_one_filter(l, offer)) return false;
   if (!takes_no_empty({&l.input, &l.result}, offer)) return false;
   if (!takes_zeros(pads_zeros(l), offer)) return false;
   if (!takes_channels_last(has_neighbouring_channels(l.input), offer,
@@ -145,12 +142,11 @@ class DepthwiseByPatches final : public CudaInstance {
     launcher_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    launcher_.pack(layer_, product_, raw, static_cast<float *>(packed), static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    launcher_.pack(layer_, product_, raw, static_cast<float *>(packed), stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     DepthwisePatches p = product_;
     p.conv = Conv<int64_t>(layer_, a);
@@ -167,13 +163,8 @@ class DepthwiseByPatches final : public CudaInstance {
   const int32_t early_ = begins_early(device_) ? 1 : 0;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<DepthwiseByPatches>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise_patches;
-const sdk::Kernel kernel_depthwise_patches = {"depthwise_patches", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(depthwise_patches, kNames, supports, instance_of<DepthwiseByPatches>);
 
 } // namespace polyconv::cuda

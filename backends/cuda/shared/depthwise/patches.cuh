@@ -210,10 +210,7 @@ DepthwiseLauncher depthwise_launcher() {
                                                             packed, p.row_channels, count);
     check_launch("the weights of cuda-shared/depthwise_patches");
   };
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(sum_depthwise<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kLentShared),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(sum_depthwise<T>, kLentShared); };
   const auto launch = [](const DepthwisePatches &p, cudaStream_t stream) {
     launch_early_if(p.early, sum_depthwise<T>, static_cast<unsigned>(p.slices * p.shares), kPatchThreads,
                     p.shared_bytes(), stream, p);

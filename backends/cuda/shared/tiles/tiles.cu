@@ -14,6 +14,7 @@
 #include <cinttypes>
 
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 
 namespace polyconv::cuda {
 namespace shared {
@@ -116,7 +117,8 @@ double tiles_us(const polyconv_layer &l, const Patch &s, const PatchConfig &conf
                                    : std::max(static_cast<double>(sdk::elements(l.output)) / (wide ? 37e3 : 100e3),
                                               0.5 * window * config.channels);
   return (strided ? 3.8 : 2.5) +
-         std::max({slots / (kHopperMultiprocessors * 4 * 1485 * busy) * tail, bytes / 3.6e6, scattered}) + finishing;
+         std::max({slots / (kHopperMultiprocessors * 4 * kHopperFmaClocks * busy) * tail, bytes / 3.6e6, scattered}) +
+         finishing;
 }
 
 // ---------------------------------------------------------------- plan and run
@@ -139,17 +141,10 @@ class Tiles final : public CudaInstance {
   Patch patch_ = {};
 };
 
-bool takes_types(const polyconv_layer &l) {
-  const int32_t x = l.input.type, w = l.weights.type;
-  const bool image = x == POLYCONV_U8 || x == POLYCONV_U16;
-  const bool same = x == w && (x == POLYCONV_F32 || x == POLYCONV_F16 || x == POLYCONV_BF16);
-  return l.sum_type == POLYCONV_F32 && (same || (image && w == POLYCONV_F32));
-}
-
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (!takes_types(l)) return offer.reject("sums in f32: f32, f16, bf16 and images of u8 and u16");
+  if (!takes_images(sums_images(l), offer)) return false;
   if (!takes_2d(l, offer)) return false;
   if (!takes_int32(l, offer)) return false;
   return !fused_pooling_refused(l, offer);
@@ -172,13 +167,8 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
                       static_cast<int>(kSharedBytes));
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Tiles>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_tiles;
-const sdk::Kernel kernel_tiles = {"tiles", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(tiles, kNames, supports, instance_of<Tiles, kConfigs>);
 
 } // namespace polyconv::cuda

@@ -12,6 +12,7 @@
 #include "common/cheapest.hpp"
 #include "common/device/launch.hpp"
 #include "common/implicit.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/patches.hpp"
 #include "common/sums/bias_gradient.hpp"
@@ -180,8 +181,8 @@ class DepthwiseLastWeights final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     const int bytes = layer_.input.type == POLYCONV_F32 ? 4 : 2;
     LastSums p = sums_;
-    p.x = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
-    p.dy = static_cast<const char *>(a.output) + layer_.output.offset * bytes;
+    p.x = begin_of(layer_.input, a.input);
+    p.dy = begin_of(layer_.output, a.output);
     p.result = a.weights[0];
     p.pieces = static_cast<float *>(a.workspace);
     p.early = early_;
@@ -203,14 +204,9 @@ class DepthwiseLastWeights final : public CudaInstance {
   const int32_t early_ = begins_early(device_) ? 1 : 0;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<DepthwiseLastWeights>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise_last_weights;
-const sdk::Kernel kernel_depthwise_last_weights = {
-    "depthwise_last_weights", 0, kNames, kConfigCount, supports, create, POLYCONV_TRAIT_WIDE_GRADIENT};
+POLYCONV_DEFINE_KERNEL(depthwise_last_weights, kNames, supports, instance_of<DepthwiseLastWeights>, 0,
+                       POLYCONV_TRAIT_WIDE_GRADIENT);
 
 } // namespace polyconv::cuda

@@ -9,6 +9,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/implicit.cuh"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
@@ -261,13 +262,8 @@ class DepthwiseWeights final : public CudaInstance {
   const Walks walks_;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<DepthwiseWeights>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_depthwise_weights;
-const sdk::Kernel kernel_depthwise_weights = {"depthwise_weights", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(depthwise_weights, kNames, supports, instance_of<DepthwiseWeights>);
 
 } // namespace polyconv::cuda

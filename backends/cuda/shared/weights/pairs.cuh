@@ -139,10 +139,7 @@ __global__ void __launch_bounds__(32 * kAddSlices)
 
 template <int Taps, int Step, int Filters>
 PairsInstance pairs_instance() {
-  const auto prepare = [](int32_t bytes) {
-    check(cudaFuncSetAttribute(sum_pairs<Taps, Step, Filters>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-          "asking for shared memory");
-  };
+  const auto prepare = [](int32_t bytes) { allow_shared(sum_pairs<Taps, Step, Filters>, bytes); };
   const auto launch = [](const Conv<int32_t> &p, const PairsWeights &r, const float *x, const float *dy, void *w,
                          cudaStream_t stream) {
     const auto sets = static_cast<unsigned>(r.sets), parts = static_cast<unsigned>(r.parts);

@@ -12,6 +12,7 @@
 #include <cinttypes>
 
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
 
@@ -95,7 +96,7 @@ double summing_us(const polyconv_layer &l, int filters, const PairsWeights &r) {
   const double warps = r.team * r.teams / 32.0,
                slots = warps * (real(lines) * (1.1 * products + 7.8 * strips * loads) + 390);
   const double chunks = real(ceil_div(r.chunks, r.parts)), blocks = real(r.sets) * r.parts;
-  return chunks * slots * blocks / (kHopperMultiprocessors * 4 * 1485) /
+  return chunks * slots * blocks / (kHopperMultiprocessors * 4 * kHopperFmaClocks) /
          std::min(1.0, blocks * warps / (kHopperMultiprocessors * 11.3));
 }
 
@@ -186,13 +187,8 @@ class Pairs final : public CudaInstance {
   PairsWeights pairs_ = {};
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Pairs>(request, kFiltersOf[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_pairs_weights;
-const sdk::Kernel kernel_pairs_weights = {"pairs_weights", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(pairs_weights, kNames, supports, instance_of<Pairs, kFiltersOf>);
 
 } // namespace polyconv::cuda

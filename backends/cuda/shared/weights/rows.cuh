@@ -191,10 +191,7 @@ __global__ void __launch_bounds__(kRowsThreads, (Taps > 3 ? 2 : 4))
 
 template <class T, int Taps, int Step>
 RowsInstance rows_instance() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(sum_rows<T, Taps, Step>, cudaFuncAttributeMaxDynamicSharedMemorySize, 96 << 10),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(sum_rows<T, Taps, Step>, 96 << 10); };
   const auto launch = [](const Conv<int32_t> &p, const RowsWeights &r, const void *x, const void *dy,
                          cudaStream_t stream) {
     sum_rows<T, Taps, Step><<<static_cast<unsigned>(r.sets) * static_cast<unsigned>(r.parts), kRowsThreads,

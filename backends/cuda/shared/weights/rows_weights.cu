@@ -8,6 +8,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
@@ -165,13 +166,8 @@ class Rows final : public CudaInstance {
   RowsWeights rows_ = {};
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Rows>(request, kBudgets[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_rows_weights;
-const sdk::Kernel kernel_rows_weights = {"rows_weights", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(rows_weights, kNames, supports, instance_of<Rows, kBudgets>);
 
 } // namespace polyconv::cuda

@@ -12,6 +12,7 @@
 #include "common/conv.cuh"
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 
@@ -247,8 +248,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_BACKWARD_DATA, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int32_t type = l.output.type;
-  if (!is_single_or_half(type) || l.weights.type != type || l.sum_type != POLYCONV_F32)
-    return offer.reject("takes f32, f16 and bf16, summed in f32");
+  if (!takes_floats(l, type, offer)) return false;
   if (!takes_shape(l, offer) || fused_pooling_refused(l, offer)) return false;
   if (!takes_int32(l, offer)) return false;
   if (!takes_no_empty({&l.result}, offer)) return false;
@@ -292,15 +292,10 @@ class StridedData final : public CudaInstance {
   const Descent descent_;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<StridedData>(request);
-}
-
 constexpr const char *kNames[] = {"4x2"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_strided_data;
-const sdk::Kernel kernel_strided_data = {"strided_data", 0, kNames, 1, supports, create};
+POLYCONV_DEFINE_KERNEL(strided_data, kNames, supports, instance_of<StridedData>);
 
 } // namespace polyconv::cuda

@@ -240,10 +240,7 @@ __global__ void __launch_bounds__(kWindowThreads, 2)
 
 template <int Taps, int Step, int Down>
 WindowsInstance windows_instance() {
-  const auto prepare = [](int32_t bytes) {
-    check(cudaFuncSetAttribute(collect<Taps, Step, Down>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-          "asking for shared memory");
-  };
+  const auto prepare = [](int32_t bytes) { allow_shared(collect<Taps, Step, Down>, bytes); };
   const auto launch = [](const Conv<int32_t> &p, const Windows &s, const float *dy, const float *w, void *x,
                          cudaStream_t stream) {
     collect<Taps, Step, Down><<<static_cast<unsigned>(s.blocks), static_cast<unsigned>(s.threads()),

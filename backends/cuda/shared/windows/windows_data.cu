@@ -16,6 +16,7 @@
 
 #include "common/cheapest.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 
 namespace polyconv::cuda {
@@ -192,7 +193,8 @@ double estimate(const polyconv_layer &l, const Windows &s, const WindowsConfig &
   const double busy = std::min(1.0, resident * threads / 32 / 6),
                tail = 1 + 0.51 * kHopperMultiprocessors * resident / blocks;
   const double bytes = 4 * real(sdk::elements(l.output) + sdk::elements(l.result));
-  return 6 + std::max(blocks * threads / 32 * slots / (kHopperMultiprocessors * 4 * 1485 * busy) * tail, bytes / 3e6);
+  return 6 + std::max(blocks * threads / 32 * slots / (kHopperMultiprocessors * 4 * kHopperFmaClocks * busy) * tail,
+                      bytes / 3e6);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
@@ -230,15 +232,9 @@ class WindowsData final : public CudaInstance {
   Windows windows_ = {};
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<WindowsData>(request, kConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_windows_data;
 // Which team sums a filter depends on the chunk that fits beside so many images, and so on the batch.
-const sdk::Kernel kernel_windows_data = {"windows_data", POLYCONV_KERNEL_VARIANT, kNames, kConfigCount, supports,
-                                         create};
+POLYCONV_DEFINE_KERNEL(windows_data, kNames, supports, instance_of<WindowsData, kConfigs>, POLYCONV_KERNEL_VARIANT);
 
 } // namespace polyconv::cuda

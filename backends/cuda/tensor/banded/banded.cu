@@ -7,6 +7,7 @@
 // ones. One filter alone takes windows of 16 elements for 8 outputs: 38 %.
 // SPDX-License-Identifier: Apache-2.0
 #include "banded/banded.hpp"
+#include "common/kernel.hpp"
 #include "few/few.hpp"
 
 namespace polyconv::cuda {
@@ -18,9 +19,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 } // namespace
 
-extern const sdk::Kernel kernel_banded;
 // Which form a config takes, and when its sums get their bias, depends on the batch and on the pointers' alignment.
-const sdk::Kernel kernel_banded = {"banded", POLYCONV_KERNEL_VARIANT, banded::kConfigNames, banded::kConfigCount,
-                                   supports, banded::create};
+POLYCONV_DEFINE_KERNEL(banded, banded::kConfigNames, supports, banded::create, POLYCONV_KERNEL_VARIANT);
 
 } // namespace polyconv::cuda

@@ -4,6 +4,7 @@
 // Floor: max(compulsory bytes / copy rate, products / half the rate of f16).
 // SPDX-License-Identifier: Apache-2.0
 #include "banded/banded.hpp"
+#include "common/kernel.hpp"
 #include "rounded.hpp"
 
 namespace polyconv::cuda {
@@ -15,8 +16,6 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 } // namespace
 
-extern const sdk::Kernel kernel_banded_tf32;
-const sdk::Kernel kernel_banded_tf32 = {
-    "banded_tf32", POLYCONV_KERNEL_VARIANT, banded::kConfigNames, banded::kConfigCount, supports, banded::create};
+POLYCONV_DEFINE_KERNEL(banded_tf32, banded::kConfigNames, supports, banded::create, POLYCONV_KERNEL_VARIANT);
 
 } // namespace polyconv::cuda

@@ -12,10 +12,6 @@ namespace {
 // Of one multiprocessor, and of a quarter of it; and how many there are.
 constexpr double kClocks = 1.7; // in a nanosecond
 
-int64_t size_of(int32_t type) {
-  return type == POLYCONV_F32 ? 4 : 2;
-}
-
 // Bands follow each other as fast as their slowest stage; the first fills the stages.
 double time_of_bands(double load, double multiply, double store, int64_t bands) {
   const double slowest = std::max({load, multiply, store});
@@ -153,10 +149,10 @@ bool place_sheet(const polyconv_layer &l, int rows, Choice &c) {
   cut_rows(f, rows, g);
   if (int64_t{g.strip} * std::max(g.input_row, g.output_w) > kHopperShared) return false;
   place_input(l, g);
-  place_output(f, size_of(l.result.type), g);
+  place_output(f, sdk::type_bytes(l.result.type), g);
   cut_band(f, g);
   const int64_t bands = l.output.size[0] * g.strips;
-  if (bands > INT32_MAX / 2 || !place_stages(f, size_of(l.result.type), g)) return false;
+  if (bands > INT32_MAX / 2 || !place_stages(f, sdk::type_bytes(l.result.type), g)) return false;
   g.bands = small(bands);
   g.magic = magic_of(g.positions), g.pitch_magic = magic_of(g.pitch);
   c.shared = kBarrierBytes + g.output_first + g.output_stages * g.output_stage;
@@ -190,7 +186,7 @@ int64_t track_input(const Geometry &g, const Form &f, int64_t size) {
 bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
   const Form &f = c.variant->form;
   Geometry &g = c.geometry;
-  const int64_t size = size_of(l.input.type), unit = 8 / size;
+  const int64_t size = sdk::type_bytes(l.input.type), unit = 8 / size;
   g.plane = small(ceil_div(g.channels, unit) * unit);
   const bool parts = c.variant->way == Way::kTracksInParts;
   if (ceil_div(g.taps_w * g.plane * size, 32) > f.words || g.taps_h < f.rows || (g.taps_h % 2 == 0 && !parts) ||
@@ -222,7 +218,7 @@ double track_time(const Choice &c) {
   const Form &f = c.variant->form;
   const Geometry &g = c.geometry;
   const double pixels = (real(g.stretches) * f.rows + g.taps_h - 1) * g.pitch;
-  const double load = 500 + std::ceil(pixels / (3 * 224)) * real(g.plane * size_of(g.result_type)) / 8 * 1100;
+  const double load = 500 + std::ceil(pixels / (3 * 224)) * real(g.plane * sdk::type_bytes(g.result_type)) / 8 * 1100;
   const double products = f.words * (real(f.rows) * g.taps_h * std::max(4 * f.tiles, 8) + (f.rows + g.taps_h) * 8);
   const double multiply = std::max(g.tiles * (products + 600), 2500.0);
   const int64_t blocks = std::max(1, kHopperMultiprocessors / g.groups);

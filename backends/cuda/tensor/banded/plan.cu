@@ -4,6 +4,7 @@
 
 #include "banded/parts.cuh"
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/conv.cuh"
 #include "few/few.hpp"
 
@@ -11,10 +12,6 @@ namespace polyconv::cuda::banded {
 namespace {
 
 using few::is_hopper;
-
-int64_t size_of(const polyconv_tensor &t) {
-  return t.type == POLYCONV_F32 ? 4 : 2;
-}
 
 // ---------------------------------------------------------------- pack
 
@@ -124,30 +121,25 @@ class Banded final : public CudaInstance {
     const int multiprocessors = multiprocessors_of(device_);
     const int each = is_tracks(choice_.variant->way) ? choice_.geometry.groups : 1;
     blocks_ = std::min<int64_t>(blocks_, std::max(1, multiprocessors / each)) * each;
-    // For all plans alike: the attribute belongs to the kernel.
-    const auto *const kernel = reinterpret_cast<const void *>(choice_.variant->kernel);
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
-          "asking for shared memory");
-  }
-
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    const Packing band(choice_);
-    pack_weights<<<blocks_for(int64_t{band.operands()} * band.unit + sdk::elements(layer_.weights), 256), 256, 0,
-                   static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), band, raw, layer_.weights.type,
-                                                        packed);
-    check_launch("the packing of cuda-tensor/banded");
+    allow_shared(choice_.variant->kernel, kHopperShared);
   }
 
  private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    const Packing band(choice_);
+    pack_weights<<<blocks_for(int64_t{band.operands()} * band.unit + sdk::elements(layer_.weights), 256), 256, 0,
+                   stream>>>(View<int64_t>(layer_.weights), band, raw, layer_.weights.type, packed);
+    check_launch("the packing of cuda-tensor/banded");
+  }
+
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Pointers p = {};
-    p.x = static_cast<const char *>(a.input) + layer_.input.offset * size_of(layer_.input);
+    p.x = begin_of(layer_.input, a.input);
     p.weights = static_cast<const uint4 *>(a.weights[0]);
     p.exact = p.weights + Packing(choice_).operands();
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
-    p.y = static_cast<char *>(a.output) + layer_.result.offset * size_of(layer_.result);
+    p.y = begin_of(layer_.result, a.output);
     Geometry g = choice_.geometry;
     const Variant *variant = choice_.variant;
     if (variant->way == Way::kMarch && !(aligned(p.x, 16) && aligned(p.y, 16))) variant = choice_.singly, g.spread = 0;
@@ -179,19 +171,20 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes_int32(l, offer)) return false;
   const bool hopper = is_hopper(request.policy->device_index);
   const auto choice_of = [&](int32_t i) { return choose(l, kRows[i], hopper); };
-  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
-  if (best.variant == nullptr)
+  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return choice_of(i).us; }))
     return offer.reject("has no instance for %" PRId64 " channels in this layout, %" PRId64 "x%" PRId64
                         " taps, stride %" PRId64 "x%" PRId64 " and rows of %" PRId64 " results",
                         l.weights.size[1], l.weights.size[3], l.weights.size[4], l.stride[1], l.stride[2],
                         l.output.size[4]);
+  const Choice best = choice_of(offer.config);
   if (takes_in_turn(best, *request.policy)) offer.workspace_bytes = kCounterBytes;
   const Form &f = best.variant->form;
   const Packing band(best);
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "banded_%d.%d.%d.%d.%d.%d_%d.%d.%d:1", f.taps, f.step, f.rows, f.planes, f.words,
                 f.tiles, band.columns, band.shift, band.inner * band.step_w);
-  offer.set_weights(0, format, int64_t{band.operands()} * 16 + sdk::elements(l.weights) * size_of(l.input));
+  offer.set_weights(0, format,
+                    int64_t{band.operands()} * 16 + sdk::elements(l.weights) * sdk::type_bytes(l.input.type));
   return true;
 }
 

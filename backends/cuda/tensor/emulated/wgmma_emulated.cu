@@ -5,12 +5,14 @@
 //
 // Floor: 6 x 2 N K P Q C R S at the rate of bf16 on the tensor cores: 132 TFLOP/s of f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/cheapest.hpp"
 #include "common/machine.hpp"
 #include "emulated/emulated.hpp"
 
 #include <cmath>
 
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "rounded.hpp"
 
@@ -55,25 +57,20 @@ class Emulated final : public CudaInstance {
         splits_(config.splits),
         launcher_(product_emulated(config.shape)) {
     const DeviceScope scope(device_);
-    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_parts(layer_, raw, packed, static_cast<cudaStream_t>(stream));
-  }
-
  private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override { pack_parts(layer_, raw, packed, stream); }
+
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const float *input = static_cast<const float *>(a.input) + layer_.input.offset;
+    const void *input = begin_of(layer_.input, a.input);
     if (!aligned(input, 16)) return multiply_unaligned_parts(layer_, a, stream);
     Product product = make_product(layer_, a, shape_, splits_);
     maps_.activations(layer_, input, shape_, &product, true);
     maps_.parts(layer_, a.weights[0], shape_, &product.weights);
-    if (product.boxes)
-      maps_.results(layer_, static_cast<const float *>(a.output) + layer_.result.offset, shape_, &product.results);
+    if (product.boxes) maps_.results(layer_, begin_of(layer_.result, a.output), shape_, &product.results);
     launcher_.launch(product, multiprocessors_, stream);
     if (splits_ > 1) add_partials(product, stream);
   }
@@ -82,14 +79,12 @@ class Emulated final : public CudaInstance {
   const int splits_;
   const Launcher launcher_;
   const MapEncoders maps_;
-  int multiprocessors_ = 0;
+  const int multiprocessors_ = multiprocessors_of(device_);
 };
 
 bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes_f32(request, POLYCONV_MATH_FP32_EMULATED, offer)) return false;
+  if (!takes_f32_weights(request, POLYCONV_MATH_FP32_EMULATED, offer) || !takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
-  if (!takes(request, offer)) return false;
   // There is a cheapest: unsplit configs need no workspace.
   if (!offer_config(Ways{l, request.policy->workspace_limit}, kEmulatedConfigCount, config, offer)) return false;
   offer.set_weights(0, "cuda_krsc_3bf16:1", parts_bytes(l));
@@ -97,14 +92,8 @@ bool supports_parts(const polyconv_request &request, int32_t config, sdk::Offer 
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create_parts(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Emulated>(request, kEmulatedConfigs[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_emulated;
-const sdk::Kernel kernel_wgmma_emulated = {"wgmma_emulated", 0,           kNames, kEmulatedConfigCount,
-                                           supports_parts,   create_parts};
+POLYCONV_DEFINE_KERNEL(wgmma_emulated, kNames, supports_parts, instance_of<Emulated, kEmulatedConfigs>);
 
 } // namespace polyconv::cuda

@@ -13,10 +13,7 @@ namespace polyconv::cuda::few {
 
 // Products of warpgroups are code of exactly 9.0.
 inline bool is_hopper(int device) {
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the compute capability");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the compute capability");
-  return major == 9 && minor == 0;
+  return device_facts(device).capability == 90;
 }
 inline int element_bytes(const polyconv_tensor &t) {
   return t.type == POLYCONV_F32 ? 4 : 2;
@@ -93,22 +90,6 @@ inline bool takes_16_bits(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, offer)) return false;
   const int32_t type = request.layers[0]->input.type;
   return is_half(type) || offer.reject("takes f16 and bf16");
-}
-
-// The cheapest of a kernel's choices, of which the one for config i is choose(i), or that of the config that somebody
-// wants; one without a variant where none serves.
-template <class Choose>
-auto cheapest(const Choose &choose, int32_t configs, int32_t wanted, sdk::Offer &offer) {
-  decltype(choose(0)) best;
-  for (int32_t i = 0; i < configs; ++i) {
-    if (wanted >= 0 && i != wanted) continue;
-    const auto other = choose(i);
-    if (other.variant == nullptr || (best.variant != nullptr && best.us <= other.us)) continue;
-    best = other;
-    offer.config = i;
-    offer.estimate_us = best.us;
-  }
-  return best;
 }
 
 } // namespace polyconv::cuda::few

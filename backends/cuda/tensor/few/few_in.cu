@@ -4,6 +4,7 @@
 //
 // Floor: compulsory bytes / copy rate. 3 -> 64 channels of 224 x 224, N = 128: 861 MB, of which 822 are results.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "few/few.hpp"
 #include "few/few_in.hpp"
 
@@ -20,7 +21,6 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-extern const sdk::Kernel kernel_few_in;
-const sdk::Kernel kernel_few_in = {"few_in", 0, few_in::kConfigNames, few_in::kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(few_in, few_in::kConfigNames, supports, create);
 
 } // namespace polyconv::cuda

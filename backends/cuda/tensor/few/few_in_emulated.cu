@@ -3,6 +3,7 @@
 //
 // Floor: compulsory bytes / copy rate, or 6 x 2 N K P Q C R S at the rate of mma.sync.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "few/few_in.hpp"
 #include "rounded.hpp"
 
@@ -20,8 +21,6 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-extern const sdk::Kernel kernel_few_in_emulated;
-const sdk::Kernel kernel_few_in_emulated = {"few_in_emulated",    0,        few_in::kConfigNames,
-                                            few_in::kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(few_in_emulated, few_in::kConfigNames, supports, create);
 
 } // namespace polyconv::cuda

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/conv.cuh"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
@@ -182,31 +183,25 @@ class FewIn final : public CudaInstance {
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_in: no way through this layer");
     const DeviceScope scope(device_);
     for (const auto kernel : choice_.variant->kernels)
-      if (kernel != nullptr)
-        check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   kLentShared),
-              "asking for shared memory");
-  }
-
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    const Packing packing(layer_, choice_);
-    pack_weights<<<blocks_for(packing.operands() * 8 + packing.exact, 256), 256, 0,
-                   static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), packing, raw,
-                                                        layer_.weights.type, packed);
-    check_launch("the packing of cuda-tensor/few_in");
+      if (kernel != nullptr) allow_shared(kernel, kLentShared);
   }
 
  private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    const Packing packing(layer_, choice_);
+    pack_weights<<<blocks_for(packing.operands() * 8 + packing.exact, 256), 256, 0, stream>>>(
+        View<int64_t>(layer_.weights), packing, raw, layer_.weights.type, packed);
+    check_launch("the packing of cuda-tensor/few_in");
+  }
+
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const int bytes = element_bytes(layer_);
     Pointers p = {};
-    p.x = static_cast<const char *>(a.input) + layer_.input.offset * bytes;
+    p.x = begin_of(layer_.input, a.input);
     p.weights = static_cast<const uint4 *>(a.weights[0]);
     p.exact = reinterpret_cast<const float *>(p.weights + Packing(layer_, choice_).operands());
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
-    p.y = static_cast<char *>(a.output) + layer_.result.offset * bytes;
+    p.y = begin_of(layer_.result, a.output);
     Geometry g = choice_.geometry;
     Ends ends = choice_.ends;
     if (ends == kTogether && !aligned(p.y, 16)) ends = kSingly;
@@ -239,11 +234,11 @@ bool supports(const polyconv_request &request, Products products, int32_t config
   if (!takes(request, products, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const auto choice_of = [&](int32_t i) { return choose(l, products, kOutputs[i]); };
-  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
-  if (best.variant == nullptr)
+  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return choice_of(i).us; }))
     return offer.reject("has no instance for %" PRId64 " channels and %" PRId64 "x%" PRId64 "x%" PRId64
                         " taps, or no place for a patch of the input in %d KiB",
                         l.weights.size[1], l.weights.size[2], l.weights.size[3], l.weights.size[4], kLentShared / 1024);
+  const Choice best = choice_of(offer.config);
   const Packing packing(l, best);
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "few_in_%d.%d.%d.%d_%d:1", packing.factor_bytes(), best.variant->form.steps,

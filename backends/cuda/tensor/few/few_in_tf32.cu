@@ -3,6 +3,7 @@
 //
 // Floor: compulsory bytes / copy rate.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "few/few_in.hpp"
 #include "rounded.hpp"
 
@@ -20,7 +21,6 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-extern const sdk::Kernel kernel_few_in_tf32;
-const sdk::Kernel kernel_few_in_tf32 = {"few_in_tf32", 0, few_in::kConfigNames, few_in::kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(few_in_tf32, few_in::kConfigNames, supports, create);
 
 } // namespace polyconv::cuda

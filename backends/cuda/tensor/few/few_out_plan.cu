@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/conv.cuh"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
@@ -18,12 +19,8 @@ constexpr int kMostRows = 64; // of products
 int element_bytes(const polyconv_layer &l) {
   return few::element_bytes(l.input);
 }
-// Bytes of shared memory that a block is lent.
-int lent(int device) {
-  int bytes = 0;
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "asking what a block may share");
-  return bytes;
+int lent(int device) { // bytes of shared memory, to a block
+  return static_cast<int>(block_shared_bytes(device));
 }
 int64_t operands_of(const Geometry &g, int tiles) { // of 16 bytes
   return int64_t{g.vectors} * 2 * tiles * 32;
@@ -158,32 +155,27 @@ class FewOut final : public CudaInstance {
     if (choice_.variant == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_out: no way through this layer");
     const DeviceScope scope(device_);
-    for (const Variant *v : {choice_.variant, unaligned()})
-      check(cudaFuncSetAttribute(reinterpret_cast<const void *>(v->kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 lent(device_)), // for all plans alike: the attribute is the kernel's
-            "asking for shared memory");
-  }
-
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    const Packing packing(layer_, choice_);
-    pack_weights<<<blocks_for(packing.operands * 8 + packing.products, 256), 256, 0,
-                   static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), packing, raw,
-                                                        layer_.weights.type, packed);
-    check_launch("the packing of cuda-tensor/few_out");
+    for (const Variant *v : {choice_.variant, unaligned()}) allow_shared(v->kernel, lent(device_));
   }
 
  private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    const Packing packing(layer_, choice_);
+    pack_weights<<<blocks_for(packing.operands * 8 + packing.products, 256), 256, 0, stream>>>(
+        View<int64_t>(layer_.weights), packing, raw, layer_.weights.type, packed);
+    check_launch("the packing of cuda-tensor/few_out");
+  }
+
   const Variant *unaligned() const { return choice_.variant + 1; } // as the list has them
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Pointers p = {};
-    p.x = static_cast<const char *>(a.input) + layer_.input.offset * element_bytes(layer_);
+    p.x = begin_of(layer_.input, a.input);
     p.weights = static_cast<const uint4 *>(a.weights[0]);
     p.outside = reinterpret_cast<const float *>(p.weights + Packing(layer_, choice_).operands);
     p.bias = layer_.epilogue.has_bias ? static_cast<const float *>(a.bias[0]) : nullptr;
-    p.y = static_cast<char *>(a.output) + layer_.result.offset * few::element_bytes(layer_.result);
+    p.y = begin_of(layer_.result, a.output);
     Geometry g = choice_.geometry;
     const Variant *variant = aligned(p.x, 16) ? choice_.variant : unaligned();
     void *arguments[] = {&g, &p};
@@ -223,14 +215,12 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const int shared = lent(request.policy->device_index);
-  const auto choice_of = [&](int32_t i) { return choose(l, i, shared); };
-  const Choice best = few::cheapest(choice_of, kConfigCount, config, offer);
-  if (best.variant == nullptr)
+  const auto choice_of = [&](int32_t i) { return choose(l, i, lent(request.policy->device_index)); };
+  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return choice_of(i).us; }))
     return offer.reject("has no place in shared memory for the weights of %" PRId64
                         " channels and the products of a patch",
                         l.weights.size[1]);
-  const Packing packing(l, best);
+  const Packing packing(l, choice_of(offer.config));
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "few_out_%d:1", packing.bytes);
   offer.set_weights(0, format, packing.operands * 16 + packing.products * 4);

@@ -3,6 +3,7 @@
 //
 // Floor: compulsory bytes / copy rate.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "few/few_out.hpp"
 #include "rounded.hpp"
 
@@ -15,8 +16,6 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 } // namespace
 
-extern const sdk::Kernel kernel_few_out_tf32;
-const sdk::Kernel kernel_few_out_tf32 = {"few_out_tf32",        0,        few_out::kConfigNames,
-                                         few_out::kConfigCount, supports, few_out::create};
+POLYCONV_DEFINE_KERNEL(few_out_tf32, few_out::kConfigNames, supports, few_out::create);
 
 } // namespace polyconv::cuda

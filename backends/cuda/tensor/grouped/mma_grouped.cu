@@ -7,7 +7,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
+#include "common/pieces.hpp"
 #include "grouped/grouped.cuh"
 #include "mma/product.hpp"
 
@@ -122,8 +124,7 @@ class Grouped final : public CudaInstance {
                                                      : mma_bfloat(k64x64, unaligned_source(layer_))) {
     const DeviceScope scope(device_);
     unaligned_.prepare();
-    check(cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
-          "asking for shared memory");
+    allow_shared(kernel_, kMostShared);
     const int multiprocessors = multiprocessors_of(device_);
     int together = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel_, kGroupedThreads,
@@ -134,17 +135,16 @@ class Grouped final : public CudaInstance {
         product_.slices * std::clamp(multiprocessors * together / product_.slices, 1, std::max(product_.patches, 1));
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    mma_pack(layer_, products_of(layer_), raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    mma_pack(layer_, products_of(layer_), raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     GroupedProduct p = product_;
-    p.input = static_cast<const char *>(a.input) + layer_.input.offset * 2;
-    p.result = static_cast<char *>(a.output) + layer_.result.offset * 2;
+    p.input = begin_of(layer_.input, a.input);
+    p.result = begin_of(layer_.result, a.output);
     p.weights = a.weights[0];
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
     const auto bits = reinterpret_cast<uintptr_t>(p.input) | reinterpret_cast<uintptr_t>(p.result);
@@ -165,14 +165,6 @@ class Grouped final : public CudaInstance {
   int32_t blocks_ = 0;
 };
 
-// Whether 16 bytes of neighbouring channels can be moved at once, were the pointer aligned to them.
-bool has_whole_chunks(const polyconv_tensor &t) {
-  if (t.stride[1] != 1 || t.offset % 8 != 0) return false;
-  for (const int axis : {0, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % 8 != 0) return false;
-  return true;
-}
-
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!mma_takes(request, products_of(*request.layers[0]), offer)) return false;
   const polyconv_layer &l = *request.layers[0];
@@ -185,7 +177,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!bias_and_relu_at_most(l) || l.result.type != l.input.type)
     return offer.reject("ends with a bias and a relu at most, in the type of the input");
   if (!takes_zeros(pads_zeros(l), offer)) return false;
-  if (!takes_channels_last(has_whole_chunks(l.input) && has_whole_chunks(l.result), offer,
+  if (!takes_channels_last(in_pieces(l.input, 8, 0) && in_pieces(l.result, 8, 0), offer,
                            "takes channels last, in vectors of 16 bytes"))
     return false;
   const GroupedProduct p = best_product(l);
@@ -199,15 +191,10 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<Grouped>(request);
-}
-
 constexpr const char *kConfigs[] = {"64"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_mma_grouped;
-const sdk::Kernel kernel_mma_grouped = {"mma_grouped", 0, kConfigs, 1, supports, create};
+POLYCONV_DEFINE_KERNEL(mma_grouped, kConfigs, supports, instance_of<Grouped>);
 
 } // namespace polyconv::cuda

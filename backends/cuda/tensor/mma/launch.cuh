@@ -32,11 +32,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_mma(cons
 
 template <class Loop, class P, class Tile, Source Kind>
 MmaLauncher mma_launcher() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(multiply_mma<Loop, P, Tile, Kind>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               kSharedBytes<P, Tile, Kind>),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(multiply_mma<Loop, P, Tile, Kind>, kSharedBytes<P, Tile, Kind>); };
   const auto launch = [](const MmaProduct &given, cudaStream_t stream) {
     MmaProduct p = given;
     p.pixel_tiles = static_cast<int32_t>((p.pixels - p.first_pixel + Tile::pixels - 1) / Tile::pixels);

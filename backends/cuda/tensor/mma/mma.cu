@@ -6,6 +6,7 @@
 //
 // Floor: 2 N K P Q C R S at the rate of mma.sync.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "mma/product.hpp"
 
 namespace polyconv::cuda {
@@ -27,7 +28,6 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-extern const sdk::Kernel kernel_mma;
-const sdk::Kernel kernel_mma = {"mma", 0, kMmaConfigs, kMmaConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(mma, kMmaConfigs, supports, create);
 
 } // namespace polyconv::cuda

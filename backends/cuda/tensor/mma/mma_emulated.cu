@@ -3,18 +3,14 @@
 //
 // Floor: 6 x 2 N K P Q C R S at the rate of bf16.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "mma/product.hpp"
 
 namespace polyconv::cuda {
 
 using tensor::Products;
 
-extern const sdk::Kernel kernel_mma_emulated;
-const sdk::Kernel kernel_mma_emulated = {"mma_emulated",
-                                         0,
-                                         tensor::kMmaConfigs,
-                                         tensor::kMmaConfigCount,
-                                         tensor::mma_supports_as<Products::kEmulated>,
-                                         tensor::mma_create_as<Products::kEmulated>};
+POLYCONV_DEFINE_KERNEL(mma_emulated, tensor::kMmaConfigs, tensor::mma_supports_as<Products::kEmulated>,
+                       tensor::mma_create_as<Products::kEmulated>);
 
 } // namespace polyconv::cuda

@@ -3,18 +3,14 @@
 //
 // Floor: 2 N K P Q C R S at the rate of bf16, or the bytes of f32.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "mma/product.hpp"
 
 namespace polyconv::cuda {
 
 using tensor::Products;
 
-extern const sdk::Kernel kernel_mma_fast;
-const sdk::Kernel kernel_mma_fast = {"mma_fast",
-                                     0,
-                                     tensor::kMmaConfigs,
-                                     tensor::kMmaConfigCount,
-                                     tensor::mma_supports_as<Products::kFast>,
-                                     tensor::mma_create_as<Products::kFast>};
+POLYCONV_DEFINE_KERNEL(mma_fast, tensor::kMmaConfigs, tensor::mma_supports_as<Products::kFast>,
+                       tensor::mma_create_as<Products::kFast>);
 
 } // namespace polyconv::cuda

@@ -3,18 +3,14 @@
 //
 // Floor: 2 N K P Q C R S at half the rate of f16.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "mma/product.hpp"
 
 namespace polyconv::cuda {
 
 using tensor::Products;
 
-extern const sdk::Kernel kernel_mma_tf32;
-const sdk::Kernel kernel_mma_tf32 = {"mma_tf32",
-                                     0,
-                                     tensor::kMmaConfigs,
-                                     tensor::kMmaConfigCount,
-                                     tensor::mma_supports_as<Products::kTf32>,
-                                     tensor::mma_create_as<Products::kTf32>};
+POLYCONV_DEFINE_KERNEL(mma_tf32, tensor::kMmaConfigs, tensor::mma_supports_as<Products::kTf32>,
+                       tensor::mma_create_as<Products::kTf32>);
 
 } // namespace polyconv::cuda

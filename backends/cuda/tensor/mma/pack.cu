@@ -1,9 +1,9 @@
-// pack.cu - weights as mma reads them, and what the host plans.
+// pack.cu - weights as mma reads them, and what the host plans but for costs.
 // SPDX-License-Identifier: Apache-2.0
 #include "bf16_parts.cuh"
 #include "common/accepts.hpp"
-#include "common/machine.hpp"
 #include "common/numbers.hpp"
+#include "common/pieces.hpp"
 #include "common/sums/partials.cuh"
 #include "mma/fragments.cuh"
 
@@ -11,10 +11,6 @@ namespace polyconv::cuda::tensor {
 namespace {
 
 constexpr int kThreads = 256;
-
-int64_t element_bytes(int32_t type) {
-  return type == POLYCONV_F32 ? 4 : 2;
-}
 
 // Channels of a chunk, chunks of a tap, rows of a block and bytes of such a row.
 int64_t vector_of(Products products) {
@@ -92,13 +88,9 @@ bool taps_fit(const polyconv_layer &l) {
   return l.weights.size[2] + l.weights.size[3] + l.weights.size[4] <= 31 && std::max(now, then) < 1 << 30;
 }
 
-// Whether a tensor's channels come in pieces of so many bytes, were its pointer aligned to those.
+// Whether channels come in pieces of so many bytes.
 bool has_pieces(const polyconv_tensor &t, int64_t group_channels, int64_t bytes) {
-  const int64_t piece = std::max<int64_t>(bytes / element_bytes(t.type), 1);
-  if (t.stride[1] != 1 || group_channels % piece != 0 || t.offset % piece != 0) return false;
-  for (const int axis : {0, 2, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % piece != 0) return false;
-  return true;
+  return in_pieces(t, std::max<int64_t>(bytes / sdk::type_bytes(t.type), 1), group_channels);
 }
 
 // Whether the pixels of a tensor lie evenly spaced, image after image.
@@ -166,7 +158,7 @@ void mma_pack(const polyconv_layer &l, Products products, const void *raw, void 
 
 MmaProduct make_mma_product(const polyconv_layer &l, Products products, const polyconv_arguments &a) {
   MmaProduct p = {make_implicit(l, a)};
-  p.input = static_cast<const char *>(a.input) + l.input.offset * element_bytes(l.input.type);
+  p.input = begin_of(l.input, a.input);
   p.blocks = static_cast<int32_t>(mma_blocks(l, products));
   p.chunks = static_cast<int32_t>(chunks_of(l, products));
   p.weights_rows = static_cast<int32_t>(rows_of(l));
@@ -181,13 +173,13 @@ MmaProduct make_mma_product(const polyconv_layer &l, Products products, const po
 // Elements of 4 bytes are words wherever they lie.
 Source unaligned_source(const polyconv_layer &l) {
   if (!taps_fit(l) || !pads_zeros(l) || l.input.stride[1] != 1) return Source::kGathered;
-  return element_bytes(l.input.type) == 4 ? Source::kWords : Source::kShifted;
+  return sdk::type_bytes(l.input.type) == 4 ? Source::kWords : Source::kShifted;
 }
 
 Source converted_source(const polyconv_layer &l, Products products) {
   if (!taps_fit(l) || !pads_zeros(l)) return Source::kGathered;
   if (l.weights.size[1] % vector_of(products) == 0) return Source::kVectors;
-  return l.weights.size[1] * element_bytes(l.input.type) % 4 == 0 ? Source::kWords : Source::kShifted;
+  return l.weights.size[1] * sdk::type_bytes(l.input.type) % 4 == 0 ? Source::kWords : Source::kShifted;
 }
 
 Source preferred_source(const polyconv_layer &l, Products products) {
@@ -195,51 +187,6 @@ Source preferred_source(const polyconv_layer &l, Products products) {
   if (least == Source::kGathered) return least;
   if (dense == Source::kVectors && has_pieces(l.input, l.weights.size[1], kChunk)) return dense;
   return has_pieces(l.input, l.weights.size[1], 4) ? Source::kWords : least;
-}
-
-namespace {
-
-// How many times as long as one of f16 a block of k takes.
-double slower(Products products, int tile, Source source) {
-  const bool gathered = source == Source::kGathered;
-  // Shifted: words that go through registers as well, a guess from how many instructions that takes.
-  const double words = source == Source::kWords ? 1.9 : source == Source::kShifted ? 2.5 : 1;
-  switch (products) {
-    case Products::kTf32: return gathered ? 3 : 1.05 * words;
-    case Products::kFast: return gathered ? 2.5 : (tile == k256x128 ? 1.1 : 0.8) * words;
-    case Products::kEmulated:
-      return (tile == k128x64 ? 2.65 : 2.3) * (gathered ? 1.5 : source == Source::kWords ? 1.2 : 1);
-    default: return gathered ? 7 : words;
-  }
-}
-
-} // namespace
-
-// Fitted to products of f16 at batches 1 to 128 on an H200; see docs/performance/cuda-tensor-mma.md.
-double mma_us(const polyconv_layer &l, Products products, int tile, Source source, int splits) {
-  const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
-  const MmaShape &shape = kMmaShapes[tile];
-  const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
-                       parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);
-  const double blocks = std::ceil(static_cast<double>(mma_blocks(l, products)) / splits);
-  const double busiest = std::ceil(tiles * splits / kHopperMultiprocessors);
-  const double there = std::min(busiest, static_cast<double>(shape.blocks)), full = shape.blocks;
-  const double hidden = there / (there + shape.waiting) * ((full + shape.waiting) / full); // blocks wait for memory
-  const double us = busiest * shape.block_us * (blocks * slower(products, tile, source) + shape.ends) / hidden;
-  const double bytes = static_cast<double>(sdk::elements(l.input) * element_bytes(l.input.type) +
-                                           sdk::elements(l.output) * element_bytes(l.result.type));
-  const double partials = splits == 1 ? 0 : 3.5 + static_cast<double>(partials_bytes(l, splits)) / 1.2e6;
-  // What is more than a bias and a relu, clipped or not, is finished one by one.
-  const bool plain = l.epilogue.residual_from == POLYCONV_RESIDUAL_NONE && l.save == POLYCONV_SAVE_NONE &&
-                     l.epilogue.activation <= POLYCONV_ACT_CLIPPED_RELU;
-  const double rate = shape.pixels * shape.channels <= 64 * 64 ? 125e3 : 80e3; // more blocks hide more of it
-  const double finishing = plain ? 0 : static_cast<double>(sdk::elements(l.output)) / rate;
-  // Rows of results that are no whole 16 bytes leave by words; five layers on an H100.
-  const bool ragged = splits == 1 && element_bytes(l.result.type) == 2 && l.result.stride[1] == 1 &&
-                      !has_pieces(l.result, l.output.size[1] / l.groups, 16);
-  const double stored = shape.pixels * std::min<double>(shape.channels, real(l.output.size[1] / l.groups));
-  const double words = ragged ? stored * (0.35e-3 * busiest + 0.25e-3) : 0;
-  return 3 + std::max(us + words, bytes / 3.5e6) + partials + finishing;
 }
 
 } // namespace polyconv::cuda::tensor

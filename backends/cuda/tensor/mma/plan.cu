@@ -1,6 +1,7 @@
 // plan.cu - what the kernels of mma.sync have in common on the host: configs, what is taken, the choice, the run.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/partials.cuh"
 #include "mma/product.hpp"
@@ -28,11 +29,8 @@ MmaLauncher launcher_of(Products products, int tile, Source source) {
 // 128 x 64 gives the same bits where a tile does not gather, or needs more shared memory than the device lends a block
 // (256 x 128 on chips of 8.6, 8.9 and 12.0).
 MmaLauncher find_product(Products products, int tile, Source source, int device) {
-  int lent = 0;
-  check(cudaDeviceGetAttribute(&lent, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-        "asking what a block may share");
   const MmaLauncher found = launcher_of(products, has_tile(products, tile, source) ? tile : k128x64, source);
-  return found.shared_bytes <= lent ? found : launcher_of(products, k128x64, source);
+  return found.shared_bytes <= block_shared_bytes(device) ? found : launcher_of(products, k128x64, source);
 }
 
 class Mma final : public CudaInstance {
@@ -48,12 +46,11 @@ class Mma final : public CudaInstance {
     preferred_.prepare(), unaligned_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    mma_pack(layer_, products_, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    mma_pack(layer_, products_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     MmaProduct product = make_mma_product(layer_, products_, a);
@@ -133,11 +130,12 @@ struct Ways {
 bool gathers_in_vain(const polyconv_layer &l, Products products, int64_t limit) {
   const Source now = preferred_source(l, products), then = converted_source(l, products);
   if (now == then || sdk::channels_last(l.input)) return false;
-  const double bytes =
-      static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) * (l.input.type == POLYCONV_F32 ? 4 : 2);
+  const double bytes = static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output)) *
+                       static_cast<double>(sdk::type_bytes(l.input.type));
   if (bytes > static_cast<double>(limit)) return false;
   const auto least = [&](Source source, bool converted) {
-    return cheapest(Ways{l, products, source, limit, converted}, kMmaConfigCount).us;
+    const Ways ways = {l, products, source, limit, converted};
+    return cheapest(kMmaConfigCount, -1, [&](int32_t config) { return us_of(ways, config); }).us;
   };
   return least(then, true) + 8 + 2 * bytes / 2.5e6 < least(now, false);
 }

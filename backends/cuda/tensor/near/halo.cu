@@ -169,8 +169,7 @@ Kernel kernel_of(const HaloProduct &p, bool bf16) {
 } // namespace
 
 void prepare_halo(const HaloProduct &p, bool bf16) {
-  check(cudaFuncSetAttribute(kernel_of(p, bf16), cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-        "asking for shared memory");
+  allow_shared(kernel_of(p, bf16), kSharedBytes);
 }
 
 void launch_halo(const HaloProduct &p, bool bf16, int multiprocessors, cudaStream_t stream) {

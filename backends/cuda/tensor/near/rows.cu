@@ -309,9 +309,7 @@ int rows_shared_bytes(const RowsProduct &p) {
 }
 
 void prepare_rows(const RowsProduct &p, bool bf16) {
-  // For all plans alike: the attribute belongs to the kernel.
-  check(cudaFuncSetAttribute(kernel_of(p, bf16), cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
-        "asking for shared memory");
+  allow_shared(kernel_of(p, bf16), kHopperShared);
 }
 
 void launch_rows(const RowsProduct &p, bool bf16, cudaStream_t stream) {

@@ -4,6 +4,7 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "near/halo.hpp"
 
@@ -42,16 +43,15 @@ class Halo final : public wgmma::WgmmaInstance {
   explicit Halo(const polyconv_request &request)
       : WgmmaInstance(request), product_(product_of(layer_)), bf16_(layer_.input.type == POLYCONV_BF16) {
     const DeviceScope scope(device_);
-    multiprocessors_ = multiprocessors_of(device_);
     wgmma::prepare_halo(product_, bf16_);
   }
 
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const void *input = static_cast<const char *>(a.input) + layer_.input.offset * 2;
+    const void *input = begin_of(layer_.input, a.input);
     wgmma::HaloProduct p = product_;
-    p.result = static_cast<char *>(a.output) + layer_.result.offset * 2;
+    p.result = begin_of(layer_.result, a.output);
     if ((reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(p.result)) % 16 != 0)
       return wgmma::multiply_unaligned(layer_, a, stream);
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
@@ -62,7 +62,7 @@ class Halo final : public wgmma::WgmmaInstance {
 
   const wgmma::HaloProduct product_;
   const bool bf16_;
-  int multiprocessors_ = 0;
+  const int multiprocessors_ = multiprocessors_of(device_);
 };
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
@@ -83,15 +83,10 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return std::make_unique<Halo>(request);
-}
-
 constexpr const char *kConfigs[] = {"64x232"};
 
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_halo;
-const sdk::Kernel kernel_wgmma_halo = {"wgmma_halo", 0, kConfigs, 1, supports, create};
+POLYCONV_DEFINE_KERNEL(wgmma_halo, kConfigs, supports, instance_of<Halo>);
 
 } // namespace polyconv::cuda

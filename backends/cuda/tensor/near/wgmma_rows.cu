@@ -3,6 +3,8 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "near/rows.hpp"
 
@@ -30,8 +32,8 @@ class Rows final : public wgmma::WgmmaInstance {
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const void *input = static_cast<const char *>(a.input) + layer_.input.offset * 2;
-    const void *result = static_cast<const char *>(a.output) + layer_.result.offset * 2;
+    const void *input = begin_of(layer_.input, a.input);
+    const void *result = begin_of(layer_.result, a.output);
     if (!aligned(input, 16) || !aligned(result, 16)) return wgmma::multiply_unaligned(layer_, a, stream);
     wgmma::RowsProduct p = product_;
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
@@ -60,7 +62,7 @@ struct Ways {
     const double turns = std::ceil(p.pixel_tiles * real(p.channel_tiles) / kHopperMultiprocessors),
                  pace = p.patch_slots > 2 ? 0.962 : 1.02;
     const double tile = p.depth_blocks * p.taps[0] * p.taps[1] * 4.0 * p.columns + 900;
-    const double multiplying = (830 + turns * tile * pace + 400 + p.columns * 256 / 47.0) / 1600;
+    const double multiplying = (830 + turns * tile * pace + 400 + p.columns * 256 / 47.0) / kHopperWgmmaClocks;
     const double elements =
         real(sdk::elements(layer.input)) + real(sdk::elements(layer.output)) + real(sdk::elements(layer.weights));
     const double moving = elements * 2 / 6.02e6;
@@ -74,20 +76,13 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!wgmma::takes_patches(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (l.weights.size[3] == 1) return offer.reject("takes windows of several rows");
-  const Ways ways = {l};
-  if (!ways.serves(0, nullptr) && !ways.serves(1, &offer)) return false;
-  if (!offer_config(ways, 2, config, offer)) return false;
+  if (!offer_config(Ways{l}, 2, config, offer, 1)) return false;
   offer.set_weights(0, wgmma::packed_format(l), wgmma::packed_bytes(l));
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Rows>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_rows;
-const sdk::Kernel kernel_wgmma_rows = {"wgmma_rows", 0, kConfigs, 2, supports, create};
+POLYCONV_DEFINE_KERNEL(wgmma_rows, kConfigs, supports, instance_of<Rows>);
 
 } // namespace polyconv::cuda

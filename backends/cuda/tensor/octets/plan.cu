@@ -1,6 +1,7 @@
 // plan.cu - how cuda-tensor/octets cuts up a layer, how its weights are packed, and the run.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/machine.hpp"
 #include "octets/plan.hpp"
 
@@ -184,22 +185,17 @@ class Octets final : public CudaInstance {
     const DeviceScope scope(device_);
     const Geometry &g = choice_.geometry;
     blocks_ = small(ceil_div(g.all_steps, g.share)) * g.groups;
-    // For all plans alike: the attribute belongs to the kernel.
-    const auto *const kernel = reinterpret_cast<const void *>(choice_.variant->kernel);
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
-          "asking for shared memory");
-  }
-
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    const Packing band(choice_);
-    pack_octets<<<blocks_for(band.elements() + sdk::elements(layer_.weights), 256), 256, 0,
-                  static_cast<cudaStream_t>(stream)>>>(View<int64_t>(layer_.weights), band, raw, layer_.weights.type,
-                                                       packed);
-    check_launch("the packing of cuda-tensor/octets");
+    allow_shared(choice_.variant->kernel, kHopperShared);
   }
 
  private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    const Packing band(choice_);
+    pack_octets<<<blocks_for(band.elements() + sdk::elements(layer_.weights), 256), 256, 0, stream>>>(
+        View<int64_t>(layer_.weights), band, raw, layer_.weights.type, packed);
+    check_launch("the packing of cuda-tensor/octets");
+  }
+
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     Pointers p = {};
@@ -235,12 +231,12 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if ((l.result.stride[4] != 1 && l.result.size[4] > 1) || l.result.stride[3] != l.result.size[4])
     return offer.reject("stores planes of results without gaps");
   if (!takes_int32(l, offer)) return false;
-  const Choice best = few::cheapest([&](int32_t i) { return choose(l, kLeastRows[i]); }, kConfigCount, config, offer);
-  if (best.variant == nullptr)
+  const auto choice_of = [&](int32_t i) { return choose(l, kLeastRows[i]); };
+  if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return choice_of(i).us; }))
     return offer.reject("has no room for %" PRId64 " channels of rows of %" PRId64 " pixels and %" PRId64 "x%" PRId64
                         " taps",
                         l.weights.size[1], l.input.size[4], l.weights.size[3], l.weights.size[4]);
-  const Packing band(best);
+  const Packing band(choice_of(offer.config));
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "octets_%d_%d:1", band.rows, band.blocks);
   offer.set_weights(0, format, 2 * (band.elements() + sdk::elements(l.weights)));

@@ -183,10 +183,7 @@ __global__ void __launch_bounds__(kForwardThreads, 2) multiply_patches(const __g
 
 template <class T, int Eights>
 ForwardLauncher forward_launcher() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(multiply_patches<T, Eights>, cudaFuncAttributeMaxDynamicSharedMemorySize, kLentShared),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(multiply_patches<T, Eights>, kLentShared); };
   const auto launch = [](const ForwardProduct &p, cudaStream_t stream) {
     launch_early_if(p.early, multiply_patches<T, Eights>, static_cast<unsigned>(p.filter_slices * p.groups * p.shares),
                     kForwardThreads, p.shared_bytes(), stream, p);

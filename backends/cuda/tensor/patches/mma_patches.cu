@@ -9,6 +9,7 @@
 #include "common/cheapest.hpp"
 #include "common/device/launch.hpp"
 #include "common/implicit.hpp"
+#include "common/kernel.hpp"
 #include "patches/forward.hpp"
 
 namespace polyconv::cuda {
@@ -69,12 +70,11 @@ class MmaPatches final : public CudaInstance {
     launcher_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    pack_forward(layer_, product_, raw, packed, static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    pack_forward(layer_, product_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     ForwardProduct p = product_;
     p.conv = Conv<int64_t>(layer_, a);
@@ -90,13 +90,8 @@ class MmaPatches final : public CudaInstance {
   const int32_t early_ = begins_early(device_) ? 1 : 0;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<MmaPatches>(request, kForwardShapes[config]);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_mma_patches;
-const sdk::Kernel kernel_mma_patches = {"mma_patches", 0, kNames, kForwardShapeCount, supports, create};
+POLYCONV_DEFINE_KERNEL(mma_patches, kNames, supports, instance_of<MmaPatches, kForwardShapes>);
 
 } // namespace polyconv::cuda

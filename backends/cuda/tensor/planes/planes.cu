@@ -73,10 +73,7 @@ namespace {
 
 template <class Tile, void Kernel(PlanesProduct), int Shared>
 PlanesLauncher launcher_of() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kHopperShared),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(Kernel, kHopperShared); };
   const auto launch = [](const PlanesProduct &p, int multiprocessors, cudaStream_t stream) {
     const int64_t turns = static_cast<int64_t>(p.pixel_tiles) * p.channel_tiles;
     launch_early(Kernel, static_cast<unsigned>(std::min<int64_t>(turns, multiprocessors)), Tile::threads,

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/cheapest.hpp"
 #include "common/device/device.hpp"
 #include "common/implicit.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "planes/planes.hpp"
@@ -113,7 +115,7 @@ struct Ways {
     const bool turns = leaves_turned(shape.channels, shape.reading), whole = sdk::spatial(l.output) % 8 == 0;
     const double leaving = 1300 + shape.pixels * shape.channels / 9.87 * (whole ? 1 : turns ? 2.9 : 4.3);
     const double turn = shape.teams > 1 ? std::max(multiplying, leaving) : multiplying + leaving;
-    const double computing = std::ceil(tiles / kHopperMultiprocessors) * turn / 1600;
+    const double computing = std::ceil(tiles / kHopperMultiprocessors) * turn / kHopperWgmmaClocks;
     const double read = real(sdk::elements(l.input)) * (one_tap && strided ? 0.5 : 1);
     const double moving = (read + real(sdk::elements(l.output))) * 4 / 4.85e6;
     return (whole ? 0.5 : 4) + std::max(computing, moving) + 0.39 * std::min(computing, moving);
@@ -129,17 +131,14 @@ class Planes final : public CudaInstance {
         vector_(vector_of(layer_)),
         plain_(leaves_plainly_in_planes(layer_)) {
     const DeviceScope scope(device_);
-    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    (shape_.reading == Reading::kDense ? pack_dense : pack_weights)(layer_, raw, packed,
-                                                                    static_cast<cudaStream_t>(stream));
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    (shape_.reading == Reading::kDense ? pack_dense : pack_weights)(layer_, raw, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     PlanesProduct product = make_planes(layer_, a, shape_);
@@ -162,7 +161,7 @@ class Planes final : public CudaInstance {
   const int32_t vector_;
   const bool plain_;
   const MapEncoders maps_;
-  int multiprocessors_ = 0;
+  const int multiprocessors_ = multiprocessors_of(device_);
 };
 
 // Whether neighbours along a row are neighbours in memory.
@@ -171,21 +170,19 @@ bool has_planes(const polyconv_tensor &t) {
 }
 
 bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes_f32(request, POLYCONV_MATH_TF32, offer)) return false;
+  if (!takes_f32_weights(request, POLYCONV_MATH_TF32, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
   if (!takes_forward(l, offer)) return false;
   const int64_t taps = l.weights.size[2] + l.weights.size[3] + l.weights.size[4];
   if (taps > 31) return offer.reject("takes 31 taps along the axes, not %lld", static_cast<long long>(taps));
   if (!has_planes(l.input) || !has_planes(l.result)) return offer.reject("takes channels first");
   if (!fits_tiles(l, offer) || !fits_implicit(l, offer)) return false;
   if (!has_code("90a", request.policy->device_index, offer)) return false;
-  const Ways ways = {l};
   if (l.weights.size[1] < 1) return offer.reject("takes one input channel or more");
   if (!fits_table(l) && l.weights.size[1] % 4 != 0)
     return offer.reject("takes input channels in whole 16 bytes, 4, or up to %d channels x taps, not %lld and %lld",
                         kMostDense, static_cast<long long>(l.weights.size[1]), static_cast<long long>(dense_depth(l)));
-  if (!offer_config(ways, kPlanesShapeCount, config, offer)) return false;
+  if (!offer_config(Ways{l}, kPlanesShapeCount, config, offer)) return false;
   if (kPlanesShapes[offer.config].reading == Reading::kDense)
     offer.set_weights(0, "cuda_kcrs4_f32:1", l.weights.size[0] * dense_row(l) * 4);
   else
@@ -193,14 +190,8 @@ bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> create_planes(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Planes>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_tf32_planes;
-const sdk::Kernel kernel_wgmma_tf32_planes = {"wgmma_tf32_planes", 0, kNames, wgmma::kPlanesShapeCount, supports_planes,
-                                              create_planes};
+POLYCONV_DEFINE_KERNEL(wgmma_tf32_planes, kNames, supports_planes, instance_of<Planes>);
 
 } // namespace polyconv::cuda

@@ -10,7 +10,9 @@
 #include <cmath>
 
 #include "common/accepts.hpp"
+#include "common/cheapest.hpp"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "mma/product.hpp"
@@ -104,7 +106,6 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!takes(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const Ways ways = {l, block_shared_bytes(request.policy->device_index)};
-  if (config < 0 && cheapest(ways, kConfigCount).config < 0) return ways.serves(0, &offer);
   if (!offer_config(ways, kConfigCount, config, offer)) return false;
   offer.set_weights(0, mma_packed_format(products_of(l)), mma_packed_bytes(l, products_of(l)));
   return true;
@@ -130,26 +131,21 @@ class PointwiseInstance final : public CudaInstance {
     const Pointwise p = shape_of(layer_);
     const auto lent = static_cast<int>(block_shared_bytes(device_));
     most_warps_ = warps_of(p, stages_, lent);
-    check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel_), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               lent), // for all plans alike: the attribute is the kernel's
-          "asking for shared memory");
-    multiprocessors_ = multiprocessors_of(device_);
-  }
-
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
-    mma_pack(layer_, products_of(layer_), raw, packed, static_cast<cudaStream_t>(stream));
+    allow_shared(kernel_, lent);
   }
 
  private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    mma_pack(layer_, products_of(layer_), raw, packed, stream);
+  }
+
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const auto at = [](auto *pointer, const polyconv_tensor &t) { return pointer + t.offset * 2; };
     const bool adds = layer_.epilogue.residual_from != POLYCONV_RESIDUAL_NONE;
     Pointwise p = shape_of(layer_);
-    p.input = at(static_cast<const char *>(a.input), layer_.input);
-    p.result = at(static_cast<char *>(a.output), layer_.result);
-    p.residual = adds ? at(static_cast<const char *>(a.residual[0]), layer_.residual) : nullptr;
+    p.input = begin_of(layer_.input, a.input);
+    p.result = begin_of(layer_.result, a.output);
+    p.residual = adds ? begin_of(layer_.residual, a.residual[0]) : nullptr;
     p.weights = a.weights[0], p.bias = layer_.epilogue.has_bias ? a.bias[0] : nullptr;
     const auto address = [](const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); };
     p.aligned = (address(p.input) | address(p.result) | address(p.residual)) % 16 == 0;
@@ -162,16 +158,12 @@ class PointwiseInstance final : public CudaInstance {
 
   const Kernel kernel_;
   const int stages_;
-  int most_warps_ = 0, multiprocessors_ = 0;
+  int most_warps_ = 0;
+  const int multiprocessors_ = multiprocessors_of(device_);
 };
-
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<PointwiseInstance>(request, config);
-}
 
 } // namespace
 
-extern const sdk::Kernel kernel_pointwise;
-const sdk::Kernel kernel_pointwise = {"pointwise", 0, kNames, kConfigCount, supports, create};
+POLYCONV_DEFINE_KERNEL(pointwise, kNames, supports, instance_of<PointwiseInstance>);
 
 } // namespace polyconv::cuda

@@ -66,11 +66,7 @@ __device__ inline void work_aside(const StridedProduct &p, uint32_t shared) {
 
 template <class Tile>
 StridedLauncher strided_launcher() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(multiply_tiles<Tile, StridedProduct>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               Tile::shared_bytes),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(multiply_tiles<Tile, StridedProduct>, Tile::shared_bytes); };
   const auto launch = [](const StridedProduct &p, int multiprocessors, cudaStream_t stream) {
     const auto blocks = static_cast<unsigned>(std::min(p.end[p.parts - 1], multiprocessors * Tile::blocks));
     launch_early(multiply_tiles<Tile, StridedProduct>, blocks, Tile::threads, Tile::shared_bytes, stream, p);

@@ -8,12 +8,13 @@
 #include "common/accepts.hpp"
 #include "common/conv.cuh"
 #include "common/instance.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "common/values.cuh"
 
 namespace polyconv::cuda {
 
-extern const sdk::Kernel kernel_wgmma, kernel_wgmma_halo, kernel_wgmma_few_data;
+extern const sdk::Kernel kernel_wgmma, kernel_wgmma_halo;
 
 namespace {
 
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // ---------------------------------------------------------------- supports
 
-bool asks(const polyconv_request &request, const polyconv_layer &forward, int32_t config, sdk::Offer *offer) {
+bool accepts(const polyconv_request &request, const polyconv_layer &forward, int32_t config, sdk::Offer *offer) {
   const polyconv_layer *const pointer = &forward;
   polyconv_request of_forward = request;
   of_forward.layers = &pointer;
@@ -178,7 +179,7 @@ bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &o
   const polyconv_layer &l = *request.layers[0], f = forward_of(l);
   sdk::Offer best = {}, one;
   for (int c = config < 0 ? 0 : config; c < (config < 0 ? 2 : config + 1); ++c) {
-    if (!asks(request, f, c, &one)) {
+    if (!accepts(request, f, c, &one)) {
       if (best.estimate_us <= 0) {
         offer.wants_layout = one.wants_layout;
         offer.reject("as a forward layer over the output's gradient: %s", one.reason);
@@ -206,7 +207,7 @@ class FewData final : public CudaInstance {
  public:
   FewData(const polyconv_request &request, int32_t config) : CudaInstance(request), forward_(forward_of(layer_)) {
     sdk::Offer offer;
-    asks(request, forward_, config, &offer);
+    accepts(request, forward_, config, &offer);
     const polyconv_layer *const pointer = &forward_;
     polyconv_request of_forward = request;
     of_forward.layers = &pointer;
@@ -214,18 +215,17 @@ class FewData final : public CudaInstance {
     packed_bytes_ = aligned_bytes(offer.weights_bytes[0]);
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     auto *const dense = reinterpret_cast<uint16_t *>(static_cast<char *>(packed) + packed_bytes_);
     const int64_t count = sdk::elements(forward_.weights);
-    place_weights<<<blocks_for(count, kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+    place_weights<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(
         View<int64_t>(layer_.weights), static_cast<const uint16_t *>(raw), View<int64_t>(forward_.weights),
         Residues(layer_), dense, count);
     check_launch("the placing of weights");
     product_->pack(0, dense, packed, stream);
   }
 
- private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     polyconv_arguments b = a;
     b.input = a.output, b.output = a.workspace;
@@ -254,12 +254,8 @@ class FewData final : public CudaInstance {
   int64_t packed_bytes_ = 0;
 };
 
-std::unique_ptr<sdk::Instance> create_few(const polyconv_request &request, int32_t config) {
-  return std::make_unique<FewData>(request, config);
-}
-
 } // namespace
 
-const sdk::Kernel kernel_wgmma_few_data = {"wgmma_few_data", 0, kNames, 2, supports_few, create_few};
+POLYCONV_DEFINE_KERNEL(wgmma_few_data, kNames, supports_few, instance_of<FewData>);
 
 } // namespace polyconv::cuda

@@ -12,6 +12,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/device/device.hpp"
+#include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "strided/strided.hpp"
@@ -49,7 +50,7 @@ double estimate(const polyconv_layer &l, const Shape &shape) {
     tiles += count;
     clocks += count * (real(depth_blocks(part.layer)) * step + leaving * (shape.teams > 1 ? 0.7 : 1));
   }
-  const double multiplying = clocks / tiles * std::ceil(tiles / kHopperMultiprocessors) / 1600;
+  const double multiplying = clocks / tiles * std::ceil(tiles / kHopperMultiprocessors) / kHopperWgmmaClocks;
   const double moving = 2 * (real(sdk::elements(l.result)) + real(sdk::elements(l.output))) / 3.2e6;
   return 6 + std::max(multiplying, moving) + 0.1 * std::min(multiplying, moving);
 }
@@ -118,19 +119,15 @@ class Strided final : public CudaInstance {
     const auto depth = [](const Part &part) { return has_depth(part.of) ? depth_blocks(part.of.layer) : 0; };
     std::stable_sort(parts_.begin(), parts_.end(), [&](const Part &a, const Part &b) { return depth(a) > depth(b); });
     const DeviceScope scope(device_);
-    multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
   }
 
-  void pack(int, const void *raw, void *packed, void *stream) override {
-    const DeviceScope scope(device_);
+ private:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
     for (const Part &part : parts_)
-      if (part.of.has_taps)
-        pack_weights(part.of.layer, raw, static_cast<char *>(packed) + part.packed_at,
-                     static_cast<cudaStream_t>(stream));
+      if (part.of.has_taps) pack_weights(part.of.layer, raw, static_cast<char *>(packed) + part.packed_at, stream);
   }
 
- private:
   struct Part {
     sdk::AdjointPart of;
     int64_t packed_at;
@@ -169,8 +166,8 @@ class Strided final : public CudaInstance {
   Product product_of(const Part &part, const polyconv_arguments &a) const {
     const polyconv_layer &l = part.of.layer;
     const polyconv_arguments b = arguments_of(part, a);
-    const void *input = static_cast<const char *>(b.input) + l.input.offset * 2;
-    void *result = static_cast<char *>(b.output) + l.result.offset * 2;
+    const void *input = begin_of(l.input, b.input);
+    void *result = begin_of(l.result, b.output);
     Product p = make_product(l, b, shape_, 1);
     p.boxes = p.plain = ((reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(result)) % 16 == 0 &&
                          aligned(p.conv.epilogue.bias, 8))
@@ -189,8 +186,8 @@ class Strided final : public CudaInstance {
     for (int axis = 0; axis < 3; ++axis) z.out[axis] = static_cast<int32_t>(l.result.size[2 + axis]);
     z.pixels = static_cast<int32_t>(l.result.size[0] * sdk::spatial(l.result));
     z.flat = is_flat(parts_[0].of.layer) ? 1 : 0;
-    maps_.columns(l, static_cast<char *>(arguments_of(part, a).output) + l.result.offset * 2,
-                  {kZeroPixels, 64, 0, 0, 0, true, false}, z.flat, &z.results);
+    maps_.columns(l, begin_of(l.result, arguments_of(part, a).output), {kZeroPixels, 64, 0, 0, 0, true, false}, z.flat,
+                  &z.results);
     return z;
   }
 
@@ -198,17 +195,11 @@ class Strided final : public CudaInstance {
   const StridedLauncher launcher_;
   const MapEncoders maps_;
   std::vector<Part> parts_;
-  int multiprocessors_ = 0;
+  const int multiprocessors_ = multiprocessors_of(device_);
 };
-
-std::unique_ptr<sdk::Instance> create_strided(const polyconv_request &request, int32_t config) {
-  return std::make_unique<Strided>(request, config);
-}
 
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_strided_data;
-const sdk::Kernel kernel_wgmma_strided_data = {"wgmma_strided_data", 0, kNames, kStridedConfigs, supports_strided,
-                                               create_strided};
+POLYCONV_DEFINE_KERNEL(wgmma_strided_data, kNames, supports_strided, instance_of<Strided>);
 
 } // namespace polyconv::cuda

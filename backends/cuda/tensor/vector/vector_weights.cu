@@ -3,6 +3,7 @@
 //
 // Floor: one write of the gradient.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "common/vector/outer_kernel.hpp"
 #include "vector/outer.hpp"
 
@@ -42,13 +43,7 @@ static_assert(sizeof kNames / sizeof *kNames == sizeof Side::shapes / sizeof *Si
 
 } // namespace
 
-extern const sdk::Kernel kernel_vector_weights;
-const sdk::Kernel kernel_vector_weights = {"vector_weights",
-                                           0,
-                                           kNames,
-                                           sizeof kNames / sizeof *kNames,
-                                           outer_supports<Side>,
-                                           outer_create<Side>,
-                                           POLYCONV_TRAIT_WIDE_GRADIENT};
+POLYCONV_DEFINE_KERNEL(vector_weights, kNames, outer_supports<Side>, instance_of<OuterInstance<Side>>, 0,
+                       POLYCONV_TRAIT_WIDE_GRADIENT);
 
 } // namespace polyconv::cuda

@@ -10,6 +10,7 @@
 #include "common/cheapest.hpp"
 #include "common/device/launch.hpp"
 #include "common/implicit.hpp"
+#include "common/kernel.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "common/sums/gradients.cuh"
 #include "weights/patch.hpp"
@@ -91,13 +92,8 @@ class MmaWeights final : public CudaInstance {
   const int32_t early_ = begins_early(device_) ? 1 : 0;
 };
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return std::make_unique<MmaWeights>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_mma_weights;
-const sdk::Kernel kernel_mma_weights = {"mma_weights", 0, kNames, kPatchShapeCount, supports, create};
+POLYCONV_DEFINE_KERNEL(mma_weights, kNames, supports, instance_of<MmaWeights>);
 
 } // namespace polyconv::cuda

@@ -282,10 +282,7 @@ __global__ void __launch_bounds__(32 * kAddingWays, 1) add_splits(const __grid_c
 
 template <class T, int ChannelBlocks>
 PatchLauncher patch_launcher() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(sum_patches<T, ChannelBlocks>, cudaFuncAttributeMaxDynamicSharedMemorySize, kLentShared),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(sum_patches<T, ChannelBlocks>, kLentShared); };
   const auto launch = [](const PatchProduct &p, cudaStream_t stream) {
     launch_early_if(p.early, sum_patches<T, ChannelBlocks>, static_cast<unsigned>(p.all_tiles * p.splits),
                     p.warps() * 32, p.shared_bytes(), stream, p);

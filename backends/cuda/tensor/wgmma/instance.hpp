@@ -13,12 +13,9 @@ class WgmmaInstance : public CudaInstance {
  public:
   explicit WgmmaInstance(const polyconv_request &request) : CudaInstance(request) {}
 
-  void pack(int, const void *raw, void *packed, void *stream) final {
-    const DeviceScope scope(device_);
-    pack_weights(layer_, raw, packed, static_cast<cudaStream_t>(stream));
-  }
-
  protected:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) final { pack_weights(layer_, raw, packed, stream); }
+
   const MapEncoders maps_;
 };
 

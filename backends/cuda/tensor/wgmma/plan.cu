@@ -4,6 +4,7 @@
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "common/pieces.hpp"
 #include "common/ptx/hopper.cuh"
 #include "common/rows.hpp"
 #include "emulated/emulated.hpp"
@@ -208,10 +209,7 @@ int64_t partials_row(const polyconv_layer &l) {
 }
 
 bool has_whole_vectors(const polyconv_tensor &t) {
-  if (t.stride[1] != 1 || t.offset % 8 != 0) return false;
-  for (const int axis : {0, 2, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % 8 != 0) return false;
-  return true;
+  return in_pieces(t, 8, 0);
 }
 
 const char *packed_format(const polyconv_layer &l) {

@@ -240,10 +240,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
 // `Pairs`: neighbours that share pixels are a cluster, and so run side by side, on one side of the second cache.
 template <class Tile, void Kernel(Product), bool Pairs = false>
 Launcher launcher() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(Kernel, Tile::shared_bytes); };
   const auto launch = [](const Product &p, int multiprocessors, cudaStream_t stream) {
     const int64_t turns = static_cast<int64_t>(p.pixel_tiles) * p.channel_tiles * p.splits;
     const auto blocks = static_cast<unsigned>(std::min<int64_t>(turns, multiprocessors * Tile::blocks));

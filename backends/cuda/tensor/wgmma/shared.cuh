@@ -125,10 +125,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_shared(c
 
 template <class Tile>
 Launcher shared_launcher() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(multiply_shared<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(multiply_shared<Tile>, Tile::shared_bytes); };
   const auto launch = [](const Product &p, int, cudaStream_t stream) {
     const auto blocks = static_cast<unsigned>(p.pixel_tiles * p.channel_tiles * p.splits);
     launch_clusters(multiply_shared<Tile>, static_cast<unsigned>(p.splits), blocks, Tile::threads, Tile::shared_bytes,

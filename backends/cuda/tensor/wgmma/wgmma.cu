@@ -6,6 +6,7 @@
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/kernel.hpp"
 #include "wgmma/product.hpp"
 
 namespace polyconv::cuda {
@@ -25,7 +26,6 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma;
-const sdk::Kernel kernel_wgmma = {"wgmma", 0, kNames, wgmma::kConfigCount, supports, wgmma::create};
+POLYCONV_DEFINE_KERNEL(wgmma, kNames, supports, wgmma::create);
 
 } // namespace polyconv::cuda

@@ -3,6 +3,7 @@
 //
 // Floor: 2 N K P Q C R S at half the rate of f16, 418 TFLOP/s on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/kernel.hpp"
 #include "rounded.hpp"
 #include "wgmma/product.hpp"
 
@@ -14,15 +15,11 @@ constexpr const char *kNames[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_NAME)};
 #undef POLYCONV_NAME
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes_f32(request, POLYCONV_MATH_TF32, offer)) return false;
-  const polyconv_layer &l = *request.layers[0];
-  if (l.weights.type != POLYCONV_F32) return offer.reject("takes f32 weights");
-  return wgmma::supports(request, config, offer);
+  return takes_f32_weights(request, POLYCONV_MATH_TF32, offer) && wgmma::supports(request, config, offer);
 }
 
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_tf32;
-const sdk::Kernel kernel_wgmma_tf32 = {"wgmma_tf32", 0, kNames, wgmma::kConfigCount, supports, wgmma::create};
+POLYCONV_DEFINE_KERNEL(wgmma_tf32, kNames, supports, wgmma::create);
 
 } // namespace polyconv::cuda

@@ -1,4 +1,4 @@
-// estimate.hpp - what a run of cuda-texture takes: the slowest of issuing, fetching, waiting and moving bytes. The
+// texture_cost.hpp - what a run of cuda-texture takes: the slowest of issuing, fetching, waiting and moving bytes. The
 // rates are fitted to an H200; of other chips they order the configs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -1,4 +1,4 @@
-// estimate.hpp - what a tile of cuda-constant costs, and the choice of the cheapest.
+// constant_cost.hpp - what a tile of cuda-constant costs, and the choice of the cheapest.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

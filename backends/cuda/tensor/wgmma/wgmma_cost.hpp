@@ -1,0 +1,12 @@
+// wgmma_cost.hpp - what a layer costs on the Hopper product.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "wgmma/product.hpp"
+
+namespace polyconv::cuda::wgmma {
+
+// Microseconds in a config.
+double product_us(const polyconv_layer &layer, int config);
+
+} // namespace polyconv::cuda::wgmma

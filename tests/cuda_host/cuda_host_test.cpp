@@ -1,0 +1,144 @@
+// cuda_host_test.cpp - the host side of the CUDA plug-ins on an H100 that is none (fake_runtime.hpp): every kernel is
+// planned, bound and launched with nothing that an H100 would refuse, and answers ask the device nothing.
+// POLYCONV_LAUNCHES, the name of a file, gets every launch: two versions of the plug-ins launch alike where it is the
+// same. ctest-timeout: 300
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_host/fake_runtime.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <set>
+
+#include "cuda/every_kernel.hpp"
+#include "cuda_host/run_once.hpp"
+
+namespace {
+
+using cuda_test::chain_of, cuda_test::kProblems;
+
+// Of the kernels that are no layer's: steps of a plan, and what takes over from nobody.
+const std::set<std::string> kSteps = {"cuda-direct/pool", "cuda-direct/gradient", "cuda-direct/convert"};
+
+// What kProblems leaves out: plug-ins without matrix units, each kernel's own sort.
+constexpr const char *kMoreProblems[] = {
+    "fwd:n2,c1,k4,i30x33,f5x5,p2",
+    "fwd:n2,c16,k16,g16,i20x20,f3x3,p1",
+    "fwd:n2,c16,k16,g16,i20x20,f3x3,p1:nhwc",
+    "bwd_d:n2,c16,k16,g16,i20x20,f3x3,p1",
+    "bwd_d:n2,c16,k16,g16,i20x20,f3x3,p1:nhwc",
+    "bwd_w:n2,c16,k16,g16,i20x20,f3x3,p1",
+    "bwd_w:n2,c16,k16,g16,i20x20,f3x3,p1:nhwc",
+    "bwd_d:n2,c4,k16,i20x20,f3x3,p1",
+    "bwd_d:n2,c4,k16,i20x20,f5x5,s2,p1",
+    "bwd_w:n2,c4,k16,i20x20,f3x3,p1",
+    "bwd_w:n2,c64,k64,i20x20,f3x3,p1",
+    "fwd:n2,c3,k64,i32x32,f4x4,s4",
+    "bwd_d:n2,c3,k64,i32x32,f4x4,s4",
+    "bwd_w:n2,c3,k64,i32x32,f4x4,s4",
+    "fwd:n2,c512,k512,i1x1,f1x1",
+    "bwd_d:n2,c512,k512,i1x1,f1x1",
+    "bwd_w:n2,c512,k512,i1x1,f1x1",
+    "fwd:n2,c8,k16,i17x19,f3x3,p1:f64",
+};
+
+polyconv::Options freest(const std::string &kernel) {
+  polyconv::Options options;
+  options.kernel = kernel.c_str();
+  options.math = POLYCONV_MATH_FAST;
+  options.fallback = POLYCONV_FALLBACK_ALLOW;
+  options.bind = 1;
+  return options;
+}
+
+bool planned(const polyconv::Device &device, const std::vector<polyconv::Problem> &chain,
+             const polyconv::Options &options) {
+  polyconv_plan *plan = nullptr;
+  const auto count = static_cast<int32_t>(chain.size());
+  if (polyconv_plan_create(device.get(), chain.data(), count, &options, &plan) != POLYCONV_SUCCESS) return false;
+  polyconv_plan_destroy(plan);
+  return true;
+}
+
+std::string backend_name(int32_t index) {
+  polyconv_backend_info info{};
+  info.struct_size = sizeof info;
+  REQUIRE(polyconv_backend_get(index, &info) == POLYCONV_SUCCESS);
+  return info.name;
+}
+
+std::vector<std::string> plug_ins() {
+  std::vector<std::string> names;
+  for (int32_t b = 0; b < polyconv_backend_count(); ++b)
+    if (const std::string name = backend_name(b); name.rfind("cuda-", 0) == 0) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> problems() {
+  std::vector<std::string> all(std::begin(kProblems), std::end(kProblems));
+  all.insert(all.end(), std::begin(kMoreProblems), std::end(kMoreProblems));
+  return all;
+}
+
+void write(std::ofstream &out, const std::string &kernel, const std::string &tokens,
+           const std::vector<fake_cuda::Launch> &launches) {
+  if (!out.is_open()) return;
+  out << kernel << " on " << tokens << "\n";
+  for (const fake_cuda::Launch &l : launches) out << fake_cuda::text_of(l) << "\n";
+}
+
+} // namespace
+
+TEST_CASE("every kernel is planned, packed, bound and run, and an H100 would take its launches") {
+  const polyconv::Device device("cuda:0");
+  std::ofstream out;
+  if (const char *file = std::getenv("POLYCONV_LAUNCHES")) out.open(file);
+  REQUIRE(plug_ins().size() >= 8);
+  for (const std::string &plug_in : plug_ins()) {
+    const std::vector<std::string> kernels = cuda_test::kernels_of(plug_in);
+    std::set<std::string> taken;
+    for (const std::string &tokens : problems()) {
+      const std::vector<polyconv::Problem> chain = chain_of(tokens);
+      if ((chain.size() > 1) != (plug_in == "cuda-chain")) continue;
+      for (const std::string &kernel : kernels) {
+        polyconv::Options options = freest(kernel);
+        if (chain.size() > 1) options.grouping = "8"; // all layers in one
+        if (!planned(device, chain, options)) continue;
+        INFO(kernel, " on ", tokens);
+        fake_cuda::take_launches();
+        CHECK_NOTHROW(fake_cuda::run_once(device, chain, polyconv::Plan(chain, options, device)));
+        const std::vector<fake_cuda::Launch> launches = fake_cuda::take_launches();
+        CHECK(!launches.empty());
+        for (const fake_cuda::Launch &launch : launches) CHECK(fake_cuda::refusal(launch) == "");
+        write(out, kernel, tokens, launches);
+        taken.insert(kernel.substr(0, kernel.find('@')));
+      }
+    }
+    for (const std::string &kernel : kernels) {
+      const std::string name = kernel.substr(0, kernel.find('@'));
+      INFO(name, ": no problem of this test is one that it takes");
+      CHECK((taken.count(name) == 1 || kSteps.count(name) == 1));
+    }
+  }
+}
+
+TEST_CASE("a kernel answers without a call of the CUDA runtime") {
+  const polyconv::Device device("cuda:0");
+  for (const std::string &tokens : problems())
+    for (const int32_t math : {POLYCONV_MATH_STRICT, POLYCONV_MATH_TF32, POLYCONV_MATH_FAST}) {
+      INFO(tokens);
+      const std::vector<polyconv::Problem> chain = chain_of(tokens);
+      polyconv::Options options;
+      options.math = math;
+      const auto ask = [&] {
+        polyconv_explanation *made = nullptr;
+        const auto count = static_cast<int32_t>(chain.size());
+        REQUIRE(polyconv_explain(device.get(), chain.data(), count, &options, &made) == POLYCONV_SUCCESS);
+        polyconv_explanation_destroy(made);
+      };
+      ask(); // what a device is, is remembered
+      const int64_t before = fake_cuda::calls();
+      ask();
+      CHECK(fake_cuda::calls() == before);
+    }
+}
