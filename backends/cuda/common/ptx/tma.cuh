@@ -68,11 +68,16 @@ __device__ inline void store_run(void *to, uint32_t from, int bytes) {
 __device__ inline void fence_for_tma() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Shared memory to a box of a tensor of two or four dimensions at (x, y, z, n); what lies outside of the tensor is
+// Shared memory to a box of a tensor of two to four dimensions at (x, y, z, n); what lies outside of the tensor is
 // dropped.
 __device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
                "r"(x), "r"(y)
+               : "memory");
+}
+__device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+               "r"(from), "r"(x), "r"(y), "r"(z)
                : "memory");
 }
 __device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, int y, int z, int n) {

@@ -1,6 +1,6 @@
 // depthwise_last_weights.cu - the gradient of weights of depthwise layers of any window, stride, dilation and number of
 // dimensions, channels last; f32, f16 and bf16 (last.hpp). Configs: "columns" keeps lines of 3, 5 or 7 neighbouring
-// taps in registers, "taps" goes tap by tap.
+// taps in registers and goes down the image, "taps" goes tap by tap.
 //
 // Floor: one read of x and dy.
 // SPDX-License-Identifier: Apache-2.0
@@ -25,16 +25,21 @@ using namespace shared;
 
 constexpr const char *kNames[] = {"columns", "taps"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
-constexpr int kBlocksTogether = 3;                // of a multiprocessor
+constexpr int kBlocksTogether = 4;                // of a multiprocessor
 constexpr int64_t kLongestSum = int64_t{1} << 17; // pixels: so many roundings stay below those of the result
 
 // ---------------------------------------------------------------- how a layer is cut
 
-// The place in kLastColumns of the window's columns, -1 where it has none.
+// The place in kLastColumns of the window, -1 where it has none. Where one output is all there is along an axis, any
+// stride is as good; and so is any dilation of one tap.
 int columns_of(const polyconv_layer &l) {
-  if (l.dilation[2] != 1) return -1;
+  const auto fits = [&](int axis, int64_t stride) {
+    return (l.stride[axis] == stride || l.output.size[2 + axis] == 1) &&
+           (l.dilation[axis] == 1 || l.weights.size[2 + axis] == 1);
+  };
   for (int i = 0; i < kLastColumnsCount; ++i)
-    if (l.weights.size[4] == kLastColumns[i].taps && l.stride[2] == kLastColumns[i].stride) return i;
+    if (l.weights.size[4] == kLastColumns[i].taps && fits(1, kLastColumns[i].stride) && fits(2, kLastColumns[i].stride))
+      return i;
   return -1;
 }
 
@@ -55,26 +60,27 @@ int32_t lanes_of(int64_t channels) {
   return best;
 }
 
-// Turns of so many taps each, a launch's blocks.
-void set_turns(int columns, LastSums *p) {
-  const int32_t lines = p->taps[0] * p->taps[1];
-  p->turn_taps = columns < 0 ? kTurnTaps : kLastColumns[columns].taps * kLastColumns[columns].lines;
-  p->turns = small(columns < 0 ? ceil_div(p->all_taps(), kTurnTaps) : ceil_div(lines, kLastColumns[columns].lines));
+// Turns of a launch's blocks.
+int32_t turns_of(int columns, const LastSums &p) {
+  return small(columns < 0 ? ceil_div(p.all_taps(), kTurnTaps)
+                           : p.taps[0] * ceil_div(p.taps[1], kLastColumns[columns].lines));
 }
 
-// Splits of the rows, and of rows where there are few, are the same for every config, and so is the order of each sum.
+// Units and splits are the same for every config, and so is the order of each sum. Bands are as high as leaves every
+// group of lanes some units, for the lines above a band are loaded once more.
 void set_splits(int64_t images, int64_t turns, LastSums *p) {
-  const int64_t rows = images * p->out[0] * p->out[1], groups = kLastThreads / p->lanes;
+  constexpr int64_t kUnits = 3, kLeastBand = 8; // of a group; rows
+  const int64_t groups = kLastThreads / p->lanes;
   const int64_t blocks =
       std::max<int64_t>(1, int64_t{kHopperMultiprocessors} * kBlocksTogether / (int64_t{p->slices} * turns));
-  const int64_t segments =
-      std::clamp<int64_t>(blocks * groups / std::max<int64_t>(rows, 1), 1, std::max<int64_t>(1, p->out[2] / 16));
-  p->rows = small(rows);
-  p->columns = small(ceil_div(ceil_div(p->out[2], segments), kStrip) * kStrip);
-  p->segments = small(ceil_div(p->out[2], p->columns));
-  const int64_t least = ceil_div(rows * p->out[2], groups * kLongestSum);
-  const int64_t each = ceil_div(p->units(), groups * std::max(blocks, least)); // of a group: all have as many
-  p->splits = small(std::max<int64_t>(ceil_div(p->units(), groups * std::max<int64_t>(each, 1)), 1));
+  p->strips = small(ceil_div(p->out[2], kStrip));
+  const int64_t columns = images * p->out[0] * p->strips, wanted = ceil_div(kUnits * groups * blocks, columns);
+  p->band = small(std::min<int64_t>(p->out[1], std::max(kLeastBand, ceil_div(p->out[1], wanted))));
+  p->bands = small(ceil_div(p->out[1], p->band));
+  p->units = small(columns * p->bands);
+  const int64_t least = ceil_div(images * p->out[0] * p->out[1] * p->out[2], groups * kLongestSum);
+  const int64_t each = ceil_div(p->units, groups * std::max(blocks, least)); // of a group: all have as many
+  p->splits = small(std::max<int64_t>(ceil_div(p->units, groups * std::max<int64_t>(each, 1)), 1));
 }
 
 LastSums make_sums(const polyconv_layer &l, int columns) {
@@ -91,9 +97,8 @@ LastSums make_sums(const polyconv_layer &l, int columns) {
   p.lanes = lanes_of(p.channels);
   p.slices = small(ceil_div(p.channels, 2 * p.lanes));
   p.pairs = in_pairs(l.input) && in_pairs(l.output) ? 1 : 0;
-  set_turns(columns_of(l), &p);
-  set_splits(l.output.size[0], p.turns, &p);
-  set_turns(columns, &p);
+  set_splits(l.output.size[0], turns_of(columns_of(l), p), &p);
+  p.turns = turns_of(columns, p);
   return p;
 }
 
@@ -107,23 +112,24 @@ int64_t pieces_bytes(const LastSums &p) {
 double sums_us(const polyconv_layer &l, const LastSums &p, int columns) {
   const bool wide = l.input.type == POLYCONV_F32;
   const double load = wide ? 3 : 5; // with its conversions and the question whether it is padding
-  double strip = 0;                 // instructions of a lane for a strip of outputs
+  double unit = 150;                // instructions of a lane
   if (columns < 0) {
-    strip = kStrip * (kTurnTaps * (2 + load + 2) + load + 4) * 1.9; // what loads wait for, 12 layers on an H100
+    const double strip = kStrip * (kTurnTaps * (2 + load + 4) + load + 4) * 1.5; // what loads wait for
+    unit += p.band * strip;
   } else {
     const LastColumns &c = kLastColumns[columns];
-    const int inputs = (kStrip - 1) * c.stride + c.taps;
-    strip = c.lines * (kStrip * c.taps * 2 + inputs * load + 6) + kStrip * load + 20;
-    if (c.taps > 3) strip *= 1.4; // fewer warps wait; eight layers on an H100
+    const int inputs = (kStrip - 1) * c.stride + c.taps, rows = (c.lines + c.stride - 1) / c.stride;
+    const double row = std::min(c.stride, c.lines) * (inputs * load + 6) + kStrip * load + 12;
+    unit += (p.band + rows - 1) * row + real(p.band) * c.lines * kStrip * c.taps * 2;
+    unit *= c.stride == 1 || c.taps == 7 ? 1.3 : 1.1; // 33 layers on an H200
   }
-  const double units = real(p.units()) * p.turns * p.slices * p.lanes;
-  const double issued = units * (real(ceil_div(p.columns, kStrip)) * strip + 150);
-  const double lanes = std::min(1.0, real(p.splits) * p.turns * p.slices / (2.0 * kHopperMultiprocessors));
+  const double issued = real(p.units) * p.turns * p.slices * p.lanes * unit;
+  const double lanes = std::min(1.0, real(p.splits) * p.turns * p.slices / (4.0 * kHopperMultiprocessors));
   const double summing = issued / (128.0 * kHopperMultiprocessors * kHopperClocks * 0.5 * lanes);
   const double bytes = (wide ? 4 : 2) * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
   const double moving = bytes / 3.6e6;
-  const double adding = 2.5 + real(pieces_bytes(p)) / 1.5e6 + p.splits * 0.01;
-  return 3.5 + std::max(summing, moving) + 0.3 * std::min(summing, moving) + adding;
+  const double adding = 1.5 + real(pieces_bytes(p)) / 1.5e6 + p.splits * 0.01;
+  return 2.2 + std::max(summing, moving) + 0.3 * std::min(summing, moving) + adding;
 }
 
 // 0 where the config does not serve.
@@ -161,7 +167,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t c) { return estimate(l, c); }))
     return offer.reject(
-        "has no instance for these columns: 3, 5 or 7 taps across, at stride 1 or 2, without dilation, "
+        "has no instance for these columns: 3, 5 or 7 taps across, at stride 1 or 2 both ways, without dilation, "
         "and even channels");
   const LastSums p = make_sums(l, offer.config == 0 ? columns_of(l) : -1);
   if (!(real(p.splits) * p.turns * p.slices < 1 << 30)) return offer.reject("takes less than 2^30 pieces");
@@ -188,7 +194,7 @@ class DepthwiseLastWeights final : public CudaInstance {
     p.early = early_;
     int columns = columns_;
     if (p.pairs && (!aligned(p.x, 2 * bytes) || !aligned(p.dy, 2 * bytes))) p.pairs = 0, columns = -1;
-    set_turns(columns, &p); // the same sums in the same order, tap by tap
+    p.turns = turns_of(columns, p); // the same sums in the same order, tap by tap
     launcher(columns)(p, stream);
     bias_gradient(layer_, a, static_cast<char *>(a.workspace) + pieces_bytes(p), stream);
   }

@@ -1,11 +1,14 @@
 // last.cuh - the gradient of weights of depthwise layers, channels last. A warp reads neighbouring channels, so that
-// every load is a whole line; the lines of a window come from the first cache, where the row before has left them.
+// every load is a whole line. It goes down a strip of columns: a line of x is loaded once for all lines of taps, whose
+// rows of dy are still in registers.
 //
-// Floor: one read of x and dy. What a multiprocessor issues is nearer: of a strip of 4 outputs and a line of 3 taps, 12
-// products of each channel, 6 loads and, of 16 bits, 12 conversions.
+// Floor: one read of x and dy. What a multiprocessor issues is nearer: of a strip of 4 outputs and 3 x 3 taps, 36
+// products of each channel, 10 loads and, of 16 bits, 20 conversions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "common/device/launch.hpp"
@@ -17,18 +20,23 @@ namespace polyconv::cuda::shared {
 
 // ---------------------------------------------------------------- loads
 
+// Two neighbouring channels as they lie in memory, where they are a word.
+template <class T>
+using LastWord = std::conditional_t<sizeof(T) == 4, float2, uint32_t>;
+
+template <class T>
+__device__ inline float2 channels_of(const LastWord<T> &word) {
+  const auto *const two = reinterpret_cast<const T *>(&word);
+  return make_float2(value(two[0]), value(two[1]));
+}
+
 // Two neighbouring channels; where they are no word, the second may not exist.
 template <class T, bool Pairs>
 __device__ inline float2 load_channels(const T *from, bool both) {
-  if constexpr (!Pairs) {
+  if constexpr (Pairs)
+    return channels_of<T>(*reinterpret_cast<const LastWord<T> *>(from));
+  else
     return make_float2(value(from[0]), both ? value(from[1]) : 0.0f);
-  } else if constexpr (sizeof(T) == 4) {
-    return *reinterpret_cast<const float2 *>(from);
-  } else {
-    const uint32_t word = *reinterpret_cast<const uint32_t *>(from);
-    const auto *const halves = reinterpret_cast<const T *>(&word);
-    return make_float2(value(halves[0]), value(halves[1]));
-  }
 }
 
 __device__ inline void add_product(float2 &sum, float2 x, float2 y) {
@@ -37,7 +45,7 @@ __device__ inline void add_product(float2 &sum, float2 x, float2 y) {
 
 // ---------------------------------------------------------------- where a lane works
 
-// The lane's channels, and the units (parts of rows) of its group: every groups-th of the split.
+// The lane's channels, and the units of its group: every groups-th of the split.
 struct LastLane {
   int32_t channel, first, end, step;
   bool there, both;
@@ -46,120 +54,173 @@ struct LastLane {
     const auto thread = static_cast<int32_t>(threadIdx.x);
     channel = (slice * p.lanes + thread % p.lanes) * 2;
     there = channel < p.channels, both = channel + 1 < p.channels;
-    first = static_cast<int32_t>(int64_t{p.units()} * split / p.splits) + thread / p.lanes;
-    end = static_cast<int32_t>(int64_t{p.units()} * (split + 1) / p.splits);
+    first = static_cast<int32_t>(int64_t{p.units} * split / p.splits) + thread / p.lanes;
+    end = static_cast<int32_t>(int64_t{p.units} * (split + 1) / p.splits);
     step = kLastThreads / p.lanes;
   }
 };
 
-// A unit: its image, and its outputs [begin, end) of row h at depth d.
+// A unit: its image, and its outputs from column w on, rows [begin, end) at depth d.
+template <class T>
 struct LastUnit {
-  int32_t image, d, h, begin, end;
+  int32_t d, w, begin, end;
+  const T *x, *dy; // of the lane's first channel: of the image, and of the strip in row 0
 
-  __device__ LastUnit(const LastSums &p, int32_t unit) {
-    const int32_t row = unit / p.segments, plane = row / p.out[1];
-    image = plane / p.out[0];
-    d = plane - image * p.out[0], h = row - plane * p.out[1];
-    begin = (unit - row * p.segments) * p.columns, end = min(begin + p.columns, p.out[2]);
+  __device__ LastUnit(const LastSums &p, const LastLane &lane, int32_t unit) {
+    const int32_t rest = unit / p.strips, plane = rest / p.bands, image = plane / p.out[0];
+    w = (unit - rest * p.strips) * kStrip, begin = (rest - plane * p.bands) * p.band;
+    end = min(begin + p.band, p.out[1]);
+    d = plane - image * p.out[0];
+    x = static_cast<const T *>(p.x) + image * p.x_image + lane.channel;
+    dy = static_cast<const T *>(p.dy) + image * p.dy_image + d * p.dy_stride[0] + w * p.dy_stride[2] + lane.channel;
   }
+  // How many columns there are.
+  __device__ int32_t columns(const LastSums &p) const { return p.out[2] - w; }
 };
-
-// Elements from an image's first to the line of x that line `line` of the window reads; -1 where it is padding.
-__device__ inline int32_t line_of(const LastSums &p, const LastUnit &unit, int32_t line) {
-  const int32_t plane = line / p.taps[1];
-  const int32_t d = unit.d * p.stride[0] - p.pad[0] + plane * p.dilation[0];
-  const int32_t h = unit.h * p.stride[1] - p.pad[1] + (line - plane * p.taps[1]) * p.dilation[1];
-  const bool inside = d >= 0 && d < p.in[0] && h >= 0 && h < p.in[1];
-  return inside ? d * p.x_stride[0] + h * p.x_stride[1] : -1;
-}
 
 // ---------------------------------------------------------------- sums of a turn
 
-// Lines of `Taps` neighbouring columns: a strip's inputs are loaded once for all taps of a line.
+// `Lines` lines of `Taps` neighbouring columns, at stride `Step` both ways.
 template <class T, int Taps, int Step, int Lines>
 struct ColumnSums {
-  static constexpr int kBlocks = Lines * Taps <= 9 ? 3 : 2; // on a multiprocessor, as registers allow
   static constexpr int kCount = Lines * Taps, kInputs = (kStrip - 1) * Step + Taps;
+  static constexpr int kRows = (Lines + Step - 1) / Step, kPhases = Step < Lines ? Step : Lines; // of dy that a line of
+                                                                                                 // x meets; lines a row
+  static constexpr int kWords = kPhases * kInputs + kStrip;
+  static constexpr int kRegisters =
+      2 * (kCount + kRows * kStrip + kPhases * kInputs) + kWords * int{sizeof(T)} / 2 + (sizeof(T) == 4 ? 44 : 28);
+  static constexpr int kBlocks = std::min(5, 65536 / kLastThreads / ((kRegisters + 7) / 8 * 8)); // of a multiprocessor
   float2 sums[kCount] = {};
 
-  __device__ void add(const LastSums &p, const LastLane &lane, const LastUnit &unit, int32_t turn) {
-    const T *const x = static_cast<const T *>(p.x) + unit.image * p.x_image + lane.channel;
-    const T *dy = static_cast<const T *>(p.dy) + unit.image * p.dy_image + unit.d * p.dy_stride[0] +
-                  unit.h * p.dy_stride[1] + unit.begin * p.dy_stride[2] + lane.channel;
-    const int32_t lines = p.taps[0] * p.taps[1];
-    int32_t from[Lines];
-#pragma unroll
-    for (int i = 0; i < Lines; ++i) from[i] = turn * Lines + i < lines ? line_of(p, unit, turn * Lines + i) : -1;
+  // The tap of sum i, -1 where the window has no such line.
+  __device__ static int32_t tap_of(const LastSums &p, int32_t turn, int i) {
+    const int32_t groups = (p.taps[1] + Lines - 1) / Lines, plane = turn / groups;
+    const int32_t line = (turn - plane * groups) * Lines + i / Taps;
+    return line < p.taps[1] ? (plane * p.taps[1] + line) * p.taps[2] + i % Taps : -1;
+  }
+
+  __device__ void add(const LastSums &p, const LastLane &lane, int32_t unit, int32_t turn) {
+    const LastUnit<T> at(p, lane, unit);
+    const int32_t groups = (p.taps[1] + Lines - 1) / Lines, plane = turn / groups;
+    const int32_t depth = at.d * p.stride[0] - p.pad[0] + plane * p.dilation[0];
+    if (depth < 0 || depth >= p.in[0]) return;
+    const int32_t first = (turn - plane * groups) * Lines - p.pad[1], left = at.w * Step - p.pad[2];
+    const T *const x = at.x + depth * p.x_stride[0] + left * p.x_stride[2];
+    float2 y[kRows][kStrip];
+    Row next;
+    next.load(p, at, x, first, left, at.begin);
 #pragma unroll 1
-    for (int32_t w = unit.begin; w < unit.end; w += kStrip, dy += kStrip * p.dy_stride[2]) {
-      float2 y[kStrip];
+    for (int32_t h = at.begin; h < at.end + kRows - 1; h += kRows)
 #pragma unroll
-      for (int u = 0; u < kStrip; ++u)
-        y[u] = w + u < unit.end ? load_channels<T, true>(dy + u * p.dy_stride[2], true) : float2{};
-      const int32_t left = w * Step - p.pad[2];
-#pragma unroll
-      for (int i = 0; i < Lines; ++i)
-        if (from[i] >= 0) add_line(p, x + from[i], left, y, unit.end - w, i * Taps);
-    }
+      for (int turned = 0; turned < kRows; ++turned) // row h of dy takes the place of the one kRows before
+        add_row(p, at, x, first, left, h + turned, y, turned, next);
   }
 
  private:
-  // Outputs that do not exist meet nothing: their inputs may be infinite.
-  __device__ void add_line(const LastSums &p, const T *line, int32_t left, const float2 (&y)[kStrip], int32_t there,
-                           int first) {
-    float2 x[kInputs];
+  // Row `h` of dy, and the lines of x that it is the first to meet, on their way from memory.
+  struct Row {
+    LastWord<T> dy[kStrip], x[kPhases][kInputs];
+
+    __device__ void load(const LastSums &p, const LastUnit<T> &at, const T *line, int32_t first, int32_t left,
+                         int32_t h) {
 #pragma unroll
-    for (int i = 0; i < kInputs; ++i) {
-      const bool inside = static_cast<uint32_t>(left + i) < static_cast<uint32_t>(p.in[2]);
-      x[i] = inside ? load_channels<T, true>(line + (left + i) * p.x_stride[2], true) : float2{};
+      for (int u = 0; u < kStrip; ++u) {
+        dy[u] = {};
+        if (h < at.end && u < at.columns(p))
+          dy[u] = *reinterpret_cast<const LastWord<T> *>(at.dy + h * p.dy_stride[1] + u * p.dy_stride[2]);
+      }
+#pragma unroll
+      for (int phase = 0; phase < kPhases; ++phase) {
+        const int32_t which = h * Step + first + phase;
+        const bool there = static_cast<uint32_t>(which) < static_cast<uint32_t>(p.in[1]);
+#pragma unroll
+        for (int i = 0; i < kInputs; ++i) {
+          x[phase][i] = {};
+          if (there && static_cast<uint32_t>(left + i) < static_cast<uint32_t>(p.in[2]))
+            x[phase][i] = *reinterpret_cast<const LastWord<T> *>(line + which * p.x_stride[1] + i * p.x_stride[2]);
+        }
+      }
     }
+  };
+
+  // Row `h` of dy, in place `place`, and its lines of x, while those of the next row are on their way.
+  __device__ void add_row(const LastSums &p, const LastUnit<T> &at, const T *line, int32_t first, int32_t left,
+                          int32_t h, float2 (&y)[kRows][kStrip], int place, Row &next) {
+    float2 x[kPhases][kInputs];
 #pragma unroll
-    for (int u = 0; u < kStrip; ++u)
-      if (u < there)
+    for (int u = 0; u < kStrip; ++u) y[place][u] = channels_of<T>(next.dy[u]);
 #pragma unroll
-        for (int tap = 0; tap < Taps; ++tap) add_product(sums[first + tap], x[u * Step + tap], y[u]);
+    for (int phase = 0; phase < kPhases; ++phase)
+#pragma unroll
+      for (int i = 0; i < kInputs; ++i) x[phase][i] = channels_of<T>(next.x[phase][i]);
+    if (h + 1 < at.end + kRows - 1) next.load(p, at, line, first, left, h + 1);
+    const int32_t there = at.columns(p);
+#pragma unroll
+    for (int r = 0; r < Lines; ++r) {
+      const int back = r / Step, phase = r % Step; // rows of dy before this one; the line of x
+      const int32_t which = h * Step + first + phase;
+      if (h - back < at.begin || h - back >= at.end || static_cast<uint32_t>(which) >= static_cast<uint32_t>(p.in[1]))
+        continue;
+        // Outputs that do not exist meet nothing: their inputs may be infinite.
+#pragma unroll
+      for (int u = 0; u < kStrip; ++u)
+        if (u < there)
+#pragma unroll
+          for (int tap = 0; tap < Taps; ++tap)
+            add_product(sums[r * Taps + tap], x[phase][u * Step + tap], y[(place - back + kRows) % kRows][u]);
+    }
   }
 };
 
 // Any taps of any window, one by one.
 template <class T, bool Pairs>
 struct TapSums {
-  static constexpr int kBlocks = 2, kCount = kTurnTaps;
+  static constexpr int kBlocks = 4, kCount = kTurnTaps;
   float2 sums[kCount] = {};
 
-  __device__ void add(const LastSums &p, const LastLane &lane, const LastUnit &unit, int32_t turn) {
-    const T *const x = static_cast<const T *>(p.x) + unit.image * p.x_image + lane.channel;
-    const T *dy = static_cast<const T *>(p.dy) + unit.image * p.dy_image + unit.d * p.dy_stride[0] +
-                  unit.h * p.dy_stride[1] + unit.begin * p.dy_stride[2] + lane.channel;
-    int32_t from[kCount], shift[kCount];
+  __device__ static int32_t tap_of(const LastSums &p, int32_t turn, int i) {
+    return turn * kCount + i < p.all_taps() ? turn * kCount + i : -1;
+  }
+
+  __device__ void add(const LastSums &p, const LastLane &lane, int32_t unit, int32_t turn) {
+    const LastUnit<T> at(p, lane, unit);
+    const T *from[kCount];
+    int32_t down[kCount], across[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const int32_t tap = turn * kCount + i, line = tap / p.taps[2];
-      from[i] = tap < p.all_taps() ? line_of(p, unit, line) : -1;
-      shift[i] = (tap - line * p.taps[2]) * p.dilation[2] - p.pad[2];
+      const int32_t tap = turn * kCount + i, line = tap / p.taps[2], plane = line / p.taps[1];
+      const int32_t depth = at.d * p.stride[0] - p.pad[0] + plane * p.dilation[0];
+      from[i] = tap < p.all_taps() && depth >= 0 && depth < p.in[0] ? at.x + depth * p.x_stride[0] : nullptr;
+      down[i] = (line - plane * p.taps[1]) * p.dilation[1] - p.pad[1];
+      across[i] = (tap - line * p.taps[2]) * p.dilation[2] - p.pad[2];
     }
 #pragma unroll 1
-    for (int32_t w = unit.begin; w < unit.end; ++w, dy += p.dy_stride[2]) {
-      const float2 y = load_channels<T, Pairs>(dy, lane.both);
-      float2 v[kCount];
+    for (int32_t h = at.begin; h < at.end; ++h)
+#pragma unroll 1
+      for (int32_t u = 0; u < min(kStrip, at.columns(p)); ++u) {
+        const float2 y = load_channels<T, Pairs>(at.dy + h * p.dy_stride[1] + u * p.dy_stride[2], lane.both);
+        float2 v[kCount];
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const int32_t at = w * p.stride[2] + shift[i];
-        const bool inside = from[i] >= 0 && static_cast<uint32_t>(at) < static_cast<uint32_t>(p.in[2]);
-        v[i] = inside ? load_channels<T, Pairs>(x + from[i] + at * p.x_stride[2], lane.both) : float2{};
+        for (int i = 0; i < kCount; ++i) {
+          const int32_t line = h * p.stride[1] + down[i], column = (at.w + u) * p.stride[2] + across[i];
+          const bool inside = from[i] != nullptr && static_cast<uint32_t>(line) < static_cast<uint32_t>(p.in[1]) &&
+                              static_cast<uint32_t>(column) < static_cast<uint32_t>(p.in[2]);
+          v[i] = inside ? load_channels<T, Pairs>(from[i] + line * p.x_stride[1] + column * p.x_stride[2], lane.both)
+                        : float2{};
+        }
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) add_product(sums[i], v[i], y);
       }
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) add_product(sums[i], v[i], y);
-    }
   }
 };
 
 // ---------------------------------------------------------------- the block
 
 // The block's sums as a piece. Groups of lanes within a warp add up first, then warps, both in order.
-template <int Count>
-__device__ inline void leave_piece(const LastSums &p, float2 (&sums)[Count], const LastLane &lane, int32_t turn,
-                                   int32_t split) {
+template <class Sums>
+__device__ inline void leave_piece(const LastSums &p, Sums &all, const LastLane &lane, int32_t turn, int32_t split) {
+  constexpr int Count = Sums::kCount;
+  auto &sums = all.sums;
   __shared__ float2 values[kLastWarps][kLastWarps][32]; // taps, warps
   const int32_t in_warp = static_cast<int32_t>(threadIdx.x) % 32, warp = static_cast<int32_t>(threadIdx.x) / 32;
   for (int32_t apart = p.lanes; apart < 32; apart *= 2)
@@ -174,8 +235,8 @@ __device__ inline void leave_piece(const LastSums &p, float2 (&sums)[Count], con
     for (int i = 0; i < kLastWarps; ++i)
       if (base + i < Count) values[i][warp][in_warp] = sums[base + i < Count ? base + i : 0];
     __syncthreads();
-    const int32_t tap = turn * Count + base + warp;
-    if (base + warp < Count && tap < p.all_taps() && in_warp < p.lanes) {
+    const int32_t tap = base + warp < Count ? Sums::tap_of(p, turn, base + warp) : -1;
+    if (tap >= 0 && in_warp < p.lanes) {
       float2 sum = values[warp][0][in_warp];
 #pragma unroll
       for (int other = 1; other < kLastWarps; ++other)
@@ -187,7 +248,7 @@ __device__ inline void leave_piece(const LastSums &p, float2 (&sums)[Count], con
   }
 }
 
-// Blocks of one split come one after the other: they read the same rows at the same time.
+// Blocks of one split come one after the other: they read the same lines at the same time.
 template <class Sums>
 __global__ void __launch_bounds__(kLastThreads, Sums::kBlocks)
     sum_depthwise_weights(const __grid_constant__ LastSums p) {
@@ -198,8 +259,8 @@ __global__ void __launch_bounds__(kLastThreads, Sums::kBlocks)
   ptx::let_next_begin(), ptx::await_previous();
   if (lane.there)
 #pragma unroll 1
-    for (int32_t unit = lane.first; unit < lane.end; unit += lane.step) sums.add(p, lane, LastUnit(p, unit), turn);
-  leave_piece(p, sums.sums, lane, turn, split);
+    for (int32_t unit = lane.first; unit < lane.end; unit += lane.step) sums.add(p, lane, unit, turn);
+  leave_piece(p, sums, lane, turn, split);
 }
 
 // ---------------------------------------------------------------- the sum over splits

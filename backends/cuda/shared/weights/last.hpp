@@ -1,7 +1,7 @@
 // last.hpp - the gradient of weights of depthwise layers, channels last: what the host knows of it. A lane has two
-// neighbouring channels and sums, over the pixels of its rows, the products of a turn: some taps of the window, held in
-// registers. Blocks share channels (slices), taps (turns) and rows (splits); a second kernel adds what splits have
-// summed, in their order.
+// neighbouring channels and sums, over the outputs of its units, the products of a turn: some taps of the window, held
+// in registers. A unit is a strip of columns over a band of rows. Blocks share channels (slices), taps (turns) and
+// units (splits); a second kernel adds what splits have summed, in their order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,9 +11,9 @@
 
 namespace polyconv::cuda::shared {
 
-inline constexpr int kLastThreads = 256, kLastWarps = kLastThreads / 32;
+inline constexpr int kLastThreads = 128, kLastWarps = kLastThreads / 32;
 inline constexpr int kTurnTaps = 8; // of a turn that takes any window
-inline constexpr int kStrip = 4;    // outputs of a row whose inputs a turn of columns loads once
+inline constexpr int kStrip = 4;    // columns of a unit
 
 struct LastSums {
   View<int64_t> weights; // what is written
@@ -25,20 +25,19 @@ struct LastSums {
   int32_t in[3] = {}, out[3] = {}, taps[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
   int32_t channels = 0, lanes = 0; // lanes: that lie side by side along the channels, of a warp's 32
   int32_t slices = 0;              // of 2 * lanes channels
-  int32_t turn_taps = 0, turns = 0;
-  int32_t rows = 0, segments = 0, columns = 0; // of all images; parts of a row, and outputs of one
-  int32_t splits = 0;
-  int32_t pairs = 0;       // two channels are one word in memory
-  int32_t early = 0;       // begins while what is ahead of it in the stream ends
-  float *pieces = nullptr; // [split][tap][channel of all slices]
+  int32_t turns = 0;
+  int32_t strips = 0, band = 0, bands = 0; // of a row; rows of a unit; units over the height of an image
+  int32_t units = 0, splits = 0;           // of all
+  int32_t pairs = 0;                       // two channels are one word in memory
+  int32_t early = 0;                       // begins while what is ahead of it in the stream ends
+  float *pieces = nullptr;                 // [split][tap][channel of all slices]
 
   __host__ __device__ int32_t all_taps() const { return taps[0] * taps[1] * taps[2]; }
   __host__ __device__ int32_t row_channels() const { return slices * lanes * 2; }
-  __host__ __device__ int32_t units() const { return rows * segments; }
 };
 
-// Windows whose columns are compiled for: `taps` and `stride` across, no dilation; `lines` of taps a turn. What has
-// none of these goes tap by tap.
+// Windows that are compiled for: `taps` across, `stride` both ways, no dilation; `lines` of taps a turn. What has none
+// of these goes tap by tap.
 struct LastColumns {
   int taps, stride, lines;
 };

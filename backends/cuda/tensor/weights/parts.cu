@@ -129,11 +129,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_parts_of_pixels(con
 
 template <class Tile>
 WeightsLauncher parts_launcher() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(multiply_parts_of_pixels<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               Tile::shared_bytes),
-          "asking for shared memory");
-  };
+  const auto prepare = [] { allow_shared(multiply_parts_of_pixels<Tile>, Tile::shared_bytes); };
   const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
     launch_early(multiply_parts_of_pixels<Tile>, static_cast<unsigned>(p.shares.workers), Tile::threads,
                  Tile::shared_bytes, stream, p);

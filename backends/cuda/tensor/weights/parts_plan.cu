@@ -40,8 +40,8 @@ double estimate(const polyconv_layer &planes, const WeightsShape &shape, int par
   const WeightsProduct p = make_weights_product(planes, shape);
   const double clocks = block_clocks(shape, parts, parts == 3 ? 6 : 3) + 100;
   const double elements = real(sdk::elements(planes.input)) + real(sdk::elements(planes.output));
-  return 8 + blocks_of_longest(p.shares) * clocks / 1400 + adding_us(planes, p, shape) +
-         elements * (4 + 2 * parts) / 3.8e6;
+  return 8 + blocks_of_longest(p) * clocks / 1400 + pieces_of(p) * shape.rows * shape.chunks * 256 / 2.77e6 +
+         real(sdk::elements(planes.weights)) / 4e5 + elements * (4 + 2 * parts) / 3.8e6;
 }
 
 } // namespace

@@ -25,16 +25,17 @@ BoxMapEncoder find_box_encoder() {
   return reinterpret_cast<BoxMapEncoder>(found);
 }
 
-// Axes: 64 channels, pixels, chunks.
+// Axes: 64 channels, pixels, chunks; or channels, pixels.
 void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *from, int depth, int chunks,
                   CUtensorMap *map) {
-  const uint64_t size[3] = {64, static_cast<uint64_t>(t.size[0] * sdk::spatial(t)),
-                            static_cast<uint64_t>(t.size[1] / 64)};
-  const uint64_t stride[2] = {static_cast<uint64_t>(t.size[1] * 2), 128};
+  const auto channels = static_cast<uint64_t>(t.size[1]);
+  const uint64_t size[3] = {chunks == 1 ? channels : 64, static_cast<uint64_t>(t.size[0] * sdk::spatial(t)),
+                            channels / 64};
+  const uint64_t stride[2] = {channels * 2, 128};
   const uint32_t box[3] = {64, static_cast<uint32_t>(depth), static_cast<uint32_t>(chunks)}, steps[3] = {1, 1, 1};
   const CUresult result =
-      encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
-              const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+              chunks == 1 ? 2 : 3, const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     throw sdk::Error(POLYCONV_DEVICE_ERROR, "CUDA: no tensor map of boxes: error " + std::to_string(result));
@@ -42,17 +43,26 @@ void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *f
 
 namespace {
 
-constexpr int kLeastWorkers = 126;
-constexpr int64_t kLeastBlocks = 4; // of a worker: below, a piece takes longer than the products
+constexpr int64_t kLeastBlocks = 4; // of a block of threads: below, a piece takes longer than the products
 
-// Whether pixels lie one after the other and their channels are whole chunks.
+// Clusters of so many blocks that an H100 or H200 runs at once, and how few of them may do. Its multiprocessors come in
+// groups, which a cluster cannot leave: of clusters of four an H200 ran 30 at once, of eight 15; another chip's groups
+// may be others.
+struct Workers {
+  int64_t most, least;
+};
+Workers workers_of(int32_t sharing) {
+  return sharing == 1 ? Workers{kWorkers, 126} : Workers{112 / sharing, 104 / sharing};
+}
+
+// Whether pixels lie one after the other.
 bool has_boxes(const polyconv_tensor &t) {
   int64_t stride = t.size[1];
   for (const int axis : {4, 3, 2, 0}) {
     if (t.size[axis] > 1 && t.stride[axis] != stride) return false;
     stride *= t.size[axis];
   }
-  return t.size[1] % 64 == 0;
+  return true;
 }
 
 bool reads_plainly(const polyconv_layer &l) {
@@ -65,11 +75,13 @@ bool reads_plainly(const polyconv_layer &l) {
 
 // Tiles in as many groups as can be, all cut alike: their workers fetch the same pixels at the same time, so that these
 // come from memory once. A few workers may stay without; and more where there is little depth, for every piece costs.
-Shares share_out(int64_t tiles, int64_t blocks) {
-  for (auto groups = std::min<int64_t>(tiles, kWorkers); groups > 0; --groups)
-    if (const int64_t each = kWorkers / groups; tiles % groups == 0 && (groups * each >= kLeastWorkers || groups == 1))
-      return make_shares(tiles, blocks, groups * std::min(each, ceil_div(tiles / groups * blocks, kLeastBlocks)),
-                         groups);
+Shares share_out(int64_t tiles, int64_t blocks, int32_t sharing) {
+  const Workers workers = workers_of(sharing);
+  for (auto groups = std::min(tiles, workers.most); groups > 0; --groups)
+    if (const int64_t each = workers.most / groups;
+        tiles % groups == 0 && (groups * each >= workers.least || groups == 1))
+      return make_shares(tiles, blocks,
+                         groups * std::min(each, ceil_div(tiles / groups * blocks, kLeastBlocks * sharing)), groups);
   return {}; // without tiles
 }
 
@@ -136,7 +148,7 @@ void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &l, bool gradie
     throw sdk::Error(POLYCONV_DEVICE_ERROR, "CUDA: no tensor map of pixels: error " + std::to_string(result));
 }
 
-WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape) {
+WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape, int32_t sharing) {
   const auto parts = [](int32_t count, int32_t of) { return (count + of - 1) / of; };
   WeightsProduct p = {{}, {}, View<int64_t>(l.weights)};
   p.result_type = l.result.type;
@@ -145,8 +157,11 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   p.chunks = p.tap_chunks * small(sdk::taps(l));
   p.row_tiles = parts(p.rows, shape.rows);
   const int64_t tiles = int64_t{p.row_tiles} * parts(p.chunks, shape.chunks);
-  p.shares = share_out(tiles, parts(small(l.output.size[0] * sdk::spatial(l.output)), shape.depth));
-  p.boxes = has_boxes(l.output) && reads_plainly(l) ? 1 : 0; // of one factor alone they are slower
+  p.sharing = sharing;
+  p.shares = share_out(tiles, parts(small(l.output.size[0] * sdk::spatial(l.output)), shape.depth), sharing);
+  if (has_boxes(l.output) && reads_plainly(l)) // of one factor alone they are slower
+    p.boxes = kBoxes | (shape.rows > 64 && l.output.size[1] % 64 == 0 ? kBoxOfGradients : 0) |
+              (shape.chunks > 1 && l.input.size[1] % 64 == 0 ? kBoxOfActivations : 0);
   for (int axis = 0; axis < 3; ++axis) {
     p.taps[axis] = small(l.weights.size[2 + axis]);
     p.out[axis] = small(l.output.size[2 + axis]);
@@ -158,9 +173,9 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   return p;
 }
 
-Shares share_out_whole(const Shares &s) {
+Shares share_out_whole(const Shares &s, int32_t sharing) {
   if (s.tiles == 0) return s;
-  int64_t groups = std::min(s.tiles, kWorkers);
+  auto groups = std::min<int64_t>(s.tiles, workers_of(sharing).most);
   while (groups > 1 && s.tiles % groups != 0) --groups;
   return make_shares(s.tiles, s.blocks, groups, groups);
 }
@@ -176,19 +191,18 @@ double block_clocks(const WeightsShape &shape, int parts, int products) {
                   (shape.rows + columns) * shape.depth * 2 * parts / 32);
 }
 
-int32_t blocks_of_longest(const Shares &s) {
-  return (s.group * s.blocks + s.workers_of_group - 1) / s.workers_of_group;
+int32_t blocks_of_longest(const WeightsProduct &p) {
+  const Shares &s = p.shares;
+  const int32_t longest = (s.group * s.blocks + s.workers_of_group - 1) / s.workers_of_group;
+  return (longest + p.sharing - 1) / p.sharing;
 }
 
-double adding_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
-  const auto real = [](int64_t v) { return static_cast<double>(v); };
+double pieces_of(const WeightsProduct &p) {
   const Shares &s = p.shares;
-  const double weights = real(sdk::elements(l.weights));
   double split = s.tiles; // tiles that are not one worker's
   if (p.whole)
-    split = s.all_whole() ? 0 : std::min<double>(s.tiles, real(s.tiles) / s.group * (s.workers_of_group - 1));
-  const double pieces = std::min(split + s.workers, real(s.most) * s.workers), part = split / s.tiles;
-  return pieces * shape.rows * shape.chunks * 256 / 2.77e6 + weights * (part / 4e5 + (1 - part) * 2 / 1.5e6);
+    split = s.all_whole() ? 0 : std::min<double>(s.tiles, 1.0 * s.tiles / s.group * (s.workers_of_group - 1));
+  return std::min(split + s.workers, 1.0 * s.most * s.workers);
 }
 
 } // namespace polyconv::cuda::wgmma

@@ -88,7 +88,7 @@ struct Corner {
 };
 
 // What one lane of the producer fetches of every block of a tile: 64 channels of the gradient, or of a tap of the
-// input, of one part; or all such, where one box holds them. Chunks behind the last have channels that do not exist,
+// input, of one part. Chunks behind the last have channels that do not exist,
 // which are zeros.
 template <class Tile>
 class Lane {
@@ -110,16 +110,12 @@ class Lane {
     tap_[1] = static_cast<uint16_t>(line % p.taps[1] * p.dilation[1]);
     tap_[2] = static_cast<uint16_t>((tap - line * p.taps[2]) * p.dilation[2]);
   }
-  __device__ void fetch(uint32_t stage, uint32_t barrier, const Corner &at, int32_t pixel) const {
+  __device__ void fetch(uint32_t stage, uint32_t barrier, const Corner &at) const {
     if (part_ >= Tile::parts) return;
     const bool x = box_ >= kRowChunks;
     const CUtensorMap *const map = x ? &p_.activations[part_] : &p_.gradients[part_];
     const uint32_t to = stage + (x ? Tile::row_bytes + (part_ * Tile::chunks + box_ - kRowChunks) * Tile::chunk_bytes
                                    : (part_ * kRowChunks + box_) * Tile::chunk_bytes);
-    if (p_.boxes) {
-      if (box_ == 0 || box_ == kRowChunks) ptx::load_box(to, map, barrier, 0, pixel, channel_ / 64);
-      return;
-    }
     const int32_t w = x ? at.w * p_.stride[2] - p_.pad[2] : at.w, h = x ? at.h * p_.stride[1] - p_.pad[1] : at.h;
     const int32_t d = x ? at.d * p_.stride[0] - p_.pad[0] : at.d;
     if (p_.flat)
@@ -135,11 +131,40 @@ class Lane {
   uint16_t tap_[3] = {};
 };
 
+// Chunks of a factor in a block of pixels.
+template <class Tile, int Chunks>
+__device__ inline void fetch_chunks(uint32_t to, const CUtensorMap *map, uint32_t barrier, bool together, int32_t pixel,
+                                    int32_t chunk) {
+  if (together) return ptx::load_box(to, map, barrier, 0, pixel, chunk);
+#pragma unroll
+  for (int i = 0; i < Chunks; ++i) ptx::load_box(to + i * Tile::chunk_bytes, map, barrier, (chunk + i) * 64, pixel);
+}
+
+// Blocks [first, last) of a tile's depth, whose factors are matrices, by one lane: what a block takes beside its
+// fetches is as little as can be, for small tiles wait for it.
+template <class Tile>
+__device__ inline void fetch_matrices(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
+                                      WeightsRing<Tile> &ring) {
+  const int32_t column = tile / p.row_tiles, row = (tile - column * p.row_tiles) * (Tile::rows / 64);
+  for (int32_t block = first; block < last; ++block, ring.next()) {
+    ring.await_empty();
+    ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+    fetch_chunks<Tile, Tile::rows / 64>(ring.rows(), &p.gradients[0], ring.full(), p.boxes & kBoxOfGradients,
+                                        block * Tile::depth, row);
+    fetch_chunks<Tile, Tile::chunks>(ring.chunks(), &p.activations[0], ring.full(), p.boxes & kBoxOfActivations,
+                                     block * Tile::depth, column * Tile::chunks);
+  }
+}
+
 // Blocks [first, last) of a tile's depth, by a whole warp. A lane each finds the corners of the next 32 blocks: one
 // after the other, their divisions would take longer than the products.
 template <class Tile>
 __device__ inline void fetch_weights(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
                                      WeightsRing<Tile> &ring) {
+  if (Tile::parts == 1 && p.boxes != kNoBoxes) {
+    if (threadIdx.x % 32 == 0) fetch_matrices<Tile>(p, tile, first, last, ring);
+    return __syncwarp();
+  }
   const Lane<Tile> lane(p, tile);
   Corner ahead(p, 0), corner = ahead;
   for (int32_t block = first; block < last; ++block, ring.next()) {
@@ -149,7 +174,7 @@ __device__ inline void fetch_weights(const WeightsProduct &p, int32_t tile, int3
     ring.await_empty();
     if (threadIdx.x % 32 == 0) ptx::barrier_expect(ring.full(), Tile::stage_bytes);
     __syncwarp();
-    lane.fetch(ring.rows(), ring.full(), corner, block * Tile::depth);
+    lane.fetch(ring.rows(), ring.full(), corner);
   }
 }
 
@@ -190,20 +215,18 @@ __device__ inline void sum_blocks(WeightsSums<Tile> &sums, int32_t blocks, Weigh
   ring.release_before();
 }
 
-// The piece, row by row.
-template <class Tile>
+// The piece, row by row, its rows so many elements apart.
+template <class Tile, int RowStep = 64 * Tile::chunks>
 __device__ inline void store_piece(float *piece, const WeightsSums<Tile> &sums, int row_group, int chunk_group) {
-  constexpr int kColumns = 64 * Tile::chunks;
   const auto thread = static_cast<int>(threadIdx.x % 128);
-  float *const to = piece + (row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4) * kColumns +
+  float *const to = piece + (row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4) * RowStep +
                     chunk_group * Tile::columns + thread % 4 * 2;
 #pragma unroll
   for (int product = 0; product < Tile::products; ++product)
 #pragma unroll
     for (int i = 0; i < Tile::columns / 2; i += 2) { // upper row, then the one 8 below
       const int row = product * 64 + i % 4 / 2 * 8;
-      *reinterpret_cast<float2 *>(to + row * kColumns + i / 4 * 8) =
-          make_float2(sums[product][i], sums[product][i + 1]);
+      *reinterpret_cast<float2 *>(to + row * RowStep + i / 4 * 8) = make_float2(sums[product][i], sums[product][i + 1]);
     }
 }
 
@@ -253,66 +276,6 @@ __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const W
                        sums[product][i * 32 + j * 4 + half * 2 + 1], pairs, channel + j * 8 + 1 < channels);
       }
   }
-}
-
-// ---------------------------------------------------------------- the kernel
-
-template <class Tile>
-__global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid_constant__ WeightsProduct p) {
-  extern __shared__ unsigned char unaligned[];
-  WeightsRing<Tile> ring((ptx::shared_address(unaligned) + 1023) / 1024 * 1024); // swizzled: begins at 1024 bytes
-  if (threadIdx.x == 0) ring.init();
-  if (threadIdx.x == 32) ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.gradients[0]);
-  __syncthreads();
-  ptx::let_next_begin();
-  ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
-
-  const auto worker = static_cast<int>(blockIdx.x), group = static_cast<int>(threadIdx.x / 128);
-  if (group == Tile::groups) {
-    ptx::release_registers<Tile::producer_registers>();
-    if (threadIdx.x / 32 == 4 * Tile::groups)
-      for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t) {
-        fetch_weights<Tile>(p, tile, first, last, ring);
-      });
-  } else {
-    ptx::take_registers<Tile::consumer_registers>();
-    WeightsSums<Tile> sums;
-    for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
-      const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
-      sum_blocks<Tile>(sums, last - first, ring, row_group, chunk_group);
-      if (!p.whole || last - first < p.shares.blocks)
-        store_piece<Tile>(p.pieces + piece * Tile::piece, sums, row_group, chunk_group);
-      else if (p.result_type == POLYCONV_F32)
-        store_tile<Tile, float>(p, tile, sums, row_group, chunk_group);
-      else
-        store_tile<Tile, typename Tile::T>(p, tile, sums, row_group, chunk_group);
-    });
-  }
-}
-
-// ---------------------------------------------------------------- launch
-
-template <class Tile>
-WeightsLauncher weights_launcher() {
-  const auto prepare = [] {
-    check(cudaFuncSetAttribute(multiply_pixels<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes),
-          "asking for shared memory");
-  };
-  const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
-    launch_early(multiply_pixels<Tile>, static_cast<unsigned>(p.shares.workers), Tile::threads, Tile::shared_bytes,
-                 stream, p);
-  };
-  return {prepare, launch};
-}
-
-// The launcher of each shape, in the order of kWeightsShapes.
-template <class T>
-WeightsLauncher weights_launcher_of(int shape) {
-#define POLYCONV_WGMMA_WEIGHTS_LAUNCHER(rows, chunks, row_groups, chunk_groups, depth) \
-  &weights_launcher<WeightsTile<T, rows, chunks, row_groups, chunk_groups, depth> >,
-  static constexpr WeightsLauncher (*kLaunchers[])() = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_LAUNCHER)};
-#undef POLYCONV_WGMMA_WEIGHTS_LAUNCHER
-  return kLaunchers[shape]();
 }
 
 } // namespace polyconv::cuda::wgmma

@@ -25,13 +25,17 @@ struct WeightsProduct {
   int32_t rows = 0, chunks = 0; // output channels; chunks of all taps
   int32_t tap_chunks = 0;       // chunks of a tap
   int32_t row_tiles = 0;        // of all tiles
-  Shares shares = {};
+  Shares shares = {};           // of workers, each a cluster of blocks
+  int32_t sharing = 1;          // blocks of a cluster: they share the depth of its pieces (shared.cuh)
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
   int32_t flat = 0;  // images have two axes
-  int32_t boxes = 0; // maps of chunks x pixels x 64 channels, not of windows
-  int32_t whole =
-      0; // 1: a tile that one worker sums alone leaves at once, not as a piece: its channels lie side by side
+  int32_t boxes = 0; // WeightsBoxes: maps are of pixels in a row, not of windows
+  int32_t whole = 0; // 1: a tile that one worker sums alone leaves at once, not as a piece
 };
+
+// Where windows are one pixel, the factors are matrices: one box then holds a chunk of a block's pixels, or all chunks
+// of a tile, where there are no others.
+enum WeightsBoxes : int32_t { kNoBoxes = 0, kBoxes = 1, kBoxOfGradients = 2, kBoxOfActivations = 4 };
 
 // A block's tile: rows x chunks; warpgroups along either; pixels of a block of depth.
 struct WeightsShape {
@@ -45,11 +49,11 @@ struct WeightsShape {
 inline constexpr WeightsShape kWeightsShapes[] = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_SHAPE)};
 inline constexpr int kWeightsShapeCount = sizeof kWeightsShapes / sizeof *kWeightsShapes;
 
-// The geometry of a layer in a shape, without maps and pointers.
-WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape);
+// The geometry of a layer in a shape, without maps and pointers, with clusters of `sharing` blocks as workers.
+WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape, int32_t sharing = 1);
 int64_t pieces_bytes(const WeightsProduct &product, const WeightsShape &shape); // of the workspace
 // Every tile one worker's.
-Shares share_out_whole(const Shares &shares);
+Shares share_out_whole(const Shares &shares, int32_t sharing);
 
 // Whether maps hold the factors of a layer; else rejects in the words of the forward layer that reads so.
 bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer);
@@ -62,14 +66,15 @@ void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &layer, bool gr
                    CUtensorMap *map);
 using BoxMapEncoder = decltype(&cuTensorMapEncodeTiled);
 BoxMapEncoder find_box_encoder();
+// `chunks`: of a box, 1 where the map is of channels x pixels.
 void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *from, int depth, int chunks,
                   CUtensorMap *map);
 
-// What estimates are made of: clocks of a block of depth, in `parts` and `products` of them; the longest share's
-// blocks; microseconds for pieces on their way out and in again, and for what they add up to.
+// What estimates are made of: clocks of a block of depth, in `parts` and `products` of them; what one block of threads
+// of the longest share multiplies; pieces on their way out and in again.
 double block_clocks(const WeightsShape &shape, int parts, int products);
-int32_t blocks_of_longest(const Shares &shares);
-double adding_us(const polyconv_layer &layer, const WeightsProduct &product, const WeightsShape &shape);
+int32_t blocks_of_longest(const WeightsProduct &product);
+double pieces_of(const WeightsProduct &product);
 
 // Adds the pieces and stores the gradient.
 void add_pieces(const WeightsProduct &product, const WeightsShape &shape, cudaStream_t stream);

@@ -1,6 +1,6 @@
 // weights_bf16.cu - the kernels of the gradient of weights for bf16.
 // SPDX-License-Identifier: Apache-2.0
-#include "weights/weights.cuh"
+#include "weights/product.cuh"
 
 namespace polyconv::cuda::wgmma {
 

@@ -4,9 +4,11 @@
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
+#include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "common/sums/gradients.cuh"
@@ -23,34 +25,49 @@ static_assert(sizeof kNames / sizeof *kNames == kWeightsShapeCount, "every shape
 
 // ---------------------------------------------------------------- supports
 
-// Microseconds of a product: the longest share's products or their fetches, faster where few workers fetch, or the
-// bytes; pieces and what becomes of them, or whole tiles on their way out. Fitted to 210 times on an H200, ResNet-50
-// and VGG-16 at batch 128: 14 % rms; and what whole tiles and pieces cost small layers to 34 others, at batch 32.
+// Microseconds of a product: the longest share's products or their fetches, or the bytes; pieces and what becomes of
+// them, or whole tiles on their way out; what the blocks of a cluster tell each other. Fitted to 700 times of 64 census
+// layers on an H200: 8 % rms.
 double product_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
-  const double fetching = std::clamp(real(kWorkers) / p.shares.workers, 1.0, 2.0), columns = shape.chunks * 64.0;
-  const double clocks = std::max(shape.rows * columns * shape.depth / 2048,
-                                 block_clocks(shape, 1, 0) / fetching); // no products: what fetches take
-  // Windows whose pixels begin within a sector of 32 bytes, and gradients that do, take longer; 121 layers on an H100.
-  const bool windows = sdk::taps(l) > 1 && l.weights.size[1] % 16 != 0, gradients = l.weights.size[0] % 16 != 0;
-  const double misaligned = windows ? 1.4 : gradients ? 1.25 : 1;
-  const double multiplying = misaligned * blocks_of_longest(p.shares) * (clocks + 32) / 2117;
+  constexpr double kClocks = kHopperClocks;
+  const double columns = shape.chunks * 64.0, tile_bytes = shape.rows * columns * 4;
+  const double blocks = real(p.shares.workers) * p.sharing;
+  // Bytes a clock: what one block gets, or its part of what the second cache gives to all.
+  const double rate = std::min(p.boxes ? 62.5 : 55, 5900 / blocks);
+  const double clocks =
+      std::max(shape.rows * columns * shape.depth / 2048, (shape.rows + columns) * shape.depth * 2 / rate);
+  // Windows whose pixels begin within a sector of 32 bytes take longer.
+  const double misaligned = sdk::taps(l) > 1 && l.weights.size[1] % 16 != 0 ? 1.9 : 1;
+  const double multiplying = misaligned * blocks_of_longest(p) * (clocks + 52) / kClocks;
   const double moving = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output))) / 4.6e6;
-  const bool whole = p.whole && p.shares.all_whole();
-  const double leaving = whole ? p.shares.group * shape.rows * columns * 0.2 / 2117 : 3; // or the kernel that adds
-  return 2.8 + std::max(multiplying, moving) + 0.36 * std::min(multiplying, moving) + adding_us(l, p, shape) + leaving;
+  const double weights = real(sdk::elements(l.weights));
+  const double leaving = !p.whole || !p.shares.all_whole()
+                             ? 2.1 + pieces_of(p) * tile_bytes / 1.9e6 + weights / 4e6
+                             : weights / 0.75e6 + (p.sharing > 1 ? 0 : p.shares.group * tile_bytes / 100 / kClocks);
+  const double telling = p.sharing == 1 ? 0 : 0.7 + p.shares.most * tile_bytes * (1 - 1.0 / p.sharing) / 20 / kClocks;
+  return 3.5 + std::max(multiplying, moving) + 0.32 * std::min(multiplying, moving) + leaving + telling;
 }
 
-// Tiles that one worker sums alone leave at once where channels lie side by side. Where that takes less time, so do
-// all.
+// Of all ways to share out a layer's depth, in clusters or not, in pieces or in whole tiles, the one that takes the
+// least time. Tiles that one worker sums alone leave at once: without a cluster, only where channels lie side by side.
+// (Clusters of two took 1.2 times as long as others.)
 WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
-  WeightsProduct p = make_weights_product(l, shape);
-  p.whole = l.weights.stride[1] == 1 ? 1 : 0;
-  WeightsProduct whole = p;
-  whole.shares = share_out_whole(p.shares);
-  return p.whole && product_us(l, whole, shape) < product_us(l, p, shape) ? whole : p;
+  WeightsProduct best = make_weights_product(l, shape);
+  double least = INFINITY;
+  const auto consider = [&](const WeightsProduct &p) {
+    if (const double us = product_us(l, p, shape); us < least) least = us, best = p;
+  };
+  for (const int32_t sharing : {1, 4, 8}) {
+    WeightsProduct p = make_weights_product(l, shape, sharing);
+    p.whole = sharing > 1 || l.weights.stride[1] == 1 ? 1 : 0;
+    consider(p);
+    p.shares = share_out_whole(p.shares, sharing);
+    if (p.whole) consider(p);
+  }
+  return best;
 }
 
-// In a shape: the one that it chooses took 1.3 % longer than the fastest on average, 12 % at most, on the 210.
+// In a shape: the one that it chooses took 4.5 % longer than the fastest on average, 26 % at most, on the 64.
 double estimate(const polyconv_layer &l, const WeightsShape &shape) {
   return product_us(l, product_of(l, shape), shape) + bias_gradient_us(l);
 }
@@ -91,16 +108,17 @@ class WgmmaWeights final : public CudaInstance {
   }
 
   void multiply(const polyconv_arguments &a, cudaStream_t stream) const {
-    const auto *x = static_cast<const char *>(a.input) + layer_.input.offset * 2;
-    const auto *dy = static_cast<const char *>(a.output) + layer_.output.offset * 2;
+    const void *const x = begin_of(layer_.input, a.input), *const dy = begin_of(layer_.output, a.output);
     if (!aligned(x, 16) || !aligned(dy, 16)) // maps cannot address it
       return static_cast<void>(dispatch_gradients(layer_.input.type, layer_.output.type, [&](auto row) {
         launch_weights_gradient<decltype(row), int64_t>(layer_, a, kMostGradientThreads, stream);
       }));
     WeightsProduct product = product_;
     if (product.boxes) {
-      encode_boxes(boxes_, layer_.input, x, shape_.depth, shape_.chunks, &product.activations[0]);
-      encode_boxes(boxes_, layer_.output, dy, shape_.depth, shape_.rows / 64, &product.gradients[0]);
+      encode_boxes(boxes_, layer_.input, x, shape_.depth, product.boxes & kBoxOfActivations ? shape_.chunks : 1,
+                   &product.activations[0]);
+      encode_boxes(boxes_, layer_.output, dy, shape_.depth, product.boxes & kBoxOfGradients ? shape_.rows / 64 : 1,
+                   &product.gradients[0]);
     } else {
       encode_pixels(encoder_, layer_, false, x, shape_.depth, &product.activations[0]);
       encode_pixels(encoder_, layer_, true, dy, shape_.depth, &product.gradients[0]);
@@ -118,14 +136,8 @@ class WgmmaWeights final : public CudaInstance {
   const BoxMapEncoder boxes_ = find_box_encoder();
 };
 
-std::unique_ptr<sdk::Instance> create_weights(const polyconv_request &request, int32_t config) {
-  return std::make_unique<WgmmaWeights>(request, config);
-}
-
 } // namespace
 
-extern const sdk::Kernel kernel_wgmma_weights;
-const sdk::Kernel kernel_wgmma_weights = {"wgmma_weights", 0, kNames, kWeightsShapeCount, supports_weights,
-                                          create_weights};
+POLYCONV_DEFINE_KERNEL(wgmma_weights, kNames, supports_weights, instance_of<WgmmaWeights>);
 
 } // namespace polyconv::cuda

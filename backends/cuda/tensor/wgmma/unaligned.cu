@@ -41,7 +41,7 @@ __device__ float sum_at(const Conv<int64_t> &p, const T *input, const Weights &w
         const bool inside = d >= 0 && h >= 0 && w >= 0;
         const T *const pixel = input + (inside ? p.input.at(o.n, 0, d, h, w) : 0);
         for (int64_t c = 0; c < p.weights.size[1]; ++c)
-          sum += (inside ? static_cast<float>(pixel[c]) : 0.0f) * weights.at(tap, c);
+          sum += (inside ? static_cast<float>(pixel[c * p.input.stride[1]]) : 0.0f) * weights.at(tap, c);
       }
   return sum;
 }

@@ -1,0 +1,114 @@
+// shared.cuh - the blocks of a cluster share the depth of a piece of the gradient of weights. Each sums its part of the
+// blocks of pixels and lays the sums into its shared memory, where the ring was; then each reads a part of the piece
+// from all of them, adds in the order of depth, and stores it. A tile of one cluster needs no workspace and no second
+// launch, and other pieces are as many times fewer as a cluster has blocks.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/ptx/cluster.cuh"
+#include "weights/weights.cuh"
+
+namespace polyconv::cuda::wgmma {
+
+// Which cluster this block is of, and which part of its pieces' depth is the block's.
+struct ClusterPart {
+  int32_t worker, part, sharing;
+
+  __device__ explicit ClusterPart(const WeightsProduct &p)
+      : worker(static_cast<int32_t>(blockIdx.x) / p.sharing),
+        part(static_cast<int32_t>(blockIdx.x) - worker * p.sharing),
+        sharing(p.sharing) {}
+  __device__ int32_t begin(int32_t first, int32_t last) const { return first + (last - first) * part / sharing; }
+  __device__ int32_t end(int32_t first, int32_t last) const { return first + (last - first) * (part + 1) / sharing; }
+};
+
+// A piece of fewer blocks of pixels than the cluster has blocks leaves some of these without any.
+template <class Tile>
+__device__ inline void clear(WeightsSums<Tile> &sums) {
+#pragma unroll
+  for (auto &product : sums)
+#pragma unroll
+    for (float &sum : product) sum = 0;
+}
+
+// The sums of a tile in each block's shared memory, row by row.
+template <class Tile>
+class Exchange {
+  static constexpr int kQuads = 16 * Tile::chunks;       // of a row, fours of sums
+  static constexpr int kRowStep = 64 * Tile::chunks + 8; // elements: eight more, so that rows meet in no bank
+  static constexpr int kConsumers = 128 * Tile::groups;
+  static_assert(Tile::rows * kRowStep * 4 <= Tile::stages * Tile::stage_bytes, "lies where the ring does");
+
+ public:
+  __device__ explicit Exchange(unsigned char *shared) : sums_(reinterpret_cast<float *>(shared)) {}
+
+  // What the producer does between two pieces: it fetches no stage before all blocks have read the sums there.
+  __device__ static void wait_for_readers() {
+    for (int i = 0; i < 2; ++i) ptx::cluster_arrive_released(), ptx::cluster_wait();
+  }
+
+  // By all consumers.
+  __device__ void write(const WeightsSums<Tile> &sums, int row_group, int chunk_group) const {
+    ptx::meet(1, kConsumers); // no warpgroup still multiplies out of the ring
+    store_piece<Tile, kRowStep>(sums_, sums, row_group, chunk_group);
+    ptx::fence_for_tma();
+  }
+
+  // By all consumers, next: adds the blocks' sums, and stores this block's part of a piece, or of a tile of the result
+  // where `piece` is -1.
+  __device__ void leave(const WeightsProduct &p, int32_t part, int32_t tile, int64_t piece) const {
+    ptx::cluster_arrive_released(), ptx::cluster_wait();
+    constexpr int kAll = Tile::rows * kQuads;
+    const int32_t end = kAll / p.sharing * (part + 1);
+    for (int32_t quad = kAll / p.sharing * part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
+      const float4 sum = add(quad, p.sharing);
+      if (piece >= 0)
+        *reinterpret_cast<float4 *>(p.pieces + piece * Tile::piece + quad * 4) = sum;
+      else if (p.result_type == POLYCONV_F32)
+        store<float>(p, tile, quad, sum);
+      else
+        store<typename Tile::T>(p, tile, quad, sum);
+    }
+    ptx::cluster_arrive_released(), ptx::cluster_wait();
+  }
+
+ private:
+  __device__ float4 add(int32_t quad, int32_t sharing) const {
+    const uint32_t at = ptx::shared_address(sums_ + quad / kQuads * kRowStep + quad % kQuads * 4);
+    float4 sum = {};
+#pragma unroll 4
+    for (int32_t from = 0; from < sharing; ++from) {
+      const float4 v = ptx::load_in_cluster(ptx::address_in_cluster(at, from));
+      sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+    }
+    return sum;
+  }
+
+  // Four neighbouring channels of a weight, those of them that exist.
+  template <class Out>
+  __device__ static void store(const WeightsProduct &p, int32_t tile, int32_t quad, const float4 &sum) {
+    const int32_t column = tile / p.row_tiles, within = quad % kQuads, chunk = column * Tile::chunks + within / 16;
+    const int32_t row = (tile - column * p.row_tiles) * Tile::rows + quad / kQuads, tap = chunk / p.tap_chunks;
+    const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + within % 16 * 4;
+    const auto channels = static_cast<int32_t>(p.weights.size[1]);
+    if (chunk >= p.chunks || row >= p.rows || channel >= channels) return;
+    const int32_t line = tap / p.taps[2], plane = line / p.taps[1];
+    Out *const to = static_cast<Out *>(p.result) +
+                    p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
+    const int64_t step = p.weights.stride[1];
+    if (step == 1) {
+      const bool pairs = reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0;
+      store_pair(to, sum.x, sum.y, pairs, channel + 1 < channels);
+      if (channel + 2 < channels) store_pair(to + 2, sum.z, sum.w, pairs, channel + 3 < channels);
+      return;
+    }
+    const float values[] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (channel + i < channels) to[i * step] = static_cast<Out>(values[i]);
+  }
+
+  float *const sums_;
+};
+
+} // namespace polyconv::cuda::wgmma
