@@ -14,7 +14,7 @@
 #include "machine.hpp"
 #include "terminal.hpp"
 #include "text.hpp"
-#include "trial_load.hpp"
+#include "trial/load.hpp"
 
 namespace polyconv::bench {
 

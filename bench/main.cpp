@@ -9,7 +9,7 @@
 #include "machine.hpp"
 #include "notes.hpp"
 #include "text.hpp"
-#include "trial_load.hpp"
+#include "trial/load.hpp"
 
 int main(int argc, char **argv) {
   using namespace polyconv::bench;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -16,6 +17,7 @@
 #include "measure/beside.hpp"
 #include "report.hpp"
 #include "sweep.hpp"
+#include "trial/rows.hpp"
 
 namespace polyconv::bench {
 
@@ -129,6 +131,14 @@ void refuse_wrong_combinations(const Arguments &a, const Selection &selection, c
     throw Error(kUsage, "--graph: the cpu has no graphs; expected a device such as cuda:0");
 }
 
+// Rows that ask others' libraries are first tried elsewhere: such a library may crash, and the row alone is lost then.
+std::unique_ptr<RowTrials> trials_of(const std::vector<Job> &jobs, const RunSettings &settings) {
+  constexpr double kSeconds = 60; // that a row's plan and first run may take, beside what the search may
+  if (std::none_of(jobs.begin(), jobs.end(), asks_others)) return nullptr;
+  return std::make_unique<RowTrials>(kSeconds + 2e-3 * static_cast<double>(settings.baseline_ms),
+                                     [&jobs, settings](size_t row) { Bench(settings).attempt(jobs[row]); });
+}
+
 } // namespace
 
 int run_command(const Arguments &a) {
@@ -145,9 +155,13 @@ int run_command(const Arguments &a) {
 
   std::vector<std::string> hints; // as of the last row: an interruption may read them at any time
   std::function<void(const std::string &)> told;
-  Bench bench(settings, [&](const std::string &stage) {
-    if (told) told(stage);
-  });
+  const std::unique_ptr<RowTrials> trials = trials_of(jobs, settings);
+  Bench bench(
+      settings,
+      [&](const std::string &stage) {
+        if (told) told(stage);
+      },
+      [&](const Job &job) { return trials ? trials->fate_of(static_cast<size_t>(&job - jobs.data())) : ""; });
   Report report(a, view_of(a), jobs.size(), [&hints](const std::vector<Record> &records, size_t columns) {
     return summary(records, View::kTimes, columns, hints);
   });

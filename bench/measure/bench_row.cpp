@@ -23,7 +23,40 @@ bool is_quick(const Record &record) {
   return *record.median_us < kQuickUs;
 }
 
+// Whose library has its own faults, and no process of its own as a device has.
+bool is_others(const std::string &kernel) {
+  const std::string backend = backend_of(kernel);
+  return backend == "onednn" || backend == "opencv";
+}
+
+bool baseline_is_others(const Job &job) {
+  return !job.baseline.empty() && !is_ceiling(job.baseline) &&
+         is_others(baseline_request(job.baseline, job.request, 0).kernel);
+}
+
 } // namespace
+
+bool asks_others(const Job &job) {
+  return job.device == "cpu" && (is_others(job.request.kernel) || baseline_is_others(job));
+}
+
+void Bench::attempt(const Job &job) {
+  if (!job.work.invalid.empty()) return;
+  if (is_others(job.request.kernel)) attempt(job, job.work, job.request);
+  if (!baseline_is_others(job)) return;
+  std::string left_out;
+  attempt(job, baseline_work(job.baseline, job.work, &left_out),
+          baseline_request(job.baseline, job.request, settings_.baseline_ms));
+}
+
+void Bench::attempt(const Job &job, const Work &work, const PlanRequest &plan) {
+  Lane &lane = lane_of(job.device);
+  lane.pool.begin(work.is_network() ? network_bytes(work) : tensor_bytes(work), lane.memory_limit);
+  if (work.is_network())
+    Network(lane.device, work, plan, lane.pool, "workspace", lane.memory_limit);
+  else
+    Subject(lane.device, work, plan, lane.pool, "workspace", lane.memory_limit);
+}
 
 Lane &Bench::lane_of(const std::string &name) {
   std::unique_ptr<Lane> &lane = lanes_[name];
@@ -74,6 +107,10 @@ void Bench::measure_into(Record &record, const Job &job) {
     const std::string missing = why_missing(backend);
     if (!missing.empty()) throw Unable("unavailable", missing);
   }
+  if (fate_ && asks_others(job)) begin("trying");
+  const std::string fate = fate_ && asks_others(job) ? fate_(job) : "";
+  if (!fate.empty() && is_others(job.request.kernel)) throw Unable("device error", fate);
+  if (!fate.empty()) record.baseline_reason = "device error: " + fate;
   Lane &lane = lane_of(job.device);
   record.gflop = flops_of(job.work) * 1e-9;
   record.bytes = compulsory_bytes(job.work);
@@ -137,7 +174,7 @@ std::unique_ptr<Runnable> Bench::runnable_baseline(Record &record, const Job &jo
 
 // The baseline as a runnable, or as the sampler of a ceiling; neither where there is none, and why.
 std::unique_ptr<Runnable> Bench::baseline_of(Record &record, const Job &job, Lane &lane, Sampler &ceiling) {
-  if (job.baseline.empty()) return nullptr;
+  if (job.baseline.empty() || !record.baseline_reason.empty()) return nullptr;
   try {
     if (is_ceiling(job.baseline)) {
       RateMeter &meter = lane.meter_of(job.device, static_cast<int>(record.threads.value_or(1)));

@@ -22,9 +22,15 @@ namespace polyconv::bench {
 // Measures jobs one after the other on shared buffers.
 class Bench {
  public:
-  // `stage` hears what is being done of a row, before it is: "checking", "timing". It may be empty.
-  explicit Bench(const RunSettings &settings, std::function<void(const std::string &)> stage = {})
-      : settings_(settings), stage_(std::move(stage)), checker_(settings.verify) {}
+  // Why a job's libraries of others would end this process; "" where they would not.
+  using Fate = std::function<std::string(const Job &)>;
+
+  // `stage` hears what is being done of a row, before it is: "checking", "timing". Both may be empty.
+  explicit Bench(const RunSettings &settings, std::function<void(const std::string &)> stage = {}, Fate fate = {})
+      : settings_(settings), stage_(std::move(stage)), fate_(std::move(fate)), checker_(settings.verify) {}
+
+  // Plans what the job asks of others' libraries on the CPU, and runs it once: what `fate` is asked about. Throws Unable.
+  void attempt(const Job &job);
 
   // Never throws for what a job can be wrong about: that becomes the record's status and reason.
   Record measure(const Job &job);
@@ -34,6 +40,7 @@ class Bench {
 
  private:
   Lane &lane_of(const std::string &device);
+  void attempt(const Job &job, const Work &work, const PlanRequest &plan);
   void measure_into(Record &record, const Job &job);
   void measure_problem(Record &record, const Job &job, Lane &lane);
   void measure_network(Record &record, const Job &job, Lane &lane); // network_row.cpp
@@ -50,8 +57,12 @@ class Bench {
 
   RunSettings settings_;
   std::function<void(const std::string &)> stage_;
+  Fate fate_;
   Checker checker_;
   std::map<std::string, std::unique_ptr<Lane>> lanes_;
 };
+
+// Whether the job asks something of another's library on the CPU, as product or as baseline.
+bool asks_others(const Job &job);
 
 } // namespace polyconv::bench

@@ -1,4 +1,4 @@
-// trial_load.hpp - which backends would not come back from being loaded, found out in a process of their own.
+// load.hpp - which backends would not come back from being loaded, found out in a process of their own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
