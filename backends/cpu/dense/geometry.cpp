@@ -194,8 +194,8 @@ Costs costs_of(const DensePlan &p) {
   const double vector = real(p.panel_channels / 2), columns = real(p.columns), taps_k = real(p.taps * p.pixel);
   const double tiles = real(p.tiles), vectors = real(ceil_div(p.groups * p.group_out, p.panel_channels / 2));
   const double per_panel = std::min(2.0, vectors / real(p.groups * p.panels));
-  // A tile of few pixels waits for its own sums; a tile and a run cost something of their own.
-  const double pixels = std::max(columns / std::max(tiles, 1.0), 8 / per_panel);
+  // A tile of few pixels waits for its own sums, or has several chains of them; a tile and a run cost something of their own.
+  const double pixels = std::max(columns / std::max(tiles, 1.0), (p.chains ? 2 : 8) / per_panel);
   const Axis &w = p.axis[2];
   const double runs = p.one_run ? taps_k / real(w.taps * p.pixel) : real(p.taps);
   const bool few_lines = p.skips_lines && p.lines > 0;
