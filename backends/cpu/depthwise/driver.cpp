@@ -21,6 +21,7 @@ using namespace sdk;
 constexpr int64_t kStreamBytes = 8 << 20;  // tensors beyond this push each other out of the caches
 constexpr int64_t kMemoryBytes = 16 << 20; // tensors beyond this lie in memory
 constexpr int64_t kAheadBytes = 4 << 20;   // tensors beyond this are not in the second caches: fetch rows early
+constexpr int64_t kPassBytes = 512 << 10;  // of a row of results and what it reads: found again by the next row
 constexpr int64_t kWalkWeights = 16 << 10; // a walk loads all weights for each column: from the first cache
 constexpr int64_t kWalkChannels = 32;      // below, listing pixels for two rows takes as long as filtering them
 constexpr int64_t kMostListed = 1 << 20;   // channels of grouped results, four bytes each
@@ -103,6 +104,14 @@ bool pads_with_nothing(const DepthwisePlan &p, const polyconv_layer &layer) {
          (layer.pad_mode == POLYCONV_PAD_CONSTANT && layer.pad_value == p.zero_point);
 }
 
+// Whether tiles of any kernel are of two rows of results: some source rows are read by both, and registers hold them.
+bool pairs_rows(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
+  const Axis &h = p.axis[1];
+  const bool f32 = layer.input.type == POLYCONV_F32 && isa >= kAvx512;
+  return f32 && !p.square && !p.grouped && p.near && p.tile_columns != kDepthwiseColumns &&
+         p.channels * 4 >= vector_bytes(isa) && h.dilation == 1 && h.taps > h.step && h.out > 1;
+}
+
 void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
   p.square = square_of(p, layer, isa);
@@ -120,14 +129,22 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   p.near = w.dilation == 1 && w.step <= 2 && !loops;
   p.skips = !p.square && pads_with_nothing(p, layer);
   p.tile_columns = !p.square ? columns_of(p, layer, isa) : p.direct ? kDepthwiseChunk : kDepthwiseSweep;
-  p.lines = p.square ? (p.tile_rows - 1) * h.step + h.taps : h.taps;
+  if (pairs_rows(p, layer, isa)) p.tile_rows = kDepthwisePair;
+  p.lines = (p.tile_rows - 1) * h.step + h.taps;
   const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square ? 1 : p.tile_columns);
   p.line_pixels = (columns - 1) * w.step + (w.taps - 1) * w.dilation + 1;
   p.row_groups = ceil_div(h.out, p.tile_rows);
 }
 
+// Parts of the channels, so that a row of results finds in the second cache what the one before has read.
+int64_t parts_of_pass(const DepthwisePlan &p, const polyconv_layer &layer) {
+  const int64_t read = p.axis[0].taps * p.lines * p.axis[2].in * layer.input.size[kC] * type_bytes(layer.input.type);
+  const int64_t written = p.tile_rows * p.axis[2].out * p.channels * type_bytes(layer.result.type);
+  return p.walks ? 1 : ceil_div(read + written, kPassBytes);
+}
+
 // Blocks of channels, so many items that the tasks' shares are nearly equal, and the tasks.
-void set_items(DepthwisePlan &p, int64_t tasks) {
+void set_items(DepthwisePlan &p, const polyconv_layer &layer, int64_t tasks) {
   const int64_t units = std::max<int64_t>(p.channels / kDepthwiseUnit, 1);
   const int64_t groups = p.axis[0].out * p.row_groups * p.epilogue.result.size[kN];
   p.blocks = ceil_div(p.channels, kDepthwiseBlock);
@@ -137,6 +154,7 @@ void set_items(DepthwisePlan &p, int64_t tasks) {
     const double largest = real(ceil_div(groups * parts, tasks)) / real(parts) * (1 + 0.02 * real(parts));
     if (largest < 0.98 * least) least = largest, p.parts = parts;
   }
+  p.parts = std::max(p.parts, std::min({parts_of_pass(p, layer), p.blocks, units}));
   p.blocks = p.walks ? p.parts : std::min(round_up(p.blocks, p.parts), units / p.parts * p.parts);
   p.items = groups * p.parts;
   p.tasks = std::clamp<int64_t>(p.items, 1, tasks);
@@ -207,7 +225,7 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   p.scratch_bytes = p.sums_at + (p.direct ? 0 : p.tile_rows * p.tile_columns * kDepthwiseSums * bytes);
   const double us = p.serial_us = serial_us(p, layer, isa, lanes);
   const double moved = real(tensor_bytes(layer));
-  set_items(p, tasks_for(policy, std::max(us, moved / kCacheBytesPerUs)));
+  set_items(p, layer, tasks_for(policy, std::max(us, moved / kCacheBytesPerUs)));
   p.estimate_us = estimate_us(p.tasks, us, moved * (p.ahead ? kFromMemory : kFromCaches));
   return p;
 }

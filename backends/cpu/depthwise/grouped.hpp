@@ -145,7 +145,7 @@ POLYCONV_NOINLINE void grouped_any(const DepthwiseTile<From, T> &tile, const Gro
   GroupedSource<From, T, kTwo> source(tile.zero_point, window);
   Vector<T> acc[P] = {};
   for (int64_t i = 0; i < rows.count; ++i) {
-    const T *weights = tile.weights + rows.numbers[i] * w.taps * tile.row_stride;
+    const T *weights = tile.weights + rows.taps[i].first * w.taps * tile.row_stride;
     for (int64_t k = 0; k < w.taps; ++k) {
       const From *const *first = tile.pixels + i * tile.line_pixels + k * w.dilation, *pixels[P];
 #pragma GCC unroll 8
@@ -195,7 +195,7 @@ struct GroupedFilter {
                                             const GroupedWindow<T> &window, int64_t c, int count,
                                             const DepthwiseStore<T> &to) {
     const DepthwisePlan &p = group.plan;
-    const DepthwiseRows rows = {group.numbers, group.lines};
+    const DepthwiseRows rows = {group.taps, group.lines};
     if constexpr (Unrolled<From>::value)
       if (p.square)
         return p.axis[2].step == 2 ? sweep_rows<2, kTwo>(p, tile, window, c, count, to)

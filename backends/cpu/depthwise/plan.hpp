@@ -17,6 +17,7 @@ namespace polyconv::cpu {
 // and what those of older CPUs hold. Tall ones load less twice; heights of image networks are multiples of 7.
 constexpr int kDepthwiseTall = 7, kDepthwiseRows = 4, kDepthwiseFew = 2;
 constexpr int kDepthwiseWalk = 2; // rows of results of a walk
+constexpr int kDepthwisePair = 2; // rows of results of a tile that shares what it loads between them
 // Columns of a tile where the kernel is not unrolled: the ones that waste least of a row, as images are 7 and 14 wide.
 constexpr int kDepthwiseWide = 8, kDepthwiseSeven = 7, kDepthwiseColumns = 4;
 constexpr int kDepthwiseTaps = 4;         // of a row of taps, whose weights stay in registers for a tile
@@ -28,6 +29,11 @@ constexpr int64_t kDepthwiseAhead = 4096; // bytes: how far ahead a walk fetches
 constexpr int64_t kDepthwiseUnit = 16;    // channels of packed weights come in whole units of
 constexpr int64_t kDepthwiseBlock = 128;  // channels at a time, about, so that weights and sums stay in the first cache
 constexpr int64_t kDepthwiseSums = kDepthwiseBlock + 2 * kDepthwiseUnit; // a block at most
+
+// Which row of taps a source row meets for the first and the second row of results of a tile; -1: none.
+struct DepthwiseLine {
+  int32_t first, second;
+};
 
 struct DepthwisePlan {
   polyconv_tensor input;
@@ -49,9 +55,9 @@ struct DepthwisePlan {
 
   int64_t tile_rows, tile_columns; // of results, at once
   int64_t lines, line_pixels;      // of the table of pointers: source rows of a tile, pixels of a chunk
-  int64_t row_groups, items;       // items: image, depth, group of tile_rows rows, part of the channels
+  int64_t row_groups, items;       // items: part of the channels, image, depth, group of tile_rows rows
   int64_t tasks;
-  int64_t rows_at, sums_at, scratch_bytes; // of one task: table, numbers of its rows of taps, sums
+  int64_t rows_at, sums_at, scratch_bytes; // of one task: table, its rows of taps, sums
   double serial_us;                        // of one thread, tensors in the cache
   double estimate_us;
 };

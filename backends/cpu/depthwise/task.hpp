@@ -18,9 +18,9 @@ struct DepthwiseGroup {
   T *sums;
   Row at; // the first result
   int64_t rows, columns;
-  const From *ahead; // the first source row to be fetched early: of the group below, or of this one where it walks
-  int64_t *numbers;  // of the table's rows: see DepthwiseRows
-  int64_t lines;     // of the table
+  const From *ahead;   // the first source row to be fetched early: of the group below, or of this one where it walks
+  DepthwiseLine *taps; // of the table's rows
+  int64_t lines;       // of the table
 };
 
 // The source rows of a group, in order of the taps of D and H.
@@ -32,7 +32,7 @@ POLYCONV_INLINE void list_lines(DepthwiseGroup<From, T> &group) {
   const From **line = group.pixels;
   group.lines = 0;
   // Those beyond are read by rows of results that do not exist.
-  const int64_t used = p.square ? (group.rows - 1) * height.step + height.taps : p.lines;
+  const int64_t used = (group.rows - 1) * height.step + height.taps;
   for (int64_t i = 0; i < depth.taps; ++i)
     for (int64_t j = 0; j < p.lines; ++j) {
       const int64_t y = group.at.h * height.step + j * (p.square ? 1 : height.dilation) - height.before;
@@ -40,7 +40,9 @@ POLYCONV_INLINE void list_lines(DepthwiseGroup<From, T> &group) {
       const int64_t h = j < used ? inside(height, y) : -1;
       const bool padding = d < 0 || h < 0;
       if (padding && p.skips) continue;
-      group.numbers[group.lines++] = i * p.lines + j;
+      const int64_t taps = i * height.taps, second = p.tile_rows > 1 ? j - height.step : -1;
+      group.taps[group.lines++] = {static_cast<int32_t>(j < height.taps ? taps + j : -1),
+                                   static_cast<int32_t>(second >= 0 ? taps + second : -1)};
       list_pixels(p.axis[2], padding ? nullptr : image + d * p.input.stride[2] + h * p.input.stride[3],
                   p.input.stride[4], static_cast<const From *>(p.padding),
                   group.at.w * p.axis[2].step - p.axis[2].before, p.line_pixels, line);
@@ -105,12 +107,17 @@ POLYCONV_INLINE DepthwiseTile<From, T> tile_at(const DepthwiseGroup<From, T> &gr
           p.input.stride[3]};
 }
 
-// A tile of any kernel, as wide as the plan says: f32, which networks are made of, has all widths.
+// A tile of any kernel, as wide as the plan says: f32, which networks are made of, has all widths, and two rows at
+// once.
 template <int P, class From, class T>
 POLYCONV_INLINE void filter_row(const DepthwiseGroup<From, T> &group, const DepthwiseTile<From, T> &tile, int64_t c,
                                 int64_t end, const DepthwiseStore<T> &to) {
   const Axis &w = group.plan.axis[2];
-  const DepthwiseRows rows = {group.numbers, group.lines};
+  const DepthwiseRows rows = {group.taps, group.lines};
+  if constexpr (kVectorBytes == 64 && sizeof(From) == 4 && P != kDepthwiseColumns)
+    if (group.plan.tile_rows == kDepthwisePair)
+      return w.step == 2 ? depthwise_pair<P, 2>(tile, rows, w, c, end, to)
+                         : depthwise_pair<P, 1>(tile, rows, w, c, end, to);
   w.step == 2 ? depthwise_any<true, P, 2>(tile, rows, w, c, end, to)
               : depthwise_any<true, P, 1>(tile, rows, w, c, end, to);
 }
@@ -118,7 +125,7 @@ template <class From, class T>
 POLYCONV_INLINE void filter_any(const DepthwiseGroup<From, T> &group, const DepthwiseTile<From, T> &tile, int64_t c,
                                 int64_t end, const DepthwiseStore<T> &to) {
   const Axis &w = group.plan.axis[2];
-  const DepthwiseRows rows = {group.numbers, group.lines};
+  const DepthwiseRows rows = {group.taps, group.lines};
   const bool whole = end - c >= kLanes<T>, near = group.plan.near != 0;
   if constexpr (sizeof(From) == 4) {
     const int64_t columns = group.plan.tile_columns;
@@ -212,11 +219,12 @@ POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRu
                                    0,
                                    0,
                                    nullptr,
-                                   reinterpret_cast<int64_t *>(share.scratch + p.rows_at),
+                                   reinterpret_cast<DepthwiseLine *>(share.scratch + p.rows_at),
                                    0};
+  const int64_t groups = p.items / p.parts;
   for (int64_t item = share.first; item < share.last; ++item) {
-    const int64_t part = item % p.parts, h = item / p.parts % p.row_groups * p.tile_rows;
-    const int64_t plane = item / p.parts / p.row_groups;
+    const int64_t part = item / groups, h = item % groups % p.row_groups * p.tile_rows;
+    const int64_t plane = item % groups / p.row_groups;
     group.at = {plane / p.axis[0].out, 0, plane % p.axis[0].out, h, 0, 1};
     group.ahead = p.walks ? first_row<From>(p, r, group.at) : p.ahead ? next_row<From>(p, r, group.at) : nullptr;
     group.rows = p.axis[1].out - h < p.tile_rows ? p.axis[1].out - h : p.tile_rows;

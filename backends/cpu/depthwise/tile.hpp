@@ -176,10 +176,10 @@ POLYCONV_NOINLINE void depthwise_walk(const DepthwiseTile<From, T> &tile, const 
   }
 }
 
-// The rows of taps that a row of results meets, rows of padding left out: source row i of the table belongs to row of
-// taps numbers[i].
+// The rows of taps that the rows of results of a tile meet, rows of padding left out: source row i of the table belongs
+// to those of taps[i].
 struct DepthwiseRows {
-  const int64_t *numbers;
+  const DepthwiseLine *taps;
   int64_t count;
 };
 
@@ -194,49 +194,58 @@ struct DepthwisePart {
   }
 };
 
-// Adds B neighbouring taps at stride Step to P columns of results. A source pixel is loaded once for all the columns
-// that read it. Floor: P * B multiply-adds against (P - 1) * Step + B loads and as many of their pointers, and B.
-template <int B, int Step, class Source, class From, class T, int P>
-POLYCONV_INLINE void add_taps(const Source &source, const From *const *pixels, const T *weights, int64_t row_stride,
-                              Vector<T> (&acc)[P]) {
-  Vector<T> taps[B];
+// What one source row meets: taps of a row for each of R rows of results, of which bit r of `Rows` says that it has
+// any.
+template <class T, int R>
+struct DepthwiseTaps {
+  const T *of[R];
+  int64_t row_stride;
+};
+
+// Adds B neighbouring taps at stride Step to P columns of R rows of results. A source pixel is loaded once for all that
+// read it. Floor: R * P * B multiply-adds against (P - 1) * Step + B loads and as many of their pointers, and R * B.
+template <int B, int Step, int Rows, class Source, class From, class T, int R, int P>
+POLYCONV_INLINE void add_taps(const Source &source, const From *const *pixels, const DepthwiseTaps<T, R> &from,
+                              int64_t tap, Vector<T> (&acc)[R][P]) {
+  Vector<T> taps[R][B];
+#pragma GCC unroll 2
+  for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-  for (int b = 0; b < B; ++b) taps[b] = loaded(load(weights + b * row_stride));
+    for (int b = 0; b < B; ++b)
+      if (Rows >> r & 1) taps[r][b] = loaded(load(from.of[r] + (tap + b) * from.row_stride));
 #pragma GCC unroll 32
   for (int i = 0; i < (P - 1) * Step + B; ++i) {
     if (i % Step >= B) continue;
-    const Vector<T> v = loaded(source(pixels[i]));
+    const Vector<T> v = loaded(source(pixels[tap + i]));
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int b = 0; b < B; ++b)
-      if (i >= b && (i - b) % Step == 0 && (i - b) / Step < P)
-        acc[(i - b) / Step] = multiply_add(v, taps[b], acc[(i - b) / Step]);
+      for (int b = 0; b < B; ++b)
+        if ((Rows >> r & 1) && i >= b && (i - b) % Step == 0 && (i - b) / Step < P)
+          acc[r][(i - b) / Step] = multiply_add(v, taps[r][b], acc[r][(i - b) / Step]);
   }
 }
 
 // A row of `count` neighbouring taps, kDepthwiseTaps at a time, but never one alone of several.
-template <int Step, class Source, class From, class T, int P>
-POLYCONV_INLINE void add_row(const Source &source, const From *const *pixels, const T *weights, int64_t row_stride,
-                             int64_t count, Vector<T> (&acc)[P]) {
-  for (; count > kDepthwiseTaps + 1; count -= kDepthwiseTaps) {
-    add_taps<kDepthwiseTaps, Step>(source, pixels, weights, row_stride, acc);
-    pixels += kDepthwiseTaps, weights += kDepthwiseTaps * row_stride;
-  }
-  switch (count) {
-    case 1: return add_taps<1, Step>(source, pixels, weights, row_stride, acc);
-    case 2: return add_taps<2, Step>(source, pixels, weights, row_stride, acc);
-    case 4: return add_taps<4, Step>(source, pixels, weights, row_stride, acc);
-    case 5:
-      add_taps<2, Step>(source, pixels, weights, row_stride, acc);
-      pixels += 2, weights += 2 * row_stride;
-      return add_taps<3, Step>(source, pixels, weights, row_stride, acc);
-    default: return add_taps<3, Step>(source, pixels, weights, row_stride, acc);
+template <int Step, int Rows, class Source, class From, class T, int R, int P>
+POLYCONV_INLINE void add_row(const Source &source, const From *const *pixels, const DepthwiseTaps<T, R> &from,
+                             int64_t count, Vector<T> (&acc)[R][P]) {
+  int64_t tap = 0;
+  for (; count - tap > kDepthwiseTaps + 1; tap += kDepthwiseTaps)
+    add_taps<kDepthwiseTaps, Step, Rows>(source, pixels, from, tap, acc);
+  switch (count - tap) {
+    case 1: return add_taps<1, Step, Rows>(source, pixels, from, tap, acc);
+    case 2: return add_taps<2, Step, Rows>(source, pixels, from, tap, acc);
+    case 4: return add_taps<4, Step, Rows>(source, pixels, from, tap, acc);
+    case 5: add_taps<2, Step, Rows>(source, pixels, from, tap, acc), tap += 2; [[fallthrough]];
+    default: return add_taps<3, Step, Rows>(source, pixels, from, tap, acc);
   }
 }
 
 // Taps and columns at any distance.
 template <class Source, class From, class T, int P>
 POLYCONV_INLINE void add_row(const Source &source, const From *const *pixels, const T *weights, int64_t row_stride,
-                             const Axis &w, Vector<T> (&acc)[P]) {
+                             const Axis &w, Vector<T> (&acc)[P]) { // of one row of results
   for (int64_t k = 0; k < w.taps; ++k, pixels += w.dilation, weights += row_stride) {
     const Vector<T> weight = load(weights);
 #pragma GCC unroll 8
@@ -257,16 +266,45 @@ POLYCONV_NOINLINE void depthwise_any(const DepthwiseTile<From, T> &tile, const D
     const int64_t at = Whole && end - c < kL ? end - kL : c;
     const int count = Whole ? kL : static_cast<int>(end - c);
     const DepthwisePart<Whole, From, T> source = {convert, at, count};
-    Vector<T> acc[P] = {};
+    Vector<T> acc[1][P] = {};
     for (int64_t i = 0; i < rows.count; ++i) {
       const From *const *pixels = tile.pixels + i * tile.line_pixels;
-      const T *weights = tile.weights + rows.numbers[i] * row + at;
+      const T *weights = tile.weights + rows.taps[i].first * row + at;
       if constexpr (Step > 0)
-        add_row<Step>(source, pixels, weights, tile.row_stride, w.taps, acc);
+        add_row<Step, 1>(source, pixels, DepthwiseTaps<T, 1>{{weights}, tile.row_stride}, w.taps, acc);
       else
-        add_row(source, pixels, weights, tile.row_stride, w, acc);
+        add_row(source, pixels, weights, tile.row_stride, w, acc[0]);
     }
-    store_vectors(to, to.to + at, to.column, to.columns, at, count, acc);
+    store_vectors(to, to.to + at, to.column, to.columns, at, count, acc[0]);
+  }
+}
+
+// The same of two rows of results, at least a vector of channels: a source row that both read is loaded once. Each sum
+// runs over its taps in the order of depthwise_any.
+template <int P, int Step, class From, class T>
+POLYCONV_NOINLINE void depthwise_pair(const DepthwiseTile<From, T> &tile, const DepthwiseRows &rows, const Axis &w,
+                                      int64_t c, int64_t end, const DepthwiseStore<T> &to) {
+  constexpr int kL = kLanes<T>;
+  const Load<From, T> convert(tile.zero_point);
+  const int64_t row = w.taps * tile.row_stride;
+  for (; c < end; c += kL) {
+    const int64_t at = end - c < kL ? end - kL : c;
+    const DepthwisePart<true, From, T> source = {convert, at, kL};
+    Vector<T> acc[kDepthwisePair][P] = {};
+    for (int64_t i = 0; i < rows.count; ++i) {
+      const From *const *pixels = tile.pixels + i * tile.line_pixels;
+      const DepthwiseLine taps = rows.taps[i];
+      const DepthwiseTaps<T, 2> from = {{tile.weights + taps.first * row + at, tile.weights + taps.second * row + at},
+                                        tile.row_stride};
+      if (taps.second < 0)
+        add_row<Step, 1>(source, pixels, from, w.taps, acc);
+      else if (taps.first < 0)
+        add_row<Step, 2>(source, pixels, from, w.taps, acc);
+      else
+        add_row<Step, 3>(source, pixels, from, w.taps, acc);
+    }
+    store_vectors(to, to.to + at, to.column, to.columns, at, kL, acc[0]);
+    if (to.rows > 1) store_vectors(to, to.to + to.row + at, to.column, to.columns, at, kL, acc[1]);
   }
 }
 

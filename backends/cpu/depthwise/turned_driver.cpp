@@ -133,6 +133,7 @@ TurnedPlan turned_geometry(const polyconv_layer &layer, const polyconv_policy &p
   p.pixels = depthwise_geometry(pixels_of(layer, p.unit), alone, isa);
   p.pixels.walks = 0;
   p.pixels.ahead = 0; // what it reads is in the cache
+  p.pixels.parts = 1; // a unit is one
   p.input = layer.input;
   p.epilogue = make_epilogue(layer);
   p.channels = layer.input.size[kC];

@@ -1,5 +1,6 @@
 // pointwise_weights.cpp - weight gradients of 1x1 layers, and of windows as large as the image, in f32 and f64 whose
-// channels lie side by side: a product whose factors are read where they lie and whose result goes straight to the weights.
+// channels lie side by side: a product whose factors are read where they lie and whose result goes straight to the
+// weights.
 //
 // Floor: the multiply-adds at the FMA rate; of one pixel, storing the weights once.
 // SPDX-License-Identifier: Apache-2.0

@@ -18,8 +18,8 @@ namespace {
 
 using namespace sdk;
 
-constexpr int64_t kBlockPixels = 256;              // whose two vectors of inputs are 32 KiB
-constexpr int64_t kMostLines = int64_t{1} << 16;    // that a plan lists
+constexpr int64_t kBlockPixels = 256;            // whose two vectors of inputs are 32 KiB
+constexpr int64_t kMostLines = int64_t{1} << 16; // that a plan lists
 
 // Whether the layer has one result an image, of a window whose elements lie as those of a filter do: then a filter is a
 // row of so many channels.
@@ -58,7 +58,8 @@ void list_pixels(const polyconv_layer &l, const PointWeightsPlan &p, std::vector
   const int64_t lines = out.size[kN] * out.size[kD] * out.size[kH];
   int64_t room = 0; // pixels that the block still takes
   for (int64_t line = 0; line < lines; ++line) {
-    const int64_t h = line % out.size[kH], plane = line / out.size[kH], d = plane % out.size[kD], n = plane / out.size[kD];
+    const int64_t h = line % out.size[kH], plane = line / out.size[kH], d = plane % out.size[kD],
+                  n = plane / out.size[kD];
     PointRun rest = {n * in.stride[kN] + d * l.stride[0] * in.stride[kD] + h * l.stride[1] * in.stride[kH],
                      n * out.stride[kN] + d * out.stride[kD] + h * out.stride[kH], out.size[kW]};
     while (rest.count > 0) {
@@ -112,7 +113,11 @@ PointWeightsPlan make_plan(const polyconv_layer &l, Isa isa, double *us) {
 class PointWeightsInstance final : public Instance {
  public:
   PointWeightsInstance(const polyconv_request &request, Isa isa, PointWeightsTask task)
-      : layer_(*request.layers[0]), plan_(make_plan(layer_, isa, &us_)), bias_(make_bias(layer_)), isa_(isa), task_(task) {
+      : layer_(*request.layers[0]),
+        plan_(make_plan(layer_, isa, &us_)),
+        bias_(make_bias(layer_)),
+        isa_(isa),
+        task_(task) {
     list_pixels(layer_, plan_, lists_.runs, lists_.blocks);
     plan_.runs = lists_.runs.data();
     plan_.blocks = lists_.blocks.data();
@@ -153,7 +158,8 @@ bool point_weights_offer(const polyconv_request &request, Isa isa, Offer &offer)
   if (is_padded(l) || (!is_one_window(l) && !is_one_tap(l))) {
     const bool one_tap = taps(l) == 1 && !is_padded(l);
     if (one_tap) offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject(one_tap ? "reads channels side by side" : "takes one tap without padding, or one window an image");
+    return offer.reject(one_tap ? "reads channels side by side"
+                                : "takes one tap without padding, or one window an image");
   }
   double us = 0;
   const PointWeightsPlan p = make_plan(l, isa, &us);

@@ -23,17 +23,17 @@ struct PointRun {
 };
 
 struct PointWeightsPlan {
-  int32_t type;                        // of all three tensors: f32 or f64
-  int64_t inputs, outputs;             // channels; of a window as large as the image, elements of one filter
-  int64_t input_step, gradient_step;   // elements between pixels of a run
-  int64_t input_at, gradient_at;       // the tensors' first elements
-  int64_t weights_at, filter;          // the first weight, and from filter to filter
-  int64_t rows;                        // output channels of a tile
-  int64_t lanes;                       // of a vector
-  const PointRun *runs;                // all pixels, in order
-  const int64_t *blocks;               // the first run of each block, and behind the last
+  int32_t type;                      // of all three tensors: f32 or f64
+  int64_t inputs, outputs;           // channels; of a window as large as the image, elements of one filter
+  int64_t input_step, gradient_step; // elements between pixels of a run
+  int64_t input_at, gradient_at;     // the tensors' first elements
+  int64_t weights_at, filter;        // the first weight, and from filter to filter
+  int64_t rows;                      // output channels of a tile
+  int64_t lanes;                     // of a vector
+  const PointRun *runs;              // all pixels, in order
+  const int64_t *blocks;             // the first run of each block, and behind the last
   int64_t block_count;
-  Grid grid;                           // tiles' rows by panels
+  Grid grid; // tiles' rows by panels
 };
 
 struct PointWeightsRun {
