@@ -106,10 +106,11 @@ POLYCONV_INLINE void depthwise_vector(const DepthwiseWeightsPlan &p, DepthwiseWe
   constexpr int64_t kWidest = 5;
   const From *const *pixels = t.pixels;
   T *const sums = t.sums;
-  const int64_t taps = p.axis[2].taps, lines = p.axis[1].taps, pieces = (taps + kWidest - 1) / kWidest;
+  const int64_t taps = p.axis[2].taps, lines = p.axis[1].taps;
+  const int64_t pieces = taps <= kWidest ? 1 : (taps + kWidest - 1) / kWidest; // most have one: divisions would show
   for (int64_t d = 0; d < p.axis[0].taps; ++d)
     for (int64_t i = 0; i < pieces; ++i) {
-      const int64_t first = i * taps / pieces, end = (i + 1) * taps / pieces;
+      const int64_t first = pieces == 1 ? 0 : i * taps / pieces, end = pieces == 1 ? taps : (i + 1) * taps / pieces;
       t.pixels = pixels + d * p.lines * p.line_pixels + first;
       t.sums = sums + d * lines * t.sums_line + first * t.sums_row;
       depthwise_columns<From, T, Whole>(t, end - first, lines, p.axis[2].step == 2, c, count);
@@ -208,6 +209,7 @@ POLYCONV_NOINLINE void depthwise_weights_join(const DepthwiseWeightsPlan &p, con
   constexpr int kL = kLanes<T>;
   const polyconv_tensor &w = p.weights;
   const bool side_by_side = taps_side_by_side(w);
+  const bool plain = side_by_side && w.type == (sizeof(T) == 8 ? POLYCONV_F64 : POLYCONV_F32);
   const int64_t end = p.channels < c + kDepthwiseJoin ? p.channels : c + kDepthwiseJoin;
   T values[2 * kL] = {}; // scatter reads whole vectors, from any of the first lanes on
   for (; c < end; c += kL)
@@ -220,8 +222,18 @@ POLYCONV_NOINLINE void depthwise_weights_join(const DepthwiseWeightsPlan &p, con
         for (int64_t split = 1; split < p.splits; ++split) sum += load(sums + split * p.split_elements);
         square[i] = sum;
       }
+      const int lanes = end - c < kL ? static_cast<int>(end - c) : kL;
+      if (plain && p.taps == 1 && w.stride[0] == 1) {
+        store_partial(static_cast<T *>(r.weights) + w.offset + c, square[0], lanes);
+        continue;
+      }
       transpose<T>(square);
-      for (int lane = 0; lane < kL && c + lane < end; ++lane) {
+      if (plain) {
+        T *to = static_cast<T *>(r.weights) + c * w.stride[0] + tap_offset(w, tap);
+        for (int lane = 0; lane < lanes; ++lane, to += w.stride[0]) store_partial(to, square[lane], taps);
+        continue;
+      }
+      for (int lane = 0; lane < lanes; ++lane) {
         const int64_t to = (c + lane) * w.stride[0];
         store(values, square[lane]);
         if (side_by_side)

@@ -22,6 +22,13 @@ template <class From, class T>
 POLYCONV_INLINE void copy_pixels(const Load<From, T> &convert, const From *in, int64_t stride, int64_t count,
                                  const ProductPanels &panels, T *out) {
   constexpr int kL = kLanes<T>;
+  if (panels.channels == panels.width && stride == panels.width) { // one panel, as it lies
+    const int64_t all = count * stride;
+    int64_t i = 0;
+    for (; i + kL <= all; i += kL) store(out + i, convert.full(in + i));
+    if (i < all) store(out + i, convert.partial(in + i, static_cast<int>(all - i)));
+    return;
+  }
   const int64_t vectors = panels.width > kL ? panels.width : kL; // what a panel's pixel reads, and may
   for (int64_t i = 0; i < count; ++i, in += stride, out += panels.width) {
     T *panel = out;

@@ -30,11 +30,16 @@ struct ProductTile {
   ProductAhead *ahead;
 };
 
+// Pixels whose sums are apart, and added at the end: tiles of few sums would wait for each multiply-add.
+constexpr int product_chains(int sums) {
+  return sums <= 2 ? 4 : sums <= 5 ? 2 : 1;
+}
+
 template <class T, int U, int N>
 POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
   typedef Vector<T> V;
-  constexpr int kL = kLanes<T>;
-  V sums[U][N];
+  constexpr int kL = kLanes<T>, kChains = product_chains(U * N);
+  V sums[U][N], others[kChains][U][N] = {}; // the first of these stays empty
 #pragma GCC unroll 16
   for (int u = 0; u < U; ++u)
 #pragma GCC unroll 2
@@ -42,7 +47,22 @@ POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
   ProductAhead ahead = *t.ahead;
   for (int64_t i = 0; i < t.run_count; ++i) {
     const T *tall = t.tall + t.runs[i].tall, *wide = t.wide + t.runs[i].wide;
-    for (int64_t x = t.runs[i].count - t.cut; x > 0; --x) {
+    int64_t x = t.runs[i].count - t.cut;
+    if constexpr (kChains > 1)
+      for (; x >= kChains; x -= kChains) {
+        fetch_some(ahead);
+#pragma GCC unroll 4
+        for (int chain = 0; chain < kChains; ++chain, tall += t.tall_step, wide += t.wide_step) {
+          V(&to)[U][N] = chain == 0 ? sums : others[chain];
+#pragma GCC unroll 2
+          for (int n = 0; n < N; ++n) {
+            const V vector = loaded(load(wide + n * kL));
+#pragma GCC unroll 16
+            for (int u = 0; u < U; ++u) to[u][n] = multiply_add(splat(tall[u]), vector, to[u][n]);
+          }
+        }
+      }
+    for (; x > 0; --x) {
       fetch_some(ahead);
       V vectors[N];
 #pragma GCC unroll 2
@@ -60,7 +80,11 @@ POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
 #pragma GCC unroll 16
   for (int u = 0; u < U; ++u)
 #pragma GCC unroll 2
-    for (int n = 0; n < N; ++n) store(t.sums + u * t.wide_step + n * kL, sums[u][n]);
+    for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 4
+      for (int chain = 1; chain < kChains; ++chain) sums[u][n] += others[chain][u][n];
+      store(t.sums + u * t.wide_step + n * kL, sums[u][n]);
+    }
   *t.ahead = ahead;
 }
 
