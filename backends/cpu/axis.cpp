@@ -3,8 +3,10 @@
 #include "cpu/axis.hpp"
 
 #include <polyconv/sdk/padding.hpp>
+#include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace polyconv::cpu {
 
@@ -45,6 +47,20 @@ std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[
     axes[i].right = axes[i].left + std::min(axes[i].before, kListed);
   }
   return tables;
+}
+
+polyconv_layer with_most_taps_last(polyconv_layer l) {
+  const auto swap_if_more = [&l](int axis, int next) {
+    const int64_t *const taps = l.weights.size + sdk::kD;
+    if (taps[axis] <= taps[next] || l.dilation[axis] != 1 || l.dilation[next] != 1) return;
+    for (polyconv_tensor *t : {&l.input, &l.weights, &l.output, &l.result, &l.residual, &l.saved}) {
+      std::swap(t->size[sdk::kD + axis], t->size[sdk::kD + next]);
+      std::swap(t->stride[sdk::kD + axis], t->stride[sdk::kD + next]);
+    }
+    for (int64_t *of_axis : {l.stride, l.dilation, l.pad_begin, l.pad_end}) std::swap(of_axis[axis], of_axis[next]);
+  };
+  swap_if_more(1, 2), swap_if_more(0, 1), swap_if_more(1, 2);
+  return l;
 }
 
 bool takes_every_pixel(const Axis (&axes)[3]) {

@@ -77,6 +77,10 @@ std::vector<int64_t> make_axis_tables(const polyconv_layer &layer, Axis (&axes)[
 // The tables of one axis, which then points into them, and has this mode.
 std::vector<int64_t> make_axis_table(int32_t pad_mode, Axis &axis);
 
+// The layer with its spatial axes exchanged so that W has most taps and D fewest; taps that are dilated stay where they
+// are. Sums are those of the layer in another order.
+polyconv_layer with_most_taps_last(polyconv_layer layer);
+
 // Whether one tap reads pixel after pixel: every axis at step 1, without padding, and none left out behind.
 bool takes_every_pixel(const Axis (&axes)[3]);
 

@@ -27,12 +27,25 @@ int64_t line_sums(const DensePlan &p) {
   return p.arithmetic == DenseArithmetic::kQuads ? p.axis[0].taps * p.axis[1].taps * p.panel_channels : 0;
 }
 
-// Everything the packed bytes depend on beside the weight problem: element, panel and block of channels.
-void set_format(const DensePlan &p, sdk::Offer &offer) {
+// One run of taps is a line of W: of few channels in three dimensions it should be the line with most of them. (No
+// chain takes such layers, whose windows are rows as the problem has them.)
+bool is_walked_otherwise(const polyconv_layer &l) {
+  constexpr int64_t kFewInputs = 16;
+  const int64_t *const taps = l.weights.size + sdk::kD;
+  const bool dense = l.dilation[0] == 1 && l.dilation[1] == 1 && l.dilation[2] == 1;
+  return dense && taps[0] > 1 && std::max(taps[0], taps[1]) > taps[2] && l.weights.size[sdk::kC] <= kFewInputs;
+}
+
+polyconv_layer as_walked(const polyconv_layer &l) {
+  return is_walked_otherwise(l) ? with_most_taps_last(l) : l;
+}
+
+// Everything the packed bytes depend on beside the weight problem: element, panel and block of channels, order of axes.
+void set_format(const DensePlan &p, const polyconv_layer &layer, sdk::Offer &offer) {
   static const char *const kElements[] = {"f32", "f64", "s16", "bf16", "s8"};
   char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_dense_%s_%d:1", kElements[static_cast<int>(p.arithmetic)],
-                static_cast<int>(p.panel_channels));
+  std::snprintf(format, sizeof format, "cpu_dense_%s_%d%s:1", kElements[static_cast<int>(p.arithmetic)],
+                static_cast<int>(p.panel_channels), is_walked_otherwise(layer) ? "_walked" : "");
   offer.set_weights(0, format, weights_bytes(p) + p.groups * p.panels * line_sums(p) * 4);
 }
 
@@ -114,7 +127,7 @@ bool may_stream(const DensePlan &p) {
 class DenseInstance final : public RowInstance {
  public:
   DenseInstance(const polyconv_request &request, Isa isa, DenseTaskFunction task)
-      : layer_(*request.layers[0]),
+      : layer_(as_walked(*request.layers[0])),
         plan_(dense_geometry(layer_, *request.policy, isa)),
         task_(task),
         may_stream_(may_stream(plan_)) {
@@ -185,10 +198,10 @@ bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   const polyconv_layer &layer = *request.layers[0];
   if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (!takes_no_pooling(layer, offer)) return false;
-  const DensePlan p = dense_geometry(layer, *request.policy, isa);
+  const DensePlan p = dense_geometry(as_walked(layer), *request.policy, isa);
   if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
-  set_format(p, offer);
+  set_format(p, layer, offer);
   return true;
 }
 

@@ -40,27 +40,17 @@ std::vector<ProductColumn> make_table(const ProductPlan &p, int64_t channels) {
   return table;
 }
 
-// The layer with its axes in order of their taps, where there are few input channels: rows of a tile are the taps of W,
-// and neighbouring lines share most of what they read where those of H are more than those of D.
-polyconv_layer with_most_taps_last(polyconv_layer l) {
-  if (l.weights.size[sdk::kC] > kFewInputs || l.weights.size[sdk::kK] == l.groups) return l;
-  const auto swap_if_more = [&l](int axis, int next) {
-    const int64_t *const taps = l.weights.size + sdk::kD;
-    if (taps[axis] <= taps[next] || l.dilation[axis] != 1) return;
-    for (polyconv_tensor *t : {&l.input, &l.weights, &l.output, &l.result}) {
-      std::swap(t->size[sdk::kD + axis], t->size[sdk::kD + next]);
-      std::swap(t->stride[sdk::kD + axis], t->stride[sdk::kD + next]);
-    }
-    for (int64_t *of_axis : {l.stride, l.dilation, l.pad_begin, l.pad_end}) std::swap(of_axis[axis], of_axis[next]);
-  };
-  swap_if_more(1, 2), swap_if_more(0, 1), swap_if_more(1, 2);
-  return l;
+// Rows of a tile are the taps of W where there are few input channels, and neighbouring lines share most of what they
+// read where those of H are more than those of D.
+polyconv_layer as_walked(const polyconv_layer &l) {
+  const bool few = l.weights.size[sdk::kC] <= kFewInputs && l.weights.size[sdk::kK] != l.groups;
+  return few ? with_most_taps_last(l) : l;
 }
 
 class ProductInstance final : public sdk::Instance {
  public:
   ProductInstance(const polyconv_request &request, Isa isa, ProductTask sum, ProductTask end)
-      : layer_(with_most_taps_last(*request.layers[0])),
+      : layer_(as_walked(*request.layers[0])),
         plan_(product_geometry(layer_, *request.policy, isa, &us_)),
         bias_(make_bias(layer_)),
         isa_(isa),
@@ -136,7 +126,7 @@ bool product_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
   const int64_t listed = layer.weights.size[sdk::kC] * sdk::taps(layer);
   if (listed > kMostListed)
     return offer.reject("lists the weights of a filter: takes %" PRId64 " at most, not %" PRId64, kMostListed, listed);
-  const polyconv_layer walked = with_most_taps_last(layer);
+  const polyconv_layer walked = as_walked(layer);
   const ProductPlan p = product_geometry(walked, *request.policy, isa, &offer.estimate_us);
   return fits_workspace(request, 1, sums_bytes(p) + bias_bytes(make_bias(walked)), offer);
 }
