@@ -3,11 +3,12 @@
 #include "cpu/adjoint/driver.hpp"
 
 #include "cpu/adjoint/interleave.hpp"
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/count.hpp"
 #include "cpu/isa.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/parallel.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/adjoint/interleave.hpp"
 
-#include "cpu/count.hpp"
+#include "cpu/common/count.hpp"
 
 #include <cstring>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/bias/plan.hpp"
-#include "cpu/direct/load.hpp"
+#include "cpu/common/load.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

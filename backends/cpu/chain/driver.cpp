@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/chain/driver.hpp"
 
-#include "cpu/count.hpp"
+#include "cpu/common/count.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>

@@ -3,7 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/chain/driver.hpp"
 
-#include "cpu/count.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
 #include "cpu/dense/driver.hpp"
 #include "cpu/depthwise/driver.hpp"
 #include "cpu/depthwise/turned_driver.hpp"
@@ -22,9 +24,6 @@ namespace {
 
 using namespace sdk;
 
-constexpr int64_t kCacheBytes = 640 << 10; // of rows between stages: in an L2 cache of 1 MiB beside weights and input
-constexpr int64_t kMostBytes = 4 << 20;    // beyond, rows would leave the caches of any machine before they are read
-constexpr int64_t kMemoryBytes = 4 << 20, kStreamBytes = 16 << 20; // of input and result, as for single layers
 constexpr int64_t kStripColumns = 4096, kWideColumns = 6144; // of planes, where these are so wide: kept rows stay near
 constexpr double kPlanesInCache = 0.8;                       // of the estimate for planes, which waits for memory too
 constexpr double kCallUs = 0.15;                             // of a stage for a band, however few rows
@@ -157,15 +156,15 @@ bool choose_band(const polyconv_request &request, Isa isa, ChainPlan &plan, Offe
   if (kept_bytes(plan) > allowed)
     return offer.reject("needs at least %" PRId64 " bytes of rows between layers a thread, %" PRId64 " may be used",
                         kept_bytes(plan), allowed);
-  if (kept_bytes(plan) > kMostBytes)
+  if (kept_bytes(plan) > kChainMostBytes)
     return offer.reject("needs at least %" PRId64 " bytes of rows between layers a thread; more than %" PRId64
                         " leave the cache before they are read",
-                        kept_bytes(plan), kMostBytes);
+                        kept_bytes(plan), kChainMostBytes);
   int64_t best = 1;
   double least = 0;
   const auto consider = [&](int64_t band) {
     set_band(plan, band, width);
-    if (band > 1 && kept_bytes(plan) > std::min(kCacheBytes, allowed)) return false;
+    if (band > 1 && kept_bytes(plan) > std::min(kChainRowBytes, allowed)) return false;
     const int64_t total = bands_of(plan);
     const double us =
         task_us(request, plan, isa, real(ceil_div(total, std::min<int64_t>(total, request.policy->threads))));
@@ -229,8 +228,8 @@ bool fill_offer(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer
   const double us = task_us(request, plan, isa, real(ceil_div(total, plan.tasks)));
   const int64_t read = whole_bytes(plan, plan.stages[0].layer.input, plan.stages[0].rows.in);
   const int64_t written = whole_bytes(plan, plan.stages[plan.count - 1].layer.result, plan.rows);
-  plan.from_memory = read >= kMemoryBytes;
-  plan.to_memory = written >= kStreamBytes;
+  plan.from_memory = read >= kChainMemoryBytes;
+  plan.to_memory = written >= kStreamPlanesBytes;
   plan.estimate_us = estimate_us(plan.tasks, us * real(plan.tasks), real(read + written));
   offer.estimate_us = plan.estimate_us;
   tell_how(plan, offer);

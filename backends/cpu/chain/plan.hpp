@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/rows.hpp"
+#include "cpu/common/rows.hpp"
 
 namespace polyconv::cpu {
 

@@ -2,22 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/dense/driver.hpp"
 
-#include "cpu/aligned.hpp"
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
-#include "cpu/parts.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/aligned.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
 #include <type_traits>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kLine = 64;             // bytes
-constexpr int64_t kStreamBytes = 8 << 20; // results beyond this would push everything else out of the caches
+constexpr int64_t kLine = 64; // bytes
 
 // Sums of the weights of each line of taps, behind the weights (DenseArguments::line_sums).
 int64_t weights_bytes(const DensePlan &p) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/simd.hpp"
 #include "cpu/dense/plan.hpp"
-#include "cpu/simd.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

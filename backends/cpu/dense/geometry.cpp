@@ -1,9 +1,10 @@
 // geometry.cpp - plans the dense kernel: where its source lies, blocks and shares by what they cost. Compiled for the
 // baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/count.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/dense/driver.hpp"
-#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -13,11 +14,8 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 256 << 10; // of a block's source in one block of channels: stays in the L2 cache
-constexpr int64_t kPanelBytes = 160 << 10; // of a panel's weights in one: they and the next ones stay there too
-constexpr int64_t kMostBlocks = 4;         // of channels that share a strip: 1 MiB at most
-constexpr int64_t kCutWeights = 512 << 10; // that pieces smaller than a block may read again: half of an L2 cache
-constexpr int64_t kFewChannels = 16;       // up to here one run of all taps of a line beats leaving padding out
+constexpr int64_t kMostBlocks = 4;   // of channels that share a strip: 1 MiB at most
+constexpr int64_t kFewChannels = 16; // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
 constexpr double kCachedBytes = 8e6, kTurnedBytes = 0.75; // of tensors that are turned: beyond a cache, as many more
 
@@ -64,7 +62,7 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   p.panel_channels = 2 * vector_bytes(isa) / element_bytes(p);
   p.panels = ceil_div(p.group_out, p.panel_channels);
   const int64_t blocks =
-      std::clamp<int64_t>(ceil_div(p.pixel * p.taps * p.panel_channels * element_bytes(p), kPanelBytes), 1,
+      std::clamp<int64_t>(ceil_div(p.pixel * p.taps * p.panel_channels * element_bytes(p), kDensePanelBytes), 1,
                           std::max<int64_t>(p.pixel / kFewChannels, 1));
   p.channel_block = blocks == 1 ? p.pixel : round_up(ceil_div(p.pixel, blocks), kFewChannels);
   p.channel_blocks = ceil_div(p.pixel, p.channel_block);
@@ -160,9 +158,10 @@ void set_blocks(DensePlan &p) {
   };
   p.block_lines = 1;
   p.block_tiles = std::max<int64_t>(p.tiles, 1);
-  while (p.block_tiles > 1 && block_bytes(1, p.block_tiles) > kBlockBytes) p.block_tiles = ceil_div(p.block_tiles, 2);
+  while (p.block_tiles > 1 && block_bytes(1, p.block_tiles) > kDenseBlockBytes)
+    p.block_tiles = ceil_div(p.block_tiles, 2);
   while (p.block_tiles == p.tiles && p.block_lines < p.lines &&
-         block_bytes(p.block_lines + 1, p.block_tiles) <= kBlockBytes)
+         block_bytes(p.block_lines + 1, p.block_tiles) <= kDenseBlockBytes)
     ++p.block_lines;
   p.strip_line = columns_in(std::min(p.block_tiles * tile, p.columns)) * p.strip_pixel;
   p.strip_lines = p.flat ? 1 : (p.block_lines - 1) * line_step + (h.taps - 1) * h.dilation + 1;
@@ -194,7 +193,8 @@ Costs costs_of(const DensePlan &p) {
   const double vector = real(p.panel_channels / 2), columns = real(p.columns), taps_k = real(p.taps * p.pixel);
   const double tiles = real(p.tiles), vectors = real(ceil_div(p.groups * p.group_out, p.panel_channels / 2));
   const double per_panel = std::min(2.0, vectors / real(p.groups * p.panels));
-  // A tile of few pixels waits for its own sums, or has several chains of them; a tile and a run cost something of their own.
+  // A tile of few pixels waits for its own sums, or has several chains of them; a tile and a run cost something of
+  // their own.
   const double pixels = std::max(columns / std::max(tiles, 1.0), (p.chains ? 2 : 8) / per_panel);
   const Axis &w = p.axis[2];
   const double runs = p.one_run ? taps_k / real(w.taps * p.pixel) : real(p.taps);
@@ -243,7 +243,7 @@ void set_pieces(DensePlan &p, const Costs &costs, int64_t wanted) {
   const int64_t units = largest_units(p.grid), panels = largest_panels(p.grid);
   const int64_t blocks = ceil_div(units, p.line_units == 1 ? p.block_lines : p.block_tiles);
   const int64_t weights = panels * p.panel_channels * p.taps * p.pixel * element_bytes(p);
-  const bool small = p.in_place && weights <= kCutWeights;
+  const bool small = p.in_place && weights <= kDenseCutBytes;
   p.grid.unit_pieces = small ? std::min(wanted, units) : ceil_div(blocks, ceil_div(blocks, wanted));
   const auto least = static_cast<int64_t>(std::ceil(costs.source / (kAgain * costs.multiply)));
   p.grid.panel_pieces =

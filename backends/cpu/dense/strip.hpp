@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/transpose.hpp"
 #include "cpu/dense/element.hpp"
-#include "cpu/dense/transpose.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

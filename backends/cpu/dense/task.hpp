@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/finish.hpp"
 #include "cpu/dense/strip.hpp"
 #include "cpu/dense/tile.hpp"
-#include "cpu/finish.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -2,30 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/depthwise/driver.hpp"
 
-#include "cpu/aligned.hpp"
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
-#include "cpu/direct/geometry.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/aligned.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
 #include <cinttypes>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {
 
 using namespace sdk;
 
-constexpr int64_t kStreamBytes = 8 << 20;  // tensors beyond this push each other out of the caches
-constexpr int64_t kMemoryBytes = 16 << 20; // tensors beyond this lie in memory
-constexpr int64_t kAheadBytes = 4 << 20;   // tensors beyond this are not in the second caches: fetch rows early
-constexpr int64_t kPassBytes = 512 << 10;  // of a row of results and what it reads: found again by the next row
-constexpr int64_t kWalkWeights = 16 << 10; // a walk loads all weights for each column: from the first cache
-constexpr int64_t kWalkChannels = 32;      // below, listing pixels for two rows takes as long as filtering them
-constexpr int64_t kMostListed = 1 << 20;   // channels of grouped results, four bytes each
-constexpr double kCacheBytesPerUs = 80e3;  // of one thread, from and to the second cache
+constexpr int64_t kWalkChannels = 32;     // below, listing pixels for two rows takes as long as filtering them
+constexpr int64_t kMostListed = 1 << 20;  // channels of grouped results, four bytes each
+constexpr double kCacheBytesPerUs = 80e3; // of one thread, from and to the second cache
 // Of the time that kBytesPerUs allows, as rows come in order: from memory, and from the caches.
 constexpr double kFromMemory = 0.3, kFromCaches = 0.18;
 
@@ -116,14 +113,14 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
   p.square = square_of(p, layer, isa);
   const int64_t bytes = tensor_bytes(layer);
-  p.ahead = p.square && bytes >= kAheadBytes;
+  p.ahead = p.square && bytes >= kDepthwiseAheadBytes;
   // Of rows that are fetched ahead at stride 2, fewer at a time stay in the second cache until they are read. Between
   // the limits seven rows that pass the caches by were up to 1.6 times as slow as four.
-  const bool may_tall = !p.ahead || (h.step == 1 && (bytes < kStreamBytes || bytes >= kMemoryBytes));
+  const bool may_tall = !p.ahead || (h.step == 1 && (bytes < kStreamBytes || bytes >= kDepthwiseMemoryBytes));
   const bool tall = isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.square == 3 && may_tall && !p.grouped;
   const int64_t kept = p.row_stride * taps(layer) * 4;
   p.walks = !p.grouped && isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 &&
-            h.step == 2 && bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kWalkWeights;
+            h.step == 2 && bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kDepthwiseWalkBytes;
   p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, isa == kAvx512);
   const bool loops = layer.input.type == POLYCONV_F64 || layer.input.type == POLYCONV_U16;
   p.near = w.dilation == 1 && w.step <= 2 && !loops;
@@ -140,7 +137,7 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
 int64_t parts_of_pass(const DepthwisePlan &p, const polyconv_layer &layer) {
   const int64_t read = p.axis[0].taps * p.lines * p.axis[2].in * layer.input.size[kC] * type_bytes(layer.input.type);
   const int64_t written = p.tile_rows * p.axis[2].out * p.channels * type_bytes(layer.result.type);
-  return p.walks ? 1 : ceil_div(read + written, kPassBytes);
+  return p.walks ? 1 : ceil_div(read + written, kDepthwisePassBytes);
 }
 
 // Blocks of channels, so many items that the tasks' shares are nearly equal, and the tasks.

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/rows.hpp"
 #include "cpu/depthwise/plan.hpp"
-#include "cpu/rows.hpp"
 
 namespace polyconv::cpu {
 

@@ -2,22 +2,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/depthwise/spread_driver.hpp"
 
-#include "cpu/aligned.hpp"
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/aligned.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {
 
 using namespace sdk;
 
-constexpr int64_t kStreamBytes = 8 << 20; // tensors beyond this push each other out of the caches
-constexpr double kFromCaches = 0.18;      // of the time that kBytesPerUs allows, as rows come in order
+constexpr double kFromCaches = 0.18; // of the time that kBytesPerUs allows, as rows come in order
 constexpr const char *kFormat = "cpu_depthwise_spread_f32:1";
 
 int64_t tensor_bytes(const polyconv_layer &l) {

@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/pixels.hpp"
+#include "cpu/common/types.hpp"
 #include "cpu/depthwise/tile.hpp"
-#include "cpu/pixels.hpp"
-#include "cpu/types.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

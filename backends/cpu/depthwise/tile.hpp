@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/finish.hpp"
+#include "cpu/common/load.hpp"
 #include "cpu/depthwise/plan.hpp"
-#include "cpu/direct/load.hpp"
-#include "cpu/finish.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/dense/transpose.hpp"
+#include "cpu/common/transpose.hpp"
 #include "cpu/depthwise/task.hpp"
 #include "cpu/depthwise/turned_plan.hpp"
 

@@ -3,26 +3,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/depthwise/turned_driver.hpp"
 
-#include "cpu/count.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
 #include "cpu/depthwise/driver.hpp"
-#include "cpu/direct/driver.hpp"
 #include "cpu/plane/driver.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {
 
 using namespace sdk;
 
-constexpr int64_t kStripBytes = 384 << 10; // of a strip in scratch, source and results: stays in the second cache
-constexpr double kTurnCycles = 0.5;        // an element, to or from pixels, with its part of what is moved
-constexpr double kFinishCycles = 1.5;      // an element, where results are more than stored
-constexpr double kStripUs = 0.2;           // a strip, however small
-constexpr double kFromMemory = 0.5;        // of the time that kBytesPerUs allows: planes are read a piece at a time
+constexpr double kTurnCycles = 0.5;   // an element, to or from pixels, with its part of what is moved
+constexpr double kFinishCycles = 1.5; // an element, where results are more than stored
+constexpr double kStripUs = 0.2;      // a strip, however small
+constexpr double kFromMemory = 0.5;   // of the time that kBytesPerUs allows: planes are read a piece at a time
 
 // The layer of one image of `unit` channels side by side, without anything behind its sums.
 polyconv_layer pixels_of(polyconv_layer layer, int64_t unit) {
@@ -45,7 +47,7 @@ int64_t unit_of(const polyconv_layer &layer, const polyconv_policy &policy) {
   const int64_t pixels = spatial(layer.input) + spatial(layer.output), channels = layer.input.size[kC];
   int64_t most = kDepthwiseBlock;
   while (most > kDepthwiseUnit &&
-         (pixels > kStripBytes / (most * 4) ||
+         (pixels > kTurnedStripBytes / (most * 4) ||
           (policy.threads > 1 && ceil_div(channels, most) * layer.input.size[kN] < 4 * policy.threads)))
     most /= 2;
   return round_up(ceil_div(channels, ceil_div(channels, most)), kDepthwiseUnit);
@@ -57,7 +59,7 @@ void set_strips(TurnedPlan &p, const polyconv_layer &layer) {
   const int64_t line_in = layer.input.size[kD] * layer.input.size[kW] * p.unit * 4;
   const int64_t line_out = layer.output.size[kD] * layer.output.size[kW] * p.unit * 4;
   const int64_t reach = (h.taps - 1) * h.dilation + 1, step = std::min(h.step, reach);
-  const int64_t rows = (kStripBytes - reach * line_in) / std::max<int64_t>(step * line_in + line_out, 1);
+  const int64_t rows = (kTurnedStripBytes - reach * line_in) / std::max<int64_t>(step * line_in + line_out, 1);
   p.strips = ceil_div(h.out, std::clamp<int64_t>(rows, 1, std::max<int64_t>(h.out, 1)));
   p.strip_rows = ceil_div(h.out, std::max<int64_t>(p.strips, 1));
   p.strips = ceil_div(h.out, std::max<int64_t>(p.strip_rows, 1));

@@ -3,23 +3,25 @@
 #include "cpu/depthwise/weights_driver.hpp"
 
 #include "cpu/bias/driver.hpp"
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
-#include "cpu/direct/geometry.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/epilogue.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {
 
 using namespace sdk;
 
-constexpr int64_t kSplits = 16;           // of the pixels, whatever the number of threads
-constexpr int64_t kUnitBytes = 384 << 10; // that a unit reads: vectors of channels find its lines in the second cache
-constexpr int64_t kChunk = 128;           // columns of a unit
+constexpr int64_t kSplits = 16; // of the pixels, whatever the number of threads
+constexpr int64_t kChunk = 128; // columns of a unit
 constexpr int64_t kLine = 64;
 constexpr double kFromMemory = 0.3; // of the time that kBytesPerUs allows, as units come in order
 
@@ -29,7 +31,7 @@ void set_units(DepthwiseWeightsPlan &p, const polyconv_layer &layer) {
   p.chunk = std::min(w.out, kChunk);
   p.chunks = ceil_div(w.out, p.chunk);
   const double row = real(p.chunk * p.channels * type_bytes(layer.input.type)) * (real(h.step) * real(w.step) + 1);
-  p.rows = std::clamp<int64_t>(static_cast<int64_t>(real(kUnitBytes) / row), 1, h.out);
+  p.rows = std::clamp<int64_t>(static_cast<int64_t>(real(kDepthwiseUnitBytes) / row), 1, h.out);
   p.row_groups = ceil_div(h.out, p.rows);
   p.rows = ceil_div(h.out, p.row_groups);
   p.row_groups = ceil_div(h.out, p.rows);

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/dense/transpose.hpp"
+#include "cpu/common/finish.hpp"
+#include "cpu/common/load.hpp"
+#include "cpu/common/pixels.hpp"
+#include "cpu/common/transpose.hpp"
 #include "cpu/depthwise/weights_plan.hpp"
-#include "cpu/direct/load.hpp"
-#include "cpu/finish.hpp"
-#include "cpu/pixels.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/direct/driver.hpp"
 
-#include "cpu/count.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/count.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -14,7 +15,6 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kMostListed = int64_t{1} << 24; // channels of a pixel of padding: 128 MiB
 constexpr int64_t kMostPhases = int64_t{1} << 20;
 
 // The packed bytes depend on the element, direction (which channels are summed), block and zero point.
@@ -186,31 +186,6 @@ class DirectInstance final : public RowInstance {
 };
 
 } // namespace
-
-bool takes_one_layer(const polyconv_request &request, sdk::Offer &offer) {
-  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("convolves; it neither pools nor converts alone");
-  if (request.count != 1) return offer.reject("takes one layer, not a chain of %d", request.count);
-  if (!counts_in_64_bits(*request.layers[0], offer)) return false;
-  offer.math = POLYCONV_MATH_STRICT;
-  return true;
-}
-
-bool takes_strips(const polyconv_request &request, sdk::Offer &offer) {
-  return takes_one_layer(request, offer) && walks_near(*request.layers[0], offer);
-}
-
-bool can_list_a_pixel(const polyconv_layer &layer, sdk::Offer &offer) {
-  const int64_t channels = layer.input.size[sdk::kC];
-  return channels <= kMostListed ||
-         offer.reject("lists a pixel of padding: takes %" PRId64 " channels at most, not %" PRId64, kMostListed,
-                      channels);
-}
-
-bool takes_no_pooling(const polyconv_layer &layer, sdk::Offer &offer) {
-  if (!sdk::has_pooling(layer)) return true;
-  offer.rejects_pooling = 1;
-  return offer.reject("stores what it sums; pooling is a step of its own");
-}
 
 bool direct_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;

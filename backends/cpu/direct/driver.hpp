@@ -3,9 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/bounds.hpp"
+#include "cpu/common/rows.hpp"
 #include "cpu/direct/plan.hpp"
-#include "cpu/rows.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 
@@ -32,12 +31,5 @@ struct DirectTables {
 
 // Padding, where each tap of each phase reads, and the planes that any of them needs.
 void make_direct_tables(const polyconv_layer &layer, DirectPlan &p, DirectTables &tables);
-
-// For every kernel that convolves one layer without pooling: the reasons that all share. `sdk::Offer` is filled but for
-// the estimate and the weights where it returns true.
-bool takes_one_layer(const polyconv_request &request, sdk::Offer &offer);
-bool takes_strips(const polyconv_request &request, sdk::Offer &offer); // likewise, for kernels that lay out strips
-bool takes_no_pooling(const polyconv_layer &layer, sdk::Offer &offer);
-bool can_list_a_pixel(const polyconv_layer &layer, sdk::Offer &offer); // for kernels that keep one of padding
 
 } // namespace polyconv::cpu

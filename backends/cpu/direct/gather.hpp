@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/finish.hpp"
 #include "cpu/direct/rows.hpp"
 #include "cpu/direct/tile.hpp"
-#include "cpu/finish.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -129,13 +129,13 @@ void set_chunks(DirectPlan &p, int64_t lanes) {
   for (;; parts *= 2) {
     const int64_t chunk = std::min(p.width, round_up(ceil_div(p.width, parts), p.step * lanes));
     set_chunk(p, chunk, lanes);
-    if (p.folds || p.step >= p.width || chunk <= kLeastChunk * p.step || row_bytes(p, 1) <= kRowBytes) break;
+    if (p.folds || p.step >= p.width || chunk <= kLeastChunk * p.step || row_bytes(p, 1) <= kDirectRowBytes) break;
   }
 }
 
 void set_block_rows(DirectPlan &p, int64_t limit) {
   p.block_rows = 1;
-  while (p.block_rows < std::min(limit, p.rows[1]) && row_bytes(p, p.block_rows + 1) <= kRowBytes) ++p.block_rows;
+  while (p.block_rows < std::min(limit, p.rows[1]) && row_bytes(p, p.block_rows + 1) <= kDirectRowBytes) ++p.block_rows;
   p.row_blocks = ceil_div(p.rows[1], p.block_rows);
   p.row_slots = std::max<int64_t>(most_slots(p, p.axis[1], p.block_rows), 1);
 }

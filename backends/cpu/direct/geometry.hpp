@@ -2,18 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/count.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
 #include "cpu/direct/plan.hpp"
 
 namespace polyconv::cpu {
 
-constexpr int64_t kRowBytes = 256 << 10; // of source rows in scratch: a quarter of a common L2 cache
-constexpr int64_t kMostRows = 32;        // result rows that share them
-
-// The elements of the arithmetic: 8 bytes in the f64 row, else 4.
-inline int64_t sum_bytes(int32_t sum_type) {
-  return sum_type == POLYCONV_F64 ? 8 : 4;
-}
+constexpr int64_t kMostRows = 32; // result rows that share them
 
 // Roles (which tensor is read, what is summed over, what is produced), axes and padding.
 DirectPlan make_gather(const polyconv_layer &layer);

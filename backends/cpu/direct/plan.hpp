@@ -12,8 +12,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/axis.hpp"
-#include "cpu/epilogue.hpp"
+#include "cpu/common/axis.hpp"
+#include "cpu/common/epilogue.hpp"
 
 namespace polyconv::cpu {
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/direct/load.hpp"
+#include "cpu/common/load.hpp"
 #include "cpu/direct/plan.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

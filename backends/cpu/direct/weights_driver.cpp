@@ -1,8 +1,10 @@
 // weights_driver.cpp - plans and runs weight gradients. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/direct/weights_driver.hpp"
+#include "cpu/common/accepts.hpp"
 
 #include "cpu/bias/driver.hpp"
+#include "cpu/common/caches.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
 
@@ -15,10 +17,9 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kSumsBytes = 96 << 10; // of a piece: sums, gradients and inputs share the L2 cache
-constexpr int64_t kMostAcross = 16;      // output channels of a piece with W along the vectors
-constexpr int64_t kItems = 64;           // of work to aim for, whatever the number of threads
-constexpr double kStoreUs = 0.002;       // of turning one weight's sum around and storing it
+constexpr int64_t kMostAcross = 16; // output channels of a piece with W along the vectors
+constexpr int64_t kItems = 64;      // of work to aim for, whatever the number of threads
+constexpr double kStoreUs = 0.002;  // of turning one weight's sum around and storing it
 
 // Chooses the axis along the vectors and the channels of a piece; returns multiply-adds done per one that counts.
 double choose_blocks(WeightsPlan &p, int64_t lanes, int64_t bytes) {
@@ -31,7 +32,7 @@ double choose_blocks(WeightsPlan &p, int64_t lanes, int64_t bytes) {
   p.k_blocks = ceil_div(p.group_out, p.k_block);
   p.column_elements = p.channels_along ? p.k_stride : p.k_block * lanes;
   const int64_t taps = p.rows.axis[0].taps * p.rows.axis[1].taps * p.rows.axis[2].taps;
-  const int64_t most = std::clamp<int64_t>(kSumsBytes / (p.column_elements * taps * bytes), 1, p.group_in);
+  const int64_t most = std::clamp<int64_t>(kDirectSumsBytes / (p.column_elements * taps * bytes), 1, p.group_in);
   p.c_blocks = ceil_div(p.group_in, most);
   p.c_block = ceil_div(p.group_in, p.c_blocks);
   p.c_blocks = ceil_div(p.group_in, p.c_block);

@@ -3,10 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/finish.hpp"
 #include "cpu/direct/rows.hpp"
 #include "cpu/direct/weights_plan.hpp"
 #include "cpu/direct/weights_tile.hpp"
-#include "cpu/finish.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -2,14 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/few/driver.hpp"
 
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/count.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
 #include <cinttypes>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/finish.hpp"
+#include "cpu/common/pixels.hpp"
 #include "cpu/few/tile.hpp"
-#include "cpu/finish.hpp"
-#include "cpu/pixels.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/dense/transpose.hpp"
+#include "cpu/common/transpose.hpp"
 #include "cpu/few/plan.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

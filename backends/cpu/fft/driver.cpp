@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/fft/driver.hpp"
 
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/count.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>

@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/direct/load.hpp"
+#include "cpu/common/finish.hpp"
+#include "cpu/common/load.hpp"
 #include "cpu/fft/transform.hpp"
-#include "cpu/finish.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

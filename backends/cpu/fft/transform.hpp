@@ -8,7 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/dense/transpose.hpp"
+#include "cpu/common/transpose.hpp"
 #include "cpu/fft/plan.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

@@ -3,7 +3,7 @@
 // Floor: one read and one write. Axes that are dense on both sides are merged; where both sides run along one axis,
 // runs are copied, else tiles are transposed, so that both sides use whole cache lines; 32-bit elements in registers.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/dense/transpose.hpp"
+#include "cpu/common/transpose.hpp"
 
 namespace polyconv::cpu {
 
@@ -112,7 +112,7 @@ void convert_task(const ConvertPlan &plan, const void *from, void *to, int64_t f
 } // namespace polyconv::cpu
 
 #ifdef POLYCONV_DRIVER
-#include "cpu/count.hpp"
+#include "cpu/common/count.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/kernels.hpp"
 

@@ -5,8 +5,8 @@
 // be read in place, bringing it into the cache adds 1 to 5 operations for each of its vectors, which all panels of
 // output channels and all taps then share: below 3 % from 64 output channels on.
 // SPDX-License-Identifier: Apache-2.0
+#include "cpu/common/types.hpp"
 #include "cpu/dense/task.hpp"
-#include "cpu/types.hpp"
 
 namespace polyconv::cpu {
 

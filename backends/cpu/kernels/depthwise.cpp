@@ -29,10 +29,10 @@ void depthwise_task(const DepthwisePlan &plan, const DepthwiseRun &run, const De
 } // namespace polyconv::cpu
 
 #ifdef POLYCONV_DRIVER
-#include "cpu/count.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/count.hpp"
 #include "cpu/depthwise/driver.hpp"
 #include "cpu/depthwise/turned_driver.hpp"
-#include "cpu/direct/driver.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/plane/driver.hpp"
 

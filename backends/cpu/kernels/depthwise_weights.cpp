@@ -4,8 +4,8 @@
 //
 // Floor: one read of input and gradient; a 3x3 has 9 multiply-adds for each result, 4.5 cycles, for 10 loads.
 // SPDX-License-Identifier: Apache-2.0
+#include "cpu/common/types.hpp"
 #include "cpu/depthwise/weights_task.hpp"
-#include "cpu/types.hpp"
 
 namespace polyconv::cpu {
 

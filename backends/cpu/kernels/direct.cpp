@@ -5,8 +5,8 @@
 // Floor: the multiply-adds at the FMA rate; each source element is loaded once for each tap of D and (1 + (taps of H) /
 // (rows of a block)) times. It beats the matrix product where output channels are few, and serves what that rejects.
 // SPDX-License-Identifier: Apache-2.0
+#include "cpu/common/types.hpp"
 #include "cpu/direct/gather.hpp"
-#include "cpu/types.hpp"
 
 namespace polyconv::cpu {
 

@@ -5,7 +5,7 @@
 // gather what the windows that hold them pass on, one after the other in order of D, H, W. Where no argmax is saved, a
 // window is searched for its maximum, along W once for all rows that it holds.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/pooling.hpp"
+#include "cpu/common/pooling.hpp"
 
 namespace polyconv::cpu {
 
@@ -245,7 +245,7 @@ void gradient_task(const GradientPlan &plan, const GradientPointers &pointers, i
 
 #ifdef POLYCONV_DRIVER
 #include "cpu/bias/driver.hpp"
-#include "cpu/direct/driver.hpp"
+#include "cpu/common/accepts.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/kernels.hpp"
 

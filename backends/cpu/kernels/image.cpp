@@ -16,7 +16,7 @@ void image_task(const PlanePlan &plan, const PlaneRun &run, const PlaneShare &sh
 } // namespace polyconv::cpu::POLYCONV_ISA
 
 #ifdef POLYCONV_DRIVER
-#include "cpu/direct/driver.hpp"
+#include "cpu/common/accepts.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/plane/driver.hpp"
 

@@ -5,7 +5,7 @@
 // tap of the window in order of D, H, W, so each input element is read once for every window that holds it, mostly from
 // the L1 cache.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/pooling.hpp"
+#include "cpu/common/pooling.hpp"
 
 namespace polyconv::cpu {
 
@@ -70,8 +70,8 @@ void pool_task(const PoolPlan &plan, const Epilogue &epilogue, const void *input
 } // namespace polyconv::cpu
 
 #ifdef POLYCONV_DRIVER
+#include "cpu/common/rows.hpp"
 #include "cpu/kernels.hpp"
-#include "cpu/rows.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>

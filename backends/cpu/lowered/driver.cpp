@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/lowered/driver.hpp"
 
-#include "cpu/aligned.hpp"
-#include "cpu/count.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/aligned.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
-#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -14,16 +16,15 @@
 #include <algorithm>
 #include <cinttypes>
 #include <numeric>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {
 
 using namespace sdk;
 
-constexpr int64_t kStripBytes = 384 << 10; // of planes: well inside a common L2 cache of 1 MiB
-constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
-constexpr int64_t kLine = 16;              // elements of a cache line, and of the longest vector
-constexpr double kCopyCycles = 3.0;        // of a shifted vector: a load and a store that leaves the first cache
+constexpr int64_t kLine = 16;        // elements of a cache line, and of the longest vector
+constexpr double kCopyCycles = 3.0;  // of a shifted vector: a load and a store that leaves the first cache
 constexpr double kLowerCycles = 8.5; // the same with all that belongs to it, measured, where vectors could be joined
 constexpr double kJoinCycles = 130, kJoinTapCycles = 0.9; // of a tile whose vectors are joined, and of each of its taps
 constexpr double kRowUs = 0.004; // of finding and bringing in a source row of a channel, however short
@@ -61,7 +62,7 @@ void set_strips(LoweredPlan &p, int64_t tasks) {
   while (fits < most) {
     const int64_t rows = most - (most - fits) / 2;
     set_planes(p, rows);
-    if (rows_bytes(p) + planes_bytes(p) <= kStripBytes)
+    if (rows_bytes(p) + planes_bytes(p) <= kLoweredStripBytes)
       fits = rows;
     else
       most = rows - 1;
@@ -206,7 +207,7 @@ bool may_stream(const LoweredPlan &p, int64_t vector) {
   const polyconv_tensor &r = p.epilogue.result;
   const int64_t rows = p.lowers || p.joins ? p.strip_rows : 1; // of which the first begins on a vector
   const bool strips = rows == p.height || rows * r.stride[kH] * 4 % vector == 0;
-  return p.direct && strips && steps_aligned(r, {kN, kC, kD}, vector) && elements(r) * 4 >= kStreamBytes;
+  return p.direct && strips && steps_aligned(r, {kN, kC, kD}, vector) && elements(r) * 4 >= kStreamPlanesBytes;
 }
 
 class LoweredInstance final : public Instance {
@@ -264,9 +265,9 @@ bool lowered_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   const polyconv_layer &layer = *request.layers[0];
   if (!takes_layer(layer, offer) || !takes_no_pooling(layer, offer)) return false;
   const LoweredPlan p = lowered_geometry(layer, *request.policy, isa);
-  if (rows_bytes(p) + planes_bytes(p) > kStripBytes)
+  if (rows_bytes(p) + planes_bytes(p) > kLoweredStripBytes)
     return offer.reject("keeps what a row of results reads in the cache: %" PRId64 " bytes here, at most %" PRId64,
-                        rows_bytes(p) + planes_bytes(p), kStripBytes);
+                        rows_bytes(p) + planes_bytes(p), kLoweredStripBytes);
   if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];

@@ -10,8 +10,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/grid.hpp"
 #include "cpu/direct/plan.hpp"
-#include "cpu/grid.hpp"
 
 namespace polyconv::cpu {
 

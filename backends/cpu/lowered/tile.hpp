@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/finish.hpp"
+#include "cpu/common/finish.hpp"
+#include "cpu/common/masked.hpp"
 #include "cpu/lowered/plan.hpp"
-#include "cpu/masked.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/matrix/driver.hpp"
 
-#include "cpu/aligned.hpp"
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
-#include "cpu/parts.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/aligned.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
 #include <cinttypes>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/dense/transpose.hpp"
-#include "cpu/finish.hpp"
+#include "cpu/common/finish.hpp"
+#include "cpu/common/transpose.hpp"
 #include "cpu/matrix/multiply.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

@@ -1,10 +1,11 @@
 // geometry.cpp - plans the matrix kernel: how lines are stored, blocks and shares by what they cost. Compiled for the
 // baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/aligned.hpp"
-#include "cpu/count.hpp"
+#include "cpu/common/aligned.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/matrix/driver.hpp"
-#include "cpu/parts.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -13,20 +14,8 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 512 << 10;  // of a block's source: a quarter of the L2 cache of CPUs with tiles
-constexpr int64_t kStripsBytes = 1 << 20;   // of the sources of blocks that one panel meets
-constexpr int64_t kPanelsBytes = 528 << 10; // of the panels that they meet: of 8 bits with the sums of their weights
-constexpr int64_t kInsideBytes = 32 << 10;  // of 32 positions that meet all panels: they stay in the L1 cache
-constexpr int64_t kSplitBytes = 96 << 10;   // of 32 positions that are split while others are multiplied
-constexpr int64_t kGatheredPositions = 64;  // of a block: with their weights and results they stay in the L1 cache
-constexpr int64_t kLinesBytes = 48 << 10;   // of the lines that a position's taps read: the L1 cache
-constexpr int64_t kLongBytes = 16 << 10;    // of 32 positions: much of the L1 cache
-constexpr int64_t kLongPanel = 24 << 10;    // of a panel that each tile of lines reads whole: half of the L1 cache
-constexpr int64_t kPanelsNear = 1536 << 10; // of all those panels: most of the L2 cache
-constexpr int64_t kStreamBytes = 8 << 20;   // of results: more than the L2 caches of the threads
-constexpr int64_t kStreamPieces =
-    4 << 20;                             // the same where they leave in pieces of 128 bytes: the caches of two threads
-constexpr int64_t kApartBytes = 1 << 10; // planes a multiple of this apart would share few sets of the L1 cache
+constexpr int64_t kGatheredPositions = 64; // of a block: with their weights and results they stay in the L1 cache
+constexpr int64_t kApartBytes = 1 << 10;   // planes a multiple of this apart would share few sets of the L1 cache
 
 int64_t chunks_of(int64_t channels, MatrixProducts products) {
   return ceil_div(channels, matrix_chunk_channels(products));
@@ -112,14 +101,15 @@ void set_flat(MatrixPlan &p, const polyconv_layer &layer) {
   const int64_t tile_bytes = p.chunks * matrix_parts(p.products) * kMatrixRowBytes;
   p.split_beside = parts && p.one_stride && one_image_stride(in) && in.stride[sdk::kC] == 1 &&
                    p.group_in % matrix_chunk_channels(p.products) == 0 && p.group_bytes <= kMatrixNear &&
-                   kMatrixPositions * tile_bytes <= kSplitBytes;
-  p.panels_inside = p.split_beside || (kMatrixPositions * tile_bytes <= kInsideBytes && p.group_bytes <= kPanelsBytes);
+                   kMatrixPositions * tile_bytes <= kMatrixSplitBytes;
+  p.panels_inside =
+      p.split_beside || (kMatrixPositions * tile_bytes <= kMatrixInsideBytes && p.group_bytes <= kMatrixPanelsBytes);
   if (p.split_beside) p.strips = kMatrixSplitStrips;
-  p.weights_past = p.in_place && kMatrixPositions * tile_bytes >= kLongBytes && p.group_bytes <= kMatrixNear;
+  p.weights_past = p.in_place && kMatrixPositions * tile_bytes >= kMatrixLongBytes && p.group_bytes <= kMatrixNear;
   // Parts make a pixel long: with half of the L2 cache enough of them meet a panel that comes from further away.
-  const int64_t block_bytes = parts ? 2 * kBlockBytes : kBlockBytes;
+  const int64_t block_bytes = parts ? 2 * kMatrixBlockBytes : kMatrixBlockBytes;
   const int64_t fitting = p.gathered                       ? kGatheredPositions
-                          : p.panels_inside && !p.in_place ? kInsideBytes / tile_bytes
+                          : p.panels_inside && !p.in_place ? kMatrixInsideBytes / tile_bytes
                                                            : block_bytes / tile_bytes;
   p.block_lines = std::max<int64_t>(fitting / kMatrixPositions, p.panels_inside ? 1 : 2) * kMatrixPositions;
   p.block_lines = std::min(p.block_lines, round_up(std::max<int64_t>(p.columns, 1), kMatrixPositions));
@@ -179,12 +169,12 @@ void set_lines(MatrixPlan &p, const polyconv_layer &layer) {
   set_block(p, 1);
   const int64_t planes = p.runs ? 1 : p.chunks * matrix_parts(p.products);
   const int64_t fixed = p.strip_bytes, line = planes * p.axis[0].taps * p.phases * p.line_positions * p.position_bytes;
-  const int64_t more = line > 0 ? (kBlockBytes - fixed) / line : 0;
+  const int64_t more = line > 0 ? (kMatrixBlockBytes - fixed) / line : 0;
   set_block(p, std::clamp<int64_t>(1 + more, 1, std::max<int64_t>(p.lines, 1)));
-  p.strips = std::clamp<int64_t>(kStripsBytes / p.strip_bytes, 1, kMatrixStrips);
+  p.strips = std::clamp<int64_t>(kMatrixStripsBytes / p.strip_bytes, 1, kMatrixStrips);
   p.units = p.images * p.depths * p.lines;
-  p.weights_past = p.panel_bytes >= kLongPanel && p.group_bytes <= kPanelsNear;
-  p.down_lines = p.line_taps * p.line_positions * p.position_bytes > kLinesBytes;
+  p.weights_past = p.panel_bytes >= kMatrixLongPanelBytes && p.group_bytes <= kMatrixPanelsNear;
+  p.down_lines = p.line_taps * p.line_positions * p.position_bytes > kMatrixLinesBytes;
   set_direct(p);
 }
 
@@ -198,7 +188,7 @@ void set_results(MatrixPlan &p) {
                    p.epilogue.whole_images && p.line_positions == p.columns && p.group_out % kMatrixPanel == 0 &&
                    p.chunks * p.tap_count <= kFewProducts;
   const bool pairs = few && p.panels_inside && p.panels % 2 == 0;
-  if (pairs) p.stream = passes_caches(p, kStreamPieces);
+  if (pairs) p.stream = passes_caches(p, kMatrixStreamPieces);
   p.results_beside = few && p.stream;
   p.together = pairs && p.stream ? 2 : 1;
 }

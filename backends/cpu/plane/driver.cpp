@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/plane/driver.hpp"
 
-#include "cpu/aligned.hpp"
-#include "cpu/direct/driver.hpp"
-#include "cpu/direct/geometry.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/aligned.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
 
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
@@ -22,9 +24,8 @@ constexpr int64_t kChunkInPlace = 2048, kChunkConverted = 1024, kChunkPasses = 5
 constexpr int64_t kRingLines = 12; // from so many lines on a ring keeps them, as rows of an image may share cache sets
 constexpr int64_t kLeastInPlace = 768; // elements of a row: the edges of shorter ones go through scratch anyway
 constexpr int64_t kStripRows = 64;
-constexpr int64_t kStreamBytes = 16 << 20; // results beyond this would push everything else out of the caches
-constexpr double kMemory = 0.35;           // of the time that kBytesPerUs allows: rows come in order
-constexpr int64_t kPeriodVectors = 3;      // as in tile.hpp
+constexpr double kMemory = 0.35;                       // of the time that kBytesPerUs allows: rows come in order
+constexpr int64_t kPeriodVectors = 3;                  // as in tile.hpp
 constexpr double kLoadCycles = 5, kGatherCycles = 1.5; // of converting a vector, and of an element out of order
 constexpr double kPassesCycles = 8, kDownCycles = 1.3, kAlongCycles = 2.1; // of a vector, and of each tap
 constexpr double kLineUs = 0.012, kGroupUs = 0.02; // of bringing in a line, and of a group of rows, however short
@@ -196,7 +197,7 @@ PlaneFilter::PlaneFilter(const polyconv_layer &layer, const polyconv_policy &pol
       task_(task),
       vector_(vector_bytes(isa)),
       aligned_(rows_aligned(plan_, vector_)),
-      may_stream_(aligned_ && elements(layer.result) * 4 >= kStreamBytes),
+      may_stream_(aligned_ && elements(layer.result) * 4 >= kStreamPlanesBytes),
       axes_(make_axis_tables(layer, plan_.axis)) {
   const Axis &w = plan_.axis[2];
   const int64_t period = w.step / std::gcd(w.step, w.dilation); // of the remainders

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/rows.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/plane/plan.hpp"
-#include "cpu/rows.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/masked.hpp"
+#include "cpu/common/masked.hpp"
 #include "cpu/plane/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/direct/load.hpp"
+#include "cpu/common/load.hpp"
 #include "cpu/plane/any.hpp"
 #include "cpu/plane/slide.hpp"
 

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/pointwise/driver.hpp"
 
-#include "cpu/aligned.hpp"
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
-#include "cpu/parts.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/aligned.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -14,8 +15,7 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kLine = 64;             // bytes
-constexpr int64_t kStreamBytes = 8 << 20; // results beyond this would push everything else out of the caches
+constexpr int64_t kLine = 64; // bytes
 
 // As in tile.hpp: wide tiles where there are few output channels.
 int64_t tile_vectors(int64_t channels, Isa isa) {

@@ -8,8 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/epilogue.hpp"
-#include "cpu/grid.hpp"
+#include "cpu/common/epilogue.hpp"
+#include "cpu/common/grid.hpp"
 #include "cpu/pass.hpp"
 
 namespace polyconv::cpu {

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/finish.hpp"
-#include "cpu/piece.hpp"
+#include "cpu/common/finish.hpp"
+#include "cpu/common/piece.hpp"
 #include "cpu/pointwise/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

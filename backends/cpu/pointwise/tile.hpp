@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/simd.hpp"
 #include "cpu/pointwise/plan.hpp"
-#include "cpu/simd.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -3,9 +3,9 @@
 #include "cpu/pointwise/weights_driver.hpp"
 
 #include "cpu/bias/driver.hpp"
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
-#include "cpu/parts.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 

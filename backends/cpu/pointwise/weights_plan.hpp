@@ -11,7 +11,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/grid.hpp"
+#include "cpu/common/grid.hpp"
 
 #include <polyconv/backend.h>
 

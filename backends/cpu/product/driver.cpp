@@ -3,9 +3,10 @@
 #include "cpu/product/driver.hpp"
 
 #include "cpu/bias/driver.hpp"
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/count.hpp"
 
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // geometry.cpp - cuts weight gradients into panels, units, pieces and splits. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/direct/geometry.hpp"
-#include "cpu/count.hpp"
-#include "cpu/epilogue.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/epilogue.hpp"
 #include "cpu/product/driver.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
@@ -12,10 +12,9 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr int64_t kDepth = 256;           // pixels of a unit: its wide panel stays in the L1 cache
-constexpr int64_t kPieceChannels = 256;   // of either kind, at most
-constexpr int64_t kItems = 16;            // of work to aim for, whatever the number of threads
-constexpr int64_t kTallBytes = 400 << 10; // of a piece's input rows, which stay in the L2 cache
+constexpr int64_t kDepth = 256;         // pixels of a unit: its wide panel stays in the L1 cache
+constexpr int64_t kPieceChannels = 256; // of either kind, at most
+constexpr int64_t kItems = 16;          // of work to aim for, whatever the number of threads
 constexpr int64_t kLine = 64;
 
 int64_t lanes_of(const polyconv_layer &l, Isa isa) {
@@ -88,7 +87,7 @@ void set_pieces(ProductPlan &p, int64_t bytes) {
   const int64_t most_splits = std::max<int64_t>(p.units / 2, 1);
   int64_t tall = std::min(p.tall_panels, std::max<int64_t>(kPieceChannels / p.tall, 1));
   int64_t wide = std::min(p.wide_panels, std::max<int64_t>(kPieceChannels / p.wide, 1));
-  const int64_t fit = kTallBytes / (p.tall_elements * bytes);
+  const int64_t fit = kProductTallBytes / (p.tall_elements * bytes);
   (p.diagonal ? wide : tall) = std::clamp<int64_t>(fit, 1, p.diagonal ? wide : tall);
   const auto pieces = [&] { return p.groups * ceil_div(p.tall_panels, tall) * ceil_div(p.wide_panels, wide); };
   while (pieces() * most_splits < kItems && tall * wide > 1)

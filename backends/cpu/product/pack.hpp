@@ -6,8 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/dense/transpose.hpp"
-#include "cpu/direct/load.hpp"
+#include "cpu/common/load.hpp"
+#include "cpu/common/transpose.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/finish.hpp"
+#include "cpu/common/finish.hpp"
 #include "cpu/product/task.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

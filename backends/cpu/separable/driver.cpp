@@ -5,13 +5,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/separable/driver.hpp"
 
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
-#include "cpu/direct/geometry.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/count.hpp"
 #include "cpu/separable/factors.hpp"
 
 #include <polyconv/sdk/backend.hpp>
 #include <polyconv/sdk/epilogue.hpp>
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>

@@ -2,29 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/shifted/driver.hpp"
 
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
-#include "cpu/parts.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
 #include <cinttypes>
+#include <vector>
 
 namespace polyconv::cpu {
 namespace {
 
 using namespace sdk;
 
-constexpr int64_t kStripBytes = 320 << 10;           // well inside a common L2 cache of 1 MiB
 constexpr int64_t kLine = 16;                        // elements of a cache line, and of the longest vector
 constexpr int64_t kLeastColumns = 48;                // of a block that is a part of a row
 constexpr int64_t kMostParts = 64;                   // of a row
 constexpr double kRowCycles = 20, kVectorCycles = 2; // of bringing in a source row, and each of its vectors
 constexpr double kTileCycles = 25, kStoreCycles = 2; // of a tile, and each of its vectors
 constexpr double kWeightLineCycles = 8;              // of weights that no L2 cache keeps from block to block
-constexpr int64_t kKeptBytes = 512 << 10;            // of weights that one does
 
 // As in tile.hpp.
 int64_t tile_filters(Isa isa) {
@@ -66,7 +66,7 @@ double item_cycles(const ShiftedPlan &p, Isa isa) {
   double cycles = vectors * (real(p.panels) * step * steps + filters * (p.direct ? kStoreCycles : 12));
   cycles += real(strip_tiles(p, isa)) * kTileCycles;
   const int64_t weights = p.filters * p.channels * p.taps * 4;
-  if (weights > kKeptBytes) cycles += real(weights) / 64 * kWeightLineCycles;
+  if (weights > kShiftedKeptBytes) cycles += real(weights) / 64 * kWeightLineCycles;
   const double row = kRowCycles + real(ceil_div(p.block_columns + p.reach, lanes)) * kVectorCycles;
   return cycles + real(p.strip_rows * p.channels) * row;
 }
@@ -79,7 +79,7 @@ double choose_blocks(ShiftedPlan &p, Isa isa, int64_t tasks) {
   for (int64_t parts = 1; parts <= kMostParts; ++parts) {
     if (parts > 1 && p.width / parts < kLeastColumns) break;
     set_blocks(p, height, parts);
-    const int64_t rows_in = (kStripBytes / (4 * p.channels) - p.reach - 5 * kLine) / p.pitch; // that fit
+    const int64_t rows_in = (kShiftedStripBytes / (4 * p.channels) - p.reach - 5 * kLine) / p.pitch; // that fit
     const int64_t fit = rows_in - (p.strip_rows - p.block_rows);
     if (fit < 1) continue;
     const int64_t wanted = std::clamp<int64_t>(ceil_div(tasks, planes * parts), 1, height);
@@ -205,7 +205,7 @@ bool shifted_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   const ShiftedPlan p = make_plan(layer, *request.policy, isa);
   if (p.row_blocks == 0)
     return offer.reject("keeps what a row of results reads in the cache: %" PRId64 " bytes here, at most %" PRId64,
-                        strip_bytes(p), kStripBytes);
+                        strip_bytes(p), kShiftedStripBytes);
   if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   char format[POLYCONV_FORMAT_SIZE];

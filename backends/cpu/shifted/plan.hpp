@@ -8,9 +8,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/axis.hpp"
-#include "cpu/epilogue.hpp"
-#include "cpu/grid.hpp"
+#include "cpu/common/axis.hpp"
+#include "cpu/common/epilogue.hpp"
+#include "cpu/common/grid.hpp"
 
 namespace polyconv::cpu {
 

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/direct/load.hpp"
-#include "cpu/piece.hpp"
+#include "cpu/common/load.hpp"
+#include "cpu/common/piece.hpp"
 #include "cpu/shifted/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

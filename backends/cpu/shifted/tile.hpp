@@ -4,8 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/finish.hpp"
-#include "cpu/masked.hpp"
+#include "cpu/common/finish.hpp"
+#include "cpu/common/masked.hpp"
 #include "cpu/shifted/plan.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/winograd/driver.hpp"
 
-#include "cpu/count.hpp"
-#include "cpu/direct/driver.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/caches.hpp"
+#include "cpu/common/count.hpp"
 
+#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
@@ -20,8 +22,7 @@ using namespace sdk;
 constexpr int64_t kLeastChannels = 8;    // fewer, and the transforms are all there is
 constexpr int64_t kBlockBytes = 3 << 19; // of a block's transforms and products: 1.5 MiB
 constexpr int64_t kLeastTiles = 14,
-                  kMost = 64;        // of a block: as many as share a load of weights; and that a patch holds
-constexpr double kCached = 24 << 20; // bytes of weights that stay in the last cache from one block to the next
+                  kMost = 64; // of a block: as many as share a load of weights; and that a patch holds
 constexpr double kInputCycles = 130, kResultCycles = 150; // of transforming a tile of 6 x 6 vectors, there and back
 
 WinogradPlan winograd_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa, int64_t m) {
@@ -54,7 +55,7 @@ WinogradPlan winograd_geometry(const polyconv_layer &layer, const polyconv_polic
   p.rows_at = round_up(p.patch_at + (m + 2) * (p.block * m + 2) * lanes * 4, 64);
   p.scratch_bytes = round_up(p.rows_at + m * (p.block * m + lanes) * lanes * 4, 64);
   const double weights = 4 * real(elements * p.channels * p.results);
-  const double bytes = weights * (weights > kCached ? real(p.blocks) : 1) +
+  const double bytes = weights * (weights > real(kWinogradWeightsBytes) ? real(p.blocks) : 1) +
                        4 * real(sdk::elements(layer.input) + sdk::elements(layer.result));
   p.estimate_us = estimate_us(p.tasks, us, bytes);
   return p;

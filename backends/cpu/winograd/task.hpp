@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/finish.hpp"
+#include "cpu/common/transpose.hpp"
 #include "cpu/dense/tile.hpp"
-#include "cpu/dense/transpose.hpp"
-#include "cpu/finish.hpp"
 #include "cpu/winograd/plan.hpp"
 #include "cpu/winograd/transform.hpp"
 

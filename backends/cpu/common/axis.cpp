@@ -1,6 +1,6 @@
 // axis.cpp - the padding rules of one axis as tables. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/axis.hpp"
+#include "cpu/common/axis.hpp"
 
 #include <polyconv/sdk/padding.hpp>
 #include <polyconv/sdk/tensor.hpp>

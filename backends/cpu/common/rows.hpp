@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/axis.hpp"
-#include "cpu/epilogue.hpp"
+#include "cpu/common/axis.hpp"
+#include "cpu/common/epilogue.hpp"
 #include "cpu/isa.hpp"
 
 namespace polyconv::cpu {

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/activate.hpp"
+#include "cpu/common/activate.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/epilogue.hpp"
-#include "cpu/simd.hpp"
+#include "cpu/common/epilogue.hpp"
+#include "cpu/common/simd.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

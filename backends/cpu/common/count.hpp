@@ -19,4 +19,9 @@ inline double real(int64_t value) {
 }
 using sdk::type_bytes;
 
+// The elements of the arithmetic: 8 bytes in the f64 row, else 4.
+inline int64_t sum_bytes(int32_t sum_type) {
+  return sum_type == POLYCONV_F64 ? 8 : 4;
+}
+
 } // namespace polyconv::cpu

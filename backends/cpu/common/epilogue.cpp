@@ -1,6 +1,6 @@
 // epilogue.cpp - the CPU-independent half of the epilogue. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/epilogue.hpp"
+#include "cpu/common/epilogue.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>

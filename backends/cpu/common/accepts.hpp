@@ -1,11 +1,19 @@
-// bounds.hpp - what no kernel here goes beyond, whatever a problem's numbers are: 64-bit arithmetic, and work and
-// workspace that follow from the tensors, not from how far padding, strides and dilation reach. Driver side only.
+// accepts.hpp - the questions that kernels ask about a request before they take it, each with its reason; and what no
+// kernel here goes beyond, whatever a problem's numbers are: 64-bit arithmetic, and work and workspace that follow from
+// the tensors, not from how far padding, strides and dilation reach. Driver side only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <polyconv/sdk/kernel.hpp>
 
 namespace polyconv::cpu {
+
+// For every kernel that convolves one layer: the reasons that all share. The offer is filled but for the estimate and
+// the weights where these return true.
+bool takes_one_layer(const polyconv_request &request, sdk::Offer &offer);
+bool takes_strips(const polyconv_request &request, sdk::Offer &offer); // likewise, for kernels that lay out strips
+bool takes_no_pooling(const polyconv_layer &layer, sdk::Offer &offer);
+bool can_list_a_pixel(const polyconv_layer &layer, sdk::Offer &offer); // for kernels that keep one of padding
 
 // Whether the products of sizes that plans are made of stay far inside 64 bits; else rejects in words.
 bool counts_in_64_bits(const polyconv_layer &layer, sdk::Offer &offer);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/count.hpp"
-#include "cpu/grid.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/common/grid.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/axis.hpp"
+#include "cpu/common/axis.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 

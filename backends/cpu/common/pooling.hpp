@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/direct/load.hpp"
-#include "cpu/finish.hpp"
+#include "cpu/common/finish.hpp"
+#include "cpu/common/load.hpp"
 
 namespace polyconv::cpu {
 

@@ -1,8 +1,8 @@
-// bounds.cpp - see bounds.hpp. Compiled for the baseline CPU.
+// accepts.cpp - see accepts.hpp. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/bounds.hpp"
+#include "cpu/common/accepts.hpp"
 
-#include "cpu/count.hpp"
+#include "cpu/common/count.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -17,7 +17,8 @@ using namespace sdk;
 // Of an image in elements, with a vector beside each row and channel, times taps: 2^52, so that kernels may multiply
 // that by bytes, rows of a block and channels of a panel.
 constexpr double kMostProducts = 4503599627370496.0;
-constexpr int64_t kMostTaps = int64_t{1} << 24; // that tables list
+constexpr int64_t kMostTaps = int64_t{1} << 24;   // that tables list
+constexpr int64_t kMostListed = int64_t{1} << 24; // channels of a pixel of padding: 128 MiB
 constexpr int64_t kVector = 64;
 constexpr int64_t kAlwaysWalked = int64_t{1} << 16, kAlwaysFolded = int64_t{1} << 12; // coordinates of an axis
 constexpr int64_t kWalkedMore = 16;                                                   // than are read and written
@@ -82,6 +83,31 @@ bool fits_workspace(const polyconv_request &request, int64_t tasks, int64_t byte
   if (wanted > most) return offer.reject("needs %.0f bytes of workspace; the limit is %.0f", wanted, most);
   offer.workspace_bytes = tasks * bytes;
   return true;
+}
+
+bool takes_one_layer(const polyconv_request &request, Offer &offer) {
+  if (request.op != POLYCONV_OP_CONVOLVE) return offer.reject("convolves; it neither pools nor converts alone");
+  if (request.count != 1) return offer.reject("takes one layer, not a chain of %d", request.count);
+  if (!counts_in_64_bits(*request.layers[0], offer)) return false;
+  offer.math = POLYCONV_MATH_STRICT;
+  return true;
+}
+
+bool takes_strips(const polyconv_request &request, Offer &offer) {
+  return takes_one_layer(request, offer) && walks_near(*request.layers[0], offer);
+}
+
+bool can_list_a_pixel(const polyconv_layer &layer, Offer &offer) {
+  const int64_t channels = layer.input.size[kC];
+  return channels <= kMostListed ||
+         offer.reject("lists a pixel of padding: takes %" PRId64 " channels at most, not %" PRId64, kMostListed,
+                      channels);
+}
+
+bool takes_no_pooling(const polyconv_layer &layer, Offer &offer) {
+  if (!has_pooling(layer)) return true;
+  offer.rejects_pooling = 1;
+  return offer.reject("stores what it sums; pooling is a step of its own");
 }
 
 } // namespace polyconv::cpu
