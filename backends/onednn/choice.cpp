@@ -175,18 +175,17 @@ class Search {
 // In the order in which they are tried.
 std::vector<Layout> layouts_of(const polyconv_layer &l, Layout layout) {
   if (layout != Layout::Auto) return {layout};
-  if (any_spreads_nan(l)) return {Layout::Plain};
   const bool last = orders_of(l.input).front() == Order::ChannelsLast;
   return {last ? Layout::Plain : Layout::Any, last ? Layout::Any : Layout::Plain};
 }
 
 } // namespace
 
-bool any_spreads_nan(const polyconv_layer &l) {
+bool spreads_nan(const polyconv_layer &l) {
   constexpr int64_t kBlock = 16;
-  const int64_t channels = l.weights.size[sdk::kC];
-  return l.input.type == POLYCONV_BF16 && l.direction == POLYCONV_FORWARD && l.groups == 1 && channels < kBlock &&
-         channels % 2 != 0;
+  if (l.input.type != POLYCONV_BF16 || l.groups != 1 || l.direction == POLYCONV_BACKWARD_WEIGHTS) return false;
+  const int64_t summed = l.weights.size[l.direction == POLYCONV_FORWARD ? sdk::kC : sdk::kK];
+  return summed < kBlock && summed % 2 != 0;
 }
 
 Choice choose(const polyconv_layer &layer, Layout layout, const Limits &limits, const polyconv_policy &policy) {

@@ -26,9 +26,8 @@ struct Choice {
   bool cut_short;         // there was no time for all
 };
 
-// Whether implementations in oneDNN's own layout let a NaN reach outputs that do not read it: pairs of channels take in
-// a neighbour.
-bool any_spreads_nan(const polyconv_layer &layer);
+// Whether implementations let a NaN reach results that do not read it: pairs of summed channels take in a neighbour.
+bool spreads_nan(const polyconv_layer &layer);
 
 // Throws sdk::Error(UNSUPPORTED) where oneDNN has no implementation within the limits. policy.tuning_ms is the time to
 // measure in, on memory that is freed again.

@@ -149,7 +149,7 @@ class Convolution final : public sdk::Instance {
 
 } // namespace
 
-bool supports(const polyconv_request &request, Layout layout, sdk::Offer &offer) {
+bool supports(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const polyconv_policy &policy = *request.policy;
@@ -160,8 +160,8 @@ bool supports(const polyconv_request &request, Layout layout, sdk::Offer &offer)
     return offer.reject("does not pool");
   }
   if (const char *reason = why_not(l)) return offer.reject("%s", reason);
-  if (layout == Layout::Any && any_spreads_nan(l))
-    return offer.reject("lets NaN reach outputs that do not read it where bf16 has an odd number of few channels");
+  if (spreads_nan(l))
+    return offer.reject("lets NaN reach results that do not read it where bf16 sums an odd number of few channels");
   const Limits limits = limits_of(l, policy);
   offer.estimate_us = 5 + sdk::flops(l) / (5e4 * policy.threads); // at 50 Gflop/s a thread
   offer.workspace_bytes = limits.workspace_bytes;

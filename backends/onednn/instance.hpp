@@ -9,7 +9,7 @@
 
 namespace polyconv::onednn {
 
-bool supports(const polyconv_request &request, Layout layout, sdk::Offer &offer);
+bool supports(const polyconv_request &request, sdk::Offer &offer);
 
 // Chooses a way (choice.hpp) and keeps it. `config` names it in the log.
 std::unique_ptr<sdk::Instance> make_instance(const polyconv_request &request, Layout layout, const char *config);

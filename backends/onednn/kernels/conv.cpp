@@ -8,8 +8,8 @@ namespace {
 
 constexpr const char *kConfigs[] = {"auto", "plain", "any"}; // as Layout's values
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return onednn::supports(request, config < 0 ? Layout::Auto : static_cast<Layout>(config), offer);
+bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
+  return onednn::supports(request, offer);
 }
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
