@@ -40,10 +40,10 @@ done
 [[ $version =~ ^3\.[0-9]+(\.[0-9]+)?$ ]] || fail "--version $version: a release of oneDNN 3 is expected, as 3.13.1"
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || fail "--jobs $jobs: a number from 1 is expected"
 
-mkdir -p "$folder"
-folder=$(cd "$folder" && pwd -P)
-repository=$(cd "$(dirname "$0")/../.." && pwd -P)
+folder=$(realpath -m "$folder")
+repository=$(realpath "$(dirname "$0")/../..")
 case $folder/ in "$repository"/*) fail "$folder lies in this repository: name a folder outside it" ;; esac
+mkdir -p "$folder"
 
 # What stands there, as its own header tells: the library is installed last.
 built() {
