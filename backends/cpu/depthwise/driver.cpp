@@ -125,10 +125,14 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const bool loops = layer.input.type == POLYCONV_F64 || layer.input.type == POLYCONV_U16;
   p.near = w.dilation == 1 && w.step <= 2 && !loops;
   p.skips = !p.square && pads_with_nothing(p, layer);
-  p.tile_columns = !p.square ? columns_of(p, layer, isa) : p.direct ? kDepthwiseChunk : kDepthwiseSweep;
+  p.scales = !p.grouped && p.direct && taps(layer) == 1 && w.step <= 2 && layer.input.type == POLYCONV_F32 &&
+             p.channels * 4 >= vector_bytes(isa);
+  p.tile_columns = p.scales   ? kDepthwiseChunk
+                   : p.square ? p.direct ? kDepthwiseChunk : kDepthwiseSweep
+                              : columns_of(p, layer, isa);
   if (pairs_rows(p, layer, isa)) p.tile_rows = kDepthwisePair;
   p.lines = (p.tile_rows - 1) * h.step + h.taps;
-  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square ? 1 : p.tile_columns);
+  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square || p.scales ? 1 : p.tile_columns);
   p.line_pixels = (columns - 1) * w.step + (w.taps - 1) * w.dilation + 1;
   p.row_groups = ceil_div(h.out, p.tile_rows);
 }
@@ -192,7 +196,7 @@ double serial_us(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa, i
   const double vectors = real(ceil_div(p.channels, lanes));
   const double groups = real(p.row_groups * p.axis[0].out * layer.output.size[kN]);
   const double sweeps = groups * real(ceil_div(p.axis[2].out, p.tile_columns));
-  const double columns = groups * real(p.square ? p.axis[2].out : round_up(p.axis[2].out, p.tile_columns));
+  const double columns = groups * real(p.square || p.scales ? p.axis[2].out : round_up(p.axis[2].out, p.tile_columns));
   const double results = columns * real(p.tile_rows) * vectors;
   double cycles =
       p.grouped ? grouped_cycles(p, layer, isa, lanes, columns * vectors) : multiply_cycles(p, layer, results);

@@ -148,6 +148,8 @@ struct DepthwiseFilter {
     const DepthwisePlan &p = group.plan;
     const int64_t step = p.axis[2].step;
     DepthwiseTile<From, T> tile = tile_at(group, x, columns, c);
+    if constexpr (sizeof(From) == 4)
+      if (p.scales) return depthwise_scale(tile, step, group.lines == 0, c, end, to);
     if constexpr (Unrolled<From>::value)
       if (p.square) {
         if constexpr (kVectorBytes == 64 && sizeof(From) == 4)

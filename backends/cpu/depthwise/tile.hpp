@@ -308,4 +308,22 @@ POLYCONV_NOINLINE void depthwise_pair(const DepthwiseTile<From, T> &tile, const 
   }
 }
 
+// One tap: every channel of a pixel times its weight, pixels in memory's order. A row of `padding` has none.
+template <class From, class T>
+POLYCONV_NOINLINE void depthwise_scale(const DepthwiseTile<From, T> &tile, int64_t step, bool padding, int64_t c,
+                                       int64_t end, const DepthwiseStore<T> &to) {
+  constexpr int kL = kLanes<T>;
+  const Load<From, T> convert(tile.zero_point);
+  for (int64_t x = 0; x < to.columns; ++x) {
+    const From *pixel = tile.pixels[x * step];
+    T *result = to.to + x * to.column;
+    for (int64_t channel = c; channel < end; channel += kL) {
+      const int64_t at = channel < end - kL ? channel : end - kL;
+      Vector<T> acc[1] = {};
+      if (!padding) acc[0] = multiply_add(convert.full(pixel + at), load(tile.weights + at), acc[0]);
+      store_vectors(to, result + at, 0, 1, at, kL, acc);
+    }
+  }
+}
+
 } // namespace polyconv::cpu::POLYCONV_ISA
