@@ -160,6 +160,8 @@ bool supports(const polyconv_request &request, sdk::Offer &offer) {
     return offer.reject("does not pool");
   }
   if (const char *reason = why_not(l)) return offer.reject("%s", reason);
+  if (policy.threads > 1 && sdk::spatial(l.output) == 1)
+    return offer.reject("ends the process now and then on layers of one pixel on several threads (3.13.1): takes one");
   if (spreads_nan(l))
     return offer.reject("lets NaN reach results that do not read it where bf16 sums an odd number of few channels");
   const Limits limits = limits_of(l, policy);
