@@ -29,7 +29,8 @@ class Bench {
   explicit Bench(const RunSettings &settings, std::function<void(const std::string &)> stage = {}, Fate fate = {})
       : settings_(settings), stage_(std::move(stage)), fate_(std::move(fate)), checker_(settings.verify) {}
 
-  // Plans what the job asks of others' libraries on the CPU, and runs it once: what `fate` is asked about. Throws Unable.
+  // Plans what the job asks of others' libraries on the CPU, and runs it once: what `fate` is asked about. Throws
+  // Unable.
   void attempt(const Job &job);
 
   // Never throws for what a job can be wrong about: that becomes the record's status and reason.

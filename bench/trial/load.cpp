@@ -1,5 +1,5 @@
-// load.cpp - see load.hpp. The child passes on the library's log; the last file that it names as being opened is the one
-// that ended it.
+// load.cpp - see load.hpp. The child passes on the library's log; the last file that it names as being opened is the
+// one that ended it.
 // SPDX-License-Identifier: Apache-2.0
 #include "load.hpp"
 

@@ -1,5 +1,5 @@
-// rows_test.cpp - a library of others that ends the process on some problems: `polyconv-bench run` loses those rows, with
-// the reason, and measures the rest.
+// rows_test.cpp - a library of others that ends the process on some problems: `polyconv-bench run` loses those rows,
+// with the reason, and measures the rest.
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 

@@ -42,7 +42,7 @@ std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t c
 
 } // namespace
 
-const sdk::Kernel kernel_depthwise_data = {"depthwise_data",       0, isa_names, kIsaCount, supports, create,
+const sdk::Kernel kernel_depthwise_data = {"depthwise_data",      0, isa_names, kIsaCount, supports, create,
                                            sdk::kActivationTraits};
 
 } // namespace polyconv::cpu

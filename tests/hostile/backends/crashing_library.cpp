@@ -1,5 +1,5 @@
-// crashing_library.cpp - a backend that is called onednn and, as that one may, ends the process on some problems: those of
-// seven channels while they are planned, those of five while they run.
+// crashing_library.cpp - a backend that is called onednn and, as that one may, ends the process on some problems: those
+// of seven channels while they are planned, those of five while they run.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <polyconv/sdk/backend.hpp>
@@ -27,18 +27,18 @@ class Convolution final : public Instance {
 };
 
 const char *const kConfigs[] = {"auto"};
-const Kernel kConvolution = {
-    "conv",
-    0,
-    kConfigs,
-    1,
-    [](const polyconv_request &request, int32_t, Offer &offer) {
-      if (request.op != POLYCONV_OP_CONVOLVE || request.count != 1) return offer.reject("convolves one layer");
-      return takes(*request.layers[0], offer);
-    },
-    [](const polyconv_request &request, int32_t) -> std::unique_ptr<Instance> {
-      return std::make_unique<Convolution>(*request.layers[0]);
-    }};
+const Kernel kConvolution = {"conv",
+                             0,
+                             kConfigs,
+                             1,
+                             [](const polyconv_request &request, int32_t, Offer &offer) {
+                               if (request.op != POLYCONV_OP_CONVOLVE || request.count != 1)
+                                 return offer.reject("convolves one layer");
+                               return takes(*request.layers[0], offer);
+                             },
+                             [](const polyconv_request &request, int32_t) -> std::unique_ptr<Instance> {
+                               return std::make_unique<Convolution>(*request.layers[0]);
+                             }};
 
 polyconv_status probe(char *, size_t) {
   return POLYCONV_SUCCESS;
