@@ -12,7 +12,9 @@
 
 from . import _core
 from ._api import conv, conv_transpose, filter, grad_input, grad_weight
-from ._build import Pool
+from ._cache import CacheInfo, cache_clear, cache_info, cache_limit
+from ._explain import Backend, Candidate, Device, Explanation, backends, devices, explain
+from ._settings import Pool
 from .errors import (
     DeviceError,
     Error,
@@ -23,25 +25,7 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
-from .objects import (
-    Backend,
-    CacheInfo,
-    Candidate,
-    Chain,
-    Device,
-    Explanation,
-    Plan,
-    Problem,
-    TensorInfo,
-    Weights,
-    backends,
-    cache_clear,
-    cache_info,
-    cache_limit,
-    devices,
-    explain,
-    tune,
-)
+from .objects import Chain, Plan, Problem, TensorInfo, Weights, tune
 
 __version__ = _core.version()
 __all__ = [

@@ -4,6 +4,7 @@
 import numpy
 
 from . import _core
+from ._settings import BACKWARD_DATA, BACKWARD_WEIGHTS, FORWARD, Settings
 from .errors import InvalidArgument
 
 _INPUT_NAMES = ("out", "w", "bias", "grad", "residual", "scale", "slope")
@@ -35,6 +36,12 @@ def _shape(value):
     if not isinstance(value, (tuple, list)):
         raise InvalidArgument(f"shape is {value!r}, expected the shape of what the gradient is for")
     return tuple(value)
+
+
+def _gradient(direction, arguments):
+    """The settings of a gradient from the arguments of its function, whose names are those of Settings."""
+    same = {name: value for name, value in arguments.items() if name in Settings._fields}
+    return Settings(direction, **{**same, "shape": _shape(arguments["shape"])})
 
 
 def conv(
@@ -91,8 +98,8 @@ def conv(
     array changes: pack it once with Plan.pack.
     """
     return _call(
-        (
-            0,
+        (  # Settings, as a plain tuple: this is the way that has to be quick
+            FORWARD,
             False,
             stride,
             padding,
@@ -149,8 +156,8 @@ def conv_transpose(
     is as in conv.
     """
     return _call(
-        (
-            0,
+        (  # Settings, as in conv
+            FORWARD,
             True,
             stride,
             padding,
@@ -197,34 +204,8 @@ def grad_input(
     stream=None,
 ):
     """The gradient of conv's x (of conv_transpose's, where transposed): `grad` is that of its result, `shape` x's."""
-    return _call(
-        (
-            1,
-            transposed,
-            stride,
-            padding,
-            padding_mode,
-            0.0,
-            dilation,
-            groups,
-            output_padding,
-            None,
-            None,
-            1.0,
-            math,
-            determinism,
-            kernel,
-            threads,
-            channels_last,
-            dtype,
-            False,
-            False,
-            _shape(shape),
-        ),
-        (out, w, None, grad, None, None, None),
-        _INPUT_NAMES,
-        stream,
-    )
+    settings = _gradient(BACKWARD_DATA, locals())
+    return _call(settings, (out, w, None, grad, None, None, None), _INPUT_NAMES, stream)
 
 
 def grad_weight(
@@ -250,35 +231,8 @@ def grad_weight(
     stream=None,
 ):
     """The gradient of conv's w, of shape `shape`; with bias=True a pair of that and the bias's gradient."""
-    return _call(
-        (
-            2,
-            transposed,
-            stride,
-            padding,
-            padding_mode,
-            0.0,
-            dilation,
-            groups,
-            output_padding,
-            None,
-            None,
-            1.0,
-            math,
-            determinism,
-            kernel,
-            threads,
-            channels_last,
-            dtype,
-            False,
-            False,
-            _shape(shape),
-            bool(bias),
-        ),
-        (x, out, None, grad, None, None, None),
-        _WEIGHT_NAMES,
-        stream,
-    )
+    settings = _gradient(BACKWARD_WEIGHTS, locals())._replace(bias_gradient=bool(bias))
+    return _call(settings, (x, out, None, grad, None, None, None), _WEIGHT_NAMES, stream)
 
 
 def filter(image, kernel, *, border="reflect", border_value=0.0, flip=False, dtype=None, threads=0, out=None, stream=None):
@@ -296,36 +250,18 @@ def filter(image, kernel, *, border="reflect", border_value=0.0, flip=False, dty
     kernel = _filter_like(image, kernel)
     rows, columns = _shape_of_filter(kernel)
     padding = (((rows - 1) // 2, rows // 2), ((columns - 1) // 2, columns // 2))
-    return _call(
-        (
-            0,
-            False,
-            1,
-            padding,
-            border,
-            border_value,
-            1,
-            1,
-            0,
-            None,
-            None,
-            1.0,
-            "strict",
-            "run",
-            None,
-            threads,
-            False,
-            dtype,
-            flip,
-            separable,
-            None,
-            False,
-            True,
-        ),
-        (image, kernel, None, out, None, None, None),
-        _FILTER_NAMES,
-        stream,
+    settings = Settings(
+        FORWARD,
+        padding=padding,
+        padding_mode=border,
+        pad_value=border_value,
+        threads=threads,
+        dtype=dtype,
+        flip=flip,
+        separable=separable,
+        image=True,
     )
+    return _call(settings, (image, kernel, None, out, None, None, None), _FILTER_NAMES, stream)
 
 
 def _filter_like(image, kernel):

@@ -1,70 +1,35 @@
 """From what a call looks like to a plan: made once for each sort of call, and kept by the extension module. Here are the
-shapes, layouts and defaults of the Python face, and its sentences about bad arguments; what the library checks itself is
-left to it."""
+shapes and defaults of the Python face, and its sentences about bad arguments; what the library checks itself is left to
+it."""
 # SPDX-License-Identifier: Apache-2.0
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from . import _core
 from ._kinds import dtype_of
-from .errors import InvalidArgument
-from .names import (
-    DETERMINISM,
-    MATH,
-    POOLS,
-    TYPE_NAMES,
-    TYPES,
-    activation,
-    number_of,
-    pad_mode,
-    type_number,
+from ._layout import describe, in_order, layout_of, places
+from ._settings import (
+    BACKWARD_DATA,
+    BACKWARD_WEIGHTS,
+    BIAS,
+    FORWARD,
+    INPUT,
+    OUTPUT,
+    RESIDUAL,
+    SCALE,
+    SLOPE,
+    WEIGHTS,
+    Settings,
+    epilogue,
+    numbers,
+    paddings,
 )
+from .errors import InvalidArgument
+from .names import DETERMINISM, MATH, TYPE_NAMES, TYPES, number_of, pad_mode, type_number
 
-FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = range(3)
-INPUT, WEIGHTS, BIAS, OUTPUT, RESIDUAL, SCALE, SLOPE = range(7)  # the places of a call's arrays, call.hpp's Role
 _TENSOR_OF = {INPUT: 0, WEIGHTS: 1, BIAS: 2, OUTPUT: 5, RESIDUAL: 4, SCALE: 3, SLOPE: 8}  # POLYCONV_TENSOR_*
 _FIELD_OF = {INPUT: "input", WEIGHTS: "weights", OUTPUT: "output"}
 ROLES = ("x", "w", "bias", "out", "residual", "scale", "slope")
-
-
-class Pool(NamedTuple):
-    """Pooling over the activated result: Pool('max', 2), or Pool('average', 3, stride=2, padding=1)."""
-
-    kind: str
-    window: object
-    stride: object = None
-    padding: object = 0
-    dilation: object = 1
-    ceil: bool = False
-    count_include_pad: bool = True
-
-
-class Settings(NamedTuple):
-    """Everything of a call that is no array; a plain tuple of the same on the way to the extension module."""
-
-    direction: int
-    transposed: bool = False
-    stride: object = 1
-    padding: object = 0
-    padding_mode: object = "zero"
-    pad_value: float = 0.0
-    dilation: object = 1
-    groups: int = 1
-    output_padding: object = 0
-    activation: object = None
-    pool: object = None
-    residual_scale: float = 1.0
-    math: object = "strict"
-    determinism: object = "run"
-    kernel: Optional[str] = None
-    threads: int = 0
-    channels_last: bool = False
-    dtype: object = None
-    flip: bool = False
-    separable: bool = False
-    shape: object = None  # of what a gradient is for: the input's, or the weights'
-    bias_gradient: bool = False
-    image: bool = False  # arrays are H x W or H x W x C, and weights one filter for all channels
 
 
 class Seen(NamedTuple):
@@ -76,108 +41,6 @@ class Seen(NamedTuple):
     device: int  # of CUDA, -1 for the CPU
     read_only: bool
     object: object
-
-
-def numbers(value, axes, argument):
-    """One whole number an axis, from one for all or a sequence."""
-    if isinstance(value, (tuple, list)):
-        if len(value) != axes:
-            raise InvalidArgument(f"{argument} is {value!r}, expected {axes} numbers or one for all axes")
-        values = value
-    else:
-        values = [value] * axes
-    try:
-        return [int(one.__index__()) for one in values]
-    except (AttributeError, TypeError):
-        raise InvalidArgument(f"{argument} is {value!r}, expected whole numbers") from None
-
-
-def paddings(value, problem, axes):
-    """(begin, end) from a number, one an axis, a pair an axis, 'valid' or 'same'."""
-    if value == "valid":
-        value = 0
-    if value == "same":
-        begin, end = [], []
-        for i in range(axes):
-            size, step = problem["input_size"][i], problem["stride"][i]
-            reach = problem["dilation"][i] * (problem["kernel_size"][i] - 1) + 1
-            total = max((-(-size // step) - 1) * step + reach - size, 0)
-            begin.append(total // 2)
-            end.append(total - total // 2)
-        return begin, end
-    if isinstance(value, str):
-        raise InvalidArgument(f"padding is {value!r}, expected numbers, pairs of them, 'same' or 'valid'")
-    if isinstance(value, (tuple, list)) and any(isinstance(one, (tuple, list)) for one in value):
-        if len(value) != axes or any(not isinstance(one, (tuple, list)) or len(one) != 2 for one in value):
-            raise InvalidArgument(f"padding is {value!r}, expected {axes} pairs (begin, end)")
-        return numbers([one[0] for one in value], axes, "padding"), numbers([one[1] for one in value], axes, "padding")
-    both = numbers(value, axes, "padding")
-    return both, both
-
-
-def places(settings, seen_axes, spatial):
-    """Where batch, channels and the spatial axes of an array are; None for an axis that it does not have."""
-    if settings.image:
-        return [None, 2 if seen_axes == 3 else None, 0, 1]
-    batched = seen_axes == spatial + 2
-    first = 1 if batched else 0
-    if settings.channels_last:
-        return [0 if batched else None, first + spatial] + list(range(first, first + spatial))
-    return [0 if batched else None, first] + list(range(first + 1, first + 1 + spatial))
-
-
-def in_order(values, where, absent):
-    return [absent if place is None else values[place] for place in where]
-
-
-def dense_strides(sizes, order):
-    strides, step = [0] * len(sizes), 1
-    for axis in reversed(order):
-        strides[axis] = step
-        step *= max(sizes[axis], 1)
-    return strides
-
-
-def layout_of(sizes, strides, prefer_last):
-    """0 for dense channels first, 1 for dense channels last, None for neither. Axes of one element fit both."""
-    axes = len(sizes)
-    orders = {0: list(range(axes)), 1: [0] + list(range(2, axes)) + [1]}
-    for layout in (1, 0) if prefer_last else (0, 1):
-        dense = dense_strides(sizes, orders[layout])
-        if all(size <= 1 or have == want for size, have, want in zip(sizes, strides, dense)):
-            return layout
-    return 0 if 0 in sizes else None
-
-
-def describe(problem, field, sizes, strides, prefer_last):
-    """Says where a tensor's elements are, as a layout where it is dense."""
-    layout = layout_of(sizes, strides, prefer_last)
-    if layout is not None:
-        problem[field + "_layout"] = layout
-        return
-    problem["has_" + field + "_strides"] = 1
-    problem[field + "_strides"] = [step if size > 1 else 1 for size, step in zip(sizes, strides)]
-
-
-def epilogue(problem, settings, seen, axes):
-    number, alpha = activation(settings.activation)
-    problem["activation"], problem["activation_alpha"] = number, alpha
-    problem["has_bias"] = int(seen[BIAS] is not None or settings.bias_gradient)
-    problem["has_scale"] = int(seen[SCALE] is not None)
-    problem["residual_from"] = int(seen[RESIDUAL] is not None)
-    problem["residual_scale"] = settings.residual_scale
-    if settings.pool is None:
-        return
-    if not isinstance(settings.pool, tuple) or not 2 <= len(settings.pool) <= 7:
-        raise InvalidArgument(f"pool is {settings.pool!r}, expected a polyconv.Pool, such as Pool('max', 2)")
-    pool = Pool(*settings.pool)
-    problem["pool_kind"] = number_of(POOLS, pool.kind, "pool.kind")
-    problem["pool_window"] = numbers(pool.window, axes, "pool.window")
-    problem["pool_stride"] = numbers(pool.window if pool.stride is None else pool.stride, axes, "pool.stride")
-    problem["pool_pad_begin"] = problem["pool_pad_end"] = numbers(pool.padding, axes, "pool.padding")
-    problem["pool_dilation"] = numbers(pool.dilation, axes, "pool.dilation")
-    problem["pool_ceil"] = int(pool.ceil)
-    problem["pool_count_include_pad"] = int(pool.count_include_pad and problem["pool_kind"] == 2)
 
 
 class Builder:

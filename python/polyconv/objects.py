@@ -1,8 +1,7 @@
-"""Problem, Plan, Weights, Chain and explain: the C API's objects, one to one, for what runs many times or must be looked
+"""Problem, Plan, Weights and Chain: the C API's objects, one to one, for what runs many times or must be looked
 at. A Plan runs arrays of any library and checks their shapes; several threads may run one plan at once."""
 # SPDX-License-Identifier: Apache-2.0
 
-import html
 from typing import NamedTuple
 
 from . import _core, _kinds
@@ -155,13 +154,13 @@ def _fields(given):
     return {name: int(value) if isinstance(value, bool) else value for name, value in fields.items()}
 
 
-def _problems(of):
+def problems_of(of):
     """A problem, a token or several of either, as the extension module takes them."""
     several = of if isinstance(of, (list, tuple)) else [of]
     return [(one if isinstance(one, Problem) else Problem(one))._core for one in several]
 
 
-def _options(options):
+def options_by_number(options):
     tables = {"math": MATH, "determinism": DETERMINISM, "fallback": FALLBACK, "save": SAVE}
     return {
         name: number_of(tables[name], value, name) if name in tables else value
@@ -178,7 +177,7 @@ class Plan:
     __slots__ = ("_core", "device")
 
     def __init__(self, problem, device="cpu", **options):
-        self._core = _core.Plan(device, _problems(problem), _options(options))
+        self._core = _core.Plan(device, problems_of(problem), options_by_number(options))
         self.device = device
 
     kernel = property(lambda self: self._core.kernel, doc="Full names of the kernels, in order, joined by ' + '.")
@@ -317,117 +316,6 @@ class Chain(Plan):
         super().__init__(list(problems), device, **options)
 
 
-class Candidate(NamedTuple):
-    """A kernel that was asked, and its answer."""
-
-    kernel: str
-    accepted: bool
-    chosen: bool
-    fallback: bool
-    estimate_us: float
-    workspace_bytes: int
-    reason: str
-    grouping: str
-    note: str
-    measured: bool
-
-
-class Explanation:
-    """Why a plan is what it is: str() is the library's text, a notebook shows a table, and candidates has every kernel."""
-
-    def __init__(self, text, candidates):
-        self.text = text
-        self.candidates = [Candidate(*one) for one in candidates]
-
-    @property
-    def chosen(self):
-        """The candidate that a plan takes; None where nobody takes the problem."""
-        return next((one for one in self.candidates if one.chosen), None)
-
-    def __str__(self):
-        return self.text
-
-    def __repr__(self):
-        return self.text
-
-    def _repr_html_(self):
-        rows = []
-        for one in self.candidates:
-            style = ' style="font-weight:bold"' if one.chosen else "" if one.accepted else ' style="color:gray"'
-            time = f"{one.estimate_us:.1f}" if one.accepted else ""
-            memory = f"{one.workspace_bytes:,}" if one.accepted else ""
-            rows.append(
-                f"<tr{style}><td>{html.escape(one.kernel)}</td><td>{'chosen' if one.chosen else ''}</td><td>{time}</td>"
-                f"<td>{memory}</td><td>{html.escape(one.reason or one.note)}</td></tr>"
-            )
-        head = "<tr><th>kernel</th><th></th><th>estimate, µs</th><th>workspace, bytes</th><th>reason</th></tr>"
-        return f"<table>{head}{''.join(rows)}</table>"
-
-
-def explain(problem, device="cpu", **options):
-    """Asks every kernel of every backend about a problem (or chain) and keeps every answer."""
-    return Explanation(*_core.explain(device, _problems(problem), _options(options)))
-
-
 def tune(problem, budget_ms, device="cpu", **options):
     """A plan whose candidates were measured for so many milliseconds rather than estimated."""
     return Plan(problem, device, tuning_budget_ms=int(budget_ms), **options)
-
-
-class Backend(NamedTuple):
-    """A backend that was found, and why it can't serve where it can't."""
-
-    name: str
-    version: str
-    path: str
-    device_kind: str
-    reason: str
-    available: bool
-    kernels: tuple
-
-
-class Device(NamedTuple):
-    """Where arrays can be."""
-
-    name: str
-    model: str
-    description: str
-    memory_bytes: int
-    compute_units: int
-    compute_capability: int
-
-
-def backends():
-    """Every backend that was found, in order of name."""
-    return [Backend(*one) for one in _core.backends()]
-
-
-def devices():
-    """Every device, the CPU first."""
-    return [Device(*one) for one in _core.devices()]
-
-
-class CacheInfo(NamedTuple):
-    """What conv and its sisters keep between calls."""
-
-    hits: int
-    misses: int
-    entries: int
-    bytes: int
-    most_entries: int
-    most_bytes: int
-
-
-def cache_info():
-    """Calls that found their plan and that did not, and what is kept."""
-    return CacheInfo(*_core.cache_info())
-
-
-def cache_clear():
-    """Drops every plan that calls have left behind, with its memory."""
-    _core.cache_clear()
-
-
-def cache_limit(entries=256, bytes=1 << 30):
-    """Bounds what is kept between calls: sorts of call, and bytes of their packed weights and workspaces."""
-    _core.cache_limit(int(entries), int(bytes))

@@ -31,15 +31,17 @@ void run(const Plan &plan, polyconv_buffers &buffers, uintptr_t stream, bool che
   if (status != POLYCONV_SUCCESS) throw Failure(status, sentence);
 }
 
-// One layer, everything an address: the way of polyconv.torch, where every microsecond counts.
+// One layer, everything an address, 0 where there is none: the way of polyconv.torch, where every microsecond counts.
 void run_layer(const Plan &plan, uintptr_t input, uintptr_t weights, nb::handle packed, uintptr_t bias,
-               uintptr_t output, uintptr_t workspace, uintptr_t stream) {
+               uintptr_t output, uintptr_t workspace, uintptr_t stream, uintptr_t residual, uintptr_t slope) {
   polyconv_buffers buffers;
   polyconv_buffers_init(&buffers);
   buffers.input = reinterpret_cast<void *>(input);
   buffers.output = reinterpret_cast<void *>(output);
   buffers.weights[0] = reinterpret_cast<void *>(weights);
   buffers.bias[0] = reinterpret_cast<void *>(bias);
+  buffers.residual[0] = reinterpret_cast<void *>(residual);
+  buffers.slope[0] = reinterpret_cast<void *>(slope);
   buffers.workspace = reinterpret_cast<void *>(workspace);
   buffers.workspace_size = workspace != 0 ? static_cast<size_t>(plan.info.workspace_bytes) : 0;
   const Weights *held = packed.is_none() ? nullptr : nb::cast<const Weights *>(packed);
@@ -156,7 +158,7 @@ void bind_plan(nb::module_ &module) {
   nb::class_<Plan>(module, "Plan")
       .def(nb::init<const char *, const nb::list &, const nb::dict &>())
       .def("run_layer", run_layer, nb::arg("input"), nb::arg("weights"), nb::arg("packed").none(), nb::arg("bias"),
-           nb::arg("output"), nb::arg("workspace"), nb::arg("stream"))
+           nb::arg("output"), nb::arg("workspace"), nb::arg("stream"), nb::arg("residual") = 0, nb::arg("slope") = 0)
       .def("run_chain", run_chain)
       .def("weights", weights_of)
       .def(

@@ -5,6 +5,7 @@ A custom function of autograd stands in the place of each layer's convolution.""
 import torch
 
 from . import _dispatch, _run
+from ._fused import autocast_type
 from ._plans import Refused
 
 _CONVS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
@@ -43,13 +44,8 @@ class Convolution(torch.autograd.Function):
 
 def _cast(x, w, bias):
     """What autocast would have made of the arguments."""
-    if hasattr(torch, "get_autocast_dtype"):
-        on, dtype = torch.is_autocast_enabled(x.device.type), torch.get_autocast_dtype(x.device.type)
-    elif x.is_cuda:
-        on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
-    else:
-        on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
-    if not on or x.dtype == torch.float64:
+    dtype = autocast_type(x)
+    if dtype is None:
         return x, w, bias
     return x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
 

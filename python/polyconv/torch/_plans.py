@@ -1,8 +1,9 @@
 """Plans and packed weights of PyTorch's convolutions, kept by what a call looks like.
 
 Packed weights belong to the tensor that they were made from: they go with it, and are made anew when its version counter
-or its memory says that it changed, or, on the CPU, a look at some of its numbers: .data lets people write past the counter. While a CUDA graph is captured with gradients on, packing is part of the graph, so
-that a replay sees the weights as they are then; without gradients the graph holds what was packed before."""
+or its memory says that it changed, or, on the CPU, a look at some of its numbers: .data lets people write past the
+counter. While a CUDA graph is captured with gradients on, packing is part of the graph, so that a replay sees the weights
+as they are then; without gradients the graph holds what was packed before."""
 # SPDX-License-Identifier: Apache-2.0
 
 import threading
@@ -12,7 +13,7 @@ from collections import OrderedDict
 import torch
 
 from .. import _core
-from .._build import dense_strides, layout_of
+from .._layout import dense_strides, describe as place
 from ..errors import Error, InvalidArgument, Unsupported
 from ..names import DETERMINISM, FALLBACK, MATH, NUMPY_NAMES
 
@@ -59,6 +60,7 @@ class Taken:
         self.format = plan.weights(0)[0] if direction != BACKWARD_WEIGHTS else "raw"
         self.pack_key = None
         self.not_invariant = None  # why the result may depend on the batch, where it was not to
+        self.parts = {}  # what fuse() made one of, such as "Conv2d + ReLU", in the order in which they came
         self.calls = 0
         self.layers = {}  # weak references to the weights that it ran with, by their ids
 
@@ -121,20 +123,20 @@ def memory_format(x, w, arguments):
     return torch.contiguous_format
 
 
+def memory_formats(axes):
+    """The dense memory formats that a tensor of so many axes may have."""
+    return (torch.contiguous_format, _LAST[axes]) if axes in _LAST else (torch.contiguous_format,)
+
+
+def same_place(shape, strides, others):
+    """Whether strides lead to the same elements; those of axes of one element do not count."""
+    return all(size <= 1 or a == b for size, a, b in zip(shape, strides, others))
+
+
 def strides_for(shape, memory):
     axes = len(shape)
     order = list(range(axes)) if memory == torch.contiguous_format else [0, *range(2, axes), 1]
     return tuple(dense_strides(list(shape), order))
-
-
-def _place(problem, field, shape, strides):
-    """Where the elements of a tensor are, as a layout where it is dense."""
-    layout = layout_of(list(shape), list(strides), False)
-    if layout is not None:
-        problem[field + "_layout"] = layout
-    else:
-        problem["has_" + field + "_strides"] = 1
-        problem[field + "_strides"] = [step if size > 1 else 1 for size, step in zip(shape, strides)]
 
 
 def describe(direction, x, w, y, arguments, has_bias):
@@ -164,10 +166,10 @@ def describe(direction, x, w, y, arguments, has_bias):
     }
     if transposed:
         problem["output_padding"] = output_padding
-    _place(problem, "input", *x)
-    _place(problem, "weights", *w)
+    place(problem, "input", *x, False)
+    place(problem, "weights", *w, False)
     if y is not None:
-        _place(problem, "output", *y)
+        place(problem, "output", *y, False)
     return problem
 
 

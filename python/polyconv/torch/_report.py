@@ -88,7 +88,8 @@ class Report(list):
 
 def report(model=None):
     """Every sort of call since the last cache_clear(): layer (by name, where the model is given), problem, kernel, calls,
-    estimated time of one, and why a call was left to PyTorch or may depend on the batch."""
+    estimated time of one, and why a call was left to PyTorch or may depend on the batch; of a model that fuse() made, what
+    became one plan, and what was not fused and why."""
     names = {} if model is None else {id(one): name for name, one in model.named_parameters()}
     rows = []
     for decided in list(state.plans.values()):
@@ -98,7 +99,8 @@ def report(model=None):
                 for w in [reference() for reference in list(decided.layers.values())]
                 if w is not None and id(w) in names
             }
-            note = f"not batch-invariant: {decided.not_invariant}" if decided.not_invariant else ""
+            notes = [f"fused: {parts}" for parts in decided.parts if " + " in parts]
+            notes += [f"not batch-invariant: {decided.not_invariant}"] if decided.not_invariant else []
             rows.append(
                 Row(
                     ", ".join(sorted(known)),
@@ -106,9 +108,11 @@ def report(model=None):
                     decided.plan.kernel,
                     decided.calls,
                     decided.plan.estimate_us,
-                    note,
+                    "; ".join(notes),
                 )
             )
         else:
             rows.append(Row("", f"{decided.direction}: {decided.what}", "PyTorch", decided.calls, 0.0, decided.reason))
+    for layer, what, reason in getattr(model, "polyconv_left", ()):
+        rows.append(Row(layer, f"fuse: {what}", "not fused", 0, 0.0, reason))
     return Report(rows)

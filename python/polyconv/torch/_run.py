@@ -18,7 +18,7 @@ def _arguments(stride, padding, dilation, transposed, output_padding, groups, sp
     return (each(stride), each(padding), each(dilation), bool(transposed), each(output_padding), int(groups))
 
 
-def _what(x, w, arguments):
+def what_of(x, w, arguments):
     stride, padding, dilation, transposed, _, groups = arguments
     kind = "conv_transpose" if transposed else "conv"
     return (
@@ -27,7 +27,7 @@ def _what(x, w, arguments):
     )
 
 
-def _pack_key(taken, w, arguments, direction):
+def pack_key(taken, w, arguments, direction):
     """What plans must have alike to share packed weights (polyconv_weights_create)."""
     outputs = taken.problem.tensor(5)[1]
     several = tuple(size > 1 for size in outputs[2:])
@@ -38,7 +38,7 @@ def _pack_key(taken, w, arguments, direction):
 
 
 def _decide_forward(key, x, w, bias, arguments, device_index):
-    what = _what(x, w, arguments)
+    what = what_of(x, w, arguments)
     try:
         if x.dtype not in FLOATS or w.dtype != x.dtype:
             return _plans.refuse(key, FORWARD, what, f"types {x.dtype} and {w.dtype}, expected one float type")
@@ -54,18 +54,27 @@ def _decide_forward(key, x, w, bias, arguments, device_index):
         sizes = _plans._core.Problem(problem).tensor(5)[1]
         shape = sizes[:2] + sizes[5 - problem["spatial_dims"] :]
         strides = _plans.strides_for(shape, _plans.memory_format(x, w, arguments))
-        _plans._place(problem, "output", shape, strides)
+        _plans.place(problem, "output", shape, strides, False)
         plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD)
     except Exception as error:  # PyTorch says it in its own words, or takes it
         return _plans.refuse(key, FORWARD, what, error)
     taken = Taken(plan, made, "fwd", shape, strides, x.dtype)
     taken.not_invariant = not_invariant
-    taken.pack_key = _pack_key(taken, w, arguments, FORWARD)
+    taken.pack_key = pack_key(taken, w, arguments, FORWARD)
     return _plans.keep(key, taken)
 
 
-def _launch(taken, x, w, bias, y, written, device_index, stream):
-    """Runs a plan whose arrays are all there; w is packed where the plan wants that."""
+def bias_of(bias, device_index, stream):
+    """The bias as kernels take it: dense, f32 beside half precision."""
+    if bias is None:
+        return None
+    if bias.dtype in (torch.float16, torch.bfloat16):
+        bias = _plans.bias_as_f32(bias, device_index, stream)
+    return bias if bias.is_contiguous() else bias.contiguous()
+
+
+def launch(taken, x, w, bias, y, written, device_index, stream, residual=0, slope=0):
+    """Runs a plan whose arrays are all there; w is packed where the plan wants that. residual and slope are addresses."""
     pack, weights = None, w.data_ptr()
     if taken.format != "raw":
         pack = _plans.packed(taken, w, device_index, stream)
@@ -83,6 +92,8 @@ def _launch(taken, x, w, bias, y, written, device_index, stream):
         y.data_ptr(),
         address,
         stream,
+        residual,
+        slope,
     )
     taken.calls += 1
     del owner  # not before the run
@@ -107,7 +118,7 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         transposed,
         tuple(output_padding),
         groups,
-        _switches(device_index),
+        switches(device_index),
     )
     taken = _plans.find(key)
     if taken is None:
@@ -119,19 +130,14 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         taken.calls += 1
         return taken
     on = _plans.stream_of(device_index)
-    if bias is not None and bias.dtype != x.dtype and bias.dtype == torch.float32:
-        pass  # as kernels want it
-    elif bias is not None and x.dtype in (torch.float16, torch.bfloat16):
-        bias = _plans.bias_as_f32(bias, device_index, on)
-    if bias is not None and not bias.is_contiguous():
-        bias = bias.contiguous()
+    bias = bias_of(bias, device_index, on)
     y = x.new_empty_strided(taken.out_shape, taken.out_strides)
     taken.note(w)
-    _launch(taken, x, w, bias, y, y, device_index, on)
+    launch(taken, x, w, bias, y, y, device_index, on)
     return y
 
 
-def _switches(device_index):
+def switches(device_index):
     """What else decides about a plan: threads on the CPU, TF32 on CUDA, and what enable() was told."""
     if device_index < 0:
         return (torch.get_num_threads(), state.deterministic, state.math)
@@ -139,7 +145,7 @@ def _switches(device_index):
 
 
 def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index):
-    what = _what(x, w, arguments)
+    what = what_of(x, w, arguments)
     try:
         if x.dtype not in FLOATS or w.dtype != x.dtype or grad.dtype != x.dtype:
             types = f"{grad.dtype}, {x.dtype} and {w.dtype}"
@@ -163,7 +169,7 @@ def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_in
     taken = Taken(plan, made, _plans.DIRECTIONS[direction], shape, strides, x.dtype)
     taken.not_invariant = not_invariant
     if direction == BACKWARD_DATA:
-        taken.pack_key = _pack_key(taken, w, arguments, direction)
+        taken.pack_key = pack_key(taken, w, arguments, direction)
     else:
         taken.format = "raw"
     return _plans.keep(key, taken)
@@ -184,7 +190,7 @@ def _gradient(direction, grad, x, w, arguments, with_bias, device_index):
         device_index,
         arguments,
         with_bias,
-        _switches(device_index),
+        switches(device_index),
     )
     taken = _plans.find(key)
     if taken is None:
@@ -196,9 +202,9 @@ def _run_gradient(taken, direction, grad, x, w, bias, device_index, stream):
     made = x.new_empty_strided(taken.out_shape, taken.out_strides)
     taken.note(w)
     if direction == BACKWARD_DATA:
-        _launch(taken, made, w, None, grad, made, device_index, stream)
+        launch(taken, made, w, None, grad, made, device_index, stream)
     else:
-        _launch(taken, x, made, bias, grad, made, device_index, stream)
+        launch(taken, x, made, bias, grad, made, device_index, stream)
     return made
 
 

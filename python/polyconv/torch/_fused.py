@@ -1,0 +1,218 @@
+"""FusedConv: a convolution with the batch norm, the added residual and the activation behind it, run as one plan. fuse()
+puts it in the place of a layer."""
+# SPDX-License-Identifier: Apache-2.0
+
+import torch
+
+from .. import _core
+from ..names import pad_mode
+from . import _dispatch, _plans, _run
+from ._plans import FLOATS, FORWARD, Refused, Taken
+
+_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
+
+
+def autocast_type(x):
+    """The type that autocast computes convolutions of x in; None where it has no say."""
+    if hasattr(torch, "get_autocast_dtype"):
+        on, dtype = torch.is_autocast_enabled(x.device.type), torch.get_autocast_dtype(x.device.type)
+    elif x.is_cuda:
+        on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
+    else:
+        on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
+    return dtype if on and x.dtype != torch.float64 else None
+
+
+class Activation:
+    """An activation as the library names it, and as PyTorch computes it."""
+
+    def __init__(self, number, alpha, function, slope=None):
+        self.number = number
+        self.alpha = alpha
+        self.function = function
+        self.slope = slope  # of a PReLU: the parameter, one number or one a channel
+
+
+NOTHING = Activation(0, 0.0, lambda x: x)
+
+
+class FusedConv(torch.nn.Module):
+    """What fuse() made of a convolution and what follows it. Its weights are constants, with the batch norm multiplied
+    in: no gradient is kept for them. Where x wants a gradient, or the call is not polyconv's to take, the same is
+    computed by PyTorch's operators one by one."""
+
+    def __init__(self, conv, weight, bias, activation, parts):
+        super().__init__()
+        spatial = weight.dim() - 2
+        transposed = isinstance(conv, torch.nn.modules.conv._ConvTransposeNd)
+        self.weight = torch.nn.Parameter(weight.detach(), requires_grad=False)
+        self.bias = None if bias is None else torch.nn.Parameter(bias.detach(), requires_grad=False)
+        self.slope = None
+        if activation.slope is not None:
+            accurate = torch.float64 if weight.dtype == torch.float64 else torch.float32
+            channels = weight.shape[1] * conv.groups if transposed else weight.shape[0]
+            slope = activation.slope.detach().to(accurate).expand(channels).clone()
+            self.slope = torch.nn.Parameter(slope, requires_grad=False)
+        self.activation = activation
+        self.parts = parts
+        self.mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
+        # PyTorch's own order of padding, last axis first, made of 'same' and of padding modes.
+        reversed_pads = list(getattr(conv, "_reversed_padding_repeated_twice", ()))
+        if transposed or (self.mode == "constant" and not isinstance(conv.padding, str)):
+            reversed_pads = [pad for pad in reversed(conv.padding) for _ in range(2)]
+        self.reversed_pads = reversed_pads
+        self.begin = tuple(reversed_pads[-2::-2])
+        self.end = tuple(reversed_pads[-1::-2])
+        even = self.mode == "constant" and self.begin == self.end
+        padding = self.begin if even else (0,) * spatial  # that PyTorch's operator makes
+        self.pads_first = not even
+        self.arguments = (
+            tuple(conv.stride),
+            padding,
+            tuple(conv.dilation),
+            transposed,
+            tuple(conv.output_padding) if transposed else (0,) * spatial,
+            conv.groups,
+        )
+        self.sort = (self.arguments, self.begin, self.end, self.mode, activation.number, activation.alpha)
+
+    def extra_repr(self):
+        return self.parts
+
+    def forward(self, x, residual=None):
+        gradient = torch.is_grad_enabled() and (x.requires_grad or getattr(residual, "requires_grad", False))
+        if not gradient and not _compiling():
+            result = forward(self, x, residual)
+            if type(result) is not Refused:
+                return result
+            _dispatch.fell("fwd")
+        return self.one_by_one(x, residual)
+
+    def one_by_one(self, x, residual):
+        """The same by PyTorch's operators, which enable() may send to polyconv one by one."""
+        spatial = self.weight.dim() - 2
+        batched = x if x.dim() == spatial + 2 else x.unsqueeze(0)
+        if self.pads_first:
+            batched = torch.nn.functional.pad(batched, self.reversed_pads, mode=self.mode)
+        stride, padding, dilation, transposed, output_padding, groups = self.arguments
+        weight = self.weight
+        bias = None if self.bias is None else self.bias.to(weight.dtype)
+        if autocast_type(x) is None and x.dtype != weight.dtype:
+            raise TypeError(f"x is {x.dtype}, expected {weight.dtype}, the type of the fused weights")
+        y = torch.convolution(batched, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+        if batched.dim() != x.dim():
+            y = y.squeeze(0)
+        if residual is not None:
+            y = y + residual
+        if self.slope is not None:
+            return torch.nn.functional.prelu(y, self.slope.to(y.dtype))
+        return self.activation.function(y)
+
+
+def _weights(layer, dtype, device_index):
+    """The weights in the type that autocast wants, kept as packed weights are."""
+    weight = layer.weight
+    if dtype is None or dtype == weight.dtype:
+        return weight
+    version = _plans._versions(weight)
+    if version is None or _plans._capturing(device_index):
+        return weight.to(dtype)
+    forms = _plans._forms_of(weight)
+    kept = forms.get(("as", dtype))
+    if kept is None or kept[0] != version:
+        kept = forms[("as", dtype)] = (version, weight.to(dtype))
+    return kept[1]
+
+
+def _decide(key, layer, x, w, bias, residual, device_index):
+    what = f"{_run.what_of(x, w, layer.arguments)} ({layer.parts})"
+    try:
+        if x.dtype not in FLOATS or w.dtype != x.dtype:
+            return _plans.refuse(key, FORWARD, what, f"types {x.dtype} and {w.dtype}, expected one float type")
+        problem = _plans.describe(FORWARD, (tuple(x.shape), x.stride()), (tuple(w.shape), w.stride()), None, layer.arguments, bias is not None)
+        number = FLOATS[x.dtype]
+        problem.update(input_type=number, weights_type=number, output_type=number)
+        problem.update(pad_begin=layer.begin, pad_end=layer.end, pad_mode=pad_mode("zero" if layer.mode == "constant" else layer.mode))
+        problem.update(activation=layer.activation.number, activation_alpha=layer.activation.alpha)
+        sizes = _core.Problem(problem).tensor(5)[1]
+        shape = sizes[:2] + sizes[5 - problem["spatial_dims"] :]
+        strides = _plans.strides_for(shape, _plans.memory_format(x, w, layer.arguments))
+        if residual is not None:
+            if tuple(residual.shape) != shape or residual.dtype != x.dtype or residual.device != x.device:
+                have = f"{tuple(residual.shape)} of {residual.dtype} on {residual.device}"
+                return _plans.refuse(key, FORWARD, what, f"a residual {have}, expected {shape} of {x.dtype} on {x.device}")
+            problem["residual_from"] = 1
+            for memory in _plans.memory_formats(residual.dim()):  # the result lies as the residual does
+                if _plans.same_place(shape, residual.stride(), _plans.strides_for(shape, memory)):
+                    strides = _plans.strides_for(shape, memory)
+                    break
+            else:
+                return _plans.refuse(key, FORWARD, what, f"a residual of strides {residual.stride()}, expected a dense one")
+        _plans.place(problem, "output", shape, strides, False)
+        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD)
+    except Exception as error:  # PyTorch says it in its own words, or takes it
+        return _plans.refuse(key, FORWARD, what, error)
+    taken = Taken(plan, made, "fwd", shape, strides, x.dtype)
+    taken.not_invariant = not_invariant
+    taken.pack_key = _run.pack_key(taken, w, layer.arguments, FORWARD)
+    return _plans.keep(key, taken)
+
+
+def forward(layer, x, residual):
+    """One fused layer by polyconv, or a Refused that says why not."""
+    if residual is not None and not isinstance(residual, torch.Tensor):
+        return Refused("fwd", "", "a residual that is no tensor")
+    spatial = layer.weight.dim() - 2
+    if x.dim() == spatial + 1:
+        y = forward(layer, x.unsqueeze(0), None if residual is None else residual.unsqueeze(0))
+        return y if type(y) is Refused else y.squeeze(0)
+    if x.device != layer.weight.device:
+        return Refused("fwd", "", "tensors on two devices")
+    device_index = x.get_device() if x.is_cuda else -1
+    dtype = autocast_type(x)
+    if dtype is not None and x.dtype != dtype:
+        x = x.to(dtype)
+    w, bias = _weights(layer, dtype, device_index), layer.bias
+    key = (
+        layer.sort,
+        x.shape,
+        x.stride(),
+        w.shape,
+        w.stride(),
+        x.dtype,
+        w.dtype,
+        None if bias is None else bias.dtype,
+        None if residual is None else (residual.shape, residual.stride(), residual.dtype, residual.device),
+        device_index,
+        _run.switches(device_index),
+    )
+    taken = _plans.find(key)
+    if taken is None:
+        taken = _decide(key, layer, x, w, bias, residual, device_index)
+    if taken.plan is None:
+        taken.calls += 1
+        return taken
+    stream = _plans.stream_of(device_index)
+    accurate = torch.float64 if x.dtype == torch.float64 else torch.float32
+    if bias is not None and bias.dtype != accurate and bias.dtype not in (torch.float16, torch.bfloat16):
+        bias = bias.to(accurate)
+    bias = _run.bias_of(bias, device_index, stream)
+    slope = layer.slope
+    if slope is not None and slope.dtype != accurate:
+        slope = slope.to(accurate)
+    y = x.new_empty_strided(taken.out_shape, taken.out_strides)
+    taken.note(layer.weight)
+    taken.parts[layer.parts] = True
+    _run.launch(
+        taken,
+        x,
+        w,
+        bias,
+        y,
+        y,
+        device_index,
+        stream,
+        0 if residual is None else residual.data_ptr(),
+        0 if slope is None else slope.data_ptr(),
+    )
+    return y
