@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""Whole models through polyconv.torch.enable() and fuse() beside plain PyTorch: time, memory and whether results agree.
+
+    PYTHONPATH=build/python/python [POLYCONV_BACKEND_PATH=/abs/build/cuda/lib/polyconv] python3 python/bench/whole_models.py
+        [--models resnet50,unet3d] [--kinds inference,graph,fused,fused_graph,training] [--seconds 540] [--table table.md]
+
+On CUDA: channels last, f16 by autocast, cudnn.benchmark on, peaks of torch.cuda.max_memory_allocated; `graph` is a replayed CUDA
+graph. On the CPU: f32, channels as PyTorch makes them unless --channels-last, no graphs and no memory. PyTorch and polyconv
+take turns, and the least of the rounds counts. --quick: narrow models and small pictures, to see that everything runs.
+Prints a line a row as soon as it is there, then the table in Markdown; exit code 1 where a row failed or results differ."""
+# SPDX-License-Identifier: Apache-2.0
+
+import argparse
+import contextlib
+import gc
+import math
+import sys
+import time
+import traceback
+from typing import NamedTuple
+
+import torch
+
+import polyconv.torch as face
+from models import MODELS
+
+KINDS = ("inference", "graph", "fused", "fused_graph", "training")
+
+
+class Row(NamedTuple):
+    model: str
+    kind: str
+    batch: int
+    theirs_ms: float
+    ours_ms: float
+    theirs_mb: float
+    ours_mb: float
+    differs: float
+    left: int  # calls that went to PyTorch
+
+    ratio = property(lambda self: self.theirs_ms / self.ours_ms)
+
+
+class Bench:
+    """One model on one device."""
+
+    def __init__(self, name, options):
+        self.name, self.options = name, options
+        self.make, self.shape, self.batches, self.training_batch = MODELS[name]
+        self.cuda = options.device.startswith("cuda")
+        self.limit = 5e-2 if self.cuda else 1e-3
+        if options.quick:
+            small = {1: 24, 3: 64, 4: 8}[self.shape[0]]  # volumes, pictures, latents
+            self.shape = (self.shape[0], *[small] * (len(self.shape) - 1))
+            self.batches, self.training_batch = (1, 2), 2
+        if options.batches:
+            self.batches, self.training_batch = options.batches, options.batches[-1]
+
+    def memory(self, tensor):
+        if not (self.cuda or self.options.channels_last):
+            return tensor
+        return tensor.to(memory_format=torch.channels_last_3d if len(self.shape) == 4 else torch.channels_last)
+
+    def model(self, training):
+        torch.manual_seed(0)
+        net = self.make(0.25 if self.options.quick else 1.0).to(self.options.device)
+        for each in net.modules():
+            weight = getattr(each, "weight", None)
+            if weight is not None and weight.dim() > 1:  # PyTorch's own start lets signals die out, and results would say nothing
+                torch.nn.init.kaiming_normal_(weight, nonlinearity="relu")
+            if weight is not None and weight.dim() == len(self.shape) + 1:
+                weight.data = self.memory(weight.data)
+        return net.train(training)
+
+    def input(self, batch):
+        x = torch.randn(batch, *self.shape, generator=torch.Generator().manual_seed(1)).to(self.options.device)
+        return self.memory(x)
+
+    def autocast(self):
+        return torch.autocast("cuda", torch.float16) if self.cuda else contextlib.nullcontext()
+
+    def work(self, net, x, training):
+        """What is timed, giving back something to compare."""
+        if not training:
+
+            def infer():
+                with torch.no_grad(), self.autocast():
+                    return net(x)
+
+            return infer
+        optimizer = torch.optim.SGD(net.parameters(), 1e-6)
+
+        def step():
+            optimizer.zero_grad()
+            with self.autocast():
+                loss = net(x).float().square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    def synchronize(self):
+        if self.cuda:
+            torch.cuda.synchronize()
+
+    def captured(self, work):
+        """A replay of the same work."""
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            work()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = work()
+
+        def replay():
+            graph.replay()
+            return result
+
+        return replay
+
+    def timed(self, work, rounds):
+        """The least milliseconds of so many rounds."""
+        best = math.inf
+        for _ in range(rounds):
+            self.synchronize()
+            if self.cuda:
+                start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                start.record()
+                work()
+                stop.record()
+                torch.cuda.synchronize()
+                best = min(best, start.elapsed_time(stop))
+            else:
+                begin = time.perf_counter()
+                work()
+                best = min(best, (time.perf_counter() - begin) * 1e3)
+        return best
+
+    def peak(self, work):
+        """The peak of memory in MB of a round, above nothing; two rounds first, in which plans and workspaces are made."""
+        result = None
+        for _ in range(3):
+            self.synchronize()
+            gc.collect()
+            if self.cuda:
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+            result = work()
+        self.synchronize()
+        return result.detach().float().cpu(), torch.cuda.max_memory_allocated() / 1e6 if self.cuda else 0.0
+
+    def row(self, kind, batch):
+        face.cache_clear()
+        training, x = kind == "training", self.input(batch)
+        on = contextlib.nullcontext if kind.startswith("fused") else face.enable
+        theirs = self.work(self.model(training), x, training)
+        if kind.endswith("graph"):
+            theirs = self.captured(theirs)
+        their_result, their_memory = self.peak(theirs)
+        if self.cuda:  # memory of one model at a time
+            theirs = None
+        net = self.model(training)
+        if kind.startswith("fused"):
+            net = face.fuse(net)
+        ours = self.work(net, x, training)
+        with on():
+            if kind.endswith("graph"):
+                ours = self.captured(ours)
+            our_result, our_memory = self.peak(ours)
+        info = face.cache_info()
+        if theirs is None:
+            theirs = self.work(self.model(training), x, training)
+            theirs = self.captured(theirs) if kind.endswith("graph") else theirs
+            theirs()
+        times = [math.inf, math.inf]
+        for _ in range(self.options.turns):
+            times[0] = min(times[0], self.timed(theirs, self.options.rounds))
+            with on():
+                ours()  # after the others' turn the caches are theirs
+                times[1] = min(times[1], self.timed(ours, self.options.rounds))
+        far = float((our_result - their_result).abs().max() / their_result.abs().max().clamp(min=1e-6))
+        if not far <= self.limit:
+            raise AssertionError(f"results differ by {far:.1e}, expected at most {self.limit:.0e}")
+        return Row(self.name, kind, batch, *times, their_memory, our_memory, far, info.fallen_forward + info.fallen_backward)
+
+
+def table(rows, title):
+    """The rows in Markdown, and what they come to."""
+    lines = [f"{title}", "", "| model | what | batch | PyTorch, ms | polyconv, ms | ratio | PyTorch, MB | polyconv, MB | differs by | left to PyTorch |"]
+    lines.append("| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: |")
+    for row in rows:
+        memory = f"{row.theirs_mb:.0f} | {row.ours_mb:.0f}" if row.theirs_mb else " | "
+        lines.append(
+            f"| {row.model} | {row.kind} | {row.batch} | {row.theirs_ms:.3f} | {row.ours_ms:.3f} | {row.ratio:.3f} | {memory} | "
+            f"{row.differs:.0e} | {row.left} |"
+        )
+    for name, some in (
+        ("enable()", [row for row in rows if not row.kind.startswith("fused")]),
+        ("fuse()", [row for row in rows if row.kind.startswith("fused")]),
+    ):
+        if some:
+            mean = math.exp(sum(math.log(row.ratio) for row in some) / len(some))
+            more = sum(row.ours_mb > row.theirs_mb for row in some)
+            lines.append("")
+            lines.append(
+                f"{name}: {len(some)} rows, geometric mean {mean:.3f}, least {min(row.ratio for row in some):.3f}, "
+                f"{sum(row.ratio < 0.97 for row in some)} below 0.97, {more} with a higher peak of memory"
+            )
+    return "\n".join(lines)
+
+
+def names_of(text, known, parser, option):
+    names = text.split(",")
+    for name in names:
+        if name not in known:
+            parser.error(f"{option} has {name!r}, expected some of {', '.join(known)}")
+    return names
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", 1)[0])
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--kinds", default="", help=f"of {', '.join(KINDS)}; default: all that the device has")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--batches", type=lambda text: tuple(map(int, text.split(","))), help="instead of each model's own")
+    parser.add_argument("--rounds", type=int, default=10, help="timed runs in a turn")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after that time")
+    parser.add_argument("--channels-last", action="store_true", help="on the CPU; on CUDA always")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--table", help="a file for the table, which is printed in any case")
+    options = parser.parse_args()
+    cuda = options.device.startswith("cuda")
+    if options.quick:
+        options.rounds, options.turns = 2, 1
+    models = names_of(options.models, MODELS, parser, "--models")
+    can = KINDS if cuda else [kind for kind in KINDS if not kind.endswith("graph")]
+    kinds = names_of(options.kinds, can, parser, "--kinds") if options.kinds else can
+    torch.backends.cudnn.benchmark = True
+    begin, rows, failed, left_out = time.monotonic(), [], 0, 0
+    where = torch.cuda.get_device_name() if cuda else f"{torch.get_num_threads()} threads"
+    title = f"PyTorch {torch.__version__}, {where}, {'f16 autocast' if cuda else 'f32'}{', quick' if options.quick else ''}"
+    print(title, flush=True)
+    for name in models:
+        bench = Bench(name, options)
+        for kind in kinds:
+            for batch in (bench.training_batch,) if kind == "training" else bench.batches:
+                if time.monotonic() - begin > options.seconds:
+                    left_out += 1
+                    continue
+                try:
+                    row = bench.row(kind, batch)
+                except Exception as error:
+                    failed += 1
+                    at = traceback.extract_tb(error.__traceback__)[-1]
+                    print(f"FAIL  {name} {kind} batch {batch}: {type(error).__name__}: {error} ({at.name}:{at.lineno})", flush=True)
+                    continue
+                rows.append(row)
+                print(
+                    f"{name:14} {kind:11} batch {batch:3}  {row.theirs_ms:9.3f} / {row.ours_ms:9.3f} ms = {row.ratio:.3f}  "
+                    f"{row.theirs_mb:7.0f} / {row.ours_mb:7.0f} MB  differs {row.differs:.0e}  left {row.left}",
+                    flush=True,
+                )
+                gc.collect()
+                if cuda:
+                    torch.cuda.empty_cache()
+    text = table(rows, title)
+    if left_out:
+        text += f"\n\n{left_out} rows not run: --seconds {options.seconds:.0f} were over"
+    print("\n" + text)
+    if options.table:
+        with open(options.table, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
