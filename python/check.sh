@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the wheel around the library of a build folder, installs it in a fresh environment and runs the tests there:
+# Builds the wheel around the library of a build folder, installs it in fresh environments and runs the tests there:
 #   python/check.sh [BUILD_FOLDER] [PYTEST ARGUMENT...]
-# PYTHON is the interpreter, by default Debian's own, whose NumPy, PyTorch and pytest the environment sees.
+# PYTHON is the interpreter, by default Debian's own, whose NumPy, PyTorch and pytest the first environment sees. The second
+# sees nothing of the system: current NumPy, JAX and what the notebook needs, from PyPI.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tree=$(realpath "${1:-build/cpu}")
@@ -22,4 +23,8 @@ echo "$(basename "$wheel"): $(stat -c %s "$wheel") bytes"
 # From another folder, so that the package comes from the environment and not from the source.
 tests=$PWD/python/tests
 cd "$work"
-POLYCONV_WHEEL=$(basename "$wheel") OMP_NUM_THREADS=2 env/bin/python -m pytest -p no:cacheprovider -q "$@" "$tests"
+OMP_NUM_THREADS=2 env/bin/python -m pytest -p no:cacheprovider -q "$@" "$tests"
+
+"$python" -m venv empty
+empty/bin/pip install --quiet --disable-pip-version-check "$(basename "$wheel")" jax matplotlib nbconvert ipykernel pytest
+empty/bin/python -m pytest -p no:cacheprovider -q "$@" "$tests"/test_{functions,arrays,jax,package,stubs}.py "$tests"/test_examples.py

@@ -3,12 +3,14 @@
 
     PYTHONPATH=build/python/python [POLYCONV_BACKEND_PATH=/abs/build/cuda/lib/polyconv] python3 python/tests/gpu_smoke.py
 
-Prints one line a check, PASS or FAIL, then times of whole models; exit code 1 where a check failed. --quick leaves the
-times out."""
+Prints one line a check, PASS, SKIP or FAIL, then times of whole models; exit code 1 where a check failed. --quick leaves the
+times out; python/bench/whole_models.py has them in full. JAX and CuPy are checked where they are."""
 # SPDX-License-Identifier: Apache-2.0
 
 import math
+import os
 import statistics
+import subprocess
 import sys
 import traceback
 
@@ -21,10 +23,16 @@ DEVICE = torch.device("cuda:0")
 failures = []
 
 
+class Skip(Exception):
+    """A check that cannot be made here, and why."""
+
+
 def check(name, function):
     try:
         note = function()
         print(f"PASS  {name}{'' if note is None else ': ' + str(note)}", flush=True)
+    except Skip as reason:
+        print(f"SKIP  {name}: {reason}", flush=True)
     except Exception as error:
         failures.append(name)
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -188,6 +196,118 @@ def batch_invariance():
     return f"not invariant: {notes}" if notes else None
 
 
+def fused_of(make):
+    """fuse() of a model whose batch norms do something, f32 and f16, and in a CUDA graph."""
+
+    def run():
+        torch.backends.cudnn.allow_tf32 = False
+        net = prepared(make)
+        for norm in net.modules():
+            if isinstance(norm, torch.nn.BatchNorm2d):
+                norm.running_mean.normal_(0, 0.1)
+                norm.running_var.uniform_(0.7, 1.5)
+        net.eval()
+        x = torch.randn(4, 3, 224, 224, device=DEVICE).contiguous(memory_format=torch.channels_last)
+        face.cache_clear()
+        fused = face.fuse(net)
+        with torch.no_grad():
+            theirs = net(x)
+            far = near(fused(x), theirs, 1e-3)
+            with torch.autocast("cuda", torch.float16):
+                near(fused(x).float(), theirs, 5e-2)
+                stream = torch.cuda.Stream()
+                with torch.cuda.stream(stream):
+                    fused(x)
+                torch.cuda.synchronize()
+                captured = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(captured):
+                    y = fused(x)
+            x.copy_(torch.randn_like(x))
+            captured.replay()
+            torch.cuda.synchronize()
+            near(y.float(), net(x), 5e-2)
+        rows = [row for row in face.report(fused) if row.kernel not in ("PyTorch", "not fused")]
+        whole = sum("fused: " in row.note for row in rows)
+        return f"differs by {far:.1e}; {whole} of {len(rows)} sorts of layer fused, {face.cache_info().fallen_forward} calls left to PyTorch"
+
+    return run
+
+
+def jax_on_cuda():
+    """In a process of its own: JAX takes most of the GPU's memory for itself."""
+    program = """
+import numpy
+try:
+    import jax
+    assert jax.default_backend() == 'gpu', jax.devices()
+except Exception as error:
+    print('SKIP', error); raise SystemExit
+from jax import lax, numpy as jnp
+import polyconv.jax as face
+from polyconv.jax import _call
+worst = 0
+for layout, shape, w, groups in (
+    (('NCHW', 'OIHW', 'NCHW'), (4, 32, 28, 28), (48, 32, 3, 3), 1),
+    (('NHWC', 'HWIO', 'NHWC'), (4, 28, 28, 32), (3, 3, 32, 48), 1),
+    (('NHWC', 'HWIO', 'NHWC'), (4, 28, 28, 32), (3, 3, 1, 32), 32),
+):
+    for dtype, limit in (('float32', 1e-5), ('float16', 4e-3), ('bfloat16', 3e-2)):
+        x = jax.random.normal(jax.random.PRNGKey(0), shape).astype(dtype)
+        w_ = (jax.random.normal(jax.random.PRNGKey(1), w) / 17).astype(dtype)
+        settings = dict(window_strides=(1, 1), padding='SAME', dimension_numbers=layout, feature_group_count=groups)
+        f32 = lambda array: array.astype('float32')
+        def ours(x, w): return face.conv_general_dilated(x, w, precision='highest', **settings)
+        def exact(x, w): return lax.conv_general_dilated(f32(x), f32(w), precision='highest', **settings)
+        g = jax.random.normal(jax.random.PRNGKey(2), exact(x, w_).shape).astype(dtype)
+        y, back = jax.vjp(jax.jit(ours), x, w_)
+        y2, back2 = jax.vjp(exact, x, w_)
+        for a, b in zip((y, *back(g)), (y2, *back2(f32(g)))):
+            far = float(abs(f32(a) - f32(b)).max() / abs(f32(b)).max())
+            assert far < limit * 4, (layout, dtype, far)
+            worst = max(worst, far / limit)
+# a chain of steps without anything between them: streams are respected
+x = jax.random.normal(jax.random.PRNGKey(0), (8, 64, 56, 56)); w = jax.random.normal(jax.random.PRNGKey(1), (64, 64, 3, 3)) / 24
+def chain(conv):
+    def run(x):
+        for _ in range(8): x = jnp.tanh(conv(x * 1.5, w, (1, 1), 'SAME', precision='highest'))
+        return x
+    return jax.jit(run)
+far = float(abs(chain(face.conv_general_dilated)(x) - chain(lax.conv_general_dilated)(x)).max())
+assert far < 1e-3, far
+rows = [row for row in face.report() if row.platform == 'cuda']
+left = [row for row in rows if row.kernel == 'jax.lax']
+print(f'jax {jax.__version__}: worst {worst:.2f} of its limit, a chain differs by {far:.1e}; {len(rows)} sorts of call, {len(left)} left to jax.lax', *[row.note[:160] for row in left], sep='; ')
+"""
+    environment = dict(os.environ, XLA_PYTHON_CLIENT_PREALLOCATE="false")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=500, env=environment)
+    if done.stdout.startswith("SKIP"):
+        raise Skip(done.stdout[5:].strip()[:200])
+    assert done.returncode == 0, done.stderr[-1500:]
+    return done.stdout.strip()
+
+
+def cupy_arrays():
+    try:
+        import cupy
+    except ImportError:
+        raise Skip("no CuPy") from None
+    x = cupy.random.default_rng(0).standard_normal((4, 32, 28, 28), dtype=cupy.float32)
+    w = cupy.random.default_rng(1).standard_normal((48, 32, 3, 3), dtype=cupy.float32)
+    expected = polyconv.conv(cupy.asnumpy(x), cupy.asnumpy(w), padding=1)
+    with cupy.cuda.Stream(non_blocking=True):
+        for _ in range(20):
+            x = x * 1.0
+        y = polyconv.conv(x, w, padding=1)
+        assert isinstance(y, cupy.ndarray)
+        far = float(abs(cupy.asnumpy(y) - expected).max() / abs(expected).max())
+    assert far < 1e-5, far
+    picture = cupy.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=cupy.uint8)
+    blurred = polyconv.filter(picture, cupy.full((3, 3), 1 / 9, dtype=cupy.float32))
+    host = polyconv.filter(cupy.asnumpy(picture), torch.full((3, 3), 1 / 9).numpy())
+    assert int(abs(cupy.asnumpy(blurred).astype(int) - host.astype(int)).max()) <= 1
+    return f"CuPy {cupy.__version__}: differs from the CPU by {far:.1e}"
+
+
 def graph():
     """A captured forward pass replays, on new inputs; no synchronisation is inside, as capture would fail."""
     import torchvision
@@ -348,6 +468,10 @@ def main():
     check("batch invariance", batch_invariance)
     check("CUDA graph, inference", graph)
     check("CUDA graph, weights that change", graph_of_training)
+    for name, make in models().items():
+        check(f"{name} fused", fused_of(make))
+    check("JAX", jax_on_cuda)
+    check("CuPy", cupy_arrays)
     check("call overhead", call_overhead)
     if "--quick" not in sys.argv:
         time_models()

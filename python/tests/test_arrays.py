@@ -84,3 +84,30 @@ def test_bfloat16_of_numpy(draw):
     result = polyconv.conv(x, w)
     assert result.dtype == ml_dtypes.bfloat16
     numpy.testing.assert_array_equal(result.astype("f"), reference.conv(x.astype("f"), w.astype("f")))
+
+
+def cupy_with_a_gpu():
+    cupy = pytest.importorskip("cupy")
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # CuPy's own, of a driver that is not there
+        pytest.skip(f"CuPy has no GPU here: {error}")
+    if not count or not any(device.name.startswith("cuda") for device in polyconv.devices()):
+        pytest.skip("no CUDA device for CuPy and polyconv")
+    return cupy
+
+
+def test_arrays_of_cupy(draw):
+    """In place on the GPU, on CuPy's stream, in CuPy's own kind."""
+    cupy = cupy_with_a_gpu()
+    x, w = draw(2, 16, 8, 8), draw(8, 16, 3, 3)
+    wanted = reference.conv(x, w, padding=1)
+    with cupy.cuda.Stream(non_blocking=True):
+        result = polyconv.conv(cupy.asarray(x), cupy.asarray(w), padding=1)
+        assert isinstance(result, cupy.ndarray)
+        numpy.testing.assert_array_equal(cupy.asnumpy(result), wanted)
+        out = cupy.empty_like(result)
+        assert polyconv.conv(cupy.asarray(x), cupy.asarray(w), padding=1, out=out) is out
+        numpy.testing.assert_array_equal(cupy.asnumpy(out), wanted)
+    with pytest.raises(polyconv.InvalidArgument, match="w is on the CPU and x on cuda:0"):
+        polyconv.conv(cupy.asarray(x), w)

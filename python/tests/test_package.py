@@ -1,6 +1,7 @@
 """The package as it is installed: what it carries, what it loads, and that its documents say what is true."""
 # SPDX-License-Identifier: Apache-2.0
 
+import importlib.util
 import pathlib
 import re
 import subprocess
@@ -25,6 +26,7 @@ def test_it_carries_its_own_library_and_no_runtime():
     libraries = {name for name in files if ".so" in name and not name.startswith("_core")}
     assert libraries == {
         "lib/libpolyconv.so.0",
+        *(["lib/libpolyconv_xla.so"] if "lib/libpolyconv_xla.so" in libraries else []),  # where jaxlib was there to build with
         "lib/polyconv/libpolyconv_reference.so",
         "lib/polyconv/libpolyconv_threads.so",
     }
@@ -80,9 +82,11 @@ def test_examples_of_the_document():
     """The first listings of docs/python.md run as they stand."""
     document = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
     listings = re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), re.S)
-    assert len(listings) == 3
-    run(listings[0])
+    functions, model, fused, jax, plan = listings
+    run(functions)
     fill = "import numpy, polyconv\nx64, w64, bias64 = (numpy.ones(s, 'f') for s in ((1, 64, 56, 56), (64, 64, 3, 3), (64,)))\n"
-    run(fill + listings[2])
-    if "torchvision" in sys.modules or pytest.importorskip("torchvision"):
-        run(listings[1])
+    run(fill + plan)
+    if importlib.util.find_spec("jax"):
+        assert "polyconv" in run(jax)
+    pytest.importorskip("torchvision")
+    run(model + fused)

@@ -26,7 +26,7 @@ def arguments_of(node):
     return [each.arg for each in node.args.posonlyargs + node.args.args + node.args.kwonlyargs]
 
 
-def compare(module):
+def compare(module, least=4):
     stubs = declared(module)
     assert set(module.__all__) - set(stubs) == set()
     compared = 0
@@ -44,7 +44,7 @@ def compare(module):
                 member = each.name if isinstance(each, ast.FunctionDef) else each.id
                 known = hasattr(thing, member) or member in ("text", "candidates")  # these two are set in __init__
                 assert known, f"{name}.{member}"
-    assert compared > 4
+    assert compared > least
 
 
 def test_the_package():
@@ -56,3 +56,10 @@ def test_torch():
     import polyconv.torch
 
     compare(polyconv.torch)
+
+
+def test_jax():
+    pytest.importorskip("jax")
+    import polyconv.jax
+
+    compare(polyconv.jax, 2)

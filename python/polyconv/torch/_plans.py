@@ -116,11 +116,19 @@ def memory_format(x, w, arguments):
         stride, padding, dilation, transposed, output_padding, groups = arguments
         backend = _select(x, w, None, stride, padding, dilation, transposed, output_padding, groups)
         return _format_of_backend(x, w, backend)
-    last = _LAST[x.dim()]
-    for one in (x, w):
-        if one.is_contiguous(memory_format=last) and not one.is_contiguous():
-            return last
-    return torch.contiguous_format
+    last = any(_steps_by_channels(one.shape, one.stride()) for one in (x, w))
+    return _LAST[x.dim()] if last else torch.contiguous_format
+
+
+def _steps_by_channels(shape, strides):
+    """Whether an older PyTorch takes a tensor for one with the channels last: by its strides, those of axes of one element among
+    them."""
+    least = 0
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[axis] == 0 or strides[axis] == 0 or strides[axis] < least or (axis == 0 and least == strides[1]):
+            return False
+        least = strides[axis] * max(shape[axis], 1)
+    return True
 
 
 def memory_formats(axes):

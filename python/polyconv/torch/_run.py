@@ -42,6 +42,8 @@ def _decide_forward(key, x, w, bias, arguments, device_index):
     try:
         if x.dtype not in FLOATS or w.dtype != x.dtype:
             return _plans.refuse(key, FORWARD, what, f"types {x.dtype} and {w.dtype}, expected one float type")
+        if 0 in x.shape or 0 in w.shape:  # sums over nothing, to which PyTorch does not add the bias
+            return _plans.refuse(key, FORWARD, what, "an empty tensor")
         if bias is not None and bias.dtype not in (x.dtype, torch.float32):
             return _plans.refuse(key, FORWARD, what, f"a bias of {bias.dtype}, expected {x.dtype}")
         channels = w.shape[1] * arguments[5] if arguments[3] else w.shape[0]
@@ -127,6 +129,9 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
         taken = _decide_forward(key, x, w, bias, arguments, device_index)
     if taken.plan is None:
+        if 0 in w.stride() and w.numel():  # weights that expand() made: the library wants them in memory
+            dense = w.contiguous()
+            return forward(x, dense, bias, stride, padding, dilation, transposed, output_padding, groups)
         taken.calls += 1
         return taken
     on = _plans.stream_of(device_index)
@@ -212,6 +217,11 @@ def backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, outp
     """aten::convolution_backward: gradients of input, weights and bias, None where the mask wants none."""
     if not (grad.device == x.device == w.device):
         return Refused("bwd", "", "tensors on two devices")
+    if 0 in x.shape or 0 in w.shape or 0 in grad.shape:  # as in PyTorch, the gradient of the bias among it
+        shapes = (x.shape, w.shape, bias_sizes if bias_sizes is not None else grad.shape[1:2])
+        return tuple(x.new_zeros(tuple(shape)) if wanted else None for shape, wanted in zip(shapes, mask))
+    if 0 in w.stride():
+        w = w.contiguous()
     device_index = x.get_device() if x.is_cuda else -1
     arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
     plans = {}
