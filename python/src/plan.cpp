@@ -122,6 +122,9 @@ polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]) {
       options.checked = nb::cast<bool>(value);
     } else if (name == "save") {
       options.save = nb::cast<int32_t>(value);
+    } else if (name == "shared_threads") { // not the C API's: so many of the OpenMP runtime that share_openmp found
+      options.parallel_for = shared_parallel_for();
+      options.parallel_for_context = reinterpret_cast<void *>(nb::cast<intptr_t>(value));
     } else if (name == "shared_memory_limit") {
       options.shared_memory_limit = nb::cast<int64_t>(value);
     } else {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import importlib.util
+import os
 import pathlib
 import re
 import subprocess
@@ -14,9 +15,10 @@ import polyconv
 FOLDER = pathlib.Path(polyconv.__file__).parent
 
 
-def run(program):
+def run(program, **environment):
     """The output of a fresh process."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=dict(os.environ, **environment))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -67,6 +69,34 @@ assert libraries() == before, (before, libraries())
 print('one')
 """
     assert run(program).strip() == "one"
+
+
+def test_pytorchs_threads_are_shared():
+    """Under polyconv.torch a process that convolves has no threads beside PyTorch's, and a forked child goes on by itself."""
+    torch = pytest.importorskip("torch")
+    if "parallel backend: OpenMP" not in torch.__config__.parallel_info():
+        pytest.skip("this PyTorch has threads of another kind")
+    program = """
+import os, signal, torch, polyconv.torch
+torch.set_num_threads(2)
+count = lambda: len(os.listdir('/proc/self/task'))
+x, w = torch.randn(2, 64, 40, 40), torch.randn(64, 64, 3, 3)
+theirs = torch.nn.functional.conv2d(x, w)
+torch.randn(4096, 256).exp()
+before = count()
+with torch.no_grad(), polyconv.torch.enable():
+    for _ in range(5):
+        assert (torch.nn.functional.conv2d(x, w) - theirs).abs().max() < 1e-3
+    assert count() == before, (count(), before)
+    child = os.fork()
+    if not child:  # PyTorch's own parallel loops would wait for ever here: NumPy compares
+        signal.alarm(60)
+        right = abs(torch.nn.functional.conv2d(x, w).numpy() - theirs.numpy()).max() < 1e-3
+        os._exit(0 if right and count() == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+print('shared')
+"""
+    assert run(program, OMP_NUM_THREADS="2").strip().endswith("shared")
 
 
 def test_it_imports_no_framework():

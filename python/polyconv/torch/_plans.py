@@ -21,6 +21,8 @@ TYPES = {getattr(torch, name): number for number, name in enumerate(NUMPY_NAMES)
 FLOATS = {torch.float64: 1, torch.float32: 2, torch.float16: 3, torch.bfloat16: 4}
 FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = range(3)
 DIRECTIONS = ("fwd", "bwd_d", "bwd_w")
+# PyTorch's own threads run CPU plans, where they are OpenMP's: two pools would fight for the same processors.
+_SHARES = "OpenMP" in torch.__config__.parallel_info().split("ATen parallel backend")[-1] and _core.share_openmp(torch._C.__file__)
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _select = getattr(torch._C, "_select_conv_backend", None)
@@ -185,6 +187,8 @@ def options_for(device_index, dtype, direction, deterministic):
     options = {"fallback": FALLBACK["error"]}
     if device_index < 0:
         options["threads"] = torch.get_num_threads()
+        if options["threads"] > 1 and _SHARES:
+            options["shared_threads"] = options["threads"]
     elif dtype == torch.float32:
         math = state.math
         if math is None:
