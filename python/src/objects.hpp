@@ -73,8 +73,8 @@ polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]);
 // The device called so; NULL's name is the CPU's.
 const polyconv_device *find_device(const char *name);
 
-// Runs tasks on another library's OpenMP runtime, with the number of threads as its context; null where share_openmp of Python
-// found none.
+// Runs tasks on another library's OpenMP runtime, with the number of threads as its context; null where share_openmp of
+// Python found none.
 polyconv_parallel_for shared_parallel_for();
 
 void bind_problem(nb::module_ &module);

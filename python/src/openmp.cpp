@@ -1,7 +1,7 @@
-// openmp.cpp - CPU runs on the OpenMP runtime that another library has brought into the process, PyTorch's: its threads wait
-// awake for a while after each of its own loops, and threads of ours beside them would fight for the same processors
-// (ResNet-50 on two cores: 41 ms with both, 28 ms with one of them asleep). Nothing of OpenMP is linked: the runtime is the one
-// that PyTorch's own library leads to.
+// openmp.cpp - CPU runs on the OpenMP runtime that another library has brought into the process, PyTorch's: its threads
+// wait awake for a while after each of its own loops, and threads of ours beside them would fight for the same
+// processors (ResNet-50 on two cores: 41 ms with both, 28 ms with one of them asleep). Nothing of OpenMP is linked: the
+// runtime is the one that PyTorch's own library leads to.
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <pthread.h>
@@ -30,8 +30,8 @@ void work(void *data) {
   for (int64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.tasks;) loop.task(loop.context, i);
 }
 
-// A polyconv_parallel_for; `threads` is the number of threads. Right with any number that the runtime gives, one included: whoever
-// comes takes the next task, and the region ends when all have returned.
+// A polyconv_parallel_for; `threads` is the number of threads. Right with any number that the runtime gives, one
+// included: whoever comes takes the next task, and the region ends when all have returned.
 void run_loop(void *threads, int64_t tasks, void (*task)(void *, int64_t), void *context) {
   Loop loop;
   loop.tasks = tasks;
@@ -40,7 +40,8 @@ void run_loop(void *threads, int64_t tasks, void (*task)(void *, int64_t), void 
   const auto wanted = static_cast<int64_t>(reinterpret_cast<intptr_t>(threads));
   const int64_t count = wanted < tasks ? wanted : tasks;
   if (count <= 1 || forked) return work(&loop);
-  start_region.load()(work, &loop, static_cast<unsigned>(wanted), 0); // all: a runtime starts anew where the number changes
+  start_region.load()(work, &loop, static_cast<unsigned>(wanted),
+                      0); // all: a runtime starts anew where the number changes
 }
 
 // Finds the runtime that a library which is loaded already leads to. False where it leads to none.

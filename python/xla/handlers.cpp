@@ -1,10 +1,10 @@
-// handlers.cpp - what XLA calls where a JAX program has a convolution by polyconv: two handlers of XLA's foreign function
-// interface, for host memory and for CUDA's. polyconv/jax/ makes the calls and describes them: two arrays in, the result
-// and scratch memory out, and the problem's token with the options of its plan as attributes.
+// handlers.cpp - what XLA calls where a JAX program has a convolution by polyconv: two handlers of XLA's foreign
+// function interface, for host memory and for CUDA's. polyconv/jax/ makes the calls and describes them: two arrays in,
+// the result and scratch memory out, and the problem's token with the options of its plan as attributes.
 //
 // A plan is made in the first call of its sort and kept. Weights are packed in every call, into the scratch memory, as
-// XLA's arrays have no identity that would tell whether they changed. Nothing here knows Python: polyconv/jax/_call.py opens the
-// library by its path, and XLA calls it without the global lock.
+// XLA's arrays have no identity that would tell whether they changed. Nothing here knows Python: polyconv/jax/_call.py
+// opens the library by its path, and XLA calls it without the global lock.
 // SPDX-License-Identifier: Apache-2.0
 #include <polyconv/polyconv.h>
 #include <xla/ffi/api/ffi.h>
@@ -86,7 +86,8 @@ polyconv_status make(const Wanted &wanted, Planned &made) {
   return status;
 }
 
-// The plan of a call: made once, and dropped when very many others came after it. Who runs one that is dropped holds it.
+// The plan of a call: made once, and dropped when very many others came after it. Who runs one that is dropped holds
+// it.
 polyconv_status find(const Wanted &wanted, std::shared_ptr<const Planned> &found) {
   static auto *const mutex = new std::mutex(); // both outlive whatever calls while the process ends
   static auto *const plans = new std::unordered_map<std::string, std::shared_ptr<const Planned>>();
@@ -102,7 +103,8 @@ polyconv_status find(const Wanted &wanted, std::shared_ptr<const Planned> &found
       return POLYCONV_SUCCESS;
     }
   }
-  auto made = std::make_shared<Planned>(); // outside the lock: two threads may make one plan twice, and one of them stays
+  auto made =
+      std::make_shared<Planned>(); // outside the lock: two threads may make one plan twice, and one of them stays
   const polyconv_status status = make(wanted, *made);
   if (status != POLYCONV_SUCCESS) return status;
   const std::lock_guard<std::mutex> lock(*mutex);
@@ -115,7 +117,8 @@ int64_t aligned(int64_t bytes) {
   return (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
 }
 
-// Puts the arrays in their places, which are named as in the forward layer, and holds their sizes against the problem's.
+// Puts the arrays in their places, which are named as in the forward layer, and holds their sizes against the
+// problem's.
 ffi::Error place(const Planned &planned, ffi::AnyBuffer first, ffi::AnyBuffer second, ffi::AnyBuffer result,
                  polyconv_buffers &buffers) {
   const int32_t direction = planned.problem.direction;
@@ -156,7 +159,8 @@ ffi::Error convolve(const Wanted &wanted, void *stream, ffi::AnyBuffer first, ff
                  std::to_string(need + POLYCONV_ALIGNMENT) + ": the program was traced for another machine");
   polyconv_weights *weights = nullptr;
   if (planned->packed_bytes > 0) {
-    status = polyconv_weights_create(planned->plan, 0, buffers.weights[0], reinterpret_cast<void *>(memory), stream, &weights);
+    status = polyconv_weights_create(planned->plan, 0, buffers.weights[0], reinterpret_cast<void *>(memory), stream,
+                                     &weights);
     if (status != POLYCONV_SUCCESS) return failure(status);
     buffers.packed[0] = weights;
   }
@@ -166,7 +170,8 @@ ffi::Error convolve(const Wanted &wanted, void *stream, ffi::AnyBuffer first, ff
   }
   status = polyconv_run(planned->plan, &buffers, stream);
   if (status != POLYCONV_SUCCESS) error = failure(status); // before the next call into the library
-  polyconv_weights_destroy(weights); // the description alone: the memory is XLA's, which keeps it until the stream is there
+  polyconv_weights_destroy(
+      weights); // the description alone: the memory is XLA's, which keeps it until the stream is there
   return error;
 }
 
