@@ -23,6 +23,8 @@ echo "$(basename "$wheel"): $(stat -c %s "$wheel") bytes"
 # From another folder, so that the package comes from the environment and not from the source.
 tests=$PWD/python/tests
 cd "$work"
+# Threads of OpenMP that wait asleep: awake ones would hinder each other where something else wants the processors too.
+export OMP_WAIT_POLICY=passive
 OMP_NUM_THREADS=2 env/bin/python -m pytest -p no:cacheprovider -q "$@" "$tests"
 
 "$python" -m venv empty

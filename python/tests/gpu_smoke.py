@@ -276,6 +276,7 @@ far = float(abs(chain(face.conv_general_dilated)(x) - chain(lax.conv_general_dil
 assert far < 1e-3, far
 rows = [row for row in face.report() if row.platform == 'cuda']
 left = [row for row in rows if row.kernel == 'jax.lax']
+assert len(left) < len(rows) / 2, left  # without libpolyconv_xla.so all of them are: the package was built without jaxlib
 print(f'jax {jax.__version__}: worst {worst:.2f} of its limit, a chain differs by {far:.1e}; {len(rows)} sorts of call, {len(left)} left to jax.lax', *[row.note[:160] for row in left], sep='; ')
 """
     environment = dict(os.environ, XLA_PYTHON_CLIENT_PREALLOCATE="false")

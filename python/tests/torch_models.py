@@ -1,0 +1,31 @@
+"""What the tests of polyconv.torch share: a small model, a training step of it, and when results are the same."""
+# SPDX-License-Identifier: Apache-2.0
+
+from torch import nn
+
+
+def model():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, groups=8, padding=1, padding_mode="reflect"),
+        nn.Conv2d(8, 16, 1, stride=2, bias=False),
+        nn.ConvTranspose2d(16, 4, 3, stride=2, output_padding=1),
+    )
+
+
+def step(net, x):
+    """Output and every gradient of one training step."""
+    net.zero_grad()
+    x = x.detach().requires_grad_()
+    y = net(x)
+    y.square().mean().backward()
+    return [y.detach(), x.grad] + [each.grad.clone() for each in net.parameters()]
+
+
+def close(ours, theirs, scale=1e-5):
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        assert (a - b).abs().max() <= scale * max(1.0, float(b.abs().max()))
