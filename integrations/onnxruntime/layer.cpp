@@ -255,7 +255,8 @@ std::shared_ptr<Layer::Ready> Layer::ready(const View &input, const View &weight
   auto made = std::make_shared<Ready>(planned, options(api_, settings_));
   made->output = output_sizes(planned);
   const bool raw = made->plan.weights_format() == "raw";
-  const bool fixed = weights_.constant() && (recipe_.kind == Kind::kFloats || !numbers.zeros_differ);
+  // Zero points belong to what is packed: weights stay packed only where both are constant.
+  const bool fixed = weights_.constant() && (!weights_zero_.exists() || weights_zero_.constant());
   if (!raw && fixed) made->weights = packed(made->plan, planned, weights);
   made->pack_each_run = !raw && !fixed;
   plans_.emplace_front(key, made);

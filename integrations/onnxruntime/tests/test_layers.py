@@ -135,6 +135,28 @@ def test_between_dequantise_and_quantise(per_channel, random, report):
     assert "5 of 5 nodes" in text
 
 
+def test_zero_points_that_change(random, report):
+    """Constant weights whose zero point is an input: each run has its own, of the tensor or one a channel."""
+    weights = random.integers(-100, 100, (6, 8, 3, 3)).astype(np.int8)
+    for shape, zeros in (((), [3, -5, 3]), ((6,), [range(6), range(-3, 3), [2] * 6])):
+        model = make_model([("ConvInteger", ["x", "w", "xz", "wz"], "y", {"pads": [1, 1, 1, 1]})],
+                           {"x": (TensorProto.UINT8, ("N", 8, 7, 7)), "xz": (TensorProto.UINT8, ()), "wz": (TensorProto.INT8, shape)},
+                           {"w": weights})
+        x = random.integers(0, 256, (1, 8, 7, 7)).astype(np.uint8)
+        feeds = [{"x": x, "xz": np.array(7 + i, np.uint8), "wz": np.array(list(zero) if shape else zero, np.int8)} for i, zero in enumerate(zeros)]
+        results, _ = report.of(model, feeds, forced=True)
+        for feed, result in zip(feeds, results):
+            padded = np.pad(feed["x"].astype(np.int64) - int(feed["xz"]), ((0, 0), (0, 0), (1, 1), (1, 1)))
+            shifted = weights.astype(np.int64) - feed["wz"].astype(np.int64).reshape(-1, 1, 1, 1)
+            windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+            assert (result[0] == np.einsum("nchwrs,kcrs->nkhw", windows, shifted)).all()
+
+
+def test_empty_batch(random):
+    session = with_provider(conv_model(random, [("Relu", "c", "y", {})]))
+    assert session.run(None, {"x": np.ones((0, 8, 6, 6), np.float32)})[0].shape == (0, 12, 6, 6)
+
+
 def test_options_reach_the_plan(random, report):
     model = conv_model(random, [("Relu", "c", "y", {})])
     feed = {"x": random.standard_normal((1, 8, 9, 9), dtype=np.float32)}
