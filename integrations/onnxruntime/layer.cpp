@@ -144,6 +144,22 @@ Layer::Layer(const Api &api, const Recipe &recipe, const Inputs &inputs, std::st
                                               : recipe.output.shape().type;
   report_.name = std::move(name), report_.text = recipe.text;
   if (gamma_.exists()) fold();
+  prepare(recipe.input.shape().sizes);
+}
+
+// Plans and packs for the input that the model tells, of one image where the batch is open, so that the first run need
+// not. What fails here fails again in the run, and is told there.
+void Layer::prepare(std::vector<int64_t> sizes) {
+  if (recipe_.kind != Kind::kFloats || !weights_.constant() || sizes.size() < 3) return;
+  if (sizes[0] < 0) sizes[0] = 1;
+  if (std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; })) return;
+  View input, weights = weights_.view(api_, nullptr);
+  input.type = kFloat, input.sizes = std::move(sizes);
+  if (!folded_weights_.empty()) weights.data = folded_weights_.data();
+  try {
+    ready(input, weights, Numbers());
+  } catch (const std::exception &) { // NOLINT(bugprone-empty-catch): see above
+  }
 }
 
 void Layer::fold() {

@@ -50,6 +50,7 @@ class Layer {
   struct Numbers; // the zero points and scales of one run
   Numbers numbers(const OrtKernelContext *) const;
   polyconv::Problem problem(const View &input, const View &weights, const Numbers &) const;
+  void prepare(std::vector<int64_t> sizes);
   void fold(); // the BatchNormalization into weights and bias
   std::shared_ptr<Ready> ready(const View &input, const View &weights, const Numbers &);
   std::shared_ptr<polyconv::Weights> packed(const polyconv::Plan &, const polyconv::Problem &, const View &weights);
