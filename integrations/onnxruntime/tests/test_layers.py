@@ -227,3 +227,12 @@ def test_runs_at_once(random):
 def test_runtime_is_the_one_asked_for():
     assert polyconv_onnxruntime.register()
     assert tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 24)
+
+
+def test_plans_are_made_with_the_session(random, report):
+    """Where the model tells all sizes but the batch: then a run of one image makes no further plan."""
+    model = conv_model(random, [("Relu", "c", "y", {})], shape=("N", 8, 6, 7))
+    _, text = report.of(model, [{"x": np.ones((1, 8, 6, 7), np.float32)}])
+    assert "runs     1, plans 1" in text
+    _, text = report.of(model, [{"x": np.ones((2, 8, 6, 7), np.float32)}])
+    assert "runs     1, plans 2" in text
