@@ -42,6 +42,11 @@ AFTER = {
     "BatchNormalization": ([("BatchNormalization", "cgdmv", "y", {})],
                            {"g": np.linspace(.5, 2, 12, dtype=np.float32), "d": np.linspace(-1, 1, 12, dtype=np.float32),
                             "m": np.linspace(-.2, .3, 12, dtype=np.float32), "v": np.linspace(.4, 3, 12, dtype=np.float32)}),
+    "Mul+Add+HardSwish written out": (
+        [("Mul", ["c", "m"], "d", {}), ("Add", ["s", "d"], "e", {}), ("Add", ["e", "three"], "f", {}), ("Clip", ["f", "zero", "six"], "h", {}),
+         ("Mul", "eh", "i", {}), ("Div", ["i", "six"], "y", {})],
+        {"m": f(1.3), "s": np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12, 1, 1), "three": f(3), "zero": f(0), "six": f(6)}),
+    "Mul by channel": ([("Mul", ["c", "m"], "y", {})], {"m": np.linspace(-1, 1, 12, dtype=np.float32).reshape(12, 1, 1)}),
     "Relu+MaxPool": ([("Relu", "c", "r", {}), ("MaxPool", "r", "y", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]})], {}),
     "AveragePool": ([("AveragePool", "c", "y", {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1})], {}),
 }
@@ -71,7 +76,8 @@ def test_residual_of_the_same_shape(random, report):
 def test_what_only_seems_to_fit_stays(random, report):
     """An addition that broadcasts, bounds of a Clip that are inputs, a value that somebody else reads too."""
     for after, more, inputs in (
-            ([("Add", "cr", "y", {})], {"r": random.standard_normal((12, 1, 1), dtype=np.float32)}, {}),
+            ([("Add", "cr", "y", {})], {}, {"r": (FLOAT, ())}),
+            ([("Add", "cr", "y", {})], {"r": random.standard_normal(5, dtype=np.float32)}, {}),
             ([("Clip", ["c", "low"], "y", {})], {}, {"low": (FLOAT, ())}),
             ([("Clip", ["c", "low"], "y", {})], {"low": f(-1)}, {}),
             ([("Relu", "c", "r", {}), ("Mul", "cr", "y", {})], {}, {})):
