@@ -143,7 +143,24 @@ Layer::Layer(const Api &api, const Recipe &recipe, const Inputs &inputs, std::st
                  : recipe.kind == Kind::kSums ? kInt32
                                               : recipe.output.shape().type;
   report_.name = std::move(name), report_.text = recipe.text;
-  if (gamma_.exists()) fold();
+  for (const Recipe::Step &step : recipe.steps) steps_.emplace_back(api, step.constant, inputs);
+  if (gamma_.exists() || !steps_.empty()) fold();
+  prepare(recipe.input.shape().sizes);
+}
+
+// Plans and packs for the input that the model tells, of one image where the batch is open, so that the first run need
+// not. What fails here fails again in the run, and is told there.
+void Layer::prepare(std::vector<int64_t> sizes) {
+  if (recipe_.kind != Kind::kFloats || !weights_.constant() || sizes.size() < 3) return;
+  if (sizes[0] < 0) sizes[0] = 1;
+  if (std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; })) return;
+  View input, weights = weights_.view(api_, nullptr);
+  input.type = kFloat, input.sizes = std::move(sizes);
+  if (!folded_weights_.empty()) weights.data = folded_weights_.data();
+  try {
+    ready(input, weights, Numbers());
+  } catch (const std::exception &) { // NOLINT(bugprone-empty-catch): see above
+  }
 }
 
 void Layer::fold() {
@@ -156,14 +173,28 @@ void Layer::fold() {
       throw Error(kInvalidArgument, "polyconv: a BatchNormalization of another number of channels");
     return static_cast<const float *>(view.data);
   };
-  const float *gamma = vector(gamma_), *beta = vector(beta_), *mean = vector(mean_), *variance = vector(variance_);
   const auto *raw = static_cast<const float *>(weights.data);
   folded_weights_.assign(raw, raw + weights.elements());
-  folded_bias_.resize(static_cast<size_t>(channels));
-  std::vector<float> scales(static_cast<size_t>(channels));
-  for (int64_t k = 0; k < channels; ++k) {
-    scales[k] = gamma[k] / std::sqrt(variance[k] + recipe_.epsilon);
-    folded_bias_[k] = ((bias.data ? static_cast<const float *>(bias.data)[k] : 0.0f) - mean[k]) * scales[k] + beta[k];
+  folded_bias_.assign(static_cast<size_t>(channels), 0.0f);
+  if (bias.data && bias.elements() == channels)
+    std::memcpy(folded_bias_.data(), bias.data, folded_bias_.size() * sizeof(float));
+  std::vector<float> scales(static_cast<size_t>(channels), 1.0f);
+  if (gamma_.exists()) {
+    const float *gamma = vector(gamma_), *beta = vector(beta_), *mean = vector(mean_), *variance = vector(variance_);
+    for (int64_t k = 0; k < channels; ++k) {
+      scales[k] = gamma[k] / std::sqrt(variance[k] + recipe_.epsilon);
+      folded_bias_[k] = (folded_bias_[k] - mean[k]) * scales[k] + beta[k];
+    }
+  }
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const View view = steps_[i].view(api_, nullptr);
+    for (int64_t k = 0; k < channels; ++k) {
+      const float value = static_cast<const float *>(view.data)[view.elements() == 1 ? 0 : k];
+      if (recipe_.steps[i].product)
+        scales[k] *= value, folded_bias_[k] *= value;
+      else
+        folded_bias_[k] += value;
+    }
   }
   const int64_t taps = weights.elements() / std::max<int64_t>(1, in_first * second);
   for (int64_t a = 0; a < in_first; ++a)
@@ -255,7 +286,8 @@ std::shared_ptr<Layer::Ready> Layer::ready(const View &input, const View &weight
   auto made = std::make_shared<Ready>(planned, options(api_, settings_));
   made->output = output_sizes(planned);
   const bool raw = made->plan.weights_format() == "raw";
-  const bool fixed = weights_.constant() && (recipe_.kind == Kind::kFloats || !numbers.zeros_differ);
+  // Zero points belong to what is packed: weights stay packed only where both are constant.
+  const bool fixed = weights_.constant() && (!weights_zero_.exists() || weights_zero_.constant());
   if (!raw && fixed) made->weights = packed(made->plan, planned, weights);
   made->pack_each_run = !raw && !fixed;
   plans_.emplace_front(key, made);

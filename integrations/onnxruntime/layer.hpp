@@ -50,7 +50,8 @@ class Layer {
   struct Numbers; // the zero points and scales of one run
   Numbers numbers(const OrtKernelContext *) const;
   polyconv::Problem problem(const View &input, const View &weights, const Numbers &) const;
-  void fold(); // the BatchNormalization into weights and bias
+  void prepare(std::vector<int64_t> sizes);
+  void fold(); // the BatchNormalization and the steps into weights and bias
   std::shared_ptr<Ready> ready(const View &input, const View &weights, const Numbers &);
   std::shared_ptr<polyconv::Weights> packed(const polyconv::Plan &, const polyconv::Problem &, const View &weights);
   void compute(OrtKernelContext *, const View &input, const View &weights, const Numbers &, Ready &);
@@ -62,8 +63,9 @@ class Layer {
   Operand input_, weights_, bias_, residual_;
   Operand input_scale_, input_zero_, weights_scale_, weights_zero_, output_scale_, output_zero_;
   Operand gamma_, beta_, mean_, variance_;
+  std::vector<Operand> steps_;
   int output_type_ = kFloat;
-  std::vector<float> folded_weights_, folded_bias_; // with a BatchNormalization in them
+  std::vector<float> folded_weights_, folded_bias_; // where there is something to fold
 
   std::mutex mutex_;
   std::list<std::pair<std::string, std::shared_ptr<Ready>>> plans_; // newest first

@@ -170,6 +170,8 @@ class Reader {
     const Node *node = next(recipe);
     if (node && recipe.activation == POLYCONV_ACT_NONE && !recipe.residual && normalisation(recipe, *node))
       node = next(recipe);
+    while (node && recipe.activation == POLYCONV_ACT_NONE && !recipe.residual && step(recipe, *node))
+      node = next(recipe);
     if (node && recipe.activation == POLYCONV_ACT_NONE && !recipe.residual && add(recipe, *node)) node = next(recipe);
     if (recipe.activation == POLYCONV_ACT_NONE && activate(recipe, node)) node = next(recipe);
     if (node) pool(recipe, *node);
@@ -184,6 +186,24 @@ class Reader {
     recipe.gamma = node.input(1), recipe.beta = node.input(2), recipe.mean = node.input(3),
     recipe.variance = node.input(4);
     recipe.epsilon = node.attribute("epsilon", 1e-5f);
+    join(recipe, node);
+    return true;
+  }
+
+  // A product or a sum with a constant that is one number, or one a channel.
+  bool step(Recipe &recipe, const Node &node) const {
+    if (node.type() != "Mul" && node.type() != "Add") return false;
+    if (!recipe.weights.constant() || (recipe.bias && !recipe.bias.constant())) return false;
+    const Value other = node.input(node.input(0).name() == recipe.output.name() ? 1 : 0);
+    const OrtValue *tensor = other.constant();
+    if (!tensor) return false;
+    const Shape shape = shape_of(api_, tensor), weights = recipe.weights.shape();
+    if (shape.type != kFloat || shape.sizes.size() > weights.sizes.size()) return false;
+    const int64_t channels = recipe.transposed ? weights.sizes[1] * recipe.groups : weights.sizes[0];
+    const size_t before = weights.sizes.size() - shape.sizes.size(); // axes that the constant leaves out
+    for (size_t i = 0; i < shape.sizes.size(); ++i)
+      if (shape.sizes[i] != 1 && (before + i != 1 || shape.sizes[i] != channels)) return false;
+    recipe.steps.push_back({node.type() == "Mul", other});
     join(recipe, node);
     return true;
   }
@@ -242,6 +262,7 @@ class Reader {
     if (!a || !b) return false;
     const Node &product = a->type() == "Mul" ? *a : *b, &sigmoid = a->type() == "Mul" ? *b : *a;
     if (product.type() != "Mul") return false;
+    if (sigmoid.type() == "Add") return written_out(recipe, sigmoid, product);
     const bool hard = sigmoid.type() == "HardSigmoid" && std::fabs(sigmoid.attribute("alpha", 0.2f) * 6 - 1) < 1e-5f &&
                       sigmoid.attribute("beta", 0.5f) == 0.5f;
     if (!hard && sigmoid.type() != "Sigmoid") return false;
@@ -252,6 +273,41 @@ class Reader {
     recipe.activation = hard ? POLYCONV_ACT_HARD_SWISH : POLYCONV_ACT_SILU;
     join(recipe, sigmoid);
     join(recipe, product);
+    return true;
+  }
+
+  // The other operand of a node, as a constant number; NaN where it is none.
+  float other_operand(const Node &node, const std::string &ours) const {
+    return constant_float(api_, node.input(node.input(0).name() == ours ? 1 : 0),
+                          std::numeric_limits<float>::quiet_NaN());
+  }
+
+  // The only reader of a value, if it is free and of this type.
+  const Node *only_reader(const Value &value, const char *type) const {
+    if (value.is_output()) return nullptr;
+    const auto consumers = value.consumers();
+    const Node *node = consumers.size() == 1 ? free(consumers[0]) : nullptr;
+    return node && node->type() == type ? node : nullptr;
+  }
+
+  // HardSwish as older exporters write it out: x * Clip(x + 3, 0, 6) / 6, with a product by 1/6 for the quotient
+  // perhaps.
+  bool written_out(Recipe &recipe, const Node &shift, const Node &product) const {
+    const std::string plain = recipe.output.name();
+    if (other_operand(shift, plain) != 3) return false;
+    const Node *bounds = only_reader(shift.output(0), "Clip");
+    Recipe clipped;
+    if (!bounds || !clip(clipped, *bounds) || clipped.activation != POLYCONV_ACT_CLIPPED_RELU || clipped.alpha != 6)
+      return false;
+    const Node *reader = only_reader(bounds->output(0), "Mul");
+    if (!reader || reader->id() != product.id()) return false;
+    const std::string sum = product.output(0).name();
+    const Node *quotient = only_reader(product.output(0), "Div"), *scaled = only_reader(product.output(0), "Mul");
+    const bool divided = quotient && quotient->input(0).name() == sum && other_operand(*quotient, sum) == 6;
+    const bool multiplied = scaled && std::fabs(other_operand(*scaled, sum) * 6 - 1) < 1e-6f;
+    if (!divided && !multiplied) return false;
+    recipe.activation = POLYCONV_ACT_HARD_SWISH;
+    for (const Node *node : {&shift, bounds, &product, divided ? quotient : scaled}) join(recipe, *node);
     return true;
   }
 

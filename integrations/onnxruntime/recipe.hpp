@@ -37,6 +37,11 @@ struct Recipe {
   Value input_scale, input_zero, weights_scale, weights_zero, output_scale, output_zero; // of integers
   Value gamma, beta, mean, variance;                                                     // of a BatchNormalization
   float epsilon = 0;
+  struct Step { // products and sums with constants, one for the tensor or one a channel
+    bool product;
+    Value constant;
+  };
+  std::vector<Step> steps;
 
   int64_t groups = 1;
   std::vector<int64_t> strides, dilations, pads, output_padding, output_shape;

@@ -42,6 +42,11 @@ AFTER = {
     "BatchNormalization": ([("BatchNormalization", "cgdmv", "y", {})],
                            {"g": np.linspace(.5, 2, 12, dtype=np.float32), "d": np.linspace(-1, 1, 12, dtype=np.float32),
                             "m": np.linspace(-.2, .3, 12, dtype=np.float32), "v": np.linspace(.4, 3, 12, dtype=np.float32)}),
+    "Mul+Add+HardSwish written out": (
+        [("Mul", ["c", "m"], "d", {}), ("Add", ["s", "d"], "e", {}), ("Add", ["e", "three"], "f", {}), ("Clip", ["f", "zero", "six"], "h", {}),
+         ("Mul", "eh", "i", {}), ("Div", ["i", "six"], "y", {})],
+        {"m": f(1.3), "s": np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 12, 1, 1), "three": f(3), "zero": f(0), "six": f(6)}),
+    "Mul by channel": ([("Mul", ["c", "m"], "y", {})], {"m": np.linspace(-1, 1, 12, dtype=np.float32).reshape(12, 1, 1)}),
     "Relu+MaxPool": ([("Relu", "c", "r", {}), ("MaxPool", "r", "y", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]})], {}),
     "AveragePool": ([("AveragePool", "c", "y", {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1})], {}),
 }
@@ -71,7 +76,8 @@ def test_residual_of_the_same_shape(random, report):
 def test_what_only_seems_to_fit_stays(random, report):
     """An addition that broadcasts, bounds of a Clip that are inputs, a value that somebody else reads too."""
     for after, more, inputs in (
-            ([("Add", "cr", "y", {})], {"r": random.standard_normal((12, 1, 1), dtype=np.float32)}, {}),
+            ([("Add", "cr", "y", {})], {}, {"r": (FLOAT, ())}),
+            ([("Add", "cr", "y", {})], {"r": random.standard_normal(5, dtype=np.float32)}, {}),
             ([("Clip", ["c", "low"], "y", {})], {}, {"low": (FLOAT, ())}),
             ([("Clip", ["c", "low"], "y", {})], {"low": f(-1)}, {}),
             ([("Relu", "c", "r", {}), ("Mul", "cr", "y", {})], {}, {})):
@@ -133,6 +139,28 @@ def test_between_dequantise_and_quantise(per_channel, random, report):
     difference = results[0][0].astype(int) - without(model).run(None, feed)[0].astype(int)
     assert np.abs(difference).max() <= 1 and np.count_nonzero(difference) <= 5  # where a result lies between two numbers
     assert "5 of 5 nodes" in text
+
+
+def test_zero_points_that_change(random, report):
+    """Constant weights whose zero point is an input: each run has its own, of the tensor or one a channel."""
+    weights = random.integers(-100, 100, (6, 8, 3, 3)).astype(np.int8)
+    for shape, zeros in (((), [3, -5, 3]), ((6,), [range(6), range(-3, 3), [2] * 6])):
+        model = make_model([("ConvInteger", ["x", "w", "xz", "wz"], "y", {"pads": [1, 1, 1, 1]})],
+                           {"x": (TensorProto.UINT8, ("N", 8, 7, 7)), "xz": (TensorProto.UINT8, ()), "wz": (TensorProto.INT8, shape)},
+                           {"w": weights})
+        x = random.integers(0, 256, (1, 8, 7, 7)).astype(np.uint8)
+        feeds = [{"x": x, "xz": np.array(7 + i, np.uint8), "wz": np.array(list(zero) if shape else zero, np.int8)} for i, zero in enumerate(zeros)]
+        results, _ = report.of(model, feeds, forced=True)
+        for feed, result in zip(feeds, results):
+            padded = np.pad(feed["x"].astype(np.int64) - int(feed["xz"]), ((0, 0), (0, 0), (1, 1), (1, 1)))
+            shifted = weights.astype(np.int64) - feed["wz"].astype(np.int64).reshape(-1, 1, 1, 1)
+            windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+            assert (result[0] == np.einsum("nchwrs,kcrs->nkhw", windows, shifted)).all()
+
+
+def test_empty_batch(random):
+    session = with_provider(conv_model(random, [("Relu", "c", "y", {})]))
+    assert session.run(None, {"x": np.ones((0, 8, 6, 6), np.float32)})[0].shape == (0, 12, 6, 6)
 
 
 def test_options_reach_the_plan(random, report):
@@ -205,3 +233,12 @@ def test_runs_at_once(random):
 def test_runtime_is_the_one_asked_for():
     assert polyconv_onnxruntime.register()
     assert tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 24)
+
+
+def test_plans_are_made_with_the_session(random, report):
+    """Where the model tells all sizes but the batch: then a run of one image makes no further plan."""
+    model = conv_model(random, [("Relu", "c", "y", {})], shape=("N", 8, 6, 7))
+    _, text = report.of(model, [{"x": np.ones((1, 8, 6, 7), np.float32)}])
+    assert "runs     1, plans 1" in text
+    _, text = report.of(model, [{"x": np.ones((2, 8, 6, 7), np.float32)}])
+    assert "runs     1, plans 2" in text

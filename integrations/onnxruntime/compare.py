@@ -1,0 +1,139 @@
+"""Whole sessions with the provider beside ONNX Runtime's CPU provider, on the same threads.
+
+    python integrations/onnxruntime/compare.py resnet50 mobilenetv2 rapidocr [--threads 2] [--blocks 6] [--option pool=own]
+
+ResNet-50 and MobileNetV2 are built here, with weights of their own; a path names any other model of one float image, as
+path:1x3x736x736. Blocks of runs alternate, and each block begins with two runs that do not count: threads of the other session
+wait awake for a while after their last run, and would take the processors of a run in between. Prints minima and medians.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+
+class Builder:
+    """A graph with random weights, normalisations folded as exporters do."""
+
+    def __init__(self):
+        self.random, self.nodes, self.constants, self.count = np.random.default_rng(1), [], [], 0
+
+    def constant(self, name, array):
+        self.constants.append(numpy_helper.from_array(np.asarray(array, np.float32), name))
+        return name
+
+    def node(self, kind, inputs, **attributes):
+        self.count += 1
+        output = "v%d" % self.count
+        self.nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def conv(self, x, channels, outputs, kernel, stride=1, groups=1):
+        shape = (outputs, channels // groups, kernel, kernel)
+        weights = self.constant("w%d" % self.count, self.random.standard_normal(shape) / np.sqrt(np.prod(shape[1:])))
+        bias = self.constant("b%d" % self.count, self.random.standard_normal(outputs) / 10)
+        return self.node("Conv", [x, weights, bias], pads=[kernel // 2] * 4, strides=[stride] * 2, group=groups)
+
+    def save(self, x, channels, path):
+        weights = self.constant("classes", self.random.standard_normal((channels, 1000)) / 50)
+        x = self.node("Gemm", [self.node("Flatten", [self.node("GlobalAveragePool", [x])]), weights])
+        graph = helper.make_graph(self.nodes, "net", [helper.make_tensor_value_info("x", 1, ["N", 3, 224, 224])],
+                                  [helper.make_tensor_value_info(x, 1, ["N", 1000])], self.constants)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def resnet50(path):
+    b, channels = Builder(), 64
+    x = b.node("MaxPool", [b.node("Relu", [b.conv("x", 3, 64, 7, 2)])], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for block in range(blocks):
+            step = stride if block == 0 else 1
+            y = b.node("Relu", [b.conv(x, channels, width, 1)])
+            y = b.conv(b.node("Relu", [b.conv(y, width, width, 3, step)]), width, 4 * width, 1)
+            x = b.conv(x, channels, 4 * width, 1, step) if block == 0 else x
+            x, channels = b.node("Relu", [b.node("Add", [y, x])]), 4 * width
+    b.save(x, channels, path)
+
+
+def mobilenetv2(path):
+    b, channels = Builder(), 32
+    bounds = [b.constant("zero", 0), b.constant("six", 6)]
+    x = b.node("Clip", [b.conv("x", 3, 32, 3, 2)] + bounds)
+    for factor, width, blocks, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)):
+        for block in range(blocks):
+            step, inner, y = stride if block == 0 else 1, channels * factor, x
+            if factor > 1:
+                y = b.node("Clip", [b.conv(y, channels, inner, 1)] + bounds)
+            y = b.conv(b.node("Clip", [b.conv(y, inner, inner, 3, step, inner)] + bounds), inner, width, 1)
+            x, channels = b.node("Add", [x, y]) if step == 1 and channels == width else y, width
+    b.save(b.node("Clip", [b.conv(x, channels, 1280, 1)] + bounds), 1280, path)
+
+
+def model(name, folder):
+    """The path and the input's shape."""
+    if name == "rapidocr":
+        import rapidocr_onnxruntime
+        return os.path.join(os.path.dirname(rapidocr_onnxruntime.__file__), "models", "ch_PP-OCRv4_det_infer.onnx"), (1, 3, 736, 736)
+    if name in ("resnet50", "mobilenetv2"):
+        path = os.path.join(folder, name + ".onnx")
+        {"resnet50": resnet50, "mobilenetv2": mobilenetv2}[name](path)
+        return path, (1, 3, 224, 224)
+    path, _, shape = name.rpartition(":")
+    return path, tuple(int(size) for size in shape.split("x"))
+
+
+def main():
+    import onnxruntime
+    import polyconv_onnxruntime
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--blocks", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=0.15, help="of a block, at least two runs")
+    parser.add_argument("--option", action="append", default=[], help="of the provider, KEY=VALUE")
+    arguments = parser.parse_args()
+    onnxruntime.set_default_logger_severity(3)
+
+    def timed(work):
+        begin = time.perf_counter()
+        result = work()
+        return time.perf_counter() - begin, result
+
+    def threads():
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = arguments.threads
+        return options
+
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in arguments.models:
+            path, shape = model(name, folder)
+            provider = polyconv_onnxruntime.options(threads(), **dict(option.split("=", 1) for option in arguments.option))
+            sessions = (onnxruntime.InferenceSession(path, threads(), providers=["CPUExecutionProvider"]),
+                        onnxruntime.InferenceSession(path, provider, enable_fallback=0))
+            feed = {sessions[0].get_inputs()[0].name: np.random.default_rng(0).standard_normal(shape, dtype=np.float32)}
+            first, results = zip(*(timed(lambda s=s: s.run(None, feed)[0]) for s in sessions))
+            times = [[], []]
+            for _ in range(arguments.blocks):
+                for session, kept in zip(sessions, times):
+                    time.sleep(0.02)
+                    session.run(None, feed)
+                    session.run(None, feed)
+                    begin = len(kept)
+                    while len(kept) < begin + 2 or sum(kept[begin:]) < arguments.seconds:
+                        kept.append(timed(lambda s=session: s.run(None, feed))[0])
+            least, middle = [min(t) * 1e3 for t in times], [float(np.median(t)) * 1e3 for t in times]
+            ratios.append(middle[0] / middle[1])
+            print("%-12s ONNX Runtime %.2f ms (least %.2f, first %.1f), with polyconv %.2f ms (least %.2f, first %.1f): %.2f times as fast, "
+                  "largest difference %.1e of %.1e" % (name, middle[0], least[0], first[0] * 1e3, middle[1], least[1], first[1] * 1e3,
+                                                       ratios[-1], np.abs(results[1] - results[0]).max(), np.abs(results[0]).max()))
+    print("geometric mean %.3f" % np.exp(np.mean(np.log(ratios))))
+
+
+if __name__ == "__main__":
+    main()
