@@ -76,6 +76,12 @@ class Database {
     return found != table_.end() ? found->second : Measurements();
   }
 
+  bool empty() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    read();
+    return table_.empty();
+  }
+
   void add(const std::string &key, const Measurements &measured) {
     const std::lock_guard<std::mutex> lock(mutex_);
     read();
@@ -153,11 +159,17 @@ std::string version_of(const Candidate &candidate) {
   return text;
 }
 
+// Asked once a device: a system or driver takes longer to answer than a plan to be made.
 std::string device_words(const polyconv_device &device) {
+  static std::mutex mutex;
+  static auto &known = *new std::map<const polyconv_device *, std::string>; // handles are valid for ever
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::string &words = known[&device];
+  if (!words.empty()) return words;
   polyconv_device_properties properties = {};
   properties.struct_size = sizeof properties;
   if (polyconv_device_get_properties(&device, &properties) != POLYCONV_SUCCESS) return device.kind;
-  return tuning_field(std::string(properties.name) + "; " + properties.description);
+  return words = tuning_field(std::string(properties.name) + "; " + properties.description);
 }
 
 // Microseconds without the digits that no clock tells.
@@ -217,6 +229,7 @@ std::string tuning_key(const Question &question, const std::string &token, size_
   if (mode() == Mode::Off || layers != 1 || policy.parallel_for != nullptr ||
       policy.determinism == POLYCONV_DETERMINISM_INVARIANT)
     return "";
+  if (question.tuning_ns == 0 && database().empty()) return ""; // as on most machines, and then planning stays quick
   const polyconv_options &options = question.options.values;
   std::string conditions = std::string("math=") + math_name(policy.math) +
                            " determinism=" + std::to_string(policy.determinism) +
