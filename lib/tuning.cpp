@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -276,7 +277,9 @@ void settle_noise(std::vector<Candidate> *measured) {
     return candidate.fallback_rank() != first.fallback_rank() || !cannot_be_told_apart(first, candidate);
   });
   const auto taken = std::min_element(measured->begin(), end, [](const Candidate &a, const Candidate &b) {
-    return a.workspace_bytes != b.workspace_bytes ? a.workspace_bytes < b.workspace_bytes : names_of(a) < names_of(b);
+    if (a.workspace_bytes != b.workspace_bytes) return a.workspace_bytes < b.workspace_bytes;
+    if (a.entry != b.entry) return std::less<const KernelEntry *>()(a.entry, b.entry); // both are in one list
+    return a.offer.config < b.offer.config;
   });
   std::rotate(measured->begin(), taken, taken + 1);
 }

@@ -33,7 +33,8 @@ void take_measurement(const Measurement &measured, Candidate *candidate);
 void remember(const std::string &key, const std::vector<Candidate> &measured);
 
 // Moves to the front the one to take among measured candidates in order: of those whose times cannot be told apart from
-// the first's, that with the least workspace, then the first by name, so that two machines or runs choose the same.
+// the first's, that with the least workspace, then the first in the list of kernels, so that two machines or runs
+// choose the same.
 void settle_noise(std::vector<Candidate> *measured);
 
 // The best that the database knows for a group, ahead of `candidates`, which are in the order of estimates. Only where

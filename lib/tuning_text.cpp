@@ -88,10 +88,17 @@ TuningText read_tuning_text(std::string_view text, TuningTable *table, int64_t *
 
 std::string tuning_text(const TuningTable &table) {
   std::string text = std::string(kMagic) + std::to_string(kVersion) + "\n";
+  const auto add = [&text](const std::string &field, char after) { text.append(field).push_back(after); };
   for (const auto &[key, measurements] : table)
-    for (const auto &[kernels, measured] : measurements)
-      text += key + "\t" + kernels + "\t" + measured.version + "\t" + to_text(measured.us) + "\t" +
-              to_text(measured.spread_us) + "\t" + to_text(measured.workspace_bytes) + "\t" + measured.date + "\n";
+    for (const auto &[kernels, measured] : measurements) {
+      add(key, '\t');
+      add(kernels, '\t');
+      add(measured.version, '\t');
+      add(to_text(measured.us), '\t');
+      add(to_text(measured.spread_us), '\t');
+      add(to_text(measured.workspace_bytes), '\t');
+      add(measured.date, '\n');
+    }
   return text;
 }
 
