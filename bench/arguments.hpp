@@ -10,7 +10,7 @@ namespace polyconv::bench {
 struct Arguments {
   std::string command; // "run"
 
-  // What and where: run, check, explain.
+  // What and where: run, check, explain, tune.
   std::vector<std::string> problems;
   std::string suites, chain, networks, devices = "cpu", backends, kernels; // networks: run alone
   std::string dtypes, layouts, directions, batches, maths = "strict", threads, determinism = "run", workspace_limit;

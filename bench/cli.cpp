@@ -44,7 +44,8 @@ void add_selection(CLI::App &command, Arguments &a) {
   option("--grouping", a.groupings, "G[,G]",
          "Which layers of a chain are one kernel's: none, 2, 3, 2+2 (default: the best)");
   option("--shared-memory", a.shared_memory, "BYTES", "Shared memory that a block may take: 48K, 100K");
-  option("--tune", a.tune, "SECONDS", "Let the library time its candidates for so long before it chooses (default 0)");
+  option("--tune", a.tune, "SECONDS",
+         "Let the library time its candidates for so long before it chooses (default 0; of tune 5)");
   option("--workspace-limit", a.workspace_limit, "BYTES", "Only kernels whose workspace fits: 0, 64M, 1G");
 }
 
@@ -118,6 +119,11 @@ void add_others(CLI::App &app, Arguments &a) {
   add_selection(*explain, a);
   add_output(*explain, a, {"text", "json"});
 
+  CLI::App *tune =
+      app.add_subcommand("tune", "Time the candidates of problems once and keep the times: later plans choose by them");
+  add_selection(*tune, a);
+  add_progress(*tune, a);
+
   CLI::App *plot = app.add_subcommand("plot", "Result files of `run -o jsonl` as a picture (SVG)");
   plot->add_option("results", a.result_files, "Result files")->required()->type_name("RESULT");
   CLI::Option *const x =
@@ -159,7 +165,7 @@ std::string complaint(const CLI::App &app, const std::vector<std::string> &words
     std::vector<std::string> commands;
     for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; }))
       commands.push_back(command->get_name());
-    std::string sentence = "expected a command: info, run, check, explain, compare or plot";
+    std::string sentence = "expected a command: info, run, check, explain, tune, compare or plot";
     if (!words.empty()) sentence += did_you_mean(words.front(), commands);
     return sentence;
   }

@@ -15,6 +15,7 @@ namespace polyconv::bench {
 int run_command(const Arguments &arguments);
 int check_command(const Arguments &arguments);
 int explain_command(const Arguments &arguments);
+int tune_command(const Arguments &arguments);
 int compare_command(const Arguments &arguments);
 int plot_command(const Arguments &arguments);
 int info_command(const Arguments &arguments);

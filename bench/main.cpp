@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
     if (arguments.command == "info") try_loading(parse_seconds(arguments.patience, "--patience"));
     load_backends();
     if (arguments.command == "run") return run_command(arguments);
+    if (arguments.command == "tune") return tune_command(arguments);
     if (arguments.command == "check") return check_command(arguments);
     if (arguments.command == "explain") return explain_command(arguments);
     return info_command(arguments);

@@ -5,6 +5,7 @@
 #include "plan.hpp"
 #include "sized.hpp"
 #include "tune.hpp"
+#include "tuning.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -140,6 +141,7 @@ Findings find_out(const polyconv_device &device, const polyconv_problem *problem
   const Options copied = read_options(options, device);
   findings.layers = normalise(copy_problems(problems, count), copied.values.save);
   findings.question = make_question(device, copied);
+  findings.question.tuning_key = tuning_key(findings.question, token_of(findings.layers), findings.layers.size());
   const bool tuned = findings.question.tuning_ns > 0 && copied.values.determinism != POLYCONV_DETERMINISM_INVARIANT;
   if (tuned && count == 1) return find_out_by_timing(std::move(findings));
   Decision decision = decide(findings.question, findings.layers, &findings.why_not);
@@ -148,6 +150,8 @@ Findings find_out(const polyconv_device &device, const polyconv_problem *problem
   if (count > 1) findings.groupings = std::move(decision.tried);
   if (!findings.parts.empty()) findings.layout = lay_out(findings.layers, findings.parts);
   findings.whole = ask_all(findings.question, make_group(findings.layers, 0, count), true);
+  const Candidate *chosen = chosen_one(findings);
+  if (chosen != nullptr && chosen->measured) mark_known(findings.question, &findings.whole);
   for (int32_t layer = 0; layer < count && count > 1; ++layer)
     findings.per_layer.push_back(ask_all(findings.question, make_group(findings.layers, layer, 1), true));
   return findings;

@@ -24,6 +24,12 @@ bool is_measured(const Findings &findings) {
                      [](const Part &part) { return part.candidate.measured; });
 }
 
+// The day from which the tuning database knows the one choice's time; "" where it was timed just now, or guessed.
+std::string measured_on(const Findings &findings) {
+  const Candidate *chosen = chosen_one(findings);
+  return chosen != nullptr ? chosen->date : "";
+}
+
 // What others are compared with.
 struct Yardstick {
   double us;     // 0: nothing was chosen
@@ -55,6 +61,7 @@ std::string headline(const Findings &findings) {
   }
   const double us = findings.us;
   std::string text = where + "\n  " + names + (is_measured(findings) ? "\n  measured " : "\n  about ") + time_text(us);
+  if (!measured_on(findings).empty()) text += " here on " + measured_on(findings);
   if (is_measured(findings)) text += ", predicted " + time_text(predicted_us);
   if (us > 0) text += formatted(" (%.3g GFLOP/s)", flops_of(findings.layers) / us * 1e-3);
   text += ", " + bytes_text(nothing_to_run(findings.layers) ? 0 : findings.layout.workspace_bytes) + " of workspace, " +

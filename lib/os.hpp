@@ -29,6 +29,10 @@ struct Symbol {
 };
 Symbol find_symbol(void *library, const char *name);
 
+// The build id of the library or program that an address lies in, in hexadecimal: a hash of its contents that the
+// linker made. "" where it has none.
+std::string build_id(const void *address);
+
 // The absolute folder of libpolyconv itself, "" where the system does not tell.
 std::string own_folder();
 
@@ -55,6 +59,32 @@ std::string odd_kind(const std::string &path);
 // The names in a folder, sorted; false where it cannot be read.
 bool list_folder(const std::string &folder, std::vector<std::string> *names);
 
+// The folder in which the user's programs keep what they can do without; "" where nothing says where it is, and in
+// privileged programs.
+std::string cache_folder();
+
+// Whether a file is there; its whole content, false where it cannot be read (errno's words in *reason).
+bool exists(const std::string &path);
+bool read_file(const std::string &path, std::string *content, std::string *reason);
+
+// Keeps other processes, and other locks of this one, out while it lives: the system gives it back also where the
+// process is killed. The file at `path` is made where it is missing, and its folder, and stays. Throws
+// Failure(IO_ERROR).
+class FileLock {
+ public:
+  explicit FileLock(const std::string &path);
+  ~FileLock();
+  FileLock(const FileLock &) = delete;
+  FileLock &operator=(const FileLock &) = delete;
+
+ private:
+  void *handle_;
+};
+
+// Removes what killed writers of write_file_atomically left beside `path`. Only for who holds the one lock under which
+// that file is written.
+void remove_left_over(const std::string &path);
+
 struct Piece {
   const void *data;
   size_t size;
@@ -79,6 +109,9 @@ void *allocate(size_t bytes, size_t alignment) noexcept;
 void release(void *pointer) noexcept;
 
 int64_t monotonic_ns() noexcept;
+
+// Seconds since 1970.
+int64_t wall_clock_s() noexcept;
 
 // One write to stderr: only where POLYCONV_LOG asked for it.
 void write_stderr(const char *text, size_t size) noexcept;

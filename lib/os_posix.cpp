@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,6 +74,78 @@ bool list_folder(const std::string &folder, std::vector<std::string> *names) {
   while (const dirent *entry = readdir(directory.get())) names->push_back(entry->d_name);
   std::sort(names->begin(), names->end());
   return true;
+}
+
+std::string cache_folder() {
+  const std::string folder = environment("XDG_CACHE_HOME"), home = environment("HOME");
+  if (is_absolute(folder)) return folder;
+  return is_absolute(home) ? join(home, ".cache") : "";
+}
+
+bool exists(const std::string &path) {
+  struct stat found;
+  return stat(path.c_str(), &found) == 0;
+}
+
+bool read_file(const std::string &path, std::string *content, std::string *reason) {
+  content->clear();
+  *reason = odd_kind(path);
+  if (!reason->empty()) return false;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat found;
+  bool good = file >= 0 && fstat(file, &found) == 0;
+  if (good) content->resize(static_cast<size_t>(found.st_size));
+  size_t filled = 0;
+  while (good && filled < content->size()) {
+    const ssize_t got = ::read(file, &(*content)[filled], content->size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    good = got >= 0;
+    if (got <= 0) break;
+    filled += static_cast<size_t>(got);
+  }
+  if (!good) *reason = std::strerror(errno);
+  if (file >= 0) close(file);
+  content->resize(good ? filled : 0);
+  return good;
+}
+
+namespace {
+
+// The folders above a file, made where they are missing. What goes wrong shows when the file is made.
+void make_folders_of(const std::string &path) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
+    mkdir(path.substr(0, slash).c_str(), 0777);
+}
+
+} // namespace
+
+FileLock::FileLock(const std::string &path) : handle_(nullptr) {
+  make_folders_of(path);
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  int locked = -1;
+  if (file >= 0) do
+      locked = flock(file, LOCK_EX);
+    while (locked != 0 && errno == EINTR);
+  if (locked != 0) {
+    const int error = errno;
+    if (file >= 0) close(file);
+    throw failure(POLYCONV_IO_ERROR, "'%s' could not be locked: %s", path.c_str(), std::strerror(error));
+  }
+  handle_ = reinterpret_cast<void *>(static_cast<intptr_t>(file));
+}
+
+FileLock::~FileLock() {
+  close(static_cast<int>(reinterpret_cast<intptr_t>(handle_)));
+}
+
+void remove_left_over(const std::string &path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const std::string prefix = path.substr(slash == std::string::npos ? 0 : slash + 1) + ".tmp";
+  std::vector<std::string> names;
+  list_folder(folder, &names);
+  for (const std::string &name : names)
+    if (name.compare(0, prefix.size(), prefix) == 0) unlink(join(folder, name).c_str());
 }
 
 namespace {
@@ -217,6 +290,10 @@ int64_t monotonic_ns() noexcept {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
+}
+
+int64_t wall_clock_s() noexcept {
+  return static_cast<int64_t>(std::time(nullptr));
 }
 
 void write_stderr(const char *text, size_t size) noexcept {

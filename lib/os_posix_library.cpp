@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <memory>
@@ -196,6 +197,72 @@ std::string mapped_file(const void *address) {
 }
 
 } // namespace
+
+#if defined(__GLIBC__)
+
+namespace {
+
+struct BuildIdSearch {
+  uintptr_t address;
+  std::string id;
+};
+
+// The build id among the notes of one segment.
+std::string build_id_in(const char *notes, size_t size) {
+  constexpr uint32_t kBuildId = 3; // NT_GNU_BUILD_ID
+  const auto padded = [](size_t bytes) { return (bytes + 3) / 4 * 4; };
+  while (size >= sizeof(ElfW(Nhdr))) {
+    ElfW(Nhdr) head;
+    std::memcpy(&head, notes, sizeof head);
+    const size_t name = sizeof head, content = name + padded(head.n_namesz);
+    const size_t whole = content + padded(head.n_descsz);
+    if (whole > size) return "";
+    if (head.n_type == kBuildId && std::string(notes + name, head.n_namesz) == std::string("GNU", 4)) {
+      std::string text;
+      char two[3];
+      for (size_t i = 0; i < head.n_descsz; ++i) {
+        std::snprintf(two, sizeof two, "%02x", static_cast<unsigned>(static_cast<unsigned char>(notes[content + i])));
+        text += two;
+      }
+      return text;
+    }
+    notes += whole;
+    size -= whole;
+  }
+  return "";
+}
+
+// One object of the process: done (1) when it is the one that the address lies in.
+int look_for_build_id(dl_phdr_info *object, size_t, void *context) {
+  auto &search = *static_cast<BuildIdSearch *>(context);
+  bool inside = false;
+  std::string id;
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr) &segment = object->dlpi_phdr[i];
+    const uintptr_t start = object->dlpi_addr + segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && search.address >= start && search.address - start < segment.p_memsz) inside = true;
+    if (segment.p_type == PT_NOTE && id.empty())
+      id = build_id_in(reinterpret_cast<const char *>(start), static_cast<size_t>(segment.p_memsz));
+  }
+  if (inside) search.id = id;
+  return inside ? 1 : 0;
+}
+
+} // namespace
+
+std::string build_id(const void *address) {
+  BuildIdSearch search = {reinterpret_cast<uintptr_t>(address), ""};
+  dl_iterate_phdr(look_for_build_id, &search);
+  return search.id;
+}
+
+#else
+
+std::string build_id(const void *) {
+  return "";
+}
+
+#endif
 
 std::string own_folder() {
   Dl_info info;

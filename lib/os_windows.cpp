@@ -114,6 +114,10 @@ Symbol find_symbol(void *library, const char *name) {
   return symbol;
 }
 
+std::string build_id(const void *) {
+  return ""; // a DLL has none; the backend's version serves
+}
+
 std::string own_folder() {
   const std::string path = file_of_address(&backend_prefix);
   const size_t slash = path.find_last_of("\\/");
@@ -174,6 +178,56 @@ bool list_folder(const std::string &folder, std::vector<std::string> *names) {
   while (FindNextFileW(search, &entry));
   std::sort(names->begin(), names->end());
   return true;
+}
+
+std::string cache_folder() {
+  return environment("LOCALAPPDATA");
+}
+
+bool exists(const std::string &path) {
+  return GetFileAttributesW(wide(path).c_str()) != INVALID_FILE_ATTRIBUTES;
+}
+
+bool read_file(const std::string &path, std::string *content, std::string *reason) {
+  content->clear();
+  const DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+  Handle file(CreateFileW(wide(path).c_str(), GENERIC_READ, share, nullptr, OPEN_EXISTING, 0, nullptr));
+  char block[65536];
+  DWORD got = 0;
+  bool good = file.valid();
+  while (good && (good = ReadFile(file.get(), block, sizeof block, &got, nullptr) != 0) && got > 0)
+    content->append(block, got);
+  if (!good) *reason = describe(GetLastError());
+  return good;
+}
+
+FileLock::FileLock(const std::string &path) : handle_(nullptr) {
+  const DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+  for (size_t slash = path.find_first_of("/\\", 3); slash != std::string::npos;
+       slash = path.find_first_of("/\\", slash + 1))
+    CreateDirectoryW(wide(path.substr(0, slash)).c_str(), nullptr);
+  HANDLE file = CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE, share, nullptr, OPEN_ALWAYS, 0, nullptr);
+  OVERLAPPED start = {};
+  if (file == INVALID_HANDLE_VALUE || !LockFileEx(file, LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, &start)) {
+    const DWORD error = GetLastError();
+    if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
+    throw failure(POLYCONV_IO_ERROR, "'%s' could not be locked: %s", path.c_str(), describe(error).c_str());
+  }
+  handle_ = file;
+}
+
+FileLock::~FileLock() {
+  CloseHandle(static_cast<HANDLE>(handle_));
+}
+
+void remove_left_over(const std::string &path) {
+  WIN32_FIND_DATAW found;
+  const HANDLE search = FindFirstFileW(wide(path + ".tmp*").c_str(), &found);
+  if (search == INVALID_HANDLE_VALUE) return;
+  const std::string folder = path.substr(0, path.find_last_of("/\\") + 1);
+  do DeleteFileW((wide(folder) + found.cFileName).c_str());
+  while (FindNextFileW(search, &found));
+  FindClose(search);
 }
 
 void write_file_atomically(const std::string &path, const std::vector<Piece> &pieces) {
@@ -266,6 +320,13 @@ int64_t monotonic_ns() noexcept {
   QueryPerformanceCounter(&now);
   const int64_t seconds = now.QuadPart / frequency, rest = now.QuadPart % frequency;
   return seconds * 1000000000 + rest * 1000000000 / frequency;
+}
+
+int64_t wall_clock_s() noexcept {
+  FILETIME now;
+  GetSystemTimeAsFileTime(&now);
+  const int64_t ticks = static_cast<int64_t>(now.dwHighDateTime) << 32 | now.dwLowDateTime; // of 100 ns since 1601
+  return ticks / 10000000 - 11644473600;
 }
 
 void write_stderr(const char *text, size_t size) noexcept {

@@ -3,6 +3,7 @@
 #include "plan.hpp"
 
 #include "host.hpp"
+#include "tuning.hpp"
 
 namespace polyconv {
 namespace {
@@ -169,7 +170,8 @@ std::string names_of(const Candidate &candidate) {
 std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const polyconv_problem *problems, int32_t count,
                                          const Options &options) {
   const std::vector<Layer> layers = normalise(copy_problems(problems, count), options.values.save);
-  const Question question = make_question(device, options);
+  Question question = make_question(device, options);
+  question.tuning_key = tuning_key(question, token_of(layers), layers.size());
   std::string why;
   Decision decision = decide(question, layers, &why);
   std::vector<Part> &parts = decision.parts;

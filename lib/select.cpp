@@ -5,6 +5,7 @@
 #include "plan_layout.hpp"
 #include "select_ask.hpp"
 #include "traits.hpp"
+#include "tuning.hpp"
 
 #include <algorithm>
 
@@ -207,12 +208,16 @@ double Candidate::heuristic_us() const {
 }
 
 Question make_question(const polyconv_device &device, const Options &options) {
-  return {&device,
-          kernels_for(device.kind),
-          Filter(options.kernel),
-          options,
-          false,
-          options.values.tuning_budget_ms * 1000000};
+  Question question = {&device,
+                       kernels_for(device.kind),
+                       Filter(options.kernel),
+                       options,
+                       false,
+                       options.values.tuning_budget_ms * 1000000,
+                       "",
+                       false};
+  if (!tuning_allowed()) question.tuning_ns = question.options.policy.tuning_ms = 0;
+  return question;
 }
 
 Candidate ask_kernel(const Question &question, const Group &group, const KernelEntry &entry, int32_t config,

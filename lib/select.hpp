@@ -32,6 +32,7 @@ struct Question {
   Options options;
   bool all_configs = false;  // ask about every config instead of letting kernels choose
   int64_t tuning_ns = 0;     // for timing the candidates of one group; 0: estimates only
+  std::string tuning_key;    // under which the tuning database knows this problem; "": it is not asked
   bool measures_all = false; // time a group's only candidate too, to compare it with other groups
 };
 
@@ -60,6 +61,8 @@ struct Candidate {
   Verdict verdict = Verdict::Rejected;
   bool fallback = false; // it is one, or a step beside it is
   bool measured = false; // estimate_us is a measurement
+  double spread_us = 0;  // of its runs, then
+  std::string date;      // of an earlier day's or process's, from the tuning database: "2026-11-28"
   Detour detour;         // what the plan must add for this kernel to take the problem
   Helper gradient;
   Helper pool;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "select.hpp"
 #include "tune.hpp"
+#include "tuning.hpp"
 
 #include <algorithm>
 
@@ -70,7 +71,11 @@ bool choose(const Question &question, const Group &group, Candidate *choice, std
     return false;
   }
   const bool several = candidates.size() > 1 && candidates[1].accepted(); // a kernel alone may tune itself in create
-  if (tuned && (several || question.measures_all)) tune(question, asked, &candidates);
+  if (tuned && (several || question.measures_all)) {
+    tune(question, asked, &candidates);
+  } else if (!invariant) {
+    put_known_first(ordering, asked, &candidates);
+  }
   *choice = candidates.front();
   return true;
 }

@@ -4,9 +4,13 @@
 
 #include "os.hpp"
 #include "tune_trial.hpp"
+#include "tuning.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <limits>
+#include <optional>
 
 namespace polyconv {
 namespace {
@@ -19,13 +23,23 @@ double median(std::vector<double> times) {
   return *middle;
 }
 
-// The median of a few runs after a first one that nobody counts; fewer where one takes long.
-double measure_us(Trial *trial, int64_t deadline_ns) {
-  trial->run_us();
+struct Timed {
+  double us, spread_us; // the median, and the median distance from it
+};
+
+// The median of a few runs after a first one that nobody counts; fewer where one takes long. One that is ten times
+// slower than the best so far is the last; the first tells that only where it took so long that being the first does
+// not matter.
+Timed measure(Trial *trial, double best_us, int64_t deadline_ns) {
+  constexpr double kHopeless = 10, kLongUs = 10e3;
+  const double first_us = trial->run_us();
+  if (first_us > kHopeless * best_us && first_us > kLongUs) return {first_us, 0};
   std::vector<double> times;
   do times.push_back(trial->run_us());
-  while (times.size() < kRuns && os::monotonic_ns() < deadline_ns);
-  return median(std::move(times));
+  while (times.size() < kRuns && times.back() <= kHopeless * best_us && os::monotonic_ns() < deadline_ns);
+  const double middle = median(times);
+  for (double &time : times) time = std::abs(time - middle);
+  return {middle, median(std::move(times))};
 }
 
 Trial trial_of(const Question &question, const Group &group, const Candidate &candidate, const Scratch &scratch) {
@@ -67,33 +81,53 @@ void unless_it_fails(Grouping *grouping, Action &&action) {
   }
 }
 
+// False, and the candidate rejected, where it fails: a kernel that cannot do what it offered is no choice.
+bool time_candidate(const Question &question, const Group &group, const Scratch &scratch, double best_us,
+                    int64_t deadline_ns, Candidate *candidate) {
+  try {
+    Trial trial = trial_of(question, group, *candidate, scratch);
+    const Timed timed = measure(&trial, best_us, deadline_ns);
+    candidate->estimate_us = timed.us;
+    candidate->spread_us = timed.spread_us;
+    candidate->measured = true;
+    return true;
+  } catch (const Failure &failure) {
+    log(POLYCONV_LOG_WARNING, "tuning: %s", failure.what());
+    candidate->verdict = Verdict::Rejected;
+    std::snprintf(candidate->offer.reason, sizeof candidate->offer.reason, "failed while it was timed: %s",
+                  failure.what());
+    return false;
+  }
+}
+
 } // namespace
 
 void tune(const Question &question, const Group &group, std::vector<Candidate> *candidates) {
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns;
-  Scratch scratch(question, group);
+  const Measurements known = known_measurements(question.tuning_key);
+  std::optional<Scratch> scratch;
   std::vector<Candidate> measured, rest;
+  double best_us = std::numeric_limits<double>::infinity();
   for (Candidate &candidate : *candidates) {
-    const bool in_time = measured.empty() || os::monotonic_ns() < deadline_ns;
     const bool in_vain = !measured.empty() && candidate.fallback_rank() > measured.front().fallback_rank();
-    if (!candidate.accepted() || !in_time || in_vain) {
+    const auto found = candidate.accepted() ? known.find(names_of(candidate)) : known.end();
+    const bool in_time = measured.empty() || os::monotonic_ns() < deadline_ns;
+    if (found != known.end() && is_about(found->second, candidate)) {
+      take_measurement(found->second, &candidate);
+    } else if (!candidate.accepted() || !in_time || in_vain) {
       rest.push_back(candidate);
       continue;
+    } else {
+      if (!scratch) scratch.emplace(question, group);
+      if (!time_candidate(question, group, *scratch, best_us, deadline_ns, &candidate)) rest.push_back(candidate);
+      if (!candidate.measured) continue;
     }
-    try {
-      Trial trial = trial_of(question, group, candidate, scratch);
-      candidate.estimate_us = measure_us(&trial, deadline_ns);
-      candidate.measured = true;
-      measured.push_back(candidate);
-    } catch (const Failure &failure) { // a kernel that cannot do what it offered is no choice
-      log(POLYCONV_LOG_WARNING, "tuning: %s", failure.what());
-      candidate.verdict = Verdict::Rejected;
-      std::snprintf(candidate.offer.reason, sizeof candidate.offer.reason, "failed while it was timed: %s",
-                    failure.what());
-      rest.push_back(candidate);
-    }
+    best_us = std::min(best_us, candidate.estimate_us);
+    measured.push_back(candidate);
   }
+  remember(question.tuning_key, measured);
   std::stable_sort(measured.begin(), measured.end(), goes_before);
+  settle_noise(&measured);
   std::stable_partition(rest.begin(), rest.end(), [](const Candidate &candidate) { return candidate.accepted(); });
   *candidates = std::move(measured);
   candidates->insert(candidates->end(), rest.begin(), rest.end());

@@ -10,7 +10,8 @@
 namespace polyconv {
 
 // Replaces the estimates of as many accepted candidates as the budget allows (of one at least) by measured times and
-// moves the measured ones to the front, fastest first. Remembers nothing.
+// moves the measured ones to the front, fastest first. What the tuning database knows is not timed again, and what is
+// timed goes into it.
 void tune(const Question &question, const Group &group, std::vector<Candidate> *candidates);
 
 // Times as many groupings of a chain as a whole as half of the budget allows, one run of each in turn, that without
