@@ -110,9 +110,11 @@ double patch_us(const polyconv_layer &l, const PatchProduct &p, const PatchShape
   const double rounds = std::ceil(blocks / (kHopperMultiprocessors * together));
   const double beside = std::min<double>(together, std::ceil(blocks / kHopperMultiprocessors)); // on a multiprocessor
   const double each = real(ceil_div(p.patches.count, p.splits));
+  // On small images, patches are hardly larger than windows: of 48 depthwise layers those took up to twice as long.
+  const double halo = std::min(1.0, real(sdk::taps(l)) / real(sdk::spatial(l.output)));
   // Fitted to 48 layers in all shapes on an H200: what a block waits for is half as much again; alone, more.
   const double multiplying = rounds * beside * each * patch_clocks(p, shape) * (beside == 1 ? 2 : 1.55) *
-                             (p.diagonal ? 1.25 : 1) / kHopperClocks;
+                             (p.diagonal ? 1.25 * (1 + halo) : 1) / kHopperClocks;
   const double x = 2 * real(sdk::elements(l.input)), dy = 2 * real(sdk::elements(l.output));
   const double slices = p.diagonal ? 1 : p.filter_slices, other = p.diagonal ? 1 : p.channel_slices;
   const double moving = std::max((x + dy) / 3.8e6, (x * slices + dy * other) * p.turn_slices / 5.5e6);

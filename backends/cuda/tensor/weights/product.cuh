@@ -48,38 +48,31 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
   });
 }
 
-// Likewise, where workers are clusters.
+// Likewise, of clusters: a tile each.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::threads, 1) multiply_shared_pixels(const __grid_constant__ WeightsProduct p) {
   extern __shared__ unsigned char unaligned[];
   unsigned char *const shared = begin_product<Tile>(p, unaligned);
   WeightsRing<Tile> ring(ptx::shared_address(shared));
-  const ClusterPart cluster(p);
+  const ClusterPart mine(p);
   const auto group = static_cast<int>(threadIdx.x / 128);
   if (group == Tile::groups) {
     ptx::release_registers<Tile::producer_registers>();
-    if (threadIdx.x / 32 == 4 * Tile::groups)
-      for_pieces(p.shares, cluster.worker, [&](int32_t tile, int32_t first, int32_t last, int64_t) {
-        fetch_weights<Tile>(p, tile, cluster.begin(first, last), cluster.end(first, last), ring);
-        Exchange<Tile>::wait_for_readers();
-      });
+    if (threadIdx.x / 32 == 4 * Tile::groups) fetch_weights<Tile>(p, mine.tile, mine.first, mine.last, ring);
     return;
   }
   ptx::take_registers<Tile::consumer_registers>();
+  const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
   const Exchange<Tile> exchange(shared);
-  for_pieces(p.shares, cluster.worker, [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
-    const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
-    {
-      WeightsSums<Tile> sums;
-      const int32_t blocks = cluster.end(first, last) - cluster.begin(first, last);
-      if (blocks > 0)
-        sum_blocks<Tile>(sums, blocks, ring, row_group, chunk_group);
-      else
-        clear<Tile>(sums);
-      exchange.write(sums, row_group, chunk_group);
-    }
-    exchange.leave(p, cluster.part, tile, last - first < p.shares.blocks ? piece : -1);
-  });
+  {
+    WeightsSums<Tile> sums;
+    if (mine.last > mine.first)
+      sum_blocks<Tile>(sums, mine.last - mine.first, ring, row_group, chunk_group);
+    else
+      clear<Tile>(sums);
+    exchange.write(sums, row_group, chunk_group);
+  }
+  exchange.leave(p, mine.part, mine.tile);
 }
 
 // ---------------------------------------------------------------- launch

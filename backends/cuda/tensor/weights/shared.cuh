@@ -1,7 +1,6 @@
-// shared.cuh - the blocks of a cluster share the depth of a piece of the gradient of weights. Each sums its part of the
-// blocks of pixels and lays the sums into its shared memory, where the ring was; then each reads a part of the piece
-// from all of them, adds in the order of depth, and stores it. A tile of one cluster needs no workspace and no second
-// launch, and other pieces are as many times fewer as a cluster has blocks.
+// shared.cuh - the blocks of a cluster share the depth of a tile of the gradient of weights. Each sums its part of the
+// blocks of pixels and lays the sums into its shared memory, where the ring was; then each reads a part of the tile
+// from all of them, adds in the order of depth, and stores it: no workspace, and no second launch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,19 +9,17 @@
 
 namespace polyconv::cuda::wgmma {
 
-// Which cluster this block is of, and which part of its pieces' depth is the block's.
+// The tile of this block's cluster, and the blocks [first, last) of its depth that are this block's.
 struct ClusterPart {
-  int32_t worker, part, sharing;
+  int32_t tile, part, first, last;
 
   __device__ explicit ClusterPart(const WeightsProduct &p)
-      : worker(static_cast<int32_t>(blockIdx.x) / p.sharing),
-        part(static_cast<int32_t>(blockIdx.x) - worker * p.sharing),
-        sharing(p.sharing) {}
-  __device__ int32_t begin(int32_t first, int32_t last) const { return first + (last - first) * part / sharing; }
-  __device__ int32_t end(int32_t first, int32_t last) const { return first + (last - first) * (part + 1) / sharing; }
+      : tile(static_cast<int32_t>(blockIdx.x) / p.sharing), part(static_cast<int32_t>(blockIdx.x) - tile * p.sharing) {
+    first = p.shares.blocks * part / p.sharing, last = p.shares.blocks * (part + 1) / p.sharing;
+  }
 };
 
-// A piece of fewer blocks of pixels than the cluster has blocks leaves some of these without any.
+// A tile of fewer blocks of pixels than the cluster has blocks leaves some of these without any.
 template <class Tile>
 __device__ inline void clear(WeightsSums<Tile> &sums) {
 #pragma unroll
@@ -42,29 +39,21 @@ class Exchange {
  public:
   __device__ explicit Exchange(unsigned char *shared) : sums_(reinterpret_cast<float *>(shared)) {}
 
-  // What the producer does between two pieces: it fetches no stage before all blocks have read the sums there.
-  __device__ static void wait_for_readers() {
-    for (int i = 0; i < 2; ++i) ptx::cluster_arrive_released(), ptx::cluster_wait();
-  }
-
   // By all consumers.
   __device__ void write(const WeightsSums<Tile> &sums, int row_group, int chunk_group) const {
     ptx::meet(1, kConsumers); // no warpgroup still multiplies out of the ring
     store_piece<Tile, kRowStep>(sums_, sums, row_group, chunk_group);
-    ptx::fence_for_tma();
   }
 
-  // By all consumers, next: adds the blocks' sums, and stores this block's part of a piece, or of a tile of the result
-  // where `piece` is -1.
-  __device__ void leave(const WeightsProduct &p, int32_t part, int32_t tile, int64_t piece) const {
+  // By all consumers, next: adds the blocks' sums, and stores this block's part of the tile. Nobody goes before all
+  // have read its sums.
+  __device__ void leave(const WeightsProduct &p, int32_t part, int32_t tile) const {
     ptx::cluster_arrive_released(), ptx::cluster_wait();
     constexpr int kAll = Tile::rows * kQuads;
     const int32_t end = kAll / p.sharing * (part + 1);
     for (int32_t quad = kAll / p.sharing * part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
       const float4 sum = add(quad, p.sharing);
-      if (piece >= 0)
-        *reinterpret_cast<float4 *>(p.pieces + piece * Tile::piece + quad * 4) = sum;
-      else if (p.result_type == POLYCONV_F32)
+      if (p.result_type == POLYCONV_F32)
         store<float>(p, tile, quad, sum);
       else
         store<typename Tile::T>(p, tile, quad, sum);

@@ -25,8 +25,8 @@ struct WeightsProduct {
   int32_t rows = 0, chunks = 0; // output channels; chunks of all taps
   int32_t tap_chunks = 0;       // chunks of a tap
   int32_t row_tiles = 0;        // of all tiles
-  Shares shares = {};           // of workers, each a cluster of blocks
-  int32_t sharing = 1;          // blocks of a cluster: they share the depth of its pieces (shared.cuh)
+  Shares shares = {};
+  int32_t sharing = 1; // blocks of a cluster, which share the depth of one tile, the cluster's (shared.cuh)
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
   int32_t flat = 0;  // images have two axes
   int32_t boxes = 0; // WeightsBoxes: maps are of pixels in a row, not of windows
