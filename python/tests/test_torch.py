@@ -87,26 +87,6 @@ def test_weights_that_change_are_packed_anew():
         assert not torch.equal(ours, ones)
 
 
-def test_a_graph_reads_what_was_packed_before(monkeypatch):
-    """As a capture would, on a stream of its own; what it took outlives the cache and is not changed under it."""
-    from polyconv.torch import _plans
-
-    layer, x = nn.Conv2d(16, 16, 3), torch.randn(1, 16, 12, 12)
-    with torch.no_grad(), face.enable():
-        layer(x)
-        (taken,) = _plans.state.plans.values()
-        before = _plans.packed(taken, layer.weight, -1, 0)
-        monkeypatch.setattr(_plans, "_capturing", lambda _: True)
-        assert _plans.packed(taken, layer.weight, -1, 7) is before and before in _plans.state.in_graphs
-        layer.weight.mul_(2)
-        assert _plans.packed(taken, layer.weight, -1, 0) is not before  # other weights: packing is part of the graph
-        monkeypatch.undo()
-        assert _plans.packed(taken, layer.weight, -1, 0) is not before
-        face.cache_clear()
-        assert before in _plans.state.in_graphs
-    _plans.state.in_graphs.clear()
-
-
 def test_packed_weights_go_with_their_tensor():
     with torch.no_grad(), face.enable():
         layer = nn.Conv2d(16, 16, 3)

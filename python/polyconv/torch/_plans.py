@@ -38,7 +38,6 @@ class State:
         self.plans = OrderedDict()
         self.most_plans = 1024
         self.packs = {}  # id of a tensor: its packed forms
-        self.in_graphs = []  # packed forms that CUDA graphs read
         self.pack_keys = {}  # what packed weights must have alike, by small numbers
         self.lock = threading.Lock()
         self.hits = self.misses = self.packed = self.evicted = 0
@@ -299,11 +298,11 @@ def packed(taken, w, device_index, stream):
     forms = _forms_of(w)
     key = (taken.pack_key, stream)
     pack = forms.get(key)
-    if capturing:
-        return _pack_for_graph(forms, taken, version) or _make_pack(taken, w, device_index, stream)
     if pack is not None and pack.version == version and pack.weights._matches(version[1]):
         return pack
-    if pack is not None and pack not in state.in_graphs:  # a graph keeps what it was captured with
+    if capturing:  # memory of the graph's own pool is not to be kept beyond it
+        return _make_pack(taken, w, device_index, stream)
+    if pack is not None:
         forms.pop(key, None)  # nobody begins to read it while it changes; who reads it now holds it
         try:
             pack.weights._update(w.data_ptr(), stream)
@@ -315,18 +314,6 @@ def packed(taken, w, device_index, stream):
     pack.version = version
     forms[key] = pack
     return pack
-
-
-def _pack_for_graph(forms, taken, version):
-    """What was packed before a capture began, on whatever stream: a capture has a stream of its own, and who captures has waited
-    for the runs before it. The graph reads it in every replay, so that it is kept for good. None: packing becomes part
-    of the graph, in memory of the graph's own."""
-    for key, pack in list(forms.items()):
-        if isinstance(pack, _Pack) and key[0] == taken.pack_key and pack.version == version:
-            if pack not in state.in_graphs:
-                state.in_graphs.append(pack)
-            return pack
-    return None
 
 
 def bias_as_f32(bias, device_index, stream):
