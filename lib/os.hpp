@@ -78,7 +78,7 @@ class FileLock {
   FileLock &operator=(const FileLock &) = delete;
 
  private:
-  void *handle_;
+  intptr_t handle_ = -1; // the file's, as the system has it
 };
 
 // Removes what killed writers of write_file_atomically left beside `path`. Only for who holds the one lock under which

@@ -77,8 +77,9 @@ bool list_folder(const std::string &folder, std::vector<std::string> *names) {
 }
 
 std::string cache_folder() {
-  const std::string folder = environment("XDG_CACHE_HOME"), home = environment("HOME");
+  std::string folder = environment("XDG_CACHE_HOME");
   if (is_absolute(folder)) return folder;
+  const std::string home = environment("HOME");
   return is_absolute(home) ? join(home, ".cache") : "";
 }
 
@@ -119,7 +120,7 @@ void make_folders_of(const std::string &path) {
 
 } // namespace
 
-FileLock::FileLock(const std::string &path) : handle_(nullptr) {
+FileLock::FileLock(const std::string &path) {
   make_folders_of(path);
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   int locked = -1;
@@ -131,11 +132,11 @@ FileLock::FileLock(const std::string &path) : handle_(nullptr) {
     if (file >= 0) close(file);
     throw failure(POLYCONV_IO_ERROR, "'%s' could not be locked: %s", path.c_str(), std::strerror(error));
   }
-  handle_ = reinterpret_cast<void *>(static_cast<intptr_t>(file));
+  handle_ = file;
 }
 
 FileLock::~FileLock() {
-  close(static_cast<int>(reinterpret_cast<intptr_t>(handle_)));
+  close(static_cast<int>(handle_));
 }
 
 void remove_left_over(const std::string &path) {

@@ -217,7 +217,7 @@ std::string build_id_in(const char *notes, size_t size) {
     const size_t name = sizeof head, content = name + padded(head.n_namesz);
     const size_t whole = content + padded(head.n_descsz);
     if (whole > size) return "";
-    if (head.n_type == kBuildId && std::string(notes + name, head.n_namesz) == std::string("GNU", 4)) {
+    if (head.n_type == kBuildId && head.n_namesz == 4 && std::memcmp(notes + name, "GNU", 4) == 0) {
       std::string text;
       char two[3];
       for (size_t i = 0; i < head.n_descsz; ++i) {
@@ -242,7 +242,8 @@ int look_for_build_id(dl_phdr_info *object, size_t, void *context) {
     const uintptr_t start = object->dlpi_addr + segment.p_vaddr;
     if (segment.p_type == PT_LOAD && search.address >= start && search.address - start < segment.p_memsz) inside = true;
     if (segment.p_type == PT_NOTE && id.empty())
-      id = build_id_in(reinterpret_cast<const char *>(start), static_cast<size_t>(segment.p_memsz));
+      id = build_id_in(reinterpret_cast<const char *>(start), // NOLINT(performance-no-int-to-ptr): the loader's
+                       static_cast<size_t>(segment.p_memsz));
   }
   if (inside) search.id = id;
   return inside ? 1 : 0;

@@ -201,7 +201,7 @@ bool read_file(const std::string &path, std::string *content, std::string *reaso
   return good;
 }
 
-FileLock::FileLock(const std::string &path) : handle_(nullptr) {
+FileLock::FileLock(const std::string &path) {
   const DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
   for (size_t slash = path.find_first_of("/\\", 3); slash != std::string::npos;
        slash = path.find_first_of("/\\", slash + 1))
@@ -213,11 +213,11 @@ FileLock::FileLock(const std::string &path) : handle_(nullptr) {
     if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
     throw failure(POLYCONV_IO_ERROR, "'%s' could not be locked: %s", path.c_str(), describe(error).c_str());
   }
-  handle_ = file;
+  handle_ = reinterpret_cast<intptr_t>(file);
 }
 
 FileLock::~FileLock() {
-  CloseHandle(static_cast<HANDLE>(handle_));
+  CloseHandle(reinterpret_cast<HANDLE>(handle_));
 }
 
 void remove_left_over(const std::string &path) {

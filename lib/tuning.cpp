@@ -278,7 +278,7 @@ void settle_noise(std::vector<Candidate> *measured) {
   });
   const auto taken = std::min_element(measured->begin(), end, [](const Candidate &a, const Candidate &b) {
     if (a.workspace_bytes != b.workspace_bytes) return a.workspace_bytes < b.workspace_bytes;
-    if (a.entry != b.entry) return std::less<const KernelEntry *>()(a.entry, b.entry); // both are in one list
+    if (a.entry != b.entry) return std::less<>()(a.entry, b.entry); // both are in one list
     return a.offer.config < b.offer.config;
   });
   std::rotate(measured->begin(), taken, taken + 1);

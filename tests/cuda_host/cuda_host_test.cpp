@@ -26,6 +26,7 @@ constexpr const char *kMoreProblems[] = {
     "fwd:n2,c16,k16,g16,i20x20,f3x3,p1",
     "fwd:n2,c16,k16,g16,i20x20,f3x3,p1:nhwc",
     "bwd_d:n2,c16,k16,g16,i20x20,f3x3,p1",
+    "bwd_d:n2,c64,k64,i16x16,f1x1:f16",
     "bwd_d:n2,c16,k16,g16,i20x20,f3x3,p1:nhwc",
     "bwd_w:n2,c16,k16,g16,i20x20,f3x3,p1",
     "bwd_w:n2,c16,k16,g16,i20x20,f3x3,p1:nhwc",

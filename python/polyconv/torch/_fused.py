@@ -168,6 +168,8 @@ def forward(layer, x, residual):
         return y if type(y) is Refused else y.squeeze(0)
     if x.device != layer.weight.device:
         return Refused("fwd", "", "tensors on two devices")
+    if x.is_cuda and not _plans.state.fuse_on_cuda:
+        return Refused("fwd", "", "fused layers run on the CPU alone: on CUDA some came out as NaN")
     device_index = x.get_device() if x.is_cuda else -1
     dtype = autocast_type(x)
     if dtype is not None and x.dtype != dtype:

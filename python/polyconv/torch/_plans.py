@@ -35,6 +35,7 @@ class State:
     def __init__(self):
         self.deterministic = False
         self.math = None  # None: as PyTorch's own switches say
+        self.fuse_on_cuda = False  # until the fused checks of tests/gpu_smoke.py pass, which set it
         self.plans = OrderedDict()
         self.most_plans = 1024
         self.packs = {}  # id of a tensor: its packed forms
