@@ -129,7 +129,7 @@ double sums_us(const polyconv_layer &l, const LastSums &p, int columns) {
   const double bytes = (wide ? 4 : 2) * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
   const double moving = bytes / 3.6e6;
   const double adding = 1.5 + real(pieces_bytes(p)) / 1.5e6 + p.splits * 0.01;
-  return 2.2 + std::max(summing, moving) + 0.3 * std::min(summing, moving) + adding;
+  return 1.4 + std::max(summing, moving) + 0.3 * std::min(summing, moving) + adding;
 }
 
 // 0 where the config does not serve.

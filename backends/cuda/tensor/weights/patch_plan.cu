@@ -110,8 +110,10 @@ double patch_us(const polyconv_layer &l, const PatchProduct &p, const PatchShape
   const double rounds = std::ceil(blocks / (kHopperMultiprocessors * together));
   const double beside = std::min<double>(together, std::ceil(blocks / kHopperMultiprocessors)); // on a multiprocessor
   const double each = real(ceil_div(p.patches.count, p.splits));
-  // On small images, patches are hardly larger than windows: of 48 depthwise layers those took up to twice as long.
-  const double halo = std::min(1.0, real(sdk::taps(l)) / real(sdk::spatial(l.output)));
+  // On small images, patches are hardly larger than windows: of 48 depthwise layers those took up to four times as
+  // long, strided ones most.
+  const double strides = real(l.stride[0] * l.stride[1] * l.stride[2]);
+  const double halo = std::min(3.0, real(sdk::taps(l)) * strides / real(sdk::spatial(l.output)));
   // Fitted to 48 layers in all shapes on an H200: what a block waits for is half as much again; alone, more.
   const double multiplying = rounds * beside * each * patch_clocks(p, shape) * (beside == 1 ? 2 : 1.55) *
                              (p.diagonal ? 1.25 * (1 + halo) : 1) / kHopperClocks;
