@@ -16,18 +16,24 @@ void require(const Api &api, OrtStatus *status) {
 
 namespace {
 
-Shape read_shape(const Api &api, const OrtTensorTypeAndShapeInfo *info) {
+// Type and sizes.
+Shape read_sizes(const Api &api, const OrtTensorTypeAndShapeInfo *info) {
   Shape shape;
   size_t rank = 0;
   require(api, api.GetTensorElementType(info, &shape.type));
   require(api, api.GetDimensionsCount(info, &rank));
   shape.ranked = true;
   shape.sizes.resize(rank);
+  if (rank) require(api, api.GetDimensions(info, shape.sizes.data(), rank));
+  return shape;
+}
+
+// Likewise, and what sizes that are not known are called.
+Shape read_shape(const Api &api, const OrtTensorTypeAndShapeInfo *info) {
+  Shape shape = read_sizes(api, info);
+  const size_t rank = shape.sizes.size();
   std::vector<const char *> names(rank, nullptr);
-  if (rank) {
-    require(api, api.GetDimensions(info, shape.sizes.data(), rank));
-    require(api, api.GetSymbolicDimensions(info, names.data(), rank));
-  }
+  if (rank) require(api, api.GetSymbolicDimensions(info, names.data(), rank));
   for (const char *name : names) shape.names.emplace_back(name ? name : "");
   return shape;
 }
@@ -42,14 +48,7 @@ Shape shape_of(const Api &api, const OrtValue *value) {
     OrtTensorTypeAndShapeInfo *info;
     ~Release() { api.ReleaseTensorTypeAndShapeInfo(info); }
   } release{api, info};
-  Shape shape;
-  size_t rank = 0;
-  require(api, api.GetTensorElementType(info, &shape.type));
-  require(api, api.GetDimensionsCount(info, &rank));
-  shape.ranked = true;
-  shape.sizes.resize(rank);
-  if (rank) require(api, api.GetDimensions(info, shape.sizes.data(), rank));
-  return shape;
+  return read_sizes(api, info);
 }
 
 const void *data_of(const Api &api, const OrtValue *value) {

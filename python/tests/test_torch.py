@@ -10,18 +10,9 @@ torch = pytest.importorskip("torch")
 
 import polyconv  # noqa: E402
 import polyconv.torch as face  # noqa: E402
-from torch_models import close, model, step  # noqa: E402
+from torch_models import alone, close, model, step  # noqa: E402, F401
 
 nn, F = torch.nn, torch.nn.functional
-
-
-@pytest.fixture(autouse=True)
-def alone():
-    face.cache_clear()
-    torch.manual_seed(0)
-    yield
-    face.disable()
-    face.cache_clear()
 
 
 def test_training_step_of_an_unchanged_model():

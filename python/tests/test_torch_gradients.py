@@ -6,19 +6,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import polyconv.torch as face  # noqa: E402
-from torch_models import close  # noqa: E402
+from torch_models import alone, close  # noqa: E402, F401
 
 nn = torch.nn
 NEW = hasattr(torch.ops.aten.convolution_backward.default, "redispatch")
-
-
-@pytest.fixture(autouse=True)
-def alone():
-    face.cache_clear()
-    torch.manual_seed(0)
-    yield
-    face.disable()
-    face.cache_clear()
 
 
 def random_layer(generator):

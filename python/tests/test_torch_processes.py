@@ -8,18 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import polyconv.torch as face  # noqa: E402
-from torch_models import close, model  # noqa: E402
+from torch_models import alone, close, model  # noqa: E402, F401
 
 nn = torch.nn
-
-
-@pytest.fixture(autouse=True)
-def alone():
-    face.cache_clear()
-    torch.manual_seed(0)
-    yield
-    face.disable()
-    face.cache_clear()
 
 
 def test_threads():

@@ -1,7 +1,21 @@
-"""What the tests of polyconv.torch share: a small model, a training step of it, and when results are the same."""
+"""What the tests of polyconv.torch share: a fresh start of each, a small model, a training step of it, and when results are the same."""
 # SPDX-License-Identifier: Apache-2.0
 
+import pytest
+import torch
 from torch import nn
+
+import polyconv.torch as face
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    """Imported by a file, before and after each of its tests: nothing kept, nothing overridden."""
+    face.cache_clear()
+    torch.manual_seed(0)
+    yield
+    face.disable()
+    face.cache_clear()
 
 
 def model():

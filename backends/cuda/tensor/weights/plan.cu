@@ -1,28 +1,16 @@
 // plan.cu - what surrounds the gradient of weights on Hopper: its geometry, and the sum over pieces.
 // SPDX-License-Identifier: Apache-2.0
-#include <string>
-
+#include "common/device/maps.hpp"
 #include "weights/weights.hpp"
 
 namespace polyconv::cuda::wgmma {
+
 PixelMapEncoder find_pixel_encoder() {
-  void *found = nullptr;
-  cudaDriverEntryPointQueryResult how;
-  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeIm2col", &found, 12000, cudaEnableDefault, &how),
-        "looking for the driver's maps");
-  if (how != cudaDriverEntryPointSuccess)
-    throw sdk::Error(POLYCONV_UNAVAILABLE, "CUDA: the driver has no cuTensorMapEncodeIm2col");
-  return reinterpret_cast<PixelMapEncoder>(found);
+  return entry_point<PixelMapEncoder>("cuTensorMapEncodeIm2col");
 }
 
 BoxMapEncoder find_box_encoder() {
-  void *found = nullptr;
-  cudaDriverEntryPointQueryResult how;
-  check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &how),
-        "looking for the driver's maps");
-  if (how != cudaDriverEntryPointSuccess)
-    throw sdk::Error(POLYCONV_UNAVAILABLE, "CUDA: the driver has no cuTensorMapEncodeTiled");
-  return reinterpret_cast<BoxMapEncoder>(found);
+  return entry_point<BoxMapEncoder>("cuTensorMapEncodeTiled");
 }
 
 // Axes: 64 channels, pixels, chunks; or channels, pixels.
@@ -37,8 +25,7 @@ void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *f
       encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
               chunks == 1 ? 2 : 3, const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS)
-    throw sdk::Error(POLYCONV_DEVICE_ERROR, "CUDA: no tensor map of boxes: error " + std::to_string(result));
+  check_map(result, "boxes");
 }
 
 namespace {
@@ -144,8 +131,7 @@ void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &l, bool gradie
               rank + 1, const_cast<void *>(from), size, stride, lower, upper, 64, static_cast<uint32_t>(depth), steps,
               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS)
-    throw sdk::Error(POLYCONV_DEVICE_ERROR, "CUDA: no tensor map of pixels: error " + std::to_string(result));
+  check_map(result, "pixels");
 }
 
 WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape, int32_t sharing) {

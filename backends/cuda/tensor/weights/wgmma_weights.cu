@@ -86,9 +86,10 @@ bool supports_weights(const polyconv_request &request, int32_t config, sdk::Offe
   if (!maps_hold_weights(request, l, offer)) return false;
   offer_cheapest(kWeightsShapeCount, config, offer, [&](int32_t c) { return estimate(l, kWeightsShapes[c]); });
   const WeightsShape &shape = kWeightsShapes[offer.config];
-  offer.workspace_bytes = aligned_bytes(pieces_bytes(product_of(l, shape), shape)) + bias_gradient_bytes(l);
+  const WeightsProduct product = product_of(l, shape);
+  offer.workspace_bytes = aligned_bytes(pieces_bytes(product, shape)) + bias_gradient_bytes(l);
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
-  const Shares shares = product_of(l, shape).shares;
+  const Shares &shares = product.shares;
   if (!(real(shares.tiles) * shares.blocks < 1 << 30)) return offer.reject("takes less than 2^30 blocks of products");
   return takes_workspace(request, offer);
 }
