@@ -1,9 +1,9 @@
 // backend.cpp - the extern "C" wall of backends: loading one, and listing what was found.
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/host.hpp"
-#include "registry/registry.hpp"
 #include "base/sized.hpp"
 #include "base/status.hpp"
+#include "registry/host.hpp"
+#include "registry/registry.hpp"
 
 namespace polyconv {
 namespace {

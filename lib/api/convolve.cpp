@@ -1,8 +1,10 @@
 // convolve.cpp - all four steps at once, on host pointers: what a device needs of them is copied there and back.
 // SPDX-License-Identifier: Apache-2.0
+#include "registry/device.hpp"
 #include "run/bind.hpp"
 #include "run/checks.hpp"
 #include "run/weights.hpp"
+#include "tune/tune.hpp"
 
 namespace polyconv {
 namespace {
@@ -102,7 +104,7 @@ extern "C" polyconv_status polyconv_convolve(const polyconv_device *device, cons
     const polyconv_device &where = device_or_cpu(device);
     Options read = read_options(options, where);
     read.values.bind = read.policy.bind = 1; // it binds what it runs: kernels that need that are as good as others
-    const std::unique_ptr<polyconv_plan> plan = make_plan(where, problems, count, read);
+    const std::unique_ptr<polyconv_plan> plan = make_plan(where, problems, count, read, tuner());
     Convolution(*plan, copied).run();
   });
 }

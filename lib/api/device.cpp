@@ -2,9 +2,9 @@
 // pointers and passes on to the device's table, which belongs to a backend or to the CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/device.hpp"
-#include "registry/host.hpp"
 #include "base/sized.hpp"
 #include "base/status.hpp"
+#include "registry/host.hpp"
 
 namespace polyconv {
 namespace {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
 #include "base/sized.hpp"
+#include "registry/device.hpp"
+#include "tune/tune.hpp"
 
 using namespace polyconv;
 
@@ -12,7 +14,7 @@ polyconv_status polyconv_plan_create(const polyconv_device *device, const polyco
   return guarded([&] {
     if (plan == nullptr) throw Failure(POLYCONV_INVALID_ARGUMENT, "plan is NULL, expected where to put the plan");
     const polyconv_device &where = device_or_cpu(device);
-    *plan = make_plan(where, problems, count, read_options(options, where)).release();
+    *plan = make_plan(where, problems, count, read_options(options, where), tuner()).release();
   });
 }
 

@@ -1,14 +1,15 @@
 // problem.cpp - the extern "C" wall of the problem: init, parse, format, validate, tensors, flops, types.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cinttypes>
-#include <cstring>
-
 #include "problem/problem.hpp"
+#include "base/status.hpp"
 #include "problem/checks.hpp"
 #include "problem/shape.hpp"
 #include "problem/types.hpp"
-#include "base/status.hpp"
+#include "token/token.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
 
 using namespace polyconv;
 

@@ -1,6 +1,6 @@
 // glob.cpp - the patterns of options.kernel and POLYCONV_KERNEL: several globs with '*' and '?', separated by commas.
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/registry.hpp"
+#include "base/glob.hpp"
 
 #include <string_view>
 

@@ -1,6 +1,8 @@
 // alternatives.cpp - "what if": the same question under one other option at a time.
 // SPDX-License-Identifier: Apache-2.0
 #include "explain/explain.hpp"
+#include "registry/device.hpp"
+#include "tune/tune.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -79,7 +81,7 @@ bool takes_fallback(const std::vector<Part> &parts) {
 std::string consequence(const Findings &findings, const Change &change) {
   Question question = change.question;
   question.tuning_ns = 0;
-  const Decision decision = decide(question, findings.layers, nullptr);
+  const Decision decision = decide(question, tuner(), findings.layers, nullptr);
   if (decision.parts.empty()) return "";
   const double us = decision.us;
   double now_us = 0;

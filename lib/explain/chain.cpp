@@ -2,7 +2,6 @@
 // that they save, and what each fused kernel tells of how it runs.
 // SPDX-License-Identifier: Apache-2.0
 #include "explain/explain.hpp"
-
 #include "plan/plan.hpp"
 
 #include <algorithm>

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explain/explain.hpp"
 
-#include "plan/plan.hpp"
 #include "base/sized.hpp"
-#include "tune/tune.hpp"
+#include "plan/choose.hpp"
+#include "plan/plan.hpp"
+#include "registry/device.hpp"
 #include "tune/database.hpp"
+#include "tune/tune.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -77,7 +79,7 @@ Findings find_out_by_timing(Findings findings) {
   every_config.all_configs = true;
   const Group group = make_group(findings.layers, 0, 1);
   findings.whole = ask_all(every_config, group, true);
-  tune(every_config, group, &findings.whole);
+  tuner().time(every_config, group, &findings.whole);
   if (!findings.whole.empty() && findings.whole.front().accepted()) {
     findings.parts.push_back({group, findings.whole.front()});
     findings.layout = lay_out(findings.layers, findings.parts);
@@ -141,10 +143,10 @@ Findings find_out(const polyconv_device &device, const polyconv_problem *problem
   const Options copied = read_options(options, device);
   findings.layers = normalise(copy_problems(problems, count), copied.values.save);
   findings.question = make_question(device, copied);
-  findings.question.tuning_key = tuning_key(findings.question, token_of(findings.layers), findings.layers.size());
+  tuner().prepare(findings.layers, &findings.question);
   const bool tuned = findings.question.tuning_ns > 0 && copied.values.determinism != POLYCONV_DETERMINISM_INVARIANT;
   if (tuned && count == 1) return find_out_by_timing(std::move(findings));
-  Decision decision = decide(findings.question, findings.layers, &findings.why_not);
+  Decision decision = decide(findings.question, tuner(), findings.layers, &findings.why_not);
   findings.parts = std::move(decision.parts);
   findings.us = decision.us;
   if (count > 1) findings.groupings = std::move(decision.tried);

@@ -2,8 +2,9 @@
 // change the answer.
 // SPDX-License-Identifier: Apache-2.0
 #include "explain/explain.hpp"
-
 #include "plan/plan.hpp"
+#include "registry/device.hpp"
+#include "token/token.hpp"
 
 #include <algorithm>
 #include <cstdarg>

@@ -1,7 +1,10 @@
 // log.cpp - the process-wide log sink: a caller's callback, or stderr where POLYCONV_LOG asks for it.
 // SPDX-License-Identifier: Apache-2.0
+#include "os/log.hpp"
+
 #include "os/os.hpp"
-#include "registry/registry.hpp"
+
+#include <polyconv/polyconv.h>
 
 #include <algorithm>
 #include <atomic>

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #if !defined(_WIN32)
 
-#include "os/os.hpp"
-
 #include "base/status.hpp"
+#include "os/os.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #if defined(_WIN32)
 
-#include "os/os.hpp"
-
 #include "base/status.hpp"
+#include "os/os.hpp"
 
 #define WIN32_LEAN_AND_MEAN
 #if !defined(NOMINMAX)

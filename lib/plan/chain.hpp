@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "select/layout.hpp"
 #include "problem/problem.hpp"
+#include "select/layout.hpp"
 
 #include <vector>
 

@@ -1,8 +1,6 @@
 // choose.cpp - from answers to a choice, or to the sentence that says why there is none.
 // SPDX-License-Identifier: Apache-2.0
-#include "select/select.hpp"
-#include "tune/tune.hpp"
-#include "tune/database.hpp"
+#include "plan/choose.hpp"
 
 #include <algorithm>
 
@@ -59,7 +57,7 @@ Question ordering_question(const Question &question, Group *group) {
   return ordering;
 }
 
-bool choose(const Question &question, const Group &group, Candidate *choice, std::string *why) {
+bool choose(const Question &question, const Tuner &tuner, const Group &group, Candidate *choice, std::string *why) {
   const bool invariant = question.options.policy.determinism == POLYCONV_DETERMINISM_INVARIANT;
   Group asked = group;
   Question ordering = ordering_question(question, &asked);
@@ -72,9 +70,9 @@ bool choose(const Question &question, const Group &group, Candidate *choice, std
   }
   const bool several = candidates.size() > 1 && candidates[1].accepted(); // a kernel alone may tune itself in create
   if (tuned && (several || question.measures_all)) {
-    tune(question, asked, &candidates);
+    tuner.time(question, asked, &candidates);
   } else if (!invariant) {
-    put_known_first(ordering, asked, &candidates);
+    tuner.put_known_first(ordering, asked, &candidates);
   }
   *choice = candidates.front();
   return true;

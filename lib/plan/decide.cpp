@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/decide.hpp"
 
-#include "plan/plan.hpp"
+#include "plan/choose.hpp"
 #include "plan/grouping.hpp"
-#include "tune/tune.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -33,8 +32,8 @@ std::string hidden_need(const std::vector<Layer> &layers, int32_t first, int32_t
 // The groups of neighbouring layers that somebody takes, each with its best candidate.
 class Groups {
  public:
-  Groups(const Question &question, const std::vector<Layer> &layers, std::string *why)
-      : question_(question), layers_(layers), wanted_(question.options.grouping, count()), why_(why) {
+  Groups(const Question &question, const Tuner &tuner, const std::vector<Layer> &layers, std::string *why)
+      : question_(question), tuner_(tuner), layers_(layers), wanted_(question.options.grouping, count()), why_(why) {
     parts_.resize(layers.size() * (layers.size() + 1));
     for (int32_t first = 0; first < count(); ++first)
       for (int32_t end = first + 1; end <= count(); ++end) ask(first, end);
@@ -68,7 +67,7 @@ class Groups {
     Question untimed = question_;
     untimed.tuning_ns = 0;
     std::string why;
-    if (choose(untimed, part->group, &part->candidate, alone || forced ? &why : nullptr)) {
+    if (choose(untimed, tuner_, part->group, &part->candidate, alone || forced ? &why : nullptr)) {
       parts_[index(first, end)] = std::move(part);
     } else if (alone) {
       complain(why);
@@ -94,13 +93,14 @@ class Groups {
     for (PartPointer &part : parts_) {
       if (part == nullptr) continue;
       auto timed = std::make_shared<Part>(*part);
-      const bool chosen = choose(share, timed->group, &timed->candidate, nullptr);
+      const bool chosen = choose(share, tuner_, timed->group, &timed->candidate, nullptr);
       const bool fails = timed->group.count() > 1 && !timed->candidate.accepted(); // the layers can do without
       part = chosen && !fails ? std::move(timed) : nullptr;
     }
   }
 
   const Question &question_;
+  const Tuner &tuner_;
   const std::vector<Layer> &layers_;
   const WantedGroups wanted_;
   std::string *why_;
@@ -209,9 +209,9 @@ size_t Grouping::fallback_layers() const {
   return layers;
 }
 
-Decision decide(const Question &question, const std::vector<Layer> &layers, std::string *why) {
+Decision decide(const Question &question, const Tuner &tuner, const std::vector<Layer> &layers, std::string *why) {
   Decision decision;
-  const Groups groups(question, layers, why);
+  const Groups groups(question, tuner, layers, why);
   std::vector<PartPointer> behind;
   add_groupings(groups, static_cast<int32_t>(layers.size()), &behind, &decision.tried);
   if (decision.tried.empty()) return decision;
@@ -220,7 +220,7 @@ Decision decide(const Question &question, const std::vector<Layer> &layers, std:
   keep_likeliest(layers.size(), &decision.tried);
   const bool timed = question.tuning_ns > 0 && question.options.policy.determinism != POLYCONV_DETERMINISM_INVARIANT;
   if (timed && decision.tried.size() > 1) {
-    tune_whole(question, layers, &decision.tried);
+    tuner.time_whole(question, layers, &decision.tried);
     std::stable_sort(decision.tried.begin(), decision.tried.end(), faster);
   }
   for (Grouping &grouping : decision.tried)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "plan/chain.hpp"
+#include "plan/tuner.hpp"
 
 #include <memory>
 #include <string>
@@ -30,8 +31,8 @@ struct Decision {
   std::vector<Grouping> tried; // of a chain, the chosen one first, then by time; the likeliest, and always "none"
 };
 
-// *why (which may be NULL) says why there are no parts.
-Decision decide(const Question &question, const std::vector<Layer> &layers, std::string *why);
+// *why (which may be NULL) says why there are no parts. The question is as the tuner has prepared it.
+Decision decide(const Question &question, const Tuner &tuner, const std::vector<Layer> &layers, std::string *why);
 
 // Bytes that fused layers neither write nor read again, in one run: what lies between them.
 int64_t saved_bytes(const Part &part);

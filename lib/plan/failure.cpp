@@ -2,6 +2,8 @@
 // than kernels that say no.
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
+#include "registry/device.hpp"
+#include "token/token.hpp"
 
 namespace polyconv {
 namespace {

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
 
+#include "os/log.hpp"
+#include "registry/device.hpp"
 #include "registry/host.hpp"
-#include "tune/database.hpp"
+#include "token/token.hpp"
 
 namespace polyconv {
 namespace {
@@ -150,30 +152,13 @@ std::vector<Step> instantiate(const Layout &layout, const polyconv_policy &polic
   return steps;
 }
 
-std::string token_of(const std::vector<Layer> &layers) {
-  std::string token;
-  for (const Layer &layer : layers) token += (token.empty() ? "" : " > ") + format_token(layer.problem);
-  return token;
-}
-
-std::string names_of(const Candidate &candidate) {
-  std::string names = kernel_name(*candidate.entry, candidate.offer.config);
-  const auto add = [&names](const Helper &helper) {
-    if (helper.entry != nullptr) names += " + " + kernel_name(*helper.entry, helper.config);
-  };
-  add(candidate.gradient);
-  add(candidate.pool);
-  for (const Helper &helper : candidate.moves) add(helper);
-  return names;
-}
-
 std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const polyconv_problem *problems, int32_t count,
-                                         const Options &options) {
+                                         const Options &options, const Tuner &tuner) {
   const std::vector<Layer> layers = normalise(copy_problems(problems, count), options.values.save);
   Question question = make_question(device, options);
-  question.tuning_key = tuning_key(question, token_of(layers), layers.size());
+  tuner.prepare(layers, &question);
   std::string why;
-  Decision decision = decide(question, layers, &why);
+  Decision decision = decide(question, tuner, layers, &why);
   std::vector<Part> &parts = decision.parts;
   if (parts.empty()) throw nobody_takes(question, layers, why);
   Layout layout = lay_out(layers, parts);

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "plan/decide.hpp"
 #include "base/status.hpp"
+#include "plan/decide.hpp"
 
 #include <memory>
 #include <string>
@@ -101,13 +101,7 @@ namespace polyconv {
 
 // Plans. Throws Failure.
 std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const polyconv_problem *problems, int32_t count,
-                                         const Options &options);
-
-// "fwd:...", of a chain its layers joined by " > ".
-std::string token_of(const std::vector<Layer> &layers);
-
-// The names of a part's kernels, the convolving one first, joined by " + ".
-std::string names_of(const Candidate &candidate);
+                                         const Options &options, const Tuner &tuner);
 
 // The sentence for a problem that nobody takes, and its status.
 Failure nobody_takes(const Question &question, const std::vector<Layer> &layers, const std::string &why);

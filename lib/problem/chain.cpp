@@ -1,12 +1,12 @@
 // chain.cpp - validation of what links layers: layer i+1 reads exactly what layer i writes, and a residual
 // names a tensor that is there and fits.
 // SPDX-License-Identifier: Apache-2.0
-#include <cinttypes>
-#include <string>
-
 #include "problem/checks.hpp"
 #include "problem/shape.hpp"
 #include "problem/types.hpp"
+
+#include <cinttypes>
+#include <string>
 
 namespace polyconv {
 namespace {

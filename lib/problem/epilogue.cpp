@@ -1,10 +1,10 @@
 // epilogue.cpp - validation of a layer's epilogue, in the order in which it is applied.
 // SPDX-License-Identifier: Apache-2.0
-#include <cinttypes>
-#include <cmath>
-
 #include "problem/checks.hpp"
 #include "problem/types.hpp"
+
+#include <cinttypes>
+#include <cmath>
 
 namespace polyconv {
 namespace {

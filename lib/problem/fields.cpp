@@ -1,15 +1,15 @@
 // fields.cpp - validation of a problem's own fields: enumerations, channels, axes, padding, types.
 // SPDX-License-Identifier: Apache-2.0
+#include "problem/checks.hpp"
+#include "problem/shape.hpp"
+#include "problem/types.hpp"
+
 #include <polyconv/sdk/half.hpp>
 
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <limits>
-
-#include "problem/checks.hpp"
-#include "problem/shape.hpp"
-#include "problem/types.hpp"
 
 namespace polyconv {
 namespace {

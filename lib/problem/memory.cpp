@@ -1,16 +1,16 @@
 // memory.cpp - validation of what a problem's tensors are in memory: sizes that follow, strides, and the bounds
 // within which no kernel's arithmetic overflows.
 // SPDX-License-Identifier: Apache-2.0
+#include "base/checked.hpp"
+#include "problem/checks.hpp"
+#include "problem/shape.hpp"
+#include "problem/types.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <initializer_list>
 #include <iterator>
-
-#include "base/checked.hpp"
-#include "problem/checks.hpp"
-#include "problem/shape.hpp"
-#include "problem/types.hpp"
 
 namespace polyconv {
 namespace {

@@ -3,21 +3,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "problem/problem.hpp"
 
+#include "base/checked.hpp"
+#include "base/read_sized.hpp"
+#include "base/status.hpp"
+#include "problem/checks.hpp"
+#include "problem/shape.hpp"
+#include "problem/traits.hpp"
+#include "problem/types.hpp"
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 #include <polyconv/sdk/half.hpp>
 #include <utility>
-
-#include "base/checked.hpp"
-#include "base/read_sized.hpp"
-#include "problem/checks.hpp"
-#include "problem/shape.hpp"
-#include "problem/types.hpp"
-#include "base/status.hpp"
-#include "token/words.hpp"
-#include "problem/traits.hpp"
 
 namespace polyconv {
 namespace {

@@ -33,6 +33,12 @@ constexpr size_t kOldestProblem = 552; // sizeof(polyconv_problem) in 0.1
 static_assert(sizeof(void *) != 8 || offsetof(polyconv_problem, epilogue) + sizeof(polyconv_epilogue) == kOldestProblem,
               "what polyconv_problem had in 0.1 has moved");
 
+// Whether an activation has a parameter, its alpha; that of others is ignored.
+inline bool takes_alpha(int32_t activation) {
+  return activation == POLYCONV_ACT_CLIPPED_RELU || activation == POLYCONV_ACT_LEAKY_RELU ||
+         activation == POLYCONV_ACT_ELU;
+}
+
 // What polyconv_problem_init gives.
 polyconv_problem default_problem();
 
@@ -51,12 +57,5 @@ bool tensor_of(const polyconv_problem &problem, int32_t which, polyconv_tensor *
 
 // Bytes from the pointer of a tensor to its end.
 int64_t bytes_of(const polyconv_tensor &tensor);
-
-// The token grammar of docs/problem-token.md (token/token.cpp). parse throws Failure(INVALID_ARGUMENT).
-polyconv_problem parse_token(const std::string &token);
-std::string format_token(const polyconv_problem &problem);
-
-// The part of a problem that its packed weights depend on, as a token: equal strings, interchangeable weights.
-std::string weights_token(const polyconv_problem &problem);
 
 } // namespace polyconv

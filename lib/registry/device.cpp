@@ -3,8 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/device.hpp"
 
-#include "registry/host.hpp"
 #include "base/status.hpp"
+#include "registry/host.hpp"
+#include "registry/registry.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,9 +1,9 @@
 // device_cpu.cpp - the CPU as a device: ordinary memory, no streams but NULL, everything done on return. It answers as
 // a backend's device table would, so that the rest of the library makes no exception for it.
 // SPDX-License-Identifier: Apache-2.0
+#include "os/os.hpp"
 #include "registry/device.hpp"
 #include "registry/host.hpp"
-#include "os/os.hpp"
 
 #include <atomic>
 #include <cstdio>

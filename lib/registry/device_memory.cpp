@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/device_memory.hpp"
 
+#include "registry/device.hpp"
 #include "registry/host.hpp"
 
 #include <utility>

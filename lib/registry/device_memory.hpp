@@ -3,8 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "registry/registry.hpp"
 #include "base/status.hpp"
+#include "registry/device.hpp"
+#include "registry/registry.hpp"
 
 #include <vector>
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/host.hpp"
 
+#include "os/log.hpp"
 #include "registry/registry.hpp"
 
 namespace polyconv {

@@ -3,8 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/loader.hpp"
 
-#include "registry/host.hpp"
+#include "os/log.hpp"
 #include "os/os.hpp"
+#include "registry/host.hpp"
 
 #include <algorithm>
 #include <cstdarg>

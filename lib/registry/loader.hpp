@@ -15,7 +15,8 @@ namespace polyconv {
 // where no backend can be called so.
 std::string backend_name_of_file(const std::string &path);
 
-// The files that the search finds, in search order (registry/search.cpp): POLYCONV_BACKEND_PATH, the library's own folder +
+// The files that the search finds, in search order (registry/search.cpp): POLYCONV_BACKEND_PATH, the library's own
+// folder +
 // "/polyconv", the install folder; of several with one name the first. Never the current folder.
 std::vector<std::string> find_backend_files();
 
@@ -31,8 +32,9 @@ const std::vector<BuiltIn> &built_in_backends();
 std::string path_of(const BuiltIn &built_in); // what stands for its file's: "built in: openmp"
 std::unique_ptr<Backend> open_built_in(const BuiltIn &built_in);
 
-// Opens a file and negotiates (registry/loader.cpp). Whatever goes wrong is the reason of an unavailable backend; this throws
-// only when memory runs out (std::bad_alloc or Failure), also the backend's, and leaves the thread's last error alone.
+// Opens a file and negotiates (registry/loader.cpp). Whatever goes wrong is the reason of an unavailable backend; this
+// throws only when memory runs out (std::bad_alloc or Failure), also the backend's, and leaves the thread's last error
+// alone.
 std::unique_ptr<Backend> open_backend(const std::string &path);
 
 } // namespace polyconv

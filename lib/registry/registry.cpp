@@ -3,9 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "registry/registry.hpp"
 
-#include "registry/loader.hpp"
-#include "os/os.hpp"
+#include "base/glob.hpp"
 #include "base/status.hpp"
+#include "os/os.hpp"
+#include "registry/loader.hpp"
 
 #include <algorithm>
 #include <atomic>

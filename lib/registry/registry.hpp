@@ -43,28 +43,4 @@ std::shared_ptr<const KernelList> kernels_for(const std::string &device_kind);
 // Loads one backend by path (polyconv_backend_load). Throws Failure.
 void load_backend(const std::string &path);
 
-// Whether `name` matches the glob list (commas, '*', '?') of options.kernel or POLYCONV_KERNEL.
-bool glob_match(const char *globs, const char *name);
-
-} // namespace polyconv
-
-// The opaque handle of polyconv.h.
-struct polyconv_device {
-  std::string name; // "cpu", "cuda:0"
-  std::string kind; // "cpu", "cuda"
-  int32_t index;
-  const polyconv_device_table *table; // the CPU has one too, in registry/device_cpu.cpp; functions may be NULL
-};
-
-namespace polyconv {
-
-// The device called `name` (NULL: "cpu"). Throws Failure(INVALID_ARGUMENT or UNAVAILABLE).
-const polyconv_device &find_device(const char *name);
-
-// A handle that may be NULL for the CPU.
-const polyconv_device &device_or_cpu(const polyconv_device *device);
-
-// One log line (os/log.cpp); cheap when nobody listens.
-__attribute__((format(printf, 2, 3))) void log(int32_t level, const char *format, ...);
-
 } // namespace polyconv

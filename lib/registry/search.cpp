@@ -1,8 +1,9 @@
 // search.cpp - where backends are looked for. An environment variable may add folders, but only absolute ones and not
 // in privileged programs; the current folder is never searched.
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/loader.hpp"
+#include "os/log.hpp"
 #include "os/os.hpp"
+#include "registry/loader.hpp"
 
 #include <algorithm>
 #include <set>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/bind.hpp"
 
-#include "run/checks.hpp"
 #include "registry/host.hpp"
+#include "run/checks.hpp"
 
 using namespace polyconv;
 

@@ -1,9 +1,10 @@
 // buffers.cpp - polyconv_buffers_check: looks at every buffer of a run and at every pair of them.
 // SPDX-License-Identifier: Apache-2.0
+#include "registry/device.hpp"
+#include "registry/device_memory.hpp"
+#include "registry/host.hpp"
 #include "run/checks.hpp"
 #include "run/overlap.hpp"
-#include "registry/host.hpp"
-#include "registry/device_memory.hpp"
 
 namespace polyconv {
 namespace {

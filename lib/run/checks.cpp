@@ -3,6 +3,7 @@
 #include "run/checks.hpp"
 
 #include "base/read_sized.hpp"
+#include "registry/device.hpp"
 #include "run/weights.hpp"
 
 #include <algorithm>

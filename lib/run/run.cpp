@@ -1,9 +1,9 @@
 // run.cpp - step 5 begins here: O(1) checks, then each kernel in turn with its pointers. Nothing in this file
 // allocates, locks, throws or reads the environment.
 // SPDX-License-Identifier: Apache-2.0
-#include "run/checks.hpp"
-#include "registry/host.hpp"
 #include "plan/plan.hpp"
+#include "registry/host.hpp"
+#include "run/checks.hpp"
 
 namespace polyconv {
 

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/weights.hpp"
 
-#include "run/checks.hpp"
+#include "registry/device.hpp"
 #include "registry/host.hpp"
+#include "run/checks.hpp"
 
 #include <cstdint>
 

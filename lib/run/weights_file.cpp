@@ -1,8 +1,9 @@
 // weights_file.cpp - packed weights on disk, as docs/weights-file.md describes: a header that says everything the
 // weights must agree in, then the data, each with a checksum. Nothing is taken that does not verify.
 // SPDX-License-Identifier: Apache-2.0
-#include "registry/host.hpp"
 #include "os/os.hpp"
+#include "registry/device.hpp"
+#include "registry/host.hpp"
 #include "run/weights.hpp"
 
 #include <cerrno>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "select/ask.hpp"
 
-#include "select/options.hpp"
 #include "problem/traits.hpp"
+#include "select/options.hpp"
 
 #include <algorithm>
 #include <cmath>

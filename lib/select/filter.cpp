@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "select/filter.hpp"
 
+#include "base/glob.hpp"
 #include "registry/host.hpp"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include "base/read_sized.hpp"
 #include "os/os.hpp"
 #include "os/processors.hpp"
+#include "registry/device.hpp"
 #include "registry/registry.hpp"
 
 #include <limits>

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "select/select.hpp"
 
-#include "select/layout.hpp"
-#include "select/ask.hpp"
 #include "problem/traits.hpp"
-#include "tune/database.hpp"
+#include "registry/device.hpp"
+#include "select/ask.hpp"
+#include "select/layout.hpp"
 
 #include <algorithm>
 
@@ -207,6 +207,17 @@ double Candidate::heuristic_us() const {
   return us;
 }
 
+std::string names_of(const Candidate &candidate) {
+  std::string names = kernel_name(*candidate.entry, candidate.offer.config);
+  const auto add = [&names](const Helper &helper) {
+    if (helper.entry != nullptr) names += " + " + kernel_name(*helper.entry, helper.config);
+  };
+  add(candidate.gradient);
+  add(candidate.pool);
+  for (const Helper &helper : candidate.moves) add(helper);
+  return names;
+}
+
 Question make_question(const polyconv_device &device, const Options &options) {
   Question question = {&device,
                        kernels_for(device.kind),
@@ -216,7 +227,6 @@ Question make_question(const polyconv_device &device, const Options &options) {
                        options.values.tuning_budget_ms * 1000000,
                        "",
                        false};
-  if (!tuning_allowed()) question.tuning_ns = question.options.policy.tuning_ms = 0;
   return question;
 }
 

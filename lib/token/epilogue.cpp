@@ -1,8 +1,8 @@
 // epilogue.cpp - the epilogue part of a problem token: words joined by '+' in the order in which they apply.
 // SPDX-License-Identifier: Apache-2.0
-#include "token/words.hpp"
-
 #include "base/near_word.hpp"
+#include "problem/problem.hpp"
+#include "token/words.hpp"
 
 namespace polyconv {
 namespace {

@@ -1,8 +1,9 @@
 // print.cpp - from a problem to its canonical token: one spelling, one order, defaults left out.
 // SPDX-License-Identifier: Apache-2.0
-#include "problem/problem.hpp"
 #include "problem/checks.hpp"
+#include "problem/problem.hpp"
 #include "problem/shape.hpp"
+#include "token/token.hpp"
 #include "token/words.hpp"
 
 namespace polyconv {
@@ -106,6 +107,12 @@ std::string format_token(const polyconv_problem &problem) {
   text += strides_part("ws", p.has_weights_strides, p.weights_strides, p.spatial_dims);
   text += strides_part("ys", p.has_output_strides, p.output_strides, p.spatial_dims);
   return text + epilogue_parts(p);
+}
+
+std::string token_of(const std::vector<Layer> &layers) {
+  std::string token;
+  for (const Layer &layer : layers) token += (token.empty() ? "" : " > ") + format_token(layer.problem);
+  return token;
 }
 
 // What a kernel may have baked into packed weights: their values in their order (flip), the phases of a stride, the

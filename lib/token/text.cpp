@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "token/text.hpp"
 
+#include "base/status.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
-
-#include "base/status.hpp"
 
 namespace polyconv {
 namespace {

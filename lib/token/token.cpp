@@ -1,16 +1,18 @@
 // token.cpp - from a problem token to a problem: direction, fields and parts, as docs/problem-token.md has them.
 // SPDX-License-Identifier: Apache-2.0
+#include "token/token.hpp"
+
+#include "base/near_word.hpp"
+#include "base/status.hpp"
+#include "problem/checks.hpp"
+#include "problem/problem.hpp"
+#include "problem/shape.hpp"
+#include "problem/types.hpp"
+#include "token/words.hpp"
+
 #include <algorithm>
 #include <set>
 #include <vector>
-
-#include "base/near_word.hpp"
-#include "problem/problem.hpp"
-#include "problem/checks.hpp"
-#include "problem/shape.hpp"
-#include "problem/types.hpp"
-#include "base/status.hpp"
-#include "token/words.hpp"
 
 namespace polyconv {
 namespace {

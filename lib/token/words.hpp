@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "token/text.hpp"
+
 #include <polyconv/polyconv.h>
 
 #include <string>
 #include <vector>
-
-#include "token/text.hpp"
 
 namespace polyconv {
 
@@ -18,12 +18,6 @@ inline constexpr const char *kWeightsLayoutWords[] = {"kcrs", "krsc"};
 inline constexpr const char *kActivationWords[] = {"none", "relu", "clip",   "lrelu", "tanh",     "sigmoid",
                                                    "gelu", "silu", "hswish", "elu",   "gelutanh", "prelu"};
 inline constexpr const char *kPoolWords[] = {"none", "maxpool", "avgpool"};
-
-// Whether an activation's word is followed by its alpha.
-inline bool takes_alpha(int32_t activation) {
-  return activation == POLYCONV_ACT_CLIPPED_RELU || activation == POLYCONV_ACT_LEAKY_RELU ||
-         activation == POLYCONV_ACT_ELU;
-}
 
 // Reads "scale+bias+residual+relu+maxpool2", or says no (and reads nothing) where the part does not begin with one of
 // those words (token/epilogue.cpp). `spatial_dims` must be set.

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/database.hpp"
 
+#include "base/status.hpp"
+#include "os/log.hpp"
 #include "os/os.hpp"
-#include "plan/plan.hpp"
+#include "registry/device.hpp"
 
 #include <algorithm>
 #include <cmath>

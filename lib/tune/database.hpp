@@ -1,6 +1,6 @@
-// database.hpp - the tuning database: what kernels took for a problem on this machine, kept from one process to the next.
-// Plans made with a tuning budget write it, every plan reads it; no run does. POLYCONV_TUNING and POLYCONV_TUNING_DB
-// say whether and where (docs/tuning.md).
+// database.hpp - the tuning database: what kernels took for a problem on this machine, kept from one process to the
+// next. Plans made with a tuning budget write it, every plan reads it; no run does. POLYCONV_TUNING and
+// POLYCONV_TUNING_DB say whether and where (docs/tuning.md).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

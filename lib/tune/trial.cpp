@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/trial.hpp"
 
-#include "registry/host.hpp"
 #include "os/os.hpp"
 #include "problem/problem.hpp"
 #include "problem/shape.hpp"
+#include "registry/device.hpp"
+#include "registry/host.hpp"
 
 #include <algorithm>
 

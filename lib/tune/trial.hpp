@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "run/bind.hpp"
 #include "plan/plan.hpp"
 #include "registry/device_memory.hpp"
+#include "run/bind.hpp"
 
 #include <memory>
 #include <vector>

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/tune.hpp"
 
+#include "os/log.hpp"
 #include "os/os.hpp"
-#include "tune/trial.hpp"
+#include "token/token.hpp"
 #include "tune/database.hpp"
+#include "tune/trial.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -100,9 +102,7 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
   }
 }
 
-} // namespace
-
-void tune(const Question &question, const Group &group, std::vector<Candidate> *candidates) {
+void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates) {
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns;
   const Measurements known = known_measurements(question.tuning_key);
   std::optional<Scratch> scratch;
@@ -133,7 +133,7 @@ void tune(const Question &question, const Group &group, std::vector<Candidate> *
   candidates->insert(candidates->end(), rest.begin(), rest.end());
 }
 
-void tune_whole(const Question &question, const std::vector<Layer> &layers, std::vector<Grouping> *groupings) {
+void time_groupings(const Question &question, const std::vector<Layer> &layers, std::vector<Grouping> *groupings) {
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns / 2;
   const Scratch scratch(question, make_group(layers, 0, static_cast<int32_t>(layers.size())));
   std::vector<Contender> contenders;
@@ -153,6 +153,32 @@ void tune_whole(const Question &question, const std::vector<Layer> &layers, std:
     contender.grouping->us = median(std::move(contender.times));
     contender.grouping->measured = true;
   }
+}
+
+class LibraryTuner final : public Tuner {
+ public:
+  void prepare(const std::vector<Layer> &layers, Question *question) const override {
+    if (!tuning_allowed()) question->tuning_ns = question->options.policy.tuning_ms = 0;
+    question->tuning_key = tuning_key(*question, token_of(layers), layers.size());
+  }
+  void time(const Question &question, const Group &group, std::vector<Candidate> *candidates) const override {
+    time_candidates(question, group, candidates);
+  }
+  void time_whole(const Question &question, const std::vector<Layer> &layers,
+                  std::vector<Grouping> *groupings) const override {
+    time_groupings(question, layers, groupings);
+  }
+  void put_known_first(const Question &question, const Group &group,
+                       std::vector<Candidate> *candidates) const override {
+    polyconv::put_known_first(question, group, candidates);
+  }
+};
+
+} // namespace
+
+const Tuner &tuner() {
+  static const LibraryTuner made;
+  return made;
 }
 
 } // namespace polyconv

@@ -1,22 +1,13 @@
-// tune.hpp - options.tuning_budget_ms: candidates are timed on scratch buffers, in order of their estimates, until the
-// budget is spent.
+// tune.hpp - who measures for planning (plan/tuner.hpp): with options.tuning_budget_ms candidates are timed on scratch
+// buffers, in order of their estimates, until the budget is spent, and the database keeps the times.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "plan/decide.hpp"
-
-#include <vector>
+#include "plan/tuner.hpp"
 
 namespace polyconv {
 
-// Replaces the estimates of as many accepted candidates as the budget allows (of one at least) by measured times and
-// moves the measured ones to the front, fastest first. What the tuning database knows is not timed again, and what is
-// timed goes into it.
-void tune(const Question &question, const Group &group, std::vector<Candidate> *candidates);
-
-// Times as many groupings of a chain as a whole as half of the budget allows, one run of each in turn, that without
-// fusing always among them; those with more layers on fallbacks than the first are left out. One that fails, in
-// whichever run, keeps its estimate and says why in `failure`.
-void tune_whole(const Question &question, const std::vector<Layer> &layers, std::vector<Grouping> *groupings);
+// The one of this process: it reads the tuning database, and what is timed goes into it.
+const Tuner &tuner();
 
 } // namespace polyconv

@@ -1,20 +1,20 @@
 // normalise_test.cpp - the normalised layer that kernels see, against what backend.h says of it. Normalising is
 // internal, so its sources are compiled in here.
 // SPDX-License-Identifier: Apache-2.0
-#include "../../lib/problem/problem.cpp"
+#include "../../lib/base/status.cpp"
 #include "../../lib/problem/chain.cpp"
 #include "../../lib/problem/epilogue.cpp"
 #include "../../lib/problem/fields.cpp"
 #include "../../lib/problem/memory.cpp"
+#include "../../lib/problem/problem.cpp"
 #include "../../lib/problem/shape.cpp"
 #include "../../lib/problem/tensors.cpp"
+#include "../../lib/problem/traits.cpp"
 #include "../../lib/problem/types.cpp"
-#include "../../lib/base/status.cpp"
-#include "../../lib/token/token.cpp"
 #include "../../lib/token/epilogue.cpp"
 #include "../../lib/token/print.cpp"
 #include "../../lib/token/text.cpp"
-#include "../../lib/problem/traits.cpp"
+#include "../../lib/token/token.cpp"
 
 #include <doctest/doctest.h>
 #include <polyconv/sdk/formula.hpp>
