@@ -1,6 +1,6 @@
 // chart.cpp - see chart.hpp.
 // SPDX-License-Identifier: Apache-2.0
-#include "chart.hpp"
+#include "chart/chart.hpp"
 
 #include <algorithm>
 #include <cmath>

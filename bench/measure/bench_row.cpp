@@ -1,17 +1,17 @@
 // bench_row.cpp - one row of `run`.
 // SPDX-License-Identifier: Apache-2.0
-#include "bench_row.hpp"
+#include "measure/bench_row.hpp"
 
 #include <algorithm>
 #include <optional>
 
-#include "../info.hpp"
-#include "../notes.hpp"
-#include "../statistics.hpp"
-#include "../text.hpp"
-#include "network.hpp"
-#include "profile.hpp"
-#include "tensors.hpp"
+#include "api/notes.hpp"
+#include "measure/profile.hpp"
+#include "numbers/statistics.hpp"
+#include "result/info.hpp"
+#include "subject/network.hpp"
+#include "subject/tensors.hpp"
+#include "text/text.hpp"
 
 namespace polyconv::bench {
 

@@ -1,10 +1,10 @@
 // checker.cpp - whether what a row runs is right.
 // SPDX-License-Identifier: Apache-2.0
-#include "checker.hpp"
+#include "measure/checker.hpp"
 
 #include <algorithm>
 
-#include "tensors.hpp"
+#include "subject/tensors.hpp"
 
 namespace polyconv::bench {
 

@@ -7,10 +7,10 @@
 #include <limits>
 #include <sstream>
 
-#include "json.hpp"
-#include "notes.hpp"
-#include "output.hpp"
-#include "text.hpp"
+#include "api/notes.hpp"
+#include "print/output.hpp"
+#include "result/json.hpp"
+#include "text/text.hpp"
 
 using namespace polyconv::bench;
 
