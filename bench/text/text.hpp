@@ -7,11 +7,7 @@
 #include <string>
 #include <vector>
 
-<<<<<<< HEAD:bench/text.hpp
-#include "../lib/base/near_word.hpp" // did_you_mean, for every sentence about an unknown word
-=======
-#include "../../lib/near_word.hpp" // did_you_mean, for every sentence about an unknown word
->>>>>>> report23:bench/text/text.hpp
+#include "../../lib/base/near_word.hpp" // did_you_mean, for every sentence about an unknown word
 
 namespace polyconv::bench {
 
