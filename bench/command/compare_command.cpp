@@ -5,32 +5,13 @@
 #include "command/commands.hpp"
 #include "numbers/statistics.hpp"
 #include "print/output.hpp"
-#include "result/json.hpp"
+#include "result/results.hpp"
 #include "system/terminal.hpp"
 #include "text/grid.hpp"
 
 namespace polyconv::bench {
 
 namespace {
-
-// What must be equal for two rows to be the same measurement. The kernel is left out: another choice that is faster
-// is welcome, and one that is slower a regression. So is the number of threads, unless it was asked for... which shows
-// in the number itself: rows of different thread counts are different measurements.
-std::string key_of(const Result &row) {
-  std::string key;
-  for (const char *field :
-       {"problem", "device", "requested", "requested_math", "grouping", "threads", "cache", "baseline"})
-    key += row.at(field) + "\n";
-  if (row.at("beside") != "0") key += row.at("beside"); // older files do not know it
-  return key;
-}
-
-// The last row of a file for each key: a run that was resumed or repeated.
-std::map<std::string, Result> by_key(const std::vector<Result> &rows) {
-  std::map<std::string, Result> found;
-  for (const Result &row : rows) found[key_of(row)] = row;
-  return found;
-}
 
 struct Verdict {
   std::string word; // "", "slower", "faster", or what is wrong with the row
@@ -66,12 +47,13 @@ std::string kernels_of(const Result &before, const Result *after) {
 
 int compare_command(const Arguments &a) {
   const double most = parse_percent(a.fail_slower, "--fail-slower");
-  const std::vector<Result> old_rows = read_results(a.old_file);
-  const std::map<std::string, Result> new_rows = by_key(read_results(a.new_file));
-  std::map<std::string, Result> olds = by_key(old_rows);
-  if (old_rows.front().at("device_name") != new_rows.begin()->second.at("device_name"))
+  const std::vector<Result> old_rows = last_of_each(read_all_results({a.old_file}));
+  const std::vector<Result> new_rows = last_of_each(read_all_results({a.new_file}));
+  std::map<std::string, const Result *> news;
+  for (const Result &row : new_rows) news[key_of(row)] = &row;
+  if (old_rows.front().at("device_name") != new_rows.front().at("device_name"))
     std::cerr << "polyconv-bench: the two files were measured on different devices: "
-              << old_rows.front().at("device_name") << " and " << new_rows.begin()->second.at("device_name") << "\n";
+              << old_rows.front().at("device_name") << " and " << new_rows.front().at("device_name") << "\n";
 
   Grid grid({{"problem", false, Fit::kHeading},
              {"kernel", false, Fit::kWrap},
@@ -82,13 +64,9 @@ int compare_command(const Arguments &a) {
              {"", false, Fit::kWrap}});
   std::vector<double> changes;
   size_t failures = 0, clocks = 0;
-  for (const Result &row : old_rows) {
-    const auto found = olds.find(key_of(row));
-    if (found == olds.end()) continue; // its key has been done
-    const Result before = found->second;
-    olds.erase(found);
-    const auto match = new_rows.find(key_of(before));
-    const Result *after = match == new_rows.end() ? nullptr : &match->second;
+  for (const Result &before : old_rows) {
+    const auto match = news.find(key_of(before));
+    const Result *after = match == news.end() ? nullptr : match->second;
     const Verdict verdict = judge(before, after, most);
     if (verdict.change) changes.push_back(*verdict.change);
     clocks += verdict.change && before.at("clock") != after->at("clock") ? 1 : 0;
