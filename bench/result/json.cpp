@@ -93,6 +93,10 @@ std::vector<Ceilings> read_cache(const std::filesystem::path &path) {
 
 } // namespace
 
+std::string json_string(const std::string &text) {
+  return dump(Json(text));
+}
+
 std::string json_line(const Record &record) {
   Json json = Json::object();
   for (const Field &field : fields_of(record)) json[field.name] = json_of(field.value);

@@ -16,6 +16,9 @@ namespace polyconv::bench {
 struct Info;      // info.hpp
 struct Candidate; // explain.hpp
 
+// The text as a JSON string, with its quotes.
+std::string json_string(const std::string &text);
+
 // One line of JSONL, without the newline.
 std::string json_line(const Record &record);
 

@@ -117,7 +117,7 @@ std::vector<Result> last_of_each(const std::vector<Result> &rows) {
   std::vector<Result> last;
   std::map<std::string, size_t> places;
   for (const Result &row : rows) {
-    const auto [found, added] = places.try_emplace(key_of(row), last.size());
+    const auto [found, added] = places.try_emplace(key_of(row) + "\n" + row.at("suite"), last.size());
     if (added)
       last.push_back(row);
     else

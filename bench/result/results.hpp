@@ -39,7 +39,8 @@ std::vector<Result> read_all_results(const std::vector<std::string> &paths);
 // welcome, and one that is slower a regression. The number of threads is in it.
 std::string key_of(const Result &row);
 
-// The last row for each key, in the order of their first ones: a run that was resumed or repeated has a row twice.
+// The last row for each key and suite, in the order of their first ones: a run that was resumed or repeated has a row
+// twice.
 std::vector<Result> last_of_each(const std::vector<Result> &rows);
 
 } // namespace polyconv::bench
