@@ -35,7 +35,7 @@ struct Arguments {
   // info, compare.
   bool ceilings = false, noise = false;
   std::string patience = "10";
-  std::string fail_slower = "5%", spread;
+  std::string fail_slower = "5%", spread, rows = "20"; // watch too
 };
 
 // Reads the command line. Returns an exit code when there is nothing more to do: after --help and --version (text on

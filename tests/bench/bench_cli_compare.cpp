@@ -103,3 +103,38 @@ TEST_CASE("compare --noise learns what runs of the same code differ by, and late
   CHECK(foreign.code == 2);
   CHECK(has(foreign.err, "the files are of different devices: a noisy machine and y"));
 }
+
+TEST_CASE("watch: a folder of results by their dates, and the rows that are slower than their best") {
+  const TemporaryFile place("", ".folder");
+  std::filesystem::remove(place.path());
+  std::filesystem::create_directory(place.path());
+  const auto put = [&](const char *name, const char *date, double p, double q) {
+    std::ofstream file(place.path() + "/" + name);
+    for (const auto &[problem, us] : {std::pair<const char *, double>{"p", p}, {"q", q}}) {
+      Json row = timed(problem, us, us, us);
+      row["date"] = date;
+      file << row.dump() << "\n";
+    }
+  };
+  put("b.jsonl", "2026-11-01T00:00:00Z", 100, 100); // older than a
+  put("a.jsonl", "2026-11-02T00:00:00Z", 50, 100);
+  put("c.jsonl", "2026-11-03T00:00:00Z", 100, 90);
+  const Outcome trends = bench("watch " + place.path());
+  CHECK(trends.code == 0);
+  CHECK(trends.out.find("\nb ") < trends.out.find("\na "));
+  CHECK(has(trends.out, "1 of 2 rows are slower than their best"));
+  CHECK(has(trends.out, "+100.0%"));
+  CHECK(has(trends.out, "█▁█"));
+  CHECK(has(trends.out, "0.949")); // sqrt(1 * 0.9) of the first
+  CHECK(has(bench("watch " + place.path() + " --spread 110%").out, "None of the 2 rows"));
+
+  std::ofstream(place.path() + "/d.jsonl") << "no result\n";
+  const Outcome foreign = bench("watch " + place.path() + " -o markdown");
+  CHECK(foreign.code == 0);
+  CHECK(has(foreign.err, "left out: " + place.path() + "/d.jsonl:1: not a line of JSON"));
+  CHECK(has(foreign.out, "### x"));
+  CHECK(bench("watch " + place.path() + " --rows -1").code == 2);
+  std::filesystem::remove_all(place.path());
+  CHECK(bench("watch " + place.path()).code == 2);
+  CHECK(has(bench("watch " + place.path()).err, "is no folder"));
+}
