@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../../lib/near_word.hpp" // did_you_mean, for every sentence about an unknown word
+#include "../../lib/base/near_word.hpp" // did_you_mean, for every sentence about an unknown word
 
 namespace polyconv::bench {
 
