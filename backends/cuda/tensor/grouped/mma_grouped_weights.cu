@@ -102,6 +102,7 @@ class MmaGroupedWeights final : public CudaInstance {
 
 } // namespace
 
-POLYCONV_DEFINE_KERNEL(mma_grouped_weights, kNames, supports, instance_of<MmaGroupedWeights>);
+POLYCONV_DEFINE_KERNEL(mma_grouped_weights, kNames, supports, instance_of<MmaGroupedWeights>, 0,
+                       POLYCONV_TRAIT_WIDE_GRADIENT);
 
 } // namespace polyconv::cuda

@@ -118,27 +118,28 @@ class GroupedSums {
     const uint32_t dy = static_cast<uint32_t>(__cvta_generic_to_shared(room.dy(p, stage))) +
                         share.unit * p.unit_filters() * 2 + share.column * 16;
     const int32_t *const windows = room.windows + stage * p.patches.pixels;
-    // The lane's chunk of each pair of chunks of filters; the last one of an odd number again.
-    const int32_t second = lane / 16 * 16, left = p.unit_filters() / 8 - share.column;
+    // A lane has the address of a pixel and of one of two chunks, so that registers come as the instruction wants those
+    // of its first factor. Of filters, the last chunk of an odd number has none beside it.
+    const int32_t second = lane / 8 % 2, left = p.unit_filters() / 8 - share.column;
 #pragma unroll 1
-    for (int32_t pixel = part * 16 + lane % 16; pixel < p.patches.pixels; pixel += p.parts * 16) {
+    for (int32_t pixel = part * 16 + lane % 8 + lane / 16 * 8; pixel < p.patches.pixels; pixel += p.parts * 16) {
       const int32_t window = windows[pixel];
       const bool there = window >= 0;
-      const uint32_t from = there ? x + window : zeros, mask = there ? ~0u : 0u;
-      const uint32_t filters = dy + pixel * p.dy_pitch();
-      uint32_t b[(Columns + 1) / 2][4];
+      const uint32_t from = x + window, filters = dy + pixel * p.dy_pitch() + second * 16;
+      uint32_t b[Columns][2];
 #pragma unroll
       for (int j = 0; j < Columns; j += 2) {
-        const bool has = there && j + lane / 16 < min(Columns, left);
-        load_transposed(b[j / 2], has ? filters + j * 16 + second : zeros);
+        uint32_t pair[4];
+        load_transposed(pair, there && j + second < min(Columns, left) ? filters + j * 16 : zeros);
+        b[j][0] = pair[0], b[j][1] = pair[2];
+        if (j + 1 < Columns) b[j + 1][0] = pair[1], b[j + 1][1] = pair[3];
       }
 #pragma unroll
       for (int row = 0; row < Rows; ++row) {
         uint32_t a[4];
-        load_transposed(a, from + ((kKept ? shift_[row] : shift_of(p, room, share, row)) & mask));
-        const uint32_t rows[4] = {a[0], a[2], a[1], a[3]}; // chunks 0 and 1 of pixels 0 on, then of pixels 8 on
+        load_transposed(a, there ? from + (kKept ? shift_[row] : shift_of(p, room, share, row)) : zeros);
 #pragma unroll
-        for (int j = 0; j < Columns; ++j) multiply_add(sums_[row][j], rows, b[j / 2] + j % 2 * 2, T());
+        for (int j = 0; j < Columns; ++j) multiply_add(sums_[row][j], a, b[j], T());
       }
     }
   }
@@ -155,7 +156,7 @@ class GroupedSums {
  private:
   __device__ static uint32_t shift_of(const GroupedWeights &p, const GroupedWeightsRoom &room,
                                       const GroupedShare &share, int row) {
-    const int32_t half = static_cast<int32_t>(threadIdx.x) % 32 / 16;
+    const int32_t half = static_cast<int32_t>(threadIdx.x) % 16 / 8;
     return room.shifts[(share.row + row) * 2 + half];
   }
 
@@ -260,7 +261,7 @@ __global__ void __launch_bounds__(32 * kGroupedWays, 1) add_grouped_splits(const
   const int32_t warps = block / p.matrices(), index = warps / p.part_warps();
   const int32_t first = p.splits * way / ways, last = p.splits * (way + 1) / ways;
   const int64_t split_quads = int64_t{p.tiles()} * p.part_warps() * p.matrices() * 32;
-  const auto *from = reinterpret_cast<const float4 *>(p.pieces) + first * split_quads + block * 32 + lane;
+  const auto *from = reinterpret_cast<const float4 *>(p.pieces) + first * split_quads + int64_t{block} * 32 + lane;
   ptx::let_next_begin(), ptx::await_previous();
   float4 sum = {};
 #pragma unroll 8
