@@ -200,7 +200,6 @@ def fused_of(make):
     """fuse() of a model whose batch norms do something, f32 and f16, and in a CUDA graph."""
 
     def run():
-        face._plans.state.fuse_on_cuda = True
         torch.backends.cudnn.allow_tf32 = False
         net = prepared(make)
         for norm in net.modules():
