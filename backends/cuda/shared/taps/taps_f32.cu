@@ -1,6 +1,6 @@
 // taps_f32.cu - depthwise layers tap by tap, f32.
 // SPDX-License-Identifier: Apache-2.0
-#include "depthwise/taps.cuh"
+#include "taps/taps.cuh"
 
 namespace polyconv::cuda::shared {
 

@@ -1,6 +1,6 @@
 // taps_f16.cu - depthwise layers tap by tap, f16.
 // SPDX-License-Identifier: Apache-2.0
-#include "depthwise/taps.cuh"
+#include "taps/taps.cuh"
 
 namespace polyconv::cuda::shared {
 

@@ -1,36 +1,54 @@
 // taps.cuh - the kernel of cuda-shared/depthwise_taps as a template; taps_<type>.cu instantiate it. A thread goes from
-// tap to tap: one vector of weights meets the inputs of four columns of outputs, which come from the caches. Rows and
-// columns of taps that lie in the padding are left out, which are most where the dilation is large.
+// tap to tap: one vector of weights meets what four results of a row read, which comes from the caches. Rows and
+// columns of taps that lie beside the image are left out, which are most where the dilation is large; and so are taps
+// that a strided gradient does not meet, for results of a thread are a stride apart.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/epilogue.cuh"
 #include "depthwise/channels.cuh"
-#include "depthwise/taps.hpp"
+#include "taps/taps.hpp"
 
 namespace polyconv::cuda::shared {
 
 template <int V>
 using TapSums = float[kTapColumns][V];
 
-// A row of taps: `x` and `weights` are of its first tap and the thread's first channel, `column` is the first output's.
+// The first tap that result `i` meets along an axis, and where.
+struct FirstTap {
+  int32_t tap, at;
+
+  __device__ FirstTap(const TapAxis &axis, int32_t i) : tap(0), at(i * axis.scale + axis.shift) {
+    if (axis.by == 1) return;
+    while (tap < axis.tap_step && at % axis.by != 0) ++tap, at += axis.apart;
+    at /= axis.by;
+    if (tap == axis.tap_step) tap = axis.taps; // none
+  }
+};
+
+__device__ inline bool is_there(const TapAxis &axis, int32_t at) {
+  return static_cast<uint32_t>(at) < static_cast<uint32_t>(axis.size);
+}
+
+// A row of taps: `x` and `weights` are of its first tap and the thread's first channel, `across` is the first result's.
 template <class T, int V>
-__device__ inline void sum_row(const Conv<int32_t> &p, const T *x, const T *weights, int32_t column, TapSums<V> &sums) {
-  const int32_t width = p.input.size[4], pixel = p.input.stride[4], apart = p.stride[2];
-  int32_t at = column * apart - p.pad[2];
+__device__ inline void sum_row(const DepthwiseTaps &s, const T *x, const T *weights, const FirstTap &across,
+                               TapSums<V> &sums) {
+  const TapAxis &axis = s.axis[2];
+  const int32_t apart = axis.by == 1 ? axis.scale : 1; // from one result to the next
+  int32_t at = across.at;
 #pragma unroll 1
-  for (int32_t tap = 0; tap < p.weights.size[4]; ++tap, at += p.dilation[2], weights += p.weights.size[0]) {
-    if (at + (kTapColumns - 1) * apart < 0 || at >= width) continue;
+  for (int32_t tap = across.tap; tap < axis.taps; tap += axis.tap_step, at += axis.at_step) {
+    if (at + (kTapColumns - 1) * apart < 0 || at >= axis.size) continue;
     Channels<T, V> words[kTapColumns];
 #pragma unroll
     for (int i = 0; i < kTapColumns; ++i) {
-      const int32_t w = at + i * apart;
       words[i] = {};
-      if (static_cast<uint32_t>(w) < static_cast<uint32_t>(width))
-        words[i] = __ldg(reinterpret_cast<const Channels<T, V> *>(x + w * pixel));
+      if (is_there(axis, at + i * apart))
+        words[i] = __ldg(reinterpret_cast<const Channels<T, V> *>(x + (at + i * apart) * axis.stride));
     }
     float w[V];
-    unpack<T>(__ldg(reinterpret_cast<const Channels<T, V> *>(weights)), w);
+    unpack<T>(__ldg(reinterpret_cast<const Channels<T, V> *>(weights + tap * s.filters)), w);
 #pragma unroll
     for (int i = 0; i < kTapColumns; ++i) {
       float v[V];
@@ -52,25 +70,26 @@ __device__ inline void store_plain(const Conv<int32_t> &p, const DepthwiseTaps &
   T *const to = y + p.result.at(at);
 #pragma unroll
   for (int i = 0; i < kTapColumns; ++i) {
-    if (at.w + i >= p.result.size[4]) break;
+    if (at.w + i * s.phases >= p.result.size[4]) break;
 #pragma unroll
     for (int c = 0; c < V; ++c) {
       const float v = cuda::add(sums[i][c], bias[c]);
       sums[i][c] = v < s.low ? s.low : v > s.high ? s.high : v; // NaN stays
     }
-    *reinterpret_cast<Channels<T, V> *>(to + i * p.result.stride[4]) = pack<T>(sums[i]);
+    *reinterpret_cast<Channels<T, V> *>(to + i * s.phases * p.result.stride[4]) = pack<T>(sums[i]);
   }
 }
 
 // Any other ending, one by one from the thread's own places in shared memory: it is much code, there once.
 template <int V>
-__device__ inline void store_any(const Conv<int32_t> &p, const TapSums<V> &sums, void *y, const Place<int32_t> &at) {
+__device__ inline void store_any(const Conv<int32_t> &p, const DepthwiseTaps &s, const TapSums<V> &sums, void *y,
+                                 const Place<int32_t> &at) {
   __shared__ float values[kTapColumns * V][kTapThreads];
 #pragma unroll
   for (int i = 0; i < kTapColumns * V; ++i) values[i][threadIdx.x] = sums[i / V][i % V];
 #pragma unroll 1
   for (int i = 0; i < kTapColumns * V; ++i) {
-    const Place<int32_t> place = {at.n, at.c + i % V, at.d, at.h, at.w + i / V};
+    const Place<int32_t> place = {at.n, at.c + i % V, at.d, at.h, at.w + i / V * s.phases};
     if (place.w < p.result.size[4]) finish_and_store(p, y, values[i][threadIdx.x], place);
   }
 }
@@ -82,27 +101,26 @@ __global__ void __launch_bounds__(kTapThreads)
   const int32_t i = static_cast<int32_t>(blockIdx.x) * kTapThreads + static_cast<int32_t>(threadIdx.x);
   if (i >= s.threads) return;
   const int32_t strip = s.chunks(i), row = s.strips(strip), plane = s.rows(row), n = s.planes(plane);
+  const int32_t in_row = strip - row * s.strips.by, set = s.residues(in_row), residue = in_row - set * s.phases;
   const Place<int32_t> at = {n, (i - strip * s.chunks.by) * V, plane - n * s.planes.by, row - plane * s.rows.by,
-                             (strip - row * s.strips.by) * kTapColumns};
+                             residue + set * kTapColumns * s.phases};
   TapSums<V> sums = {};
-  x += p.input.offset + n * p.input.stride[0] + at.c;
+  x += s.offset + n * s.image + at.c;
   weights += at.c;
+  const FirstTap first(s.axis[0], at.d), down(s.axis[1], at.h), across(s.axis[2], at.w);
 #pragma unroll 1
-  for (int32_t a = 0; a < p.weights.size[2]; ++a) {
-    const int32_t d = at.d * p.stride[0] - p.pad[0] + a * p.dilation[0];
-    if (static_cast<uint32_t>(d) >= static_cast<uint32_t>(p.input.size[2])) continue;
+  for (int32_t a = first.tap, d = first.at; a < s.axis[0].taps; a += s.axis[0].tap_step, d += s.axis[0].at_step) {
+    if (!is_there(s.axis[0], d)) continue;
 #pragma unroll 1
-    for (int32_t b = 0; b < p.weights.size[3]; ++b) {
-      const int32_t h = at.h * p.stride[1] - p.pad[1] + b * p.dilation[1];
-      if (static_cast<uint32_t>(h) >= static_cast<uint32_t>(p.input.size[3])) continue;
-      sum_row<T, V>(p, x + d * p.input.stride[2] + h * p.input.stride[3],
-                    weights + (a * p.weights.size[3] + b) * p.weights.size[4] * p.weights.size[0], at.w, sums);
-    }
+    for (int32_t b = down.tap, h = down.at; b < s.axis[1].taps; b += s.axis[1].tap_step, h += s.axis[1].at_step)
+      if (is_there(s.axis[1], h))
+        sum_row<T, V>(s, x + d * s.axis[0].stride + h * s.axis[1].stride,
+                      weights + (a * s.axis[1].taps + b) * s.axis[2].taps * s.filters, across, sums);
   }
   if constexpr (Plain)
     store_plain<T, V>(p, s, sums, y, at);
   else
-    store_any<V>(p, sums, y, at);
+    store_any<V>(p, s, sums, y, at);
 }
 
 template <class T, int V, bool Plain>
