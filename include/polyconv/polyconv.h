@@ -594,6 +594,54 @@ typedef struct polyconv_plan_info {
 /* Fills *info, whose struct_size the caller has set. */
 POLYCONV_API polyconv_status polyconv_plan_get_info(const polyconv_plan *plan, polyconv_plan_info *info);
 
+/* ---------------------------------------------------------------- plan cache */
+
+/* Plans by problem, for programs whose shapes change from call to call: each problem is planned once, and the plans
+ * that were not asked for the longest go where all together hold more bytes than wanted. The caller owns it. Every
+ * function may be called from several threads at once; two that miss the same problem at once may both plan it, and
+ * share one of the plans. */
+typedef struct polyconv_cache polyconv_cache;
+
+/* An empty cache of plans for a device under options (NULL: the defaults), which are copied; a pool, an allocator or an
+ * observer in them must live as long as the cache. `byte_limit` is for all plans that nobody uses, in bytes of host
+ * memory: what the library keeps is counted, and for what kernels keep an allowance a step; 0 keeps none that is not in
+ * use, -1 all. Errors: INVALID_ARGUMENT, UNAVAILABLE, OUT_OF_MEMORY. */
+POLYCONV_API polyconv_status polyconv_cache_create(const polyconv_device *device, const polyconv_options *options,
+                                                   int64_t byte_limit, polyconv_cache **cache);
+
+/* The plan of `count` problems (a layer, or a chain, as in polyconv_plan_create), made where there is none yet; a miss
+ * takes as long as polyconv_plan_create and fails as it does. Problems are compared byte by byte: begin each with
+ * polyconv_problem_init or _parse. The plan is used as any other but never destroyed: give it back by
+ * polyconv_cache_release, once for each time it was got, when no run or bound set uses it any more; until then it
+ * stays, whatever the limit. Weights made with it may live on. */
+POLYCONV_API polyconv_status polyconv_cache_get(polyconv_cache *cache, const polyconv_problem *problems, int32_t count,
+                                                const polyconv_plan **plan);
+
+/* Gives a plan back; NULL is ignored. Errors: INVALID_ARGUMENT for one that is not this cache's or not in use. */
+POLYCONV_API polyconv_status polyconv_cache_release(polyconv_cache *cache, const polyconv_plan *plan);
+
+/* What a cache has done, and what it holds now. */
+typedef struct polyconv_cache_stats {
+  size_t struct_size;
+  int64_t hits;      /* plans that were there */
+  int64_t misses;    /* that were not, those that could not be made included */
+  int64_t evictions; /* plans let go for the limit's sake */
+  int64_t plans;     /* held now and found by the next call */
+  int64_t in_use;    /* plans got and not given back, those that are no longer found included */
+  int64_t bytes;     /* of the plans held now */
+  int64_t byte_limit;
+} polyconv_cache_stats;
+
+/* Fills *stats, whose struct_size the caller has set. */
+POLYCONV_API polyconv_status polyconv_cache_get_stats(const polyconv_cache *cache, polyconv_cache_stats *stats);
+
+/* Lets go of every plan, so that the next are made anew: behind polyconv_tune, or a backend that was loaded. Plans in
+ * use go when they are given back. NULL is ignored. */
+POLYCONV_API void polyconv_cache_clear(polyconv_cache *cache);
+
+/* Frees a cache with all its plans, of which none may be in use. NULL is ignored. */
+POLYCONV_API void polyconv_cache_destroy(polyconv_cache *cache);
+
 /* ---------------------------------------------------------------- prepare */
 
 typedef struct polyconv_weights polyconv_weights;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <memory>
 
 namespace polyconv {
@@ -119,9 +118,10 @@ void settle_noise(std::vector<Candidate> *measured) {
   std::rotate(measured->begin(), taken, taken + 1);
 }
 
-void put_known_first(const Question &question, const Group &group, std::vector<Candidate> *candidates) {
+bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
+                  Candidate *choice) {
   const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key);
-  if (known == nullptr || !has_timed(*known, candidates->front())) return;
+  if (known == nullptr || !has_timed(*known, candidates.front())) return false;
   std::vector<Row> rest;
   rest.reserve(known->size());
   for (const auto &entry : *known) rest.push_back(&entry);
@@ -135,14 +135,14 @@ void put_known_first(const Question &question, const Group &group, std::vector<C
       return faster.fallback_rank() == 0 && !cannot_be_told_apart(faster, row->second);
     });
     if (settled) break;
-    Candidate candidate = ask_known(question, group, *candidates, row->first, row->second);
+    Candidate candidate = ask_known(question, group, candidates, row->first, row->second);
     if (candidate.accepted()) measured.push_back(std::move(candidate));
   }
   std::stable_sort(measured.begin(), measured.end(), goes_before);
   settle_noise(&measured);
-  if (measured.empty() || measured.front().fallback_rank() > candidates->front().fallback_rank()) return;
-  candidates->insert(candidates->begin(), std::make_move_iterator(measured.begin()),
-                     std::make_move_iterator(measured.end()));
+  if (measured.empty() || measured.front().fallback_rank() > candidates.front().fallback_rank()) return false;
+  *choice = std::move(measured.front());
+  return true;
 }
 
 void mark_known(const Question &question, std::vector<Candidate> *candidates) {

@@ -24,9 +24,9 @@ Measurements entries_of(const std::vector<Candidate> &measured);
 // choose the same.
 void settle_noise(std::vector<Candidate> *measured);
 
-// The best that the database knows for a group, ahead of `candidates`, which are in the order of estimates. Only where
-// it has also timed the estimates' favourite: else nobody knows whether the fastest known is any good.
-void put_known_first(const Question &question, const Group &group, std::vector<Candidate> *candidates);
+// As Tuner::choose_known.
+bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
+                  Candidate *choice);
 
 // Says of each candidate what the database knows of it, and puts them in order again.
 void mark_known(const Question &question, std::vector<Candidate> *candidates);

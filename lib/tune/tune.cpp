@@ -185,9 +185,9 @@ class LibraryTuner final : public Tuner {
                   std::vector<Grouping> *groupings) const override {
     time_groupings(question, layers, groupings);
   }
-  void put_known_first(const Question &question, const Group &group,
-                       std::vector<Candidate> *candidates) const override {
-    polyconv::put_known_first(question, group, candidates);
+  bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
+                    Candidate *choice) const override {
+    return polyconv::choose_known(question, group, candidates, choice);
   }
 };
 

@@ -173,6 +173,17 @@ AT(polyconv_candidate, occupancy, 108);
 AT(polyconv_candidate, measured, 112);
 AT(polyconv_candidate, measured_on, 120);
 SIZE(polyconv_candidate, 128);
+
+AT(polyconv_cache_stats, struct_size, 0);
+AT(polyconv_cache_stats, hits, 8);
+AT(polyconv_cache_stats, misses, 16);
+AT(polyconv_cache_stats, evictions, 24);
+AT(polyconv_cache_stats, plans, 32);
+AT(polyconv_cache_stats, in_use, 40);
+AT(polyconv_cache_stats, bytes, 48);
+AT(polyconv_cache_stats, byte_limit, 56);
+SIZE(polyconv_cache_stats, 64);
+
 AT(polyconv_tune_progress, struct_size, 0);
 AT(polyconv_tune_progress, problem, 8);
 AT(polyconv_tune_progress, finished, 12);

@@ -152,6 +152,13 @@ TEST_CASE("tune_example times two layers, plans by that, and knows them the next
   CHECK(again.text.find(" 0 known)") == std::string::npos);
 }
 
+TEST_CASE("cache_example plans each size once") {
+  const Folder folder;
+  const Run result = run(folder, "'" + binary("cache_example") + "'");
+  CHECK(result.code == 0);
+  CHECK(result.text == "35 plans, 265 hits, 35 misses\n");
+}
+
 TEST_CASE("c_minimal prints a blurred point") {
   const Folder folder;
   const Run result = run(folder, "'" + binary("c_minimal") + "'");
