@@ -33,10 +33,13 @@ struct Arguments {
   std::string plot_x, plot_y = "median_us", plot_by = "kernel", plot_title;
   bool roofline = false;
 
+  // report.
+  std::string against, pictures, title;
+
   // info, compare.
-  bool ceilings = false;
+  bool ceilings = false, noise = false;
   std::string patience = "10";
-  std::string old_file, new_file, fail_slower = "5%";
+  std::string fail_slower = "5%", spread, rows = "20"; // watch too
 };
 
 // Reads the command line. Returns an exit code when there is nothing more to do: after --help and --version (text on

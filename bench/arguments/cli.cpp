@@ -147,9 +147,47 @@ void add_others(CLI::App &app, Arguments &a) {
   plot->add_option("--title", a.plot_title, "What stands above")->type_name("TEXT");
   plot->add_option("--out", a.out_file, "Write to this file instead of stdout")->type_name("FILE");
 
+  CLI::App *watch =
+      app.add_subcommand("watch", "A folder of result files as trends: file by file, and rows that got slower");
+  watch->add_option("folder", a.result_files, "The folder; its *.jsonl files are taken by their dates")
+      ->required()
+      ->expected(1)
+      ->type_name("FOLDER");
+  watch->add_option("--fail-slower", a.fail_slower, "Show rows that are slower than their best by more (default 5%)")
+      ->type_name("PERCENT");
+  watch
+      ->add_option("--spread", a.spread,
+                   "What runs of the same code differ by (default: as compare --noise learnt it, or 0)")
+      ->type_name("PERCENT");
+  watch->add_option("--rows", a.rows, "So many rows at most (default 20)")->type_name("N");
+  add_output(*watch, a, {"table", "markdown"});
+
+  CLI::App *report = app.add_subcommand("report", "Result files of `run -o jsonl` as one page to look at and send on");
+  report->add_option("results", a.result_files, "Result files")->required()->type_name("RESULT");
+  report->add_option("--against", a.against, "Show what changed since these results; several runs joined by commas")
+      ->type_name("RESULT[,RESULT]");
+  report->add_option("--title", a.title, "What stands above (default: the machine)")->type_name("TEXT");
+  report->add_option("--pictures", a.pictures, "Write each picture into this folder too, as an SVG file")
+      ->type_name("FOLDER");
+  report->add_option("-o,--out", a.out_file, "Write to this file instead of stdout: .html, or .md for an issue")
+      ->type_name("FILE")
+      ->group("Output");
+  report->add_option("--format", a.output, "html or markdown, whatever the file is called")
+      ->check(CLI::IsMember({"html", "markdown"}))
+      ->type_name("FORMAT")
+      ->group("Output");
+
   CLI::App *compare = app.add_subcommand("compare", "Two result files of `run -o jsonl`; exit 5 on a regression");
-  compare->add_option("old", a.old_file, "The result file to compare with")->required()->type_name("OLD");
-  compare->add_option("new", a.new_file, "The result file that is judged")->required()->type_name("NEW");
+  compare
+      ->add_option("results", a.result_files,
+                   "The result file to compare with, and the one that is judged; "
+                   "several runs of the same code joined by commas")
+      ->required()
+      ->type_name("OLD NEW");
+  compare->add_flag("--noise", a.noise, "Learn how much runs of the same code differ here, of two or more RESULTs");
+  compare
+      ->add_option("--spread", a.spread, "What runs of the same code differ by (default: as --noise learnt it, or 0)")
+      ->type_name("PERCENT");
   compare->add_option("--fail-slower", a.fail_slower, "A row fails when it is slower by more than this (default 5%)")
       ->type_name("PERCENT");
   add_output(*compare, a, {"table", "markdown"});
@@ -174,7 +212,7 @@ std::string complaint(const CLI::App &app, const std::vector<std::string> &words
     std::vector<std::string> commands;
     for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; }))
       commands.push_back(command->get_name());
-    std::string sentence = "expected a command: info, run, check, explain, tune, compare or plot";
+    std::string sentence = "expected a command: info, run, check, explain, tune, compare, watch, report or plot";
     if (!words.empty()) sentence += did_you_mean(words.front(), commands);
     return sentence;
   }

@@ -20,6 +20,8 @@ int main(int argc, char **argv) {
     if (done >= 0) return done;
     keep_notes();
     if (arguments.command == "compare") return compare_command(arguments);
+    if (arguments.command == "watch") return watch_command(arguments);
+    if (arguments.command == "report") return report_command(arguments);
     if (arguments.command == "plot") return plot_command(arguments);
     if (arguments.command == "info") try_loading(parse_seconds(arguments.patience, "--patience"));
     load_backends();
