@@ -242,6 +242,10 @@ std::string tuning_key(const Question &question, const std::string &token, size_
   return tuning_field(token) + "\t" + conditions + "\t" + device_words(*question.device);
 }
 
+std::string today() {
+  return date_text(os::wall_clock_s());
+}
+
 bool tuning_allowed() {
   return mode() != Mode::Freeze;
 }
@@ -258,18 +262,17 @@ void take_measurement(const Measurement &measured, Candidate *candidate) {
   candidate->measured = true;
   candidate->estimate_us = measured.us;
   candidate->spread_us = measured.spread_us;
-  candidate->date = measured.date;
+  candidate->measured_on = measured.date;
 }
 
 void remember(const std::string &key, const std::vector<Candidate> &measured) {
   if (key.empty() || measured.empty()) return;
-  const std::string today = date_text(os::wall_clock_s());
   Measurements entries;
   for (const Candidate &candidate : measured)
-    if (candidate.date.empty())
-      entries[names_of(candidate)] = {version_of(candidate), std::max(to_nanoseconds(candidate.estimate_us), 1e-3),
-                                      to_nanoseconds(candidate.spread_us), candidate.workspace_bytes, today};
-  if (!entries.empty()) database().add(key, entries);
+    entries[names_of(candidate)] = {version_of(candidate), std::max(to_nanoseconds(candidate.estimate_us), 1e-3),
+                                    to_nanoseconds(candidate.spread_us), candidate.workspace_bytes,
+                                    candidate.measured_on};
+  database().add(key, entries);
 }
 
 void settle_noise(std::vector<Candidate> *measured) {

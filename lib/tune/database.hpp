@@ -19,6 +19,9 @@ std::string tuning_key(const Question &question, const std::string &token, size_
 // Whether candidates may be timed: not under POLYCONV_TUNING=freeze.
 bool tuning_allowed();
 
+// "2026-11-28", UTC.
+std::string today();
+
 // What is known of a key; the first call of the process reads the files.
 Measurements known_measurements(const std::string &key);
 

@@ -92,6 +92,7 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
     candidate->estimate_us = timed.us;
     candidate->spread_us = timed.spread_us;
     candidate->measured = true;
+    candidate->measured_on = today();
     return true;
   } catch (const Failure &failure) {
     log(POLYCONV_LOG_WARNING, "tuning: %s", failure.what());
@@ -106,7 +107,7 @@ void time_candidates(const Question &question, const Group &group, std::vector<C
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns;
   const Measurements known = known_measurements(question.tuning_key);
   std::optional<Scratch> scratch;
-  std::vector<Candidate> measured, rest;
+  std::vector<Candidate> measured, fresh, rest;
   double best_us = std::numeric_limits<double>::infinity();
   for (Candidate &candidate : *candidates) {
     const bool in_vain = !measured.empty() && candidate.fallback_rank() > measured.front().fallback_rank();
@@ -121,11 +122,12 @@ void time_candidates(const Question &question, const Group &group, std::vector<C
       if (!scratch) scratch.emplace(question, group);
       if (!time_candidate(question, group, *scratch, best_us, deadline_ns, &candidate)) rest.push_back(candidate);
       if (!candidate.measured) continue;
+      fresh.push_back(candidate);
     }
     best_us = std::min(best_us, candidate.estimate_us);
     measured.push_back(candidate);
   }
-  remember(question.tuning_key, measured);
+  remember(question.tuning_key, fresh);
   std::stable_sort(measured.begin(), measured.end(), goes_before);
   settle_noise(&measured);
   std::stable_partition(rest.begin(), rest.end(), [](const Candidate &candidate) { return candidate.accepted(); });
@@ -152,6 +154,7 @@ void time_groupings(const Question &question, const std::vector<Layer> &layers, 
     if (!contender.grouping->failure.empty()) continue;
     contender.grouping->us = median(std::move(contender.times));
     contender.grouping->measured = true;
+    contender.grouping->measured_on = today();
   }
 }
 

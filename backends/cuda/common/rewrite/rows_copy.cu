@@ -1,5 +1,5 @@
-// rows_copy.cu - see rows_copy.hpp. A thread writes 16 bytes. What it reads begins at any element, so it reads words and
-// shifts them into place: elements one by one took four times as long.
+// rows_copy.cu - see rows_copy.hpp. A thread writes 16 bytes. What it reads begins at any element, so it reads words
+// and shifts them into place: elements one by one took four times as long.
 //
 // Floor: the tensor and the rows once.
 // SPDX-License-Identifier: Apache-2.0
@@ -133,7 +133,12 @@ double rows_copy_us(const polyconv_tensor &t, int64_t row) {
 void gather_rows(const polyconv_tensor &t, int64_t row, const void *from, void *rows, cudaStream_t stream) {
   const int64_t vector = 16 / sdk::type_bytes(t.type), pixels = sdk::elements(t) / t.size[1];
   const int64_t count = pixels * row / vector;
-  const RowsCopy p = {begin_of(t, from), rows, small(t.size[1]), small(row), small(count), small(sdk::elements(t)),
+  const RowsCopy p = {begin_of(t, from),
+                      rows,
+                      small(t.size[1]),
+                      small(row),
+                      small(count),
+                      small(sdk::elements(t)),
                       Divider::make(small(row / vector))};
   for_type(t.type, [&](auto element) {
     launch_early(gather<decltype(element)>, blocks_for(count, kThreads), kThreads, 0, stream, p);
@@ -142,7 +147,12 @@ void gather_rows(const polyconv_tensor &t, int64_t row, const void *from, void *
 
 void scatter_rows(const polyconv_tensor &t, int64_t row, const void *rows, void *to, cudaStream_t stream) {
   const int64_t vector = 16 / sdk::type_bytes(t.type), count = ceil_div(sdk::elements(t), vector);
-  const RowsCopy p = {rows, begin_of(t, to), small(t.size[1]), small(row), small(count), small(sdk::elements(t)),
+  const RowsCopy p = {rows,
+                      begin_of(t, to),
+                      small(t.size[1]),
+                      small(row),
+                      small(count),
+                      small(sdk::elements(t)),
                       Divider::make(small(t.size[1]))};
   for_type(t.type, [&](auto element) {
     launch_early(scatter<decltype(element)>, blocks_for(count, kThreads), kThreads, 0, stream, p);

@@ -1,5 +1,6 @@
-// rows_copy.hpp - between a dense tensor, channels last, and rows of its pixels in the workspace, each of whole 16 bytes
-// (aligned.hpp). What patch_copy.hpp does for any tensor, this does in vectors where pixels lie one after the other.
+// rows_copy.hpp - between a dense tensor, channels last, and rows of its pixels in the workspace, each of whole 16
+// bytes (aligned.hpp). What patch_copy.hpp does for any tensor, this does in vectors where pixels lie one after the
+// other.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -14,6 +14,7 @@ namespace polyconv::cuda::wgmma {
 
 inline constexpr int kWorkers = kHopperMultiprocessors;
 
+inline constexpr int kMostSharing = 8;  // blocks of a cluster
 inline constexpr int kWeightsParts = 3; // that factors fall into at most (parts.hpp)
 
 struct WeightsProduct {

@@ -66,7 +66,7 @@ WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
     whole.shares = share_out_whole(best.shares, 1);
     consider(whole);
   }
-  for (const int32_t sharing : {4, 8}) {
+  for (const int32_t sharing : {4, kMostSharing}) {
     WeightsProduct p = make_weights_product(l, shape, sharing);
     p.whole = 1;
     p.shares = share_out_whole(p.shares, sharing);
