@@ -29,6 +29,10 @@ struct Arguments {
   std::string plot_x, plot_y = "median_us", plot_by = "kernel", plot_title;
   bool roofline = false;
 
+  // import, replay.
+  std::vector<std::string> sizes;
+  bool choose = false;
+
   // report.
   std::string against, pictures, title;
 

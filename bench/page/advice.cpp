@@ -79,7 +79,8 @@ Priorities advise(const std::vector<Row> &all) {
   std::vector<Advice> slow;
   if (any([](const Row &row) { return row.good() && row.ratio.has_value(); })) {
     slow = behind_baseline(rows);
-    priorities.order = slow.empty() ? "No layer loses to its baseline." : "By the time that each loses to its baseline.";
+    priorities.order =
+        slow.empty() ? "No layer loses to its baseline." : "By the time that each loses to its baseline.";
   } else if (any([](const Row &row) { return row.good() && row.roof_pct.has_value(); })) {
     slow = under_roof(rows);
     priorities.order = "By the time that each spends above what memory and arithmetic allow; no row has a baseline.";
