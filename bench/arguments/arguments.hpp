@@ -21,6 +21,9 @@ struct Arguments {
   bool all_configs = false, ladder = false, graph = false, profile = false, transfers = false, end_to_end = false;
   std::string baselines, expect, beside = "0", cache = "warm", min_time = "0.1", verify = "auto", baseline_budget = "4";
 
+  std::string trace; // a file
+  bool nvtx = false;
+
   // Output.
   std::string output, out_file, progress = "auto";
 

@@ -88,6 +88,9 @@ void add_how(CLI::App &command, Arguments &a) {
        "Where the time goes: each step of the plan or layer of the network, each call, each copy");
   flag("--transfers", a.transfers, "Also time copies between host and device with the run");
   flag("--end-to-end", a.end_to_end, "Also time polyconv_convolve: plan, pack, copies and run");
+  option("--trace", a.trace, "FILE",
+         "Write a timeline for chrome://tracing or Perfetto: rows, stages, one event a step");
+  flag("--nvtx", a.nvtx, "Mark rows and stages as ranges of NVTX, for NVIDIA's profilers");
   option("--min-time", a.min_time, "SECONDS", "Time spent in samples a row, at least (default 0.1)");
   option("--verify", a.verify, "WHEN",
          "Check each row against the reference: auto (default: up to 1 GFLOP), always, never")

@@ -15,6 +15,7 @@
 #include "measure/baseline.hpp"
 #include "measure/bench_row.hpp"
 #include "measure/beside.hpp"
+#include "measure/trace.hpp"
 #include "result/info.hpp"
 #include "trial/rows.hpp"
 #include "work/sweep.hpp"
@@ -143,7 +144,10 @@ std::unique_ptr<RowTrials> trials_of(const std::vector<Job> &jobs, const RunSett
 
 int measure_jobs(const Arguments &a, const std::vector<Job> &jobs, const std::vector<Expectation> &expectations,
                  bool compared) {
-  const RunSettings settings = settings_of(a);
+  RunSettings settings = settings_of(a);
+  std::optional<Trace> trace;
+  if (!a.trace.empty() || a.nvtx) trace.emplace(a.trace, a.nvtx);
+  settings.trace = trace ? &*trace : nullptr;
   std::vector<std::string> hints; // as of the last row: an interruption may read them at any time
   std::function<void(const std::string &)> told;
   const std::unique_ptr<RowTrials> trials = trials_of(jobs, settings);
@@ -156,9 +160,13 @@ int measure_jobs(const Arguments &a, const std::vector<Job> &jobs, const std::ve
   Report report(a, view_of(a), jobs.size(), [&hints](const std::vector<Record> &records, size_t columns) {
     return summary(records, View::kTimes, columns, hints);
   });
-  told = [&report](const std::string &stage) { report.stage(stage); };
+  told = [&report, &trace](const std::string &stage) {
+    if (trace) trace->stage(stage);
+    report.stage(stage);
+  };
   std::optional<Beside> load(std::in_place, settings.beside);
   for (const Job &job : jobs) {
+    if (trace) trace->row(job.work.title() + " on " + job.device);
     report.next(job.work.title() + " " + job.request.kernel);
     report.add(bench.measure(job), [&](std::vector<Record> &records) {
       hints = bench.hints();
@@ -166,6 +174,7 @@ int measure_jobs(const Arguments &a, const std::vector<Job> &jobs, const std::ve
     });
   }
   load.reset();
+  if (trace) trace->close();
   report.finish();
   const std::vector<Record> &records = report.records();
   return judge(expectations, records,
