@@ -21,6 +21,9 @@ struct Arguments {
   bool all_configs = false, ladder = false, graph = false, profile = false, transfers = false, end_to_end = false;
   std::string baselines, expect, beside = "0", cache = "warm", min_time = "0.1", verify = "auto", baseline_budget = "4";
 
+  std::string trace; // a file
+  bool nvtx = false;
+
   // How: tune.
   std::string budget = "0";
   std::vector<std::string> merges;
@@ -32,6 +35,10 @@ struct Arguments {
   std::vector<std::string> result_files;
   std::string plot_x, plot_y = "median_us", plot_by = "kernel", plot_title;
   bool roofline = false;
+
+  // import, replay.
+  std::vector<std::string> sizes;
+  bool choose = false;
 
   // report.
   std::string against, pictures, title;
