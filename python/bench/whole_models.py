@@ -41,6 +41,35 @@ class Row(NamedTuple):
     ratio = property(lambda self: self.theirs_ms / self.ours_ms)
 
 
+def drop_workspaces():
+    """Gives cuBLAS's workspaces back; it takes new ones as it needs them."""
+    getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
+
+
+class Replay:
+    """A CUDA graph of some work. It reads the model's own parameters, so that it keeps the work, which has the model: a model that
+    goes while its graph is replayed is an illegal memory access as soon as empty_cache() gives its memory back.
+
+    A side stream comes first, and then the capture, as PyTorch's pages have it. cuBLAS takes a workspace (32 MiB on an H100) for each
+    stream and keeps it: a graph gets one of its own, and leaves none to the next."""
+
+    def __init__(self, work):
+        self.work = work
+        torch.cuda.synchronize()  # the weights may be being made
+        with torch.cuda.stream(torch.cuda.Stream()):
+            work()
+        torch.cuda.synchronize()
+        drop_workspaces()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.result = work()
+        drop_workspaces()
+
+    def __call__(self):
+        self.graph.replay()
+        return self.result
+
+
 class Bench:
     """One model on one device."""
 
@@ -104,22 +133,6 @@ class Bench:
         if self.cuda:
             torch.cuda.synchronize()
 
-    def captured(self, work):
-        """A replay of the same work."""
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            work()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            result = work()
-
-        def replay():
-            graph.replay()
-            return result
-
-        return replay
-
     def timed(self, work, rounds):
         """The least milliseconds of so many rounds."""
         best = math.inf
@@ -145,6 +158,7 @@ class Bench:
             self.synchronize()
             gc.collect()
             if self.cuda:
+                drop_workspaces()
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
             result = work()
@@ -157,7 +171,7 @@ class Bench:
         on = contextlib.nullcontext if kind.startswith("fused") else face.enable
         theirs = self.work(self.model(training), x, training)
         if kind.endswith("graph"):
-            theirs = self.captured(theirs)
+            theirs = Replay(theirs)
         their_result, their_memory = self.peak(theirs)
         if self.cuda:  # memory of one model at a time
             theirs = None
@@ -167,12 +181,12 @@ class Bench:
         ours = self.work(net, x, training)
         with on():
             if kind.endswith("graph"):
-                ours = self.captured(ours)
+                ours = Replay(ours)
             our_result, our_memory = self.peak(ours)
         info = face.cache_info()
         if theirs is None:
             theirs = self.work(self.model(training), x, training)
-            theirs = self.captured(theirs) if kind.endswith("graph") else theirs
+            theirs = Replay(theirs) if kind.endswith("graph") else theirs
             theirs()
         times = [math.inf, math.inf]
         for _ in range(self.options.turns):

@@ -3,7 +3,7 @@
 
 from typing import NamedTuple
 
-from . import _dispatch
+from . import _dispatch, _kept
 from ._plans import Taken, state
 
 
@@ -24,11 +24,7 @@ class CacheInfo(NamedTuple):
 
 def cache_info():
     fallen = _dispatch.fallen()
-    tensors, size = 0, 0
-    for _, forms in list(state.packs.values()):
-        packs = [pack for pack in list(forms.values()) if hasattr(pack, "weights")]
-        tensors += bool(packs)
-        size += sum(pack.weights.bytes for pack in packs)
+    tensors, size = _kept.packed_of_all()
     return CacheInfo(
         state.hits,
         state.misses,
@@ -44,10 +40,11 @@ def cache_info():
 
 
 def cache_clear():
-    """Drops plans, packed weights and counts. Call it where weights changed behind PyTorch's back (through .data)."""
+    """Drops plans, packed weights and counts. Call it where weights changed behind PyTorch's back (through .data). What CUDA
+    graphs read stays where it is, as long as the weights it was made from."""
     with state.lock:
         state.plans.clear()
-        state.packs.clear()
+        state.forms.clear()
     _dispatch.reset_counts()
 
 

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# PYTHONPATH must have build/python/python and examples/python; POLYCONV_BACKEND_PATH the CUDA plug-ins. About 3 minutes.
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export PYTHONPATH="$PYTHONPATH:$PWD/examples/python"
+nvidia-smi --query-gpu=name --format=csv,noheader
+# correctness, four at a time
+timeout 150 python3 gpu/find_bugs2.py gradients_by_layer whole_gradients autocast_packs_once graph_packs
+# times, alone
+for kind in inference graph fused fused_graph; do
+  timeout 60 python3 gpu/find_bugs2.py bench_rows:$kind
+done
+timeout 100 python3 python/tests/gpu_smoke.py --quick
