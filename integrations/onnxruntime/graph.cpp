@@ -133,6 +133,16 @@ size_t Node::outputs() const {
   return count;
 }
 
+std::vector<Value> Node::read() const {
+  std::vector<Value> result = inputs_;
+  size_t count = 0;
+  require(*api_, api_->Node_GetNumImplicitInputs(node_, &count));
+  std::vector<const OrtValueInfo *> values(count);
+  if (count) require(*api_, api_->Node_GetImplicitInputs(node_, values.data(), count));
+  for (auto value : values) result.emplace_back(api_, value);
+  return result;
+}
+
 bool Node::read(const char *name, int type, std::vector<char> &bytes) const {
   const OrtOpAttr *attribute = nullptr;
   if (OrtStatus *absent =

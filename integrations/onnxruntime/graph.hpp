@@ -65,6 +65,7 @@ class Node {
   Value input(size_t index) const { return index < inputs_.size() ? inputs_[index] : Value(); }
   Value output(size_t index) const { return index < outputs_.size() ? outputs_[index] : Value(); }
   size_t outputs() const;
+  std::vector<Value> read() const; // all inputs, those of graphs inside the node too
 
   int64_t attribute(const char *name, int64_t absent) const;
   float attribute(const char *name, float absent) const;

@@ -17,6 +17,17 @@ size_t bytes_of(int type) {
 
 } // namespace
 
+View input_view(const Api &api, const OrtKernelContext *context, size_t index) {
+  const OrtValue *tensor = nullptr;
+  require(api, api.KernelContext_GetInput(context, index, &tensor));
+  if (!tensor) throw Error(kFail, "polyconv: input " + std::to_string(index) + " of the fused node is missing");
+  Shape shape = shape_of(api, tensor);
+  View view;
+  view.type = shape.type, view.sizes = std::move(shape.sizes);
+  view.data = data_of(api, tensor);
+  return view;
+}
+
 Operand::Operand(const Api &api, const Value &value, const Inputs &inputs) : exists_(static_cast<bool>(value)) {
   if (!exists_) return;
   if (const OrtValue *tensor = value.constant()) {
@@ -34,18 +45,12 @@ Operand::Operand(const Api &api, const Value &value, const Inputs &inputs) : exi
 
 View Operand::view(const Api &api, const OrtKernelContext *context) const {
   if (!exists_) return {};
-  View view = view_;
   if (constant_) {
+    View view = view_;
     view.data = bytes_.data();
     return view;
   }
-  const OrtValue *tensor = nullptr;
-  require(api, api.KernelContext_GetInput(context, index_, &tensor));
-  if (!tensor) throw Error(kFail, "polyconv: input " + std::to_string(index_) + " of the fused node is missing");
-  Shape shape = shape_of(api, tensor);
-  view.type = shape.type, view.sizes = std::move(shape.sizes);
-  view.data = data_of(api, tensor);
-  return view;
+  return input_view(api, context, index_);
 }
 
 } // namespace polyconv_ort

@@ -26,6 +26,8 @@ struct View { // of a tensor
   }
 };
 
+View input_view(const Api &, const OrtKernelContext *, size_t index);
+
 // One operand: absent, a copy of a constant (the runtime frees its own), or the number of an input.
 class Operand {
  public:

@@ -90,6 +90,8 @@ constexpr int kHardwareCpu = 0;                                                 
   X(Node_GetInputs, 354, OrtStatus *, (const OrtNode *, const OrtValueInfo **, size_t))                           \
   X(Node_GetNumOutputs, 355, OrtStatus *, (const OrtNode *, size_t *))                                            \
   X(Node_GetOutputs, 356, OrtStatus *, (const OrtNode *, const OrtValueInfo **, size_t))                          \
+  X(Node_GetNumImplicitInputs, 357, OrtStatus *, (const OrtNode *, size_t *))                                     \
+  X(Node_GetImplicitInputs, 358, OrtStatus *, (const OrtNode *, const OrtValueInfo **, size_t))                   \
   X(Node_GetAttributeByName, 361, OrtStatus *, (const OrtNode *, const char *, const OrtOpAttr **))               \
   X(Node_GetEpName, 368, OrtStatus *, (const OrtNode *, const char **))                                           \
   X(GetSessionOptionsConfigEntries, 379, OrtStatus *, (const OrtSessionOptions *, OrtKeyValuePairs **))

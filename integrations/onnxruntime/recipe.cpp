@@ -12,6 +12,9 @@
 #include <map>
 #include <set>
 
+#include "regions.hpp"
+#include "symbols.hpp"
+
 namespace polyconv_ort {
 namespace {
 
@@ -33,19 +36,10 @@ float constant_float(const Api &api, const Value &value, float absent) {
   return *static_cast<const float *>(data_of(api, tensor));
 }
 
-// Whether two values certainly have the same shape in every run.
-bool same_shape(const Shape &a, const Shape &b) {
-  if (!a.ranked || !b.ranked || a.sizes.size() != b.sizes.size()) return false;
-  for (size_t i = 0; i < a.sizes.size(); ++i) {
-    const bool known = a.sizes[i] >= 0 && b.sizes[i] >= 0;
-    if (known ? a.sizes[i] != b.sizes[i] : a.names[i].empty() || a.names[i] != b.names[i]) return false;
-  }
-  return true;
-}
-
 class Reader {
  public:
-  Reader(const Api &api, const OrtGraph *graph) : api_(api), nodes_(nodes_of(api, graph)) {
+  Reader(const Api &api, const OrtGraph *graph, bool is_claimed)
+      : api_(api), nodes_(nodes_of(api, graph)), symbols_(nodes_), is_claimed_(is_claimed) {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       position_[nodes_[i].id()] = i;
       for (size_t k = 0; nodes_[i].output(k); ++k) producer_[nodes_[i].output(k).name()] = i;
@@ -70,6 +64,7 @@ class Reader {
         result.refused.push_back({node.name().empty() ? node.output(0).name() : node.name(), no.what()});
       }
     }
+    result.regions = regions(nodes_, result.taken);
     return result;
   }
 
@@ -192,12 +187,12 @@ class Reader {
     return true;
   }
 
-  static bool add(Recipe &recipe, const Node &node) {
+  bool add(Recipe &recipe, const Node &node) const {
     if (node.type() != "Add") return false;
     const std::string ours = recipe.output.name();
     const bool first = node.input(0).name() == ours;
     const Value other = node.input(first ? 1 : 0);
-    if (other.name() == ours || !same_shape(recipe.output.shape(), other.shape())) return false;
+    if (other.name() == ours || (!is_claimed_ && !symbols_.same_shape(recipe.output, other))) return false;
     recipe.residual = other;
     join(recipe, node);
     return true;
@@ -368,6 +363,8 @@ class Reader {
 
   const Api &api_;
   std::vector<Node> nodes_;
+  Symbols symbols_;
+  bool is_claimed_;
   std::map<size_t, size_t> position_;
   std::map<std::string, size_t> producer_;
   std::set<size_t> used_;
@@ -375,8 +372,8 @@ class Reader {
 
 } // namespace
 
-Recipes recipes(const Api &api, const OrtGraph *graph) {
-  return Reader(api, graph).read();
+Recipes recipes(const Api &api, const OrtGraph *graph, bool is_claimed) {
+  return Reader(api, graph, is_claimed).read();
 }
 
 } // namespace polyconv_ort

@@ -46,11 +46,14 @@ struct Refusal {
 
 struct Recipes {
   std::vector<Recipe> taken;
-  std::vector<Refusal> refused; // convolutions alone
-  size_t nodes = 0;             // of the graph
+  std::vector<std::vector<size_t>> regions; // of `taken`: those that become one fused node
+  std::vector<Refusal> refused;             // convolutions alone
+  size_t nodes = 0;                         // of the graph
 };
 
-Recipes recipes(const Api &, const OrtGraph *);
+// `is_claimed`: the graph is what was claimed and nothing else. Then whatever is added has the same shape: in the whole
+// graph, of which a part tells less, that was certain.
+Recipes recipes(const Api &, const OrtGraph *, bool is_claimed);
 
 } // namespace polyconv_ort
 #endif // POLYCONV_ORT_RECIPE_HPP
