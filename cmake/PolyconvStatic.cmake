@@ -31,7 +31,7 @@ function(polyconv_built_in source)
       "extern \"C\" polyconv_status polyconv_query_${file}(const polyconv_host *, const polyconv_backend **);\n")
     string(APPEND BUILT_IN_ROWS "    {\"${name}\", polyconv_query_${file}},\n")
   endforeach()
-  configure_file("${PROJECT_SOURCE_DIR}/lib/built_in.cpp.in" "${source}" @ONLY)
+  configure_file("${PROJECT_SOURCE_DIR}/lib/registry/built_in.cpp.in" "${source}" @ONLY)
 endfunction()
 
 if(NOT POLYCONV_STATIC)

@@ -1,6 +1,6 @@
 // ceilings.cpp - measures what this machine can do at best.
 // SPDX-License-Identifier: Apache-2.0
-#include "ceilings.hpp"
+#include "ceilings/ceilings.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -9,10 +9,10 @@
 #include <functional>
 #include <thread>
 
-#include "../handles.hpp"
-#include "../machine.hpp"
-#include "../text.hpp"
-#include "rates.hpp"
+#include "api/handles.hpp"
+#include "ceilings/rates.hpp"
+#include "system/machine.hpp"
+#include "text/text.hpp"
 
 namespace polyconv::bench {
 

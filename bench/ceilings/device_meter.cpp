@@ -1,10 +1,10 @@
 // device_meter.cpp - the ceilings of a device with memory of its own.
 // SPDX-License-Identifier: Apache-2.0
-#include "device_meter.hpp"
+#include "ceilings/device_meter.hpp"
 
 #include <algorithm>
 
-#include "../machine.hpp"
+#include "system/machine.hpp"
 
 namespace polyconv::bench {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "../handles.hpp"
-#include "ceilings.hpp"
+#include "api/handles.hpp"
+#include "ceilings/ceilings.hpp"
 
 namespace polyconv::bench {
 

@@ -1,6 +1,6 @@
 // rates.cpp - the loops that this build has and this processor can run.
 // SPDX-License-Identifier: Apache-2.0
-#include "rates.hpp"
+#include "ceilings/rates.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // chart.cpp - see chart.hpp.
 // SPDX-License-Identifier: Apache-2.0
-#include "chart.hpp"
+#include "chart/chart.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -97,7 +97,8 @@ const char *colour_of(size_t place) {
 
 std::string escaped(const std::string &text) {
   std::string result;
-  for (char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  for (char c : text)
+    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
   return result;
 }
 

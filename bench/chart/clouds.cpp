@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "chart.hpp"
+#include "chart/chart.hpp"
 
 namespace chart {
 namespace {

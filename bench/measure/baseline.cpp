@@ -1,11 +1,11 @@
 // baseline.cpp - what a row is measured against.
 // SPDX-License-Identifier: Apache-2.0
-#include "baseline.hpp"
+#include "measure/baseline.hpp"
 
 #include <algorithm>
 
-#include "../text.hpp"
-#include "tensors.hpp"
+#include "subject/tensors.hpp"
+#include "text/text.hpp"
 
 namespace polyconv::bench {
 namespace {

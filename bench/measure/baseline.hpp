@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "../ceilings/ceilings.hpp"
-#include "planned.hpp"
-#include "timing.hpp"
+#include "ceilings/ceilings.hpp"
+#include "measure/timing.hpp"
+#include "subject/planned.hpp"
 
 namespace polyconv::bench {
 

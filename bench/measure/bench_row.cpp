@@ -1,17 +1,17 @@
 // bench_row.cpp - one row of `run`.
 // SPDX-License-Identifier: Apache-2.0
-#include "bench_row.hpp"
+#include "measure/bench_row.hpp"
 
 #include <algorithm>
 #include <optional>
 
-#include "../info.hpp"
-#include "../notes.hpp"
-#include "../statistics.hpp"
-#include "../text.hpp"
-#include "network.hpp"
-#include "profile.hpp"
-#include "tensors.hpp"
+#include "api/notes.hpp"
+#include "measure/profile.hpp"
+#include "numbers/statistics.hpp"
+#include "result/info.hpp"
+#include "subject/network.hpp"
+#include "subject/tensors.hpp"
+#include "text/text.hpp"
 
 namespace polyconv::bench {
 
@@ -236,6 +236,9 @@ void Bench::time_into(Record &record, const Job &job, Lane &lane, Runnable &prod
   const Timing timing = time_interleaved(sampler_of(product), other ? sampler_of(*other) : ceiling, request);
   record.clock = clock_name(clock);
   record.median_us = median(timing.product_us);
+  const Interval interval = median_interval(timing.product_us);
+  record.median_low_us = interval.low;
+  record.median_high_us = interval.high;
   record.p95_us = percentile(timing.product_us, 0.95);
   record.min_us = percentile(timing.product_us, 0);
   record.samples = static_cast<int64_t>(timing.product_us.size());

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "../record.hpp"
-#include "baseline.hpp"
-#include "checker.hpp"
-#include "job.hpp"
-#include "lane.hpp"
-#include "subject.hpp"
+#include "measure/baseline.hpp"
+#include "measure/checker.hpp"
+#include "measure/job.hpp"
+#include "measure/lane.hpp"
+#include "result/record.hpp"
+#include "subject/subject.hpp"
 
 namespace polyconv::bench {
 

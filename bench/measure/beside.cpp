@@ -1,12 +1,12 @@
 // beside.cpp - arithmetic in registers: it takes processors, and neither caches nor memory.
 // SPDX-License-Identifier: Apache-2.0
-#include "beside.hpp"
+#include "measure/beside.hpp"
 
 #include <functional>
 #include <system_error>
 
-#include "../handles.hpp"
-#include "../text.hpp"
+#include "api/handles.hpp"
+#include "text/text.hpp"
 
 namespace polyconv::bench {
 

@@ -8,9 +8,9 @@
 
 #include <polyconv/sdk/check.hpp>
 
-#include "../record.hpp"
-#include "job.hpp"
-#include "lane.hpp"
+#include "measure/job.hpp"
+#include "measure/lane.hpp"
+#include "result/record.hpp"
 
 namespace polyconv::bench {
 

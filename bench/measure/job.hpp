@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "planned.hpp"
+#include "subject/planned.hpp"
 
 namespace polyconv::bench {
 

@@ -1,11 +1,11 @@
 // lane.cpp - what belongs to one device while rows are measured on it.
 // SPDX-License-Identifier: Apache-2.0
-#include "lane.hpp"
+#include "measure/lane.hpp"
 
 #include <limits>
 
-#include "../info.hpp"
-#include "../machine.hpp"
+#include "result/info.hpp"
+#include "system/machine.hpp"
 
 namespace polyconv::bench {
 

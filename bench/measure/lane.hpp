@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "../ceilings/device_meter.hpp"
-#include "buffers.hpp"
+#include "ceilings/device_meter.hpp"
+#include "subject/buffers.hpp"
 
 namespace polyconv::bench {
 

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "../info.hpp"
-#include "bench_row.hpp"
-#include "network.hpp"
-#include "profile.hpp"
+#include "measure/bench_row.hpp"
+#include "measure/profile.hpp"
+#include "result/info.hpp"
+#include "subject/network.hpp"
 
 namespace polyconv::bench {
 

@@ -1,17 +1,17 @@
 // profile.cpp - where the time of a run goes.
 // SPDX-License-Identifier: Apache-2.0
-#include "profile.hpp"
+#include "measure/profile.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 
-#include "../statistics.hpp"
-#include "../text.hpp"
-#include "host_clock.hpp"
-#include "step_watch.hpp"
-#include "tensors.hpp"
-#include "timing.hpp"
+#include "measure/step_watch.hpp"
+#include "measure/timing.hpp"
+#include "numbers/statistics.hpp"
+#include "subject/host_clock.hpp"
+#include "subject/tensors.hpp"
+#include "text/text.hpp"
 
 namespace polyconv::bench {
 

@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "../record.hpp"
-#include "network.hpp"
-#include "subject.hpp"
+#include "result/record.hpp"
+#include "subject/network.hpp"
+#include "subject/subject.hpp"
 
 namespace polyconv::bench {
 

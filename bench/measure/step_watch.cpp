@@ -1,8 +1,8 @@
 // step_watch.cpp - takes the time of each step of a plan's runs.
 // SPDX-License-Identifier: Apache-2.0
-#include "step_watch.hpp"
+#include "measure/step_watch.hpp"
 
-#include "../statistics.hpp"
+#include "numbers/statistics.hpp"
 
 namespace polyconv::bench {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "../handles.hpp"
-#include "host_clock.hpp"
-#include "planned.hpp"
+#include "api/handles.hpp"
+#include "subject/host_clock.hpp"
+#include "subject/planned.hpp"
 
 namespace polyconv::bench {
 

@@ -1,6 +1,6 @@
 // timing.cpp - how samples are taken.
 // SPDX-License-Identifier: Apache-2.0
-#include "timing.hpp"
+#include "measure/timing.hpp"
 
 #include <algorithm>
 #include <chrono>

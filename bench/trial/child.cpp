@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #if !defined(_WIN32)
 
-#include "child.hpp"
+#include "trial/child.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../text.hpp"
+#include "text/text.hpp"
 
 namespace polyconv::bench {
 

@@ -1,7 +1,7 @@
 // load.cpp - see load.hpp. The child passes on the library's log; the last file that it names as being opened is the
 // one that ended it.
 // SPDX-License-Identifier: Apache-2.0
-#include "load.hpp"
+#include "trial/load.hpp"
 
 #include <map>
 
@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "child.hpp"
+#include "trial/child.hpp"
 
 #endif
 

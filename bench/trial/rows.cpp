@@ -1,7 +1,7 @@
 // rows.cpp - see rows.hpp. A row's number goes one way through a pair of sockets, a line with its fate the other; the
 // process ends when nobody is left to ask.
 // SPDX-License-Identifier: Apache-2.0
-#include "rows.hpp"
+#include "trial/rows.hpp"
 
 #if !defined(_WIN32)
 
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "child.hpp"
+#include "trial/child.hpp"
 
 namespace polyconv::bench {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "chart.hpp"
+#include "chart/chart.hpp"
 
 namespace lenet {
 namespace {

@@ -585,8 +585,10 @@ typedef struct polyconv_plan_info {
   int32_t step_count;
   int32_t fallback; /* 1: a fallback kernel was taken */
   int32_t threads;
-  int32_t needs_bind; /* 1: use polyconv_bind and polyconv_run_bound */
-  int32_t transform;  /* 1: the kernel that convolves is marked Winograd or FFT; exact tests do not hold for it */
+  int32_t needs_bind;      /* 1: use polyconv_bind and polyconv_run_bound */
+  int32_t transform;       /* 1: the kernel that convolves is marked Winograd or FFT; exact tests do not hold for it */
+  const char *measured_on; /* the UTC day on which estimate_us was measured on this machine, "2026-11-28"; "" where it
+                              is an estimate; NULL from a library that is older than the field */
 } polyconv_plan_info;
 
 /* Fills *info, whose struct_size the caller has set. */
@@ -712,6 +714,7 @@ typedef struct polyconv_candidate {
   int32_t threads;            /* of a block; all on the CPU */
   float occupancy;            /* resident warps over the most that a multiprocessor holds, 0 to 1 */
   int32_t measured;           /* 1: estimate_us is a measurement */
+  const char *measured_on;    /* its UTC day, "2026-11-28"; "" where it is an estimate; NULL from an older library */
 } polyconv_candidate;
 
 /* Asks every kernel of every backend serving the device about a problem (or chain), as planning does, and

@@ -9,8 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "geometry.hpp"
-
 namespace polyconv_ort {
 namespace {
 
@@ -232,7 +230,7 @@ Layer::Numbers Layer::numbers(const OrtKernelContext *context) const {
 }
 
 polyconv::Problem Layer::problem(const View &input, const View &weights, const Numbers &numbers) const {
-  polyconv::Problem problem = convolution(recipe_, input.sizes, weights.sizes);
+  polyconv::Problem problem = polyconv_onnx::convolution(recipe_, input.sizes, weights.sizes);
   problem.input_type = type_of(input.type), problem.weights_type = type_of(weights.type),
   problem.output_type = type_of(output_type_);
   polyconv_epilogue &epilogue = problem.epilogue;
@@ -240,7 +238,7 @@ polyconv::Problem Layer::problem(const View &input, const View &weights, const N
   if (recipe_.kind == Kind::kFloats) {
     if (residual_.exists()) epilogue.residual_from = POLYCONV_RESIDUAL_BUFFER;
     epilogue.activation = recipe_.activation, epilogue.activation_alpha = recipe_.alpha;
-    add_pool(recipe_.pool, problem);
+    polyconv_onnx::add_pool(recipe_.pool, problem);
     return problem;
   }
   problem.input_zero_point = numbers.input_zero;
@@ -258,7 +256,7 @@ std::shared_ptr<polyconv::Weights> Layer::packed(const polyconv::Plan &plan, con
   // Packed weights serve every plan of the same format and weight problem; what shapes change of it is which axes have
   // one output.
   std::string key = plan.weights_format() + "/" + std::to_string(problem.input_zero_point);
-  const std::vector<int64_t> output = output_sizes(problem);
+  const std::vector<int64_t> output = polyconv_onnx::output_sizes(problem);
   for (int32_t i = 0; i < problem.spatial_dims; ++i)
     key += problem.input_size[i] == 1 || output[i + 2] == 1 ? "1" : "n";
   std::shared_ptr<polyconv::Weights> &entry = packed_[key];
@@ -284,7 +282,7 @@ std::shared_ptr<Layer::Ready> Layer::ready(const View &input, const View &weight
     }
   const polyconv::Problem planned = problem(input, weights, numbers);
   auto made = std::make_shared<Ready>(planned, options(api_, settings_));
-  made->output = output_sizes(planned);
+  made->output = polyconv_onnx::output_sizes(planned);
   const bool raw = made->plan.weights_format() == "raw";
   // Zero points belong to what is packed: weights stay packed only where both are constant.
   const bool fixed = weights_.constant() && (!weights_zero_.exists() || weights_zero_.constant());

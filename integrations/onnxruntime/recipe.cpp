@@ -112,24 +112,8 @@ class Reader {
 
   static void geometry(const Node &node, Recipe &recipe) {
     const Shape weights = recipe.weights.shape();
-    if (!weights.ranked || weights.sizes.size() < 3 || weights.sizes.size() > 5)
-      throw No("its weights do not say that there are 1 to 3 spatial axes");
-    const size_t axes = weights.sizes.size() - 2;
-    recipe.groups = node.attribute("group", int64_t{1});
-    recipe.strides = node.attribute("strides", std::vector<int64_t>(axes, 1));
-    recipe.dilations = node.attribute("dilations", std::vector<int64_t>(axes, 1));
-    recipe.pads = node.attribute("pads", std::vector<int64_t>(2 * axes, 0));
-    recipe.auto_pad = node.attribute("auto_pad", std::string("NOTSET"));
-    if (recipe.transposed) {
-      recipe.output_padding = node.attribute("output_padding", std::vector<int64_t>(axes, 0));
-      recipe.output_shape = node.attribute("output_shape", std::vector<int64_t>());
-      if (recipe.output_shape.size() == axes + 2)
-        recipe.output_shape.erase(recipe.output_shape.begin(), recipe.output_shape.begin() + 2);
-      if (recipe.output_padding.size() != axes || (!recipe.output_shape.empty() && recipe.output_shape.size() != axes))
-        throw No("output_padding or output_shape has another number of axes than the weights");
-    }
-    if (recipe.strides.size() != axes || recipe.dilations.size() != axes || recipe.pads.size() != 2 * axes)
-      throw No("strides, dilations or pads have another number of axes than the weights");
+    const std::string reason = polyconv_onnx::read_geometry(node, weights.ranked ? weights.sizes.size() : 0, recipe);
+    if (!reason.empty()) throw No(reason);
   }
 
   // What a FusedConv of another optimiser brings with it.
@@ -317,7 +301,7 @@ class Reader {
     const std::string auto_pad = node.attribute("auto_pad", std::string("NOTSET"));
     if (auto_pad != "NOTSET" && auto_pad != "VALID") return;
     const size_t axes = recipe.strides.size();
-    Window window;
+    polyconv_onnx::Window window;
     window.kind = most ? POLYCONV_POOL_MAX : POLYCONV_POOL_AVERAGE;
     window.size = node.attribute("kernel_shape", std::vector<int64_t>());
     window.strides = node.attribute("strides", std::vector<int64_t>(axes, 1));

@@ -9,8 +9,7 @@
 #ifndef POLYCONV_ORT_RECIPE_HPP
 #define POLYCONV_ORT_RECIPE_HPP
 
-#include <polyconv/polyconv.h>
-
+#include "../onnx/geometry.hpp"
 #include "graph.hpp"
 
 namespace polyconv_ort {
@@ -21,16 +20,9 @@ enum class Kind {
   kQuantised // QLinearConv, or a Conv between DequantizeLinear and QuantizeLinear: u8 or s8 in and out
 };
 
-struct Window { // of a pooling that follows
-  int32_t kind = POLYCONV_POOL_NONE;
-  std::vector<int64_t> size, strides, dilations, pads;
-  bool ceil = false, count_include_pad = false;
-};
-
-struct Recipe {
+struct Recipe : polyconv_onnx::Geometry {
   std::vector<Node> nodes; // in topological order
   Kind kind = Kind::kFloats;
-  bool transposed = false;
   std::string text; // "Conv+Add+Relu"
 
   Value input, weights, bias, residual, output;
@@ -43,12 +35,9 @@ struct Recipe {
   };
   std::vector<Step> steps;
 
-  int64_t groups = 1;
-  std::vector<int64_t> strides, dilations, pads, output_padding, output_shape;
-  std::string auto_pad = "NOTSET";
   int32_t activation = POLYCONV_ACT_NONE;
   float alpha = 0;
-  Window pool;
+  polyconv_onnx::Window pool;
 };
 
 struct Refusal {

@@ -19,6 +19,8 @@ OrtStatus *guarded(const Api &api, Work work) noexcept {
     return api.CreateStatus(error.code, error.what());
   } catch (const polyconv::Error &error) {
     return api.CreateStatus(error.status() == POLYCONV_INVALID_ARGUMENT ? kInvalidArgument : kFail, error.what());
+  } catch (const std::invalid_argument &error) { // of geometry.hpp
+    return api.CreateStatus(kInvalidArgument, error.what());
   } catch (const std::exception &error) {
     return api.CreateStatus(kFail, error.what());
   } catch (...) {

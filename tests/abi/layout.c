@@ -135,7 +135,8 @@ AT(polyconv_plan_info, fallback, 44);
 AT(polyconv_plan_info, threads, 48);
 AT(polyconv_plan_info, needs_bind, 52);
 AT(polyconv_plan_info, transform, 56);
-SIZE(polyconv_plan_info, 64);
+AT(polyconv_plan_info, measured_on, 64);
+SIZE(polyconv_plan_info, 72);
 
 AT(polyconv_buffers, struct_size, 0);
 AT(polyconv_buffers, input, 8);
@@ -170,7 +171,8 @@ AT(polyconv_candidate, shared_bytes, 96);
 AT(polyconv_candidate, threads, 104);
 AT(polyconv_candidate, occupancy, 108);
 AT(polyconv_candidate, measured, 112);
-SIZE(polyconv_candidate, 120);
+AT(polyconv_candidate, measured_on, 120);
+SIZE(polyconv_candidate, 128);
 
 #endif
 

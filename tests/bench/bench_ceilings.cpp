@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "ceilings/rates.hpp"
-#include "info.hpp"
 #include "measure/baseline.hpp"
-#include "measure/tensors.hpp"
-#include "output.hpp"
-#include "work.hpp"
+#include "print/output.hpp"
+#include "result/info.hpp"
+#include "subject/tensors.hpp"
+#include "work/work.hpp"
 
 using namespace polyconv::bench;
 

@@ -7,12 +7,12 @@
 #include <set>
 
 #include "ceilings/device_meter.hpp"
-#include "config_table.hpp"
+#include "command/ladder.hpp"
 #include "fake_backends/fakes.hpp"
-#include "ladder.hpp"
 #include "measure/bench_row.hpp"
+#include "print/config_table.hpp"
 #include "skip.hpp"
-#include "text.hpp"
+#include "text/text.hpp"
 
 using namespace polyconv::bench;
 

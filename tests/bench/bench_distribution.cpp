@@ -8,9 +8,9 @@
 #include <stdexcept>
 
 #include "bench_files.hpp"
-#include "distribution.hpp"
-#include "judge.hpp"
-#include "text.hpp"
+#include "judge/judge.hpp"
+#include "numbers/distribution.hpp"
+#include "text/text.hpp"
 
 using namespace polyconv::bench;
 

@@ -3,10 +3,10 @@
 #include <doctest/doctest.h>
 
 #include "bench_files.hpp"
-#include "expect.hpp"
-#include "judge.hpp"
+#include "judge/expect.hpp"
+#include "judge/judge.hpp"
 #include "measure/baseline.hpp"
-#include "text.hpp"
+#include "text/text.hpp"
 
 using namespace polyconv::bench;
 

@@ -6,17 +6,17 @@
 #include <sstream>
 
 #include "bench_files.hpp"
-#include "expect.hpp"
 #include "fake_backends/fakes.hpp"
-#include "info.hpp"
-#include "json.hpp"
-#include "judge.hpp"
+#include "judge/expect.hpp"
+#include "judge/judge.hpp"
 #include "measure/bench_row.hpp"
-#include "measure/network.hpp"
-#include "measure/tensors.hpp"
-#include "output.hpp"
+#include "print/output.hpp"
+#include "result/info.hpp"
+#include "result/json.hpp"
 #include "skip.hpp"
-#include "text.hpp"
+#include "subject/network.hpp"
+#include "subject/tensors.hpp"
+#include "text/text.hpp"
 
 using namespace polyconv::bench;
 

@@ -7,15 +7,15 @@
 #include <cstring>
 
 #include "bench_files.hpp"
-#include "csv.hpp"
-#include "grid.hpp"
 #include "measure/baseline.hpp"
-#include "measure/buffers.hpp"
 #include "measure/timing.hpp"
-#include "statistics.hpp"
-#include "sweep.hpp"
-#include "terminal.hpp"
-#include "text.hpp"
+#include "numbers/statistics.hpp"
+#include "subject/buffers.hpp"
+#include "system/terminal.hpp"
+#include "text/csv.hpp"
+#include "text/grid.hpp"
+#include "text/text.hpp"
+#include "work/sweep.hpp"
 
 using namespace polyconv::bench;
 using Strings = std::vector<std::string>;

@@ -8,11 +8,11 @@
 #include <set>
 
 #include "bench_files.hpp"
-#include "expect.hpp"
-#include "machine.hpp"
-#include "suite.hpp"
-#include "text.hpp"
-#include "work.hpp"
+#include "judge/expect.hpp"
+#include "system/machine.hpp"
+#include "text/text.hpp"
+#include "work/suite.hpp"
+#include "work/work.hpp"
 
 using namespace polyconv::bench;
 

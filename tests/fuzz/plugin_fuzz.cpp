@@ -4,8 +4,8 @@
 #include "plugin_registry.hpp"
 #include "plugin_table.hpp"
 
-#include "loader.hpp"
-#include "status.hpp"
+#include "base/status.hpp"
+#include "registry/loader.hpp"
 
 #include <cstdlib>
 

@@ -1,9 +1,9 @@
-// plugin_registry.cpp - stands where lib/registry.cpp stands in the library: it lists the plug-in of the present input
-// and no other. The library's own keeps whatever it has loaded for ever, which no fuzz target can afford.
+// plugin_registry.cpp - stands where lib/registry/registry.cpp stands in the library: it lists the plug-in of the
+// present input and no other. The library's own keeps whatever it has loaded for ever, which no fuzz target can afford.
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin_registry.hpp"
 
-#include "status.hpp"
+#include "base/status.hpp"
 
 namespace polyconv_fuzz {
 

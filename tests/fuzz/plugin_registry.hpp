@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "registry.hpp"
+#include "registry/registry.hpp"
 
 namespace polyconv_fuzz {
 

@@ -196,11 +196,11 @@ class WgmmaPair final : public chain::ChainInstance {
                      CUtensorMapSwizzle swizzle, const char *what) const {
     uint64_t size[4], stride[3];
     size[0] = static_cast<uint64_t>(t.size[1]);
-    for (int i = 0; i < 3; ++i) { // an axis of one element may have any stride, but a map wants a true one
+    for (int i = 0; i < 3; ++i) {
       const int axis = i == 0 ? 4 : i == 1 ? 3 : 0;
       size[i + 1] = static_cast<uint64_t>(t.size[axis]), stride[i] = static_cast<uint64_t>(t.stride[axis]) * 2;
-      if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * 2 : stride[i - 1] * size[i], 16);
     }
+    set_true_strides(2, size, 3, stride);
     const uint32_t box[4] = {channels, side, side, 1};
     encode(map, 4, from, size, stride, box, swizzle, what);
   }

@@ -14,6 +14,13 @@ inline void check_map(CUresult result, const char *what) {
                    std::string("CUDA: no tensor map of the ") + what + ": error " + std::to_string(result));
 }
 
+// Bytes from one element of an axis to the next, of all axes but the first. An axis of one element may have any stride,
+// but a map wants a true one, in whole 16 bytes. `size`: elements, of the first axis too; `bytes`: of one.
+inline void set_true_strides(uint64_t bytes, const uint64_t *size, uint32_t strides, uint64_t *stride) {
+  for (uint32_t i = 0; i < strides; ++i)
+    if (size[i + 1] == 1) stride[i] = i == 0 ? (size[0] * bytes + 15) / 16 * 16 : stride[i - 1] * size[i];
+}
+
 template <class Function>
 Function entry_point(const char *name) {
   void *found = nullptr;

@@ -3,7 +3,7 @@
 #include "common/rewrite/patch_kernel.hpp"
 
 #include <cinttypes>
-#include <deque>
+#include <string>
 
 #include "common/instance.hpp"
 #include "common/rewrite/patch_copy.hpp"
@@ -11,18 +11,6 @@
 #include "common/sums/bias_gradient.hpp"
 
 namespace polyconv::cuda {
-
-std::vector<const char *> patch_configs(const PatchProducts &products) {
-  static std::deque<std::string> names; // for ever: kernels' tables point at them
-  std::vector<const char *> configs;
-  for (int32_t i = 0; i < products.count; ++i)
-    for (int32_t config = 0; config < products.kernels[i]->config_count; ++config) {
-      names.push_back(products.kernels[i]->name + std::string("_") + products.kernels[i]->configs[config]);
-      configs.push_back(names.back().c_str());
-    }
-  return configs;
-}
-
 namespace {
 
 // ---------------------------------------------------------------- what lies where
@@ -102,22 +90,6 @@ bool takes(const polyconv_request &request, int32_t direction, sdk::Offer &offer
   return true;
 }
 
-// The request for the layer of one tap.
-class InnerRequest {
- public:
-  InnerRequest(const polyconv_request &request, const polyconv_layer &layer, int64_t workspace)
-      : layer_(&layer), policy_(*request.policy), request_(request) {
-    if (policy_.workspace_limit < INT64_MAX) policy_.workspace_limit -= workspace;
-    request_.layers = &layer_, request_.policy = &policy_;
-  }
-  const polyconv_request &get() const { return request_; }
-
- private:
-  const polyconv_layer *layer_;
-  polyconv_policy policy_;
-  polyconv_request request_;
-};
-
 // Whether a product takes the layer in one of its configs, whatever workspace that needs.
 bool takes_layer(const sdk::Kernel &product, const polyconv_request &request, const polyconv_layer &layer) {
   sdk::Offer offer = {};
@@ -164,67 +136,27 @@ void set_format(const polyconv_layer &l, const Patch &p, const PatchBytes &bytes
   offer->set_weights(0, format, packed + bytes.filters);
 }
 
-bool ask(const sdk::Kernel &product, const polyconv_request &request, int32_t config, sdk::Offer *offer) {
+bool ask(const sdk::Kernel &product, const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   const Patch p = patch_of_layer(product, request);
   const PatchBytes bytes = bytes_of(l, p);
   if (bytes.workspace() > request.policy->workspace_limit)
-    return offer->reject("needs a workspace of %" PRId64 " bytes for copies of windows", bytes.workspace());
+    return offer.reject("needs a workspace of %" PRId64 " bytes for copies of windows", bytes.workspace());
   const InnerRequest inner(request, p.layer, bytes.workspace());
-  offer->config = config < 0 ? 0 : config;
-  offer->set_weights(0, POLYCONV_FORMAT_RAW, 0);
-  if (!product.supports(inner.get(), config, *offer)) return false;
+  offer.config = config < 0 ? 0 : config;
+  offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
+  if (!product.supports(inner.get(), config, offer)) return false;
   // The matrix of windows is channels last, which products of f32 for weights read element by element.
-  if (is_gradient_of_weights(l) && !p.in_place && l.input.type == POLYCONV_F32) offer->estimate_us *= 1.8;
-  offer->estimate_us += copies_us(l, p, bytes);
-  offer->workspace_bytes = bytes.workspace() + aligned_bytes(offer->workspace_bytes);
-  if (offer->workspace_bytes > request.policy->workspace_limit)
-    return offer->reject("needs a workspace of %" PRId64 " bytes, with copies of windows", offer->workspace_bytes);
-  set_format(l, p, bytes, offer);
-  offer->say("%s of windows of %" PRId64 " elements, %s", product.name, windows_of(l, p).columns(),
-             p.in_place ? "as they lie" : "copied");
+  if (is_gradient_of_weights(l) && !p.in_place && l.input.type == POLYCONV_F32) offer.estimate_us *= 1.8;
+  offer.estimate_us += copies_us(l, p, bytes);
+  if (!add_workspace(request, bytes.workspace(), "windows", offer)) return false;
+  set_format(l, p, bytes, &offer);
+  offer.say("%s of windows of %" PRId64 " elements, %s", product.name, windows_of(l, p).columns(),
+            p.in_place ? "as they lie" : "copied");
   return true;
 }
 
-// A config of all by the product that has it.
-struct Which {
-  int32_t product, config;
-};
-Which which_of(const PatchProducts &products, int32_t config) {
-  Which which = {0, config};
-  while (which.config >= products.kernels[which.product]->config_count)
-    which.config -= products.kernels[which.product++]->config_count;
-  return which;
-}
-
-} // namespace
-
-bool patch_supports(const PatchProducts &products, int32_t direction, const polyconv_request &request, int32_t config,
-                    sdk::Offer &offer) {
-  if (!takes(request, direction, offer)) return false;
-  if (config >= 0) {
-    const Which which = which_of(products, config);
-    if (!ask(*products.kernels[which.product], request, which.config, &offer)) return false;
-    offer.config = config;
-    return true;
-  }
-  sdk::Offer best = {}, refused = {};
-  int32_t before = 0; // configs of the products ahead
-  for (int32_t i = 0; i < products.count; before += products.kernels[i++]->config_count) {
-    sdk::Offer one = offer;
-    if (ask(*products.kernels[i], request, -1, &one)) {
-      if (best.estimate_us <= 0 || one.estimate_us < best.estimate_us) best = one, best.config += before;
-    } else if (refused.struct_size == 0 || (refused.wants_layout == 0 && one.wants_layout != 0)) {
-      refused = one; // a reason, should none take it: that of the first, or of one that would after a conversion
-    }
-  }
-  offer = best.estimate_us > 0 ? best : refused;
-  return best.estimate_us > 0;
-}
-
 // ---------------------------------------------------------------- plan and run
-
-namespace {
 
 class PatchInstance final : public CudaInstance {
  public:
@@ -298,12 +230,12 @@ class PatchInstance final : public CudaInstance {
   std::unique_ptr<sdk::Instance> product_;
 };
 
+std::unique_ptr<sdk::Instance> create(const sdk::Kernel &product, const polyconv_request &request, int32_t config) {
+  return std::make_unique<PatchInstance>(product, request, config);
+}
+
 } // namespace
 
-std::unique_ptr<sdk::Instance> patch_create(const PatchProducts &products, const polyconv_request &request,
-                                            int32_t config) {
-  const Which which = which_of(products, config);
-  return std::make_unique<PatchInstance>(*products.kernels[which.product], request, which.config);
-}
+const Rewrite kPatches = {takes, ask, create};
 
 } // namespace polyconv::cuda

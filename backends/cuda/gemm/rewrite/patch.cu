@@ -9,6 +9,6 @@
 namespace polyconv::cuda {
 
 extern const sdk::Kernel kernel_implicit, kernel_patch;
-const sdk::Kernel kernel_patch = patch_of<POLYCONV_FORWARD, kernel_implicit>("patch");
+const sdk::Kernel kernel_patch = rewritten_of<kPatches, POLYCONV_FORWARD, kernel_implicit>("patch");
 
 } // namespace polyconv::cuda

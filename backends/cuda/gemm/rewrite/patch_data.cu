@@ -9,6 +9,6 @@
 namespace polyconv::cuda {
 
 extern const sdk::Kernel kernel_implicit, kernel_patch_data;
-const sdk::Kernel kernel_patch_data = patch_of<POLYCONV_BACKWARD_DATA, kernel_implicit>("patch_data");
+const sdk::Kernel kernel_patch_data = rewritten_of<kPatches, POLYCONV_BACKWARD_DATA, kernel_implicit>("patch_data");
 
 } // namespace polyconv::cuda

@@ -9,6 +9,7 @@
 namespace polyconv::cuda {
 
 extern const sdk::Kernel kernel_implicit_weights, kernel_patch_weights;
-const sdk::Kernel kernel_patch_weights = patch_of<POLYCONV_BACKWARD_WEIGHTS, kernel_implicit_weights>("patch_weights");
+const sdk::Kernel kernel_patch_weights =
+    rewritten_of<kPatches, POLYCONV_BACKWARD_WEIGHTS, kernel_implicit_weights>("patch_weights");
 
 } // namespace polyconv::cuda

@@ -83,69 +83,101 @@ struct LastUnit {
 // `Lines` lines of `Taps` neighbouring columns, at stride `Step` both ways.
 template <class T, int Taps, int Step, int Lines>
 struct ColumnSums {
-  static constexpr int kCount = Lines * Taps, kInputs = (kStrip - 1) * Step + Taps;
-  static constexpr int kRows = (Lines + Step - 1) / Step, kPhases = Step < Lines ? Step : Lines; // of dy that a line of
-                                                                                                 // x meets; lines a row
-  static constexpr int kWords = kPhases * kInputs + kStrip;
-  static constexpr int kRegisters =
-      2 * (kCount + kRows * kStrip + kPhases * kInputs) + kWords * int{sizeof(T)} / 2 + (sizeof(T) == 4 ? 44 : 28);
-  static constexpr int kBlocks = std::min(5, 65536 / kLastThreads / ((kRegisters + 7) / 8 * 8)); // of a multiprocessor
+  static constexpr LastRegisters kHolds = {{Taps, Step, Lines}, sizeof(T)};
+  static constexpr int kCount = Lines * Taps, kInputs = kHolds.inputs(), kRows = kHolds.rows(),
+                       kPhases = kHolds.phases(), kBlocks = kHolds.blocks();
   float2 sums[kCount] = {};
 
-  // The tap of sum i, -1 where the window has no such line.
+  // Where the taps of a turn begin.
+  struct Turn {
+    int32_t plane, line, column;
+
+    __device__ Turn(const LastSums &p, int32_t turn) {
+      const int32_t across = (p.taps[2] + Taps - 1) / Taps, down = (p.taps[1] + Lines - 1) / Lines;
+      const int32_t group = turn / across;
+      plane = group / down;
+      line = (group - plane * down) * Lines, column = (turn - group * across) * Taps;
+    }
+  };
+
+  // The tap of sum i, -1 where the window has no such line or column.
   __device__ static int32_t tap_of(const LastSums &p, int32_t turn, int i) {
-    const int32_t groups = (p.taps[1] + Lines - 1) / Lines, plane = turn / groups;
-    const int32_t line = (turn - plane * groups) * Lines + i / Taps;
-    return line < p.taps[1] ? (plane * p.taps[1] + line) * p.taps[2] + i % Taps : -1;
+    const Turn first(p, turn);
+    const int32_t line = first.line + i / Taps, column = first.column + i % Taps;
+    return line < p.taps[1] && column < p.taps[2] ? (first.plane * p.taps[1] + line) * p.taps[2] + column : -1;
   }
 
   __device__ void add(const LastSums &p, const LastLane &lane, int32_t unit, int32_t turn) {
     const LastUnit<T> at(p, lane, unit);
-    const int32_t groups = (p.taps[1] + Lines - 1) / Lines, plane = turn / groups;
-    const int32_t depth = at.d * p.stride[0] - p.pad[0] + plane * p.dilation[0];
+    const Turn taps(p, turn);
+    const int32_t depth = at.d * p.stride[0] - p.pad[0] + taps.plane * p.dilation[0];
     if (depth < 0 || depth >= p.in[0]) return;
-    const int32_t first = (turn - plane * groups) * Lines - p.pad[1], left = at.w * Step - p.pad[2];
+    const int32_t first = taps.line - p.pad[1], left = at.w * Step - p.pad[2] + taps.column;
     const T *const x = at.x + depth * p.x_stride[0] + left * p.x_stride[2];
+    const Strip strip = {x, first, left, at.columns(p) >= kStrip, left >= 0 && left + kInputs <= p.in[2]};
     float2 y[kRows][kStrip];
     Row next;
-    next.load(p, at, x, first, left, at.begin);
+    next.load(p, at, strip, at.begin);
 #pragma unroll 1
     for (int32_t h = at.begin; h < at.end + kRows - 1; h += kRows)
 #pragma unroll
       for (int turned = 0; turned < kRows; ++turned) // row h of dy takes the place of the one kRows before
-        add_row(p, at, x, first, left, h + turned, y, turned, next);
+        add_row(p, at, strip, h + turned, y, turned, next);
   }
 
  private:
+  // Where the strip of a unit lies in x: line 0 from column `left` on. `all_outputs`, `all_inputs`: all of its columns
+  // exist.
+  struct Strip {
+    const T *x;
+    int32_t first, left;
+    bool all_outputs, all_inputs;
+
+    // The first line of x that row `h` of dy is the first to meet, and whether all of them exist, as the row does.
+    __device__ int32_t line_of(int32_t h) const { return h * Step + first; }
+    __device__ bool has_row(const LastSums &p, const LastUnit<T> &at, int32_t h) const {
+      return h < at.end && line_of(h) >= 0 && line_of(h) + kPhases <= p.in[1];
+    }
+  };
+
   // Row `h` of dy, and the lines of x that it is the first to meet, on their way from memory.
   struct Row {
     LastWord<T> dy[kStrip], x[kPhases][kInputs];
 
-    __device__ void load(const LastSums &p, const LastUnit<T> &at, const T *line, int32_t first, int32_t left,
-                         int32_t h) {
+    __device__ void load(const LastSums &p, const LastUnit<T> &at, const Strip &strip, int32_t h) {
+      if (strip.all_outputs && strip.all_inputs && strip.has_row(p, at, h))
+        load<true>(p, at, strip, h);
+      else
+        load<false>(p, at, strip, h);
+    }
+
+   private:
+    // `All`: everything exists, and no element is asked whether it does.
+    template <bool All>
+    __device__ void load(const LastSums &p, const LastUnit<T> &at, const Strip &strip, int32_t h) {
 #pragma unroll
       for (int u = 0; u < kStrip; ++u) {
         dy[u] = {};
-        if (h < at.end && u < at.columns(p))
+        if (All || (h < at.end && u < at.columns(p)))
           dy[u] = *reinterpret_cast<const LastWord<T> *>(at.dy + h * p.dy_stride[1] + u * p.dy_stride[2]);
       }
 #pragma unroll
       for (int phase = 0; phase < kPhases; ++phase) {
-        const int32_t which = h * Step + first + phase;
-        const bool there = static_cast<uint32_t>(which) < static_cast<uint32_t>(p.in[1]);
+        const int32_t line = strip.line_of(h) + phase;
+        const bool there = static_cast<uint32_t>(line) < static_cast<uint32_t>(p.in[1]);
 #pragma unroll
         for (int i = 0; i < kInputs; ++i) {
           x[phase][i] = {};
-          if (there && static_cast<uint32_t>(left + i) < static_cast<uint32_t>(p.in[2]))
-            x[phase][i] = *reinterpret_cast<const LastWord<T> *>(line + which * p.x_stride[1] + i * p.x_stride[2]);
+          if (All || (there && static_cast<uint32_t>(strip.left + i) < static_cast<uint32_t>(p.in[2])))
+            x[phase][i] = *reinterpret_cast<const LastWord<T> *>(strip.x + line * p.x_stride[1] + i * p.x_stride[2]);
         }
       }
     }
   };
 
   // Row `h` of dy, in place `place`, and its lines of x, while those of the next row are on their way.
-  __device__ void add_row(const LastSums &p, const LastUnit<T> &at, const T *line, int32_t first, int32_t left,
-                          int32_t h, float2 (&y)[kRows][kStrip], int place, Row &next) {
+  __device__ void add_row(const LastSums &p, const LastUnit<T> &at, const Strip &strip, int32_t h,
+                          float2 (&y)[kRows][kStrip], int place, Row &next) {
     float2 x[kPhases][kInputs];
 #pragma unroll
     for (int u = 0; u < kStrip; ++u) y[place][u] = channels_of<T>(next.dy[u]);
@@ -153,18 +185,29 @@ struct ColumnSums {
     for (int phase = 0; phase < kPhases; ++phase)
 #pragma unroll
       for (int i = 0; i < kInputs; ++i) x[phase][i] = channels_of<T>(next.x[phase][i]);
-    if (h + 1 < at.end + kRows - 1) next.load(p, at, line, first, left, h + 1);
+    if (h + 1 < at.end + kRows - 1) next.load(p, at, strip, h + 1);
+    if (strip.all_outputs && h - (kRows - 1) >= at.begin && strip.has_row(p, at, h))
+      multiply<true>(p, at, strip, h, x, y, place);
+    else
+      multiply<false>(p, at, strip, h, x, y, place);
+  }
+
+  // `All`: every line meets outputs that exist. A branch for each of them took longer than its products. Outputs that
+  // do not exist meet nothing: their inputs may be infinite.
+  template <bool All>
+  __device__ void multiply(const LastSums &p, const LastUnit<T> &at, const Strip &strip, int32_t h,
+                           const float2 (&x)[kPhases][kInputs], const float2 (&y)[kRows][kStrip], int place) {
     const int32_t there = at.columns(p);
 #pragma unroll
     for (int r = 0; r < Lines; ++r) {
       const int back = r / Step, phase = r % Step; // rows of dy before this one; the line of x
-      const int32_t which = h * Step + first + phase;
-      if (h - back < at.begin || h - back >= at.end || static_cast<uint32_t>(which) >= static_cast<uint32_t>(p.in[1]))
+      const int32_t line = strip.line_of(h) + phase;
+      if (!All &&
+          (h - back < at.begin || h - back >= at.end || static_cast<uint32_t>(line) >= static_cast<uint32_t>(p.in[1])))
         continue;
-        // Outputs that do not exist meet nothing: their inputs may be infinite.
 #pragma unroll
       for (int u = 0; u < kStrip; ++u)
-        if (u < there)
+        if (All || u < there)
 #pragma unroll
           for (int tap = 0; tap < Taps; ++tap)
             add_product(sums[r * Taps + tap], x[phase][u * Step + tap], y[(place - back + kRows) % kRows][u]);
@@ -175,7 +218,7 @@ struct ColumnSums {
 // Any taps of any window, one by one.
 template <class T, bool Pairs>
 struct TapSums {
-  static constexpr int kBlocks = 4, kCount = kTurnTaps;
+  static constexpr int kBlocks = kTapBlocks, kCount = kTurnTaps;
   float2 sums[kCount] = {};
 
   __device__ static int32_t tap_of(const LastSums &p, int32_t turn, int i) {

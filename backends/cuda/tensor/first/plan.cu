@@ -55,8 +55,7 @@ void FirstMaps::pixels(const polyconv_tensor &t, const void *memory, int channel
     size[i] = static_cast<uint64_t>(t.size[kAxes[i]]);
     if (i > 0) stride[i - 1] = static_cast<uint64_t>(t.stride[kAxes[i]]) * 2;
   }
-  for (int i = 1; i < 3; ++i) // an axis of one element may have any stride, but a map wants a true one
-    if (size[i] == 1) stride[i - 1] = i == 1 ? (size[0] * 2 + 15) / 16 * 16 : stride[i - 2] * size[i - 1];
+  set_true_strides(2, size, 2, stride);
   const uint32_t box[3] = {kChunk, static_cast<uint32_t>(channels), 1}, steps[3] = {1, 1, 1};
   check_map(tiled_(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
                    const_cast<void *>(memory), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,

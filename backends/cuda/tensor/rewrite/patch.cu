@@ -11,8 +11,7 @@ namespace polyconv::cuda {
 
 extern const sdk::Kernel kernel_wgmma, kernel_pointwise, kernel_mma, kernel_wgmma_tf32, kernel_wgmma_emulated;
 extern const sdk::Kernel kernel_patch;
-const sdk::Kernel kernel_patch =
-    patch_of<POLYCONV_FORWARD, kernel_wgmma, kernel_pointwise, kernel_mma, kernel_wgmma_tf32, kernel_wgmma_emulated>(
-        "patch");
+const sdk::Kernel kernel_patch = rewritten_of<kPatches, POLYCONV_FORWARD, kernel_wgmma, kernel_pointwise, kernel_mma,
+                                              kernel_wgmma_tf32, kernel_wgmma_emulated>("patch");
 
 } // namespace polyconv::cuda

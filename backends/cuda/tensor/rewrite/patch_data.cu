@@ -12,7 +12,7 @@ extern const sdk::Kernel kernel_wgmma, kernel_pointwise, kernel_mma, kernel_wgmm
     kernel_wgmma_strided_data;
 extern const sdk::Kernel kernel_patch_data;
 const sdk::Kernel kernel_patch_data =
-    patch_of<POLYCONV_BACKWARD_DATA, kernel_wgmma, kernel_pointwise, kernel_mma, kernel_wgmma_tf32,
-             kernel_wgmma_emulated, kernel_wgmma_strided_data>("patch_data");
+    rewritten_of<kPatches, POLYCONV_BACKWARD_DATA, kernel_wgmma, kernel_pointwise, kernel_mma, kernel_wgmma_tf32,
+                 kernel_wgmma_emulated, kernel_wgmma_strided_data>("patch_data");
 
 } // namespace polyconv::cuda

@@ -11,7 +11,7 @@ namespace polyconv::cuda {
 extern const sdk::Kernel kernel_wgmma_weights, kernel_mma_weights, kernel_wgmma_tf32_weights,
     kernel_wgmma_emulated_weights, kernel_patch_weights;
 const sdk::Kernel kernel_patch_weights =
-    patch_of<POLYCONV_BACKWARD_WEIGHTS, kernel_wgmma_weights, kernel_mma_weights, kernel_wgmma_tf32_weights,
-             kernel_wgmma_emulated_weights>("patch_weights");
+    rewritten_of<kPatches, POLYCONV_BACKWARD_WEIGHTS, kernel_wgmma_weights, kernel_mma_weights,
+                 kernel_wgmma_tf32_weights, kernel_wgmma_emulated_weights>("patch_weights");
 
 } // namespace polyconv::cuda

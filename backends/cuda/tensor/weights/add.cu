@@ -40,19 +40,20 @@ __device__ inline Pieces pieces_of(const Adding &p, int32_t row, int32_t chunk) 
           last - first + 1};
 }
 
-// Pieces [from, to) of a quad, in order; four are under way at once.
+// Pieces [from, to) of a quad, in order; six are under way at once.
 __device__ inline float4 add_quad(const Adding &p, const Pieces &of, int32_t from, int32_t to, int32_t offset) {
   float4 sum = {};
   const float *const pieces = p.pieces + offset;
-  for (int32_t i = from; i < to; i += 4) {
-    float4 v[4];
+  constexpr int kTogether = 6;
+  for (int32_t i = from; i < to; i += kTogether) {
+    float4 v[kTogether];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < kTogether; ++j) {
       const int64_t at = i + j == 0 ? of.first : of.second + (i + j - 1) * of.step;
       v[j] = i + j < to ? *reinterpret_cast<const float4 *>(pieces + at) : float4{};
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
+    for (int j = 0; j < kTogether; ++j) sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
   }
   return sum;
 }
@@ -131,7 +132,7 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
   while (fits(kThreads / kQuads, 2 * kWorkers) || fits(kMostLines, 7 * kWorkers)) a.rows *= 2;
   const int32_t each = (p.shares.workers + p.shares.tiles - 1) / p.shares.tiles;
   while (2 * a.ways <= each && lines * kQuads * a.ways < int64_t{kWorkers} * 1024 &&
-         2 * a.ways * a.rows * a.most_taps <= kMostLines)
+         2 * a.ways * a.rows * a.most_taps <= kThreads / kQuads) // a thread has one quad: it waits once
     a.ways *= 2;
   const dim3 blocks(static_cast<unsigned>(p.tap_chunks * ceil_div(p.rows, a.rows)),
                     static_cast<unsigned>(ceil_div(taps, a.most_taps)));

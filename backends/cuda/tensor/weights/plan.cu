@@ -1,6 +1,7 @@
 // plan.cu - what surrounds the gradient of weights on Hopper: its geometry, and the sum over pieces.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/device/maps.hpp"
+#include "pixel_matrix.hpp"
 #include "weights/weights.hpp"
 
 namespace polyconv::cuda::wgmma {
@@ -19,7 +20,7 @@ void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *f
   const auto channels = static_cast<uint64_t>(t.size[1]);
   const uint64_t size[3] = {chunks == 1 ? channels : 64, static_cast<uint64_t>(t.size[0] * sdk::spatial(t)),
                             channels / 64};
-  const uint64_t stride[2] = {channels * 2, 128};
+  const uint64_t stride[2] = {static_cast<uint64_t>(row_of(t)) * 2, 128};
   const uint32_t box[3] = {64, static_cast<uint32_t>(depth), static_cast<uint32_t>(chunks)}, steps[3] = {1, 1, 1};
   const CUresult result =
       encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
@@ -42,9 +43,9 @@ Workers workers_of(int32_t sharing) {
   return sharing == 1 ? Workers{kWorkers, 126} : Workers{112 / sharing, 104 / sharing};
 }
 
-// Whether pixels lie one after the other.
+// Whether pixels are equally far apart.
 bool has_boxes(const polyconv_tensor &t) {
-  int64_t stride = t.size[1];
+  int64_t stride = row_of(t);
   for (const int axis : {4, 3, 2, 0}) {
     if (t.size[axis] > 1 && t.stride[axis] != stride) return false;
     stride *= t.size[axis];
@@ -124,8 +125,7 @@ void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &l, bool gradie
   }
   size[rank] = static_cast<uint64_t>(t.size[0]);
   stride[rank - 1] = static_cast<uint64_t>(t.stride[0]) * 2;
-  for (uint32_t i = 0; i < rank; ++i) // an axis of one element may have any stride, but a map wants a true one
-    if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * 2 : stride[i - 1] * size[i], 16);
+  set_true_strides(2, size, rank, stride);
   const CUresult result =
       encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
               rank + 1, const_cast<void *>(from), size, stride, lower, upper, 64, static_cast<uint32_t>(depth), steps,

@@ -22,19 +22,20 @@ __device__ inline unsigned char *begin_product(const WeightsProduct &p, unsigned
 }
 
 template <class Tile>
-__global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid_constant__ WeightsProduct p) {
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks)
+    multiply_pixels(const __grid_constant__ WeightsProduct p) {
   extern __shared__ unsigned char unaligned[];
   WeightsRing<Tile> ring(ptx::shared_address(begin_product<Tile>(p, unaligned)));
   const auto worker = static_cast<int>(blockIdx.x), group = static_cast<int>(threadIdx.x / 128);
   if (group == Tile::groups) {
-    ptx::release_registers<Tile::producer_registers>();
+    if constexpr (Tile::blocks == 1) ptx::release_registers<Tile::producer_registers>();
     if (threadIdx.x / 32 == 4 * Tile::groups)
       for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t) {
         fetch_weights<Tile>(p, tile, first, last, ring);
       });
     return;
   }
-  ptx::take_registers<Tile::consumer_registers>();
+  if constexpr (Tile::blocks == 1) ptx::take_registers<Tile::consumer_registers>();
   WeightsSums<Tile> sums;
   for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
     const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
@@ -50,18 +51,19 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
 
 // Likewise, of clusters: a tile each.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::threads, 1) multiply_shared_pixels(const __grid_constant__ WeightsProduct p) {
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks)
+    multiply_shared_pixels(const __grid_constant__ WeightsProduct p) {
   extern __shared__ unsigned char unaligned[];
   unsigned char *const shared = begin_product<Tile>(p, unaligned);
   WeightsRing<Tile> ring(ptx::shared_address(shared));
   const ClusterPart mine(p);
   const auto group = static_cast<int>(threadIdx.x / 128);
   if (group == Tile::groups) {
-    ptx::release_registers<Tile::producer_registers>();
+    if constexpr (Tile::blocks == 1) ptx::release_registers<Tile::producer_registers>();
     if (threadIdx.x / 32 == 4 * Tile::groups) fetch_weights<Tile>(p, mine.tile, mine.first, mine.last, ring);
     return;
   }
-  ptx::take_registers<Tile::consumer_registers>();
+  if constexpr (Tile::blocks == 1) ptx::take_registers<Tile::consumer_registers>();
   const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
   const Exchange<Tile> exchange(shared);
   {
@@ -81,12 +83,13 @@ template <class Tile>
 WeightsLauncher weights_launcher() {
   const auto prepare = [] {
     allow_shared(multiply_pixels<Tile>, Tile::shared_bytes);
-    allow_shared(multiply_shared_pixels<Tile>, Tile::shared_bytes);
+    allow_shared(multiply_shared_pixels<Tile>, Tile::lone_bytes);
   };
   const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
-    launch_clusters(p.sharing > 1 ? multiply_shared_pixels<Tile> : multiply_pixels<Tile>,
-                    static_cast<unsigned>(p.sharing), static_cast<unsigned>(p.shares.workers * p.sharing),
-                    Tile::threads, Tile::shared_bytes, stream, p);
+    const bool shared = p.sharing > 1;
+    launch_clusters(shared ? multiply_shared_pixels<Tile> : multiply_pixels<Tile>, static_cast<unsigned>(p.sharing),
+                    static_cast<unsigned>(p.shares.workers * p.sharing), Tile::threads,
+                    shared ? Tile::lone_bytes : Tile::shared_bytes, stream, p);
   };
   return {prepare, launch};
 }

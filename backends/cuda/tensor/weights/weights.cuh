@@ -28,9 +28,14 @@ struct WeightsTile {
   static constexpr int columns = 64 * Chunks / ChunkGroups; // of a warpgroup
   static constexpr int chunk_bytes = Depth * 128;           // 64 channels of a block of pixels
   static constexpr int row_bytes = Rows / 64 * chunk_bytes, stage_bytes = row_bytes + Chunks * chunk_bytes;
-  static constexpr int stages = std::min(8, (kHopperShared - 1024 - 256) / stage_bytes);
+  // Small tiles leave room for a second block: that of the next kernel, which begins while this one ends. Not so in
+  // clusters (lone_bytes), whose blocks would then share a multiprocessor.
+  static constexpr int blocks = Rows == 64 && Chunks <= 2 ? 2 : 1;
+  static constexpr int stages = std::min(8, ((kHopperShared + 1024) / blocks - 2 * 1024 - 256) / stage_bytes);
   static constexpr int shared_bytes = stages * stage_bytes + 1024 + 256;
-  static constexpr int producer_registers = 40; // of a thread; consumers get what is left
+  static constexpr int lone_bytes = std::max(shared_bytes, kHopperShared / 2 + 1024);
+  // Of a thread, where a block has them all: consumers get what producers leave.
+  static constexpr int producer_registers = 40;
   static constexpr int consumer_registers =
       std::min(240, (65536 / threads / 8 * 8 * threads - producer_registers * 128) / (128 * groups) / 8 * 8);
   static constexpr int piece = Rows * 64 * Chunks; // elements

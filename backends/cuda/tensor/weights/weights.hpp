@@ -14,6 +14,7 @@ namespace polyconv::cuda::wgmma {
 
 inline constexpr int kWorkers = kHopperMultiprocessors;
 
+inline constexpr int kMostSharing = 8;  // blocks of a cluster
 inline constexpr int kWeightsParts = 3; // that factors fall into at most (parts.hpp)
 
 struct WeightsProduct {
@@ -41,9 +42,10 @@ enum WeightsBoxes : int32_t { kNoBoxes = 0, kBoxes = 1, kBoxOfGradients = 2, kBo
 struct WeightsShape {
   int32_t rows, chunks, row_groups, chunk_groups, depth;
 };
-#define POLYCONV_WGMMA_WEIGHTS_TILES(tile)                                                                         \
-  tile(128, 4, 2, 1, 64) tile(256, 2, 2, 1, 64) tile(128, 2, 2, 1, 64) tile(64, 4, 1, 2, 64) tile(64, 9, 1, 3, 32) \
-      tile(256, 1, 2, 1, 64) tile(64, 2, 1, 1, 64) tile(64, 1, 1, 1, 64) tile(64, 3, 1, 1, 64) tile(128, 3, 2, 1, 64)
+#define POLYCONV_WGMMA_WEIGHTS_TILES(tile)                                                                            \
+  tile(128, 4, 2, 1, 64) tile(256, 2, 2, 1, 64) tile(128, 2, 2, 1, 64) tile(64, 4, 1, 2, 64) tile(64, 9, 1, 3, 32)    \
+      tile(256, 1, 2, 1, 64) tile(64, 2, 1, 1, 64) tile(64, 1, 1, 1, 64) tile(64, 3, 1, 1, 64) tile(128, 3, 2, 1, 64) \
+          tile(128, 1, 2, 1, 64)
 #define POLYCONV_WGMMA_WEIGHTS_SHAPE(rows, chunks, row_groups, chunk_groups, depth) \
   {rows, chunks, row_groups, chunk_groups, depth},
 inline constexpr WeightsShape kWeightsShapes[] = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_SHAPE)};

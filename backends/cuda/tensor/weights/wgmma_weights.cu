@@ -12,6 +12,7 @@
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "common/sums/gradients.cuh"
+#include "pixel_matrix.hpp"
 #include "weights/weights.hpp"
 
 namespace polyconv::cuda {
@@ -19,8 +20,8 @@ namespace {
 
 using namespace wgmma;
 
-constexpr const char *kNames[] = {"128x256", "256x128", "128x128", "64x256", "64x576",
-                                  "256x64",  "64x128",  "64x64",   "64x192", "128x192"};
+constexpr const char *kNames[] = {"128x256", "256x128", "128x128", "64x256",  "64x576", "256x64",
+                                  "64x128",  "64x64",   "64x192",  "128x192", "128x64"};
 static_assert(sizeof kNames / sizeof *kNames == kWeightsShapeCount, "every shape has a name");
 
 // ---------------------------------------------------------------- supports
@@ -37,8 +38,10 @@ double product_us(const polyconv_layer &l, const WeightsProduct &p, const Weight
   const double clocks =
       std::max(shape.rows * columns * shape.depth / 2048, (shape.rows + columns) * shape.depth * 2 / rate);
   // Windows whose pixels begin within a sector of 32 bytes take longer.
-  const double misaligned = sdk::taps(l) > 1 && l.weights.size[1] % 16 != 0 ? 1.9 : 1;
-  const double multiplying = misaligned * blocks_of_longest(p) * (clocks + 52) / kClocks;
+  const double misaligned = sdk::taps(l) > 1 && row_of(l.input) % 16 != 0 ? 1.9 : 1;
+  // Pixels of fewer than 64 bytes are asked for one by one.
+  const double narrow = sdk::taps(l) > 1 && l.weights.size[1] < 16 ? 1.5 : 1;
+  const double multiplying = misaligned * narrow * blocks_of_longest(p) * (clocks + 52) / kClocks;
   const double moving = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output))) / 4.6e6;
   const double weights = real(sdk::elements(l.weights));
   const double leaving = !p.whole || !p.shares.all_whole()
@@ -63,7 +66,7 @@ WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
     whole.shares = share_out_whole(best.shares, 1);
     consider(whole);
   }
-  for (const int32_t sharing : {4, 8}) {
+  for (const int32_t sharing : {4, kMostSharing}) {
     WeightsProduct p = make_weights_product(l, shape, sharing);
     p.whole = 1;
     p.shares = share_out_whole(p.shares, sharing);

@@ -87,10 +87,7 @@ bool takes_forward(const polyconv_layer &l, sdk::Offer &offer) {
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   if (!takes_forward(l, offer)) return false;
-  const int64_t channels = l.weights.size[1], vector = 16 / element_bytes(l);
-  if (channels < 1 || channels % vector != 0)
-    return offer.reject("takes input channels in whole 16 bytes, %lld, not %lld", static_cast<long long>(vector),
-                        static_cast<long long>(channels));
+  if (l.weights.size[1] < 1) return offer.reject("takes one input channel at least");
   if (!takes_channels_last(l.input.stride[1] == 1 && l.result.stride[1] == 1, offer)) return false;
   return fits_tiles(l, offer) && fits_maps(l, offer) && has_code("90a", request.policy->device_index, offer);
 }

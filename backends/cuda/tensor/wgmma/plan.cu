@@ -15,12 +15,16 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Weights as rows of taps, then channels: one row an output channel.
+// Weights as rows of taps, then channels: one row an output channel. `rows`: with as many channels as a packed tap has,
+// of which those from `channels` on are zeros.
 template <class T>
-__global__ void __launch_bounds__(kThreads) pack(const View<int64_t> weights, const T *raw, T *packed, int64_t count) {
+__global__ void __launch_bounds__(kThreads)
+    pack(const View<int64_t> rows, int64_t channels, const T *raw, T *packed, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step)
-    packed[i] = raw[weights.at(weights.along_c(i))];
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
+    const Place<int64_t> at = rows.along_c(i);
+    packed[i] = at.c < channels ? raw[rows.at(at)] : T(0);
+  }
 }
 
 // Begins at the end of what is ahead of it in the stream, and a kernel that begins early begins after that.
@@ -81,8 +85,7 @@ void MapEncoders::activations(const polyconv_layer &l, const void *input, const 
     }
     size[rank] = static_cast<uint64_t>(l.input.size[0]);
     stride[rank - 1] = static_cast<uint64_t>(l.input.stride[0]) * bytes;
-    for (uint32_t i = 0; i < rank; ++i) // an axis of one element may have any stride, but a map wants a true one
-      if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * bytes : stride[i - 1] * size[i], 16);
+    set_true_strides(bytes, size, rank, stride);
     auto *from = const_cast<char *>(static_cast<const char *>(input)) + begin * static_cast<int64_t>(bytes);
     check_map(im2col_(&product->activations[which], type, rank + 1, from, size, stride, lower, upper,
                       static_cast<uint32_t>(128 / bytes), static_cast<uint32_t>(shape.pixels), steps,
@@ -94,7 +97,7 @@ void MapEncoders::activations(const polyconv_layer &l, const void *input, const 
 
 // Axes C, taps, K: channels beyond the last are zeros, not the next tap's.
 void MapEncoders::weights(const polyconv_layer &l, const void *packed, const Shape &shape, CUtensorMap *map) const {
-  const auto bytes = static_cast<uint64_t>(element_bytes(l)), channels = static_cast<uint64_t>(l.weights.size[1]);
+  const auto bytes = static_cast<uint64_t>(element_bytes(l)), channels = static_cast<uint64_t>(packed_channels(l));
   const auto taps = static_cast<uint64_t>(sdk::taps(l));
   const uint64_t size[3] = {channels, taps, static_cast<uint64_t>(l.weights.size[0])};
   const uint64_t stride[2] = {channels * bytes, channels * taps * bytes};
@@ -123,10 +126,8 @@ void MapEncoders::patches(const polyconv_tensor &t, const void *memory, int colu
   const auto size_of = [&](int axis) { return static_cast<uint64_t>(t.size[axis]); };
   const uint64_t size[4] = {size_of(1), size_of(4), size_of(3), size_of(0)};
   uint64_t stride[3] = {};
-  for (int i = 0; i < 3; ++i) { // an axis of one element may have any stride, but a map wants a true one
-    stride[i] = static_cast<uint64_t>(t.stride[i == 0 ? 4 : i == 1 ? 3 : 0]) * 2;
-    if (size[i + 1] == 1) stride[i] = std::max<uint64_t>(i == 0 ? size[0] * 2 : stride[i - 1] * size[i], 16);
-  }
+  for (int i = 0; i < 3; ++i) stride[i] = static_cast<uint64_t>(t.stride[i == 0 ? 4 : i == 1 ? 3 : 0]) * 2;
+  set_true_strides(2, size, 3, stride);
   const uint32_t box[4] = {64, static_cast<uint32_t>(columns), static_cast<uint32_t>(rows), 1}, steps[4] = {1, 1, 1, 1};
   check_map(tiled_(map, map_type(t.type), 4, const_cast<void *>(memory), size, stride, box, steps,
                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
@@ -166,10 +167,9 @@ void MapEncoders::columns(const polyconv_layer &l, const void *result, const Sha
     if (axis == 2 && flat) continue;
     size[rank] = static_cast<uint64_t>(t.size[axis]);
     stride[rank - 1] = static_cast<uint64_t>(t.stride[axis] * bytes);
-    if (t.size[axis] == 1) // may have any stride, but a map wants a true one
-      stride[rank - 1] = std::max<uint64_t>(rank == 1 ? size[0] * bytes : stride[rank - 2] * size[rank - 1], 16);
     ++rank;
   }
+  set_true_strides(static_cast<uint64_t>(bytes), size, rank - 1, stride);
   check_map(
       im2col_(map, map_type(l.result.type), rank, const_cast<void *>(result), size, stride, corners, corners,
               static_cast<uint32_t>(channels), static_cast<uint32_t>(pixels), steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
@@ -219,7 +219,7 @@ const char *packed_format(const polyconv_layer &l) {
 }
 
 bool leaves_plainly(const polyconv_layer &l) {
-  return is_matrix(l.result, l.input.type) && bias_and_relu_at_most(l) && l.output.size[1] % 2 == 0;
+  return is_matrix(l.result, l.input.type) && bias_and_relu_at_most(l); // so pairs of channels are whole
 }
 
 bool leaves_in_pairs(polyconv_layer l) {
@@ -229,17 +229,24 @@ bool leaves_in_pairs(polyconv_layer l) {
   return leaves_plainly(l);
 }
 
+int64_t packed_channels(const polyconv_layer &l) {
+  const int64_t vector = 16 / element_bytes(l);
+  return ceil_div(l.weights.size[1], vector) * vector;
+}
+
 int64_t packed_bytes(const polyconv_layer &l) {
-  return sdk::elements(l.weights) * element_bytes(l);
+  return l.weights.size[0] * sdk::taps(l) * packed_channels(l) * element_bytes(l);
 }
 
 void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaStream_t stream) {
-  const int64_t count = sdk::elements(l.weights);
+  polyconv_tensor rows = l.weights;
+  rows.size[1] = packed_channels(l);
+  const int64_t count = sdk::elements(rows);
   if (count == 0) return;
   const auto launch = [&](auto element) {
     using T = decltype(element);
-    pack<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(View<int64_t>(l.weights), static_cast<const T *>(raw),
-                                                               static_cast<T *>(packed), count);
+    pack<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(
+        View<int64_t>(rows), l.weights.size[1], static_cast<const T *>(raw), static_cast<T *>(packed), count);
     barrier<<<1, 1, 0, stream>>>(); // products fetch weights before they wait for the kernel ahead of them
   };
   if (element_bytes(l) == 2)

@@ -135,11 +135,13 @@ bool is_flat(const polyconv_layer &layer);
 Walk walk_of(const polyconv_layer &layer, int axis);
 
 int64_t element_bytes(const polyconv_layer &layer); // of input and weights
-// Whether a tile's sums can leave in boxes with nothing but bias and relu, which turned tiles must.
+// Whether a tile's sums can leave in boxes with nothing but bias and relu, which turned tiles must. A result may have
+// more channels than the output, up to whole 16 bytes: they are written, and a bias then has a value for them.
 bool leaves_plainly(const polyconv_layer &layer);
 // Likewise for tiles that are not turned and not shared: they may have a residual, and a relu that is clipped.
 bool leaves_in_pairs(polyconv_layer layer);
 const char *packed_format(const polyconv_layer &layer);
+int64_t packed_channels(const polyconv_layer &layer); // of a tap, in whole 16 bytes
 int64_t packed_bytes(const polyconv_layer &layer);
 void pack_weights(const polyconv_layer &layer, const void *raw, void *packed, cudaStream_t stream);
 

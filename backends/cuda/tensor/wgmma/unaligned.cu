@@ -66,7 +66,7 @@ void launch(const polyconv_layer &l, const polyconv_arguments &a, const Weights 
 
 template <class T>
 void launch_plain(const polyconv_layer &l, const polyconv_arguments &a, cudaStream_t stream) {
-  launch<T>(l, a, PlainWeights<T>{static_cast<const T *>(a.weights[0]), l.weights.size[1]}, stream);
+  launch<T>(l, a, PlainWeights<T>{static_cast<const T *>(a.weights[0]), packed_channels(l)}, stream);
 }
 
 } // namespace

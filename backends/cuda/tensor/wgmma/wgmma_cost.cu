@@ -7,6 +7,7 @@
 
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
+#include "pixel_matrix.hpp"
 
 namespace polyconv::cuda::wgmma {
 namespace {
@@ -71,7 +72,7 @@ double finishing_us(const polyconv_layer &l) {
 // How many times as long fetches of windows take where pixels begin within a sector of 32 bytes: every tap asks for one
 // sector more of each. Of 98 layers of several taps on an H100; those of one tap read neighbours and show nothing.
 double misalignment(const polyconv_layer &l) {
-  return sdk::taps(l) > 1 && l.weights.size[1] * element_bytes(l) % 32 != 0 ? 1.8 : 1;
+  return sdk::taps(l) > 1 && row_of(l.input) * element_bytes(l) % 32 != 0 ? 1.8 : 1;
 }
 
 // Results whose rows are no whole 16 bytes leave element by element, and every one of a tile's columns is asked for.

@@ -1,0 +1,127 @@
+// text.cpp - reads and writes the lines of the tuning database.
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/text.hpp"
+
+#include "token/text.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+namespace polyconv {
+namespace {
+
+constexpr std::string_view kMagic = "# polyconv tuning ";
+constexpr int32_t kVersion = 1;
+constexpr int kFields = 9; // token, conditions, device; kernels, version, us, spread, workspace, date
+constexpr int kKeyFields = 3;
+
+// What comes before the separator, or all; it is taken from *text.
+std::string_view take(std::string_view *text, char separator) {
+  const size_t end = text->find(separator);
+  const std::string_view taken = text->substr(0, end);
+  text->remove_prefix(end == std::string_view::npos ? text->size() : end + 1);
+  return taken;
+}
+
+template <class Number>
+bool read_number(std::string_view text, Number *number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool is_date(std::string_view text) {
+  constexpr std::string_view kPattern = "0000-00-00";
+  if (text.size() != kPattern.size()) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (digit != (kPattern[i] == '0') || (!digit && text[i] != '-')) return false;
+  }
+  return true;
+}
+
+// The version in a first line, or 0 where it is another file's.
+int32_t version_of(std::string_view line) {
+  int32_t version = 0;
+  if (line.substr(0, kMagic.size()) != kMagic || !read_number(line.substr(kMagic.size()), &version)) return 0;
+  return version > 0 ? version : 0;
+}
+
+bool read_line(std::string_view line, TuningTable *table) {
+  const std::string_view whole = line;
+  std::string_view fields[kFields];
+  for (int i = 0; i < kFields; ++i) {
+    fields[i] = take(&line, '\t');
+    if (fields[i].empty()) return false;
+  }
+  Measurement measured;
+  const bool good = line.empty() && read_number(fields[5], &measured.us) &&
+                    read_number(fields[6], &measured.spread_us) && read_number(fields[7], &measured.workspace_bytes) &&
+                    is_date(fields[8]) && std::isfinite(measured.us) && measured.us > 0 &&
+                    std::isfinite(measured.spread_us) && measured.spread_us >= 0 && measured.workspace_bytes >= 0;
+  if (!good) return false;
+  measured.version = fields[4];
+  measured.date = fields[8];
+  const char *key_end = fields[kKeyFields - 1].data() + fields[kKeyFields - 1].size();
+  const std::string_view key = whole.substr(0, static_cast<size_t>(key_end - whole.data()));
+  auto found = table->find(key);
+  if (found == table->end()) found = table->emplace_hint(table->end(), std::string(key), Measurements());
+  found->second[std::string(fields[3])] = std::move(measured);
+  return true;
+}
+
+} // namespace
+
+TuningText read_tuning_text(std::string_view text, TuningTable *table, int64_t *skipped) {
+  if (text.empty()) return TuningText::Read;
+  const int32_t version = version_of(take(&text, '\n'));
+  if (version == 0) return TuningText::Foreign;
+  if (version > kVersion) return TuningText::Newer;
+  while (!text.empty()) {
+    const std::string_view line = take(&text, '\n');
+    const int32_t again = version_of(line); // files put one behind the other
+    if (again > kVersion) return TuningText::Newer;
+    if (again == 0 && !line.empty() && !read_line(line, table)) ++*skipped;
+  }
+  return TuningText::Read;
+}
+
+std::string tuning_text(const TuningTable &table) {
+  std::string text = std::string(kMagic) + std::to_string(kVersion) + "\n";
+  const auto add = [&text](const std::string &field, char after) { text.append(field).push_back(after); };
+  for (const auto &[key, measurements] : table)
+    for (const auto &[kernels, measured] : measurements) {
+      add(key, '\t');
+      add(kernels, '\t');
+      add(measured.version, '\t');
+      add(to_text(measured.us), '\t');
+      add(to_text(measured.spread_us), '\t');
+      add(to_text(measured.workspace_bytes), '\t');
+      add(measured.date, '\n');
+    }
+  return text;
+}
+
+std::string tuning_field(std::string text) {
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  return text.empty() ? "-" : text;
+}
+
+// After Howard Hinnant, "chrono-compatible low-level date algorithms", civil_from_days.
+std::string date_text(int64_t seconds) {
+  const int64_t days = seconds / 86400 + 719468; // since 0000-03-01
+  const int64_t era = days / 146097, day_of_era = days % 146097;
+  const int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+  const int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+  const int64_t month_from_march = (5 * day_of_year + 2) / 153;
+  const int64_t day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+  const int64_t month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
+  const int64_t year = year_of_era + era * 400 + (month <= 2 ? 1 : 0);
+  char text[32];
+  std::snprintf(text, sizeof text, "%04d-%02d-%02d", static_cast<int>(year % 10000), static_cast<int>(month),
+                static_cast<int>(day));
+  return text;
+}
+
+} // namespace polyconv

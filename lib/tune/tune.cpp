@@ -1,0 +1,187 @@
+// tune.cpp - times candidates as plans of their own, and whole groupings of a chain beside each other.
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/tune.hpp"
+
+#include "os/log.hpp"
+#include "os/os.hpp"
+#include "token/token.hpp"
+#include "tune/database.hpp"
+#include "tune/trial.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <optional>
+
+namespace polyconv {
+namespace {
+
+constexpr size_t kRuns = 9;
+
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+struct Timed {
+  double us, spread_us; // the median, and the median distance from it
+};
+
+// The median of a few runs after a first one that nobody counts; fewer where one takes long. One that is ten times
+// slower than the best so far is the last; the first tells that only where it took so long that being the first does
+// not matter.
+Timed measure(Trial *trial, double best_us, int64_t deadline_ns) {
+  constexpr double kHopeless = 10, kLongUs = 10e3;
+  const double first_us = trial->run_us();
+  if (first_us > kHopeless * best_us && first_us > kLongUs) return {first_us, 0};
+  std::vector<double> times;
+  do times.push_back(trial->run_us());
+  while (times.size() < kRuns && times.back() <= kHopeless * best_us && os::monotonic_ns() < deadline_ns);
+  const double middle = median(times);
+  for (double &time : times) time = std::abs(time - middle);
+  return {middle, median(std::move(times))};
+}
+
+Trial trial_of(const Question &question, const Group &group, const Candidate &candidate, const Scratch &scratch) {
+  LayoutBuilder builder;
+  builder.add(group, candidate, Scratch::ends(group));
+  const Part part = {group, candidate};
+  return {question, builder.finish(), {&part}, scratch};
+}
+
+// A grouping of a whole chain, ready to run, and its times.
+struct Contender {
+  Grouping *grouping;
+  std::unique_ptr<Trial> trial;
+  std::vector<double> times;
+};
+
+Contender contender_of(const Question &question, const std::vector<Layer> &layers, Grouping *grouping,
+                       const Scratch &scratch) {
+  std::vector<Part> parts;
+  std::vector<const Part *> pointers;
+  for (const auto &part : grouping->parts) {
+    parts.push_back(*part);
+    pointers.push_back(part.get());
+  }
+  Contender contender = {grouping, nullptr, {}};
+  contender.trial = std::make_unique<Trial>(question, lay_out(layers, parts), pointers, scratch);
+  contender.trial->run_us(); // warm
+  return contender;
+}
+
+// Does something with a grouping; one that fails is out of the comparison, and the plan is made without it.
+template <class Action>
+void unless_it_fails(Grouping *grouping, Action &&action) {
+  try {
+    action();
+  } catch (const Failure &failure) {
+    grouping->failure = std::string("failed while it was timed: ") + failure.what();
+    log(POLYCONV_LOG_WARNING, "tuning grouping %s: %s", grouping->words().c_str(), failure.what());
+  }
+}
+
+// False, and the candidate rejected, where it fails: a kernel that cannot do what it offered is no choice.
+bool time_candidate(const Question &question, const Group &group, const Scratch &scratch, double best_us,
+                    int64_t deadline_ns, Candidate *candidate) {
+  try {
+    Trial trial = trial_of(question, group, *candidate, scratch);
+    const Timed timed = measure(&trial, best_us, deadline_ns);
+    candidate->estimate_us = timed.us;
+    candidate->spread_us = timed.spread_us;
+    candidate->measured = true;
+    candidate->measured_on = today();
+    return true;
+  } catch (const Failure &failure) {
+    log(POLYCONV_LOG_WARNING, "tuning: %s", failure.what());
+    candidate->verdict = Verdict::Rejected;
+    std::snprintf(candidate->offer.reason, sizeof candidate->offer.reason, "failed while it was timed: %s",
+                  failure.what());
+    return false;
+  }
+}
+
+void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates) {
+  const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns;
+  const Measurements known = known_measurements(question.tuning_key);
+  std::optional<Scratch> scratch;
+  std::vector<Candidate> measured, fresh, rest;
+  double best_us = std::numeric_limits<double>::infinity();
+  for (Candidate &candidate : *candidates) {
+    const bool in_vain = !measured.empty() && candidate.fallback_rank() > measured.front().fallback_rank();
+    const auto found = candidate.accepted() ? known.find(names_of(candidate)) : known.end();
+    const bool in_time = measured.empty() || os::monotonic_ns() < deadline_ns;
+    if (found != known.end() && is_about(found->second, candidate)) {
+      take_measurement(found->second, &candidate);
+    } else if (!candidate.accepted() || !in_time || in_vain) {
+      rest.push_back(candidate);
+      continue;
+    } else {
+      if (!scratch) scratch.emplace(question, group);
+      if (!time_candidate(question, group, *scratch, best_us, deadline_ns, &candidate)) rest.push_back(candidate);
+      if (!candidate.measured) continue;
+      fresh.push_back(candidate);
+    }
+    best_us = std::min(best_us, candidate.estimate_us);
+    measured.push_back(candidate);
+  }
+  remember(question.tuning_key, fresh);
+  std::stable_sort(measured.begin(), measured.end(), goes_before);
+  settle_noise(&measured);
+  std::stable_partition(rest.begin(), rest.end(), [](const Candidate &candidate) { return candidate.accepted(); });
+  *candidates = std::move(measured);
+  candidates->insert(candidates->end(), rest.begin(), rest.end());
+}
+
+void time_groupings(const Question &question, const std::vector<Layer> &layers, std::vector<Grouping> *groupings) {
+  const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns / 2;
+  const Scratch scratch(question, make_group(layers, 0, static_cast<int32_t>(layers.size())));
+  std::vector<Contender> contenders;
+  for (Grouping &grouping : *groupings) {
+    const bool unfused = grouping.parts.size() == layers.size(); // nothing may be slower, so it is always there
+    if (grouping.fallback_layers() > groupings->front().fallback_layers()) continue; // never taken, and slow
+    if (contenders.size() > 0 && !unfused && os::monotonic_ns() >= deadline_ns) continue;
+    unless_it_fails(&grouping, [&] { contenders.push_back(contender_of(question, layers, &grouping, scratch)); });
+  }
+  // In turn, so that all see the same machine.
+  for (size_t round = 0; round < kRuns && (round == 0 || os::monotonic_ns() < deadline_ns); ++round)
+    for (Contender &contender : contenders)
+      if (contender.grouping->failure.empty())
+        unless_it_fails(contender.grouping, [&] { contender.times.push_back(contender.trial->run_us()); });
+  for (Contender &contender : contenders) {
+    if (!contender.grouping->failure.empty()) continue;
+    contender.grouping->us = median(std::move(contender.times));
+    contender.grouping->measured = true;
+    contender.grouping->measured_on = today();
+  }
+}
+
+class LibraryTuner final : public Tuner {
+ public:
+  void prepare(const std::vector<Layer> &layers, Question *question) const override {
+    if (!tuning_allowed()) question->tuning_ns = question->options.policy.tuning_ms = 0;
+    question->tuning_key = tuning_key(*question, token_of(layers), layers.size());
+  }
+  void time(const Question &question, const Group &group, std::vector<Candidate> *candidates) const override {
+    time_candidates(question, group, candidates);
+  }
+  void time_whole(const Question &question, const std::vector<Layer> &layers,
+                  std::vector<Grouping> *groupings) const override {
+    time_groupings(question, layers, groupings);
+  }
+  void put_known_first(const Question &question, const Group &group,
+                       std::vector<Candidate> *candidates) const override {
+    polyconv::put_known_first(question, group, candidates);
+  }
+};
+
+} // namespace
+
+const Tuner &tuner() {
+  static const LibraryTuner made;
+  return made;
+}
+
+} // namespace polyconv
