@@ -293,19 +293,23 @@ class Activations<From, T, Tile, Row, Source::kRows> : public PlainBlocks<Tile::
     const Pixel o = pixel_at(p, min(mine, p.pixels - 1));
     there_ = mine < p.pixels;
     from_ = static_cast<const T *>(p.input) + o.n * p.image_stride + o.d * p.in_stride[0] + o.h * p.in_stride[1] +
-            o.w * p.in_stride[2] + static_cast<int64_t>(group) * p.group_in * p.channel_stride;
+            o.w * p.in_stride[2] +
+            (static_cast<int64_t>(group) * p.group_in + this->row_ + depth_of(0)) * p.channel_stride;
   }
   __device__ void begin() {}
   __device__ void fetch(T *to, int i) {
-    const int k = static_cast<int>(threadIdx.x) / lanes + i * step;
-    const bool inside = there_ && k < this->rows();
-    const T *from = inside ? from_ + static_cast<int64_t>(this->row_ + k) * this->p_.channel_stride : from_;
-    copy_async<16>(to + k * Row + static_cast<int>(threadIdx.x) % lanes * vector, from, inside);
+    const bool inside = there_ && depth_of(i) < this->rows();
+    copy_async<16>(to + depth_of(i) * Row + static_cast<int>(threadIdx.x) % lanes * vector, inside ? from_ : base(),
+                   inside);
+    from_ += static_cast<int64_t>(step) * this->p_.channel_stride;
   }
   __device__ void deposit(T *, int) const {}
 
  private:
-  const T *from_;
+  __device__ static int depth_of(int i) { return static_cast<int>(threadIdx.x) / lanes + i * step; }
+  __device__ const T *base() const { return static_cast<const T *>(this->p_.input); } // any address that is good
+
+  const T *from_; // of the next part
   bool there_;
 };
 
