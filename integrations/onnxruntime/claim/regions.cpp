@@ -3,7 +3,7 @@
 // level is a higher one: layers of one level that read each other form no cycle with the nodes around them.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "regions.hpp"
+#include "claim/regions.hpp"
 
 #include <algorithm>
 #include <map>
