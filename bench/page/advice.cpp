@@ -72,20 +72,21 @@ std::vector<Advice> by_time(const std::vector<Row> &rows) {
 
 } // namespace
 
-Verdict advise(const std::vector<Row> &all) {
+Priorities advise(const std::vector<Row> &all) {
   const std::vector<Row> rows = chosen_of(all);
-  Verdict verdict;
+  Priorities priorities;
   const auto any = [&](auto question) { return std::any_of(rows.begin(), rows.end(), question); };
   std::vector<Advice> slow;
   if (any([](const Row &row) { return row.good() && row.ratio.has_value(); })) {
     slow = behind_baseline(rows);
-    verdict.order = slow.empty() ? "No layer loses to its baseline." : "By the time that each loses to its baseline.";
+    priorities.order =
+        slow.empty() ? "No layer loses to its baseline." : "By the time that each loses to its baseline.";
   } else if (any([](const Row &row) { return row.good() && row.roof_pct.has_value(); })) {
     slow = under_roof(rows);
-    verdict.order = "By the time that each spends above what memory and arithmetic allow; no row has a baseline.";
+    priorities.order = "By the time that each spends above what memory and arithmetic allow; no row has a baseline.";
   } else {
     slow = by_time(rows);
-    verdict.order = "By time alone: no row has a baseline or a roof.";
+    priorities.order = "By time alone: no row has a baseline or a roof.";
   }
   double total = 0;
   for (const Row &row : rows)
@@ -94,12 +95,12 @@ Verdict advise(const std::vector<Row> &all) {
   double lost = 0;
   for (const Advice &advice : slow) lost += advice.share;
   if (slow.size() > 1 && lost < 1)
-    verdict.order += format(" All %zu together: %s %% of all time.", slow.size(), show_number(100 * lost).c_str());
+    priorities.order += format(" All %zu together: %s %% of all time.", slow.size(), show_number(100 * lost).c_str());
   std::stable_sort(slow.begin(), slow.end(), [](const Advice &a, const Advice &b) { return a.lost_us > b.lost_us; });
-  verdict.advice = failures(rows);
-  if (!verdict.advice.empty()) verdict.order = "What failed comes first. " + verdict.order;
-  verdict.advice.insert(verdict.advice.end(), slow.begin(), slow.end());
-  return verdict;
+  priorities.advice = failures(rows);
+  if (!priorities.advice.empty()) priorities.order = "What failed comes first. " + priorities.order;
+  priorities.advice.insert(priorities.advice.end(), slow.begin(), slow.end());
+  return priorities;
 }
 
 } // namespace polyconv::bench

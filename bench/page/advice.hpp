@@ -17,13 +17,13 @@ struct Advice {
   double share = 0;                  // of the time of all rows, 0 to 1
 };
 
-struct Verdict {
+struct Priorities {
   std::string order;          // by what the list is sorted, as a sentence
   std::vector<Advice> advice; // the most important first: all of them
 };
 
 // Wrong and failed rows first. Then, by the time that they would win, rows that lose to their baseline; without any
 // baseline rows by the time that they spend above their roof; without roofs by their time alone.
-Verdict advise(const std::vector<Row> &rows);
+Priorities advise(const std::vector<Row> &rows);
 
 } // namespace polyconv::bench

@@ -59,15 +59,15 @@ std::string list_of(const std::vector<std::string> &sentences) {
   return html;
 }
 
-std::string first_of(const Verdict &verdict) {
+std::string first_of(const Priorities &priorities) {
   std::string html;
-  const double most = verdict.advice.empty() ? 0 : [&] {
+  const double most = priorities.advice.empty() ? 0 : [&] {
     double share = 0;
-    for (const Advice &a : verdict.advice) share = std::max(share, a.share);
+    for (const Advice &a : priorities.advice) share = std::max(share, a.share);
     return share;
   }();
-  for (size_t i = 0; i < verdict.advice.size() && i < kFirst; ++i) {
-    const Advice &a = verdict.advice[i];
+  for (size_t i = 0; i < priorities.advice.size() && i < kFirst; ++i) {
+    const Advice &a = priorities.advice[i];
     html += format("<li><a href=\"#rows\" data-r=\"%zu\">", a.row) + escaped(a.title) + "</a>";
     if (a.title != a.problem) html += " <code>" + escaped(a.problem) + "</code>";
     html += "<span class=\"why\">" + escaped(a.why) + "</span><span class=\"dim\">" + escaped(a.where);
@@ -114,7 +114,7 @@ std::string filled(const std::string &text, const std::map<std::string, std::str
 } // namespace
 
 std::string html_of(const ReportPage &page) {
-  const size_t more = page.verdict.advice.size() > kFirst ? page.verdict.advice.size() - kFirst : 0;
+  const size_t more = page.priorities.advice.size() > kFirst ? page.priorities.advice.size() - kFirst : 0;
   return filled(
       kPageTemplate,
       {{"title", escaped(page.title)},
@@ -122,8 +122,8 @@ std::string html_of(const ReportPage &page) {
        {"script", kPageScript},
        {"facts", list_of(page.facts)},
        {"warnings", page.warnings.empty() ? "" : "<ul class=\"warnings\">\n" + list_of(page.warnings) + "</ul>"},
-       {"order", escaped(page.verdict.order)},
-       {"first", first_of(page.verdict)},
+       {"order", escaped(page.priorities.order)},
+       {"first", first_of(page.priorities)},
        {"more", more > 0 ? format("<p class=\"dim\">and %zu more, in <a href=\"#rows\">the table</a>.</p>", more) : ""},
        {"links", links_of(page.figures)},
        {"figures", figures_of(page.figures)},

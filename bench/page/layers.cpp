@@ -44,10 +44,13 @@ std::vector<Network> profiles_of(const std::vector<Row> &rows, const std::vector
     Network network = {rows[i].problem + " on " + rows[i].device, {}};
     for (const ProfileLine &line : results[i].profile) {
       if (line.kind != "layer") continue;
-      const auto layer = std::find_if(results[i].layers.begin(), results[i].layers.end(), [&](const LayerLine &l) {
-        return line.name == l.name || line.name.rfind(l.name + " ", 0) == 0;
-      });
-      network.layers.push_back({line.name, layer == results[i].layers.end() ? "" : family_of(layer->kernel),
+      // "3x conv1: threads/dense@avx512", as measure/profile.cpp writes it.
+      const size_t colon = line.name.find(": "), times = line.name.find_first_not_of("0123456789");
+      const bool counted = times != std::string::npos && times > 0 && line.name.compare(times, 2, "x ") == 0;
+      std::string name = line.name.substr(0, colon);
+      if (counted) name = name.substr(times + 2);
+      if (counted && line.name.compare(0, times, "1") != 0) name += " ×" + line.name.substr(0, times);
+      network.layers.push_back({name, colon == std::string::npos ? "" : family_of(line.name.substr(colon + 2)),
                                 line.device_us ? *line.device_us : line.host_us.value_or(0), i});
     }
     if (!network.layers.empty()) networks.push_back(network);

@@ -18,9 +18,9 @@ std::string markdown_of(const ReportPage &page) {
   std::string text = "### " + page.title + "\n\n";
   for (const std::string &fact : page.facts) text += "- " + fact + "\n";
   for (const std::string &warning : page.warnings) text += "- **" + warning + "**\n";
-  text += "\n**Look at these first.** " + page.verdict.order + "\n\n";
-  for (size_t i = 0; i < page.verdict.advice.size() && i < kFirst; ++i) {
-    const Advice &a = page.verdict.advice[i];
+  text += "\n**Look at these first.** " + page.priorities.order + "\n\n";
+  for (size_t i = 0; i < page.priorities.advice.size() && i < kFirst; ++i) {
+    const Advice &a = page.priorities.advice[i];
     text += format("%zu. ", i + 1) + (a.title == a.problem ? "" : a.title + " ") + "`" + a.problem + "` " + a.why +
             (a.share > 0 ? format(" (%s, %.1f %% of all time)", show_time(a.lost_us).c_str(), 100 * a.share) : "") +
             "\n";

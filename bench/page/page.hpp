@@ -15,7 +15,7 @@ struct ReportPage {
   std::vector<std::string> facts;    // machine, versions, date, ceilings: a line each
   std::vector<std::string> warnings; // what a reader must know before the figures
   std::vector<Row> rows;
-  Verdict verdict;
+  Priorities priorities;
   Figures figures;
 };
 

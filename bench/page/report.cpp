@@ -75,7 +75,7 @@ ReportPage make_report(const std::vector<Result> &all, const std::vector<Change>
         "no ceilings were known: polyconv-bench info --ceilings measures them, and the next run has a roof");
   for (const std::string &ceiling : ceilings) page.facts.push_back("ceilings of " + ceiling);
   page.warnings = warnings_of(page.rows);
-  page.verdict = advise(page.rows);
+  page.priorities = advise(page.rows);
   for (Figures &figures :
        std::vector<Figures>{difference_figures(changes), speedup_figures(page.rows), roofline_figures(page.rows),
                             layer_figures(page.rows, results), device_figures(page.rows), heat_figures(page.rows),

@@ -103,8 +103,8 @@ def rows(count):
         yield row
     yield {"problem": "resnet50@1:nchw:f32", "suite": "resnet50", "name": "2 layers", "type": "f32", "device": "cpu", "status": "good", "median_us": 30.0,
            "kernel": "1x a/b, 2x c/d", "device_name": "AMD EPYC", "layers": [{"name": "conv1", "problem": "p", "count": 1, "kernel": "a/b@c", "math": "strict", "fallback": False}],
-           "profile": [{"kind": "layer", "name": "conv1", "host_us": 10.0, "device_us": None, "bytes": None},
-                       {"kind": "layer", "name": "conv2 of a very long name that has no place beside its bar", "host_us": 20.0, "device_us": None, "bytes": None}]}
+           "profile": [{"kind": "layer", "name": "1x conv1: threads/dense@avx512", "host_us": 10.0, "device_us": None, "bytes": None},
+                       {"kind": "layer", "name": "12x conv2 of a very long name that has no place beside its bar: x/few@b", "host_us": 20.0, "device_us": None, "bytes": None}]}
 
 
 def write(path, lines):

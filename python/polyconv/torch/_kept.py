@@ -65,10 +65,20 @@ def _before_the_capture(tensor, forms, what, version):
     for (kind, _), one in list(forms.items()):
         if kind == what and one.version == version:
             held = _entry(state.in_graphs, tensor, list)
-            if one not in held:
-                held.append(one)
+            if (what, one) not in held:
+                held.append((what, one))
             return one
     return None
+
+
+def _renew_in_graphs(tensor, what, version, renew):
+    """What graphs read is renewed too when a run anywhere saw that the tensor changed."""
+    known = state.in_graphs.get(id(tensor))
+    if known is None or known[0]() is not tensor:
+        return
+    for kind, one in known[1]:
+        if kind == what and one.version != version and renew(one):
+            one.version = version
 
 
 def _keep(tensor, what, span, device_index, stream, make, renew):
@@ -90,6 +100,8 @@ def _keep(tensor, what, span, device_index, stream, make, renew):
         kept = make()
     kept.version = version
     forms[key] = kept
+    if state.in_graphs:
+        _renew_in_graphs(tensor, what, version, renew)
     return kept
 
 

@@ -19,6 +19,7 @@ struct Adding {
   void *result;
   int32_t type, taps, tap_chunks, row_tiles;
   int32_t tile_rows, tile_chunks;
+  int32_t group_rows, group_channels;
   int32_t rows = 1, most_taps = 1; // of a block
   int32_t ways = 1;                // threads that share the pieces of a quad
   int32_t whole = 0;               // 1: tiles of one piece have left already
@@ -65,6 +66,12 @@ __device__ inline int64_t offset_of(const View<int64_t> &weights, int32_t tap) {
   return weights.at(0, 0, plane, line - plane * down, tap - line * across);
 }
 
+// A row's own channel of a column of its tile, where columns are the channels of several groups.
+__device__ inline int32_t channel_of(const Adding &p, int32_t row, int32_t column) {
+  if (p.group_rows == 0) return column;
+  return column - (row / p.group_rows - row / p.tile_rows * p.tile_rows / p.group_rows) * p.group_channels;
+}
+
 // Blocks: chunks of a tap and rows, then taps.
 __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Adding p) {
   __shared__ Pieces pieces[kMostTaps];
@@ -98,11 +105,12 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
   const int32_t step_outer = kThreads / inner, step_inner = kThreads - step_outer * inner;
   int32_t o = thread / inner, fast = thread - o * inner, within = o / outer;
   for (o -= within * outer; within < p.rows;) {
-    const int32_t tap = channels_inner ? o : fast, lane = channels_inner ? fast : o, c = chunk * 64 + lane;
+    const int32_t tap = channels_inner ? o : fast, lane = channels_inner ? fast : o,
+                  c = channel_of(p, row + within, chunk * 64 + lane);
     float sum = 0;
     for (int32_t way = 0; way < p.ways; ++way) sum += values[(way * lines + within * taps + tap) * (4 * kPitch) + lane];
     const bool here = !p.whole || pieces[tap].count > 1;
-    if (here && row + within < p.weights.size[0] && c < p.weights.size[1])
+    if (here && row + within < p.weights.size[0] && c >= 0 && c < p.weights.size[1])
       cuda::store(p.result, p.type, offsets[tap] + (row + within) * p.weights.stride[0] + c * p.weights.stride[1], sum);
     fast += step_inner, o += step_outer;
     if (fast >= inner) fast -= inner, ++o;
@@ -115,8 +123,8 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
 void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
   if (p.whole && p.shares.all_whole()) return;
   const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
-  Adding a = {p.shares, p.pieces,     p.weights,   p.result,   p.result_type,
-              taps,     p.tap_chunks, p.row_tiles, shape.rows, shape.chunks};
+  Adding a = {p.shares,     p.pieces,    p.weights,  p.result,     p.result_type, taps,
+              p.tap_chunks, p.row_tiles, shape.rows, shape.chunks, p.group_rows,  p.group_channels};
   a.whole = p.whole;
   const int64_t lines = int64_t{p.rows} * p.tap_chunks * taps;
   // Blocks enough for all multiprocessors, of a thread a quad; where there are few quads, threads share their pieces.
