@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "wall.hpp"
+#include "runtime/wall.hpp"
 
 namespace polyconv_ort {
 namespace {

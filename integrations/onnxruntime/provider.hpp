@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "region.hpp"
+#include "run/region.hpp"
 
 namespace polyconv_ort {
 

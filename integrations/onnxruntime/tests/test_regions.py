@@ -124,6 +124,16 @@ def test_neighbours_become_a_chain_where_that_is_faster(random, report):
     assert re.search(r"kernel   threads/chain.*, a chain from layer a to y for ", text), text
 
 
+def test_an_image_has_the_same_bits_in_any_batch_where_that_is_asked_for(random):
+    nodes, constants = bottleneck(random)
+    model = make_model(nodes, {"x": (FLOAT, ("N", 3, "H", "W"))}, constants)
+    x = random.standard_normal((7, 3, 30, 41), dtype=np.float32)
+    session = with_provider(model, determinism="invariant")
+    alone = np.concatenate([session.run(None, {"x": x[i:i + 1]})[0] for i in range(7)])
+    assert (session.run(None, {"x": x})[0] == alone).all()
+    assert (with_provider(model, determinism="invariant", threads=1).run(None, {"x": x})[0] == alone).all()
+
+
 def test_a_wrong_shape_inside_a_region_fails_with_a_sentence(random):
     nodes = [("Conv", ["x", "w"], "a", {"pads": [1] * 4}), ("Conv", ["a", "v"], "y", {})]
     session = with_provider(make_model(nodes, {"x": (FLOAT, ("N", "C", "H", "W"))}, {"w": weights(random, 4, 4, 3, 3), "v": weights(random, 4, 4, 3, 3)}))

@@ -1,7 +1,7 @@
 // operands.cpp - copies constants once, and finds the others in each run.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "operands.hpp"
+#include "run/operands.hpp"
 
 #include <cstring>
 

@@ -4,7 +4,7 @@
 // twice, and no cycle can arise, since whatever a fused node reads was there before it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "recipe.hpp"
+#include "claim/recipe.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -12,8 +12,8 @@
 #include <map>
 #include <set>
 
-#include "regions.hpp"
-#include "symbols.hpp"
+#include "claim/regions.hpp"
+#include "claim/symbols.hpp"
 
 namespace polyconv_ort {
 namespace {

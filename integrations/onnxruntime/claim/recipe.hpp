@@ -9,8 +9,8 @@
 #ifndef POLYCONV_ORT_RECIPE_HPP
 #define POLYCONV_ORT_RECIPE_HPP
 
-#include "../onnx/geometry.hpp"
-#include "graph.hpp"
+#include "../../onnx/geometry.hpp"
+#include "runtime/graph.hpp"
 
 namespace polyconv_ort {
 

@@ -3,7 +3,7 @@
 // level is a higher one: layers of one level that read each other form no cycle with the nodes around them.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "regions.hpp"
+#include "claim/regions.hpp"
 
 #include <algorithm>
 #include <map>
@@ -27,7 +27,6 @@ class Levels {
       for (const Node &node : recipes[i].nodes) owner_[node.id()] = static_cast<int>(i);
     for (const Node &node : nodes) {
       auto owner = owner_.find(node.id());
-      nodes_[node.id()] = &node;
       for (size_t k = 0; node.output(k); ++k)
         writer_[node.output(k).name()] = owner == owner_.end() ? Writer{&node, -1} : Writer{&node, owner->second};
     }
@@ -104,7 +103,6 @@ class Levels {
 
   const std::vector<Recipe> &recipes_;
   std::map<size_t, int> owner_, others_;
-  std::map<size_t, const Node *> nodes_;
   std::map<std::string, Writer> writer_;
   std::vector<bool> joins_;
   std::map<int, size_t> seen_;

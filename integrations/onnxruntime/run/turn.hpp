@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph.hpp"
+#include "runtime/graph.hpp"
 
 namespace polyconv_ort {
 

@@ -9,8 +9,8 @@
 #ifndef POLYCONV_ORT_SCHEDULE_HPP
 #define POLYCONV_ORT_SCHEDULE_HPP
 
-#include "network.hpp"
-#include "turn.hpp"
+#include "run/network.hpp"
+#include "run/turn.hpp"
 
 namespace polyconv_ort {
 

@@ -6,7 +6,7 @@
 
 #include <polyconv/polyconv.hpp>
 
-#include "graph.hpp"
+#include "runtime/graph.hpp"
 
 namespace polyconv_ort {
 

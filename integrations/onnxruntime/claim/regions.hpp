@@ -4,7 +4,7 @@
 #ifndef POLYCONV_ORT_REGIONS_HPP
 #define POLYCONV_ORT_REGIONS_HPP
 
-#include "recipe.hpp"
+#include "claim/recipe.hpp"
 
 namespace polyconv_ort {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "operands.hpp"
-#include "recipe.hpp"
+#include "claim/recipe.hpp"
+#include "run/operands.hpp"
 
 namespace polyconv_ort {
 

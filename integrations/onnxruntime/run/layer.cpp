@@ -1,7 +1,7 @@
 // layer.cpp - constants folded once, problems by sizes, and packed weights by format.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "layer.hpp"
+#include "run/layer.hpp"
 
 #include <algorithm>
 #include <cmath>

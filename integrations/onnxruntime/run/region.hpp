@@ -7,8 +7,8 @@
 #include <list>
 #include <mutex>
 
-#include "schedule.hpp"
-#include "settings.hpp"
+#include "run/schedule.hpp"
+#include "runtime/settings.hpp"
 
 namespace polyconv_ort {
 

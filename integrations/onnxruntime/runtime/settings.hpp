@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "ort_abi.hpp"
+#include "runtime/ort_abi.hpp"
 
 namespace polyconv_ort {
 

@@ -6,8 +6,8 @@
 
 #include <polyconv/polyconv.hpp>
 
-#include "graph.hpp"
-#include "settings.hpp"
+#include "runtime/graph.hpp"
+#include "runtime/settings.hpp"
 
 namespace polyconv_ort {
 

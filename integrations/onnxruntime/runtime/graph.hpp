@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ort_abi.hpp"
+#include "runtime/ort_abi.hpp"
 
 namespace polyconv_ort {
 

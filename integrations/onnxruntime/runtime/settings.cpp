@@ -1,13 +1,13 @@
 // settings.cpp - reads the provider's options and refuses what it does not know.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "settings.hpp"
+#include "runtime/settings.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <vector>
 
-#include "graph.hpp"
+#include "runtime/graph.hpp"
 
 namespace polyconv_ort {
 namespace {

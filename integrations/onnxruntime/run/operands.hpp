@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "graph.hpp"
+#include "runtime/graph.hpp"
 
 namespace polyconv_ort {
 

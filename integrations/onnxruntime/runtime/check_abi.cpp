@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <onnxruntime_c_api.h>
 
-#include "ort_abi.hpp"
+#include "runtime/ort_abi.hpp"
 
 namespace polyconv_ort {
 

@@ -1,7 +1,7 @@
 // schedule.cpp - layouts by estimates, chains, the order of steps, and the arena.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "schedule.hpp"
+#include "run/schedule.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -9,8 +9,8 @@
 #include <numeric>
 #include <set>
 
-#include "../onnx/geometry.hpp"
-#include "arena.hpp"
+#include "../../onnx/geometry.hpp"
+#include "run/arena.hpp"
 
 namespace polyconv_ort {
 namespace {
@@ -44,6 +44,7 @@ class Planner {
   using Pieces = std::vector<std::vector<int>>; // links, each piece one plan
 
   std::vector<Schedule::Tensor> &tensors() { return schedule_.tensors; }
+  const std::vector<Schedule::Tensor> &tensors() const { return schedule_.tensors; }
   bool outside(int tensor) const { return network_.tensors[tensor].input >= 0 || network_.tensors[tensor].output >= 0; }
 
   // Sizes and types of all tensors, and each link's problem with channels first.
@@ -92,26 +93,42 @@ class Planner {
     double estimate = std::numeric_limits<double>::infinity();
   };
 
+  // What decides layouts and chains. Where an image must have the same bits in any batch and on any number of threads,
+  // it is the estimate for one image on one thread, as in the library's own choice of kernels.
+  double estimate(std::vector<polyconv::Problem> problems) {
+    if (!is_invariant()) return plan(problems, options_).estimate;
+    for (polyconv::Problem &problem : problems) problem.batch = 1;
+    polyconv::Options alone = options_;
+    alone.threads = 1;
+    return plan(problems, alone).estimate;
+  }
+  bool is_invariant() const { return options_.determinism == POLYCONV_DETERMINISM_INVARIANT; }
+
+  double turning(size_t tensor) const {
+    auto bytes = static_cast<double>(tensors()[tensor].bytes());
+    if (is_invariant()) bytes /= static_cast<double>(std::max<int64_t>(1, tensors()[tensor].sizes[0]));
+    return kTurnMicroseconds + 2 * bytes / kTurnedBytesAMicrosecond;
+  }
+
   // The plan of some problems. Layers that are alike share one.
-  const Made &plan(const std::vector<polyconv::Problem> &problems) {
-    std::string key;
+  const Made &plan(const std::vector<polyconv::Problem> &problems, const polyconv::Options &options) {
+    std::string key = std::to_string(options.threads) + "|";
     for (const polyconv::Problem &problem : problems) key += problem.token() + "|";
     const auto [entry, is_new] = made_.try_emplace(key);
     if (is_new) try {
-        auto plan = std::make_shared<const polyconv::Plan>(problems, options_);
+        auto plan = std::make_shared<const polyconv::Plan>(problems, options);
         entry->second.info = plan->info();
         entry->second.estimate = entry->second.info.estimate_us, entry->second.plan = std::move(plan);
-      } catch (const polyconv::Error &) { // asked again without a fallback where it matters, for the sentence
+      } catch (const polyconv::Error &) { // where it matters, the step asks again and has the sentence
       }
     return entry->second;
   }
 
   double cost(int group) {
     double sum = 0;
-    for (int i : touched_[group]) sum += plan({laid_out(i)}).estimate;
+    for (int i : touched_[group]) sum += estimate({laid_out(i)});
     for (size_t t = 0; t < tensors().size(); ++t)
-      if (group_[t] == group && outside(static_cast<int>(t)) && last_[group])
-        sum += kTurnMicroseconds + 2 * static_cast<double>(tensors()[t].bytes()) / kTurnedBytesAMicrosecond;
+      if (group_[t] == group && outside(static_cast<int>(t)) && last_[group]) sum += turning(t);
     return sum;
   }
 
@@ -152,10 +169,9 @@ class Planner {
       }
     }
     double sum = 0;
-    for (size_t i = 0; i < network_.links.size(); ++i) sum += plan({laid_out(static_cast<int>(i))}).estimate;
+    for (size_t i = 0; i < network_.links.size(); ++i) sum += estimate({laid_out(static_cast<int>(i))});
     for (size_t t = 0; t < tensors().size(); ++t)
-      if (outside(static_cast<int>(t)) && last(static_cast<int>(t)))
-        sum += kTurnMicroseconds + 2 * static_cast<double>(tensors()[t].bytes()) / kTurnedBytesAMicrosecond;
+      if (outside(static_cast<int>(t)) && last(static_cast<int>(t))) sum += turning(t);
     return sum;
   }
 
@@ -201,8 +217,8 @@ class Planner {
 
   bool is_faster(const std::vector<int> &piece) {
     double alone = 0;
-    for (int i : piece) alone += plan({laid_out(i)}).estimate;
-    return plan(chained(piece)).estimate < kWorthwhile * alone;
+    for (int i : piece) alone += estimate({laid_out(i)});
+    return estimate(chained(piece)) < kWorthwhile * alone;
   }
 
   // Steps in an order in which each comes after those that it reads; turns where tensors enter and leave.
@@ -241,7 +257,7 @@ class Planner {
     Schedule::Step step;
     step.links = piece;
     step.problems = piece.size() == 1 ? std::vector<polyconv::Problem>{laid_out(piece[0])} : chained(piece);
-    const Made &made = plan(step.problems);
+    const Made &made = plan(step.problems, options_);
     step.plan = made.plan ? made.plan : std::make_shared<const polyconv::Plan>(step.problems, options_);
     step.info = made.info;
     for (size_t k = 0; k < piece.size(); ++k)

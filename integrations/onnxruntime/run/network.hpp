@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "layer.hpp"
+#include "run/layer.hpp"
 
 namespace polyconv_ort {
 

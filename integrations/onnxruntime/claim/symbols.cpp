@@ -2,7 +2,7 @@
 // it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "symbols.hpp"
+#include "claim/symbols.hpp"
 
 #include <set>
 

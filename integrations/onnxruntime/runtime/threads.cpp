@@ -1,7 +1,7 @@
 // threads.cpp - see threads.hpp.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "threads.hpp"
+#include "runtime/threads.hpp"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 // graph.cpp - reads the runtime's graph through its C functions.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "graph.hpp"
+#include "runtime/graph.hpp"
 
 #include <cstring>
 

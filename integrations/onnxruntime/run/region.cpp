@@ -1,7 +1,7 @@
 // region.cpp - what a region's tensors are called, its schedules by sizes, and its runs.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "region.hpp"
+#include "run/region.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <set>
 
-#include "threads.hpp"
+#include "runtime/threads.hpp"
 
 namespace polyconv_ort {
 namespace {

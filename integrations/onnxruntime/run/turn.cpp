@@ -2,11 +2,11 @@
 // cache on both sides.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "turn.hpp"
+#include "run/turn.hpp"
 
 #include <algorithm>
 
-#include "threads.hpp"
+#include "runtime/threads.hpp"
 
 namespace polyconv_ort {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "graph.hpp"
+#include "runtime/graph.hpp"
 
 namespace polyconv_ort {
 
