@@ -99,6 +99,13 @@ def _renew_in_graphs(tensor, what, version, renew):
             one.version = version
 
 
+def distrust_graphs():
+    """What graphs read counts as out of date, so that the next run renews it."""
+    for _, held in list(state.in_graphs.values()):
+        for _, one in held:
+            one.version = None
+
+
 def _keep(tensor, what, span, device_index, stream, make, renew):
     """make() or, where something out of date is there, renew(it); what is kept and up to date costs neither. renew gives
     back False where it cannot."""

@@ -42,11 +42,13 @@ def cache_info():
 
 
 def cache_clear():
-    """Drops plans, packed weights and counts. Call it where weights changed behind PyTorch's back (through .data). What CUDA
-    graphs read stays where it is, as long as the weights it was made from."""
+    """Drops plans, packed weights and counts. Call it where weights changed behind PyTorch's back: through .data, or in a CUDA
+    graph that trains. What graphs of inference read stays where it is, as long as the weights it was made from, and is made anew
+    by the next run outside."""
     with state.lock:
         state.plans.clear()
         state.forms.clear()
+        _kept.distrust_graphs()
     _dispatch.reset_counts()
 
 
