@@ -36,6 +36,8 @@ struct Arguments {
   std::vector<std::string> sizes;
   bool choose = false;
 
+  std::string shell; // completion
+
   // report.
   std::string against, pictures, title;
 
