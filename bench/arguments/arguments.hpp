@@ -12,7 +12,7 @@ struct Arguments {
 
   // What and where: run, check, explain, tune.
   std::vector<std::string> problems;
-  std::string suites, chain, networks, devices = "cpu", backends, kernels; // networks: run alone
+  std::string suites, chain, networks, devices = "cpu", backends, kernels; // networks: run, tune
   std::string dtypes, layouts, directions, batches, maths = "strict", threads, determinism = "run", workspace_limit;
   std::string groupings, shared_memory, tune = "0";
   std::vector<std::string> sets;
@@ -23,6 +23,10 @@ struct Arguments {
 
   std::string trace; // a file
   bool nvtx = false;
+
+  // How: tune.
+  std::string budget = "0";
+  std::vector<std::string> merges;
 
   // Output.
   std::string output, out_file, progress = "auto";

@@ -147,6 +147,15 @@ void add_others(CLI::App &app, Arguments &a) {
   CLI::App *tune =
       app.add_subcommand("tune", "Time the candidates of problems once and keep the times: later plans choose by them");
   add_selection(*tune, a);
+  tune->add_option("--network", a.networks, "Networks by the suite that has their layers: resnet50")
+      ->type_name("S[,S]")
+      ->group("What and where");
+  tune->add_option("--budget", a.budget, "Time for all problems together, shared evenly (default 0: no limit)")
+      ->type_name("SECONDS")
+      ->group("How");
+  tune->add_option("--merge", a.merges, "Add what other tuning files hold; of two lines the later day's stays")
+      ->type_name("FILE ...")
+      ->group("How");
   add_progress(*tune, a);
 
   CLI::App *plot = app.add_subcommand("plot", "Result files of `run -o jsonl` as a picture (SVG)");

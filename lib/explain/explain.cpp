@@ -6,7 +6,7 @@
 #include "plan/choose.hpp"
 #include "plan/plan.hpp"
 #include "registry/device.hpp"
-#include "tune/database.hpp"
+#include "tune/known.hpp"
 #include "tune/tune.hpp"
 
 #include <algorithm>

@@ -63,6 +63,9 @@ bool list_folder(const std::string &folder, std::vector<std::string> *names);
 // privileged programs.
 std::string cache_folder();
 
+// The folder in which a machine's administrators say what holds for all users; "" where there is none.
+std::string site_folder();
+
 // Whether a file is there; its whole content, false where it cannot be read (errno's words in *reason).
 bool exists(const std::string &path);
 bool read_file(const std::string &path, std::string *content, std::string *reason);

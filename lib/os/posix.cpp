@@ -82,6 +82,10 @@ std::string cache_folder() {
   return is_absolute(home) ? join(home, ".cache") : "";
 }
 
+std::string site_folder() {
+  return "/etc";
+}
+
 bool exists(const std::string &path) {
   struct stat found;
   return stat(path.c_str(), &found) == 0;

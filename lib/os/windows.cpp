@@ -183,6 +183,10 @@ std::string cache_folder() {
   return environment("LOCALAPPDATA");
 }
 
+std::string site_folder() {
+  return environment("PROGRAMDATA");
+}
+
 bool exists(const std::string &path) {
   return GetFileAttributesW(wide(path).c_str()) != INVALID_FILE_ATTRIBUTES;
 }

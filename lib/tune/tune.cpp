@@ -6,6 +6,8 @@
 #include "os/os.hpp"
 #include "token/token.hpp"
 #include "tune/database.hpp"
+#include "tune/key.hpp"
+#include "tune/known.hpp"
 #include "tune/trial.hpp"
 
 #include <algorithm>
@@ -103,19 +105,28 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
   }
 }
 
-void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates) {
+} // namespace
+
+void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
+                     const TimedCallback &timed) {
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns;
-  const Measurements known = known_measurements(question.tuning_key);
+  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key);
+  const auto known_of = [&known](const Candidate &candidate) -> const Measurement * {
+    if (known == nullptr || !candidate.accepted()) return nullptr;
+    const auto found = known->find(names_of(candidate));
+    return found != known->end() && is_about(found->second, candidate) ? &found->second : nullptr;
+  };
   std::optional<Scratch> scratch;
   std::vector<Candidate> measured, fresh, rest;
   double best_us = std::numeric_limits<double>::infinity();
+  bool going_on = true;
   for (Candidate &candidate : *candidates) {
     const bool in_vain = !measured.empty() && candidate.fallback_rank() > measured.front().fallback_rank();
-    const auto found = candidate.accepted() ? known.find(names_of(candidate)) : known.end();
     const bool in_time = measured.empty() || os::monotonic_ns() < deadline_ns;
-    if (found != known.end() && is_about(found->second, candidate)) {
-      take_measurement(found->second, &candidate);
-    } else if (!candidate.accepted() || !in_time || in_vain) {
+    const Measurement *const earlier = known_of(candidate);
+    if (earlier != nullptr) {
+      take_measurement(*earlier, &candidate);
+    } else if (!candidate.accepted() || !in_time || in_vain || !going_on) {
       rest.push_back(candidate);
       continue;
     } else {
@@ -126,14 +137,17 @@ void time_candidates(const Question &question, const Group &group, std::vector<C
     }
     best_us = std::min(best_us, candidate.estimate_us);
     measured.push_back(candidate);
+    if (timed != nullptr && going_on) going_on = timed(candidate, earlier != nullptr);
   }
-  remember(question.tuning_key, fresh);
+  remember(question.tuning_key, entries_of(fresh));
   std::stable_sort(measured.begin(), measured.end(), goes_before);
   settle_noise(&measured);
   std::stable_partition(rest.begin(), rest.end(), [](const Candidate &candidate) { return candidate.accepted(); });
   *candidates = std::move(measured);
   candidates->insert(candidates->end(), rest.begin(), rest.end());
 }
+
+namespace {
 
 void time_groupings(const Question &question, const std::vector<Layer> &layers, std::vector<Grouping> *groupings) {
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns / 2;
@@ -161,7 +175,7 @@ void time_groupings(const Question &question, const std::vector<Layer> &layers, 
 class LibraryTuner final : public Tuner {
  public:
   void prepare(const std::vector<Layer> &layers, Question *question) const override {
-    if (!tuning_allowed()) question->tuning_ns = question->options.policy.tuning_ms = 0;
+    if (tuning_mode() == TuningMode::Freeze) question->tuning_ns = question->options.policy.tuning_ms = 0;
     question->tuning_key = tuning_key(*question, token_of(layers), layers.size());
   }
   void time(const Question &question, const Group &group, std::vector<Candidate> *candidates) const override {
@@ -171,9 +185,9 @@ class LibraryTuner final : public Tuner {
                   std::vector<Grouping> *groupings) const override {
     time_groupings(question, layers, groupings);
   }
-  void put_known_first(const Question &question, const Group &group,
-                       std::vector<Candidate> *candidates) const override {
-    polyconv::put_known_first(question, group, candidates);
+  bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
+                    Candidate *choice) const override {
+    return polyconv::choose_known(question, group, candidates, choice);
   }
 };
 

@@ -12,8 +12,8 @@ namespace polyconv_python {
 namespace {
 
 // Words from all over memory of the host, the whole of it where it is small. Who writes to a tensor behind its version
-// counter, as PyTorch's .data lets people, changes at least one of them unless very few numbers changed; reading all would
-// cost as much as packing.
+// counter, as PyTorch's .data lets people, changes at least one of them unless very few numbers changed; reading all
+// would cost as much as packing.
 nb::bytes look(uintptr_t address, int64_t bytes) {
   constexpr int64_t kMost = 24;
   const auto *from = reinterpret_cast<const char *>(address);

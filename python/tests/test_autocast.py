@@ -2,6 +2,9 @@
 autocast has it."""
 # SPDX-License-Identifier: Apache-2.0
 
+import pathlib
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,6 +13,7 @@ import polyconv.torch as face  # noqa: E402
 from torch_models import alone, close, model  # noqa: E402, F401
 
 nn, F = torch.nn, torch.nn.functional
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "gpu"))
 
 
 def half():
@@ -99,6 +103,20 @@ def test_gradients_are_those_of_autocast():
         ours = gradients()
         assert all(":bf16" in row.problem for row in face.report())
     close(ours, theirs, 3e-2)
+
+
+@pytest.mark.skipif(not hasattr(torch.ops.aten.convolution_backward.default, "redispatch"), reason="PyTorch before 2.0")
+def test_each_layer_is_as_near_as_pytorchs():
+    """Every result and gradient of a step, beside f64 and PyTorch's own bf16: what python/tests/gpu does with whole networks."""
+    from layers import checked_layers
+
+    net, x = model(), torch.randn(2, 3, 12, 12)
+    with checked_layers() as rows, face.enable():
+        with half():
+            loss = net(x).float().square().mean()
+        loss.backward()
+    assert len(rows) == 4 * 3 - 1 + 3  # three biases; the picture wants no gradient
+    assert max(rows).ratio < 2 and all("bf16" in row.what or "a sum" in row.what for row in rows), str(max(rows))
 
 
 def test_a_picture_without_a_batch():

@@ -1,5 +1,5 @@
 """What a CUDA graph reads of what polyconv.torch keeps, with a stand-in for the question whether a capture goes on: the same calls
-on a GPU are in gpu/."""
+on a GPU are in gpu/graphs.py."""
 # SPDX-License-Identifier: Apache-2.0
 
 import gc
@@ -46,7 +46,7 @@ def test_it_stays_when_the_cache_is_cleared_and_goes_with_the_weights(layer):
     face.cache_clear()
     gc.collect()
     ((reference, held),) = _plans.state.in_graphs.values()
-    assert held == [before] and reference() is layer.weight
+    assert [one for _, one in held] == [before] and reference() is layer.weight
     layer.taken = None
     layer.weight = None
     gc.collect()
@@ -60,6 +60,30 @@ def test_new_weights_are_packed_where_the_graph_reads(layer):
     with torch.no_grad():
         layer.weight.mul_(2)
     assert pack(layer) is before and before.version == _kept.version_of(layer.weight, layer.taken.span)
+
+
+def test_weights_that_a_graph_changed_are_seen_after_cache_clear(layer):
+    """A replay that trains changes no version counter."""
+    layer.capturing = True
+    before, version = pack(layer, CAPTURE), layer.weight._version
+    layer.capturing = False
+    times = face.cache_info().times_packed
+    pack(layer)
+    assert face.cache_info().times_packed == times
+    face.cache_clear()
+    pack(layer)
+    assert layer.weight._version == version and face.cache_info().times_packed == 2  # for the run, and where the graph reads
+    assert before.version is not None
+
+
+def test_new_weights_reach_graphs_of_other_streams(layer):
+    layer.capturing = True
+    before = pack(layer, CAPTURE)
+    layer.capturing = False
+    face.cache_clear()  # a run on another stream would find nothing of its own either
+    with torch.no_grad():
+        layer.weight.mul_(2)
+    assert pack(layer) is not before and before.version == _kept.version_of(layer.weight, layer.taken.span)
 
 
 def test_weights_that_nobody_packed_are_packed_within_the_capture(layer):

@@ -174,6 +174,29 @@ AT(polyconv_candidate, measured, 112);
 AT(polyconv_candidate, measured_on, 120);
 SIZE(polyconv_candidate, 128);
 
+AT(polyconv_cache_stats, struct_size, 0);
+AT(polyconv_cache_stats, hits, 8);
+AT(polyconv_cache_stats, misses, 16);
+AT(polyconv_cache_stats, evictions, 24);
+AT(polyconv_cache_stats, plans, 32);
+AT(polyconv_cache_stats, in_use, 40);
+AT(polyconv_cache_stats, bytes, 48);
+AT(polyconv_cache_stats, byte_limit, 56);
+SIZE(polyconv_cache_stats, 64);
+
+AT(polyconv_tune_progress, struct_size, 0);
+AT(polyconv_tune_progress, problem, 8);
+AT(polyconv_tune_progress, finished, 12);
+AT(polyconv_tune_progress, token, 16);
+AT(polyconv_tune_progress, kernel, 24);
+AT(polyconv_tune_progress, reason, 32);
+AT(polyconv_tune_progress, us, 40);
+AT(polyconv_tune_progress, timed, 48);
+AT(polyconv_tune_progress, known, 52);
+AT(polyconv_tune_progress, elapsed_ms, 56);
+AT(polyconv_tune_progress, left_ms, 64);
+SIZE(polyconv_tune_progress, 72);
+
 #endif
 
 VALUE(POLYCONV_SUCCESS, 0);

@@ -21,10 +21,28 @@ from ._plans import state
 class Kept:
     """One thing made from a tensor: `value` is packed weights or a tensor, `memory` what packed weights lie in on CUDA."""
 
-    __slots__ = ("version", "value", "memory")
+    __slots__ = ("version", "value", "memory", "bytes")
 
     def __init__(self, version, value, memory=None):
         self.version, self.value, self.memory = version, value, memory
+        self.bytes = 0  # that count against cache_limit, from when it is kept
+
+    def __del__(self):
+        if self.bytes:
+            with state.counting:
+                state.kept_bytes -= self.bytes
+
+    def count(self):
+        """Whether it may be kept, by cache_limit."""
+        if self.bytes == 0:
+            value = self.value
+            size = value.bytes if isinstance(value, _core.Weights) else value.numel() * value.element_size()
+            with state.counting:
+                if state.kept_bytes + size > state.most_kept_bytes:
+                    return False
+                state.kept_bytes += size
+                self.bytes = size
+        return True
 
 
 def version_of(tensor, span):
@@ -65,10 +83,27 @@ def _before_the_capture(tensor, forms, what, version):
     for (kind, _), one in list(forms.items()):
         if kind == what and one.version == version:
             held = _entry(state.in_graphs, tensor, list)
-            if one not in held:
-                held.append(one)
+            if (what, one) not in held:
+                held.append((what, one))
             return one
     return None
+
+
+def _renew_in_graphs(tensor, what, version, renew):
+    """What graphs read is renewed too when a run anywhere saw that the tensor changed."""
+    known = state.in_graphs.get(id(tensor))
+    if known is None or known[0]() is not tensor:
+        return
+    for kind, one in known[1]:
+        if kind == what and one.version != version and renew(one):
+            one.version = version
+
+
+def distrust_graphs():
+    """What graphs read counts as out of date, so that the next run renews it."""
+    for _, held in list(state.in_graphs.values()):
+        for _, one in held:
+            one.version = None
 
 
 def _keep(tensor, what, span, device_index, stream, make, renew):
@@ -89,7 +124,10 @@ def _keep(tensor, what, span, device_index, stream, make, renew):
     if kept is None or not renew(kept):
         kept = make()
     kept.version = version
-    forms[key] = kept
+    if kept.count():
+        forms[key] = kept
+    if state.in_graphs:
+        _renew_in_graphs(tensor, what, version, renew)
     return kept
 
 

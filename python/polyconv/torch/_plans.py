@@ -1,6 +1,7 @@
 """Plans of PyTorch's convolutions, kept by what a call looks like."""
 # SPDX-License-Identifier: Apache-2.0
 
+import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -34,6 +35,9 @@ class State:
         self.most_plans = 1024
         self.forms = {}  # id of a tensor: a weak reference to it, and what was made from it (_kept.py)
         self.in_graphs = {}  # the same, of what CUDA graphs read
+        self.kept_bytes = 0  # of all of these
+        self.most_kept_bytes = sys.maxsize
+        self.counting = threading.RLock()  # of these bytes; what goes may go while another is counted
         self.pack_keys = {}  # what packed weights must have alike, by small numbers
         self.lock = threading.Lock()
         self.hits = self.misses = self.packed = self.evicted = 0

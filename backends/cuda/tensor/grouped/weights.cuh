@@ -38,8 +38,11 @@ struct GroupedShare {
 
 // Shared memory of a block: two stages of a patch each, then what is the same for every patch.
 struct GroupedWeightsRoom {
+  static constexpr int32_t kOutside = INT32_MIN;
+
   unsigned char *stages, *zeros;
   PatchTables tables;
+  int32_t *x_offsets, *dy_offsets; // elements from where a patch begins; kOutside where it never exists
   int32_t *windows; // of each stage and pixel: bytes from the stage's begin; negative for pixels that do not exist
   int32_t *shifts;  // of a unit's chunks of all taps, and rows behind them: bytes from a window's begin
 
@@ -47,7 +50,9 @@ struct GroupedWeightsRoom {
       : stages(shared),
         zeros(shared + p.tables_at),
         tables(zeros + kGroupedZeros, p.patches),
-        windows(tables.origins + p.patches.pixels),
+        x_offsets(tables.origins + p.patches.pixels),
+        dy_offsets(x_offsets + p.patches.positions),
+        windows(dy_offsets + p.patches.pixels),
         shifts(windows + 2 * p.patches.pixels) {}
 
   __device__ void fill(const GroupedWeights &p) const {
@@ -58,6 +63,7 @@ struct GroupedWeightsRoom {
     for (int32_t i = thread; i < at.positions; i += threads) {
       const uint32_t word = Packed::of(i, size), place = word & 1023;
       tables.sources[i] = (word ^ place) | (place % p.run * p.phases() + place / p.run);
+      x_offsets[i] = x_offset(p, Packed(tables.sources[i]));
     }
     for (int32_t i = thread; i < at.pixels; i += threads) {
       const bool there = i < at.tile_pixels();
@@ -66,6 +72,7 @@ struct GroupedWeightsRoom {
       tables.origins[i] =
           p.position(pixel.n, pixel.at[0] * at.step[0], pixel.at[1] * at.step[1], pixel.at[2] * at.step[2]) *
           p.x_pitch();
+      dy_offsets[i] = there ? dy_offset(p, pixel) : kOutside;
     }
     for (int32_t entry = thread; entry < p.table_chunks(); entry += threads) {
       const int32_t i = min(entry, p.all_chunks() - 1), tap = i / p.tap_chunks(), line = tap / at.taps[2],
@@ -79,17 +86,89 @@ struct GroupedWeightsRoom {
   __device__ unsigned char *dy(const GroupedWeights &p, int stage) const {
     return x(p, stage) + p.patches.positions * p.x_pitch();
   }
-  // This thread's part of a patch.
+  // This thread's part of a patch. Where all of it exists, or the same of it as of every other patch, what a position
+  // adds to the address is known already.
   template <class T>
   __device__ void fetch(const GroupedWeights &p, const GroupedTile &tile, int32_t patch, int stage) const {
     const PatchBegin begin(p.patches, patch);
     const int32_t unit = tile.first_unit(p), end = min((unit + p.units) * p.unit_groups, p.groups);
-    fetch_windows<T>(p.patches, p.x, {p.x_chunks, unit * p.unit_channels(), end * p.group_channels}, begin, tables,
-                     x(p, stage), p.x_pitch());
-    fetch_pixels<T>(p.patches, p.dy, {p.dy_chunks, unit * p.unit_filters(), end * p.group_filters}, begin, tables,
-                    dy(p, stage), p.dy_pitch(), [&](int32_t i, bool inside) {
-                      windows[stage * p.patches.pixels + i] = inside ? tables.origins[i] : -1;
-                    });
+    const SliceChannels channels = {p.x_chunks, unit * p.unit_channels(), end * p.group_channels};
+    const SliceChannels filters = {p.dy_chunks, unit * p.unit_filters(), end * p.group_filters};
+    int32_t *const at = windows + stage * p.patches.pixels;
+    const auto tell = [&](int32_t i, bool inside) { at[i] = inside ? tables.origins[i] : -1; };
+    const int32_t images = p.patches.images - begin.n;
+    if (p.whole || is_inner(p, begin)) {
+      int64_t x_begin = begin.n * p.x.image, dy_begin = begin.n * p.dy.image;
+#pragma unroll
+      for (int axis = 0; axis < 3; ++axis) {
+        x_begin += begin.out[axis] * p.patches.stride[axis] * p.x.stride[axis];
+        dy_begin += begin.out[axis] * p.dy.stride[axis];
+      }
+      const int32_t each = p.patches.positions / p.patches.tile[0],
+                    pixels = p.patches.tile_pixels() / p.patches.tile[0];
+      fetch_rows<T>(p.x, channels, x_begin, p.patches.positions, images * each, x_offsets, x(p, stage), p.x_pitch(),
+                    [](int32_t, bool) {});
+      fetch_rows<T>(p.dy, filters, dy_begin, p.patches.pixels, images * pixels, dy_offsets, dy(p, stage), p.dy_pitch(),
+                    tell);
+      return;
+    }
+    fetch_windows<T>(p.patches, p.x, channels, begin, tables, x(p, stage), p.x_pitch());
+    fetch_pixels<T>(p.patches, p.dy, filters, begin, tables, dy(p, stage), p.dy_pitch(), tell);
+  }
+
+ private:
+  // Of the patch that begins at the first output.
+  __device__ static int32_t x_offset(const GroupedWeights &p, const Packed &position) {
+    int32_t offset = position.n * static_cast<int32_t>(p.x.image);
+    bool inside = true;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+      const int32_t at = position.at[axis] * p.patches.spread[axis] - p.patches.pad[axis];
+      inside = inside && is_inside(at, p.patches.in[axis]);
+      offset += at * p.x.stride[axis];
+    }
+    return inside || !p.whole ? offset : kOutside;
+  }
+  __device__ static int32_t dy_offset(const GroupedWeights &p, const Packed &pixel) {
+    int32_t offset = pixel.n * static_cast<int32_t>(p.dy.image);
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) offset += pixel.at[axis] * p.dy.stride[axis];
+    return offset;
+  }
+  // Whether every position and pixel of a patch exists.
+  __device__ static bool is_inner(const GroupedWeights &p, const PatchBegin &begin) {
+    bool inner = begin.n + p.patches.tile[0] <= p.patches.images;
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+      const int32_t first = begin.out[axis] * p.patches.stride[axis] - p.patches.pad[axis];
+      const int32_t size = axis < 2 ? p.patches.patch[1 + axis] : p.run * p.phases();
+      inner = inner && first >= 0 && first + (size - 1) * p.patches.spread[axis] < p.patches.in[axis] &&
+              begin.out[axis] + p.patches.tile[1 + axis] <= p.patches.out[axis];
+    }
+    return inner;
+  }
+  // Rows of a table of offsets, of which those from `limit` on do not exist. body(i, inside) hears of each once.
+  template <class T, class Body>
+  __device__ static void fetch_rows(const Slab &slab, const SliceChannels &slice, int64_t begin, int32_t count,
+                                    int32_t limit, const int32_t *offsets, unsigned char *to, int32_t pitch,
+                                    const Body &body) {
+    const ChunkOfRows<T> mine(slice);
+    const auto *const from = static_cast<const char *>(slab.data);
+    const char *const first = from + (begin + mine.channel) * mine.size;
+    const auto copy = [&](int32_t i, int32_t width) {
+      const int32_t offset = offsets[i];
+      const bool inside = offset != kOutside && i < limit, any = inside && mine.there > 0;
+      copy_chunk(to + i * pitch + mine.chunk * 16, any ? first + int64_t{offset} * mine.size : from,
+                 any ? mine.there : 0, width);
+      if (mine.chunk == 0) body(i, inside);
+    };
+    if (slab.width == 16) {
+#pragma unroll 4
+      for (int32_t i = mine.row; i < count; i += mine.rows) copy(i, 16);
+    } else {
+#pragma unroll 1
+      for (int32_t i = mine.row; i < count; i += mine.rows) copy(i, slab.width);
+    }
   }
 };
 
@@ -176,7 +255,7 @@ __device__ inline void store_grouped(const GroupedWeights &p, const GroupedTile 
     if (tap >= p.patches.all_taps()) return;
     const int32_t channel = (chunk - tap * p.tap_chunks()) * 8 + lane / 4, group = channel / p.group_channels;
     const int32_t line = tap / p.patches.taps[2], plane = line / p.patches.taps[1];
-    if (first_group + group >= p.groups) return;
+    if (first_group + group >= p.groups) continue; // the other half may be the next tap's, of a group that exists
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const int32_t k = filter + e;

@@ -36,6 +36,7 @@ struct GroupedWeights {
   float *pieces = nullptr; // [split][tile][warp][matrix][lane][4], none where a block sums all patches of its tile
   Patches patches = {};    // whose positions lie in a row by their residue of the stride: see column()
   int32_t run = 0;         // positions of a row with one residue
+  int32_t whole = 0;       // 1: patches are whole images, so that the same positions of all of them exist
   int32_t groups = 0, group_channels = 0, group_filters = 0;
   int32_t unit_groups = 0, units = 0;                 // of a unit; of a slice
   int32_t slices = 0, turn_slices = 0;                // tiles: slices of the groups, slices of a unit's rows
@@ -70,7 +71,8 @@ struct GroupedWeights {
   int64_t piece_sums() const { return int64_t{part_warps()} * matrices() * kGroupedFragment; } // of a tile
   int32_t leaving_bytes() const { return (parts - 1) * part_warps() * matrices() * kGroupedFragment * 4; }
   int32_t shared_bytes() const {
-    return tables_at + kGroupedZeros + patches.table_bytes() + (2 * patches.pixels + table_chunks()) * 4;
+    return tables_at + kGroupedZeros + patches.table_bytes() +
+           (patches.positions + 3 * patches.pixels + table_chunks()) * 4;
   }
 };
 

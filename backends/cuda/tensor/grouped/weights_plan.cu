@@ -53,17 +53,18 @@ double chunk_clocks(int32_t width) {
   return width == 16 ? 0.35 : width == 8 ? 0.5 : width == 4 ? 0.7 : 1.4;
 }
 
-// Likewise for a patch: its chunks; what its warps read, four clocks for 512 bytes, or multiply; and that all wait for
-// all.
+// Likewise for a patch: its chunks; and what its warps read, four clocks for 512 bytes, or multiply.
 double patch_clocks(const GroupedWeights &p) {
   const double chunks = real(p.patches.positions) * p.x_chunks * chunk_clocks(p.x.width) +
                         real(p.patches.pixels) * p.dy_chunks * chunk_clocks(p.dy.width);
   const double step = p.rows * std::max(4.6, 2.3 * p.columns) + 4.6 * ((p.columns + 1) / 2) + 10;
-  return chunks + real(ceil_div(p.patches.pixels / 16, p.parts)) * p.warps() * step + 250;
+  return chunks + real(ceil_div(p.patches.pixels / 16, p.parts)) * p.warps() * step;
 }
 
 bool fits(GroupedWeights *p) {
   if (p->patches.positions > kLentShared / 32 || p->run * p->phases() > kMostPatch[3]) return false;
+  const double images = real(p->patches.tile[0]);
+  if (images > 1 && images * real(std::max(p->x.image, p->dy.image)) > INT32_MAX) return false; // offsets of a patch
   p->tables_at = std::max(2 * p->stage_bytes(), p->leaving_bytes());
   return p->shared_bytes() <= kLentShared;
 }
@@ -73,13 +74,14 @@ int32_t blocks_together(const GroupedWeights &p) {
   return std::clamp(std::min(kGroupedWarps / p.warps(), kHopperShared / (p.shared_bytes() + 1024)), 1, 8);
 }
 
-// Microseconds of the products, and of what splits leave to add.
+// Microseconds of the products, and of what splits leave to add. A block alone takes twice as long for a patch as its
+// work, for its warps wait for each other, and then for memory; others beside it hide that. 28 layers on an H200.
 double multiplying_us(const GroupedWeights &p) {
   const int32_t together = blocks_together(p);
   const double blocks = real(p.tiles()) * p.splits, rounds = std::ceil(blocks / (kHopperMultiprocessors * together));
   const double beside = std::min<double>(together, std::ceil(blocks / kHopperMultiprocessors));
-  const double each = real(ceil_div(p.patches.count, p.splits)) * patch_clocks(p) * (beside == 1 ? 1.6 : 1.3);
-  return (rounds * beside * each + 1500) / kHopperClocks;
+  const double work = patch_clocks(p), patch = std::max(1.2 * beside * work, 1000 + 2 * work);
+  return (rounds * real(ceil_div(p.patches.count, p.splits)) * patch + 2000) / kHopperClocks;
 }
 double adding_us(const GroupedWeights &p) {
   return p.splits == 1 ? 0 : 2.5 + real(grouped_pieces_bytes(p)) / 1.8e6 + p.splits * 0.01;
@@ -104,6 +106,8 @@ void set_splits(GroupedWeights *p) {
 void set_phases(GroupedWeights *p) {
   p->run = small(ceil_div(p->patches.patch[3], p->phases()));
   p->patches.positions = p->patches.positions / p->patches.patch[3] * p->run * p->phases();
+  const int32_t(&tiles)[4] = p->patches.tiles;
+  p->whole = tiles[1] == 1 && tiles[2] == 1 && tiles[3] == 1 ? 1 : 0;
 }
 
 } // namespace
@@ -123,6 +127,7 @@ GroupedWeights make_grouped_weights(const polyconv_layer &l, const GroupedBlock 
   set_warp(block.warps, &p);
   set_slices(l, block, &p);
   p.x.width = slab_width(l.input, 0), p.dy.width = slab_width(l.output, 0);
+  p.x.image = l.input.stride[0], p.dy.image = l.output.stride[0];
   const Patches best = best_patches(p.patches, [&](const Patches &patches) {
     p.patches = patches;
     set_phases(&p);

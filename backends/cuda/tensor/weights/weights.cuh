@@ -92,6 +92,11 @@ struct Corner {
   }
 };
 
+// The first input channel that a tile's columns are of; `row`: its first.
+__device__ inline int32_t first_channel(const WeightsProduct &p, int32_t row) {
+  return p.group_rows == 0 ? 0 : row / p.group_rows * p.group_channels;
+}
+
 // What one lane of the producer fetches of every block of a tile: 64 channels of the gradient, or of a tap of the
 // input, of one part. Chunks behind the last have channels that do not exist,
 // which are zeros.
@@ -104,13 +109,14 @@ class Lane {
   __device__ Lane(const WeightsProduct &p, int32_t tile)
       : p_(p), part_(static_cast<int>(threadIdx.x % 32) / kBoxes), box_(static_cast<int>(threadIdx.x % 32) % kBoxes) {
     const int32_t column = tile / p.row_tiles, chunk = column * Tile::chunks + box_ - kRowChunks;
+    const int32_t row = (tile - column * p.row_tiles) * Tile::rows;
     if (box_ < kRowChunks) {
-      channel_ = (tile - column * p.row_tiles) * Tile::rows + 64 * box_;
+      channel_ = row + 64 * box_;
       return;
     }
     const bool there = chunk < p.chunks;
     const int32_t tap = there ? chunk / p.tap_chunks : 0, line = tap / p.taps[2];
-    channel_ = (there ? chunk - tap * p.tap_chunks : p.tap_chunks) * 64;
+    channel_ = first_channel(p, row) + (there ? chunk - tap * p.tap_chunks : p.tap_chunks) * 64;
     tap_[0] = static_cast<uint16_t>(line / p.taps[1] * p.dilation[0]);
     tap_[1] = static_cast<uint16_t>(line % p.taps[1] * p.dilation[1]);
     tap_[2] = static_cast<uint16_t>((tap - line * p.taps[2]) * p.dilation[2]);
