@@ -40,6 +40,8 @@ struct Arguments {
   std::vector<std::string> sizes;
   bool choose = false;
 
+  std::string shell; // completion
+
   // report.
   std::string against, pictures, title;
 

@@ -5,8 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 
 #include "arguments/arguments.hpp"
+#include "arguments/table.hpp"
+#include "system/terminal.hpp"
 #include "text/text.hpp"
 
 namespace polyconv::bench {
@@ -14,6 +17,14 @@ namespace polyconv::bench {
 namespace {
 
 const char *const kFooter =
+    "Examples:\n"
+    "  polyconv-bench run fwd:n1,c64,k64,i56x56,f3x3,p1        how fast is one layer\n"
+    "  polyconv-bench explain fwd:n1,c64,k64,i56x56,f3x3,p1    which kernel takes it, and why\n"
+    "  polyconv-bench run --suite resnet50 --out r.jsonl       a network's layers\n"
+    "  polyconv-bench report r.jsonl -o r.html                 a page of them\n"
+    "  polyconv-bench compare old.jsonl new.jsonl              what became slower\n"
+    "  polyconv-bench doctor                                   what is missing here\n"
+    "polyconv-bench COMMAND --help has a command's options.\n"
     "Exit codes: 0 good, 1 wrong result, 2 usage, 3 backend or device missing, 4 unsupported, 5 regression.";
 
 void add_selection(CLI::App &command, Arguments &a) {
@@ -161,6 +172,15 @@ void add_others(CLI::App &app, Arguments &a) {
   plot->add_option("--title", a.plot_title, "What stands above")->type_name("TEXT");
   plot->add_option("--out", a.out_file, "Write to this file instead of stdout")->type_name("FILE");
 
+  app.add_subcommand("doctor", "What is missing or in the way on this machine, and what mends it");
+
+  CLI::App *completion = app.add_subcommand("completion", "A shell's completion of commands, options and tokens");
+  completion->add_option("shell", a.shell, "The shell")
+      ->required()
+      ->type_name("SHELL")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  app.add_subcommand("man", "The manual page: polyconv-bench man | man -l -");
+
   CLI::App *replay =
       app.add_subcommand("replay", "The plans of a log (POLYCONV_LOG=info), each distinct one measured again");
   replay->add_option("log", a.result_files, "The log")->required()->expected(1)->type_name("LOG");
@@ -245,8 +265,7 @@ std::string complaint(const CLI::App &app, const std::vector<std::string> &words
     std::vector<std::string> commands;
     for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; }))
       commands.push_back(command->get_name());
-    std::string sentence =
-        "expected a command: info, run, check, explain, tune, import, replay, compare, watch, report or plot";
+    std::string sentence = "expected a command: " + join(commands, ", ");
     if (!words.empty()) sentence += did_you_mean(words.front(), commands);
     return sentence;
   }
@@ -257,6 +276,52 @@ std::string complaint(const CLI::App &app, const std::vector<std::string> &words
     return chosen.front()->get_name() + " has no option " + option + did_you_mean(option, known);
   }
   return error.what();
+}
+
+// Commands by what one wants to do, as --help shows them; those that are not listed stand behind.
+void group_commands(CLI::App &app) {
+  static const std::pair<const char *, std::vector<const char *>> kTasks[] = {
+      {"Measure", {"run", "check", "tune", "replay"}},
+      {"Understand", {"explain", "info", "doctor"}},
+      {"Read results", {"report", "compare", "watch", "plot"}},
+      {"Bring along", {"import", "completion", "man"}}};
+  for (const auto &[task, names] : kTasks)
+    for (const char *name : names) app.get_subcommand(name)->group(task);
+}
+
+void build(CLI::App &app, Arguments &arguments) {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("polyconv-bench ") + polyconv_version());
+  app.footer(kFooter);
+  add_run(app, arguments);
+  add_others(app, arguments);
+  group_commands(app);
+}
+
+// Help in lines of the terminal's width; what is broken stands under the column of descriptions.
+std::string fitted(const std::string &help, size_t columns) {
+  constexpr size_t kColumn = 30; // where the parser begins descriptions
+  if (columns < kColumn + 30) return help;
+  std::string text;
+  for (std::string line : split_lines(help)) {
+    const size_t indent = line.size() > kColumn && line[0] == ' ' ? kColumn : 0;
+    while (line.size() > columns) {
+      const size_t blank = line.rfind(' ', columns);
+      if (blank == std::string::npos || blank <= indent) break;
+      text += line.substr(0, blank) + "\n";
+      line = std::string(indent, ' ') + line.substr(blank + 1);
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+// The words of "FORMAT:{table,markdown}", which the parser makes of an option that takes no others.
+void take_type(const CLI::Option &option, OptionRow &row) {
+  const std::string type = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
+  const size_t brace = type.find(":{");
+  row.type = type.substr(0, brace);
+  if (brace != std::string::npos) row.values = split(type.substr(brace + 2, type.size() - brace - 3), ',');
 }
 
 // Options may stand before the command too: the command goes first.
@@ -277,11 +342,7 @@ std::vector<std::string> with_command_first(int argc, char **argv, const CLI::Ap
 int parse_arguments(int argc, char **argv, Arguments &arguments) {
   CLI::App app{"polyconv-bench: what the convolution library polyconv does on this machine, and how fast.",
                "polyconv-bench"};
-  app.require_subcommand(1);
-  app.set_version_flag("--version", std::string("polyconv-bench ") + polyconv_version());
-  app.footer(kFooter);
-  add_run(app, arguments);
-  add_others(app, arguments);
+  build(app, arguments);
   std::vector<std::string> words = with_command_first(argc, argv, app);
   const std::vector<std::string> typed = words;
   std::reverse(words.begin(), words.end()); // the parser takes them from the back
@@ -290,7 +351,9 @@ int parse_arguments(int argc, char **argv, Arguments &arguments) {
   } catch (const CLI::ParseError &error) {
     // Help and version come as errors with exit code 0; every other one is the caller's.
     if (error.get_exit_code() == 0) {
-      app.exit(error, std::cout, std::cerr);
+      std::ostringstream text;
+      app.exit(error, text, text);
+      std::cout << fitted(text.str(), stdout_columns()) << std::flush;
       return kGood;
     }
     const std::string sentence = complaint(app, typed, error);
@@ -300,6 +363,28 @@ int parse_arguments(int argc, char **argv, Arguments &arguments) {
   }
   arguments.command = app.get_subcommands().front()->get_name();
   return -1;
+}
+
+std::vector<CommandRow> command_table() {
+  CLI::App app;
+  Arguments unused;
+  build(app, unused);
+  std::vector<CommandRow> table;
+  for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; })) {
+    CommandRow row = {command->get_name(), command->get_description(), {}, {}};
+    for (const CLI::Option *option : command->get_options()) {
+      OptionRow own = {{}, "", option->get_description(), {}};
+      take_type(*option, own);
+      for (const std::string &name : option->get_lnames()) own.names.push_back("--" + name);
+      for (const std::string &name : option->get_snames()) own.names.push_back("-" + name);
+      if (option->get_positional())
+        row.positionals.push_back(own);
+      else if (own.names.front() != "--help")
+        row.options.push_back(own);
+    }
+    table.push_back(std::move(row));
+  }
+  return table;
 }
 
 } // namespace polyconv::bench

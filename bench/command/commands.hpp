@@ -22,6 +22,7 @@ int report_command(const Arguments &arguments);
 int watch_command(const Arguments &arguments);
 int import_command(const Arguments &arguments);
 int replay_command(const Arguments &arguments);
+int doctor_command();
 int info_command(const Arguments &arguments);
 
 // stdout, or the file of --out, which is refused where its ending says another format than those of `endings`: what is

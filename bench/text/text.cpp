@@ -77,6 +77,16 @@ bool glob_match(const std::string &globs, const std::string &name) {
   return false;
 }
 
+std::vector<std::string> split_lines(const std::string &text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
 std::vector<std::string> shell_words(const std::string &line) {
   std::vector<std::string> words;
   std::string word;

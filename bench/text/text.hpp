@@ -43,6 +43,9 @@ std::string join(const std::vector<std::string> &parts, const std::string &separ
 // '*' any run of characters, '?' one; several globs separated by commas.
 bool glob_match(const std::string &globs, const std::string &name);
 
+// The lines of a text, without a last empty one.
+std::vector<std::string> split_lines(const std::string &text);
+
 // The words of a POSIX shell's line: blanks divide, '…', "…" and \ keep what they hold, an unquoted # ends it.
 // Error(kUsage) where a quote has no end.
 std::vector<std::string> shell_words(const std::string &line);
