@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/printf.hpp>
+
 #include <cstdint>
 
 namespace polyconv {
 
 // `level` is a POLYCONV_LOG_*; cheap when nobody listens.
-__attribute__((format(printf, 2, 3))) void log(int32_t level, const char *format, ...);
+POLYCONV_PRINTF(2, 3) void log(int32_t level, const char *format, ...);
 
 } // namespace polyconv
