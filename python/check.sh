@@ -13,10 +13,30 @@ rm -rf "$work"
 mkdir -p "$work"
 
 "$python" -m venv --system-site-packages "$work/env"
+# As from PyPI: from the source archive, and not from what lies around it here.
+"$work/env/bin/pip" install --quiet --disable-pip-version-check scikit-build-core nanobind
+"$work/env/bin/python" -c 'import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])' "$work" >"$work/sdist.log"
+tar -xzf "$work"/polyconv-*.tar.gz -C "$work"
+source=$(find "$work" -maxdepth 1 -type d -name 'polyconv-*')
 "$work/env/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$work" \
   --config-settings=cmake.define.POLYCONV_PYTHON_TREE="$tree" \
-  --config-settings=cmake.define.POLYCONV_WARNINGS_AS_ERRORS="${POLYCONV_WARNINGS_AS_ERRORS:-OFF}" . >"$work/wheel.log" 2>&1 ||
+  --config-settings=cmake.define.POLYCONV_WARNINGS_AS_ERRORS="${POLYCONV_WARNINGS_AS_ERRORS:-OFF}" "$source" >"$work/wheel.log" 2>&1 ||
   { cat "$work/wheel.log"; exit 1; }
+# Without the built library the archive's own would be compiled, with the settings of pyproject.toml: a quarter of an hour or more, so that
+# it is configured alone.
+settings=$("$work/env/bin/python" - "$source/pyproject.toml" <<'END'
+import sys
+try:
+    import tomllib
+except ImportError:  # before 3.11; comes with scikit-build-core
+    import tomli as tomllib
+table = tomllib.load(open(sys.argv[1], "rb"))["tool"]["scikit-build"]["cmake"]["define"]
+print("\n".join(f"-D{name}={value}" for name, value in table.items()))
+END
+)
+mapfile -t settings <<<"$settings"
+cmake -G Ninja -S "$source" -B "$work/configured" -DPython_EXECUTABLE="$(realpath "$work")/env/bin/python" "${settings[@]}" \
+  >"$work/configure.log" 2>&1 || { cat "$work/configure.log"; exit 1; }
 wheel=$(find "$work" -maxdepth 1 -name 'polyconv-*.whl')
 "$work/env/bin/pip" install --quiet --disable-pip-version-check --no-deps "$wheel"
 echo "$(basename "$wheel"): $(stat -c %s "$wheel") bytes"

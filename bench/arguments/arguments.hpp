@@ -12,7 +12,7 @@ struct Arguments {
 
   // What and where: run, check, explain, tune.
   std::vector<std::string> problems;
-  std::string suites, chain, networks, devices = "cpu", backends, kernels; // networks: run alone
+  std::string suites, chain, networks, devices = "cpu", backends, kernels; // networks: run, tune
   std::string dtypes, layouts, directions, batches, maths = "strict", threads, determinism = "run", workspace_limit;
   std::string groupings, shared_memory, tune = "0";
   std::vector<std::string> sets;
@@ -20,6 +20,13 @@ struct Arguments {
   // How: run.
   bool all_configs = false, ladder = false, graph = false, profile = false, transfers = false, end_to_end = false;
   std::string baselines, expect, beside = "0", cache = "warm", min_time = "0.1", verify = "auto", baseline_budget = "4";
+
+  std::string trace; // a file
+  bool nvtx = false;
+
+  // How: tune.
+  std::string budget = "0";
+  std::vector<std::string> merges;
 
   // Output.
   std::string output, out_file, progress = "auto";
@@ -29,10 +36,17 @@ struct Arguments {
   std::string plot_x, plot_y = "median_us", plot_by = "kernel", plot_title;
   bool roofline = false;
 
+  // import, replay.
+  std::vector<std::string> sizes;
+  bool choose = false;
+
+  // report.
+  std::string against, pictures, title;
+
   // info, compare.
-  bool ceilings = false;
+  bool ceilings = false, noise = false;
   std::string patience = "10";
-  std::string old_file, new_file, fail_slower = "5%";
+  std::string fail_slower = "5%", spread, rows = "20"; // watch too
 };
 
 // Reads the command line. Returns an exit code when there is nothing more to do: after --help and --version (text on

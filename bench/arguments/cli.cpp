@@ -65,6 +65,40 @@ void add_progress(CLI::App &command, Arguments &a) {
       ->group("Output");
 }
 
+// How rows are measured and written: run and replay.
+void add_how(CLI::App &command, Arguments &a) {
+  const auto option = [&](const char *name, std::string &value, const char *type, const char *help) {
+    return command.add_option(name, value, help)->type_name(type)->group("How");
+  };
+  const auto flag = [&](const char *name, bool &value, const char *help) {
+    command.add_flag(name, value, help)->group("How");
+  };
+  option("--baseline", a.baselines, "NAME[,NAME]",
+         "Measure against a backend or kernel glob, interleaved; fma and copy are the machine's own rates");
+  option("--baseline-budget", a.baseline_budget, "SECONDS",
+         "Time for the baselines cudnn, cudnn-any, onednn and unfused to find their best, each row (default 4)");
+  option("--cache", a.cache, "STATE",
+         "warm (default; the cold ratio stands beside), warm-only (without it: quicker where the last cache is large) "
+         "or cold")
+      ->check(CLI::IsMember({"warm", "warm-only", "cold"}));
+  option("--beside", a.beside, "N",
+         "Measure beside so many busy threads, on processors that others want too (default 0)");
+  flag("--graph", a.graph, "Time runs replayed from a graph (rows with a baseline on a GPU always are)");
+  flag("--profile", a.profile,
+       "Where the time goes: each step of the plan or layer of the network, each call, each copy");
+  flag("--transfers", a.transfers, "Also time copies between host and device with the run");
+  flag("--end-to-end", a.end_to_end, "Also time polyconv_convolve: plan, pack, copies and run");
+  option("--trace", a.trace, "FILE",
+         "Write a timeline for chrome://tracing or Perfetto: rows, stages, one event a step");
+  flag("--nvtx", a.nvtx, "Mark rows and stages as ranges of NVTX, for NVIDIA's profilers");
+  option("--min-time", a.min_time, "SECONDS", "Time spent in samples a row, at least (default 0.1)");
+  option("--verify", a.verify, "WHEN",
+         "Check each row against the reference: auto (default: up to 1 GFLOP), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_output(command, a, {"table", "markdown", "csv", "jsonl"});
+  add_progress(command, a);
+}
+
 void add_run(CLI::App &app, Arguments &a) {
   CLI::App *command = app.add_subcommand("run", "Measure time: a row for each problem on each kernel asked for");
   add_selection(*command, a);
@@ -78,29 +112,9 @@ void add_run(CLI::App &app, Arguments &a) {
          "All layers of a suite as one row: one after the other, on a GPU as one graph");
   flag("--all-configs", a.all_configs, "A row for every config of every kernel that --backend or --kernel names");
   flag("--ladder", a.ladder, "A row for every technique, from the simplest on, with the speed-up over the first");
-  option("--baseline", a.baselines, "NAME[,NAME]",
-         "Measure against a backend or kernel glob, interleaved; fma and copy are the machine's own rates");
-  option("--baseline-budget", a.baseline_budget, "SECONDS",
-         "Time for the baselines cudnn, cudnn-any, onednn and unfused to find their best, each row (default 4)");
+  add_how(*command, a);
   option("--expect", a.expect, "FILE",
          "Hold the bars of a CSV file (or one that ships, by name); exit 5 where one is not held");
-  option("--cache", a.cache, "STATE",
-         "warm (default; the cold ratio stands beside), warm-only (without it: quicker where the last cache is large) "
-         "or cold")
-      ->check(CLI::IsMember({"warm", "warm-only", "cold"}));
-  option("--beside", a.beside, "N",
-         "Measure beside so many busy threads, on processors that others want too (default 0)");
-  flag("--graph", a.graph, "Time runs replayed from a graph (rows with a baseline on a GPU always are)");
-  flag("--profile", a.profile,
-       "Where the time goes: each step of the plan or layer of the network, each call, each copy");
-  flag("--transfers", a.transfers, "Also time copies between host and device with the run");
-  flag("--end-to-end", a.end_to_end, "Also time polyconv_convolve: plan, pack, copies and run");
-  option("--min-time", a.min_time, "SECONDS", "Time spent in samples a row, at least (default 0.1)");
-  option("--verify", a.verify, "WHEN",
-         "Check each row against the reference: auto (default: up to 1 GFLOP), always, never")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  add_output(*command, a, {"table", "markdown", "csv", "jsonl"});
-  add_progress(*command, a);
 }
 
 void add_others(CLI::App &app, Arguments &a) {
@@ -122,6 +136,15 @@ void add_others(CLI::App &app, Arguments &a) {
   CLI::App *tune =
       app.add_subcommand("tune", "Time the candidates of problems once and keep the times: later plans choose by them");
   add_selection(*tune, a);
+  tune->add_option("--network", a.networks, "Networks by the suite that has their layers: resnet50")
+      ->type_name("S[,S]")
+      ->group("What and where");
+  tune->add_option("--budget", a.budget, "Time for all problems together, shared evenly (default 0: no limit)")
+      ->type_name("SECONDS")
+      ->group("How");
+  tune->add_option("--merge", a.merges, "Add what other tuning files hold; of two lines the later day's stays")
+      ->type_name("FILE ...")
+      ->group("How");
   add_progress(*tune, a);
 
   CLI::App *plot = app.add_subcommand("plot", "Result files of `run -o jsonl` as a picture (SVG)");
@@ -138,9 +161,66 @@ void add_others(CLI::App &app, Arguments &a) {
   plot->add_option("--title", a.plot_title, "What stands above")->type_name("TEXT");
   plot->add_option("--out", a.out_file, "Write to this file instead of stdout")->type_name("FILE");
 
+  CLI::App *replay =
+      app.add_subcommand("replay", "The plans of a log (POLYCONV_LOG=info), each distinct one measured again");
+  replay->add_option("log", a.result_files, "The log")->required()->expected(1)->type_name("LOG");
+  replay->add_flag("--choose", a.choose, "Let the library choose again, instead of the kernels that the log names");
+  add_how(*replay, a);
+
+  CLI::App *import = app.add_subcommand("import", "Convolutions of ONNX models and of other programs' logs as a suite");
+  import
+      ->add_option("files", a.result_files,
+                   "ONNX models, benchdnn's descriptors, calls of MIOpenDriver, logs of cudnn-frontend or polyconv")
+      ->required()
+      ->type_name("FILE");
+  import->add_option("--size", a.sizes, "A size that a model leaves open: batch=1, or input@0=1 of an input's axis")
+      ->type_name("NAME=N")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  import->add_option("--out", a.out_file, "Write to this file instead of stdout")->type_name("FILE")->group("Output");
+
+  CLI::App *watch =
+      app.add_subcommand("watch", "A folder of result files as trends: file by file, and rows that got slower");
+  watch->add_option("folder", a.result_files, "The folder; its *.jsonl files are taken by their dates")
+      ->required()
+      ->expected(1)
+      ->type_name("FOLDER");
+  watch->add_option("--fail-slower", a.fail_slower, "Show rows that are slower than their best by more (default 5%)")
+      ->type_name("PERCENT");
+  watch
+      ->add_option("--spread", a.spread,
+                   "What runs of the same code differ by (default: as compare --noise learnt it, or 0)")
+      ->type_name("PERCENT");
+  watch->add_option("--rows", a.rows, "So many rows at most (default 20)")->type_name("N");
+  add_output(*watch, a, {"table", "markdown"});
+
+  CLI::App *report = app.add_subcommand("report", "Result files of `run -o jsonl` as one page to look at and send on");
+  report->add_option("results", a.result_files, "Result files")->required()->type_name("RESULT");
+  report->add_option("--against", a.against, "Show what changed since these results; several runs joined by commas")
+      ->type_name("RESULT[,RESULT]");
+  report->add_option("--title", a.title, "What stands above (default: the machine)")->type_name("TEXT");
+  report->add_option("--pictures", a.pictures, "Write each picture into this folder too, as an SVG file")
+      ->type_name("FOLDER");
+  report->add_option("-o,--out", a.out_file, "Write to this file instead of stdout: .html, or .md for an issue")
+      ->type_name("FILE")
+      ->group("Output");
+  report->add_option("--format", a.output, "html or markdown, whatever the file is called")
+      ->check(CLI::IsMember({"html", "markdown"}))
+      ->type_name("FORMAT")
+      ->group("Output");
+
   CLI::App *compare = app.add_subcommand("compare", "Two result files of `run -o jsonl`; exit 5 on a regression");
-  compare->add_option("old", a.old_file, "The result file to compare with")->required()->type_name("OLD");
-  compare->add_option("new", a.new_file, "The result file that is judged")->required()->type_name("NEW");
+  compare
+      ->add_option("results", a.result_files,
+                   "The result file to compare with, and the one that is judged; "
+                   "several runs of the same code joined by commas")
+      ->required()
+      ->type_name("OLD NEW");
+  compare->add_flag("--noise", a.noise, "Learn how much runs of the same code differ here, of two or more RESULTs");
+  compare
+      ->add_option("--spread", a.spread, "What runs of the same code differ by (default: as --noise learnt it, or 0)")
+      ->type_name("PERCENT");
   compare->add_option("--fail-slower", a.fail_slower, "A row fails when it is slower by more than this (default 5%)")
       ->type_name("PERCENT");
   add_output(*compare, a, {"table", "markdown"});
@@ -165,7 +245,8 @@ std::string complaint(const CLI::App &app, const std::vector<std::string> &words
     std::vector<std::string> commands;
     for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; }))
       commands.push_back(command->get_name());
-    std::string sentence = "expected a command: info, run, check, explain, tune, compare or plot";
+    std::string sentence =
+        "expected a command: info, run, check, explain, tune, import, replay, compare, watch, report or plot";
     if (!words.empty()) sentence += did_you_mean(words.front(), commands);
     return sentence;
   }

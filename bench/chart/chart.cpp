@@ -97,7 +97,8 @@ const char *colour_of(size_t place) {
 
 std::string escaped(const std::string &text) {
   std::string result;
-  for (char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  for (char c : text)
+    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
   return result;
 }
 

@@ -51,7 +51,7 @@ const char *colour_of(size_t place);
 // A number on an axis: "0.25", "1.2k", "139k".
 std::string label(double value);
 
-// Text as an element of the picture may hold it.
+// Text as an element of the picture may hold it, or an attribute in double quotes.
 std::string escaped(const std::string &text);
 
 // A picture from ready elements, which the title stands above.

@@ -18,6 +18,10 @@ int explain_command(const Arguments &arguments);
 int tune_command(const Arguments &arguments);
 int compare_command(const Arguments &arguments);
 int plot_command(const Arguments &arguments);
+int report_command(const Arguments &arguments);
+int watch_command(const Arguments &arguments);
+int import_command(const Arguments &arguments);
+int replay_command(const Arguments &arguments);
 int info_command(const Arguments &arguments);
 
 // stdout, or the file of --out, which is refused where its ending says another format than those of `endings`: what is

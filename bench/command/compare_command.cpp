@@ -1,11 +1,11 @@
-// compare_command.cpp - `polyconv-bench compare`: two result files of `run`, row by row.
+// compare_command.cpp - `polyconv-bench compare`: two result files of `run`, or several runs of each, row by row; and
+// how much runs of the same code differ on this machine.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "command/commands.hpp"
-#include "numbers/statistics.hpp"
+#include "judge/changes.hpp"
 #include "print/output.hpp"
-#include "result/json.hpp"
 #include "system/terminal.hpp"
 #include "text/grid.hpp"
 
@@ -13,107 +13,111 @@ namespace polyconv::bench {
 
 namespace {
 
-// What must be equal for two rows to be the same measurement. The kernel is left out: another choice that is faster
-// is welcome, and one that is slower a regression. So is the number of threads, unless it was asked for... which shows
-// in the number itself: rows of different thread counts are different measurements.
-std::string key_of(const Result &row) {
-  std::string key;
-  for (const char *field :
-       {"problem", "device", "requested", "requested_math", "grouping", "threads", "cache", "baseline"})
-    key += row.at(field) + "\n";
-  if (row.at("beside") != "0") key += row.at("beside"); // older files do not know it
-  return key;
-}
-
-// The last row of a file for each key: a run that was resumed or repeated.
-std::map<std::string, Result> by_key(const std::vector<Result> &rows) {
-  std::map<std::string, Result> found;
-  for (const Result &row : rows) found[key_of(row)] = row;
-  return found;
-}
-
-struct Verdict {
-  std::string word; // "", "slower", "faster", or what is wrong with the row
-  bool fails = false;
-  std::optional<double> change; // new time over old
-};
-
-Verdict judge(const Result &before, const Result *after, double most) {
-  if (before.at("status") != "good") return {"was " + before.at("status"), false, std::nullopt};
-  if (!after) return {"missing", true, std::nullopt};
-  if (after->at("status") != "good")
-    return {"now " + after->at("status") + ": " + after->at("reason"), true, std::nullopt};
-  const std::optional<double> old_time = before.number("median_us"), new_time = after->number("median_us");
-  if (!old_time || *old_time <= 0) return {"was not timed", false, std::nullopt};
-  if (!new_time) return {"not timed", true, std::nullopt};
-  const double change = *new_time / *old_time;
-  if (change > 1 + most) return {"slower", true, change};
-  return {change < 1 / (1 + most) ? "faster" : "", false, change};
-}
-
-std::string time_of(const Result *row) {
-  const std::optional<double> time = row ? row->number("median_us") : std::nullopt;
-  return time ? show_time(*time) : "-";
-}
-
 // Kernels of the two rows, once where they agree.
-std::string kernels_of(const Result &before, const Result *after) {
-  const std::string older = before.at("kernel"), newer = after ? after->at("kernel") : older;
+std::string kernels_of(const RowChange &c) {
+  const std::string older = c.before.at("kernel"), newer = c.after ? c.after->at("kernel") : older;
   return older == newer || newer.empty() ? older : older + " -> " + newer;
 }
 
-} // namespace
+std::string percent(double change) {
+  return format("%+.1f%%", (change - 1) * 100);
+}
 
-int compare_command(const Arguments &a) {
-  const double most = parse_percent(a.fail_slower, "--fail-slower");
-  const std::vector<Result> old_rows = read_results(a.old_file);
-  const std::map<std::string, Result> new_rows = by_key(read_results(a.new_file));
-  std::map<std::string, Result> olds = by_key(old_rows);
-  if (old_rows.front().at("device_name") != new_rows.begin()->second.at("device_name"))
-    std::cerr << "polyconv-bench: the two files were measured on different devices: "
-              << old_rows.front().at("device_name") << " and " << new_rows.begin()->second.at("device_name") << "\n";
+std::string interval_of(const RowChange &c) {
+  if (!c.change || *c.low == *c.high) return "";
+  return percent(*c.low) + " to " + percent(*c.high);
+}
 
+Grid grid_of(const std::vector<RowChange> &changes) {
   Grid grid({{"problem", false, Fit::kHeading},
              {"kernel", false, Fit::kWrap},
              {"threads", true},
              {"old", true},
              {"new", true},
              {"change", true},
+             {"95 % interval", true, Fit::kDrop, 1},
              {"", false, Fit::kWrap}});
-  std::vector<double> changes;
-  size_t failures = 0, clocks = 0;
-  for (const Result &row : old_rows) {
-    const auto found = olds.find(key_of(row));
-    if (found == olds.end()) continue; // its key has been done
-    const Result before = found->second;
-    olds.erase(found);
-    const auto match = new_rows.find(key_of(before));
-    const Result *after = match == new_rows.end() ? nullptr : &match->second;
-    const Verdict verdict = judge(before, after, most);
-    if (verdict.change) changes.push_back(*verdict.change);
-    clocks += verdict.change && before.at("clock") != after->at("clock") ? 1 : 0;
-    failures += verdict.fails ? 1 : 0;
-    grid.add({before.at("problem"), kernels_of(before, after), before.at("threads"), time_of(&before), time_of(after),
-              verdict.change ? format("%+.1f%%", (*verdict.change - 1) * 100) : "", verdict.word});
+  for (const RowChange &c : changes)
+    grid.add({c.before.at("problem"), kernels_of(c), c.before.at("threads"), c.old_us ? show_time(*c.old_us) : "-",
+              c.new_us ? show_time(*c.new_us) : "-", c.change ? percent(*c.change) : "", interval_of(c), c.word});
+  return grid;
+}
+
+std::string sums_of(const std::vector<RowChange> &changes, const Tolerance &tolerance) {
+  std::string text;
+  if (const std::optional<MeanChange> mean = mean_of(changes)) {
+    text += format("\ngeometric mean of new/old over %zu rows: %.3f", mean->rows, mean->mean);
+    if (mean->rows > 1) text += format(" (%.3f to %.3f with 95 %%)", mean->interval.low, mean->interval.high);
+    text += "\n";
   }
+  const auto failures = std::count_if(changes.begin(), changes.end(), [](const RowChange &c) { return c.fails; });
+  if (failures > 0)
+    text += format("%lld rows are slower by more than %.3g%%, not good any more or missing\n",
+                   static_cast<long long>(failures), tolerance.most * 100);
+  return text;
+}
+
+void warn(const std::vector<RowChange> &changes, const std::string &old_device, const std::string &new_device) {
+  if (old_device != new_device)
+    std::cerr << "polyconv-bench: the two files were measured on different devices: " << old_device << " and "
+              << new_device << "\n";
+  const auto clocks = std::count_if(changes.begin(), changes.end(), [](const RowChange &c) {
+    return c.change && c.before.at("clock") != c.after->at("clock");
+  });
   if (clocks > 0)
     std::cerr << format(
-        "polyconv-bench: %zu rows were timed by another clock (wall, events, graph): their change says "
-        "little\n",
-        clocks);
+        "polyconv-bench: %lld rows were timed by another clock (wall, events, graph): their change says little\n",
+        static_cast<long long>(clocks));
+}
+
+// `compare --noise A B …`: learns what runs of the same code differ by here, and keeps it.
+int learn(const Arguments &a) {
+  Runs runs;
+  for (const std::string &files : a.result_files)
+    for (std::vector<Result> &run : read_runs(files)) runs.push_back(std::move(run));
+  const std::string device = runs.front().front().at("device_name");
+  for (const std::vector<Result> &run : runs)
+    if (run.front().at("device_name") != device)
+      throw Error(kUsage,
+                  "--noise: the files are of different devices: " + device + " and " + run.front().at("device_name"));
+  const double spread = spread_of(runs);
+  keep_spread(device, spread);
+  std::cout << format("In 95 %% of the rows two of these %zu runs differ by less than %.1f%%. ", runs.size(),
+                      100 * spread)
+            << "Later comparisons on " << (device.empty() ? "this device" : device)
+            << " take that into their intervals.\n";
+  return kGood;
+}
+
+double spread_for(const Arguments &a, const std::string &device) {
+  return a.spread.empty() ? known_spread(device).value_or(0) : parse_percent(a.spread, "--spread");
+}
+
+} // namespace
+
+int compare_command(const Arguments &a) {
+  if (a.noise) return learn(a);
+  if (a.result_files.size() != 2)
+    throw Error(kUsage, format("compare wants two results, OLD and NEW (each may be several files of the same code, "
+                               "joined by commas), not %zu",
+                               a.result_files.size()));
+  Tolerance tolerance;
+  tolerance.most = parse_percent(a.fail_slower, "--fail-slower");
+  const Runs olds = read_runs(a.result_files[0]), news = read_runs(a.result_files[1]);
+  const std::string old_device = olds.front().front().at("device_name"),
+                    new_device = news.front().front().at("device_name");
+  tolerance.spread = spread_for(a, new_device);
+  const std::vector<RowChange> changes = changes_between(olds, news, tolerance);
+  warn(changes, old_device, new_device);
+  const Grid grid = grid_of(changes);
   Output output(a, {".md"});
   output.stream() << (output_format(a.output, a.out_file) == "markdown"
                           ? grid.markdown()
-                          : grid.text(a.out_file.empty() ? stdout_columns() : 0, nullptr));
-  if (!changes.empty())
-    output.stream() << format("\ngeometric mean of new/old over %zu rows: %.3f\n", changes.size(),
-                              geometric_mean(changes));
-  if (failures > 0)
-    output.stream() << format("%zu rows are slower by more than %.3g%%, not good any more or missing\n", failures,
-                              most * 100);
-  output.stream().flush();
+                          : grid.text(a.out_file.empty() ? stdout_columns() : 0, nullptr))
+                  << sums_of(changes, tolerance) << std::flush;
   if (!output.stream()) throw Error(kUsage, "the output could not be written");
-  return failures > 0 ? kRegression : kGood;
+  const bool fails = std::any_of(changes.begin(), changes.end(), [](const RowChange &c) { return c.fails; });
+  return fails ? kRegression : kGood;
 }
 
 } // namespace polyconv::bench

@@ -20,4 +20,9 @@ void take_work_from(const std::vector<Expectation> &expectations, Selection &sel
 std::vector<Job> jobs_of(const Arguments &arguments, const Selection &selection,
                          const std::vector<Expectation> &expectations, bool only_expected);
 
+// Measures the jobs in order and writes their rows as the arguments say, with a summary below; the exit code is the
+// gravest row's, or that of `expectations`. `compared`: rows of one problem beside its first.
+int measure_jobs(const Arguments &arguments, const std::vector<Job> &jobs, const std::vector<Expectation> &expectations,
+                 bool compared);
+
 } // namespace polyconv::bench

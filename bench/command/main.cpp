@@ -20,10 +20,14 @@ int main(int argc, char **argv) {
     if (done >= 0) return done;
     keep_notes();
     if (arguments.command == "compare") return compare_command(arguments);
+    if (arguments.command == "import") return import_command(arguments);
+    if (arguments.command == "watch") return watch_command(arguments);
+    if (arguments.command == "report") return report_command(arguments);
     if (arguments.command == "plot") return plot_command(arguments);
     if (arguments.command == "info") try_loading(parse_seconds(arguments.patience, "--patience"));
     load_backends();
     if (arguments.command == "run") return run_command(arguments);
+    if (arguments.command == "replay") return replay_command(arguments);
     if (arguments.command == "tune") return tune_command(arguments);
     if (arguments.command == "check") return check_command(arguments);
     if (arguments.command == "explain") return explain_command(arguments);

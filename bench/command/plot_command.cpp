@@ -9,7 +9,7 @@
 
 #include "chart/chart.hpp"
 #include "command/commands.hpp"
-#include "result/json.hpp"
+#include "result/results.hpp"
 
 namespace polyconv::bench {
 
@@ -96,21 +96,20 @@ std::string roofline(const Arguments &a) {
   std::vector<std::string> names;
   std::vector<chart::Cloud> clouds;
   std::vector<std::vector<Row>> rows;
-  for (const std::string &file : a.result_files)
-    for (const Result &result : read_results(file)) {
-      const std::optional<Row> row = under_roof(result);
-      if (!row) continue;
-      const size_t place = place_of(names, value_of(result, a.plot_by));
-      clouds.resize(names.size()), rows.resize(names.size());
-      clouds[place].name = name_of(a.plot_by, names[place]);
-      const std::string words =
-          result.at("problem") + " " + result.at("type") + ", " + without_configs(result.at("kernel"));
-      clouds[place].points.push_back(
-          {row->intensity, row->gflops,
-           words + chart::formatted(": %.4g us, %.0f %% of the roof", *result.number("median_us"),
-                                    100 * row->gflops / row->roof)});
-      rows[place].push_back(*row);
-    }
+  for (const Result &result : read_all_results(a.result_files)) {
+    const std::optional<Row> row = under_roof(result);
+    if (!row) continue;
+    const size_t place = place_of(names, value_of(result, a.plot_by));
+    clouds.resize(names.size()), rows.resize(names.size());
+    clouds[place].name = name_of(a.plot_by, names[place]);
+    const std::string words =
+        result.at("problem") + " " + result.at("type") + ", " + without_configs(result.at("kernel"));
+    clouds[place].points.push_back(
+        {row->intensity, row->gflops,
+         words + chart::formatted(": %.4g us, %.0f %% of the roof", *result.number("median_us"),
+                                  100 * row->gflops / row->roof)});
+    rows[place].push_back(*row);
+  }
   if (clouds.empty())
     throw Error(kUsage,
                 "no good row has a roof: measure ceilings first (polyconv-bench info --ceilings), then run "
@@ -135,17 +134,16 @@ int plot_command(const Arguments &a) {
   std::vector<std::string> labels, names;
   std::vector<std::vector<double>> values; // by series and label
   double high = 0;
-  for (const std::string &file : a.result_files)
-    for (const Result &row : read_results(file)) {
-      const std::optional<double> y = row.number(a.plot_y);
-      const std::string x = value_of(row, a.plot_x);
-      if (row.at("status") != "good" || !y || x.empty()) continue;
-      const size_t label = place_of(labels, x), series = place_of(names, name_of(a.plot_by, value_of(row, a.plot_by)));
-      values.resize(names.size());
-      for (auto &line : values) line.resize(labels.size(), std::numeric_limits<double>::quiet_NaN());
-      values[series][label] = *y;
-      high = std::max(high, *y);
-    }
+  for (const Result &row : read_all_results(a.result_files)) {
+    const std::optional<double> y = row.number(a.plot_y);
+    const std::string x = value_of(row, a.plot_x);
+    if (row.at("status") != "good" || !y || x.empty()) continue;
+    const size_t label = place_of(labels, x), series = place_of(names, name_of(a.plot_by, value_of(row, a.plot_by)));
+    values.resize(names.size());
+    for (auto &line : values) line.resize(labels.size(), std::numeric_limits<double>::quiet_NaN());
+    values[series][label] = *y;
+    high = std::max(high, *y);
+  }
   if (labels.empty())
     throw Error(kUsage, "no good row has both " + a.plot_x + " and a number " + a.plot_y +
                             "; expected fields of `run -o "

@@ -15,6 +15,7 @@
 #include "measure/baseline.hpp"
 #include "measure/bench_row.hpp"
 #include "measure/beside.hpp"
+#include "measure/trace.hpp"
 #include "result/info.hpp"
 #include "trial/rows.hpp"
 #include "work/sweep.hpp"
@@ -141,18 +142,12 @@ std::unique_ptr<RowTrials> trials_of(const std::vector<Job> &jobs, const RunSett
 
 } // namespace
 
-int run_command(const Arguments &a) {
-  const RunSettings settings = settings_of(a);
-  const std::vector<Expectation> expectations =
-      a.expect.empty() ? std::vector<Expectation>() : load_expectations(a.expect);
-  Selection selection = select(a, a.expect.empty());
-  const std::string format_word = output_format(a.output, a.out_file);
-  refuse_wrong_combinations(a, selection, format_word);
-  const bool only_expected = selection.works.empty();
-  if (only_expected) take_work_from(expectations, selection);
-  for (const std::string &baseline : split(a.baselines, ',')) refuse_unknown_baseline(baseline, backend_names());
-  const std::vector<Job> jobs = jobs_of(a, selection, expectations, only_expected);
-
+int measure_jobs(const Arguments &a, const std::vector<Job> &jobs, const std::vector<Expectation> &expectations,
+                 bool compared) {
+  RunSettings settings = settings_of(a);
+  std::optional<Trace> trace;
+  if (!a.trace.empty() || a.nvtx) trace.emplace(a.trace, a.nvtx);
+  settings.trace = trace ? &*trace : nullptr;
   std::vector<std::string> hints; // as of the last row: an interruption may read them at any time
   std::function<void(const std::string &)> told;
   const std::unique_ptr<RowTrials> trials = trials_of(jobs, settings);
@@ -165,10 +160,13 @@ int run_command(const Arguments &a) {
   Report report(a, view_of(a), jobs.size(), [&hints](const std::vector<Record> &records, size_t columns) {
     return summary(records, View::kTimes, columns, hints);
   });
-  told = [&report](const std::string &stage) { report.stage(stage); };
-  const bool compared = a.ladder || selection.devices.size() > 1;
+  told = [&report, &trace](const std::string &stage) {
+    if (trace) trace->stage(stage);
+    report.stage(stage);
+  };
   std::optional<Beside> load(std::in_place, settings.beside);
   for (const Job &job : jobs) {
+    if (trace) trace->row(job.work.title() + " on " + job.device);
     report.next(job.work.title() + " " + job.request.kernel);
     report.add(bench.measure(job), [&](std::vector<Record> &records) {
       hints = bench.hints();
@@ -176,10 +174,26 @@ int run_command(const Arguments &a) {
     });
   }
   load.reset();
+  if (trace) trace->close();
   report.finish();
   const std::vector<Record> &records = report.records();
   return judge(expectations, records,
                a.all_configs || a.ladder ? exit_code_of_many(records, a.ladder) : exit_code(records));
+}
+
+int run_command(const Arguments &a) {
+  settings_of(a); // refused before anything is looked for
+  const std::vector<Expectation> expectations =
+      a.expect.empty() ? std::vector<Expectation>() : load_expectations(a.expect);
+  Selection selection = select(a, a.expect.empty());
+  const std::string format_word = output_format(a.output, a.out_file);
+  refuse_wrong_combinations(a, selection, format_word);
+  const bool only_expected = selection.works.empty();
+  if (only_expected) take_work_from(expectations, selection);
+  for (const std::string &baseline : split(a.baselines, ',')) refuse_unknown_baseline(baseline, backend_names());
+  const std::vector<Job> jobs = jobs_of(a, selection, expectations, only_expected);
+
+  return measure_jobs(a, jobs, expectations, a.ladder || selection.devices.size() > 1);
 }
 
 } // namespace polyconv::bench

@@ -7,6 +7,7 @@
 
 #include "api/notes.hpp"
 #include "measure/profile.hpp"
+#include "measure/trace.hpp"
 #include "numbers/statistics.hpp"
 #include "result/info.hpp"
 #include "subject/network.hpp"
@@ -147,6 +148,9 @@ void Bench::measure_problem(Record &record, const Job &job, Lane &lane) {
   time_into(record, job, lane, subject);
   extras_into(record, subject);
   rates_into(record, job, lane);
+  if (settings_.trace) begin("tracing");
+  if (settings_.trace)
+    trace_steps(*settings_.trace, lane.device, job.device, job.work, job.request, lane.pool, lane.memory_limit);
   if (settings_.profile) begin("profiling");
   if (settings_.profile)
     record.profile = profile(lane.device, job.work, job.request, subject, lane.pool, lane.memory_limit);
@@ -236,6 +240,9 @@ void Bench::time_into(Record &record, const Job &job, Lane &lane, Runnable &prod
   const Timing timing = time_interleaved(sampler_of(product), other ? sampler_of(*other) : ceiling, request);
   record.clock = clock_name(clock);
   record.median_us = median(timing.product_us);
+  const Interval interval = median_interval(timing.product_us);
+  record.median_low_us = interval.low;
+  record.median_high_us = interval.high;
   record.p95_us = percentile(timing.product_us, 0.95);
   record.min_us = percentile(timing.product_us, 0);
   record.samples = static_cast<int64_t>(timing.product_us.size());

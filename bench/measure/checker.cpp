@@ -3,6 +3,7 @@
 #include "measure/checker.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "subject/tensors.hpp"
 
@@ -37,6 +38,9 @@ std::optional<check::Result> Checker::check_one(Record &record, const Work &work
   if (result.good() || result.verdict == check::Verdict::Wrong) {
     record.max_abs_err = std::max(record.max_abs_err.value_or(0), result.max_abs_err);
     record.rel_l2_err = std::max(record.rel_l2_err.value_or(0), result.rel_l2_err);
+    if (result.worst.bound > 0)
+      record.bound_pct = std::max(record.bound_pct.value_or(0),
+                                  100 * std::abs(result.worst.got - result.worst.expected) / result.worst.bound);
   }
   return result;
 }

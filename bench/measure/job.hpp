@@ -17,6 +17,8 @@ struct Job {
   std::string technique; // of a ladder
 };
 
+class Trace; // trace.hpp
+
 // Of timed runs; kWarm measures the ratio of cold to warm beside them.
 enum class Cache { kWarm, kWarmOnly, kCold };
 
@@ -31,6 +33,7 @@ struct RunSettings {
   bool graph = false; // rows that have no baseline too
   int32_t beside = 0; // busy threads beside every row
   Verify verify = Verify::kAuto;
+  Trace *trace = nullptr;     // where steps are told, if anywhere
   int64_t baseline_ms = 4000; // for a vendor's baseline to find its best engine
 };
 

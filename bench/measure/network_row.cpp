@@ -4,6 +4,7 @@
 
 #include "measure/bench_row.hpp"
 #include "measure/profile.hpp"
+#include "measure/trace.hpp"
 #include "result/info.hpp"
 #include "subject/network.hpp"
 
@@ -54,6 +55,10 @@ void Bench::measure_network(Record &record, const Job &job, Lane &lane) {
   if (settings_.profile) begin("profiling");
   if (settings_.profile)
     record.profile = profile_network(lane.device, job.work, job.request, network, lane.pool, lane.memory_limit);
+  if (settings_.trace) begin("tracing");
+  for (const Work &layer : job.work.layers) // each once: the network's own memory is its layers' from here on
+    if (settings_.trace)
+      trace_steps(*settings_.trace, lane.device, job.device, layer, job.request, lane.pool, lane.memory_limit);
   const auto images = images_of(job.work);
   if (images && *images > 0) record.image_us = *record.median_us / static_cast<double>(*images);
 }

@@ -42,6 +42,17 @@ void StepWatch::collect() {
   for (size_t i = 1; i < marks_.size(); ++i) marks_[i].times_us.push_back(between(marks_[i - 1], marks_[i]));
 }
 
+std::vector<StepWatch::Step> StepWatch::last(HostClock::time_point submitted) const {
+  std::vector<Step> steps;
+  HostClock::time_point begin = has_streams_ || marks_.empty() ? submitted : marks_.front().time;
+  for (size_t i = 1; i < marks_.size(); ++i) {
+    const double us = between(marks_[i - 1], marks_[i]);
+    steps.push_back({marks_[i].kernel, begin, us});
+    begin += std::chrono::duration_cast<HostClock::duration>(std::chrono::duration<double, std::micro>(us));
+  }
+  return steps;
+}
+
 std::vector<StepTime> StepWatch::times() const {
   std::vector<StepTime> times;
   for (size_t i = 1; i < marks_.size(); ++i) times.push_back({marks_[i].kernel, median(marks_[i].times_us)});

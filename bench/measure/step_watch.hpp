@@ -27,6 +27,15 @@ class StepWatch {
   void collect();                           // after a run and the wait for it: one sample of every step
   std::vector<StepTime> times() const;
 
+  struct Step {
+    std::string kernel;
+    HostClock::time_point begin;
+    double us;
+  };
+  // The steps of the last run, after the wait for it. Events of a device have no clock of the host's: its first step
+  // then begins at `submitted`.
+  std::vector<Step> last(HostClock::time_point submitted) const;
+
  private:
   struct Mark {
     std::string kernel;

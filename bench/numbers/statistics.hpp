@@ -12,6 +12,15 @@ double percentile(std::vector<double> samples, double fraction);
 
 double median(const std::vector<double> &samples);
 
+struct Interval {
+  double low, high;
+};
+
+// Where the median of what the samples are drawn from lies with a probability of at least 95 %, whatever its
+// distribution: between two of the sorted samples, by how many of n tosses of a coin show heads. Below 6 samples no
+// two of them are that sure, and it is from the least to the largest.
+Interval median_interval(std::vector<double> samples);
+
 // The geometric mean of positive values; at least one.
 double geometric_mean(const std::vector<double> &values);
 

@@ -1,4 +1,4 @@
-// json.cpp - everything that is written or read as JSON.
+// json.cpp - what is written as JSON, and the cache of ceilings.
 // SPDX-License-Identifier: Apache-2.0
 #include "result/json.hpp"
 
@@ -93,45 +93,16 @@ std::vector<Ceilings> read_cache(const std::filesystem::path &path) {
 
 } // namespace
 
+std::string json_string(const std::string &text) {
+  return dump(Json(text));
+}
+
 std::string json_line(const Record &record) {
   Json json = Json::object();
   for (const Field &field : fields_of(record)) json[field.name] = json_of(field.value);
   if (!record.layers.empty()) json["layers"] = json_of(record.layers);
   if (!record.profile.empty()) json["profile"] = json_of(record.profile);
   return dump(json);
-}
-
-std::optional<double> Result::number(const std::string &field) const {
-  const auto found = text.find(field);
-  if (found == text.end()) return std::nullopt;
-  return parse_real(found->second, field);
-}
-
-std::string Result::at(const std::string &field) const {
-  const auto found = text.find(field);
-  return found == text.end() ? "" : found->second;
-}
-
-std::vector<Result> read_results(const std::string &path) {
-  std::vector<Result> results;
-  int number = 0;
-  for (const std::string &line : read_lines(path)) {
-    ++number;
-    if (trim(line).empty()) continue;
-    try {
-      const Json json = Json::parse(line);
-      Result result;
-      for (const auto &[field, value] : json.items())
-        if (!value.is_null()) result.text[field] = value.is_string() ? value.get<std::string>() : value.dump();
-      if (result.at("problem").empty() || result.at("status").empty())
-        throw Error(kUsage, format("%s:%d: not a result: no problem or status", path.c_str(), number));
-      results.push_back(result);
-    } catch (const Json::exception &) {
-      throw Error(kUsage, format("%s:%d: not a line of JSON as `run -o jsonl` writes it", path.c_str(), number));
-    }
-  }
-  if (results.empty()) throw Error(kUsage, path + ": no results");
-  return results;
 }
 
 std::optional<Ceilings> load_ceilings(const std::filesystem::path &file, const std::string &processor, int processors) {

@@ -1,10 +1,9 @@
-// json.hpp - everything that is written or read as JSON. The JSON library is included by json.cpp alone, because it
-// is slow to compile.
+// json.hpp - what is written as JSON, and the cache of ceilings. The JSON library is included by json.cpp and
+// results.cpp alone, because it is slow to compile.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,18 +16,11 @@ namespace polyconv::bench {
 struct Info;      // info.hpp
 struct Candidate; // explain.hpp
 
+// The text as a JSON string, with its quotes.
+std::string json_string(const std::string &text);
+
 // One line of JSONL, without the newline.
 std::string json_line(const Record &record);
-
-// One row of a result file, as it is compared.
-struct Result {
-  std::map<std::string, std::string> text; // strings; numbers as text; null left out
-  std::optional<double> number(const std::string &field) const;
-  std::string at(const std::string &field) const; // "" where null or absent
-};
-
-// Reads a JSONL file of `run`. Error(kUsage) naming file and line.
-std::vector<Result> read_results(const std::string &path);
 
 // The cache of ceilings, keyed by processor and number of processors. None where the file is missing or foreign.
 std::optional<Ceilings> load_ceilings(const std::filesystem::path &file, const std::string &processor, int processors);

@@ -78,6 +78,7 @@ Record make_record(const Work &work, const std::string &device, const std::strin
   record.problem = work.token;
   record.suite = work.suite;
   record.name = work.name;
+  record.count = work.count;
   record.type = type_of(work);
   record.device = device;
   record.requested = requested;
@@ -97,6 +98,7 @@ std::vector<Field> fields_of(const Record &r) {
   return {{"problem", r.problem},
           {"suite", name(r.suite)},
           {"name", name(r.name)},
+          {"count", r.count},
           {"type", r.type},
           {"device", r.device},
           {"backend", name(r.backend)},
@@ -114,6 +116,8 @@ std::vector<Field> fields_of(const Record &r) {
           {"reason", r.reason},
           {"fallback", r.fallback},
           {"median_us", number(r.median_us)},
+          {"median_low_us", number(r.median_low_us)},
+          {"median_high_us", number(r.median_high_us)},
           {"p95_us", number(r.p95_us)},
           {"min_us", number(r.min_us)},
           {"image_us", number(r.image_us)},
@@ -147,12 +151,14 @@ std::vector<Field> fields_of(const Record &r) {
           {"baseline_err", number(r.baseline_err)},
           {"max_abs_err", number(r.max_abs_err)},
           {"rel_l2_err", number(r.rel_l2_err)},
+          {"bound_pct", number(r.bound_pct)},
           {"check", r.check},
           {"library_version", r.library_version},
           {"backend_version", name(r.backend_version)},
           {"device_name", name(r.device_name)},
           {"driver", name(r.driver)},
-          {"date", r.date}};
+          {"date", r.date},
+          {"format", kRecordFormat}};
 }
 
 } // namespace polyconv::bench

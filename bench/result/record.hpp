@@ -36,6 +36,7 @@ std::string kernels_text(const std::vector<LayerLine> &layers);
 struct Record {
   // What was asked.
   std::string problem, suite, name, type, device;
+  int64_t count = 1;     // how often the layer occurs in its network
   std::string technique; // of a ladder, "" elsewhere
   std::string requested; // the kernel glob, "" for the library's choice
   std::string requested_math = "strict";
@@ -55,7 +56,8 @@ struct Record {
 
   // Times in microseconds; what was not measured is absent.
   std::optional<double> median_us, p95_us, min_us, first_us, plan_us, pack_us;
-  std::optional<double> image_us; // of a network: the median over the images of its batch
+  std::optional<double> median_low_us, median_high_us; // where the true median lies with 95 %
+  std::optional<double> image_us;                      // of a network: the median over the images of its batch
   std::optional<double> cold_us, cold_ratio;
   std::string clock;             // of the median: "wall", "events" of the device, or events around a "graph" of runs
   std::optional<double> wall_us; // of one run and the wait for it, where the median is not by the wall clock
@@ -79,7 +81,8 @@ struct Record {
   std::vector<ProfileLine> profile; // none unless asked for
 
   std::optional<double> max_abs_err, rel_l2_err;
-  std::string check = "none"; // "good", "wrong", "none", or why it was left out
+  std::optional<double> bound_pct; // how much of its rounding bound the worst element's error takes
+  std::string check = "none";      // "good", "wrong", "none", or why it was left out
 
   // Where it was measured.
   std::string library_version, backend_version, device_name, driver, date;
@@ -97,6 +100,10 @@ struct Field {
   const char *name;
   Value value;
 };
+
+// The format of records that this bench writes; a file of a later one is refused. A field that is added changes
+// nothing; one whose meaning changes does.
+inline constexpr int64_t kRecordFormat = 1;
 
 // Every field of a record, in the order in which they are written. Absent and non-finite numbers are null.
 std::vector<Field> fields_of(const Record &record);

@@ -77,6 +77,35 @@ bool glob_match(const std::string &globs, const std::string &name) {
   return false;
 }
 
+std::vector<std::string> shell_words(const std::string &line) {
+  std::vector<std::string> words;
+  std::string word;
+  bool within = false; // a word, perhaps an empty one in quotes
+  char quote = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '\\' && quote != '\'' && i + 1 < line.size()) {
+      word += line[++i], within = true;
+    } else if (quote != 0) {
+      if (c == quote)
+        quote = 0;
+      else
+        word += c;
+    } else if (c == '\'' || c == '"') {
+      quote = c, within = true;
+    } else if (c == ' ' || c == '\t' || (c == '#' && !within)) {
+      if (within) words.push_back(word);
+      word.clear(), within = false;
+      if (c == '#') return words;
+    } else {
+      word += c, within = true;
+    }
+  }
+  if (quote != 0) throw Error(kUsage, "a quote has no end: " + line);
+  if (within) words.push_back(word);
+  return words;
+}
+
 std::vector<std::string> read_lines(const std::string &path) {
   std::ifstream file(path);
   if (!file) throw Error(kUsage, "cannot read the file " + path);

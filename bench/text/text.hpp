@@ -45,6 +45,10 @@ std::string join(const std::vector<std::string> &parts, const std::string &separ
 // '*' any run of characters, '?' one; several globs separated by commas.
 bool glob_match(const std::string &globs, const std::string &name);
 
+// The words of a POSIX shell's line: blanks divide, '…', "…" and \ keep what they hold, an unquoted # ends it.
+// Error(kUsage) where a quote has no end.
+std::vector<std::string> shell_words(const std::string &line);
+
 // The lines of a text file without '\r'. Error(kUsage) when it cannot be read.
 std::vector<std::string> read_lines(const std::string &path);
 

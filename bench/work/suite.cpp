@@ -30,6 +30,24 @@ fs::path path_of(const std::string &name) {
   return name;
 }
 
+// Takes " count=3" and " name=conv1" from the end of a line.
+void take_words(std::string &text, int64_t &count, std::string &name, const std::string &where) {
+  while (true) {
+    const size_t blank = text.find_last_of(" \t");
+    if (blank == std::string::npos) return;
+    const std::string word = text.substr(blank + 1);
+    if (word.rfind("count=", 0) == 0) {
+      count = parse_integer(word.substr(6), where + ": count");
+      if (count < 1) throw Error(kUsage, where + ": count must be at least 1");
+    } else if (word.rfind("name=", 0) == 0) {
+      name = word.substr(5);
+    } else {
+      return;
+    }
+    text = trim(text.substr(0, blank));
+  }
+}
+
 std::vector<Work> read_text(const fs::path &path, bool expand) {
   std::vector<Work> works;
   std::vector<long long> batches;
@@ -38,7 +56,8 @@ std::vector<Work> read_text(const fs::path &path, bool expand) {
   for (const std::string &line : read_lines(path.string())) {
     ++number;
     const std::string where = format("%s:%d", path.string().c_str(), number);
-    const std::string text = trim(line.substr(0, line.find('#')));
+    std::string text = trim(line.substr(0, line.find('#'))), name;
+    int64_t count = 1;
     if (text.empty()) continue;
     if (text[0] == '@') {
       if (text.rfind("@batch=", 0) != 0)
@@ -47,6 +66,7 @@ std::vector<Work> read_text(const fs::path &path, bool expand) {
       batches = fixed ? std::vector<long long>() : parse_numbers(text.substr(7), where + ": @batch", 0);
       continue;
     }
+    take_words(text, count, name, where);
     const std::vector<polyconv_problem> layers = parse_work(text, where).problems;
     std::vector<long long> sizes = batches;
     if (sizes.empty()) sizes = {layers.front().batch};
@@ -56,6 +76,7 @@ std::vector<Work> read_text(const fs::path &path, bool expand) {
       for (polyconv_problem &layer : sized) layer.batch = size;
       works.push_back(make_work(sized));
       works.back().batch_fixed = fixed;
+      works.back().count = count, works.back().name = name;
     }
   }
   return works;

@@ -585,12 +585,62 @@ typedef struct polyconv_plan_info {
   int32_t step_count;
   int32_t fallback; /* 1: a fallback kernel was taken */
   int32_t threads;
-  int32_t needs_bind; /* 1: use polyconv_bind and polyconv_run_bound */
-  int32_t transform;  /* 1: the kernel that convolves is marked Winograd or FFT; exact tests do not hold for it */
+  int32_t needs_bind;      /* 1: use polyconv_bind and polyconv_run_bound */
+  int32_t transform;       /* 1: the kernel that convolves is marked Winograd or FFT; exact tests do not hold for it */
+  const char *measured_on; /* the UTC day on which estimate_us was measured on this machine, "2026-11-28"; "" where it
+                              is an estimate; NULL from a library that is older than the field */
 } polyconv_plan_info;
 
 /* Fills *info, whose struct_size the caller has set. */
 POLYCONV_API polyconv_status polyconv_plan_get_info(const polyconv_plan *plan, polyconv_plan_info *info);
+
+/* ---------------------------------------------------------------- plan cache */
+
+/* Plans by problem, for programs whose shapes change from call to call: each problem is planned once, and the plans
+ * that were not asked for the longest go where all together hold more bytes than wanted. The caller owns it. Every
+ * function may be called from several threads at once; two that miss the same problem at once may both plan it, and
+ * share one of the plans. */
+typedef struct polyconv_cache polyconv_cache;
+
+/* An empty cache of plans for a device under options (NULL: the defaults), which are copied; a pool, an allocator or an
+ * observer in them must live as long as the cache. `byte_limit` is for all plans that nobody uses, in bytes of host
+ * memory: what the library keeps is counted, and for what kernels keep an allowance a step; 0 keeps none that is not in
+ * use, -1 all. Errors: INVALID_ARGUMENT, UNAVAILABLE, OUT_OF_MEMORY. */
+POLYCONV_API polyconv_status polyconv_cache_create(const polyconv_device *device, const polyconv_options *options,
+                                                   int64_t byte_limit, polyconv_cache **cache);
+
+/* The plan of `count` problems (a layer, or a chain, as in polyconv_plan_create), made where there is none yet; a miss
+ * takes as long as polyconv_plan_create and fails as it does. Problems are compared byte by byte: begin each with
+ * polyconv_problem_init or _parse. The plan is used as any other but never destroyed: give it back by
+ * polyconv_cache_release, once for each time it was got, when no run or bound set uses it any more; until then it
+ * stays, whatever the limit. Weights made with it may live on. */
+POLYCONV_API polyconv_status polyconv_cache_get(polyconv_cache *cache, const polyconv_problem *problems, int32_t count,
+                                                const polyconv_plan **plan);
+
+/* Gives a plan back; NULL is ignored. Errors: INVALID_ARGUMENT for one that is not this cache's or not in use. */
+POLYCONV_API polyconv_status polyconv_cache_release(polyconv_cache *cache, const polyconv_plan *plan);
+
+/* What a cache has done, and what it holds now. */
+typedef struct polyconv_cache_stats {
+  size_t struct_size;
+  int64_t hits;      /* plans that were there */
+  int64_t misses;    /* that were not, those that could not be made included */
+  int64_t evictions; /* plans let go for the limit's sake */
+  int64_t plans;     /* held now and found by the next call */
+  int64_t in_use;    /* plans got and not given back, those that are no longer found included */
+  int64_t bytes;     /* of the plans held now */
+  int64_t byte_limit;
+} polyconv_cache_stats;
+
+/* Fills *stats, whose struct_size the caller has set. */
+POLYCONV_API polyconv_status polyconv_cache_get_stats(const polyconv_cache *cache, polyconv_cache_stats *stats);
+
+/* Lets go of every plan, so that the next are made anew: behind polyconv_tune, or a backend that was loaded. Plans in
+ * use go when they are given back. NULL is ignored. */
+POLYCONV_API void polyconv_cache_clear(polyconv_cache *cache);
+
+/* Frees a cache with all its plans, of which none may be in use. NULL is ignored. */
+POLYCONV_API void polyconv_cache_destroy(polyconv_cache *cache);
 
 /* ---------------------------------------------------------------- prepare */
 
@@ -712,6 +762,7 @@ typedef struct polyconv_candidate {
   int32_t threads;            /* of a block; all on the CPU */
   float occupancy;            /* resident warps over the most that a multiprocessor holds, 0 to 1 */
   int32_t measured;           /* 1: estimate_us is a measurement */
+  const char *measured_on;    /* its UTC day, "2026-11-28"; "" where it is an estimate; NULL from an older library */
 } polyconv_candidate;
 
 /* Asks every kernel of every backend serving the device about a problem (or chain), as planning does, and
@@ -731,6 +782,52 @@ POLYCONV_API int32_t polyconv_explanation_count(const polyconv_explanation *expl
 POLYCONV_API polyconv_status polyconv_explanation_get(const polyconv_explanation *explanation, int32_t index,
                                                       polyconv_candidate *candidate);
 POLYCONV_API void polyconv_explanation_destroy(polyconv_explanation *explanation);
+
+/* ---------------------------------------------------------------- tune */
+
+/* Where polyconv_tune is. Strings live until the callback returns. */
+typedef struct polyconv_tune_progress {
+  size_t struct_size; /* of the library's struct, set by it: what a newer one has beyond yours is to be ignored */
+  int32_t problem;    /* index of the problem at hand */
+  int32_t finished;   /* 1: that problem is done; 0: one of its candidates has just been timed */
+  const char *token;  /* the problem's */
+  const char *kernel; /* full names of that candidate's kernels, joined by " + "; finished: of the fastest, which plans
+                         take from now on, "" where nobody takes the problem */
+  const char *reason; /* finished, without a kernel: why; else "" */
+  double us;          /* median time of a run of `kernel`, microseconds; 0 without one */
+  int32_t timed;      /* candidates of this problem timed by this call, so far */
+  int32_t known;      /* and those whose times the tuning database had already, which are not timed again */
+  double elapsed_ms;  /* since the call began */
+  double left_ms;     /* until all problems are done, expected from what those took that are; -1: not known yet */
+} polyconv_tune_progress;
+
+/* Returns 0 to go on. Anything else ends polyconv_tune, which keeps all times taken so far and succeeds. Called on the
+ * thread of that call; it must not throw and may call polyconv. */
+typedef int32_t (*polyconv_tune_callback)(void *context, const polyconv_tune_progress *progress);
+
+/* Times the candidates of `count` problems, each a layer of its own, one after another on scratch buffers, and keeps
+ * the times in the tuning database (docs/tuning.md): later plans under the same options, of this and other processes,
+ * take the fastest without timing anything. What is known already is not timed again, so that a call which was stopped,
+ * or killed, goes on where it was when it is made again.
+ * `problems` is an array, whose elements lie as far apart as its first one's struct_size says. `budget_ms` is for all
+ * of them together, in milliseconds: each gets an even share of what is left, and one for which nothing is left is not
+ * begun; 0 for no such limit. options.tuning_budget_ms is the most for one problem; 0 for no limit but its share. At
+ * least one candidate of a problem that is begun is timed, and a run that has begun ends. `progress` may be NULL.
+ * Calls at once from several threads or processes lose nothing, but disturb each other's times.
+ * Errors, before anything is timed: INVALID_ARGUMENT (a problem, named by its index; determinism 2 or parallel_for, of
+ * which no times are kept), UNSUPPORTED under POLYCONV_TUNING=off or freeze, UNAVAILABLE; later OUT_OF_MEMORY and
+ * DEVICE_ERROR. A problem that nobody takes is none, nor is a database that cannot be written: a warning in the log
+ * says so once, and the times serve this process. */
+POLYCONV_API polyconv_status polyconv_tune(const polyconv_device *device, const polyconv_problem *problems,
+                                           int32_t count, const polyconv_options *options, int64_t budget_ms,
+                                           polyconv_tune_callback progress, void *context);
+
+/* Adds what another tuning database file holds, of a colleague or a build farm with the same device and kernels, to the
+ * user's own. Of two lines about the same kernels the one of the later day stays, of the same day the user's. *taken,
+ * unless `taken` is NULL, becomes the number of lines that came. Lines that are torn or foreign are skipped with a
+ * warning in the log. Errors: INVALID_ARGUMENT; IO_ERROR where a file cannot be read, is none, or is a newer version's,
+ * and where the user's cannot be written; UNSUPPORTED under POLYCONV_TUNING=off or freeze. */
+POLYCONV_API polyconv_status polyconv_tune_merge(const char *path, int64_t *taken);
 
 #ifdef __cplusplus
 }

@@ -117,7 +117,12 @@ def main():
             sessions = (onnxruntime.InferenceSession(path, threads(), providers=["CPUExecutionProvider"]),
                         onnxruntime.InferenceSession(path, provider, enable_fallback=0))
             feed = {sessions[0].get_inputs()[0].name: np.random.default_rng(0).standard_normal(shape, dtype=np.float32)}
-            first, results = zip(*(timed(lambda s=s: s.run(None, feed)[0]) for s in sessions))
+            first, results = [], []
+            for session in sessions:
+                time.sleep(0.05)
+                took, result = timed(lambda s=session: s.run(None, feed)[0])
+                first.append(took)
+                results.append(result)
             times = [[], []]
             for _ in range(arguments.blocks):
                 for session, kept in zip(sessions, times):

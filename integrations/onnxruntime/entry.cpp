@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "provider.hpp"
-#include "wall.hpp"
+#include "runtime/wall.hpp"
 
 #define POLYCONV_ORT_EXPORT extern "C" __attribute__((visibility("default")))
 

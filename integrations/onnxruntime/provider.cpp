@@ -4,17 +4,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "provider.hpp"
 
-#include <cstdio>
 #include <fstream>
 
-#include "wall.hpp"
+#include "runtime/wall.hpp"
 
 namespace polyconv_ort {
 namespace {
 
-// What the runtime calls for one fused node. It keeps the layer, and the layer what the node needs.
+// What the runtime calls for one fused node. It keeps the region, and the region what the node needs.
 struct Compute : NodeComputeInfo {
-  Compute(const Api &runtime, std::shared_ptr<Layer> made) : NodeComputeInfo(), api(runtime), layer(std::move(made)) {
+  Compute(const Api &runtime, std::shared_ptr<Region> made) : NodeComputeInfo(), api(runtime), region(std::move(made)) {
     version = kOldestApi;
     CreateState = [](NodeComputeInfo *self, OrtNodeComputeContext *, void **state) -> OrtStatus * {
       *state = self;
@@ -22,12 +21,12 @@ struct Compute : NodeComputeInfo {
     };
     NodeComputeInfo::Compute = [](NodeComputeInfo *, void *state, OrtKernelContext *context) -> OrtStatus * {
       auto *self = static_cast<polyconv_ort::Compute *>(static_cast<NodeComputeInfo *>(state));
-      return guarded(self->api, [&] { self->layer->run(context); });
+      return guarded(self->api, [&] { self->region->run(context); });
     };
     ReleaseState = [](NodeComputeInfo *, void *) {};
   }
   const Api &api;
-  std::shared_ptr<Layer> layer;
+  std::shared_ptr<Region> region;
 };
 
 } // namespace
@@ -56,11 +55,12 @@ void Provider::log(const std::string &line) const {
 }
 
 void Provider::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
-  const Recipes found = recipes(api_, graph);
+  const Recipes found = recipes(api_, graph, false);
   size_t claimed = 0;
-  for (const Recipe &recipe : found.taken) {
+  for (const std::vector<size_t> &region : found.regions) {
     std::vector<const OrtNode *> nodes;
-    for (const Node &node : recipe.nodes) nodes.push_back(node.get());
+    for (size_t index : region)
+      for (const Node &node : found.taken[index].nodes) nodes.push_back(node.get());
     const NodeFusionOptions fusion{kOldestApi, true};
     require(api_, ep_api_.EpGraphSupportInfo_AddNodesToFuse(support, nodes.data(), nodes.size(), &fusion));
     claimed += nodes.size();
@@ -68,47 +68,38 @@ void Provider::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
   for (const Refusal &refusal : found.refused) log("leaves " + refusal.node + ": " + refusal.reason);
   if (claimed > 0 || !found.refused.empty())
     log("takes " + std::to_string(claimed) + " of " + std::to_string(found.nodes) + " nodes, as " +
-        std::to_string(found.taken.size()) + " layers");
+        std::to_string(found.taken.size()) + " layers in " + std::to_string(found.regions.size()) + " regions");
   std::lock_guard<std::mutex> lock(mutex_);
   nodes_ += found.nodes, claimed_ += claimed;
   refused_.insert(refused_.end(), found.refused.begin(), found.refused.end());
 }
 
 NodeComputeInfo *Provider::compile(const OrtGraph *graph, const OrtNode *fused) {
-  const Recipes found = recipes(api_, graph);
-  if (found.taken.size() != 1 || found.taken[0].nodes.size() != found.nodes)
-    throw Error(kFail, "polyconv: a fused node of " + std::to_string(found.nodes) +
-                           " nodes is not the one layer that was claimed" +
+  const Recipes found = recipes(api_, graph, true);
+  size_t taken = 0;
+  for (const Recipe &recipe : found.taken) taken += recipe.nodes.size();
+  if (found.taken.empty() || taken != found.nodes)
+    throw Error(kFail, "polyconv: a fused node of " + std::to_string(found.nodes) + " nodes has " +
+                           std::to_string(taken) + " that were claimed" +
                            (found.refused.empty() ? "" : ": " + found.refused[0].reason));
   const Node node(&api_, fused);
-  Inputs inputs;
+  Inputs inputs, outputs;
   for (size_t i = 0; node.input(i); ++i) inputs.emplace(node.input(i).name(), i);
-  std::string name;
-  for (const Node &inner : found.taken[0].nodes)
-    if (name.empty() && inner.type().find("Conv") != std::string::npos)
-      name = inner.name().empty() ? inner.output(0).name() : inner.name();
-  auto layer = std::make_shared<Layer>(api_, found.taken[0], inputs, name, settings_, workspaces_);
-  auto compute = std::make_unique<Compute>(api_, layer);
+  for (size_t i = 0; node.output(i); ++i) outputs.emplace(node.output(i).name(), i);
+  auto region = std::make_shared<Region>(api_, found.taken, inputs, outputs, settings_, workspaces_);
+  auto compute = std::make_unique<Compute>(api_, region);
   std::lock_guard<std::mutex> lock(mutex_);
-  layers_.push_back(std::move(layer));
+  regions_.push_back(std::move(region));
   return compute.release();
 }
 
 std::string Provider::report() {
+  size_t layers = 0;
+  for (const auto &region : regions_) layers += region->layers();
   std::string text = "polyconv " + std::string(polyconv_version()) + ": " + std::to_string(claimed_) + " of " +
-                     std::to_string(nodes_) + " nodes, " + std::to_string(layers_.size()) + " layers\n";
-  for (const auto &layer : layers_) {
-    const LayerReport told = layer->report();
-    text += "\nlayer " + told.name + "\n  nodes    " + told.text + "\n  runs     " + std::to_string(told.runs) +
-            ", plans " + std::to_string(told.plans) + "\n";
-    if (settings_.profile && told.runs > 0) {
-      char line[64];
-      std::snprintf(line, sizeof line, "  time     %.3f ms a run\n",
-                    told.seconds * 1e3 / static_cast<double>(told.runs));
-      text += line;
-    }
-    for (const auto &kernel : told.kernels) text += "  kernel   " + kernel.second + " for " + kernel.first + "\n";
-  }
+                     std::to_string(nodes_) + " nodes, " + std::to_string(layers) + " layers in " +
+                     std::to_string(regions_.size()) + " regions\n";
+  for (const auto &region : regions_) text += region->report();
   for (const Refusal &refusal : refused_) text += "\nleft " + refusal.node + ": " + refusal.reason + "\n";
   return text;
 }

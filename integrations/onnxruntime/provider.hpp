@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "layer.hpp"
+#include "run/region.hpp"
 
 namespace polyconv_ort {
 
@@ -30,7 +30,7 @@ struct Provider : Ep { // the runtime sees the Ep alone
   std::mutex mutex_;
   size_t nodes_ = 0, claimed_ = 0;
   std::vector<Refusal> refused_;
-  std::vector<std::shared_ptr<Layer>> layers_;
+  std::vector<std::shared_ptr<Region>> regions_;
 };
 
 } // namespace polyconv_ort

@@ -81,6 +81,7 @@ bool takes_fallback(const std::vector<Part> &parts) {
 std::string consequence(const Findings &findings, const Change &change) {
   Question question = change.question;
   question.tuning_ns = 0;
+  question.tuning_key.clear(); // what is known there was measured under the question as it is
   const Decision decision = decide(question, tuner(), findings.layers, nullptr);
   if (decision.parts.empty()) return "";
   const double us = decision.us;

@@ -21,14 +21,7 @@ double flops_of(const std::vector<Layer> &layers) {
 }
 
 bool is_measured(const Findings &findings) {
-  return std::any_of(findings.parts.begin(), findings.parts.end(),
-                     [](const Part &part) { return part.candidate.measured; });
-}
-
-// The day from which the tuning database knows the one choice's time; "" where it was timed just now, or guessed.
-std::string measured_on(const Findings &findings) {
-  const Candidate *chosen = chosen_one(findings);
-  return chosen != nullptr ? chosen->date : "";
+  return !findings.measured_on.empty();
 }
 
 // What others are compared with.
@@ -62,8 +55,8 @@ std::string headline(const Findings &findings) {
   }
   const double us = findings.us;
   std::string text = where + "\n  " + names + (is_measured(findings) ? "\n  measured " : "\n  about ") + time_text(us);
-  if (!measured_on(findings).empty()) text += " here on " + measured_on(findings);
-  if (is_measured(findings)) text += ", predicted " + time_text(predicted_us);
+  text += is_measured(findings) ? " here on " + findings.measured_on + ", predicted " + time_text(predicted_us)
+                                : std::string(", estimated");
   if (us > 0) text += formatted(" (%.3g GFLOP/s)", flops_of(findings.layers) / us * 1e-3);
   text += ", " + bytes_text(nothing_to_run(findings.layers) ? 0 : findings.layout.workspace_bytes) + " of workspace, " +
           std::to_string(findings.question.options.policy.threads) + " threads, math " + math_name(math) + "\n";

@@ -24,10 +24,13 @@ constexpr const char *kLevelNames[] = {"error", "warning", "info", "debug"};
 
 constexpr size_t kLineSize = 2048;
 
+// A line is written at once, so that those of several threads and processes do not mix.
 void to_stderr(void *, int32_t level, const char *message) {
-  char line[kLineSize + 32];
-  const int length = std::snprintf(line, sizeof line, "polyconv: %s: %s\n", kLevelNames[level], message);
-  os::write_stderr(line, std::min(static_cast<size_t>(std::max(length, 0)), sizeof line - 1));
+  try {
+    const std::string line = std::string("polyconv: ") + kLevelNames[level] + ": " + message + "\n";
+    os::write_stderr(line.data(), line.size());
+  } catch (...) { // no memory to say anything with
+  }
 }
 
 // Where messages go. Writers of the sink wait for the messages under way, so that after polyconv_set_log nobody uses
@@ -83,22 +86,34 @@ struct Handing {
 
 } // namespace
 
+bool listens(int32_t level) noexcept {
+  return level <= sink().level.load(std::memory_order_relaxed) && !in_callback;
+}
+
 void log(int32_t level, const char *format, ...) {
-  Sink &to = sink();
   level = std::clamp<int32_t>(level, POLYCONV_LOG_ERROR, POLYCONV_LOG_DEBUG);
-  if (level > to.level.load(std::memory_order_relaxed) || in_callback) return;
+  if (!listens(level)) return;
   char line[kLineSize];
-  va_list arguments;
+  std::string longer; // of a plan of eight layers
+  va_list arguments, again;
   va_start(arguments, format);
-  std::vsnprintf(line, sizeof line, format, arguments);
+  va_copy(again, arguments);
+  const int length = std::vsnprintf(line, sizeof line, format, arguments);
+  if (length >= static_cast<int>(sizeof line)) {
+    longer.resize(static_cast<size_t>(length));
+    std::vsnprintf(longer.data(), longer.size() + 1, format, again);
+  }
+  va_end(again);
   va_end(arguments);
-  for (char *c = line; *c != '\0'; ++c) {
+  char *const whole = longer.empty() ? line : longer.data();
+  for (char *c = whole; *c != '\0'; ++c) {
     if (*c == '\n' || *c == '\r') *c = ' '; // one message, one line
   }
+  Sink &to = sink();
   const std::shared_lock<std::shared_mutex> lock(to.mutex);
   if (to.callback == nullptr || level > to.level.load(std::memory_order_relaxed)) return;
   const Handing mark;
-  to.callback(to.context, level, line);
+  to.callback(to.context, level, whole);
 }
 
 } // namespace polyconv

@@ -8,6 +8,9 @@
 
 namespace polyconv {
 
+// Whether anybody does at a level, for lines that are dear to make.
+bool listens(int32_t level) noexcept;
+
 // `level` is a POLYCONV_LOG_*; cheap when nobody listens.
 POLYCONV_PRINTF(2, 3) void log(int32_t level, const char *format, ...);
 

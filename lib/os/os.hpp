@@ -67,6 +67,9 @@ std::string cache_folder();
 // Opens a file to read its bytes; NULL, and errno, where it cannot be opened.
 std::FILE *open_to_read(const std::string &path);
 
+// The folder in which a machine's administrators say what holds for all users; "" where there is none.
+std::string site_folder();
+
 // Whether a file is there; its whole content, false where it cannot be read (errno's words in *reason).
 bool exists(const std::string &path);
 bool read_file(const std::string &path, std::string *content, std::string *reason);

@@ -89,6 +89,10 @@ std::FILE *open_to_read(const std::string &path) {
   return std::fopen(path.c_str(), "rb");
 }
 
+std::string site_folder() {
+  return "/etc";
+}
+
 bool exists(const std::string &path) {
   struct stat found;
   return stat(path.c_str(), &found) == 0;

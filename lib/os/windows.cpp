@@ -208,6 +208,10 @@ std::FILE *open_to_read(const std::string &path) {
   return _wfopen(file_path(path).c_str(), L"rb");
 }
 
+std::string site_folder() {
+  return environment("PROGRAMDATA");
+}
+
 bool exists(const std::string &path) {
   return GetFileAttributesW(file_path(path).c_str()) != INVALID_FILE_ATTRIBUTES;
 }

@@ -71,8 +71,8 @@ bool choose(const Question &question, const Tuner &tuner, const Group &group, Ca
   const bool several = candidates.size() > 1 && candidates[1].accepted(); // a kernel alone may tune itself in create
   if (tuned && (several || question.measures_all)) {
     tuner.time(question, asked, &candidates);
-  } else if (!invariant) {
-    tuner.put_known_first(ordering, asked, &candidates);
+  } else if (!invariant && tuner.choose_known(ordering, asked, candidates, choice)) {
+    return true;
   }
   *choice = candidates.front();
   return true;

@@ -107,12 +107,24 @@ class Groups {
   std::vector<PartPointer> parts_;
 };
 
+// On which all parts had been measured; "" where one of them is an estimate.
+std::string earliest_day(const std::vector<PartPointer> &parts) {
+  std::string earliest;
+  for (const PartPointer &part : parts) {
+    const std::string &day = part->candidate.measured_on;
+    if (day.empty()) return "";
+    if (earliest.empty() || day < earliest) earliest = day; // as text
+  }
+  return earliest;
+}
+
 // Every way to cut layers [0, end), cheapest first; among equals those whose last groups are small.
 void add_groupings(const Groups &groups, int32_t end, std::vector<PartPointer> *behind, std::vector<Grouping> *all) {
   if (end == 0) {
     Grouping grouping;
     grouping.parts.assign(behind->rbegin(), behind->rend());
     for (const PartPointer &part : grouping.parts) grouping.us += part->candidate.estimate_us;
+    grouping.measured_on = earliest_day(grouping.parts);
     all->push_back(std::move(grouping));
     return;
   }
@@ -171,7 +183,10 @@ void settle(const Question &question, const std::vector<Layer> &layers, Grouping
     parts.push_back(part);
     if (invariant) pointer = std::make_shared<const Part>(std::move(part));
   }
-  if (invariant) grouping->us = grouping->predicted_us();
+  if (invariant) {
+    grouping->us = grouping->predicted_us();
+    grouping->measured_on.clear();
+  }
   const int64_t needed = lay_out(layers, parts).workspace_bytes, limit = question.options.policy.workspace_limit;
   if (needed > limit)
     grouping->failure = "options.workspace_limit is " + std::to_string(limit) + ", expected at least " +
@@ -231,6 +246,7 @@ Decision decide(const Question &question, const Tuner &tuner, const std::vector<
     return decision;
   }
   decision.us = chosen.us;
+  decision.measured_on = chosen.measured_on;
   for (const PartPointer &part : chosen.parts) decision.parts.push_back(*part);
   return decision;
 }

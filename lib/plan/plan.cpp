@@ -3,6 +3,7 @@
 #include "plan/plan.hpp"
 
 #include "os/log.hpp"
+#include "plan/told.hpp"
 #include "registry/device.hpp"
 #include "registry/host.hpp"
 #include "token/token.hpp"
@@ -176,8 +177,11 @@ std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const po
   }
   plan->math = math_name(math);
   plan->estimate_us = decision.us;
+  plan->measured_on = decision.measured_on;
+  plan->grouping = decision.tried.front().words();
   plan->required = required_slots(*plan);
   warn_of_fallback(*plan, layers);
+  tell(*plan);
   return plan;
 }
 

@@ -28,10 +28,11 @@ class Tuner {
   virtual void time_whole(const Question &question, const std::vector<Layer> &layers,
                           std::vector<Grouping> *groupings) const = 0;
 
-  // The best that is known for a group, ahead of `candidates`, which are in the order of estimates. Only where the
-  // estimates' favourite has been timed too: else nobody knows whether the fastest known is any good.
-  virtual void put_known_first(const Question &question, const Group &group,
-                               std::vector<Candidate> *candidates) const = 0;
+  // The best that is known for a group of which `candidates` are in the order of estimates. False, and *choice as it
+  // was, where nothing is, or where the estimates' favourite has never been timed: then nobody knows whether the
+  // fastest known is any good.
+  virtual bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
+                            Candidate *choice) const = 0;
 
  protected:
   ~Tuner() = default; // never destroyed through this

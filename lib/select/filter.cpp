@@ -16,12 +16,6 @@ std::string trimmed(const std::string &text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-const char *config_name(const KernelEntry &entry, int32_t config) {
-  const char *name = nullptr; // each had one when the backend was loaded; should it be gone, that is no reason to fall
-  tell_backend(entry.full_name.c_str(), "config_name", [&] { name = entry.kernel->config_name(entry.kernel, config); });
-  return name != nullptr ? name : "?";
-}
-
 // The configs for which `may` holds, each to be asked about.
 template <class May>
 std::vector<int32_t> configs_that(const KernelEntry &entry, May &&may) {
@@ -32,6 +26,12 @@ std::vector<int32_t> configs_that(const KernelEntry &entry, May &&may) {
 }
 
 } // namespace
+
+const char *config_name(const KernelEntry &entry, int32_t config) {
+  const char *name = nullptr; // each had one when the backend was loaded; should it be gone, that is no reason to fall
+  tell_backend(entry.full_name.c_str(), "config_name", [&] { name = entry.kernel->config_name(entry.kernel, config); });
+  return name != nullptr ? name : "?";
+}
 
 Filter::Pattern Filter::read_pattern(const std::string &glob) {
   const size_t at = glob.find('@');

@@ -54,6 +54,9 @@ class Filter {
   std::vector<Pattern> forbidding_;
 };
 
+// The name of a config, "?" where the kernel gives none.
+const char *config_name(const KernelEntry &entry, int32_t config);
+
 // "openmp/gemm@avx512".
 std::string kernel_name(const KernelEntry &entry, int32_t config);
 

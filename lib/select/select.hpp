@@ -59,11 +59,11 @@ enum class Verdict {
 struct Candidate {
   const KernelEntry *entry = nullptr;
   Verdict verdict = Verdict::Rejected;
-  bool fallback = false; // it is one, or a step beside it is
-  bool measured = false; // estimate_us is a measurement
-  double spread_us = 0;  // of its runs, then
-  std::string date;      // of an earlier day's or process's, from the tuning database: "2026-11-28"
-  Detour detour;         // what the plan must add for this kernel to take the problem
+  bool fallback = false;   // it is one, or a step beside it is
+  bool measured = false;   // estimate_us is a measurement
+  double spread_us = 0;    // of its runs, then
+  std::string measured_on; // the day of that, UTC: "2026-11-28"
+  Detour detour;           // what the plan must add for this kernel to take the problem
   Helper gradient;
   Helper pool;
   Helper moves[kMoves];

@@ -6,6 +6,8 @@
 #include "os/os.hpp"
 #include "token/token.hpp"
 #include "tune/database.hpp"
+#include "tune/key.hpp"
+#include "tune/known.hpp"
 #include "tune/trial.hpp"
 
 #include <algorithm>
@@ -92,6 +94,7 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
     candidate->estimate_us = timed.us;
     candidate->spread_us = timed.spread_us;
     candidate->measured = true;
+    candidate->measured_on = today();
     return true;
   } catch (const Failure &failure) {
     log(POLYCONV_LOG_WARNING, "tuning: %s", failure.what());
@@ -102,36 +105,49 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
   }
 }
 
-void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates) {
+} // namespace
+
+void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
+                     const TimedCallback &timed) {
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns;
-  const Measurements known = known_measurements(question.tuning_key);
+  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key);
+  const auto known_of = [&known](const Candidate &candidate) -> const Measurement * {
+    if (known == nullptr || !candidate.accepted()) return nullptr;
+    const auto found = known->find(names_of(candidate));
+    return found != known->end() && is_about(found->second, candidate) ? &found->second : nullptr;
+  };
   std::optional<Scratch> scratch;
-  std::vector<Candidate> measured, rest;
+  std::vector<Candidate> measured, fresh, rest;
   double best_us = std::numeric_limits<double>::infinity();
+  bool going_on = true;
   for (Candidate &candidate : *candidates) {
     const bool in_vain = !measured.empty() && candidate.fallback_rank() > measured.front().fallback_rank();
-    const auto found = candidate.accepted() ? known.find(names_of(candidate)) : known.end();
     const bool in_time = measured.empty() || os::monotonic_ns() < deadline_ns;
-    if (found != known.end() && is_about(found->second, candidate)) {
-      take_measurement(found->second, &candidate);
-    } else if (!candidate.accepted() || !in_time || in_vain) {
+    const Measurement *const earlier = known_of(candidate);
+    if (earlier != nullptr) {
+      take_measurement(*earlier, &candidate);
+    } else if (!candidate.accepted() || !in_time || in_vain || !going_on) {
       rest.push_back(candidate);
       continue;
     } else {
       if (!scratch) scratch.emplace(question, group);
       if (!time_candidate(question, group, *scratch, best_us, deadline_ns, &candidate)) rest.push_back(candidate);
       if (!candidate.measured) continue;
+      fresh.push_back(candidate);
     }
     best_us = std::min(best_us, candidate.estimate_us);
     measured.push_back(candidate);
+    if (timed != nullptr && going_on) going_on = timed(candidate, earlier != nullptr);
   }
-  remember(question.tuning_key, measured);
+  remember(question.tuning_key, entries_of(fresh));
   std::stable_sort(measured.begin(), measured.end(), goes_before);
   settle_noise(&measured);
   std::stable_partition(rest.begin(), rest.end(), [](const Candidate &candidate) { return candidate.accepted(); });
   *candidates = std::move(measured);
   candidates->insert(candidates->end(), rest.begin(), rest.end());
 }
+
+namespace {
 
 void time_groupings(const Question &question, const std::vector<Layer> &layers, std::vector<Grouping> *groupings) {
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns / 2;
@@ -152,13 +168,14 @@ void time_groupings(const Question &question, const std::vector<Layer> &layers, 
     if (!contender.grouping->failure.empty()) continue;
     contender.grouping->us = median(std::move(contender.times));
     contender.grouping->measured = true;
+    contender.grouping->measured_on = today();
   }
 }
 
 class LibraryTuner final : public Tuner {
  public:
   void prepare(const std::vector<Layer> &layers, Question *question) const override {
-    if (!tuning_allowed()) question->tuning_ns = question->options.policy.tuning_ms = 0;
+    if (tuning_mode() == TuningMode::Freeze) question->tuning_ns = question->options.policy.tuning_ms = 0;
     question->tuning_key = tuning_key(*question, token_of(layers), layers.size());
   }
   void time(const Question &question, const Group &group, std::vector<Candidate> *candidates) const override {
@@ -168,9 +185,9 @@ class LibraryTuner final : public Tuner {
                   std::vector<Grouping> *groupings) const override {
     time_groupings(question, layers, groupings);
   }
-  void put_known_first(const Question &question, const Group &group,
-                       std::vector<Candidate> *candidates) const override {
-    polyconv::put_known_first(question, group, candidates);
+  bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
+                    Candidate *choice) const override {
+    return polyconv::choose_known(question, group, candidates, choice);
   }
 };
 

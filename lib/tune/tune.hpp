@@ -5,7 +5,17 @@
 
 #include "plan/tuner.hpp"
 
+#include <functional>
+#include <vector>
+
 namespace polyconv {
+
+// Told of each candidate that has a time now, and whether the database knew it; false where no more are to be timed.
+using TimedCallback = std::function<bool(const Candidate &candidate, bool known)>;
+
+// Tuner::time, with somebody who watches; may be empty.
+void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
+                     const TimedCallback &timed = nullptr);
 
 // The one of this process: it reads the tuning database, and what is timed goes into it.
 const Tuner &tuner();

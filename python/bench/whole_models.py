@@ -7,7 +7,8 @@
 On CUDA: channels last, f16 by autocast, cudnn.benchmark on, peaks of torch.cuda.max_memory_allocated; `graph` is a replayed CUDA
 graph. On the CPU: f32, channels as PyTorch makes them unless --channels-last, no graphs and no memory. PyTorch and polyconv
 take turns, and the least of the rounds counts. --quick: narrow models and small pictures, to see that everything runs.
-Prints a line a row as soon as it is there, then the table in Markdown; exit code 1 where a row failed or results differ."""
+Prints a line a row as soon as it is there, then the table in Markdown; exit code 1 where a row failed or a result is further from
+strict f32 than 1e-2 (CPU: 1e-3) and than twice PyTorch's."""
 # SPDX-License-Identifier: Apache-2.0
 
 import argparse
@@ -35,10 +36,39 @@ class Row(NamedTuple):
     ours_ms: float
     theirs_mb: float
     ours_mb: float
-    differs: float
+    differs: float  # from strict f32
     left: int  # calls that went to PyTorch
 
     ratio = property(lambda self: self.theirs_ms / self.ours_ms)
+
+
+def drop_workspaces():
+    """Gives cuBLAS's workspaces back; it takes new ones as it needs them."""
+    getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
+
+
+class Replay:
+    """A CUDA graph of some work. It reads the model's own parameters, so that it keeps the work, which has the model: a model that
+    goes while its graph is replayed is an illegal memory access as soon as empty_cache() gives its memory back.
+
+    A side stream comes first, and then the capture, as PyTorch's pages have it. cuBLAS takes a workspace (32 MiB on an H100) for each
+    stream and keeps it: a graph gets one of its own, and leaves none to the next."""
+
+    def __init__(self, work):
+        self.work = work
+        torch.cuda.synchronize()  # the weights may be being made
+        with torch.cuda.stream(torch.cuda.Stream()):
+            work()
+        torch.cuda.synchronize()
+        drop_workspaces()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.result = work()
+        drop_workspaces()
+
+    def __call__(self):
+        self.graph.replay()
+        return self.result
 
 
 class Bench:
@@ -47,8 +77,9 @@ class Bench:
     def __init__(self, name, options):
         self.name, self.options = name, options
         self.make, self.shape, self.batches, self.training_batch = MODELS[name]
+        self.exact = False
         self.cuda = options.device.startswith("cuda")
-        self.limit = 5e-2 if self.cuda else 1e-3
+        self.limit = 1e-2 if self.cuda else 1e-3
         if options.quick:
             small = {1: 24, 3: 64, 4: 8}[self.shape[0]]  # volumes, pictures, latents
             self.shape = (self.shape[0], *[small] * (len(self.shape) - 1))
@@ -77,7 +108,7 @@ class Bench:
         return self.memory(x)
 
     def autocast(self):
-        return torch.autocast("cuda", torch.float16) if self.cuda else contextlib.nullcontext()
+        return torch.autocast("cuda", torch.float16) if self.cuda and not self.exact else contextlib.nullcontext()
 
     def work(self, net, x, training):
         """What is timed, giving back something to compare."""
@@ -104,22 +135,6 @@ class Bench:
         if self.cuda:
             torch.cuda.synchronize()
 
-    def captured(self, work):
-        """A replay of the same work."""
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            work()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            result = work()
-
-        def replay():
-            graph.replay()
-            return result
-
-        return replay
-
     def timed(self, work, rounds):
         """The least milliseconds of so many rounds."""
         best = math.inf
@@ -145,11 +160,24 @@ class Bench:
             self.synchronize()
             gc.collect()
             if self.cuda:
+                drop_workspaces()
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
             result = work()
         self.synchronize()
         return result.detach().float().cpu(), torch.cuda.max_memory_allocated() / 1e6 if self.cuda else 0.0
+
+    def truth(self, x, training):
+        """What PyTorch computes in strict f32."""
+        tf32, self.exact = torch.backends.cudnn.allow_tf32, True
+        torch.backends.cudnn.allow_tf32 = False
+        try:
+            work = self.work(self.model(training), x, training)
+            for _ in range(3):  # steps of training, as in peak()
+                result = work()
+            return result.detach().float().cpu()
+        finally:
+            torch.backends.cudnn.allow_tf32, self.exact = tf32, False
 
     def row(self, kind, batch):
         face.cache_clear()
@@ -157,7 +185,7 @@ class Bench:
         on = contextlib.nullcontext if kind.startswith("fused") else face.enable
         theirs = self.work(self.model(training), x, training)
         if kind.endswith("graph"):
-            theirs = self.captured(theirs)
+            theirs = Replay(theirs)
         their_result, their_memory = self.peak(theirs)
         if self.cuda:  # memory of one model at a time
             theirs = None
@@ -167,12 +195,12 @@ class Bench:
         ours = self.work(net, x, training)
         with on():
             if kind.endswith("graph"):
-                ours = self.captured(ours)
+                ours = Replay(ours)
             our_result, our_memory = self.peak(ours)
         info = face.cache_info()
         if theirs is None:
             theirs = self.work(self.model(training), x, training)
-            theirs = self.captured(theirs) if kind.endswith("graph") else theirs
+            theirs = Replay(theirs) if kind.endswith("graph") else theirs
             theirs()
         times = [math.inf, math.inf]
         for _ in range(self.options.turns):
@@ -180,9 +208,11 @@ class Bench:
             with on():
                 ours()  # after the others' turn the caches are theirs
                 times[1] = min(times[1], self.timed(ours, self.options.rounds))
-        far = float((our_result - their_result).abs().max() / their_result.abs().max().clamp(min=1e-6))
-        if not far <= self.limit:
-            raise AssertionError(f"results differ by {far:.1e}, expected at most {self.limit:.0e}")
+        exact = self.truth(x, training)
+        far, their_far = (float((each - exact).abs().max() / exact.abs().max().clamp(min=1e-6)) for each in (our_result, their_result))
+        limit = max(self.limit, 2 * their_far)  # f16 scatters: how far depends on the network
+        if not far <= limit:
+            raise AssertionError(f"the result differs from strict f32 by {far:.1e}, expected at most {limit:.0e} (PyTorch {their_far:.1e})")
         return Row(self.name, kind, batch, *times, their_memory, our_memory, far, info.fallen_forward + info.fallen_backward)
 
 

@@ -36,7 +36,6 @@ struct Weights {
   nb::object plan; // the first plan that made them
   std::string format;
   int32_t layer = 0;
-  std::vector<uint64_t> samples; // of the raw weights, where these are in host memory
   int64_t bytes = 0;
   const int64_t serial; // of this object and no other
   mutable std::atomic<int> readers{0};

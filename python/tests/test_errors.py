@@ -1,6 +1,8 @@
 """Bad arguments: an exception that names argument, value and expectation, and nothing written."""
 # SPDX-License-Identifier: Apache-2.0
 
+import threading
+
 import numpy
 import pytest
 
@@ -92,8 +94,60 @@ def test_overlap():
     refused(["overlap"], x, w, out=memory[8:].reshape(X.shape))
 
 
-def test_negative_strides_of_weights():
+def test_negative_strides():
+    """An input may be walked backwards (test_functions.py); nothing else may."""
     refused(["weights_strides", "-"], X, W[:, :, ::-1])
+    refused(["bias has shape (4,)", "strides (-1,)", "dense"], X, W, numpy.ones(4, "float32")[::-1])
+    refused(["residual has strides", "-1", "dense"], X, W, residual=numpy.ones((2, 4, 6, 6), "float32")[..., ::-1])
+
+
+class OnTheGpu:
+    """Looks like an array of CUDA's; nobody gets as far as its memory."""
+
+    def __init__(self, array):
+        self.dtype, self.shape = array.dtype, array.shape
+        self.__cuda_array_interface__ = {**array.__array_interface__, "version": 3}
+
+
+def test_two_devices():
+    out = numpy.zeros((2, 4, 6, 6), "float32")
+    refused(["w is on cuda:0 and x on the CPU", "one device"], X, OnTheGpu(W), out=out)
+    refused(["w is on the CPU and x on cuda:0"], OnTheGpu(X), W)
+    refused(["bias is on cuda:0"], X, W, OnTheGpu(numpy.ones(4, "float32")), out=out)
+    with pytest.raises(polyconv.InvalidArgument, match="out is on cuda:0 and x on the CPU"):
+        polyconv.conv(X, W, out=OnTheGpu(out))
+    plan = polyconv.Plan("fwd:n2,c3,k4,i8x8,f3x3")
+    with pytest.raises(polyconv.InvalidArgument, match="x is on cuda:0, expected cpu, the plan's device"):
+        plan.run(OnTheGpu(X), W)
+
+
+def test_weights_that_change_while_a_run_reads_them():
+    """The change is refused, and what the run reads stays as it was."""
+    generator = numpy.random.default_rng(3)
+    x, w = (generator.standard_normal(shape).astype("f") for shape in ((1, 32, 96, 96), (32, 32, 3, 3)))
+    plan = polyconv.Plan("fwd:c32,k32,i96x96,f3x3,p1", kernel="threads/dense*", threads=1, dynamic_weights=True)
+    weights = plan.pack(w)
+    wanted, stop, results = plan.run(x, weights), threading.Event(), []
+
+    def work():
+        while not stop.is_set():
+            results[:] = [plan.run(x, weights)]
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(100000):  # between two runs it is not refused
+            try:
+                plan.repack(weights, w)
+            except polyconv.InvalidArgument as error:
+                assert "weights: 1 runs are reading them, expected none while they change" in str(error)
+                break
+        else:
+            raise AssertionError("a change was never refused")
+    finally:
+        stop.set()
+        thread.join()
+    numpy.testing.assert_array_equal(results[0], wanted)
 
 
 def test_exceptions_are_pythons_own_kinds_too():

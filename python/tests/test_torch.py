@@ -93,6 +93,33 @@ def test_packed_weights_go_with_their_tensor():
         face.cache_limit()
 
 
+def test_bytes_of_packed_weights_are_bounded():
+    """What would go beyond is packed in each call; what is dropped frees its share."""
+    layers, x = [nn.Conv2d(16, 16, 3) for _ in range(3)], torch.randn(1, 16, 12, 12)
+    with torch.no_grad(), face.enable():
+        theirs = [layer(x) for layer in layers]
+        size = face.cache_info().packed_bytes // 3
+        try:
+            face.cache_limit(packed_bytes=2 * size)
+            assert face.cache_info().packed_bytes == 0  # all of it would have been too much
+            for turn in range(2):
+                before = face.cache_info().times_packed
+                close([layer(x) for layer in layers], theirs)
+                assert face.cache_info().times_packed == before + (1 if turn else 3)
+            assert face.cache_info().packed_bytes == 2 * size
+            layers.pop(0)
+            gc.collect()
+            layers[1](x)
+            before = face.cache_info().times_packed
+            layers[1](x)
+            assert face.cache_info().times_packed == before and face.cache_info().packed_bytes == 2 * size
+            for wrong in (dict(plans=0), dict(packed_bytes=-1), dict(plans="many"), dict(packed_bytes=1.5)):
+                with pytest.raises(polyconv.InvalidArgument, match="expected a whole number, at least"):
+                    face.cache_limit(**wrong)
+        finally:
+            face.cache_limit()
+
+
 def test_empty_tensors_and_expanded_weights():
     """As PyTorch does it: no bias behind a sum over nothing, and gradients of 0."""
     for layer, x in ((nn.Conv2d(0, 4, 3), torch.rand(2, 0, 8, 8)), (nn.Conv2d(3, 4, 3), torch.rand(0, 3, 8, 8))):

@@ -34,6 +34,40 @@ def test_threads():
     assert not wrong
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_that_change_while_other_threads_run(dtype):
+    """Who runs meanwhile gets what a convolution with the old or the new weights gives; who comes after, the new ones."""
+    layer, x = nn.Conv2d(32, 32, 3), torch.randn(1, 32, 24, 24)
+    stop, failed = threading.Event(), []
+
+    def infer():
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+            return layer(x)
+
+    def work():
+        while not stop.is_set():
+            try:
+                assert bool(infer().isfinite().all())
+            except Exception as error:
+                failed.append(error)
+                return
+
+    with face.enable():
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(30):
+            with torch.no_grad():
+                layer.weight.mul_(-1)
+            infer()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        ours = infer()
+    assert not failed, failed
+    close([ours.float()], [infer().float()], 1e-5 if dtype == torch.float32 else 2e-2)
+
+
 def _train_in_processes(rank, folder, on):
     """One of two processes that train a model together; leaves its parameters in a file."""
     import torch.distributed as distributed

@@ -135,7 +135,8 @@ AT(polyconv_plan_info, fallback, 44);
 AT(polyconv_plan_info, threads, 48);
 AT(polyconv_plan_info, needs_bind, 52);
 AT(polyconv_plan_info, transform, 56);
-SIZE(polyconv_plan_info, 64);
+AT(polyconv_plan_info, measured_on, 64);
+SIZE(polyconv_plan_info, 72);
 
 AT(polyconv_buffers, struct_size, 0);
 AT(polyconv_buffers, input, 8);
@@ -170,7 +171,31 @@ AT(polyconv_candidate, shared_bytes, 96);
 AT(polyconv_candidate, threads, 104);
 AT(polyconv_candidate, occupancy, 108);
 AT(polyconv_candidate, measured, 112);
-SIZE(polyconv_candidate, 120);
+AT(polyconv_candidate, measured_on, 120);
+SIZE(polyconv_candidate, 128);
+
+AT(polyconv_cache_stats, struct_size, 0);
+AT(polyconv_cache_stats, hits, 8);
+AT(polyconv_cache_stats, misses, 16);
+AT(polyconv_cache_stats, evictions, 24);
+AT(polyconv_cache_stats, plans, 32);
+AT(polyconv_cache_stats, in_use, 40);
+AT(polyconv_cache_stats, bytes, 48);
+AT(polyconv_cache_stats, byte_limit, 56);
+SIZE(polyconv_cache_stats, 64);
+
+AT(polyconv_tune_progress, struct_size, 0);
+AT(polyconv_tune_progress, problem, 8);
+AT(polyconv_tune_progress, finished, 12);
+AT(polyconv_tune_progress, token, 16);
+AT(polyconv_tune_progress, kernel, 24);
+AT(polyconv_tune_progress, reason, 32);
+AT(polyconv_tune_progress, us, 40);
+AT(polyconv_tune_progress, timed, 48);
+AT(polyconv_tune_progress, known, 52);
+AT(polyconv_tune_progress, elapsed_ms, 56);
+AT(polyconv_tune_progress, left_ms, 64);
+SIZE(polyconv_tune_progress, 72);
 
 #endif
 

@@ -74,7 +74,7 @@ TEST_CASE("wrong usage is exit 2 with one sentence, and nothing on stdout") {
       {"run fwd:i8x8 --out no/such/folder/x", "no/such/folder/x"},
       {"check", "no problem"},
       {"explain", "no problem"},
-      {"compare one", "new"},
+      {"compare one", "OLD and NEW"},
       {"compare no/such no/other", "no/such"},
       {"compare " + no_json.path() + " " + no_json.path(), "JSON"},
       {"compare x y --fail-slower much", "much"},

@@ -267,3 +267,37 @@ TEST_CASE("devices stand in one table, the later ones with their speed-up over t
     CHECK(rows[1].at(speedup).get<double>() > 0);
   }
 }
+
+TEST_CASE("--trace writes a timeline: each row, its stages within it, and each step") {
+  const TemporaryFile trace("", ".json");
+  const Outcome run =
+      bench("run " + std::string(kSmall) + " 'fwd:n1,c3,k4,i9x9,f3x3,p1:bias > fwd:n1,c4,k4,i9x9,f3x3,p1'" + kQuick +
+            "--backend reference --grouping none --trace " + trace.path());
+  CHECK(run.code == 0);
+  const Json events = Json::parse(contents(trace.path()));
+  std::vector<Json> rows, stages, steps;
+  for (const Json &event : events) {
+    if (event.at("ph") != "X") continue;
+    CHECK(event.at("dur").get<double>() >= 0);
+    (event.at("cat") == "row" ? rows : event.at("cat") == "stage" ? stages : steps).push_back(event);
+  }
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].at("name") == std::string(kSmall) + " on cpu");
+  CHECK(steps.size() == 3 * (1 + 2)); // three runs of one step, and of two
+  for (const std::vector<Json> *parts : {&stages, &steps})
+    for (const Json &part : *parts) {
+      const auto within = [&](const Json &row) {
+        const double slack = 1, begin = part.at("ts"), end = begin + part.at("dur").get<double>(), first = row.at("ts");
+        return begin >= first - slack && end <= first + row.at("dur").get<double>() + slack;
+      };
+      CHECK(std::any_of(rows.begin(), rows.end(), within));
+    }
+  CHECK(has(steps[0].at("name"), "reference/"));
+  CHECK(has(bench("run " + std::string(kSmall) + kQuick + "--trace /nowhere/trace.json").err,
+            "--trace: cannot write the file /nowhere/trace.json"));
+  if (std::filesystem::exists("/dev/full"))
+    CHECK(has(bench("run " + std::string(kSmall) + kQuick + "--trace /dev/full").err,
+              "--trace: the file /dev/full could not be written to its end"));
+  const Outcome ranges = bench("run " + std::string(kSmall) + kQuick + "--nvtx");
+  CHECK((ranges.code == 0 || has(ranges.err, "built without nvtx3/nvToolsExt.h")));
+}

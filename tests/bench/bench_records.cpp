@@ -8,8 +8,11 @@
 #include <sstream>
 
 #include "api/notes.hpp"
+#include "bench_files.hpp"
+#include "numbers/statistics.hpp"
 #include "print/output.hpp"
 #include "result/json.hpp"
+#include "result/results.hpp"
 #include "text/text.hpp"
 
 using namespace polyconv::bench;
@@ -127,4 +130,70 @@ TEST_CASE("a backend's note on a plan goes to the kernel that it names") {
   Record record;
   record.baseline_note = "Vendor 3.2, blocked; 12 us";
   CHECK(json_line(record).find("\"baseline_note\":\"Vendor 3.2, blocked; 12 us\"") != std::string::npos);
+}
+
+TEST_CASE("the median of what samples are drawn from lies between two of them") {
+  const auto sorted_to = [](int n) {
+    std::vector<double> samples;
+    for (int i = n; i >= 1; --i) samples.push_back(i);
+    return samples;
+  };
+  const auto is = [&](int n, double low, double high) {
+    const Interval interval = median_interval(sorted_to(n));
+    return interval.low == low && interval.high == high;
+  };
+  // Tables of the sign test: the k for which P(X <= k) stays below 2.5 % with X of n tosses, and one inwards.
+  CHECK(is(1, 1, 1));
+  CHECK(is(5, 1, 5)); // not that sure, and all there is
+  CHECK(is(6, 1, 6));
+  CHECK(is(9, 2, 8));
+  CHECK(is(15, 4, 12));
+  CHECK(is(25, 8, 18));
+  CHECK(is(100, 40, 61));
+  const Interval many = median_interval(sorted_to(3000)); // 2^-3000 is no double
+  CHECK(many.low > 1440);
+  CHECK(many.high < 1560);
+}
+
+TEST_CASE("a result file whose last line is cut off keeps its rows; one of a later format is refused") {
+  Record record = timed("seeds", "fwd:n1,c1,k1,i8x8,f1x1", 10);
+  record.layers = {{"conv1", "fwd:n1,c1,k1,i8x8,f1x1", 3, "a/b@c", "strict", true}};
+  record.profile = {{"step", "a/b", 1.5, std::nullopt, std::nullopt}};
+  const std::string line = json_line(record);
+  {
+    const TemporaryFile whole(line + "\n" + line + "\n", ".jsonl");
+    const ResultFile read = read_results(whole.path());
+    CHECK(read.rows.size() == 2);
+    CHECK(read.warning.empty());
+    CHECK(read.rows[0].number("median_us") == 10);
+    REQUIRE(read.rows[0].layers.size() == 1);
+    CHECK(read.rows[0].layers[0].count == 3);
+    CHECK(read.rows[0].layers[0].fallback);
+    REQUIRE(read.rows[0].profile.size() == 1);
+    CHECK(read.rows[0].profile[0].host_us == 1.5);
+    CHECK(!read.rows[0].profile[0].device_us);
+    CHECK(last_of_each(read.rows).size() == 1);
+  }
+  {
+    const TemporaryFile cut(line + "\n" + line.substr(0, line.size() / 2), ".jsonl");
+    const ResultFile read = read_results(cut.path());
+    CHECK(read.rows.size() == 1);
+    CHECK(read.warning.find(":2: the last line is cut off; the 1 rows before it are used") != std::string::npos);
+  }
+  const auto refusal = [](const std::string &text) {
+    const TemporaryFile file(text, ".jsonl");
+    try {
+      read_results(file.path());
+    } catch (const Error &error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  CHECK(refusal(line.substr(0, 20) + "\n" + line + "\n").find(":1: not a line of JSON") != std::string::npos);
+  CHECK(refusal(line.substr(0, 20)).find(":1: not a line of JSON") != std::string::npos); // nothing is left
+  CHECK(refusal("[1]\n").find("expected a JSON object") != std::string::npos);
+  CHECK(refusal("").find("no results") != std::string::npos);
+  std::string later = line;
+  later.replace(later.find("\"format\":1"), 10, "\"format\":2");
+  CHECK(refusal(later).find("written by a later polyconv-bench: its records have format 2") != std::string::npos);
 }

@@ -41,6 +41,27 @@ constexpr const char *kMoreProblems[] = {
     "bwd_d:n2,c512,k512,i1x1,f1x1",
     "bwd_w:n2,c512,k512,i1x1,f1x1",
     "fwd:n2,c8,k16,i17x19,f3x3,p1:f64",
+    // Gradients of weights of small groups: each shape of a warp's sums, units of several groups, slices of a window.
+    "bwd_w:n3,c672,k672,g84,i14x14,f5x5,s2,p2:nhwc:f16",
+    "bwd_w:n5,c104,k104,g13,i15x13,f3x3,p1:nhwc:bf16",
+    "bwd_w:n4,c128,k128,g8,i14x14,f3x3,p1:nhwc:f16",
+    "bwd_w:n2,c96,k96,g6,i9x11,f5x5,s2,p2:nhwc:bf16",
+    "bwd_w:n2,c96,k96,g4,i14x14,f3x3,p1:nhwc:f16",
+    "bwd_w:n2,c128,k128,g4,i16x16,f3x3,s2,p1:nhwc:f16",
+    "bwd_w:n2,c128,k128,g2,i14x14,f7x7,p3:nhwc:f16",
+    "bwd_w:n7,c128,k256,g128,i14x14,f3x3,s2,p1:nhwc:f16:bias",
+    "bwd_w:n3,c36,k24,g3,i12x12,f3x3,p2,d2:nhwc:bf16",
+    // Depthwise, channels last: strided gradients of the input, far and odd windows, odd channels.
+    "bwd_d:n2,c64,k64,g64,i14x14,f3x3,s2,p1:nhwc:f16",
+    "bwd_d:n2,c66,k66,g66,i15x13,f5x5,s2,p2:nhwc:bf16",
+    "bwd_d:n2,c33,k33,g33,i14x15,f7x7,s2,p3:nhwc:f16",
+    "bwd_d:n2,c32,k32,g32,i14x14,f2x2,s2:nhwc",
+    "bwd_d:n2,c32,k32,g32,i17x16,f4x4,s2,p1:nhwc",
+    "fwd:n2,c512,k512,g512,i32x32,f3x3,p24,d24:nhwc:f16",
+    "bwd_d:n2,c512,k512,g512,i32x32,f3x3,p24,d24:nhwc:f16",
+    "fwd:n2,c156,k156,g156,i14x14,f5x1,p2x0:nhwc:f16:bias+relu",
+    "fwd:n2,c81,k81,g81,i7x9,f3x3,p1:nhwc:bf16:bias+relu",
+    "fwd:n2,c16,k16,g16,i5x7x6,f3x3x3,p1:nhwc",
 };
 
 polyconv::Options freest(const std::string &kernel) {

@@ -139,6 +139,26 @@ void check_pixels(const Image &image, const Image &got, const std::vector<std::v
 
 } // namespace
 
+TEST_CASE("tune_example times two layers, plans by that, and knows them the next time") {
+  const Folder folder;
+  const std::string command =
+      "POLYCONV_TUNING=on POLYCONV_TUNING_DB='" + folder / "tuning.txt" + "' '" + binary("tune_example") + "'";
+  const Run first = run(folder, command), again = run(folder, command);
+  CHECK(first.code == 0);
+  CHECK(first.text.find(" 0 known)") != std::string::npos);
+  CHECK(first.text.find("planned on ") != std::string::npos);
+  CHECK(first.text.find("estimated") == std::string::npos);
+  CHECK(again.code == 0);
+  CHECK(again.text.find(" 0 known)") == std::string::npos);
+}
+
+TEST_CASE("cache_example plans each size once") {
+  const Folder folder;
+  const Run result = run(folder, "'" + binary("cache_example") + "'");
+  CHECK(result.code == 0);
+  CHECK(result.text == "35 plans, 265 hits, 35 misses\n");
+}
+
 TEST_CASE("c_minimal prints a blurred point") {
   const Folder folder;
   const Run result = run(folder, "'" + binary("c_minimal") + "'");

@@ -102,6 +102,39 @@ heard=$(HOME=$folder/before POLYCONV_TUNING_DB= POLYCONV_LOG=warning "$bench" tu
 [[ $(grep -c 'will be forgotten' <<<"$heard") == 1 ]] || fail "expected one warning: $heard"
 [[ $(grep -c ' us  ' <<<"$heard") == 2 ]] || fail "expected two results: $heard"
 
+# Ctrl-C: the program says what is done, with an exit code of its own; what was timed is kept and the same command goes on.
+use interrupted
+problems=()
+for c in {1..400}; do problems+=("fwd:n1,c$c,k5,i10x10,f3x3"); done
+"$bench" tune --tune 0.05 "${problems[@]}" >"$folder/first" 2>"$folder/error" &
+tuner=$!
+until [[ -s $folder/first ]]; do sleep 0.01; done
+kill -INT $tuner
+code=0
+wait $tuner || code=$?
+[[ $code == 130 ]] || fail "an interrupted tuner exits with $code"
+says "$(cat "$folder/error")" "interrupted behind"
+whole "$db"
+(($(tokens_in "$db") >= $(wc -l <"$folder/first"))) || fail "what was told to be done is not kept"
+(($(tokens_in "$db") < 400)) || fail "an interrupted tuner did everything"
+
+# A budget for all: what finds no time left is not begun, and the command says so.
+use budget
+heard=$("$bench" tune --budget 0.02 "${problems[@]}" 2>&1)
+says "$heard" "the budget is spent"
+
+# A network by its suite; files merged into the user's.
+use network
+"$bench" tune --network "$folder/small.txt" --tune 0.02 2>"$folder/error" && fail "a missing suite was taken"
+printf 'fwd:n1,c6,k6,i10x10,f3x3\nfwd:n1,c7,k6,i10x10,f3x3\n' >"$folder/small.txt"
+tune --network "$folder/small.txt"
+[[ $(tokens_in "$db") == 2 ]] || fail "$(tokens_in "$db") of a network's 2 layers are in the file"
+says "$("$bench" tune --merge "$folder/own.txt" "$folder/interrupted.txt")" "lines taken from $folder/own.txt"
+whole "$db"
+[[ $(tokens_in "$db") == $((3 + $(tokens_in "$folder/interrupted.txt"))) ]] || fail "merged files are not there"
+if "$bench" tune --merge "$folder/before" /dev/null/none 2>"$folder/error"; then fail "a missing file was merged"; fi
+says "$(cat "$folder/error")" "is not there"
+
 # Killed fifty times at other moments, the file is always whole, and in the end everything is there. (Problems are new
 # ones each time: the tuner is in the middle of them.)
 use killed

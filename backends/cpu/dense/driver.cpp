@@ -121,8 +121,9 @@ void pack_weights(const DensePlan &p, const polyconv_layer &layer, const sdk::Pa
 // Tiles become f32 results beyond the caches that are whole lines.
 bool may_stream(const DensePlan &p) {
   const polyconv_tensor &r = p.epilogue.result;
-  return p.arithmetic == DenseArithmetic::kF32 && p.stores_tiles && !p.along_w && p.group_out * 4 % kLine == 0 &&
-         steps_aligned(r, {sdk::kN, sdk::kD, sdk::kH, sdk::kW}, kLine) && sdk::elements(r) * 4 >= kStreamBytes;
+  return p.arithmetic == DenseArithmetic::kF32 && p.stores_tiles && p.epilogue.simple && !p.along_w &&
+         p.group_out * 4 % kLine == 0 && steps_aligned(r, {sdk::kN, sdk::kD, sdk::kH, sdk::kW}, kLine) &&
+         sdk::elements(r) * 4 >= kStreamBytes;
 }
 
 class DenseInstance final : public RowInstance {

@@ -26,14 +26,24 @@ DenseArithmetic arithmetic_of(const polyconv_layer &layer, Isa isa) {
   return dots && layer.input.type == POLYCONV_BF16 ? DenseArithmetic::kBf16 : DenseArithmetic::kF32;
 }
 
-// Whether tiles become results in registers: floats with at most a bias and relu, integers with at most a bias.
+// Whether the epilogue is a simple one but for an f32 residual, which lies as the result does.
+bool adds(const polyconv_layer &layer, const DensePlan &p) {
+  const Epilogue &e = p.epilogue;
+  return layer.sum_type == POLYCONV_F32 && layer.result.type == POLYCONV_F32 && !e.save && !e.slow &&
+         !e.rules.has_scale && e.rules.residual_from != POLYCONV_RESIDUAL_NONE && e.rules.residual_scale == 1.0f &&
+         layer.residual.type == POLYCONV_F32 && layer.residual.stride[p.along_w ? sdk::kW : sdk::kC] == 1;
+}
+
+// Whether tiles become results in registers: floats with at most a bias, a residual and relu, clipped perhaps, integers
+// with at most a bias.
 bool stores_tiles(const DensePlan &p) {
   const Epilogue &e = p.epilogue;
   const bool last = e.result.stride[sdk::kC] == 1;
   const int32_t activation = e.rules.activation;
-  const bool quick = activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU;
+  const bool quick =
+      activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU || activation == POLYCONV_ACT_CLIPPED_RELU;
   switch (p.arithmetic) {
-    case DenseArithmetic::kF32: return e.simple && quick && (last || p.along_w);
+    case DenseArithmetic::kF32: return (e.simple || p.adds) && quick && (last || p.along_w);
     case DenseArithmetic::kBf16:
       return quick && ((e.simple && (last || p.along_w)) || (e.quick && e.result.type == POLYCONV_BF16 && last));
     case DenseArithmetic::kPairs:
@@ -68,6 +78,7 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   p.channel_blocks = ceil_div(p.pixel, p.channel_block);
   const polyconv_tensor &r = layer.result;
   p.along_w = r.stride[sdk::kW] == 1 && r.stride[sdk::kC] != 1 && p.group_out > 1;
+  p.adds = adds(layer, p);
   p.stores_tiles = stores_tiles(p);
   return p;
 }
@@ -206,7 +217,8 @@ Costs costs_of(const DensePlan &p) {
   // One channel a group: the lanes of a vector leave one by one.
   const double lane = p.epilogue.result.stride[sdk::kC] == 1 ? 20 : 75;
   const double alone = p.group_out > 1 ? 0 : lane * real(std::min(p.groups, p.panel_channels / 2));
-  const double finish = turned + alone + (stored ? 3 : p.epilogue.simple ? 16 : 40);
+  const double added = p.adds ? 3 : 0;
+  const double finish = turned + alone + added + (stored ? 3 : p.epilogue.simple || p.stores_tiles ? 16 : 40);
   Costs c;
   // One vector of weights meets as many broadcasts as multiply-adds: the loads decide.
   const double loads = per_panel < 2 ? 1.25 : 1.0;

@@ -48,6 +48,7 @@ struct DensePlan {
   int32_t one_stride;   // flat, and all pixels of an input image lie at one stride
   int32_t skips_lines;  // lines of zero padding are left out
   int32_t along_w;      // results are stored along W (channels first), so tiles are transposed
+  int32_t adds;         // the epilogue is simple but for an f32 residual
   int32_t stores_tiles; // tiles go from registers to the result
   int32_t over_images;  // several taps: the columns of a line are the images, of one result each
   int32_t chains;       // one column, so that tiles are of one pixel: several chains of sums

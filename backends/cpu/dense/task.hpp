@@ -104,12 +104,48 @@ POLYCONV_INLINE void subtract_offset(const DenseTask<From, T> &task, const Dense
   });
 }
 
-// Stores m pixels of `channels` channels along W: at most a bias and relu.
+// What a tile that becomes results in registers does to its sums: adds a bias and a residual, neither where they are
+// NULL, and cuts off what is below 0 or above a limit.
+struct DenseFinish {
+  const float *bias, *residual; // of the tile's first channel and pixel
+  bool relu;
+  const float *highest; // NULL: no limit
+};
+
+POLYCONV_INLINE DenseFinish finish_of(const Epilogue &e, const Row &row) {
+  const int32_t activation = e.rules.activation;
+  return {e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr,
+          e.residual ? static_cast<const float *>(e.residual) + row_offset(e.residual_tensor, row) : nullptr,
+          activation == POLYCONV_ACT_RELU || activation == POLYCONV_ACT_CLIPPED_RELU,
+          activation == POLYCONV_ACT_CLIPPED_RELU ? &e.rules.activation_alpha : nullptr};
+}
+
+POLYCONV_INLINE F32 cut(F32 v, const DenseFinish &finish) {
+  if (finish.relu) v = v < F32{} ? F32{} : v; // NaN stays
+  if (finish.highest) v = v > splat(*finish.highest) ? splat(*finish.highest) : v;
+  return v;
+}
+
+// Stores m pixels whose channels lie side by side, but are no whole vectors.
+POLYCONV_INLINE void store_beside(const Epilogue &e, const float *sums, int64_t stride, int64_t m, int64_t channels,
+                                  const Row &row) {
+  const DenseFinish finish = finish_of(e, row);
+  float *result = static_cast<float *>(e.output) + row_offset(e.result, row);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t c = 0; c < channels; c += kF32Lanes) {
+      const int lanes = channels - c < kF32Lanes ? static_cast<int>(channels - c) : kF32Lanes;
+      F32 v = load(sums + i * stride + c);
+      if (finish.bias) v += load_partial(finish.bias + c, lanes);
+      if (finish.residual) v += load_partial(finish.residual + i * e.residual_tensor.stride[4] + c, lanes);
+      store_partial(result + i * e.result.stride[4] + c, cut(v, finish), lanes);
+    }
+}
+
+// Stores m pixels of `channels` channels along W: at most a bias, a residual, and relu, clipped perhaps.
 POLYCONV_INLINE void store_turned(const Epilogue &e, const float *sums, int64_t stride, int64_t m, int64_t channels,
                                   const Row &row) {
-  const float *bias = e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr;
+  const DenseFinish finish = finish_of(e, row);
   float *result = static_cast<float *>(e.output) + row_offset(e.result, row);
-  const bool relu = e.rules.activation == POLYCONV_ACT_RELU;
   for (int64_t c = 0; c < channels; c += kF32Lanes) {
     const int64_t rest = channels - c < kF32Lanes ? channels - c : kF32Lanes;
     F32 square[kF32Lanes];
@@ -123,9 +159,9 @@ POLYCONV_INLINE void store_turned(const Epilogue &e, const float *sums, int64_t 
       for (int lane = 0; lane < kF32Lanes; ++lane) {
         if (lane >= rest) break;
         F32 v = square[lane];
-        if (bias) v += splat(bias[c + lane]);
-        if (relu) v = v < F32{} ? F32{} : v; // NaN stays
-        store_partial(result + (c + lane) * e.result.stride[1] + i, v, pixels);
+        if (finish.bias) v += splat(finish.bias[c + lane]);
+        if (finish.residual) v += load_partial(finish.residual + (c + lane) * e.residual_tensor.stride[1] + i, pixels);
+        store_partial(result + (c + lane) * e.result.stride[1] + i, cut(v, finish), pixels);
       }
     }
   }
@@ -143,6 +179,9 @@ template <class From, class T>
 POLYCONV_INLINE void finish_tile(const DenseTask<From, T> &task, const T *sums, int64_t m, int64_t channels, Row row) {
   const DensePlan &p = task.p;
   if (!p.along_w) {
+    if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0)
+      if (p.adds && p.stores_tiles)
+        return store_beside(task.arguments.epilogue, sums, p.panel_channels, m, channels, row);
     finish_rows(task.arguments.epilogue, sums, p.panel_channels, m, channels, row);
     return;
   }
@@ -222,7 +261,11 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
       tile.result_row = e.result.stride[4] * bytes;
       tile.bf16_result = e.result.type == POLYCONV_BF16;
       tile.bias = e.bias ? static_cast<const T *>(e.bias) + row.k : nullptr;
-      tile.relu = e.rules.activation == POLYCONV_ACT_RELU;
+      if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
+        const DenseFinish finish = finish_of(e, row);
+        tile.residual = p.adds ? finish.residual : nullptr, tile.residual_row = e.residual_tensor.stride[4];
+        tile.relu = finish.relu, tile.highest = finish.highest;
+      }
       tile.stream = task.arguments.stream;
     }
     if (last && p.along_w && p.stores_tiles) fetch_turned(e, m, channels, row);

@@ -44,10 +44,13 @@ struct DenseTile {
   // weights that come after its panel.
   const T *source_ahead, *weights_ahead;
   int64_t source_ahead_step, weights_ahead_step;
-  const T *bias; // added at the end, NULL: none
-  bool relu;     // f32 only
-  bool stream;   // results pass the caches by
-  bool chains;   // of one pixel: see add_in_chains
+  const T *bias;     // added at the end, NULL: none
+  const T *residual; // f32 only: added after it, M rows of residual_row elements; NULL: none
+  int64_t residual_row;
+  bool relu;        // f32 only
+  const T *highest; // f32 only: what no result exceeds; NULL: none
+  bool stream;      // results pass the caches by
+  bool chains;      // of one pixel: see add_in_chains
 };
 
 // What is fetched into the cache next.
@@ -189,11 +192,24 @@ POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) 
           else
             sums[m][n] += bits_as<Vector<T>>(bias);
       }
+    if (t.residual)
+#pragma GCC unroll 16
+      for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+        for (int n = 0; n < N; ++n)
+          sums[m][n] = plus(sums[m][n], load(t.residual + m * t.residual_row + n * kLanes<T>));
     if (t.relu)
 #pragma GCC unroll 16
       for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] < Vector<T>{} ? Vector<T>{} : sums[m][n]; // NaN stays
+    if (t.highest) {
+      const Vector<T> highest = splat(*t.highest);
+#pragma GCC unroll 16
+      for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+        for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] > highest ? highest : sums[m][n];
+    }
   }
   char *row = static_cast<char *>(t.result);
 #if defined(POLYCONV_DOTS)
@@ -241,6 +257,11 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n)
         __builtin_prefetch(static_cast<char *>(t.result) + m * t.result_row + n * kVectorBytes, 1);
+  if (t.residual)
+#pragma GCC unroll 16
+    for (int m = 0; m < M; ++m)
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) __builtin_prefetch(t.residual + m * t.residual_row + n * kLanes<T>);
   DenseAhead<T> ahead = {t.source_ahead, t.weights_ahead};
   if constexpr (M == 1)
     if (t.chains) {

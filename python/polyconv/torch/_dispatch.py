@@ -10,7 +10,7 @@ import torch
 from .. import _core
 from ..errors import InvalidArgument, Unsupported
 from ..names import MATH
-from . import _run
+from . import _autocast, _run
 from ._plans import Refused, state
 
 _aten = torch.ops.aten
@@ -53,11 +53,16 @@ def original_backward(*arguments):
     return _backward.redispatch(keys, *arguments)
 
 
+def _left(*arguments):
+    """A forward call that polyconv refused."""
+    fell("fwd")
+    return original_forward(*arguments)
+
+
 def _convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
     result = _run.forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
     if type(result) is Refused:
-        fell("fwd")
-        return original_forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
+        return _left(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
     return result
 
 
@@ -118,6 +123,7 @@ def enable(deterministic=False, math=None):
                 for key in _keys():
                     library.impl("convolution", _convolution, key)
                     library.impl("convolution_backward", _convolution_backward, key)
+                    _autocast.register(library, key, _left)
             _library = library
     return Enabled(before)
 

@@ -6,21 +6,10 @@ import torch
 
 from .. import _core
 from ..names import pad_mode
-from . import _dispatch, _plans, _run
+from . import _autocast, _dispatch, _kept, _plans, _run
 from ._plans import FLOATS, FORWARD, Refused, Taken
 
 _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
-
-
-def autocast_type(x):
-    """The type that autocast computes convolutions of x in; None where it has no say."""
-    if hasattr(torch, "get_autocast_dtype"):
-        on, dtype = torch.is_autocast_enabled(x.device.type), torch.get_autocast_dtype(x.device.type)
-    elif x.is_cuda:
-        on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
-    else:
-        on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
-    return dtype if on and x.dtype != torch.float64 else None
 
 
 class Activation:
@@ -81,7 +70,7 @@ class FusedConv(torch.nn.Module):
 
     def forward(self, x, residual=None):
         gradient = torch.is_grad_enabled() and (x.requires_grad or getattr(residual, "requires_grad", False))
-        if not gradient and not _compiling():
+        if not gradient and not _compiling() and torch._C._get_tracing_state() is None:
             result = forward(self, x, residual)
             if type(result) is not Refused:
                 return result
@@ -97,7 +86,7 @@ class FusedConv(torch.nn.Module):
         stride, padding, dilation, transposed, output_padding, groups = self.arguments
         weight = self.weight
         bias = None if self.bias is None else self.bias.to(weight.dtype)
-        if autocast_type(x) is None and x.dtype != weight.dtype:
+        if _autocast.type_of(x) is None and x.dtype != weight.dtype:
             raise TypeError(f"x is {x.dtype}, expected {weight.dtype}, the type of the fused weights")
         y = torch.convolution(batched, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
         if batched.dim() != x.dim():
@@ -107,21 +96,6 @@ class FusedConv(torch.nn.Module):
         if self.slope is not None:
             return torch.nn.functional.prelu(y, self.slope.to(y.dtype))
         return self.activation.function(y)
-
-
-def _weights(layer, dtype, device_index):
-    """The weights in the type that autocast wants, kept as packed weights are."""
-    weight = layer.weight
-    if dtype is None or dtype == weight.dtype:
-        return weight
-    version = _plans._versions(weight)
-    if version is None or _plans._capturing(device_index):
-        return weight.to(dtype)
-    forms = _plans._forms_of(weight)
-    kept = forms.get(("as", dtype))
-    if kept is None or kept[0] != version:
-        kept = forms[("as", dtype)] = (version, weight.to(dtype))
-    return kept[1]
 
 
 def _decide(key, layer, x, w, bias, residual, device_index):
@@ -154,7 +128,7 @@ def _decide(key, layer, x, w, bias, residual, device_index):
         return _plans.refuse(key, FORWARD, what, error)
     taken = Taken(plan, made, "fwd", shape, strides, x.dtype)
     taken.not_invariant = not_invariant
-    taken.pack_key = _run.pack_key(taken, w, layer.arguments, FORWARD)
+    _run.take_weights(taken, w, layer.arguments, FORWARD, device_index)
     return _plans.keep(key, taken)
 
 
@@ -168,13 +142,11 @@ def forward(layer, x, residual):
         return y if type(y) is Refused else y.squeeze(0)
     if x.device != layer.weight.device:
         return Refused("fwd", "", "tensors on two devices")
-    if x.is_cuda and not _plans.state.fuse_on_cuda:
-        return Refused("fwd", "", "fused layers run on the CPU alone: on CUDA some came out as NaN")
     device_index = x.get_device() if x.is_cuda else -1
-    dtype = autocast_type(x)
+    dtype = _autocast.type_of(x)
     if dtype is not None and x.dtype != dtype:
         x = x.to(dtype)
-    w, bias = _weights(layer, dtype, device_index), layer.bias
+    w, bias = layer.weight, layer.bias
     key = (
         layer.sort,
         x.shape,
@@ -183,6 +155,7 @@ def forward(layer, x, residual):
         w.stride(),
         x.dtype,
         w.dtype,
+        dtype,
         None if bias is None else bias.dtype,
         None if residual is None else (residual.shape, residual.stride(), residual.dtype, residual.device),
         device_index,
@@ -190,7 +163,7 @@ def forward(layer, x, residual):
     )
     taken = _plans.find(key)
     if taken is None:
-        taken = _decide(key, layer, x, w, bias, residual, device_index)
+        taken = _decide(key, layer, x, w if dtype is None else _kept.as_type(w, dtype), bias, residual, device_index)
     if taken.plan is None:
         taken.calls += 1
         return taken

@@ -4,8 +4,7 @@ A custom function of autograd stands in the place of each layer's convolution.""
 
 import torch
 
-from . import _dispatch, _run
-from ._fused import autocast_type
+from . import _autocast, _dispatch, _run
 from ._plans import Refused
 
 _CONVS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
@@ -44,7 +43,7 @@ class Convolution(torch.autograd.Function):
 
 def _cast(x, w, bias):
     """What autocast would have made of the arguments."""
-    dtype = autocast_type(x)
+    dtype = _autocast.type_of(x)
     if dtype is None:
         return x, w, bias
     return x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
@@ -53,10 +52,10 @@ def _cast(x, w, bias):
 def _apply(layer, x, w, padding, output_padding, transposed):
     spatial = w.dim() - 2
     batched = x if x.dim() == spatial + 2 else x.unsqueeze(0)
-    batched, w, bias = _cast(batched, w, layer.bias)
-    y = Convolution.apply(
-        batched, w, bias, list(layer.stride), list(padding), list(layer.dilation), transposed, list(output_padding), layer.groups
-    )
+    settings = (list(layer.stride), list(padding), list(layer.dilation), transposed, list(output_padding), layer.groups)
+    y = _autocast.infer(batched, w, layer.bias, *settings)
+    if y is None or type(y) is Refused:
+        y = Convolution.apply(*_cast(batched, w, layer.bias), *settings)
     return y if batched.dim() == x.dim() else y.squeeze(0)
 
 

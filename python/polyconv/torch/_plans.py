@@ -1,11 +1,7 @@
-"""Plans and packed weights of PyTorch's convolutions, kept by what a call looks like.
-
-Packed weights belong to the tensor that they were made from: they go with it, and are made anew when its version counter
-or its memory says that it changed, or, on the CPU, a look at some of its numbers: .data lets people write past the
-counter. While a CUDA graph is captured with gradients on, packing is part of the graph, so that a replay sees the weights
-as they are then; without gradients the graph holds what was packed before."""
+"""Plans of PyTorch's convolutions, kept by what a call looks like."""
 # SPDX-License-Identifier: Apache-2.0
 
+import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -35,10 +31,13 @@ class State:
     def __init__(self):
         self.deterministic = False
         self.math = None  # None: as PyTorch's own switches say
-        self.fuse_on_cuda = False  # until the fused checks of tests/gpu_smoke.py pass, which set it
         self.plans = OrderedDict()
         self.most_plans = 1024
-        self.packs = {}  # id of a tensor: its packed forms
+        self.forms = {}  # id of a tensor: a weak reference to it, and what was made from it (_kept.py)
+        self.in_graphs = {}  # the same, of what CUDA graphs read
+        self.kept_bytes = 0  # of all of these
+        self.most_kept_bytes = sys.maxsize
+        self.counting = threading.RLock()  # of these bytes; what goes may go while another is counted
         self.pack_keys = {}  # what packed weights must have alike, by small numbers
         self.lock = threading.Lock()
         self.hits = self.misses = self.packed = self.evicted = 0
@@ -62,6 +61,7 @@ class Taken:
         self.workspace = plan.workspace_bytes
         self.format = plan.weights(0)[0] if direction != BACKWARD_WEIGHTS else "raw"
         self.pack_key = None
+        self.span = 0  # elements of the weights' memory, on the CPU
         self.not_invariant = None  # why the result may depend on the batch, where it was not to
         self.parts = {}  # what fuse() made one of, such as "Conv2d + ReLU", in the order in which they came
         self.calls = 0
@@ -242,91 +242,6 @@ def pack_number(key):
     """A small number for what packed weights must have alike."""
     with state.lock:
         return state.pack_keys.setdefault(key, len(state.pack_keys))
-
-
-class _Pack:
-    __slots__ = ("version", "pointer", "weights", "memory")
-
-
-def _versions(tensor):
-    """(version, address) that change when the tensor does; None for tensors of inference mode, which have no version."""
-    try:
-        return tensor._version, tensor.data_ptr()
-    except RuntimeError:
-        return None
-
-
-def _forms_of(tensor):
-    """The packed forms of a tensor, kept as long as it lives."""
-    identity = id(tensor)
-    known = state.packs.get(identity)
-    if known is not None and known[0]() is tensor:
-        return known[1]
-    forms = {}
-
-    def forget(reference, identity=identity):
-        have = state.packs.get(identity)
-        if have is not None and have[0] is reference:
-            state.packs.pop(identity, None)
-
-    state.packs[identity] = (weakref.ref(tensor, forget), forms)
-    return forms
-
-
-def _capturing(device_index):
-    return device_index >= 0 and torch.cuda.is_current_stream_capturing()
-
-
-def _make_pack(taken, w, device_index, stream):
-    size = taken.plan.weights(0)[1]
-    memory = None
-    if device_index >= 0:  # from PyTorch's allocator, which knows streams and graphs
-        memory = torch.empty(size, dtype=torch.uint8, device=w.device)
-    pack = _Pack()
-    pack.memory = memory
-    pack.weights = _core.Weights._pack(taken.plan, 0, w.data_ptr(), 0 if memory is None else memory.data_ptr(), stream)
-    state.packed += 1
-    return pack
-
-
-def packed(taken, w, device_index, stream):
-    """The packed weights of a plan, made or made anew where the tensor changed."""
-    version = _versions(w)
-    capturing = _capturing(device_index)
-    # gradcheck changes single numbers of f64 tensors through .data, past every version: these are packed in each call.
-    if version is None or w.dtype == torch.float64 or (capturing and torch.is_grad_enabled()):
-        return _make_pack(taken, w, device_index, stream)
-    forms = _forms_of(w)
-    key = (taken.pack_key, stream)
-    pack = forms.get(key)
-    if pack is not None and pack.version == version and pack.weights._matches(version[1]):
-        return pack
-    if capturing:  # memory of the graph's own pool is not to be kept beyond it
-        return _make_pack(taken, w, device_index, stream)
-    if pack is not None:
-        forms.pop(key, None)  # nobody begins to read it while it changes; who reads it now holds it
-        try:
-            pack.weights._update(w.data_ptr(), stream)
-            state.packed += 1
-        except Error:  # another thread's run reads it
-            pack = _make_pack(taken, w, device_index, stream)
-    else:
-        pack = _make_pack(taken, w, device_index, stream)
-    pack.version = version
-    forms[key] = pack
-    return pack
-
-
-def bias_as_f32(bias, device_index, stream):
-    """The bias of a half-precision layer in f32, which is what kernels add; kept as packed weights are."""
-    version = _versions(bias)
-    if version is None or _capturing(device_index):
-        return bias.float()
-    forms = _forms_of(bias)
-    kept = forms.get(("f32", stream))
-    if kept is None or kept[0] != version:
-        kept = forms[("f32", stream)] = (version, bias.float())
-    return kept[1]
 
 
 def stream_of(device_index):

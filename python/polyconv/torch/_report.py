@@ -1,9 +1,11 @@
 """What ran where: report(), and the numbers of the caches."""
 # SPDX-License-Identifier: Apache-2.0
 
+import sys
 from typing import NamedTuple
 
-from . import _dispatch
+from ..errors import InvalidArgument
+from . import _dispatch, _kept
 from ._plans import Taken, state
 
 
@@ -24,11 +26,7 @@ class CacheInfo(NamedTuple):
 
 def cache_info():
     fallen = _dispatch.fallen()
-    tensors, size = 0, 0
-    for _, forms in list(state.packs.values()):
-        packs = [pack for pack in list(forms.values()) if hasattr(pack, "weights")]
-        tensors += bool(packs)
-        size += sum(pack.weights.bytes for pack in packs)
+    tensors, size = _kept.packed_of_all()
     return CacheInfo(
         state.hits,
         state.misses,
@@ -44,19 +42,30 @@ def cache_info():
 
 
 def cache_clear():
-    """Drops plans, packed weights and counts. Call it where weights changed behind PyTorch's back (through .data)."""
+    """Drops plans, packed weights and counts. Call it where weights changed behind PyTorch's back: through .data, or in a CUDA
+    graph that trains. What graphs of inference read stays where it is, as long as the weights it was made from, and is made anew
+    by the next run outside."""
     with state.lock:
         state.plans.clear()
-        state.packs.clear()
+        state.forms.clear()
+        _kept.distrust_graphs()
     _dispatch.reset_counts()
 
 
-def cache_limit(plans=1024):
-    """Bounds how many plans are kept; packed weights live as long as the tensors that they were made from."""
+def cache_limit(plans=1024, packed_bytes=None):
+    """Bounds what is kept: plans, of which the one that was not used for longest goes, and bytes of packed and cast weights, by
+    default no bound. These live as long as the tensors that they were made from; what would go beyond the bound is made anew in
+    each call, as PyTorch's autocast casts weights anew in each context: slower, and without the memory."""
+    for name, value in (("plans", plans), ("packed_bytes", packed_bytes)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < (name == "plans")):
+            raise InvalidArgument(f"{name} is {value!r}, expected a whole number, at least {int(name == 'plans')}")
     with state.lock:
-        state.most_plans = max(1, int(plans))
+        state.most_plans = plans
+        state.most_kept_bytes = sys.maxsize if packed_bytes is None else packed_bytes
         while len(state.plans) > state.most_plans:
             state.plans.popitem(last=False)
+        if state.kept_bytes > state.most_kept_bytes:
+            state.forms.clear()
 
 
 class Row(NamedTuple):

@@ -4,7 +4,7 @@ why the call is PyTorch's. They run below autograd, on plain tensors."""
 
 import torch
 
-from . import _plans
+from . import _kept, _plans
 from ._plans import BACKWARD_DATA, BACKWARD_WEIGHTS, FLOATS, FORWARD, Refused, Taken, state
 
 
@@ -27,14 +27,17 @@ def what_of(x, w, arguments):
     )
 
 
-def pack_key(taken, w, arguments, direction):
-    """What plans must have alike to share packed weights (polyconv_weights_create)."""
+def take_weights(taken, w, arguments, direction, device_index):
+    """Notes what plans must have alike to share packed weights (polyconv_weights_create), and how much of the weights may be
+    looked at."""
     outputs = taken.problem.tensor(5)[1]
     several = tuple(size > 1 for size in outputs[2:])
     stride, _, dilation, transposed, _, groups = arguments
-    return _plans.pack_number(
-        (taken.format, direction, tuple(w.shape), w.stride(), w.dtype, stride, dilation, transposed, groups, several)
+    taken.pack_key = _plans.pack_number(
+        (taken.format, direction, tuple(w.shape), w.stride(), taken.dtype, stride, dilation, transposed, groups, several)
     )
+    if device_index < 0:
+        taken.span = taken.problem.tensor(1)[4] // w.element_size()
 
 
 def _decide_forward(key, x, w, bias, arguments, device_index):
@@ -62,7 +65,7 @@ def _decide_forward(key, x, w, bias, arguments, device_index):
         return _plans.refuse(key, FORWARD, what, error)
     taken = Taken(plan, made, "fwd", shape, strides, x.dtype)
     taken.not_invariant = not_invariant
-    taken.pack_key = pack_key(taken, w, arguments, FORWARD)
+    take_weights(taken, w, arguments, FORWARD, device_index)
     return _plans.keep(key, taken)
 
 
@@ -71,15 +74,18 @@ def bias_of(bias, device_index, stream):
     if bias is None:
         return None
     if bias.dtype in (torch.float16, torch.bfloat16):
-        bias = _plans.bias_as_f32(bias, device_index, stream)
+        span = bias.numel() if device_index < 0 and bias.is_contiguous() else 0
+        bias = _kept.cast(bias, torch.float32, span, device_index, stream)
     return bias if bias.is_contiguous() else bias.contiguous()
 
 
 def launch(taken, x, w, bias, y, written, device_index, stream, residual=0, slope=0):
-    """Runs a plan whose arrays are all there; w is packed where the plan wants that. residual and slope are addresses."""
-    pack, weights = None, w.data_ptr()
+    """Runs a plan whose arrays are all there; w is cast and packed where the plan wants that. residual and slope are addresses."""
+    pack = None
     if taken.format != "raw":
-        pack = _plans.packed(taken, w, device_index, stream)
+        pack = _kept.packed(taken, w, device_index, stream)
+    elif w.dtype != taken.dtype:
+        w = _kept.cast(w, taken.dtype, taken.span, device_index, stream)
     address, owner = 0, None
     if taken.workspace and device_index < 0:
         address, owner = _plans.cpu_workspace(taken.workspace)
@@ -88,8 +94,8 @@ def launch(taken, x, w, bias, y, written, device_index, stream, residual=0, slop
         address = owner.data_ptr()
     taken.plan.run_layer(
         x.data_ptr(),
-        weights,
-        None if pack is None else pack.weights,
+        w.data_ptr(),
+        None if pack is None else pack.value,
         0 if bias is None else bias.data_ptr(),
         y.data_ptr(),
         address,
@@ -101,8 +107,8 @@ def launch(taken, x, w, bias, y, written, device_index, stream, residual=0, slop
     del owner  # not before the run
 
 
-def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """aten::convolution."""
+def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=False):
+    """aten::convolution. casts: w may be of another float type than x, and is kept in x's."""
     device_index = x.get_device() if x.is_cuda else -1
     key = (
         x.shape,
@@ -111,27 +117,30 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         w.stride(),
         x.dtype,
         w.dtype,
-        None if bias is None else (bias.dtype, bias.shape),
+        None if bias is None else (bias.dtype, bias.shape, bias.get_device()),
         device_index,
-        w.is_cuda,
+        w.get_device(),
         tuple(stride),
         tuple(padding),
         tuple(dilation),
         transposed,
         tuple(output_padding),
         groups,
+        casts,
         switches(device_index),
     )
     taken = _plans.find(key)
     if taken is None:
+        if torch._C._get_tracing_state() is not None:  # shapes are part of the trace
+            return Refused("fwd", "", "torch.jit is tracing")
         if w.device != x.device or (bias is not None and bias.device != x.device):
             return Refused("fwd", "", "tensors on two devices")
         arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
-        taken = _decide_forward(key, x, w, bias, arguments, device_index)
+        taken = _decide_forward(key, x, _kept.as_type(w, x.dtype) if casts else w, bias, arguments, device_index)
     if taken.plan is None:
         if 0 in w.stride() and w.numel():  # weights that expand() made: the library wants them in memory
             dense = w.contiguous()
-            return forward(x, dense, bias, stride, padding, dilation, transposed, output_padding, groups)
+            return forward(x, dense, bias, stride, padding, dilation, transposed, output_padding, groups, casts)
         taken.calls += 1
         return taken
     on = _plans.stream_of(device_index)
@@ -174,7 +183,7 @@ def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_in
     taken = Taken(plan, made, _plans.DIRECTIONS[direction], shape, strides, x.dtype)
     taken.not_invariant = not_invariant
     if direction == BACKWARD_DATA:
-        taken.pack_key = pack_key(taken, w, arguments, direction)
+        take_weights(taken, w, arguments, direction, device_index)
     else:
         taken.format = "raw"
     return _plans.keep(key, taken)

@@ -8,6 +8,7 @@
 #include "common/instance.hpp"
 #include "common/pieces.hpp"
 #include "common/rewrite/patch_copy.hpp"
+#include "common/rewrite/rows_copy.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -100,6 +101,7 @@ bool takes(const polyconv_request &request, int32_t direction, sdk::Offer &offer
     return offer.reject("takes f32, f16 and bf16, the same for input, weights and output");
   if (!takes_one_group(l, offer)) return false;
   if (!takes_no_pooling(l, offer)) return false;
+  if (l.save != POLYCONV_SAVE_NONE) return offer.reject("saves nothing beside the result");
   if (!takes_no_empty({&l.input, &l.output}, offer)) return false;
   const bool writes = direction != POLYCONV_BACKWARD_WEIGHTS;
   if (!takes_channels_last(l.input.stride[1] == 1 && l.output.stride[1] == 1 && (!writes || l.result.stride[1] == 1),
@@ -113,12 +115,13 @@ bool takes(const polyconv_request &request, int32_t direction, sdk::Offer &offer
   return true;
 }
 
+double copy_us(const polyconv_tensor &t, const Copied &c) {
+  if (!c.copies) return 0;
+  return fits_rows_copy(t) ? rows_copy_us(t, c.row) : patch_copy_us(pixels_of(t), c.row);
+}
+
 double copies_us(const polyconv_layer &l, const Aligned &a) {
-  double us = a.bias > 0 ? 2 : 0;
-  if (a.input.copies) us += patch_copy_us(pixels_of(l.input), a.input.row);
-  if (a.gradient.copies) us += patch_copy_us(pixels_of(l.output), a.gradient.row);
-  if (a.result.copies) us += patch_copy_us(pixels_of(l.result), a.result.row);
-  return us;
+  return copy_us(l.input, a.input) + copy_us(l.output, a.gradient) + copy_us(l.result, a.result) + (a.bias > 0 ? 2 : 0);
 }
 
 bool asks(const sdk::Kernel &product, const polyconv_request &request, int32_t config, sdk::Offer &offer) {
@@ -139,6 +142,16 @@ bool asks(const sdk::Kernel &product, const polyconv_request &request, int32_t c
 
 // ---------------------------------------------------------------- plan and run
 
+void gather(const polyconv_tensor &t, const Copied &c, const void *from, void *rows, cudaStream_t stream) {
+  if (fits_rows_copy(t) && aligned(begin_of(t, from), 16)) return gather_rows(t, c.row, from, rows, stream);
+  gather_patches(pixels_of(t), c.row, from, rows, stream);
+}
+
+void scatter(const polyconv_tensor &t, const Copied &c, const void *rows, void *to, cudaStream_t stream) {
+  if (fits_rows_copy(t) && aligned(begin_of(t, to), 16)) return scatter_rows(t, c.row, rows, to, stream);
+  scatter_patches(pixels_of(t), c.row, rows, to, stream);
+}
+
 class AlignedInstance final : public CudaInstance {
  public:
   AlignedInstance(const sdk::Kernel &product, const polyconv_request &request, int32_t config)
@@ -157,11 +170,11 @@ class AlignedInstance final : public CudaInstance {
     char *const result = take(aligned_.result.bytes), *const bias = take(aligned_.bias);
     b.workspace = next;
     if (aligned_.input.copies) {
-      gather_patches(pixels_of(layer_.input), aligned_.input.row, a.input, input, stream);
+      gather(layer_.input, aligned_.input, a.input, input, stream);
       b.input = input;
     }
     if (aligned_.gradient.copies) {
-      gather_patches(pixels_of(layer_.output), aligned_.gradient.row, a.output, gradient, stream);
+      gather(layer_.output, aligned_.gradient, a.output, gradient, stream);
       b.output = gradient;
     }
     if (aligned_.bias > 0) {
@@ -171,8 +184,7 @@ class AlignedInstance final : public CudaInstance {
     const bool forward = layer_.direction == POLYCONV_FORWARD;
     if (aligned_.result.copies) (forward ? b.output : b.input) = result;
     product_->run(b, stream);
-    if (aligned_.result.copies)
-      scatter_patches(pixels_of(layer_.result), aligned_.result.row, result, forward ? a.output : a.input, stream);
+    if (aligned_.result.copies) scatter(layer_.result, aligned_.result, result, forward ? a.output : a.input, stream);
   }
 
   const Aligned aligned_;

@@ -59,17 +59,16 @@ sdk::Kernel rewritten_of(const char *name) {
   static constexpr const sdk::Kernel *kList[] = {&List...};
   static constexpr Products kProducts = {kList, sizeof...(List)};
   static const std::vector<const char *> configs = products_configs(kProducts);
-  return {name,
-          (List.flags | ...),
-          configs.data(),
-          static_cast<int32_t>(configs.size()),
-          [](const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-            return products_support(Way, kProducts, Direction, request, config, offer);
-          },
-          [](const polyconv_request &request, int32_t config) {
-            return products_create(Way, kProducts, request, config);
-          },
-          (List.takes & ...) & sdk::kActivationTraits};
+  return {
+      name,
+      (List.flags | ...),
+      configs.data(),
+      static_cast<int32_t>(configs.size()),
+      [](const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+        return products_support(Way, kProducts, Direction, request, config, offer);
+      },
+      [](const polyconv_request &request, int32_t config) { return products_create(Way, kProducts, request, config); },
+      (List.takes & ...) & sdk::kActivationTraits};
 }
 
 } // namespace polyconv::cuda

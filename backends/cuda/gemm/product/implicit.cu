@@ -35,6 +35,7 @@ bool keeps_to_taps(const polyconv_layer &l, int depth) {
 }
 
 Source preferred_source(const polyconv_layer &l, int tile) {
+  if (reads_rows(l)) return Source::kRows;
   if (!keeps_to_taps(l, kShapes[tile].depth)) return Source::kScattered;
   return has_vectors(l.input, l.weights.size[1]) ? Source::kVectors : Source::kTaps;
 }
@@ -45,7 +46,7 @@ class Implicit final : public CudaInstance {
  public:
   Implicit(const polyconv_request &request, const Config &config)
       : CudaInstance(request), splits_(config.splits), source_(preferred_source(layer_, config.tile)) {
-    const Source other = source_ == Source::kVectors ? Source::kTaps : source_;
+    const Source other = source_ == Source::kVectors || source_ == Source::kRows ? Source::kTaps : source_;
     preferred_ = find_product(layer_.input.type, config.tile, source_, device_);
     unaligned_ = find_product(layer_.input.type, config.tile, other, device_);
     const DeviceScope scope(device_);

@@ -73,6 +73,28 @@ bool has_vectors(const polyconv_tensor &t, int64_t channels) {
   return in_pieces(t, 16 / sdk::type_bytes(t.type), channels);
 }
 
+bool has_pixel_vectors(const polyconv_tensor &t) {
+  const int64_t vector = 16 / sdk::type_bytes(t.type);
+  int64_t run = 1; // of pixels one after the other
+  int axis = 4;
+  for (; axis >= 2; --axis) {
+    if (t.size[axis] > 1 && t.stride[axis] != run) break;
+    run *= t.size[axis];
+  }
+  const auto whole = [&](int axis) { return t.size[axis] == 1 || t.stride[axis] % vector == 0; };
+  for (; axis >= 2; --axis)
+    if (!whole(axis)) return false;
+  return run % vector == 0 && whole(0) && whole(1) && t.offset % vector == 0;
+}
+
+bool reads_rows(const polyconv_layer &l) {
+  if (l.input.type != POLYCONV_F32 || sdk::taps(l) != 1 || !has_pixel_vectors(l.input)) return false;
+  for (int axis = 0; axis < 3; ++axis)
+    if (l.input.size[2 + axis] != l.output.size[2 + axis] || l.pad_begin[axis] != 0 || l.stride[axis] != 1)
+      return false;
+  return true;
+}
+
 namespace {
 
 bool lies_alike(const polyconv_tensor &a, const polyconv_tensor &b) {
@@ -90,11 +112,19 @@ bool leaves_in_vectors(const polyconv_layer &l) {
          (e.residual_from == POLYCONV_RESIDUAL_NONE || (suits(l.residual) && lies_alike(l.result, l.residual)));
 }
 
+// Whether results leave as leave_rows (sums.cuh) has them: with a relu, clipped or not, at most.
+bool leaves_in_rows(const polyconv_layer &l) {
+  const polyconv_epilogue &e = l.epilogue;
+  return l.result.type == l.sum_type && has_pixel_vectors(l.result) && e.activation <= POLYCONV_ACT_CLIPPED_RELU &&
+         l.save == POLYCONV_SAVE_NONE && e.residual_from == POLYCONV_RESIDUAL_NONE;
+}
+
 } // namespace
 
 Product make_product(const polyconv_layer &l, const polyconv_arguments &a) {
   Product p = {make_implicit(l, a), EveryActivation(l, a)}; // kMatrix: `input` will be the workspace instead
   p.weights_row = static_cast<int32_t>(row_elements(l));
+  p.rows = leaves_in_rows(l) && aligned(a.output, 16);
   p.vectors = leaves_in_vectors(l) && aligned(a.output, 16) && aligned(p.conv.epilogue.residual, 16);
   return p;
 }
@@ -119,11 +149,11 @@ double product_us(const polyconv_layer &l, const Shape &shape, Source source, in
   const int64_t channels = l.weights.size[1], taps = sdk::taps(l);
   const double tiles = parts(l.output.size[0] * sdk::spatial(l.output), shape.pixels) *
                        parts(l.output.size[1] / l.groups, shape.channels) * static_cast<double>(l.groups);
-  const bool plain = source == Source::kScattered || source == Source::kMatrix;
+  const bool plain = source == Source::kScattered || source == Source::kMatrix || source == Source::kRows;
   const double blocks =
       plain ? parts(channels * taps, shape.depth) : static_cast<double>(taps) * parts(channels, shape.depth);
   const double depth = std::ceil(blocks / splits) * shape.depth;
-  const double epilogue = shape.channels == 32 ? 34 : 44; // as products
+  const double epilogue = splits == 1 && leaves_in_rows(l) ? 20 : shape.channels == 32 ? 34 : 44; // as products
   const double flops = 2.0 * shape.pixels * shape.channels * (depth + epilogue);
   const double busiest = std::ceil(tiles * splits / kHopperMultiprocessors);
   const double full = shape.blocks * shape.threads / 32.0; // warps of a multiprocessor
@@ -134,7 +164,11 @@ double product_us(const polyconv_layer &l, const Shape &shape, Source source, in
     return few / (few + 3.5) * ((full + 3.5) / full);
   };
   const double rest = std::fmod(busiest, shape.blocks), turns = busiest - rest + (rest > 0 ? rest / hidden(rest) : 0);
-  const double gathering = source == Source::kScattered ? 0.65 : 1;
+  // Rows take fewer instructions, which narrow tiles notice most: 152 times of 30 layers.
+  const double gathering = source == Source::kScattered ? 0.65
+                           : source != Source::kRows    ? 1
+                           : shape.channels == 32       ? 1.3
+                                                        : 1.1;
   const polyconv_epilogue &e = l.epilogue;
   const bool adds = e.residual_from != POLYCONV_RESIDUAL_NONE;
   const double elements = real(sdk::elements(l.input)) + real(sdk::elements(l.output)) * (adds ? 2 : 1);

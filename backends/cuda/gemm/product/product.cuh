@@ -202,13 +202,16 @@ Launcher launcher() {
   return {prepare, launch, L::bytes};
 }
 
-// Every source of a tile; kMatrix only for the types that are unfolded into.
+// Every source of a tile; kMatrix only for the types that are unfolded into, kRows for f32.
 template <class From, class T, class Tile>
 Launcher by_source(Source source) {
   switch (source) {
     case Source::kTaps: return launcher<From, T, Tile, Source::kTaps>();
     case Source::kScattered: return launcher<From, T, Tile, Source::kScattered>();
     case Source::kVectors: return launcher<From, T, Tile, Source::kVectors>();
+    case Source::kRows:
+      if constexpr (std::is_same_v<From, float>) return launcher<From, T, Tile, Source::kRows>();
+      return {};
     default:
       if constexpr (std::is_same_v<From, T> &&
                     (std::is_same_v<Tile, Tile64x64x16> || std::is_same_v<Tile, Tile128x64x16>))

@@ -21,6 +21,7 @@ enum class Source : int32_t {
   kTaps,      // a block of k lies in one tap; neighbouring threads read neighbouring pixels
   kScattered, // k as it comes, for few channels: each k finds its own tap
   kVectors,   // a block of k lies in one tap; 16 bytes of neighbouring channels at a time
+  kRows,      // 1 x 1, channels first: rows of k lie in memory, 16 bytes of neighbouring pixels at a time
   kMatrix     // unfolded before: rows of k, columns of pixels
 };
 
@@ -29,6 +30,7 @@ struct Product : ImplicitGemm {
   int32_t weights_row = 0; // elements of a row of packed weights: group_out, rounded up to 16 bytes
   int64_t matrix_row = 0;  // kMatrix: elements of a row
   int32_t vectors = 0;     // 16 bytes of the result's channels can be stored at once, and of a residual loaded
+  int32_t rows = 0;        // 16 bytes of the result's pixels can be stored at once
 };
 
 // Tile shapes: pixels x channels x depth of a block, the pixels x channels that a thread sums, and the blocks of k that
@@ -75,6 +77,11 @@ inline int64_t sum_bytes(int32_t type) {
 // Whether 16 bytes of neighbouring channels can be moved at once, were the pointer aligned to them; `channels` of them
 // belong together.
 bool has_vectors(const polyconv_tensor &tensor, int64_t channels);
+
+// Likewise of neighbouring pixels, which lie one after the other in runs of whole 16 bytes.
+bool has_pixel_vectors(const polyconv_tensor &tensor);
+// Whether the input is such rows of k.
+bool reads_rows(const polyconv_layer &layer);
 
 // The geometry of a layer and the pointers of a run, but for the activations'.
 Product make_product(const polyconv_layer &layer, const polyconv_arguments &arguments);

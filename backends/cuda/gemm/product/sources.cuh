@@ -277,6 +277,42 @@ class Activations<From, T, Tile, Row, Source::kVectors> : public TapBlocks<Tile:
   int4 held_[parts];
 };
 
+// 1 x 1, channels first: a row of k is the pixels of a channel, image after image, each in whole vectors.
+template <class From, class T, class Tile, int Row>
+class Activations<From, T, Tile, Row, Source::kRows> : public PlainBlocks<Tile::depth> {
+  static constexpr int vector = 16 / sizeof(T), lanes = Tile::pixels / vector;
+  static constexpr int step = Tile::threads / lanes;
+
+ public:
+  static constexpr int parts = Tile::depth / step, table_bytes = 0;
+  static constexpr bool held = false;
+  static_assert(step >= 1 && parts * step == Tile::depth, "threads have whole rows");
+
+  __device__ Activations(const Product &p, int64_t pixel, int32_t group, void *) : PlainBlocks<Tile::depth>(p) {
+    const int64_t mine = pixel + static_cast<int>(threadIdx.x) % lanes * vector;
+    const Pixel o = pixel_at(p, min(mine, p.pixels - 1));
+    there_ = mine < p.pixels;
+    from_ = static_cast<const T *>(p.input) + o.n * p.image_stride + o.d * p.in_stride[0] + o.h * p.in_stride[1] +
+            o.w * p.in_stride[2] +
+            (static_cast<int64_t>(group) * p.group_in + this->row_ + depth_of(0)) * p.channel_stride;
+  }
+  __device__ void begin() {}
+  __device__ void fetch(T *to, int i) {
+    const bool inside = there_ && depth_of(i) < this->rows();
+    copy_async<16>(to + depth_of(i) * Row + static_cast<int>(threadIdx.x) % lanes * vector, inside ? from_ : base(),
+                   inside);
+    from_ += static_cast<int64_t>(step) * this->p_.channel_stride;
+  }
+  __device__ void deposit(T *, int) const {}
+
+ private:
+  __device__ static int depth_of(int i) { return static_cast<int>(threadIdx.x) / lanes + i * step; }
+  __device__ const T *base() const { return static_cast<const T *>(this->p_.input); } // any address that is good
+
+  const T *from_; // of the next part
+  bool there_;
+};
+
 // The unfolded matrix, 16 bytes of neighbouring pixels at a time; its rows end in whole vectors.
 template <class From, class T, class Tile, int Row>
 class Activations<From, T, Tile, Row, Source::kMatrix> : public PlainBlocks<Tile::depth> {

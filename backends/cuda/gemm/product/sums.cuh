@@ -199,6 +199,41 @@ __device__ inline void store_part(const Product &p, const Leaving<T, Tile> &l, i
   });
 }
 
+// Where p.rows: out of registers, 16 bytes of pixels at a time, of which eight lanes store a whole line.
+template <class T, class Tile>
+__device__ inline void leave_rows(const Product &p, const Sums<T, Tile> &sums, int64_t pixel, int32_t channel,
+                                  int32_t group) {
+  using F = Frame<T, Tile>;
+  const F at;
+  const Epilogue &e = p.conv.epilogue;
+  const Bounds<T> bounds(e);
+  T *to[F::pixel_vectors];
+  bool there[F::pixel_vectors];
+#pragma unroll
+  for (int pv = 0; pv < F::pixel_vectors; ++pv) {
+    const int64_t mine = pixel + at.pixel + pv * 8 * F::vector;
+    const Pixel o = pixel_at(p, min(mine, p.pixels - 1));
+    there[pv] = mine < p.pixels;
+    to[pv] = static_cast<T *>(p.result) + p.conv.result.at(o.n, 0, o.d, o.h, o.w);
+  }
+#pragma unroll
+  for (int j = 0; j < Tile::thread_channels; ++j) {
+    const int32_t in_group = channel + at.channel + j / F::vector * 4 * F::vector + j % F::vector;
+    if (in_group >= p.group_out) continue;
+    const int64_t c = static_cast<int64_t>(group) * p.group_out + in_group;
+    const T scale = e.scale ? load<T>(e.scale, e.scale_type, c) : T(1);
+    const T bias = e.bias ? load<T>(e.bias, e.bias_type, c) : T(-0.0); // changes no sum, zeros included
+#pragma unroll
+    for (int pv = 0; pv < F::pixel_vectors; ++pv) {
+      Vector<T> v;
+#pragma unroll
+      for (int i = 0; i < F::vector; ++i)
+        v.element[i] = bounds(add(multiply(sums[pv * F::vector + i][j], scale), bias));
+      if (there[pv]) *reinterpret_cast<Vector<T> *>(to[pv] + c * p.conv.result.stride[1]) = v;
+    }
+  }
+}
+
 // The end of a tile: every thread has its sums, and nobody uses shared memory any more.
 template <class T, class Tile>
 __device__ inline void leave(const Product &p, const Sums<T, Tile> &sums, void *shared, int64_t pixel, int32_t channel,
@@ -206,6 +241,7 @@ __device__ inline void leave(const Product &p, const Sums<T, Tile> &sums, void *
   auto &l = *static_cast<Leaving<T, Tile> *>(shared);
   const Epilogue &e = p.conv.epilogue;
   const bool partial = p.splits > 1, inner = inner_of(p);
+  if (p.rows && !partial) return leave_rows<T, Tile>(p, sums, pixel, channel, group);
   for (int i = threadIdx.x; i < Tile::pixels; i += Tile::threads) {
     const Pixel o = pixel_at(p, min(pixel + i, p.pixels - 1));
     l.pixel[i] = o;

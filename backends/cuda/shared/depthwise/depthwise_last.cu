@@ -8,6 +8,7 @@
 #include "common/cheapest.hpp"
 #include "common/kernel.hpp"
 #include "common/machine.hpp"
+#include "depthwise/channels.cuh"
 #include "depthwise/last.hpp"
 
 #include <cinttypes>
@@ -39,26 +40,7 @@ int item_of(const polyconv_layer &l) {
   return l.input.type == POLYCONV_F32 ? 4 : 2;
 }
 
-// ---------------------------------------------------------------- weights: tap by tap, every channel's
-
-template <class T>
-__global__ void __launch_bounds__(256) pack_taps(const View<int32_t> weights, const T *raw, T *packed, int32_t count) {
-  const int32_t step = static_cast<int32_t>(gridDim.x) * 256;
-  for (int32_t i = static_cast<int32_t>(blockIdx.x) * 256 + static_cast<int32_t>(threadIdx.x); i < count; i += step) {
-    const int32_t tap = i / weights.size[0], channel = i - tap * weights.size[0], n = weights.size[4];
-    packed[i] = raw[weights.at(channel, 0, 0, tap / n, tap % n)];
-  }
-}
-
 // ---------------------------------------------------------------- plan and run
-
-// Whether `channels` of a tensor, beginning at a multiple of them, are an aligned vector where its pointer is aligned.
-bool in_vectors(const polyconv_tensor &t, int64_t channels) {
-  if (t.stride[1] != 1 && t.size[1] > 1) return false;
-  for (const int axis : {0, 3, 4})
-    if (t.size[axis] > 1 && t.stride[axis] % channels != 0) return false;
-  return t.size[1] % channels == 0 && t.offset % channels == 0;
-}
 
 // Whether results are vectors of the input's type.
 bool vectors_of_result(const polyconv_layer &l, int64_t channels) {
@@ -138,16 +120,7 @@ class Marches final : public CudaInstance {
   }
 
  private:
-  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
-    const auto count = static_cast<int32_t>(sdk::elements(layer_.weights));
-    const auto go = [&](auto element) {
-      using T = decltype(element);
-      pack_taps<<<blocks_for(count, 256), 256, 0, stream>>>(View<int32_t>(layer_.weights), static_cast<const T *>(raw),
-                                                            static_cast<T *>(packed), count);
-    };
-    item_of(layer_) == 4 ? go(uint32_t{}) : go(uint16_t{});
-    check_launch("cuda-shared/depthwise_last's packing");
-  }
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override { pack_taps(layer_, raw, packed, stream); }
 
   struct Way {
     MarchInstance instance;
@@ -243,8 +216,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (!takes_no_pooling(l, offer)) return false;
   if (!takes_layer(l, offer) || !offer_config(Ways{l}, kConfigCount, config, offer)) return false;
-  offer.set_weights(0, item_of(l) == 4 ? "cuda_taps_channels_32:1" : "cuda_taps_channels_16:1",
-                    sdk::elements(l.weights) * item_of(l));
+  offer.set_weights(0, taps_format(l), sdk::elements(l.weights) * item_of(l));
   return true;
 }
 

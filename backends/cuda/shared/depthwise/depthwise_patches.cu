@@ -63,7 +63,7 @@ double patch_clocks(const polyconv_layer &l, const DepthwisePatches &p) {
   const double copying = p.x.width == 16 ? 0.4 : p.x.width == 8 ? 0.6 : p.x.width == 4 ? 1 : 2.4;
   const double rows = kPatchThreads / p.chunks * kThreadPixels; // pixels that a block has at a time
   const double passes = std::ceil(real(p.patches.tile_pixels()) / rows);
-  const double tap = l.input.type == POLYCONV_F32 ? 24 : 22, ending = p.plain ? 60 : 400;
+  const double tap = l.input.type == POLYCONV_F32 ? 24 : 22, ending = p.plain ? 60 : 6500; // one by one
   return real(p.patches.positions) * p.chunks * copying +
          passes * (kPatchThreads / 32) * (p.patches.all_taps() * tap + ending) + 250;
 }

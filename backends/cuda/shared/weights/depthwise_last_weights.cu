@@ -1,6 +1,6 @@
 // depthwise_last_weights.cu - the gradient of weights of depthwise layers of any window, stride, dilation and number of
 // dimensions, channels last; f32, f16 and bf16 (last.hpp). Configs: "columns" keeps lines of 3, 5 or 7 neighbouring
-// taps in registers and goes down the image, "taps" goes tap by tap.
+// taps in registers and goes down the image, as often as a wider window wants it; "taps" goes tap by tap.
 //
 // Floor: one read of x and dy.
 // SPDX-License-Identifier: Apache-2.0
@@ -25,7 +25,6 @@ using namespace shared;
 
 constexpr const char *kNames[] = {"columns", "taps"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
-constexpr int kBlocksTogether = 4;                // of a multiprocessor
 constexpr int64_t kLongestSum = int64_t{1} << 17; // pixels: so many roundings stay below those of the result
 
 // ---------------------------------------------------------------- how a layer is cut
@@ -37,10 +36,14 @@ int columns_of(const polyconv_layer &l) {
     return (l.stride[axis] == stride || l.output.size[2 + axis] == 1) &&
            (l.dilation[axis] == 1 || l.weights.size[2 + axis] == 1);
   };
-  for (int i = 0; i < kLastColumnsCount; ++i)
-    if (l.weights.size[4] == kLastColumns[i].taps && fits(1, kLastColumns[i].stride) && fits(2, kLastColumns[i].stride))
-      return i;
-  return -1;
+  const int64_t taps = l.weights.size[4];
+  const auto cost = [&](const LastColumns &c) { return ceil_div(taps, c.taps) * (c.taps + 2); }; // loads are shared
+  int best = -1;
+  for (int i = 0; i < kLastColumnsCount && taps > 1; ++i) {
+    const LastColumns &c = kLastColumns[i];
+    if (fits(1, c.stride) && fits(2, c.stride) && (best < 0 || cost(c) < cost(kLastColumns[best]))) best = i;
+  }
+  return best;
 }
 
 // Whether pairs of channels are words, were the pointer aligned to them.
@@ -63,19 +66,29 @@ int32_t lanes_of(int64_t channels) {
 // Turns of a launch's blocks.
 int32_t turns_of(int columns, const LastSums &p) {
   return small(columns < 0 ? ceil_div(p.all_taps(), kTurnTaps)
-                           : p.taps[0] * ceil_div(p.taps[1], kLastColumns[columns].lines));
+                           : p.taps[0] * ceil_div(p.taps[1], kLastColumns[columns].lines) *
+                                 ceil_div(p.taps[2], kLastColumns[columns].taps));
 }
 
-// Units and splits are the same for every config, and so is the order of each sum. Bands are as high as leaves every
+// Blocks that a multiprocessor runs at once.
+int blocks_together(const polyconv_layer &l, int columns) {
+  const auto bytes = static_cast<int>(sdk::type_bytes(l.input.type));
+  return columns < 0 ? kTapBlocks : LastRegisters{kLastColumns[columns], bytes}.blocks();
+}
+
+// Units and splits are the same for every config, and so is the order of each sum: as many blocks as run at once
+// (`together` on a multiprocessor), since a few more take as long as twice as many. Bands are as high as leaves every
 // group of lanes some units, for the lines above a band are loaded once more.
-void set_splits(int64_t images, int64_t turns, LastSums *p) {
-  constexpr int64_t kUnits = 3, kLeastBand = 8; // of a group; rows
+void set_splits(int64_t images, int64_t turns, int64_t together, LastSums *p) {
+  constexpr int64_t kUnits = 3, kShortBand = 4, kLongBand = 8; // of a group; rows
   const int64_t groups = kLastThreads / p->lanes;
   const int64_t blocks =
-      std::max<int64_t>(1, int64_t{kHopperMultiprocessors} * kBlocksTogether / (int64_t{p->slices} * turns));
+      std::max<int64_t>(1, int64_t{kHopperMultiprocessors} * together / (int64_t{p->slices} * turns));
   p->strips = small(ceil_div(p->out[2], kStrip));
   const int64_t columns = images * p->out[0] * p->strips, wanted = ceil_div(kUnits * groups * blocks, columns);
-  p->band = small(std::min<int64_t>(p->out[1], std::max(kLeastBand, ceil_div(p->out[1], wanted))));
+  const bool is_small = 2 * columns * ceil_div(p->out[1], kLongBand) <= groups * blocks; // one unit each, or none
+  const int64_t least_band = is_small ? kShortBand : kLongBand;
+  p->band = small(std::min<int64_t>(p->out[1], std::max(least_band, ceil_div(p->out[1], wanted))));
   p->bands = small(ceil_div(p->out[1], p->band));
   p->units = small(columns * p->bands);
   const int64_t least = ceil_div(images * p->out[0] * p->out[1] * p->out[2], groups * kLongestSum);
@@ -97,7 +110,8 @@ LastSums make_sums(const polyconv_layer &l, int columns) {
   p.lanes = lanes_of(p.channels);
   p.slices = small(ceil_div(p.channels, 2 * p.lanes));
   p.pairs = in_pairs(l.input) && in_pairs(l.output) ? 1 : 0;
-  set_splits(l.output.size[0], turns_of(columns_of(l), p), &p);
+  const int best = columns_of(l);
+  set_splits(l.output.size[0], turns_of(best, p), blocks_together(l, best), &p);
   p.turns = turns_of(columns, p);
   return p;
 }
@@ -118,13 +132,15 @@ double sums_us(const polyconv_layer &l, const LastSums &p, int columns) {
     unit += p.band * strip;
   } else {
     const LastColumns &c = kLastColumns[columns];
-    const int inputs = (kStrip - 1) * c.stride + c.taps, rows = (c.lines + c.stride - 1) / c.stride;
-    const double row = std::min(c.stride, c.lines) * (inputs * load + 6) + kStrip * load + 12;
+    const LastRegisters holds = {c, wide ? 4 : 2};
+    const int inputs = holds.inputs(), rows = holds.rows();
+    const double row = holds.phases() * (inputs * load + 6) + kStrip * load + 12;
     unit += (p.band + rows - 1) * row + real(p.band) * c.lines * kStrip * c.taps * 2;
-    unit *= c.stride == 1 || c.taps == 7 ? 1.3 : 1.1; // 33 layers on an H200
+    unit *= c.taps == 3 ? 0.92 : c.taps == 5 ? 1.31 : 1.08; // 34 layers on an H200
   }
   const double issued = real(p.units) * p.turns * p.slices * p.lanes * unit;
-  const double lanes = std::min(1.0, real(p.splits) * p.turns * p.slices / (4.0 * kHopperMultiprocessors));
+  const int together = blocks_together(l, columns);
+  const double lanes = std::min(1.0, real(p.splits) * p.turns * p.slices / (1.0 * together * kHopperMultiprocessors));
   const double summing = issued / (128.0 * kHopperMultiprocessors * kHopperClocks * 0.5 * lanes);
   const double bytes = (wide ? 4 : 2) * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
   const double moving = bytes / 3.6e6;
@@ -167,7 +183,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t c) { return estimate(l, c); }))
     return offer.reject(
-        "has no instance for these columns: 3, 5 or 7 taps across, at stride 1 or 2 both ways, without dilation, "
+        "has no instance for these columns: two taps across and more, at stride 1 or 2 both ways, without dilation, "
         "and even channels");
   const LastSums p = make_sums(l, offer.config == 0 ? columns_of(l) : -1);
   if (!(real(p.splits) * p.turns * p.slices < 1 << 30)) return offer.reject("takes less than 2^30 pieces");

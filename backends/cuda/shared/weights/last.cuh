@@ -83,28 +83,36 @@ struct LastUnit {
 // `Lines` lines of `Taps` neighbouring columns, at stride `Step` both ways.
 template <class T, int Taps, int Step, int Lines>
 struct ColumnSums {
-  static constexpr int kCount = Lines * Taps, kInputs = (kStrip - 1) * Step + Taps;
-  static constexpr int kRows = (Lines + Step - 1) / Step, kPhases = Step < Lines ? Step : Lines; // of dy that a line of
-                                                                                                 // x meets; lines a row
-  static constexpr int kWords = kPhases * kInputs + kStrip;
-  static constexpr int kRegisters =
-      2 * (kCount + kRows * kStrip + kPhases * kInputs) + kWords * int{sizeof(T)} / 2 + (sizeof(T) == 4 ? 48 : 34);
-  static constexpr int kBlocks = std::min(5, 65536 / kLastThreads / ((kRegisters + 7) / 8 * 8)); // of a multiprocessor
+  static constexpr LastRegisters kHolds = {{Taps, Step, Lines}, sizeof(T)};
+  static constexpr int kCount = Lines * Taps, kInputs = kHolds.inputs(), kRows = kHolds.rows(),
+                       kPhases = kHolds.phases(), kBlocks = kHolds.blocks();
   float2 sums[kCount] = {};
 
-  // The tap of sum i, -1 where the window has no such line.
+  // Where the taps of a turn begin.
+  struct Turn {
+    int32_t plane, line, column;
+
+    __device__ Turn(const LastSums &p, int32_t turn) {
+      const int32_t across = (p.taps[2] + Taps - 1) / Taps, down = (p.taps[1] + Lines - 1) / Lines;
+      const int32_t group = turn / across;
+      plane = group / down;
+      line = (group - plane * down) * Lines, column = (turn - group * across) * Taps;
+    }
+  };
+
+  // The tap of sum i, -1 where the window has no such line or column.
   __device__ static int32_t tap_of(const LastSums &p, int32_t turn, int i) {
-    const int32_t groups = (p.taps[1] + Lines - 1) / Lines, plane = turn / groups;
-    const int32_t line = (turn - plane * groups) * Lines + i / Taps;
-    return line < p.taps[1] ? (plane * p.taps[1] + line) * p.taps[2] + i % Taps : -1;
+    const Turn first(p, turn);
+    const int32_t line = first.line + i / Taps, column = first.column + i % Taps;
+    return line < p.taps[1] && column < p.taps[2] ? (first.plane * p.taps[1] + line) * p.taps[2] + column : -1;
   }
 
   __device__ void add(const LastSums &p, const LastLane &lane, int32_t unit, int32_t turn) {
     const LastUnit<T> at(p, lane, unit);
-    const int32_t groups = (p.taps[1] + Lines - 1) / Lines, plane = turn / groups;
-    const int32_t depth = at.d * p.stride[0] - p.pad[0] + plane * p.dilation[0];
+    const Turn taps(p, turn);
+    const int32_t depth = at.d * p.stride[0] - p.pad[0] + taps.plane * p.dilation[0];
     if (depth < 0 || depth >= p.in[0]) return;
-    const int32_t first = (turn - plane * groups) * Lines - p.pad[1], left = at.w * Step - p.pad[2];
+    const int32_t first = taps.line - p.pad[1], left = at.w * Step - p.pad[2] + taps.column;
     const T *const x = at.x + depth * p.x_stride[0] + left * p.x_stride[2];
     const Strip strip = {x, first, left, at.columns(p) >= kStrip, left >= 0 && left + kInputs <= p.in[2]};
     float2 y[kRows][kStrip];
@@ -210,7 +218,7 @@ struct ColumnSums {
 // Any taps of any window, one by one.
 template <class T, bool Pairs>
 struct TapSums {
-  static constexpr int kBlocks = 4, kCount = kTurnTaps;
+  static constexpr int kBlocks = kTapBlocks, kCount = kTurnTaps;
   float2 sums[kCount] = {};
 
   __device__ static int32_t tap_of(const LastSums &p, int32_t turn, int i) {

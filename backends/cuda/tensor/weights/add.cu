@@ -19,6 +19,7 @@ struct Adding {
   void *result;
   int32_t type, taps, tap_chunks, row_tiles;
   int32_t tile_rows, tile_chunks;
+  int32_t group_rows, group_channels;
   int32_t rows = 1, most_taps = 1; // of a block
   int32_t ways = 1;                // threads that share the pieces of a quad
   int32_t whole = 0;               // 1: tiles of one piece have left already
@@ -40,19 +41,20 @@ __device__ inline Pieces pieces_of(const Adding &p, int32_t row, int32_t chunk) 
           last - first + 1};
 }
 
-// Pieces [from, to) of a quad, in order; four are under way at once.
+// Pieces [from, to) of a quad, in order; six are under way at once.
 __device__ inline float4 add_quad(const Adding &p, const Pieces &of, int32_t from, int32_t to, int32_t offset) {
   float4 sum = {};
   const float *const pieces = p.pieces + offset;
-  for (int32_t i = from; i < to; i += 4) {
-    float4 v[4];
+  constexpr int kTogether = 6;
+  for (int32_t i = from; i < to; i += kTogether) {
+    float4 v[kTogether];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < kTogether; ++j) {
       const int64_t at = i + j == 0 ? of.first : of.second + (i + j - 1) * of.step;
       v[j] = i + j < to ? *reinterpret_cast<const float4 *>(pieces + at) : float4{};
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
+    for (int j = 0; j < kTogether; ++j) sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
   }
   return sum;
 }
@@ -62,6 +64,12 @@ __device__ inline int64_t offset_of(const View<int64_t> &weights, int32_t tap) {
   const auto across = static_cast<int32_t>(weights.size[4]), down = static_cast<int32_t>(weights.size[3]);
   const int32_t line = tap / across, plane = line / down;
   return weights.at(0, 0, plane, line - plane * down, tap - line * across);
+}
+
+// A row's own channel of a column of its tile, where columns are the channels of several groups.
+__device__ inline int32_t channel_of(const Adding &p, int32_t row, int32_t column) {
+  if (p.group_rows == 0) return column;
+  return column - (row / p.group_rows - row / p.tile_rows * p.tile_rows / p.group_rows) * p.group_channels;
 }
 
 // Blocks: chunks of a tap and rows, then taps.
@@ -97,11 +105,12 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
   const int32_t step_outer = kThreads / inner, step_inner = kThreads - step_outer * inner;
   int32_t o = thread / inner, fast = thread - o * inner, within = o / outer;
   for (o -= within * outer; within < p.rows;) {
-    const int32_t tap = channels_inner ? o : fast, lane = channels_inner ? fast : o, c = chunk * 64 + lane;
+    const int32_t tap = channels_inner ? o : fast, lane = channels_inner ? fast : o,
+                  c = channel_of(p, row + within, chunk * 64 + lane);
     float sum = 0;
     for (int32_t way = 0; way < p.ways; ++way) sum += values[(way * lines + within * taps + tap) * (4 * kPitch) + lane];
     const bool here = !p.whole || pieces[tap].count > 1;
-    if (here && row + within < p.weights.size[0] && c < p.weights.size[1])
+    if (here && row + within < p.weights.size[0] && c >= 0 && c < p.weights.size[1])
       cuda::store(p.result, p.type, offsets[tap] + (row + within) * p.weights.stride[0] + c * p.weights.stride[1], sum);
     fast += step_inner, o += step_outer;
     if (fast >= inner) fast -= inner, ++o;
@@ -114,8 +123,8 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
 void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
   if (p.whole && p.shares.all_whole()) return;
   const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
-  Adding a = {p.shares, p.pieces,     p.weights,   p.result,   p.result_type,
-              taps,     p.tap_chunks, p.row_tiles, shape.rows, shape.chunks};
+  Adding a = {p.shares,     p.pieces,    p.weights,  p.result,     p.result_type, taps,
+              p.tap_chunks, p.row_tiles, shape.rows, shape.chunks, p.group_rows,  p.group_channels};
   a.whole = p.whole;
   const int64_t lines = int64_t{p.rows} * p.tap_chunks * taps;
   // Blocks enough for all multiprocessors, of a thread a quad; where there are few quads, threads share their pieces.
@@ -131,7 +140,7 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
   while (fits(kThreads / kQuads, 2 * kWorkers) || fits(kMostLines, 7 * kWorkers)) a.rows *= 2;
   const int32_t each = (p.shares.workers + p.shares.tiles - 1) / p.shares.tiles;
   while (2 * a.ways <= each && lines * kQuads * a.ways < int64_t{kWorkers} * 1024 &&
-         2 * a.ways * a.rows * a.most_taps <= kMostLines)
+         2 * a.ways * a.rows * a.most_taps <= kThreads / kQuads) // a thread has one quad: it waits once
     a.ways *= 2;
   const dim3 blocks(static_cast<unsigned>(p.tap_chunks * ceil_div(p.rows, a.rows)),
                     static_cast<unsigned>(ceil_div(taps, a.most_taps)));

@@ -134,18 +134,25 @@ void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &l, bool gradie
   check_map(result, "pixels");
 }
 
+bool suits_groups(const polyconv_layer &l, const WeightsShape &shape) {
+  const int64_t filters = l.weights.size[0] / l.groups;
+  return l.groups == 1 || filters % shape.rows == 0 || shape.rows % filters == 0;
+}
+
 WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape, int32_t sharing) {
   const auto parts = [](int32_t count, int32_t of) { return (count + of - 1) / of; };
   WeightsProduct p = {{}, {}, View<int64_t>(l.weights)};
   p.result_type = l.result.type;
   p.rows = small(l.weights.size[0]);
-  p.tap_chunks = parts(small(l.weights.size[1]), 64);
+  const int64_t filters = l.weights.size[0] / l.groups, channels = l.weights.size[1];
+  if (l.groups > 1) p.group_rows = small(filters), p.group_channels = small(channels);
+  p.tap_chunks = parts(small(l.groups == 1 ? channels : channels * std::max<int64_t>(1, shape.rows / filters)), 64);
   p.chunks = p.tap_chunks * small(sdk::taps(l));
   p.row_tiles = parts(p.rows, shape.rows);
   const int64_t tiles = int64_t{p.row_tiles} * parts(p.chunks, shape.chunks);
   p.sharing = sharing;
   p.shares = share_out(tiles, parts(small(l.output.size[0] * sdk::spatial(l.output)), shape.depth), sharing);
-  if (has_boxes(l.output) && reads_plainly(l)) // of one factor alone they are slower
+  if (l.groups == 1 && has_boxes(l.output) && reads_plainly(l)) // of one factor alone they are slower
     p.boxes = kBoxes | (shape.rows > 64 && l.output.size[1] % 64 == 0 ? kBoxOfGradients : 0) |
               (shape.chunks > 1 && l.input.size[1] % 64 == 0 ? kBoxOfActivations : 0);
   for (int axis = 0; axis < 3; ++axis) {

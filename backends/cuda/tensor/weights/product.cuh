@@ -83,12 +83,13 @@ template <class Tile>
 WeightsLauncher weights_launcher() {
   const auto prepare = [] {
     allow_shared(multiply_pixels<Tile>, Tile::shared_bytes);
-    allow_shared(multiply_shared_pixels<Tile>, Tile::shared_bytes);
+    allow_shared(multiply_shared_pixels<Tile>, Tile::lone_bytes);
   };
   const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
-    launch_clusters(p.sharing > 1 ? multiply_shared_pixels<Tile> : multiply_pixels<Tile>,
-                    static_cast<unsigned>(p.sharing), static_cast<unsigned>(p.shares.workers * p.sharing),
-                    Tile::threads, Tile::shared_bytes, stream, p);
+    const bool shared = p.sharing > 1;
+    launch_clusters(shared ? multiply_shared_pixels<Tile> : multiply_pixels<Tile>, static_cast<unsigned>(p.sharing),
+                    static_cast<unsigned>(p.shares.workers * p.sharing), Tile::threads,
+                    shared ? Tile::lone_bytes : Tile::shared_bytes, stream, p);
   };
   return {prepare, launch};
 }

@@ -51,6 +51,7 @@ class Exchange {
     ptx::cluster_arrive_released(), ptx::cluster_wait();
     constexpr int kAll = Tile::rows * kQuads;
     const int32_t end = kAll / p.sharing * (part + 1);
+#pragma unroll 2
     for (int32_t quad = kAll / p.sharing * part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
       const float4 sum = add(quad, p.sharing);
       if (p.result_type == POLYCONV_F32)
@@ -62,14 +63,16 @@ class Exchange {
   }
 
  private:
+  // All are asked at once, for another block's answer takes long.
   __device__ float4 add(int32_t quad, int32_t sharing) const {
     const uint32_t at = ptx::shared_address(sums_ + quad / kQuads * kRowStep + quad % kQuads * 4);
-    float4 sum = {};
-#pragma unroll 4
-    for (int32_t from = 0; from < sharing; ++from) {
-      const float4 v = ptx::load_in_cluster(ptx::address_in_cluster(at, from));
-      sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-    }
+    float4 v[kMostSharing], sum = {};
+#pragma unroll
+    for (int32_t from = 0; from < kMostSharing; ++from)
+      if (from < sharing) v[from] = ptx::load_in_cluster(ptx::address_in_cluster(at, from));
+#pragma unroll
+    for (int32_t from = 0; from < kMostSharing; ++from)
+      if (from < sharing) sum.x += v[from].x, sum.y += v[from].y, sum.z += v[from].z, sum.w += v[from].w;
     return sum;
   }
 

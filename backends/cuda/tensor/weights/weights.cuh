@@ -28,10 +28,12 @@ struct WeightsTile {
   static constexpr int columns = 64 * Chunks / ChunkGroups; // of a warpgroup
   static constexpr int chunk_bytes = Depth * 128;           // 64 channels of a block of pixels
   static constexpr int row_bytes = Rows / 64 * chunk_bytes, stage_bytes = row_bytes + Chunks * chunk_bytes;
-  // Small tiles leave room for a second block: that of the next kernel, which begins while this one ends.
+  // Small tiles leave room for a second block: that of the next kernel, which begins while this one ends. Not so in
+  // clusters (lone_bytes), whose blocks would then share a multiprocessor.
   static constexpr int blocks = Rows == 64 && Chunks <= 2 ? 2 : 1;
   static constexpr int stages = std::min(8, ((kHopperShared + 1024) / blocks - 2 * 1024 - 256) / stage_bytes);
   static constexpr int shared_bytes = stages * stage_bytes + 1024 + 256;
+  static constexpr int lone_bytes = std::max(shared_bytes, kHopperShared / 2 + 1024);
   // Of a thread, where a block has them all: consumers get what producers leave.
   static constexpr int producer_registers = 40;
   static constexpr int consumer_registers =
@@ -90,6 +92,11 @@ struct Corner {
   }
 };
 
+// The first input channel that a tile's columns are of; `row`: its first.
+__device__ inline int32_t first_channel(const WeightsProduct &p, int32_t row) {
+  return p.group_rows == 0 ? 0 : row / p.group_rows * p.group_channels;
+}
+
 // What one lane of the producer fetches of every block of a tile: 64 channels of the gradient, or of a tap of the
 // input, of one part. Chunks behind the last have channels that do not exist,
 // which are zeros.
@@ -102,13 +109,14 @@ class Lane {
   __device__ Lane(const WeightsProduct &p, int32_t tile)
       : p_(p), part_(static_cast<int>(threadIdx.x % 32) / kBoxes), box_(static_cast<int>(threadIdx.x % 32) % kBoxes) {
     const int32_t column = tile / p.row_tiles, chunk = column * Tile::chunks + box_ - kRowChunks;
+    const int32_t row = (tile - column * p.row_tiles) * Tile::rows;
     if (box_ < kRowChunks) {
-      channel_ = (tile - column * p.row_tiles) * Tile::rows + 64 * box_;
+      channel_ = row + 64 * box_;
       return;
     }
     const bool there = chunk < p.chunks;
     const int32_t tap = there ? chunk / p.tap_chunks : 0, line = tap / p.taps[2];
-    channel_ = (there ? chunk - tap * p.tap_chunks : p.tap_chunks) * 64;
+    channel_ = first_channel(p, row) + (there ? chunk - tap * p.tap_chunks : p.tap_chunks) * 64;
     tap_[0] = static_cast<uint16_t>(line / p.taps[1] * p.dilation[0]);
     tap_[1] = static_cast<uint16_t>(line % p.taps[1] * p.dilation[1]);
     tap_[2] = static_cast<uint16_t>((tap - line * p.taps[2]) * p.dilation[2]);

@@ -14,6 +14,7 @@ namespace polyconv::cuda::wgmma {
 
 inline constexpr int kWorkers = kHopperMultiprocessors;
 
+inline constexpr int kMostSharing = 8;  // blocks of a cluster
 inline constexpr int kWeightsParts = 3; // that factors fall into at most (parts.hpp)
 
 struct WeightsProduct {
@@ -25,6 +26,9 @@ struct WeightsProduct {
   int32_t rows = 0, chunks = 0; // output channels; chunks of all taps
   int32_t tap_chunks = 0;       // chunks of a tap
   int32_t row_tiles = 0;        // of all tiles
+  // Of a group, where there are several: then the columns of a tile are the channels of its rows' groups, of which each
+  // row wants its own, the blocks of a diagonal.
+  int32_t group_rows = 0, group_channels = 0;
   Shares shares = {};
   int32_t sharing = 1; // blocks of a cluster, which share the depth of one tile, the cluster's (shared.cuh)
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
@@ -53,6 +57,8 @@ inline constexpr int kWeightsShapeCount = sizeof kWeightsShapes / sizeof *kWeigh
 // The geometry of a layer in a shape, without maps and pointers, with clusters of `sharing` blocks as workers.
 WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape, int32_t sharing = 1);
 int64_t pieces_bytes(const WeightsProduct &product, const WeightsShape &shape); // of the workspace
+// Whether tiles begin with groups, or lie within one.
+bool suits_groups(const polyconv_layer &layer, const WeightsShape &shape);
 // Every tile one worker's.
 Shares share_out_whole(const Shares &shares, int32_t sharing);
 

@@ -9,6 +9,7 @@
 #include "common/conv.cuh"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "common/sums/bias_gradient.hpp"
 #include "common/values.cuh"
 
 namespace polyconv::cuda {
@@ -42,7 +43,7 @@ void make_dense(polyconv_tensor *t, int32_t type) {
   for (const int axis : {4, 3, 2, 1, 0}) t->stride[axis] = stride, stride *= t->size[axis];
 }
 
-// The layer as wgmma_weights gets it: 64 channels, windows of one column.
+// The layer as wgmma_weights gets it: 64 channels, windows of one column. The bias's gradient is of other channels.
 polyconv_layer windows_of(const polyconv_layer &l, const Wide &wide) {
   polyconv_layer w = l;
   w.weights.size[1] = w.input.size[1] = kWindow;
@@ -53,6 +54,7 @@ polyconv_layer windows_of(const polyconv_layer &l, const Wide &wide) {
   w.input.stride[0] = w.input.stride[2] = wide.row * l.input.size[3];
   make_dense(&w.weights, POLYCONV_F32);
   w.result = w.weights;
+  w.epilogue.has_bias = 0, w.bias_over_input = 0;
   return w;
 }
 
@@ -93,10 +95,13 @@ __global__ void __launch_bounds__(kThreads)
 // ---------------------------------------------------------------- supports
 
 struct Bytes {
-  int64_t input, windows; // of the workspace, before what the product needs
+  int64_t input, windows, bias; // of the workspace, before what the product needs
+
+  int64_t all() const { return input + windows + bias; }
 };
 Bytes bytes_of(const polyconv_layer &l, const Wide &wide) {
-  return {aligned_bytes(wide.size * 2), aligned_bytes(l.weights.size[0] * kWindow * l.weights.size[3] * 4)};
+  return {aligned_bytes(wide.size * 2), aligned_bytes(l.weights.size[0] * kWindow * l.weights.size[3] * 4),
+          aligned_bytes(bias_gradient_bytes(l))};
 }
 
 bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
@@ -117,8 +122,8 @@ bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &o
   of_windows.layers = &pointer;
   if (!kernel_wgmma_weights.supports(of_windows, config, offer)) return false;
   const Bytes bytes = bytes_of(l, wide);
-  offer.workspace_bytes = aligned_bytes(offer.workspace_bytes) + bytes.input + bytes.windows;
-  offer.estimate_us += 5 + static_cast<double>(wide.size + sdk::elements(l.input)) * 2 / 2.5e6;
+  offer.workspace_bytes = aligned_bytes(offer.workspace_bytes) + bytes.all();
+  offer.estimate_us += bias_gradient_us(l) + 5 + static_cast<double>(wide.size + sdk::elements(l.input)) * 2 / 2.5e6;
   return takes_workspace(request, offer, "its copy of the input");
 }
 
@@ -146,12 +151,13 @@ class FewWeights final : public CudaInstance {
         static_cast<int32_t>(layer_.pad_begin[2]), reinterpret_cast<Vector<uint16_t> *>(workspace), vectors);
     check_launch("the copy of few channels");
     polyconv_arguments b = a;
-    b.input = workspace, b.weights[0] = windows, b.workspace = workspace + bytes_.input + bytes_.windows;
+    b.input = workspace, b.weights[0] = windows, b.workspace = workspace + bytes_.all();
     product_->run(b, stream);
     pick<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(
         View<int64_t>(layer_.result), windows, static_cast<int32_t>(wide_.channels * layer_.dilation[2]), a.weights[0],
         layer_.result.type, count);
     check_launch("the end of a gradient of few channels");
+    bias_gradient(layer_, a, workspace + bytes_.input + bytes_.windows, stream);
   }
 
   const Wide wide_;

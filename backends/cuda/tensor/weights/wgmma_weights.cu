@@ -39,7 +39,9 @@ double product_us(const polyconv_layer &l, const WeightsProduct &p, const Weight
       std::max(shape.rows * columns * shape.depth / 2048, (shape.rows + columns) * shape.depth * 2 / rate);
   // Windows whose pixels begin within a sector of 32 bytes take longer.
   const double misaligned = sdk::taps(l) > 1 && row_of(l.input) % 16 != 0 ? 1.9 : 1;
-  const double multiplying = misaligned * blocks_of_longest(p) * (clocks + 52) / kClocks;
+  // Pixels of fewer than 64 bytes are asked for one by one.
+  const double narrow = sdk::taps(l) > 1 && l.input.size[1] < 16 ? 1.5 : 1;
+  const double multiplying = misaligned * narrow * blocks_of_longest(p) * (clocks + 52) / kClocks;
   const double moving = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output))) / 4.6e6;
   const double weights = real(sdk::elements(l.weights));
   const double leaving = !p.whole || !p.shares.all_whole()
@@ -54,6 +56,7 @@ double product_us(const polyconv_layer &l, const WeightsProduct &p, const Weight
 // took 1.2 to 1.4 times as long as they should.)
 WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
   WeightsProduct best = make_weights_product(l, shape);
+  if (l.groups > 1) return best; // what is a row's own is found among pieces
   best.whole = l.weights.stride[1] == 1 ? 1 : 0;
   double least = product_us(l, best, shape);
   const auto consider = [&](const WeightsProduct &p) {
@@ -64,7 +67,7 @@ WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
     whole.shares = share_out_whole(best.shares, 1);
     consider(whole);
   }
-  for (const int32_t sharing : {4, 8}) {
+  for (const int32_t sharing : {4, kMostSharing}) {
     WeightsProduct p = make_weights_product(l, shape, sharing);
     p.whole = 1;
     p.shares = share_out_whole(p.shares, sharing);
@@ -73,8 +76,10 @@ WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
   return best;
 }
 
-// In a shape: the one that it chooses took 4.5 % longer than the fastest on average, 26 % at most, on the 64.
+// In a shape, 0 where it does not serve: the one that it chooses took 4.5 % longer than the fastest on average, 26 % at
+// most, on the 64.
 double estimate(const polyconv_layer &l, const WeightsShape &shape) {
+  if (!suits_groups(l, shape)) return 0;
   return product_us(l, product_of(l, shape), shape) + bias_gradient_us(l);
 }
 
@@ -84,8 +89,11 @@ bool supports_weights(const polyconv_request &request, int32_t config, sdk::Offe
   const int32_t type = l.input.type;
   if (!is_half(type) || l.output.type != type) return offer.reject("takes f16 and bf16, the same for input and output");
   if (!takes_no_empty({&l.output}, offer)) return false;
-  if (!maps_hold_weights(request, l, offer)) return false;
-  offer_cheapest(kWeightsShapeCount, config, offer, [&](int32_t c) { return estimate(l, kWeightsShapes[c]); });
+  polyconv_layer read = l; // maps know no groups
+  read.groups = 1, read.weights.size[1] = l.input.size[1];
+  if (!maps_hold_weights(request, read, offer)) return false;
+  if (!offer_cheapest(kWeightsShapeCount, config, offer, [&](int32_t c) { return estimate(l, kWeightsShapes[c]); }))
+    return offer.reject("takes groups of filters that tiles of 64, 128 or 256 are multiples of, or the reverse");
   const WeightsShape &shape = kWeightsShapes[offer.config];
   const WeightsProduct product = product_of(l, shape);
   offer.workspace_bytes = aligned_bytes(pieces_bytes(product, shape)) + bias_gradient_bytes(l);

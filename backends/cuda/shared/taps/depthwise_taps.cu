@@ -1,0 +1,198 @@
+// depthwise_taps.cu - depthwise layers of any window, stride, dilation, number of channels and of dimensions, channels
+// last, tap by tap from the caches (taps.cuh): what has a window too far apart for a patch in shared memory, or
+// channels that are no whole vectors of 16 bytes. Configs are the channels of a thread.
+//
+// Floor: one read and one write of every element; then what lanes issue for each tap that is not padding.
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+#include <numeric>
+
+#include "common/accepts.hpp"
+#include "common/cheapest.hpp"
+#include "common/kernel.hpp"
+#include "common/machine.hpp"
+#include "depthwise/channels.cuh"
+#include "taps/taps.hpp"
+
+namespace polyconv::cuda::shared {
+namespace {
+
+constexpr int kChannels[] = {8, 4, 2, 1};
+constexpr int kConfigCount = sizeof kTapNames / sizeof *kTapNames;
+static_assert(sizeof kChannels / sizeof *kChannels == kConfigCount, "every config has a name");
+
+// What is read: the input, or the gradient of the output.
+const polyconv_tensor &source_of(const polyconv_layer &l) {
+  return l.direction == POLYCONV_FORWARD ? l.input : l.output;
+}
+
+TapsLaunch launch_for(const polyconv_layer &l, int channels, bool plain) {
+  const int32_t type = source_of(l).type;
+  const auto find = type == POLYCONV_F32 ? find_taps_f32 : type == POLYCONV_F16 ? find_taps_f16 : find_taps_bf16;
+  return find(channels, plain);
+}
+
+// A bias and bounds at most between sum and result, of the type that is read, of which so many channels are vectors.
+bool is_plain(const polyconv_layer &l, int channels) {
+  const int32_t a = l.epilogue.activation;
+  polyconv_layer without = l;
+  without.epilogue.activation = POLYCONV_ACT_NONE;
+  return (a == POLYCONV_ACT_NONE || a == POLYCONV_ACT_RELU || a == POLYCONV_ACT_CLIPPED_RELU) &&
+         bias_and_relu_at_most(without) && l.result.type == source_of(l).type && in_vectors(l.result, channels);
+}
+
+TapAxis axis_of(const polyconv_layer &l, int axis) {
+  const bool forward = l.direction == POLYCONV_FORWARD;
+  const int64_t stride = l.stride[axis], apart = l.dilation[axis], common = std::gcd(stride, apart);
+  TapAxis a = {};
+  a.taps = small(l.weights.size[2 + axis]), a.size = small(source_of(l).size[2 + axis]);
+  a.stride = small(source_of(l).stride[2 + axis]);
+  a.scale = forward ? small(stride) : 1, a.shift = small(forward ? -l.pad_begin[axis] : l.pad_begin[axis]);
+  a.apart = small(forward ? apart : -apart), a.by = forward ? 1 : small(stride);
+  a.tap_step = forward ? 1 : small(stride / common), a.at_step = small(forward ? apart : -apart / common);
+  return a;
+}
+
+DepthwiseTaps make_taps(const polyconv_layer &l, int channels) {
+  DepthwiseTaps s = {};
+  for (int axis = 0; axis < 3; ++axis) s.axis[axis] = axis_of(l, axis);
+  s.offset = small(source_of(l).offset), s.image = small(source_of(l).stride[0]);
+  s.filters = small(l.weights.size[0]);
+  s.phases = s.axis[2].by;
+  const int64_t(&size)[5] = l.result.size;
+  const int64_t chunks = size[1] / channels, strips = ceil_div(size[4], int64_t{kTapColumns} * s.phases) * s.phases;
+  const int64_t threads = size[0] * size[2] * size[3] * strips * chunks;
+  s.threads = small(std::min<int64_t>(threads, INT32_MAX));
+  s.chunks = Divider::make(small(chunks)), s.strips = Divider::make(small(strips));
+  s.rows = Divider::make(small(size[3])), s.planes = Divider::make(small(size[2]));
+  s.residues = Divider::make(s.phases);
+  const polyconv_epilogue &e = l.epilogue;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  s.low = e.activation == POLYCONV_ACT_NONE ? -kInfinity : 0;
+  s.high = e.activation == POLYCONV_ACT_CLIPPED_RELU ? e.activation_alpha : kInfinity;
+  return s;
+}
+
+// ---------------------------------------------------------------- supports
+
+// Taps of an axis that a result meets on average, of `together` results at a time: those beside the image are left out,
+// where they are for all of these.
+double taps_met(const TapAxis &a, int64_t results, int64_t together) {
+  int64_t met = 0;
+  for (int64_t tap = 0; tap < a.taps; ++tap) {
+    const int64_t base = a.shift + tap * a.apart, last = int64_t{a.size} * a.by - 1 - base;
+    const int64_t first = base >= 0 ? 0 : ceil_div(-base, a.scale), end = last < 0 ? 0 : last / a.scale + 1;
+    const int64_t inside = std::min(end, results) - first;
+    if (inside > 0) met += std::min(results, inside + (together - 1) * a.by / 2);
+  }
+  return real(met) / real(results) / a.by;
+}
+
+// Microseconds: the bytes, or what comes from the second cache, or what lanes issue. Forward fitted to 4 layers on an
+// H200, the gradient of data not yet.
+double taps_us(const polyconv_layer &l, int channels) {
+  const DepthwiseTaps s = make_taps(l, channels);
+  const double depth = taps_met(s.axis[0], l.result.size[2], 1), rows = taps_met(s.axis[1], l.result.size[3], 1);
+  const double columns = taps_met(s.axis[2], l.result.size[4], kTapColumns);
+  const bool half = source_of(l).type != POLYCONV_F32;
+  const double convert = half ? 1 : 0;
+  const double tap = 24 + kTapColumns * (6 + channels * (1 + convert)) + channels * convert;
+  const double ending =
+      is_plain(l, channels) ? 40 + kTapColumns * (4.0 + channels * 4) : kTapColumns * channels * 200.0;
+  const double thread = 90 + (s.phases > 1 ? 60 : 0) + depth * (10 + rows * (20 + columns * tap)) + ending;
+  const double summing = real(s.threads) * thread / (128.0 * kHopperMultiprocessors * kHopperClocks * 0.55);
+  const double bytes = half ? 2 : 4, results = real(sdk::elements(l.result));
+  const double moving =
+      (bytes * real(sdk::elements(source_of(l))) + (l.result.type == POLYCONV_F32 ? 4 : 2) * results) / 3.4e6;
+  // Neighbouring columns share what they read in the first cache, rows in the second.
+  const double far = l.dilation[2] == 1 ? std::min<double>(columns, s.axis[2].scale) : columns;
+  const double cached = bytes * results * depth * rows * far / 2.5e6;
+  return 3.5 + std::max({summing, moving, cached}) + 0.3 * std::min(summing, std::max(moving, cached));
+}
+
+struct Ways {
+  const polyconv_layer &l;
+
+  bool serves(int i, sdk::Offer *offer) const {
+    if (launch_for(l, kChannels[i], true) == nullptr)
+      return offer != nullptr && offer->reject("loads 16 bytes at most, not %s channels of f32", kTapNames[i]);
+    return in_vectors(source_of(l), kChannels[i]) ||
+           (offer != nullptr && offer->reject("loads %d channels at once, and they do not lie so", kChannels[i]));
+  }
+  double us(int i) const { return taps_us(l, kChannels[i]); }
+};
+
+bool takes(int32_t direction, const polyconv_request &request, sdk::Offer &offer) {
+  if (!sdk::convolves_once(request, direction, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  if (!takes_no_pooling(l, offer)) return false;
+  if (!takes_floats(l, source_of(l).type, offer) || !takes_one_filter(l, offer)) return false;
+  if (!takes_no_empty({&source_of(l), &l.result}, offer)) return false;
+  if (direction == POLYCONV_FORWARD && !takes_zeros(pads_zeros(l), offer)) return false;
+  if (direction != POLYCONV_FORWARD && l.pad_mode > POLYCONV_PAD_CONSTANT)
+    return offer.reject("folds no gradient of the padding back");
+  if (!takes_channels_last(has_neighbouring_channels(source_of(l)), offer,
+                           "loads neighbouring channels: wants channels last"))
+    return false;
+  if (!takes_int32(l, offer)) return false;
+  if (sdk::taps(l) > 1 << 16) return offer.reject("takes windows of up to 2^16 taps");
+  return make_taps(l, 1).threads <= INT32_MAX - kTapThreads || offer.reject("launches less than 2^31 threads");
+}
+
+// ---------------------------------------------------------------- plan and run
+
+class TapByTap final : public CudaInstance {
+ public:
+  TapByTap(const polyconv_request &request, int config) : CudaInstance(request), vector_(kChannels[config]) {
+    for (const int way : {0, 1}) {
+      const int channels = way == 0 ? vector_ : 1;
+      ways_[way] = {launch_for(layer_, channels, is_plain(layer_, channels)), make_taps(layer_, channels)};
+    }
+  }
+
+ private:
+  struct Way {
+    TapsLaunch launch = nullptr;
+    DepthwiseTaps taps = {};
+  };
+
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override { pack_taps(layer_, raw, packed, stream); }
+  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
+    const bool forward = layer_.direction == POLYCONV_FORWARD;
+    const void *const source = forward ? a.input : a.output;
+    void *const result = forward ? a.output : a.input;
+    const int64_t bytes = vector_ * sdk::type_bytes(source_of(layer_).type);
+    const bool vectors = aligned(source, bytes) && (!is_plain(layer_, vector_) || aligned(result, bytes));
+    const Way &way = ways_[vectors ? 0 : 1];
+    way.launch(Conv<int32_t>(layer_, a), way.taps, source, a.weights[0], result, stream);
+  }
+
+  const int vector_;
+  Way ways_[2]; // with vectors, and channel by channel
+};
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  return supports_taps(POLYCONV_FORWARD, request, config, offer);
+}
+
+} // namespace
+
+bool supports_taps(int32_t direction, const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (!takes(direction, request, offer)) return false;
+  const polyconv_layer &l = *request.layers[0];
+  if (!offer_config(Ways{l}, kConfigCount, config, offer, kConfigCount - 1)) return false;
+  offer.set_weights(0, taps_format(l), sdk::elements(l.weights) * sdk::type_bytes(l.weights.type));
+  return true;
+}
+
+std::unique_ptr<sdk::Instance> create_taps(const polyconv_request &request, int32_t config) {
+  return std::make_unique<TapByTap>(request, config);
+}
+
+} // namespace polyconv::cuda::shared
+
+namespace polyconv::cuda {
+
+POLYCONV_DEFINE_KERNEL(depthwise_taps, shared::kTapNames, shared::supports, shared::create_taps);
+
+} // namespace polyconv::cuda

@@ -1,0 +1,11 @@
+// cells_bf16.cu - the gradient of the input of depthwise layers at stride 2, channels last, bf16.
+// SPDX-License-Identifier: Apache-2.0
+#include "windows/cells.cuh"
+
+namespace polyconv::cuda::shared {
+
+CellsLaunch find_cells_bf16(int n, int channels) {
+  return find_cells<__nv_bfloat16>(n, channels);
+}
+
+} // namespace polyconv::cuda::shared

@@ -1,0 +1,15 @@
+# cmake -P embed.cmake: writes C++ whose strings hold files, so that a program needs none of them beside it.
+# -DOUT=FILE.cpp -DHEADER=the header to include -DNAMESPACE=a::b -DFILES=name=path,name=path
+set(text "// Made by cmake/embed.cmake.\n#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n\n")
+string(REPLACE "," ";" FILES "${FILES}")
+foreach(pair IN LISTS FILES)
+  string(REGEX MATCH "^([^=]+)=(.*)$" _ "${pair}")
+  file(READ "${CMAKE_MATCH_2}" content)
+  string(FIND "${content}" ")~embedded~\"" found)
+  if(NOT found EQUAL -1)
+    message(FATAL_ERROR "${CMAKE_MATCH_2} holds the mark that ends an embedded file")
+  endif()
+  string(APPEND text "const char ${CMAKE_MATCH_1}[] = R\"~embedded~(${content})~embedded~\";\n\n")
+endforeach()
+string(APPEND text "} // namespace ${NAMESPACE}\n")
+file(WRITE "${OUT}" "${text}")

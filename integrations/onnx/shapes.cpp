@@ -1,0 +1,305 @@
+// shapes.cpp - shape inference for what stands between convolutions. Operators that are not here have the shape that
+// the file tells, where it does.
+//
+// Source: ONNX's operator documentation.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "shapes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace polyconv_onnx {
+namespace {
+
+using Shape = std::optional<Sizes>;
+
+constexpr int64_t kMost = POLYCONV_MAX_ELEMENTS; // of a size, which keeps sums and products of two inside 64 bits
+
+const std::set<std::string> &unary() {
+  static const std::set<std::string> types = {"Relu",
+                                              "Clip",
+                                              "LeakyRelu",
+                                              "Elu",
+                                              "Selu",
+                                              "Celu",
+                                              "Sigmoid",
+                                              "HardSigmoid",
+                                              "HardSwish",
+                                              "Tanh",
+                                              "Gelu",
+                                              "Mish",
+                                              "Softplus",
+                                              "Erf",
+                                              "Exp",
+                                              "Sqrt",
+                                              "Abs",
+                                              "Neg",
+                                              "Identity",
+                                              "Dropout",
+                                              "Softmax",
+                                              "Cast",
+                                              "ThresholdedRelu",
+                                              "Softsign",
+                                              "InstanceNormalization",
+                                              "LRN",
+                                              "Floor",
+                                              "Ceil",
+                                              "Round",
+                                              "Reciprocal",
+                                              "Log",
+                                              "BatchNormalization",
+                                              "LogSoftmax",
+                                              "Swish",
+                                              "com.microsoft:Gelu",
+                                              "com.microsoft:QuickGelu",
+                                              "LayerNormalization",
+                                              "QuantizeLinear",
+                                              "DequantizeLinear",
+                                              "GroupNormalization"};
+  return types;
+}
+
+const std::set<std::string> &elementwise() {
+  static const std::set<std::string> types = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Mean", "PRelu"};
+  return types;
+}
+
+class Inference {
+ public:
+  Inference(const Graph &graph, const Shapes &shapes, const Node &node) : graph_(graph), shapes_(shapes), node_(node) {}
+
+  Shape infer() const {
+    const std::string &type = node_.type;
+    if (type == "Conv" || type == "ConvTranspose" || type == "ConvInteger" || type == "com.microsoft:FusedConv")
+      return convolved(1);
+    if (type == "QLinearConv") return convolved(3);
+    if (unary().count(type)) return shape(0);
+    if (elementwise().count(type)) return broadcast();
+    if (type == "MaxPool" || type == "AveragePool" || type == "LpPool") return pooled();
+    if (type == "GlobalAveragePool" || type == "GlobalMaxPool") return pooled_globally();
+    if (type == "Concat") return joined();
+    if (type == "Pad") return padded();
+    if (type == "Resize" || type == "Upsample") return resized();
+    if (type == "Transpose") return transposed();
+    if (type == "Reshape") return reshaped();
+    if (type == "SpaceToDepth" || type == "DepthToSpace") return folded(type == "SpaceToDepth");
+    return {};
+  }
+
+ private:
+  Shape shape(size_t input) const {
+    auto found = shapes_.find(node_.input(input));
+    if (found == shapes_.end()) return {};
+    return found->second;
+  }
+
+  // A constant operand; nothing where it is none, or its data are elsewhere.
+  std::optional<std::vector<double>> constant(size_t input) const {
+    auto found = graph_.constants.find(node_.input(input));
+    if (found == graph_.constants.end() || !found->second.present()) return {};
+    return found->second.values();
+  }
+
+  std::optional<Sizes> integers(size_t input) const {
+    const auto values = constant(input);
+    if (!values) return {};
+    Sizes result;
+    for (double value : *values) {
+      if (!(std::fabs(value) <= static_cast<double>(kMost))) return {};
+      result.push_back(static_cast<int64_t>(value));
+    }
+    return result;
+  }
+
+  Shape convolved(size_t weights_input) const {
+    const Shape input = shape(0), weights = shape(weights_input);
+    if (!input || !weights) return {};
+    std::string reason;
+    const Geometry geometry = geometry_of(node_, weights->size(), reason);
+    if (!reason.empty()) return {};
+    try {
+      return output_sizes(convolution(geometry, *input, *weights));
+    } catch (const std::runtime_error &) { // polyconv's sentence: layers.cpp tells it of this node
+      return {};
+    } catch (const std::invalid_argument &) {
+      return {};
+    }
+  }
+
+  Shape broadcast() const {
+    Sizes result;
+    for (size_t i = 0; i < node_.inputs.size(); ++i) {
+      const Shape next = shape(i);
+      if (!next) return {};
+      if (next->size() > result.size()) result.insert(result.begin(), next->size() - result.size(), 1);
+      const size_t before = result.size() - next->size();
+      for (size_t k = 0; k < next->size(); ++k) {
+        int64_t &size = result[before + k];
+        if (size != (*next)[k] && size != 1 && (*next)[k] != 1) return {};
+        if (size == 1) size = (*next)[k];
+      }
+    }
+    return result;
+  }
+
+  Shape pooled() const {
+    Shape result = shape(0);
+    if (!result || result->size() < 3) return {};
+    const size_t axes = result->size() - 2;
+    const Sizes window = node_.attribute("kernel_shape", Sizes()), ones(axes, 1), none(2 * axes, 0);
+    const Sizes stride = node_.attribute("strides", ones), dilation = node_.attribute("dilations", ones);
+    const Sizes pads = node_.attribute("pads", none);
+    const std::string automatic = node_.attribute("auto_pad", std::string("NOTSET"));
+    const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+    const bool ceil = node_.attribute("ceil_mode", int64_t{0}) != 0;
+    if (window.size() != axes || stride.size() != axes || dilation.size() != axes || pads.size() != 2 * axes) return {};
+    for (size_t i = 0; i < axes; ++i) {
+      int64_t &size = (*result)[i + 2];
+      for (int64_t number : {window[i], stride[i], dilation[i]})
+        if (number < 1 || number > (INT64_C(1) << 24)) return {};
+      if (std::max(std::abs(pads[i]), std::abs(pads[axes + i])) > (INT64_C(1) << 24)) return {};
+      if (same) {
+        size = (size + stride[i] - 1) / stride[i];
+        continue;
+      }
+      const int64_t before = automatic == "NOTSET" ? pads[i] : 0, after = automatic == "NOTSET" ? pads[axes + i] : 0;
+      const int64_t room = size + before + after - (dilation[i] * (window[i] - 1) + 1);
+      if (room < 0) return {};
+      const int64_t most = size + before; // where the last window may not begin
+      size = (room + (ceil ? stride[i] - 1 : 0)) / stride[i] + 1;
+      if (ceil && (size - 1) * stride[i] >= most) --size;
+    }
+    return result;
+  }
+
+  Shape pooled_globally() const {
+    Shape result = shape(0);
+    if (result && result->size() >= 2) std::fill(result->begin() + 2, result->end(), 1);
+    return result;
+  }
+
+  Shape joined() const {
+    Shape result = shape(0);
+    if (!result) return {};
+    const auto rank = static_cast<int64_t>(result->size());
+    int64_t axis = node_.attribute("axis", int64_t{0});
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) return {};
+    for (size_t i = 1; i < node_.inputs.size(); ++i) {
+      const Shape next = shape(i);
+      if (!next || next->size() != result->size()) return {};
+      (*result)[axis] += (*next)[axis];
+      if ((*result)[axis] > kMost) return {};
+    }
+    return result;
+  }
+
+  Shape padded() const {
+    Shape result = shape(0);
+    const auto given = node_.inputs.size() > 1 ? integers(1) : node_.attribute("pads", Sizes());
+    if (!result || !given || given->size() != 2 * result->size() || !node_.input(3).empty()) return {};
+    for (size_t i = 0; i < result->size(); ++i) {
+      int64_t &size = (*result)[i];
+      const int64_t before = (*given)[i], after = (*given)[result->size() + i];
+      if (std::max(std::abs(before), std::abs(after)) > kMost / 4) return {};
+      size = std::max<int64_t>(0, size + before + after);
+      if (size > kMost) return {};
+    }
+    return result;
+  }
+
+  Shape resized() const {
+    const Shape input = shape(0);
+    if (!input || node_.find("axes")) return {};
+    const bool old = node_.type == "Upsample" || node_.inputs.size() == 2; // input, scales
+    if (const auto sizes = old ? std::nullopt : integers(3); sizes && sizes->size() == input->size()) return sizes;
+    const auto scales = constant(old ? 1 : 2);
+    if (!scales || scales->size() != input->size()) return {};
+    Sizes result;
+    for (size_t i = 0; i < input->size(); ++i) {
+      const double size = std::floor(static_cast<double>((*input)[i]) * (*scales)[i]);
+      if (!(size >= 0 && size <= static_cast<double>(kMost))) return {};
+      result.push_back(static_cast<int64_t>(size));
+    }
+    return result;
+  }
+
+  Shape transposed() const {
+    const Shape input = shape(0);
+    if (!input) return {};
+    Sizes order = node_.attribute("perm", Sizes());
+    if (order.empty())
+      for (size_t i = input->size(); i-- > 0;) order.push_back(static_cast<int64_t>(i));
+    Sizes result;
+    for (int64_t from : order) {
+      if (from < 0 || from >= static_cast<int64_t>(input->size())) return {};
+      result.push_back((*input)[from]);
+    }
+    return result;
+  }
+
+  Shape reshaped() const {
+    const Shape input = shape(0);
+    auto wanted = integers(1);
+    if (!input || !wanted || node_.attribute("allowzero", int64_t{0})) return {};
+    int64_t whole = product(*input), rest = 1, open = -1;
+    for (size_t i = 0; i < wanted->size(); ++i) {
+      int64_t &size = (*wanted)[i];
+      if (size == 0) size = i < input->size() ? (*input)[i] : 0;
+      if (size < -1 || (size == -1 && open >= 0)) return {};
+      if (size == -1)
+        open = static_cast<int64_t>(i);
+      else if (size > 0 && rest > kMost / size)
+        return {};
+      else
+        rest *= size;
+    }
+    if (open >= 0 && (whole < 0 || rest == 0 || whole % rest != 0)) return {};
+    if (open >= 0) (*wanted)[open] = whole / rest;
+    return wanted;
+  }
+
+  static int64_t product(const Sizes &sizes) { // -1 where it is too large
+    int64_t result = 1;
+    for (int64_t size : sizes) {
+      if (size > 0 && result > kMost / size) return -1;
+      result *= size;
+    }
+    return result;
+  }
+
+  Shape folded(bool deeper) const {
+    Shape result = shape(0);
+    const int64_t block = node_.attribute("blocksize", int64_t{0});
+    if (!result || result->size() != 4 || block < 1 || block > 128) return {};
+    Sizes &sizes = *result;
+    if (deeper) {
+      sizes[1] *= block * block, sizes[2] /= block, sizes[3] /= block;
+    } else {
+      sizes[1] /= block * block, sizes[2] *= block, sizes[3] *= block;
+    }
+    for (int64_t size : sizes)
+      if (size > kMost) return {};
+    return result;
+  }
+
+  const Graph &graph_;
+  const Shapes &shapes_;
+  const Node &node_;
+};
+
+} // namespace
+
+std::optional<Sizes> output_shape(const Graph &graph, const Shapes &shapes, const Node &node) {
+  return Inference(graph, shapes, node).infer();
+}
+
+Geometry geometry_of(const Node &node, size_t rank, std::string &reason) {
+  Geometry geometry;
+  geometry.transposed = node.type == "ConvTranspose";
+  reason = read_geometry(node, rank, geometry);
+  return geometry;
+}
+
+} // namespace polyconv_onnx

@@ -1,0 +1,209 @@
+// layer.cpp - constants folded once, problems by sizes, and packed weights by format.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "run/layer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace polyconv_ort {
+namespace {
+
+constexpr size_t kMostFormats = 8; // packed copies of one layer's weights; beyond it the oldest way is to pack anew
+
+int32_t type_of(int type) {
+  return type == kFloat ? POLYCONV_F32 : type == kUint8 ? POLYCONV_U8 : type == kInt8 ? POLYCONV_S8 : POLYCONV_S32;
+}
+
+int32_t byte_at(const View &view, int64_t i) {
+  return view.type == kUint8 ? static_cast<const uint8_t *>(view.data)[i] : static_cast<const int8_t *>(view.data)[i];
+}
+
+float float_of(const View &view, const char *what) {
+  if (!view.data || view.type != kFloat || view.elements() != 1)
+    throw Error(kInvalidArgument, std::string("polyconv: ") + what + " is no single float");
+  return *static_cast<const float *>(view.data);
+}
+
+int32_t zero_of(const View &view, const char *what) {
+  if (!view.data) return 0;
+  if ((view.type != kUint8 && view.type != kInt8) || view.elements() != 1)
+    throw Error(kInvalidArgument, std::string("polyconv: ") + what + " is no single int8 or uint8");
+  return byte_at(view, 0);
+}
+
+// A float in a key, exactly.
+std::string bits(float value) {
+  return std::string(reinterpret_cast<const char *>(&value), sizeof value);
+}
+
+} // namespace
+
+std::string Layer::Numbers::key() const {
+  return std::to_string(input_zero) + "," + std::to_string(weights_zero) + "," + std::to_string(zeros_differ) + "," +
+         std::to_string(output_zero) + "," + bits(output_scale) + ";";
+}
+
+Layer::Layer(const Api &api, const Recipe &recipe, const Inputs &inputs, std::string name)
+    : api_(api), recipe_(recipe), name_(std::move(name)) {
+  recipe_.nodes.clear();
+  auto operand = [&](Value Recipe::*value) { return Operand(api, recipe.*value, inputs); };
+  weights_ = operand(&Recipe::weights), bias_ = operand(&Recipe::bias);
+  input_scale_ = operand(&Recipe::input_scale), input_zero_ = operand(&Recipe::input_zero);
+  weights_scale_ = operand(&Recipe::weights_scale), weights_zero_ = operand(&Recipe::weights_zero);
+  output_scale_ = operand(&Recipe::output_scale), output_zero_ = operand(&Recipe::output_zero);
+  gamma_ = operand(&Recipe::gamma), beta_ = operand(&Recipe::beta);
+  mean_ = operand(&Recipe::mean), variance_ = operand(&Recipe::variance);
+  has_residual_ = static_cast<bool>(recipe.residual);
+  output_type_ = recipe.kind == Kind::kFloats ? kFloat
+                 : recipe.kind == Kind::kSums ? kInt32
+                                              : recipe.output.shape().type;
+  for (const Recipe::Step &step : recipe.steps) steps_.emplace_back(api, step.constant, inputs);
+  if (gamma_.exists() || !steps_.empty()) fold();
+}
+
+bool Layer::has_fixed_weights() const {
+  return weights_.constant() && (!weights_zero_.exists() || weights_zero_.constant());
+}
+
+bool Layer::is_fixed() const {
+  for (const Operand *operand : {&input_scale_, &input_zero_, &weights_scale_, &output_scale_, &output_zero_})
+    if (operand->exists() && !operand->constant()) return false;
+  return has_fixed_weights();
+}
+
+View Layer::weights(const OrtKernelContext *context) const {
+  View view = weights_.view(api_, context);
+  if (!folded_weights_.empty()) view.data = folded_weights_.data();
+  return view;
+}
+
+void Layer::fold() {
+  const View weights = weights_.view(api_, nullptr), bias = bias_.view(api_, nullptr);
+  const int64_t in_first = weights.sizes[0], second = weights.sizes[1];
+  const int64_t channels = recipe_.transposed ? second * recipe_.groups : in_first;
+  auto vector = [&](const Operand &operand) {
+    const View view = operand.view(api_, nullptr);
+    if (view.elements() != channels)
+      throw Error(kInvalidArgument, "polyconv: a BatchNormalization of another number of channels");
+    return static_cast<const float *>(view.data);
+  };
+  const auto *raw = static_cast<const float *>(weights.data);
+  folded_weights_.assign(raw, raw + weights.elements());
+  folded_bias_.assign(static_cast<size_t>(channels), 0.0f);
+  if (bias.data && bias.elements() == channels)
+    std::memcpy(folded_bias_.data(), bias.data, folded_bias_.size() * sizeof(float));
+  std::vector<float> scales(static_cast<size_t>(channels), 1.0f);
+  if (gamma_.exists()) {
+    const float *gamma = vector(gamma_), *beta = vector(beta_), *mean = vector(mean_), *variance = vector(variance_);
+    for (int64_t k = 0; k < channels; ++k) {
+      scales[k] = gamma[k] / std::sqrt(variance[k] + recipe_.epsilon);
+      folded_bias_[k] = (folded_bias_[k] - mean[k]) * scales[k] + beta[k];
+    }
+  }
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const View view = steps_[i].view(api_, nullptr);
+    for (int64_t k = 0; k < channels; ++k) {
+      const float value = static_cast<const float *>(view.data)[view.elements() == 1 ? 0 : k];
+      if (recipe_.steps[i].product)
+        scales[k] *= value, folded_bias_[k] *= value;
+      else
+        folded_bias_[k] += value;
+    }
+  }
+  const int64_t taps = weights.elements() / std::max<int64_t>(1, in_first * second);
+  for (int64_t a = 0; a < in_first; ++a)
+    for (int64_t b = 0; b < second; ++b) {
+      const int64_t k = recipe_.transposed ? a / (in_first / recipe_.groups) * second + b : a;
+      for (int64_t t = 0; t < taps; ++t) folded_weights_[(a * second + b) * taps + t] *= scales[k];
+    }
+}
+
+Layer::Numbers Layer::numbers(const OrtKernelContext *context) const {
+  Numbers numbers;
+  if (recipe_.kind == Kind::kFloats) return numbers;
+  numbers.input_zero = zero_of(input_zero_.view(api_, context), "the input's zero point");
+  const View zeros = weights_zero_.view(api_, context);
+  const View weights = weights_.view(api_, context);
+  const int64_t channels = weights.sizes.empty() ? 0 : weights.sizes[0];
+  for (int64_t k = 0; zeros.data && k < zeros.elements(); ++k) {
+    numbers.weights_zeros.push_back(static_cast<const char *>(zeros.data)[k]);
+    numbers.zeros_differ |= numbers.weights_zeros[k] != numbers.weights_zeros[0];
+  }
+  if (numbers.zeros_differ && zeros.elements() != channels)
+    throw Error(kInvalidArgument, "polyconv: the weights' zero points are " + std::to_string(zeros.elements()) +
+                                      ", expected one or " + std::to_string(channels));
+  if (zeros.data && !numbers.zeros_differ && zeros.elements() > 0) numbers.weights_zero = byte_at(zeros, 0);
+  if (recipe_.kind == Kind::kSums) return numbers;
+  const float input_scale = float_of(input_scale_.view(api_, context), "the input's scale");
+  numbers.output_scale = float_of(output_scale_.view(api_, context), "the output's scale");
+  numbers.output_zero = zero_of(output_zero_.view(api_, context), "the output's zero point");
+  const View scales = weights_scale_.view(api_, context);
+  if (!scales.data || scales.type != kFloat || (scales.elements() != 1 && scales.elements() != channels))
+    throw Error(kInvalidArgument, "polyconv: the weights' scales are not one float or one a channel");
+  for (int64_t k = 0; k < channels; ++k)
+    numbers.scales.push_back(input_scale * static_cast<const float *>(scales.data)[scales.elements() == 1 ? 0 : k]);
+  return numbers;
+}
+
+polyconv::Problem Layer::problem(int input_type, const std::vector<int64_t> &input, const View &weights,
+                                 const Numbers &numbers) const {
+  polyconv::Problem problem = polyconv_onnx::convolution(recipe_, input, weights.sizes);
+  problem.input_type = type_of(input_type), problem.weights_type = type_of(weights.type),
+  problem.output_type = type_of(output_type_);
+  polyconv_epilogue &epilogue = problem.epilogue;
+  epilogue.has_bias = bias_.exists() || !folded_bias_.empty();
+  if (recipe_.kind == Kind::kFloats) {
+    if (has_residual_) epilogue.residual_from = POLYCONV_RESIDUAL_BUFFER;
+    epilogue.activation = recipe_.activation, epilogue.activation_alpha = recipe_.alpha;
+    polyconv_onnx::add_pool(recipe_.pool, problem);
+    return problem;
+  }
+  problem.input_zero_point = numbers.input_zero;
+  problem.has_weights_zero_points = numbers.zeros_differ;
+  problem.weights_zero_point = numbers.zeros_differ ? 0 : numbers.weights_zero;
+  if (recipe_.kind == Kind::kQuantised) {
+    epilogue.has_scale = 1;
+    epilogue.out_scale = numbers.output_scale, epilogue.out_zero_point = numbers.output_zero;
+  }
+  return problem;
+}
+
+std::shared_ptr<polyconv::Weights> Layer::packed(const polyconv::Plan &plan, int32_t place,
+                                                 const polyconv::Problem &problem, const View &weights) {
+  const std::string format = plan.weights_format(place);
+  if (format == "raw") return nullptr;
+  if (!has_fixed_weights()) return std::make_shared<polyconv::Weights>(plan, place, weights.data);
+  // Packed weights serve every plan of the same format and weight problem; what shapes change of it is which axes have
+  // one output.
+  std::string key = format + "/" + std::to_string(problem.input_zero_point);
+  const std::vector<int64_t> output = polyconv_onnx::output_sizes(problem);
+  for (int32_t i = 0; i < problem.spatial_dims; ++i)
+    key += problem.input_size[i] == 1 || output[i + 2] == 1 ? "1" : "n";
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<polyconv::Weights> &entry = packed_[key];
+  if (!entry) entry = std::make_shared<polyconv::Weights>(plan, place, weights.data);
+  std::shared_ptr<polyconv::Weights> result = entry;
+  if (packed_.size() > kMostFormats) packed_.clear();
+  return result;
+}
+
+void Layer::fill(const OrtKernelContext *context, const polyconv::Problem &problem, const View &weights,
+                 const Numbers &numbers, int32_t place, polyconv::Buffers &buffers) const {
+  buffers.weights[place] = const_cast<void *>(weights.data);
+  if (!folded_bias_.empty()) {
+    buffers.bias[place] = const_cast<float *>(folded_bias_.data());
+  } else if (bias_.exists()) {
+    const View bias = bias_.view(api_, context);
+    if (bias.elements() != problem.out_channels)
+      throw Error(kInvalidArgument, "polyconv: the bias has " + std::to_string(bias.elements()) +
+                                        " elements, expected " + std::to_string(problem.out_channels));
+    buffers.bias[place] = const_cast<void *>(bias.data);
+  }
+  if (!numbers.scales.empty()) buffers.scale[place] = numbers.scales.data();
+  if (numbers.zeros_differ) buffers.weights_zero_point[place] = numbers.weights_zeros.data();
+}
+
+} // namespace polyconv_ort

@@ -1,0 +1,77 @@
+// layer.hpp - one convolution with its epilogue: its constants, its problem for given sizes, and its packed weights.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef POLYCONV_ORT_LAYER_HPP
+#define POLYCONV_ORT_LAYER_HPP
+
+#include <polyconv/polyconv.hpp>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "claim/recipe.hpp"
+#include "run/operands.hpp"
+
+namespace polyconv_ort {
+
+class Layer {
+ public:
+  // The zero points and scales of one run.
+  struct Numbers {
+    int32_t input_zero = 0, output_zero = 0;
+    float output_scale = 1;
+    std::vector<char> weights_zeros; // one a channel, as bytes of the weights' type; one alone where all are the same
+    std::vector<float> scales;       // input_scale * weights_scale, one a channel
+    bool zeros_differ = false;
+    int32_t weights_zero = 0;
+    std::string key() const; // what of them a plan depends on
+  };
+
+  // Copies the recipe's constants; what is no constant comes with each run by the number that `inputs` gives its name.
+  Layer(const Api &, const Recipe &, const Inputs &, std::string name);
+
+  const std::string &name() const { return name_; }
+  const std::string &text() const { return recipe_.text; } // "Conv+Relu"
+  int output_type() const { return output_type_; }
+  bool has_fixed_weights() const; // and zero points of them, so that they stay packed
+  bool is_fixed() const;          // likewise all zero points and scales
+  View weights(const OrtKernelContext *) const;
+  Numbers numbers(const OrtKernelContext *) const;
+
+  // The layer over an input of these sizes, channels first. Throws Error, polyconv::Error or std::invalid_argument
+  // where that cannot be.
+  polyconv::Problem problem(int input_type, const std::vector<int64_t> &input, const View &weights,
+                            const Numbers &) const;
+
+  // Weights for layer `place` of a plan, packed once for all plans that can share them; NULL where it takes them raw.
+  std::shared_ptr<polyconv::Weights> packed(const polyconv::Plan &, int32_t place, const polyconv::Problem &,
+                                            const View &weights);
+
+  // What the layer itself brings to a run, into place `place`: raw weights, bias, scales and zero points. The bias is
+  // checked.
+  void fill(const OrtKernelContext *, const polyconv::Problem &, const View &weights, const Numbers &, int32_t place,
+            polyconv::Buffers &) const;
+
+ private:
+  void fold(); // the BatchNormalization and the steps into weights and bias
+
+  const Api &api_;
+  Recipe recipe_; // without its nodes and values, which live no longer than the graph
+  std::string name_;
+  Operand weights_, bias_;
+  Operand input_scale_, input_zero_, weights_scale_, weights_zero_, output_scale_, output_zero_;
+  Operand gamma_, beta_, mean_, variance_;
+  std::vector<Operand> steps_;
+  bool has_residual_ = false;
+  int output_type_ = kFloat;
+  std::vector<float> folded_weights_, folded_bias_; // where there is something to fold
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<polyconv::Weights>> packed_;
+};
+
+} // namespace polyconv_ort
+#endif // POLYCONV_ORT_LAYER_HPP

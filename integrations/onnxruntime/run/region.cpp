@@ -1,0 +1,264 @@
+// region.cpp - what a region's tensors are called, its schedules by sizes, and its runs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "run/region.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+#include "runtime/threads.hpp"
+
+namespace polyconv_ort {
+namespace {
+
+constexpr size_t kMostReported = 8;
+
+// The order in which layers can run: each after those whose results it reads.
+std::vector<const Recipe *> in_order(const std::vector<Recipe> &recipes) {
+  std::set<std::string> missing;
+  for (const Recipe &recipe : recipes) missing.insert(recipe.output.name());
+  std::vector<const Recipe *> left, ordered;
+  for (const Recipe &recipe : recipes) left.push_back(&recipe);
+  while (!left.empty()) {
+    auto ready = std::find_if(left.begin(), left.end(), [&](const Recipe *recipe) {
+      return !missing.count(recipe->input.name()) && (!recipe->residual || !missing.count(recipe->residual.name()));
+    });
+    if (ready == left.end()) throw Error(kFail, "polyconv: the layers of a fused node wait for each other");
+    missing.erase((*ready)->output.name());
+    ordered.push_back(*ready);
+    left.erase(ready);
+  }
+  return ordered;
+}
+
+std::string name_of(const Recipe &recipe) {
+  for (const Node &node : recipe.nodes)
+    if (node.type().find("Conv") != std::string::npos) return node.name().empty() ? node.output(0).name() : node.name();
+  return recipe.output.name();
+}
+
+} // namespace
+
+std::unique_ptr<polyconv::Memory> Workspaces::take(size_t bytes) {
+  std::unique_ptr<polyconv::Memory> memory;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!free_.empty()) memory = std::move(free_.back()), free_.pop_back();
+  }
+  if (!memory || memory->bytes() < bytes) {
+    memory.reset(); // before the larger one, so that both are never there
+    memory = std::make_unique<polyconv::Memory>(polyconv::Device(), bytes);
+  }
+  return memory;
+}
+
+void Workspaces::give(std::unique_ptr<polyconv::Memory> memory) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  free_.push_back(std::move(memory));
+}
+
+Region::Region(const Api &api, const std::vector<Recipe> &recipes, const Inputs &inputs, const Inputs &outputs,
+               const Settings &settings, std::shared_ptr<Workspaces> workspaces)
+    : api_(api), settings_(settings), workspaces_(std::move(workspaces)), told_(recipes.size()) {
+  std::map<std::string, int> numbers;
+  auto place = [](const Inputs &names, const std::string &name) {
+    auto found = names.find(name);
+    return found == names.end() ? -1 : static_cast<int>(found->second);
+  };
+  auto number = [&](const Value &value) {
+    const std::string name = value.name();
+    const auto [entry, is_new] = numbers.try_emplace(name, static_cast<int>(network_.tensors.size()));
+    if (is_new) network_.tensors.push_back({place(inputs, name), place(outputs, name)});
+    return entry->second;
+  };
+  for (const Recipe *recipe : in_order(recipes)) {
+    auto layer = std::make_shared<Layer>(api, *recipe, inputs, name_of(*recipe));
+    is_fixed_ = is_fixed_ && layer->is_fixed();
+    Network::Link link{std::move(layer), number(recipe->input), -1, 0};
+    if (recipe->residual) link.residual = number(recipe->residual);
+    link.output = number(recipe->output);
+    network_.links.push_back(std::move(link));
+  }
+  for (size_t t = 0; t < network_.tensors.size(); ++t)
+    if (network_.tensors[t].input >= 0) entries_.push_back(static_cast<int>(t));
+  if (is_fixed_) constants_ = changing(nullptr);
+  prepare(recipes, numbers);
+}
+
+Region::Constants Region::changing(const OrtKernelContext *context) const {
+  Constants result;
+  for (const Network::Link &link : network_.links) {
+    result.weights.push_back(link.layer->weights(context));
+    result.numbers.push_back(link.layer->numbers(context));
+  }
+  return result;
+}
+
+// Plans and packs for the inputs that the model tells, of one image where the batch is open, so that the first run need
+// not. What fails here fails again in the run, and is told there.
+void Region::prepare(const std::vector<Recipe> &recipes, const std::map<std::string, int> &names) {
+  if (!is_fixed_) return;
+  std::map<int, Sized> known;
+  for (const Recipe &recipe : recipes)
+    for (const Value *value : {&recipe.input, &recipe.residual})
+      for (int entry : entries_)
+        if (*value && names.at(value->name()) == entry) {
+          const Shape shape = value->shape();
+          known[entry] = {shape.type, shape.sizes};
+        }
+  std::vector<Sized> inputs(network_.tensors.size());
+  for (int entry : entries_) {
+    Sized &input = inputs[entry] = known[entry];
+    if (input.sizes.size() < 3) return;
+    if (input.sizes[0] < 0) input.sizes[0] = 1;
+    if (std::any_of(input.sizes.begin(), input.sizes.end(), [](int64_t size) { return size < 0; })) return;
+  }
+  try {
+    const std::shared_ptr<const Schedule> made = ready(inputs, constants_);
+    if (made->bytes == 0) return;
+    auto memory = workspaces_->take(made->bytes);
+    std::memset(memory->get(), 0, memory->bytes()); // the system gives the pages now, not in the first run
+    workspaces_->give(std::move(memory));
+  } catch (const std::exception &) { // NOLINT(bugprone-empty-catch): see above
+  }
+}
+
+std::shared_ptr<const Schedule> Region::ready(const std::vector<Sized> &inputs, const Constants &constants) {
+  std::string key;
+  for (int entry : entries_)
+    for (int64_t size : inputs[entry].sizes) key += std::to_string(size) + ",";
+  if (!is_fixed_)
+    for (size_t i = 0; i < network_.links.size(); ++i) {
+      for (int64_t size : constants.weights[i].sizes) key += std::to_string(size) + ",";
+      key += constants.numbers[i].key();
+    }
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto entry = ready_.begin(); entry != ready_.end(); ++entry)
+    if (entry->first == key) {
+      ready_.splice(ready_.begin(), ready_, entry);
+      return entry->second;
+    }
+  auto made = std::make_shared<const Schedule>(
+      make_schedule(network_, inputs, constants.weights, constants.numbers, plan_options(api_, settings_)));
+  ready_.emplace_front(key, made);
+  if (static_cast<int64_t>(ready_.size()) > settings_.plans) ready_.pop_back();
+  ++plans_;
+  tell(*made);
+  return made;
+}
+
+void Region::tell(const Schedule &schedule) {
+  for (const Schedule::Step &step : schedule.steps) {
+    if (!step.plan) continue;
+    for (size_t k = 0; k < step.links.size(); ++k) {
+      auto &kernels = told_[step.links[k]].kernels;
+      if (kernels.size() >= kMostReported) continue;
+      std::string kernel = step.info.kernel;
+      if (step.links.size() > 1)
+        kernel += ", a chain from layer " + network_.links[step.links[0]].layer->name() + " to " +
+                  network_.links[step.links.back()].layer->name();
+      kernels[step.problems[k].token()] = kernel;
+    }
+  }
+}
+
+void Region::run(OrtKernelContext *context) {
+  const Running scope(settings_.session_pool ? context : nullptr);
+  std::vector<Sized> inputs(network_.tensors.size());
+  std::vector<void *> places(network_.tensors.size(), nullptr);
+  for (int entry : entries_) {
+    const View view = input_view(api_, context, static_cast<size_t>(network_.tensors[entry].input));
+    inputs[entry] = {view.type, view.sizes}, places[entry] = const_cast<void *>(view.data);
+  }
+  const Constants changed = is_fixed_ ? Constants() : changing(context);
+  const Constants &constants = is_fixed_ ? constants_ : changed;
+  const std::shared_ptr<const Schedule> schedule = ready(inputs, constants);
+  compute(context, *schedule, constants, std::move(places));
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++runs_;
+}
+
+void Region::compute(OrtKernelContext *context, const Schedule &schedule, const Constants &constants,
+                     std::vector<void *> outer) {
+  for (size_t t = 0; t < network_.tensors.size(); ++t) {
+    const int number = network_.tensors[t].output;
+    if (number < 0) continue;
+    const std::vector<int64_t> &sizes = schedule.tensors[t].sizes;
+    OrtValue *output = nullptr;
+    require(api_,
+            api_.KernelContext_GetOutput(context, static_cast<size_t>(number), sizes.data(), sizes.size(), &output));
+    require(api_, api_.GetTensorMutableData(output, &outer[t]));
+  }
+  std::unique_ptr<polyconv::Memory> memory;
+  if (schedule.bytes > 0) memory = workspaces_->take(schedule.bytes);
+  auto *arena = memory ? static_cast<char *>(memory->get()) : nullptr;
+  std::vector<void *> places = outer;
+  for (size_t t = 0; t < places.size(); ++t)
+    if (schedule.tensors[t].inside) places[t] = arena + schedule.tensors[t].offset;
+  try {
+    for (const Schedule::Step &step : schedule.steps)
+      if (step.plan)
+        run_plan(context, constants, step, places, arena ? arena + schedule.arena : nullptr);
+      else if (step.turn.to_last)
+        turn(api_, step.turn, outer[step.turned], places[step.turned]);
+      else
+        turn(api_, step.turn, places[step.turned], outer[step.turned]);
+  } catch (...) {
+    if (memory) workspaces_->give(std::move(memory));
+    throw;
+  }
+  if (memory) workspaces_->give(std::move(memory));
+}
+
+void Region::run_plan(const OrtKernelContext *context, const Constants &constants, const Schedule::Step &step,
+                      const std::vector<void *> &places, void *workspace) {
+  const auto begin = std::chrono::steady_clock::now();
+  polyconv::Buffers buffers;
+  std::vector<std::shared_ptr<polyconv::Weights>> each; // packed for this run alone
+  for (size_t k = 0; k < step.links.size(); ++k) {
+    const Network::Link &link = network_.links[step.links[k]];
+    const auto place = static_cast<int32_t>(k);
+    link.layer->fill(context, step.problems[k], constants.weights[step.links[k]], constants.numbers[step.links[k]],
+                     place, buffers);
+    if (link.residual >= 0) buffers.residual[k] = places[link.residual];
+    std::shared_ptr<polyconv::Weights> weights = step.weights[k];
+    if (weights && !link.layer->has_fixed_weights()) {
+      weights = link.layer->packed(*step.plan, place, step.problems[k], constants.weights[step.links[k]]);
+      each.push_back(weights);
+    }
+    if (weights) buffers.packed[k] = weights->get();
+  }
+  buffers.input = places[network_.links[step.links[0]].input];
+  buffers.output = places[network_.links[step.links.back()].output];
+  buffers.workspace = workspace, buffers.workspace_size = static_cast<size_t>(step.info.workspace_bytes);
+  polyconv::require(polyconv_run(step.plan->get(), &buffers, nullptr));
+  if (!settings_.profile) return;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::lock_guard<std::mutex> lock(mutex_);
+  Told &told = told_[step.links[0]];
+  told.least = told.seconds > 0 ? std::min(told.least, seconds) : seconds;
+  told.seconds += seconds;
+}
+
+std::string Region::report() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::string text;
+  for (size_t i = 0; i < network_.links.size(); ++i) {
+    const Layer &layer = *network_.links[i].layer;
+    text += "\nlayer " + layer.name() + "\n  nodes    " + layer.text() + "\n  runs     " + std::to_string(runs_) +
+            ", plans " + std::to_string(plans_) + "\n";
+    if (settings_.profile && runs_ > 0 && told_[i].seconds > 0) { // of a chain, the first layer has the time of all
+      char line[96];
+      std::snprintf(line, sizeof line, "  time     %.3f ms a run, least %.3f\n",
+                    told_[i].seconds * 1e3 / static_cast<double>(runs_), told_[i].least * 1e3);
+      text += line;
+    }
+    for (const auto &kernel : told_[i].kernels) text += "  kernel   " + kernel.second + " for " + kernel.first + "\n";
+  }
+  return text;
+}
+
+} // namespace polyconv_ort

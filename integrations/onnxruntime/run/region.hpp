@@ -1,0 +1,68 @@
+// region.hpp - one fused node at work: layers that hang together, a schedule for each set of sizes, and the run.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef POLYCONV_ORT_REGION_HPP
+#define POLYCONV_ORT_REGION_HPP
+
+#include <list>
+#include <mutex>
+
+#include "run/schedule.hpp"
+#include "runtime/settings.hpp"
+
+namespace polyconv_ort {
+
+// Memory of runs, reused: as many blocks as runs are under way at once, each as large as the largest asked of it.
+class Workspaces {
+ public:
+  std::unique_ptr<polyconv::Memory> take(size_t bytes);
+  void give(std::unique_ptr<polyconv::Memory> memory);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<polyconv::Memory>> free_;
+};
+
+class Region {
+ public:
+  // `outputs` are the fused node's, by name.
+  Region(const Api &, const std::vector<Recipe> &, const Inputs &, const Inputs &outputs, const Settings &,
+         std::shared_ptr<Workspaces>);
+  // One run, on any thread, several at once. Throws Error, polyconv::Error or std::invalid_argument.
+  void run(OrtKernelContext *);
+  size_t layers() const { return network_.links.size(); }
+  std::string report();
+
+ private:
+  struct Constants { // of each layer
+    std::vector<View> weights;
+    std::vector<Layer::Numbers> numbers;
+  };
+  struct Told {                                 // of a layer
+    std::map<std::string, std::string> kernels; // by the token of the shape, the newest few
+    double seconds = 0, least = 0;              // of runs, where they are timed; 0: not yet
+  };
+  Constants changing(const OrtKernelContext *) const;
+  void prepare(const std::vector<Recipe> &, const std::map<std::string, int> &tensors);
+  std::shared_ptr<const Schedule> ready(const std::vector<Sized> &inputs, const Constants &);
+  void tell(const Schedule &);
+  void compute(OrtKernelContext *, const Schedule &, const Constants &, std::vector<void *> outer);
+  void run_plan(const OrtKernelContext *, const Constants &, const Schedule::Step &, const std::vector<void *> &places,
+                void *workspace);
+
+  const Api &api_;
+  const Settings &settings_;
+  std::shared_ptr<Workspaces> workspaces_;
+  Network network_;
+  std::vector<int> entries_; // tensors that come from outside
+  bool is_fixed_ = true;     // nothing but these tensors and the bias changes from run to run
+  Constants constants_;      // where that is so
+
+  std::mutex mutex_;
+  std::list<std::pair<std::string, std::shared_ptr<const Schedule>>> ready_; // newest first
+  std::vector<Told> told_;
+  int64_t runs_ = 0, plans_ = 0;
+};
+
+} // namespace polyconv_ort
+#endif // POLYCONV_ORT_REGION_HPP

@@ -1,0 +1,49 @@
+// check_abi.cpp - holds ort_abi.hpp against a release's own headers, when the library is compiled: nothing of this
+// runs. Built where POLYCONV_ORT_HEADERS names the folder of onnxruntime_c_api.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <onnxruntime_c_api.h>
+
+#include "runtime/ort_abi.hpp"
+
+namespace polyconv_ort {
+
+#define POLYCONV_ORT_CHECK(name, slot, result, parameters) \
+  static_assert(offsetof(OrtApi, name) == (slot) * sizeof(void *), "OrtApi: " #name " lies in another slot");
+POLYCONV_ORT_API(POLYCONV_ORT_CHECK)
+#undef POLYCONV_ORT_CHECK
+#define POLYCONV_ORT_CHECK(name, slot, result, parameters) \
+  static_assert(offsetof(OrtEpApi, name) == (slot) * sizeof(void *), "OrtEpApi: " #name " lies in another slot");
+POLYCONV_ORT_EP_API(POLYCONV_ORT_CHECK)
+#undef POLYCONV_ORT_CHECK
+
+#define SAME(ours, theirs, field) \
+  static_assert(offsetof(ours, field) == offsetof(theirs, field), #theirs ": " #field " lies elsewhere")
+SAME(Ep, OrtEp, GetName);
+SAME(Ep, OrtEp, GetCapability);
+SAME(Ep, OrtEp, Compile);
+SAME(Ep, OrtEp, ReleaseNodeComputeInfos);
+static_assert(sizeof(Ep) == offsetof(OrtEp, IsConcurrentRunSupported) + sizeof(void *), "OrtEp of 1.24 ends elsewhere");
+SAME(EpFactory, OrtEpFactory, GetSupportedDevices);
+SAME(EpFactory, OrtEpFactory, CreateEp);
+SAME(EpFactory, OrtEpFactory, ReleaseEp);
+SAME(EpFactory, OrtEpFactory, GetVendorId);
+SAME(EpFactory, OrtEpFactory, GetVersion);
+SAME(EpFactory, OrtEpFactory, ReleaseAllocator);
+SAME(EpFactory, OrtEpFactory, IsStreamAware);
+static_assert(sizeof(EpFactory) == offsetof(OrtEpFactory, GetCustomOpDomains) + sizeof(void *),
+              "OrtEpFactory of 1.24 ends elsewhere");
+SAME(NodeComputeInfo, OrtNodeComputeInfo, Compute);
+SAME(NodeComputeInfo, OrtNodeComputeInfo, ReleaseState);
+SAME(NodeFusionOptions, OrtNodeFusionOptions, drop_constant_initializers);
+static_assert(kFloat == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT && kUint8 == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8 &&
+                  kInt8 == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8 && kInt32 == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32 &&
+                  kInt64 == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64,
+              "element types");
+static_assert(kAttributeInt == ORT_OP_ATTR_INT && kAttributeInts == ORT_OP_ATTR_INTS &&
+                  kAttributeFloat == ORT_OP_ATTR_FLOAT && kAttributeString == ORT_OP_ATTR_STRING,
+              "attribute types");
+static_assert(kFail == ORT_FAIL && kInvalidArgument == ORT_INVALID_ARGUMENT, "error codes");
+static_assert(kHardwareCpu == OrtHardwareDeviceType_CPU, "kinds of hardware");
+
+} // namespace polyconv_ort

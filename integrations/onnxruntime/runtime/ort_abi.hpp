@@ -1,0 +1,182 @@
+// ort_abi.hpp - the part of ONNX Runtime's C ABI that the execution provider uses, as facts: for each table the number
+// of the slot in which a function lies and its signature. Tables only grow at the end, so a slot keeps its number in
+// every later release.
+//
+// Source: onnxruntime_c_api.h and onnxruntime_ep_c_api.h of ONNX Runtime. Every slot of OrtApi and OrtEpApi below
+// exists since version 1.23 or earlier; the tables that a provider fills are those of 1.24, the oldest version that it
+// serves. The numbers are checked twice: by check_abi.cpp against a release's headers where POLYCONV_ORT_HEADERS names
+// their folder, and by check.sh against the runtimes of PyPI.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef POLYCONV_ORT_ABI_HPP
+#define POLYCONV_ORT_ABI_HPP
+
+#include <cstddef>
+#include <cstdint>
+
+// Objects that only the runtime looks into.
+struct OrtStatus;
+struct OrtValue;
+struct OrtTypeInfo;
+struct OrtTensorTypeAndShapeInfo;
+struct OrtKernelContext;
+struct OrtLogger;
+struct OrtOpAttr;
+struct OrtValueInfo;
+struct OrtGraph;
+struct OrtNode;
+struct OrtKeyValuePairs;
+struct OrtHardwareDevice;
+struct OrtEpDevice;
+struct OrtEpGraphSupportInfo;
+struct OrtSessionOptions;
+struct OrtMemoryInfo;
+struct OrtAllocator;
+struct OrtDataTransferImpl;
+struct OrtNodeComputeContext;
+struct OrtEp;
+struct OrtEpFactory;
+
+namespace polyconv_ort {
+
+constexpr uint32_t kOldestApi = 24; // of ONNX Runtime 1.24
+
+constexpr int kFail = 1,
+              kInvalidArgument = 2; // OrtErrorCode. Not EP_FAIL: at that, Python runs the model again without us
+constexpr int kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7; // ONNXTensorElementDataType
+constexpr int kAttributeInt = 1, kAttributeInts = 2, kAttributeFloat = 3, kAttributeString = 5; // OrtOpAttrType
+constexpr int kLogInfo = 1, kLogWarning = 2;                                                    // OrtLoggingLevel
+constexpr int kHardwareCpu = 0;                                                                 // OrtHardwareDeviceType
+
+// Slots of OrtApi: X(name, slot, result, parameters).
+#define POLYCONV_ORT_API(X)                                                                                       \
+  X(CreateStatus, 0, OrtStatus *, (int code, const char *message))                                                \
+  X(GetErrorMessage, 2, const char *, (const OrtStatus *))                                                        \
+  X(GetTensorMutableData, 51, OrtStatus *, (OrtValue *, void **data))                                             \
+  X(CastTypeInfoToTensorInfo, 55, OrtStatus *, (const OrtTypeInfo *, const OrtTensorTypeAndShapeInfo **))         \
+  X(GetTensorElementType, 60, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, int *type))                        \
+  X(GetDimensionsCount, 61, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, size_t *))                           \
+  X(GetDimensions, 62, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, int64_t *, size_t))                       \
+  X(GetSymbolicDimensions, 63, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, const char **, size_t))           \
+  X(GetTensorTypeAndShape, 65, OrtStatus *, (const OrtValue *, OrtTensorTypeAndShapeInfo **))                     \
+  X(KernelContext_GetInput, 90, OrtStatus *, (const OrtKernelContext *, size_t, const OrtValue **))               \
+  X(KernelContext_GetOutput, 91, OrtStatus *, (OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **)) \
+  X(ReleaseStatus, 93, void, (OrtStatus *))                                                                       \
+  X(ReleaseTensorTypeAndShapeInfo, 99, void, (OrtTensorTypeAndShapeInfo *))                                       \
+  X(Logger_LogMessage, 247, OrtStatus *,                                                                          \
+    (const OrtLogger *, int severity, const char *message, const char *file, int line, const char *function))     \
+  X(ReadOpAttr, 272, OrtStatus *, (const OrtOpAttr *, int type, void *data, size_t bytes, size_t *needed))        \
+  X(KernelContext_ParallelFor, 274, OrtStatus *,                                                                  \
+    (const OrtKernelContext *, void (*task)(void *, size_t), size_t total, size_t batches, void *data))           \
+  X(GetValueInfoName, 289, OrtStatus *, (const OrtValueInfo *, const char **))                                    \
+  X(GetValueInfoTypeInfo, 290, OrtStatus *, (const OrtValueInfo *, const OrtTypeInfo **))                         \
+  X(GetKeyValuePairs, 298, void,                                                                                  \
+    (const OrtKeyValuePairs *, const char *const **keys, const char *const **values, size_t *count))              \
+  X(ReleaseKeyValuePairs, 300, void, (OrtKeyValuePairs *))                                                        \
+  X(HardwareDevice_Type, 307, int, (const OrtHardwareDevice *))                                                   \
+  X(GetEpApi, 317, const void *, ())                                                                              \
+  X(ValueInfo_GetValueNumConsumers, 324, OrtStatus *, (const OrtValueInfo *, size_t *))                           \
+  X(ValueInfo_GetValueConsumers, 325, OrtStatus *, (const OrtValueInfo *, const OrtNode **, int64_t *, size_t))   \
+  X(ValueInfo_GetInitializerValue, 326, OrtStatus *, (const OrtValueInfo *, const OrtValue **))                   \
+  X(ValueInfo_IsGraphOutput, 330, OrtStatus *, (const OrtValueInfo *, bool *))                                    \
+  X(ValueInfo_IsConstantInitializer, 331, OrtStatus *, (const OrtValueInfo *, bool *))                            \
+  X(Graph_GetNumNodes, 344, OrtStatus *, (const OrtGraph *, size_t *))                                            \
+  X(Graph_GetNodes, 345, OrtStatus *, (const OrtGraph *, const OrtNode **, size_t))                               \
+  X(Node_GetId, 348, OrtStatus *, (const OrtNode *, size_t *))                                                    \
+  X(Node_GetName, 349, OrtStatus *, (const OrtNode *, const char **))                                             \
+  X(Node_GetOperatorType, 350, OrtStatus *, (const OrtNode *, const char **))                                     \
+  X(Node_GetDomain, 351, OrtStatus *, (const OrtNode *, const char **))                                           \
+  X(Node_GetNumInputs, 353, OrtStatus *, (const OrtNode *, size_t *))                                             \
+  X(Node_GetInputs, 354, OrtStatus *, (const OrtNode *, const OrtValueInfo **, size_t))                           \
+  X(Node_GetNumOutputs, 355, OrtStatus *, (const OrtNode *, size_t *))                                            \
+  X(Node_GetOutputs, 356, OrtStatus *, (const OrtNode *, const OrtValueInfo **, size_t))                          \
+  X(Node_GetNumImplicitInputs, 357, OrtStatus *, (const OrtNode *, size_t *))                                     \
+  X(Node_GetImplicitInputs, 358, OrtStatus *, (const OrtNode *, const OrtValueInfo **, size_t))                   \
+  X(Node_GetAttributeByName, 361, OrtStatus *, (const OrtNode *, const char *, const OrtOpAttr **))               \
+  X(Node_GetEpName, 368, OrtStatus *, (const OrtNode *, const char **))                                           \
+  X(GetSessionOptionsConfigEntries, 379, OrtStatus *, (const OrtSessionOptions *, OrtKeyValuePairs **))
+
+// Slots of OrtEpApi.
+#define POLYCONV_ORT_EP_API(X)                                                                                     \
+  X(CreateEpDevice, 0, OrtStatus *,                                                                                \
+    (OrtEpFactory *, const OrtHardwareDevice *, const OrtKeyValuePairs *metadata, const OrtKeyValuePairs *options, \
+     OrtEpDevice **))                                                                                              \
+  X(EpGraphSupportInfo_AddNodesToFuse, 2, OrtStatus *,                                                             \
+    (OrtEpGraphSupportInfo *, const OrtNode *const *, size_t, const void *fusion_options))
+
+// A table of the runtime as functions by name.
+#define POLYCONV_ORT_FUNCTION(name, slot, result, parameters) \
+  using name##_t = result(*) parameters;                      \
+  name##_t name = nullptr;
+#define POLYCONV_ORT_LOAD(name, slot, result, parameters) name = reinterpret_cast<name##_t>(table[slot]);
+
+struct Api {
+  POLYCONV_ORT_API(POLYCONV_ORT_FUNCTION)
+  explicit Api(const void *api) {
+    auto table = static_cast<void *const *>(api);
+    POLYCONV_ORT_API(POLYCONV_ORT_LOAD)
+  }
+};
+
+struct EpApi {
+  POLYCONV_ORT_EP_API(POLYCONV_ORT_FUNCTION)
+  explicit EpApi(const void *api) {
+    auto table = static_cast<void *const *>(api);
+    POLYCONV_ORT_EP_API(POLYCONV_ORT_LOAD)
+  }
+};
+#undef POLYCONV_ORT_FUNCTION
+#undef POLYCONV_ORT_LOAD
+
+struct ApiBase {
+  const void *(*GetApi)(uint32_t version); // NULL for a version that the runtime does not have yet
+  const char *(*GetVersionString)();
+};
+
+struct NodeFusionOptions {
+  uint32_t version;
+  bool drop_constant_initializers; // the provider keeps its own copy of constants, and gets none as inputs of a run
+};
+
+// What computes one fused node.
+struct NodeComputeInfo {
+  uint32_t version;
+  OrtStatus *(*CreateState)(NodeComputeInfo *, OrtNodeComputeContext *, void **state);
+  OrtStatus *(*Compute)(NodeComputeInfo *, void *state, OrtKernelContext *);
+  void (*ReleaseState)(NodeComputeInfo *, void *state);
+};
+
+// OrtEp as of 1.24. What is NULL has the runtime's default.
+struct Ep {
+  uint32_t version;
+  const char *(*GetName)(const Ep *);
+  OrtStatus *(*GetCapability)(Ep *, const OrtGraph *, OrtEpGraphSupportInfo *);
+  OrtStatus *(*Compile)(Ep *, const OrtGraph **graphs, const OrtNode **fused, size_t count, NodeComputeInfo **infos,
+                        OrtNode **context_nodes);
+  void (*ReleaseNodeComputeInfos)(Ep *, NodeComputeInfo **, size_t count);
+  void *optional[10]; // GetPreferredDataLayout to IsConcurrentRunSupported
+};
+
+// OrtEpFactory as of 1.24.
+struct EpFactory {
+  uint32_t version;
+  const char *(*GetName)(const EpFactory *);
+  const char *(*GetVendor)(const EpFactory *);
+  OrtStatus *(*GetSupportedDevices)(EpFactory *, const OrtHardwareDevice *const *, size_t count, OrtEpDevice **,
+                                    size_t most, size_t *supported);
+  OrtStatus *(*CreateEp)(EpFactory *, const OrtHardwareDevice *const *, const OrtKeyValuePairs *const *, size_t count,
+                         const OrtSessionOptions *, const OrtLogger *, Ep **);
+  void (*ReleaseEp)(EpFactory *, Ep *);
+  uint32_t (*GetVendorId)(const EpFactory *);
+  const char *(*GetVersion)(const EpFactory *);
+  OrtStatus *(*ValidateCompiledModelCompatibilityInfo)(EpFactory *, const OrtHardwareDevice *const *, size_t,
+                                                       const char *, int *);
+  OrtStatus *(*CreateAllocator)(EpFactory *, const OrtMemoryInfo *, const OrtKeyValuePairs *, OrtAllocator **);
+  void (*ReleaseAllocator)(EpFactory *, OrtAllocator *);
+  OrtStatus *(*CreateDataTransfer)(EpFactory *, OrtDataTransferImpl **);
+  bool (*IsStreamAware)(const EpFactory *);
+  void *optional[5]; // CreateSyncStreamForDevice to GetCustomOpDomains
+};
+
+} // namespace polyconv_ort
+#endif // POLYCONV_ORT_ABI_HPP

@@ -1,0 +1,81 @@
+// settings.cpp - reads the provider's options and refuses what it does not know.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/settings.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include "runtime/graph.hpp"
+
+namespace polyconv_ort {
+namespace {
+
+// The place of a value in a list; throws a sentence that names all of them.
+int32_t choice(const std::string &key, const std::string &value, const std::vector<std::string> &words) {
+  auto found = std::find(words.begin(), words.end(), value);
+  if (found != words.end()) return static_cast<int32_t>(found - words.begin());
+  std::string all;
+  for (const std::string &word : words) all += (all.empty() ? "" : ", ") + word;
+  throw Error(kInvalidArgument, "polyconv: option " + key + " is \"" + value + "\", expected one of " + all);
+}
+
+int64_t number(const std::string &key, const std::string &value, int64_t least, int64_t most) {
+  const bool digits = !value.empty() && value.size() <= 9 &&
+                      std::all_of(value.begin(), value.end(), [](unsigned char c) { return std::isdigit(c); });
+  const int64_t result = digits ? std::stoll(value) : -1;
+  if (digits && result >= least && result <= most) return result;
+  throw Error(kInvalidArgument, "polyconv: option " + key + " is \"" + value + "\", expected a number from " +
+                                    std::to_string(least) + " to " + std::to_string(most));
+}
+
+void set(Settings &settings, const std::string &key, const std::string &value) {
+  if (key == "math")
+    settings.math = choice(key, value, {"strict", "fp32_emulated", "tf32", "fast"});
+  else if (key == "determinism")
+    settings.determinism = choice(key, value, {"none", "run", "invariant", "identical"});
+  else if (key == "kernel")
+    settings.kernel = value;
+  else if (key == "threads")
+    settings.threads = static_cast<int32_t>(number(key, value, 0, 1024));
+  else if (key == "pool")
+    settings.session_pool = choice(key, value, {"session", "own"}) == 0;
+  else if (key == "log")
+    settings.log = choice(key, value, {"0", "1"}) == 1;
+  else if (key == "profile")
+    settings.profile = choice(key, value, {"0", "1"}) == 1;
+  else if (key == "report")
+    settings.report = value;
+  else if (key == "plans")
+    settings.plans = number(key, value, 1, 100000);
+  else
+    throw Error(kInvalidArgument,
+                "polyconv: there is no option \"" + key +
+                    "\", expected math, determinism, kernel, threads, pool, log, profile, report or plans");
+}
+
+} // namespace
+
+Settings read_settings(const Api &api, const OrtSessionOptions *options) {
+  OrtKeyValuePairs *pairs = nullptr;
+  require(api, api.GetSessionOptionsConfigEntries(options, &pairs));
+  struct Release {
+    const Api &api;
+    OrtKeyValuePairs *pairs;
+    ~Release() { api.ReleaseKeyValuePairs(pairs); }
+  } release{api, pairs};
+  const char *const *keys = nullptr, *const *values = nullptr;
+  size_t count = 0;
+  api.GetKeyValuePairs(pairs, &keys, &values, &count);
+  std::string prefix = std::string("ep.") + kProviderName + ".";
+  for (char &letter : prefix) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  Settings settings;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string key = keys[i];
+    if (key.compare(0, prefix.size(), prefix) == 0) set(settings, key.substr(prefix.size()), values[i]);
+  }
+  return settings;
+}
+
+} // namespace polyconv_ort

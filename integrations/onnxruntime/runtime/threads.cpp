@@ -1,0 +1,55 @@
+// threads.cpp - see threads.hpp.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/threads.hpp"
+
+#include <utility>
+
+namespace polyconv_ort {
+namespace {
+
+thread_local const OrtKernelContext *running = nullptr;
+
+struct Share {
+  void (*task)(void *, int64_t);
+  void *context;
+};
+
+} // namespace
+
+Running::Running(const OrtKernelContext *context) : before_(std::exchange(running, context)) {}
+
+Running::~Running() {
+  running = before_;
+}
+
+void share_out(void *api_pointer, int64_t tasks, void (*task)(void *, int64_t), void *task_context) {
+  const auto &api = *static_cast<const Api *>(api_pointer);
+  if (running && tasks > 1) {
+    Share share{task, task_context};
+    OrtStatus *status = api.KernelContext_ParallelFor(
+        running,
+        [](void *data, size_t i) {
+          auto *shared = static_cast<Share *>(data);
+          shared->task(shared->context, static_cast<int64_t>(i));
+        },
+        static_cast<size_t>(tasks), 0, &share);
+    if (!status) return;
+    api.ReleaseStatus(status); // refused before it began
+  }
+  for (int64_t i = 0; i < tasks; ++i) task(task_context, i);
+}
+
+polyconv::Options plan_options(const Api &api, const Settings &settings) {
+  polyconv::Options options;
+  options.math = settings.math, options.determinism = settings.determinism, options.threads = settings.threads;
+  options.fallback = POLYCONV_FALLBACK_ALLOW; // the report names the kernel
+  if (!settings.kernel.empty()) options.kernel = settings.kernel.c_str();
+  if (settings.session_pool) {
+    options.parallel_for = share_out;
+    options.parallel_for_context = const_cast<Api *>(&api);
+  }
+  return options;
+}
+
+} // namespace polyconv_ort

@@ -1,0 +1,34 @@
+// threads.hpp - the session's threads, lent to polyconv for the time of a run.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef POLYCONV_ORT_THREADS_HPP
+#define POLYCONV_ORT_THREADS_HPP
+
+#include <polyconv/polyconv.hpp>
+
+#include "runtime/graph.hpp"
+#include "runtime/settings.hpp"
+
+namespace polyconv_ort {
+
+// Says, while it lives, whose threads `share_out` and the plans below have on this thread. NULL: nobody's.
+class Running {
+ public:
+  explicit Running(const OrtKernelContext *);
+  ~Running();
+  Running(const Running &) = delete;
+  Running &operator=(const Running &) = delete;
+
+ private:
+  const OrtKernelContext *before_;
+};
+
+// polyconv_parallel_for on the session's threads; its context is the Api. Outside a run, while weights are packed say,
+// the caller does it all.
+void share_out(void *api, int64_t tasks, void (*task)(void *, int64_t), void *task_context);
+
+// What every plan of a session is made with.
+polyconv::Options plan_options(const Api &, const Settings &);
+
+} // namespace polyconv_ort
+#endif // POLYCONV_ORT_THREADS_HPP

@@ -1,0 +1,161 @@
+// known.cpp - the choice among what the database knows.
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/known.hpp"
+
+#include "tune/key.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+
+namespace polyconv {
+namespace {
+
+// Microseconds without the digits that no clock tells.
+double to_nanoseconds(double us) {
+  return std::round(us * 1e3) / 1e3;
+}
+
+bool cannot_be_told_apart(const Candidate &a, const Measurement &b) {
+  return std::abs(a.estimate_us - b.us) <= std::max(a.spread_us, b.spread_us);
+}
+bool cannot_be_told_apart(const Candidate &a, const Candidate &b) {
+  return std::abs(a.estimate_us - b.estimate_us) <= std::max(a.spread_us, b.spread_us);
+}
+
+// Whether options.kernel leaves a kernel with this config.
+bool admits(const Question &question, const KernelEntry &entry, int32_t config) {
+  if (entry.backend->on_request && !question.filter.names(entry.backend->name)) return false;
+  if (question.filter.empty()) return true;
+  const std::vector<int32_t> configs = question.filter.configs(entry);
+  return std::any_of(configs.begin(), configs.end(), [&](int32_t one) { return one < 0 || one == config; });
+}
+
+// Whether `names`, those of a candidate's kernels, begin with this kernel: "threads/dense@avx512 + threads/pool@avx2".
+bool begin_with(const std::string &names, const KernelEntry &entry) {
+  const size_t size = entry.full_name.size();
+  return names.size() > size && names[size] == '@' && names.compare(0, size, entry.full_name) == 0;
+}
+
+// Whether the estimates' favourite is among what was timed, with any config. Entries are sorted by names.
+bool has_timed(const Measurements &known, const Candidate &favourite) {
+  const std::string version = version_of(*favourite.entry);
+  for (auto entry = known.lower_bound(favourite.entry->full_name + "@"); entry != known.end(); ++entry) {
+    if (!begin_with(entry->first, *favourite.entry)) return false;
+    if (entry->second.version.compare(0, version.size(), version) == 0) return true;
+  }
+  return false;
+}
+
+// The config that names say behind a kernel's "@"; -1 where it has none of that name.
+int32_t config_in(const std::string &names, const KernelEntry &entry) {
+  const size_t begin = entry.full_name.size() + 1, end = std::min(names.find(" + ", begin), names.size());
+  for (int32_t config = 0; config < entry.kernel->config_count; ++config)
+    if (names.compare(begin, end - begin, config_name(entry, config)) == 0) return config;
+  return -1;
+}
+
+// The kernel and config that an entry begins with, asked under the question; not accepted where it is not here, or
+// would run otherwise than when it was timed. What has been asked already is not asked again.
+Candidate ask_known(const Question &question, const Group &group, const std::vector<Candidate> &asked,
+                    const std::string &names, const Measurement &measured) {
+  for (const KernelEntry &entry : *question.kernels) {
+    if (!begin_with(names, entry)) continue;
+    const int32_t config = config_in(names, entry);
+    if (config < 0 || !admits(question, entry, config)) return {};
+    const auto same = [&](const Candidate &one) {
+      return one.accepted() && one.entry == &entry && one.offer.config == config;
+    };
+    const auto found = std::find_if(asked.begin(), asked.end(), same);
+    Candidate candidate = found != asked.end() ? *found : ask_kernel(question, group, entry, config);
+    if (!candidate.accepted() || names_of(candidate) != names || !is_about(measured, candidate)) return {};
+    take_measurement(measured, &candidate);
+    return candidate;
+  }
+  return {};
+}
+
+// An entry that is worth asking about, the fastest first.
+using Row = const Measurements::value_type *;
+struct Slower {
+  bool operator()(Row a, Row b) const { return a->second.us > b->second.us; }
+};
+
+} // namespace
+
+bool is_about(const Measurement &measured, const Candidate &candidate) {
+  return measured.workspace_bytes == candidate.workspace_bytes && measured.version == version_of(candidate);
+}
+
+void take_measurement(const Measurement &measured, Candidate *candidate) {
+  candidate->measured = true;
+  candidate->estimate_us = measured.us;
+  candidate->spread_us = measured.spread_us;
+  candidate->measured_on = measured.date;
+}
+
+Measurements entries_of(const std::vector<Candidate> &measured) {
+  Measurements entries;
+  for (const Candidate &candidate : measured)
+    entries[names_of(candidate)] = {version_of(candidate), std::max(to_nanoseconds(candidate.estimate_us), 1e-3),
+                                    to_nanoseconds(candidate.spread_us), candidate.workspace_bytes,
+                                    candidate.measured_on};
+  return entries;
+}
+
+void settle_noise(std::vector<Candidate> *measured) {
+  if (measured->empty()) return;
+  const Candidate &first = measured->front();
+  const auto end = std::find_if(measured->begin(), measured->end(), [&first](const Candidate &candidate) {
+    return candidate.fallback_rank() != first.fallback_rank() || !cannot_be_told_apart(first, candidate);
+  });
+  const auto taken = std::min_element(measured->begin(), end, [](const Candidate &a, const Candidate &b) {
+    if (a.workspace_bytes != b.workspace_bytes) return a.workspace_bytes < b.workspace_bytes;
+    if (a.entry != b.entry) return std::less<>()(a.entry, b.entry); // both are in one list
+    return a.offer.config < b.offer.config;
+  });
+  std::rotate(measured->begin(), taken, taken + 1);
+}
+
+bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
+                  Candidate *choice) {
+  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key);
+  if (known == nullptr || !has_timed(*known, candidates.front())) return false;
+  std::vector<Row> rest;
+  rest.reserve(known->size());
+  for (const auto &entry : *known) rest.push_back(&entry);
+  std::make_heap(rest.begin(), rest.end(), Slower());
+  std::vector<Candidate> measured; // as many as matter: up to the first that is no fallback and clearly slower
+  while (!rest.empty()) {
+    std::pop_heap(rest.begin(), rest.end(), Slower());
+    const Row row = rest.back();
+    rest.pop_back();
+    const bool settled = std::any_of(measured.begin(), measured.end(), [&](const Candidate &faster) {
+      return faster.fallback_rank() == 0 && !cannot_be_told_apart(faster, row->second);
+    });
+    if (settled) break;
+    Candidate candidate = ask_known(question, group, candidates, row->first, row->second);
+    if (candidate.accepted()) measured.push_back(std::move(candidate));
+  }
+  std::stable_sort(measured.begin(), measured.end(), goes_before);
+  settle_noise(&measured);
+  if (measured.empty() || measured.front().fallback_rank() > candidates.front().fallback_rank()) return false;
+  *choice = std::move(measured.front());
+  return true;
+}
+
+void mark_known(const Question &question, std::vector<Candidate> *candidates) {
+  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key);
+  if (known == nullptr) return;
+  for (Candidate &candidate : *candidates) {
+    if (!candidate.accepted() || candidate.measured) continue;
+    const auto found = known->find(names_of(candidate));
+    if (found != known->end() && is_about(found->second, candidate)) take_measurement(found->second, &candidate);
+  }
+  std::stable_sort(candidates->begin(), candidates->end(), [](const Candidate &a, const Candidate &b) {
+    return a.accepted() != b.accepted() ? a.accepted() : a.accepted() && goes_before(a, b);
+  });
+}
+
+} // namespace polyconv

@@ -1,0 +1,34 @@
+// known.hpp - the choice among what the tuning database knows.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "select/select.hpp"
+#include "tune/database.hpp"
+
+#include <string>
+#include <vector>
+
+namespace polyconv {
+
+// Whether an entry is about this candidate as it stands: its kernels' code, and its workspace.
+bool is_about(const Measurement &measured, const Candidate &candidate);
+
+// Makes a candidate a measured one.
+void take_measurement(const Measurement &measured, Candidate *candidate);
+
+// Measured candidates as entries of the database.
+Measurements entries_of(const std::vector<Candidate> &measured);
+
+// Moves to the front the one to take among measured candidates in order: of those whose times cannot be told apart from
+// the first's, that with the least workspace, then the first in the list of kernels, so that two machines or runs
+// choose the same.
+void settle_noise(std::vector<Candidate> *measured);
+
+// As Tuner::choose_known.
+bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
+                  Candidate *choice);
+
+// Says of each candidate what the database knows of it, and puts them in order again.
+void mark_known(const Question &question, std::vector<Candidate> *candidates);
+
+} // namespace polyconv

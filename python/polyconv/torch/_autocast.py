@@ -1,0 +1,121 @@
+"""Convolutions under autocast, taken before autocast casts their weights: it does so anew in each of its contexts, and what is
+packed of such a copy goes with it. Here the parameter itself arrives, and what is made of it is kept with it (_kept.py).
+
+Only calls that record no gradient are taken so; others go on as PyTorch has it."""
+# SPDX-License-Identifier: Apache-2.0
+
+import torch
+
+from . import _run
+from ._plans import Refused
+
+_aten = torch.ops.aten
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+
+
+def type_of(x):
+    """The type that autocast computes convolutions of x in; None where it has no say."""
+    if hasattr(torch, "get_autocast_dtype"):
+        on, dtype = torch.is_autocast_enabled(x.device.type), torch.get_autocast_dtype(x.device.type)
+    elif x.is_cuda:
+        on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
+    else:
+        on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
+    return dtype if on and x.dtype != torch.float64 else None
+
+
+def _records(*tensors):
+    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors)
+
+
+def _seen(*tensors):
+    """Whether these are tensors with memory, that nobody traces or transforms, of types that autocast casts."""
+    if torch._C._get_tracing_state() is not None or (_modes is not None and _modes()):
+        return False
+    if _transforms is not None and _transforms() is not None:
+        return False
+    return all(each is None or (type(each) in _PLAIN and each.dtype in _FLOATS) for each in tensors)
+
+
+def infer(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
+    """A convolution in the type that autocast says, or a Refused; None where gradients are recorded, or something else is not as
+    in plain inference under autocast. x has a batch."""
+    if _records(x, w, bias) or not _seen(x, w, bias):
+        return None
+    dtype = type_of(x)
+    if dtype is None:
+        return None
+    x = x if x.dtype == dtype else x.to(dtype)
+    return _run.forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=True)
+
+
+def _cast_on_cpu(*tensors):
+    """Tensors as autocast has them. On CUDA it has a kernel of aten::convolution too, which is not overridden, and casts each of
+    a context's weights once; on the CPU it has none."""
+    if tensors[0].is_cuda:
+        return tensors
+    dtype = type_of(tensors[0])
+    return [each if dtype is None or each is None or each.dtype not in _FLOATS else each.to(dtype) for each in tensors]
+
+
+class _Override:
+    """One of PyTorch's functions, as it is to be under autocast. `left` takes calls that polyconv refused."""
+
+    def __init__(self, op, dims, left):
+        self.op, self.dims, self.left = op, dims, left
+
+    def each(self, values):
+        values = (values,) if isinstance(values, int) else tuple(values)
+        return values * self.dims if len(values) == 1 else values
+
+    def in_its_words(self, x, *arguments):
+        """What is an error, raised by PyTorch itself."""
+        with torch.autocast(x.device.type, enabled=False):
+            return self.op(x, *arguments)
+
+    def conv(self, x, w, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        stride, padding, dilation = map(self.each, (stride, padding, dilation))
+        return self.take(x, w, bias, (stride, padding, dilation, False, self.each(0), groups), (stride, padding, dilation, groups))
+
+    def padded(self, x, w, bias=None, stride=1, padding="valid", dilation=1, groups=1):
+        stride, dilation = map(self.each, (stride, dilation))
+        given = (stride, padding, dilation, groups)
+        if padding not in ("same", "valid") or w.dim() != self.dims + 2 or (padding == "same" and any(one != 1 for one in stride)):
+            return self.in_its_words(x, w, bias, *given)
+        totals = [step * (taps - 1) if padding == "same" else 0 for step, taps in zip(dilation, w.shape[2:])]
+        if any(total % 2 for total in totals):  # more at the end, as PyTorch pads it
+            x = torch.nn.functional.pad(x, [pad for total in reversed(totals) for pad in (0, total % 2)])
+        settings = (stride, [total // 2 for total in totals], dilation, False, self.each(0), groups)
+        return self.take(x, w, bias, settings, given)
+
+    def transposed(self, x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+        stride, padding, output_padding, dilation = map(self.each, (stride, padding, output_padding, dilation))
+        settings = (stride, padding, dilation, True, output_padding, groups)
+        return self.take(x, w, bias, settings, (stride, padding, output_padding, groups, dilation))
+
+    def take(self, x, w, bias, settings, given):
+        """`settings` in the order of aten::convolution, `given` in the function's own."""
+        if x.dim() not in (self.dims + 1, self.dims + 2) or w.dim() != self.dims + 2:
+            return self.in_its_words(x, w, bias, *given)
+        batched = x if x.dim() == self.dims + 2 else x.unsqueeze(0)
+        result = infer(batched, w, bias, *settings)
+        if result is None:
+            result = _aten.convolution.default(*_cast_on_cpu(batched, w, bias), *settings)
+        elif type(result) is Refused:
+            result = self.left(batched, w, bias, *settings)
+        return result if batched.dim() == x.dim() else result.squeeze(0)
+
+
+def register(library, device_key, left):
+    """Overrides what autocast does with convolutions on a device, 'CPU' or 'CUDA'."""
+    key = "Autocast" + device_key
+    for dims in (1, 2, 3):
+        conv, transpose = getattr(_aten, f"conv{dims}d"), getattr(_aten, f"conv_transpose{dims}d")
+        overload = "default" if dims == 1 else "input"
+        library.impl(conv.default, _Override(conv.default, dims, left).conv, key)
+        library.impl(conv.padding, _Override(conv.padding, dims, left).padded, key)
+        transpose = getattr(transpose, overload)
+        library.impl(transpose, _Override(transpose, dims, left).transposed, key)

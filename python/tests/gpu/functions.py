@@ -1,0 +1,106 @@
+"""polyconv's own functions on tensors of CUDA: results, bad arguments, streams, and the time of a call on the host."""
+# SPDX-License-Identifier: Apache-2.0
+
+import math
+import time
+
+import torch
+
+import polyconv
+import polyconv.torch as face
+from checks import DEVICE, Skip, check, near
+
+
+def devices():
+    assert any(one.name.startswith("cuda") for one in polyconv.devices()), polyconv.backends()
+    return ", ".join(one.name for one in polyconv.backends() if one.device_kind == "cuda" and one.available)
+
+
+def plain_functions():
+    for dtype, limit in ((torch.float32, 1e-5), (torch.float16, 2e-3), (torch.bfloat16, 2e-2)):
+        for memory in (torch.contiguous_format, torch.channels_last):
+            x = torch.randn(4, 32, 28, 30, device=DEVICE, dtype=dtype).contiguous(memory_format=memory)
+            w = (torch.randn(48, 32, 3, 3, device=DEVICE) / 17).to(dtype)
+            exact = torch.nn.functional.conv2d(x.double(), w.double(), padding=1)
+            near(polyconv.conv(x, w, padding=1).double(), exact, limit)
+            out = torch.empty_like(exact, dtype=dtype)
+            assert polyconv.conv(x, w, padding=1, out=out) is out
+            near(out.double(), exact, limit)
+            grad = torch.randn_like(out)
+            data = torch.nn.grad.conv2d_input(x.shape, w.double(), grad.double(), padding=1)
+            near(polyconv.grad_input(grad, w, x.shape, padding=1).double(), data, limit)
+            weights = torch.nn.grad.conv2d_weight(x.double(), w.shape, grad.double(), padding=1)
+            near(polyconv.grad_weight(x, grad, w.shape, padding=1).double(), weights, 10 * limit)
+
+
+def bad_arguments():
+    x = torch.randn(1, 3, 8, 8, device=DEVICE)
+    try:
+        polyconv.conv(x, torch.randn(4, 3, 3, 3))
+    except polyconv.InvalidArgument as error:
+        assert "w is on the CPU and x on cuda:0" in str(error), error
+    else:
+        raise AssertionError("tensors on two devices were taken")
+
+
+def two_gpus():
+    """Weights on another GPU are refused in PyTorch's words, also where the same call ran on one before."""
+    if torch.cuda.device_count() < 2:
+        raise Skip("one GPU alone")
+    x, layer = torch.randn(1, 3, 8, 8, device=DEVICE), torch.nn.Conv2d(3, 4, 3).to(DEVICE)
+    with torch.no_grad(), face.enable():
+        layer(x)
+        try:
+            layer.to("cuda:1")(x)
+        except RuntimeError as error:
+            assert "device" in str(error), error
+        else:
+            raise AssertionError("weights on another GPU were taken")
+
+
+def side_stream():
+    """Work enqueued on another stream is what a call there sees."""
+    stream = torch.cuda.Stream()
+    w = torch.randn(64, 64, 3, 3, device=DEVICE)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream), face.enable(math="strict"):
+        x = torch.randn(8, 64, 56, 56, device=DEVICE)
+        for _ in range(20):
+            x = x * 1.01
+        ours, plain = torch.nn.functional.conv2d(x, w), polyconv.conv(x, w)
+    torch.cuda.synchronize()
+    exact = torch.nn.functional.conv2d(x.double(), w.double())
+    near(ours.double(), exact, 1e-5)
+    near(plain.double(), exact, 1e-5)
+
+
+def call_overhead():
+    x, w = torch.randn(1, 8, 8, 8, device=DEVICE), torch.nn.Parameter(torch.randn(8, 8, 3, 3, device=DEVICE))
+
+    def host_time(autocast):
+        best = math.inf
+        with torch.autocast("cuda", torch.float16, enabled=autocast):
+            for _ in range(10):
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(100):
+                    torch.nn.functional.conv2d(x, w)
+                best = min(best, (time.perf_counter() - start) / 100 * 1e6)
+        return best
+
+    said = []
+    with torch.no_grad():
+        for autocast in (False, True):
+            theirs = host_time(autocast)
+            with face.enable():
+                said.append(f"{'autocast' if autocast else 'f32'}: PyTorch {theirs:.1f} us, polyconv {host_time(autocast):.1f} us")
+    return "a small call on the host, " + "; ".join(said)
+
+
+def run():
+    check("devices", devices)
+    check("plain functions", plain_functions)
+    check("bad arguments", bad_arguments)
+    check("two GPUs", two_gpus)
+    check("side stream", side_stream)
+    check("call overhead", call_overhead)

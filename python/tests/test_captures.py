@@ -1,0 +1,118 @@
+"""What a CUDA graph reads of what polyconv.torch keeps, with a stand-in for the question whether a capture goes on: the same calls
+on a GPU are in gpu/graphs.py."""
+# SPDX-License-Identifier: Apache-2.0
+
+import gc
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import polyconv.torch as face  # noqa: E402
+from polyconv.torch import _kept, _plans  # noqa: E402
+from torch_models import alone  # noqa: E402, F401
+
+nn = torch.nn
+WARM, CAPTURE = 0, 7  # streams
+
+
+@pytest.fixture
+def layer(monkeypatch):
+    """A layer that has run, its plan, and a switch between runs and a capture."""
+    made, x = nn.Conv2d(16, 16, 3), torch.randn(1, 16, 12, 12)
+    with torch.no_grad(), face.enable():
+        made(x)
+    (made.taken,) = _plans.state.plans.values()
+    made.capturing = False
+    monkeypatch.setattr(_kept, "_capturing", lambda _: made.capturing)
+    yield made
+    _plans.state.in_graphs.clear()
+
+
+def pack(layer, stream=WARM):
+    with torch.no_grad():
+        return _kept.packed(layer.taken, layer.weight, -1, stream)
+
+
+def test_a_graph_reads_what_was_packed_before_whatever_the_stream(layer):
+    before, times = pack(layer), face.cache_info().times_packed
+    layer.capturing = True
+    assert pack(layer, CAPTURE) is before and face.cache_info().times_packed == times
+
+
+def test_it_stays_when_the_cache_is_cleared_and_goes_with_the_weights(layer):
+    layer.capturing = True
+    before = pack(layer, CAPTURE)
+    face.cache_clear()
+    gc.collect()
+    ((reference, held),) = _plans.state.in_graphs.values()
+    assert [one for _, one in held] == [before] and reference() is layer.weight
+    layer.taken = None
+    layer.weight = None
+    gc.collect()
+    assert not _plans.state.in_graphs
+
+
+def test_new_weights_are_packed_where_the_graph_reads(layer):
+    layer.capturing = True
+    before = pack(layer, CAPTURE)
+    layer.capturing = False
+    with torch.no_grad():
+        layer.weight.mul_(2)
+    assert pack(layer) is before and before.version == _kept.version_of(layer.weight, layer.taken.span)
+
+
+def test_weights_that_a_graph_changed_are_seen_after_cache_clear(layer):
+    """A replay that trains changes no version counter."""
+    layer.capturing = True
+    before, version = pack(layer, CAPTURE), layer.weight._version
+    layer.capturing = False
+    times = face.cache_info().times_packed
+    pack(layer)
+    assert face.cache_info().times_packed == times
+    face.cache_clear()
+    pack(layer)
+    assert layer.weight._version == version and face.cache_info().times_packed == 2  # for the run, and where the graph reads
+    assert before.version is not None
+
+
+def test_new_weights_reach_graphs_of_other_streams(layer):
+    layer.capturing = True
+    before = pack(layer, CAPTURE)
+    layer.capturing = False
+    face.cache_clear()  # a run on another stream would find nothing of its own either
+    with torch.no_grad():
+        layer.weight.mul_(2)
+    assert pack(layer) is not before and before.version == _kept.version_of(layer.weight, layer.taken.span)
+
+
+def test_weights_that_nobody_packed_are_packed_within_the_capture(layer):
+    with torch.no_grad():
+        layer.weight.mul_(2)
+    layer.capturing = True
+    made = pack(layer)
+    assert made is not pack(layer)  # memory of the graph's own is not kept
+    assert not _plans.state.in_graphs
+
+
+def test_passes_that_train_on_cuda_pack_for_themselves(layer):
+    """Optimizers may write past the version counter, and on CUDA nobody looks at numbers."""
+    assert _kept._trains(layer.taken, layer.weight, 0)
+    assert not _kept._trains(layer.taken, layer.weight, -1)
+    assert not _kept._trains(layer.taken, layer.weight.detach(), 0)
+    with torch.no_grad():
+        assert not _kept._trains(layer.taken, layer.weight, 0)
+        layer.taken.direction = "bwd_d"
+        assert _kept._trains(layer.taken, layer.weight, 0)
+
+
+def test_a_bias_in_another_type_is_kept_likewise(layer):
+    with torch.no_grad():
+        bias = nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
+        wide = _kept.cast(bias, torch.float32, 4, -1, WARM)
+        layer.capturing = True
+        assert _kept.cast(bias, torch.float32, 4, -1, CAPTURE) is wide
+        layer.capturing = False
+        assert _kept.cast(bias, torch.float32, 4, -1, WARM) is wide
+        bias.data.mul_(2)
+        assert torch.equal(_kept.cast(bias, torch.float32, 4, -1, WARM), torch.full((4,), 2.0))

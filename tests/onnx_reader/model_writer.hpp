@@ -1,0 +1,110 @@
+// model_writer.hpp - small ONNX files for tests, written message by message.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace polyconv_test {
+
+// One message: fields in the order in which they are added.
+class Message {
+ public:
+  Message &number(int field, int64_t value) {
+    varint(static_cast<uint64_t>(field) << 3);
+    varint(static_cast<uint64_t>(value));
+    return *this;
+  }
+  Message &bytes(int field, const std::string &value) {
+    varint(static_cast<uint64_t>(field) << 3 | 2);
+    varint(value.size());
+    text_ += value;
+    return *this;
+  }
+  Message &message(int field, const Message &value) { return bytes(field, value.text_); }
+  Message &real(int field, float value) {
+    varint(static_cast<uint64_t>(field) << 3 | 5);
+    char four[4];
+    std::memcpy(four, &value, 4);
+    text_.append(four, 4);
+    return *this;
+  }
+  const std::string &text() const { return text_; }
+
+ private:
+  void varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80);
+    text_ += static_cast<char>(value);
+  }
+  std::string text_;
+};
+
+inline Message attribute(const char *name, int64_t value) {
+  return Message().bytes(1, name).number(3, value).number(20, 2);
+}
+inline Message attribute(const char *name, const std::vector<int64_t> &values) {
+  Message message;
+  message.bytes(1, name).number(20, 7);
+  for (int64_t value : values) message.number(8, value);
+  return message;
+}
+inline Message attribute(const char *name, float value) {
+  return Message().bytes(1, name).real(2, value).number(20, 1);
+}
+inline Message attribute(const char *name, const char *value) {
+  return Message().bytes(1, name).bytes(4, value).number(20, 3);
+}
+
+// A tensor with its data as raw bytes.
+template <class T>
+Message tensor(const char *name, int type, const std::vector<int64_t> &sizes, const std::vector<T> &data) {
+  Message message;
+  for (int64_t size : sizes) message.number(1, size);
+  message.number(2, type).bytes(8, name);
+  return message.bytes(9, std::string(reinterpret_cast<const char *>(data.data()), data.size() * sizeof(T)));
+}
+
+// A value of these sizes; a negative size is open, and -2 is called N.
+inline Message value(const char *name, int type, const std::vector<int64_t> &sizes) {
+  Message shape;
+  for (int64_t size : sizes)
+    if (size >= 0)
+      shape.message(1, Message().number(1, size));
+    else
+      shape.message(1, size == -2 ? Message().bytes(2, "N") : Message());
+  return Message().bytes(1, name).message(2, Message().message(1, Message().number(1, type).message(2, shape)));
+}
+
+class ModelWriter {
+ public:
+  ModelWriter &input(const char *name, int type, const std::vector<int64_t> &sizes) {
+    return graph_.message(11, value(name, type, sizes)), *this;
+  }
+  ModelWriter &output(const char *name) { return graph_.message(12, Message().bytes(1, name)), *this; }
+  template <class T>
+  ModelWriter &constant(const char *name, int type, const std::vector<int64_t> &sizes, const std::vector<T> &data) {
+    return graph_.message(5, tensor(name, type, sizes, data)), *this;
+  }
+  ModelWriter &node(const char *type, std::initializer_list<const char *> inputs,
+                    std::initializer_list<const char *> outputs, std::initializer_list<Message> attributes = {},
+                    const char *domain = "") {
+    Message node;
+    for (const char *name : inputs) node.bytes(1, name);
+    for (const char *name : outputs) node.bytes(2, name);
+    node.bytes(4, type);
+    for (const Message &one : attributes) node.message(5, one);
+    if (*domain) node.bytes(7, domain);
+    return graph_.message(1, node), *this;
+  }
+  std::string file() const {
+    return Message().number(1, 10).bytes(2, "test").message(7, graph_).message(8, Message().number(2, 17)).text();
+  }
+
+ private:
+  Message graph_;
+};
+
+} // namespace polyconv_test
