@@ -31,6 +31,40 @@ function(polyconv_without part dependency package)
   message(STATUS "polyconv: without ${part}: ${dependency} not found (Debian: ${package})")
 endfunction()
 
+# Whether the compiler takes gcc's flags: gcc and clang do, but for clang-cl, which takes Microsoft's.
+set(POLYCONV_GNU_FLAGS OFF)
+if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND NOT CMAKE_CXX_COMPILER_FRONTEND_VARIANT STREQUAL "MSVC")
+  set(POLYCONV_GNU_FLAGS ON)
+endif()
+if(POLYCONV_GNU_FLAGS)
+  set(polyconv_warnings -Wall -Wextra -Wshadow)
+  set(polyconv_warnings_are_errors -Werror)
+else()
+  set(polyconv_warnings /W4 /permissive- /utf-8)
+  set(polyconv_warnings_are_errors /WX)
+endif()
+# x86 of 32 bits computes in registers of 80 bits unless it is told to use SSE2's, and rounds whenever those run out: the
+# same sum would have other bits from tile to tile.
+if(POLYCONV_GNU_FLAGS AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(i[3-6]86|x86)$")
+  list(APPEND polyconv_common_flags -msse2 -mfpmath=sse)
+endif()
+
+# gcc keeps vectors of AVX on a stack that Windows aligns to 16 bytes as if it were aligned to theirs (its bug 54412): the
+# assembler makes those moves into such as take any address.
+if(MINGW AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND polyconv_common_flags -Wa,-muse-unaligned-vector-move)
+endif()
+
+# polyconv_without_contraction(<target>): a multiplication and an addition stay two where they are written as two, so that
+# compilers agree on the bits.
+function(polyconv_without_contraction target)
+  if(POLYCONV_GNU_FLAGS)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>)
+  else()
+    target_compile_options(${target} PRIVATE /fp:precise)
+  endif()
+endfunction()
+
 # Flags of every target that is ours.
 function(polyconv_target_defaults target)
   target_compile_features(${target} PRIVATE cxx_std_17 c_std_99)
@@ -41,8 +75,8 @@ function(polyconv_target_defaults target)
     LIBRARY_OUTPUT_DIRECTORY "${POLYCONV_OUTPUT_LIB}"
     RUNTIME_OUTPUT_DIRECTORY "${POLYCONV_OUTPUT_BIN}")
   target_compile_options(${target} PRIVATE ${polyconv_common_flags}
-    $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
-    $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:-Werror>)
+    "$<$<COMPILE_LANGUAGE:C,CXX>:${polyconv_warnings}>"
+    $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:${polyconv_warnings_are_errors}>)
   if(POLYCONV_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${POLYCONV_SANITIZE} -fno-sanitize-recover=all
       -fno-omit-frame-pointer -g)
@@ -60,9 +94,16 @@ endfunction()
 # Called by polyconv_add_backend for a backend of this project.
 function(polyconv_own_backend target name)
   polyconv_target_defaults(${target})
-  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${POLYCONV_OUTPUT_LIB}/polyconv")
+  if(WIN32) # libpolyconv.dll lies in bin, and looks beside itself
+    set(built "${POLYCONV_OUTPUT_BIN}")
+    set(installed ${CMAKE_INSTALL_BINDIR})
+  else()
+    set(built "${POLYCONV_OUTPUT_LIB}")
+    set(installed ${CMAKE_INSTALL_LIBDIR})
+  endif()
+  set_target_properties(${target} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${built}/polyconv")
   if(POLYCONV_INSTALL)
-    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/polyconv COMPONENT ${name})
+    install(TARGETS ${target} LIBRARY DESTINATION ${installed}/polyconv COMPONENT ${name})
   endif()
   set_property(GLOBAL APPEND PROPERTY POLYCONV_BACKENDS ${name})
   set_property(GLOBAL APPEND PROPERTY POLYCONV_BACKEND_TARGETS ${target})

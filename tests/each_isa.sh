@@ -14,11 +14,14 @@ has() {
   local flag
   case $1 in
     baseline) return 0 ;;
+    neon) [[ $(uname -m) == aarch64 ]]; return ;; # every 64-bit Arm
     avx2) flag=avx2 ;;
     avx512) flag=avx512vl ;;
     avx512_bf16) flag=avx512_bf16 ;;
     amx) flag=amx_int8 ;;
-    *) printf 'each_isa: "%s" is no instruction set; expected baseline, avx2, avx512, avx512_bf16 or amx\n' "$1" >&2; exit 2 ;;
+    sve256 | sve512) flag=sve ;; # of registers of another length the tests then see NEON
+    neon_bf16) flag=bf16 ;;
+    *) printf 'each_isa: "%s" is no instruction set; expected baseline, avx2, avx512, avx512_bf16, amx, neon, sve256, sve512 or neon_bf16\n' "$1" >&2; exit 2 ;;
   esac
   grep -qw "$flag" /proc/cpuinfo
 }

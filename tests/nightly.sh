@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# What is too long for every change: the whole CPU suite under sanitizers, the C consumer under valgrind, and the static
-# analysers. Each part ends: a test that takes longer than its limit is a red one.
-#   tests/nightly.sh [PART...]      address thread valgrind analyse; all where none is named
-# On two cores: address 60 minutes, thread 70, valgrind and analyse 10. The parts share nothing but the sources, so two
+# What is too long for every change: the whole CPU suite under sanitizers, the C consumer under valgrind, the static
+# analysers, other compilers, and other processors and systems under qemu and wine. Each part ends: a test that takes longer than its limit is a red one.
+#   tests/nightly.sh [PART...]      address thread valgrind analyse clang aarch64 s390x i686 armhf riscv64
+#                                   mingw; all where none is named
+# On two cores: address 60 minutes, thread 70, valgrind and analyse 10; the others, docs/platforms.md. The parts share nothing but the sources, so two
 # machines may halve it. BUILDS (build) is where the build folders lie.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 builds=${BUILDS:-build}
 jobs=$(nproc)
-(($# > 0)) || set -- address thread valgrind analyse
+(($# > 0)) || set -- address thread valgrind analyse clang aarch64 s390x i686 armhf riscv64 mingw
 rows=()
 red=0
 
@@ -50,13 +51,27 @@ analysers() {
   done
 }
 
+# preset NAME: configured, built and tested.
+preset() {
+  cmake --preset "$1" >"$builds/configure-$1.log" 2>&1 || { cat "$builds/configure-$1.log"; return 1; }
+  cmake --build --preset "$1" && ctest --preset "$1" --parallel "$jobs"
+}
+
+# With gcc's library and with clang's own, where that is installed.
+with_clang() {
+  preset clang && cmake --preset libcxx >/dev/null && cmake --build --preset libcxx &&
+    build/libcxx/bin/polyconv-bench check --suite tiny
+}
+
 for name in "$@"; do
   case $name in
+    clang) part "clang, with either C++ library" with_clang ;;
+    aarch64 | s390x | i686 | armhf | riscv64 | mingw) part "preset $name" preset "$name" ;;
     address) part "AddressSanitizer and UBSan, every CPU test" suite nightly-address address,undefined ;;
     thread) part "ThreadSanitizer, every CPU test" suite nightly-thread thread ;;
     valgrind) part "valgrind, the C consumer" under_valgrind ;;
     analyse) part "clang's and gcc's analysers" analysers ;;
-    *) echo "nightly: '$name' is no part; expected address, thread, valgrind or analyse" >&2; exit 2 ;;
+    *) echo "nightly: '$name' is no part; expected address, thread, valgrind, analyse, clang, aarch64, s390x, i686, armhf, riscv64 or mingw" >&2; exit 2 ;;
   esac
 done
 printf '\n'

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "fake_backends/fakes.hpp"
+#include "platform.hpp"
 
 namespace job {
 
@@ -89,9 +90,9 @@ inline std::string chosen(const std::vector<polyconv_problem> &problems, const p
 
 // Memory aligned as workspaces must be, poisoned.
 struct Aligned {
-  explicit Aligned(size_t bytes) : size(bytes), data(nullptr, std::free) {
+  explicit Aligned(size_t bytes) : size(bytes), data(nullptr, polyconv_test::free_aligned) {
     const size_t rounded = (bytes + POLYCONV_ALIGNMENT) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
-    data.reset(std::aligned_alloc(POLYCONV_ALIGNMENT, rounded));
+    data.reset(polyconv_test::allocate_aligned(POLYCONV_ALIGNMENT, rounded));
     std::memset(data.get(), 0xff, rounded);
   }
   size_t size;

@@ -1,6 +1,8 @@
-// isa.cpp - detects the instruction set. Compiled for the baseline CPU.
+// isa.cpp - the instruction set that kernels run with: what the machine has (detect.hpp), less what POLYCONV_MAX_ISA
+// excludes. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/isa.hpp"
+#include "cpu/detect.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/backend.hpp>
@@ -9,109 +11,93 @@
 
 #include <cstdlib>
 #include <cstring>
-
-#if POLYCONV_HAVE_AVX2
-#include <cpuid.h>
-#endif
+#include <string>
 
 namespace polyconv::cpu {
 
+#if defined(__aarch64__)
+const char *const isa_names[kIsaLevels] = {"baseline", "neon", "sve256", "sve512", "neon_bf16"};
+#else
 const char *const isa_names[kIsaLevels] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
+#endif
+
+const char *words_of(Isa isa) {
+#if defined(__aarch64__)
+  static const char *const kWords[] = {"the baseline", "NEON", "SVE of 256 bits", "SVE of 512 bits",
+                                       "NEON with BF16 and I8MM"};
+#else
+  static const char *const kWords[] = {"the baseline", "AVX2 with FMA", "AVX-512", "AVX-512 with VNNI and BF16",
+                                       "AMX with BF16 and INT8"};
+#endif
+  return kWords[isa];
+}
 
 namespace {
 
-#if POLYCONV_HAVE_AVX2
-// The registers that the operating system saves: a CPU may have AVX-512 under a system that does not.
-uint64_t saved_state() {
-  uint32_t low = 0, high = 0;
-  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return uint64_t{high} << 32 | low;
-}
-
-// Of a CPU with AVX-512: what it has beyond.
-Isa detect_products(uint32_t ecx7, uint32_t edx7, uint64_t state) {
-  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr uint32_t kVnni = 1u << 11, kBf16 = 1u << 5; // leaf 7, and its subleaf 1
-  if (!(ecx7 & kVnni) || !__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) || !(eax & kBf16)) return kAvx512;
-  constexpr uint32_t kTiles = 1u << 22 | 1u << 24 | 1u << 25; // AMX-BF16, AMX-TILE, AMX-INT8
-  constexpr uint64_t kTileState = 0x60000;
-  return (edx7 & kTiles) == kTiles && (state & kTileState) == kTileState ? kAmx : kAvx512Bf16;
-}
-
-Isa detect() {
-  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr uint32_t kFma = 1u << 12, kOsxsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;
-  constexpr uint32_t kNeeded1 = kFma | kOsxsave | kAvx | kF16c;
-  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & kNeeded1) != kNeeded1) return kBaseline;
-  const uint64_t state = saved_state();
-  constexpr uint64_t kYmm = 0x6, kZmm = 0xe6;
-  if ((state & kYmm) != kYmm) return kBaseline;
-  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return kBaseline;
-  constexpr uint32_t kBmi1 = 1u << 3, kAvx2Bit = 1u << 5, kBmi2 = 1u << 8;
-  constexpr uint32_t kNeeded2 = kBmi1 | kAvx2Bit | kBmi2;
-  if ((ebx & kNeeded2) != kNeeded2) return kBaseline;
-  constexpr uint32_t kF = 1u << 16, kDq = 1u << 17, kBw = 1u << 30, kVl = 1u << 31;
-  constexpr uint32_t kNeeded512 = kF | kDq | kBw | kVl;
-  if ((ebx & kNeeded512) != kNeeded512 || (state & kZmm) != kZmm) return kAvx2;
-  return detect_products(ecx, edx, state);
-}
-#else
-Isa detect() {
-  return kBaseline;
-}
-#endif
-
-// Linux saves tiles, 8 KiB a thread, only for processes that ask: arch_prctl(ARCH_REQ_XCOMP_PERM, tile data),
-// since 5.16.
-bool ask_for_tiles() {
-#if POLYCONV_HAVE_AVX2 && defined(__linux__) && defined(__x86_64__)
-  constexpr int64_t kArchPrctl = 158, kRequestPermission = 0x1023, kTileData = 18;
-  int64_t result = kArchPrctl;
-  __asm__ volatile("syscall" : "+a"(result) : "D"(kRequestPermission), "S"(kTileData) : "rcx", "r11", "memory");
-  return result == 0;
-#else
-  return false;
-#endif
-}
+#if !defined(__aarch64__)
 bool tiles_permitted() {
   static const bool permitted = ask_for_tiles();
   return permitted;
 }
+#endif
 
 // POLYCONV_MAX_ISA as an Isa; the highest where unset, -1 where not understood.
 int allowed() {
   const char *text = std::getenv("POLYCONV_MAX_ISA");
-  if (!text || !*text) return kAmx;
-  for (int isa = kBaseline; isa <= kAmx; ++isa)
+  if (!text || !*text) return kIsaLevels - 1;
+  for (int isa = kBaseline; isa < kIsaLevels; ++isa)
     if (!std::strcmp(text, isa_names[isa])) return isa;
   return -1;
 }
 
 struct Detected {
-  Isa machine;
+  uint32_t machine; // a bit for each Isa
   int cap;
+
+  bool has(int isa) const { return machine >> isa & 1; }
+  // The highest below `end` that is there and, of an understood POLYCONV_MAX_ISA, not above it.
+  Isa best(int end) const {
+    int isa = end - 1;
+    while (isa > kBaseline && (!has(isa) || (cap >= 0 && isa > cap))) --isa;
+    return static_cast<Isa>(isa);
+  }
 };
 const Detected &detected() {
   static const Detected once = {detect(), allowed()};
   return once;
 }
 
+// "baseline, avx2, avx512, avx512_bf16 or amx"
+std::string expected_names() {
+  std::string list = isa_names[0];
+  for (int isa = 1; isa < kIsaLevels; ++isa)
+    list += (isa + 1 < kIsaLevels ? ", " : " or ") + std::string(isa_names[isa]);
+  return list;
+}
+
+// What a list of backends says: the best, and what it has beside its vectors.
+std::string summary(const Detected &d) {
+#if defined(__aarch64__)
+  const bool dots = d.has(kDots) && (d.cap < 0 || d.cap >= kDots);
+  return isa_names[d.best(kIsaCount)] + std::string(dots ? " with " : "") + (dots ? isa_names[kDots] : "");
+#else
+  return isa_names[d.best(kIsaLevels)];
+#endif
+}
+
 } // namespace
 
 Isa best_isa() {
-  const Detected &d = detected();
-  int best = d.machine < kIsaCount ? d.machine : kIsaCount - 1;
-  if (d.cap >= 0 && d.cap < best) best = d.cap;
-  return static_cast<Isa>(best);
+  return detected().best(kIsaCount);
 }
 
 bool has_isa(Isa isa, sdk::Offer &offer) {
   const Detected &d = detected();
-  static const char *const kWords[] = {"the baseline", "AVX2 with FMA", "AVX-512", "AVX-512 with VNNI and BF16",
-                                       "AMX with BF16 and INT8"};
-  if (isa > d.machine) return offer.reject("this CPU or its operating system has no %s", kWords[isa]);
+  if (!d.has(isa)) return offer.reject("this CPU or its operating system has no %s", words_of(isa));
   if (d.cap >= 0 && isa > d.cap) return offer.reject("POLYCONV_MAX_ISA=%s excludes it", isa_names[d.cap]);
+#if !defined(__aarch64__)
   if (isa == kAmx && !tiles_permitted()) return offer.reject("the operating system refuses this process AMX tiles");
+#endif
   return true;
 }
 
@@ -124,30 +110,30 @@ bool choose_isa(int32_t config, sdk::Offer &offer, Isa &isa) {
 polyconv_status probe(char *reason, size_t size) {
   const Detected &d = detected();
   if (d.cap < 0) {
-    constexpr const char *kComplaint =
-        "POLYCONV_MAX_ISA is '%.32s'; expected baseline, avx2, avx512, avx512_bf16 or amx";
     const char *word = std::getenv("POLYCONV_MAX_ISA");
     char line[160];
-    std::snprintf(line, sizeof line, kComplaint, word ? word : "");
-    std::snprintf(reason, size, "%s (ignored: %s)", isa_names[d.machine], line);
+    std::snprintf(line, sizeof line, "POLYCONV_MAX_ISA is '%.32s'; expected %s", word ? word : "",
+                  expected_names().c_str());
+    std::snprintf(reason, size, "%s (ignored: %s)", summary(d).c_str(), line);
     std::strncat(line, ": ignored", sizeof line - std::strlen(line) - 1);
     if (sdk::host != nullptr) sdk::host->log(POLYCONV_LOG_WARNING, line);
   } else {
-    std::snprintf(reason, size, "%s", isa_names[d.cap < d.machine ? d.cap : d.machine]);
+    std::snprintf(reason, size, "%s", summary(d).c_str());
   }
   return POLYCONV_SUCCESS;
 }
 
 double flops_per_us(Isa isa, int32_t sum_type) {
-  static constexpr double kF32[] = {38e3, 85e3, 170e3}; // three quarters of what cycle_us counts with
-  const double f32 = kF32[vectors_of(isa)];
+  // Three quarters of what cycle_us counts with, by the length of vectors.
+  static constexpr double kF32[] = {38e3, 85e3, 170e3};
+  const double f32 = kF32[vector_bytes(isa) / 32];
   return sum_type == POLYCONV_F64 ? f32 / 2 : f32;
 }
 
 double cycle_us(Isa isa) {
   static constexpr double kFlopsPerUs[] = {50e3, 110e3, 220e3};
   // 2 vectors of 4-byte elements, 2 operations each
-  return static_cast<double>(vector_bytes(isa)) / kFlopsPerUs[vectors_of(isa)];
+  return static_cast<double>(vector_bytes(isa)) / kFlopsPerUs[vector_bytes(isa) / 32];
 }
 
 int64_t tasks_for(const polyconv_policy &policy, double serial_us) {

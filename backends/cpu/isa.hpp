@@ -6,20 +6,34 @@
 
 namespace polyconv::cpu {
 
-// What CPUs have, each with all before it. The first kIsaCount are the configs of ordinary CPU kernels, in this order;
-// the last two have instructions for 16-bit and 8-bit products alone, for kernels made of them.
+// What CPUs have. The first kIsaCount are the configs of ordinary CPU kernels, in this order, which is that of
+// preference; the others have instructions for 16-bit and 8-bit products alone, for kernels made of them (kDots).
+#if defined(__aarch64__)
+// SVE code is for registers of one length: a machine has one of the two at most. Where registers have 128 bits, NEON's
+// are as long and its multiply-adds take a factor from any lane, so there is no SVE code of that length.
+enum Isa : int32_t { kBaseline = 0, kNeon = 1, kSve256 = 2, kSve512 = 3, kNeonBf16 = 4 };
+inline constexpr Isa kDots = kNeonBf16;
+#else
+// Each with all before it.
 enum Isa : int32_t { kBaseline = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAmx = 4 };
+inline constexpr Isa kDots = kAvx512Bf16;
+#endif
 inline constexpr int kIsaLevels = 5;
 
-#if POLYCONV_HAVE_AVX512
+#if POLYCONV_HAVE_SVE512
+inline constexpr int kIsaCount = 4;
+#elif POLYCONV_HAVE_AVX512 || POLYCONV_HAVE_SVE256
 inline constexpr int kIsaCount = 3;
-#elif POLYCONV_HAVE_AVX2
+#elif POLYCONV_HAVE_AVX2 || POLYCONV_HAVE_NEON
 inline constexpr int kIsaCount = 2;
 #else
 inline constexpr int kIsaCount = 1;
 #endif
 
-extern const char *const isa_names[kIsaLevels]; // "baseline", "avx2", "avx512", "avx512_bf16", "amx"
+extern const char *const isa_names[kIsaLevels]; // as in POLYCONV_MAX_ISA and the names of configs
+
+// What a sentence calls it: "AVX2 with FMA".
+const char *words_of(Isa isa);
 
 // The best for an ordinary kernel that this build has, this CPU and operating system run, and POLYCONV_MAX_ISA allows.
 // Decided once.
@@ -33,14 +47,22 @@ bool choose_isa(int32_t config, sdk::Offer &offer, Isa &isa);
 // for from the operating system, once a process: the first such call does.
 bool has_isa(Isa isa, sdk::Offer &offer);
 
-// The instruction set whose vectors an instruction set has: BF16 and AMX add none of their own.
-inline Isa vectors_of(Isa isa) {
-  return isa < kAvx512 ? isa : kAvx512;
+// The bytes of a vector register: 16, 32 or 64. BF16 and AMX add none of their own.
+inline int64_t vector_bytes(Isa isa) {
+#if defined(__aarch64__)
+  return isa == kSve512 ? 64 : isa == kSve256 ? 32 : 16;
+#else
+  return isa == kBaseline ? 16 : isa == kAvx2 ? 32 : 64;
+#endif
 }
 
-// The bytes of a vector register: 16, 32 or 64.
-inline int64_t vector_bytes(Isa isa) {
-  return int64_t{16} << vectors_of(isa);
+// Whether there are 32 of them, by which tiles are cut, or 16 (common/registers.hpp).
+inline bool many_registers([[maybe_unused]] Isa isa) {
+#if defined(__aarch64__)
+  return true;
+#else
+  return isa >= kAvx512;
+#endif
 }
 
 // What one core of a current machine does in an ordinary kernel, for estimates: multiply-adds counted as two, per

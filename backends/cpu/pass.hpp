@@ -1,9 +1,10 @@
 // pass.hpp - how one kernel source becomes code for several instruction sets.
 //
-// CMake compiles every kernels/<name>.cpp once per instruction set with POLYCONV_ISA set to isa_baseline, isa_avx2 or
-// isa_avx512. The kernel proper lives in namespace polyconv::cpu::POLYCONV_ISA. What only the CPU-independent side
-// needs (supports, create, pack, tables; everything from std:: and from the SDK's inline functions) stands under
-// #ifdef POLYCONV_DRIVER, which only the baseline pass defines.
+// CMake compiles every kernels/<name>.cpp once per instruction set with POLYCONV_ISA set to isa_baseline and, by the
+// processor, to isa_avx2 and isa_avx512 or to isa_neon, isa_sve256 and isa_sve512. The kernel proper lives in namespace
+// polyconv::cpu::POLYCONV_ISA. What only the CPU-independent side needs (supports, create, pack, tables; everything
+// from std:: and from the SDK's inline functions) stands under #ifdef POLYCONV_DRIVER, which only the baseline pass
+// defines.
 //
 // Why so strict: an inline function or template of external linkage that two passes instantiate is merged by the
 // linker, which may keep the AVX-512 copy and crash an older CPU. In the kernel part use POLYCONV_INLINE functions and
@@ -31,6 +32,15 @@
   }                                              \
   namespace isa_avx512 {                         \
   result name(__VA_ARGS__);                      \
+  }                                              \
+  namespace isa_neon {                           \
+  result name(__VA_ARGS__);                      \
+  }                                              \
+  namespace isa_sve256 {                         \
+  result name(__VA_ARGS__);                      \
+  }                                              \
+  namespace isa_sve512 {                         \
+  result name(__VA_ARGS__);                      \
   }
 
 // static constexpr auto table[] = POLYCONV_BY_ISA(direct_run), indexed by Isa (= the kernel's config).
@@ -40,6 +50,15 @@
 #elif POLYCONV_HAVE_AVX2
 #define POLYCONV_BY_ISA(name) \
   { isa_baseline::name, isa_avx2::name }
+#elif POLYCONV_HAVE_SVE512
+#define POLYCONV_BY_ISA(name) \
+  { isa_baseline::name, isa_neon::name, isa_sve256::name, isa_sve512::name }
+#elif POLYCONV_HAVE_SVE256
+#define POLYCONV_BY_ISA(name) \
+  { isa_baseline::name, isa_neon::name, isa_sve256::name }
+#elif POLYCONV_HAVE_NEON
+#define POLYCONV_BY_ISA(name) \
+  { isa_baseline::name, isa_neon::name }
 #else
 #define POLYCONV_BY_ISA(name) \
   { isa_baseline::name }

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/printf.hpp>
+
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -55,6 +57,6 @@ std::string escaped(const std::string &text);
 // A picture from ready elements, which the title stands above.
 std::string picture(int width, int height, const std::string &title, const std::string &elements);
 
-__attribute__((format(printf, 1, 2))) std::string formatted(const char *format, ...);
+POLYCONV_PRINTF(1, 2) std::string formatted(const char *format, ...);
 
 } // namespace chart

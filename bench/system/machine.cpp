@@ -10,6 +10,14 @@
 
 #include "text/text.hpp"
 
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#if !defined(NOMINMAX)
+#define NOMINMAX
+#endif
+#include <windows.h>
+#endif
+
 namespace polyconv::bench {
 
 namespace fs = std::filesystem;
@@ -25,6 +33,11 @@ std::string environment(const char *name) {
 
 fs::path executable() {
   std::error_code ignored;
+#if defined(_WIN32)
+  wchar_t path[32768]; // the longest there is
+  const DWORD length = GetModuleFileNameW(nullptr, path, 32768);
+  if (length > 0 && length < 32768) return std::wstring(path, length);
+#endif
   const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
   return self.empty() ? fs::weakly_canonical(program, ignored) : self;
 }
@@ -49,6 +62,9 @@ std::vector<std::string> file_names(const fs::path &folder, const std::string &e
 }
 
 fs::path cache_folder() {
+#if defined(_WIN32)
+  if (const std::string local = environment("LOCALAPPDATA"); !local.empty()) return fs::path(local) / "polyconv";
+#endif
   const std::string cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
   if (!cache.empty()) return fs::path(cache) / "polyconv";
   return home.empty() ? fs::path() : fs::path(home) / ".cache" / "polyconv";

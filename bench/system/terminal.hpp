@@ -1,5 +1,5 @@
 // terminal.hpp - the terminal that somebody sits at: whether there is one, how wide it is, and Ctrl-C. With machine.cpp
-// the only place where the bench asks the operating system.
+// the only place where the bench asks the operating system (terminal_posix.cpp, terminal_windows.cpp).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,6 +16,9 @@ bool stderr_is_terminal();
 // Columns that a line on stdout may have: those of the terminal, or what COLUMNS says of it; 0, no limit, where stdout
 // goes into a file or another program.
 size_t stdout_columns();
+
+constexpr size_t kUsualColumns = 80; // of a terminal that does not tell
+size_t asked_columns();              // what COLUMNS says, 0 where it says nothing
 
 // The text with every line that is longer than `columns` broken at blanks; what follows is indented by two more than
 // the line. Words that are longer themselves stay whole. 0 columns: as it is.

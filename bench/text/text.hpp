@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/printf.hpp>
+
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -31,7 +33,7 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
-__attribute__((format(printf, 1, 2))) std::string format(const char *pattern, ...);
+POLYCONV_PRINTF(1, 2) std::string format(const char *pattern, ...);
 
 std::string trim(const std::string &text);
 

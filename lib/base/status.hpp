@@ -4,6 +4,7 @@
 #pragma once
 
 #include <polyconv/polyconv.h>
+#include <polyconv/sdk/printf.hpp>
 
 #include <exception>
 #include <new>
@@ -22,14 +23,14 @@ class Failure : public std::runtime_error {
 };
 
 // A Failure with a printf-style sentence.
-__attribute__((format(printf, 2, 3))) Failure failure(polyconv_status status, const char *format, ...);
+POLYCONV_PRINTF(2, 3) Failure failure(polyconv_status status, const char *format, ...);
 
 // This thread's last error: a fixed buffer, so that setting it never allocates.
 void set_last_error(const char *sentence) noexcept;
 const char *last_error() noexcept;
 
 // Sets the last error and returns the status: for paths that must not throw (polyconv_run).
-__attribute__((format(printf, 2, 3))) polyconv_status fail(polyconv_status status, const char *format, ...) noexcept;
+POLYCONV_PRINTF(2, 3) polyconv_status fail(polyconv_status status, const char *format, ...) noexcept;
 
 // The wall: runs `body`, turns whatever it throws into a status and a sentence.
 template <class Body>

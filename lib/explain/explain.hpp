@@ -4,6 +4,8 @@
 
 #include "plan/decide.hpp"
 
+#include <polyconv/sdk/printf.hpp>
+
 #include <string>
 #include <vector>
 
@@ -72,7 +74,7 @@ std::vector<std::string> alternatives(const Findings &findings);
 std::string time_text(double us);
 std::string bytes_text(int64_t bytes);
 
-__attribute__((format(printf, 1, 2))) std::string formatted(const char *format, ...);
+POLYCONV_PRINTF(1, 2) std::string formatted(const char *format, ...);
 
 // Rows whose columns line up. Trailing blanks are dropped.
 class Table {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/printf.hpp>
+
 #include <cstdint>
 
 namespace polyconv {
@@ -10,6 +12,6 @@ namespace polyconv {
 bool listens(int32_t level) noexcept;
 
 // `level` is a POLYCONV_LOG_*; cheap when nobody listens.
-__attribute__((format(printf, 2, 3))) void log(int32_t level, const char *format, ...);
+POLYCONV_PRINTF(2, 3) void log(int32_t level, const char *format, ...);
 
 } // namespace polyconv

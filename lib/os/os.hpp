@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ std::string environment(const char *name);
 // Between the folders of a list in an environment variable: ':' or ';'.
 extern const char path_list_separator;
 
-// ---- files
+// ---- files. Paths are the bytes that the caller gave: on Windows UTF-8, and of any length.
 
 bool is_absolute(const std::string &path);
 std::string join(const std::string &folder, const std::string &name);
@@ -62,6 +63,9 @@ bool list_folder(const std::string &folder, std::vector<std::string> *names);
 // The folder in which the user's programs keep what they can do without; "" where nothing says where it is, and in
 // privileged programs.
 std::string cache_folder();
+
+// Opens a file to read its bytes; NULL, and errno, where it cannot be opened.
+std::FILE *open_to_read(const std::string &path);
 
 // The folder in which a machine's administrators say what holds for all users; "" where there is none.
 std::string site_folder();
@@ -104,6 +108,10 @@ int processors();       // logical processors this process may use, >= 1
 int64_t total_memory(); // bytes, 0 where unknown
 std::string cpu_name(); // "" where unknown
 double cpu_mhz();       // 0 where unknown
+
+// The bits by which the system says what the processor has, of the first or the second word (AT_HWCAP, AT_HWCAP2); 0
+// where it says nothing in this way.
+uint64_t cpu_features(int word);
 
 // ---- memory, time, last words
 

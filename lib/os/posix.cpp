@@ -12,6 +12,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -80,6 +83,10 @@ std::string cache_folder() {
   if (is_absolute(folder)) return folder;
   const std::string home = environment("HOME");
   return is_absolute(home) ? join(home, ".cache") : "";
+}
+
+std::FILE *open_to_read(const std::string &path) {
+  return std::fopen(path.c_str(), "rb");
 }
 
 std::string site_folder() {
@@ -268,6 +275,14 @@ double cpu_mhz() {
   double kilohertz = 0;
   std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq") >> kilohertz;
   return kilohertz > 0 ? kilohertz / 1000 : std::strtod(cpuinfo("cpu MHz").c_str(), nullptr);
+}
+
+uint64_t cpu_features([[maybe_unused]] int word) {
+#if defined(__linux__)
+  return getauxval(word == 1 ? AT_HWCAP : AT_HWCAP2);
+#else
+  return 0;
+#endif
 }
 
 // ---------------------------------------------------------------- memory, time, last words

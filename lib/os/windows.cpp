@@ -45,6 +45,24 @@ std::string narrow(const std::wstring &text) {
   return narrow(text.data(), text.size());
 }
 
+// The absolute form of a path, with backslashes.
+std::wstring full(const std::string &path) {
+  const std::wstring given = wide(path);
+  std::wstring whole(GetFullPathNameW(given.c_str(), 0, nullptr, nullptr), L'\0');
+  whole.resize(
+      whole.empty() ? 0 : GetFullPathNameW(given.c_str(), static_cast<DWORD>(whole.size()), whole.data(), nullptr));
+  return whole.empty() ? given : whole;
+}
+
+// As the system's file functions take a path of any length: from MAX_PATH on (a folder from 12 less) only behind \\?\,
+// where no other form than the absolute one is understood.
+std::wstring file_path(const std::string &path) {
+  constexpr size_t kMostPlain = MAX_PATH - 12;
+  std::wstring whole = full(path);
+  if (whole.size() < kMostPlain || whole.compare(0, 4, L"\\\\?\\") == 0) return wide(path);
+  return whole.compare(0, 2, L"\\\\") == 0 ? L"\\\\?\\UNC" + whole.substr(1) : L"\\\\?\\" + whole;
+}
+
 // What the system says of an error code, without the full stop and line end that it adds.
 std::string describe(DWORD error) {
   wchar_t text[512];
@@ -98,8 +116,10 @@ void *open_library(const std::string &path, std::string *reason) {
   // an error code, not a dialogue box.
   DWORD previous = 0;
   SetThreadErrorMode(SEM_FAILCRITICALERRORS | SEM_NOOPENFILEERRORBOX, &previous);
+  // The loader's flags ask for an absolute path.
+  const std::wstring plain = full(path), whole = plain.size() < MAX_PATH ? plain : file_path(path);
   const HMODULE library =
-      LoadLibraryExW(wide(path).c_str(), nullptr, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+      LoadLibraryExW(whole.c_str(), nullptr, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
   const DWORD error = GetLastError();
   SetThreadErrorMode(previous, nullptr);
   if (library == nullptr) *reason = path + ": " + describe(error);
@@ -153,8 +173,9 @@ bool same_file(const std::string &a, const std::string &b) {
   BY_HANDLE_FILE_INFORMATION information[2];
   const std::string *paths[2] = {&a, &b};
   for (int i = 0; i < 2; ++i) {
-    const Handle file(CreateFileW(wide(*paths[i]).c_str(), 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
-                                  nullptr, OPEN_EXISTING, 0, nullptr));
+    const Handle file(CreateFileW(file_path(*paths[i]).c_str(), 0,
+                                  FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr, OPEN_EXISTING, 0,
+                                  nullptr));
     if (!file.valid() || !GetFileInformationByHandle(file.get(), &information[i])) return false;
   }
   return information[0].dwVolumeSerialNumber == information[1].dwVolumeSerialNumber &&
@@ -163,14 +184,14 @@ bool same_file(const std::string &a, const std::string &b) {
 }
 
 std::string odd_kind(const std::string &path) {
-  const DWORD attributes = GetFileAttributesW(wide(path).c_str());
+  const DWORD attributes = GetFileAttributesW(file_path(path).c_str());
   return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY) != 0 ? "a folder" : "";
 }
 
 bool list_folder(const std::string &folder, std::vector<std::string> *names) {
   names->clear();
   WIN32_FIND_DATAW entry;
-  const HANDLE search = FindFirstFileW(wide(join(folder, "*")).c_str(), &entry);
+  const HANDLE search = FindFirstFileW(file_path(join(folder, "*")).c_str(), &entry);
   if (search == INVALID_HANDLE_VALUE) return false;
   const std::unique_ptr<void, BOOL(WINAPI *)(HANDLE)> closed_at_last(search, FindClose);
   do names->push_back(narrow(entry.cFileName));
@@ -183,18 +204,22 @@ std::string cache_folder() {
   return environment("LOCALAPPDATA");
 }
 
+std::FILE *open_to_read(const std::string &path) {
+  return _wfopen(file_path(path).c_str(), L"rb");
+}
+
 std::string site_folder() {
   return environment("PROGRAMDATA");
 }
 
 bool exists(const std::string &path) {
-  return GetFileAttributesW(wide(path).c_str()) != INVALID_FILE_ATTRIBUTES;
+  return GetFileAttributesW(file_path(path).c_str()) != INVALID_FILE_ATTRIBUTES;
 }
 
 bool read_file(const std::string &path, std::string *content, std::string *reason) {
   content->clear();
   const DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
-  Handle file(CreateFileW(wide(path).c_str(), GENERIC_READ, share, nullptr, OPEN_EXISTING, 0, nullptr));
+  Handle file(CreateFileW(file_path(path).c_str(), GENERIC_READ, share, nullptr, OPEN_EXISTING, 0, nullptr));
   char block[65536];
   DWORD got = 0;
   bool good = file.valid();
@@ -208,8 +233,9 @@ FileLock::FileLock(const std::string &path) {
   const DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
   for (size_t slash = path.find_first_of("/\\", 3); slash != std::string::npos;
        slash = path.find_first_of("/\\", slash + 1))
-    CreateDirectoryW(wide(path.substr(0, slash)).c_str(), nullptr);
-  HANDLE file = CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE, share, nullptr, OPEN_ALWAYS, 0, nullptr);
+    CreateDirectoryW(file_path(path.substr(0, slash)).c_str(), nullptr);
+  HANDLE file =
+      CreateFileW(file_path(path).c_str(), GENERIC_READ | GENERIC_WRITE, share, nullptr, OPEN_ALWAYS, 0, nullptr);
   OVERLAPPED start = {};
   if (file == INVALID_HANDLE_VALUE || !LockFileEx(file, LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, &start)) {
     const DWORD error = GetLastError();
@@ -225,10 +251,10 @@ FileLock::~FileLock() {
 
 void remove_left_over(const std::string &path) {
   WIN32_FIND_DATAW found;
-  const HANDLE search = FindFirstFileW(wide(path + ".tmp*").c_str(), &found);
+  const HANDLE search = FindFirstFileW(file_path(path + ".tmp*").c_str(), &found);
   if (search == INVALID_HANDLE_VALUE) return;
   const std::string folder = path.substr(0, path.find_last_of("/\\") + 1);
-  do DeleteFileW((wide(folder) + found.cFileName).c_str());
+  do DeleteFileW(file_path(folder + narrow(found.cFileName)).c_str());
   while (FindNextFileW(search, &found));
   FindClose(search);
 }
@@ -238,7 +264,7 @@ void write_file_atomically(const std::string &path, const std::vector<Piece> &pi
     throw failure(POLYCONV_IO_ERROR, "'%s' could not be %s: %s", path.c_str(), step, describe(error).c_str());
   };
   static std::atomic<unsigned> counter{0};
-  const std::wstring target = wide(path);
+  const std::wstring target = file_path(path);
   const std::wstring name =
       target + L".tmp" + std::to_wstring(GetCurrentProcessId()) + L"." + std::to_wstring(counter++);
   Handle file(CreateFileW(name.c_str(), GENERIC_WRITE, 0, nullptr, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, nullptr));
@@ -301,6 +327,10 @@ double cpu_mhz() {
   const LSTATUS status =
       RegGetValueW(HKEY_LOCAL_MACHINE, kProcessorKey, L"~MHz", RRF_RT_REG_DWORD, nullptr, &megahertz, &size);
   return status == ERROR_SUCCESS ? megahertz : 0;
+}
+
+uint64_t cpu_features(int) {
+  return 0;
 }
 
 // ---------------------------------------------------------------- memory, time, last words

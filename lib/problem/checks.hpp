@@ -4,13 +4,14 @@
 #pragma once
 
 #include <polyconv/polyconv.h>
+#include <polyconv/sdk/printf.hpp>
 
 #include <vector>
 
 namespace polyconv {
 
 // Throws the sentence, with "layer <layer>: " before it.
-[[noreturn]] __attribute__((format(printf, 2, 3))) void reject(int32_t layer, const char *format, ...);
+[[noreturn]] POLYCONV_PRINTF(2, 3) void reject(int32_t layer, const char *format, ...);
 
 // One field inside a range, or one of two values.
 void check_range(int32_t layer, const char *field, int64_t value, int64_t low, int64_t high);

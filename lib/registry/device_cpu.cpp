@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <new>
 
 namespace polyconv {
@@ -27,27 +28,40 @@ int32_t count() {
   return 1;
 }
 
+struct InstructionSet {
+  const char *name;
+  bool there;
+};
+
+[[maybe_unused]] void list(const char *processor, std::initializer_list<InstructionSet> sets, char *text, size_t size) {
+  size_t length = static_cast<size_t>(std::snprintf(text, size, "%s", processor));
+  for (const InstructionSet &set : sets)
+    if (set.there) length += static_cast<size_t>(std::snprintf(text + length, size - length, " %s", set.name));
+}
+
 // What the processor can do and the system lets it, as far as kernels care.
 void describe_instruction_sets(char *text, size_t size) {
 #if defined(__x86_64__) || defined(__i386__)
-  const struct {
-    const char *name;
-    bool there;
-  } sets[] = {
-      {"avx", __builtin_cpu_supports("avx") != 0},
-      {"avx2", __builtin_cpu_supports("avx2") != 0},
-      {"fma", __builtin_cpu_supports("fma") != 0},
-      {"avx512f", __builtin_cpu_supports("avx512f") != 0},
-      {"avx512bw", __builtin_cpu_supports("avx512bw") != 0},
-      {"avx512vl", __builtin_cpu_supports("avx512vl") != 0},
-      {"avx512vnni", __builtin_cpu_supports("avx512vnni") != 0},
-  };
-  size_t length = static_cast<size_t>(std::snprintf(text, size, "x86"));
-  for (const auto &set : sets) {
-    if (set.there) length += static_cast<size_t>(std::snprintf(text + length, size - length, " %s", set.name));
-  }
+  list("x86",
+       {{"avx", __builtin_cpu_supports("avx") != 0},
+        {"avx2", __builtin_cpu_supports("avx2") != 0},
+        {"fma", __builtin_cpu_supports("fma") != 0},
+        {"avx512f", __builtin_cpu_supports("avx512f") != 0},
+        {"avx512bw", __builtin_cpu_supports("avx512bw") != 0},
+        {"avx512vl", __builtin_cpu_supports("avx512vl") != 0},
+        {"avx512vnni", __builtin_cpu_supports("avx512vnni") != 0}},
+       text, size);
 #elif defined(__aarch64__)
-  std::snprintf(text, size, "arm64 neon");
+  const auto has = [](int word, int bit) { return (os::cpu_features(word) >> bit & 1) != 0; };
+  list("arm64",
+       {{"neon", true},
+        {"fp16", has(1, 10)},
+        {"dotprod", has(1, 20)},
+        {"i8mm", has(2, 13)},
+        {"bf16", has(2, 14)},
+        {"sve", has(1, 22)},
+        {"sve2", has(2, 1)}},
+       text, size);
 #else
   std::snprintf(text, size, "generic");
 #endif

@@ -5,6 +5,8 @@
 #include "registry/device.hpp"
 #include "registry/host.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace polyconv {
@@ -21,11 +23,18 @@ void call(const polyconv_device &device, const char *name, Function function, Ar
 
 } // namespace
 
+size_t memory_size(int64_t bytes) {
+  if (static_cast<uint64_t>(bytes) > static_cast<uint64_t>(PTRDIFF_MAX))
+    throw failure(POLYCONV_OUT_OF_MEMORY, "%lld bytes are needed, of which this process can address at most %td",
+                  static_cast<long long>(bytes), static_cast<ptrdiff_t>(PTRDIFF_MAX));
+  return static_cast<size_t>(bytes);
+}
+
 DeviceMemory::DeviceMemory(const polyconv_device &device, int64_t bytes, const polyconv_allocator &allocator,
                            int32_t kind)
     : device_(&device), kind_(kind) {
   if (bytes <= 0) return;
-  const size_t size = static_cast<size_t>(bytes);
+  const size_t size = memory_size(bytes);
   if (allocator.allocate == nullptr || has_own_memory(device)) {
     call(device, "alloc", device.table->alloc, size, kind, &pointer_);
     return;
@@ -60,11 +69,11 @@ DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
 
 void copy_memory(const polyconv_device &device, void *to, const void *from, int64_t bytes, void *stream) {
   if (bytes == 0) return;
-  if (bytes > 0) call(device, "copy", device.table->copy, to, from, static_cast<size_t>(bytes), stream);
+  if (bytes > 0) call(device, "copy", device.table->copy, to, from, memory_size(bytes), stream);
 }
 
 void fill_memory(const polyconv_device &device, void *to, int32_t byte, int64_t bytes, void *stream) {
-  if (bytes > 0) call(device, "fill", device.table->fill, to, byte, static_cast<size_t>(bytes), stream);
+  if (bytes > 0) call(device, "fill", device.table->fill, to, byte, memory_size(bytes), stream);
 }
 
 void synchronise(const polyconv_device &device, void *stream) {
@@ -73,7 +82,7 @@ void synchronise(const polyconv_device &device, void *stream) {
 }
 
 std::vector<char> copy_to_host(const polyconv_device &device, const void *from, int64_t bytes, void *stream) {
-  std::vector<char> copy(static_cast<size_t>(bytes));
+  std::vector<char> copy(memory_size(bytes));
   copy_memory(device, copy.data(), from, bytes, stream);
   synchronise(device, stream);
   return copy;

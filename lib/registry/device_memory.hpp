@@ -11,6 +11,10 @@
 
 namespace polyconv {
 
+// Sizes are counted in 64 bits everywhere; what this process's addresses cannot hold, as 4 GiB where they have 32 bits,
+// is refused here before it becomes a size_t. Throws Failure(OUT_OF_MEMORY).
+size_t memory_size(int64_t bytes);
+
 // Memory of one device, aligned to POLYCONV_ALIGNMENT; frees itself. Nothing for 0 bytes.
 class DeviceMemory {
  public:

@@ -7,6 +7,8 @@
 #include "os/os.hpp"
 #include "registry/host.hpp"
 
+#include <polyconv/sdk/printf.hpp>
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -26,7 +28,7 @@ constexpr int32_t kMaximumConfigs = 65536; // of either
 constexpr size_t kMaximumName = 128; // characters: sentences have room for a full name and for what they say of it
 
 // The reason of an unavailable backend, thrown from wherever it shows.
-[[noreturn]] __attribute__((format(printf, 1, 2))) void reject(const char *format, ...) {
+[[noreturn]] POLYCONV_PRINTF(1, 2) void reject(const char *format, ...) {
   char reason[1024];
   va_list arguments;
   va_start(arguments, format);

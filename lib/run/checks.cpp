@@ -47,7 +47,7 @@ polyconv_status resolve_weights(const polyconv_plan &plan, size_t layer, const p
 
 polyconv_status check_workspace(const polyconv_plan &plan, const polyconv_buffers &buffers) {
   if (plan.workspace_bytes == 0) return POLYCONV_SUCCESS;
-  if (buffers.workspace_size < static_cast<size_t>(plan.workspace_bytes))
+  if (static_cast<uint64_t>(buffers.workspace_size) < static_cast<uint64_t>(plan.workspace_bytes))
     return fail(POLYCONV_WORKSPACE_TOO_SMALL, "buffers.workspace_size is %zu, expected at least %lld bytes",
                 buffers.workspace_size, static_cast<long long>(plan.workspace_bytes));
   if (buffers.workspace == nullptr)

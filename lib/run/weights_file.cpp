@@ -6,6 +6,7 @@
 #include "registry/host.hpp"
 #include "run/weights.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -55,7 +56,7 @@ class Reader {
   explicit Reader(const std::string &path) : path_(path) {
     const std::string odd = os::odd_kind(path); // a pipe that nobody writes to would hold us for ever
     if (!odd.empty()) throw bad_file(path, "is " + odd + ", expected a regular file");
-    file_ = std::fopen(path.c_str(), "rb");
+    file_ = os::open_to_read(path);
     if (file_ == nullptr) throw bad_file(path, std::string("cannot be opened: ") + std::strerror(errno));
   }
   ~Reader() { std::fclose(file_); }
@@ -82,13 +83,33 @@ class Reader {
   std::FILE *file_ = nullptr;
 };
 
-Header read_header(Reader *reader, const std::string &path) {
-  Header header;
-  reader->read(&header, sizeof header, "header");
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+// The other byte order of each of the numbers of `width` bytes that lie side by side.
+void swap_bytes(void *numbers, size_t bytes, size_t width) {
+  char *first = static_cast<char *>(numbers);
+  for (size_t i = 0; i + width <= bytes; i += width) std::reverse(first + i, first + i + width);
+}
+
+uint32_t swapped(uint32_t number) {
+  swap_bytes(&number, sizeof number, sizeof number);
+  return number;
+}
+
+// The header in this machine's byte order. `written` is left as it lies in the file, which its checksum is of.
+Header in_own_order(const Header &written) {
+  Header header = written;
+  if (written.endianness != swapped(kEndianness)) return header;
+  swap_bytes(&header.version, offsetof(Header, data_size) - offsetof(Header, version), sizeof header.version);
+  swap_bytes(&header.data_size, sizeof header - offsetof(Header, data_size), sizeof header.data_size);
+  return header;
+}
+
+Header read_header(Reader *reader, const std::string &path, Header *written) {
+  reader->read(written, sizeof *written, "header");
+  if (std::memcmp(written->magic, kMagic, sizeof kMagic) != 0)
     throw bad_file(path, "does not begin with PLYCONVW, expected a file written by polyconv_weights_save");
+  const Header header = in_own_order(*written);
   if (header.endianness != kEndianness)
-    throw bad_file(path, "was written on a machine of the other byte order, expected this one's");
+    throw bad_file(path, "is corrupt: its header names no byte order, expected 0x01020304 in one of the two");
   if (header.version != kVersion)
     throw bad_file(path, "has version " + std::to_string(header.version) + ", expected " + std::to_string(kVersion));
   if (header.id_size > kMostText || header.token_size > kMostText)
@@ -104,6 +125,13 @@ void expect_format(const std::string &path, const WeightsFormat &found, const We
                 wanted.id.c_str(), wanted.token.c_str(), static_cast<long long>(wanted.bytes));
 }
 
+// Raw weights are numbers of one type. What a kernel's own format is made of, its backend alone knows.
+void expect_swappable(const std::string &path, const WeightsFormat &format) {
+  if (!format.raw())
+    throw bad_file(path, "was written on a machine of the other byte order, in which format '" + format.id +
+                             "' is not read; expected this machine's, or raw weights");
+}
+
 void wait_for_packing(const polyconv_weights &weights) {
   if (weights.packed_event == nullptr || weights.device->table->event_synchronize == nullptr) return;
   const polyconv_status status = ask_backend(weights.device->name.c_str(), "event_synchronize", [&] {
@@ -115,7 +143,7 @@ void wait_for_packing(const polyconv_weights &weights) {
 } // namespace
 
 void save_weights(const polyconv_weights &weights, const std::string &path) {
-  const size_t size = static_cast<size_t>(weights.format.bytes);
+  const size_t size = memory_size(weights.format.bytes);
   std::vector<char> staging;
   const void *data = weights.data;
   if (has_own_memory(*weights.device)) {
@@ -141,20 +169,27 @@ std::unique_ptr<polyconv_weights> load_weights(const polyconv_plan &plan, int32_
                                                void *memory, void *stream) {
   const WeightsFormat &wanted = layer_of(plan, layer).weights;
   Reader reader(path);
-  const Header header = read_header(&reader, path);
+  Header written;
+  const Header header = read_header(&reader, path, &written);
+  const bool other_order = written.endianness != kEndianness;
   WeightsFormat found;
   found.id = reader.read_text(header.id_size, "header");
   found.token = reader.read_text(header.token_size, "header");
   found.bytes = static_cast<int64_t>(header.data_size);
-  if (header_checksum(header, found.id, found.token) != header.header_checksum)
+  if (header_checksum(written, found.id, found.token) != header.header_checksum)
     throw bad_file(path, "is corrupt: its header does not match its checksum");
   expect_format(path, found, wanted);
+  if (other_order) expect_swappable(path, wanted);
   // The data is verified before it goes to its place: on failure the caller's memory is as it was.
-  std::vector<char> staging(static_cast<size_t>(wanted.bytes));
+  std::vector<char> staging(memory_size(wanted.bytes));
   reader.read(staging.data(), staging.size(), "data");
   reader.expect_end();
   if (checksum(kChecksumStart, staging.data(), staging.size()) != header.data_checksum)
     throw bad_file(path, "is corrupt: its data does not match its checksum");
+  if (other_order) {
+    const size_t width = polyconv_type_size(layer_of(plan, layer).layer.layer.weights.type);
+    swap_bytes(staging.data(), staging.size(), width);
+  }
   std::unique_ptr<polyconv_weights> weights = empty_weights(plan, layer, memory);
   copy_memory(*plan.device, weights->data, staging.data(), wanted.bytes, stream);
   synchronise(*plan.device, stream); // before the staging goes

@@ -5,6 +5,8 @@
 
 #include "registry/registry.hpp"
 
+#include <polyconv/sdk/printf.hpp>
+
 namespace polyconv {
 
 // Calls supports. True: the offer is complete and makes sense. False: offer->reason says why not. An empty batch may
@@ -13,6 +15,6 @@ bool ask_supports(const KernelEntry &entry, int32_t op, const polyconv_layer *la
                   const polyconv_policy &policy, int32_t config, polyconv_offer *offer);
 
 // Sets the reason of an offer (printf-style, cut at its size). Returns false.
-__attribute__((format(printf, 2, 3))) bool reject_offer(polyconv_offer *offer, const char *format, ...);
+POLYCONV_PRINTF(2, 3) bool reject_offer(polyconv_offer *offer, const char *format, ...);
 
 } // namespace polyconv

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/printf.hpp>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,7 +38,7 @@ class Piece {
   AxisList signed_axes(const char *what); // likewise, each with or without '-'
   void finish(const char *what);          // nothing may be left
 
-  [[noreturn]] __attribute__((format(printf, 2, 3))) void refuse(const char *format, ...) const;
+  [[noreturn]] POLYCONV_PRINTF(2, 3) void refuse(const char *format, ...) const;
 
  private:
   AxisList list_of(const char *what, int64_t (Piece::*number)(const char *));

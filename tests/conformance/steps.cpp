@@ -9,7 +9,13 @@
 #include <cstring>
 #include <vector>
 
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#include <windows.h>
+#else
 #include <dlfcn.h>
+#endif
 
 #include "polyconv/sdk/epilogue.hpp"
 #include "polyconv/sdk/tensor.hpp"
@@ -30,9 +36,16 @@ const polyconv_host kHost = {sizeof(polyconv_host), POLYCONV_BACKEND_ABI_MINOR, 
 
 // The table of a backend that the library has loaded already.
 const polyconv_backend *table_of(const polyconv_backend_info &backend) {
+#if defined(_WIN32)
+  const HMODULE library = LoadLibraryA(backend.path);
+  if (library == nullptr) return nullptr;
+  const auto entry = reinterpret_cast<void *>(GetProcAddress(library, POLYCONV_BACKEND_ENTRY));
+#else
   void *library = dlopen(backend.path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
-  const auto query = reinterpret_cast<polyconv_backend_query>(dlsym(library, POLYCONV_BACKEND_ENTRY));
+  void *const entry = dlsym(library, POLYCONV_BACKEND_ENTRY);
+#endif
+  const auto query = reinterpret_cast<polyconv_backend_query>(entry);
   const polyconv_backend *table = nullptr;
   return query != nullptr && query(&kHost, &table) == POLYCONV_SUCCESS ? table : nullptr;
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_memory.hpp"
 
+#include "../platform.hpp"
+
 #include <polyconv/sdk/backend.hpp>
 
 #include <chrono>
@@ -163,8 +165,7 @@ polyconv_status alloc(int32_t index, size_t bytes, int32_t memory, void **pointe
     if (bytes > size_t{1} << 30) {
       throw Error(POLYCONV_OUT_OF_MEMORY, "the fake device has 1 GiB, asked for " + std::to_string(bytes) + " bytes");
     }
-    const size_t rounded = (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT;
-    void *real = std::aligned_alloc(POLYCONV_ALIGNMENT, rounded);
+    void *real = polyconv_test::allocate_aligned(POLYCONV_ALIGNMENT, bytes);
     if (real == nullptr) throw std::bad_alloc();
     uintptr_t address = reinterpret_cast<uintptr_t>(real);
     if (memory == POLYCONV_MEMORY_DEVICE) address |= kTag;
@@ -185,7 +186,7 @@ polyconv_status release(int32_t index, void *pointer, int32_t memory) {
     refuse_while_capturing(on, "memory was freed");
     finish_all(on);
     on.allocations.erase(found);
-    std::free(untag(pointer));
+    polyconv_test::free_aligned(untag(pointer));
   });
 }
 

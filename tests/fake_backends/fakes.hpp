@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#if !defined(_WIN32)
 #include <sys/wait.h>
+#endif
 
 namespace fakes {
 
@@ -25,11 +27,19 @@ inline std::string folder(const std::string &fake) {
   return (build_tests() / "fake_backends" / fake).string();
 }
 
-// The shared library of a fake; `backend` is its file's name without libpolyconv_ and .so where it is not
+#if defined(_WIN32)
+inline constexpr const char *suffix = ".dll";
+#else
+inline constexpr const char *suffix = ".so";
+#endif
+
+// The shared library of a fake; `backend` is its file's name without libpolyconv_ and suffix where it is not
 // fake_<folder>.
 inline std::string path(const std::string &fake, const std::string &backend = "") {
-  return folder(fake) + "/libpolyconv_" + (backend.empty() ? "fake_" + fake : backend) + ".so";
+  return folder(fake) + "/libpolyconv_" + (backend.empty() ? "fake_" + fake : backend) + suffix;
 }
+
+#if !defined(_WIN32) // whose shell is another
 
 struct Result {
   int exit_code; // -1 when it died of a signal
@@ -54,6 +64,8 @@ inline Result run(const std::string &command) {
   std::filesystem::remove(err);
   return result;
 }
+
+#endif
 
 // One backend as list_backends prints it.
 struct Listed {
@@ -83,9 +95,18 @@ inline const Listed *find(const std::vector<Listed> &all, const std::string &nam
   return nullptr;
 }
 
+// What starts a program of a build for another processor; "" where it is this one's.
+inline const char *emulator() {
+  const char *command = std::getenv("POLYCONV_TEST_EMULATOR");
+  return command != nullptr ? command : "";
+}
+
+#if !defined(_WIN32)
 // A fresh process that lists what it finds; `before` are assignments or commands, `arguments` those of list_backends.
 inline Result list(const std::string &before, const std::string &arguments = "") {
-  return run(before + " '" + (build_tests() / "list_backends").string() + "' " + arguments);
+  const std::string program = "'" + (build_tests() / "list_backends").string() + "' ";
+  return run(before + " " + emulator() + " " + program + arguments);
 }
+#endif
 
 } // namespace fakes

@@ -4,19 +4,19 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "../platform.hpp"
 #include "fake_table.hpp"
 
 namespace {
 
 polyconv_status alloc(int32_t, size_t bytes, int32_t, void **pointer) {
   if (bytes > 1 << 20) return POLYCONV_OUT_OF_MEMORY; // without a sentence, which is rude
-  *pointer = std::aligned_alloc(POLYCONV_ALIGNMENT,
-                                (bytes + POLYCONV_ALIGNMENT - 1) / POLYCONV_ALIGNMENT * POLYCONV_ALIGNMENT);
+  *pointer = polyconv_test::allocate_aligned(POLYCONV_ALIGNMENT, bytes);
   return POLYCONV_SUCCESS;
 }
 
 polyconv_status release(int32_t, void *pointer, int32_t) {
-  std::free(pointer);
+  polyconv_test::free_aligned(pointer);
   return POLYCONV_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
-# cmake -DOBJDUMP= -DNM= [-Dbaseline= -Davx2= -Davx512=] -P check_objects.cmake: see CMakeLists.txt. Lists are separated
-# by |.
+# cmake -DOBJDUMP= -DNM= -DPROCESSOR=x86|arm [-Dbaseline= -Davx2= ...] -P check_objects.cmake: see CMakeLists.txt. Lists
+# are separated by |.
 cmake_minimum_required(VERSION 3.25)
 
 # The number of instructions of `object` whose text matches `regex`.
@@ -15,22 +15,18 @@ macro(fail)
   string(APPEND failures "  " ${ARGN} "\n")
 endmacro()
 
-foreach(isa baseline avx2 avx512 avx512_bf16 amx)
-  string(REPLACE "|" ";" objects "${${isa}}")
-  set(own 0) # instructions that only this pass may have
-  foreach(object IN LISTS objects)
-    # AVX needs no wide register: v... is every instruction of its encoding.
-    count_instructions("${object}" "\tv[a-z0-9]+[ \t]" vex) # llvm-objdump puts a tab
-    count_instructions("${object}" "%zmm" zmm)
-    count_instructions("${object}" "\tvdp[a-z0-9]+[ \t]|\tvcvtne" products) # of 16 and 8 bits
-    count_instructions("${object}" "%tmm|\ttile|\tldtilecfg" tiles)
-    get_filename_component(name "${object}" NAME)
-    if(isa STREQUAL "baseline")
-      if(vex OR zmm)
-        fail("${name} is for every CPU, yet has ${vex} AVX and ${zmm} AVX-512 instructions")
-      endif()
-      continue()
+# What an object of `isa` may not hold, and whether it has what is its own.
+function(check_x86 isa object name out)
+  # AVX needs no wide register: v... is every instruction of its encoding.
+  count_instructions("${object}" "\tv[a-z0-9]+[ \t]" vex) # llvm-objdump puts a tab
+  count_instructions("${object}" "%zmm" zmm)
+  count_instructions("${object}" "\tvdp[a-z0-9]+[ \t]|\tvcvtne" products) # of 16 and 8 bits
+  count_instructions("${object}" "%tmm|\ttile|\tldtilecfg" tiles)
+  if(isa STREQUAL "baseline")
+    if(vex OR zmm)
+      fail("${name} is for every CPU, yet has ${vex} AVX and ${zmm} AVX-512 instructions")
     endif()
+  else()
     if(products AND NOT isa MATCHES "^(avx512_bf16|amx)$")
       fail("${name} is for ${isa}, yet has ${products} instructions of AVX512-BF16 or VNNI")
     endif()
@@ -43,9 +39,47 @@ foreach(isa baseline avx2 avx512 avx512_bf16 amx)
     if(isa STREQUAL "avx2" AND zmm)
       fail("${name} is for AVX2, yet has ${zmm} AVX-512 instructions")
     endif()
-    math(EXPR own "${own} + ${zmm}")
-    if(isa STREQUAL "avx2")
-      math(EXPR own "${own} + ${vex}")
+  endif()
+  set(own ${zmm})
+  if(isa STREQUAL "avx2")
+    math(EXPR own "${zmm} + ${vex}")
+  endif()
+  set(${out} ${own} PARENT_SCOPE)
+  set(failures "${failures}" PARENT_SCOPE)
+endfunction()
+
+function(check_arm isa object name out)
+  count_instructions("${object}" "[ \t{]z[0-9]+[.,}]|\tptrue|\twhile" sve)
+  count_instructions("${object}" "\tbf(dot|mmla|mlal)|\tb?fcvtn.*bf|\t(us|s|u)(dot|mmla)" products)
+  count_instructions("${object}" "\tfmla|\tfmls|\tfmadd" fused)
+  if(sve AND NOT isa MATCHES "^sve")
+    fail("${name} is for ${isa}, yet has ${sve} instructions of SVE")
+  endif()
+  if(products AND NOT isa STREQUAL "neon_bf16")
+    fail("${name} is for ${isa}, yet has ${products} instructions of BF16, dot products or I8MM")
+  endif()
+  if(fused AND isa STREQUAL "baseline")
+    fail("${name} multiplies and adds separately, yet has ${fused} instructions that do both at once")
+  endif()
+  set(own ${fused})
+  if(isa MATCHES "^sve")
+    set(own ${sve})
+  elseif(isa STREQUAL "neon_bf16")
+    set(own ${products})
+  endif()
+  set(${out} ${own} PARENT_SCOPE)
+  set(failures "${failures}" PARENT_SCOPE)
+endfunction()
+
+foreach(isa baseline avx2 avx512 avx512_bf16 amx neon sve256 sve512 neon_bf16)
+  string(REPLACE "|" ";" objects "${${isa}}")
+  set(own 0) # instructions that only this pass may have
+  foreach(object IN LISTS objects)
+    get_filename_component(name "${object}" NAME)
+    cmake_language(CALL check_${PROCESSOR} "${isa}" "${object}" "${name}" count)
+    math(EXPR own "${own} + ${count}")
+    if(isa STREQUAL "baseline")
+      continue()
     endif()
     # Weak symbols are what the linker merges between passes.
     execute_process(COMMAND ${NM} -C --defined-only ${object} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)

@@ -11,16 +11,12 @@
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
+#include "cpu/common/registers.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
+constexpr int kVectorBytes = POLYCONV_VECTOR_BYTES;
+constexpr bool kManyRegisters = POLYCONV_VECTOR_REGISTERS == 32;
 
 using sdk::bf16;
 using sdk::f16;
@@ -61,6 +57,16 @@ POLYCONV_INLINE Vector<T> splat(T value) {
   return value - Vector<T>{}; // x - 0 keeps every bit of x, -0 and NaN included
 }
 
+// The value at p in every lane. With SVE a load does that at once, from an address in one register: gcc, which sees the
+// sum that an address is, would load a scalar and copy it by an arithmetic instruction.
+template <class T>
+POLYCONV_INLINE Vector<T> splat_at(const T *p) {
+#if defined(POLYCONV_SVE)
+  __asm__("" : "+r"(p));
+#endif
+  return splat(*p);
+}
+
 template <class T>
 POLYCONV_INLINE Vector<T> load(const T *p) {
   Vector<T> v;
@@ -72,6 +78,12 @@ template <class T>
 POLYCONV_INLINE void store(T *p, Vector<T> v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
+
+#if defined(POLYCONV_ARM)
+} // namespace polyconv::cpu::POLYCONV_ISA
+#include "cpu/common/simd_arm.hpp"
+namespace polyconv::cpu::POLYCONV_ISA {
+#endif
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
 // Lanes below n have their top bit set: the masks of vmaskmov.
@@ -92,6 +104,8 @@ POLYCONV_INLINE Vector<T> load_partial(const T *p, int n) {
 #elif defined(__AVX2__)
   return bits_as<Vector<T>>(
       _mm256_maskload_epi32(reinterpret_cast<const int *>(p), mask_below(n, static_cast<int>(sizeof(T)))));
+#elif defined(POLYCONV_SVE)
+  return sve_load_partial(p, n);
 #else
   T lanes[kLanes<T>] = {};
   for (int i = 0; i < n; ++i) lanes[i] = p[i];
@@ -109,6 +123,8 @@ POLYCONV_INLINE void store_partial(T *p, Vector<T> v, int n) {
     _mm512_mask_storeu_epi64(p, static_cast<__mmask8>((1u << n) - 1), bits_as<__m512i>(v));
 #elif defined(__AVX2__)
   _mm256_maskstore_epi32(reinterpret_cast<int *>(p), mask_below(n, static_cast<int>(sizeof(T))), bits_as<__m256i>(v));
+#elif defined(POLYCONV_SVE)
+  sve_store_partial(p, v, n);
 #else
   T lanes[kLanes<T>];
   store(lanes, v);
@@ -121,6 +137,8 @@ template <int First>
 POLYCONV_INLINE F32 shifted(F32 low, F32 high) {
 #if defined(__AVX512F__)
   return bits_as<F32>(_mm512_alignr_epi32(bits_as<__m512i>(high), bits_as<__m512i>(low), First));
+#elif defined(POLYCONV_ARM)
+  return arm_shifted<First>(low, high);
 #else
   float pair[2 * kF32Lanes];
   store(pair, low), store(pair + kF32Lanes, high);
@@ -129,7 +147,7 @@ POLYCONV_INLINE F32 shifted(F32 low, F32 high) {
 }
 
 // The same vector, but loaded by now: without this gcc makes a loaded value an operand of each multiply-add that uses
-// it, and loads it as many times.
+// it, and loads it as many times. Arm's multiply-adds have no operands in memory, and take a factor from any lane.
 template <class V>
 POLYCONV_INLINE V loaded(V v) {
 #if defined(__AVX512F__)
@@ -150,6 +168,8 @@ POLYCONV_INLINE void store_past_cache(T *p, Vector<T> v) {
   _mm256_stream_si256(reinterpret_cast<__m256i *>(p), bits_as<__m256i>(v));
 #elif defined(__SSE2__)
   _mm_stream_si128(reinterpret_cast<__m128i *>(p), bits_as<__m128i>(v));
+#elif defined(POLYCONV_SVE)
+  sve_store_past_cache(p, v);
 #else
   store(p, v);
 #endif
@@ -168,6 +188,8 @@ POLYCONV_INLINE F32 multiply_add(F32 a, F32 b, F32 c) {
   return bits_as<F32>(_mm512_fmadd_ps(bits_as<__m512>(a), bits_as<__m512>(b), bits_as<__m512>(c)));
 #elif defined(__FMA__)
   return bits_as<F32>(_mm256_fmadd_ps(bits_as<__m256>(a), bits_as<__m256>(b), bits_as<__m256>(c)));
+#elif defined(POLYCONV_ARM)
+  return arm_multiply_add(a, b, c);
 #else
   return a * b + c;
 #endif
@@ -177,6 +199,8 @@ POLYCONV_INLINE F64 multiply_add(F64 a, F64 b, F64 c) {
   return bits_as<F64>(_mm512_fmadd_pd(bits_as<__m512d>(a), bits_as<__m512d>(b), bits_as<__m512d>(c)));
 #elif defined(__FMA__)
   return bits_as<F64>(_mm256_fmadd_pd(bits_as<__m256d>(a), bits_as<__m256d>(b), bits_as<__m256d>(c)));
+#elif defined(POLYCONV_ARM)
+  return arm_multiply_add(a, b, c);
 #else
   return a * b + c;
 #endif
@@ -191,6 +215,8 @@ POLYCONV_INLINE F32 round_even(F32 v) {
   return bits_as<F32>(_mm512_roundscale_ps(bits_as<__m512>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__AVX2__)
   return bits_as<F32>(_mm256_round_ps(bits_as<__m256>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(POLYCONV_ARM)
+  return arm_round_even(v);
 #else
   const F32 big = splat(8388608.0f);
   const U32 sign = bits_as<U32>(v) & 0x80000000u;
@@ -213,6 +239,8 @@ POLYCONV_INLINE U32 load_u32(const void *p) { // of 16-bit integers
   return bits_as<U32>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i *>(p))));
 #elif defined(__AVX2__)
   return bits_as<U32>(_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i *>(p))));
+#elif defined(POLYCONV_SVE)
+  return sve_load_u32(static_cast<const uint16_t *>(p));
 #else
   HalfU16 v;
   __builtin_memcpy(&v, p, sizeof v);
@@ -230,6 +258,8 @@ POLYCONV_INLINE F32 load_f32(const f16 *p) {
   return bits_as<F32>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
 #elif defined(__F16C__)
   return bits_as<F32>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#elif defined(POLYCONV_ARM)
+  return arm_load_f16(p);
 #else
   // Shifted into place the exponent is 112 too small; one multiplication mends it, denormals included.
   const U32 half = load_u32(p), magnitude = half & 0x7fffu, sign = (half & 0x8000u) << 16;
@@ -243,6 +273,8 @@ POLYCONV_INLINE S32 load_s32(const uint8_t *p) {
   return bits_as<S32>(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
 #elif defined(__AVX2__)
   return bits_as<S32>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+#elif defined(POLYCONV_SVE)
+  return sve_load_s32(p);
 #else
   QuarterU8 v;
   __builtin_memcpy(&v, p, sizeof v);
@@ -254,6 +286,8 @@ POLYCONV_INLINE S32 load_s32(const int8_t *p) {
   return bits_as<S32>(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
 #elif defined(__AVX2__)
   return bits_as<S32>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+#elif defined(POLYCONV_SVE)
+  return sve_load_s32(p);
 #else
   QuarterS8 v;
   __builtin_memcpy(&v, p, sizeof v);
@@ -292,6 +326,8 @@ POLYCONV_INLINE float scalar_f32(bf16 value) {
 POLYCONV_INLINE float scalar_f32(f16 value) {
 #if defined(__F16C__)
   return _cvtsh_ss(value.bits);
+#elif defined(POLYCONV_ARM)
+  return arm_scalar_f16(value);
 #else
   return load_f32_partial(&value, 1)[0];
 #endif
@@ -302,6 +338,8 @@ POLYCONV_INLINE float scalar_f32(f16 value) {
 POLYCONV_INLINE void store_u16(void *p, U32 v) { // v < 65536
 #if defined(__AVX512F__)
   _mm256_storeu_si256(static_cast<__m256i *>(p), _mm512_cvtepi32_epi16(bits_as<__m512i>(v)));
+#elif defined(POLYCONV_SVE)
+  sve_store_u16(static_cast<uint16_t *>(p), v);
 #else
   const HalfU16 narrow = __builtin_convertvector(v, HalfU16);
   __builtin_memcpy(p, &narrow, sizeof narrow);
@@ -324,6 +362,8 @@ POLYCONV_INLINE void store_f32(f16 *p, F32 v) {
 #elif defined(__F16C__)
   _mm_storeu_si128(reinterpret_cast<__m128i *>(p),
                    _mm256_cvtps_ph(bits_as<__m256>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(POLYCONV_ARM)
+  arm_store_f16(p, v);
 #else
   const U32 bits = bits_as<U32>(v), magnitude = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
   const U32 normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
@@ -338,14 +378,24 @@ POLYCONV_INLINE void store_f32(f16 *p, F32 v) {
 
 // Clamped to [low, high] and 0 for NaN, as int32: what a saturated store of a rounded value needs.
 POLYCONV_INLINE S32 saturated(F32 v, float low, float high) {
+#if defined(POLYCONV_ARM) // where NaN becomes 0 and what is too large the largest integer, by the conversion itself
+  const S32 whole = arm_to_s32(v), least = splat(static_cast<int32_t>(low)), most = splat(static_cast<int32_t>(high));
+  const S32 above = whole < least ? least : whole;
+  return above > most ? most : above;
+#else
   v = v == v ? v : F32{};
   v = v < low ? splat(low) : v;
   v = v > high ? splat(high) : v;
   return __builtin_convertvector(v, S32);
+#endif
 }
 POLYCONV_INLINE void store_f32(int32_t *p, F32 v) { // 2^31 itself has no place in int32
+#if defined(POLYCONV_ARM)
+  store(p, arm_to_s32(v));
+#else
   const S32 below = saturated(v, -2147483648.0f, 2147483520.0f);
   store(p, v >= 2147483648.0f ? splat(int32_t{2147483647}) : below);
+#endif
 }
 // saturated from 0 on. The minimum's second operand is its result for NaN, whose conversion is as negative as can be.
 POLYCONV_INLINE S32 saturated_unsigned(F32 v, float high) {
@@ -366,6 +416,8 @@ POLYCONV_INLINE void store_f32(uint8_t *p, F32 v) {
   const S32 clamped = saturated_unsigned(v, 255.0f);
 #if defined(__AVX512F__)
   _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(bits_as<__m512i>(clamped)));
+#elif defined(POLYCONV_SVE)
+  sve_store_bytes(p, clamped);
 #else
   const QuarterU8 narrow = __builtin_convertvector(clamped, QuarterU8);
   __builtin_memcpy(p, &narrow, sizeof narrow);
@@ -375,6 +427,8 @@ POLYCONV_INLINE void store_f32(int8_t *p, F32 v) {
   const S32 clamped = saturated(v, -128.0f, 127.0f);
 #if defined(__AVX512F__)
   _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(bits_as<__m512i>(clamped)));
+#elif defined(POLYCONV_SVE)
+  sve_store_bytes(reinterpret_cast<uint8_t *>(p), clamped);
 #else
   const QuarterS8 narrow = __builtin_convertvector(clamped, QuarterS8);
   __builtin_memcpy(p, &narrow, sizeof narrow);

@@ -29,7 +29,7 @@ DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &pol
 // Output columns for which tap `tap` of W reads inside the input.
 DenseColumns inside_columns(const Axis &axis, int64_t tap);
 
-// kAvx512Bf16 stands for AVX-512 and the arithmetic that it adds.
+// kDots stands for the vectors that it has and the arithmetic that it adds.
 bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> dense_create(const polyconv_request &request, Isa isa, DenseTaskFunction task);
 

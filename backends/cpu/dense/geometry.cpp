@@ -21,7 +21,7 @@ constexpr double kCachedBytes = 8e6, kTurnedBytes = 0.75; // of tensors that are
 
 DenseArithmetic arithmetic_of(const polyconv_layer &layer, Isa isa) {
   if (layer.sum_type == POLYCONV_F64) return DenseArithmetic::kF64;
-  const bool dots = isa == kAvx512Bf16;
+  const bool dots = isa == kDots;
   if (layer.sum_type == POLYCONV_S32) return dots ? DenseArithmetic::kQuads : DenseArithmetic::kPairs;
   return dots && layer.input.type == POLYCONV_BF16 ? DenseArithmetic::kBf16 : DenseArithmetic::kF32;
 }
@@ -68,7 +68,7 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   p.group_in = layer.weights.size[sdk::kC];
   p.group_out = layer.output.size[sdk::kC] / layer.groups;
   p.pixel = ceil_div(p.group_in, element_channels(p.arithmetic));
-  p.tile_pixels = isa >= kAvx512 ? 14 : 6;
+  p.tile_pixels = many_registers(isa) ? 14 : 6;
   p.panel_channels = 2 * vector_bytes(isa) / element_bytes(p);
   p.panels = ceil_div(p.group_out, p.panel_channels);
   const int64_t blocks =

@@ -9,7 +9,7 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 // The row of a transposed tile: whole squares of either type.
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
 constexpr int kDenseTurned = 16;
 #else
 constexpr int kDenseTurned = 8;

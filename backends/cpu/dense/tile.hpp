@@ -1,8 +1,8 @@
 // tile.hpp - the register tile of the dense kernel: M pixels by N vectors of output channels, over the whole reduction.
 //
 // A step is one channel of one tap: N vectors of weights, M broadcast source elements, M * N multiply-adds. 14 x 2 sums
-// (AVX-512) or 6 x 2 (AVX2, baseline) leave registers for the operands; 28 multiply-adds against 16 loads keep both
-// FMA units of a core with two loads a cycle busy.
+// (of 32 registers: AVX-512, Arm) or 6 x 2 (of 16) leave registers for the operands; 28 multiply-adds against 16 loads
+// keep both FMA units of a core with two loads a cycle busy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
 constexpr int kDensePixels = 14;
 #else
 constexpr int kDensePixels = 6;
@@ -60,7 +60,14 @@ struct DenseAhead {
 };
 
 // sums += a * b: element by element, and for elements of several channels the sum of their products.
-#if defined(POLYCONV_DOTS)
+#if defined(POLYCONV_DOTS) && defined(POLYCONV_NEON)
+POLYCONV_INLINE F32 accumulate(F32 sums, F32 a, F32 b) {
+  return vbfdotq_f32(sums, bits_as<bfloat16x8_t>(a), bits_as<bfloat16x8_t>(b));
+}
+POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
+  return vusdotq_s32(sums, bits_as<uint8x16_t>(a), bits_as<int8x16_t>(b));
+}
+#elif defined(POLYCONV_DOTS)
 POLYCONV_INLINE F32 accumulate(F32 sums, F32 a, F32 b) {
   return bits_as<F32>(_mm512_dpbf16_ps(bits_as<__m512>(sums), bits_as<__m512bh>(a), bits_as<__m512bh>(b)));
 }
@@ -85,6 +92,9 @@ POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
       _mm256_add_epi32(bits_as<__m256i>(sums), _mm256_madd_epi16(bits_as<__m256i>(a), bits_as<__m256i>(b))));
 #elif defined(__SSE2__)
   return bits_as<S32>(_mm_add_epi32(bits_as<__m128i>(sums), _mm_madd_epi16(bits_as<__m128i>(a), bits_as<__m128i>(b))));
+#elif defined(POLYCONV_NEON)
+  const int16x8_t x = bits_as<int16x8_t>(a), y = bits_as<int16x8_t>(b);
+  return sums + vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y));
 #else
   const S32 low = (bits_as<S32>(bits_as<U32>(a) << 16) >> 16) * (bits_as<S32>(bits_as<U32>(b) << 16) >> 16);
   const S32 high = (a >> 16) * (b >> 16);
@@ -110,7 +120,7 @@ POLYCONV_INLINE Vector<T> broadcast(const T *p) {
   __builtin_memcpy(&bits, p, sizeof bits);
   return bits_as<Vector<T>>(splat(bits));
 #else
-  return splat(*p);
+  return splat_at(p);
 #endif
 }
 
@@ -209,8 +219,13 @@ POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) 
       for (int m = 0; m < M; ++m, row += t.result_row)
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) {
+          bf16 *to = reinterpret_cast<bf16 *>(row) + n * kLanes<T>;
+#if defined(__AVX512BF16__)
           const __m256bh narrow = _mm512_cvtneps_pbh(bits_as<__m512>(sums[m][n]));
-          __builtin_memcpy(reinterpret_cast<bf16 *>(row) + n * kLanes<T>, &narrow, sizeof narrow);
+          __builtin_memcpy(to, &narrow, sizeof narrow);
+#else
+          store_f32(to, sums[m][n]);
+#endif
         }
       return;
     }
@@ -278,7 +293,7 @@ POLYCONV_INLINE void dense_tile_of(int64_t pixels, const DenseTile<T> &t) {
     case 4: return dense_tile<T, 4, N>(t);
     case 5: return dense_tile<T, 5, N>(t);
     case 6: return dense_tile<T, 6, N>(t);
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
     case 7: return dense_tile<T, 7, N>(t);
     case 8: return dense_tile<T, 8, N>(t);
     case 9: return dense_tile<T, 9, N>(t);

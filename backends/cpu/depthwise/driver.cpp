@@ -104,7 +104,7 @@ bool pads_with_nothing(const DepthwisePlan &p, const polyconv_layer &layer) {
 // Whether tiles of any kernel are of two rows of results: some source rows are read by both, and registers hold them.
 bool pairs_rows(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1];
-  const bool f32 = layer.input.type == POLYCONV_F32 && isa >= kAvx512;
+  const bool f32 = layer.input.type == POLYCONV_F32 && many_registers(isa);
   return f32 && !p.square && !p.grouped && p.near && p.tile_columns != kDepthwiseColumns &&
          p.channels * 4 >= vector_bytes(isa) && h.dilation == 1 && h.taps > h.step && h.out > 1;
 }
@@ -117,11 +117,11 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   // Of rows that are fetched ahead at stride 2, fewer at a time stay in the second cache until they are read. Between
   // the limits seven rows that pass the caches by were up to 1.6 times as slow as four.
   const bool may_tall = !p.ahead || (h.step == 1 && (bytes < kStreamBytes || bytes >= kDepthwiseMemoryBytes));
-  const bool tall = isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.square == 3 && may_tall && !p.grouped;
+  const bool tall = many_registers(isa) && layer.input.type == POLYCONV_F32 && p.square == 3 && may_tall && !p.grouped;
   const int64_t kept = p.row_stride * taps(layer) * 4;
-  p.walks = !p.grouped && isa == kAvx512 && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 &&
+  p.walks = !p.grouped && many_registers(isa) && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 &&
             h.step == 2 && bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kDepthwiseWalkBytes;
-  p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, isa == kAvx512);
+  p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, many_registers(isa));
   const bool loops = layer.input.type == POLYCONV_F64 || layer.input.type == POLYCONV_U16;
   p.near = w.dilation == 1 && w.step <= 2 && !loops;
   p.skips = !p.square && pads_with_nothing(p, layer);
@@ -176,10 +176,10 @@ double grouped_cycles(const DepthwisePlan &p, const polyconv_layer &layer, Isa i
   const int64_t group_out = p.channels / layer.groups;
   const int64_t groups = group_out >= lanes && group_out % lanes == 0 ? 1 : ceil_div(lanes, group_out);
   const bool one = groups * p.group_in <= lanes && (lanes % group_out == 0 || group_out % lanes == 0);
-  const double pick = (isa == kBaseline ? 6.0
-                       : one            ? 0.6
-                       : isa == kAvx2   ? 1.6
-                                        : 1.1) +
+  const double pick = (isa == kBaseline          ? 6.0
+                       : one                     ? 0.6
+                       : vector_bytes(isa) == 32 ? 1.6
+                                                 : 1.1) +
                       (layer.input.type == layer.sum_type ? 0.0 : 0.5);
   const double multiply = layer.sum_type == POLYCONV_S32 ? 1.5 : isa == kBaseline ? 1.0 : 0.55;
   const Axis &h = p.axis[1], &w = p.axis[2];

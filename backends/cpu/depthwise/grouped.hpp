@@ -32,6 +32,8 @@ POLYCONV_INLINE V picked(V low, V high, I index) {
   const __m256i of_high = _mm256_permutevar8x32_epi32(bits_as<__m256i>(high), i);
   return bits_as<V>(_mm256_blendv_ps(bits_as<__m256>(of_low), bits_as<__m256>(of_high),
                                      bits_as<__m256>(_mm256_slli_epi32(i, 28)))); // its sign: from 8 on
+#elif defined(POLYCONV_ARM)
+  return arm_picked(low, high, index);
 #else
   constexpr int kL = sizeof low / sizeof low[0];
   decltype(low[0] + low[0]) pair[2 * kL];
@@ -185,7 +187,7 @@ struct GroupedFilter {
   POLYCONV_MEMBER static void sweep_rows(const DepthwisePlan &p, const DepthwiseTile<From, T> &tile,
                                          const GroupedWindow<T> &window, int64_t c, int count,
                                          const DepthwiseStore<T> &to) {
-    if constexpr (kVectorBytes == 64)
+    if constexpr (kManyRegisters)
       if (p.tile_rows == kDepthwiseRows)
         return grouped_sweep<3, Step, kDepthwiseRows, kTwo>(tile, window, p.group_in, c, count, to);
     grouped_sweep<3, Step, kDepthwiseFew, kTwo>(tile, window, p.group_in, c, count, to);

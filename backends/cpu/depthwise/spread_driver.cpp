@@ -128,7 +128,7 @@ class SpreadInstance final : public Instance {
 } // namespace
 
 bool spread_takes(const polyconv_request &request, Isa isa) {
-  if (request.op != POLYCONV_OP_CONVOLVE || request.count != 1 || isa < kAvx512) return false;
+  if (request.op != POLYCONV_OP_CONVOLVE || request.count != 1 || !many_registers(isa)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int64_t channels = l.input.size[kC];
   const bool value = l.pad_mode == POLYCONV_PAD_ZERO || l.pad_mode == POLYCONV_PAD_CONSTANT;

@@ -64,7 +64,7 @@ struct Unrolled<uint16_t> {
 template <class From, class T, int K, int Step>
 POLYCONV_INLINE void sweep_rows(int64_t rows, const DepthwiseTile<From, T> &tile, int64_t c,
                                 const DepthwiseStore<T> &to) {
-  if constexpr (kVectorBytes == 64) {
+  if constexpr (kManyRegisters) {
     if constexpr (K == 3 && sizeof(From) == 4) // 21 sums, 9 weights and a source vector: every register
       if (rows == kDepthwiseTall) return depthwise_sweep<From, T, K, Step, kDepthwiseTall>(tile, c, to);
     if (rows == kDepthwiseRows) return depthwise_sweep<From, T, K, Step, kDepthwiseRows>(tile, c, to);
@@ -114,7 +114,7 @@ POLYCONV_INLINE void filter_row(const DepthwiseGroup<From, T> &group, const Dept
                                 int64_t end, const DepthwiseStore<T> &to) {
   const Axis &w = group.plan.axis[2];
   const DepthwiseRows rows = {group.taps, group.lines};
-  if constexpr (kVectorBytes == 64 && sizeof(From) == 4 && P != kDepthwiseColumns)
+  if constexpr (kManyRegisters && sizeof(From) == 4 && P != kDepthwiseColumns)
     if (group.plan.tile_rows == kDepthwisePair)
       return w.step == 2 ? depthwise_pair<P, 2>(tile, rows, w, c, end, to)
                          : depthwise_pair<P, 1>(tile, rows, w, c, end, to);
@@ -152,7 +152,7 @@ struct DepthwiseFilter {
       if (p.scales) return depthwise_scale(tile, step, group.lines == 0, c, end, to);
     if constexpr (Unrolled<From>::value)
       if (p.square) {
-        if constexpr (kVectorBytes == 64 && sizeof(From) == 4)
+        if constexpr (kManyRegisters && sizeof(From) == 4)
           if (p.walks) return walk(group, tile, x, c, end, to);
         for (; c < end; c += kLanes<T>) {
           sweep(p, tile, c < end - kLanes<T> ? c : end - kLanes<T>, to);

@@ -43,7 +43,7 @@ POLYCONV_INLINE void load_columns(const From *const *pixels, int64_t line, int64
 template <class From, class T, int J, int K, int Step, bool Whole>
 POLYCONV_NOINLINE void depthwise_taps(const DepthwiseWeightsTile<From, T> &t, int64_t c, int count) {
   constexpr int64_t kBytes = kLanes<T> * static_cast<int64_t>(sizeof(From));
-  constexpr int kKept = kVectorBytes == 64 && K > Step ? K - Step : 0;
+  constexpr int kKept = kManyRegisters && K > Step ? K - Step : 0;
   const Load<From, T> convert(0);
   T *const to = t.sums + c; // rows of sums are whole vectors
   Vector<T> sums[J * K], source[J][K];

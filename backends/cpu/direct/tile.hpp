@@ -11,7 +11,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
 constexpr int kDirectPixels = 12; // results of a tile with channels along the vectors: 12 x 2 sums
 constexpr int kDirectVectors = 6; // vectors of a tile with W along the vectors: 4 x 6 sums
 #else

@@ -10,7 +10,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
 constexpr int kWeightsColumns = 8, kWeightsAcross = 4; // columns of a tile with channels and with W along
 #else
 constexpr int kWeightsColumns = 6, kWeightsAcross = 3;

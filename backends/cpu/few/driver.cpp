@@ -22,7 +22,7 @@ constexpr double kFromMemory = 0.3; // of the time that kBytesPerUs allows, as r
 
 // Microseconds of one thread.
 double serial_us(const FewPlan &p, int64_t lanes, Isa isa) {
-  const double filters = real(p.filters), pixels = kFewPixels[isa >= kAvx512][p.filters];
+  const double filters = real(p.filters), pixels = kFewPixels[many_registers(isa)][p.filters];
   const double tiles = real(p.items * p.groups) * real(ceil_div(p.axis[2].out, p.chunks)) / pixels + real(p.items);
   const double taps = real(p.lines * p.axis[2].taps), vectors = real(ceil_div(p.channels, lanes));
   const double step = std::max(pixels * filters, pixels + filters + 1) / 2;
@@ -48,7 +48,7 @@ FewPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy, Is
   const bool in_line = (r.stride[kC] == 1 || p.filters == 1) && r.stride[kW] == p.filters;
   p.direct = p.epilogue.simple && p.groups == 1 && in_line;
   p.lines = p.axis[0].taps * p.axis[1].taps;
-  const int64_t pixels = kFewPixels[isa >= kAvx512][p.filters];
+  const int64_t pixels = kFewPixels[many_registers(isa)][p.filters];
   const int64_t columns = round_up(std::min(w.out, kFewChunk), pixels);
   p.line_pixels = std::max<int64_t>(columns - 1, 0) * w.step + (w.taps - 1) * w.dilation + 1;
   p.chunks = std::max<int64_t>(ceil_div(w.out, kFewChunk), 1);

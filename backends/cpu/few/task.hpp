@@ -41,7 +41,7 @@ POLYCONV_INLINE void few_columns(const FewPlan &p, const FewRun &run, FewTile<Fr
     F32 result[kVectors];
     few_tile<From, K>(tile, result);
     const int64_t left = (columns - x < kP ? columns - x : kP) * K;
-#pragma GCC unroll 3
+#pragma GCC unroll 6
     for (int v = 0; v < kVectors; ++v) {
       const int64_t lanes = left - v * kF32Lanes;
       if (lanes <= 0) break;

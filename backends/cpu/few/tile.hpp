@@ -9,7 +9,7 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 template <int K>
-constexpr int kFewTile = kFewPixels[kVectorBytes == 64][K];
+constexpr int kFewTile = kFewPixels[POLYCONV_VECTOR_REGISTERS == 32][K];
 
 // Bytes that pixels are fetched ahead: a core's own prefetching ends with a page.
 constexpr int64_t kFewAhead = 4096;
@@ -37,6 +37,15 @@ POLYCONV_INLINE F32 sum_lanes(const F32 (&v)[N]) {
     for (int i = 0; i < half; ++i)
       sums[i] = interleave_low<float>(sums[i], sums[i + half]) + interleave_high<float>(sums[i], sums[i + half]);
   return sums[0];
+}
+
+// The sums of all vectors, a lane each, from result `Next` on.
+template <int Next, int N, int kVectors>
+POLYCONV_INLINE void sum_all(const F32 (&sums)[N], F32 (&result)[kVectors]) {
+  if constexpr (Next < kVectors) {
+    result[Next] = sum_lanes<Next * kF32Lanes>(sums);
+    sum_all<Next + 1>(sums, result);
+  }
 }
 
 // Vectors of channels [c, end) of one tap's pixels; the last may have fewer than all lanes.
@@ -76,9 +85,7 @@ POLYCONV_INLINE void few_tile(const FewTile<From> &t, F32 (&result)[(kFewTile<K>
         weights += K * kF32Lanes;
       }
     }
-  result[0] = sum_lanes<0>(sums);
-  if constexpr (kP * K > kF32Lanes) result[1] = sum_lanes<kF32Lanes>(sums);
-  if constexpr (kP * K > 2 * kF32Lanes) result[2] = sum_lanes<2 * kF32Lanes>(sums);
+  sum_all<0>(sums, result);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -11,7 +11,7 @@ POLYCONV_ISA_FUNCTION(void, spread_task, const SpreadPlan &plan, const SpreadRun
 namespace POLYCONV_ISA {
 
 void spread_task(const SpreadPlan &plan, const SpreadRun &run, const DepthwiseShare &share) {
-  if constexpr (kVectorBytes == 64) spread_share(plan, run, share); // nobody asks the others
+  if constexpr (kManyRegisters) spread_share(plan, run, share); // nobody asks the others
 }
 
 } // namespace POLYCONV_ISA

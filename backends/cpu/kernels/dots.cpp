@@ -1,6 +1,6 @@
 // dots.cpp - forward convolution of many channels in bf16, s8 and u8 by instructions that multiply and add two or four
-// channels in each 32-bit lane (AVX512-BF16, AVX512-VNNI): the register tiles of `dense`, whose elements are pairs or
-// quads of channels.
+// channels in each 32-bit lane (AVX512-BF16 and AVX512-VNNI; BFDOT and USDOT of Arm): the register tiles of `dense`,
+// whose elements are pairs or quads of channels.
 //
 // Floor: the multiply-adds at twice (bf16) or four times (8 bits) the FMA rate where a core has as many units for them
 // as for FMA (Zen 5); half of that where it has one. Bringing the source in costs as in `dense`.
@@ -30,11 +30,11 @@ void dots_task(const DensePlan &plan, const DenseArguments &arguments, const Gri
 
 namespace polyconv::cpu {
 
-#if POLYCONV_HAVE_AVX512_BF16
-namespace isa_avx512_bf16 {
+#if POLYCONV_HAVE_DOTS
+namespace POLYCONV_DOTS_ISA {
 void dots_task(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share);
 }
-using isa_avx512_bf16::dots_task;
+using POLYCONV_DOTS_ISA::dots_task;
 #else
 constexpr DenseTaskFunction dots_task = nullptr;
 #endif
@@ -51,19 +51,19 @@ bool takes_types(const polyconv_layer &layer, sdk::Offer &offer) {
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   offer.config = 0;
-  if (!POLYCONV_HAVE_AVX512_BF16) return offer.reject("the compiler of this build knows no AVX512-BF16 and VNNI");
-  if (!has_isa(kAvx512Bf16, offer)) return false;
+  if (!POLYCONV_HAVE_DOTS) return offer.reject("the compiler of this build knows no %s", words_of(kDots));
+  if (!has_isa(kDots, offer)) return false;
   if (request.op == POLYCONV_OP_CONVOLVE && request.count == 1 && !takes_types(*request.layers[0], offer)) return false;
-  return dense_offer(request, kAvx512Bf16, offer);
+  return dense_offer(request, kDots, offer);
 }
 
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t) {
-  return dense_create(request, kAvx512Bf16, dots_task);
+  return dense_create(request, kDots, dots_task);
 }
 
 } // namespace
 
-const sdk::Kernel kernel_dots = {"dots", 0, &isa_names[kAvx512Bf16], 1, supports, create, sdk::kActivationTraits};
+const sdk::Kernel kernel_dots = {"dots", 0, &isa_names[kDots], 1, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

@@ -31,10 +31,10 @@ constexpr double kRowUs = 0.004; // of finding and bringing in a source row of a
 
 // As in tile.hpp: the most filters of a tile and the vectors of a tile of so many.
 int64_t most_filters(Isa isa) {
-  return isa == kAvx512 ? 8 : 6;
+  return many_registers(isa) ? 8 : 6;
 }
 int64_t tile_vectors(Isa isa, int64_t filters) {
-  return isa == kAvx512 ? std::min<int64_t>(25 / filters, 8) : std::min<int64_t>(12 / filters, 3);
+  return many_registers(isa) ? std::min<int64_t>(25 / filters, 8) : std::min<int64_t>(12 / filters, 3);
 }
 
 // The rows of a plane for a strip of `rows` rows of results, and its elements with room for a vector that runs over.
@@ -76,7 +76,7 @@ void set_strips(LoweredPlan &p, int64_t tasks) {
 
 // Cycles of a core that multiplies and adds two vectors a cycle and loads as many, one where lines are crossed.
 double tile_cycles(Isa isa, double filters, double vectors) {
-  const double loads = (isa == kAvx512 ? vectors : 0.75 * vectors) + 0.5 * filters;
+  const double loads = (many_registers(isa) ? vectors : 0.75 * vectors) + 0.5 * filters;
   return std::max(0.5 * filters * vectors, loads) + 0.5;
 }
 
@@ -96,7 +96,7 @@ double join_cycles(const LoweredPlan &p, int64_t tiles) {
 
 // Whether vectors that run over the end of a row are better joined in every tap than lowered once, by a whole plane.
 bool joins(const LoweredPlan &p, Isa isa, int64_t lanes) {
-  if (!p.in_place || isa < kAvx512 || p.width % lanes == 0 || p.width < lanes) return false;
+  if (!p.in_place || !many_registers(isa) || p.width % lanes == 0 || p.width < lanes) return false;
   const Axis &h = p.rows.axis[1];
   const int64_t vectors = tile_vectors(isa, ceil_div(p.filters, p.blocks));
   const int64_t rows = h.out + ceil_div((h.taps - 1) * h.dilation, h.step);

@@ -10,7 +10,7 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 // As many sums as leave registers for N source vectors and a broadcast.
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
 constexpr int kLoweredFilters = 8, kLoweredSums = 25, kLoweredVectors = 8;
 #else
 constexpr int kLoweredFilters = 6, kLoweredSums = 12, kLoweredVectors = 3;
@@ -122,7 +122,7 @@ POLYCONV_INLINE void lowered_columns(int n, const LoweredSum &s, const LoweredSt
   if constexpr (N > 1)
     if (n < N) return lowered_columns<M, N - 1>(n, s, to);
   if (s.lies == Lies::kEvenly) return lowered_tile<M, N, Lies::kEvenly>(s, to);
-  if constexpr (kVectorBytes == 64) {
+  if constexpr (kManyRegisters) {
     if (s.lies == Lies::kJoined) return lowered_tile<M, N, Lies::kJoined>(s, to);
     lowered_tile<M, N, Lies::kAtEnd>(s, to);
   }

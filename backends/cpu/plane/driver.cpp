@@ -55,9 +55,9 @@ int64_t row_stride(int64_t n, int64_t bytes) {
   return (round_up(n * bytes - kApart, kPage) + kApart) / bytes;
 }
 
-void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes) {
+void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes, Isa isa) {
   const Axis &w = p.axis[2];
-  const bool wide = lanes * bytes == 64;
+  const bool wide = many_registers(isa); // as kPlaneVectors
   const bool neighbours = p.axis[1].step == 1 && p.axis[1].dilation == 1; // rows of a tile share lines
   p.group_rows = p.square || (neighbours && p.axis[1].taps >= 4) ? kPlaneRows
                  : neighbours && p.axis[1].taps > 1              ? 2
@@ -177,7 +177,7 @@ PlanePlan plane_geometry(const polyconv_layer &layer, const polyconv_policy &pol
   p.masks = p.in_place && zeros && slides(p, isa);
   if (p.pixel > 1) p.epilogue.result.stride[kW] = 1; // rows of elements
   p.direct = p.epilogue.simple && p.epilogue.result.stride[kW] == 1;
-  set_lines(p, lanes, bytes);
+  set_lines(p, lanes, bytes, isa);
   const double us = p.serial_us = serial_us(p, layer, isa, lanes);
   p.tasks = tasks_for(policy, us);
   const int64_t rows = ceil_div(p.planes * p.axis[1].out, 4 * p.tasks);

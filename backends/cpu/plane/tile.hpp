@@ -8,7 +8,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
 constexpr int kPlaneVectors = 4;
 #else
 constexpr int kPlaneVectors = 2;

@@ -19,7 +19,7 @@ constexpr int64_t kLine = 64; // bytes
 
 // As in tile.hpp: wide tiles where there are few output channels.
 int64_t tile_vectors(int64_t channels, Isa isa) {
-  const bool wide = isa == kAvx512;
+  const bool wide = many_registers(isa);
   return channels > (wide ? 4 : 2) ? 2 : wide ? 6 : 4;
 }
 
@@ -57,7 +57,7 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
   p.groups = layer.groups;
   p.group_in = layer.weights.size[sdk::kC];
   p.group_out = layer.output.size[sdk::kC] / layer.groups;
-  p.panels = ceil_div(p.group_out, isa == kAvx512 ? 14 : 6);
+  p.panels = ceil_div(p.group_out, many_registers(isa) ? 14 : 6);
   p.panel_channels = ceil_div(p.group_out, p.panels);
   p.lanes = vector_bytes(isa) / 4;
   p.tile_pixels = p.lanes * tile_vectors(p.group_out, isa);

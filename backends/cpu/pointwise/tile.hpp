@@ -10,7 +10,7 @@ namespace polyconv::cpu::POLYCONV_ISA {
 
 constexpr int kPointwiseAhead = 24; // steps that weights are fetched ahead: some 350 cycles
 // Vectors of the tile of few output channels: up to 4, or 2, as the driver has it.
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
 constexpr int kPointwiseWide = 6;
 #else
 constexpr int kPointwiseWide = 4;
@@ -101,7 +101,7 @@ POLYCONV_INLINE void pointwise_tile_of(int64_t rows, const PointwiseTile &t) {
     case 4: return pointwise_tile<4, N>(t);
     case 5: return pointwise_tile<5, N>(t);
     case 6: return pointwise_tile<6, N>(t);
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
     case 7: return pointwise_tile<7, N>(t);
     case 8: return pointwise_tile<8, N>(t);
     case 9: return pointwise_tile<9, N>(t);
@@ -120,7 +120,7 @@ POLYCONV_INLINE void pointwise_wide_tile_of(int64_t rows, const PointwiseTile &t
   switch (rows) {
     case 1: return pointwise_tile<1, kPointwiseWide>(t);
     case 2: return pointwise_tile<2, kPointwiseWide>(t);
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
     case 3: return pointwise_tile<3, kPointwiseWide>(t);
     case 4: return pointwise_tile<4, kPointwiseWide>(t);
 #endif

@@ -98,7 +98,7 @@ PointWeightsPlan make_plan(const polyconv_layer &l, Isa isa, double *us) {
   p.gradient_step = one_pixel ? l.output.stride[kN] : l.output.stride[kW];
   p.input_at = l.input.offset, p.gradient_at = l.output.offset, p.weights_at = l.result.offset;
   p.filter = l.result.stride[kK];
-  p.rows = isa >= kAvx512 ? 14 : 6;
+  p.rows = many_registers(isa) ? 14 : 6;
   p.lanes = vector_bytes(isa) / type_bytes(p.type);
   const double pixels = real(l.output.size[kN] * spatial(l.output)), outputs = real(p.outputs);
   const double vectors = real(ceil_div(p.inputs, p.lanes));

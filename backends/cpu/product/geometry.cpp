@@ -51,12 +51,12 @@ void set_panels(ProductPlan &p, int64_t lanes, Isa isa) {
     p.wide_panels = ceil_div(p.group_out, p.wide);
     return;
   }
-  const int64_t most = std::min<int64_t>(isa >= kAvx512 ? 14 : 6, lanes);
+  const int64_t most = std::min<int64_t>(many_registers(isa) ? 14 : 6, lanes);
   p.merged = w.taps > 1 && w.dilation == 1 && p.group_in <= most / 2;
   p.tall_panels = ceil_div(p.group_in, most);
   p.tall = p.tall_width = ceil_div(p.group_in, p.tall_panels);
   const int64_t rows = p.merged ? w.taps * p.tall : p.tall;
-  p.tile_rows = ceil_div(rows, ceil_div(rows, isa >= kAvx512 ? 14 : 6));
+  p.tile_rows = ceil_div(rows, ceil_div(rows, many_registers(isa) ? 14 : 6));
   p.wide = 2 * lanes;
   p.wide_panels = ceil_div(p.group_out, p.wide);
 }

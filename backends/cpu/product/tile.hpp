@@ -8,7 +8,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
 constexpr int kProductRows = 14;
 #else
 constexpr int kProductRows = 6;

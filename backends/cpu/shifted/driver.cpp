@@ -28,7 +28,7 @@ constexpr double kWeightLineCycles = 8;              // of weights that no L2 ca
 
 // As in tile.hpp.
 int64_t tile_filters(Isa isa) {
-  return isa == kAvx512 ? 14 : 6;
+  return many_registers(isa) ? 14 : 6;
 }
 constexpr int64_t kTileVectors = 2;
 

@@ -10,7 +10,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if defined(__AVX512F__)
+#if POLYCONV_VECTOR_REGISTERS == 32
 constexpr int kShiftedFilters = 14, kShiftedVectors = 2;
 #else
 constexpr int kShiftedFilters = 6, kShiftedVectors = 2;

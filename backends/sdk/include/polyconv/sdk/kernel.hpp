@@ -7,6 +7,7 @@
 #pragma once
 
 #include <polyconv/backend.h>
+#include <polyconv/sdk/printf.hpp>
 
 #include <cstdarg>
 #include <cstdio>
@@ -36,7 +37,7 @@ inline int64_t shared_memory_limit(const polyconv_policy &policy) {
 struct Offer : polyconv_offer {
   // Says no, with a reason in words (printf-style, cut at POLYCONV_REASON_SIZE). Returns false: `return
   // offer.reject("takes f32, not %s", name)`.
-  __attribute__((format(printf, 2, 3))) bool reject(const char *format, ...) {
+  POLYCONV_PRINTF(2, 3) bool reject(const char *format, ...) {
     va_list list;
     va_start(list, format);
     std::vsnprintf(reason, sizeof reason, format, list);
@@ -50,7 +51,7 @@ struct Offer : polyconv_offer {
   }
 
   // How it runs this, for people (printf-style, cut at POLYCONV_NOTE_SIZE).
-  __attribute__((format(printf, 2, 3))) void say(const char *format, ...) {
+  POLYCONV_PRINTF(2, 3) void say(const char *format, ...) {
     va_list list;
     va_start(list, format);
     std::vsnprintf(note, sizeof note, format, list);
