@@ -32,7 +32,7 @@ Ran run(const std::string &file, const std::string &arguments) {
   const std::string path = (folder / "model.onnx").string();
   if (!file.empty()) std::ofstream(path, std::ios::binary) << file;
   const std::string command =
-      std::string(std::getenv("ONNX_NET")) + " " + (file.empty() ? "" : path) + " " + arguments + " 2>&1";
+      std::string(std::getenv("POLYCONV_TEST_ONNX_NET")) + " " + (file.empty() ? "" : path) + " " + arguments + " 2>&1";
   Ran ran{-1, ""};
   std::FILE *pipe = popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);

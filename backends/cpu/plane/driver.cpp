@@ -57,7 +57,7 @@ int64_t row_stride(int64_t n, int64_t bytes) {
 
 void set_lines(PlanePlan &p, int64_t lanes, int64_t bytes, Isa isa) {
   const Axis &w = p.axis[2];
-  const bool wide = many_registers(isa); // as kPlaneVectors
+  const bool wide = many_registers(isa);                                  // as kPlaneVectors
   const bool neighbours = p.axis[1].step == 1 && p.axis[1].dilation == 1; // rows of a tile share lines
   p.group_rows = p.square || (neighbours && p.axis[1].taps >= 4) ? kPlaneRows
                  : neighbours && p.axis[1].taps > 1              ? 2

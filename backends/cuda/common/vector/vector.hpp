@@ -190,7 +190,8 @@ inline double vector_us(const polyconv_layer &l, const VectorLayer &v, const Vec
   const double waits = 1200 + 350 * std::ceil(chunks / 4) + leaving;
   const double bytes = size * (real(v.taps) * v.groups * v.group_filters * v.depth + real(sdk::elements(l.input)) +
                                real(sdk::elements(l.output)));
-  // Elements one by one of many pixels take four times as long, of 4 bytes above all; four layers on an H100 and an H200.
+  // Elements one by one of many pixels take four times as long, of 4 bytes above all; four layers on an H100 and an
+  // H200.
   const double lone = apart > 1 && busiest > 2 ? (scatters && size == 2 ? 1.5 : 4) : 1;
   return 2.2 + std::max((waits + busiest * block * lone) / kHopperClocks, bytes / 3.3e6);
 }
