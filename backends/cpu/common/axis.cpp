@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/common/axis.hpp"
 
+#include "cpu/common/count.hpp"
+
 #include <polyconv/sdk/padding.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
@@ -67,6 +69,13 @@ bool takes_every_pixel(const Axis (&axes)[3]) {
   for (const Axis &axis : axes)
     if (axis.step != 1 || axis.before || axis.after || axis.in != axis.out) return false;
   return true;
+}
+
+AxisOutputs outputs_inside(const Axis &axis, int64_t tap) {
+  const int64_t shift = axis.before - tap * axis.dilation; // input coordinate = output coordinate * step - shift
+  const int64_t first = shift > 0 ? ceil_div(shift, axis.step) : 0, end = axis.in + shift;
+  const int64_t last = end > 0 ? ceil_div(end, axis.step) : 0;
+  return {std::min(first, axis.out), std::min(last, axis.out)};
 }
 
 } // namespace polyconv::cpu

@@ -16,6 +16,11 @@ struct Axis {
   int32_t pad_mode;
 };
 
+// Outputs of an axis that a tap meets inside the input, for kernels that leave zero padding out: [first, last).
+struct AxisOutputs {
+  int64_t first, last;
+};
+
 constexpr int64_t kListed = 1 << 12; // coordinates of a side in the tables; what lies further out is reckoned
 
 namespace POLYCONV_ISA {
@@ -80,6 +85,8 @@ std::vector<int64_t> make_axis_table(int32_t pad_mode, Axis &axis);
 // The layer with its spatial axes exchanged so that W has most taps and D fewest; taps that are dilated stay where they
 // are. Sums are those of the layer in another order.
 polyconv_layer with_most_taps_last(polyconv_layer layer);
+
+AxisOutputs outputs_inside(const Axis &axis, int64_t tap);
 
 // Whether one tap reads pixel after pixel: every axis at step 1, without padding, and none left out behind.
 bool takes_every_pixel(const Axis (&axes)[3]);

@@ -136,7 +136,7 @@ class DenseInstance final : public RowInstance {
     axes_ = make_axis_tables(layer_, plan_.axis);
     const Axis &w = plan_.axis[2];
     for (int64_t t = 0; t < w.taps; ++t) {
-      const DenseColumns some = inside_columns(w, t), all = {0, plan_.columns};
+      const AxisOutputs some = outputs_inside(w, t), all = {0, plan_.columns};
       const bool any = some.first < some.last && plan_.over_images;
       inside_.push_back(plan_.padded || plan_.flat || any ? all : some);
     }
@@ -167,10 +167,11 @@ class DenseInstance final : public RowInstance {
     DensePlan p = plan_;
     p.axis[1] = axis_of(window.rows);
     p.chains = 0; // the sums of a window are those of any other
-    const DenseColumns all = {0, window.rows.count * p.axis[2].out};
+    const AxisOutputs all = {0, window.rows.count * p.axis[2].out};
     if (p.flat) {
       p.columns = all.last;
       p.tiles = p.units = p.line_units = ceil_div(p.columns, ceil_div(plan_.columns, plan_.tiles));
+      cut_tiles(p);
       p.inside = &all;
       if (p.one_stride && !p.in_place) p.input.offset += window.rows.first * p.input.stride[sdk::kH];
     } else {
@@ -189,7 +190,7 @@ class DenseInstance final : public RowInstance {
   DenseTaskFunction task_;
   bool may_stream_;
   std::vector<int64_t> axes_; // what plan_ points into
-  std::vector<DenseColumns> inside_;
+  std::vector<AxisOutputs> inside_;
   std::unique_ptr<sdk::Parallel> parallel_;
 };
 

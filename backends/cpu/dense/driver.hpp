@@ -8,6 +8,8 @@
 
 #include <polyconv/sdk/parallel.hpp>
 
+#include <algorithm>
+
 namespace polyconv::cpu {
 
 typedef void (*DenseTaskFunction)(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share);
@@ -26,8 +28,11 @@ inline int64_t element_channels(DenseArithmetic arithmetic) {
 // Block sizes, shares and scratch for a forward layer: arithmetic alone, no tables.
 DensePlan dense_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa);
 
-// Output columns for which tap `tap` of W reads inside the input.
-DenseColumns inside_columns(const Axis &axis, int64_t tap);
+// Cuts the columns of a line into p.tiles of nearly equal size.
+inline void cut_tiles(DensePlan &p) {
+  const int64_t tiles = std::max<int64_t>(p.tiles, 1);
+  p.tile_size = p.columns / tiles, p.long_tiles = p.columns % tiles;
+}
 
 // kDots stands for the vectors that it has and the arithmetic that it adds.
 bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);

@@ -90,7 +90,7 @@ bool leaves_padding_out(const DensePlan &p) {
   if (p.offset != 0) return false; // its share of a sum is that of all columns
   if (w.taps == 1 || p.pixel <= kFewChannels) return false;
   for (int64_t t = 0; t < w.taps; ++t) {
-    const DenseColumns c = inside_columns(w, t);
+    const AxisOutputs c = outputs_inside(w, t);
     if (c.first < c.last && c.first + w.out - c.last > 1) return false;
   }
   return true;
@@ -136,17 +136,6 @@ void set_source(DensePlan &p, const polyconv_layer &layer) {
   if ((!p.in_place || one_image_stride(in)) && one_image_stride(p.epilogue)) p.columns *= p.images, p.images = 1;
 }
 
-} // namespace
-
-DenseColumns inside_columns(const Axis &axis, int64_t tap) {
-  const int64_t shift = axis.before - tap * axis.dilation; // input column = output column * step - shift
-  const int64_t first = shift > 0 ? ceil_div(shift, axis.step) : 0, end = axis.in + shift;
-  const int64_t last = end > 0 ? ceil_div(end, axis.step) : 0;
-  return {std::min(first, axis.out), std::min(last, axis.out)};
-}
-
-namespace {
-
 // Blocks of lines and tiles whose source stays in the cache, and the scratch for them. Every block reads all weights
 // once, so that blocks are as large as one block of channels allows.
 void set_blocks(DensePlan &p) {
@@ -154,6 +143,7 @@ void set_blocks(DensePlan &p) {
   const Axis &w = p.axis[2], &h = p.axis[1];
   p.tiles = ceil_div(p.columns, p.tile_pixels);
   const int64_t tile = ceil_div(p.columns, std::max<int64_t>(p.tiles, 1));
+  cut_tiles(p);
   const int64_t step = p.column_step / p.column_pitch;
   p.strip_pixel = p.pixel;
   // An odd number of cache lines between pixels spreads them over the sets of the L1 cache.

@@ -26,11 +26,6 @@ namespace polyconv::cpu {
 // kBf16: two bf16, f32 sums; kQuads: four u8 (s8 with its sign turned), by s8 weights, s32 sums.
 enum class DenseArithmetic : int32_t { kF32, kF64, kPairs, kBf16, kQuads };
 
-// Output columns for which a tap reads inside the input: [first, last).
-struct DenseColumns {
-  int64_t first, last;
-};
-
 struct DensePlan {
   polyconv_tensor input;
   Epilogue epilogue;
@@ -39,7 +34,7 @@ struct DensePlan {
   int32_t offset;     // kQuads: what stored inputs are too large by; its share of each sum is subtracted
   double pad_value;
   Axis axis[3];
-  const DenseColumns *inside; // per tap of W; all columns where the strip holds the padding
+  const AxisOutputs *inside; // per tap of W; all columns where the strip holds the padding
 
   int32_t in_place;     // source pixels are read where they lie
   int32_t flat;         // one tap: the columns of a line are all pixels of an image, or of all images
@@ -59,7 +54,8 @@ struct DensePlan {
   int64_t panel_channels, panels;                   // output channels of a packed panel; panels of a group
   int64_t channel_block, channel_blocks;            // of the reduction, in elements of a pixel
   int64_t taps;                                     // of a layer: the most runs of a tile
-  int64_t tile_pixels, tiles;                       // most pixels of a tile; tiles of a line, of nearly equal size
+  int64_t tile_pixels, tiles;                       // most pixels of a tile; tiles of a line, of nearly equal size:
+  int64_t tile_size, long_tiles;                    // of tile_size pixels, and the first long_tiles of one more
   int64_t column_step, column_before, column_pitch; // of the source: columns between output columns; padding before;
                                                     // columns between those that the strip holds
   int64_t pixel_stride, tap_stride;             // elements between neighbouring output columns, and taps, of the source

@@ -89,6 +89,11 @@ POLYCONV_NOINLINE void copy_pixels(const DensePlan &p, const Element<From, T> &e
   if (p.input.stride[1] == 1) {
     if (stride == p.group_in && p.group_in == E::kChannels * p.pixel && p.strip_pixel == p.pixel)
       return copy_channels(element, in, count * p.group_in, count * p.pixel, out);
+    if constexpr (E::kChannels == 1)
+      if (p.pixel == kLanes<T>) { // groups of many layers
+        for (int64_t i = 0; i < count; ++i) store(out + i * p.strip_pixel, element.full(in + i * stride, {}));
+        return;
+      }
     for (int64_t i = 0; i < count; ++i)
       copy_channels(element, in + i * stride, p.group_in, p.pixel, out + i * p.strip_pixel);
     return;

@@ -17,8 +17,7 @@ constexpr int kDenseTurned = 8;
 
 // First column of tile i of a line, which are of nearly equal size.
 POLYCONV_INLINE int64_t tile_column(const DensePlan &p, int64_t i) {
-  const int64_t size = p.columns / p.tiles, rest = p.columns % p.tiles;
-  return i * size + (i < rest ? i : rest);
+  return i * p.tile_size + (i < p.long_tiles ? i : p.long_tiles);
 }
 
 // What one task works with.
@@ -51,7 +50,7 @@ POLYCONV_INLINE void set_source(const DensePlan &p, DenseBlock &b) {
   b.origin = (b.first_column + p.column_before) / p.column_pitch * p.strip_pixel;
 }
 
-// body(number of the tap, depth, row) for the taps of D and H of output line `line` that are not left out.
+// body(tap of D, tap of H, depth, row) for the taps of output line `line` that are not left out.
 template <class Body>
 POLYCONV_INLINE void for_taps(const DensePlan &p, const DenseBlock &b, int64_t line, const Body &body) {
   const Axis &depths = p.axis[0], &rows = p.axis[1];
@@ -60,7 +59,7 @@ POLYCONV_INLINE void for_taps(const DensePlan &p, const DenseBlock &b, int64_t l
     if (depth < 0 && p.skips_lines) continue;
     for (int64_t r = 0; r < rows.taps; ++r) {
       const int64_t row = inside(rows, line * rows.step + r * rows.dilation - rows.before);
-      if (row >= 0 || !p.skips_lines) body(t * rows.taps + r, depth, row);
+      if (row >= 0 || !p.skips_lines) body(t, r, depth, row);
     }
   }
 }
@@ -73,14 +72,15 @@ POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlo
   const Axis &rows = p.axis[1], &columns = p.axis[2];
   const int64_t tap_weights = channels * p.panel_channels;
   int64_t n = 0;
-  for_taps(p, b, line, [&](int64_t tap, int64_t depth, int64_t row) {
-    const int64_t t = tap / rows.taps, y = line * rows.step + tap % rows.taps * rows.dilation - rows.before;
-    const T *source = task.strip + (t * p.strip_lines + (y - b.first_line) / p.pitch[1]) * p.strip_line;
+  for_taps(p, b, line, [&](int64_t t, int64_t r, int64_t depth, int64_t row) {
+    const int64_t y = line * rows.step + r * rows.dilation - rows.before - b.first_line;
+    const int64_t stored = p.pitch[1] == 1 ? y : y / p.pitch[1]; // a division would show in layers of many groups
+    const T *source = task.strip + (t * p.strip_lines + stored) * p.strip_line;
     if constexpr (sizeof(From) == sizeof(T))
       if (p.in_place)
         source = reinterpret_cast<const T *>(line_at(p, task.in + b.image * p.input.stride[0], depth, row));
     source += channel - b.origin;
-    int64_t weights = tap * columns.taps * tap_weights;
+    int64_t weights = (t * rows.taps + r) * columns.taps * tap_weights;
     if (p.one_run) {
       task.runs[n++] = {source, weights, columns.taps * channels, {0, p.columns}};
       return;
@@ -99,7 +99,8 @@ POLYCONV_INLINE void subtract_offset(const DenseTask<From, T> &task, const Dense
   const int64_t lines = p.axis[0].taps * p.axis[1].taps;
   const int32_t *sums = task.arguments.line_sums + (task.group * p.panels + panel) * lines * p.panel_channels;
   for (int64_t k = 0; k < p.panel_channels; ++k) start[k] = 0;
-  for_taps(p, b, line, [&](int64_t tap, int64_t, int64_t) {
+  for_taps(p, b, line, [&](int64_t t, int64_t r, int64_t, int64_t) {
+    const int64_t tap = t * p.axis[1].taps + r;
     for (int64_t k = 0; k < p.panel_channels; ++k) start[k] -= p.offset * sums[tap * p.panel_channels + k];
   });
 }

@@ -24,7 +24,7 @@ struct DenseRun {
   const T *source;
   int64_t weights; // elements from the panel's first
   int64_t steps;
-  DenseColumns inside;
+  AxisOutputs inside;
 };
 
 template <class T>
@@ -137,10 +137,12 @@ POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, Dens
     Vector<T> vectors[N];
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) vectors[n] = load(weights + n * kLanes<T>);
-    __builtin_prefetch(ahead.source);
-    __builtin_prefetch(ahead.weights, 0, 2);
-    ahead.source += t.source_ahead_step;
-    ahead.weights += t.weights_ahead_step;
+    if constexpr (N > 1) { // a tile of one vector has no load to spare
+      __builtin_prefetch(ahead.source);
+      __builtin_prefetch(ahead.weights, 0, 2);
+      ahead.source += t.source_ahead_step;
+      ahead.weights += t.weights_ahead_step;
+    }
 #pragma GCC unroll 16
     for (int m = First; m < Last; ++m) {
       const Vector<T> scalar = broadcast(pixels[m / 3] + m % 3 * stride);

@@ -126,7 +126,9 @@ double cycles_of(const ProductPlan &p, const polyconv_layer &l, int64_t lanes) {
   }
   const double rows = p.merged ? std::max(real(p.tile_rows), 4.0) / real(p.tile_rows) : 1;
   const double wide = real(round_up(p.group_out, lanes)) * (p.group_out <= lanes ? 1.2 : 1.0) / real(lanes);
-  const double products = real(p.groups) * pixels * taps * real(p.group_in) * wide / 2 * rows;
+  // Between the pixels of a strided tile lie others: the first cache holds half of a unit.
+  const double strided = p.step > 1 ? 1.15 : 1.0;
+  const double products = real(p.groups) * pixels * taps * real(p.group_in) * wide / 2 * rows * strided;
   const double tiles = p.merged ? real(p.line_taps * ceil_div(p.axis[2].taps * p.tall, p.tile_rows)) : taps;
   const double runs = real(p.groups * p.lines * p.chunks) * tiles * real(p.tall_panels * p.wide_panels) * 10;
   const double input = real(p.groups * p.wide_pieces) * real(sdk::elements(l.input)) / real(p.groups) / real(lanes);

@@ -21,22 +21,22 @@ POLYCONV_INLINE void add_splits(int64_t splits, int64_t apart, int64_t n, T *sum
 
 // Up to a vector of weights of one output channel, from `to` on.
 template <class T>
-POLYCONV_INLINE void store_some(const ProductPlan &p, void *weights, int64_t to, const ProductColumn *columns,
-                                int count, Vector<T> v) {
+POLYCONV_INLINE void store_some(int32_t type, void *weights, int64_t to, const ProductColumn *columns, int count,
+                                Vector<T> v) {
   const bool side_by_side = columns[count - 1].weight - columns[0].weight == count - 1;
-  if (side_by_side && p.weights.type == (sizeof(T) == 8 ? POLYCONV_F64 : POLYCONV_F32)) {
+  if (side_by_side && type == (sizeof(T) == 8 ? POLYCONV_F64 : POLYCONV_F32)) {
     T *place = static_cast<T *>(weights) + to + columns[0].weight;
     return count == kLanes<T> ? store(place, v) : store_partial(place, v, count);
   }
   T values[2 * kLanes<T>] = {}; // scatter reads whole vectors, from any of the first lanes on
   store(values, v);
-  if (side_by_side) return scatter_typed(p.weights.type, weights, to + columns[0].weight, 1, count, values);
-  for (int i = 0; i < count; ++i) scatter_typed(p.weights.type, weights, to + columns[i].weight, 1, 1, values + i);
+  if (side_by_side) return scatter_typed(type, weights, to + columns[0].weight, 1, count, values);
+  for (int i = 0; i < count; ++i) scatter_typed(type, weights, to + columns[i].weight, 1, 1, values + i);
 }
 
 // The weights of up to a vector of output channels; `sums` is where their lanes begin.
 template <class T>
-POLYCONV_NOINLINE void store_lanes(const ProductPlan &p, const ProductColumn *table, int64_t size, const T *sums,
+POLYCONV_NOINLINE void store_lanes(const polyconv_tensor &w, const ProductColumn *table, int64_t size, const T *sums,
                                    int lanes, void *weights, int64_t to) {
   constexpr int kL = kLanes<T>;
   for (int64_t i = 0; i < size; i += kL) {
@@ -47,7 +47,7 @@ POLYCONV_NOINLINE void store_lanes(const ProductPlan &p, const ProductColumn *ta
     transpose<T>(square);
 #pragma GCC unroll 16
     for (int lane = 0; lane < kL; ++lane)
-      if (lane < lanes) store_some<T>(p, weights, to + lane * p.weights.stride[0], table + i, count, square[lane]);
+      if (lane < lanes) store_some<T>(w.type, weights, to + lane * w.stride[0], table + i, count, square[lane]);
   }
 }
 
@@ -64,7 +64,7 @@ POLYCONV_NOINLINE void end_product(const ProductPlan &p, const ProductRun &r, co
     const int64_t lanes = left - lane < kLanes<T> ? left - lane : kLanes<T>;
     const int64_t to =
         w.offset + (piece.group * p.group_out + piece.k + k + lane) * w.stride[0] + piece.c * w.stride[1];
-    store_lanes(p, p.table[last], p.table_size[last], sums + lane, static_cast<int>(lanes), r.weights, to);
+    store_lanes(w, p.table[last], p.table_size[last], sums + lane, static_cast<int>(lanes), r.weights, to);
   }
 }
 
