@@ -19,10 +19,12 @@ namespace {
 using namespace sdk;
 
 constexpr int64_t kNarrow = 32;                   // channels of a group: from here on dense_weights packs for less
+constexpr int64_t kWide = 24;                     // from here on dense_weights, which fetches early, is near
 constexpr int64_t kDepth = 256;                   // pixels of a unit: what a vector reads of them stays near
 constexpr int64_t kItems = 16;                    // of work to aim for, whatever the number of threads
 constexpr int64_t kMostListed = int64_t{1} << 20; // channels across by taps, and taps of an axis
 constexpr int64_t kLine = 64;
+constexpr double kFetchedBytes = 4 << 20; // of all tensors, from which on dense_weights gains by that
 
 // Which side lies along the vectors, and how they share out the groups' channels.
 void set_vectors(NarrowPlan &p, bool turned, int64_t lanes) {
@@ -77,14 +79,16 @@ NarrowPlan make_plan(const polyconv_layer &l, const polyconv_policy &policy, Isa
   const double sums = real(p.split_elements / lanes);
   // Pixels that share a set or two of the first cache come from the second one for every tap.
   const int64_t apart = std::max(l.input.stride[kW], l.output.stride[kW]) * 4;
-  const double near = p.taps == 1 || apart % 2048 != 0 ? 1.0 : apart % 4096 != 0 ? 1.25 : 1.6;
-  const double cycles = pixels * real(p.taps) * pixel_cycles(p, isa) * near +
+  const double near = p.taps == 1 || apart % 2048 != 0 ? 1.0 : apart % 4096 != 0 ? 1.1 : 1.5;
+  // Nothing is fetched early: beyond the second cache a core waits, more than packing of wide groups takes.
+  const double moved = real(elements(l.input) + elements(l.output) + elements(l.weights)) * 4;
+  const double waits = std::min(p.along, p.across) >= kWide && moved > kFetchedBytes ? 1.5 : 1.0;
+  const double cycles = pixels * real(p.taps) * pixel_cycles(p, isa) * near * waits +
                         calls * (lines * 10 + real(p.units) * 40) + sums * (3 + real(p.splits));
   const double serial = cycles * cycle_us(isa);
   p.tasks = std::min(tasks_for(policy, serial), p.splits * p.vectors);
   p.parts = p.tasks == 1 ? 1 : std::min(ceil_div(p.tasks * 2, p.splits), p.vectors);
   p.tasks = std::min(p.tasks, p.splits * p.parts);
-  const double moved = real(elements(l.input) + elements(l.output) + elements(l.weights)) * 4;
   *us = estimate_us(p.tasks, serial, moved);
   return p;
 }
