@@ -37,7 +37,7 @@ Words token_words(const std::string &token) {
   Words found;
   if (parts == std::string::npos) {
     for (const std::string &field : beginning(kFields, begun)) {
-      const size_t at = token.find_first_of(":", 0);
+      const size_t at = token.find(':');
       const bool there = (token.substr(at, 1 + field.size()) == ":" + field && last != at) ||
                          token.substr(0, last + 1).find("," + field) != std::string::npos;
       if (!there) found.push_back(before + field);

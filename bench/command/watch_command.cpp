@@ -131,7 +131,7 @@ std::string line_of(const Trend &trend) {
   std::string line;
   for (const auto &us : trend.times) {
     const double share = us && high > low ? (*us - low) / (high - low) : 0;
-    line += us ? kBlocks[static_cast<size_t>(share * 7 + 0.5)] : "·";
+    line += us ? kBlocks[static_cast<size_t>(std::lround(share * 7))] : "·";
   }
   return line;
 }

@@ -147,7 +147,8 @@ bool Benchdnn::descriptor(const std::string &word, const std::string &where, Col
   layer.channels_last = is_last(layout_);
   read_axes(entries, transposed_, layer);
   collector.add(token_of(layer), name, where);
-  for (const std::string &attribute : left_out_) collector.warn(where + ": without " + attribute);
+  for (const std::string &attribute : left_out_)
+    collector.warn(std::string(where).append(": without ").append(attribute));
   return true;
 }
 

@@ -41,7 +41,7 @@ std::string type_of(const Json &graph, const Json &tensor) {
 }
 
 Sizes sizes_of(const Json &tensor, const char *role) {
-  const Sizes sizes = tensor.value("dim", Sizes());
+  Sizes sizes = tensor.value("dim", Sizes());
   if (sizes.size() < 3 || sizes.size() > 5) throw Error(kUsage, std::string("the sizes of ") + role + " are not told");
   return sizes;
 }
@@ -86,7 +86,8 @@ bool read_cudnn(const std::string &line, const std::string &where, Collector &co
         const std::string name = node.value("name", "");
         collector.add(token, name.find_first_not_of("0123456789") == std::string::npos ? "" : name, where);
       } catch (const std::exception &failure) { // of one node; the JSON library's or our own
-        collector.warn("left out: " + where + ": " + tag + ": " + failure.what());
+        collector.warn(
+            std::string("left out: ").append(where).append(": ").append(tag).append(": ").append(failure.what()));
       }
     }
   } catch (const Json::exception &) {

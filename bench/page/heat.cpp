@@ -50,7 +50,7 @@ std::string rest_of(const Row &row, const std::map<std::string, std::string> &di
                     const std::string &y) {
   std::string rest = row.problem.substr(0, row.problem.find(':')) + ":";
   for (const auto &[name, value] : dimensions)
-    if (name != x && name != y) rest += (rest.back() == ':' ? "" : ",") + name + value;
+    if (name != x && name != y) rest.append(rest.back() == ':' ? "" : ",").append(name).append(value);
   if (!row.suite.empty()) rest += " of " + row.suite; // other suites' rows would tear holes into its table
   return rest + " " + row.type + " on " + row.device + (row.threads.empty() ? "" : ", " + row.threads + " threads") +
          (row.requested.empty() ? "" : ", " + row.requested);

@@ -37,6 +37,7 @@ class Data {
 std::string data_of(const std::vector<Row> &rows) {
   Data data;
   std::vector<std::string> lines;
+  lines.reserve(rows.size());
   for (const Row &row : rows) {
     lines.push_back(
         "[" +

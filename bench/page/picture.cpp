@@ -125,11 +125,11 @@ std::vector<double> LogAxis::ticks(size_t most) const {
   };
   for (const std::vector<double> &digits :
        {std::vector<double>{1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9}, {1, 1.5, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}}) {
-    const std::vector<double> ticks = ticks_of(digits, 1);
+    std::vector<double> ticks = ticks_of(digits, 1);
     if (ticks.size() <= most) return ticks;
   }
   for (double step = 2;; ++step) {
-    const std::vector<double> ticks = ticks_of({1}, step);
+    std::vector<double> ticks = ticks_of({1}, step);
     if (ticks.size() <= std::max<size_t>(most, 1)) return ticks;
   }
 }

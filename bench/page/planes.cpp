@@ -88,7 +88,7 @@ Figures device_figures(const std::vector<Row> &rows) {
     if (ratios.size() < 2) continue;
     const auto slower = std::count_if(ratios.begin(), ratios.end(), [](double r) { return r < 1; });
     figures.push_back(
-        {format("devices-%zu", figures.size() + 1), first + " beside " + device,
+        {format("devices-%zu", figures.size() + 1), std::string(first).append(" beside ").append(device),
          format("%zu problems on both: %s is %.3g times as fast in the geometric mean, and slower on %lld, "
                 "which lie above the line.",
                 ratios.size(), device.c_str(), geometric_mean(ratios), static_cast<long long>(slower)),

@@ -71,7 +71,7 @@ ReportPage make_report(const std::vector<Result> &all, const std::vector<Change>
                        (days.empty() ? "" : ", " + days));
   const std::vector<std::string> ceilings = ceilings_of(page.rows);
   if (ceilings.empty())
-    page.facts.push_back(
+    page.facts.emplace_back(
         "no ceilings were known: polyconv-bench info --ceilings measures them, and the next run has a roof");
   for (const std::string &ceiling : ceilings) page.facts.push_back("ceilings of " + ceiling);
   page.warnings = warnings_of(page.rows);

@@ -43,7 +43,8 @@ std::vector<Cloud> clouds_of(const std::vector<Row> &rows) {
     const std::string place = place_of(row), name = row.type + (row.math == "strict" ? "" : " " + row.math);
     auto found = std::find_if(clouds.begin(), clouds.end(),
                               [&](const Cloud &cloud) { return cloud.place == place && cloud.type == name; });
-    if (found == clouds.end()) found = clouds.insert(found, {name + " on " + place, place, name, {}, 0, 0});
+    if (found == clouds.end())
+      found = clouds.insert(found, {std::string(name).append(" on ").append(place), place, name, {}, 0, 0});
     found->rows.push_back(&row);
     slopes[place] = std::max(slopes[place], roof_of(row) / *row.intensity);
   }
@@ -142,7 +143,8 @@ std::vector<std::string> ceilings_of(const std::vector<Row> &rows) {
     if (cloud.level > 0) found->second += ", " + cloud.type + " " + show_number(cloud.level) + " GFLOP/s";
   }
   std::vector<std::string> sentences;
-  for (const auto &[place, rates] : places) sentences.push_back(place + ": " + rates);
+  sentences.reserve(places.size());
+  for (const auto &[place, rates] : places) sentences.push_back(std::string(place).append(": ").append(rates));
   return sentences;
 }
 

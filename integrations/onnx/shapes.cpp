@@ -213,7 +213,7 @@ class Inference {
     const Shape input = shape(0);
     if (!input || node_.find("axes")) return {};
     const bool old = node_.type == "Upsample" || node_.inputs.size() == 2; // input, scales
-    if (const auto sizes = old ? std::nullopt : integers(3); sizes && sizes->size() == input->size()) return sizes;
+    if (auto sizes = old ? std::nullopt : integers(3); sizes && sizes->size() == input->size()) return sizes;
     const auto scales = constant(old ? 1 : 2);
     if (!scales || scales->size() != input->size()) return {};
     Sizes result;
