@@ -6,7 +6,7 @@
 #include "checks.hpp"
 #include "scratch_file.hpp"
 
-#include "text.hpp"
+#include "text/text.hpp"
 
 namespace polyconv_fuzz {
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench_file_fuzz.hpp"
 
-#include "suite.hpp"
+#include "work/suite.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return polyconv_fuzz::read_bench_file("suite.csv", data, size,
