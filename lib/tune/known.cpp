@@ -98,14 +98,24 @@ void take_measurement(const Measurement &measured, Candidate *candidate) {
 Measurements entries_of(const std::vector<Candidate> &measured) {
   Measurements entries;
   for (const Candidate &candidate : measured)
-    entries[names_of(candidate)] = {version_of(candidate), std::max(to_nanoseconds(candidate.estimate_us), 1e-3),
+    entries[names_of(candidate)] = {version_of(candidate), kept_us(candidate.estimate_us),
                                     to_nanoseconds(candidate.spread_us), candidate.workspace_bytes,
                                     candidate.measured_on};
   return entries;
 }
 
+double kept_us(double us) {
+  return std::max(to_nanoseconds(us), 1e-3);
+}
+
 void settle_noise(std::vector<Candidate> *measured) {
   if (measured->empty()) return;
+  // Whoever asks has them in another order, and times of a nanosecond's difference are often the same.
+  std::stable_sort(measured->begin(), measured->end(), [](const Candidate &a, const Candidate &b) {
+    if (goes_before(a, b) || goes_before(b, a)) return goes_before(a, b);
+    if (a.spread_us != b.spread_us) return a.spread_us > b.spread_us;
+    return a.entry != b.entry ? std::less<>()(a.entry, b.entry) : a.offer.config < b.offer.config;
+  });
   const Candidate &first = measured->front();
   const auto end = std::find_if(measured->begin(), measured->end(), [&first](const Candidate &candidate) {
     return candidate.fallback_rank() != first.fallback_rank() || !cannot_be_told_apart(first, candidate);
@@ -138,7 +148,6 @@ bool choose_known(const Question &question, const Group &group, const std::vecto
     Candidate candidate = ask_known(question, group, candidates, row->first, row->second);
     if (candidate.accepted()) measured.push_back(std::move(candidate));
   }
-  std::stable_sort(measured.begin(), measured.end(), goes_before);
   settle_noise(&measured);
   if (measured.empty() || measured.front().fallback_rank() > candidates.front().fallback_rank()) return false;
   *choice = std::move(measured.front());

@@ -19,7 +19,10 @@ void take_measurement(const Measurement &measured, Candidate *candidate);
 // Measured candidates as entries of the database.
 Measurements entries_of(const std::vector<Candidate> &measured);
 
-// Moves to the front the one to take among measured candidates in order: of those whose times cannot be told apart from
+// A time as the database keeps it: what decides now must decide later.
+double kept_us(double us);
+
+// Puts measured candidates in order, and to the front the one to take: of those whose times cannot be told apart from
 // the first's, that with the least workspace, then the first in the list of kernels, so that two machines or runs
 // choose the same.
 void settle_noise(std::vector<Candidate> *measured);

@@ -91,8 +91,8 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
   try {
     Trial trial = trial_of(question, group, *candidate, scratch);
     const Timed timed = measure(&trial, best_us, deadline_ns);
-    candidate->estimate_us = timed.us;
-    candidate->spread_us = timed.spread_us;
+    candidate->estimate_us = kept_us(timed.us); // so that this call chooses by what later ones will know
+    candidate->spread_us = kept_us(timed.spread_us);
     candidate->measured = true;
     candidate->measured_on = today();
     return true;
@@ -140,7 +140,6 @@ void time_candidates(const Question &question, const Group &group, std::vector<C
     if (timed != nullptr && going_on) going_on = timed(candidate, earlier != nullptr);
   }
   remember(question.tuning_key, entries_of(fresh));
-  std::stable_sort(measured.begin(), measured.end(), goes_before);
   settle_noise(&measured);
   std::stable_partition(rest.begin(), rest.end(), [](const Candidate &candidate) { return candidate.accepted(); });
   *candidates = std::move(measured);
