@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "common/pixels.hpp"
+
 namespace polyconv::cuda {
 
 // Elements from one pixel to the next, where all are equally far apart.
@@ -21,13 +23,7 @@ inline int64_t row_of(const polyconv_tensor &t) {
 inline bool is_matrix(const polyconv_tensor &t, int32_t type) {
   const int64_t vector = type == POLYCONV_F32 ? 4 : 8;
   if (t.type != type || t.stride[1] != 1 || t.offset % vector != 0 || row_of(t) % vector != 0) return false;
-  if (t.size[1] % vector != 0) return false;
-  int64_t expected = row_of(t);
-  for (const int axis : {4, 3, 2, 0}) {
-    if (t.size[axis] > 1 && t.stride[axis] != expected) return false;
-    expected *= t.size[axis];
-  }
-  return true;
+  return t.size[1] % vector == 0 && pixels_lie_apart(t, row_of(t));
 }
 
 } // namespace polyconv::cuda

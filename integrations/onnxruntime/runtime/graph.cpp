@@ -4,6 +4,7 @@
 #include "runtime/graph.hpp"
 
 #include <cstring>
+#include <memory>
 
 namespace polyconv_ort {
 
@@ -43,11 +44,8 @@ Shape read_shape(const Api &api, const OrtTensorTypeAndShapeInfo *info) {
 Shape shape_of(const Api &api, const OrtValue *value) {
   OrtTensorTypeAndShapeInfo *info = nullptr;
   require(api, api.GetTensorTypeAndShape(value, &info));
-  struct Release {
-    const Api &api;
-    OrtTensorTypeAndShapeInfo *info;
-    ~Release() { api.ReleaseTensorTypeAndShapeInfo(info); }
-  } release{api, info};
+  const std::unique_ptr<OrtTensorTypeAndShapeInfo, decltype(api.ReleaseTensorTypeAndShapeInfo)> released(
+      info, api.ReleaseTensorTypeAndShapeInfo);
   return read_sizes(api, info);
 }
 

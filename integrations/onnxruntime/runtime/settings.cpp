@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <vector>
 
 #include "runtime/graph.hpp"
@@ -60,11 +61,7 @@ void set(Settings &settings, const std::string &key, const std::string &value) {
 Settings read_settings(const Api &api, const OrtSessionOptions *options) {
   OrtKeyValuePairs *pairs = nullptr;
   require(api, api.GetSessionOptionsConfigEntries(options, &pairs));
-  struct Release {
-    const Api &api;
-    OrtKeyValuePairs *pairs;
-    ~Release() { api.ReleaseKeyValuePairs(pairs); }
-  } release{api, pairs};
+  const std::unique_ptr<OrtKeyValuePairs, decltype(api.ReleaseKeyValuePairs)> released(pairs, api.ReleaseKeyValuePairs);
   const char *const *keys = nullptr, *const *values = nullptr;
   size_t count = 0;
   api.GetKeyValuePairs(pairs, &keys, &values, &count);

@@ -1,5 +1,7 @@
 """What the tests share: models of a few nodes, sessions with and without the provider, and its report."""
 
+import gc
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -33,6 +35,23 @@ def with_provider(model, forced=False, optimised=True, **options):
 
 def without(model):
     return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+
+
+def growth_over_sizes(session, channels, least):
+    """Bytes that the process grows by while images of 100 sizes from `least` on go through, largest first, after 100 others did."""
+    def resident():
+        gc.collect()
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    def churn(sizes):
+        for size in sizes:
+            session.run(None, {"x": np.ones((1, channels, size, size), np.float32)})
+
+    churn(range(least + 99, least - 1, -1))
+    before = resident()
+    churn(range(least + 100, least, -1))
+    return resident() - before
 
 
 class Report:

@@ -1,6 +1,5 @@
 """What goes together with a convolution, against ONNX Runtime's own provider; and what bad input gets."""
 
-import gc
 import threading
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from onnx import TensorProto
 
 import polyconv_onnxruntime
-from conftest import make_model, with_provider, without
+from conftest import growth_over_sizes, make_model, with_provider, without
 
 FLOAT = TensorProto.FLOAT
 
@@ -194,20 +193,7 @@ def test_many_sizes_keep_memory_flat(random):
     """200 sizes in a row: the second hundred may not add to the first's memory more than a few plans do."""
     model = conv_model(random, [("Relu", "c", "y", {})], out=32)
     session = with_provider(model, plans=4)
-
-    def resident():
-        gc.collect()
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
-
-    def churn(sizes):
-        for size in sizes:
-            session.run(None, {"x": np.ones((1, 8, size, size), np.float32)})
-
-    churn(range(110, 10, -1))
-    before = resident()
-    churn(range(111, 11, -1))
-    assert resident() - before < 8 << 20
+    assert growth_over_sizes(session, 8, 11) < 8 << 20
 
 
 def test_runs_at_once(random):

@@ -1,13 +1,12 @@
 """Layers that hang together become one fused node: what joins, what may not, and that results stay what they were."""
 
-import gc
 import re
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from conftest import make_model, with_provider, without
+from conftest import growth_over_sizes, make_model, with_provider, without
 
 FLOAT = TensorProto.FLOAT
 
@@ -146,17 +145,4 @@ def test_many_sizes_keep_a_networks_memory_flat(random):
     """200 sizes in a row through a region: the second hundred may add no more than a few schedules do."""
     nodes, constants = bottleneck(random)
     session = with_provider(make_model(nodes, {"x": (FLOAT, ("N", 3, "H", "W"))}, constants), plans=4)
-
-    def resident():
-        gc.collect()
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
-
-    def churn(sizes):
-        for size in sizes:
-            session.run(None, {"x": np.ones((1, 3, size, size), np.float32)})
-
-    churn(range(140, 40, -1))
-    before = resident()
-    churn(range(141, 41, -1))
-    assert resident() - before < 8 << 20
+    assert growth_over_sizes(session, 3, 41) < 8 << 20

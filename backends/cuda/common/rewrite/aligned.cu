@@ -31,16 +31,16 @@ int64_t row_of_pixel(int32_t type, int64_t channels) {
   return ceil_div(channels, sector) * sector;
 }
 
-// A tensor of the workspace, NULL where the caller's is used.
+// A tensor's copy in the workspace, where it has one; `dense`: rows_copy.hpp makes it, if pointers are aligned.
 struct Copied {
-  bool copies;
+  bool copies, dense;
   int64_t row, bytes;
 };
 
 Copied copied(const polyconv_tensor &t, bool copies) {
-  if (!copies) return {false, 0, 0};
+  if (!copies) return {};
   const int64_t row = row_of_pixel(t.type, t.size[1]);
-  return {true, row, aligned_bytes(t.size[0] * sdk::spatial(t) * row * sdk::type_bytes(t.type))};
+  return {true, fits_rows_copy(t), row, aligned_bytes(t.size[0] * sdk::spatial(t) * row * sdk::type_bytes(t.type))};
 }
 
 // Whether pixels that are read must be copied; `taps`: of a window.
@@ -117,7 +117,7 @@ bool takes(const polyconv_request &request, int32_t direction, sdk::Offer &offer
 
 double copy_us(const polyconv_tensor &t, const Copied &c) {
   if (!c.copies) return 0;
-  return fits_rows_copy(t) ? rows_copy_us(t, c.row) : patch_copy_us(pixels_of(t), c.row);
+  return c.dense ? rows_copy_us(t, c.row) : patch_copy_us(pixels_of(t), c.row);
 }
 
 double copies_us(const polyconv_layer &l, const Aligned &a) {
@@ -143,12 +143,12 @@ bool asks(const sdk::Kernel &product, const polyconv_request &request, int32_t c
 // ---------------------------------------------------------------- plan and run
 
 void gather(const polyconv_tensor &t, const Copied &c, const void *from, void *rows, cudaStream_t stream) {
-  if (fits_rows_copy(t) && aligned(begin_of(t, from), 16)) return gather_rows(t, c.row, from, rows, stream);
+  if (c.dense && aligned(begin_of(t, from), 16)) return gather_rows(t, c.row, from, rows, stream);
   gather_patches(pixels_of(t), c.row, from, rows, stream);
 }
 
 void scatter(const polyconv_tensor &t, const Copied &c, const void *rows, void *to, cudaStream_t stream) {
-  if (fits_rows_copy(t) && aligned(begin_of(t, to), 16)) return scatter_rows(t, c.row, rows, to, stream);
+  if (c.dense && aligned(begin_of(t, to), 16)) return scatter_rows(t, c.row, rows, to, stream);
   scatter_patches(pixels_of(t), c.row, rows, to, stream);
 }
 

@@ -11,6 +11,7 @@
 #include "common/divider.cuh"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "common/pixels.hpp"
 #include "common/ptx/grid.cuh"
 
 namespace polyconv::cuda {
@@ -116,12 +117,7 @@ bool fits_rows_copy(const polyconv_tensor &t) {
   const int64_t bytes = sdk::type_bytes(t.type);
   if ((bytes != 2 && bytes != 4) || t.stride[1] != 1 || t.size[1] < 16 / bytes || t.offset % (16 / bytes) != 0)
     return false;
-  int64_t stride = t.size[1];
-  for (const int axis : {4, 3, 2, 0}) {
-    if (t.size[axis] > 1 && t.stride[axis] != stride) return false;
-    stride *= t.size[axis];
-  }
-  return stride < INT32_MAX - 16;
+  return pixels_lie_apart(t, t.size[1]) && sdk::elements(t) < INT32_MAX - 16;
 }
 
 double rows_copy_us(const polyconv_tensor &t, int64_t row) {

@@ -45,12 +45,7 @@ Workers workers_of(int32_t sharing) {
 
 // Whether pixels are equally far apart.
 bool has_boxes(const polyconv_tensor &t) {
-  int64_t stride = row_of(t);
-  for (const int axis : {4, 3, 2, 0}) {
-    if (t.size[axis] > 1 && t.stride[axis] != stride) return false;
-    stride *= t.size[axis];
-  }
-  return true;
+  return pixels_lie_apart(t, row_of(t));
 }
 
 bool reads_plainly(const polyconv_layer &l) {
