@@ -8,11 +8,11 @@
 
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
-#include "common/device/launch.hpp"
 #include "common/implicit.hpp"
 #include "common/kernel.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "grouped/weights.hpp"
+#include "weights/slabs.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -73,31 +73,17 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 // ---------------------------------------------------------------- plan and run
 
-class MmaGroupedWeights final : public CudaInstance {
+class MmaGroupedWeights final : public SlabWeights<GroupedWeights, GroupedLauncher, grouped_pieces_bytes> {
  public:
   MmaGroupedWeights(const polyconv_request &request, int config)
-      : CudaInstance(request),
-        product_(make_grouped_weights(layer_, kGroupedBlocks[config])),
-        launcher_(layer_.input.type == POLYCONV_F16 ? grouped_weights_f16(grouped_warp_shape(product_))
-                                                    : grouped_weights_bf16(grouped_warp_shape(product_))) {
-    const DeviceScope scope(device_);
-    launcher_.prepare();
-  }
+      : MmaGroupedWeights(request, make_grouped_weights(*request.layers[0], kGroupedBlocks[config])) {}
 
  private:
-  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
-    GroupedWeights p = product_;
-    p.x = make_slab(layer_.input, a.input, p.x.width), p.dy = make_slab(layer_.output, a.output, p.dy.width);
-    p.result = a.weights[0];
-    p.pieces = static_cast<float *>(a.workspace);
-    p.early = early_;
-    launcher_.launch(p, stream);
-    bias_gradient(layer_, a, static_cast<char *>(a.workspace) + grouped_pieces_bytes(p), stream);
+  MmaGroupedWeights(const polyconv_request &request, const GroupedWeights &product)
+      : SlabWeights(request, product,
+                    request.layers[0]->input.type == POLYCONV_F16 ? grouped_weights_f16(grouped_warp_shape(product))
+                                                                  : grouped_weights_bf16(grouped_warp_shape(product))) {
   }
-
-  const GroupedWeights product_;
-  const GroupedLauncher launcher_;
-  const int32_t early_ = begins_early(device_) ? 1 : 0;
 };
 
 } // namespace

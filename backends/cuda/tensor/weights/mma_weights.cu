@@ -8,12 +8,12 @@
 
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
-#include "common/device/launch.hpp"
 #include "common/implicit.hpp"
 #include "common/kernel.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "common/sums/gradients.cuh"
 #include "weights/patch.hpp"
+#include "weights/slabs.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -65,31 +65,12 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 // ---------------------------------------------------------------- plan and run
 
-class MmaWeights final : public CudaInstance {
+class MmaWeights final : public SlabWeights<PatchProduct, PatchLauncher, patch_pieces_bytes> {
  public:
   MmaWeights(const polyconv_request &request, int config)
-      : CudaInstance(request),
-        product_(make_patch_product(layer_, kPatchShapes[config])),
-        launcher_(layer_.input.type == POLYCONV_F16 ? patch_f16(kPatchShapes[config].channel_blocks)
-                                                    : patch_bf16(kPatchShapes[config].channel_blocks)) {
-    const DeviceScope scope(device_);
-    launcher_.prepare();
-  }
-
- private:
-  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
-    PatchProduct p = product_;
-    p.x = make_slab(layer_.input, a.input, p.x.width), p.dy = make_slab(layer_.output, a.output, p.dy.width);
-    p.result = a.weights[0];
-    p.pieces = static_cast<float *>(a.workspace);
-    p.early = early_;
-    launcher_.launch(p, stream);
-    bias_gradient(layer_, a, static_cast<char *>(a.workspace) + patch_pieces_bytes(p), stream);
-  }
-
-  const PatchProduct product_;
-  const PatchLauncher launcher_;
-  const int32_t early_ = begins_early(device_) ? 1 : 0;
+      : SlabWeights(request, make_patch_product(*request.layers[0], kPatchShapes[config]),
+                    request.layers[0]->input.type == POLYCONV_F16 ? patch_f16(kPatchShapes[config].channel_blocks)
+                                                                  : patch_bf16(kPatchShapes[config].channel_blocks)) {}
 };
 
 } // namespace
