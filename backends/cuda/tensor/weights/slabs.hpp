@@ -1,5 +1,5 @@
-// slabs.hpp - what the kernels for gradients of weights that copy patches of both tensors (common/patches.hpp) keep of a
-// plan: a product, whose tensors, result and pieces a run fills in, and the kernel that computes it.
+// slabs.hpp - what the kernels for gradients of weights that copy patches of both tensors (common/patches.hpp) keep of
+// a plan: a product, whose tensors, result and pieces a run fills in, and the kernel that computes it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
