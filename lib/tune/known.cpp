@@ -43,7 +43,8 @@ bool has_timed(const Measurements &known, const Candidate &favourite) {
   const std::string version = version_of(*favourite.entry);
   for (auto entry = known.lower_bound(favourite.entry->full_name + "@"); entry != known.end(); ++entry) {
     if (!begin_with(entry->first, *favourite.entry)) return false;
-    if (entry->second.version.compare(0, version.size(), version) == 0) return true;
+    const std::string &timed = entry->second.version; // the kernel's own, then '+' and those of its helpers
+    if (timed.compare(0, version.size(), version) == 0 && (timed + "+")[version.size()] == '+') return true;
   }
   return false;
 }
