@@ -189,6 +189,7 @@ void negotiate(Backend *backend, polyconv_backend_query query) {
   backend->table = table;
   backend->version = table->version != nullptr ? table->version : "";
   backend->device_kind = table->device_kind;
+  backend->is_reference = backend->name == "reference";
   backend->on_request = (table->flags & POLYCONV_BACKEND_ON_REQUEST) != 0;
   for (int32_t i = 0; i < table->kernel_count; ++i) {
     backend->kernel_names.push_back(backend->name + "/" + table->kernels[i]->name);
