@@ -52,12 +52,15 @@ bool stores_tiles(const DensePlan &p) {
   }
 }
 
-// The step of W where tiles of one vector share what their three taps read; 0: they do not.
+// The step of W where tiles of one vector share what their taps read; 0: they do not. One tap shares nothing, but may
+// be of a pair of lines, and two are what a gradient at stride 2 has, at step 1.
 int32_t shares(const DensePlan &p, Isa isa) {
   const Axis &w = p.axis[2];
   const bool few = p.group_out <= p.panel_channels / 2 && p.pixel > 1;
-  const bool three = w.taps == kDenseTaps && w.dilation == 1 && w.step <= 2 && w.out > 1;
-  return p.arithmetic == DenseArithmetic::kF32 && many_registers(isa) && few && three && p.channel_blocks == 1
+  const bool near = w.taps <= kDenseTaps && w.dilation == 1 && w.step <= (w.taps == kDenseTaps ? 2 : 1) && w.out > 1;
+  const AxisOutputs all = outputs_inside(w, 0);
+  if (w.taps == 1 && (p.taps == 1 || all.first > 0 || all.last < w.out || w.out > kDensePairMost)) return 0;
+  return p.arithmetic == DenseArithmetic::kF32 && many_registers(isa) && few && near && p.channel_blocks == 1
              ? static_cast<int32_t>(w.step)
              : 0;
 }
@@ -100,10 +103,14 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
 // Whether what padding of W such tiles meet is the first or the last pixel of a line alone; says which.
 bool skips_ends(DensePlan &p) {
   const Axis &w = p.axis[2];
-  const AxisOutputs first = outputs_inside(w, 0), middle = outputs_inside(w, 1), last = outputs_inside(w, 2);
-  p.skips_first = first.first > 0, p.skips_last = last.last < w.out;
-  return first.first <= 1 && first.last == w.out && middle.first == 0 && middle.last == w.out && last.first == 0 &&
-         last.last >= w.out - 1;
+  for (int64_t t = 0; t < w.taps; ++t) {
+    const AxisOutputs inside = outputs_inside(w, t);
+    const bool first = inside.first > 0, last = inside.last < w.out;
+    if (inside.first > (t == 0) || inside.last < w.out - (t == w.taps - 1)) return false;
+    if (t == 0) p.skips_first = first;
+    if (t == w.taps - 1) p.skips_last = last;
+  }
+  return true;
 }
 
 // Whether tiles that leave out at most their first or last pixel are all that zero padding of W needs.
@@ -174,6 +181,7 @@ void set_blocks(DensePlan &p) {
   cut_tiles(p);
   p.pairs = p.shares && p.stores_tiles && !p.along_w && p.lines > 1 && p.tile_size >= kDensePairLeast &&
             p.tile_size + (p.long_tiles > 0) <= kDensePairMost;
+  if (w.taps == 1 && !p.pairs) p.shares = 0;
   const int64_t step = p.column_step / p.column_pitch;
   p.strip_pixel = p.pixel;
   // An odd number of cache lines between pixels spreads them over the sets of the L1 cache.

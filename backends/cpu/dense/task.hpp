@@ -241,7 +241,7 @@ POLYCONV_INLINE bool multiply_narrow(const DenseTask<From, T> &task, int64_t lin
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
     const DensePlan &p = task.p;
     if (m > kDensePixels) return dense_long_tile_of(m, tile), true;
-    if (!p.shares) return false;
+    if (!p.shares || (p.axis[2].taps == 1 && lines == 1)) return false;
     const Epilogue &e = task.arguments.epilogue;
     tile.tap_stride = p.tap_stride, tile.tap_weights = p.pixel * p.panel_channels;
     tile.line_stride = line_stride(p);
@@ -249,8 +249,12 @@ POLYCONV_INLINE bool multiply_narrow(const DenseTask<From, T> &task, int64_t lin
     tile.residual_line = e.residual_tensor.stride[3];
     tile.skips_first = p.skips_first && tile.column == 0;
     tile.skips_last = p.skips_last && tile.column + m == p.columns;
-    p.shares == 1 ? dense_taps_tile_of<1>(m, tile) : dense_taps_tile_of<2>(m, tile);
-    return true;
+    switch (p.axis[2].taps * 2 + p.shares) {
+      case 1 * 2 + 1: return dense_taps_tile_of<1, 1>(m, tile), true;
+      case 2 * 2 + 1: return dense_taps_tile_of<2, 1>(m, tile), true;
+      case 3 * 2 + 1: return dense_taps_tile_of<3, 1>(m, tile), true;
+      default: return dense_taps_tile_of<3, 2>(m, tile), true;
+    }
   }
 #endif
   (void)task, (void)lines, (void)m, (void)tile;

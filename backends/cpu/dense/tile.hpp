@@ -221,18 +221,18 @@ struct DensePixels {
   }
 };
 
-// One run of three neighbouring taps, Step pixels from one output column to the next, for those of R output lines whose
+// One run of Taps neighbouring taps, Step pixels from one output column to the next, for those of R output lines whose
 // bit of `Lines` is set. A tile of one vector reads an element for each multiply-add, which is as fast as loads are;
 // here an element is read once for all taps that meet it, so that the multiply-adds decide.
-template <int Step, int Lines, class T, int R, int M>
+template <int Taps, int Step, int Lines, class T, int R, int M>
 POLYCONV_INLINE void add_taps(const DenseTile<T> &t, const DenseRun<T> &run, Vector<T> (&sums)[R][M][1]) {
-  constexpr int kPixels = (M - 1) * Step + kDenseTaps;
+  constexpr int kPixels = (M - 1) * Step + Taps;
   DensePixels<T, kPixels> pixels(run.source + t.column * t.pixel_stride, t.tap_stride);
   const T *weights = t.weights + run.weights;
   for (int64_t k = 0; k < run.steps; ++k, weights += t.weight_stride, pixels.next()) {
-    Vector<T> taps[kDenseTaps];
+    Vector<T> taps[Taps];
 #pragma GCC unroll 3
-    for (int b = 0; b < kDenseTaps; ++b) taps[b] = loaded(load(weights + b * t.tap_weights));
+    for (int b = 0; b < Taps; ++b) taps[b] = loaded(load(weights + b * t.tap_weights));
 #pragma GCC unroll 2
     for (int r = 0; r < R; ++r) {
       if (!(Lines >> r & 1)) continue;
@@ -241,7 +241,7 @@ POLYCONV_INLINE void add_taps(const DenseTile<T> &t, const DenseRun<T> &run, Vec
         if ((i == 0 && t.skips_first) || (i == kPixels - 1 && t.skips_last)) continue;
         const Vector<T> scalar = loaded(splat_at(pixels.at(i) + r * t.line_stride));
 #pragma GCC unroll 3
-        for (int b = 0; b < kDenseTaps; ++b)
+        for (int b = 0; b < Taps; ++b)
           if (i >= b && (i - b) % Step == 0 && (i - b) / Step < M)
             sums[r][(i - b) / Step][0] = multiply_add(scalar, taps[b], sums[r][(i - b) / Step][0]);
       }
@@ -384,8 +384,8 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
 }
 
 #if POLYCONV_VECTOR_REGISTERS == 32
-// The tile of one vector whose runs are of three taps: M pixels of R lines.
-template <int Step, int R, int M, class T>
+// The tile of one vector whose runs are of Taps taps: M pixels of R lines.
+template <int Taps, int Step, int R, int M, class T>
 POLYCONV_NOINLINE void dense_taps_tile(const DenseTile<T> &t) {
   Vector<T> sums[R][M][1];
 #pragma GCC unroll 2
@@ -399,13 +399,13 @@ POLYCONV_NOINLINE void dense_taps_tile(const DenseTile<T> &t) {
     const DenseRun<T> &run = t.runs[i];
     if constexpr (R == 2) {
       if (run.lines == 3)
-        add_taps<Step, 3>(t, run, sums);
+        add_taps<Taps, Step, 3>(t, run, sums);
       else if (run.lines == 2)
-        add_taps<Step, 2>(t, run, sums);
+        add_taps<Taps, Step, 2>(t, run, sums);
       else
-        add_taps<Step, 1>(t, run, sums);
+        add_taps<Taps, Step, 1>(t, run, sums);
     } else {
-      add_taps<Step, 1>(t, run, sums);
+      add_taps<Taps, Step, 1>(t, run, sums);
     }
   }
   store_tile(t, sums[0]);
@@ -417,31 +417,31 @@ POLYCONV_NOINLINE void dense_taps_tile(const DenseTile<T> &t) {
   }
 }
 
-template <int Step, class T>
+template <int Taps, int Step, class T>
 POLYCONV_INLINE void dense_taps_tile_of(int64_t pixels, const DenseTile<T> &t) {
   if (t.result_line) switch (pixels) {
-      case 4: return dense_taps_tile<Step, 2, 4>(t);
-      case 5: return dense_taps_tile<Step, 2, 5>(t);
-      case 6: return dense_taps_tile<Step, 2, 6>(t);
-      case 7: return dense_taps_tile<Step, 2, 7>(t);
-      case 8: return dense_taps_tile<Step, 2, 8>(t);
+      case 4: return dense_taps_tile<Taps, Step, 2, 4>(t);
+      case 5: return dense_taps_tile<Taps, Step, 2, 5>(t);
+      case 6: return dense_taps_tile<Taps, Step, 2, 6>(t);
+      case 7: return dense_taps_tile<Taps, Step, 2, 7>(t);
+      case 8: return dense_taps_tile<Taps, Step, 2, 8>(t);
       default: return;
     }
-  switch (pixels) {
-    case 1: return dense_taps_tile<Step, 1, 1>(t);
-    case 2: return dense_taps_tile<Step, 1, 2>(t);
-    case 3: return dense_taps_tile<Step, 1, 3>(t);
-    case 4: return dense_taps_tile<Step, 1, 4>(t);
-    case 5: return dense_taps_tile<Step, 1, 5>(t);
-    case 6: return dense_taps_tile<Step, 1, 6>(t);
-    case 7: return dense_taps_tile<Step, 1, 7>(t);
-    case 8: return dense_taps_tile<Step, 1, 8>(t);
-    case 9: return dense_taps_tile<Step, 1, 9>(t);
-    case 10: return dense_taps_tile<Step, 1, 10>(t);
-    case 11: return dense_taps_tile<Step, 1, 11>(t);
-    case 12: return dense_taps_tile<Step, 1, 12>(t);
-    case 13: return dense_taps_tile<Step, 1, 13>(t);
-    case 14: return dense_taps_tile<Step, 1, 14>(t);
+  if constexpr (Taps > 1) switch (pixels) {
+    case 1: return dense_taps_tile<Taps, Step, 1, 1>(t);
+    case 2: return dense_taps_tile<Taps, Step, 1, 2>(t);
+    case 3: return dense_taps_tile<Taps, Step, 1, 3>(t);
+    case 4: return dense_taps_tile<Taps, Step, 1, 4>(t);
+    case 5: return dense_taps_tile<Taps, Step, 1, 5>(t);
+    case 6: return dense_taps_tile<Taps, Step, 1, 6>(t);
+    case 7: return dense_taps_tile<Taps, Step, 1, 7>(t);
+    case 8: return dense_taps_tile<Taps, Step, 1, 8>(t);
+    case 9: return dense_taps_tile<Taps, Step, 1, 9>(t);
+    case 10: return dense_taps_tile<Taps, Step, 1, 10>(t);
+    case 11: return dense_taps_tile<Taps, Step, 1, 11>(t);
+    case 12: return dense_taps_tile<Taps, Step, 1, 12>(t);
+    case 13: return dense_taps_tile<Taps, Step, 1, 13>(t);
+    case 14: return dense_taps_tile<Taps, Step, 1, 14>(t);
     default: return;
   }
 }
