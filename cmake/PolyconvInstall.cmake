@@ -17,7 +17,7 @@ install(EXPORT polyconv-targets NAMESPACE polyconv:: DESTINATION ${polyconv_cmak
 
 install(DIRECTORY include/polyconv backends/sdk/include/polyconv DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
-install(FILES cmake/PolyconvBackend.cmake cmake/backend.map DESTINATION ${polyconv_cmake_dir} COMPONENT dev)
+install(FILES cmake/PolyconvBackend.cmake cmake/backend.map cmake/kernel_versions.cmake DESTINATION ${polyconv_cmake_dir} COMPONENT dev)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 install(FILES docs/add-a-backend.md docs/add-a-kernel.md docs/problem-token.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
   COMPONENT dev OPTIONAL)

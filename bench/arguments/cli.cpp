@@ -156,6 +156,10 @@ void add_others(CLI::App &app, Arguments &a) {
   tune->add_option("--merge", a.merges, "Add what other tuning files hold; of two lines the later day's stays")
       ->type_name("FILE ...")
       ->group("How");
+  tune->add_option("--database", a.database,
+                   "The tuning file to fill instead of the user's, as for a site or a release")
+      ->type_name("FILE")
+      ->group("How");
   add_progress(*tune, a);
 
   CLI::App *plot = app.add_subcommand("plot", "Result files of `run -o jsonl` as a picture (SVG)");
