@@ -10,11 +10,8 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 // Channels across that meet a vector at once: their sums fill half of the registers.
-#if defined(__AVX512F__)
-constexpr int kNarrowMost = 16;
-#else
-constexpr int kNarrowMost = 8;
-#endif
+// The plan cuts them into pieces by many_registers (isa.hpp), which is the same question.
+constexpr int kNarrowMost = POLYCONV_VECTOR_REGISTERS / 2;
 
 // One tap's rows of pixels, from the first channel of each side on.
 struct NarrowTile {
