@@ -114,8 +114,8 @@ int compare_command(const Arguments &a) {
   output.stream() << (output_format(a.output, a.out_file) == "markdown"
                           ? grid.markdown()
                           : grid.text(a.out_file.empty() ? stdout_columns() : 0, nullptr))
-                  << sums_of(changes, tolerance) << std::flush;
-  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+                  << sums_of(changes, tolerance);
+  output.finish();
   const bool fails = std::any_of(changes.begin(), changes.end(), [](const RowChange &c) { return c.fails; });
   return fails ? kRegression : kGood;
 }

@@ -71,8 +71,7 @@ int explain_command(const Arguments &a) {
                                        output.stream());
             if (code == kGood) code = answer;
           }
-  output.stream().flush();
-  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+  output.finish();
   return code;
 }
 

@@ -63,8 +63,7 @@ int info_command(const Arguments &a) {
   output.stream() << (output_format(a.output, a.out_file) == "json"
                           ? info_json(info)
                           : info_text(info, a.out_file.empty() ? stdout_columns() : 0));
-  output.stream().flush();
-  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+  output.finish();
   return kGood;
 }
 

@@ -20,6 +20,14 @@ Report::Report(const Arguments &a, View view, size_t total, Closing closing)
       closing_(std::move(closing)),
       interruption_([this](int) { last_words(); }) {}
 
+Report::~Report() {
+  if (finished_ || records_.empty()) return;
+  try { // an error ends the command: the rows that are done are kept
+    output_.finish();
+  } catch (const std::exception &) { // the other error is told
+  }
+}
+
 void Report::next(const std::string &label) {
   const std::lock_guard<std::mutex> lock(mutex_);
   progress_.next(label);
@@ -41,6 +49,7 @@ void Report::add(const Record &record, const std::function<void(std::vector<Reco
 void Report::write() {
   progress_.wipe();
   writer_.finish();
+  output_.finish();
   const std::string below = closing_(records_, width_);
   if (below.empty()) return;
   std::ostream &place = file_.empty() && format_ == "table" ? std::cout : std::cerr;

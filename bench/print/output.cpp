@@ -275,7 +275,6 @@ void RecordWriter::finish() {
       if (!record.profile.empty()) out_ << profile_text(record, markdown, markdown ? 0 : width_);
   }
   out_.flush();
-  if (!out_) throw Error(kUsage, "the output could not be written");
 }
 
 std::string caption(const std::vector<Record> &records, View view) {

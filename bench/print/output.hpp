@@ -25,7 +25,7 @@ class RecordWriter {
       : format_(std::move(format)), view_(view), out_(out), width_(format_ == "table" ? width : 0) {}
 
   void add(const Record &record);
-  // Writes the table, and an Error(kUsage) where the output could not be written.
+  // Writes the table.
   void finish();
 
  private:
