@@ -92,7 +92,9 @@ for first in '# polyconv tuning 2' 'dear diary'; do
   use alone
   printf '%s\nwhatever\n' "$first" >"$db"
   cp "$db" "$folder/untouched"
-  heard=$(POLYCONV_LOG=warning "$bench" tune --tune 0.05 $token 2>&1)
+  code=0
+  heard=$(POLYCONV_LOG=warning "$bench" tune --tune 0.05 $token 2>&1) || code=$?
+  [[ $code == 2 ]] || fail "a tuner whose file is left alone exits with $code"
   says "$heard" "left alone"
   cmp -s "$db" "$folder/untouched" || fail "a file that begins '$first' was written over"
 done
