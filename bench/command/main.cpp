@@ -9,7 +9,9 @@
 #include "arguments/table.hpp"
 #include "command/commands.hpp"
 #include "system/machine.hpp"
+#include "system/terminal.hpp"
 #include "text/text.hpp"
+#include "text/tone.hpp"
 #include "trial/load.hpp"
 
 namespace {
@@ -45,6 +47,11 @@ int run_program(int argc, char **argv) {
   return info_command(arguments);
 }
 
+int fail(int code, const std::string &sentence) {
+  std::cerr << toned("polyconv-bench:", stderr_takes_colours() ? Tone::kBad : Tone::kPlain) << " " << sentence << "\n";
+  return code;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -54,16 +61,12 @@ int main(int argc, char **argv) {
     if (code == kGood && !std::cout) throw Error(kUsage, "the output could not be written");
     return code;
   } catch (const Error &error) {
-    std::cerr << "polyconv-bench: " << error.what() << "\n";
-    return error.exit_code();
+    return fail(error.exit_code(), error.what());
   } catch (const Unable &unable) {
-    std::cerr << "polyconv-bench: " << unable.status() << ": " << unable.what() << "\n";
-    return kWrong;
+    return fail(kWrong, unable.status() + ": " + unable.what());
   } catch (const std::bad_alloc &) {
-    std::cerr << "polyconv-bench: out of host memory\n";
-    return kWrong;
+    return fail(kWrong, "out of host memory");
   } catch (const std::exception &error) {
-    std::cerr << "polyconv-bench: " << error.what() << "\n";
-    return kWrong;
+    return fail(kWrong, error.what());
   }
 }

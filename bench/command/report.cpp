@@ -5,6 +5,7 @@
 #include <iostream>
 #include <utility>
 
+#include "system/terminal.hpp"
 #include "text/text.hpp"
 
 namespace polyconv::bench {
@@ -15,7 +16,7 @@ Report::Report(const Arguments &a, View view, size_t total, Closing closing)
       width_(file_.empty() && format_ == "table" ? stdout_columns() : 0),
       total_(total),
       output_(a, {".jsonl", ".csv", ".md"}),
-      writer_(format_, view, output_.stream(), width_),
+      writer_(format_, view, output_.stream(), width_, file_.empty() && stdout_takes_colours()),
       progress_(total, a.progress),
       closing_(std::move(closing)),
       interruption_([this](int) { last_words(); }) {}
