@@ -23,13 +23,13 @@ struct Schedule {
     size_t offset = 0;
     size_t bytes() const;
   };
-  struct Step {             // a plan, or one tensor turned
-    std::vector<int> links; // of the plan's layers
+  struct Step {             // a plan, an operator, or one tensor turned
+    std::vector<int> links; // of the plan's layers; or the one of the operator, without a plan
     std::shared_ptr<const polyconv::Plan> plan;
     polyconv_plan_info info = {};
     std::vector<polyconv::Problem> problems;
     std::vector<std::shared_ptr<polyconv::Weights>> weights; // NULL: raw, or packed in each run
-    int turned = -1;                                         // the tensor, where there is no plan
+    int turned = -1;                                         // the tensor; -1: none
     Turn turn;
   };
   std::vector<Tensor> tensors; // as the network's
