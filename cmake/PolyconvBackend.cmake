@@ -69,7 +69,7 @@ function(polyconv_kernel_versions target)
   list(JOIN flags " " flags)
   string(REGEX REPLACE "-f[a-z]+-prefix-map=[^ ]*" "" flags "${flags}")
 
-  set(stem "${CMAKE_CURRENT_BINARY_DIR}/${target}_versions/$<CONFIG>")
+  set(stem "${CMAKE_CURRENT_BINARY_DIR}/${target}_versions/versions-$<CONFIG>")
   set(settings "${stem}.cmake")
   set(output "${stem}.cpp")
   file(GENERATE OUTPUT "${settings}" CONTENT "set(KERNELS [[${kernels}]])
