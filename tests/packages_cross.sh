@@ -34,6 +34,7 @@ every_binary() {
 }
 files() { (cd "$1" && find . ! -type d | sort); }
 
+mkdir "$out/each"
 for package in "$out"/*.deb; do
   name=${package##*/}
   [[ $name == *_arm64.deb ]] || fail "$name is not called arm64"
