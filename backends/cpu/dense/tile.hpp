@@ -457,7 +457,7 @@ POLYCONV_NOINLINE void dense_long_tile(const DenseTile<T> &t) {
     sums[m][0] = Vector<T>{};
     __builtin_prefetch(static_cast<char *>(t.result) + m * t.result_row, 1);
   }
-  add_long_run(t, t.runs[0], sums);
+  if (t.run_count > 0) add_long_run(t, t.runs[0], sums); // else a line of padding
   store_tile(t, sums);
 }
 
