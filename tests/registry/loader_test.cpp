@@ -45,6 +45,7 @@ const Rejected kRejected[] = {
     {"nameless_config", "kernel 'nothing' has no name for its config 0"},
     {"long_kernel", "xxx...', expected a name of at most 128 a-z, 0-9 and _"},
     {"long_config", "kernel 'nothing' has a name of 2000 characters for its config 0, expected at most 128"},
+    {"long_version", "kernel 'nothing' has a version of 2000 characters, expected at most 128"},
     {"no_configs", "kernel 'nothing' has config_count 0"},
     {"same_kernels", "has two kernels called 'nothing'"},
     {"wrong_name", "calls itself 'somebody-else', expected 'fake-wrong-name'"},
