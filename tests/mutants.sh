@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Plants defects, one at a time, and expects a red test for each: the tests are themselves tested.
 #   tests/mutants.sh [NAME...]        all of tests/mutants/list.txt where none is named
-# Works on a copy of the tree in BUILDS/mutants (build/mutants), which it builds once. A mutant whose place is not there any
-# more, or that does not compile, is an error: the list has to be mended. Prints a table; exits 1 where a mutant survives.
+# Works on a copy of the tree in BUILDS/mutants (build/mutants), which it builds once, and once for each preset that a mutant
+# is planted on: another processor, whose compiler and emulator it needs. A mutant whose place is not there any more, or that
+# does not compile, is an error: the list has to be mended. Prints a table; exits 1 where a mutant survives.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec python3 - "${BUILDS:-build}/mutants" "$@" <<'PYTHON'
 import os, pathlib, shutil, subprocess, sys, time
 
-KEYS = ("name", "file", "old", "new", "build", "red", "case", "lock")
+KEYS = ("name", "file", "old", "new", "build", "red", "case", "lock", "on")
 
 
 def read_list(path):
@@ -47,11 +48,19 @@ def copy_tree(source, target):
 
 
 class Workshop:
-    def __init__(self, folder):
+    """The copy of the tree, built for this machine or, by a preset of that name, for another processor."""
+
+    def __init__(self, folder, preset):
         self.tree = folder / "tree"
-        self.build = folder / "build"
-        self.log = folder / "log"
+        self.build = folder / ("build" + (f"-{preset}" if preset else ""))
+        self.log = folder / ("log" + (f"-{preset}" if preset else ""))
         self.log.write_bytes(b"")
+        self.preset = preset
+
+    def configure(self):
+        how = ["--preset", self.preset] if self.preset else ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
+        options = os.environ.get("MUTANTS_CMAKE", "").split()
+        return command(["cmake", *how, "-S", str(self.tree), "-B", str(self.build), *options], self.log) == 0
 
     def make(self, *targets):
         return command(["cmake", "--build", str(self.build), "--target", *targets], self.log)
@@ -95,6 +104,28 @@ class Workshop:
                 os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # nothing was made of it
 
 
+def missing(shop):
+    """What a preset needs and this machine has not; "" where all is there."""
+    if not shop.preset:
+        return ""
+    toolchain = shop.preset.removesuffix("-cut")
+    text = (shop.tree / f"cmake/toolchains/{toolchain}.cmake").read_text()
+    triplet = text.split("POLYCONV_TRIPLET ")[1].split(")")[0]
+    emulator = text.split("POLYCONV_EMULATOR ")[1].split(")")[0].strip('"')
+    wanted = [f"{triplet}-g++", *([emulator] if emulator else [])]
+    return ", ".join(program for program in wanted if shutil.which(program) is None)
+
+
+def prepare(shop, mutants):
+    """Builds what the mutants need, for this machine all of it, and sees that the tests are green."""
+    targets = sorted({target for mutant in mutants for target in mutant["build"].split()}) if shop.preset else ["all"]
+    if not shop.configure() or shop.make(*targets):
+        sys.exit(f"mutants: the tree does not build as it is; {shop.log} says why")
+    everyone = "|".join(f"({mutant['red']})" for mutant in mutants)
+    if command(["ctest", "--test-dir", str(shop.build), "--output-on-failure", "-R", everyone], shop.log) != 0:
+        sys.exit(f"mutants: the tests are red before anything is planted; {shop.log} says which")
+
+
 def main():
     source, folder = pathlib.Path.cwd(), pathlib.Path(sys.argv[1]).resolve()
     mutants = read_list(source / "tests/mutants/list.txt")
@@ -102,20 +133,22 @@ def main():
     if not chosen:
         sys.exit(f"mutants: none is called {' '.join(sys.argv[2:])}")
     copy_tree(source, folder / "tree")
-    shop = Workshop(folder)
-    options = ["-DCMAKE_BUILD_TYPE=Release", *os.environ.get("MUTANTS_CMAKE", "").split()]
-    if command(["cmake", "-G", "Ninja", "-S", str(shop.tree), "-B", str(shop.build), *options], shop.log) or shop.make("all"):
-        sys.exit(f"mutants: the tree does not build as it is; {shop.log} says why")
-    everyone = "|".join(f"({mutant['red']})" for mutant in chosen)
-    if command(["ctest", "--test-dir", str(shop.build), "--output-on-failure", "-R", everyone], shop.log) != 0:
-        sys.exit(f"mutants: the tests are red before anything is planted; {shop.log} says which")
-    survivors = 0
-    for mutant in chosen:
-        start = time.time()
-        verdict = shop.try_mutant(mutant)
-        survivors += not verdict.startswith("killed")
-        print(f"{mutant['name']:58} {verdict:28} {time.time() - start:5.0f} s", flush=True)
-    print(f"{len(chosen)} planted, {len(chosen) - survivors} killed")
+    planted = survivors = 0
+    for preset in sorted({mutant.get("on", "") for mutant in chosen}):
+        shop = Workshop(folder, preset)
+        here = [mutant for mutant in chosen if mutant.get("on", "") == preset]
+        if lacking := missing(shop):
+            for mutant in here:
+                print(f"{mutant['name']:58} not planted: {lacking} missing", flush=True)
+            continue
+        prepare(shop, here)
+        for mutant in here:
+            start = time.time()
+            verdict = shop.try_mutant(mutant)
+            planted += 1
+            survivors += not verdict.startswith("killed")
+            print(f"{mutant['name']:58} {verdict:28} {time.time() - start:5.0f} s", flush=True)
+    print(f"{len(chosen)} chosen, {planted} planted, {planted - survivors} killed")
     sys.exit(1 if survivors else 0)
 
 

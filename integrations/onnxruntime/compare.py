@@ -1,8 +1,9 @@
 """Whole sessions with the provider beside ONNX Runtime's CPU provider, on the same threads.
 
-    python integrations/onnxruntime/compare.py resnet50 mobilenetv2 rapidocr [--threads 2] [--blocks 6] [--option pool=own]
+    python integrations/onnxruntime/compare.py resnet50 mobilenetv2 mobilenetv3 rapidocr [--threads 2] [--blocks 6] [--option pool=own]
 
-ResNet-50 and MobileNetV2 are built here, with weights of their own; a path names any other model of one float image, as
+rapidocr is its detection of text on a page, rapidocr_direction and rapidocr_recognition are its other two models, six lines at once.
+ResNet-50, MobileNetV2 and V3 are built here, with weights of their own; a path names any other model of one float image, as
 path:1x3x736x736. Blocks of runs alternate, and each block begins with two runs that do not count: threads of the other session
 wait awake for a while after their last run, and would take the processors of a run in between. Prints minima and medians.
 """
@@ -74,14 +75,38 @@ def mobilenetv2(path):
     b.save(b.node("Clip", [b.conv(x, channels, 1280, 1)] + bounds), 1280, path)
 
 
+def mobilenetv3(path):
+    """The large one: gates for each channel in half of the blocks."""
+    b, channels = Builder(), 16
+    x = b.node("HardSwish", [b.conv("x", 3, 16, 3, 2)])
+    for kernel, inner, width, gate, activation, stride in (
+            (3, 16, 16, 0, "Relu", 1), (3, 64, 24, 0, "Relu", 2), (3, 72, 24, 0, "Relu", 1), (5, 72, 40, 24, "Relu", 2), (5, 120, 40, 32, "Relu", 1),
+            (5, 120, 40, 32, "Relu", 1), (3, 240, 80, 0, "HardSwish", 2), (3, 200, 80, 0, "HardSwish", 1), (3, 184, 80, 0, "HardSwish", 1),
+            (3, 184, 80, 0, "HardSwish", 1), (3, 480, 112, 120, "HardSwish", 1), (3, 672, 112, 168, "HardSwish", 1), (5, 672, 160, 168, "HardSwish", 2),
+            (5, 960, 160, 240, "HardSwish", 1), (5, 960, 160, 240, "HardSwish", 1)):
+        y = b.node(activation, [b.conv(x, channels, inner, 1)]) if inner != channels else x
+        y = b.node(activation, [b.conv(y, inner, inner, kernel, stride, inner)])
+        if gate:
+            g = b.node("Relu", [b.conv(b.node("GlobalAveragePool", [y]), inner, gate, 1)])
+            y = b.node("Mul", [b.node("HardSigmoid", [b.conv(g, gate, inner, 1)], alpha=1 / 6), y])
+        y = b.conv(y, inner, width, 1)
+        x, channels = b.node("Add", [x, y]) if stride == 1 and channels == width else y, width
+    b.save(b.node("HardSwish", [b.conv(x, channels, 960, 1)]), 960, path)
+
+
+BUILT = {"resnet50": resnet50, "mobilenetv2": mobilenetv2, "mobilenetv3": mobilenetv3}
+RAPIDOCR = {"rapidocr": ("ch_PP-OCRv4_det_infer.onnx", (1, 3, 736, 736)), "rapidocr_direction": ("ch_ppocr_mobile_v2.0_cls_infer.onnx", (6, 3, 48, 192)),
+            "rapidocr_recognition": ("ch_PP-OCRv4_rec_infer.onnx", (6, 3, 48, 320))}
+
+
 def model(name, folder):
     """The path and the input's shape."""
-    if name == "rapidocr":
+    if name in RAPIDOCR:
         import rapidocr_onnxruntime
-        return os.path.join(os.path.dirname(rapidocr_onnxruntime.__file__), "models", "ch_PP-OCRv4_det_infer.onnx"), (1, 3, 736, 736)
-    if name in ("resnet50", "mobilenetv2"):
+        return os.path.join(os.path.dirname(rapidocr_onnxruntime.__file__), "models", RAPIDOCR[name][0]), RAPIDOCR[name][1]
+    if name in BUILT:
         path = os.path.join(folder, name + ".onnx")
-        {"resnet50": resnet50, "mobilenetv2": mobilenetv2}[name](path)
+        BUILT[name](path)
         return path, (1, 3, 224, 224)
     path, _, shape = name.rpartition(":")
     return path, tuple(int(size) for size in shape.split("x"))
@@ -134,7 +159,7 @@ def main():
                         kept.append(timed(lambda s=session: s.run(None, feed))[0])
             least, middle = [min(t) * 1e3 for t in times], [float(np.median(t)) * 1e3 for t in times]
             ratios.append(middle[0] / middle[1])
-            print("%-12s ONNX Runtime %.2f ms (least %.2f, first %.1f), with polyconv %.2f ms (least %.2f, first %.1f): %.2f times as fast, "
+            print("%-20s ONNX Runtime %.2f ms (least %.2f, first %.1f), with polyconv %.2f ms (least %.2f, first %.1f): %.2f times as fast, "
                   "largest difference %.1e of %.1e" % (name, middle[0], least[0], first[0] * 1e3, middle[1], least[1], first[1] * 1e3,
                                                        ratios[-1], np.abs(results[1] - results[0]).max(), np.abs(results[0]).max()))
     print("geometric mean %.3f" % np.exp(np.mean(np.log(ratios))))

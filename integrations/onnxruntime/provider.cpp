@@ -55,12 +55,18 @@ void Provider::log(const std::string &line) const {
 }
 
 void Provider::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
-  const Recipes found = recipes(api_, graph, false);
+  std::unique_lock<std::mutex> reading(mutex_);
+  const Recipes found = recipes(api_, graph, false, additions_);
+  reading.unlock();
   size_t claimed = 0;
-  for (const std::vector<size_t> &region : found.regions) {
+  size_t operators = 0;
+  for (const Together &region : found.regions) {
     std::vector<const OrtNode *> nodes;
-    for (size_t index : region)
+    for (size_t index : region.layers)
       for (const Node &node : found.taken[index].nodes) nodes.push_back(node.get());
+    for (size_t index : region.operators)
+      for (const Node &node : found.operators[index].nodes) nodes.push_back(node.get());
+    operators += region.operators.size();
     const NodeFusionOptions fusion{kOldestApi, true};
     require(api_, ep_api_.EpGraphSupportInfo_AddNodesToFuse(support, nodes.data(), nodes.size(), &fusion));
     claimed += nodes.size();
@@ -68,16 +74,20 @@ void Provider::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
   for (const Refusal &refusal : found.refused) log("leaves " + refusal.node + ": " + refusal.reason);
   if (claimed > 0 || !found.refused.empty())
     log("takes " + std::to_string(claimed) + " of " + std::to_string(found.nodes) + " nodes, as " +
-        std::to_string(found.taken.size()) + " layers in " + std::to_string(found.regions.size()) + " regions");
+        std::to_string(found.taken.size()) + " layers in " + std::to_string(found.regions.size()) + " regions with " +
+        std::to_string(operators) + " operators between them");
   std::lock_guard<std::mutex> lock(mutex_);
   nodes_ += found.nodes, claimed_ += claimed;
   refused_.insert(refused_.end(), found.refused.begin(), found.refused.end());
 }
 
 NodeComputeInfo *Provider::compile(const OrtGraph *graph, const OrtNode *fused) {
-  const Recipes found = recipes(api_, graph, true);
+  std::unique_lock<std::mutex> reading(mutex_);
+  const Recipes found = recipes(api_, graph, true, additions_);
+  reading.unlock();
   size_t taken = 0;
   for (const Recipe &recipe : found.taken) taken += recipe.nodes.size();
+  for (const Operator &between : found.operators) taken += between.nodes.size();
   if (found.taken.empty() || taken != found.nodes)
     throw Error(kFail, "polyconv: a fused node of " + std::to_string(found.nodes) + " nodes has " +
                            std::to_string(taken) + " that were claimed" +
@@ -86,7 +96,7 @@ NodeComputeInfo *Provider::compile(const OrtGraph *graph, const OrtNode *fused) 
   Inputs inputs, outputs;
   for (size_t i = 0; node.input(i); ++i) inputs.emplace(node.input(i).name(), i);
   for (size_t i = 0; node.output(i); ++i) outputs.emplace(node.output(i).name(), i);
-  auto region = std::make_shared<Region>(api_, found.taken, inputs, outputs, settings_, workspaces_);
+  auto region = std::make_shared<Region>(api_, found, inputs, outputs, settings_, workspaces_);
   auto compute = std::make_unique<Compute>(api_, region);
   std::lock_guard<std::mutex> lock(mutex_);
   regions_.push_back(std::move(region));
@@ -94,11 +104,12 @@ NodeComputeInfo *Provider::compile(const OrtGraph *graph, const OrtNode *fused) 
 }
 
 std::string Provider::report() {
-  size_t layers = 0;
-  for (const auto &region : regions_) layers += region->layers();
+  size_t layers = 0, operators = 0;
+  for (const auto &region : regions_) layers += region->layers(), operators += region->operators();
   std::string text = "polyconv " + std::string(polyconv_version()) + ": " + std::to_string(claimed_) + " of " +
                      std::to_string(nodes_) + " nodes, " + std::to_string(layers) + " layers in " +
-                     std::to_string(regions_.size()) + " regions\n";
+                     std::to_string(regions_.size()) + " regions with " + std::to_string(operators) +
+                     " operators between them\n";
   for (const auto &region : regions_) text += region->report();
   for (const Refusal &refusal : refused_) text += "\nleft " + refusal.node + ": " + refusal.reason + "\n";
   return text;

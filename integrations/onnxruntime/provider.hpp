@@ -28,6 +28,7 @@ struct Provider : Ep { // the runtime sees the Ep alone
   Settings settings_;
   std::shared_ptr<Workspaces> workspaces_ = std::make_shared<Workspaces>();
   std::mutex mutex_;
+  Additions additions_;
   size_t nodes_ = 0, claimed_ = 0;
   std::vector<Refusal> refused_;
   std::vector<std::shared_ptr<Region>> regions_;

@@ -1,10 +1,14 @@
 // buffers.cpp - polyconv_buffers_check: looks at every buffer of a run and at every pair of them.
 // SPDX-License-Identifier: Apache-2.0
+#include "base/address.hpp"
 #include "registry/device.hpp"
 #include "registry/device_memory.hpp"
 #include "registry/host.hpp"
 #include "run/checks.hpp"
 #include "run/overlap.hpp"
+
+#include <cstddef>
+#include <cstdint>
 
 namespace polyconv {
 namespace {
@@ -32,9 +36,17 @@ void check_alignment(const Buffer &buffer) {
   const size_t size = polyconv_type_size(buffer.tensor.type);
   SlotName name;
   if (reinterpret_cast<uintptr_t>(buffer.pointer) % size != 0)
-    throw failure(POLYCONV_INVALID_ARGUMENT, "%s is %p, expected a multiple of %zu bytes, the size of its type %s",
-                  slot_name(buffer.slot, name), static_cast<const void *>(buffer.pointer), size,
-                  polyconv_type_name(buffer.tensor.type));
+    throw failure(POLYCONV_INVALID_ARGUMENT, "%s is 0x%llx, expected a multiple of %zu bytes, the size of its type %s",
+                  slot_name(buffer.slot, name), address(buffer.pointer), size, polyconv_type_name(buffer.tensor.type));
+}
+
+// On a machine of 32 bits a problem may have tensors that no memory holds; the ends of such ranges would wrap.
+void check_addressable(const Buffer &buffer) {
+  SlotName name;
+  if (static_cast<uint64_t>(buffer.bytes) > static_cast<uint64_t>(PTRDIFF_MAX))
+    throw failure(
+        POLYCONV_INVALID_ARGUMENT, "%s has %lld bytes, expected at most the %td that this process can address",
+        slot_name(buffer.slot, name), static_cast<long long>(buffer.bytes), static_cast<ptrdiff_t>(PTRDIFF_MAX));
 }
 
 // The one overlap that is allowed: the last layer adds to what its output holds. Not where pooling changes the shape.
@@ -104,6 +116,7 @@ void check_buffers(const polyconv_plan &plan, const polyconv_arguments &from, Me
   for (const Buffer &buffer : list) {
     if (memory == Memory::OfDevice) check_kind(*plan.device, buffer);
     check_alignment(buffer);
+    check_addressable(buffer);
   }
   for (const Buffer &written : list) {
     for (const Buffer &other : list) {

@@ -2,18 +2,22 @@
 """Whole models through polyconv.torch.enable() and fuse() beside plain PyTorch: time, memory and whether results agree.
 
     PYTHONPATH=build/python/python [POLYCONV_BACKEND_PATH=/abs/build/cuda/lib/polyconv] python3 python/bench/whole_models.py
-        [--models resnet50,unet3d] [--kinds inference,graph,fused,fused_graph,training] [--seconds 540] [--table table.md]
+        [--models resnet50,unet3d] [--kinds inference,graph,fused,fused_graph,training] [--seconds 540] [--table table.md] [--json rows.json]
 
 On CUDA: channels last, f16 by autocast, cudnn.benchmark on, peaks of torch.cuda.max_memory_allocated; `graph` is a replayed CUDA
-graph. On the CPU: f32, channels as PyTorch makes them unless --channels-last, no graphs and no memory. PyTorch and polyconv
-take turns, and the least of the rounds counts. --quick: narrow models and small pictures, to see that everything runs.
-Prints a line a row as soon as it is there, then the table in Markdown; exit code 1 where a row failed or a result is further from
-strict f32 than 1e-2 (CPU: 1e-3) and than twice PyTorch's."""
+graph. On the CPU: f32, channels as PyTorch makes them unless --channels-last, no graphs, and peaks of the process's memory above what it
+had before the model was there (Linux). Both sides have the same model, weights, input, memory format, autocast and switches, which are
+asked of PyTorch and printed; they take turns, each begins its turn with a run that does not count, and the least of the rounds counts.
+--quick: narrow models and small pictures, to see that everything runs. Prints a line a row as soon as it is there, then the table in
+Markdown; exit code 1 where a row failed or a result is further from strict f32 than 1e-2 (CPU: 1e-3) and than twice PyTorch's. Then each
+layer is computed again beside f64, and the worst are printed with kernel, error and bound (layer_errors.py)."""
 # SPDX-License-Identifier: Apache-2.0
 
 import argparse
 import contextlib
+import ctypes
 import gc
+import json
 import math
 import sys
 import time
@@ -23,6 +27,7 @@ from typing import NamedTuple
 import torch
 
 import polyconv.torch as face
+from layer_errors import checked_layers, told
 from models import MODELS
 
 KINDS = ("inference", "graph", "fused", "fused_graph", "training")
@@ -42,9 +47,35 @@ class Row(NamedTuple):
     ratio = property(lambda self: self.theirs_ms / self.ours_ms)
 
 
+def trim():
+    """Gives memory that nobody uses back to the system, where C's library can."""
+    gc.collect()
+    getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
+
+
+def resident(peak=False):
+    """MB of the process, or the most since forget_peak(); 0 where the system does not say."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            lines = dict(line.split(":", 1) for line in file)
+    except OSError:
+        return 0.0
+    return int(lines["VmHWM" if peak else "VmRSS"].split()[0]) * 1024 / 1e6
+
+
+def forget_peak():
+    with contextlib.suppress(OSError):
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+
+
 def drop_workspaces():
     """Gives cuBLAS's workspaces back; it takes new ones as it needs them."""
     getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
+
+
+class Differs(AssertionError):
+    """A result that is not what it should be."""
 
 
 class Replay:
@@ -153,8 +184,13 @@ class Bench:
                 best = min(best, (time.perf_counter() - begin) * 1e3)
         return best
 
-    def peak(self, work):
-        """The peak of memory in MB of a round, above nothing; two rounds first, in which plans and workspaces are made."""
+    def before(self):
+        """What memory counts from: on the CPU what the process has without a model, on CUDA nothing."""
+        trim()
+        return 0.0 if self.cuda else resident()
+
+    def peak(self, work, before):
+        """A result, and the peak of memory in MB of a round; two rounds first, in which plans and workspaces are made."""
         result = None
         for _ in range(3):
             self.synchronize()
@@ -163,9 +199,43 @@ class Bench:
                 drop_workspaces()
                 torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
+            else:
+                trim()
+                forget_peak()
             result = work()
         self.synchronize()
-        return result.detach().float().cpu(), torch.cuda.max_memory_allocated() / 1e6 if self.cuda else 0.0
+        most = torch.cuda.max_memory_allocated() / 1e6 if self.cuda else resident(peak=True) - before
+        return result.detach().float().cpu(), most
+
+    def settings(self):
+        """What both sides run with, as PyTorch says."""
+        net, x = self.model(False), self.input(1)
+        weights = [each.weight for each in net.modules() if isinstance(each, torch.nn.modules.conv._ConvNd)]
+        memory = torch.channels_last_3d if len(self.shape) == 4 else torch.channels_last
+        with self.autocast():
+            dtype = (x[:1].flatten(1) @ x[:1].flatten(1).t()).dtype
+        return {
+            "input": list(x.shape[1:]),
+            "computes_in": str(dtype).replace("torch.", ""),
+            "channels_last": all(each.is_contiguous(memory_format=memory) for each in (x, *weights)),
+            "cudnn_benchmark": torch.backends.cudnn.benchmark,
+            "cudnn_allow_tf32": torch.backends.cudnn.allow_tf32,
+            "cudnn": torch.backends.cudnn.version() if self.cuda else None,
+            "threads": torch.get_num_threads(),
+        }
+
+    def layer_errors(self, kind, batch):
+        """Lines about the layers of a row that failed. Not in a graph: a capture could not look."""
+        training = kind == "training"
+        try:
+            net, x = self.model(training), self.input(batch)
+            net = face.fuse(net) if kind.startswith("fused") else net
+            work = self.work(net, x, training)
+            with checked_layers(net) as rows, contextlib.nullcontext() if kind.startswith("fused") else face.enable():
+                work()
+            return told(rows)
+        except Exception as error:
+            return [f"its layers could not be looked at: {type(error).__name__}: {error}"]
 
     def truth(self, x, training):
         """What PyTorch computes in strict f32."""
@@ -183,12 +253,13 @@ class Bench:
         face.cache_clear()
         training, x = kind == "training", self.input(batch)
         on = contextlib.nullcontext if kind.startswith("fused") else face.enable
+        before = self.before()
         theirs = self.work(self.model(training), x, training)
         if kind.endswith("graph"):
             theirs = Replay(theirs)
-        their_result, their_memory = self.peak(theirs)
-        if self.cuda:  # memory of one model at a time
-            theirs = None
+        their_result, their_memory = self.peak(theirs, before)
+        theirs = None  # memory of one model at a time
+        before = self.before()
         net = self.model(training)
         if kind.startswith("fused"):
             net = face.fuse(net)
@@ -196,23 +267,22 @@ class Bench:
         with on():
             if kind.endswith("graph"):
                 ours = Replay(ours)
-            our_result, our_memory = self.peak(ours)
+            our_result, our_memory = self.peak(ours, before)
         info = face.cache_info()
-        if theirs is None:
-            theirs = self.work(self.model(training), x, training)
-            theirs = Replay(theirs) if kind.endswith("graph") else theirs
-            theirs()
+        theirs = self.work(self.model(training), x, training)
+        theirs = Replay(theirs) if kind.endswith("graph") else theirs
         times = [math.inf, math.inf]
         for _ in range(self.options.turns):
+            theirs()  # after the others' turn the caches are theirs
             times[0] = min(times[0], self.timed(theirs, self.options.rounds))
             with on():
-                ours()  # after the others' turn the caches are theirs
+                ours()
                 times[1] = min(times[1], self.timed(ours, self.options.rounds))
         exact = self.truth(x, training)
         far, their_far = (float((each - exact).abs().max() / exact.abs().max().clamp(min=1e-6)) for each in (our_result, their_result))
         limit = max(self.limit, 2 * their_far)  # f16 scatters: how far depends on the network
         if not far <= limit:
-            raise AssertionError(f"the result differs from strict f32 by {far:.1e}, expected at most {limit:.0e} (PyTorch {their_far:.1e})")
+            raise Differs(f"the result differs from strict f32 by {far:.1e}, expected at most {limit:.0e} (PyTorch {their_far:.1e})")
         return Row(self.name, kind, batch, *times, their_memory, our_memory, far, info.fallen_forward + info.fallen_backward)
 
 
@@ -241,6 +311,15 @@ def table(rows, title):
     return "\n".join(lines)
 
 
+def save(path, title, settings, rows, failed, left_out):
+    """Writes what there is so far, as a later row may end the process."""
+    if path:
+        told_rows = [{**row._asdict(), "ratio": row.ratio} for row in rows]
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"title": title, "settings": settings, "rows": told_rows, "failed": failed, "not_run": left_out}, file, indent=1)
+            file.write("\n")
+
+
 def names_of(text, known, parser, option):
     names = text.split(",")
     for name in names:
@@ -261,6 +340,7 @@ def main():
     parser.add_argument("--channels-last", action="store_true", help="on the CPU; on CUDA always")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--table", help="a file for the table, which is printed in any case")
+    parser.add_argument("--json", help="a file for the rows, the settings of each model and what failed")
     options = parser.parse_args()
     cuda = options.device.startswith("cuda")
     if options.quick:
@@ -269,12 +349,14 @@ def main():
     can = KINDS if cuda else [kind for kind in KINDS if not kind.endswith("graph")]
     kinds = names_of(options.kinds, can, parser, "--kinds") if options.kinds else can
     torch.backends.cudnn.benchmark = True
-    begin, rows, failed, left_out = time.monotonic(), [], 0, 0
+    begin, rows, failed, left_out, settings = time.monotonic(), [], [], 0, {}
     where = torch.cuda.get_device_name() if cuda else f"{torch.get_num_threads()} threads"
     title = f"PyTorch {torch.__version__}, {where}, {'f16 autocast' if cuda else 'f32'}{', quick' if options.quick else ''}"
     print(title, flush=True)
     for name in models:
         bench = Bench(name, options)
+        settings[name] = bench.settings()
+        print(f"{name}: both sides " + ", ".join(f"{key} {value}" for key, value in settings[name].items()), flush=True)
         for kind in kinds:
             for batch in (bench.training_batch,) if kind == "training" else bench.batches:
                 if time.monotonic() - begin > options.seconds:
@@ -283,11 +365,16 @@ def main():
                 try:
                     row = bench.row(kind, batch)
                 except Exception as error:
-                    failed += 1
                     at = traceback.extract_tb(error.__traceback__)[-1]
-                    print(f"FAIL  {name} {kind} batch {batch}: {type(error).__name__}: {error} ({at.name}:{at.lineno})", flush=True)
+                    lines = [f"{name} {kind} batch {batch}: {type(error).__name__}: {error} ({at.name}:{at.lineno})"]
+                    if isinstance(error, Differs):
+                        lines += bench.layer_errors(kind, batch)
+                    failed.append(lines)
+                    save(options.json, title, settings, rows, failed, left_out)
+                    print("FAIL  " + "\n      ".join(lines), flush=True)
                     continue
                 rows.append(row)
+                save(options.json, title, settings, rows, failed, left_out)
                 print(
                     f"{name:14} {kind:11} batch {batch:3}  {row.theirs_ms:9.3f} / {row.ours_ms:9.3f} ms = {row.ratio:.3f}  "
                     f"{row.theirs_mb:7.0f} / {row.ours_mb:7.0f} MB  differs {row.differs:.0e}  left {row.left}",
@@ -303,6 +390,7 @@ def main():
     if options.table:
         with open(options.table, "w", encoding="utf-8") as file:
             file.write(text + "\n")
+    save(options.json, title, settings, rows, failed, left_out)
     return 1 if failed else 0
 
 

@@ -3,6 +3,7 @@
 
 import contextlib
 import gc
+import json
 import pathlib
 import sys
 import weakref
@@ -37,3 +38,44 @@ def test_a_replay_keeps_the_model_whose_memory_it_reads(monkeypatch):
     del replay
     gc.collect()
     assert net() is None
+
+
+def run_bench(capsys, monkeypatch, *arguments):
+    import whole_models
+
+    quick = ["whole_models.py", "--quick", "--device", "cpu", "--models", "mobilenet_v3", "--batches", "1", *arguments]
+    monkeypatch.setattr(sys, "argv", quick)
+    code = whole_models.main()
+    return code, capsys.readouterr().out
+
+
+def test_rows_and_settings_are_written(capsys, monkeypatch, tmp_path):
+    path = tmp_path / "rows.json"
+    code, out = run_bench(capsys, monkeypatch, "--channels-last", "--json", str(path))
+    told = json.loads(path.read_text())
+    assert code == 0 and not told["failed"], out
+    assert [row["kind"] for row in told["rows"]] == ["inference", "fused", "training"]
+    assert all(row["left"] == 0 and row["theirs_ms"] > 0 and row["differs"] < 1e-3 for row in told["rows"])
+    assert told["settings"]["mobilenet_v3"]["channels_last"] and told["settings"]["mobilenet_v3"]["computes_in"] == "float32"
+    assert path.stat().st_size < 4096
+
+
+@pytest.mark.parametrize("kind, module", [("inference", "_run"), ("fused", "_fused")])
+def test_a_wrong_layer_is_named(capsys, monkeypatch, kind, module):
+    """A depthwise layer whose results are a hundredth too large."""
+    import importlib
+
+    layers = importlib.import_module(f"polyconv.torch.{module}")
+    launch, depthwise = layers._run.launch if kind == "fused" else layers.launch, []
+
+    def wrong(taken, x, w, bias, y, *more):
+        launch(taken, x, w, bias, y, *more)
+        if w.shape[1] == 1 and w.shape[2] == 5:
+            y.mul_(1.01)
+            depthwise.append(w)
+
+    monkeypatch.setattr(layers._run if kind == "fused" else layers, "launch", wrong)
+    code, out = run_bench(capsys, monkeypatch, "--kinds", kind)
+    assert code == 1 and depthwise, out
+    worst = out.split("beyond the bound; the worst:")[1].splitlines()[1]
+    assert "features." in worst and "bound 4: fwd:" in worst and "f5x5" in worst and " by threads/" in worst, out

@@ -20,6 +20,19 @@ polyconv_options probe(const char *kernels) {
   return options(kernels);
 }
 
+bool is_little_endian() {
+  const uint32_t one = 1;
+  char first = 0;
+  std::memcpy(&first, &one, 1);
+  return first == 1;
+}
+
+// Every f32 of another sign.
+void negate(std::vector<char> *numbers) {
+  for (size_t i = is_little_endian() ? 3 : 0; i < numbers->size(); i += 4)
+    (*numbers)[i] = static_cast<char>((*numbers)[i] ^ 0x80);
+}
+
 struct TemporaryFolder {
   fs::path path = fs::temp_directory_path() / ("polyconv_weights_test_" + std::to_string(polyconv_test::process_id()));
   TemporaryFolder() { fs::create_directories(path); }
@@ -188,7 +201,7 @@ TEST_CASE("updating repacks in place, where the plan was made for it") {
     REQUIRE(job.run(o) == POLYCONV_SUCCESS);
     const std::vector<char> expected = job.output;
     std::vector<char> negated = job.weights[0];
-    for (size_t i = 3; i < negated.size(); i += 4) negated[i] = static_cast<char>(negated[i] ^ 0x80);
+    negate(&negated);
     const Weights fixed = create(job);
     CHECK(polyconv_weights_update(fixed.get(), negated.data(), nullptr) == POLYCONV_UNSUPPORTED);
     CHECK(contains(error(), "options.dynamic_weights was 0"));
@@ -367,7 +380,7 @@ TEST_CASE("raw weights of the other byte order are read, and packed ones refused
 
 namespace {
 
-// The weights in tests/run/carried, which an x86-64 wrote by the case below.
+// The weights in tests/run/carried, which machines of either byte order wrote by the case after the next.
 Weights carried_weights(Job *job) {
   std::vector<float> raw(4 * 3 * 9);
   for (size_t i = 0; i < raw.size(); ++i) raw[i] = 0.25f * static_cast<float>(i) - 3;
@@ -378,15 +391,19 @@ Weights carried_weights(Job *job) {
 
 } // namespace
 
-TEST_CASE("weights that an x86-64 wrote are the same on every machine") {
+TEST_CASE("weights that an x86-64 or an s390x wrote are the same on every machine, which writes one of these files") {
   const char *source = std::getenv("POLYCONV_SOURCE_DIR");
   if (source == nullptr) return polyconv_test::skip("POLYCONV_SOURCE_DIR does not say where the files are");
   Job job({kToken});
   REQUIRE(job.run(options("reference/*")) == POLYCONV_SUCCESS);
   const Weights expected = carried_weights(&job);
-  for (const char *name : {"x86_64.weights"}) {
+  const TemporaryFolder folder;
+  REQUIRE(polyconv_weights_save(expected.get(), folder.file("written").c_str()) == POLYCONV_SUCCESS);
+  for (const std::string name : {"x86_64.weights", "s390x.weights"}) {
     CAPTURE(name);
     const fs::path file = fs::path(source) / "tests" / "run" / "carried" / name;
+    const bool is_of_own_order = (name == "x86_64.weights") == is_little_endian();
+    CHECK((read_file(file.string()) == read_file(folder.file("written"))) == is_of_own_order);
     Weights loaded;
     REQUIRE_MESSAGE(load_weights(job.plan, file.string(), nullptr, &loaded) == POLYCONV_SUCCESS, error());
     CHECK(output_with(&job, loaded.get()) == output_with(&job, expected.get()));
@@ -454,7 +471,7 @@ TEST_CASE("weights of a device with memory of its own are saved from there and l
   REQUIRE_MESSAGE(polyconv_weights_save(weights.get(), folder.file("w").c_str()) == POLYCONV_SUCCESS, error());
   std::vector<char> tail = read_file(folder.file("w"));
   tail.erase(tail.begin(), tail.end() - static_cast<std::ptrdiff_t>(bytes));
-  for (size_t i = 3; i < tail.size(); i += 4) tail[i] = static_cast<char>(tail[i] ^ 0x80); // packed is negated
+  negate(&tail); // as the fake's packing does
   CHECK(tail == job.weights[0]);
   Weights loaded;
   REQUIRE_MESSAGE(load_weights(job.plan, folder.file("w"), nullptr, &loaded) == POLYCONV_SUCCESS, error());

@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "claim/recipe.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -13,6 +14,7 @@
 #include <set>
 
 #include "claim/regions.hpp"
+#include "claim/steps.hpp"
 #include "claim/symbols.hpp"
 
 namespace polyconv_ort {
@@ -26,20 +28,10 @@ bool is_byte(int type) {
   return type == kUint8 || type == kInt8;
 }
 
-// The one float of a constant; NaN where there is none. An operand that is left out gives `absent`.
-float constant_float(const Api &api, const Value &value, float absent) {
-  if (!value) return absent;
-  const OrtValue *tensor = value.constant();
-  if (!tensor || shape_of(api, tensor).type != kFloat) return std::numeric_limits<float>::quiet_NaN();
-  for (int64_t size : shape_of(api, tensor).sizes)
-    if (size != 1) return std::numeric_limits<float>::quiet_NaN();
-  return *static_cast<const float *>(data_of(api, tensor));
-}
-
 class Reader {
  public:
-  Reader(const Api &api, const OrtGraph *graph, bool is_claimed)
-      : api_(api), nodes_(nodes_of(api, graph)), symbols_(nodes_), is_claimed_(is_claimed) {
+  Reader(const Api &api, const OrtGraph *graph, bool is_claimed, Additions &additions)
+      : api_(api), nodes_(nodes_of(api, graph)), symbols_(nodes_), is_claimed_(is_claimed), additions_(additions) {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       position_[nodes_[i].id()] = i;
       for (size_t k = 0; nodes_[i].output(k); ++k) producer_[nodes_[i].output(k).name()] = i;
@@ -64,7 +56,9 @@ class Reader {
         result.refused.push_back({node.name().empty() ? node.output(0).name() : node.name(), no.what()});
       }
     }
-    result.regions = regions(nodes_, result.taken);
+    used_.insert(left_.begin(), left_.end());
+    result.operators = operators(api_, nodes_, used_);
+    result.regions = regions(nodes_, result.taken, result.operators);
     return result;
   }
 
@@ -143,12 +137,11 @@ class Reader {
   }
 
   // Whatever follows goes into the epilogue, in its order: normalisation, residual, activation, pooling.
-  void follow(Recipe &recipe) const {
+  void follow(Recipe &recipe) {
     if (recipe.kind == Kind::kFloats && quantised(recipe)) return;
     if (recipe.kind != Kind::kFloats) return;
+    before(recipe);
     const Node *node = next(recipe);
-    if (node && recipe.activation == POLYCONV_ACT_NONE && !recipe.residual && normalisation(recipe, *node))
-      node = next(recipe);
     while (node && recipe.activation == POLYCONV_ACT_NONE && !recipe.residual && step(recipe, *node))
       node = next(recipe);
     if (node && recipe.activation == POLYCONV_ACT_NONE && !recipe.residual && add(recipe, *node)) node = next(recipe);
@@ -156,46 +149,68 @@ class Reader {
     if (node) pool(recipe, *node);
   }
 
-  static bool normalisation(Recipe &recipe, const Node &node) {
-    if (node.type() != "BatchNormalization" || node.outputs() != 1 || node.attribute("training_mode", int64_t{0}))
-      return false;
-    if (!recipe.weights.constant() || (recipe.bias && !recipe.bias.constant())) return false;
-    for (size_t i = 1; i < 5; ++i)
-      if (!node.input(i).constant() || node.input(i).shape().type != kFloat) return false;
-    recipe.gamma = node.input(1), recipe.beta = node.input(2), recipe.mean = node.input(3),
-    recipe.variance = node.input(4);
-    recipe.epsilon = node.attribute("epsilon", 1e-5f);
-    join(recipe, node);
-    return true;
+  static bool has_constant_weights(const Recipe &recipe) {
+    return recipe.weights.constant() && (!recipe.bias || recipe.bias.constant());
   }
 
-  // A product or a sum with a constant that is one number, or one a channel.
+  // What is done to a convolution's results and can be folded into it.
   bool step(Recipe &recipe, const Node &node) const {
-    if (node.type() != "Mul" && node.type() != "Add") return false;
-    if (!recipe.weights.constant() || (recipe.bias && !recipe.bias.constant())) return false;
-    const Value other = node.input(node.input(0).name() == recipe.output.name() ? 1 : 0);
-    const OrtValue *tensor = other.constant();
-    if (!tensor) return false;
-    const Shape shape = shape_of(api_, tensor), weights = recipe.weights.shape();
-    if (shape.type != kFloat || shape.sizes.size() > weights.sizes.size()) return false;
+    if (!has_constant_weights(recipe)) return false;
+    const Shape weights = recipe.weights.shape();
     const int64_t channels = recipe.transposed ? weights.sizes[1] * recipe.groups : weights.sizes[0];
-    const size_t before = weights.sizes.size() - shape.sizes.size(); // axes that the constant leaves out
-    for (size_t i = 0; i < shape.sizes.size(); ++i)
-      if (shape.sizes[i] != 1 && (before + i != 1 || shape.sizes[i] != channels)) return false;
-    recipe.steps.push_back({node.type() == "Mul", other});
+    if (!read_step(api_, node, recipe.output, weights.sizes.size(), channels, recipe.steps)) return false;
     join(recipe, node);
     return true;
   }
 
-  bool add(Recipe &recipe, const Node &node) const {
+  // Likewise what is done to its input, where nobody else reads that. A sum can be folded where no padding lies beside
+  // what it is added to.
+  void before(Recipe &recipe) const {
+    if (recipe.transposed || !has_constant_weights(recipe)) return;
+    const Shape weights = recipe.weights.shape();
+    const bool padded = (recipe.auto_pad != "NOTSET" && recipe.auto_pad != "VALID") ||
+                        std::any_of(recipe.pads.begin(), recipe.pads.end(), [](int64_t pad) { return pad != 0; });
+    for (const Node *node = writer(recipe.input); node; node = writer(recipe.input)) {
+      const Value operand = node->input(node->input(0).constant() ? 1 : 0);
+      std::vector<Recipe::Step> read;
+      if (!operand || operand.shape().sizes.size() != weights.sizes.size() ||
+          !read_step(api_, *node, operand, weights.sizes.size(), weights.sizes[1] * recipe.groups, read) ||
+          !keeps_channels(api_, operand, read[0]) || (padded && read[0].kind != Recipe::Step::Kind::kProduct))
+        return;
+      recipe.before.insert(recipe.before.begin(), read[0]);
+      recipe.nodes.insert(recipe.nodes.begin(), *node);
+      recipe.input = operand;
+    }
+  }
+
+  // The node that writes a value, where it is free and only one node reads the value.
+  const Node *writer(const Value &value) const {
+    auto found = producer_.find(value.name());
+    if (found == producer_.end() || value.is_output() || value.consumers().size() != 1) return nullptr;
+    return free(nodes_[found->second].get());
+  }
+
+  bool add(Recipe &recipe, const Node &node) {
     if (node.type() != "Add") return false;
     const std::string ours = recipe.output.name();
     const bool first = node.input(0).name() == ours;
     const Value other = node.input(first ? 1 : 0);
-    if (other.name() == ours || (!is_claimed_ && !symbols_.same_shape(recipe.output, other))) return false;
+    if (!other || other.name() == ours || !is_residual(node, recipe.output, other)) return false;
     recipe.residual = other;
     join(recipe, node);
     return true;
+  }
+
+  // Whether what a node adds certainly has the same shape. Two graphs may have nodes of one name, the branches of an If
+  // say: what was said of the first holds for the other, or the other is left to others.
+  bool is_residual(const Node &node, const Value &ours, const Value &other) {
+    const std::string name = node.output(0).name();
+    auto said = additions_.find(name);
+    if (is_claimed_) return said != additions_.end() && said->second;
+    const bool certain = symbols_.same_shape(ours, other);
+    if (said == additions_.end()) said = additions_.emplace(name, certain).first;
+    if (said->second && !certain) left_.insert(node.id());
+    return said->second && certain;
   }
 
   // One node, or a gate: Sigmoid or HardSigmoid and the product of what goes in with what comes out.
@@ -346,12 +361,8 @@ class Reader {
 
   // The DequantizeLinear that writes a value, where only one node reads it.
   const Node *dequantised(const Value &value) const {
-    auto found = producer_.find(value.name());
-    if (found == producer_.end()) return nullptr;
-    const Node *node = free(nodes_[found->second].get());
-    if (!node || node->type() != "DequantizeLinear" || value.is_output() || value.consumers().size() != 1)
-      return nullptr;
-    return node;
+    const Node *node = writer(value);
+    return node && node->type() == "DequantizeLinear" ? node : nullptr;
   }
 
   void finish(Recipe &recipe) {
@@ -365,6 +376,8 @@ class Reader {
   std::vector<Node> nodes_;
   Symbols symbols_;
   bool is_claimed_;
+  Additions &additions_;
+  std::set<size_t> left_; // nodes that no operator may have
   std::map<size_t, size_t> position_;
   std::map<std::string, size_t> producer_;
   std::set<size_t> used_;
@@ -372,8 +385,8 @@ class Reader {
 
 } // namespace
 
-Recipes recipes(const Api &api, const OrtGraph *graph, bool is_claimed) {
-  return Reader(api, graph, is_claimed).read();
+Recipes recipes(const Api &api, const OrtGraph *graph, bool is_claimed, Additions &additions) {
+  return Reader(api, graph, is_claimed, additions).read();
 }
 
 } // namespace polyconv_ort

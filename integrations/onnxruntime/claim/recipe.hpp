@@ -9,7 +9,10 @@
 #ifndef POLYCONV_ORT_RECIPE_HPP
 #define POLYCONV_ORT_RECIPE_HPP
 
+#include <map>
+
 #include "../../onnx/geometry.hpp"
+#include "claim/operators.hpp"
 #include "runtime/graph.hpp"
 
 namespace polyconv_ort {
@@ -27,13 +30,13 @@ struct Recipe : polyconv_onnx::Geometry {
 
   Value input, weights, bias, residual, output;
   Value input_scale, input_zero, weights_scale, weights_zero, output_scale, output_zero; // of integers
-  Value gamma, beta, mean, variance;                                                     // of a BatchNormalization
-  float epsilon = 0;
-  struct Step { // products and sums with constants, one for the tensor or one a channel
-    bool product;
-    Value constant;
+  struct Step { // folded into constant weights: with constants of one number, or one a channel
+    enum class Kind { kProduct, kSum, kNormalisation };
+    Kind kind;
+    std::vector<Value> constants; // of a BatchNormalization: scale, B, mean and variance
+    float epsilon = 0;
   };
-  std::vector<Step> steps;
+  std::vector<Step> before, steps; // of what comes in; of what comes out
 
   int32_t activation = POLYCONV_ACT_NONE;
   float alpha = 0;
@@ -44,16 +47,24 @@ struct Refusal {
   std::string node, reason;
 };
 
-struct Recipes {
-  std::vector<Recipe> taken;
-  std::vector<std::vector<size_t>> regions; // of `taken`: those that become one fused node
-  std::vector<Refusal> refused;             // convolutions alone
-  size_t nodes = 0;                         // of the graph
+struct Together { // what becomes one fused node
+  std::vector<size_t> layers, operators;
 };
 
-// `is_claimed`: the graph is what was claimed and nothing else. Then whatever is added has the same shape: in the whole
-// graph, of which a part tells less, that was certain.
-Recipes recipes(const Api &, const OrtGraph *, bool is_claimed);
+struct Recipes {
+  std::vector<Recipe> taken;
+  std::vector<Operator> operators;
+  std::vector<Together> regions; // of those two; operators that no region has stay with others
+  std::vector<Refusal> refused;  // convolutions alone
+  size_t nodes = 0;              // of the graph
+};
+
+// Of each Add behind a convolution, by the name of its result, whether it adds a tensor of the same shape: what was
+// certain in the whole graph, of which a part tells less.
+using Additions = std::map<std::string, bool>;
+
+// `is_claimed`: the graph is what was claimed and nothing else, and `additions` are those of then; else they are added.
+Recipes recipes(const Api &, const OrtGraph *, bool is_claimed, Additions &additions);
 
 } // namespace polyconv_ort
 #endif // POLYCONV_ORT_RECIPE_HPP

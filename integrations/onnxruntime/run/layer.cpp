@@ -48,20 +48,26 @@ std::string Layer::Numbers::key() const {
 
 Layer::Layer(const Api &api, const Recipe &recipe, const Inputs &inputs, std::string name)
     : api_(api), recipe_(recipe), name_(std::move(name)) {
-  recipe_.nodes.clear();
+  recipe_.nodes.clear(), recipe_.before.clear(), recipe_.steps.clear();
   auto operand = [&](Value Recipe::*value) { return Operand(api, recipe.*value, inputs); };
   weights_ = operand(&Recipe::weights), bias_ = operand(&Recipe::bias);
   input_scale_ = operand(&Recipe::input_scale), input_zero_ = operand(&Recipe::input_zero);
   weights_scale_ = operand(&Recipe::weights_scale), weights_zero_ = operand(&Recipe::weights_zero);
   output_scale_ = operand(&Recipe::output_scale), output_zero_ = operand(&Recipe::output_zero);
-  gamma_ = operand(&Recipe::gamma), beta_ = operand(&Recipe::beta);
-  mean_ = operand(&Recipe::mean), variance_ = operand(&Recipe::variance);
   has_residual_ = static_cast<bool>(recipe.residual);
   output_type_ = recipe.kind == Kind::kFloats ? kFloat
                  : recipe.kind == Kind::kSums ? kInt32
                                               : recipe.output.shape().type;
-  for (const Recipe::Step &step : recipe.steps) steps_.emplace_back(api, step.constant, inputs);
-  if (gamma_.exists() || !steps_.empty()) fold();
+  auto steps = [&](const std::vector<Recipe::Step> &read) {
+    std::vector<Step> result;
+    for (const Recipe::Step &step : read) {
+      result.push_back({step.kind, {}, step.epsilon});
+      for (const Value &constant : step.constants) result.back().constants.emplace_back(api, constant, inputs);
+    }
+    return result;
+  };
+  before_ = steps(recipe.before), steps_ = steps(recipe.steps);
+  if (!before_.empty() || !steps_.empty()) fold();
 }
 
 bool Layer::has_fixed_weights() const {
@@ -80,45 +86,61 @@ View Layer::weights(const OrtKernelContext *context) const {
   return view;
 }
 
+std::vector<Layer::Line> Layer::lines(const std::vector<Step> &steps, int64_t channels) const {
+  std::vector<Line> lines(static_cast<size_t>(channels));
+  for (const Step &step : steps) {
+    std::vector<View> views;
+    for (const Operand &operand : step.constants) {
+      views.push_back(operand.view(api_, nullptr));
+      if (views.back().elements() != 1 && views.back().elements() != channels)
+        throw Error(kInvalidArgument, "polyconv: a constant beside a convolution has " +
+                                          std::to_string(views.back().elements()) + " elements, expected " +
+                                          std::to_string(channels));
+    }
+    auto constant = [&](size_t which, int64_t channel) {
+      const View &view = views[which];
+      return static_cast<double>(static_cast<const float *>(view.data)[view.elements() == 1 ? 0 : channel]);
+    };
+    for (int64_t c = 0; c < channels; ++c) {
+      Line &line = lines[static_cast<size_t>(c)];
+      if (step.kind == Recipe::Step::Kind::kProduct) {
+        line.scale *= constant(0, c), line.shift *= constant(0, c);
+      } else if (step.kind == Recipe::Step::Kind::kSum) {
+        line.shift += constant(0, c);
+      } else {
+        const double scale = constant(0, c) / std::sqrt(constant(3, c) + step.epsilon);
+        line.scale *= scale, line.shift = (line.shift - constant(2, c)) * scale + constant(1, c);
+      }
+    }
+  }
+  return lines;
+}
+
+// With the input a·x + b and the result p·y + q, the weights w become p·w·a, and the bias p·(bias + Σ w·b) + q.
 void Layer::fold() {
   const View weights = weights_.view(api_, nullptr), bias = bias_.view(api_, nullptr);
-  const int64_t in_first = weights.sizes[0], second = weights.sizes[1];
-  const int64_t channels = recipe_.transposed ? second * recipe_.groups : in_first;
-  auto vector = [&](const Operand &operand) {
-    const View view = operand.view(api_, nullptr);
-    if (view.elements() != channels)
-      throw Error(kInvalidArgument, "polyconv: a BatchNormalization of another number of channels");
-    return static_cast<const float *>(view.data);
-  };
-  const auto *raw = static_cast<const float *>(weights.data);
-  folded_weights_.assign(raw, raw + weights.elements());
-  folded_bias_.assign(static_cast<size_t>(channels), 0.0f);
+  const int64_t first = weights.sizes[0], second = weights.sizes[1];
+  const int64_t channels = recipe_.transposed ? second * recipe_.groups : first;
+  const int64_t filters_a_group = channels / std::max<int64_t>(1, recipe_.groups);
+  const int64_t taps = weights.elements() / std::max<int64_t>(1, first * second);
+  const std::vector<Line> after = lines(steps_, channels);
+  const std::vector<Line> before = lines(before_, recipe_.transposed ? first : second * recipe_.groups);
+  std::vector<double> shifts(static_cast<size_t>(channels), 0.0);
   if (bias.data && bias.elements() == channels)
-    std::memcpy(folded_bias_.data(), bias.data, folded_bias_.size() * sizeof(float));
-  std::vector<float> scales(static_cast<size_t>(channels), 1.0f);
-  if (gamma_.exists()) {
-    const float *gamma = vector(gamma_), *beta = vector(beta_), *mean = vector(mean_), *variance = vector(variance_);
-    for (int64_t k = 0; k < channels; ++k) {
-      scales[k] = gamma[k] / std::sqrt(variance[k] + recipe_.epsilon);
-      folded_bias_[k] = (folded_bias_[k] - mean[k]) * scales[k] + beta[k];
+    for (int64_t k = 0; k < channels; ++k) shifts[k] = static_cast<const float *>(bias.data)[k];
+  const auto *raw = static_cast<const float *>(weights.data);
+  folded_weights_.resize(static_cast<size_t>(weights.elements()));
+  for (int64_t i = 0; i < first; ++i)
+    for (int64_t j = 0; j < second; ++j) {
+      const int64_t k = recipe_.transposed ? i / (first / recipe_.groups) * second + j : i;
+      const int64_t c = recipe_.transposed ? i : i / filters_a_group * second + j;
+      for (int64_t t = (i * second + j) * taps; t < (i * second + j + 1) * taps; ++t) {
+        folded_weights_[t] = static_cast<float>(after[k].scale * raw[t] * before[c].scale);
+        shifts[k] += raw[t] * before[c].shift;
+      }
     }
-  }
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const View view = steps_[i].view(api_, nullptr);
-    for (int64_t k = 0; k < channels; ++k) {
-      const float value = static_cast<const float *>(view.data)[view.elements() == 1 ? 0 : k];
-      if (recipe_.steps[i].product)
-        scales[k] *= value, folded_bias_[k] *= value;
-      else
-        folded_bias_[k] += value;
-    }
-  }
-  const int64_t taps = weights.elements() / std::max<int64_t>(1, in_first * second);
-  for (int64_t a = 0; a < in_first; ++a)
-    for (int64_t b = 0; b < second; ++b) {
-      const int64_t k = recipe_.transposed ? a / (in_first / recipe_.groups) * second + b : a;
-      for (int64_t t = 0; t < taps; ++t) folded_weights_[(a * second + b) * taps + t] *= scales[k];
-    }
+  for (int64_t k = 0; k < channels; ++k)
+    folded_bias_.push_back(static_cast<float>(shifts[k] * after[k].scale + after[k].shift));
 }
 
 Layer::Numbers Layer::numbers(const OrtKernelContext *context) const {

@@ -56,15 +56,23 @@ class Layer {
             polyconv::Buffers &) const;
 
  private:
-  void fold(); // the BatchNormalization and the steps into weights and bias
+  struct Step { // of a recipe, with its constants
+    Recipe::Step::Kind kind;
+    std::vector<Operand> constants;
+    float epsilon;
+  };
+  struct Line { // scale * x + shift
+    double scale = 1, shift = 0;
+  };
+  std::vector<Line> lines(const std::vector<Step> &, int64_t channels) const; // all steps in one, for each channel
+  void fold();                                                                // the steps into weights and bias
 
   const Api &api_;
   Recipe recipe_; // without its nodes and values, which live no longer than the graph
   std::string name_;
   Operand weights_, bias_;
   Operand input_scale_, input_zero_, weights_scale_, weights_zero_, output_scale_, output_zero_;
-  Operand gamma_, beta_, mean_, variance_;
-  std::vector<Operand> steps_;
+  std::vector<Step> before_, steps_;
   bool has_residual_ = false;
   int output_type_ = kFloat;
   std::vector<float> folded_weights_, folded_bias_; // where there is something to fold

@@ -1,4 +1,4 @@
-// network.hpp - how the layers of one region hang together, sizes apart.
+// network.hpp - how the layers and operators of one region hang together, sizes apart.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef POLYCONV_ORT_NETWORK_HPP
@@ -8,13 +8,18 @@
 #include <vector>
 
 #include "run/layer.hpp"
+#include "run/pass.hpp"
 
 namespace polyconv_ort {
 
 struct Network {
-  struct Link { // a layer, and the tensors that it reads and writes, by number
+  struct Link { // a layer or an operator, and the tensors that it reads and writes, by number
     std::shared_ptr<Layer> layer;
-    int input, residual = -1, output;
+    std::shared_ptr<Pass> pass; // where there is no layer
+    std::vector<int> reads;     // of a layer the input, then the residual, if there is one
+    int output;
+    int input() const { return reads[0]; }
+    int residual() const { return layer && reads.size() > 1 ? reads[1] : -1; }
   };
   struct Tensor {
     int input = -1;  // the fused node's input that it is, -1 for none

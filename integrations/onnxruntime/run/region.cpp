@@ -14,20 +14,33 @@
 namespace polyconv_ort {
 namespace {
 
-constexpr size_t kMostReported = 8;
+constexpr size_t kMostReported = 8, kMostLayouts = 64;
 
-// The order in which layers can run: each after those whose results it reads.
-std::vector<const Recipe *> in_order(const std::vector<Recipe> &recipes) {
+// A layer or an operator before its tensors have numbers.
+struct Member {
+  const Recipe *recipe;
+  const Operator *between; // where there is no recipe
+  std::vector<Value> reads;
+  Value output;
+};
+
+// The order in which they can run: each after those whose results it reads.
+std::vector<Member> in_order(const Recipes &found) {
+  std::vector<Member> left, ordered;
+  for (const Recipe &recipe : found.taken) {
+    left.push_back({&recipe, nullptr, {recipe.input}, recipe.output});
+    if (recipe.residual) left.back().reads.push_back(recipe.residual);
+  }
+  for (const Operator &between : found.operators) left.push_back({nullptr, &between, between.inputs, between.output});
   std::set<std::string> missing;
-  for (const Recipe &recipe : recipes) missing.insert(recipe.output.name());
-  std::vector<const Recipe *> left, ordered;
-  for (const Recipe &recipe : recipes) left.push_back(&recipe);
+  for (const Member &member : left) missing.insert(member.output.name());
   while (!left.empty()) {
-    auto ready = std::find_if(left.begin(), left.end(), [&](const Recipe *recipe) {
-      return !missing.count(recipe->input.name()) && (!recipe->residual || !missing.count(recipe->residual.name()));
+    auto ready = std::find_if(left.begin(), left.end(), [&](const Member &member) {
+      return std::none_of(member.reads.begin(), member.reads.end(),
+                          [&](const Value &value) { return missing.count(value.name()) != 0; });
     });
     if (ready == left.end()) throw Error(kFail, "polyconv: the layers of a fused node wait for each other");
-    missing.erase((*ready)->output.name());
+    missing.erase(ready->output.name());
     ordered.push_back(*ready);
     left.erase(ready);
   }
@@ -60,13 +73,17 @@ void Workspaces::give(std::unique_ptr<polyconv::Memory> memory) {
   free_.push_back(std::move(memory));
 }
 
-Region::Region(const Api &api, const std::vector<Recipe> &recipes, const Inputs &inputs, const Inputs &outputs,
+Region::Region(const Api &api, const Recipes &found, const Inputs &inputs, const Inputs &outputs,
                const Settings &settings, std::shared_ptr<Workspaces> workspaces)
-    : api_(api), settings_(settings), workspaces_(std::move(workspaces)), told_(recipes.size()) {
+    : api_(api),
+      settings_(settings),
+      workspaces_(std::move(workspaces)),
+      told_(found.taken.size() + found.operators.size()) {
   std::map<std::string, int> numbers;
+  std::vector<Value> read;
   auto place = [](const Inputs &names, const std::string &name) {
-    auto found = names.find(name);
-    return found == names.end() ? -1 : static_cast<int>(found->second);
+    auto found_place = names.find(name);
+    return found_place == names.end() ? -1 : static_cast<int>(found_place->second);
   };
   auto number = [&](const Value &value) {
     const std::string name = value.name();
@@ -74,41 +91,47 @@ Region::Region(const Api &api, const std::vector<Recipe> &recipes, const Inputs 
     if (is_new) network_.tensors.push_back({place(inputs, name), place(outputs, name)});
     return entry->second;
   };
-  for (const Recipe *recipe : in_order(recipes)) {
-    auto layer = std::make_shared<Layer>(api, *recipe, inputs, name_of(*recipe));
-    is_fixed_ = is_fixed_ && layer->is_fixed();
-    Network::Link link{std::move(layer), number(recipe->input), -1, 0};
-    if (recipe->residual) link.residual = number(recipe->residual);
-    link.output = number(recipe->output);
+  for (const Member &member : in_order(found)) {
+    Network::Link link;
+    if (member.recipe) {
+      link.layer = std::make_shared<Layer>(api, *member.recipe, inputs, name_of(*member.recipe));
+      is_fixed_ = is_fixed_ && link.layer->is_fixed();
+    } else {
+      link.pass = std::make_shared<Pass>(api, *member.between);
+    }
+    for (const Value &value : member.reads) link.reads.push_back(number(value)), read.push_back(value);
+    link.output = number(member.output);
     network_.links.push_back(std::move(link));
   }
   for (size_t t = 0; t < network_.tensors.size(); ++t)
     if (network_.tensors[t].input >= 0) entries_.push_back(static_cast<int>(t));
   if (is_fixed_) constants_ = changing(nullptr);
-  prepare(recipes, numbers);
+  prepare(read, numbers);
+}
+
+size_t Region::layers() const {
+  return static_cast<size_t>(std::count_if(network_.links.begin(), network_.links.end(),
+                                           [](const Network::Link &link) { return link.layer != nullptr; }));
 }
 
 Region::Constants Region::changing(const OrtKernelContext *context) const {
   Constants result;
   for (const Network::Link &link : network_.links) {
-    result.weights.push_back(link.layer->weights(context));
-    result.numbers.push_back(link.layer->numbers(context));
+    result.weights.push_back(link.layer ? link.layer->weights(context) : View());
+    result.numbers.push_back(link.layer ? link.layer->numbers(context) : Layer::Numbers());
   }
   return result;
 }
 
 // Plans and packs for the inputs that the model tells, of one image where the batch is open, so that the first run need
 // not. What fails here fails again in the run, and is told there.
-void Region::prepare(const std::vector<Recipe> &recipes, const std::map<std::string, int> &names) {
+void Region::prepare(const std::vector<Value> &read, const std::map<std::string, int> &names) {
   if (!is_fixed_) return;
   std::map<int, Sized> known;
-  for (const Recipe &recipe : recipes)
-    for (const Value *value : {&recipe.input, &recipe.residual})
-      for (int entry : entries_)
-        if (*value && names.at(value->name()) == entry) {
-          const Shape shape = value->shape();
-          known[entry] = {shape.type, shape.sizes};
-        }
+  for (const Value &value : read) {
+    const Shape shape = value.shape();
+    known[names.at(value.name())] = {shape.type, shape.sizes};
+  }
   std::vector<Sized> inputs(network_.tensors.size());
   for (int entry : entries_) {
     Sized &input = inputs[entry] = known[entry];
@@ -141,8 +164,18 @@ std::shared_ptr<const Schedule> Region::ready(const std::vector<Sized> &inputs, 
       ready_.splice(ready_.begin(), ready_, entry);
       return entry->second;
     }
-  auto made = std::make_shared<const Schedule>(
-      make_schedule(network_, inputs, constants.weights, constants.numbers, plan_options(api_, settings_)));
+  // Sizes within a factor of two have the layouts of those that came first, unless an image's bits must not depend on
+  // what came before.
+  std::string about = settings_.determinism == POLYCONV_DETERMINISM_INVARIANT ? key : "";
+  for (int entry : entries_) {
+    int64_t elements = 1, powers = 0;
+    for (int64_t size : inputs[entry].sizes) elements *= size;
+    for (; elements > 1; elements /= 2) ++powers;
+    about += std::to_string(powers) + ",";
+  }
+  if (layouts_.size() > kMostLayouts) layouts_.clear();
+  auto made = std::make_shared<const Schedule>(make_schedule(network_, inputs, constants.weights, constants.numbers,
+                                                             plan_options(api_, settings_), layouts_[about]));
   ready_.emplace_front(key, made);
   if (static_cast<int64_t>(ready_.size()) > settings_.plans) ready_.pop_back();
   ++plans_;
@@ -200,12 +233,7 @@ void Region::compute(OrtKernelContext *context, const Schedule &schedule, const 
     if (schedule.tensors[t].inside) places[t] = arena + schedule.tensors[t].offset;
   try {
     for (const Schedule::Step &step : schedule.steps)
-      if (step.plan)
-        run_plan(context, constants, step, places, arena ? arena + schedule.arena : nullptr);
-      else if (step.turn.to_last)
-        turn(api_, step.turn, outer[step.turned], places[step.turned]);
-      else
-        turn(api_, step.turn, places[step.turned], outer[step.turned]);
+      run_step(context, constants, schedule, step, outer, places, arena ? arena + schedule.arena : nullptr);
   } catch (...) {
     if (memory) workspaces_->give(std::move(memory));
     throw;
@@ -213,28 +241,19 @@ void Region::compute(OrtKernelContext *context, const Schedule &schedule, const 
   if (memory) workspaces_->give(std::move(memory));
 }
 
-void Region::run_plan(const OrtKernelContext *context, const Constants &constants, const Schedule::Step &step,
-                      const std::vector<void *> &places, void *workspace) {
-  const auto begin = std::chrono::steady_clock::now();
-  polyconv::Buffers buffers;
-  std::vector<std::shared_ptr<polyconv::Weights>> each; // packed for this run alone
-  for (size_t k = 0; k < step.links.size(); ++k) {
-    const Network::Link &link = network_.links[step.links[k]];
-    const auto place = static_cast<int32_t>(k);
-    link.layer->fill(context, step.problems[k], constants.weights[step.links[k]], constants.numbers[step.links[k]],
-                     place, buffers);
-    if (link.residual >= 0) buffers.residual[k] = places[link.residual];
-    std::shared_ptr<polyconv::Weights> weights = step.weights[k];
-    if (weights && !link.layer->has_fixed_weights()) {
-      weights = link.layer->packed(*step.plan, place, step.problems[k], constants.weights[step.links[k]]);
-      each.push_back(weights);
-    }
-    if (weights) buffers.packed[k] = weights->get();
+void Region::run_step(const OrtKernelContext *context, const Constants &constants, const Schedule &schedule,
+                      const Schedule::Step &step, const std::vector<void *> &outer, const std::vector<void *> &places,
+                      void *workspace) {
+  if (step.turned >= 0) {
+    const bool enters = step.turn.to_last;
+    turn(api_, step.turn, (enters ? outer : places)[step.turned], (enters ? places : outer)[step.turned]);
+    return;
   }
-  buffers.input = places[network_.links[step.links[0]].input];
-  buffers.output = places[network_.links[step.links.back()].output];
-  buffers.workspace = workspace, buffers.workspace_size = static_cast<size_t>(step.info.workspace_bytes);
-  polyconv::require(polyconv_run(step.plan->get(), &buffers, nullptr));
+  const auto begin = std::chrono::steady_clock::now();
+  if (step.plan)
+    run_plan(context, constants, step, places, workspace);
+  else
+    run_pass(schedule, network_.links[step.links[0]], places);
   if (!settings_.profile) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::lock_guard<std::mutex> lock(mutex_);
@@ -243,12 +262,46 @@ void Region::run_plan(const OrtKernelContext *context, const Constants &constant
   told.seconds += seconds;
 }
 
+void Region::run_pass(const Schedule &schedule, const Network::Link &link, const std::vector<void *> &places) {
+  auto tensor = [&](int number) {
+    const Schedule::Tensor &told = schedule.tensors[number];
+    return Pass::Tensor{places[number], &told.sizes, told.last};
+  };
+  std::vector<Pass::Tensor> inputs;
+  for (int number : link.reads) inputs.push_back(tensor(number));
+  link.pass->run(inputs, tensor(link.output));
+}
+
+void Region::run_plan(const OrtKernelContext *context, const Constants &constants, const Schedule::Step &step,
+                      const std::vector<void *> &places, void *workspace) {
+  polyconv::Buffers buffers;
+  std::vector<std::shared_ptr<polyconv::Weights>> each; // packed for this run alone
+  for (size_t k = 0; k < step.links.size(); ++k) {
+    const Network::Link &link = network_.links[step.links[k]];
+    const auto place = static_cast<int32_t>(k);
+    link.layer->fill(context, step.problems[k], constants.weights[step.links[k]], constants.numbers[step.links[k]],
+                     place, buffers);
+    if (link.residual() >= 0) buffers.residual[k] = places[link.residual()];
+    std::shared_ptr<polyconv::Weights> weights = step.weights[k];
+    if (weights && !link.layer->has_fixed_weights()) {
+      weights = link.layer->packed(*step.plan, place, step.problems[k], constants.weights[step.links[k]]);
+      each.push_back(weights);
+    }
+    if (weights) buffers.packed[k] = weights->get();
+  }
+  buffers.input = places[network_.links[step.links[0]].input()];
+  buffers.output = places[network_.links[step.links.back()].output];
+  buffers.workspace = workspace, buffers.workspace_size = static_cast<size_t>(step.info.workspace_bytes);
+  polyconv::require(polyconv_run(step.plan->get(), &buffers, nullptr));
+}
+
 std::string Region::report() {
   std::lock_guard<std::mutex> lock(mutex_);
   std::string text;
   for (size_t i = 0; i < network_.links.size(); ++i) {
-    const Layer &layer = *network_.links[i].layer;
-    text += "\nlayer " + layer.name() + "\n  nodes    " + layer.text() + "\n  runs     " + std::to_string(runs_) +
+    const Network::Link &link = network_.links[i];
+    text += "\n" + (link.layer ? "layer " + link.layer->name() : "operator " + link.pass->name()) + "\n  nodes    " +
+            (link.layer ? link.layer->text() : link.pass->text()) + "\n  runs     " + std::to_string(runs_) +
             ", plans " + std::to_string(plans_) + "\n";
     if (settings_.profile && runs_ > 0 && told_[i].seconds > 0) { // of a chain, the first layer has the time of all
       char line[96];

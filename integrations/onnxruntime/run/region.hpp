@@ -5,6 +5,7 @@
 #define POLYCONV_ORT_REGION_HPP
 
 #include <list>
+#include <map>
 #include <mutex>
 
 #include "run/schedule.hpp"
@@ -26,11 +27,12 @@ class Workspaces {
 class Region {
  public:
   // `outputs` are the fused node's, by name.
-  Region(const Api &, const std::vector<Recipe> &, const Inputs &, const Inputs &outputs, const Settings &,
+  Region(const Api &, const Recipes &, const Inputs &, const Inputs &outputs, const Settings &,
          std::shared_ptr<Workspaces>);
   // One run, on any thread, several at once. Throws Error, polyconv::Error or std::invalid_argument.
   void run(OrtKernelContext *);
-  size_t layers() const { return network_.links.size(); }
+  size_t layers() const;
+  size_t operators() const { return network_.links.size() - layers(); }
   std::string report();
 
  private:
@@ -43,12 +45,15 @@ class Region {
     double seconds = 0, least = 0;              // of runs, where they are timed; 0: not yet
   };
   Constants changing(const OrtKernelContext *) const;
-  void prepare(const std::vector<Recipe> &, const std::map<std::string, int> &tensors);
+  void prepare(const std::vector<Value> &inputs, const std::map<std::string, int> &tensors);
   std::shared_ptr<const Schedule> ready(const std::vector<Sized> &inputs, const Constants &);
   void tell(const Schedule &);
   void compute(OrtKernelContext *, const Schedule &, const Constants &, std::vector<void *> outer);
+  void run_step(const OrtKernelContext *, const Constants &, const Schedule &, const Schedule::Step &,
+                const std::vector<void *> &outer, const std::vector<void *> &places, void *workspace);
   void run_plan(const OrtKernelContext *, const Constants &, const Schedule::Step &, const std::vector<void *> &places,
                 void *workspace);
+  void run_pass(const Schedule &, const Network::Link &, const std::vector<void *> &places);
 
   const Api &api_;
   const Settings &settings_;
@@ -60,6 +65,7 @@ class Region {
 
   std::mutex mutex_;
   std::list<std::pair<std::string, std::shared_ptr<const Schedule>>> ready_; // newest first
+  std::map<std::string, Layouts> layouts_;                                   // by about how large the inputs are
   std::vector<Told> told_;
   int64_t runs_ = 0, plans_ = 0;
 };

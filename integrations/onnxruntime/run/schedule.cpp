@@ -28,9 +28,14 @@ class Planner {
     propagate(inputs);
   }
 
-  Schedule make() {
+  Schedule make(Layouts &layouts) {
     group();
-    if (network_.links.size() > 1) choose_layouts();
+    if (layouts.empty()) {
+      if (network_.links.size() > 1) choose_layouts();
+      for (size_t t = 0; t < tensors().size(); ++t) layouts.push_back(last(static_cast<int>(t)));
+    } else {
+      last_ = layouts; // a group has the number of one of its tensors
+    }
     for (size_t t = 0; t < tensors().size(); ++t) {
       tensors()[t].last = last(static_cast<int>(t));
       tensors()[t].inside = !outside(static_cast<int>(t)) || tensors()[t].last;
@@ -53,28 +58,47 @@ class Planner {
     for (size_t t = 0; t < inputs.size(); ++t) tensors()[t].type = inputs[t].type, tensors()[t].sizes = inputs[t].sizes;
     for (size_t i = 0; i < network_.links.size(); ++i) {
       const Network::Link &link = network_.links[i];
-      const Schedule::Tensor &input = tensors()[link.input];
+      if (link.pass) {
+        std::vector<std::vector<int64_t>> sizes;
+        for (int tensor : link.reads) sizes.push_back(tensors()[tensor].sizes);
+        tensors()[link.output].sizes = link.pass->output_sizes(sizes), tensors()[link.output].type = kFloat;
+        problems_.emplace_back();
+        continue;
+      }
+      const Schedule::Tensor &input = tensors()[link.input()];
       problems_.push_back(link.layer->problem(input.type, input.sizes, weights_[i], numbers_[i]));
       Schedule::Tensor &output = tensors()[link.output];
       output.sizes = polyconv_onnx::output_sizes(problems_[i]), output.type = link.layer->output_type();
-      if (link.residual >= 0 &&
-          static_cast<int64_t>(tensors()[link.residual].bytes()) != problems_[i].bytes(POLYCONV_TENSOR_RESIDUAL))
+      if (link.residual() >= 0 &&
+          static_cast<int64_t>(tensors()[link.residual()].bytes()) != problems_[i].bytes(POLYCONV_TENSOR_RESIDUAL))
         throw Error(kInvalidArgument, "polyconv: the tensor that is added has " +
-                                          std::to_string(tensors()[link.residual].bytes() / sizeof(float)) +
+                                          std::to_string(tensors()[link.residual()].bytes() / sizeof(float)) +
                                           " elements, but the model says that it has the convolution's shape");
     }
   }
 
-  // A residual lies as its layer's result does: such tensors share a group, which has one layout.
+  // A residual lies as its layer's result does, and so does what an operator reads and writes, where that makes a
+  // difference: such tensors share a group, which has one layout.
   void group() {
     group_.resize(tensors().size());
     std::iota(group_.begin(), group_.end(), 0);
-    for (const Network::Link &link : network_.links)
-      if (link.residual >= 0) {
-        const int from = group_[link.residual], to = group_[link.output];
-        std::replace(group_.begin(), group_.end(), from, to);
-      }
+    for (const Network::Link &link : network_.links) {
+      if (link.residual() >= 0) join(link.residual(), link.output);
+      for (int tensor : link.reads)
+        if (link.pass && !link.pass->is_average() && has_pixels(tensor) && has_pixels(link.output))
+          join(tensor, link.output);
+    }
     last_.assign(tensors().size(), false);
+  }
+
+  void join(int a, int b) {
+    const int from = group_[a], to = group_[b];
+    std::replace(group_.begin(), group_.end(), from, to);
+  }
+
+  bool has_pixels(int tensor) const { // more than one
+    const std::vector<int64_t> &sizes = tensors()[tensor].sizes;
+    return std::any_of(sizes.begin() + 2, sizes.end(), [](int64_t size) { return size != 1; });
   }
 
   bool last(int tensor) const { return last_[group_[tensor]]; }
@@ -82,7 +106,7 @@ class Planner {
   polyconv::Problem laid_out(int i) const {
     polyconv::Problem problem = problems_[i];
     const Network::Link &link = network_.links[i];
-    problem.input_layout = last(link.input) ? POLYCONV_CHANNELS_LAST : POLYCONV_CHANNELS_FIRST;
+    problem.input_layout = last(link.input()) ? POLYCONV_CHANNELS_LAST : POLYCONV_CHANNELS_FIRST;
     problem.output_layout = last(link.output) ? POLYCONV_CHANNELS_LAST : POLYCONV_CHANNELS_FIRST;
     return problem;
   }
@@ -137,8 +161,9 @@ class Planner {
   void choose_layouts() {
     touched_.assign(tensors().size(), {});
     for (size_t i = 0; i < network_.links.size(); ++i)
-      for (int group : std::set<int>{group_[network_.links[i].input], group_[network_.links[i].output]})
-        touched_[group].push_back(static_cast<int>(i));
+      if (network_.links[i].layer)
+        for (int group : std::set<int>{group_[network_.links[i].input()], group_[network_.links[i].output]})
+          touched_[group].push_back(static_cast<int>(i));
     std::vector<bool> inner(tensors().size(), true);
     for (size_t t = 0; t < tensors().size(); ++t)
       if (outside(static_cast<int>(t)) && std::count(group_.begin(), group_.end(), group_[t]) == 1)
@@ -169,21 +194,22 @@ class Planner {
       }
     }
     double sum = 0;
-    for (size_t i = 0; i < network_.links.size(); ++i) sum += estimate({laid_out(static_cast<int>(i))});
+    for (size_t i = 0; i < network_.links.size(); ++i)
+      if (network_.links[i].layer) sum += estimate({laid_out(static_cast<int>(i))});
     for (size_t t = 0; t < tensors().size(); ++t)
       if (outside(static_cast<int>(t)) && last(static_cast<int>(t))) sum += turning(t);
     return sum;
   }
 
-  // The link that alone reads what link i writes, and as its input; -1 for none.
+  // The layer that alone reads what link i writes, and as its input; -1 for none.
   int follower(int i) const {
     const int tensor = network_.links[i].output;
     if (outside(tensor)) return -1;
     int found = -1;
     for (size_t k = 0; k < network_.links.size(); ++k) {
-      if (network_.links[k].residual == tensor) return -1;
-      if (network_.links[k].input != tensor) continue;
-      if (found >= 0) return -1;
+      const std::vector<int> &reads = network_.links[k].reads;
+      if (std::find(reads.begin(), reads.end(), tensor) == reads.end()) continue;
+      if (found >= 0 || !network_.links[k].layer || network_.links[k].residual() == tensor) return -1;
       found = static_cast<int>(k);
     }
     return found;
@@ -194,6 +220,10 @@ class Planner {
     std::vector<bool> done(network_.links.size(), false);
     for (size_t i = 0; i < network_.links.size(); ++i) {
       if (done[i]) continue;
+      if (network_.links[i].pass) {
+        pieces.push_back({static_cast<int>(i)});
+        continue;
+      }
       std::vector<int> piece;
       for (int k = static_cast<int>(i); k >= 0 && piece.size() < kMostInAChain; k = follower(k))
         piece.push_back(k), done[k] = true;
@@ -209,7 +239,7 @@ class Planner {
     std::vector<polyconv::Problem> problems;
     for (int i : piece) {
       problems.push_back(laid_out(i));
-      if (network_.links[i].residual >= 0 && network_.links[i].residual == network_.links[piece[0]].input)
+      if (network_.links[i].residual() >= 0 && network_.links[i].residual() == network_.links[piece[0]].input())
         problems.back().epilogue.residual_from = POLYCONV_RESIDUAL_INPUT;
     }
     return problems;
@@ -228,21 +258,32 @@ class Planner {
     std::vector<bool> turned(tensors().size(), false);
     while (!pieces.empty()) {
       auto ready = std::find_if(pieces.begin(), pieces.end(), [&](const std::vector<int> &piece) {
-        return there[network_.links[piece[0]].input] && std::all_of(piece.begin(), piece.end(), [&](int i) {
-                 return network_.links[i].residual < 0 || there[network_.links[i].residual];
-               });
+        const std::vector<int> read = reads(piece);
+        return std::all_of(read.begin(), read.end(), [&](int tensor) { return there[tensor]; });
       });
       if (ready == pieces.end()) throw Error(kFail, "polyconv: the layers of a fused node wait for each other");
-      for (int i : *ready)
-        for (int tensor : {network_.links[i].input, network_.links[i].residual})
-          if (tensor >= 0 && network_.tensors[tensor].input >= 0 && last(tensor) && !turned[tensor])
-            add_turn(tensor, true), turned[tensor] = true;
-      add_plan(*ready);
+      for (int tensor : reads(*ready))
+        if (network_.tensors[tensor].input >= 0 && last(tensor) && !turned[tensor])
+          add_turn(tensor, true), turned[tensor] = true;
+      if (network_.links[(*ready)[0]].pass) {
+        schedule_.steps.emplace_back();
+        schedule_.steps.back().links = *ready;
+      } else {
+        add_plan(*ready);
+      }
       const int output = network_.links[ready->back()].output;
       there[output] = true;
       if (network_.tensors[output].output >= 0 && last(output)) add_turn(output, false);
       pieces.erase(ready);
     }
+  }
+
+  // The tensors that a piece reads from outside it.
+  std::vector<int> reads(const std::vector<int> &piece) const {
+    std::vector<int> result = network_.links[piece[0]].reads;
+    for (size_t k = 1; k < piece.size(); ++k)
+      if (network_.links[piece[k]].residual() >= 0) result.push_back(network_.links[piece[k]].residual());
+    return result;
   }
 
   void add_turn(int tensor, bool to_last) {
@@ -293,22 +334,27 @@ class Planner {
   void for_each_tensor(size_t s, Visit visit) {
     const Schedule::Step &step = schedule_.steps[s];
     if (step.turned >= 0) return visit(step.turned);
-    visit(network_.links[step.links[0]].input);
-    for (int i : step.links)
-      if (network_.links[i].residual >= 0) visit(network_.links[i].residual);
+    for (int tensor : reads(step.links)) visit(tensor);
     visit(network_.links[step.links.back()].output);
   }
 
-  // The residual into whose place the step's result goes, which saves a tensor's way through memory; -1 for none.
+  // The residual, or what an elementwise operator reads, into whose place the step's result goes, which saves a
+  // tensor's way through memory; -1 for none.
   int in_place(const Schedule::Step &step, size_t s, const std::vector<size_t> &last_use) {
     const Network::Link &link = network_.links[step.links.back()];
-    const int residual = link.residual;
-    if (residual < 0 || residual == network_.links[step.links[0]].input || last_use[residual] != s) return -1;
+    auto fits = [&](int tensor) {
+      const Schedule::Tensor &from = tensors()[tensor], &to = tensors()[link.output];
+      return last_use[tensor] == s && from.inside && to.inside && from.bytes() == to.bytes();
+    };
+    if (link.pass) {
+      auto found = std::find_if(link.reads.begin(), link.reads.end(), fits);
+      return link.pass->is_elementwise() && found != link.reads.end() ? *found : -1;
+    }
+    const int residual = link.residual();
+    if (residual < 0 || residual == network_.links[step.links[0]].input()) return -1;
     for (size_t k = 0; k + 1 < step.links.size(); ++k)
-      if (network_.links[step.links[k]].residual == residual) return -1;
-    const bool pooled = step.problems.back().epilogue.pool.kind != POLYCONV_POOL_NONE;
-    const Schedule::Tensor &from = tensors()[residual], &to = tensors()[link.output];
-    return !pooled && from.inside && to.inside && from.bytes() == to.bytes() ? residual : -1;
+      if (network_.links[step.links[k]].residual() == residual) return -1;
+    return step.problems.back().epilogue.pool.kind == POLYCONV_POOL_NONE && fits(residual) ? residual : -1;
   }
 
   const Network &network_;
@@ -332,8 +378,8 @@ size_t Schedule::Tensor::bytes() const {
 }
 
 Schedule make_schedule(const Network &network, const std::vector<Sized> &inputs, const std::vector<View> &weights,
-                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &options) {
-  return Planner(network, inputs, weights, numbers, options).make();
+                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &options, Layouts &layouts) {
+  return Planner(network, inputs, weights, numbers, options).make(layouts);
 }
 
 } // namespace polyconv_ort

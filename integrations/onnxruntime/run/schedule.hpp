@@ -23,13 +23,13 @@ struct Schedule {
     size_t offset = 0;
     size_t bytes() const;
   };
-  struct Step {             // a plan, or one tensor turned
-    std::vector<int> links; // of the plan's layers
+  struct Step {             // a plan, an operator, or one tensor turned
+    std::vector<int> links; // of the plan's layers; or the one of the operator, without a plan
     std::shared_ptr<const polyconv::Plan> plan;
     polyconv_plan_info info = {};
     std::vector<polyconv::Problem> problems;
     std::vector<std::shared_ptr<polyconv::Weights>> weights; // NULL: raw, or packed in each run
-    int turned = -1;                                         // the tensor, where there is no plan
+    int turned = -1;                                         // the tensor; -1: none
     Turn turn;
   };
   std::vector<Tensor> tensors; // as the network's
@@ -42,10 +42,13 @@ struct Sized { // one of the tensors that come from outside
   std::vector<int64_t> sizes;
 };
 
+// Of each tensor whether its channels lie last. Choosing that takes most of the time that a schedule takes.
+using Layouts = std::vector<bool>;
+
 // Throws Error, polyconv::Error or std::invalid_argument where the sizes do not fit. `weights` and `numbers` are the
-// layers' own; `inputs` are by tensor.
+// layers' own; `inputs` are by tensor. `layouts` are taken as they are, or chosen where there are none.
 Schedule make_schedule(const Network &, const std::vector<Sized> &inputs, const std::vector<View> &weights,
-                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &);
+                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &, Layouts &layouts);
 
 } // namespace polyconv_ort
 #endif // POLYCONV_ORT_SCHEDULE_HPP

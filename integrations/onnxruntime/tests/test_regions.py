@@ -59,14 +59,14 @@ def test_tensors_that_leave_a_region_are_read_inside_too(random, report):
 
 
 def test_no_way_leads_out_of_a_region_and_back(random, report):
-    """A gate as in squeeze-and-excitation: its convolutions and those behind it are regions of their own."""
-    nodes = [("Conv", ["x", "w0"], "a", {}), ("Conv", ["a", "w1"], "b", {"pads": [1] * 4}), ("GlobalAveragePool", "b", "c", {}),
+    """A gate that the provider does not take whole: what is behind it is a region of its own."""
+    nodes = [("Conv", ["x", "w0"], "a", {}), ("Conv", ["a", "w1"], "b", {"pads": [1] * 4}), ("GlobalMaxPool", "b", "c", {}),
              ("Conv", ["c", "w2"], "d", {}), ("Relu", "d", "e", {}), ("Conv", ["e", "w3"], "f", {}), ("Sigmoid", "f", "g", {}),
              ("Mul", "bg", "h", {}), ("Conv", ["h", "w4"], "i", {}), ("Add", "ai", "y", {})]
     constants = {"w0": weights(random, 16, 3, 1, 1), "w1": weights(random, 32, 16, 3, 3), "w2": weights(random, 8, 32, 1, 1),
                  "w3": weights(random, 32, 8, 1, 1), "w4": weights(random, 16, 32, 1, 1)}
     model = make_model(nodes, {"x": (FLOAT, ("N", 3, "H", "W"))}, constants)
-    compare(model, [{"x": random.standard_normal((1, 3, 14, 14), dtype=np.float32)}], report, 5, 3)
+    compare(model, [{"x": random.standard_normal((1, 3, 14, 14), dtype=np.float32)}], report, 5, 2)
 
 
 def test_a_graph_inside_a_node_reads_too(random, report):

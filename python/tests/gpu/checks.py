@@ -6,7 +6,7 @@ import traceback
 import torch
 
 DEVICE = torch.device("cuda:0")
-failures = []
+outcomes = []  # (PASS, SKIP or FAIL; the check; what it says)
 
 
 class Skip(Exception):
@@ -16,14 +16,18 @@ class Skip(Exception):
 def check(name, function):
     """Prints PASS, SKIP or FAIL, with what the function gives back or raises."""
     try:
-        note = function()
-        print(f"PASS  {name}{'' if note is None else ': ' + str(note)}", flush=True)
+        outcome, note = "PASS", function()
     except Skip as reason:
-        print(f"SKIP  {name}: {reason}", flush=True)
+        outcome, note = "SKIP", reason
     except Exception as error:
-        failures.append(name)
         where = traceback.extract_tb(error.__traceback__)[-1]
-        print(f"FAIL  {name}: {type(error).__name__}: {error} ({where.name}:{where.lineno})", flush=True)
+        outcome, note = "FAIL", f"{type(error).__name__}: {error} ({where.name}:{where.lineno})"
+    say(outcome, name, "" if note is None else str(note))
+
+
+def say(outcome, name, note):
+    outcomes.append((outcome, name, note))
+    print(f"{outcome}  {name}{': ' if note else ''}{note}", flush=True)
 
 
 def distance(a, b):
