@@ -14,7 +14,7 @@ fail() {
 }
 # use NAME: the database of the next commands.
 use() { db=$folder/$1.txt && export POLYCONV_TUNING_DB=$db; }
-tune() { "$bench" tune --tune 0.05 "$@" >>"$folder/log"; }
+tune() { "$bench" tune --tune 10 "$@" >>"$folder/log"; }
 # Every line but the first has nine fields, and they are sorted and without repetition.
 whole() {
   [[ $(head -n 1 "$1") == '# polyconv tuning 1' ]] || fail "$1 has no first line"
