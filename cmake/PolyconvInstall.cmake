@@ -17,7 +17,7 @@ install(EXPORT polyconv-targets NAMESPACE polyconv:: DESTINATION ${polyconv_cmak
 
 install(DIRECTORY include/polyconv backends/sdk/include/polyconv DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
-install(FILES cmake/PolyconvBackend.cmake cmake/backend.map DESTINATION ${polyconv_cmake_dir} COMPONENT dev)
+install(FILES cmake/PolyconvBackend.cmake cmake/backend.map cmake/kernel_versions.cmake DESTINATION ${polyconv_cmake_dir} COMPONENT dev)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 install(FILES docs/add-a-backend.md docs/add-a-kernel.md docs/problem-token.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
   COMPONENT dev OPTIONAL)
@@ -69,4 +69,10 @@ if(TARGET polyconv-bench)
   set_target_properties(polyconv-bench PROPERTIES INSTALL_RPATH "$ORIGIN/${polyconv_bin_to_lib}")
   install(TARGETS polyconv-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   install(DIRECTORY bench/suites bench/expect DESTINATION ${CMAKE_INSTALL_DATADIR}/polyconv COMPONENT tools)
+  if(TARGET polyconv_bench_pages)
+    set(pages "${PROJECT_BINARY_DIR}/share/pages")
+    install(DIRECTORY "${pages}/man1" DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT tools)
+    install(DIRECTORY "${pages}/bash-completion" "${pages}/zsh" "${pages}/fish" DESTINATION ${CMAKE_INSTALL_DATADIR}
+      COMPONENT tools)
+  endif()
 endif()

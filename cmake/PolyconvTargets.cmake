@@ -7,12 +7,22 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
+# Whether the compiler takes gcc's flags: gcc and clang do, but for clang-cl, which takes Microsoft's.
+set(POLYCONV_GNU_FLAGS OFF)
+if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND NOT CMAKE_CXX_COMPILER_FRONTEND_VARIANT STREQUAL "MSVC")
+  set(POLYCONV_GNU_FLAGS ON)
+endif()
+
 # Inside another project that chose neither a build type nor a level of its own, our targets are optimised all the same:
 # without -O a kernel takes fifty times as long.
 set(polyconv_common_flags)
 get_property(polyconv_many_types GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
-if(NOT CMAKE_BUILD_TYPE AND NOT polyconv_many_types AND NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O")
-  set(polyconv_common_flags -O3 -DNDEBUG) # as type Release
+if(NOT CMAKE_BUILD_TYPE AND NOT polyconv_many_types AND NOT CMAKE_CXX_FLAGS MATCHES "(^| )[-/]O")
+  if(POLYCONV_GNU_FLAGS)
+    set(polyconv_common_flags -O3 -DNDEBUG) # as type Release
+  else()
+    set(polyconv_common_flags /O2 /DNDEBUG)
+  endif()
 endif()
 
 # One tree shape for build and install: bin/, lib/libpolyconv.so, lib/polyconv/libpolyconv_<backend>.so.
@@ -21,7 +31,7 @@ set(POLYCONV_OUTPUT_BIN "${PROJECT_BINARY_DIR}/bin")
 
 find_package(Threads REQUIRED)
 
-if(POLYCONV_PACKAGES) # only there: compiler caches would take a folder's name for another compilation
+if(POLYCONV_PACKAGES AND POLYCONV_GNU_FLAGS) # only there: compiler caches would take a folder's name for another compilation
   set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
   list(APPEND polyconv_common_flags "-ffile-prefix-map=${PROJECT_BINARY_DIR}=." "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.")
 endif()
@@ -31,11 +41,6 @@ function(polyconv_without part dependency package)
   message(STATUS "polyconv: without ${part}: ${dependency} not found (Debian: ${package})")
 endfunction()
 
-# Whether the compiler takes gcc's flags: gcc and clang do, but for clang-cl, which takes Microsoft's.
-set(POLYCONV_GNU_FLAGS OFF)
-if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND NOT CMAKE_CXX_COMPILER_FRONTEND_VARIANT STREQUAL "MSVC")
-  set(POLYCONV_GNU_FLAGS ON)
-endif()
 if(POLYCONV_GNU_FLAGS)
   set(polyconv_warnings -Wall -Wextra -Wshadow)
   set(polyconv_warnings_are_errors -Werror)

@@ -6,6 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#if defined(_WIN32) /* Windows has no aligned_alloc of C11's: its own wants a free of its own */
+#include <malloc.h>
+#define aligned_alloc(alignment, size) _aligned_malloc(size, alignment)
+#define free(pointer) _aligned_free(pointer)
+#endif
+
 // part blur
 /* Blurs one grey image of any size; `output` has (height - 2) * (width - 2) places. */
 static polyconv_status blur(polyconv_cache *cache, int64_t height, int64_t width, const float *image, float *output) {

@@ -60,8 +60,7 @@ preset() {
 
 # With gcc's library and with clang's own, where that is installed.
 with_clang() {
-  preset clang && cmake --preset libcxx >/dev/null && cmake --build --preset libcxx &&
-    build/libcxx/bin/polyconv-bench check --suite tiny
+  preset clang && preset libcxx && build/libcxx/bin/polyconv-bench check --suite tiny
 }
 
 for name in "$@"; do

@@ -25,7 +25,7 @@ struct Arguments {
   bool nvtx = false;
 
   // How: tune.
-  std::string budget = "0";
+  std::string budget = "0", database;
   std::vector<std::string> merges;
 
   // Output.

@@ -4,11 +4,14 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 
+#include "api/notes.hpp"
 #include "arguments/selection.hpp"
 #include "command/commands.hpp"
 #include "result/info.hpp"
 #include "subject/planned.hpp"
+#include "system/machine.hpp"
 #include "system/progress.hpp"
 
 namespace polyconv::bench {
@@ -129,6 +132,22 @@ int merge(const std::vector<std::string> &paths) {
   return kGood;
 }
 
+// Has the library fill this file and read no other but what ships. It looks at its settings at the first plan.
+void fill(const std::string &file) {
+#if defined(_WIN32)
+  constexpr char kSeparator = ';';
+#else
+  constexpr char kSeparator = ':';
+#endif
+  const std::string path = std::filesystem::absolute(file).string();
+  if (path.find(kSeparator) != std::string::npos)
+    throw Error(kUsage,
+                format("--database '%s' has a '%c', which separates files in POLYCONV_TUNING_DB; expected a path "
+                       "without",
+                       path.c_str(), kSeparator));
+  set_environment("POLYCONV_TUNING_DB", path);
+}
+
 // Single layers, each of which is valid.
 void check(const Selection &selection) {
   for (const Work &work : selection.works) {
@@ -146,6 +165,7 @@ int tune_command(const Arguments &typed) {
   // A network is tuned layer by layer, each distinct one once.
   if (!a.networks.empty()) a.suites += (a.suites.empty() ? "" : ",") + a.networks;
   a.networks.clear();
+  if (!a.database.empty()) fill(a.database);
   const bool merges = !a.merges.empty();
   if (merges) {
     const int code = merge(a.merges);
@@ -155,7 +175,9 @@ int tune_command(const Arguments &typed) {
   check(selection);
   const double budget_s = parse_seconds(a.budget, "--budget");
   std::signal(SIGINT, on_interrupt);
-  return Tuning(selection, budget_s, a.progress).run();
+  const int code = Tuning(selection, budget_s, a.progress).run();
+  if (!forgetting().empty()) throw Error(kUsage, forgetting());
+  return code;
 }
 
 } // namespace polyconv::bench

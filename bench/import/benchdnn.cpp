@@ -88,6 +88,7 @@ std::string types_of(const std::string &text) {
       size_t end = at;
       while (end < word.size() && std::isalpha(static_cast<unsigned char>(word[end])) != 0) ++end;
       while (end < word.size() && std::isdigit(static_cast<unsigned char>(word[end])) != 0) ++end;
+      if (end == at) end = word.size(); // no type: the token that has it is refused by its word
       parts.push_back(word.substr(at, end - at));
       at = end;
     }

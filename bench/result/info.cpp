@@ -49,7 +49,12 @@ std::string environment(const char *name) {
 std::string not_found(const std::string &name) {
   std::string file = name;
   std::replace(file.begin(), file.end(), '-', '_');
-  std::string sentence = "not found: no libpolyconv_" + file + ".so in the search folders";
+#if defined(_WIN32)
+  const char *suffix = ".dll";
+#else
+  const char *suffix = ".so";
+#endif
+  std::string sentence = "not found: no libpolyconv_" + file + suffix + " in the search folders";
   for (const Known &known : kKnown)
     if (name == known.name) sentence += " (" + std::string(known.needs) + ")";
   return sentence;

@@ -80,6 +80,14 @@ int64_t last_level_cache() {
   return largest > 0 ? largest : int64_t{32} << 20;
 }
 
+void set_environment(const char *name, const std::string &value) {
+#if defined(_WIN32)
+  _putenv_s(name, value.c_str());
+#else
+  setenv(name, value.c_str(), 1);
+#endif
+}
+
 std::string utc_now() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   char text[32] = "";

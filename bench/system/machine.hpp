@@ -26,6 +26,9 @@ std::filesystem::path cache_folder();
 // Bytes of the largest cache of the first processor; 32 MiB where unknown.
 int64_t last_level_cache();
 
+// Sets a variable of this process's environment, where the library reads it.
+void set_environment(const char *name, const std::string &value);
+
 // Now, as "2024-05-31T12:00:00Z".
 std::string utc_now();
 

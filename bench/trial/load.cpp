@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "system/machine.hpp"
 #include "trial/child.hpp"
 
 #endif
@@ -46,7 +47,7 @@ std::string last_opened(const std::string &said) {
 void leave_out(const std::string &backend) {
   const char *before = std::getenv("POLYCONV_BACKEND_SKIP");
   const std::string list = (before != nullptr && *before != '\0' ? std::string(before) + "," : "") + backend;
-  setenv("POLYCONV_BACKEND_SKIP", list.c_str(), 1);
+  set_environment("POLYCONV_BACKEND_SKIP", list);
 }
 
 #endif

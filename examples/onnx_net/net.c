@@ -134,7 +134,11 @@ static int describe(net *n, int32_t first, int32_t length, polyconv_problem *pro
 
 static double now(void) {
   struct timespec time;
+#if defined(__MINGW32__) /* whose C library has no timespec_get */
+  clock_gettime(CLOCK_REALTIME, &time);
+#else
   timespec_get(&time, TIME_UTC);
+#endif
   return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
 }
 

@@ -246,6 +246,10 @@ typedef struct polyconv_kernel {
   /* Since minor 4: POLYCONV_TRAIT_* of the layers that this kernel handles; 0 where the table is shorter. It must name
    * bits, never all that there may be. */
   uint64_t takes;
+  /* Since minor 4, optional (NULL, ""): what tells this kernel's code from that of another build, a word of at most 128
+   * characters. The tuning database believes a time only where it was taken of the same version. Where there is none, a
+   * hash of the plug-in's file stands for it, so that a change of one kernel has all of them timed again. */
+  const char *version;
 } polyconv_kernel;
 
 /* ---------------------------------------------------------------- devices */
@@ -320,6 +324,7 @@ static_assert(offsetof(polyconv_offer, note) == 776, "polyconv_offer only grows"
 static_assert(offsetof(polyconv_arguments, bound) == 352, "polyconv_arguments only grows");
 static_assert(offsetof(polyconv_arguments, residual_gradient) == 488, "polyconv_arguments only grows");
 static_assert(offsetof(polyconv_kernel, takes) == 96, "polyconv_kernel only grows");
+static_assert(offsetof(polyconv_kernel, version) == 104, "polyconv_kernel only grows");
 static_assert(offsetof(polyconv_device_table, graph_destroy) == 168, "polyconv_device_table only grows");
 static_assert(offsetof(polyconv_backend, kernels) == 64, "polyconv_backend only grows");
 #endif

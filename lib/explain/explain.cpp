@@ -80,7 +80,7 @@ Findings find_out_by_timing(Findings findings) {
   Question every_config = findings.question;
   every_config.all_configs = true;
   const Group group = make_group(findings.layers, 0, 1);
-  findings.whole = ask_all(every_config, group, true);
+  findings.whole = ask_all(every_config, group, Keep::All);
   tuner().time(every_config, group, &findings.whole);
   if (!findings.whole.empty() && findings.whole.front().accepted()) {
     findings.parts.push_back({group, findings.whole.front()});
@@ -156,11 +156,11 @@ Findings find_out(const polyconv_device &device, const polyconv_problem *problem
   findings.measured_on = decision.measured_on;
   if (count > 1) findings.groupings = std::move(decision.tried);
   if (!findings.parts.empty()) findings.layout = lay_out(findings.layers, findings.parts);
-  findings.whole = ask_all(findings.question, make_group(findings.layers, 0, count), true);
+  findings.whole = ask_all(findings.question, make_group(findings.layers, 0, count), Keep::All);
   const Candidate *chosen = chosen_one(findings);
   if (chosen != nullptr && chosen->measured) mark_known(findings.question, &findings.whole);
   for (int32_t layer = 0; layer < count && count > 1; ++layer)
-    findings.per_layer.push_back(ask_all(findings.question, make_group(findings.layers, layer, 1), true));
+    findings.per_layer.push_back(ask_all(findings.question, make_group(findings.layers, layer, 1), Keep::All));
   return findings;
 }
 

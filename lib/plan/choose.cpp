@@ -63,7 +63,7 @@ bool choose(const Question &question, const Tuner &tuner, const Group &group, Ca
   Question ordering = ordering_question(question, &asked);
   const bool tuned = question.tuning_ns > 0 && !invariant;
   ordering.all_configs = tuned;
-  std::vector<Candidate> candidates = ask_all(ordering, asked, false);
+  std::vector<Candidate> candidates = ask_all(ordering, asked, Keep::Takers);
   if (candidates.empty() || !candidates.front().accepted()) {
     if (why != nullptr) *why = reasons_of(candidates);
     return false;

@@ -103,6 +103,14 @@ void vet_configs(const polyconv_kernel &kernel) {
   }
 }
 
+void vet_version(const polyconv_kernel &kernel) {
+  if (kernel.struct_size < offsetof(polyconv_kernel, version) + sizeof kernel.version) return;
+  if (kernel.version != nullptr && std::strlen(kernel.version) > kMaximumName) {
+    reject("kernel '%s' has a version of %zu characters, expected at most %zu", kernel.name,
+           std::strlen(kernel.version), kMaximumName);
+  }
+}
+
 void vet_kernel(const polyconv_kernel *kernel, int32_t index) {
   const int number = static_cast<int>(index);
   if (kernel == nullptr) reject("kernel %d of its table is NULL", number);
@@ -132,6 +140,7 @@ void vet_kernel(const polyconv_kernel *kernel, int32_t index) {
     if (function.missing) reject("kernel '%s' has no %s (NULL in its table)", kernel->name, function.name);
   }
   vet_configs(*kernel);
+  vet_version(*kernel);
 }
 
 void vet_kernels(const polyconv_backend &table) {
@@ -180,6 +189,7 @@ void negotiate(Backend *backend, polyconv_backend_query query) {
   backend->table = table;
   backend->version = table->version != nullptr ? table->version : "";
   backend->device_kind = table->device_kind;
+  backend->is_reference = backend->name == "reference";
   backend->on_request = (table->flags & POLYCONV_BACKEND_ON_REQUEST) != 0;
   for (int32_t i = 0; i < table->kernel_count; ++i) {
     backend->kernel_names.push_back(backend->name + "/" + table->kernels[i]->name);

@@ -99,7 +99,7 @@ void search() {
 }
 
 // Breaks ties between equals: threads, openmp, tbb, other backends by name, reference last. Threads of our own come
-// first because they alone neither hold up a busy machine nor need anything of it (docs/performance/cpu-threads.md).
+// first because they alone neither hold up a busy machine nor need anything of it (docs/performance/cpu/threads.md).
 int rank(const std::string &backend) {
   constexpr const char *kFirst[] = {"threads", "openmp", "tbb"};
   const auto at = std::find(std::begin(kFirst), std::end(kFirst), backend);

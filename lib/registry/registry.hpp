@@ -19,6 +19,7 @@ struct Backend {
   std::string reason; // why not available, or a note
   bool available = false;
   bool on_request = false;                 // only where options.kernel names it
+  bool is_reference = false;               // whose kernels are all fallbacks
   const polyconv_backend *table = nullptr; // NULL where it did not get so far; else vetted: no entry is missing
   std::vector<std::string> kernel_names;   // full names without config, in the table's order
 };

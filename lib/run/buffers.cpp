@@ -1,5 +1,6 @@
 // buffers.cpp - polyconv_buffers_check: looks at every buffer of a run and at every pair of them.
 // SPDX-License-Identifier: Apache-2.0
+#include "base/address.hpp"
 #include "registry/device.hpp"
 #include "registry/device_memory.hpp"
 #include "registry/host.hpp"
@@ -32,9 +33,8 @@ void check_alignment(const Buffer &buffer) {
   const size_t size = polyconv_type_size(buffer.tensor.type);
   SlotName name;
   if (reinterpret_cast<uintptr_t>(buffer.pointer) % size != 0)
-    throw failure(POLYCONV_INVALID_ARGUMENT, "%s is %p, expected a multiple of %zu bytes, the size of its type %s",
-                  slot_name(buffer.slot, name), static_cast<const void *>(buffer.pointer), size,
-                  polyconv_type_name(buffer.tensor.type));
+    throw failure(POLYCONV_INVALID_ARGUMENT, "%s is 0x%llx, expected a multiple of %zu bytes, the size of its type %s",
+                  slot_name(buffer.slot, name), address(buffer.pointer), size, polyconv_type_name(buffer.tensor.type));
 }
 
 // The one overlap that is allowed: the last layer adds to what its output holds. Not where pooling changes the shape.

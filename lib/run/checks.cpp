@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/checks.hpp"
 
+#include "base/address.hpp"
 #include "base/read_sized.hpp"
 #include "registry/device.hpp"
 #include "run/weights.hpp"
@@ -54,8 +55,8 @@ polyconv_status check_workspace(const polyconv_plan &plan, const polyconv_buffer
     return fail(POLYCONV_INVALID_ARGUMENT, "buffers.workspace is NULL, expected %lld bytes",
                 static_cast<long long>(plan.workspace_bytes));
   if (reinterpret_cast<uintptr_t>(buffers.workspace) % POLYCONV_ALIGNMENT != 0)
-    return fail(POLYCONV_INVALID_ARGUMENT, "buffers.workspace is %p, expected a multiple of %d bytes",
-                buffers.workspace, POLYCONV_ALIGNMENT);
+    return fail(POLYCONV_INVALID_ARGUMENT, "buffers.workspace is 0x%llx, expected a multiple of %d bytes",
+                address(buffers.workspace), POLYCONV_ALIGNMENT);
   return POLYCONV_SUCCESS;
 }
 
@@ -99,7 +100,8 @@ polyconv_status check_required(const polyconv_plan &plan, const polyconv_argumen
 
 polyconv_status check_stream(const polyconv_device &device, const void *stream) noexcept {
   if (stream == nullptr || has_own_memory(device)) return POLYCONV_SUCCESS;
-  return fail(POLYCONV_INVALID_ARGUMENT, "stream is %p, expected NULL: the CPU has no other stream", stream);
+  return fail(POLYCONV_INVALID_ARGUMENT, "stream is 0x%llx, expected NULL: the CPU has no other stream",
+              address(stream));
 }
 
 polyconv_buffers copy_buffers(const polyconv_buffers *buffers) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/weights.hpp"
 
+#include "base/address.hpp"
 #include "registry/device.hpp"
 #include "registry/host.hpp"
 #include "run/checks.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 void check_memory(const polyconv_device &device, const void *memory) {
   if (reinterpret_cast<uintptr_t>(memory) % POLYCONV_ALIGNMENT != 0)
-    throw failure(POLYCONV_INVALID_ARGUMENT, "memory is %p, expected a multiple of %d bytes", memory,
+    throw failure(POLYCONV_INVALID_ARGUMENT, "memory is 0x%llx, expected a multiple of %d bytes", address(memory),
                   POLYCONV_ALIGNMENT);
   if (memory == nullptr) return;
   int32_t kind = POLYCONV_MEMORY_DEVICE;

@@ -189,7 +189,7 @@ void hide(const Question &question, Candidate *candidate) {
 } // namespace
 
 bool is_fallback(const KernelEntry &entry) {
-  return entry.backend->name == "reference" || (entry.kernel->flags & POLYCONV_KERNEL_GENERIC) != 0;
+  return entry.backend->is_reference || (entry.kernel->flags & POLYCONV_KERNEL_GENERIC) != 0;
 }
 
 bool goes_before(const Candidate &a, const Candidate &b) {
@@ -253,20 +253,39 @@ Candidate ask_kernel(const Question &question, const Group &group, const KernelE
   return candidate;
 }
 
-std::vector<Candidate> ask_all(const Question &question, const Group &group, bool keep_hidden) {
+namespace {
+
+// The configs to ask a kernel about.
+std::vector<int32_t> configs_of(const Question &question, const KernelEntry &entry, bool admitted) {
+  std::vector<int32_t> configs = admitted ? question.filter.configs(entry) : std::vector<int32_t>{-1};
+  if (question.all_configs && configs.front() < 0) {
+    configs.clear();
+    for (int32_t config = 0; config < entry.kernel->config_count; ++config) configs.push_back(config);
+  }
+  return configs;
+}
+
+// Adds an answer, or keeps it out beside those who take the group.
+void add_answer(Keep keep, Candidate &&answer, std::vector<Candidate> *candidates) {
+  if (keep == Keep::Takers) {
+    const bool taken = !candidates->empty() && candidates->front().accepted();
+    if (taken && !answer.accepted()) return;
+    if (!taken && answer.accepted()) candidates->clear();
+  }
+  candidates->push_back(std::move(answer));
+}
+
+} // namespace
+
+std::vector<Candidate> ask_all(const Question &question, const Group &group, Keep keep) {
   std::vector<Candidate> candidates;
-  candidates.reserve(question.kernels->size());
   for (const KernelEntry &entry : *question.kernels) {
-    const bool admitted = question.filter.matches(entry) && !must_be_named(question, *entry.backend);
-    if (!admitted && !keep_hidden) continue;
-    std::vector<int32_t> configs = admitted ? question.filter.configs(entry) : std::vector<int32_t>{-1};
-    if (question.all_configs && configs.front() < 0) {
-      configs.clear();
-      for (int32_t config = 0; config < entry.kernel->config_count; ++config) configs.push_back(config);
-    }
-    for (const int32_t config : configs) {
-      candidates.push_back(ask_kernel(question, group, entry, config));
-      if (!admitted) hide(question, &candidates.back()); // one filter for all configs: there may be 65536
+    const bool admitted = !must_be_named(question, *entry.backend) && question.filter.matches(entry);
+    if (!admitted && keep != Keep::All) continue;
+    for (const int32_t config : configs_of(question, entry, admitted)) {
+      Candidate answer = ask_kernel(question, group, entry, config);
+      if (!admitted) hide(question, &answer); // one filter for all configs: there may be 65536
+      add_answer(keep, std::move(answer), &candidates);
     }
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) {

@@ -90,9 +90,15 @@ Candidate ask_kernel(const Question &question, const Group &group, const KernelE
 // measurement before a guess; then the shorter time.
 bool goes_before(const Candidate &a, const Candidate &b);
 
-// Asks every kernel that the filter admits, or really every one where `keep_hidden`. Accepted first, then hidden, each
-// as they go before another; ties and the rejected in the order of the kernel list.
-std::vector<Candidate> ask_all(const Question &question, const Group &group, bool keep_hidden);
+// Whose answers are kept. An answer has a kilobyte, and of a hundred kernels few take a layer: a plan keeps no others.
+enum class Keep {
+  Takers, // who takes the group; only where nobody does, whom the filter admits, with their reasons
+  All     // everybody, whom the filter does not admit too
+};
+
+// Asks every kernel that the filter admits, or really every one. Accepted first, then hidden, each as they go before
+// another; ties and the rejected in the order of the kernel list.
+std::vector<Candidate> ask_all(const Question &question, const Group &group, Keep keep);
 
 // The names of a candidate's kernels, the convolving one first, joined by " + ".
 std::string names_of(const Candidate &candidate);

@@ -32,8 +32,10 @@ std::string device_words(const polyconv_device &device) {
 
 } // namespace
 
+namespace {
+
 // The build id of the file that a kernel's code lies in, or the backend's own version where the platform has none.
-std::string version_of(const KernelEntry &entry) {
+std::string version_of_file(const KernelEntry &entry) {
   static std::mutex mutex;
   static auto &known = *new std::map<const Backend *, std::string>; // backends stay, and so does this
   const std::lock_guard<std::mutex> lock(mutex);
@@ -45,18 +47,27 @@ std::string version_of(const KernelEntry &entry) {
   return version;
 }
 
-// Of every plug-in that takes part, the convolving kernel's first.
+} // namespace
+
+std::string version_of(const KernelEntry &entry) {
+  const polyconv_kernel &kernel = *entry.kernel;
+  constexpr size_t kSize = offsetof(polyconv_kernel, version) + sizeof kernel.version;
+  const bool says = kernel.struct_size >= kSize && kernel.version != nullptr && kernel.version[0] != '\0';
+  return says ? tuning_field(kernel.version) : version_of_file(entry);
+}
+
 std::string version_of(const Candidate &candidate) {
-  std::vector<const KernelEntry *> entries = {candidate.entry};
-  const auto add = [&entries](const Helper &helper) {
-    const auto same = [&](const KernelEntry *entry) { return entry->backend == helper.entry->backend; };
-    if (helper.entry != nullptr && std::none_of(entries.begin(), entries.end(), same)) entries.push_back(helper.entry);
+  std::vector<std::string> versions = {version_of(*candidate.entry)};
+  const auto add = [&versions](const Helper &helper) {
+    if (helper.entry == nullptr) return;
+    std::string version = version_of(*helper.entry);
+    if (std::find(versions.begin(), versions.end(), version) == versions.end()) versions.push_back(std::move(version));
   };
   add(candidate.gradient);
   add(candidate.pool);
   for (const Helper &helper : candidate.moves) add(helper);
   std::string text;
-  for (const KernelEntry *entry : entries) text += (text.empty() ? "" : "+") + version_of(*entry);
+  for (const std::string &version : versions) text += (text.empty() ? "" : "+") + version;
   return text;
 }
 

@@ -12,12 +12,12 @@ namespace polyconv {
 // a caller's own threads, or POLYCONV_TUNING=off; and where nothing would be found or kept.
 std::string tuning_key(const Question &question, const std::string &token, size_t layers);
 
-// What tells one build of a candidate's kernels from another: the version of each plug-in that takes part, the
-// convolving kernel's first, joined by '+'.
+// What tells one build of a candidate's kernels from another: the versions of those that take part, the convolving
+// kernel's first, each once, joined by '+'.
 std::string version_of(const Candidate &candidate);
 
-// Of the plug-in that a kernel's code lies in: its build id, a hash of its contents, or the backend's own version where
-// the platform has none.
+// A kernel's own version, which its build has made of its sources. Where it has none, that of the plug-in that its code
+// lies in: the build id, a hash of the file's contents, or the backend's own where the platform has none.
 std::string version_of(const KernelEntry &entry);
 
 } // namespace polyconv

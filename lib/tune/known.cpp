@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/known.hpp"
 
+#include "os/log.hpp"
 #include "tune/key.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -38,12 +40,24 @@ bool begin_with(const std::string &names, const KernelEntry &entry) {
   return names.size() > size && names[size] == '@' && names.compare(0, size, entry.full_name) == 0;
 }
 
+// Says once a process that a database is behind the kernels, as one that shipped may be.
+void tell_of_other_version(const std::string &names) {
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true))
+    log(POLYCONV_LOG_INFO,
+        "tuning: the times of %s were taken of another version of it and are left alone, as all such are; "
+        "polyconv-bench tune takes them again",
+        names.c_str());
+}
+
 // Whether the estimates' favourite is among what was timed, with any config. Entries are sorted by names.
 bool has_timed(const Measurements &known, const Candidate &favourite) {
   const std::string version = version_of(*favourite.entry);
   for (auto entry = known.lower_bound(favourite.entry->full_name + "@"); entry != known.end(); ++entry) {
     if (!begin_with(entry->first, *favourite.entry)) return false;
-    if (entry->second.version.compare(0, version.size(), version) == 0) return true;
+    const std::string &timed = entry->second.version; // the kernel's own, then '+' and those of its helpers
+    if (timed.compare(0, version.size(), version) == 0 && (timed + "+")[version.size()] == '+') return true;
+    tell_of_other_version(entry->first);
   }
   return false;
 }

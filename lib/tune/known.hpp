@@ -10,7 +10,7 @@
 
 namespace polyconv {
 
-// Whether an entry is about this candidate as it stands: its kernels' plug-ins, and its workspace.
+// Whether an entry is about this candidate as it stands: its kernels' versions, and its workspace.
 bool is_about(const Measurement &measured, const Candidate &candidate);
 
 // Makes a candidate a measured one.

@@ -57,7 +57,7 @@ class Session {
     question.all_configs = true;
     tuner().prepare(layers, &question);
     const Group group = make_group(layers, 0, 1);
-    std::vector<Candidate> candidates = ask_all(question, group, false);
+    std::vector<Candidate> candidates = ask_all(question, group, Keep::Takers);
     if (candidates.empty() || !candidates.front().accepted()) return candidates;
     time_candidates(question, group, &candidates, [this](const Candidate &candidate, bool known) {
       ++(known ? now_.known : now_.timed);

@@ -74,14 +74,12 @@ bool read_line(std::string_view line, TuningTable *table) {
 
 TuningText read_tuning_text(std::string_view text, TuningTable *table, int64_t *skipped) {
   if (text.empty()) return TuningText::Read;
-  const int32_t version = version_of(take(&text, '\n'));
-  if (version == 0) return TuningText::Foreign;
-  if (version > kVersion) return TuningText::Newer;
+  if (version_of(text.substr(0, text.find('\n'))) == 0) return TuningText::Foreign;
+  for (std::string_view rest = text; !rest.empty();) // files put one behind the other have several first lines
+    if (version_of(take(&rest, '\n')) > kVersion) return TuningText::Newer;
   while (!text.empty()) {
     const std::string_view line = take(&text, '\n');
-    const int32_t again = version_of(line); // files put one behind the other
-    if (again > kVersion) return TuningText::Newer;
-    if (again == 0 && !line.empty() && !read_line(line, table)) ++*skipped;
+    if (!line.empty() && version_of(line) == 0 && !read_line(line, table)) ++*skipped;
   }
   return TuningText::Read;
 }

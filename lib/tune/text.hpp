@@ -13,7 +13,7 @@ namespace polyconv {
 
 // What one kernel took for one problem.
 struct Measurement {
-  std::string version;  // of the plug-ins whose kernels ran, by their contents
+  std::string version;  // of the kernels that ran, by their sources
   double us = 0;        // the median
   double spread_us = 0; // the median distance from it
   int64_t workspace_bytes = 0;

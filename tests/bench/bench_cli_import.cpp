@@ -42,6 +42,11 @@ TEST_CASE("import: benchdnn's descriptors, whose options hold from line to line"
   CHECK(imported("--deconv --dir=FWD_D mb1ic8ih4oc8oh8kh4sh2ph1\n") == "tfwd:n1,c8,k8,i4x4,f4x4,s2,p1\n");
   CHECK(imported("--conv --dir=FWD_D --cfg=u8s8f32 mb1ic3ih9oc4oh9kh3ph1\n") ==
         "fwd:n1,c3,k4,i9x9,f3x3,p1:u8-s8-f32\n");
+  const TemporaryFile bad("--conv --dir=FWD_D --dt=f16{} mb1ic8iw8oc8ow6kw3\n--dt=f32 mb1ic8iw8oc8ow6kw3\n", ".txt");
+  const Outcome outcome = bench("import " + bad.path());
+  CHECK(outcome.code == 0);
+  CHECK(has(outcome.err, "f16-{}"));
+  CHECK(has(outcome.out, "fwd:n1,c8,k8,i8,f3\n"));
 }
 
 TEST_CASE("import: calls of MIOpenDriver, with its defaults") {

@@ -37,6 +37,7 @@ constexpr const char *kMoreProblems[] = {
     "fwd:n2,c3,k64,i32x32,f4x4,s4",
     "bwd_d:n2,c3,k64,i32x32,f4x4,s4",
     "bwd_w:n2,c3,k64,i32x32,f4x4,s4",
+    "bwd_d:n32,c64,k128,i56x56,f2x2,s2:f16", // as it lies where channels are last, after a conversion
     "fwd:n2,c512,k512,i1x1,f1x1",
     "bwd_d:n2,c512,k512,i1x1,f1x1",
     "bwd_w:n2,c512,k512,i1x1,f1x1",
@@ -141,6 +142,27 @@ TEST_CASE("every kernel is planned, packed, bound and run, and an H100 would tak
       INFO(name, ": no problem of this test is one that it takes");
       CHECK((taken.count(name) == 1 || kSteps.count(name) == 1));
     }
+  }
+}
+
+// Or the command in a log's line, and an entry of the tuning database, would not bring back the plan they are about.
+TEST_CASE("a plan takes every candidate by the name that explain gives it") {
+  const polyconv::Device device("cuda:0");
+  for (const std::string &tokens : problems()) {
+    const std::vector<polyconv::Problem> chain = chain_of(tokens);
+    polyconv_explanation *made = nullptr;
+    const std::string every = "cuda-*/*";
+    const polyconv::Options any = freest(every);
+    REQUIRE(polyconv_explain(device.get(), chain.data(), static_cast<int32_t>(chain.size()), &any, &made) ==
+            POLYCONV_SUCCESS);
+    for (int32_t i = 0; i < polyconv_explanation_count(made) && chain.size() == 1; ++i) {
+      polyconv_candidate candidate{};
+      candidate.struct_size = sizeof candidate;
+      REQUIRE(polyconv_explanation_get(made, i, &candidate) == POLYCONV_SUCCESS);
+      INFO(std::string(candidate.kernel), " on ", tokens);
+      CHECK((candidate.accepted == 0 || planned(device, chain, freest(candidate.kernel))));
+    }
+    polyconv_explanation_destroy(made);
   }
 }
 

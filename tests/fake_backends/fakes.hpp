@@ -10,7 +10,11 @@
 #include <string>
 #include <vector>
 
-#if !defined(_WIN32)
+#include "../platform.hpp"
+
+#if defined(_WIN32)
+#include <process.h>
+#else
 #include <sys/wait.h>
 #endif
 
@@ -28,9 +32,9 @@ inline std::string folder(const std::string &fake) {
 }
 
 #if defined(_WIN32)
-inline constexpr const char *suffix = ".dll";
+inline constexpr const char *suffix = ".dll", *list_separator = ";", *root = "C:";
 #else
-inline constexpr const char *suffix = ".so";
+inline constexpr const char *suffix = ".so", *list_separator = ":", *root = "";
 #endif
 
 // The shared library of a fake; `backend` is its file's name without libpolyconv_ and suffix where it is not
@@ -39,33 +43,38 @@ inline std::string path(const std::string &fake, const std::string &backend = ""
   return folder(fake) + "/libpolyconv_" + (backend.empty() ? "fake_" + fake : backend) + suffix;
 }
 
-#if !defined(_WIN32) // whose shell is another
-
 struct Result {
   int exit_code; // -1 when it died of a signal
   std::string out, err;
 };
 
-// Runs a shell command and keeps what it printed.
+// Runs a command of the system's shell and keeps what it printed.
 inline Result run(const std::string &command) {
   const std::filesystem::path err =
-      std::filesystem::temp_directory_path() / ("polyconv_err_" + std::to_string(getpid()));
+      std::filesystem::temp_directory_path() / ("polyconv_err_" + std::to_string(polyconv_test::process_id()));
   Result result{-1, "", ""};
+#if defined(_WIN32)
+  FILE *pipe =
+      _popen(("\"" + command + " 2>\"" + err.string() + "\"\"").c_str(), "r"); // cmd takes the outer quotes off
+#else
   FILE *pipe = popen(("( " + command + " ) 2>" + err.string()).c_str(), "r");
+#endif
   if (pipe == nullptr) return result;
   char buffer[4096];
   for (size_t size; (size = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.out.append(buffer, size);
+#if defined(_WIN32)
+  result.exit_code = _pclose(pipe);
+#else
   const int status = pclose(pipe);
   if (WIFEXITED(status) && WEXITSTATUS(status) < 128) result.exit_code = WEXITSTATUS(status);
-  if (FILE *file = std::fopen(err.c_str(), "r")) {
+#endif
+  if (FILE *file = std::fopen(err.string().c_str(), "r")) {
     for (size_t size; (size = std::fread(buffer, 1, sizeof buffer, file)) > 0;) result.err.append(buffer, size);
     std::fclose(file);
   }
   std::filesystem::remove(err);
   return result;
 }
-
-#endif
 
 // One backend as list_backends prints it.
 struct Listed {
@@ -101,8 +110,44 @@ inline const char *emulator() {
   return command != nullptr ? command : "";
 }
 
+// What a fresh process finds, beside what this one has: environment variables, and the folder that it starts in.
+struct World {
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::string folder = "";
+};
+
+// Runs a program of this build in such a world; `program` is a path, `arguments` are as the shell takes them.
+inline Result start(const World &world, const std::string &program, const std::string &arguments) {
+#if defined(_WIN32) // whose shell sets no variables for one command: this process has them meanwhile
+  struct Meanwhile {
+    std::vector<std::pair<std::string, std::string>> environment;
+    std::filesystem::path folder = std::filesystem::current_path();
+    ~Meanwhile() {
+      for (const auto &[name, value] : environment) _putenv_s(name.c_str(), value.c_str());
+      std::filesystem::current_path(folder);
+    }
+  } before;
+  for (const auto &[name, value] : world.environment) {
+    const char *old = std::getenv(name.c_str());
+    before.environment.emplace_back(name, old != nullptr ? old : "");
+    _putenv_s(name.c_str(), value.c_str());
+  }
+  if (!world.folder.empty()) std::filesystem::current_path(world.folder);
+  return run("\"" + std::filesystem::path(program + ".exe").make_preferred().string() + "\" " + arguments);
+#else
+  std::string command = world.folder.empty() ? "" : "cd '" + world.folder + "' && ";
+  for (const auto &[name, value] : world.environment) command += name + "='" + value + "' ";
+  return run(command + emulator() + " '" + program + "' " + arguments);
+#endif
+}
+
+// A fresh process that lists what it finds.
+inline Result list(const World &world, const std::string &arguments = "") {
+  return start(world, (build_tests() / "list_backends").string(), arguments);
+}
+
 #if !defined(_WIN32)
-// A fresh process that lists what it finds; `before` are assignments or commands, `arguments` those of list_backends.
+// The same where `before` are assignments or commands, `arguments` those of list_backends.
 inline Result list(const std::string &before, const std::string &arguments = "") {
   const std::string program = "'" + (build_tests() / "list_backends").string() + "' ";
   return run(before + " " + emulator() + " " + program + arguments);

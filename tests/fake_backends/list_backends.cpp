@@ -12,10 +12,28 @@
 #include <thread>
 #include <vector>
 
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+
+#include <tlhelp32.h>
+#endif
+
 namespace {
 
 long count_threads() {
+#if defined(_WIN32)
+  long count = 0;
+  const HANDLE all = CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0);
+  THREADENTRY32 thread = {};
+  thread.dwSize = sizeof thread;
+  for (BOOL more = Thread32First(all, &thread); more; more = Thread32Next(all, &thread))
+    count += thread.th32OwnerProcessID == GetCurrentProcessId();
+  CloseHandle(all);
+  return count;
+#else
   return static_cast<long>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+#endif
 }
 
 // Several threads need the search at once; all must see its whole result.

@@ -58,6 +58,7 @@ void bend(Defect defect, fake::Tables *t) {
     case Defect::nameless_config:
       t->kernel.config_name = [](const polyconv_kernel *, int32_t) -> const char * { return nullptr; };
       break;
+    case Defect::long_version: t->kernel.version = kLongName.c_str(); break;
     case Defect::no_configs: t->kernel.config_count = 0; break;
     case Defect::same_kernels: backend.kernel_count = 2; break;
     case Defect::wrong_name: backend.name = "somebody-else"; break;

@@ -12,14 +12,14 @@ for kind in BOOL CHAR CHAR16_T CHAR32_T CHAR8_T WCHAR_T SHORT INT LONG LLONG POI
   atomics+=("-D__GCC_ATOMIC_${kind}_LOCK_FREE=2")
 done
 checked=0
-for header in include/polyconv/*.h; do
+while read -r header; do
   clang --target=x86_64-pc-windows-msvc -ffreestanding -x c -std=c99 "${microsoft[@]}" -Iinclude -include "$header" /dev/null
   clang++ --target=x86_64-pc-windows-msvc -ffreestanding -x c++ -std=c++17 "${microsoft[@]}" -Iinclude -include "$header" /dev/null
   checked=$((checked + 1))
-done
-for header in include/polyconv/*.hpp backends/sdk/include/polyconv/sdk/*.hpp; do
+done < <(find include backends/sdk/include -name '*.h')
+while read -r header; do
   clang++ -x c++ -std=c++17 "${microsoft[@]}" "${atomics[@]}" -Iinclude -Ibackends/sdk/include -include "$header" /dev/null
   checked=$((checked + 1))
-done
+done < <(find include backends/sdk/include -name '*.hpp') # as cmake/PolyconvInstall.cmake installs them
 printf '%d headers\n' "$checked"
 ((checked > 5))

@@ -63,7 +63,7 @@ std::string parts_of(const fs::path &file, const fs::path &folder, const fs::pat
 // Kernels by full name, and the page whose line "Kernels: " has it.
 std::map<std::string, std::string> pages_of(const fs::path &root) {
   std::vector<fs::path> pages;
-  for (const fs::directory_entry &entry : fs::directory_iterator(root / "docs/performance"))
+  for (const fs::directory_entry &entry : fs::recursive_directory_iterator(root / "docs/performance"))
     if (entry.path().extension() == ".md") pages.push_back(entry.path());
   std::sort(pages.begin(), pages.end());
   std::map<std::string, std::string> page_of;

@@ -5,7 +5,9 @@
 #include "sanitized.hpp"
 #include "skip.hpp"
 
+#if !defined(_WIN32)
 #include <dlfcn.h>
+#endif
 
 #include <atomic>
 #include <chrono>
@@ -17,6 +19,7 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<int> counted{0};
 
+#if !defined(_WIN32)
 // Whether the caller of malloc is code of polyconv or of a backend: the thread runtimes (libgomp, libtbb) and the C
 // library have their own reasons. Memory that C++ code asks for comes by way of operator new below.
 [[maybe_unused]] void count(void *caller) { // unused under sanitizers, which bring their own malloc
@@ -27,6 +30,7 @@ std::atomic<int> counted{0};
     ++counted;
   counting = true;
 }
+#endif
 
 } // namespace
 

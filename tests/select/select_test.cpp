@@ -214,14 +214,14 @@ TEST_CASE("answers that make no sense are rejections with a reason") {
 }
 
 TEST_CASE("POLYCONV_KERNEL is the filter where options have none") {
-  const std::string list =
-      "'" + (fakes::build_tests() / "select_test").string() + "' -tc='print what a plain plan takes'";
-  const auto kernel_in = [&](const std::string &setting) {
-    return fakes::run(setting + " " + fakes::emulator() + " " + list).out;
+  const auto kernel_in = [](const std::string &filter) {
+    return fakes::start(fakes::World{{{"POLYCONV_KERNEL", filter}}}, (fakes::build_tests() / "select_test").string(),
+                        "-tc=\"print what a plain plan takes\"")
+        .out;
   };
-  CHECK(contains(kernel_in("POLYCONV_KERNEL='reference/*'"), "takes reference/"));
-  CHECK(contains(kernel_in("POLYCONV_KERNEL=''"), "takes " + chosen({problem(kPlainToken)}, options())));
-  CHECK(contains(kernel_in("POLYCONV_KERNEL='nobody/*'"), "POLYCONV_KERNEL is 'nobody/*', which matches no kernel"));
+  CHECK(contains(kernel_in("reference/*"), "takes reference/"));
+  CHECK(contains(kernel_in(""), "takes " + chosen({problem(kPlainToken)}, options())));
+  CHECK(contains(kernel_in("nobody/*"), "POLYCONV_KERNEL is 'nobody/*', which matches no kernel"));
 }
 
 TEST_CASE("print what a plain plan takes") {

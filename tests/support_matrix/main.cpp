@@ -26,7 +26,7 @@ std::string introduction() {
       "letter: with the help of a step that converts a layout or pools. **-**: the problem exists and no kernel here "
       "takes it. No letter: there is no such problem. A column of several types counts where all of them are taken, in "
       "any math mode. CPU kernels answer for the baseline instruction set, so that this page is the same everywhere; "
-      "those made of later instructions, `dots` and `matrix`, are on [a page of their own](performance/cpu-matrix.md)."
+      "those made of later instructions, `dots` and `matrix`, are on [a page of their own](performance/cpu/matrix.md)."
       "\n\n| column | input-weights-output |\n| --- | --- |\n";
   for (const TypeGroup &group : type_groups()) {
     text += "| " + std::string(group.name) + " |";

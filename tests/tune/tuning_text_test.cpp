@@ -72,7 +72,9 @@ TEST_CASE("files put one behind the other are one, and the later line holds") {
 TEST_CASE("newer and foreign files are told apart from damage") {
   CHECK(ReadBack("").kind == TuningText::Read);
   CHECK(ReadBack("# polyconv tuning 2\n").kind == TuningText::Newer);
-  CHECK(ReadBack(std::string(kHead) + kLine + "# polyconv tuning 3\n").kind == TuningText::Newer);
+  const ReadBack newer(std::string(kHead) + kLine + "# polyconv tuning 3\n");
+  CHECK(newer.kind == TuningText::Newer);
+  CHECK(newer.table.empty());
   for (const char *text : {"\n", "# polyconv tuning\n", "# polyconv tuning 0\n", "# polyconv tuning 1x\n", "diary"})
     CHECK(ReadBack(text).kind == TuningText::Foreign);
 }

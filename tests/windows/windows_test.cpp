@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_job.hpp"
 
+#include <io.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -13,15 +15,36 @@ namespace {
 using namespace job;
 namespace fs = std::filesystem;
 
+// What lies in a folder of any length; std::filesystem cannot list behind \\?\.
+std::vector<fs::path> entries(const fs::path &folder) {
+  std::vector<fs::path> all;
+  _wfinddata_t entry;
+  const intptr_t search = _wfindfirst((folder / "*").c_str(), &entry);
+  if (search == -1) return all;
+  do
+    if (std::wstring(entry.name) != L"." && std::wstring(entry.name) != L"..") all.push_back(folder / entry.name);
+  while (_wfindnext(search, &entry) == 0);
+  _findclose(search);
+  return all;
+}
+
+// But for DLLs that this process has loaded.
+void remove_tree(const fs::path &folder) {
+  for (const fs::path &entry : entries(folder))
+    if (_wunlink(entry.c_str()) != 0) remove_tree(entry);
+  _wrmdir(folder.c_str());
+}
+
 // A folder for one test case, with letters that no code page of eight bits has together.
 struct TemporaryFolder {
   fs::path path =
       fs::temp_directory_path() / fs::u8path("polyconv Übung 卷积 " + std::to_string(polyconv_test::process_id()));
-  TemporaryFolder() { fs::create_directories(path); }
-  ~TemporaryFolder() {
-    std::error_code ignored; // loaded DLLs stay
-    fs::remove_all(path, ignored);
+  TemporaryFolder() {
+    remove(); // an earlier process of that number may have left its DLLs
+    fs::create_directories(path);
   }
+  ~TemporaryFolder() { remove(); }
+  void remove() const { remove_tree(L"\\\\?\\" + path.wstring()); }
 };
 
 // The current folder, for as long as this lives.
@@ -97,7 +120,7 @@ TEST_CASE("weights go to and come from paths in UTF-8, with either slash, and be
   CHECK(fs::exists(fs::u8path(plain)));
   const fs::path there = fs::u8path("\\\\?\\" + deep);
   CHECK(fs::exists(there));
-  CHECK(std::distance(fs::directory_iterator(there.parent_path()), fs::directory_iterator()) == 1); // nothing temporary
+  CHECK(entries(there.parent_path()).size() == 1); // nothing temporary
   const Inside inside(folder.path);
   REQUIRE(save(job, "weights here") == POLYCONV_SUCCESS);
   CHECK(fs::exists(folder.path / "weights here"));
@@ -117,15 +140,22 @@ TEST_CASE("what cannot be opened or written is named, with the system's reason")
   CHECK(contains(error(), "could not be created: "));
 }
 
-TEST_CASE("a backend loads from a path in UTF-8 and from one beyond 260 characters, and needs no absolute one") {
+TEST_CASE("a backend loads from a path in UTF-8 and from one beyond 260 characters, and from no relative one") {
   const TemporaryFolder folder;
   const fs::path good = fs::u8path(fakes::path("good"));
   const std::string deep = deep_folder(folder.path, 300) + "\\libpolyconv_fake_good.dll";
   fs::copy_file(good, fs::u8path("\\\\?\\" + deep));
   REQUIRE_MESSAGE(polyconv_backend_load(deep.c_str()) == POLYCONV_SUCCESS, error());
-  fs::copy_file(fs::u8path(fakes::path("plan_probe")), folder.path / "libpolyconv_fake_plan_probe.dll");
+  const fs::path plan_probe = folder.path / "libpolyconv_fake_plan_probe.dll";
+  fs::copy_file(fs::u8path(fakes::path("plan_probe")), plan_probe);
   const Inside inside(folder.path);
-  CHECK_MESSAGE(polyconv_backend_load("libpolyconv_fake_plan_probe.dll") == POLYCONV_SUCCESS, error());
+  for (const char *path :
+       {"libpolyconv_fake_plan_probe.dll", ".\\libpolyconv_fake_plan_probe.dll", "C:libpolyconv_fake_plan_probe.dll"}) {
+    CAPTURE(path);
+    CHECK(polyconv_backend_load(path) == POLYCONV_INVALID_ARGUMENT);
+    CHECK(contains(error(), "expected an absolute path"));
+  }
+  CHECK_MESSAGE(polyconv_backend_load(plan_probe.u8string().c_str()) == POLYCONV_SUCCESS, error());
 }
 
 TEST_CASE("a backend's DLLs are taken from beside it, and not from the current folder") {

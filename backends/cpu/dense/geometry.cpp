@@ -52,6 +52,19 @@ bool stores_tiles(const DensePlan &p) {
   }
 }
 
+// The step of W where tiles of one vector share what their taps read; 0: they do not. One tap shares nothing, but may
+// be of a pair of lines, and two are what a gradient at stride 2 has, at step 1.
+int32_t shares(const DensePlan &p, Isa isa) {
+  const Axis &w = p.axis[2];
+  const bool few = p.group_out <= p.panel_channels / 2 && p.pixel > 1;
+  const bool near = w.taps <= kDenseTaps && w.dilation == 1 && w.step <= (w.taps == kDenseTaps ? 2 : 1) && w.out > 1;
+  const AxisOutputs all = outputs_inside(w, 0);
+  if (w.taps == 1 && (p.taps == 1 || all.first > 0 || all.last < w.out || w.out > kDensePairMost)) return 0;
+  return p.arithmetic == DenseArithmetic::kF32 && many_registers(isa) && few && near && p.channel_blocks == 1
+             ? static_cast<int32_t>(w.step)
+             : 0;
+}
+
 // What the layer alone decides.
 DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   DensePlan p{};
@@ -80,7 +93,24 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   p.along_w = r.stride[sdk::kW] == 1 && r.stride[sdk::kC] != 1 && p.group_out > 1;
   p.adds = adds(layer, p);
   p.stores_tiles = stores_tiles(p);
+  p.shares = shares(p, isa);
+  p.is_long = p.arithmetic == DenseArithmetic::kF32 && many_registers(isa) && p.group_out <= p.panel_channels / 2 &&
+              p.taps == 1 && p.channel_blocks == 1 && p.stores_tiles && !p.along_w;
+  if (p.is_long) p.tile_pixels = kDenseLong;
   return p;
+}
+
+// Whether what padding of W such tiles meet is the first or the last pixel of a line alone; says which.
+bool skips_ends(DensePlan &p) {
+  const Axis &w = p.axis[2];
+  for (int64_t t = 0; t < w.taps; ++t) {
+    const AxisOutputs inside = outputs_inside(w, t);
+    const bool first = inside.first > 0, last = inside.last < w.out;
+    if (inside.first > (t == 0) || inside.last < w.out - (t == w.taps - 1)) return false;
+    if (t == 0) p.skips_first = first;
+    if (t == w.taps - 1) p.skips_last = last;
+  }
+  return true;
 }
 
 // Whether tiles that leave out at most their first or last pixel are all that zero padding of W needs.
@@ -109,17 +139,18 @@ void set_source(DensePlan &p, const polyconv_layer &layer) {
   const polyconv_tensor &in = layer.input;
   const bool valued = layer.pad_mode == POLYCONV_PAD_ZERO || layer.pad_mode == POLYCONV_PAD_CONSTANT;
   p.skips_lines = valued && p.pad_value == p.zero_point;
-  p.padded = !(p.skips_lines && leaves_padding_out(p));
+  p.padded = !(p.skips_lines && (p.shares ? skips_ends(p) : leaves_padding_out(p)));
+  if (p.padded) p.skips_first = p.skips_last = 0;
   const int64_t bytes = element_bytes(p);
   const bool as_wanted = (in.type == POLYCONV_F32 || in.type == POLYCONV_F64) &&
                          (in.stride[sdk::kC] == 1 || in.size[sdk::kC] == 1) && !p.padded;
   // Pixels whole pages apart fall into one set of the L1 cache.
   const bool one_result = p.taps > 1 && p.epilogue.whole_images && sdk::spatial(layer.output) == 1;
   const int64_t apart = one_result ? 1 : p.axis[2].step * in.stride[sdk::kW] * bytes;
-  const bool few = p.pixel <= kFewChannels && p.axis[2].taps > 1 && p.axis[2].dilation == 1;
+  const bool few = !p.shares && p.pixel <= kFewChannels && p.axis[2].taps > 1 && p.axis[2].dilation == 1;
   p.in_place = as_wanted && apart % (p.taps > 1 ? 2048 : 4096) != 0 && !few;
   p.padded = p.padded || (few && !p.in_place);
-  p.one_run = p.padded && p.axis[2].dilation == 1 && p.channel_blocks == 1;
+  p.one_run = p.padded && !p.shares && p.axis[2].dilation == 1 && p.channel_blocks == 1;
   const bool in_line = takes_every_pixel(p.axis) && one_pixel_stride(in);
   p.flat = p.taps == 1 && p.epilogue.whole_images && (!p.in_place || in_line);
   p.images = layer.output.size[sdk::kN];
@@ -136,6 +167,10 @@ void set_source(DensePlan &p, const polyconv_layer &layer) {
   if ((!p.in_place || one_image_stride(in)) && one_image_stride(p.epilogue)) p.columns *= p.images, p.images = 1;
 }
 
+bool is_dilated(const Axis &axis) {
+  return axis.taps > 1 && axis.dilation > 1;
+}
+
 // Blocks of lines and tiles whose source stays in the cache, and the scratch for them. Every block reads all weights
 // once, so that blocks are as large as one block of channels allows.
 void set_blocks(DensePlan &p) {
@@ -144,6 +179,9 @@ void set_blocks(DensePlan &p) {
   p.tiles = ceil_div(p.columns, p.tile_pixels);
   const int64_t tile = ceil_div(p.columns, std::max<int64_t>(p.tiles, 1));
   cut_tiles(p);
+  p.pairs = p.shares && p.stores_tiles && !p.along_w && p.lines > 1 && p.tile_size >= kDensePairLeast &&
+            p.tile_size + (p.long_tiles > 0) <= kDensePairMost;
+  if (w.taps == 1 && !p.pairs) p.shares = 0;
   const int64_t step = p.column_step / p.column_pitch;
   p.strip_pixel = p.pixel;
   // An odd number of cache lines between pixels spreads them over the sets of the L1 cache.
@@ -151,21 +189,30 @@ void set_blocks(DensePlan &p) {
   if (p.flat && p.pixel * bytes % 2048 == 0) p.strip_pixel = p.pixel + kLine / bytes;
   const int64_t pixel = p.in_place ? p.pixel : p.strip_pixel;
   const auto columns_in = [&](int64_t columns) { return (columns - 1) * step + (w.taps - 1) * w.dilation + 1; };
-  const int64_t at_once = p.in_place ? p.channel_blocks : std::min(p.channel_blocks, kMostBlocks);
-  const int64_t reach = p.axis[0].taps * pixel * bytes / at_once, line_step = h.step / p.pitch[1];
-  const auto block_bytes = [&](int64_t lines, int64_t tiles) {
-    const int64_t lines_in = p.flat ? 1 : (lines - 1) * line_step + (h.taps - 1) * h.dilation + 1;
-    return lines_in * columns_in(std::min(tiles * tile, p.columns)) * reach;
+  // Dilated windows reach so far that a strip of few blocks of channels would be a block of few results.
+  const bool dilated = is_dilated(h) || is_dilated(w);
+  const int64_t at_once = p.in_place || dilated ? p.channel_blocks : std::min(p.channel_blocks, kMostBlocks);
+  const int64_t reach = p.axis[0].taps * pixel * bytes / at_once;
+  const auto lines_in = [&](int64_t lines) {
+    return p.flat ? 1 : (lines - 1) * (h.step / p.pitch[1]) + (h.taps - 1) * h.dilation / p.pitch[1] + 1;
   };
-  p.block_lines = 1;
-  p.block_tiles = std::max<int64_t>(p.tiles, 1);
-  while (p.block_tiles > 1 && block_bytes(1, p.block_tiles) > kDenseBlockBytes)
-    p.block_tiles = ceil_div(p.block_tiles, 2);
-  while (p.block_tiles == p.tiles && p.block_lines < p.lines &&
-         block_bytes(p.block_lines + 1, p.block_tiles) <= kDenseBlockBytes)
-    ++p.block_lines;
+  const auto fits = [&](int64_t lines, int64_t tiles) {
+    return lines_in(lines) * columns_in(std::min(tiles * tile, p.columns)) * reach <= kDenseBlockBytes;
+  };
+  const auto cut = [&] {
+    p.block_lines = 1, p.block_tiles = std::max<int64_t>(p.tiles, 1);
+    while (p.block_tiles > 1 && !fits(1, p.block_tiles)) p.block_tiles = ceil_div(p.block_tiles, 2);
+  };
+  cut();
+  while (p.block_tiles == p.tiles && p.block_lines < p.lines && fits(p.block_lines + 1, p.block_tiles)) ++p.block_lines;
+  if (p.pairs && p.block_lines > 1 && p.block_lines < p.lines) p.block_lines -= p.block_lines % 2;
+  // Of one output line the lines between its taps are not brought in.
+  if (!p.in_place && is_dilated(h) && lines_in(p.block_lines) > h.taps * p.block_lines) {
+    p.pitch[1] = h.dilation;
+    cut();
+  }
   p.strip_line = columns_in(std::min(p.block_tiles * tile, p.columns)) * p.strip_pixel;
-  p.strip_lines = p.flat ? 1 : (p.block_lines - 1) * line_step + (h.taps - 1) * h.dilation + 1;
+  p.strip_lines = lines_in(p.block_lines);
   // In place they may go round where no column inside is so far: then nobody reads by them.
   const auto elements = [&](int64_t columns) {
     return static_cast<int64_t>(static_cast<uint64_t>(columns) * static_cast<uint64_t>(p.input.stride[sdk::kW]));
@@ -181,7 +228,7 @@ void set_scratch(DensePlan &p) {
   p.strip_at = 0;
   p.sums_at = round_up(strip, kLine);
   p.runs_at = p.sums_at + round_up(p.channel_blocks > 1 ? p.block_lines * p.block_tiles * tile : 0, kLine);
-  constexpr int64_t kRunBytes = 40;
+  constexpr int64_t kRunBytes = 48;
   p.scratch_bytes = round_up(p.runs_at + p.taps * kRunBytes, kLine);
 }
 
@@ -196,35 +243,39 @@ Costs costs_of(const DensePlan &p) {
   const double per_panel = std::min(2.0, vectors / real(p.groups * p.panels));
   // A tile of few pixels waits for its own sums, or has several chains of them; a tile and a run cost something of
   // their own.
-  const double pixels = std::max(columns / std::max(tiles, 1.0), (p.chains ? 2 : 8) / per_panel);
+  const double pixels = std::max(columns / std::max(tiles, 1.0), (p.chains ? 2 : p.pairs ? 4 : 8) / per_panel);
   const Axis &w = p.axis[2];
-  const double runs = p.one_run ? taps_k / real(w.taps * p.pixel) : real(p.taps);
+  const double runs = p.one_run || p.shares ? real(p.taps / w.taps) : real(p.taps);
   const bool few_lines = p.skips_lines && p.lines > 0;
   const double out = real(p.axis[1].out), padding = real(p.axis[1].before + p.axis[1].after);
   const double inside = few_lines && p.taps > 1 ? 1 - std::min(padding / (out * real(p.axis[1].taps)), 0.9) : 1;
   const double turned = p.along_w ? 17 : 0;
-  const bool stored = p.stores_tiles && p.group_out % (p.panel_channels / 2) == 0;
+  const bool stored = p.stores_tiles && !p.along_w;
   // One channel a group: the lanes of a vector leave one by one.
   const double lane = p.epilogue.result.stride[sdk::kC] == 1 ? 20 : 75;
   const double alone = p.group_out > 1 ? 0 : lane * real(std::min(p.groups, p.panel_channels / 2));
   const double added = p.adds ? 3 : 0;
   const double finish = turned + alone + added + (stored ? 3 : p.epilogue.simple || p.stores_tiles ? 16 : 40);
   Costs c;
-  // One vector of weights meets as many broadcasts as multiply-adds: the loads decide.
-  const double loads = per_panel < 2 ? 1.25 : 1.0;
+  // One vector of weights meets as many broadcasts as multiply-adds: the loads decide, unless taps share them.
+  const double loads = per_panel < 2 && !p.shares ? 1.25 : 1.0;
   c.multiply = tiles * (taps_k * inside * pixels * per_panel * loads + 50 + 20 * runs) + columns * per_panel * finish;
   c.source = 0;
   if (!p.in_place) {
     const bool last = p.input.stride[sdk::kC] == 1 && p.arithmetic != DenseArithmetic::kPairs;
-    const double again = 1 + real(p.strip_lines - p.block_lines * p.axis[1].step / p.pitch[1]) / real(p.strip_lines);
+    const double again =
+        1 + real(std::max<int64_t>(p.strip_lines - p.block_lines * p.axis[1].step / p.pitch[1], 0)) / real(p.strip_lines);
     const bool merged = last && p.strip_pixel == p.pixel && p.input.stride[sdk::kW] == p.pixel;
     const double vectors_in = real(ceil_div(p.pixel, p.panel_channels / 2)) / real(p.pixel); // of an element
     const double element = merged         ? 4 / vector
                            : last         ? 4 * vectors_in + 4 / real(p.pixel)
                            : p.pixel >= 8 ? 12 * vectors_in
                                           : 4;
-    const double elements = columns * real(p.column_step / p.column_pitch * (p.axis[1].step / p.pitch[1]));
-    c.source = elements * real(p.pixel * p.axis[0].taps) * element * std::max(again, 1.0);
+    double elements = columns * real(p.column_step / p.column_pitch * (p.axis[1].step / p.pitch[1])) * again;
+    if (is_dilated(p.axis[1]) || is_dilated(w)) // what blocks have of each other's source
+      elements = real(p.strip_lines * ceil_div(p.tiles, p.block_tiles) * p.strip_line / p.strip_pixel) /
+                 real(p.block_lines);
+    c.source = elements * real(p.pixel * p.axis[0].taps) * element;
   }
   if (p.line_units > 1) c.multiply /= tiles, c.source /= tiles;
   return c;
@@ -277,7 +328,8 @@ DensePlan dense_geometry(const polyconv_layer &given, const polyconv_policy &pol
   set_pieces(p, costs, pieces_for(p.grid, largest));
   const int64_t tasks = tasks_of(p.grid);
   const double images = real(sdk::elements(layer.input) * 4 + sdk::elements(layer.result) * 4);
-  double bytes = images + real(p.groups * p.panels * p.panel_channels * p.taps * p.pixel * element_bytes(p));
+  const int64_t lanes = p.panel_channels / 2, filters = p.groups * round_up(p.group_out, lanes);
+  double bytes = images + real(filters * p.taps * p.pixel * element_bytes(p));
   // Turning waits for memory, a piece of a line at a time; weights are not turned.
   if (p.along_w && !p.in_place) bytes += kTurnedBytes * std::max(images - kCachedBytes, 0.0);
   p.estimate_us = estimate_us(tasks, largest * real(tasks) + group_lines_us(layer), bytes);

@@ -12,6 +12,9 @@
 //
 // Results of one pixel are a matrix by a vector; of many images, by as many vectors: their columns are the images.
 //
+// Tiles of one vector (a group of up to 16 filters) would read as much as they multiply: up to three taps of W share
+// what they read there (`shares`), and their sums run over the channels first.
+//
 // The order of each sum (blocks of channels, taps, channels) is a function of problem and config alone.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -21,6 +24,10 @@
 #include "cpu/common/grid.hpp"
 
 namespace polyconv::cpu {
+
+constexpr int kDenseTaps = 3;                              // that share what they read, at most
+constexpr int64_t kDenseLong = 28;                         // pixels of tiles of one vector and one tap
+constexpr int64_t kDensePairLeast = 4, kDensePairMost = 8; // pixels of tiles that may be of two lines
 
 // What an element of the strip is. kPairs: two 16-bit integers, s32 sums. Of the passes with instructions for it:
 // kBf16: two bf16, f32 sums; kQuads: four u8 (s8 with its sign turned), by s8 weights, s32 sums.
@@ -47,6 +54,10 @@ struct DensePlan {
   int32_t stores_tiles; // tiles go from registers to the result
   int32_t over_images;  // several taps: the columns of a line are the images, of one result each
   int32_t chains;       // one column, so that tiles are of one pixel: several chains of sums
+  int32_t shares;       // tiles of one vector, up to three taps of W: an element is read once for all; the step, 1 or 2
+  int32_t skips_first, skips_last; // there: the first and the last pixel that a line reads are padding and left out
+  int32_t pairs;   // there: tiles are of two lines, as a line is too short for as many sums
+  int32_t is_long; // tiles of one vector and one tap: up to kDenseLong pixels
 
   int64_t groups, group_in, group_out;
   int64_t pixel;                                    // elements of a pixel's group: channels, or pairs of them

@@ -50,43 +50,55 @@ POLYCONV_INLINE void set_source(const DensePlan &p, DenseBlock &b) {
   b.origin = (b.first_column + p.column_before) / p.column_pitch * p.strip_pixel;
 }
 
-// body(tap of D, tap of H, depth, row) for the taps of output line `line` that are not left out.
+// body(tap of D, tap of H, depth, row, which) for the taps of `lines` (1 or 2) output lines from `line` on that are not
+// left out: bit i of `which` says that line i has it, and `row` is what the first of those reads.
 template <class Body>
-POLYCONV_INLINE void for_taps(const DensePlan &p, const DenseBlock &b, int64_t line, const Body &body) {
+POLYCONV_INLINE void for_taps(const DensePlan &p, const DenseBlock &b, int64_t line, int64_t lines, const Body &body) {
   const Axis &depths = p.axis[0], &rows = p.axis[1];
   for (int64_t t = 0; t < depths.taps; ++t) {
     const int64_t depth = inside(depths, b.depth * depths.step + t * depths.dilation - depths.before);
     if (depth < 0 && p.skips_lines) continue;
     for (int64_t r = 0; r < rows.taps; ++r) {
-      const int64_t row = inside(rows, line * rows.step + r * rows.dilation - rows.before);
-      if (row >= 0 || !p.skips_lines) body(t, r, depth, row);
+      int64_t which = 0, row = -1;
+      for (int64_t i = lines; i-- > 0;) {
+        const int64_t of_line = inside(rows, (line + i) * rows.step + r * rows.dilation - rows.before);
+        if (of_line >= 0 || !p.skips_lines) which |= int64_t{1} << i, row = of_line;
+      }
+      if (which) body(t, r, depth, row, which);
     }
   }
 }
 
-// The runs of output line `line` for channels from `channel` on, `channels` of them; returns how many.
+// Elements of the source from what an output line reads to what the next one does.
+POLYCONV_INLINE int64_t line_stride(const DensePlan &p) {
+  const int64_t step = p.axis[1].step;
+  return p.in_place ? step * p.input.stride[3] : (p.pitch[1] == 1 ? step : 1) * p.strip_line;
+}
+
+// The runs of `lines` output lines from `line` on for channels from `channel` on, `channels` of them; returns how many.
 template <class From, class T>
-POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t channel,
-                                  int64_t channels) {
+POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t lines,
+                                  int64_t channel, int64_t channels) {
   const DensePlan &p = task.p;
   const Axis &rows = p.axis[1], &columns = p.axis[2];
   const int64_t tap_weights = channels * p.panel_channels;
   int64_t n = 0;
-  for_taps(p, b, line, [&](int64_t t, int64_t r, int64_t depth, int64_t row) {
+  for_taps(p, b, line, lines, [&](int64_t t, int64_t r, int64_t depth, int64_t row, int64_t which) {
     const int64_t y = line * rows.step + r * rows.dilation - rows.before - b.first_line;
     const int64_t stored = p.pitch[1] == 1 ? y : y / p.pitch[1]; // a division would show in layers of many groups
     const T *source = task.strip + (t * p.strip_lines + stored) * p.strip_line;
     if constexpr (sizeof(From) == sizeof(T))
       if (p.in_place)
-        source = reinterpret_cast<const T *>(line_at(p, task.in + b.image * p.input.stride[0], depth, row));
+        source = reinterpret_cast<const T *>(line_at(p, task.in + b.image * p.input.stride[0], depth, row)) -
+                 (which == 2 ? line_stride(p) : 0);
     source += channel - b.origin;
     int64_t weights = (t * rows.taps + r) * columns.taps * tap_weights;
-    if (p.one_run) {
-      task.runs[n++] = {source, weights, columns.taps * channels, {0, p.columns}};
+    if (p.one_run || p.shares) {
+      task.runs[n++] = {source, weights, (p.shares ? 1 : columns.taps) * channels, {0, p.columns}, which};
       return;
     }
     for (int64_t s = 0; s < columns.taps; ++s, source += p.tap_stride, weights += tap_weights)
-      if (p.inside[s].first < p.inside[s].last) task.runs[n++] = {source, weights, channels, p.inside[s]};
+      if (p.inside[s].first < p.inside[s].last) task.runs[n++] = {source, weights, channels, p.inside[s], which};
   });
   return n;
 }
@@ -99,7 +111,7 @@ POLYCONV_INLINE void subtract_offset(const DenseTask<From, T> &task, const Dense
   const int64_t lines = p.axis[0].taps * p.axis[1].taps;
   const int32_t *sums = task.arguments.line_sums + (task.group * p.panels + panel) * lines * p.panel_channels;
   for (int64_t k = 0; k < p.panel_channels; ++k) start[k] = 0;
-  for_taps(p, b, line, [&](int64_t t, int64_t r, int64_t, int64_t) {
+  for_taps(p, b, line, 1, [&](int64_t t, int64_t r, int64_t, int64_t, int64_t) {
     const int64_t tap = t * p.axis[1].taps + r;
     for (int64_t k = 0; k < p.panel_channels; ++k) start[k] -= p.offset * sums[tap * p.panel_channels + k];
   });
@@ -125,21 +137,6 @@ POLYCONV_INLINE F32 cut(F32 v, const DenseFinish &finish) {
   if (finish.relu) v = v < F32{} ? F32{} : v; // NaN stays
   if (finish.highest) v = v > splat(*finish.highest) ? splat(*finish.highest) : v;
   return v;
-}
-
-// Stores m pixels whose channels lie side by side, but are no whole vectors.
-POLYCONV_INLINE void store_beside(const Epilogue &e, const float *sums, int64_t stride, int64_t m, int64_t channels,
-                                  const Row &row) {
-  const DenseFinish finish = finish_of(e, row);
-  float *result = static_cast<float *>(e.output) + row_offset(e.result, row);
-  for (int64_t i = 0; i < m; ++i)
-    for (int64_t c = 0; c < channels; c += kF32Lanes) {
-      const int lanes = channels - c < kF32Lanes ? static_cast<int>(channels - c) : kF32Lanes;
-      F32 v = load(sums + i * stride + c);
-      if (finish.bias) v += load_partial(finish.bias + c, lanes);
-      if (finish.residual) v += load_partial(finish.residual + i * e.residual_tensor.stride[4] + c, lanes);
-      store_partial(result + i * e.result.stride[4] + c, cut(v, finish), lanes);
-    }
 }
 
 // Stores m pixels of `channels` channels along W: at most a bias, a residual, and relu, clipped perhaps.
@@ -180,9 +177,6 @@ template <class From, class T>
 POLYCONV_INLINE void finish_tile(const DenseTask<From, T> &task, const T *sums, int64_t m, int64_t channels, Row row) {
   const DensePlan &p = task.p;
   if (!p.along_w) {
-    if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0)
-      if (p.adds && p.stores_tiles)
-        return store_beside(task.arguments.epilogue, sums, p.panel_channels, m, channels, row);
     finish_rows(task.arguments.epilogue, sums, p.panel_channels, m, channels, row);
     return;
   }
@@ -223,10 +217,55 @@ POLYCONV_INLINE int64_t fetch_ahead(const DenseTask<From, T> &task, const DenseB
   return part;
 }
 
-// One line of the block against one panel and block of channels. `unfinished` holds the line's sums between blocks.
+// Where the tile's results go where they leave from registers, and what happens to them there.
 template <class From, class T>
-POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t panel,
-                                   int64_t channel_block, T *unfinished) {
+POLYCONV_INLINE void set_result(const DenseTask<From, T> &task, const Row &row, DenseTile<T> &tile) {
+  const Epilogue &e = task.arguments.epilogue;
+  const int64_t bytes = e.result.type == POLYCONV_BF16 ? 2 : sizeof(T);
+  tile.result = static_cast<char *>(e.output) + row_offset(e.result, row) * bytes;
+  tile.result_row = e.result.stride[4] * bytes;
+  tile.bf16_result = e.result.type == POLYCONV_BF16;
+  tile.bias = e.bias ? static_cast<const T *>(e.bias) + row.k : nullptr;
+  if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
+    const DenseFinish finish = finish_of(e, row);
+    tile.residual = task.p.adds ? finish.residual : nullptr, tile.residual_row = e.residual_tensor.stride[4];
+    tile.relu = finish.relu, tile.highest = finish.highest;
+  }
+  tile.stream = task.arguments.stream;
+}
+
+// The tiles of one vector that have a form of their own: of `m` pixels of `lines` lines. Returns whether this is one.
+template <class From, class T>
+POLYCONV_INLINE bool multiply_narrow(const DenseTask<From, T> &task, int64_t lines, int64_t m, DenseTile<T> &tile) {
+#if POLYCONV_VECTOR_REGISTERS == 32 && !defined(POLYCONV_DOTS)
+  if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
+    const DensePlan &p = task.p;
+    if (m > kDensePixels) return dense_long_tile_of(m, tile), true;
+    if (!p.shares || (p.axis[2].taps == 1 && lines == 1)) return false;
+    const Epilogue &e = task.arguments.epilogue;
+    tile.tap_stride = p.tap_stride, tile.tap_weights = p.pixel * p.panel_channels;
+    tile.line_stride = line_stride(p);
+    tile.result_line = lines == 2 ? e.result.stride[3] * static_cast<int64_t>(sizeof(T)) : 0;
+    tile.residual_line = e.residual_tensor.stride[3];
+    tile.skips_first = p.skips_first && tile.column == 0;
+    tile.skips_last = p.skips_last && tile.column + m == p.columns;
+    switch (p.axis[2].taps * 2 + p.shares) {
+      case 1 * 2 + 1: return dense_taps_tile_of<1, 1>(m, tile), true;
+      case 2 * 2 + 1: return dense_taps_tile_of<2, 1>(m, tile), true;
+      case 3 * 2 + 1: return dense_taps_tile_of<3, 1>(m, tile), true;
+      default: return dense_taps_tile_of<3, 2>(m, tile), true;
+    }
+  }
+#endif
+  (void)task, (void)lines, (void)m, (void)tile;
+  return false;
+}
+
+// `lines` lines of the block, two where tiles are of two, against one panel and block of channels. `unfinished` holds a
+// line's sums between blocks.
+template <class From, class T>
+POLYCONV_INLINE void multiply_lines(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t lines,
+                                    int64_t panel, int64_t channel_block, T *unfinished) {
   const DensePlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
   alignas(64) T one_tile[kDensePixels * kDenseVectors * kLanes<T>], start[kDenseVectors * kLanes<T>];
@@ -238,7 +277,7 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
   Row row = {b.image, task.group * p.group_out + made, b.depth, line, 0, 1};
   DenseTile<T> tile = {};
   tile.runs = task.runs;
-  tile.run_count = list_runs(task, b, line, channel, steps);
+  tile.run_count = list_runs(task, b, line, lines, channel, steps);
   tile.pixel_stride = p.pixel_stride;
   tile.weights = task.weights + p.taps * (panel * p.pixel + channel) * p.panel_channels;
   tile.weight_stride = p.panel_channels;
@@ -246,7 +285,9 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
   const int64_t part = fetch_ahead(task, b, line, p.taps * steps * p.panel_channels, tile);
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) == 0)
     if (p.offset && channel_block == 0) subtract_offset(task, b, line, panel, start);
-  const bool direct = last && p.stores_tiles && !p.along_w && channels % kLanes<T> == 0;
+  const bool whole = channels % kLanes<T> == 0;
+  const bool direct = last && p.stores_tiles && !p.along_w && (whole || e.result.type != POLYCONV_BF16);
+  if (direct && !whole) tile.rest = static_cast<int32_t>(channels % kLanes<T>);
   for (int64_t i = b.tile; i < b.last_tile; ++i, unfinished += p.tile_pixels * p.panel_channels) {
     tile.column = tile_column(p, i);
     const int64_t m = tile_column(p, i + 1) - tile.column;
@@ -256,23 +297,11 @@ POLYCONV_INLINE void multiply_line(const DenseTask<From, T> &task, const DenseBl
     tile.result_row = p.panel_channels * static_cast<int64_t>(sizeof(T));
     tile.result = sums;
     row.w = tile.column;
-    if (direct) {
-      const int64_t bytes = e.result.type == POLYCONV_BF16 ? 2 : sizeof(T);
-      tile.result = static_cast<char *>(e.output) + row_offset(e.result, row) * bytes;
-      tile.result_row = e.result.stride[4] * bytes;
-      tile.bf16_result = e.result.type == POLYCONV_BF16;
-      tile.bias = e.bias ? static_cast<const T *>(e.bias) + row.k : nullptr;
-      if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
-        const DenseFinish finish = finish_of(e, row);
-        tile.residual = p.adds ? finish.residual : nullptr, tile.residual_row = e.residual_tensor.stride[4];
-        tile.relu = finish.relu, tile.highest = finish.highest;
-      }
-      tile.stream = task.arguments.stream;
-    }
+    if (direct) set_result(task, row, tile);
     if (last && p.along_w && p.stores_tiles) fetch_turned(e, m, channels, row);
     if (two)
       dense_tile_of<T, 2>(m, tile);
-    else
+    else if (!multiply_narrow(task, lines, m, tile))
       dense_tile_of<T, 1>(m, tile);
     if (last && !direct) finish_tile(task, sums, m, channels, row);
     if (p.in_place) tile.source_ahead += m * p.pixel_stride;
@@ -293,8 +322,10 @@ POLYCONV_NOINLINE void run_block(const DenseTask<From, T> &task, const DenseBloc
   const int64_t line_sums = (b.last_tile - b.tile) * p.tile_pixels * p.panel_channels;
   for (int64_t panel = first_panel; panel < last_panel; ++panel)
     for (int64_t channels = 0; channels < p.channel_blocks; ++channels)
-      for (int64_t i = 0; i < b.lines; ++i)
-        multiply_line(task, b, b.line + i, panel, channels, task.sums + i * line_sums);
+      for (int64_t i = 0, lines; i < b.lines; i += lines) {
+        lines = p.pairs && i + 1 < b.lines ? 2 : 1;
+        multiply_lines(task, b, b.line + i, lines, panel, channels, task.sums + i * line_sums);
+      }
 }
 
 // Units [first, last) of the share: blocks of lines of one depth, or of tiles of one line.

@@ -11,7 +11,7 @@ namespace polyconv::cpu::POLYCONV_ISA {
 
 // A tile instruction and what keeps the next one from following it at once. Where a core's other hardware thread is
 // busy, tile instructions in a row take 13 ns each, with 8 others or more between them 7 to 8; where it is not, these
-// cost nothing, as a product takes 16 cycles (docs/performance/cpu-matrix.md).
+// cost nothing, as a product takes 16 cycles (docs/performance/cpu/matrix.md).
 #define POLYCONV_SPACED(instruction) instruction "\n\t.rept 12\n\tnop\n\t.endr"
 
 // Sets all tiles to 16 rows of 64 bytes for this thread, and gives the registers back in the end.

@@ -101,7 +101,7 @@ POLYCONV_NOINLINE void multiply_block(const WinogradPlan &p, const float *weight
   const int64_t width = p.panels * p.panel, groups = (tiles + kDensePixels - 1) / kDensePixels;
   for (int64_t element = 0; element < T * T; ++element)
     for (int64_t panel = 0; panel < p.panels; ++panel, weights += p.channels * p.panel) {
-      DenseRun<float> run = {transformed + element * p.block * p.padded_channels, 0, p.channels, {0, tiles}};
+      DenseRun<float> run = {transformed + element * p.block * p.padded_channels, 0, p.channels, {0, tiles}, 1};
       DenseTile<float> t = {};
       t.runs = &run, t.run_count = 1, t.pixel_stride = p.padded_channels;
       t.weights = weights, t.weight_stride = p.panel;

@@ -58,7 +58,7 @@ inline int64_t resident_blocks(const Shape &shape, int taps, bool plain, const T
 }
 
 // Microseconds on an H200. The terms were fitted to 235 measured pairs of shape and tiling, but for the crowd at the
-// constant cache (docs/performance/cuda-constant.md): right to 7 % for large batches, to 18 % for small ones (one
+// constant cache (docs/performance/cuda/constant.md): right to 7 % for large batches, to 18 % for small ones (one
 // sigma).
 inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes &passes, const Split &split,
                        bool plain, Tiling &t) {

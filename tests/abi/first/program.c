@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(_WIN32) /* Windows has no aligned_alloc of C11's: its own wants a free of its own */
+#include <malloc.h>
+#define aligned_alloc(alignment, size) _aligned_malloc(size, alignment)
+#define free(pointer) _aligned_free(pointer)
+#endif
+
 static int failures = 0;
 
 #define CHECK(condition) ((condition) ? (void)0 : complain(__LINE__, #condition))

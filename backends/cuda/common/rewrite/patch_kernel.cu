@@ -145,7 +145,11 @@ bool ask(const sdk::Kernel &product, const polyconv_request &request, int32_t co
   const InnerRequest inner(request, p.layer, bytes.workspace());
   offer.config = config < 0 ? 0 : config;
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
-  if (!product.supports(inner.get(), config, offer)) return false;
+  if (!product.supports(inner.get(), config, offer)) {
+    // One that computes no forward product reads windows as they lie alone, which they may where channels are last.
+    if (!p.in_place && offer.wants_layout == 0) offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
+    return false;
+  }
   // The matrix of windows is channels last, which products of f32 for weights read element by element.
   if (is_gradient_of_weights(l) && !p.in_place && l.input.type == POLYCONV_F32) offer.estimate_us *= 1.8;
   offer.estimate_us += copies_us(l, p, bytes);

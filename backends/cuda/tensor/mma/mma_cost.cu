@@ -30,7 +30,7 @@ double slower(Products products, int tile, Source source) {
 
 } // namespace
 
-// Fitted to products of f16 at batches 1 to 128 on an H200; see docs/performance/cuda-tensor-mma.md.
+// Fitted to products of f16 at batches 1 to 128 on an H200; see docs/performance/cuda/tensor-mma.md.
 double mma_us(const polyconv_layer &l, Products products, int tile, Source source, int splits) {
   const auto parts = [](int64_t count, int64_t of) { return real(ceil_div(count, of)); };
   const MmaShape &shape = kMmaShapes[tile];

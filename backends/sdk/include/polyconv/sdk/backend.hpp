@@ -4,6 +4,7 @@
 #pragma once
 
 #include <polyconv/sdk/kernel.hpp>
+#include <polyconv/sdk/kernel_version.hpp>
 
 #include <cstring>
 #include <new>
@@ -46,6 +47,15 @@ polyconv_status guarded(Body &&body) noexcept {
     host->set_error("a backend threw something that is no std::exception");
     return POLYCONV_INTERNAL;
   }
+}
+
+// The version that the build has given a kernel; NULL where it has given none.
+inline const char *version_of([[maybe_unused]] const char *kernel) {
+#ifdef POLYCONV_KERNEL_VERSIONS // the generated list is linked in
+  for (const KernelVersion *one = kernel_versions; one->kernel != nullptr; ++one)
+    if (std::strcmp(one->kernel, kernel) == 0) return one->version;
+#endif
+  return nullptr;
 }
 
 inline const char *config_name(const polyconv_kernel *self, int32_t config) {
@@ -173,6 +183,7 @@ inline const polyconv_backend *make_table(const Backend &backend) {
     entry.run = detail::run;
     entry.workspace = detail::workspace;
     entry.takes = kernel->takes;
+    entry.version = detail::version_of(kernel->name);
     entry.kernel = kernel;
     table->entries.push_back(entry);
     table->pointers.push_back(&table->entries.back());
