@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# dpkg-shlibdeps for binaries of another processor (DEB_HOST_ARCH), as cpack calls it: their libraries lie with the cross
-# compiler, in packages whose names and versions become those of the processor's own. Where such a package names no version,
-# the one that was linked is the oldest that is known to serve.
+# dpkg-shlibdeps for binaries of another processor, as cpack calls it: cross_shlibdeps.sh ARCHITECTURE ARGUMENT...
+# Their libraries lie with the cross compiler, in packages whose names and versions become those of the processor's own.
+# Where such a package names no version, the one that was linked is the oldest that is known to serve.
 set -euo pipefail
+arch=$1
+shift
 [[ $* == *-O* ]] || exec dpkg-shlibdeps "$@" # --version, --help
-arch=${DEB_HOST_ARCH:?cross_shlibdeps.sh: DEB_HOST_ARCH says for which architecture}
 triplet=$(dpkg-architecture -a "$arch" -q DEB_HOST_GNU_TYPE)
 answer=$(dpkg-shlibdeps "-l/usr/$triplet/lib" "$@")
 packages=()

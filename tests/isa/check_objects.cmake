@@ -50,7 +50,7 @@ endfunction()
 
 function(check_arm isa object name out)
   count_instructions("${object}" "[ \t{]z[0-9]+[.,}]|\tptrue|\twhile" sve)
-  count_instructions("${object}" "\tbf(dot|mmla|mlal)|\tb?fcvtn.*bf|\t(us|s|u)(dot|mmla)" products)
+  count_instructions("${object}" "\tbf(dot|mmla|mlal|cvt)|\t(us|su|s|u)(dot|mmla)" products)
   count_instructions("${object}" "\tfmla|\tfmls|\tfmadd" fused)
   if(sve AND NOT isa MATCHES "^sve")
     fail("${name} is for ${isa}, yet has ${sve} instructions of SVE")

@@ -240,7 +240,7 @@ struct Costs {
 Costs costs_of(const DensePlan &p) {
   const double vector = real(p.panel_channels / 2), columns = real(p.columns), taps_k = real(p.taps * p.pixel);
   const double tiles = real(p.tiles), vectors = real(ceil_div(p.groups * p.group_out, p.panel_channels / 2));
-  const double per_panel = std::min(2.0, vectors / real(p.groups * p.panels));
+  const double per_panel = std::clamp(vectors / real(p.groups * p.panels), 1.0, 2.0); // idle lanes cost as much
   // A tile of few pixels waits for its own sums, or has several chains of them; a tile and a run cost something of
   // their own.
   const double pixels = std::max(columns / std::max(tiles, 1.0), (p.chains ? 2 : p.pairs ? 4 : 8) / per_panel);
