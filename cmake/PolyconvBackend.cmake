@@ -16,6 +16,23 @@ function(polyconv_kernel_names inc out)
   set(${out} ${names} PARENT_SCOPE)
 endfunction()
 
+# polyconv_build_words(<out> <target> <sources>...): compilers and flags by which kernels of one source differ from build to build;
+# where a build lies is none of them.
+function(polyconv_build_words out target)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  set(words $<CONFIG> ${CMAKE_SYSTEM_PROCESSOR} ${polyconv_common_flags} ${POLYCONV_SANITIZE} ${POLYCONV_STRESS})
+  foreach(language CXX CUDA)
+    if(language STREQUAL "CXX" OR ARGN MATCHES "\\.cu(;|$)")
+      string(REGEX MATCH "^[0-9]+" major "${CMAKE_${language}_COMPILER_VERSION}")
+      list(APPEND words ${CMAKE_${language}_COMPILER_ID} ${major} ${CMAKE_${language}_FLAGS} ${CMAKE_${language}_FLAGS_${type}}
+        "$<TARGET_PROPERTY:${target},${language}_ARCHITECTURES>")
+    endif()
+  endforeach()
+  list(JOIN words " " words)
+  string(REGEX REPLACE "-f[a-z]+-prefix-map=[^ ]*" "" words "${words}")
+  set(${out} "${words}" PARENT_SCOPE)
+endfunction()
+
 # polyconv_kernel_versions(<target> SOURCES ... [LINK ...])
 # Adds to a backend's target the generated versions of the kernels that a kernels.inc names, in the calling folder or in one
 # of a target that it links; kernel_versions.cmake says what they are made of. A target that links kernels may say by its
@@ -57,26 +74,16 @@ function(polyconv_kernel_versions target)
     list(APPEND sources ${more})
   endforeach()
   list(REMOVE_DUPLICATES sources)
-  foreach(language CXX CUDA)
-    if(language STREQUAL "CXX" OR ARG_SOURCES MATCHES "\\.cu(;|$)")
-      string(REGEX MATCH "^[0-9]+" major "${CMAKE_${language}_COMPILER_VERSION}")
-      list(APPEND flags ${CMAKE_${language}_COMPILER_ID} ${major} ${CMAKE_${language}_FLAGS}
-        "$<TARGET_PROPERTY:${target},${language}_ARCHITECTURES>")
-    endif()
-  endforeach()
-  list(APPEND flags $<CONFIG> ${CMAKE_SYSTEM_PROCESSOR} ${polyconv_common_flags} ${POLYCONV_SANITIZE} ${POLYCONV_STRESS})
-  # Where a build lies is no part of what it is.
-  list(JOIN flags " " flags)
-  string(REGEX REPLACE "-f[a-z]+-prefix-map=[^ ]*" "" flags "${flags}")
+  polyconv_build_words(words ${target} ${ARG_SOURCES})
 
-  set(stem "${CMAKE_CURRENT_BINARY_DIR}/${target}_versions/$<CONFIG>")
+  set(stem "${CMAKE_CURRENT_BINARY_DIR}/${target}_versions/versions-$<CONFIG>")
   set(settings "${stem}.cmake")
   set(output "${stem}.cpp")
   file(GENERATE OUTPUT "${settings}" CONTENT "set(KERNELS [[${kernels}]])
 set(OWN [[${own}]])
 set(SOURCES [[${sources}]])
 set(FOLDERS [[$<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>]])
-set(SEED [[${flags}]])
+set(SEED [[${words} ${flags}]])
 set(OUTPUT [[${output}]])
 set(DEPENDENCIES [[${stem}.d]])
 ")

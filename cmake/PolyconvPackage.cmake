@@ -20,6 +20,15 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_SYSTEM_NAME "${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}") # in the name of an archive
+if(CMAKE_CROSSCOMPILING) # dpkg would say this machine's
+  set(names aarch64=arm64 armv7l=armhf i686=i386)
+  list(FILTER names INCLUDE REGEX "^${CMAKE_SYSTEM_PROCESSOR}=")
+  string(REGEX REPLACE "^.*=" "" CPACK_DEBIAN_PACKAGE_ARCHITECTURE "${names}")
+  if(NOT CPACK_DEBIAN_PACKAGE_ARCHITECTURE)
+    set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE ${CMAKE_SYSTEM_PROCESSOR})
+  endif()
+endif()
 # polyconv-bench links the libpolyconv of the package beside it, which dpkg does not know yet.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${POLYCONV_OUTPUT_LIB}")
 

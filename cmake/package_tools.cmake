@@ -26,6 +26,9 @@ endfunction()
 
 # cpack reads this file as its CPACK_PROJECT_CONFIG_FILE, once for each generator.
 if(CPACK_GENERATOR STREQUAL "DEB")
+  if(CPACK_DEBIAN_PACKAGE_ARCHITECTURE) # another processor's
+    set(SHLIBDEPS_EXECUTABLE "${CMAKE_CURRENT_LIST_DIR}/cross_shlibdeps.sh" ${CPACK_DEBIAN_PACKAGE_ARCHITECTURE})
+  endif()
   polyconv_missing_package_tools(sentence)
   if(sentence)
     message(FATAL_ERROR "${sentence}")

@@ -19,7 +19,8 @@
 
 #define POLYCONV_INLINE static inline __attribute__((always_inline))
 #define POLYCONV_MEMBER inline __attribute__((always_inline)) // of structs inside POLYCONV_ISA
-#define POLYCONV_NOINLINE static __attribute__((noinline, unused))
+// One copy of each in a pass, however many kernels call it: all sources of a pass are compiled alike.
+#define POLYCONV_NOINLINE inline __attribute__((noinline))
 
 // POLYCONV_ISA_FUNCTION(void, direct_run, const DirectPlan &plan, int64_t task);
 // declares a function that every pass defines in its own namespace.

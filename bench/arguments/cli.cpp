@@ -134,6 +134,7 @@ void add_others(CLI::App &app, Arguments &a) {
   info->add_option("--patience", a.patience, "How long a backend may take to be loaded (default 10)")
       ->type_name("SECONDS");
   add_output(*info, a, {"text", "json"});
+  add_progress(*info, a);
 
   CLI::App *check = app.add_subcommand("check", "Exact and random checks of every kernel against the reference");
   add_selection(*check, a);
@@ -143,6 +144,7 @@ void add_others(CLI::App &app, Arguments &a) {
   CLI::App *explain = app.add_subcommand("explain", "Which kernel is chosen, why, and why not the others");
   add_selection(*explain, a);
   add_output(*explain, a, {"text", "json"});
+  add_progress(*explain, a);
 
   CLI::App *tune =
       app.add_subcommand("tune", "Time the candidates of problems once and keep the times: later plans choose by them");
@@ -203,6 +205,7 @@ void add_others(CLI::App &app, Arguments &a) {
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   import->add_option("--out", a.out_file, "Write to this file instead of stdout")->type_name("FILE")->group("Output");
+  add_progress(*import, a);
 
   CLI::App *watch =
       app.add_subcommand("watch", "A folder of result files as trends: file by file, and rows that got slower");

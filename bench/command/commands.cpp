@@ -15,4 +15,10 @@ void Output::refuse_ending(const std::string &path, const std::vector<std::strin
                           did_you_mean(ending, endings));
 }
 
+void Output::finish() {
+  if (file_) return file_->keep();
+  std::cout.flush();
+  if (!std::cout) throw Error(kUsage, "the output could not be written");
+}
+
 } // namespace polyconv::bench

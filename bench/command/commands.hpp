@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fstream>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "arguments/arguments.hpp"
+#include "system/whole_file.hpp"
 #include "text/text.hpp"
 
 namespace polyconv::bench {
@@ -27,22 +28,24 @@ int info_command(const Arguments &arguments);
 
 // stdout, or the file of --out, which is refused where its ending says another format than those of `endings`: what is
 // written would not be what its name says. With -o the name may be any; without an ending, or with one of plain text,
-// it holds a table.
+// it holds a table. A file takes its place, and that of the one before it, by finish.
 class Output {
  public:
   Output(const Arguments &arguments, const std::vector<std::string> &endings) {
     const std::string &path = arguments.out_file;
     if (path.empty()) return;
     if (arguments.output.empty()) refuse_ending(path, endings);
-    file_.open(path);
-    if (!file_) throw Error(kUsage, "cannot write the file " + path);
+    file_.emplace(path);
   }
-  std::ostream &stream() { return file_.is_open() ? static_cast<std::ostream &>(file_) : std::cout; }
+  std::ostream &stream() { return file_ ? file_->stream() : std::cout; }
+
+  // Error(kUsage) where not all could be written.
+  void finish();
 
  private:
   static void refuse_ending(const std::string &path, const std::vector<std::string> &endings);
 
-  std::ofstream file_;
+  std::optional<WholeFile> file_;
 };
 
 } // namespace polyconv::bench

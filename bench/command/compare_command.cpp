@@ -39,7 +39,10 @@ Grid grid_of(const std::vector<RowChange> &changes) {
              {"", false, Fit::kWrap}});
   for (const RowChange &c : changes)
     grid.add({c.before.at("problem"), kernels_of(c), c.before.at("threads"), c.old_us ? show_time(*c.old_us) : "-",
-              c.new_us ? show_time(*c.new_us) : "-", c.change ? percent(*c.change) : "", interval_of(c), c.word});
+              c.new_us ? show_time(*c.new_us) : "-", c.change ? percent(*c.change) : "", interval_of(c), c.word},
+             c.fails              ? Tone::kBad
+             : c.word == "faster" ? Tone::kGood
+                                  : Tone::kPlain);
   return grid;
 }
 
@@ -113,9 +116,10 @@ int compare_command(const Arguments &a) {
   Output output(a, {".md"});
   output.stream() << (output_format(a.output, a.out_file) == "markdown"
                           ? grid.markdown()
-                          : grid.text(a.out_file.empty() ? stdout_columns() : 0, nullptr))
-                  << sums_of(changes, tolerance) << std::flush;
-  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+                          : grid.text(a.out_file.empty() ? stdout_columns() : 0, nullptr,
+                                      a.out_file.empty() && stdout_takes_colours()))
+                  << sums_of(changes, tolerance);
+  output.finish();
   const bool fails = std::any_of(changes.begin(), changes.end(), [](const RowChange &c) { return c.fails; });
   return fails ? kRegression : kGood;
 }

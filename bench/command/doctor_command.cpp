@@ -9,6 +9,7 @@
 #include "judge/changes.hpp"
 #include "result/info.hpp"
 #include "system/terminal.hpp"
+#include "text/tone.hpp"
 
 namespace polyconv::bench {
 
@@ -16,15 +17,18 @@ namespace {
 
 class Findings {
  public:
-  void good(const std::string &what) { text_ += "ok    " + what + "\n"; }
+  void good(const std::string &what) { text_ += toned("ok", tone(Tone::kGood)) + "    " + what + "\n"; }
   void bad(const std::string &what, const std::string &remedy) {
-    text_ += "look  " + what + (remedy.empty() ? "" : ": " + remedy) + "\n";
+    text_ += toned("look", tone(Tone::kBad)) + "  " + what + (remedy.empty() ? "" : ": " + remedy) + "\n";
     ++count_;
   }
   const std::string &text() const { return text_; }
   int count() const { return count_; }
 
  private:
+  Tone tone(Tone wanted) const { return coloured_ ? wanted : Tone::kPlain; }
+
+  bool coloured_ = stdout_takes_colours();
   std::string text_;
   int count_ = 0;
 };

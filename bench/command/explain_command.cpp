@@ -8,6 +8,7 @@
 #include "result/explain.hpp"
 #include "result/info.hpp"
 #include "result/json.hpp"
+#include "system/progress.hpp"
 #include "system/terminal.hpp"
 
 namespace polyconv::bench {
@@ -60,6 +61,9 @@ int explain_command(const Arguments &a) {
   }
   const size_t columns = a.out_file.empty() ? stdout_columns() : 0;
   bool first = true;
+  Progress progress(selection.works.size() * selection.devices.size() * selection.maths.size() *
+                        selection.threads.size() * selection.groupings.size(),
+                    a.progress);
   for (const Work &work : selection.works)
     for (const std::string &device : selection.devices)
       for (const MathMode &math : selection.maths)
@@ -67,12 +71,13 @@ int explain_command(const Arguments &a) {
           for (const std::string &grouping : selection.groupings) {
             if (!first && !json) output.stream() << "\n";
             first = false;
+            progress.next(work.title() + " on " + device);
+            if (a.out_file.empty()) progress.wipe();
             const int answer = explain(work, device, selection.request(filter, math, threads, grouping), json, columns,
                                        output.stream());
             if (code == kGood) code = answer;
           }
-  output.stream().flush();
-  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+  output.finish();
   return code;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command/commands.hpp"
 #include "import/import.hpp"
+#include "system/progress.hpp"
 #include "system/whole_file.hpp"
 
 namespace polyconv::bench {
@@ -25,8 +26,11 @@ OpenSizes sizes_of(const std::vector<std::string> &options) {
 int import_command(const Arguments &a) {
   const OpenSizes sizes = sizes_of(a.sizes);
   std::string text;
+  Progress progress(a.result_files.size(), a.progress);
   for (const std::string &file : a.result_files) {
+    progress.next("reading " + file);
     const Imported imported = import_file(file, sizes);
+    progress.wipe();
     for (const std::string &warning : imported.warnings) std::cerr << "polyconv-bench: " << warning << "\n";
     text += suite_text(imported, file);
   }
@@ -34,8 +38,7 @@ int import_command(const Arguments &a) {
     write_whole(a.out_file, text);
     return kGood;
   }
-  std::cout << text << std::flush;
-  if (!std::cout) throw Error(kUsage, "the output could not be written");
+  std::cout << text;
   return kGood;
 }
 

@@ -8,6 +8,7 @@
 #include "result/info.hpp"
 #include "result/json.hpp"
 #include "system/machine.hpp"
+#include "system/progress.hpp"
 #include "system/terminal.hpp"
 
 namespace polyconv::bench {
@@ -39,13 +40,16 @@ std::optional<Ceilings> measure(const DeviceInfo &device) {
 }
 
 // Devices that are alike are measured once.
-void measure_all(Info &info) {
+void measure_all(Info &info, const std::string &when) {
   if (info.devices.empty()) throw Error(kMissing, "the library lists no device");
   info.ceilings.clear();
   std::set<std::pair<std::string, int64_t>> done;
+  Progress progress(info.devices.size(), when);
   for (const DeviceInfo &device : info.devices) {
     if (!done.insert({device.model, device.compute_units}).second) continue;
+    progress.next("ceilings of " + device.name);
     const std::optional<Ceilings> measured = measure(device);
+    progress.wipe();
     if (!measured) continue;
     info.ceilings.push_back(*measured);
     if (!info.ceilings_file.empty()) save_ceilings(info.ceilings_file, *measured);
@@ -58,13 +62,12 @@ void measure_all(Info &info) {
 
 int info_command(const Arguments &a) {
   Info info = collect_info();
-  if (a.ceilings) measure_all(info);
+  if (a.ceilings) measure_all(info, a.progress);
   Output output(a, {".json"});
   output.stream() << (output_format(a.output, a.out_file) == "json"
                           ? info_json(info)
                           : info_text(info, a.out_file.empty() ? stdout_columns() : 0));
-  output.stream().flush();
-  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+  output.finish();
   return kGood;
 }
 

@@ -121,8 +121,8 @@ std::string roofline(const Arguments &a) {
 // Where the picture goes: stdout, or the file of --out.
 int write(const Arguments &a, const std::string &picture) {
   Output output(a, {".svg"});
-  output.stream() << picture << std::flush;
-  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+  output.stream() << picture;
+  output.finish();
   return kGood;
 }
 

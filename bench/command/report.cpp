@@ -5,6 +5,7 @@
 #include <iostream>
 #include <utility>
 
+#include "system/terminal.hpp"
 #include "text/text.hpp"
 
 namespace polyconv::bench {
@@ -15,10 +16,18 @@ Report::Report(const Arguments &a, View view, size_t total, Closing closing)
       width_(file_.empty() && format_ == "table" ? stdout_columns() : 0),
       total_(total),
       output_(a, {".jsonl", ".csv", ".md"}),
-      writer_(format_, view, output_.stream(), width_),
+      writer_(format_, view, output_.stream(), width_, file_.empty() && stdout_takes_colours()),
       progress_(total, a.progress),
       closing_(std::move(closing)),
       interruption_([this](int) { last_words(); }) {}
+
+Report::~Report() {
+  if (finished_ || records_.empty()) return;
+  try { // an error ends the command: the rows that are done are kept
+    output_.finish();
+  } catch (const std::exception &) { // the other error is told
+  }
+}
 
 void Report::next(const std::string &label) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -41,6 +50,7 @@ void Report::add(const Record &record, const std::function<void(std::vector<Reco
 void Report::write() {
   progress_.wipe();
   writer_.finish();
+  output_.finish();
   const std::string below = closing_(records_, width_);
   if (below.empty()) return;
   std::ostream &place = file_.empty() && format_ == "table" ? std::cout : std::cerr;

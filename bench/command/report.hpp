@@ -24,6 +24,7 @@ class Report {
   // where stdout holds data. After an interruption it is the same of the rows that are done; the exit code then is 128
   // + the signal's. Error(kUsage) for a file that cannot be written.
   Report(const Arguments &arguments, View view, size_t total, Closing closing);
+  ~Report();
 
   // `label` is what is being done now, as the next of the total; `name` what of it.
   void next(const std::string &label);

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "api/notes.hpp"
 #include "arguments/selection.hpp"
 #include "command/commands.hpp"
 #include "result/info.hpp"
@@ -174,7 +175,9 @@ int tune_command(const Arguments &typed) {
   check(selection);
   const double budget_s = parse_seconds(a.budget, "--budget");
   std::signal(SIGINT, on_interrupt);
-  return Tuning(selection, budget_s, a.progress).run();
+  const int code = Tuning(selection, budget_s, a.progress).run();
+  if (!forgetting().empty()) throw Error(kUsage, forgetting());
+  return code;
 }
 
 } // namespace polyconv::bench

@@ -191,8 +191,7 @@ int watch_command(const Arguments &a) {
     if (device != devices.front()) output.stream() << "\n";
     print(output.stream(), own, a, tolerance, markdown);
   }
-  output.stream().flush();
-  if (!output.stream()) throw Error(kUsage, "the output could not be written");
+  output.finish();
   return kGood;
 }
 

@@ -190,6 +190,13 @@ std::vector<Shown> columns_of(const std::vector<Record> &records, View view) {
   return shown;
 }
 
+// Not: it was left out, or nobody here takes it.
+bool went_wrong(const Record &record) {
+  for (const char *benign : {"good", "skipped", "unsupported", "unavailable"})
+    if (record.status == benign) return false;
+  return true;
+}
+
 Grid grid_of(const std::vector<Record> &records, View view) {
   const std::vector<Shown> shown = columns_of(records, view);
   std::vector<Grid::Column> columns;
@@ -205,7 +212,7 @@ Grid grid_of(const std::vector<Record> &records, View view) {
       const bool identity = one.column.title == "suite" || one.column.title == "layer" || one.column.title == "problem";
       cells.push_back(repeated && identity ? "" : one.cell(record));
     }
-    grid.add(cells);
+    grid.add(cells, went_wrong(record) ? Tone::kBad : Tone::kPlain);
     above = &record;
   }
   return grid;
@@ -264,7 +271,7 @@ void RecordWriter::finish() {
     const Grid grid = grid_of(view_ == View::kConfigs ? ordered_by_config(records_) : records_, view_);
     std::vector<std::string> left_out;
     out_ << wrapped(caption(records_, view_), width_) << "\n\n"
-         << (markdown ? grid.markdown() : grid.text(width_, &left_out));
+         << (markdown ? grid.markdown() : grid.text(width_, &left_out, coloured_));
     if (!left_out.empty())
       out_ << "\n"
            << wrapped(format("No room in %zu columns for: ", width_) + join(left_out, ", ") +
@@ -275,7 +282,6 @@ void RecordWriter::finish() {
       if (!record.profile.empty()) out_ << profile_text(record, markdown, markdown ? 0 : width_);
   }
   out_.flush();
-  if (!out_) throw Error(kUsage, "the output could not be written");
 }
 
 std::string caption(const std::vector<Record> &records, View view) {

@@ -18,14 +18,19 @@ enum class View { kTimes, kChecks, kLadder, kConfigs };
 std::string output_format(const std::string &asked, const std::string &file);
 
 // CSV and JSONL are written row by row, so that nothing is lost when a long run is stopped; tables by finish, when the
-// widths are known. Lines of a table have up to `width` characters, 0 for any number.
+// widths are known. Lines of a table have up to `width` characters, 0 for any number; `coloured`, rows that went wrong
+// are red.
 class RecordWriter {
  public:
-  RecordWriter(std::string format, View view, std::ostream &out, size_t width = 0)
-      : format_(std::move(format)), view_(view), out_(out), width_(format_ == "table" ? width : 0) {}
+  RecordWriter(std::string format, View view, std::ostream &out, size_t width = 0, bool coloured = false)
+      : format_(std::move(format)),
+        view_(view),
+        out_(out),
+        width_(format_ == "table" ? width : 0),
+        coloured_(coloured) {}
 
   void add(const Record &record);
-  // Writes the table, and an Error(kUsage) where the output could not be written.
+  // Writes the table.
   void finish();
 
  private:
@@ -33,6 +38,7 @@ class RecordWriter {
   View view_;
   std::ostream &out_;
   size_t width_;
+  bool coloured_;
   std::vector<Record> records_;
   bool header_ = false;
 };

@@ -8,6 +8,7 @@
 
 #include "result/explain.hpp"
 #include "result/info.hpp"
+#include "system/whole_file.hpp"
 #include "text/text.hpp"
 
 namespace polyconv::bench {
@@ -118,17 +119,7 @@ void save_ceilings(const std::filesystem::path &file, const Ceilings &ceilings) 
   all.push_back(json_of(ceilings));
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
-  // Written beside and renamed, so that a reader never sees half a file.
-  const std::filesystem::path temporary = file.string() + ".new";
-  bool written = false;
-  {
-    std::ofstream out(temporary);
-    out << dump(all, 2) << "\n";
-    written = static_cast<bool>(out.flush());
-  }
-  std::error_code error;
-  if (written) std::filesystem::rename(temporary, file, error);
-  if (!written || error) throw Error(kUsage, "cannot write the ceilings to " + file.string());
+  write_whole(file.string(), dump(all, 2) + "\n");
 }
 
 std::string info_json(const Info &info) {

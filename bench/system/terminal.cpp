@@ -28,6 +28,23 @@ std::string wrapped_line(const std::string &line, size_t columns) {
 
 } // namespace
 
+namespace {
+
+bool nobody_minds_colours() {
+  const char *no_colour = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+  return (no_colour == nullptr || *no_colour == '\0') && terminal != nullptr && std::string(terminal) != "dumb";
+}
+
+} // namespace
+
+bool stdout_takes_colours() {
+  return stdout_columns() > 0 && nobody_minds_colours();
+}
+
+bool stderr_takes_colours() {
+  return stderr_is_terminal() && nobody_minds_colours();
+}
+
 size_t asked_columns() {
   const char *text = std::getenv("COLUMNS");
   char *end = nullptr;

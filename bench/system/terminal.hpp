@@ -17,6 +17,11 @@ bool stderr_is_terminal();
 // goes into a file or another program.
 size_t stdout_columns();
 
+// Whether colours say something there: a terminal, and nobody has set NO_COLOR (no-color.org) or a terminal without
+// any.
+bool stdout_takes_colours();
+bool stderr_takes_colours();
+
 constexpr size_t kUsualColumns = 80; // of a terminal that does not tell
 size_t asked_columns();              // what COLUMNS says, 0 where it says nothing
 

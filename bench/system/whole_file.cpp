@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "text/text.hpp"
 
@@ -13,32 +12,59 @@ namespace polyconv::bench {
 
 namespace {
 
-// "" where everything is on its way to the disk; else why not.
-std::string write_all(const std::string &path, const std::string &text) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) return "";
-  return errno != 0 ? std::strerror(errno) : "it could not be opened";
+bool is_ordinary(const std::string &path) {
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(path, ignored).type();
+  return kind == std::filesystem::file_type::not_found || kind == std::filesystem::file_type::regular ||
+         kind == std::filesystem::file_type::none;
+}
+
+std::string words_of_errno() {
+  return errno != 0 ? std::strerror(errno) : "the system does not say why";
 }
 
 } // namespace
 
-void write_whole(const std::string &path, const std::string &text) {
-  std::error_code error;
-  const auto kind = std::filesystem::status(path, error).type();
-  const bool ordinary = kind == std::filesystem::file_type::not_found || kind == std::filesystem::file_type::regular ||
-                        kind == std::filesystem::file_type::none;
-  const std::string beside = ordinary ? path + ".new" : path;
-  std::string why = write_all(beside, text);
-  if (why.empty() && ordinary) {
-    std::filesystem::rename(beside, path, error);
-    if (error) why = error.message();
+WholeFile::WholeFile(const std::string &path) : path_(path), beside_(is_ordinary(path) ? path + ".new" : path) {
+  errno = 0;
+  file_.open(beside_, std::ios::binary);
+  if (!file_) fail(words_of_errno());
+  open_ = true;
+}
+
+WholeFile::~WholeFile() {
+  if (!open_ || beside_ == path_) return;
+  file_.close();
+  std::error_code ignored;
+  std::filesystem::remove(beside_, ignored);
+}
+
+void WholeFile::keep() {
+  errno = 0;
+  if (!file_) { // for long, maybe: the reason is asked for again
+    file_.clear();
+    file_ << '\n';
+    file_.flush();
+    fail(words_of_errno());
   }
-  if (why.empty()) return;
-  if (ordinary) std::filesystem::remove(beside, error);
-  throw Error(kUsage, "cannot write the file " + path + ": " + why);
+  file_.close();
+  if (!file_) fail(words_of_errno());
+  if (beside_ != path_) {
+    std::error_code error;
+    std::filesystem::rename(beside_, path_, error);
+    if (error) fail(error.message());
+  }
+  open_ = false;
+}
+
+void WholeFile::fail(const std::string &why) {
+  throw Error(kUsage, "cannot write the file " + path_ + ": " + why);
+}
+
+void write_whole(const std::string &path, const std::string &text) {
+  WholeFile file(path);
+  file.stream() << text;
+  file.keep();
 }
 
 } // namespace polyconv::bench

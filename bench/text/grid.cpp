@@ -46,8 +46,9 @@ std::vector<std::string> pieces(const std::string &cell, size_t width) {
 
 } // namespace
 
-void Grid::add(std::vector<std::string> cells) {
+void Grid::add(std::vector<std::string> cells, Tone tone) {
   cells.resize(columns_.size());
+  tones_.push_back(tone);
   rows_.push_back(std::move(cells));
 }
 
@@ -121,7 +122,7 @@ Grid::Layout Grid::layout_for(size_t columns, std::vector<std::string> *left_out
   return layout;
 }
 
-void Grid::append_row(const Layout &layout, const std::vector<std::string> &row, std::string *text) const {
+void Grid::append_row(const Layout &layout, const std::vector<std::string> &row, Tone tone, std::string *text) const {
   std::vector<std::vector<std::string>> cells(row.size());
   size_t lines = 1;
   for (size_t i = 0; i < row.size(); ++i) {
@@ -138,30 +139,31 @@ void Grid::append_row(const Layout &layout, const std::vector<std::string> &row,
       out += padded(line < cells[i].size() ? cells[i][line] : "", layout.width[i], columns_[i].right);
       first = false;
     }
-    *text += out.substr(0, out.find_last_not_of(' ') + 1) + "\n";
+    *text += toned(out.substr(0, out.find_last_not_of(' ') + 1), tone) + "\n";
   }
   for (const size_t i : layout.below)
     for (const std::string &piece : pieces(row[i], std::max(layout.columns, kLeastWrapped + kDeep) - kDeep))
-      if (!piece.empty()) *text += std::string(kDeep, ' ') + piece + "\n";
+      if (!piece.empty()) *text += std::string(kDeep, ' ') + toned(piece, tone) + "\n";
 }
 
 std::string Grid::text() const {
   return text(0, nullptr);
 }
 
-std::string Grid::text(size_t columns, std::vector<std::string> *left_out) const {
+std::string Grid::text(size_t columns, std::vector<std::string> *left_out, bool coloured) const {
   const Layout layout = layout_for(columns, left_out);
   std::string text;
   std::vector<std::string> titles;
   for (size_t i = 0; i < columns_.size(); ++i) titles.push_back(layout.width[i] > 0 ? columns_[i].title : "");
-  append_row(layout, titles, &text);
-  for (const auto &row : rows_) {
+  append_row(layout, titles, coloured ? Tone::kStrong : Tone::kPlain, &text);
+  for (size_t number = 0; number < rows_.size(); ++number) {
+    const std::vector<std::string> &row = rows_[number];
     std::string heading;
     for (const size_t i : layout.headings)
       if (!row[i].empty()) heading += (heading.empty() ? "" : "  ") + row[i];
     for (const std::string &piece : pieces(heading, std::max(columns, kLeastWrapped)))
       if (!piece.empty()) text += piece + "\n";
-    append_row(layout, row, &text);
+    append_row(layout, row, coloured ? tones_[number] : Tone::kPlain, &text);
   }
   return text;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "text/tone.hpp"
+
 namespace polyconv::bench {
 
 // What becomes of a column where a line has no room for all.
@@ -27,7 +29,7 @@ class Grid {
 
   explicit Grid(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  void add(std::vector<std::string> cells);
+  void add(std::vector<std::string> cells, Tone tone = Tone::kPlain);
   bool empty() const { return rows_.empty(); }
 
   // Two blanks between columns; a column whose every cell is empty is left out.
@@ -35,18 +37,19 @@ class Grid {
   std::string markdown() const;
 
   // The same in lines of up to `columns` characters (0: any number), where the columns' Fit allows it. The titles of
-  // what is left out are appended to *left_out, which may be NULL.
-  std::string text(size_t columns, std::vector<std::string> *left_out) const;
+  // what is left out are appended to *left_out, which may be NULL. `coloured` says rows' tones, and titles stand out.
+  std::string text(size_t columns, std::vector<std::string> *left_out, bool coloured = false) const;
 
  private:
   struct Layout;
 
   std::vector<size_t> widths() const; // 0 for a column that is left out
   Layout layout_for(size_t columns, std::vector<std::string> *left_out) const;
-  void append_row(const Layout &layout, const std::vector<std::string> &row, std::string *text) const;
+  void append_row(const Layout &layout, const std::vector<std::string> &row, Tone tone, std::string *text) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
+  std::vector<Tone> tones_; // of the rows
 };
 
 } // namespace polyconv::bench

@@ -17,6 +17,8 @@
 
 #include <polyconv/polyconv.h>
 
+#include <exception>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -193,6 +195,9 @@ class Bound {
   std::unique_ptr<polyconv_bound, Destroy> bound_;
 };
 
+class Cache;
+
+// A plan of one's own, or one that a Cache has lent, which goes back to it.
 class Plan {
  public:
   explicit Plan(const polyconv_problem &problem, const polyconv_options &options = Options(),
@@ -232,17 +237,62 @@ class Plan {
   Bound bind(const polyconv_buffers &buffers, const Workspace &workspace) const;
 
  private:
+  friend class Cache;
   Plan(const polyconv_problem *problems, int32_t count, const polyconv_options &options, const Device &device)
       : device_(device) {
     polyconv_plan *plan = nullptr;
     require(polyconv_plan_create(device.get(), problems, count, &options, &plan));
     plan_.reset(plan);
   }
+  struct GiveBack {
+    polyconv_cache *cache; // NULL: the plan is this object's own
+    void operator()(const polyconv_plan *plan) const noexcept {
+      if (cache != nullptr)
+        polyconv_cache_release(cache, plan);
+      else
+        polyconv_plan_destroy(const_cast<polyconv_plan *>(plan));
+    }
+  };
+  Plan(const polyconv_plan *lent, polyconv_cache *cache, const Device &device)
+      : device_(device), plan_(lent, GiveBack{cache}) {}
+  Device device_;
+  std::unique_ptr<const polyconv_plan, GiveBack> plan_{nullptr, GiveBack{nullptr}};
+};
+
+// Plans by problem, for shapes that change from call to call (docs/plan-cache.md). It must outlive the plans that it
+// lends.
+class Cache {
+ public:
+  explicit Cache(int64_t byte_limit = -1, const polyconv_options &options = Options(), const Device &device = Device())
+      : device_(device) {
+    polyconv_cache *cache = nullptr;
+    require(polyconv_cache_create(device.get(), &options, byte_limit, &cache));
+    cache_.reset(cache);
+  }
+  polyconv_cache *get() const noexcept { return cache_.get(); }
+
+  // The plan of a problem, made where there is none yet; its Plan gives it back.
+  Plan plan(const polyconv_problem &problem) const { return plan(&problem, 1); }
+  Plan plan(const std::vector<Problem> &chain) const { return plan(chain.data(), static_cast<int32_t>(chain.size())); }
+  polyconv_cache_stats stats() const {
+    polyconv_cache_stats result = {};
+    result.struct_size = sizeof result;
+    require(polyconv_cache_get_stats(cache_.get(), &result));
+    return result;
+  }
+  void clear() const noexcept { polyconv_cache_clear(cache_.get()); }
+
+ private:
+  Plan plan(const polyconv_problem *problems, int32_t count) const {
+    const polyconv_plan *lent = nullptr;
+    require(polyconv_cache_get(cache_.get(), problems, count, &lent));
+    return Plan(lent, cache_.get(), device_);
+  }
   struct Destroy {
-    void operator()(polyconv_plan *plan) const noexcept { polyconv_plan_destroy(plan); }
+    void operator()(polyconv_cache *cache) const noexcept { polyconv_cache_destroy(cache); }
   };
   Device device_;
-  std::unique_ptr<polyconv_plan, Destroy> plan_;
+  std::unique_ptr<polyconv_cache, Destroy> cache_;
 };
 
 // The memory that runs of a plan need beside their tensors: one for each run at a time. Plans of one device that run
@@ -348,6 +398,44 @@ class Explanation {
   };
   std::unique_ptr<polyconv_explanation, Destroy> explanation_;
 };
+
+// ---------------------------------------------------------------- tune
+
+// Told of each candidate that was timed and of each problem that is done; false ends the tuning, which keeps what was
+// timed. What it throws ends the tuning too, and comes out of tune.
+using TuneWatch = std::function<bool(const polyconv_tune_progress &)>;
+
+// Times the candidates of single layers and keeps the times for later plans (docs/tuning.md); `budget_ms` is for all of
+// them, 0 for no limit.
+inline void tune(const std::vector<Problem> &problems, int64_t budget_ms = 0,
+                 const polyconv_options &options = Options(), const TuneWatch &watch = {},
+                 const Device &device = Device()) {
+  struct Watched {
+    const TuneWatch &watch;
+    std::exception_ptr thrown;
+  } watched = {watch, nullptr};
+  const auto tell = [](void *context, const polyconv_tune_progress *progress) -> int32_t {
+    Watched &told = *static_cast<Watched *>(context);
+    try {
+      return told.watch(*progress) ? 0 : 1;
+    } catch (...) { // not through C
+      told.thrown = std::current_exception();
+      return 1;
+    }
+  };
+  const polyconv_status status =
+      polyconv_tune(device.get(), problems.data(), static_cast<int32_t>(problems.size()), &options, budget_ms,
+                    watch ? static_cast<polyconv_tune_callback>(tell) : nullptr, &watched);
+  if (watched.thrown) std::rethrow_exception(watched.thrown);
+  require(status);
+}
+
+// Adds what another tuning file holds to the user's own; gives the number of lines that came.
+inline int64_t tune_merge(const std::string &path) {
+  int64_t taken = 0;
+  require(polyconv_tune_merge(path.c_str(), &taken));
+  return taken;
+}
 
 } // namespace polyconv
 #endif // POLYCONV_POLYCONV_HPP

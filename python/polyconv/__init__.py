@@ -25,6 +25,7 @@ from .errors import (
     Unavailable,
     Unsupported,
 )
+from ._tune import Tuned, tune_layers, tune_merge
 from .objects import Chain, Plan, Problem, TensorInfo, Weights, tune
 
 __version__ = _core.version()
@@ -45,6 +46,7 @@ __all__ = [
     "Pool",
     "Problem",
     "TensorInfo",
+    "Tuned",
     "Unavailable",
     "Unsupported",
     "Weights",
@@ -60,6 +62,8 @@ __all__ = [
     "grad_input",
     "grad_weight",
     "tune",
+    "tune_layers",
+    "tune_merge",
 ]
 
 

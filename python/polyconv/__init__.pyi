@@ -1,4 +1,5 @@
-from typing import Any, Literal, NamedTuple, Optional, Sequence, Tuple, Union
+import os
+from typing import Any, Callable, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .errors import DeviceError as DeviceError
 from .errors import Error as Error
@@ -178,6 +179,8 @@ class Plan:
     @property
     def estimate_us(self) -> float: ...
     @property
+    def measured_on(self) -> str: ...
+    @property
     def fallback(self) -> bool: ...
     @property
     def threads(self) -> int: ...
@@ -215,6 +218,7 @@ class Candidate(NamedTuple):
     grouping: str
     note: str
     measured: bool
+    measured_on: str
 
 class Explanation:
     text: str
@@ -253,6 +257,27 @@ def explain(
 def tune(
     problem: Union[AnyProblem, Sequence[AnyProblem]], budget_ms: int, device: str = "cpu", **options: Any
 ) -> Plan: ...
+
+class Tuned(NamedTuple):
+    problem: int
+    finished: bool
+    token: str
+    kernel: str
+    reason: str
+    us: float
+    timed: int
+    known: int
+    elapsed_ms: float
+    left_ms: float
+
+def tune_layers(
+    problems: Sequence[AnyProblem],
+    budget_ms: int = 0,
+    device: str = "cpu",
+    progress: Optional[Callable[[Tuned], Any]] = None,
+    **options: Any,
+) -> list[Tuned]: ...
+def tune_merge(path: Union[str, os.PathLike[str]]) -> int: ...
 def backends() -> list[Backend]: ...
 def devices() -> list[Device]: ...
 def cache_info() -> CacheInfo: ...

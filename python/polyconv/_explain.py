@@ -21,6 +21,7 @@ class Candidate(NamedTuple):
     grouping: str
     note: str
     measured: bool
+    measured_on: str  # the day, "2026-11-28"; "" of an estimate
 
 
 class Explanation:

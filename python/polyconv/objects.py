@@ -184,6 +184,7 @@ class Plan:
     math = property(lambda self: self._core.math)
     workspace_bytes = property(lambda self: self._core.workspace_bytes)
     estimate_us = property(lambda self: self._core.estimate_us, doc="Predicted; measured after tuning.")
+    measured_on = property(lambda self: self._core.measured_on, doc="The day of that measurement, '2026-11-28'; '' of an estimate.")
     fallback = property(lambda self: self._core.fallback)
     threads = property(lambda self: self._core.threads)
     problems = property(lambda self: tuple(Problem._of(self._core.problem(i)) for i in range(self._core.layers)))

@@ -10,6 +10,7 @@ NB_MODULE(_core, module) {
   polyconv_python::bind_problem(module);
   polyconv_python::bind_plan(module);
   polyconv_python::bind_weights(module);
+  polyconv_python::bind_tune(module);
   polyconv_python::bind_openmp(module);
   polyconv_python::bind_world(module);
   polyconv_python::bind_call(module);

@@ -79,6 +79,7 @@ polyconv_parallel_for shared_parallel_for();
 void bind_problem(nb::module_ &module);
 void bind_plan(nb::module_ &module);
 void bind_weights(nb::module_ &module);
+void bind_tune(nb::module_ &module);
 void bind_openmp(nb::module_ &module);
 void bind_world(nb::module_ &module);
 

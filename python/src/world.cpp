@@ -53,7 +53,8 @@ nb::tuple explain(const char *device, const nb::list &problems, const nb::dict &
     c.struct_size = sizeof c;
     require(polyconv_explanation_get(made, i, &c));
     candidates.append(nb::make_tuple(c.kernel, c.accepted != 0, c.chosen != 0, c.fallback != 0, c.estimate_us,
-                                     c.workspace_bytes, c.reason, c.grouping, c.note, c.measured != 0));
+                                     c.workspace_bytes, c.reason, c.grouping, c.note, c.measured != 0,
+                                     c.measured_on != nullptr ? c.measured_on : ""));
   }
   return nb::make_tuple(polyconv_explanation_text(made), candidates);
 }

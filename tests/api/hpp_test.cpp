@@ -6,11 +6,24 @@
 #include <polyconv/sdk/check.hpp> // beside it: both name things in namespace polyconv
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <type_traits>
 
 namespace {
+
+#if !defined(_WIN32)
+// A tuning database of this process alone; the library reads its settings once, so they are there before main.
+[[maybe_unused]] const bool kTunes = [] {
+  const char *folder = std::getenv("POLYCONV_BINARY_DIR");
+  const std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/tests/hpp_test.tuning.txt";
+  std::remove(path.c_str());
+  setenv("POLYCONV_TUNING_DB", path.c_str(), 1);
+  setenv("POLYCONV_TUNING", "on", 1);
+  return true;
+}();
+#endif
 
 template <class Body>
 polyconv_status status_of(Body body) {
@@ -54,6 +67,7 @@ polyconv::Options on_reference() {
 
 static_assert(!std::is_copy_constructible<polyconv::Plan>::value, "a plan has one owner");
 static_assert(std::is_nothrow_move_constructible<polyconv::Plan>::value, "a plan moves");
+static_assert(std::is_nothrow_move_constructible<polyconv::Cache>::value, "a cache moves");
 static_assert(std::is_nothrow_move_constructible<polyconv::Weights>::value, "weights move");
 static_assert(std::is_nothrow_move_constructible<polyconv::Bound>::value, "a bound set moves");
 static_assert(std::is_nothrow_move_constructible<polyconv::Explanation>::value, "an explanation moves");
@@ -151,6 +165,64 @@ TEST_CASE("weights are packed, saved and loaded") {
   plan.run(box.buffers);
   box.check_output();
   CHECK(status_of([&] { polyconv::Weights::load(plan, 0, "no/such/file"); }) == POLYCONV_IO_ERROR);
+}
+
+TEST_CASE("a cache lends plans that run as any other and go back to it") {
+  Box box;
+  const polyconv::Cache cache(-1, on_reference());
+  const polyconv_plan *lent = nullptr;
+  {
+    polyconv::Plan plan = cache.plan(box.problem);
+    lent = plan.get();
+    plan.run(box.buffers, polyconv::Workspace(plan));
+    box.check_output();
+    CHECK(cache.stats().in_use == 1);
+    plan = cache.plan(std::vector<polyconv::Problem>{box.problem}); // the same, lent twice for a moment
+    CHECK(plan.get() == lent);
+    const polyconv::Plan moved = std::move(plan);
+    CHECK(cache.stats().in_use == 1);
+    CHECK(moved.device().get() == polyconv::Device().get());
+  }
+  CHECK(cache.stats().in_use == 0);
+  CHECK(cache.stats().plans == 1);
+  CHECK(cache.stats().hits == 1);
+  polyconv::Plan mixed(box.problem, on_reference()); // one of its own, which is destroyed when another takes its place
+  mixed = cache.plan(box.problem);
+  CHECK(mixed.get() == lent);
+  mixed = polyconv::Plan(box.problem, on_reference());
+  CHECK(cache.stats().in_use == 0);
+  cache.clear();
+  CHECK(cache.stats().plans == 0);
+  CHECK(status_of([&] { cache.plan(polyconv::Problem()); }) == POLYCONV_SUCCESS); // of one pixel
+  polyconv::Problem wrong = box.problem;
+  wrong.in_channels = -1;
+  CHECK(status_of([&] { cache.plan(wrong); }) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(status_of([] { polyconv::Cache(-2); }) == POLYCONV_INVALID_ARGUMENT);
+}
+
+TEST_CASE("tuning tells a watcher, who may stop it or throw") {
+  const std::vector<polyconv::Problem> problems = {polyconv::Problem("fwd:i4x4,f2x2"),
+                                                   polyconv::Problem("fwd:i5x5,f2x2")};
+  const char *mode = std::getenv("POLYCONV_TUNING");
+  if (mode != nullptr && std::string(mode) == "off") {
+    CHECK(status_of([&] { polyconv::tune(problems); }) == POLYCONV_UNSUPPORTED);
+    return;
+  }
+  int calls = 0;
+  polyconv::tune(problems, 0, on_reference(), [&](const polyconv_tune_progress &) { return ++calls < 1; });
+  CHECK(calls == 1);
+  std::string last;
+  polyconv::tune(problems, 0, on_reference(), [&](const polyconv_tune_progress &now) {
+    if (now.finished != 0) last = now.token;
+    return true;
+  });
+  CHECK(last == problems[1].token());
+  CHECK(std::string(polyconv::Plan(problems[0], on_reference()).info().measured_on).size() == 10);
+  CHECK_THROWS_AS(polyconv::tune({polyconv::Problem("fwd:i6x6,f2x2")}, 0, on_reference(),
+                                 [](const polyconv_tune_progress &) -> bool { throw std::string("enough"); }),
+                  std::string);
+  CHECK(status_of([] { polyconv::tune({}); }) == POLYCONV_INVALID_ARGUMENT);
+  CHECK(status_of([] { polyconv::tune_merge("no/such/file"); }) == POLYCONV_IO_ERROR);
 }
 
 TEST_CASE("one call") {

@@ -8,11 +8,17 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <functional>
+#include <regex>
 
+#include "bench_files.hpp"
 #include "bench_process.hpp"
 
 namespace {
+
+// Lines are counted as they are seen.
+[[maybe_unused]] const int kWithoutColours = setenv("NO_COLOR", "1", 1);
 
 struct Ended {
   int code; // 128 + signal where a signal ended it
@@ -175,4 +181,40 @@ TEST_CASE("a signal that was ignored stays ignored") {
   signal(SIGTERM, SIG_DFL);
   CHECK(ended.code == 0);
   CHECK(has(ended.out, "reference/convolve@plain"));
+}
+
+TEST_CASE("colours are for terminals, and for nobody who sets NO_COLOR") {
+  const TemporaryFile before("", ".jsonl"), after("", ".jsonl");
+  REQUIRE(run_on(0, {"run", kSmall, "--backend", "reference", "--min-time", "0", "--out", before.path()}).code == 0);
+  std::string row;
+  std::getline(std::ifstream(before.path()), row);
+  row = std::regex_replace(row, std::regex("(\"[a-z_0-9]*_us\":)([0-9])"),
+                           "$019999$2"); // a thousand times slower, at least
+  std::ofstream(after.path()) << row << "\n";
+  const std::vector<std::string> compare = {"compare", before.path(), after.path()};
+  setenv("TERM", "xterm", 1);
+  unsetenv("NO_COLOR");
+  const Ended coloured = run_on(100, compare);
+  CHECK(coloured.code == 5);
+  CHECK(has(coloured.out, "\033[1m"));  // titles
+  CHECK(has(coloured.out, "\033[31m")); // the row that fails
+  CHECK_FALSE(has(run_on(0, compare).out, "\033["));
+  setenv("NO_COLOR", "1", 1);
+  CHECK_FALSE(has(run_on(100, compare).out, "\033["));
+  setenv("NO_COLOR", "", 1); // as if it were not there
+  CHECK(has(run_on(100, compare).out, "\033["));
+  unsetenv("NO_COLOR");
+  setenv("TERM", "dumb", 1);
+  CHECK_FALSE(has(run_on(100, compare).out, "\033["));
+  setenv("TERM", "xterm", 1);
+  CHECK(has(run_on(100, {"doctor"}).out, "\033[3"));
+  CHECK(has(run_on(100, {"run", kSmall, "--backend", "reference", "--min-time", "0"}).out, "\033[1m"));
+  setenv("NO_COLOR", "1", 1);
+}
+
+TEST_CASE("every command that may take long says what goes on") {
+  const TemporaryFile tokens(std::string(kSmall) + "\n", ".txt");
+  CHECK(has(run_on(0, {"import", tokens.path(), tokens.path(), "--progress", "always"}).err, "[2/2] reading "));
+  CHECK(has(run_on(0, {"explain", kSmall, "--backend", "reference", "--progress", "always"}).err, "[1/1] "));
+  CHECK(has(run_on(0, {"check", kSmall, "--backend", "reference", "--progress", "always"}).err, "[1/1] "));
 }

@@ -144,16 +144,53 @@ TEST_CASE("the bench says so where its results cannot be written") {
   const std::string quoted = std::string("'") + bench + "' ", problem = "fwd:n1,c3,k4,i9x9,f3x3 --backend reference ";
   const std::string run = quoted + "run " + problem + "--min-time 0 --cache warm-only --verify never ",
                     explain = quoted + "explain " + problem;
-  if (fs::exists("/dev/full")) {
-    const fakes::Result full = fakes::run(run + "-o jsonl >/dev/full");
-    CHECK(full.exit_code == 2);
-    CHECK(contains(full.err, "could not be written"));
-  }
+  if (fs::exists("/dev/full"))
+    for (const std::string &command : {run + "-o jsonl", explain, quoted + "--help", quoted + "--version",
+                                       quoted + "man", quoted + "doctor", quoted + "completion zsh",
+                                       "POLYCONV_TUNING=on POLYCONV_TUNING_DB='" + folder.file("db.txt") + "' " +
+                                           quoted + "tune " + problem + "--tune 0.01"}) {
+      CAPTURE(command);
+      const fakes::Result full = fakes::run(command + " >/dev/full");
+      CHECK(full.exit_code == 2);
+      CHECK(contains(full.err, "polyconv-bench: the output could not be written"));
+    }
   const fakes::Result nowhere = fakes::run(explain + "--out '" + folder.file("nowhere/rows.txt") + "'");
   CHECK(nowhere.exit_code == 2);
   CHECK(contains(nowhere.err, "rows.txt"));
-  const fakes::Result limited =
-      fakes::run("trap '' XFSZ; ulimit -f 0; " + explain + "--out '" + folder.file("rows.txt") + "' 2>&1");
-  CHECK(limited.exit_code == 2);
-  CHECK(contains(limited.out, "written"));
+}
+
+TEST_CASE("a file that the bench cannot write to its end has what it had") {
+  const char *bench = std::getenv("POLYCONV_BENCH");
+  if (bench == nullptr) return polyconv_test::skip("polyconv-bench is not built");
+  const TemporaryFolder folder;
+  const std::string quoted = std::string("'") + bench + "' ", problem = "fwd:n1,c3,k4,i9x9,f3x3 --backend reference ";
+  const std::string run = quoted + "run " + problem + "--min-time 0 --cache warm-only --verify never ";
+  const std::string results = folder.file("good.jsonl");
+  REQUIRE(fakes::run(run + "--out '" + results + "'").exit_code == 0);
+  const struct {
+    std::string command, name;
+  } rows[] = {{run, "rows.jsonl"},
+              {run, "rows.csv"},
+              {quoted + "explain " + problem, "explained.txt"},
+              {quoted + "check " + problem, "checked.txt"},
+              {quoted + "info ", "info.json"},
+              {quoted + "compare '" + results + "' '" + results + "' ", "changes.md"},
+              {quoted + "report '" + results + "' ", "page.html"},
+              {quoted + "plot '" + results + "' --x c ", "picture.svg"}};
+  for (const auto &row : rows) {
+    const std::string path = folder.file(row.name.c_str());
+    CAPTURE(row.command);
+    std::ofstream(path) << "what was there";
+    const fakes::Result limited = fakes::run("trap '' XFSZ; ulimit -f 0; " + row.command + "--out '" + path + "' 2>&1");
+    CHECK(limited.exit_code == 2);
+    CHECK(contains(limited.out, "polyconv-bench: cannot write the file " + path + ": File too large"));
+    std::string text;
+    std::getline(std::ifstream(path), text);
+    CHECK(text == "what was there");
+    CHECK_FALSE(fs::exists(path + ".new"));
+  }
+  // And with room it is written.
+  const std::string path = folder.file("rows.jsonl");
+  CHECK(fakes::run(run + "--out '" + path + "'").exit_code == 0);
+  CHECK(fs::file_size(path) > 100);
 }

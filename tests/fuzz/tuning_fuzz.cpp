@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string text = polyconv::tuning_text(table);
   polyconv::TuningTable again;
   int64_t skipped_again = 0;
-  require(polyconv::read_tuning_text(text, &again, &skipped_again) == polyconv::TuningText::Read, "a text written is read");
+  require(polyconv::read_tuning_text(text, &again, &skipped_again) == polyconv::TuningText::Read,
+          "a text written is read");
   require(skipped_again == 0, "no line that was written is skipped");
   require(polyconv::tuning_text(again) == text, "and it is written the same");
   return 0;

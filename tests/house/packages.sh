@@ -35,6 +35,13 @@ holds libpolyconv-dev '/libpolyconv\.so$'
 holds libpolyconv-dev '/polyconv-config\.cmake$'
 holds libpolyconv-dev '/polyconv\.pc$'
 holds libpolyconv-dev '/polyconv\.spdx\.json$'
+holds "libpolyconv$so" '/polyconv/tuning\.txt$'
+if compgen -G "$output/polyconv-tools_*.deb" >/dev/null; then
+  holds polyconv-tools '/man/man1/polyconv-bench\.1$'
+  holds polyconv-tools '/bash-completion/completions/polyconv-bench$'
+  holds polyconv-tools '/zsh/site-functions/_polyconv-bench$'
+  holds polyconv-tools '/fish/vendor_completions\.d/polyconv-bench\.fish$'
+fi
 dpkg-deb --contents "$(package "libpolyconv$so")" | grep -q '/polyconv/libpolyconv_' && fail "the runtime package holds a backend"
 field "libpolyconv$so" Depends | grep -q libc6 || fail "the runtime package does not depend on libc6"
 for backend in "$@"; do

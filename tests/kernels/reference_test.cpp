@@ -226,7 +226,8 @@ TEST_CASE("NaN passes every activation, and infinities end where the activation 
       polyconv_problem_init(&problem);
       REQUIRE_MESSAGE(polyconv_problem_parse(token.c_str(), &problem) == POLYCONV_SUCCESS,
                       std::string(polyconv_last_error()));
-      for (const auto &[value, expected] : {std::pair{kNaN, kNaN}, {kInf, row.of_inf}, {-kInf, row.of_minus_inf}}) {
+      for (const auto &pair : {std::pair{kNaN, kNaN}, {kInf, row.of_inf}, {-kInf, row.of_minus_inf}}) {
+        const double value = pair.first, expected = pair.second; // names that C++17 lets a lambda capture
         Filled filled(problem, 1);
         store_as(filled.weights.data(), filled.weights.tensor.type, 0, 1.0);
         filled.input.each([&](int64_t at) { store_as(filled.input.data(), filled.input.tensor.type, at, value); });

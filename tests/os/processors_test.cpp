@@ -111,7 +111,7 @@ TEST_CASE("OMP_NUM_THREADS: the first number of its list") {
                                                     {"+5", 5},
                                                     {"7 ,1", 7},
                                                     {"9999999999999999", 1024}};
-  for (const auto &[text, threads] : cases) CHECK_MESSAGE(polyconv::first_of_list(text) == threads, std::string(text));
+  for (const auto &one : cases) CHECK_MESSAGE(polyconv::first_of_list(one.first) == one.second, std::string(one.first));
 }
 
 TEST_CASE("affinity and OMP_NUM_THREADS limit a plan's threads, the lesser of them") {

@@ -33,8 +33,8 @@ void operator delete(void *pointer, size_t) noexcept {
 
 TEST_CASE("a plan by estimate does not keep a kilobyte of each kernel that says no") {
 #if defined(_WIN32)
-  return polyconv_test::skip("a DLL takes no operator new of the program's");
-#endif
+  polyconv_test::skip("a DLL takes no operator new of the program's");
+#else
   if (polyconv_test::kSanitized) return polyconv_test::skip("a sanitizer brings an operator new of its own");
   polyconv_options o = options();
   o.threads = 1;
@@ -46,4 +46,5 @@ TEST_CASE("a plan by estimate does not keep a kilobyte of each kernel that says 
   MESSAGE("a plan allocates " << sum << " bytes, " << largest << " of them at once");
   REQUIRE(sum > 0);
   CHECK(largest < size_t{64} << 10);
+#endif
 }

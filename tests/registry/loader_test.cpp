@@ -29,7 +29,7 @@ const Rejected kRejected[] = {
     {"not_a_library", "does not load: "},
 #if !defined(_WIN32) // which asks a library for its own symbols alone, and does not say what it misses (windows_test)
     {"symbol_in_dependency", "the symbol comes from"},
-    {"missing_library", "libpolyconv_fake_driver.so: cannot open shared object file"},
+    {"missing_library", "libpolyconv_fake_driver.so: "},
 #endif
     {"short_table", "its table has 64 bytes, expected at least 72"},
     {"short_kernel", "the table of kernel 0 has 80 bytes, expected at least 88"},
@@ -49,8 +49,13 @@ const Rejected kRejected[] = {
     {"no_configs", "kernel 'nothing' has config_count 0"},
     {"same_kernels", "has two kernels called 'nothing'"},
     {"wrong_name", "calls itself 'somebody-else', expected 'fake-wrong-name'"},
+#if defined(__GLIBC__) || defined(_WIN32)
     {"throws_in_query", "query threw a C++ exception across the C ABI (the fake cannot be queried)"},
     {"throws_in_probe", "probe threw a C++ exception across the C ABI (the fake cannot be probed)"},
+#else // each library may have a C++ library of its own, and none knows the other's exceptions
+    {"throws_in_query", "query threw a C++ exception across the C ABI"},
+    {"throws_in_probe", "probe threw a C++ exception across the C ABI"},
+#endif
     {"throws_in_config_name", "config_name threw a C++ exception across the C ABI"},
     {"refuses_host", "needs a library of plug-in ABI 1.99 or newer"},
     {"refuses_silently", "query returned status 3 (unavailable) without a reason"},

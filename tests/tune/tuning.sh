@@ -14,7 +14,7 @@ fail() {
 }
 # use NAME: the database of the next commands.
 use() { db=$folder/$1.txt && export POLYCONV_TUNING_DB=$db; }
-tune() { "$bench" tune --tune 0.05 "$@" >>"$folder/log"; }
+tune() { "$bench" tune --tune 10 "$@" >>"$folder/log"; }
 # Every line but the first has nine fields, and they are sorted and without repetition.
 whole() {
   [[ $(head -n 1 "$1") == '# polyconv tuning 1' ]] || fail "$1 has no first line"
@@ -92,15 +92,34 @@ for first in '# polyconv tuning 2' 'dear diary'; do
   use alone
   printf '%s\nwhatever\n' "$first" >"$db"
   cp "$db" "$folder/untouched"
-  heard=$(POLYCONV_LOG=warning "$bench" tune --tune 0.05 $token 2>&1)
+  code=0
+  heard=$(POLYCONV_LOG=warning "$bench" tune --tune 0.05 $token 2>&1) || code=$?
+  [[ $code == 2 ]] || fail "a tuner whose file is left alone exits with $code"
   says "$heard" "left alone"
   cmp -s "$db" "$folder/untouched" || fail "a file that begins '$first' was written over"
 done
 
 # A home that cannot be written: it works, and says so once. (Below a file, since root may write everywhere else.)
-heard=$(HOME=$folder/before POLYCONV_TUNING_DB= POLYCONV_LOG=warning "$bench" tune --tune 0.05 $token fwd:n1,c4,k4,i10x10,f3x3 2>&1)
+code=0
+heard=$(HOME=$folder/before POLYCONV_TUNING_DB= "$bench" tune --tune 0.05 $token fwd:n1,c4,k4,i10x10,f3x3 2>&1) || code=$?
+[[ $code == 2 ]] || fail "a tuner whose times are lost exits with $code"
 [[ $(grep -c 'will be forgotten' <<<"$heard") == 1 ]] || fail "expected one warning: $heard"
 [[ $(grep -c ' us  ' <<<"$heard") == 2 ]] || fail "expected two results: $heard"
+
+# A disk that is full: one sentence and an exit code, and the file has what it had.
+use full
+cp "$folder/before" "$db"
+code=0
+heard=$(trap '' XFSZ && ulimit -f 0 && "$bench" tune --tune 0.05 fwd:n1,c4,k4,i10x10,f3x3 2>&1) || code=$?
+[[ $code == 2 ]] || fail "a tuner on a full disk exits with $code"
+[[ $(grep -c "'$db' could not be written: " <<<"$heard") == 1 ]] || fail "expected one sentence: $heard"
+cmp -s "$db" "$folder/before" || fail "a full disk changed the file"
+code=0
+heard=$(trap '' XFSZ && ulimit -f 0 && "$bench" tune --merge "$folder/own.txt" 2>&1) || code=$?
+[[ $code == 2 ]] || fail "merging on a full disk exits with $code"
+says "$heard" "'$db' could not be written: "
+cmp -s "$db" "$folder/before" || fail "a full disk changed the file"
+[[ -z $(find "$folder" -name 'full.txt.tmp*') ]] || fail "a full disk kept a piece of a file"
 
 # Ctrl-C: the program says what is done, with an exit code of its own; what was timed is kept and the same command goes on.
 use interrupted

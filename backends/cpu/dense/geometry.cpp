@@ -240,7 +240,7 @@ struct Costs {
 Costs costs_of(const DensePlan &p) {
   const double vector = real(p.panel_channels / 2), columns = real(p.columns), taps_k = real(p.taps * p.pixel);
   const double tiles = real(p.tiles), vectors = real(ceil_div(p.groups * p.group_out, p.panel_channels / 2));
-  const double per_panel = std::min(2.0, vectors / real(p.groups * p.panels));
+  const double per_panel = std::clamp(vectors / real(p.groups * p.panels), 1.0, 2.0); // idle lanes cost as much
   // A tile of few pixels waits for its own sums, or has several chains of them; a tile and a run cost something of
   // their own.
   const double pixels = std::max(columns / std::max(tiles, 1.0), (p.chains ? 2 : p.pairs ? 4 : 8) / per_panel);
@@ -263,8 +263,8 @@ Costs costs_of(const DensePlan &p) {
   c.source = 0;
   if (!p.in_place) {
     const bool last = p.input.stride[sdk::kC] == 1 && p.arithmetic != DenseArithmetic::kPairs;
-    const double again =
-        1 + real(std::max<int64_t>(p.strip_lines - p.block_lines * p.axis[1].step / p.pitch[1], 0)) / real(p.strip_lines);
+    const double again = 1 + real(std::max<int64_t>(p.strip_lines - p.block_lines * p.axis[1].step / p.pitch[1], 0)) /
+                                 real(p.strip_lines);
     const bool merged = last && p.strip_pixel == p.pixel && p.input.stride[sdk::kW] == p.pixel;
     const double vectors_in = real(ceil_div(p.pixel, p.panel_channels / 2)) / real(p.pixel); // of an element
     const double element = merged         ? 4 / vector
@@ -273,8 +273,8 @@ Costs costs_of(const DensePlan &p) {
                                           : 4;
     double elements = columns * real(p.column_step / p.column_pitch * (p.axis[1].step / p.pitch[1])) * again;
     if (is_dilated(p.axis[1]) || is_dilated(w)) // what blocks have of each other's source
-      elements = real(p.strip_lines * ceil_div(p.tiles, p.block_tiles) * p.strip_line / p.strip_pixel) /
-                 real(p.block_lines);
+      elements =
+          real(p.strip_lines * ceil_div(p.tiles, p.block_tiles) * p.strip_line / p.strip_pixel) / real(p.block_lines);
     c.source = elements * real(p.pixel * p.axis[0].taps) * element;
   }
   if (p.line_units > 1) c.multiply /= tiles, c.source /= tiles;

@@ -428,22 +428,22 @@ POLYCONV_INLINE void dense_taps_tile_of(int64_t pixels, const DenseTile<T> &t) {
       default: return;
     }
   if constexpr (Taps > 1) switch (pixels) {
-    case 1: return dense_taps_tile<Taps, Step, 1, 1>(t);
-    case 2: return dense_taps_tile<Taps, Step, 1, 2>(t);
-    case 3: return dense_taps_tile<Taps, Step, 1, 3>(t);
-    case 4: return dense_taps_tile<Taps, Step, 1, 4>(t);
-    case 5: return dense_taps_tile<Taps, Step, 1, 5>(t);
-    case 6: return dense_taps_tile<Taps, Step, 1, 6>(t);
-    case 7: return dense_taps_tile<Taps, Step, 1, 7>(t);
-    case 8: return dense_taps_tile<Taps, Step, 1, 8>(t);
-    case 9: return dense_taps_tile<Taps, Step, 1, 9>(t);
-    case 10: return dense_taps_tile<Taps, Step, 1, 10>(t);
-    case 11: return dense_taps_tile<Taps, Step, 1, 11>(t);
-    case 12: return dense_taps_tile<Taps, Step, 1, 12>(t);
-    case 13: return dense_taps_tile<Taps, Step, 1, 13>(t);
-    case 14: return dense_taps_tile<Taps, Step, 1, 14>(t);
-    default: return;
-  }
+      case 1: return dense_taps_tile<Taps, Step, 1, 1>(t);
+      case 2: return dense_taps_tile<Taps, Step, 1, 2>(t);
+      case 3: return dense_taps_tile<Taps, Step, 1, 3>(t);
+      case 4: return dense_taps_tile<Taps, Step, 1, 4>(t);
+      case 5: return dense_taps_tile<Taps, Step, 1, 5>(t);
+      case 6: return dense_taps_tile<Taps, Step, 1, 6>(t);
+      case 7: return dense_taps_tile<Taps, Step, 1, 7>(t);
+      case 8: return dense_taps_tile<Taps, Step, 1, 8>(t);
+      case 9: return dense_taps_tile<Taps, Step, 1, 9>(t);
+      case 10: return dense_taps_tile<Taps, Step, 1, 10>(t);
+      case 11: return dense_taps_tile<Taps, Step, 1, 11>(t);
+      case 12: return dense_taps_tile<Taps, Step, 1, 12>(t);
+      case 13: return dense_taps_tile<Taps, Step, 1, 13>(t);
+      case 14: return dense_taps_tile<Taps, Step, 1, 14>(t);
+      default: return;
+    }
 }
 #endif
 
@@ -457,7 +457,7 @@ POLYCONV_NOINLINE void dense_long_tile(const DenseTile<T> &t) {
     sums[m][0] = Vector<T>{};
     __builtin_prefetch(static_cast<char *>(t.result) + m * t.result_row, 1);
   }
-  add_long_run(t, t.runs[0], sums);
+  if (t.run_count > 0) add_long_run(t, t.runs[0], sums); // else a line of padding
   store_tile(t, sums);
 }
 

@@ -113,7 +113,8 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
   p.square = square_of(p, layer, isa);
   const int64_t bytes = tensor_bytes(layer);
-  p.ahead = p.square && bytes >= kDepthwiseAheadBytes;
+  const bool tiles = !p.square && !p.grouped && layer.input.type == POLYCONV_F32 && layer.weights.size[kH] > 1;
+  p.ahead = (p.square && bytes >= kDepthwiseAheadBytes) || (tiles && bytes >= kDepthwiseTileAheadBytes);
   // Of rows that are fetched ahead at stride 2, fewer at a time stay in the second cache until they are read. Between
   // the limits seven rows that pass the caches by were up to 1.6 times as slow as four.
   const bool may_tall = !p.ahead || (h.step == 1 && (bytes < kStreamBytes || bytes >= kDepthwiseMemoryBytes));
@@ -227,7 +228,7 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   const double us = p.serial_us = serial_us(p, layer, isa, lanes);
   const double moved = real(tensor_bytes(layer));
   set_items(p, layer, tasks_for(policy, std::max(us, moved / kCacheBytesPerUs)));
-  p.estimate_us = estimate_us(p.tasks, us, moved * (p.ahead ? kFromMemory : kFromCaches));
+  p.estimate_us = estimate_us(p.tasks, us, moved * (p.square && p.ahead ? kFromMemory : kFromCaches));
   return p;
 }
 

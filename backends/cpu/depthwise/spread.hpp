@@ -143,7 +143,7 @@ POLYCONV_NOINLINE void spread_share(const SpreadPlan &p, const SpreadRun &r, con
     for (int64_t pair = 0; pair < p.pairs; pair += p.tile) {
       const int64_t column = 2 * pair, left = w.in - column;
       const DepthwiseTile<float, float> tile = {
-          list + pair, p.list, static_cast<const float *>(r.weights), p.row_stride, 0, nullptr, 0};
+          list + pair, p.list, static_cast<const float *>(r.weights), p.row_stride, 0, nullptr, 0, 0};
       const DepthwiseStore<float> to = {
           result + column * e.result.stride[4], 0,        e.result.stride[4], 1, left < 2 * p.tile ? left : 2 * p.tile,
           static_cast<const float *>(e.bias),   &e.rules, r.stream != 0};

@@ -103,8 +103,9 @@ POLYCONV_INLINE DepthwiseTile<From, T> tile_at(const DepthwiseGroup<From, T> &gr
           static_cast<const T *>(group.run.weights),
           p.row_stride,
           p.zero_point,
-          group.ahead ? group.ahead + skipped + c * columns * step : nullptr,
-          p.input.stride[3]};
+          group.ahead ? group.ahead + skipped + (p.square ? c * columns * step : 0) : nullptr,
+          p.input.stride[3],
+          p.input.stride[4]};
 }
 
 // A tile of any kernel, as wide as the plan says: f32, which networks are made of, has all widths, and two rows at

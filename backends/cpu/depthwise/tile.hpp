@@ -28,7 +28,7 @@ struct DepthwiseTile {
   int32_t zero_point;
   // The source of the rows below, brought into the cache meanwhile; NULL where there is none or no need.
   const From *ahead;
-  int64_t ahead_row; // elements between its rows
+  int64_t ahead_row, ahead_column; // elements between its rows and pixels
 };
 
 // Where a walk finds what it fetches: the rows that it is the first to read, and as many below them.
@@ -70,6 +70,16 @@ POLYCONV_INLINE const From *fetch_rows(const DepthwiseTile<From, T> &tile, const
 #pragma GCC unroll 2
     for (int i = 0; i < Step; ++i) __builtin_prefetch(ahead + y * tile.ahead_row + i * kLanes<T>, 0, 2);
   return ahead + Step * kLanes<T>;
+}
+
+// Fetches the vector of channels at c of the pixels that `Columns` columns of the `Rows` rows below read first.
+template <int Rows, int Columns, class From, class T>
+POLYCONV_INLINE void fetch_columns(const DepthwiseTile<From, T> &tile, int64_t c) {
+  if (!tile.ahead) return;
+  for (int y = 0; y < Rows; ++y)
+#pragma GCC unroll 16
+    for (int i = 0; i < Columns; ++i)
+      __builtin_prefetch(tile.ahead + y * tile.ahead_row + i * tile.ahead_column + c, 0, 2);
 }
 
 // The vector of channels at c of a source pixel.
@@ -266,6 +276,7 @@ POLYCONV_NOINLINE void depthwise_any(const DepthwiseTile<From, T> &tile, const D
     const int64_t at = Whole && end - c < kL ? end - kL : c;
     const int count = Whole ? kL : static_cast<int>(end - c);
     const DepthwisePart<Whole, From, T> source = {convert, at, count};
+    if constexpr (Whole && Step > 0) fetch_columns<Step, P * Step>(tile, at);
     Vector<T> acc[1][P] = {};
     for (int64_t i = 0; i < rows.count; ++i) {
       const From *const *pixels = tile.pixels + i * tile.line_pixels;
@@ -290,6 +301,7 @@ POLYCONV_NOINLINE void depthwise_pair(const DepthwiseTile<From, T> &tile, const 
   for (; c < end; c += kL) {
     const int64_t at = end - c < kL ? end - kL : c;
     const DepthwisePart<true, From, T> source = {convert, at, kL};
+    fetch_columns<kDepthwisePair * Step, P * Step>(tile, at);
     Vector<T> acc[kDepthwisePair][P] = {};
     for (int64_t i = 0; i < rows.count; ++i) {
       const From *const *pixels = tile.pixels + i * tile.line_pixels;

@@ -14,7 +14,7 @@
 namespace polyconv_ort {
 namespace {
 
-constexpr size_t kMostReported = 8;
+constexpr size_t kMostReported = 8, kMostLayouts = 64;
 
 // A layer or an operator before its tensors have numbers.
 struct Member {
@@ -164,8 +164,18 @@ std::shared_ptr<const Schedule> Region::ready(const std::vector<Sized> &inputs, 
       ready_.splice(ready_.begin(), ready_, entry);
       return entry->second;
     }
-  auto made = std::make_shared<const Schedule>(
-      make_schedule(network_, inputs, constants.weights, constants.numbers, plan_options(api_, settings_)));
+  // Sizes within a factor of two have the layouts of those that came first, unless an image's bits must not depend on
+  // what came before.
+  std::string about = settings_.determinism == POLYCONV_DETERMINISM_INVARIANT ? key : "";
+  for (int entry : entries_) {
+    int64_t elements = 1, powers = 0;
+    for (int64_t size : inputs[entry].sizes) elements *= size;
+    for (; elements > 1; elements /= 2) ++powers;
+    about += std::to_string(powers) + ",";
+  }
+  if (layouts_.size() > kMostLayouts) layouts_.clear();
+  auto made = std::make_shared<const Schedule>(make_schedule(network_, inputs, constants.weights, constants.numbers,
+                                                             plan_options(api_, settings_), layouts_[about]));
   ready_.emplace_front(key, made);
   if (static_cast<int64_t>(ready_.size()) > settings_.plans) ready_.pop_back();
   ++plans_;

@@ -5,6 +5,7 @@
 #define POLYCONV_ORT_REGION_HPP
 
 #include <list>
+#include <map>
 #include <mutex>
 
 #include "run/schedule.hpp"
@@ -64,6 +65,7 @@ class Region {
 
   std::mutex mutex_;
   std::list<std::pair<std::string, std::shared_ptr<const Schedule>>> ready_; // newest first
+  std::map<std::string, Layouts> layouts_;                                   // by about how large the inputs are
   std::vector<Told> told_;
   int64_t runs_ = 0, plans_ = 0;
 };

@@ -28,9 +28,14 @@ class Planner {
     propagate(inputs);
   }
 
-  Schedule make() {
+  Schedule make(Layouts &layouts) {
     group();
-    if (network_.links.size() > 1) choose_layouts();
+    if (layouts.empty()) {
+      if (network_.links.size() > 1) choose_layouts();
+      for (size_t t = 0; t < tensors().size(); ++t) layouts.push_back(last(static_cast<int>(t)));
+    } else {
+      last_ = layouts; // a group has the number of one of its tensors
+    }
     for (size_t t = 0; t < tensors().size(); ++t) {
       tensors()[t].last = last(static_cast<int>(t));
       tensors()[t].inside = !outside(static_cast<int>(t)) || tensors()[t].last;
@@ -373,8 +378,8 @@ size_t Schedule::Tensor::bytes() const {
 }
 
 Schedule make_schedule(const Network &network, const std::vector<Sized> &inputs, const std::vector<View> &weights,
-                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &options) {
-  return Planner(network, inputs, weights, numbers, options).make();
+                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &options, Layouts &layouts) {
+  return Planner(network, inputs, weights, numbers, options).make(layouts);
 }
 
 } // namespace polyconv_ort

@@ -42,10 +42,13 @@ struct Sized { // one of the tensors that come from outside
   std::vector<int64_t> sizes;
 };
 
+// Of each tensor whether its channels lie last. Choosing that takes most of the time that a schedule takes.
+using Layouts = std::vector<bool>;
+
 // Throws Error, polyconv::Error or std::invalid_argument where the sizes do not fit. `weights` and `numbers` are the
-// layers' own; `inputs` are by tensor.
+// layers' own; `inputs` are by tensor. `layouts` are taken as they are, or chosen where there are none.
 Schedule make_schedule(const Network &, const std::vector<Sized> &inputs, const std::vector<View> &weights,
-                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &);
+                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &, Layouts &layouts);
 
 } // namespace polyconv_ort
 #endif // POLYCONV_ORT_SCHEDULE_HPP
