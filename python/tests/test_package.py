@@ -15,10 +15,10 @@ import polyconv
 FOLDER = pathlib.Path(polyconv.__file__).parent
 
 
-def run(program, **environment):
+def run(program, folder=None, **environment):
     """The output of a fresh process."""
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=dict(os.environ, **environment))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder, env=dict(os.environ, **environment))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -108,11 +108,16 @@ def test_every_public_function_is_documented():
     assert undocumented == []
 
 
-def test_examples_of_the_document():
+def test_examples_of_the_document(tmp_path):
     """The first listings of docs/python.md run as they stand."""
-    document = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+    root = pathlib.Path(__file__).parents[2]
+    document = root / "docs" / "python.md"
     listings = re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), re.S)
-    functions, model, fused, jax, plan = listings
+    photograph, functions, model, fused, jax, plan = listings
+    if importlib.util.find_spec("PIL"):
+        (tmp_path / "polyconv").symlink_to(root)  # the clone that the page begins with
+        run(photograph, tmp_path)
+        assert (tmp_path / "blurred.png").stat().st_size > 0
     run(functions)
     fill = "import numpy, polyconv\nx64, w64, bias64 = (numpy.ones(s, 'f') for s in ((1, 64, 56, 56), (64, 64, 3, 3), (64,)))\n"
     run(fill + plan)
