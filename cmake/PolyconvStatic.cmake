@@ -2,6 +2,13 @@
 # Backends are written as if each were alone: openmp and tbb have the same functions (make_parallel) and the same
 # kernels. So the objects of each are linked into one, in which every symbol but the entry becomes local.
 
+# CMake prefers lld where clang compiles, which cannot dissolve groups: GNU's linker is asked by its name.
+set(polyconv_linker "${CMAKE_LINKER}")
+if(CMAKE_LINKER MATCHES "lld")
+  find_program(POLYCONV_GNU_LINKER NAMES ld.bfd ld)
+  set(polyconv_linker "${POLYCONV_GNU_LINKER}")
+endif()
+
 # polyconv_backend_object(<target> <archives> <object>): the rule that makes `object` of a backend target's objects and of
 # what they use of these archives. It defines polyconv_query_<file name without .o>.
 function(polyconv_backend_object target archives object)
@@ -15,7 +22,7 @@ function(polyconv_backend_object target archives object)
   list(JOIN files "|" files)
   set(script "${PROJECT_SOURCE_DIR}/cmake/static_backend.cmake")
   add_custom_command(OUTPUT "${object}"
-    COMMAND "${CMAKE_COMMAND}" "-DLINKER=${CMAKE_LINKER}" "-DOBJCOPY=${CMAKE_OBJCOPY}" "-DNM=${CMAKE_NM}" -DNAME=${name}
+    COMMAND "${CMAKE_COMMAND}" "-DLINKER=${polyconv_linker}" "-DOBJCOPY=${CMAKE_OBJCOPY}" "-DNM=${CMAKE_NM}" -DNAME=${name}
       "-DOBJECT=${object}" "-DFILES=$<JOIN:$<TARGET_OBJECTS:${target}>,|>" "-DARCHIVES=${files}" -P "${script}"
     DEPENDS ${target} $<TARGET_OBJECTS:${target}> ${archives} "${script}"
     COMMENT "Linking the backend ${name} into one object" VERBATIM)
