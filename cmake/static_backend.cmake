@@ -18,6 +18,8 @@ foreach(line IN LISTS lines)
   string(APPEND renamed "${symbol} ${symbol}.${NAME}\n")
 endforeach()
 file(WRITE "${OBJECT}.renamed" "${renamed}")
-execute_process(COMMAND "${OBJCOPY}" "--redefine-syms=${OBJECT}.renamed" --keep-global-symbol=polyconv_query_${NAME} "${whole}"
-  "${OBJECT}" COMMAND_ERROR_IS_FATAL ANY)
+# In two steps: GNU's objcopy keeps symbols by their new names, llvm's by their old ones.
+execute_process(COMMAND "${OBJCOPY}" "--redefine-syms=${OBJECT}.renamed" "${whole}" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${OBJCOPY}" --keep-global-symbol=polyconv_query_${NAME} "${whole}" "${OBJECT}"
+  COMMAND_ERROR_IS_FATAL ANY)
 file(REMOVE "${whole}" "${OBJECT}.renamed")

@@ -7,7 +7,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if defined(__AMX_TILE__)
+#if defined(__AMX_TILE__) || defined(__AMXTILE__) // clang up to 15 has the second name alone
 
 // A tile instruction and what keeps the next one from following it at once. Where a core's other hardware thread is
 // busy, tile instructions in a row take 13 ns each, with 8 others or more between them 7 to 8; where it is not, these
