@@ -37,7 +37,7 @@ void bend(Defect defect, fake::Tables *t) {
     case Defect::short_table: backend.struct_size = offsetof(polyconv_backend, kernels); break;
     case Defect::short_kernel: t->kernel.struct_size = offsetof(polyconv_kernel, run); break;
     case Defect::huge_table: backend.struct_size = ~size_t{0}; break;
-    case Defect::huge_kernel: t->kernel.struct_size = ~size_t{0} >> 1; break;
+    case Defect::huge_kernel: t->kernel.struct_size = size_t{1} << (sizeof(size_t) > 4 ? 40 : 30); break;
     case Defect::many_kernels: backend.kernel_count = std::numeric_limits<int32_t>::max(); break;
     case Defect::many_configs: t->kernel.config_count = std::numeric_limits<int32_t>::max(); break;
     case Defect::null_entry: t->kernel.run = nullptr; break;
