@@ -25,7 +25,7 @@ using Work = std::function<void()>;
 
 // Added to real addresses: what it gives is no address that a process can have, so a host that reads device memory
 // dies.
-constexpr uintptr_t kTag = uintptr_t{1} << (8 * sizeof(uintptr_t) - 2);
+constexpr uintptr_t kTag = uintptr_t{1} << (sizeof(uintptr_t) > 4 ? 62 : 31);
 
 struct Allocation {
   size_t bytes;
