@@ -5,6 +5,7 @@
 
 #include <polyconv/backend.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ inline bool reads_gradient_as_input(const polyconv_layer &layer) {
   return layer.direction == POLYCONV_FORWARD || layer.bias_over_input != 0;
 }
 
-constexpr size_t kOldestProblem = 552; // sizeof(polyconv_problem) in 0.1
+constexpr size_t kOldestProblem = offsetof(polyconv_problem, pool_dilation); // where the struct of 0.1 ends
 static_assert(sizeof(void *) != 8 || offsetof(polyconv_problem, epilogue) + sizeof(polyconv_epilogue) == kOldestProblem,
               "what polyconv_problem had in 0.1 has moved");
 
