@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/common/finish.hpp"
+#include "cpu/dense/narrow_tile.hpp"
 #include "cpu/dense/strip.hpp"
 #include "cpu/dense/tile.hpp"
 
