@@ -35,8 +35,7 @@ bool read_step(const Api &api, const Node &node, const Value &value, size_t axes
 
 bool keeps_channels(const Api &api, const Value &operand, const Recipe::Step &step) {
   if (step.kind == Recipe::Step::Kind::kNormalisation) return true;
-  int64_t elements = 1;
-  for (int64_t size : shape_of(api, step.constants[0].constant()).sizes) elements *= size;
+  const int64_t elements = elements_of(shape_of(api, step.constants[0].constant()).sizes);
   return elements == 1 || operand.shape().sizes[1] == elements;
 }
 

@@ -108,17 +108,19 @@ int64_t Loop::row_blocks() const {
   return (sizes[axes - 2] + block_rows() - 1) / block_rows();
 }
 
+int64_t Loop::blocks() const {
+  int64_t count = row_blocks() * column_blocks();
+  for (int axis = 0; axis < axes - 2; ++axis) count *= sizes[axis];
+  return count;
+}
+
 int64_t Loop::tasks() const {
-  int64_t blocks = row_blocks() * column_blocks();
-  for (int axis = 0; axis < axes - 2; ++axis) blocks *= sizes[axis];
-  return (blocks + kBlocksATask - 1) / kBlocksATask;
+  return (blocks() + kBlocksATask - 1) / kBlocksATask;
 }
 
 void Loop::run_task(int64_t task) const {
-  int64_t blocks = row_blocks() * column_blocks();
-  for (int axis = 0; axis < axes - 2; ++axis) blocks *= sizes[axis];
-  for (int64_t block = task * kBlocksATask; block < std::min(blocks, (task + 1) * kBlocksATask); ++block)
-    run_block(block);
+  const int64_t end = std::min(blocks(), (task + 1) * kBlocksATask);
+  for (int64_t block = task * kBlocksATask; block < end; ++block) run_block(block);
 }
 
 void Loop::run_block(int64_t block) const {

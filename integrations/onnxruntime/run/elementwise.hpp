@@ -39,6 +39,7 @@ struct Loop {
   int64_t row_blocks() const;
   int64_t column_blocks() const;
   int64_t block_rows() const;
+  int64_t blocks() const;
   void run_block(int64_t block) const;
 };
 

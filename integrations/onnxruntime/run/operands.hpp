@@ -19,11 +19,7 @@ struct View { // of a tensor
   const void *data = nullptr;
   int type = 0;
   std::vector<int64_t> sizes;
-  int64_t elements() const {
-    int64_t product = 1;
-    for (int64_t size : sizes) product *= size;
-    return product;
-  }
+  int64_t elements() const { return elements_of(sizes); }
 };
 
 View input_view(const Api &, const OrtKernelContext *, size_t index);

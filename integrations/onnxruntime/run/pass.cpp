@@ -47,6 +47,11 @@ Pieces pieces(int64_t all, int64_t elements_each) {
   return {all, std::max<int64_t>(1, kElementsATask / std::max<int64_t>(1, elements_each))};
 }
 
+// The axis of a tensor of rank `axes` that lies at a place: as they are, or with the channels at the end.
+size_t axis_at(size_t place, size_t axes, bool last) {
+  return !last || place == 0 ? place : place + 1 == axes ? 1 : place + 1;
+}
+
 // The strides of a tensor over the axes of a result of rank `axes` in the result's order. Sizes that a tensor leaves
 // out are in front.
 Loop::Operand operand(const float *data, const std::vector<int64_t> &sizes, bool last, size_t axes, bool result_last) {
@@ -64,7 +69,7 @@ Loop::Operand operand(const float *data, const std::vector<int64_t> &sizes, bool
   place(0);
   Loop::Operand made;
   made.data = data;
-  for (size_t i = 0; i < axes; ++i) made.strides[i] = natural[!result_last || i == 0 ? i : i + 1 == axes ? 1 : i + 1];
+  for (size_t i = 0; i < axes; ++i) made.strides[i] = natural[axis_at(i, axes, result_last)];
   return made;
 }
 
@@ -89,10 +94,8 @@ Pass::Pass(const Api &api, const Operator &op)
     const OrtValue *tensor = stage.constant.constant();
     if (!tensor) continue;
     constants_.back().sizes = shape_of(api, tensor).sizes;
-    int64_t count = 1;
-    for (int64_t size : constants_.back().sizes) count *= size;
     const auto *numbers = static_cast<const float *>(data_of(api, tensor));
-    constants_.back().numbers.assign(numbers, numbers + count);
+    constants_.back().numbers.assign(numbers, numbers + elements_of(constants_.back().sizes));
   }
   operator_.nodes.clear(), operator_.inputs.clear(), operator_.output = Value();
   for (Stage &stage : operator_.stages) stage.constant = Value();
@@ -141,8 +144,7 @@ void Pass::elementwise(const std::vector<Tensor> &inputs, const Tensor &output) 
   const std::vector<int64_t> &sizes = *output.sizes;
   Loop loop;
   loop.axes = static_cast<int>(sizes.size()), loop.result = static_cast<float *>(output.data);
-  for (size_t i = 0; i < sizes.size(); ++i)
-    loop.sizes[i] = sizes[!output.last || i == 0 ? i : i + 1 == sizes.size() ? 1 : i + 1];
+  for (size_t i = 0; i < sizes.size(); ++i) loop.sizes[i] = sizes[axis_at(i, sizes.size(), output.last)];
   for (const Tensor &input : inputs)
     loop.operands.push_back(
         operand(static_cast<const float *>(input.data), *input.sizes, input.last, sizes.size(), output.last));

@@ -168,9 +168,8 @@ std::shared_ptr<const Schedule> Region::ready(const std::vector<Sized> &inputs, 
   // what came before.
   std::string about = settings_.determinism == POLYCONV_DETERMINISM_INVARIANT ? key : "";
   for (int entry : entries_) {
-    int64_t elements = 1, powers = 0;
-    for (int64_t size : inputs[entry].sizes) elements *= size;
-    for (; elements > 1; elements /= 2) ++powers;
+    int64_t powers = 0;
+    for (int64_t elements = elements_of(inputs[entry].sizes); elements > 1; elements /= 2) ++powers;
     about += std::to_string(powers) + ",";
   }
   if (layouts_.size() > kMostLayouts) layouts_.clear();

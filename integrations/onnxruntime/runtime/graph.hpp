@@ -31,6 +31,12 @@ struct Shape {
   std::vector<std::string> names;
 };
 
+inline int64_t elements_of(const std::vector<int64_t> &sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes) product *= size;
+  return product;
+}
+
 // The sizes of a tensor that exists.
 Shape shape_of(const Api &, const OrtValue *);
 const void *data_of(const Api &, const OrtValue *);
