@@ -15,6 +15,7 @@
 
 #include "aimed.hpp"
 #include "cases.hpp"
+#include "not_here.hpp"
 #include "random_chain.hpp"
 #include "skip.hpp"
 #include "steps.hpp"
@@ -82,14 +83,6 @@ std::string without_config(const std::string &name) {
   return name.substr(0, name.find('@'));
 }
 
-// Reasons that are the machine's or the caller's setting, not the problem's.
-bool not_on_this_machine(const std::string &reason) {
-  return reason.find("this CPU or its operating system has no ") != std::string::npos ||
-         reason.find("POLYCONV_MAX_ISA=") != std::string::npos ||
-         reason.find("the operating system refuses ") != std::string::npos ||
-         reason.find("the compiler of this build knows no ") != std::string::npos;
-}
-
 // How often each config convolved, and each kernel took part in any step.
 struct Counts {
   std::map<std::string, int> convolved;       // by full name
@@ -131,7 +124,7 @@ void check_case(const conformance::TestCase &test, const Tested &tested, const s
         result = c.run(mode, tested.device, options);
       }
       if (result.verdict == Verdict::Unsupported) {
-        if (not_on_this_machine(result.sentence)) counts.excused[without_config(kernel)] = result.sentence;
+        if (polyconv_test::is_not_here(result.sentence)) counts.excused[without_config(kernel)] = result.sentence;
         break;
       }
       CHECK_MESSAGE(result.acceptable(),
