@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "result/record.hpp"
 #include "text/text.hpp"
 
 namespace polyconv::bench {
@@ -21,14 +22,10 @@ std::string occurrences(const Row &row) {
 }
 
 // Rows that did not come to be measured are no question of speed; those that no kernel takes may be as they should.
-bool has_failed(const Row &row) {
-  return !row.good() && row.status != "skipped" && row.status != "unsupported" && row.status != "unavailable";
-}
-
 std::vector<Advice> failures(const std::vector<Row> &rows) {
   std::vector<Advice> found;
   for (const Row &row : rows) {
-    if (!has_failed(row)) continue;
+    if (!is_failure(row.status)) continue;
     found.push_back(about(row));
     found.back().why = row.status + (row.reason.empty() ? "" : ": " + row.reason);
   }

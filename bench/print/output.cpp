@@ -190,13 +190,6 @@ std::vector<Shown> columns_of(const std::vector<Record> &records, View view) {
   return shown;
 }
 
-// Not: it was left out, or nobody here takes it.
-bool went_wrong(const Record &record) {
-  for (const char *benign : {"good", "skipped", "unsupported", "unavailable"})
-    if (record.status == benign) return false;
-  return true;
-}
-
 Grid grid_of(const std::vector<Record> &records, View view) {
   const std::vector<Shown> shown = columns_of(records, view);
   std::vector<Grid::Column> columns;
@@ -212,7 +205,7 @@ Grid grid_of(const std::vector<Record> &records, View view) {
       const bool identity = one.column.title == "suite" || one.column.title == "layer" || one.column.title == "problem";
       cells.push_back(repeated && identity ? "" : one.cell(record));
     }
-    grid.add(cells, went_wrong(record) ? Tone::kBad : Tone::kPlain);
+    grid.add(cells, is_failure(record.status) ? Tone::kBad : Tone::kPlain);
     above = &record;
   }
   return grid;

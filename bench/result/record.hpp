@@ -114,4 +114,9 @@ std::string without_configs(const std::string &kernel);
 // "cuda-tensor" of "cuda-tensor/wgmma_f16@128x256x64".
 std::string backend_of(const std::string &kernel);
 
+// Whether a status says that something went wrong; not that it was left out, or that nobody here takes it.
+inline bool is_failure(const std::string &status) {
+  return status != "good" && status != "skipped" && status != "unsupported" && status != "unavailable";
+}
+
 } // namespace polyconv::bench

@@ -26,10 +26,6 @@ std::string wrapped_line(const std::string &line, size_t columns) {
   return text + rest;
 }
 
-} // namespace
-
-namespace {
-
 bool nobody_minds_colours() {
   const char *no_colour = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
   return (no_colour == nullptr || *no_colour == '\0') && terminal != nullptr && std::string(terminal) != "dumb";

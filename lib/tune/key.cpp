@@ -30,10 +30,6 @@ std::string device_words(const polyconv_device &device) {
   return words = tuning_field(std::string(properties.name) + "; " + properties.description);
 }
 
-} // namespace
-
-namespace {
-
 // The build id of the file that a kernel's code lies in, or the backend's own version where the platform has none.
 std::string version_of_file(const KernelEntry &entry) {
   static std::mutex mutex;
