@@ -1,6 +1,6 @@
-// narrow_tile.hpp - the tiles of one vector of output channels (a group of up to 16 filters) that have a form of their own
-// where there are 32 registers. As tiles of tile.hpp they would read an element for each multiply-add, so that loads
-// decide; here taps share what they read, and a tile is longer.
+// narrow_tile.hpp - the tiles of one vector of output channels (a group of up to 16 filters) that have a form of their
+// own where there are 32 registers. As tiles of tile.hpp they would read an element for each multiply-add, so that
+// loads decide; here taps share what they read, and a tile is longer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
