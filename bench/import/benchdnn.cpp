@@ -34,7 +34,7 @@ bool split_descriptor(const std::string &text, Entries &entries, std::string &na
     if (std::find(std::begin(kNames), std::end(kNames), key) == std::end(kNames)) return false;
     size_t last = end;
     while (last < text.size() && std::isdigit(static_cast<unsigned char>(text[last])) != 0) ++last;
-    if (last == end || last - end > 15) return false;
+    if (last == end || last - end > 9) return false; // paddings are products of two entries and stay within 64 bits
     entries[key] = std::stoll(text.substr(end, last - end));
     at = last;
   }
@@ -122,7 +122,7 @@ bool Benchdnn::option(const std::string &word) {
   } else if (name == "mb") {
     batch_ = value.empty() || value.find_first_not_of("0123456789") != std::string::npos
                  ? 0
-                 : std::stoll("0" + value.substr(0, 15));
+                 : std::stoll("0" + value.substr(0, 9));
   } else if (name.rfind("attr-post-ops", 0) == 0 || name.rfind("attr-scales", 0) == 0 ||
              name.rfind("attr-zero-points", 0) == 0) {
     if (!value.empty()) left_out_.push_back(word);

@@ -2,6 +2,9 @@
 // tags CONV_FPROP, CONV_DGRAD and CONV_WGRAD, and tensors with their sizes and strides. Of a graph the convolutions
 // alone are taken.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+
 #include <nlohmann/json.hpp>
 
 #include "import/import.hpp"
@@ -40,8 +43,20 @@ std::string type_of(const Json &graph, const Json &tensor) {
   return found->second;
 }
 
+// Whole numbers of 64 bits, each of them: the JSON library would cut a fraction off and wrap what is greater.
+Sizes numbers_of(const Json &values, const std::string &field) {
+  if (!values.is_array()) throw Error(kUsage, "its " + field + " is no list of numbers");
+  Sizes numbers;
+  for (const Json &value : values) {
+    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}))
+      throw Error(kUsage, "its " + field + " has " + value.dump() + "; expected whole numbers of 64 bits");
+    numbers.push_back(value.get<int64_t>());
+  }
+  return numbers;
+}
+
 Sizes sizes_of(const Json &tensor, const char *role) {
-  Sizes sizes = tensor.value("dim", Sizes());
+  Sizes sizes = numbers_of(tensor.value("dim", Json::array()), std::string("size of ") + role);
   if (sizes.size() < 3 || sizes.size() > 5) throw Error(kUsage, std::string("the sizes of ") + role + " are not told");
   return sizes;
 }
@@ -57,14 +72,15 @@ Layer layer_of(const Json &graph, const Json &node, const std::string &tag) {
   layer.batch = input[0], layer.in_channels = input[1], layer.out_channels = kernel[0];
   layer.groups = kernel[1] > 0 ? input[1] / kernel[1] : 1;
   layer.input.assign(input.begin() + 2, input.end()), layer.kernel.assign(kernel.begin() + 2, kernel.end());
-  layer.stride = node.at("stride").get<Sizes>(), layer.dilation = node.at("dilation").get<Sizes>();
-  layer.pad_begin = node.at("pre_padding").get<Sizes>(), layer.pad_end = node.at("post_padding").get<Sizes>();
+  layer.stride = numbers_of(node.at("stride"), "stride"), layer.dilation = numbers_of(node.at("dilation"), "dilation");
+  layer.pad_begin = numbers_of(node.at("pre_padding"), "pre_padding"),
+  layer.pad_end = numbers_of(node.at("post_padding"), "post_padding");
   if (layer.kernel.size() != layer.input.size() || layer.stride.size() != layer.input.size() ||
       layer.dilation.size() != layer.input.size() || layer.pad_begin.size() != layer.input.size() ||
       layer.pad_end.size() != layer.input.size())
     throw Error(kUsage, "its tensors, strides, dilations and paddings have different numbers of axes");
   const Json &known = data ? tensor_of(graph, node, "inputs", "DY") : x;
-  const Sizes strides = known.value("stride", Sizes());
+  const Sizes strides = numbers_of(known.value("stride", Json::array()), "tensor's stride");
   layer.channels_last = strides.size() > 2 && strides[1] == 1 && strides.back() != 1;
   layer.types = type_of(graph, known);
   return layer;
@@ -75,7 +91,7 @@ Layer layer_of(const Json &graph, const Json &node, const std::string &tag) {
 bool read_cudnn(const std::string &line, const std::string &where, Collector &collector) {
   if (line.find("\"nodes\"") == std::string::npos || line.find("\"tensors\"") == std::string::npos) return false;
   try {
-    const Json graph = Json::parse(line.substr(line.find('{')));
+    const Json graph = Json::parse(line.substr(std::min(line.find('{'), line.size())));
     for (const Json &node : graph.at("nodes")) {
       const std::string tag = node.value("tag", "");
       if (tag != "CONV_FPROP" && tag != "CONV_DGRAD" && tag != "CONV_WGRAD") continue;
@@ -90,8 +106,10 @@ bool read_cudnn(const std::string &line, const std::string &where, Collector &co
             std::string("left out: ").append(where).append(": ").append(tag).append(": ").append(failure.what()));
       }
     }
-  } catch (const Json::exception &) {
+  } catch (const Json::parse_error &) {
     collector.warn("left out: " + where + ": a graph whose JSON is cut off");
+  } catch (const Json::exception &failure) {
+    collector.warn("left out: " + where + ": a graph that is none of cudnn-frontend: " + failure.what());
   }
   return true;
 }

@@ -93,8 +93,8 @@ void Collector::add(Work work, const std::string &name) {
     return;
   }
   work.name = name;
-  std::replace_if(
-      work.name.begin(), work.name.end(), [](char c) { return c == ' ' || c == '#' || c == '\t'; }, '_');
+  const auto parts_words = [](unsigned char c) { return c <= ' ' || c == '#' || c == 0x7f; }; // in a suite
+  std::replace_if(work.name.begin(), work.name.end(), parts_words, '_');
   imported_.works.push_back(std::move(work));
 }
 

@@ -86,6 +86,25 @@ TEST_CASE("import: graphs that cudnn-frontend logs") {
   const std::string whole = graph("CONV_FPROP", R"({"W":"w","X":"x"})", R"({"Y":"y"})");
   const TemporaryFile cut(whole.substr(0, whole.size() - 20), ".txt");
   CHECK(has(bench("import " + cut.path()).err, "a graph whose JSON is cut off"));
+  const TemporaryFile headless("x \"nodes\" \"tensors\"\n", ".txt"); // a line whose object never begins
+  CHECK(has(bench("import " + headless.path()).err, "a graph whose JSON is cut off"));
+  const TemporaryFile other(R"({"nodes":3,"tensors":[]})"
+                            "\n",
+                            ".txt");
+  CHECK(has(bench("import " + other.path()).err, "a graph that is none of cudnn-frontend"));
+  std::string broken = whole, huge = whole, named = whole;
+  const auto replace = [](std::string &text, const std::string &from, const std::string &to) {
+    REQUIRE(has(text, from));
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace(broken, R"("stride":[2,2])", R"("stride":[2.5,2])");
+  const TemporaryFile fraction(broken, ".txt");
+  CHECK(has(bench("import " + fraction.path()).err, "its stride has 2.5; expected whole numbers of 64 bits"));
+  replace(huge, "[8,64,56,56]", "[8,64,56,18446744073709551615]");
+  const TemporaryFile wrapped(huge, ".txt");
+  CHECK(has(bench("import " + wrapped.path()).err, "its size of X has 18446744073709551615; expected whole numbers"));
+  replace(named, R"("name":"layer")", R"("name":"two\nlines")");
+  CHECK(has(imported(named), "name=two_lines\n"));
 }
 
 TEST_CASE("import: an ONNX model, and the sizes that it leaves open") {
