@@ -195,7 +195,7 @@ void check_reference(const polyconv_problem &p, uint64_t seed) {
     compare("argmax", p, POLYCONV_S32, filled.argmax.values(), data.saved);
 }
 
-// POLYCONV_REFERENCE_CUT=4: one problem in four, for an emulator (tests/cross).
+// POLYCONV_REFERENCE_CUT=8: one problem in eight, for an emulator (tests/cross).
 uint64_t cut() {
   const char *const value = std::getenv("POLYCONV_REFERENCE_CUT");
   return value == nullptr ? 1 : static_cast<uint64_t>(std::max(std::atoi(value), 1));
