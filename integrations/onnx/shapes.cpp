@@ -67,7 +67,7 @@ const std::set<std::string> &elementwise() {
 
 class Inference {
  public:
-  Inference(const Graph &graph, const Shapes &shapes, const Node &node) : graph_(graph), shapes_(shapes), node_(node) {}
+  Inference(const Scope &scope, const Node &node) : scope_(scope), node_(node) {}
 
   Shape infer() const {
     const std::string &type = node_.type;
@@ -89,16 +89,16 @@ class Inference {
 
  private:
   Shape shape(size_t input) const {
-    auto found = shapes_.find(node_.input(input));
-    if (found == shapes_.end()) return {};
-    return found->second;
+    const Sizes *found = scope_.shape(node_.input(input));
+    if (!found) return {};
+    return *found;
   }
 
   // A constant operand; nothing where it is none, or its data are elsewhere.
   std::optional<std::vector<double>> constant(size_t input) const {
-    auto found = graph_.constants.find(node_.input(input));
-    if (found == graph_.constants.end() || !found->second.present()) return {};
-    return found->second.values();
+    const Tensor *found = scope_.constant(node_.input(input));
+    if (!found || !found->present()) return {};
+    return found->values();
   }
 
   std::optional<Sizes> integers(size_t input) const {
@@ -284,15 +284,14 @@ class Inference {
     return result;
   }
 
-  const Graph &graph_;
-  const Shapes &shapes_;
+  const Scope &scope_;
   const Node &node_;
 };
 
 } // namespace
 
-std::optional<Sizes> output_shape(const Graph &graph, const Shapes &shapes, const Node &node) {
-  return Inference(graph, shapes, node).infer();
+std::optional<Sizes> output_shape(const Scope &scope, const Node &node) {
+  return Inference(scope, node).infer();
 }
 
 Geometry geometry_of(const Node &node, size_t rank, std::string &reason) {
