@@ -111,7 +111,7 @@ TEST_CASE("import: layers inside an If, a Loop or a Scan are named by the nodes 
   using polyconv_test::attribute;
   polyconv_test::ModelWriter writer, body;
   body.node("Conv", {"carried", "w"}, {"next"}).output("go").output("next");
-  body.input("i", 7, {}).input("go", 9, {}).input("carried", 1, {});
+  body.input("i", 7, {}).input("go", 9, {}).input("carried", 1, {-1, -1, -1, -1});
   writer.input("x", 1, {1, 3, 9, 9}).input("count", 7, {}).input("go", 9, {}).output("y");
   writer.constant("w", 1, {3, 3, 1, 1}, std::vector<float>(9));
   writer.node("Loop", {"count", "go", "x"}, {"y"}, {attribute("body", body.graph())});
