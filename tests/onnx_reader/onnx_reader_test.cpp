@@ -186,6 +186,32 @@ TEST_CASE("a name inside a body hides the one around it") {
   CHECK(token(layer(read(writer.file(), {{"N", -1, 3}}), 2)) == "fwd:n3,c4,k2,i5x5,f1x1");
 }
 
+TEST_CASE("axes that come and go, and slices, between convolutions") {
+  using Numbers = std::vector<int64_t>;
+  ModelWriter writer;
+  writer.input("x", kFloat, {1, 4, 20})
+      .output("z")
+      .constant("w", kFloat, {6, 4, 3}, floats(72))
+      .constant("v", kFloat, {2, 3, 2, 2}, floats(24));
+  const std::pair<const char *, Numbers> constants[] = {
+      {"one", {1}},       {"axes", {-1, 0}},  {"begins", {-3, 15}}, {"ends", {INT64_MAX, INT64_MIN}},
+      {"where", {1, -1}}, {"steps", {1, -2}}, {"at", {-2}},         {"beyond", {1, 4}}};
+  for (const auto &[name, numbers] : constants)
+    writer.constant(name, kInt64, {static_cast<int64_t>(numbers.size())}, numbers);
+  writer.node("Conv", {"x", "w"}, {"a"});                                              // 1 6 18
+  writer.node("Slice", {"a", "begins", "ends", "where", "steps"}, {"b"});              // 1 3 8
+  writer.node("Unsqueeze", {"b", "axes"}, {"c"}).node("Squeeze", {"c", "one"}, {"d"}); // 1 1 3 8 1, 1 3 8 1
+  writer.node("Unsqueeze", {"d", "at"}, {"e"}).node("Squeeze", {"e"}, {"f"});          // 1 3 8 1 1, 3 8
+  writer.node("Unsqueeze", {"f"}, {"g"}, {attribute("axes", Numbers{0, 2})});          // 1 3 1 8
+  writer.node("MaxPool", {"g"}, {"h"}).node("Conv", {"g", "v"}, {"z"}, {attribute("pads", {1, 0, 0, 0})});
+  writer.node("Slice", {"g", "where", "ends", "beyond"}, {"i"})
+      .node("Conv", {"i", "v"}, {"j"}); // an axis that is not there
+  const Model model = read(writer.file());
+  CHECK(token(layer(model, 0)) == "fwd:n1,c4,k6,i20,f3");
+  CHECK(token(layer(model, 1)) == "fwd:n1,c3,k2,i1x8,f2x2,p1x0/0");
+  CHECK(token(layer(model, 2)) == "its input i is of unknown shape");
+}
+
 TEST_CASE("a size that nobody gave is named") {
   const Model model = read(network().file(), {{"N", -1, 2}});
   CHECK(token(layer(model, 0)) == "its input x is of unknown shape: axis 3");
