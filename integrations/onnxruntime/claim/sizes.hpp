@@ -8,7 +8,7 @@
 
 namespace polyconv_ort {
 
-// Reads the geometry of a recipe whose weights and bias are known. Returns why there is none, "" where there is: what
+// Reads the geometry of a recipe whose weights are known. Returns why there is none, "" where there is: what
 // the runtime refuses with a sentence of its own is left to it, and whoever folds constants counts on the rest.
 std::string read_sizes(const Node &, Recipe &);
 
