@@ -27,11 +27,12 @@ void read_onnx(const std::string &path, const OpenSizes &sizes, Collector &colle
   const std::unique_ptr<polyconv_onnx_model, void (*)(polyconv_onnx_model *)> owner(model, polyconv_onnx_free);
   for (int32_t i = 0; i < polyconv_onnx_layer_count(model); ++i) {
     const polyconv_onnx_layer *layer = polyconv_onnx_layer_at(model, i);
+    const std::string name = std::string(layer->within) + (*layer->within ? "/" : "") + layer->name;
     if (*layer->reason == '\0')
-      collector.add(layer->problem, layer->name);
+      collector.add(layer->problem, name);
     else
       collector.warn(
-          std::string("left out: ") + layer->operation + " " + layer->name + ": " + layer->reason +
+          std::string("left out: ") + layer->operation + " " + name + ": " + layer->reason +
           (std::strstr(layer->reason, "unknown") ? "; --size NAME=N says a size that the model leaves open" : ""));
   }
 }

@@ -18,7 +18,8 @@ struct net {
   void **outputs;    /* of each layer that ends a chain */
   struct entry {     /* tensors that no layer writes */
     const char *name;
-    int32_t kind; /* POLYCONV_TENSOR_INPUT, of residuals too; WEIGHTS; BIAS */
+    int32_t kind;  /* POLYCONV_TENSOR_INPUT, of residuals too; WEIGHTS; BIAS */
+    int64_t bytes; /* two graphs of a file may have tensors of one name, the branches of an If say */
     void *data;
   } * entries;
   int32_t entry_count;
@@ -94,12 +95,13 @@ static void *tensor(net *n, const polyconv_problem *problem, int32_t which, cons
   const int32_t kind = which == POLYCONV_TENSOR_RESIDUAL ? POLYCONV_TENSOR_INPUT : which;
   int32_t i;
   if (writer >= 0 && n->outputs[writer]) return n->outputs[writer];
-  for (i = 0; i < n->entry_count; ++i)
-    if (n->entries[i].kind == kind && !strcmp(n->entries[i].name, name)) return n->entries[i].data;
   if (polyconv_problem_tensor(problem, which, &shape, &bytes) != POLYCONV_SUCCESS) return NULL;
+  for (i = 0; i < n->entry_count; ++i)
+    if (n->entries[i].kind == kind && n->entries[i].bytes == bytes && !strcmp(n->entries[i].name, name))
+      return n->entries[i].data;
   n->entries[i].data = malloc((size_t)bytes + 1);
   if (!n->entries[i].data) return NULL;
-  n->entries[i].name = name, n->entries[i].kind = kind, n->entry_count = i + 1;
+  n->entries[i].name = name, n->entries[i].kind = kind, n->entries[i].bytes = bytes, n->entry_count = i + 1;
   fill_randomly(n->entries[i].data, shape.type, bytes, (uint32_t)i + 1);
   return n->entries[i].data;
 }

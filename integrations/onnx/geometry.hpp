@@ -32,6 +32,7 @@ std::string read_geometry(const Node &node, size_t rank, Geometry &geometry) {
   if (rank < 3 || rank > 5) return "its weights do not say that there are 1 to 3 spatial axes";
   const size_t axes = rank - 2;
   geometry.groups = node.attribute("group", int64_t{1});
+  if (geometry.groups < 1) return "its group is " + std::to_string(geometry.groups) + ", expected at least 1";
   geometry.strides = node.attribute("strides", std::vector<int64_t>(axes, 1));
   geometry.dilations = node.attribute("dilations", std::vector<int64_t>(axes, 1));
   geometry.pads = node.attribute("pads", std::vector<int64_t>(2 * axes, 0));

@@ -41,103 +41,129 @@ int32_t type_of(int64_t type) {
   }
 }
 
+// One of the caller's sizes, into all values of a graph that have it, and of the graphs inside. Returns whether any
+// has.
+bool give(const polyconv_onnx_size &given, Graph &graph) {
+  bool found = false;
+  for (auto *values : {&graph.inputs, &graph.told})
+    for (auto &value : *values)
+      for (size_t i = 0; i < value.second.sizes.size(); ++i)
+        if (value.second.names[i] == given.name) value.second.sizes[i] = given.size, found = true;
+  for (Node &node : graph.nodes)
+    for (Body &body : node.bodies) found = give(given, body.graph) || found;
+  return found;
+}
+
+// Likewise, or of an axis of an input. Throws where there is none.
+void give_or_throw(const polyconv_onnx_size &given, Graph &graph) {
+  if (!given.name || given.size < 0 || given.size > kMost)
+    throw std::invalid_argument("size " + std::string(given.name ? given.name : "NULL") + " is " +
+                                std::to_string(given.size) + ", expected a name, and 0 to 2^48");
+  if (given.axis < 0) {
+    if (!give(given, graph))
+      throw std::invalid_argument("the model has no dimension called " + std::string(given.name));
+    return;
+  }
+  auto input = graph.inputs.find(given.name);
+  if (input == graph.inputs.end() || given.axis >= static_cast<int64_t>(input->second.sizes.size()))
+    throw std::invalid_argument("the model has no axis " + std::to_string(given.axis) + " of an input called " +
+                                given.name);
+  input->second.sizes[given.axis] = given.size;
+}
+
+// Reads one graph; the bodies inside it have readers of their own.
 class Reader {
  public:
-  Reader(Graph &graph, const polyconv_onnx_size *sizes, int32_t count) : graph_(graph) {
-    for (const auto &constant : graph.constants) {
-      (void)constant.second.elements(); // no size that cannot be goes further
-      shapes_[constant.first] = constant.second.sizes, types_[constant.first] = constant.second.type;
-    }
-    for (int32_t i = 0; i < count; ++i) give(sizes[i]);
-    for (const auto *values : {&graph.inputs, &graph.told})
-      for (const auto &value : *values) {
-        types_.insert({value.first, value.second.type});
-        if (values == &graph.inputs && known(value.second)) shapes_[value.first] = value.second.sizes;
-      }
+  // Layers go to the end of `layers`, and say that they lie `within` these nodes.
+  Reader(const Graph &graph, const Scope *outer, std::string within, std::deque<Layer> &layers)
+      : scope_(graph, outer), within_(std::move(within)), layers_(layers) {
     for (const Node &node : graph.nodes)
-      for (const std::string &input : node.inputs)
-        if (!input.empty()) readers_[input].push_back(&node);
+      for (const std::string &name : read_by(node))
+        if (!name.empty()) readers_[name].push_back(&node);
   }
 
-  std::deque<Layer> read() {
-    for (const Node &node : graph_.nodes) {
+  Scope &scope() { return scope_; }
+
+  void read() {
+    for (const Node &node : scope_.graph().nodes) {
       if (convolutions().count(node.type)) add(node);
+      read_bodies(node);
       infer(node);
     }
-    link();
-    return std::move(layers_);
   }
 
  private:
-  // One of the caller's sizes, into all values that have it.
-  void give(const polyconv_onnx_size &given) {
-    if (!given.name || given.size < 0 || given.size > kMost)
-      throw std::invalid_argument("size " + std::string(given.name ? given.name : "NULL") + " is " +
-                                  std::to_string(given.size) + ", expected a name, and 0 to 2^48");
-    if (given.axis >= 0) {
-      auto input = graph_.inputs.find(given.name);
-      if (input == graph_.inputs.end() || given.axis >= static_cast<int64_t>(input->second.sizes.size()))
-        throw std::invalid_argument("the model has no axis " + std::to_string(given.axis) + " of an input called " +
-                                    given.name);
-      input->second.sizes[given.axis] = given.size;
-      return;
+  // Loop and Scan hand values to their bodies, of which the first iteration is read; If's branches have none.
+  void read_bodies(const Node &node) {
+    std::vector<std::vector<std::optional<Sizes>>> results;
+    for (const Body &body : node.bodies) {
+      const std::string place = within_ + (within_.empty() ? "" : "/") + node.label() + "/" + body.attribute;
+      Reader inside(body.graph, &scope_, place, layers_);
+      const std::vector<std::string> &inputs = body.graph.input_order;
+      for (size_t i = 0; i < inputs.size(); ++i) hand_in(node, i, inputs.size(), inside.scope(), inputs[i]);
+      inside.read();
+      results.emplace_back();
+      for (const std::string &name : body.graph.output_order) {
+        const Sizes *shape = inside.scope().shape(name);
+        results.back().push_back(shape ? std::optional<Sizes>(*shape) : std::nullopt);
+      }
     }
-    bool found = false;
-    for (auto *values : {&graph_.inputs, &graph_.told})
-      for (auto &value : *values)
-        for (size_t i = 0; i < value.second.sizes.size(); ++i)
-          if (value.second.names[i] == given.name) value.second.sizes[i] = given.size, found = true;
-    if (!found) throw std::invalid_argument("the model has no dimension called " + std::string(given.name));
+    if (node.type == "If" && results.size() == 2) // what both branches give
+      for (size_t i = 0; i < std::min({node.outputs.size(), results[0].size(), results[1].size()}); ++i)
+        if (results[0][i] && results[0][i] == results[1][i]) scope_.set_shape(node.outputs[i], *results[0][i]);
   }
 
-  static bool known(const Value &value) {
-    return value.ranked &&
-           std::all_of(value.sizes.begin(), value.sizes.end(), [](int64_t size) { return size >= 0 && size <= kMost; });
+  // Of the body's input number i: Loop has the iteration's number and condition first, as it has the count and the
+  // condition, and then what is carried on; Scan has its states, and then slices of tensors.
+  void hand_in(const Node &node, size_t i, size_t count, Scope &inside, const std::string &name) const {
+    const std::string outer = node.input(i);
+    const Sizes *sizes = scope_.shape(outer);
+    if (node.type == "Loop" && i >= 2) return inside.hand_in(name, sizes, scope_.type(outer));
+    const int64_t scanned = node.attribute("num_scan_inputs", int64_t{0});
+    if (node.type != "Scan" || count != node.inputs.size()) return; // Scan of opset 8 has one more
+    if (scanned < 0 || scanned > static_cast<int64_t>(count)) return;
+    const int64_t slice = static_cast<int64_t>(i) - (static_cast<int64_t>(count) - scanned);
+    if (slice < 0 || !sizes) return inside.hand_in(name, sizes, scope_.type(outer));
+    const Sizes axes = node.attribute("scan_input_axes", Sizes());
+    int64_t axis = slice < static_cast<int64_t>(axes.size()) ? axes[slice] : 0;
+    const auto rank = static_cast<int64_t>(sizes->size());
+    if (axis < -rank || axis >= rank) return;
+    Sizes rest = *sizes;
+    rest.erase(rest.begin() + (axis < 0 ? axis + rank : axis));
+    inside.hand_in(name, &rest, scope_.type(outer));
   }
 
   void infer(const Node &node) {
     if (node.outputs.empty()) return;
-    std::optional<Sizes> shape = output_shape(graph_, shapes_, node);
-    auto told = graph_.told.find(node.outputs[0]);
-    if (!shape && told != graph_.told.end() && known(told->second)) shape = told->second.sizes;
-    if (shape) shapes_[node.outputs[0]] = std::move(*shape);
-    const int64_t from = type(node.input(0));
-    if (node.type != "Cast" && from != kUnknown) types_.insert({node.outputs[0], from}); // where the file tells none
-    auto same = types_.find(node.outputs[0]);
-    if (same != types_.end() && same->second == kUnknown) same->second = from;
-  }
-
-  int64_t type(const std::string &value) const {
-    auto found = types_.find(value);
-    return found == types_.end() ? int64_t{kUnknown} : found->second;
+    const std::string &output = node.outputs[0];
+    std::optional<Sizes> shape = output_shape(scope_, node);
+    if (shape) scope_.set_shape(output, std::move(*shape));
+    for (const std::string &name : node.outputs)
+      if (const Sizes *told = scope_.shape(name) ? nullptr : scope_.told(name)) scope_.set_shape(name, *told);
+    if (node.type != "Cast" && node.bodies.empty()) scope_.set_type(output, scope_.type(node.input(0)));
   }
 
   // The sizes of a value, or No with what is missing.
   const Sizes &shape(const char *what, const std::string &value) const {
-    auto found = shapes_.find(value);
-    if (found != shapes_.end()) return found->second;
+    if (const Sizes *known = scope_.shape(value)) return *known;
     std::string open;
-    for (const auto *values : {&graph_.inputs, &graph_.told}) {
-      auto named = values->find(value);
-      if (named == values->end()) continue;
-      for (size_t i = 0; i < named->second.sizes.size(); ++i)
-        if (named->second.sizes[i] < 0)
-          open += (open.empty() ? ": axis " : ", axis ") + std::to_string(i) +
-                  (named->second.names[i].empty() ? "" : " (" + named->second.names[i] + ")");
-      break;
-    }
+    const Value *told = scope_.value(value);
+    for (size_t i = 0; told && i < told->sizes.size(); ++i)
+      if (told->sizes[i] < 0)
+        open += (open.empty() ? ": axis " : ", axis ") + std::to_string(i) +
+                (told->names[i].empty() ? "" : " (" + told->names[i] + ")");
     throw No(std::string(what) + " " + value + " is of unknown shape" + open);
   }
 
   const Tensor *constant(const std::string &value) const {
-    auto found = graph_.constants.find(value);
-    return found == graph_.constants.end() || !found->second.present() ? nullptr : &found->second;
+    const Tensor *found = scope_.constant(value);
+    return found && found->present() ? found : nullptr;
   }
 
   void add(const Node &node) {
     layers_.emplace_back();
     Layer &layer = layers_.back();
-    layer.name = node.label(), layer.operation = node.type, layer.input = node.input(0);
+    layer.name = node.label(), layer.within = within_, layer.operation = node.type, layer.input = node.input(0);
     layer.output = node.outputs.empty() ? std::string() : node.outputs[0];
     polyconv_problem_init(&layer.shown.problem);
     try {
@@ -150,6 +176,7 @@ class Reader {
       layer.reason = wrong.what();
     }
     if (!layer.reason.empty()) polyconv_problem_init(&layer.shown.problem);
+    show(layer);
   }
 
   void describe(const Node &node, const Places &places, Layer &layer) const {
@@ -159,11 +186,11 @@ class Reader {
     const Geometry geometry = geometry_of(node, sizes.size(), layer.reason);
     if (!layer.reason.empty()) throw No(layer.reason);
     polyconv::Problem problem = convolution(geometry, shape("its input", layer.input), sizes);
-    int64_t from = type(layer.input);
-    if (from == kUnknown) from = places.input_zero < 0 ? type(weights) : type(input(places.input_zero));
+    int64_t from = scope_.type(layer.input);
+    if (from == kUnknown) from = places.input_zero < 0 ? scope_.type(weights) : scope_.type(input(places.input_zero));
     if (from == kUnknown) from = kUint8; // what most quantised models have
     problem.input_type = type_of(from);
-    problem.weights_type = type_of(type(weights));
+    problem.weights_type = type_of(scope_.type(weights));
     problem.output_type = problem.input_type;
     if (node.type == "ConvInteger") problem.output_type = POLYCONV_S32;
     problem.epilogue.has_bias = !bias.empty();
@@ -233,15 +260,15 @@ class Reader {
     problem.epilogue.out_scale = static_cast<float>(single("its output's scale", output));
     if (output_zero.empty()) return;
     problem.epilogue.out_zero_point = static_cast<int32_t>(single("its output's zero point", output_zero));
-    problem.output_type = type_of(type(output_zero));
+    problem.output_type = type_of(scope_.type(output_zero));
   }
 
   // What reads a value, where that is one node and the value is not the model's own output.
   const Node *next(const std::string &value) const {
     auto found = readers_.find(value);
-    if (found == readers_.end() || found->second.size() != 1 || graph_.outputs.count(value)) return nullptr;
+    if (found == readers_.end() || found->second.size() != 1 || scope_.graph().outputs.count(value)) return nullptr;
     const Node *node = found->second[0];
-    return node->outputs.size() == 1 ? node : nullptr;
+    return node->bodies.empty() && node->outputs.size() == 1 ? node : nullptr;
   }
 
   // The residual and the activation behind a layer of floats.
@@ -260,13 +287,13 @@ class Reader {
   bool residual(const Node &node, Layer &layer) {
     if (node.inputs.size() != 2 || node.inputs[0] == node.inputs[1]) return false;
     const std::string &other = node.inputs[node.inputs[0] == layer.output ? 1 : 0];
-    auto shape = shapes_.find(other);
-    if (shape == shapes_.end() || graph_.constants.count(other)) return false;
+    const Sizes *shape = scope_.shape(other);
+    if (!shape || scope_.constant(other)) return false;
     polyconv_tensor tensor;
     if (polyconv_problem_tensor(&layer.shown.problem, POLYCONV_TENSOR_OUTPUT, &tensor, nullptr) != POLYCONV_SUCCESS)
       return false;
     const size_t axes = static_cast<size_t>(layer.shown.problem.spatial_dims);
-    const Sizes &sizes = shape->second;
+    const Sizes &sizes = *shape;
     if (sizes.size() != axes + 2 || sizes[0] != tensor.size[0] || sizes[1] != tensor.size[1] ||
         !std::equal(sizes.begin() + 2, sizes.end(), tensor.size + 5 - axes))
       return false;
@@ -307,38 +334,38 @@ class Reader {
     return true;
   }
 
-  // Fills the struct that callers see, when no text moves any more.
-  void link() {
-    std::map<std::string, int32_t> written;
+  // Fills the struct that callers see. The layer stays where it is, and so do its texts.
+  void show(Layer &layer) {
     auto writer = [&](const std::string &value) {
-      auto found = written.find(value);
-      return found == written.end() ? -1 : found->second;
+      auto found = written_.find(value);
+      return found == written_.end() ? -1 : found->second;
     };
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      Layer &layer = layers_[i];
-      polyconv_onnx_layer &shown = layer.shown;
-      shown.name = layer.name.c_str(), shown.operation = layer.operation.c_str(), shown.reason = layer.reason.c_str();
-      shown.input = layer.input.c_str(), shown.output = layer.output.c_str(), shown.residual = layer.residual.c_str();
-      shown.input_layer = writer(layer.input), shown.residual_layer = writer(layer.residual);
-      auto data = [](const std::vector<char> &bytes) { return bytes.empty() ? nullptr : bytes.data(); };
-      shown.weights = data(layer.weights), shown.bias = data(layer.bias);
-      shown.weights_zero_point = data(layer.weights_zero_point);
-      shown.scale = layer.scale.empty() ? nullptr : layer.scale.data();
-      if (!layer.output.empty()) written[layer.output] = static_cast<int32_t>(i);
-    }
+    polyconv_onnx_layer &shown = layer.shown;
+    shown.name = layer.name.c_str(), shown.within = layer.within.c_str(), shown.operation = layer.operation.c_str();
+    shown.reason = layer.reason.c_str(), shown.input = layer.input.c_str(), shown.output = layer.output.c_str();
+    shown.residual = layer.residual.c_str();
+    shown.input_layer = writer(layer.input), shown.residual_layer = writer(layer.residual);
+    auto data = [](const std::vector<char> &bytes) { return bytes.empty() ? nullptr : bytes.data(); };
+    shown.weights = data(layer.weights), shown.bias = data(layer.bias);
+    shown.weights_zero_point = data(layer.weights_zero_point);
+    shown.scale = layer.scale.empty() ? nullptr : layer.scale.data();
+    if (!layer.output.empty()) written_[layer.output] = static_cast<int32_t>(layers_.size()) - 1;
   }
 
-  Graph &graph_;
-  Shapes shapes_;
-  std::map<std::string, int64_t> types_;
+  Scope scope_;
+  const std::string within_;
   std::map<std::string, std::vector<const Node *>> readers_;
-  std::deque<Layer> layers_;
+  std::map<std::string, int32_t> written_; // by the layers of this graph
+  std::deque<Layer> &layers_;
 };
 
 } // namespace
 
 std::deque<Layer> read_layers(Graph &graph, const polyconv_onnx_size *sizes, int32_t count) {
-  return Reader(graph, sizes, count).read();
+  for (int32_t i = 0; i < count; ++i) give_or_throw(sizes[i], graph);
+  std::deque<Layer> layers;
+  Reader(graph, nullptr, "", layers).read();
+  return layers;
 }
 
 } // namespace polyconv_onnx

@@ -13,7 +13,7 @@
 namespace polyconv_onnx {
 
 struct Layer { // what a polyconv_onnx_layer points to
-  std::string name, operation, reason, input, output, residual;
+  std::string name, within, operation, reason, input, output, residual;
   std::vector<char> weights, bias, weights_zero_point;
   std::vector<float> scale;
   polyconv_onnx_layer shown = {};

@@ -11,6 +11,8 @@
 namespace polyconv_onnx {
 namespace {
 
+constexpr int kDeepest = 32; // graphs in graphs, about where protobuf's own readers stop
+
 size_t bytes_of(int64_t type) {
   switch (type) {
     case kFloat:
@@ -41,23 +43,32 @@ Tensor read_tensor(std::string_view bytes) {
   return tensor;
 }
 
-void read_attribute(std::string_view bytes, Node &node) {
+void fill_graph(std::string_view bytes, int depth, Graph &graph);
+
+void read_attribute(std::string_view bytes, int depth, Node &node) {
   std::string name;
   Attribute attribute;
+  std::vector<size_t> bodies; // whose attribute's name may come after them
   for (Wire wire(bytes); wire.next();) switch (wire.field()) {
       case 1: name = wire.text(); break;
       case 2: attribute.real = wire.real(); break;
       case 3: attribute.number = wire.number(); break;
       case 4: attribute.text = wire.text(); break;
       case 5: attribute.tensor = read_tensor(wire.bytes()), attribute.has_tensor = true; break;
+      case 6:
+        node.bodies.emplace_back();
+        fill_graph(wire.bytes(), depth + 1, node.bodies.back().graph);
+        bodies.push_back(node.bodies.size() - 1);
+        break;
       case 7: wire.append(attribute.reals); break;
       case 8: wire.append(attribute.numbers); break;
       default: break;
     }
+  for (size_t body : bodies) node.bodies[body].attribute = name;
   node.attributes[name] = std::move(attribute);
 }
 
-Node read_node(std::string_view bytes) {
+Node read_node(std::string_view bytes, int depth) {
   Node node;
   std::string domain;
   for (Wire wire(bytes); wire.next();) switch (wire.field()) {
@@ -65,7 +76,7 @@ Node read_node(std::string_view bytes) {
       case 2: node.outputs.push_back(wire.text()); break;
       case 3: node.name = wire.text(); break;
       case 4: node.type = wire.text(); break;
-      case 5: read_attribute(wire.bytes(), node); break;
+      case 5: read_attribute(wire.bytes(), depth, node); break;
       case 7: domain = wire.text(); break;
       default: break;
     }
@@ -95,7 +106,8 @@ void read_type(std::string_view bytes, Value &value) {
   }
 }
 
-void read_value(std::string_view bytes, std::map<std::string, Value> &values) {
+// Returns its name.
+std::string read_value(std::string_view bytes, std::map<std::string, Value> &values) {
   std::string name;
   Value value;
   for (Wire wire(bytes); wire.next();) {
@@ -103,10 +115,11 @@ void read_value(std::string_view bytes, std::map<std::string, Value> &values) {
     if (wire.field() == 2) read_type(wire.bytes(), value);
   }
   values[name] = std::move(value);
+  return name;
 }
 
-void add_node(std::string_view bytes, Graph &graph) {
-  Node node = read_node(bytes);
+void add_node(std::string_view bytes, int depth, Graph &graph) {
+  Node node = read_node(bytes, depth);
   const Attribute *value = node.type == "Constant" ? node.find("value") : nullptr;
   if (value && value->has_tensor && node.outputs.size() == 1)
     graph.constants[node.outputs[0]] = value->tensor;
@@ -114,7 +127,44 @@ void add_node(std::string_view bytes, Graph &graph) {
     graph.nodes.push_back(std::move(node));
 }
 
+void fill_graph(std::string_view bytes, int depth, Graph &graph) {
+  if (depth > kDeepest) throw Malformed("graphs lie more than " + std::to_string(kDeepest) + " deep in each other");
+  std::map<std::string, Value> outputs;
+  for (Wire wire(bytes); wire.next();) switch (wire.field()) {
+      case 1: add_node(wire.bytes(), depth, graph); break;
+      case 5: {
+        Tensor tensor = read_tensor(wire.bytes());
+        std::string name = tensor.name;
+        graph.constants[name] = std::move(tensor);
+        break;
+      }
+      case 11: graph.input_order.push_back(read_value(wire.bytes(), graph.inputs)); break;
+      case 12: graph.output_order.push_back(read_value(wire.bytes(), outputs)); break;
+      case 13: read_value(wire.bytes(), graph.told); break;
+      default: break;
+    }
+  for (auto &output : outputs) graph.outputs.insert(output.first), graph.told.insert(std::move(output));
+  for (const auto &constant : graph.constants) graph.inputs.erase(constant.first); // old files list initialisers there
+  graph.input_order.erase(std::remove_if(graph.input_order.begin(), graph.input_order.end(),
+                                         [&](const std::string &name) { return graph.inputs.count(name) == 0; }),
+                          graph.input_order.end());
+}
+
+void add_read(const Node &node, std::vector<std::string> &names) {
+  names.insert(names.end(), node.inputs.begin(), node.inputs.end());
+  for (const Body &body : node.bodies) {
+    for (const Node &inner : body.graph.nodes) add_read(inner, names);
+    names.insert(names.end(), body.graph.output_order.begin(), body.graph.output_order.end()); // also of outer values
+  }
+}
+
 } // namespace
+
+std::vector<std::string> read_by(const Node &node) {
+  std::vector<std::string> names;
+  add_read(node, names);
+  return names;
+}
 
 int64_t Tensor::elements() const {
   int64_t product = 1;
@@ -199,28 +249,13 @@ Sizes Node::attribute(const char *attribute_name, const Sizes &absent) const {
 Graph read_graph(std::string_view file) {
   Graph graph;
   bool found = false;
-  std::map<std::string, Value> outputs;
   for (Wire model(file); model.next();) {
     if (model.field() != 7) continue;
     if (found) throw Malformed("there are two graphs");
     found = true;
-    for (Wire wire(model.bytes()); wire.next();) switch (wire.field()) {
-        case 1: add_node(wire.bytes(), graph); break;
-        case 5: {
-          Tensor tensor = read_tensor(wire.bytes());
-          std::string name = tensor.name;
-          graph.constants[name] = std::move(tensor);
-          break;
-        }
-        case 11: read_value(wire.bytes(), graph.inputs); break;
-        case 12: read_value(wire.bytes(), outputs); break;
-        case 13: read_value(wire.bytes(), graph.told); break;
-        default: break;
-      }
+    fill_graph(model.bytes(), 0, graph);
   }
   if (!found) throw Malformed("there is no graph in it");
-  for (auto &output : outputs) graph.outputs.insert(output.first), graph.told.insert(std::move(output));
-  for (const auto &constant : graph.constants) graph.inputs.erase(constant.first); // old files list initialisers there
   return graph;
 }
 

@@ -50,10 +50,13 @@ struct Attribute {
   bool has_tensor = false;
 };
 
+struct Body; // a graph inside a node, below
+
 struct Node {
   std::string name, type; // "Conv"; of another domain than ONNX's own "com.microsoft:FusedConv"
   std::vector<std::string> inputs, outputs;
   std::map<std::string, Attribute> attributes;
+  std::vector<Body> bodies;
 
   std::string input(size_t i) const { return i < inputs.size() ? inputs[i] : std::string(); } // "": left out
   const std::string &label() const; // its name, or that of what it writes
@@ -77,10 +80,18 @@ struct Graph {
   std::map<std::string, Value> inputs;
   std::map<std::string, Value> told; // of other values, where the file tells it
   std::set<std::string> outputs;
+  std::vector<std::string> input_order, output_order;
 };
 
-// The main graph of a file's bytes, which must outlive it. What If, Loop and Scan have inside is not read. Throws
-// Malformed.
+struct Body {
+  std::string attribute; // "then_branch"
+  Graph graph;
+};
+
+// All values that a node reads: its inputs, and whatever is named as one inside its bodies. "" for those left out.
+std::vector<std::string> read_by(const Node &);
+
+// The main graph of a file's bytes, which must outlive it, with the bodies of If, Loop and Scan. Throws Malformed.
 Graph read_graph(std::string_view file);
 
 } // namespace polyconv_onnx

@@ -1,9 +1,9 @@
 /* polyconv_onnx_reader.h - the convolutions of an ONNX file, as problems of polyconv.
  *
- * A small library beside polyconv, linked statically: no protobuf, no ONNX. It reads the main graph of a file, infers
- * the shapes between its convolutions, and gives each Conv, ConvTranspose, ConvInteger, QLinearConv and com.microsoft
- * FusedConv as a layer: a problem with the weights, the residual and the activation that follow it, and which other
- * layer it reads. From C or C++:
+ * A small library beside polyconv, linked statically: no protobuf, no ONNX. It reads the graph of a file and the bodies
+ * of If, Loop and Scan in it, infers the shapes between convolutions, and gives each Conv, ConvTranspose, ConvInteger,
+ * QLinearConv and com.microsoft FusedConv as a layer: a problem with the weights, the residual and the activation that
+ * follow it, and which other layer it reads. From C or C++:
  *
  *   polyconv_onnx_size batch = {"N", -1, 1};
  *   polyconv_onnx_model *model;
@@ -35,7 +35,9 @@ typedef struct polyconv_onnx_size {
 
 /* One convolution. Everything lives as long as the model; texts are never NULL, "" where there is nothing to say. */
 typedef struct polyconv_onnx_layer {
-  const char *name;      /* of the node, or of what it writes where it has none */
+  const char *name;   /* of the node, or of what it writes where it has none */
+  const char *within; /* "" in the main graph; else the nodes and attributes whose body it lies in, from the outermost:
+                         "loop/body", "loop/body/if/then_branch" */
   const char *operation; /* "Conv", "com.microsoft:FusedConv" */
   const char *reason;    /* "" where `problem` is there; else why not: an unknown size, a type that polyconv lacks */
 
@@ -45,7 +47,8 @@ typedef struct polyconv_onnx_layer {
                                Tanh or HardSwish */
   const char *input, *output; /* the tensor that is read, and the one written by the last node of the epilogue */
   const char *residual;       /* the tensor that is added, "" for none */
-  int32_t input_layer;        /* the layer whose output `input` is, -1 for none: other operators lie between */
+  int32_t input_layer;        /* the layer of the same graph whose output `input` is, -1 for none: other operators lie
+                                 between, or it comes from the graph around a body */
   int32_t residual_layer;     /* likewise for `residual` */
 
   /* The buffers of `problem`, dense; NULL for what it does not have, or the file does not: weights that are computed or

@@ -67,7 +67,7 @@ const std::set<std::string> &elementwise() {
 
 class Inference {
  public:
-  Inference(const Graph &graph, const Shapes &shapes, const Node &node) : graph_(graph), shapes_(shapes), node_(node) {}
+  Inference(const Scope &scope, const Node &node) : scope_(scope), node_(node) {}
 
   Shape infer() const {
     const std::string &type = node_.type;
@@ -83,31 +83,36 @@ class Inference {
     if (type == "Resize" || type == "Upsample") return resized();
     if (type == "Transpose") return transposed();
     if (type == "Reshape") return reshaped();
+    if (type == "Unsqueeze") return unsqueezed();
+    if (type == "Squeeze") return squeezed();
+    if (type == "Slice") return sliced();
     if (type == "SpaceToDepth" || type == "DepthToSpace") return folded(type == "SpaceToDepth");
     return {};
   }
 
  private:
   Shape shape(size_t input) const {
-    auto found = shapes_.find(node_.input(input));
-    if (found == shapes_.end()) return {};
-    return found->second;
+    const Sizes *found = scope_.shape(node_.input(input));
+    if (!found) return {};
+    return *found;
   }
 
   // A constant operand; nothing where it is none, or its data are elsewhere.
   std::optional<std::vector<double>> constant(size_t input) const {
-    auto found = graph_.constants.find(node_.input(input));
-    if (found == graph_.constants.end() || !found->second.present()) return {};
-    return found->second.values();
+    const Tensor *found = scope_.constant(node_.input(input));
+    if (!found || !found->present()) return {};
+    return found->values();
   }
 
-  std::optional<Sizes> integers(size_t input) const {
+  // Those too large for a size have none of theirs, or become as large as sizes are.
+  std::optional<Sizes> integers(size_t input, bool clamped = false) const {
     const auto values = constant(input);
     if (!values) return {};
     Sizes result;
     for (double value : *values) {
-      if (!(std::fabs(value) <= static_cast<double>(kMost))) return {};
-      result.push_back(static_cast<int64_t>(value));
+      const auto most = static_cast<double>(kMost);
+      if (std::isnan(value) || (!clamped && std::fabs(value) > most)) return {};
+      result.push_back(static_cast<int64_t>(std::clamp(value, -most, most)));
     }
     return result;
   }
@@ -260,6 +265,71 @@ class Inference {
     return wanted;
   }
 
+  // The axes that a node names, in an operand or, in old models, an attribute.
+  std::optional<Sizes> named_axes() const {
+    return node_.inputs.size() > 1 ? integers(1) : node_.attribute("axes", Sizes());
+  }
+
+  // Likewise in order and each once, of so many; nothing where one is none of them.
+  std::optional<std::set<int64_t>> axes(int64_t rank) const {
+    const std::optional<Sizes> given = named_axes();
+    if (!given) return {};
+    std::set<int64_t> result;
+    for (int64_t axis : *given)
+      if (axis < -rank || axis >= rank || !result.insert(axis < 0 ? axis + rank : axis).second) return {};
+    return result;
+  }
+
+  Shape unsqueezed() const {
+    Shape result = shape(0);
+    const std::optional<Sizes> named = named_axes();
+    if (!result || !named) return {};
+    const auto added = axes(static_cast<int64_t>(result->size() + named->size()));
+    if (!added) return {};
+    for (int64_t axis : *added) result->insert(result->begin() + axis, 1);
+    return result;
+  }
+
+  Shape squeezed() const {
+    const Shape input = shape(0);
+    const bool all = node_.inputs.size() < 2 && !node_.find("axes");
+    const auto gone = input ? axes(static_cast<int64_t>(input->size())) : std::nullopt;
+    if (!gone) return {};
+    Sizes result;
+    for (size_t i = 0; i < input->size(); ++i) {
+      const bool named = gone->count(static_cast<int64_t>(i)) != 0;
+      if (named && (*input)[i] != 1) return {};
+      if (!named && !(all && (*input)[i] == 1)) result.push_back((*input)[i]);
+    }
+    return result;
+  }
+
+  // Starts, ends, axes and steps are constants; numbers beyond all sizes mean the end.
+  Shape sliced() const {
+    Shape result = shape(0);
+    if (!result || node_.inputs.size() < 3) return {};
+    const auto begins = integers(1, true), ends = integers(2, true);
+    if (!begins || !ends || begins->size() != ends->size()) return {};
+    Sizes all, ones(begins->size(), 1);
+    for (size_t i = 0; i < begins->size(); ++i) all.push_back(static_cast<int64_t>(i));
+    const std::optional<Sizes> named = node_.input(3).empty() ? all : integers(3);
+    const std::optional<Sizes> steps = node_.input(4).empty() ? ones : integers(4);
+    if (!named || !steps || named->size() != begins->size() || steps->size() != begins->size()) return {};
+    const auto rank = static_cast<int64_t>(result->size());
+    for (size_t i = 0; i < begins->size(); ++i) {
+      const int64_t axis = (*named)[i] < 0 ? (*named)[i] + rank : (*named)[i], step = (*steps)[i];
+      if (axis < 0 || axis >= rank || step == 0) return {};
+      int64_t &size = (*result)[axis];
+      const int64_t first = step > 0 ? 0 : -1, last = step > 0 ? size : size - 1; // of an end; a begin is inside
+      auto place = [&](int64_t at, int64_t least) {
+        return std::clamp(at < 0 ? at + size : at, least, std::max(least, last));
+      };
+      const int64_t from = place((*begins)[i], 0), to = place((*ends)[i], first);
+      size = std::max<int64_t>(0, step > 0 ? (to - from + step - 1) / step : (from - to - step - 1) / -step);
+    }
+    return result;
+  }
+
   static int64_t product(const Sizes &sizes) { // -1 where it is too large
     int64_t result = 1;
     for (int64_t size : sizes) {
@@ -284,15 +354,14 @@ class Inference {
     return result;
   }
 
-  const Graph &graph_;
-  const Shapes &shapes_;
+  const Scope &scope_;
   const Node &node_;
 };
 
 } // namespace
 
-std::optional<Sizes> output_shape(const Graph &graph, const Shapes &shapes, const Node &node) {
-  return Inference(graph, shapes, node).infer();
+std::optional<Sizes> output_shape(const Scope &scope, const Node &node) {
+  return Inference(scope, node).infer();
 }
 
 Geometry geometry_of(const Node &node, size_t rank, std::string &reason) {

@@ -7,16 +7,13 @@
 #include <optional>
 
 #include "geometry.hpp"
-#include "model.hpp"
+#include "scope.hpp"
 
 namespace polyconv_onnx {
 
-// Shapes by the tensor's name. What is not there is not known.
-using Shapes = std::map<std::string, Sizes>;
-
 // The sizes of a node's first output, from its inputs' and its constants; nothing where they are unknown or the
 // operator is not one of those that stand between convolutions. Throws Malformed where the file contradicts itself.
-std::optional<Sizes> output_shape(const Graph &, const Shapes &, const Node &);
+std::optional<Sizes> output_shape(const Scope &, const Node &);
 
 // The geometry of a convolution; `reason` is filled where the node has none.
 Geometry geometry_of(const Node &, size_t rank, std::string &reason);

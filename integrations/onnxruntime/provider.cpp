@@ -37,6 +37,8 @@ void release(NodeComputeInfo *info) {
 
 Provider::Provider(const Api &api, const EpApi &ep_api, const OrtLogger *logger, Settings settings)
     : Ep(), api_(api), ep_api_(ep_api), logger_(logger), settings_(std::move(settings)) {
+  if (!settings_.report.empty() && !std::ofstream(settings_.report, std::ios::app))
+    throw Error(kInvalidArgument, "polyconv: option report is \"" + settings_.report + "\", which cannot be written");
   polyconv::Device(); // polyconv is there and finds its CPU: else the session's creation fails with its sentence
 }
 

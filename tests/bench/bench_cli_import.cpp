@@ -107,6 +107,17 @@ TEST_CASE("import: graphs that cudnn-frontend logs") {
   CHECK(has(imported(named), "name=two_lines\n"));
 }
 
+TEST_CASE("import: layers inside an If, a Loop or a Scan are named by the nodes around them") {
+  using polyconv_test::attribute;
+  polyconv_test::ModelWriter writer, body;
+  body.node("Conv", {"carried", "w"}, {"next"}).output("go").output("next");
+  body.input("i", 7, {}).input("go", 9, {}).input("carried", 1, {-1, -1, -1, -1});
+  writer.input("x", 1, {1, 3, 9, 9}).input("count", 7, {}).input("go", 9, {}).output("y");
+  writer.constant("w", 1, {3, 3, 1, 1}, std::vector<float>(9));
+  writer.node("Loop", {"count", "go", "x"}, {"y"}, {attribute("body", body.graph())});
+  CHECK(imported(writer.file(), ".onnx").find("name=y/body/next") != std::string::npos);
+}
+
 TEST_CASE("import: an ONNX model, and the sizes that it leaves open") {
   CHECK(imported(model(), ".onnx", "--size N=2") == "fwd:n2,c3,k4,i9x9,f3x3,p1 name=y\n");
   CHECK(imported(model(), ".onnx", "--size x@0=5") == "fwd:n5,c3,k4,i9x9,f3x3,p1 name=y\n");

@@ -58,6 +58,11 @@ inline Message attribute(const char *name, const char *value) {
   return Message().bytes(1, name).bytes(4, value).number(20, 3);
 }
 
+// A graph inside a node.
+inline Message attribute(const char *name, const Message &graph) {
+  return Message().bytes(1, name).message(6, graph).number(20, 5);
+}
+
 // A tensor with its data as raw bytes.
 template <class T>
 Message tensor(const char *name, int type, const std::vector<int64_t> &sizes, const std::vector<T> &data) {
@@ -99,6 +104,7 @@ class ModelWriter {
     if (*domain) node.bytes(7, domain);
     return graph_.message(1, node), *this;
   }
+  const Message &graph() const { return graph_; }
   std::string file() const {
     return Message().number(1, 10).bytes(2, "test").message(7, graph_).message(8, Message().number(2, 17)).text();
   }

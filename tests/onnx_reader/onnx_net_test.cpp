@@ -107,6 +107,24 @@ TEST_CASE("weights that the file does not hold are random") {
   CHECK(ran.status == 0);
 }
 
+TEST_CASE("branches whose tensors have the same names and other sizes do not share them") {
+  ModelWriter writer, small, large;
+  for (ModelWriter *branch : {&small, &large}) {
+    branch->node(
+        "MaxPool", {"x"}, {"pooled"},
+        {attribute("kernel_shape", {1, 1}), attribute("strides", std::vector<int64_t>(2, branch == &small ? 9 : 1))});
+    branch->node("Conv", {"pooled", "w"}, {"result"}, {attribute("pads", {1, 1, 1, 1})}).output("result");
+  }
+  writer.input("x", kFloat, {1, 4, 99, 99}).input("choice", 9, {}).output("y");
+  writer.constant("w", kFloat, {4, 4, 3, 3}, numbers(144));
+  writer.node("If", {"choice"}, {"y"},
+              {attribute("then_branch", small.graph()), attribute("else_branch", large.graph())});
+  const Ran ran = run(writer.file(), "");
+  INFO(ran.text);
+  CHECK(ran.status == 0);
+  CHECK(has(ran, "2 of 2 layers in 2 chains"));
+}
+
 TEST_CASE("what cannot run is told") {
   const Ran open = run(floats(), "N=2");
   INFO(open.text);

@@ -83,6 +83,35 @@ ModelWriter network() {
   return writer;
 }
 
+// One layer of 4 channels between these values of a body.
+ModelWriter body(const char *input, const char *output) {
+  ModelWriter writer;
+  writer.node("Conv", {input, "w"}, {"inner"}, {attribute("pads", {1, 1, 1, 1})}).node("Relu", {"inner"}, {output});
+  return writer.output(output);
+}
+
+// A layer, branches that read what it writes, a loop around the same layer, and a scan over the images of a batch.
+ModelWriter nested() {
+  ModelWriter writer, loop = body("carried", "next"), scan = body("image", "filtered"), small;
+  small.node("MaxPool", {"a"}, {"pooled"}, {attribute("kernel_shape", {2, 2}), attribute("strides", {2, 2})});
+  small.node("Conv", {"pooled", "w"}, {"other"}, {attribute("pads", {2, 2, 2, 2})}).output("other");
+  writer.input("x", kFloat, {1, 4, 8, 8}).input("choice", 9, {}).input("count", kInt64, {});
+  writer.input("images", kFloat, {1, 4, 6, 7, 5}).output("y").output("z").output("s");
+  writer.constant("w", kFloat, {4, 4, 3, 3}, floats(144));
+  loop.input("i", kInt64, {}).input("go", 9, {}).input("carried", kFloat, {-1, 4, -1, -1});
+  scan.input("image", kFloat, {-1, 4, -1, -1});
+  writer.node("Conv", {"x", "w"}, {"a"}, {attribute("pads", {1, 1, 1, 1})}).node("Relu", {"a"}, {"b"});
+  writer.node("If", {"choice"}, {"c"},
+              {attribute("then_branch", body("b", "chosen").graph()), attribute("else_branch", small.graph())});
+  writer.node("If", {"choice"}, {"same"},
+              {attribute("then_branch", body("b", "one").graph()), attribute("else_branch", body("b", "two").graph())});
+  writer.node("Loop", {"count", "choice", "x"}, {"y"}, {attribute("body", loop.graph())});
+  writer.node("Scan", {"images"}, {"s"},
+              {attribute("body", scan.graph()), attribute("num_scan_inputs", int64_t{1}),
+               attribute("scan_input_axes", std::vector<int64_t>{-1})});
+  return writer.node("Conv", {"same", "w"}, {"z"});
+}
+
 } // namespace
 
 TEST_CASE("a network's convolutions come with their shapes, epilogues and what they read") {
@@ -104,6 +133,83 @@ TEST_CASE("a network's convolutions come with their shapes, epilogues and what t
   REQUIRE(layer(model, 0).bias != nullptr);
   CHECK(static_cast<const float *>(layer(model, 0).weights)[215] == 0.5f);
   CHECK(polyconv_onnx_layer_at(model.get(), 5) == nullptr);
+}
+
+TEST_CASE("bodies of If, Loop and Scan are read where their nodes stand, with what the graph around them knows") {
+  const Model model = read(nested().file());
+  const std::pair<const char *, const char *> expected[] = {
+      {"", "fwd:n1,c4,k4,i8x8,f3x3,p1"}, // no Relu: a branch reads what lies between
+      {"c/then_branch", "fwd:n1,c4,k4,i8x8,f3x3,p1:relu"},
+      {"c/else_branch", "fwd:n1,c4,k4,i4x4,f3x3,p2"},
+      {"same/then_branch", "fwd:n1,c4,k4,i8x8,f3x3,p1:relu"},
+      {"same/else_branch", "fwd:n1,c4,k4,i8x8,f3x3,p1:relu"},
+      {"y/body", "fwd:n1,c4,k4,i8x8,f3x3,p1:relu"},
+      {"s/body", "fwd:n1,c4,k4,i6x7,f3x3,p1:relu"},
+      {"", "fwd:n1,c4,k4,i8x8,f3x3"}}; // both branches give one shape
+  REQUIRE(polyconv_onnx_layer_count(model.get()) == 8);
+  for (int32_t i = 0; i < 8; ++i) {
+    CHECK(layer(model, i).within == std::string(expected[i].first));
+    CHECK(token(layer(model, i)) == expected[i].second);
+    CHECK(layer(model, i).input_layer == -1);
+    CHECK(layer(model, i).weights != nullptr);
+  }
+}
+
+TEST_CASE("graphs in graphs are read as deep as files are, and refused deeper") {
+  auto file = [](int depth) {
+    ModelWriter inner = body("x", "y");
+    for (; depth > 0; --depth) {
+      ModelWriter outer;
+      outer.node("If", {"choice"}, {"y"}, {attribute("then_branch", inner.graph())}).output("y");
+      inner = outer;
+    }
+    inner.input("x", kFloat, {1, 4, 8, 8}).constant("w", kFloat, {4, 4, 3, 3}, floats(144));
+    return inner.file();
+  };
+  const Model model = read(file(3));
+  CHECK(layer(model, 0).within == std::string("y/then_branch/y/then_branch/y/then_branch"));
+  CHECK(token(layer(model, 0)) == "fwd:n1,c4,k4,i8x8,f3x3,p1:relu");
+  CHECK(polyconv_onnx_layer_count(read(file(32)).get()) == 1);
+  CHECK(refused(POLYCONV_IO_ERROR, file(33), "more than 32 deep"));
+}
+
+TEST_CASE("a name inside a body hides the one around it") {
+  ModelWriter inner, writer;
+  inner.constant("w", kFloat, {2, 4, 1, 1}, floats(8)).node("Identity", {"open"}, {"x"});
+  inner.node("Conv", {"a", "w"}, {"b"}).node("Conv", {"x", "w"}, {"c"}).output("b").output("c");
+  writer.input("x", kFloat, {1, 4, 5, 5}).input("open", kFloat, {-2, 4, 5, 5}).input("choice", 9, {}).output("y");
+  writer.constant("w", kFloat, {4, 4, 1, 1}, floats(16)).node("Conv", {"x", "w"}, {"a"});
+  writer.node("If", {"choice"}, {"y", "z"}, {attribute("else_branch", inner.graph())});
+  const Model model = read(writer.file());
+  CHECK(token(layer(model, 1)) == "fwd:n1,c4,k2,i5x5,f1x1");
+  CHECK(token(layer(model, 2)).find("its input x is of unknown shape") != std::string::npos);
+  CHECK(token(layer(read(writer.file(), {{"N", -1, 3}}), 2)) == "fwd:n3,c4,k2,i5x5,f1x1");
+}
+
+TEST_CASE("axes that come and go, and slices, between convolutions") {
+  using Numbers = std::vector<int64_t>;
+  ModelWriter writer;
+  writer.input("x", kFloat, {1, 4, 20})
+      .output("z")
+      .constant("w", kFloat, {6, 4, 3}, floats(72))
+      .constant("v", kFloat, {2, 3, 2, 2}, floats(24));
+  const std::pair<const char *, Numbers> constants[] = {
+      {"one", {1}},       {"axes", {-1, 0}},  {"begins", {-3, 15}}, {"ends", {INT64_MAX, INT64_MIN}},
+      {"where", {1, -1}}, {"steps", {1, -2}}, {"at", {-2}},         {"beyond", {1, 4}}};
+  for (const auto &[name, numbers] : constants)
+    writer.constant(name, kInt64, {static_cast<int64_t>(numbers.size())}, numbers);
+  writer.node("Conv", {"x", "w"}, {"a"});                                              // 1 6 18
+  writer.node("Slice", {"a", "begins", "ends", "where", "steps"}, {"b"});              // 1 3 8
+  writer.node("Unsqueeze", {"b", "axes"}, {"c"}).node("Squeeze", {"c", "one"}, {"d"}); // 1 1 3 8 1, 1 3 8 1
+  writer.node("Unsqueeze", {"d", "at"}, {"e"}).node("Squeeze", {"e"}, {"f"});          // 1 3 8 1 1, 3 8
+  writer.node("Unsqueeze", {"f"}, {"g"}, {attribute("axes", Numbers{0, 2})});          // 1 3 1 8
+  writer.node("MaxPool", {"g"}, {"h"}).node("Conv", {"g", "v"}, {"z"}, {attribute("pads", {1, 0, 0, 0})});
+  writer.node("Slice", {"g", "where", "ends", "beyond"}, {"i"})
+      .node("Conv", {"i", "v"}, {"j"}); // an axis that is not there
+  const Model model = read(writer.file());
+  CHECK(token(layer(model, 0)) == "fwd:n1,c4,k6,i20,f3");
+  CHECK(token(layer(model, 1)) == "fwd:n1,c3,k2,i1x8,f2x2,p1x0/0");
+  CHECK(token(layer(model, 2)) == "its input i is of unknown shape");
 }
 
 TEST_CASE("a size that nobody gave is named") {
@@ -190,11 +296,12 @@ TEST_CASE("malformed files and wrong arguments are refused with a sentence") {
 }
 
 TEST_CASE("no byte of a file, whatever it becomes, does harm") {
-  const std::string good = network().file();
+  const std::string files[] = {network().file(), nested().file()};
   std::mt19937 random(5);
   const polyconv_onnx_size axis = {"x", 3, 64};
   int32_t read = 0;
   for (int32_t trial = 0; trial < 20000; ++trial) {
+    const std::string &good = files[trial / 10000];
     std::string file = good.substr(0, trial % 3 == 0 ? random() % good.size() : good.size());
     for (uint32_t changes = 1 + random() % 8; changes > 0 && !file.empty(); --changes)
       file[random() % file.size()] = static_cast<char>(random() % 2 ? random() : 0xff);

@@ -14,6 +14,8 @@
 #include <set>
 
 #include "claim/regions.hpp"
+#include "claim/scales.hpp"
+#include "claim/sizes.hpp"
 #include "claim/steps.hpp"
 #include "claim/symbols.hpp"
 
@@ -94,15 +96,10 @@ class Reader {
     if (recipe.kind == Kind::kFloats && (type != kFloat || weights_type != kFloat)) throw No("its type is not float");
     if (recipe.kind != Kind::kFloats && (!is_byte(type) || !is_byte(weights_type)))
       throw No("its types are not int8 or uint8");
-    geometry(node, recipe);
+    const std::string reason = read_sizes(node, recipe);
+    if (!reason.empty()) throw No(reason);
     if (node.type() == "com.microsoft:FusedConv") fused(node, recipe);
     return recipe;
-  }
-
-  static void geometry(const Node &node, Recipe &recipe) {
-    const Shape weights = recipe.weights.shape();
-    const std::string reason = polyconv_onnx::read_geometry(node, weights.ranked ? weights.sizes.size() : 0, recipe);
-    if (!reason.empty()) throw No(reason);
   }
 
   // What a FusedConv of another optimiser brings with it.
@@ -225,11 +222,12 @@ class Reader {
       recipe.activation = POLYCONV_ACT_TANH;
     else if (type == "HardSwish")
       recipe.activation = POLYCONV_ACT_HARD_SWISH;
-    else if (type == "LeakyRelu")
-      recipe.activation = POLYCONV_ACT_LEAKY_RELU, recipe.alpha = node->attribute("alpha", 0.01f);
-    else if (type == "Elu")
-      recipe.activation = POLYCONV_ACT_ELU, recipe.alpha = node->attribute("alpha", 1.0f);
-    else if (type == "Gelu" || type == "com.microsoft:Gelu")
+    else if (type == "LeakyRelu" || type == "Elu") {
+      const float alpha = node->attribute("alpha", type == "Elu" ? 1.0f : 0.01f);
+      if (!std::isfinite(alpha)) return false;
+      recipe.alpha = alpha;
+      recipe.activation = type == "Elu" ? POLYCONV_ACT_ELU : POLYCONV_ACT_LEAKY_RELU;
+    } else if (type == "Gelu" || type == "com.microsoft:Gelu")
       recipe.activation =
           node->attribute("approximate", std::string("none")) == "tanh" ? POLYCONV_ACT_GELU_TANH : POLYCONV_ACT_GELU;
     else if (type != "Clip" || !clip(recipe, *node))
@@ -341,12 +339,12 @@ class Reader {
         !is_byte(store->output(0).shape().type))
       return false;
     if (!weights->input(0).constant()) return false;
-    if (weights->input(1).shape().sizes.size() != 0 && weights->attribute("axis", int64_t{1}) != 0) return false;
     if (bias && (bias->input(0).shape().type != kInt32 || !bias->input(0).constant())) return false;
-    for (const Value &value : {input->input(1), weights->input(1), store->input(1)})
-      if (!value.constant() || value.shape().type != kFloat) return false;
-    for (const Value &value : {input->input(2), weights->input(2), store->input(2)})
-      if (value && !value.constant()) return false;
+    const int64_t channels = recipe.weights.shape().sizes[0];
+    if (!are_scales(api_, *input) || !are_scales(api_, *weights, channels) || !are_scales(api_, *store)) return false;
+    if (bias && (!are_scales(api_, *bias, channels, bias->attribute("axis", int64_t{1})) ||
+                 !is_bias_scale(api_, *bias, input->input(1), weights->input(1))))
+      return false;
     recipe.kind = Kind::kQuantised;
     recipe.input = input->input(0), recipe.input_scale = input->input(1), recipe.input_zero = input->input(2);
     recipe.weights = weights->input(0), recipe.weights_scale = weights->input(1),

@@ -116,6 +116,12 @@ std::vector<Layer::Line> Layer::lines(const std::vector<Step> &steps, int64_t ch
   return lines;
 }
 
+void Layer::require_bias(const View &bias, int64_t channels) {
+  if (bias.elements() != channels)
+    throw Error(kInvalidArgument, "polyconv: the bias has " + std::to_string(bias.elements()) + " elements, expected " +
+                                      std::to_string(channels));
+}
+
 // With the input a·x + b and the result p·y + q, the weights w become p·w·a, and the bias p·(bias + Σ w·b) + q.
 void Layer::fold() {
   const View weights = weights_.view(api_, nullptr), bias = bias_.view(api_, nullptr);
@@ -126,8 +132,10 @@ void Layer::fold() {
   const std::vector<Line> after = lines(steps_, channels);
   const std::vector<Line> before = lines(before_, recipe_.transposed ? first : second * recipe_.groups);
   std::vector<double> shifts(static_cast<size_t>(channels), 0.0);
-  if (bias.data && bias.elements() == channels)
+  if (bias.data) {
+    require_bias(bias, channels);
     for (int64_t k = 0; k < channels; ++k) shifts[k] = static_cast<const float *>(bias.data)[k];
+  }
   const auto *raw = static_cast<const float *>(weights.data);
   folded_weights_.resize(static_cast<size_t>(weights.elements()));
   for (int64_t i = 0; i < first; ++i)
@@ -219,9 +227,7 @@ void Layer::fill(const OrtKernelContext *context, const polyconv::Problem &probl
     buffers.bias[place] = const_cast<float *>(folded_bias_.data());
   } else if (bias_.exists()) {
     const View bias = bias_.view(api_, context);
-    if (bias.elements() != problem.out_channels)
-      throw Error(kInvalidArgument, "polyconv: the bias has " + std::to_string(bias.elements()) +
-                                        " elements, expected " + std::to_string(problem.out_channels));
+    require_bias(bias, problem.out_channels);
     buffers.bias[place] = const_cast<void *>(bias.data);
   }
   if (!numbers.scales.empty()) buffers.scale[place] = numbers.scales.data();

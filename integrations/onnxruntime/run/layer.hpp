@@ -66,6 +66,7 @@ class Layer {
   };
   std::vector<Line> lines(const std::vector<Step> &, int64_t channels) const; // all steps in one, for each channel
   void fold();                                                                // the steps into weights and bias
+  static void require_bias(const View &, int64_t channels);                   // or Error: not every runtime looks
 
   const Api &api_;
   Recipe recipe_; // without its nodes and values, which live no longer than the graph

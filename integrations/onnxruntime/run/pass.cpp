@@ -88,7 +88,10 @@ void broadcast(std::vector<int64_t> &sizes, const std::vector<int64_t> &with, co
 } // namespace
 
 Pass::Pass(const Api &api, const Operator &op)
-    : api_(api), operator_(op), name_(op.nodes[0].name().empty() ? op.output.name() : op.nodes[0].name()) {
+    : api_(api),
+      operator_(op),
+      name_(op.nodes[0].name().empty() ? op.output.name() : op.nodes[0].name()),
+      axes_(op.inputs[0].shape().sizes.size()) {
   for (const Stage &stage : op.stages) {
     constants_.emplace_back();
     const OrtValue *tensor = stage.constant.constant();
@@ -104,9 +107,9 @@ Pass::Pass(const Api &api, const Operator &op)
 std::vector<int64_t> Pass::output_sizes(const std::vector<std::vector<int64_t>> &inputs) const {
   std::vector<int64_t> sizes = inputs[0];
   for (const auto &input : inputs)
-    if (input.size() != sizes.size() || sizes.size() < 3 || sizes.size() > kMostAxes)
-      throw Error(kInvalidArgument, "polyconv: " + name_ + " has an input of sizes " + text_of(input) +
-                                        ", expected as many axes as the model says");
+    if (input.size() != axes_)
+      throw Error(kInvalidArgument, "polyconv: " + name_ + " has an input of sizes " + text_of(input) + ", expected " +
+                                        std::to_string(axes_) + " axes, as the model says");
   switch (operator_.kind) {
     case Operator::Kind::kElementwise:
       for (const auto &input : inputs) broadcast(sizes, input, name_);

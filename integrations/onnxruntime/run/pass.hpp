@@ -42,6 +42,7 @@ class Pass {
   const Api &api_;
   Operator operator_; // without its nodes and values, which live no longer than the graph
   std::string name_;
+  size_t axes_;                     // of every tensor
   std::vector<Constant> constants_; // of the stages
 };
 

@@ -69,12 +69,22 @@ class Planner {
       problems_.push_back(link.layer->problem(input.type, input.sizes, weights_[i], numbers_[i]));
       Schedule::Tensor &output = tensors()[link.output];
       output.sizes = polyconv_onnx::output_sizes(problems_[i]), output.type = link.layer->output_type();
-      if (link.residual() >= 0 &&
-          static_cast<int64_t>(tensors()[link.residual()].bytes()) != problems_[i].bytes(POLYCONV_TENSOR_RESIDUAL))
-        throw Error(kInvalidArgument, "polyconv: the tensor that is added has " +
-                                          std::to_string(tensors()[link.residual()].bytes() / sizeof(float)) +
-                                          " elements, but the model says that it has the convolution's shape");
+      if (link.residual() >= 0) require_shape(tensors()[link.residual()].sizes, problems_[i]);
     }
+  }
+
+  static void require_shape(const std::vector<int64_t> &added, polyconv::Problem problem) {
+    problem.epilogue.pool = {}; // which comes after the addition
+    const std::vector<int64_t> sizes = polyconv_onnx::output_sizes(problem);
+    if (added == sizes) return;
+    auto text = [](const std::vector<int64_t> &numbers) {
+      std::string joined;
+      for (int64_t number : numbers) joined += (joined.empty() ? "" : "x") + std::to_string(number);
+      return joined;
+    };
+    throw Error(kInvalidArgument, "polyconv: the tensor that is added is " + text(added) +
+                                      ", but the model says that it has the convolution's shape, which is " +
+                                      text(sizes));
   }
 
   // A residual lies as its layer's result does, and so does what an operator reads and writes, where that makes a

@@ -33,8 +33,13 @@ def with_provider(model, forced=False, optimised=True, **options):
     return onnxruntime.InferenceSession(model, polyconv_onnxruntime.options(session_options, **options), enable_fallback=0)
 
 
-def without(model):
-    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+def without(model, optimised=True):
+    """Its own products of bytes overflow on processors without VNNI unless it is asked to be exact."""
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def growth_over_sizes(session, channels, least):
