@@ -220,10 +220,11 @@ POLYCONV_NOINLINE void depthwise_weights_join(const DepthwiseWeightsPlan &p, con
       for (int i = 0; i < kL; ++i) {
         square[i] = Vector<T>{};
         if (i >= taps) continue;
-        const T *sums = static_cast<const T *>(r.sums) + (tap + i) * p.row_stride + c;
-        Vector<T> sum = load(sums);
-        for (int64_t split = 1; split < p.splits; ++split) sum += load(sums + split * p.split_elements);
-        square[i] = sum;
+        T *sums = static_cast<T *>(r.sums) + (tap + i) * p.row_stride + c;
+        square[i] = load(sums);
+        if (p.splits == 1 || tap + i < next) continue; // added already
+        for (int64_t split = 1; split < p.splits; ++split) square[i] += load(sums + split * p.split_elements);
+        store(sums, square[i]);
       }
       const int lanes = end - c < kL ? static_cast<int>(end - c) : kL;
       if (plain && p.taps == 1 && w.stride[0] == 1) {
