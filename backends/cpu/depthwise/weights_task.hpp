@@ -203,7 +203,8 @@ POLYCONV_INLINE int64_t tap_offset(const polyconv_tensor &w, int64_t tap) {
 }
 
 // Adds the splits' sums of kDepthwiseJoin channels from c on in order, and stores their weights: squares of channels
-// and taps are turned, so that the taps of a channel leave together.
+// and taps are turned, so that the taps of a channel leave together. The last taps of many overlap those before, as
+// masked stores of AVX2 take some 40 operations on AMD's cores, and whole ones take one.
 template <class T>
 POLYCONV_NOINLINE void depthwise_weights_join(const DepthwiseWeightsPlan &p, const DepthwiseWeightsRun &r, int64_t c) {
   constexpr int kL = kLanes<T>;
@@ -211,16 +212,19 @@ POLYCONV_NOINLINE void depthwise_weights_join(const DepthwiseWeightsPlan &p, con
   const bool side_by_side = taps_side_by_side(w);
   const bool plain = side_by_side && w.type == (sizeof(T) == 8 ? POLYCONV_F64 : POLYCONV_F32);
   const int64_t end = p.channels < c + kDepthwiseJoin ? p.channels : c + kDepthwiseJoin;
-  T values[2 * kL] = {}; // scatter reads whole vectors, from any of the first lanes on
   for (; c < end; c += kL)
-    for (int64_t tap = 0; tap < p.taps; tap += kL) {
-      const int taps = p.taps - tap < kL ? static_cast<int>(p.taps - tap) : kL;
-      Vector<T> square[kL] = {};
-      for (int i = 0; i < taps; ++i) {
-        const T *sums = static_cast<const T *>(r.sums) + (tap + i) * p.row_stride + c;
-        Vector<T> sum = load(sums);
-        for (int64_t split = 1; split < p.splits; ++split) sum += load(sums + split * p.split_elements);
-        square[i] = sum;
+    for (int64_t next = 0; next < p.taps; next += kL) {
+      const int64_t left = p.taps - next, tap = left < kL && p.taps >= kL ? p.taps - kL : next;
+      const int taps = p.taps < kL ? static_cast<int>(p.taps) : kL;
+      Vector<T> square[kL];
+      for (int i = 0; i < kL; ++i) {
+        square[i] = Vector<T>{};
+        if (i >= taps) continue;
+        T *sums = static_cast<T *>(r.sums) + (tap + i) * p.row_stride + c;
+        square[i] = load(sums);
+        if (p.splits == 1 || tap + i < next) continue; // added already
+        for (int64_t split = 1; split < p.splits; ++split) square[i] += load(sums + split * p.split_elements);
+        store(sums, square[i]);
       }
       const int lanes = end - c < kL ? static_cast<int>(end - c) : kL;
       if (plain && p.taps == 1 && w.stride[0] == 1) {
@@ -230,9 +234,11 @@ POLYCONV_NOINLINE void depthwise_weights_join(const DepthwiseWeightsPlan &p, con
       transpose<T>(square);
       if (plain) {
         T *to = static_cast<T *>(r.weights) + c * w.stride[0] + tap_offset(w, tap);
-        for (int lane = 0; lane < lanes; ++lane, to += w.stride[0]) store_partial(to, square[lane], taps);
+        for (int lane = 0; lane < lanes; ++lane, to += w.stride[0])
+          taps == kL ? store(to, square[lane]) : store_partial(to, square[lane], taps);
         continue;
       }
+      T values[2 * kL] = {}; // scatter reads whole vectors, from any of the first lanes on
       for (int lane = 0; lane < lanes; ++lane) {
         const int64_t to = (c + lane) * w.stride[0];
         store(values, square[lane]);
