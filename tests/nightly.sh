@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What is too long for every change: the whole CPU suite under sanitizers, the C consumer under valgrind, the static
-# analysers; and by name alone clang, and other processors and systems under qemu and wine, of which few have run whole
-# (docs/platforms.md).
+# analysers; and by name alone clang, and other processors and systems under qemu and wine (docs/platforms.md says which
+# have run).
 #   tests/nightly.sh [PART...]      address thread valgrind analyse; all of these where none is named
 #                                   clang aarch64 s390x i686 armhf riscv64 mingw musl packages-aarch64
 # On two cores: address 60 minutes, thread 70, valgrind and analyse 10. The parts share nothing but the sources, so two

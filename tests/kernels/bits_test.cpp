@@ -1,6 +1,10 @@
 // bits_test.cpp - the order of every sum is a function of problem and config alone: the same bits at every thread
 // count, in a caller's pool, and from threads, openmp and tbb, which link the same kernels.
 //
+// All of that is long for an emulator. POLYCONV_BITS_OF=@sve256 takes only the kernels with that in their names,
+// POLYCONV_BITS_PART=2/5 the second of five equal parts of them, and POLYCONV_BITS_CUT=3 one problem in three, others
+// for the next kernel, and random numbers alone (tests/cross).
+//
 // ctest-label: conformance
 // ctest-timeout: 240
 // SPDX-License-Identifier: Apache-2.0
@@ -8,7 +12,10 @@
 #include <polyconv/sdk/check.hpp>
 #include <polyconv/sdk/epilogue.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <thread>
@@ -132,6 +139,38 @@ bool starts_with(const std::string &name, const char *prefix) {
   return name.compare(0, std::strlen(prefix), prefix) == 0;
 }
 
+const char *environment(const char *variable) {
+  const char *value = std::getenv(variable);
+  return value == nullptr ? "" : value;
+}
+
+// Every kernel and config, or those that POLYCONV_BITS_OF and POLYCONV_BITS_PART leave.
+std::vector<std::string> kernels() {
+  unsigned part = 1, parts = 1;
+  const char *const share = environment("POLYCONV_BITS_PART");
+  const bool sense = std::sscanf(share, "%u/%u", &part, &parts) == 2 && part >= 1 && part <= parts;
+  REQUIRE_MESSAGE((sense || *share == 0), "POLYCONV_BITS_PART=" << std::string(share) << " is no part, as 2/5 is");
+  std::vector<std::string> result;
+  unsigned count = 0;
+  for (const std::string &name : polyconv::check::kernel_names())
+    if (name.find(environment("POLYCONV_BITS_OF")) != std::string::npos && count++ % parts == part - 1)
+      result.push_back(name);
+  return result;
+}
+
+size_t cut() {
+  return static_cast<size_t>(std::max(std::atoi(environment("POLYCONV_BITS_CUT")), 1));
+}
+
+// The problems for the kernel with that number.
+template <size_t Count>
+std::vector<const char *> problems(const char *const (&all)[Count], size_t kernel) {
+  const size_t step = cut();
+  std::vector<const char *> result;
+  for (size_t i = kernel % step; i < Count; i += step) result.push_back(all[i]);
+  return result;
+}
+
 // One thread's bits against those of several and of a caller's pool. False where the kernel takes no such problem.
 bool same_on_all_threads(const char *problem, const std::string &kernel, Pool &pool) {
   const Bytes one = run(problem, kernel, 1, nullptr, nullptr);
@@ -167,13 +206,12 @@ bool has_pieces(const std::string &kernel) {
   return false;
 }
 
-// Whether a kernel's bits are the same on its backend and on its twin; -1 where it does not take the problem.
-int same_as_twin(const char *problem, const std::string &kernel, const char *twin, int32_t threads) {
-  const Bytes own = run(problem, "threads/" + kernel, 2, nullptr, nullptr);
-  if (own.empty()) return -1;
-  const bool same = own == run(problem, twin + kernel, threads, nullptr, nullptr);
-  CHECK_MESSAGE(same, twin << kernel << " on " << std::string(problem));
-  return same;
+// The bits of a twin's kernel against those of threads. False where the kernel takes no such problem.
+bool same_as_twin(const char *problem, const std::string &kernel) {
+  const Bytes own = run(problem, "threads" + kernel.substr(kernel.find('/')), 2, nullptr, nullptr);
+  if (own.empty()) return false;
+  CHECK_MESSAGE(own == run(problem, kernel, 3, nullptr, nullptr), kernel << " on " << std::string(problem));
+  return true;
 }
 
 } // namespace
@@ -181,9 +219,10 @@ int same_as_twin(const char *problem, const std::string &kernel, const char *twi
 TEST_CASE("thread counts and a caller's pool change no bit") {
   Pool pool;
   int compared = 0;
-  for (const std::string &kernel : polyconv::check::kernel_names()) {
+  size_t turn = 0;
+  for (const std::string &kernel : kernels()) {
     if (starts_with(kernel, "onednn/") || is_twin(kernel)) continue; // onednn promises neither
-    for (const char *problem : kProblems) compared += same_on_all_threads(problem, kernel, pool);
+    for (const char *problem : problems(kProblems, turn++)) compared += same_on_all_threads(problem, kernel, pool);
   }
   CHECK(compared > 0);
   CHECK(pool.calls > 0);
@@ -192,21 +231,31 @@ TEST_CASE("thread counts and a caller's pool change no bit") {
 TEST_CASE("who does which piece of a large layer changes no bit") {
   Pool pool;
   int compared = 0;
-  for (const std::string &kernel : polyconv::check::kernel_names()) {
+  size_t turn = 0;
+  for (const std::string &kernel : kernels()) {
     if (!has_pieces(kernel) || is_twin(kernel)) continue;
-    for (const char *problem : kLarge) compared += same_on_all_threads(problem, kernel, pool);
+    for (const char *problem : problems(kLarge, turn++)) compared += same_on_all_threads(problem, kernel, pool);
   }
   CHECK(compared > 0);
 }
 
 TEST_CASE("threads, openmp and tbb agree in every bit") {
   int compared = 0;
-  for (const std::string &kernel : polyconv::check::kernel_names()) {
-    if (!is_twin(kernel)) continue;
-    const std::string name = kernel.substr(kernel.find('/') + 1), twin = kernel.substr(0, kernel.find('/') + 1);
-    for (const char *problem : kProblems) compared += same_as_twin(problem, name, twin.c_str(), 3) >= 0;
-    for (size_t i = 0; has_pieces(kernel) && i < std::size(kLarge); i += 3)
-      compared += same_as_twin(kLarge[i], name, twin.c_str(), 3) >= 0;
+  size_t turn = 0;
+  for (const std::string &kernel : kernels())
+    if (is_twin(kernel))
+      for (const char *problem : problems(kProblems, turn++)) compared += same_as_twin(problem, kernel);
+  if (compared == 0) return polyconv_test::skip("neither openmp nor tbb is here");
+  MESSAGE(compared << " results compared");
+}
+
+TEST_CASE("threads, openmp and tbb agree in every bit of large layers") {
+  int compared = 0;
+  size_t turn = 0;
+  for (const std::string &kernel : kernels()) {
+    if (!has_pieces(kernel) || !is_twin(kernel)) continue;
+    const std::vector<const char *> large = problems(kLarge, turn++);
+    for (size_t i = 0; i < large.size(); i += 3) compared += same_as_twin(large[i], kernel);
   }
   if (compared == 0) return polyconv_test::skip("neither openmp nor tbb is here");
   MESSAGE(compared << " results compared");
@@ -216,13 +265,15 @@ TEST_CASE("depthwise layers beyond the caches are right, whole vectors of channe
   polyconv_options options;
   polyconv_options_init(&options);
   int here = 0;
-  for (const std::string &kernel : polyconv::check::kernel_names()) {
-    if (!starts_with(kernel, "threads/depthwise@")) continue;
-    options.kernel = kernel.c_str();
-    for (const char *token :
-         {"fwd:n3,c100,k100,g100,i91x85,f3x3,s2,p1/0:nhwc:bias+clip6", "fwd:n5,c48,k48,g48,i90x86,f5x5,s2,p2/1:nhwc",
-          "fwd:n4,c32,k32,g32,i30x600,f3x3,s2,p4:nhwc:pad=circular", "fwd:n4,c64,k64,g64,i85x90,f3x3,p1:nhwc:bias"}) {
-      const polyconv::check::Result result = polyconv::check::Case(token).run_all(nullptr, options);
+  for (const char *token :
+       {"fwd:n3,c100,k100,g100,i91x85,f3x3,s2,p1/0:nhwc:bias+clip6", "fwd:n5,c48,k48,g48,i90x86,f5x5,s2,p2/1:nhwc",
+        "fwd:n4,c32,k32,g32,i30x600,f3x3,s2,p4:nhwc:pad=circular", "fwd:n4,c64,k64,g64,i85x90,f3x3,p1:nhwc:bias"}) {
+    polyconv::check::Case problem(token); // one for all kernels: what the reference says takes longer than they
+    for (const std::string &kernel : kernels()) {
+      if (!starts_with(kernel, "threads/depthwise@")) continue;
+      options.kernel = kernel.c_str();
+      const polyconv::check::Result result =
+          cut() > 1 ? problem.run(polyconv::check::Mode::Random, nullptr, options) : problem.run_all(nullptr, options);
       if (polyconv_test::is_not_here(result.sentence)) continue;
       ++here;
       CHECK_MESSAGE(result.good(), kernel << ": " << result.sentence);
@@ -237,10 +288,10 @@ TEST_CASE("small depthwise planes keep their kernel where the workspace is too s
   polyconv_options_init(&options);
   options.workspace_limit = 64 << 10; // turned, input and result take 490 KiB
   int here = 0;
-  for (const std::string &kernel : polyconv::check::kernel_names()) {
+  polyconv::check::Case problem("fwd:n8,c40,k40,g40,i14x14,f3x3,p1:bias");
+  for (const std::string &kernel : kernels()) {
     if (!starts_with(kernel, "threads/depthwise@")) continue;
     options.kernel = kernel.c_str();
-    polyconv::check::Case problem("fwd:n8,c40,k40,g40,i14x14,f3x3,p1:bias");
     const polyconv::check::Result result = problem.run(polyconv::check::Mode::Random, nullptr, options);
     if (polyconv_test::is_not_here(result.sentence)) continue;
     ++here;

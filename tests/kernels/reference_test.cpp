@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "conformance/cases.hpp"
@@ -194,17 +195,23 @@ void check_reference(const polyconv_problem &p, uint64_t seed) {
     compare("argmax", p, POLYCONV_S32, filled.argmax.values(), data.saved);
 }
 
+// POLYCONV_REFERENCE_CUT=8: one problem in eight, for an emulator (tests/cross).
+uint64_t cut() {
+  const char *const value = std::getenv("POLYCONV_REFERENCE_CUT");
+  return value == nullptr ? 1 : static_cast<uint64_t>(std::max(std::atoi(value), 1));
+}
+
 } // namespace
 
 TEST_CASE("the reference computes every conformance case as the definition does") {
-  uint64_t seed = 1;
+  uint64_t seed = 0;
   for (const conformance::TestCase &test : conformance::all_cases())
-    if (test.problems.size() == 1) check_reference(test.problems[0], seed++);
+    if (test.problems.size() == 1 && ++seed % cut() == 0) check_reference(test.problems[0], seed);
 }
 
 TEST_CASE("the reference computes random problems as the definition does") {
   conformance::TameProblem random(20240607);
-  for (uint64_t i = 0; i < 1500; ++i) check_reference(random.next(), i);
+  for (uint64_t i = 0; i < 1500 / cut(); ++i) check_reference(random.next(), i);
 }
 
 // The cases above are finite, and every other kernel is held against the reference: what it loses, nobody misses.
