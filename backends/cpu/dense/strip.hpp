@@ -47,6 +47,33 @@ POLYCONV_INLINE Vector<T> load_pixels(const Element<From, T> &element, const Fro
   return even_lanes<T>(first, second);
 }
 
+// `pixels` neighbours of `channels` channels from c on, whose first lies at `in`: a vector each. Whole squares at
+// stride 1 are by far the most; the others share one loop, for code that is said sixteen times takes 50 KB in bytes.
+template <class From, class T>
+POLYCONV_INLINE void load_square(const DensePlan &p, const Element<From, T> &element, const From *in, int64_t c,
+                                 int channels, int64_t stride, int pixels, Vector<T> (&square)[kLanes<T>]) {
+  typedef Element<From, T> E;
+  constexpr int kL = kLanes<T>;
+  const int64_t apart = E::kChannels * p.input.stride[1];
+  if (stride == 1 && channels == kL && pixels == kL) {
+    const int64_t ahead = 2 * kL; // more lines than a core follows by itself
+#pragma GCC unroll 16
+    for (int lane = 0; lane < kL; ++lane, in += apart) {
+      __builtin_prefetch(in + ahead);
+      square[lane] = element.full(in, channels_of<E>(p, c + lane));
+    }
+    return;
+  }
+#pragma GCC unroll 1
+  for (int lane = 0; lane < kL; ++lane, in += apart) {
+    __builtin_prefetch(in +
+                       (stride == 1 ? 2 * kL : kL * apart)); // strided rows are short, and the next one is left out
+    if (stride == 2) __builtin_prefetch(in + kL * apart + kL);
+    square[lane] =
+        lane < channels ? load_pixels(element, in, channels_of<E>(p, c + lane), stride, pixels) : Vector<T>{};
+  }
+}
+
 // `count` pixels whose channels lie apart: squares of vectors are transposed.
 template <class From, class T>
 POLYCONV_INLINE void turn_pixels(const DensePlan &p, const Element<From, T> &element, const From *in, int64_t stride,
@@ -57,16 +84,7 @@ POLYCONV_INLINE void turn_pixels(const DensePlan &p, const Element<From, T> &ele
     for (int64_t i = 0; i < count; i += kL) {
       const int pixels = count - i < kL ? static_cast<int>(count - i) : kL;
       Vector<T> square[kL];
-#pragma GCC unroll 16
-      for (int lane = 0; lane < kL; ++lane) {
-        const From *first = in + (c + lane) * kC * p.input.stride[1] + i * stride;
-        // More lines than a core follows by itself. Strided rows are short, and the next one is left out.
-        __builtin_prefetch(first + (stride == 1 ? 2 * kL : kL * kC * p.input.stride[1]));
-        if (stride == 2) __builtin_prefetch(first + kL * kC * p.input.stride[1] + kL);
-        square[lane] = lane < channels
-                           ? load_pixels(element, first, channels_of<Element<From, T>>(p, c + lane), stride, pixels)
-                           : Vector<T>{};
-      }
+      load_square(p, element, in + c * kC * p.input.stride[1] + i * stride, c, channels, stride, pixels, square);
       transpose<T>(square);
       T *to = out + i * p.strip_pixel + c;
 #pragma GCC unroll 16
@@ -175,6 +193,15 @@ POLYCONV_INLINE void fill_flat_strip(const DensePlan &p, const From *in, const D
                  strip + (i - b.column) * p.strip_pixel);
     i += count;
   }
+}
+
+// The strip of a block. `in` is the group's first channel.
+template <class From, class T>
+POLYCONV_NOINLINE void fill_block(const DensePlan &p, const void *in, const DenseBlock &b, T *strip) {
+  if (p.flat)
+    fill_flat_strip<From, T>(p, static_cast<const From *>(in), b, strip);
+  else
+    fill_strip<From, T>(p, static_cast<const From *>(in), b, strip);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

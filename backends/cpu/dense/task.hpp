@@ -21,14 +21,22 @@ POLYCONV_INLINE int64_t tile_column(const DensePlan &p, int64_t i) {
   return i * p.tile_size + (i < p.long_tiles ? i : p.long_tiles);
 }
 
+// How a source of one stored type comes into strips: all that the kernel's code knows of that type.
+template <class T>
+struct DenseSource {
+  void (*fill)(const DensePlan &p, const void *in, const DenseBlock &b, T *strip);
+  int64_t bytes; // of an element
+};
+
 // What one task works with.
-template <class From, class T>
+template <class T>
 struct DenseTask {
   const DensePlan &p;
   const DenseArguments &arguments;
+  const DenseSource<T> &source;
   T *strip, *sums;
   DenseRun<T> *runs;
-  const From *in;   // the group's first channel
+  const void *in;   // the group's first channel
   const T *weights; // the group's first panel
   int64_t group;
 };
@@ -77,8 +85,8 @@ POLYCONV_INLINE int64_t line_stride(const DensePlan &p) {
 }
 
 // The runs of `lines` output lines from `line` on for channels from `channel` on, `channels` of them; returns how many.
-template <class From, class T>
-POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t lines,
+template <class T>
+POLYCONV_INLINE int64_t list_runs(const DenseTask<T> &task, const DenseBlock &b, int64_t line, int64_t lines,
                                   int64_t channel, int64_t channels) {
   const DensePlan &p = task.p;
   const Axis &rows = p.axis[1], &columns = p.axis[2];
@@ -88,10 +96,9 @@ POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlo
     const int64_t y = line * rows.step + r * rows.dilation - rows.before - b.first_line;
     const int64_t stored = p.pitch[1] == 1 ? y : y / p.pitch[1]; // a division would show in layers of many groups
     const T *source = task.strip + (t * p.strip_lines + stored) * p.strip_line;
-    if constexpr (sizeof(From) == sizeof(T))
-      if (p.in_place)
-        source = reinterpret_cast<const T *>(line_at(p, task.in + b.image * p.input.stride[0], depth, row)) -
-                 (which == 2 ? line_stride(p) : 0);
+    if (p.in_place)
+      source = line_at(p, static_cast<const T *>(task.in) + b.image * p.input.stride[0], depth, row) -
+               (which == 2 ? line_stride(p) : 0);
     source += channel - b.origin;
     int64_t weights = (t * rows.taps + r) * columns.taps * tap_weights;
     if (p.one_run || p.shares) {
@@ -105,8 +112,8 @@ POLYCONV_INLINE int64_t list_runs(const DenseTask<From, T> &task, const DenseBlo
 }
 
 // What the sums of a line begin with where inputs are stored with an offset: less its share.
-template <class From, class T>
-POLYCONV_INLINE void subtract_offset(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t panel,
+template <class T>
+POLYCONV_INLINE void subtract_offset(const DenseTask<T> &task, const DenseBlock &b, int64_t line, int64_t panel,
                                      T *start) {
   const DensePlan &p = task.p;
   const int64_t lines = p.axis[0].taps * p.axis[1].taps;
@@ -174,8 +181,8 @@ POLYCONV_INLINE void fetch_turned(const Epilogue &e, int64_t m, int64_t channels
 }
 
 // Finishes m pixels of `channels` channels, whose sums lie with channels side by side.
-template <class From, class T>
-POLYCONV_INLINE void finish_tile(const DenseTask<From, T> &task, const T *sums, int64_t m, int64_t channels, Row row) {
+template <class T>
+POLYCONV_INLINE void finish_tile(const DenseTask<T> &task, const T *sums, int64_t m, int64_t channels, Row row) {
   const DensePlan &p = task.p;
   if (!p.along_w) {
     finish_rows(task.arguments.epilogue, sums, p.panel_channels, m, channels, row);
@@ -202,8 +209,8 @@ POLYCONV_INLINE void finish_tile(const DenseTask<From, T> &task, const T *sums, 
 // What the first tile of a line fetches into the cache while it multiplies: the source that comes into reach with the
 // next tile, and its part of as many weights as follow the panel, for the panel after it. Returns the size of that
 // part.
-template <class From, class T>
-POLYCONV_INLINE int64_t fetch_ahead(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t weights,
+template <class T>
+POLYCONV_INLINE int64_t fetch_ahead(const DenseTask<T> &task, const DenseBlock &b, int64_t line, int64_t weights,
                                     DenseTile<T> &tile) {
   const DensePlan &p = task.p;
   tile.source_ahead = tile.weights;
@@ -219,8 +226,8 @@ POLYCONV_INLINE int64_t fetch_ahead(const DenseTask<From, T> &task, const DenseB
 }
 
 // Where the tile's results go where they leave from registers, and what happens to them there.
-template <class From, class T>
-POLYCONV_INLINE void set_result(const DenseTask<From, T> &task, const Row &row, DenseTile<T> &tile) {
+template <class T>
+POLYCONV_INLINE void set_result(const DenseTask<T> &task, const Row &row, DenseTile<T> &tile) {
   const Epilogue &e = task.arguments.epilogue;
   const int64_t bytes = e.result.type == POLYCONV_BF16 ? 2 : sizeof(T);
   tile.result = static_cast<char *>(e.output) + row_offset(e.result, row) * bytes;
@@ -236,8 +243,8 @@ POLYCONV_INLINE void set_result(const DenseTask<From, T> &task, const Row &row, 
 }
 
 // The tiles of one vector that have a form of their own: of `m` pixels of `lines` lines. Returns whether this is one.
-template <class From, class T>
-POLYCONV_INLINE bool multiply_narrow(const DenseTask<From, T> &task, int64_t lines, int64_t m, DenseTile<T> &tile) {
+template <class T>
+POLYCONV_INLINE bool multiply_narrow(const DenseTask<T> &task, int64_t lines, int64_t m, DenseTile<T> &tile) {
 #if POLYCONV_VECTOR_REGISTERS == 32 && !defined(POLYCONV_DOTS)
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
     const DensePlan &p = task.p;
@@ -264,8 +271,8 @@ POLYCONV_INLINE bool multiply_narrow(const DenseTask<From, T> &task, int64_t lin
 
 // `lines` lines of the block, two where tiles are of two, against one panel and block of channels. `unfinished` holds a
 // line's sums between blocks.
-template <class From, class T>
-POLYCONV_INLINE void multiply_lines(const DenseTask<From, T> &task, const DenseBlock &b, int64_t line, int64_t lines,
+template <class T>
+POLYCONV_INLINE void multiply_lines(const DenseTask<T> &task, const DenseBlock &b, int64_t line, int64_t lines,
                                     int64_t panel, int64_t channel_block, T *unfinished) {
   const DensePlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
@@ -310,16 +317,11 @@ POLYCONV_INLINE void multiply_lines(const DenseTask<From, T> &task, const DenseB
   }
 }
 
-template <class From, class T>
-POLYCONV_NOINLINE void run_block(const DenseTask<From, T> &task, const DenseBlock &b, bool kept, int64_t first_panel,
+template <class T>
+POLYCONV_NOINLINE void run_block(const DenseTask<T> &task, const DenseBlock &b, bool kept, int64_t first_panel,
                                  int64_t last_panel) {
   const DensePlan &p = task.p;
-  if (!p.in_place && !kept) {
-    if (p.flat)
-      fill_flat_strip<From, T>(p, task.in, b, task.strip);
-    else
-      fill_strip<From, T>(p, task.in, b, task.strip);
-  }
+  if (!p.in_place && !kept) task.source.fill(p, task.in, b, task.strip);
   const int64_t line_sums = (b.last_tile - b.tile) * p.tile_pixels * p.panel_channels;
   for (int64_t panel = first_panel; panel < last_panel; ++panel)
     for (int64_t channels = 0; channels < p.channel_blocks; ++channels)
@@ -330,8 +332,8 @@ POLYCONV_NOINLINE void run_block(const DenseTask<From, T> &task, const DenseBloc
 }
 
 // Units [first, last) of the share: blocks of lines of one depth, or of tiles of one line.
-template <class From, class T>
-POLYCONV_INLINE void run_units(const DenseTask<From, T> &task, const GridShare &share, int64_t first_panel,
+template <class T>
+POLYCONV_INLINE void run_units(const DenseTask<T> &task, const GridShare &share, int64_t first_panel,
                                int64_t last_panel) {
   const DensePlan &p = task.p;
   for (int64_t unit = share.first_unit; unit < share.last_unit;) {
@@ -362,27 +364,35 @@ POLYCONV_INLINE void run_units(const DenseTask<From, T> &task, const GridShare &
   }
 }
 
-template <class From, class T>
-POLYCONV_NOINLINE void run_dense(const DensePlan &p, const DenseArguments &arguments, const GridShare &share) {
-  DenseTask<From, T> task = {p,
-                             arguments,
-                             reinterpret_cast<T *>(share.scratch + p.strip_at),
-                             reinterpret_cast<T *>(share.scratch + p.sums_at),
-                             reinterpret_cast<DenseRun<T> *>(share.scratch + p.runs_at),
-                             nullptr,
-                             nullptr,
-                             0};
+template <class T>
+POLYCONV_NOINLINE void run_share(const DensePlan &p, const DenseArguments &arguments, const GridShare &share,
+                                 const DenseSource<T> &source) {
+  DenseTask<T> task = {p,
+                       arguments,
+                       source,
+                       reinterpret_cast<T *>(share.scratch + p.strip_at),
+                       reinterpret_cast<T *>(share.scratch + p.sums_at),
+                       reinterpret_cast<DenseRun<T> *>(share.scratch + p.runs_at),
+                       nullptr,
+                       nullptr,
+                       0};
   const int64_t group_weights = p.panels * p.panel_channels * p.pixel * p.taps;
   for (int64_t panel = share.first_panel; panel < share.last_panel;) {
     task.group = panel / p.panels;
     const int64_t first = panel % p.panels, rest = share.last_panel - panel;
     const int64_t last = first + rest < p.panels ? first + rest : p.panels;
-    task.in = static_cast<const From *>(arguments.input) + p.input.offset + task.group * p.group_in * p.input.stride[1];
+    task.in = static_cast<const char *>(arguments.input) +
+              (p.input.offset + task.group * p.group_in * p.input.stride[1]) * source.bytes;
     task.weights = static_cast<const T *>(arguments.weights) + task.group * group_weights;
     run_units(task, share, first, last);
     panel += last - first;
   }
   if (arguments.stream) streamed_stores_done();
+}
+
+template <class From, class T>
+POLYCONV_INLINE void run_dense(const DensePlan &p, const DenseArguments &arguments, const GridShare &share) {
+  run_share<T>(p, arguments, share, {fill_block<From, T>, static_cast<int64_t>(sizeof(From))});
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -114,10 +114,10 @@ POLYCONV_NOINLINE void fold_row(const DirectPlan &p, T *sums) {
   }
 }
 
-template <class From, class T>
-POLYCONV_NOINLINE void run_piece(const DirectPlan &p, const DirectRun &r, DirectPiece &piece,
+// A piece whose source rows are in scratch.
+template <class T>
+POLYCONV_NOINLINE void run_piece(const DirectPlan &p, const DirectRun &r, const DirectPiece &piece,
                                  const DirectScratch<T> &scratch) {
-  load_block<From, T>(p, r.source, piece.source, scratch.source);
   const SourceBlock &rows = piece.source;
   const int64_t first = rows.chunk * p.chunk, rest = p.width - first, width = rest < p.chunk ? rest : p.chunk;
   const int64_t before = p.folds ? p.axis[2].before : 0, results = p.folds ? p.axis[2].in : width;
@@ -150,7 +150,8 @@ POLYCONV_NOINLINE void gather_share(const DirectPlan &p, const DirectRun &r, con
   const DirectScratch<T> scratch(p, share.scratch);
   for (int64_t i = share.first; i < share.last; ++i) {
     DirectPiece piece = piece_of(p, i);
-    run_piece<From, T>(p, r, piece, scratch);
+    load_block<From, T>(p, r.source, piece.source, scratch.source);
+    run_piece(p, r, piece, scratch);
   }
 }
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/bias/types.hpp"
 #include "cpu/common/finish.hpp"
 #include "cpu/direct/rows.hpp"
 #include "cpu/direct/weights_plan.hpp"
@@ -102,12 +103,16 @@ POLYCONV_INLINE void add_tap(const WeightsPlan &p, const WeightsPiece &piece, co
   }
 }
 
-template <class In, class Gradient, class T>
+template <class T>
 POLYCONV_INLINE void add_unit(const WeightsPlan &p, const WeightsRun &r, const WeightsPiece &piece, WeightsUnit &unit,
                               const SourceScratch<T> &source, char *scratch, T *sums) {
-  load_block<In, T>(p.rows, r.input, unit.source, source);
+  for_gradient_type<T>(p.rows.source.type, [&](auto row) {
+    load_block<typename decltype(row)::From, T>(p.rows, r.input, unit.source, source);
+  });
   T *gradient = reinterpret_cast<T *>(scratch + p.gradient_at);
-  load_gradient<Gradient, T>(p, r.gradient, piece, unit, gradient);
+  for_gradient_type<T>(p.gradient.type, [&](auto row) {
+    load_gradient<typename decltype(row)::From, T>(p, r.gradient, piece, unit, gradient);
+  });
   const int64_t *columns = reinterpret_cast<const int64_t *>(scratch + p.columns_at);
   WeightsPair<T> pairs[kMostPairs];
   const DirectPlan &rows = p.rows;
@@ -189,7 +194,7 @@ POLYCONV_NOINLINE void store_weights(const WeightsPlan &p, const WeightsRun &r, 
   writer.flush();
 }
 
-template <class In, class Gradient, class T>
+template <class T>
 POLYCONV_NOINLINE void weights_typed(const WeightsPlan &p, const WeightsRun &r, const WeightsShare &share) {
   const WeightsPiece piece = weights_piece(p, share.piece);
   const SourceScratch<T> source(p.rows, share.scratch);
@@ -201,7 +206,7 @@ POLYCONV_NOINLINE void weights_typed(const WeightsPlan &p, const WeightsRun &r, 
   const int64_t first = share.split * p.units / p.splits, last = (share.split + 1) * p.units / p.splits;
   for (int64_t i = first; i < last; ++i) {
     WeightsUnit unit = weights_unit(p, piece, i);
-    add_unit<In, Gradient, T>(p, r, piece, unit, source, share.scratch, sums);
+    add_unit(p, r, piece, unit, source, share.scratch, sums);
   }
   if (p.splits == 1) store_weights(p, r, piece, sums);
 }

@@ -14,23 +14,11 @@ POLYCONV_ISA_FUNCTION(void, weights_join, const WeightsPlan &plan, const Weights
 
 namespace POLYCONV_ISA {
 
-// One of the two may be f32 where the other is a half: outputs, or inputs of a transposed problem.
-template <class In>
-POLYCONV_INLINE void sum_typed(const WeightsPlan &plan, const WeightsRun &run, const WeightsShare &share) {
-  switch (plan.gradient.type) {
-    case POLYCONV_F16: return weights_typed<In, f16, float>(plan, run, share);
-    case POLYCONV_BF16: return weights_typed<In, bf16, float>(plan, run, share);
-    default: return weights_typed<In, float, float>(plan, run, share);
-  }
-}
-
 void weights_sum(const WeightsPlan &plan, const WeightsRun &run, const WeightsShare &share) {
-  switch (plan.rows.source.type) {
-    case POLYCONV_F64: return weights_typed<double, double, double>(plan, run, share);
-    case POLYCONV_F16: return sum_typed<f16>(plan, run, share);
-    case POLYCONV_BF16: return sum_typed<bf16>(plan, run, share);
-    default: return sum_typed<float>(plan, run, share);
-  }
+  if (plan.rows.source.type == POLYCONV_F64)
+    weights_typed<double>(plan, run, share);
+  else
+    weights_typed<float>(plan, run, share);
 }
 
 void weights_join(const WeightsPlan &plan, const WeightsRun &run, int64_t piece, void *partial) {

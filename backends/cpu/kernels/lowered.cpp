@@ -14,11 +14,11 @@ namespace POLYCONV_ISA {
 
 void lowered_task(const LoweredPlan &plan, const LoweredRun &run, const GridShare &share) {
   switch (plan.rows.source.type) {
-    case POLYCONV_F32: return lowered_share<float>(plan, run, share);
-    case POLYCONV_F16: return lowered_share<f16>(plan, run, share);
-    case POLYCONV_BF16: return lowered_share<bf16>(plan, run, share);
-    case POLYCONV_U16: return lowered_share<uint16_t>(plan, run, share);
-    case POLYCONV_U8: return lowered_share<uint8_t>(plan, run, share);
+    case POLYCONV_F32: return lowered_share_of<float>(plan, run, share);
+    case POLYCONV_F16: return lowered_share_of<f16>(plan, run, share);
+    case POLYCONV_BF16: return lowered_share_of<bf16>(plan, run, share);
+    case POLYCONV_U16: return lowered_share_of<uint16_t>(plan, run, share);
+    case POLYCONV_U8: return lowered_share_of<uint8_t>(plan, run, share);
     default: return;
   }
 }

@@ -18,33 +18,38 @@ POLYCONV_INLINE LoweredStrip strip_of(const LoweredPlan &p, int64_t item) {
           rest < p.strip_rows ? rest : p.strip_rows};
 }
 
-// The first channel that a strip reads.
-template <class From>
-POLYCONV_INLINE const From *source_of(const LoweredPlan &p, const void *input, const LoweredStrip &strip) {
+// How sources of one stored type come in: all that a task knows of that type.
+struct LoweredSource {
+  // Brings in what a strip reads; returns where its rows begin: in place, or in scratch.
+  const float *(*read)(const LoweredPlan &p, const void *input, const LoweredStrip &strip, char *scratch);
+  int64_t bytes; // of an element
+};
+
+// The element, counted from the tensor's beginning, of the first channel that a strip reads.
+POLYCONV_INLINE int64_t source_at(const LoweredPlan &p, const LoweredStrip &strip) {
   const polyconv_tensor &t = p.rows.source;
-  return static_cast<const From *>(input) + t.offset + strip.image * t.stride[0] +
-         strip.group * p.channels * t.stride[1] + strip.d * t.stride[2];
+  return t.offset + strip.image * t.stride[0] + strip.group * p.channels * t.stride[1] + strip.d * t.stride[2];
 }
 
 // The input of the strip that comes next, brought into the cache a few rows at a time while this one's tiles compute.
-template <class From>
 struct LoweredAhead {
   const LoweredPlan &plan;
-  const From *source;
+  int64_t bytes; // of an element
+  const char *source;
   int64_t first_row, row, channel = 0; // of the input; the next one to fetch
 
-  POLYCONV_MEMBER LoweredAhead(const LoweredPlan &p, const void *input, const LoweredStrip &strip)
-      : plan(p), source(source_of<From>(p, input, strip)) {
+  POLYCONV_MEMBER LoweredAhead(const LoweredPlan &p, const void *input, const LoweredStrip &strip, int64_t element)
+      : plan(p), bytes(element), source(static_cast<const char *>(input) + source_at(p, strip) * element) {
     const Axis &axis = p.rows.axis[1];
     first_row = row = strip.first_row * axis.step - axis.before;
   }
 
   POLYCONV_MEMBER void fetch() {
-    constexpr int64_t kStep = 64 / static_cast<int64_t>(sizeof(From));
     const polyconv_tensor &t = plan.rows.source;
     for (int64_t i = 0; i < plan.rows_ahead && channel < plan.channels; ++i) {
-      const From *p = source + channel * t.stride[1] + row * t.stride[3];
-      for (int64_t x = 0; row >= 0 && row < t.size[3] && x < t.size[4]; x += kStep) __builtin_prefetch(p + x, 0, 2);
+      const char *p = source + (channel * t.stride[1] + row * t.stride[3]) * bytes;
+      for (int64_t x = 0; row >= 0 && row < t.size[3] && x < t.size[4] * bytes; x += 64)
+        __builtin_prefetch(p + x, 0, 2);
       if (++row == first_row + plan.source_rows) row = first_row, ++channel;
     }
   }
@@ -71,13 +76,12 @@ POLYCONV_INLINE void lower_row(const LoweredPlan &p, const float *row, int64_t y
   }
 }
 
-// Brings in what a strip reads; returns where its rows begin: in place, or in scratch.
 template <class From>
-POLYCONV_INLINE const float *read_strip(const LoweredPlan &p, const void *input, const LoweredStrip &strip,
-                                        char *scratch) {
+POLYCONV_NOINLINE const float *read_strip(const LoweredPlan &p, const void *input, const LoweredStrip &strip,
+                                          char *scratch) {
   const DirectPlan &r = p.rows;
   const Axis &axis = r.axis[1];
-  const From *image = source_of<From>(p, input, strip);
+  const From *image = static_cast<const From *>(input) + source_at(p, strip);
   float *rows = reinterpret_cast<float *>(scratch), *planes = reinterpret_cast<float *>(scratch + p.lowered_at);
   const float *source = rows;
   const int64_t first = strip.first_row * axis.step - axis.before;
@@ -109,7 +113,6 @@ POLYCONV_NOINLINE void finish_tile(const LoweredPlan &p, const Epilogue &e, cons
 }
 
 // A block of filters over a strip.
-template <class From>
 struct LoweredBlock {
   const LoweredPlan &plan;
   const Epilogue &epilogue;
@@ -119,12 +122,11 @@ struct LoweredBlock {
   float *place; // of the strip's first result, where tiles store themselves; else NULL
   LoweredSum sum;
   LoweredStore to; // to results, or to the task's sums
-  LoweredAhead<From> &ahead;
+  LoweredAhead &ahead;
 };
 
 // Rows of whole vectors: a vector of columns of as many rows as a tile holds.
-template <class From>
-POLYCONV_INLINE void filter_rows(LoweredBlock<From> &b, const float *source) {
+POLYCONV_INLINE void filter_rows(LoweredBlock &b, const float *source) {
   constexpr int kL = kF32Lanes;
   const LoweredPlan &p = b.plan;
   const int64_t most = lowered_vectors(b.filters), tiles = (b.rows + most - 1) / most;
@@ -149,8 +151,7 @@ POLYCONV_INLINE void filter_rows(LoweredBlock<From> &b, const float *source) {
 }
 
 // Where n vectors from result q on lie in rows that are read in place, `rows` of which the strip has.
-template <class From>
-POLYCONV_INLINE void join_rows(LoweredBlock<From> &b, int64_t q, int64_t n) {
+POLYCONV_INLINE void join_rows(LoweredBlock &b, int64_t q, int64_t n) {
   constexpr int kL = kF32Lanes;
   const LoweredPlan &p = b.plan;
   const int64_t row = p.rows.axis[1].step * p.source_row, results = b.rows * p.width;
@@ -169,8 +170,7 @@ POLYCONV_INLINE void join_rows(LoweredBlock<From> &b, int64_t q, int64_t n) {
 }
 
 // Results side by side, over row ends: of lowered rows, or of rows where they lie.
-template <class From>
-POLYCONV_INLINE void filter_along(LoweredBlock<From> &b, const float *source) {
+POLYCONV_INLINE void filter_along(LoweredBlock &b, const float *source) {
   constexpr int kL = kF32Lanes;
   const LoweredPlan &p = b.plan;
   const int64_t results = b.rows * p.width, most = lowered_vectors(b.filters);
@@ -193,16 +193,16 @@ POLYCONV_INLINE void filter_along(LoweredBlock<From> &b, const float *source) {
   }
 }
 
-template <class From>
-POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run, const GridShare &share) {
+POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run, const GridShare &share,
+                                     const LoweredSource &input) {
   const int64_t group_weights = p.filters * p.channels * p.taps;
   const Epilogue &e = run.epilogue;
   const float *planes = reinterpret_cast<const float *>(share.scratch + p.lowered_at);
   float *sums = reinterpret_cast<float *>(share.scratch + p.sums_at);
   for (int64_t item = share.first_unit; item < share.last_unit; ++item) {
     const LoweredStrip strip = strip_of(p, item);
-    LoweredAhead<From> ahead(p, run.input, strip_of(p, item + 1 < share.last_unit ? item + 1 : item));
-    const float *source = read_strip<From>(p, run.input, strip, share.scratch);
+    LoweredAhead ahead(p, run.input, strip_of(p, item + 1 < share.last_unit ? item + 1 : item), input.bytes);
+    const float *source = input.read(p, run.input, strip, share.scratch);
     for (int64_t block = 0; block < p.blocks; ++block) {
       const int64_t first = block * p.filters / p.blocks, last = (block + 1) * p.filters / p.blocks;
       const Row at = {strip.image, strip.group * p.filters + first, strip.d, strip.first_row, 0, 4};
@@ -219,7 +219,7 @@ POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run
               run.stream != 0,
               e.bias ? static_cast<const float *>(e.bias) + at.k : nullptr,
               &e.rules};
-      LoweredBlock<From> b = {p, e, at, strip.rows, filters, place, {}, to, ahead};
+      LoweredBlock b = {p, e, at, strip.rows, filters, place, {}, to, ahead};
       b.sum.taps = p.taps, b.sum.channels = p.channels, b.sum.weights = weights + first * p.channels * p.taps;
       if (p.lowers || p.joins)
         filter_along(b, p.lowers ? planes : source);
@@ -228,6 +228,11 @@ POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run
     }
   }
   if (run.stream) streamed_stores_done();
+}
+
+template <class From>
+POLYCONV_INLINE void lowered_share_of(const LoweredPlan &p, const LoweredRun &run, const GridShare &share) {
+  lowered_share(p, run, share, {read_strip<From>, static_cast<int64_t>(sizeof(From))});
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

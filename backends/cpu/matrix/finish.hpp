@@ -115,10 +115,11 @@ POLYCONV_INLINE void finish_panel(const Epilogue &e, const float *sums, int64_t 
   }
 }
 
-// Finishes `rows` neighbours along W of `channels` channels, whose sums lie with channels side by side.
+// Finishes `rows` neighbours along W of `channels` channels, whose sums lie with channels side by side. One function
+// for all products of a type of sums, whatever these are of.
 template <class Sum>
-POLYCONV_INLINE void finish_positions(const MatrixPlan &p, const Epilogue &e, const Sum *sums, int64_t rows,
-                                      int64_t channels, Row row, bool stream) {
+POLYCONV_NOINLINE void finish_positions(const MatrixPlan &p, const Epilogue &e, const Sum *sums, int64_t rows,
+                                        int64_t channels, Row row, bool stream) {
   if (p.quick && channels == kMatrixPanel)
     return stream ? finish_panel<true>(e, sums, rows, row) : finish_panel<false>(e, sums, rows, row);
   if (!p.along_w) return finish_rows(e, sums, kMatrixPanel, rows, channels, row);

@@ -21,6 +21,7 @@ template <class FromT, class SumT, int PartsN>
 struct ProductsOf {
   using From = FromT;
   using Sum = SumT;
+  using Pixels = ProductsOf; // what brings inputs into strips knows: not what products are made of them
   static constexpr int kParts = PartsN;
   static constexpr int kChannels = sizeof(FromT) == 1 ? 64 : 32; // of a chunk
 };

@@ -246,9 +246,9 @@ POLYCONV_INLINE MatrixSource bring_in(const MatrixTask<P> &task, const MatrixBlo
       __builtin_memcpy(strip + (i - source.whole) * p.position_bytes, source.first + i * p.position_bytes,
                        static_cast<size_t>(bytes));
   } else if (p.flat) {
-    fill_flat_strip<P>(p, task.in, b, strip);
+    fill_flat_strip<typename P::Pixels>(p, task.in, b, strip);
   } else {
-    fill_strip<P>(p, task.in, b, strip);
+    fill_strip<typename P::Pixels>(p, task.in, b, strip);
   }
   return source;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/bias/types.hpp"
 #include "cpu/product/pack.hpp"
 #include "cpu/product/plan.hpp"
 #include "cpu/product/tile.hpp"
@@ -302,21 +303,11 @@ POLYCONV_NOINLINE void run_product(const ProductPlan &p, const ProductRun &r, co
     const ProductUnit unit = product_unit(p, i);
     const int64_t rows = find_rows(p, unit, s);
     list_runs(p, unit, s);
-    if constexpr (sizeof(T) == 8) {
-      pack_input<double, T>(p, r.input, piece, unit, rows, s);
-      pack_gradient<double, T>(p, r.gradient, piece, unit, s);
-    } else {
-      switch (p.input.type) {
-        case POLYCONV_F16: pack_input<f16, T>(p, r.input, piece, unit, rows, s); break;
-        case POLYCONV_BF16: pack_input<bf16, T>(p, r.input, piece, unit, rows, s); break;
-        default: pack_input<float, T>(p, r.input, piece, unit, rows, s); break;
-      }
-      switch (p.gradient.type) {
-        case POLYCONV_F16: pack_gradient<f16, T>(p, r.gradient, piece, unit, s); break;
-        case POLYCONV_BF16: pack_gradient<bf16, T>(p, r.gradient, piece, unit, s); break;
-        default: pack_gradient<float, T>(p, r.gradient, piece, unit, s); break;
-      }
-    }
+    for_gradient_type<T>(
+        p.input.type, [&](auto row) { pack_input<typename decltype(row)::From, T>(p, r.input, piece, unit, rows, s); });
+    for_gradient_type<T>(p.gradient.type, [&](auto row) {
+      pack_gradient<typename decltype(row)::From, T>(p, r.gradient, piece, unit, s);
+    });
     const ProductUnit next = i + 1 < last ? product_unit(p, i + 1) : ProductUnit{};
     ProductAhead ahead = list_ahead(p, r, piece, next, s);
     multiply_unit(p, piece, unit, s, i == first, sums, ahead);
