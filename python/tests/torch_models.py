@@ -43,3 +43,10 @@ def close(ours, theirs, scale=1e-5):
     for a, b in zip(ours, theirs):
         assert a.shape == b.shape and a.dtype == b.dtype
         assert (a - b).abs().max() <= scale * max(1.0, float(b.abs().max()))
+
+
+def of_rounded(layer, x, dtype):
+    """What a Conv2d gives for parameters and input of `dtype` when its sums lose nothing. PyTorch 1.13's own bfloat16 sums, on a
+    processor without AVX-512, are of bfloat16: wrong by more than a test of ours may allow."""
+    x, w, b = (each.detach().to(dtype).double() for each in (x, layer.weight, layer.bias))
+    return nn.functional.conv2d(x, w, b, layer.stride, layer.padding, layer.dilation, layer.groups).float()
