@@ -203,8 +203,8 @@ POLYCONV_INLINE int64_t tap_offset(const polyconv_tensor &w, int64_t tap) {
 }
 
 // Adds the splits' sums of kDepthwiseJoin channels from c on in order, and stores their weights: squares of channels
-// and taps are turned, so that the taps of a channel leave together. The last taps of many overlap those before, as
-// masked stores of AVX2 take some 40 operations on AMD's cores, and whole ones take one.
+// and taps are turned, so that the taps of a channel leave together. The last taps of many overlap those before, for
+// whole vectors: AMD's cores break a masked store of AVX2 into some 40 operations (uops.info, VMASKMOVPS on Zen 3).
 template <class T>
 POLYCONV_NOINLINE void depthwise_weights_join(const DepthwiseWeightsPlan &p, const DepthwiseWeightsRun &r, int64_t c) {
   constexpr int kL = kLanes<T>;
