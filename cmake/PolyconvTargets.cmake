@@ -31,6 +31,18 @@ set(POLYCONV_OUTPUT_BIN "${PROJECT_BINARY_DIR}/bin")
 
 find_package(Threads REQUIRED)
 
+# Some processors have no instructions for a byte's atomic operations, and gcc before 14 calls a library for those of RISC-V.
+set(polyconv_atomics)
+if(POLYCONV_GNU_FLAGS)
+  include(CheckCXXSourceCompiles)
+  check_cxx_source_compiles("#include <atomic>
+    std::atomic<bool> flag; std::atomic<long long> count;
+    int main() { return flag.exchange(true) ? 1 : static_cast<int>(++count) - 1; }" POLYCONV_HAS_ATOMICS)
+  if(NOT POLYCONV_HAS_ATOMICS)
+    set(polyconv_atomics atomic)
+  endif()
+endif()
+
 if(POLYCONV_PACKAGES AND POLYCONV_GNU_FLAGS) # only there: compiler caches would take a folder's name for another compilation
   set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
   list(APPEND polyconv_common_flags "-ffile-prefix-map=${PROJECT_BINARY_DIR}=." "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.")
@@ -82,6 +94,7 @@ function(polyconv_target_defaults target)
   target_compile_options(${target} PRIVATE ${polyconv_common_flags}
     "$<$<COMPILE_LANGUAGE:C,CXX>:${polyconv_warnings}>"
     $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${POLYCONV_WARNINGS_AS_ERRORS}>>:${polyconv_warnings_are_errors}>)
+  target_link_libraries(${target} PRIVATE ${polyconv_atomics})
   if(POLYCONV_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${POLYCONV_SANITIZE} -fno-sanitize-recover=all
       -fno-omit-frame-pointer -g)
