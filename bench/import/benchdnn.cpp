@@ -122,7 +122,7 @@ bool Benchdnn::option(const std::string &word) {
   } else if (name == "mb") {
     batch_ = value.empty() || value.find_first_not_of("0123456789") != std::string::npos
                  ? 0
-                 : std::stoll("0" + value.substr(0, 9));
+                 : std::stoll("0" + value.substr(0, 15));
   } else if (name.rfind("attr-post-ops", 0) == 0 || name.rfind("attr-scales", 0) == 0 ||
              name.rfind("attr-zero-points", 0) == 0) {
     if (!value.empty()) left_out_.push_back(word);

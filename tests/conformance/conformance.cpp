@@ -16,6 +16,7 @@
 #include "aimed.hpp"
 #include "cases.hpp"
 #include "not_here.hpp"
+#include "number_from.hpp"
 #include "random_chain.hpp"
 #include "skip.hpp"
 #include "steps.hpp"
@@ -148,15 +149,11 @@ std::vector<std::string> kernels_of(const Tested &tested) {
   return result;
 }
 
-int number_from(const char *variable, int otherwise) {
-  const char *value = std::getenv(variable);
-  return value == nullptr ? otherwise : std::atoi(value);
-}
 int cut() {
-  return std::max(number_from("POLYCONV_CONFORMANCE_CUT", 1), 1);
+  return polyconv_test::cut_from("POLYCONV_CONFORMANCE_CUT");
 }
 int random_count(int usual) {
-  return std::max(number_from("POLYCONV_CONFORMANCE_RANDOM", usual) / cut(), 1);
+  return std::max(polyconv_test::number_from("POLYCONV_CONFORMANCE_RANDOM", usual) / cut(), 1);
 }
 std::vector<conformance::TestCase> some(const std::vector<conformance::TestCase> &cases) {
   std::vector<conformance::TestCase> result;
@@ -164,7 +161,7 @@ std::vector<conformance::TestCase> some(const std::vector<conformance::TestCase>
   return result;
 }
 uint64_t seed(uint64_t usual) {
-  return usual + 1000 * static_cast<uint64_t>(number_from("POLYCONV_CONFORMANCE_SEED", 0));
+  return usual + 1000 * static_cast<uint64_t>(polyconv_test::number_from("POLYCONV_CONFORMANCE_SEED", 0));
 }
 
 // Of problems, or of chains of them.

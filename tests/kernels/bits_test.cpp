@@ -12,7 +12,6 @@
 #include <polyconv/sdk/check.hpp>
 #include <polyconv/sdk/epilogue.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +20,7 @@
 #include <thread>
 
 #include "not_here.hpp"
+#include "number_from.hpp"
 #include "skip.hpp"
 
 namespace {
@@ -159,7 +159,7 @@ std::vector<std::string> kernels() {
 }
 
 size_t cut() {
-  return static_cast<size_t>(std::max(std::atoi(environment("POLYCONV_BITS_CUT")), 1));
+  return static_cast<size_t>(polyconv_test::cut_from("POLYCONV_BITS_CUT"));
 }
 
 // The problems for the kernel with that number.

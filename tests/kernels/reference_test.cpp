@@ -9,12 +9,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "conformance/cases.hpp"
 #include "conformance/naive.hpp"
 #include "conformance/tame.hpp"
+#include "number_from.hpp"
 
 namespace {
 
@@ -197,8 +197,7 @@ void check_reference(const polyconv_problem &p, uint64_t seed) {
 
 // POLYCONV_REFERENCE_CUT=8: one problem in eight, for an emulator (tests/cross).
 uint64_t cut() {
-  const char *const value = std::getenv("POLYCONV_REFERENCE_CUT");
-  return value == nullptr ? 1 : static_cast<uint64_t>(std::max(std::atoi(value), 1));
+  return static_cast<uint64_t>(polyconv_test::cut_from("POLYCONV_REFERENCE_CUT"));
 }
 
 } // namespace

@@ -27,6 +27,42 @@ POLYCONV_INLINE V activate(V v, int32_t activation, V alpha) {
   }
 }
 
+// bias[m] to every sum of a tile's row m.
+template <int M, int N>
+POLYCONV_INLINE void add_bias(const float *bias, F32 (&sums)[M][N]) {
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m) {
+    const F32 each = splat(bias[m]);
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) sums[m][n] += each;
+  }
+}
+
+// change(sum) for every sum of a tile.
+template <int M, int N, class Change>
+POLYCONV_INLINE void for_sums(F32 (&sums)[M][N], const Change &change) {
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) sums[m][n] = change(sums[m][n]);
+}
+
+// activate() for every sum of a tile. Which one is asked for once: a question at every sum makes a tile five times as
+// long.
+template <int M, int N>
+POLYCONV_INLINE void activate_tile(int32_t activation, F32 alpha, F32 (&sums)[M][N]) {
+  switch (activation) {
+    case POLYCONV_ACT_RELU: return for_sums(sums, [&](F32 v) { return activate(v, POLYCONV_ACT_RELU, alpha); });
+    case POLYCONV_ACT_CLIPPED_RELU:
+      return for_sums(sums, [&](F32 v) { return activate(v, POLYCONV_ACT_CLIPPED_RELU, alpha); });
+    case POLYCONV_ACT_LEAKY_RELU:
+      return for_sums(sums, [&](F32 v) { return activate(v, POLYCONV_ACT_LEAKY_RELU, alpha); });
+    case POLYCONV_ACT_HARD_SWISH:
+      return for_sums(sums, [&](F32 v) { return activate(v, POLYCONV_ACT_HARD_SWISH, alpha); });
+    default: return;
+  }
+}
+
 // exp(v) as scale * (1 + rest): a power of 2, and exp of at most half of log 2 by its series up to the seventh power,
 // whose next term is below a quarter of f32's unit roundoff. v is held where the power is a normal number.
 struct Exponential {

@@ -69,38 +69,6 @@ POLYCONV_INLINE void fetch_results(const LoweredStore &to) {
     for (int n = 0; n < N; ++n) __builtin_prefetch(to.to + m * to.stride + n * to.vector + kF32Lanes - 1, 1);
 }
 
-// change(sum) for every sum of a tile.
-template <int M, int N, class Change>
-POLYCONV_INLINE void for_sums(F32 (&sums)[M][N], const Change &change) {
-#pragma GCC unroll 8
-  for (int m = 0; m < M; ++m)
-#pragma GCC unroll 8
-    for (int n = 0; n < N; ++n) sums[m][n] = change(sums[m][n]);
-}
-
-// A bias and a quick activation, which is asked for once: a question at every sum makes a tile five times as long.
-template <int M, int N>
-POLYCONV_INLINE void finish_sums(const LoweredStore &to, F32 (&sums)[M][N]) {
-  if (to.bias)
-#pragma GCC unroll 8
-    for (int m = 0; m < M; ++m) {
-      const F32 bias = splat(to.bias[m]);
-#pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) sums[m][n] += bias;
-    }
-  const F32 alpha = splat(to.rules->activation_alpha);
-  switch (to.rules->activation) {
-    case POLYCONV_ACT_RELU: return for_sums(sums, [&](F32 v) { return activate(v, POLYCONV_ACT_RELU, alpha); });
-    case POLYCONV_ACT_CLIPPED_RELU:
-      return for_sums(sums, [&](F32 v) { return activate(v, POLYCONV_ACT_CLIPPED_RELU, alpha); });
-    case POLYCONV_ACT_LEAKY_RELU:
-      return for_sums(sums, [&](F32 v) { return activate(v, POLYCONV_ACT_LEAKY_RELU, alpha); });
-    case POLYCONV_ACT_HARD_SWISH:
-      return for_sums(sums, [&](F32 v) { return activate(v, POLYCONV_ACT_HARD_SWISH, alpha); });
-    default: return;
-  }
-}
-
 template <int M, int N, class Store>
 POLYCONV_INLINE void store_vectors(const LoweredStore &to, const F32 (&sums)[M][N], int first, int last,
                                    const Store &put) {
@@ -144,7 +112,10 @@ POLYCONV_NOINLINE void lowered_tile(const LoweredSum &sum, const LoweredStore &t
       }
     }
   }
-  if (to.finish) finish_sums(to, acc);
+  if (to.finish) {
+    if (to.bias) add_bias(to.bias, acc);
+    activate_tile(to.rules->activation, splat(to.rules->activation_alpha), acc);
+  }
   store_sums(to, acc);
 }
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/common/simd.hpp"
+#include "cpu/common/activate.hpp"
 #include "cpu/pointwise/plan.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
@@ -31,13 +31,7 @@ struct PointwiseTile {
 
 template <int M, int N>
 POLYCONV_INLINE void store_pointwise(const PointwiseTile &t, F32 (&sums)[M][N]) {
-  if (t.bias)
-#pragma GCC unroll 16
-    for (int m = 0; m < M; ++m) {
-      const F32 bias = splat(t.bias[m]);
-#pragma GCC unroll 6
-      for (int n = 0; n < N; ++n) sums[m][n] += bias;
-    }
+  if (t.bias) add_bias(t.bias, sums);
   if (t.relu)
 #pragma GCC unroll 16
     for (int m = 0; m < M; ++m)

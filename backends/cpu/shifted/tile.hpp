@@ -35,16 +35,8 @@ struct ShiftedTile {
 template <int M, int N>
 POLYCONV_INLINE void store_shifted(const ShiftedTile &t, F32 (&sums)[M][N]) {
   if (t.rules) {
-    const F32 alpha = splat(t.rules->activation_alpha);
-#pragma GCC unroll 16
-    for (int m = 0; m < M; ++m) {
-      const F32 bias = t.bias ? splat(t.bias[m]) : F32{};
-#pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) {
-        if (t.bias) sums[m][n] += bias;
-        sums[m][n] = activate(sums[m][n], t.rules->activation, alpha);
-      }
-    }
+    if (t.bias) add_bias(t.bias, sums);
+    activate_tile(t.rules->activation, splat(t.rules->activation_alpha), sums);
   }
   constexpr uint32_t kAll = (1u << kF32Lanes) - 1;
 #pragma GCC unroll 4

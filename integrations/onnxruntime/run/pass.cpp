@@ -18,12 +18,6 @@ int64_t pixels_of(const std::vector<int64_t> &sizes) {
   return product;
 }
 
-std::string text_of(const std::vector<int64_t> &sizes) {
-  std::string text;
-  for (int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text;
-}
-
 // Runs work(task) for each task, on the session's threads.
 template <class Work>
 void share(const Api &api, int64_t tasks, const Work &work) {

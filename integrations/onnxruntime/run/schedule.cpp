@@ -77,14 +77,9 @@ class Planner {
     problem.epilogue.pool = {}; // which comes after the addition
     const std::vector<int64_t> sizes = polyconv_onnx::output_sizes(problem);
     if (added == sizes) return;
-    auto text = [](const std::vector<int64_t> &numbers) {
-      std::string joined;
-      for (int64_t number : numbers) joined += (joined.empty() ? "" : "x") + std::to_string(number);
-      return joined;
-    };
-    throw Error(kInvalidArgument, "polyconv: the tensor that is added is " + text(added) +
+    throw Error(kInvalidArgument, "polyconv: the tensor that is added is " + text_of(added) +
                                       ", but the model says that it has the convolution's shape, which is " +
-                                      text(sizes));
+                                      text_of(sizes));
   }
 
   // A residual lies as its layer's result does, and so does what an operator reads and writes, where that makes a

@@ -41,6 +41,12 @@ Shape read_shape(const Api &api, const OrtTensorTypeAndShapeInfo *info) {
 
 } // namespace
 
+std::string text_of(const std::vector<int64_t> &sizes) {
+  std::string text;
+  for (int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
 Shape shape_of(const Api &api, const OrtValue *value) {
   OrtTensorTypeAndShapeInfo *info = nullptr;
   require(api, api.GetTensorTypeAndShape(value, &info));

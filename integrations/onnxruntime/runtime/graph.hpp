@@ -37,6 +37,9 @@ inline int64_t elements_of(const std::vector<int64_t> &sizes) {
   return product;
 }
 
+// "1x3x224x224".
+std::string text_of(const std::vector<int64_t> &sizes);
+
 // The sizes of a tensor that exists.
 Shape shape_of(const Api &, const OrtValue *);
 const void *data_of(const Api &, const OrtValue *);
