@@ -3,7 +3,9 @@
 #   tests/fuzz/run.sh SECONDS [TARGET...]          for instance 60, or 600 problem token
 # BUILD (build/fuzz) is where the preset `fuzz` built them; backends other than the reference come from PLUGINS
 # (build/cpu/lib/polyconv), where that is there. Exits 1 where a target found something: the input lies in
-# BUILD/findings and repeats with BUILD/targets/TARGET_fuzz FILE. Each target starts from tests/fuzz/corpus/TARGET; SEED makes two runs alike, as CI wants it.
+# BUILD/findings and repeats with BUILD/targets/TARGET_fuzz FILE. Each target starts from tests/fuzz/corpus/TARGET.
+# RUNS=10000 ends a target after so many inputs, too, and makes two runs alike on all machines, as CI wants it: the same
+# seed, addresses and paths, and nothing learnt from the values that are compared, which are addresses now and then.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:?usage: tests/fuzz/run.sh SECONDS [TARGET...]}
@@ -31,10 +33,15 @@ mkdir -p "$build/findings" "$build/logs"
 
 fuzz() {
   local target=$1 found=$build/findings/$1- log=$build/logs/$1 grown=$build/corpus/$1
-  [[ -z ${SEED:-} ]] || rm -rf "$grown" # a run that is to be repeated begins anew
+  local launcher=() options=(-seed="${SEED:-0}") # 0: another one each time
+  if [[ -n ${RUNS:-} ]]; then
+    rm -rf "$grown" # what is to be repeated begins anew
+    setarch -R true 2>/dev/null && launcher=(setarch -R)
+    options=(-seed="${SEED:-1}" -runs="$RUNS" -use_cmp=0)
+  fi
   [[ $target != plugin ]] || ASAN_OPTIONS+=:detect_leaks=1 # it loads no file: whatever leaks is the library's
   mkdir -p "$grown"
-  "$build/targets/${target}_fuzz" -max_total_time="$seconds" -seed="${SEED:-0}" -timeout=10 -rss_limit_mb=3000 -malloc_limit_mb=2500 \
+  "${launcher[@]}" "$build/targets/${target}_fuzz" "${options[@]}" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=3000 -malloc_limit_mb=2500 \
     -artifact_prefix="$found" -print_final_stats=1 -verbosity=1 "$grown" "tests/fuzz/corpus/$target" >"$log" 2>&1 &&
     local verdict=good || local verdict=FOUND
   printf '%-10s %-6s %12s runs   coverage %s\n' "$target" "$verdict" \

@@ -16,7 +16,7 @@ class ScratchFile {
  public:
   // `name` is the file's own name: some readers decide by its extension.
   explicit ScratchFile(const std::string &name)
-      : folder_(std::filesystem::temp_directory_path() / ("polyconv-fuzz-" + std::to_string(::getpid()))),
+      : folder_(std::filesystem::temp_directory_path() / ("polyconv-fuzz-" + padded(::getpid()))),
         path_((folder_ / name).string()) {
     std::filesystem::create_directories(folder_);
   }
@@ -41,6 +41,12 @@ class ScratchFile {
   }
 
  private:
+  // Ten digits, so that a path is as long in each run: runs with a seed are to be alike.
+  static std::string padded(int process) {
+    const std::string digits = std::to_string(process);
+    return std::string(digits.size() < 10 ? 10 - digits.size() : 0, '0') + digits;
+  }
+
   std::filesystem::path folder_;
   std::string path_;
 };
