@@ -4,7 +4,7 @@
 set -euo pipefail
 page=docs/environment.md
 read_by_code=$({
-  grep -rhoE '\b(getenv|secure_getenv|environment|number_from)\("[A-Z][A-Z0-9_]*"' lib backends bench examples tests \
+  grep -rhoE '\b(getenv|secure_getenv|environment|number_from|cut_from)\("[A-Z][A-Z0-9_]*"' lib backends bench examples tests \
     --include=*.cpp --include=*.hpp --include=*.c --include=*.h --include=*.cu --include=*.cuh | sed 's/.*"\(.*\)"/\1/'
   grep -rhoE 'ENV\{[A-Z][A-Z0-9_]*\}' CMakeLists.txt cmake lib backends bench examples tests --include=CMakeLists.txt \
     --include=*.cmake | sed 's/ENV{\(.*\)}/\1/'
