@@ -1,16 +1,16 @@
-// grouped.cuh - small groups: a block has the weights of a slice, 64 channels, in shared memory and goes from patch
-// to patch of the images, halo included, of which the next is copied in while one is multiplied. Each warp has the
-// pixels of one group. A matrix of the instruction is 16 pixels x 8 channels of one tap, so that groups of 8 channels
-// waste nothing but half of the last instruction where taps are odd. What a position, pixel or chunk of k adds to an
-// address is the same in every patch, and comes from tables.
+// grouped.cuh - small groups: a block has the weights of a slice, 64 channels of 16 bits or 32 of TF32, in shared
+// memory and goes from patch to patch of the images, halo included, of which the next is copied in while one is
+// multiplied. Each warp has pixels of one group. A matrix of the instruction is 16 pixels x 16 bytes of one tap's
+// channels, so that groups of 8 channels waste nothing but half of the last instruction where taps are odd. What a
+// position, pixel or chunk of k adds to an address is the same in every patch, and comes from tables.
 //
-// Shared memory is what holds this back: each tap reads the patch again. With 3 x 3 taps a step apart and groups of 8
-// or 16 channels, warps march down the patch instead: they keep 16 pixels' windows of three rows in registers, and load
+// Shared memory is what holds this back: each tap reads the patch again. With 3 x 3 taps a step apart and groups of 16
+// or 32 bytes, warps march down the patch instead: they keep 16 pixels' windows of three rows in registers, and load
 // one row for each row of results. Sums have the same order, so the same bits.
 //
-// Groups of 4 channels come in pairs, each a group of 8 whose weights are zero where one group's channels meet the
-// other's filters. Such a zero makes NaN of the other group's Inf or NaN; pixels with sums that are not finite are
-// therefore summed again, each group without the activations of the other.
+// Groups of 4 channels of 16 bits come in pairs, each a group of 8 whose weights are zero where one group's channels
+// meet the other's filters. Such a zero makes NaN of the other group's Inf or NaN; pixels with sums that are not finite
+// are therefore summed again, each group without the activations of the other.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -62,32 +62,48 @@ struct GroupBias {
   }
 };
 
+// A pair of results into shared memory.
+template <class T>
+__device__ inline void stage_pair(unsigned char *to, float a, float b) {
+  if constexpr (sizeof(T) == 4)
+    *reinterpret_cast<float2 *>(to) = make_float2(a, b);
+  else
+    *reinterpret_cast<uint32_t *>(to) = pair_of(a, b, T());
+}
+
 // Bias and relu, and 16 pixels into shared memory as the result's rows, of which `left` are there. `to`: of the first
 // pixel and the lane's first channel.
-template <class T, int In, int Out>
-__device__ inline void stage_group(const GroupSums<Out> &sums, const GroupBias<Out> &bias, int32_t relu,
+template <class G>
+__device__ inline void stage_group(const GroupSums<G::out> &sums, const GroupBias<G::out> &bias, int32_t relu,
                                    unsigned char *to, int left) {
   const int row = static_cast<int>(threadIdx.x) % 32 / 4;
 #pragma unroll
-  for (int j = 0; j < Out / 8; ++j)
+  for (int j = 0; j < G::out / 8; ++j)
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       float a = __fadd_rn(sums[j][i * 2], bias.pair[j].x), b = __fadd_rn(sums[j][i * 2 + 1], bias.pair[j].y);
       if (relu && a < 0) a = 0;
       if (relu && b < 0) b = 0;
-      if (row + i * 8 < left)
-        *reinterpret_cast<uint32_t *>(to + (row + i * 8) * kOutPosition<In, Out> + j * 16) = pair_of(a, b, T());
+      if (row + i * 8 < left) stage_pair<typename G::T>(to + (row + i * 8) * G::out_position + j * 8 * G::bytes, a, b);
     }
 }
 
 // ---------------------------------------------------------------- any window
 
+// Activations as they are multiplied; packed weights are rounded already.
+template <class T, int Count>
+__device__ inline void round_factors(uint32_t (&a)[Count]) {
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (uint32_t &bits : a) bits = rounded_to_tf32(bits);
+  }
+}
+
 // 16 Count pixels of a patch. `patch` and `weights`: of the group, in shared memory. With `Some`, of the activations
 // only those bits that are in `keep`.
-template <class T, int In, int Out, bool Some, int Count>
-__device__ inline void sum_group(GroupSums<Out> (&sums)[Count], const GroupedProduct &p,
-                                 const GroupedRoom<In, Out> &room, uint32_t patch, uint32_t weights, int first_pixel,
-                                 uint32_t keep) {
+template <class G, bool Some, int Count>
+__device__ inline void sum_group(GroupSums<G::out> (&sums)[Count], const GroupedProduct &p, const GroupedRoom<G> &room,
+                                 uint32_t patch, uint32_t weights, int first_pixel, uint32_t keep) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto zeros = static_cast<uint32_t>(__cvta_generic_to_shared(room.zeros));
   uint32_t begin[Count]; // of the windows of the lane's pixels
@@ -98,9 +114,9 @@ __device__ inline void sum_group(GroupSums<Out> (&sums)[Count], const GroupedPro
   const int32_t *shift = room.shifts + lane / 16;
 #pragma unroll 2
   for (int left = p.chunks; left > 0; left -= kBlockChunks) {
-    uint32_t b[Out / 8][4];
+    uint32_t b[G::out / 8][4];
 #pragma unroll
-    for (int j = 0; j < Out / 8; ++j) load_matrices(b[j], weights + j * 8 * kRow);
+    for (int j = 0; j < G::out / 8; ++j) load_matrices(b[j], weights + j * 8 * kRow);
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
       if (left <= 2 * step) break;
@@ -110,64 +126,74 @@ __device__ inline void sum_group(GroupSums<Out> (&sums)[Count], const GroupedPro
       for (int i = 0; i < Count; ++i) {
         uint32_t a[4];
         load_matrices(a, there ? begin[i] + from : zeros);
+        round_factors<typename G::T>(a);
         if constexpr (Some) {
 #pragma unroll
           for (uint32_t &bits : a) bits &= keep;
         }
 #pragma unroll
-        for (int j = 0; j < Out / 8; ++j) multiply_add(sums[i][j], a, b[j] + 2 * step, T());
+        for (int j = 0; j < G::out / 8; ++j) multiply_add(sums[i][j], a, b[j] + 2 * step, typename G::T());
       }
     }
-    weights += Out * kRow, shift += kBlockChunks;
+    weights += G::out * kRow, shift += kBlockChunks;
   }
 }
 
-// A warp's share of a patch.
-template <class T, int In, int Out, bool Pairs = false>
+// A warp's share of a patch: of its units of 16 pixels.
+template <class G, bool Pairs = false>
 struct AnyWindow {
   static constexpr bool pairs = Pairs;
   uint32_t weights; // of the group, in shared memory
 
   __device__ explicit AnyWindow(uint32_t of_group) : weights(of_group) {}
   // `results`: of the lane's first channel.
-  __device__ void sum(const GroupedProduct &p, const GroupedRoom<In, Out> &room, uint32_t patch, unsigned char *results,
-                      const GroupBias<Out> &bias, int share, int shares) const {
-    for (int pixel = share * 32; pixel < p.tile_pixels(); pixel += shares * 32) {
-      GroupSums<Out> sums[2] = {};
-      sum_group<T, In, Out, false>(sums, p, room, patch, weights, pixel, 0);
+  __device__ void sum(const GroupedProduct &p, const GroupedRoom<G> &room, uint32_t patch, unsigned char *results,
+                      const GroupBias<G::out> &bias, int share, int shares) const {
+    const int units = (p.tile_pixels() + 15) / 16, last = units * (share + 1) / shares;
+    int unit = units * share / shares;
+    for (; unit + 1 < last; unit += 2) sum_units<2>(p, room, patch, results, bias, unit * 16);
+    if (unit < last) sum_units<1>(p, room, patch, results, bias, unit * 16);
+  }
+
+ private:
+  // Two units read the weights once for both.
+  template <int Count>
+  __device__ void sum_units(const GroupedProduct &p, const GroupedRoom<G> &room, uint32_t patch, unsigned char *results,
+                            const GroupBias<G::out> &bias, int pixel) const {
+    GroupSums<G::out> sums[Count] = {};
+    sum_group<G, false>(sums, p, room, patch, weights, pixel, 0);
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int mine = pixel + i * 16;
-        if constexpr (Pairs) {
-          if (any_infinite<Out>(sums[i]))
-            sum_apart(sums[i], [&](GroupSums<8>(&part)[1], uint32_t keep) {
-              sum_group<T, In, Out, true>(part, p, room, patch, weights, mine, keep);
-            });
-        }
-        stage_group<T, In, Out>(sums[i], bias, p.relu, results + mine * kOutPosition<In, Out>, p.tile_pixels() - mine);
+    for (int i = 0; i < Count; ++i) {
+      const int mine = pixel + i * 16;
+      if constexpr (Pairs) {
+        if (any_infinite<G::out>(sums[i]))
+          sum_apart(sums[i], [&](GroupSums<8>(&part)[1], uint32_t keep) {
+            sum_group<G, true>(part, p, room, patch, weights, mine, keep);
+          });
       }
+      stage_group<G>(sums[i], bias, p.relu, results + mine * G::out_position, p.tile_pixels() - mine);
     }
   }
 };
 
 // ---------------------------------------------------------------- 3 x 3, a step apart
 
-template <class T, int In, int Out, bool Pairs = false>
+template <class G, bool Pairs = false>
 struct March {
   static constexpr bool pairs = Pairs;
-  static constexpr int kPositionBytes = kPosition<In>;
-  static constexpr int kChunks = In / 8, kRowChunks = 3 * kChunks, kAll = 3 * kRowChunks; // of a tap, row, window
+  static constexpr int kChunks = G::chunks, kRowChunks = 3 * kChunks, kAll = 3 * kRowChunks; // of a tap, row, window
   static constexpr int kBlocks = (kAll + 3) / 4;
+  static_assert(kChunks <= 2, "more take more registers than a warp has");
 
-  uint32_t b[kBlocks][Out / 8][4];
+  uint32_t b[kBlocks][G::out / 8][4];
 
   __device__ explicit March(uint32_t weights) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block)
 #pragma unroll
-      for (int j = 0; j < Out / 8; ++j)
-        load_matrices(b[block][j], weights + (block * Out + j * 8) * kRow + slot(lane % 8, lane / 8));
+      for (int j = 0; j < G::out / 8; ++j)
+        load_matrices(b[block][j], weights + (block * G::out + j * 8) * kRow + slot(lane % 8, lane / 8));
   }
 
   // The chunks of a row for three taps and 16 pixels; the address is the lane's of the first two.
@@ -176,16 +202,20 @@ struct March {
 #pragma unroll
     for (int q = 0; q + 1 < kRowChunks; q += 2) {
       uint32_t pair[4];
-      load_matrices(pair, address + q / kChunks * kPositionBytes);
+      load_matrices(pair, address + q / kChunks * G::position);
+      round_factors<typename G::T>(pair);
       row[q][0] = pair[0], row[q][1] = pair[1], row[q + 1][0] = pair[2], row[q + 1][1] = pair[3];
     }
-    if constexpr (kRowChunks % 2 != 0) load_matrices(row[kRowChunks - 1], address + (kRowChunks - 1) * kPositionBytes);
+    if constexpr (kRowChunks % 2 != 0) {
+      load_matrices(row[kRowChunks - 1], address + (kRowChunks - 1) * G::position);
+      round_factors<typename G::T>(row[kRowChunks - 1]);
+    }
   }
 
   // A row of 16 results from the windows of three rows, the first of which is `first`; with `Some`, only from those
   // bits of activations that are in `keep`.
   template <bool Some>
-  __device__ void multiply(GroupSums<Out> &sums, const Windows (&rows)[3], int first, uint32_t keep) const {
+  __device__ void multiply(GroupSums<G::out> &sums, const Windows (&rows)[3], int first, uint32_t keep) const {
 #pragma unroll
     for (int q = 0; q < kAll; q += 2) {
       const uint32_t *low = rows[(first + q / kRowChunks) % 3][q % kRowChunks];
@@ -197,18 +227,18 @@ struct March {
         for (uint32_t &bits : a) bits &= keep;
       }
 #pragma unroll
-      for (int j = 0; j < Out / 8; ++j) multiply_add(sums[j], a, b[q / 4][j] + q % 4, T());
+      for (int j = 0; j < G::out / 8; ++j) multiply_add(sums[j], a, b[q / 4][j] + q % 4, typename G::T());
     }
   }
 
-  __device__ void sum(const GroupedProduct &p, const GroupedRoom<In, Out> &, uint32_t patch, unsigned char *results,
-                      const GroupBias<Out> &bias, int share, int shares) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32, row_bytes = p.row * kPositionBytes;
+  __device__ void sum(const GroupedProduct &p, const GroupedRoom<G> &, uint32_t patch, unsigned char *results,
+                      const GroupBias<G::out> &bias, int share, int shares) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, row_bytes = p.row * G::position;
     const int begin = p.tile[0] * share / shares, end = p.tile[0] * (share + 1) / shares;
-    const int second = lane / 16 * (kChunks == 1 ? kPositionBytes : kChunk); // of two chunks
+    const int second = lane / 16 * (kChunks == 1 ? G::position : kChunk); // of two chunks
     for (int x = 0; x < p.tile[1]; x += 16) {
       const int column = min(x + lane % 16, p.tile[1] - 1); // beyond the last: a copy, not stored
-      uint32_t address = patch + begin * row_bytes + column * kPositionBytes + second;
+      uint32_t address = patch + begin * row_bytes + column * G::position + second;
       Windows rows[3];
       load(rows[0], address), load(rows[1], address + row_bytes);
       address += 2 * row_bytes;
@@ -219,14 +249,13 @@ struct March {
           if (y + i >= end) break;
           load(rows[(i + 2) % 3], address);
           address += row_bytes;
-          GroupSums<Out> sums = {};
+          GroupSums<G::out> sums = {};
           multiply<false>(sums, rows, i, 0);
           if constexpr (Pairs) {
-            if (any_infinite<Out>(sums))
+            if (any_infinite<G::out>(sums))
               sum_apart(sums, [&](GroupSums<8>(&part)[1], uint32_t keep) { multiply<true>(part[0], rows, i, keep); });
           }
-          stage_group<T, In, Out>(sums, bias, p.relu, results + ((y + i) * p.tile[1] + x) * kOutPosition<In, Out>,
-                                  p.tile[1] - x);
+          stage_group<G>(sums, bias, p.relu, results + ((y + i) * p.tile[1] + x) * G::out_position, p.tile[1] - x);
         }
       }
     }
@@ -235,28 +264,28 @@ struct March {
 
 // ---------------------------------------------------------------- the kernel
 
-template <class T, int In, int Out, class Way>
-__global__ void __launch_bounds__(kGroupedThreads, In == 8 && Out == 8 ? 3 : 2)
+template <class G, class Way>
+__global__ void __launch_bounds__(kGroupedThreads, blocks_together(G::in, G::out, G::bytes))
     convolve_groups(const __grid_constant__ GroupedProduct p) {
-  constexpr int kGroups = kSlice<In> / In, kShares = kGroupedThreads / 32 / kGroups;
+  using T = typename G::T;
   extern __shared__ __align__(128) unsigned char shared[];
-  const GroupedRoom<In, Out> room(shared, p);
-  const int warp = static_cast<int>(threadIdx.x) / 32, group = warp % kGroups;
+  const GroupedRoom<G> room(shared, p);
+  const int warp = static_cast<int>(threadIdx.x) / 32, group = warp % G::count;
   const auto slice = static_cast<int32_t>(blockIdx.x) % p.slices;
   const auto step = static_cast<int32_t>(gridDim.x) / p.slices;
   int32_t now = static_cast<int32_t>(blockIdx.x) / p.slices;
-  const int32_t before = slice * kSlice<In>, channels = p.channels - before;
-  const int32_t out_before = slice * kOutSlice<In, Out>, out_channels = p.out_channels - out_before;
+  const int32_t before = slice * G::slice, channels = p.channels - before;
+  const int32_t out_before = slice * G::out_slice, out_channels = p.out_channels - out_before;
   const T *const input = static_cast<const T *>(p.input) + before;
   T *const result = static_cast<T *>(p.result) + out_before;
-  const int channel = group * Out + static_cast<int>(threadIdx.x) % 4 * 2;
-  const bool there = group * In < channels; // the last slice may have fewer groups
-  const GroupBias<Out> bias(there ? p.bias : nullptr, out_before + channel);
+  const int channel = group * G::out + static_cast<int>(threadIdx.x) % 4 * 2;
+  const bool there = group * G::in < channels; // the last slice may have fewer groups
+  const GroupBias<G::out> bias(there ? p.bias : nullptr, out_before + channel);
 
   if constexpr (Way::pairs)
     fill_paired_weights(p, slice, room.weights);
   else
-    fill_weights<In, Out>(p, slice, room.weights);
+    fill_weights<G>(p, slice, room.weights);
   room.fill(p);
   commit_copies();
   __syncthreads();
@@ -265,10 +294,10 @@ __global__ void __launch_bounds__(kGroupedThreads, In == 8 && Out == 8 ? 3 : 2)
   await_groups<1>();
   __syncthreads();
   const Way way(static_cast<uint32_t>(__cvta_generic_to_shared(room.weights)) +
-                static_cast<uint32_t>(group * p.blocks() * Out * kRow));
+                static_cast<uint32_t>(group * p.blocks() * G::out * kRow));
 
-  const auto patches = static_cast<uint32_t>(__cvta_generic_to_shared(room.patches)) + group * In * 2;
-  const uint32_t patch_bytes = p.positions() * kPosition<In>;
+  const auto patches = static_cast<uint32_t>(__cvta_generic_to_shared(room.patches)) + group * G::in * G::bytes;
+  const uint32_t patch_bytes = p.positions() * G::position;
   uint32_t place = 0; // of the patch that is multiplied
   for (; now < p.patches; now += step, place = patch_bytes - place) {
     if (now + step < p.patches)
@@ -276,7 +305,7 @@ __global__ void __launch_bounds__(kGroupedThreads, In == 8 && Out == 8 ? 3 : 2)
     commit_copies();
     await_groups<1>();
     __syncthreads();
-    if (there) way.sum(p, room, patches + place, room.results + channel * 2, bias, warp / kGroups, kShares);
+    if (there) way.sum(p, room, patches + place, room.results + channel * G::bytes, bias, warp / G::count, G::shares);
     __syncthreads();
     store_patch(p, result, out_channels, Patch(p, now), room);
   }

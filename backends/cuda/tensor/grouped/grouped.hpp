@@ -8,13 +8,18 @@ namespace polyconv::cuda::tensor {
 
 inline constexpr int kGroupedThreads = 256;
 
-// The input channels of a block, whole groups of so many, and the bytes of a position of a block's channels: an odd
-// number of chunks of 16, which keeps neighbours apart in the banks.
-constexpr int slice_channels(int64_t of_group) {
-  return of_group == 24 ? 48 : 64;
+// The input channels of a block, whole groups of so many: 128 bytes, or 96. The bytes of a position of a block's
+// channels: an odd number of chunks of 16, which keeps neighbours apart in the banks.
+constexpr int slice_channels(int64_t of_group, int64_t element_bytes) {
+  return static_cast<int>((of_group == 24 ? 96 : 128) / element_bytes);
 }
-constexpr int position_bytes(int slice_channels) {
-  return slice_channels * 2 + 16;
+constexpr int position_bytes(int64_t channels, int64_t element_bytes) {
+  return static_cast<int>(channels * element_bytes) + 16;
+}
+
+// Blocks that share a multiprocessor, by their registers.
+constexpr int blocks_together(int in, int out, int element_bytes) {
+  return in * element_bytes == 16 && out * element_bytes == 16 ? 3 : 2;
 }
 
 struct GroupedProduct {
@@ -31,6 +36,7 @@ struct GroupedProduct {
   int32_t patches = 0, slices = 0, slice = 0, out_slice = 0; // the last two: the channels of a slice
   int32_t channels = 0, out_channels = 0, groups = 0;        // of all slices; the last one may have less than a slice
   int32_t chunks = 0;                                        // of k, in each group
+  int32_t position = 0, out_position = 0;                    // bytes, of a slice's channels
   int32_t weights_bytes = 0;                                 // of a slice
   int32_t relu = 0;
   int32_t marches = 0; // see grouped.cuh
@@ -40,7 +46,7 @@ struct GroupedProduct {
   __host__ __device__ int32_t blocks() const { return (chunks + 3) / 4; } // of k
   // Two patches, a position of zeros, results, weights; then words for each position, pixel and chunk.
   int32_t shared_bytes() const {
-    return (2 * positions() + 1) * position_bytes(slice) + tile_pixels() * position_bytes(out_slice) + weights_bytes +
+    return (2 * positions() + 1) * position + tile_pixels() * out_position + weights_bytes +
            (positions() + 2 * tile_pixels() + 4 * blocks()) * int32_t{sizeof(int32_t)};
   }
 };

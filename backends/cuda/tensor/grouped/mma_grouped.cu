@@ -1,7 +1,7 @@
-// mma_grouped.cu - forward, f16 and bf16, channels last in two dimensions: groups of 4, 8, 16, 24 or 32 channels, as
-// many out as in, or 8 and 16, with a bias and a relu at most. The general product (mma.cu) would multiply tiles of 64
-// channels, of which a group has 8; here an instruction multiplies the 8 of one group, or of two groups of 4, and every
-// input is read once, whatever the number of taps.
+// mma_grouped.cu - forward, f16, bf16 and f32 under math tf32, channels last in two dimensions: groups of 4 (of 16
+// bits), 8, 16, 24 or 32 channels, as many out as in, or 8 and 16, with a bias and a relu at most. The general product
+// (mma.cu) would multiply tiles of 64 channels, of which a group has 8; here an instruction multiplies the 8 of one
+// group, or of two groups of 4, and every input is read once, whatever the number of taps.
 //
 // Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
 // SPDX-License-Identifier: Apache-2.0
@@ -18,10 +18,17 @@ namespace {
 
 using namespace tensor;
 
-constexpr int32_t kMostShared = 75 << 10; // three blocks share a multiprocessor
+// Three blocks share a multiprocessor, or two where weights and windows of a group are many.
+constexpr int32_t kMostShared = 75 << 10, kMostSharedByTwo = 112 << 10;
+
+int32_t most_shared(const polyconv_layer &l) {
+  return l.weights.size[1] * sdk::type_bytes(l.input.type) < 48 ? kMostShared : kMostSharedByTwo;
+}
 
 Products products_of(const polyconv_layer &l) {
-  return l.input.type == POLYCONV_BF16 ? Products::kBfloat : Products::kHalf;
+  return l.input.type == POLYCONV_BF16  ? Products::kBfloat
+         : l.input.type == POLYCONV_F32 ? Products::kTf32
+                                        : Products::kHalf;
 }
 
 // ---------------------------------------------------------------- tiles
@@ -42,12 +49,14 @@ GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t wid
     p.tiles[i] = (p.out[i] + p.tile[i] - 1) / p.tile[i];
   }
   p.run = small(ceil_div(p.patch[1], p.stride[1])), p.row = p.run * std::min(p.stride[1], p.patch[1]);
-  p.slice = slice_channels(l.weights.size[1]);
+  const int64_t bytes = sdk::type_bytes(l.input.type);
+  p.slice = slice_channels(l.weights.size[1], bytes);
   p.slices = small(ceil_div(l.input.size[1], p.slice));
   p.out_slice = small(p.slice / l.weights.size[1] * (l.output.size[1] / l.groups));
+  p.position = position_bytes(p.slice, bytes), p.out_position = position_bytes(p.out_slice, bytes);
   p.channels = small(l.input.size[1]), p.out_channels = small(l.output.size[1]), p.groups = small(l.groups);
   p.patches = small(l.output.size[0]) * p.tiles[0] * p.tiles[1];
-  p.chunks = small(sdk::taps(l) * ceil_div(l.weights.size[1], 8));
+  p.chunks = small(sdk::taps(l) * ceil_div(l.weights.size[1] * bytes, kChunk));
   p.weights_bytes = p.blocks() * p.out_slice * kRow;
   p.relu = l.epilogue.activation == POLYCONV_ACT_RELU;
   return p;
@@ -57,13 +66,19 @@ GroupedProduct make_product(const polyconv_layer &l, int64_t height, int64_t wid
 bool marches(const polyconv_layer &l, int64_t width) {
   for (int axis = 1; axis < 3; ++axis)
     if (l.weights.size[2 + axis] != 3 || l.stride[axis] != 1 || l.dilation[axis] != 1) return false;
-  return l.weights.size[1] <= 16 && (width + 15) / 16 * 16 <= width * 3 / 2;
+  return l.weights.size[1] * sdk::type_bytes(l.input.type) <= 32 && (width + 15) / 16 * 16 <= width * 3 / 2;
+}
+
+// Pixels that a patch takes the time of: the warps of a group share its units of 16, and all wait for the last.
+int32_t multiplied_pixels(const polyconv_layer &l, const GroupedProduct &p) {
+  const int64_t groups = p.slice / std::max<int64_t>(l.weights.size[1], 8), // those of 4 come in pairs
+      shares = kGroupedThreads / 32 / groups;
+  return small(ceil_div(ceil_div(p.tile_pixels(), 16), shares) * shares * 16);
 }
 
 // Work of all blocks: positions that are copied, and pixels that instructions multiply or load windows for.
-double work_of(const GroupedProduct &p) {
-  const int32_t pixels =
-      p.marches ? (p.tile[1] + 15) / 16 * 16 * (p.tile[0] + 2) : (p.tile_pixels() + 31) / 32 * 32 * 2;
+double work_of(const polyconv_layer &l, const GroupedProduct &p) {
+  const int32_t pixels = p.marches ? (p.tile[1] + 15) / 16 * 16 * (p.tile[0] + 2) : multiplied_pixels(l, p) * 2;
   return 1.0 * p.tiles[0] * p.tiles[1] * (p.positions() + pixels + 32);
 }
 
@@ -78,7 +93,8 @@ GroupedProduct best_product(const polyconv_layer &l) {
       GroupedProduct p = make_product(l, height, width);
       p.marches = marches(l, width);
       const bool small = p.patch[0] <= 1024 && p.patch[1] <= 1024; // their product is
-      if (small && p.shared_bytes() <= kMostShared && (best.tile[0] == 0 || work_of(p) < work_of(best))) best = p;
+      if (small && p.shared_bytes() <= most_shared(l) && (best.tile[0] == 0 || work_of(l, p) < work_of(l, best)))
+        best = p;
     }
   return best;
 }
@@ -87,29 +103,42 @@ GroupedProduct best_product(const polyconv_layer &l) {
 
 using GroupsKernel = void (*)(GroupedProduct);
 
-template <class T, int In, int Out, bool Pairs = false>
+template <class G, bool Pairs = false>
 GroupsKernel one_of(bool marches) {
-  return marches ? convolve_groups<T, In, Out, March<T, In, Out, Pairs>>
-                 : convolve_groups<T, In, Out, AnyWindow<T, In, Out, Pairs>>;
+  if constexpr (G::chunks <= 2)
+    if (marches) return convolve_groups<G, March<G, Pairs>>;
+  return convolve_groups<G, AnyWindow<G, Pairs>>;
 }
 
 // NULL: none takes groups of so many channels.
 template <class T>
 GroupsKernel groups_kernel(int64_t in, int64_t out, bool marches) {
   const auto is = [&](int64_t of_input, int64_t of_result) { return in == of_input && out == of_result; };
-  if (is(4, 4)) return one_of<T, 8, 8, true>(marches);
-  if (is(8, 8)) return one_of<T, 8, 8>(marches);
-  if (is(8, 16)) return one_of<T, 8, 16>(marches);
-  if (is(16, 8)) return one_of<T, 16, 8>(marches);
-  if (is(16, 16)) return one_of<T, 16, 16>(marches);
-  if (is(24, 24)) return convolve_groups<T, 24, 24, AnyWindow<T, 24, 24>>;
-  return is(32, 32) ? convolve_groups<T, 32, 32, AnyWindow<T, 32, 32>> : nullptr;
+  if constexpr (sizeof(T) == 2)
+    if (is(4, 4)) return one_of<Groups<T, 8, 8>, true>(marches);
+  if (is(8, 8)) return one_of<Groups<T, 8, 8>>(marches);
+  if (is(8, 16)) return one_of<Groups<T, 8, 16>>(marches);
+  if (is(16, 8)) return one_of<Groups<T, 16, 8>>(marches);
+  if (is(16, 16)) return one_of<Groups<T, 16, 16>>(marches);
+  if (is(24, 24)) return one_of<Groups<T, 24, 24>>(marches);
+  return is(32, 32) ? one_of<Groups<T, 32, 32>>(marches) : nullptr;
 }
 
 GroupsKernel groups_kernel(const polyconv_layer &l, bool marches) {
   const int64_t in = l.weights.size[1], out = l.output.size[1] / l.groups;
-  return l.input.type == POLYCONV_F16 ? groups_kernel<__half>(in, out, marches)
-                                      : groups_kernel<__nv_bfloat16>(in, out, marches);
+  switch (l.input.type) {
+    case POLYCONV_F16: return groups_kernel<__half>(in, out, marches);
+    case POLYCONV_BF16: return groups_kernel<__nv_bfloat16>(in, out, marches);
+    default: return groups_kernel<float>(in, out, marches);
+  }
+}
+
+MmaLauncher unaligned_launcher(const polyconv_layer &l) {
+  switch (l.input.type) {
+    case POLYCONV_F16: return mma_half(k64x64, unaligned_source(l));
+    case POLYCONV_BF16: return mma_bfloat(k64x64, unaligned_source(l));
+    default: return mma_tf32(k64x64, unaligned_source(l));
+  }
 }
 
 // ---------------------------------------------------------------- plan and run
@@ -120,11 +149,10 @@ class Grouped final : public CudaInstance {
       : CudaInstance(request),
         product_(best_product(layer_)),
         kernel_(groups_kernel(layer_, product_.marches)),
-        unaligned_(layer_.input.type == POLYCONV_F16 ? mma_half(k64x64, unaligned_source(layer_))
-                                                     : mma_bfloat(k64x64, unaligned_source(layer_))) {
+        unaligned_(unaligned_launcher(layer_)) {
     const DeviceScope scope(device_);
     unaligned_.prepare();
-    allow_shared(kernel_, kMostShared);
+    allow_shared(kernel_, most_shared(layer_));
     const int multiprocessors = multiprocessors_of(device_);
     int together = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel_, kGroupedThreads,
@@ -170,24 +198,31 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   const int64_t channels = l.weights.size[1];
   if (l.groups == 1 || !groups_kernel(l, false))
-    return offer.reject("takes groups of 4, 8, 16, 24 or 32 channels in and out, or 8 and 16, not of %lld and %lld",
-                        static_cast<long long>(channels), static_cast<long long>(l.output.size[1] / l.groups));
+    return offer.reject(
+        "takes groups of 4 (of 16 bits), 8, 16, 24 or 32 channels in and out, or 8 and 16, not of %lld "
+        "and %lld",
+        static_cast<long long>(channels), static_cast<long long>(l.output.size[1] / l.groups));
   if (l.input.size[1] % 8 != 0) return offer.reject("takes groups of 4 channels in pairs");
   if (!takes_2d(l, offer)) return false;
   if (!bias_and_relu_at_most(l) || l.result.type != l.input.type)
     return offer.reject("ends with a bias and a relu at most, in the type of the input");
   if (!takes_zeros(pads_zeros(l), offer)) return false;
-  if (!takes_channels_last(in_pieces(l.input, 8, 0) && in_pieces(l.result, 8, 0), offer,
+  const int64_t bytes = sdk::type_bytes(l.input.type), vector = kChunk / bytes;
+  if (!takes_channels_last(in_pieces(l.input, vector, 0) && in_pieces(l.result, vector, 0), offer,
                            "takes channels last, in vectors of 16 bytes"))
     return false;
   const GroupedProduct p = best_product(l);
   if (p.tile[0] == 0) return offer.reject("holds no patch of this window and these weights in shared memory");
   offer.set_weights(0, mma_packed_format(products_of(l)), mma_packed_bytes(l, products_of(l)));
   // Fitted to images of 7 to 56 on an H200, batch 128 and 1: bytes, or products.
-  // Groups of 4 multiply as many zeros as channels, and so does what the last slice lacks: not yet measured.
-  const double bytes = 2.0 * static_cast<double>(sdk::elements(l.input) + sdk::elements(l.output));
+  // Groups of 4 multiply as many zeros as channels, and so does what the last slice lacks: not yet measured. TF32 has
+  // half the channels in an instruction. Patches overlap, most at strides: seven layers.
+  const double copied = real(p.tiles[0]) * p.tiles[1] * p.positions() / (real(p.in[0]) * p.in[1]);
+  const double overlap = l.stride[1] > 1 || l.stride[2] > 1 ? std::max(copied, 1.0) : 1;
+  const double moved = real(bytes) * (real(sdk::elements(l.input)) * overlap + real(sdk::elements(l.output)));
   const double padded = (channels == 4 ? 2 : 1) * real(p.slices) * p.slice / real(l.input.size[1]);
-  offer.estimate_us = 4 + std::max(bytes / 2.1e6, sdk::flops(l) * padded / 120e6);
+  const double idle = p.marches ? 1 : std::max(1.0, 0.85 * multiplied_pixels(l, p) / p.tile_pixels());
+  offer.estimate_us = 4 + std::max(moved / 2.1e6, sdk::flops(l) * padded * idle * real(bytes) / 240e6);
   return true;
 }
 
