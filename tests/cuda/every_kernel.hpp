@@ -21,6 +21,7 @@ inline constexpr const char *kProblems[] = {
     "fwd:n9,c3,k16,i61x59,f3x3,p1:nhwc:bias",
     "fwd:n6,c64,k96,i30x29,f3x3,p1:nhwc",
     "fwd:n3,c64,k3,i41x40,f3x3,p1:nhwc",
+    "fwd:n6,c64,k64,g4,i30x29,f3x3,p1:nhwc",
     "fwd:n60,c1,k4,i86x86,f7x7",
     "fwd:n2,c1,k2,i301x260,f5x5,p2",
     // Half precision: two taps' phases of stride 2, tails, one tap deep and wide, groups, pixels of no whole 16 bytes.
@@ -62,6 +63,17 @@ inline constexpr const char *kProblems[] = {
     "bwd_w:n12,c128,k64,i28x28,f3x3,p1:nhwc:f16",
     "bwd_w:n4,c3,k64,i61x59,f7x7,s2,p3:nhwc:bf16",
     "bwd_w:n6,c64,k96,i30x29,f3x3,p1:nhwc",
+    "bwd_w:n8,c64,k64,g8,i14x14,f3x3,p1:nhwc:f16",
+    "bwd_d:n6,c24,k144,i55x56,f1x1:nhwc:f16",
+    "bwd_d:n8,c64,k128,i1x240,f1x1:f16",
+    "bwd_d:n4,c64,k3,i41x40,f3x3,p1:nhwc:f16", // few channels, and few filters
+    "bwd_d:n4,c3,k64,i41x40,f3x3,p1:nhwc:f16",
+    "bwd_d:n9,c16,k3,i61x59,f3x3,p1:nhwc",
+    "bwd_d:n3,c3,k64,i41x40,f3x3,p1:nhwc",
+    // Windows that do not overlap, in three directions.
+    "fwd:n5,c16,k72,i36x40,f4x4,s4:nhwc:f16:bias",
+    "bwd_d:n5,c16,k72,i36x40,f4x4,s4:nhwc:f16",
+    "bwd_w:n5,c16,k72,i36x40,f4x4,s4:nhwc:f16",
     // Images, and LeNets.
     "fwd:i500x516,f5x5,p2 > fwd:i500x516,f3x3,p1 > fwd:i500x516,f3x3,p1",
     "fwd:i500x516,f5x5,p2:u8-f32-u8:pad=replicate > fwd:i500x516,f3x3,p1:u8-f32-u8:pad=replicate",

@@ -18,7 +18,7 @@ extern const sdk::Kernel kernel_wgmma, kernel_wgmma_halo;
 
 namespace {
 
-constexpr int kThreads = 256, kMostChannels = 64;
+constexpr int kThreads = 256, kMostChannels = 256;
 constexpr const char *kNames[] = {"halo", "tiles"};
 const sdk::Kernel *const kForward[] = {&kernel_wgmma_halo, &kernel_wgmma};
 
