@@ -165,7 +165,7 @@ double product_us(const polyconv_layer &l, const Shape &shape, Source source, in
   };
   const double rest = std::fmod(busiest, shape.blocks), turns = busiest - rest + (rest > 0 ? rest / hidden(rest) : 0);
   // Rows take fewer instructions, which narrow tiles notice most: 152 times of 30 layers.
-  const double gathering = source == Source::kScattered ? 0.65
+  const double gathering = source == Source::kScattered ? (shape.pixels == 32 ? 0.47 : 0.65)
                            : source != Source::kRows    ? 1
                            : shape.channels == 32       ? 1.3
                                                         : 1.1;

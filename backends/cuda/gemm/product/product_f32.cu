@@ -11,7 +11,8 @@ Launcher product_f32(int tile, Source source) {
     case k128x128x16: return by_source<float, float, Tile128x128x16>(source);
     case k128x64x16: return by_source<float, float, Tile128x64x16>(source);
     case k64x64x16: return by_source<float, float, Tile64x64x16>(source);
-    default: return by_source<float, float, Tile128x32x16>(source);
+    case k128x32x16: return by_source<float, float, Tile128x32x16>(source);
+    default: return by_source<float, float, Tile32x32x16>(source);
   }
 }
 
