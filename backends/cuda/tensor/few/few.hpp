@@ -74,8 +74,7 @@ struct List {
 
 // Whether such a layer is what they all take, of three dimensions only where `volumes` are taken; else rejects it in
 // words.
-inline bool takes(const polyconv_request &request, sdk::Offer &offer, bool volumes = false) {
-  const polyconv_layer &l = *request.layers[0];
+inline bool takes_layer(const polyconv_layer &l, sdk::Offer &offer, bool volumes = false) {
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (!volumes && !takes_2d(l, offer)) return false;
   if (!takes_one_group(l, offer)) return false;
@@ -83,6 +82,26 @@ inline bool takes(const polyconv_request &request, sdk::Offer &offer, bool volum
   if (!bias_and_relu_at_most(l)) return offer.reject("finishes with a bias and a relu at most");
   if (!takes_no_pooling(l, offer)) return false;
   return true;
+}
+
+inline bool takes(const polyconv_request &request, sdk::Offer &offer, bool volumes = false) {
+  return takes_layer(*request.layers[0], offer, volumes);
+}
+
+// Whether planes follow each other as rows do, so that both axes are one.
+inline bool planes_are_rows(const polyconv_tensor &t) {
+  return t.size[2] == 1 || t.stride[2] == t.stride[3] * t.size[3];
+}
+
+// A layer of volumes as one of images whose rows are those of all planes, where windows are one element and read what
+// lies there; any other as it is.
+inline polyconv_layer as_image(polyconv_layer l) {
+  for (int axis = 0; axis < 2; ++axis)
+    if (l.weights.size[2 + axis] != 1 || l.stride[axis] != 1 || l.pad_begin[axis] != 0 || l.pad_end[axis] != 0)
+      return l;
+  if (!planes_are_rows(l.input) || !planes_are_rows(l.result)) return l;
+  for (polyconv_tensor *t : {&l.input, &l.output, &l.result}) t->size[3] *= t->size[2], t->size[2] = 1;
+  return l;
 }
 
 // One layer of f16 or bf16.

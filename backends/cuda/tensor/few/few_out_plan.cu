@@ -14,7 +14,8 @@
 namespace polyconv::cuda::few_out {
 namespace {
 
-constexpr int kMostRows = 64; // of products
+constexpr int kMostRows = 64;    // of products
+constexpr int kMostByOneTap = 4; // filters: of more the loads, which read no input twice, are not what takes time
 
 int element_bytes(const polyconv_layer &l) {
   return few::element_bytes(l.input);
@@ -151,7 +152,7 @@ __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __
 class FewOut final : public CudaInstance {
  public:
   FewOut(const polyconv_request &request, int32_t config)
-      : CudaInstance(request), choice_(choose(layer_, config, lent(device_))) {
+      : CudaInstance(request), choice_(choose(few::as_image(layer_), config, lent(device_))) {
     if (choice_.variant == nullptr)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-tensor/few_out: no way through this layer");
     const DeviceScope scope(device_);
@@ -187,12 +188,13 @@ class FewOut final : public CudaInstance {
   const Choice choice_;
 };
 
-bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (!few::takes(request, offer)) return false;
-  const polyconv_layer &l = *request.layers[0];
+bool takes(const polyconv_layer &l, sdk::Offer &offer) {
+  if (!few::takes_layer(l, offer)) return false;
   if (l.weights.type != l.input.type || (l.result.type != l.input.type && l.result.type != POLYCONV_F32))
     return offer.reject("takes one type for input, weights and output, or f32 for the last");
-  if (sdk::taps(l) == 1) return offer.reject("takes windows of more than one element: others read no input twice");
+  if (sdk::taps(l) == 1 && l.weights.size[0] > kMostByOneTap)
+    return offer.reject("takes windows of one element of up to %d filters, not %" PRId64, kMostByOneTap,
+                        l.weights.size[0]);
   if (l.weights.size[0] * sdk::taps(l) > kMostRows)
     return offer.reject("takes up to %d taps of all filters together, not %" PRId64, kMostRows,
                         l.weights.size[0] * sdk::taps(l));
@@ -213,8 +215,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
 } // namespace
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes(request, offer)) return false;
-  const polyconv_layer &l = *request.layers[0];
+  const polyconv_layer l = few::as_image(*request.layers[0]);
+  if (!takes(l, offer)) return false;
   const auto choice_of = [&](int32_t i) { return choose(l, i, lent(request.policy->device_index)); };
   if (!offer_cheapest(kConfigCount, config, offer, [&](int32_t i) { return choice_of(i).us; }))
     return offer.reject("has no place in shared memory for the weights of %" PRId64
