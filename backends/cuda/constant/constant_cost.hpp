@@ -74,7 +74,7 @@ inline double estimate(const polyconv_layer &l, const Shape &shape, const Passes
   const auto side_by_side = static_cast<double>(resident);
   const double idle = 2.5 / (side_by_side * warps) + 0.15 / (side_by_side * side_by_side); // too few warps, or blocks
   // Few taps of several channels wait more for their weights than the terms above tell.
-  const double short_of_weights = passes.taps == 3 && l.weights.size[1] > 1 ? 1.6 : 1;
+  const double short_of_weights = passes.taps == 3 && l.weights.size[1] > 1 ? 2.3 : 1;
   const double cycles = (slots / 4 * (1 + idle) + wait / side_by_side) * short_of_weights;
   const auto blocks = static_cast<double>(of_processor * split.launches);
   const double bytes =

@@ -176,7 +176,8 @@ class Shuffle final : public CudaInstance {
 double element_cost(const polyconv_layer &l, const March &m) {
   const double turns = std::max(0.0, 32.0 / m.width / m.tiles_w - 4);
   const int own = columns(l), edge = (static_cast<int>(l.weights.size[3]) + 2) / 4 * 2;
-  return m.vector_loads ? 0 : (own + edge) * (22 + 0.6 * turns * turns);
+  const double load = l.weights.size[3] > kSmall ? 22 : 44; // nine layers of the census on an H200
+  return m.vector_loads ? 0 : (own + edge) * (load + 0.6 * turns * turns);
 }
 
 // Columns that are no neighbours in memory move in sectors of 32 bytes, up to one for each.

@@ -88,8 +88,13 @@ double taps_met(const TapAxis &a, int64_t results, int64_t together) {
   return real(met) / real(results) / a.by;
 }
 
+// The part of an axis's elements that some tap meets.
+double part_met(const TapAxis &a) {
+  return std::min(1.0, real(a.taps) * a.by / a.scale);
+}
+
 // Microseconds: the bytes, or what comes from the second cache, or what lanes issue, or taps one after the other, of
-// which each waits for its loads: so many clocks that 24 warps of a multiprocessor hide them. 14 layers on an H200.
+// which each waits for its loads: so many clocks that 24 warps of a multiprocessor hide them. 36 layers on an H200.
 double taps_us(const polyconv_layer &l, int channels) {
   const DepthwiseTaps s = make_taps(l, channels);
   const double depth = taps_met(s.axis[0], l.result.size[2], 1), rows = taps_met(s.axis[1], l.result.size[3], 1);
@@ -102,14 +107,15 @@ double taps_us(const polyconv_layer &l, int channels) {
   const double thread = 90 + (s.phases > 1 ? 60 : 0) + depth * (10 + rows * (20 + columns * tap)) + ending;
   const double summing = real(s.threads) * thread / (128.0 * kHopperMultiprocessors * kHopperClocks * 0.55);
   const double bytes = half ? 2 : 4, results = real(sdk::elements(l.result));
+  const double met = part_met(s.axis[0]) * part_met(s.axis[1]) * part_met(s.axis[2]);
   const double moving =
-      (bytes * real(sdk::elements(source_of(l))) + (l.result.type == POLYCONV_F32 ? 4 : 2) * results) / 3.4e6;
+      (bytes * met * real(sdk::elements(source_of(l))) + (l.result.type == POLYCONV_F32 ? 4 : 2) * results) / 4.1e6;
   // Neighbouring columns share what they read in the first cache, rows in the second.
   const double far = l.dilation[2] == 1 ? std::min<double>(columns, s.axis[2].scale) : columns;
-  const double cached = bytes * results * depth * rows * far / 2.5e6;
+  const double cached = bytes * results * depth * rows * far / 4.8e6;
   const double waves = std::ceil(real(s.threads) / (24.0 * 32 * kHopperMultiprocessors));
   const double waiting = waves * depth * rows * columns * 1000 / kHopperClocks;
-  return 3.5 + std::max({summing, moving, cached, waiting}) + 0.3 * std::min(summing, std::max(moving, cached));
+  return 2 + std::max({summing, moving, cached, waiting}) + 0.3 * std::min(summing, std::max(moving, cached));
 }
 
 struct Ways {

@@ -8,6 +8,7 @@
 #include "common/cheapest.hpp"
 #include "common/machine.hpp"
 #include "emulated/emulated.hpp"
+#include "wgmma/wgmma_cost.hpp"
 
 #include <cmath>
 
@@ -45,7 +46,8 @@ struct Ways {
     const double leaving = shape.pixels * shape.channels * 4 / 28.3;
     const double bytes = 4 * (real(sdk::elements(layer.input)) + real(sdk::elements(layer.output)));
     const double adding = splits == 1 ? 0 : 0.8 + real(partials_bytes(layer, splits)) / 0.88e6;
-    return 3.7 + turns * (parts(depth_blocks(layer), splits) * stage + leaving) / 1858 + bytes / 14.4e6 + adding;
+    return 3.7 + turns * (parts(depth_blocks(layer), splits) * stage + leaving) / 1858 + bytes / 14.4e6 + adding +
+           scattering_us(layer, shape);
   }
 };
 

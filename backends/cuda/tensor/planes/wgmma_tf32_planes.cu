@@ -118,7 +118,7 @@ struct Ways {
     const double computing = std::ceil(tiles / kHopperMultiprocessors) * turn / kHopperWgmmaClocks;
     const double read = real(sdk::elements(l.input)) * (one_tap && strided ? 0.5 : 1);
     const double moving = (read + real(sdk::elements(l.output))) * 4 / 4.85e6;
-    return (whole ? 0.5 : 4) + std::max(computing, moving) + 0.39 * std::min(computing, moving);
+    return (whole ? 3.5 : 4) + std::max(computing, moving) + 0.39 * std::min(computing, moving);
   }
 };
 

@@ -75,18 +75,27 @@ double misalignment(const polyconv_layer &l) {
   return sdk::taps(l) > 1 && row_of(l.input) * element_bytes(l) % 32 != 0 ? 1.8 : 1;
 }
 
-// Results whose rows are no whole 16 bytes leave element by element, and every one of a tile's columns is asked for.
-double scattering_us(const polyconv_layer &l, const Shape &shape) {
-  const bool boxes = l.result.size[1] * sdk::type_bytes(l.result.type) % 16 == 0;
-  return boxes ? 0 : real(pixels_of(l)) * shape.channels / 340e3; // two layers of 2 and 3 filters on an H100
-}
-
 // Pixels of fewer than 64 bytes share what memory sends at a time, and the TMA asks for each of them.
 double narrow_us(const polyconv_layer &l) {
   return l.weights.size[1] * element_bytes(l) < 64 ? real(pixels_of(l)) / 15e3 : 0;
 }
 
+// Results whose pixels end within a sector of 32 bytes write it in two parts, and those of several boxes wait for more
+// of them. Four layers on an H200; of fewer pixels than these the second cache hides it.
+double parted_us(const polyconv_layer &l) {
+  const int64_t bytes = l.result.size[1] * sdk::type_bytes(l.result.type);
+  const double pixels = real(pixels_of(l));
+  if (bytes % 32 == 0 || bytes >= 1024 || pixels < 40e3) return 0;
+  return pixels * (bytes > 128 ? 0.11e-3 : 0.04e-3);
+}
+
 } // namespace
+
+// Results whose rows are no whole 16 bytes leave element by element, and every one of a tile's columns is asked for.
+double scattering_us(const polyconv_layer &l, const Shape &shape) {
+  const bool boxes = l.result.size[1] * sdk::type_bytes(l.result.type) % 16 == 0;
+  return boxes ? 0 : real(pixels_of(l)) * shape.channels / 340e3; // two layers of 2 and 3 filters on an H100
+}
 
 double block_clocks(const Shape &shape) {
   return step_clocks(shape, shape.blocks);
@@ -111,7 +120,7 @@ double product_us(const polyconv_layer &l, int config) {
                         : kShapes[which].shared ? 0.9 + 0.17 * splits * crowd + (kShapes[which].channels - 64) / 37.0
                                                 : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
   return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding + finishing_us(l) +
-         narrow_us(l) + scattering_us(l, kShapes[which]);
+         narrow_us(l) + parted_us(l) + scattering_us(l, kShapes[which]);
 }
 
 } // namespace polyconv::cuda::wgmma

@@ -8,5 +8,7 @@ namespace polyconv::cuda::wgmma {
 
 // Microseconds in a config.
 double product_us(const polyconv_layer &layer, int config);
+// Of that, results that leave element by element.
+double scattering_us(const polyconv_layer &layer, const Shape &shape);
 
 } // namespace polyconv::cuda::wgmma
