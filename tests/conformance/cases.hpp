@@ -31,11 +31,29 @@ inline TestCase make_case(int32_t save, const std::vector<std::string> &tokens) 
   return result;
 }
 
+// As listed: constants, for code that makes so many strings takes a compiler half a minute.
+struct ListedCase {
+  int32_t save;
+  const char *tokens[8]; // NULL behind the last
+};
+
+template <size_t Count>
+std::vector<TestCase> cases_of(const ListedCase (&listed)[Count]) {
+  std::vector<TestCase> cases;
+  for (const ListedCase &one : listed) {
+    std::vector<std::string> tokens;
+    for (const char *token : one.tokens)
+      if (token != nullptr) tokens.emplace_back(token);
+    cases.push_back(make_case(one.save, tokens));
+  }
+  return cases;
+}
+
 inline std::vector<TestCase> all_cases() {
-  return {
-#define CASE(token) make_case(POLYCONV_SAVE_NONE, {token}),
-#define SAVES(save, token) make_case(save, {token}),
-#define CHAIN(...) make_case(POLYCONV_SAVE_NONE, {__VA_ARGS__}),
+  static constexpr ListedCase kCases[] = {
+#define CASE(token) {POLYCONV_SAVE_NONE, {token}},
+#define SAVES(save, token) {save, {token}},
+#define CHAIN(...) {POLYCONV_SAVE_NONE, {__VA_ARGS__}},
 #include "cases.inc"
 #include "cases_gradients.inc"
 #include "cases_types.inc"
@@ -43,14 +61,16 @@ inline std::vector<TestCase> all_cases() {
 #undef SAVES
 #undef CASE
   };
+  return cases_of(kCases);
 }
 
 inline std::vector<TestCase> all_chains() {
-  return {
-#define CHAIN(...) make_case(POLYCONV_SAVE_NONE, {__VA_ARGS__}),
+  static constexpr ListedCase kChains[] = {
+#define CHAIN(...) {POLYCONV_SAVE_NONE, {__VA_ARGS__}},
 #include "chains.inc"
 #undef CHAIN
   };
+  return cases_of(kChains);
 }
 
 } // namespace conformance
