@@ -90,15 +90,6 @@ __device__ inline void stage_group(const GroupSums<G::out> &sums, const GroupBia
 
 // ---------------------------------------------------------------- any window
 
-// Activations as they are multiplied; packed weights are rounded already.
-template <class T, int Count>
-__device__ inline void round_factors(uint32_t (&a)[Count]) {
-  if constexpr (sizeof(T) == 4) {
-#pragma unroll
-    for (uint32_t &bits : a) bits = rounded_to_tf32(bits);
-  }
-}
-
 // 16 Count pixels of a patch. `patch` and `weights`: of the group, in shared memory. With `Some`, of the activations
 // only those bits that are in `keep`.
 template <class G, bool Some, int Count>

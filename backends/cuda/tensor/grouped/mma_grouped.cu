@@ -133,14 +133,6 @@ GroupsKernel groups_kernel(const polyconv_layer &l, bool marches) {
   }
 }
 
-MmaLauncher unaligned_launcher(const polyconv_layer &l) {
-  switch (l.input.type) {
-    case POLYCONV_F16: return mma_half(k64x64, unaligned_source(l));
-    case POLYCONV_BF16: return mma_bfloat(k64x64, unaligned_source(l));
-    default: return mma_tf32(k64x64, unaligned_source(l));
-  }
-}
-
 // ---------------------------------------------------------------- plan and run
 
 class Grouped final : public CudaInstance {
@@ -149,7 +141,7 @@ class Grouped final : public CudaInstance {
       : CudaInstance(request),
         product_(best_product(layer_)),
         kernel_(groups_kernel(layer_, product_.marches)),
-        unaligned_(unaligned_launcher(layer_)) {
+        unaligned_(mma_launcher_of(products_of(layer_), k64x64, unaligned_source(layer_))) {
     const DeviceScope scope(device_);
     unaligned_.prepare();
     allow_shared(kernel_, most_shared(layer_));

@@ -26,6 +26,15 @@ __device__ inline uint32_t rounded_to_tf32(uint32_t bits) {
   return fabsf(__uint_as_float(bits)) < INFINITY ? bits + 0x1000 : bits;
 }
 
+// Activations as they are multiplied, where they are f32; packed weights are rounded already.
+template <class T, int Count>
+__device__ inline void round_factors(uint32_t (&bits)[Count]) {
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (uint32_t &each : bits) each = rounded_to_tf32(each);
+  }
+}
+
 // The sums of a thread: 16 x 8 at a time.
 template <class Tile>
 using MmaSums = float[Tile::warp_pixels / 16][Tile::warp_channels / 8][4];
@@ -74,10 +83,7 @@ class Fragments {
   __device__ void multiply(MmaSums<Tile> &sums) {
 #pragma unroll
     for (int i = 0; i < kPixels; ++i) {
-      if constexpr (sizeof(T) == 4) { // packed weights are rounded already
-#pragma unroll
-        for (uint32_t &bits : a_[i]) bits = rounded_to_tf32(bits);
-      }
+      round_factors<T>(a_[i]);
 #pragma unroll
       for (int q = 0; q < 2 * kChannels; ++q) {
         const int j = i % 2 ? 2 * kChannels - 1 - q : q;

@@ -16,21 +16,11 @@ constexpr Config kConfigs[] = {{k256x128, 1}, {k128x128, 1}, {k128x64, 1}, {k64x
                                {k128x64, 4},  {k64x64, 2},   {k64x64, 4},  {k64x64, 8}, {k64x64, 16}};
 static_assert(sizeof kConfigs / sizeof *kConfigs == kMmaConfigCount, "every config has a name");
 
-MmaLauncher launcher_of(Products products, int tile, Source source) {
-  switch (products) {
-    case Products::kHalf: return mma_half(tile, source);
-    case Products::kBfloat: return mma_bfloat(tile, source);
-    case Products::kTf32: return mma_tf32(tile, source);
-    case Products::kFast: return mma_fast(tile, source);
-    default: return mma_emulated(tile, source);
-  }
-}
-
 // 128 x 64 gives the same bits where a tile does not gather, or needs more shared memory than the device lends a block
 // (256 x 128 on chips of 8.6, 8.9 and 12.0).
 MmaLauncher find_product(Products products, int tile, Source source, int device) {
-  const MmaLauncher found = launcher_of(products, has_tile(products, tile, source) ? tile : k128x64, source);
-  return found.shared_bytes <= block_shared_bytes(device) ? found : launcher_of(products, k128x64, source);
+  const MmaLauncher found = mma_launcher_of(products, has_tile(products, tile, source) ? tile : k128x64, source);
+  return found.shared_bytes <= block_shared_bytes(device) ? found : mma_launcher_of(products, k128x64, source);
 }
 
 class Mma final : public CudaInstance {
@@ -81,6 +71,16 @@ Rule rule_of(Products products) {
 }
 
 } // namespace
+
+MmaLauncher mma_launcher_of(Products products, int tile, Source source) {
+  switch (products) {
+    case Products::kHalf: return mma_half(tile, source);
+    case Products::kBfloat: return mma_bfloat(tile, source);
+    case Products::kTf32: return mma_tf32(tile, source);
+    case Products::kFast: return mma_fast(tile, source);
+    default: return mma_emulated(tile, source);
+  }
+}
 
 bool mma_takes(const polyconv_request &request, Products products, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, POLYCONV_FORWARD, offer)) return false;

@@ -115,6 +115,7 @@ MmaLauncher mma_bfloat(int tile, Source source);
 MmaLauncher mma_tf32(int tile, Source source);
 MmaLauncher mma_fast(int tile, Source source);
 MmaLauncher mma_emulated(int tile, Source source);
+MmaLauncher mma_launcher_of(Products products, int tile, Source source); // that one of them
 
 // ---------------------------------------------------------------- what the kernels share (plan.cu)
 
