@@ -62,7 +62,8 @@ __device__ inline uint64_t plain_descriptor(uint32_t address, int32_t bytes) {
 #define POLYCONV_R8(d, i) POLYCONV_R4(d, i), POLYCONV_R4(d, i + 4)
 #define POLYCONV_R16(d, i) POLYCONV_R8(d, i), POLYCONV_R8(d, i + 8)
 #define POLYCONV_R32(d, i) POLYCONV_R16(d, i), POLYCONV_R16(d, i + 16)
-#define POLYCONV_T8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define POLYCONV_T4 "%0,%1,%2,%3"
+#define POLYCONV_T8 POLYCONV_T4 ",%4,%5,%6,%7"
 #define POLYCONV_T12 POLYCONV_T8 ",%8,%9,%10,%11"
 #define POLYCONV_T16 POLYCONV_T12 ",%12,%13,%14,%15"
 #define POLYCONV_T32 POLYCONV_T16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
@@ -77,7 +78,9 @@ __device__ inline uint64_t plain_descriptor(uint32_t address, int32_t bytes) {
 #define POLYCONV_T116 POLYCONV_T112 ",%112,%113,%114,%115"
 #define POLYCONV_T128 POLYCONV_T116 ",%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define POLYCONV_WIDTHS(FORM, depth, types)                                                                    \
-  if constexpr (N == 16)                                                                                       \
+  if constexpr (N == 8)                                                                                        \
+    FORM(8, depth, types, POLYCONV_T4, "%4", "%5", "%6", "%7", "%8", "%9", POLYCONV_R4(d, 0));                 \
+  else if constexpr (N == 16)                                                                                  \
     FORM(16, depth, types, POLYCONV_T8, "%8", "%9", "%10", "%11", "%12", "%13", POLYCONV_R8(d, 0));            \
   else if constexpr (N == 24)                                                                                  \
     FORM(24, depth, types, POLYCONV_T12, "%12", "%13", "%14", "%15", "%16", "%17", POLYCONV_R8(d, 0),          \
@@ -117,8 +120,8 @@ __device__ inline uint64_t plain_descriptor(uint32_t address, int32_t bytes) {
   FORM(256, depth, types, POLYCONV_T128, "%128", "%129", "%130", "%131", "%132", "%133", POLYCONV_R32(d, 0),   \
        POLYCONV_R32(d, 32), POLYCONV_R32(d, 64), POLYCONV_R32(d, 96))
 template <int N>
-constexpr bool kProductOf = N == 16 || N == 24 || N == 32 || N == 64 || N == 80 || N == 96 || N == 112 || N == 128 ||
-                            N == 136 || N == 160 || N == 192 || N == 224 || N == 232 || N == 256;
+constexpr bool kProductOf = N == 8 || N == 16 || N == 24 || N == 32 || N == 64 || N == 80 || N == 96 || N == 112 ||
+                            N == 128 || N == 136 || N == 160 || N == 192 || N == 224 || N == 232 || N == 256;
 
 // 64 rows by N columns. The last operands of 16-bit products say whether factors lie along their rows.
 #define POLYCONV_BEGIN(p_at) "{\n.reg .pred p;\nsetp.ne.b32 p, " p_at ", 0;\nwgmma.mma_async.sync.aligned.m64n"
@@ -193,6 +196,7 @@ __device__ inline void multiply_held(float (&d)[N / 2], const uint32_t (&a)[4], 
 #undef POLYCONV_T16
 #undef POLYCONV_T12
 #undef POLYCONV_T8
+#undef POLYCONV_T4
 #undef POLYCONV_R32
 #undef POLYCONV_R16
 #undef POLYCONV_R8

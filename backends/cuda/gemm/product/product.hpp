@@ -60,9 +60,9 @@ using Tile64x64x16 = Tile<64, 64, 16, 8, 4>;
 using Tile128x32x16 = Tile<128, 32, 16, 8, 4>;
 using Tile32x32x16 = Tile<32, 32, 16, 4, 4>;
 inline constexpr Shape kShapes[] = {{128, 256, 16, 256, 1, 0.919}, {256, 128, 16, 256, 1, 0.920},
-                                    {128, 128, 16, 128, 2, 0.690}, {128, 64, 16, 128, 3, 0.908},
+                                    {128, 128, 16, 128, 2, 0.80},  {128, 64, 16, 128, 3, 0.908},
                                     {64, 64, 16, 128, 4, 0.731},   {128, 32, 16, 128, 4, 0.678},
-                                    {32, 32, 16, 64, 8, 0.5}};
+                                    {32, 32, 16, 64, 8, 0.57}};
 static_assert(sizeof kShapes / sizeof *kShapes == kTileCount, "every tile has a shape");
 
 // Whether there is a kernel for a type in a tile: every tile for f32, some for the others.

@@ -26,7 +26,7 @@ namespace polyconv::cuda::wgmma {
 inline constexpr int kPartRow = 64; // bytes of a channel's part of a block of depth
 
 template <int Pixels, int Channels, int Groups, int Teams, int Blocks>
-using SplitTileOf = TileOf<float, Pixels, Channels, Groups, Teams, Blocks, false, kParts * kPartRow>;
+using SplitTileOf = TileOf<float, Pixels, Channels, Groups, Teams, Blocks, false, 128, kParts * kPartRow>;
 
 // Whether all of a block's sums were finite: known when every warp has told.
 template <class Tile>

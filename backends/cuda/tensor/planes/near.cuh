@@ -118,8 +118,8 @@ __device__ inline void fetch_near_weights(const PlanesProduct &p, const Turn<Til
 #pragma unroll 1
     for (int32_t tap = 0; tap < taps; ++tap, ring.next()) {
       ring.await_empty();
-      ptx::barrier_expect(ring.full(), Tile::weights_bytes);
-      ptx::load_box(ring.memory(), &p.weights, ring.full(), c, tap, turn.channel);
+      ptx::barrier_expect(ring.full(), Tile::weights_bytes - turn.missing(p) * 128);
+      ptx::load_box(ring.memory(), turn.weights(p), ring.full(), c, tap, turn.channel);
     }
 }
 

@@ -121,8 +121,8 @@ __device__ inline void fetch_planes(const PlanesProduct &p, const Turn<Tile> &tu
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next(), step.next(p)) {
     ring.await_empty();
     if (thread == 0) {
-      ptx::barrier_expect(ring.full(), Tile::weights_bytes);
-      ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.index(p), turn.channel);
+      ptx::barrier_expect(ring.full(), Tile::weights_bytes - turn.missing(p) * 128);
+      ptx::load_box(ring.weights(), turn.weights(p), ring.full(), step.c, step.index(p), turn.channel);
     }
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
@@ -159,8 +159,8 @@ __device__ inline void fetch_dense(const PlanesProduct &p, const Turn<Tile> &tur
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next()) {
     ring.await_empty();
     if (thread == 0) {
-      ptx::barrier_expect(ring.full(), Tile::weights_bytes);
-      ptx::load_box(ring.weights(), &p.weights, ring.full(), block * Tile::depth, 0, turn.channel);
+      ptx::barrier_expect(ring.full(), Tile::weights_bytes - turn.missing(p) * 128);
+      ptx::load_box(ring.weights(), turn.weights(p), ring.full(), block * Tile::depth, 0, turn.channel);
     }
     const uint2 *const places = table + block * Tile::depth + first;
 #pragma unroll

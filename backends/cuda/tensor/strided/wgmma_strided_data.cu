@@ -175,7 +175,7 @@ class Strided final : public CudaInstance {
                             : 0;
     if (!p.plain) return p;
     maps_.activations(l, input, shape_, &p);
-    maps_.weights(l, b.weights[0], shape_, &p.weights);
+    maps_.weights(l, b.weights[0], shape_, &p);
     maps_.columns(l, result, shape_, p.flat, &p.results);
     return p;
   }

@@ -20,9 +20,9 @@ int64_t pixels_of(const polyconv_layer &l) {
 
 } // namespace
 
-// Of 128 bytes of one tap's channels.
-int64_t depth_blocks(const polyconv_layer &l) {
-  return ceil_div(l.weights.size[1] * element_bytes(l), 128) * sdk::taps(l);
+// Of so many bytes of one tap's channels.
+int64_t depth_blocks(const polyconv_layer &l, int32_t row) {
+  return ceil_div(l.weights.size[1] * element_bytes(l), row) * sdk::taps(l);
 }
 
 int64_t partials_bytes(const polyconv_layer &l, int splits) {
@@ -77,19 +77,30 @@ bool fits_tiles(const polyconv_layer &l, sdk::Offer &offer) {
   return true;
 }
 
-bool takes_forward(const polyconv_layer &l, sdk::Offer &offer) {
+namespace {
+
+bool takes_any_groups(const polyconv_layer &l, sdk::Offer &offer) {
   if (l.direction != POLYCONV_FORWARD) return offer.reject("computes the output, not gradients");
   if (!takes_no_pooling(l, offer, kPoolsNoTiles)) return false;
-  if (!takes_one_group(l, offer)) return false;
   return takes_zeros(has_zero_padding(l) || has_no_padding(l), offer);
 }
 
-bool takes(const polyconv_request &request, sdk::Offer &offer) {
+bool takes_any_groups(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
-  if (!takes_forward(l, offer)) return false;
+  if (!takes_any_groups(l, offer)) return false;
   if (l.weights.size[1] < 1) return offer.reject("takes one input channel at least");
   if (!takes_channels_last(l.input.stride[1] == 1 && l.result.stride[1] == 1, offer)) return false;
   return fits_tiles(l, offer) && fits_maps(l, offer) && has_code("90a", request.policy->device_index, offer);
+}
+
+} // namespace
+
+bool takes_forward(const polyconv_layer &l, sdk::Offer &offer) {
+  return takes_any_groups(l, offer) && takes_one_group(l, offer);
+}
+
+bool takes(const polyconv_request &request, sdk::Offer &offer) {
+  return takes_any_groups(request, offer) && takes_one_group(*request.layers[0], offer);
 }
 
 bool takes_halves(const polyconv_layer &l, const polyconv_tensor &read, sdk::Offer &offer) {
@@ -133,12 +144,27 @@ struct Ways {
 
   bool serves(int config, sdk::Offer *chosen) const {
     const auto [which, splits] = kConfigs[config];
-    const Shape &shape = kShapes[which];
+    const Shape shape = shape_of(layer, which);
     if (shape.turned && !leaves_plainly(layer))
       return chosen != nullptr && chosen->reject(
                                       "takes only outputs of the input's type whose pixels are equally far "
                                       "apart, with a bias and a relu at most");
-    return can_split(layer, splits, shape.shared ? INT64_MAX : limit, chosen);
+    return suits_groups(shape, chosen) && can_split(layer, splits, shape.shared ? INT64_MAX : limit, chosen);
+  }
+  // A tile writes to no other group, no product reads one, and no layer has more zeros than it must.
+  bool suits_groups(const Shape &shape, sdk::Offer *chosen) const {
+    const auto channels = static_cast<long long>(layer.weights.size[1]);
+    const auto filters = static_cast<long long>(layer.weights.size[0] / std::max<int64_t>(1, layer.groups));
+    const long long width = shape.row / element_bytes(layer) / shape.parts, wide = shape.channels / shape.parts;
+    if (shape.parts > 1 && (layer.groups == 1 || channels != width || filters != wide)) // the last tile may be shorter
+      return chosen != nullptr && chosen->reject("takes groups of %lld channels and %lld filters, not %lld and %lld",
+                                                 width, wide, channels, filters);
+    if (layer.groups > 1 && (channels % width != 0 || filters % wide != 0))
+      return chosen != nullptr &&
+             chosen->reject("takes groups of whole %lld channels and whole %lld filters, not %lld and %lld", width,
+                            wide, channels, filters);
+    return layer.groups > 1 || shape.row == 128 || channels <= width ||
+           (chosen != nullptr && chosen->reject("takes up to %lld channels, not %lld", width, channels));
   }
   double us(int config) const { return product_us(layer, config); }
 };
@@ -146,10 +172,11 @@ struct Ways {
 } // namespace
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes(request, offer)) return false;
+  if (!takes_any_groups(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  // There is a cheapest: unsplit configs need no workspace.
-  if (!offer_config(Ways{l, request.policy->workspace_limit}, kConfigCount, config, offer)) return false;
+  // Of one group there is a cheapest: unsplit configs need no workspace. Of several the last one takes the least.
+  const int32_t speaker = l.groups > 1 ? kConfigCount - 1 : 0;
+  if (!offer_config(Ways{l, request.policy->workspace_limit}, kConfigCount, config, offer, speaker)) return false;
   offer.set_weights(0, packed_format(l), packed_bytes(l));
   offer.workspace_bytes = workspace_bytes(l, kConfigs[offer.config]);
   return true;
@@ -167,7 +194,7 @@ class Wgmma final : public WgmmaInstance {
  public:
   Wgmma(const polyconv_request &request, const Config &config)
       : WgmmaInstance(request),
-        shape_(kShapes[config.shape]),
+        shape_(shape_of(layer_, config.shape)),
         splits_(config.splits),
         launcher_(launcher_for(layer_.input.type, config.shape)) {
     const DeviceScope scope(device_);
@@ -182,7 +209,7 @@ class Wgmma final : public WgmmaInstance {
     Product product = make_product(layer_, a, shape_, splits_);
     if (!aligned(input, 16) || (shape_.turned && !product.plain)) return multiply_unaligned(layer_, a, stream);
     maps_.activations(layer_, input, shape_, &product);
-    maps_.weights(layer_, a.weights[0], shape_, &product.weights);
+    maps_.weights(layer_, a.weights[0], shape_, &product);
     if (product.boxes) maps_.results(layer_, begin_of(layer_.result, a.output), shape_, &product.results);
     launcher_.launch(product, multiprocessors_, stream);
     if (product.partials != nullptr) add_partials(product, stream);

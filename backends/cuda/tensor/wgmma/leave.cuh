@@ -19,9 +19,10 @@ constexpr int boxes_of_set(int all, int fitting) {
   return set;
 }
 
-// WeightsRow: bytes of a channel's weights in a block of depth.
-template <class Type, int Pixels, int Channels, int Groups, int Teams, int Blocks, bool Turned = false,
-          int WeightsRow = 128>
+// Row: bytes of a pixel's activations in a block of depth, WeightsRow of a channel's weights. Parts: groups of the
+// layer that a block of depth has side by side, each with its share of the channels.
+template <class Type, int Pixels, int Channels, int Groups, int Teams, int Blocks, bool Turned = false, int Row = 128,
+          int WeightsRow = Row, int Parts = 1>
 struct TileOf {
   using T = Type;
   static constexpr bool turned = Turned;   // channels are the rows of products, pixels the columns
@@ -30,11 +31,11 @@ struct TileOf {
   static constexpr int arrivals = 1;                                                 // at a full stage's barrier
   static constexpr int groups = Groups, teams = Teams, team_groups = Groups / Teams; // warpgroups that compute
   static constexpr int threads = 128 * (Groups + 1);                                 // theirs, then the producer's
-  static constexpr int depth = 128 / sizeof(T); // of a block of depth: one row of swizzled memory
+  static constexpr int row = Row, depth = Row / sizeof(T); // of a block of depth: one row of swizzled memory
   static constexpr int rows = (Turned ? Channels : Pixels) / (64 * team_groups); // a warpgroup's products of 64 rows
   static constexpr int columns = Turned ? Pixels : Channels;
-  static constexpr int weights_row = WeightsRow;
-  static constexpr int activation_bytes = Pixels * 128, stage_bytes = activation_bytes + Channels * WeightsRow;
+  static constexpr int weights_row = WeightsRow, parts = Parts;
+  static constexpr int activation_bytes = Pixels * Row, stage_bytes = activation_bytes + Channels * WeightsRow;
   // A warp's boxes of 16 pixels on their way out: all of a tile, where three stages fit beside them, else sets of some.
   static constexpr int box = box_channels(Channels, sizeof(T)), row_bytes = box * sizeof(T), box_bytes = 16 * row_bytes;
   static constexpr int most_bytes = 233472 / Blocks - 1024 - 1024 - 256; // less the system's, alignment, barriers
@@ -75,6 +76,11 @@ struct Turn {
     last = first + least + (split < more ? 1 : 0);
   }
   __device__ static int32_t count(const Product &p) { return p.pixel_tiles * p.channel_tiles * p.splits; }
+  // Rows of the tile's weights that are not fetched: sums of theirs are nobody's.
+  __device__ int32_t missing(const Product &p) const { return channel + Tile::channels > p.channels ? p.missing : 0; }
+  __device__ const CUtensorMap *weights(const Product &p) const {
+    return missing(p) > 0 ? &p.last_weights : &p.weights;
+  }
 };
 
 // A box of results leaves for pixels from `pixel` on.

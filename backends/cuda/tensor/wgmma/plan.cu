@@ -54,6 +54,10 @@ CUtensorMapDataType map_type(int32_t type) {
                                  : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
 }
 
+CUtensorMapSwizzle swizzle_of(const Shape &shape) {
+  return shape.row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
+}
+
 } // namespace
 
 MapEncoders::MapEncoders()
@@ -88,9 +92,9 @@ void MapEncoders::activations(const polyconv_layer &l, const void *input, const 
     set_true_strides(bytes, size, rank, stride);
     auto *from = const_cast<char *>(static_cast<const char *>(input)) + begin * static_cast<int64_t>(bytes);
     check_map(im2col_(&product->activations[which], type, rank + 1, from, size, stride, lower, upper,
-                      static_cast<uint32_t>(128 / bytes), static_cast<uint32_t>(shape.pixels), steps,
-                      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                      static_cast<uint32_t>(shape.row) / static_cast<uint32_t>(bytes),
+                      static_cast<uint32_t>(shape.pixels), steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(shape),
+                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
               "activations");
   }
 }
@@ -101,12 +105,22 @@ void MapEncoders::weights(const polyconv_layer &l, const void *packed, const Sha
   const auto taps = static_cast<uint64_t>(sdk::taps(l));
   const uint64_t size[3] = {channels, taps, static_cast<uint64_t>(l.weights.size[0])};
   const uint64_t stride[2] = {channels * bytes, channels * taps * bytes};
-  const uint32_t box[3] = {static_cast<uint32_t>(128 / bytes), 1, static_cast<uint32_t>(shape.channels)};
+  const uint32_t box[3] = {static_cast<uint32_t>(shape.row) / static_cast<uint32_t>(bytes), 1,
+                           static_cast<uint32_t>(shape.channels)};
   const uint32_t steps[3] = {1, 1, 1};
   check_map(tiled_(map, map_type(l.weights.type), 3, const_cast<void *>(packed), size, stride, box, steps,
-                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                   CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(shape), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
             "weights");
+}
+
+void MapEncoders::weights(const polyconv_layer &l, const void *packed, const Shape &shape, Product *product) const {
+  weights(l, packed, shape, &product->weights);
+  Shape last = shape;
+  const int64_t filters = l.weights.size[0], before = (ceil_div(filters, shape.channels) - 1) * shape.channels;
+  last.channels = small(ceil_div(filters - before, 8) * 8); // a result's last 16 bytes may have zeros in them
+  product->missing = shape.channels - last.channels;
+  if (product->missing > 0) weights(l, packed, last, &product->last_weights);
 }
 
 // Axes C in whole blocks of depth, taps, K, parts.
@@ -200,6 +214,12 @@ int64_t element_bytes(const polyconv_layer &l) {
   return l.input.type == POLYCONV_F32 ? 4 : 2;
 }
 
+Shape shape_of(const polyconv_layer &l, int which) {
+  Shape shape = kShapes[which];
+  shape.channels = tile_channels(shape.channels, shape.row, shape.parts, element_bytes(l));
+  return shape;
+}
+
 bool is_flat(const polyconv_layer &l) {
   return l.input.size[2] == 1 && l.weights.size[2] == 1 && l.output.size[2] == 1 && l.pad_begin[0] == 0;
 }
@@ -258,11 +278,12 @@ void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaSt
 
 Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const Shape &shape, int splits) {
   const auto parts = [&](int64_t count, int64_t of) { return small(ceil_div(count, of)); };
-  Product p = {{}, {}, {}, Conv<int64_t>(l, a)};
+  Product p = {{}, {}, {}, {}, Conv<int64_t>(l, a)};
   p.result = a.output;
   p.pixels = small(l.output.size[0] * sdk::spatial(l.output));
   p.channels = small(l.output.size[1]);
-  p.tap_blocks = parts(l.weights.size[1], 128 / element_bytes(l));
+  p.tap_blocks = parts(l.weights.size[1], shape.row / element_bytes(l));
+  p.group_channels = small(l.weights.size[1]);
   p.depth_blocks = p.tap_blocks * small(sdk::taps(l));
   p.splits = splits;
   p.partials_row = small(partials_row(l));
@@ -277,6 +298,7 @@ Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const
   p.channel_tiles = parts(p.channels, shape.channels);
   p.by_pixel_tiles = Divider::make(p.pixel_tiles), p.by_channel_tiles = Divider::make(p.channel_tiles);
   p.by_splits = Divider::make(splits), p.by_tap_blocks = Divider::make(p.tap_blocks);
+  p.by_group = Divider::make(small(std::max<int64_t>(1, l.weights.size[0] / l.groups)));
   for (int axis = 0; axis < 3; ++axis)
     p.by_taps[axis] = Divider::make(p.taps[axis]), p.by_out[axis] = Divider::make(p.out[axis]);
   // What is larger is best asked for by blocks that run at the same time; inputs that lie in memory cost most.

@@ -92,13 +92,14 @@ struct Step {
 template <class Tile>
 __device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring) {
   Step step(p, turn.first, Tile::depth);
+  const CUtensorMap *const map = turn.weights(p);
 #pragma unroll 1
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next(), step.next(p, Tile::depth)) {
     ring.await_empty();
-    if constexpr (Tile::weights_row == 128)
-      ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel);
+    if constexpr (Tile::weights_row == Tile::row)
+      ptx::load_box(ring.weights(), map, ring.full(), step.c, step.tap, turn.channel);
     else // in parts (emulated/emulated.cuh)
-      ptx::load_box(ring.weights(), &p.weights, ring.full(), step.c, step.tap, turn.channel, 0);
+      ptx::load_box(ring.weights(), map, ring.full(), step.c, step.tap, turn.channel, 0);
   }
 }
 
@@ -109,6 +110,8 @@ __device__ inline void fetch_activations(const Product &p, const Turn<Tile> &tur
   const int32_t row = p.by_out[2](turn.pixel), plane = p.by_out[1](row), image = p.by_out[0](plane);
   const int32_t w = (turn.pixel - row * p.out[2]) * p.walk[2].step, h = (row - plane * p.out[1]) * p.walk[1].step;
   const int32_t d = (plane - image * p.out[0]) * p.walk[0].step + p.walk[0].first[0];
+  const int32_t group = p.by_group(turn.channel) * p.group_channels; // the first channel of the tile's first
+  const int32_t bytes = Tile::stage_bytes - turn.missing(p) * Tile::weights_row;
   Step step(p, turn.first, Tile::depth);
   for (int32_t block = turn.first; block < turn.last; step.next_tap(p)) {
     const Walk::Tap x = p.walk[2].at(step.s), y = p.walk[1].at(step.r), z = p.walk[0].at(step.t);
@@ -121,11 +124,12 @@ __device__ inline void fetch_activations(const Product &p, const Turn<Tile> &tur
 #pragma unroll 1
     for (; block < end; ++block, ring.next(), step.c += Tile::depth) {
       ring.await_empty();
-      ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+      ptx::barrier_expect(ring.full(), bytes);
       if (p.flat)
-        ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, image, tap_w, tap_h);
+        ptx::load_pixels(ring.activations(), map, ring.full(), group + step.c, from_w, from_h, image, tap_w, tap_h);
       else
-        ptx::load_pixels(ring.activations(), map, ring.full(), step.c, from_w, from_h, d, image, tap_w, tap_h, tap_d);
+        ptx::load_pixels(ring.activations(), map, ring.full(), group + step.c, from_w, from_h, d, image, tap_w, tap_h,
+                         tap_d);
     }
   }
 }
@@ -147,19 +151,30 @@ __device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile
 template <class Tile>
 __device__ inline void sum_up(float (&sums)[Tile::rows][Tile::columns / 2], const Turn<Tile> &turn, Ring<Tile> &ring,
                               int member, int team) {
-  constexpr int kStep = 32 >> 4, kRow = 64 * 128 >> 4; // of a descriptor: along the depth, to the next 64 pixels
+  constexpr int kStep = 32 >> 4, kRow = 64 * Tile::row >> 4; // of a descriptor: along the depth, to the next 64 pixels
+  // Of a part: its instructions, its columns, and where the weights of the next one begin.
+  constexpr int kSteps = Tile::row / 32 / Tile::parts, kColumns = Tile::columns / Tile::parts;
+  constexpr int kPart = kColumns * Tile::row >> 4;
+  static_assert(Tile::row == 128 || Tile::row == 64, "not a swizzled row");
+  static_assert(Tile::parts == 1 || !Tile::turned, "parts are columns of a product");
+  const auto descriptor = [](uint32_t at) {
+    return Tile::row == 128 ? ptx::matrix_descriptor(at) : ptx::narrow_descriptor(at);
+  };
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next()) {
     ring.await_full();
     const uint32_t rows = Tile::turned ? ring.weights() : ring.activations();
-    const uint64_t a = ptx::matrix_descriptor(rows) + member * Tile::rows * kRow;
-    const uint64_t b = ptx::matrix_descriptor(Tile::turned ? ring.activations() : ring.weights());
+    const uint64_t a = descriptor(rows) + member * Tile::rows * kRow;
+    const uint64_t b = descriptor(Tile::turned ? ring.activations() : ring.weights());
     ptx::products_fence();
 #pragma unroll
     for (int row = 0; row < Tile::rows; ++row)
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        ptx::multiply<typename Tile::T, Tile::columns>(sums[row], a + row * kRow + k * kStep, b + k * kStep,
-                                                       k > 0 || block > turn.first);
+      for (int k = 0; k < Tile::row / 32; ++k) {
+        const int part = k / kSteps, step = k % kSteps;
+        auto &of_part = reinterpret_cast<float(&)[kColumns / 2]>(sums[row][part * (kColumns / 2)]);
+        ptx::multiply<typename Tile::T, kColumns>(of_part, a + row * kRow + k * kStep, b + part * kPart + step * kStep,
+                                                  step > 0 || block > turn.first);
+      }
     ptx::products_commit();
     ptx::products_wait<1>(); // the products of the stage before are done
     if (block > turn.first) ring.release_before();

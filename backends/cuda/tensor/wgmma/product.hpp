@@ -1,7 +1,8 @@
 // product.hpp - what the host knows of the Hopper product: its geometry as a kernel argument, tile shapes as
 // configs, and the launch. A convolution is result[pixel][channel] = sum over depth of activation[pixel][depth] *
 // weights[channel][depth], where pixel counts N D H W of the output and depth counts taps, then input channels. Depth
-// goes in blocks of 128 bytes that keep to one tap; the last block of a tap ends in zeros.
+// goes in blocks of 128 bytes, or 64, that keep to one tap; the last block of a tap ends in zeros. With groups a tile's
+// channels are of one group, and its activations begin at that group's.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,8 +36,8 @@ struct Walk {
 };
 
 struct Product {
-  CUtensorMap activations[4], weights, results; // first: they are aligned to 64 bytes; [phase of H][phase of W]
-  Conv<int64_t> conv;                           // for the epilogue
+  CUtensorMap activations[4], weights, last_weights, results; // first: aligned to 64 bytes; [phase of H][phase of W]
+  Conv<int64_t> conv;                                         // for the epilogue
   void *result = nullptr;
   float *partials = nullptr; // with splits: sums of [split][pixel][partials_row], for add_partials; else NULL
   int32_t partials_row = 0;
@@ -44,6 +45,8 @@ struct Product {
   int64_t residual_row = 0;                 // likewise
   int32_t pixels = 0, channels = 0;
   int32_t depth_blocks = 0, tap_blocks = 0; // of all taps, of one
+  int32_t group_channels = 0;               // of the input
+  int32_t missing = 0; // rows that boxes of last_weights, those of the last tile of channels, do not have
   int32_t taps[3] = {}, out[3] = {};
   Walk walk[3] = {};
   int32_t flat = 0;   // images have two axes: the map of activations has four dimensions, not five
@@ -53,7 +56,7 @@ struct Product {
   int32_t boxes = 0;       // the result leaves through the map of results
   // A division on the device takes 0.1 us, and what a tile is needs nine.
   Divider by_pixel_tiles = {}, by_channel_tiles = {}, by_splits = {}, by_tap_blocks = {}, by_taps[3] = {},
-          by_out[3] = {};
+          by_out[3] = {}, by_group = {}; // by_group: of channels of the output
   int32_t plain = 0; // so, and nothing but bias, residual and a relu, clipped or not, is between sum and result
 };
 
@@ -62,33 +65,47 @@ struct Product {
 struct Shape {
   int32_t pixels, channels, groups, teams, blocks;
   bool turned;
-  bool shared; // splits are a cluster's blocks
+  bool shared;       // splits are a cluster's blocks
+  int32_t row = 128; // bytes of a pixel in a block of depth
+  int32_t parts = 1; // groups of the layer that lie side by side in a block of depth, and in a tile's channels
 };
-#define POLYCONV_WGMMA_TILES(tile)                                                                 \
-  tile(128, 256, 2, 1, 1, false) tile(256, 128, 2, 1, 1, true) tile(192, 128, 2, 1, 1, true)       \
-      tile(256, 160, 2, 1, 1, false) tile(128, 128, 2, 2, 1, false) tile(128, 160, 2, 2, 1, false) \
-          tile(256, 64, 2, 2, 1, true) tile(64, 128, 2, 2, 1, false) tile(64, 64, 1, 1, 1, false)  \
-              tile(128, 160, 2, 1, 1, false)
+// Then the bytes of a block of depth: 64 for layers of so few channels that half of 128 would be zeros; and the parts.
+#define POLYCONV_WGMMA_TILES(tile)                                                                                   \
+  tile(128, 256, 2, 1, 1, false, 128, 1) tile(256, 128, 2, 1, 1, true, 128, 1) tile(192, 128, 2, 1, 1, true, 128, 1) \
+      tile(256, 160, 2, 1, 1, false, 128, 1) tile(128, 128, 2, 2, 1, false, 128, 1)                                  \
+          tile(128, 160, 2, 2, 1, false, 128, 1) tile(256, 64, 2, 2, 1, true, 128, 1)                                \
+              tile(64, 128, 2, 2, 1, false, 128, 1) tile(64, 64, 1, 1, 1, false, 128, 1)                             \
+                  tile(128, 160, 2, 1, 1, false, 128, 1) tile(256, 32, 2, 2, 1, false, 128, 1)                       \
+                      tile(256, 64, 2, 2, 1, true, 64, 1) tile(256, 64, 2, 2, 1, false, 128, 2)                      \
+                          tile(256, 64, 2, 2, 1, false, 128, 4)
+// The channels of a tile: those of a block of depth, where it has several groups.
+constexpr int32_t tile_channels(int32_t channels, int32_t row, int32_t parts, int64_t element_bytes) {
+  return parts == 1 ? channels : row / static_cast<int32_t>(element_bytes);
+}
 // Those that clusters share: pixels x channels, the warpgroups that compute, blocks.
 #define POLYCONV_WGMMA_SHARED_TILES(tile) tile(64, 64, 1, 2) tile(64, 160, 1, 1)
-#define POLYCONV_WGMMA_SHAPE(pixels, channels, groups, teams, blocks, turned) \
-  {pixels, channels, groups, teams, blocks, turned, false},
+#define POLYCONV_WGMMA_SHAPE(pixels, channels, groups, teams, blocks, turned, row, parts) \
+  {pixels, channels, groups, teams, blocks, turned, false, row, parts},
 #define POLYCONV_WGMMA_SHARED_SHAPE(pixels, channels, groups, blocks) \
   {pixels, channels, groups, 1, blocks, false, true},
 inline constexpr Shape kShapes[] = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_SHAPE)
                                         POLYCONV_WGMMA_SHARED_TILES(POLYCONV_WGMMA_SHARED_SHAPE)};
-// Configs: a shape by its place, the splits of depth, and the name's parts before and after the depth of a block.
+// Configs: a shape by its place, the splits of depth, and the name's parts before and after the depth of a block. First
+// those with blocks of 128 bytes, then of 64, then those of several groups, of as many channels as a block is deep.
 #define POLYCONV_WGMMA_CONFIGS(config)                                                                              \
   config(0, 1, "128x256", "") config(1, 1, "256x128", "c") config(2, 1, "192x128", "c") config(3, 1, "256x160", "") \
       config(4, 1, "128x128", "t2") config(5, 1, "128x160", "t2") config(6, 1, "256x64", "ct2")                     \
           config(7, 1, "64x128", "t2") config(8, 1, "64x64", "") config(9, 1, "128x160", "")                        \
-              config(10, 4, "64x64", "s4") config(10, 8, "64x64", "s8") config(11, 2, "64x160", "s2")               \
-                  config(5, 4, "128x160", "t2k4")
+              config(14, 4, "64x64", "s4") config(14, 8, "64x64", "s8") config(15, 2, "64x160", "s2")               \
+                  config(5, 4, "128x160", "t2k4") config(10, 1, "256x32", "t2")
+#define POLYCONV_WGMMA_NARROW_CONFIGS(config) config(11, 1, "256x64", "ct2")
+#define POLYCONV_WGMMA_GROUPED_CONFIGS(config) config(12, 1, "256x", "t2g2") config(13, 1, "256x", "t2g4")
 struct Config {
   int shape, splits;
 };
 #define POLYCONV_WGMMA_CONFIG(shape, splits, name, suffix) {shape, splits},
-inline constexpr Config kConfigs[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_WGMMA_CONFIG)};
+inline constexpr Config kConfigs[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_WGMMA_CONFIG) POLYCONV_WGMMA_NARROW_CONFIGS(
+    POLYCONV_WGMMA_CONFIG) POLYCONV_WGMMA_GROUPED_CONFIGS(POLYCONV_WGMMA_CONFIG)};
 inline constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs, kMostSplits = 16; // of any kernel
 // Blocks of a cluster add up equal shares, in units of 8 channels.
 constexpr bool shares_are_equal() {
@@ -116,6 +133,9 @@ class MapEncoders {
   void activations(const polyconv_layer &layer, const void *input, const Shape &shape, Product *product,
                    bool exact = false) const;
   void weights(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
+  // And of the last tile, if there are not filters for all of its rows: those that do not exist would be fetched as
+  // zeros, which takes the TMA 4 to 8 clocks each, as many as two that exist.
+  void weights(const polyconv_layer &layer, const void *packed, const Shape &shape, Product *product) const;
   void parts(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
   void results(const polyconv_layer &layer, const void *result, const Shape &shape, CUtensorMap *map) const;
   // Of results whose pixels are those of a tensor in order, as far apart as they are.
@@ -135,6 +155,7 @@ bool is_flat(const polyconv_layer &layer);
 Walk walk_of(const polyconv_layer &layer, int axis);
 
 int64_t element_bytes(const polyconv_layer &layer); // of input and weights
+Shape shape_of(const polyconv_layer &layer, int which);
 // Whether a tile's sums can leave in boxes with nothing but bias and relu, which turned tiles must. A result may have
 // more channels than the output, up to whole 16 bytes: they are written, and a bias then has a value for them.
 bool leaves_plainly(const polyconv_layer &layer);
@@ -167,7 +188,7 @@ bool has_whole_vectors(const polyconv_tensor &t);
 
 // What a plan asks (choice.cu): blocks of depth; bytes of partial sums; whether everything but the types suits;
 // whether depth can be split so (`chosen`: somebody wants that, and hears why not).
-int64_t depth_blocks(const polyconv_layer &layer);
+int64_t depth_blocks(const polyconv_layer &layer, int32_t row = 128);
 double block_clocks(const Shape &shape); // of one of a tile, where the multiprocessor's other blocks run too
 int64_t partials_bytes(const polyconv_layer &layer, int splits);
 bool takes(const polyconv_request &request, sdk::Offer &offer);

@@ -137,8 +137,9 @@ Launcher shared_launcher() {
 // The launcher of each shape, in the order of kShapes.
 template <class T>
 Launcher launcher_of(int shape) {
-#define POLYCONV_WGMMA_LAUNCHER(pixels, channels, groups, teams, blocks, turned) \
-  &product_launcher<TileOf<T, pixels, channels, groups, teams, blocks, turned>>,
+#define POLYCONV_WGMMA_LAUNCHER(pixels, channels, groups, teams, blocks, turned, row, parts)                         \
+  &product_launcher<TileOf<T, pixels, tile_channels(channels, row, parts, sizeof(T)), groups, teams, blocks, turned, \
+                           row, row, parts>>,
 #define POLYCONV_WGMMA_SHARED_LAUNCHER(pixels, channels, groups, blocks) \
   &shared_launcher<SharedTileOf<T, pixels, channels, groups, blocks>>,
   static constexpr Launcher (*kLaunchers[])() = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_LAUNCHER)

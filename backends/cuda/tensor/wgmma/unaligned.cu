@@ -33,13 +33,14 @@ struct WeightsInParts {
 template <class T, class Weights>
 __device__ float sum_at(const Conv<int64_t> &p, const T *input, const Weights &weights, const Place<int64_t> &o) {
   int64_t tap = o.c * p.weights.size[2] * p.weights.size[3] * p.weights.size[4];
+  const int64_t first = o.c / (p.output.size[1] / p.groups) * p.weights.size[1]; // of the group
   float sum = 0;
   for (int64_t t = 0; t < p.weights.size[2]; ++t)
     for (int64_t r = 0; r < p.weights.size[3]; ++r)
       for (int64_t s = 0; s < p.weights.size[4]; ++s, ++tap) {
         const int64_t d = p.source(0, o.d, t), h = p.source(1, o.h, r), w = p.source(2, o.w, s);
         const bool inside = d >= 0 && h >= 0 && w >= 0;
-        const T *const pixel = input + (inside ? p.input.at(o.n, 0, d, h, w) : 0);
+        const T *const pixel = input + (inside ? p.input.at(o.n, first, d, h, w) : 0);
         for (int64_t c = 0; c < p.weights.size[1]; ++c)
           sum += (inside ? static_cast<float>(pixel[c * p.input.stride[1]]) : 0.0f) * weights.at(tap, c);
       }

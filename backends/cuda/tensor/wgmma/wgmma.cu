@@ -13,8 +13,13 @@ namespace polyconv::cuda {
 namespace {
 
 #define POLYCONV_NAME(shape, splits, name, suffix) name "x64" suffix,
-constexpr const char *kNames[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_NAME)};
+#define POLYCONV_GROUPED_NAME(shape, splits, name, suffix) name "64x64" suffix,
+#define POLYCONV_NARROW_NAME(shape, splits, name, suffix) name "x32" suffix,
+constexpr const char *kNames[] = {POLYCONV_WGMMA_CONFIGS(POLYCONV_NAME) POLYCONV_WGMMA_NARROW_CONFIGS(
+    POLYCONV_NARROW_NAME) POLYCONV_WGMMA_GROUPED_CONFIGS(POLYCONV_GROUPED_NAME)};
 #undef POLYCONV_NAME
+#undef POLYCONV_NARROW_NAME
+#undef POLYCONV_GROUPED_NAME
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, offer)) return false;

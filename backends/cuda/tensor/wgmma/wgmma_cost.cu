@@ -18,17 +18,20 @@ int64_t pixels_of(const polyconv_layer &l) {
 
 // Bytes of a block of depth of a tile.
 double step_bytes(const Shape &shape) {
-  return (shape.pixels + shape.channels) * 128;
+  return (shape.pixels + shape.channels) * shape.row;
 }
 
 // Its clocks: its products', its fetch's, by rate or, where few bytes are under way, by latency, or what both take of
 // shared memory. `sharing`: blocks of the multiprocessor that run.
 double step_clocks(const Shape &shape, double sharing) {
-  const double fetch = step_bytes(shape), products = shape.pixels * shape.channels / 32.0;
-  const int32_t rows = shape.turned ? shape.channels : shape.pixels, columns = shape.pixels + shape.channels - rows;
-  const double shared = fetch + rows / 64.0 * 4 * (2048 + 32 * columns);
+  const double fetch = step_bytes(shape), products = shape.pixels * shape.channels * shape.row / 4096.0 / shape.parts;
+  const int32_t rows = shape.turned ? shape.channels : shape.pixels;
+  const int32_t columns = (shape.pixels + shape.channels - rows) / shape.parts; // of an instruction
+  const double shared = fetch + rows / 64.0 * shape.row / 32 * (2048 + 32 * columns);
   const double latency = 1590 * fetch * shape.blocks / 180e3 / sharing;
-  return std::max({products, fetch / 79, shared / 144, latency}) * (shape.teams > 1 ? 1.03 : 1.0);
+  // A pixel of 64 bytes takes the TMA as long as one of 128 that all multiprocessors ask for.
+  const double asked = shape.row < 128 ? shape.pixels * 2.7 : 0;
+  return std::max({products, fetch / 79, asked, shared / 144, latency}) * (shape.teams > 1 ? 1.03 : 1.0);
 }
 
 // Clocks of a multiprocessor for its tiles in a config. A second team or block of the multiprocessor multiplies while
@@ -36,10 +39,10 @@ double step_clocks(const Shape &shape, double sharing) {
 // shapes share weights in pairs, which saves power, and power is what large layers run out of.
 double clocks(const polyconv_layer &l, const Config &config) {
   constexpr double kFirst = 830; // until the first bytes are there
-  const Shape &shape = kShapes[config.shape];
+  const Shape shape = shape_of(l, config.shape);
   const double tiles =
       real(ceil_div(pixels_of(l), shape.pixels) * ceil_div(l.output.size[1], shape.channels) * config.splits);
-  const double steps = real(ceil_div(depth_blocks(l), config.splits));
+  const double steps = real(ceil_div(depth_blocks(l, shape.row), config.splits));
   const double bytes = shape.pixels * shape.channels * real(element_bytes(l));
   const bool in_pieces = !shape.turned && bytes > 65536; // what leaves has no room beside three stages
   const double leaving = 300 + bytes / 47 + (in_pieces ? 1000 : 0);
@@ -75,9 +78,11 @@ double misalignment(const polyconv_layer &l) {
   return sdk::taps(l) > 1 && row_of(l.input) * element_bytes(l) % 32 != 0 ? 1.8 : 1;
 }
 
-// Pixels of fewer than 64 bytes share what memory sends at a time, and the TMA asks for each of them.
+// Pixels of fewer than 64 bytes share what memory sends at a time, and the TMA asks for each of them; it writes those
+// of results sooner.
 double narrow_us(const polyconv_layer &l) {
-  return l.weights.size[1] * element_bytes(l) < 64 ? real(pixels_of(l)) / 15e3 : 0;
+  if (l.input.size[1] * element_bytes(l) < 64) return real(pixels_of(l)) / 15e3;
+  return l.result.size[1] * element_bytes(l) < 64 ? real(pixels_of(l)) / 60e3 : 0;
 }
 
 // Results whose pixels end within a sector of 32 bytes write it in two parts, and those of several boxes wait for more
@@ -108,19 +113,19 @@ double block_clocks(const Shape &shape) {
 // divisions, to 36 layers: 1.4 %, before 1.9, but for pixels of 48 bytes, which other kernels take.
 double product_us(const polyconv_layer &l, int config) {
   const auto [which, splits] = kConfigs[config];
+  const Shape shape = shape_of(l, which);
   // A few clusters add up sooner than many.
-  const double tiles =
-      real(ceil_div(pixels_of(l), kShapes[which].pixels) * ceil_div(l.output.size[1], kShapes[which].channels));
+  const double tiles = real(ceil_div(pixels_of(l), shape.pixels) * ceil_div(l.output.size[1], shape.channels));
   const double crowd = std::clamp((tiles - 4) / 4, 0.0, 1.0);
   const double elements = real(sdk::elements(l.input)) + real(sdk::elements(l.output)) + real(sdk::elements(l.weights));
   const double volume = is_flat(l) || sdk::taps(l) == 1 ? 1 : 1.2; // maps of five axes are walked slower
   const double multiplying = volume * misalignment(l) * clocks(l, kConfigs[config]) / kHopperWgmmaClocks,
                moving = elements * real(element_bytes(l)) / 6.02e6;
-  const double adding = splits == 1             ? 0
-                        : kShapes[which].shared ? 0.9 + 0.17 * splits * crowd + (kShapes[which].channels - 64) / 37.0
-                                                : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
+  const double adding = splits == 1    ? 0
+                        : shape.shared ? 0.9 + 0.17 * splits * crowd + (shape.channels - 64) / 37.0
+                                       : 1.5 + real(partials_bytes(l, splits)) / 1.06e6;
   return 1.3 + std::max(multiplying, moving) + 0.456 * std::min(multiplying, moving) + adding + finishing_us(l) +
-         narrow_us(l) + parted_us(l) + scattering_us(l, kShapes[which]);
+         narrow_us(l) + parted_us(l) + scattering_us(l, shape);
 }
 
 } // namespace polyconv::cuda::wgmma
