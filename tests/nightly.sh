@@ -3,7 +3,7 @@
 # analysers; and by name alone clang, and other processors and systems under qemu and wine (docs/platforms.md says which
 # have run).
 #   tests/nightly.sh [PART...]      address thread valgrind analyse; all of these where none is named
-#                                   clang aarch64 s390x i686 armhf riscv64 mingw musl packages-aarch64
+#                                   clang libcxx aarch64 s390x i686 armhf riscv64 mingw musl packages-aarch64
 # On two cores: address 60 minutes, thread 70, valgrind and analyse 10. The parts share nothing but the sources, so two
 # machines may halve it. BUILDS (build) is where the build folders lie.
 set -euo pipefail
@@ -58,22 +58,19 @@ preset() {
   cmake --build --preset "$1" && ctest --preset "$1" --parallel "$jobs"
 }
 
-# With gcc's library and with clang's own, where that is installed.
-with_clang() {
-  preset clang && cmake --preset libcxx >/dev/null && cmake --build --preset libcxx &&
-    build/libcxx/bin/polyconv-bench check --suite tiny
-}
+# clang with its own C++ library, and a problem of each kind by the program.
+libcxx() { preset libcxx && build/libcxx/bin/polyconv-bench check --suite tiny; }
 
 for name in "$@"; do
   case $name in
-    clang) part "clang, with either C++ library" with_clang ;;
-    aarch64 | s390x | i686 | armhf | riscv64 | mingw | musl) part "preset $name" preset "$name" ;;
+    libcxx) part "preset libcxx" libcxx ;;
+    clang | aarch64 | s390x | i686 | armhf | riscv64 | mingw | musl) part "preset $name" preset "$name" ;;
     packages-aarch64) part "packages for 64-bit Arm" env BUILDS="$builds" tests/packages_cross.sh ;;
     address) part "AddressSanitizer and UBSan, every CPU test" suite nightly-address address,undefined ;;
     thread) part "ThreadSanitizer, every CPU test" suite nightly-thread thread ;;
     valgrind) part "valgrind, the C consumer" under_valgrind ;;
     analyse) part "clang's and gcc's analysers" analysers ;;
-    *) echo "nightly: '$name' is no part; expected address, thread, valgrind, analyse, clang, aarch64, s390x, i686, armhf, riscv64, mingw, musl or packages-aarch64" >&2; exit 2 ;;
+    *) echo "nightly: '$name' is no part; expected address, thread, valgrind, analyse, clang, libcxx, aarch64, s390x, i686, armhf, riscv64, mingw, musl or packages-aarch64" >&2; exit 2 ;;
   esac
 done
 printf '\n'

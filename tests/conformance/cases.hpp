@@ -16,6 +16,14 @@ struct TestCase {
   int32_t save;
 };
 
+// Of all layers together.
+inline double flops_of(const std::vector<polyconv_problem> &problems) {
+  double sum = 0, flops = 0;
+  for (const polyconv_problem &p : problems)
+    if (polyconv_problem_flops(&p, &flops) == POLYCONV_SUCCESS) sum += flops;
+  return sum;
+}
+
 inline TestCase make_case(int32_t save, const std::vector<std::string> &tokens) {
   TestCase result{"", {}, save};
   for (const std::string &token : tokens) {

@@ -3,12 +3,14 @@
 // POLYCONV_CONFORMANCE names it (CTest does), or several with commas, or the first letters of kernels' names, as in
 // cuda-tensor/wgmma; unset means all. POLYCONV_CONFORMANCE_RANDOM: how many random problems of each sort, for long
 // runs; POLYCONV_CONFORMANCE_SEED: others than every day's; POLYCONV_CONFORMANCE_CUT=5: one case in five, for backends
-// whose kernels are the same objects as another's that is held to all.
+// whose kernels are the same objects as another's that is held to all; POLYCONV_CONFORMANCE_FLOPS: of the listed cases
+// only those of no more operations, for emulators, which take a minute for the largest.
 // SPDX-License-Identifier: Apache-2.0
 #include <polyconv/sdk/check.hpp>
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>
@@ -155,6 +157,13 @@ int cut() {
 int random_count(int usual) {
   return std::max(polyconv_test::number_from("POLYCONV_CONFORMANCE_RANDOM", usual) / cut(), 1);
 }
+// The listed cases that are not too large.
+std::vector<conformance::TestCase> small_enough(std::vector<conformance::TestCase> cases) {
+  const int most = polyconv_test::number_from("POLYCONV_CONFORMANCE_FLOPS", std::numeric_limits<int>::max());
+  const auto too_large = [&](const conformance::TestCase &test) { return conformance::flops_of(test.problems) > most; };
+  cases.erase(std::remove_if(cases.begin(), cases.end(), too_large), cases.end());
+  return cases;
+}
 std::vector<conformance::TestCase> some(const std::vector<conformance::TestCase> &cases) {
   std::vector<conformance::TestCase> result;
   for (size_t i = 0; i < cases.size(); i += static_cast<size_t>(cut())) result.push_back(cases[i]);
@@ -237,8 +246,8 @@ TEST_CASE("every step is right") { // by itself: quick enough for tests/cuda/san
 
 TEST_CASE("every kernel and config is right on every case that it takes") {
   const std::vector<Tested> backends = tested_backends();
-  const std::vector<conformance::TestCase> cases = some(conformance::all_cases());
-  const std::vector<conformance::TestCase> chains = some(conformance::all_chains());
+  const std::vector<conformance::TestCase> cases = some(small_enough(conformance::all_cases()));
+  const std::vector<conformance::TestCase> chains = some(small_enough(conformance::all_chains()));
   for (const Tested &tested : backends) {
     const std::vector<std::string> kernels = kernels_of(tested);
     Counts counts;

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "cases.hpp"
 #include "view.hpp"
 
 namespace conformance {
@@ -32,13 +33,6 @@ class RandomChain {
 
   int64_t between(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
   bool chance(int percent) { return between(1, 100) <= percent; }
-
-  static double flops_of(const std::vector<polyconv_problem> &chain) {
-    double sum = 0, flops = 0;
-    for (const polyconv_problem &p : chain)
-      if (polyconv_problem_flops(&p, &flops) == POLYCONV_SUCCESS) sum += flops;
-    return sum;
-  }
 
   std::vector<polyconv_problem> draw() {
     const Kind kind = chance(40) ? Kind::kPlain : chance(60) ? Kind::kSeparableBlock : Kind::kImage;

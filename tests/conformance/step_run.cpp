@@ -72,35 +72,52 @@ class OnDevice {
   void *pointer_ = nullptr;
 };
 
+// A step as the library asks for it; what is offered is filled by `supports`.
+struct Asked {
+  polyconv_policy policy = {};
+  const polyconv_layer *layers[1];
+  polyconv_request request;
+  polyconv_offer offer = {};
+
+  Asked(int32_t op, const polyconv_layer &layer) : layers{&layer}, request{sizeof request, op, 1, layers, &policy} {
+    policy.struct_size = sizeof policy;
+    policy.threads = 2;
+    policy.workspace_limit = INT64_MAX;
+    policy.determinism = POLYCONV_DETERMINISM_RUN;
+    offer.struct_size = sizeof offer;
+  }
+  Asked(const Asked &) = delete;
+  Asked &operator=(const Asked &) = delete;
+
+  bool taken_by(const Kernel &kernel) {
+    constexpr size_t kSize = offsetof(polyconv_kernel, takes) + sizeof kernel.table->takes;
+    const uint64_t takes = kernel.table->struct_size < kSize ? 0 : kernel.table->takes;
+    if ((layers[0]->traits & ~takes) != 0) return false; // as the library has it
+    return kernel.table->supports(kernel.table, &request, kernel.config, &offer) == POLYCONV_SUCCESS;
+  }
+};
+
 } // namespace
 
-bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
+bool takes_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer) {
+  return Asked(op, layer).taken_by(kernel);
+}
+
+void run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
               std::vector<unsigned char> &output, std::vector<unsigned char> *saved) {
   Besides besides;
   if (saved) besides.saved = *saved;
-  const bool taken = run_step(kernel, op, layer, input, output, besides);
+  run_step(kernel, op, layer, input, output, besides);
   if (saved) *saved = besides.saved;
-  return taken;
 }
 
-bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
+void run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
               std::vector<unsigned char> &output, Besides &besides) {
-  constexpr size_t kSize = offsetof(polyconv_kernel, takes) + sizeof kernel.table->takes;
-  const uint64_t takes = kernel.table->struct_size < kSize ? 0 : kernel.table->takes;
-  if ((layer.traits & ~takes) != 0) return false; // as the library has it
-  polyconv_policy policy = {};
-  policy.struct_size = sizeof policy;
-  policy.threads = 2;
-  policy.workspace_limit = INT64_MAX;
-  policy.determinism = POLYCONV_DETERMINISM_RUN;
-  const polyconv_layer *layers[] = {&layer};
-  const polyconv_request request = {sizeof request, op, 1, layers, &policy};
-  polyconv_offer offer = {};
-  offer.struct_size = sizeof offer;
-  if (kernel.table->supports(kernel.table, &request, kernel.config, &offer) != POLYCONV_SUCCESS) return false;
+  Asked step(op, layer);
+  REQUIRE(step.taken_by(kernel));
   void *instance = nullptr;
-  REQUIRE(kernel.table->create(kernel.table, &request, kernel.config, &instance) == POLYCONV_SUCCESS);
-  const std::vector<unsigned char> scratch(static_cast<size_t>(offer.workspace_bytes), 0xff);
+  REQUIRE(kernel.table->create(kernel.table, &step.request, kernel.config, &instance) == POLYCONV_SUCCESS);
+  const std::vector<unsigned char> scratch(static_cast<size_t>(step.offer.workspace_bytes), 0xff);
   const OnDevice read(kernel.device, input), written(kernel.device, output), workspace(kernel.device, scratch);
   const OnDevice kept(kernel.device, besides.saved), slope(kernel.device, besides.slope);
   const OnDevice scale(kernel.device, besides.scale), bias(kernel.device, besides.bias);
@@ -121,7 +138,6 @@ bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, con
   bias.fetch(besides.bias);
   residual.fetch(besides.residual_gradient);
   kernel.table->destroy(kernel.table, instance);
-  return true;
 }
 
 polyconv_layer step_layer(const polyconv_tensor &input, const polyconv_tensor &result, int32_t sum_type) {

@@ -45,10 +45,14 @@ struct Besides {
   std::vector<unsigned char> bias, residual_gradient;
 };
 
-// False where the kernel does not take the step. With a pointer: `saved` is all that there is besides, or nothing.
-bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
+// Whether the kernel takes a step: asked first, for what the step should say takes longer than most kernels' answer,
+// no.
+bool takes_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer);
+
+// Runs a step that the kernel takes. With a pointer: `saved` is all that there is besides, or nothing.
+void run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
               std::vector<unsigned char> &output, std::vector<unsigned char> *saved);
-bool run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
+void run_step(const Kernel &kernel, int32_t op, const polyconv_layer &layer, const std::vector<unsigned char> &input,
               std::vector<unsigned char> &output, Besides &besides);
 
 // A part of check_steps.

@@ -4,7 +4,8 @@
     tests/cross/inner_loops.py BUILD_FOLDER [KERNEL...]
 
 For each kernel and pass the loop that has most multiply-adds of f32 vectors for its length: its multiply-adds, loads,
-copies of a scalar into every lane, accesses to the stack, and all its instructions. docs/performance/arm.md is written from it. Nothing is run.
+copies of a scalar into every lane, accesses to the stack, and all its instructions; and the GFLOP/s that a core could
+reach with it, with its share of the core's peak. docs/performance/arm.md is written from it. Nothing is run.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -12,6 +13,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import typing
 
 PASSES = ("neon", "sve256", "sve512")
 FMA = re.compile(r"^fm(la|ls|ad|sb)\s+(v\d+\.4s|z\d+\.s)")
@@ -59,22 +61,31 @@ def counted(loop):
     return sum(1 for t in loop if FMA.match(t)), loads, copies, stack, len(loop)
 
 
-# What a cycle of a core takes, as Arm's software optimization guides have it (docs/performance/arm.md names them):
-# vector instructions, loads, instructions.
+class Core(typing.NamedTuple):
+    """What a core takes in a cycle, as Arm's software optimization guides say (docs/performance/arm.md names them)."""
+
+    vectors: int  # instructions on f32 vectors
+    loads: int
+    instructions: int
+    lanes: int  # f32 numbers in a vector
+    ghz: float  # of the machines that docs/performance/arm.md names
+
+    def share(self, counts):
+        """The part of the core's rate of multiply-adds that a loop could reach, if nothing waits."""
+        fma, loads, copies, stack, everything = counts
+        busy = (fma + copies) / self.vectors, (loads + stack) / self.loads, everything / self.instructions
+        return fma / self.vectors / max(busy)
+
+    def gflops(self, counts):
+        return self.share(counts) * 2 * self.vectors * self.lanes * self.ghz
+
+
 CORES = {
-    ("V1", "neon"): (4, 3, 8),
-    ("N2", "neon"): (2, 3, 5),
-    ("V2", "neon"): (4, 3, 6),
-    ("V1", "sve256"): (2, 2, 8),
+    ("V1", "neon"): Core(4, 3, 8, 4, 2.6),
+    ("N2", "neon"): Core(2, 3, 5, 4, 3.0),
+    ("V2", "neon"): Core(4, 3, 8, 4, 2.8),
+    ("V1", "sve256"): Core(2, 2, 8, 8, 2.6),
 }
-
-
-def predicted(counts, core):
-    """The share of a core's rate of multiply-adds that a loop could reach, if nothing waits."""
-    fma, loads, copies, stack, everything = counts
-    vectors, loading, issued = core
-    cycles = max((fma + copies) / vectors, (loads + stack) / loading, everything / issued)
-    return fma / vectors / cycles
 
 
 def best(objdump, path):
@@ -89,18 +100,22 @@ def main():
     objdump = re.search(r"^CMAKE_OBJDUMP:FILEPATH=(.*)$", cache, re.M)[1]
     root = build / "backends/cpu/CMakeFiles"
     names = sys.argv[2:] or sorted(p.stem.split(".")[0] for p in (root / "polyconv_cpu_neon.dir/kernels").glob("*.o"))
-    print("| kernel | pass | fma | loads | copies | stack | instructions | fma/load | fma/instr. | predicted share |")
+    print("| kernel | pass | fma | loads | copies | stack | instructions | fma/load | fma/instr. | predicted |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
-    for name in names:
+    for kernel in names:
         for isa in PASSES:
-            path = root / f"polyconv_cpu_{isa}.dir/kernels/{name}.cpp.o"
+            path = root / f"polyconv_cpu_{isa}.dir/kernels/{kernel}.cpp.o"
             counts = best(objdump, path) if path.exists() else None
             if counts is None:
                 continue
             fma, loads, _, _, everything = counts
-            shares = [f"{core} {100 * predicted(counts, of):.0f} %" for (core, own), of in CORES.items() if own == isa]
+            predicted = [
+                f"{name} {core.gflops(counts):.0f} ({100 * core.share(counts):.0f} %)"
+                for (name, own), core in CORES.items()
+                if own == isa
+            ]
             ratios = f"{fma / max(loads, 1):.2f} | {fma / everything:.2f}"
-            print(f"| `{name}` | {isa} | {' | '.join(map(str, counts))} | {ratios} | {', '.join(shares)} |")
+            print(f"| `{kernel}` | {isa} | {' | '.join(map(str, counts))} | {ratios} | {', '.join(predicted)} |")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 # are separated by |.
 cmake_minimum_required(VERSION 3.25)
 
-# The number of instructions of `object` whose text matches `regex`.
-function(count_instructions object regex out)
-  execute_process(COMMAND ${OBJDUMP} -d --no-show-raw-insn ${object} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+# The number of instructions in `text`, an object's, that match `regex`.
+function(count_instructions text regex out)
   string(REGEX MATCHALL "${regex}" found "${text}")
   list(LENGTH found count)
   set(${out} ${count} PARENT_SCOPE)
@@ -16,12 +15,12 @@ macro(fail)
 endmacro()
 
 # What an object of `isa` may not hold, and whether it has what is its own.
-function(check_x86 isa object name out)
+function(check_x86 isa text name out)
   # AVX needs no wide register: v... is every instruction of its encoding.
-  count_instructions("${object}" "\tv[a-z0-9]+[ \t]" vex) # llvm-objdump puts a tab
-  count_instructions("${object}" "%zmm" zmm)
-  count_instructions("${object}" "\tvdp[a-z0-9]+[ \t]|\tvcvtne" products) # of 16 and 8 bits
-  count_instructions("${object}" "%tmm|\ttile|\tldtilecfg" tiles)
+  count_instructions("${text}" "\tv[a-z0-9]+[ \t]" vex) # llvm-objdump puts a tab
+  count_instructions("${text}" "%zmm" zmm)
+  count_instructions("${text}" "\tvdp[a-z0-9]+[ \t]|\tvcvtne" products) # of 16 and 8 bits
+  count_instructions("${text}" "%tmm|\ttile|\tldtilecfg" tiles)
   if(isa STREQUAL "baseline")
     if(vex OR zmm)
       fail("${name} is for every CPU, yet has ${vex} AVX and ${zmm} AVX-512 instructions")
@@ -48,10 +47,10 @@ function(check_x86 isa object name out)
   set(failures "${failures}" PARENT_SCOPE)
 endfunction()
 
-function(check_arm isa object name out)
-  count_instructions("${object}" "[ \t{]z[0-9]+[.,}]|\tptrue|\twhile" sve)
-  count_instructions("${object}" "\tbf(dot|mmla|mlal|cvt)|\t(us|su|s|u)(dot|mmla)" products)
-  count_instructions("${object}" "\tfmla|\tfmls|\tfmadd" fused)
+function(check_arm isa text name out)
+  count_instructions("${text}" "[ \t{]z[0-9]+[.,}]|\tptrue|\twhile" sve)
+  count_instructions("${text}" "\tbf(dot|mmla|mlal|cvt)|\t(us|su|s|u)(dot|mmla)" products)
+  count_instructions("${text}" "\tfmla|\tfmls|\tfmadd" fused)
   if(sve AND NOT isa MATCHES "^sve")
     fail("${name} is for ${isa}, yet has ${sve} instructions of SVE")
   endif()
@@ -76,7 +75,8 @@ foreach(isa baseline avx2 avx512 avx512_bf16 amx neon sve256 sve512 neon_bf16)
   set(own 0) # instructions that only this pass may have
   foreach(object IN LISTS objects)
     get_filename_component(name "${object}" NAME)
-    cmake_language(CALL check_${PROCESSOR} "${isa}" "${object}" "${name}" count)
+    execute_process(COMMAND ${OBJDUMP} -d --no-show-raw-insn ${object} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+    cmake_language(CALL check_${PROCESSOR} "${isa}" "${text}" "${name}" count)
     math(EXPR own "${own} + ${count}")
     if(isa STREQUAL "baseline")
       continue()
