@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "token/text.hpp"
 
+#include "base/read_number.hpp"
 #include "base/status.hpp"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ std::string printed(Number value) {
 // Reads a number at the start of `rest` and moves it on; false where there is none that fits.
 template <class Number>
 bool read(std::string_view *rest, Number *value) {
-  const auto result = std::from_chars(rest->data(), rest->data() + rest->size(), *value);
+  const std::from_chars_result result = read_number(*rest, value);
   if (result.ec != std::errc()) return false;
   rest->remove_prefix(static_cast<size_t>(result.ptr - rest->data()));
   return true;

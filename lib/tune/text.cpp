@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/text.hpp"
 
+#include "base/read_number.hpp"
 #include "token/text.hpp"
 
 #include <charconv>
@@ -25,8 +26,8 @@ std::string_view take(std::string_view *text, char separator) {
 }
 
 template <class Number>
-bool read_number(std::string_view text, Number *number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+bool is_number(std::string_view text, Number *number) {
+  const auto [end, error] = read_number(text, number);
   return error == std::errc() && end == text.data() + text.size();
 }
 
@@ -43,7 +44,7 @@ bool is_date(std::string_view text) {
 // The version in a first line, or 0 where it is another file's.
 int32_t version_of(std::string_view line) {
   int32_t version = 0;
-  if (line.substr(0, kMagic.size()) != kMagic || !read_number(line.substr(kMagic.size()), &version)) return 0;
+  if (line.substr(0, kMagic.size()) != kMagic || !is_number(line.substr(kMagic.size()), &version)) return 0;
   return version > 0 ? version : 0;
 }
 
@@ -55,10 +56,10 @@ bool read_line(std::string_view line, TuningTable *table) {
     if (fields[i].empty()) return false;
   }
   Measurement measured;
-  const bool good = line.empty() && read_number(fields[5], &measured.us) &&
-                    read_number(fields[6], &measured.spread_us) && read_number(fields[7], &measured.workspace_bytes) &&
-                    is_date(fields[8]) && std::isfinite(measured.us) && measured.us > 0 &&
-                    std::isfinite(measured.spread_us) && measured.spread_us >= 0 && measured.workspace_bytes >= 0;
+  const bool good = line.empty() && is_number(fields[5], &measured.us) && is_number(fields[6], &measured.spread_us) &&
+                    is_number(fields[7], &measured.workspace_bytes) && is_date(fields[8]) &&
+                    std::isfinite(measured.us) && measured.us > 0 && std::isfinite(measured.spread_us) &&
+                    measured.spread_us >= 0 && measured.workspace_bytes >= 0;
   if (!good) return false;
   measured.version = fields[4];
   measured.date = fields[8];
