@@ -175,14 +175,13 @@ double product_us(const polyconv_layer &l, const Shape &shape, Source source, in
   const double elements = real(sdk::elements(l.input)) + real(sdk::elements(l.output)) * (adds ? 2 : 1);
   // 1 x 1: blocks of many pixels, where fewer are than fit, wait longest for what a kernel ahead has just written, the
   // widest half as long again as alone; 64 x 64 in one piece is faster than in parts, whose rate its efficiency is, but
-  // where most multiprocessors have one block. Several taps: narrow blocks find their places less often.
+  // where most multiprocessors have one block.
   const bool one = taps == 1 && splits == 1;
   const double waiting = one && shape.pixels == 128
                              ? 1 + 0.7 * std::min(1.0, shape.channels / 256.0) * (1 - warps / full)
-                         : one && shape.pixels == 64 && busiest > 1                               ? 0.87
-                         : taps > 1 && shape.pixels > 2 * shape.channels                          ? 1.06
-                         : taps > 1 && shape.pixels == 2 * shape.channels && shape.channels == 64 ? 1.08
-                                                                                                  : 1;
+                         : one && shape.pixels == 64 && busiest > 1 ? 0.87
+                         : taps > 1                                 ? shape.windows
+                                                                    : 1;
   const double multiplying = turns * flops / (rate * shape.efficiency * gathering) * waiting;
   // Few warps ask for few bytes at a time; half of either is hidden by the other.
   const double moving = elements * real(sum_bytes(l.sum_type)) / (4.2e6 * warps / (warps + 4));

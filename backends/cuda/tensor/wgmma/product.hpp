@@ -154,8 +154,8 @@ int64_t upper_corner(const polyconv_layer &layer, int axis);
 bool is_flat(const polyconv_layer &layer);
 Walk walk_of(const polyconv_layer &layer, int axis);
 
-int64_t element_bytes(const polyconv_layer &layer); // of input and weights
-Shape shape_of(const polyconv_layer &layer, int which);
+int64_t element_bytes(const polyconv_layer &layer);     // of input and weights
+Shape shape_of(const polyconv_layer &layer, int which); // of kShapes, with the channels that the layer's type gives it
 // Whether a tile's sums can leave in boxes with nothing but bias and relu, which turned tiles must. A result may have
 // more channels than the output, up to whole 16 bytes: they are written, and a bias then has a value for them.
 bool leaves_plainly(const polyconv_layer &layer);

@@ -1,7 +1,7 @@
 // wgmma.cu - forward, f16 and bf16, channels last, compute capability 9.0: the implicit matrix product on Hopper's
 // tensor cores, its activations fetched by the TMA's im2col mode (product.cuh). Configs are tiles, pixels x
-// channels x depth; "t2": two teams of warps take a tile each in turn; "k4": depth is split over four tiles, whose
-// partial sums lie in the workspace and are added in the order of depth.
+// channels x depth; "t2": two teams of warps take a tile each in turn; "g2": two groups lie side by side in a tile;
+// "k4": depth is split over four tiles, whose partial sums lie in the workspace and are added in the order of depth.
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
