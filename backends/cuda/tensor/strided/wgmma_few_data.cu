@@ -194,7 +194,7 @@ bool supports_few(const polyconv_request &request, int32_t config, sdk::Offer &o
   const double bytes = static_cast<double>(sdk::elements(l.input) + sdk::elements(f.output)) * 2;
   // A thread copies a pixel's channels one after the other: 31 layers on an H200.
   const double channels = static_cast<double>(l.weights.size[1]);
-  const double apart = channels > 8 ? 0.3 * channels + static_cast<double>(sdk::elements(l.input)) / 150e3 : 0;
+  const double apart = channels > 8 ? 0.1 * channels + static_cast<double>(sdk::elements(l.input)) / 130e3 : 0;
   offer.estimate_us = best.estimate_us + 4 + bytes / 1.5e6 + apart;
   offer.workspace_bytes = aligned_bytes(best.workspace_bytes) + aligned_bytes(sdk::elements(f.output) * 2);
   char format[POLYCONV_FORMAT_SIZE];

@@ -79,10 +79,10 @@ double misalignment(const polyconv_layer &l) {
 }
 
 // Pixels of fewer than 64 bytes share what memory sends at a time, and the TMA asks for each of them; it writes those
-// of results sooner.
+// of results sooner (10 layers of up to 31 filters on an H200).
 double narrow_us(const polyconv_layer &l) {
   if (l.input.size[1] * element_bytes(l) < 64) return real(pixels_of(l)) / 15e3;
-  return l.result.size[1] * element_bytes(l) < 64 ? real(pixels_of(l)) / 60e3 : 0;
+  return l.result.size[1] * element_bytes(l) < 64 ? real(pixels_of(l)) / 150e3 : 0;
 }
 
 // Results whose pixels end within a sector of 32 bytes write it in two parts, and those of several boxes wait for more
