@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "common/device/check.hpp"
@@ -65,24 +66,41 @@ __device__ inline void for_pieces(const Shares &s, int worker, const Body &body)
   }
 }
 
-constexpr int kAddingThreads = 256;
+constexpr int kMostAddingWays = 32;
 
-// Eight warps add pieces of `quads` times four values: `ways` warps share the pieces of 32 quads, in order, and the
-// first of them adds their sums, in order. leave.store(tile, i, sum) is what becomes of quad i of a tile.
+// The pieces of a tile, a quad of each: its first worker's, and those of the others, who all began with this tile.
+struct PiecesOfTile {
+  const float4 *first, *second;
+  int64_t step; // from the second on
+  int32_t count;
+
+  __device__ PiecesOfTile(const Shares &s, const float4 *pieces, int32_t quads, int32_t tile) {
+    const int32_t worker = s.worker_of(tile * s.blocks);
+    count = s.worker_of((tile + 1) * s.blocks - 1) - worker + 1;
+    step = int64_t{s.most} * quads;
+    first = pieces + s.piece(worker, tile) * quads, second = pieces + (worker + 1) * step;
+  }
+  __device__ float4 operator()(int32_t piece, int32_t quad) const {
+    return piece == 0 ? first[quad] : second[(piece - 1) * step + quad];
+  }
+};
+
+// Warps add pieces of `quads` times four values: `ways` warps share the pieces of 32 quads, in order, and the first of
+// them adds their sums, in order. leave.store(tile, i, sum) is what becomes of quad i of a tile.
 template <class Leave>
-__global__ void __launch_bounds__(kAddingThreads, 1)
+__global__ void __launch_bounds__(32 * kMostAddingWays, 1)
     add_pieces(const Shares s, const float4 *pieces, int32_t quads, int32_t ways, const __grid_constant__ Leave leave) {
-  __shared__ float4 sums[kAddingThreads];
-  const int32_t sets = 8 / ways, per_tile = (quads / 32 + sets - 1) / sets;
+  __shared__ float4 sums[32 * kMostAddingWays];
+  const int32_t sets = static_cast<int32_t>(blockDim.x) / 32 / ways, per_tile = (quads / 32 + sets - 1) / sets;
   const int32_t tile = static_cast<int32_t>(blockIdx.x) / per_tile, warp = static_cast<int>(threadIdx.x) / 32;
   const int32_t set = static_cast<int32_t>(blockIdx.x) % per_tile * sets + warp / ways;
   const int32_t i = set * 32 + static_cast<int>(threadIdx.x) % 32;
-  const int32_t first = s.worker_of(tile * s.blocks), count = s.worker_of((tile + 1) * s.blocks - 1) - first + 1;
-  const int32_t way = warp % ways, end = first + count * (way + 1) / ways;
+  const PiecesOfTile of(s, pieces, quads, tile);
+  const int32_t way = warp % ways, end = of.count * (way + 1) / ways;
   float4 sum = {};
-#pragma unroll 4
-  for (int32_t worker = first + count * way / ways; worker < end; ++worker) {
-    const float4 v = i < quads ? pieces[s.piece(worker, tile) * quads + i] : float4{};
+#pragma unroll 8
+  for (int32_t piece = of.count * way / ways; piece < end; ++piece) {
+    const float4 v = i < quads ? of(piece, i) : float4{};
     sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
   }
   sums[threadIdx.x] = sum;
@@ -98,14 +116,15 @@ __global__ void __launch_bounds__(kAddingThreads, 1)
 // Launches it; `quads`: a multiple of 32.
 template <class Leave>
 void launch_add_pieces(const Shares &s, const void *pieces, int32_t quads, const Leave &leave, cudaStream_t stream) {
-  const int64_t all = int64_t{s.tiles} * quads;
-  const int32_t ways = all >= 128 << 10  ? 1
-                       : all >= 64 << 10 ? 2
-                       : all >= 32 << 10 ? 4
-                                         : 8; // threads enough to hide loads
-  const int32_t sets = 8 / ways, per_tile = (quads / 32 + sets - 1) / sets;
-  add_pieces<<<static_cast<unsigned>(s.tiles) * static_cast<unsigned>(per_tile), kAddingThreads, 0, stream>>>(
-      s, static_cast<const float4 *>(pieces), quads, ways, leave);
+  constexpr int32_t kWarps = 8; // of a block, unless more share the pieces of a quad
+  // Warps enough to hide loads, of which each has four pieces or more.
+  const int64_t most = ceil_div(s.workers, std::max(s.tiles, 1)) / 4;
+  int32_t ways = 1;
+  while (ways < kMostAddingWays && 2 * ways <= most && int64_t{s.tiles} * quads * ways < 128 << 10) ways *= 2;
+  const int32_t sets = std::max(1, kWarps / ways), per_tile = (quads / 32 + sets - 1) / sets;
+  add_pieces<<<static_cast<unsigned>(s.tiles) * static_cast<unsigned>(per_tile),
+               static_cast<unsigned>(32 * ways * sets), 0, stream>>>(s, static_cast<const float4 *>(pieces), quads,
+                                                                     ways, leave);
   check_launch("the sum over pieces");
 }
 

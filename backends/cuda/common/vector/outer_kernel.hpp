@@ -4,7 +4,7 @@
 //   struct Side {
 //     static constexpr OuterShape shapes[];                                 // one a config
 //     static bool takes_types(const polyconv_layer &, sdk::Offer &);
-//     static double us(const OuterProduct &, int config); // without launch, waits and memory
+//     static double us(const OuterProduct &, int config); // without launch and memory
 //     static OuterLauncher launcher(int32_t type, int config);
 //   };
 // SPDX-License-Identifier: Apache-2.0
@@ -60,7 +60,7 @@ bool outer_supports(const polyconv_request &request, int32_t config, sdk::Offer 
     const OuterProduct p = make_outer(l, v, Side::shapes[c]);
     const double scattered = p.depth_step == 1 ? 1 : 8;
     const double bytes = size * (real(v.rows) * (v.depth + v.group_filters) * v.groups + weights * scattered);
-    return 2.2 + std::max(Side::us(p, c), bytes / 3.3e6) + bias_gradient_us(l);
+    return 1.2 + std::max(Side::us(p, c), bytes / 3.3e6) + bias_gradient_us(l);
   });
   const OuterShape &shape = Side::shapes[offer.config];
   offer.blocks = static_cast<int64_t>(outer_tiles(make_outer(l, v, shape)));

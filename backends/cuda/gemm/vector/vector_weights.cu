@@ -26,7 +26,7 @@ struct Side {
     const auto copies = [](const OuterRows &r) { return r.width == 16 ? 1 : r.step == 1 ? 3 : 6; };
     const double reading = rows * 4 / 60 * (shapes[config].filters * copies(p.dy) + shapes[config].depth * copies(p.x));
     const double multiplying = rows * area / (config == 0 ? 25 : 70);
-    const double waits = 1300 + std::ceil(rows / 32) * (450 + 50 * (copies(p.x) + copies(p.dy)));
+    const double waits = 3050 + std::ceil(rows / 32) * (450 + 50 * (copies(p.x) + copies(p.dy)));
     return (waits + busiest * (std::max(multiplying, reading) + area * 4 / 30)) / kHopperClocks;
   }
   static OuterLauncher launcher(int32_t, int config) { return gemm::outer_f32(shapes[config]); }

@@ -127,7 +127,7 @@ class WindowSums {
 };
 
 template <class T, int Taps, int Step>
-__global__ void __launch_bounds__(kThreads, Taps == 3   ? 7 - Step
+__global__ void __launch_bounds__(kThreads, Taps <= 3   ? 7 - Step
                                             : Taps == 5 ? 4
                                                         : 3)
     walk_planes(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Walks s, const T *x, const T *dy) {
@@ -177,6 +177,7 @@ void launch_walks(const Conv<int32_t> &p, const Walks &s, const void *x, const v
 
 template <class T>
 Launch find_launch(int64_t taps, int64_t step) {
+  if (taps == 1) return step == 1 ? launch_walks<T, 1, 1> : launch_walks<T, 1, 2>;
   if (taps == 3) return step == 1 ? launch_walks<T, 3, 1> : launch_walks<T, 3, 2>;
   if (taps == 5) return step == 1 ? launch_walks<T, 5, 1> : launch_walks<T, 5, 2>;
   return step == 1 ? launch_walks<T, 7, 1> : launch_walks<T, 7, 2>;
@@ -224,7 +225,7 @@ double estimate(const polyconv_layer &l, const Walks &s) {
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (!takes_windows(request, offer)) return false;
+  if (!takes_windows(request, offer, false, true)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (l.weights.size[0] != l.groups)
     return offer.reject("sums every pair of channels by itself: takes groups of one filter, not %" PRId64,

@@ -25,11 +25,11 @@ inline constexpr int kOuterWarps = 4; // of a block, each a tile of its own
 
 // Wide neighbouring elements as words.
 template <int Wide>
-struct OuterVector {
+struct alignas(2 * Wide) OuterVector {
   uint32_t words[Wide / 2];
 };
 
-// `there`: whether the row exists. Columns that do not are zeros.
+// Of a row that begins at `row`; zeros where it does not exist (`there`), and in columns that do not.
 template <int Wide, bool Vectors>
 __device__ inline OuterVector<Wide> load_vector(const OuterRows &r, int32_t row, int32_t column, bool there) {
   OuterVector<Wide> v = {};
@@ -47,13 +47,6 @@ __device__ inline OuterVector<Wide> load_vector(const OuterRows &r, int32_t row,
   }
   return v;
 }
-template <>
-__device__ inline OuterVector<8> load_vector<8, true>(const OuterRows &r, int32_t row, int32_t column, bool there) {
-  uint4 v = {};
-  if (there && column < r.columns)
-    v = *reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(r.data) + row + column);
-  return {{v.x, v.y, v.z, v.w}};
-}
 
 // Element `i` of two vectors, side by side.
 template <int Wide>
@@ -63,7 +56,8 @@ __device__ inline uint32_t pair_at(const OuterVector<Wide> &a, const OuterVector
 
 template <class T, int Wide, bool Vectors>
 class OuterWarp {
-  static constexpr int kSteps = Wide == 2 ? 4 : 1; // of 16 rows, whose loads are under way at a time
+  static constexpr int kSteps = 2, kRows = 16 * kSteps; // whose loads are under way at a time: a row a lane
+  static_assert(kRows == 32);
 
  public:
   static constexpr int tile = 8 * Wide; // filters, and columns
@@ -73,18 +67,21 @@ class OuterWarp {
     dy_ = at.group * p.dy.group, x_ = at.group * p.x.group;
   }
 
+  // A lane finds where one row begins and tells the others: all of a warp's code runs once, and fetching the divisions
+  // of every row's coordinates took longer than the rows.
   __device__ void multiply(const OuterProduct &p) {
 #pragma unroll 1
-    for (int32_t first = 0; first < p.rows; first += 16 * kSteps) {
+    for (int32_t first = 0; first < p.rows; first += kRows) {
+      const int32_t mine = min(first + lane_, p.rows - 1), dy_row = p.dy.walk.at(mine), x_row = p.x.walk.at(mine);
       OuterVector<Wide> dy[kSteps][4], x[kSteps][4];
 #pragma unroll
       for (int s = 0; s < kSteps; ++s)
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
-          const int32_t row = first + s * 16 + lane_ % 4 * 4 + r;
-          const bool there = row < p.rows;
-          dy[s][r] = load_vector<Wide, Vectors>(p.dy, dy_ + (there ? p.dy.walk.at(row) : 0), filter_, there);
-          x[s][r] = load_vector<Wide, Vectors>(p.x, x_ + (there ? p.x.walk.at(row) : 0), column_, there);
+          const int32_t row = s * 16 + lane_ % 4 * 4 + r;
+          const bool there = first + row < p.rows;
+          dy[s][r] = load_vector<Wide, Vectors>(p.dy, dy_ + __shfl_sync(~0u, dy_row, row), filter_, there);
+          x[s][r] = load_vector<Wide, Vectors>(p.x, x_ + __shfl_sync(~0u, x_row, row), column_, there);
         }
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) multiply_step(dy[s], x[s]);
@@ -132,14 +129,11 @@ class OuterWarp {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         if (depth + half * Wide >= p.x.columns) continue;
-        uint32_t words[Wide / 2];
+        OuterVector<Wide> v;
 #pragma unroll
         for (int i = 0; i < Wide / 2; ++i)
-          words[i] = pair_of(sum(f, half * Wide + 2 * i), sum(f, half * Wide + 2 * i + 1), T());
-        if constexpr (Wide == 8)
-          *reinterpret_cast<uint4 *>(to + half * Wide) = make_uint4(words[0], words[1], words[2], words[3]);
-        else
-          *reinterpret_cast<uint32_t *>(to + half * Wide) = words[0];
+          v.words[i] = pair_of(sum(f, half * Wide + 2 * i), sum(f, half * Wide + 2 * i + 1), T());
+        *reinterpret_cast<OuterVector<Wide> *>(to + half * Wide) = v;
       }
     }
   }
@@ -190,6 +184,11 @@ template <class T, int Wide>
 void launch_outer_of(const OuterProduct &p, bool early, cudaStream_t stream) {
   if (std::min(p.x.width, p.dy.width) >= 2 * Wide) return launch_outer<T, Wide, true>(p, early, stream);
   launch_outer<T, Wide, false>(p, early, stream);
+}
+
+template <class T>
+OuterLauncher outer_launcher(const OuterShape &shape) {
+  return shape.filters == 16 ? launch_outer_of<T, 2> : launch_outer_of<T, 8>;
 }
 
 } // namespace polyconv::cuda::tensor

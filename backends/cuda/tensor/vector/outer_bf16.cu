@@ -5,7 +5,7 @@
 namespace polyconv::cuda::tensor {
 
 OuterLauncher outer_bf16(const OuterShape &shape) {
-  return shape.filters == 16 ? launch_outer_of<__nv_bfloat16, 2> : launch_outer_of<__nv_bfloat16, 8>;
+  return outer_launcher<__nv_bfloat16>(shape);
 }
 
 } // namespace polyconv::cuda::tensor

@@ -5,7 +5,7 @@
 namespace polyconv::cuda::tensor {
 
 OuterLauncher outer_f16(const OuterShape &shape) {
-  return shape.filters == 16 ? launch_outer_of<__half, 2> : launch_outer_of<__half, 8>;
+  return outer_launcher<__half>(shape);
 }
 
 } // namespace polyconv::cuda::tensor

@@ -1,9 +1,11 @@
 // add.cu - the sum over pieces of the gradient of weights. A block adds some rows of one chunk of input
-// channels for all taps, or for some of them, and stores them in the order in which they lie in memory.
+// channels for all taps, or for some of them. Where four channels are a vector in memory, each thread stores its own;
+// else they meet in shared memory and leave in the order in which they lie.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/numbers.hpp"
 #include "common/ptx/hopper.cuh"
 #include "common/values.cuh"
+#include "weights/stores.cuh"
 #include "weights/weights.hpp"
 
 namespace polyconv::cuda::wgmma {
@@ -23,6 +25,7 @@ struct Adding {
   int32_t rows = 1, most_taps = 1; // of a block
   int32_t ways = 1;                // threads that share the pieces of a quad
   int32_t whole = 0;               // 1: tiles of one piece have left already
+  int32_t vectors = 0;             // 1: four channels are a vector
 };
 
 // The pieces of a tile: the first, from its row on, and the others, which are their workers' first.
@@ -72,6 +75,26 @@ __device__ inline int32_t channel_of(const Adding &p, int32_t row, int32_t colum
   return column - (row / p.group_rows - row / p.tile_rows * p.tile_rows / p.group_rows) * p.group_channels;
 }
 
+// The lines of a block, a vector of four channels a thread.
+__device__ inline void add_vectors(const Adding &p, const Pieces *pieces, const int64_t *offsets, int32_t taps,
+                                   int32_t row, int32_t chunk) {
+  const int32_t columns = p.tile_chunks * 64;
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < p.rows * taps * kQuads; i += kThreads) {
+    const int32_t line = i / kQuads, within = line / taps, tap = line - within * taps, lane = i % kQuads * 4;
+    const Pieces &of = pieces[tap];
+    if ((p.whole && of.count == 1) || row + within >= p.weights.size[0] || chunk * 64 + lane >= p.weights.size[1])
+      continue;
+    const int64_t at = offsets[tap] + (row + within) * p.weights.stride[0] + chunk * 64 + lane;
+    const float4 sum = add_quad(p, of, 0, of.count, within * columns + lane);
+    if (p.type == POLYCONV_F32)
+      store_four(static_cast<float *>(p.result) + at, sum);
+    else if (p.type == POLYCONV_F16)
+      store_four(static_cast<__half *>(p.result) + at, sum);
+    else
+      store_four(static_cast<__nv_bfloat16 *>(p.result) + at, sum);
+  }
+}
+
 // Blocks: chunks of a tap and rows, then taps.
 __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Adding p) {
   __shared__ Pieces pieces[kMostTaps];
@@ -88,6 +111,7 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
   __syncthreads();
   ptx::let_next_begin();
   ptx::await_previous();
+  if (p.vectors) return add_vectors(p, pieces, offsets, taps, row, chunk);
 
   const int32_t lines = p.rows * taps, quads = lines * kQuads, columns = p.tile_chunks * 64;
   for (int32_t i = thread; i < quads * p.ways; i += kThreads) {
@@ -142,6 +166,7 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
   while (2 * a.ways <= each && lines * kQuads * a.ways < int64_t{kWorkers} * 1024 &&
          2 * a.ways * a.rows * a.most_taps <= kThreads / kQuads) // a thread has one quad: it waits once
     a.ways *= 2;
+  a.vectors = a.ways == 1 && p.group_rows == 0 && p.vector > 1 ? 1 : 0;
   const dim3 blocks(static_cast<unsigned>(p.tap_chunks * ceil_div(p.rows, a.rows)),
                     static_cast<unsigned>(ceil_div(taps, a.most_taps)));
   cudaLaunchAttribute early = {};

@@ -105,6 +105,7 @@ class WeightsOfParts final : public CudaInstance {
     }
     product.pieces = reinterpret_cast<float *>(pieces);
     product.result = a.weights[0];
+    product.vector = vector_of(product);
     launcher_.launch(product, stream);
     add_pieces(product, shape_, stream);
     bias_gradient(layer_, a, pieces + bytes_.pieces, stream);

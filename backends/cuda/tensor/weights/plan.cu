@@ -193,4 +193,16 @@ double pieces_of(const WeightsProduct &p) {
   return std::min(split + s.workers, 1.0 * s.most * s.workers);
 }
 
+int32_t vector_of(const WeightsProduct &p) {
+  const View<int64_t> &w = p.weights;
+  const int64_t size = sdk::type_bytes(p.result_type);
+  const auto serves = [&](int64_t vector) {
+    bool whole = w.stride[1] == 1 && w.size[1] % vector == 0 &&
+                 aligned(static_cast<const char *>(p.result) + w.offset * size, std::min<int64_t>(16, vector * size));
+    for (const int axis : {0, 2, 3, 4}) whole = whole && (w.size[axis] == 1 || w.stride[axis] % vector == 0);
+    return whole;
+  };
+  return serves(8) ? 8 : serves(4) ? 4 : 1;
+}
+
 } // namespace polyconv::cuda::wgmma

@@ -88,6 +88,7 @@ class Exchange {
     Out *const to = static_cast<Out *>(p.result) +
                     p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
     const int64_t step = p.weights.stride[1];
+    if (p.vector > 1) return store_four(to, sum);
     if (step == 1) {
       const bool pairs = reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0;
       store_pair(to, sum.x, sum.y, pairs, channel + 1 < channels);

@@ -11,8 +11,8 @@
 #include <algorithm>
 
 #include "common/machine.hpp"
-#include "common/pairs.cuh"
 #include "common/ptx/hopper.cuh"
+#include "weights/stores.cuh"
 #include "weights/weights.hpp"
 
 namespace polyconv::cuda::wgmma {
@@ -241,18 +241,32 @@ __device__ inline void store_piece(float *piece, const WeightsSums<Tile> &sums, 
     }
 }
 
-// Two neighbouring channels of a weight, in one word where `pairs` lie so; the second may not exist.
+// What a thread has of a row's 64 channels, a pair of each eight; `left` channels exist from its first on. Four lanes
+// trade their pairs, so that each has whole eights, which are vectors.
 template <class Out>
-__device__ inline void store_pair(Out *to, float first, float second, bool pairs, bool both) {
-  if (pairs && both) {
-    if constexpr (sizeof(Out) == 4)
-      *reinterpret_cast<float2 *>(to) = make_float2(first, second);
-    else
-      *reinterpret_cast<uint32_t *>(to) = pair_of(first, second, Out());
-    return;
+__device__ inline void store_turned(Out *to, const float *sums, int32_t left) {
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
+#pragma unroll
+  for (int group = 0; group < 2; ++group) {
+    uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] = pair_of(sums[(group * 4 + i) * 4], sums[(group * 4 + i) * 4 + 1], Out());
+    turn_words(words);
+    const int32_t eight = (group * 4 + lane) * 8 - 2 * lane; // from the thread's own first channel
+    if (eight < left) *reinterpret_cast<uint4 *>(to + eight) = make_uint4(words[0], words[1], words[2], words[3]);
   }
-  to[0] = static_cast<Out>(first);
-  if (both) to[1] = static_cast<Out>(second);
+}
+
+// Or as they are.
+template <class Out>
+__device__ inline void store_line(Out *to, const float *sums, const WeightsProduct &p, int32_t left) {
+  if constexpr (sizeof(Out) == 2) {
+    if (p.vector == 8) return store_turned(to, sums, left);
+  }
+  const bool pairs = reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    if (i * 8 < left) store_pair(to + i * 8, sums[i * 4], sums[i * 4 + 1], pairs, i * 8 + 1 < left);
 }
 
 // The sums of a whole tile, as weights whose channels lie side by side.
@@ -273,18 +287,14 @@ __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const W
     const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + thread % 4 * 2;
     Out *const to = static_cast<Out *>(p.result) +
                     p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
-    const bool pairs = reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0 && p.weights.stride[0] % 2 == 0;
+    const int32_t last = rows - row, left = channels - channel;
 #pragma unroll
     for (int product = 0; product < Tile::products; ++product)
 #pragma unroll
       for (int half = 0; half < 2; ++half) { // upper row, then the one 8 below
         const int below = product * 64 + half * 8;
-        if (row + below >= rows) continue;
-#pragma unroll
-        for (int j = 0; j < 8; ++j)
-          if (channel + j * 8 < channels)
-            store_pair(to + below * p.weights.stride[0] + j * 8, sums[product][i * 32 + j * 4 + half * 2],
-                       sums[product][i * 32 + j * 4 + half * 2 + 1], pairs, channel + j * 8 + 1 < channels);
+        const float *const line = sums[product] + i * 32 + half * 2;
+        store_line(to + below * p.weights.stride[0], line, p, below < last ? left : 0);
       }
   }
 }

@@ -32,9 +32,10 @@ struct WeightsProduct {
   Shares shares = {};
   int32_t sharing = 1; // blocks of a cluster, which share the depth of one tile, the cluster's (shared.cuh)
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
-  int32_t flat = 0;  // images have two axes
-  int32_t boxes = 0; // WeightsBoxes: maps are of pixels in a row, not of windows
-  int32_t whole = 0; // 1: a tile that one worker sums alone leaves at once, not as a piece
+  int32_t flat = 0;   // images have two axes
+  int32_t boxes = 0;  // WeightsBoxes: maps are of pixels in a row, not of windows
+  int32_t whole = 0;  // 1: a tile that one worker sums alone leaves at once, not as a piece
+  int32_t vector = 1; // neighbouring channels of the result that lie in memory as one: 1, 4 or 8
 };
 
 // Where windows are one pixel, the factors are matrices: one box then holds a chunk of a block's pixels, or all chunks
@@ -82,6 +83,9 @@ void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *f
 double block_clocks(const WeightsShape &shape, int parts, int products);
 int32_t blocks_of_longest(const WeightsProduct &product);
 double pieces_of(const WeightsProduct &product);
+
+// How many channels the stores of a product take as one, whose `result` and `weights` say where they go.
+int32_t vector_of(const WeightsProduct &product);
 
 // Adds the pieces and stores the gradient.
 void add_pieces(const WeightsProduct &product, const WeightsShape &shape, cudaStream_t stream);

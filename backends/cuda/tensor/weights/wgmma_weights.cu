@@ -27,28 +27,28 @@ static_assert(sizeof kNames / sizeof *kNames == kWeightsShapeCount, "every shape
 // ---------------------------------------------------------------- supports
 
 // Microseconds of a product: the longest share's products or their fetches, or the bytes; pieces and what becomes of
-// them, or whole tiles on their way out; what the blocks of a cluster tell each other. Fitted to 700 times of 64 census
-// layers on an H200: 8 % rms.
+// them, or whole tiles on their way out; what the blocks of a cluster tell each other. Fitted to 1,500 times of 140
+// census layers on an H200: 15 % rms.
 double product_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
   constexpr double kClocks = kHopperClocks;
   const double columns = shape.chunks * 64.0, tile_bytes = shape.rows * columns * 4;
   const double blocks = real(p.shares.workers) * p.sharing;
   // Bytes a clock: what one block gets, or its part of what the second cache gives to all.
-  const double rate = std::min(p.boxes ? 62.5 : 55, 5900 / blocks);
+  const double rate = std::min(p.boxes ? 84.0 : 45.0, 5550 / blocks);
   const double clocks =
       std::max(shape.rows * columns * shape.depth / 2048, (shape.rows + columns) * shape.depth * 2 / rate);
   // Windows whose pixels begin within a sector of 32 bytes take longer.
   const double misaligned = sdk::taps(l) > 1 && row_of(l.input) % 16 != 0 ? 1.9 : 1;
   // Pixels of fewer than 64 bytes are asked for one by one.
   const double narrow = sdk::taps(l) > 1 && l.input.size[1] < 16 ? 1.5 : 1;
-  const double multiplying = misaligned * narrow * blocks_of_longest(p) * (clocks + 52) / kClocks;
-  const double moving = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output))) / 4.6e6;
+  const double multiplying = misaligned * narrow * blocks_of_longest(p) * (clocks + 61) / kClocks;
+  const double moving = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output))) / 8e6;
   const double weights = real(sdk::elements(l.weights));
   const double leaving = !p.whole || !p.shares.all_whole()
-                             ? 2.1 + pieces_of(p) * tile_bytes / 1.9e6 + weights / 4e6
-                             : weights / 0.75e6 + (p.sharing > 1 ? 0 : p.shares.group * tile_bytes / 100 / kClocks);
-  const double telling = p.sharing == 1 ? 0 : 0.7 + tile_bytes * (1 - 1.0 / p.sharing) / 20 / kClocks;
-  return 3.5 + std::max(multiplying, moving) + 0.32 * std::min(multiplying, moving) + leaving + telling;
+                             ? 1.8 + pieces_of(p) * tile_bytes / 1.6e6 + weights / 1.1e6
+                             : weights / 0.74e6 + (p.sharing > 1 ? 0 : p.shares.group * tile_bytes / 87 / kClocks);
+  const double telling = p.sharing == 1 ? 0 : 0.74 + tile_bytes * (1 - 1.0 / p.sharing) / 13.8 / kClocks;
+  return 3.2 + std::max(multiplying, moving) + 0.35 * std::min(multiplying, moving) + leaving + telling;
 }
 
 // Of all ways to share out a layer's depth, the one that takes the least time: in pieces, in whole tiles where channels
@@ -140,6 +140,7 @@ class WgmmaWeights final : public CudaInstance {
     }
     product.pieces = static_cast<float *>(a.workspace);
     product.result = a.weights[0];
+    product.vector = vector_of(product);
     launcher_.launch(product, stream);
     add_pieces(product, shape_, stream);
   }
