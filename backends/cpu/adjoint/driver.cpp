@@ -53,7 +53,8 @@ constexpr AdjointSide kSide = {interleaves, {4, 3, 2, 1, 0}, is_bare, end_us};
 } // namespace
 
 bool adjoint_supports(const Kernel &forward, const polyconv_request &request, int32_t config, Offer &offer) {
-  return adjoint_takes(request, offer) && adjoint_add(kSide, forward, request, config, &offer);
+  return adjoint_takes(request, offer) &&
+         adjoint_add(kSide, forward, request, config, all_adjoint_parts(kSide, *request.layers[0]), &offer);
 }
 
 // ---------------------------------------------------------------- plan and run

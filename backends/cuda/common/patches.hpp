@@ -78,22 +78,6 @@ inline Patches make_patches(const polyconv_layer &l) {
   return p;
 }
 
-// In patches of so many images, planes, rows and columns of outputs; false where coordinates do not hold them.
-inline bool cut_patches(const int64_t (&tile)[4], Patches *p) {
-  int64_t positions = 1, pixels = 1, count = 1;
-  for (int i = 0; i < 4; ++i) {
-    const int64_t taps = i == 0 ? 1 : (int64_t{p->taps[i - 1]} - 1) * p->dilation[i - 1] + 1;
-    const int64_t patch = i == 0 ? tile[0] : (tile[i] - 1) * p->step[i - 1] + taps;
-    if (patch > kMostPatch[i]) return false;
-    p->tile[i] = small(tile[i]), p->patch[i] = small(patch);
-    p->tiles[i] = small(ceil_div(i == 0 ? p->images : p->out[i - 1], tile[i]));
-    positions *= patch, pixels *= tile[i], count *= p->tiles[i];
-  }
-  if (positions > 1 << 20 || pixels > kMostPixels || count > INT32_MAX) return false;
-  p->positions = small(positions), p->pixels = small(ceil_div(pixels, 16) * 16), p->count = small(count);
-  return true;
-}
-
 // An axis in equal parts of kMostPixels at most: as few as can be, and more and more.
 inline std::vector<int64_t> parts_of(int64_t size) {
   std::vector<int64_t> parts;
@@ -105,27 +89,61 @@ inline std::vector<int64_t> parts_of(int64_t size) {
   return parts;
 }
 
-// The patches with the least cost. cost(patches): of all of them together, 0 where they do not fit.
+// An axis of a patch: outputs, coordinates, and how many patches there are of it.
+struct PatchCut {
+  int64_t tile, patch, count;
+};
+
+// Axis `i` (images, D, H, W) in so many outputs a patch; none of those whose coordinates do not hold them.
+inline std::vector<PatchCut> cuts_of(const Patches &p, int i, const std::vector<int64_t> &tiles) {
+  std::vector<PatchCut> cuts;
+  cuts.reserve(tiles.size());
+  const int64_t taps = i == 0 ? 1 : (int64_t{p.taps[i - 1]} - 1) * p.dilation[i - 1] + 1;
+  for (const int64_t tile : tiles) {
+    const int64_t patch = i == 0 ? tile : (tile - 1) * p.step[i - 1] + taps;
+    if (patch <= kMostPatch[i]) cuts.push_back({tile, patch, ceil_div(i == 0 ? p.images : p.out[i - 1], tile)});
+  }
+  return cuts;
+}
+
+// In patches of four such axes; false where they are too large.
+inline bool cut_patches(const PatchCut *const (&cuts)[4], Patches *p) {
+  int64_t positions = 1, pixels = 1, count = 1;
+  for (int i = 0; i < 4; ++i) {
+    const PatchCut &cut = *cuts[i];
+    p->tile[i] = small(cut.tile), p->patch[i] = small(cut.patch), p->tiles[i] = small(cut.count);
+    positions *= cut.patch, pixels *= cut.tile, count *= cut.count;
+  }
+  if (positions > 1 << 20 || pixels > kMostPixels || count > INT32_MAX) return false;
+  p->positions = small(positions), p->pixels = small((pixels + 15) / 16 * 16), p->count = small(count);
+  return true;
+}
+
+// Cuts windows into the patches with the least cost; cost(): of all of `*patches` together, 0 where they do not fit.
+// Hundreds are tried for each plan, so what an axis takes is found once.
 template <class Cost>
-Patches best_patches(const Patches windows, const Cost &cost) {
-  Patches best = windows;
+void choose_patches(Patches *patches, const Cost &cost) {
+  Patches best = *patches;
   double least = 0;
-  const auto consider = [&](const int64_t(&tile)[4]) {
-    Patches p = windows;
-    if (!cut_patches(tile, &p)) return;
-    const double one = cost(p);
-    if (one > 0 && (least == 0 || one < least)) best = p, least = one;
+  const auto consider = [&](const PatchCut &n, const PatchCut &d, const PatchCut &h, const PatchCut &w) {
+    if (!cut_patches({&n, &d, &h, &w}, patches)) return;
+    const double one = cost();
+    if (one > 0 && (least == 0 || one < least)) best = *patches, least = one;
   };
-  const int32_t(&out)[3] = windows.out;
-  for (const int64_t d : parts_of(out[0]))
-    for (const int64_t h : parts_of(out[1]))
-      for (const int64_t w : parts_of(out[2])) {
-        if (d * h * w > kMostPixels) continue;
-        consider({1, d, h, w});
-        if (d < out[0] || h < out[1] || w < out[2]) continue;
-        for (const int64_t n : parts_of(windows.images)) consider({n, d, h, w}); // whole images: several
+  const int32_t(&out)[3] = patches->out;
+  const auto planes = cuts_of(*patches, 1, parts_of(out[0])), lines = cuts_of(*patches, 2, parts_of(out[1])),
+             columns = cuts_of(*patches, 3, parts_of(out[2])),
+             several = cuts_of(*patches, 0, parts_of(patches->images));
+  const PatchCut single = {1, 1, patches->images};
+  for (const PatchCut &d : planes)
+    for (const PatchCut &h : lines)
+      for (const PatchCut &w : columns) {
+        if (d.tile * h.tile * w.tile > kMostPixels) continue;
+        consider(single, d, h, w);
+        if (d.tile < out[0] || h.tile < out[1] || w.tile < out[2]) continue;
+        for (const PatchCut &n : several) consider(n, d, h, w); // whole images
       }
-  return best;
+  *patches = best;
 }
 
 } // namespace polyconv::cuda

@@ -85,12 +85,13 @@ constexpr sdk::AdjointSide kSide = {interleaves, {1, 4, 3, 2, 0}, [](const polyc
 
 bool adjoint_supports(const sdk::Kernel &forward, const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!sdk::adjoint_takes(request, offer)) return false;
-  if (config >= 0 || sdk::adjoint_parts(*request.layers[0]) == 1)
-    return sdk::adjoint_add(kSide, forward, request, config, &offer);
+  const std::vector<sdk::AdjointPart> parts = sdk::all_adjoint_parts(kSide, *request.layers[0]);
+  if (config >= 0 || parts.size() == 1) return sdk::adjoint_add(kSide, forward, request, config, parts, &offer);
+  if (sdk::adjoint_is_refused(forward, request, parts, &offer)) return false;
   sdk::Offer best = {};
   for (int32_t c = 0; c < forward.config_count; ++c) {
     sdk::Offer one = offer;
-    if (sdk::adjoint_add(kSide, forward, request, c, &one)) {
+    if (sdk::adjoint_add(kSide, forward, request, c, parts, &one)) {
       if (best.estimate_us <= 0 || one.estimate_us < best.estimate_us) best = one;
     } else if (c == 0) {
       offer = one; // a reason, should no config take it

@@ -79,10 +79,8 @@ DepthwisePatches make_product(const polyconv_layer &l, int config) {
   p.x.width = slab_width(l.input, 0);
   p.chunks = kChunks[config], p.vector = vector_of(l), p.row_channels = small(l.input.size[1]);
   p.slices = small(ceil_div(l.input.size[1], int64_t{p.chunks} * p.vector));
-  p.patches = best_patches(make_patches(l), [&](const Patches &patches) {
-    p.patches = patches;
-    return fits(&p) ? patches.count * patch_clocks(l, p) : 0;
-  });
+  p.patches = make_patches(l);
+  choose_patches(&p.patches, [&] { return fits(&p) ? p.patches.count * patch_clocks(l, p) : 0; });
   const int64_t workers = int64_t{kHopperMultiprocessors} * kBlocksTogether;
   p.shares = small(std::clamp<int64_t>(workers / p.slices, 1, std::max(p.patches.count, 1)));
   return p;

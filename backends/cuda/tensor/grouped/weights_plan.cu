@@ -128,14 +128,13 @@ GroupedWeights make_grouped_weights(const polyconv_layer &l, const GroupedBlock 
   set_slices(l, block, &p);
   p.x.width = slab_width(l.input, 0), p.dy.width = slab_width(l.output, 0);
   p.x.image = l.input.stride[0], p.dy.image = l.output.stride[0];
-  const Patches best = best_patches(p.patches, [&](const Patches &patches) {
-    p.patches = patches;
+  choose_patches(&p.patches, [&] {
     set_phases(&p);
     if (!fits(&p)) return 0.0;
     set_splits(&p);
     return multiplying_us(p) + adding_us(p);
   });
-  p.patches = best, p.splits = 0;
+  p.splits = 0;
   if (p.patches.pixels == 0) return p;
   set_phases(&p);
   if (fits(&p)) set_splits(&p);

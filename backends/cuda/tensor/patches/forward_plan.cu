@@ -54,10 +54,8 @@ ForwardProduct make_forward(const polyconv_layer &l, const ForwardShape &shape) 
   p.filter_slices = small(ceil_div(p.group_filters, p.filters));
   p.channel_slices = small(ceil_div(p.group_channels, p.channels));
   p.x.width = slab_width(l.input, l.groups == 1 ? 0 : l.weights.size[1]);
-  p.patches = best_patches(make_patches(l), [&](const Patches &patches) {
-    p.patches = patches;
-    return fits(p) ? patches.count * patch_clocks(p) : 0;
-  });
+  p.patches = make_patches(l);
+  choose_patches(&p.patches, [&] { return fits(p) ? p.patches.count * patch_clocks(p) : 0; });
   const int64_t workers = int64_t{kHopperMultiprocessors} * kTogether, slices = int64_t{p.filter_slices} * p.groups;
   p.shares = small(std::clamp<int64_t>(workers / slices, 1, std::max(p.patches.count, 1)));
   return p;

@@ -92,10 +92,7 @@ PatchProduct make_patch_product(const polyconv_layer &l, const PatchShape &shape
   p.patches = make_patches(l);
   set_slices(l, shape, &p);
   p.x.width = x_width(l, p.diagonal), p.dy.width = dy_width(l, p.diagonal);
-  p.patches = best_patches(p.patches, [&](const Patches &patches) {
-    p.patches = patches;
-    return fits(shape, &p) ? patches.count * patch_clocks(p, shape) : 0;
-  });
+  choose_patches(&p.patches, [&] { return fits(shape, &p) ? p.patches.count * patch_clocks(p, shape) : 0; });
   if (p.patches.pixels > 0 && fits(shape, &p)) p.splits = splits_of(p);
   return p;
 }

@@ -107,17 +107,43 @@ inline bool adjoint_takes(const polyconv_request &request, Offer &offer) {
   return true;
 }
 
+// All parts of a layer, in order.
+inline std::vector<AdjointPart> all_adjoint_parts(const AdjointSide &side, const polyconv_layer &l) {
+  std::vector<AdjointPart> parts;
+  parts.reserve(static_cast<size_t>(adjoint_parts(l)));
+  for (int64_t number = 0; number < adjoint_parts(l); ++number) parts.push_back(detail::forward_part(side, l, number));
+  return parts;
+}
+
+// Whether the forward kernel takes no config of the first part that has taps, whatever the workspace, and so none of
+// the problem: then the reason is in the offer. A strided problem asks for each config and part otherwise.
+inline bool adjoint_is_refused(const Kernel &forward, const polyconv_request &request,
+                               const std::vector<AdjointPart> &parts, Offer *offer) {
+  const auto part = std::find_if(parts.begin(), parts.end(), [](const AdjointPart &p) {
+    return p.has_taps && !p.is_empty && spatial(p.layer.input) > 0;
+  });
+  if (part == parts.end()) return false;
+  polyconv_policy policy = *request.policy;
+  policy.workspace_limit = INT64_MAX;
+  polyconv_request any = request;
+  any.policy = &policy;
+  Offer of_part;
+  if (detail::ask_forward(forward, any, *part, -1, &of_part)) return false;
+  offer->rejects_pooling = of_part.rejects_pooling, offer->wants_layout = of_part.wants_layout;
+  offer->reject("forward, over the output's gradient: %s", of_part.reason);
+  return true;
+}
+
 // Adds up what all parts need in a config; -1: in the one that the forward kernel chooses for the first. False, with
 // the reason in *sum, where it does not take one of them.
 inline bool adjoint_add(const AdjointSide &side, const Kernel &forward, const polyconv_request &request, int32_t config,
-                        Offer *sum) {
+                        const std::vector<AdjointPart> &parts, Offer *sum) {
   const polyconv_layer &l = *request.layers[0];
   Offer offer;
   double us = 0;
   int64_t workspace = 0, weights = 0, results = 0, zeros = 0;
   bool raw = true;
-  for (int64_t number = 0; number < adjoint_parts(l); ++number) {
-    const AdjointPart part = detail::forward_part(side, l, number);
+  for (const AdjointPart &part : parts) {
     if (!part.has_taps) {
       if (part.is_empty) continue;
       if (!side.finishes_zeros(l)) return sum->reject("makes nothing but zeros of inputs that no tap reaches");
