@@ -56,8 +56,8 @@ __device__ inline uint32_t pair_at(const OuterVector<Wide> &a, const OuterVector
 
 template <class T, int Wide, bool Vectors>
 class OuterWarp {
-  static constexpr int kSteps = 2, kRows = 16 * kSteps; // whose loads are under way at a time: a row a lane
-  static_assert(kRows == 32);
+  static constexpr int kRows = 32;                                // a row a lane, in two steps of 16
+  static constexpr int kTogether = Wide == 8 && !Vectors ? 1 : 2; // steps whose loads are under way at a time
 
  public:
   static constexpr int tile = 8 * Wide; // filters, and columns
@@ -73,18 +73,21 @@ class OuterWarp {
 #pragma unroll 1
     for (int32_t first = 0; first < p.rows; first += kRows) {
       const int32_t mine = min(first + lane_, p.rows - 1), dy_row = p.dy.walk.at(mine), x_row = p.x.walk.at(mine);
-      OuterVector<Wide> dy[kSteps][4], x[kSteps][4];
+#pragma unroll 1
+      for (int step = 0; step < kRows; step += 16 * kTogether) {
+        OuterVector<Wide> dy[kTogether][4], x[kTogether][4];
 #pragma unroll
-      for (int s = 0; s < kSteps; ++s)
+        for (int s = 0; s < kTogether; ++s)
 #pragma unroll
-        for (int r = 0; r < 4; ++r) {
-          const int32_t row = s * 16 + lane_ % 4 * 4 + r;
-          const bool there = first + row < p.rows;
-          dy[s][r] = load_vector<Wide, Vectors>(p.dy, dy_ + __shfl_sync(~0u, dy_row, row), filter_, there);
-          x[s][r] = load_vector<Wide, Vectors>(p.x, x_ + __shfl_sync(~0u, x_row, row), column_, there);
-        }
+          for (int r = 0; r < 4; ++r) {
+            const int32_t row = step + s * 16 + lane_ % 4 * 4 + r;
+            const bool there = first + row < p.rows;
+            dy[s][r] = load_vector<Wide, Vectors>(p.dy, dy_ + __shfl_sync(~0u, dy_row, row), filter_, there);
+            x[s][r] = load_vector<Wide, Vectors>(p.x, x_ + __shfl_sync(~0u, x_row, row), column_, there);
+          }
 #pragma unroll
-      for (int s = 0; s < kSteps; ++s) multiply_step(dy[s], x[s]);
+        for (int s = 0; s < kTogether; ++s) multiply_step(dy[s], x[s]);
+      }
     }
   }
 
