@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/sdk/padding.hpp>
+
 #include <cstdint>
 
 namespace polyconv::cuda {
@@ -19,11 +21,13 @@ struct Divider {
     if (bits == 0) return {};
     return {by, static_cast<uint32_t>(((uint64_t{1} << (31 + bits)) + static_cast<uint32_t>(by) - 1) / by), bits - 1};
   }
-#ifdef __CUDACC__
-  __device__ int32_t operator()(int32_t n) const {
+  POLYCONV_HOST_DEVICE int32_t operator()(int32_t n) const {
+#ifdef __CUDA_ARCH__
     return factor == 0 ? n : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(n), factor) >> shift);
-  }
+#else
+    return factor == 0 ? n : static_cast<int32_t>(uint64_t{static_cast<uint32_t>(n)} * factor >> 32 >> shift);
 #endif
+  }
 };
 
 } // namespace polyconv::cuda

@@ -7,25 +7,17 @@
 #include "common/rewrite/fold.hpp"
 
 #include <algorithm>
-#include <numeric>
 
-#include "common/divider.cuh"
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
+#include "common/rewrite/columns.hpp"
 
 namespace polyconv::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-// Which taps of an axis read a position, and for which outputs: every `taps_apart`-th tap from the first on, each for
-// an output `outputs_apart` before the last one's.
-struct FoldAxis {
-  Divider by_stride, by_taps_apart, by_outputs_apart;
-  int32_t taps, outputs, dilation, pad;
-};
 
 // The axes of the result in the order of memory, but for the last.
 struct FoldOrder {
@@ -51,28 +43,6 @@ struct Fold {
   View<int32_t> columns;
   const void *data;
   ColumnOrder order;
-};
-
-// The taps that read a position: the first, its output, and how many.
-struct Readers {
-  int32_t tap = 0, output, count;
-
-  __device__ Readers(const FoldAxis &a, int32_t position) {
-    const int32_t padded = position + a.pad, stride = a.by_stride.by;
-    output = a.by_stride(padded);
-    if (a.dilation == 1) tap = padded - output * stride;
-    while (output * stride != padded - tap * a.dilation) { // at most taps_apart times
-      if (++tap == a.by_taps_apart.by || tap * a.dilation > padded) {
-        tap = a.taps;
-        break;
-      }
-      output = a.by_stride(padded - tap * a.dilation);
-    }
-    count = tap < a.taps ? min(a.by_taps_apart(a.taps - 1 - tap), a.by_outputs_apart(output)) + 1 : 0;
-    if (output < a.outputs) return;
-    const int32_t beyond = a.by_outputs_apart(output - a.outputs) + 1; // of the outputs' last
-    tap += beyond * a.by_taps_apart.by, output -= beyond * a.by_outputs_apart.by, count -= beyond;
-  }
 };
 
 template <class T>
@@ -107,14 +77,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-FoldAxis make_axis(const polyconv_layer &l, int axis) {
-  const auto stride = small(l.stride[axis]), dilation = small(l.dilation[axis]);
-  const int32_t common = std::gcd(stride, dilation);
-  return {Divider::make(stride),           Divider::make(stride / common), Divider::make(dilation / common),
-          small(l.weights.size[2 + axis]), small(l.output.size[2 + axis]), dilation,
-          small(l.pad_begin[axis])};
-}
-
 FoldOrder make_order(const polyconv_tensor &result) {
   const bool last = result.stride[1] == 1 && result.size[1] > 1;
   FoldOrder order = {last ? 1 : 0, {}};
@@ -139,8 +101,11 @@ double fold_us(const polyconv_layer &l, const polyconv_tensor &columns) {
 
 void fold_columns(const polyconv_layer &l, const polyconv_tensor &columns, const ColumnOrder &order, const void *data,
                   const polyconv_arguments &a, cudaStream_t stream) {
-  const Fold f = {
-      {make_axis(l, 0), make_axis(l, 1), make_axis(l, 2)}, make_order(l.result), View<int32_t>(columns), data, order};
+  const Fold f = {{make_fold_axis(l, 0), make_fold_axis(l, 1), make_fold_axis(l, 2)},
+                  make_order(l.result),
+                  View<int32_t>(columns),
+                  data,
+                  order};
   const int32_t count = small(sdk::elements(l.result));
   const auto go = [&](auto kernel) {
     kernel<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(Conv<int32_t>(l, a), f, EveryActivation(l, a), a.input,

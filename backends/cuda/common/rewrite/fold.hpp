@@ -5,14 +5,9 @@
 
 #include <cuda_runtime.h>
 
-#include <polyconv/sdk/kernel.hpp>
+#include "common/rewrite/columns.hpp"
 
 namespace polyconv::cuda {
-
-// Of a tap's column to the next tap's, and of a channel's to the next channel's.
-struct ColumnOrder {
-  int32_t tap, channel;
-};
 
 // Microseconds. `columns`: the tensor, one channel a column, of the output's pixels and the type of sums.
 double fold_us(const polyconv_layer &layer, const polyconv_tensor &columns);
