@@ -5,25 +5,18 @@
 #include <doctest/doctest.h>
 #include <common/rewrite/columns.hpp>
 
-#include <random>
-#include <vector>
+#include "numbers.hpp"
 
 using namespace polyconv::cuda;
+using namespace rewrite_test;
 using polyconv::sdk::at;
 using polyconv::sdk::elements;
 
 namespace {
 
-using Numbers = std::vector<double>;
-
-class Layers {
+class Layers : public Random {
  public:
-  int64_t pick(int64_t low, int64_t high) { return low + static_cast<int64_t>(random_() % (high - low + 1)); }
-  Numbers numbers(int64_t count) {
-    Numbers all(static_cast<size_t>(count));
-    for (double &v : all) v = static_cast<double>(pick(-3, 3));
-    return all;
-  }
+  Layers() : Random(29) {}
 
   polyconv_layer next() {
     polyconv_layer l = {};
@@ -55,12 +48,7 @@ class Layers {
       t.size[axis] = size[axis], t.stride[axis] = stride, stride *= size[axis];
     return t;
   }
-  std::mt19937 random_{29};
 };
-
-double &number(Numbers &numbers, int64_t i) {
-  return numbers.at(static_cast<size_t>(i));
-}
 
 // body(n, d, h, w) of every pixel.
 template <class Body>

@@ -4,39 +4,26 @@
 #include <doctest/doctest.h>
 #include <common/rewrite/patch.hpp>
 
+#include "numbers.hpp"
+
 #include <algorithm>
-#include <random>
 #include <string>
 #include <vector>
 
 using namespace polyconv::cuda;
+using namespace rewrite_test;
 using polyconv::sdk::at;
 using polyconv::sdk::elements;
 
 namespace {
 
-using Numbers = std::vector<double>;
 constexpr int kLast[5] = {1, 4, 3, 2, 0}, kFirst[5] = {4, 3, 2, 1, 0};
-
-double &number(Numbers &numbers, int64_t i) {
-  return numbers.at(static_cast<size_t>(i));
-}
-double number(const Numbers &numbers, int64_t i) {
-  return numbers.at(static_cast<size_t>(i));
-}
 
 // ---------------------------------------------------------------- layers
 
-class Layers {
+class Layers : public Random {
  public:
-  int64_t pick(int64_t low, int64_t high) { return low + static_cast<int64_t>(random_() % (high - low + 1)); }
-  bool chance(int percent) { return pick(1, 100) <= percent; }
-
-  Numbers numbers(int64_t count) {
-    Numbers all(static_cast<size_t>(count));
-    for (double &v : all) v = static_cast<double>(pick(-3, 3));
-    return all;
-  }
+  Layers() : Random(11) {}
 
   polyconv_layer next(int32_t direction) {
     polyconv_layer l = {};
@@ -85,7 +72,6 @@ class Layers {
       t->stride[axis] = -t->stride[axis];
     }
   }
-  std::mt19937 random_{11};
 };
 
 int64_t span(const polyconv_tensor &t) {

@@ -53,8 +53,9 @@ constexpr AdjointSide kSide = {interleaves, {4, 3, 2, 1, 0}, is_bare, end_us};
 } // namespace
 
 bool adjoint_supports(const Kernel &forward, const polyconv_request &request, int32_t config, Offer &offer) {
-  return adjoint_takes(request, offer) &&
-         adjoint_add(kSide, forward, request, config, all_adjoint_parts(kSide, *request.layers[0]), &offer);
+  if (!adjoint_takes(request, offer)) return false;
+  AdjointParts parts(kSide, *request.layers[0]);
+  return adjoint_add(kSide, forward, request, config, parts, &offer);
 }
 
 // ---------------------------------------------------------------- plan and run

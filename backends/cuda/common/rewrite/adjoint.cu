@@ -85,8 +85,8 @@ constexpr sdk::AdjointSide kSide = {interleaves, {1, 4, 3, 2, 0}, [](const polyc
 
 bool adjoint_supports(const sdk::Kernel &forward, const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   if (!sdk::adjoint_takes(request, offer)) return false;
-  const std::vector<sdk::AdjointPart> parts = sdk::all_adjoint_parts(kSide, *request.layers[0]);
-  if (config >= 0 || parts.size() == 1) return sdk::adjoint_add(kSide, forward, request, config, parts, &offer);
+  sdk::AdjointParts parts(kSide, *request.layers[0]);
+  if (config >= 0 || parts.count() == 1) return sdk::adjoint_add(kSide, forward, request, config, parts, &offer);
   if (sdk::adjoint_is_refused(forward, request, parts, &offer)) return false;
   sdk::Offer best = {};
   for (int32_t c = 0; c < forward.config_count; ++c) {

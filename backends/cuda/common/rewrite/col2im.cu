@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/rewrite/col2im.hpp"
 
+#include <polyconv/sdk/adjoint_kernel.hpp>
+
 #include <algorithm>
 #include <cinttypes>
 #include <string>
@@ -36,10 +38,9 @@ bool takes(const polyconv_request &request, int32_t direction, sdk::Offer &offer
 // The product's, where it packs.
 void set_format(const Columns &c, sdk::Offer *offer) {
   if (std::string(offer->weights_format[0]) == POLYCONV_FORMAT_RAW) return;
-  const std::string product = offer->weights_format[0];
   char format[POLYCONV_FORMAT_SIZE];
   std::snprintf(format, sizeof format, "columns_%s_%.*s", c.order == PatchOrder::kChannelsLast ? "rsc" : "crs",
-                POLYCONV_FORMAT_SIZE - 16, product.c_str());
+                POLYCONV_FORMAT_SIZE - 16, offer->weights_format[0]);
   offer->set_weights(0, format, offer->weights_bytes[0]);
 }
 
@@ -90,13 +91,11 @@ class Col2im final : public CudaInstance {
   }
 
   polyconv_arguments from_image(int64_t image, polyconv_arguments a) const {
-    const auto move = [&](auto *pointer, const polyconv_tensor &t) {
-      if (*pointer == nullptr) return;
-      auto *const bytes = const_cast<char *>(static_cast<const char *>(*pointer));
-      *pointer = bytes + image * t.stride[0] * sdk::type_bytes(t.type);
+    const auto from = [&](const void *pointer, const polyconv_tensor &t) {
+      return sdk::moved(pointer, image * t.stride[0], t.type);
     };
-    move(&a.input, layer_.result), move(&a.output, layer_.output);
-    move(&a.residual[0], layer_.residual), move(&a.saved[0], layer_.saved);
+    a.input = from(a.input, layer_.result), a.output = from(a.output, layer_.output);
+    a.residual[0] = from(a.residual[0], layer_.residual), a.saved[0] = from(a.saved[0], layer_.saved);
     return a;
   }
 

@@ -34,6 +34,12 @@ struct AdjointBytes {
   int64_t packed, exchanged;
 };
 
+// So many elements of a type behind a pointer; NULL stays NULL.
+inline char *moved(const void *pointer, int64_t elements, int32_t type) {
+  char *const bytes = static_cast<char *>(const_cast<void *>(pointer));
+  return bytes == nullptr ? nullptr : bytes + elements * type_bytes(type);
+}
+
 namespace detail {
 
 inline int64_t dense_bytes(const polyconv_tensor &t) {
@@ -83,11 +89,6 @@ inline bool folds_padding(const polyconv_layer &l) {
   return false;
 }
 
-inline char *moved(const void *pointer, int64_t elements, int32_t type) {
-  char *const bytes = static_cast<char *>(const_cast<void *>(pointer));
-  return bytes == nullptr ? nullptr : bytes + elements * type_bytes(type);
-}
-
 } // namespace detail
 
 // Whether the problem falls into parts; else rejects in words.
@@ -107,28 +108,42 @@ inline bool adjoint_takes(const polyconv_request &request, Offer &offer) {
   return true;
 }
 
-// All parts of a layer, in order.
-inline std::vector<AdjointPart> all_adjoint_parts(const AdjointSide &side, const polyconv_layer &l) {
-  std::vector<AdjointPart> parts;
-  parts.reserve(static_cast<size_t>(adjoint_parts(l)));
-  for (int64_t number = 0; number < adjoint_parts(l); ++number) parts.push_back(detail::forward_part(side, l, number));
-  return parts;
-}
+// The parts of a layer that adjoint_takes, each made when it is first asked for: a kernel that refuses the first asks
+// for no other, and all configs share what has been made.
+class AdjointParts {
+ public:
+  AdjointParts(const AdjointSide &side, const polyconv_layer &layer)
+      : side_(side), layer_(layer), count_(adjoint_parts(layer)) {}
+
+  int64_t count() const { return count_; }
+  const AdjointPart &operator[](int64_t number) {
+    made_.reserve(static_cast<size_t>(count_)); // references stay
+    while (static_cast<int64_t>(made_.size()) <= number)
+      made_.push_back(detail::forward_part(side_, layer_, static_cast<int64_t>(made_.size())));
+    return made_[static_cast<size_t>(number)];
+  }
+
+ private:
+  const AdjointSide &side_;
+  const polyconv_layer &layer_;
+  const int64_t count_;
+  std::vector<AdjointPart> made_;
+};
 
 // Whether the forward kernel takes no config of the first part that has taps, whatever the workspace, and so none of
 // the problem: then the reason is in the offer. A strided problem asks for each config and part otherwise.
-inline bool adjoint_is_refused(const Kernel &forward, const polyconv_request &request,
-                               const std::vector<AdjointPart> &parts, Offer *offer) {
-  const auto part = std::find_if(parts.begin(), parts.end(), [](const AdjointPart &p) {
-    return p.has_taps && !p.is_empty && spatial(p.layer.input) > 0;
-  });
-  if (part == parts.end()) return false;
+inline bool adjoint_is_refused(const Kernel &forward, const polyconv_request &request, AdjointParts &parts,
+                               Offer *offer) {
+  int64_t number = 0;
+  const auto reads = [](const AdjointPart &p) { return p.has_taps && !p.is_empty && spatial(p.layer.input) > 0; };
+  while (number < parts.count() && !reads(parts[number])) ++number;
+  if (number == parts.count()) return false;
   polyconv_policy policy = *request.policy;
   policy.workspace_limit = INT64_MAX;
   polyconv_request any = request;
   any.policy = &policy;
   Offer of_part;
-  if (detail::ask_forward(forward, any, *part, -1, &of_part)) return false;
+  if (detail::ask_forward(forward, any, parts[number], -1, &of_part)) return false;
   offer->rejects_pooling = of_part.rejects_pooling, offer->wants_layout = of_part.wants_layout;
   offer->reject("forward, over the output's gradient: %s", of_part.reason);
   return true;
@@ -137,13 +152,14 @@ inline bool adjoint_is_refused(const Kernel &forward, const polyconv_request &re
 // Adds up what all parts need in a config; -1: in the one that the forward kernel chooses for the first. False, with
 // the reason in *sum, where it does not take one of them.
 inline bool adjoint_add(const AdjointSide &side, const Kernel &forward, const polyconv_request &request, int32_t config,
-                        const std::vector<AdjointPart> &parts, Offer *sum) {
+                        AdjointParts &parts, Offer *sum) {
   const polyconv_layer &l = *request.layers[0];
   Offer offer;
   double us = 0;
   int64_t workspace = 0, weights = 0, results = 0, zeros = 0;
   bool raw = true;
-  for (const AdjointPart &part : parts) {
+  for (int64_t number = 0; number < parts.count(); ++number) {
+    const AdjointPart &part = parts[number];
     if (!part.has_taps) {
       if (part.is_empty) continue;
       if (!side.finishes_zeros(l)) return sum->reject("makes nothing but zeros of inputs that no tap reaches");
@@ -231,10 +247,10 @@ class AdjointPlan {
   polyconv_arguments arguments_of(const Part &part, const polyconv_arguments &a) const {
     const AdjointPart &of = part.of;
     polyconv_arguments b = a;
-    b.input = detail::moved(a.output, of.input, layer_.output.type);
-    b.output = detail::moved(a.input, of.result, layer_.result.type);
-    b.residual[0] = detail::moved(a.residual[0], of.residual, layer_.residual.type);
-    b.saved[0] = detail::moved(a.saved[0], of.saved, layer_.saved.type);
+    b.input = moved(a.output, of.input, layer_.output.type);
+    b.output = moved(a.input, of.result, layer_.result.type);
+    b.residual[0] = moved(a.residual[0], of.residual, layer_.residual.type);
+    b.saved[0] = moved(a.saved[0], of.saved, layer_.saved.type);
     const int64_t at = part.bytes.packed > 0 ? part.packed_at : part.exchanged_at; // 0 where they are raw
     b.weights[0] = static_cast<char *>(a.weights[0]) + at;
     if (!part.forward || !interleaves_) return b;
