@@ -73,20 +73,11 @@ class OuterWarp {
 #pragma unroll 1
     for (int32_t first = 0; first < p.rows; first += kRows) {
       const int32_t mine = min(first + lane_, p.rows - 1), dy_row = p.dy.walk.at(mine), x_row = p.x.walk.at(mine);
+      if constexpr (kTogether == 2) {
+        multiply_steps(p, first, 0, dy_row, x_row);
+      } else {
 #pragma unroll 1
-      for (int step = 0; step < kRows; step += 16 * kTogether) {
-        OuterVector<Wide> dy[kTogether][4], x[kTogether][4];
-#pragma unroll
-        for (int s = 0; s < kTogether; ++s)
-#pragma unroll
-          for (int r = 0; r < 4; ++r) {
-            const int32_t row = step + s * 16 + lane_ % 4 * 4 + r;
-            const bool there = first + row < p.rows;
-            dy[s][r] = load_vector<Wide, Vectors>(p.dy, dy_ + __shfl_sync(~0u, dy_row, row), filter_, there);
-            x[s][r] = load_vector<Wide, Vectors>(p.x, x_ + __shfl_sync(~0u, x_row, row), column_, there);
-          }
-#pragma unroll
-        for (int s = 0; s < kTogether; ++s) multiply_step(dy[s], x[s]);
+        for (int step = 0; step < kRows; step += 16) multiply_steps(p, first, step, dy_row, x_row);
       }
     }
   }
@@ -105,6 +96,22 @@ class OuterWarp {
   }
 
  private:
+  // Rows from first + step on, whose loads are under way together; `dy_row`, `x_row`: where this lane's row begins.
+  __device__ void multiply_steps(const OuterProduct &p, int32_t first, int step, int32_t dy_row, int32_t x_row) {
+    OuterVector<Wide> dy[kTogether][4], x[kTogether][4];
+#pragma unroll
+    for (int s = 0; s < kTogether; ++s)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const int32_t row = step + s * 16 + lane_ % 4 * 4 + r;
+        const bool there = first + row < p.rows;
+        dy[s][r] = load_vector<Wide, Vectors>(p.dy, dy_ + __shfl_sync(~0u, dy_row, row), filter_, there);
+        x[s][r] = load_vector<Wide, Vectors>(p.x, x_ + __shfl_sync(~0u, x_row, row), column_, there);
+      }
+#pragma unroll
+    for (int s = 0; s < kTogether; ++s) multiply_step(dy[s], x[s]);
+  }
+
   __device__ void multiply_step(const OuterVector<Wide> (&dy)[4], const OuterVector<Wide> (&x)[4]) {
 #pragma unroll
     for (int i = 0; i < Wide / 2; ++i) {
