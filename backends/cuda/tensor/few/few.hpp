@@ -36,6 +36,17 @@ inline int32_t stride_of(const polyconv_tensor &t, int axis) {
   return t.stride[axis] > INT32_MAX ? 0 : small(t.stride[axis]);
 }
 
+// The third axis of a layer: 1 tap, 1 output and no padding of an image.
+struct Depth {
+  int32_t taps, step, dilation, pad, input, output;
+  int32_t x, y; // strides in elements
+};
+
+inline Depth depth_of(const polyconv_layer &l) {
+  return {small(l.weights.size[2]), small(l.stride[0]),      small(l.dilation[0]),  small(l.pad_begin[0]),
+          small(l.input.size[2]),   small(l.output.size[2]), stride_of(l.input, 2), stride_of(l.result, 2)};
+}
+
 inline Shape shape_of(const polyconv_layer &l) {
   Shape s = {};
   s.relu = l.epilogue.activation == POLYCONV_ACT_RELU;

@@ -38,14 +38,18 @@ inline constexpr int kAtOnce = 8; // pixels that a thread loads
 
 // Where a block works.
 struct Corner {
-  int32_t group, d, h, w, image, outputs; // first output; how many there are
+  int32_t group, d, h, w, image; // the first group of filters; the first output
+  int32_t outputs, limit;        // how many there are, or in a row, where a patch has parts of several
 
   __device__ Corner(const Geometry &g, int32_t block) {
-    group = block % g.groups, block /= g.groups;
+    const int32_t turns = (g.groups + g.together - 1) / g.together;
+    group = block % turns * g.together, block /= turns;
     w = block % g.across * g.columns, block /= g.across;
     h = block % g.down * g.rows, block /= g.down;
     image = block / g.depth.output, d = block - image * g.depth.output;
-    outputs = min(g.rows, g.output_h - h) * min(g.columns, g.output_w - w); // one of them is whole
+    const int32_t left = min(g.columns, g.output_w - w);
+    outputs = min(g.rows, g.output_h - h) * (g.rows > 1 ? g.columns : left);
+    limit = g.skip != 0 ? left : outputs;
   }
 };
 
@@ -70,21 +74,25 @@ __device__ inline void put_unit(char *to, int32_t plane, float (&v)[4]) {
         make_uint2(tensor::take_part(v[0], v[1], part == 0), tensor::take_part(v[2], v[3], part == 0));
 }
 
-// A slice of the input, of which nothing but padding is there where `exists` is false. What lies outside is read from
-// somewhere inside: loads without branches follow each other at once.
+// The slices of the input that the taps of depth read, one after the other. What lies outside is read from somewhere
+// inside: loads without branches follow each other at once. A call, so that the products keep their registers.
 template <class E, int parts>
-__device__ inline void load_slice(const Geometry &g, const Corner &at, const E *slice, bool exists, char *patch) {
+__device__ __noinline__ void load_patch(const Geometry &g, const Pointers &p, const Corner &at, char *patch) {
   constexpr int kUnit = channels_of_unit(parts, sizeof(E));
-  const int32_t top = at.h * g.step_h - g.pad_h, left = at.w * g.step_w - g.pad_w;
-  for (auto first = static_cast<int32_t>(threadIdx.x); first < g.slice; first += kAtOnce * kThreads) {
+  const E *const image = static_cast<const E *>(p.x) + at.image * g.x_image;
+  const int32_t front = at.d * g.depth.step - g.depth.pad, top = at.h * g.step_h - g.pad_h,
+                left = at.w * g.step_w - g.pad_w;
+#pragma unroll 1
+  for (auto first = static_cast<int32_t>(threadIdx.x); first < g.pixels; first += kAtOnce * kThreads) {
     int32_t from[kAtOnce];
     bool inside[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const int32_t pixel = first + i * kThreads, row = pixel / g.pitch, h = top + row,
-                    w = left + pixel - row * g.pitch;
-      inside[i] = exists && h >= 0 && h < g.input_h && w >= 0 && w < g.input_w;
-      from[i] = inside[i] ? h * g.x_row + w * g.x_column : 0;
+      const int32_t pixel = first + i * kThreads, line = g.by_pitch(pixel), slice = g.by_lines(line);
+      const int32_t d = front + slice * g.depth.dilation, h = top + line - slice * g.lines,
+                    w = left + pixel - line * g.pitch;
+      inside[i] = pixel < g.pixels && d >= 0 && d < g.depth.input && h >= 0 && h < g.input_h && w >= 0 && w < g.input_w;
+      from[i] = inside[i] ? d * g.depth.x + h * g.x_row + w * g.x_column : 0;
     }
     for (int32_t unit = 0; unit < g.units; ++unit) {
       E loaded[kAtOnce][kUnit];
@@ -92,56 +100,49 @@ __device__ inline void load_slice(const Geometry &g, const Corner &at, const E *
       for (int i = 0; i < kAtOnce; ++i)
 #pragma unroll
         for (int c = 0; c < kUnit; ++c)
-          loaded[i][c] = __ldg(slice + from[i] + min(unit * kUnit + c, g.channels - 1) * g.x_plane);
+          loaded[i][c] = __ldg(image + from[i] + min(unit * kUnit + c, g.channels - 1) * g.x_plane);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
 #pragma unroll
         for (int c = 0; c < kUnit; ++c)
           if (!inside[i] || unit * kUnit + c >= g.channels) loaded[i][c] = 0;
-        if (first + i * kThreads < g.slice)
+        if (first + i * kThreads < g.pixels)
           put_unit<parts>(patch + ((first + i * kThreads) * g.units + unit) * 8, g.plane, loaded[i]);
       }
     }
   }
 }
 
-// The slices that the taps of depth read. A call, so that the products keep their registers.
-template <class E, int parts>
-__device__ __noinline__ void load_patch(const Geometry &g, const Pointers &p, const Corner &at, char *patch) {
-  const E *const image = static_cast<const E *>(p.x) + at.image * g.x_image;
-  const int32_t front = at.d * g.depth.step - g.depth.pad;
-#pragma unroll 1
-  for (int32_t tap = 0; tap < g.depth.taps; ++tap, patch += g.slice * g.units * 8) {
-    const int32_t d = front + tap * g.depth.dilation;
-    const bool exists = d >= 0 && d < g.depth.input;
-    load_slice<E, parts>(g, at, image + (exists ? d * g.depth.x : 0), exists, patch);
+// ---------------------------------------------------------------- products
+
+// Where the units of a window lie, in bytes from its first pixel, -1 behind the last: of `count` units, by all threads.
+__device__ inline void find_units(const Geometry &g, int32_t *units, int32_t count) {
+  for (auto unit = static_cast<int32_t>(threadIdx.x); unit < count; unit += kThreads) {
+    const int32_t tap = unit / g.units, line = tap / g.taps_w, slice = line / g.taps_h;
+    const int32_t row = slice * g.lines + (line - slice * g.taps_h) * g.dilation_h,
+                  pixel = row * g.pitch + (tap - line * g.taps_w) * g.dilation_w;
+    units[unit] = slice < g.depth.taps ? (pixel * g.units + unit - tap * g.units) * 8 : -1;
   }
 }
-
-// ---------------------------------------------------------------- products
 
 // The weights of a group, and where a lane's units are.
 template <class Factor, int steps, int tiles, int parts>
 class Taps {
  public:
-  __device__ Taps(const Geometry &g, const Pointers &p, int32_t group, uint32_t patch)
-      : zeros_(patch + g.input - 8), plane_(g.plane) {
-    const auto lane = static_cast<int32_t>(threadIdx.x) % 32;
-    const uint4 *const from = p.weights + group * (parts * steps * tiles * 32) + lane;
+  __device__ Taps(const Geometry &g, uint32_t patch) : zeros_(patch + g.input - 8), plane_(g.plane) {}
+
+  __device__ __forceinline__ void load(const Pointers &p, int32_t group) {
+    const uint4 *const from = p.weights + group * (parts * steps * tiles * 32) + threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < parts * steps * tiles; ++i) {
       const uint4 v = __ldg(from + i * 32);
       uint32_t(&a)[4] = weights_[i / (steps * tiles)][i / tiles % steps][i % tiles];
       a[0] = v.x, a[1] = v.y, a[2] = v.z, a[3] = v.w;
     }
-    const int32_t all = g.depth.taps * g.taps_h * g.taps_w * g.units;
+  }
+  __device__ __forceinline__ void take(const int32_t *units) {
 #pragma unroll
-    for (int step = 0; step < steps; ++step) {
-      const int32_t unit = step * 4 + lane % 4, tap = unit / g.units, line = tap / g.taps_w, slice = line / g.taps_h;
-      const int32_t pixel =
-          slice * g.slice + (line - slice * g.taps_h) * g.dilation_h * g.pitch + (tap - line * g.taps_w) * g.dilation_w;
-      at_[step] = unit < all ? (pixel * g.units + unit - tap * g.units) * 8 : -1;
-    }
+    for (int step = 0; step < steps; ++step) at_[step] = units[step * 4 + threadIdx.x % 4];
   }
 
   // Adds up sums of eight positions; the lane's begins at `from`.
@@ -257,10 +258,10 @@ __device__ __forceinline__ void put_pair(T *to, float a, float b) {
 // All results of a block from where they wait: a warp a filter. Words begin where lines of 128 bytes do, for what is
 // written in parts is slow.
 template <class T, int tiles>
-__device__ inline void store_planes(const Geometry &g, const Corner &at, const T *waiting, T *corner) {
+__device__ inline void store_planes(const Geometry &g, const Corner &at, int32_t group, const T *waiting, T *corner) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   for (int32_t row = static_cast<int32_t>(threadIdx.x) / 32; row < tiles * 16; row += kThreads / 32) {
-    const int32_t k = at.group * tiles * 16 + filter_of(row / 8, row % 8, vector_of(tiles, sizeof(T)));
+    const int32_t k = group * tiles * 16 + filter_of(row / 8, row % 8, vector_of(tiles, sizeof(T)));
     if (k >= g.filters) continue;
     const T *const from = waiting + row * g.waiting;
     T *const to = corner + int64_t{k} * g.y_filter;
@@ -318,34 +319,21 @@ __host__ __device__ constexpr int resident_blocks(const Form &f) {
   return held <= 128 ? 4 : held <= 168 ? 3 : 2;
 }
 
-template <class T, int steps, int tiles, int parts, Ends ends>
-__global__ void __launch_bounds__(kThreads, resident_blocks(Form{steps, tiles, parts}))
-    multiply_patch(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
-  extern __shared__ __align__(16) char patch[];
-  using Element = std::conditional_t<sizeof(T) == 2, uint16_t, float>;
-  using Factor = std::conditional_t<parts == 3, __nv_bfloat16, T>;
+// The results of a group of filters at all outputs of a patch, whose input lies in shared memory from `begin` on.
+template <class T, int tiles, int parts, Ends ends, class Taps>
+__device__ __forceinline__ void multiply_group(const Geometry &g, const Pointers &p, const Corner &at, int32_t group,
+                                               const Taps &taps, uint32_t begin, T *corner, T *waiting) {
   constexpr int kVector = vector_of(tiles, sizeof(T)), kStep = kThreads / 32 * kPositions;
-  const Corner at(g, static_cast<int32_t>(blockIdx.x));
-  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, filter = at.group * tiles * 16;
-  const uint32_t begin = ptx::shared_address(patch);
-  load_patch<Element, parts>(g, p, at, patch);
-  if (threadIdx.x == 0) *reinterpret_cast<uint2 *>(patch + g.input - 8) = {};
-  const Taps<Factor, steps, tiles, parts> taps(g, p, at.group, begin);
+  const int32_t filter = group * tiles * 16, lane = static_cast<int32_t>(threadIdx.x) % 32;
   const Finish<T, tiles> finish(g, p, filter);
-  T *const corner = static_cast<T *>(p.y) + at.image * g.y_image + int64_t{at.d} * g.depth.y + int64_t{at.h} * g.y_row +
-                    at.w * g.y_column;
-  auto *const waiting = reinterpret_cast<T *>(patch + g.input);
   const int32_t across = g.step_w * g.units * 8, down = g.step_h * g.pitch * g.units * 8 - g.columns * across;
-  __syncthreads();
-
   int32_t first = static_cast<int32_t>(threadIdx.x) / 32 * kPositions;
   const int32_t mine = lane % 4 * 2,
                 exist = g.filters - filter - lane / 4 * kVector; // of the first filter's neighbours
   T *to = corner + int64_t{first + mine} * g.y_column + filter + lane / 4 * kVector;
 #pragma unroll 1
   for (; first < at.outputs; first += kStep, to += kStep * g.y_column) {
-    const int32_t position = min(first + lane / 4, at.outputs - 1),
-                  row = g.magic == 0 ? position : static_cast<int32_t>(__umulhi(g.magic, position));
+    const int32_t position = min(first + lane / 4, at.outputs - 1), row = g.by_columns(position);
     float sums[tiles][4];
     finish.begin(sums);
     taps.multiply(sums, begin + position * across + row * down);
@@ -354,6 +342,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(Form{steps, tiles, p
       for (int i = 0; i < 2 * tiles; ++i)
         put_pair(waiting + (i * 8 + lane / 4) * g.waiting + first + mine, finish.of(sums, i, 0), finish.of(sums, i, 1));
     } else {
+      const int32_t line = g.skip != 0 ? g.by_columns(first) : 0, end = line * g.columns + at.limit;
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float v[2 * tiles];
@@ -363,16 +352,47 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(Form{steps, tiles, p
           v[i] = finish.of(sums, i, e);
           finite = finite && fabsf(v[i]) < INFINITY;
         }
-        if (first + mine + e >= at.outputs) continue;
-        put_pixel<T, tiles, ends>(to + e * g.y_column, v, exist);
+        if (first + mine + e >= end) continue;
+        T *const pixel = to + line * g.skip + e * g.y_column;
+        put_pixel<T, tiles, ends>(pixel, v, exist);
         if constexpr (parts > 1)
-          if (!finite) repair<tiles>(g, p, at, first + mine + e, to + e * g.y_column, filter);
+          if (!finite) repair<tiles>(g, p, at, first + mine + e, pixel, filter);
       }
     }
   }
   if constexpr (ends == kPlanes) {
     __syncthreads();
-    store_planes<T, tiles>(g, at, waiting, corner);
+    store_planes<T, tiles>(g, at, group, waiting, corner);
+    __syncthreads();
+  }
+}
+
+template <class T, int steps, int tiles, int parts, Ends ends>
+__global__ void __launch_bounds__(kThreads, resident_blocks(Form{steps, tiles, parts}))
+    multiply_patch(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
+  extern __shared__ __align__(16) char patch[];
+  using Element = std::conditional_t<sizeof(T) == 2, uint16_t, float>;
+  using Factor = std::conditional_t<parts == 3, __nv_bfloat16, T>;
+  const Corner at(g, static_cast<int32_t>(blockIdx.x));
+  const uint32_t begin = ptx::shared_address(patch);
+  auto *const units = reinterpret_cast<int32_t *>(patch + g.input);
+  find_units(g, units, 4 * steps);
+  load_patch<Element, parts>(g, p, at, patch);
+  if (threadIdx.x == 0) *reinterpret_cast<uint2 *>(patch + g.input - 8) = {};
+  Taps<Factor, steps, tiles, parts> taps(g, begin);
+  taps.load(p, at.group);
+  T *const corner = static_cast<T *>(p.y) + at.image * g.y_image + int64_t{at.d} * g.depth.y + int64_t{at.h} * g.y_row +
+                    at.w * g.y_column;
+  auto *const waiting = reinterpret_cast<T *>(units + 4 * steps);
+  __syncthreads();
+  taps.take(units);
+  multiply_group<T, tiles, parts, ends>(g, p, at, at.group, taps, begin, corner, waiting);
+  if constexpr (Form{steps, tiles, parts}.takes_turns()) {
+#pragma unroll 1
+    for (int32_t group = at.group + 1; group < min(at.group + g.together, g.groups); ++group) {
+      taps.load(p, group);
+      multiply_group<T, tiles, parts, ends>(g, p, at, group, taps, begin, corner, waiting);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include "common/divider.cuh"
 #include "few/few.hpp"
 
 namespace polyconv::cuda::few_in {
@@ -25,28 +26,26 @@ struct Form {
   int parts; // bf16 of which an f32 factor is the sum; 1: the factor itself
 
   __host__ __device__ constexpr int operands() const { return parts * steps * tiles * 32; } // of 16 bytes, of a group
+  // Whether a block may multiply several groups of filters: registers hold what that takes too.
+  __host__ __device__ constexpr bool takes_turns() const { return parts * steps * tiles < 20; }
 };
 
-// The third axis of a layer: 1 tap, 1 output and no padding of an image.
-struct Depth {
-  int32_t taps, step, dilation, pad, input, output;
-  int32_t x, y; // strides in elements
-};
-
-// One problem on one instance. A patch is whole rows of one depth of the output, or a part of one row, so that its
-// outputs are equally far apart in memory. Of the input it holds one slice for each tap of depth.
+// One problem on one instance. A patch is of one depth of the output: whole rows, or a part of one row, so that its
+// outputs are equally far apart in memory; or a part of several rows, a multiple of kPositions wide. Of the input it
+// holds one slice for each tap of depth.
 struct Geometry : few::Shape {
-  Depth depth;
+  few::Depth depth;
   int32_t rows, columns, outputs; // of a patch: of the output, and how many there are
   int32_t down, across;           // patches of an image
-  uint32_t magic;                 // 2^32 / columns, rounded up; 0 for 1
-  int32_t pitch, slice, pixels;   // of a patch's input: of a row, of a slice, in all
-  int32_t units;                  // of a pixel
-  int32_t plane;                  // bytes of a patch's input; of one part of it
-  int32_t input;                  // bytes of all parts, with a unit of zeros behind them
-  int32_t waiting;                // planes: elements from one filter's results to the next's in shared memory
-  int32_t groups;                 // of filters
-  int32_t in_pairs;               // planes: 1: two neighbours leave as one word
+  int32_t skip;                   // elements from the end of a row of such a part to the next row's; else 0
+  int32_t pitch, lines, pixels;   // of a patch's input: of a row, rows of a slice, pixels in all
+  Divider by_columns, by_pitch, by_lines;
+  int32_t units;            // of a pixel
+  int32_t plane;            // bytes of a patch's input; of one part of it
+  int32_t input;            // bytes of all parts, with a unit of zeros behind them
+  int32_t waiting;          // planes: elements from one filter's results to the next's in shared memory
+  int32_t groups, together; // of filters; that a block multiplies one after the other
+  int32_t in_pairs;         // planes: 1: two neighbours leave as one word
 };
 
 // Pointers of one run. `exact`: emulated products have the weights themselves too,

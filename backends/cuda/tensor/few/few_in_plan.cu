@@ -39,42 +39,24 @@ Ends ends_of(const polyconv_layer &l, int tiles) {
   return l.result.size[1] % vector == 0 && in_vectors(l.result, 4, vector) ? kTogether : kSingly;
 }
 
-Depth depth_of(const polyconv_layer &l) {
-  return {small(l.weights.size[2]), small(l.stride[0]),      small(l.dilation[0]),       small(l.pad_begin[0]),
-          small(l.input.size[2]),   small(l.output.size[2]), few::stride_of(l.input, 2), few::stride_of(l.result, 2)};
-}
-
-// Fills in what a patch of whole rows, or part of one, makes of a layer. False: there is no place for it.
+// Fills in what a patch of so many rows and columns makes of a layer. False: there is no place for it.
 bool place(const polyconv_layer &l, int64_t rows, int64_t columns, Choice &c) {
   const Form &f = c.variant->form;
   Geometry &g = c.geometry;
-  const int64_t pitch = (columns - 1) * g.step_w + g.reach_w(), slice = ((rows - 1) * g.step_h + g.reach_h()) * pitch;
-  if (!(real(slice) * g.depth.taps * g.units * 8 < kLentShared)) return false; // below, nothing overflows
-  const int64_t pixels = g.depth.taps * slice;
-  const int64_t plane = pixels * g.units * 8, input = ceil_div(plane * f.parts + 8, 16) * 16;
+  const int64_t pitch = (columns - 1) * g.step_w + g.reach_w(), lines = (rows - 1) * g.step_h + g.reach_h();
+  if (!(real(pitch) * real(lines) * g.depth.taps * g.units * 8 < kLentShared)) return false; // below, nothing overflows
+  const int64_t pixels = g.depth.taps * lines * pitch, plane = pixels * g.units * 8;
+  const int64_t input = ceil_div(plane * f.parts + 8, 16) * 16, units = int64_t{f.steps} * 16;
   const int64_t waiting = ceil_div(rows * columns, 64) * 64 + 8; // so that filters fall into different banks
-  c.shared = input + (c.ends == kPlanes ? waiting * 16 * f.tiles * element_bytes(l) : 0);
+  c.shared = input + units + (c.ends == kPlanes ? waiting * 16 * f.tiles * element_bytes(l) : 0);
   if (c.shared > kLentShared) return false;
   g.rows = small(rows), g.columns = small(columns), g.outputs = small(rows * columns);
   g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
-  g.magic = columns == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + columns - 1) / columns);
-  g.pitch = small(pitch), g.slice = small(slice), g.pixels = small(pixels), g.plane = small(plane);
+  g.skip = rows > 1 && columns < g.output_w ? small(g.y_row - columns * g.y_column) : 0;
+  g.pitch = small(pitch), g.lines = small(lines), g.pixels = small(pixels), g.plane = small(plane);
+  g.by_columns = Divider::make(g.columns), g.by_pitch = Divider::make(g.pitch), g.by_lines = Divider::make(g.lines);
   g.input = small(input), g.waiting = small(waiting);
-  g.groups = small(ceil_div(g.filters, 16 * f.tiles));
-  c.blocks = l.output.size[0] * g.depth.output * g.down * g.across * g.groups;
-  return c.blocks <= INT32_MAX;
-}
-
-// Patches of up to so many outputs.
-bool cut(const polyconv_layer &l, int outputs, Choice &c) {
-  const Geometry &g = c.geometry;
-  const bool dense = g.output_h == 1 || g.y_row == int64_t{g.output_w} * g.y_column;
-  for (int64_t most = outputs; most >= 8; most /= 2) {
-    const int64_t rows = dense ? most / g.output_w : 0;
-    if (rows >= 1 && place(l, ceil_div(g.output_h, ceil_div(g.output_h, rows)), g.output_w, c)) return true;
-    if (rows < 1 && place(l, 1, ceil_div(g.output_w, ceil_div(g.output_w, most)), c)) return true;
-  }
-  return false;
+  return true;
 }
 
 // Microseconds, fitted to the configs of ten layers on an H200. A block loads, then multiplies or waits for its share
@@ -91,7 +73,39 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   const double storing = bytes * kHopperMultiprocessors * resident / (c.ends == kPlanes ? 2.5e6 : 4.1e6);
   const double multiplying =
       real(ceil_div(g.outputs, kPositions)) * (0.03 + 0.005 * f.steps * f.parts + 0.0025 * products);
-  return 0.2 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + std::max(multiplying, storing));
+  return (0.2 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + g.together * std::max(multiplying, storing))) *
+         (c.ends == kSingly ? 3 : 1);
+}
+
+// One way to cut a layer up, of whose groups of filters a block has one or all.
+void consider(const polyconv_layer &l, Choice c, int64_t rows, int64_t columns, Choice &best) {
+  if (!place(l, ceil_div(c.geometry.output_h, ceil_div(c.geometry.output_h, rows)), columns, c)) return;
+  Geometry &g = c.geometry;
+  for (const int32_t together : {1, g.groups}) {
+    g.together = together;
+    c.blocks = l.output.size[0] * g.depth.output * g.down * g.across * ceil_div(g.groups, together);
+    c.us = estimate(l, c);
+    if (c.blocks <= INT32_MAX && (best.variant == nullptr || c.us < best.us)) best = c;
+    if (g.groups == 1 || !c.variant->form.takes_turns()) return;
+  }
+}
+
+// Patches of up to so many outputs, the most for which there is a place.
+void cut(const polyconv_layer &l, int outputs, const Choice &c, Choice &best) {
+  const Geometry &g = c.geometry;
+  const bool dense = g.output_h == 1 || g.y_row == int64_t{g.output_w} * g.y_column;
+  const auto part = [&](int64_t most) { return ceil_div(g.output_w, ceil_div(g.output_w, most)); };
+  Choice found;
+  for (int64_t most = outputs; most >= 8 && found.variant == nullptr; most /= 2) {
+    if (dense && most >= g.output_w)
+      consider(l, c, most / g.output_w, g.output_w, found);
+    else
+      consider(l, c, 1, part(most), found);
+    for (int64_t rows = 2; c.ends != kPlanes && rows <= std::min<int64_t>(most / kPositions, g.output_h); rows *= 2)
+      if (const int64_t columns = ceil_div(part(most / rows), kPositions) * kPositions; columns < g.output_w)
+        consider(l, c, rows, columns, found);
+  }
+  if (found.variant != nullptr && (best.variant == nullptr || found.us < best.us)) best = found;
 }
 
 Choice choose(const polyconv_layer &l, Products products, int outputs) {
@@ -102,17 +116,17 @@ Choice choose(const polyconv_layer &l, Products products, int outputs) {
     Choice c;
     c.variant = &v, c.ends = ends_of(l, v.form.tiles);
     Geometry &g = c.geometry;
-    static_cast<few::Shape &>(g) = few::shape_of(l), g.depth = depth_of(l);
+    static_cast<few::Shape &>(g) = few::shape_of(l), g.depth = few::depth_of(l);
     g.units = small(ceil_div(g.channels, channels_of_unit(parts, element_bytes(l))));
+    g.groups = small(ceil_div(g.filters, 16 * v.form.tiles));
     const int64_t steps = ceil_div(sdk::taps(l) * g.units, 4);
     // The order of a sum depends on the layer alone.
     if (steps > v.form.steps || chains_of(small(steps), parts) != chains_of(v.form.steps, parts)) continue;
-    if (v.kernels[c.ends] == nullptr || !cut(l, outputs, c)) continue;
+    if (v.kernels[c.ends] != nullptr) cut(l, outputs, c, best);
+  }
+  if (Geometry &g = best.geometry; best.variant != nullptr)
     g.in_pairs = g.y_column == 1 &&
                  (element_bytes(l) == 4 || (g.outputs % 2 == 0 && g.output_w % 2 == 0 && in_vectors(l.result, 1, 2)));
-    c.us = estimate(l, c) * (c.ends == kSingly ? 3 : 1);
-    if (best.variant == nullptr || c.us < best.us) best = c;
-  }
   return best;
 }
 

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <new>
 #include <type_traits>
 
 #include "few/few_out.hpp"
@@ -12,46 +13,70 @@
 
 namespace polyconv::cuda::few_out {
 
-// A block's patch: its outputs, and the input's pixels under them.
+// A block's patch: its outputs, and the input's pixels under a plane of them.
 struct Patch {
-  int32_t image, h, w, rows, columns; // outputs: the first, how many
-  int32_t top, left, height, width;   // pixels inside the image
+  int32_t image, d, h, w, deep, rows, columns; // outputs: the first, how many
+  int32_t top, left, height, width;            // pixels inside the image
+  int32_t front, end;                          // slices of the input that the patch's windows reach, padding too
 
   __device__ Patch(const Geometry &g, int32_t block) {
     w = block % g.across * g.columns, block /= g.across;
-    h = block % g.down * g.rows, image = block / g.down;
-    rows = min(g.rows, g.output_h - h), columns = min(g.columns, g.output_w - w);
+    h = block % g.down * g.rows, block /= g.down;
+    image = block / g.along, d = (block - image * g.along) * g.deep;
+    deep = min(g.deep, g.depth.output - d), rows = min(g.rows, g.output_h - h), columns = min(g.columns, g.output_w - w);
     const int32_t from_h = h * g.step_h - g.pad_h, from_w = w * g.step_w - g.pad_w;
     top = max(from_h, 0), left = max(from_w, 0);
     const int32_t end_h = from_h + (rows - 1) * g.step_h + (g.taps_h - 1) * g.dilation_h + 1,
                   end_w = from_w + (columns - 1) * g.step_w + (g.taps_w - 1) * g.dilation_w + 1;
     height = max(min(end_h, g.input_h) - top, 0), width = max(min(end_w, g.input_w) - left, 0);
+    front = d * g.depth.step - g.depth.pad;
+    end = front + (deep - 1) * g.depth.step + (g.depth.taps - 1) * g.depth.dilation + 1;
+  }
+
+  // The plane of outputs that a tap of depth reads a slice for, counted from the patch's first; negative: none.
+  __device__ int32_t plane(const Geometry &g, int32_t slice, int32_t tap) const {
+    const int32_t from = slice - front - tap * g.depth.dilation, which = from / g.depth.step;
+    return from >= 0 && which * g.depth.step == from && which < deep ? which : -1;
+  }
+  // The next slice from here on that some tap reads; `inside`: of those that the input has.
+  __device__ int32_t next(const Geometry &g, int32_t slice, bool inside) const {
+    if (inside) slice = max(slice, 0);
+    const int32_t last = inside ? min(end, g.depth.input) : end;
+    for (; slice < last; ++slice)
+      for (int32_t tap = 0; tap < g.depth.taps; ++tap)
+        if (plane(g, slice, tap) >= 0) return slice;
+    return end;
   }
 };
 
+static_assert(sizeof(Patch) <= kPatchBytes);
+
 // ---------------------------------------------------------------- products
 
-// What a lane loads of the pixels of its warp: a column of each of kGroups instructions.
-template <class T, bool aligned>
+// What a lane loads of the pixels of its warp: a column of each of its instructions.
+template <class T, int groups, bool aligned>
 class Pixels {
   static constexpr int kEach = 16 / sizeof(T); // channels
 
  public:
-  __device__ Pixels(const Geometry &g, const Pointers &p, const Patch &patch, int32_t first) {
+  // From pixel `first` of a slice on; none where the input has no such slice.
+  __device__ Pixels(const Geometry &g, const Pointers &p, const Patch &patch, int32_t slice, int32_t first) {
+    const bool exists = slice < min(patch.end, g.depth.input);
     const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
-    from_ = static_cast<const Element *>(p.x) + patch.image * g.x_image + lane % 4 * kEach;
+    from_ = static_cast<const Element *>(p.x) + patch.image * g.x_image + (exists ? int64_t{slice} * g.depth.x : 0) +
+            lane % 4 * kEach;
     exist_ = (g.channels / kEach - lane % 4 + 3) / 4;
 #pragma unroll
-    for (int i = 0; i < kGroups; ++i) {
+    for (int i = 0; i < groups; ++i) {
       const int32_t pixel = first + i * kPositions + lane / 4, row = pixel / max(patch.width, 1);
-      at_[i] = pixel < patch.height * patch.width
+      at_[i] = exists && pixel < patch.height * patch.width
                    ? (patch.top + row) * g.x_row + (patch.left + pixel - row * patch.width) * g.x_column
                    : -1;
     }
   }
-  __device__ __forceinline__ void load(uint4 (&to)[kGroups], int32_t vector) const {
+  __device__ __forceinline__ void load(uint4 (&to)[groups], int32_t vector) const {
 #pragma unroll
-    for (int i = 0; i < kGroups; ++i) {
+    for (int i = 0; i < groups; ++i) {
       to[i] = {};
       if (vector < exist_ && at_[i] >= 0) to[i] = channels(from_ + at_[i] + vector * 4 * kEach);
     }
@@ -69,7 +94,7 @@ class Pixels {
   }
 
   const Element *from_;
-  int32_t at_[kGroups], exist_; // vectors that the lane has channels of
+  int32_t at_[groups], exist_; // vectors that the lane has channels of
 };
 
 // A word of activations as a factor.
@@ -78,14 +103,14 @@ __device__ __forceinline__ uint32_t as_factor(uint32_t word) {
   return sizeof(T) == 4 ? tensor::rounded_to_tf32(word) : word;
 }
 
-template <class T, int tiles>
-__device__ __forceinline__ void multiply_vector(float (&sums)[kGroups][tiles][4], const uint4 *weights,
-                                                const uint4 (&pixels)[kGroups]) {
+template <class T, int tiles, int groups>
+__device__ __forceinline__ void multiply_vector(float (&sums)[groups][tiles][4], const uint4 *weights,
+                                                const uint4 (&pixels)[groups]) {
 #pragma unroll
   for (int step = 0; step < 2; ++step) {
-    uint32_t b[kGroups][2];
+    uint32_t b[groups][2];
 #pragma unroll
-    for (int i = 0; i < kGroups; ++i) {
+    for (int i = 0; i < groups; ++i) {
       b[i][0] = as_factor<T>(step == 0 ? pixels[i].x : pixels[i].z);
       b[i][1] = as_factor<T>(step == 0 ? pixels[i].y : pixels[i].w);
     }
@@ -94,75 +119,136 @@ __device__ __forceinline__ void multiply_vector(float (&sums)[kGroups][tiles][4]
       const uint4 v = weights[(step * tiles + tile) * 32];
       const uint32_t a[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-      for (int i = 0; i < kGroups; ++i) tensor::multiply_add(sums[i][tile], a, b[i], T());
+      for (int i = 0; i < groups; ++i) tensor::multiply_add(sums[i][tile], a, b[i], T());
     }
   }
 }
 
 // The products of a warp's pixels, whose first vectors are on their way: two are while a third is multiplied, and one
 // where they are gathered, which holds more registers.
-template <bool aligned>
-using Ahead = uint4[aligned ? 2 : 1][kGroups];
+template <int groups, bool aligned>
+using Ahead = uint4[aligned ? 2 : 1][groups];
 
-template <class T, bool aligned>
-__device__ __forceinline__ void load_ahead(Ahead<aligned> &ring, const Pixels<T, aligned> &pixels) {
+template <class T, int groups, bool aligned>
+__device__ __forceinline__ void load_ahead(Ahead<groups, aligned> &ring, const Pixels<T, groups, aligned> &pixels) {
 #pragma unroll
   for (int i = 0; i < static_cast<int>(sizeof ring / sizeof *ring); ++i) pixels.load(ring[i], i);
 }
 
-template <class T, int tiles, bool aligned>
-__device__ __forceinline__ void multiply_pixels(const Geometry &g, const Pixels<T, aligned> &pixels,
-                                                Ahead<aligned> &ring, const uint4 *weights,
-                                                float (&sums)[kGroups][tiles][4]) {
+template <class T, int tiles, int groups, bool aligned>
+__device__ __forceinline__ void multiply_pixels(const Geometry &g, const Pixels<T, groups, aligned> &pixels,
+                                                Ahead<groups, aligned> &ring, const uint4 *weights,
+                                                float (&sums)[groups][tiles][4]) {
   constexpr int kAhead = sizeof ring / sizeof *ring, kVector = 2 * tiles * 32;
 #pragma unroll 1
   for (int32_t vector = 0; vector < g.vectors; vector += kAhead) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       if (vector + i >= g.vectors) break;
-      uint4 now[kGroups];
+      uint4 now[groups];
 #pragma unroll
-      for (int j = 0; j < kGroups; ++j) now[j] = ring[i][j];
+      for (int j = 0; j < groups; ++j) now[j] = ring[i][j];
       pixels.load(ring[i], vector + i + kAhead);
-      multiply_vector<T, tiles>(sums, weights + (vector + i) * kVector, now);
+      multiply_vector<T>(sums, weights + (vector + i) * kVector, now);
     }
+  }
+}
+
+// The products of a slice's pixels, to shared memory. `ring` holds the first vectors of a warp's first pixels, and
+// afterwards those of the next slice.
+template <class T, int tiles, int groups, bool aligned>
+__device__ __forceinline__ void multiply_slice(const Geometry &g, const Pointers &p, const Patch &patch, int32_t slice,
+                                               Pixels<T, groups, aligned> &pixels, Ahead<groups, aligned> &ring,
+                                               const uint4 *weights, float *products) {
+  constexpr int kWarp = groups * kPositions;
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, begin = static_cast<int32_t>(threadIdx.x) / 32 * kWarp;
+  const int32_t all = patch.height * patch.width;
+#pragma unroll 1
+  for (int32_t first = begin; first < all;) {
+    float sums[groups][tiles][4] = {};
+    multiply_pixels<T>(g, pixels, ring, weights + lane, sums);
+    const int32_t done = first;
+    first += kThreads / 32 * kWarp;
+    pixels = first < all ? Pixels<T, groups, aligned>(g, p, patch, slice, first)
+                         : Pixels<T, groups, aligned>(g, p, patch, patch.next(g, slice + 1, true), begin);
+    load_ahead<T>(ring, pixels);
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int32_t row = tile * 16 + half * 8 + lane / 4;
+        float *const to = products + row * g.pitch + done + lane % 4 * 2;
+        if (row >= g.products) continue;
+#pragma unroll
+        for (int i = 0; i < groups; ++i)
+          *reinterpret_cast<float2 *>(to + i * kPositions) =
+              make_float2(sums[i][tile][half * 2], sums[i][tile][half * 2 + 1]);
+      }
   }
 }
 
 // ---------------------------------------------------------------- outputs
 
+constexpr int kTogether = 4; // filters, whose sums do not wait for each other
+
+// What the taps of a plane add to the sums of up to so many filters at (h, w) of the output. `products`: of the first
+// of these taps and filters, whose sums outside the image are `outside`; `exists`: the input has the slice.
+__device__ inline void add_plane(const Geometry &g, const Patch &patch, const float *products, const float *outside,
+                                 bool exists, int32_t h, int32_t w, int32_t last, float (&sums)[kTogether]) {
+  for (int32_t r = 0; r < g.taps_h; ++r) {
+    const int32_t y = h * g.step_h - g.pad_h + r * g.dilation_h - patch.top;
+    for (int32_t s = 0; s < g.taps_w; ++s, products += g.filters * g.pitch, outside += g.filters) {
+      const int32_t z = w * g.step_w - g.pad_w + s * g.dilation_w - patch.left;
+      const bool inside = exists && y >= 0 && y < patch.height && z >= 0 && z < patch.width;
+      const float *const from = inside ? products + y * patch.width + z : outside;
+      const int32_t apart = inside ? g.pitch : 1;
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) sums[k] += from[min(k, last) * apart];
+    }
+  }
+}
+
+// Bias, relu, and out.
 template <class T>
-__device__ inline void add_taps(const Geometry &g, const Pointers &p, const Patch &patch, const float *products) {
-  constexpr int kTogether = 4; // filters, whose sums do not wait for each other
-  const int32_t outside = g.products * g.pitch;
-  const auto begin = patch.image * g.y_image;
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < patch.rows * patch.columns; i += kThreads) {
-    const int32_t row = i / patch.columns, h = patch.h + row, w = patch.w + i - row * patch.columns;
-    const int32_t at = h * g.y_row + w * g.y_column;
-    for (int32_t first = 0; first < g.filters; first += kTogether) {
-      float sums[kTogether] = {};
-      int32_t product = first;
-      for (int32_t r = 0; r < g.taps_h; ++r)
-        for (int32_t s = 0; s < g.taps_w; ++s, product += g.filters) {
-          const int32_t y = h * g.step_h - g.pad_h + r * g.dilation_h - patch.top,
-                        z = w * g.step_w - g.pad_w + s * g.dilation_w - patch.left;
-          const bool inside = y >= 0 && y < patch.height && z >= 0 && z < patch.width;
-          const float *const from = products + (inside ? product * g.pitch + y * patch.width + z : outside + product);
-          const int32_t apart = inside ? g.pitch : 1;
+__device__ inline void leave(const Geometry &g, const Pointers &p, int64_t to, int32_t filter, float v) {
+  if (p.bias != nullptr) v = cuda::add(v, __ldg(p.bias + filter));
+  if (g.relu && v < 0) v = 0;
+  if (g.wide)
+    static_cast<float *>(p.y)[to] = v;
+  else
+    static_cast<T *>(p.y)[to] = static_cast<T>(v);
+}
+
+// What a slice adds to the outputs whose windows hold it, a thread an output of each plane, always the same: those
+// whose last slice it is leave, the sums of others wait. `shared`: products, what they are outside, waiting sums.
+template <class T>
+__device__ inline void add_slice(const Geometry &g, const Pointers &p, const Patch &patch, int32_t slice, bool exists,
+                                 float *shared) {
+  const float *const outside = shared + g.products * g.pitch;
+  const int32_t plane_taps = g.taps_h * g.taps_w * g.filters, outputs = g.rows * g.columns;
+  for (int32_t tap = 0; tap < g.depth.taps; ++tap) {
+    const int32_t plane = patch.plane(g, slice, tap);
+    if (plane < 0) continue;
+    const bool begins = tap == 0, ends = tap == g.depth.taps - 1;
+    const int64_t begin = patch.image * g.y_image + int64_t{patch.d + plane} * g.depth.y;
+    float *const waiting = shared + g.products * (g.pitch + 1) + plane % max(g.waiting, 1) * g.filters * outputs;
+    for (auto i = static_cast<int32_t>(threadIdx.x); i < patch.rows * patch.columns; i += kThreads) {
+      const int32_t row = i / patch.columns, h = patch.h + row, w = patch.w + i - row * patch.columns;
+      for (int32_t first = 0; first < g.filters; first += kTogether) {
+        const int32_t last = g.filters - 1 - first, product = tap * plane_taps + first;
+        float sums[kTogether] = {};
 #pragma unroll
-          for (int k = 0; k < kTogether; ++k) sums[k] += from[min(k, g.filters - 1 - first) * apart];
+        for (int k = 0; k < kTogether; ++k)
+          if (!begins && k <= last) sums[k] = waiting[(first + k) * outputs + i];
+        add_plane(g, patch, shared + product * g.pitch, outside + product, exists, h, w, last, sums);
+#pragma unroll
+        for (int k = 0; k < kTogether; ++k) {
+          if (k > last) break;
+          if (ends)
+            leave<T>(g, p, begin + h * g.y_row + w * g.y_column + int64_t{first + k} * g.y_filter, first + k, sums[k]);
+          else
+            waiting[(first + k) * outputs + i] = sums[k];
         }
-#pragma unroll
-      for (int k = 0; k < kTogether; ++k) {
-        if (first + k >= g.filters) break;
-        float v = sums[k];
-        if (p.bias != nullptr) v = cuda::add(v, __ldg(p.bias + first + k));
-        if (g.relu && v < 0) v = 0;
-        const int64_t to = begin + at + (first + k) * g.y_filter;
-        if (g.wide)
-          static_cast<float *>(p.y)[to] = v;
-        else
-          static_cast<T *>(p.y)[to] = static_cast<T>(v);
       }
     }
   }
@@ -174,43 +260,29 @@ template <class T, int tiles, bool aligned>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply_taps(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
   extern __shared__ __align__(16) char shared[];
-  const int32_t operands = g.vectors * 2 * tiles * 32, lane = static_cast<int32_t>(threadIdx.x) % 32;
-  auto *const weights = reinterpret_cast<uint4 *>(shared);
+  constexpr int groups = groups_of(tiles);
+  const int32_t operands = g.vectors * 2 * tiles * 32;
+  auto *const weights = reinterpret_cast<uint4 *>(shared + kPatchBytes);
   auto *const products = reinterpret_cast<float *>(weights + operands);
-  const Patch patch(g, static_cast<int32_t>(blockIdx.x));
-  constexpr int kWarp = kGroups * kPositions;
-  int32_t first = static_cast<int32_t>(threadIdx.x) / 32 * kWarp;
-  Pixels<T, aligned> pixels(g, p, patch, first);
-  Ahead<aligned> ring;
-  load_ahead<T, aligned>(ring, pixels);
+  // In memory, for the products take all registers.
+  if (threadIdx.x == 0) new (shared) Patch(g, static_cast<int32_t>(blockIdx.x));
+  __syncthreads();
+  const Patch &patch = *reinterpret_cast<const Patch *>(shared);
+  Pixels<T, groups, aligned> pixels(g, p, patch, patch.next(g, patch.front, true),
+                                    static_cast<int32_t>(threadIdx.x) / 32 * groups * kPositions);
+  Ahead<groups, aligned> ring;
+  load_ahead<T>(ring, pixels);
 #pragma unroll 4
   for (auto i = static_cast<int32_t>(threadIdx.x); i < operands; i += kThreads) weights[i] = __ldg(p.weights + i);
   if (const auto i = static_cast<int32_t>(threadIdx.x); i < g.products)
     products[g.products * g.pitch + i] = __ldg(p.outside + i);
-  __syncthreads();
-#pragma unroll 1
-  while (first < patch.height * patch.width) {
-    float sums[kGroups][tiles][4] = {};
-    multiply_pixels<T, tiles, aligned>(g, pixels, ring, weights + lane, sums);
-    const int32_t done = first;
-    first += kThreads / 32 * kWarp;
-    pixels = Pixels<T, aligned>(g, p, patch, first);
-    load_ahead<T, aligned>(ring, pixels);
-#pragma unroll
-    for (int tile = 0; tile < tiles; ++tile)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int32_t row = tile * 16 + half * 8 + lane / 4;
-        float *const to = products + row * g.pitch + done + lane % 4 * 2;
-        if (row >= g.products) continue;
-#pragma unroll
-        for (int i = 0; i < kGroups; ++i)
-          *reinterpret_cast<float2 *>(to + i * kPositions) =
-              make_float2(sums[i][tile][half * 2], sums[i][tile][half * 2 + 1]);
-      }
+  for (int32_t slice = patch.next(g, patch.front, false); slice < patch.end; slice = patch.next(g, slice + 1, false)) {
+    __syncthreads(); // all have the weights, and have added what the slice before left
+    const bool exists = slice >= 0 && slice < g.depth.input;
+    if (exists) multiply_slice<T, tiles>(g, p, patch, slice, pixels, ring, weights, products);
+    __syncthreads();
+    add_slice<T>(g, p, patch, slice, exists, products);
   }
-  __syncthreads();
-  add_taps<T>(g, p, patch, products);
 }
 
 template <class T, int32_t type, int tiles, bool aligned>

@@ -1,7 +1,8 @@
 // few_out.hpp - the geometry of cuda-tensor/few_out: few filters on channels last.
 //
 // The rows of the product are (tap, filter) pairs and its columns the input's pixels, each of which is read once. An
-// output is then the sum of one row at each of its taps' pixels.
+// output is then the sum of one row at each of its taps' pixels. A block has a patch of the output's planes, and walks
+// along the depth of a volume: each slice of the input adds its part to the outputs whose windows hold it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,8 +14,10 @@ namespace polyconv::cuda::few_out {
 
 // One problem on one instance.
 struct Geometry : few::Shape {
-  int32_t rows, columns; // of a patch: outputs
-  int32_t down, across;  // patches of an image
+  few::Depth depth;
+  int32_t rows, columns, deep; // of a patch: outputs
+  int32_t down, across, along; // patches of an image
+  int32_t waiting;             // planes of a patch whose sums wait in shared memory for further slices
   int32_t vectors;       // of 64 bytes of a pixel's channels, four lanes with 16 each
   int32_t products;      // rows: taps x filters
   int32_t pitch;         // elements of a row of products in shared memory
@@ -31,7 +34,12 @@ struct Pointers {
   void *y;
 };
 
-inline constexpr int kThreads = 384, kPositions = 8, kGroups = 4; // of a block; of a matrix instruction; of a warp
+inline constexpr int kThreads = 384, kPositions = 8; // of a block; of a matrix instruction
+inline constexpr int kPatchBytes = 64;               // of shared memory, for where a block works
+// Matrix instructions that a warp has side by side, by tiles of rows: as many as registers hold.
+__host__ __device__ constexpr int groups_of(int tiles) {
+  return tiles > 4 ? 2 : 4;
+}
 
 struct Variant {
   int tiles; // of 16 rows

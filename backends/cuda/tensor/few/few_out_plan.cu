@@ -14,7 +14,7 @@
 namespace polyconv::cuda::few_out {
 namespace {
 
-constexpr int kMostRows = 64;    // of products
+constexpr int kMostRows = 96;    // of products
 constexpr int kMostByOneTap = 4; // filters: of more the loads, which read no input twice, are not what takes time
 
 int element_bytes(const polyconv_layer &l) {
@@ -39,23 +39,43 @@ struct Choice {
 
 Geometry describe(const polyconv_layer &l) {
   Geometry g = {};
-  static_cast<few::Shape &>(g) = few::shape_of(l);
+  static_cast<few::Shape &>(g) = few::shape_of(l), g.depth = few::depth_of(l);
   g.wide = l.result.type == POLYCONV_F32;
-  g.products = g.filters * g.taps_h * g.taps_w;
+  g.products = g.filters * g.depth.taps * g.taps_h * g.taps_w;
+  // From the slice that a plane of outputs begins with to its last, so many planes have begun.
+  const int64_t reach = int64_t{g.depth.taps - 1} * g.depth.dilation + 1;
+  g.waiting = g.depth.taps == 1 ? 0 : small(std::min<int64_t>(ceil_div(reach, g.depth.step), g.depth.output));
   g.vectors = small(ceil_div(g.channels * element_bytes(l), 64));
   return g;
 }
 
-// Microseconds: a block's loads at what a multiprocessor gets of memory, and what is before and after them.
+// Microseconds: a block's loads at what a multiprocessor gets of memory, its products and their sums, and what is
+// before and after them.
 double estimate(const polyconv_layer &l, const Choice &c, int64_t pixels) {
   const Geometry &g = c.geometry;
-  const double bytes = real(pixels) * g.vectors * 64, sums = real(int64_t{g.rows} * g.columns * g.products);
-  const double block = 5 + bytes / 60e3 + sums / 30e3;
+  const double slices =
+      std::min<double>(g.depth.input, real((g.deep - 1) * g.depth.step + (g.depth.taps - 1) * g.depth.dilation + 1));
+  const double bytes = slices * real(pixels) * g.vectors * 64, sums = real(int64_t{g.rows} * g.columns) * g.products;
+  const double block = 5 + bytes / 60e3 + sums * g.deep / 30e3;
   const double rounds = std::ceil(real(c.blocks) / kHopperMultiprocessors);
   return 2.5 + std::max(rounds * block, real(sdk::elements(l.input)) * element_bytes(l) / 3.6e6);
 }
 
-// Patches with up to so many pixels of the input, those that take least.
+// Cuts the planes of the output into patches of the input's `pixels`, and depth into as many parts as take least.
+void consider(const polyconv_layer &l, Choice c, int64_t pixels, int shared, Choice &best) {
+  Geometry &g = c.geometry;
+  c.shared += int64_t{g.waiting} * g.filters * g.rows * g.columns * 4;
+  if (c.shared > shared) return;
+  for (int64_t deep = g.depth.output;; deep = ceil_div(deep, 2)) {
+    g.deep = small(deep), g.along = small(ceil_div(g.depth.output, deep));
+    c.blocks = l.output.size[0] * g.along * g.down * g.across;
+    c.us = estimate(l, c, pixels);
+    if (c.blocks <= INT32_MAX && (best.variant == nullptr || c.us < best.us)) best = c;
+    if (deep == 1) return;
+  }
+}
+
+// Patches with up to so many pixels of a slice of the input, those that take least.
 Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int shared) {
   Choice best;
   Choice c;
@@ -65,19 +85,15 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int share
     return std::min((outputs - 1) * step + reach, size);
   };
   g.pitch = small(ceil_div(most, 32) * 32 + 8);
-  c.shared = operands_of(g, v.tiles) * 16 + int64_t{g.products} * (g.pitch + 1) * 4;
+  c.shared = kPatchBytes + operands_of(g, v.tiles) * 16 + int64_t{g.products} * (g.pitch + 1) * 4;
   if (c.shared > shared) return best;
   for (int64_t across = 1; across <= g.output_w; across *= 2) {
     const int64_t columns = ceil_div(g.output_w, across), width = under(columns, g.step_w, g.reach_w(), g.input_w);
     for (int64_t rows = g.output_h;; rows = ceil_div(rows, 2)) {
       const int64_t pixels = width * under(rows, g.step_h, g.reach_h(), g.input_h);
-      if (pixels <= most) {
-        g.rows = small(rows), g.columns = small(columns);
-        g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
-        c.blocks = l.output.size[0] * g.down * g.across;
-        c.us = estimate(l, c, pixels);
-        if (c.blocks <= INT32_MAX && (best.variant == nullptr || c.us < best.us)) best = c;
-      }
+      g.rows = small(rows), g.columns = small(columns);
+      g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
+      if (pixels <= most) consider(l, c, pixels, shared, best);
       if (rows == 1) break;
     }
   }
@@ -106,26 +122,32 @@ struct Packing {
         operands(operands_of(c.geometry, tiles)) {}
 };
 
+// The weight of a row of products for a channel.
+__device__ float weight_of(const Packing &b, const View<int64_t> &raw, const void *from, int32_t type, int32_t product,
+                           int64_t c) {
+  const int32_t tap = product / b.filters;
+  const int64_t line = tap / raw.size[4], slice = line / raw.size[3];
+  return load<float>(
+      from, type, raw.at(product - tap * b.filters, c, slice, line - slice * raw.size[3], tap - line * raw.size[4]));
+}
+
 // Element i of the operands: of [vector][step][tile][lane] the words of two rows of a tile, first of the one half of
 // the lane's channels of the step, then of the other.
 __device__ float operand_weight(const Packing &b, const View<int64_t> &raw, const void *from, int32_t type, int64_t i) {
   const int32_t in_word = 4 / b.bytes;
   auto rest = static_cast<int32_t>(i / in_word);
   const int32_t word = rest % 4, lane = (rest /= 4) % 32, tile = (rest /= 32) % b.tiles, step = (rest /= b.tiles) % 2;
-  const int32_t product = tile * 16 + word % 2 * 8 + lane / 4, tap = product / b.filters;
+  const int32_t product = tile * 16 + word % 2 * 8 + lane / 4;
   const int64_t c = ((rest / 2 * 4 + lane % 4) * 4 + step * 2 + word / 2) * in_word + i % in_word;
   if (product >= b.products || c >= raw.size[1]) return 0.0f;
-  return load<float>(from, type, raw.at(product - tap * b.filters, c, 0, tap / raw.size[4], tap % raw.size[4]));
+  return weight_of(b, raw, from, type, product, c);
 }
 
 // What a row of products is where its pixels are zeros.
 __device__ float outside_of(const Packing &b, const View<int64_t> &raw, const void *from, int32_t type,
                             int32_t product) {
-  const int32_t tap = product / b.filters;
   float sum = 0;
-  for (int64_t c = 0; c < raw.size[1]; ++c)
-    sum = fmaf(0.0f, load<float>(from, type, raw.at(product % b.filters, c, 0, tap / raw.size[4], tap % raw.size[4])),
-               sum);
+  for (int64_t c = 0; c < raw.size[1]; ++c) sum = fmaf(0.0f, weight_of(b, raw, from, type, product, c), sum);
   return sum;
 }
 
@@ -189,7 +211,7 @@ class FewOut final : public CudaInstance {
 };
 
 bool takes(const polyconv_layer &l, sdk::Offer &offer) {
-  if (!few::takes_layer(l, offer)) return false;
+  if (!few::takes_layer(l, offer, true)) return false;
   if (l.weights.type != l.input.type || (l.result.type != l.input.type && l.result.type != POLYCONV_F32))
     return offer.reject("takes one type for input, weights and output, or f32 for the last");
   if (sdk::taps(l) == 1 && l.weights.size[0] > kMostByOneTap)
@@ -202,7 +224,7 @@ bool takes(const polyconv_layer &l, sdk::Offer &offer) {
   if (l.weights.size[1] % vector != 0)
     return offer.reject("takes input channels in whole 16 bytes, %" PRId64 ", not %" PRId64, vector, l.weights.size[1]);
   if (!takes_channels_last(l.input.stride[1] == 1, offer, "reads channels last")) return false;
-  for (const int axis : {0, 3, 4})
+  for (const int axis : {0, 2, 3, 4})
     if (l.input.size[axis] > 1 && l.input.stride[axis] % vector != 0)
       return offer.reject("takes inputs whose strides are whole 16 bytes, not %" PRId64 " elements",
                           l.input.stride[axis]);

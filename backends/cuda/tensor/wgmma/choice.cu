@@ -25,6 +25,12 @@ int64_t depth_blocks(const polyconv_layer &l, int32_t row) {
   return ceil_div(l.weights.size[1] * element_bytes(l), row) * sdk::taps(l);
 }
 
+// Of 32 bytes.
+int64_t last_steps(const polyconv_layer &l, int32_t row) {
+  const int64_t bytes = l.weights.size[1] * element_bytes(l);
+  return ceil_div(bytes - (ceil_div(bytes, row) - 1) * row, 32);
+}
+
 int64_t partials_bytes(const polyconv_layer &l, int splits) {
   return splits == 1 ? 0 : splits * pixels_of(l) * partials_row(l) * 4;
 }

@@ -284,6 +284,7 @@ Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const
   p.channels = small(l.output.size[1]);
   p.tap_blocks = parts(l.weights.size[1], shape.row / element_bytes(l));
   p.group_channels = small(l.weights.size[1]);
+  p.last_steps = small(last_steps(l, shape.row));
   p.depth_blocks = p.tap_blocks * small(sdk::taps(l));
   p.splits = splits;
   p.partials_row = small(partials_row(l));

@@ -148,34 +148,48 @@ __device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile
 
 // ---------------------------------------------------------------- the consumers
 
-template <class Tile>
-__device__ inline void sum_up(float (&sums)[Tile::rows][Tile::columns / 2], const Turn<Tile> &turn, Ring<Tile> &ring,
-                              int member, int team) {
+// The products of `steps` instructions along the depth of a block, at most `Most`: a group of instructions for each
+// number of them, since one in a loop waits for the one before.
+template <class Tile, int Most = Tile::row / 32>
+__device__ __forceinline__ void multiply_steps(float (&sums)[Tile::rows][Tile::columns / 2], uint64_t a, uint64_t b,
+                                               int32_t steps, bool begun) {
   constexpr int kStep = 32 >> 4, kRow = 64 * Tile::row >> 4; // of a descriptor: along the depth, to the next 64 pixels
   // Of a part: its instructions, its columns, and where the weights of the next one begin.
   constexpr int kSteps = Tile::row / 32 / Tile::parts, kColumns = Tile::columns / Tile::parts;
   constexpr int kPart = kColumns * Tile::row >> 4;
+  if constexpr (Tile::parts == 1 && Most > 1)
+    if (steps < Most) return multiply_steps<Tile, Most - 1>(sums, a, b, steps, begun);
+  ptx::products_fence();
+#pragma unroll
+  for (int row = 0; row < Tile::rows; ++row)
+#pragma unroll
+    for (int k = 0; k < Most; ++k) {
+      const int part = k / kSteps, step = k % kSteps;
+      auto &of_part = reinterpret_cast<float(&)[kColumns / 2]>(sums[row][part * (kColumns / 2)]);
+      ptx::multiply<typename Tile::T, kColumns>(of_part, a + row * kRow + k * kStep, b + part * kPart + step * kStep,
+                                                step > 0 || begun);
+    }
+  ptx::products_commit();
+}
+
+// A tap's last block of depth may hold fewer channels than it is deep: its other instructions are left out.
+template <class Tile>
+__device__ inline void sum_up(float (&sums)[Tile::rows][Tile::columns / 2], const Product &p, const Turn<Tile> &turn,
+                              Ring<Tile> &ring, int member, int team) {
   static_assert(Tile::row == 128 || Tile::row == 64, "not a swizzled row");
   static_assert(Tile::parts == 1 || !Tile::turned, "parts are columns of a product");
   const auto descriptor = [](uint32_t at) {
     return Tile::row == 128 ? ptx::matrix_descriptor(at) : ptx::narrow_descriptor(at);
   };
+  int32_t left = p.tap_blocks - (turn.first - p.by_tap_blocks(turn.first) * p.tap_blocks); // blocks of a tap
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next()) {
     ring.await_full();
     const uint32_t rows = Tile::turned ? ring.weights() : ring.activations();
-    const uint64_t a = descriptor(rows) + member * Tile::rows * kRow;
+    const uint64_t a = descriptor(rows) + member * Tile::rows * (64 * Tile::row >> 4);
     const uint64_t b = descriptor(Tile::turned ? ring.activations() : ring.weights());
-    ptx::products_fence();
-#pragma unroll
-    for (int row = 0; row < Tile::rows; ++row)
-#pragma unroll
-      for (int k = 0; k < Tile::row / 32; ++k) {
-        const int part = k / kSteps, step = k % kSteps;
-        auto &of_part = reinterpret_cast<float(&)[kColumns / 2]>(sums[row][part * (kColumns / 2)]);
-        ptx::multiply<typename Tile::T, kColumns>(of_part, a + row * kRow + k * kStep, b + part * kPart + step * kStep,
-                                                  step > 0 || block > turn.first);
-      }
-    ptx::products_commit();
+    const bool last = --left == 0;
+    multiply_steps<Tile>(sums, a, b, last ? p.last_steps : Tile::row / 32, block > turn.first);
+    if (last) left = p.tap_blocks;
     ptx::products_wait<1>(); // the products of the stage before are done
     if (block > turn.first) ring.release_before();
   }
@@ -240,7 +254,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_tiles(co
         continue;
       }
       ring.await_team(team, number / Tile::teams);
-      sum_up<Tile>(sums, turn, ring, member, team);
+      sum_up<Tile>(sums, p, turn, ring, member, team);
       if constexpr (Tile::turned)
         outlet.leave(p, sums, turn.pixel, turn.channel + member * Tile::rows * 64);
       else

@@ -45,6 +45,7 @@ struct Product {
   int64_t residual_row = 0;                 // likewise
   int32_t pixels = 0, channels = 0;
   int32_t depth_blocks = 0, tap_blocks = 0; // of all taps, of one
+  int32_t last_steps = 0;                   // instructions of a tap's last block
   int32_t group_channels = 0;               // of the input
   int32_t missing = 0; // rows that boxes of last_weights, those of the last tile of channels, do not have
   int32_t taps[3] = {}, out[3] = {};
@@ -77,7 +78,7 @@ struct Shape {
               tile(64, 128, 2, 2, 1, false, 128, 1) tile(64, 64, 1, 1, 1, false, 128, 1)                             \
                   tile(128, 160, 2, 1, 1, false, 128, 1) tile(256, 32, 2, 2, 1, false, 128, 1)                       \
                       tile(256, 64, 2, 2, 1, true, 64, 1) tile(256, 64, 2, 2, 1, false, 128, 2)                      \
-                          tile(256, 64, 2, 2, 1, false, 128, 4)
+                          tile(256, 64, 2, 2, 1, false, 128, 4) tile(256, 96, 2, 1, 1, false, 128, 1)
 // The channels of a tile: those of a block of depth, where it has several groups.
 constexpr int32_t tile_channels(int32_t channels, int32_t row, int32_t parts, int64_t element_bytes) {
   return parts == 1 ? channels : row / static_cast<int32_t>(element_bytes);
@@ -96,8 +97,8 @@ inline constexpr Shape kShapes[] = {POLYCONV_WGMMA_TILES(POLYCONV_WGMMA_SHAPE)
   config(0, 1, "128x256", "") config(1, 1, "256x128", "c") config(2, 1, "192x128", "c") config(3, 1, "256x160", "") \
       config(4, 1, "128x128", "t2") config(5, 1, "128x160", "t2") config(6, 1, "256x64", "ct2")                     \
           config(7, 1, "64x128", "t2") config(8, 1, "64x64", "") config(9, 1, "128x160", "")                        \
-              config(14, 4, "64x64", "s4") config(14, 8, "64x64", "s8") config(15, 2, "64x160", "s2")               \
-                  config(5, 4, "128x160", "t2k4") config(10, 1, "256x32", "t2")
+              config(15, 4, "64x64", "s4") config(15, 8, "64x64", "s8") config(16, 2, "64x160", "s2")               \
+                  config(5, 4, "128x160", "t2k4") config(10, 1, "256x32", "t2") config(14, 1, "256x96", "")
 #define POLYCONV_WGMMA_NARROW_CONFIGS(config) config(11, 1, "256x64", "ct2")
 #define POLYCONV_WGMMA_GROUPED_CONFIGS(config) config(12, 1, "256x", "t2g2") config(13, 1, "256x", "t2g4")
 struct Config {
@@ -189,6 +190,7 @@ bool has_whole_vectors(const polyconv_tensor &t);
 // What a plan asks (choice.cu): blocks of depth; bytes of partial sums; whether everything but the types suits;
 // whether depth can be split so (`chosen`: somebody wants that, and hears why not).
 int64_t depth_blocks(const polyconv_layer &layer, int32_t row = 128);
+int64_t last_steps(const polyconv_layer &layer, int32_t row); // instructions along the depth of a tap's last block
 double block_clocks(const Shape &shape); // of one of a tile, where the multiprocessor's other blocks run too
 int64_t partials_bytes(const polyconv_layer &layer, int splits);
 bool takes(const polyconv_request &request, sdk::Offer &offer);

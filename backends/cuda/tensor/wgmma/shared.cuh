@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_shared(c
   ptx::await_previous();
 
   float sums[1][Tile::columns / 2];
-  if (thread < 128 * Tile::groups) sum_up<Tile>(sums, turn, ring, thread / 128, 0);
+  if (thread < 128 * Tile::groups) sum_up<Tile>(sums, p, turn, ring, thread / 128, 0);
   ptx::cluster_wait();
   if (thread >= Tile::summing) return;
   share<Tile>(sums[0], shared, arrived, part, units);

@@ -21,13 +21,20 @@ double step_bytes(const Shape &shape) {
   return (shape.pixels + shape.channels) * shape.row;
 }
 
+// Of a tap's blocks of depth, how much is multiplied.
+double filling(const polyconv_layer &l, const Shape &shape) {
+  const double steps = shape.row / 32, blocks = real(depth_blocks(l, shape.row) / std::max<int64_t>(1, sdk::taps(l)));
+  return 1 - (steps - real(last_steps(l, shape.row))) / (steps * std::max(1.0, blocks));
+}
+
 // Its clocks: its products', its fetch's, by rate or, where few bytes are under way, by latency, or what both take of
-// shared memory. `sharing`: blocks of the multiprocessor that run.
-double step_clocks(const Shape &shape, double sharing) {
-  const double fetch = step_bytes(shape), products = shape.pixels * shape.channels * shape.row / 4096.0 / shape.parts;
+// shared memory. `sharing`: blocks of the multiprocessor that run; `filled`: how much of it is multiplied.
+double step_clocks(const Shape &shape, double sharing, double filled = 1) {
+  const double fetch = step_bytes(shape),
+               products = filled * shape.pixels * shape.channels * shape.row / 4096.0 / shape.parts;
   const int32_t rows = shape.turned ? shape.channels : shape.pixels;
   const int32_t columns = (shape.pixels + shape.channels - rows) / shape.parts; // of an instruction
-  const double shared = fetch + rows / 64.0 * shape.row / 32 * (2048 + 32 * columns);
+  const double shared = fetch + filled * rows / 64.0 * shape.row / 32 * (2048 + 32 * columns);
   const double latency = 1590 * fetch * shape.blocks / 180e3 / sharing;
   // A pixel of 64 bytes takes the TMA as long as one of 128 that all multiprocessors ask for.
   const double asked = shape.row < 128 ? shape.pixels * 2.7 : 0;
@@ -42,7 +49,7 @@ double clocks(const polyconv_layer &l, const Config &config) {
   const Shape shape = shape_of(l, config.shape);
   const double tiles =
       real(ceil_div(pixels_of(l), shape.pixels) * ceil_div(l.output.size[1], shape.channels) * config.splits);
-  const double steps = real(ceil_div(depth_blocks(l, shape.row), config.splits));
+  const double steps = real(ceil_div(depth_blocks(l, shape.row), config.splits)), filled = filling(l, shape);
   const double bytes = shape.pixels * shape.channels * real(element_bytes(l));
   const bool in_pieces = !shape.turned && bytes > 65536; // what leaves has no room beside three stages
   const double leaving = 300 + bytes / 47 + (in_pieces ? 1000 : 0);
@@ -50,14 +57,14 @@ double clocks(const polyconv_layer &l, const Config &config) {
     const double waves = std::ceil(tiles / (shape.blocks * (config.splits == 2 ? kHopperMultiprocessors : 112)));
     constexpr double kSecondCache = 8000; // bytes a clock, to all
     const double step =
-        std::max({step_clocks(shape, 1), step_clocks(shape, 2) * (tiles > kHopperMultiprocessors ? 2 : 1),
+        std::max({step_clocks(shape, 1, filled), step_clocks(shape, 2, filled) * (tiles > kHopperMultiprocessors ? 2 : 1),
                   std::min<double>(tiles, kHopperMultiprocessors) * step_bytes(shape) / kSecondCache});
     return waves * (steps * step + leaving + kFirst);
   }
   const double turns =
       tiles <= kHopperMultiprocessors ? 1 : std::ceil(tiles / (kHopperMultiprocessors * shape.blocks)) * shape.blocks;
   const double sharing = shape.turned && turns > 1 ? 0.98 : 1;
-  const double multiplying = steps * step_clocks(shape, std::min<double>(shape.blocks, turns)) * sharing;
+  const double multiplying = steps * step_clocks(shape, std::min<double>(shape.blocks, turns), filled) * sharing;
   if (turns > 1 && shape.teams > 1) {
     const double moving = (steps * step_bytes(shape) + bytes) / 52.3;
     return kFirst + turns * std::max({multiplying, (multiplying + leaving + 600) / 2, moving}) + leaving;
