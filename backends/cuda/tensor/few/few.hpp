@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cinttypes>
 #include <cstdint>
 
@@ -27,8 +29,9 @@ struct Shape {
   int32_t x_plane, x_row, x_column, y_filter, y_row, y_column; // strides in elements
   int64_t x_image, y_image;
 
-  int64_t reach_h() const { return int64_t{taps_h - 1} * dilation_h + 1; } // rows from the first tap to the last
-  int64_t reach_w() const { return int64_t{taps_w - 1} * dilation_w + 1; }
+  // Rows from the first tap to the last; columns.
+  __host__ __device__ int64_t reach_h() const { return int64_t{taps_h - 1} * dilation_h + 1; }
+  __host__ __device__ int64_t reach_w() const { return int64_t{taps_w - 1} * dilation_w + 1; }
 };
 
 // An axis of one element may have any stride: 0 where 32 bits do not hold it. All others fit.

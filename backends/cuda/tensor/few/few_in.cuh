@@ -74,6 +74,21 @@ __device__ inline void put_unit(char *to, int32_t plane, float (&v)[4]) {
         make_uint2(tensor::take_part(v[0], v[1], part == 0), tensor::take_part(v[2], v[3], part == 0));
 }
 
+// A unit's channels as one load.
+__device__ __forceinline__ void load_unit(uint16_t (&to)[4], const uint16_t *from) {
+  const uint2 v = __ldg(reinterpret_cast<const uint2 *>(from));
+  to[0] = static_cast<uint16_t>(v.x), to[1] = static_cast<uint16_t>(v.x >> 16);
+  to[2] = static_cast<uint16_t>(v.y), to[3] = static_cast<uint16_t>(v.y >> 16);
+}
+__device__ __forceinline__ void load_unit(float (&to)[2], const float *from) {
+  const float2 v = __ldg(reinterpret_cast<const float2 *>(from));
+  to[0] = v.x, to[1] = v.y;
+}
+__device__ __forceinline__ void load_unit(float (&to)[4], const float *from) {
+  const float4 v = __ldg(reinterpret_cast<const float4 *>(from));
+  to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+}
+
 // The slices of the input that the taps of depth read, one after the other. What lies outside is read from somewhere
 // inside: loads without branches follow each other at once. A call, so that the products keep their registers.
 template <class E, int parts>
@@ -96,11 +111,16 @@ __device__ __noinline__ void load_patch(const Geometry &g, const Pointers &p, co
     }
     for (int32_t unit = 0; unit < g.units; ++unit) {
       E loaded[kAtOnce][kUnit];
+      if (g.whole) {
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i)
+        for (int i = 0; i < kAtOnce; ++i) load_unit(loaded[i], image + from[i] + unit * kUnit);
+      } else {
 #pragma unroll
-        for (int c = 0; c < kUnit; ++c)
-          loaded[i][c] = __ldg(image + from[i] + min(unit * kUnit + c, g.channels - 1) * g.x_plane);
+        for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+          for (int c = 0; c < kUnit; ++c)
+            loaded[i][c] = __ldg(image + from[i] + min(unit * kUnit + c, g.channels - 1) * g.x_plane);
+      }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
 #pragma unroll

@@ -41,6 +41,7 @@ struct Geometry : few::Shape {
   int32_t pitch, lines, pixels;   // of a patch's input: of a row, rows of a slice, pixels in all
   Divider by_columns, by_pitch, by_lines;
   int32_t units;            // of a pixel
+  int32_t whole;            // 1: units lie in memory as they do in a patch
   int32_t plane;            // bytes of a patch's input; of one part of it
   int32_t input;            // bytes of all parts, with a unit of zeros behind them
   int32_t waiting;          // planes: elements from one filter's results to the next's in shared memory

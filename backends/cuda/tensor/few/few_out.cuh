@@ -13,35 +13,49 @@
 
 namespace polyconv::cuda::few_out {
 
+// Division of numbers whose product with the divisor is below 2^32, which the device finds out itself.
+struct Quotient {
+  uint32_t factor; // 2^32 / divisor, rounded up; 0 for 1
+
+  __device__ explicit Quotient(int32_t by) : factor(by <= 1 ? 0 : 0xffffffffu / static_cast<uint32_t>(by) + 1) {}
+  __device__ int32_t operator()(int32_t n) const {
+    return factor == 0 ? n : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(n), factor));
+  }
+};
+
 // A block's patch: its outputs, and the input's pixels under a plane of them.
 struct Patch {
   int32_t image, d, h, w, deep, rows, columns; // outputs: the first, how many
   int32_t top, left, height, width;            // pixels inside the image
   int32_t front, end;                          // slices of the input that the patch's windows reach, padding too
+  Quotient by_columns, by_outputs, by_width;   // outputs of a plane
 
-  __device__ Patch(const Geometry &g, int32_t block) {
+  __device__ Patch(const Geometry &g, int32_t block) : by_columns(1), by_outputs(1), by_width(1) {
     w = block % g.across * g.columns, block /= g.across;
     h = block % g.down * g.rows, block /= g.down;
     image = block / g.along, d = (block - image * g.along) * g.deep;
-    deep = min(g.deep, g.depth.output - d), rows = min(g.rows, g.output_h - h), columns = min(g.columns, g.output_w - w);
+    deep = min(g.deep, g.depth.output - d), rows = min(g.rows, g.output_h - h),
+    columns = min(g.columns, g.output_w - w);
     const int32_t from_h = h * g.step_h - g.pad_h, from_w = w * g.step_w - g.pad_w;
     top = max(from_h, 0), left = max(from_w, 0);
     const int32_t end_h = from_h + (rows - 1) * g.step_h + (g.taps_h - 1) * g.dilation_h + 1,
                   end_w = from_w + (columns - 1) * g.step_w + (g.taps_w - 1) * g.dilation_w + 1;
     height = max(min(end_h, g.input_h) - top, 0), width = max(min(end_w, g.input_w) - left, 0);
+    by_columns = Quotient(columns), by_outputs = Quotient(rows * columns), by_width = Quotient(width);
     front = d * g.depth.step - g.depth.pad;
     end = front + (deep - 1) * g.depth.step + (g.depth.taps - 1) * g.depth.dilation + 1;
   }
 
   // The plane of outputs that a tap of depth reads a slice for, counted from the patch's first; negative: none.
   __device__ int32_t plane(const Geometry &g, int32_t slice, int32_t tap) const {
-    const int32_t from = slice - front - tap * g.depth.dilation, which = from / g.depth.step;
-    return from >= 0 && which * g.depth.step == from && which < deep ? which : -1;
+    const int32_t from = slice - front - tap * g.depth.dilation, which = from < 0 ? deep : g.by_step(from);
+    return which < deep && which * g.depth.step == from ? which : -1;
   }
   // The next slice from here on that some tap reads; `inside`: of those that the input has.
   __device__ int32_t next(const Geometry &g, int32_t slice, bool inside) const {
     if (inside) slice = max(slice, 0);
     const int32_t last = inside ? min(end, g.depth.input) : end;
+    if (g.dense) return slice < last ? slice : end;
     for (; slice < last; ++slice)
       for (int32_t tap = 0; tap < g.depth.taps; ++tap)
         if (plane(g, slice, tap) >= 0) return slice;
@@ -68,7 +82,7 @@ class Pixels {
     exist_ = (g.channels / kEach - lane % 4 + 3) / 4;
 #pragma unroll
     for (int i = 0; i < groups; ++i) {
-      const int32_t pixel = first + i * kPositions + lane / 4, row = pixel / max(patch.width, 1);
+      const int32_t pixel = first + i * kPositions + lane / 4, row = patch.by_width(pixel);
       at_[i] = exists && pixel < patch.height * patch.width
                    ? (patch.top + row) * g.x_row + (patch.left + pixel - row * patch.width) * g.x_column
                    : -1;
@@ -124,10 +138,10 @@ __device__ __forceinline__ void multiply_vector(float (&sums)[groups][tiles][4],
   }
 }
 
-// The products of a warp's pixels, whose first vectors are on their way: two are while a third is multiplied, and one
-// where they are gathered, which holds more registers.
+// The products of a warp's pixels, whose first vectors are on their way: eight are while a ninth is multiplied, and one
+// of each pixel where they are gathered, which holds more registers.
 template <int groups, bool aligned>
-using Ahead = uint4[aligned ? 2 : 1][groups];
+using Ahead = uint4[aligned ? 8 / groups : 1][groups];
 
 template <class T, int groups, bool aligned>
 __device__ __forceinline__ void load_ahead(Ahead<groups, aligned> &ring, const Pixels<T, groups, aligned> &pixels) {
@@ -191,21 +205,51 @@ __device__ __forceinline__ void multiply_slice(const Geometry &g, const Pointers
 
 constexpr int kTogether = 4; // filters, whose sums do not wait for each other
 
-// What the taps of a plane add to the sums of up to so many filters at (h, w) of the output. `products`: of the first
-// of these taps and filters, whose sums outside the image are `outside`; `exists`: the input has the slice.
+// Of a row of taps, `step` apart, all products at once and then their sums: the first of each filter's is `at` behind
+// `from`.
+template <int taps>
+__device__ __forceinline__ void add_row(const float *from, int32_t step, const int32_t (&at)[kTogether],
+                                        float (&sums)[kTogether]) {
+  float products[taps][kTogether];
+#pragma unroll
+  for (int s = 0; s < taps; ++s)
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) products[s][k] = from[s * step + at[k]];
+#pragma unroll
+  for (int s = 0; s < taps; ++s)
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) sums[k] += products[s][k];
+}
+
+// What the taps of a plane add to the sums of up to so many filters, whose window's corner is at (y, z) of the patch's
+// pixels. `products`: of the first of these taps and filters, whose sums outside the image are `outside`; `exists`: the
+// input has the slice.
 __device__ inline void add_plane(const Geometry &g, const Patch &patch, const float *products, const float *outside,
-                                 bool exists, int32_t h, int32_t w, int32_t last, float (&sums)[kTogether]) {
-  for (int32_t r = 0; r < g.taps_h; ++r) {
-    const int32_t y = h * g.step_h - g.pad_h + r * g.dilation_h - patch.top;
-    for (int32_t s = 0; s < g.taps_w; ++s, products += g.filters * g.pitch, outside += g.filters) {
-      const int32_t z = w * g.step_w - g.pad_w + s * g.dilation_w - patch.left;
-      const bool inside = exists && y >= 0 && y < patch.height && z >= 0 && z < patch.width;
-      const float *const from = inside ? products + y * patch.width + z : outside;
+                                 bool exists, int32_t y, int32_t z, int32_t last, float (&sums)[kTogether]) {
+  const int32_t next = g.filters * g.pitch; // from a tap's products to the next one's
+  if (exists && y >= 0 && z >= 0 && y + g.reach_h() <= patch.height && z + g.reach_w() <= patch.width) {
+    const int32_t step = next + g.dilation_w, down = g.taps_w * next + g.dilation_h * patch.width;
+    int32_t at[kTogether];
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) at[k] = min(k, last) * g.pitch;
+    const float *row = products + y * patch.width + z;
+    for (int32_t r = 0; r < g.taps_h; ++r, row += down) {
+      if (g.taps_w == 3) {
+        add_row<3>(row, step, at, sums);
+      } else {
+        for (int32_t s = 0; s < g.taps_w; ++s) add_row<1>(row + s * step, step, at, sums);
+      }
+    }
+    return;
+  }
+  for (int32_t r = 0; r < g.taps_h; ++r, y += g.dilation_h)
+    for (int32_t s = 0, at = z; s < g.taps_w; ++s, at += g.dilation_w, products += next, outside += g.filters) {
+      const bool inside = exists && y >= 0 && y < patch.height && at >= 0 && at < patch.width;
+      const float *const from = inside ? products + y * patch.width + at : outside;
       const int32_t apart = inside ? g.pitch : 1;
 #pragma unroll
       for (int k = 0; k < kTogether; ++k) sums[k] += from[min(k, last) * apart];
     }
-  }
 }
 
 // Bias, relu, and out.
@@ -219,38 +263,45 @@ __device__ inline void leave(const Geometry &g, const Pointers &p, int64_t to, i
     static_cast<T *>(p.y)[to] = static_cast<T>(v);
 }
 
-// What a slice adds to the outputs whose windows hold it, a thread an output of each plane, always the same: those
-// whose last slice it is leave, the sums of others wait. `shared`: products, what they are outside, waiting sums.
+// What a tap of depth adds to output `i` of a plane of the patch. Where it is the last one the output leaves; else its
+// sums wait.
+template <class T>
+__device__ inline void add_tap(const Geometry &g, const Pointers &p, const Patch &patch, int32_t tap, int32_t plane,
+                               int32_t i, bool exists, float *shared) {
+  const bool begins = tap == 0, ends = tap == g.depth.taps - 1;
+  const int32_t row = patch.by_columns(i), h = patch.h + row, w = patch.w + i - row * patch.columns;
+  const int32_t y = h * g.step_h - g.pad_h - patch.top, z = w * g.step_w - g.pad_w - patch.left;
+  const int32_t first_product = tap * g.taps_h * g.taps_w * g.filters, apart = g.rows * g.columns;
+  float *waiting =
+      shared + g.products * (g.pitch + 1) + (plane - g.by_waiting(plane) * g.waiting) * g.filters * apart + i;
+  int64_t to = patch.image * g.y_image + int64_t{patch.d + plane} * g.depth.y + h * g.y_row + w * g.y_column;
+  for (int32_t first = 0; first < g.filters; first += kTogether) {
+    const int32_t last = g.filters - 1 - first, product = first_product + first;
+    float sums[kTogether] = {};
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k)
+      if (!begins && k <= last) sums[k] = waiting[k * apart];
+    add_plane(g, patch, shared + product * g.pitch, shared + g.products * g.pitch + product, exists, y, z, last, sums);
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k, waiting += apart, to += g.y_filter) {
+      if (k > last) break;
+      if (ends)
+        leave<T>(g, p, to, first + k, sums[k]);
+      else
+        *waiting = sums[k];
+    }
+  }
+}
+
+// What a slice adds to the outputs whose windows hold it, a thread an output for a tap of depth. `shared`: products,
+// what they are outside, waiting sums.
 template <class T>
 __device__ inline void add_slice(const Geometry &g, const Pointers &p, const Patch &patch, int32_t slice, bool exists,
                                  float *shared) {
-  const float *const outside = shared + g.products * g.pitch;
-  const int32_t plane_taps = g.taps_h * g.taps_w * g.filters, outputs = g.rows * g.columns;
-  for (int32_t tap = 0; tap < g.depth.taps; ++tap) {
-    const int32_t plane = patch.plane(g, slice, tap);
-    if (plane < 0) continue;
-    const bool begins = tap == 0, ends = tap == g.depth.taps - 1;
-    const int64_t begin = patch.image * g.y_image + int64_t{patch.d + plane} * g.depth.y;
-    float *const waiting = shared + g.products * (g.pitch + 1) + plane % max(g.waiting, 1) * g.filters * outputs;
-    for (auto i = static_cast<int32_t>(threadIdx.x); i < patch.rows * patch.columns; i += kThreads) {
-      const int32_t row = i / patch.columns, h = patch.h + row, w = patch.w + i - row * patch.columns;
-      for (int32_t first = 0; first < g.filters; first += kTogether) {
-        const int32_t last = g.filters - 1 - first, product = tap * plane_taps + first;
-        float sums[kTogether] = {};
-#pragma unroll
-        for (int k = 0; k < kTogether; ++k)
-          if (!begins && k <= last) sums[k] = waiting[(first + k) * outputs + i];
-        add_plane(g, patch, shared + product * g.pitch, outside + product, exists, h, w, last, sums);
-#pragma unroll
-        for (int k = 0; k < kTogether; ++k) {
-          if (k > last) break;
-          if (ends)
-            leave<T>(g, p, begin + h * g.y_row + w * g.y_column + int64_t{first + k} * g.y_filter, first + k, sums[k]);
-          else
-            waiting[(first + k) * outputs + i] = sums[k];
-        }
-      }
-    }
+  const int32_t outputs = patch.rows * patch.columns;
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < g.depth.taps * outputs; i += kThreads) {
+    const int32_t tap = patch.by_outputs(i), plane = patch.plane(g, slice, tap);
+    if (plane >= 0) add_tap<T>(g, p, patch, tap, plane, i - tap * outputs, exists, shared);
   }
 }
 

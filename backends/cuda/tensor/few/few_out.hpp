@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include "common/divider.cuh"
 #include "few/few.hpp"
 
 namespace polyconv::cuda::few_out {
@@ -18,10 +19,12 @@ struct Geometry : few::Shape {
   int32_t rows, columns, deep; // of a patch: outputs
   int32_t down, across, along; // patches of an image
   int32_t waiting;             // planes of a patch whose sums wait in shared memory for further slices
-  int32_t vectors;       // of 64 bytes of a pixel's channels, four lanes with 16 each
-  int32_t products;      // rows: taps x filters
-  int32_t pitch;         // elements of a row of products in shared memory
-  int32_t wide;          // 1: results are f32
+  int32_t dense;               // 1: some tap reads each slice between the first and the last
+  Divider by_step, by_waiting; // of depth; of planes
+  int32_t vectors;             // of 64 bytes of a pixel's channels, four lanes with 16 each
+  int32_t products;            // rows: taps x filters
+  int32_t pitch;               // elements of a row of products in shared memory
+  int32_t wide;                // 1: results are f32
 };
 
 // Pointers of one run. `outside`: what each row sums to where its pixel is in the padding, 0 or, where a weight is not
@@ -35,7 +38,7 @@ struct Pointers {
 };
 
 inline constexpr int kThreads = 384, kPositions = 8; // of a block; of a matrix instruction
-inline constexpr int kPatchBytes = 64;               // of shared memory, for where a block works
+inline constexpr int kPatchBytes = 80;               // of shared memory, for where a block works
 // Matrix instructions that a warp has side by side, by tiles of rows: as many as registers hold.
 __host__ __device__ constexpr int groups_of(int tiles) {
   return tiles > 4 ? 2 : 4;

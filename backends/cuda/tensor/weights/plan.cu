@@ -34,13 +34,14 @@ namespace {
 constexpr int64_t kLeastBlocks = 4; // of a block of threads: below, a piece takes longer than the products
 
 // Clusters of so many blocks that an H100 or H200 runs at once, and how few of them may do. Its multiprocessors come in
-// groups, which a cluster cannot leave: of clusters of four an H200 ran 30 at once, of eight 15; another chip's groups
-// may be others.
+// pairs and in groups, which a cluster cannot leave: of clusters of four an H200 ran 30 at once, of eight 15; another
+// chip's groups may be others.
 struct Workers {
   int64_t most, least;
 };
 Workers workers_of(int32_t sharing) {
-  return sharing == 1 ? Workers{kWorkers, 126} : Workers{112 / sharing, 104 / sharing};
+  if (sharing == 1) return {kWorkers, 126};
+  return sharing == 2 ? Workers{kWorkers / 2, 60} : Workers{112 / sharing, 104 / sharing};
 }
 
 // Whether pixels are equally far apart.

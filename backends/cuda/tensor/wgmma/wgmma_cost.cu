@@ -56,9 +56,9 @@ double clocks(const polyconv_layer &l, const Config &config) {
   if (shape.shared) {
     const double waves = std::ceil(tiles / (shape.blocks * (config.splits == 2 ? kHopperMultiprocessors : 112)));
     constexpr double kSecondCache = 8000; // bytes a clock, to all
-    const double step =
-        std::max({step_clocks(shape, 1, filled), step_clocks(shape, 2, filled) * (tiles > kHopperMultiprocessors ? 2 : 1),
-                  std::min<double>(tiles, kHopperMultiprocessors) * step_bytes(shape) / kSecondCache});
+    const double step = std::max({step_clocks(shape, 1, filled),
+                                  step_clocks(shape, 2, filled) * (tiles > kHopperMultiprocessors ? 2 : 1),
+                                  std::min<double>(tiles, kHopperMultiprocessors) * step_bytes(shape) / kSecondCache});
     return waves * (steps * step + leaving + kFirst);
   }
   const double turns =
