@@ -62,7 +62,7 @@ def counted(loop):
 
 
 class Core(typing.NamedTuple):
-    """What a core takes in a cycle, as Arm's software optimization guides say (docs/performance/arm.md names them)."""
+    """What a core takes in a cycle, as LLVM's scheduling models have it (docs/performance/arm.md names them)."""
 
     vectors: int  # instructions on f32 vectors
     loads: int
@@ -83,7 +83,7 @@ class Core(typing.NamedTuple):
 CORES = {
     ("V1", "neon"): Core(4, 3, 8, 4, 2.6),
     ("N2", "neon"): Core(2, 3, 5, 4, 3.0),
-    ("V2", "neon"): Core(4, 3, 8, 4, 2.8),
+    ("V2", "neon"): Core(4, 3, 6, 4, 2.8),
     ("V1", "sve256"): Core(2, 2, 8, 8, 2.6),
 }
 
