@@ -1,5 +1,5 @@
-// image.hpp - pictures in and out: PNG of every kind, binary PPM or PGM, and JPEG where libjpeg was there are read; PNG
-// is written. 8 or 16 bits a sample, grey or colour, with or without alpha.
+// image.hpp - pictures in and out: binary PPM or PGM, PNG of every kind where libpng was there, and JPEG where libjpeg
+// was are read; PNG, PPM and PGM are written. 8 or 16 bits a sample, grey or colour, with or without alpha.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,11 +40,18 @@ Image sized_image(const std::string &path, int64_t width, int64_t height, int64_
 // Throws Failure for a file that cannot be read, is truncated, damaged or of another format.
 Image read_image(const std::string &path);
 
-// Writes beside `path` first and renames, so that `path` is either whole or untouched.
-void write_png(const std::string &path, const Image &image);
+// What a file of that name is written as; throws Failure for a name that says none. PPM and PGM are one format, of
+// which the picture's own colours choose.
+enum class Format { kPng, kPnm };
+Format format_of(const std::string &path);
 
-// The formats (image_png.cpp, image_jpeg.cpp); `bytes` is the whole file.
+// Writes beside `path` first and renames, so that `path` is either whole or untouched.
+void write_image(const std::string &path, const Image &image);
+
+// The formats (image_pnm.cpp, image_png.cpp, image_jpeg.cpp); `bytes` is the whole file.
+Image read_pnm(const std::string &path, const std::string &bytes);
 Image read_png(const std::string &path, const std::string &bytes);
 Image read_jpeg(const std::string &path, const std::string &bytes);
-// Writes to that very path; false, with the reason, where it cannot.
+// They write to that very path; false, with the reason, where they cannot.
+bool encode_pnm(const std::string &path, const Image &image, std::string *reason);
 bool encode_png(const std::string &path, const Image &image, std::string *reason);

@@ -4,6 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image.hpp"
 
+#ifdef IMAGE_FILTER_PNG
+
 #include <png.h>
 
 #include <cerrno>
@@ -137,3 +139,18 @@ bool encode_png(const std::string &path, const Image &image, std::string *reason
   *reason = complaint.text;
   return good;
 }
+
+#else
+
+Image read_png(const std::string &path, const std::string &) {
+  throw Failure(kExitFailed, path +
+                                 ": a PNG, and this program was built without libpng (Debian: libpng-dev); "
+                                 "expected binary PPM (P6) or PGM (P5)");
+}
+
+bool encode_png(const std::string &, const Image &, std::string *reason) {
+  *reason = "this program was built without libpng (Debian: libpng-dev)";
+  return false;
+}
+
+#endif

@@ -1,5 +1,5 @@
-// image_filter - filters a photograph: PNG, JPEG or PPM in, PNG out, on the backend that the library chooses, on one
-// that you name, or on all of them for comparison. An example of the whole C API on real data.
+// image_filter - filters a photograph: PNG, JPEG or PPM in, PNG or PPM out, on the backend that the library chooses, on
+// one that you name, or on all of them for comparison. An example of the whole C API on real data.
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 
@@ -28,7 +28,7 @@ std::string joined(const std::vector<std::string> &words) {
 void declare(CLI::App &app, Arguments &a) {
   app.add_option("input", a.input, "PNG, JPEG, or binary PPM or PGM, 8 or 16 bits a sample; alpha is kept as it is")
       ->required();
-  app.add_option("output", a.output, "PNG to write")->required();
+  app.add_option("output", a.output, "PNG, PPM or PGM to write, by its name")->required();
   CLI::Option *filter = app.add_option("--filter", a.filter, joined(filter_names()) + " (default gaussian)");
   CLI::Option *size = app.add_option("--size", a.size, "rows and columns of the filter, odd, 3 to 63 (default 5)");
   app.add_option("--filter-file", a.filter_file, "a filter of your own: a text file with rows of numbers")
@@ -39,7 +39,8 @@ void declare(CLI::App &app, Arguments &a) {
   app.add_option("--border-value", a.settings.border_value,
                  "what --border constant reads, 0 to 255, of 16 bits to 65535 (default 0)");
   CLI::Option *kernel = app.add_option("--kernel", a.settings.kernel, "polyconv kernels to choose among, as a glob");
-  app.add_option("--backend", a.settings.backend, "one backend by name; 'all' writes one PNG each and compares them")
+  app.add_option("--backend", a.settings.backend,
+                 "one backend by name; 'all' writes one picture each and compares them")
       ->excludes(kernel);
   app.add_option("--band-memory", a.settings.band_megabytes,
                  "MiB that a run may take: larger pictures are filtered band by band (default 256)")
@@ -80,7 +81,7 @@ void filter_everywhere(const Image &image, const Filter &filter, const Arguments
     const std::string path = named_after(arguments.output, backend);
     try {
       const Outcome outcome = apply(image, filter, settings);
-      write_png(path, outcome.image);
+      write_image(path, outcome.image);
       if (first.pixels.empty()) first = outcome.image;
       std::printf("%-14s %-36s %9.3f  %-26s %s\n", backend.c_str(), outcome.kernel.c_str(), outcome.milliseconds,
                   comparison(first, outcome.image).c_str(), path.c_str());
@@ -92,15 +93,13 @@ void filter_everywhere(const Image &image, const Filter &filter, const Arguments
 }
 
 void filter_picture(const Arguments &arguments) {
-  const size_t dot = arguments.output.rfind('.');
-  if (dot == std::string::npos || arguments.output.substr(dot) != ".png")
-    throw Failure(kExitUsage, "output is '" + arguments.output + "'; expected a name that ends in .png");
+  format_of(arguments.output); // before the work
   const Filter filter = arguments.filter_file.empty() ? named_filter(arguments.filter, arguments.size)
                                                       : filter_from_file(arguments.filter_file);
   const Image image = read_image(arguments.input);
   if (arguments.settings.backend == "all") return filter_everywhere(image, filter, arguments);
   const Outcome outcome = apply(image, filter, arguments.settings);
-  write_png(arguments.output, outcome.image);
+  write_image(arguments.output, outcome.image);
   std::printf("%s, %s, %.3f ms\n", arguments.output.c_str(), outcome.kernel.c_str(), outcome.milliseconds);
 }
 

@@ -197,7 +197,7 @@ TEST_CASE("16 bits and alpha go through the filter: colours are filtered, alpha 
       CAPTURE(bytes);
       CAPTURE(channels);
       const Image image = noise_image(13, 9, channels, bytes);
-      write_png(folder / "noise.png", image);
+      write_image(folder / "noise.png", image);
       CHECK(read_image(folder / "noise.png").pixels == image.pixels);
       const Run result = filter(folder, "'" + folder / "noise.png" + "' '" + folder / "out.png" + "' --filter-file '" +
                                             folder / "kernel.txt" + "'");
@@ -212,7 +212,7 @@ TEST_CASE("a picture in bands is the picture in one, at every border") {
   const std::vector<std::vector<double>> kernel = {{0.25}, {-0.5}, {0.5}, {0.5}, {0.125}, {-0.25}, {0.25}};
   write(folder / "kernel.txt", "0.25\n-0.5\n0.5\n0.5\n0.125\n-0.25\n0.25\n");
   const Image image = noise_image(900, 103, 4, 2); // 27 KB a row while it is filtered
-  write_png(folder / "noise.png", image);
+  write_image(folder / "noise.png", image);
   for (const std::string mode : {"zero", "constant", "reflect", "symmetric", "replicate", "circular"}) {
     CAPTURE(mode);
     const Run result =
@@ -226,6 +226,18 @@ TEST_CASE("a picture in bands is the picture in one, at every border") {
   CHECK(filter(folder, both + "'" + folder / "whole.png" + "'").code == 0);
   CHECK(filter(folder, both + "'" + folder / "bands.png" + "' --band-memory 1").code == 0);
   CHECK(read_image(folder / "whole.png").pixels == read_image(folder / "bands.png").pixels);
+}
+
+TEST_CASE("a PPM holds the same picture as a PNG") {
+  const Folder folder;
+  for (const int channels : {1, 3}) {
+    write(folder / "noise.ppm", noise_ppm(17, 6, channels));
+    const std::string in = "'" + folder / "noise.ppm" + "' --filter box ";
+    CHECK(filter(folder, in + "'" + folder / "out.png" + "'").code == 0);
+    CHECK(filter(folder, in + "'" + folder / "out.ppm" + "'").code == 0);
+    CHECK(read_image(folder / "out.ppm").channels == channels);
+    CHECK(read_image(folder / "out.ppm").pixels == read_image(folder / "out.png").pixels);
+  }
 }
 
 TEST_CASE("a palette becomes colours, its transparent ones alpha, and single bits grey") {
@@ -381,7 +393,8 @@ TEST_CASE("what is wrong gets one sentence, an exit code, and no file") {
       {file("deep.ppm") + out, 1, "expected 255 or 65535"},
       {file("huge.ppm") + out, 1, "width and height from 1 to 16777216"},
       {file("broken.png") + out, 1, "the PNG is damaged"},
-      {good + " '" + folder / "out.jpg" + "'", 2, "ends in .png"},
+      {good + " '" + folder / "out.jpg" + "'", 2, "ends in .png, .ppm or .pgm"},
+      {good + " '" + folder / "out.pgm" + "'", 1, "a PGM holds no colours"},
       {good + " '" + folder / "nowhere/out.png" + "'", 1, "cannot be written"},
       {good + out + " --filter blurr", 2, "expected one of gaussian, box"},
       {good + out + " --size 4", 2, "odd number from 3 to 63"},
