@@ -20,8 +20,9 @@ has() {
     avx512_bf16) flag=avx512_bf16 ;;
     amx) flag=amx_int8 ;;
     sve256 | sve512) flag=sve ;; # of registers of another length the tests then see NEON
+    neon_dot) flag=asimddp ;;
     neon_bf16) flag=bf16 ;;
-    *) printf 'each_isa: "%s" is no instruction set; expected baseline, avx2, avx512, avx512_bf16, amx, neon, sve256, sve512 or neon_bf16\n' "$1" >&2; exit 2 ;;
+    *) printf 'each_isa: "%s" is no instruction set; expected baseline, avx2, avx512, avx512_bf16, amx, neon, sve256, sve512, neon_dot or neon_bf16\n' "$1" >&2; exit 2 ;;
   esac
   grep -qw "$flag" /proc/cpuinfo
 }

@@ -21,6 +21,10 @@ int64_t sve_bytes() {
   const long length = getauxval(AT_HWCAP) & kSve ? prctl(kGetLength) : -1;
   return length < 0 ? 0 : length & kLengthMask;
 }
+bool has_byte_dots() {
+  constexpr unsigned long kDotProducts = 1ul << 20; // HWCAP_ASIMDDP
+  return getauxval(AT_HWCAP) & kDotProducts;
+}
 bool has_dots() {
   constexpr unsigned long kI8mm = 1ul << 13, kBf16 = 1ul << 14, kBoth = kI8mm | kBf16; // of HWCAP2
   return (getauxval(AT_HWCAP2) & kBoth) == kBoth;
@@ -28,6 +32,9 @@ bool has_dots() {
 #else
 int64_t sve_bytes() {
   return 0;
+}
+bool has_byte_dots() {
+  return false;
 }
 bool has_dots() {
   return false;
@@ -40,6 +47,7 @@ uint32_t detect() {
   uint32_t found = 1u << kBaseline | 1u << kNeon;
   if (sve_bytes() == 32) found |= 1u << kSve256;
   if (sve_bytes() == 64) found |= 1u << kSve512;
+  if (has_byte_dots()) found |= 1u << kNeonDot;
   if (has_dots()) found |= 1u << kNeonBf16;
   return found;
 }

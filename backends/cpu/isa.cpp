@@ -16,15 +16,16 @@
 namespace polyconv::cpu {
 
 #if defined(__aarch64__)
-const char *const isa_names[kIsaLevels] = {"baseline", "neon", "sve256", "sve512", "neon_bf16"};
+const char *const isa_names[kIsaLevels] = {"baseline", "neon", "sve256", "sve512", "neon_dot", "neon_bf16"};
 #else
 const char *const isa_names[kIsaLevels] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 #endif
 
 const char *words_of(Isa isa) {
 #if defined(__aarch64__)
-  static const char *const kWords[] = {"the baseline", "NEON", "SVE of 256 bits", "SVE of 512 bits",
-                                       "NEON with BF16 and I8MM"};
+  static const char *const kWords[] = {"the baseline",           "NEON",
+                                       "SVE of 256 bits",        "SVE of 512 bits",
+                                       "NEON with dot products", "NEON with BF16 and I8MM"};
 #else
   static const char *const kWords[] = {"the baseline", "AVX2 with FMA", "AVX-512", "AVX-512 with VNNI and BF16",
                                        "AMX with BF16 and INT8"};

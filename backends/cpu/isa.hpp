@@ -7,18 +7,20 @@
 namespace polyconv::cpu {
 
 // What CPUs have. The first kIsaCount are the configs of ordinary CPU kernels, in this order, which is that of
-// preference; the others have instructions for 16-bit and 8-bit products alone, for kernels made of them (kDots).
+// preference; the others have instructions for 16-bit and 8-bit products alone, for kernels made of them (kDots; of
+// bytes alone, kByteDots).
 #if defined(__aarch64__)
 // SVE code is for registers of one length: a machine has one of the two at most. Where registers have 128 bits, NEON's
 // are as long and its multiply-adds take a factor from any lane, so there is no SVE code of that length.
-enum Isa : int32_t { kBaseline = 0, kNeon = 1, kSve256 = 2, kSve512 = 3, kNeonBf16 = 4 };
-inline constexpr Isa kDots = kNeonBf16;
+enum Isa : int32_t { kBaseline = 0, kNeon = 1, kSve256 = 2, kSve512 = 3, kNeonDot = 4, kNeonBf16 = 5 };
+inline constexpr Isa kByteDots = kNeonDot, kDots = kNeonBf16;
+inline constexpr int kIsaLevels = 6;
 #else
 // Each with all before it.
 enum Isa : int32_t { kBaseline = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3, kAmx = 4 };
-inline constexpr Isa kDots = kAvx512Bf16;
-#endif
+inline constexpr Isa kByteDots = kAvx512Bf16, kDots = kAvx512Bf16;
 inline constexpr int kIsaLevels = 5;
+#endif
 
 #if POLYCONV_HAVE_SVE512
 inline constexpr int kIsaCount = 4;

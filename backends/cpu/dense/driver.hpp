@@ -34,7 +34,7 @@ inline void cut_tiles(DensePlan &p) {
   p.tile_size = p.columns / tiles, p.long_tiles = p.columns % tiles;
 }
 
-// kDots stands for the vectors that it has and the arithmetic that it adds.
+// kDots and kByteDots stand for the vectors that they have and the arithmetic that they add.
 bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> dense_create(const polyconv_request &request, Isa isa, DenseTaskFunction task);
 

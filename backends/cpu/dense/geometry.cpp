@@ -21,7 +21,7 @@ constexpr double kCachedBytes = 8e6, kTurnedBytes = 0.75; // of tensors that are
 
 DenseArithmetic arithmetic_of(const polyconv_layer &layer, Isa isa) {
   if (layer.sum_type == POLYCONV_F64) return DenseArithmetic::kF64;
-  const bool dots = isa == kDots;
+  const bool dots = isa == kDots || isa == kByteDots;
   if (layer.sum_type == POLYCONV_S32) return dots ? DenseArithmetic::kQuads : DenseArithmetic::kPairs;
   return dots && layer.input.type == POLYCONV_BF16 ? DenseArithmetic::kBf16 : DenseArithmetic::kF32;
 }
@@ -72,7 +72,9 @@ DensePlan make_dense(const polyconv_layer &layer, Isa isa) {
   p.epilogue = make_epilogue(layer);
   p.arithmetic = arithmetic_of(layer, isa);
   p.zero_point = layer.input_zero_point;
-  if (p.arithmetic == DenseArithmetic::kQuads) p.offset = p.zero_point + (layer.input.type == POLYCONV_S8 ? 128 : 0);
+  if (p.arithmetic == DenseArithmetic::kQuads) { // kByteDots subtracts 128 as it multiplies
+    p.offset = p.zero_point + (layer.input.type == POLYCONV_S8 ? 128 : 0) - (isa == kDots ? 0 : 128);
+  }
   const bool zero = sdk::is_quantised(layer) && layer.pad_mode == POLYCONV_PAD_ZERO;
   p.pad_value = zero ? layer.input_zero_point : layer.pad_value;
   for (int i = 0; i < 3; ++i) p.axis[i] = make_axis(layer, i), p.pitch[i] = p.axis[i].taps == 1 ? p.axis[i].step : 1;

@@ -67,12 +67,18 @@ struct DenseAhead {
 };
 
 // sums += a * b: element by element, and for elements of several channels the sum of their products.
-#if defined(POLYCONV_DOTS) && defined(POLYCONV_NEON)
+#if defined(POLYCONV_DOTS) && defined(POLYCONV_NEON) && defined(__ARM_FEATURE_MATMUL_INT8)
 POLYCONV_INLINE F32 accumulate(F32 sums, F32 a, F32 b) {
   return vbfdotq_f32(sums, bits_as<bfloat16x8_t>(a), bits_as<bfloat16x8_t>(b));
 }
 POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
   return vusdotq_s32(sums, bits_as<uint8x16_t>(a), bits_as<int8x16_t>(b));
+}
+#elif defined(POLYCONV_DOTS) && defined(POLYCONV_NEON)
+// The instruction wants both signed: a less 128, which is in the plan's offset.
+POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
+  const uint8x16_t signs = veorq_u8(bits_as<uint8x16_t>(a), vdupq_n_u8(128));
+  return vdotq_s32(sums, vreinterpretq_s8_u8(signs), bits_as<int8x16_t>(b));
 }
 #elif defined(POLYCONV_DOTS)
 POLYCONV_INLINE F32 accumulate(F32 sums, F32 a, F32 b) {
