@@ -38,7 +38,7 @@ struct DensePlan {
   Epilogue epilogue;
   DenseArithmetic arithmetic;
   int32_t zero_point; // subtracted from quantised inputs
-  int32_t offset;     // kQuads: what inputs are too large by as they are multiplied; its share of each sum is subtracted
+  int32_t offset; // kQuads: what inputs are too large by as they are multiplied; its share of each sum is subtracted
   double pad_value;
   Axis axis[3];
   const AxisOutputs *inside; // per tap of W; all columns where the strip holds the padding
