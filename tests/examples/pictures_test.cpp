@@ -5,37 +5,19 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <random>
 #include <string>
 
+#include "bench/bench_files.hpp"
 #include "image.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
-// A file of this test's own, removed at the end.
-class File {
- public:
-  explicit File(const std::string &suffix)
-      : path_((fs::temp_directory_path() / ("polyconv_picture_" + std::to_string(std::random_device()()) + suffix))
-                  .string()) {}
-  ~File() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  File(const File &) = delete;
-  File &operator=(const File &) = delete;
-  const std::string &path() const { return path_; }
-  std::string bytes() const {
-    std::ifstream file(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
-  void write(const std::string &bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
-
- private:
-  std::string path_;
-};
+std::string contents(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 Image counted(int64_t width, int64_t height, int64_t channels, int64_t bytes) {
   Image image = sized_image("counted", width, height, channels, bytes);
@@ -50,8 +32,7 @@ TEST_CASE("a picture that is written is read again: grey and colours, 8 and 16 b
     for (const int64_t bytes : {1, 2}) {
       CAPTURE(channels);
       CAPTURE(bytes);
-      const File file(channels == 1 ? ".pgm" : ".ppm");
-      file.write("what was there before");
+      const TemporaryFile file("what was there before", channels == 1 ? ".pgm" : ".ppm");
       const Image image = counted(7, 5, channels, bytes);
       write_image(file.path(), image);
       const Image again = read_image(file.path());
@@ -65,34 +46,32 @@ TEST_CASE("a picture that is written is read again: grey and colours, 8 and 16 b
 }
 
 TEST_CASE("16 bits have their high byte first, whatever the machine's order") {
-  const File file(".pgm");
+  const TemporaryFile file("", ".pgm");
   Image image = sized_image("two", 2, 1, 1, 2);
   const uint16_t samples[] = {0x1234, 0xFF00};
   image.pixels.assign(reinterpret_cast<const uint8_t *>(samples), reinterpret_cast<const uint8_t *>(samples + 2));
   write_image(file.path(), image);
-  CHECK(file.bytes() == std::string("P5\n2 1\n65535\n\x12\x34\xFF\0", 17));
+  CHECK(contents(file.path()) == std::string("P5\n2 1\n65535\n\x12\x34\xFF\0", 17));
   CHECK(read_image(file.path()).sample(0) == 0x1234);
 }
 
 TEST_CASE("what a format does not hold is refused, and what was there stays") {
-  const File grey(".pgm"), colours(".ppm");
-  grey.write("before"), colours.write("before");
+  const TemporaryFile grey("before", ".pgm"), colours("before", ".ppm");
   CHECK_THROWS_WITH_AS(
       write_image(grey.path(), counted(2, 2, 3, 1)),
       (grey.path() + ": cannot be written: a PGM holds no colours; expected a name that ends in .ppm").c_str(),
       Failure);
   CHECK_THROWS_AS(write_image(colours.path(), counted(2, 2, 4, 1)), Failure);
   CHECK_THROWS_AS(write_image("picture.tif", counted(2, 2, 3, 1)), Failure);
-  CHECK(grey.bytes() == "before");
-  CHECK(colours.bytes() == "before");
+  CHECK(contents(grey.path()) == "before");
+  CHECK(contents(colours.path()) == "before");
   CHECK(!fs::exists(colours.path() + ".part"));
 }
 
 TEST_CASE("damaged files are refused") {
-  const File file(".ppm");
   for (const char *bytes : {"", "P6", "P6\n3 2\n255\nabc", "P6\n0 2\n255\n", "P5\n2 2\n1023\nabcdefgh", "no picture"}) {
     CAPTURE(bytes);
-    file.write(bytes);
+    const TemporaryFile file(bytes, ".ppm");
     CHECK_THROWS_AS(read_image(file.path()), Failure);
   }
 }

@@ -32,37 +32,27 @@ void dots_task(const DensePlan &plan, const DenseArguments &arguments, const Gri
 
 namespace polyconv::cpu {
 
-#if POLYCONV_HAVE_BYTE_DOTS
-namespace isa_neon_dot {
-void dots_task(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share);
-}
-constexpr DenseTaskFunction byte_dots_task = isa_neon_dot::dots_task;
-#else
-constexpr DenseTaskFunction byte_dots_task = nullptr;
-#endif
-#if POLYCONV_HAVE_DOTS
+// Of passes that this build may lack.
 namespace POLYCONV_DOTS_ISA {
 void dots_task(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share);
 }
-constexpr DenseTaskFunction all_dots_task = POLYCONV_DOTS_ISA::dots_task;
-#else
-constexpr DenseTaskFunction all_dots_task = nullptr;
-#endif
+namespace isa_neon_dot {
+void dots_task(const DensePlan &plan, const DenseArguments &arguments, const GridShare &share);
+}
 
 namespace {
 
-// Configs are the instruction sets from kByteDots to kDots.
-constexpr int32_t kConfigs = kDots - kByteDots + 1;
-
-Isa isa_of(int32_t config) {
-  return static_cast<Isa>(kByteDots + config);
-}
-constexpr bool is_built(Isa isa) {
-  return isa == kDots ? POLYCONV_HAVE_DOTS : POLYCONV_HAVE_BYTE_DOTS;
-}
-DenseTaskFunction task_of(int32_t config) {
-  return isa_of(config) == kDots ? all_dots_task : byte_dots_task;
-}
+struct Config {
+  Isa isa;
+  DenseTaskFunction task; // NULL: this build has no such pass
+};
+// In the order of isa_names, the best last.
+constexpr Config kConfigs[] = {
+#if defined(__aarch64__)
+    {kByteDots, POLYCONV_HAVE_BYTE_DOTS ? isa_neon_dot::dots_task : nullptr},
+#endif
+    {kDots, POLYCONV_HAVE_DOTS ? POLYCONV_DOTS_ISA::dots_task : nullptr}};
+constexpr int32_t kBest = sizeof kConfigs / sizeof *kConfigs - 1;
 
 bool takes_types(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
   const int32_t in = layer.input.type, weights = layer.weights.type, zero = layer.weights_zero_point;
@@ -72,27 +62,30 @@ bool takes_types(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
   return s8 || offer.reject("takes weights that less their zero point are s8: s8 with 0, u8 with 128; it is %d", zero);
 }
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (config < 0) {
-    sdk::Offer best = offer;
-    config = kConfigs == 1 || (is_built(kDots) && has_isa(kDots, best)) ? kConfigs - 1 : 0;
-  }
+bool takes(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
   offer.config = config;
-  const Isa isa = isa_of(config);
-  if (!is_built(isa)) return offer.reject("the compiler of this build knows no %s", words_of(isa));
+  const auto [isa, task] = kConfigs[config];
+  if (task == nullptr) return offer.reject("the compiler of this build knows no %s", words_of(isa));
   if (!has_isa(isa, offer)) return false;
   if (request.op == POLYCONV_OP_CONVOLVE && request.count == 1 && !takes_types(*request.layers[0], isa, offer))
     return false;
   return dense_offer(request, isa, offer);
 }
 
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  if (config >= 0) return takes(request, config, offer);
+  sdk::Offer unused = offer;
+  const bool best = kBest == 0 || (POLYCONV_HAVE_DOTS && has_isa(kDots, unused));
+  return takes(request, best ? kBest : 0, offer);
+}
+
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return dense_create(request, isa_of(config), task_of(config));
+  return dense_create(request, kConfigs[config].isa, kConfigs[config].task);
 }
 
 } // namespace
 
-const sdk::Kernel kernel_dots = {"dots", 0, &isa_names[kByteDots], kConfigs, supports, create, sdk::kActivationTraits};
+const sdk::Kernel kernel_dots = {"dots", 0, &isa_names[kByteDots], kBest + 1, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cpu
 #endif

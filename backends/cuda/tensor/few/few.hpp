@@ -43,6 +43,8 @@ inline int32_t stride_of(const polyconv_tensor &t, int axis) {
 struct Depth {
   int32_t taps, step, dilation, pad, input, output;
   int32_t x, y; // strides in elements
+
+  int64_t reach() const { return int64_t{taps - 1} * dilation + 1; } // slices from the first tap to the last
 };
 
 inline Depth depth_of(const polyconv_layer &l) {

@@ -43,8 +43,7 @@ Geometry describe(const polyconv_layer &l) {
   g.wide = l.result.type == POLYCONV_F32;
   g.products = g.filters * g.depth.taps * g.taps_h * g.taps_w;
   // From the slice that a plane of outputs begins with to its last, so many planes have begun.
-  const int64_t reach = int64_t{g.depth.taps - 1} * g.depth.dilation + 1;
-  g.waiting = g.depth.taps == 1 ? 0 : small(std::min<int64_t>(ceil_div(reach, g.depth.step), g.depth.output));
+  g.waiting = g.depth.taps == 1 ? 0 : small(std::min<int64_t>(ceil_div(g.depth.reach(), g.depth.step), g.depth.output));
   g.dense = g.depth.dilation == 1 && g.depth.taps >= g.depth.step ? 1 : 0;
   g.by_step = Divider::make(g.depth.step), g.by_waiting = Divider::make(std::max(g.waiting, 1));
   g.vectors = small(ceil_div(g.channels * element_bytes(l), 64));
@@ -57,8 +56,7 @@ Geometry describe(const polyconv_layer &l) {
 double estimate(const polyconv_layer &l, const Choice &c, int64_t pixels) {
   const Geometry &g = c.geometry;
   const int32_t groups = groups_of(c.variant->tiles);
-  const double slices =
-      std::min<double>(g.depth.input, real((g.deep - 1) * g.depth.step + (g.depth.taps - 1) * g.depth.dilation + 1));
+  const double slices = std::min<double>(g.depth.input, real(int64_t{g.deep - 1} * g.depth.step + g.depth.reach()));
   const double turns = real(ceil_div(pixels, kThreads / 32 * kPositions * groups));
   const double loading = real(pixels) * g.vectors * 64 / 31e3,
                multiplying = turns * groups * c.variant->tiles * g.vectors / 59;
@@ -93,18 +91,17 @@ Choice choose(const polyconv_layer &l, const Variant &v, int64_t most, int share
   const auto under = [](int64_t outputs, int64_t step, int64_t reach, int64_t size) {
     return std::min((outputs - 1) * step + reach, size);
   };
-  const auto part = [](int64_t size, int64_t parts) { return ceil_div(size, parts); };
   g.pitch = small(ceil_div(most, 32) * 32 + 8);
   c.shared = kPatchBytes + operands_of(g, v.tiles) * 16 + int64_t{g.products} * (g.pitch + 1) * 4;
   if (c.shared > shared) return best;
   // Every width that parts of equal size have, and of these the highest patches and their halves.
   for (int64_t across = 1, columns = g.output_w;;
-       across = ceil_div(g.output_w, columns - 1), columns = part(g.output_w, across)) {
+       across = ceil_div(g.output_w, columns - 1), columns = ceil_div(g.output_w, across)) {
     const int64_t width = under(columns, g.step_w, g.reach_w(), g.input_w), lines = most / width;
     const int64_t fits = lines >= g.input_h ? g.output_h : (lines - g.reach_h()) / g.step_h + 1;
     if (lines >= std::min<int64_t>(g.reach_h(), g.input_h))
       for (int64_t rows = std::clamp<int64_t>(fits, 1, g.output_h);; rows = ceil_div(rows, 2)) {
-        rows = part(g.output_h, ceil_div(g.output_h, rows));
+        rows = ceil_div(g.output_h, ceil_div(g.output_h, rows));
         g.rows = small(rows), g.columns = small(columns);
         g.down = small(ceil_div(g.output_h, rows)), g.across = small(ceil_div(g.output_w, columns));
         consider(l, c, width * under(rows, g.step_h, g.reach_h(), g.input_h), shared, best);
