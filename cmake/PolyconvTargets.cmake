@@ -55,6 +55,9 @@ endfunction()
 
 if(POLYCONV_GNU_FLAGS)
   set(polyconv_warnings -Wall -Wextra -Wshadow)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    list(APPEND polyconv_warnings -Wreserved-identifier) # instead of a check of clang-tidy's
+  endif()
   set(polyconv_warnings_are_errors -Werror)
 else()
   set(polyconv_warnings /W4 /permissive- /utf-8)
