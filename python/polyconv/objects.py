@@ -2,9 +2,11 @@
 at. A Plan runs arrays of any library and checks their shapes; several threads may run one plan at once."""
 # SPDX-License-Identifier: Apache-2.0
 
+import os
 from typing import NamedTuple
 
 from . import _core, _kinds
+from ._values import whole
 from .errors import InvalidArgument
 from .names import (
     DETERMINISM,
@@ -177,6 +179,8 @@ class Plan:
     __slots__ = ("_core", "device")
 
     def __init__(self, problem, device="cpu", **options):
+        if not isinstance(device, str):
+            raise InvalidArgument(f"device is {device!r}, expected a name, such as 'cpu' or 'cuda:0'")
         self._core = _core.Plan(device, problems_of(problem), options_by_number(options))
         self.device = device
 
@@ -191,37 +195,45 @@ class Plan:
 
     def weights_format(self, layer=0):
         """'raw' where weights are taken as they are, else the name of the packed format."""
-        return self._core.weights(layer)[0]
+        return self._core.weights(self._layer(layer))[0]
 
-    def pack(self, w, layer=0, stream=0):
-        """Packs an array of weights once; what it returns goes to run, or to conv in the place of w."""
-        seen = _core.Tensor(w, "w", stream)
+    def pack(self, w, layer=0, stream=None):
+        """Packs an array of weights once; what it returns goes to run, or to conv in the place of w. On CUDA it is packed on `stream`, by
+        default the one that w's library works on now, as everywhere here."""
+        layer = self._layer(layer)
+        stream = _stream_for(w, stream)
+        seen = _core.Tensor(_array(w, "w"), "w", stream)
         self._check(seen, "w", "weights", layer)
         return Weights._pack(self._core, layer, seen.pointer, 0, stream)
 
-    def repack(self, weights, w, stream=0):
+    def repack(self, weights, w, stream=None):
         """Packs w into weights that are there, of a plan made with dynamic_weights; refused while a run reads them."""
-        seen = _core.Tensor(w, "w", stream)
+        if not isinstance(weights, Weights):
+            raise InvalidArgument(f"weights is a {type(weights).__name__}, expected what Plan.pack gave")
+        stream = _stream_for(w, stream)
+        seen = _core.Tensor(_array(w, "w"), "w", stream)
         self._check(seen, "w", "weights", weights.layer)
         weights._update(seen.pointer, stream)
 
     def load(self, path, layer=0, stream=0):
         """Packed weights from a file that Weights.save wrote; those of another format or layer are refused."""
-        return Weights._load(self._core, layer, str(path), stream)
+        return Weights._load(self._core, self._layer(layer), os.fspath(path), stream)
 
-    def run(self, x, w, bias=None, *, residual=None, scale=None, slope=None, out=None, stream=0):
+    def run(self, x, w, bias=None, *, residual=None, scale=None, slope=None, out=None, stream=None):
         """Runs a forward plan. Of a chain w, bias, residual, scale and slope are lists, one for each layer. Layouts are
-        the problem's: arrays are N x C x spatial..., with the strides that it says."""
+        the problem's: arrays are N x C x spatial..., with the strides that it says. On CUDA it runs on `stream`, by default the one that
+        x's library works on now."""
         layers = self._core.layers
         first, last = self._core.problem(0), self._core.problem(layers - 1)
         if first.get("direction") != 0:
             raise InvalidArgument(f"the plan is of direction {first.get('direction')}, expected 0, forward")
-        source = _core.Tensor(x, "x", stream)
+        stream = _stream_for(x, stream)
+        source = _core.Tensor(_array(x, "x"), "x", stream)
         self._check(source, "x", "input", 0)
         kept, buffers = [source], {"input": source.pointer}
         if out is None:
             shape, order, number = _dense(last)
-            out = _kinds.empty(shape, number, x)
+            out = _kinds.empty(shape, number, x, stream)
             if order is not None:
                 out = _kinds.permute(out, order)
         elif _core.Tensor(out, "out", stream).read_only:
@@ -246,7 +258,7 @@ class Plan:
                     pointers[i] = seen.pointer
             buffers[name] = pointers
         if self.workspace_bytes:
-            owner, buffers["workspace"] = _kinds.scratch(self.workspace_bytes, x)
+            owner, buffers["workspace"] = _kinds.scratch(self.workspace_bytes, x, stream)
             kept.append(owner)
         self._core.run_chain(buffers, stream)
         return out
@@ -255,8 +267,12 @@ class Plan:
 
     def _fill_weights(self, array, layer, stream, buffers, kept):
         if self.weights_format(layer) != "raw":
-            buffers["packed"][layer] = self.pack(array, layer, stream)
-            kept.append(buffers["packed"][layer])
+            # For this run alone: in memory that streams know, where the array's library has it.
+            owner, address = _kinds.scratch(self._core.weights(layer)[1], array, stream)
+            seen = _core.Tensor(array, "w", stream)
+            self._check(seen, "w", "weights", layer)
+            buffers["packed"][layer] = Weights._pack(self._core, layer, seen.pointer, address, stream)
+            kept += [seen, owner]
             return
         seen = _core.Tensor(array, "w", stream)
         self._check(seen, "w", "weights", layer)
@@ -271,6 +287,11 @@ class Plan:
         if len(values) != layers:
             raise InvalidArgument(f"{name} has {len(values)} entries, expected {layers}, one for each layer")
         return values
+
+    def _layer(self, number):
+        if whole(number, "layer") not in range(self._core.layers):
+            raise InvalidArgument(f"layer is {number}, expected one below {self._core.layers}")
+        return int(number)
 
     def _check(self, seen, name, tensor, layer):
         problem = Problem._of(self._core.problem(layer))
@@ -293,6 +314,19 @@ class Plan:
 
     def __repr__(self):
         return f"Plan({', '.join(map(repr, self.problems))}: {self.kernel})"
+
+
+def _array(given, name):
+    if given is None:
+        raise InvalidArgument(f"{name} is None, expected an array")
+    return given
+
+
+def _stream_for(array, given):
+    """The stream to work on: the one that is given, else that of the array's library."""
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
+        raise InvalidArgument(f"stream is {given!r}, expected None or a CUDA stream as a number")
+    return _kinds.stream_of(array) if given is None else given
 
 
 def _dense(problem):
@@ -319,4 +353,4 @@ class Chain(Plan):
 
 def tune(problem, budget_ms, device="cpu", **options):
     """A plan whose candidates were measured for so many milliseconds rather than estimated."""
-    return Plan(problem, device, tuning_budget_ms=int(budget_ms), **options)
+    return Plan(problem, device, tuning_budget_ms=whole(budget_ms, "budget_ms", 0), **options)
