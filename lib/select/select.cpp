@@ -201,6 +201,11 @@ int Candidate::fallback_rank() const {
   return !fallback ? 0 : is_fallback(*entry) ? 2 : 1;
 }
 
+std::string Provenance::words() const {
+  if (day.empty()) return "estimated";
+  return (elsewhere ? "on a machine of this kind on " : "here on ") + day;
+}
+
 double Candidate::heuristic_us() const {
   double us = offer.estimate_us + gradient.estimate_us + pool.estimate_us;
   for (const Helper &helper : moves) us += helper.estimate_us;

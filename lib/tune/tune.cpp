@@ -94,7 +94,7 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
     candidate->estimate_us = kept_us(timed.us); // so that this call chooses by what later ones will know
     candidate->spread_us = kept_us(timed.spread_us);
     candidate->measured = true;
-    candidate->measured_on = today();
+    candidate->provenance = {today(), false};
     return true;
   } catch (const Failure &failure) {
     log(POLYCONV_LOG_WARNING, "tuning: %s", failure.what());
@@ -107,14 +107,14 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
 
 } // namespace
 
-void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
-                     const TimedCallback &timed) {
+Unkept time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
+                       const TimedCallback &timed) {
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns;
-  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key);
+  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key).here;
   const auto known_of = [&known](const Candidate &candidate) -> const Measurement * {
     if (known == nullptr || !candidate.accepted()) return nullptr;
     const auto found = known->find(names_of(candidate));
-    return found != known->end() && is_about(found->second, candidate) ? &found->second : nullptr;
+    return found != known->end() && is_about(found->second, candidate, false) ? &found->second : nullptr;
   };
   std::optional<Scratch> scratch;
   std::vector<Candidate> measured, fresh, rest;
@@ -125,7 +125,7 @@ void time_candidates(const Question &question, const Group &group, std::vector<C
     const bool in_time = measured.empty() || os::monotonic_ns() < deadline_ns;
     const Measurement *const earlier = known_of(candidate);
     if (earlier != nullptr) {
-      take_measurement(*earlier, &candidate);
+      take_measurement(*earlier, false, &candidate);
     } else if (!candidate.accepted() || !in_time || in_vain || !going_on) {
       rest.push_back(candidate);
       continue;
@@ -139,11 +139,12 @@ void time_candidates(const Question &question, const Group &group, std::vector<C
     measured.push_back(candidate);
     if (timed != nullptr && going_on) going_on = timed(candidate, earlier != nullptr);
   }
-  remember(question.tuning_key, entries_of(fresh));
+  std::string why = remember(question.tuning_key, entries_of(fresh));
   settle_noise(&measured);
   std::stable_partition(rest.begin(), rest.end(), [](const Candidate &candidate) { return candidate.accepted(); });
   *candidates = std::move(measured);
   candidates->insert(candidates->end(), rest.begin(), rest.end());
+  return {why.empty() ? 0 : fresh.size(), std::move(why)};
 }
 
 namespace {
@@ -167,7 +168,7 @@ void time_groupings(const Question &question, const std::vector<Layer> &layers, 
     if (!contender.grouping->failure.empty()) continue;
     contender.grouping->us = median(std::move(contender.times));
     contender.grouping->measured = true;
-    contender.grouping->measured_on = today();
+    contender.grouping->provenance = {today(), false};
   }
 }
 
