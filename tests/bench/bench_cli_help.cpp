@@ -35,12 +35,16 @@ TEST_CASE("completion and the manual page know every command and option that hel
   std::set<std::string> commands = completed("''");
   CHECK(commands.erase("--help") + commands.erase("--version") == 2);
   CHECK(commands.size() >= 14);
+  CHECK(help.find("\nExamples:\n") < help.find("\nMeasure:"));
   const std::string manual = bench("man").out;
   for (const std::string &command : commands) {
     CAPTURE(command);
     CHECK(has(help, "\n  " + command + " "));
     CHECK(has(manual, "\n.SH \"" + command + "\"\n"));
-    const std::set<std::string> told = options_of(bench(command + " --help").out);
+    const std::string its_help = bench(command + " --help").out;
+    const size_t examples = its_help.find("\nExamples:\n  polyconv-bench " + command);
+    CHECK(examples < its_help.find("\nOptions:"));
+    const std::set<std::string> told = options_of(its_help);
     std::set<std::string> known = completed(command + " --");
     CHECK(told == known);
     const size_t begin = manual.find("\n.SH \"" + command + "\"\n");

@@ -54,7 +54,7 @@ heard=$(POLYCONV_LOG=warning "$bench" explain $token 2>&1)
 if grep -q 'another version' <<<"$heard"; then fail "that is no warning: $heard"; fi
 # As lines for all processors with these instruction sets: believed whatever the name and the compiler, told apart from
 # what was measured here, and no reason not to time; of other sources or instruction sets they say nothing.
-of_kind="measured .* on a machine of this kind on 2004-04-04"
+of_kind="measured .*on a machine of this kind on 2004-04-04"
 day "$folder/fourth.txt" 2004-04-04
 bash "$ship" rest "$folder/fourth.txt" | sed -E 's|/[0-9a-f]{6}\t|/aaaaaa\t|' >"$shipped"
 awk -F '\t' 'NF == 9 && $3 !~ /^\*; / { exit 1 }' "$shipped" || fail "a line that ships has a name: $(cat "$shipped")"
