@@ -115,9 +115,15 @@ TuningText read_tuning_text(std::string_view text, TuningTable *table, int64_t *
   const TuningText kind = find_tuning_lines(text, &lines, skipped);
   if (kind != TuningText::Read) return kind;
   for (const auto &[key, blocks] : lines) {
-    auto found = table->find(key);
-    if (found == table->end()) found = table->emplace_hint(table->end(), std::string(key), Measurements());
-    read_tuning_lines(blocks, &found->second, skipped);
+    Measurements read;
+    read_tuning_lines(blocks, &read, skipped);
+    if (read.empty()) continue;
+    const auto found = table->find(key);
+    if (found == table->end()) {
+      table->emplace_hint(table->end(), std::string(key), std::move(read));
+    } else {
+      for (auto &[kernels, measured] : read) found->second[kernels] = std::move(measured);
+    }
   }
   return kind;
 }
