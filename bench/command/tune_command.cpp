@@ -31,7 +31,7 @@ extern "C" void on_interrupt(int) {
 std::string time_left(double ms) {
   if (ms < 0) return "";
   const double seconds = ms * 1e-3;
-  return seconds < 100 ? format(", about %.0f s left", seconds) : format(", about %.0f min left", seconds / 60);
+  return seconds < 100 ? format("about %.0f s left", seconds) : format("about %.0f min left", seconds / 60);
 }
 
 // Works of one layer each, on one device after another, and what is told of them while they are timed.
@@ -89,12 +89,15 @@ class Tuning {
     return done_here_ == problems_.size();
   }
 
-  void begin(size_t problem) { progress_.next(selection_.works[problem].title() + " on " + device_ + left_); }
+  void begin(size_t problem) {
+    progress_.next(selection_.works[problem].title() + " on " + device_);
+    if (!left_.empty()) progress_.stage(left_ + ":");
+  }
 
   bool hear(const polyconv_tune_progress &now) {
     left_ = time_left(now.left_ms);
     if (now.finished == 0) {
-      progress_.stage(format("%d timed", now.timed + now.known) + left_);
+      progress_.stage(format("%d timed", now.timed + now.known) + (left_.empty() ? "" : ", " + left_) + ":");
       return interrupted == 0;
     }
     progress_.wipe();
