@@ -18,7 +18,8 @@ namespace {
 
 const char *const kFooter =
     "polyconv-bench COMMAND --help has a command's options.\n"
-    "Exit codes: 0 good, 1 wrong result, 2 usage, 3 backend or device missing, 4 unsupported, 5 regression, 130 interrupted.";
+    "Exit codes: 0 good, 1 wrong result, 2 usage, 3 backend or device missing, 4 unsupported, 5 regression, 130 "
+    "interrupted.";
 
 void add_selection(CLI::App &command, Arguments &a) {
   command.add_option("problem", a.problems, "Problem tokens, such as fwd:n1,c64,k64,i56x56,f3x3,p1")
@@ -93,7 +94,7 @@ void add_how(CLI::App &command, Arguments &a) {
   flag("--transfers", a.transfers, "Also time copies between host and device with the run");
   flag("--end-to-end", a.end_to_end, "Also time polyconv_convolve: plan, pack, copies and run");
   option("--trace", a.trace, "FILE",
-         "Write a timeline for chrome://tracing or Perfetto: rows, stages, one event a step");
+         "Write a timeline for chrome://tracing or Perfetto: rows, stages, one event a step and a GPU kernel");
   flag("--nvtx", a.nvtx, "Mark rows and stages as ranges of NVTX, for NVIDIA's profilers");
   option("--min-time", a.min_time, "SECONDS", "Time spent in samples a row, at least (default 0.1)");
   option("--verify", a.verify, "WHEN",
@@ -304,7 +305,8 @@ std::string with_examples(const std::string &help, const std::string &command) {
   for (const Example &example : examples_of(command)) widest = std::max(widest, example.line.size());
   std::string text = "Examples:\n";
   for (const Example &example : examples_of(command))
-    text += "  polyconv-bench " + example.line + std::string(widest + 2 - example.line.size(), ' ') + example.meaning + "\n";
+    text += "  polyconv-bench " + example.line + std::string(widest + 2 - example.line.size(), ' ') + example.meaning +
+            "\n";
   const size_t usage = help.find("\nUsage:");
   if (usage == std::string::npos || examples_of(command).empty()) return help;
   const size_t end = help.find('\n', usage + 1) + 1;

@@ -125,7 +125,8 @@ struct Brake {
 constexpr Brake kBrakes[] = {
     {0x2 | 0x100, "somebody has set its clock", "nvidia-smi --reset-gpu-clocks, as root"},
     {0x4, "its clock is held down by the limit of power", "nvidia-smi -q -d POWER tells the limit"},
-    {0x8 | 0x20 | 0x40, "its clock is held down by heat or by the hardware", "let it cool; nvidia-smi -q -d PERFORMANCE"},
+    {0x8 | 0x20 | 0x40, "its clock is held down by heat or by the hardware",
+     "let it cool; nvidia-smi -q -d PERFORMANCE"},
     {0x80, "its clock is held down by the power supply", "nvidia-smi -q -d PERFORMANCE"}};
 
 // Whether each GPU runs as fast as it can, and for nobody else.

@@ -49,7 +49,8 @@ class Tuning {
   int run() {
     const int code = tune_all();
     if (unkept_ > 0)
-      throw Error(kUsage, format("the times of %zu candidates were taken and could not be kept: ", unkept_) + why_unkept_);
+      throw Error(kUsage,
+                  format("the times of %zu candidates were taken and could not be kept: ", unkept_) + why_unkept_);
     return code;
   }
 
@@ -115,10 +116,9 @@ class Tuning {
 
   int stopped() {
     progress_.wipe();
-    std::cerr << format(
-        "polyconv-bench: %s behind %zu of %zu problems%s\n",
-        interrupted != 0 ? "interrupted" : "the budget is spent", done_, problems_.size() * runs_,
-        unkept_ > 0 ? "" : "; what was timed is kept, and the same command goes on from there");
+    std::cerr << format("polyconv-bench: %s behind %zu of %zu problems%s\n",
+                        interrupted != 0 ? "interrupted" : "the budget is spent", done_, problems_.size() * runs_,
+                        unkept_ > 0 ? "" : "; what was timed is kept, and the same command goes on from there");
     return interrupted != 0 ? kInterrupted : code_;
   }
 

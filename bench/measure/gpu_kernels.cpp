@@ -1,5 +1,5 @@
-// gpu_kernels.cpp - see gpu_kernels.hpp. The library is opened when it is wanted: it comes with the CUDA Toolkit, and the
-// bench needs none.
+// gpu_kernels.cpp - see gpu_kernels.hpp. The library is opened when it is wanted: it comes with the CUDA Toolkit, and
+// the bench needs none.
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/gpu_kernels.hpp"
 
@@ -34,7 +34,8 @@ struct Cupti {
   Cupti() {
     const std::string name = "libcupti.so." + std::to_string(CUDA_VERSION / 1000);
     void *library = nullptr;
-    for (const std::string &path : {name, "/usr/local/cuda/lib64/" + name, "/usr/local/cuda/lib/" + name, "/usr/local/cuda/extras/CUPTI/lib64/" + name})
+    for (const std::string &path : {name, "/usr/local/cuda/lib64/" + name, "/usr/local/cuda/lib/" + name,
+                                    "/usr/local/cuda/extras/CUPTI/lib64/" + name})
       if (library == nullptr) library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
     there = find(library, "cuptiActivityRegisterCallbacks", &activity_register) &&

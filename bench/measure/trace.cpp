@@ -126,7 +126,7 @@ void trace_steps(Trace &trace, const polyconv_device *device, const std::string 
     subject.submit();
     subject.wait();
     const std::vector<GpuKernel> kernels = records ? take_gpu_kernels() : std::vector<GpuKernel>();
-    if (run == 0) continue; // caches are cold, and memory new
+    if (run == 0) continue;                              // caches are cold, and memory new
     if (!kernels.empty()) begin = kernels.front().begin; // the steps' events have no clock of the host's
     for (const StepWatch::Step &step : watch.last(begin)) trace.step(step.kernel, step.begin, step.us, device_name);
     for (const GpuKernel &kernel : kernels) trace.gpu_kernel(kernel.name, kernel.begin, kernel.us, device_name);

@@ -158,7 +158,8 @@ Findings find_out(const polyconv_device &device, const polyconv_problem *problem
   if (!findings.parts.empty()) findings.layout = lay_out(findings.layers, findings.parts);
   findings.whole = ask_all(findings.question, make_group(findings.layers, 0, count), Keep::All);
   const Candidate *chosen = chosen_one(findings);
-  if (chosen != nullptr && chosen->measured) mark_known(findings.question, chosen->provenance.elsewhere, &findings.whole);
+  if (chosen != nullptr && chosen->measured)
+    mark_known(findings.question, chosen->provenance.elsewhere, &findings.whole);
   for (int32_t layer = 0; layer < count && count > 1; ++layer)
     findings.per_layer.push_back(ask_all(findings.question, make_group(findings.layers, layer, 1), Keep::All));
   return findings;

@@ -17,8 +17,8 @@ struct Grouping {
   std::vector<std::shared_ptr<const Part>> parts; // in the order of the layers
   double us = 0;                                  // of its parts together, or measured as a whole
   bool measured = false;
-  Provenance provenance;   // of `us`, as a whole or part by part: then the earliest day
-  std::string failure;     // why it cannot be taken: failed while it was timed, or breaks a limit; "" where it can
+  Provenance provenance; // of `us`, as a whole or part by part: then the earliest day
+  std::string failure;   // why it cannot be taken: failed while it was timed, or breaks a limit; "" where it can
 
   std::string words() const;   // as options.grouping: "2+2", "none"
   std::string kernels() const; // full names, joined by " + "

@@ -92,8 +92,8 @@ struct polyconv_plan {
   bool transform = false;
   double estimate_us = 0;
   polyconv::Provenance provenance; // of that time
-  std::string grouping;     // as options.grouping; "none" of a single layer
-  std::string kernel_names; // "openmp/gemm@avx512 + openmp/pool@avx512"
+  std::string grouping;            // as options.grouping; "none" of a single layer
+  std::string kernel_names;        // "openmp/gemm@avx512 + openmp/pool@avx512"
   const char *math = "";
 
   polyconv::Observer observer() const noexcept { return {options.values.observer, options.values.observer_context}; }

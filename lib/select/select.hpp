@@ -67,11 +67,11 @@ struct Provenance {
 struct Candidate {
   const KernelEntry *entry = nullptr;
   Verdict verdict = Verdict::Rejected;
-  bool fallback = false;   // it is one, or a step beside it is
-  bool measured = false;   // estimate_us is a measurement
-  double spread_us = 0;    // of its runs, then
-  Provenance provenance;   // of estimate_us
-  Detour detour;           // what the plan must add for this kernel to take the problem
+  bool fallback = false; // it is one, or a step beside it is
+  bool measured = false; // estimate_us is a measurement
+  double spread_us = 0;  // of its runs, then
+  Provenance provenance; // of estimate_us
+  Detour detour;         // what the plan must add for this kernel to take the problem
   Helper gradient;
   Helper pool;
   Helper moves[kMoves];

@@ -171,8 +171,9 @@ class Database {
 
   void require_file() const {
     if (files_.written.empty())
-      throw Failure(POLYCONV_IO_ERROR, "no file of the tuning database may be written: POLYCONV_TUNING_DB names no "
-                                       "absolute path, or the process has no cache folder or more rights than its user");
+      throw Failure(POLYCONV_IO_ERROR,
+                    "no file of the tuning database may be written: POLYCONV_TUNING_DB names no "
+                    "absolute path, or the process has no cache folder or more rights than its user");
   }
 
   void read() {
@@ -241,10 +242,10 @@ class Database {
   Files files_;
   std::set<std::string, std::less<>> devices_; // of all lines, those of whole kinds too
   bool knows_kinds_ = false;
-  std::vector<std::unique_ptr<const std::string>> texts_; // of the files
-  TuningLines lines_;                                     // in them
+  std::vector<std::unique_ptr<const std::string>> texts_;            // of the files
+  TuningLines lines_;                                                // in them
   std::map<std::string, std::shared_ptr<const Measurements>> table_; // what was asked for or measured
-  TuningTable own_; // what this process has measured
+  TuningTable own_;                                                  // what this process has measured
 };
 
 Database &database() {

@@ -122,8 +122,8 @@ void unless_it_fails(Grouping *grouping, Action &&action) {
   }
 }
 
-// False, and the candidate rejected, where it fails: a kernel that cannot do what it offered is no choice. `best_us` may
-// be the time of one that was known before, `best` is of those timed now.
+// False, and the candidate rejected, where it fails: a kernel that cannot do what it offered is no choice. `best_us`
+// may be the time of one that was known before, `best` is of those timed now.
 bool time_candidate(const Question &question, const Group &group, const Scratch &scratch, double best_us,
                     int64_t deadline_ns, Champion *best, Candidate *candidate) {
   try {
