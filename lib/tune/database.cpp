@@ -182,7 +182,7 @@ class Database {
     lines_.clear();
     texts_.clear();
     for (const std::string &path : files_.read)
-      read_tuning_file(path, [this](std::string text, int64_t *skipped) {
+      read_tuning_file(path, [this, &path](std::string text, int64_t *skipped) {
         texts_.push_back(std::make_unique<const std::string>(std::move(text)));
         TuningLines lines;
         const TuningText kind = find_tuning_lines(*texts_.back(), &lines, skipped);
@@ -192,6 +192,9 @@ class Database {
           std::vector<std::string_view> &all = lines_[key];
           all.insert(all.end(), blocks.begin(), blocks.end());
         }
+        if (!lines.empty())
+          log(POLYCONV_LOG_INFO, "tuning file '%s' knows %zu problems under their conditions", path.c_str(),
+              lines.size());
         return kind;
       });
     read_ = true; // not where memory ran out on the way: the next plan tries again
