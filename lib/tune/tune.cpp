@@ -64,7 +64,7 @@ Timed measure(Trial *trial, const Champion &best, double best_us, int64_t deadli
   }
   times.clear();
   do {
-    const double beside_us = best.trial->run_us();
+    const double beside_us = std::max(best.trial->run_us(), 1e-3); // a coarse clock may say 0
     times.push_back(trial->run_us() / beside_us * best.us);
   } while (goes_on(kRuns));
   return settled(std::move(times));
