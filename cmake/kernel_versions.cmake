@@ -1,5 +1,5 @@
-# cmake -DINPUT=<settings> -P: the version of each kernel of a plug-in, a hash of what its code is made of, as the C++ source
-# OUTPUT (sdk/kernel_version.hpp). PolyconvBackend.cmake writes the settings:
+# cmake -DINPUT=<settings> -P: the version of each kernel of a plug-in, a hash of what its code is made of, "/", and one of compiler and
+# flags, as the C++ source OUTPUT (sdk/kernel_version.hpp). PolyconvBackend.cmake writes the settings:
 #   KERNELS   the kernels.inc
 #   OWN       the plug-in's own sources
 #   SOURCES   those and all others in its folder and in those of what it links
@@ -167,6 +167,8 @@ set(common ${OWN})
 list(REMOVE_ITEM common ${led_to})
 reach(common FROM ${common} BY INCLUDES IMPLEMENTERS)
 
+string(SHA256 build "${SEED}")
+string(SUBSTRING ${build} 0 6 build)
 set(rows)
 set(told)
 foreach(name IN LISTS names)
@@ -181,8 +183,9 @@ foreach(name IN LISTS names)
     list(APPEND hashes ${hash})
   endforeach()
   list(SORT hashes)
-  string(SHA256 version "${SEED};${hashes}")
+  string(SHA256 version "${hashes}")
   string(SUBSTRING ${version} 0 12 version)
+  string(APPEND version "/${build}")
   string(APPEND rows "    {\"${name}\", \"${version}\"},\n")
   list(JOIN files " " files)
   string(APPEND told "${name}: ${files}\n")

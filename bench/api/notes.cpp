@@ -19,7 +19,6 @@ struct Notes {
   std::mutex mutex;
   std::map<std::string, std::string> by_kernel;
   std::set<std::string> told; // warnings while backends were loaded, each once: two may say the same
-  std::string forgetting;     // the first warning that nothing is kept
   bool loading = false;
   int32_t echoed = -1; // levels up to this go to stderr
 };
@@ -53,9 +52,6 @@ void receive(void *, int32_t level, const char *message) {
   if (level <= notes().echoed || (notes().loading && level <= POLYCONV_LOG_WARNING && notes().told.insert(text).second))
     std::cerr << std::string("polyconv: ") + kLevels[level] + ": " + message + "\n";
   if (level == POLYCONV_LOG_INFO) keep_if_note(text);
-  if (level == POLYCONV_LOG_WARNING && notes().forgetting.empty() &&
-      text.find("will be forgotten") != std::string::npos)
-    notes().forgetting = text;
 }
 
 } // namespace
@@ -78,11 +74,6 @@ void load_backends() {
 void take_note(const std::string &line) {
   const std::lock_guard<std::mutex> lock(notes().mutex);
   keep_if_note(line);
-}
-
-std::string forgetting() {
-  const std::lock_guard<std::mutex> lock(notes().mutex);
-  return notes().forgetting;
 }
 
 std::string note_of(const std::string &kernel) {

@@ -16,9 +16,6 @@ void load_backends();
 // Keeps a line of log that is one.
 void take_note(const std::string &line);
 
-// Why what is tuned will not be there for the next process, as the library has warned; "" where it will.
-std::string forgetting();
-
 // The latest note on a kernel, by its full name with or without the config; "" where it says nothing of itself.
 std::string note_of(const std::string &kernel);
 

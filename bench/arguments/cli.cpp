@@ -17,15 +17,9 @@ namespace polyconv::bench {
 namespace {
 
 const char *const kFooter =
-    "Examples:\n"
-    "  polyconv-bench run fwd:n1,c64,k64,i56x56,f3x3,p1        how fast is one layer\n"
-    "  polyconv-bench explain fwd:n1,c64,k64,i56x56,f3x3,p1    which kernel takes it, and why\n"
-    "  polyconv-bench run --suite resnet50 --out r.jsonl       a network's layers\n"
-    "  polyconv-bench report r.jsonl -o r.html                 a page of them\n"
-    "  polyconv-bench compare old.jsonl new.jsonl              what became slower\n"
-    "  polyconv-bench doctor                                   what is missing here\n"
     "polyconv-bench COMMAND --help has a command's options.\n"
-    "Exit codes: 0 good, 1 wrong result, 2 usage, 3 backend or device missing, 4 unsupported, 5 regression.";
+    "Exit codes: 0 good, 1 wrong result, 2 usage, 3 backend or device missing, 4 unsupported, 5 regression, 130 "
+    "interrupted.";
 
 void add_selection(CLI::App &command, Arguments &a) {
   command.add_option("problem", a.problems, "Problem tokens, such as fwd:n1,c64,k64,i56x56,f3x3,p1")
@@ -100,7 +94,7 @@ void add_how(CLI::App &command, Arguments &a) {
   flag("--transfers", a.transfers, "Also time copies between host and device with the run");
   flag("--end-to-end", a.end_to_end, "Also time polyconv_convolve: plan, pack, copies and run");
   option("--trace", a.trace, "FILE",
-         "Write a timeline for chrome://tracing or Perfetto: rows, stages, one event a step");
+         "Write a timeline for chrome://tracing or Perfetto: rows, stages, one event a step and a GPU kernel");
   flag("--nvtx", a.nvtx, "Mark rows and stages as ranges of NVTX, for NVIDIA's profilers");
   option("--min-time", a.min_time, "SECONDS", "Time spent in samples a row, at least (default 0.1)");
   option("--verify", a.verify, "WHEN",
@@ -305,6 +299,20 @@ void build(CLI::App &app, Arguments &arguments) {
   group_commands(app);
 }
 
+// Help with the examples of a command, or of the program, first.
+std::string with_examples(const std::string &help, const std::string &command) {
+  size_t widest = 0;
+  for (const Example &example : examples_of(command)) widest = std::max(widest, example.line.size());
+  std::string text = "Examples:\n";
+  for (const Example &example : examples_of(command))
+    text += "  polyconv-bench " + example.line + std::string(widest + 2 - example.line.size(), ' ') + example.meaning +
+            "\n";
+  const size_t usage = help.find("\nUsage:");
+  if (usage == std::string::npos || examples_of(command).empty()) return help;
+  const size_t end = help.find('\n', usage + 1) + 1;
+  return help.substr(0, end) + "\n" + text + help.substr(end);
+}
+
 // Help in lines of the terminal's width; what is broken stands under the column of descriptions.
 std::string fitted(const std::string &help, size_t columns) {
   constexpr size_t kColumn = 30; // where the parser begins descriptions
@@ -360,7 +368,9 @@ int parse_arguments(int argc, char **argv, Arguments &arguments) {
     if (error.get_exit_code() == 0) {
       std::ostringstream text;
       app.exit(error, text, text);
-      std::cout << fitted(text.str(), stdout_columns()) << std::flush;
+      const auto chosen = app.get_subcommands();
+      const std::string command = chosen.empty() ? "" : chosen.front()->get_name();
+      std::cout << fitted(with_examples(text.str(), command), stdout_columns()) << std::flush;
       return kGood;
     }
     const std::string sentence = complaint(app, typed, error);

@@ -24,6 +24,13 @@ std::string entry(const OptionRow &row, const std::string &title) {
   return text;
 }
 
+std::string examples(const std::string &command) {
+  std::string text;
+  for (const Example &example : examples_of(command))
+    text += ".TP\n.B polyconv\\-bench " + plain(example.line) + "\n" + plain(example.meaning) + "\n";
+  return text;
+}
+
 } // namespace
 
 std::string manual_page() {
@@ -33,14 +40,16 @@ std::string manual_page() {
   text +=
       ".SH DESCRIPTION\nSays what the convolution library polyconv does on this machine, how fast, and whether it is "
       "right. A problem is one token, such as\n.BR fwd:n1,c64,k64,i56x56,f3x3,p1 .\n";
+  text += ".SH EXAMPLES\n" + examples("");
   for (const CommandRow &command : command_table()) {
     text += ".SH \"" + plain(command.name) + "\"\n" + plain(command.help) + ".\n";
+    text += examples(command.name);
     for (const OptionRow &row : command.positionals) text += entry(row, row.type);
     for (const OptionRow &row : command.options) text += entry(row, join(row.names, ", "));
   }
   text +=
       ".SH \"EXIT STATUS\"\n0 good, 1 a wrong result or a failure, 2 usage, 3 backend or device missing, 4 "
-      "unsupported, 5 regression.\n";
+      "unsupported, 5 regression, 130 interrupted.\n";
   return text + ".SH \"SEE ALSO\"\ndocs/bench.md of polyconv has every command with examples.\n";
 }
 

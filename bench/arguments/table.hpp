@@ -18,6 +18,14 @@ struct CommandRow {
   std::vector<OptionRow> positionals, options;
 };
 
+// What one types behind the program's name, and what that does.
+struct Example {
+  std::string line, meaning;
+};
+
+// Examples of a command; of "" what people begin with.
+std::vector<Example> examples_of(const std::string &command);
+
 // Every command in the order of --help (cli.cpp).
 std::vector<CommandRow> command_table();
 

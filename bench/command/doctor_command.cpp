@@ -2,7 +2,11 @@
 // with what mends it.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <fstream>
+#include <optional>
+#include <sstream>
 #include <thread>
 
 #include "command/commands.hpp"
@@ -96,6 +100,73 @@ void ask_ceilings(const Info &info, Findings &findings) {
   }
 }
 
+// What a program writes to stdout; "" where it is not there. The shell finds it.
+std::string said_by(const std::string &command) {
+#if defined(_WIN32)
+  std::FILE *pipe = _popen((command + " 2>NUL").c_str(), "r");
+  const auto close = _pclose;
+#else
+  std::FILE *pipe = popen((command + " 2>/dev/null").c_str(), "r");
+  const auto close = pclose;
+#endif
+  if (pipe == nullptr) return "";
+  std::string text;
+  char buffer[4096];
+  for (size_t size; (size = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, size);
+  close(pipe);
+  return text;
+}
+
+// What holds a GPU's clock down, by the bits of NVML (nvmlClocksEventReasons of nvml.h), and what mends it.
+struct Brake {
+  unsigned long long bits;
+  const char *words, *remedy;
+};
+constexpr Brake kBrakes[] = {
+    {0x2 | 0x100, "somebody has set its clock", "nvidia-smi --reset-gpu-clocks, as root"},
+    {0x4, "its clock is held down by the limit of power", "nvidia-smi -q -d POWER tells the limit"},
+    {0x8 | 0x20 | 0x40, "its clock is held down by heat or by the hardware",
+     "let it cool; nvidia-smi -q -d PERFORMANCE"},
+    {0x80, "its clock is held down by the power supply", "nvidia-smi -q -d PERFORMANCE"}};
+
+// Whether each GPU runs as fast as it can, and for nobody else.
+void ask_gpus(Findings &findings) {
+  const std::string said = said_by(
+      "nvidia-smi --query-gpu=index,clocks_throttle_reasons.active,utilization.gpu --format=csv,noheader,nounits");
+  for (const std::string &line : split_lines(said)) {
+    const std::vector<std::string> fields = split(line, ',');
+    if (fields.size() != 3) continue;
+    const std::string gpu = "GPU " + fields[0];
+    const int before = findings.count();
+    const unsigned long long reasons = std::strtoull(fields[1].c_str(), nullptr, 16);
+    for (const Brake &brake : kBrakes)
+      if ((reasons & brake.bits) != 0) findings.bad(gpu + ": " + brake.words, brake.remedy);
+    const double busy = std::strtod(fields[2].c_str(), nullptr);
+    if (busy > 5) findings.bad(gpu + format(" is busy %.0f %% of the time", busy), "nvidia-smi tells by whom");
+    if (findings.count() == before) findings.good(gpu + " is idle and nothing holds its clock down");
+  }
+}
+
+// The share of the processors' time that the host of a virtual machine gave to others meanwhile; nothing where the
+// system does not tell.
+std::optional<double> stolen_share() {
+  constexpr size_t kSteal = 8; // of "cpu user nice system idle iowait irq softirq steal …"
+  const auto now = [] {
+    std::istringstream line(first_line("/proc/stat"));
+    std::vector<double> ticks;
+    std::string word;
+    while (line >> word) ticks.push_back(std::strtod(word.c_str(), nullptr));
+    return ticks;
+  };
+  const std::vector<double> before = now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const std::vector<double> after = now();
+  if (before.size() <= kSteal || after.size() != before.size()) return std::nullopt;
+  double all = 0;
+  for (size_t i = 1; i <= kSteal; ++i) all += after[i] - before[i];
+  return all > 0 ? std::optional<double>((after[kSteal] - before[kSteal]) / all) : std::nullopt;
+}
+
 // Whether others use the processors, and whether their clock stands still.
 void ask_processors(Findings &findings) {
   const unsigned processors = std::max(1U, std::thread::hardware_concurrency());
@@ -108,6 +179,9 @@ void ask_processors(Findings &findings) {
     else
       findings.good("the processors are idle");
   }
+  if (const std::optional<double> stolen = stolen_share(); stolen && *stolen > 0.01)
+    findings.bad(format("the host gives %.0f %% of the processors' time to other machines", 100 * *stolen),
+                 "ratios in turn bear it, times do not");
   const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (!governor.empty() && governor != "performance")
     findings.bad("the clock's governor is " + governor, "cpupower frequency-set -g performance");
@@ -132,6 +206,7 @@ int doctor_command() {
   const Info info = collect_info();
   Findings findings;
   ask_backends(info, findings);
+  ask_gpus(findings);
   ask_ceilings(info, findings);
   ask_processors(findings);
   std::cout << wrapped(findings.text(), stdout_columns()) << format("%d to look at\n", findings.count()) << std::flush;

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <filesystem>
 
-#include "api/notes.hpp"
 #include "arguments/selection.hpp"
 #include "command/commands.hpp"
 #include "result/info.hpp"
@@ -32,7 +31,7 @@ extern "C" void on_interrupt(int) {
 std::string time_left(double ms) {
   if (ms < 0) return "";
   const double seconds = ms * 1e-3;
-  return seconds < 100 ? format(", about %.0f s left", seconds) : format(", about %.0f min left", seconds / 60);
+  return seconds < 100 ? format("about %.0f s left", seconds) : format("about %.0f min left", seconds / 60);
 }
 
 // Works of one layer each, on one device after another, and what is told of them while they are timed.
@@ -46,8 +45,17 @@ class Tuning {
     for (const Work &work : selection.works) problems_.push_back(work.problems.front());
   }
 
-  // An exit code.
+  // An exit code. Throws Error where times were taken that no file could take.
   int run() {
+    const int code = tune_all();
+    if (unkept_ > 0)
+      throw Error(kUsage,
+                  format("the times of %zu candidates were taken and could not be kept: ", unkept_) + why_unkept_);
+    return code;
+  }
+
+ private:
+  int tune_all() {
     const std::string filter = join(selection_.globs, ",");
     for (const std::string &device : selection_.devices)
       for (const MathMode &math : selection_.maths)
@@ -57,7 +65,6 @@ class Tuning {
     return code_;
   }
 
- private:
   double left_s() const {
     return budget_s_ - std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
@@ -83,17 +90,21 @@ class Tuning {
     return done_here_ == problems_.size();
   }
 
-  void begin(size_t problem) { progress_.next(selection_.works[problem].title() + " on " + device_ + left_); }
+  void begin(size_t problem) {
+    progress_.next(selection_.works[problem].title() + " on " + device_);
+    if (!left_.empty()) progress_.stage(left_ + ":");
+  }
 
   bool hear(const polyconv_tune_progress &now) {
     left_ = time_left(now.left_ms);
     if (now.finished == 0) {
-      progress_.stage(format("%d timed", now.timed + now.known) + left_);
+      progress_.stage(format("%d timed", now.timed + now.known) + (left_.empty() ? "" : ", " + left_) + ":");
       return interrupted == 0;
     }
     progress_.wipe();
     const bool taken = now.kernel[0] != '\0';
     if (!taken) code_ = kUnsupported;
+    if (now.unkept > 0) unkept_ += static_cast<size_t>(now.unkept), why_unkept_ = now.reason;
     std::cout << (taken ? format("%.4g us  ", now.us) + now.kernel : std::string("nobody takes it")) << "  "
               << now.token << " on " << device_ << std::endl; // at once: the command may be killed
     ++done_;
@@ -105,10 +116,9 @@ class Tuning {
 
   int stopped() {
     progress_.wipe();
-    std::cerr << format(
-        "polyconv-bench: %s behind %zu of %zu problems; what was timed is kept, and the same command "
-        "goes on from there\n",
-        interrupted != 0 ? "interrupted" : "the budget is spent", done_, problems_.size() * runs_);
+    std::cerr << format("polyconv-bench: %s behind %zu of %zu problems%s\n",
+                        interrupted != 0 ? "interrupted" : "the budget is spent", done_, problems_.size() * runs_,
+                        unkept_ > 0 ? "" : "; what was timed is kept, and the same command goes on from there");
     return interrupted != 0 ? kInterrupted : code_;
   }
 
@@ -120,6 +130,8 @@ class Tuning {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::string device_, left_;
   size_t done_ = 0, done_here_ = 0, done_runs_ = 0;
+  size_t unkept_ = 0;
+  std::string why_unkept_;
   int code_ = kGood;
 };
 
@@ -175,9 +187,7 @@ int tune_command(const Arguments &typed) {
   check(selection);
   const double budget_s = parse_seconds(a.budget, "--budget");
   std::signal(SIGINT, on_interrupt);
-  const int code = Tuning(selection, budget_s, a.progress).run();
-  if (!forgetting().empty()) throw Error(kUsage, forgetting());
-  return code;
+  return Tuning(selection, budget_s, a.progress).run();
 }
 
 } // namespace polyconv::bench

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/trace.hpp"
 
+#include "measure/gpu_kernels.hpp"
 #include "measure/step_watch.hpp"
 #include "result/json.hpp"
 #include "subject/subject.hpp"
@@ -16,7 +17,7 @@ namespace polyconv::bench {
 
 namespace {
 
-constexpr int kRows = 1, kStages = 2, kSteps = 3; // tracks
+constexpr int kRows = 1, kStages = 2, kSteps = 3, kKernels = 4; // tracks
 
 void push_range(const char *name) {
 #ifdef POLYCONV_NVTX
@@ -50,7 +51,7 @@ Trace::Trace(const std::string &path, bool ranges) : path_(path), ranges_(ranges
   if (!file_) throw Error(kUsage, "--trace: cannot write the file " + path);
   file_ << "[\n";
   for (const auto &[track, name] :
-       {std::pair<int, const char *>{kRows, "rows"}, {kStages, "stages"}, {kSteps, "steps"}})
+       {std::pair<int, const char *>{kRows, "rows"}, {kStages, "stages"}, {kSteps, "steps"}, {kKernels, "GPU kernels"}})
     file_ << R"({"ph":"M","name":"thread_name","pid":1,"tid":)" << track << R"(,"args":{"name":")" << name << "\"}},\n";
 }
 
@@ -94,6 +95,10 @@ void Trace::step(const std::string &kernel, HostClock::time_point begin, double 
   write(kernel, device.c_str(), kSteps, microseconds(begin), us);
 }
 
+void Trace::gpu_kernel(const std::string &name, HostClock::time_point begin, double us, const std::string &device) {
+  write(name, device.c_str(), kKernels, microseconds(begin), us);
+}
+
 void Trace::end() {
   finish(stage_, kStages, "stage");
   finish(row_, kRows, "row");
@@ -112,14 +117,19 @@ void Trace::close() {
 void trace_steps(Trace &trace, const polyconv_device *device, const std::string &device_name, const Work &work,
                  const PlanRequest &request, BufferPool &pool, int64_t memory_limit) {
   constexpr int kRuns = 3;
-  StepWatch watch(device, device_name != "cpu");
+  const bool gpu = device_name != "cpu";
+  StepWatch watch(device, gpu);
   Subject subject(device, work, watch.watched(request), pool, "workspace", memory_limit);
   for (int run = 0; run <= kRuns; ++run) {
-    const HostClock::time_point submitted = HostClock::now();
+    const bool records = gpu && run > 0 && begin_gpu_kernels();
+    HostClock::time_point begin = HostClock::now();
     subject.submit();
     subject.wait();
-    if (run == 0) continue; // caches are cold, and memory new
-    for (const StepWatch::Step &step : watch.last(submitted)) trace.step(step.kernel, step.begin, step.us, device_name);
+    const std::vector<GpuKernel> kernels = records ? take_gpu_kernels() : std::vector<GpuKernel>();
+    if (run == 0) continue;                              // caches are cold, and memory new
+    if (!kernels.empty()) begin = kernels.front().begin; // the steps' events have no clock of the host's
+    for (const StepWatch::Step &step : watch.last(begin)) trace.step(step.kernel, step.begin, step.us, device_name);
+    for (const GpuKernel &kernel : kernels) trace.gpu_kernel(kernel.name, kernel.begin, kernel.us, device_name);
   }
 }
 

@@ -30,6 +30,8 @@ class Trace {
   void stage(const std::string &name); // ends the stage before
   // A step of a plan's run that began at `begin`, on the track of its device.
   void step(const std::string &kernel, HostClock::time_point begin, double us, const std::string &device);
+  // One of the kernels that a GPU ran for a step, where they are known (gpu_kernels.hpp).
+  void gpu_kernel(const std::string &name, HostClock::time_point begin, double us, const std::string &device);
 
   void end();   // of the last row
   void close(); // Error(kUsage) where not all could be written

@@ -587,8 +587,9 @@ typedef struct polyconv_plan_info {
   int32_t threads;
   int32_t needs_bind;      /* 1: use polyconv_bind and polyconv_run_bound */
   int32_t transform;       /* 1: the kernel that convolves is marked Winograd or FFT; exact tests do not hold for it */
-  const char *measured_on; /* the UTC day on which estimate_us was measured on this machine, "2026-11-28"; "" where it
-                              is an estimate; NULL from a library that is older than the field */
+  const char *measured_on; /* the UTC day on which estimate_us was measured, "2026-11-28"; "" where it is an estimate;
+                              NULL from a library that is older than the field */
+  int32_t measured_elsewhere; /* 1: not here but on a machine of this kind, by the tuning file that ships, say */
 } polyconv_plan_info;
 
 /* Fills *info, whose struct_size the caller has set. */
@@ -763,6 +764,7 @@ typedef struct polyconv_candidate {
   float occupancy;            /* resident warps over the most that a multiprocessor holds, 0 to 1 */
   int32_t measured;           /* 1: estimate_us is a measurement */
   const char *measured_on;    /* its UTC day, "2026-11-28"; "" where it is an estimate; NULL from an older library */
+  int32_t measured_elsewhere; /* 1: not here but on a machine of this kind, by the tuning file that ships, say */
 } polyconv_candidate;
 
 /* Asks every kernel of every backend serving the device about a problem (or chain), as planning does, and
@@ -793,12 +795,13 @@ typedef struct polyconv_tune_progress {
   const char *token;  /* the problem's */
   const char *kernel; /* full names of that candidate's kernels, joined by " + "; finished: of the fastest, which plans
                          take from now on, "" where nobody takes the problem */
-  const char *reason; /* finished, without a kernel: why; else "" */
+  const char *reason; /* finished: without a kernel why, with unkept times why not; else "" */
   double us;          /* median time of a run of `kernel`, microseconds; 0 without one */
   int32_t timed;      /* candidates of this problem timed by this call, so far */
   int32_t known;      /* and those whose times the tuning database had already, which are not timed again */
   double elapsed_ms;  /* since the call began */
   double left_ms;     /* until all problems are done, expected from what those took that are; -1: not known yet */
+  int32_t unkept;     /* finished: those of `timed` that no file could take and that end with this process */
 } polyconv_tune_progress;
 
 /* Returns 0 to go on. Anything else ends polyconv_tune, which keeps all times taken so far and succeeds. Called on the
@@ -816,8 +819,8 @@ typedef int32_t (*polyconv_tune_callback)(void *context, const polyconv_tune_pro
  * Calls at once from several threads or processes lose nothing, but disturb each other's times.
  * Errors, before anything is timed: INVALID_ARGUMENT (a problem, named by its index; determinism 2 or parallel_for, of
  * which no times are kept), UNSUPPORTED under POLYCONV_TUNING=off or freeze, UNAVAILABLE; later OUT_OF_MEMORY and
- * DEVICE_ERROR. A problem that nobody takes is none, nor is a database that cannot be written: a warning in the log
- * says so once, and the times serve this process. */
+ * DEVICE_ERROR. A problem that nobody takes is none, nor is a database that cannot be written: progress->unkept tells
+ * it, and a warning in the log once, and the times serve this process. */
 POLYCONV_API polyconv_status polyconv_tune(const polyconv_device *device, const polyconv_problem *problems,
                                            int32_t count, const polyconv_options *options, int64_t budget_ms,
                                            polyconv_tune_callback progress, void *context);

@@ -35,7 +35,8 @@ polyconv_status polyconv_plan_get_info(const polyconv_plan *plan, polyconv_plan_
     filled.threads = plan->options.policy.threads;
     filled.needs_bind = plan->needs_bind ? 1 : 0;
     filled.transform = plan->transform ? 1 : 0;
-    filled.measured_on = plan->measured_on.c_str();
+    filled.measured_on = plan->provenance.day.c_str();
+    filled.measured_elsewhere = plan->provenance.elsewhere ? 1 : 0;
     fill_sized(info, filled, offsetof(polyconv_plan_info, kernel), "info");
   });
 }

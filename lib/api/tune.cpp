@@ -57,6 +57,7 @@ TuneWatch watch_by(polyconv_tune_callback progress, void *context) {
     told.known = now.known;
     told.elapsed_ms = now.elapsed_ms;
     told.left_ms = now.left_ms;
+    told.unkept = now.unkept;
     return progress(context, &told) == 0;
   };
 }

@@ -26,7 +26,7 @@ Answer answer_of(const Candidate &candidate) {
   answer.accepted = candidate.accepted();
   answer.fallback = candidate.fallback;
   answer.measured = candidate.measured;
-  answer.measured_on = candidate.measured_on;
+  answer.provenance = candidate.provenance;
   return answer;
 }
 
@@ -49,7 +49,7 @@ Answer answer_of(const Findings &findings, const Grouping &grouping) {
   answer.figures = figures_of(grouping);
   answer.estimate_us = grouping.us;
   answer.measured = grouping.measured;
-  answer.measured_on = grouping.measured_on;
+  answer.provenance = grouping.provenance;
   answer.accepted = grouping.failure.empty();
   if (answer.accepted) answer.workspace_bytes = lay_out(findings.layers, parts).workspace_bytes;
   return answer;
@@ -86,7 +86,7 @@ Findings find_out_by_timing(Findings findings) {
     findings.parts.push_back({group, findings.whole.front()});
     findings.layout = lay_out(findings.layers, findings.parts);
     findings.us = findings.whole.front().estimate_us;
-    findings.measured_on = findings.whole.front().measured_on;
+    findings.provenance = findings.whole.front().provenance;
   } else {
     findings.why_not = reasons_of(findings.whole);
   }
@@ -100,7 +100,7 @@ std::vector<Answer> answers_of(const Findings &findings) {
   if (chosen != nullptr) { // as planning settled it: measured where there is a tuning budget
     answers.push_back(answer_about_all(findings, *chosen));
     answers.back().estimate_us = findings.us;
-    answers.back().measured_on = findings.measured_on;
+    answers.back().provenance = findings.provenance;
   }
   for (const Grouping &grouping : findings.groupings)
     if (grouping.parts.size() > 1) answers.push_back(answer_of(findings, grouping));
@@ -153,12 +153,13 @@ Findings find_out(const polyconv_device &device, const polyconv_problem *problem
   Decision decision = decide(findings.question, tuner(), findings.layers, &findings.why_not);
   findings.parts = std::move(decision.parts);
   findings.us = decision.us;
-  findings.measured_on = decision.measured_on;
+  findings.provenance = decision.provenance;
   if (count > 1) findings.groupings = std::move(decision.tried);
   if (!findings.parts.empty()) findings.layout = lay_out(findings.layers, findings.parts);
   findings.whole = ask_all(findings.question, make_group(findings.layers, 0, count), Keep::All);
   const Candidate *chosen = chosen_one(findings);
-  if (chosen != nullptr && chosen->measured) mark_known(findings.question, &findings.whole);
+  if (chosen != nullptr && chosen->measured)
+    mark_known(findings.question, chosen->provenance.elsewhere, &findings.whole);
   for (int32_t layer = 0; layer < count && count > 1; ++layer)
     findings.per_layer.push_back(ask_all(findings.question, make_group(findings.layers, layer, 1), Keep::All));
   return findings;
@@ -217,7 +218,8 @@ polyconv_status polyconv_explanation_get(const polyconv_explanation *explanation
     filled.threads = answer.figures.threads;
     filled.occupancy = answer.figures.occupancy;
     filled.measured = answer.measured ? 1 : 0;
-    filled.measured_on = answer.measured_on.c_str();
+    filled.measured_on = answer.provenance.day.c_str();
+    filled.measured_elsewhere = answer.provenance.elsewhere ? 1 : 0;
     fill_sized(candidate, filled, offsetof(polyconv_candidate, kernel), "candidate");
   });
 }

@@ -23,7 +23,8 @@ struct Figures {
 
 struct polyconv_explanation {
   struct Answer {
-    std::string kernel, reason, grouping, measured_on;
+    std::string kernel, reason, grouping;
+    polyconv::Provenance provenance; // of estimate_us
     double estimate_us;
     int64_t workspace_bytes;
     bool accepted, chosen, fallback, measured;
@@ -42,7 +43,7 @@ struct Findings {
   std::vector<Part> parts;         // what planning takes; empty where nobody takes the problem
   std::string why_not;             // then
   double us = 0;                   // that the parts take
-  std::string measured_on;         // the day on which that was measured; "" where it is an estimate
+  Provenance provenance;           // of that time
   std::vector<Grouping> groupings; // of a chain, those that were weighed
   Layout layout;
   std::vector<Candidate> whole;                  // every kernel's answer about all layers at once

@@ -21,7 +21,7 @@ double flops_of(const std::vector<Layer> &layers) {
 }
 
 bool is_measured(const Findings &findings) {
-  return !findings.measured_on.empty();
+  return !findings.provenance.day.empty();
 }
 
 // What others are compared with.
@@ -55,7 +55,7 @@ std::string headline(const Findings &findings) {
   }
   const double us = findings.us;
   std::string text = where + "\n  " + names + (is_measured(findings) ? "\n  measured " : "\n  about ") + time_text(us);
-  text += is_measured(findings) ? " here on " + findings.measured_on + ", predicted " + time_text(predicted_us)
+  text += is_measured(findings) ? " " + findings.provenance.words() + ", predicted " + time_text(predicted_us)
                                 : std::string(", estimated");
   if (us > 0) text += formatted(" (%.3g GFLOP/s)", flops_of(findings.layers) / us * 1e-3);
   text += ", " + bytes_text(nothing_to_run(findings.layers) ? 0 : findings.layout.workspace_bytes) + " of workspace, " +

@@ -122,23 +122,25 @@ bool read_file(const std::string &path, std::string *content, std::string *reaso
 
 namespace {
 
-// The folders above a file, made where they are missing. What goes wrong shows when the file is made.
-void make_folders_of(const std::string &path) {
+// The folders above a file, made where they are missing. Why the first that could not be made could not, as errno; 0.
+int make_folders_of(const std::string &path) {
+  int error = 0;
   for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
-    mkdir(path.substr(0, slash).c_str(), 0777);
+    if (mkdir(path.substr(0, slash).c_str(), 0777) != 0 && errno != EEXIST && error == 0) error = errno;
+  return error;
 }
 
 } // namespace
 
 FileLock::FileLock(const std::string &path) {
-  make_folders_of(path);
+  const int folders_error = make_folders_of(path);
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   int locked = -1;
   if (file >= 0) do
       locked = flock(file, LOCK_EX);
     while (locked != 0 && errno == EINTR);
   if (locked != 0) {
-    const int error = errno;
+    const int error = errno == ENOENT && folders_error != 0 ? folders_error : errno;
     if (file >= 0) close(file);
     throw failure(POLYCONV_IO_ERROR, "'%s' could not be locked: %s", path.c_str(), std::strerror(error));
   }

@@ -107,15 +107,16 @@ class Groups {
   std::vector<PartPointer> parts_;
 };
 
-// On which all parts had been measured; "" where one of them is an estimate.
-std::string earliest_day(const std::vector<PartPointer> &parts) {
-  std::string earliest;
+// Of the times of all parts together: the day on which all had been measured; an estimate where one of them is.
+Provenance provenance_of(const std::vector<PartPointer> &parts) {
+  Provenance together;
   for (const PartPointer &part : parts) {
-    const std::string &day = part->candidate.measured_on;
-    if (day.empty()) return "";
-    if (earliest.empty() || day < earliest) earliest = day; // as text
+    const Provenance &one = part->candidate.provenance;
+    if (one.day.empty()) return {};
+    if (together.day.empty() || one.day < together.day) together.day = one.day; // as text
+    together.elsewhere = together.elsewhere || one.elsewhere;
   }
-  return earliest;
+  return together;
 }
 
 // Every way to cut layers [0, end), cheapest first; among equals those whose last groups are small.
@@ -124,7 +125,7 @@ void add_groupings(const Groups &groups, int32_t end, std::vector<PartPointer> *
     Grouping grouping;
     grouping.parts.assign(behind->rbegin(), behind->rend());
     for (const PartPointer &part : grouping.parts) grouping.us += part->candidate.estimate_us;
-    grouping.measured_on = earliest_day(grouping.parts);
+    grouping.provenance = provenance_of(grouping.parts);
     all->push_back(std::move(grouping));
     return;
   }
@@ -185,7 +186,7 @@ void settle(const Question &question, const std::vector<Layer> &layers, Grouping
   }
   if (invariant) {
     grouping->us = grouping->predicted_us();
-    grouping->measured_on.clear();
+    grouping->provenance = {};
   }
   const int64_t needed = lay_out(layers, parts).workspace_bytes, limit = question.options.policy.workspace_limit;
   if (needed > limit)
@@ -246,7 +247,7 @@ Decision decide(const Question &question, const Tuner &tuner, const std::vector<
     return decision;
   }
   decision.us = chosen.us;
-  decision.measured_on = chosen.measured_on;
+  decision.provenance = chosen.provenance;
   for (const PartPointer &part : chosen.parts) decision.parts.push_back(*part);
   return decision;
 }

@@ -17,8 +17,8 @@ struct Grouping {
   std::vector<std::shared_ptr<const Part>> parts; // in the order of the layers
   double us = 0;                                  // of its parts together, or measured as a whole
   bool measured = false;
-  std::string measured_on; // then, as a whole or part by part: the earliest day, "2026-11-28"
-  std::string failure;     // why it cannot be taken: failed while it was timed, or breaks a limit; "" where it can
+  Provenance provenance; // of `us`, as a whole or part by part: then the earliest day
+  std::string failure;   // why it cannot be taken: failed while it was timed, or breaks a limit; "" where it can
 
   std::string words() const;   // as options.grouping: "2+2", "none"
   std::string kernels() const; // full names, joined by " + "
@@ -29,7 +29,7 @@ struct Grouping {
 struct Decision {
   std::vector<Part> parts;     // that together are the whole problem; none where nobody takes it
   double us = 0;               // that they take
-  std::string measured_on;     // the day on which that was measured; "" where it is an estimate
+  Provenance provenance;       // of that time
   std::vector<Grouping> tried; // of a chain, the chosen one first, then by time; the likeliest, and always "none"
 };
 

@@ -177,7 +177,7 @@ std::unique_ptr<polyconv_plan> make_plan(const polyconv_device &device, const po
   }
   plan->math = math_name(math);
   plan->estimate_us = decision.us;
-  plan->measured_on = decision.measured_on;
+  plan->provenance = decision.provenance;
   plan->grouping = decision.tried.front().words();
   plan->required = required_slots(*plan);
   warn_of_fallback(*plan, layers);

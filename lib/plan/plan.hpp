@@ -91,9 +91,9 @@ struct polyconv_plan {
   bool fallback = false;
   bool transform = false;
   double estimate_us = 0;
-  std::string measured_on;  // the day on which that was measured: "2026-11-28"; "" where it is an estimate
-  std::string grouping;     // as options.grouping; "none" of a single layer
-  std::string kernel_names; // "openmp/gemm@avx512 + openmp/pool@avx512"
+  polyconv::Provenance provenance; // of that time
+  std::string grouping;            // as options.grouping; "none" of a single layer
+  std::string kernel_names;        // "openmp/gemm@avx512 + openmp/pool@avx512"
   const char *math = "";
 
   polyconv::Observer observer() const noexcept { return {options.values.observer, options.values.observer_context}; }

@@ -86,7 +86,7 @@ std::string command_of(const polyconv_plan &plan, const std::string &token) {
 void tell(const polyconv_plan &plan) {
   if (!listens(POLYCONV_LOG_INFO)) return;
   const std::string token = token_of(plan);
-  const std::string when = plan.measured_on.empty() ? "estimated" : "measured here on " + plan.measured_on;
+  const std::string when = (plan.provenance.day.empty() ? "" : "measured ") + plan.provenance.words();
   log(POLYCONV_LOG_INFO, "plan %s on %s: %s, %.1f us %s; run: %s", token.c_str(), plan.device->name.c_str(),
       plan.kernel_names.c_str(), plan.estimate_us, when.c_str(), command_of(plan, token).c_str());
 }

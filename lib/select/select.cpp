@@ -8,6 +8,7 @@
 #include "select/layout.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace polyconv {
 namespace {
@@ -72,8 +73,12 @@ bool find_helper(const Question &question, int32_t op, const polyconv_layer &lay
       if (!own && must_be_named(question, *entry.backend)) continue;
       if (rule_against(question.options.policy, entry) != nullptr) continue;
       if (op == POLYCONV_OP_GRADIENT && entry.backend->table->abi_minor < 2) continue; // it does not know the number
-      const auto configs = like != nullptr ? std::vector<int32_t>{like->config} : question.filter.helper_configs(entry);
-      for (const int32_t config : configs) ask_helper(question, op, layer, entry, config, helper);
+      if (like != nullptr || !question.filter.forbids()) { // as nearly always: no list is made
+        ask_helper(question, op, layer, entry, like != nullptr ? like->config : -1, helper);
+        continue;
+      }
+      for (const int32_t config : question.filter.helper_configs(entry))
+        ask_helper(question, op, layer, entry, config, helper);
     }
     if (helper->entry != nullptr) return true;
   }
@@ -201,6 +206,11 @@ int Candidate::fallback_rank() const {
   return !fallback ? 0 : is_fallback(*entry) ? 2 : 1;
 }
 
+std::string Provenance::words() const {
+  if (day.empty()) return "estimated";
+  return (elsewhere ? "on a machine of this kind on " : "here on ") + day;
+}
+
 double Candidate::heuristic_us() const {
   double us = offer.estimate_us + gradient.estimate_us + pool.estimate_us;
   for (const Helper &helper : moves) us += helper.estimate_us;
@@ -255,14 +265,32 @@ Candidate ask_kernel(const Question &question, const Group &group, const KernelE
 
 namespace {
 
-// The configs to ask a kernel about.
-std::vector<int32_t> configs_of(const Question &question, const KernelEntry &entry, bool admitted) {
-  std::vector<int32_t> configs = admitted ? question.filter.configs(entry) : std::vector<int32_t>{-1};
-  if (question.all_configs && configs.front() < 0) {
-    configs.clear();
-    for (int32_t config = 0; config < entry.kernel->config_count; ++config) configs.push_back(config);
+// Does something with each config to ask a kernel about; -1 where the kernel chooses.
+template <class Do>
+void for_each_config(const Question &question, const KernelEntry &entry, bool admitted, Do &&do_with) {
+  std::vector<int32_t> configs; // none: nothing is said of them, as nearly always
+  if (admitted && !question.filter.empty()) configs = question.filter.configs(entry);
+  const bool free = configs.empty() || configs.front() < 0;
+  if (free && !question.all_configs) {
+    do_with(-1);
+  } else if (free) {
+    for (int32_t config = 0; config < entry.kernel->config_count; ++config) do_with(config);
+  } else {
+    for (const int32_t config : configs) do_with(config);
   }
-  return configs;
+}
+
+// In the order of `before`, equals as they are. An answer has a kilobyte: it is moved once.
+template <class Before>
+void sort_stably(std::vector<Candidate> *candidates, Before &&before) {
+  std::vector<size_t> order(candidates->size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return before((*candidates)[a], (*candidates)[b]); });
+  std::vector<Candidate> sorted;
+  sorted.reserve(order.size());
+  for (const size_t one : order) sorted.push_back(std::move((*candidates)[one]));
+  candidates->swap(sorted);
 }
 
 // Adds an answer, or keeps it out beside those who take the group.
@@ -282,13 +310,13 @@ std::vector<Candidate> ask_all(const Question &question, const Group &group, Kee
   for (const KernelEntry &entry : *question.kernels) {
     const bool admitted = !must_be_named(question, *entry.backend) && question.filter.matches(entry);
     if (!admitted && keep != Keep::All) continue;
-    for (const int32_t config : configs_of(question, entry, admitted)) {
+    for_each_config(question, entry, admitted, [&](int32_t config) {
       Candidate answer = ask_kernel(question, group, entry, config);
       if (!admitted) hide(question, &answer); // one filter for all configs: there may be 65536
       add_answer(keep, std::move(answer), &candidates);
-    }
+    });
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) {
+  sort_stably(&candidates, [](const Candidate &a, const Candidate &b) {
     if (a.verdict != b.verdict) return a.verdict < b.verdict;
     return a.verdict != Verdict::Rejected && goes_before(a, b);
   });

@@ -55,15 +55,23 @@ enum class Verdict {
   Rejected // by the kernel, or by a rule of the library
 };
 
+// Where a time comes from.
+struct Provenance {
+  std::string day;        // on which it was measured, UTC: "2026-11-28"; "" where it is an estimate
+  bool elsewhere = false; // not here but on a machine of this kind, as what ships was
+
+  std::string words() const; // "here on 2026-11-28"; "estimated"
+};
+
 // One kernel's answer.
 struct Candidate {
   const KernelEntry *entry = nullptr;
   Verdict verdict = Verdict::Rejected;
-  bool fallback = false;   // it is one, or a step beside it is
-  bool measured = false;   // estimate_us is a measurement
-  double spread_us = 0;    // of its runs, then
-  std::string measured_on; // the day of that, UTC: "2026-11-28"
-  Detour detour;           // what the plan must add for this kernel to take the problem
+  bool fallback = false; // it is one, or a step beside it is
+  bool measured = false; // estimate_us is a measurement
+  double spread_us = 0;  // of its runs, then
+  Provenance provenance; // of estimate_us
+  Detour detour;         // what the plan must add for this kernel to take the problem
   Helper gradient;
   Helper pool;
   Helper moves[kMoves];

@@ -7,9 +7,12 @@
 #include "os/os.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string_view>
 #include <vector>
 
 namespace polyconv {
@@ -47,8 +50,10 @@ Files find_files() {
   return files;
 }
 
-// Adds a file to a table; whether it may be written over. A missing one is empty.
-bool read_tuning_file(const std::string &path, TuningTable *table) {
+// Reads a file by `read`, which is given its text and counts lines that it skips; whether it may be written over. A
+// missing one is empty.
+template <class Read>
+bool read_tuning_file(const std::string &path, const Read &read) {
   if (!os::exists(path)) return true;
   std::string text, reason;
   int64_t skipped = 0;
@@ -56,7 +61,7 @@ bool read_tuning_file(const std::string &path, TuningTable *table) {
     log(POLYCONV_LOG_WARNING, "tuning file '%s' could not be read: %s", path.c_str(), reason.c_str());
     return false;
   }
-  const TuningText kind = read_tuning_text(text, table, &skipped);
+  const TuningText kind = read(std::move(text), &skipped);
   if (kind == TuningText::Newer)
     log(POLYCONV_LOG_WARNING, "tuning file '%s' is of a newer version of polyconv: left alone", path.c_str());
   if (kind == TuningText::Foreign)
@@ -67,46 +72,70 @@ bool read_tuning_file(const std::string &path, TuningTable *table) {
   return kind == TuningText::Read;
 }
 
+bool read_tuning_file(const std::string &path, TuningTable *table) {
+  return read_tuning_file(
+      path, [table](const std::string &text, int64_t *skipped) { return read_tuning_text(text, table, skipped); });
+}
+
 // Adds measurements to those of a key, the later of two about the same kernels replacing the earlier.
 void add_to(TuningTable *table, const std::string &key, const Measurements &measured) {
   Measurements &known = (*table)[key];
   for (const auto &[kernels, measurement] : measured) known[kernels] = measurement;
 }
 
+// The device in a key, which comes last there.
+std::string_view device_of(std::string_view key) {
+  return key.substr(key.rfind('\t') + 1);
+}
+
+// "name; rest" as the words for all devices of that name, and for all with that rest.
+std::array<std::string, 2> kinds_of(std::string_view device) {
+  constexpr std::string_view kBetween = "; ";
+  const size_t at = device.rfind(kBetween);
+  if (at == std::string_view::npos) return {};
+  return {std::string(device.substr(0, at + kBetween.size())) + "*", "*" + std::string(device.substr(at))};
+}
+
 class Database {
  public:
-  std::shared_ptr<const Measurements> known(const std::string &key) {
+  Known known(const std::string &key) {
     const std::lock_guard<std::mutex> lock(mutex_);
     read();
-    const auto found = table_.find(key);
-    return found != table_.end() ? found->second : nullptr;
+    Known known = {at(key), nullptr};
+    if (!knows_kinds_) return known;
+    const std::string_view device = device_of(key);
+    for (const std::string &kind : kinds_of(device))
+      if (known.elsewhere == nullptr) known.elsewhere = at(key.substr(0, key.size() - device.size()) + kind);
+    return known;
   }
 
-  bool empty() {
+  bool knows_nothing_of(const std::string &device) {
     const std::lock_guard<std::mutex> lock(mutex_);
     read();
-    return table_.empty();
+    if (devices_.empty()) return true;
+    const std::array<std::string, 2> kinds = kinds_of(device);
+    return devices_.count(device) + devices_.count(kinds[0]) + devices_.count(kinds[1]) == 0;
   }
 
-  void add(const std::string &key, const Measurements &measured) {
+  std::string add(const std::string &key, const Measurements &measured) {
     const std::lock_guard<std::mutex> lock(mutex_);
     read();
     know(key, measured);
     add_to(&own_, key, measured);
-    if (files_.written.empty() || written_in_vain_) return;
+    if (!in_vain_.empty()) return in_vain_;
     try {
       write();
     } catch (const Failure &failure) {
-      written_in_vain_ = true;
+      in_vain_ = failure.what();
       log(POLYCONV_LOG_WARNING, "what is tuned will be forgotten when the process ends: %s", failure.what());
     }
+    return in_vain_;
   }
 
   int64_t merge(const TuningTable &others) {
     const std::lock_guard<std::mutex> lock(mutex_);
     read();
-    if (files_.written.empty())
-      throw Failure(POLYCONV_IO_ERROR, "no file of the tuning database may be written: set POLYCONV_TUNING_DB");
+    require_file();
     TuningTable newer;
     const os::FileLock only_writer(files_.written + ".lock");
     TuningTable present = read_written();
@@ -125,22 +154,66 @@ class Database {
   }
 
  private:
+  // What is known of the very words of a key: of the files' lines those that nobody has asked for are read now.
+  std::shared_ptr<const Measurements> at(const std::string &key) {
+    const auto found = table_.find(key);
+    if (found != table_.end()) return found->second;
+    const auto lines = lines_.find(key);
+    if (lines == lines_.end()) return nullptr;
+    int64_t skipped = 0;
+    const auto measured = std::make_shared<Measurements>();
+    read_tuning_lines(lines->second, measured.get(), &skipped);
+    if (skipped > 0)
+      log(POLYCONV_LOG_WARNING, "tuning: %lld lines about %s have numbers that mean nothing and were skipped",
+          static_cast<long long>(skipped), key.substr(0, key.find('\t')).c_str());
+    return table_[key] = measured;
+  }
+
+  void require_file() const {
+    if (files_.written.empty())
+      throw Failure(POLYCONV_IO_ERROR,
+                    "no file of the tuning database may be written: POLYCONV_TUNING_DB names no "
+                    "absolute path, or the process has no cache folder or more rights than its user");
+  }
+
   void read() {
     if (read_) return;
     files_ = find_files();
-    TuningTable all;
-    for (const std::string &path : files_.read) read_tuning_file(path, &all);
-    for (auto &[key, measured] : all)
-      table_.emplace_hint(table_.end(), key, std::make_shared<const Measurements>(std::move(measured)));
+    lines_.clear();
+    texts_.clear();
+    for (const std::string &path : files_.read)
+      read_tuning_file(path, [this, &path](std::string text, int64_t *skipped) {
+        texts_.push_back(std::make_unique<const std::string>(std::move(text)));
+        TuningLines lines;
+        const TuningText kind = find_tuning_lines(*texts_.back(), &lines, skipped);
+        if (kind != TuningText::Read) return kind;
+        for (const auto &[key, blocks] : lines) {
+          know_device(device_of(key));
+          std::vector<std::string_view> &all = lines_[key];
+          all.insert(all.end(), blocks.begin(), blocks.end());
+        }
+        if (!lines.empty())
+          log(POLYCONV_LOG_INFO, "tuning file '%s' knows %zu problems under their conditions", path.c_str(),
+              lines.size());
+        return kind;
+      });
     read_ = true; // not where memory ran out on the way: the next plan tries again
+  }
+
+  void know_device(std::string_view device) {
+    if (devices_.find(device) != devices_.end()) return;
+    devices_.emplace(device);
+    const std::array<std::string, 2> kinds = kinds_of(device);
+    knows_kinds_ = knows_kinds_ || device == kinds[0] || device == kinds[1];
   }
 
   // Plans may be reading what was known: it stays as it is, and another takes its place.
   void know(const std::string &key, const Measurements &measured) {
-    std::shared_ptr<const Measurements> &known = table_[key];
+    know_device(device_of(key));
+    const std::shared_ptr<const Measurements> known = at(key);
     auto both = known != nullptr ? std::make_shared<Measurements>(*known) : std::make_shared<Measurements>();
     for (const auto &[kernels, measurement] : measured) (*both)[kernels] = measurement;
-    known = std::move(both);
+    table_[key] = std::move(both);
   }
 
   // The user's file of this moment. Throws Failure where it may not be written over, which has been told in the log.
@@ -159,6 +232,7 @@ class Database {
 
   // The user's file and what this process has measured, whose lines win.
   void write() const {
+    require_file();
     const os::FileLock only_writer(files_.written + ".lock");
     TuningTable merged = read_written();
     for (const auto &[key, measured] : own_) add_to(&merged, key, measured);
@@ -166,10 +240,15 @@ class Database {
   }
 
   std::mutex mutex_;
-  bool read_ = false, written_in_vain_ = false;
+  bool read_ = false;
+  std::string in_vain_; // why the file could not be written; then nobody tries again
   Files files_;
-  std::map<std::string, std::shared_ptr<const Measurements>> table_; // of all files, and what this process has measured
-  TuningTable own_;                                                  // that alone
+  std::set<std::string, std::less<>> devices_; // of all lines, those of whole kinds too
+  bool knows_kinds_ = false;
+  std::vector<std::unique_ptr<const std::string>> texts_;            // of the files
+  TuningLines lines_;                                                // in them
+  std::map<std::string, std::shared_ptr<const Measurements>> table_; // what was asked for or measured
+  TuningTable own_;                                                  // what this process has measured
 };
 
 Database &database() {
@@ -195,16 +274,16 @@ std::string today() {
   return date_text(os::wall_clock_s());
 }
 
-bool nothing_is_known() {
-  return database().empty();
+bool nothing_is_known(const std::string &device) {
+  return database().knows_nothing_of(device);
 }
 
-std::shared_ptr<const Measurements> known_measurements(const std::string &key) {
-  return key.empty() ? nullptr : database().known(key);
+Known known_measurements(const std::string &key) {
+  return key.empty() ? Known() : database().known(key);
 }
 
-void remember(const std::string &key, const Measurements &measured) {
-  if (!key.empty() && !measured.empty()) database().add(key, measured);
+std::string remember(const std::string &key, const Measurements &measured) {
+  return key.empty() || measured.empty() ? "" : database().add(key, measured);
 }
 
 int64_t merge_tuning_file(const std::string &path) {

@@ -67,19 +67,32 @@ std::string version_of(const Candidate &candidate) {
   return text;
 }
 
+std::string sources_in(const std::string &version) {
+  std::string sources;
+  for (size_t begin = 0; begin < version.size();) {
+    const size_t end = std::min(version.find('+', begin), version.size());
+    const std::string one = version.substr(begin, end - begin);
+    sources += (sources.empty() ? "" : "+") + one.substr(0, one.find('/'));
+    begin = end + 1;
+  }
+  return sources;
+}
+
 std::string tuning_key(const Question &question, const std::string &token, size_t layers) {
   const polyconv_policy &policy = question.options.policy;
   if (tuning_mode() == TuningMode::Off || layers != 1 || policy.parallel_for != nullptr ||
       policy.determinism == POLYCONV_DETERMINISM_INVARIANT)
     return "";
-  if (question.tuning_ns == 0 && nothing_is_known()) return ""; // as on most machines, and then planning stays quick
+  const std::string device = device_words(*question.device);
+  if (question.tuning_ns == 0 && nothing_is_known(device)) return ""; // as on most machines: planning stays quick
   const polyconv_options &options = question.options.values;
   std::string conditions = "numerics=" + std::to_string(kNumericsClass) + " math=" + math_name(policy.math) +
-                           " determinism=" + std::to_string(policy.determinism) +
-                           " threads=" + std::to_string(policy.threads);
+                           " determinism=" + std::to_string(policy.determinism);
+  // A GPU does not care how many processors its host has.
+  if (question.device->kind == "cpu") conditions += " threads=" + std::to_string(policy.threads);
   if (options.save != POLYCONV_SAVE_NONE) conditions += " save=" + std::to_string(options.save);
   if (options.dynamic_weights != 0) conditions += " dynamic_weights";
-  return tuning_field(token) + "\t" + conditions + "\t" + device_words(*question.device);
+  return tuning_field(token) + "\t" + conditions + "\t" + device;
 }
 
 } // namespace polyconv

@@ -16,8 +16,12 @@ std::string tuning_key(const Question &question, const std::string &token, size_
 // kernel's first, each once, joined by '+'.
 std::string version_of(const Candidate &candidate);
 
-// A kernel's own version, which its build has made of its sources. Where it has none, that of the plug-in that its code
-// lies in: the build id, a hash of the file's contents, or the backend's own where the platform has none.
+// A kernel's own version, which its build has made: a hash of its sources, "/", and one of compiler and flags. Where it
+// has none, that of the plug-in that its code lies in: the build id, a hash of the file's contents, or the backend's
+// own where the platform has none.
 std::string version_of(const KernelEntry &entry);
+
+// Of a version what its sources are, without what compiled them.
+std::string sources_in(const std::string &version);
 
 } // namespace polyconv

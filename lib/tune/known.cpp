@@ -19,11 +19,17 @@ double to_nanoseconds(double us) {
   return std::round(us * 1e3) / 1e3;
 }
 
+// Whether two times are within the noise: the spread of either's runs, and what one and the same kernel differs by from
+// one trial to the next, whose memory lies elsewhere.
+bool within_noise(double a_us, double a_spread_us, double b_us, double b_spread_us) {
+  constexpr double kTrials = 0.02;
+  return std::abs(a_us - b_us) <= std::max({a_spread_us, b_spread_us, kTrials * std::min(a_us, b_us)});
+}
 bool cannot_be_told_apart(const Candidate &a, const Measurement &b) {
-  return std::abs(a.estimate_us - b.us) <= std::max(a.spread_us, b.spread_us);
+  return within_noise(a.estimate_us, a.spread_us, b.us, b.spread_us);
 }
 bool cannot_be_told_apart(const Candidate &a, const Candidate &b) {
-  return std::abs(a.estimate_us - b.estimate_us) <= std::max(a.spread_us, b.spread_us);
+  return within_noise(a.estimate_us, a.spread_us, b.estimate_us, b.spread_us);
 }
 
 // Whether options.kernel leaves a kernel with this config.
@@ -50,13 +56,24 @@ void tell_of_other_version(const std::string &names) {
         names.c_str());
 }
 
+// Whether a line's version of kernels is that of today's. Elsewhere another compiler may have made them.
+bool same_version(const std::string &timed, const std::string &today, bool elsewhere) {
+  return elsewhere ? sources_in(timed) == sources_in(today) : timed == today;
+}
+
+// What is known of a key, of this device or of its kind.
+struct Times {
+  const Measurements &rows;
+  bool elsewhere;
+};
+
 // Whether the estimates' favourite is among what was timed, with any config. Entries are sorted by names.
-bool has_timed(const Measurements &known, const Candidate &favourite) {
+bool has_timed(const Times &known, const Candidate &favourite) {
   const std::string version = version_of(*favourite.entry);
-  for (auto entry = known.lower_bound(favourite.entry->full_name + "@"); entry != known.end(); ++entry) {
+  for (auto entry = known.rows.lower_bound(favourite.entry->full_name + "@"); entry != known.rows.end(); ++entry) {
     if (!begin_with(entry->first, *favourite.entry)) return false;
     const std::string &timed = entry->second.version; // the kernel's own, then '+' and those of its helpers
-    if (timed.compare(0, version.size(), version) == 0 && (timed + "+")[version.size()] == '+') return true;
+    if (same_version(timed.substr(0, timed.find('+')), version, known.elsewhere)) return true;
     tell_of_other_version(entry->first);
   }
   return false;
@@ -73,7 +90,7 @@ int32_t config_in(const std::string &names, const KernelEntry &entry) {
 // The kernel and config that an entry begins with, asked under the question; not accepted where it is not here, or
 // would run otherwise than when it was timed. What has been asked already is not asked again.
 Candidate ask_known(const Question &question, const Group &group, const std::vector<Candidate> &asked,
-                    const std::string &names, const Measurement &measured) {
+                    const std::string &names, const Measurement &measured, bool elsewhere) {
   for (const KernelEntry &entry : *question.kernels) {
     if (!begin_with(names, entry)) continue;
     const int32_t config = config_in(names, entry);
@@ -83,8 +100,8 @@ Candidate ask_known(const Question &question, const Group &group, const std::vec
     };
     const auto found = std::find_if(asked.begin(), asked.end(), same);
     Candidate candidate = found != asked.end() ? *found : ask_kernel(question, group, entry, config);
-    if (!candidate.accepted() || names_of(candidate) != names || !is_about(measured, candidate)) return {};
-    take_measurement(measured, &candidate);
+    if (!candidate.accepted() || names_of(candidate) != names || !is_about(measured, candidate, elsewhere)) return {};
+    take_measurement(measured, elsewhere, &candidate);
     return candidate;
   }
   return {};
@@ -96,17 +113,44 @@ struct Slower {
   bool operator()(Row a, Row b) const { return a->second.us > b->second.us; }
 };
 
-} // namespace
-
-bool is_about(const Measurement &measured, const Candidate &candidate) {
-  return measured.workspace_bytes == candidate.workspace_bytes && measured.version == version_of(candidate);
+// As choose_known, of one device's times.
+bool choose_among(const Times &known, const Question &question, const Group &group,
+                  const std::vector<Candidate> &candidates, Candidate *choice) {
+  if (!has_timed(known, candidates.front())) return false;
+  std::vector<Row> rest;
+  rest.reserve(known.rows.size());
+  for (const auto &entry : known.rows) rest.push_back(&entry);
+  std::make_heap(rest.begin(), rest.end(), Slower());
+  std::vector<Candidate> measured; // as many as matter: up to the first that is no fallback and clearly slower
+  while (!rest.empty()) {
+    std::pop_heap(rest.begin(), rest.end(), Slower());
+    const Row row = rest.back();
+    rest.pop_back();
+    const bool settled = std::any_of(measured.begin(), measured.end(), [&](const Candidate &faster) {
+      return faster.fallback_rank() == 0 && !cannot_be_told_apart(faster, row->second);
+    });
+    if (settled) break;
+    Candidate candidate = ask_known(question, group, candidates, row->first, row->second, known.elsewhere);
+    if (candidate.accepted()) measured.push_back(std::move(candidate));
+  }
+  settle_noise(&measured);
+  if (measured.empty() || measured.front().fallback_rank() > candidates.front().fallback_rank()) return false;
+  *choice = std::move(measured.front());
+  return true;
 }
 
-void take_measurement(const Measurement &measured, Candidate *candidate) {
+} // namespace
+
+bool is_about(const Measurement &measured, const Candidate &candidate, bool elsewhere) {
+  return measured.workspace_bytes == candidate.workspace_bytes &&
+         same_version(measured.version, version_of(candidate), elsewhere);
+}
+
+void take_measurement(const Measurement &measured, bool elsewhere, Candidate *candidate) {
   candidate->measured = true;
   candidate->estimate_us = measured.us;
   candidate->spread_us = measured.spread_us;
-  candidate->measured_on = measured.date;
+  candidate->provenance = {measured.date, elsewhere};
 }
 
 Measurements entries_of(const std::vector<Candidate> &measured) {
@@ -114,7 +158,7 @@ Measurements entries_of(const std::vector<Candidate> &measured) {
   for (const Candidate &candidate : measured)
     entries[names_of(candidate)] = {version_of(candidate), kept_us(candidate.estimate_us),
                                     to_nanoseconds(candidate.spread_us), candidate.workspace_bytes,
-                                    candidate.measured_on};
+                                    candidate.provenance.day};
   return entries;
 }
 
@@ -144,37 +188,20 @@ void settle_noise(std::vector<Candidate> *measured) {
 
 bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
                   Candidate *choice) {
-  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key);
-  if (known == nullptr || !has_timed(*known, candidates.front())) return false;
-  std::vector<Row> rest;
-  rest.reserve(known->size());
-  for (const auto &entry : *known) rest.push_back(&entry);
-  std::make_heap(rest.begin(), rest.end(), Slower());
-  std::vector<Candidate> measured; // as many as matter: up to the first that is no fallback and clearly slower
-  while (!rest.empty()) {
-    std::pop_heap(rest.begin(), rest.end(), Slower());
-    const Row row = rest.back();
-    rest.pop_back();
-    const bool settled = std::any_of(measured.begin(), measured.end(), [&](const Candidate &faster) {
-      return faster.fallback_rank() == 0 && !cannot_be_told_apart(faster, row->second);
-    });
-    if (settled) break;
-    Candidate candidate = ask_known(question, group, candidates, row->first, row->second);
-    if (candidate.accepted()) measured.push_back(std::move(candidate));
-  }
-  settle_noise(&measured);
-  if (measured.empty() || measured.front().fallback_rank() > candidates.front().fallback_rank()) return false;
-  *choice = std::move(measured.front());
-  return true;
+  const Known known = known_measurements(question.tuning_key);
+  if (known.here != nullptr && choose_among({*known.here, false}, question, group, candidates, choice)) return true;
+  return known.elsewhere != nullptr && choose_among({*known.elsewhere, true}, question, group, candidates, choice);
 }
 
-void mark_known(const Question &question, std::vector<Candidate> *candidates) {
-  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key);
-  if (known == nullptr) return;
+void mark_known(const Question &question, bool elsewhere, std::vector<Candidate> *candidates) {
+  const Known known = known_measurements(question.tuning_key);
+  const std::shared_ptr<const Measurements> &rows = elsewhere ? known.elsewhere : known.here;
+  if (rows == nullptr) return;
   for (Candidate &candidate : *candidates) {
     if (!candidate.accepted() || candidate.measured) continue;
-    const auto found = known->find(names_of(candidate));
-    if (found != known->end() && is_about(found->second, candidate)) take_measurement(found->second, &candidate);
+    const auto found = rows->find(names_of(candidate));
+    if (found != rows->end() && is_about(found->second, candidate, elsewhere))
+      take_measurement(found->second, elsewhere, &candidate);
   }
   std::stable_sort(candidates->begin(), candidates->end(), [](const Candidate &a, const Candidate &b) {
     return a.accepted() != b.accepted() ? a.accepted() : a.accepted() && goes_before(a, b);

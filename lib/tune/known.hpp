@@ -10,11 +10,12 @@
 
 namespace polyconv {
 
-// Whether an entry is about this candidate as it stands: its kernels' versions, and its workspace.
-bool is_about(const Measurement &measured, const Candidate &candidate);
+// Whether an entry is about this candidate as it stands: its kernels' versions, and its workspace. Of one that was
+// taken elsewhere another compiler may have made the kernels, of the same sources.
+bool is_about(const Measurement &measured, const Candidate &candidate, bool elsewhere);
 
 // Makes a candidate a measured one.
-void take_measurement(const Measurement &measured, Candidate *candidate);
+void take_measurement(const Measurement &measured, bool elsewhere, Candidate *candidate);
 
 // Measured candidates as entries of the database.
 Measurements entries_of(const std::vector<Candidate> &measured);
@@ -31,7 +32,8 @@ void settle_noise(std::vector<Candidate> *measured);
 bool choose_known(const Question &question, const Group &group, const std::vector<Candidate> &candidates,
                   Candidate *choice);
 
-// Says of each candidate what the database knows of it, and puts them in order again.
-void mark_known(const Question &question, std::vector<Candidate> *candidates);
+// Says of each candidate what the database knows of it, by this machine's times or those of its kind: two machines'
+// are not put beside each other. Puts them in order again.
+void mark_known(const Question &question, bool elsewhere, std::vector<Candidate> *candidates);
 
 } // namespace polyconv

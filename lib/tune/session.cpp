@@ -59,12 +59,15 @@ class Session {
     const Group group = make_group(layers, 0, 1);
     std::vector<Candidate> candidates = ask_all(question, group, Keep::Takers);
     if (candidates.empty() || !candidates.front().accepted()) return candidates;
-    time_candidates(question, group, &candidates, [this](const Candidate &candidate, bool known) {
+    const auto tell_one = [this](const Candidate &candidate, bool known) {
       ++(known ? now_.known : now_.timed);
       now_.kernel = names_of(candidate);
       now_.us = candidate.estimate_us;
       return known || (going_on_ = tell(now_.problem));
-    });
+    };
+    Unkept unkept = time_candidates(question, group, &candidates, tell_one);
+    now_.unkept = static_cast<int32_t>(unkept.times);
+    now_.reason = std::move(unkept.why);
     return candidates;
   }
 

@@ -20,6 +20,7 @@ struct TuneProgress {
   double us = 0;
   int32_t timed = 0, known = 0;
   double elapsed_ms = 0, left_ms = -1;
+  int32_t unkept = 0;
 };
 
 // False ends the session.

@@ -48,41 +48,84 @@ int32_t version_of(std::string_view line) {
   return version > 0 ? version : 0;
 }
 
-bool read_line(std::string_view line, TuningTable *table) {
-  const std::string_view whole = line;
-  std::string_view fields[kFields];
-  for (int i = 0; i < kFields; ++i) {
-    fields[i] = take(&line, '\t');
-    if (fields[i].empty()) return false;
+// The key that a line begins with; "" where it has not all fields, the last of them a date.
+std::string_view key_of(std::string_view line) {
+  size_t begin = 0, key_end = 0;
+  for (int i = 0; i + 1 < kFields; ++i) {
+    const size_t end = line.find('\t', begin);
+    if (end == std::string_view::npos || end == begin) return {};
+    if (i + 1 == kKeyFields) key_end = end;
+    begin = end + 1;
   }
+  return is_date(line.substr(begin)) ? line.substr(0, key_end) : std::string_view();
+}
+
+// Reads a line that has a key.
+bool read_line(std::string_view line, Measurements *measurements) {
+  std::string_view fields[kFields];
+  for (std::string_view &field : fields) field = take(&line, '\t');
   Measurement measured;
-  const bool good = line.empty() && is_number(fields[5], &measured.us) && is_number(fields[6], &measured.spread_us) &&
-                    is_number(fields[7], &measured.workspace_bytes) && is_date(fields[8]) &&
-                    std::isfinite(measured.us) && measured.us > 0 && std::isfinite(measured.spread_us) &&
-                    measured.spread_us >= 0 && measured.workspace_bytes >= 0;
+  const bool good = is_number(fields[5], &measured.us) && is_number(fields[6], &measured.spread_us) &&
+                    is_number(fields[7], &measured.workspace_bytes) && std::isfinite(measured.us) && measured.us > 0 &&
+                    std::isfinite(measured.spread_us) && measured.spread_us >= 0 && measured.workspace_bytes >= 0;
   if (!good) return false;
   measured.version = fields[4];
   measured.date = fields[8];
-  const char *key_end = fields[kKeyFields - 1].data() + fields[kKeyFields - 1].size();
-  const std::string_view key = whole.substr(0, static_cast<size_t>(key_end - whole.data()));
-  auto found = table->find(key);
-  if (found == table->end()) found = table->emplace_hint(table->end(), std::string(key), Measurements());
-  found->second[std::string(fields[3])] = std::move(measured);
+  (*measurements)[std::string(fields[3])] = std::move(measured);
   return true;
 }
 
 } // namespace
 
-TuningText read_tuning_text(std::string_view text, TuningTable *table, int64_t *skipped) {
+TuningText find_tuning_lines(std::string_view text, TuningLines *lines, int64_t *skipped) {
   if (text.empty()) return TuningText::Read;
   if (version_of(text.substr(0, text.find('\n'))) == 0) return TuningText::Foreign;
   for (std::string_view rest = text; !rest.empty();) // files put one behind the other have several first lines
     if (version_of(take(&rest, '\n')) > kVersion) return TuningText::Newer;
+  std::string_view key, *block = nullptr; // the last one, which the next line of its key makes longer
   while (!text.empty()) {
     const std::string_view line = take(&text, '\n');
-    if (!line.empty() && version_of(line) == 0 && !read_line(line, table)) ++*skipped;
+    const std::string_view its_key = key_of(line);
+    if (block != nullptr && its_key == key) {
+      *block = {block->data(), static_cast<size_t>(line.data() + line.size() - block->data())};
+      continue;
+    }
+    block = nullptr;
+    if (line.empty() || version_of(line) != 0) continue;
+    if (its_key.empty()) {
+      ++*skipped;
+      continue;
+    }
+    key = its_key;
+    std::vector<std::string_view> &blocks = lines->try_emplace(lines->end(), key)->second;
+    blocks.push_back(line);
+    block = &blocks.back();
   }
   return TuningText::Read;
+}
+
+void read_tuning_lines(const std::vector<std::string_view> &blocks, Measurements *measurements, int64_t *skipped) {
+  for (std::string_view rest : blocks)
+    while (!rest.empty())
+      if (!read_line(take(&rest, '\n'), measurements)) ++*skipped;
+}
+
+TuningText read_tuning_text(std::string_view text, TuningTable *table, int64_t *skipped) {
+  TuningLines lines;
+  const TuningText kind = find_tuning_lines(text, &lines, skipped);
+  if (kind != TuningText::Read) return kind;
+  for (const auto &[key, blocks] : lines) {
+    Measurements read;
+    read_tuning_lines(blocks, &read, skipped);
+    if (read.empty()) continue;
+    const auto found = table->find(key);
+    if (found == table->end()) {
+      table->emplace_hint(table->end(), std::string(key), std::move(read));
+    } else {
+      for (auto &[kernels, measured] : read) found->second[kernels] = std::move(measured);
+    }
+  }
+  return kind;
 }
 
 std::string tuning_text(const TuningTable &table) {

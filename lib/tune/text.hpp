@@ -7,13 +7,13 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <tuple>
+#include <vector>
 
 namespace polyconv {
 
 // What one kernel took for one problem.
 struct Measurement {
-  std::string version;  // of the kernels that ran, by their sources
+  std::string version;  // of the kernels that ran, by their sources and what compiled them (key.hpp)
   double us = 0;        // the median
   double spread_us = 0; // the median distance from it
   int64_t workspace_bytes = 0;
@@ -32,8 +32,18 @@ enum class TuningText {
   Foreign // no tuning file at all
 };
 
-// Adds what a file says to *table; a later line replaces an earlier one with the same key and kernels. Lines that are
-// torn or mean nothing are counted in *skipped and left out.
+// Where a file's lines about a key stand: blocks of whole lines, each of which begins with it.
+using TuningLines = std::map<std::string_view, std::vector<std::string_view>>;
+
+// Finds lines without reading what they say, since of tens of thousands a process asks for few. The views are into
+// `text`. Lines that are torn are counted in *skipped and left out.
+TuningText find_tuning_lines(std::string_view text, TuningLines *lines, int64_t *skipped);
+
+// Adds what the blocks of a key say; a later line replaces an earlier one about the same kernels. Lines whose numbers
+// mean nothing are counted in *skipped and left out.
+void read_tuning_lines(const std::vector<std::string_view> &blocks, Measurements *measurements, int64_t *skipped);
+
+// Both, for all keys of a file.
 TuningText read_tuning_text(std::string_view text, TuningTable *table, int64_t *skipped);
 
 std::string tuning_text(const TuningTable &table);

@@ -31,26 +31,63 @@ struct Timed {
   double us, spread_us; // the median, and the median distance from it
 };
 
-// The median of a few runs after a first one that nobody counts; fewer where one takes long. One that is ten times
-// slower than the best so far is the last; the first tells that only where it took so long that being the first does
-// not matter.
-Timed measure(Trial *trial, double best_us, int64_t deadline_ns) {
-  constexpr double kHopeless = 10, kLongUs = 10e3;
-  const double first_us = trial->run_us();
-  if (first_us > kHopeless * best_us && first_us > kLongUs) return {first_us, 0};
-  std::vector<double> times;
-  do times.push_back(trial->run_us());
-  while (times.size() < kRuns && times.back() <= kHopeless * best_us && os::monotonic_ns() < deadline_ns);
+Timed settled(std::vector<double> times) {
   const double middle = median(times);
   for (double &time : times) time = std::abs(time - middle);
   return {middle, median(std::move(times))};
 }
 
-Trial trial_of(const Question &question, const Group &group, const Candidate &candidate, const Scratch &scratch) {
+// The fastest candidate so far, ready to run again.
+struct Champion {
+  std::unique_ptr<Trial> trial;
+  double us = std::numeric_limits<double>::infinity();
+};
+
+// The median of a few runs after a first one that nobody counts; fewer where one takes long. One that is ten times
+// slower than the best so far is the last; the first tells that only where it took so long that being the first does
+// not matter. Who comes near the best so far runs in turn with it, and its time is as many times the best's as their
+// runs beside each other say: on a machine that others use too, the one that met a quiet moment would win.
+Timed measure(Trial *trial, const Champion &best, double best_us, int64_t deadline_ns) {
+  constexpr double kHopeless = 10, kNear = 1.5, kLongUs = 10e3;
+  constexpr size_t kLook = 3;
+  const double first_us = trial->run_us();
+  if (first_us > kHopeless * best_us && first_us > kLongUs) return {first_us, 0};
+  std::vector<double> times;
+  const auto goes_on = [&](size_t runs) { return times.size() < runs && os::monotonic_ns() < deadline_ns; };
+  do times.push_back(trial->run_us());
+  while (times.back() <= kHopeless * best_us && goes_on(best.trial != nullptr ? kLook : kRuns));
+  if (best.trial == nullptr || times.back() > kHopeless * best_us) return settled(std::move(times));
+  const bool near = median(times) <= kNear * best.us || best.trial->run_us() > kNear * best.us; // or all is slower now
+  if (!near) {
+    while (goes_on(kRuns)) times.push_back(trial->run_us());
+    return settled(std::move(times));
+  }
+  times.clear();
+  do {
+    const double beside_us = std::max(best.trial->run_us(), 1e-3); // a coarse clock may say 0
+    times.push_back(trial->run_us() / beside_us * best.us);
+  } while (goes_on(kRuns));
+  return settled(std::move(times));
+}
+
+std::unique_ptr<Trial> trial_of(const Question &question, const Group &group, const Candidate &candidate,
+                                const Scratch &scratch) {
   LayoutBuilder builder;
   builder.add(group, candidate, Scratch::ends(group));
   const Part part = {group, candidate};
-  return {question, builder.finish(), {&part}, scratch};
+  return std::make_unique<Trial>(question, builder.finish(), std::vector<const Part *>{&part}, scratch);
+}
+
+// The same; where memory is short the best one's goes first.
+std::unique_ptr<Trial> trial_beside(const Question &question, const Group &group, const Candidate &candidate,
+                                    const Scratch &scratch, Champion *best) {
+  try {
+    return trial_of(question, group, candidate, scratch);
+  } catch (const Failure &failure) {
+    if (best->trial == nullptr || failure.status() != POLYCONV_OUT_OF_MEMORY) throw;
+  }
+  best->trial.reset();
+  return trial_of(question, group, candidate, scratch);
 }
 
 // A grouping of a whole chain, ready to run, and its times.
@@ -85,16 +122,18 @@ void unless_it_fails(Grouping *grouping, Action &&action) {
   }
 }
 
-// False, and the candidate rejected, where it fails: a kernel that cannot do what it offered is no choice.
+// False, and the candidate rejected, where it fails: a kernel that cannot do what it offered is no choice. `best_us`
+// may be the time of one that was known before, `best` is of those timed now.
 bool time_candidate(const Question &question, const Group &group, const Scratch &scratch, double best_us,
-                    int64_t deadline_ns, Candidate *candidate) {
+                    int64_t deadline_ns, Champion *best, Candidate *candidate) {
   try {
-    Trial trial = trial_of(question, group, *candidate, scratch);
-    const Timed timed = measure(&trial, best_us, deadline_ns);
+    std::unique_ptr<Trial> trial = trial_beside(question, group, *candidate, scratch, best);
+    const Timed timed = measure(trial.get(), *best, best_us, deadline_ns);
+    if (timed.us < best->us) *best = {std::move(trial), timed.us};
     candidate->estimate_us = kept_us(timed.us); // so that this call chooses by what later ones will know
     candidate->spread_us = kept_us(timed.spread_us);
     candidate->measured = true;
-    candidate->measured_on = today();
+    candidate->provenance = {today(), false};
     return true;
   } catch (const Failure &failure) {
     log(POLYCONV_LOG_WARNING, "tuning: %s", failure.what());
@@ -107,17 +146,18 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
 
 } // namespace
 
-void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
-                     const TimedCallback &timed) {
+Unkept time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
+                       const TimedCallback &timed) {
   const int64_t deadline_ns = os::monotonic_ns() + question.tuning_ns;
-  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key);
+  const std::shared_ptr<const Measurements> known = known_measurements(question.tuning_key).here;
   const auto known_of = [&known](const Candidate &candidate) -> const Measurement * {
     if (known == nullptr || !candidate.accepted()) return nullptr;
     const auto found = known->find(names_of(candidate));
-    return found != known->end() && is_about(found->second, candidate) ? &found->second : nullptr;
+    return found != known->end() && is_about(found->second, candidate, false) ? &found->second : nullptr;
   };
   std::optional<Scratch> scratch;
   std::vector<Candidate> measured, fresh, rest;
+  Champion best;
   double best_us = std::numeric_limits<double>::infinity();
   bool going_on = true;
   for (Candidate &candidate : *candidates) {
@@ -125,13 +165,14 @@ void time_candidates(const Question &question, const Group &group, std::vector<C
     const bool in_time = measured.empty() || os::monotonic_ns() < deadline_ns;
     const Measurement *const earlier = known_of(candidate);
     if (earlier != nullptr) {
-      take_measurement(*earlier, &candidate);
+      take_measurement(*earlier, false, &candidate);
     } else if (!candidate.accepted() || !in_time || in_vain || !going_on) {
       rest.push_back(candidate);
       continue;
     } else {
       if (!scratch) scratch.emplace(question, group);
-      if (!time_candidate(question, group, *scratch, best_us, deadline_ns, &candidate)) rest.push_back(candidate);
+      if (!time_candidate(question, group, *scratch, best_us, deadline_ns, &best, &candidate))
+        rest.push_back(candidate);
       if (!candidate.measured) continue;
       fresh.push_back(candidate);
     }
@@ -139,11 +180,12 @@ void time_candidates(const Question &question, const Group &group, std::vector<C
     measured.push_back(candidate);
     if (timed != nullptr && going_on) going_on = timed(candidate, earlier != nullptr);
   }
-  remember(question.tuning_key, entries_of(fresh));
+  std::string why = remember(question.tuning_key, entries_of(fresh));
   settle_noise(&measured);
   std::stable_partition(rest.begin(), rest.end(), [](const Candidate &candidate) { return candidate.accepted(); });
   *candidates = std::move(measured);
   candidates->insert(candidates->end(), rest.begin(), rest.end());
+  return {why.empty() ? 0 : fresh.size(), std::move(why)};
 }
 
 namespace {
@@ -167,7 +209,7 @@ void time_groupings(const Question &question, const std::vector<Layer> &layers, 
     if (!contender.grouping->failure.empty()) continue;
     contender.grouping->us = median(std::move(contender.times));
     contender.grouping->measured = true;
-    contender.grouping->measured_on = today();
+    contender.grouping->provenance = {today(), false};
   }
 }
 

@@ -6,6 +6,7 @@
 #include "plan/tuner.hpp"
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace polyconv {
@@ -13,9 +14,15 @@ namespace polyconv {
 // Told of each candidate that has a time now, and whether the database knew it; false where no more are to be timed.
 using TimedCallback = std::function<bool(const Candidate &candidate, bool known)>;
 
+// Times that no file could take, and why.
+struct Unkept {
+  size_t times = 0;
+  std::string why;
+};
+
 // Tuner::time, with somebody who watches; may be empty.
-void time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
-                     const TimedCallback &timed = nullptr);
+Unkept time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
+                       const TimedCallback &timed = nullptr);
 
 // The one of this process: it reads the tuning database, and what is timed goes into it.
 const Tuner &tuner();

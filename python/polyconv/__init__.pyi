@@ -181,6 +181,8 @@ class Plan:
     @property
     def measured_on(self) -> str: ...
     @property
+    def measured_elsewhere(self) -> bool: ...
+    @property
     def fallback(self) -> bool: ...
     @property
     def threads(self) -> int: ...
@@ -219,6 +221,7 @@ class Candidate(NamedTuple):
     note: str
     measured: bool
     measured_on: str
+    measured_elsewhere: bool
 
 class Explanation:
     text: str
@@ -269,6 +272,7 @@ class Tuned(NamedTuple):
     known: int
     elapsed_ms: float
     left_ms: float
+    unkept: int
 
 def tune_layers(
     problems: Sequence[AnyProblem],

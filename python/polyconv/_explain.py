@@ -22,6 +22,7 @@ class Candidate(NamedTuple):
     note: str
     measured: bool
     measured_on: str  # the day, "2026-11-28"; "" of an estimate
+    measured_elsewhere: bool  # then: on another machine of this kind, as what ships was
 
 
 class Explanation:

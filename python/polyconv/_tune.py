@@ -22,6 +22,7 @@ class Tuned(NamedTuple):
     known: int
     elapsed_ms: float
     left_ms: float
+    unkept: int
 
 
 def tune_layers(problems, budget_ms=0, device="cpu", progress=None, **options):

@@ -189,6 +189,9 @@ class Plan:
     workspace_bytes = property(lambda self: self._core.workspace_bytes)
     estimate_us = property(lambda self: self._core.estimate_us, doc="Predicted; measured after tuning.")
     measured_on = property(lambda self: self._core.measured_on, doc="The day of that measurement, '2026-11-28'; '' of an estimate.")
+    measured_elsewhere = property(
+        lambda self: self._core.measured_elsewhere, doc="Whether that was on another machine of this kind, as what ships was."
+    )
     fallback = property(lambda self: self._core.fallback)
     threads = property(lambda self: self._core.threads)
     problems = property(lambda self: tuple(Problem._of(self._core.problem(i)) for i in range(self._core.layers)))

@@ -204,6 +204,7 @@ void bind_plan(nb::module_ &module) {
       .def_prop_ro("workspace_bytes", [](const Plan &p) { return p.info.workspace_bytes; })
       .def_prop_ro("estimate_us", [](const Plan &p) { return p.info.estimate_us; })
       .def_prop_ro("measured_on", [](const Plan &p) { return p.info.measured_on; })
+      .def_prop_ro("measured_elsewhere", [](const Plan &p) { return p.info.measured_elsewhere != 0; })
       .def_prop_ro("steps", [](const Plan &p) { return p.info.step_count; })
       .def_prop_ro("fallback", [](const Plan &p) { return p.info.fallback != 0; })
       .def_prop_ro("threads", [](const Plan &p) { return p.info.threads; })

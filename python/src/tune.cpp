@@ -22,7 +22,7 @@ int32_t tell(void *context, const polyconv_tune_progress *now) {
   try {
     if (PyErr_CheckSignals() != 0) nb::raise_python_error();
     const nb::tuple told = nb::make_tuple(now->problem, now->finished != 0, now->token, now->kernel, now->reason,
-                                          now->us, now->timed, now->known, now->elapsed_ms, now->left_ms);
+                                          now->us, now->timed, now->known, now->elapsed_ms, now->left_ms, now->unkept);
     if (now->finished != 0) watch.finished.append(told);
     return watch.progress.is_none() || !watch.progress(told).is(nb::handle(Py_False)) ? 0 : 1;
   } catch (...) {

@@ -54,7 +54,7 @@ nb::tuple explain(const char *device, const nb::list &problems, const nb::dict &
     require(polyconv_explanation_get(made, i, &c));
     candidates.append(nb::make_tuple(c.kernel, c.accepted != 0, c.chosen != 0, c.fallback != 0, c.estimate_us,
                                      c.workspace_bytes, c.reason, c.grouping, c.note, c.measured != 0,
-                                     c.measured_on != nullptr ? c.measured_on : ""));
+                                     c.measured_on != nullptr ? c.measured_on : "", c.measured_elsewhere != 0));
   }
   return nb::make_tuple(polyconv_explanation_text(made), candidates);
 }

@@ -34,6 +34,7 @@ def test_times_are_told_kept_and_taken(tmp_path):
         "plan = polyconv.Plan(LAYERS[0], OPTIONS)\n"
         "chosen = polyconv.explain(LAYERS[0], OPTIONS).chosen\n"
         "assert chosen.measured_on == plan.measured_on and done[0].kernel == plan.kernel\n"
+        "assert not plan.measured_elsewhere and not chosen.measured_elsewhere and done[0].unkept == 0\n"
         "assert polyconv.Plan('fwd:c5,k4,i9x9,f3x3', OPTIONS).measured_on == ''\n"
         "print(plan.kernel, plan.measured_on)",
     )

@@ -136,7 +136,8 @@ AT(polyconv_plan_info, threads, 48);
 AT(polyconv_plan_info, needs_bind, 52);
 AT(polyconv_plan_info, transform, 56);
 AT(polyconv_plan_info, measured_on, 64);
-SIZE(polyconv_plan_info, 72);
+AT(polyconv_plan_info, measured_elsewhere, 72);
+SIZE(polyconv_plan_info, 80);
 
 AT(polyconv_buffers, struct_size, 0);
 AT(polyconv_buffers, input, 8);
@@ -172,7 +173,8 @@ AT(polyconv_candidate, threads, 104);
 AT(polyconv_candidate, occupancy, 108);
 AT(polyconv_candidate, measured, 112);
 AT(polyconv_candidate, measured_on, 120);
-SIZE(polyconv_candidate, 128);
+AT(polyconv_candidate, measured_elsewhere, 128);
+SIZE(polyconv_candidate, 136);
 
 AT(polyconv_cache_stats, struct_size, 0);
 AT(polyconv_cache_stats, hits, 8);
@@ -195,7 +197,8 @@ AT(polyconv_tune_progress, timed, 48);
 AT(polyconv_tune_progress, known, 52);
 AT(polyconv_tune_progress, elapsed_ms, 56);
 AT(polyconv_tune_progress, left_ms, 64);
-SIZE(polyconv_tune_progress, 72);
+AT(polyconv_tune_progress, unkept, 72);
+SIZE(polyconv_tune_progress, 80);
 
 #endif
 

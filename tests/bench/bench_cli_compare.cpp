@@ -85,6 +85,15 @@ TEST_CASE("compare: several runs of each code count together") {
   CHECK(has(bench("compare " + old_file.path()).err, "compare wants two results, OLD and NEW"));
 }
 
+TEST_CASE("compare of two machines says so, shows all, and calls nothing a regression") {
+  const TemporaryFile here(timed("p", 1, 1, 1, "x").dump() + "\n", ".jsonl");
+  const TemporaryFile there(timed("p", 9, 9, 9, "y").dump() + "\n", ".jsonl");
+  const Outcome two = bench("compare " + here.path() + " " + there.path());
+  CHECK(two.code == 2);
+  CHECK(has(two.err, "measured on different devices, so that no change is a regression: x and y"));
+  CHECK(has(two.out, "+800.0%"));
+}
+
 TEST_CASE("compare --noise learns what runs of the same code differ by, and later comparisons know it") {
   const char *const machine = "a noisy machine"; // a device of its own, since the tests share a cache
   const auto run = [&](double us) { return timed("p", us, us, us, machine).dump() + "\n"; };

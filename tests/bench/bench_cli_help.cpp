@@ -1,5 +1,6 @@
 // bench_cli_help.cpp - help, completion and the manual page: they tell the same options; and what the doctor says.
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <regex>
 #include <set>
 
@@ -34,12 +35,16 @@ TEST_CASE("completion and the manual page know every command and option that hel
   std::set<std::string> commands = completed("''");
   CHECK(commands.erase("--help") + commands.erase("--version") == 2);
   CHECK(commands.size() >= 14);
+  CHECK(help.find("\nExamples:\n") < help.find("\nMeasure:"));
   const std::string manual = bench("man").out;
   for (const std::string &command : commands) {
     CAPTURE(command);
     CHECK(has(help, "\n  " + command + " "));
     CHECK(has(manual, "\n.SH \"" + command + "\"\n"));
-    const std::set<std::string> told = options_of(bench(command + " --help").out);
+    const std::string its_help = bench(command + " --help").out;
+    const size_t examples = its_help.find("\nExamples:\n  polyconv-bench " + command);
+    CHECK(examples < its_help.find("\nOptions:"));
+    const std::set<std::string> told = options_of(its_help);
     std::set<std::string> known = completed(command + " --");
     CHECK(told == known);
     const size_t begin = manual.find("\n.SH \"" + command + "\"\n");
@@ -96,6 +101,17 @@ TEST_CASE("doctor says what is missing and what mends it") {
   CHECK(has(doctor.out, "ok    backends: "));
   CHECK(has(doctor.out, "polyconv-bench compare --noise RUN1 RUN2"));
   CHECK(has(doctor.out, " to look at\n"));
+  // A driver's program that says what one in its place would.
+  const std::string folder = environment("POLYCONV_BINARY_DIR") + "/tests/doctor";
+  std::filesystem::create_directories(folder);
+  const std::string smi = folder + "/nvidia-smi";
+  std::ofstream(smi) << "#!/bin/sh\necho '0, 0x0000000000000001, 0'; echo '1, 0x0000000000000044, 97'\n";
+  std::filesystem::permissions(smi, std::filesystem::perms::owner_all);
+  const Outcome gpus = bench("doctor", "PATH=\"" + folder + ":$PATH\"");
+  CHECK(has(gpus.out, "ok    GPU 0 is idle and nothing holds its clock down"));
+  CHECK(has(gpus.out, "look  GPU 1: its clock is held down by the limit of power"));
+  CHECK(has(gpus.out, "look  GPU 1: its clock is held down by heat or by the hardware"));
+  CHECK(has(gpus.out, "look  GPU 1 is busy 97 % of the time"));
   const Outcome without = bench("doctor", "POLYCONV_BACKEND_PATH=/nowhere POLYCONV_BACKEND_SKIP=onednn");
   CHECK(without.code == 0);
 }

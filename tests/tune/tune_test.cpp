@@ -40,7 +40,7 @@ struct Heard {
   struct Finished {
     std::string token, kernel, reason;
     double us;
-    int32_t timed, known;
+    int32_t timed, known, unkept;
   };
   std::vector<Finished> finished;
   double left_ms = -1;
@@ -52,7 +52,7 @@ int32_t hear(void *context, const polyconv_tune_progress *now) {
   CHECK(now->elapsed_ms >= 0);
   heard.left_ms = now->left_ms;
   if (now->finished != 0)
-    heard.finished.push_back({now->token, now->kernel, now->reason, now->us, now->timed, now->known});
+    heard.finished.push_back({now->token, now->kernel, now->reason, now->us, now->timed, now->known, now->unkept});
   return ++heard.calls >= heard.stop_after ? 1 : 0;
 }
 
@@ -80,6 +80,7 @@ TEST_CASE("what is tuned is told, taken by plans with its day, and not timed aga
   CHECK(heard.left_ms == 0);
   CHECK(heard.finished[0].timed >= 2);
   CHECK(heard.finished[0].known == 0);
+  CHECK(heard.finished[0].unkept == 0);
   CHECK(heard.finished[0].us > 0);
   CHECK(heard.calls == heard.finished[0].timed + heard.finished[1].timed + 2);
   const Plan plan = try_plan({problems[0]}, plans);

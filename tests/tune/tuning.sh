@@ -103,8 +103,18 @@ done
 code=0
 heard=$(HOME=$folder/before POLYCONV_TUNING_DB= "$bench" tune --tune 0.05 $token fwd:n1,c4,k4,i10x10,f3x3 2>&1) || code=$?
 [[ $code == 2 ]] || fail "a tuner whose times are lost exits with $code"
-[[ $(grep -c 'will be forgotten' <<<"$heard") == 1 ]] || fail "expected one warning: $heard"
+[[ $(grep -c 'could not be kept' <<<"$heard") == 1 ]] || fail "expected one sentence: $heard"
 [[ $(grep -c ' us  ' <<<"$heard") == 2 ]] || fail "expected two results: $heard"
+heard=$(HOME=$folder/before POLYCONV_TUNING_DB= POLYCONV_LOG=warning "$bench" explain --tune 0.05 $token fwd:n1,c4,k4,i10x10,f3x3 2>&1)
+[[ $(grep -c 'will be forgotten' <<<"$heard") == 1 ]] || fail "expected one warning: $heard"
+
+# Where no file may be written at all, that is said too.
+for nowhere in HOME= POLYCONV_TUNING_DB=beside.txt; do
+  code=0
+  heard=$(env -u HOME POLYCONV_TUNING_DB= $nowhere "$bench" tune --tune 0.05 $token 2>&1) || code=$?
+  [[ $code == 2 ]] || fail "a tuner with $nowhere exits with $code"
+  says "$heard" "could not be kept: no file of the tuning database may be written"
+done
 
 # A disk that is full: one sentence and an exit code, and the file has what it had.
 use full

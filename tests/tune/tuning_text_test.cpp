@@ -69,6 +69,26 @@ TEST_CASE("files put one behind the other are one, and the later line holds") {
   CHECK(both.table.at("fwd:n1\tmath=strict\tcpu").at("threads/dense@avx2").us == 11.5);
 }
 
+TEST_CASE("lines are found by key wherever they stand, and read as blocks") {
+  const auto line = [](const char *token, const char *kernel, const char *us) {
+    return std::string(token) + "\tc\td\t" + kernel + "\tv\t" + us + "\t0\t0\t2026-11-28\n";
+  };
+  const std::string text = kHead + line("a", "k@1", "1") + line("a", "k@2", "2") + line("b", "k@1", "3") + "torn\n" +
+                           line("a", "k@3", "4") + line("a", "k@1", "5") + line("a", "k@4", "none");
+  TuningLines lines;
+  int64_t skipped = 0;
+  CHECK(find_tuning_lines(text, &lines, &skipped) == TuningText::Read);
+  CHECK(skipped == 1);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines.at("a\tc\td").size() == 2);
+  Measurements a;
+  read_tuning_lines(lines.at("a\tc\td"), &a, &skipped);
+  CHECK(skipped == 2);
+  REQUIRE(a.size() == 3);
+  CHECK(a.at("k@1").us == 5);
+  CHECK(a.at("k@3").us == 4);
+}
+
 TEST_CASE("newer and foreign files are told apart from damage") {
   CHECK(ReadBack("").kind == TuningText::Read);
   CHECK(ReadBack("# polyconv tuning 2\n").kind == TuningText::Newer);

@@ -20,7 +20,7 @@ set(FOLDERS [[${FOLDER}]])\nset(SEED [[${seed}]])\nset(OUTPUT [[${FOLDER}/out.cp
   execute_process(COMMAND "${CMAKE_COMMAND}" "-DINPUT=${FOLDER}/settings.cmake" -P "${SCRIPT}" COMMAND_ERROR_IS_FATAL ANY)
   file(STRINGS "${FOLDER}/out.cpp" rows REGEX "^    {\"")
   foreach(row IN LISTS rows)
-    string(REGEX MATCH "\"([a-z_]+)\", \"([0-9a-f]+)\"" row "${row}")
+    string(REGEX MATCH "\"([a-z_]+)\", \"([0-9a-f]+/[0-9a-f]+)\"" row "${row}")
     set(version_${CMAKE_MATCH_1} ${CMAKE_MATCH_2} PARENT_SCOPE)
   endforeach()
 endfunction()
