@@ -31,8 +31,9 @@ struct OrtEpDevice;
 struct OrtEpGraphSupportInfo;
 struct OrtSessionOptions;
 struct OrtMemoryInfo;
+struct OrtMemoryDevice;
+struct OrtSyncStream;
 struct OrtAllocator;
-struct OrtDataTransferImpl;
 struct OrtNodeComputeContext;
 struct OrtEp;
 struct OrtEpFactory;
@@ -43,10 +44,14 @@ constexpr uint32_t kOldestApi = 24; // of ONNX Runtime 1.24
 
 constexpr int kFail = 1,
               kInvalidArgument = 2; // OrtErrorCode. Not EP_FAIL: at that, Python runs the model again without us
-constexpr int kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7; // ONNXTensorElementDataType
+constexpr int kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7, kHalf = 10; // ONNXTensorElementDataType
 constexpr int kAttributeInt = 1, kAttributeInts = 2, kAttributeFloat = 3, kAttributeString = 5; // OrtOpAttrType
 constexpr int kLogInfo = 1, kLogWarning = 2;                                                    // OrtLoggingLevel
-constexpr int kHardwareCpu = 0;                                                                 // OrtHardwareDeviceType
+constexpr int kHardwareCpu = 0, kHardwareGpu = 1;                                               // OrtHardwareDeviceType
+constexpr int kMemoryOfCpu = 0, kMemoryOfGpu = 1; // OrtMemoryInfoDeviceType
+constexpr int kDeviceMemory = 0;                  // OrtDeviceMemoryType
+constexpr int kDeviceAllocator = 0;               // OrtAllocatorType
+constexpr uint32_t kNvidia = 0x10de;              // its number as a vendor of PCI devices
 
 // Slots of OrtApi: X(name, slot, result, parameters).
 #define POLYCONV_ORT_API(X)                                                                                       \
@@ -62,19 +67,33 @@ constexpr int kHardwareCpu = 0;                                                 
   X(KernelContext_GetInput, 90, OrtStatus *, (const OrtKernelContext *, size_t, const OrtValue **))               \
   X(KernelContext_GetOutput, 91, OrtStatus *, (OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **)) \
   X(ReleaseStatus, 93, void, (OrtStatus *))                                                                       \
+  X(ReleaseMemoryInfo, 94, void, (OrtMemoryInfo *))                                                               \
   X(ReleaseTensorTypeAndShapeInfo, 99, void, (OrtTensorTypeAndShapeInfo *))                                       \
+  X(ReleaseAllocator, 132, void, (OrtAllocator *))                                                                \
+  X(KernelContext_GetGPUComputeStream, 193, OrtStatus *, (const OrtKernelContext *, void **stream))               \
   X(Logger_LogMessage, 247, OrtStatus *,                                                                          \
     (const OrtLogger *, int severity, const char *message, const char *file, int line, const char *function))     \
+  X(KernelContext_GetAllocator, 253, OrtStatus *, (const OrtKernelContext *, const OrtMemoryInfo *, OrtAllocator **)) \
   X(ReadOpAttr, 272, OrtStatus *, (const OrtOpAttr *, int type, void *data, size_t bytes, size_t *needed))        \
   X(KernelContext_ParallelFor, 274, OrtStatus *,                                                                  \
     (const OrtKernelContext *, void (*task)(void *, size_t), size_t total, size_t batches, void *data))           \
+  X(KernelContext_GetScratchBuffer, 277, OrtStatus *,                                                             \
+    (const OrtKernelContext *, const OrtMemoryInfo *, size_t bytes, void **))                                     \
   X(GetValueInfoName, 289, OrtStatus *, (const OrtValueInfo *, const char **))                                    \
   X(GetValueInfoTypeInfo, 290, OrtStatus *, (const OrtValueInfo *, const OrtTypeInfo **))                         \
+  X(CreateKeyValuePairs, 295, void, (OrtKeyValuePairs **))                                                        \
+  X(AddKeyValuePair, 296, void, (OrtKeyValuePairs *, const char *key, const char *value))                         \
+  X(GetKeyValue, 297, const char *, (const OrtKeyValuePairs *, const char *key))                                  \
   X(GetKeyValuePairs, 298, void,                                                                                  \
     (const OrtKeyValuePairs *, const char *const **keys, const char *const **values, size_t *count))              \
   X(ReleaseKeyValuePairs, 300, void, (OrtKeyValuePairs *))                                                        \
   X(HardwareDevice_Type, 307, int, (const OrtHardwareDevice *))                                                   \
+  X(HardwareDevice_VendorId, 308, uint32_t, (const OrtHardwareDevice *))                                          \
   X(GetEpApi, 317, const void *, ())                                                                              \
+  X(GetTensorSizeInBytes, 318, OrtStatus *, (const OrtValue *, size_t *))                                         \
+  X(CreateMemoryInfo_V2, 320, OrtStatus *,                                                                        \
+    (const char *name, int device_type, uint32_t vendor, int32_t device, int memory_type, size_t alignment,       \
+     int allocator_type, OrtMemoryInfo **))                                                                       \
   X(ValueInfo_GetValueNumConsumers, 324, OrtStatus *, (const OrtValueInfo *, size_t *))                           \
   X(ValueInfo_GetValueConsumers, 325, OrtStatus *, (const OrtValueInfo *, const OrtNode **, int64_t *, size_t))   \
   X(ValueInfo_GetInitializerValue, 326, OrtStatus *, (const OrtValueInfo *, const OrtValue **))                   \
@@ -94,7 +113,8 @@ constexpr int kHardwareCpu = 0;                                                 
   X(Node_GetImplicitInputs, 358, OrtStatus *, (const OrtNode *, const OrtValueInfo **, size_t))                   \
   X(Node_GetAttributeByName, 361, OrtStatus *, (const OrtNode *, const char *, const OrtOpAttr **))               \
   X(Node_GetEpName, 368, OrtStatus *, (const OrtNode *, const char **))                                           \
-  X(GetSessionOptionsConfigEntries, 379, OrtStatus *, (const OrtSessionOptions *, OrtKeyValuePairs **))
+  X(GetSessionOptionsConfigEntries, 379, OrtStatus *, (const OrtSessionOptions *, OrtKeyValuePairs **))           \
+  X(SyncStream_GetHandle, 384, void *, (OrtSyncStream *))
 
 // Slots of OrtEpApi.
 #define POLYCONV_ORT_EP_API(X)                                                                                     \
@@ -102,7 +122,13 @@ constexpr int kHardwareCpu = 0;                                                 
     (OrtEpFactory *, const OrtHardwareDevice *, const OrtKeyValuePairs *metadata, const OrtKeyValuePairs *options, \
      OrtEpDevice **))                                                                                              \
   X(EpGraphSupportInfo_AddNodesToFuse, 2, OrtStatus *,                                                             \
-    (OrtEpGraphSupportInfo *, const OrtNode *const *, size_t, const void *fusion_options))
+    (OrtEpGraphSupportInfo *, const OrtNode *const *, size_t, const void *fusion_options))                         \
+  X(EpDevice_AddAllocatorInfo, 5, OrtStatus *, (OrtEpDevice *, const OrtMemoryInfo *))                             \
+  X(MemoryInfo_GetMemoryDevice, 6, const OrtMemoryDevice *, (const OrtMemoryInfo *))                               \
+  X(Value_GetMemoryDevice, 7, const OrtMemoryDevice *, (const OrtValue *))                                         \
+  X(MemoryDevice_GetDeviceType, 9, int, (const OrtMemoryDevice *))                                                 \
+  X(MemoryDevice_GetVendorId, 11, uint32_t, (const OrtMemoryDevice *))                                             \
+  X(MemoryDevice_GetDeviceId, 12, uint32_t, (const OrtMemoryDevice *))
 
 // A table of the runtime as functions by name.
 #define POLYCONV_ORT_FUNCTION(name, slot, result, parameters) \
@@ -146,6 +172,45 @@ struct NodeComputeInfo {
   void (*ReleaseState)(NodeComputeInfo *, void *state);
 };
 
+// OrtAllocator as of 1.24.
+struct Allocator {
+  uint32_t version;
+  void *(*Alloc)(Allocator *, size_t bytes);
+  void (*Free)(Allocator *, void *);
+  const OrtMemoryInfo *(*Info)(const Allocator *);
+  void *(*Reserve)(Allocator *, size_t bytes); // for the time of a session's creation
+  OrtStatus *(*GetStats)(const Allocator *, OrtKeyValuePairs **);
+  void *(*AllocOnStream)(Allocator *, size_t bytes, OrtSyncStream *);
+};
+
+// OrtDataTransferImpl as of 1.24.
+struct DataTransfer {
+  uint32_t version;
+  void (*Release)(DataTransfer *);
+  bool (*CanCopy)(const DataTransfer *, const OrtMemoryDevice *from, const OrtMemoryDevice *to);
+  OrtStatus *(*CopyTensors)(DataTransfer *, const OrtValue **from, OrtValue **to, OrtSyncStream **streams,
+                            size_t count);
+};
+
+// OrtSyncNotificationImpl as of 1.24: a point in a stream.
+struct SyncNotification {
+  uint32_t version;
+  void (*Release)(SyncNotification *);
+  OrtStatus *(*Activate)(SyncNotification *);
+  OrtStatus *(*WaitOnDevice)(SyncNotification *, OrtSyncStream *waiting);
+  OrtStatus *(*WaitOnHost)(SyncNotification *);
+};
+
+// OrtSyncStreamImpl as of 1.24.
+struct SyncStream {
+  uint32_t version;
+  void (*Release)(SyncStream *);
+  void *(*GetHandle)(SyncStream *);
+  OrtStatus *(*CreateNotification)(SyncStream *, SyncNotification **);
+  OrtStatus *(*Flush)(SyncStream *);
+  OrtStatus *(*OnSessionRunEnd)(SyncStream *);
+};
+
 // OrtEp as of 1.24. What is NULL has the runtime's default.
 struct Ep {
   uint32_t version;
@@ -171,11 +236,13 @@ struct EpFactory {
   const char *(*GetVersion)(const EpFactory *);
   OrtStatus *(*ValidateCompiledModelCompatibilityInfo)(EpFactory *, const OrtHardwareDevice *const *, size_t,
                                                        const char *, int *);
-  OrtStatus *(*CreateAllocator)(EpFactory *, const OrtMemoryInfo *, const OrtKeyValuePairs *, OrtAllocator **);
-  void (*ReleaseAllocator)(EpFactory *, OrtAllocator *);
-  OrtStatus *(*CreateDataTransfer)(EpFactory *, OrtDataTransferImpl **);
+  OrtStatus *(*CreateAllocator)(EpFactory *, const OrtMemoryInfo *, const OrtKeyValuePairs *, Allocator **);
+  void (*ReleaseAllocator)(EpFactory *, Allocator *);
+  OrtStatus *(*CreateDataTransfer)(EpFactory *, DataTransfer **);
   bool (*IsStreamAware)(const EpFactory *);
-  void *optional[5]; // CreateSyncStreamForDevice to GetCustomOpDomains
+  OrtStatus *(*CreateSyncStreamForDevice)(EpFactory *, const OrtMemoryDevice *, const OrtKeyValuePairs *,
+                                          SyncStream **);
+  void *optional[4]; // GetHardwareDeviceIncompatibilityDetails to GetCustomOpDomains
 };
 
 } // namespace polyconv_ort
