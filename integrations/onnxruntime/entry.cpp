@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "provider.hpp"
+#include "runtime/copy_kernels.hpp"
 #include "runtime/wall.hpp"
 
 #define POLYCONV_ORT_EXPORT extern "C" __attribute__((visibility("default")))
@@ -81,8 +82,15 @@ struct Session : Provider {
     ReleaseNodeComputeInfos = [](Ep *, NodeComputeInfo **infos, size_t count) {
       for (size_t i = 0; i < count; ++i) release(infos[i]);
     };
+    if (!gpu) return;
+    copies = std::make_unique<CopyKernels>(factory.ep_api, *gpu);
+    GetKernelRegistry = [](Ep *ep, const OrtKernelRegistry **registry) -> OrtStatus * {
+      *registry = static_cast<Session *>(ep)->copies->registry();
+      return nullptr;
+    };
   }
   const Api &api;
+  std::unique_ptr<CopyKernels> copies; // where the session is on a GPU
 };
 
 OrtStatus *get_capability(Ep *ep, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {

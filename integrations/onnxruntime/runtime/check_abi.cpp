@@ -34,6 +34,12 @@ SAME(EpFactory, OrtEpFactory, IsStreamAware);
 SAME(EpFactory, OrtEpFactory, CreateSyncStreamForDevice);
 static_assert(sizeof(EpFactory) == offsetof(OrtEpFactory, GetCustomOpDomains) + sizeof(void *),
               "OrtEpFactory of 1.24 ends elsewhere");
+SAME(Ep, OrtEp, GetKernelRegistry);
+SAME(KernelImpl, OrtKernelImpl, flags);
+SAME(KernelImpl, OrtKernelImpl, Compute);
+SAME(KernelImpl, OrtKernelImpl, Release);
+static_assert(sizeof(KernelImpl) == offsetof(OrtKernelImpl, SetSharedPrePackedWeight) + sizeof(void *),
+              "OrtKernelImpl of 1.24 ends elsewhere");
 SAME(Allocator, OrtAllocator, Alloc);
 SAME(Allocator, OrtAllocator, Free);
 SAME(Allocator, OrtAllocator, Info);
@@ -63,7 +69,8 @@ static_assert(kFail == ORT_FAIL && kInvalidArgument == ORT_INVALID_ARGUMENT, "er
 static_assert(kHardwareCpu == OrtHardwareDeviceType_CPU && kHardwareGpu == OrtHardwareDeviceType_GPU,
               "kinds of hardware");
 static_assert(kMemoryOfCpu == OrtMemoryInfoDeviceType_CPU && kMemoryOfGpu == OrtMemoryInfoDeviceType_GPU &&
-                  kDeviceMemory == OrtDeviceMemoryType_DEFAULT && kDeviceAllocator == OrtDeviceAllocator,
+                  kDeviceMemory == OrtDeviceMemoryType_DEFAULT && kDeviceAllocator == OrtDeviceAllocator &&
+                  kHostInput == OrtMemTypeCPUInput && kHostOutput == OrtMemTypeCPUOutput,
               "kinds of memory");
 
 } // namespace polyconv_ort

@@ -3,7 +3,7 @@
 // every later release.
 //
 // Source: onnxruntime_c_api.h and onnxruntime_ep_c_api.h of ONNX Runtime. Every slot of OrtApi and OrtEpApi below
-// exists since version 1.23 or earlier; the tables that a provider fills are those of 1.24, the oldest version that it
+// exists since version 1.24 or earlier; the tables that a provider fills are those of 1.24, the oldest version that it
 // serves. The numbers are checked twice: by check_abi.cpp against a release's headers where POLYCONV_ORT_HEADERS names
 // their folder, and by check.sh against the runtimes of PyPI.
 //
@@ -34,6 +34,11 @@ struct OrtMemoryInfo;
 struct OrtMemoryDevice;
 struct OrtSyncStream;
 struct OrtAllocator;
+struct OrtKernelRegistry;
+struct OrtKernelDefBuilder;
+struct OrtKernelDef;
+struct OrtKernelInfo;
+struct OrtDataType;
 struct OrtNodeComputeContext;
 struct OrtEp;
 struct OrtEpFactory;
@@ -50,8 +55,12 @@ constexpr int kLogInfo = 1, kLogWarning = 2;                                    
 constexpr int kHardwareCpu = 0, kHardwareGpu = 1;                                               // OrtHardwareDeviceType
 constexpr int kMemoryOfCpu = 0, kMemoryOfGpu = 1; // OrtMemoryInfoDeviceType
 constexpr int kDeviceMemory = 0;                  // OrtDeviceMemoryType
+constexpr int kHostInput = -2, kHostOutput = -1;  // OrtMemType
 constexpr int kDeviceAllocator = 0;               // OrtAllocatorType
 constexpr uint32_t kNvidia = 0x10de;              // its number as a vendor of PCI devices
+
+struct KernelImpl; // below
+using KernelCreate = OrtStatus *(*)(void *state, const OrtKernelInfo *, KernelImpl **);
 
 // Slots of OrtApi: X(name, slot, result, parameters).
 #define POLYCONV_ORT_API(X)                                                                                       \
@@ -128,7 +137,24 @@ constexpr uint32_t kNvidia = 0x10de;              // its number as a vendor of P
   X(Value_GetMemoryDevice, 7, const OrtMemoryDevice *, (const OrtValue *))                                         \
   X(MemoryDevice_GetDeviceType, 9, int, (const OrtMemoryDevice *))                                                 \
   X(MemoryDevice_GetVendorId, 11, uint32_t, (const OrtMemoryDevice *))                                             \
-  X(MemoryDevice_GetDeviceId, 12, uint32_t, (const OrtMemoryDevice *))
+  X(MemoryDevice_GetDeviceId, 12, uint32_t, (const OrtMemoryDevice *))                                             \
+  X(CreateKernelRegistry, 18, OrtStatus *, (OrtKernelRegistry **))                                                 \
+  X(ReleaseKernelRegistry, 19, void, (OrtKernelRegistry *))                                                        \
+  X(KernelRegistry_AddKernel, 20, OrtStatus *,                                                                     \
+    (OrtKernelRegistry *, const OrtKernelDef *, KernelCreate, void *state))                                        \
+  X(CreateKernelDefBuilder, 21, OrtStatus *, (OrtKernelDefBuilder **))                                             \
+  X(ReleaseKernelDefBuilder, 22, void, (OrtKernelDefBuilder *))                                                    \
+  X(KernelDefBuilder_SetOperatorType, 23, OrtStatus *, (OrtKernelDefBuilder *, const char *))                      \
+  X(KernelDefBuilder_SetDomain, 24, OrtStatus *, (OrtKernelDefBuilder *, const char *))                            \
+  X(KernelDefBuilder_SetSinceVersion, 25, OrtStatus *, (OrtKernelDefBuilder *, int first, int last))               \
+  X(KernelDefBuilder_SetExecutionProvider, 26, OrtStatus *, (OrtKernelDefBuilder *, const char *))                 \
+  X(KernelDefBuilder_SetInputMemType, 27, OrtStatus *, (OrtKernelDefBuilder *, size_t input, int type))            \
+  X(KernelDefBuilder_SetOutputMemType, 28, OrtStatus *, (OrtKernelDefBuilder *, size_t output, int type))          \
+  X(KernelDefBuilder_AddTypeConstraint, 29, OrtStatus *,                                                           \
+    (OrtKernelDefBuilder *, const char *name, const OrtDataType *const *, size_t))                                 \
+  X(KernelDefBuilder_Build, 32, OrtStatus *, (OrtKernelDefBuilder *, OrtKernelDef **))                             \
+  X(ReleaseKernelDef, 33, void, (OrtKernelDef *))                                                                  \
+  X(GetTensorDataType, 40, OrtStatus *, (int type, const OrtDataType **))
 
 // A table of the runtime as functions by name.
 #define POLYCONV_ORT_FUNCTION(name, slot, result, parameters) \
@@ -170,6 +196,14 @@ struct NodeComputeInfo {
   OrtStatus *(*CreateState)(NodeComputeInfo *, OrtNodeComputeContext *, void **state);
   OrtStatus *(*Compute)(NodeComputeInfo *, void *state, OrtKernelContext *);
   void (*ReleaseState)(NodeComputeInfo *, void *state);
+};
+
+// OrtKernelImpl as of 1.24: what computes one node of a type that is not compiled.
+struct KernelImpl {
+  uint32_t version, flags; // 0: the runtime's own
+  OrtStatus *(*Compute)(KernelImpl *, OrtKernelContext *);
+  void (*Release)(KernelImpl *);
+  void *optional[2]; // PrePackWeight, SetSharedPrePackedWeight
 };
 
 // OrtAllocator as of 1.24.
@@ -219,7 +253,9 @@ struct Ep {
   OrtStatus *(*Compile)(Ep *, const OrtGraph **graphs, const OrtNode **fused, size_t count, NodeComputeInfo **infos,
                         OrtNode **context_nodes);
   void (*ReleaseNodeComputeInfos)(Ep *, NodeComputeInfo **, size_t count);
-  void *optional[10]; // GetPreferredDataLayout to IsConcurrentRunSupported
+  void *optional[8];  // GetPreferredDataLayout to GetCompiledModelCompatibilityInfo
+  OrtStatus *(*GetKernelRegistry)(Ep *, const OrtKernelRegistry **); // NULL: there are no kernels
+  void *concurrent;                                                  // IsConcurrentRunSupported
 };
 
 // OrtEpFactory as of 1.24.
