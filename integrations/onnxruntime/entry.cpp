@@ -18,8 +18,7 @@ void release(NodeComputeInfo *); // provider.cpp
 namespace {
 
 struct Factory : EpFactory { // the runtime sees the EpFactory alone
-  Factory(const void *api_table)
-      : EpFactory(), api(api_table), ep_api(api.GetEpApi()), gpus(find_gpus(api)) {}
+  Factory(const void *api_table) : EpFactory(), api(api_table), ep_api(api.GetEpApi()), gpus(find_gpus(api)) {}
   Api api;
   EpApi ep_api;
   std::vector<std::unique_ptr<Gpu>> gpus;

@@ -46,8 +46,8 @@ float constant_float(const Api &, const Value &, float absent);
 // A constant of floats with no more than one axis that is longer than 1: it lies in memory alike in any layout.
 bool is_vector(const Api &, const Value &);
 
-// The operators among the nodes that are not `used`. All of their tensors are floats, where `half` is set also of 16 bits,
-// with the same number of axes, 3 to 5, which the graph tells.
+// The operators among the nodes that are not `used`. All of their tensors are floats, where `half` is set also of 16
+// bits, with the same number of axes, 3 to 5, which the graph tells.
 std::vector<Operator> operators(const Api &, const std::vector<Node> &, const std::set<size_t> &used, bool half);
 
 } // namespace polyconv_ort

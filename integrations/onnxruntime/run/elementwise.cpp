@@ -134,8 +134,8 @@ void Loop::run_block(int64_t block) const {
   float *to = static_cast<float *>(result) + (block * all_rows + row) * all_columns + column;
   for (int axis = axes - 3; axis >= 0; --axis) outer[axis] = block % sizes[axis], block /= sizes[axis];
   auto rows_of = [&](const Operand &operand) {
-    const float *data = static_cast<const float *>(operand.data) + row * operand.strides[axes - 2] +
-                        column * operand.strides[axes - 1];
+    const float *data =
+        static_cast<const float *>(operand.data) + row * operand.strides[axes - 2] + column * operand.strides[axes - 1];
     for (int axis = 0; axis < axes - 2; ++axis) data += outer[axis] * operand.strides[axis];
     return Rows{data, operand.strides[axes - 2]};
   };

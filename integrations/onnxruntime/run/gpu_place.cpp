@@ -150,9 +150,15 @@ void GpuPlace::average(const Pass &pass, const PassTensor &input, const PassTens
   const std::vector<int64_t> &sizes = *input.sizes;
   const int64_t pixels = elements_of(sizes) / std::max<int64_t>(1, sizes[0] * sizes[1]);
   const std::vector<int64_t> strides = strides_of(sizes, input.last);
-  const DeviceAverage made = {sizes[0],   sizes[1],   pixels,
-                              strides[0], strides[1], input.last ? sizes[1] : 1,
-                              element_of(size_of(pass.type())), input.data, output.data};
+  const DeviceAverage made = {sizes[0],
+                              sizes[1],
+                              pixels,
+                              strides[0],
+                              strides[1],
+                              input.last ? sizes[1] : 1,
+                              element_of(size_of(pass.type())),
+                              input.data,
+                              output.data};
   check(gpu_.passes.average(gpu_.index, &made, stream));
 }
 

@@ -244,8 +244,9 @@ std::shared_ptr<polyconv::Weights> Layer::packed(const polyconv::Plan &plan, int
   std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<polyconv::Weights> &entry = packed_[key];
   if (!entry) {
-    const std::shared_ptr<const void> there =
-        place_.on_host() ? std::shared_ptr<const void>(weights.data, [](const void *) {}) : place_.constant(bytes(weights));
+    const std::shared_ptr<const void> there = place_.on_host()
+                                                  ? std::shared_ptr<const void>(weights.data, [](const void *) {})
+                                                  : place_.constant(bytes(weights));
     entry = std::make_shared<polyconv::Weights>(plan, index, there.get());
     place_.wait(nullptr);
   }

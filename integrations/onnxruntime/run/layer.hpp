@@ -24,8 +24,8 @@ class Layer {
   struct Numbers {
     int32_t input_zero = 0, output_zero = 0;
     float output_scale = 1;
-    std::shared_ptr<const void> scales;             // input_scale * weights_scale, one a channel, where layers run
-    std::shared_ptr<const void> weights_zeros;      // one a channel, as bytes of the weights' type, where they differ
+    std::shared_ptr<const void> scales;        // input_scale * weights_scale, one a channel, where layers run
+    std::shared_ptr<const void> weights_zeros; // one a channel, as bytes of the weights' type, where they differ
     bool zeros_differ = false;
     int32_t weights_zero = 0;
     std::string key() const; // what of them a plan depends on
@@ -80,8 +80,8 @@ class Layer {
   std::vector<Step> before_, steps_;
   bool has_residual_ = false;
   int output_type_ = kFloat;
-  std::vector<char> folded_weights_;  // of the weights' type, where there is something to fold
-  std::vector<float> folded_bias_;    // likewise, and where the model's own has another type than polyconv's
+  std::vector<char> folded_weights_;       // of the weights' type, where there is something to fold
+  std::vector<float> folded_bias_;         // likewise, and where the model's own has another type than polyconv's
   std::shared_ptr<const void> fixed_bias_; // where layers run; NULL: there is none, or it changes from run to run
 
   std::mutex mutex_;

@@ -42,8 +42,8 @@ class Pass {
   // An elementwise operator over these tensors, merged.
   Loop loop(const std::vector<Tensor> &inputs, const Tensor &output) const;
 
-  // On the host, over floats, on the session's threads. Tensors of more than one pixel lie as the output does, but for an average's. The output
-  // of an elementwise operator may be an input of its size.
+  // On the host, over floats, on the session's threads. Tensors of more than one pixel lie as the output does, but for
+  // an average's. The output of an elementwise operator may be an input of its size.
   void run(const std::vector<Tensor> &inputs, const Tensor &output) const;
 
  private:
@@ -58,7 +58,7 @@ class Pass {
   const Api &api_;
   Operator operator_; // without its nodes and values, which live no longer than the graph
   std::string name_;
-  size_t axes_;                     // of every tensor
+  size_t axes_; // of every tensor
   int type_;
   std::vector<Constant> constants_; // of the stages
 };

@@ -24,10 +24,10 @@ class Place {
  public:
   virtual ~Place() = default;
   virtual const polyconv::Device &device() const = 0;
-  virtual bool on_host() const = 0;    // the host can read what lies there
-  virtual Terms terms() const = 0;     // what may be claimed for it
-  virtual polyconv::Options options() const = 0;      // what plans are made with
-  virtual double turning(double bytes) const = 0;     // microseconds that turning a tensor takes, roughly
+  virtual bool on_host() const = 0;               // the host can read what lies there
+  virtual Terms terms() const = 0;                // what may be claimed for it
+  virtual polyconv::Options options() const = 0;  // what plans are made with
+  virtual double turning(double bytes) const = 0; // microseconds that turning a tensor takes, roughly
 
   // Constants where layers read them. They are there when it returns, and as long as the pointer is kept.
   virtual std::shared_ptr<const void> constant(std::vector<char> bytes) const = 0;

@@ -56,10 +56,7 @@ std::string name_of(const Recipe &recipe) {
 
 Region::Region(const Api &api, Place &place, const Recipes &found, const Inputs &inputs, const Inputs &outputs,
                const Settings &settings)
-    : api_(api),
-      place_(place),
-      settings_(settings),
-      told_(found.taken.size() + found.operators.size()) {
+    : api_(api), place_(place), settings_(settings), told_(found.taken.size() + found.operators.size()) {
   std::map<std::string, int> numbers;
   std::vector<Value> read;
   auto outside = [](const Inputs &names, const std::string &name) {

@@ -37,7 +37,7 @@ class Region {
   std::shared_ptr<const Schedule> ready(const std::vector<Sized> &inputs, const Constants &);
   void tell(const Schedule &);
   void compute(OrtKernelContext *, const Schedule &, const Constants &, std::vector<void *> outer);
-  struct Pointers { // of one run
+  struct Pointers {                            // of one run
     const std::vector<void *> &outer, &places; // by tensor: the runtime's own; where the layers have them
     void *workspace, *stream;
   };

@@ -79,8 +79,7 @@ void CopyKernels::add(const char *type, bool from_host) {
   require(api, ep_api_.KernelDefBuilder_AddTypeConstraint(made, "T", types.data(), types.size()));
   OrtKernelDef *defined = nullptr;
   require(api, ep_api_.KernelDefBuilder_Build(made, &defined));
-  const std::unique_ptr<OrtKernelDef, decltype(ep_api_.ReleaseKernelDef)> definition(defined,
-                                                                                     ep_api_.ReleaseKernelDef);
+  const std::unique_ptr<OrtKernelDef, decltype(ep_api_.ReleaseKernelDef)> definition(defined, ep_api_.ReleaseKernelDef);
   const KernelCreate create = [](void *gpu, const OrtKernelInfo *, KernelImpl **kernel) -> OrtStatus * {
     auto &its = *static_cast<Gpu *>(gpu);
     return guarded(its.api, [&] { *kernel = new Copy(its); });

@@ -1,5 +1,5 @@
-// copy_kernels.hpp - MemcpyFromHost and MemcpyToHost, the nodes that ONNX Runtime puts where a tensor goes from a node on
-// the host to one on the GPU or back. It leaves their kernels to the provider.
+// copy_kernels.hpp - MemcpyFromHost and MemcpyToHost, the nodes that ONNX Runtime puts where a tensor goes from a node
+// on the host to one on the GPU or back. It leaves their kernels to the provider.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef POLYCONV_ORT_COPY_KERNELS_HPP

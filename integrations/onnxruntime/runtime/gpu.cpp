@@ -148,8 +148,8 @@ struct Transfer : DataTransfer {
 
 Gpu::Gpu(const Api &its_api, std::string its_name, int32_t its_index, const DevicePasses &its_passes)
     : api(its_api), name(std::move(its_name)), index(its_index), device(name), pool(device), passes(its_passes) {
-  require(api, api.CreateMemoryInfo_V2("PolyconvCuda", kMemoryOfGpu, kNvidia, index, kDeviceMemory, 0,
-                                       kDeviceAllocator, &info));
+  require(api, api.CreateMemoryInfo_V2("PolyconvCuda", kMemoryOfGpu, kNvidia, index, kDeviceMemory, 0, kDeviceAllocator,
+                                       &info));
 }
 
 Gpu::~Gpu() {

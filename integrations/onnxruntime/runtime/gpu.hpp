@@ -37,7 +37,8 @@ std::vector<std::unique_ptr<Gpu>> find_gpus(const Api &);
 Allocator *make_allocator(Gpu &);
 void release_allocator(Allocator *);
 SyncStream *make_stream(Gpu &);
-DataTransfer *make_transfer(const Api &, const EpApi &, const std::vector<std::unique_ptr<Gpu>> &); // released by itself
+DataTransfer *make_transfer(const Api &, const EpApi &,
+                            const std::vector<std::unique_ptr<Gpu>> &); // released by itself
 
 // The GPU that a memory is of; NULL where it is none of them.
 Gpu *gpu_of(const EpApi &, const std::vector<std::unique_ptr<Gpu>> &, const OrtMemoryDevice *);

@@ -1,4 +1,5 @@
-// pool.hpp - a GPU's memory, kept for the next run: asking the driver takes as long as a layer and waits for all streams.
+// pool.hpp - a GPU's memory, kept for the next run: asking the driver takes as long as a layer and waits for all
+// streams.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef POLYCONV_ORT_POOL_HPP
@@ -49,7 +50,7 @@ class Pool {
   polyconv::Device device_;
   std::mutex mutex_;
   std::map<void *, Block> used_;
-  std::map<void *, Idles> idle_;     // of each stream
+  std::map<void *, Idles> idle_; // of each stream
   Idles idle_of_any_;
   std::map<void *, int64_t> drained_; // of each stream, the count when it was waited for last
   int64_t given_ = 0;

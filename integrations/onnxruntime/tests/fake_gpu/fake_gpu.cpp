@@ -49,8 +49,8 @@ const char *config_name(const polyconv_kernel *self, int32_t config) {
 
 // Packs the weights of layers on their own, so that packed and raw ones are both met: those of chains stay raw.
 bool packs(const polyconv_request &request) {
-  return request.op == POLYCONV_OP_CONVOLVE && request.count == 1 &&
-         request.layers[0]->direction == POLYCONV_FORWARD && request.layers[0]->weights.offset == 0;
+  return request.op == POLYCONV_OP_CONVOLVE && request.count == 1 && request.layers[0]->direction == POLYCONV_FORWARD &&
+         request.layers[0]->weights.offset == 0;
 }
 
 polyconv_status supports(const polyconv_kernel *self, const polyconv_request *request, int32_t config,
@@ -69,8 +69,10 @@ polyconv_status create(const polyconv_kernel *self, const polyconv_request *requ
   void *made = nullptr;
   const polyconv_status status = inner->create(inner, request, config, &made);
   if (status != POLYCONV_SUCCESS) return status;
-  *instance = new Instance{inner, {made, [inner](void *it) { inner->destroy(inner, it); }},
-                           request->policy->device_index, bytes_of(request->layers[0]->weights)};
+  *instance = new Instance{inner,
+                           {made, [inner](void *it) { inner->destroy(inner, it); }},
+                           request->policy->device_index,
+                           bytes_of(request->layers[0]->weights)};
   return POLYCONV_SUCCESS;
 }
 
@@ -103,9 +105,8 @@ polyconv_status run(const polyconv_kernel *, void *instance, const polyconv_argu
       resolve(there.weights_zero_point[i], "weights_zero_point");
     }
     fake::count_run(it.device);
-    fake::enqueue(it.device, stream, [kernel = it.kernel, inner = it.inner, there] {
-      kernel->run(kernel, inner.get(), &there, nullptr);
-    });
+    fake::enqueue(it.device, stream,
+                  [kernel = it.kernel, inner = it.inner, there] { kernel->run(kernel, inner.get(), &there, nullptr); });
   });
 }
 
@@ -175,8 +176,7 @@ polyconv_status probe(char *, size_t) {
 // The reference's kernels under a table of this backend.
 const polyconv_backend *make_backend(const polyconv_host *host) {
   void *library = dlopen(FAKE_GPU_REFERENCE, RTLD_NOW | RTLD_LOCAL);
-  auto query =
-      library ? reinterpret_cast<polyconv_backend_query>(dlsym(library, POLYCONV_BACKEND_ENTRY)) : nullptr;
+  auto query = library ? reinterpret_cast<polyconv_backend_query>(dlsym(library, POLYCONV_BACKEND_ENTRY)) : nullptr;
   const polyconv_backend *reference = nullptr;
   if (!query || query(host, &reference) != POLYCONV_SUCCESS) return nullptr;
   static std::vector<Wrapped> kernels;
@@ -184,7 +184,8 @@ const polyconv_backend *make_backend(const polyconv_host *host) {
   for (int32_t i = 0; i < reference->kernel_count; ++i) {
     Wrapped made = {*reference->kernels[i], reference->kernels[i]};
     made.flags = 0; // here it is no fallback
-    made.config_name = config_name, made.supports = supports, made.create = create, made.destroy = destroy, made.pack = pack, made.run = run;
+    made.config_name = config_name, made.supports = supports, made.create = create, made.destroy = destroy,
+    made.pack = pack, made.run = run;
     made.bind = nullptr, made.unbind = nullptr, made.workspace = nullptr;
     kernels.push_back(made);
   }
@@ -197,8 +198,8 @@ const polyconv_backend *make_backend(const polyconv_host *host) {
 
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) polyconv_status
-polyconv_backend_query_v1(const polyconv_host *host, const polyconv_backend **backend) {
+extern "C" __attribute__((visibility("default"))) polyconv_status polyconv_backend_query_v1(
+    const polyconv_host *host, const polyconv_backend **backend) {
   polyconv::sdk::host = host;
   static const polyconv_backend *made = make_backend(host);
   *backend = made;
