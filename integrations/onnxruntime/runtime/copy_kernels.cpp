@@ -21,7 +21,6 @@ struct Copy : KernelImpl {
     Release = [](KernelImpl *self) { delete static_cast<Copy *>(self); };
   }
 
-  // In the order of the node's stream; who reads the result on the host is made to wait by the runtime.
   static void copy(Gpu &on, OrtKernelContext *context) {
     const Api &api = on.api;
     const OrtValue *from = nullptr;
@@ -35,7 +34,7 @@ struct Copy : KernelImpl {
     void *target = nullptr, *stream = nullptr;
     require(api, api.GetTensorMutableData(to, &target));
     require(api, api.KernelContext_GetGPUComputeStream(context, &stream));
-    on.device.copy(target, data_of(api, from), bytes, stream);
+    on.copy(target, data_of(api, from), bytes, stream);
   }
 
   Gpu &gpu;

@@ -123,7 +123,6 @@ struct Transfer : DataTransfer {
     };
   }
 
-  // In the order of the stream; without one the copy comes after everything that was asked for, and is done.
   void copy(const OrtValue *from, OrtValue *to, OrtSyncStream *stream) const {
     size_t bytes = 0;
     require(api, api.GetTensorSizeInBytes(from, &bytes));
@@ -133,10 +132,7 @@ struct Transfer : DataTransfer {
     if (!gpu) throw Error(kFail, "polyconv: a copy between tensors of which none is on its GPU");
     void *target = nullptr;
     require(api, api.GetTensorMutableData(to, &target));
-    if (stream) return gpu->device.copy(target, data_of(api, from), bytes, api.SyncStream_GetHandle(stream));
-    gpu->pool.drain();
-    gpu->device.copy(target, data_of(api, from), bytes);
-    polyconv::require(polyconv_stream_synchronize(gpu->device.get(), nullptr));
+    gpu->copy(target, data_of(api, from), bytes, stream ? api.SyncStream_GetHandle(stream) : nullptr);
   }
 
   const Api &api;
@@ -150,6 +146,12 @@ Gpu::Gpu(const Api &its_api, std::string its_name, int32_t its_index, const Devi
     : api(its_api), name(std::move(its_name)), index(its_index), device(name), pool(device), passes(its_passes) {
   require(api, api.CreateMemoryInfo_V2("PolyconvCuda", kMemoryOfGpu, kNvidia, index, kDeviceMemory, 0, kDeviceAllocator,
                                        &info));
+}
+
+void Gpu::copy(void *to, const void *from, size_t bytes, void *stream) {
+  if (!stream) pool.drain();
+  device.copy(to, from, bytes, stream);
+  pool.synchronize(stream);
 }
 
 Gpu::~Gpu() {

@@ -21,6 +21,10 @@ struct Gpu {
   Gpu(const Gpu &) = delete;
   Gpu &operator=(const Gpu &) = delete;
 
+  // Between the host's memory and the GPU's, behind what the stream has been told to do before; done when it returns,
+  // since the runtime reuses the host's side as soon as it pleases. NULL for the stream: behind everything.
+  void copy(void *to, const void *from, size_t bytes, void *stream);
+
   const Api &api;
   std::string name; // "cuda:0"
   int32_t index;
