@@ -105,17 +105,10 @@ class Reader {
       throw No("its bias of float16 is no constant");
     if (recipe.kind != Kind::kFloats && (!is_byte(type) || !is_byte(weights_type)))
       throw No("its types are not int8 or uint8");
-    if (!terms_.numbers && recipe.kind != Kind::kFloats) require_constant_numbers(recipe);
     const std::string reason = read_sizes(node, recipe);
     if (!reason.empty()) throw No(reason);
     if (node.type() == "com.microsoft:FusedConv") fused(node, recipe);
     return recipe;
-  }
-
-  static void require_constant_numbers(const Recipe &recipe) {
-    for (const Value *value : {&recipe.input_scale, &recipe.input_zero, &recipe.weights, &recipe.weights_scale,
-                               &recipe.weights_zero, &recipe.output_scale, &recipe.output_zero, &recipe.bias})
-      if (*value && !value->constant()) throw No("its weights, scales and zero points are not all constants");
   }
 
   // What a FusedConv of another optimiser brings with it.

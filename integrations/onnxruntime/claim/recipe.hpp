@@ -65,8 +65,7 @@ using Additions = std::map<std::string, bool>;
 
 // What may be taken, which is another matter for a GPU than for the host.
 struct Terms {
-  bool half = false;   // float16 too
-  bool numbers = true; // zero points and scales may change from run to run: whoever plans must be able to read them
+  bool half = false; // float16 too
 };
 
 // `is_claimed`: the graph is what was claimed and nothing else, and `additions` are those of then; else they are added.

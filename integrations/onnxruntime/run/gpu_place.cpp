@@ -46,7 +46,7 @@ void set_strides(int64_t *to, const std::vector<int64_t> &strides, bool result_l
 
 Terms GpuPlace::terms() const {
   Terms terms;
-  terms.half = true, terms.numbers = false;
+  terms.half = true;
   return terms;
 }
 
@@ -87,6 +87,10 @@ void *GpuPlace::stream(const OrtKernelContext *context) const {
   void *stream = nullptr;
   require(gpu_.api, gpu_.api.KernelContext_GetGPUComputeStream(context, &stream));
   return stream;
+}
+
+void GpuPlace::fetch(const OrtKernelContext *context, const void *from, void *to, size_t bytes) const {
+  gpu_.copy(to, from, bytes, stream(context));
 }
 
 void GpuPlace::wait(void *stream) const {

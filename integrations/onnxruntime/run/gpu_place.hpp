@@ -21,6 +21,7 @@ class GpuPlace : public Place {
   std::shared_ptr<void> memory(const OrtKernelContext *, size_t bytes) override;
   void expect(size_t) override {} // a session's allocator is reached in a run alone
   void *stream(const OrtKernelContext *) const override;
+  void fetch(const OrtKernelContext *, const void *from, void *to, size_t bytes) const override;
   void wait(void *stream) const override;
   void drain() override { gpu_.pool.drain(); }
   void turn(const Turn &, const void *from, void *to, void *stream) const override;

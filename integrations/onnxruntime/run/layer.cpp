@@ -179,11 +179,22 @@ void Layer::fold() {
     folded_bias_.push_back(static_cast<float>(shifts[k] * after[k].scale + after[k].shift));
 }
 
+// An operand where the host can read it; `fetched` holds it where it had to be brought there.
+View Layer::read(const Operand &operand, const OrtKernelContext *context, std::vector<char> &fetched) const {
+  View view = operand.view(api_, context);
+  if (place_.on_host() || operand.constant() || !view.data) return view;
+  fetched.resize(static_cast<size_t>(view.elements()) * size_of(view.type));
+  if (!fetched.empty()) place_.fetch(context, view.data, fetched.data(), fetched.size());
+  view.data = fetched.data();
+  return view;
+}
+
 Layer::Numbers Layer::numbers(const OrtKernelContext *context) const {
   Numbers numbers;
   if (recipe_.kind == Kind::kFloats) return numbers;
-  numbers.input_zero = zero_of(input_zero_.view(api_, context), "the input's zero point");
-  const View zeros = weights_zero_.view(api_, context);
+  std::vector<char> fetched[6];
+  numbers.input_zero = zero_of(read(input_zero_, context, fetched[0]), "the input's zero point");
+  const View zeros = read(weights_zero_, context, fetched[1]);
   const View weights = weights_.view(api_, context);
   const int64_t channels = weights.sizes.empty() ? 0 : weights.sizes[0];
   const auto *each = static_cast<const char *>(zeros.data);
@@ -194,10 +205,10 @@ Layer::Numbers Layer::numbers(const OrtKernelContext *context) const {
   if (numbers.zeros_differ) numbers.weights_zeros = place_.constant({each, each + channels});
   if (zeros.data && !numbers.zeros_differ && zeros.elements() > 0) numbers.weights_zero = byte_at(zeros, 0);
   if (recipe_.kind == Kind::kSums) return numbers;
-  const float input_scale = float_of(input_scale_.view(api_, context), "the input's scale");
-  numbers.output_scale = float_of(output_scale_.view(api_, context), "the output's scale");
-  numbers.output_zero = zero_of(output_zero_.view(api_, context), "the output's zero point");
-  const View scales = weights_scale_.view(api_, context);
+  const float input_scale = float_of(read(input_scale_, context, fetched[2]), "the input's scale");
+  numbers.output_scale = float_of(read(output_scale_, context, fetched[3]), "the output's scale");
+  numbers.output_zero = zero_of(read(output_zero_, context, fetched[4]), "the output's zero point");
+  const View scales = read(weights_scale_, context, fetched[5]);
   if (!scales.data || scales.type != kFloat || (scales.elements() != 1 && scales.elements() != channels))
     throw Error(kInvalidArgument, "polyconv: the weights' scales are not one float or one a channel");
   std::vector<float> products;
@@ -214,6 +225,7 @@ polyconv::Problem Layer::problem(int input_type, const std::vector<int64_t> &inp
   problem.output_type = type_of(output_type_);
   polyconv_epilogue &epilogue = problem.epilogue;
   epilogue.has_bias = bias_.exists() || !folded_bias_.empty();
+  if (bias_.constant()) require_bias(bias_.view(api_, nullptr), problem.out_channels);
   if (recipe_.kind == Kind::kFloats) {
     if (has_residual_) epilogue.residual_from = POLYCONV_RESIDUAL_BUFFER;
     epilogue.activation = recipe_.activation, epilogue.activation_alpha = recipe_.alpha;
@@ -266,12 +278,13 @@ const void *Layer::raw(const View &weights) {
 void Layer::fill(const OrtKernelContext *context, const polyconv::Problem &problem, const View &weights,
                  const Numbers &numbers, bool is_packed, int32_t index, polyconv::Buffers &buffers) {
   if (!is_packed) buffers.weights[index] = const_cast<void *>(raw(weights));
-  if (bias_.exists()) {
+  if (fixed_bias_) {
+    buffers.bias[index] = const_cast<void *>(fixed_bias_.get());
+  } else if (bias_.exists()) {
     const View bias = bias_.view(api_, context);
     require_bias(bias, problem.out_channels);
     buffers.bias[index] = const_cast<void *>(bias.data);
   }
-  if (fixed_bias_) buffers.bias[index] = const_cast<void *>(fixed_bias_.get());
   buffers.scale[index] = numbers.scales.get(), buffers.weights_zero_point[index] = numbers.weights_zeros.get();
 }
 

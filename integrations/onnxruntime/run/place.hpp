@@ -38,6 +38,8 @@ class Place {
 
   // The session's stream in a run; NULL on the host, where everything is done on return.
   virtual void *stream(const OrtKernelContext *) const = 0;
+  // Brings what a run has there to the host.
+  virtual void fetch(const OrtKernelContext *, const void *from, void *to, size_t bytes) const = 0;
   virtual void wait(void *stream) const = 0;
   virtual void drain() = 0; // waits for all runs
 
@@ -66,6 +68,7 @@ class HostPlace : public Place {
   std::shared_ptr<void> memory(const OrtKernelContext *, size_t bytes) override;
   void expect(size_t bytes) override;
   void *stream(const OrtKernelContext *) const override { return nullptr; }
+  void fetch(const OrtKernelContext *, const void *from, void *to, size_t bytes) const override;
   void wait(void *) const override {}
   void drain() override {}
   void turn(const Turn &, const void *from, void *to, void *stream) const override;
