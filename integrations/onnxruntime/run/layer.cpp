@@ -246,7 +246,7 @@ std::shared_ptr<polyconv::Weights> Layer::packed(const polyconv::Plan &plan, int
                                                  const polyconv::Problem &problem, const View &weights, void *stream) {
   const std::string format = plan.weights_format(index);
   if (format == "raw") return nullptr;
-  if (!has_fixed_weights()) return std::make_shared<polyconv::Weights>(plan, index, weights.data, nullptr, stream);
+  if (!has_fixed_weights()) return std::make_shared<polyconv::Weights>(plan, index, raw(weights), nullptr, stream);
   // Packed weights serve every plan of the same format and weight problem; what shapes change of it is which axes have
   // one output.
   std::string key = format + "/" + std::to_string(problem.input_zero_point);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cuda/element.hpp"
-#include "tests/fake_backends/device_memory.hpp"
+#include "../device_memory.hpp"
 
 namespace {
 
@@ -191,7 +191,7 @@ const polyconv_backend *make_backend(const polyconv_host *host) {
   }
   for (const Wrapped &kernel : kernels) table.push_back(&kernel);
   static polyconv_backend backend = *reference;
-  backend.name = "fake-gpu", backend.device_kind = "cuda", backend.probe = probe, backend.device = &fake::device_table;
+  backend.name = FAKE_NAME, backend.device_kind = "cuda", backend.probe = probe, backend.device = &fake::device_table;
   backend.kernels = table.data();
   return &backend;
 }
