@@ -69,8 +69,8 @@ class Layer {
   std::vector<Line> lines(const std::vector<Step> &, int64_t channels) const; // all steps in one, for each channel
   void fold();                                                                // the steps into weights and bias
   View read(const Operand &, const OrtKernelContext *, std::vector<char> &fetched) const;
-  const void *raw(const View &weights);                                       // where layers run
-  static void require_bias(const View &, int64_t channels);                   // or Error: not every runtime looks
+  const void *raw(const View &weights);                     // where layers run
+  static void require_bias(const View &, int64_t channels); // or Error: not every runtime looks
 
   const Api &api_;
   const Place &place_;

@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/element.hpp"
 #include "../device_memory.hpp"
+#include "cuda/element.hpp"
 
 namespace {
 
