@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "functions.hpp"
+
 namespace polyconv_onnx {
 namespace {
 
@@ -45,6 +47,10 @@ Tensor read_tensor(std::string_view bytes) {
 
 void fill_graph(std::string_view bytes, int depth, Graph &graph);
 
+std::string in_domain(const std::string &domain, const std::string &type) {
+  return domain.empty() || domain == "ai.onnx" ? type : domain + ":" + type;
+}
+
 void read_attribute(std::string_view bytes, int depth, Node &node) {
   std::string name;
   Attribute attribute;
@@ -62,6 +68,7 @@ void read_attribute(std::string_view bytes, int depth, Node &node) {
         break;
       case 7: wire.append(attribute.reals); break;
       case 8: wire.append(attribute.numbers); break;
+      case 21: attribute.reference = wire.text(); break;
       default: break;
     }
   for (size_t body : bodies) node.bodies[body].attribute = name;
@@ -78,9 +85,10 @@ Node read_node(std::string_view bytes, int depth) {
       case 4: node.type = wire.text(); break;
       case 5: read_attribute(wire.bytes(), depth, node); break;
       case 7: domain = wire.text(); break;
+      case 8: node.overload = wire.text(); break;
       default: break;
     }
-  if (!domain.empty() && domain != "ai.onnx") node.type = domain + ":" + node.type;
+  node.type = in_domain(domain, node.type);
   return node;
 }
 
@@ -118,20 +126,11 @@ std::string read_value(std::string_view bytes, std::map<std::string, Value> &val
   return name;
 }
 
-void add_node(std::string_view bytes, int depth, Graph &graph) {
-  Node node = read_node(bytes, depth);
-  const Attribute *value = node.type == "Constant" ? node.find("value") : nullptr;
-  if (value && value->has_tensor && node.outputs.size() == 1)
-    graph.constants[node.outputs[0]] = value->tensor;
-  else
-    graph.nodes.push_back(std::move(node));
-}
-
 void fill_graph(std::string_view bytes, int depth, Graph &graph) {
   if (depth > kDeepest) throw Malformed("graphs lie more than " + std::to_string(kDeepest) + " deep in each other");
   std::map<std::string, Value> outputs;
   for (Wire wire(bytes); wire.next();) switch (wire.field()) {
-      case 1: add_node(wire.bytes(), depth, graph); break;
+      case 1: add_node(read_node(wire.bytes(), depth), graph); break;
       case 5: {
         Tensor tensor = read_tensor(wire.bytes());
         std::string name = tensor.name;
@@ -150,6 +149,27 @@ void fill_graph(std::string_view bytes, int depth, Graph &graph) {
                           graph.input_order.end());
 }
 
+void read_function(std::string_view bytes, Functions &functions) {
+  Function function;
+  std::string name, domain, overload;
+  for (Wire wire(bytes); wire.next();) switch (wire.field()) {
+      case 1: name = wire.text(); break;
+      case 4: function.inputs.push_back(wire.text()); break;
+      case 5: function.outputs.push_back(wire.text()); break;
+      case 7: add_node(read_node(wire.bytes(), 0), function.body); break;
+      case 10: domain = wire.text(); break;
+      case 11: {
+        Node defaults;
+        read_attribute(wire.bytes(), 0, defaults);
+        function.attributes.insert(defaults.attributes.begin(), defaults.attributes.end());
+        break;
+      }
+      case 13: overload = wire.text(); break;
+      default: break;
+    }
+  functions[function_key(in_domain(domain, name), overload)] = std::move(function);
+}
+
 void add_read(const Node &node, std::vector<std::string> &names) {
   names.insert(names.end(), node.inputs.begin(), node.inputs.end());
   for (const Body &body : node.bodies) {
@@ -159,6 +179,14 @@ void add_read(const Node &node, std::vector<std::string> &names) {
 }
 
 } // namespace
+
+void add_node(Node node, Graph &graph) {
+  const Attribute *value = node.type == "Constant" ? node.find("value") : nullptr;
+  if (value && value->has_tensor && node.outputs.size() == 1)
+    graph.constants[node.outputs[0]] = value->tensor;
+  else
+    graph.nodes.push_back(std::move(node));
+}
 
 std::vector<std::string> read_by(const Node &node) {
   std::vector<std::string> names;
@@ -248,14 +276,17 @@ Sizes Node::attribute(const char *attribute_name, const Sizes &absent) const {
 
 Graph read_graph(std::string_view file) {
   Graph graph;
+  Functions functions;
   bool found = false;
   for (Wire model(file); model.next();) {
+    if (model.field() == 25) read_function(model.bytes(), functions);
     if (model.field() != 7) continue;
     if (found) throw Malformed("there are two graphs");
     found = true;
     fill_graph(model.bytes(), 0, graph);
   }
   if (!found) throw Malformed("there is no graph in it");
+  inline_functions(functions, graph);
   return graph;
 }
 

@@ -48,12 +48,14 @@ struct Attribute {
   std::vector<float> reals;
   Tensor tensor;
   bool has_tensor = false;
+  std::string reference; // inside a function: the call's attribute that it stands for, "" for none
 };
 
 struct Body; // a graph inside a node, below
 
 struct Node {
   std::string name, type; // "Conv"; of another domain than ONNX's own "com.microsoft:FusedConv"
+  std::string overload;   // which function of that type it calls, "" for most
   std::vector<std::string> inputs, outputs;
   std::map<std::string, Attribute> attributes;
   std::vector<Body> bodies;
@@ -91,7 +93,11 @@ struct Body {
 // All values that a node reads: its inputs, and whatever is named as one inside its bodies. "" for those left out.
 std::vector<std::string> read_by(const Node &);
 
-// The main graph of a file's bytes, which must outlive it, with the bodies of If, Loop and Scan. Throws Malformed.
+// Adds a node at the end; what a Constant node holds goes to the constants.
+void add_node(Node, Graph &);
+
+// The main graph of a file's bytes, which must outlive it, with the bodies of If, Loop and Scan; calls of the model's
+// own functions are replaced by what they stand for. Throws Malformed.
 Graph read_graph(std::string_view file);
 
 } // namespace polyconv_onnx

@@ -41,3 +41,21 @@ for runtime in ${RUNTIMES:-1.24.4 1.28.0 newest}; do
   echo "ONNX Runtime $(PYTHONPATH=$folder env/bin/python -c 'import onnxruntime; print(onnxruntime.__version__)')"
   PYTHONPATH=$folder env/bin/python -m pytest -p no:cacheprovider -W ignore -q "$@" "$tests"
 done
+
+# A session on a GPU, where the build folder has the fake one: with the newest runtime all but the models, with the others what is theirs.
+fake=$tree/tests/fake_backends/gpu/libpolyconv_fake_gpu.so
+[[ -e $fake ]] || { echo "integrations/onnxruntime: no fake GPU in $tree, so sessions on one are skipped"; exit 0; }
+lib=$(env/bin/python -c 'import os, polyconv_onnxruntime as p; print(os.path.dirname(p.library()))')
+cp -r "$lib" "$work/gpu"
+cp "$fake" "$work/gpu/polyconv/"
+ln -s polyconv/libpolyconv_fake_gpu.so "$work/gpu/libpolyconv_onnxruntime_cuda.so"
+export POLYCONV_ONNXRUNTIME_LIBRARY=$work/gpu/libpolyconv_onnxruntime.so POLYCONV_TEST_DEVICE=cuda LD_LIBRARY_PATH=$work/gpu
+for runtime in ${RUNTIMES:-1.24.4 1.28.0 newest}; do
+  folder=$work/$runtime
+  [[ $runtime == newest ]] && folder=
+  [[ -z $folder || -d $folder ]] || continue
+  echo "a GPU, ONNX Runtime $(PYTHONPATH=$folder env/bin/python -c 'import onnxruntime; print(onnxruntime.__version__)')"
+  only=("$tests/test_gpu.py")
+  [[ -z $folder ]] && only+=("$tests"/test_{layers,operators,bodies,node_cases}.py)
+  PYTHONPATH=$folder env/bin/python -m pytest -p no:cacheprovider -W ignore -q "$@" "${only[@]}"
+done

@@ -43,8 +43,11 @@ class Builder:
     def save(self, x, channels, path):
         weights = self.constant("classes", self.random.standard_normal((channels, 1000)) / 50)
         x = self.node("Gemm", [self.node("Flatten", [self.node("GlobalAveragePool", [x])]), weights])
-        graph = helper.make_graph(self.nodes, "net", [helper.make_tensor_value_info("x", 1, ["N", 3, 224, 224])],
-                                  [helper.make_tensor_value_info(x, 1, ["N", 1000])], self.constants)
+        self.store(x, ["N", 1000], path)
+
+    def store(self, result, sizes, path, image=("N", 3, 224, 224)):
+        graph = helper.make_graph(self.nodes, "net", [helper.make_tensor_value_info("x", 1, list(image))],
+                                  [helper.make_tensor_value_info(result, 1, sizes)], self.constants)
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
@@ -95,6 +98,11 @@ def mobilenetv3(path):
 
 
 BUILT = {"resnet50": resnet50, "mobilenetv2": mobilenetv2, "mobilenetv3": mobilenetv3}
+
+
+def input_shape(name):
+    """Of the built networks; those of every size get a page."""
+    return [1, 3, 224, 224] if name in BUILT else [1, 3, 736, 736]
 RAPIDOCR = {"rapidocr": ("ch_PP-OCRv4_det_infer.onnx", (1, 3, 736, 736)), "rapidocr_direction": ("ch_ppocr_mobile_v2.0_cls_infer.onnx", (6, 3, 48, 192)),
             "rapidocr_recognition": ("ch_PP-OCRv4_rec_infer.onnx", (6, 3, 48, 320))}
 

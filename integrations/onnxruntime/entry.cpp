@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "provider.hpp"
+#include "runtime/copy_kernels.hpp"
 #include "runtime/wall.hpp"
 
 #define POLYCONV_ORT_EXPORT extern "C" __attribute__((visibility("default")))
@@ -17,26 +18,51 @@ void release(NodeComputeInfo *); // provider.cpp
 namespace {
 
 struct Factory : EpFactory { // the runtime sees the EpFactory alone
-  Factory(const void *api_table) : EpFactory(), api(api_table), ep_api(api.GetEpApi()) {}
+  Factory(const void *api_table) : EpFactory(), api(api_table), ep_api(api.GetEpApi()), gpus(find_gpus(api)) {}
   Api api;
   EpApi ep_api;
+  std::vector<std::unique_ptr<Gpu>> gpus;
 };
+
+constexpr char kDeviceKey[] = "device"; // of what is told of a device: "cpu", "cuda:0"
 
 Factory &self_of(EpFactory *factory) {
   return *static_cast<Factory *>(factory);
 }
 
-// Offers the machine's CPU. A GPU is not offered yet: the layers run where their tensors are, in host memory.
+OrtEpDevice *offer(Factory &self, const OrtHardwareDevice *hardware, const char *name) {
+  OrtKeyValuePairs *told = nullptr;
+  self.api.CreateKeyValuePairs(&told);
+  const std::unique_ptr<OrtKeyValuePairs, decltype(self.api.ReleaseKeyValuePairs)> released(
+      told, self.api.ReleaseKeyValuePairs);
+  self.api.AddKeyValuePair(told, kDeviceKey, name);
+  OrtEpDevice *made = nullptr;
+  auto *factory = reinterpret_cast<OrtEpFactory *>(static_cast<EpFactory *>(&self));
+  require(self.api, self.ep_api.CreateEpDevice(factory, hardware, told, nullptr, &made));
+  return made;
+}
+
+// Offers the machine's CPU, then the GPUs that polyconv has. The runtime does not find a GPU everywhere, as in a
+// container that hides the system's list of them: it then stands beside the CPU, and what it is called tells it apart.
 OrtStatus *supported_devices(EpFactory *factory, const OrtHardwareDevice *const *devices, size_t count,
                              OrtEpDevice **offers, size_t most, size_t *supported) {
   Factory &self = self_of(factory);
   return guarded(self.api, [&] {
     *supported = 0;
-    for (size_t i = 0; i < count && *supported < most; ++i) {
-      if (self.api.HardwareDevice_Type(devices[i]) != kHardwareCpu) continue;
-      require(self.api, self.ep_api.CreateEpDevice(reinterpret_cast<OrtEpFactory *>(factory), devices[i], nullptr,
-                                                   nullptr, &offers[*supported]));
-      ++*supported;
+    const OrtHardwareDevice *cpu = nullptr;
+    std::vector<const OrtHardwareDevice *> nvidia;
+    for (size_t i = 0; i < count; ++i) {
+      const int type = self.api.HardwareDevice_Type(devices[i]);
+      if (type == kHardwareCpu && !cpu) cpu = devices[i];
+      if (type == kHardwareGpu && self.api.HardwareDevice_VendorId(devices[i]) == kNvidia) nvidia.push_back(devices[i]);
+    }
+    if (cpu && *supported < most) offers[(*supported)++] = offer(self, cpu, "cpu");
+    for (size_t i = 0; i < self.gpus.size() && *supported < most; ++i) {
+      const OrtHardwareDevice *hardware = i < nvidia.size() ? nvidia[i] : cpu;
+      if (!hardware) continue;
+      OrtEpDevice *made = offer(self, hardware, self.gpus[i]->name.c_str());
+      offers[(*supported)++] = made;
+      require(self.api, self.ep_api.EpDevice_AddAllocatorInfo(made, self.gpus[i]->info));
     }
   });
 }
@@ -46,8 +72,8 @@ OrtStatus *compile(Ep *ep, const OrtGraph **graphs, const OrtNode **fused, size_
                    OrtNode **);
 
 struct Session : Provider {
-  Session(const Factory &factory, const OrtLogger *logger, Settings settings)
-      : Provider(factory.api, factory.ep_api, logger, std::move(settings)), api(factory.api) {
+  Session(const Factory &factory, const OrtLogger *logger, Settings settings, Gpu *gpu)
+      : Provider(factory.api, factory.ep_api, logger, std::move(settings), gpu), api(factory.api) {
     version = kOldestApi;
     GetName = [](const Ep *) -> const char * { return kProviderName; };
     GetCapability = get_capability;
@@ -55,8 +81,15 @@ struct Session : Provider {
     ReleaseNodeComputeInfos = [](Ep *, NodeComputeInfo **infos, size_t count) {
       for (size_t i = 0; i < count; ++i) release(infos[i]);
     };
+    if (!gpu) return;
+    copies = std::make_unique<CopyKernels>(factory.ep_api, *gpu);
+    GetKernelRegistry = [](Ep *ep, const OrtKernelRegistry **registry) -> OrtStatus * {
+      *registry = static_cast<Session *>(ep)->copies->registry();
+      return nullptr;
+    };
   }
   const Api &api;
+  std::unique_ptr<CopyKernels> copies; // where the session is on a GPU
 };
 
 OrtStatus *get_capability(Ep *ep, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
@@ -79,7 +112,7 @@ OrtStatus *compile(Ep *ep, const OrtGraph **graphs, const OrtNode **fused, size_
   });
 }
 
-OrtStatus *create_ep(EpFactory *factory, const OrtHardwareDevice *const *, const OrtKeyValuePairs *const *,
+OrtStatus *create_ep(EpFactory *factory, const OrtHardwareDevice *const *, const OrtKeyValuePairs *const *told,
                      size_t count, const OrtSessionOptions *options, const OrtLogger *logger, Ep **ep) {
   Factory &self = self_of(factory);
   *ep = nullptr;
@@ -87,7 +120,11 @@ OrtStatus *create_ep(EpFactory *factory, const OrtHardwareDevice *const *, const
     if (count != 1)
       throw Error(kInvalidArgument,
                   "polyconv: a session names " + std::to_string(count) + " devices for its provider, expected one");
-    *ep = new Session(self, logger, read_settings(self.api, options));
+    const char *name = told && told[0] ? self.api.GetKeyValue(told[0], kDeviceKey) : nullptr;
+    Gpu *chosen = nullptr;
+    for (const auto &gpu : self.gpus)
+      if (name && gpu->name == name) chosen = gpu.get();
+    *ep = new Session(self, logger, read_settings(self.api, options), chosen);
   });
 }
 
@@ -105,17 +142,34 @@ void fill(Factory &factory) {
     *answer = 0; // EP_NOT_APPLICABLE: there are no compiled models
     return nullptr;
   };
-  factory.CreateAllocator = [](EpFactory *, const OrtMemoryInfo *, const OrtKeyValuePairs *,
-                               OrtAllocator **allocator) -> OrtStatus * {
-    *allocator = nullptr; // the runtime's own: tensors are in host memory
-    return nullptr;
+  factory.CreateAllocator = [](EpFactory *it, const OrtMemoryInfo *info, const OrtKeyValuePairs *,
+                               Allocator **allocator) {
+    Factory &self = self_of(it);
+    *allocator = nullptr; // the runtime's own, of host memory
+    return guarded(self.api, [&] {
+      Gpu *gpu = info ? gpu_of(self.ep_api, self.gpus, self.ep_api.MemoryInfo_GetMemoryDevice(info)) : nullptr;
+      if (gpu) *allocator = make_allocator(*gpu);
+    });
   };
-  factory.ReleaseAllocator = [](EpFactory *, OrtAllocator *) {};
-  factory.CreateDataTransfer = [](EpFactory *, OrtDataTransferImpl **transfer) -> OrtStatus * {
+  factory.ReleaseAllocator = [](EpFactory *, Allocator *allocator) { release_allocator(allocator); };
+  factory.CreateDataTransfer = [](EpFactory *it, DataTransfer **transfer) {
+    Factory &self = self_of(it);
     *transfer = nullptr;
-    return nullptr;
+    return guarded(self.api, [&] {
+      if (!self.gpus.empty()) *transfer = make_transfer(self.api, self.ep_api, self.gpus);
+    });
   };
-  factory.IsStreamAware = [](const EpFactory *) { return false; };
+  factory.IsStreamAware = [](const EpFactory *it) { return !static_cast<const Factory *>(it)->gpus.empty(); };
+  factory.CreateSyncStreamForDevice = [](EpFactory *it, const OrtMemoryDevice *memory, const OrtKeyValuePairs *,
+                                         SyncStream **stream) {
+    Factory &self = self_of(it);
+    *stream = nullptr;
+    return guarded(self.api, [&] {
+      Gpu *gpu = gpu_of(self.ep_api, self.gpus, memory);
+      if (!gpu) throw Error(kInvalidArgument, "polyconv: a stream is asked for on a device that is none of its GPUs");
+      *stream = make_stream(*gpu);
+    });
+  };
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "run/gpu_place.hpp"
 #include "runtime/wall.hpp"
 
 namespace polyconv_ort {
@@ -35,11 +36,14 @@ void release(NodeComputeInfo *info) {
   delete static_cast<Compute *>(info);
 }
 
-Provider::Provider(const Api &api, const EpApi &ep_api, const OrtLogger *logger, Settings settings)
+Provider::Provider(const Api &api, const EpApi &ep_api, const OrtLogger *logger, Settings settings, Gpu *gpu)
     : Ep(), api_(api), ep_api_(ep_api), logger_(logger), settings_(std::move(settings)) {
   if (!settings_.report.empty() && !std::ofstream(settings_.report, std::ios::app))
     throw Error(kInvalidArgument, "polyconv: option report is \"" + settings_.report + "\", which cannot be written");
-  polyconv::Device(); // polyconv is there and finds its CPU: else the session's creation fails with its sentence
+  if (gpu)
+    place_ = std::make_unique<GpuPlace>(*gpu, settings_);
+  else
+    place_ = std::make_unique<HostPlace>(api_, settings_);
 }
 
 Provider::~Provider() {
@@ -58,7 +62,7 @@ void Provider::log(const std::string &line) const {
 
 void Provider::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
   std::unique_lock<std::mutex> reading(mutex_);
-  const Recipes found = recipes(api_, graph, false, additions_);
+  const Recipes found = recipes(api_, graph, place_->terms(), false, additions_);
   reading.unlock();
   size_t claimed = 0;
   size_t operators = 0;
@@ -85,7 +89,7 @@ void Provider::claim(const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
 
 NodeComputeInfo *Provider::compile(const OrtGraph *graph, const OrtNode *fused) {
   std::unique_lock<std::mutex> reading(mutex_);
-  const Recipes found = recipes(api_, graph, true, additions_);
+  const Recipes found = recipes(api_, graph, place_->terms(), true, additions_);
   reading.unlock();
   size_t taken = 0;
   for (const Recipe &recipe : found.taken) taken += recipe.nodes.size();
@@ -98,7 +102,7 @@ NodeComputeInfo *Provider::compile(const OrtGraph *graph, const OrtNode *fused) 
   Inputs inputs, outputs;
   for (size_t i = 0; node.input(i); ++i) inputs.emplace(node.input(i).name(), i);
   for (size_t i = 0; node.output(i); ++i) outputs.emplace(node.output(i).name(), i);
-  auto region = std::make_shared<Region>(api_, found, inputs, outputs, settings_, workspaces_);
+  auto region = std::make_shared<Region>(api_, *place_, found, inputs, outputs, settings_);
   auto compute = std::make_unique<Compute>(api_, region);
   std::lock_guard<std::mutex> lock(mutex_);
   regions_.push_back(std::move(region));

@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "run/region.hpp"
+#include "runtime/gpu.hpp"
 
 namespace polyconv_ort {
 
 struct Provider : Ep { // the runtime sees the Ep alone
-  Provider(const Api &, const EpApi &, const OrtLogger *, Settings);
+  // On `gpu`, or the host where it is NULL.
+  Provider(const Api &, const EpApi &, const OrtLogger *, Settings, Gpu *gpu);
   ~Provider(); // writes the report, where one was asked for
   void claim(const OrtGraph *, OrtEpGraphSupportInfo *);
   NodeComputeInfo *compile(const OrtGraph *, const OrtNode *fused);
@@ -26,7 +28,7 @@ struct Provider : Ep { // the runtime sees the Ep alone
   const EpApi &ep_api_;
   const OrtLogger *logger_;
   Settings settings_;
-  std::shared_ptr<Workspaces> workspaces_ = std::make_shared<Workspaces>();
+  std::unique_ptr<Place> place_;
   std::mutex mutex_;
   Additions additions_;
   size_t nodes_ = 0, claimed_ = 0;

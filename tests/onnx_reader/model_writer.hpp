@@ -63,6 +63,11 @@ inline Message attribute(const char *name, const Message &graph) {
   return Message().bytes(1, name).message(6, graph).number(20, 5);
 }
 
+// Inside a function: the call's attribute `of` in the place of one of its own.
+inline Message attribute_of_call(const char *name, const char *of) {
+  return Message().bytes(1, name).bytes(21, of);
+}
+
 // A tensor with its data as raw bytes.
 template <class T>
 Message tensor(const char *name, int type, const std::vector<int64_t> &sizes, const std::vector<T> &data) {
@@ -102,15 +107,34 @@ class ModelWriter {
     node.bytes(4, type);
     for (const Message &one : attributes) node.message(5, one);
     if (*domain) node.bytes(7, domain);
+    nodes_.push_back(node);
     return graph_.message(1, node), *this;
   }
+  // What this one has so far becomes a function of another model, which calls it as `domain`:`name`; its values are the
+  // function's, its constants must be Constant nodes. `defaults` are attributes that a call may leave out.
+  Message function(const char *domain, const char *name, std::initializer_list<const char *> inputs,
+                   std::initializer_list<const char *> outputs, std::initializer_list<Message> defaults = {}) const {
+    Message made;
+    made.bytes(1, name).bytes(10, domain);
+    for (const char *input : inputs) made.bytes(4, input);
+    for (const char *output : outputs) made.bytes(5, output);
+    for (const Message &one : nodes_) made.message(7, one);
+    for (const Message &one : defaults) made.message(11, one);
+    return made;
+  }
+  ModelWriter &add(const Message &function) { return functions_.push_back(function), *this; }
+
   const Message &graph() const { return graph_; }
   std::string file() const {
-    return Message().number(1, 10).bytes(2, "test").message(7, graph_).message(8, Message().number(2, 17)).text();
+    Message model;
+    model.number(1, 10).bytes(2, "test").message(7, graph_).message(8, Message().number(2, 17));
+    for (const Message &function : functions_) model.message(25, function);
+    return model.text();
   }
 
  private:
   Message graph_;
+  std::vector<Message> nodes_, functions_;
 };
 
 } // namespace polyconv_test

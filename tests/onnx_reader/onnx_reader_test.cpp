@@ -13,6 +13,7 @@
 namespace {
 
 using polyconv_test::attribute;
+using polyconv_test::attribute_of_call;
 using polyconv_test::Message;
 using polyconv_test::ModelWriter;
 using Model = std::unique_ptr<polyconv_onnx_model, decltype(&polyconv_onnx_free)>;
@@ -110,6 +111,24 @@ ModelWriter nested() {
               {attribute("body", scan.graph()), attribute("num_scan_inputs", int64_t{1}),
                attribute("scan_input_axes", std::vector<int64_t>{-1})});
   return writer.node("Conv", {"same", "w"}, {"z"});
+}
+
+// Two calls of a function with an attribute of its own, which calls another; the second leaves out the bias and gives
+// another stride.
+ModelWriter with_functions() {
+  ModelWriter block, network, writer;
+  block.node("Conv", {"in", "weights", "bias"}, {"sum"}, {attribute("pads", {1, 1, 1, 1})})
+      .node("Relu", {"sum"}, {"out"});
+  network.node("Block", {"x", "w", "b"}, {"inner"}, {}, "my");
+  network.node("Conv", {"inner", "v"}, {"y"},
+               {attribute_of_call("strides", "step"), attribute_of_call("group", "none")});
+  writer.input("image", kFloat, {1, 4, 9, 9}).output("last");
+  writer.constant("w", kFloat, {4, 4, 3, 3}, floats(144)).constant("v", kFloat, {4, 4, 1, 1}, floats(16));
+  writer.constant("b", kFloat, {4}, floats(4));
+  writer.add(block.function("my", "Block", {"in", "weights", "bias"}, {"out"}));
+  writer.add(network.function("my", "Net", {"x", "w", "v", "b"}, {"y"}, {attribute("step", {1, 1})}));
+  writer.node("Net", {"image", "w", "v", "b"}, {"one"}, {}, "my").node("Relu", {"one"}, {"between"});
+  return writer.node("Net", {"between", "w", "v"}, {"two"}, {attribute("step", {2, 2})}, "my");
 }
 
 } // namespace
@@ -268,6 +287,34 @@ TEST_CASE("what polyconv cannot take is told layer by layer") {
   }
 }
 
+TEST_CASE("a call of the model's own function is what it stands for") {
+  const Model model = read(with_functions().file());
+  REQUIRE(polyconv_onnx_layer_count(model.get()) == 4);
+  const std::string names[] = {"one/inner/sum", "one", "two/inner/sum", "two"}; // by results: the nodes have none
+
+  const std::string tokens[] = {"fwd:n1,c4,k4,i9x9,f3x3,p1:bias+relu", "fwd:n1,c4,k4,i9x9,f1x1:relu",
+                                "fwd:n1,c4,k4,i9x9,f3x3,p1:relu", "fwd:n1,c4,k4,i9x9,f1x1,s2"};
+  for (int32_t i = 0; i < 4; ++i) {
+    CAPTURE(i);
+    CHECK(std::string(layer(model, i).reason) == "");
+    CHECK(std::string(layer(model, i).name) == names[i]);
+    CHECK(token(layer(model, i)) == tokens[i]);
+  }
+}
+
+TEST_CASE("functions that never end are refused") {
+  ModelWriter itself, writer;
+  itself.node("Twice", {"a"}, {"b"}, {}, "my").node("Twice", {"b"}, {"c"}, {}, "my");
+  writer.input("x", kFloat, {1, 3, 4, 4}).node("Twice", {"x"}, {"y"}, {}, "my");
+  writer.add(itself.function("my", "Twice", {"a"}, {"c"}));
+  CHECK(refused(POLYCONV_IO_ERROR, writer.file(), "functions call each other more than 32 deep"));
+  ModelWriter many, wide;
+  for (int i = 0; i < 600; ++i) many.node("Relu", {"a"}, {"b"});
+  wide.input("x", kFloat, {1, 3, 4, 4}).add(many.function("my", "Many", {"a"}, {"b"}));
+  for (int i = 0; i < 600; ++i) wide.node("Many", {"x"}, {"y"}, {}, "my");
+  CHECK(refused(POLYCONV_IO_ERROR, wide.file(), "more than 262144 nodes"));
+}
+
 TEST_CASE("malformed files and wrong arguments are refused with a sentence") {
   const std::string good = network().file();
   CHECK(refused(POLYCONV_IO_ERROR, "", "no graph"));
@@ -296,12 +343,12 @@ TEST_CASE("malformed files and wrong arguments are refused with a sentence") {
 }
 
 TEST_CASE("no byte of a file, whatever it becomes, does harm") {
-  const std::string files[] = {network().file(), nested().file()};
+  const std::string files[] = {network().file(), nested().file(), with_functions().file()};
   std::mt19937 random(5);
   const polyconv_onnx_size axis = {"x", 3, 64};
   int32_t read = 0;
-  for (int32_t trial = 0; trial < 20000; ++trial) {
-    const std::string &good = files[trial / 10000];
+  for (int32_t trial = 0; trial < 24000; ++trial) {
+    const std::string &good = files[trial / 8000];
     std::string file = good.substr(0, trial % 3 == 0 ? random() % good.size() : good.size());
     for (uint32_t changes = 1 + random() % 8; changes > 0 && !file.empty(); --changes)
       file[random() % file.size()] = static_cast<char>(random() % 2 ? random() : 0xff);

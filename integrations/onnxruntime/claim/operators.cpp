@@ -16,17 +16,17 @@ namespace polyconv_ort {
 float constant_float(const Api &api, const Value &value, float absent) {
   if (!value) return absent;
   const OrtValue *tensor = value.constant();
-  if (!tensor || shape_of(api, tensor).type != kFloat) return std::numeric_limits<float>::quiet_NaN();
-  for (int64_t size : shape_of(api, tensor).sizes)
-    if (size != 1) return std::numeric_limits<float>::quiet_NaN();
-  return *static_cast<const float *>(data_of(api, tensor));
+  if (!tensor) return std::numeric_limits<float>::quiet_NaN();
+  const Shape shape = shape_of(api, tensor);
+  if (!is_float(shape.type) || elements_of(shape.sizes) != 1) return std::numeric_limits<float>::quiet_NaN();
+  return float_at(shape.type, data_of(api, tensor), 0);
 }
 
 bool is_vector(const Api &api, const Value &value) {
   const OrtValue *tensor = value.constant();
   if (!tensor) return false;
   const Shape shape = shape_of(api, tensor);
-  return shape.type == kFloat &&
+  return is_float(shape.type) &&
          std::count_if(shape.sizes.begin(), shape.sizes.end(), [](int64_t size) { return size != 1; }) <= 1;
 }
 
@@ -36,8 +36,8 @@ constexpr int64_t kMostTimes = 1024; // a factor of an enlargement
 
 class Reader {
  public:
-  Reader(const Api &api, const std::vector<Node> &nodes, std::set<size_t> used)
-      : api_(api), nodes_(nodes), used_(std::move(used)) {
+  Reader(const Api &api, const std::vector<Node> &nodes, std::set<size_t> used, bool half)
+      : api_(api), nodes_(nodes), used_(std::move(used)), half_(half) {
     for (size_t i = 0; i < nodes.size(); ++i) position_[nodes[i].id()] = i;
   }
 
@@ -67,7 +67,8 @@ class Reader {
     if (!value || value.constant()) return 0;
     const Shape shape = value.shape();
     const size_t axes = shape.sizes.size();
-    return shape.ranked && shape.type == kFloat && axes >= 3 && axes <= 5 ? axes : 0;
+    const bool type = shape.type == kFloat || (half_ && shape.type == kHalf);
+    return shape.ranked && type && axes >= 3 && axes <= 5 ? axes : 0;
   }
 
   bool begin(Operator &made, const Node &node) const {
@@ -217,13 +218,15 @@ class Reader {
   const Api &api_;
   const std::vector<Node> &nodes_;
   std::set<size_t> used_;
+  bool half_;
   std::map<size_t, size_t> position_;
 };
 
 } // namespace
 
-std::vector<Operator> operators(const Api &api, const std::vector<Node> &nodes, const std::set<size_t> &used) {
-  return Reader(api, nodes, used).read();
+std::vector<Operator> operators(const Api &api, const std::vector<Node> &nodes, const std::set<size_t> &used,
+                                bool half) {
+  return Reader(api, nodes, used, half).read();
 }
 
 } // namespace polyconv_ort

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "run/device_loop.hpp"
 #include "runtime/graph.hpp"
 
 namespace polyconv_ort {
 
 // One step of an elementwise operator, of what the steps before gave and perhaps one more number.
 struct Stage {
-  enum class Kind { kSum, kDifference, kProduct, kQuotient, kClamp, kHardSigmoid, kHardSwish, kLeakyRelu };
+  using Kind = StepKind;
   Kind kind = Kind::kSum;
   int operand = -1;          // which of the operator's inputs is the second number; -1: none is
   Value constant;            // the second number, where it is a constant: one number, or one for each index of one axis
@@ -37,17 +38,17 @@ struct Operator {
   std::string text; // "Mul+Add"
 };
 
-constexpr size_t kMostStages = 8;
+constexpr size_t kMostStages = kMostDeviceSteps;
 
-// The one float of a constant; NaN where there is none. An operand that is left out gives `absent`.
+// The one float of a constant, of 32 or 16 bits; NaN where there is none. An operand that is left out gives `absent`.
 float constant_float(const Api &, const Value &, float absent);
 
 // A constant of floats with no more than one axis that is longer than 1: it lies in memory alike in any layout.
 bool is_vector(const Api &, const Value &);
 
-// The operators among the nodes that are not `used`. All of their tensors are floats with the same number of axes, 3 to
-// 5, which the graph tells.
-std::vector<Operator> operators(const Api &, const std::vector<Node> &, const std::set<size_t> &used);
+// The operators among the nodes that are not `used`. All of their tensors are floats, where `half` is set also of 16
+// bits, with the same number of axes, 3 to 5, which the graph tells.
+std::vector<Operator> operators(const Api &, const std::vector<Node> &, const std::set<size_t> &used, bool half);
 
 } // namespace polyconv_ort
 #endif // POLYCONV_ORT_OPERATORS_HPP

@@ -32,8 +32,13 @@ bool is_byte(int type) {
 
 class Reader {
  public:
-  Reader(const Api &api, const OrtGraph *graph, bool is_claimed, Additions &additions)
-      : api_(api), nodes_(nodes_of(api, graph)), symbols_(nodes_), is_claimed_(is_claimed), additions_(additions) {
+  Reader(const Api &api, const OrtGraph *graph, const Terms &terms, bool is_claimed, Additions &additions)
+      : api_(api),
+        nodes_(nodes_of(api, graph)),
+        symbols_(nodes_),
+        terms_(terms),
+        is_claimed_(is_claimed),
+        additions_(additions) {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       position_[nodes_[i].id()] = i;
       for (size_t k = 0; nodes_[i].output(k); ++k) producer_[nodes_[i].output(k).name()] = i;
@@ -59,7 +64,7 @@ class Reader {
       }
     }
     used_.insert(left_.begin(), left_.end());
-    result.operators = operators(api_, nodes_, used_);
+    result.operators = operators(api_, nodes_, used_, terms_.half);
     result.regions = regions(nodes_, result.taken, result.operators);
     return result;
   }
@@ -93,7 +98,11 @@ class Reader {
         recipe.bias = node.input(2);
     }
     const int type = recipe.input.shape().type, weights_type = recipe.weights.shape().type;
-    if (recipe.kind == Kind::kFloats && (type != kFloat || weights_type != kFloat)) throw No("its type is not float");
+    const bool is_float = type == kFloat || (terms_.half && type == kHalf);
+    if (recipe.kind == Kind::kFloats && (!is_float || weights_type != type))
+      throw No(terms_.half ? "its type is neither float nor float16" : "its type is not float");
+    if (type == kHalf && recipe.bias && !recipe.bias.constant()) // polyconv's is float
+      throw No("its bias of float16 is no constant");
     if (recipe.kind != Kind::kFloats && (!is_byte(type) || !is_byte(weights_type)))
       throw No("its types are not int8 or uint8");
     const std::string reason = read_sizes(node, recipe);
@@ -373,6 +382,7 @@ class Reader {
   const Api &api_;
   std::vector<Node> nodes_;
   Symbols symbols_;
+  Terms terms_;
   bool is_claimed_;
   Additions &additions_;
   std::set<size_t> left_; // nodes that no operator may have
@@ -383,8 +393,8 @@ class Reader {
 
 } // namespace
 
-Recipes recipes(const Api &api, const OrtGraph *graph, bool is_claimed, Additions &additions) {
-  return Reader(api, graph, is_claimed, additions).read();
+Recipes recipes(const Api &api, const OrtGraph *graph, const Terms &terms, bool is_claimed, Additions &additions) {
+  return Reader(api, graph, terms, is_claimed, additions).read();
 }
 
 } // namespace polyconv_ort

@@ -63,8 +63,13 @@ struct Recipes {
 // certain in the whole graph, of which a part tells less.
 using Additions = std::map<std::string, bool>;
 
+// What may be taken, which is another matter for a GPU than for the host.
+struct Terms {
+  bool half = false; // float16 too
+};
+
 // `is_claimed`: the graph is what was claimed and nothing else, and `additions` are those of then; else they are added.
-Recipes recipes(const Api &, const OrtGraph *, bool is_claimed, Additions &additions);
+Recipes recipes(const Api &, const OrtGraph *, const Terms &, bool is_claimed, Additions &additions);
 
 } // namespace polyconv_ort
 #endif // POLYCONV_ORT_RECIPE_HPP

@@ -14,7 +14,7 @@ bool read_step(const Api &api, const Node &node, const Value &value, size_t axes
     Step step{Step::Kind::kNormalisation, {}, node.attribute("epsilon", 1e-5f)};
     for (size_t i = 1; i < 5; ++i) {
       const Shape shape = node.input(i).constant() ? node.input(i).shape() : Shape();
-      if (shape.type != kFloat || shape.sizes != std::vector<int64_t>{channels}) return false;
+      if (!is_float(shape.type) || shape.sizes != std::vector<int64_t>{channels}) return false;
       step.constants.push_back(node.input(i));
     }
     steps.push_back(std::move(step));
@@ -25,7 +25,7 @@ bool read_step(const Api &api, const Node &node, const Value &value, size_t axes
   const OrtValue *tensor = other.constant();
   if (!tensor) return false;
   const Shape shape = shape_of(api, tensor);
-  if (shape.type != kFloat || shape.sizes.size() > axes) return false;
+  if (!is_float(shape.type) || shape.sizes.size() > axes) return false;
   const size_t missing = axes - shape.sizes.size(); // axes that the constant leaves out
   for (size_t i = 0; i < shape.sizes.size(); ++i)
     if (shape.sizes[i] != 1 && (missing + i != 1 || shape.sizes[i] != channels)) return false;

@@ -26,15 +26,22 @@ def register():
     return [device for device in onnxruntime.get_ep_devices() if device.ep_name == NAME]
 
 
-def options(session_options=None, **provider_options):
-    """`session_options` (None: new ones) with the provider in them. Keywords are the provider's options, see
-    docs/onnxruntime.md: options(report="report.txt", profile=1). A wrong one makes the session's creation fail."""
+def devices():
+    """What a session can be on: "cpu", and "cuda:0", "cuda:1", ... where polyconv finds GPUs."""
+    return [device.ep_metadata["device"] for device in register()]
+
+
+def options(session_options=None, device="cpu", **provider_options):
+    """`session_options` (None: new ones) with the provider on `device` ("cpu", "cuda" for the first GPU, "cuda:1") in
+    them. Further keywords are the provider's options, see docs/onnxruntime.md: options(report="report.txt", profile=1). A
+    wrong one makes the session's creation fail."""
     import onnxruntime
-    devices = register()
-    if not devices:
-        raise RuntimeError("polyconv: ONNX Runtime offers the provider no CPU device")
+    wanted = "cuda:0" if device == "cuda" else device
+    offered = {each.ep_metadata["device"]: each for each in register()}
+    if wanted not in offered:
+        raise RuntimeError("polyconv: device is %r, expected one of %s" % (device, ", ".join(sorted(offered)) or "none: ONNX Runtime offers no device"))
     if session_options is None:
         session_options = onnxruntime.SessionOptions()
     words = {key: str(int(value)) if isinstance(value, bool) else str(value) for key, value in provider_options.items()}
-    session_options.add_provider_for_devices(devices[:1], words)
+    session_options.add_provider_for_devices([offered[wanted]], words)
     return session_options

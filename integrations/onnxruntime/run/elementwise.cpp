@@ -50,25 +50,25 @@ void each_with(const Rows &from, const Rows &with, bool with_columns, float *to,
   }
 }
 
-float clamp(float x, float least, float most) { // NaN stays
-  x = x < least ? least : x;
-  return x > most ? most : x;
-}
-
 void apply(const Loop::Step &step, const Rows &from, const Rows &with, bool columns_differ, float *to,
            int64_t to_stride, int64_t rows, int64_t columns) {
   const float alpha = step.alpha, beta = step.beta;
-  auto one = [&](auto f) { each(from, to, to_stride, rows, columns, f); };
-  auto two = [&](auto f) { each_with(from, with, columns_differ, to, to_stride, rows, columns, f); };
-  switch (step.kind) {
-    case Stage::Kind::kSum: return two([](float a, float b) { return a + b; });
-    case Stage::Kind::kDifference: return two([](float a, float b) { return a - b; });
-    case Stage::Kind::kProduct: return two([](float a, float b) { return a * b; });
-    case Stage::Kind::kQuotient: return two([](float a, float b) { return a / b; });
-    case Stage::Kind::kClamp: return one([=](float a) { return clamp(a, alpha, beta); });
-    case Stage::Kind::kHardSigmoid: return one([=](float a) { return clamp(alpha * a + beta, 0, 1); });
-    case Stage::Kind::kHardSwish: return one([](float a) { return a * clamp(a * (1.0f / 6) + 0.5f, 0, 1); });
-    case Stage::Kind::kLeakyRelu: return one([=](float a) { return a < 0 ? alpha * a : a; });
+  auto one = [&](auto kind) {
+    each(from, to, to_stride, rows, columns, [=](float a) { return stepped(kind(), alpha, beta, a, 0); });
+  };
+  auto two = [&](auto kind) {
+    each_with(from, with, columns_differ, to, to_stride, rows, columns,
+              [=](float a, float b) { return stepped(kind(), alpha, beta, a, b); });
+  };
+  switch (step.kind) { // each loop knows its step
+    case StepKind::kSum: return two([] { return StepKind::kSum; });
+    case StepKind::kDifference: return two([] { return StepKind::kDifference; });
+    case StepKind::kProduct: return two([] { return StepKind::kProduct; });
+    case StepKind::kQuotient: return two([] { return StepKind::kQuotient; });
+    case StepKind::kClamp: return one([] { return StepKind::kClamp; });
+    case StepKind::kHardSigmoid: return one([] { return StepKind::kHardSigmoid; });
+    case StepKind::kHardSwish: return one([] { return StepKind::kHardSwish; });
+    case StepKind::kLeakyRelu: return one([] { return StepKind::kLeakyRelu; });
   }
 }
 
@@ -131,10 +131,11 @@ void Loop::run_block(int64_t block) const {
   block /= row_blocks();
   const int64_t columns = std::min(kBlock, all_columns - column), rows = std::min(block_rows(), all_rows - row);
   int64_t outer[kMostAxes] = {};
-  float *to = result + (block * all_rows + row) * all_columns + column;
+  float *to = static_cast<float *>(result) + (block * all_rows + row) * all_columns + column;
   for (int axis = axes - 3; axis >= 0; --axis) outer[axis] = block % sizes[axis], block /= sizes[axis];
   auto rows_of = [&](const Operand &operand) {
-    const float *data = operand.data + row * operand.strides[axes - 2] + column * operand.strides[axes - 1];
+    const float *data =
+        static_cast<const float *>(operand.data) + row * operand.strides[axes - 2] + column * operand.strides[axes - 1];
     for (int axis = 0; axis < axes - 2; ++axis) data += outer[axis] * operand.strides[axis];
     return Rows{data, operand.strides[axes - 2]};
   };

@@ -11,14 +11,13 @@
 
 namespace polyconv_ort {
 
-constexpr int kMostAxes = 5;
-
 // A loop over the elements of a result in the order in which they lie. The result is dense; an operand has a stride for
 // each axis, of elements, 0 where it is broadcast, and at most 1 for the last axis.
 struct Loop {
   struct Operand {
-    const float *data = nullptr;
+    const void *data = nullptr;
     int64_t strides[kMostAxes] = {};
+    bool constant = false; // of floats, whatever the tensors are of
   };
   struct Step {
     Stage::Kind kind;
@@ -29,10 +28,11 @@ struct Loop {
   int64_t sizes[kMostAxes] = {};
   std::vector<Operand> operands; // the first is what the first step works on
   std::vector<Step> steps;       // at least one
-  float *result = nullptr;       // may be an operand whose strides are its own
+  void *result = nullptr;        // may be an operand whose strides are its own
 
-  void merge();                      // axes that lie behind each other for everybody into one, and at least two
-  int64_t tasks() const;             // after it
+  void merge(); // axes that lie behind each other for everybody into one, and at least two
+  // On the host, over floats, after it has been merged.
+  int64_t tasks() const;
   void run_task(int64_t task) const; // any thread, any order
 
  private:

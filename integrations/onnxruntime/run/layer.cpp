@@ -8,13 +8,21 @@
 #include <cstring>
 #include <utility>
 
+#include <polyconv/sdk/half.hpp>
+
 namespace polyconv_ort {
 namespace {
 
 constexpr size_t kMostFormats = 8; // packed copies of one layer's weights; beyond it the oldest way is to pack anew
 
 int32_t type_of(int type) {
-  return type == kFloat ? POLYCONV_F32 : type == kUint8 ? POLYCONV_U8 : type == kInt8 ? POLYCONV_S8 : POLYCONV_S32;
+  switch (type) {
+    case kFloat: return POLYCONV_F32;
+    case kHalf: return POLYCONV_F16;
+    case kUint8: return POLYCONV_U8;
+    case kInt8: return POLYCONV_S8;
+    default: return POLYCONV_S32;
+  }
 }
 
 int32_t byte_at(const View &view, int64_t i) {
@@ -34,6 +42,18 @@ int32_t zero_of(const View &view, const char *what) {
   return byte_at(view, 0);
 }
 
+void store(int type, void *data, int64_t i, float value) {
+  if (type == kFloat)
+    static_cast<float *>(data)[i] = value;
+  else
+    static_cast<polyconv::sdk::f16 *>(data)[i] = polyconv::sdk::to_f16(value);
+}
+
+std::vector<char> bytes(const View &view) {
+  const auto *begin = static_cast<const char *>(view.data);
+  return {begin, begin + static_cast<size_t>(view.elements()) * size_of(view.type)};
+}
+
 // A float in a key, exactly.
 std::string bits(float value) {
   return std::string(reinterpret_cast<const char *>(&value), sizeof value);
@@ -46,8 +66,8 @@ std::string Layer::Numbers::key() const {
          std::to_string(output_zero) + "," + bits(output_scale) + ";";
 }
 
-Layer::Layer(const Api &api, const Recipe &recipe, const Inputs &inputs, std::string name)
-    : api_(api), recipe_(recipe), name_(std::move(name)) {
+Layer::Layer(const Api &api, const Place &place, const Recipe &recipe, const Inputs &inputs, std::string name)
+    : api_(api), place_(place), recipe_(recipe), name_(std::move(name)) {
   recipe_.nodes.clear(), recipe_.before.clear(), recipe_.steps.clear();
   auto operand = [&](Value Recipe::*value) { return Operand(api, recipe.*value, inputs); };
   weights_ = operand(&Recipe::weights), bias_ = operand(&Recipe::bias);
@@ -55,7 +75,7 @@ Layer::Layer(const Api &api, const Recipe &recipe, const Inputs &inputs, std::st
   weights_scale_ = operand(&Recipe::weights_scale), weights_zero_ = operand(&Recipe::weights_zero);
   output_scale_ = operand(&Recipe::output_scale), output_zero_ = operand(&Recipe::output_zero);
   has_residual_ = static_cast<bool>(recipe.residual);
-  output_type_ = recipe.kind == Kind::kFloats ? kFloat
+  output_type_ = recipe.kind == Kind::kFloats ? recipe.weights.shape().type
                  : recipe.kind == Kind::kSums ? kInt32
                                               : recipe.output.shape().type;
   auto steps = [&](const std::vector<Recipe::Step> &read) {
@@ -68,6 +88,14 @@ Layer::Layer(const Api &api, const Recipe &recipe, const Inputs &inputs, std::st
   };
   before_ = steps(recipe.before), steps_ = steps(recipe.steps);
   if (!before_.empty() || !steps_.empty()) fold();
+  const View bias = bias_.constant() ? bias_.view(api, nullptr) : View();
+  if (bias.type == kHalf && folded_bias_.empty())
+    for (int64_t k = 0; k < bias.elements(); ++k) folded_bias_.push_back(float_at(kHalf, bias.data, k));
+  if (!folded_bias_.empty()) {
+    fixed_bias_ = place.constant(bytes_of(folded_bias_));
+  } else if (bias.data) {
+    fixed_bias_ = place.constant(bytes(bias));
+  }
 }
 
 bool Layer::has_fixed_weights() const {
@@ -99,7 +127,7 @@ std::vector<Layer::Line> Layer::lines(const std::vector<Step> &steps, int64_t ch
     }
     auto constant = [&](size_t which, int64_t channel) {
       const View &view = views[which];
-      return static_cast<double>(static_cast<const float *>(view.data)[view.elements() == 1 ? 0 : channel]);
+      return static_cast<double>(float_at(view.type, view.data, view.elements() == 1 ? 0 : channel));
     };
     for (int64_t c = 0; c < channels; ++c) {
       Line &line = lines[static_cast<size_t>(c)];
@@ -134,47 +162,59 @@ void Layer::fold() {
   std::vector<double> shifts(static_cast<size_t>(channels), 0.0);
   if (bias.data) {
     require_bias(bias, channels);
-    for (int64_t k = 0; k < channels; ++k) shifts[k] = static_cast<const float *>(bias.data)[k];
+    for (int64_t k = 0; k < channels; ++k) shifts[k] = float_at(bias.type, bias.data, k);
   }
-  const auto *raw = static_cast<const float *>(weights.data);
-  folded_weights_.resize(static_cast<size_t>(weights.elements()));
+  folded_weights_.resize(static_cast<size_t>(weights.elements()) * size_of(weights.type));
   for (int64_t i = 0; i < first; ++i)
     for (int64_t j = 0; j < second; ++j) {
       const int64_t k = recipe_.transposed ? i / (first / recipe_.groups) * second + j : i;
       const int64_t c = recipe_.transposed ? i : i / filters_a_group * second + j;
       for (int64_t t = (i * second + j) * taps; t < (i * second + j + 1) * taps; ++t) {
-        folded_weights_[t] = static_cast<float>(after[k].scale * raw[t] * before[c].scale);
-        shifts[k] += raw[t] * before[c].shift;
+        const double raw = float_at(weights.type, weights.data, t);
+        store(weights.type, folded_weights_.data(), t, static_cast<float>(after[k].scale * raw * before[c].scale));
+        shifts[k] += raw * before[c].shift;
       }
     }
   for (int64_t k = 0; k < channels; ++k)
     folded_bias_.push_back(static_cast<float>(shifts[k] * after[k].scale + after[k].shift));
 }
 
+// An operand where the host can read it; `fetched` holds it where it had to be brought there.
+View Layer::read(const Operand &operand, const OrtKernelContext *context, std::vector<char> &fetched) const {
+  View view = operand.view(api_, context);
+  if (place_.on_host() || operand.constant() || !view.data) return view;
+  fetched.resize(static_cast<size_t>(view.elements()) * size_of(view.type));
+  if (!fetched.empty()) place_.fetch(context, view.data, fetched.data(), fetched.size());
+  view.data = fetched.data();
+  return view;
+}
+
 Layer::Numbers Layer::numbers(const OrtKernelContext *context) const {
   Numbers numbers;
   if (recipe_.kind == Kind::kFloats) return numbers;
-  numbers.input_zero = zero_of(input_zero_.view(api_, context), "the input's zero point");
-  const View zeros = weights_zero_.view(api_, context);
+  std::vector<char> fetched[6];
+  numbers.input_zero = zero_of(read(input_zero_, context, fetched[0]), "the input's zero point");
+  const View zeros = read(weights_zero_, context, fetched[1]);
   const View weights = weights_.view(api_, context);
   const int64_t channels = weights.sizes.empty() ? 0 : weights.sizes[0];
-  for (int64_t k = 0; zeros.data && k < zeros.elements(); ++k) {
-    numbers.weights_zeros.push_back(static_cast<const char *>(zeros.data)[k]);
-    numbers.zeros_differ |= numbers.weights_zeros[k] != numbers.weights_zeros[0];
-  }
+  const auto *each = static_cast<const char *>(zeros.data);
+  for (int64_t k = 1; zeros.data && k < zeros.elements(); ++k) numbers.zeros_differ |= each[k] != each[0];
   if (numbers.zeros_differ && zeros.elements() != channels)
     throw Error(kInvalidArgument, "polyconv: the weights' zero points are " + std::to_string(zeros.elements()) +
                                       ", expected one or " + std::to_string(channels));
+  if (numbers.zeros_differ) numbers.weights_zeros = place_.constant({each, each + channels});
   if (zeros.data && !numbers.zeros_differ && zeros.elements() > 0) numbers.weights_zero = byte_at(zeros, 0);
   if (recipe_.kind == Kind::kSums) return numbers;
-  const float input_scale = float_of(input_scale_.view(api_, context), "the input's scale");
-  numbers.output_scale = float_of(output_scale_.view(api_, context), "the output's scale");
-  numbers.output_zero = zero_of(output_zero_.view(api_, context), "the output's zero point");
-  const View scales = weights_scale_.view(api_, context);
+  const float input_scale = float_of(read(input_scale_, context, fetched[2]), "the input's scale");
+  numbers.output_scale = float_of(read(output_scale_, context, fetched[3]), "the output's scale");
+  numbers.output_zero = zero_of(read(output_zero_, context, fetched[4]), "the output's zero point");
+  const View scales = read(weights_scale_, context, fetched[5]);
   if (!scales.data || scales.type != kFloat || (scales.elements() != 1 && scales.elements() != channels))
     throw Error(kInvalidArgument, "polyconv: the weights' scales are not one float or one a channel");
+  std::vector<float> products;
   for (int64_t k = 0; k < channels; ++k)
-    numbers.scales.push_back(input_scale * static_cast<const float *>(scales.data)[scales.elements() == 1 ? 0 : k]);
+    products.push_back(input_scale * float_at(kFloat, scales.data, scales.elements() == 1 ? 0 : k));
+  numbers.scales = place_.constant(bytes_of(products));
   return numbers;
 }
 
@@ -185,6 +225,7 @@ polyconv::Problem Layer::problem(int input_type, const std::vector<int64_t> &inp
   problem.output_type = type_of(output_type_);
   polyconv_epilogue &epilogue = problem.epilogue;
   epilogue.has_bias = bias_.exists() || !folded_bias_.empty();
+  if (bias_.constant()) require_bias(bias_.view(api_, nullptr), problem.out_channels);
   if (recipe_.kind == Kind::kFloats) {
     if (has_residual_) epilogue.residual_from = POLYCONV_RESIDUAL_BUFFER;
     epilogue.activation = recipe_.activation, epilogue.activation_alpha = recipe_.alpha;
@@ -201,11 +242,11 @@ polyconv::Problem Layer::problem(int input_type, const std::vector<int64_t> &inp
   return problem;
 }
 
-std::shared_ptr<polyconv::Weights> Layer::packed(const polyconv::Plan &plan, int32_t place,
-                                                 const polyconv::Problem &problem, const View &weights) {
-  const std::string format = plan.weights_format(place);
+std::shared_ptr<polyconv::Weights> Layer::packed(const polyconv::Plan &plan, int32_t index,
+                                                 const polyconv::Problem &problem, const View &weights, void *stream) {
+  const std::string format = plan.weights_format(index);
   if (format == "raw") return nullptr;
-  if (!has_fixed_weights()) return std::make_shared<polyconv::Weights>(plan, place, weights.data);
+  if (!has_fixed_weights()) return std::make_shared<polyconv::Weights>(plan, index, raw(weights), nullptr, stream);
   // Packed weights serve every plan of the same format and weight problem; what shapes change of it is which axes have
   // one output.
   std::string key = format + "/" + std::to_string(problem.input_zero_point);
@@ -214,24 +255,37 @@ std::shared_ptr<polyconv::Weights> Layer::packed(const polyconv::Plan &plan, int
     key += problem.input_size[i] == 1 || output[i + 2] == 1 ? "1" : "n";
   std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<polyconv::Weights> &entry = packed_[key];
-  if (!entry) entry = std::make_shared<polyconv::Weights>(plan, place, weights.data);
+  if (!entry) {
+    const std::shared_ptr<const void> there = place_.on_host()
+                                                  ? std::shared_ptr<const void>(weights.data, [](const void *) {})
+                                                  : place_.constant(bytes(weights));
+    entry = std::make_shared<polyconv::Weights>(plan, index, there.get());
+    place_.wait(nullptr);
+  }
   std::shared_ptr<polyconv::Weights> result = entry;
   if (packed_.size() > kMostFormats) packed_.clear();
   return result;
 }
 
+// Constant weights are there once for all plans that take them raw.
+const void *Layer::raw(const View &weights) {
+  if (place_.on_host() || !weights_.constant()) return weights.data;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!raw_) raw_ = place_.constant(bytes(weights));
+  return raw_.get();
+}
+
 void Layer::fill(const OrtKernelContext *context, const polyconv::Problem &problem, const View &weights,
-                 const Numbers &numbers, int32_t place, polyconv::Buffers &buffers) const {
-  buffers.weights[place] = const_cast<void *>(weights.data);
-  if (!folded_bias_.empty()) {
-    buffers.bias[place] = const_cast<float *>(folded_bias_.data());
+                 const Numbers &numbers, bool is_packed, int32_t index, polyconv::Buffers &buffers) {
+  if (!is_packed) buffers.weights[index] = const_cast<void *>(raw(weights));
+  if (fixed_bias_) {
+    buffers.bias[index] = const_cast<void *>(fixed_bias_.get());
   } else if (bias_.exists()) {
     const View bias = bias_.view(api_, context);
     require_bias(bias, problem.out_channels);
-    buffers.bias[place] = const_cast<void *>(bias.data);
+    buffers.bias[index] = const_cast<void *>(bias.data);
   }
-  if (!numbers.scales.empty()) buffers.scale[place] = numbers.scales.data();
-  if (numbers.zeros_differ) buffers.weights_zero_point[place] = numbers.weights_zeros.data();
+  buffers.scale[index] = numbers.scales.get(), buffers.weights_zero_point[index] = numbers.weights_zeros.get();
 }
 
 } // namespace polyconv_ort

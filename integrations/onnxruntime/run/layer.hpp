@@ -14,6 +14,7 @@
 
 #include "claim/recipe.hpp"
 #include "run/operands.hpp"
+#include "run/place.hpp"
 
 namespace polyconv_ort {
 
@@ -23,15 +24,15 @@ class Layer {
   struct Numbers {
     int32_t input_zero = 0, output_zero = 0;
     float output_scale = 1;
-    std::vector<char> weights_zeros; // one a channel, as bytes of the weights' type; one alone where all are the same
-    std::vector<float> scales;       // input_scale * weights_scale, one a channel
+    std::shared_ptr<const void> scales;        // input_scale * weights_scale, one a channel, where layers run
+    std::shared_ptr<const void> weights_zeros; // one a channel, as bytes of the weights' type, where they differ
     bool zeros_differ = false;
     int32_t weights_zero = 0;
     std::string key() const; // what of them a plan depends on
   };
 
   // Copies the recipe's constants; what is no constant comes with each run by the number that `inputs` gives its name.
-  Layer(const Api &, const Recipe &, const Inputs &, std::string name);
+  Layer(const Api &, const Place &, const Recipe &, const Inputs &, std::string name);
 
   const std::string &name() const { return name_; }
   const std::string &text() const { return recipe_.text; } // "Conv+Relu"
@@ -46,14 +47,15 @@ class Layer {
   polyconv::Problem problem(int input_type, const std::vector<int64_t> &input, const View &weights,
                             const Numbers &) const;
 
-  // Weights for layer `place` of a plan, packed once for all plans that can share them; NULL where it takes them raw.
-  std::shared_ptr<polyconv::Weights> packed(const polyconv::Plan &, int32_t place, const polyconv::Problem &,
-                                            const View &weights);
+  // Weights for layer `index` of a plan, packed once for all plans that can share them, or, where they change from run
+  // to run, packed on this stream; NULL where the plan takes them raw.
+  std::shared_ptr<polyconv::Weights> packed(const polyconv::Plan &, int32_t index, const polyconv::Problem &,
+                                            const View &weights, void *stream);
 
-  // What the layer itself brings to a run, into place `place`: raw weights, bias, scales and zero points. The bias is
-  // checked.
-  void fill(const OrtKernelContext *, const polyconv::Problem &, const View &weights, const Numbers &, int32_t place,
-            polyconv::Buffers &) const;
+  // What the layer itself brings to a run, as layer `index` of its plan: raw weights, unless `is_packed`, bias, scales
+  // and zero points. The bias is checked.
+  void fill(const OrtKernelContext *, const polyconv::Problem &, const View &weights, const Numbers &, bool is_packed,
+            int32_t index, polyconv::Buffers &);
 
  private:
   struct Step { // of a recipe, with its constants
@@ -66,9 +68,12 @@ class Layer {
   };
   std::vector<Line> lines(const std::vector<Step> &, int64_t channels) const; // all steps in one, for each channel
   void fold();                                                                // the steps into weights and bias
-  static void require_bias(const View &, int64_t channels);                   // or Error: not every runtime looks
+  View read(const Operand &, const OrtKernelContext *, std::vector<char> &fetched) const;
+  const void *raw(const View &weights);                     // where layers run
+  static void require_bias(const View &, int64_t channels); // or Error: not every runtime looks
 
   const Api &api_;
+  const Place &place_;
   Recipe recipe_; // without its nodes and values, which live no longer than the graph
   std::string name_;
   Operand weights_, bias_;
@@ -76,9 +81,12 @@ class Layer {
   std::vector<Step> before_, steps_;
   bool has_residual_ = false;
   int output_type_ = kFloat;
-  std::vector<float> folded_weights_, folded_bias_; // where there is something to fold
+  std::vector<char> folded_weights_;       // of the weights' type, where there is something to fold
+  std::vector<float> folded_bias_;         // likewise, and where the model's own has another type than polyconv's
+  std::shared_ptr<const void> fixed_bias_; // where layers run; NULL: there is none, or it changes from run to run
 
   std::mutex mutex_;
+  std::shared_ptr<const void> raw_;
   std::map<std::string, std::shared_ptr<polyconv::Weights>> packed_;
 };
 

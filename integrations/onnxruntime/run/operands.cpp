@@ -6,17 +6,6 @@
 #include <cstring>
 
 namespace polyconv_ort {
-namespace {
-
-size_t bytes_of(int type) {
-  if (type == kFloat || type == kInt32) return 4;
-  if (type == kUint8 || type == kInt8) return 1;
-  throw Error(kFail, "polyconv: an operand has element type " + std::to_string(type) +
-                         ", expected float, int32, int8 or uint8");
-}
-
-} // namespace
-
 View input_view(const Api &api, const OrtKernelContext *context, size_t index) {
   const OrtValue *tensor = nullptr;
   require(api, api.KernelContext_GetInput(context, index, &tensor));
@@ -34,7 +23,7 @@ Operand::Operand(const Api &api, const Value &value, const Inputs &inputs) : exi
     constant_ = true;
     const Shape shape = shape_of(api, tensor);
     view_.type = shape.type, view_.sizes = shape.sizes;
-    bytes_.resize(static_cast<size_t>(view_.elements()) * bytes_of(view_.type));
+    bytes_.resize(static_cast<size_t>(view_.elements()) * size_of(view_.type));
     if (!bytes_.empty()) std::memcpy(bytes_.data(), data_of(api, tensor), bytes_.size());
     return;
   }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "run/elementwise.hpp"
 #include "runtime/threads.hpp"
 
 namespace polyconv_ort {
@@ -41,14 +40,9 @@ Pieces pieces(int64_t all, int64_t elements_each) {
   return {all, std::max<int64_t>(1, kElementsATask / std::max<int64_t>(1, elements_each))};
 }
 
-// The axis of a tensor of rank `axes` that lies at a place: as they are, or with the channels at the end.
-size_t axis_at(size_t place, size_t axes, bool last) {
-  return !last || place == 0 ? place : place + 1 == axes ? 1 : place + 1;
-}
-
 // The strides of a tensor over the axes of a result of rank `axes` in the result's order. Sizes that a tensor leaves
 // out are in front.
-Loop::Operand operand(const float *data, const std::vector<int64_t> &sizes, bool last, size_t axes, bool result_last) {
+Loop::Operand operand(const void *data, const std::vector<int64_t> &sizes, bool last, size_t axes, bool result_last) {
   const size_t missing = axes - sizes.size();
   std::vector<int64_t> natural(axes, 0);
   int64_t stride = 1;
@@ -81,18 +75,22 @@ void broadcast(std::vector<int64_t> &sizes, const std::vector<int64_t> &with, co
 
 } // namespace
 
-Pass::Pass(const Api &api, const Operator &op)
+Pass::Pass(const Api &api, const Place &place, const Operator &op)
     : api_(api),
       operator_(op),
       name_(op.nodes[0].name().empty() ? op.output.name() : op.nodes[0].name()),
-      axes_(op.inputs[0].shape().sizes.size()) {
+      axes_(op.inputs[0].shape().sizes.size()),
+      type_(op.inputs[0].shape().type) {
   for (const Stage &stage : op.stages) {
     constants_.emplace_back();
     const OrtValue *tensor = stage.constant.constant();
     if (!tensor) continue;
-    constants_.back().sizes = shape_of(api, tensor).sizes;
-    const auto *numbers = static_cast<const float *>(data_of(api, tensor));
-    constants_.back().numbers.assign(numbers, numbers + elements_of(constants_.back().sizes));
+    const Shape shape = shape_of(api, tensor);
+    constants_.back().sizes = shape.sizes;
+    std::vector<float> numbers;
+    for (int64_t i = 0; i < elements_of(shape.sizes); ++i)
+      numbers.push_back(float_at(shape.type, data_of(api, tensor), i));
+    constants_.back().numbers = place.constant(bytes_of(numbers));
   }
   operator_.nodes.clear(), operator_.inputs.clear(), operator_.output = Value();
   for (Stage &stage : operator_.stages) stage.constant = Value();
@@ -130,33 +128,36 @@ void Pass::run(const std::vector<Tensor> &inputs, const Tensor &output) const {
   for (int64_t size : *output.sizes)
     if (size == 0) return;
   switch (operator_.kind) {
-    case Operator::Kind::kElementwise: return elementwise(inputs, output);
+    case Operator::Kind::kElementwise: {
+      const Loop made = loop(inputs, output);
+      return share(api_, made.tasks(), [&](int64_t task) { made.run_task(task); });
+    }
     case Operator::Kind::kAverage: return average(inputs[0], output);
     case Operator::Kind::kConcat: return concat(inputs, output);
     case Operator::Kind::kEnlarge: return enlarge(inputs[0], output);
   }
 }
 
-void Pass::elementwise(const std::vector<Tensor> &inputs, const Tensor &output) const {
+Loop Pass::loop(const std::vector<Tensor> &inputs, const Tensor &output) const {
   const std::vector<int64_t> &sizes = *output.sizes;
   Loop loop;
-  loop.axes = static_cast<int>(sizes.size()), loop.result = static_cast<float *>(output.data);
+  loop.axes = static_cast<int>(sizes.size()), loop.result = output.data;
   for (size_t i = 0; i < sizes.size(); ++i) loop.sizes[i] = sizes[axis_at(i, sizes.size(), output.last)];
   for (const Tensor &input : inputs)
-    loop.operands.push_back(
-        operand(static_cast<const float *>(input.data), *input.sizes, input.last, sizes.size(), output.last));
+    loop.operands.push_back(operand(input.data, *input.sizes, input.last, sizes.size(), output.last));
   for (size_t s = 0; s < constants_.size(); ++s) {
     const Stage &stage = operator_.stages[s];
     int with = stage.operand;
-    if (!constants_[s].numbers.empty()) {
+    if (constants_[s].numbers) {
       with = static_cast<int>(loop.operands.size());
       loop.operands.push_back(
-          operand(constants_[s].numbers.data(), constants_[s].sizes, false, sizes.size(), output.last));
+          operand(constants_[s].numbers.get(), constants_[s].sizes, false, sizes.size(), output.last));
+      loop.operands.back().constant = true;
     }
     loop.steps.push_back({stage.kind, with, stage.alpha, stage.beta});
   }
   loop.merge();
-  share(api_, loop.tasks(), [&](int64_t task) { loop.run_task(task); });
+  return loop;
 }
 
 void Pass::average(const Tensor &input, const Tensor &output) const {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <set>
 
 #include "runtime/threads.hpp"
@@ -55,49 +54,28 @@ std::string name_of(const Recipe &recipe) {
 
 } // namespace
 
-std::unique_ptr<polyconv::Memory> Workspaces::take(size_t bytes) {
-  std::unique_ptr<polyconv::Memory> memory;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (!free_.empty()) memory = std::move(free_.back()), free_.pop_back();
-  }
-  if (!memory || memory->bytes() < bytes) {
-    memory.reset(); // before the larger one, so that both are never there
-    memory = std::make_unique<polyconv::Memory>(polyconv::Device(), bytes);
-  }
-  return memory;
-}
-
-void Workspaces::give(std::unique_ptr<polyconv::Memory> memory) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  free_.push_back(std::move(memory));
-}
-
-Region::Region(const Api &api, const Recipes &found, const Inputs &inputs, const Inputs &outputs,
-               const Settings &settings, std::shared_ptr<Workspaces> workspaces)
-    : api_(api),
-      settings_(settings),
-      workspaces_(std::move(workspaces)),
-      told_(found.taken.size() + found.operators.size()) {
+Region::Region(const Api &api, Place &place, const Recipes &found, const Inputs &inputs, const Inputs &outputs,
+               const Settings &settings)
+    : api_(api), place_(place), settings_(settings), told_(found.taken.size() + found.operators.size()) {
   std::map<std::string, int> numbers;
   std::vector<Value> read;
-  auto place = [](const Inputs &names, const std::string &name) {
-    auto found_place = names.find(name);
-    return found_place == names.end() ? -1 : static_cast<int>(found_place->second);
+  auto outside = [](const Inputs &names, const std::string &name) {
+    auto entry = names.find(name);
+    return entry == names.end() ? -1 : static_cast<int>(entry->second);
   };
   auto number = [&](const Value &value) {
     const std::string name = value.name();
     const auto [entry, is_new] = numbers.try_emplace(name, static_cast<int>(network_.tensors.size()));
-    if (is_new) network_.tensors.push_back({place(inputs, name), place(outputs, name)});
+    if (is_new) network_.tensors.push_back({outside(inputs, name), outside(outputs, name)});
     return entry->second;
   };
   for (const Member &member : in_order(found)) {
     Network::Link link;
     if (member.recipe) {
-      link.layer = std::make_shared<Layer>(api, *member.recipe, inputs, name_of(*member.recipe));
+      link.layer = std::make_shared<Layer>(api, place, *member.recipe, inputs, name_of(*member.recipe));
       is_fixed_ = is_fixed_ && link.layer->is_fixed();
     } else {
-      link.pass = std::make_shared<Pass>(api, *member.between);
+      link.pass = std::make_shared<Pass>(api, place, *member.between);
     }
     for (const Value &value : member.reads) link.reads.push_back(number(value)), read.push_back(value);
     link.output = number(member.output);
@@ -141,10 +119,7 @@ void Region::prepare(const std::vector<Value> &read, const std::map<std::string,
   }
   try {
     const std::shared_ptr<const Schedule> made = ready(inputs, constants_);
-    if (made->bytes == 0) return;
-    auto memory = workspaces_->take(made->bytes);
-    std::memset(memory->get(), 0, memory->bytes()); // the system gives the pages now, not in the first run
-    workspaces_->give(std::move(memory));
+    if (made->bytes > 0) place_.expect(made->bytes);
   } catch (const std::exception &) { // NOLINT(bugprone-empty-catch): see above
   }
 }
@@ -173,10 +148,13 @@ std::shared_ptr<const Schedule> Region::ready(const std::vector<Sized> &inputs, 
     about += std::to_string(powers) + ",";
   }
   if (layouts_.size() > kMostLayouts) layouts_.clear();
-  auto made = std::make_shared<const Schedule>(make_schedule(network_, inputs, constants.weights, constants.numbers,
-                                                             plan_options(api_, settings_), layouts_[about]));
+  auto made = std::make_shared<const Schedule>(
+      make_schedule(network_, place_, inputs, constants.weights, constants.numbers, layouts_[about]));
   ready_.emplace_front(key, made);
-  if (static_cast<int64_t>(ready_.size()) > settings_.plans) ready_.pop_back();
+  if (static_cast<int64_t>(ready_.size()) > settings_.plans) {
+    place_.drain(); // a plan must not go while it runs
+    ready_.pop_back();
+  }
   ++plans_;
   tell(*made);
   return made;
@@ -198,7 +176,7 @@ void Region::tell(const Schedule &schedule) {
 }
 
 void Region::run(OrtKernelContext *context) {
-  const Running scope(settings_.session_pool ? context : nullptr);
+  const Running scope(place_.on_host() && settings_.session_pool ? context : nullptr);
   std::vector<Sized> inputs(network_.tensors.size());
   std::vector<void *> places(network_.tensors.size(), nullptr);
   for (int entry : entries_) {
@@ -224,36 +202,32 @@ void Region::compute(OrtKernelContext *context, const Schedule &schedule, const 
             api_.KernelContext_GetOutput(context, static_cast<size_t>(number), sizes.data(), sizes.size(), &output));
     require(api_, api_.GetTensorMutableData(output, &outer[t]));
   }
-  std::unique_ptr<polyconv::Memory> memory;
-  if (schedule.bytes > 0) memory = workspaces_->take(schedule.bytes);
-  auto *arena = memory ? static_cast<char *>(memory->get()) : nullptr;
+  std::shared_ptr<void> memory;
+  if (schedule.bytes > 0) memory = place_.memory(context, schedule.bytes);
+  auto *arena = static_cast<char *>(memory.get());
   std::vector<void *> places = outer;
   for (size_t t = 0; t < places.size(); ++t)
     if (schedule.tensors[t].inside) places[t] = arena + schedule.tensors[t].offset;
-  try {
-    for (const Schedule::Step &step : schedule.steps)
-      run_step(context, constants, schedule, step, outer, places, arena ? arena + schedule.arena : nullptr);
-  } catch (...) {
-    if (memory) workspaces_->give(std::move(memory));
-    throw;
-  }
-  if (memory) workspaces_->give(std::move(memory));
+  const Pointers pointers{outer, places, arena ? arena + schedule.arena : nullptr, place_.stream(context)};
+  for (const Schedule::Step &step : schedule.steps) run_step(context, constants, schedule, step, pointers);
 }
 
 void Region::run_step(const OrtKernelContext *context, const Constants &constants, const Schedule &schedule,
-                      const Schedule::Step &step, const std::vector<void *> &outer, const std::vector<void *> &places,
-                      void *workspace) {
+                      const Schedule::Step &step, const Pointers &pointers) {
   if (step.turned >= 0) {
     const bool enters = step.turn.to_last;
-    turn(api_, step.turn, (enters ? outer : places)[step.turned], (enters ? places : outer)[step.turned]);
+    void *outside = pointers.outer[step.turned], *inside = pointers.places[step.turned];
+    place_.turn(step.turn, enters ? outside : inside, enters ? inside : outside, pointers.stream);
     return;
   }
+  if (settings_.profile) place_.wait(pointers.stream);
   const auto begin = std::chrono::steady_clock::now();
   if (step.plan)
-    run_plan(context, constants, step, places, workspace);
+    run_plan(context, constants, step, pointers);
   else
-    run_pass(schedule, network_.links[step.links[0]], places);
+    run_pass(schedule, network_.links[step.links[0]], pointers);
   if (!settings_.profile) return;
+  place_.wait(pointers.stream);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::lock_guard<std::mutex> lock(mutex_);
   Told &told = told_[step.links[0]];
@@ -261,37 +235,38 @@ void Region::run_step(const OrtKernelContext *context, const Constants &constant
   told.seconds += seconds;
 }
 
-void Region::run_pass(const Schedule &schedule, const Network::Link &link, const std::vector<void *> &places) {
+void Region::run_pass(const Schedule &schedule, const Network::Link &link, const Pointers &pointers) {
   auto tensor = [&](int number) {
     const Schedule::Tensor &told = schedule.tensors[number];
-    return Pass::Tensor{places[number], &told.sizes, told.last};
+    return Pass::Tensor{pointers.places[number], &told.sizes, told.last};
   };
   std::vector<Pass::Tensor> inputs;
   for (int number : link.reads) inputs.push_back(tensor(number));
-  link.pass->run(inputs, tensor(link.output));
+  place_.run(*link.pass, inputs, tensor(link.output), pointers.stream);
 }
 
 void Region::run_plan(const OrtKernelContext *context, const Constants &constants, const Schedule::Step &step,
-                      const std::vector<void *> &places, void *workspace) {
+                      const Pointers &pointers) {
   polyconv::Buffers buffers;
   std::vector<std::shared_ptr<polyconv::Weights>> each; // packed for this run alone
   for (size_t k = 0; k < step.links.size(); ++k) {
     const Network::Link &link = network_.links[step.links[k]];
-    const auto place = static_cast<int32_t>(k);
-    link.layer->fill(context, step.problems[k], constants.weights[step.links[k]], constants.numbers[step.links[k]],
-                     place, buffers);
-    if (link.residual() >= 0) buffers.residual[k] = places[link.residual()];
+    const auto index = static_cast<int32_t>(k);
+    const View &raw = constants.weights[step.links[k]];
     std::shared_ptr<polyconv::Weights> weights = step.weights[k];
+    link.layer->fill(context, step.problems[k], raw, constants.numbers[step.links[k]], weights != nullptr, index,
+                     buffers);
+    if (link.residual() >= 0) buffers.residual[k] = pointers.places[link.residual()];
     if (weights && !link.layer->has_fixed_weights()) {
-      weights = link.layer->packed(*step.plan, place, step.problems[k], constants.weights[step.links[k]]);
+      weights = link.layer->packed(*step.plan, index, step.problems[k], raw, pointers.stream);
       each.push_back(weights);
     }
     if (weights) buffers.packed[k] = weights->get();
   }
-  buffers.input = places[network_.links[step.links[0]].input()];
-  buffers.output = places[network_.links[step.links.back()].output];
-  buffers.workspace = workspace, buffers.workspace_size = static_cast<size_t>(step.info.workspace_bytes);
-  polyconv::require(polyconv_run(step.plan->get(), &buffers, nullptr));
+  buffers.input = pointers.places[network_.links[step.links[0]].input()];
+  buffers.output = pointers.places[network_.links[step.links.back()].output];
+  buffers.workspace = pointers.workspace, buffers.workspace_size = static_cast<size_t>(step.info.workspace_bytes);
+  polyconv::require(polyconv_run(step.plan->get(), &buffers, pointers.stream));
 }
 
 std::string Region::report() {

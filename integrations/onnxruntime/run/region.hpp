@@ -13,22 +13,10 @@
 
 namespace polyconv_ort {
 
-// Memory of runs, reused: as many blocks as runs are under way at once, each as large as the largest asked of it.
-class Workspaces {
- public:
-  std::unique_ptr<polyconv::Memory> take(size_t bytes);
-  void give(std::unique_ptr<polyconv::Memory> memory);
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<polyconv::Memory>> free_;
-};
-
 class Region {
  public:
   // `outputs` are the fused node's, by name.
-  Region(const Api &, const Recipes &, const Inputs &, const Inputs &outputs, const Settings &,
-         std::shared_ptr<Workspaces>);
+  Region(const Api &, Place &, const Recipes &, const Inputs &, const Inputs &outputs, const Settings &);
   // One run, on any thread, several at once. Throws Error, polyconv::Error or std::invalid_argument.
   void run(OrtKernelContext *);
   size_t layers() const;
@@ -49,15 +37,18 @@ class Region {
   std::shared_ptr<const Schedule> ready(const std::vector<Sized> &inputs, const Constants &);
   void tell(const Schedule &);
   void compute(OrtKernelContext *, const Schedule &, const Constants &, std::vector<void *> outer);
+  struct Pointers {                            // of one run
+    const std::vector<void *> &outer, &places; // by tensor: the runtime's own; where the layers have them
+    void *workspace, *stream;
+  };
   void run_step(const OrtKernelContext *, const Constants &, const Schedule &, const Schedule::Step &,
-                const std::vector<void *> &outer, const std::vector<void *> &places, void *workspace);
-  void run_plan(const OrtKernelContext *, const Constants &, const Schedule::Step &, const std::vector<void *> &places,
-                void *workspace);
-  void run_pass(const Schedule &, const Network::Link &, const std::vector<void *> &places);
+                const Pointers &);
+  void run_plan(const OrtKernelContext *, const Constants &, const Schedule::Step &, const Pointers &);
+  void run_pass(const Schedule &, const Network::Link &, const Pointers &);
 
   const Api &api_;
+  Place &place_;
   const Settings &settings_;
-  std::shared_ptr<Workspaces> workspaces_;
   Network network_;
   std::vector<int> entries_; // tensors that come from outside
   bool is_fixed_ = true;     // nothing but these tensors and the bias changes from run to run

@@ -16,15 +16,14 @@ namespace polyconv_ort {
 namespace {
 
 constexpr size_t kMostInAChain = POLYCONV_MAX_CHAIN;
-constexpr double kTurnedBytesAMicrosecond = 20e3, kTurnMicroseconds = 2; // what turning a tensor takes, roughly
 constexpr double kBetter = 0.95;     // what another layout must save: estimates are no better than that
 constexpr double kWorthwhile = 0.98; // of the layers' estimates one by one: above it a chain would fuse nothing
 
 class Planner {
  public:
-  Planner(const Network &network, const std::vector<Sized> &inputs, const std::vector<View> &weights,
-          const std::vector<Layer::Numbers> &numbers, const polyconv::Options &options)
-      : network_(network), weights_(weights), numbers_(numbers), options_(options) {
+  Planner(const Network &network, const Place &place, const std::vector<Sized> &inputs,
+          const std::vector<View> &weights, const std::vector<Layer::Numbers> &numbers)
+      : network_(network), place_(place), weights_(weights), numbers_(numbers), options_(place.options()) {
     propagate(inputs);
   }
 
@@ -61,7 +60,7 @@ class Planner {
       if (link.pass) {
         std::vector<std::vector<int64_t>> sizes;
         for (int tensor : link.reads) sizes.push_back(tensors()[tensor].sizes);
-        tensors()[link.output].sizes = link.pass->output_sizes(sizes), tensors()[link.output].type = kFloat;
+        tensors()[link.output].sizes = link.pass->output_sizes(sizes), tensors()[link.output].type = link.pass->type();
         problems_.emplace_back();
         continue;
       }
@@ -136,7 +135,7 @@ class Planner {
   double turning(size_t tensor) const {
     auto bytes = static_cast<double>(tensors()[tensor].bytes());
     if (is_invariant()) bytes /= static_cast<double>(std::max<int64_t>(1, tensors()[tensor].sizes[0]));
-    return kTurnMicroseconds + 2 * bytes / kTurnedBytesAMicrosecond;
+    return place_.turning(bytes);
   }
 
   // The plan of some problems. Layers that are alike share one.
@@ -145,7 +144,7 @@ class Planner {
     for (const polyconv::Problem &problem : problems) key += problem.token() + "|";
     const auto [entry, is_new] = made_.try_emplace(key);
     if (is_new) try {
-        auto plan = std::make_shared<const polyconv::Plan>(problems, options);
+        auto plan = std::make_shared<const polyconv::Plan>(problems, options, place_.device());
         entry->second.info = plan->info();
         entry->second.estimate = entry->second.info.estimate_us, entry->second.plan = std::move(plan);
       } catch (const polyconv::Error &) { // where it matters, the step asks again and has the sentence
@@ -294,8 +293,7 @@ class Planner {
   void add_turn(int tensor, bool to_last) {
     Schedule::Step step;
     step.turned = tensor;
-    step.turn = {tensors()[tensor].sizes,
-                 tensors()[tensor].type == kFloat || tensors()[tensor].type == kInt32 ? 4u : 1u, to_last};
+    step.turn = {tensors()[tensor].sizes, size_of(tensors()[tensor].type), to_last};
     schedule_.steps.push_back(std::move(step));
   }
 
@@ -304,11 +302,12 @@ class Planner {
     step.links = piece;
     step.problems = piece.size() == 1 ? std::vector<polyconv::Problem>{laid_out(piece[0])} : chained(piece);
     const Made &made = plan(step.problems, options_);
-    step.plan = made.plan ? made.plan : std::make_shared<const polyconv::Plan>(step.problems, options_);
+    step.plan =
+        made.plan ? made.plan : std::make_shared<const polyconv::Plan>(step.problems, options_, place_.device());
     step.info = made.info;
     for (size_t k = 0; k < piece.size(); ++k)
       step.weights.push_back(network_.links[piece[k]].layer->packed(*step.plan, static_cast<int32_t>(k),
-                                                                    step.problems[k], weights_[piece[k]]));
+                                                                    step.problems[k], weights_[piece[k]], nullptr));
     schedule_.steps.push_back(std::move(step));
   }
 
@@ -363,9 +362,10 @@ class Planner {
   }
 
   const Network &network_;
+  const Place &place_;
   const std::vector<View> &weights_;
   const std::vector<Layer::Numbers> &numbers_;
-  const polyconv::Options &options_;
+  polyconv::Options options_;
   std::vector<polyconv::Problem> problems_;
   std::vector<int> group_;
   std::vector<bool> last_; // by group
@@ -377,14 +377,14 @@ class Planner {
 } // namespace
 
 size_t Schedule::Tensor::bytes() const {
-  size_t product = type == kFloat || type == kInt32 ? 4 : 1;
+  size_t product = size_of(type);
   for (int64_t size : sizes) product *= static_cast<size_t>(size);
   return product;
 }
 
-Schedule make_schedule(const Network &network, const std::vector<Sized> &inputs, const std::vector<View> &weights,
-                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &options, Layouts &layouts) {
-  return Planner(network, inputs, weights, numbers, options).make(layouts);
+Schedule make_schedule(const Network &network, const Place &place, const std::vector<Sized> &inputs,
+                       const std::vector<View> &weights, const std::vector<Layer::Numbers> &numbers, Layouts &layouts) {
+  return Planner(network, place, inputs, weights, numbers).make(layouts);
 }
 
 } // namespace polyconv_ort

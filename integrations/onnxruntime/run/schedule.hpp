@@ -47,8 +47,8 @@ using Layouts = std::vector<bool>;
 
 // Throws Error, polyconv::Error or std::invalid_argument where the sizes do not fit. `weights` and `numbers` are the
 // layers' own; `inputs` are by tensor. `layouts` are taken as they are, or chosen where there are none.
-Schedule make_schedule(const Network &, const std::vector<Sized> &inputs, const std::vector<View> &weights,
-                       const std::vector<Layer::Numbers> &numbers, const polyconv::Options &, Layouts &layouts);
+Schedule make_schedule(const Network &, const Place &, const std::vector<Sized> &inputs,
+                       const std::vector<View> &weights, const std::vector<Layer::Numbers> &numbers, Layouts &layouts);
 
 } // namespace polyconv_ort
 #endif // POLYCONV_ORT_SCHEDULE_HPP

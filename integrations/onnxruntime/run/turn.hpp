@@ -13,7 +13,7 @@ namespace polyconv_ort {
 
 struct Turn {
   std::vector<int64_t> sizes; // batch, channels, and the others
-  size_t element = 4;         // bytes: 1 or 4
+  size_t element = 4;         // bytes: 1, 2 or 4; on the host 1 or 4
   bool to_last = false;       // else back to first
 };
 

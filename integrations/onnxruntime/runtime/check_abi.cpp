@@ -31,19 +31,46 @@ SAME(EpFactory, OrtEpFactory, GetVendorId);
 SAME(EpFactory, OrtEpFactory, GetVersion);
 SAME(EpFactory, OrtEpFactory, ReleaseAllocator);
 SAME(EpFactory, OrtEpFactory, IsStreamAware);
+SAME(EpFactory, OrtEpFactory, CreateSyncStreamForDevice);
 static_assert(sizeof(EpFactory) == offsetof(OrtEpFactory, GetCustomOpDomains) + sizeof(void *),
               "OrtEpFactory of 1.24 ends elsewhere");
+SAME(Ep, OrtEp, GetKernelRegistry);
+SAME(KernelImpl, OrtKernelImpl, flags);
+SAME(KernelImpl, OrtKernelImpl, Compute);
+SAME(KernelImpl, OrtKernelImpl, Release);
+static_assert(sizeof(KernelImpl) == offsetof(OrtKernelImpl, SetSharedPrePackedWeight) + sizeof(void *),
+              "OrtKernelImpl of 1.24 ends elsewhere");
+SAME(Allocator, OrtAllocator, Alloc);
+SAME(Allocator, OrtAllocator, Free);
+SAME(Allocator, OrtAllocator, Info);
+SAME(Allocator, OrtAllocator, Reserve);
+SAME(Allocator, OrtAllocator, AllocOnStream);
+SAME(DataTransfer, OrtDataTransferImpl, Release);
+SAME(DataTransfer, OrtDataTransferImpl, CanCopy);
+SAME(DataTransfer, OrtDataTransferImpl, CopyTensors);
+SAME(SyncNotification, OrtSyncNotificationImpl, Activate);
+SAME(SyncNotification, OrtSyncNotificationImpl, WaitOnDevice);
+SAME(SyncNotification, OrtSyncNotificationImpl, WaitOnHost);
+SAME(SyncStream, OrtSyncStreamImpl, GetHandle);
+SAME(SyncStream, OrtSyncStreamImpl, CreateNotification);
+SAME(SyncStream, OrtSyncStreamImpl, Flush);
+SAME(SyncStream, OrtSyncStreamImpl, OnSessionRunEnd);
 SAME(NodeComputeInfo, OrtNodeComputeInfo, Compute);
 SAME(NodeComputeInfo, OrtNodeComputeInfo, ReleaseState);
 SAME(NodeFusionOptions, OrtNodeFusionOptions, drop_constant_initializers);
 static_assert(kFloat == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT && kUint8 == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8 &&
                   kInt8 == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8 && kInt32 == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32 &&
-                  kInt64 == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64,
+                  kInt64 == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 && kHalf == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16,
               "element types");
 static_assert(kAttributeInt == ORT_OP_ATTR_INT && kAttributeInts == ORT_OP_ATTR_INTS &&
                   kAttributeFloat == ORT_OP_ATTR_FLOAT && kAttributeString == ORT_OP_ATTR_STRING,
               "attribute types");
 static_assert(kFail == ORT_FAIL && kInvalidArgument == ORT_INVALID_ARGUMENT, "error codes");
-static_assert(kHardwareCpu == OrtHardwareDeviceType_CPU, "kinds of hardware");
+static_assert(kHardwareCpu == OrtHardwareDeviceType_CPU && kHardwareGpu == OrtHardwareDeviceType_GPU,
+              "kinds of hardware");
+static_assert(kMemoryOfCpu == OrtMemoryInfoDeviceType_CPU && kMemoryOfGpu == OrtMemoryInfoDeviceType_GPU &&
+                  kDeviceMemory == OrtDeviceMemoryType_DEFAULT && kDeviceAllocator == OrtDeviceAllocator &&
+                  kHostInput == OrtMemTypeCPUInput && kHostOutput == OrtMemTypeCPUOutput,
+              "kinds of memory");
 
 } // namespace polyconv_ort

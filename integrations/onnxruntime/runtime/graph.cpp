@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 
+#include <polyconv/sdk/half.hpp>
+
 namespace polyconv_ort {
 
 void require(const Api &api, OrtStatus *status) {
@@ -40,6 +42,19 @@ Shape read_shape(const Api &api, const OrtTensorTypeAndShapeInfo *info) {
 }
 
 } // namespace
+
+size_t size_of(int type) {
+  if (type == kFloat || type == kInt32) return 4;
+  if (type == kHalf) return 2;
+  if (type == kUint8 || type == kInt8) return 1;
+  throw Error(kFail, "polyconv: a tensor has element type " + std::to_string(type) +
+                         ", expected float, float16, int32, int8 or uint8");
+}
+
+float float_at(int type, const void *data, int64_t i) {
+  if (type == kFloat) return static_cast<const float *>(data)[i];
+  return polyconv::sdk::to_float(static_cast<const polyconv::sdk::f16 *>(data)[i]);
+}
 
 std::string text_of(const std::vector<int64_t> &sizes) {
   std::string text;

@@ -37,6 +37,15 @@ inline int64_t elements_of(const std::vector<int64_t> &sizes) {
   return product;
 }
 
+size_t size_of(int type); // bytes of an element; throws Error for a type that no region has
+
+inline bool is_float(int type) { // of 32 or 16 bits
+  return type == kFloat || type == kHalf;
+}
+
+// Element i of a tensor of floats.
+float float_at(int type, const void *data, int64_t i);
+
 // "1x3x224x224".
 std::string text_of(const std::vector<int64_t> &sizes);
 

@@ -40,15 +40,11 @@ void share_out(void *api_pointer, int64_t tasks, void (*task)(void *, int64_t), 
   for (int64_t i = 0; i < tasks; ++i) task(task_context, i);
 }
 
-polyconv::Options plan_options(const Api &api, const Settings &settings) {
+polyconv::Options plan_options(const Settings &settings) {
   polyconv::Options options;
-  options.math = settings.math, options.determinism = settings.determinism, options.threads = settings.threads;
+  options.math = settings.math, options.determinism = settings.determinism;
   options.fallback = POLYCONV_FALLBACK_ALLOW; // the report names the kernel
   if (!settings.kernel.empty()) options.kernel = settings.kernel.c_str();
-  if (settings.session_pool) {
-    options.parallel_for = share_out;
-    options.parallel_for_context = const_cast<Api *>(&api);
-  }
   return options;
 }
 

@@ -27,8 +27,8 @@ class Running {
 // the caller does it all.
 void share_out(void *api, int64_t tasks, void (*task)(void *, int64_t), void *task_context);
 
-// What every plan of a session is made with.
-polyconv::Options plan_options(const Api &, const Settings &);
+// What every plan of a session is made with, wherever it runs.
+polyconv::Options plan_options(const Settings &);
 
 } // namespace polyconv_ort
 #endif // POLYCONV_ORT_THREADS_HPP

@@ -1,6 +1,7 @@
 """What the tests share: models of a few nodes, sessions with and without the provider, and its report."""
 
 import gc
+import os
 
 import numpy as np
 import onnx
@@ -23,7 +24,11 @@ def make_model(nodes, inputs, constants, outputs=("y",), opset=21):
         helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]).SerializeToString()
 
 
+DEVICE = os.environ.get("POLYCONV_TEST_DEVICE", "cpu")  # where the provider's sessions are
+
+
 def with_provider(model, forced=False, optimised=True, **options):
+    options.setdefault("device", DEVICE)
     session_options = onnxruntime.SessionOptions()
     if forced:
         session_options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto
 
 import polyconv_onnxruntime
-from conftest import growth_over_sizes, make_model, with_provider, without
+from conftest import DEVICE, growth_over_sizes, make_model, with_provider, without
 
 FLOAT = TensorProto.FLOAT
 
@@ -162,6 +162,7 @@ def test_empty_batch(random):
     assert session.run(None, {"x": np.ones((0, 8, 6, 6), np.float32)})[0].shape == (0, 12, 6, 6)
 
 
+@pytest.mark.skipif(DEVICE != "cpu", reason="a GPU has other kernels")
 def test_options_reach_the_plan(random, report):
     model = conv_model(random, [("Relu", "c", "y", {})])
     feed = {"x": random.standard_normal((1, 8, 9, 9), dtype=np.float32)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from conftest import growth_over_sizes, make_model, with_provider, without
+from conftest import DEVICE, growth_over_sizes, make_model, with_provider, without
 
 FLOAT = TensorProto.FLOAT
 
@@ -113,6 +113,7 @@ def test_quantised_layers_join(random, report):
     assert "2 layers in 1 regions" in text
 
 
+@pytest.mark.skipif(DEVICE != "cpu", reason="what is faster is another matter on a GPU")
 def test_neighbours_become_a_chain_where_that_is_faster(random, report):
     """MobileNet's widest block: what lies between does not fit into the caches."""
     nodes = [("Conv", ["x", "w0"], "a", {}), ("Relu", "a", "b", {}), ("Conv", ["b", "w1"], "c", {"group": 96, "pads": [1] * 4, "strides": [2, 2]}),

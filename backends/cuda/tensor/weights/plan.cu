@@ -33,8 +33,8 @@ namespace {
 
 constexpr int64_t kLeastBlocks = 4; // of a block of threads: below, a piece takes longer than the products
 
-// Clusters of so many blocks that an H100 or H200 runs at once. Its multiprocessors come in pairs and in groups, which a
-// cluster cannot leave: of clusters of four an H200 ran 30 at once, of eight 15; another chip's groups may be others.
+// Clusters of so many blocks that an H100 or H200 runs at once. Its multiprocessors come in pairs and in groups, which
+// a cluster cannot leave: of clusters of four an H200 ran 30 at once, of eight 15; another chip's groups may be others.
 int64_t most_clusters(int32_t sharing) {
   return (sharing == 2 ? kWorkers : 112) / sharing;
 }
@@ -58,7 +58,8 @@ Shares share_out(int64_t tiles, int64_t blocks) {
   constexpr int64_t kLeastWorkers = 126;
   for (auto groups = std::min<int64_t>(tiles, kWorkers); groups > 0; --groups)
     if (const int64_t each = kWorkers / groups; tiles % groups == 0 && (groups * each >= kLeastWorkers || groups == 1))
-      return make_shares(tiles, blocks, groups * std::min(each, ceil_div(tiles / groups * blocks, kLeastBlocks)), groups);
+      return make_shares(tiles, blocks, groups * std::min(each, ceil_div(tiles / groups * blocks, kLeastBlocks)),
+                         groups);
   return {}; // without tiles
 }
 

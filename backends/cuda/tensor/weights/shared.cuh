@@ -1,7 +1,7 @@
-// shared.cuh - the blocks of a cluster share the depth of a tile of the gradient of weights, or of a part of it. Each sums
-// its blocks of pixels, and sends every other the rows of its sums that are that one's to add, to where its ring was; each
-// then adds what has come, in the order of depth, and stores it: as weights, where the cluster has all of the tile's depth,
-// else as rows of the cluster's piece.
+// shared.cuh - the blocks of a cluster share the depth of a tile of the gradient of weights, or of a part of it. Each
+// sums its blocks of pixels, and sends every other the rows of its sums that are that one's to add, to where its ring
+// was; each then adds what has come, in the order of depth, and stores it: as weights, where the cluster has all of the
+// tile's depth, else as rows of the cluster's piece.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -53,7 +53,8 @@ class Exchange {
     const uint32_t column = ptx::shared_address(sums_ + chunk_group * Tile::columns + thread % 4 * 2);
 #pragma unroll
     for (int half = 0; half < 2 * Tile::products; ++half) { // upper rows of a product, then those 8 below
-      const int32_t row = (row_group * Tile::products + half / 2) * 64 + thread / 32 * 16 + half % 2 * 8 + thread % 32 / 4;
+      const int32_t row =
+          (row_group * Tile::products + half / 2) * 64 + thread / 32 * 16 + half % 2 * 8 + thread % 32 / 4;
       const int32_t owner = row / rows_, line = part * rows_ + row - owner * rows_;
       const uint32_t to = ptx::address_in_cluster(column + static_cast<uint32_t>(line * kRowStep) * 4, owner);
 #pragma unroll

@@ -62,8 +62,8 @@ int64_t pieces_bytes(const WeightsProduct &product, const WeightsShape &shape); 
 bool suits_groups(const polyconv_layer &layer, const WeightsShape &shape);
 // Every tile one worker's.
 Shares share_out_whole(const Shares &shares);
-// Of clusters: each a tile's depth, or the same part of one as all others; without workers where there are more tiles than
-// clusters that run at once.
+// Of clusters: each a tile's depth, or the same part of one as all others; without workers where there are more tiles
+// than clusters that run at once.
 Shares share_out_clusters(const Shares &shares, int32_t sharing);
 
 // Whether maps hold the factors of a layer; else rejects in the words of the forward layer that reads so.

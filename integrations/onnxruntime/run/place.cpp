@@ -1,0 +1,69 @@
+// place.cpp - the host: see place.hpp.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "run/place.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "run/pass.hpp"
+#include "runtime/threads.hpp"
+
+namespace polyconv_ort {
+
+polyconv::Options HostPlace::options() const {
+  polyconv::Options options = plan_options(settings_);
+  options.threads = settings_.threads;
+  if (settings_.session_pool) {
+    options.parallel_for = share_out;
+    options.parallel_for_context = const_cast<Api *>(&api_);
+  }
+  return options;
+}
+
+double HostPlace::turning(double bytes) const {
+  constexpr double kBytesAMicrosecond = 20e3, kMicroseconds = 2;
+  return kMicroseconds + 2 * bytes / kBytesAMicrosecond;
+}
+
+std::shared_ptr<const void> HostPlace::constant(std::vector<char> bytes) const {
+  auto kept = std::make_shared<const std::vector<char>>(std::move(bytes));
+  return {kept, kept->data()};
+}
+
+std::shared_ptr<void> HostPlace::memory(const OrtKernelContext *, size_t bytes) {
+  std::unique_ptr<polyconv::Memory> memory;
+  {
+    std::lock_guard<std::mutex> lock(blocks_->mutex);
+    if (!blocks_->free.empty()) memory = std::move(blocks_->free.back()), blocks_->free.pop_back();
+  }
+  if (!memory || memory->bytes() < bytes) {
+    memory.reset(); // before the larger one, so that both are never there
+    memory = std::make_unique<polyconv::Memory>(device_, bytes);
+  }
+  void *pointer = memory->get();
+  return {pointer, [blocks = blocks_, raw = memory.release()](void *) {
+            std::unique_ptr<polyconv::Memory> back(raw);
+            std::lock_guard<std::mutex> lock(blocks->mutex);
+            blocks->free.push_back(std::move(back));
+          }};
+}
+
+void HostPlace::expect(size_t bytes) {
+  const std::shared_ptr<void> block = memory(nullptr, bytes);
+  std::memset(block.get(), 0, bytes); // the system gives the pages now, not in the first run
+}
+
+void HostPlace::fetch(const OrtKernelContext *, const void *from, void *to, size_t bytes) const {
+  std::memcpy(to, from, bytes);
+}
+
+void HostPlace::turn(const Turn &turned, const void *from, void *to, void *) const {
+  polyconv_ort::turn(api_, turned, from, to);
+}
+
+void HostPlace::run(const Pass &pass, const std::vector<PassTensor> &inputs, const PassTensor &output, void *) const {
+  pass.run(inputs, output);
+}
+
+} // namespace polyconv_ort
