@@ -22,7 +22,7 @@ template <class Tile>
 __device__ inline void fetch_inputs(const Pair &p, const Tile &tile) {
   constexpr Shape s = Tile::shape;
   const int rounds = rounds_of(p);
-  Turn turn{0};
+  RingPlace turn{0};
   for (int round = 0; round < rounds; ++round) {
     const Corner at(p.m, s.tile(), static_cast<int>(blockIdx.x + round * gridDim.x));
 #pragma unroll 1
@@ -43,7 +43,7 @@ __device__ inline void fetch_weights(const Pair &p, const Tile &tile) {
   const int rounds = rounds_of(p), rows = s.results() / p.cluster;
   const int first = p.cluster == 1 ? 0 : static_cast<int>(blockIdx.x) % p.cluster * rows;
   const auto all = static_cast<uint16_t>((1 << p.cluster) - 1);
-  Turn turn{0};
+  RingPlace turn{0};
   for (int round = 0; round < rounds; ++round)
 #pragma unroll 1
     for (int chunk = 0; chunk < p.chunks; ++chunk, turn.advance(1, p.products)) {
@@ -142,7 +142,7 @@ __device__ inline void filter(const Pair &p, const Tile &tile, int worker) {
   const uint32_t from = (first * s.step * s.patch() + strip * kStrip * s.step) * s.row_bytes() + pair * 4;
   const uint32_t to = (first * s.strips + strip) * 8 * s.row_bytes() + pair * 4;
   const Bounds<typename Tile::T> bounds(p.m.filtered);
-  Turn input{0}, product{0};
+  RingPlace input{0}, product{0};
   input.advance(team, p.inputs), product.advance(team, p.products);
   int chunk = team % p.chunks;
   const int all = rounds_of(p) * p.chunks;
@@ -178,7 +178,7 @@ __device__ inline void release(const Pair &p, const Tile &tile, int stage) {
 }
 
 template <class Tile, int group>
-__device__ inline void multiply_chunks(const Pair &p, const Tile &tile, Turn &turn, Sums<Tile> &sums) {
+__device__ inline void multiply_chunks(const Pair &p, const Tile &tile, RingPlace &turn, Sums<Tile> &sums) {
   using T = typename Tile::T;
   constexpr Shape s = Tile::shape;
   constexpr int kRows = s.strips == 2 ? 64 * s.row_bytes() >> 4 : 0; // of a descriptor, to the next part
@@ -219,7 +219,7 @@ __device__ inline void multiply(const Pair &p, const Tile &tile) {
   const int rounds = rounds_of(p);
   const bool plain = p.m.residual == nullptr && p.m.vectors_out != 0;
   Sums<Tile> sums;
-  Turn turn{0};
+  RingPlace turn{0};
   for (int round = 0; round < rounds; ++round) {
     const Corner at(p.m, s.tile(), static_cast<int>(blockIdx.x + round * gridDim.x));
     multiply_chunks<Tile, group>(p, tile, turn, sums);
@@ -295,3 +295,5 @@ Kernel kernel_of(int which) {
 }
 
 } // namespace polyconv::cuda::piped
+
+#define POLYCONV_INSTANCE(T) template piped::Kernel piped::kernel_of<T>(int);

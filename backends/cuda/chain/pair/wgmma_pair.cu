@@ -4,6 +4,7 @@
 // Floor: the input and the result once, at the rate of a copy.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/machine.hpp"
+#include "common/types.hpp"
 #include "pair/wgmma.hpp"
 
 #include "common/cheapest.hpp"
@@ -150,7 +151,7 @@ class WgmmaPair final : public chain::ChainInstance {
     sdk::Offer offer = {};
     if (!make_plan(request, config, plan_, offer))
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/wgmma_pair: no tile for a chain that was accepted");
-    kernel_ = (layers_[0].input.type == POLYCONV_F16 ? find_f16 : find_bf16)(plan_.shape);
+    kernel_ = of_half(layers_[0].input.type, [&](auto t) { return kernel_of<decltype(t)>(plan_.shape); });
     const DeviceScope scope(device_);
     allow_shared(kernel_, block_shared_bytes(device_));
   }
@@ -176,48 +177,20 @@ class WgmmaPair final : public chain::ChainInstance {
   void make_maps(Pair &p) const {
     const Mobile &m = p.m;
     const Shape &s = kShapes[plan_.shape];
-    const auto chunk = static_cast<uint32_t>(s.chunk()), patch = static_cast<uint32_t>(s.patch());
-    const auto channels = static_cast<uint64_t>(m.hidden), results = static_cast<uint64_t>(m.results);
-    encode_pixels(p.input, layers_[0].input, m.input, chunk, patch, CU_TENSOR_MAP_SWIZZLE_NONE, "input");
+    const MapShape taps({m.hidden, 9}, {m.hidden * 2}), rows({m.hidden, m.results}, {m.hidden * 2});
+    const auto look = [&](CUtensorMapSwizzle swizzle) { return MapLook{map_type(layers_[0].input.type), swizzle}; };
+    maps_.boxes(MapShape(layers_[0].input, {1, 4, 3, 0}, 2), {s.chunk(), s.patch(), s.patch(), 1},
+                look(CU_TENSOR_MAP_SWIZZLE_NONE), m.input, "input", &p.input);
     if (p.m.vectors_residual)
-      encode_pixels(p.residual, layers_[1].residual, m.residual, kResidualBytes / 2, static_cast<uint32_t>(s.tile()),
-                    CU_TENSOR_MAP_SWIZZLE_64B, "residual");
-    const uint64_t taps[2] = {channels, 9}, rows[2] = {channels, results}, row[1] = {channels * 2};
-    const uint32_t all_taps[2] = {chunk, 9};
-    encode(p.taps, 2, m.filters, taps, row, all_taps, CU_TENSOR_MAP_SWIZZLE_NONE, "taps");
-    const uint32_t some_rows[2] = {chunk,
-                                   static_cast<uint32_t>(p.cluster > 1 ? s.results() / p.cluster : s.box_rows())};
-    encode(p.weights, 2, m.project, rows, row, some_rows,
-           s.strips == 2 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B, "weights");
+      maps_.boxes(MapShape(layers_[1].residual, {1, 4, 3, 0}, 2), {kResidualBytes / 2, s.tile(), s.tile(), 1},
+                  look(CU_TENSOR_MAP_SWIZZLE_64B), m.residual, "residual", &p.residual);
+    maps_.boxes(taps, {s.chunk(), 9}, look(CU_TENSOR_MAP_SWIZZLE_NONE), m.filters, "taps", &p.taps);
+    maps_.boxes(rows, {s.chunk(), p.cluster > 1 ? s.results() / p.cluster : s.box_rows()},
+                look(s.strips == 2 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B), m.project, "weights",
+                &p.weights);
   }
 
-  // Boxes of so many channels of a square of pixels.
-  void encode_pixels(CUtensorMap &map, const polyconv_tensor &t, const void *from, uint32_t channels, uint32_t side,
-                     CUtensorMapSwizzle swizzle, const char *what) const {
-    uint64_t size[4], stride[3];
-    size[0] = static_cast<uint64_t>(t.size[1]);
-    for (int i = 0; i < 3; ++i) {
-      const int axis = i == 0 ? 4 : i == 1 ? 3 : 0;
-      size[i + 1] = static_cast<uint64_t>(t.size[axis]), stride[i] = static_cast<uint64_t>(t.stride[axis]) * 2;
-    }
-    set_true_strides(2, size, 3, stride);
-    const uint32_t box[4] = {channels, side, side, 1};
-    encode(map, 4, from, size, stride, box, swizzle, what);
-  }
-
-  void encode(CUtensorMap &map, uint32_t rank, const void *from, const uint64_t *size, const uint64_t *stride,
-              const uint32_t *box, CUtensorMapSwizzle swizzle, const char *what) const {
-    const auto type =
-        layers_[0].input.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    const uint32_t steps[4] = {1, 1, 1, 1};
-    check_map(
-        tiled_(&map, type, rank, const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-        what);
-  }
-
-  const decltype(&cuTensorMapEncodeTiled) tiled_ =
-      entry_point<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  const TensorMaps maps_;
   Plan plan_;
   Kernel kernel_ = nullptr;
 };

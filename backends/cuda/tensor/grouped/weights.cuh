@@ -386,3 +386,5 @@ GroupedLauncher grouped_launcher_of(int shape) {
 }
 
 } // namespace polyconv::cuda::tensor
+
+#define POLYCONV_INSTANCE(T) template tensor::GroupedLauncher tensor::grouped_launcher_of<T>(int);

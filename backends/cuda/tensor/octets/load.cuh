@@ -107,7 +107,7 @@ class Loader {
   // Pixels that are none go back to where they came from.
   __device__ __forceinline__ void put() {
     const uint32_t from = raw_ + read_ * g_.raw_stage + turned_, begun = begun_ >> 3 * (kRawStages - 1);
-    ptx::barrier_wait(s_.slot_empty(turn_.stage), turn_.phase ^ 1);
+    ptx::barrier_wait(s_.slot_empty(turn_.stage), turn_.parity ^ 1);
     const uint32_t to = s_.ring + turn_.stage * g_.slot_units * kUnit;
 #pragma unroll
     for (int i = 0; i < kMostTurns; ++i) {
@@ -120,7 +120,7 @@ class Loader {
     }
     __syncwarp(); // and one arrives: all lanes of all warps would take long
     if (lane_ == 0) ptx::barrier_arrive(s_.slot_full(turn_.stage)); // readers fence: here it would wait for copies
-    turn_.advance(g_.slots);
+    turn_.next(g_.slots);
     read_ = read_ + 1 < kRawStages ? read_ + 1 : 0;
   }
 
@@ -135,7 +135,7 @@ class Loader {
   uint32_t raw_, turned_;
   int32_t fetched_ = 0, read_ = 0; // stages of copies
   uint32_t begun_ = 0;             // elements beyond 16 bytes of the slots under way, 3 bits each
-  Turn turn_;
+  RingPlace turn_;
 };
 
 } // namespace polyconv::cuda::octets
