@@ -9,20 +9,20 @@
 
 namespace polyconv::cuda {
 
-// Where a warp is in a ring of `count` stages, and the parity of the phase there: 0 in the first round, then 1, 0, ...
+// Where a warp is in a ring of `count` stages, and the phase there: 0 in the first round, then 1, 0, ...
 struct RingPlace {
-  uint32_t stage = 0, parity = 0;
+  uint32_t stage = 0, phase = 0;
 
   __device__ __forceinline__ void next(uint32_t count) {
-    if (++stage == count) stage = 0, parity ^= 1;
+    if (++stage == count) stage = 0, phase ^= 1;
   }
   __device__ __forceinline__ void advance(uint32_t by, uint32_t count) { // by a few
     stage += by;
-    while (stage >= count) stage -= count, parity ^= 1;
+    while (stage >= count) stage -= count, phase ^= 1;
   }
   __device__ __forceinline__ void skip(uint32_t by, uint32_t count) { // by many
     const uint32_t to = stage + by, rounds = to / count;
-    stage = to - rounds * count, parity ^= rounds & 1;
+    stage = to - rounds * count, phase ^= rounds & 1;
   }
 };
 
@@ -45,8 +45,8 @@ class Pipeline {
   __device__ uint32_t memory() const { return memory_ + place_.stage * bytes(); }
   __device__ uint32_t full() const { return full_ + 8 * place_.stage; }
   __device__ uint32_t empty() const { return empty_at(place_.stage); }
-  __device__ void await_full() const { ptx::barrier_wait(full(), place_.parity); }
-  __device__ void await_empty() const { ptx::barrier_wait(empty(), place_.parity ^ 1); }
+  __device__ void await_full() const { ptx::barrier_wait(full(), place_.phase); }
+  __device__ void await_empty() const { ptx::barrier_wait(empty(), place_.phase ^ 1); }
   // This warp has read the stage; the one before it.
   __device__ void release() const {
     if (threadIdx.x % 32 == 0) ptx::barrier_arrive(empty());

@@ -163,7 +163,7 @@ __device__ inline void store_chunks(const Geometry &g, const Pointers &p, const 
     if (band.image < 0) break;
     for (int32_t part = 0; part < g.chunks; ++part) {
       const int32_t filter = (group + part * g.chunk) * g.group;
-      ptx::barrier_wait(rings.output_full(turn.stage), turn.parity);
+      ptx::barrier_wait(rings.output_full(turn.stage), turn.phase);
       ptx::fence_for_tma(); // for all that have arrived
       store_chunk<E>(g, p, band, filter, min(g.chunk * g.group, g.filters - filter),
                      outputs + turn.stage * g.output_stage, lane);

@@ -221,11 +221,11 @@ __device__ __forceinline__ void multiply_chunks(const Geometry &g, const Pointer
   Lane<F> lane;
   RingPlace input, output;
   for (int32_t i = 0;; ++i, input.next(g.input_stages)) {
-    ptx::barrier_wait(rings.input_full(input.stage), input.parity);
+    ptx::barrier_wait(rings.input_full(input.stage), input.phase);
     const Band band = read_band(g, rings.band(i));
     if (band.image < 0) break;
     for (int32_t part = 0; part < g.chunks; ++part, share -= g.shares, output.next(g.output_stages)) {
-      ptx::barrier_wait(rings.output_empty(output.stage), output.parity ^ 1);
+      ptx::barrier_wait(rings.output_empty(output.stage), output.phase ^ 1);
       for (; share < g.shares; share += F::value.sheet_warps()) {
         if (share != known) known = share, piece = share / g.chunk;
         const int32_t in_chunk = share - piece * g.chunk, wanted = part * g.chunk + in_chunk;
@@ -248,7 +248,7 @@ __device__ __forceinline__ void multiply_chunks(const Geometry &g, const Pointer
     }
     if (threadIdx.x % 32 == 0) ptx::barrier_arrive(rings.input_empty(input.stage));
   }
-  ptx::barrier_wait(rings.output_empty(output.stage), output.parity ^ 1);
+  ptx::barrier_wait(rings.output_empty(output.stage), output.phase ^ 1);
   if (threadIdx.x % 32 == 0) ptx::barrier_arrive(rings.output_full(output.stage));
 }
 
@@ -262,7 +262,7 @@ __device__ __noinline__ void load_bands(const Geometry &g, const Pointers &p, co
   for (int32_t i = 0;; ++i, turn.next(g.input_stages)) {
     int32_t next = number + static_cast<int32_t>(gridDim.x);
     if (p.taken != nullptr && lane == 0) next = static_cast<int32_t>(gridDim.x) + atomicAdd(p.taken, 1);
-    ptx::barrier_wait(rings.input_empty(turn.stage), turn.parity ^ 1);
+    ptx::barrier_wait(rings.input_empty(turn.stage), turn.phase ^ 1);
     const uint32_t full = rings.input_full(turn.stage);
     const Band band = number < g.bands ? Band(g, number) : Band(g, -1, 0);
     if (warp == 0 && lane == 0) write_band(band, rings.band(i));
@@ -286,7 +286,7 @@ template <class E>
 __device__ __forceinline__ void store_bands(const Geometry &g, const Pointers &p, const Rings &rings,
                                             const char *outputs) {
   store_chunks<E>(g, p, rings, outputs, 0, [&](int32_t i, const RingPlace &turn) {
-    ptx::barrier_wait(rings.output_full(turn.stage), turn.parity);
+    ptx::barrier_wait(rings.output_full(turn.stage), turn.phase);
     return read_band(g, rings.band(i));
   });
 }

@@ -107,7 +107,7 @@ class Loader {
   // Pixels that are none go back to where they came from.
   __device__ __forceinline__ void put() {
     const uint32_t from = raw_ + read_ * g_.raw_stage + turned_, begun = begun_ >> 3 * (kRawStages - 1);
-    ptx::barrier_wait(s_.slot_empty(turn_.stage), turn_.parity ^ 1);
+    ptx::barrier_wait(s_.slot_empty(turn_.stage), turn_.phase ^ 1);
     const uint32_t to = s_.ring + turn_.stage * g_.slot_units * kUnit;
 #pragma unroll
     for (int i = 0; i < kMostTurns; ++i) {

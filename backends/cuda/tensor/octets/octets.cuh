@@ -81,7 +81,7 @@ class Team {
   __device__ __forceinline__ void wait_for(int32_t end, int32_t first) {
     if (seen_ >= end) return;
     for (; seen_ < end; release(min(++seen_, first))) {
-      ptx::barrier_wait(s_.slot_full(full_.stage), full_.parity);
+      ptx::barrier_wait(s_.slot_full(full_.stage), full_.phase);
       full_.next(g_.slots);
     }
     ptx::fence_for_tma();
@@ -101,7 +101,7 @@ class Team {
         __syncwarp();
         release(min(step + 2 < item.steps ? first + 2 : first + g_.span, seen_));
       }
-      if (part == 0) ptx::barrier_wait(s_.stage_empty(stage_.stage), stage_.parity ^ 1);
+      if (part == 0) ptx::barrier_wait(s_.stage_empty(stage_.stage), stage_.phase ^ 1);
       if (exists_ && row < item.rows) leave(item, row, in_chunk, part * kPositions * 2);
     }
     const int32_t missing = step + 1 == item.steps ? g_.chunk - 1 - in_chunk : 0;

@@ -47,7 +47,7 @@ __device__ __forceinline__ void store_items(const Geometry &g, const Pointers &p
     const int32_t runs = images_of(g, item) * filters;
     for (int32_t row = 0; row < item.rows; row += g.chunk * rows) {
       const int32_t bytes = min(g.chunk * rows, item.rows - row) * g.output_w * 2;
-      ptx::barrier_wait(s.stage_full(turn.stage), turn.parity);
+      ptx::barrier_wait(s.stage_full(turn.stage), turn.phase);
       ptx::fence_for_tma();
       for (int32_t run = first; run < runs; run += kStorers * 32) {
         const int32_t image = by_filters(run), k = run - image * filters;
