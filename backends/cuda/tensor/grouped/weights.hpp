@@ -97,7 +97,7 @@ struct GroupedLauncher {
   void (*launch)(const GroupedWeights &product, cudaStream_t stream);
 };
 // Of a place in kGroupedWarpShapes.
-template <class T>
+template <class T, int Shape = 0>
 GroupedLauncher grouped_launcher_of(int shape);
 int grouped_warp_shape(const GroupedWeights &product);
 

@@ -147,4 +147,4 @@ VectorLauncher vector_launcher_of(const VectorShape &shape, bool vectors) {
 
 } // namespace polyconv::cuda::tensor
 
-#define POLYCONV_INSTANCE(T) template tensor::VectorLauncher tensor::vector_launcher_of<T>(const VectorShape &, bool);
+#define POLYCONV_INSTANCE(T) template VectorLauncher tensor::vector_launcher_of<T>(const VectorShape &, bool);

@@ -203,4 +203,4 @@ OuterLauncher outer_launcher(const OuterShape &shape) {
 
 } // namespace polyconv::cuda::tensor
 
-#define POLYCONV_INSTANCE(T) template tensor::OuterLauncher tensor::outer_launcher<T>(const OuterShape &);
+#define POLYCONV_INSTANCE(T) template OuterLauncher tensor::outer_launcher<T>(const OuterShape &);
