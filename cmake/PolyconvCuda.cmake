@@ -51,11 +51,42 @@ function(polyconv_cuda_kernel_files out)
   set(${out} ${files} PARENT_SCOPE)
 endfunction()
 
+# Sets `out` to the files among ARGN, and to a source for each instance of a header among them: "weights/last.cuh:f16,f32"
+# are two sources, which include weights/last.cuh and say POLYCONV_INSTANCE(f16) and (f32), as that header defines it. So
+# they compile side by side.
+function(polyconv_cuda_sources out)
+  set(files)
+  foreach(each IN LISTS ARGN)
+    if(NOT each MATCHES "^(.+)\\.cuh:(.+)$")
+      list(APPEND files ${each})
+      continue()
+    endif()
+    set(header ${CMAKE_MATCH_1})
+    string(REPLACE "," ";" instances ${CMAKE_MATCH_2})
+    foreach(instance IN LISTS instances)
+      set(file "${CMAKE_CURRENT_BINARY_DIR}/${header}_${instance}.cu")
+      file(CONFIGURE OUTPUT "${file}" CONTENT "// Generated: polyconv_cuda_sources.
+#include \"${header}.cuh\"
+#include \"common/types.hpp\"
+
+namespace polyconv::cuda {
+POLYCONV_INSTANCE(${instance})
+}
+")
+      list(APPEND files "${file}")
+    endforeach()
+  endforeach()
+  set(${out} ${files} PARENT_SCOPE)
+endfunction()
+
 # polyconv_add_cuda_backend(<technique> [SOURCES ...] [HOPPER ...] [ARCHITECTURES ...] [LINK ...])
-# The plug-in cuda-<technique> from the calling folder: backend.cpp, <name>.cu for each name in kernels.inc, and SOURCES.
-# ARCHITECTURES replaces the list; HOPPER are sources with instructions of exactly 9.0 (wgmma, the TMA).
+# The plug-in cuda-<technique> from the calling folder: backend.cpp, <name>.cu for each name in kernels.inc, and SOURCES,
+# files and instances of headers (polyconv_cuda_sources). ARCHITECTURES replaces the list; HOPPER are sources with
+# instructions of exactly 9.0 (wgmma, the TMA).
 function(polyconv_add_cuda_backend technique)
   cmake_parse_arguments(ARG "" "" "SOURCES;HOPPER;ARCHITECTURES;LINK" ${ARGN})
+  polyconv_cuda_sources(ARG_SOURCES ${ARG_SOURCES})
+  polyconv_cuda_sources(ARG_HOPPER ${ARG_HOPPER})
   polyconv_cuda_kernel_files(kernels)
   polyconv_add_backend(cuda-${technique} SOURCES backend.cpp ${kernels} ${ARG_SOURCES}
     LINK polyconv_cuda_common CUDA::cudart_static ${ARG_LINK})

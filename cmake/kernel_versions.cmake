@@ -9,10 +9,11 @@
 #
 # A kernel is made of its entry file, the one called as it is, and of whatever that leads to: what a file includes; what the
 # headers of a folder have in that folder's sources, which are those that include them, entry files only where they define a
-# function that the header declares; and the entry file of a kernel that it names, as `kernel_<name>`, or of whose functions
-# it names one that is called `..._task`. Sources of the plug-in to which no kernel leads, as its threads, count
-# for all of them. So a version changes with comments too, but never with the list of kernels or the public headers, which
-# grow. It is text alone that is read: no compiler is asked, so that a build for another machine needs none of this one's.
+# function that the header declares, and in instances that the build generates of its headers (PolyconvCuda.cmake); and the
+# entry file of a kernel that it names, as `kernel_<name>`, or of whose functions it names one that is called `..._task`.
+# Sources of the plug-in to which no kernel leads, as its threads, count for all of them. So a version changes with comments
+# too, but never with the list of kernels or the public headers, which grow. It is text alone that is read: no compiler is
+# asked, so that a build for another machine needs none of this one's.
 cmake_minimum_required(VERSION 3.25)
 include("${INPUT}")
 
@@ -117,6 +118,12 @@ endforeach()
 foreach(source IN LISTS SOURCES)
   get_filename_component(folder "${source}" DIRECTORY)
   reach(included FROM "${source}" BY INCLUDES)
+  get_property(first GLOBAL PROPERTY "INCLUDES ${source}")
+  string(FIND "${source}" "${kernels_folder}/" at)
+  if(first AND source IN_LIST OWN AND NOT at EQUAL 0) # generated: an instance of a header (PolyconvCuda.cmake)
+    list(GET first 0 first)
+    get_filename_component(folder "${first}" DIRECTORY)
+  endif()
   get_property(defined GLOBAL PROPERTY "FUNCTIONS ${source}")
   list(JOIN defined "|" defined)
   foreach(file IN LISTS included)

@@ -30,4 +30,18 @@ struct Divider {
   }
 };
 
+// Likewise, of numbers whose product with the divisor is below 2^32: without a shift, and cheap to make on the device.
+struct Quotient {
+  uint32_t factor = 0; // 2^32 / divisor, rounded up; 0 for 1
+
+  Quotient() = default;
+  POLYCONV_HOST_DEVICE explicit Quotient(int32_t by)
+      : factor(by <= 1 ? 0 : 0xffffffffu / static_cast<uint32_t>(by) + 1) {}
+#ifdef __CUDACC__
+  __device__ int32_t operator()(int32_t n) const {
+    return factor == 0 ? n : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(n), factor));
+  }
+#endif
+};
+
 } // namespace polyconv::cuda

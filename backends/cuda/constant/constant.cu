@@ -16,16 +16,11 @@
 
 namespace polyconv::cuda {
 namespace constant {
-template <>
-const void *find_kernel<1>(const Variant &);
-template <>
-const void *find_kernel<3>(const Variant &);
-template <>
-const void *find_kernel<4>(const Variant &);
-template <>
-const void *find_kernel<5>(const Variant &);
-template <>
-const void *find_kernel<7>(const Variant &);
+extern template const void *find_kernel<1, 0>(const Variant &);
+extern template const void *find_kernel<3, 0>(const Variant &);
+extern template const void *find_kernel<4, 0>(const Variant &);
+extern template const void *find_kernel<5, 0>(const Variant &);
+extern template const void *find_kernel<7, 0>(const Variant &);
 } // namespace constant
 
 namespace {

@@ -21,7 +21,7 @@ inline Cost stage_cost(const polyconv_layer &l, Tiling &t) {
   const auto planes = static_cast<double>(all * t.images * phases);
   const double copies = static_cast<double>(rows * ((t.phase_cols + 7) / 8 * 8)) / 32;
   const Cost by_copies = {planes * 22 * copies, planes * 800 + static_cast<double>(parts) * 700};
-  const int64_t units = int64_t{t.channels} * t.images * t.by_quads.by * t.phase_cols, turn = 4 * t.threads();
+  const int64_t units = int64_t{t.channels} * t.images * t.quads * t.phase_cols, turn = 4 * t.threads();
   const auto turns = static_cast<double>(parts * phases * ((units + turn - 1) / turn));
   const Cost by_turns = {turns * 300 * t.threads() / 32, turns * 700};
   t.in_turns = planes > 1 ? 1 : 0; // one plane waits for its copies only once, and its sums begin as soon

@@ -202,14 +202,11 @@ struct Variant {
 };
 
 // The kernel for a variant, NULL where there is none. n is the taps of a pass.
-template <int n>
-const void *find_kernel(const Variant &variant);
-
 template <int n, int i = 0>
-const void *find_among(const Variant &v) {
+const void *find_kernel(const Variant &v) {
   if constexpr (i < kShapeCount) {
     constexpr int K = kShapes[i].filters, P = kShapes[i].rows;
-    if (v.shape.filters != K || v.shape.rows != P) return find_among<n, i + 1>(v);
+    if (v.shape.filters != K || v.shape.rows != P) return find_kernel<n, i + 1>(v);
     if (!v.plain) return reinterpret_cast<const void *>(&filter<n, K, P, kMostWeights, false>);
     return v.few_weights ? reinterpret_cast<const void *>(&filter<n, K, P, kFewWeights, true>)
                          : reinterpret_cast<const void *>(&filter<n, K, P, kMostWeights, true>);
@@ -217,11 +214,6 @@ const void *find_among(const Variant &v) {
   return nullptr;
 }
 
-// In the one file that instantiates the kernels for n taps a pass.
-#define POLYCONV_CONSTANT_TAPS(n)                      \
-  template <>                                          \
-  const void *find_kernel<n>(const Variant &variant) { \
-    return find_among<n>(variant);                     \
-  }
-
 } // namespace polyconv::cuda::constant
+
+#define POLYCONV_INSTANCE(n) template const void *constant::find_kernel<n, 0>(const Variant &);

@@ -8,10 +8,6 @@
 
 namespace polyconv::cuda::constant {
 
-__device__ inline uint32_t quotient(uint32_t number, const Divisor &d) {
-  return d.by == 1 ? number : __umulhi(number, d.inverse);
-}
-
 // Where a block and a thread of it work.
 struct Spot {
   int32_t image, top, left;            // of the block: first image, output row and column
@@ -26,8 +22,8 @@ __device__ inline Spot make_spot(const Tiling &t, int32_t rows_a_thread) {
   s.image = rest / t.tiles_h * t.images;
   s.top = t.first_row + tile_h * t.row_step, s.left = t.first_col + tile_w * t.col_step;
   s.result_top = tile_h * t.result_rows, s.result_left = tile_w * t.result_cols;
-  const auto stripe = static_cast<int32_t>(quotient(threadIdx.x, t.by_cols));
-  s.own_image = static_cast<int32_t>(quotient(stripe, t.by_stripes));
+  const auto stripe = t.by_cols(static_cast<int32_t>(threadIdx.x));
+  s.own_image = t.by_stripes(stripe);
   s.own_row = (stripe - s.own_image * t.stripes) * rows_a_thread;
   s.own_col = static_cast<int32_t>(threadIdx.x) - stripe * t.cols;
   s.active = s.own_image < t.images;
@@ -82,7 +78,7 @@ __device__ inline void stage_in_turns(const Conv<int32_t> &p, const Tiling &t, c
   const int32_t last_row = min(a.rows - 1, (p.input.size[3] - 1 - a.top - i) / p.stride[1]);
   const int32_t last_col = min(a.cols - 1, (p.input.size[4] - 1 - a.left - j) / p.stride[2]);
   const float *origin = x + p.input.at(a.image, first, 0, a.top + i, a.left + j);
-  const int32_t units = channels * t.images * t.by_quads.by * t.phase_cols;
+  const int32_t units = channels * t.images * t.quads * t.phase_cols;
 #pragma unroll 1
   for (int32_t begin = 0; begin < units; begin += kUnits * blockDim.x) {
     const int32_t mine = begin + threadIdx.x;
@@ -91,9 +87,9 @@ __device__ inline void stage_in_turns(const Conv<int32_t> &p, const Tiling &t, c
 #pragma unroll
     for (int k = 0; k < kUnits; ++k) {
       const int32_t unit = min(mine + k * static_cast<int32_t>(blockDim.x), units - 1);
-      const int32_t rest = quotient(unit, t.by_phase_cols), col = unit - rest * t.phase_cols;
-      const int32_t plane = quotient(rest, t.by_quads), row = 4 * (rest - plane * t.by_quads.by);
-      const int32_t c = quotient(plane, t.by_images), image = plane - c * t.images;
+      const int32_t rest = t.by_phase_cols(unit), col = unit - rest * t.phase_cols;
+      const int32_t plane = t.by_quads(rest), row = 4 * (rest - plane * t.quads);
+      const int32_t c = t.by_images(plane), image = plane - c * t.images;
       cell[k] = c * t.channel_pitch + image * t.image_pitch + col * t.pitch + row;
       const uint32_t from =
           min(image, a.images - 1) * p.input.stride[0] + c * p.input.stride[1] + min(col, last_col) * col_pitch;

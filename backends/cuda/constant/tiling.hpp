@@ -13,6 +13,7 @@
 
 #include <algorithm>
 
+#include "common/divider.cuh"
 #include "common/numbers.hpp"
 
 namespace polyconv::cuda::constant {
@@ -29,30 +30,21 @@ struct Passes {
   int32_t offset[kMostPasses];                   // where in a staged column it begins
 };
 
-// Divides numbers below 2^16 by a divisor below 2^16 with one multiplication.
-struct Divisor {
-  int32_t by;
-  uint32_t inverse; // 2^32 / by rounded up; 0 for one
-
-  static Divisor make(int32_t by) {
-    return {by, by == 1 ? 0 : static_cast<uint32_t>(((uint64_t{1} << 32) + by - 1) / by)};
-  }
-};
-
 struct Tiling {
-  int32_t cols, stripes, images;              // of a block, before pooling
-  int32_t result_rows, result_cols;           // of a block, after pooling
-  int32_t tiles_w, tiles_h;                   // of an image
-  int32_t first_row, first_col;               // output at which tile 0 begins, perhaps in the pooling's padding
-  int32_t row_step, col_step;                 // from tile to tile
-  Divisor by_cols, by_stripes;                // of a thread's number
-  int32_t row_phases, col_phases;             // that taps read
-  int32_t below, beside;                      // what an output's last tap is below and beside it, in its phase
-  int32_t rows, phase_rows, phase_cols;       // staged of each phase; phase_rows leaves room for whole vectors
-  Divisor by_quads, by_phase_cols, by_images; // of what stage_in_turns stages, in fours of rows
-  int32_t pitch, image_pitch, channel_pitch;  // from column to column, image to image, ... in the tile
-  int32_t channels;                           // staged at once
-  int32_t in_turns;                           // stage_in_turns is the faster way to stage
+  int32_t cols, stripes, images;               // of a block, before pooling
+  int32_t result_rows, result_cols;            // of a block, after pooling
+  int32_t tiles_w, tiles_h;                    // of an image
+  int32_t first_row, first_col;                // output at which tile 0 begins, perhaps in the pooling's padding
+  int32_t row_step, col_step;                  // from tile to tile
+  Quotient by_cols, by_stripes;                // of a thread's number
+  int32_t row_phases, col_phases;              // that taps read
+  int32_t below, beside;                       // what an output's last tap is below and beside it, in its phase
+  int32_t rows, phase_rows, phase_cols;        // staged of each phase; phase_rows leaves room for whole vectors
+  int32_t quads;                               // fours of rows
+  Quotient by_quads, by_phase_cols, by_images; // of what stage_in_turns stages, in fours of rows
+  int32_t pitch, image_pitch, channel_pitch;   // from column to column, image to image, ... in the tile
+  int32_t channels;                            // staged at once
+  int32_t in_turns;                            // stage_in_turns is the faster way to stage
   int64_t blocks;
 
   int threads() const { return (cols * stripes * images + 31) / 32 * 32; }
@@ -109,7 +101,7 @@ inline bool complete(const polyconv_layer &l, int rows_a_thread, int64_t shared,
   t.tiles_w = small((l.result.size[4] + t.result_cols - 1) / t.result_cols);
   t.first_row = small(-down.pad), t.first_col = small(-across.pad);
   t.row_step = small(t.result_rows * down.stride), t.col_step = small(t.result_cols * across.stride);
-  t.by_cols = Divisor::make(t.cols), t.by_stripes = Divisor::make(t.stripes), t.by_images = Divisor::make(t.images);
+  t.by_cols = Quotient(t.cols), t.by_stripes = Quotient(t.stripes), t.by_images = Quotient(t.images);
 
   const int taps = taps_of(l);
   const int64_t vector = vector_rows(taps, rows_a_thread), stride = l.stride[1];
@@ -121,9 +113,9 @@ inline bool complete(const polyconv_layer &l, int rows_a_thread, int64_t shared,
   t.below = small(below / stride), t.beside = small(beside / l.stride[2]);
   t.rows = small(rows + t.below);
   const int64_t phase_rows = up(std::max(up(t.rows, 4), loaded), vector);
-  t.phase_rows = small(phase_rows), t.by_quads = Divisor::make((t.rows + 3) / 4);
+  t.phase_rows = small(phase_rows), t.quads = (t.rows + 3) / 4, t.by_quads = Quotient(t.quads);
   t.row_phases = small(std::min(stride, below + 1)), t.col_phases = small(std::min(l.stride[2], beside + 1));
-  t.phase_cols = t.cols + t.beside, t.by_phase_cols = Divisor::make(t.phase_cols);
+  t.phase_cols = t.cols + t.beside, t.by_phase_cols = Quotient(t.phase_cols);
   int64_t pitch = t.row_phases * phase_rows;
   while (pitch / vector % 2 == 0) pitch += vector; // lanes side by side then meet all banks
   const int64_t image = t.col_phases * t.phase_cols * pitch, channel = image * t.images;

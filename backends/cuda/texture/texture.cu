@@ -23,17 +23,6 @@
 #include "texture_cost.hpp"
 
 namespace polyconv::cuda {
-namespace texture {
-template <>
-LaunchFunction find_instance<0>(const Wanted &);
-template <>
-LaunchFunction find_instance<3>(const Wanted &);
-template <>
-LaunchFunction find_instance<5>(const Wanted &);
-template <>
-LaunchFunction find_instance<7>(const Wanted &);
-} // namespace texture
-
 namespace {
 
 using namespace texture;

@@ -220,17 +220,16 @@ LaunchFunction by_types(const Wanted &wanted) {
 // The patches that are compiled: outputs across, filters.
 #define POLYCONV_TEXTURE_PATCHES(X) X(1, 1) X(4, 1) X(8, 1) X(4, 4)
 
-// In the one file that instantiates a filter size.
 #define POLYCONV_TEXTURE_PATCH(Q, F)                                         \
   if (wanted.patch.across == Q && wanted.patch.filters == F)                 \
     return wanted.path == kPlane ? by_types<PlaneReader, size, Q, F>(wanted) \
                                  : by_types<LinearReader, size, Q, F>(wanted);
-#define POLYCONV_TEXTURE_TAPS(n)                          \
-  template <>                                             \
-  LaunchFunction find_instance<n>(const Wanted &wanted) { \
-    constexpr int size = n;                               \
-    POLYCONV_TEXTURE_PATCHES(POLYCONV_TEXTURE_PATCH)      \
-    return nullptr;                                       \
-  }
+template <int size>
+LaunchFunction find_instance(const Wanted &wanted) {
+  POLYCONV_TEXTURE_PATCHES(POLYCONV_TEXTURE_PATCH)
+  return nullptr;
+}
 
 } // namespace polyconv::cuda::texture
+
+#define POLYCONV_INSTANCE(n) template texture::LaunchFunction texture::find_instance<n>(const Wanted &);

@@ -184,4 +184,11 @@ MobileKernel inverted_by_shape(int rows, int pairs) {
   return nullptr;
 }
 
+template <class T>
+MobileKernel find_inverted(int rows, int step, int pairs) {
+  return step == 1 ? inverted_by_shape<T, 1>(rows, pairs) : inverted_by_shape<T, 2>(rows, pairs);
+}
+
 } // namespace polyconv::cuda::mobile
+
+#define POLYCONV_INSTANCE(T) template mobile::MobileKernel mobile::find_inverted<T>(int, int, int);

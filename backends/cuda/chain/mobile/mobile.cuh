@@ -62,6 +62,7 @@ template <class T>
 struct Bounds {
   uint32_t low, high;
 
+  Bounds() = default;
   __device__ explicit Bounds(const Ending &e) : low(pair_of(e.low, e.low, T())), high(pair_of(e.high, e.high, T())) {}
   // NaN stays.
   __device__ uint32_t apply(uint32_t v) const {

@@ -91,10 +91,10 @@ struct MobileConfig {
 };
 
 using MobileKernel = void (*)(Mobile);
-MobileKernel find_pair_f16(int rows, int step, int pairs); // null where there is none
-MobileKernel find_pair_bf16(int rows, int step, int pairs);
-MobileKernel find_inverted_f16(int rows, int step, int pairs);
-MobileKernel find_inverted_bf16(int rows, int step, int pairs);
+template <class T>
+MobileKernel find_pair(int rows, int step, int pairs); // null where there is none
+template <class T>
+MobileKernel find_inverted(int rows, int step, int pairs);
 
 // The layers of a chain: expand is null where it has none.
 struct MobileLayers {

@@ -3,6 +3,7 @@
 //
 // Floor: the input and the result once, at the rate of a copy.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/types.hpp"
 #include "mobile/fused.hpp"
 
 namespace polyconv::cuda {
@@ -15,7 +16,7 @@ struct Inverted {
   static constexpr const char *name = "cuda-chain/tensor_inverted";
   static MobileLayers of(const polyconv_layer *const *l) { return {l[0], l[1], l[2]}; }
   static MobileKernel find(int32_t type, const Mobile &m) {
-    return (type == POLYCONV_F16 ? find_inverted_f16 : find_inverted_bf16)(m.rows, m.step, m.pairs);
+    return of_half(type, [&](auto t) { return find_inverted<decltype(t)>(m.rows, m.step, m.pairs); });
   }
 };
 

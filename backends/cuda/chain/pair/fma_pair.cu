@@ -5,15 +5,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/machine.hpp"
 #include "pair/fma.hpp"
-
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "layers.hpp"
+#include "pair/pair.hpp"
 
 namespace polyconv::cuda {
+namespace single {
 namespace {
-
-using namespace single;
 
 // Pixels and results of a tile; a shape of the layer's stride has them, or none.
 struct Config {
@@ -26,12 +22,7 @@ constexpr const char *kConfigNames[] = {"256x16", "256x24", "256x32", "128x24", 
 constexpr int kConfigCount = sizeof kConfigs / sizeof *kConfigs;
 static_assert(sizeof kConfigNames / sizeof *kConfigNames == kConfigCount, "every config has a name");
 
-struct Plan {
-  Pair pair; // all but pointers
-  int shape = -1;
-  int64_t blocks = 0, shared_bytes = 0;
-  double us = 0;
-};
+using Plan = chain::PairPlan<Pair>;
 
 // ---------------------------------------------------------------- plan
 
@@ -111,7 +102,7 @@ bool choose_tile(const Shape &s, int64_t most_shared, Plan &plan, sdk::Offer &of
 bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Offer &offer) {
   plan = {};
   Mobile &m = plan.pair.m;
-  m = mobile::mobile_shape({nullptr, request.layers[0], request.layers[1]});
+  m = mobile::mobile_shape(chain::pair_layers(request));
   plan.shape = shape_of(kConfigs[config], m.step);
   if (plan.shape < 0) return offer.reject("has no tiles of %s at stride %d", kConfigNames[config], m.step);
   const Shape &s = kShapes[plan.shape];
@@ -120,63 +111,44 @@ bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Off
   return choose_tile(s, chain::most_shared(request), plan, offer);
 }
 
-bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (!chain::fuses(request, 2, offer)) return false;
-  if (request.layers[0]->input.type != POLYCONV_F32) return offer.reject("layer 0: takes f32 only");
-  return mobile::mobile_takes_form({nullptr, request.layers[0], request.layers[1]}, offer);
-}
+struct Side {
+  using Plan = single::Plan;
+  static constexpr const char *name = "cuda-chain/fma_pair";
+  static constexpr int configs = kConfigCount;
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes(request, offer)) return false;
-  Plan plan;
-  const auto us = [&](int32_t i) { return make_plan(request, i, plan, offer) ? plan.us : 0; };
-  if (!offer_cheapest(kConfigCount, config, offer, us)) return false;
-  make_plan(request, offer.config, plan, offer);
-  const Mobile &m = plan.pair.m;
-  const Shape &s = kShapes[plan.shape];
-  offer.set_weights(0, "cuda_chain_taps32:1", taps_bytes(m.hidden));
-  offer.set_weights(1, "cuda_chain_rows32:1", rows_bytes(m.hidden, m.results));
-  offer.recomputed_outputs = int64_t{m.batch} * m.out[0] * m.out[1] * m.hidden * (m.slices - 1);
-  offer.blocks = plan.blocks, offer.shared_bytes = plan.shared_bytes, offer.threads = s.threads();
-  offer.occupancy = static_cast<float>(together_of(s, plan.shared_bytes) * s.threads()) / 2048;
-  offer.say("tiles of %dx%d pixels of %d images, %d channels at a time", m.units[0], m.units[1], m.images, kChunk);
-  return true;
-}
-
-// ---------------------------------------------------------------- run
-
-class FmaPair final : public chain::ChainInstance {
- public:
-  FmaPair(const polyconv_request &request, int32_t config) : ChainInstance(request) {
-    sdk::Offer offer = {};
-    if (!make_plan(request, config, plan_, offer))
-      throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/fma_pair: no tile for a chain that was accepted");
-    kernel_ = find_kernel(plan_.shape);
-    const DeviceScope scope(device_);
-    allow_shared(kernel_, block_shared_bytes(device_));
+  static bool takes(const polyconv_request &request, sdk::Offer &offer) {
+    if (request.layers[0]->input.type != POLYCONV_F32) return offer.reject("layer 0: takes f32 only");
+    return mobile::mobile_takes_form(chain::pair_layers(request), offer);
   }
-
- private:
-  void pack_layer(const polyconv_layer &layer, int number, const void *raw, void *packed,
-                  cudaStream_t stream) override {
+  static bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Offer &offer) {
+    return single::make_plan(request, config, plan, offer);
+  }
+  static void tell(const Plan &plan, sdk::Offer &offer) {
+    const Mobile &m = plan.pair.m;
+    const int threads = kShapes[plan.shape].threads();
+    offer.set_weights(0, "cuda_chain_taps32:1", taps_bytes(m.hidden));
+    offer.set_weights(1, "cuda_chain_rows32:1", rows_bytes(m.hidden, m.results));
+    offer.recomputed_outputs = int64_t{m.batch} * m.out[0] * m.out[1] * m.hidden * (m.slices - 1);
+    offer.threads = threads;
+    offer.occupancy = static_cast<float>(together_of(kShapes[plan.shape], plan.shared_bytes) * threads) / 2048;
+    offer.say("tiles of %dx%d pixels of %d images, %d channels at a time", m.units[0], m.units[1], m.images, kChunk);
+  }
+  static Kernel find(int32_t, int shape) { return find_kernel(shape); }
+  static void pack(const polyconv_layer &layer, int number, const void *raw, void *packed, cudaStream_t stream) {
     (number == 0 ? pack_taps : pack_rows)(layer, raw, packed, stream);
   }
-
-  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
-    Pair p = plan_.pair;
-    mobile::set_pointers(layers_, 2, a, p.m);
+  void launch(Kernel kernel, const polyconv_layer *, Pair &p, const Plan &plan, cudaStream_t stream) const {
     p.m.vectors_in = p.m.vectors_in && aligned(p.m.filters, 16) && aligned(p.m.project, 16);
-    kernel_<<<static_cast<unsigned>(plan_.blocks), static_cast<unsigned>(kShapes[plan_.shape].threads()),
-              static_cast<size_t>(plan_.shared_bytes), stream>>>(p);
-    check_launch("cuda-chain/fma_pair");
+    kernel<<<static_cast<unsigned>(plan.blocks), static_cast<unsigned>(kShapes[plan.shape].threads()),
+             static_cast<size_t>(plan.shared_bytes), stream>>>(p);
+    check_launch(name);
   }
-
-  Plan plan_;
-  Kernel kernel_ = nullptr;
 };
 
 } // namespace
+} // namespace single
 
-POLYCONV_DEFINE_KERNEL(fma_pair, kConfigNames, supports, instance_of<FmaPair>);
+POLYCONV_DEFINE_KERNEL(fma_pair, single::kConfigNames, chain::pair_supports<single::Side>,
+                       instance_of<chain::PairInstance<single::Side>>);
 
 } // namespace polyconv::cuda

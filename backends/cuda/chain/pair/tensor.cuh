@@ -147,4 +147,11 @@ MobileKernel pair_by_shape(int rows, int pairs) {
   return nullptr;
 }
 
+template <class T>
+MobileKernel find_pair(int rows, int step, int pairs) {
+  return step == 1 ? pair_by_shape<T, 1>(rows, pairs) : pair_by_shape<T, 2>(rows, pairs);
+}
+
 } // namespace polyconv::cuda::mobile
+
+#define POLYCONV_INSTANCE(T) template mobile::MobileKernel mobile::find_pair<T>(int, int, int);

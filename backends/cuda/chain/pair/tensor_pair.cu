@@ -3,6 +3,7 @@
 //
 // Floor: the input and the result once, at the rate of a copy.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/types.hpp"
 #include "mobile/fused.hpp"
 
 namespace polyconv::cuda {
@@ -15,7 +16,7 @@ struct Pair {
   static constexpr const char *name = "cuda-chain/tensor_pair";
   static MobileLayers of(const polyconv_layer *const *l) { return {nullptr, l[0], l[1]}; }
   static MobileKernel find(int32_t type, const Mobile &m) {
-    return (type == POLYCONV_F16 ? find_pair_f16 : find_pair_bf16)(m.rows, m.step, m.pairs);
+    return of_half(type, [&](auto t) { return find_pair<decltype(t)>(m.rows, m.step, m.pairs); });
   }
 };
 

@@ -22,12 +22,12 @@ template <class Tile>
 __device__ inline void fetch_inputs(const Pair &p, const Tile &tile) {
   constexpr Shape s = Tile::shape;
   const int rounds = rounds_of(p);
-  Turn turn{0};
+  RingPlace turn{0};
   for (int round = 0; round < rounds; ++round) {
     const Corner at(p.m, s.tile(), static_cast<int>(blockIdx.x + round * gridDim.x));
 #pragma unroll 1
     for (int chunk = 0; chunk < p.chunks; ++chunk, turn.advance(1, p.inputs)) {
-      ptx::barrier_wait(tile.input_empty(turn), turn.parity ^ 1);
+      ptx::barrier_wait(tile.input_empty(turn), turn.phase ^ 1);
       ptx::barrier_expect(tile.input_full(turn), s.patch_bytes() + s.taps_bytes());
       ptx::load_box(tile.input(turn), &p.input, tile.input_full(turn), chunk * s.chunk(), at.x * s.step - p.m.pad[1],
                     at.y * s.step - p.m.pad[0], min(at.image, p.m.batch - 1));
@@ -43,11 +43,11 @@ __device__ inline void fetch_weights(const Pair &p, const Tile &tile) {
   const int rounds = rounds_of(p), rows = s.results() / p.cluster;
   const int first = p.cluster == 1 ? 0 : static_cast<int>(blockIdx.x) % p.cluster * rows;
   const auto all = static_cast<uint16_t>((1 << p.cluster) - 1);
-  Turn turn{0};
+  RingPlace turn{0};
   for (int round = 0; round < rounds; ++round)
 #pragma unroll 1
     for (int chunk = 0; chunk < p.chunks; ++chunk, turn.advance(1, p.products)) {
-      ptx::barrier_wait(tile.product_empty(turn), turn.parity ^ 1);
+      ptx::barrier_wait(tile.product_empty(turn), turn.phase ^ 1);
       ptx::barrier_expect(tile.product_full(turn), s.weights_bytes());
       const uint32_t to = tile.weights(turn) + first * s.row_bytes();
       if (p.cluster > 1) {
@@ -62,7 +62,7 @@ __device__ inline void fetch_weights(const Pair &p, const Tile &tile) {
   // Others of the cluster arrive here at the end: a block must be there until they have.
   if (p.cluster == 1) return;
   for (int i = 0; i < p.products; ++i, turn.advance(1, p.products))
-    ptx::barrier_wait(tile.product_empty(turn), turn.parity ^ 1);
+    ptx::barrier_wait(tile.product_empty(turn), turn.phase ^ 1);
 }
 
 // A tile's residual as soon as the tile before is stored: it is there long before this one's last chunk.
@@ -142,7 +142,7 @@ __device__ inline void filter(const Pair &p, const Tile &tile, int worker) {
   const uint32_t from = (first * s.step * s.patch() + strip * kStrip * s.step) * s.row_bytes() + pair * 4;
   const uint32_t to = (first * s.strips + strip) * 8 * s.row_bytes() + pair * 4;
   const Bounds<typename Tile::T> bounds(p.m.filtered);
-  Turn input{0}, product{0};
+  RingPlace input{0}, product{0};
   input.advance(team, p.inputs), product.advance(team, p.products);
   int chunk = team % p.chunks;
   const int all = rounds_of(p) * p.chunks;
@@ -150,8 +150,8 @@ __device__ inline void filter(const Pair &p, const Tile &tile, int worker) {
   for (int i = team; i < all; i += s.teams) {
     const uint32_t at = tile.bias + (chunk * s.chunk() + pair * 2) * 4;
     const float2 bias = make_float2(__uint_as_float(ptx::load_settled(at)), __uint_as_float(ptx::load_settled(at + 4)));
-    ptx::barrier_wait(tile.input_full(input), input.parity);
-    ptx::barrier_wait(tile.product_empty(product), product.parity ^ 1);
+    ptx::barrier_wait(tile.input_full(input), input.phase);
+    ptx::barrier_wait(tile.product_empty(product), product.phase ^ 1);
     filter_band<Tile>(tile.input(input) + from, tile.input(input) + s.taps_at() + pair * 4, bias,
                       tile.filtered(product) + to, rows, bounds);
     ptx::fence_for_tma(); // as for the TMA, so for products
@@ -178,7 +178,7 @@ __device__ inline void release(const Pair &p, const Tile &tile, int stage) {
 }
 
 template <class Tile, int group>
-__device__ inline void multiply_chunks(const Pair &p, const Tile &tile, Turn &turn, Sums<Tile> &sums) {
+__device__ inline void multiply_chunks(const Pair &p, const Tile &tile, RingPlace &turn, Sums<Tile> &sums) {
   using T = typename Tile::T;
   constexpr Shape s = Tile::shape;
   constexpr int kRows = s.strips == 2 ? 64 * s.row_bytes() >> 4 : 0; // of a descriptor, to the next part
@@ -189,11 +189,11 @@ __device__ inline void multiply_chunks(const Pair &p, const Tile &tile, Turn &tu
   int before = -1;
 #pragma unroll 1
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    if (before >= 0 && !ptx::barrier_over(tile.product_full(turn), turn.parity)) {
+    if (before >= 0 && !ptx::barrier_over(tile.product_full(turn), turn.phase)) {
       ptx::products_wait<0>();
       release(p, tile, before), before = -1;
     }
-    ptx::barrier_wait(tile.product_full(turn), turn.parity);
+    ptx::barrier_wait(tile.product_full(turn), turn.phase);
     const uint64_t a = descriptor(tile.filtered(turn)) + group * s.parts * kRows;
     const uint64_t b = descriptor(tile.weights(turn)) + group * s.parts * kColumns;
     ptx::products_fence();
@@ -219,7 +219,7 @@ __device__ inline void multiply(const Pair &p, const Tile &tile) {
   const int rounds = rounds_of(p);
   const bool plain = p.m.residual == nullptr && p.m.vectors_out != 0;
   Sums<Tile> sums;
-  Turn turn{0};
+  RingPlace turn{0};
   for (int round = 0; round < rounds; ++round) {
     const Corner at(p.m, s.tile(), static_cast<int>(blockIdx.x + round * gridDim.x));
     multiply_chunks<Tile, group>(p, tile, turn, sums);
@@ -295,3 +295,5 @@ Kernel kernel_of(int which) {
 }
 
 } // namespace polyconv::cuda::piped
+
+#define POLYCONV_INSTANCE(T) template piped::Kernel piped::kernel_of<T>(int);

@@ -83,8 +83,8 @@ struct Pair {
 };
 
 using Kernel = void (*)(Pair);
-Kernel find_f16(int shape);
-Kernel find_bf16(int shape);
+template <class T>
+Kernel kernel_of(int shape);
 
 // Packed weights: nine rows of channels; a row of channels for each result.
 int64_t taps_bytes(int64_t channels);

@@ -4,20 +4,17 @@
 // Floor: the input and the result once, at the rate of a copy.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/machine.hpp"
+#include "common/types.hpp"
+#include "pair/pair.hpp"
 #include "pair/wgmma.hpp"
 
-#include "common/cheapest.hpp"
 #include "common/device/device.hpp"
 #include "common/device/launch.hpp"
 #include "common/device/maps.hpp"
-#include "common/kernel.hpp"
-#include "layers.hpp"
 
 namespace polyconv::cuda {
+namespace piped {
 namespace {
-
-using namespace piped;
-using namespace halves;
 
 // Strips of a tile; blocks of a cluster, which share what they fetch of the last weights.
 struct Config {
@@ -27,12 +24,7 @@ constexpr Config kConfigs[] = {{2, 1}, {1, 1}, {1, 2}};
 constexpr const char *kConfigNames[] = {"t14", "t7", "t7_c2"};
 constexpr int kConfigCount = 3;
 
-struct Plan {
-  Pair pair; // all but pointers and maps
-  int shape = -1;
-  int64_t blocks = 0, shared_bytes = 0;
-  double us = 0;
-};
+using Plan = chain::PairPlan<Pair>;
 
 // ---------------------------------------------------------------- plan
 
@@ -86,7 +78,7 @@ double plan_us(const Shape &s, const Pair &p, int64_t blocks, bool adds) {
 }
 
 bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Offer &offer) {
-  const Mobile m = mobile::mobile_shape({nullptr, request.layers[0], request.layers[1]});
+  const Mobile m = mobile::mobile_shape(chain::pair_layers(request));
   const Config &c = kConfigs[config];
   plan = {};
   for (int i = kShapeCount - 1; i >= 0; --i)
@@ -111,119 +103,74 @@ bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Off
   return true;
 }
 
-bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (!chain::fuses(request, 2, offer)) return false;
-  const mobile::MobileLayers layers = {nullptr, request.layers[0], request.layers[1]};
-  if (!mobile::mobile_takes(layers, offer)) return false;
-  if (!mobile::mobile_shape(layers).vectors_in)
-    return offer.reject("layer 0: takes pixels of whole 16 bytes, as far apart, not of %" PRId64 " channels",
-                        layers.filter->input.size[1]);
-  for (const int axis : {0, 3, 4})
-    if (!(real(layers.filter->input.stride[axis]) < (1ll << 38)))
-      return offer.reject("layer 0: takes strides of less than 2^38 elements");
-  return has_code("90a", request.policy->device_index, offer);
-}
+struct Side {
+  using Plan = piped::Plan;
+  static constexpr const char *name = "cuda-chain/wgmma_pair";
+  static constexpr int configs = kConfigCount;
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!takes(request, offer)) return false;
-  Plan plan;
-  const auto us = [&](int32_t i) { return make_plan(request, i, plan, offer) ? plan.us : 0; };
-  if (!offer_cheapest(kConfigCount, config, offer, us)) return false;
-  make_plan(request, offer.config, plan, offer);
-  const Mobile &m = plan.pair.m;
-  const Shape &s = kShapes[plan.shape];
-  offer.set_weights(0, "cuda_chain_taps:1", taps_bytes(m.hidden));
-  offer.set_weights(1, "cuda_chain_rows:1", rows_bytes(m.hidden, m.results));
-  offer.recomputed_outputs = 0;
-  offer.blocks = plan.blocks, offer.shared_bytes = plan.shared_bytes, offer.threads = s.threads();
-  offer.occupancy = static_cast<float>(s.threads()) / 2048;
-  offer.say("tiles of %dx%d pixels, %d channels at a time, %d and %d stages", s.tile(), s.tile(), s.chunk(),
-            plan.pair.inputs, plan.pair.products);
-  return true;
-}
-
-// ---------------------------------------------------------------- run
-
-class WgmmaPair final : public chain::ChainInstance {
- public:
-  WgmmaPair(const polyconv_request &request, int32_t config) : ChainInstance(request) {
-    sdk::Offer offer = {};
-    if (!make_plan(request, config, plan_, offer))
-      throw sdk::Error(POLYCONV_INTERNAL, "cuda-chain/wgmma_pair: no tile for a chain that was accepted");
-    kernel_ = (layers_[0].input.type == POLYCONV_F16 ? find_f16 : find_bf16)(plan_.shape);
-    const DeviceScope scope(device_);
-    allow_shared(kernel_, block_shared_bytes(device_));
+  static bool takes(const polyconv_request &request, sdk::Offer &offer) {
+    const mobile::MobileLayers layers = chain::pair_layers(request);
+    if (!mobile::mobile_takes(layers, offer)) return false;
+    if (!mobile::mobile_shape(layers).vectors_in)
+      return offer.reject("layer 0: takes pixels of whole 16 bytes, as far apart, not of %" PRId64 " channels",
+                          layers.filter->input.size[1]);
+    for (const int axis : {0, 3, 4})
+      if (!(real(layers.filter->input.stride[axis]) < (1ll << 38)))
+        return offer.reject("layer 0: takes strides of less than 2^38 elements");
+    return has_code("90a", request.policy->device_index, offer);
   }
-
- private:
-  void pack_layer(const polyconv_layer &layer, int number, const void *raw, void *packed,
-                  cudaStream_t stream) override {
+  static bool make_plan(const polyconv_request &request, int config, Plan &plan, sdk::Offer &offer) {
+    return piped::make_plan(request, config, plan, offer);
+  }
+  static void tell(const Plan &plan, sdk::Offer &offer) {
+    const Mobile &m = plan.pair.m;
+    const Shape &s = kShapes[plan.shape];
+    offer.set_weights(0, "cuda_chain_taps:1", taps_bytes(m.hidden));
+    offer.set_weights(1, "cuda_chain_rows:1", rows_bytes(m.hidden, m.results));
+    offer.recomputed_outputs = 0;
+    offer.threads = s.threads();
+    offer.occupancy = static_cast<float>(s.threads()) / 2048;
+    offer.say("tiles of %dx%d pixels, %d channels at a time, %d and %d stages", s.tile(), s.tile(), s.chunk(),
+              plan.pair.inputs, plan.pair.products);
+  }
+  static Kernel find(int32_t type, int shape) {
+    return of_half(type, [&](auto t) { return kernel_of<decltype(t)>(shape); });
+  }
+  static void pack(const polyconv_layer &layer, int number, const void *raw, void *packed, cudaStream_t stream) {
     (number == 0 ? pack_taps : pack_rows)(layer, raw, packed, stream);
   }
-
-  void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
-    Pair p = plan_.pair;
-    mobile::set_pointers(layers_, 2, a, p.m);
+  void launch(Kernel kernel, const polyconv_layer *layers, Pair &p, const Plan &plan, cudaStream_t stream) const {
     if (p.m.vectors_in == 0 || !aligned(p.m.filters, 16) || !aligned(p.m.project, 16))
-      return run_unaligned(p.m, layers_[0].input.type, stream);
-    make_maps(p);
-    const Shape &s = kShapes[plan_.shape];
-    launch_clusters(kernel_, static_cast<unsigned>(p.cluster), static_cast<unsigned>(plan_.blocks), s.threads(),
-                    small(plan_.shared_bytes), stream, p);
+      return run_unaligned(p.m, layers[0].input.type, stream);
+    const Shape &s = kShapes[plan.shape];
+    make_maps(layers, s, p);
+    launch_clusters(kernel, static_cast<unsigned>(p.cluster), static_cast<unsigned>(plan.blocks), s.threads(),
+                    small(plan.shared_bytes), stream, p);
   }
 
   // Maps hold the run's pointers. Making them is arithmetic on the host, 128 bytes each.
-  void make_maps(Pair &p) const {
+  void make_maps(const polyconv_layer *layers, const Shape &s, Pair &p) const {
     const Mobile &m = p.m;
-    const Shape &s = kShapes[plan_.shape];
-    const auto chunk = static_cast<uint32_t>(s.chunk()), patch = static_cast<uint32_t>(s.patch());
-    const auto channels = static_cast<uint64_t>(m.hidden), results = static_cast<uint64_t>(m.results);
-    encode_pixels(p.input, layers_[0].input, m.input, chunk, patch, CU_TENSOR_MAP_SWIZZLE_NONE, "input");
+    const MapShape taps({m.hidden, 9}, {m.hidden * 2}), rows({m.hidden, m.results}, {m.hidden * 2});
+    const auto look = [&](CUtensorMapSwizzle swizzle) { return MapLook{map_type(layers[0].input.type), swizzle}; };
+    maps_.boxes(MapShape(layers[0].input, {1, 4, 3, 0}, 2), {s.chunk(), s.patch(), s.patch(), 1},
+                look(CU_TENSOR_MAP_SWIZZLE_NONE), m.input, "input", &p.input);
     if (p.m.vectors_residual)
-      encode_pixels(p.residual, layers_[1].residual, m.residual, kResidualBytes / 2, static_cast<uint32_t>(s.tile()),
-                    CU_TENSOR_MAP_SWIZZLE_64B, "residual");
-    const uint64_t taps[2] = {channels, 9}, rows[2] = {channels, results}, row[1] = {channels * 2};
-    const uint32_t all_taps[2] = {chunk, 9};
-    encode(p.taps, 2, m.filters, taps, row, all_taps, CU_TENSOR_MAP_SWIZZLE_NONE, "taps");
-    const uint32_t some_rows[2] = {chunk,
-                                   static_cast<uint32_t>(p.cluster > 1 ? s.results() / p.cluster : s.box_rows())};
-    encode(p.weights, 2, m.project, rows, row, some_rows,
-           s.strips == 2 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B, "weights");
+      maps_.boxes(MapShape(layers[1].residual, {1, 4, 3, 0}, 2), {kResidualBytes / 2, s.tile(), s.tile(), 1},
+                  look(CU_TENSOR_MAP_SWIZZLE_64B), m.residual, "residual", &p.residual);
+    maps_.boxes(taps, {s.chunk(), 9}, look(CU_TENSOR_MAP_SWIZZLE_NONE), m.filters, "taps", &p.taps);
+    maps_.boxes(rows, {s.chunk(), p.cluster > 1 ? s.results() / p.cluster : s.box_rows()},
+                look(s.strips == 2 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B), m.project, "weights",
+                &p.weights);
   }
 
-  // Boxes of so many channels of a square of pixels.
-  void encode_pixels(CUtensorMap &map, const polyconv_tensor &t, const void *from, uint32_t channels, uint32_t side,
-                     CUtensorMapSwizzle swizzle, const char *what) const {
-    uint64_t size[4], stride[3];
-    size[0] = static_cast<uint64_t>(t.size[1]);
-    for (int i = 0; i < 3; ++i) {
-      const int axis = i == 0 ? 4 : i == 1 ? 3 : 0;
-      size[i + 1] = static_cast<uint64_t>(t.size[axis]), stride[i] = static_cast<uint64_t>(t.stride[axis]) * 2;
-    }
-    set_true_strides(2, size, 3, stride);
-    const uint32_t box[4] = {channels, side, side, 1};
-    encode(map, 4, from, size, stride, box, swizzle, what);
-  }
-
-  void encode(CUtensorMap &map, uint32_t rank, const void *from, const uint64_t *size, const uint64_t *stride,
-              const uint32_t *box, CUtensorMapSwizzle swizzle, const char *what) const {
-    const auto type =
-        layers_[0].input.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    const uint32_t steps[4] = {1, 1, 1, 1};
-    check_map(
-        tiled_(&map, type, rank, const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-        what);
-  }
-
-  const decltype(&cuTensorMapEncodeTiled) tiled_ =
-      entry_point<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-  Plan plan_;
-  Kernel kernel_ = nullptr;
+  TensorMaps maps_;
 };
 
 } // namespace
+} // namespace piped
 
-POLYCONV_DEFINE_KERNEL(wgmma_pair, kConfigNames, supports, instance_of<WgmmaPair>);
+POLYCONV_DEFINE_KERNEL(wgmma_pair, piped::kConfigNames, chain::pair_supports<piped::Side>,
+                       instance_of<chain::PairInstance<piped::Side>>);
 
 } // namespace polyconv::cuda

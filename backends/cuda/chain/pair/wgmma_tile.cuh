@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/pipeline.cuh"
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/hopper.cuh"
 #include "mobile/mobile.cuh"
@@ -11,17 +12,6 @@
 namespace polyconv::cuda::piped {
 
 using mobile::Bounds;
-
-// A ring of stages, as one warp goes round it.
-struct Turn {
-  int stage;
-  uint32_t parity = 0;
-
-  __device__ void advance(int by, int stages) {
-    stage += by;
-    while (stage >= stages) stage -= stages, parity ^= 1;
-  }
-};
 
 // Where a block has what. Inputs are full when their bytes are there, and empty when kBands warps have filtered them;
 // products are full when their weights are there and kBands warps have filtered, and empty when they are multiplied.
@@ -40,14 +30,14 @@ struct Tile {
     barriers = residual + (p.m.vectors_residual ? shape.residual_bytes() : 0);
     bias = barriers + kBarrierBytes;
   }
-  __device__ uint32_t input(const Turn &t) const { return inputs + t.stage * shape.input_bytes(); }
-  __device__ uint32_t filtered(const Turn &t) const { return products + t.stage * shape.product_bytes(); }
-  __device__ uint32_t weights(const Turn &t) const { return filtered(t) + shape.filtered_bytes(); }
+  __device__ uint32_t input(const RingPlace &t) const { return inputs + t.stage * shape.input_bytes(); }
+  __device__ uint32_t filtered(const RingPlace &t) const { return products + t.stage * shape.product_bytes(); }
+  __device__ uint32_t weights(const RingPlace &t) const { return filtered(t) + shape.filtered_bytes(); }
   __device__ uint32_t barrier(int kind, int stage) const { return barriers + 8 * (kind * kMostStages + stage); }
-  __device__ uint32_t input_full(const Turn &t) const { return barrier(0, t.stage); }
-  __device__ uint32_t input_empty(const Turn &t) const { return barrier(1, t.stage); }
-  __device__ uint32_t product_full(const Turn &t) const { return barrier(2, t.stage); }
-  __device__ uint32_t product_empty(const Turn &t) const { return barrier(3, t.stage); }
+  __device__ uint32_t input_full(const RingPlace &t) const { return barrier(0, t.stage); }
+  __device__ uint32_t input_empty(const RingPlace &t) const { return barrier(1, t.stage); }
+  __device__ uint32_t product_full(const RingPlace &t) const { return barrier(2, t.stage); }
+  __device__ uint32_t product_empty(const RingPlace &t) const { return barrier(3, t.stage); }
   __device__ uint32_t residual_full() const { return barrier(4, 0); }
   __device__ uint32_t residual_empty() const { return barrier(4, 1); }
   __device__ uint32_t result_bias(const Pair &p) const { return bias + p.chunks * shape.chunk() * 4; }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/divider.cuh"
 #include "common/epilogue.cuh"
 #include "common/ptx/async.cuh"
 #include "common/ptx/barrier.cuh"
@@ -44,26 +45,17 @@ __device__ inline Inside inside(const Here &here, const Map &m) {
           max(min(left + m.extent[1], m.size[1]) - first_column, 0)};
 }
 
-// Quotients of numbers below 2^16 times the divisor, as the elements of shared memory are counted.
-struct Divisor {
-  uint32_t by, inverse;
-  __device__ explicit Divisor(int32_t d) : by(static_cast<uint32_t>(d)), inverse(0xffffffffu / by + 1) {}
-  __device__ int32_t quotient(int32_t number) const {
-    return by == 1 ? number : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(number), inverse));
-  }
-};
-
 // Calls visit(image, channel, row, column) for each of so many.
 template <int unrolled, class Visit>
 __device__ __forceinline__ void each(const Here &here, int32_t channels, int32_t rows, int32_t columns,
                                      const Visit &visit) {
   const int32_t area = rows * columns, count = here.images * channels * area;
   if (count == 0) return;
-  const Divisor by_area(area), by_columns(columns), by_channels(channels);
+  const Quotient by_area(area), by_columns(columns), by_channels(channels);
 #pragma unroll unrolled
   for (int32_t e = here.thread; e < count; e += here.threads) {
-    const int32_t plane = by_area.quotient(e), place = e - plane * area, row = by_columns.quotient(place);
-    const int32_t n = by_channels.quotient(plane);
+    const int32_t plane = by_area(e), place = e - plane * area, row = by_columns(place);
+    const int32_t n = by_channels(plane);
     visit(n, plane - n * channels, row, place - row * columns);
   }
 }
@@ -225,14 +217,14 @@ __device__ __forceinline__ void convolve(const Pyramid &p, const Pointers &at, c
   const int32_t across = (out.columns + columns - 1) / columns, area = out.rows * across;
   const int32_t count = here.images * s.all_blocks * area;
   const int32_t taps = size > 0 ? size * size : s.taps[0] * s.taps[1];
-  const Divisor by_area(area), by_across(across), by_images(here.images), by_blocks(s.channel_blocks);
+  const Quotient by_area(area), by_across(across), by_images(here.images), by_blocks(s.channel_blocks);
   const int32_t x_top = out.top * s.stride[0] - s.pad[0] - here.first(m, 0);
   const int32_t x_left = out.left * s.stride[1] - s.pad[1] - here.first(m, 1);
 #pragma unroll 1
   for (int32_t e = here.thread; e < count; e += here.threads) {
-    const int32_t plane = by_area.quotient(e), place = e - plane * area, row = by_across.quotient(place);
-    const int32_t column = (place - row * across) * columns, block = by_images.quotient(plane);
-    const int32_t n = plane - block * here.images, group = by_blocks.quotient(block);
+    const int32_t plane = by_area(e), place = e - plane * area, row = by_across(place);
+    const int32_t column = (place - row * across) * columns, block = by_images(plane);
+    const int32_t n = plane - block * here.images, group = by_blocks(block);
     const int32_t first = (block - group * s.channel_blocks) * channels;
     float sum[columns][channels] = {};
     const float *x = here.of(p, m, n) + group * s.group_in * m.plane + (x_top + row * s.stride[0]) * m.pitch + x_left +

@@ -10,7 +10,7 @@ namespace polyconv::cuda {
 // Launches a kernel in clusters of blocks; it begins while what is ahead of it in the stream still ends, and waits for
 // it itself. (9.0 and on)
 template <class... Parameters, class... Arguments>
-void launch_clusters(void (*kernel)(Parameters...), unsigned cluster, unsigned blocks, int threads, int shared_bytes,
+void launch_clusters(void (*kernel)(Parameters...), unsigned cluster, dim3 blocks, int threads, int shared_bytes,
                      cudaStream_t stream, const Arguments &...arguments) {
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -18,13 +18,13 @@ void launch_clusters(void (*kernel)(Parameters...), unsigned cluster, unsigned b
   attributes[1].id = cudaLaunchAttributeClusterDimension;
   attributes[1].val.clusterDim.x = cluster, attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(blocks), config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.gridDim = blocks, config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes), config.stream = stream;
   config.attrs = attributes, config.numAttrs = cluster > 1 ? 2 : 1;
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "launching a kernel that begins early");
 }
 template <class... Parameters, class... Arguments>
-void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, int shared_bytes, cudaStream_t stream,
+void launch_early(void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes, cudaStream_t stream,
                   const Arguments &...arguments) {
   launch_clusters(kernel, 1, blocks, threads, shared_bytes, stream, arguments...);
 }

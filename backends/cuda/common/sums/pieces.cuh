@@ -74,10 +74,13 @@ struct PiecesOfTile {
   int64_t step; // from the second on
   int32_t count;
 
-  __device__ PiecesOfTile(const Shares &s, const float4 *pieces, int32_t quads, int32_t tile) {
+  PiecesOfTile() = default;
+  // `within`: of a piece's quads, the one to count from.
+  __device__ PiecesOfTile(const Shares &s, const float4 *pieces, int32_t quads, int32_t tile, int32_t within = 0) {
     const int32_t worker = s.worker_of(tile * s.blocks);
     count = s.worker_of((tile + 1) * s.blocks - 1) - worker + 1;
     step = int64_t{s.most} * quads;
+    pieces += within;
     first = pieces + s.piece(worker, tile) * quads, second = pieces + (worker + 1) * step;
   }
   __device__ float4 operator()(int32_t piece, int32_t quad) const {

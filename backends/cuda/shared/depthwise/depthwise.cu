@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
 #include "common/machine.hpp"
+#include "common/types.hpp"
 #include "depthwise/depthwise.hpp"
 
 #include <cinttypes>
@@ -32,9 +33,7 @@ int item_of(const polyconv_layer &l) {
 }
 
 DepthwiseInstance instance_for(const polyconv_layer &l, const Config &config) {
-  const auto find = l.input.type == POLYCONV_F32   ? find_depthwise_f32
-                    : l.input.type == POLYCONV_F16 ? find_depthwise_f16
-                                                   : find_depthwise_bf16;
+  const auto find = of_type(l.input.type, [](auto t) { return by_filter<decltype(t)>; });
   return find(static_cast<int>(l.weights.size[3]), static_cast<int>(l.stride[1]), config.columns, config.rows);
 }
 

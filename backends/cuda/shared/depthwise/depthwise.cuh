@@ -356,3 +356,5 @@ DepthwiseInstance by_filter(int n, int step, int columns, int rows) {
 }
 
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(T) template shared::DepthwiseInstance shared::by_filter<T>(int, int, int, int);

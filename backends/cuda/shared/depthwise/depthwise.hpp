@@ -46,8 +46,7 @@ struct DepthwiseInstance {
 };
 
 // The instance for a filter's size, its stride, and a thread's outputs.
-DepthwiseInstance find_depthwise_f32(int n, int step, int columns, int rows);
-DepthwiseInstance find_depthwise_f16(int n, int step, int columns, int rows);
-DepthwiseInstance find_depthwise_bf16(int n, int step, int columns, int rows);
+template <class T>
+DepthwiseInstance by_filter(int n, int step, int columns, int rows);
 
 } // namespace polyconv::cuda::shared

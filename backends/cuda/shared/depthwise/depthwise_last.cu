@@ -8,6 +8,7 @@
 #include "common/cheapest.hpp"
 #include "common/kernel.hpp"
 #include "common/machine.hpp"
+#include "common/types.hpp"
 #include "depthwise/channels.cuh"
 #include "depthwise/last.hpp"
 
@@ -30,9 +31,7 @@ constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
 constexpr Config kElements = {1, 4}; // takes every layer
 
 MarchInstance instance_for(const polyconv_layer &l, const MarchShape &shape) {
-  const auto find = l.input.type == POLYCONV_F32   ? find_march_f32
-                    : l.input.type == POLYCONV_F16 ? find_march_f16
-                                                   : find_march_bf16;
+  const auto find = of_type(l.input.type, [](auto t) { return march_by_filter<decltype(t)>; });
   return find(shape);
 }
 

@@ -11,6 +11,7 @@
 #include "common/device/launch.hpp"
 #include "common/implicit.hpp"
 #include "common/kernel.hpp"
+#include "common/types.hpp"
 #include "depthwise/patches.hpp"
 
 namespace polyconv::cuda {
@@ -28,9 +29,7 @@ int32_t vector_of(const polyconv_layer &l) {
 }
 
 DepthwiseLauncher launcher_for(const polyconv_layer &l) {
-  return l.input.type == POLYCONV_F32   ? depthwise_patches_f32()
-         : l.input.type == POLYCONV_F16 ? depthwise_patches_f16()
-                                        : depthwise_patches_bf16();
+  return of_type(l.input.type, [](auto t) { return depthwise_launcher<decltype(t)>(); });
 }
 
 // ---------------------------------------------------------------- how it ends

@@ -300,3 +300,5 @@ MarchInstance march_by_filter(const MarchShape &shape) {
 }
 
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(T) template shared::MarchInstance shared::march_by_filter<T>(const MarchShape &);

@@ -44,8 +44,7 @@ struct MarchInstance {
   const void *kernel;
 };
 
-MarchInstance find_march_f32(const MarchShape &shape);
-MarchInstance find_march_f16(const MarchShape &shape);
-MarchInstance find_march_bf16(const MarchShape &shape);
+template <class T>
+MarchInstance march_by_filter(const MarchShape &shape);
 
 } // namespace polyconv::cuda::shared

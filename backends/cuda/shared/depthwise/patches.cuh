@@ -219,3 +219,5 @@ DepthwiseLauncher depthwise_launcher() {
 }
 
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(T) template shared::DepthwiseLauncher shared::depthwise_launcher<T>();

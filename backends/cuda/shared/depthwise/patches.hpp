@@ -43,8 +43,7 @@ struct DepthwiseLauncher {
   void (*prepare)();
   void (*launch)(const DepthwisePatches &p, cudaStream_t stream);
 };
-DepthwiseLauncher depthwise_patches_f32();
-DepthwiseLauncher depthwise_patches_f16();
-DepthwiseLauncher depthwise_patches_bf16();
+template <class T>
+DepthwiseLauncher depthwise_launcher();
 
 } // namespace polyconv::cuda::shared

@@ -11,6 +11,7 @@
 #include "common/cheapest.hpp"
 #include "common/kernel.hpp"
 #include "common/machine.hpp"
+#include "common/types.hpp"
 #include "depthwise/channels.cuh"
 #include "taps/taps.hpp"
 
@@ -28,7 +29,7 @@ const polyconv_tensor &source_of(const polyconv_layer &l) {
 
 TapsLaunch launch_for(const polyconv_layer &l, int channels, bool plain) {
   const int32_t type = source_of(l).type;
-  const auto find = type == POLYCONV_F32 ? find_taps_f32 : type == POLYCONV_F16 ? find_taps_f16 : find_taps_bf16;
+  const auto find = of_type(type, [](auto t) { return find_taps<decltype(t)>; });
   return find(channels, plain);
 }
 

@@ -147,3 +147,5 @@ TapsLaunch find_taps(int channels, bool plain) {
 }
 
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(T) template shared::TapsLaunch shared::find_taps<T>(int, bool);

@@ -37,9 +37,8 @@ using TapsLaunch = void (*)(const Conv<int32_t> &p, const DepthwiseTaps &s, cons
                             cudaStream_t stream);
 // For so many channels of a thread: `plain`, a bias and bounds at most are between sum and result, which is stored as
 // vectors of the type that is read.
-TapsLaunch find_taps_f32(int channels, bool plain);
-TapsLaunch find_taps_f16(int channels, bool plain);
-TapsLaunch find_taps_bf16(int channels, bool plain);
+template <class T>
+TapsLaunch find_taps(int channels, bool plain);
 
 inline constexpr const char *kTapNames[] = {"8", "4", "2", "1"}; // channels of a thread
 // Forward or the gradient of data: what the two kernels are made of.

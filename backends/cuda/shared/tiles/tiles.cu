@@ -17,17 +17,6 @@
 #include "common/kernel.hpp"
 
 namespace polyconv::cuda {
-namespace shared {
-template <>
-PatchLaunch find_patch<0>(int, int);
-template <>
-PatchLaunch find_patch<3>(int, int);
-template <>
-PatchLaunch find_patch<5>(int, int);
-template <>
-PatchLaunch find_patch<7>(int, int);
-} // namespace shared
-
 namespace {
 
 using namespace shared;

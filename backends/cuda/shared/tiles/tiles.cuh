@@ -302,7 +302,7 @@ void launch_patch(const Conv<int32_t> &p, const Patch &s, const void *x, const v
 }
 
 template <int n>
-PatchLaunch patch_launch(int outputs, int channels) {
+PatchLaunch find_patch(int outputs, int channels) {
   switch (channels * 10 + outputs) {
     case 11: return launch_patch<n, 1, 1>;
     case 14: return launch_patch<n, 4, 1>;
@@ -316,11 +316,6 @@ PatchLaunch patch_launch(int outputs, int channels) {
   }
 }
 
-// In the one file that instantiates a filter size.
-#define POLYCONV_SHARED_TILES(n)                         \
-  template <>                                            \
-  PatchLaunch find_patch<n>(int outputs, int channels) { \
-    return patch_launch<n>(outputs, channels);           \
-  }
-
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(n) template shared::PatchLaunch shared::find_patch<n>(int, int);

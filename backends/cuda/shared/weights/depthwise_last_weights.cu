@@ -16,6 +16,7 @@
 #include "common/machine.hpp"
 #include "common/patches.hpp"
 #include "common/sums/bias_gradient.hpp"
+#include "common/types.hpp"
 #include "weights/last.hpp"
 
 namespace polyconv::cuda {
@@ -216,9 +217,7 @@ class DepthwiseLastWeights final : public CudaInstance {
   }
 
   LastLauncher launcher(int columns) const {
-    return layer_.input.type == POLYCONV_F32   ? last_sums_f32(columns)
-           : layer_.input.type == POLYCONV_F16 ? last_sums_f16(columns)
-                                               : last_sums_bf16(columns);
+    return of_type(layer_.input.type, [&](auto t) { return last_launcher<decltype(t)>(columns); });
   }
 
   const int columns_;

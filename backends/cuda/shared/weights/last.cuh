@@ -359,3 +359,5 @@ LastLauncher last_launcher(int columns) {
 }
 
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(T) template shared::LastLauncher shared::last_launcher<T>(int);

@@ -68,8 +68,7 @@ inline constexpr int kTapBlocks = 4; // likewise, of what goes tap by tap
 
 // By its place in kLastColumns, or -1: tap by tap.
 using LastLauncher = void (*)(const LastSums &sums, cudaStream_t stream);
-LastLauncher last_sums_f16(int columns);
-LastLauncher last_sums_bf16(int columns);
-LastLauncher last_sums_f32(int columns);
+template <class T>
+LastLauncher last_launcher(int columns);
 
 } // namespace polyconv::cuda::shared

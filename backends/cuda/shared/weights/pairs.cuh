@@ -155,12 +155,12 @@ PairsInstance pairs_instance() {
   return {prepare, launch};
 }
 
-// In the one file that instantiates a filter size.
-#define POLYCONV_SHARED_PAIRS(n)                                                                \
-  template <>                                                                                   \
-  PairsInstance find_pairs<n>(int64_t step, int filters) {                                      \
-    if (step == 1) return filters == 3 ? pairs_instance<n, 1, 3>() : pairs_instance<n, 1, 4>(); \
-    return filters == 3 ? pairs_instance<n, 2, 3>() : pairs_instance<n, 2, 4>();                \
-  }
+template <int n>
+PairsInstance find_pairs(int64_t step, int filters) {
+  if (step == 1) return filters == 3 ? pairs_instance<n, 1, 3>() : pairs_instance<n, 1, 4>();
+  return filters == 3 ? pairs_instance<n, 2, 3>() : pairs_instance<n, 2, 4>();
+}
 
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(n) template shared::PairsInstance shared::find_pairs<n>(int64_t, int);

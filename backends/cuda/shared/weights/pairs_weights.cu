@@ -17,17 +17,6 @@
 #include "common/sums/bias_gradient.hpp"
 
 namespace polyconv::cuda {
-namespace shared {
-template <>
-PairsInstance find_pairs<3>(int64_t, int);
-template <>
-PairsInstance find_pairs<4>(int64_t, int);
-template <>
-PairsInstance find_pairs<5>(int64_t, int);
-template <>
-PairsInstance find_pairs<7>(int64_t, int);
-} // namespace shared
-
 namespace {
 
 using namespace shared;

@@ -215,3 +215,5 @@ RowsInstance find_rows(int taps, int stride) {
 }
 
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(T) template shared::RowsInstance shared::find_rows<T>(int, int);

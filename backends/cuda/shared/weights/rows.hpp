@@ -31,8 +31,7 @@ struct RowsInstance {
   void (*prepare)(); // lets it use its shared memory
   void (*launch)(const Conv<int32_t> &p, const RowsWeights &r, const void *x, const void *dy, cudaStream_t stream);
 };
-RowsInstance find_rows_f32(int taps, int stride);
-RowsInstance find_rows_f16(int taps, int stride);
-RowsInstance find_rows_bf16(int taps, int stride);
+template <class T>
+RowsInstance find_rows(int taps, int stride);
 
 } // namespace polyconv::cuda::shared

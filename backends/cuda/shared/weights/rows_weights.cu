@@ -12,6 +12,7 @@
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
+#include "common/types.hpp"
 #include "weights/rows.hpp"
 
 namespace polyconv::cuda {
@@ -98,9 +99,7 @@ bool make_rows(const polyconv_layer &l, int32_t budget, RowsWeights &best) {
 // ---------------------------------------------------------------- supports
 
 RowsInstance instance_for(const polyconv_layer &l) {
-  const auto find = l.input.type == POLYCONV_F32   ? find_rows_f32
-                    : l.input.type == POLYCONV_F16 ? find_rows_f16
-                                                   : find_rows_bf16;
+  const auto find = of_type(l.input.type, [](auto t) { return find_rows<decltype(t)>; });
   return find(static_cast<int>(l.weights.size[3]), static_cast<int>(l.stride[1]));
 }
 

@@ -157,3 +157,5 @@ CellsLaunch find_cells(int n, int channels) {
 }
 
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(T) template shared::CellsLaunch shared::find_cells<T>(int, int);

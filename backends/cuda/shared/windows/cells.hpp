@@ -25,8 +25,7 @@ using CellsLaunch = void (*)(const Conv<int32_t> &p, const Cells &cells, const v
                              cudaStream_t stream);
 // For windows of n x n and so many channels of a thread, which store the sums as they are where these are several; NULL
 // where there is none.
-CellsLaunch find_cells_f32(int n, int channels);
-CellsLaunch find_cells_f16(int n, int channels);
-CellsLaunch find_cells_bf16(int n, int channels);
+template <class T>
+CellsLaunch find_cells(int n, int channels);
 
 } // namespace polyconv::cuda::shared

@@ -8,6 +8,7 @@
 #include "common/cheapest.hpp"
 #include "common/kernel.hpp"
 #include "common/machine.hpp"
+#include "common/types.hpp"
 #include "depthwise/channels.cuh"
 #include "windows/cells.hpp"
 
@@ -22,9 +23,7 @@ constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
 constexpr int64_t kWantedThreads = int64_t{kHopperMultiprocessors} * 1536;
 
 CellsLaunch launch_for(const polyconv_layer &l, int channels) {
-  const auto find = l.output.type == POLYCONV_F32   ? find_cells_f32
-                    : l.output.type == POLYCONV_F16 ? find_cells_f16
-                                                    : find_cells_bf16;
+  const auto find = of_type(l.output.type, [](auto t) { return find_cells<decltype(t)>; });
   return find(static_cast<int>(l.weights.size[3]), channels);
 }
 

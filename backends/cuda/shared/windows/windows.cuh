@@ -250,12 +250,12 @@ WindowsInstance windows_instance() {
   return {prepare, launch};
 }
 
-// In the one file that instantiates a filter size.
-#define POLYCONV_SHARED_WINDOWS(n)                                                          \
-  template <>                                                                               \
-  WindowsInstance find_windows<n>(int64_t step, bool tall) {                                \
-    if (step == 1) return tall ? windows_instance<n, 1, 7>() : windows_instance<n, 1, 4>(); \
-    return tall ? windows_instance<n, 2, 4>() : windows_instance<n, 2, 3>();                \
-  }
+template <int n>
+WindowsInstance find_windows(int64_t step, bool tall) {
+  if (step == 1) return tall ? windows_instance<n, 1, 7>() : windows_instance<n, 1, 4>();
+  return tall ? windows_instance<n, 2, 4>() : windows_instance<n, 2, 3>();
+}
 
 } // namespace polyconv::cuda::shared
+
+#define POLYCONV_INSTANCE(n) template shared::WindowsInstance shared::find_windows<n>(int64_t, bool);

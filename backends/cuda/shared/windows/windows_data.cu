@@ -20,17 +20,6 @@
 #include "common/numbers.hpp"
 
 namespace polyconv::cuda {
-namespace shared {
-template <>
-WindowsInstance find_windows<3>(int64_t, bool);
-template <>
-WindowsInstance find_windows<4>(int64_t, bool);
-template <>
-WindowsInstance find_windows<5>(int64_t, bool);
-template <>
-WindowsInstance find_windows<7>(int64_t, bool);
-} // namespace shared
-
 namespace {
 
 using namespace shared;

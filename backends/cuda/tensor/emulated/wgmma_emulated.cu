@@ -16,6 +16,7 @@
 #include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "rounded.hpp"
+#include "wgmma/maps.hpp"
 
 namespace polyconv::cuda {
 namespace {

@@ -232,10 +232,8 @@ class FewIn final : public CudaInstance {
     if (ends == kTogether && !aligned(p.y, 16)) ends = kSingly;
     if (!aligned(p.y, 4)) g.in_pairs = 0;
     if (!aligned(p.x, 16)) g.whole = 0;
-    void *arguments[] = {&g, &p};
-    cudaLaunchKernel(reinterpret_cast<const void *>(choice_.variant->kernels[ends]),
-                     dim3(static_cast<unsigned>(choice_.blocks)), dim3(kThreads), arguments,
-                     static_cast<size_t>(choice_.shared), stream);
+    choice_.variant->kernels
+        [ends]<<<static_cast<unsigned>(choice_.blocks), kThreads, static_cast<size_t>(choice_.shared), stream>>>(g, p);
     check_launch("cuda-tensor/few_in");
   }
 

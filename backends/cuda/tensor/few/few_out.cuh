@@ -13,16 +13,6 @@
 
 namespace polyconv::cuda::few_out {
 
-// Division of numbers whose product with the divisor is below 2^32, which the device finds out itself.
-struct Quotient {
-  uint32_t factor; // 2^32 / divisor, rounded up; 0 for 1
-
-  __device__ explicit Quotient(int32_t by) : factor(by <= 1 ? 0 : 0xffffffffu / static_cast<uint32_t>(by) + 1) {}
-  __device__ int32_t operator()(int32_t n) const {
-    return factor == 0 ? n : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(n), factor));
-  }
-};
-
 // A block's patch: its outputs, and the input's pixels under a plane of them.
 struct Patch {
   int32_t image, d, h, w, deep, rows, columns; // outputs: the first, how many
@@ -30,7 +20,7 @@ struct Patch {
   int32_t front, end;                          // slices of the input that the patch's windows reach, padding too
   Quotient by_columns, by_outputs, by_width;   // outputs of a plane
 
-  __device__ Patch(const Geometry &g, int32_t block) : by_columns(1), by_outputs(1), by_width(1) {
+  __device__ Patch(const Geometry &g, int32_t block) {
     w = block % g.across * g.columns, block /= g.across;
     h = block % g.down * g.rows, block /= g.down;
     image = block / g.along, d = (block - image * g.along) * g.deep;

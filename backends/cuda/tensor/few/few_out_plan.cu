@@ -213,9 +213,8 @@ class FewOut final : public CudaInstance {
     p.y = begin_of(layer_.result, a.output);
     Geometry g = choice_.geometry;
     const Variant *variant = aligned(p.x, 16) ? choice_.variant : unaligned();
-    void *arguments[] = {&g, &p};
-    cudaLaunchKernel(reinterpret_cast<const void *>(variant->kernel), dim3(static_cast<unsigned>(choice_.blocks)),
-                     dim3(kThreads), arguments, static_cast<size_t>(choice_.shared), stream);
+    variant->kernel<<<static_cast<unsigned>(choice_.blocks), kThreads, static_cast<size_t>(choice_.shared), stream>>>(
+        g, p);
     check_launch("cuda-tensor/few_out");
   }
 

@@ -183,3 +183,5 @@ FirstLauncher first_launcher_of(int shape) {
 }
 
 } // namespace polyconv::cuda::first
+
+#define POLYCONV_INSTANCE(T) template first::FirstLauncher first::first_launcher_of<T>(int);

@@ -41,23 +41,12 @@ polyconv_layer in_rows(const polyconv_layer &layer);
 // The geometry of a layer in rows, without the maps and the bias.
 FirstProduct make_product(const polyconv_layer &layer, const FirstShape &shape);
 
-// The driver's encoder of tensor maps; throws where the driver has none. It runs on the host alone.
-class FirstMaps {
- public:
-  FirstMaps();
-  // Axes W C N, in boxes of a chunk and `channels` channels.
-  void pixels(const polyconv_tensor &tensor, const void *memory, int channels, CUtensorMap *map) const;
-
- private:
-  decltype(&cuTensorMapEncodeTiled) tiled_;
-};
-
 // The kernel of a shape; `prepare` lets it use its shared memory.
 struct FirstLauncher {
   void (*prepare)();
   void (*launch)(const FirstProduct &product, int multiprocessors, cudaStream_t stream);
 };
-FirstLauncher first_f16(int shape);
-FirstLauncher first_bf16(int shape);
+template <class T>
+FirstLauncher first_launcher_of(int shape);
 
 } // namespace polyconv::cuda::first

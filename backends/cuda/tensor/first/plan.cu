@@ -1,6 +1,5 @@
-// plan.cu - what surrounds the Hopper product with channels first: rows, geometry and tensor maps.
+// plan.cu - what surrounds the Hopper product with channels first: rows and geometry.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/device/maps.hpp"
 #include "common/layer.hpp"
 #include "common/numbers.hpp"
 #include "first/first.hpp"
@@ -44,23 +43,6 @@ FirstProduct make_product(const polyconv_layer &l, const FirstShape &shape) {
   p.by_row_tiles = Divider::make(p.row_tiles), p.by_image_chunks = Divider::make(p.image_chunks);
   p.relu = l.epilogue.activation == POLYCONV_ACT_RELU ? 1 : 0;
   return p;
-}
-
-FirstMaps::FirstMaps() : tiled_(entry_point<decltype(tiled_)>("cuTensorMapEncodeTiled")) {}
-
-void FirstMaps::pixels(const polyconv_tensor &t, const void *memory, int channels, CUtensorMap *map) const {
-  constexpr int kAxes[] = {4, 1, 0};
-  uint64_t size[3] = {}, stride[2] = {};
-  for (int i = 0; i < 3; ++i) {
-    size[i] = static_cast<uint64_t>(t.size[kAxes[i]]);
-    if (i > 0) stride[i - 1] = static_cast<uint64_t>(t.stride[kAxes[i]]) * 2;
-  }
-  set_true_strides(2, size, 2, stride);
-  const uint32_t box[3] = {kChunk, static_cast<uint32_t>(channels), 1}, steps[3] = {1, 1, 1};
-  check_map(tiled_(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
-                   const_cast<void *>(memory), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-            "pixels");
 }
 
 } // namespace polyconv::cuda::first

@@ -10,6 +10,7 @@
 #include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
+#include "common/types.hpp"
 #include "first/first.hpp"
 #include "wgmma/instance.hpp"
 
@@ -88,7 +89,7 @@ class WgmmaFirst final : public wgmma::WgmmaInstance {
       : WgmmaInstance(request),
         rows_(in_rows(layer_)),
         shape_(kFirstShapes[config]),
-        launcher_(layer_.input.type == POLYCONV_F16 ? first_f16(config) : first_bf16(config)) {
+        launcher_(of_half(layer_.input.type, [&](auto t) { return first_launcher_of<decltype(t)>(config); })) {
     const DeviceScope scope(device_);
     multiprocessors_ = multiprocessors_of(device_);
     launcher_.prepare();
@@ -103,15 +104,14 @@ class WgmmaFirst final : public wgmma::WgmmaInstance {
     wgmma::Shape weights = {};
     weights.channels = shape_.rows;
     maps_.weights(rows_, a.weights[0], weights, &product.weights);
-    pixels_.pixels(rows_.input, input, shape_.depth, &product.activations);
-    pixels_.pixels(rows_.result, result, 64, &product.results);
+    maps_.rows(rows_.input, input, shape_.depth, &product.activations);
+    maps_.rows(rows_.result, result, 64, &product.results);
     launcher_.launch(product, multiprocessors_, stream);
   }
 
   const polyconv_layer rows_;
   const FirstShape shape_;
   const FirstLauncher launcher_;
-  const FirstMaps pixels_;
   int multiprocessors_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "common/implicit.hpp"
 #include "common/kernel.hpp"
 #include "common/sums/bias_gradient.hpp"
+#include "common/types.hpp"
 #include "grouped/weights.hpp"
 #include "weights/slabs.hpp"
 
@@ -80,10 +81,9 @@ class MmaGroupedWeights final : public SlabWeights<GroupedWeights, GroupedLaunch
 
  private:
   MmaGroupedWeights(const polyconv_request &request, const GroupedWeights &product)
-      : SlabWeights(request, product,
-                    request.layers[0]->input.type == POLYCONV_F16 ? grouped_weights_f16(grouped_warp_shape(product))
-                                                                  : grouped_weights_bf16(grouped_warp_shape(product))) {
-  }
+      : SlabWeights(request, product, of_half(request.layers[0]->input.type, [&](auto t) {
+                      return grouped_launcher_of<decltype(t)>(grouped_warp_shape(product));
+                    })) {}
 };
 
 } // namespace

@@ -378,7 +378,7 @@ GroupedLauncher grouped_launcher() {
 }
 
 // By its place in kGroupedWarpShapes.
-template <class T, int Shape = 0>
+template <class T, int Shape>
 GroupedLauncher grouped_launcher_of(int shape) {
   if constexpr (Shape + 1 < kGroupedWarpShapeCount)
     if (shape > Shape) return grouped_launcher_of<T, Shape + 1>(shape);
@@ -386,3 +386,5 @@ GroupedLauncher grouped_launcher_of(int shape) {
 }
 
 } // namespace polyconv::cuda::tensor
+
+#define POLYCONV_INSTANCE(T) template tensor::GroupedLauncher tensor::grouped_launcher_of<T, 0>(int);

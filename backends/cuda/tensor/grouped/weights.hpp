@@ -97,8 +97,8 @@ struct GroupedLauncher {
   void (*launch)(const GroupedWeights &product, cudaStream_t stream);
 };
 // Of a place in kGroupedWarpShapes.
-GroupedLauncher grouped_weights_f16(int shape);
-GroupedLauncher grouped_weights_bf16(int shape);
+template <class T, int Shape = 0>
+GroupedLauncher grouped_launcher_of(int shape);
 int grouped_warp_shape(const GroupedWeights &product);
 
 } // namespace polyconv::cuda::tensor

@@ -4,6 +4,7 @@
 #include "common/cheapest.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/partials.cuh"
+#include "common/types.hpp"
 #include "mma/product.hpp"
 
 namespace polyconv::cuda::tensor {
@@ -74,9 +75,9 @@ Rule rule_of(Products products) {
 
 MmaLauncher mma_launcher_of(Products products, int tile, Source source) {
   switch (products) {
-    case Products::kHalf: return mma_half(tile, source);
-    case Products::kBfloat: return mma_bfloat(tile, source);
-    case Products::kTf32: return mma_tf32(tile, source);
+    case Products::kHalf: return mma_product<f16>(tile, source);
+    case Products::kBfloat: return mma_product<bf16>(tile, source);
+    case Products::kTf32: return mma_product<f32>(tile, source);
     case Products::kFast: return mma_fast(tile, source);
     default: return mma_emulated(tile, source);
   }

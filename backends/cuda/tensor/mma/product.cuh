@@ -35,4 +35,12 @@ struct PlainLoop {
   }
 };
 
+template <class T>
+MmaLauncher mma_product(int tile, Source source) {
+  using P = ProductsOf<T>;
+  return mma_by_tile<PlainLoop<P>, P>(tile, source);
+}
+
 } // namespace polyconv::cuda::tensor
+
+#define POLYCONV_INSTANCE(T) template tensor::MmaLauncher tensor::mma_product<T>(int, Source);

@@ -110,9 +110,8 @@ struct MmaLauncher {
   void (*launch)(const MmaProduct &product, cudaStream_t stream);
   int32_t shared_bytes; // of a block
 };
-MmaLauncher mma_half(int tile, Source source);
-MmaLauncher mma_bfloat(int tile, Source source);
-MmaLauncher mma_tf32(int tile, Source source);
+template <class T>
+MmaLauncher mma_product(int tile, Source source); // f32: rounded to TF32
 MmaLauncher mma_fast(int tile, Source source);
 MmaLauncher mma_emulated(int tile, Source source);
 MmaLauncher mma_launcher_of(Products products, int tile, Source source); // that one of them

@@ -15,6 +15,7 @@
 #include "near/rows.hpp"
 
 #include "common/numbers.hpp"
+#include "common/pipeline.cuh"
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/hopper.cuh"
 #include "wgmma/turned.cuh"
@@ -27,35 +28,13 @@ constexpr int kBarrierBytes = 256;
 
 // ---------------------------------------------------------------- rings
 
-// A ring of slots of shared memory. Of its barriers, full ones count bytes and empty ones the warps that have read.
-class Slots {
- public:
-  __device__ Slots(uint32_t memory, int32_t bytes, uint32_t barriers, int32_t count)
-      : memory_(memory), bytes_(bytes), barriers_(barriers), count_(count) {}
-  // `readers`: warpgroups that read what is fetched.
-  __device__ void init(int readers) const;
-  __device__ uint32_t memory() const { return memory_ + slot_ * bytes_; }
-  __device__ uint32_t full() const { return barriers_ + 16 * slot_; }
-  __device__ void await_full() const { ptx::barrier_wait(full(), parity_); }
-  __device__ void await_empty() const { ptx::barrier_wait(full() + 8, parity_ ^ 1); }
-  // This warp has read the slot before; `shared`: which both blocks of the cluster want to know.
-  __device__ void release_before(bool shared) const {
-    const uint32_t empty = barriers_ + 16 * (slot_ == 0 ? count_ - 1 : slot_ - 1) + 8, lane = threadIdx.x % 32;
-    if (shared && lane < 2) ptx::arrive_in_cluster(ptx::address_in_cluster(empty, static_cast<int32_t>(lane)));
-    if (!shared && lane == 0) ptx::barrier_arrive(empty);
-  }
-  __device__ void next() {
-    if (++slot_ == count_) slot_ = 0, parity_ ^= 1;
-  }
+using Slots = Pipeline<>;
 
- private:
-  uint32_t memory_, bytes_, barriers_, count_, slot_ = 0, parity_ = 0;
-};
-
-__device__ inline void Slots::init(int readers) const {
-#pragma unroll 1
-  for (uint32_t s = 0; s < count_; ++s)
-    ptx::barrier_init(barriers_ + 16 * s, 1), ptx::barrier_init(barriers_ + 16 * s + 8, 4 * readers);
+// This warp has read the slot before; `shared`: which both blocks of the cluster want to know.
+__device__ inline void release_before(const Slots &slots, bool shared) {
+  const uint32_t empty = slots.empty_before(), lane = threadIdx.x % 32;
+  if (shared && lane < 2) ptx::arrive_in_cluster(ptx::address_in_cluster(empty, static_cast<int32_t>(lane)));
+  if (!shared && lane == 0) ptx::barrier_arrive(empty);
 }
 
 // Where everything lies in shared memory.
@@ -66,10 +45,12 @@ struct RowsRoom {
     patches = leaving + p.columns * 128, weights = patches + p.patch_slots * p.patch_slot;
     barriers = weights + kGroups * p.stages * kRowsTapBytes;
   }
-  __device__ Slots patch_slots(const RowsProduct &p) const { return {patches, p.patch_slot, barriers, p.patch_slots}; }
+  __device__ Slots patch_slots(const RowsProduct &p) const {
+    return Slots(patches, barriers, p.patch_slots, p.patch_slot);
+  }
   __device__ Slots weight_slots(const RowsProduct &p, int group) const {
     const uint32_t before = group * p.stages;
-    return {weights + before * kRowsTapBytes, kRowsTapBytes, barriers + 16 * (p.patch_slots + before), p.stages};
+    return Slots(weights + before * kRowsTapBytes, barriers + 16 * (p.patch_slots + before), p.stages, kRowsTapBytes);
   }
   // At which a warpgroup tells that it has begun a tile, and that the sums of its last one have left.
   __device__ uint32_t begun(const RowsProduct &p, int group) const {
@@ -156,13 +137,13 @@ __device__ inline void sum_up(float (&sums)[N / 2], const RowsProduct &p, Slots 
       for (int k = 0; k < 4; ++k) ptx::multiply<T, N>(sums, a + k * 2, b + k * 2, k > 0 || tap > 0 || patch > 0);
       ptx::products_commit();
       ptx::products_wait<1>(); // the products of the tap before are done
-      if (tap > 0 || patch > 0) weights.release_before(false);
-      if (tap == 0 && patch > 0) patches.release_before(p.shared);
+      if (tap > 0 || patch > 0) weights.release_before();
+      if (tap == 0 && patch > 0) release_before(patches, p.shared);
       if (tap == 1 && patch == 0) tell_begun(begun);
     }
   }
   ptx::products_wait<0>();
-  weights.release_before(false), patches.release_before(p.shared);
+  weights.release_before(), release_before(patches, p.shared);
 }
 
 template <class T, int N>
@@ -217,8 +198,8 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_rows(const __grid_consta
   const RowsRoom room(p, (ptx::shared_address(unaligned) + 1023) / 1024 * 1024); // swizzled memory begins at 1024 bytes
   const auto group = static_cast<int>(warp_in_block() / 4);
   if (threadIdx.x == 0) {
-    room.patch_slots(p).init(p.shared ? 2 * kGroups : kGroups);
-    for (int g = 0; g < kGroups; ++g) room.weight_slots(p, g).init(1), ptx::barrier_init(room.begun(p, g), 4);
+    room.patch_slots(p).init(1, 4 * (p.shared ? 2 * kGroups : kGroups));
+    for (int g = 0; g < kGroups; ++g) room.weight_slots(p, g).init(1, 4), ptx::barrier_init(room.begun(p, g), 4);
     ptx::barrier_init_fence();
   }
   if (threadIdx.x == 32) ptx::prefetch(&p.input), ptx::prefetch(&p.weights), ptx::prefetch(&p.results);

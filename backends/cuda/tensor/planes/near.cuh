@@ -24,39 +24,16 @@ struct NearTileOf : TileOf<float, Pixels, Channels, Groups, 1, 1> {
       std::min(240, (Base::registers * Base::threads - producer_registers * 128) / (128 * Groups) / 8 * 8);
 };
 
-// A ring of as many stages as fit; see Ring.
-class NearRing {
- public:
-  __device__ NearRing(uint32_t memory, int32_t bytes, uint32_t full, int32_t stages)
-      : memory_(memory), full_(full), bytes_(bytes), stages_(stages) {}
-  __device__ void init(int fetchers, int readers) const {
-    for (uint32_t s = 0; s < stages_; ++s)
-      ptx::barrier_init(full_ + 8 * s, fetchers), ptx::barrier_init(full_ + 8 * (stages_ + s), readers);
-  }
-  __device__ uint32_t memory() const { return memory_ + stage_ * bytes_; }
-  __device__ uint32_t full() const { return full_ + 8 * stage_; }
-  __device__ void await_full() const { ptx::barrier_wait(full(), parity_); }
-  __device__ void await_empty() const { ptx::barrier_wait(full_ + 8 * (stages_ + stage_), parity_ ^ 1); }
-  // This warp has read the stage; to the next one.
-  __device__ void release() {
-    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(full_ + 8 * (stages_ + stage_));
-    next();
-  }
-  __device__ void next() {
-    if (++stage_ == stages_) stage_ = 0, parity_ ^= 1;
-  }
-
- private:
-  uint32_t memory_, full_, bytes_, stages_, stage_ = 0, parity_ = 0;
-};
+// Rings of as many stages as fit.
+using NearRing = Pipeline<>;
 
 struct NearRings {
   NearRing activations, weights;
 
   __device__ NearRings(const PlanesProduct &p, uint32_t shared)
-      : activations(shared + p.near.weights_stages * p.near.weights_bytes, 32 * p.near.row, barriers(p, shared),
-                    kNearStages),
-        weights(shared, p.near.weights_bytes, barriers(p, shared) + 16 * kNearStages, p.near.weights_stages) {}
+      : activations(shared + p.near.weights_stages * p.near.weights_bytes, barriers(p, shared), kNearStages,
+                    32 * p.near.row),
+        weights(shared, barriers(p, shared) + 16 * kNearStages, p.near.weights_stages, p.near.weights_bytes) {}
 
  private:
   __device__ static uint32_t barriers(const PlanesProduct &p, uint32_t shared) {
@@ -210,9 +187,9 @@ __device__ inline void sum_near(float (&sums)[Tile::rows][Tile::channels / 2], c
         }
       rings.weights.await_full();
       multiply_near<Tile>(sums, from, p.near.row, rings.weights.memory(), block > 0 || tap > 0);
-      rings.weights.release();
+      rings.weights.release(), rings.weights.next();
     }
-    rings.activations.release();
+    rings.activations.release(), rings.activations.next();
   }
 }
 

@@ -18,6 +18,7 @@
 #include "common/numbers.hpp"
 #include "planes/planes.hpp"
 #include "rounded.hpp"
+#include "wgmma/maps.hpp"
 
 namespace polyconv::cuda {
 namespace {

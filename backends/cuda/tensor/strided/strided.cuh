@@ -84,3 +84,5 @@ StridedLauncher strided_launcher_of(int config) {
 }
 
 } // namespace polyconv::cuda::wgmma
+
+#define POLYCONV_INSTANCE(T) template wgmma::StridedLauncher wgmma::strided_launcher_of<T>(int);

@@ -40,7 +40,7 @@ struct StridedLauncher {
   void (*prepare)();
   void (*launch)(const StridedProduct &product, int multiprocessors, cudaStream_t stream);
 };
-StridedLauncher strided_f16(int config);
-StridedLauncher strided_bf16(int config);
+template <class T>
+StridedLauncher strided_launcher_of(int config);
 
 } // namespace polyconv::cuda::wgmma

@@ -15,6 +15,7 @@
 #include "common/kernel.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
+#include "common/types.hpp"
 #include "strided/strided.hpp"
 #include "wgmma/instance.hpp"
 
@@ -105,7 +106,7 @@ class Strided final : public CudaInstance {
   Strided(const polyconv_request &request, int config)
       : CudaInstance(request),
         shape_(kShapes[kStridedShapes[config]]),
-        launcher_(layer_.output.type == POLYCONV_F16 ? strided_f16(config) : strided_bf16(config)) {
+        launcher_(of_half(layer_.output.type, [&](auto t) { return strided_launcher_of<decltype(t)>(config); })) {
     for (int64_t number = 0; number < sdk::adjoint_parts(layer_); ++number)
       if (const sdk::AdjointPart part = sdk::adjoint_part(layer_, number); !part.is_empty) parts_.push_back({part, 0});
     // As adjoint.cu has them: in the order of taps, which does not depend on padding.

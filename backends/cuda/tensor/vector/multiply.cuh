@@ -146,3 +146,5 @@ VectorLauncher vector_launcher_of(const VectorShape &shape, bool vectors) {
 }
 
 } // namespace polyconv::cuda::tensor
+
+#define POLYCONV_INSTANCE(T) template VectorLauncher tensor::vector_launcher_of<T>(const VectorShape &, bool);

@@ -7,9 +7,7 @@
 namespace polyconv::cuda::tensor {
 
 // In 16 filters and 8 or 32 rows a block, or 32 and 64. `vectors`: x is read in 16 bytes at a time.
-VectorLauncher vector_f16(const VectorShape &shape, bool vectors);
-VectorLauncher vector_bf16(const VectorShape &shape, bool vectors);
-void pack_vector_16(const polyconv_layer &layer, const VectorLayer &v, const void *raw, void *packed,
-                    cudaStream_t stream);
+template <class T>
+VectorLauncher vector_launcher_of(const VectorShape &shape, bool vectors);
 
 } // namespace polyconv::cuda::tensor

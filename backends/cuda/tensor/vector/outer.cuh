@@ -202,3 +202,5 @@ OuterLauncher outer_launcher(const OuterShape &shape) {
 }
 
 } // namespace polyconv::cuda::tensor
+
+#define POLYCONV_INSTANCE(T) template OuterLauncher tensor::outer_launcher<T>(const OuterShape &);

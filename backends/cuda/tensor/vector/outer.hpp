@@ -7,7 +7,7 @@
 namespace polyconv::cuda::tensor {
 
 // In 16 filters x 16 of the depth a warp, or 64 x 64.
-OuterLauncher outer_f16(const OuterShape &shape);
-OuterLauncher outer_bf16(const OuterShape &shape);
+template <class T>
+OuterLauncher outer_launcher(const OuterShape &shape);
 
 } // namespace polyconv::cuda::tensor

@@ -4,7 +4,10 @@
 // Floor: one read of the weights.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/kernel.hpp"
+#include "common/types.hpp"
+#include "common/vector/vector.cuh"
 #include "common/vector/vector_kernel.hpp"
+#include "vector/layout.cuh"
 #include "vector/multiply.hpp"
 
 namespace polyconv::cuda {
@@ -22,11 +25,10 @@ struct Side {
     return (is_half(type) && l.weights.type == type) || offer.reject("takes input and weights of type f16 or bf16");
   }
   static VectorLauncher launcher(int32_t type, int config, bool vectors) {
-    return type == POLYCONV_F16 ? tensor::vector_f16(shapes[config], vectors)
-                                : tensor::vector_bf16(shapes[config], vectors);
+    return of_half(type, [&](auto t) { return tensor::vector_launcher_of<decltype(t)>(shapes[config], vectors); });
   }
   static void pack(const polyconv_layer &l, const VectorLayer &v, const void *raw, void *packed, cudaStream_t stream) {
-    tensor::pack_vector_16(l, v, raw, packed, stream);
+    launch_pack_vector<tensor::VectorOperand, uint16_t>(l, v, raw, packed, stream);
   }
 };
 static_assert(sizeof kNames / sizeof *kNames == sizeof Side::shapes / sizeof *Side::shapes, "every shape has a name");

@@ -4,6 +4,7 @@
 // Floor: one write of the gradient.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/kernel.hpp"
+#include "common/types.hpp"
 #include "common/vector/outer_kernel.hpp"
 #include "vector/outer.hpp"
 
@@ -37,7 +38,7 @@ struct Side {
     return steps * (step + busiest * (config == 0 ? 130 : 1000)) / kHopperClocks;
   }
   static OuterLauncher launcher(int32_t type, int config) {
-    return type == POLYCONV_F16 ? tensor::outer_f16(shapes[config]) : tensor::outer_bf16(shapes[config]);
+    return of_half(type, [&](auto t) { return tensor::outer_launcher<decltype(t)>(shapes[config]); });
   }
 };
 static_assert(sizeof kNames / sizeof *kNames == sizeof Side::shapes / sizeof *Side::shapes, "every shape has a name");

@@ -2,6 +2,7 @@
 // channels for all taps, or for some of them. Where four channels are a vector in memory, each thread stores its own;
 // else they meet in shared memory and leave in the order in which they lie.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/device/launch.hpp"
 #include "common/numbers.hpp"
 #include "common/ptx/hopper.cuh"
 #include "common/values.cuh"
@@ -16,7 +17,7 @@ constexpr int kQuads = 16, kPitch = 17;                        // of a line, fou
 
 struct Adding {
   Shares shares;
-  const float *pieces;
+  const float4 *pieces;
   View<int64_t> weights;
   void *result;
   int32_t type, taps, tap_chunks, row_tiles;
@@ -28,34 +29,21 @@ struct Adding {
   int32_t vectors = 0;             // 1: four channels are a vector
 };
 
-// The pieces of a tile: the first, from its row on, and the others, which are their workers' first.
-struct Pieces {
-  int64_t first, second, step;
-  int32_t count;
-};
-
-__device__ inline Pieces pieces_of(const Adding &p, int32_t row, int32_t chunk) {
-  const Shares &s = p.shares;
-  const int32_t tile = chunk / p.tile_chunks * p.row_tiles + row / p.tile_rows, columns = p.tile_chunks * 64;
-  const int32_t first = s.worker_of(tile * s.blocks), last = s.worker_of(tile * s.blocks + s.blocks - 1);
-  const int64_t size = int64_t{p.tile_rows} * columns;
-  const int64_t within = int64_t{row % p.tile_rows} * columns + chunk % p.tile_chunks * 64;
-  return {s.piece(first, tile) * size + within, (int64_t{first} + 1) * s.most * size + within, s.most * size,
-          last - first + 1};
+// The pieces of a tile, from a row and a chunk on.
+__device__ inline PiecesOfTile pieces_of(const Adding &p, int32_t row, int32_t chunk) {
+  const int32_t tile = chunk / p.tile_chunks * p.row_tiles + row / p.tile_rows, columns = p.tile_chunks * kQuads;
+  return {p.shares, p.pieces, p.tile_rows * columns, tile,
+          row % p.tile_rows * columns + chunk % p.tile_chunks * kQuads};
 }
 
 // Pieces [from, to) of a quad, in order; six are under way at once.
-__device__ inline float4 add_quad(const Adding &p, const Pieces &of, int32_t from, int32_t to, int32_t offset) {
+__device__ inline float4 add_quad(const PiecesOfTile &of, int32_t from, int32_t to, int32_t quad) {
   float4 sum = {};
-  const float *const pieces = p.pieces + offset;
   constexpr int kTogether = 6;
   for (int32_t i = from; i < to; i += kTogether) {
     float4 v[kTogether];
 #pragma unroll
-    for (int j = 0; j < kTogether; ++j) {
-      const int64_t at = i + j == 0 ? of.first : of.second + (i + j - 1) * of.step;
-      v[j] = i + j < to ? *reinterpret_cast<const float4 *>(pieces + at) : float4{};
-    }
+    for (int j = 0; j < kTogether; ++j) v[j] = i + j < to ? of(i + j, quad) : float4{};
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
   }
@@ -76,16 +64,16 @@ __device__ inline int32_t channel_of(const Adding &p, int32_t row, int32_t colum
 }
 
 // The lines of a block, a vector of four channels a thread.
-__device__ inline void add_vectors(const Adding &p, const Pieces *pieces, const int64_t *offsets, int32_t taps,
+__device__ inline void add_vectors(const Adding &p, const PiecesOfTile *pieces, const int64_t *offsets, int32_t taps,
                                    int32_t row, int32_t chunk) {
-  const int32_t columns = p.tile_chunks * 64;
+  const int32_t columns = p.tile_chunks * kQuads;
   for (auto i = static_cast<int32_t>(threadIdx.x); i < p.rows * taps * kQuads; i += kThreads) {
     const int32_t line = i / kQuads, within = line / taps, tap = line - within * taps, lane = i % kQuads * 4;
-    const Pieces &of = pieces[tap];
+    const PiecesOfTile &of = pieces[tap];
     if ((p.whole && of.count == 1) || row + within >= p.weights.size[0] || chunk * 64 + lane >= p.weights.size[1])
       continue;
     const int64_t at = offsets[tap] + (row + within) * p.weights.stride[0] + chunk * 64 + lane;
-    const float4 sum = add_quad(p, of, 0, of.count, within * columns + lane);
+    const float4 sum = add_quad(of, 0, of.count, within * columns + lane / 4);
     if (p.type == POLYCONV_F32)
       store_four(static_cast<float *>(p.result) + at, sum);
     else if (p.type == POLYCONV_F16)
@@ -97,7 +85,7 @@ __device__ inline void add_vectors(const Adding &p, const Pieces *pieces, const 
 
 // Blocks: chunks of a tap and rows, then taps.
 __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Adding p) {
-  __shared__ Pieces pieces[kMostTaps];
+  __shared__ PiecesOfTile pieces[kMostTaps];
   __shared__ int64_t offsets[kMostTaps];
   __shared__ float4 sums[kMostLines * kPitch];
   const auto thread = static_cast<int32_t>(threadIdx.x);
@@ -113,13 +101,13 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
   ptx::await_previous();
   if (p.vectors) return add_vectors(p, pieces, offsets, taps, row, chunk);
 
-  const int32_t lines = p.rows * taps, quads = lines * kQuads, columns = p.tile_chunks * 64;
+  const int32_t lines = p.rows * taps, quads = lines * kQuads, columns = p.tile_chunks * kQuads;
   for (int32_t i = thread; i < quads * p.ways; i += kThreads) {
     const int32_t all = i / kQuads, way = all / lines, line = all - way * lines, within = line / taps;
-    const Pieces &of = pieces[line - within * taps];
+    const PiecesOfTile &of = pieces[line - within * taps];
     if (p.whole && of.count == 1) continue;
     sums[all * kPitch + i % kQuads] =
-        add_quad(p, of, of.count * way / p.ways, of.count * (way + 1) / p.ways, within * columns + i % kQuads * 4);
+        add_quad(of, of.count * way / p.ways, of.count * (way + 1) / p.ways, within * columns + i % kQuads);
   }
   __syncthreads();
   // Neighbouring threads take neighbours in memory: channels, or taps where their stride is the least.
@@ -147,8 +135,12 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
 void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
   if (p.whole && p.shares.all_whole()) return;
   const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
-  Adding a = {p.shares,     p.pieces,    p.weights,  p.result,     p.result_type, taps,
-              p.tap_chunks, p.row_tiles, shape.rows, shape.chunks, p.group_rows,  p.group_channels};
+  Adding a = {p.shares,      reinterpret_cast<const float4 *>(p.pieces),
+              p.weights,     p.result,
+              p.result_type, taps,
+              p.tap_chunks,  p.row_tiles,
+              shape.rows,    shape.chunks,
+              p.group_rows,  p.group_channels};
   a.whole = p.whole;
   const int64_t lines = int64_t{p.rows} * p.tap_chunks * taps;
   // Blocks enough for all multiprocessors, of a thread a quad; where there are few quads, threads share their pieces.
@@ -169,13 +161,7 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
   a.vectors = a.ways == 1 && p.group_rows == 0 && p.vector > 1 ? 1 : 0;
   const dim3 blocks(static_cast<unsigned>(p.tap_chunks * ceil_div(p.rows, a.rows)),
                     static_cast<unsigned>(ceil_div(taps, a.most_taps)));
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks, config.blockDim = dim3(kThreads), config.stream = stream;
-  config.attrs = &early, config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, add, a), "launching the sum over pieces");
+  launch_early(add, blocks, kThreads, 0, stream, a);
 }
 
 } // namespace polyconv::cuda::wgmma

@@ -12,6 +12,7 @@
 #include "common/kernel.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "common/sums/gradients.cuh"
+#include "common/types.hpp"
 #include "weights/patch.hpp"
 #include "weights/slabs.hpp"
 
@@ -69,8 +70,9 @@ class MmaWeights final : public SlabWeights<PatchProduct, PatchLauncher, patch_p
  public:
   MmaWeights(const polyconv_request &request, int config)
       : SlabWeights(request, make_patch_product(*request.layers[0], kPatchShapes[config]),
-                    request.layers[0]->input.type == POLYCONV_F16 ? patch_f16(kPatchShapes[config].channel_blocks)
-                                                                  : patch_bf16(kPatchShapes[config].channel_blocks)) {}
+                    of_half(request.layers[0]->input.type, [&](auto t) {
+                      return patch_launcher_of<decltype(t)>(kPatchShapes[config].channel_blocks);
+                    })) {}
 };
 
 } // namespace

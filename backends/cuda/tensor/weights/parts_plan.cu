@@ -6,6 +6,7 @@
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "weights/parts.hpp"
+#include "wgmma/maps.hpp"
 
 namespace polyconv::cuda::wgmma {
 namespace {
@@ -98,10 +99,10 @@ class WeightsOfParts final : public CudaInstance {
     WeightsProduct product = product_;
     product.boxes = 0;
     for (int part = 0; part < parts_; ++part) {
-      encode_pixels(encoder_, planes_, false, x + part * sdk::elements(planes_.input) * 2, shape_.depth,
-                    &product.activations[part]);
-      encode_pixels(encoder_, planes_, true, dy + part * sdk::elements(planes_.output) * 2, shape_.depth,
-                    &product.gradients[part]);
+      maps_.pixels(planes_, false, x + part * sdk::elements(planes_.input) * 2, shape_.depth,
+                   &product.activations[part]);
+      maps_.pixels(planes_, true, dy + part * sdk::elements(planes_.output) * 2, shape_.depth,
+                   &product.gradients[part]);
     }
     product.pieces = reinterpret_cast<float *>(pieces);
     product.result = a.weights[0];
@@ -117,7 +118,7 @@ class WeightsOfParts final : public CudaInstance {
   const WeightsProduct product_;
   const Bytes bytes_;
   const WeightsLauncher launcher_;
-  const PixelMapEncoder encoder_ = find_pixel_encoder();
+  const MapEncoders maps_;
 };
 
 } // namespace

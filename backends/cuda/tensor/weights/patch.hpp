@@ -93,7 +93,7 @@ struct PatchLauncher {
   void (*prepare)();
   void (*launch)(const PatchProduct &product, cudaStream_t stream);
 };
-PatchLauncher patch_f16(int channel_blocks);
-PatchLauncher patch_bf16(int channel_blocks);
+template <class T>
+PatchLauncher patch_launcher_of(int channel_blocks);
 
 } // namespace polyconv::cuda::tensor

@@ -299,3 +299,5 @@ PatchLauncher patch_launcher_of(int channel_blocks) {
 }
 
 } // namespace polyconv::cuda::tensor
+
+#define POLYCONV_INSTANCE(T) template tensor::PatchLauncher tensor::patch_launcher_of<T>(int);

@@ -1,33 +1,9 @@
 // plan.cu - what surrounds the gradient of weights on Hopper: its geometry, and the sum over pieces.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/device/maps.hpp"
 #include "pixel_matrix.hpp"
 #include "weights/weights.hpp"
 
 namespace polyconv::cuda::wgmma {
-
-PixelMapEncoder find_pixel_encoder() {
-  return entry_point<PixelMapEncoder>("cuTensorMapEncodeIm2col");
-}
-
-BoxMapEncoder find_box_encoder() {
-  return entry_point<BoxMapEncoder>("cuTensorMapEncodeTiled");
-}
-
-// Axes: 64 channels, pixels, chunks; or channels, pixels.
-void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *from, int depth, int chunks,
-                  CUtensorMap *map) {
-  const auto channels = static_cast<uint64_t>(t.size[1]);
-  const uint64_t size[3] = {chunks == 1 ? channels : 64, static_cast<uint64_t>(t.size[0] * sdk::spatial(t)),
-                            channels / 64};
-  const uint64_t stride[2] = {static_cast<uint64_t>(row_of(t)) * 2, 128};
-  const uint32_t box[3] = {64, static_cast<uint32_t>(depth), static_cast<uint32_t>(chunks)}, steps[3] = {1, 1, 1};
-  const CUresult result =
-      encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-              chunks == 1 ? 2 : 3, const_cast<void *>(from), size, stride, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  check_map(result, "boxes");
-}
 
 namespace {
 
@@ -95,33 +71,6 @@ bool takes_forward(const polyconv_request &request, const polyconv_layer &layer,
 
 bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &l, sdk::Offer &offer) {
   return takes_forward(request, forward_of(l), offer) && takes_forward(request, reading_of(l), offer);
-}
-
-// Axes C W H (D) N. The corners bound where pixels' first taps may lie: from minus the padding to the last output's.
-void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &l, bool gradients, const void *from, int depth,
-                   CUtensorMap *map) {
-  const polyconv_tensor &t = gradients ? l.output : l.input;
-  uint64_t size[5] = {static_cast<uint64_t>(t.size[1])}, stride[4] = {};
-  int lower[3] = {}, upper[3] = {};
-  uint32_t steps[5] = {1, 1, 1, 1, 1}, rank = 1;
-  for (int axis = 2; axis >= (is_flat(l) ? 1 : 0); --axis, ++rank) {
-    size[rank] = static_cast<uint64_t>(t.size[2 + axis]);
-    stride[rank - 1] = static_cast<uint64_t>(t.stride[2 + axis]) * 2;
-    if (gradients) continue;
-    steps[rank] = static_cast<uint32_t>(l.stride[axis]);
-    lower[rank - 1] = static_cast<int>(-l.pad_begin[axis]);
-    upper[rank - 1] =
-        static_cast<int>((l.output.size[2 + axis] - 1) * l.stride[axis] - l.pad_begin[axis] - (t.size[2 + axis] - 1));
-  }
-  size[rank] = static_cast<uint64_t>(t.size[0]);
-  stride[rank - 1] = static_cast<uint64_t>(t.stride[0]) * 2;
-  set_true_strides(2, size, rank, stride);
-  const CUresult result =
-      encoder(map, t.type == POLYCONV_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-              rank + 1, const_cast<void *>(from), size, stride, lower, upper, 64, static_cast<uint32_t>(depth), steps,
-              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  check_map(result, "pixels");
 }
 
 bool suits_groups(const polyconv_layer &l, const WeightsShape &shape) {

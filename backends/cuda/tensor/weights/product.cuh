@@ -105,3 +105,5 @@ WeightsLauncher weights_launcher_of(int shape) {
 }
 
 } // namespace polyconv::cuda::wgmma
+
+#define POLYCONV_INSTANCE(T) template wgmma::WeightsLauncher wgmma::weights_launcher_of<T>(int);

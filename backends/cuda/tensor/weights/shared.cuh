@@ -102,9 +102,7 @@ class Exchange {
     const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + within % 16 * 4;
     const auto channels = static_cast<int32_t>(p.weights.size[1]);
     if (chunk >= p.chunks || row >= p.rows || channel >= channels) return;
-    const int32_t line = tap / p.taps[2], plane = line / p.taps[1];
-    Out *const to = static_cast<Out *>(p.result) +
-                    p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
+    Out *const to = weight_at<Out>(p, row, channel, tap);
     const int64_t step = p.weights.stride[1];
     if (p.vector > 1) return store_four(to, sum);
     if (step == 1) {

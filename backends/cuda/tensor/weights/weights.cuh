@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "common/machine.hpp"
+#include "common/pipeline.cuh"
 #include "common/ptx/hopper.cuh"
 #include "weights/stores.cuh"
 #include "weights/weights.hpp"
@@ -44,35 +45,19 @@ struct WeightsTile {
 
 // ---------------------------------------------------------------- the ring
 
-// Full barriers count the bytes of a stage, empty ones the warps that have read it.
+// Stages of rows and chunks.
 template <class Tile>
-class WeightsRing {
+class WeightsRing : public Pipeline<Tile::stages, Tile::stage_bytes> {
+  using Base = Pipeline<Tile::stages, Tile::stage_bytes>;
+
  public:
-  __device__ explicit WeightsRing(uint32_t memory)
-      : stages_(memory), full_(memory + Tile::stages * Tile::stage_bytes) {}
+  __device__ explicit WeightsRing(uint32_t memory) : Base(memory, memory + Tile::stages * Tile::stage_bytes) {}
   __device__ void init() const {
-    for (int s = 0; s < Tile::stages; ++s) {
-      ptx::barrier_init(full_ + 8 * s, 1);
-      ptx::barrier_init(full_ + 8 * (Tile::stages + s), 4 * Tile::groups);
-    }
+    Base::init(1, 4 * Tile::groups);
     ptx::barrier_init_fence();
   }
-  __device__ uint32_t rows() const { return stages_ + stage_ * Tile::stage_bytes; }
+  __device__ uint32_t rows() const { return Base::memory(); }
   __device__ uint32_t chunks() const { return rows() + Tile::row_bytes; }
-  __device__ uint32_t full() const { return full_ + 8 * stage_; }
-  __device__ void await_full() const { ptx::barrier_wait(full(), parity_); }
-  __device__ void await_empty() const { ptx::barrier_wait(full_ + 8 * (Tile::stages + stage_), parity_ ^ 1); }
-  // This warp has read the stage before.
-  __device__ void release_before() const {
-    const uint32_t before = stage_ == 0 ? Tile::stages - 1 : stage_ - 1;
-    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(full_ + 8 * (Tile::stages + before));
-  }
-  __device__ void next() {
-    if (++stage_ == Tile::stages) stage_ = 0, parity_ ^= 1;
-  }
-
- private:
-  uint32_t stages_, full_, stage_ = 0, parity_ = 0;
 };
 
 // ---------------------------------------------------------------- the producer
@@ -269,6 +254,14 @@ __device__ inline void store_line(Out *to, const float *sums, const WeightsProdu
     if (i * 8 < left) store_pair(to + i * 8, sums[i * 4], sums[i * 4 + 1], pairs, i * 8 + 1 < left);
 }
 
+// Where a row's weight of a tap and a channel goes.
+template <class Out>
+__device__ inline Out *weight_at(const WeightsProduct &p, int32_t row, int32_t channel, int32_t tap) {
+  const int32_t line = tap / p.taps[2], plane = line / p.taps[1];
+  return static_cast<Out *>(p.result) +
+         p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
+}
+
 // The sums of a whole tile, as weights whose channels lie side by side.
 template <class Tile, class Out>
 __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const WeightsSums<Tile> &sums, int row_group,
@@ -283,10 +276,8 @@ __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const W
   for (int i = 0; i < kChunks; ++i) {
     const int32_t chunk = column * Tile::chunks + chunk_group * kChunks + i, tap = chunk / p.tap_chunks;
     if (chunk >= p.chunks) break;
-    const int32_t line = tap / p.taps[2], plane = line / p.taps[1];
     const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + thread % 4 * 2;
-    Out *const to = static_cast<Out *>(p.result) +
-                    p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
+    Out *const to = weight_at<Out>(p, row, channel, tap);
     const int32_t last = rows - row, left = channels - channel;
 #pragma unroll
     for (int product = 0; product < Tile::products; ++product)

@@ -69,18 +69,6 @@ Shares share_out_clusters(const Shares &shares, int32_t sharing);
 // Whether maps hold the factors of a layer; else rejects in the words of the forward layer that reads so.
 bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer);
 
-// The map by which the TMA fetches blocks of `depth` pixels, 64 channels of each: of the input, along its windows, or
-// of the output's gradient as it is. Made on the host, by arithmetic alone.
-using PixelMapEncoder = decltype(&cuTensorMapEncodeIm2col);
-PixelMapEncoder find_pixel_encoder(); // the driver's
-void encode_pixels(PixelMapEncoder encoder, const polyconv_layer &layer, bool gradients, const void *from, int depth,
-                   CUtensorMap *map);
-using BoxMapEncoder = decltype(&cuTensorMapEncodeTiled);
-BoxMapEncoder find_box_encoder();
-// `chunks`: of a box, 1 where the map is of channels x pixels.
-void encode_boxes(BoxMapEncoder encoder, const polyconv_tensor &t, const void *from, int depth, int chunks,
-                  CUtensorMap *map);
-
 // What estimates are made of: clocks of a block of depth, in `parts` and `products` of them; what one block of threads
 // of the longest share multiplies; pieces on their way out and in again.
 double block_clocks(const WeightsShape &shape, int parts, int products);
@@ -97,7 +85,7 @@ struct WeightsLauncher {
   void (*prepare)();
   void (*launch)(const WeightsProduct &product, cudaStream_t stream);
 };
-WeightsLauncher weights_f16(int shape);
-WeightsLauncher weights_bf16(int shape);
+template <class T>
+WeightsLauncher weights_launcher_of(int shape);
 
 } // namespace polyconv::cuda::wgmma

@@ -12,8 +12,10 @@
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "common/sums/gradients.cuh"
+#include "common/types.hpp"
 #include "pixel_matrix.hpp"
 #include "weights/weights.hpp"
+#include "wgmma/maps.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -122,7 +124,7 @@ class WgmmaWeights final : public CudaInstance {
       : CudaInstance(request),
         shape_(kWeightsShapes[config]),
         product_(product_of(layer_, shape_)),
-        launcher_(layer_.input.type == POLYCONV_F16 ? weights_f16(config) : weights_bf16(config)) {
+        launcher_(of_half(layer_.input.type, [&](auto t) { return weights_launcher_of<decltype(t)>(config); })) {
     const DeviceScope scope(device_);
     launcher_.prepare();
   }
@@ -141,13 +143,13 @@ class WgmmaWeights final : public CudaInstance {
       }));
     WeightsProduct product = product_;
     if (product.boxes) {
-      encode_boxes(boxes_, layer_.input, x, shape_.depth, product.boxes & kBoxOfActivations ? shape_.chunks : 1,
+      maps_.matrix(layer_.input, x, shape_.depth, product.boxes & kBoxOfActivations ? shape_.chunks : 1,
                    &product.activations[0]);
-      encode_boxes(boxes_, layer_.output, dy, shape_.depth, product.boxes & kBoxOfGradients ? shape_.rows / 64 : 1,
+      maps_.matrix(layer_.output, dy, shape_.depth, product.boxes & kBoxOfGradients ? shape_.rows / 64 : 1,
                    &product.gradients[0]);
     } else {
-      encode_pixels(encoder_, layer_, false, x, shape_.depth, &product.activations[0]);
-      encode_pixels(encoder_, layer_, true, dy, shape_.depth, &product.gradients[0]);
+      maps_.pixels(layer_, false, x, shape_.depth, &product.activations[0]);
+      maps_.pixels(layer_, true, dy, shape_.depth, &product.gradients[0]);
     }
     product.pieces = static_cast<float *>(a.workspace);
     product.result = a.weights[0];
@@ -159,8 +161,7 @@ class WgmmaWeights final : public CudaInstance {
   const WeightsShape shape_;
   const WeightsProduct product_;
   const WeightsLauncher launcher_;
-  const PixelMapEncoder encoder_ = find_pixel_encoder();
-  const BoxMapEncoder boxes_ = find_box_encoder();
+  const MapEncoders maps_;
 };
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "common/device/device.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
+#include "common/types.hpp"
 #include "wgmma/instance.hpp"
 #include "wgmma/wgmma_cost.hpp"
 
@@ -193,7 +194,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 namespace {
 
 Launcher launcher_for(int32_t type, int shape) {
-  return type == POLYCONV_F16 ? product_f16(shape) : type == POLYCONV_BF16 ? product_bf16(shape) : product_tf32(shape);
+  return of_type(type, [&](auto t) { return launcher_of<decltype(t)>(shape); });
 }
 
 class Wgmma final : public WgmmaInstance {

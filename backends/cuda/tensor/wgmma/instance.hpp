@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/instance.hpp"
-#include "wgmma/product.hpp"
+#include "wgmma/maps.hpp"
 
 namespace polyconv::cuda::wgmma {
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "common/device/check.hpp"
+#include "common/pipeline.cuh"
 #include "wgmma/leave.cuh"
 #include "wgmma/turned.cuh"
 
@@ -17,31 +18,21 @@ namespace polyconv::cuda::wgmma {
 
 // ---------------------------------------------------------------- the ring
 
-// The ring of stages: full barriers count the bytes of a stage, empty ones the warps that have read it. Barriers tell
-// one phase from the next, no more: a team may only look at the ring when the one before it has seen all of its blocks.
+// Stages of activations and weights. The ring is one team's at a time: a team may only look at it when the one before
+// has seen all of its blocks.
 template <class Tile>
-class Ring {
+class Ring : public Pipeline<Tile::stages, Tile::stage_bytes> {
+  using Base = Pipeline<Tile::stages, Tile::stage_bytes>;
+
  public:
-  __device__ explicit Ring(uint32_t memory) : stages_(memory), full_(memory + Tile::stages * Tile::stage_bytes) {}
+  __device__ explicit Ring(uint32_t memory) : Base(memory, memory + Tile::stages * Tile::stage_bytes) {}
   __device__ void init() const {
-    for (int s = 0; s < Tile::stages; ++s) {
-      ptx::barrier_init(full_ + 8 * s, Tile::arrivals);
-      ptx::barrier_init(full_ + 8 * (Tile::stages + s), 4 * Tile::team_groups);
-    }
+    Base::init(Tile::arrivals, 4 * Tile::team_groups);
     for (int t = 0; t < Tile::teams; ++t) ptx::barrier_init(go(t), 4 * Tile::team_groups);
     ptx::barrier_init_fence();
   }
-  __device__ uint32_t activations() const { return stages_ + stage_ * Tile::stage_bytes; }
+  __device__ uint32_t activations() const { return Base::memory(); }
   __device__ uint32_t weights() const { return activations() + Tile::activation_bytes; }
-  __device__ uint32_t full() const { return full_ + 8 * stage_; }
-  __device__ uint32_t empty() const { return full_ + 8 * (Tile::stages + stage_); }
-  __device__ void await_full() const { ptx::barrier_wait(full(), parity_); }
-  __device__ void await_empty() const { ptx::barrier_wait(empty(), parity_ ^ 1); }
-  // This warp has read the stage before.
-  __device__ void release_before() const {
-    const uint32_t before = stage_ == 0 ? Tile::stages - 1 : stage_ - 1;
-    if (threadIdx.x % 32 == 0) ptx::barrier_arrive(full_ + 8 * (Tile::stages + before));
-  }
   // The ring is `team`'s: for its turn `number`, counted from 0; then the next team's.
   __device__ void await_team(int team, uint32_t number) const {
     if constexpr (Tile::teams > 1) ptx::barrier_wait(go(team), (number & 1) ^ (team == 0 ? 1 : 0));
@@ -50,18 +41,9 @@ class Ring {
     if constexpr (Tile::teams > 1)
       if (threadIdx.x % 32 == 0) ptx::barrier_arrive(go((team + 1) % Tile::teams));
   }
-  __device__ void next() {
-    if (++stage_ == Tile::stages) stage_ = 0, parity_ ^= 1;
-  }
-  __device__ void skip(uint32_t blocks) {
-    const uint32_t to = stage_ + blocks, rounds = to / Tile::stages;
-    stage_ = to - rounds * Tile::stages, parity_ ^= rounds & 1;
-  }
 
  private:
-  __device__ uint32_t go(int team) const { return full_ + 8 * (2 * Tile::stages + team); }
-
-  uint32_t stages_, full_, stage_ = 0, parity_ = 0;
+  __device__ uint32_t go(int team) const { return Base::behind_barriers() + 8 * team; }
 };
 
 // ---------------------------------------------------------------- the producer

@@ -126,29 +126,6 @@ constexpr int turned_pass_pixels(int pixels, int bytes) {
   return pixels * 2 / bytes;
 }
 
-// The driver's encoders of tensor maps; throws where the driver has none. They run on the host alone.
-class MapEncoders {
- public:
-  MapEncoders();
-  // `exact`: f32 stays as it is, and is not rounded to TF32.
-  void activations(const polyconv_layer &layer, const void *input, const Shape &shape, Product *product,
-                   bool exact = false) const;
-  void weights(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
-  // And of the last tile, if there are not filters for all of its rows: those that do not exist would be fetched as
-  // zeros, which takes the TMA 4 to 8 clocks each, as many as two that exist.
-  void weights(const polyconv_layer &layer, const void *packed, const Shape &shape, Product *product) const;
-  void parts(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
-  void results(const polyconv_layer &layer, const void *result, const Shape &shape, CUtensorMap *map) const;
-  // Of results whose pixels are those of a tensor in order, as far apart as they are.
-  void columns(const polyconv_layer &layer, const void *result, const Shape &shape, bool flat, CUtensorMap *map) const;
-  // Patches of flat images, `rows` by `columns`, up to 64 channels of 16 bits.
-  void patches(const polyconv_tensor &tensor, const void *memory, int columns, int rows, CUtensorMap *map) const;
-
- private:
-  decltype(&cuTensorMapEncodeIm2col) im2col_;
-  decltype(&cuTensorMapEncodeTiled) tiled_;
-};
-
 // What the maps must hold: the coordinate of the last output's first tap, from the image's end.
 int64_t upper_corner(const polyconv_layer &layer, int axis);
 // Whether the third axis, of depth, does nothing.
@@ -180,9 +157,8 @@ struct Launcher {
   void (*prepare)();
   void (*launch)(const Product &product, int multiprocessors, cudaStream_t stream);
 };
-Launcher product_f16(int shape);
-Launcher product_bf16(int shape);
-Launcher product_tf32(int shape);
+template <class T>
+Launcher launcher_of(int shape);
 
 // Whether 16 bytes of a pixel's channels can be moved at once, were the pointer aligned to them.
 bool has_whole_vectors(const polyconv_tensor &t);

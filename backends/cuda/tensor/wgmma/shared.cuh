@@ -150,3 +150,5 @@ Launcher launcher_of(int shape) {
 }
 
 } // namespace polyconv::cuda::wgmma
+
+#define POLYCONV_INSTANCE(T) template wgmma::Launcher wgmma::launcher_of<T>(int);
