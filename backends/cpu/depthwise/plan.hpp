@@ -4,12 +4,13 @@
 // chunk of columns lies is written down first, as a table of pointers; padding is a pixel of its own. So no sweep knows
 // about borders. Sums run over the columns of the kernel, each from top to bottom, whatever the group's height.
 //
-// Groups of few channels (grouped.hpp) go the same way, every channel of a group before the next row or column.
+// Groups of few channels (grouped.cpp) go the same way, every channel of a group before the next row or column.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "cpu/common/axis.hpp"
 #include "cpu/common/epilogue.hpp"
+#include "cpu/common/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -63,15 +64,7 @@ struct DepthwisePlan {
   double estimate_us;
 };
 
-struct DepthwiseRun {
-  Epilogue epilogue; // with pointers
-  const void *input, *weights;
-  int32_t stream; // results are too many for the cache and aligned
-};
-
-struct DepthwiseShare {
-  int64_t first, last; // items
-  char *scratch;
-};
+POLYCONV_ISA_FUNCTION(void, depthwise_task, const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share)
+POLYCONV_ISA_FUNCTION(void, grouped_task, const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share)
 
 } // namespace polyconv::cpu

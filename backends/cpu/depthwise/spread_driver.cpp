@@ -6,6 +6,7 @@
 #include "cpu/common/aligned.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/parallel.hpp>
@@ -78,10 +79,10 @@ SpreadPlan spread_geometry(const polyconv_layer &l, const polyconv_policy &polic
 
 class SpreadInstance final : public Instance {
  public:
-  SpreadInstance(const polyconv_request &request, Isa isa, SpreadTask task)
+  SpreadInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(spread_geometry(layer_, *request.policy, isa)),
-        task_(task),
+        isa_(isa),
         vector_(vector_bytes(isa)),
         padding_(static_cast<size_t>(plan_.channels)) {
     plan_.padding = padding_.data();
@@ -106,19 +107,16 @@ class SpreadInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    SpreadRun run = {with_arguments(plan_.epilogue, a), a.output, a.weights[0], 0};
-    run.epilogue.output = a.input;
-    run.stream = may_stream_ && aligned(a.input, vector_);
-    run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
-      const Share items = share(plan_.items, plan_.tasks, task);
-      task_(plan_, run, {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    });
+    LayerRun run = layer_run(plan_.epilogue, a, may_stream_ && aligned(a.input, vector_));
+    run.input = a.output, run.epilogue.output = a.input;
+    run_items(parallel_, plan_.items, plan_.tasks, a.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { spread_task_by_isa[isa_](plan_, run, share); });
   }
 
  private:
   polyconv_layer layer_;
   SpreadPlan plan_;
-  SpreadTask task_;
+  Isa isa_;
   int64_t vector_;
   bool may_stream_;
   std::vector<float> padding_;
@@ -148,8 +146,8 @@ bool spread_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return true;
 }
 
-std::unique_ptr<Instance> spread_create(const polyconv_request &request, Isa isa, SpreadTask task) {
-  return std::make_unique<SpreadInstance>(request, isa, task);
+std::unique_ptr<Instance> spread_create(const polyconv_request &request, Isa isa) {
+  return std::make_unique<SpreadInstance>(request, isa);
 }
 
 } // namespace polyconv::cpu

@@ -4,6 +4,8 @@
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -128,8 +130,8 @@ namespace {
 
 class DirectInstance final : public RowInstance {
  public:
-  DirectInstance(const polyconv_request &request, Isa isa, DirectTask task)
-      : layer_(*request.layers[0]), plan_(direct_geometry(layer_, *request.policy, isa)), task_(task) {
+  DirectInstance(const polyconv_request &request, Isa isa)
+      : layer_(*request.layers[0]), plan_(direct_geometry(layer_, *request.policy, isa)), isa_(isa) {
     make_direct_tables(layer_, plan_, tables_);
     if (plan_.tasks > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
@@ -143,15 +145,11 @@ class DirectInstance final : public RowInstance {
   }
 
   void run(const polyconv_arguments &arguments, void *) const override {
-    DirectRun run = {with_arguments(plan_.epilogue, arguments), arguments.input, arguments.weights[0]};
+    LayerRun run = layer_run(plan_.epilogue, arguments);
     if (packs_in_run(layer_)) run.weights = packed_here(arguments);
-    if (plan_.backward) run.source = arguments.output, run.epilogue.output = arguments.input;
-    const auto one_task = [&](int64_t task) {
-      const sdk::Share share = sdk::share(plan_.pieces, plan_.tasks, task);
-      task_(plan_, run,
-            {share.begin, share.end, static_cast<char *>(arguments.workspace) + task * plan_.scratch_bytes});
-    };
-    sdk::run_tasks(parallel_, plan_.tasks, one_task);
+    if (plan_.backward) run.input = arguments.output, run.epilogue.output = arguments.input;
+    run_items(parallel_, plan_.pieces, plan_.tasks, arguments.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { direct_task_by_isa[isa_](plan_, run, share); });
   }
 
   void run_rows(const polyconv_arguments &arguments, const RowWindow &window) const override {
@@ -160,19 +158,16 @@ class DirectInstance final : public RowInstance {
     p.rows[1] = window.rows.count;
     p.row_blocks = ceil_div(window.rows.count, p.block_rows);
     p.pieces = p.groups * p.chunks * p.row_blocks * p.block_parts;
-    const DirectRun run = {from_window(with_arguments(p.epilogue, arguments), window), arguments.input,
-                           arguments.weights[0]};
-    task_(p, run, {0, p.pieces, static_cast<char *>(arguments.workspace)});
+    const LayerRun run = window_run(p.epilogue, arguments, window);
+    direct_task_by_isa[isa_](p, run, {0, p.pieces, static_cast<char *>(arguments.workspace)});
   }
 
  private:
   // The weights less their channels' zero points, behind every task's scratch.
   const void *packed_here(const polyconv_arguments &arguments) const {
     void *const packed = static_cast<char *>(arguments.workspace) + plan_.tasks * plan_.scratch_bytes;
-    const int64_t blocks = plan_.groups * plan_.blocks, tasks = std::min(plan_.tasks, blocks);
-    sdk::run_tasks(parallel_, tasks, [&](int64_t task) {
-      const sdk::Share share = sdk::share(blocks, tasks, task);
-      pack_blocks<int32_t>(plan_, layer_, arguments.weights[0], arguments.weights_zero_point[0], share.begin, share.end,
+    run_each(parallel_, plan_.groups * plan_.blocks, plan_.tasks, [&](int64_t, int64_t block) {
+      pack_blocks<int32_t>(plan_, layer_, arguments.weights[0], arguments.weights_zero_point[0], block, block + 1,
                            packed);
     });
     return packed;
@@ -180,12 +175,10 @@ class DirectInstance final : public RowInstance {
 
   polyconv_layer layer_;
   DirectPlan plan_;
-  DirectTask task_;
+  Isa isa_;
   DirectTables tables_; // what plan_ points into
   std::unique_ptr<sdk::Parallel> parallel_;
 };
-
-} // namespace
 
 bool direct_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;
@@ -208,8 +201,9 @@ bool direct_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> direct_create(const polyconv_request &request, Isa isa, DirectTask task) {
-  return std::make_unique<DirectInstance>(request, isa, task);
-}
+} // namespace
+
+const sdk::Kernel kernel_direct = kernel_by_isa("direct", supports_by_isa<direct_offer>, create_by_isa<DirectInstance>,
+                                                sdk::kActivationTraits | POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS);
 
 } // namespace polyconv::cpu

@@ -1,10 +1,12 @@
 // weights_driver.cpp - plans and runs weight gradients. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/direct/weights_driver.hpp"
 #include "cpu/common/accepts.hpp"
+#include "cpu/direct/weights_plan.hpp"
+#include "cpu/kernels.hpp"
 
 #include "cpu/bias/driver.hpp"
 #include "cpu/common/caches.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
 
@@ -83,8 +85,8 @@ WeightsPlan weights_geometry(const polyconv_layer &layer, const polyconv_policy 
 
 class WeightsInstance final : public sdk::Instance {
  public:
-  WeightsInstance(const polyconv_request &request, Isa isa, const WeightsTasks &tasks)
-      : layer_(*request.layers[0]), plan_(weights_geometry(layer_, *request.policy, isa)), isa_(isa), tasks_(tasks) {
+  WeightsInstance(const polyconv_request &request, Isa isa)
+      : layer_(*request.layers[0]), plan_(weights_geometry(layer_, *request.policy, isa)), isa_(isa) {
     make_direct_tables(layer_, plan_.rows, tables_);
     if (plan_.tasks > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
@@ -93,52 +95,39 @@ class WeightsInstance final : public sdk::Instance {
     const WeightsRun run = {a.input, a.output, a.weights[0]};
     char *workspace = static_cast<char *>(a.workspace);
     char *partial = workspace + plan_.tasks * plan_.scratch_bytes;
-    share_out(plan_.pieces * plan_.splits, [&](int64_t task, int64_t item) {
+    run_each(parallel_, plan_.pieces * plan_.splits, plan_.tasks, [&](int64_t task, int64_t item) {
       char *scratch = workspace + task * plan_.scratch_bytes;
       void *sums = plan_.splits == 1 ? scratch + plan_.sums_at : partial + item * plan_.partial_bytes;
-      tasks_.sum(plan_, run, {item / plan_.splits, item % plan_.splits, scratch, sums});
+      weights_sum_by_isa[isa_](plan_, run, {item / plan_.splits, item % plan_.splits, scratch, sums});
     });
     if (plan_.splits > 1)
-      share_out(plan_.pieces, [&](int64_t, int64_t piece) {
-        tasks_.join(plan_, run, piece, partial + piece * plan_.splits * plan_.partial_bytes);
+      run_each(parallel_, plan_.pieces, plan_.tasks, [&](int64_t, int64_t piece) {
+        weights_join_by_isa[isa_](plan_, run, piece, partial + piece * plan_.splits * plan_.partial_bytes);
       });
     run_bias(plan_.bias, layer_, isa_, parallel_, a, workspace + plan_.bias_at);
   }
 
  private:
-  // Calls body(task, item) for every item; each task takes neighbours.
-  template <class Body>
-  void share_out(int64_t items, const Body &body) const {
-    const int64_t tasks = std::min(plan_.tasks, items);
-    const auto one_task = [&](int64_t task) {
-      const sdk::Share share = sdk::share(items, tasks, task);
-      for (int64_t item = share.begin; item < share.end; ++item) body(task, item);
-    };
-    sdk::run_tasks(parallel_, tasks, one_task);
-  }
-
   polyconv_layer layer_;
   WeightsPlan plan_;
   Isa isa_;
-  WeightsTasks tasks_;
   DirectTables tables_; // what plan_ points into
   std::unique_ptr<sdk::Parallel> parallel_;
 };
 
-} // namespace
-
 bool weights_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
+  if (!goes(POLYCONV_BACKWARD_WEIGHTS, layer, offer)) return false;
   const WeightsPlan p = weights_geometry(layer, *request.policy, isa);
   if (!fits_workspace(request, 1, p.workspace_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
   return true;
 }
 
-std::unique_ptr<sdk::Instance> weights_create(const polyconv_request &request, Isa isa, const WeightsTasks &tasks) {
-  return std::make_unique<WeightsInstance>(request, isa, tasks);
-}
+} // namespace
+
+const sdk::Kernel kernel_direct_weights = kernel_by_isa("direct_weights", supports_by_isa<weights_offer>,
+                                                        create_by_isa<WeightsInstance>, POLYCONV_TRAIT_WIDE_GRADIENT);
 
 } // namespace polyconv::cpu

@@ -12,6 +12,7 @@
 
 #include "cpu/bias/plan.hpp"
 #include "cpu/direct/plan.hpp"
+#include "cpu/pass.hpp"
 
 namespace polyconv::cpu {
 
@@ -39,16 +40,14 @@ struct WeightsPlan {
   double estimate_us;
 };
 
-struct WeightsRun {
-  const void *input, *gradient;
-  void *weights;
-};
-
 // One item of work: a piece and its split.
 struct WeightsShare {
   int64_t piece, split;
   char *scratch;
   void *sums; // of this split, or scratch where there is only one
 };
+
+POLYCONV_ISA_FUNCTION(void, weights_sum, const WeightsPlan &plan, const WeightsRun &run, const WeightsShare &share)
+POLYCONV_ISA_FUNCTION(void, weights_join, const WeightsPlan &plan, const WeightsRun &run, int64_t piece, void *partial)
 
 } // namespace polyconv::cpu

@@ -1,9 +1,11 @@
 // driver.cpp - offers, packs and runs large filters by FFT. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/fft/driver.hpp"
+#include "cpu/fft/plan.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/parallel.hpp>
@@ -62,11 +64,10 @@ FftPlan fft_geometry(const polyconv_layer &layer, const polyconv_policy &policy,
 
 class FftInstance final : public Instance {
  public:
-  FftInstance(const polyconv_request &request, Isa isa, FftTask task, FftSpectrum spectrum)
+  FftInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(fft_geometry(layer_, *request.policy, isa)),
-        task_(task),
-        spectrum_(spectrum),
+        isa_(isa),
         axes_(make_axis_tables(layer_, plan_.axis)) {
     for (int64_t i = 0; i < plan_.size; ++i) {
       const double angle = 2 * 3.14159265358979323846 * real(i) / real(plan_.size);
@@ -89,35 +90,29 @@ class FftInstance final : public Instance {
         for (int64_t s = 0; s < w.size[kW]; ++s)
           spectrum[(n - r) % n * plan_.pitch + (n - s) % n] =
               load_as<float>(raw, w.type, at(w, k, 0, 0, r, s)) / static_cast<float>(n * n);
-      spectrum_(plan_, spectrum);
+      fft_spectrum_by_isa[isa_](plan_, spectrum);
     }
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const FftRun run = {with_arguments(plan_.epilogue, a), a.input, static_cast<const float *>(a.weights[0])};
-    run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
-      const Share pairs = share(plan_.pairs, plan_.tasks, task);
-      task_(plan_, run, {pairs.begin, pairs.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    });
+    const LayerRun run = layer_run(plan_.epilogue, a);
+    run_items(parallel_, plan_.pairs, plan_.tasks, a.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { fft_task_by_isa[isa_](plan_, run, share); });
   }
 
  private:
   const polyconv_layer layer_;
   FftPlan plan_;
-  const FftTask task_;
-  const FftSpectrum spectrum_;
+  const Isa isa_;
   std::vector<int64_t> axes_; // what plan_ points into, like roots_
   std::vector<float> roots_;
   std::unique_ptr<Parallel> parallel_;
 };
 
-} // namespace
-
 bool fft_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   offer.math = POLYCONV_MATH_FAST;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (l.sum_type != POLYCONV_F32) return offer.reject("sums in f32 only");
   if (l.weights.size[kC] != 1) return offer.reject("takes one channel a group, not %" PRId64, l.weights.size[kC]);
   if (l.weights.size[kD] != 1 || l.stride[0] != 1 || l.pad_begin[0] + l.pad_end[0] != 0)
@@ -131,15 +126,14 @@ bool fft_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_no_pooling(l, offer)) return false;
   const FftPlan p = fft_geometry(l, *request.policy, isa);
   if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_fft_%d:1", static_cast<int>(p.size));
-  offer.set_weights(0, format, l.weights.size[kK] * 2 * p.square * 4);
+  set_weights(offer, l.weights.size[kK] * 2 * p.square * 4, "cpu_fft_%d:1", static_cast<int>(p.size));
   offer.estimate_us = p.estimate_us;
   return true;
 }
 
-std::unique_ptr<Instance> fft_create(const polyconv_request &request, Isa isa, FftTask task, FftSpectrum spectrum) {
-  return std::make_unique<FftInstance>(request, isa, task, spectrum);
-}
+} // namespace
+
+const sdk::Kernel kernel_fft = kernel_by_isa("fft", supports_by_isa<fft_offer>, create_by_isa<FftInstance>,
+                                             sdk::kActivationTraits, POLYCONV_KERNEL_TRANSFORM);
 
 } // namespace polyconv::cpu

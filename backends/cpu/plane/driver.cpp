@@ -6,6 +6,8 @@
 #include "cpu/common/aligned.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -121,8 +123,8 @@ bool rows_aligned(const PlanePlan &p, int64_t vector) {
 
 class PlaneInstance final : public RowInstance {
  public:
-  PlaneInstance(const polyconv_request &request, Isa isa, PlaneTask task)
-      : filter_(*request.layers[0], *request.policy, isa, false, task) {
+  PlaneInstance(const polyconv_request &request, Isa isa)
+      : filter_(*request.layers[0], *request.policy, isa, false, image_task_by_isa[isa]) {
     if (filter_.tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
@@ -212,11 +214,8 @@ PlaneFilter::PlaneFilter(const polyconv_layer &layer, const polyconv_policy &pol
 void PlaneFilter::run(const polyconv_arguments &a, const void *weights,
                       const std::unique_ptr<sdk::Parallel> &threads) const {
   PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, weights, may_stream_ && aligned(a.output, vector_), 1, 0};
-  const auto one_task = [&](int64_t task) {
-    const sdk::Share share = sdk::share(plan_.items, plan_.tasks, task);
-    task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-  };
-  sdk::run_tasks(threads, plan_.tasks, one_task);
+  run_items(threads, plan_.items, plan_.tasks, a.workspace, plan_.scratch_bytes,
+            [&](const ItemShare &share) { task_(plan_, run, share); });
 }
 
 void PlaneFilter::run_rows(const polyconv_arguments &a, const void *weights, const RowWindow &window) const {
@@ -237,17 +236,15 @@ void PlaneFilter::run_rows(const polyconv_arguments &a, const void *weights, con
 }
 
 bool plane_takes(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (!goes(POLYCONV_FORWARD, layer, offer)) return false;
   if (is_quantised(layer)) return offer.reject("takes float and image types, not sums of s8 or u8 products");
   if (layer.weights.size[kC] != 1)
     return offer.reject("takes one channel a group, not %" PRId64, layer.weights.size[kC]);
   if (layer.weights.size[kD] != 1 || layer.stride[0] != 1 || layer.pad_begin[0] + layer.pad_end[0] != 0)
     return offer.reject("filters planes: depth has a kernel, stride or padding here");
   if (interleaved(layer)) return takes_pixels(layer, isa, offer);
-  if (layer.input.stride[kW] != 1 && layer.input.size[kW] > 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
-    return offer.reject("takes columns that lie side by side, or interleaved channels");
-  }
+  if (layer.input.stride[kW] != 1 && layer.input.size[kW] > 1)
+    return wants_layout(POLYCONV_CHANNELS_FIRST, "takes columns that lie side by side, or interleaved channels", offer);
   return true;
 }
 
@@ -260,8 +257,29 @@ bool plane_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> plane_create(const polyconv_request &request, Isa isa, PlaneTask task) {
-  return std::make_unique<PlaneInstance>(request, isa, task);
+std::unique_ptr<sdk::Instance> plane_create(const polyconv_request &request, Isa isa) {
+  return std::make_unique<PlaneInstance>(request, isa);
 }
+
+namespace {
+
+// Of kernel `image`.
+constexpr int64_t kMostChannels = 4, kMostFilters = 64;
+
+bool image_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
+  if (!takes_strips(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  if (!plane_takes(layer, isa, offer)) return false;
+  const int64_t channels = layer.input.size[sdk::kC], filters = layer.output.size[sdk::kC] / channels;
+  if (channels > kMostChannels && layer.weights.stride[sdk::kK] != 0)
+    return offer.reject("takes images of up to %" PRId64 " channels, not %" PRId64, kMostChannels, channels);
+  if (filters > kMostFilters)
+    return offer.reject("takes up to %" PRId64 " filters an image, not %" PRId64, kMostFilters, filters);
+  return plane_offer(request, isa, offer);
+}
+
+} // namespace
+
+const Kernel kernel_image = kernel_by_isa("image", supports_by_isa<image_offer>, create_by_isa<PlaneInstance>);
 
 } // namespace polyconv::cpu

@@ -3,11 +3,13 @@
 // A caller's word is checked when the weights are packed: filters that are no outer products, or under strict only of
 // numbers wider than the sums, are filtered directly, and one line of the log says so.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/separable/driver.hpp"
+#include "cpu/plane/driver.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 #include "cpu/separable/factors.hpp"
+#include "cpu/separable/plan.hpp"
 
 #include <polyconv/sdk/backend.hpp>
 #include <polyconv/sdk/epilogue.hpp>
@@ -77,11 +79,11 @@ void pack_filters(const polyconv_layer &l, bool near, const void *raw, char *pac
 
 class SeparableInstance final : public Instance {
  public:
-  SeparableInstance(const polyconv_request &request, Isa isa, PlaneTask passes, PlaneTask direct)
+  SeparableInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         near_(request.policy->math == POLYCONV_MATH_FAST),
-        passes_(layer_, *request.policy, isa, true, passes),
-        direct_(with_dense_weights(layer_), *request.policy, isa, false, direct) {
+        passes_(layer_, *request.policy, isa, true, separable_task_by_isa[isa]),
+        direct_(with_dense_weights(layer_), *request.policy, isa, false, image_task_by_isa[isa]) {
     if (std::max(passes_.tasks(), direct_.tasks()) > 1) parallel_ = make_parallel(*request.policy);
   }
 
@@ -107,8 +109,6 @@ class SeparableInstance final : public Instance {
   std::unique_ptr<Parallel> parallel_;
 };
 
-} // namespace
-
 bool separable_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
@@ -126,17 +126,15 @@ bool separable_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!fits_workspace(request, 1, bytes, offer)) return false;
   const bool near = request.policy->math == POLYCONV_MATH_FAST;
   if (near) offer.math = POLYCONV_MATH_FAST;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_separable_%s%s:1", layer.sum_type == POLYCONV_F64 ? "f64" : "f32",
-                near ? "_near" : "");
-  offer.set_weights(0, format, Sizes(layer).end());
+  set_weights(offer, Sizes(layer).end(), "cpu_separable_%s%s:1", layer.sum_type == POLYCONV_F64 ? "f64" : "f32",
+              near ? "_near" : "");
   offer.estimate_us = passes.estimate_us;
   return true;
 }
 
-std::unique_ptr<Instance> separable_create(const polyconv_request &request, Isa isa, PlaneTask passes,
-                                           PlaneTask direct) {
-  return std::make_unique<SeparableInstance>(request, isa, passes, direct);
-}
+} // namespace
+
+const sdk::Kernel kernel_separable =
+    kernel_by_isa("separable", supports_by_isa<separable_offer>, create_by_isa<SeparableInstance>);
 
 } // namespace polyconv::cpu

@@ -1,11 +1,12 @@
 // driver.cpp - plans, offers, packs and runs the shifted kernel. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/shifted/driver.hpp"
+#include "cpu/shifted/plan.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -130,8 +131,8 @@ ShiftedPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy
 
 class ShiftedInstance final : public Instance {
  public:
-  ShiftedInstance(const polyconv_request &request, Isa isa, ShiftedTask task)
-      : layer_(*request.layers[0]), plan_(make_plan(layer_, *request.policy, isa)), task_(task) {
+  ShiftedInstance(const polyconv_request &request, Isa isa)
+      : layer_(*request.layers[0]), plan_(make_plan(layer_, *request.policy, isa)), isa_(isa) {
     axes_ = make_axis_tables(layer_, plan_.axis);
     for (int64_t r = 0; r < plan_.axis[1].taps; ++r)
       for (int64_t s = 0; s < plan_.axis[2].taps; ++s)
@@ -142,18 +143,14 @@ class ShiftedInstance final : public Instance {
 
   // [panel][channel][tap][filter of the panel]; panels are shared among the threads.
   void pack(int, const void *raw, void *packed, void *) override {
-    const int64_t panels = plan_.groups * plan_.panels;
-    const int64_t parts = parallel_ ? std::min<int64_t>(parallel_->threads(), panels) : 1;
-    sdk::run_tasks(parallel_, parts, [&](int64_t part) {
-      const Share mine = share(panels, parts, part);
-      for (int64_t i = mine.begin; i < mine.end; ++i) pack_panel(raw, i, static_cast<float *>(packed));
-    });
+    run_each(parallel_, plan_.groups * plan_.panels, threads_of(parallel_),
+             [&](int64_t, int64_t i) { pack_panel(raw, i, static_cast<float *>(packed)); });
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const ShiftedRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0]};
+    const LayerRun run = layer_run(plan_.epilogue, a);
     run_grid(parallel_, plan_.grid, a.workspace, plan_.scratch_bytes,
-             [&](const GridShare &share) { task_(plan_, run, share); });
+             [&](const GridShare &share) { shifted_task_by_isa[isa_](plan_, run, share); });
   }
 
  private:
@@ -171,13 +168,13 @@ class ShiftedInstance final : public Instance {
 
   polyconv_layer layer_;
   ShiftedPlan plan_;
-  ShiftedTask task_;
+  Isa isa_;
   std::vector<int64_t> axes_, taps_; // what plan_ points into
   std::unique_ptr<Parallel> parallel_;
 };
 
 bool takes_layer(const polyconv_layer &layer, Offer &offer) {
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (!goes(POLYCONV_FORWARD, layer, offer)) return false;
   if (layer.sum_type != POLYCONV_F32 || !is_float(layer.input.type))
     return offer.reject("takes floats and sums in f32");
   if (layer.weights.size[kD] != 1 || layer.stride[0] != 1 || layer.pad_begin[0] + layer.pad_end[0] != 0)
@@ -186,17 +183,13 @@ bool takes_layer(const polyconv_layer &layer, Offer &offer) {
     return offer.reject("takes stride 1, not %dx%d", static_cast<int>(layer.stride[1]),
                         static_cast<int>(layer.stride[2]));
   if (taps(layer) == 1) return offer.reject("shifts rows under a kernel; this one is 1x1");
-  if (layer.input.stride[kW] != 1 || layer.result.stride[kW] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
-    return offer.reject("reads and stores rows, whose columns must lie side by side");
-  }
+  if (layer.input.stride[kW] != 1 || layer.result.stride[kW] != 1)
+    return wants_layout(POLYCONV_CHANNELS_FIRST, "reads and stores rows, whose columns must lie side by side", offer);
   if (layer.output.size[kW] < kLine)
     return offer.reject("takes rows of %d results or more, not %" PRId64, static_cast<int>(kLine),
                         layer.output.size[kW]);
   return true;
 }
-
-} // namespace
 
 bool shifted_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
@@ -208,14 +201,13 @@ bool shifted_offer(const polyconv_request &request, Isa isa, Offer &offer) {
                         strip_bytes(p), kShiftedStripBytes);
   if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_shifted_f32_%d:1", static_cast<int>(tile_filters(isa)));
-  offer.set_weights(0, format, elements(layer.weights) * 4);
+  set_weights(offer, elements(layer.weights) * 4, "cpu_shifted_f32_%d:1", static_cast<int>(tile_filters(isa)));
   return true;
 }
 
-std::unique_ptr<Instance> shifted_create(const polyconv_request &request, Isa isa, ShiftedTask task) {
-  return std::make_unique<ShiftedInstance>(request, isa, task);
-}
+} // namespace
+
+const sdk::Kernel kernel_shifted =
+    kernel_by_isa("shifted", supports_by_isa<shifted_offer>, create_by_isa<ShiftedInstance>);
 
 } // namespace polyconv::cpu

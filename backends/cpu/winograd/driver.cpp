@@ -1,10 +1,12 @@
 // driver.cpp - offers, packs and runs Winograd's convolution. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/winograd/driver.hpp"
+#include "cpu/winograd/plan.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -92,8 +94,8 @@ void transform_filter(const polyconv_layer &l, const float *raw, int64_t m, int6
 
 class WinogradInstance final : public Instance {
  public:
-  WinogradInstance(const polyconv_request &request, Isa isa, int64_t m, WinogradTask task)
-      : layer_(*request.layers[0]), plan_(winograd_geometry(layer_, *request.policy, isa, m)), m_(m), task_(task) {
+  WinogradInstance(const polyconv_request &request, Isa isa, int64_t m)
+      : layer_(*request.layers[0]), plan_(winograd_geometry(layer_, *request.policy, isa, m)), m_(m), isa_(isa) {
     axes_ = make_axis_tables(layer_, plan_.axis);
     if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
   }
@@ -102,10 +104,8 @@ class WinogradInstance final : public Instance {
   void pack(int, const void *raw, void *packed, void *) override {
     const WinogradPlan &p = plan_;
     const int64_t step = p.panels * p.channels * p.panel;
-    const int64_t tasks = parallel_ ? std::min<int64_t>(parallel_->threads(), p.panels) : 1;
-    run_tasks(parallel_, tasks, [&](int64_t task) {
-      const Share panels = share(p.panels, tasks, task);
-      for (int64_t i = panels.begin * p.channels * p.panel; i < panels.end * p.channels * p.panel; ++i) {
+    run_each(parallel_, p.panels, threads_of(parallel_), [&](int64_t, int64_t panel) {
+      for (int64_t i = panel * p.channels * p.panel; i < (panel + 1) * p.channels * p.panel; ++i) {
         const int64_t k = i / (p.channels * p.panel) * p.panel + i % p.panel, c = i / p.panel % p.channels;
         float *out = static_cast<float *>(packed) + i;
         if (k < p.results)
@@ -117,30 +117,27 @@ class WinogradInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const WinogradRun run = {with_arguments(plan_.epilogue, a), static_cast<const float *>(a.input),
-                             static_cast<const float *>(a.weights[0])};
-    run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
-      const Share blocks = share(plan_.blocks, plan_.tasks, task);
-      task_(plan_, run, {blocks.begin, blocks.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    });
+    const LayerRun run = layer_run(plan_.epilogue, a);
+    const auto task = m_ == 2 ? winograd_task2_by_isa[isa_] : winograd_task4_by_isa[isa_];
+    run_items(parallel_, plan_.blocks, plan_.tasks, a.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { task(plan_, run, share); });
   }
 
  private:
   const polyconv_layer layer_;
   WinogradPlan plan_;
   const int64_t m_;
-  const WinogradTask task_;
+  const Isa isa_;
   std::vector<int64_t> axes_; // what plan_ points into
   std::unique_ptr<Parallel> parallel_;
 };
 
-} // namespace
-
-bool winograd_offer(const polyconv_request &request, Isa isa, int64_t m, Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+// Tiles of m x m results.
+template <int64_t m>
+bool winograd_offer(const polyconv_request &request, Isa isa, Offer &offer) {
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   offer.math = POLYCONV_MATH_FAST;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32 || l.result.type != POLYCONV_F32)
     return offer.reject("takes f32 only");
   if (l.groups != 1) return offer.reject("takes one group, not %" PRId64, l.groups);
@@ -159,15 +156,22 @@ bool winograd_offer(const polyconv_request &request, Isa isa, int64_t m, Offer &
   if (!takes_no_pooling(l, offer)) return false;
   const WinogradPlan p = winograd_geometry(l, *request.policy, isa, m);
   if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_winograd%d_%d:1", static_cast<int>(m), static_cast<int>(p.panel));
-  offer.set_weights(0, format, (m + 2) * (m + 2) * p.panels * p.panel * p.channels * 4);
+  set_weights(offer, (m + 2) * (m + 2) * p.panels * p.panel * p.channels * 4, "cpu_winograd%d_%d:1",
+              static_cast<int>(m), static_cast<int>(p.panel));
   offer.estimate_us = p.estimate_us;
   return true;
 }
 
-std::unique_ptr<Instance> winograd_create(const polyconv_request &request, Isa isa, int64_t m, WinogradTask task) {
-  return std::make_unique<WinogradInstance>(request, isa, m, task);
+template <int64_t m>
+std::unique_ptr<Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<WinogradInstance>(request, static_cast<Isa>(config), m);
 }
+
+} // namespace
+
+const Kernel kernel_winograd2 = kernel_by_isa("winograd2", supports_by_isa<winograd_offer<2>>, create<2>,
+                                              kActivationTraits, POLYCONV_KERNEL_TRANSFORM);
+const Kernel kernel_winograd4 = kernel_by_isa("winograd4", supports_by_isa<winograd_offer<4>>, create<4>,
+                                              kActivationTraits, POLYCONV_KERNEL_TRANSFORM);
 
 } // namespace polyconv::cpu
