@@ -2,7 +2,7 @@
 """Whole models through polyconv.torch.enable() and fuse() beside plain PyTorch: time, memory and whether results agree.
 
     PYTHONPATH=build/python/python [POLYCONV_BACKEND_PATH=/abs/build/cuda/lib/polyconv] python3 python/bench/whole_models.py
-        [--models resnet50,unet3d] [--kinds inference,graph,fused,fused_graph,training] [--seconds 540] [--table table.md] [--json rows.json]
+        [--models resnet50,unet3d] [--kinds inference,graph,training,fused] [--seconds 540] [--apart] [--table table.md] [--json rows.json]
 
 On CUDA: channels last, f16 by autocast, cudnn.benchmark on, peaks of torch.cuda.max_memory_allocated; `graph` is a replayed CUDA
 graph. On the CPU: f32, channels as PyTorch makes them unless --channels-last, no graphs, and peaks of the process's memory above what it
@@ -17,34 +17,20 @@ import argparse
 import contextlib
 import ctypes
 import gc
-import json
 import math
 import sys
 import time
 import traceback
-from typing import NamedTuple
 
 import torch
 
 import polyconv.torch as face
+import apart
 from layer_errors import checked_layers, told
 from models import MODELS
+from rows import Found, Row
 
-KINDS = ("inference", "graph", "fused", "fused_graph", "training")
-
-
-class Row(NamedTuple):
-    model: str
-    kind: str
-    batch: int
-    theirs_ms: float
-    ours_ms: float
-    theirs_mb: float
-    ours_mb: float
-    differs: float  # from strict f32
-    left: int  # calls that went to PyTorch
-
-    ratio = property(lambda self: self.theirs_ms / self.ours_ms)
+KINDS = ("inference", "graph", "training", "training_graph", "fused", "fused_graph")
 
 
 def trim():
@@ -92,9 +78,12 @@ class Replay:
             work()
         torch.cuda.synchronize()
         drop_workspaces()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.result = work()
+        self.peak_mb = torch.cuda.max_memory_allocated() / 1e6  # PyTorch counts what a graph works on while it is captured alone
         drop_workspaces()
 
     def __call__(self):
@@ -108,7 +97,7 @@ class Bench:
     def __init__(self, name, options):
         self.name, self.options = name, options
         self.make, self.shape, self.batches, self.training_batch = MODELS[name]
-        self.exact = False
+        self.exact, self.truths = False, {}
         self.cuda = options.device.startswith("cuda")
         self.limit = 1e-2 if self.cuda else 1e-3
         if options.quick:
@@ -205,6 +194,7 @@ class Bench:
             result = work()
         self.synchronize()
         most = torch.cuda.max_memory_allocated() / 1e6 if self.cuda else resident(peak=True) - before
+        most = max(most, getattr(work, "peak_mb", 0))
         return result.detach().float().cpu(), most
 
     def settings(self):
@@ -226,7 +216,7 @@ class Bench:
 
     def layer_errors(self, kind, batch):
         """Lines about the layers of a row that failed. Not in a graph: a capture could not look."""
-        training = kind == "training"
+        training = kind.startswith("training")
         try:
             net, x = self.model(training), self.input(batch)
             net = face.fuse(net) if kind.startswith("fused") else net
@@ -239,19 +229,23 @@ class Bench:
 
     def truth(self, x, training):
         """What PyTorch computes in strict f32."""
-        tf32, self.exact = torch.backends.cudnn.allow_tf32, True
-        torch.backends.cudnn.allow_tf32 = False
-        try:
-            work = self.work(self.model(training), x, training)
-            for _ in range(3):  # steps of training, as in peak()
-                result = work()
-            return result.detach().float().cpu()
-        finally:
-            torch.backends.cudnn.allow_tf32, self.exact = tf32, False
+        key = (x.shape[0], training)
+        if key not in self.truths:
+            cudnn = torch.backends.cudnn
+            before, self.exact = (cudnn.allow_tf32, cudnn.benchmark), True
+            cudnn.allow_tf32 = cudnn.benchmark = False
+            try:
+                work = self.work(self.model(training), x, training)
+                for _ in range(3):  # steps of training, as in peak()
+                    result = work()
+                self.truths[key] = result.detach().float().cpu()
+            finally:
+                (cudnn.allow_tf32, cudnn.benchmark), self.exact = before, False
+        return self.truths[key]
 
     def row(self, kind, batch):
         face.cache_clear()
-        training, x = kind == "training", self.input(batch)
+        training, x = kind.startswith("training"), self.input(batch)
         on = contextlib.nullcontext if kind.startswith("fused") else face.enable
         before = self.before()
         theirs = self.work(self.model(training), x, training)
@@ -286,40 +280,6 @@ class Bench:
         return Row(self.name, kind, batch, *times, their_memory, our_memory, far, info.fallen_forward + info.fallen_backward)
 
 
-def table(rows, title):
-    """The rows in Markdown, and what they come to."""
-    lines = [f"{title}", "", "| model | what | batch | PyTorch, ms | polyconv, ms | ratio | PyTorch, MB | polyconv, MB | differs by | left to PyTorch |"]
-    lines.append("| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: |")
-    for row in rows:
-        memory = f"{row.theirs_mb:.0f} | {row.ours_mb:.0f}" if row.theirs_mb else " | "
-        lines.append(
-            f"| {row.model} | {row.kind} | {row.batch} | {row.theirs_ms:.3f} | {row.ours_ms:.3f} | {row.ratio:.3f} | {memory} | "
-            f"{row.differs:.0e} | {row.left} |"
-        )
-    for name, some in (
-        ("enable()", [row for row in rows if not row.kind.startswith("fused")]),
-        ("fuse()", [row for row in rows if row.kind.startswith("fused")]),
-    ):
-        if some:
-            mean = math.exp(sum(math.log(row.ratio) for row in some) / len(some))
-            more = sum(row.ours_mb > row.theirs_mb for row in some)
-            lines.append("")
-            lines.append(
-                f"{name}: {len(some)} rows, geometric mean {mean:.3f}, least {min(row.ratio for row in some):.3f}, "
-                f"{sum(row.ratio < 0.97 for row in some)} below 0.97, {more} with a higher peak of memory"
-            )
-    return "\n".join(lines)
-
-
-def save(path, title, settings, rows, failed, left_out):
-    """Writes what there is so far, as a later row may end the process."""
-    if path:
-        told_rows = [{**row._asdict(), "ratio": row.ratio} for row in rows]
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"title": title, "settings": settings, "rows": told_rows, "failed": failed, "not_run": left_out}, file, indent=1)
-            file.write("\n")
-
-
 def names_of(text, known, parser, option):
     names = text.split(",")
     for name in names:
@@ -328,70 +288,91 @@ def names_of(text, known, parser, option):
     return names
 
 
+def parser():
+    made = argparse.ArgumentParser(description=__doc__.split("\n\n", 1)[0])
+    made.add_argument("--models", default=",".join(MODELS))
+    made.add_argument("--kinds", default="", help=f"of {', '.join(KINDS)}; default: all that the device has")
+    made.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    made.add_argument("--batches", type=lambda text: tuple(map(int, text.split(","))), help="instead of each model's own")
+    made.add_argument("--rounds", type=int, default=10, help="timed runs in a turn")
+    made.add_argument("--turns", type=int, default=3)
+    made.add_argument("--seconds", type=float, default=math.inf, help="begin no row after that time")
+    made.add_argument("--channels-last", action="store_true", help="on the CPU; on CUDA always")
+    made.add_argument("--packed-bytes", type=int, help="polyconv.torch.cache_limit's bound; 0 packs weights in each call")
+    made.add_argument("--quick", action="store_true")
+    made.add_argument("--apart", action="store_true", help="each model in a process of its own: one that crashes loses a row")
+    made.add_argument("--table", help="a file for the table, which is printed in any case")
+    made.add_argument("--json", help="a file for the rows, the settings of each model and what failed")
+    made.add_argument("--turn", help=argparse.SUPPRESS)  # apart.py's
+    return made
+
+
+def measure(bench, kind, batch, found):
+    """One row, or what failed."""
+    found.begin(bench.name, kind, batch)
+    try:
+        row = bench.row(kind, batch)
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        lines = [f"{bench.name} {kind} batch {batch}: {type(error).__name__}: {error} ({at.name}:{at.lineno})"]
+        if isinstance(error, Differs):
+            lines += bench.layer_errors(kind, batch)
+        found.fail(lines)
+        print("FAIL  " + "\n      ".join(lines), flush=True)
+        return
+    found.add(row)
+    print(
+        f"{bench.name:14} {kind:11} batch {batch:3}  {row.theirs_ms:9.3f} / {row.ours_ms:9.3f} ms = {row.ratio:.3f}  "
+        f"{row.theirs_mb:7.0f} / {row.ours_mb:7.0f} MB  differs {row.differs:.0e}  left {row.left}",
+        flush=True,
+    )
+    gc.collect()
+    if bench.cuda:
+        torch.cuda.empty_cache()
+
+
+def measure_all(models, kinds, options, found):
+    begin = time.monotonic()
+    for name in models:
+        bench = Bench(name, options)
+        found.settings[name] = bench.settings()
+        print(f"{name}: both sides " + ", ".join(f"{key} {value}" for key, value in found.settings[name].items()), flush=True)
+        for kind in kinds:
+            for batch in (bench.training_batch,) if kind.startswith("training") else bench.batches:
+                if time.monotonic() - begin > options.seconds:
+                    found.left_out += 1
+                else:
+                    measure(bench, kind, batch, found)
+    found.save()
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", 1)[0])
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--kinds", default="", help=f"of {', '.join(KINDS)}; default: all that the device has")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--batches", type=lambda text: tuple(map(int, text.split(","))), help="instead of each model's own")
-    parser.add_argument("--rounds", type=int, default=10, help="timed runs in a turn")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no row after that time")
-    parser.add_argument("--channels-last", action="store_true", help="on the CPU; on CUDA always")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--table", help="a file for the table, which is printed in any case")
-    parser.add_argument("--json", help="a file for the rows, the settings of each model and what failed")
-    options = parser.parse_args()
+    options = parser().parse_args()
     cuda = options.device.startswith("cuda")
     if options.quick:
         options.rounds, options.turns = 2, 1
-    models = names_of(options.models, MODELS, parser, "--models")
+    models = names_of(options.models, MODELS, parser(), "--models")
     can = KINDS if cuda else [kind for kind in KINDS if not kind.endswith("graph")]
-    kinds = names_of(options.kinds, can, parser, "--kinds") if options.kinds else can
-    torch.backends.cudnn.benchmark = True
-    begin, rows, failed, left_out, settings = time.monotonic(), [], [], 0, {}
+    kinds = names_of(options.kinds, can, parser(), "--kinds") if options.kinds else can
     where = torch.cuda.get_device_name() if cuda else f"{torch.get_num_threads()} threads"
     title = f"PyTorch {torch.__version__}, {where}, {'f16 autocast' if cuda else 'f32'}{', quick' if options.quick else ''}"
-    print(title, flush=True)
-    for name in models:
-        bench = Bench(name, options)
-        settings[name] = bench.settings()
-        print(f"{name}: both sides " + ", ".join(f"{key} {value}" for key, value in settings[name].items()), flush=True)
-        for kind in kinds:
-            for batch in (bench.training_batch,) if kind == "training" else bench.batches:
-                if time.monotonic() - begin > options.seconds:
-                    left_out += 1
-                    continue
-                try:
-                    row = bench.row(kind, batch)
-                except Exception as error:
-                    at = traceback.extract_tb(error.__traceback__)[-1]
-                    lines = [f"{name} {kind} batch {batch}: {type(error).__name__}: {error} ({at.name}:{at.lineno})"]
-                    if isinstance(error, Differs):
-                        lines += bench.layer_errors(kind, batch)
-                    failed.append(lines)
-                    save(options.json, title, settings, rows, failed, left_out)
-                    print("FAIL  " + "\n      ".join(lines), flush=True)
-                    continue
-                rows.append(row)
-                save(options.json, title, settings, rows, failed, left_out)
-                print(
-                    f"{name:14} {kind:11} batch {batch:3}  {row.theirs_ms:9.3f} / {row.ours_ms:9.3f} ms = {row.ratio:.3f}  "
-                    f"{row.theirs_mb:7.0f} / {row.ours_mb:7.0f} MB  differs {row.differs:.0e}  left {row.left}",
-                    flush=True,
-                )
-                gc.collect()
-                if cuda:
-                    torch.cuda.empty_cache()
-    text = table(rows, title)
-    if left_out:
-        text += f"\n\n{left_out} rows not run: --seconds {options.seconds:.0f} were over"
-    print("\n" + text)
+    found = Found(title, options.json)
+    torch.backends.cudnn.benchmark = True
+    face.cache_limit(packed_bytes=options.packed_bytes)
+    if options.apart:
+        apart.run(models, kinds, options.seconds, sys.argv[1:], found)
+    elif options.turn:
+        with apart.turn(options.turn, torch.cuda.init if cuda else lambda: None) as options.seconds:
+            measure_all(models, kinds, options, found)
+    else:
+        print(title, flush=True)
+        measure_all(models, kinds, options, found)
+    if not options.turn:
+        print("\n" + found.table())
     if options.table:
         with open(options.table, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-    save(options.json, title, settings, rows, failed, left_out)
-    return 1 if failed else 0
+            file.write(found.table() + "\n")
+    return 1 if found.failed else 0
 
 
 if __name__ == "__main__":

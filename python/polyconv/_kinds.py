@@ -2,6 +2,7 @@
 asks here for what it can't know without these libraries; none of them is imported before one of its arrays came."""
 # SPDX-License-Identifier: Apache-2.0
 
+import contextlib
 import sys
 
 import numpy
@@ -93,13 +94,39 @@ def cuda_device(array):
 
 def stream_of(array):
     """The CUDA stream that an array's library works on now; 0 on the CPU and where it has no notion of one."""
-    if kind_of_type(type(array)) == CUPY:
+    kind = kind_of_type(type(array))
+    if kind == CUPY:
         return sys.modules["cupy"].cuda.get_current_stream().ptr
+    if kind == TORCH and array.is_cuda:
+        return torch_stream(array.device)
     return 0
 
 
 def torch_stream(device):
     return sys.modules["torch"].cuda.current_stream(device).cuda_stream
+
+
+def _as_torch_stream(stream, device):
+    cuda = sys.modules["torch"].cuda
+    return cuda.ExternalStream(stream, device=device) if stream else cuda.default_stream(device)
+
+
+def hand_over(tensor, stream):
+    """A tensor of PyTorch on CUDA to another stream than PyTorch works on now: that stream waits for what PyTorch still has to do,
+    as DLPack has it, and the memory is not given to others before the stream is done with it."""
+    current = sys.modules["torch"].cuda.current_stream(tensor.device)
+    if current.cuda_stream != stream:
+        other = _as_torch_stream(stream, tensor.device)
+        other.wait_stream(current)
+        tensor.record_stream(other)
+
+
+def _allocating_for(stream, like):
+    """While it lasts PyTorch's allocator gives memory for a stream: what comes free on another one may still be in use there."""
+    torch = sys.modules["torch"]
+    if not like.is_cuda or torch_stream(like.device) == stream:
+        return contextlib.nullcontext()
+    return torch.cuda.stream(_as_torch_stream(stream, like.device))
 
 
 def as_float32(vector):
@@ -109,13 +136,14 @@ def as_float32(vector):
     return vector.astype("float32")
 
 
-def empty(shape, number, like):
-    """A dense array of the library that `like` is of, on its device. JAX's can't be written to: memory that becomes one
-    afterwards stands in."""
+def empty(shape, number, like, stream=0):
+    """A dense array of the library that `like` is of, on its device, to be written to on a stream. JAX's can't be written to: memory
+    that becomes one afterwards stands in."""
     kind = kind_of_type(type(like))
     if kind == TORCH:
         torch = sys.modules["torch"]
-        return torch.empty(shape, dtype=getattr(torch, NUMPY_NAMES[number]), device=like.device)
+        with _allocating_for(stream, like):
+            return torch.empty(shape, dtype=getattr(torch, NUMPY_NAMES[number]), device=like.device)
     if kind == CUPY:
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(like.device.id):
@@ -141,12 +169,14 @@ def as_jax(array):
     return sys.modules["jax"].numpy.asarray(array)
 
 
-def scratch(size, like):
-    """Memory on the device of an array, from the allocator of its library where that knows streams: (owner, pointer)."""
+def scratch(size, like, stream=0):
+    """Memory on the device of an array for work on a stream, from the allocator of its library where that knows streams: (owner,
+    pointer)."""
     kind = kind_of_type(type(like))
     if kind == TORCH and like.is_cuda:
         torch = sys.modules["torch"]
-        owner = torch.empty(size, dtype=torch.uint8, device=like.device)
+        with _allocating_for(stream, like):
+            owner = torch.empty(size, dtype=torch.uint8, device=like.device)
         return owner, owner.data_ptr()
     if kind == CUPY:
         owner = sys.modules["cupy"].empty(size, dtype="uint8")

@@ -193,14 +193,17 @@ class Plan:
         """'raw' where weights are taken as they are, else the name of the packed format."""
         return self._core.weights(layer)[0]
 
-    def pack(self, w, layer=0, stream=0):
-        """Packs an array of weights once; what it returns goes to run, or to conv in the place of w."""
+    def pack(self, w, layer=0, stream=None):
+        """Packs an array of weights once; what it returns goes to run, or to conv in the place of w. On CUDA it is packed on `stream`, by
+        default the one that w's library works on now, as everywhere here."""
+        stream = _stream_for(w, stream)
         seen = _core.Tensor(w, "w", stream)
         self._check(seen, "w", "weights", layer)
         return Weights._pack(self._core, layer, seen.pointer, 0, stream)
 
-    def repack(self, weights, w, stream=0):
+    def repack(self, weights, w, stream=None):
         """Packs w into weights that are there, of a plan made with dynamic_weights; refused while a run reads them."""
+        stream = _stream_for(w, stream)
         seen = _core.Tensor(w, "w", stream)
         self._check(seen, "w", "weights", weights.layer)
         weights._update(seen.pointer, stream)
@@ -209,19 +212,21 @@ class Plan:
         """Packed weights from a file that Weights.save wrote; those of another format or layer are refused."""
         return Weights._load(self._core, layer, str(path), stream)
 
-    def run(self, x, w, bias=None, *, residual=None, scale=None, slope=None, out=None, stream=0):
+    def run(self, x, w, bias=None, *, residual=None, scale=None, slope=None, out=None, stream=None):
         """Runs a forward plan. Of a chain w, bias, residual, scale and slope are lists, one for each layer. Layouts are
-        the problem's: arrays are N x C x spatial..., with the strides that it says."""
+        the problem's: arrays are N x C x spatial..., with the strides that it says. On CUDA it runs on `stream`, by default the one that
+        x's library works on now."""
         layers = self._core.layers
         first, last = self._core.problem(0), self._core.problem(layers - 1)
         if first.get("direction") != 0:
             raise InvalidArgument(f"the plan is of direction {first.get('direction')}, expected 0, forward")
+        stream = _stream_for(x, stream)
         source = _core.Tensor(x, "x", stream)
         self._check(source, "x", "input", 0)
         kept, buffers = [source], {"input": source.pointer}
         if out is None:
             shape, order, number = _dense(last)
-            out = _kinds.empty(shape, number, x)
+            out = _kinds.empty(shape, number, x, stream)
             if order is not None:
                 out = _kinds.permute(out, order)
         elif _core.Tensor(out, "out", stream).read_only:
@@ -246,7 +251,7 @@ class Plan:
                     pointers[i] = seen.pointer
             buffers[name] = pointers
         if self.workspace_bytes:
-            owner, buffers["workspace"] = _kinds.scratch(self.workspace_bytes, x)
+            owner, buffers["workspace"] = _kinds.scratch(self.workspace_bytes, x, stream)
             kept.append(owner)
         self._core.run_chain(buffers, stream)
         return out
@@ -255,8 +260,12 @@ class Plan:
 
     def _fill_weights(self, array, layer, stream, buffers, kept):
         if self.weights_format(layer) != "raw":
-            buffers["packed"][layer] = self.pack(array, layer, stream)
-            kept.append(buffers["packed"][layer])
+            # For this run alone: in memory that streams know, where the array's library has it.
+            owner, address = _kinds.scratch(self._core.weights(layer)[1], array, stream)
+            seen = _core.Tensor(array, "w", stream)
+            self._check(seen, "w", "weights", layer)
+            buffers["packed"][layer] = Weights._pack(self._core, layer, seen.pointer, address, stream)
+            kept += [seen, owner]
             return
         seen = _core.Tensor(array, "w", stream)
         self._check(seen, "w", "weights", layer)
@@ -293,6 +302,13 @@ class Plan:
 
     def __repr__(self):
         return f"Plan({', '.join(map(repr, self.problems))}: {self.kernel})"
+
+
+def _stream_for(array, given):
+    """The stream to work on: the one that is given, else that of the array's library."""
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
+        raise InvalidArgument(f"stream is {given!r}, expected None or a CUDA stream as a number")
+    return _kinds.stream_of(array) if given is None else given
 
 
 def _dense(problem):

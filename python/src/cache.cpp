@@ -6,9 +6,9 @@ namespace polyconv_python {
 namespace {
 
 // Memory for a slot: the library's own on the CPU; on CUDA that of the arrays' library, whose allocator knows streams.
-uintptr_t allocate(int64_t bytes, nb::handle like, nb::object *owner) {
+uintptr_t allocate(int64_t bytes, nb::handle like, uintptr_t stream, nb::object *owner) {
   if (bytes == 0) return 0;
-  nb::object pair = kinds().attr("scratch")(bytes, like);
+  nb::object pair = kinds().attr("scratch")(bytes, like, stream);
   *owner = pair[0];
   return nb::cast<uintptr_t>(pair[1]);
 }
@@ -38,8 +38,8 @@ std::unique_ptr<Slot> Entry::take_slot(uintptr_t stream, nb::handle like) {
   }
   auto slot = std::make_unique<Slot>();
   slot->stream = stream;
-  slot->workspace_pointer = allocate(plan->info.workspace_bytes, like, &slot->workspace);
-  slot->packed_pointer = allocate(packed_bytes, like, &slot->packed);
+  slot->workspace_pointer = allocate(plan->info.workspace_bytes, like, stream, &slot->workspace);
+  slot->packed_pointer = allocate(packed_bytes, like, stream, &slot->packed);
   return slot;
 }
 

@@ -35,6 +35,15 @@ int64_t number_of(nb::handle settings) {
   return next;
 }
 
+intptr_t stream_number(nb::handle stream) {
+  const bool whole = PyLong_Check(stream.ptr()) && !PyBool_Check(stream.ptr());
+  const long long number = whole ? PyLong_AsLongLong(stream.ptr()) : -1;
+  PyErr_Clear(); // of a number that is too large
+  if (number < 0)
+    refuse("stream is " + nb::cast<std::string>(nb::repr(stream)) + ", expected None or a CUDA stream as a number");
+  return static_cast<intptr_t>(number);
+}
+
 class Call {
  public:
   Call(nb::handle settings, nb::handle objects, nb::handle names, nb::handle stream)
@@ -67,6 +76,7 @@ class Call {
   const Weights *packed_ = nullptr;
   int lead_ = kInput; // the array whose library gives the result, the device and the stream
   intptr_t stream_ = 0;
+  bool own_stream_ = false; // it is the one that PyTorch works on
   bool given_ = false; // the caller gave an array to write to
   polyconv_buffers buffers_;
 };
@@ -77,12 +87,12 @@ void Call::look_at(int role) {
   if (role == kWeights && nb::try_cast<const Weights *>(object, packed_, false)) return;
   packed_ = role == kWeights ? nullptr : packed_;
   there_[role] = true;
-  tensors_[role].look(object, name(role), stream_);
+  tensors_[role].look(object, name(role), stream_, !own_stream_);
   const int32_t type = tensors_[role].type;
   if ((role == kBias || role == kScale || role == kSlope) && (type == POLYCONV_F16 || type == POLYCONV_BF16)) {
     held_[role] = kinds().attr("as_float32")(object); // a number a channel: the library takes them as f32 alone
     tensors_[role].release();
-    tensors_[role].look(held_[role], name(role), stream_);
+    tensors_[role].look(held_[role], name(role), stream_, !own_stream_);
   }
 }
 
@@ -94,11 +104,12 @@ void Call::look(nb::handle stream) {
   if (lead.is_none()) refuse(std::string(name(lead_)) + " is None, expected an array");
   const Kind kind = kind_of(lead);
   if (!stream.is_none())
-    stream_ = nb::cast<intptr_t>(stream);
+    stream_ = stream_number(stream);
   else if (kind != Kind::kNumpy && kind != Kind::kTorch)
     stream_ = nb::cast<intptr_t>(kinds().attr("stream_of")(lead));
+  own_stream_ = stream.is_none() && kind == Kind::kTorch;
   look_at(lead_);
-  if (stream.is_none() && kind == Kind::kTorch && tensors_[lead_].cuda != 0)
+  if (own_stream_ && tensors_[lead_].cuda != 0)
     stream_ = nb::cast<intptr_t>(kinds().attr("torch_stream")(tensors_[lead_].device));
   for (int role = 0; role < kRoles; ++role) {
     if (role != lead_) look_at(role);
@@ -146,14 +157,14 @@ nb::object Call::build() {
 }
 
 // A fresh array: NumPy's own quickly, any other library's by its own function.
-nb::object make_array(const Made &made, const Tensor &like) {
+nb::object make_array(const Made &made, const Tensor &like, intptr_t stream) {
   if (like.kind == Kind::kNumpy) {
     static PyObject *const empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
     static PyObject *const types = kinds().attr("numpy_types")().release().ptr();
     nb::object dtype = nb::borrow(PyList_GetItem(types, made.type));
     if (!dtype.is_none()) return nb::handle(empty)(made.shape, dtype);
   }
-  return kinds().attr("empty")(made.shape, made.type, like.object);
+  return kinds().attr("empty")(made.shape, made.type, like.object, stream);
 }
 
 void Call::make_results(const Entry &entry) {
@@ -162,9 +173,9 @@ void Call::make_results(const Entry &entry) {
       given_ = true;
       continue;
     }
-    held_[made.role] = make_array(made, tensors_[lead_]);
+    held_[made.role] = make_array(made, tensors_[lead_], stream_);
     there_[made.role] = true;
-    tensors_[made.role].look(held_[made.role], name(made.role), stream_);
+    tensors_[made.role].look(held_[made.role], name(made.role), stream_, false); // nobody has work for it to wait for
   }
 }
 

@@ -130,10 +130,14 @@ void Tensor::look_at_interface(nb::handle from, const char *role) {
   if (device < 0) device = 0;
 }
 
-void Tensor::look(nb::handle from, const char *role, intptr_t stream) {
+void Tensor::look(nb::handle from, const char *role, intptr_t stream, bool hand_over) {
   object = from;
   kind = kind_of(from);
-  if (kind == Kind::kTorch) return look_at_torch(from, role);
+  if (kind == Kind::kTorch) {
+    look_at_torch(from, role);
+    if (hand_over && cuda != 0) kinds().attr("hand_over")(from, stream);
+    return;
+  }
   if (kind == Kind::kNumpy && look_at_numpy(from, role)) return;
   if (kind != Kind::kNumpy && look_at_dlpack(from, role, stream)) return;
   look_at_interface(from, role);

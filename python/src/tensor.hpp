@@ -35,8 +35,9 @@ struct Tensor {
   ~Tensor() { release(); }
 
   // Looks at an object; `role` names it in errors. `stream` is where a CUDA array will be used: the producer makes it
-  // wait for what it still has to do (DLPack's rule).
-  void look(nb::handle from, const char *role, intptr_t stream);
+  // wait for what it still has to do (DLPack's rule). PyTorch is asked to only where `hand_over` says so, as that costs
+  // microseconds: not where the stream is PyTorch's own.
+  void look(nb::handle from, const char *role, intptr_t stream, bool hand_over);
   bool look_at_numpy(nb::handle from, const char *role);
   void look_at_torch(nb::handle from, const char *role);
   bool look_at_dlpack(nb::handle from, const char *role, intptr_t stream);

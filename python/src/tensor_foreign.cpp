@@ -83,6 +83,7 @@ void Tensor::look_at_torch(nb::handle from, const char *role) {
   POLYCONV_NAME(name_requires_grad, "requires_grad");
   POLYCONV_NAME(name_is_cuda, "is_cuda");
   POLYCONV_NAME(name_is_cpu, "is_cpu");
+  POLYCONV_NAME(name_is_neg, "is_neg");
   POLYCONV_NAME(name_get_device, "get_device");
   POLYCONV_NAME(name_shape, "shape");
   POLYCONV_NAME(name_stride, "stride");
@@ -91,6 +92,9 @@ void Tensor::look_at_torch(nb::handle from, const char *role) {
   if (truth(from, name_requires_grad))
     refuse(std::string(role) + " is a tensor that requires grad, expected one that doesn't: this function records no " +
            "gradient; give " + role + ".detach(), or use torch.nn with polyconv.torch.enable()");
+  if (call(from, name_is_neg).ptr() == Py_True)
+    refuse(std::string(role) + " is a view whose numbers are negated when they are read, as of .conj().imag, expected " +
+           "numbers in memory: give " + role + ".resolve_neg()");
   cuda = truth(from, name_is_cuda);
   if (cuda == 0 && !truth(from, name_is_cpu))
     refuse(std::string(role) + " is on device " + nb::cast<std::string>(nb::str(nb::object(from.attr("device")))) +
@@ -146,7 +150,7 @@ void bind_tensor(nb::module_ &module) {
           "__init__",
           [](Tensor *self, nb::handle from, const char *role, intptr_t stream) {
             new (self) Tensor();
-            self->look(from, role, stream);
+            self->look(from, role, stream, true);
           },
           nb::arg("object"), nb::arg("role"), nb::arg("stream") = 0, nb::keep_alive<1, 2>())
       .def_prop_ro("pointer", [](const Tensor &t) { return reinterpret_cast<intptr_t>(t.data); })

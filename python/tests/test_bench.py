@@ -22,7 +22,8 @@ class Graph:
 def test_a_replay_keeps_the_model_whose_memory_it_reads(monkeypatch):
     import whole_models
 
-    nothing = {"graph": contextlib.nullcontext(), "stream": contextlib.nullcontext(), "Stream": None, "synchronize": None}
+    nothing = {"graph": contextlib.nullcontext(), "stream": contextlib.nullcontext(), "Stream": None}
+    nothing.update(dict.fromkeys(("synchronize", "empty_cache", "reset_peak_memory_stats")), max_memory_allocated=0)
     for name, result in nothing.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, result=result: result, raising=False)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph, raising=False)
@@ -54,7 +55,7 @@ def test_rows_and_settings_are_written(capsys, monkeypatch, tmp_path):
     code, out = run_bench(capsys, monkeypatch, "--channels-last", "--json", str(path))
     told = json.loads(path.read_text())
     assert code == 0 and not told["failed"], out
-    assert [row["kind"] for row in told["rows"]] == ["inference", "fused", "training"]
+    assert [row["kind"] for row in told["rows"]] == ["inference", "training", "fused"]
     assert all(row["left"] == 0 and row["theirs_ms"] > 0 and row["differs"] < 1e-3 for row in told["rows"])
     assert told["settings"]["mobilenet_v3"]["channels_last"] and told["settings"]["mobilenet_v3"]["computes_in"] == "float32"
     assert path.stat().st_size < 4096
@@ -79,3 +80,43 @@ def test_a_wrong_layer_is_named(capsys, monkeypatch, kind, module):
     assert code == 1 and depthwise, out
     worst = out.split("beyond the bound; the worst:")[1].splitlines()[1]
     assert "features." in worst and "bound 4: fwd:" in worst and "f5x5" in worst and " by threads/" in worst, out
+
+
+CHILD = """
+import argparse, os, signal, sys
+sys.path.insert(0, {bench!r})
+import apart
+from rows import Found, Row
+
+parser = argparse.ArgumentParser()
+for name in ("models", "kinds", "json", "turn", "rounds"):
+    parser.add_argument("--" + name)
+options = parser.parse_args()
+found = Found("PyTorch of a test", options.json)
+with apart.turn(options.turn, lambda: None) as seconds:
+    assert 0 < seconds <= 60 and options.rounds == "3", (seconds, options)
+    for kind in options.kinds.split(","):
+        found.begin(options.models, kind, 1)
+        if (options.models, kind) == ("second", "graph"):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        found.add(Row(options.models, kind, 1, 2.0, 1.0, 10, 9, 0.0, 0))
+"""
+
+
+def test_a_process_that_crashes_loses_one_row(capfd, monkeypatch, tmp_path):
+    import apart
+    from rows import Found
+
+    program = tmp_path / "whole_models.py"
+    program.write_text(CHILD.format(bench=str(pathlib.Path(apart.__file__).parent)))
+    monkeypatch.setattr(apart, "_PROGRAM", program)
+    found = Found("", tmp_path / "all.json")
+    arguments = ["--apart", "--models=first,second", "--rounds", "3", "--seconds", "60", "--json", "all.json"]
+    apart.run(["first", "second"], ["inference", "graph", "fused"], 60, arguments, found)
+    rows = [(row.model, row.kind) for row in found.rows]
+    assert rows == [*[("first", kind) for kind in ("inference", "graph", "fused")], ("second", "inference"), ("second", "fused")]
+    assert found.failed == [["second graph 1: its process was ended by SIGSEGV"]]
+    assert "FAIL  second graph 1" in capfd.readouterr().out
+    table = found.table()
+    assert table.startswith("PyTorch of a test\n") and "enable(): 3 rows, geometric mean 2.000, least 2.000, 0 below 0.97, 0 with a higher" in table
+    assert json.loads((tmp_path / "all.json").read_text())["failed"] == found.failed

@@ -74,6 +74,30 @@ def side_stream():
     near(plain.double(), exact, 1e-5)
 
 
+def another_stream():
+    """stream= names one that PyTorch does not work on now: it waits for PyTorch's, and nobody gets its memory too early."""
+    stream, w = torch.cuda.Stream(), torch.randn(64, 64, 3, 3, device=DEVICE)
+    plan = polyconv.Plan("fwd:n8,c64,k64,i56x56,f3x3", device="cuda")
+    far = 0.0
+    for _ in range(5):
+        x = torch.randn(8, 64, 56, 56, device=DEVICE)
+        exact = torch.nn.functional.conv2d((x * 1.01**20).double(), w.double())
+        for _ in range(20):
+            x = x * 1.01
+        results = [call(x.clone(), w.clone(), stream=stream.cuda_stream) for call in (polyconv.conv, plan.run)]
+        torch.full((1 << 24,), float("nan"), device=DEVICE)
+        torch.cuda.current_stream().wait_stream(stream)
+        far = max(far, *(near(each.double(), exact, 1e-5) for each in results))
+    with torch.cuda.stream(stream):  # and without stream= a plan works on the stream of its arrays
+        x = torch.randn(8, 64, 56, 56, device=DEVICE)
+        for _ in range(20):
+            x = x * 1.01
+        result, packed = plan.run(x, w), plan.run(x, plan.pack(w))
+    torch.cuda.synchronize()
+    exact = torch.nn.functional.conv2d(x.double(), w.double())
+    return f"differs by {max(far, near(result.double(), exact, 1e-5), near(packed.double(), exact, 1e-5)):.1e}"
+
+
 def call_overhead():
     x, w = torch.randn(1, 8, 8, 8, device=DEVICE), torch.nn.Parameter(torch.randn(8, 8, 3, 3, device=DEVICE))
 
@@ -103,4 +127,5 @@ def run():
     check("bad arguments", bad_arguments)
     check("two GPUs", two_gpus)
     check("side stream", side_stream)
+    check("another stream than PyTorch's", another_stream)
     check("call overhead", call_overhead)

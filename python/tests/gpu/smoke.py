@@ -3,7 +3,8 @@
 
     PYTHONPATH=build/python/python [POLYCONV_BACKEND_PATH=/abs/build/cuda/lib/polyconv] python3 python/tests/gpu/smoke.py [PART...] [--json checks.json]
 
-Prints one line a check, PASS, SKIP or FAIL; exit code 1 where one failed. Parts are functions, whole, graphs and foreign, by default all.
+Prints one line a check, PASS, SKIP or FAIL; exit code 1 where one failed. Parts are functions, whole, graphs, foreign and every_model, by
+default all; every_model:NAME is one model of python/bench/models.py alone.
 python/bench/whole_models.py has times and memory."""
 # SPDX-License-Identifier: Apache-2.0
 
@@ -16,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))  # layer_errors
 import checks  # noqa: E402
 
-PARTS = ("functions", "whole", "graphs", "foreign")
+PARTS = ("functions", "whole", "graphs", "foreign", "every_model")
 
 
 def main():
@@ -26,11 +27,12 @@ def main():
     options = parser.parse_args()
     parts = options.part or PARTS
     for part in parts:
-        if part not in PARTS:
+        if part.partition(":")[0] not in PARTS:
             parser.error(f"part is {part!r}, expected one of {', '.join(PARTS)}")
     for part in parts:
+        name, _, which = part.partition(":")
         try:
-            importlib.import_module(part).run()
+            importlib.import_module(name).run(*which.split(",") if which else ())
         except Exception as error:  # something is missing that all its checks need
             checks.say("FAIL", part, f"{type(error).__name__}: {error}")
     failed = sum(outcome == "FAIL" for outcome, _, _ in checks.outcomes)
