@@ -13,21 +13,27 @@ _FILTER_NAMES = ("image", "kernel", "bias", "out", "residual", "scale", "slope")
 
 
 def _frozen(value):
-    """Lists as tuples, so that settings can be looked up."""
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+    """Lists as tuples, and NumPy's as well, so that settings can be looked up; the value itself where it is neither."""
+    if isinstance(value, numpy.ndarray):
+        return _frozen(value.tolist())
+    if not isinstance(value, (list, tuple)):
+        return value
+    made = tuple(map(_frozen, value))
+    return value if isinstance(value, tuple) and all(a is b for a, b in zip(made, value)) else made
 
 
 def _call(settings, arrays, names, stream):
     try:
         return _core.call(settings, arrays, names, stream)
-    except TypeError as error:
-        frozen = _frozen(settings)
-        if frozen == settings:
+    except TypeError:
+        frozen = tuple(map(_frozen, settings))
+        for name, value in zip(Settings._fields, frozen):
+            try:
+                hash(value)
+            except TypeError:
+                raise InvalidArgument(f"{name} is {value!r}, expected numbers, names or tuples of them") from None
+        if all(a is b for a, b in zip(frozen, settings)):
             raise
-        try:
-            hash(frozen)
-        except TypeError:
-            raise error from None
     return _core.call(frozen, arrays, names, stream)
 
 
@@ -272,9 +278,11 @@ def _filter_like(image, kernel):
     name = str(getattr(image, "dtype", "")).rsplit(".", 1)[-1]
     wanted = name if name in ("float64", "float16") else "float32"
     try:
-        return numpy.ascontiguousarray(kernel, wanted)
+        if not numpy.iscomplexobj(kernel):
+            return numpy.ascontiguousarray(kernel, wanted)
     except (TypeError, ValueError):
-        raise InvalidArgument(f"kernel is {kernel!r}, expected rows and columns of numbers") from None
+        pass
+    raise InvalidArgument(f"kernel is {kernel!r}, expected rows and columns of real numbers")
 
 
 def _shape_of_filter(kernel):

@@ -24,6 +24,7 @@ from ._settings import (
     numbers,
     paddings,
 )
+from ._values import flag, real, whole
 from .errors import InvalidArgument
 from .names import DETERMINISM, MATH, TYPE_NAMES, TYPES, number_of, pad_mode, type_number
 
@@ -55,6 +56,7 @@ class Builder:
         self.written = {FORWARD: OUTPUT, BACKWARD_DATA: INPUT, BACKWARD_WEIGHTS: WEIGHTS}[self.settings.direction]
 
     def check_arrays(self):
+        flag(self.settings.channels_last, "channels_last")
         lead = self.seen[self.lead]
         for role, one in enumerate(self.seen):
             if one is None:
@@ -116,9 +118,7 @@ class Builder:
         return in_order(shape, where, 1), strides, where
 
     def channels(self, problem, shape, in_channels):
-        groups = self.settings.groups
-        if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-            raise InvalidArgument(f"groups is {groups!r}, expected a whole number of at least 1")
+        groups = whole(self.settings.groups, "groups", 1)
         if self.settings.image:
             problem["groups"] = problem["in_channels"] = problem["out_channels"] = in_channels
             return
@@ -172,8 +172,8 @@ class Builder:
                 raise InvalidArgument(f"padding is {settings.padding!r}, expected numbers in a transposed convolution")
         problem["pad_begin"], problem["pad_end"] = paddings(settings.padding, problem, spatial)
         problem["pad_mode"] = pad_mode(settings.padding_mode, "border" if settings.image else "padding_mode")
-        problem["pad_value"] = float(settings.pad_value)
-        problem.update(flip=int(settings.flip), separable=int(settings.separable))
+        problem["pad_value"] = real(settings.pad_value, "border_value" if settings.image else "pad_value")
+        problem.update(flip=int(flag(settings.flip, "flip")), separable=int(settings.separable))
         epilogue(problem, settings, self.seen, spatial)
         prefer = settings.channels_last or settings.image
         if strides is not None:
@@ -288,9 +288,11 @@ class Builder:
         options = {
             "math": number_of(MATH, settings.math, "math"),
             "determinism": number_of(DETERMINISM, settings.determinism, "determinism"),
-            "threads": settings.threads,
+            "threads": whole(settings.threads, "threads"),
         }
         if settings.kernel is not None:
+            if not isinstance(settings.kernel, str):
+                raise InvalidArgument(f"kernel is {settings.kernel!r}, expected None or a name of kernels, such as 'threads/*'")
             options["kernel"] = settings.kernel
         if self.packed is not None:
             options["kernel"] = self.packed.plan.kernel.split(" + ")[0]

@@ -11,11 +11,13 @@ from . import _core
 from .errors import InvalidArgument
 from .names import NUMPY_NAMES, TYPES
 
-NUMPY, TORCH, CUPY, JAX, OTHER = range(5)
+NUMPY, TORCH, CUPY, JAX, OTHER, MASKED = range(6)
 
 
 def kind_of_type(cls):
     """The kind of array that instances of a class are, by the module of the class or of one that it derives from."""
+    if issubclass(cls, numpy.ma.MaskedArray):
+        return MASKED
     if issubclass(cls, (numpy.ndarray, numpy.generic)):
         return NUMPY
     for base in cls.__mro__:

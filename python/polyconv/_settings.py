@@ -3,6 +3,7 @@
 
 from typing import NamedTuple, Optional
 
+from ._values import flag, real
 from .errors import InvalidArgument
 from .names import POOLS, activation, number_of
 
@@ -94,7 +95,7 @@ def epilogue(problem, settings, seen, axes):
     problem["has_bias"] = int(seen[BIAS] is not None or settings.bias_gradient)
     problem["has_scale"] = int(seen[SCALE] is not None)
     problem["residual_from"] = int(seen[RESIDUAL] is not None)
-    problem["residual_scale"] = settings.residual_scale
+    problem["residual_scale"] = real(settings.residual_scale, "residual_scale")
     if settings.pool is None:
         return
     if not isinstance(settings.pool, tuple) or not 2 <= len(settings.pool) <= 7:
@@ -105,5 +106,6 @@ def epilogue(problem, settings, seen, axes):
     problem["pool_stride"] = numbers(pool.window if pool.stride is None else pool.stride, axes, "pool.stride")
     problem["pool_pad_begin"] = problem["pool_pad_end"] = numbers(pool.padding, axes, "pool.padding")
     problem["pool_dilation"] = numbers(pool.dilation, axes, "pool.dilation")
-    problem["pool_ceil"] = int(pool.ceil)
-    problem["pool_count_include_pad"] = int(pool.count_include_pad and problem["pool_kind"] == 2)
+    problem["pool_ceil"] = int(flag(pool.ceil, "pool.ceil"))
+    counts = flag(pool.count_include_pad, "pool.count_include_pad")
+    problem["pool_count_include_pad"] = int(counts and problem["pool_kind"] == 2)

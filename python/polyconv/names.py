@@ -1,6 +1,7 @@
 """The names of polyconv.h's enumerations, as the problem token spells them, and what they are in other libraries."""
 # SPDX-License-Identifier: Apache-2.0
 
+from ._values import real
 from .errors import InvalidArgument
 
 TYPES = {"f64": 1, "f32": 2, "f16": 3, "bf16": 4, "s32": 5, "s8": 6, "u8": 7, "u16": 8}
@@ -37,7 +38,7 @@ SAVE = {"none": 0, "argmax": 1, "pre_activation": 2}
 
 def number_of(table, value, argument):
     """The number of a name; numbers of the table themselves are taken too."""
-    if value in table:
+    if isinstance(value, str) and value in table:
         return table[value]
     if isinstance(value, int) and not isinstance(value, bool) and value in table.values():
         return value
@@ -45,7 +46,7 @@ def number_of(table, value, argument):
 
 
 def pad_mode(value, argument="padding_mode"):
-    return _PAD_SYNONYMS[value] if value in _PAD_SYNONYMS else number_of(PAD_MODES, value, argument)
+    return _PAD_SYNONYMS[value] if isinstance(value, str) and value in _PAD_SYNONYMS else number_of(PAD_MODES, value, argument)
 
 
 def type_number(value, argument="dtype"):
@@ -66,4 +67,4 @@ def activation(value):
         alpha = _ALPHA.get(name, 0.0)
     elif name not in _ALPHA:
         raise InvalidArgument(f"activation is {value!r}, but {name} takes no number; of {', '.join(_ALPHA)} one is expected")
-    return number, float(alpha)
+    return number, real(alpha, f"the number in activation={value!r}")

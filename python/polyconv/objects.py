@@ -2,9 +2,11 @@
 at. A Plan runs arrays of any library and checks their shapes; several threads may run one plan at once."""
 # SPDX-License-Identifier: Apache-2.0
 
+import os
 from typing import NamedTuple
 
 from . import _core, _kinds
+from ._values import whole
 from .errors import InvalidArgument
 from .names import (
     DETERMINISM,
@@ -177,6 +179,8 @@ class Plan:
     __slots__ = ("_core", "device")
 
     def __init__(self, problem, device="cpu", **options):
+        if not isinstance(device, str):
+            raise InvalidArgument(f"device is {device!r}, expected a name, such as 'cpu' or 'cuda:0'")
         self._core = _core.Plan(device, problems_of(problem), options_by_number(options))
         self.device = device
 
@@ -191,26 +195,29 @@ class Plan:
 
     def weights_format(self, layer=0):
         """'raw' where weights are taken as they are, else the name of the packed format."""
-        return self._core.weights(layer)[0]
+        return self._core.weights(self._layer(layer))[0]
 
     def pack(self, w, layer=0, stream=None):
         """Packs an array of weights once; what it returns goes to run, or to conv in the place of w. On CUDA it is packed on `stream`, by
         default the one that w's library works on now, as everywhere here."""
+        layer = self._layer(layer)
         stream = _stream_for(w, stream)
-        seen = _core.Tensor(w, "w", stream)
+        seen = _core.Tensor(_array(w, "w"), "w", stream)
         self._check(seen, "w", "weights", layer)
         return Weights._pack(self._core, layer, seen.pointer, 0, stream)
 
     def repack(self, weights, w, stream=None):
         """Packs w into weights that are there, of a plan made with dynamic_weights; refused while a run reads them."""
+        if not isinstance(weights, Weights):
+            raise InvalidArgument(f"weights is a {type(weights).__name__}, expected what Plan.pack gave")
         stream = _stream_for(w, stream)
-        seen = _core.Tensor(w, "w", stream)
+        seen = _core.Tensor(_array(w, "w"), "w", stream)
         self._check(seen, "w", "weights", weights.layer)
         weights._update(seen.pointer, stream)
 
     def load(self, path, layer=0, stream=0):
         """Packed weights from a file that Weights.save wrote; those of another format or layer are refused."""
-        return Weights._load(self._core, layer, str(path), stream)
+        return Weights._load(self._core, self._layer(layer), os.fspath(path), stream)
 
     def run(self, x, w, bias=None, *, residual=None, scale=None, slope=None, out=None, stream=None):
         """Runs a forward plan. Of a chain w, bias, residual, scale and slope are lists, one for each layer. Layouts are
@@ -221,7 +228,7 @@ class Plan:
         if first.get("direction") != 0:
             raise InvalidArgument(f"the plan is of direction {first.get('direction')}, expected 0, forward")
         stream = _stream_for(x, stream)
-        source = _core.Tensor(x, "x", stream)
+        source = _core.Tensor(_array(x, "x"), "x", stream)
         self._check(source, "x", "input", 0)
         kept, buffers = [source], {"input": source.pointer}
         if out is None:
@@ -281,6 +288,11 @@ class Plan:
             raise InvalidArgument(f"{name} has {len(values)} entries, expected {layers}, one for each layer")
         return values
 
+    def _layer(self, number):
+        if whole(number, "layer") not in range(self._core.layers):
+            raise InvalidArgument(f"layer is {number}, expected one below {self._core.layers}")
+        return int(number)
+
     def _check(self, seen, name, tensor, layer):
         problem = Problem._of(self._core.problem(layer))
         want = problem.tensor(tensor)
@@ -302,6 +314,12 @@ class Plan:
 
     def __repr__(self):
         return f"Plan({', '.join(map(repr, self.problems))}: {self.kernel})"
+
+
+def _array(given, name):
+    if given is None:
+        raise InvalidArgument(f"{name} is None, expected an array")
+    return given
 
 
 def _stream_for(array, given):
@@ -335,4 +353,4 @@ class Chain(Plan):
 
 def tune(problem, budget_ms, device="cpu", **options):
     """A plan whose candidates were measured for so many milliseconds rather than estimated."""
-    return Plan(problem, device, tuning_budget_ms=int(budget_ms), **options)
+    return Plan(problem, device, tuning_budget_ms=whole(budget_ms, "budget_ms", 0), **options)

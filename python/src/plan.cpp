@@ -1,6 +1,7 @@
 // plan.cpp - plans for Python: options by name, what was chosen, and runs on plain addresses. The faces above look at
 // arrays and check them; a run here makes the library's own O(1) checks.
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <string>
 
 #include "objects.hpp"
@@ -95,6 +96,31 @@ nb::tuple weights_of(const Plan &plan, int32_t layer) {
 
 } // namespace
 
+namespace {
+
+std::string text_option(const std::string &name, nb::handle value) {
+  if (!PyUnicode_Check(value.ptr()))
+    refuse(name + " is " + nb::cast<std::string>(nb::repr(value)) + ", expected a name");
+  return nb::cast<std::string>(value);
+}
+
+// A whole number, true and false among them where `least` is 0 and `most` 1.
+template <class T>
+void take_whole(const std::string &name, nb::handle value, T &to, int64_t least = std::numeric_limits<T>::min(),
+                int64_t most = std::numeric_limits<T>::max()) {
+  const bool flag = least == 0 && most == 1;
+  const nb::object number = nb::steal(PyBool_Check(value.ptr()) && !flag ? nullptr : PyNumber_Index(value.ptr()));
+  int overflow = 0;
+  const int64_t found = number.is_valid() ? PyLong_AsLongLongAndOverflow(number.ptr(), &overflow) : 0;
+  PyErr_Clear();
+  if (!number.is_valid() || overflow != 0 || found < least || found > most)
+    refuse(name + " is " + nb::cast<std::string>(nb::repr(value)) + ", expected " +
+           (flag ? "True or False" : "a whole number of " + std::to_string(8 * sizeof(T)) + " bits"));
+  to = static_cast<T>(found);
+}
+
+} // namespace
+
 polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]) {
   polyconv_options options;
   polyconv_options_init(&options);
@@ -102,31 +128,31 @@ polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]) {
     const auto name = nb::cast<std::string>(key);
     if (name == "kernel" || name == "grouping") {
       std::string &text = texts[name == "grouping"];
-      text = nb::cast<std::string>(value);
+      text = text_option(name, value);
       (name == "kernel" ? options.kernel : options.grouping) = text.c_str();
     } else if (name == "math") {
-      options.math = nb::cast<int32_t>(value);
+      take_whole(name, value, options.math);
     } else if (name == "determinism") {
-      options.determinism = nb::cast<int32_t>(value);
+      take_whole(name, value, options.determinism);
     } else if (name == "fallback") {
-      options.fallback = nb::cast<int32_t>(value);
+      take_whole(name, value, options.fallback);
     } else if (name == "threads") {
-      options.threads = nb::cast<int32_t>(value);
+      take_whole(name, value, options.threads);
     } else if (name == "workspace_limit") {
-      options.workspace_limit = nb::cast<int64_t>(value);
+      take_whole(name, value, options.workspace_limit);
     } else if (name == "tuning_budget_ms") {
-      options.tuning_budget_ms = nb::cast<int64_t>(value);
+      take_whole(name, value, options.tuning_budget_ms);
     } else if (name == "dynamic_weights") {
-      options.dynamic_weights = nb::cast<bool>(value);
+      take_whole(name, value, options.dynamic_weights, 0, 1);
     } else if (name == "checked") {
-      options.checked = nb::cast<bool>(value);
+      take_whole(name, value, options.checked, 0, 1);
     } else if (name == "save") {
-      options.save = nb::cast<int32_t>(value);
+      take_whole(name, value, options.save);
     } else if (name == "shared_threads") { // not the C API's: so many of the OpenMP runtime that share_openmp found
       options.parallel_for = shared_parallel_for();
       options.parallel_for_context = reinterpret_cast<void *>(nb::cast<intptr_t>(value));
     } else if (name == "shared_memory_limit") {
-      options.shared_memory_limit = nb::cast<int64_t>(value);
+      take_whole(name, value, options.shared_memory_limit);
     } else {
       refuse("'" + name + "' is no option of a plan");
     }

@@ -13,7 +13,7 @@
 
 namespace polyconv_python {
 
-enum class Kind : int32_t { kNumpy = 0, kTorch = 1, kCupy = 2, kJax = 3, kOther = 4 };
+enum class Kind : int32_t { kNumpy = 0, kTorch = 1, kCupy = 2, kJax = 3, kOther = 4, kMasked = 5 };
 
 inline constexpr int kMaxAxes = 6; // batch, channels, three spatial axes, and one to be told of in words
 

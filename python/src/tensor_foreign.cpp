@@ -103,11 +103,21 @@ void Tensor::look_at_torch(nb::handle from, const char *role) {
   nb::object dtype = nb::steal(PyObject_GetAttr(from.ptr(), name_dtype));
   if (!dtype.is_valid()) nb::raise_python_error();
   type = type_of_torch(dtype);
-  nb::object sizes = nb::steal(PyObject_GetAttr(from.ptr(), name_shape));
-  if (!sizes.is_valid()) nb::raise_python_error();
-  axes = take_tuple(sizes, shape, role);
-  take_tuple(call(from, name_stride), stride, role); // sparse tensors have none, and say so
-  data = reinterpret_cast<char *>(nb::cast<uintptr_t>(call(from, name_data_ptr)));
+  try {
+    nb::object sizes = nb::steal(PyObject_GetAttr(from.ptr(), name_shape));
+    if (!sizes.is_valid()) nb::raise_python_error();
+    axes = take_tuple(sizes, shape, role);
+    take_tuple(call(from, name_stride), stride, role);
+    data = reinterpret_cast<char *>(nb::cast<uintptr_t>(call(from, name_data_ptr)));
+  } catch (const nb::python_error &error) { // sparse ones, those of vmap, and whatever else hides its numbers
+    refuse(std::string(role) + " is a tensor without memory of its own, expected a dense one; PyTorch says: " +
+           nb::cast<std::string>(nb::str(error.value())));
+  }
+  bool empty = false;
+  for (int axis = 0; axis < axes; ++axis) empty |= shape[axis] == 0;
+  if (data == nullptr && !empty) // of torch.compile, which traces shapes
+    refuse(std::string(role) + " is a tensor without memory, as torch.compile traces with, expected one with numbers; use " +
+           "torch.nn with polyconv.torch.enable() in what is compiled");
 }
 
 bool Tensor::look_at_dlpack(nb::handle from, const char *role, intptr_t stream) {

@@ -13,7 +13,7 @@ import polyconv.torch as face  # noqa: E402
 from torch_models import alone, close, model, of_rounded  # noqa: E402, F401
 
 nn, F = torch.nn, torch.nn.functional
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "gpu"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
 
 
 def half():
@@ -105,7 +105,7 @@ def test_gradients_are_those_of_autocast():
 @pytest.mark.skipif(not hasattr(torch.ops.aten.convolution_backward.default, "redispatch"), reason="PyTorch before 2.0")
 def test_each_layer_is_as_near_as_pytorchs():
     """Every result and gradient of a step, beside f64 and PyTorch's own bf16: what python/tests/gpu does with whole networks."""
-    from layers import checked_layers
+    from layer_errors import checked_layers
 
     net, x = model(), torch.randn(2, 3, 12, 12)
     with checked_layers() as rows, face.enable():

@@ -78,6 +78,58 @@ def test_settings():
     refused(["padding is 'same'"], X, W.transpose(1, 0, 2, 3), function=polyconv.conv_transpose, padding="same")
 
 
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("pad_value", "much"), ("pad_value", None), ("threads", "two"), ("threads", 1.5), ("threads", 10**30), ("kernel", 3), ("flip", "yes"),
+        ("channels_last", "yes"), ("residual_scale", "x"), ("activation", {}), ("activation", ("elu", "x")), ("stream", "x"), ("groups", "x"),
+        ("stride", {1}), ("pool", polyconv.Pool("max", 2, ceil="up")),
+    ],
+)  # fmt: skip
+def test_each_setting_is_named(name, value):
+    refused([name, "expected"], X, W, residual=numpy.ones((2, 4, 6, 6), "f"), **{name: value})
+
+
+def test_settings_of_numpy():
+    x = numpy.random.default_rng(0).standard_normal((1, 3, 9, 9)).astype("f")
+    result = polyconv.conv(x, W, stride=numpy.array([2, 1]), padding=numpy.int64(1))
+    numpy.testing.assert_array_equal(result, polyconv.conv(x, W, stride=(2, 1), padding=1))
+
+
+def test_arguments_of_objects():
+    plan, budget = polyconv.Plan("fwd:n2,c3,k4,i8x8,f3x3", dynamic_weights=True), ["budget_ms", "at least 0"]
+    refused(["device is 0", "'cuda:0'"], "fwd:i8x8,f3x3", function=polyconv.Plan, device=0)
+    refused(["threads is 'a'", "whole number"], "fwd:i8x8,f3x3", function=polyconv.Plan, threads="a")
+    refused(["dynamic_weights is 2", "True or False"], "fwd:i8x8,f3x3", function=polyconv.Plan, dynamic_weights=2)
+    refused(["x is None"], None, W, function=plan.run)
+    refused(["w is None"], None, function=plan.pack)
+    refused(["layer is -1", "below 1"], W, function=plan.pack, layer=-1)
+    refused(["layer is 1", "below 1"], 1, function=plan.weights_format)
+    refused(["weights is a ndarray"], W, W, function=plan.repack)
+    refused([*budget, "'x'"], "fwd:i8x8,f3x3", "x", function=polyconv.tune)
+    refused([*budget, "-1"], ["fwd:i8x8,f3x3"], -1, function=polyconv.tune_layers)
+    refused(["entries is 'x'"], "x", function=polyconv.cache_limit)
+    refused(["bytes is -1"], 3, -1, function=polyconv.cache_limit)
+
+
+def test_arrays_whose_memory_says_something_else():
+    refused(["x is a masked array", "filled"], numpy.ma.masked_array(X, mask=X > 0), W)
+    refused(["kernel is", "real numbers"], X[0, 0], numpy.ones((3, 3)) * 1j, function=polyconv.filter)
+
+
+def test_tensors_of_pytorch_without_plain_memory():
+    torch = pytest.importorskip("torch")
+    x = torch.from_numpy(X)
+    refused(["x is a tensor that requires grad", "x.detach()"], x.clone().requires_grad_(), W)
+    refused(["x is on device meta"], x.to("meta"), W)
+    refused(["x is a tensor without memory", "dense"], x.to_sparse(), W)
+    refused(["x is a view whose numbers are negated", "resolve_neg"], torch.complex(x, x).conj().imag, W)
+    assert polyconv.conv(torch.complex(x, x).conj().imag.resolve_neg(), W).shape == (2, 4, 6, 6)
+    if hasattr(torch, "func"):
+        vmap = torch.func.vmap(lambda one: polyconv.conv(one[None], torch.from_numpy(W)))
+        refused(["x is a tensor without memory"], x, function=vmap)
+
+
 def test_outputs_that_cannot_be_written():
     out = numpy.zeros((2, 4, 6, 6), "float32")
     frozen = out.view()

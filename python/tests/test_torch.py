@@ -290,3 +290,13 @@ def test_arrays_of_torch_in_the_plain_functions():
         polyconv.conv(x, w.requires_grad_())
     with pytest.raises(polyconv.InvalidArgument, match="x is on device meta"):
         polyconv.conv(x.to("meta"), w)
+
+
+def test_what_is_no_model_and_no_setting():
+    for function in (face.patch, face.unpatch, face.fuse, face.report):
+        with pytest.raises(polyconv.InvalidArgument, match="model is a int, expected a torch.nn.Module"):
+            function(3)
+    for setting, words in (({"deterministic": "yes"}, "True or False"), ({"math": 2}, "strict"), ({"math": "best"}, "strict")):
+        with pytest.raises(polyconv.InvalidArgument, match=words):
+            face.enable(**setting)
+    assert not face.is_enabled()

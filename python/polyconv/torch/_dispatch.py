@@ -8,6 +8,7 @@ import warnings
 import torch
 
 from .. import _core
+from .._values import flag
 from ..errors import InvalidArgument, Unsupported
 from ..names import MATH
 from . import _autocast, _run
@@ -111,11 +112,12 @@ def enable(deterministic=False, math=None):
 
     Works as a context manager too: `with polyconv.torch.enable(): ...`."""
     global _library
-    if math is not None and math not in MATH:
+    if math is not None and (not isinstance(math, str) or math not in MATH):
         raise InvalidArgument(f"math is {math!r}, expected None or one of {', '.join(MATH)}")
+    deterministic = flag(deterministic, "deterministic")
     with _lock:
         before = (_library is not None, state.deterministic, state.math)
-        state.deterministic, state.math = bool(deterministic), math
+        state.deterministic, state.math = deterministic, math
         if _library is None:
             library = torch.library.Library("aten", "IMPL")
             with warnings.catch_warnings():  # PyTorch warns that its kernel is overridden: that is what was asked for

@@ -11,6 +11,7 @@ import torch.fx
 from ..errors import InvalidArgument
 from ..names import activation as activation_number
 from ._fused import NOTHING, Activation, FusedConv
+from ._plans import module_of
 
 nn, F = torch.nn, torch.nn.functional
 _CONVS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -264,8 +265,7 @@ def fuse(model):
     The copy runs on polyconv whether or not enable() is on, for inference: where its input wants a gradient the fused layers
     run by PyTorch's operators one by one. Models are traced by torch.fx; of one that it cannot trace, children are, each by itself.
     report(copy) tells what became one plan and what did not, and why; `copy.polyconv_left` has the same as a list."""
-    if not isinstance(model, nn.Module):
-        raise InvalidArgument(f"model is a {type(model).__name__}, expected a torch.nn.Module")
+    module_of(model)
     training = [name or "the model" for name, module in model.named_modules() if module.training and not isinstance(module, _NOTHING)]
     if training:
         raise InvalidArgument(f"model is in training ({training[0]}), expected an eval model: call model.eval()")

@@ -5,7 +5,7 @@ A custom function of autograd stands in the place of each layer's convolution.""
 import torch
 
 from . import _autocast, _dispatch, _run
-from ._plans import Refused
+from ._plans import Refused, module_of
 
 _CONVS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 _TRANSPOSED = (torch.nn.ConvTranspose1d, torch.nn.ConvTranspose2d, torch.nn.ConvTranspose3d)
@@ -85,6 +85,7 @@ def _transpose(layer):
 def patch(model):
     """Sends the convolutions of one model to polyconv, forward and backward, and gives the model back. The layers and
     their parameters stay the same objects; unpatch(model) takes it back."""
+    module_of(model)
     for layer in model.modules():
         if isinstance(layer, _CONVS):
             layer.forward = _conv(layer)
@@ -95,6 +96,7 @@ def patch(model):
 
 def unpatch(model):
     """The model's convolutions are PyTorch's again."""
+    module_of(model)
     for layer in model.modules():
         if isinstance(layer, _CONVS + _TRANSPOSED):
             layer.__dict__.pop("forward", None)

@@ -88,6 +88,13 @@ class Refused:
         self.calls = 0
 
 
+def module_of(model):
+    """The model itself, or an error where it is none."""
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidArgument(f"model is a {type(model).__name__}, expected a torch.nn.Module")
+    return model
+
+
 def find(key):
     """What was decided about a call, or None."""
     found = state.plans.get(key)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..errors import InvalidArgument
 from . import _dispatch, _kept
-from ._plans import Taken, state
+from ._plans import Taken, module_of, state
 
 
 class CacheInfo(NamedTuple):
@@ -99,7 +99,7 @@ def report(model=None):
     """Every sort of call since the last cache_clear(): layer (by name, where the model is given), problem, kernel, calls,
     estimated time of one, and why a call was left to PyTorch or may depend on the batch; of a model that fuse() made, what
     became one plan, and what was not fused and why."""
-    names = {} if model is None else {id(one): name for name, one in model.named_parameters()}
+    names = {} if model is None else {id(one): name for name, one in module_of(model).named_parameters()}
     rows = []
     for decided in list(state.plans.values()):
         if isinstance(decided, Taken):
