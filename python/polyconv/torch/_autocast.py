@@ -16,39 +16,50 @@ _modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
 
 
-def type_of(x):
-    """The type that autocast computes convolutions of x in; None where it has no say."""
-    if hasattr(torch, "get_autocast_dtype"):
-        on, dtype = torch.is_autocast_enabled(x.device.type), torch.get_autocast_dtype(x.device.type)
-    elif x.is_cuda:
-        on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
-    else:
-        on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
-    return dtype if on and x.dtype != torch.float64 else None
+if hasattr(torch, "get_autocast_dtype"):
+
+    def type_of(x):
+        """The type that autocast computes convolutions of x in; None where it has no say."""
+        kind = "cuda" if x.is_cuda else x.device.type
+        return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) and x.dtype != torch.float64 else None
+
+else:
+
+    def type_of(x):
+        """The same before PyTorch 2.4."""
+        if x.is_cuda:
+            on, dtype = torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()
+        else:
+            on, dtype = torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()
+        return dtype if on and x.dtype != torch.float64 else None
 
 
-def _records(*tensors):
-    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors)
+def _traced():
+    """Whether somebody traces or transforms what runs."""
+    return (
+        torch._C._get_tracing_state() is not None
+        or (_modes is not None and _modes() != 0)
+        or (_transforms is not None and _transforms() is not None)
+    )
 
 
-def _seen(*tensors):
-    """Whether these are tensors with memory, that nobody traces or transforms, of types that autocast casts."""
-    if torch._C._get_tracing_state() is not None or (_modes is not None and _modes()):
-        return False
-    if _transforms is not None and _transforms() is not None:
-        return False
-    return all(each is None or (type(each) in _PLAIN and each.dtype in _FLOATS) for each in tensors)
+def _seen(tensor):
+    """Whether this is a tensor with memory, of a type that autocast casts."""
+    return type(tensor) in _PLAIN and tensor.dtype in _FLOATS
 
 
 def infer(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
     """A convolution in the type that autocast says, or a Refused; None where gradients are recorded, or something else is not as
-    in plain inference under autocast. x has a batch."""
-    if _records(x, w, bias) or not _seen(x, w, bias):
+    in plain inference under autocast. x has a batch. This is the way of each layer of a network: it has to be short."""
+    if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
+        return None
+    if not (_seen(x) and _seen(w) and (bias is None or _seen(bias))) or _traced():
         return None
     dtype = type_of(x)
     if dtype is None:
         return None
-    x = x if x.dtype == dtype else x.to(dtype)
+    if x.dtype != dtype:
+        x = x.to(dtype)
     return _run.forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=True)
 
 
@@ -66,10 +77,11 @@ class _Override:
 
     def __init__(self, op, dims, left):
         self.op, self.dims, self.left = op, dims, left
+        self.zeros = (0,) * dims
 
     def each(self, values):
         values = (values,) if isinstance(values, int) else tuple(values)
-        return values * self.dims if len(values) == 1 else values
+        return values if len(values) == self.dims else values * self.dims if len(values) == 1 else values
 
     def in_its_words(self, x, *arguments):
         """What is an error, raised by PyTorch itself."""
@@ -77,8 +89,8 @@ class _Override:
             return self.op(x, *arguments)
 
     def conv(self, x, w, bias=None, stride=1, padding=0, dilation=1, groups=1):
-        stride, padding, dilation = map(self.each, (stride, padding, dilation))
-        return self.take(x, w, bias, (stride, padding, dilation, False, self.each(0), groups), (stride, padding, dilation, groups))
+        stride, padding, dilation = self.each(stride), self.each(padding), self.each(dilation)
+        return self.take(x, w, bias, (stride, padding, dilation, False, self.zeros, groups), (stride, padding, dilation, groups))
 
     def padded(self, x, w, bias=None, stride=1, padding="valid", dilation=1, groups=1):
         stride, dilation = map(self.each, (stride, dilation))
@@ -88,7 +100,7 @@ class _Override:
         totals = [step * (taps - 1) if padding == "same" else 0 for step, taps in zip(dilation, w.shape[2:])]
         if any(total % 2 for total in totals):  # more at the end, as PyTorch pads it
             x = torch.nn.functional.pad(x, [pad for total in reversed(totals) for pad in (0, total % 2)])
-        settings = (stride, [total // 2 for total in totals], dilation, False, self.each(0), groups)
+        settings = (stride, [total // 2 for total in totals], dilation, False, self.zeros, groups)
         return self.take(x, w, bias, settings, given)
 
     def transposed(self, x, w, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
@@ -98,15 +110,16 @@ class _Override:
 
     def take(self, x, w, bias, settings, given):
         """`settings` in the order of aten::convolution, `given` in the function's own."""
-        if x.dim() not in (self.dims + 1, self.dims + 2) or w.dim() != self.dims + 2:
+        axes = x.dim()
+        if axes not in (self.dims + 1, self.dims + 2) or w.dim() != self.dims + 2:
             return self.in_its_words(x, w, bias, *given)
-        batched = x if x.dim() == self.dims + 2 else x.unsqueeze(0)
+        batched = x if axes == self.dims + 2 else x.unsqueeze(0)
         result = infer(batched, w, bias, *settings)
         if result is None:
-            result = _aten.convolution.default(*_cast_on_cpu(batched, w, bias), *settings)
+            result = torch.convolution(*_cast_on_cpu(batched, w, bias), *settings)
         elif type(result) is Refused:
             result = self.left(batched, w, bias, *settings)
-        return result if batched.dim() == x.dim() else result.squeeze(0)
+        return result if axes == self.dims + 2 else result.squeeze(0)
 
 
 def register(library, device_key, left):

@@ -55,18 +55,22 @@ def version_of(tensor, span):
         return None
 
 
+_is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None) or torch.cuda.is_current_stream_capturing
+
+
 def _capturing(device_index):
-    return device_index >= 0 and torch.cuda.is_current_stream_capturing()
+    return device_index >= 0 and _is_capturing()
 
 
 def _entry(table, tensor, make):
     """What a table has for a tensor, for as long as that lives."""
     identity = id(tensor)
     known = table.get(identity)
-    if known is not None and known[0]() is tensor:
-        return known[1]
+    return known[1] if known is not None and known[0]() is tensor else _new_entry(table, tensor, identity, make)
 
-    def forget(reference, identity=identity):
+
+def _new_entry(table, tensor, identity, make):
+    def forget(reference):
         have = table.get(identity)
         if have is not None and have[0] is reference:
             table.pop(identity, None)
