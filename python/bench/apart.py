@@ -37,7 +37,7 @@ class Child:
 
     def __init__(self, model, kinds, arguments, folder, end, shares):
         self.model, self.kinds, self.end = model, kinds, end
-        self.turnstile, self.rows = folder / "turnstile", folder / f"{model}_{kinds[0]}.json"
+        self.turnstile, self.rows = folder / "turnstile", folder / f"{model}_{'_'.join(kinds)}.json"
         own = ["--models", model, "--kinds", ",".join(kinds), "--json", str(self.rows), "--turn", f"{self.turnstile},{end},{shares}"]
         self.taken = self._turns() + 1
         self.process = subprocess.Popen([sys.executable, str(_PROGRAM), *arguments, *own])
@@ -93,7 +93,8 @@ def run(models, kinds, seconds, arguments, found):
             if how is not None:
                 found.fail([f"{' '.join(map(str, at)) if at else child.model}: its process {how}"])
                 print("FAIL  " + found.failed[-1][0], flush=True)
-                rest = child.kinds[child.kinds.index(at[1]) + 1 :] if at else []
+                done = {row.kind for row in found.rows if row.model == child.model}
+                rest = [kind for kind in child.kinds if at and kind != at[1] and kind not in done]
                 if rest:
                     waiting.append((child.model, rest))
             child = following or (start() if waiting else None)

@@ -15,7 +15,7 @@ layer is computed again beside f64, and the worst are printed with kernel, error
 
 import argparse
 import contextlib
-import ctypes
+import copy
 import gc
 import math
 import sys
@@ -27,37 +27,11 @@ import torch
 import polyconv.torch as face
 import apart
 from layer_errors import checked_layers, told
+from memory import drop_workspaces, forget_peak, resident, trim
 from models import MODELS
 from rows import Found, Row
 
 KINDS = ("inference", "graph", "training", "training_graph", "fused", "fused_graph")
-
-
-def trim():
-    """Gives memory that nobody uses back to the system, where C's library can."""
-    gc.collect()
-    getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
-
-
-def resident(peak=False):
-    """MB of the process, or the most since forget_peak(); 0 where the system does not say."""
-    try:
-        with open("/proc/self/status", encoding="ascii") as file:
-            lines = dict(line.split(":", 1) for line in file)
-    except OSError:
-        return 0.0
-    return int(lines["VmHWM" if peak else "VmRSS"].split()[0]) * 1024 / 1e6
-
-
-def forget_peak():
-    with contextlib.suppress(OSError):
-        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-            file.write("5")
-
-
-def drop_workspaces():
-    """Gives cuBLAS's workspaces back; it takes new ones as it needs them."""
-    getattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
 
 
 class Differs(AssertionError):
@@ -97,7 +71,7 @@ class Bench:
     def __init__(self, name, options):
         self.name, self.options = name, options
         self.make, self.shape, self.batches, self.training_batch = MODELS[name]
-        self.exact, self.truths = False, {}
+        self.exact, self.truths, self.original = False, {}, None
         self.cuda = options.device.startswith("cuda")
         self.limit = 1e-2 if self.cuda else 1e-3
         if options.quick:
@@ -113,15 +87,36 @@ class Bench:
         return tensor.to(memory_format=torch.channels_last_3d if len(self.shape) == 4 else torch.channels_last)
 
     def model(self, training):
+        """A new one on the device, each time with the same numbers."""
+        if self.original is None:
+            self.original = self.first_model()
+        net = copy.deepcopy(self.original).to(self.options.device)
+        for each in net.modules():
+            weight = getattr(each, "weight", None)
+            if weight is not None and weight.dim() == len(self.shape) + 1:
+                weight.data = self.memory(weight.data)
+        return net.train(training)
+
+    def first_model(self):
+        """Weights that let signals through (PyTorch's own start lets them die out), and batch norms that know a batch: without them
+        a network would scatter roundings, and its result would say nothing."""
         torch.manual_seed(0)
         net = self.make(0.25 if self.options.quick else 1.0).to(self.options.device)
         for each in net.modules():
             weight = getattr(each, "weight", None)
-            if weight is not None and weight.dim() > 1:  # PyTorch's own start lets signals die out, and results would say nothing
+            if weight is not None and weight.dim() > 1:
                 torch.nn.init.kaiming_normal_(weight, nonlinearity="relu")
-            if weight is not None and weight.dim() == len(self.shape) + 1:
-                weight.data = self.memory(weight.data)
-        return net.train(training)
+        norms = [each for each in net.modules() if isinstance(each, torch.nn.modules.batchnorm._BatchNorm)]
+        if norms:
+            for each in norms:
+                each.momentum = 1.0
+            benchmark, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, False
+            with torch.no_grad():
+                net.train()(torch.randn(4, self.shape[0], *[min(64, size) for size in self.shape[1:]], device=self.options.device))
+            torch.backends.cudnn.benchmark = benchmark
+            for each in norms:
+                each.momentum = 0.1
+        return net.cpu()
 
     def input(self, batch):
         x = torch.randn(batch, *self.shape, generator=torch.Generator().manual_seed(1)).to(self.options.device)
@@ -331,18 +326,24 @@ def measure(bench, kind, batch, found):
         torch.cuda.empty_cache()
 
 
+def rows_of(bench, kinds):
+    """(kind, batch) of a model's rows, those of its largest batch first: where time is short they say most."""
+    first = [(kind, bench.training_batch if kind.startswith("training") else bench.batches[-1]) for kind in kinds]
+    rest = [(kind, batch) for batch in reversed(bench.batches[:-1]) for kind in kinds if not kind.startswith("training")]
+    return first + rest
+
+
 def measure_all(models, kinds, options, found):
     begin = time.monotonic()
     for name in models:
         bench = Bench(name, options)
         found.settings[name] = bench.settings()
         print(f"{name}: both sides " + ", ".join(f"{key} {value}" for key, value in found.settings[name].items()), flush=True)
-        for kind in kinds:
-            for batch in (bench.training_batch,) if kind.startswith("training") else bench.batches:
-                if time.monotonic() - begin > options.seconds:
-                    found.left_out += 1
-                else:
-                    measure(bench, kind, batch, found)
+        for kind, batch in rows_of(bench, kinds):
+            if time.monotonic() - begin > options.seconds:
+                found.left_out += 1
+            else:
+                measure(bench, kind, batch, found)
     found.save()
 
 
