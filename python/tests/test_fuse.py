@@ -3,6 +3,7 @@
 
 import copy
 import operator
+import pickle
 
 import pytest
 
@@ -250,3 +251,56 @@ def test_compile():
     with torch.no_grad(), face.enable():
         assert (compiled(x) - model(x)).abs().max() < 1e-4
         assert sum(row.calls for row in face.report()) >= 4
+
+
+def tripled(module, arguments, result):
+    return result * 3
+
+
+@pytest.mark.parametrize("where", [0, 1, 2, None])
+def test_hooks_go_on_working(where):
+    """On a layer, its batch norm, its activation, and on the model itself."""
+    net, x = alive(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())), torch.randn(1, 3, 8, 8)
+    (net if where is None else net[where]).register_forward_hook(tripled)
+    fused, _ = same(net, x)
+    what = {0: "Conv2d", 1: "Conv2d", 2: "Conv2d + BatchNorm2d", None: "Conv2d + BatchNorm2d + ReLU"}[where]
+    assert where == 0 or [each.parts for each in fused.modules() if hasattr(each, "parts")] == [what]
+
+
+def test_hooks_of_what_is_fused_apart():
+    """In a model that cannot be traced as a whole."""
+
+    class Looks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.alone = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), nn.Conv2d(4, 4, 1)
+
+        def forward(self, x):
+            y = self.body(x)
+            return self.alone(y) if float(y.detach().sum()) != 0 else y
+
+    net, x = Looks().eval(), torch.randn(1, 3, 8, 8)
+    net.body.register_forward_hook(tripled)
+    net.alone.register_forward_hook(tripled)
+    fused, _ = same(net, x)
+    assert ("alone", "has hooks, or a forward of its own (patch?)") in [(each.layer, each.reason) for each in fused.polyconv_left]
+
+
+class Frozen(nn.BatchNorm2d):
+    def forward(self, x):
+        return x + 1
+
+
+def test_batch_norms_of_other_classes():
+    same(alive(nn.Sequential(nn.Conv2d(3, 4, 3), Frozen(4), nn.ReLU())), torch.randn(1, 3, 8, 8))
+
+
+@pytest.mark.parametrize("act", [nn.ReLU6(), nn.GELU(), nn.LeakyReLU(0.2), nn.PReLU(4), nn.ELU(0.5), nn.Hardswish(), nn.SiLU()])
+def test_pickles(act):
+    net, x = alive(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), act)), torch.randn(1, 3, 8, 8)
+    fused = face.fuse(net)
+    again = pickle.loads(pickle.dumps(fused))
+    with torch.no_grad():
+        assert torch.equal(again(x), fused(x))
+    wanted = x.clone().requires_grad_()  # by PyTorch's operators, one by one
+    assert (again(wanted) - net(x)).abs().max() < 1e-5

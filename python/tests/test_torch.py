@@ -1,7 +1,10 @@
 """polyconv.torch: unchanged models forward and backward, held against PyTorch itself."""
 # SPDX-License-Identifier: Apache-2.0
 
+import copy
 import gc
+import io
+import pickle
 import warnings
 
 import pytest
@@ -300,3 +303,36 @@ def test_what_is_no_model_and_no_setting():
         with pytest.raises(polyconv.InvalidArgument, match=words):
             face.enable(**setting)
     assert not face.is_enabled()
+
+
+class Doubled(nn.Conv2d):
+    """A layer that is more than its class says."""
+
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+def test_copies_of_a_patched_model_have_their_own_weights():
+    """As an average of weights in training has: a deep copy, whose weights change alone."""
+    net, x = face.patch(model()).eval(), torch.randn(2, 3, 12, 12)
+    stream = io.BytesIO()
+    pickle.dump(net, stream)
+    stream.seek(0)
+    for other in (copy.deepcopy(net), pickle.load(stream)):
+        with torch.no_grad():
+            close([other(x)], [net(x)])
+            for each in other.parameters():
+                each.zero_()
+            assert float(other(x).abs().max()) == 0 != float(net(x).abs().max())
+            assert face.report()
+            face.unpatch(other)(x)
+
+
+def test_patched_layers_of_other_classes():
+    layer, x = Doubled(3, 4, 3), torch.randn(1, 3, 8, 8)
+    theirs = layer(x)
+    close([face.patch(layer)(x)], [theirs])
+    assert len(face.report()) == 1
+    own = nn.Conv2d(3, 4, 3)
+    own.forward = lambda x: x
+    assert face.unpatch(face.patch(own))(x) is x

@@ -10,7 +10,8 @@ import torch.fx
 
 from ..errors import InvalidArgument
 from ..names import activation as activation_number
-from ._fused import NOTHING, Activation, FusedConv
+from ._fused import Activation, FusedConv
+from ._patch import is_patched
 from ._plans import module_of
 
 nn, F = torch.nn, torch.nn.functional
@@ -28,41 +29,54 @@ class Left(NamedTuple):
     reason: str
 
 
-def _named(name, alpha, function):
-    number, value = activation_number(name if alpha is None else (name, alpha))
-    return Activation(number, value, function)
-
-
-_OF_MODULES = {
-    nn.ReLU: lambda m: _named("relu", None, F.relu),
-    nn.ReLU6: lambda m: _named("clipped_relu", 6.0, F.relu6),
-    nn.LeakyReLU: lambda m: _named("leaky_relu", m.negative_slope, lambda x: F.leaky_relu(x, m.negative_slope)),
-    nn.Tanh: lambda m: _named("tanh", None, torch.tanh),
-    nn.Sigmoid: lambda m: _named("sigmoid", None, torch.sigmoid),
-    nn.GELU: lambda m: _gelu(getattr(m, "approximate", "none")),
-    nn.SiLU: lambda m: _named("silu", None, F.silu),
-    nn.Hardswish: lambda m: _named("hard_swish", None, F.hardswish),
-    nn.ELU: lambda m: _named("elu", m.alpha, lambda x: F.elu(x, m.alpha)),
-    nn.PReLU: lambda m: Activation(activation_number("prelu")[0], 0.0, None, m.weight),
-}
-# Functions and methods, with what they take beside their input.
-_OF_FUNCTIONS = {
-    **dict.fromkeys((F.relu, torch.relu, torch.relu_, "relu", "relu_"), lambda inplace=False: _named("relu", None, F.relu)),
-    F.relu6: lambda inplace=False: _named("clipped_relu", 6.0, F.relu6),
-    F.leaky_relu: lambda negative_slope=0.01, inplace=False: _named(
-        "leaky_relu", negative_slope, lambda x: F.leaky_relu(x, negative_slope)
-    ),
-    **dict.fromkeys((torch.tanh, F.tanh, "tanh", "tanh_"), lambda: _named("tanh", None, torch.tanh)),
-    **dict.fromkeys((torch.sigmoid, F.sigmoid, "sigmoid", "sigmoid_"), lambda: _named("sigmoid", None, torch.sigmoid)),
-    F.gelu: lambda approximate="none": _gelu(approximate),
-    F.silu: lambda inplace=False: _named("silu", None, F.silu),
-    F.hardswish: lambda inplace=False: _named("hard_swish", None, F.hardswish),
-    F.elu: lambda alpha=1.0, inplace=False: _named("elu", alpha, lambda x: F.elu(x, alpha)),
-}
+def _named(name, alpha=None):
+    return Activation(*activation_number(name if alpha is None else (name, alpha)))
 
 
 def _gelu(approximate):
-    return _named("gelu_tanh" if approximate == "tanh" else "gelu", None, lambda x: F.gelu(x, approximate=approximate))
+    return _named("gelu_tanh" if approximate == "tanh" else "gelu")
+
+
+_OF_MODULES = {
+    nn.ReLU: lambda m: _named("relu"),
+    nn.ReLU6: lambda m: _named("clipped_relu", 6.0),
+    nn.LeakyReLU: lambda m: _named("leaky_relu", m.negative_slope),
+    nn.Tanh: lambda m: _named("tanh"),
+    nn.Sigmoid: lambda m: _named("sigmoid"),
+    nn.GELU: lambda m: _gelu(getattr(m, "approximate", "none")),
+    nn.SiLU: lambda m: _named("silu"),
+    nn.Hardswish: lambda m: _named("hard_swish"),
+    nn.ELU: lambda m: _named("elu", m.alpha),
+    nn.PReLU: lambda m: _named("prelu")._replace(slope=m.weight),
+}
+# Functions and methods, with what they take beside their input.
+_OF_FUNCTIONS = {
+    **dict.fromkeys((F.relu, torch.relu, torch.relu_, "relu", "relu_"), lambda inplace=False: _named("relu")),
+    F.relu6: lambda inplace=False: _named("clipped_relu", 6.0),
+    F.leaky_relu: lambda negative_slope=0.01, inplace=False: _named("leaky_relu", negative_slope),
+    **dict.fromkeys((torch.tanh, F.tanh, "tanh", "tanh_"), lambda: _named("tanh")),
+    **dict.fromkeys((torch.sigmoid, F.sigmoid, "sigmoid", "sigmoid_"), lambda: _named("sigmoid")),
+    F.gelu: lambda approximate="none": _gelu(approximate),
+    F.silu: lambda inplace=False: _named("silu"),
+    F.hardswish: lambda inplace=False: _named("hard_swish"),
+    F.elu: lambda alpha=1.0, inplace=False: _named("elu", alpha),
+}
+_OWN_WAYS = "has hooks, or a forward of its own (patch?)"
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called")
+
+
+def _own_ways(module):
+    """Whether a module does something else than its class says: somebody hung something on it, or replaced its forward."""
+    hooked = any(getattr(module, name, None) for name in (*_HOOKS, "_backward_hooks", "_backward_pre_hooks"))
+    return hooked or "forward" in module.__dict__ or is_patched(module)
+
+
+def _with_hooks_of(module, made):
+    """What was made of a module, with what hung on that."""
+    for name in _HOOKS:
+        if getattr(module, name, None):
+            getattr(made, name).update(getattr(module, name))
+    return made
 
 
 def _activation(node, modules):
@@ -71,7 +85,7 @@ def _activation(node, modules):
         if node.op == "call_module":
             module = modules[node.target]
             make = _OF_MODULES.get(type(module))
-            return None if make is None else make(module)
+            return None if make is None or _own_ways(module) else make(module)
         make = _OF_FUNCTIONS.get(node.target) if node.op in ("call_function", "call_method") else None
         return None if make is None else make(*node.args[1:], **{k: v for k, v in node.kwargs.items() if k != "input"})
     except (InvalidArgument, TypeError):
@@ -123,7 +137,7 @@ class _Chain:
         self.prefix, self.left = prefix, left
         self.nodes, self.parts = [node], [type(modules[node.target]).__name__]
         self.norm = self.residual = None
-        self.activation = NOTHING
+        self.activation = Activation()
 
     def leave(self, node, reason):
         self.left.append(Left(self.prefix + str(self.node.target), str(node.target if node.op == "call_module" else node.name), reason))
@@ -142,7 +156,7 @@ class _Chain:
 
     def norm_of(self, node):
         module = self.modules.get(node.target) if node.op == "call_module" else None
-        return module if isinstance(module, _NORMS) else None
+        return module if type(module) in _NORMS and not _own_ways(module) else None
 
     def take_norm(self, node, module):
         if self.residual is not None or self.norm is not None:
@@ -177,7 +191,7 @@ class _Chain:
         node = users[0]
         writer = self.between(node)
         module = self.modules.get(node.target) if node.op == "call_module" else None
-        if isinstance(module, _NOTHING) and not module.training:
+        if type(module) in _NOTHING and not module.training and not _own_ways(module):
             self.take(node, "")
             return True
         norm, activation = self.norm_of(node), _activation(node, self.modules)
@@ -223,8 +237,8 @@ def _fuse_graph(traced, prefix, left):
         if len(node.args) != 1 or node.kwargs:
             left.append(Left(prefix + str(node.target), "", "called with more than its input"))
             continue
-        if conv._forward_hooks or conv._forward_pre_hooks or "forward" in conv.__dict__:
-            left.append(Left(prefix + str(node.target), "", "has hooks, or a forward of its own (patch?)"))
+        if _own_ways(conv):
+            left.append(Left(prefix + str(node.target), "", _OWN_WAYS))
             continue
         chain = _Chain(node, traced, modules, list(traced.graph.nodes), prefix, left)
         while chain.step():
@@ -239,8 +253,11 @@ def _fuse_graph(traced, prefix, left):
 
 def _fused_copy(module, prefix, left):
     """A copy of a module whose convolutions are fused; modules that cannot be traced are copied, and their children fused."""
+    if type(module) in _CONVS and _own_ways(module):
+        left.append(Left(prefix.rstrip("."), "", _OWN_WAYS))
+        return module
     if type(module) in _CONVS:  # alone: nothing that follows it is in sight
-        return FusedConv(module, *folded(module, None), NOTHING, type(module).__name__)
+        return FusedConv(module, *folded(module, None), Activation(), type(module).__name__)
     if not any(type(each) in _CONVS for each in module.modules()):
         return module
     try:
@@ -253,7 +270,7 @@ def _fused_copy(module, prefix, left):
             name: None if child is None else _fused_copy(child, f"{prefix}{name}.", left) for name, child in module._modules.items()
         }
         return made
-    return _fuse_graph(traced, prefix, left)
+    return _with_hooks_of(module, _fuse_graph(traced, prefix, left))
 
 
 def fuse(model):

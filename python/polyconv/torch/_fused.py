@@ -2,27 +2,42 @@
 puts it in the place of a layer."""
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import NamedTuple
+
 import torch
 
 from .. import _core
-from ..names import pad_mode
+from ..names import ACTIVATIONS, pad_mode
 from . import _autocast, _dispatch, _kept, _plans, _run
 from ._plans import FLOATS, FORWARD, Refused, Taken
 
 _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
 
 
-class Activation:
-    """An activation as the library names it, and as PyTorch computes it."""
+F = torch.nn.functional
+# How PyTorch computes the library's activations, by their names there; `alpha` is the library's number.
+_BY_PYTORCH = {
+    "none": lambda x, alpha: x,
+    "relu": lambda x, alpha: F.relu(x),
+    "clipped_relu": lambda x, alpha: F.hardtanh(x, 0.0, alpha),
+    "leaky_relu": F.leaky_relu,
+    "tanh": lambda x, alpha: torch.tanh(x),
+    "sigmoid": lambda x, alpha: torch.sigmoid(x),
+    "gelu": lambda x, alpha: F.gelu(x),
+    "silu": lambda x, alpha: F.silu(x),
+    "hard_swish": lambda x, alpha: F.hardswish(x),
+    "elu": F.elu,
+    "gelu_tanh": lambda x, alpha: F.gelu(x, approximate="tanh"),
+}
+_NAMES = {number: name for name, number in ACTIVATIONS.items()}
 
-    def __init__(self, number, alpha, function, slope=None):
-        self.number = number
-        self.alpha = alpha
-        self.function = function
-        self.slope = slope  # of a PReLU: the parameter, one number or one a channel
 
+class Activation(NamedTuple):
+    """An activation as the library has it: its number there and alpha, and of a PReLU the parameter, one number or one a channel."""
 
-NOTHING = Activation(0, 0.0, lambda x: x)
+    number: int = 0
+    alpha: float = 0.0
+    slope: object = None
 
 
 class FusedConv(torch.nn.Module):
@@ -42,7 +57,7 @@ class FusedConv(torch.nn.Module):
             channels = weight.shape[1] * conv.groups if transposed else weight.shape[0]
             slope = activation.slope.detach().to(accurate).expand(channels).clone()
             self.slope = torch.nn.Parameter(slope, requires_grad=False)
-        self.activation = activation
+        self.activation = activation._replace(slope=None)
         self.parts = parts
         self.mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
         # PyTorch's own order of padding, last axis first, made of 'same' and of padding modes.
@@ -95,7 +110,7 @@ class FusedConv(torch.nn.Module):
             y = y + residual
         if self.slope is not None:
             return torch.nn.functional.prelu(y, self.slope.to(y.dtype))
-        return self.activation.function(y)
+        return _BY_PYTORCH[_NAMES[self.activation.number]](y, self.activation.alpha)
 
 
 def _decide(key, layer, x, w, bias, residual, device_index):

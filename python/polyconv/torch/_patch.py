@@ -2,6 +2,8 @@
 A custom function of autograd stands in the place of each layer's convolution."""
 # SPDX-License-Identifier: Apache-2.0
 
+import functools
+
 import torch
 
 from . import _autocast, _dispatch, _run
@@ -49,55 +51,58 @@ def _cast(x, w, bias):
     return x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
 
 
-def _apply(layer, x, w, padding, output_padding, transposed):
+def _apply(layer, x, w, bias, padding, output_padding, transposed):
     spatial = w.dim() - 2
     batched = x if x.dim() == spatial + 2 else x.unsqueeze(0)
     settings = (list(layer.stride), list(padding), list(layer.dilation), transposed, list(output_padding), layer.groups)
-    y = _autocast.infer(batched, w, layer.bias, *settings)
+    y = _autocast.infer(batched, w, bias, *settings)
     if y is None or type(y) is Refused:
-        y = Convolution.apply(*_cast(batched, w, layer.bias), *settings)
+        y = Convolution.apply(*_cast(batched, w, bias), *settings)
     return y if batched.dim() == x.dim() else y.squeeze(0)
 
 
-def _conv(layer):
-    def forward(x):
-        padding = layer.padding
-        if isinstance(padding, str) or layer.padding_mode != "zeros":
-            mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
-            x = torch.nn.functional.pad(x, layer._reversed_padding_repeated_twice, mode=mode)
-            padding = (0,) * (layer.weight.dim() - 2)
-        return _apply(layer, x, layer.weight, padding, (0,) * (layer.weight.dim() - 2), False)
+# In the place of a layer's method stands a partial of one of these: it goes with the layer where that is copied or pickled, as a
+# function that knows the layer by itself would not.
+def _conv_forward(layer, x, weight, bias):
+    """nn.Conv*d._conv_forward, which subclasses with a forward of their own call too."""
+    padding, nothing = layer.padding, (0,) * (weight.dim() - 2)
+    if isinstance(padding, str) or layer.padding_mode != "zeros":
+        mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+        x = torch.nn.functional.pad(x, layer._reversed_padding_repeated_twice, mode=mode)
+        padding = nothing
+    return _apply(layer, x, weight, bias, padding, nothing, False)
 
-    return forward
+
+def _transpose_forward(layer, x, output_size=None):
+    spatial = layer.weight.dim() - 2
+    extra = layer._output_padding(x, output_size, layer.stride, layer.padding, layer.kernel_size, spatial, layer.dilation)
+    return _apply(layer, x, layer.weight, layer.bias, layer.padding, extra, True)
 
 
-def _transpose(layer):
-    def forward(x, output_size=None):
-        spatial = layer.weight.dim() - 2
-        extra = layer._output_padding(
-            x, output_size, layer.stride, layer.padding, layer.kernel_size, spatial, layer.dilation
-        )
-        return _apply(layer, x, layer.weight, layer.padding, extra, True)
+_METHODS = {"_conv_forward": _conv_forward, "forward": _transpose_forward}
 
-    return forward
+
+def is_patched(layer):
+    """Whether patch() was here."""
+    return any(getattr(layer.__dict__.get(name), "func", None) is method for name, method in _METHODS.items())
 
 
 def patch(model):
     """Sends the convolutions of one model to polyconv, forward and backward, and gives the model back. The layers and
-    their parameters stay the same objects; unpatch(model) takes it back."""
-    module_of(model)
-    for layer in model.modules():
+    their parameters stay the same objects; unpatch(model) takes it back. Copies of the model are patched too. A transposed layer of
+    a class that has a forward of its own stays PyTorch's."""
+    for layer in module_of(model).modules():
         if isinstance(layer, _CONVS):
-            layer.forward = _conv(layer)
-        elif isinstance(layer, _TRANSPOSED):
-            layer.forward = _transpose(layer)
+            layer._conv_forward = functools.partial(_conv_forward, layer)
+        elif isinstance(layer, _TRANSPOSED) and type(layer).forward in [each.forward for each in _TRANSPOSED]:
+            layer.forward = functools.partial(_transpose_forward, layer)
     return model
 
 
 def unpatch(model):
     """The model's convolutions are PyTorch's again."""
-    module_of(model)
-    for layer in model.modules():
-        if isinstance(layer, _CONVS + _TRANSPOSED):
-            layer.__dict__.pop("forward", None)
+    for layer in module_of(model).modules():
+        for name, method in _METHODS.items():
+            if getattr(layer.__dict__.get(name), "func", None) is method:
+                del layer.__dict__[name]
     return model
