@@ -77,7 +77,7 @@ class Call {
   int lead_ = kInput; // the array whose library gives the result, the device and the stream
   intptr_t stream_ = 0;
   bool own_stream_ = false; // it is the one that PyTorch works on
-  bool given_ = false; // the caller gave an array to write to
+  bool given_ = false;      // the caller gave an array to write to
   polyconv_buffers buffers_;
 };
 

@@ -139,8 +139,8 @@ void Tensor::look(nb::handle from, const char *role, intptr_t stream, bool hand_
     return;
   }
   if (kind == Kind::kMasked)
-    refuse(std::string(role) + " is a masked array, whose mask nobody would look at, expected a plain one: give " + role +
-           ".filled(...)");
+    refuse(std::string(role) + " is a masked array, whose mask nobody would look at, expected a plain one: give " +
+           role + ".filled(...)");
   if (kind == Kind::kNumpy && look_at_numpy(from, role)) return;
   if (kind != Kind::kNumpy && look_at_dlpack(from, role, stream)) return;
   look_at_interface(from, role);

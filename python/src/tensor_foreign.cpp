@@ -93,7 +93,8 @@ void Tensor::look_at_torch(nb::handle from, const char *role) {
     refuse(std::string(role) + " is a tensor that requires grad, expected one that doesn't: this function records no " +
            "gradient; give " + role + ".detach(), or use torch.nn with polyconv.torch.enable()");
   if (call(from, name_is_neg).ptr() == Py_True)
-    refuse(std::string(role) + " is a view whose numbers are negated when they are read, as of .conj().imag, expected " +
+    refuse(std::string(role) +
+           " is a view whose numbers are negated when they are read, as of .conj().imag, expected " +
            "numbers in memory: give " + role + ".resolve_neg()");
   cuda = truth(from, name_is_cuda);
   if (cuda == 0 && !truth(from, name_is_cpu))
@@ -116,7 +117,8 @@ void Tensor::look_at_torch(nb::handle from, const char *role) {
   bool empty = false;
   for (int axis = 0; axis < axes; ++axis) empty |= shape[axis] == 0;
   if (data == nullptr && !empty) // of torch.compile, which traces shapes
-    refuse(std::string(role) + " is a tensor without memory, as torch.compile traces with, expected one with numbers; use " +
+    refuse(std::string(role) +
+           " is a tensor without memory, as torch.compile traces with, expected one with numbers; use " +
            "torch.nn with polyconv.torch.enable() in what is compiled");
 }
 
