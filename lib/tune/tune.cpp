@@ -144,6 +144,29 @@ bool time_candidate(const Question &question, const Group &group, const Scratch 
   }
 }
 
+// How much less the best takes now than when it was timed, 1 where it does not. Others' times hang on the best's, so
+// one busy moment would make all of them too long.
+double quieter_now(const Champion &best, int64_t deadline_ns) {
+  if (best.trial == nullptr) return 1;
+  try {
+    std::vector<double> times;
+    do times.push_back(best.trial->run_us());
+    while (times.size() < kRuns && os::monotonic_ns() < deadline_ns);
+    const double now_us = median(std::move(times));
+    return now_us > 0 ? std::min(1.0, now_us / best.us) : 1;
+  } catch (const Failure &failure) { // it has run well before: its time stands
+    log(POLYCONV_LOG_WARNING, "tuning: %s", failure.what());
+    return 1;
+  }
+}
+
+void scale_times(double factor, std::vector<Candidate> *candidates) {
+  for (Candidate &candidate : *candidates) {
+    candidate.estimate_us = kept_us(candidate.estimate_us * factor);
+    candidate.spread_us = kept_us(candidate.spread_us * factor);
+  }
+}
+
 } // namespace
 
 Unkept time_candidates(const Question &question, const Group &group, std::vector<Candidate> *candidates,
@@ -179,6 +202,10 @@ Unkept time_candidates(const Question &question, const Group &group, std::vector
     best_us = std::min(best_us, candidate.estimate_us);
     measured.push_back(candidate);
     if (timed != nullptr && going_on) going_on = timed(candidate, earlier != nullptr);
+  }
+  if (fresh.size() == measured.size()) { // times from earlier have their own moment
+    const double factor = quieter_now(best, deadline_ns);
+    for (std::vector<Candidate> *times : {&fresh, &measured}) scale_times(factor, times);
   }
   std::string why = remember(question.tuning_key, entries_of(fresh));
   settle_noise(&measured);
