@@ -170,6 +170,24 @@ def conv_general_dilated(
         )
 
     result = jax.eval_shape(own, lhs, rhs)  # JAX's own sentences about bad arguments, and its own shape and type
+    if result.dtype in (jax.numpy.int8, jax.numpy.uint8):  # whose sums JAX lets overflow, and the library saturates
+        sums = conv_general_dilated(
+            lhs,
+            rhs,
+            window_strides,
+            padding,
+            lhs_dilation,
+            rhs_dilation,
+            dimension_numbers,
+            feature_group_count,
+            batch_group_count,
+            precision,
+            jax.numpy.int32,
+            math=math,
+            determinism=determinism,
+            threads=threads,
+        )
+        return sums.astype(result.dtype)
     axes = lhs.ndim - 2
     numbers = dimension_numbers
     if not isinstance(numbers, lax.ConvDimensionNumbers):

@@ -10,12 +10,10 @@ from ._plans import BACKWARD_DATA, BACKWARD_WEIGHTS, FLOATS, FORWARD, Refused, T
 
 def _arguments(stride, padding, dilation, transposed, output_padding, groups, spatial):
     """PyTorch's lists, which may have one number for all axes."""
-
-    def each(values):
-        values = tuple(values)
-        return values * spatial if len(values) == 1 and spatial > 1 else values
-
-    return (each(stride), each(padding), each(dilation), bool(transposed), each(output_padding), int(groups))
+    each = [tuple(values) for values in (stride, padding, dilation, output_padding)]
+    if any(len(values) != spatial for values in each):
+        each = [values * spatial if len(values) == 1 else values for values in each]
+    return (each[0], each[1], each[2], bool(transposed), each[3], int(groups))
 
 
 def what_of(x, w, arguments):
