@@ -16,11 +16,27 @@ def library():
         os.path.dirname(os.path.abspath(__file__)), "lib", "libpolyconv_onnxruntime.so")
 
 
+def _load_plugins():
+    """The CUDA plug-ins of the package polyconv-cuda13, where it is installed: polyconv searches beside itself alone."""
+    import ctypes
+    import glob
+    import importlib.util
+    found = importlib.util.find_spec("polyconv_cuda13")
+    core = os.path.join(os.path.dirname(library()), "libpolyconv.so.0")
+    if found is None or not os.path.exists(core):
+        return
+    load = ctypes.CDLL(core).polyconv_backend_load
+    for folder in found.submodule_search_locations or []:
+        for path in sorted(glob.glob(os.path.join(glob.escape(folder), "backends", "libpolyconv_*.so"))):
+            load(path.encode())  # one that does not load is listed with its reason: no driver, say
+
+
 def register():
     """Makes the provider known to ONNX Runtime, once a process, and returns its devices. A runtime older than 1.24 is refused."""
     import onnxruntime
     global _registered
     if not _registered:
+        _load_plugins()
         onnxruntime.register_execution_provider_library(NAME, library())
         _registered = True
     return [device for device in onnxruntime.get_ep_devices() if device.ep_name == NAME]

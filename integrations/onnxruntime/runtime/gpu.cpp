@@ -12,18 +12,34 @@
 namespace polyconv_ort {
 namespace {
 
-// The library of operators in the folder of this one; NULL where there is none that fits.
-const DevicePasses *load_passes() {
-  Dl_info self = {};
-  if (!dladdr(reinterpret_cast<const void *>(&load_passes), &self) || !self.dli_fname) return nullptr;
-  const std::string here = self.dli_fname;
-  const size_t slash = here.rfind('/');
-  if (slash == std::string::npos) return nullptr;
-  void *library = dlopen((here.substr(0, slash) + "/libpolyconv_onnxruntime_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+std::string folder_of(const std::string &path) {
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+const DevicePasses *load_passes(const std::string &path) {
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return nullptr;
   auto query = reinterpret_cast<DevicePassesQuery>(dlsym(library, kDevicePassesEntry));
   const DevicePasses *passes = query ? query() : nullptr;
   return passes && passes->version == kDevicePasses ? passes : nullptr;
+}
+
+// The library of operators in the folder of this one, or in onnxruntime/ beside a plug-in of CUDA, as the package
+// polyconv-cuda13 has it; NULL where there is none that fits.
+const DevicePasses *find_passes() {
+  const std::string name = "libpolyconv_onnxruntime_cuda.so";
+  Dl_info self = {};
+  if (dladdr(reinterpret_cast<const void *>(&find_passes), &self) && self.dli_fname)
+    if (const DevicePasses *found = load_passes(folder_of(self.dli_fname) + name)) return found;
+  for (int32_t i = 0; i < polyconv_backend_count(); ++i) {
+    polyconv_backend_info info = {};
+    info.struct_size = sizeof info;
+    if (polyconv_backend_get(i, &info) != POLYCONV_SUCCESS || !info.available ||
+        std::string(info.device_kind) != "cuda")
+      continue;
+    if (const DevicePasses *found = load_passes(folder_of(info.path) + "onnxruntime/" + name)) return found;
+  }
+  return nullptr;
 }
 
 struct GpuAllocator : Allocator {
@@ -160,7 +176,7 @@ Gpu::~Gpu() {
 
 std::vector<std::unique_ptr<Gpu>> find_gpus(const Api &api) {
   std::vector<std::unique_ptr<Gpu>> gpus;
-  const DevicePasses *passes = load_passes();
+  const DevicePasses *passes = find_passes();
   if (!passes) return gpus;
   const std::string kind = "cuda:";
   for (int32_t i = 0; i < polyconv_device_count(); ++i) {

@@ -34,7 +34,7 @@ struct Gpu {
   OrtMemoryInfo *info = nullptr; // what the runtime calls its memory
 };
 
-// All that polyconv has; none where there is no libpolyconv_onnxruntime_cuda.so beside the provider.
+// All that polyconv has; none where there is no libpolyconv_onnxruntime_cuda.so beside the provider or its plug-ins.
 std::vector<std::unique_ptr<Gpu>> find_gpus(const Api &);
 
 // What a factory makes for a GPU, and throws as it does.

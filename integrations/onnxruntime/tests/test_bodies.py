@@ -1,12 +1,12 @@
-"""Convolutions inside If, Loop and Scan: claimed as those outside, and the results stay what they were."""
+"""Convolutions inside If, Loop and Scan, and in functions of the model: claimed as those outside, and the results stay what they were."""
 
 import re
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
-from conftest import make_model, without
+from conftest import make_model, with_provider, without
 
 FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 
@@ -113,3 +113,16 @@ def test_a_branch_that_only_hands_on_what_a_region_writes(random, report):
     for feed, result in zip(feeds, results):
         for ours, theirs in zip(result, without(model).run(None, feed)):
             np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-5)
+
+
+def test_functions_of_the_model(random):
+    """ONNX Runtime puts what a function stands for in the place of a call, and the provider sees that."""
+    block = helper.make_function("my", "Block", ["x", "w"], ["y"], [helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 4), helper.make_node("Relu", ["a"], ["y"])],
+                                 [helper.make_opsetid("", 17)])
+    constants = [numpy_helper.from_array(weights(random, 4, 4, 3, 3), name) for name in ("v", "w")]
+    calls = [helper.make_node("Block", ["x", "v"], ["p"], domain="my"), helper.make_node("Block", ["p", "w"], ["y"], domain="my")]
+    told = [helper.make_tensor_value_info(name, FLOAT, ["N", 4, 8, 8]) for name in "xy"]
+    model = helper.make_model(helper.make_graph(calls, "g", told[:1], told[1:], constants), functions=[block], ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]).SerializeToString()
+    x = image(random, 2, 4, 8, 8)
+    np.testing.assert_allclose(with_provider(model, forced=True).run(None, {"x": x})[0], without(model).run(None, {"x": x})[0], rtol=2e-5, atol=2e-5)

@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from conftest import with_provider, without
+from conftest import DEVICE, with_provider, without
 
 
 def page():
@@ -30,7 +30,7 @@ def test_text_is_the_same(monkeypatch):
     def session(path, sess_options=None, **_):
         import polyconv_onnxruntime
         made.append(path)
-        return original(path, polyconv_onnxruntime.options(sess_options))
+        return original(path, polyconv_onnxruntime.options(sess_options, device=DEVICE))
 
     import rapidocr_onnxruntime.utils.infer_engine as engine
     monkeypatch.setattr(engine, "InferenceSession", session)

@@ -16,7 +16,6 @@
 
 namespace {
 
-using polyconv::sdk::Error;
 using polyconv::sdk::detail::guarded;
 
 constexpr char kFormat[] = "fake_gpu:1"; // raw weights, in another place
@@ -189,6 +188,7 @@ const polyconv_backend *make_backend(const polyconv_host *host) {
     made.bind = nullptr, made.unbind = nullptr, made.workspace = nullptr;
     kernels.push_back(made);
   }
+  table.reserve(kernels.size());
   for (const Wrapped &kernel : kernels) table.push_back(&kernel);
   static polyconv_backend backend = *reference;
   backend.name = FAKE_NAME, backend.device_kind = "cuda", backend.probe = probe, backend.device = &fake::device_table;
