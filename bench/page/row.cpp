@@ -23,7 +23,8 @@ Row row_of(const Result &result, size_t index) {
   row.type = result.at("type"), row.device = result.at("device"), row.device_name = result.at("device_name");
   row.kernel = result.at("kernel"), row.requested = result.at("requested");
   row.math = result.at("math").empty() ? result.at("requested_math") : result.at("math");
-  row.status = result.at("status"), row.reason = result.at("reason"), row.threads = result.at("threads");
+  row.status = result.at("status"), row.reason = result.at("reason"),
+  row.threads = row.device == "cpu" ? result.at("threads") : "";
   row.baseline = result.at("baseline"), row.baseline_kernel = result.at("baseline_kernel");
   row.fallback = result.at("fallback") == "true";
   row.count = static_cast<int64_t>(result.number("count").value_or(1));
