@@ -116,3 +116,14 @@ def test_a_bias_in_another_type_is_kept_likewise(layer):
         assert _kept.cast(bias, torch.float32, 4, -1, WARM) is wide
         bias.data.mul_(2)
         assert torch.equal(_kept.cast(bias, torch.float32, 4, -1, WARM), torch.full((4,), 2.0))
+
+
+def test_large_layers_on_cuda_keep_nothing(layer):
+    """Packing adds next to nothing to them, and what is kept is memory that plain PyTorch does not need."""
+    assert _kept.packs_anew(estimate_us=500, packed_bytes=5 << 20)  # 512 -> 512 by 3 x 3 on four pictures of 128 x 128
+    assert not _kept.packs_anew(estimate_us=30, packed_bytes=5 << 20) and not _kept.packs_anew(estimate_us=90, packed_bytes=0)
+    first = pack(layer)
+    assert pack(layer) is first and not layer.taken.packs_anew  # on the CPU
+    layer.taken.packs_anew = True
+    times = face.cache_info().times_packed
+    assert pack(layer) is not first and face.cache_info().times_packed == times + 1

@@ -62,6 +62,7 @@ class Taken:
         self.format = plan.weights(0)[0] if direction != BACKWARD_WEIGHTS else "raw"
         self.pack_key = None
         self.span = 0  # elements of the weights' memory, on the CPU
+        self.packs_anew = False  # in each call, as that costs it next to nothing: packed weights are memory beside the parameters
         self.not_invariant = None  # why the result may depend on the batch, where it was not to
         self.parts = {}  # what fuse() made one of, such as "Conv2d + ReLU", in the order in which they came
         self.calls = 0

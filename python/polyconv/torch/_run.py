@@ -36,6 +36,8 @@ def take_weights(taken, w, arguments, direction, device_index):
     )
     if device_index < 0:
         taken.span = taken.problem.tensor(1)[4] // w.element_size()
+    elif taken.format != "raw":
+        taken.packs_anew = _kept.packs_anew(taken.plan.estimate_us, taken.plan.weights(0)[1])
 
 
 def _decide_forward(key, x, w, bias, arguments, device_index):
