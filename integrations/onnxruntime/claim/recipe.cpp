@@ -57,6 +57,7 @@ class Reader {
       try {
         Recipe recipe = begin(node);
         follow(recipe);
+        if (terms_.refusal && !is_claimed_) require_taken(terms_.refusal(recipe));
         finish(recipe);
         result.taken.push_back(std::move(recipe));
       } catch (const No &no) {
@@ -74,6 +75,10 @@ class Reader {
     static const std::set<std::string> types = {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv",
                                                 "com.microsoft:FusedConv"};
     return types.count(type) != 0;
+  }
+
+  static void require_taken(const std::string &refusal) {
+    if (!refusal.empty()) throw No(refusal);
   }
 
   // The convolution alone.

@@ -9,6 +9,7 @@
 #ifndef POLYCONV_ORT_RECIPE_HPP
 #define POLYCONV_ORT_RECIPE_HPP
 
+#include <functional>
 #include <map>
 
 #include "../../onnx/geometry.hpp"
@@ -65,7 +66,8 @@ using Additions = std::map<std::string, bool>;
 
 // What may be taken, which is another matter for a GPU than for the host.
 struct Terms {
-  bool half = false; // float16 too
+  bool half = false;                                         // float16 too
+  std::function<std::string(const struct Recipe &)> refusal; // why a layer cannot run there, "" where it can
 };
 
 // `is_claimed`: the graph is what was claimed and nothing else, and `additions` are those of then; else they are added.

@@ -24,6 +24,7 @@ class GpuPlace : public Place {
   void fetch(const OrtKernelContext *, const void *from, void *to, size_t bytes) const override;
   void wait(void *stream) const override;
   void drain() override { gpu_.pool.drain(); }
+  std::unique_ptr<Watch> watch(void *stream) const override;
   void turn(const Turn &, const void *from, void *to, void *stream) const override;
   void run(const Pass &, const std::vector<PassTensor> &inputs, const PassTensor &output, void *stream) const override;
 

@@ -15,16 +15,6 @@ namespace {
 
 constexpr size_t kMostFormats = 8; // packed copies of one layer's weights; beyond it the oldest way is to pack anew
 
-int32_t type_of(int type) {
-  switch (type) {
-    case kFloat: return POLYCONV_F32;
-    case kHalf: return POLYCONV_F16;
-    case kUint8: return POLYCONV_U8;
-    case kInt8: return POLYCONV_S8;
-    default: return POLYCONV_S32;
-  }
-}
-
 int32_t byte_at(const View &view, int64_t i) {
   return view.type == kUint8 ? static_cast<const uint8_t *>(view.data)[i] : static_cast<const int8_t *>(view.data)[i];
 }
@@ -60,6 +50,16 @@ std::string bits(float value) {
 }
 
 } // namespace
+
+int32_t type_of(int type) {
+  switch (type) {
+    case kFloat: return POLYCONV_F32;
+    case kHalf: return POLYCONV_F16;
+    case kUint8: return POLYCONV_U8;
+    case kInt8: return POLYCONV_S8;
+    default: return POLYCONV_S32;
+  }
+}
 
 std::string Layer::Numbers::key() const {
   return std::to_string(input_zero) + "," + std::to_string(weights_zero) + "," + std::to_string(zeros_differ) + "," +

@@ -18,6 +18,8 @@
 
 namespace polyconv_ort {
 
+int32_t type_of(int type); // an element type of the runtime's as polyconv's
+
 class Layer {
  public:
   // The zero points and scales of one run.

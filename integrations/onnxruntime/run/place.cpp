@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/place.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -10,6 +11,23 @@
 #include "runtime/threads.hpp"
 
 namespace polyconv_ort {
+namespace {
+
+class HostWatch : public Watch {
+ public:
+  void stop() override { end_ = Clock::now(); }
+  double seconds() override { return std::chrono::duration<double>(end_ - begin_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_ = Clock::now(), end_ = begin_;
+};
+
+} // namespace
+
+std::unique_ptr<Watch> HostPlace::watch(void *) const {
+  return std::make_unique<HostWatch>();
+}
 
 polyconv::Options HostPlace::options() const {
   polyconv::Options options = plan_options(settings_);

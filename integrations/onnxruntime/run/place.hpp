@@ -20,6 +20,14 @@ namespace polyconv_ort {
 class Pass;
 struct PassTensor;
 
+// The time of one step. It begins where it is made.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  virtual void stop() = 0;
+  virtual double seconds() = 0; // once the step is done, for which it waits
+};
+
 class Place {
  public:
   virtual ~Place() = default;
@@ -42,6 +50,7 @@ class Place {
   virtual void fetch(const OrtKernelContext *, const void *from, void *to, size_t bytes) const = 0;
   virtual void wait(void *stream) const = 0;
   virtual void drain() = 0; // waits for all runs
+  virtual std::unique_ptr<Watch> watch(void *stream) const = 0;
 
   virtual void turn(const Turn &, const void *from, void *to, void *stream) const = 0;
   virtual void run(const Pass &, const std::vector<PassTensor> &inputs, const PassTensor &output,
@@ -71,6 +80,7 @@ class HostPlace : public Place {
   void fetch(const OrtKernelContext *, const void *from, void *to, size_t bytes) const override;
   void wait(void *) const override {}
   void drain() override {}
+  std::unique_ptr<Watch> watch(void *) const override;
   void turn(const Turn &, const void *from, void *to, void *stream) const override;
   void run(const Pass &, const std::vector<PassTensor> &inputs, const PassTensor &output, void *stream) const override;
 

@@ -4,7 +4,6 @@
 #include "run/region.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <set>
 
@@ -209,7 +208,19 @@ void Region::compute(OrtKernelContext *context, const Schedule &schedule, const 
   for (size_t t = 0; t < places.size(); ++t)
     if (schedule.tensors[t].inside) places[t] = arena + schedule.tensors[t].offset;
   const Pointers pointers{outer, places, arena ? arena + schedule.arena : nullptr, place_.stream(context)};
-  for (const Schedule::Step &step : schedule.steps) run_step(context, constants, schedule, step, pointers);
+  std::vector<std::pair<int, std::unique_ptr<Watch>>> watches; // by the first link of each step
+  for (const Schedule::Step &step : schedule.steps) {
+    if (settings_.profile && step.turned < 0) watches.emplace_back(step.links[0], place_.watch(pointers.stream));
+    run_step(context, constants, schedule, step, pointers);
+    if (settings_.profile && step.turned < 0) watches.back().second->stop();
+  }
+  for (auto &[link, watch] : watches) add_time(told_[link], watch->seconds());
+}
+
+void Region::add_time(Told &told, double seconds) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  told.least = told.seconds > 0 ? std::min(told.least, seconds) : seconds;
+  told.seconds += seconds;
 }
 
 void Region::run_step(const OrtKernelContext *context, const Constants &constants, const Schedule &schedule,
@@ -220,19 +231,10 @@ void Region::run_step(const OrtKernelContext *context, const Constants &constant
     place_.turn(step.turn, enters ? outside : inside, enters ? inside : outside, pointers.stream);
     return;
   }
-  if (settings_.profile) place_.wait(pointers.stream);
-  const auto begin = std::chrono::steady_clock::now();
   if (step.plan)
     run_plan(context, constants, step, pointers);
   else
     run_pass(schedule, network_.links[step.links[0]], pointers);
-  if (!settings_.profile) return;
-  place_.wait(pointers.stream);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::lock_guard<std::mutex> lock(mutex_);
-  Told &told = told_[step.links[0]];
-  told.least = told.seconds > 0 ? std::min(told.least, seconds) : seconds;
-  told.seconds += seconds;
 }
 
 void Region::run_pass(const Schedule &schedule, const Network::Link &link, const Pointers &pointers) {

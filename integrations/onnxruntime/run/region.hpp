@@ -41,6 +41,7 @@ class Region {
     const std::vector<void *> &outer, &places; // by tensor: the runtime's own; where the layers have them
     void *workspace, *stream;
   };
+  void add_time(Told &, double seconds);
   void run_step(const OrtKernelContext *, const Constants &, const Schedule &, const Schedule::Step &,
                 const Pointers &);
   void run_plan(const OrtKernelContext *, const Constants &, const Schedule::Step &, const Pointers &);
