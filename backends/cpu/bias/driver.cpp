@@ -10,7 +10,6 @@
 namespace polyconv::cpu {
 namespace {
 
-constexpr decltype(&isa_baseline::bias_task) kTask[] = POLYCONV_BY_ISA(bias_task);
 constexpr int64_t kSplits = 64;
 
 } // namespace
@@ -37,7 +36,7 @@ void run_bias(const BiasPlan &p, const polyconv_layer &layer, Isa isa, const std
   sdk::run_tasks(parallel, tasks, [&](int64_t task) {
     const sdk::Share mine = sdk::share(p.splits, tasks, task);
     for (int64_t split = mine.begin; split < mine.end; ++split)
-      kTask[isa](p, layer.bias_over_input ? a.input : a.output, split, totals + split * channels);
+      bias_task_by_isa[isa](p, layer.bias_over_input ? a.input : a.output, split, totals + split * channels);
   });
   for (int64_t c = 0; c < channels; ++c) {
     double sum = 0;

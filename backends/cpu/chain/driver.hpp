@@ -26,6 +26,4 @@ bool chain_plan(const polyconv_request &request, Isa isa, ChainPlan &plan, sdk::
 // The kernel of a stage, ready for windows.
 std::unique_ptr<RowInstance> stage_create(const polyconv_request &chain, const ChainStage &stage, Isa isa);
 
-std::unique_ptr<sdk::Instance> chain_create(const polyconv_request &request, Isa isa);
-
 } // namespace polyconv::cpu

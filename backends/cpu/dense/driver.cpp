@@ -7,6 +7,7 @@
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -211,5 +212,15 @@ bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
 std::unique_ptr<sdk::Instance> dense_create(const polyconv_request &request, Isa isa, DenseTaskFunction task) {
   return std::make_unique<DenseInstance>(request, isa, task);
 }
+
+namespace {
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return dense_create(request, static_cast<Isa>(config), dense_task_by_isa[config]);
+}
+
+} // namespace
+
+const sdk::Kernel kernel_dense = kernel_by_isa("dense", supports_by_isa<dense_offer>, create);
 
 } // namespace polyconv::cpu

@@ -88,4 +88,6 @@ struct DenseArguments {
   const int32_t *line_sums; // kQuads: sums of the weights of each line of taps, [group][panel][line][output channel]
 };
 
+POLYCONV_ISA_FUNCTION(void, dense_task, const DensePlan &plan, const DenseArguments &arguments, const GridShare &share)
+
 } // namespace polyconv::cpu

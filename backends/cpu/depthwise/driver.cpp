@@ -6,6 +6,7 @@
 #include "cpu/common/aligned.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/parallel.hpp>
@@ -293,10 +294,10 @@ namespace {
 
 class DepthwiseInstance final : public RowInstance {
  public:
-  DepthwiseInstance(const polyconv_request &request, Isa isa, DepthwiseTask task)
+  DepthwiseInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(depthwise_geometry(layer_, *request.policy, isa)),
-        task_(task),
+        task_(plan_.grouped ? grouped_task_by_isa[isa] : depthwise_task_by_isa[isa]),
         vector_(vector_bytes(isa)),
         aligned_(pixels_aligned(plan_, vector_)),
         may_stream_(aligned_ && tensor_bytes(layer_) >= kStreamBytes),
@@ -339,7 +340,7 @@ class DepthwiseInstance final : public RowInstance {
  private:
   polyconv_layer layer_;
   DepthwisePlan plan_;
-  DepthwiseTask task_;
+  void (*task_)(const DepthwisePlan &plan, const DepthwiseRun &run, const DepthwiseShare &share);
   int64_t vector_;
   bool aligned_, may_stream_;   // pixels that begin on a whole vector; and tensors beyond the caches
   std::vector<int64_t> tables_; // what plan_ points into
@@ -359,6 +360,12 @@ bool depthwise_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   depthwise_format(p, layer, offer);
   return true;
 }
+
+std::unique_ptr<Instance> depthwise_create(const polyconv_request &request, Isa isa) {
+  return std::make_unique<DepthwiseInstance>(request, isa);
+}
+
+namespace {
 
 bool grouped_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
@@ -383,8 +390,9 @@ bool grouped_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return depthwise_offer(request, isa, offer);
 }
 
-std::unique_ptr<Instance> depthwise_create(const polyconv_request &request, Isa isa, DepthwiseTask task) {
-  return std::make_unique<DepthwiseInstance>(request, isa, task);
-}
+} // namespace
+
+const Kernel kernel_grouped =
+    kernel_by_isa("grouped", supports_by_isa<grouped_offer>, create_by_isa<DepthwiseInstance>);
 
 } // namespace polyconv::cpu

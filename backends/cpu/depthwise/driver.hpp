@@ -8,13 +8,8 @@
 
 namespace polyconv::cpu {
 
-typedef void (*DepthwiseTask)(const DepthwisePlan &plan, const DepthwiseRun &run, const DepthwiseShare &share);
-
 // Fills the offer for a forward layer of one channel a group whose input channels lie side by side; or rejects it.
 bool depthwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
-
-// The same for several channels or filters a group.
-bool grouped_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 
 // Sizes, shares and the estimate.
 DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa);
@@ -23,6 +18,6 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
 void depthwise_pack(const DepthwisePlan &plan, const polyconv_layer &layer, const void *raw, void *packed);
 void depthwise_format(const DepthwisePlan &plan, const polyconv_layer &layer, sdk::Offer &offer);
 
-std::unique_ptr<sdk::Instance> depthwise_create(const polyconv_request &request, Isa isa, DepthwiseTask task);
+std::unique_ptr<sdk::Instance> depthwise_create(const polyconv_request &request, Isa isa);
 
 } // namespace polyconv::cpu

@@ -4,7 +4,7 @@
 // chunk of columns lies is written down first, as a table of pointers; padding is a pixel of its own. So no sweep knows
 // about borders. Sums run over the columns of the kernel, each from top to bottom, whatever the group's height.
 //
-// Groups of few channels (grouped.hpp) go the same way, every channel of a group before the next row or column.
+// Groups of few channels (grouped.cpp) go the same way, every channel of a group before the next row or column.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -73,5 +73,10 @@ struct DepthwiseShare {
   int64_t first, last; // items
   char *scratch;
 };
+
+POLYCONV_ISA_FUNCTION(void, depthwise_task, const DepthwisePlan &plan, const DepthwiseRun &run,
+                      const DepthwiseShare &share)
+POLYCONV_ISA_FUNCTION(void, grouped_task, const DepthwisePlan &plan, const DepthwiseRun &run,
+                      const DepthwiseShare &share)
 
 } // namespace polyconv::cpu

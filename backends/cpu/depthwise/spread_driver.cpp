@@ -78,10 +78,10 @@ SpreadPlan spread_geometry(const polyconv_layer &l, const polyconv_policy &polic
 
 class SpreadInstance final : public Instance {
  public:
-  SpreadInstance(const polyconv_request &request, Isa isa, SpreadTask task)
+  SpreadInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(spread_geometry(layer_, *request.policy, isa)),
-        task_(task),
+        isa_(isa),
         vector_(vector_bytes(isa)),
         padding_(static_cast<size_t>(plan_.channels)) {
     plan_.padding = padding_.data();
@@ -111,14 +111,15 @@ class SpreadInstance final : public Instance {
     run.stream = may_stream_ && aligned(a.input, vector_);
     run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
       const Share items = share(plan_.items, plan_.tasks, task);
-      task_(plan_, run, {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+      spread_task_by_isa[isa_](plan_, run,
+                               {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
     });
   }
 
  private:
   polyconv_layer layer_;
   SpreadPlan plan_;
-  SpreadTask task_;
+  Isa isa_;
   int64_t vector_;
   bool may_stream_;
   std::vector<float> padding_;
@@ -148,8 +149,8 @@ bool spread_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return true;
 }
 
-std::unique_ptr<Instance> spread_create(const polyconv_request &request, Isa isa, SpreadTask task) {
-  return std::make_unique<SpreadInstance>(request, isa, task);
+std::unique_ptr<Instance> spread_create(const polyconv_request &request, Isa isa) {
+  return std::make_unique<SpreadInstance>(request, isa);
 }
 
 } // namespace polyconv::cpu

@@ -7,14 +7,12 @@
 
 namespace polyconv::cpu {
 
-typedef void (*SpreadTask)(const SpreadPlan &plan, const SpreadRun &run, const DepthwiseShare &share);
-
 // Whether the layer is one of those, on an instruction set that has the registers.
 bool spread_takes(const polyconv_request &request, Isa isa);
 
 // Fills the offer for such a layer, or rejects it.
 bool spread_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 
-std::unique_ptr<sdk::Instance> spread_create(const polyconv_request &request, Isa isa, SpreadTask task);
+std::unique_ptr<sdk::Instance> spread_create(const polyconv_request &request, Isa isa);
 
 } // namespace polyconv::cpu

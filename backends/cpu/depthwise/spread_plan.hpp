@@ -15,6 +15,7 @@
 #pragma once
 
 #include "cpu/depthwise/plan.hpp"
+#include "cpu/pass.hpp"
 
 namespace polyconv::cpu {
 
@@ -38,5 +39,7 @@ struct SpreadRun {
   const void *source, *weights;
   int32_t stream; // results pass the caches by
 };
+
+POLYCONV_ISA_FUNCTION(void, spread_task, const SpreadPlan &plan, const SpreadRun &run, const DepthwiseShare &share)
 
 } // namespace polyconv::cpu

@@ -71,8 +71,8 @@ void set_strips(TurnedPlan &p, const polyconv_layer &layer) {
 
 class TurnedInstance final : public RowInstance {
  public:
-  TurnedInstance(const polyconv_request &request, Isa isa, TurnedTask task)
-      : layer_(*request.layers[0]), plan_(turned_geometry(layer_, *request.policy, isa)), task_(task) {
+  TurnedInstance(const polyconv_request &request, Isa isa)
+      : layer_(*request.layers[0]), plan_(turned_geometry(layer_, *request.policy, isa)), isa_(isa) {
     tables_ = make_axis_tables(layer_, plan_.pixels.axis);
     padding_.assign(static_cast<size_t>(plan_.unit), static_cast<float>(layer_.pad_value));
     plan_.pixels.padding = padding_.data();
@@ -89,9 +89,10 @@ class TurnedInstance final : public RowInstance {
     const TurnedRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0]};
     const auto one_task = [&](int64_t task) {
       const Share items = share(plan_.items, plan_.tasks, task);
-      task_(plan_, run,
-            {items.begin, items.end, plan_.pixels.axis[1], plan_.pixels.axis[2], plan_.strip_rows, plan_.strips,
-             static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+      depthwise_turned_task_by_isa[isa_](
+          plan_, run,
+          {items.begin, items.end, plan_.pixels.axis[1], plan_.pixels.axis[2], plan_.strip_rows, plan_.strips,
+           static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
     };
     sdk::run_tasks(parallel_, plan_.tasks, one_task);
   }
@@ -99,15 +100,15 @@ class TurnedInstance final : public RowInstance {
   void run_rows(const polyconv_arguments &a, const RowWindow &window) const override {
     const TurnedRun run = {from_window(with_arguments(plan_.epilogue, a), window), a.input, a.weights[0]};
     const int64_t strips = ceil_div(window.rows.count, plan_.strip_rows);
-    task_(plan_, run,
-          {0, plan_.units * strips, axis_of(window.rows), axis_of(window.columns), plan_.strip_rows, strips,
-           static_cast<char *>(a.workspace)});
+    depthwise_turned_task_by_isa[isa_](plan_, run,
+                                       {0, plan_.units * strips, axis_of(window.rows), axis_of(window.columns),
+                                        plan_.strip_rows, strips, static_cast<char *>(a.workspace)});
   }
 
  private:
   polyconv_layer layer_;
   TurnedPlan plan_;
-  TurnedTask task_;
+  Isa isa_;
   std::vector<int64_t> tables_; // what plan_ points into
   std::vector<float> padding_;
   std::unique_ptr<Parallel> parallel_;
@@ -182,8 +183,8 @@ bool turned_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return true;
 }
 
-std::unique_ptr<Instance> turned_create(const polyconv_request &request, Isa isa, TurnedTask task) {
-  return std::make_unique<TurnedInstance>(request, isa, task);
+std::unique_ptr<Instance> turned_create(const polyconv_request &request, Isa isa) {
+  return std::make_unique<TurnedInstance>(request, isa);
 }
 
 } // namespace polyconv::cpu

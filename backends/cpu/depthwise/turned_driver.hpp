@@ -8,8 +8,6 @@
 
 namespace polyconv::cpu {
 
-typedef void (*TurnedTask)(const TurnedPlan &plan, const TurnedRun &run, const TurnedShare &share);
-
 // Whether the layer, forward and of one channel a group and one filter a channel, is one of whole kernels:
 // an image, columns side by side, padding with a value.
 bool turned_takes(const polyconv_layer &layer);
@@ -23,6 +21,6 @@ TurnedPlan turned_geometry(const polyconv_layer &layer, const polyconv_policy &p
 // Fills the offer, or rejects pooling and a workspace beyond the limit.
 bool turned_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
 
-std::unique_ptr<sdk::Instance> turned_create(const polyconv_request &request, Isa isa, TurnedTask task);
+std::unique_ptr<sdk::Instance> turned_create(const polyconv_request &request, Isa isa);
 
 } // namespace polyconv::cpu

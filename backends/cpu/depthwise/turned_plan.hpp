@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cpu/depthwise/plan.hpp"
+#include "cpu/pass.hpp"
 
 namespace polyconv::cpu {
 
@@ -35,5 +36,8 @@ struct TurnedShare {
   int64_t strip_rows, strips;
   char *scratch;
 };
+
+POLYCONV_ISA_FUNCTION(void, depthwise_turned_task, const TurnedPlan &plan, const TurnedRun &run,
+                      const TurnedShare &share)
 
 } // namespace polyconv::cpu

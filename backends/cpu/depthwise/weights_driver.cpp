@@ -1,12 +1,13 @@
 // weights_driver.cpp - plans and runs depthwise weight gradients. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/depthwise/weights_driver.hpp"
+#include "cpu/depthwise/weights_plan.hpp"
 
 #include "cpu/bias/driver.hpp"
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/common/epilogue.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/parallel.hpp>
@@ -92,12 +93,11 @@ int64_t bias_at(const DepthwiseWeightsPlan &p, const polyconv_layer &layer) {
 
 class DepthwiseWeightsInstance final : public Instance {
  public:
-  DepthwiseWeightsInstance(const polyconv_request &request, Isa isa, const DepthwiseWeightsTasks &tasks)
+  DepthwiseWeightsInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(make_plan(layer_, *request.policy, isa, &us_)),
         bias_(make_bias(layer_)),
         isa_(isa),
-        tasks_(tasks),
         axes_(make_axis_tables(layer_, plan_.axis)),
         padding_(static_cast<size_t>(plan_.channels)) {
     const double value = layer_.pad_mode == POLYCONV_PAD_CONSTANT ? layer_.pad_value : 0;
@@ -113,12 +113,13 @@ class DepthwiseWeightsInstance final : public Instance {
     run_tasks(parallel_, p.tasks, [&](int64_t task) {
       const Share mine = share(p.splits * p.parts, p.tasks, task);
       for (int64_t item = mine.begin; item < mine.end; ++item)
-        tasks_.sum(p, run, {item / p.parts, item % p.parts, workspace + task * p.table_bytes});
+        depthwise_weights_sum_by_isa[isa_](p, run, {item / p.parts, item % p.parts, workspace + task * p.table_bytes});
     });
     const int64_t joins = ceil_div(p.channels, kDepthwiseJoin), tasks = std::min(p.tasks, joins);
     run_tasks(parallel_, tasks, [&](int64_t task) {
       const Share mine = share(joins, tasks, task);
-      for (int64_t item = mine.begin; item < mine.end; ++item) tasks_.join(p, run, item * kDepthwiseJoin);
+      for (int64_t item = mine.begin; item < mine.end; ++item)
+        depthwise_weights_end_by_isa[isa_](p, run, item * kDepthwiseJoin);
     });
     run_bias(bias_, layer_, isa_, parallel_, a, workspace + bias_at(p, layer_));
   }
@@ -129,13 +130,10 @@ class DepthwiseWeightsInstance final : public Instance {
   DepthwiseWeightsPlan plan_;
   BiasPlan bias_;
   Isa isa_;
-  DepthwiseWeightsTasks tasks_;
   std::vector<int64_t> axes_;   // what plan_ points into
   std::vector<double> padding_; // room for `channels` elements of any type
   std::unique_ptr<Parallel> parallel_;
 };
-
-} // namespace
 
 bool depthwise_weights_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
@@ -155,9 +153,10 @@ bool depthwise_weights_offer(const polyconv_request &request, Isa isa, Offer &of
   return fits_workspace(request, 1, bias_at(p, layer) + bias_bytes(make_bias(layer)), offer);
 }
 
-std::unique_ptr<Instance> depthwise_weights_create(const polyconv_request &request, Isa isa,
-                                                   const DepthwiseWeightsTasks &tasks) {
-  return std::make_unique<DepthwiseWeightsInstance>(request, isa, tasks);
-}
+} // namespace
+
+const sdk::Kernel kernel_depthwise_weights =
+    kernel_by_isa("depthwise_weights", supports_by_isa<depthwise_weights_offer>,
+                  create_by_isa<DepthwiseWeightsInstance>, POLYCONV_TRAIT_WIDE_GRADIENT);
 
 } // namespace polyconv::cpu

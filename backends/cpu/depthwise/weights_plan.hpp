@@ -39,4 +39,9 @@ struct DepthwiseWeightsShare {
   void *table;
 };
 
+POLYCONV_ISA_FUNCTION(void, depthwise_weights_sum, const DepthwiseWeightsPlan &plan, const DepthwiseWeightsRun &run,
+                      const DepthwiseWeightsShare &share)
+POLYCONV_ISA_FUNCTION(void, depthwise_weights_end, const DepthwiseWeightsPlan &plan, const DepthwiseWeightsRun &run,
+                      int64_t channel)
+
 } // namespace polyconv::cpu

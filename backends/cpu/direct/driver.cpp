@@ -4,6 +4,7 @@
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -128,8 +129,8 @@ namespace {
 
 class DirectInstance final : public RowInstance {
  public:
-  DirectInstance(const polyconv_request &request, Isa isa, DirectTask task)
-      : layer_(*request.layers[0]), plan_(direct_geometry(layer_, *request.policy, isa)), task_(task) {
+  DirectInstance(const polyconv_request &request, Isa isa)
+      : layer_(*request.layers[0]), plan_(direct_geometry(layer_, *request.policy, isa)), isa_(isa) {
     make_direct_tables(layer_, plan_, tables_);
     if (plan_.tasks > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
@@ -148,8 +149,8 @@ class DirectInstance final : public RowInstance {
     if (plan_.backward) run.source = arguments.output, run.epilogue.output = arguments.input;
     const auto one_task = [&](int64_t task) {
       const sdk::Share share = sdk::share(plan_.pieces, plan_.tasks, task);
-      task_(plan_, run,
-            {share.begin, share.end, static_cast<char *>(arguments.workspace) + task * plan_.scratch_bytes});
+      direct_task_by_isa[isa_](
+          plan_, run, {share.begin, share.end, static_cast<char *>(arguments.workspace) + task * plan_.scratch_bytes});
     };
     sdk::run_tasks(parallel_, plan_.tasks, one_task);
   }
@@ -162,7 +163,7 @@ class DirectInstance final : public RowInstance {
     p.pieces = p.groups * p.chunks * p.row_blocks * p.block_parts;
     const DirectRun run = {from_window(with_arguments(p.epilogue, arguments), window), arguments.input,
                            arguments.weights[0]};
-    task_(p, run, {0, p.pieces, static_cast<char *>(arguments.workspace)});
+    direct_task_by_isa[isa_](p, run, {0, p.pieces, static_cast<char *>(arguments.workspace)});
   }
 
  private:
@@ -180,12 +181,10 @@ class DirectInstance final : public RowInstance {
 
   polyconv_layer layer_;
   DirectPlan plan_;
-  DirectTask task_;
+  Isa isa_;
   DirectTables tables_; // what plan_ points into
   std::unique_ptr<sdk::Parallel> parallel_;
 };
-
-} // namespace
 
 bool direct_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;
@@ -208,8 +207,9 @@ bool direct_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> direct_create(const polyconv_request &request, Isa isa, DirectTask task) {
-  return std::make_unique<DirectInstance>(request, isa, task);
-}
+} // namespace
+
+const sdk::Kernel kernel_direct = kernel_by_isa("direct", supports_by_isa<direct_offer>, create_by_isa<DirectInstance>,
+                                                sdk::kActivationTraits | POLYCONV_TRAIT_WEIGHTS_ZERO_POINTS);
 
 } // namespace polyconv::cpu

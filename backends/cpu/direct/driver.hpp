@@ -1,5 +1,5 @@
-// driver.hpp - the CPU-independent half of the direct kernel: geometry, offer, packed weights, instance. Driver side
-// only.
+// driver.hpp - the CPU-independent half of the direct kernel: geometry and tables, which the
+// kernels that bring rows in like it share. Driver side only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,15 +12,8 @@
 
 namespace polyconv::cpu {
 
-typedef void (*DirectTask)(const DirectPlan &plan, const DirectRun &run, const DirectShare &share);
-
 // Block sizes, shares and scratch for a forward or backward data layer: arithmetic alone, no tables.
 DirectPlan direct_geometry(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa);
-
-// Whether the request is a layer of these directions, and the offer filled in.
-bool direct_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer);
-
-std::unique_ptr<sdk::Instance> direct_create(const polyconv_request &request, Isa isa, DirectTask task);
 
 // What a plan points into.
 struct DirectTables {

@@ -80,4 +80,6 @@ struct DirectShare {
   char *scratch;
 };
 
+POLYCONV_ISA_FUNCTION(void, direct_task, const DirectPlan &plan, const DirectRun &run, const DirectShare &share)
+
 } // namespace polyconv::cpu

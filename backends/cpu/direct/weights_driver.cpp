@@ -1,7 +1,8 @@
 // weights_driver.cpp - plans and runs weight gradients. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/direct/weights_driver.hpp"
 #include "cpu/common/accepts.hpp"
+#include "cpu/direct/weights_plan.hpp"
+#include "cpu/kernels.hpp"
 
 #include "cpu/bias/driver.hpp"
 #include "cpu/common/caches.hpp"
@@ -83,8 +84,8 @@ WeightsPlan weights_geometry(const polyconv_layer &layer, const polyconv_policy 
 
 class WeightsInstance final : public sdk::Instance {
  public:
-  WeightsInstance(const polyconv_request &request, Isa isa, const WeightsTasks &tasks)
-      : layer_(*request.layers[0]), plan_(weights_geometry(layer_, *request.policy, isa)), isa_(isa), tasks_(tasks) {
+  WeightsInstance(const polyconv_request &request, Isa isa)
+      : layer_(*request.layers[0]), plan_(weights_geometry(layer_, *request.policy, isa)), isa_(isa) {
     make_direct_tables(layer_, plan_.rows, tables_);
     if (plan_.tasks > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
@@ -96,11 +97,11 @@ class WeightsInstance final : public sdk::Instance {
     share_out(plan_.pieces * plan_.splits, [&](int64_t task, int64_t item) {
       char *scratch = workspace + task * plan_.scratch_bytes;
       void *sums = plan_.splits == 1 ? scratch + plan_.sums_at : partial + item * plan_.partial_bytes;
-      tasks_.sum(plan_, run, {item / plan_.splits, item % plan_.splits, scratch, sums});
+      weights_sum_by_isa[isa_](plan_, run, {item / plan_.splits, item % plan_.splits, scratch, sums});
     });
     if (plan_.splits > 1)
       share_out(plan_.pieces, [&](int64_t, int64_t piece) {
-        tasks_.join(plan_, run, piece, partial + piece * plan_.splits * plan_.partial_bytes);
+        weights_join_by_isa[isa_](plan_, run, piece, partial + piece * plan_.splits * plan_.partial_bytes);
       });
     run_bias(plan_.bias, layer_, isa_, parallel_, a, workspace + plan_.bias_at);
   }
@@ -120,12 +121,9 @@ class WeightsInstance final : public sdk::Instance {
   polyconv_layer layer_;
   WeightsPlan plan_;
   Isa isa_;
-  WeightsTasks tasks_;
   DirectTables tables_; // what plan_ points into
   std::unique_ptr<sdk::Parallel> parallel_;
 };
-
-} // namespace
 
 bool weights_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;
@@ -137,8 +135,9 @@ bool weights_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
   return true;
 }
 
-std::unique_ptr<sdk::Instance> weights_create(const polyconv_request &request, Isa isa, const WeightsTasks &tasks) {
-  return std::make_unique<WeightsInstance>(request, isa, tasks);
-}
+} // namespace
+
+const sdk::Kernel kernel_direct_weights = kernel_by_isa("direct_weights", supports_by_isa<weights_offer>,
+                                                        create_by_isa<WeightsInstance>, POLYCONV_TRAIT_WIDE_GRADIENT);
 
 } // namespace polyconv::cpu

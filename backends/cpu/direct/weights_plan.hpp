@@ -12,6 +12,7 @@
 
 #include "cpu/bias/plan.hpp"
 #include "cpu/direct/plan.hpp"
+#include "cpu/pass.hpp"
 
 namespace polyconv::cpu {
 
@@ -50,5 +51,8 @@ struct WeightsShare {
   char *scratch;
   void *sums; // of this split, or scratch where there is only one
 };
+
+POLYCONV_ISA_FUNCTION(void, weights_sum, const WeightsPlan &plan, const WeightsRun &run, const WeightsShare &share)
+POLYCONV_ISA_FUNCTION(void, weights_join, const WeightsPlan &plan, const WeightsRun &run, int64_t piece, void *partial)
 
 } // namespace polyconv::cpu

@@ -1,9 +1,10 @@
 // driver.cpp - plans, offers, packs and runs the kernel for few filters. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/few/driver.hpp"
+#include "cpu/few/plan.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/parallel.hpp>
@@ -65,11 +66,11 @@ FewPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy, Is
 
 class FewInstance final : public Instance {
  public:
-  FewInstance(const polyconv_request &request, Isa isa, FewTask task)
+  FewInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(make_plan(layer_, *request.policy, isa)),
         lanes_(vector_bytes(isa) / 4),
-        task_(task),
+        isa_(isa),
         axes_(make_axis_tables(layer_, plan_.axis)),
         padding_(static_cast<size_t>(layer_.input.size[kC])) {
     for (int64_t c = 0; c < layer_.input.size[kC]; ++c)
@@ -99,7 +100,8 @@ class FewInstance final : public Instance {
     const FewRun run = {with_arguments(plan_.epilogue, a), a.input, static_cast<const float *>(a.weights[0])};
     sdk::run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
       const Share items = share(plan_.items, plan_.tasks, task);
-      task_(plan_, run, {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+      few_task_by_isa[isa_](plan_, run,
+                            {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
     });
   }
 
@@ -107,13 +109,11 @@ class FewInstance final : public Instance {
   polyconv_layer layer_;
   FewPlan plan_;
   int64_t lanes_;
-  FewTask task_;
+  Isa isa_;
   std::vector<int64_t> axes_;   // what plan_ points into
   std::vector<double> padding_; // room for a pixel of any type
   std::unique_ptr<Parallel> parallel_;
 };
-
-} // namespace
 
 bool few_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
@@ -138,8 +138,8 @@ bool few_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return true;
 }
 
-std::unique_ptr<Instance> few_create(const polyconv_request &request, Isa isa, FewTask task) {
-  return std::make_unique<FewInstance>(request, isa, task);
-}
+} // namespace
+
+const sdk::Kernel kernel_few = kernel_by_isa("few", supports_by_isa<few_offer>, create_by_isa<FewInstance>);
 
 } // namespace polyconv::cpu

@@ -46,4 +46,6 @@ struct FewShare {
   char *scratch;
 };
 
+POLYCONV_ISA_FUNCTION(void, few_task, const FewPlan &plan, const FewRun &run, const FewShare &share)
+
 } // namespace polyconv::cpu

@@ -1,9 +1,10 @@
 // driver.cpp - offers, packs and runs large filters by FFT. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/fft/driver.hpp"
+#include "cpu/fft/plan.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/parallel.hpp>
@@ -62,11 +63,10 @@ FftPlan fft_geometry(const polyconv_layer &layer, const polyconv_policy &policy,
 
 class FftInstance final : public Instance {
  public:
-  FftInstance(const polyconv_request &request, Isa isa, FftTask task, FftSpectrum spectrum)
+  FftInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(fft_geometry(layer_, *request.policy, isa)),
-        task_(task),
-        spectrum_(spectrum),
+        isa_(isa),
         axes_(make_axis_tables(layer_, plan_.axis)) {
     for (int64_t i = 0; i < plan_.size; ++i) {
       const double angle = 2 * 3.14159265358979323846 * real(i) / real(plan_.size);
@@ -89,7 +89,7 @@ class FftInstance final : public Instance {
         for (int64_t s = 0; s < w.size[kW]; ++s)
           spectrum[(n - r) % n * plan_.pitch + (n - s) % n] =
               load_as<float>(raw, w.type, at(w, k, 0, 0, r, s)) / static_cast<float>(n * n);
-      spectrum_(plan_, spectrum);
+      fft_spectrum_by_isa[isa_](plan_, spectrum);
     }
   }
 
@@ -97,21 +97,19 @@ class FftInstance final : public Instance {
     const FftRun run = {with_arguments(plan_.epilogue, a), a.input, static_cast<const float *>(a.weights[0])};
     run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
       const Share pairs = share(plan_.pairs, plan_.tasks, task);
-      task_(plan_, run, {pairs.begin, pairs.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+      fft_task_by_isa[isa_](plan_, run,
+                            {pairs.begin, pairs.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
     });
   }
 
  private:
   const polyconv_layer layer_;
   FftPlan plan_;
-  const FftTask task_;
-  const FftSpectrum spectrum_;
+  const Isa isa_;
   std::vector<int64_t> axes_; // what plan_ points into, like roots_
   std::vector<float> roots_;
   std::unique_ptr<Parallel> parallel_;
 };
-
-} // namespace
 
 bool fft_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
@@ -138,8 +136,9 @@ bool fft_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return true;
 }
 
-std::unique_ptr<Instance> fft_create(const polyconv_request &request, Isa isa, FftTask task, FftSpectrum spectrum) {
-  return std::make_unique<FftInstance>(request, isa, task, spectrum);
-}
+} // namespace
+
+const sdk::Kernel kernel_fft = kernel_by_isa("fft", supports_by_isa<fft_offer>, create_by_isa<FftInstance>,
+                                             sdk::kActivationTraits, POLYCONV_KERNEL_TRANSFORM);
 
 } // namespace polyconv::cpu

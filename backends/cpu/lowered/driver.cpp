@@ -1,6 +1,6 @@
 // driver.cpp - plans, packs and runs the lowered kernel. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/lowered/driver.hpp"
+#include "cpu/lowered/plan.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/aligned.hpp"
@@ -9,6 +9,7 @@
 #include "cpu/common/parts.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -212,10 +213,10 @@ bool may_stream(const LoweredPlan &p, int64_t vector) {
 
 class LoweredInstance final : public Instance {
  public:
-  LoweredInstance(const polyconv_request &request, Isa isa, LoweredTask task)
+  LoweredInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(lowered_geometry(layer_, *request.policy, isa)),
-        task_(task),
+        isa_(isa),
         vector_(vector_bytes(isa)),
         may_stream_(may_stream(plan_, vector_)) {
     make_tables(layer_, plan_, tables_);
@@ -230,13 +231,13 @@ class LoweredInstance final : public Instance {
     LoweredRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
     run.stream = may_stream_ && aligned(a.output, vector_);
     run_grid(parallel_, plan_.grid, a.workspace, plan_.scratch_bytes,
-             [&](const GridShare &share) { task_(plan_, run, share); });
+             [&](const GridShare &share) { lowered_task_by_isa[isa_](plan_, run, share); });
   }
 
  private:
   polyconv_layer layer_;
   LoweredPlan plan_;
-  LoweredTask task_;
+  Isa isa_;
   int64_t vector_;
   bool may_stream_;
   LoweredTables tables_; // what plan_ points into
@@ -258,8 +259,6 @@ bool takes_layer(const polyconv_layer &layer, Offer &offer) {
   return true;
 }
 
-} // namespace
-
 bool lowered_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
@@ -276,8 +275,9 @@ bool lowered_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return true;
 }
 
-std::unique_ptr<Instance> lowered_create(const polyconv_request &request, Isa isa, LoweredTask task) {
-  return std::make_unique<LoweredInstance>(request, isa, task);
-}
+} // namespace
+
+const sdk::Kernel kernel_lowered =
+    kernel_by_isa("lowered", supports_by_isa<lowered_offer>, create_by_isa<LoweredInstance>);
 
 } // namespace polyconv::cpu

@@ -12,6 +12,7 @@
 
 #include "cpu/common/grid.hpp"
 #include "cpu/direct/plan.hpp"
+#include "cpu/pass.hpp"
 
 namespace polyconv::cpu {
 
@@ -48,5 +49,7 @@ struct LoweredRun {
   const void *input, *weights;
   int32_t stream; // results are too many for the cache and aligned
 };
+
+POLYCONV_ISA_FUNCTION(void, lowered_task, const LoweredPlan &plan, const LoweredRun &run, const GridShare &share)
 
 } // namespace polyconv::cpu

@@ -6,6 +6,7 @@
 #include "cpu/common/aligned.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -121,8 +122,8 @@ bool rows_aligned(const PlanePlan &p, int64_t vector) {
 
 class PlaneInstance final : public RowInstance {
  public:
-  PlaneInstance(const polyconv_request &request, Isa isa, PlaneTask task)
-      : filter_(*request.layers[0], *request.policy, isa, false, task) {
+  PlaneInstance(const polyconv_request &request, Isa isa)
+      : filter_(*request.layers[0], *request.policy, isa, false, image_task_by_isa[isa]) {
     if (filter_.tasks() > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
@@ -260,8 +261,29 @@ bool plane_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   return true;
 }
 
-std::unique_ptr<sdk::Instance> plane_create(const polyconv_request &request, Isa isa, PlaneTask task) {
-  return std::make_unique<PlaneInstance>(request, isa, task);
+std::unique_ptr<sdk::Instance> plane_create(const polyconv_request &request, Isa isa) {
+  return std::make_unique<PlaneInstance>(request, isa);
 }
+
+namespace {
+
+// Of kernel `image`.
+constexpr int64_t kMostChannels = 4, kMostFilters = 64;
+
+bool image_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
+  if (!takes_strips(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  if (!plane_takes(layer, isa, offer)) return false;
+  const int64_t channels = layer.input.size[sdk::kC], filters = layer.output.size[sdk::kC] / channels;
+  if (channels > kMostChannels && layer.weights.stride[sdk::kK] != 0)
+    return offer.reject("takes images of up to %" PRId64 " channels, not %" PRId64, kMostChannels, channels);
+  if (filters > kMostFilters)
+    return offer.reject("takes up to %" PRId64 " filters an image, not %" PRId64, kMostFilters, filters);
+  return plane_offer(request, isa, offer);
+}
+
+} // namespace
+
+const Kernel kernel_image = kernel_by_isa("image", supports_by_isa<image_offer>, create_by_isa<PlaneInstance>);
 
 } // namespace polyconv::cpu

@@ -44,6 +44,6 @@ class PlaneFilter {
   std::vector<int64_t> axes_, remainders_, taps_;
 };
 
-std::unique_ptr<sdk::Instance> plane_create(const polyconv_request &request, Isa isa, PlaneTask task);
+std::unique_ptr<sdk::Instance> plane_create(const polyconv_request &request, Isa isa);
 
 } // namespace polyconv::cpu

@@ -61,7 +61,9 @@ struct PlaneShare {
   char *scratch;
 };
 
-// Defined by kernels/image.cpp.
+// Defined by image.cpp.
 POLYCONV_ISA_FUNCTION(void, image_task, const PlanePlan &plan, const PlaneRun &run, const PlaneShare &share)
+
+POLYCONV_ISA_FUNCTION(void, separable_task, const PlanePlan &plan, const PlaneRun &run, const PlaneShare &share)
 
 } // namespace polyconv::cpu

@@ -1,12 +1,13 @@
 // driver.cpp - plans, offers, packs and runs the pointwise kernel. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/pointwise/driver.hpp"
+#include "cpu/pointwise/plan.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/aligned.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -86,10 +87,10 @@ bool may_stream(const PointwisePlan &p) {
 
 class PointwiseInstance final : public sdk::Instance {
  public:
-  PointwiseInstance(const polyconv_request &request, Isa isa, PointwiseTask task)
+  PointwiseInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(make_plan(layer_, *request.policy, isa)),
-        task_(task),
+        isa_(isa),
         may_stream_(may_stream(plan_)) {
     if (tasks_of(plan_.grid) > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
@@ -111,7 +112,7 @@ class PointwiseInstance final : public sdk::Instance {
         with_arguments(plan_.epilogue, arguments), static_cast<const float *>(arguments.input),
         static_cast<const float *>(arguments.weights[0]), may_stream_ && aligned(arguments.output, kLine)};
     run_grid(parallel_, plan_.grid, arguments.workspace, plan_.scratch_bytes,
-             [&](const GridShare &share) { task_(plan_, run, share); });
+             [&](const GridShare &share) { pointwise_task_by_isa[isa_](plan_, run, share); });
   }
 
  private:
@@ -127,7 +128,7 @@ class PointwiseInstance final : public sdk::Instance {
 
   polyconv_layer layer_;
   PointwisePlan plan_;
-  PointwiseTask task_;
+  Isa isa_;
   bool may_stream_;
   std::unique_ptr<sdk::Parallel> parallel_;
 };
@@ -150,8 +151,6 @@ bool takes(const polyconv_layer &layer, const Epilogue &epilogue, sdk::Offer &of
   return true;
 }
 
-} // namespace
-
 bool pointwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
@@ -165,8 +164,9 @@ bool pointwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> pointwise_create(const polyconv_request &request, Isa isa, PointwiseTask task) {
-  return std::make_unique<PointwiseInstance>(request, isa, task);
-}
+} // namespace
+
+const sdk::Kernel kernel_pointwise =
+    kernel_by_isa("pointwise", supports_by_isa<pointwise_offer>, create_by_isa<PointwiseInstance>);
 
 } // namespace polyconv::cpu

@@ -38,4 +38,7 @@ struct PointwiseArguments {
   int32_t stream; // results pass the caches by: they are aligned, and too many to stay there
 };
 
+POLYCONV_ISA_FUNCTION(void, pointwise_task, const PointwisePlan &plan, const PointwiseArguments &arguments,
+                      const GridShare &share)
+
 } // namespace polyconv::cpu

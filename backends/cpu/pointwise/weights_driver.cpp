@@ -1,11 +1,12 @@
 // weights_driver.cpp - plans and runs weight gradients of one tap. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/pointwise/weights_driver.hpp"
+#include "cpu/pointwise/weights_plan.hpp"
 
 #include "cpu/bias/driver.hpp"
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -112,12 +113,8 @@ PointWeightsPlan make_plan(const polyconv_layer &l, Isa isa, double *us) {
 
 class PointWeightsInstance final : public Instance {
  public:
-  PointWeightsInstance(const polyconv_request &request, Isa isa, PointWeightsTask task)
-      : layer_(*request.layers[0]),
-        plan_(make_plan(layer_, isa, &us_)),
-        bias_(make_bias(layer_)),
-        isa_(isa),
-        task_(task) {
+  PointWeightsInstance(const polyconv_request &request, Isa isa)
+      : layer_(*request.layers[0]), plan_(make_plan(layer_, isa, &us_)), bias_(make_bias(layer_)), isa_(isa) {
     list_pixels(layer_, plan_, lists_.runs, lists_.blocks);
     plan_.runs = lists_.runs.data();
     plan_.blocks = lists_.blocks.data();
@@ -130,7 +127,8 @@ class PointWeightsInstance final : public Instance {
 
   void run(const polyconv_arguments &a, void *) const override {
     const PointWeightsRun run = {a.input, a.output, a.weights[0]};
-    run_grid(parallel_, plan_.grid, nullptr, 0, [&](const GridShare &share) { task_(plan_, run, share); });
+    run_grid(parallel_, plan_.grid, nullptr, 0,
+             [&](const GridShare &share) { point_weights_task_by_isa[isa_](plan_, run, share); });
     run_bias(bias_, layer_, isa_, parallel_, a, static_cast<char *>(a.workspace));
   }
 
@@ -140,12 +138,9 @@ class PointWeightsInstance final : public Instance {
   PointWeightsPlan plan_;
   BiasPlan bias_;
   Isa isa_;
-  PointWeightsTask task_;
   Lists lists_;
   std::unique_ptr<Parallel> parallel_;
 };
-
-} // namespace
 
 bool point_weights_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;
@@ -172,8 +167,9 @@ bool point_weights_offer(const polyconv_request &request, Isa isa, Offer &offer)
   return fits_workspace(request, 1, bias_bytes(make_bias(l)), offer);
 }
 
-std::unique_ptr<Instance> point_weights_create(const polyconv_request &request, Isa isa, PointWeightsTask task) {
-  return std::make_unique<PointWeightsInstance>(request, isa, task);
-}
+} // namespace
+
+const sdk::Kernel kernel_pointwise_weights =
+    kernel_by_isa("pointwise_weights", supports_by_isa<point_weights_offer>, create_by_isa<PointWeightsInstance>, 0);
 
 } // namespace polyconv::cpu

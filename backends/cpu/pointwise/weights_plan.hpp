@@ -12,6 +12,7 @@
 #pragma once
 
 #include "cpu/common/grid.hpp"
+#include "cpu/pass.hpp"
 
 #include <polyconv/backend.h>
 
@@ -40,5 +41,8 @@ struct PointWeightsRun {
   const void *input, *gradient;
   void *weights;
 };
+
+POLYCONV_ISA_FUNCTION(void, point_weights_task, const PointWeightsPlan &plan, const PointWeightsRun &run,
+                      const GridShare &share)
 
 } // namespace polyconv::cpu

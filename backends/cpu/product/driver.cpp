@@ -5,6 +5,7 @@
 #include "cpu/bias/driver.hpp"
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -50,13 +51,11 @@ polyconv_layer as_walked(const polyconv_layer &l) {
 
 class ProductInstance final : public sdk::Instance {
  public:
-  ProductInstance(const polyconv_request &request, Isa isa, ProductTask sum, ProductTask end)
+  ProductInstance(const polyconv_request &request, Isa isa)
       : layer_(as_walked(*request.layers[0])),
         plan_(product_geometry(layer_, *request.policy, isa, &us_)),
         bias_(make_bias(layer_)),
-        isa_(isa),
-        sum_(sum),
-        end_(end) {
+        isa_(isa) {
     axes_ = make_axis_tables(layer_, plan_.axis);
     const int64_t block = plan_.tall_block * plan_.tall, last = plan_.group_in - (plan_.tall_pieces - 1) * block;
     for (int i = 0; i < 2; ++i) {
@@ -73,12 +72,12 @@ class ProductInstance final : public sdk::Instance {
     char *const workspace = static_cast<char *>(a.workspace), *const partial = workspace + p.tasks * p.scratch_bytes;
     const auto end = [&](int64_t piece, int64_t wide, void *sums) {
       const int64_t first = piece / p.tall_pieces % p.wide_pieces * p.wide_block;
-      if (first + wide < p.wide_panels) end_(p, run, {piece, 0, wide, nullptr, sums});
+      if (first + wide < p.wide_panels) product_end_by_isa[isa_](p, run, {piece, 0, wide, nullptr, sums});
     };
     share_out(p.pieces * p.splits, [&](int64_t task, int64_t item) {
       char *const scratch = workspace + task * p.scratch_bytes;
       void *const sums = p.splits == 1 ? scratch + p.sums_at : partial + item * p.partial_bytes;
-      sum_(p, run, {item / p.splits, item % p.splits, 0, scratch, sums});
+      product_sum_by_isa[isa_](p, run, {item / p.splits, item % p.splits, 0, scratch, sums});
       if (p.splits == 1)
         for (int64_t wide = 0; wide < p.wide_block; ++wide) end(item, wide, sums);
     });
@@ -106,13 +105,10 @@ class ProductInstance final : public sdk::Instance {
   ProductPlan plan_;
   BiasPlan bias_;
   Isa isa_;
-  ProductTask sum_, end_;
   std::vector<int64_t> axes_; // what plan_ points into
   std::vector<ProductColumn> tables_[2];
   std::unique_ptr<sdk::Parallel> parallel_;
 };
-
-} // namespace
 
 bool product_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_strips(request, offer)) return false;
@@ -132,9 +128,9 @@ bool product_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
   return fits_workspace(request, 1, sums_bytes(p) + bias_bytes(make_bias(walked)), offer);
 }
 
-std::unique_ptr<sdk::Instance> product_create(const polyconv_request &request, Isa isa, ProductTask sum,
-                                              ProductTask end) {
-  return std::make_unique<ProductInstance>(request, isa, sum, end);
-}
+} // namespace
+
+const sdk::Kernel kernel_dense_weights = kernel_by_isa("dense_weights", supports_by_isa<product_offer>,
+                                                       create_by_isa<ProductInstance>, POLYCONV_TRAIT_WIDE_GRADIENT);
 
 } // namespace polyconv::cpu

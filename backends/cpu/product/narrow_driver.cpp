@@ -1,10 +1,11 @@
 // narrow_driver.cpp - plans and runs weight gradients of narrow groups. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/product/narrow_driver.hpp"
+#include "cpu/product/narrow_plan.hpp"
 
 #include "cpu/bias/driver.hpp"
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -114,12 +115,11 @@ std::vector<ProductColumn> make_table(const NarrowPlan &p, int64_t lanes) {
 
 class NarrowInstance final : public Instance {
  public:
-  NarrowInstance(const polyconv_request &request, Isa isa, const NarrowTasks &tasks)
+  NarrowInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         plan_(make_plan(layer_, *request.policy, isa, &us_)),
         bias_(make_bias(layer_)),
         isa_(isa),
-        tasks_(tasks),
         table_(make_table(plan_, vector_bytes(isa) / 4)) {
     plan_.table = table_.data();
     for (int i = 0; i < 3; ++i) {
@@ -132,8 +132,10 @@ class NarrowInstance final : public Instance {
   void run(const polyconv_arguments &a, void *) const override {
     const NarrowPlan &p = plan_;
     const NarrowRun run = {a.input, a.output, a.weights[0], static_cast<float *>(a.workspace)};
-    share_out(p.splits * p.parts, [&](int64_t item) { tasks_.sum(p, run, {item / p.parts, item % p.parts}); });
-    share_out(p.vectors, [&](int64_t vector) { tasks_.join(p, run, vector); });
+    share_out(p.splits * p.parts, [&](int64_t item) {
+      narrow_weights_sum_by_isa[isa_](p, run, {item / p.parts, item % p.parts});
+    });
+    share_out(p.vectors, [&](int64_t vector) { narrow_weights_end_by_isa[isa_](p, run, vector); });
     run_bias(bias_, layer_, isa_, parallel_, a, static_cast<char *>(a.workspace) + bias_at(p));
   }
 
@@ -153,7 +155,6 @@ class NarrowInstance final : public Instance {
   NarrowPlan plan_;
   BiasPlan bias_;
   Isa isa_;
-  NarrowTasks tasks_;
   std::vector<ProductColumn> table_; // what plan_ points into
   std::vector<AxisOutputs> inside_[3];
   std::unique_ptr<Parallel> parallel_;
@@ -162,8 +163,6 @@ class NarrowInstance final : public Instance {
 bool pads_with_zero(const polyconv_layer &l) {
   return l.pad_mode == POLYCONV_PAD_ZERO || (l.pad_mode == POLYCONV_PAD_CONSTANT && l.pad_value == 0);
 }
-
-} // namespace
 
 bool narrow_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
@@ -188,8 +187,9 @@ bool narrow_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return fits_workspace(request, 1, bias_at(p) + bias_bytes(make_bias(l)), offer);
 }
 
-std::unique_ptr<Instance> narrow_create(const polyconv_request &request, Isa isa, const NarrowTasks &tasks) {
-  return std::make_unique<NarrowInstance>(request, isa, tasks);
-}
+} // namespace
+
+const sdk::Kernel kernel_narrow_weights =
+    kernel_by_isa("narrow_weights", supports_by_isa<narrow_offer>, create_by_isa<NarrowInstance>, 0);
 
 } // namespace polyconv::cpu

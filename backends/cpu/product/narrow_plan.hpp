@@ -47,4 +47,7 @@ struct NarrowShare {
   int64_t split, part; // part: of a join the vector
 };
 
+POLYCONV_ISA_FUNCTION(void, narrow_weights_sum, const NarrowPlan &plan, const NarrowRun &run, const NarrowShare &share)
+POLYCONV_ISA_FUNCTION(void, narrow_weights_end, const NarrowPlan &plan, const NarrowRun &run, int64_t vector)
+
 } // namespace polyconv::cpu

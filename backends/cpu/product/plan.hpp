@@ -77,4 +77,7 @@ struct ProductShare {
   void *sums;
 };
 
+POLYCONV_ISA_FUNCTION(void, product_sum, const ProductPlan &plan, const ProductRun &run, const ProductShare &share)
+POLYCONV_ISA_FUNCTION(void, product_end, const ProductPlan &plan, const ProductRun &run, const ProductShare &share)
+
 } // namespace polyconv::cpu

@@ -3,10 +3,11 @@
 // A caller's word is checked when the weights are packed: filters that are no outer products, or under strict only of
 // numbers wider than the sums, are filtered directly, and one line of the log says so.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/separable/driver.hpp"
+#include "cpu/plane/driver.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 #include "cpu/separable/factors.hpp"
 
 #include <polyconv/sdk/backend.hpp>
@@ -77,11 +78,11 @@ void pack_filters(const polyconv_layer &l, bool near, const void *raw, char *pac
 
 class SeparableInstance final : public Instance {
  public:
-  SeparableInstance(const polyconv_request &request, Isa isa, PlaneTask passes, PlaneTask direct)
+  SeparableInstance(const polyconv_request &request, Isa isa)
       : layer_(*request.layers[0]),
         near_(request.policy->math == POLYCONV_MATH_FAST),
-        passes_(layer_, *request.policy, isa, true, passes),
-        direct_(with_dense_weights(layer_), *request.policy, isa, false, direct) {
+        passes_(layer_, *request.policy, isa, true, separable_task_by_isa[isa]),
+        direct_(with_dense_weights(layer_), *request.policy, isa, false, image_task_by_isa[isa]) {
     if (std::max(passes_.tasks(), direct_.tasks()) > 1) parallel_ = make_parallel(*request.policy);
   }
 
@@ -106,8 +107,6 @@ class SeparableInstance final : public Instance {
   const PlaneFilter passes_, direct_;
   std::unique_ptr<Parallel> parallel_;
 };
-
-} // namespace
 
 bool separable_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
@@ -134,9 +133,9 @@ bool separable_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return true;
 }
 
-std::unique_ptr<Instance> separable_create(const polyconv_request &request, Isa isa, PlaneTask passes,
-                                           PlaneTask direct) {
-  return std::make_unique<SeparableInstance>(request, isa, passes, direct);
-}
+} // namespace
+
+const sdk::Kernel kernel_separable =
+    kernel_by_isa("separable", supports_by_isa<separable_offer>, create_by_isa<SeparableInstance>);
 
 } // namespace polyconv::cpu

@@ -1,11 +1,12 @@
 // driver.cpp - plans, offers, packs and runs the shifted kernel. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/shifted/driver.hpp"
+#include "cpu/shifted/plan.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -130,8 +131,8 @@ ShiftedPlan make_plan(const polyconv_layer &layer, const polyconv_policy &policy
 
 class ShiftedInstance final : public Instance {
  public:
-  ShiftedInstance(const polyconv_request &request, Isa isa, ShiftedTask task)
-      : layer_(*request.layers[0]), plan_(make_plan(layer_, *request.policy, isa)), task_(task) {
+  ShiftedInstance(const polyconv_request &request, Isa isa)
+      : layer_(*request.layers[0]), plan_(make_plan(layer_, *request.policy, isa)), isa_(isa) {
     axes_ = make_axis_tables(layer_, plan_.axis);
     for (int64_t r = 0; r < plan_.axis[1].taps; ++r)
       for (int64_t s = 0; s < plan_.axis[2].taps; ++s)
@@ -153,7 +154,7 @@ class ShiftedInstance final : public Instance {
   void run(const polyconv_arguments &a, void *) const override {
     const ShiftedRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0]};
     run_grid(parallel_, plan_.grid, a.workspace, plan_.scratch_bytes,
-             [&](const GridShare &share) { task_(plan_, run, share); });
+             [&](const GridShare &share) { shifted_task_by_isa[isa_](plan_, run, share); });
   }
 
  private:
@@ -171,7 +172,7 @@ class ShiftedInstance final : public Instance {
 
   polyconv_layer layer_;
   ShiftedPlan plan_;
-  ShiftedTask task_;
+  Isa isa_;
   std::vector<int64_t> axes_, taps_; // what plan_ points into
   std::unique_ptr<Parallel> parallel_;
 };
@@ -196,8 +197,6 @@ bool takes_layer(const polyconv_layer &layer, Offer &offer) {
   return true;
 }
 
-} // namespace
-
 bool shifted_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
@@ -214,8 +213,9 @@ bool shifted_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   return true;
 }
 
-std::unique_ptr<Instance> shifted_create(const polyconv_request &request, Isa isa, ShiftedTask task) {
-  return std::make_unique<ShiftedInstance>(request, isa, task);
-}
+} // namespace
+
+const sdk::Kernel kernel_shifted =
+    kernel_by_isa("shifted", supports_by_isa<shifted_offer>, create_by_isa<ShiftedInstance>);
 
 } // namespace polyconv::cpu

@@ -42,4 +42,6 @@ struct ShiftedRun {
   const void *input, *weights;
 };
 
+POLYCONV_ISA_FUNCTION(void, shifted_task, const ShiftedPlan &plan, const ShiftedRun &run, const GridShare &share)
+
 } // namespace polyconv::cpu

@@ -1,10 +1,11 @@
 // driver.cpp - offers, packs and runs Winograd's convolution. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/winograd/driver.hpp"
+#include "cpu/winograd/plan.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
@@ -92,8 +93,8 @@ void transform_filter(const polyconv_layer &l, const float *raw, int64_t m, int6
 
 class WinogradInstance final : public Instance {
  public:
-  WinogradInstance(const polyconv_request &request, Isa isa, int64_t m, WinogradTask task)
-      : layer_(*request.layers[0]), plan_(winograd_geometry(layer_, *request.policy, isa, m)), m_(m), task_(task) {
+  WinogradInstance(const polyconv_request &request, Isa isa, int64_t m)
+      : layer_(*request.layers[0]), plan_(winograd_geometry(layer_, *request.policy, isa, m)), m_(m), isa_(isa) {
     axes_ = make_axis_tables(layer_, plan_.axis);
     if (plan_.tasks > 1) parallel_ = make_parallel(*request.policy);
   }
@@ -119,9 +120,10 @@ class WinogradInstance final : public Instance {
   void run(const polyconv_arguments &a, void *) const override {
     const WinogradRun run = {with_arguments(plan_.epilogue, a), static_cast<const float *>(a.input),
                              static_cast<const float *>(a.weights[0])};
+    const auto run_blocks = m_ == 2 ? winograd_task2_by_isa[isa_] : winograd_task4_by_isa[isa_];
     run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
       const Share blocks = share(plan_.blocks, plan_.tasks, task);
-      task_(plan_, run, {blocks.begin, blocks.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
+      run_blocks(plan_, run, {blocks.begin, blocks.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
     });
   }
 
@@ -129,14 +131,14 @@ class WinogradInstance final : public Instance {
   const polyconv_layer layer_;
   WinogradPlan plan_;
   const int64_t m_;
-  const WinogradTask task_;
+  const Isa isa_;
   std::vector<int64_t> axes_; // what plan_ points into
   std::unique_ptr<Parallel> parallel_;
 };
 
-} // namespace
-
-bool winograd_offer(const polyconv_request &request, Isa isa, int64_t m, Offer &offer) {
+// Tiles of m x m results.
+template <int64_t m>
+bool winograd_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_strips(request, offer)) return false;
   offer.math = POLYCONV_MATH_FAST;
   const polyconv_layer &l = *request.layers[0];
@@ -166,8 +168,16 @@ bool winograd_offer(const polyconv_request &request, Isa isa, int64_t m, Offer &
   return true;
 }
 
-std::unique_ptr<Instance> winograd_create(const polyconv_request &request, Isa isa, int64_t m, WinogradTask task) {
-  return std::make_unique<WinogradInstance>(request, isa, m, task);
+template <int64_t m>
+std::unique_ptr<Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<WinogradInstance>(request, static_cast<Isa>(config), m);
 }
+
+} // namespace
+
+const Kernel kernel_winograd2 = kernel_by_isa("winograd2", supports_by_isa<winograd_offer<2>>, create<2>,
+                                              kActivationTraits, POLYCONV_KERNEL_TRANSFORM);
+const Kernel kernel_winograd4 = kernel_by_isa("winograd4", supports_by_isa<winograd_offer<4>>, create<4>,
+                                              kActivationTraits, POLYCONV_KERNEL_TRANSFORM);
 
 } // namespace polyconv::cpu

@@ -1,0 +1,20 @@
+// depthwise.cpp - one channel a group, one filter a channel. Channels last: vectors of channels; channels first:
+// vectors along W, the filter of planes, or, where planes are small or read at strides, vectors of channels of pixels
+// that are turned in the cache. Every type (channels first: float and image types), kernel, stride, dilation, border.
+//
+// Floor: one read and one write of the tensors; a 3x3 has 9 multiply-adds for them, so it is memory that counts beyond
+// the caches. Inside them a row of 8 pixels loads 10 vectors for 24 multiply-adds of each row of taps.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/depthwise/turned.hpp"
+
+namespace polyconv::cpu::POLYCONV_ISA {
+
+void depthwise_turned_task(const TurnedPlan &plan, const TurnedRun &run, const TurnedShare &share) {
+  turned_typed(plan, run, share);
+}
+
+void depthwise_task(const DepthwisePlan &plan, const DepthwiseRun &run, const DepthwiseShare &share) {
+  depthwise_typed<DepthwiseFilter>(plan, run, share);
+}
+
+} // namespace polyconv::cpu::POLYCONV_ISA

@@ -1,0 +1,104 @@
+// kernels.cpp - which way of this folder a layer goes: what kernels depthwise and depthwise_data take. Compiled for the
+// baseline CPU.
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/kernels.hpp"
+#include "cpu/adjoint/driver.hpp"
+#include "cpu/common/accepts.hpp"
+#include "cpu/common/count.hpp"
+#include "cpu/depthwise/driver.hpp"
+#include "cpu/depthwise/spread_driver.hpp"
+#include "cpu/depthwise/turned_driver.hpp"
+#include "cpu/plane/driver.hpp"
+
+#include <polyconv/sdk/tensor.hpp>
+
+#include <cinttypes>
+
+namespace polyconv::cpu {
+namespace {
+
+// Channels side by side, more of them than one.
+bool channels_side_by_side(const polyconv_layer &layer) {
+  return layer.input.stride[sdk::kC] == 1 && layer.input.size[sdk::kC] > 1;
+}
+
+constexpr double kConvertUs = 0.18e-3; // an element, from planes to pixels or back
+
+void lay_channels_side_by_side(polyconv_tensor &t) {
+  t.offset = 0, t.size[sdk::kN] = 1;
+  int64_t stride = 1;
+  for (const int axis : {sdk::kC, sdk::kW, sdk::kH, sdk::kD, sdk::kN}) t.stride[axis] = stride, stride *= t.size[axis];
+}
+
+// Whether planes are so small, or read at such strides, that vectors of channels are quicker by more than converting
+// the tensors costs. Of one image on one thread, so that bits depend on neither.
+bool better_converted(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
+  polyconv_layer planes = layer, pixels = layer;
+  polyconv_policy alone = policy;
+  alone.threads = 1;
+  for (polyconv_tensor polyconv_layer::*t :
+       {&polyconv_layer::input, &polyconv_layer::output, &polyconv_layer::result}) {
+    (planes.*t).size[sdk::kN] = 1;
+    lay_channels_side_by_side(pixels.*t);
+  }
+  const double converting = kConvertUs * real(sdk::elements(pixels.input) + sdk::elements(pixels.result));
+  return depthwise_geometry(pixels, alone, isa).estimate_us + converting <
+         plane_geometry(planes, alone, isa, false).estimate_us;
+}
+
+// Whether the converted tensors fit the workspace; where they do not, planes are better than no depthwise kernel at
+// all.
+bool conversion_fits(const polyconv_layer &layer, const polyconv_policy &policy) {
+  constexpr int64_t kBeside = 64 << 10; // of the kernel itself, and to align them
+  int64_t bytes = kBeside;
+  const int32_t residual_from = layer.epilogue.residual_from;
+  for (const polyconv_tensor *t : {&layer.input, &layer.output}) bytes += sdk::elements(*t) * type_bytes(t->type);
+  if (residual_from != POLYCONV_RESIDUAL_NONE) bytes += sdk::elements(layer.residual) * type_bytes(layer.residual.type);
+  return bytes <= policy.workspace_limit;
+}
+
+bool offer_forward(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
+  if (!takes_strips(request, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (layer.weights.size[sdk::kC] != 1)
+    return offer.reject("takes one channel a group, not %" PRId64, layer.weights.size[sdk::kC]);
+  if (layer.groups == 1) return offer.reject("takes several groups; this is one channel");
+  if (channels_side_by_side(layer))
+    return layer.output.size[sdk::kC] == layer.input.size[sdk::kC]
+               ? depthwise_offer(request, isa, offer)
+               : offer.reject("takes one filter a channel where channels lie side by side");
+  if (turned_pays(request, isa)) return turned_offer(request, isa, offer);
+  if (!plane_takes(layer, isa, offer)) return false;
+  if (layer.output.size[sdk::kC] == layer.input.size[sdk::kC] && !turned_takes(layer) &&
+      conversion_fits(layer, *request.policy) && better_converted(layer, *request.policy, isa)) {
+    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
+    return offer.reject("takes planes of this size as vectors of channels, once these lie side by side");
+  }
+  return plane_offer(request, isa, offer);
+}
+
+std::unique_ptr<sdk::Instance> create_forward(const polyconv_request &request, int32_t config) {
+  const Isa isa = static_cast<Isa>(config);
+  if (channels_side_by_side(*request.layers[0])) return depthwise_create(request, isa);
+  return turned_pays(request, isa) ? turned_create(request, isa) : plane_create(request, isa);
+}
+
+bool supports_data(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  Isa isa;
+  if (!choose_isa(config, offer, isa)) return false;
+  return spread_takes(request, isa) ? spread_offer(request, isa, offer)
+                                    : adjoint_supports(kernel_depthwise, request, config, offer);
+}
+
+std::unique_ptr<sdk::Instance> create_data(const polyconv_request &request, int32_t config) {
+  const Isa isa = static_cast<Isa>(config);
+  return spread_takes(request, isa) ? spread_create(request, isa) : adjoint_create(kernel_depthwise, request, config);
+}
+
+} // namespace
+
+const sdk::Kernel kernel_depthwise = kernel_by_isa("depthwise", supports_by_isa<offer_forward>, create_forward);
+const sdk::Kernel kernel_depthwise_data = kernel_by_isa("depthwise_data", supports_data, create_data);
+
+} // namespace polyconv::cpu
