@@ -69,6 +69,7 @@ function(scan file)
   endforeach()
   set_property(GLOBAL PROPERTY "INCLUDES ${file}" ${included})
   string(REGEX MATCHALL "[a-z0-9_]+" words "${text}")
+  list(TRANSFORM words REPLACE "_by_isa$" "") # a table of tasks
   list(FILTER words INCLUDE REGEX "^kernel_|_task$")
   list(REMOVE_DUPLICATES words)
   set_property(GLOBAL PROPERTY "NAMES ${file}" ${words})

@@ -12,8 +12,10 @@
 namespace polyconv::cpu {
 
 #define POLYCONV_KERNEL(name) extern const sdk::Kernel kernel_##name;
+#define POLYCONV_ADJOINT(name)
 #include "cpu/kernels.inc"
 #undef POLYCONV_KERNEL
+#undef POLYCONV_ADJOINT
 
 std::vector<const sdk::Kernel *> kernels();
 

@@ -16,8 +16,8 @@ done < <(find "$root" -type d)
 while IFS= read -r name; do
   kernels=$((kernels + 1))
   (($(find "$root" -mindepth 2 -maxdepth 2 -name "$name.cpp" | wc -l) == 1)) || say "$name has no file of its own"
-  [[ -f $root/adjoint/$name.cpp ]] || grep -qF "\`$name\`" "$root/README.md" || say "$name: $root/README.md does not name it"
-done < <(sed -n 's/^POLYCONV_KERNEL(\(.*\))$/\1/p' "$root/kernels.inc")
+  grep -qF "\`$name\`" "$root/README.md" || say "$name: $root/README.md does not name it"
+done < <(sed -En 's/^POLYCONV_(KERNEL|ADJOINT)\((.*)\)$/\2/p' "$root/kernels.inc")
 
 outside=$(grep -rnE '#include "cpu/' "$root/common" | grep -vE '"cpu/(common/|pass\.hpp|isa\.hpp)') || true
 [[ -z $outside ]] || say "$outside

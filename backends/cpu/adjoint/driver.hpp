@@ -2,7 +2,7 @@
 // sdk/adjoint_kernel.hpp has what CUDA shares. The parts of a strided problem run one after the other, each on all
 // threads. Driver side only.
 //
-//   const sdk::Kernel kernel_dense_data = adjoint_of<kernel_dense>("dense_data");
+//   POLYCONV_ADJOINT(dense)          in kernels.inc
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

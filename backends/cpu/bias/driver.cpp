@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/bias/driver.hpp"
 
+#include "cpu/common/parts.hpp"
+
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
@@ -31,12 +33,9 @@ void run_bias(const BiasPlan &p, const polyconv_layer &layer, Isa isa, const std
               const polyconv_arguments &a, char *workspace) {
   if (!p.wanted) return;
   const int64_t channels = p.biased.size[sdk::kC];
-  const int64_t tasks = std::min<int64_t>(p.splits, parallel ? parallel->threads() : 1);
   auto *const totals = reinterpret_cast<double *>(workspace);
-  sdk::run_tasks(parallel, tasks, [&](int64_t task) {
-    const sdk::Share mine = sdk::share(p.splits, tasks, task);
-    for (int64_t split = mine.begin; split < mine.end; ++split)
-      bias_task_by_isa[isa](p, layer.bias_over_input ? a.input : a.output, split, totals + split * channels);
+  run_each(parallel, p.splits, threads_of(parallel), [&](int64_t, int64_t split) {
+    bias_task_by_isa[isa](p, layer.bias_over_input ? a.input : a.output, split, totals + split * channels);
   });
   for (int64_t c = 0; c < channels; ++c) {
     double sum = 0;

@@ -97,6 +97,30 @@ bool takes_strips(const polyconv_request &request, Offer &offer) {
   return takes_one_layer(request, offer) && walks_near(*request.layers[0], offer);
 }
 
+bool takes_strips(const polyconv_request &request, int32_t direction, Offer &offer) {
+  return takes_strips(request, offer) && goes(direction, *request.layers[0], offer);
+}
+
+bool goes(int32_t direction, const polyconv_layer &layer, Offer &offer) {
+  if (layer.direction == direction) return true;
+  return offer.reject(direction == POLYCONV_FORWARD ? "takes forward convolutions, no gradients"
+                                                    : "computes weight gradients only");
+}
+
+bool wants_layout(int32_t layout, const char *reason, Offer &offer) {
+  offer.wants_layout = 1 + layout;
+  return offer.reject("%s", reason);
+}
+
+void set_weights(Offer &offer, int64_t bytes, const char *format, ...) {
+  char text[POLYCONV_FORMAT_SIZE];
+  va_list list;
+  va_start(list, format);
+  std::vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  offer.set_weights(0, text, bytes);
+}
+
 bool can_list_a_pixel(const polyconv_layer &layer, Offer &offer) {
   const int64_t channels = layer.input.size[kC];
   return channels <= kMostListed ||

@@ -12,8 +12,17 @@ namespace polyconv::cpu {
 // the weights where these return true.
 bool takes_one_layer(const polyconv_request &request, sdk::Offer &offer);
 bool takes_strips(const polyconv_request &request, sdk::Offer &offer); // likewise, for kernels that lay out strips
+// The same for a kernel that goes forward, or computes gradients of weights.
+bool takes_strips(const polyconv_request &request, int32_t direction, sdk::Offer &offer);
+bool goes(int32_t direction, const polyconv_layer &layer, sdk::Offer &offer);
 bool takes_no_pooling(const polyconv_layer &layer, sdk::Offer &offer);
 bool can_list_a_pixel(const polyconv_layer &layer, sdk::Offer &offer); // for kernels that keep one of padding
+
+// Rejects, with this reason, a layer that the kernel takes once its tensors have another layout. Returns false.
+bool wants_layout(int32_t layout, const char *reason, sdk::Offer &offer);
+
+// Says what packed weights are (printf-style) and their bytes.
+POLYCONV_PRINTF(3, 4) void set_weights(sdk::Offer &offer, int64_t bytes, const char *format, ...);
 
 // Whether the products of sizes that plans are made of stay far inside 64 bits; else rejects in words.
 bool counts_in_64_bits(const polyconv_layer &layer, sdk::Offer &offer);

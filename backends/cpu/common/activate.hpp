@@ -39,9 +39,9 @@ POLYCONV_INLINE void add_bias(const float *bias, F32 (&sums)[M][N]) {
 }
 
 // change(sum) for every sum of a tile.
-template <int M, int N, class Change>
-POLYCONV_INLINE void for_sums(F32 (&sums)[M][N], const Change &change) {
-#pragma GCC unroll 16
+template <class V, int M, int N, class Change>
+POLYCONV_INLINE void for_sums(V (&sums)[M][N], const Change &change) {
+#pragma GCC unroll 32
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) sums[m][n] = change(sums[m][n]);

@@ -80,6 +80,10 @@ Epilogue with_arguments(const Epilogue &epilogue, const polyconv_arguments &argu
   return e;
 }
 
+LayerRun layer_run(const Epilogue &epilogue, const polyconv_arguments &arguments, bool stream) {
+  return {with_arguments(epilogue, arguments), arguments.input, arguments.weights[0], stream};
+}
+
 void activate_slowly(float *values, int64_t n, const polyconv_epilogue &rules) {
   activate_all(values, n, rules);
 }

@@ -22,6 +22,19 @@ struct Epilogue {
   void *saved, *output;
 };
 
+// What one run adds to the plan of a kernel that computes results.
+struct LayerRun {
+  Epilogue epilogue; // with pointers
+  const void *input, *weights;
+  int32_t stream; // results pass the caches by: they are aligned, and too many to stay there
+};
+
+// The same of a kernel that computes gradients of weights.
+struct WeightsRun {
+  const void *input, *gradient;
+  void *weights;
+};
+
 // Whether an activation is more than a few instructions: with exp, by channel, or of the C library.
 bool is_slow(int32_t activation);
 
@@ -39,6 +52,9 @@ Epilogue make_epilogue(const polyconv_layer &layer);
 
 // Run time: layer 0's pointers in their roles.
 Epilogue with_arguments(const Epilogue &epilogue, const polyconv_arguments &arguments);
+
+// Run time: all that a run adds; `weights` are the packed ones.
+LayerRun layer_run(const Epilogue &epilogue, const polyconv_arguments &arguments, bool stream = false);
 
 // The activation of n values by the SDK's own functions, in place: where no vector form exists. T is float or double.
 void activate_slowly(float *values, int64_t n, const polyconv_epilogue &rules);

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/pass.hpp"
+
 #include <cstdint>
 
 namespace polyconv::cpu {
@@ -21,4 +23,19 @@ struct GridShare {
   char *scratch;
 };
 
+// Work that is a list of items: [first, last), and the scratch of the task that does them.
+struct ItemShare {
+  int64_t first, last;
+  char *scratch;
+};
+
+namespace POLYCONV_ISA {
+
+// Where piece i of `total` begins, cut into `parts`.
+POLYCONV_INLINE int64_t piece(int64_t total, int64_t parts, int64_t i) {
+  const int64_t size = total / parts, rest = total % parts;
+  return i * size + (i < rest ? i : rest);
+}
+
+} // namespace POLYCONV_ISA
 } // namespace polyconv::cpu

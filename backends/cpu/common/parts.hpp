@@ -70,4 +70,29 @@ void run_grid(const std::unique_ptr<sdk::Parallel> &parallel, const Grid &g, voi
                   });
 }
 
+// body(share) for the share that each of `tasks` tasks has of the items, with its scratch.
+template <class Body>
+void run_items(const std::unique_ptr<sdk::Parallel> &parallel, int64_t items, int64_t tasks, void *workspace,
+               int64_t scratch_bytes, const Body &body) {
+  sdk::run_tasks(parallel, tasks, [&](int64_t task) {
+    const sdk::Share mine = sdk::share(items, tasks, task);
+    body(ItemShare{mine.begin, mine.end, static_cast<char *>(workspace) + task * scratch_bytes});
+  });
+}
+
+// body(task, item) for every item; each of at most `tasks` tasks takes neighbours.
+template <class Body>
+void run_each(const std::unique_ptr<sdk::Parallel> &parallel, int64_t items, int64_t tasks, const Body &body) {
+  tasks = std::min(tasks, items);
+  sdk::run_tasks(parallel, tasks, [&](int64_t task) {
+    const sdk::Share mine = sdk::share(items, tasks, task);
+    for (int64_t item = mine.begin; item < mine.end; ++item) body(task, item);
+  });
+}
+
+// The tasks of work outside plans, such as packing.
+inline int64_t threads_of(const std::unique_ptr<sdk::Parallel> &parallel) {
+  return parallel ? parallel->threads() : 1;
+}
+
 } // namespace polyconv::cpu

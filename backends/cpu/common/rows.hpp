@@ -38,6 +38,11 @@ inline Epilogue from_window(Epilogue epilogue, const RowWindow &window) {
   return epilogue;
 }
 
+inline LayerRun window_run(const Epilogue &epilogue, const polyconv_arguments &a, const RowWindow &window,
+                           bool stream = false) {
+  return {from_window(with_arguments(epilogue, a), window), a.input, a.weights[0], stream};
+}
+
 // An instance that was created for a layer of one image and depth, one thread, and as many rows as a window ever has.
 class RowInstance : public sdk::Instance {
  public:

@@ -38,8 +38,12 @@ constexpr int kF32Lanes = kLanes<float>;
 // As many 16-bit or 8-bit integers as F32 has lanes.
 typedef uint16_t HalfU16 __attribute__((vector_size(kVectorBytes / 2)));
 typedef int16_t HalfS16 __attribute__((vector_size(kVectorBytes / 2)));
-typedef uint8_t QuarterU8 __attribute__((vector_size(kVectorBytes / 4)));
-typedef int8_t QuarterS8 __attribute__((vector_size(kVectorBytes / 4)));
+template <class Byte>
+struct QuarterOf {
+  typedef Byte type __attribute__((vector_size(kVectorBytes / 4)));
+};
+template <class Byte>
+using Quarter = typename QuarterOf<Byte>::type;
 
 // ---------------------------------------------------------------- loads and stores
 
@@ -268,28 +272,19 @@ POLYCONV_INLINE F32 load_f32(const f16 *p) {
   return bits_as<F32>(sign | (magnitude >= 0x7c00u ? special : finite));
 #endif
 }
-POLYCONV_INLINE S32 load_s32(const uint8_t *p) {
+template <class Byte> // int8_t or uint8_t
+POLYCONV_INLINE S32 load_s32(const Byte *p) {
+  [[maybe_unused]] constexpr bool kSigned = static_cast<Byte>(-1) < 0;
 #if defined(__AVX512F__)
-  return bits_as<S32>(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+  return bits_as<S32>(kSigned ? _mm512_cvtepi8_epi32(v) : _mm512_cvtepu8_epi32(v));
 #elif defined(__AVX2__)
-  return bits_as<S32>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+  const __m128i v = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(p));
+  return bits_as<S32>(kSigned ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
 #elif defined(POLYCONV_SVE)
   return sve_load_s32(p);
 #else
-  QuarterU8 v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return __builtin_convertvector(v, S32);
-#endif
-}
-POLYCONV_INLINE S32 load_s32(const int8_t *p) {
-#if defined(__AVX512F__)
-  return bits_as<S32>(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
-#elif defined(__AVX2__)
-  return bits_as<S32>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
-#elif defined(POLYCONV_SVE)
-  return sve_load_s32(p);
-#else
-  QuarterS8 v;
+  Quarter<Byte> v;
   __builtin_memcpy(&v, p, sizeof v);
   return __builtin_convertvector(v, S32);
 #endif
@@ -412,27 +407,22 @@ POLYCONV_INLINE S32 saturated_unsigned(F32 v, float high) {
 POLYCONV_INLINE void store_f32(uint16_t *p, F32 v) {
   store_u16(p, bits_as<U32>(saturated_unsigned(v, 65535.0f)));
 }
-POLYCONV_INLINE void store_f32(uint8_t *p, F32 v) {
-  const S32 clamped = saturated_unsigned(v, 255.0f);
+template <class Byte>
+POLYCONV_INLINE void store_bytes(Byte *p, S32 v) {
 #if defined(__AVX512F__)
-  _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(bits_as<__m512i>(clamped)));
+  _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(bits_as<__m512i>(v)));
 #elif defined(POLYCONV_SVE)
-  sve_store_bytes(p, clamped);
+  sve_store_bytes(reinterpret_cast<uint8_t *>(p), v);
 #else
-  const QuarterU8 narrow = __builtin_convertvector(clamped, QuarterU8);
+  const Quarter<Byte> narrow = __builtin_convertvector(v, Quarter<Byte>);
   __builtin_memcpy(p, &narrow, sizeof narrow);
 #endif
 }
+POLYCONV_INLINE void store_f32(uint8_t *p, F32 v) {
+  store_bytes(p, saturated_unsigned(v, 255.0f));
+}
 POLYCONV_INLINE void store_f32(int8_t *p, F32 v) {
-  const S32 clamped = saturated(v, -128.0f, 127.0f);
-#if defined(__AVX512F__)
-  _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(bits_as<__m512i>(clamped)));
-#elif defined(POLYCONV_SVE)
-  sve_store_bytes(reinterpret_cast<uint8_t *>(p), clamped);
-#else
-  const QuarterS8 narrow = __builtin_convertvector(clamped, QuarterS8);
-  __builtin_memcpy(p, &narrow, sizeof narrow);
-#endif
+  store_bytes(p, saturated(v, -128.0f, 127.0f));
 }
 
 // The first n lanes, integers already rounded (see round_even). The loop's own bound is a constant: inlined where n is

@@ -4,43 +4,32 @@
 
 #include "cpu/common/simd.hpp"
 
+#include <utility>
+
 namespace polyconv::cpu::POLYCONV_ISA {
 
-// a0 b0 a1 b1 ..., the first half of it and the second.
+// Lanes First, First + 1, ... of a and b in turn: a0 b0 a1 b1 ...
+template <class T, int First, int... kLane>
+POLYCONV_INLINE Vector<T> in_turn(Vector<T> a, Vector<T> b, std::integer_sequence<int, kLane...>) {
+  return __builtin_shufflevector(a, b, (First + kLane / 2 + kLane % 2 * kLanes<T>)...);
+}
 template <class T>
 POLYCONV_INLINE Vector<T> interleave_low(Vector<T> a, Vector<T> b) {
-  if constexpr (kLanes<T> == 16)
-    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  else if constexpr (kLanes<T> == 8)
-    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-  else if constexpr (kLanes<T> == 4)
-    return __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  else
-    return __builtin_shufflevector(a, b, 0, 2);
+  return in_turn<T, 0>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
 }
 template <class T>
 POLYCONV_INLINE Vector<T> interleave_high(Vector<T> a, Vector<T> b) {
-  if constexpr (kLanes<T> == 16)
-    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-  else if constexpr (kLanes<T> == 8)
-    return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-  else if constexpr (kLanes<T> == 4)
-    return __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  else
-    return __builtin_shufflevector(a, b, 1, 3);
+  return in_turn<T, kLanes<T> / 2>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
 }
 
-// Elements 0, 2, 4, ... of a and b behind each other.
+// Lanes 0, 2, 4, ... of a and b behind each other.
+template <class T, int... kLane>
+POLYCONV_INLINE Vector<T> every_other(Vector<T> a, Vector<T> b, std::integer_sequence<int, kLane...>) {
+  return __builtin_shufflevector(a, b, (2 * kLane)...);
+}
 template <class T>
 POLYCONV_INLINE Vector<T> even_lanes(Vector<T> a, Vector<T> b) {
-  if constexpr (kLanes<T> == 16)
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  else if constexpr (kLanes<T> == 8)
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-  else if constexpr (kLanes<T> == 4)
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6);
-  else
-    return __builtin_shufflevector(a, b, 0, 2);
+  return every_other<T>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
 }
 
 // Each round of interleaving the halves moves one bit of the row number into the column number and back; after as many

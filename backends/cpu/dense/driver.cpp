@@ -45,10 +45,9 @@ polyconv_layer as_walked(const polyconv_layer &l) {
 // Everything the packed bytes depend on beside the weight problem: element, panel and block of channels, order of axes.
 void set_format(const DensePlan &p, const polyconv_layer &layer, sdk::Offer &offer) {
   static const char *const kElements[] = {"f32", "f64", "s16", "bf16", "s8"};
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_dense_%s_%d%s:1", kElements[static_cast<int>(p.arithmetic)],
-                static_cast<int>(p.panel_channels), is_walked_otherwise(layer) ? "_walked" : "");
-  offer.set_weights(0, format, weights_bytes(p) + p.groups * p.panels * line_sums(p) * 4);
+  set_weights(offer, weights_bytes(p) + p.groups * p.panels * line_sums(p) * 4, "cpu_dense_%s_%d%s:1",
+              kElements[static_cast<int>(p.arithmetic)], static_cast<int>(p.panel_channels),
+              is_walked_otherwise(layer) ? "_walked" : "");
 }
 
 // One weight as the arithmetic's number; as its bits where that is bf16.
@@ -101,22 +100,13 @@ void pack_panel(const DensePlan &p, const polyconv_layer &layer, const void *raw
 
 // Panels are shared among the threads.
 template <class T>
-void pack_weights(const DensePlan &p, const polyconv_layer &layer, const sdk::Parallel *parallel, const void *raw,
-                  void *packed) {
+void pack_weights(const DensePlan &p, const polyconv_layer &layer, const std::unique_ptr<sdk::Parallel> &parallel,
+                  const void *raw, void *packed) {
   const int64_t size = p.taps * p.pixel * p.panel_channels * element_channels(p.arithmetic);
-  const int64_t total = p.groups * p.panels;
   auto *sums = reinterpret_cast<int32_t *>(static_cast<char *>(packed) + weights_bytes(p));
-  const int64_t tasks = parallel ? std::min<int64_t>(parallel->threads(), total) : 1;
-  const auto pack_share = [&](int64_t task) {
-    const sdk::Share panels = sdk::share(total, tasks, task);
-    for (int64_t i = panels.begin; i < panels.end; ++i)
-      pack_panel(p, layer, raw, i / p.panels, i % p.panels, static_cast<T *>(packed) + i * size,
-                 sums + i * line_sums(p));
-  };
-  if (parallel)
-    (*parallel)(tasks, pack_share);
-  else
-    pack_share(0);
+  run_each(parallel, p.groups * p.panels, threads_of(parallel), [&](int64_t, int64_t i) {
+    pack_panel(p, layer, raw, i / p.panels, i % p.panels, static_cast<T *>(packed) + i * size, sums + i * line_sums(p));
+  });
 }
 
 // Tiles become f32 results beyond the caches that are whole lines.
@@ -147,11 +137,11 @@ class DenseInstance final : public RowInstance {
 
   void pack(int, const void *raw, void *packed, void *) override {
     switch (plan_.arithmetic) {
-      case DenseArithmetic::kF32: return pack_weights<float>(plan_, layer_, parallel_.get(), raw, packed);
-      case DenseArithmetic::kF64: return pack_weights<double>(plan_, layer_, parallel_.get(), raw, packed);
-      case DenseArithmetic::kPairs: return pack_weights<int16_t>(plan_, layer_, parallel_.get(), raw, packed);
-      case DenseArithmetic::kBf16: return pack_weights<sdk::bf16>(plan_, layer_, parallel_.get(), raw, packed);
-      case DenseArithmetic::kQuads: return pack_weights<int8_t>(plan_, layer_, parallel_.get(), raw, packed);
+      case DenseArithmetic::kF32: return pack_weights<float>(plan_, layer_, parallel_, raw, packed);
+      case DenseArithmetic::kF64: return pack_weights<double>(plan_, layer_, parallel_, raw, packed);
+      case DenseArithmetic::kPairs: return pack_weights<int16_t>(plan_, layer_, parallel_, raw, packed);
+      case DenseArithmetic::kBf16: return pack_weights<sdk::bf16>(plan_, layer_, parallel_, raw, packed);
+      case DenseArithmetic::kQuads: return pack_weights<int8_t>(plan_, layer_, parallel_, raw, packed);
     }
   }
 
@@ -198,9 +188,8 @@ class DenseInstance final : public RowInstance {
 } // namespace
 
 bool dense_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (!takes_no_pooling(layer, offer)) return false;
   const DensePlan p = dense_geometry(as_walked(layer), *request.policy, isa);
   if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;

@@ -117,31 +117,9 @@ POLYCONV_NOINLINE void dense_taps_tile(const DenseTile<T> &t) {
 
 template <int Taps, int Step, class T>
 POLYCONV_INLINE void dense_taps_tile_of(int64_t pixels, const DenseTile<T> &t) {
-  if (t.result_line) switch (pixels) {
-      case 4: return dense_taps_tile<Taps, Step, 2, 4>(t);
-      case 5: return dense_taps_tile<Taps, Step, 2, 5>(t);
-      case 6: return dense_taps_tile<Taps, Step, 2, 6>(t);
-      case 7: return dense_taps_tile<Taps, Step, 2, 7>(t);
-      case 8: return dense_taps_tile<Taps, Step, 2, 8>(t);
-      default: return;
-    }
-  if constexpr (Taps > 1) switch (pixels) {
-      case 1: return dense_taps_tile<Taps, Step, 1, 1>(t);
-      case 2: return dense_taps_tile<Taps, Step, 1, 2>(t);
-      case 3: return dense_taps_tile<Taps, Step, 1, 3>(t);
-      case 4: return dense_taps_tile<Taps, Step, 1, 4>(t);
-      case 5: return dense_taps_tile<Taps, Step, 1, 5>(t);
-      case 6: return dense_taps_tile<Taps, Step, 1, 6>(t);
-      case 7: return dense_taps_tile<Taps, Step, 1, 7>(t);
-      case 8: return dense_taps_tile<Taps, Step, 1, 8>(t);
-      case 9: return dense_taps_tile<Taps, Step, 1, 9>(t);
-      case 10: return dense_taps_tile<Taps, Step, 1, 10>(t);
-      case 11: return dense_taps_tile<Taps, Step, 1, 11>(t);
-      case 12: return dense_taps_tile<Taps, Step, 1, 12>(t);
-      case 13: return dense_taps_tile<Taps, Step, 1, 13>(t);
-      case 14: return dense_taps_tile<Taps, Step, 1, 14>(t);
-      default: return;
-    }
+  if (pixels == 0) return; // of empty tensors
+  if (t.result_line) return with_size<8, 4>(pixels, [&](auto m) { dense_taps_tile<Taps, Step, 2, m.value>(t); });
+  if constexpr (Taps > 1) with_size<kDensePixels>(pixels, [&](auto m) { dense_taps_tile<Taps, Step, 1, m.value>(t); });
 }
 
 // The tile of one vector and one tap, longer than others, as one vector leaves registers for twice as many pixels.
@@ -160,23 +138,7 @@ POLYCONV_NOINLINE void dense_long_tile(const DenseTile<T> &t) {
 // Of 15 to kDenseLong pixels.
 template <class T>
 POLYCONV_INLINE void dense_long_tile_of(int64_t pixels, const DenseTile<T> &t) {
-  switch (pixels) {
-    case 15: return dense_long_tile<15>(t);
-    case 16: return dense_long_tile<16>(t);
-    case 17: return dense_long_tile<17>(t);
-    case 18: return dense_long_tile<18>(t);
-    case 19: return dense_long_tile<19>(t);
-    case 20: return dense_long_tile<20>(t);
-    case 21: return dense_long_tile<21>(t);
-    case 22: return dense_long_tile<22>(t);
-    case 23: return dense_long_tile<23>(t);
-    case 24: return dense_long_tile<24>(t);
-    case 25: return dense_long_tile<25>(t);
-    case 26: return dense_long_tile<26>(t);
-    case 27: return dense_long_tile<27>(t);
-    case 28: return dense_long_tile<28>(t);
-    default: return;
-  }
+  with_size<kDenseLong, kDensePixels + 1>(pixels, [&](auto m) { dense_long_tile<m.value>(t); });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

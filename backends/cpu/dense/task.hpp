@@ -10,11 +10,7 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 // The row of a transposed tile: whole squares of either type.
-#if POLYCONV_VECTOR_REGISTERS == 32
-constexpr int kDenseTurned = 16;
-#else
-constexpr int kDenseTurned = 8;
-#endif
+constexpr int kDenseTurned = kManyRegisters ? 16 : 8;
 
 // First column of tile i of a line, which are of nearly equal size.
 POLYCONV_INLINE int64_t tile_column(const DensePlan &p, int64_t i) {

@@ -6,17 +6,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/common/simd.hpp"
+#include "cpu/common/activate.hpp"
 #include "cpu/dense/plan.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if POLYCONV_VECTOR_REGISTERS == 32
-constexpr int kDensePixels = 14;
-#else
-constexpr int kDensePixels = 6;
-#endif
-constexpr int kDenseVectors = 2;
+constexpr int kDensePixels = kManyRegisters ? 14 : 6, kDenseVectors = 2;
 
 // `steps` neighbouring source elements and the weights that meet them. `source` is where output column 0 reads.
 template <class T>
@@ -148,8 +144,7 @@ POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, Dens
   const T *weights = t.weights + run.weights;
   for (int64_t k = 0; k < run.steps; ++k) {
     Vector<T> vectors[N];
-#pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) vectors[n] = load(weights + n * kLanes<T>);
+    load_vectors(weights, vectors);
     if constexpr (N > 1) { // a tile of one vector has no load to spare
       __builtin_prefetch(ahead.source);
       __builtin_prefetch(ahead.weights, 0, 2);
@@ -215,17 +210,10 @@ POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) 
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n)
           sums[m][n] = plus(sums[m][n], load_last<T, N>(t.residual + m * t.residual_row + n * kLanes<T>, n, t.rest));
-    if (t.relu)
-#pragma GCC unroll 32
-      for (int m = 0; m < M; ++m)
-#pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] < Vector<T>{} ? Vector<T>{} : sums[m][n]; // NaN stays
+    if (t.relu) for_sums(sums, [](Vector<T> v) { return v < Vector<T>{} ? Vector<T>{} : v; }); // NaN stays
     if (t.highest) {
       const Vector<T> highest = splat(*t.highest);
-#pragma GCC unroll 32
-      for (int m = 0; m < M; ++m)
-#pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] > highest ? highest : sums[m][n];
+      for_sums(sums, [&](Vector<T> v) { return v > highest ? highest : v; });
     }
   }
   char *row = static_cast<char *>(t.result);
@@ -310,28 +298,10 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
   store_tile(t, sums);
 }
 
-// The tile of 1 to kDensePixels pixels.
+// The tile of 1 to kDensePixels pixels; of none, as empty tensors have, nothing.
 template <class T, int N>
 POLYCONV_INLINE void dense_tile_of(int64_t pixels, const DenseTile<T> &t) {
-  switch (pixels) {
-    case 1: return dense_tile<T, 1, N>(t);
-    case 2: return dense_tile<T, 2, N>(t);
-    case 3: return dense_tile<T, 3, N>(t);
-    case 4: return dense_tile<T, 4, N>(t);
-    case 5: return dense_tile<T, 5, N>(t);
-    case 6: return dense_tile<T, 6, N>(t);
-#if POLYCONV_VECTOR_REGISTERS == 32
-    case 7: return dense_tile<T, 7, N>(t);
-    case 8: return dense_tile<T, 8, N>(t);
-    case 9: return dense_tile<T, 9, N>(t);
-    case 10: return dense_tile<T, 10, N>(t);
-    case 11: return dense_tile<T, 11, N>(t);
-    case 12: return dense_tile<T, 12, N>(t);
-    case 13: return dense_tile<T, 13, N>(t);
-    case 14: return dense_tile<T, 14, N>(t);
-#endif
-    default: return;
-  }
+  if (pixels > 0) with_size<kDensePixels>(pixels, [&](auto m) { dense_tile<T, m.value, N>(t); });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -9,11 +9,11 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-void depthwise_turned_task(const TurnedPlan &plan, const TurnedRun &run, const TurnedShare &share) {
+void depthwise_turned_task(const TurnedPlan &plan, const LayerRun &run, const TurnedShare &share) {
   turned_typed(plan, run, share);
 }
 
-void depthwise_task(const DepthwisePlan &plan, const DepthwiseRun &run, const DepthwiseShare &share) {
+void depthwise_task(const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share) {
   depthwise_typed<DepthwiseFilter>(plan, run, share);
 }
 

@@ -111,11 +111,11 @@ POLYCONV_INLINE void spread_tile_of(const SpreadPlan &p, const DepthwiseTile<flo
 }
 
 // The source pixels that row `at` of the results reads: rows of sources in order of their taps.
-POLYCONV_INLINE int64_t list_sources(const SpreadPlan &p, const SpreadRun &r, const Row &at, const float **list,
+POLYCONV_INLINE int64_t list_sources(const SpreadPlan &p, const LayerRun &r, const Row &at, const float **list,
                                      DepthwiseLine *taps) {
   const polyconv_tensor &t = p.source;
   const Axis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
-  const float *const image = static_cast<const float *>(r.source) + t.offset + at.n * t.stride[0];
+  const float *const image = static_cast<const float *>(r.input) + t.offset + at.n * t.stride[0];
   const float *const padding = static_cast<const float *>(p.padding);
   int64_t lines = 0;
   for (int64_t i = 0; i < d.taps; ++i)
@@ -132,7 +132,7 @@ POLYCONV_INLINE int64_t list_sources(const SpreadPlan &p, const SpreadRun &r, co
   return lines;
 }
 
-POLYCONV_NOINLINE void spread_share(const SpreadPlan &p, const SpreadRun &r, const DepthwiseShare &share) {
+POLYCONV_NOINLINE void spread_share(const SpreadPlan &p, const LayerRun &r, const ItemShare &share) {
   const float **const list = reinterpret_cast<const float **>(share.scratch);
   DepthwiseLine *const taps = reinterpret_cast<DepthwiseLine *>(share.scratch + p.rows_at);
   const Epilogue &e = r.epilogue;
@@ -154,7 +154,7 @@ POLYCONV_NOINLINE void spread_share(const SpreadPlan &p, const SpreadRun &r, con
   if (r.stream) streamed_stores_done();
 }
 
-void spread_task(const SpreadPlan &plan, const SpreadRun &run, const DepthwiseShare &share) {
+void spread_task(const SpreadPlan &plan, const LayerRun &run, const ItemShare &share) {
   if constexpr (kManyRegisters) spread_share(plan, run, share); // nobody asks the others
 }
 

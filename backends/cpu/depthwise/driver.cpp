@@ -6,6 +6,7 @@
 #include "cpu/common/aligned.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
@@ -316,13 +317,9 @@ class DepthwiseInstance final : public RowInstance {
   void pack(int, const void *raw, void *packed, void *) override { depthwise_pack(plan_, layer_, raw, packed); }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const DepthwiseRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0],
-                              may_stream_ && aligned(a.output, vector_)};
-    const auto one_task = [&](int64_t task) {
-      const Share items = share(plan_.items, plan_.tasks, task);
-      task_(plan_, run, {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    };
-    sdk::run_tasks(parallel_, plan_.tasks, one_task);
+    const LayerRun run = layer_run(plan_.epilogue, a, may_stream_ && aligned(a.output, vector_));
+    run_items(parallel_, plan_.items, plan_.tasks, a.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { task_(plan_, run, share); });
   }
 
   void run_rows(const polyconv_arguments &a, const RowWindow &window) const override {
@@ -332,15 +329,14 @@ class DepthwiseInstance final : public RowInstance {
     p.ahead = window.from_memory && p.square != 0;
     p.row_groups = ceil_div(window.rows.count, p.tile_rows);
     p.items = p.row_groups * p.parts;
-    const DepthwiseRun run = {from_window(with_arguments(p.epilogue, a), window), a.input, a.weights[0],
-                              window.to_memory && aligned_ && aligned(a.output, vector_)};
+    const LayerRun run = window_run(p.epilogue, a, window, window.to_memory && aligned_ && aligned(a.output, vector_));
     task_(p, run, {0, p.items, static_cast<char *>(a.workspace)});
   }
 
  private:
   polyconv_layer layer_;
   DepthwisePlan plan_;
-  void (*task_)(const DepthwisePlan &plan, const DepthwiseRun &run, const DepthwiseShare &share);
+  void (*task_)(const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share);
   int64_t vector_;
   bool aligned_, may_stream_;   // pixels that begin on a whole vector; and tensors beyond the caches
   std::vector<int64_t> tables_; // what plan_ points into
@@ -368,16 +364,13 @@ std::unique_ptr<Instance> depthwise_create(const polyconv_request &request, Isa 
 namespace {
 
 bool grouped_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   const int64_t in = layer.input.size[kC], out = layer.output.size[kC], of_group = layer.weights.size[kC];
   if (layer.groups == 1) return offer.reject("takes several groups");
   if (of_group == 1 && in == out) return offer.reject("takes several channels or filters a group; this is depthwise");
-  if (layer.input.stride[kC] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("takes channels that lie side by side");
-  }
+  if (layer.input.stride[kC] != 1)
+    return wants_layout(POLYCONV_CHANNELS_LAST, "takes channels that lie side by side", offer);
   const int64_t lanes = vector_bytes(isa) / sum_bytes(layer.sum_type);
   if (in < lanes) return offer.reject("takes a vector of channels and more, not %" PRId64, in);
   if (out > kMostListed)

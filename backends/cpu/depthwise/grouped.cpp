@@ -165,7 +165,7 @@ struct GroupedFilter {
   }
 };
 
-void grouped_task(const DepthwisePlan &plan, const DepthwiseRun &run, const DepthwiseShare &share) {
+void grouped_task(const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share) {
   depthwise_typed<GroupedFilter>(plan, run, share);
 }
 

@@ -58,9 +58,8 @@ bool conversion_fits(const polyconv_layer &layer, const polyconv_policy &policy)
 }
 
 bool offer_forward(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (layer.weights.size[sdk::kC] != 1)
     return offer.reject("takes one channel a group, not %" PRId64, layer.weights.size[sdk::kC]);
   if (layer.groups == 1) return offer.reject("takes several groups; this is one channel");
@@ -71,10 +70,9 @@ bool offer_forward(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
   if (turned_pays(request, isa)) return turned_offer(request, isa, offer);
   if (!plane_takes(layer, isa, offer)) return false;
   if (layer.output.size[sdk::kC] == layer.input.size[sdk::kC] && !turned_takes(layer) &&
-      conversion_fits(layer, *request.policy) && better_converted(layer, *request.policy, isa)) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("takes planes of this size as vectors of channels, once these lie side by side");
-  }
+      conversion_fits(layer, *request.policy) && better_converted(layer, *request.policy, isa))
+    return wants_layout(POLYCONV_CHANNELS_LAST,
+                        "takes planes of this size as vectors of channels, once these lie side by side", offer);
   return plane_offer(request, isa, offer);
 }
 

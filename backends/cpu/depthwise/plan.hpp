@@ -10,6 +10,7 @@
 
 #include "cpu/common/axis.hpp"
 #include "cpu/common/epilogue.hpp"
+#include "cpu/common/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -63,20 +64,7 @@ struct DepthwisePlan {
   double estimate_us;
 };
 
-struct DepthwiseRun {
-  Epilogue epilogue; // with pointers
-  const void *input, *weights;
-  int32_t stream; // results are too many for the cache and aligned
-};
-
-struct DepthwiseShare {
-  int64_t first, last; // items
-  char *scratch;
-};
-
-POLYCONV_ISA_FUNCTION(void, depthwise_task, const DepthwisePlan &plan, const DepthwiseRun &run,
-                      const DepthwiseShare &share)
-POLYCONV_ISA_FUNCTION(void, grouped_task, const DepthwisePlan &plan, const DepthwiseRun &run,
-                      const DepthwiseShare &share)
+POLYCONV_ISA_FUNCTION(void, depthwise_task, const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share)
+POLYCONV_ISA_FUNCTION(void, grouped_task, const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share)
 
 } // namespace polyconv::cpu

@@ -6,6 +6,7 @@
 #include "cpu/common/aligned.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/parallel.hpp>
@@ -106,14 +107,10 @@ class SpreadInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    SpreadRun run = {with_arguments(plan_.epilogue, a), a.output, a.weights[0], 0};
-    run.epilogue.output = a.input;
-    run.stream = may_stream_ && aligned(a.input, vector_);
-    run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
-      const Share items = share(plan_.items, plan_.tasks, task);
-      spread_task_by_isa[isa_](plan_, run,
-                               {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    });
+    LayerRun run = layer_run(plan_.epilogue, a, may_stream_ && aligned(a.input, vector_));
+    run.input = a.output, run.epilogue.output = a.input;
+    run_items(parallel_, plan_.items, plan_.tasks, a.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { spread_task_by_isa[isa_](plan_, run, share); });
   }
 
  private:

@@ -34,12 +34,6 @@ struct SpreadPlan {
   double estimate_us;
 };
 
-struct SpreadRun {
-  Epilogue epilogue; // with pointers
-  const void *source, *weights;
-  int32_t stream; // results pass the caches by
-};
-
-POLYCONV_ISA_FUNCTION(void, spread_task, const SpreadPlan &plan, const SpreadRun &run, const DepthwiseShare &share)
+POLYCONV_ISA_FUNCTION(void, spread_task, const SpreadPlan &plan, const LayerRun &run, const ItemShare &share)
 
 } // namespace polyconv::cpu

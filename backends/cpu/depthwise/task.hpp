@@ -13,7 +13,7 @@ namespace polyconv::cpu::POLYCONV_ISA {
 template <class From, class T>
 struct DepthwiseGroup {
   const DepthwisePlan &plan;
-  const DepthwiseRun &run;
+  const LayerRun &run;
   const From **pixels;
   T *sums;
   Row at; // the first result
@@ -189,7 +189,7 @@ POLYCONV_INLINE void filter_tile(const DepthwiseGroup<From, T> &group, int64_t x
 // The first source row that the group of rows at `at` does not read: of the group below, or of the next image; NULL
 // where there is none.
 template <class From>
-POLYCONV_INLINE const From *next_row(const DepthwisePlan &p, const DepthwiseRun &r, const Row &at) {
+POLYCONV_INLINE const From *next_row(const DepthwisePlan &p, const LayerRun &r, const Row &at) {
   const polyconv_tensor &t = p.input;
   int64_t n = at.n, h = at.h * p.axis[1].step - p.axis[1].before + p.lines;
   if (h < 0) h = 0;
@@ -200,7 +200,7 @@ POLYCONV_INLINE const From *next_row(const DepthwisePlan &p, const DepthwiseRun 
 
 // The first source row that a group of rows that walks is the first to read; may lie beyond the tensor.
 template <class From>
-POLYCONV_INLINE const From *first_row(const DepthwisePlan &p, const DepthwiseRun &r, const Row &at) {
+POLYCONV_INLINE const From *first_row(const DepthwisePlan &p, const LayerRun &r, const Row &at) {
   const polyconv_tensor &t = p.input;
   const Axis &h = p.axis[1];
   const int64_t y = at.h * h.step - h.before + h.taps - h.step;
@@ -213,7 +213,7 @@ POLYCONV_INLINE int64_t block_channel(const DepthwisePlan &p, int64_t block) {
 }
 
 template <class Filter, class From, class T>
-POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRun &r, const DepthwiseShare &share) {
+POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const LayerRun &r, const ItemShare &share) {
   DepthwiseGroup<From, T> group = {p,
                                    r,
                                    reinterpret_cast<const From **>(share.scratch),
@@ -247,7 +247,7 @@ POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const DepthwiseRu
 }
 
 template <class Filter>
-POLYCONV_INLINE void depthwise_typed(const DepthwisePlan &p, const DepthwiseRun &r, const DepthwiseShare &share) {
+POLYCONV_INLINE void depthwise_typed(const DepthwisePlan &p, const LayerRun &r, const ItemShare &share) {
   for_types(p.input.type, p.epilogue.sum_type == POLYCONV_S32, [&](auto row) {
     depthwise_share<Filter, typename decltype(row)::From, typename decltype(row)::Sum>(p, r, share);
   });

@@ -112,7 +112,7 @@ POLYCONV_INLINE TurnedSpan read_by(const Axis &axis) {
 
 // One strip of a unit of one image: results of the axes of `p`, which reads and writes scratch.
 template <class From>
-POLYCONV_INLINE void filter_strip(const TurnedPlan &t, const TurnedRun &run, DepthwisePlan &p, const Row &at,
+POLYCONV_INLINE void filter_strip(const TurnedPlan &t, const LayerRun &run, DepthwisePlan &p, const Row &at,
                                   char *scratch) {
   const TurnedSpan rows = read_by(p.axis[1]), columns = read_by(p.axis[2]);
   const int64_t height = rows.end - rows.begin, width = columns.end - columns.begin;
@@ -136,7 +136,7 @@ POLYCONV_INLINE void filter_strip(const TurnedPlan &t, const TurnedRun &run, Dep
   r.offset = 0, r.stride[4] = pixel, r.stride[3] = line * pixel, r.stride[2] = lines * line * pixel;
   p.row_groups = (lines + p.tile_rows - 1) / p.tile_rows;
   p.items = p.axis[0].out * p.row_groups;
-  DepthwiseRun inner = {p.epilogue, source, static_cast<const float *>(run.weights) + at.k, 0};
+  LayerRun inner = {p.epilogue, source, static_cast<const float *>(run.weights) + at.k, 0};
   inner.epilogue.output = result;
   depthwise_share<DepthwiseFilter, float, float>(p, inner, {0, p.items, scratch});
 
@@ -149,7 +149,7 @@ POLYCONV_INLINE void filter_strip(const TurnedPlan &t, const TurnedRun &run, Dep
 }
 
 template <class From>
-POLYCONV_NOINLINE void turned_share(const TurnedPlan &t, const TurnedRun &run, const TurnedShare &share) {
+POLYCONV_NOINLINE void turned_share(const TurnedPlan &t, const LayerRun &run, const TurnedShare &share) {
   for (int64_t item = share.first; item < share.last; ++item) {
     const int64_t strip = item % share.strips, unit = item / share.strips;
     const int64_t first = strip * share.strip_rows, rest = share.rows.out - first;
@@ -161,7 +161,7 @@ POLYCONV_NOINLINE void turned_share(const TurnedPlan &t, const TurnedRun &run, c
   }
 }
 
-POLYCONV_INLINE void turned_typed(const TurnedPlan &t, const TurnedRun &run, const TurnedShare &share) {
+POLYCONV_INLINE void turned_typed(const TurnedPlan &t, const LayerRun &run, const TurnedShare &share) {
   switch (t.input.type) {
     case POLYCONV_F16: return turned_share<f16>(t, run, share);
     case POLYCONV_BF16: return turned_share<bf16>(t, run, share);

@@ -6,6 +6,7 @@
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/depthwise/driver.hpp"
 #include "cpu/plane/driver.hpp"
 
@@ -86,19 +87,16 @@ class TurnedInstance final : public RowInstance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const TurnedRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0]};
-    const auto one_task = [&](int64_t task) {
-      const Share items = share(plan_.items, plan_.tasks, task);
-      depthwise_turned_task_by_isa[isa_](
-          plan_, run,
-          {items.begin, items.end, plan_.pixels.axis[1], plan_.pixels.axis[2], plan_.strip_rows, plan_.strips,
-           static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    };
-    sdk::run_tasks(parallel_, plan_.tasks, one_task);
+    const LayerRun run = layer_run(plan_.epilogue, a);
+    run_items(parallel_, plan_.items, plan_.tasks, a.workspace, plan_.scratch_bytes, [&](const ItemShare &share) {
+      depthwise_turned_task_by_isa[isa_](plan_, run,
+                                         {share.first, share.last, plan_.pixels.axis[1], plan_.pixels.axis[2],
+                                          plan_.strip_rows, plan_.strips, share.scratch});
+    });
   }
 
   void run_rows(const polyconv_arguments &a, const RowWindow &window) const override {
-    const TurnedRun run = {from_window(with_arguments(plan_.epilogue, a), window), a.input, a.weights[0]};
+    const LayerRun run = window_run(plan_.epilogue, a, window);
     const int64_t strips = ceil_div(window.rows.count, plan_.strip_rows);
     depthwise_turned_task_by_isa[isa_](plan_, run,
                                        {0, plan_.units * strips, axis_of(window.rows), axis_of(window.columns),

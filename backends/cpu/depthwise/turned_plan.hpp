@@ -24,11 +24,6 @@ struct TurnedPlan {
   double estimate_us;
 };
 
-struct TurnedRun {
-  Epilogue epilogue; // with pointers
-  const void *input, *weights;
-};
-
 // Items [first, last) of the results of `rows` and `columns`, which are the layer's own or those of a window of it.
 struct TurnedShare {
   int64_t first, last;
@@ -37,7 +32,7 @@ struct TurnedShare {
   char *scratch;
 };
 
-POLYCONV_ISA_FUNCTION(void, depthwise_turned_task, const TurnedPlan &plan, const TurnedRun &run,
+POLYCONV_ISA_FUNCTION(void, depthwise_turned_task, const TurnedPlan &plan, const LayerRun &run,
                       const TurnedShare &share)
 
 } // namespace polyconv::cpu

@@ -7,6 +7,7 @@
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/common/epilogue.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
@@ -110,17 +111,11 @@ class DepthwiseWeightsInstance final : public Instance {
     const DepthwiseWeightsPlan &p = plan_;
     char *const workspace = static_cast<char *>(a.workspace);
     const DepthwiseWeightsRun run = {a.input, a.output, a.weights[0], workspace + p.sums_at};
-    run_tasks(parallel_, p.tasks, [&](int64_t task) {
-      const Share mine = share(p.splits * p.parts, p.tasks, task);
-      for (int64_t item = mine.begin; item < mine.end; ++item)
-        depthwise_weights_sum_by_isa[isa_](p, run, {item / p.parts, item % p.parts, workspace + task * p.table_bytes});
+    run_each(parallel_, p.splits * p.parts, p.tasks, [&](int64_t task, int64_t item) {
+      depthwise_weights_sum_by_isa[isa_](p, run, {item / p.parts, item % p.parts, workspace + task * p.table_bytes});
     });
-    const int64_t joins = ceil_div(p.channels, kDepthwiseJoin), tasks = std::min(p.tasks, joins);
-    run_tasks(parallel_, tasks, [&](int64_t task) {
-      const Share mine = share(joins, tasks, task);
-      for (int64_t item = mine.begin; item < mine.end; ++item)
-        depthwise_weights_end_by_isa[isa_](p, run, item * kDepthwiseJoin);
-    });
+    run_each(parallel_, ceil_div(p.channels, kDepthwiseJoin), p.tasks,
+             [&](int64_t, int64_t item) { depthwise_weights_end_by_isa[isa_](p, run, item * kDepthwiseJoin); });
     run_bias(bias_, layer_, isa_, parallel_, a, workspace + bias_at(p, layer_));
   }
 
@@ -136,15 +131,12 @@ class DepthwiseWeightsInstance final : public Instance {
 };
 
 bool depthwise_weights_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
   if (layer.groups == 1 || layer.weights.size[kC] != 1 || layer.weights.size[kK] != layer.groups)
     return offer.reject("takes one channel a group and one filter of each");
-  if (layer.input.stride[kC] != 1 || layer.output.stride[kC] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("lays channels along the vectors: takes them side by side");
-  }
+  if (layer.input.stride[kC] != 1 || layer.output.stride[kC] != 1)
+    return wants_layout(POLYCONV_CHANNELS_LAST, "lays channels along the vectors: takes them side by side", offer);
   if (layer.stride[2] > 2 || layer.dilation[2] != 1)
     return offer.reject("unrolls taps along W at stride 1 or 2 and not dilated");
   if (layer.input.type != layer.output.type) return offer.reject("takes input and gradient of one type");

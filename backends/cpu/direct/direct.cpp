@@ -122,7 +122,7 @@ POLYCONV_NOINLINE void fold_row(const DirectPlan &p, T *sums) {
 
 // A piece whose source rows are in scratch.
 template <class T>
-POLYCONV_NOINLINE void run_piece(const DirectPlan &p, const DirectRun &r, const DirectPiece &piece,
+POLYCONV_NOINLINE void run_piece(const DirectPlan &p, const LayerRun &r, const DirectPiece &piece,
                                  const DirectScratch<T> &scratch) {
   const SourceBlock &rows = piece.source;
   const int64_t first = rows.chunk * p.chunk, rest = p.width - first, width = rest < p.chunk ? rest : p.chunk;
@@ -152,16 +152,16 @@ POLYCONV_NOINLINE void run_piece(const DirectPlan &p, const DirectRun &r, const 
 }
 
 template <class From, class T>
-POLYCONV_NOINLINE void gather_share(const DirectPlan &p, const DirectRun &r, const DirectShare &share) {
+POLYCONV_NOINLINE void gather_share(const DirectPlan &p, const LayerRun &r, const ItemShare &share) {
   const DirectScratch<T> scratch(p, share.scratch);
   for (int64_t i = share.first; i < share.last; ++i) {
     DirectPiece piece = piece_of(p, i);
-    load_block<From, T>(p, r.source, piece.source, scratch.source);
+    load_block<From, T>(p, r.input, piece.source, scratch.source);
     run_piece(p, r, piece, scratch);
   }
 }
 
-void direct_task(const DirectPlan &plan, const DirectRun &run, const DirectShare &share) {
+void direct_task(const DirectPlan &plan, const LayerRun &run, const ItemShare &share) {
   for_types(plan.source.type, plan.epilogue.sum_type == POLYCONV_S32, [&](auto row) {
     gather_share<typename decltype(row)::From, typename decltype(row)::Sum>(plan, run, share);
   });

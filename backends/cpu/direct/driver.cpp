@@ -4,6 +4,7 @@
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
@@ -144,15 +145,11 @@ class DirectInstance final : public RowInstance {
   }
 
   void run(const polyconv_arguments &arguments, void *) const override {
-    DirectRun run = {with_arguments(plan_.epilogue, arguments), arguments.input, arguments.weights[0]};
+    LayerRun run = layer_run(plan_.epilogue, arguments);
     if (packs_in_run(layer_)) run.weights = packed_here(arguments);
-    if (plan_.backward) run.source = arguments.output, run.epilogue.output = arguments.input;
-    const auto one_task = [&](int64_t task) {
-      const sdk::Share share = sdk::share(plan_.pieces, plan_.tasks, task);
-      direct_task_by_isa[isa_](
-          plan_, run, {share.begin, share.end, static_cast<char *>(arguments.workspace) + task * plan_.scratch_bytes});
-    };
-    sdk::run_tasks(parallel_, plan_.tasks, one_task);
+    if (plan_.backward) run.input = arguments.output, run.epilogue.output = arguments.input;
+    run_items(parallel_, plan_.pieces, plan_.tasks, arguments.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { direct_task_by_isa[isa_](plan_, run, share); });
   }
 
   void run_rows(const polyconv_arguments &arguments, const RowWindow &window) const override {
@@ -161,8 +158,7 @@ class DirectInstance final : public RowInstance {
     p.rows[1] = window.rows.count;
     p.row_blocks = ceil_div(window.rows.count, p.block_rows);
     p.pieces = p.groups * p.chunks * p.row_blocks * p.block_parts;
-    const DirectRun run = {from_window(with_arguments(p.epilogue, arguments), window), arguments.input,
-                           arguments.weights[0]};
+    const LayerRun run = window_run(p.epilogue, arguments, window);
     direct_task_by_isa[isa_](p, run, {0, p.pieces, static_cast<char *>(arguments.workspace)});
   }
 
@@ -170,10 +166,8 @@ class DirectInstance final : public RowInstance {
   // The weights less their channels' zero points, behind every task's scratch.
   const void *packed_here(const polyconv_arguments &arguments) const {
     void *const packed = static_cast<char *>(arguments.workspace) + plan_.tasks * plan_.scratch_bytes;
-    const int64_t blocks = plan_.groups * plan_.blocks, tasks = std::min(plan_.tasks, blocks);
-    sdk::run_tasks(parallel_, tasks, [&](int64_t task) {
-      const sdk::Share share = sdk::share(blocks, tasks, task);
-      pack_blocks<int32_t>(plan_, layer_, arguments.weights[0], arguments.weights_zero_point[0], share.begin, share.end,
+    run_each(parallel_, plan_.groups * plan_.blocks, plan_.tasks, [&](int64_t, int64_t block) {
+      pack_blocks<int32_t>(plan_, layer_, arguments.weights[0], arguments.weights_zero_point[0], block, block + 1,
                            packed);
     });
     return packed;

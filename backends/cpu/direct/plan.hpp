@@ -14,6 +14,7 @@
 
 #include "cpu/common/axis.hpp"
 #include "cpu/common/epilogue.hpp"
+#include "cpu/common/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -68,18 +69,6 @@ struct DirectPlan {
   double estimate_us;
 };
 
-// What one run adds.
-struct DirectRun {
-  Epilogue epilogue; // with pointers
-  const void *source, *weights;
-};
-
-// Pieces [first, last) and the task's scratch.
-struct DirectShare {
-  int64_t first, last;
-  char *scratch;
-};
-
-POLYCONV_ISA_FUNCTION(void, direct_task, const DirectPlan &plan, const DirectRun &run, const DirectShare &share)
+POLYCONV_ISA_FUNCTION(void, direct_task, const DirectPlan &plan, const LayerRun &run, const ItemShare &share)
 
 } // namespace polyconv::cpu

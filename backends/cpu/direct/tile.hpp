@@ -6,19 +6,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/common/simd.hpp"
 #include "cpu/direct/plan.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if POLYCONV_VECTOR_REGISTERS == 32
-constexpr int kDirectPixels = 12; // results of a tile with channels along the vectors: 12 x 2 sums
-constexpr int kDirectVectors = 6; // vectors of a tile with W along the vectors: 4 x 6 sums
-#else
-constexpr int kDirectPixels = 6;
-constexpr int kDirectVectors = 3;
-#endif
-constexpr int kDirectChannels = 4; // result channels of a tile with W along the vectors
+constexpr int kDirectPixels =
+    kManyRegisters ? 12 : 6; // results of a tile with channels along the vectors, by 2 of these
+constexpr int kDirectVectors = kManyRegisters ? 6 : 3; // vectors of a tile with W along the vectors
+constexpr int kDirectChannels = 4;                     // result channels of a tile with W along the vectors
 
 // A source row in scratch and the weights that it meets.
 template <class T>
@@ -38,7 +34,6 @@ struct DirectSum {
 template <class T, int M, int N, bool ChannelsAlong>
 POLYCONV_NOINLINE void direct_tile(const DirectSum<T> &s, int64_t x, T *sums, int64_t stride) {
   typedef Vector<T> V;
-  constexpr int kL = kLanes<T>;
   V acc[M][N] = {};
   const int64_t tap_count = s.tap_count;
   for (int64_t term = 0; term < s.term_count; ++term) {
@@ -48,35 +43,21 @@ POLYCONV_NOINLINE void direct_tile(const DirectSum<T> &s, int64_t x, T *sums, in
         const T *source = row + s.taps[t].source, *weight = weights + s.taps[t].weight;
         const T *vectors = ChannelsAlong ? weight : source, *scalars = ChannelsAlong ? source : weight;
         V v[N];
-#pragma GCC unroll 8
-        for (int n = 0; n < N; ++n) v[n] = load(vectors + n * kL);
-#pragma GCC unroll 16
-        for (int m = 0; m < M; ++m) {
-          const V scalar = splat(scalars[m]);
-#pragma GCC unroll 8
-          for (int n = 0; n < N; ++n) acc[m][n] = multiply_add(scalar, v[n], acc[m][n]);
-        }
+        load_vectors(vectors, v);
+        add_products([&](int m) { return splat(scalars[m]); }, v, acc);
       }
     }
   }
-#pragma GCC unroll 16
-  for (int m = 0; m < M; ++m)
-#pragma GCC unroll 8
-    for (int n = 0; n < N; ++n) store(sums + m * stride + n * kL, acc[m][n]);
+  store_rows(sums, stride, acc);
 }
 
 // The tile of m by n; ChannelsAlong: m <= kDirectPixels, n <= 2; else m <= kDirectChannels, n <= kDirectVectors.
-template <class T, bool ChannelsAlong, int N, int M>
-POLYCONV_INLINE void direct_rows(int m, const DirectSum<T> &s, int64_t x, T *sums, int64_t stride) {
-  if constexpr (M > 1)
-    if (m < M) return direct_rows<T, ChannelsAlong, N, M - 1>(m, s, x, sums, stride);
-  direct_tile<T, M, N, ChannelsAlong>(s, x, sums, stride);
-}
-template <class T, bool ChannelsAlong, int N = ChannelsAlong ? 2 : kDirectVectors>
+template <class T, bool ChannelsAlong>
 POLYCONV_INLINE void direct_tile_of(int m, int n, const DirectSum<T> &s, int64_t x, T *sums, int64_t stride) {
-  if constexpr (N > 1)
-    if (n < N) return direct_tile_of<T, ChannelsAlong, N - 1>(m, n, s, x, sums, stride);
-  direct_rows<T, ChannelsAlong, N, ChannelsAlong ? kDirectPixels : kDirectChannels>(m, s, x, sums, stride);
+  with_size<ChannelsAlong ? 2 : kDirectVectors>(n, [&](auto vectors) {
+    with_size<ChannelsAlong ? kDirectPixels : kDirectChannels>(
+        m, [&](auto scalars) { direct_tile<T, scalars.value, vectors.value, ChannelsAlong>(s, x, sums, stride); });
+  });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

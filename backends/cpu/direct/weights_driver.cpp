@@ -6,6 +6,7 @@
 
 #include "cpu/bias/driver.hpp"
 #include "cpu/common/caches.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/direct/geometry.hpp"
 
@@ -94,30 +95,19 @@ class WeightsInstance final : public sdk::Instance {
     const WeightsRun run = {a.input, a.output, a.weights[0]};
     char *workspace = static_cast<char *>(a.workspace);
     char *partial = workspace + plan_.tasks * plan_.scratch_bytes;
-    share_out(plan_.pieces * plan_.splits, [&](int64_t task, int64_t item) {
+    run_each(parallel_, plan_.pieces * plan_.splits, plan_.tasks, [&](int64_t task, int64_t item) {
       char *scratch = workspace + task * plan_.scratch_bytes;
       void *sums = plan_.splits == 1 ? scratch + plan_.sums_at : partial + item * plan_.partial_bytes;
       weights_sum_by_isa[isa_](plan_, run, {item / plan_.splits, item % plan_.splits, scratch, sums});
     });
     if (plan_.splits > 1)
-      share_out(plan_.pieces, [&](int64_t, int64_t piece) {
+      run_each(parallel_, plan_.pieces, plan_.tasks, [&](int64_t, int64_t piece) {
         weights_join_by_isa[isa_](plan_, run, piece, partial + piece * plan_.splits * plan_.partial_bytes);
       });
     run_bias(plan_.bias, layer_, isa_, parallel_, a, workspace + plan_.bias_at);
   }
 
  private:
-  // Calls body(task, item) for every item; each task takes neighbours.
-  template <class Body>
-  void share_out(int64_t items, const Body &body) const {
-    const int64_t tasks = std::min(plan_.tasks, items);
-    const auto one_task = [&](int64_t task) {
-      const sdk::Share share = sdk::share(items, tasks, task);
-      for (int64_t item = share.begin; item < share.end; ++item) body(task, item);
-    };
-    sdk::run_tasks(parallel_, tasks, one_task);
-  }
-
   polyconv_layer layer_;
   WeightsPlan plan_;
   Isa isa_;
@@ -128,7 +118,7 @@ class WeightsInstance final : public sdk::Instance {
 bool weights_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
+  if (!goes(POLYCONV_BACKWARD_WEIGHTS, layer, offer)) return false;
   const WeightsPlan p = weights_geometry(layer, *request.policy, isa);
   if (!fits_workspace(request, 1, p.workspace_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;

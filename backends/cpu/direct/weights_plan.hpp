@@ -40,11 +40,6 @@ struct WeightsPlan {
   double estimate_us;
 };
 
-struct WeightsRun {
-  const void *input, *gradient;
-  void *weights;
-};
-
 // One item of work: a piece and its split.
 struct WeightsShare {
   int64_t piece, split;

@@ -4,6 +4,7 @@
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
@@ -97,12 +98,9 @@ class FewInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const FewRun run = {with_arguments(plan_.epilogue, a), a.input, static_cast<const float *>(a.weights[0])};
-    sdk::run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
-      const Share items = share(plan_.items, plan_.tasks, task);
-      few_task_by_isa[isa_](plan_, run,
-                            {items.begin, items.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    });
+    const LayerRun run = layer_run(plan_.epilogue, a);
+    run_items(parallel_, plan_.items, plan_.tasks, a.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { few_task_by_isa[isa_](plan_, run, share); });
   }
 
  private:
@@ -116,25 +114,21 @@ class FewInstance final : public Instance {
 };
 
 bool few_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (layer.sum_type != POLYCONV_F32 || layer.weights.type != layer.input.type)
     return offer.reject("takes f32, f16 and bf16");
   const int64_t filters = layer.output.size[kC] / layer.groups;
   if (filters > kFewFilters)
     return offer.reject("takes up to %d filters of a group, not %" PRId64, kFewFilters, filters);
-  if (layer.input.stride[kC] != 1 && layer.input.size[kC] > 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("lays input channels along the vectors: takes them side by side");
-  }
+  if (layer.input.stride[kC] != 1 && layer.input.size[kC] > 1)
+    return wants_layout(POLYCONV_CHANNELS_LAST, "lays input channels along the vectors: takes them side by side",
+                        offer);
   if (!takes_no_pooling(layer, offer) || !can_list_a_pixel(layer, offer)) return false;
   const FewPlan p = make_plan(layer, *request.policy, isa);
   if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_few_%d:1", static_cast<int>(vector_bytes(isa) / 4));
-  offer.set_weights(0, format, p.groups * p.group_weights * 4);
+  set_weights(offer, p.groups * p.group_weights * 4, "cpu_few_%d:1", static_cast<int>(vector_bytes(isa) / 4));
   return true;
 }
 

@@ -34,7 +34,7 @@ POLYCONV_INLINE void repeat_bias(const Epilogue &e, float *bias, int64_t lanes) 
 
 // Columns [at.w, at.w + columns) of one group's results.
 template <class From, int K>
-POLYCONV_INLINE void few_columns(const FewPlan &p, const FewRun &run, FewTile<From> tile, int64_t columns,
+POLYCONV_INLINE void few_columns(const FewPlan &p, const LayerRun &run, FewTile<From> tile, int64_t columns,
                                  const Row &at, const float *bias, float *sums) {
   constexpr int kP = kFewTile<K>, kVectors = (kP * K + kF32Lanes - 1) / kF32Lanes;
   const Epilogue &e = run.epilogue;
@@ -59,7 +59,7 @@ POLYCONV_INLINE void few_columns(const FewPlan &p, const FewRun &run, FewTile<Fr
 }
 
 template <class From, int K>
-POLYCONV_NOINLINE void few_share(const FewPlan &p, const FewRun &run, const FewShare &share) {
+POLYCONV_NOINLINE void few_share(const FewPlan &p, const LayerRun &run, const ItemShare &share) {
   constexpr int kLanesOfTile = kFewTile<K> * K + kF32Lanes;
   const Axis &width = p.axis[2];
   const From **list = reinterpret_cast<const From **>(share.scratch);
@@ -70,8 +70,9 @@ POLYCONV_NOINLINE void few_share(const FewPlan &p, const FewRun &run, const FewS
     Row at = {plane / p.axis[0].out, 0, plane % p.axis[0].out, row % p.axis[1].out, item % p.chunks * kFewChunk, 1};
     const int64_t rest = width.out - at.w, columns = rest < kFewChunk ? rest : kFewChunk;
     list_lines(p, run.input, at, list);
-    FewTile<From> tile = {list, p.line_pixels, p.lines,    width.taps, width.step, width.dilation,
-                          0,    p.channels,    run.weights};
+    FewTile<From> tile = {list,       p.line_pixels, p.lines,
+                          width.taps, width.step,    width.dilation,
+                          0,          p.channels,    static_cast<const float *>(run.weights)};
     for (int64_t group = 0; group < p.groups; ++group, at.k += K) {
       few_columns<From, K>(p, run, tile, columns, at, bias, sums);
       tile.channel += p.channels, tile.weights += p.group_weights;
@@ -80,21 +81,11 @@ POLYCONV_NOINLINE void few_share(const FewPlan &p, const FewRun &run, const FewS
 }
 
 template <class From>
-POLYCONV_INLINE void few_filters(const FewPlan &p, const FewRun &run, const FewShare &share) {
-  switch (p.filters) {
-    case 1: return few_share<From, 1>(p, run, share);
-    case 2: return few_share<From, 2>(p, run, share);
-    case 3: return few_share<From, 3>(p, run, share);
-    case 4: return few_share<From, 4>(p, run, share);
-    case 5: return few_share<From, 5>(p, run, share);
-    case 6: return few_share<From, 6>(p, run, share);
-    case 7: return few_share<From, 7>(p, run, share);
-    case 8: return few_share<From, 8>(p, run, share);
-    default: return;
-  }
+POLYCONV_INLINE void few_filters(const FewPlan &p, const LayerRun &run, const ItemShare &share) {
+  with_size<kFewFilters>(p.filters, [&](auto k) { few_share<From, k.value>(p, run, share); });
 }
 
-void few_task(const FewPlan &plan, const FewRun &run, const FewShare &share) {
+void few_task(const FewPlan &plan, const LayerRun &run, const ItemShare &share) {
   switch (plan.input.type) {
     case POLYCONV_F32: return few_filters<float>(plan, run, share);
     case POLYCONV_F16: return few_filters<f16>(plan, run, share);

@@ -9,6 +9,7 @@
 
 #include "cpu/common/axis.hpp"
 #include "cpu/common/epilogue.hpp"
+#include "cpu/common/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -35,17 +36,6 @@ struct FewPlan {
   double estimate_us;
 };
 
-struct FewRun {
-  Epilogue epilogue; // with pointers
-  const void *input;
-  const float *weights;
-};
-
-struct FewShare {
-  int64_t first, last; // items
-  char *scratch;
-};
-
-POLYCONV_ISA_FUNCTION(void, few_task, const FewPlan &plan, const FewRun &run, const FewShare &share)
+POLYCONV_ISA_FUNCTION(void, few_task, const FewPlan &plan, const LayerRun &run, const ItemShare &share)
 
 } // namespace polyconv::cpu

@@ -5,6 +5,7 @@
 
 #include "cpu/common/transpose.hpp"
 #include "cpu/few/plan.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -53,8 +54,7 @@ template <class From, int K, int P>
 POLYCONV_INLINE void add_channels(const From *const (&pixels)[P], int64_t c, int lanes, const float *weights,
                                   F32 (&sums)[P * K]) {
   F32 filter[K];
-#pragma GCC unroll 8
-  for (int k = 0; k < K; ++k) filter[k] = load(weights + k * kF32Lanes);
+  load_vectors(weights, filter);
 #pragma GCC unroll 8
   for (int i = 0; i < P; ++i) {
     __builtin_prefetch(reinterpret_cast<const char *>(pixels[i] + c) + kFewAhead, 0, 2);

@@ -4,6 +4,7 @@
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/epilogue.hpp>
@@ -94,12 +95,9 @@ class FftInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const FftRun run = {with_arguments(plan_.epilogue, a), a.input, static_cast<const float *>(a.weights[0])};
-    run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
-      const Share pairs = share(plan_.pairs, plan_.tasks, task);
-      fft_task_by_isa[isa_](plan_, run,
-                            {pairs.begin, pairs.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    });
+    const LayerRun run = layer_run(plan_.epilogue, a);
+    run_items(parallel_, plan_.pairs, plan_.tasks, a.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { fft_task_by_isa[isa_](plan_, run, share); });
   }
 
  private:
@@ -112,10 +110,9 @@ class FftInstance final : public Instance {
 };
 
 bool fft_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   offer.math = POLYCONV_MATH_FAST;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (l.sum_type != POLYCONV_F32) return offer.reject("sums in f32 only");
   if (l.weights.size[kC] != 1) return offer.reject("takes one channel a group, not %" PRId64, l.weights.size[kC]);
   if (l.weights.size[kD] != 1 || l.stride[0] != 1 || l.pad_begin[0] + l.pad_end[0] != 0)
@@ -129,9 +126,7 @@ bool fft_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_no_pooling(l, offer)) return false;
   const FftPlan p = fft_geometry(l, *request.policy, isa);
   if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_fft_%d:1", static_cast<int>(p.size));
-  offer.set_weights(0, format, l.weights.size[kK] * 2 * p.square * 4);
+  set_weights(offer, l.weights.size[kK] * 2 * p.square * 4, "cpu_fft_%d:1", static_cast<int>(p.size));
   offer.estimate_us = p.estimate_us;
   return true;
 }

@@ -72,7 +72,7 @@ POLYCONV_NOINLINE void finish_tile(const FftPlan &p, const Epilogue &e, const Ff
   for (int64_t r = 0; r < rows; ++r, ++at.h) finish_row(e, sums + r * p.pitch, columns, at);
 }
 
-void fft_task(const FftPlan &p, const FftRun &run, const FftShare &share) {
+void fft_task(const FftPlan &p, const LayerRun &run, const ItemShare &share) {
   const int64_t square = p.square;
   float *tiles = reinterpret_cast<float *>(share.scratch), *products = tiles + 2 * square;
   for (int64_t pair = share.first; pair < share.last; ++pair) {
@@ -85,7 +85,7 @@ void fft_task(const FftPlan &p, const FftRun &run, const FftShare &share) {
     transform_square(p, tiles, tiles + square);
     for (int64_t f = 0; f < p.filters; ++f) {
       const int64_t k = a.channel * p.filters + f;
-      multiply_spectra(tiles, run.spectra + k * 2 * square, square, products);
+      multiply_spectra(tiles, static_cast<const float *>(run.weights) + k * 2 * square, square, products);
       transform_square_back(p, products, products + square);
       finish_tile(p, run.epilogue, a, k, products);
       if (both) finish_tile(p, run.epilogue, b, k, products + square);

@@ -9,6 +9,7 @@
 
 #include "cpu/common/axis.hpp"
 #include "cpu/common/epilogue.hpp"
+#include "cpu/common/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -29,19 +30,7 @@ struct FftPlan {
   double estimate_us;
 };
 
-struct FftRun {
-  Epilogue epilogue; // with pointers
-  const void *input;
-  const float *spectra; // of every filter: real parts, then imaginary parts, as the transform leaves them
-};
-
-// Pairs [first, last) and the task's scratch.
-struct FftShare {
-  int64_t first, last;
-  char *scratch;
-};
-
-POLYCONV_ISA_FUNCTION(void, fft_task, const FftPlan &plan, const FftRun &run, const FftShare &share)
+POLYCONV_ISA_FUNCTION(void, fft_task, const FftPlan &plan, const LayerRun &run, const ItemShare &share)
 // The spectrum, in place, of a filter whose real parts are the first half of `spectrum`.
 POLYCONV_ISA_FUNCTION(void, fft_spectrum, const FftPlan &plan, float *spectrum)
 

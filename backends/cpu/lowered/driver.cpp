@@ -228,8 +228,7 @@ class LoweredInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    LoweredRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0], 0};
-    run.stream = may_stream_ && aligned(a.output, vector_);
+    const LayerRun run = layer_run(plan_.epilogue, a, may_stream_ && aligned(a.output, vector_));
     run_grid(parallel_, plan_.grid, a.workspace, plan_.scratch_bytes,
              [&](const GridShare &share) { lowered_task_by_isa[isa_](plan_, run, share); });
   }
@@ -245,17 +244,15 @@ class LoweredInstance final : public Instance {
 };
 
 bool takes_layer(const polyconv_layer &layer, Offer &offer) {
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (!goes(POLYCONV_FORWARD, layer, offer)) return false;
   if (layer.sum_type != POLYCONV_F32) return offer.reject("sums in f32; this layer sums in f64 or s32");
   if (layer.weights.size[kD] != 1 || layer.stride[0] != 1 || layer.pad_begin[0] + layer.pad_end[0] != 0)
     return offer.reject("filters planes: depth has a kernel, stride or padding here");
   if (layer.weights.size[kC] == 1 && layer.output.size[kC] == layer.groups)
     return offer.reject("reads each channel for several filters; here it is one, see image and depthwise");
   if (taps(layer) == 1) return offer.reject("shifts rows under a kernel; this one is 1x1");
-  if (layer.result.stride[kW] != 1 && layer.result.size[kW] > 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
-    return offer.reject("stores rows of results, whose columns must lie side by side");
-  }
+  if (layer.result.stride[kW] != 1 && layer.result.size[kW] > 1)
+    return wants_layout(POLYCONV_CHANNELS_FIRST, "stores rows of results, whose columns must lie side by side", offer);
   return true;
 }
 
@@ -269,9 +266,7 @@ bool lowered_offer(const polyconv_request &request, Isa isa, Offer &offer) {
                         rows_bytes(p) + planes_bytes(p), kLoweredStripBytes);
   if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_lowered_f32_%d:1", static_cast<int>(most_filters(isa)));
-  offer.set_weights(0, format, elements(layer.weights) * 4);
+  set_weights(offer, elements(layer.weights) * 4, "cpu_lowered_f32_%d:1", static_cast<int>(most_filters(isa)));
   return true;
 }
 

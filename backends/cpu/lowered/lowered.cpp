@@ -196,7 +196,7 @@ POLYCONV_INLINE void filter_along(LoweredBlock &b, const float *source) {
   }
 }
 
-POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run, const GridShare &share,
+POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LayerRun &run, const GridShare &share,
                                      const LoweredSource &input) {
   const int64_t group_weights = p.filters * p.channels * p.taps;
   const Epilogue &e = run.epilogue;
@@ -234,11 +234,11 @@ POLYCONV_NOINLINE void lowered_share(const LoweredPlan &p, const LoweredRun &run
 }
 
 template <class From>
-POLYCONV_INLINE void lowered_share_of(const LoweredPlan &p, const LoweredRun &run, const GridShare &share) {
+POLYCONV_INLINE void lowered_share_of(const LoweredPlan &p, const LayerRun &run, const GridShare &share) {
   lowered_share(p, run, share, {read_strip<From>, static_cast<int64_t>(sizeof(From))});
 }
 
-void lowered_task(const LoweredPlan &plan, const LoweredRun &run, const GridShare &share) {
+void lowered_task(const LoweredPlan &plan, const LayerRun &run, const GridShare &share) {
   switch (plan.rows.source.type) {
     case POLYCONV_F32: return lowered_share_of<float>(plan, run, share);
     case POLYCONV_F16: return lowered_share_of<f16>(plan, run, share);

@@ -44,12 +44,6 @@ struct LoweredPlan {
   double estimate_us;
 };
 
-struct LoweredRun {
-  Epilogue epilogue; // with pointers
-  const void *input, *weights;
-  int32_t stream; // results are too many for the cache and aligned
-};
-
-POLYCONV_ISA_FUNCTION(void, lowered_task, const LoweredPlan &plan, const LoweredRun &run, const GridShare &share)
+POLYCONV_ISA_FUNCTION(void, lowered_task, const LoweredPlan &plan, const LayerRun &run, const GridShare &share)
 
 } // namespace polyconv::cpu

@@ -6,15 +6,13 @@
 #include "cpu/common/finish.hpp"
 #include "cpu/common/masked.hpp"
 #include "cpu/lowered/plan.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
 // As many sums as leave registers for N source vectors and a broadcast.
-#if POLYCONV_VECTOR_REGISTERS == 32
-constexpr int kLoweredFilters = 8, kLoweredSums = 25, kLoweredVectors = 8;
-#else
-constexpr int kLoweredFilters = 6, kLoweredSums = 12, kLoweredVectors = 3;
-#endif
+constexpr int kLoweredFilters = kManyRegisters ? 8 : 6, kLoweredSums = kManyRegisters ? 25 : 12;
+constexpr int kLoweredVectors = kManyRegisters ? 8 : 3;
 constexpr POLYCONV_INLINE int lowered_vectors(int filters) {
   return kLoweredSums / filters < kLoweredVectors ? kLoweredSums / filters : kLoweredVectors;
 }
@@ -36,7 +34,7 @@ struct LoweredSum {
 };
 
 template <Lies lies, int N>
-POLYCONV_INLINE void load_vectors(const LoweredSum &s, const float *source, F32 (&v)[N]) {
+POLYCONV_INLINE void load_lying(const LoweredSum &s, const float *source, F32 (&v)[N]) {
 #pragma GCC unroll 8
   for (int n = 0; n < N; ++n) {
     if (lies == Lies::kEvenly) {
@@ -103,13 +101,8 @@ POLYCONV_NOINLINE void lowered_tile(const LoweredSum &sum, const LoweredStore &t
     for (int64_t t = 0; t < taps; ++t, weights += M) {
       const float *source = channel + s.tap[t];
       F32 v[N];
-      load_vectors<lies>(s, source, v);
-#pragma GCC unroll 8
-      for (int m = 0; m < M; ++m) {
-        const F32 weight = splat(weights[m]);
-#pragma GCC unroll 8
-        for (int n = 0; n < N; ++n) acc[m][n] = multiply_add(weight, v[n], acc[m][n]);
-      }
+      load_lying<lies>(s, source, v);
+      add_products([&](int m) { return splat(weights[m]); }, v, acc);
     }
   }
   if (to.finish) {
@@ -120,21 +113,16 @@ POLYCONV_NOINLINE void lowered_tile(const LoweredSum &sum, const LoweredStore &t
 }
 
 // The tile of `filters` by n vectors, n at most lowered_vectors(filters).
-template <int M, int N = lowered_vectors(M)>
-POLYCONV_INLINE void lowered_columns(int n, const LoweredSum &s, const LoweredStore &to) {
-  if constexpr (N > 1)
-    if (n < N) return lowered_columns<M, N - 1>(n, s, to);
-  if (s.lies == Lies::kEvenly) return lowered_tile<M, N, Lies::kEvenly>(s, to);
-  if constexpr (kManyRegisters) {
-    if (s.lies == Lies::kJoined) return lowered_tile<M, N, Lies::kJoined>(s, to);
-    lowered_tile<M, N, Lies::kAtEnd>(s, to);
-  }
-}
-template <int M = kLoweredFilters>
 POLYCONV_INLINE void lowered_tile_of(int filters, int n, const LoweredSum &s, const LoweredStore &to) {
-  if constexpr (M > 1)
-    if (filters < M) return lowered_tile_of<M - 1>(filters, n, s, to);
-  lowered_columns<M>(n, s, to);
+  with_size<kLoweredFilters>(filters, [&](auto m) {
+    with_size<lowered_vectors(m.value)>(n, [&](auto v) {
+      if (s.lies == Lies::kEvenly) return lowered_tile<m.value, v.value, Lies::kEvenly>(s, to);
+      if constexpr (kManyRegisters) {
+        if (s.lies == Lies::kJoined) return lowered_tile<m.value, v.value, Lies::kJoined>(s, to);
+        lowered_tile<m.value, v.value, Lies::kAtEnd>(s, to);
+      }
+    });
+  });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

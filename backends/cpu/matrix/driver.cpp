@@ -51,13 +51,11 @@ bool takes_products(const polyconv_request &request, bool three, sdk::Offer &off
 // Everything the packed bytes depend on beside the weight problem.
 void set_format(const MatrixPlan &p, sdk::Offer &offer) {
   static const char *const kProducts[] = {"bf16", "f16", "three", "six", "integers"};
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_matrix_%s%s:2", kProducts[static_cast<int>(p.products)],
-                p.joined > 1 ? "_joined"
-                : p.merged   ? "_merged"
-                : p.gathered ? "_gathered"
-                             : "");
-  offer.set_weights(0, format, p.groups * p.group_bytes);
+  set_weights(offer, p.groups * p.group_bytes, "cpu_matrix_%s%s:2", kProducts[static_cast<int>(p.products)],
+              p.joined > 1 ? "_joined"
+              : p.merged   ? "_merged"
+              : p.gathered ? "_gathered"
+                           : "");
 }
 
 class MatrixInstance final : public sdk::Instance {
@@ -70,9 +68,7 @@ class MatrixInstance final : public sdk::Instance {
     if (tasks_of(plan_.grid) > 1) parallel_ = sdk::make_parallel(*request.policy);
   }
 
-  void pack(int, const void *raw, void *packed, void *) override {
-    matrix_pack(plan_, layer_, parallel_.get(), raw, packed);
-  }
+  void pack(int, const void *raw, void *packed, void *) override { matrix_pack(plan_, layer_, parallel_, raw, packed); }
 
   void run(const polyconv_arguments &arguments, void *) const override {
     const MatrixArguments run = {with_arguments(plan_.epilogue, arguments),
@@ -102,9 +98,8 @@ class MatrixInstance final : public sdk::Instance {
 } // namespace
 
 bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (!takes_no_pooling(layer, offer)) return false;
   if (!takes_products(request, three, offer)) return false;
   const MatrixPlan p = matrix_geometry(layer, *request.policy, products_of(layer, three));

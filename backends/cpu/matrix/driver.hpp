@@ -20,8 +20,8 @@ std::vector<int64_t> matrix_taps(const MatrixPlan &plan);
 
 // Raw weights as [group][panel][chunk][tap][part][half][16 rows of channels][16 output channels], zeros where no
 // channel is; behind each panel of integers the sums of its weights.
-void matrix_pack(const MatrixPlan &plan, const polyconv_layer &layer, const sdk::Parallel *parallel, const void *raw,
-                 void *packed);
+void matrix_pack(const MatrixPlan &plan, const polyconv_layer &layer, const std::unique_ptr<sdk::Parallel> &parallel,
+                 const void *raw, void *packed);
 
 // Whether it is such a layer and its strip has a place; `three`: f32 by three products instead of six.
 bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer);

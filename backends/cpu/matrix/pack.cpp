@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/matrix/driver.hpp"
 
+#include "cpu/common/parts.hpp"
+
 #include <polyconv/sdk/epilogue.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
@@ -99,26 +101,15 @@ void add_sums(const MatrixPlan &p, char *panel) {
 
 } // namespace
 
-void matrix_pack(const MatrixPlan &p, const polyconv_layer &layer, const sdk::Parallel *parallel, const void *raw,
-                 void *packed) {
-  const int64_t total = p.groups * p.panels, tasks = parallel ? std::min<int64_t>(parallel->threads(), total) : 1;
-  const auto pack_share = [&](int64_t task) {
-    const sdk::Share mine = sdk::share(total, tasks, task);
-    for (int64_t i = mine.begin; i < mine.end; ++i) {
-      const Raw group = {p, layer, raw, i / p.panels};
-      char *panel = static_cast<char *>(packed) + i * p.panel_bytes;
-      if (p.products == MatrixProducts::kIntegers) {
-        pack_panel<Integers>(group, i % p.panels, panel);
-        add_sums(p, panel);
-      } else {
-        pack_panel<Floats>(group, i % p.panels, panel);
-      }
-    }
-  };
-  if (parallel)
-    (*parallel)(tasks, pack_share);
-  else
-    pack_share(0);
+void matrix_pack(const MatrixPlan &p, const polyconv_layer &layer, const std::unique_ptr<sdk::Parallel> &parallel,
+                 const void *raw, void *packed) {
+  run_each(parallel, p.groups * p.panels, threads_of(parallel), [&](int64_t, int64_t i) {
+    const Raw group = {p, layer, raw, i / p.panels};
+    char *panel = static_cast<char *>(packed) + i * p.panel_bytes;
+    if (p.products != MatrixProducts::kIntegers) return pack_panel<Floats>(group, i % p.panels, panel);
+    pack_panel<Integers>(group, i % p.panels, panel);
+    add_sums(p, panel);
+  });
 }
 
 } // namespace polyconv::cpu

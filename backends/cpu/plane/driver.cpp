@@ -6,6 +6,7 @@
 #include "cpu/common/aligned.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
@@ -213,11 +214,8 @@ PlaneFilter::PlaneFilter(const polyconv_layer &layer, const polyconv_policy &pol
 void PlaneFilter::run(const polyconv_arguments &a, const void *weights,
                       const std::unique_ptr<sdk::Parallel> &threads) const {
   PlaneRun run = {with_arguments(plan_.epilogue, a), a.input, weights, may_stream_ && aligned(a.output, vector_), 1, 0};
-  const auto one_task = [&](int64_t task) {
-    const sdk::Share share = sdk::share(plan_.items, plan_.tasks, task);
-    task_(plan_, run, {share.begin, share.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-  };
-  sdk::run_tasks(threads, plan_.tasks, one_task);
+  run_items(threads, plan_.items, plan_.tasks, a.workspace, plan_.scratch_bytes,
+            [&](const ItemShare &share) { task_(plan_, run, share); });
 }
 
 void PlaneFilter::run_rows(const polyconv_arguments &a, const void *weights, const RowWindow &window) const {
@@ -238,17 +236,15 @@ void PlaneFilter::run_rows(const polyconv_arguments &a, const void *weights, con
 }
 
 bool plane_takes(const polyconv_layer &layer, Isa isa, sdk::Offer &offer) {
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (!goes(POLYCONV_FORWARD, layer, offer)) return false;
   if (is_quantised(layer)) return offer.reject("takes float and image types, not sums of s8 or u8 products");
   if (layer.weights.size[kC] != 1)
     return offer.reject("takes one channel a group, not %" PRId64, layer.weights.size[kC]);
   if (layer.weights.size[kD] != 1 || layer.stride[0] != 1 || layer.pad_begin[0] + layer.pad_end[0] != 0)
     return offer.reject("filters planes: depth has a kernel, stride or padding here");
   if (interleaved(layer)) return takes_pixels(layer, isa, offer);
-  if (layer.input.stride[kW] != 1 && layer.input.size[kW] > 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
-    return offer.reject("takes columns that lie side by side, or interleaved channels");
-  }
+  if (layer.input.stride[kW] != 1 && layer.input.size[kW] > 1)
+    return wants_layout(POLYCONV_CHANNELS_FIRST, "takes columns that lie side by side, or interleaved channels", offer);
   return true;
 }
 

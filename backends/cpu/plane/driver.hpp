@@ -12,7 +12,7 @@
 
 namespace polyconv::cpu {
 
-typedef void (*PlaneTask)(const PlanePlan &plan, const PlaneRun &run, const PlaneShare &share);
+typedef void (*PlaneTask)(const PlanePlan &plan, const PlaneRun &run, const ItemShare &share);
 
 // True where the layer filters single channels (forward, float and image rows, planes or interleaved pixels); else
 // rejected with a reason. The request is already known to be one layer.

@@ -9,7 +9,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-void image_task(const PlanePlan &plan, const PlaneRun &run, const PlaneShare &share) {
+void image_task(const PlanePlan &plan, const PlaneRun &run, const ItemShare &share) {
   plane_typed<DirectFilters>(plan, run, share);
 }
 

@@ -8,6 +8,7 @@
 
 #include "cpu/common/axis.hpp"
 #include "cpu/common/epilogue.hpp"
+#include "cpu/common/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -56,14 +57,7 @@ struct PlaneRun {
   float highest;  // where over 0, f32 results stand for whole numbers from 0 to this
 };
 
-struct PlaneShare {
-  int64_t first, last; // items
-  char *scratch;
-};
-
 // Defined by image.cpp.
-POLYCONV_ISA_FUNCTION(void, image_task, const PlanePlan &plan, const PlaneRun &run, const PlaneShare &share)
-
-POLYCONV_ISA_FUNCTION(void, separable_task, const PlanePlan &plan, const PlaneRun &run, const PlaneShare &share)
+POLYCONV_ISA_FUNCTION(void, image_task, const PlanePlan &plan, const PlaneRun &run, const ItemShare &share)
 
 } // namespace polyconv::cpu

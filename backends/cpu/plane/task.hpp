@@ -339,7 +339,7 @@ POLYCONV_INLINE void filter_strip(const PlanePlan &p, const PlaneRun &run, const
 }
 
 template <template <class> class Filters, class From, class T>
-POLYCONV_NOINLINE void plane_share(const PlanePlan &p, const PlaneRun &run, const PlaneShare &share) {
+POLYCONV_NOINLINE void plane_share(const PlanePlan &p, const PlaneRun &run, const ItemShare &share) {
   const PlaneScratch<T> scratch(p, share.scratch);
   for (int64_t i = 0; i < p.line_elements && reads_padding(p); ++i) scratch.padding[i] = static_cast<T>(p.pad_value);
   const int64_t depth = p.axis[0].out;
@@ -360,7 +360,7 @@ POLYCONV_NOINLINE void plane_share(const PlanePlan &p, const PlaneRun &run, cons
 }
 
 template <template <class> class Filters>
-POLYCONV_INLINE void plane_typed(const PlanePlan &p, const PlaneRun &run, const PlaneShare &share) {
+POLYCONV_INLINE void plane_typed(const PlanePlan &p, const PlaneRun &run, const ItemShare &share) {
   switch (p.input.type) {
     case POLYCONV_F64: return plane_share<Filters, double, double>(p, run, share);
     case POLYCONV_F32: return plane_share<Filters, float, float>(p, run, share);

@@ -8,11 +8,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if POLYCONV_VECTOR_REGISTERS == 32
-constexpr int kPlaneVectors = 4;
-#else
-constexpr int kPlaneVectors = 2;
-#endif
+constexpr int kPlaneVectors = kManyRegisters ? 4 : 2;
 constexpr int kPlanePeriod = 3; // vectors of a tile with periodic weights: a whole number of RGB pixels
 
 // Where a tile's sums go: a buffer, or results, finished with a bias and a quick activation.
@@ -91,17 +87,11 @@ POLYCONV_INLINE void store_plane(const PlaneStore<T> &to, T *p, Vector<T> (&acc)
   const bool stream = to.stream, whole = !to.finish || to.lanes == kL;
   if (to.finish && (to.bias != 0 || to.activation != POLYCONV_ACT_NONE)) {
     const Vector<T> bias = splat(to.bias), alpha = splat(to.alpha);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) acc[r][n] = activate(acc[r][n] + bias, to.activation, alpha);
+    for_sums(acc, [&](Vector<T> v) { return activate(v + bias, to.activation, alpha); });
   }
   if (to.finish && to.highest > 0) {
     const Vector<T> highest = splat(to.highest);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) acc[r][n] = whole_number(acc[r][n], highest);
+    for_sums(acc, [&](Vector<T> v) { return whole_number(v, highest); });
   }
   if (stream && whole) {
 #pragma GCC unroll 4

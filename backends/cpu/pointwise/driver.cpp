@@ -97,20 +97,14 @@ class PointwiseInstance final : public sdk::Instance {
 
   // [group][panel][channel][output channel of the panel]; panels are shared among the threads.
   void pack(int, const void *raw, void *packed, void *) override {
-    const int64_t panels = plan_.groups * plan_.panels;
-    const int64_t parts = parallel_ ? std::min<int64_t>(parallel_->threads(), panels) : 1;
-    sdk::run_tasks(parallel_, parts, [&](int64_t part) {
-      const sdk::Share share = sdk::share(panels, parts, part);
-      for (int64_t i = share.begin; i < share.end; ++i)
-        pack_panel(static_cast<const float *>(raw), i / plan_.panels, i % plan_.panels,
-                   static_cast<float *>(packed) + i * plan_.group_in * plan_.panel_channels);
+    run_each(parallel_, plan_.groups * plan_.panels, threads_of(parallel_), [&](int64_t, int64_t i) {
+      pack_panel(static_cast<const float *>(raw), i / plan_.panels, i % plan_.panels,
+                 static_cast<float *>(packed) + i * plan_.group_in * plan_.panel_channels);
     });
   }
 
   void run(const polyconv_arguments &arguments, void *) const override {
-    const PointwiseArguments run = {
-        with_arguments(plan_.epilogue, arguments), static_cast<const float *>(arguments.input),
-        static_cast<const float *>(arguments.weights[0]), may_stream_ && aligned(arguments.output, kLine)};
+    const LayerRun run = layer_run(plan_.epilogue, arguments, may_stream_ && aligned(arguments.output, kLine));
     run_grid(parallel_, plan_.grid, arguments.workspace, plan_.scratch_bytes,
              [&](const GridShare &share) { pointwise_task_by_isa[isa_](plan_, run, share); });
   }
@@ -136,7 +130,7 @@ class PointwiseInstance final : public sdk::Instance {
 bool takes(const polyconv_layer &layer, const Epilogue &epilogue, sdk::Offer &offer) {
   using namespace sdk;
   const polyconv_tensor &in = layer.input;
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (!goes(POLYCONV_FORWARD, layer, offer)) return false;
   if (in.type != POLYCONV_F32 || layer.weights.type != POLYCONV_F32) return offer.reject("takes f32, read in place");
   if (taps(layer) != 1) return offer.reject("takes one tap, not %d", static_cast<int>(taps(layer)));
   if (spatial(in) == 1) return offer.reject("takes planes: one pixel leaves vectors of pixels empty");
@@ -144,10 +138,9 @@ bool takes(const polyconv_layer &layer, const Epilogue &epilogue, sdk::Offer &of
     if (layer.stride[i] != 1 || layer.pad_begin[i] != 0 || layer.pad_end[i] != 0)
       return offer.reject("takes stride 1 without padding");
   if (spatial(in) != spatial(layer.output)) return offer.reject("takes every pixel: output padding leaves some out");
-  if (!one_pixel_stride(in) || in.stride[kW] != 1 || !epilogue.whole_images || epilogue.result.stride[kW] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
-    return offer.reject("reads and writes in place: the pixels of input and output must lie side by side");
-  }
+  if (!one_pixel_stride(in) || in.stride[kW] != 1 || !epilogue.whole_images || epilogue.result.stride[kW] != 1)
+    return wants_layout(POLYCONV_CHANNELS_FIRST,
+                        "reads and writes in place: the pixels of input and output must lie side by side", offer);
   return true;
 }
 
@@ -158,9 +151,8 @@ bool pointwise_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer
   if (!takes(layer, p.epilogue, offer) || !takes_no_pooling(layer, offer)) return false;
   if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_pointwise_f32_%d:1", static_cast<int>(p.panel_channels));
-  offer.set_weights(0, format, p.groups * p.panels * p.panel_channels * p.group_in * 4);
+  set_weights(offer, p.groups * p.panels * p.panel_channels * p.group_in * 4, "cpu_pointwise_f32_%d:1",
+              static_cast<int>(p.panel_channels));
   return true;
 }
 

@@ -31,14 +31,6 @@ struct PointwisePlan {
   double estimate_us;
 };
 
-// What one run adds.
-struct PointwiseArguments {
-  Epilogue epilogue; // with pointers
-  const float *input, *weights;
-  int32_t stream; // results pass the caches by: they are aligned, and too many to stay there
-};
-
-POLYCONV_ISA_FUNCTION(void, pointwise_task, const PointwisePlan &plan, const PointwiseArguments &arguments,
-                      const GridShare &share)
+POLYCONV_ISA_FUNCTION(void, pointwise_task, const PointwisePlan &plan, const LayerRun &run, const GridShare &share)
 
 } // namespace polyconv::cpu

@@ -4,16 +4,12 @@
 //
 // Floor: the multiply-adds at the FMA rate; of one pixel, storing the weights once.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/common/simd.hpp"
 #include "cpu/pointwise/weights_plan.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if POLYCONV_VECTOR_REGISTERS == 32
-constexpr int kPointRows = 14;
-#else
-constexpr int kPointRows = 6;
-#endif
+constexpr int kPointRows = kManyRegisters ? 14 : 6;
 
 template <class T>
 struct PointTile {
@@ -51,12 +47,7 @@ POLYCONV_NOINLINE void point_tile(const PointTile<T> &t) {
 #pragma GCC unroll 2
       for (int n = 0; n < N; ++n)
         vectors[n] = loaded(n == kLast ? load_last<T, kPartial>(input + n * kL, t.lanes) : load(input + n * kL));
-#pragma GCC unroll 16
-      for (int u = 0; u < U; ++u) {
-        const V scalar = splat(gradient[u]);
-#pragma GCC unroll 2
-        for (int n = 0; n < N; ++n) sums[u][n] = multiply_add(scalar, vectors[n], sums[u][n]);
-      }
+      add_products([&](int u) { return splat(gradient[u]); }, vectors, sums);
     }
   }
 #pragma GCC unroll 16
@@ -93,7 +84,7 @@ POLYCONV_INLINE void point_panel(int64_t inputs, int64_t rows, PointTile<T> t) {
 
 // Tiles of a few rows by all of the share's panels: what one block of pixels adds.
 template <class T>
-POLYCONV_NOINLINE void point_share(const PointWeightsPlan &p, const PointWeightsRun &r, const GridShare &share) {
+POLYCONV_NOINLINE void point_share(const PointWeightsPlan &p, const WeightsRun &r, const GridShare &share) {
   constexpr int64_t kPanel = 2 * kLanes<T>;
   const int64_t row = share.first_unit * p.rows, end = share.last_unit * p.rows;
   const int64_t rows = (end < p.outputs ? end : p.outputs) - row;
@@ -112,7 +103,7 @@ POLYCONV_NOINLINE void point_share(const PointWeightsPlan &p, const PointWeights
   }
 }
 
-void point_weights_task(const PointWeightsPlan &plan, const PointWeightsRun &run, const GridShare &share) {
+void point_weights_task(const PointWeightsPlan &plan, const WeightsRun &run, const GridShare &share) {
   if (plan.type == POLYCONV_F64)
     point_share<double>(plan, run, share);
   else

@@ -5,16 +5,13 @@
 
 #include "cpu/common/activate.hpp"
 #include "cpu/pointwise/plan.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
 constexpr int kPointwiseAhead = 24; // steps that weights are fetched ahead: some 350 cycles
 // Vectors of the tile of few output channels: up to 4, or 2, as the driver has it.
-#if POLYCONV_VECTOR_REGISTERS == 32
-constexpr int kPointwiseWide = 6;
-#else
-constexpr int kPointwiseWide = 4;
-#endif
+constexpr int kPointwiseWide = kManyRegisters ? 6 : 4;
 
 struct PointwiseTile {
   const float *source;
@@ -32,11 +29,7 @@ struct PointwiseTile {
 template <int M, int N>
 POLYCONV_INLINE void store_pointwise(const PointwiseTile &t, F32 (&sums)[M][N]) {
   if (t.bias) add_bias(t.bias, sums);
-  if (t.relu)
-#pragma GCC unroll 16
-    for (int m = 0; m < M; ++m)
-#pragma GCC unroll 6
-      for (int n = 0; n < N; ++n) sums[m][n] = sums[m][n] < F32{} ? F32{} : sums[m][n]; // NaN stays
+  if (t.relu) for_sums(sums, [](F32 v) { return v < F32{} ? F32{} : v; }); // NaN stays
 #pragma GCC unroll 16
   for (int m = 0; m < M; ++m) {
     float *row = t.result + m * t.result_stride;
@@ -59,11 +52,7 @@ template <int M, int N>
 POLYCONV_NOINLINE void pointwise_tile(const PointwiseTile &t) {
   F32 sums[M][N] = {};
   const float *source = t.source, *weights = t.weights;
-  if (!t.stream)
-#pragma GCC unroll 16
-    for (int m = 0; m < M; ++m)
-#pragma GCC unroll 6
-      for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + n * kF32Lanes, 1);
+  if (!t.stream) fetch_rows<M, N>(t.result, t.result_stride);
   const int64_t source_stride = t.source_stride, weight_stride = t.weight_stride;
   for (int64_t c = 0; c < t.channels; ++c, source += source_stride, weights += weight_stride) {
     F32 vectors[N];
@@ -75,51 +64,16 @@ POLYCONV_NOINLINE void pointwise_tile(const PointwiseTile &t) {
       __builtin_prefetch(source + ((N > 2 ? 2 : 1) * N + n) * kF32Lanes, 0, N > 2 ? 2 : 3);
     }
     __builtin_prefetch(weights + kPointwiseAhead * weight_stride);
-#pragma GCC unroll 16
-    for (int m = 0; m < M; ++m) {
-      const F32 scalar = splat(weights[m]);
-#pragma GCC unroll 6
-      for (int n = 0; n < N; ++n) sums[m][n] = multiply_add(scalar, vectors[n], sums[m][n]);
-    }
+    add_products([&](int m) { return splat(weights[m]); }, vectors, sums);
   }
   store_pointwise(t, sums);
 }
 
-// The tile of 1 to 14 (AVX-512) or 6 rows.
+// The tile of N vectors by 1 to 14 (AVX-512) or 6 rows; the wide one by 1 to 4 or 2.
 template <int N>
 POLYCONV_INLINE void pointwise_tile_of(int64_t rows, const PointwiseTile &t) {
-  switch (rows) {
-    case 1: return pointwise_tile<1, N>(t);
-    case 2: return pointwise_tile<2, N>(t);
-    case 3: return pointwise_tile<3, N>(t);
-    case 4: return pointwise_tile<4, N>(t);
-    case 5: return pointwise_tile<5, N>(t);
-    case 6: return pointwise_tile<6, N>(t);
-#if POLYCONV_VECTOR_REGISTERS == 32
-    case 7: return pointwise_tile<7, N>(t);
-    case 8: return pointwise_tile<8, N>(t);
-    case 9: return pointwise_tile<9, N>(t);
-    case 10: return pointwise_tile<10, N>(t);
-    case 11: return pointwise_tile<11, N>(t);
-    case 12: return pointwise_tile<12, N>(t);
-    case 13: return pointwise_tile<13, N>(t);
-    case 14: return pointwise_tile<14, N>(t);
-#endif
-    default: return;
-  }
-}
-
-// The wide tile of 1 to 4 (AVX-512) or 2 rows.
-POLYCONV_INLINE void pointwise_wide_tile_of(int64_t rows, const PointwiseTile &t) {
-  switch (rows) {
-    case 1: return pointwise_tile<1, kPointwiseWide>(t);
-    case 2: return pointwise_tile<2, kPointwiseWide>(t);
-#if POLYCONV_VECTOR_REGISTERS == 32
-    case 3: return pointwise_tile<3, kPointwiseWide>(t);
-    case 4: return pointwise_tile<4, kPointwiseWide>(t);
-#endif
-    default: return;
-  }
+  constexpr int kMost = N == kPointwiseWide ? (kManyRegisters ? 4 : 2) : kManyRegisters ? 14 : 6;
+  with_size<kMost>(rows, [&](auto m) { pointwise_tile<m.value, N>(t); });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

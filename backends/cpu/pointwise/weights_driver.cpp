@@ -126,7 +126,7 @@ class PointWeightsInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const PointWeightsRun run = {a.input, a.output, a.weights[0]};
+    const WeightsRun run = {a.input, a.output, a.weights[0]};
     run_grid(parallel_, plan_.grid, nullptr, 0,
              [&](const GridShare &share) { point_weights_task_by_isa[isa_](plan_, run, share); });
     run_bias(bias_, layer_, isa_, parallel_, a, static_cast<char *>(a.workspace));
@@ -145,7 +145,7 @@ class PointWeightsInstance final : public Instance {
 bool point_weights_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_one_layer(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
+  if (!goes(POLYCONV_BACKWARD_WEIGHTS, l, offer)) return false;
   if (l.groups != 1) return offer.reject("takes one group, not %" PRId64, l.groups);
   const int32_t type = l.input.type;
   if ((type != POLYCONV_F32 && type != POLYCONV_F64) || l.output.type != type || l.result.type != type)

@@ -11,6 +11,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cpu/common/epilogue.hpp"
 #include "cpu/common/grid.hpp"
 #include "cpu/pass.hpp"
 
@@ -37,12 +38,7 @@ struct PointWeightsPlan {
   Grid grid; // tiles' rows by panels
 };
 
-struct PointWeightsRun {
-  const void *input, *gradient;
-  void *weights;
-};
-
-POLYCONV_ISA_FUNCTION(void, point_weights_task, const PointWeightsPlan &plan, const PointWeightsRun &run,
+POLYCONV_ISA_FUNCTION(void, point_weights_task, const PointWeightsPlan &plan, const WeightsRun &run,
                       const GridShare &share)
 
 } // namespace polyconv::cpu

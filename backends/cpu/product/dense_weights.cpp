@@ -9,14 +9,14 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-void product_sum(const ProductPlan &plan, const ProductRun &run, const ProductShare &share) {
+void product_sum(const ProductPlan &plan, const WeightsRun &run, const ProductShare &share) {
   if (plan.input.type == POLYCONV_F64)
     run_product<double>(plan, run, share);
   else
     run_product<float>(plan, run, share);
 }
 
-void product_end(const ProductPlan &plan, const ProductRun &run, const ProductShare &share) {
+void product_end(const ProductPlan &plan, const WeightsRun &run, const ProductShare &share) {
   if (plan.input.type == POLYCONV_F64)
     end_product(plan, run, share, static_cast<double *>(share.sums));
   else

@@ -5,6 +5,7 @@
 #include "cpu/bias/driver.hpp"
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
@@ -68,13 +69,13 @@ class ProductInstance final : public sdk::Instance {
 
   void run(const polyconv_arguments &a, void *) const override {
     const ProductPlan &p = plan_;
-    const ProductRun run = {a.input, a.output, a.weights[0]};
+    const WeightsRun run = {a.input, a.output, a.weights[0]};
     char *const workspace = static_cast<char *>(a.workspace), *const partial = workspace + p.tasks * p.scratch_bytes;
     const auto end = [&](int64_t piece, int64_t wide, void *sums) {
       const int64_t first = piece / p.tall_pieces % p.wide_pieces * p.wide_block;
       if (first + wide < p.wide_panels) product_end_by_isa[isa_](p, run, {piece, 0, wide, nullptr, sums});
     };
-    share_out(p.pieces * p.splits, [&](int64_t task, int64_t item) {
+    run_each(parallel_, p.pieces * p.splits, plan_.tasks, [&](int64_t task, int64_t item) {
       char *const scratch = workspace + task * p.scratch_bytes;
       void *const sums = p.splits == 1 ? scratch + p.sums_at : partial + item * p.partial_bytes;
       product_sum_by_isa[isa_](p, run, {item / p.splits, item % p.splits, 0, scratch, sums});
@@ -82,7 +83,7 @@ class ProductInstance final : public sdk::Instance {
         for (int64_t wide = 0; wide < p.wide_block; ++wide) end(item, wide, sums);
     });
     if (p.splits > 1)
-      share_out(p.pieces * p.wide_block, [&](int64_t, int64_t item) {
+      run_each(parallel_, p.pieces * p.wide_block, plan_.tasks, [&](int64_t, int64_t item) {
         const int64_t piece = item / p.wide_block;
         end(piece, item % p.wide_block, partial + piece * p.splits * p.partial_bytes);
       });
@@ -90,16 +91,6 @@ class ProductInstance final : public sdk::Instance {
   }
 
  private:
-  // body(task, item) for every item; each task takes neighbours.
-  template <class Body>
-  void share_out(int64_t items, const Body &body) const {
-    const int64_t tasks = std::min(plan_.tasks, items);
-    sdk::run_tasks(parallel_, tasks, [&](int64_t task) {
-      const sdk::Share mine = sdk::share(items, tasks, task);
-      for (int64_t item = mine.begin; item < mine.end; ++item) body(task, item);
-    });
-  }
-
   polyconv_layer layer_;
   double us_ = 0;
   ProductPlan plan_;
@@ -111,9 +102,8 @@ class ProductInstance final : public sdk::Instance {
 };
 
 bool product_offer(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &layer = *request.layers[0];
-  if (layer.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
   const int64_t filters = layer.weights.size[sdk::kK] / layer.groups;
   const bool diagonal = filters == 1 && layer.weights.size[sdk::kC] == 1 && layer.groups > 1;
   if (!diagonal && filters < kFewChannels)

@@ -5,6 +5,7 @@
 #include "cpu/bias/driver.hpp"
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
@@ -132,24 +133,15 @@ class NarrowInstance final : public Instance {
   void run(const polyconv_arguments &a, void *) const override {
     const NarrowPlan &p = plan_;
     const NarrowRun run = {a.input, a.output, a.weights[0], static_cast<float *>(a.workspace)};
-    share_out(p.splits * p.parts, [&](int64_t item) {
+    run_each(parallel_, p.splits * p.parts, plan_.tasks, [&](int64_t, int64_t item) {
       narrow_weights_sum_by_isa[isa_](p, run, {item / p.parts, item % p.parts});
     });
-    share_out(p.vectors, [&](int64_t vector) { narrow_weights_end_by_isa[isa_](p, run, vector); });
+    run_each(parallel_, p.vectors, plan_.tasks,
+             [&](int64_t, int64_t vector) { narrow_weights_end_by_isa[isa_](p, run, vector); });
     run_bias(bias_, layer_, isa_, parallel_, a, static_cast<char *>(a.workspace) + bias_at(p));
   }
 
  private:
-  // body(item) for every item; each task takes neighbours.
-  template <class Body>
-  void share_out(int64_t items, const Body &body) const {
-    const int64_t tasks = std::min(plan_.tasks, items);
-    run_tasks(parallel_, tasks, [&](int64_t task) {
-      const Share mine = share(items, tasks, task);
-      for (int64_t item = mine.begin; item < mine.end; ++item) body(item);
-    });
-  }
-
   polyconv_layer layer_;
   double us_ = 0;
   NarrowPlan plan_;
@@ -165,9 +157,8 @@ bool pads_with_zero(const polyconv_layer &l) {
 }
 
 bool narrow_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_BACKWARD_WEIGHTS) return offer.reject("computes weight gradients only");
   if (l.input.type != POLYCONV_F32 || l.output.type != POLYCONV_F32 || l.result.type != POLYCONV_F32)
     return offer.reject("reads and writes in place: takes f32");
   const int64_t in = l.weights.size[kC], out = l.output.size[kC] / l.groups;
@@ -176,10 +167,8 @@ bool narrow_offer(const polyconv_request &request, Isa isa, Offer &offer) {
     return offer.reject("takes groups of up to %" PRId64 " channels or filters, not %" PRId64 " and %" PRId64, kNarrow,
                         in, out);
   const auto side_by_side = [](const polyconv_tensor &t) { return t.size[kC] == 1 || t.stride[kC] == 1; };
-  if (!side_by_side(l.input) || !side_by_side(l.output)) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
-    return offer.reject("lays channels along the vectors: takes them side by side");
-  }
+  if (!side_by_side(l.input) || !side_by_side(l.output))
+    return wants_layout(POLYCONV_CHANNELS_LAST, "lays channels along the vectors: takes them side by side", offer);
   if (!pads_with_zero(l)) return offer.reject("leaves padding out: takes zeros");
   if (in * out * taps(l) > kMostListed)
     return offer.reject("lists the weights of a group: takes %" PRId64 " at most", kMostListed);

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "cpu/common/axis.hpp"
+#include "cpu/common/epilogue.hpp"
 
 namespace polyconv::cpu {
 
@@ -65,11 +66,6 @@ struct ProductPlan {
   int64_t wide_at, rows_at, list_at, runs_at, ahead_at, sums_at, scratch_bytes, partial_bytes;
 };
 
-struct ProductRun {
-  const void *input, *gradient;
-  void *weights;
-};
-
 // One item of work: a split of a piece, or the end of one of its wide panels (`wide`, the splits' sums from `sums` on).
 struct ProductShare {
   int64_t piece, split, wide;
@@ -77,7 +73,7 @@ struct ProductShare {
   void *sums;
 };
 
-POLYCONV_ISA_FUNCTION(void, product_sum, const ProductPlan &plan, const ProductRun &run, const ProductShare &share)
-POLYCONV_ISA_FUNCTION(void, product_end, const ProductPlan &plan, const ProductRun &run, const ProductShare &share)
+POLYCONV_ISA_FUNCTION(void, product_sum, const ProductPlan &plan, const WeightsRun &run, const ProductShare &share)
+POLYCONV_ISA_FUNCTION(void, product_end, const ProductPlan &plan, const WeightsRun &run, const ProductShare &share)
 
 } // namespace polyconv::cpu

@@ -53,7 +53,7 @@ POLYCONV_NOINLINE void store_lanes(const polyconv_tensor &w, const ProductColumn
 
 // Ends one wide panel of a piece; `partial` are the sums of the piece's first split.
 template <class T>
-POLYCONV_NOINLINE void end_product(const ProductPlan &p, const ProductRun &r, const ProductShare &share, T *partial) {
+POLYCONV_NOINLINE void end_product(const ProductPlan &p, const WeightsRun &r, const ProductShare &share, T *partial) {
   const ProductPiece piece = product_piece(p, share.piece);
   const int64_t panel = p.tall_block * p.tile_elements, k = share.wide * p.wide, left = piece.k_count - k;
   T *sums = partial + share.wide * panel;

@@ -259,7 +259,7 @@ POLYCONV_INLINE int64_t stored_bytes(int32_t type) {
 
 // What a unit reads that the one before it did not, about: stretches of lines of one image and depth.
 template <class T>
-POLYCONV_NOINLINE ProductAhead list_ahead(const ProductPlan &p, const ProductRun &r, const ProductPiece &piece,
+POLYCONV_NOINLINE ProductAhead list_ahead(const ProductPlan &p, const WeightsRun &r, const ProductPiece &piece,
                                           const ProductUnit &unit, const ProductScratch<T> &s) {
   const Axis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
   const int64_t in_bytes = stored_bytes(p.input.type), out_bytes = stored_bytes(p.gradient.type);
@@ -293,7 +293,7 @@ POLYCONV_NOINLINE ProductAhead list_ahead(const ProductPlan &p, const ProductRun
 }
 
 template <class T>
-POLYCONV_NOINLINE void run_product(const ProductPlan &p, const ProductRun &r, const ProductShare &share) {
+POLYCONV_NOINLINE void run_product(const ProductPlan &p, const WeightsRun &r, const ProductShare &share) {
   const ProductPiece piece = product_piece(p, share.piece);
   const ProductScratch<T> s(p, share.scratch);
   T *sums = static_cast<T *>(share.sums);

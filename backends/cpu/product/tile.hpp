@@ -5,14 +5,11 @@
 #pragma once
 
 #include "cpu/product/ahead.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if POLYCONV_VECTOR_REGISTERS == 32
-constexpr int kProductRows = 14;
-#else
-constexpr int kProductRows = 6;
-#endif
+constexpr int kProductRows = kManyRegisters ? 14 : 6;
 
 // Neighbouring pixels: elements from the two panels' first.
 struct ProductPixels {
@@ -65,14 +62,8 @@ POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
     for (; x > 0; --x) {
       fetch_some(ahead);
       V vectors[N];
-#pragma GCC unroll 2
-      for (int n = 0; n < N; ++n) vectors[n] = load(wide + n * kL);
-#pragma GCC unroll 16
-      for (int u = 0; u < U; ++u) {
-        const V scalar = splat(tall[u]);
-#pragma GCC unroll 2
-        for (int n = 0; n < N; ++n) sums[u][n] = multiply_add(scalar, vectors[n], sums[u][n]);
-      }
+      load_vectors(wide, vectors);
+      add_products([&](int u) { return splat(tall[u]); }, vectors, sums);
       tall += t.tall_step;
       wide += t.wide_step;
     }
@@ -88,12 +79,10 @@ POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
   *t.ahead = ahead;
 }
 
-// The tile of 1 to U rows.
-template <class T, int N, int U = kProductRows>
+// The tile of 1 to kProductRows rows.
+template <class T, int N>
 POLYCONV_INLINE void product_tile_of(int64_t rows, const ProductTile<T> &tile) {
-  if constexpr (U > 1)
-    if (rows < U) return product_tile_of<T, N, U - 1>(rows, tile);
-  product_tile<T, U, N>(tile);
+  with_size<kProductRows>(rows, [&](auto u) { product_tile<T, u.value, N>(tile); });
 }
 
 // ---------------------------------------------------------------- depthwise
@@ -139,12 +128,10 @@ POLYCONV_NOINLINE void lane_tile(int64_t tap_step, const ProductTile<T> &t) {
   *t.ahead = ahead;
 }
 
-// The tile of 1 to S taps.
-template <class T, int S = kProductTaps>
+// The tile of 1 to kProductTaps taps.
+template <class T>
 POLYCONV_INLINE void lane_tile_of(int64_t taps, int64_t tap_step, const ProductTile<T> &tile) {
-  if constexpr (S > 1)
-    if (taps < S) return lane_tile_of<T, S - 1>(taps, tap_step, tile);
-  lane_tile<T, S>(tap_step, tile);
+  with_size<kProductTaps>(taps, [&](auto s) { lane_tile<T, s.value>(tap_step, tile); });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

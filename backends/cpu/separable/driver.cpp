@@ -9,6 +9,7 @@
 #include "cpu/common/count.hpp"
 #include "cpu/kernels.hpp"
 #include "cpu/separable/factors.hpp"
+#include "cpu/separable/plan.hpp"
 
 #include <polyconv/sdk/backend.hpp>
 #include <polyconv/sdk/epilogue.hpp>
@@ -125,10 +126,8 @@ bool separable_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!fits_workspace(request, 1, bytes, offer)) return false;
   const bool near = request.policy->math == POLYCONV_MATH_FAST;
   if (near) offer.math = POLYCONV_MATH_FAST;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_separable_%s%s:1", layer.sum_type == POLYCONV_F64 ? "f64" : "f32",
-                near ? "_near" : "");
-  offer.set_weights(0, format, Sizes(layer).end());
+  set_weights(offer, Sizes(layer).end(), "cpu_separable_%s%s:1", layer.sum_type == POLYCONV_F64 ? "f64" : "f32",
+              near ? "_near" : "");
   offer.estimate_us = passes.estimate_us;
   return true;
 }

@@ -6,6 +6,7 @@
 // a pass of C taps takes C cycles a vector, one along H of R taps R / 2.
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/plane/task.hpp"
+#include "cpu/separable/plan.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
@@ -67,7 +68,7 @@ struct SeparableFilters {
   }
 };
 
-void separable_task(const PlanePlan &plan, const PlaneRun &run, const PlaneShare &share) {
+void separable_task(const PlanePlan &plan, const PlaneRun &run, const ItemShare &share) {
   plane_typed<SeparableFilters>(plan, run, share);
 }
 

@@ -143,16 +143,12 @@ class ShiftedInstance final : public Instance {
 
   // [panel][channel][tap][filter of the panel]; panels are shared among the threads.
   void pack(int, const void *raw, void *packed, void *) override {
-    const int64_t panels = plan_.groups * plan_.panels;
-    const int64_t parts = parallel_ ? std::min<int64_t>(parallel_->threads(), panels) : 1;
-    sdk::run_tasks(parallel_, parts, [&](int64_t part) {
-      const Share mine = share(panels, parts, part);
-      for (int64_t i = mine.begin; i < mine.end; ++i) pack_panel(raw, i, static_cast<float *>(packed));
-    });
+    run_each(parallel_, plan_.groups * plan_.panels, threads_of(parallel_),
+             [&](int64_t, int64_t i) { pack_panel(raw, i, static_cast<float *>(packed)); });
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const ShiftedRun run = {with_arguments(plan_.epilogue, a), a.input, a.weights[0]};
+    const LayerRun run = layer_run(plan_.epilogue, a);
     run_grid(parallel_, plan_.grid, a.workspace, plan_.scratch_bytes,
              [&](const GridShare &share) { shifted_task_by_isa[isa_](plan_, run, share); });
   }
@@ -178,7 +174,7 @@ class ShiftedInstance final : public Instance {
 };
 
 bool takes_layer(const polyconv_layer &layer, Offer &offer) {
-  if (layer.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
+  if (!goes(POLYCONV_FORWARD, layer, offer)) return false;
   if (layer.sum_type != POLYCONV_F32 || !is_float(layer.input.type))
     return offer.reject("takes floats and sums in f32");
   if (layer.weights.size[kD] != 1 || layer.stride[0] != 1 || layer.pad_begin[0] + layer.pad_end[0] != 0)
@@ -187,10 +183,8 @@ bool takes_layer(const polyconv_layer &layer, Offer &offer) {
     return offer.reject("takes stride 1, not %dx%d", static_cast<int>(layer.stride[1]),
                         static_cast<int>(layer.stride[2]));
   if (taps(layer) == 1) return offer.reject("shifts rows under a kernel; this one is 1x1");
-  if (layer.input.stride[kW] != 1 || layer.result.stride[kW] != 1) {
-    offer.wants_layout = 1 + POLYCONV_CHANNELS_FIRST;
-    return offer.reject("reads and stores rows, whose columns must lie side by side");
-  }
+  if (layer.input.stride[kW] != 1 || layer.result.stride[kW] != 1)
+    return wants_layout(POLYCONV_CHANNELS_FIRST, "reads and stores rows, whose columns must lie side by side", offer);
   if (layer.output.size[kW] < kLine)
     return offer.reject("takes rows of %d results or more, not %" PRId64, static_cast<int>(kLine),
                         layer.output.size[kW]);
@@ -207,9 +201,7 @@ bool shifted_offer(const polyconv_request &request, Isa isa, Offer &offer) {
                         strip_bytes(p), kShiftedStripBytes);
   if (!fits_workspace(request, tasks_of(p.grid), p.scratch_bytes, offer)) return false;
   offer.estimate_us = p.estimate_us;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_shifted_f32_%d:1", static_cast<int>(tile_filters(isa)));
-  offer.set_weights(0, format, elements(layer.weights) * 4);
+  set_weights(offer, elements(layer.weights) * 4, "cpu_shifted_f32_%d:1", static_cast<int>(tile_filters(isa)));
   return true;
 }
 

@@ -37,11 +37,6 @@ struct ShiftedPlan {
   double estimate_us;
 };
 
-struct ShiftedRun {
-  Epilogue epilogue; // with pointers
-  const void *input, *weights;
-};
-
-POLYCONV_ISA_FUNCTION(void, shifted_task, const ShiftedPlan &plan, const ShiftedRun &run, const GridShare &share)
+POLYCONV_ISA_FUNCTION(void, shifted_task, const ShiftedPlan &plan, const LayerRun &run, const GridShare &share)
 
 } // namespace polyconv::cpu

@@ -5,7 +5,6 @@
 // element costs 1 / (filters x taps) of the multiply-adds it takes part in, some ten times that in time.
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/common/load.hpp"
-#include "cpu/common/piece.hpp"
 #include "cpu/shifted/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
@@ -101,7 +100,7 @@ POLYCONV_NOINLINE void finish_shifted(const ShiftedPlan &p, const Epilogue &e, c
   }
 }
 
-POLYCONV_INLINE void run_panel(const ShiftedPlan &p, const ShiftedRun &run, const ShiftedBlock &b, int64_t panel,
+POLYCONV_INLINE void run_panel(const ShiftedPlan &p, const LayerRun &run, const ShiftedBlock &b, int64_t panel,
                                const float *strip, float *sums) {
   constexpr int kL = kF32Lanes;
   const Epilogue &e = run.epilogue;
@@ -125,14 +124,14 @@ POLYCONV_INLINE void run_panel(const ShiftedPlan &p, const ShiftedRun &run, cons
     const int64_t v = piece(vectors, tiles, tile), n = piece(vectors, tiles, tile + 1) - v, q = v * kL;
     t.source = strip + q;
     if (p.direct) place_vectors(p, b, q, n, t);
-    shifted_vectors_of(filters, n, t);
+    shifted_tile_of(filters, n, t);
     if (!p.direct)
       finish_shifted(p, e, b, sums, t.result_stride, filters, q, n * kL < results - q ? n * kL : results - q, at);
   }
 }
 
 template <class From>
-POLYCONV_NOINLINE void run_shifted(const ShiftedPlan &p, const ShiftedRun &run, const GridShare &share) {
+POLYCONV_NOINLINE void run_shifted(const ShiftedPlan &p, const LayerRun &run, const GridShare &share) {
   float *strip = reinterpret_cast<float *>(share.scratch), *sums = reinterpret_cast<float *>(share.scratch + p.sums_at);
   for (int64_t item = share.first_unit; item < share.last_unit; ++item) {
     const ShiftedBlock b = shifted_block(p, item);
@@ -141,7 +140,7 @@ POLYCONV_NOINLINE void run_shifted(const ShiftedPlan &p, const ShiftedRun &run, 
   }
 }
 
-void shifted_task(const ShiftedPlan &plan, const ShiftedRun &run, const GridShare &share) {
+void shifted_task(const ShiftedPlan &plan, const LayerRun &run, const GridShare &share) {
   switch (plan.input.type) {
     case POLYCONV_F32: return run_shifted<float>(plan, run, share);
     case POLYCONV_F16: return run_shifted<f16>(plan, run, share);

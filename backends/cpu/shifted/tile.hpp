@@ -7,14 +7,11 @@
 #include "cpu/common/finish.hpp"
 #include "cpu/common/masked.hpp"
 #include "cpu/shifted/plan.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-#if POLYCONV_VECTOR_REGISTERS == 32
-constexpr int kShiftedFilters = 14, kShiftedVectors = 2;
-#else
-constexpr int kShiftedFilters = 6, kShiftedVectors = 2;
-#endif
+constexpr int kShiftedFilters = kManyRegisters ? 14 : 6, kShiftedVectors = 2;
 constexpr int kShiftedAhead = 24; // steps that weights are fetched ahead: some 350 cycles
 
 struct ShiftedTile {
@@ -74,28 +71,16 @@ POLYCONV_NOINLINE void shifted_tile(const ShiftedTile &t) {
         __builtin_prefetch(source + n * kF32Lanes + next_channel); // few lines in a row: no core foresees them
       }
       __builtin_prefetch(weights + kShiftedAhead * M);
-#pragma GCC unroll 16
-      for (int m = 0; m < M; ++m) {
-        const F32 scalar = loaded(splat(weights[m]));
-#pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) sums[m][n] = multiply_add(scalar, vectors[n], sums[m][n]);
-      }
+      add_products([&](int m) { return loaded(splat(weights[m])); }, vectors, sums);
     }
   store_shifted(t, sums);
 }
 
 // The tile of `filters` (at most kShiftedFilters) by n vectors.
-template <int N, int M = kShiftedFilters>
-POLYCONV_INLINE void shifted_tile_of(int64_t filters, const ShiftedTile &t) {
-  if constexpr (M > 1)
-    if (filters < M) return shifted_tile_of<N, M - 1>(filters, t);
-  shifted_tile<M, N>(t);
-}
-template <int N = kShiftedVectors>
-POLYCONV_INLINE void shifted_vectors_of(int64_t filters, int64_t n, const ShiftedTile &t) {
-  if constexpr (N > 1)
-    if (n < N) return shifted_vectors_of<N - 1>(filters, n, t);
-  shifted_tile_of<N>(filters, t);
+POLYCONV_INLINE void shifted_tile_of(int64_t filters, int64_t n, const ShiftedTile &t) {
+  with_size<kShiftedVectors>(n, [&](auto vectors) {
+    with_size<kShiftedFilters>(filters, [&](auto m) { shifted_tile<m.value, vectors.value>(t); });
+  });
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

@@ -5,6 +5,7 @@
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/caches.hpp"
 #include "cpu/common/count.hpp"
+#include "cpu/common/parts.hpp"
 #include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/parallel.hpp>
@@ -103,10 +104,8 @@ class WinogradInstance final : public Instance {
   void pack(int, const void *raw, void *packed, void *) override {
     const WinogradPlan &p = plan_;
     const int64_t step = p.panels * p.channels * p.panel;
-    const int64_t tasks = parallel_ ? std::min<int64_t>(parallel_->threads(), p.panels) : 1;
-    run_tasks(parallel_, tasks, [&](int64_t task) {
-      const Share panels = share(p.panels, tasks, task);
-      for (int64_t i = panels.begin * p.channels * p.panel; i < panels.end * p.channels * p.panel; ++i) {
+    run_each(parallel_, p.panels, threads_of(parallel_), [&](int64_t, int64_t panel) {
+      for (int64_t i = panel * p.channels * p.panel; i < (panel + 1) * p.channels * p.panel; ++i) {
         const int64_t k = i / (p.channels * p.panel) * p.panel + i % p.panel, c = i / p.panel % p.channels;
         float *out = static_cast<float *>(packed) + i;
         if (k < p.results)
@@ -118,13 +117,10 @@ class WinogradInstance final : public Instance {
   }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const WinogradRun run = {with_arguments(plan_.epilogue, a), static_cast<const float *>(a.input),
-                             static_cast<const float *>(a.weights[0])};
-    const auto run_blocks = m_ == 2 ? winograd_task2_by_isa[isa_] : winograd_task4_by_isa[isa_];
-    run_tasks(parallel_, plan_.tasks, [&](int64_t task) {
-      const Share blocks = share(plan_.blocks, plan_.tasks, task);
-      run_blocks(plan_, run, {blocks.begin, blocks.end, static_cast<char *>(a.workspace) + task * plan_.scratch_bytes});
-    });
+    const LayerRun run = layer_run(plan_.epilogue, a);
+    const auto task = m_ == 2 ? winograd_task2_by_isa[isa_] : winograd_task4_by_isa[isa_];
+    run_items(parallel_, plan_.blocks, plan_.tasks, a.workspace, plan_.scratch_bytes,
+              [&](const ItemShare &share) { task(plan_, run, share); });
   }
 
  private:
@@ -139,10 +135,9 @@ class WinogradInstance final : public Instance {
 // Tiles of m x m results.
 template <int64_t m>
 bool winograd_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_strips(request, offer)) return false;
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
   offer.math = POLYCONV_MATH_FAST;
   const polyconv_layer &l = *request.layers[0];
-  if (l.direction != POLYCONV_FORWARD) return offer.reject("takes forward convolutions, no gradients");
   if (l.input.type != POLYCONV_F32 || l.weights.type != POLYCONV_F32 || l.result.type != POLYCONV_F32)
     return offer.reject("takes f32 only");
   if (l.groups != 1) return offer.reject("takes one group, not %" PRId64, l.groups);
@@ -161,9 +156,8 @@ bool winograd_offer(const polyconv_request &request, Isa isa, Offer &offer) {
   if (!takes_no_pooling(l, offer)) return false;
   const WinogradPlan p = winograd_geometry(l, *request.policy, isa, m);
   if (!fits_workspace(request, p.tasks, p.scratch_bytes, offer)) return false;
-  char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "cpu_winograd%d_%d:1", static_cast<int>(m), static_cast<int>(p.panel));
-  offer.set_weights(0, format, (m + 2) * (m + 2) * p.panels * p.panel * p.channels * 4);
+  set_weights(offer, (m + 2) * (m + 2) * p.panels * p.panel * p.channels * 4, "cpu_winograd%d_%d:1",
+              static_cast<int>(m), static_cast<int>(p.panel));
   offer.estimate_us = p.estimate_us;
   return true;
 }

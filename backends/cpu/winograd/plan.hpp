@@ -12,6 +12,7 @@
 
 #include "cpu/common/axis.hpp"
 #include "cpu/common/epilogue.hpp"
+#include "cpu/common/grid.hpp"
 
 namespace polyconv::cpu {
 
@@ -32,20 +33,7 @@ struct WinogradPlan {
   double estimate_us;
 };
 
-struct WinogradRun {
-  Epilogue epilogue; // with pointers
-  const float *input, *weights;
-};
-
-// Blocks [first, last) and the task's scratch.
-struct WinogradShare {
-  int64_t first, last;
-  char *scratch;
-};
-
-POLYCONV_ISA_FUNCTION(void, winograd_task2, const WinogradPlan &plan, const WinogradRun &run,
-                      const WinogradShare &share)
-POLYCONV_ISA_FUNCTION(void, winograd_task4, const WinogradPlan &plan, const WinogradRun &run,
-                      const WinogradShare &share)
+POLYCONV_ISA_FUNCTION(void, winograd_task2, const WinogradPlan &plan, const LayerRun &run, const ItemShare &share)
+POLYCONV_ISA_FUNCTION(void, winograd_task4, const WinogradPlan &plan, const LayerRun &run, const ItemShare &share)
 
 } // namespace polyconv::cpu

@@ -158,15 +158,15 @@ POLYCONV_INLINE void finish_block(const WinogradPlan &p, const Epilogue &e, int6
 }
 
 template <int M>
-POLYCONV_INLINE void winograd_share(const WinogradPlan &p, const WinogradRun &run, const WinogradShare &share) {
+POLYCONV_INLINE void winograd_share(const WinogradPlan &p, const LayerRun &run, const ItemShare &share) {
   float *transformed = reinterpret_cast<float *>(share.scratch);
   float *products = reinterpret_cast<float *>(share.scratch + p.products_at);
   float *patch = reinterpret_cast<float *>(share.scratch + p.patch_at);
   float *rows = reinterpret_cast<float *>(share.scratch + p.rows_at);
   for (int64_t block = share.first; block < share.last; ++block) {
     const int64_t first = block * p.block, end = first + p.block, last = end < p.tiles ? end : p.tiles;
-    transform_block<M>(p, run.input, first, last, patch, transformed);
-    multiply_block<M + 2>(p, run.weights, last - first, transformed, products);
+    transform_block<M>(p, static_cast<const float *>(run.input), first, last, patch, transformed);
+    multiply_block<M + 2>(p, static_cast<const float *>(run.weights), last - first, transformed, products);
     finish_block<M>(p, run.epilogue, first, last, rows, products);
   }
 }

@@ -7,7 +7,7 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
-void winograd_task2(const WinogradPlan &plan, const WinogradRun &run, const WinogradShare &share) {
+void winograd_task2(const WinogradPlan &plan, const LayerRun &run, const ItemShare &share) {
   winograd_share<2>(plan, run, share);
 }
 
