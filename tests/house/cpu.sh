@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# backends/cpu stays findable: cpu.sh (from the root of the source). No folder has more than 25 files of its own; every
-# folder stands in the map of README.md, and every kernel in it or in its folder's; common includes nothing of a kernel.
+# backends/cpu stays findable: cpu.sh (from the root of the source). No folder has more than 25 files of its own, or none
+# called README.md; every folder stands in the map of README.md, and every kernel in it or in its folder's; common includes nothing of a kernel.
 set -euo pipefail
 root=backends/cpu most=25 wrong=0 folders=0 kernels=0
 say() { printf '%s\n' "$1"; wrong=$((wrong + 1)); }
@@ -9,6 +9,7 @@ while IFS= read -r folder; do
   folders=$((folders + 1))
   count=$(find "$folder" -maxdepth 1 -type f | wc -l)
   ((count <= most)) || say "$folder has $count files, more than $most: divide it"
+  [[ -f $folder/README.md ]] || say "$folder has no README.md"
   name=${folder#"$root"} name=${name#/}
   [[ -z $name ]] || grep -qF "$name/" "$root/README.md" || say "$folder: $root/README.md does not name it"
 done < <(find "$root" -type d)

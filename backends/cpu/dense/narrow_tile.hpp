@@ -118,7 +118,9 @@ POLYCONV_NOINLINE void dense_taps_tile(const DenseTile<T> &t) {
 template <int Taps, int Step, class T>
 POLYCONV_INLINE void dense_taps_tile_of(int64_t pixels, const DenseTile<T> &t) {
   if (pixels == 0) return; // of empty tensors
-  if (t.result_line) return with_size<8, 4>(pixels, [&](auto m) { dense_taps_tile<Taps, Step, 2, m.value>(t); });
+  if (t.result_line)
+    return with_size<kDensePairMost, kDensePairLeast>(pixels,
+                                                      [&](auto m) { dense_taps_tile<Taps, Step, 2, m.value>(t); });
   if constexpr (Taps > 1) with_size<kDensePixels>(pixels, [&](auto m) { dense_taps_tile<Taps, Step, 1, m.value>(t); });
 }
 
