@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# backends/cpu stays findable: cpu.sh (from the root of the source). No folder has more than 25 files of its own, or none
-# called README.md; every folder stands in the map of README.md, and every kernel in it or in its folder's; common includes nothing of a kernel.
+# backends/cpu stays findable: cpu.sh (from the root of the source). No folder has more than 25 files of its own, or no
+# README.md; every folder stands in the map of README.md, and every kernel in it or in its folder's; common includes nothing
+# of a kernel.
 set -euo pipefail
 root=backends/cpu most=25 wrong=0 folders=0 kernels=0
 say() { printf '%s\n' "$1"; wrong=$((wrong + 1)); }
