@@ -3,8 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/dense/element.hpp"
-
 namespace polyconv::cpu::POLYCONV_ISA {
 
 // The bits of n neighbouring elements, zero in the other lanes.

@@ -14,7 +14,7 @@ struct MatrixTask {
   typedef typename P::From From;
   typedef typename P::Sum Sum;
   const MatrixPlan &p;
-  const MatrixArguments &arguments;
+  const LayerRun &arguments;
   char *strip;
   Sum *sums;           // of two turns: kMatrixSums of each panel whose results are made together
   const From *in;      // the group's first channel

@@ -6,6 +6,7 @@
 #include "cpu/common/aligned.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/common/parts.hpp"
+#include "cpu/kernels.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
@@ -14,6 +15,16 @@
 #include <vector>
 
 namespace polyconv::cpu {
+
+#if POLYCONV_HAVE_AMX || defined(POLYCONV_SOFT_TILES)
+namespace POLYCONV_TILES_ISA {
+void matrix_task(const MatrixPlan &plan, const LayerRun &arguments, const GridShare &share);
+}
+using POLYCONV_TILES_ISA::matrix_task;
+#else
+constexpr MatrixTaskFunction matrix_task = nullptr;
+#endif
+
 namespace {
 
 constexpr int64_t kStripLimit = 4 << 20;
@@ -60,8 +71,8 @@ void set_format(const MatrixPlan &p, sdk::Offer &offer) {
 
 class MatrixInstance final : public sdk::Instance {
  public:
-  MatrixInstance(const polyconv_request &request, MatrixProducts products, MatrixTaskFunction task)
-      : layer_(*request.layers[0]), plan_(matrix_geometry(layer_, *request.policy, products)), task_(task) {
+  MatrixInstance(const polyconv_request &request, MatrixProducts products)
+      : layer_(*request.layers[0]), plan_(matrix_geometry(layer_, *request.policy, products)) {
     axes_ = make_axis_tables(layer_, plan_.axis);
     taps_ = matrix_taps(plan_);
     plan_.taps = taps_.data();
@@ -71,9 +82,8 @@ class MatrixInstance final : public sdk::Instance {
   void pack(int, const void *raw, void *packed, void *) override { matrix_pack(plan_, layer_, parallel_, raw, packed); }
 
   void run(const polyconv_arguments &arguments, void *) const override {
-    const MatrixArguments run = {with_arguments(plan_.epilogue, arguments),
-                                 plan_.stream && aligned(arguments.output, kMatrixRowBytes), arguments.input,
-                                 arguments.weights[0]};
+    const LayerRun run =
+        layer_run(plan_.epilogue, arguments, plan_.stream && aligned(arguments.output, kMatrixRowBytes));
     run_grid(parallel_, plan_.grid, arguments.workspace, plan_.scratch_bytes, [&](GridShare share) {
       if (plan_.flat)
         share.first_unit = positions_before(share.first_unit), share.last_unit = positions_before(share.last_unit);
@@ -90,12 +100,10 @@ class MatrixInstance final : public sdk::Instance {
 
   polyconv_layer layer_;
   MatrixPlan plan_;
-  MatrixTaskFunction task_;
+  const MatrixTaskFunction task_ = matrix_task;
   std::vector<int64_t> axes_, taps_; // what plan_ points into
   std::unique_ptr<sdk::Parallel> parallel_;
 };
-
-} // namespace
 
 bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer) {
   if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
@@ -115,8 +123,30 @@ bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer
   return true;
 }
 
-std::unique_ptr<sdk::Instance> matrix_create(const polyconv_request &request, bool three, MatrixTaskFunction task) {
-  return std::make_unique<MatrixInstance>(request, products_of(*request.layers[0], three), task);
+constexpr const char *kConfigs[] = {"amx", "amx_three"};
+
+bool has_tiles(sdk::Offer &offer) {
+#if defined(POLYCONV_SOFT_TILES)
+  return (void)offer, true;
+#elif POLYCONV_HAVE_AMX
+  return has_isa(kAmx, offer);
+#else
+  return offer.reject("the compiler of this build knows no AMX");
+#endif
 }
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  const bool fast = request.policy->math == POLYCONV_MATH_FAST && request.layers[0]->input.type == POLYCONV_F32;
+  offer.config = config >= 0 ? config : fast ? 1 : 0;
+  return has_tiles(offer) && matrix_offer(request, offer.config == 1, offer);
+}
+
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
+  return std::make_unique<MatrixInstance>(request, products_of(*request.layers[0], config == 1));
+}
+
+} // namespace
+
+const sdk::Kernel kernel_matrix = {"matrix", 0, kConfigs, 2, supports, create, sdk::kActivationTraits};
 
 } // namespace polyconv::cpu

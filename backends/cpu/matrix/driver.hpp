@@ -1,5 +1,4 @@
-// driver.hpp - the CPU-independent half of the matrix kernel: geometry, offer, packed weights, instance. Driver side
-// only.
+// driver.hpp - the geometry and the packed weights of the matrix kernel. Driver side only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,9 +21,5 @@ std::vector<int64_t> matrix_taps(const MatrixPlan &plan);
 // channel is; behind each panel of integers the sums of its weights.
 void matrix_pack(const MatrixPlan &plan, const polyconv_layer &layer, const std::unique_ptr<sdk::Parallel> &parallel,
                  const void *raw, void *packed);
-
-// Whether it is such a layer and its strip has a place; `three`: f32 by three products instead of six.
-bool matrix_offer(const polyconv_request &request, bool three, sdk::Offer &offer);
-std::unique_ptr<sdk::Instance> matrix_create(const polyconv_request &request, bool three, MatrixTaskFunction task);
 
 } // namespace polyconv::cpu

@@ -106,13 +106,6 @@ struct MatrixPlan {
   double estimate_us;
 };
 
-// What one run adds.
-struct MatrixArguments {
-  Epilogue epilogue; // with pointers
-  int32_t stream;    // the plan's, and results begin on a cache line
-  const void *input, *weights;
-};
-
-typedef void (*MatrixTaskFunction)(const MatrixPlan &plan, const MatrixArguments &arguments, const GridShare &share);
+typedef void (*MatrixTaskFunction)(const MatrixPlan &plan, const LayerRun &arguments, const GridShare &share);
 
 } // namespace polyconv::cpu
