@@ -44,7 +44,7 @@ POLYCONV_NOINLINE void direct_tile(const DirectSum<T> &s, int64_t x, T *sums, in
         const T *vectors = ChannelsAlong ? weight : source, *scalars = ChannelsAlong ? source : weight;
         V v[N];
         load_vectors(vectors, v);
-        add_products([&](int m) { return splat(scalars[m]); }, v, acc);
+        add_products([scalars](int m) { return splat(scalars[m]); }, v, acc); // by reference it would be kept in memory
       }
     }
   }
