@@ -35,6 +35,11 @@ find "$@" -name '*.o' | sort | xargs "$nm" -A -P -g | awk -v files="$files" '
       for (stem = name; top == 0; sub(/_data$/, "", stem)) { # an adjoint may have none of its own
         for (object in all)
           if (source_of(object) ~ "(^|/)" stem "[.](cpp|cu)$" && is_covered(object)) { stack[++top] = object; seen[object] = 1 }
+        for (symbol_name in home) # and where the kernel itself is defined, if that is another file
+          if (symbol_name ~ "[0-9]kernel_" stem "E$" && !(home[symbol_name] in seen)) {
+            stack[++top] = home[symbol_name]
+            seen[home[symbol_name]] = 1
+          }
         if (stem !~ /_data$/) break
       }
       if (top == 0) { print name ": no object of it was found"; wrong++ }
