@@ -1,5 +1,5 @@
-// plan.hpp - separable filters are planned as filters over planes (plane/plan.hpp) whose weights are factors along H and
-// along W: PlanePlan::passes.
+// plan.hpp - separable filters are planned as filters over planes (plane/plan.hpp) whose weights are factors along H
+// and along W: PlanePlan::passes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
