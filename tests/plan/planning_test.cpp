@@ -17,7 +17,11 @@ size_t largest = 0, sum = 0; // bytes, of what is asked for since both were 0
 
 } // namespace
 
-// The library takes these too: its own come from the same place as the program's.
+// The library takes these too: its own come from the same place as the program's. gcc, where it has put one of them in
+// line and not the other, takes them for a pair that does not match.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
 void *operator new(size_t bytes) {
   largest = std::max(largest, bytes);
   sum += bytes;

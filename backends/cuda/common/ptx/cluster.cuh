@@ -31,9 +31,14 @@ __device__ inline uint32_t address_in_cluster(uint32_t address, int32_t block) {
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
   return there;
 }
-// Two values to another block's shared memory, or to its own, where address_in_cluster has found.
-__device__ inline void store_in_cluster(uint32_t to, float first, float second) {
-  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(first), "f"(second) : "memory");
+// Four values from another block's shared memory, or from its own, which address_in_cluster has found.
+__device__ inline float4 load_in_cluster(uint32_t address) {
+  float4 v;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
 }
 // Four values to another block's shared memory, whose bytes count at a barrier there.
 __device__ inline void send_in_cluster(uint32_t to, const float *v, uint32_t barrier) {

@@ -9,10 +9,15 @@ namespace {
 
 constexpr int64_t kLeastBlocks = 4; // of a block of threads: below, a piece takes longer than the products
 
-// Clusters of so many blocks that an H100 or H200 runs at once. Its multiprocessors come in pairs and in groups, which
-// a cluster cannot leave: of clusters of four an H200 ran 30 at once, of eight 15; another chip's groups may be others.
-int64_t most_clusters(int32_t sharing) {
-  return (sharing == 2 ? kWorkers : 112) / sharing;
+// Clusters of so many blocks that an H100 or H200 runs at once, and how few of them may do. Its multiprocessors come in
+// pairs and in groups, which a cluster cannot leave: of clusters of four an H200 ran 30 at once, of eight 15; another
+// chip's groups may be others.
+struct Workers {
+  int64_t most, least;
+};
+Workers workers_of(int32_t sharing) {
+  if (sharing == 1) return {kWorkers, 126};
+  return sharing == 2 ? Workers{kWorkers / 2, 60} : Workers{112 / sharing, 104 / sharing};
 }
 
 // Whether pixels are equally far apart.
@@ -30,12 +35,13 @@ bool reads_plainly(const polyconv_layer &l) {
 
 // Tiles in as many groups as can be, all cut alike: their workers fetch the same pixels at the same time, so that these
 // come from memory once. A few workers may stay without; and more where there is little depth, for every piece costs.
-Shares share_out(int64_t tiles, int64_t blocks) {
-  constexpr int64_t kLeastWorkers = 126;
-  for (auto groups = std::min<int64_t>(tiles, kWorkers); groups > 0; --groups)
-    if (const int64_t each = kWorkers / groups; tiles % groups == 0 && (groups * each >= kLeastWorkers || groups == 1))
-      return make_shares(tiles, blocks, groups * std::min(each, ceil_div(tiles / groups * blocks, kLeastBlocks)),
-                         groups);
+Shares share_out(int64_t tiles, int64_t blocks, int32_t sharing) {
+  const Workers workers = workers_of(sharing);
+  for (auto groups = std::min(tiles, workers.most); groups > 0; --groups)
+    if (const int64_t each = workers.most / groups;
+        tiles % groups == 0 && (groups * each >= workers.least || groups == 1))
+      return make_shares(tiles, blocks,
+                         groups * std::min(each, ceil_div(tiles / groups * blocks, kLeastBlocks * sharing)), groups);
   return {}; // without tiles
 }
 
@@ -78,7 +84,7 @@ bool suits_groups(const polyconv_layer &l, const WeightsShape &shape) {
   return l.groups == 1 || filters % shape.rows == 0 || shape.rows % filters == 0;
 }
 
-WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape) {
+WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape, int32_t sharing) {
   const auto parts = [](int32_t count, int32_t of) { return (count + of - 1) / of; };
   WeightsProduct p = {{}, {}, View<int64_t>(l.weights)};
   p.result_type = l.result.type;
@@ -89,7 +95,8 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   p.chunks = p.tap_chunks * small(sdk::taps(l));
   p.row_tiles = parts(p.rows, shape.rows);
   const int64_t tiles = int64_t{p.row_tiles} * parts(p.chunks, shape.chunks);
-  p.shares = share_out(tiles, parts(small(l.output.size[0] * sdk::spatial(l.output)), shape.depth));
+  p.sharing = sharing;
+  p.shares = share_out(tiles, parts(small(l.output.size[0] * sdk::spatial(l.output)), shape.depth), sharing);
   if (l.groups == 1 && has_boxes(l.output) && reads_plainly(l)) // of one factor alone they are slower
     p.boxes = kBoxes | (shape.rows > 64 && l.output.size[1] % 64 == 0 ? kBoxOfGradients : 0) |
               (shape.chunks > 1 && l.input.size[1] % 64 == 0 ? kBoxOfActivations : 0);
@@ -104,20 +111,11 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   return p;
 }
 
-Shares share_out_whole(const Shares &s) {
+Shares share_out_whole(const Shares &s, int32_t sharing) {
   if (s.tiles == 0) return s;
-  auto groups = std::min<int64_t>(s.tiles, kWorkers);
+  auto groups = std::min<int64_t>(s.tiles, workers_of(sharing).most);
   while (groups > 1 && s.tiles % groups != 0) --groups;
   return make_shares(s.tiles, s.blocks, groups, groups);
-}
-
-Shares share_out_clusters(const Shares &s, int32_t sharing) {
-  const int64_t most = most_clusters(sharing);
-  if (s.tiles == 0 || s.tiles > most) return {};
-  const int64_t parts = std::min(most / s.tiles, std::max<int64_t>(1, s.blocks / (kLeastBlocks * sharing)));
-  Shares clusters = make_shares(s.tiles, s.blocks, s.tiles * parts, s.tiles);
-  clusters.most = 1;
-  return clusters;
 }
 
 int64_t pieces_bytes(const WeightsProduct &p, const WeightsShape &shape) {

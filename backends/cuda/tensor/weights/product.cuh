@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks)
   });
 }
 
-// Likewise, of clusters, of which each has a tile, or a part of its depth.
+// Likewise, of clusters: a tile each.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks)
     multiply_shared_pixels(const __grid_constant__ WeightsProduct p) {
@@ -65,16 +65,16 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks)
   }
   if constexpr (Tile::blocks == 1) ptx::take_registers<Tile::consumer_registers>();
   const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
-  const Exchange<Tile> exchange(shared, p.sharing);
+  const Exchange<Tile> exchange(shared);
   {
     WeightsSums<Tile> sums;
     if (mine.last > mine.first)
       sum_blocks<Tile>(sums, mine.last - mine.first, ring, row_group, chunk_group);
     else
       clear<Tile>(sums);
-    exchange.send(sums, mine.part, row_group, chunk_group);
+    exchange.write(sums, row_group, chunk_group);
   }
-  exchange.leave(p, mine);
+  exchange.leave(p, mine.part, mine.tile);
 }
 
 // ---------------------------------------------------------------- launch

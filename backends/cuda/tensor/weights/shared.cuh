@@ -1,7 +1,6 @@
-// shared.cuh - the blocks of a cluster share the depth of a tile of the gradient of weights, or of a part of it. Each
-// sums its blocks of pixels, and sends every other the rows of its sums that are that one's to add, to where its ring
-// was; each then adds what has come, in the order of depth, and stores it: as weights, where the cluster has all of the
-// tile's depth, else as rows of the cluster's piece.
+// shared.cuh - the blocks of a cluster share the depth of a tile of the gradient of weights. Each sums its part of the
+// blocks of pixels and lays the sums into its shared memory, where the ring was; then each reads a part of the tile
+// from all of them, adds in the order of depth, and stores it: no workspace, and no second launch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,19 +11,15 @@ namespace polyconv::cuda::wgmma {
 
 // The tile of this block's cluster, and the blocks [first, last) of its depth that are this block's.
 struct ClusterPart {
-  int32_t worker, part, tile, first, last;
+  int32_t tile, part, first, last;
 
   __device__ explicit ClusterPart(const WeightsProduct &p)
-      : worker(static_cast<int32_t>(blockIdx.x) / p.sharing),
-        part(static_cast<int32_t>(blockIdx.x) - worker * p.sharing) {
-    const int32_t begin = p.shares.begin(worker), blocks = p.shares.begin(worker + 1) - begin;
-    tile = begin / p.shares.blocks;
-    first = begin - tile * p.shares.blocks;
-    last = first + blocks * (part + 1) / p.sharing, first += blocks * part / p.sharing;
+      : tile(static_cast<int32_t>(blockIdx.x) / p.sharing), part(static_cast<int32_t>(blockIdx.x) - tile * p.sharing) {
+    first = p.shares.blocks * part / p.sharing, last = p.shares.blocks * (part + 1) / p.sharing;
   }
 };
 
-// Where there are fewer blocks of pixels than the cluster has blocks, some of these are without any.
+// A tile of fewer blocks of pixels than the cluster has blocks leaves some of these without any.
 template <class Tile>
 __device__ inline void clear(WeightsSums<Tile> &sums) {
 #pragma unroll
@@ -33,64 +28,51 @@ __device__ inline void clear(WeightsSums<Tile> &sums) {
     for (float &sum : product) sum = 0;
 }
 
-// What a block of a cluster of `sharing` adds: some rows of the tile, from every block, row by row.
+// The sums of a tile in each block's shared memory, row by row.
 template <class Tile>
 class Exchange {
   static constexpr int kQuads = 16 * Tile::chunks;       // of a row, fours of sums
   static constexpr int kRowStep = 64 * Tile::chunks + 8; // elements: eight more, so that rows meet in no bank
   static constexpr int kConsumers = 128 * Tile::groups;
   static_assert(Tile::rows * kRowStep * 4 <= Tile::stages * Tile::stage_bytes, "lies where the ring does");
-  static_assert(Tile::rows % (8 * kMostSharing) == 0, "the eight rows that a warp has at once are one block's");
 
  public:
-  __device__ Exchange(unsigned char *shared, int32_t sharing)
-      : sums_(reinterpret_cast<float *>(shared)), sharing_(sharing), rows_(Tile::rows / sharing) {}
+  __device__ explicit Exchange(unsigned char *shared) : sums_(reinterpret_cast<float *>(shared)) {}
 
-  // By all consumers, of whom none multiplies any longer. `part`: this block's place in the cluster.
-  __device__ void send(const WeightsSums<Tile> &sums, int32_t part, int row_group, int chunk_group) const {
-    ptx::cluster_arrive(), ptx::cluster_wait(); // no block still multiplies out of its ring
-    const auto thread = static_cast<int32_t>(threadIdx.x % 128);
-    const uint32_t column = ptx::shared_address(sums_ + chunk_group * Tile::columns + thread % 4 * 2);
-#pragma unroll
-    for (int half = 0; half < 2 * Tile::products; ++half) { // upper rows of a product, then those 8 below
-      const int32_t row =
-          (row_group * Tile::products + half / 2) * 64 + thread / 32 * 16 + half % 2 * 8 + thread % 32 / 4;
-      const int32_t owner = row / rows_, line = part * rows_ + row - owner * rows_;
-      const uint32_t to = ptx::address_in_cluster(column + static_cast<uint32_t>(line * kRowStep) * 4, owner);
-#pragma unroll
-      for (int i = 0; i < Tile::columns / 8; ++i) {
-        const float *const pair = &sums[half / 2][i * 4 + half % 2 * 2];
-        ptx::store_in_cluster(to + static_cast<uint32_t>(i) * 32, pair[0], pair[1]);
-      }
-    }
-    ptx::cluster_arrive_released(), ptx::cluster_wait(); // all has come
+  // By all consumers.
+  __device__ void write(const WeightsSums<Tile> &sums, int row_group, int chunk_group) const {
+    ptx::meet(1, kConsumers); // no warpgroup still multiplies out of the ring
+    store_piece<Tile, kRowStep>(sums_, sums, row_group, chunk_group);
   }
 
-  // By all consumers, next: adds this block's rows of the tile and stores them.
-  __device__ void leave(const WeightsProduct &p, const ClusterPart &mine) const {
-    const bool whole = p.whole && p.shares.all_whole();
-    auto *const piece = reinterpret_cast<float4 *>(p.pieces + int64_t{mine.worker} * Tile::piece);
+  // By all consumers, next: adds the blocks' sums, and stores this block's part of the tile. Nobody goes before all
+  // have read its sums.
+  __device__ void leave(const WeightsProduct &p, int32_t part, int32_t tile) const {
+    ptx::cluster_arrive_released(), ptx::cluster_wait();
+    constexpr int kAll = Tile::rows * kQuads;
+    const int32_t end = kAll / p.sharing * (part + 1);
 #pragma unroll 2
-    for (auto i = static_cast<int32_t>(threadIdx.x); i < rows_ * kQuads; i += kConsumers) {
-      const float4 sum = add(i);
-      const int32_t quad = mine.part * rows_ * kQuads + i;
-      if (!whole)
-        piece[quad] = sum;
-      else if (p.result_type == POLYCONV_F32)
-        store<float>(p, mine.tile, quad, sum);
+    for (int32_t quad = kAll / p.sharing * part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
+      const float4 sum = add(quad, p.sharing);
+      if (p.result_type == POLYCONV_F32)
+        store<float>(p, tile, quad, sum);
       else
-        store<typename Tile::T>(p, mine.tile, quad, sum);
+        store<typename Tile::T>(p, tile, quad, sum);
     }
+    ptx::cluster_arrive_released(), ptx::cluster_wait();
   }
 
  private:
-  __device__ float4 add(int32_t i) const {
-    const float *from = sums_ + i / kQuads * kRowStep + i % kQuads * 4;
-    float4 sum = {};
-    for (int32_t block = 0; block < sharing_; ++block, from += rows_ * kRowStep) {
-      const float4 v = *reinterpret_cast<const float4 *>(from);
-      sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
-    }
+  // All are asked at once, for another block's answer takes long.
+  __device__ float4 add(int32_t quad, int32_t sharing) const {
+    const uint32_t at = ptx::shared_address(sums_ + quad / kQuads * kRowStep + quad % kQuads * 4);
+    float4 v[kMostSharing], sum = {};
+#pragma unroll
+    for (int32_t from = 0; from < kMostSharing; ++from)
+      if (from < sharing) v[from] = ptx::load_in_cluster(ptx::address_in_cluster(at, from));
+#pragma unroll
+    for (int32_t from = 0; from < kMostSharing; ++from)
+      if (from < sharing) sum.x += v[from].x, sum.y += v[from].y, sum.z += v[from].z, sum.w += v[from].w;
     return sum;
   }
 
@@ -118,7 +100,6 @@ class Exchange {
   }
 
   float *const sums_;
-  const int32_t sharing_, rows_;
 };
 
 } // namespace polyconv::cuda::wgmma

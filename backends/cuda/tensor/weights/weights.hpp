@@ -30,7 +30,7 @@ struct WeightsProduct {
   // row wants its own, the blocks of a diagonal.
   int32_t group_rows = 0, group_channels = 0;
   Shares shares = {};
-  int32_t sharing = 1; // blocks of a cluster, which share the depth of its piece of one tile (shared.cuh)
+  int32_t sharing = 1; // blocks of a cluster, which share the depth of one tile, the cluster's (shared.cuh)
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
   int32_t flat = 0;   // images have two axes
   int32_t boxes = 0;  // WeightsBoxes: maps are of pixels in a row, not of windows
@@ -55,16 +55,13 @@ struct WeightsShape {
 inline constexpr WeightsShape kWeightsShapes[] = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_SHAPE)};
 inline constexpr int kWeightsShapeCount = sizeof kWeightsShapes / sizeof *kWeightsShapes;
 
-// The geometry of a layer in a shape, without maps and pointers; workers are blocks.
-WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape);
+// The geometry of a layer in a shape, without maps and pointers, with clusters of `sharing` blocks as workers.
+WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape, int32_t sharing = 1);
 int64_t pieces_bytes(const WeightsProduct &product, const WeightsShape &shape); // of the workspace
 // Whether tiles begin with groups, or lie within one.
 bool suits_groups(const polyconv_layer &layer, const WeightsShape &shape);
 // Every tile one worker's.
-Shares share_out_whole(const Shares &shares);
-// Of clusters: each a tile's depth, or the same part of one as all others; without workers where there are more tiles
-// than clusters that run at once.
-Shares share_out_clusters(const Shares &shares, int32_t sharing);
+Shares share_out_whole(const Shares &shares, int32_t sharing);
 
 // Whether maps hold the factors of a layer; else rejects in the words of the forward layer that reads so.
 bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer);
