@@ -97,10 +97,10 @@ Picture draw(const Network &network, double width) {
   std::vector<std::pair<double, double>> places;
   double x = 4, y = top + row * static_cast<double>(layers.size()) + 18;
   for (size_t i = 0; i < std::min(families.size(), kColours); ++i) {
-    const double end = x + 29 + kLetter * static_cast<double>(families[i].size());
-    if (end > width && x > 4) x = 4, y += 18;
+    const double step = key_width(families[i]);
+    if (x + step > width && x > 4) x = 4, y += 18;
     places.emplace_back(x, y);
-    x += 29 + kLetter * static_cast<double>(families[i].size());
+    x += step;
   }
   Picture picture(width, y + 8);
   for (size_t i = 0; i < places.size(); ++i) picture.key(places[i].first, places[i].second, i, families[i]);

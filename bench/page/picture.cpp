@@ -48,10 +48,15 @@ void Picture::cell(double x, double y, double width, double height, const char *
            escaped(words) + "</text>"});
 }
 
+// Kernels' names have many of the widest letters, wgmma for one.
+double key_width(const std::string &name) {
+  return 15 + 1.2 * kLetter * static_cast<double>(name.size()) + 14;
+}
+
 double Picture::key(double x, double y, size_t colour, const std::string &name) {
   below_ += format("<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" class=\"k%zu\"/>\n", x, y - 9, colour);
   text(x + 15, y, "start", name);
-  return x + 15 + kLetter * static_cast<double>(name.size()) + 14;
+  return x + key_width(name);
 }
 
 // In groups of one colour, which is written once; the order within it stays.

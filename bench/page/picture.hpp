@@ -12,6 +12,8 @@ namespace polyconv::bench {
 constexpr double kLetter = 7.2; // no letter of 13 pixels in a system's font is wider on average
 constexpr size_t kColours = 8;
 
+double key_width(const std::string &name); // of a key's square, its name and the space behind it
+
 class Picture {
  public:
   Picture(double width, double height) : width_(width), height_(height) {}
