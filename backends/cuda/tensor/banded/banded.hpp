@@ -9,7 +9,8 @@
 
 #include <cuda_runtime.h>
 
-#include "common/divider.cuh"
+#include <memory>
+
 #include "common/machine.hpp"
 #include "few/few.hpp"
 
@@ -21,24 +22,29 @@ inline constexpr int kLeastStages = 2, kMostStages = 4;
 
 // How an instance goes about a layer.
 enum class Way {
-  kSheet,       // a block takes bands of rows of images into shared memory in turn, and results leave from there
-  kSheetSingly, // likewise, with results of every type and number
-  kMarch,       // a warp marches down the rows of eight positions, copying them in pieces of 16 bytes
-  kMarchSingly  // likewise, in elements: rows and pointers of every alignment, results of every type
+  kSheet,         // a block takes bands of rows of images into shared memory in turn, and results leave from there
+  kSheetSingly,   // likewise, with results of every type and number
+  kTracks,        // bands likewise, channels last in shared memory, on warpgroup products: more channels
+  kTracksInParts, // likewise, with rows of taps in two parts
+  kMarch,         // a warp marches down the rows of eight positions, copying them in pieces of 16 bytes
+  kMarchSingly    // likewise, in elements: rows and pointers of every alignment, results of every type
 };
 
 inline bool is_sheet(Way way) {
   return way == Way::kSheet || way == Way::kSheetSingly;
+}
+inline bool is_tracks(Way way) {
+  return way == Way::kTracks || way == Way::kTracksInParts;
 }
 
 // What an instance is compiled for.
 struct Form {
   int taps;    // rows of taps, at most
   int step;    // input rows from one output row to the next
-  int rows;    // output rows of a position
+  int rows;    // output rows of a position; of a track
   int planes;  // input channels at most, each in a plane of its own
-  int words;   // pairs of elements that a lane holds of a window
-  int tiles;   // of 16 rows of weights
+  int words;   // pairs of elements that a lane holds of a window; tracks: products of a row of taps
+  int tiles;   // of 16 rows of weights; tracks: of 8 filters
   bool pixels; // channels last: a row holds all channels of its pixels, and results of a pixel are neighbours
 
   __host__ __device__ constexpr int input_rows() const { return (rows - 1) * step + taps; }
@@ -83,10 +89,10 @@ struct Geometry : few::Shape {
   int32_t input_beside;  // elements from one of these parts to the next
   int32_t output_beside; // likewise of one filter's results
   int32_t steps;         // of a stretch
-  Quotient by_positions;
-  int32_t pitch; // elements of a row in shared memory
-  Quotient by_pitch;
-  int32_t plane;         // elements of a channel there
+  uint32_t magic;        // 2^32 / positions, rounded up; 0 for 1
+  int32_t pitch;         // elements of a row in shared memory
+  uint32_t pitch_magic;  // sheets: 2^32 / pitch, likewise
+  int32_t plane;         // elements of a channel there; tracks: channels of a pixel
   int32_t runs;          // of a band's input that are copied as they lie; 0: in elements
   int32_t input_stage;   // elements; a place for one band's input
   int32_t share_tiles;   // that a warp takes at once
@@ -113,6 +119,7 @@ struct Variant {
 };
 using Variants = few::List<Variant>;
 Variants sheet_variants();
+Variants track_variants();
 Variants march_variants();
 
 // An instance with the geometry that it gives a layer, and what that costs.
@@ -125,12 +132,16 @@ struct Choice {
   double us = 0;
 };
 
-// The cheapest for a layer, in bands or strips of up to `rows` output rows. Sheets are code of 9.0.
+// The cheapest for a layer, in bands or strips of up to `rows` output rows. Sheets and tracks are code of 9.0.
 Choice choose(const polyconv_layer &layer, int rows, bool hopper);
 
 // Configs: the output rows of a band or strip, at most.
 inline constexpr int kConfigCount = 6;
 inline constexpr int kRows[kConfigCount] = {8, 16, 32, 64, 128, 256};
 inline constexpr const char *kConfigNames[kConfigCount] = {"rows8", "rows16", "rows32", "rows64", "rows128", "rows256"};
+
+// Of one layer whose type the kernel takes.
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer);
+std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config);
 
 } // namespace polyconv::cuda::banded

@@ -1,4 +1,4 @@
-// bands.cu - how cuda-tensor/banded cuts up a layer for sheets: bands, what lies where in shared
+// bands.cu - how cuda-tensor/banded cuts up a layer for sheets and tracks: bands, what lies where in shared
 // memory, and who takes what.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -23,6 +23,8 @@ double store_clocks(const Geometry &g) {
   const double filters = std::min(g.filters, g.chunk * g.group), bytes = real(g.output_stage);
   return g.chunks * (1500 + bytes / 30 + (g.whole ? 0 : std::ceil(filters / 32) * 300)) - 900;
 }
+
+// ---------------------------------------------------------------- sheets
 
 // Clocks of a quarter of a multiprocessor for the march of a tile.
 double tile_clocks(const Form &f, int64_t steps) {
@@ -129,6 +131,10 @@ bool place_stages(const Form &f, int64_t size, Geometry &g) {
   return false;
 }
 
+uint32_t magic_of(int32_t n) {
+  return n == 1 ? 0 : static_cast<uint32_t>(((int64_t{1} << 32) + n - 1) / n);
+}
+
 } // namespace
 
 bool place_sheet(const polyconv_layer &l, int rows, Choice &c) {
@@ -148,7 +154,7 @@ bool place_sheet(const polyconv_layer &l, int rows, Choice &c) {
   const int64_t bands = l.output.size[0] * g.strips;
   if (bands > INT32_MAX / 2 || !place_stages(f, sdk::type_bytes(l.result.type), g)) return false;
   g.bands = small(bands);
-  g.by_positions = Quotient(g.positions), g.by_pitch = Quotient(g.pitch);
+  g.magic = magic_of(g.positions), g.pitch_magic = magic_of(g.pitch);
   c.shared = kBarrierBytes + g.output_first + g.output_stages * g.output_stage;
   c.blocks = bands; // at most: as many as there are multiprocessors
   return true;
@@ -167,6 +173,56 @@ double sheet_time(const Choice &c) {
   // Of several planes, groups take longer than that: 1.3 times as long where there are two, 3.1 where there are eight.
   const double planes = f.planes > 1 ? 0.7 + 0.3 * g.groups : 1;
   return planes * time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, kHopperMultiprocessors));
+}
+
+// ---------------------------------------------------------------- tracks
+
+// The place of a band's input, in bytes.
+int64_t track_input(const Geometry &g, const Form &f, int64_t size) {
+  const int64_t pixels = (int64_t{g.stretches} * f.rows + g.taps_h - 1) * g.pitch;
+  return ceil_div(pixels * g.plane * size, 16) * 16;
+}
+
+bool place_tracks(const polyconv_layer &l, int rows, Choice &c) {
+  const Form &f = c.variant->form;
+  Geometry &g = c.geometry;
+  const int64_t size = sdk::type_bytes(l.input.type), unit = 8 / size;
+  g.plane = small(ceil_div(g.channels, unit) * unit);
+  const bool parts = c.variant->way == Way::kTracksInParts;
+  if (ceil_div(g.taps_w * g.plane * size, 32) > f.words || g.taps_h < f.rows || (g.taps_h % 2 == 0 && !parts) ||
+      l.result.type != l.input.type || g.y_column != 1 || g.y_row != g.output_w)
+    return false;
+  g.columns = 1, g.tile_filters = 8, g.positions = g.output_w;
+  cut_rows(f, rows, g);
+  g.chunk = g.chunks = 1;
+  g.steps = f.rows, g.stretches = small(ceil_div(g.strip, f.rows));
+  g.pitch = (g.output_w - 1) * g.step_w + g.taps_w;
+  const int64_t tracks = int64_t{g.stretches} * g.positions, bands = l.output.size[0] * g.strips;
+  if (bands > INT32_MAX / 2 || tracks > 1 << 16 || g.groups > 64) return false;
+  g.bands = small(bands), g.tiles = small(ceil_div(tracks, 64));
+  place_output(f, size, g);
+  g.magic = magic_of(g.positions);
+  const int64_t input = track_input(g, f, size), weights = int64_t{g.taps_h} * g.group * f.words * 32,
+                output = ceil_div(std::min(g.group, g.filters) * g.waiting * size + 16, 16) * 16;
+  const int64_t room = kHopperShared - kBarrierBytes - weights;
+  g.output_stages = kLeastStages;
+  g.input_stages = room >= 3 * input + 2 * output ? 3 : kLeastStages;
+  if (room < kLeastStages * (input + output)) return false;
+  g.input_stage = small(input / size), g.output_stage = small(output);
+  c.shared = static_cast<int>(kBarrierBytes + weights + input * g.input_stages + output * g.output_stages);
+  c.blocks = bands;
+  return true;
+}
+
+double track_time(const Choice &c) {
+  const Form &f = c.variant->form;
+  const Geometry &g = c.geometry;
+  const double pixels = (real(g.stretches) * f.rows + g.taps_h - 1) * g.pitch;
+  const double load = 500 + std::ceil(pixels / (3 * 224)) * real(g.plane * sdk::type_bytes(g.result_type)) / 8 * 1100;
+  const double products = f.words * (real(f.rows) * g.taps_h * std::max(4 * f.tiles, 8) + (f.rows + g.taps_h) * 8);
+  const double multiply = std::max(g.tiles * (products + 600), 2500.0);
+  const int64_t blocks = std::max(1, kHopperMultiprocessors / g.groups);
+  return 1.3 * time_of_bands(load, multiply, store_clocks(g), ceil_div(g.bands, blocks)); // as measured
 }
 
 } // namespace polyconv::cuda::banded

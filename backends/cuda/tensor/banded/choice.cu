@@ -65,6 +65,7 @@ bool serves(const polyconv_layer &l, const Variant &v) {
   const Form &f = v.form;
   const bool pixels = pixels_are_rows(l);
   if (v.type != l.input.type || f.step != l.stride[1] || f.taps < l.weights.size[3]) return false;
+  if (is_tracks(v.way)) return f.planes >= l.weights.size[1];
   if (f.pixels != pixels || (!pixels && l.input.stride[4] != 1 && l.input.size[4] > 1)) return false; // gaps in rows
   if (pixels) return l.result.stride[1] == 1 || l.result.size[1] == 1;
   return f.planes >= l.weights.size[1] && (f.planes > 1) == (l.weights.size[1] > 1);
@@ -85,8 +86,12 @@ double estimate(const polyconv_layer &l, const Choice &c) {
   const double rounds = std::max(1e-3, real(c.blocks) / (kHopperMultiprocessors * 1.0 * c.variant->resident));
   const auto size = [](const polyconv_tensor &t) { return t.type == POLYCONV_F32 ? 4.0 : 2.0; };
   const double bytes = size(l.input) * real(sdk::elements(l.input)) + size(l.result) * real(sdk::elements(l.result));
-  if (is_sheet(way)) // neither hides the other altogether
-    return 5 + std::pow(std::pow(sheet_time(c) * 1e-3, 4) + std::pow(bytes / 3.85e6, 4), 0.25);
+  if (is_sheet(way) || is_tracks(way)) {
+    const bool tracks = is_tracks(way);
+    const double time = (tracks ? track_time(c) : sheet_time(c)) * 1e-3;
+    // Neither hides the other altogether. Sheets take longer to begin.
+    return (tracks ? 2 : 5) + std::pow(std::pow(time, 4) + std::pow(bytes / 3.85e6, 4), 0.25);
+  }
   const double waits = std::ceil(rounds) / rounds;
   const double spread = 0.03 * std::log2(std::max(1.0, g.strip / 32.0)); // rows under way that the L2 cache must hold
   return 2 + std::max(march_time(c) * 1e-3 * waits, bytes / 3.3e6 * (1 + spread)) * (way == Way::kMarchSingly ? 4 : 1);
@@ -111,6 +116,8 @@ Choice choose(const polyconv_layer &l, int rows, bool hopper) {
   };
   for (const Variant &v : sheet_variants())
     if (Choice c = begin(v); hopper && serves(l, v) && place_sheet(l, rows, c)) consider(l, c, best);
+  for (const Variant &v : track_variants())
+    if (Choice c = begin(v); hopper && serves(l, v) && place_tracks(l, rows, c)) consider(l, c, best);
   for (const Variant &v : march_variants())
     for (int columns : {1, 2, 4, 8}) {
       if (!serves(l, v) || (columns == 1) != v.form.pixels || columns * v.form.rows > 16) continue;

@@ -27,10 +27,12 @@ inline void cut_rows(const Form &f, int rows, Geometry &g) {
   g.strips = small(ceil_div(g.output_h, g.strip));
 }
 
-// Completes a choice whose variant and problem are set; false where the variant does not take it.
+// Each completes a choice whose variant and problem are set; false where the variant does not take it.
 bool place_sheet(const polyconv_layer &layer, int rows, Choice &c);
+bool place_tracks(const polyconv_layer &layer, int rows, Choice &c);
 
 // Nanoseconds of the kernel, but for what memory takes.
 double sheet_time(const Choice &c);
+double track_time(const Choice &c);
 
 } // namespace polyconv::cuda::banded

@@ -5,11 +5,18 @@
 #pragma once
 
 #include "banded/parts.cuh"
-#include "common/pipeline.cuh"
 #include "common/ptx/async.cuh"
 #include "common/ptx/hopper.cuh"
 
 namespace polyconv::cuda::banded {
+
+// One of a ring of stages, and the parity of its barriers' phase.
+struct Turn {
+  int32_t stage = 0, phase = 0;
+  __device__ __forceinline__ void advance(int32_t stages) {
+    if (++stage == stages) stage = 0, phase ^= 1;
+  }
+};
 
 // Barriers of the stages: full where a stage holds what its readers wait for, empty where all have read it.
 struct Rings {
@@ -102,6 +109,11 @@ __device__ inline void load_runs(const Geometry &g, const uint16_t *from, int32_
     ptx::barrier_arrive_copied(barrier);
 }
 
+// n / what the magic number is of: exact up to 58 thousand by as much, which is more than a band has elements.
+__device__ __forceinline__ int32_t quotient(uint32_t magic, int32_t n) {
+  return magic == 0 ? n : static_cast<int32_t>(__umulhi(static_cast<uint32_t>(n), magic));
+}
+
 // Warps copy rows of every alignment, with padding around them. What lies outside is read from somewhere inside, for
 // loads without branches follow each other at once.
 __device__ inline void load_elements(const Geometry &g, const Pointers &p, const Band &b, int32_t rows, uint16_t *to,
@@ -114,7 +126,7 @@ __device__ inline void load_elements(const Geometry &g, const Pointers &p, const
       uint16_t elements[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const int32_t at = first + i * threads, row = g.by_pitch(at), h = row + b.first_row - g.pad_h,
+        const int32_t at = first + i * threads, row = quotient(g.pitch_magic, at), h = row + b.first_row - g.pad_h,
                       w = at - row * g.pitch - g.pad_w;
         const bool inside = h >= 0 && h < g.input_h && w >= 0 && w < g.input_row;
         const uint16_t element = __ldg(from + (inside ? h * g.x_row + w : 0));
@@ -157,7 +169,7 @@ template <class E, class Next>
 __device__ inline void store_chunks(const Geometry &g, const Pointers &p, const Rings &rings, const char *outputs,
                                     int32_t group, const Next &next) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
-  RingPlace turn, before;
+  Turn turn, before;
   for (int32_t i = 0;; ++i) {
     const Band band = next(i, turn);
     if (band.image < 0) break;
@@ -172,7 +184,7 @@ __device__ inline void store_chunks(const Geometry &g, const Pointers &p, const 
       __syncwarp();
       if (lane == 0 && (i > 0 || part > 0)) ptx::barrier_arrive(rings.output_empty(before.stage));
       before = turn;
-      turn.next(g.output_stages);
+      turn.advance(g.output_stages);
     }
   }
   ptx::stores_read<0>();

@@ -41,7 +41,7 @@ struct Targets {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const int32_t position = tile * kPositions + place_of(lane % 4 * 2 + e, g.spread),
-                    stretch = g.by_positions(position);
+                    stretch = quotient(g.magic, position);
       row[e] = (stretch + beside * g.stretches) * g.steps * rows + lane / 4 % rows;
       column[e] = (position - stretch * g.positions) * 2;
       const bool exists = stretch < g.stretches && row[e] < band_rows;
@@ -67,7 +67,7 @@ struct Lane {
     tile = new_tile, rows = new_rows;
     const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, last = g.stretches * g.positions - 1;
     const int32_t position = min(tile * kPositions + place_of(lane / 4, g.spread), last);
-    const int32_t stretch = g.by_positions(position);
+    const int32_t stretch = quotient(g.magic, position);
     from = stretch * g.steps * F::value.rows * g.pitch + (position - stretch * g.positions + lane % 4) * 2;
 #pragma unroll
     for (int j = kAbreast; j-- > 0;) {
@@ -219,12 +219,12 @@ __device__ __forceinline__ void multiply_chunks(const Geometry &g, const Pointer
   int32_t known = -1, piece = 0; // of which a division was the last to find which tiles it has
   Group<F> group;
   Lane<F> lane;
-  RingPlace input, output;
-  for (int32_t i = 0;; ++i, input.next(g.input_stages)) {
+  Turn input, output;
+  for (int32_t i = 0;; ++i, input.advance(g.input_stages)) {
     ptx::barrier_wait(rings.input_full(input.stage), input.phase);
     const Band band = read_band(g, rings.band(i));
     if (band.image < 0) break;
-    for (int32_t part = 0; part < g.chunks; ++part, share -= g.shares, output.next(g.output_stages)) {
+    for (int32_t part = 0; part < g.chunks; ++part, share -= g.shares, output.advance(g.output_stages)) {
       ptx::barrier_wait(rings.output_empty(output.stage), output.phase ^ 1);
       for (; share < g.shares; share += F::value.sheet_warps()) {
         if (share != known) known = share, piece = share / g.chunk;
@@ -258,8 +258,8 @@ __device__ __noinline__ void load_bands(const Geometry &g, const Pointers &p, co
                                         int32_t warp) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   auto number = static_cast<int32_t>(blockIdx.x);
-  RingPlace turn;
-  for (int32_t i = 0;; ++i, turn.next(g.input_stages)) {
+  Turn turn;
+  for (int32_t i = 0;; ++i, turn.advance(g.input_stages)) {
     int32_t next = number + static_cast<int32_t>(gridDim.x);
     if (p.taken != nullptr && lane == 0) next = static_cast<int32_t>(gridDim.x) + atomicAdd(p.taken, 1);
     ptx::barrier_wait(rings.input_empty(turn.stage), turn.phase ^ 1);
@@ -285,7 +285,7 @@ __device__ __noinline__ void load_bands(const Geometry &g, const Pointers &p, co
 template <class E>
 __device__ __forceinline__ void store_bands(const Geometry &g, const Pointers &p, const Rings &rings,
                                             const char *outputs) {
-  store_chunks<E>(g, p, rings, outputs, 0, [&](int32_t i, const RingPlace &turn) {
+  store_chunks<E>(g, p, rings, outputs, 0, [&](int32_t i, const Turn &turn) {
     ptx::barrier_wait(rings.output_full(turn.stage), turn.phase);
     return read_band(g, rings.band(i));
   });

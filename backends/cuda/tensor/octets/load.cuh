@@ -120,7 +120,7 @@ class Loader {
     }
     __syncwarp(); // and one arrives: all lanes of all warps would take long
     if (lane_ == 0) ptx::barrier_arrive(s_.slot_full(turn_.stage)); // readers fence: here it would wait for copies
-    turn_.next(g_.slots);
+    turn_.advance(g_.slots);
     read_ = read_ + 1 < kRawStages ? read_ + 1 : 0;
   }
 
@@ -135,7 +135,7 @@ class Loader {
   uint32_t raw_, turned_;
   int32_t fetched_ = 0, read_ = 0; // stages of copies
   uint32_t begun_ = 0;             // elements beyond 16 bytes of the slots under way, 3 bits each
-  RingPlace turn_;
+  Turn turn_;
 };
 
 } // namespace polyconv::cuda::octets

@@ -62,7 +62,7 @@ class Team {
       for (int32_t step = 0, in_chunk = 0; step < item.steps; ++step) {
         if (turn == team_) multiply_step(item, step, in_chunk);
         turn ^= 1;
-        if (++in_chunk == g_.chunk || step + 1 == item.steps) in_chunk = 0, stage_.next(kStages);
+        if (++in_chunk == g_.chunk || step + 1 == item.steps) in_chunk = 0, stage_.advance(kStages);
       }
       first_slot_ += item.steps + g_.span - 1;
     }
@@ -73,7 +73,7 @@ class Team {
   __device__ __forceinline__ void release(int32_t slot) {
     for (; released_ < slot; ++released_) {
       if (threadIdx.x % 32 == 0) ptx::barrier_arrive(s_.slot_empty(empty_.stage));
-      empty_.next(g_.slots);
+      empty_.advance(g_.slots);
     }
   }
 
@@ -82,7 +82,7 @@ class Team {
     if (seen_ >= end) return;
     for (; seen_ < end; release(min(++seen_, first))) {
       ptx::barrier_wait(s_.slot_full(full_.stage), full_.phase);
-      full_.next(g_.slots);
+      full_.advance(g_.slots);
     }
     ptx::fence_for_tma();
   }
@@ -235,7 +235,7 @@ class Team {
   bool exists_;
   float bias_;
   int32_t first_filter_, first_slot_ = 0, seen_ = 0, released_ = 0;
-  RingPlace full_, empty_, stage_;
+  Turn full_, empty_, stage_;
 };
 
 template <class T, class F>

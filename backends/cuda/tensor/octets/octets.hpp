@@ -10,7 +10,6 @@
 
 #include <cuda_runtime.h>
 
-#include "common/divider.cuh"
 #include "common/machine.hpp"
 #include "few/few.hpp"
 
@@ -49,7 +48,7 @@ struct Geometry : few::Shape {
   int32_t blocks;                      // of 8 rows of weights that are stored
   int32_t chunk;                       // steps whose results wait for each other
   int32_t y_wait_filter, y_wait_image; // bytes between results that wait; images stand as Stage has them
-  Quotient by_group, by_last;          // filters of a group; of the last one
+  uint32_t group_magic, last_magic;    // 2^32 / filters of a group, rounded up; of the last one
   int32_t stage;                       // bytes of a chunk's results
   int32_t y_words;                     // 1: every row of results is whole words
 };

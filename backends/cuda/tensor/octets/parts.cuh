@@ -10,6 +10,7 @@
 namespace polyconv::cuda::octets {
 
 using banded::beyond_16;
+using banded::Turn;
 
 // Where a block's parts of shared memory are.
 struct Shared {

@@ -38,10 +38,10 @@ template <int rows>
 __device__ __forceinline__ void store_items(const Geometry &g, const Pointers &p, const Shared &s, int32_t thread) {
   const int32_t group = static_cast<int32_t>(blockIdx.x) % g.groups, filter = group * g.group,
                 filters = min(g.group, g.filters - filter);
-  const Quotient by_filters = group + 1 == g.groups ? g.by_last : g.by_group;
+  const uint32_t magic = group + 1 == g.groups ? g.last_magic : g.group_magic;
   // A warp's lanes begin one after the other: all warps share the runs.
   const int32_t first = thread % 32 * kStorers + thread / 32;
-  RingPlace turn;
+  Turn turn;
   for (Share share(g); share.there();) {
     const Item item = share.take(g, rows);
     const int32_t runs = images_of(g, item) * filters;
@@ -50,14 +50,14 @@ __device__ __forceinline__ void store_items(const Geometry &g, const Pointers &p
       ptx::barrier_wait(s.stage_full(turn.stage), turn.phase);
       ptx::fence_for_tma();
       for (int32_t run = first; run < runs; run += kStorers * 32) {
-        const int32_t image = by_filters(run), k = run - image * filters;
+        const int32_t image = banded::quotient(magic, run), k = run - image * filters;
         auto *const to = reinterpret_cast<char *>(run_of(g, p, item, image, filter + k, row));
         store_one(to, s.stages + turn.stage * g.stage + place_of(g, image, k) + beyond_16(to), bytes);
       }
       ptx::stores_commit();
       ptx::stores_read<0>();
       ptx::barrier_arrive(s.stage_empty(turn.stage));
-      turn.next(kStages);
+      turn.advance(kStages);
     }
   }
 }

@@ -1,0 +1,21 @@
+// banded_tf32.cu - forward 2D for few input channels, f32 under math tf32, compute capability 9.0: the tracks of
+// banded.cu with elements rounded to TF32 on their way into shared memory.
+//
+// Floor: max(compulsory bytes / copy rate, products / half the rate of f16).
+// SPDX-License-Identifier: Apache-2.0
+#include "banded/banded.hpp"
+#include "common/kernel.hpp"
+#include "rounded.hpp"
+
+namespace polyconv::cuda {
+namespace {
+
+bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  return takes_f32(request, POLYCONV_MATH_TF32, offer) && banded::supports(request, config, offer);
+}
+
+} // namespace
+
+POLYCONV_DEFINE_KERNEL(banded_tf32, banded::kConfigNames, supports, banded::create, POLYCONV_KERNEL_VARIANT);
+
+} // namespace polyconv::cuda
