@@ -22,6 +22,16 @@ inline void set_rules(const polyconv_layer &layer, PoolSource &source) {
     source.overhang[axis] = layer.pool_overhang[axis];
   }
 }
+
+// The rows of a result (for_each_row): the axis that they follow, 1 or 4, and how many there are.
+struct ResultRows {
+  int32_t axis;
+  int64_t count;
+};
+inline ResultRows rows_of(const polyconv_tensor &r) {
+  const int32_t axis = r.stride[1] == 1 && r.size[1] > 1 ? 1 : 4;
+  return {axis, r.size[0] * r.size[2] * r.size[3] * r.size[axis == 4 ? 1 : 4]};
+}
 #endif
 
 namespace POLYCONV_ISA {

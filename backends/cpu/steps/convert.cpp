@@ -115,8 +115,8 @@ void convert_task(const ConvertPlan &plan, const void *from, void *to, int64_t f
 #include "cpu/common/count.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/kernels.hpp"
+#include "cpu/steps/tasks.hpp"
 
-#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
@@ -167,23 +167,18 @@ double serial_us(const ConvertPlan &p, const polyconv_tensor &t) {
 class ConvertInstance final : public sdk::Instance {
  public:
   ConvertInstance(const polyconv_request &request, Isa isa)
-      : plan_(make_plan(request.layers[0]->input, request.layers[0]->result)), isa_(isa) {
-    tasks_ = std::min(tasks_for(*request.policy, serial_us(plan_, request.layers[0]->input)), plan_.items);
-    if (tasks_ > 1) parallel_ = sdk::make_parallel(*request.policy);
-  }
+      : plan_(make_plan(request.layers[0]->input, request.layers[0]->result)),
+        isa_(isa),
+        tasks_(*request.policy, serial_us(plan_, request.layers[0]->input), plan_.items) {}
 
   void run(const polyconv_arguments &a, void *) const override {
-    sdk::run_tasks(parallel_, tasks_, [&](int64_t task) {
-      const sdk::Share share = sdk::share(plan_.items, tasks_, task);
-      convert_task_by_isa[isa_](plan_, a.input, a.output, share.begin, share.end);
-    });
+    tasks_.run([&](int64_t first, int64_t last) { convert_task_by_isa[isa_](plan_, a.input, a.output, first, last); });
   }
 
  private:
   ConvertPlan plan_;
   Isa isa_;
-  int64_t tasks_;
-  std::unique_ptr<sdk::Parallel> parallel_;
+  StepTasks tasks_;
 };
 
 bool convert_offer(const polyconv_request &request, Isa, sdk::Offer &offer) {

@@ -248,8 +248,8 @@ void gradient_task(const GradientPlan &plan, const GradientPointers &pointers, i
 #include "cpu/common/accepts.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/kernels.hpp"
+#include "cpu/steps/tasks.hpp"
 
-#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
@@ -278,9 +278,8 @@ GradientPlan make_plan(const polyconv_layer &layer) {
   p.rules = layer.epilogue;
   p.slow = is_slow(layer.epilogue.activation);
   p.evaluates = !rises(layer.epilogue);
-  const polyconv_tensor &r = layer.result;
-  p.axis = r.stride[sdk::kC] == 1 && r.size[sdk::kC] > 1 ? sdk::kC : sdk::kW;
-  p.rows = r.size[0] * r.size[2] * r.size[3] * r.size[p.axis == sdk::kW ? sdk::kC : sdk::kW];
+  const ResultRows rows = rows_of(layer.result);
+  p.axis = rows.axis, p.rows = rows.count;
   return p;
 }
 
@@ -297,10 +296,11 @@ double serial_us(const GradientPlan &p) {
 class GradientInstance final : public sdk::Instance {
  public:
   GradientInstance(const polyconv_request &request, Isa isa)
-      : layer_(*request.layers[0]), plan_(make_plan(layer_)), bias_(make_bias(layer_)), isa_(isa) {
-    tasks_ = std::min(tasks_for(*request.policy, serial_us(plan_)), plan_.rows);
-    if (tasks_ > 1) parallel_ = sdk::make_parallel(*request.policy);
-  }
+      : layer_(*request.layers[0]),
+        plan_(make_plan(layer_)),
+        bias_(make_bias(layer_)),
+        isa_(isa),
+        tasks_(*request.policy, serial_us(plan_), plan_.rows) {}
 
   void run(const polyconv_arguments &a, void *) const override {
     const polyconv_epilogue &e = plan_.rules;
@@ -309,7 +309,7 @@ class GradientInstance final : public sdk::Instance {
     if (e.residual_from != POLYCONV_RESIDUAL_NONE) pointers.residual = a.residual_gradient[0];
     if (bias_.wanted) { // which is summed before the scale
       run_rows(pointers);
-      run_bias(bias_, layer_, isa_, parallel_, a, static_cast<char *>(a.workspace));
+      run_bias(bias_, layer_, isa_, tasks_.parallel(), a, static_cast<char *>(a.workspace));
       pointers.residual = nullptr;
     }
     if (e.has_scale) pointers.scale = a.scale[0];
@@ -318,18 +318,14 @@ class GradientInstance final : public sdk::Instance {
 
  private:
   void run_rows(const GradientPointers &pointers) const {
-    sdk::run_tasks(parallel_, tasks_, [&](int64_t task) {
-      const sdk::Share share = sdk::share(plan_.rows, tasks_, task);
-      gradient_task_by_isa[isa_](plan_, pointers, share.begin, share.end);
-    });
+    tasks_.run([&](int64_t first, int64_t last) { gradient_task_by_isa[isa_](plan_, pointers, first, last); });
   }
 
   polyconv_layer layer_;
   GradientPlan plan_;
   BiasPlan bias_;
   Isa isa_;
-  int64_t tasks_;
-  std::unique_ptr<sdk::Parallel> parallel_;
+  StepTasks tasks_;
 };
 
 bool gradient_offer(const polyconv_request &request, Isa, sdk::Offer &offer) {

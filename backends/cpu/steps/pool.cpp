@@ -122,8 +122,8 @@ void pool_task(const PoolPlan &plan, const Epilogue &epilogue, const void *input
 #ifdef POLYCONV_DRIVER
 #include "cpu/common/rows.hpp"
 #include "cpu/kernels.hpp"
+#include "cpu/steps/tasks.hpp"
 
-#include <polyconv/sdk/parallel.hpp>
 #include <polyconv/sdk/tensor.hpp>
 
 #include <algorithm>
@@ -142,9 +142,8 @@ PoolPlan make_plan(const polyconv_layer &layer) {
   p.epilogue.simple = p.epilogue.sum_type == POLYCONV_F32 && layer.result.type == POLYCONV_F32;
   set_rules(layer, p.source);
   p.save = layer.save == POLYCONV_SAVE_ARGMAX;
-  const polyconv_tensor &r = layer.result;
-  p.axis = r.stride[sdk::kC] == 1 && r.size[sdk::kC] > 1 ? sdk::kC : sdk::kW;
-  p.rows = r.size[0] * r.size[2] * r.size[3] * r.size[p.axis == sdk::kW ? sdk::kC : sdk::kW];
+  const ResultRows rows = rows_of(layer.result);
+  p.axis = rows.axis, p.rows = rows.count;
   return p;
 }
 
@@ -158,19 +157,15 @@ double serial_us(const PoolPlan &p) {
 
 class PoolInstance final : public RowInstance {
  public:
-  PoolInstance(const polyconv_request &request, Isa isa) : plan_(make_plan(*request.layers[0])), isa_(isa) {
-    tasks_ = std::min(tasks_for(*request.policy, serial_us(plan_)), plan_.rows);
-    if (tasks_ > 1) parallel_ = sdk::make_parallel(*request.policy);
-  }
+  PoolInstance(const polyconv_request &request, Isa isa)
+      : plan_(make_plan(*request.layers[0])), isa_(isa), tasks_(*request.policy, serial_us(plan_), plan_.rows) {}
 
   void run(const polyconv_arguments &a, void *) const override {
     Epilogue epilogue = plan_.epilogue;
     epilogue.output = a.output;
     auto *saved = static_cast<int32_t *>(a.saved[0]);
-    sdk::run_tasks(parallel_, tasks_, [&](int64_t task) {
-      const sdk::Share share = sdk::share(plan_.rows, tasks_, task);
-      pool_task_by_isa[isa_](plan_, epilogue, a.input, saved, share.begin, share.end);
-    });
+    tasks_.run(
+        [&](int64_t first, int64_t last) { pool_task_by_isa[isa_](plan_, epilogue, a.input, saved, first, last); });
   }
 
   void run_rows(const polyconv_arguments &a, const RowWindow &window) const override {
@@ -187,8 +182,7 @@ class PoolInstance final : public RowInstance {
  private:
   PoolPlan plan_;
   Isa isa_;
-  int64_t tasks_;
-  std::unique_ptr<sdk::Parallel> parallel_;
+  StepTasks tasks_;
 };
 
 bool pool_offer(const polyconv_request &request, Isa, sdk::Offer &offer) {
