@@ -35,8 +35,13 @@ struct FirstShape {
 inline constexpr FirstShape kFirstShapes[] = {POLYCONV_FIRST_TILES(POLYCONV_FIRST_SHAPE)};
 inline constexpr int kFirstShapeCount = sizeof kFirstShapes / sizeof *kFirstShapes;
 
-// The layer as the kernel walks it: rows of an image that lie one after the other are one row.
+// The layer as the kernels walk it, forward or for its weights: rows of an image that lie one after the other are one
+// row.
 polyconv_layer in_rows(const polyconv_layer &layer);
+
+// Whether a layer in rows reads windows of one element, and its images and the other tensor's, a result or the output's
+// gradient, are whole rows; else it is rejected.
+bool takes_rows(const polyconv_layer &layer, const polyconv_tensor &other, sdk::Offer &offer);
 
 // The geometry of a layer in rows, without the maps and the bias.
 FirstProduct make_product(const polyconv_layer &layer, const FirstShape &shape);

@@ -1,5 +1,6 @@
 // plan.cu - what surrounds the Hopper product with channels first: rows and geometry.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/layer.hpp"
 #include "common/numbers.hpp"
 #include "first/first.hpp"
@@ -22,13 +23,40 @@ void join_rows(polyconv_tensor *t) {
   t->stride[4] = 1;
 }
 
+// Whether rows of images are whole 16 bytes, as the TMA wants them.
+bool has_whole_rows(const polyconv_tensor &t) {
+  for (const int axis : {0, 1, 2, 3})
+    if (t.size[axis] > 1 && (t.stride[axis] % 8 != 0 || t.stride[axis] < 1 || t.stride[axis] >= int64_t{1} << 37))
+      return false;
+  return has_neighbouring_columns(t) && t.offset % 8 == 0;
+}
+
 } // namespace
 
 polyconv_layer in_rows(const polyconv_layer &layer) {
   polyconv_layer l = layer;
-  if (rows_follow(l.input) && rows_follow(l.result) && sdk::spatial(l.input) == sdk::spatial(l.result))
-    for (polyconv_tensor *t : {&l.input, &l.output, &l.result}) join_rows(t);
+  const bool weights = l.direction == POLYCONV_BACKWARD_WEIGHTS;
+  const polyconv_tensor &other = weights ? l.output : l.result;
+  if (!rows_follow(l.input) || !rows_follow(other) || sdk::spatial(l.input) != sdk::spatial(other)) return l;
+  join_rows(&l.input), join_rows(&l.output);
+  if (!weights) join_rows(&l.result);
   return l;
+}
+
+bool takes_rows(const polyconv_layer &l, const polyconv_tensor &other, sdk::Offer &offer) {
+  if (!takes_no_empty({&l.input, &l.output}, offer)) return false;
+  if (sdk::taps(l) != 1)
+    return offer.reject("takes windows of one element, not %lld", static_cast<long long>(sdk::taps(l)));
+  if (!has_no_padding(l)) return offer.reject("takes no padding");
+  for (int axis = 0; axis < 3; ++axis)
+    if (l.stride[axis] != 1 && l.output.size[2 + axis] > 1)
+      return offer.reject("takes stride 1, not %lld", static_cast<long long>(l.stride[axis]));
+  if (!takes_channels_first(has_neighbouring_columns(l.input) && has_neighbouring_columns(other), offer,
+                            "takes channels first"))
+    return false;
+  if (!has_whole_rows(l.input) || !has_whole_rows(other))
+    return offer.reject("takes images whose rows of pixels are whole 16 bytes");
+  return other.size[2] * other.size[3] == 1 || offer.reject("takes images whose rows lie one after the other");
 }
 
 FirstProduct make_product(const polyconv_layer &l, const FirstShape &shape) {

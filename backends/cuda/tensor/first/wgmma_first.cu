@@ -25,33 +25,15 @@ constexpr const char *kNames[] = {POLYCONV_FIRST_TILES(POLYCONV_NAME)};
 
 // ---------------------------------------------------------------- supports
 
-bool has_whole_rows(const polyconv_tensor &t) {
-  for (const int axis : {0, 1, 2, 3})
-    if (t.size[axis] > 1 && (t.stride[axis] % 8 != 0 || t.stride[axis] < 1 || t.stride[axis] >= int64_t{1} << 37))
-      return false;
-  return has_neighbouring_columns(t) && t.offset % 8 == 0;
-}
-
 bool takes(const polyconv_request &request, const polyconv_layer &l, sdk::Offer &offer) {
   if (!wgmma::takes_halves(l, l.input, offer) || !wgmma::takes_forward(l, offer)) return false;
-  if (!takes_no_empty({&l.input, &l.output}, offer)) return false;
-  if (sdk::taps(l) != 1)
-    return offer.reject("takes windows of one element, not %lld", static_cast<long long>(sdk::taps(l)));
-  if (!has_no_padding(l)) return offer.reject("takes no padding");
-  for (int axis = 0; axis < 3; ++axis)
-    if (l.stride[axis] != 1 && l.output.size[2 + axis] > 1)
-      return offer.reject("takes stride 1, not %lld", static_cast<long long>(l.stride[axis]));
+  if (!takes_rows(l, l.result, offer)) return false;
   if (l.weights.size[1] % 8 != 0)
     return offer.reject("takes input channels in whole 16 bytes, 8, not %lld",
                         static_cast<long long>(l.weights.size[1]));
-  if (!takes_channels_first(has_neighbouring_columns(l.input) && has_neighbouring_columns(l.result), offer,
-                            "takes channels first"))
-    return false;
   // Of what is 16 bytes the TMA writes all, so that results end with them.
-  if (!has_whole_rows(l.input) || !has_whole_rows(l.result) || l.result.size[4] % 8 != 0)
-    return offer.reject("takes inputs and results whose rows of pixels are whole 16 bytes");
+  if (l.result.size[4] % 8 != 0) return offer.reject("takes results whose rows of pixels are whole 16 bytes");
   if (!bias_and_relu_at_most(l)) return offer.reject("ends with a bias and a relu at most");
-  if (l.result.size[2] * l.result.size[3] != 1) return offer.reject("takes images whose rows lie one after the other");
   const double chunks = real(l.output.size[0]) * real(ceil_div(l.output.size[4], kChunk));
   if (!(chunks * real(ceil_div(l.output.size[1], 64)) < 1 << 30)) return offer.reject("takes less than 2^30 tiles");
   return wgmma::fits_tiles(l, offer) && has_code("90a", request.policy->device_index, offer);

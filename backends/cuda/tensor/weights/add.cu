@@ -1,6 +1,7 @@
-// add.cu - the sum over pieces of the gradient of weights. A block adds some rows of one chunk of input
-// channels for all taps, or for some of them. Where four channels are a vector in memory, each thread stores its own;
-// else they meet in shared memory and leave in the order in which they lie.
+// add.cu - the sum over pieces of the gradient of weights. A block adds some rows of one chunk of input channels for
+// some taps: rows of a square first, whose sums lie together, where memory has channels side by side; else all taps of
+// a row first. Where four channels are a vector in memory, each thread stores its own; else they meet in shared memory
+// and leave in the order in which they lie.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/device/launch.hpp"
 #include "common/numbers.hpp"
@@ -27,14 +28,32 @@ struct Adding {
   int32_t ways = 1;                // threads that share the pieces of a quad
   int32_t whole = 0;               // 1: tiles of one piece have left already
   int32_t vectors = 0;             // 1: four channels are a vector
+
+  __device__ Squares squares() const { return {tile_chunks * 64 / Squares::kSide}; }
 };
 
-// The pieces of a tile, from a row and a chunk on.
+// The pieces of a tile, from a row and a chunk on; rows of a block begin where its number of rows divides.
 __device__ inline PiecesOfTile pieces_of(const Adding &p, int32_t row, int32_t chunk) {
-  const int32_t tile = chunk / p.tile_chunks * p.row_tiles + row / p.tile_rows, columns = p.tile_chunks * kQuads;
-  return {p.shares, p.pieces, p.tile_rows * columns, tile,
-          row % p.tile_rows * columns + chunk % p.tile_chunks * kQuads};
+  const int32_t tile = chunk / p.tile_chunks * p.row_tiles + row / p.tile_rows;
+  return {p.shares, p.pieces, p.tile_rows * p.tile_chunks * kQuads, tile,
+          p.squares().at(row % p.tile_rows, chunk % p.tile_chunks * 64) / 4};
 }
+
+// A sum of four that a thread adds: of a row of the block, a tap, a quad of their line; which of the threads that share
+// its pieces this is.
+struct Place {
+  int32_t within, tap, quad, way;
+
+  // Two quads of a row, then of the next: so they lie in a square.
+  __device__ Place(const Adding &p, int32_t taps, int32_t i) {
+    quad = i % 2, i /= 2;
+    const int32_t rest = i / p.rows, eighth = rest / 8;
+    within = i - rest * p.rows, quad += rest % 8 * 2;
+    way = eighth / taps, tap = eighth - way * taps;
+  }
+  // From where the pieces of its tap begin.
+  __device__ int32_t offset(const Adding &p) const { return p.squares().at(within, quad * 4) / 4; }
+};
 
 // Pieces [from, to) of a quad, in order; six are under way at once.
 __device__ inline float4 add_quad(const PiecesOfTile &of, int32_t from, int32_t to, int32_t quad) {
@@ -66,14 +85,13 @@ __device__ inline int32_t channel_of(const Adding &p, int32_t row, int32_t colum
 // The lines of a block, a vector of four channels a thread.
 __device__ inline void add_vectors(const Adding &p, const PiecesOfTile *pieces, const int64_t *offsets, int32_t taps,
                                    int32_t row, int32_t chunk) {
-  const int32_t columns = p.tile_chunks * kQuads;
   for (auto i = static_cast<int32_t>(threadIdx.x); i < p.rows * taps * kQuads; i += kThreads) {
-    const int32_t line = i / kQuads, within = line / taps, tap = line - within * taps, lane = i % kQuads * 4;
-    const PiecesOfTile &of = pieces[tap];
-    if ((p.whole && of.count == 1) || row + within >= p.weights.size[0] || chunk * 64 + lane >= p.weights.size[1])
-      continue;
-    const int64_t at = offsets[tap] + (row + within) * p.weights.stride[0] + chunk * 64 + lane;
-    const float4 sum = add_quad(of, 0, of.count, within * columns + lane / 4);
+    const Place place(p, taps, i);
+    const int32_t to = row + place.within, channel = chunk * 64 + place.quad * 4;
+    const PiecesOfTile &of = pieces[place.tap];
+    if ((p.whole && of.count == 1) || to >= p.weights.size[0] || channel >= p.weights.size[1]) continue;
+    const int64_t at = offsets[place.tap] + to * p.weights.stride[0] + channel;
+    const float4 sum = add_quad(of, 0, of.count, place.offset(p));
     if (p.type == POLYCONV_F32)
       store_four(static_cast<float *>(p.result) + at, sum);
     else if (p.type == POLYCONV_F16)
@@ -84,7 +102,7 @@ __device__ inline void add_vectors(const Adding &p, const PiecesOfTile *pieces, 
 }
 
 // Blocks: chunks of a tap and rows, then taps.
-__global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Adding p) {
+__global__ void __launch_bounds__(kThreads, 4) add(const __grid_constant__ Adding p) {
   __shared__ PiecesOfTile pieces[kMostTaps];
   __shared__ int64_t offsets[kMostTaps];
   __shared__ float4 sums[kMostLines * kPitch];
@@ -101,13 +119,13 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
   ptx::await_previous();
   if (p.vectors) return add_vectors(p, pieces, offsets, taps, row, chunk);
 
-  const int32_t lines = p.rows * taps, quads = lines * kQuads, columns = p.tile_chunks * kQuads;
-  for (int32_t i = thread; i < quads * p.ways; i += kThreads) {
-    const int32_t all = i / kQuads, way = all / lines, line = all - way * lines, within = line / taps;
-    const PiecesOfTile &of = pieces[line - within * taps];
+  const int32_t lines = p.rows * taps;
+  for (int32_t i = thread; i < lines * kQuads * p.ways; i += kThreads) {
+    const Place place(p, taps, i);
+    const PiecesOfTile &of = pieces[place.tap];
     if (p.whole && of.count == 1) continue;
-    sums[all * kPitch + i % kQuads] =
-        add_quad(of, of.count * way / p.ways, of.count * (way + 1) / p.ways, within * columns + i % kQuads);
+    sums[(place.way * lines + place.within * taps + place.tap) * kPitch + place.quad] =
+        add_quad(of, of.count * place.way / p.ways, of.count * (place.way + 1) / p.ways, place.offset(p));
   }
   __syncthreads();
   // Neighbouring threads take neighbours in memory: channels, or taps where their stride is the least.
@@ -130,6 +148,24 @@ __global__ void __launch_bounds__(kThreads, 5) add(const __grid_constant__ Addin
   }
 }
 
+// Rows and taps of a block: so many that a thread has a quad, as long as there are blocks enough for all
+// multiprocessors; and more, which spread a block's beginning, where there are many.
+void share_lines(Adding &a, int64_t lines) {
+  const auto fits = [&](int32_t most_lines, int32_t least_blocks) {
+    const int32_t more = 2 * a.rows * a.most_taps;
+    return more <= most_lines && lines / more >= least_blocks;
+  };
+  const auto fit = [&] { return fits(kThreads / kQuads, 2 * kWorkers) || fits(kMostLines, 7 * kWorkers); };
+  if (a.weights.stride[1] == 1) {
+    while (a.rows < Squares::kSide && fit()) a.rows *= 2;
+    while (2 * a.most_taps <= std::min(a.taps, kMostTaps) && fit()) a.most_taps *= 2;
+  } else {
+    a.most_taps = std::min(a.taps, kMostTaps);
+    while (a.most_taps > 1 && lines / a.most_taps < 2 * kWorkers) a.most_taps = (a.most_taps + 1) / 2;
+  }
+  while (fit()) a.rows *= 2;
+}
+
 } // namespace
 
 void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
@@ -143,17 +179,7 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
               p.group_rows,  p.group_channels};
   a.whole = p.whole;
   const int64_t lines = int64_t{p.rows} * p.tap_chunks * taps;
-  // Blocks enough for all multiprocessors, of a thread a quad; where there are few quads, threads share their pieces.
-  a.most_taps = std::min(taps, kMostTaps);
-  while (a.most_taps > 1 && int64_t{p.rows} * p.tap_chunks * ceil_div(taps, a.most_taps) < 2 * kWorkers)
-    a.most_taps = (a.most_taps + 1) / 2;
-  // So many rows that a thread has a quad; and more, which spread a block's beginning, as long as there are many
-  // blocks.
-  const auto fits = [&](int32_t most_lines, int32_t least_blocks) {
-    const int32_t more = 2 * a.rows * a.most_taps;
-    return more <= most_lines && lines / more >= least_blocks;
-  };
-  while (fits(kThreads / kQuads, 2 * kWorkers) || fits(kMostLines, 7 * kWorkers)) a.rows *= 2;
+  share_lines(a, lines);
   const int32_t each = (p.shares.workers + p.shares.tiles - 1) / p.shares.tiles;
   while (2 * a.ways <= each && lines * kQuads * a.ways < int64_t{kWorkers} * 1024 &&
          2 * a.ways * a.rows * a.most_taps <= kThreads / kQuads) // a thread has one quad: it waits once

@@ -76,13 +76,10 @@ __device__ inline void sum_blocks_of_parts(WeightsSums<Tile> &sums, int32_t bloc
 // Of the second time: where sums of first parts are not finite, the piece has them.
 template <class Tile>
 __device__ inline void mend_piece(float *piece, const WeightsSums<Tile> &sums, int row_group, int chunk_group) {
-  constexpr int kColumns = 64 * Tile::chunks;
-  const auto thread = static_cast<int>(threadIdx.x % 128);
-  float *const to = piece + (row_group * 64 + thread / 32 * 16 + thread % 32 / 4) * kColumns +
-                    chunk_group * Tile::columns + thread % 4 * 2;
+  piece += first_sum<Tile>(row_group, chunk_group);
 #pragma unroll
   for (int i = 0; i < Tile::columns / 2; ++i)
-    if (!(fabsf(sums[0][i]) < INFINITY)) to[i % 4 / 2 * 8 * kColumns + i / 4 * 8 + i % 2] = sums[0][i];
+    if (!(fabsf(sums[0][i]) < INFINITY)) piece[next_sum<Tile>(0, i)] = sums[0][i];
 }
 
 // ---------------------------------------------------------------- the kernel

@@ -96,8 +96,14 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   p.row_tiles = parts(p.rows, shape.rows);
   const int64_t tiles = int64_t{p.row_tiles} * parts(p.chunks, shape.chunks);
   p.sharing = sharing;
-  p.shares = share_out(tiles, parts(small(l.output.size[0] * sdk::spatial(l.output)), shape.depth), sharing);
-  if (l.groups == 1 && has_boxes(l.output) && reads_plainly(l)) // of one factor alone they are slower
+  const int32_t images = small(l.output.size[0]), pixels = small(sdk::spatial(l.output));
+  if (shape.in_rows) p.image_blocks = parts(pixels, shape.depth);
+  p.shares = share_out(
+      tiles, shape.in_rows ? int64_t{images} * p.image_blocks : parts(small(int64_t{images} * pixels), shape.depth),
+      sharing);
+  if (shape.in_rows)
+    p.boxes = kBoxes | kBoxOfGradients | kBoxOfActivations;
+  else if (l.groups == 1 && has_boxes(l.output) && reads_plainly(l)) // of one factor alone they are slower
     p.boxes = kBoxes | (shape.rows > 64 && l.output.size[1] % 64 == 0 ? kBoxOfGradients : 0) |
               (shape.chunks > 1 && l.input.size[1] % 64 == 0 ? kBoxOfActivations : 0);
   for (int axis = 0; axis < 3; ++axis) {

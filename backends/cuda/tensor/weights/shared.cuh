@@ -28,13 +28,11 @@ __device__ inline void clear(WeightsSums<Tile> &sums) {
     for (float &sum : product) sum = 0;
 }
 
-// The sums of a tile in each block's shared memory, row by row.
+// The sums of a tile in each block's shared memory.
 template <class Tile>
 class Exchange {
-  static constexpr int kQuads = 16 * Tile::chunks;       // of a row, fours of sums
-  static constexpr int kRowStep = 64 * Tile::chunks + 8; // elements: eight more, so that rows meet in no bank
   static constexpr int kConsumers = 128 * Tile::groups;
-  static_assert(Tile::rows * kRowStep * 4 <= Tile::stages * Tile::stage_bytes, "lies where the ring does");
+  static_assert(Tile::piece * 4 <= Tile::stages * Tile::stage_bytes, "lies where the ring does");
 
  public:
   __device__ explicit Exchange(unsigned char *shared) : sums_(reinterpret_cast<float *>(shared)) {}
@@ -42,14 +40,14 @@ class Exchange {
   // By all consumers.
   __device__ void write(const WeightsSums<Tile> &sums, int row_group, int chunk_group) const {
     ptx::meet(1, kConsumers); // no warpgroup still multiplies out of the ring
-    store_piece<Tile, kRowStep>(sums_, sums, row_group, chunk_group);
+    store_piece<Tile>(sums_, sums, row_group, chunk_group);
   }
 
   // By all consumers, next: adds the blocks' sums, and stores this block's part of the tile. Nobody goes before all
   // have read its sums.
   __device__ void leave(const WeightsProduct &p, int32_t part, int32_t tile) const {
     ptx::cluster_arrive_released(), ptx::cluster_wait();
-    constexpr int kAll = Tile::rows * kQuads;
+    constexpr int kAll = Tile::piece / 4;
     const int32_t end = kAll / p.sharing * (part + 1);
 #pragma unroll 2
     for (int32_t quad = kAll / p.sharing * part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
@@ -65,7 +63,7 @@ class Exchange {
  private:
   // All are asked at once, for another block's answer takes long.
   __device__ float4 add(int32_t quad, int32_t sharing) const {
-    const uint32_t at = ptx::shared_address(sums_ + quad / kQuads * kRowStep + quad % kQuads * 4);
+    const uint32_t at = ptx::shared_address(sums_ + quad * 4);
     float4 v[kMostSharing], sum = {};
 #pragma unroll
     for (int32_t from = 0; from < kMostSharing; ++from)
@@ -79,9 +77,10 @@ class Exchange {
   // Four neighbouring channels of a weight, those of them that exist.
   template <class Out>
   __device__ static void store(const WeightsProduct &p, int32_t tile, int32_t quad, const float4 &sum) {
-    const int32_t column = tile / p.row_tiles, within = quad % kQuads, chunk = column * Tile::chunks + within / 16;
-    const int32_t row = (tile - column * p.row_tiles) * Tile::rows + quad / kQuads, tap = chunk / p.tap_chunks;
-    const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + within % 16 * 4;
+    const int32_t column = tile / p.row_tiles, within = squares_of<Tile>().column_of(quad);
+    const int32_t row = (tile - column * p.row_tiles) * Tile::rows + squares_of<Tile>().row_of(quad);
+    const int32_t chunk = column * Tile::chunks + within / 64, tap = chunk / p.tap_chunks;
+    const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + within % 64;
     const auto channels = static_cast<int32_t>(p.weights.size[1]);
     if (chunk >= p.chunks || row >= p.rows || channel >= channels) return;
     Out *const to = weight_at<Out>(p, row, channel, tap);

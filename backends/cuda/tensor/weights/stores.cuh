@@ -1,10 +1,29 @@
-// stores.cuh - how the gradient of weights gets from registers into memory, whose channels are neighbours there.
+// stores.cuh - how the gradient of weights gets from registers into memory: as weights, whose channels are neighbours
+// there, or as a piece of the sums of a tile.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "common/pairs.cuh"
 
 namespace polyconv::cuda::wgmma {
+
+// How the sums of a tile lie, in the workspace or in shared memory: in squares of eight rows by eight columns, row
+// after row, and squares along a row of the tile. What a warp stores at once, as the product left it, are then 256
+// bytes in a row; and eight neighbours of a row are whole sectors for who reads them.
+struct Squares {
+  static constexpr int kSide = 8, kSums = kSide * kSide, kQuads = kSums / 4;
+
+  int32_t columns; // squares side by side
+
+  // Where a sum lies, and which sum quad `quad` begins with.
+  __device__ constexpr int32_t at(int32_t row, int32_t column) const {
+    return (row / kSide * columns + column / kSide) * kSums + row % kSide * kSide + column % kSide;
+  }
+  __device__ constexpr int32_t row_of(int32_t quad) const {
+    return quad / kQuads / columns * kSide + quad % kQuads / 2;
+  }
+  __device__ constexpr int32_t column_of(int32_t quad) const { return quad / kQuads % columns * kSide + quad % 2 * 4; }
+};
 
 // Two neighbouring channels of a weight, in one word where `pairs` lie so; the second may not exist.
 template <class Out>

@@ -21,7 +21,8 @@ namespace polyconv::cuda::wgmma {
 template <class Type, int Rows, int Chunks, int RowGroups, int ChunkGroups, int Depth>
 struct WeightsTile {
   using T = Type;
-  static constexpr int parts = 1; // of a factor (parts.cu)
+  static constexpr int parts = 1;        // of a factor (parts.cu)
+  static constexpr bool in_rows = false; // pixels lie side by side, not channels (first/weights.cuh)
   static constexpr int depth = Depth, rows = Rows, chunks = Chunks, row_groups = RowGroups,
                        groups = RowGroups * ChunkGroups;
   static constexpr int threads = 128 * (groups + 1);        // the consumers', then the producer's
@@ -152,11 +153,32 @@ __device__ inline void fetch_matrices(const WeightsProduct &p, int32_t tile, int
   }
 }
 
+// Blocks [first, last) of a tile's depth where the pixels of an image are a row: a box of channels x pixels a factor.
+// No block goes across images; behind an image's last pixel there are zeros.
+template <class Tile>
+__device__ inline void fetch_rows(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
+                                  WeightsRing<Tile> &ring) {
+  const int32_t column = tile / p.row_tiles, row = (tile - column * p.row_tiles) * Tile::rows;
+  int32_t image = first / p.image_blocks, within = first - image * p.image_blocks;
+  for (int32_t block = first; block < last; ++block, ring.next()) {
+    ring.await_empty();
+    ptx::barrier_expect(ring.full(), Tile::stage_bytes);
+    ptx::load_box(ring.rows(), &p.gradients[0], ring.full(), within * Tile::depth, row, image);
+    ptx::load_box(ring.chunks(), &p.activations[0], ring.full(), within * Tile::depth, column * Tile::chunks * 64,
+                  image);
+    if (++within == p.image_blocks) within = 0, ++image;
+  }
+}
+
 // Blocks [first, last) of a tile's depth, by a whole warp. A lane each finds the corners of the next 32 blocks: one
 // after the other, their divisions would take longer than the products.
 template <class Tile>
 __device__ inline void fetch_weights(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
                                      WeightsRing<Tile> &ring) {
+  if constexpr (Tile::in_rows) {
+    if (threadIdx.x % 32 == 0) fetch_rows<Tile>(p, tile, first, last, ring);
+    return __syncwarp();
+  }
   if (Tile::parts == 1 && p.boxes != kNoBoxes) {
     if (threadIdx.x % 32 == 0) fetch_matrices<Tile>(p, tile, first, last, ring);
     return __syncwarp();
@@ -185,6 +207,14 @@ __device__ inline uint64_t channels_descriptor(uint32_t address) {
   return kSwizzle128 | kEightPixels | kNextChunk | ((address & 0x3ffff) >> 4);
 }
 
+// A factor as the tile has it, and what 16 pixels more add to it.
+template <class Tile>
+__device__ inline uint64_t factor_descriptor(uint32_t address) {
+  return Tile::in_rows ? ptx::matrix_descriptor(address) : channels_descriptor<Tile>(address);
+}
+template <class Tile>
+constexpr int kNextPixels = Tile::in_rows ? 16 * 2 >> 4 : 16 * 128 >> 4;
+
 template <class Tile>
 using WeightsSums = float[Tile::products][Tile::columns / 2];
 
@@ -194,15 +224,15 @@ __device__ inline void sum_blocks(WeightsSums<Tile> &sums, int32_t blocks, Weigh
   constexpr int kChunk = Tile::chunk_bytes >> 4; // of a descriptor
   for (int32_t block = 0; block < blocks; ++block, ring.next()) {
     ring.await_full();
-    const uint64_t a = channels_descriptor<Tile>(ring.rows()) + row_group * Tile::products * kChunk;
-    const uint64_t b = channels_descriptor<Tile>(ring.chunks()) + chunk_group * (Tile::columns / 64) * kChunk;
+    const uint64_t a = factor_descriptor<Tile>(ring.rows()) + row_group * Tile::products * kChunk;
+    const uint64_t b = factor_descriptor<Tile>(ring.chunks()) + chunk_group * (Tile::columns / 64) * kChunk;
     ptx::products_fence();
 #pragma unroll
     for (int product = 0; product < Tile::products; ++product)
 #pragma unroll
       for (int k = 0; k < Tile::depth / 16; ++k)
-        ptx::multiply<typename Tile::T, Tile::columns, true>(sums[product], a + product * kChunk + k * 128, b + k * 128,
-                                                             k > 0 || block > 0);
+        ptx::multiply<typename Tile::T, Tile::columns, !Tile::in_rows>(
+            sums[product], a + product * kChunk + k * kNextPixels<Tile>, b + k * kNextPixels<Tile>, k > 0 || block > 0);
     ptx::products_commit();
     ptx::products_wait<1>(); // the products of the stage before are done
     if (block > 0) ring.release_before();
@@ -211,19 +241,34 @@ __device__ inline void sum_blocks(WeightsSums<Tile> &sums, int32_t blocks, Weigh
   ring.release_before();
 }
 
-// The piece, row by row, its rows so many elements apart.
-template <class Tile, int RowStep = 64 * Tile::chunks>
-__device__ inline void store_piece(float *piece, const WeightsSums<Tile> &sums, int row_group, int chunk_group) {
+template <class Tile>
+__device__ constexpr Squares squares_of() {
+  return {Tile::chunks * 64 / Squares::kSide};
+}
+
+// Where a thread's sums of a tile begin in its squares, and how far from there its sum `i` of a product lies: two of a
+// row, then two of the row 8 below, for each eight columns.
+template <class Tile>
+__device__ inline int32_t first_sum(int row_group, int chunk_group) {
   const auto thread = static_cast<int>(threadIdx.x % 128);
-  float *const to = piece + (row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4) * RowStep +
-                    chunk_group * Tile::columns + thread % 4 * 2;
+  return squares_of<Tile>().at(row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4,
+                               chunk_group * Tile::columns + thread % 4 * 2);
+}
+template <class Tile>
+__device__ constexpr int32_t next_sum(int product, int i) {
+  return squares_of<Tile>().at(product * 64 + i % 4 / 2 * 8, i / 4 * 8) + i % 2;
+}
+
+// The sums of a tile; `to`: in the workspace or in shared memory.
+template <class Tile>
+__device__ inline void store_piece(float *to, const WeightsSums<Tile> &sums, int row_group, int chunk_group) {
+  to += first_sum<Tile>(row_group, chunk_group);
 #pragma unroll
   for (int product = 0; product < Tile::products; ++product)
 #pragma unroll
-    for (int i = 0; i < Tile::columns / 2; i += 2) { // upper row, then the one 8 below
-      const int row = product * 64 + i % 4 / 2 * 8;
-      *reinterpret_cast<float2 *>(to + row * RowStep + i / 4 * 8) = make_float2(sums[product][i], sums[product][i + 1]);
-    }
+    for (int i = 0; i < Tile::columns / 2; i += 2)
+      *reinterpret_cast<float2 *>(to + next_sum<Tile>(product, i)) =
+          make_float2(sums[product][i], sums[product][i + 1]);
 }
 
 // What a thread has of a row's 64 channels, a pair of each eight; `left` channels exist from its first on. Four lanes

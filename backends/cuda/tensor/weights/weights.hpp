@@ -32,19 +32,22 @@ struct WeightsProduct {
   Shares shares = {};
   int32_t sharing = 1; // blocks of a cluster, which share the depth of one tile, the cluster's (shared.cuh)
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
-  int32_t flat = 0;   // images have two axes
-  int32_t boxes = 0;  // WeightsBoxes: maps are of pixels in a row, not of windows
-  int32_t whole = 0;  // 1: a tile that one worker sums alone leaves at once, not as a piece
-  int32_t vector = 1; // neighbouring channels of the result that lie in memory as one: 1, 4 or 8
+  int32_t flat = 0;         // images have two axes
+  int32_t image_blocks = 0; // of depth, of an image; 0: blocks go on across images
+  int32_t boxes = 0;        // WeightsBoxes: maps are of pixels in a row, not of windows
+  int32_t whole = 0;        // 1: a tile that one worker sums alone leaves at once, not as a piece
+  int32_t vector = 1;       // neighbouring channels of the result that lie in memory as one: 1, 4 or 8
 };
 
 // Where windows are one pixel, the factors are matrices: one box then holds a chunk of a block's pixels, or all chunks
 // of a tile, where there are no others.
 enum WeightsBoxes : int32_t { kNoBoxes = 0, kBoxes = 1, kBoxOfGradients = 2, kBoxOfActivations = 4 };
 
-// A block's tile: rows x chunks; warpgroups along either; pixels of a block of depth.
+// A block's tile: rows x chunks; warpgroups along either; pixels of a block of depth; whether these are part of a row
+// of pixels, those of one image (first/).
 struct WeightsShape {
   int32_t rows, chunks, row_groups, chunk_groups, depth;
+  bool in_rows = false;
 };
 #define POLYCONV_WGMMA_WEIGHTS_TILES(tile)                                                                            \
   tile(128, 4, 2, 1, 64) tile(256, 2, 2, 1, 64) tile(128, 2, 2, 1, 64) tile(64, 4, 1, 2, 64) tile(64, 9, 1, 3, 32)    \
@@ -71,6 +74,10 @@ bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &la
 double block_clocks(const WeightsShape &shape, int parts, int products);
 int32_t blocks_of_longest(const WeightsProduct &product);
 double pieces_of(const WeightsProduct &product);
+
+// Microseconds of a product; and of all ways to share out a layer's depth the one that takes the least.
+double product_us(const polyconv_layer &layer, const WeightsProduct &product, const WeightsShape &shape);
+WeightsProduct product_of(const polyconv_layer &layer, const WeightsShape &shape);
 
 // How many channels the stores of a product take as one, whose `result` and `weights` say where they go.
 int32_t vector_of(const WeightsProduct &product);
