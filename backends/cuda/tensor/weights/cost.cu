@@ -14,46 +14,56 @@ namespace {
 // Of the bytes that tiles fetch of a factor, how many the second cache sends: what several tiles want at the same time
 // it sends to some of them at once.
 double sent(double tiles) {
-  return 0.82 + 0.18 / tiles;
+  return 0.4 + 0.6 / tiles;
 }
 
 // From 0, where all that a run touches stays in the second cache, to 1, where nothing does.
 double overflow(double bytes) {
-  return std::clamp((bytes - 27.3e6) / 6.2e6, 0.0, 1.0);
+  return std::clamp((bytes - 14.66e6) / 32e6, 0.0, 1.0);
+}
+
+// How many times as long boxes of pixels take that begin within a line of 128 bytes, and so lie in two.
+double parted(const polyconv_tensor &t) {
+  return t.size[1] > 64 && row_of(t) % 64 != 0 ? 1.21 : 1;
+}
+
+// Clocks of a block of depth: its products', its fetches' by one block of threads, or what the second cache takes to
+// send the fetches of all, where so much of what a run touches lies outside of it.
+double depth_clocks(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape, double over) {
+  const double columns = shape.chunks * 64.0, blocks = real(p.shares.workers) * p.sharing;
+  const double column_tiles = std::ceil(real(p.chunks) / shape.chunks);
+  const double asked = shape.rows * sent(column_tiles) + columns * sent(p.row_tiles);
+  const double lines = p.boxes && !shape.in_rows ? std::max(parted(l.input), parted(l.output)) : 1;
+  return std::max({shape.rows * columns * shape.depth / 2048,
+                   lines * (shape.rows + columns) * shape.depth * 2 / (p.boxes ? 72.2 : 47.5),
+                   lines * asked * shape.depth * 2 * blocks / (4594 - 764 * over)});
 }
 
 } // namespace
 
 // Microseconds of a product: the longest share's products or their fetches, or the bytes; pieces and what becomes of
-// them, or whole tiles on their way out; what the blocks of a cluster tell each other. Fitted to 620 times of 64 layers
-// in graphs, and to 1,500 of 140 census layers run one by one, on an H200: 13 % rms; of the 64 the choice takes 2 %
-// longer than the fastest that was measured.
+// them, or whole tiles on their way out; what the blocks of a cluster tell each other. Fitted to 1,580 times of 91
+// census layers in graphs on an H200 (29 November 2026): 7 % rms; the choice takes 1.8 % longer than the fastest.
 double product_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
   constexpr double kClocks = kHopperClocks;
-  const double columns = shape.chunks * 64.0, tile_bytes = shape.rows * columns * 4;
-  const double blocks = real(p.shares.workers) * p.sharing;
+  const double tile_bytes = shape.rows * shape.chunks * 256.0;
+  const double of_thread = shape.rows * shape.chunks * 64.0 / (128 * shape.row_groups * shape.chunk_groups); // sums
   const double factors = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
   const bool all_whole = p.whole && p.shares.all_whole();
   const double over = overflow(factors + (all_whole ? 0 : pieces_of(p) * tile_bytes));
-  // Clocks of a block of depth: its products', its fetches' by one block of threads, or what the second cache takes to
-  // send the fetches of all.
-  const double column_tiles = std::ceil(real(p.chunks) / shape.chunks);
-  const double asked = shape.rows * sent(column_tiles) + columns * sent(p.row_tiles);
-  const double clocks = std::max({shape.rows * columns * shape.depth / 2048,
-                                  (shape.rows + columns) * shape.depth * 2 / (p.boxes ? 70.0 : 42.4),
-                                  asked * shape.depth * 2 * blocks / (6790 - 1920 * over)});
   // Windows whose pixels begin within a sector of 32 bytes take longer.
-  const double misaligned = sdk::taps(l) > 1 && row_of(l.input) % 16 != 0 ? 1.9 : 1;
+  const double misaligned = sdk::taps(l) > 1 && row_of(l.input) % 16 != 0 ? 1.76 : 1;
   // Pixels of fewer than 64 bytes are asked for one by one.
   const double narrow = sdk::taps(l) > 1 && l.input.size[1] < 16 ? 1.5 : 1;
-  const double multiplying = misaligned * narrow * blocks_of_longest(p) * (clocks + 59) / kClocks;
-  const double moving = factors / (45.6e6 - 31.6e6 * over);
+  const double multiplying =
+      misaligned * narrow * blocks_of_longest(p) * (depth_clocks(l, p, shape, over) + 51) / kClocks;
+  const double moving = factors / (40.3e6 - 26e6 * over);
   const double weights = real(sdk::elements(l.weights));
   const double leaving = all_whole
-                             ? weights / 0.69e6 + (p.sharing > 1 ? 0 : p.shares.group * tile_bytes / 148 / kClocks)
-                             : 2.3 + pieces_of(p) * tile_bytes / 1.7e6 + weights / 1.37e6;
-  const double telling = p.sharing == 1 ? 0 : 0.85 + tile_bytes * (1 - 1.0 / p.sharing) / 13.5 / kClocks;
-  return 3.26 + std::max(multiplying, moving) + 0.603 * std::min(multiplying, moving) + leaving + telling;
+                             ? weights / 0.32e6 + (p.sharing > 1 ? 0 : 0.75 * p.shares.group * of_thread / kClocks)
+                             : 3.18 + pieces_of(p) * tile_bytes / 4.18e6 + weights / 0.45e6 + 5.9 * of_thread / kClocks;
+  const double telling = p.sharing == 1 ? 0 : 1.64 + 29.8 * of_thread * (1 - 1.0 / p.sharing) / kClocks;
+  return 2.75 + multiplying + moving + leaving + telling;
 }
 
 // Of all ways to share out a layer's depth, the one that takes the least time: in pieces, in whole tiles where channels
