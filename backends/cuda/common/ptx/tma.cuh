@@ -34,6 +34,14 @@ __device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t ba
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(n)
       : "memory");
 }
+__device__ inline void load_box(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y, int z, int d,
+                                int n) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, "
+      "%7}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(d), "r"(n)
+      : "memory");
+}
 // Channels from c of a column of pixels, one tap of the filter: pixels are walked in the steps of the map, from the one
 // at (w, h, n); the tap's offsets are added to every coordinate. What lies outside of the image is zero.
 __device__ inline void load_pixels(uint32_t to, const CUtensorMap *map, uint32_t barrier, int c, int w, int h, int n,

@@ -2,7 +2,8 @@
 // output channels in shared memory. Two warpgroups take a patch each in turn, as one fetch of the input with its halo:
 // a row of shared memory for every position. A tap is then the same rows from another one on, which a product's
 // descriptor can say: the sums of all positions from the first to the last, those between two rows of the patch
-// included, whose sums nobody wants. Channels are the rows of the product and positions its columns, so that weights,
+// included, whose sums nobody wants. Of a volume a patch lies in one plane, and its sums meet the planes of the window
+// one after the other, a fetch each. Channels are the rows of the product and positions its columns, so that weights,
 // not activations, are what is read again for every product. While one warpgroup multiplies, the sums of the other
 // leave.
 //
@@ -15,49 +16,77 @@
 namespace polyconv::cuda::wgmma {
 namespace {
 
-constexpr int kTeams = 2, kThreads = 128 * kTeams, kRowBytes = 128;
-constexpr int kTapBytes = kHaloChannels * kRowBytes, kPatchBytes = kHaloPositions * kRowBytes;
-constexpr int kLeaveBytes = kHaloColumns * kRowBytes;
-// Weights, patches, results on their way out, barriers.
-constexpr int kPatchesAt = kHaloTaps * kTapBytes, kLeaveAt = kPatchesAt + kTeams * kPatchBytes;
-constexpr int kBarriersAt = kLeaveAt + kTeams * kLeaveBytes;
-constexpr int kSharedBytes = kBarriersAt + 64 + 1024;
+constexpr int kTeams = 2, kThreads = 128 * kTeams;
+constexpr int kLeaveRow = 128, kLeaveBytes = kHaloColumns * kLeaveRow;
+
+// Shared memory: weights, patches, results on their way out, barriers. Row: bytes of a position or of a filter's tap.
+template <int Row>
+struct Memory {
+  static constexpr int row = Row, steps = Row / 32; // of 16 input channels
+  static constexpr int tap_bytes = kHaloChannels * Row, patch_bytes = kHaloPositions * Row;
+  static constexpr int patches_at = halo_taps(Row) * tap_bytes, leave_at = patches_at + kTeams * patch_bytes;
+  static constexpr int barriers_at = leave_at + kTeams * kLeaveBytes;
+  static constexpr int bytes = barriers_at + 64 + 1024;
+  static_assert(patches_at % 1024 == 0 && patch_bytes % 1024 == 0 && leave_at % 1024 == 0, "swizzled");
+
+  __device__ static uint64_t descriptor(uint32_t address) {
+    return Row == 128 ? ptx::matrix_descriptor(address) : ptx::narrow_descriptor(address);
+  }
+};
 
 // ---------------------------------------------------------------- a patch comes
 
 struct Patch {
-  int32_t image, h, w; // its first output
+  int32_t image, d, h, w; // its first output
 
   __device__ Patch(const HaloProduct &p, int32_t index) {
-    const int32_t row = index / p.patches[1];
-    image = row / p.patches[0];
-    w = (index - row * p.patches[1]) * p.patch[1], h = (row - image * p.patches[0]) * p.patch[0];
+    const int32_t row = index / p.patches[1], plane = row / p.patches[0];
+    image = plane / p.out[0];
+    w = (index - row * p.patches[1]) * p.patch[1], h = (row - plane * p.patches[0]) * p.patch[0];
+    d = plane - image * p.out[0];
   }
 };
 
-__device__ inline void fetch(const HaloProduct &p, int32_t index, uint32_t to, uint32_t barrier) {
-  const Patch patch(p, index);
-  ptx::barrier_expect(barrier, p.patch_bytes);
-  ptx::load_box(to, &p.input, barrier, 0, patch.w - p.pad[1], patch.h - p.pad[0], patch.image);
+// The patches of a team, and within each the planes of the window.
+struct Walker {
+  int32_t index, plane = 0;
+
+  __device__ void next(const HaloProduct &p, int32_t step) {
+    if (++plane == p.taps[0]) plane = 0, index += step;
+  }
+};
+
+template <class Memory>
+__device__ inline void fetch(const HaloProduct &p, const Walker &at, uint32_t to, uint32_t barrier) {
+  if (at.index >= p.count) return;
+  const Patch patch(p, at.index);
+  ptx::barrier_expect(barrier, p.positions * Memory::row);
+  const int32_t w = patch.w - p.pad[2], h = patch.h - p.pad[1];
+  if (p.volume)
+    ptx::load_box(to, &p.input, barrier, 0, w, h, patch.d + at.plane * p.dilation[0] - p.pad[0], patch.image);
+  else
+    ptx::load_box(to, &p.input, barrier, 0, w, h, patch.image);
 }
 
 // ---------------------------------------------------------------- products
 
-template <class T, int Steps>
+// Of one plane of the window, whose weights begin at `weights`.
+template <class T, class Memory>
 __device__ inline void multiply_patch(float (&sums)[kHaloColumns / 2], const HaloProduct &p, uint32_t weights,
-                                      uint32_t positions) {
-  uint64_t a = ptx::matrix_descriptor(weights);
-  const int32_t taps = p.taps[0] * p.taps[1];
+                                      uint32_t positions, bool begins) {
+  uint64_t a = Memory::descriptor(weights);
+  const int32_t taps = p.taps[1] * p.taps[2];
   int32_t row = 0, column = 0;
-  for (int32_t tap = 0; tap < taps; ++tap, a += kTapBytes >> 4) {
-    const uint32_t shift = row * p.dilation[0] * p.pitch + column * p.dilation[1];
-    const uint64_t b = ptx::matrix_descriptor(positions + shift * kRowBytes);
+  for (int32_t tap = 0; tap < taps; ++tap, a += Memory::tap_bytes >> 4) {
+    const uint32_t shift = row * p.dilation[1] * p.pitch + column * p.dilation[2];
+    const uint64_t b = Memory::descriptor(positions + shift * Memory::row);
     ptx::products_fence();
 #pragma unroll
-    for (int k = 0; k < Steps; ++k) ptx::multiply<T, kHaloColumns>(sums, a + k * 2, b + k * 2, k > 0 || tap > 0);
+    for (int k = 0; k < Memory::steps; ++k)
+      ptx::multiply<T, kHaloColumns>(sums, a + k * 2, b + k * 2, k > 0 || tap > 0 || !begins);
     ptx::products_commit();
     ptx::products_wait<1>();
-    if (++column == p.taps[1]) column = 0, ++row;
+    if (++column == p.taps[2]) column = 0, ++row;
   }
 }
 
@@ -67,28 +96,30 @@ template <class T>
 __device__ inline void store(const HaloProduct &p, const Patch &patch, int32_t channel, uint32_t from) {
   const int32_t thread = threadIdx.x % 128, chunk = thread % 8;
   if (channel + chunk * 8 >= p.channels) return;
-  T *const image = static_cast<T *>(p.result) + patch.image * p.image + channel + chunk * 8;
-  const int32_t rows = min(p.patch[0], p.out[0] - patch.h), columns = min(p.patch[1], p.out[1] - patch.w);
+  T *const plane = static_cast<T *>(p.result) + patch.image * p.image + patch.d * p.plane + channel + chunk * 8;
+  const int32_t rows = min(p.patch[0], p.out[1] - patch.h), columns = min(p.patch[1], p.out[2] - patch.w);
   int32_t row = 0, column = thread / 8;
 #pragma unroll 4
   for (int32_t position = thread / 8; position < kHaloColumns; position += 16, column += 16) {
     while (column >= p.pitch) column -= p.pitch, ++row;
     if (row >= rows || column >= columns) continue;
-    const uint4 value = ptx::load_shared(from + position * kRowBytes + (chunk ^ position % 8) * 16);
-    *reinterpret_cast<uint4 *>(image + (patch.h + row) * p.row + (patch.w + column) * p.pixel) = value;
+    const uint4 value = ptx::load_shared(from + position * kLeaveRow + (chunk ^ position % 8) * 16);
+    *reinterpret_cast<uint4 *>(plane + (patch.h + row) * p.row + (patch.w + column) * p.pixel) = value;
   }
 }
 
 // ---------------------------------------------------------------- the kernel
 
-template <class T, int Steps>
+template <class T, int Row>
 __global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_constant__ HaloProduct p) {
+  using Memory = Memory<Row>;
   extern __shared__ unsigned char unaligned[];
   const uint32_t shared = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
   const int team = static_cast<int>(threadIdx.x / 128);
   const bool first = threadIdx.x % 128 == 0, leader = threadIdx.x % 32 == 0;
-  const uint32_t positions = shared + kPatchesAt + team * kPatchBytes, leaving = shared + kLeaveAt + team * kLeaveBytes;
-  const uint32_t weights_here = shared + kBarriersAt, patch_here = weights_here + 8 + team * 8,
+  const uint32_t positions = shared + Memory::patches_at + team * Memory::patch_bytes,
+                 leaving = shared + Memory::leave_at + team * kLeaveBytes;
+  const uint32_t weights_here = shared + Memory::barriers_at, patch_here = weights_here + 8 + team * 8,
                  turn = weights_here + 24 + team * 8, next_turn = weights_here + 24 + (1 - team) * 8;
   if (threadIdx.x == 0) {
     ptx::barrier_init(weights_here, 1);
@@ -102,31 +133,42 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_con
   const auto stream = static_cast<int32_t>(blockIdx.x) / p.channel_tiles;
   const auto step = static_cast<int32_t>(gridDim.x) / p.channel_tiles * kTeams;
   const int32_t channel = (static_cast<int32_t>(blockIdx.x) - stream * p.channel_tiles) * kHaloChannels;
-  int32_t index = stream + team * (step / kTeams);
   if (threadIdx.x == 0) { // packing lets no kernel begin before its end
-    const int32_t taps = p.taps[0] * p.taps[1];
-    ptx::barrier_expect(weights_here, taps * kTapBytes);
+    const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
+    ptx::barrier_expect(weights_here, taps * Memory::tap_bytes);
     for (int32_t tap = 0; tap < taps; ++tap)
-      ptx::load_box(shared + tap * kTapBytes, &p.weights, weights_here, 0, tap, channel);
+      ptx::load_box(shared + tap * Memory::tap_bytes, &p.weights, weights_here, 0, tap, channel);
   }
   ptx::await_previous();
 
-  if (first && index < p.count) fetch(p, index, positions, patch_here);
+  Walker at = {stream + team * (step / kTeams)};
+  if (first) fetch<Memory>(p, at, positions, patch_here);
   float bias[2];
   turned_bias(p.bias, channel, p.channels, bias);
   ptx::barrier_wait(weights_here, 0);
   float sums[kHaloColumns / 2];
-  for (uint32_t number = 0; index < p.count; index += step, ++number) {
+  const uint32_t plane_bytes = p.taps[1] * p.taps[2] * Memory::tap_bytes;
+  uint32_t number = 0;
+  for (; at.index < p.count; ++number) {
+    const Walker now = at;
+    at.next(p, step);
     ptx::barrier_wait(patch_here, number & 1);
     ptx::barrier_wait(turn, (number & 1) ^ (team == 0 ? 1 : 0));
-    multiply_patch<T, Steps>(sums, p, shared, positions);
+    multiply_patch<T, Memory>(sums, p, shared + now.plane * plane_bytes, positions, now.plane == 0);
     if (leader) ptx::barrier_arrive(next_turn);
     ptx::products_wait<0>();
     ptx::meet(team + 1, 128); // the patch has been read, and so has what left before
-    if (first && index + step < p.count) fetch(p, index + step, positions, patch_here);
+    if (first) fetch<Memory>(p, at, positions, patch_here);
+    if (at.plane > 0) continue; // sums meet the window's next plane
     put_turned<T, kHaloColumns>(sums, bias, p.relu != 0, leaving);
     ptx::meet(team + 1, 128);
-    store<T>(p, Patch(p, index), channel, leaving);
+    store<T>(p, Patch(p, now.index), channel, leaving);
+  }
+  // The first team may have a patch more: its turns go on until that patch's last plane.
+  const auto rounds = static_cast<uint32_t>((p.count - stream + step - 1) / step * p.taps[0]);
+  for (; number < rounds; ++number) {
+    ptx::barrier_wait(turn, (number & 1) ^ (team == 0 ? 1 : 0));
+    if (leader) ptx::barrier_arrive(next_turn);
   }
 }
 
@@ -152,7 +194,7 @@ HaloProduct halo_product(const polyconv_layer &l) {
     best.patch[0] = static_cast<int32_t>(rows), best.patch[1] = static_cast<int32_t>(columns);
     best.patches[0] = static_cast<int32_t>(down), best.patches[1] = static_cast<int32_t>(across);
     best.pitch = static_cast<int32_t>(pitch);
-    best.patch_bytes = static_cast<int32_t>((rows + reach_h) * pitch * kRowBytes);
+    best.positions = static_cast<int32_t>((rows + reach_h) * pitch);
     if (across > 64) break;
   }
   return best;
@@ -163,19 +205,22 @@ HaloProduct halo_product(const polyconv_layer &l) {
 namespace {
 using Kernel = void (*)(HaloProduct);
 Kernel kernel_of(const HaloProduct &p, bool bf16) {
-  if (p.steps == 2) return bf16 ? multiply_patches<__nv_bfloat16, 2> : multiply_patches<__half, 2>;
-  return bf16 ? multiply_patches<__nv_bfloat16, 4> : multiply_patches<__half, 4>;
+  if (p.narrow) return bf16 ? multiply_patches<__nv_bfloat16, 64> : multiply_patches<__half, 64>;
+  return bf16 ? multiply_patches<__nv_bfloat16, 128> : multiply_patches<__half, 128>;
+}
+int shared_bytes(const HaloProduct &p) {
+  return p.narrow ? Memory<64>::bytes : Memory<128>::bytes;
 }
 } // namespace
 
 void prepare_halo(const HaloProduct &p, bool bf16) {
-  allow_shared(kernel_of(p, bf16), kSharedBytes);
+  allow_shared(kernel_of(p, bf16), shared_bytes(p));
 }
 
 void launch_halo(const HaloProduct &p, bool bf16, int multiprocessors, cudaStream_t stream) {
   const int32_t streams = std::min(p.count, std::max(1, multiprocessors / p.channel_tiles));
   const auto blocks = static_cast<unsigned>(streams * p.channel_tiles);
-  launch_early(kernel_of(p, bf16), blocks, kThreads, kSharedBytes, stream, p);
+  launch_early(kernel_of(p, bf16), blocks, kThreads, shared_bytes(p), stream, p);
 }
 
 } // namespace polyconv::cuda::wgmma

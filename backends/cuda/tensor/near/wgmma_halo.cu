@@ -1,6 +1,6 @@
-// wgmma_halo.cu - forward, f16 and bf16, channels last, at most 64 input channels, stride 1, compute capability 9.0:
-// all weights and a patch of the input with its halo lie in shared memory, and taps are shifted descriptors
-// (halo.cu). Larger layers are wgmma's.
+// wgmma_halo.cu - forward, f16 and bf16, channels last, at most 64 input channels, stride 1, any dimensions,
+// capability 9.0: all weights and a patch of the input with its halo lie in shared memory, and taps are shifted
+// descriptors (halo.cu). Larger layers are wgmma's.
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
@@ -19,23 +19,26 @@ namespace {
 // Without pointers and maps.
 wgmma::HaloProduct product_of(const polyconv_layer &l) {
   wgmma::HaloProduct p = wgmma::halo_product(l);
-  p.image = l.result.stride[0], p.row = l.result.stride[3], p.pixel = l.result.stride[4];
-  for (int axis = 0; axis < 2; ++axis) {
-    p.out[axis] = small(l.output.size[3 + axis]), p.pad[axis] = small(l.pad_begin[1 + axis]);
-    p.taps[axis] = small(l.weights.size[3 + axis]), p.dilation[axis] = small(l.dilation[1 + axis]);
+  p.image = l.result.stride[0], p.plane = l.result.stride[2];
+  p.row = l.result.stride[3], p.pixel = l.result.stride[4];
+  for (int axis = 0; axis < 3; ++axis) {
+    p.out[axis] = small(l.output.size[2 + axis]), p.pad[axis] = small(l.pad_begin[axis]);
+    p.taps[axis] = small(l.weights.size[2 + axis]), p.dilation[axis] = small(l.dilation[axis]);
   }
   p.channels = small(l.output.size[1]);
   p.channel_tiles = (p.channels + wgmma::kHaloChannels - 1) / wgmma::kHaloChannels;
-  p.count = small(l.output.size[0] * p.patches[0] * p.patches[1]);
-  p.steps = l.weights.size[1] <= 32 ? 2 : 4;
+  p.count = small(l.output.size[0] * l.output.size[2] * p.patches[0] * p.patches[1]);
+  p.narrow = wgmma::halo_row(l.weights.size[1]) == 64 ? 1 : 0;
+  p.volume = wgmma::is_flat(l) ? 0 : 1;
   p.relu = l.epilogue.activation == POLYCONV_ACT_RELU ? 1 : 0;
   return p;
 }
 
 double estimate(const wgmma::HaloProduct &p) {
   const double turns = std::ceil(p.count / std::floor(kHopperMultiprocessors * 1.0 / p.channel_tiles));
-  const double clocks = p.taps[0] * p.taps[1] * p.steps * (wgmma::kHaloColumns / 2 + 2.0);
-  return 4 + turns * std::max(clocks + 60, (clocks + 3700) / 2) / 1290 * (p.channel_tiles > 1 ? 1.1 : 1.0);
+  const double clocks = p.taps[1] * p.taps[2] * (p.narrow ? 2 : 4) * (wgmma::kHaloColumns / 2 + 2.0) + 60; // a plane
+  return 4 + turns * std::max(p.taps[0] * clocks, (p.taps[0] * clocks + 3700) / 2) / 1290 *
+                 (p.channel_tiles > 1 ? 1.1 : 1.0);
 }
 
 class Halo final : public wgmma::WgmmaInstance {
@@ -55,8 +58,9 @@ class Halo final : public wgmma::WgmmaInstance {
     if ((reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(p.result)) % 16 != 0)
       return wgmma::multiply_unaligned(layer_, a, stream);
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
-    maps_.patches(layer_.input, input, p.pitch, p.patch_bytes / 128 / p.pitch, &p.input);
-    maps_.weights(layer_, a.weights[0], {0, wgmma::kHaloChannels, 0, 0, 0, true, false}, &p.weights);
+    const int row = wgmma::halo_row(layer_.weights.size[1]);
+    maps_.patches(layer_.input, input, p.pitch, p.positions / p.pitch, &p.input, row, p.volume != 0);
+    maps_.weights(layer_, a.weights[0], {0, wgmma::kHaloChannels, 0, 0, 0, true, false, row}, &p.weights);
     wgmma::launch_halo(p, bf16_, multiprocessors_, stream);
   }
 
@@ -68,11 +72,11 @@ class Halo final : public wgmma::WgmmaInstance {
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!wgmma::takes_patches(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const auto taps = static_cast<long long>(sdk::taps(l));
-  if (l.weights.size[1] > wgmma::kHaloChannels || taps > wgmma::kHaloTaps)
+  const auto taps = static_cast<long long>(sdk::taps(l)), channels = static_cast<long long>(l.weights.size[1]);
+  if (channels > wgmma::kHaloChannels || taps > wgmma::halo_taps(wgmma::halo_row(channels)))
     return offer.reject(
-        "keeps all weights in shared memory: takes up to %d input channels and %d taps, not %lld and %lld",
-        wgmma::kHaloChannels, wgmma::kHaloTaps, static_cast<long long>(l.weights.size[1]), taps);
+        "keeps all weights in shared memory: takes up to 32 input channels and 27 taps, or 64 and 9, not %lld and %lld",
+        channels, taps);
   if (taps == 1) return offer.reject("takes windows of more than one element: others read no input twice");
   if (l.output.size[1] > 16 * wgmma::kHaloChannels)
     return offer.reject("takes up to %d output channels", 16 * wgmma::kHaloChannels);

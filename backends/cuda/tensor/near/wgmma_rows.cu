@@ -3,6 +3,7 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/kernel.hpp"
 #include "common/machine.hpp"
@@ -73,7 +74,7 @@ struct Ways {
 };
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  if (!wgmma::takes_patches(request, offer)) return false;
+  if (!wgmma::takes_patches(request, offer) || !takes_2d(*request.layers[0], offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (l.weights.size[3] == 1) return offer.reject("takes windows of several rows");
   if (!offer_config(Ways{l}, 2, config, offer, 1)) return false;

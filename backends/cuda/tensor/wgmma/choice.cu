@@ -126,8 +126,7 @@ bool takes_patches(const polyconv_request &request, sdk::Offer &offer) {
   if (!sdk::convolves_once(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   if (!takes_halves(l, l.input, offer) || !takes(request, offer)) return false;
-  if (!takes_2d(l, offer)) return false;
-  if (l.stride[1] != 1 || l.stride[2] != 1) return offer.reject("takes stride 1");
+  if (l.stride[0] != 1 || l.stride[1] != 1 || l.stride[2] != 1) return offer.reject("takes stride 1");
   return takes_plain_end(l, offer);
 }
 

@@ -83,9 +83,14 @@ void MapEncoders::parts(const polyconv_layer &l, const void *packed, const Shape
               {CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, CU_TENSOR_MAP_SWIZZLE_64B}, packed, "weights", map);
 }
 
-// Axes C W H N.
-void MapEncoders::patches(const polyconv_tensor &t, const void *memory, int columns, int rows, CUtensorMap *map) const {
-  maps_.boxes(MapShape(t, {1, 4, 3, 0}, 2), {64, columns, rows, 1}, {map_type(t.type)}, memory, "patches", map);
+// Axes C W H N, or C W H D N.
+void MapEncoders::patches(const polyconv_tensor &t, const void *memory, int columns, int rows, CUtensorMap *map,
+                          int row_bytes, bool volume) const {
+  const MapLook look = {map_type(t.type), swizzle_of(row_bytes)};
+  if (volume)
+    maps_.boxes(MapShape(t, {1, 4, 3, 2, 0}, 2), {row_bytes / 2, columns, rows, 1, 1}, look, memory, "patches", map);
+  else
+    maps_.boxes(MapShape(t, {1, 4, 3, 0}, 2), {row_bytes / 2, columns, rows, 1}, look, memory, "patches", map);
 }
 
 // Axes W C N.

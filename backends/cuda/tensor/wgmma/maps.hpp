@@ -20,8 +20,9 @@ class MapEncoders {
   void results(const polyconv_layer &layer, const void *result, const Shape &shape, CUtensorMap *map) const;
   // Of results whose pixels are those of a tensor in order, as far apart as they are.
   void columns(const polyconv_layer &layer, const void *result, const Shape &shape, bool flat, CUtensorMap *map) const;
-  // Patches of flat images, `rows` by `columns`, up to 64 channels of 16 bits.
-  void patches(const polyconv_tensor &tensor, const void *memory, int columns, int rows, CUtensorMap *map) const;
+  // Patches of flat images or of a plane of a volume, `rows` by `columns`, of each pixel 64 or 128 bytes of channels.
+  void patches(const polyconv_tensor &tensor, const void *memory, int columns, int rows, CUtensorMap *map,
+               int row_bytes = 128, bool volume = false) const;
   // Rows of pixels, channels first: 64 pixels of so many channels of 16 bits.
   void rows(const polyconv_tensor &tensor, const void *memory, int channels, CUtensorMap *map) const;
 
