@@ -1,7 +1,7 @@
-// add.cu - the sum over pieces of the gradient of weights. A block adds some rows of one chunk of input channels for
-// some taps: rows of a square first, whose sums lie together, where memory has channels side by side; else all taps of
-// a row first. Where four channels are a vector in memory, each thread stores its own; else they meet in shared memory
-// and leave in the order in which they lie.
+// add.cu - the sum over pieces of the gradient of weights. A block adds some rows and columns of one chunk of input
+// channels for some taps: a square or several, whose sums lie together, where memory has channels side by side; else
+// all taps of a row. Where four channels are a vector in memory, each thread stores its own; else they meet in shared
+// memory and leave in the order in which they lie.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/device/launch.hpp"
 #include "common/numbers.hpp"
@@ -14,7 +14,8 @@ namespace polyconv::cuda::wgmma {
 namespace {
 
 constexpr int kThreads = 256, kMostTaps = 64, kMostLines = 64; // a line: 64 sums of a row and tap; of all ways
-constexpr int kQuads = 16, kPitch = 17;                        // of a line, fours of sums; in shared memory
+constexpr int kQuads = 16;                                     // of a line of 64 columns, fours of sums
+constexpr int kMostSums = 3 * kMostLines * kQuads / 2;         // fours in shared memory: lines of two have three places
 
 struct Adding {
   Shares shares;
@@ -24,19 +25,19 @@ struct Adding {
   int32_t type, taps, tap_chunks, row_tiles;
   int32_t tile_rows, tile_chunks;
   int32_t group_rows, group_channels;
-  int32_t rows = 1, most_taps = 1; // of a block
-  int32_t ways = 1;                // threads that share the pieces of a quad
-  int32_t whole = 0;               // 1: tiles of one piece have left already
-  int32_t vectors = 0;             // 1: four channels are a vector
+  int32_t rows = 1, columns = 64, most_taps = 1; // of a block
+  int32_t ways = 1;                              // threads that share the pieces of a quad
+  int32_t whole = 0;                             // 1: tiles of one piece have left already
+  int32_t vectors = 0;                           // 1: four channels are a vector
 
   __device__ Squares squares() const { return {tile_chunks * 64 / Squares::kSide}; }
 };
 
-// The pieces of a tile, from a row and a chunk on; rows of a block begin where its number of rows divides.
-__device__ inline PiecesOfTile pieces_of(const Adding &p, int32_t row, int32_t chunk) {
+// The pieces of a tile, from a row and a column of a chunk on, which a block's rows and columns divide.
+__device__ inline PiecesOfTile pieces_of(const Adding &p, int32_t row, int32_t chunk, int32_t column) {
   const int32_t tile = chunk / p.tile_chunks * p.row_tiles + row / p.tile_rows;
   return {p.shares, p.pieces, p.tile_rows * p.tile_chunks * kQuads, tile,
-          p.squares().at(row % p.tile_rows, chunk % p.tile_chunks * 64) / 4};
+          p.squares().at(row % p.tile_rows, chunk % p.tile_chunks * 64 + column) / 4};
 }
 
 // A sum of four that a thread adds: of a row of the block, a tap, a quad of their line; which of the threads that share
@@ -47,9 +48,9 @@ struct Place {
   // Two quads of a row, then of the next: so they lie in a square.
   __device__ Place(const Adding &p, int32_t taps, int32_t i) {
     quad = i % 2, i /= 2;
-    const int32_t rest = i / p.rows, eighth = rest / 8;
-    within = i - rest * p.rows, quad += rest % 8 * 2;
-    way = eighth / taps, tap = eighth - way * taps;
+    const int32_t rest = i / p.rows, eights = p.columns / 8, line = rest / eights;
+    within = i - rest * p.rows, quad += (rest - line * eights) * 2;
+    way = line / taps, tap = line - way * taps;
   }
   // From where the pieces of its tap begin.
   __device__ int32_t offset(const Adding &p) const { return p.squares().at(within, quad * 4) / 4; }
@@ -82,12 +83,12 @@ __device__ inline int32_t channel_of(const Adding &p, int32_t row, int32_t colum
   return column - (row / p.group_rows - row / p.tile_rows * p.tile_rows / p.group_rows) * p.group_channels;
 }
 
-// The lines of a block, a vector of four channels a thread.
+// All of a block from a row and a channel on, a vector of four channels a thread.
 __device__ inline void add_vectors(const Adding &p, const PiecesOfTile *pieces, const int64_t *offsets, int32_t taps,
-                                   int32_t row, int32_t chunk) {
-  for (auto i = static_cast<int32_t>(threadIdx.x); i < p.rows * taps * kQuads; i += kThreads) {
+                                   int32_t row, int32_t first) {
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < p.rows * taps * p.columns / 4; i += kThreads) {
     const Place place(p, taps, i);
-    const int32_t to = row + place.within, channel = chunk * 64 + place.quad * 4;
+    const int32_t to = row + place.within, channel = first + place.quad * 4;
     const PiecesOfTile &of = pieces[place.tap];
     if ((p.whole && of.count == 1) || to >= p.weights.size[0] || channel >= p.weights.size[1]) continue;
     const int64_t at = offsets[place.tap] + to * p.weights.stride[0] + channel;
@@ -101,44 +102,45 @@ __device__ inline void add_vectors(const Adding &p, const PiecesOfTile *pieces, 
   }
 }
 
-// Blocks: chunks of a tap and rows, then taps.
+// Blocks: columns of the chunks of a tap and rows, then taps.
 __global__ void __launch_bounds__(kThreads, 4) add(const __grid_constant__ Adding p) {
   __shared__ PiecesOfTile pieces[kMostTaps];
   __shared__ int64_t offsets[kMostTaps];
-  __shared__ float4 sums[kMostLines * kPitch];
+  __shared__ float4 sums[kMostSums];
   const auto thread = static_cast<int32_t>(threadIdx.x);
-  const auto block = static_cast<int32_t>(blockIdx.x), chunk = block % p.tap_chunks,
-             row = block / p.tap_chunks * p.rows;
+  const int32_t parts = 64 / p.columns, across = p.tap_chunks * parts;
+  const auto block = static_cast<int32_t>(blockIdx.x), row = block / across * p.rows, part = block % across;
+  const int32_t chunk = part / parts, column = part % parts * p.columns, first = chunk * 64 + column; // channel
   const int32_t first_tap = static_cast<int32_t>(blockIdx.y) * p.most_taps, taps = min(p.most_taps, p.taps - first_tap);
   if (thread < taps) {
-    pieces[thread] = pieces_of(p, row, (first_tap + thread) * p.tap_chunks + chunk);
+    pieces[thread] = pieces_of(p, row, (first_tap + thread) * p.tap_chunks + chunk, column);
     offsets[thread] = offset_of(p.weights, first_tap + thread);
   }
   __syncthreads();
   ptx::let_next_begin();
   ptx::await_previous();
-  if (p.vectors) return add_vectors(p, pieces, offsets, taps, row, chunk);
+  if (p.vectors) return add_vectors(p, pieces, offsets, taps, row, first);
 
-  const int32_t lines = p.rows * taps;
-  for (int32_t i = thread; i < lines * kQuads * p.ways; i += kThreads) {
+  const int32_t lines = p.rows * taps, quads = p.columns / 4, pitch = quads + 1;
+  for (int32_t i = thread; i < lines * quads * p.ways; i += kThreads) {
     const Place place(p, taps, i);
     const PiecesOfTile &of = pieces[place.tap];
     if (p.whole && of.count == 1) continue;
-    sums[(place.way * lines + place.within * taps + place.tap) * kPitch + place.quad] =
+    sums[(place.way * lines + place.within * taps + place.tap) * pitch + place.quad] =
         add_quad(of, of.count * place.way / p.ways, of.count * (place.way + 1) / p.ways, place.offset(p));
   }
   __syncthreads();
   // Neighbouring threads take neighbours in memory: channels, or taps where their stride is the least.
   const auto *values = reinterpret_cast<const float *>(sums);
   const bool channels_inner = p.weights.stride[1] == 1;
-  const int32_t inner = channels_inner ? 64 : taps, outer = channels_inner ? taps : 64;
+  const int32_t inner = channels_inner ? p.columns : taps, outer = channels_inner ? taps : p.columns;
   const int32_t step_outer = kThreads / inner, step_inner = kThreads - step_outer * inner;
   int32_t o = thread / inner, fast = thread - o * inner, within = o / outer;
   for (o -= within * outer; within < p.rows;) {
     const int32_t tap = channels_inner ? o : fast, lane = channels_inner ? fast : o,
-                  c = channel_of(p, row + within, chunk * 64 + lane);
+                  c = channel_of(p, row + within, first + lane);
     float sum = 0;
-    for (int32_t way = 0; way < p.ways; ++way) sum += values[(way * lines + within * taps + tap) * (4 * kPitch) + lane];
+    for (int32_t way = 0; way < p.ways; ++way) sum += values[(way * lines + within * taps + tap) * (4 * pitch) + lane];
     const bool here = !p.whole || pieces[tap].count > 1;
     if (here && row + within < p.weights.size[0] && c >= 0 && c < p.weights.size[1])
       cuda::store(p.result, p.type, offsets[tap] + (row + within) * p.weights.stride[0] + c * p.weights.stride[1], sum);
@@ -148,22 +150,24 @@ __global__ void __launch_bounds__(kThreads, 4) add(const __grid_constant__ Addin
   }
 }
 
-// Rows and taps of a block: so many that a thread has a quad, as long as there are blocks enough for all
-// multiprocessors; and more, which spread a block's beginning, where there are many.
-void share_lines(Adding &a, int64_t lines) {
-  const auto fits = [&](int32_t most_lines, int32_t least_blocks) {
-    const int32_t more = 2 * a.rows * a.most_taps;
-    return more <= most_lines && lines / more >= least_blocks;
+// Of a block so much that a thread has a quad, as long as there are blocks enough for all multiprocessors; and more,
+// which spread a block's beginning, where there are many. A square is whole before there are several.
+void share_out(Adding &a, int64_t quads) {
+  const auto fits = [&](int32_t most, int32_t least_blocks) {
+    const int32_t more = 2 * a.rows * a.columns / 4 * a.most_taps;
+    return more <= most && quads / more >= least_blocks;
   };
-  const auto fit = [&] { return fits(kThreads / kQuads, 2 * kWorkers) || fits(kMostLines, 7 * kWorkers); };
+  const auto fit = [&] { return fits(kThreads, 2 * kWorkers) || fits(kMostLines * kQuads, 7 * kWorkers); };
   if (a.weights.stride[1] == 1) {
-    while (a.rows < Squares::kSide && fit()) a.rows *= 2;
+    a.columns = Squares::kSide;
+    while (a.rows < std::min<int64_t>(Squares::kSide, a.weights.size[0])) a.rows *= 2;
+    while (a.columns < 64 && fit()) a.columns *= 2;
     while (2 * a.most_taps <= std::min(a.taps, kMostTaps) && fit()) a.most_taps *= 2;
   } else {
     a.most_taps = std::min(a.taps, kMostTaps);
-    while (a.most_taps > 1 && lines / a.most_taps < 2 * kWorkers) a.most_taps = (a.most_taps + 1) / 2;
+    while (a.most_taps > 1 && quads / kQuads / a.most_taps < 2 * kWorkers) a.most_taps = (a.most_taps + 1) / 2;
   }
-  while (fit()) a.rows *= 2;
+  while (a.rows < kMostLines && fit()) a.rows *= 2;
 }
 
 } // namespace
@@ -178,14 +182,14 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
               shape.rows,    shape.chunks,
               p.group_rows,  p.group_channels};
   a.whole = p.whole;
-  const int64_t lines = int64_t{p.rows} * p.tap_chunks * taps;
-  share_lines(a, lines);
+  const int64_t quads = int64_t{p.rows} * p.tap_chunks * taps * kQuads;
+  share_out(a, quads);
   const int32_t each = (p.shares.workers + p.shares.tiles - 1) / p.shares.tiles;
-  while (2 * a.ways <= each && lines * kQuads * a.ways < int64_t{kWorkers} * 1024 &&
-         2 * a.ways * a.rows * a.most_taps <= kThreads / kQuads) // a thread has one quad: it waits once
+  while (2 * a.ways <= each && quads * a.ways < int64_t{kWorkers} * 1024 &&
+         2 * a.ways * a.rows * a.columns / 4 * a.most_taps <= kThreads) // a thread has one quad: it waits once
     a.ways *= 2;
   a.vectors = a.ways == 1 && p.group_rows == 0 && p.vector > 1 ? 1 : 0;
-  const dim3 blocks(static_cast<unsigned>(p.tap_chunks * ceil_div(p.rows, a.rows)),
+  const dim3 blocks(static_cast<unsigned>(p.tap_chunks * (64 / a.columns) * ceil_div(p.rows, a.rows)),
                     static_cast<unsigned>(ceil_div(taps, a.most_taps)));
   launch_early(add, blocks, kThreads, 0, stream, a);
 }
