@@ -19,18 +19,19 @@ namespace {
 constexpr int kTeams = 2, kThreads = 128 * kTeams;
 constexpr int kLeaveRow = 128, kLeaveBytes = kHaloColumns * kLeaveRow;
 
-// Shared memory: weights, patches, results on their way out, barriers. Row: bytes of a position or of a filter's tap.
-template <int Row>
-struct Memory {
-  static constexpr int row = Row, steps = Row / 32; // of 16 input channels
-  static constexpr int tap_bytes = kHaloChannels * Row, patch_bytes = kHaloPositions * Row;
-  static constexpr int patches_at = halo_taps(Row) * tap_bytes, leave_at = patches_at + kTeams * patch_bytes;
+// Shared memory: weights, patches, results on their way out, barriers. Steps: of 16 input channels; row: bytes of a
+// position or of a filter's tap.
+template <int Steps>
+struct HaloMemory {
+  static constexpr int row = halo_row(16 * Steps), steps = Steps;
+  static constexpr int tap_bytes = kHaloChannels * row, patch_bytes = kHaloPositions * row;
+  static constexpr int patches_at = halo_taps(row) * tap_bytes, leave_at = patches_at + kTeams * patch_bytes;
   static constexpr int barriers_at = leave_at + kTeams * kLeaveBytes;
   static constexpr int bytes = barriers_at + 64 + 1024;
   static_assert(patches_at % 1024 == 0 && patch_bytes % 1024 == 0 && leave_at % 1024 == 0, "swizzled");
 
   __device__ static uint64_t descriptor(uint32_t address) {
-    return Row == 128 ? ptx::matrix_descriptor(address) : ptx::narrow_descriptor(address);
+    return row == 128 ? ptx::matrix_descriptor(address) : ptx::narrow_descriptor(address);
   }
 };
 
@@ -110,9 +111,9 @@ __device__ inline void store(const HaloProduct &p, const Patch &patch, int32_t c
 
 // ---------------------------------------------------------------- the kernel
 
-template <class T, int Row>
+template <class T, int Steps>
 __global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_constant__ HaloProduct p) {
-  using Memory = Memory<Row>;
+  using Memory = HaloMemory<Steps>;
   extern __shared__ unsigned char unaligned[];
   const uint32_t shared = (ptx::shared_address(unaligned) + 1023) / 1024 * 1024; // swizzled memory begins at 1024 bytes
   const int team = static_cast<int>(threadIdx.x / 128);
@@ -204,23 +205,32 @@ HaloProduct halo_product(const polyconv_layer &l) {
 
 namespace {
 using Kernel = void (*)(HaloProduct);
-Kernel kernel_of(const HaloProduct &p, bool bf16) {
-  if (p.narrow) return bf16 ? multiply_patches<__nv_bfloat16, 64> : multiply_patches<__half, 64>;
-  return bf16 ? multiply_patches<__nv_bfloat16, 128> : multiply_patches<__half, 128>;
+// What a kernel of so many steps is launched with.
+struct Way {
+  Kernel f16, bf16;
+  int bytes;
+};
+template <int Steps>
+constexpr Way way() {
+  return {multiply_patches<__half, Steps>, multiply_patches<__nv_bfloat16, Steps>, HaloMemory<Steps>::bytes};
 }
-int shared_bytes(const HaloProduct &p) {
-  return p.narrow ? Memory<64>::bytes : Memory<128>::bytes;
+const Way &way_of(const HaloProduct &p) {
+  static constexpr Way ways[] = {way<1>(), way<2>(), way<3>(), way<4>()};
+  return ways[p.steps - 1];
+}
+Kernel kernel_of(const HaloProduct &p, bool bf16) {
+  return bf16 ? way_of(p).bf16 : way_of(p).f16;
 }
 } // namespace
 
 void prepare_halo(const HaloProduct &p, bool bf16) {
-  allow_shared(kernel_of(p, bf16), shared_bytes(p));
+  allow_shared(kernel_of(p, bf16), way_of(p).bytes);
 }
 
 void launch_halo(const HaloProduct &p, bool bf16, int multiprocessors, cudaStream_t stream) {
   const int32_t streams = std::min(p.count, std::max(1, multiprocessors / p.channel_tiles));
   const auto blocks = static_cast<unsigned>(streams * p.channel_tiles);
-  launch_early(kernel_of(p, bf16), blocks, kThreads, shared_bytes(p), stream, p);
+  launch_early(kernel_of(p, bf16), blocks, kThreads, way_of(p).bytes, stream, p);
 }
 
 } // namespace polyconv::cuda::wgmma

@@ -32,7 +32,7 @@ struct HaloProduct {
   int32_t pitch = 0;                      // positions from one row of a patch to the next
   int32_t positions = 0;                  // that the TMA brings of a plane
   int32_t taps[3] = {}, dilation[3] = {};
-  int32_t narrow = 0; // positions are 64 bytes, else 128
+  int32_t steps = 0;  // of 16 input channels
   int32_t volume = 0; // images have three axes
   int32_t relu = 0;
 };

@@ -28,7 +28,7 @@ wgmma::HaloProduct product_of(const polyconv_layer &l) {
   p.channels = small(l.output.size[1]);
   p.channel_tiles = (p.channels + wgmma::kHaloChannels - 1) / wgmma::kHaloChannels;
   p.count = small(l.output.size[0] * l.output.size[2] * p.patches[0] * p.patches[1]);
-  p.narrow = wgmma::halo_row(l.weights.size[1]) == 64 ? 1 : 0;
+  p.steps = small(ceil_div(l.weights.size[1], 16));
   p.volume = wgmma::is_flat(l) ? 0 : 1;
   p.relu = l.epilogue.activation == POLYCONV_ACT_RELU ? 1 : 0;
   return p;
@@ -36,7 +36,7 @@ wgmma::HaloProduct product_of(const polyconv_layer &l) {
 
 double estimate(const wgmma::HaloProduct &p) {
   const double turns = std::ceil(p.count / std::floor(kHopperMultiprocessors * 1.0 / p.channel_tiles));
-  const double clocks = p.taps[1] * p.taps[2] * (p.narrow ? 2 : 4) * (wgmma::kHaloColumns / 2 + 2.0) + 60; // a plane
+  const double clocks = p.taps[1] * p.taps[2] * p.steps * (wgmma::kHaloColumns / 2 + 2.0) + 60; // a plane
   return 4 + turns * std::max(p.taps[0] * clocks, (p.taps[0] * clocks + 3700) / 2) / 1290 *
                  (p.channel_tiles > 1 ? 1.1 : 1.0);
 }
