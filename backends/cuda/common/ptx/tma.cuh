@@ -76,8 +76,8 @@ __device__ inline void store_run(void *to, uint32_t from, int bytes) {
 __device__ inline void fence_for_tma() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Shared memory to a box of a tensor of two to four dimensions at (x, y, z, n); what lies outside of the tensor is
-// dropped.
+// Shared memory to a box of a tensor of two to five dimensions, at (x, y, z, d, n) or without the middle ones; what
+// lies outside of the tensor is dropped.
 __device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(from),
                "r"(x), "r"(y)
@@ -92,6 +92,12 @@ __device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, i
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
                "r"(from), "r"(x), "r"(y), "r"(z), "r"(n)
                : "memory");
+}
+__device__ inline void store_box(const CUtensorMap *map, uint32_t from, int x, int y, int z, int d, int n) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
+      "r"(from), "r"(x), "r"(y), "r"(z), "r"(d), "r"(n)
+      : "memory");
 }
 // Shared memory to channels from c of a column of pixels, walked as load_pixels does; likewise.
 __device__ inline void store_pixels(const CUtensorMap *map, uint32_t from, int c, int w, int h, int n) {

@@ -93,20 +93,17 @@ __device__ inline void multiply_patch(float (&sums)[kHaloColumns / 2], const Hal
 
 // ---------------------------------------------------------------- results leave
 
-template <class T>
-__device__ inline void store(const HaloProduct &p, const Patch &patch, int32_t channel, uint32_t from) {
-  const int32_t thread = threadIdx.x % 128, chunk = thread % 8;
-  if (channel + chunk * 8 >= p.channels) return;
-  T *const plane = static_cast<T *>(p.result) + patch.image * p.image + patch.d * p.plane + channel + chunk * 8;
-  const int32_t rows = min(p.patch[0], p.out[1] - patch.h), columns = min(p.patch[1], p.out[2] - patch.w);
-  int32_t row = 0, column = thread / 8;
-#pragma unroll 4
-  for (int32_t position = thread / 8; position < kHaloColumns; position += 16, column += 16) {
-    while (column >= p.pitch) column -= p.pitch, ++row;
-    if (row >= rows || column >= columns) continue;
-    const uint4 value = ptx::load_shared(from + position * kLeaveRow + (chunk ^ position % 8) * 16);
-    *reinterpret_cast<uint4 *>(plane + (patch.h + row) * p.row + (patch.w + column) * p.pixel) = value;
+// By one thread: a row of the patch at a time, for between rows lie positions whose sums nobody wants. What lies
+// outside of the result is dropped.
+__device__ inline void leave(const HaloProduct &p, const Patch &patch, int32_t channel, uint32_t from) {
+  const int32_t rows = min(p.patch[0], p.out[1] - patch.h);
+  for (int32_t row = 0; row < rows; ++row, from += p.pitch * kLeaveRow) {
+    if (p.volume)
+      ptx::store_box(&p.results, from, channel, patch.w, patch.h + row, patch.d, patch.image);
+    else
+      ptx::store_box(&p.results, from, channel, patch.w, patch.h + row, patch.image);
   }
+  ptx::stores_commit();
 }
 
 // ---------------------------------------------------------------- the kernel
@@ -158,13 +155,16 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_con
     multiply_patch<T, Memory>(sums, p, shared + now.plane * plane_bytes, positions, now.plane == 0);
     if (leader) ptx::barrier_arrive(next_turn);
     ptx::products_wait<0>();
+    if (first) ptx::stores_read<0>();
     ptx::meet(team + 1, 128); // the patch has been read, and so has what left before
     if (first) fetch<Memory>(p, at, positions, patch_here);
     if (at.plane > 0) continue; // sums meet the window's next plane
     put_turned<T, kHaloColumns>(sums, bias, p.relu != 0, leaving);
+    ptx::fence_for_tma();
     ptx::meet(team + 1, 128);
-    store<T>(p, Patch(p, now.index), channel, leaving);
+    if (first) leave(p, Patch(p, now.index), channel, leaving);
   }
+  if (first) ptx::stores_read<0>();
   // The first team may have a patch more: its turns go on until that patch's last plane.
   const auto rounds = static_cast<uint32_t>((p.count - stream + step - 1) / step * p.taps[0]);
   for (; number < rounds; ++number) {

@@ -21,10 +21,8 @@ constexpr int halo_taps(int row) {
 }
 
 struct HaloProduct {
-  CUtensorMap input, weights; // first: they are aligned to 64 bytes
+  CUtensorMap input, weights, results; // first: they are aligned to 64 bytes
   const float *bias = nullptr;
-  void *result = nullptr;
-  int64_t image = 0, plane = 0, row = 0, pixel = 0; // elements of the result from one to the next
   int32_t out[3] = {}, pad[3] = {};
   int32_t channels = 0, channel_tiles = 0;
   int32_t patch[2] = {}, patches[2] = {}; // outputs of a patch, within a plane; patches of a plane

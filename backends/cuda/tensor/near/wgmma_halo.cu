@@ -19,8 +19,6 @@ namespace {
 // Without pointers and maps.
 wgmma::HaloProduct product_of(const polyconv_layer &l) {
   wgmma::HaloProduct p = wgmma::halo_product(l);
-  p.image = l.result.stride[0], p.plane = l.result.stride[2];
-  p.row = l.result.stride[3], p.pixel = l.result.stride[4];
   for (int axis = 0; axis < 3; ++axis) {
     p.out[axis] = small(l.output.size[2 + axis]), p.pad[axis] = small(l.pad_begin[axis]);
     p.taps[axis] = small(l.weights.size[2 + axis]), p.dilation[axis] = small(l.dilation[axis]);
@@ -37,7 +35,7 @@ wgmma::HaloProduct product_of(const polyconv_layer &l) {
 double estimate(const wgmma::HaloProduct &p) {
   const double turns = std::ceil(p.count / std::floor(kHopperMultiprocessors * 1.0 / p.channel_tiles));
   const double clocks = p.taps[1] * p.taps[2] * p.steps * (wgmma::kHaloColumns / 2 + 2.0) + 60; // a plane
-  return 4 + turns * std::max(p.taps[0] * clocks, (p.taps[0] * clocks + 3700) / 2) / 1290 *
+  return 4 + turns * std::max(p.taps[0] * clocks, (p.taps[0] * clocks + 2400) / 2) / 1290 *
                  (p.channel_tiles > 1 ? 1.1 : 1.0);
 }
 
@@ -52,14 +50,13 @@ class Halo final : public wgmma::WgmmaInstance {
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const void *input = begin_of(layer_.input, a.input);
+    const void *input = begin_of(layer_.input, a.input), *result = begin_of(layer_.result, a.output);
+    if (!aligned(input, 16) || !aligned(result, 16)) return wgmma::multiply_unaligned(layer_, a, stream);
     wgmma::HaloProduct p = product_;
-    p.result = begin_of(layer_.result, a.output);
-    if ((reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(p.result)) % 16 != 0)
-      return wgmma::multiply_unaligned(layer_, a, stream);
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
     const int row = wgmma::halo_row(layer_.weights.size[1]);
     maps_.patches(layer_.input, input, p.pitch, p.positions / p.pitch, &p.input, row, p.volume != 0);
+    maps_.patches(layer_.result, result, p.patch[1], 1, &p.results, 128, p.volume != 0);
     maps_.weights(layer_, a.weights[0], {0, wgmma::kHaloChannels, 0, 0, 0, true, false, row}, &p.weights);
     wgmma::launch_halo(p, bf16_, multiprocessors_, stream);
   }
