@@ -14,17 +14,17 @@ namespace {
 // Of the bytes that tiles fetch of a factor, how many the second cache sends: what several tiles want at the same time
 // it sends to some of them at once.
 double sent(double tiles) {
-  return 0.4 + 0.6 / tiles;
+  return 0.48 + 0.52 / tiles;
 }
 
 // From 0, where all that a run touches stays in the second cache, to 1, where nothing does.
 double overflow(double bytes) {
-  return std::clamp((bytes - 14.66e6) / 32e6, 0.0, 1.0);
+  return std::clamp((bytes - 8e6) / 51.7e6, 0.0, 1.0);
 }
 
 // How many times as long boxes of pixels take that begin within a line of 128 bytes, and so lie in two.
 double parted(const polyconv_tensor &t) {
-  return t.size[1] > 64 && row_of(t) % 64 != 0 ? 1.21 : 1;
+  return t.size[1] > 64 && row_of(t) % 64 != 0 ? 1.16 : 1;
 }
 
 // Clocks of a block of depth: its products', its fetches' by one block of threads, or what the second cache takes to
@@ -35,15 +35,15 @@ double depth_clocks(const polyconv_layer &l, const WeightsProduct &p, const Weig
   const double asked = shape.rows * sent(column_tiles) + columns * sent(p.row_tiles);
   const double lines = p.boxes && !shape.in_rows ? std::max(parted(l.input), parted(l.output)) : 1;
   return std::max({shape.rows * columns * shape.depth / 2048,
-                   lines * (shape.rows + columns) * shape.depth * 2 / (p.boxes ? 72.2 : 47.5),
-                   lines * asked * shape.depth * 2 * blocks / (4594 - 764 * over)});
+                   lines * (shape.rows + columns) * shape.depth * 2 / (p.boxes ? 83.7 : 47.8),
+                   lines * asked * shape.depth * 2 * blocks / (4627 - 222 * over)});
 }
 
 } // namespace
 
 // Microseconds of a product: the longest share's products or their fetches, or the bytes; pieces and what becomes of
-// them, or whole tiles on their way out; what the blocks of a cluster tell each other. Fitted to 1,580 times of 91
-// census layers in graphs on an H200 (29 November 2026): 7 % rms; the choice takes 1.8 % longer than the fastest.
+// them, or whole tiles on their way out; what the blocks of a cluster tell each other. Fitted to 1,700 times of 141
+// census layers in graphs on an H200 (29 November 2026): 8 % rms; the choice takes 1.8 % longer than the fastest.
 double product_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
   constexpr double kClocks = kHopperClocks;
   const double tile_bytes = shape.rows * shape.chunks * 256.0;
@@ -56,14 +56,15 @@ double product_us(const polyconv_layer &l, const WeightsProduct &p, const Weight
   // Pixels of fewer than 64 bytes are asked for one by one.
   const double narrow = sdk::taps(l) > 1 && l.input.size[1] < 16 ? 1.5 : 1;
   const double multiplying =
-      misaligned * narrow * blocks_of_longest(p) * (depth_clocks(l, p, shape, over) + 51) / kClocks;
-  const double moving = factors / (40.3e6 - 26e6 * over);
+      misaligned * narrow * blocks_of_longest(p) * (depth_clocks(l, p, shape, over) + 75) / kClocks;
+  const double moving = factors / (41.6e6 - 30.6e6 * over);
   const double weights = real(sdk::elements(l.weights));
+  const double tile_clocks = 1200 + (p.sharing > 1 ? 0 : 0.52 * of_thread); // of a whole one on its way out
   const double leaving = all_whole
-                             ? weights / 0.32e6 + (p.sharing > 1 ? 0 : 0.75 * p.shares.group * of_thread / kClocks)
-                             : 3.18 + pieces_of(p) * tile_bytes / 4.18e6 + weights / 0.45e6 + 5.9 * of_thread / kClocks;
-  const double telling = p.sharing == 1 ? 0 : 1.64 + 29.8 * of_thread * (1 - 1.0 / p.sharing) / kClocks;
-  return 2.75 + multiplying + moving + leaving + telling;
+                             ? weights / 1e6 + (p.sharing > 1 ? 1 : p.shares.group) * tile_clocks / kClocks
+                             : 2.7 + pieces_of(p) * tile_bytes / 3.52e6 + weights / 0.47e6 + 18.5 * of_thread / kClocks;
+  const double telling = p.sharing == 1 ? 0 : 0.52 + 64.3 * of_thread * (1 - 1.0 / p.sharing) / kClocks;
+  return 2.63 + std::max(multiplying, moving) + 0.84 * std::min(multiplying, moving) + leaving + telling;
 }
 
 // Of all ways to share out a layer's depth, the one that takes the least time: in pieces, in whole tiles where channels
