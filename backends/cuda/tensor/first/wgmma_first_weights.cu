@@ -10,7 +10,6 @@
 #include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
-#include "common/sums/gradients.cuh"
 #include "common/types.hpp"
 #include "first/weights.hpp"
 #include "weights/instance.hpp"
@@ -39,7 +38,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     return wgmma::product_us(l, wgmma::product_of(l, shape), shape) + bias_gradient_us(l);
   });
   const wgmma::WeightsShape &shape = kFirstWeightsShapes[offer.config];
-  offer.workspace_bytes = wgmma::pieces_end(l, shape) + bias_gradient_bytes(l);
+  offer.workspace_bytes = wgmma::pieces_end(wgmma::product_of(l, shape), shape) + bias_gradient_bytes(l);
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
   return takes_workspace(request, offer);
 }

@@ -12,9 +12,9 @@
 
 namespace polyconv::cuda::wgmma {
 
-// The bytes of a workspace: pieces, then what the gradient of the bias asks for.
-inline int64_t pieces_end(const polyconv_layer &l, const WeightsShape &shape) {
-  return aligned_bytes(pieces_bytes(product_of(l, shape), shape));
+// Where pieces end in the workspace, and what the gradient of the bias asks for begins.
+inline int64_t pieces_end(const WeightsProduct &product, const WeightsShape &shape) {
+  return aligned_bytes(pieces_bytes(product, shape));
 }
 
 class WeightsInstance : public CudaInstance {
@@ -41,7 +41,7 @@ class WeightsInstance : public CudaInstance {
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     multiply(a, stream);
-    bias_gradient(layer_, a, static_cast<char *>(a.workspace) + pieces_end(walked_, shape_), stream);
+    bias_gradient(layer_, a, static_cast<char *>(a.workspace) + pieces_end(product_, shape_), stream);
   }
 
   void multiply(const polyconv_arguments &a, cudaStream_t stream) const {

@@ -5,10 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
-#include "common/sums/gradients.cuh"
 #include "common/types.hpp"
 #include "pixel_matrix.hpp"
 #include "weights/instance.hpp"
@@ -42,9 +39,10 @@ bool supports_weights(const polyconv_request &request, int32_t config, sdk::Offe
   if (!offer_cheapest(kWeightsShapeCount, config, offer, [&](int32_t c) { return estimate(l, kWeightsShapes[c]); }))
     return offer.reject("takes groups of filters that tiles of 64, 128 or 256 are multiples of, or the reverse");
   const WeightsShape &shape = kWeightsShapes[offer.config];
-  offer.workspace_bytes = pieces_end(l, shape) + bias_gradient_bytes(l);
+  const WeightsProduct product = product_of(l, shape);
+  offer.workspace_bytes = pieces_end(product, shape) + bias_gradient_bytes(l);
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
-  const Shares &shares = product_of(l, shape).shares;
+  const Shares &shares = product.shares;
   if (!(real(shares.tiles) * shares.blocks < 1 << 30)) return offer.reject("takes less than 2^30 blocks of products");
   return takes_workspace(request, offer);
 }
