@@ -28,9 +28,6 @@ constexpr const char *kNames[] = {POLYCONV_FIRST_TILES(POLYCONV_NAME)};
 bool takes(const polyconv_request &request, const polyconv_layer &l, sdk::Offer &offer) {
   if (!wgmma::takes_halves(l, l.input, offer) || !wgmma::takes_forward(l, offer)) return false;
   if (!takes_rows(l, l.result, offer)) return false;
-  if (l.weights.size[1] % 8 != 0)
-    return offer.reject("takes input channels in whole 16 bytes, 8, not %lld",
-                        static_cast<long long>(l.weights.size[1]));
   // Of what is 16 bytes the TMA writes all, so that results end with them.
   if (l.result.size[4] % 8 != 0) return offer.reject("takes results whose rows of pixels are whole 16 bytes");
   if (!bias_and_relu_at_most(l)) return offer.reject("ends with a bias and a relu at most");
