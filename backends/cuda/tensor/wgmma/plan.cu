@@ -89,9 +89,9 @@ bool has_whole_vectors(const polyconv_tensor &t) {
 }
 
 const char *packed_format(const polyconv_layer &l) {
-  return l.input.type == POLYCONV_F16    ? "cuda_krsc_f16:1"
-         : l.input.type == POLYCONV_BF16 ? "cuda_krsc_bf16:1"
-                                         : "cuda_krsc_f32:1";
+  return l.input.type == POLYCONV_F16    ? "cuda_krsc_f16:2"
+         : l.input.type == POLYCONV_BF16 ? "cuda_krsc_bf16:2"
+                                         : "cuda_krsc_f32:2";
 }
 
 bool leaves_plainly(const polyconv_layer &l) {
@@ -106,8 +106,8 @@ bool leaves_in_pairs(polyconv_layer l) {
 }
 
 int64_t packed_channels(const polyconv_layer &l) {
-  const int64_t vector = 16 / element_bytes(l);
-  return ceil_div(l.weights.size[1], vector) * vector;
+  const int64_t sector = 32 / element_bytes(l); // rows that begin within one take as many more
+  return ceil_div(l.weights.size[1], sector) * sector;
 }
 
 int64_t packed_bytes(const polyconv_layer &l) {

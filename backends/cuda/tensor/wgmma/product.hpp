@@ -140,7 +140,7 @@ bool leaves_plainly(const polyconv_layer &layer);
 // Likewise for tiles that are not turned and not shared: they may have a residual, and a relu that is clipped.
 bool leaves_in_pairs(polyconv_layer layer);
 const char *packed_format(const polyconv_layer &layer);
-int64_t packed_channels(const polyconv_layer &layer); // of a tap, in whole 16 bytes
+int64_t packed_channels(const polyconv_layer &layer); // of a tap, in whole sectors of 32 bytes
 int64_t packed_bytes(const polyconv_layer &layer);
 void pack_weights(const polyconv_layer &layer, const void *raw, void *packed, cudaStream_t stream);
 
