@@ -4,9 +4,6 @@
 //
 // Floor: one read and one write of every element; then what lanes issue for each tap that is not padding.
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
-#include <numeric>
-
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/kernel.hpp"
@@ -22,36 +19,15 @@ constexpr int kChannels[] = {8, 4, 2, 1};
 constexpr int kConfigCount = sizeof kTapNames / sizeof *kTapNames;
 static_assert(sizeof kChannels / sizeof *kChannels == kConfigCount, "every config has a name");
 
-// What is read: the input, or the gradient of the output.
-const polyconv_tensor &source_of(const polyconv_layer &l) {
-  return l.direction == POLYCONV_FORWARD ? l.input : l.output;
-}
-
 TapsLaunch launch_for(const polyconv_layer &l, int channels, bool plain) {
   const int32_t type = source_of(l).type;
   const auto find = of_type(type, [](auto t) { return find_taps<decltype(t)>; });
   return find(channels, plain);
 }
 
-// A bias and bounds at most between sum and result, of the type that is read, of which so many channels are vectors.
+// Of which so many channels are stored as vectors.
 bool is_plain(const polyconv_layer &l, int channels) {
-  const int32_t a = l.epilogue.activation;
-  polyconv_layer without = l;
-  without.epilogue.activation = POLYCONV_ACT_NONE;
-  return (a == POLYCONV_ACT_NONE || a == POLYCONV_ACT_RELU || a == POLYCONV_ACT_CLIPPED_RELU) &&
-         bias_and_relu_at_most(without) && l.result.type == source_of(l).type && in_vectors(l.result, channels);
-}
-
-TapAxis axis_of(const polyconv_layer &l, int axis) {
-  const bool forward = l.direction == POLYCONV_FORWARD;
-  const int64_t stride = l.stride[axis], apart = l.dilation[axis], common = std::gcd(stride, apart);
-  TapAxis a = {};
-  a.taps = small(l.weights.size[2 + axis]), a.size = small(source_of(l).size[2 + axis]);
-  a.stride = small(source_of(l).stride[2 + axis]);
-  a.scale = forward ? small(stride) : 1, a.shift = small(forward ? -l.pad_begin[axis] : l.pad_begin[axis]);
-  a.apart = small(forward ? apart : -apart), a.by = forward ? 1 : small(stride);
-  a.tap_step = forward ? 1 : small(stride / common), a.at_step = small(forward ? apart : -apart / common);
-  return a;
+  return only_bounds(l) && in_vectors(l.result, channels);
 }
 
 DepthwiseTaps make_taps(const polyconv_layer &l, int channels) {
@@ -67,32 +43,11 @@ DepthwiseTaps make_taps(const polyconv_layer &l, int channels) {
   s.chunks = Divider::make(small(chunks)), s.strips = Divider::make(small(strips));
   s.rows = Divider::make(small(size[3])), s.planes = Divider::make(small(size[2]));
   s.residues = Divider::make(s.phases);
-  const polyconv_epilogue &e = l.epilogue;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  s.low = e.activation == POLYCONV_ACT_NONE ? -kInfinity : 0;
-  s.high = e.activation == POLYCONV_ACT_CLIPPED_RELU ? e.activation_alpha : kInfinity;
+  s.bounds = make_bounds(l);
   return s;
 }
 
 // ---------------------------------------------------------------- supports
-
-// Taps of an axis that a result meets on average, of `together` results at a time: those beside the image are left out,
-// where they are for all of these.
-double taps_met(const TapAxis &a, int64_t results, int64_t together) {
-  int64_t met = 0;
-  for (int64_t tap = 0; tap < a.taps; ++tap) {
-    const int64_t base = a.shift + tap * a.apart, last = int64_t{a.size} * a.by - 1 - base;
-    const int64_t first = base >= 0 ? 0 : ceil_div(-base, a.scale), end = last < 0 ? 0 : last / a.scale + 1;
-    const int64_t inside = std::min(end, results) - first;
-    if (inside > 0) met += std::min(results, inside + (together - 1) * a.by / 2);
-  }
-  return real(met) / real(results) / a.by;
-}
-
-// The part of an axis's elements that some tap meets.
-double part_met(const TapAxis &a) {
-  return std::min(1.0, real(a.taps) * a.by / a.scale);
-}
 
 // Microseconds: the bytes, or what comes from the second cache, or what lanes issue, or taps one after the other, of
 // which each waits for its loads: so many clocks that 24 warps of a multiprocessor hide them. 36 layers on an H200.

@@ -5,7 +5,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
+#include "common/ptx/grid.cuh"
 #include "depthwise/channels.cuh"
 #include "taps/taps.hpp"
 
@@ -13,22 +15,6 @@ namespace polyconv::cuda::shared {
 
 template <int V>
 using TapSums = float[kTapColumns][V];
-
-// The first tap that result `i` meets along an axis, and where.
-struct FirstTap {
-  int32_t tap, at;
-
-  __device__ FirstTap(const TapAxis &axis, int32_t i) : tap(0), at(i * axis.scale + axis.shift) {
-    if (axis.by == 1) return;
-    while (tap < axis.tap_step && at % axis.by != 0) ++tap, at += axis.apart;
-    at /= axis.by;
-    if (tap == axis.tap_step) tap = axis.taps; // none
-  }
-};
-
-__device__ inline bool is_there(const TapAxis &axis, int32_t at) {
-  return static_cast<uint32_t>(at) < static_cast<uint32_t>(axis.size);
-}
 
 // A row of taps: `x` and `weights` are of its first tap and the thread's first channel, `across` is the first result's.
 template <class T, int V>
@@ -73,8 +59,7 @@ __device__ inline void store_plain(const Conv<int32_t> &p, const DepthwiseTaps &
     if (at.w + i * s.phases >= p.result.size[4]) break;
 #pragma unroll
     for (int c = 0; c < V; ++c) {
-      const float v = cuda::add(sums[i][c], bias[c]);
-      sums[i][c] = v < s.low ? s.low : v > s.high ? s.high : v; // NaN stays
+      sums[i][c] = s.bounds(cuda::add(sums[i][c], bias[c]));
     }
     *reinterpret_cast<Channels<T, V> *>(to + i * s.phases * p.result.stride[4]) = pack<T>(sums[i]);
   }
@@ -98,6 +83,7 @@ template <class T, int V, bool Plain>
 __global__ void __launch_bounds__(kTapThreads)
     sum_taps(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ DepthwiseTaps s, const T *x,
              const T *weights, T *y) {
+  ptx::let_next_begin(), ptx::await_previous();
   const int32_t i = static_cast<int32_t>(blockIdx.x) * kTapThreads + static_cast<int32_t>(threadIdx.x);
   if (i >= s.threads) return;
   const int32_t strip = s.chunks(i), row = s.strips(strip), plane = s.rows(row), n = s.planes(plane);
@@ -126,9 +112,8 @@ __global__ void __launch_bounds__(kTapThreads)
 template <class T, int V, bool Plain>
 void launch_taps(const Conv<int32_t> &p, const DepthwiseTaps &s, const void *x, const void *weights, void *y,
                  cudaStream_t stream) {
-  sum_taps<T, V, Plain><<<static_cast<unsigned>(ceil_div(s.threads, kTapThreads)), kTapThreads, 0, stream>>>(
-      p, s, static_cast<const T *>(x), static_cast<const T *>(weights), static_cast<T *>(y));
-  check_launch("cuda-shared/depthwise_taps");
+  launch_waiting(sum_taps<T, V, Plain>, static_cast<unsigned>(ceil_div(s.threads, kTapThreads)), kTapThreads, 0, stream,
+                 p, s, static_cast<const T *>(x), static_cast<const T *>(weights), static_cast<T *>(y));
 }
 
 template <class T, int V>

@@ -2,24 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/conv.cuh"
 #include "common/divider.cuh"
-#include "common/instance.hpp"
+#include "taps/axes.hpp"
 
 namespace polyconv::cuda::shared {
 
 inline constexpr int kTapThreads = 128;
 inline constexpr int kTapColumns =
     4; // results of a thread: those of a row that meet the same taps, one after the other
-
-// Which elements of what is read a result meets along an axis: through tap t the one at (result * scale + shift + t *
-// apart) / by, where that is whole. Forward, `by` is 1; of the gradient of data it is the stride.
-struct TapAxis {
-  int32_t taps, size; // `size`: of what is read
-  int32_t stride;     // of its elements in memory
-  int32_t scale, shift, apart, by;
-  int32_t tap_step, at_step; // from one tap that a result meets to the next
-};
 
 // A thread has some channels of a strip of columns; its neighbours have the next channels, then strips, rows, planes,
 // images. Columns of a strip are `phases` apart; strips of the other residues come between.
@@ -30,7 +20,7 @@ struct DepthwiseTaps {
   int32_t phases;        // of columns
   Divider chunks, strips, rows, planes, residues;
   int32_t threads;
-  float low, high; // bounds of results that are stored as vectors
+  Bounds bounds; // of results that are stored as vectors
 };
 
 using TapsLaunch = void (*)(const Conv<int32_t> &p, const DepthwiseTaps &s, const void *x, const void *weights, void *y,
