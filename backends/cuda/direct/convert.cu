@@ -5,9 +5,11 @@
 // square ones, or where channels are few, long ones of as many elements.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/conv.cuh"
+#include "common/device/launch.hpp"
 #include "common/instance.hpp"
 #include "common/kernel.hpp"
 #include "common/numbers.hpp"
+#include "common/ptx/grid.cuh"
 
 namespace polyconv::cuda {
 namespace {
@@ -20,6 +22,7 @@ constexpr int kFewestBits = 2, kMostBits = kTileBits - 2; // of the elements tha
 template <class Bits>
 __global__ void __launch_bounds__(kThreads) copy(const View<int64_t> from, const View<int64_t> to, const Bits *source,
                                                  Bits *target, int64_t count, bool channels_inner) {
+  ptx::let_next_begin(), ptx::await_previous();
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
     const Place<int64_t> p = channels_inner ? to.along_c(i) : to.along_w(i);
@@ -41,6 +44,7 @@ struct Matrix {
 template <class Bits, int kAcross>
 __global__ void __launch_bounds__(kThreads)
     transpose(const Matrix m, const Bits *source, Bits *target, uint32_t pixel_tiles, uint32_t channel_tiles) {
+  ptx::let_next_begin(), ptx::await_previous();
   constexpr int kDown = kTileBits - kAcross, kEach = (1 << kTileBits) / kThreads;
   constexpr int kLine = 1 << kAcross, kLines = 1 << kDown;
   constexpr int kApart = kLine + (kLines < 32 ? 32 / kLines : 1); // so that columns lie in different banks
@@ -144,8 +148,8 @@ class Convert final : public CudaInstance {
       if (across != kAcross) return launch_tiles<Bits, kAcross - 1>(across, m, tiling, source, target, stream);
     }
     const int64_t tiles = m.images * tiling.count();
-    transpose<Bits, kAcross><<<blocks_for(tiles, 1), kThreads, 0, stream>>>(
-        m, source, target, static_cast<uint32_t>(tiling.pixel_tiles), static_cast<uint32_t>(tiling.channel_tiles));
+    launch_waiting(transpose<Bits, kAcross>, blocks_for(tiles, 1), kThreads, 0, stream, m, source, target,
+                   static_cast<uint32_t>(tiling.pixel_tiles), static_cast<uint32_t>(tiling.channel_tiles));
   }
 
   template <class Bits>
@@ -162,10 +166,9 @@ class Convert final : public CudaInstance {
       launch_tiles<Bits, kMostBits>(across, m, tiling, source, target, stream);
     } else {
       const bool channels_inner = to.stride[1] == 1 && to.stride[4] != 1;
-      copy<Bits><<<blocks_for(count, kThreads), kThreads, 0, stream>>>(View<int64_t>(from), View<int64_t>(to), source,
-                                                                       target, count, channels_inner);
+      launch_waiting(copy<Bits>, blocks_for(count, kThreads), kThreads, 0, stream, View<int64_t>(from),
+                     View<int64_t>(to), source, target, count, channels_inner);
     }
-    check_launch("cuda-direct/convert");
   }
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {

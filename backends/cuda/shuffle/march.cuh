@@ -10,7 +10,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
 #include "common/instance.hpp"
+#include "common/ptx/grid.cuh"
 #include "reader.cuh"
 #include "results.cuh"
 
@@ -153,6 +155,7 @@ template <int n, int step, class T, Results results>
 __global__ void __launch_bounds__(kThreads, (resident_blocks<n, step, T>(results)))
     march(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ March m, const T *x,
           const Weight<T> *weights, void *y) {
+  ptx::let_next_begin(), ptx::await_previous();
   using C = Columns<n, step, T>;
   using Elements = ElementReader<n, step, T>;
   using Vectors = VectorReader<n, step, T>;
@@ -198,9 +201,8 @@ void launch_march(const Conv<int32_t> &p, const March &m, const void *x, const v
                   cudaStream_t stream) {
   constexpr int kOutputs = columns_of(n, sizeof(T)) / step;
   const size_t staging = m.direct ? 0 : sizeof(typename StagedResults<kOutputs>::Rows);
-  march<n, step, T, results><<<blocks_for(m.warps * int64_t{32}, kThreads), kThreads, staging, stream>>>(
-      p, m, static_cast<const T *>(x), static_cast<const Weight<T> *>(weights), y);
-  check_launch("cuda-shuffle/shuffle");
+  launch_waiting(march<n, step, T, results>, blocks_for(m.warps * int64_t{32}, kThreads), kThreads, staging, stream, p,
+                 m, static_cast<const T *>(x), static_cast<const Weight<T> *>(weights), y);
 }
 
 template <int n, int step, Results results>

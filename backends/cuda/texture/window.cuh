@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
+#include "common/ptx/grid.cuh"
 #include "march.cuh"
 #include "readers.cuh"
 
@@ -141,6 +143,7 @@ template <template <class> class Reader, class Texel, int n, int Q, int F, bool 
 __global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F, one_channel && store != kStoreAny>)
     window(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Launch launch,
            const __grid_constant__ Objects objects, const void *w, int32_t weights_type, void *y) {
+  ptx::let_next_begin(), ptx::await_previous();
   extern __shared__ float4 shared[];
   const Tiling &t = launch.tile;
   const Spot spot(p, t);
@@ -192,10 +195,8 @@ template <template <class> class Reader, class Texel, int n, int Q, int F, bool 
 void launch_window(const Conv<int32_t> &p, const Launch &launch, const Objects &objects, const void *w,
                    int32_t weights_type, void *y, cudaStream_t stream) {
   const Tiling &t = launch.tile;
-  window<Reader, Texel, n, Q, F, one_channel, store>
-      <<<static_cast<unsigned>(t.blocks), t.threads(), static_cast<size_t>(launch.shared), stream>>>(
-          p, launch, objects, w, weights_type, y);
-  check_launch("cuda-texture/texture");
+  launch_waiting(window<Reader, Texel, n, Q, F, one_channel, store>, static_cast<unsigned>(t.blocks), t.threads(),
+                 static_cast<size_t>(launch.shared), stream, p, launch, objects, w, weights_type, y);
 }
 
 template <template <class> class Reader, class Texel, int n, int Q, int F, Store store>

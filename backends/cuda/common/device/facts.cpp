@@ -18,6 +18,9 @@ DeviceFacts ask(int device) {
   DeviceFacts facts;
   facts.capability = attribute(cudaDevAttrComputeCapabilityMajor, "asking for the compute capability") * 10 +
                      attribute(cudaDevAttrComputeCapabilityMinor, "asking for the compute capability");
+  // Code of an earlier architecture does not wait, though the device would let it begin.
+  facts.begins_early = facts.capability >= POLYCONV_CUDA_WAITS_FROM;
+  for (const int chip : {POLYCONV_CUDA_WAITS_AT}) facts.begins_early = facts.begins_early || facts.capability == chip;
   facts.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, "counting multiprocessors");
   facts.block_shared_bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, "asking what a block may share");
   return facts;

@@ -11,6 +11,7 @@ struct DeviceFacts {
   int capability = 0; // 90 is 9.0
   int multiprocessors = 0;
   int64_t block_shared_bytes = 0; // what a block may be lent
+  bool begins_early = false;      // kernels can begin while what is ahead of them ends, and their code waits for it
 };
 
 // Throws where the device does not answer. From several threads at once.

@@ -30,19 +30,28 @@ void launch_early(void (*kernel)(Parameters...), dim3 blocks, int threads, int s
 }
 
 // Likewise where the device knows that (`early`); elsewhere as usual.
-template <class Product>
-void launch_early_if(bool early, void (*kernel)(Product), unsigned blocks, int threads, int shared_bytes,
-                     cudaStream_t stream, const Product &product) {
-  if (early) return launch_early(kernel, blocks, threads, shared_bytes, stream, product);
-  void *arguments[] = {const_cast<Product *>(&product)};
-  check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks), dim3(static_cast<unsigned>(threads)),
-                         arguments, static_cast<size_t>(shared_bytes), stream),
-        "launching a kernel");
+template <class... Parameters, class... Arguments>
+void launch_early_if(bool early, void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes,
+                     cudaStream_t stream, const Arguments &...arguments) {
+  if (early) return launch_early(kernel, blocks, threads, shared_bytes, stream, arguments...);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks, config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes), config.stream = stream;
+  check(cudaLaunchKernelEx(&config, kernel, arguments...), "launching a kernel");
 }
 
 // Whether a device knows that.
 inline bool begins_early(int device) {
-  return device_facts(device).capability >= 90;
+  return device_facts(device).begins_early;
+}
+
+// Likewise where the current device knows that: what every kernel that awaits what is ahead of it is launched by.
+template <class... Parameters, class... Arguments>
+void launch_waiting(void (*kernel)(Parameters...), dim3 blocks, int threads, size_t shared_bytes, cudaStream_t stream,
+                    const Arguments &...arguments) {
+  int device = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  launch_early_if(begins_early(device), kernel, blocks, threads, static_cast<int>(shared_bytes), stream, arguments...);
 }
 
 } // namespace polyconv::cuda

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
+#include "common/ptx/grid.cuh"
 #include "common/rewrite/columns.hpp"
 
 namespace polyconv::cuda {
@@ -49,6 +51,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     fold(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Fold f, const EveryActivation activations,
          void *result, int32_t count) {
+  ptx::let_next_begin(), ptx::await_previous();
   const int32_t step = static_cast<int32_t>(gridDim.x) * kThreads;
   const View<int32_t> &columns = f.columns;
   const FoldAxis &across = f.axes[2];
@@ -108,11 +111,10 @@ void fold_columns(const polyconv_layer &l, const polyconv_tensor &columns, const
                   order};
   const int32_t count = small(sdk::elements(l.result));
   const auto go = [&](auto kernel) {
-    kernel<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(Conv<int32_t>(l, a), f, EveryActivation(l, a), a.input,
-                                                                 count);
+    launch_waiting(kernel, blocks_for(count, kThreads), kThreads, 0, stream, Conv<int32_t>(l, a), f,
+                   EveryActivation(l, a), a.input, count);
   };
   go(l.sum_type == POLYCONV_F64 ? fold<double> : fold<float>);
-  check_launch("folding columns");
 }
 
 } // namespace polyconv::cuda

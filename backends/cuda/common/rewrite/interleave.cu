@@ -4,8 +4,10 @@
 #include "common/rewrite/interleave.hpp"
 
 #include "common/conv.cuh"
+#include "common/device/launch.hpp"
 #include "common/instance.hpp"
 #include "common/numbers.hpp"
+#include "common/ptx/grid.cuh"
 
 namespace polyconv::cuda {
 namespace {
@@ -37,6 +39,7 @@ struct Interleaved {
 template <class Vector>
 __global__ void __launch_bounds__(kThreads)
     copy(const __grid_constant__ Interleaved parts, Vector *result, int32_t count) {
+  ptx::let_next_begin(), ptx::await_previous();
   const int32_t step = static_cast<int32_t>(gridDim.x) * kThreads;
   for (int32_t i = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x); i < count; i += step) {
     const Place<int32_t> p = parts.result.along_c(i);
@@ -85,8 +88,8 @@ void interleave(const polyconv_layer &l, const void *const (&parts)[kMostInterle
     std::copy(parts, parts + kMostInterleaved, p.part);
     for (int axis = 0; axis < 3; ++axis) p.stride[axis] = static_cast<int32_t>(l.stride[axis]);
     const int64_t count = sdk::elements(t);
-    copy<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(p, static_cast<Vector *>(result),
-                                                               static_cast<int32_t>(count));
+    launch_waiting(copy<Vector>, blocks_for(count, kThreads), kThreads, 0, stream, p, static_cast<Vector *>(result),
+                   static_cast<int32_t>(count));
   };
   if (sdk::elements(l.result) == 0) return;
   if (aligned(result, 16))
@@ -95,7 +98,6 @@ void interleave(const polyconv_layer &l, const void *const (&parts)[kMostInterle
     go(uint32_t{});
   else
     go(uint16_t{});
-  check_launch("the interleaving of a gradient's parts");
 }
 
 } // namespace polyconv::cuda

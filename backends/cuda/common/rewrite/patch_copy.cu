@@ -9,8 +9,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/device/launch.hpp"
 #include "common/divider.cuh"
 #include "common/instance.hpp"
+#include "common/ptx/grid.cuh"
 
 namespace polyconv::cuda {
 namespace {
@@ -72,6 +74,7 @@ __device__ inline T *window_of(const PatchCopy &p, int32_t row) {
 
 template <class T, bool Gathers>
 __global__ void __launch_bounds__(kThreads) copy_patches(const __grid_constant__ PatchCopy p, int32_t count) {
+  ptx::let_next_begin(), ptx::await_previous();
   constexpr int kPieces = 16 / sizeof(T);
   const auto step = static_cast<int32_t>(gridDim.x) * kThreads;
   for (int32_t i = static_cast<int32_t>(blockIdx.x) * kThreads + static_cast<int32_t>(threadIdx.x); i < count;
@@ -136,8 +139,10 @@ int64_t piece_elements(const PatchMatrix &m, const void *tensor) {
   return 1;
 }
 
-// Windows that neighbouring lanes share out: 8 where a window's elements lie in short pieces.
+// Windows that neighbouring lanes share out: 32 where these are neighbours themselves and the elements of one are not,
+// 8 where a window's elements lie in short pieces.
 int lanes_shift_of(const PatchMatrix &m) {
+  if (m.column_stride[0] != 1 && m.row_stride[3] == 1 && m.row_size[3] >= 8) return 5;
   return m.column_stride[0] == 1 && m.column_size[0] * sdk::type_bytes(m.type) >= 64 ? 0 : 3;
 }
 
@@ -166,7 +171,7 @@ template <class T, bool Gathers>
 void launch_copy(const PatchCopy &p, cudaStream_t stream) {
   const int32_t lanes = 1 << p.lanes_shift;
   const int32_t count = (p.rows + lanes - 1) / lanes * p.by_group.by;
-  copy_patches<T, Gathers><<<blocks_for(count, kThreads), kThreads, 0, stream>>>(p, count);
+  launch_waiting(copy_patches<T, Gathers>, blocks_for(count, kThreads), kThreads, 0, stream, p, count);
 }
 
 template <bool Gathers>
@@ -181,7 +186,6 @@ void copy(PatchMatrix m, int64_t row, const void *tensor, const void *matrix, cu
     case 4: launch_copy<uint32_t, Gathers>(p, stream); break;
     default: launch_copy<uint16_t, Gathers>(p, stream); break;
   }
-  check_launch("the copy of windows");
 }
 
 } // namespace
@@ -193,7 +197,7 @@ bool fits_patch_copy(const PatchMatrix &m, int64_t row) {
     image += real(m.column_size[i]) * std::fabs(real(m.column_stride[i]));
   }
   return image < real(kMostCounted) &&
-         real(m.rows() + 8) * real(row) * real(sdk::type_bytes(m.type)) / 16 < real(kMostCounted) &&
+         real(m.rows() + 32) * real(row) * real(sdk::type_bytes(m.type)) / 16 < real(kMostCounted) &&
          real(m.rows()) < real(kMostCounted) && real(row) < real(kMostCounted) / 8;
 }
 

@@ -5,14 +5,17 @@
 #pragma once
 
 #include "common/device/check.hpp"
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
 #include "common/implicit.hpp"
+#include "common/ptx/grid.cuh"
 
 namespace polyconv::cuda {
 
 template <class T, class Activations>
 __global__ void __launch_bounds__(128, 1)
     add_planes(const __grid_constant__ ImplicitGemm p, const Activations activations, int64_t count) {
+  ptx::let_next_begin(), ptx::await_previous();
   const int64_t step = static_cast<int64_t>(gridDim.x) * 128;
   const int64_t plane = p.partials_row * p.conv.output.size[1];
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x; i < count; i += step) {
@@ -46,8 +49,7 @@ template <class T, class Activations = UsualActivations>
 void add_partials(const polyconv_layer &l, const ImplicitGemm &product, cudaStream_t stream,
                   const Activations &activations = {}) {
   const int64_t count = sdk::elements(l.output);
-  add_planes<T><<<blocks_for(count, 128), 128, 0, stream>>>(product, activations, count);
-  check_launch("the sum over splits of k");
+  launch_waiting(add_planes<T, Activations>, blocks_for(count, 128), 128, 0, stream, product, activations, count);
 }
 
 } // namespace polyconv::cuda

@@ -10,7 +10,9 @@
 #include <cstdint>
 
 #include "common/device/check.hpp"
+#include "common/device/launch.hpp"
 #include "common/numbers.hpp"
+#include "common/ptx/grid.cuh"
 
 namespace polyconv::cuda {
 
@@ -93,6 +95,7 @@ struct PiecesOfTile {
 template <class Leave>
 __global__ void __launch_bounds__(32 * kMostAddingWays, 1)
     add_pieces(const Shares s, const float4 *pieces, int32_t quads, int32_t ways, const __grid_constant__ Leave leave) {
+  ptx::let_next_begin(), ptx::await_previous();
   __shared__ float4 sums[32 * kMostAddingWays];
   const int32_t sets = static_cast<int32_t>(blockDim.x) / 32 / ways, per_tile = (quads / 32 + sets - 1) / sets;
   const int32_t tile = static_cast<int32_t>(blockIdx.x) / per_tile, warp = static_cast<int>(threadIdx.x) / 32;
@@ -125,10 +128,8 @@ void launch_add_pieces(const Shares &s, const void *pieces, int32_t quads, const
   int32_t ways = 1;
   while (ways < kMostAddingWays && 2 * ways <= most && int64_t{s.tiles} * quads * ways < 128 << 10) ways *= 2;
   const int32_t sets = std::max(1, kWarps / ways), per_tile = (quads / 32 + sets - 1) / sets;
-  add_pieces<<<static_cast<unsigned>(s.tiles) * static_cast<unsigned>(per_tile),
-               static_cast<unsigned>(32 * ways * sets), 0, stream>>>(s, static_cast<const float4 *>(pieces), quads,
-                                                                     ways, leave);
-  check_launch("the sum over pieces");
+  launch_waiting(add_pieces<Leave>, static_cast<unsigned>(s.tiles) * static_cast<unsigned>(per_tile), 32 * ways * sets,
+                 0, stream, s, static_cast<const float4 *>(pieces), quads, ways, leave);
 }
 
 } // namespace polyconv::cuda

@@ -8,6 +8,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
+#include "common/ptx/grid.cuh"
 #include "gradient/leave.cuh"
 #include "product/product.cuh"
 
@@ -246,6 +248,7 @@ __device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const G
 
 template <class Tile, int XRun, int YRun>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_deep(const __grid_constant__ Gradient g) {
+  ptx::let_next_begin(), ptx::await_previous();
   extern __shared__ __align__(16) unsigned char shared[];
   auto &s = *reinterpret_cast<DeepShared<Tile> *>(shared);
   for_pieces(g.shares, static_cast<int>(blockIdx.x), [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
@@ -267,8 +270,8 @@ GradientLauncher deep_launcher() {
   constexpr int kBytes = sizeof(DeepShared<Tile>);
   const auto prepare = [] { allow_shared(multiply_deep<Tile, XRun, YRun>, kBytes); };
   const auto launch = [](const Gradient &g, cudaStream_t stream) {
-    multiply_deep<Tile, XRun, YRun><<<static_cast<unsigned>(g.shares.workers), Tile::threads, kBytes, stream>>>(g);
-    check_launch("cuda-gemm's gradient of weights");
+    launch_waiting(multiply_deep<Tile, XRun, YRun>, static_cast<unsigned>(g.shares.workers), Tile::threads, kBytes,
+                   stream, g);
     launch_add_pieces(g.shares, g.pieces, Tile::quads, GradientLeave<Tile>{g}, stream);
   };
   return {prepare, launch, kBytes};

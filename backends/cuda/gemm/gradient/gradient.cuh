@@ -5,6 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
+#include "common/ptx/grid.cuh"
 #include "gradient/leave.cuh"
 #include "gradient/sources.cuh"
 #include "product/product.cuh"
@@ -152,6 +154,7 @@ inline constexpr int kGradientBlocks = Tile::threads == 256         ? 1
 template <class From, class Tile, Reach Kind>
 __global__ void __launch_bounds__(Tile::threads, kGradientBlocks<Tile>)
     multiply_pixels(const __grid_constant__ Gradient g) {
+  ptx::let_next_begin(), ptx::await_previous();
   using F = Frame<float, Tile>;
   extern __shared__ __align__(16) unsigned char shared[];
   for_pieces(g.shares, static_cast<int>(blockIdx.x), [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
@@ -173,8 +176,8 @@ GradientLauncher gradient_launcher() {
   using L = GradientLayout<From, float, Tile, Kind>;
   const auto prepare = [] { allow_shared(multiply_pixels<From, Tile, Kind>, L::bytes); };
   const auto launch = [](const Gradient &g, cudaStream_t stream) {
-    multiply_pixels<From, Tile, Kind><<<static_cast<unsigned>(g.shares.workers), Tile::threads, L::bytes, stream>>>(g);
-    check_launch("cuda-gemm's gradient of weights");
+    launch_waiting(multiply_pixels<From, Tile, Kind>, static_cast<unsigned>(g.shares.workers), Tile::threads, L::bytes,
+                   stream, g);
     launch_add_pieces(g.shares, g.pieces, Tile::pixels * Tile::channels / 4, GradientLeave<GatheredTile<Tile>>{g},
                       stream);
   };

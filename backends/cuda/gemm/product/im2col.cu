@@ -4,8 +4,10 @@
 //
 // Floor: that of implicit, and besides the matrix, R S times the input, is written and read: 8 C R S bytes a pixel.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/device/launch.hpp"
 #include "common/instance.hpp"
 #include "common/kernel.hpp"
+#include "common/ptx/grid.cuh"
 #include "common/rows.hpp"
 #include "product/product.hpp"
 
@@ -49,6 +51,7 @@ struct MatrixRow {
 template <class From, class T>
 __global__ void __launch_bounds__(kThreads) unfold(const Conv<int64_t> p, const From *input, T *matrix, int64_t first,
                                                    int64_t pixels, int64_t columns, int64_t rows) {
+  ptx::let_next_begin(), ptx::await_previous();
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, pixel = first + column;
   if (column >= columns) return;
   const bool there = pixel < pixels;
@@ -119,11 +122,9 @@ class Im2col final : public CudaInstance {
       dispatch_float(layer_.input.type, layer_.weights.type, [&](auto row) {
         using From = typename decltype(row)::A;
         using T = typename decltype(row)::Sum;
-        unfold<From, T><<<unfolding_grid(chunk_, rows), kThreads, 0, stream>>>(
-            product.conv, static_cast<const From *>(a.input), static_cast<T *>(a.workspace), first, pixels, chunk_,
-            rows);
+        launch_waiting(unfold<From, T>, unfolding_grid(chunk_, rows), kThreads, 0, stream, product.conv,
+                       static_cast<const From *>(a.input), static_cast<T *>(a.workspace), first, pixels, chunk_, rows);
       });
-      check_launch("cuda-gemm/im2col's unfolding");
       product.first_pixel = first;
       product.pixels = std::min(pixels, first + chunk_);
       product_.launch(product, stream);

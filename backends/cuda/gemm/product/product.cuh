@@ -10,6 +10,8 @@
 #pragma once
 
 #include "common/device/check.hpp"
+#include "common/device/launch.hpp"
+#include "common/ptx/grid.cuh"
 #include "product/sources.cuh"
 #include "product/sums.cuh"
 
@@ -167,6 +169,7 @@ struct Layout {
 template <class From, class T, class Tile, Source Kind>
 __global__ void __launch_bounds__(Tile::threads, (Frame<T, Tile>::blocks))
     multiply_tiles(const __grid_constant__ Product p) {
+  ptx::let_next_begin(), ptx::await_previous();
   using F = Frame<T, Tile>;
   using L = Layout<From, T, Tile, Kind>;
   extern __shared__ __align__(16) unsigned char shared[];
@@ -194,9 +197,8 @@ Launcher launcher() {
     p.channel_tiles = (p.group_out + Tile::channels - 1) / Tile::channels;
     const auto blocks =
         static_cast<unsigned>(p.pixel_tiles) * static_cast<unsigned>(p.channel_tiles) * static_cast<unsigned>(p.groups);
-    multiply_tiles<From, T, Tile, Kind>
-        <<<dim3(blocks, static_cast<unsigned>(p.splits)), Tile::threads, L::bytes, stream>>>(p);
-    check_launch("cuda-gemm");
+    launch_waiting(multiply_tiles<From, T, Tile, Kind>, dim3(blocks, static_cast<unsigned>(p.splits)), Tile::threads,
+                   L::bytes, stream, p);
   };
   static_assert(!std::is_same_v<Tile, Tile64x64x16> || L::bytes <= 64 << 10, "what every chip lends a block");
   return {prepare, launch, L::bytes};

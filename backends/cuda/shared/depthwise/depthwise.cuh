@@ -7,8 +7,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
 #include "common/ptx/async.cuh"
+#include "common/ptx/grid.cuh"
 #include "depthwise/depthwise.hpp"
 
 namespace polyconv::cuda::shared {
@@ -257,6 +259,7 @@ template <class T, int n, int step, int Columns, int Rows>
 __global__ void __launch_bounds__(kMostThreads, n == 3 && Columns * Rows <= 32 ? 3 : 2)
     convolve_planes(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Depthwise d, const T *x,
                     const T *weights, void *y) {
+  ptx::let_next_begin(), ptx::await_previous();
   extern __shared__ __align__(16) unsigned char memory[];
   float *const sums = reinterpret_cast<float *>(memory); // none where plain
   unsigned char *const tiles = memory + d.sums_bytes;
@@ -316,10 +319,9 @@ __global__ void __launch_bounds__(kMostThreads, n == 3 && Columns * Rows <= 32 ?
 template <class T, int n, int step, int Columns, int Rows>
 void launch_planes(const Conv<int32_t> &p, const Depthwise &d, const void *x, const void *weights, void *y,
                    cudaStream_t stream) {
-  convolve_planes<T, n, step, Columns, Rows>
-      <<<static_cast<unsigned>(d.pairs() * d.parts), d.threads, static_cast<size_t>(d.shared_bytes()), stream>>>(
-          p, d, static_cast<const T *>(x), static_cast<const T *>(weights), y);
-  check_launch("cuda-shared/depthwise");
+  launch_waiting(convolve_planes<T, n, step, Columns, Rows>, static_cast<unsigned>(d.pairs() * d.parts), d.threads,
+                 static_cast<size_t>(d.shared_bytes()), stream, p, d, static_cast<const T *>(x),
+                 static_cast<const T *>(weights), y);
 }
 
 template <class T, int n, int step, int Columns, int Rows>

@@ -6,8 +6,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
 #include "common/ptx/async.cuh"
+#include "common/ptx/grid.cuh"
 #include "common/ptx/numbers.cuh"
 #include "depthwise/channels.cuh"
 #include "depthwise/last.hpp"
@@ -215,6 +217,7 @@ template <class T, int n, int step, int channels, int columns, int ahead, bool p
 __global__ void __launch_bounds__(kMarchThreads, plain ? 1 : 4)
     march(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ March m, const T *x, const T *weights,
           void *y) {
+  ptx::let_next_begin(), ptx::await_previous();
   const int32_t thread = static_cast<int32_t>(blockIdx.x) * kMarchThreads + static_cast<int32_t>(threadIdx.x);
   if (thread >= m.threads) return;
   Place<int32_t> at = first_output<channels, columns>(m, thread);
@@ -246,10 +249,9 @@ template <class T, int n, int step, int channels, int columns, bool plain>
 MarchInstance march_instance() {
   constexpr int kAhead = march_ahead(step, channels, columns, sizeof(T));
   return {[](const Conv<int32_t> &p, const March &m, const void *x, const void *weights, void *y, cudaStream_t stream) {
-            march<T, n, step, channels, columns, kAhead, plain>
-                <<<static_cast<unsigned>(ceil_div(m.threads, kMarchThreads)), kMarchThreads, 0, stream>>>(
-                    p, m, static_cast<const T *>(x), static_cast<const T *>(weights), y);
-            check_launch("cuda-shared/depthwise_last");
+            launch_waiting(march<T, n, step, channels, columns, kAhead, plain>,
+                           static_cast<unsigned>(ceil_div(m.threads, kMarchThreads)), kMarchThreads, 0, stream, p, m,
+                           static_cast<const T *>(x), static_cast<const T *>(weights), y);
           },
           reinterpret_cast<const void *>(march<T, n, step, channels, columns, kAhead, plain>)};
 }

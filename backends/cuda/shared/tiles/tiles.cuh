@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
 #include "common/ptx/async.cuh"
+#include "common/ptx/grid.cuh"
 #include "tiles/patch.hpp"
 
 namespace polyconv::cuda::shared {
@@ -229,6 +231,7 @@ __global__ void __launch_bounds__(kMostThreads, f32 ? 2 : 1)
     convolve(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Patch s, const void *x, const void *w,
              void *y) {
   extern __shared__ __align__(16) float buffers[];
+  ptx::let_next_begin(), ptx::await_previous();
   const Origin o = origin_of<channels>(p, s);
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t column = thread % s.columns, stripe = thread / s.columns % s.stripes;
@@ -297,8 +300,8 @@ template <int n, int outputs, int channels>
 void launch_patch(const Conv<int32_t> &p, const Patch &s, const void *x, const void *w, void *y, cudaStream_t stream) {
   const auto kernel =
       s.input_type == POLYCONV_F32 ? convolve<true, n, outputs, channels> : convolve<false, n, outputs, channels>;
-  kernel<<<static_cast<unsigned>(s.blocks), s.threads, static_cast<size_t>(s.shared_bytes), stream>>>(p, s, x, w, y);
-  check_launch("cuda-shared/tiles");
+  launch_waiting(kernel, static_cast<unsigned>(s.blocks), s.threads, static_cast<size_t>(s.shared_bytes), stream, p, s,
+                 x, w, y);
 }
 
 template <int n>

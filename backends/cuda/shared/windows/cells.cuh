@@ -6,7 +6,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/launch.hpp"
 #include "common/epilogue.cuh"
+#include "common/ptx/grid.cuh"
 #include "depthwise/channels.cuh"
 #include "windows/cells.hpp"
 
@@ -84,6 +86,7 @@ template <class T, int N, int V>
 __global__ void __launch_bounds__(kCellThreads, N == 7 ? 2 : 4)
     sum_cells(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Cells s, const T *y, const T *weights,
               T *x) {
+  ptx::let_next_begin(), ptx::await_previous();
   const int32_t i = static_cast<int32_t>(blockIdx.x) * kCellThreads + static_cast<int32_t>(threadIdx.x);
   if (i >= s.threads) return;
   const int32_t strips = s.chunks(i), stretches = s.strips(strips), n = s.stretches(stretches);
@@ -130,9 +133,8 @@ __global__ void __launch_bounds__(kCellThreads, N == 7 ? 2 : 4)
 template <class T, int N, int V>
 void launch_cells(const Conv<int32_t> &p, const Cells &s, const void *y, const void *weights, void *x,
                   cudaStream_t stream) {
-  sum_cells<T, N, V><<<static_cast<unsigned>(ceil_div(s.threads, kCellThreads)), kCellThreads, 0, stream>>>(
-      p, s, static_cast<const T *>(y), static_cast<const T *>(weights), static_cast<T *>(x));
-  check_launch("cuda-shared/strided_last_data");
+  launch_waiting(sum_cells<T, N, V>, static_cast<unsigned>(ceil_div(s.threads, kCellThreads)), kCellThreads, 0, stream,
+                 p, s, static_cast<const T *>(y), static_cast<const T *>(weights), static_cast<T *>(x));
 }
 
 template <class T, int N>

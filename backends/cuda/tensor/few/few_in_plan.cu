@@ -6,6 +6,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/conv.cuh"
+#include "common/device/launch.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "few/few_in.cuh"
@@ -232,9 +233,8 @@ class FewIn final : public CudaInstance {
     if (ends == kTogether && !aligned(p.y, 16)) ends = kSingly;
     if (!aligned(p.y, 4)) g.in_pairs = 0;
     if (!aligned(p.x, 16)) g.whole = 0;
-    choice_.variant->kernels
-        [ends]<<<static_cast<unsigned>(choice_.blocks), kThreads, static_cast<size_t>(choice_.shared), stream>>>(g, p);
-    check_launch("cuda-tensor/few_in");
+    launch_waiting(choice_.variant->kernels[ends], static_cast<unsigned>(choice_.blocks), kThreads,
+                   static_cast<size_t>(choice_.shared), stream, g, p);
   }
 
   const Choice choice_;

@@ -7,6 +7,7 @@
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
 #include "common/conv.cuh"
+#include "common/device/launch.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "few/few_out.cuh"
@@ -213,9 +214,8 @@ class FewOut final : public CudaInstance {
     p.y = begin_of(layer_.result, a.output);
     Geometry g = choice_.geometry;
     const Variant *variant = aligned(p.x, 16) ? choice_.variant : unaligned();
-    variant->kernel<<<static_cast<unsigned>(choice_.blocks), kThreads, static_cast<size_t>(choice_.shared), stream>>>(
-        g, p);
-    check_launch("cuda-tensor/few_out");
+    launch_waiting(variant->kernel, static_cast<unsigned>(choice_.blocks), kThreads,
+                   static_cast<size_t>(choice_.shared), stream, g, p);
   }
 
   const Choice choice_;

@@ -14,6 +14,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/ptx/grid.cuh"
 #include "grouped/patch.cuh"
 
 namespace polyconv::cuda::tensor {
@@ -258,6 +259,7 @@ struct March {
 template <class G, class Way>
 __global__ void __launch_bounds__(kGroupedThreads, blocks_together(G::in, G::out, G::bytes))
     convolve_groups(const __grid_constant__ GroupedProduct p) {
+  ptx::let_next_begin(), ptx::await_previous();
   using T = typename G::T;
   extern __shared__ __align__(128) unsigned char shared[];
   const GroupedRoom<G> room(shared, p);

@@ -6,6 +6,7 @@
 // Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/accepts.hpp"
+#include "common/device/launch.hpp"
 #include "common/instance.hpp"
 #include "common/kernel.hpp"
 #include "common/numbers.hpp"
@@ -175,8 +176,8 @@ class Grouped final : public CudaInstance {
   }
 
   void multiply(const GroupedProduct &p, cudaStream_t stream) const {
-    kernel_<<<static_cast<unsigned>(blocks_), kGroupedThreads, static_cast<size_t>(p.shared_bytes()), stream>>>(p);
-    check_launch("cuda-tensor/mma_grouped");
+    launch_waiting(kernel_, static_cast<unsigned>(blocks_), kGroupedThreads, static_cast<size_t>(p.shared_bytes()),
+                   stream, p);
   }
 
   const GroupedProduct product_;

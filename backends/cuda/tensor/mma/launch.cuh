@@ -3,7 +3,9 @@
 #pragma once
 
 #include "common/device/check.hpp"
+#include "common/device/launch.hpp"
 #include "common/machine.hpp"
+#include "common/ptx/grid.cuh"
 #include "mma/leave.cuh"
 #include "mma/pipeline.cuh"
 
@@ -17,6 +19,7 @@ inline constexpr int kSharedBytes =
 // Loop::multiply sums a tile.
 template <class Loop, class P, class Tile, Source Kind>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_mma(const __grid_constant__ MmaProduct p) {
+  ptx::let_next_begin(), ptx::await_previous();
   extern __shared__ __align__(128) unsigned char shared[];
   // Blocks that run together share activations: channels go first.
   const unsigned rest = blockIdx.x / p.channel_tiles;
@@ -39,9 +42,8 @@ MmaLauncher mma_launcher() {
     p.channel_tiles = (p.group_out + Tile::channels - 1) / Tile::channels;
     const auto blocks =
         static_cast<unsigned>(p.pixel_tiles) * static_cast<unsigned>(p.channel_tiles) * static_cast<unsigned>(p.groups);
-    multiply_mma<Loop, P, Tile, Kind>
-        <<<dim3(blocks, static_cast<unsigned>(p.splits)), Tile::threads, kSharedBytes<P, Tile, Kind>, stream>>>(p);
-    check_launch("cuda-tensor/mma");
+    launch_waiting(multiply_mma<Loop, P, Tile, Kind>, dim3(blocks, static_cast<unsigned>(p.splits)), Tile::threads,
+                   kSharedBytes<P, Tile, Kind>, stream, p);
   };
   return {prepare, launch, kSharedBytes<P, Tile, Kind>};
 }

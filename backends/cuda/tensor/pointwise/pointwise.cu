@@ -11,6 +11,7 @@
 
 #include "common/accepts.hpp"
 #include "common/cheapest.hpp"
+#include "common/device/launch.hpp"
 #include "common/instance.hpp"
 #include "common/kernel.hpp"
 #include "common/machine.hpp"
@@ -151,9 +152,8 @@ class PointwiseInstance final : public CudaInstance {
     p.aligned = (address(p.input) | address(p.result) | address(p.residual)) % 16 == 0;
     const int64_t blocks = std::min<int64_t>(p.strips(), multiprocessors_);
     const auto warps = static_cast<int>(std::min<int64_t>(most_warps_, ceil_div(p.strips(), blocks)));
-    kernel_<<<static_cast<unsigned>(blocks), 32 * warps, static_cast<size_t>(p.shared_bytes(warps, stages_)), stream>>>(
-        p);
-    check_launch("cuda-tensor/pointwise");
+    launch_waiting(kernel_, static_cast<unsigned>(blocks), 32 * warps,
+                   static_cast<size_t>(p.shared_bytes(warps, stages_)), stream, p);
   }
 
   const Kernel kernel_;
