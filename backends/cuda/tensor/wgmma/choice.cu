@@ -214,6 +214,7 @@ class Wgmma final : public WgmmaInstance {
     const void *input = begin_of(layer_.input, a.input);
     Product product = make_product(layer_, a, shape_, splits_);
     if (!aligned(input, 16) || (shape_.turned && !product.plain)) return multiply_unaligned(layer_, a, stream);
+    product.leaves_out = product.taps[0] > 1;
     maps_.activations(layer_, input, shape_, &product);
     maps_.weights(layer_, a.weights[0], shape_, &product);
     if (product.boxes) maps_.results(layer_, begin_of(layer_.result, a.output), shape_, &product.results);

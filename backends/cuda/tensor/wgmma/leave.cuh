@@ -74,12 +74,35 @@ struct Turn {
                   more = p.depth_blocks - least * p.splits; // the first have one more
     first = split * least + min(split, more);
     last = first + least + (split < more ? 1 : 0);
+    if (p.leaves_out) leave_out(p);
   }
   __device__ static int32_t count(const Product &p) { return p.pixel_tiles * p.channel_tiles * p.splits; }
   // Rows of the tile's weights that are not fetched: sums of theirs are nobody's.
   __device__ int32_t missing(const Product &p) const { return channel + Tile::channels > p.channels ? p.missing : 0; }
   __device__ const CUtensorMap *weights(const Product &p) const {
     return missing(p) > 0 ? &p.last_weights : &p.weights;
+  }
+
+ private:
+  // Taps along the third axis that lie beside the image for every pixel of the tile: they would add zeros. They come
+  // first and last. One block stays, for sums to begin with.
+  __device__ void leave_out(const Product &p) {
+    const int32_t end = min(pixel + Tile::pixels, p.pixels) - 1;
+    const int32_t front = p.by_out[1](p.by_out[2](pixel)), back = p.by_out[1](p.by_out[2](end));
+    const int32_t image = p.by_out[0](front);
+    if (p.by_out[0](back) != image) return;
+    const Walk &walk = p.walk[0];
+    const auto element = [&](int32_t plane, int32_t tap) {
+      return (plane - image * p.out[0]) * walk.step + tap * walk.dilation - walk.pad;
+    };
+    const auto size = static_cast<int32_t>(p.conv.input.size[2]);
+    int32_t begin = 0, stop = p.taps[0];
+    while (begin < stop && element(back, begin) < 0) ++begin;
+    while (begin < stop && element(front, stop - 1) >= size) --stop;
+    const int32_t blocks = p.taps[1] * p.taps[2] * p.tap_blocks; // of a tap of the third axis
+    begin = max(first, begin * blocks), stop = min(last, stop * blocks);
+    last = begin < stop ? stop : first + 1;
+    first = begin < stop ? begin : first;
   }
 };
 

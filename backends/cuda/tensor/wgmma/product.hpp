@@ -50,8 +50,9 @@ struct Product {
   int32_t missing = 0; // rows that boxes of last_weights, those of the last tile of channels, do not have
   int32_t taps[3] = {}, out[3] = {};
   Walk walk[3] = {};
-  int32_t flat = 0;   // images have two axes: the map of activations has four dimensions, not five
-  int32_t splits = 1; // of depth
+  int32_t leaves_out = 0; // taps along the third axis that a tile meets beside the image
+  int32_t flat = 0;       // images have two axes: the map of activations has four dimensions, not five
+  int32_t splits = 1;     // of depth
   int32_t pixel_tiles = 0, channel_tiles = 0;
   int32_t pixels_next = 0; // neighbouring turns share channels, and so weights, else pixels
   int32_t boxes = 0;       // the result leaves through the map of results

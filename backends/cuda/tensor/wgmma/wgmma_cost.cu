@@ -27,6 +27,22 @@ double filling(const polyconv_layer &l, const Shape &shape) {
   return 1 - (steps - real(last_steps(l, shape.row))) / (steps * std::max(1.0, blocks));
 }
 
+// How much of the depth a tile multiplies: taps along the third axis beside the image for all of its pixels are left
+// out (leave.cuh), which those of one plane have alike.
+double taps_left(const polyconv_layer &l, const Shape &shape) {
+  const int64_t planes = l.output.size[2], taps = l.weights.size[2];
+  if (taps == 1) return 1;
+  int64_t met = 0;
+  for (int64_t plane = 0; plane < planes; ++plane)
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int64_t element = plane * l.stride[0] + tap * l.dilation[0] - l.pad_begin[0];
+      met += element >= 0 && element < l.input.size[2] ? 1 : 0;
+    }
+  const double several = std::min(1.0, shape.pixels / real(l.output.size[3] * l.output.size[4])); // tiles of two planes
+  const double part = real(met) / real(planes * taps);
+  return part + (1 - part) * several;
+}
+
 // Its clocks: its products', its fetch's, by rate or, where few bytes are under way, by latency, or what both take of
 // shared memory. `sharing`: blocks of the multiprocessor that run; `filled`: how much of it is multiplied.
 double step_clocks(const Shape &shape, double sharing, double filled = 1) {
@@ -49,7 +65,8 @@ double clocks(const polyconv_layer &l, const Config &config) {
   const Shape shape = shape_of(l, config.shape);
   const double tiles =
       real(ceil_div(pixels_of(l), shape.pixels) * ceil_div(l.output.size[1], shape.channels) * config.splits);
-  const double steps = real(ceil_div(depth_blocks(l, shape.row), config.splits)), filled = filling(l, shape);
+  const double steps = real(ceil_div(depth_blocks(l, shape.row), config.splits)) * taps_left(l, shape),
+               filled = filling(l, shape);
   const double bytes = shape.pixels * shape.channels * real(element_bytes(l));
   const bool in_pieces = !shape.turned && bytes > 65536; // what leaves has no room beside three stages
   const double leaving = 300 + bytes / 47 + (in_pieces ? 1000 : 0);
