@@ -198,7 +198,8 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (request.op != POLYCONV_OP_CONVERT) return offer.reject("only copies a tensor into other strides");
   const polyconv_layer &l = *request.layers[0];
   if (l.input.type != l.result.type) return offer.reject("keeps the type of a tensor");
-  offer.estimate_us = 3 + static_cast<double>(sdk::elements(l.input)) * 8 / 3e6;
+  // Ten layers of f16 on an H200, a conversion on either side; it begins while what is ahead of it ends.
+  offer.estimate_us = 1.1 + static_cast<double>(sdk::elements(l.input) * 2 * sdk::type_bytes(l.input.type)) / 3e6;
   return true;
 }
 

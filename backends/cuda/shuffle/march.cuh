@@ -155,7 +155,7 @@ template <int n, int step, class T, Results results>
 __global__ void __launch_bounds__(kThreads, (resident_blocks<n, step, T>(results)))
     march(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ March m, const T *x,
           const Weight<T> *weights, void *y) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   using C = Columns<n, step, T>;
   using Elements = ElementReader<n, step, T>;
   using Vectors = VectorReader<n, step, T>;

@@ -143,7 +143,7 @@ template <template <class> class Reader, class Texel, int n, int Q, int F, bool 
 __global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F, one_channel && store != kStoreAny>)
     window(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Launch launch,
            const __grid_constant__ Objects objects, const void *w, int32_t weights_type, void *y) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   extern __shared__ float4 shared[];
   const Tiling &t = launch.tile;
   const Spot spot(p, t);

@@ -25,8 +25,6 @@ class LayerOf {
                        kTogether = s.in == 4 ? kGroups : 1;
   static constexpr int kStep = s.step, kPool = s.pool, kAhead = s.ahead();
   static constexpr int kRing = kRows + kAhead, kPeriod = period_of(s), kWarps = kNets[Which].warps;
-  // Many taps: a row of the input stays for itself and the next alone, and is added to all rows of sums that it meets.
-  static constexpr bool kByRows = s.in >= 8 && kRows > 4 && s.step == 1;
   // Instructions of a sum wait for each other: several chains of them do not.
   static constexpr int kChains = s.in <= 4 || kRows > 4 ? 1 : kRows;
 
@@ -42,11 +40,7 @@ class LayerOf {
       for (; strip >= l.strips; strip -= l.strips) ++share;
       const Unit unit = {strip * 16, l.rows * share / l.shares * kPool, l.rows * (share + 1) / l.shares * kPool,
                          i % kUnits};
-      LayerOf layer(p, memory, weights, biases, unit);
-      if constexpr (kByRows)
-        layer.march_by_rows(unit);
-      else
-        layer.march(unit);
+      LayerOf(p, memory, weights, biases, unit).march(unit);
     }
   }
 
@@ -84,40 +78,6 @@ class LayerOf {
         if (of_window == kPool - 1) outlet_.next_row();
       }
     }
-  }
-
-  __device__ __forceinline__ void march_by_rows(const Unit &u) {
-    constexpr int kTurn = 2 * kRows; // rows until sums and windows are in the same registers again
-    const int count = u.end - u.begin, rows = count + kRows - 1;
-    float sums[kRows][4];
-    windows_.load(row_[0]);
-#pragma unroll 1
-    for (int y = 0; y < rows; y += kTurn) {
-#pragma unroll
-      for (int i = 0; i < kTurn; ++i) {
-        if (y + i >= rows) break;
-        if (y + i + 1 < rows) windows_.load(row_[(i + 1) % 2]);
-#pragma unroll
-        for (int q = 0; q < kBlocks; q += 2)
-#pragma unroll
-          for (int r = 0; r < kRows; ++r)
-            if (y + i >= r && y + i - r < count) add_row(sums[(i - r + kTurn) % kRows], row_[i % 2], r, q);
-        const int done = y + i + 1 - kRows;
-        if (done < 0) continue;
-        leave(sums[(i + 1) % kRows], 0, done % kPool);
-        if (done % kPool == kPool - 1) outlet_.next_row();
-      }
-    }
-  }
-
-  // Blocks q and q + 1 of a row, as the r-th of a sum.
-  __device__ __forceinline__ void add_row(float (&sum)[4], const uint32_t (&row)[2 * kBlocks], int r, int q) const {
-    if (q + 1 == kBlocks) return ptx::multiply_add_half(sum, row[2 * q], row[2 * q + 1], b_[0][r][q], T());
-    const auto &a = reinterpret_cast<const uint32_t(&)[4]>(row[2 * q]);
-    if (q + r == 0)
-      ptx::multiply_onto<T>(sum, finish_[0].begin, a, b_[0][r][q], b_[0][r][q + 1]);
-    else
-      ptx::multiply_add(sum, a, &b_[0][r][q], T());
   }
 
   // The sums of row i of a period.
@@ -177,7 +137,7 @@ class LayerOf {
   Windows<Which, I> windows_;
   Outlet<Which, I> outlet_;
   Finish<T> finish_[kTogether];
-  uint32_t b_[kTogether][kRows][kBlocks], row_[kByRows ? 2 : kRing][2 * kBlocks], best_[kTogether] = {};
+  uint32_t b_[kTogether][kRows][kBlocks], row_[kRing][2 * kBlocks], best_[kTogether] = {};
 };
 
 } // namespace polyconv::cuda::images

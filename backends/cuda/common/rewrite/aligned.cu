@@ -43,12 +43,9 @@ Copied copied(const polyconv_tensor &t, bool copies) {
   return {true, fits_rows_copy(t), row, aligned_bytes(t.size[0] * sdk::spatial(t) * row * sdk::type_bytes(t.type))};
 }
 
-// Whether pixels that are read are copied: those that do not begin at whole sectors of 32 bytes, since a block of depth
-// then takes one more of each; of gradients of weights, which read pixels whole, where windows (`taps`) make it
-// several.
-bool is_read_apart(const polyconv_layer &l, const polyconv_tensor &t, int64_t taps) {
-  const bool whole = l.direction == POLYCONV_BACKWARD_WEIGHTS && taps == 1;
-  return !in_pieces(t, (whole ? 16 : 32) / sdk::type_bytes(t.type), 0);
+// Whether pixels that are read must be copied; `taps`: of a window.
+bool is_read_apart(const polyconv_tensor &t, int64_t taps) {
+  return !in_pieces(t, (taps > 1 ? 32 : 16) / sdk::type_bytes(t.type), 0);
 }
 
 // What a run copies, in the order of the workspace.
@@ -71,11 +68,12 @@ Aligned aligned_layer(const polyconv_layer &l) {
   Aligned a = {{}, {}, {}, 0, l};
   polyconv_layer &f = a.layer;
   if (l.direction != POLYCONV_BACKWARD_DATA) {
-    a.input = copied(l.input, is_read_apart(l, l.input, sdk::taps(l)));
+    a.input = copied(l.input, is_read_apart(l.input, sdk::taps(l)));
     lie_in_rows(a.input, &f.input);
   }
   if (l.direction != POLYCONV_FORWARD) {
-    a.gradient = copied(l.output, is_read_apart(l, l.output, 1));
+    const int64_t taps = l.direction == POLYCONV_BACKWARD_DATA ? sdk::taps(l) : 1;
+    a.gradient = copied(l.output, is_read_apart(l.output, taps));
     lie_in_rows(a.gradient, &f.output);
   }
   if (l.direction == POLYCONV_BACKWARD_WEIGHTS) return a;

@@ -51,7 +51,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     fold(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Fold f, const EveryActivation activations,
          void *result, int32_t count) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   const int32_t step = static_cast<int32_t>(gridDim.x) * kThreads;
   const View<int32_t> &columns = f.columns;
   const FoldAxis &across = f.axes[2];

@@ -39,7 +39,7 @@ struct Interleaved {
 template <class Vector>
 __global__ void __launch_bounds__(kThreads)
     copy(const __grid_constant__ Interleaved parts, Vector *result, int32_t count) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   const int32_t step = static_cast<int32_t>(gridDim.x) * kThreads;
   for (int32_t i = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x); i < count; i += step) {
     const Place<int32_t> p = parts.result.along_c(i);

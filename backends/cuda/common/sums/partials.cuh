@@ -15,7 +15,7 @@ namespace polyconv::cuda {
 template <class T, class Activations>
 __global__ void __launch_bounds__(128, 1)
     add_planes(const __grid_constant__ ImplicitGemm p, const Activations activations, int64_t count) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   const int64_t step = static_cast<int64_t>(gridDim.x) * 128;
   const int64_t plane = p.partials_row * p.conv.output.size[1];
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x; i < count; i += step) {

@@ -95,7 +95,7 @@ struct PiecesOfTile {
 template <class Leave>
 __global__ void __launch_bounds__(32 * kMostAddingWays, 1)
     add_pieces(const Shares s, const float4 *pieces, int32_t quads, int32_t ways, const __grid_constant__ Leave leave) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   __shared__ float4 sums[32 * kMostAddingWays];
   const int32_t sets = static_cast<int32_t>(blockDim.x) / 32 / ways, per_tile = (quads / 32 + sets - 1) / sets;
   const int32_t tile = static_cast<int32_t>(blockIdx.x) / per_tile, warp = static_cast<int>(threadIdx.x) / 32;

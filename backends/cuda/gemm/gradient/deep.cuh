@@ -248,7 +248,7 @@ __device__ inline void sum_deep(DeepSums<Tile> &sums, const Gradient &g, const G
 
 template <class Tile, int XRun, int YRun>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_deep(const __grid_constant__ Gradient g) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   extern __shared__ __align__(16) unsigned char shared[];
   auto &s = *reinterpret_cast<DeepShared<Tile> *>(shared);
   for_pieces(g.shares, static_cast<int>(blockIdx.x), [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {

@@ -154,7 +154,7 @@ inline constexpr int kGradientBlocks = Tile::threads == 256         ? 1
 template <class From, class Tile, Reach Kind>
 __global__ void __launch_bounds__(Tile::threads, kGradientBlocks<Tile>)
     multiply_pixels(const __grid_constant__ Gradient g) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   using F = Frame<float, Tile>;
   extern __shared__ __align__(16) unsigned char shared[];
   for_pieces(g.shares, static_cast<int>(blockIdx.x), [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {

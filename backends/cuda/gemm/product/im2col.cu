@@ -51,7 +51,7 @@ struct MatrixRow {
 template <class From, class T>
 __global__ void __launch_bounds__(kThreads) unfold(const Conv<int64_t> p, const From *input, T *matrix, int64_t first,
                                                    int64_t pixels, int64_t columns, int64_t rows) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, pixel = first + column;
   if (column >= columns) return;
   const bool there = pixel < pixels;

@@ -169,7 +169,7 @@ struct Layout {
 template <class From, class T, class Tile, Source Kind>
 __global__ void __launch_bounds__(Tile::threads, (Frame<T, Tile>::blocks))
     multiply_tiles(const __grid_constant__ Product p) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   using F = Frame<T, Tile>;
   using L = Layout<From, T, Tile, Kind>;
   extern __shared__ __align__(16) unsigned char shared[];

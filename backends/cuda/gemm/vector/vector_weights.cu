@@ -23,7 +23,7 @@ struct Side {
   static double us(const OuterProduct &p, int config) {
     const double busiest = std::ceil(outer_tiles(p) / kHopperMultiprocessors), rows = p.rows;
     const double area = real(shapes[config].filters) * shapes[config].depth;
-    const auto copies = [](const OuterRows &r) { return r.width == 16 ? 1 : r.step == 1 ? 3 : 6; };
+    const auto copies = [](const OuterRows &r) { return r.width == 16 ? 1 : r.step == 1 ? 3 : 12; };
     const double reading = rows * 4 / 60 * (shapes[config].filters * copies(p.dy) + shapes[config].depth * copies(p.x));
     const double multiplying = rows * area / (config == 0 ? 25 : 70);
     const double waits = 3050 + std::ceil(rows / 32) * (450 + 50 * (copies(p.x) + copies(p.dy)));

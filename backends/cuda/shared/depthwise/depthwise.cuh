@@ -259,7 +259,7 @@ template <class T, int n, int step, int Columns, int Rows>
 __global__ void __launch_bounds__(kMostThreads, n == 3 && Columns * Rows <= 32 ? 3 : 2)
     convolve_planes(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Depthwise d, const T *x,
                     const T *weights, void *y) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   extern __shared__ __align__(16) unsigned char memory[];
   float *const sums = reinterpret_cast<float *>(memory); // none where plain
   unsigned char *const tiles = memory + d.sums_bytes;

@@ -217,7 +217,7 @@ template <class T, int n, int step, int channels, int columns, int ahead, bool p
 __global__ void __launch_bounds__(kMarchThreads, plain ? 1 : 4)
     march(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ March m, const T *x, const T *weights,
           void *y) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   const int32_t thread = static_cast<int32_t>(blockIdx.x) * kMarchThreads + static_cast<int32_t>(threadIdx.x);
   if (thread >= m.threads) return;
   Place<int32_t> at = first_output<channels, columns>(m, thread);

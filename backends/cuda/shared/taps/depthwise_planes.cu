@@ -41,22 +41,23 @@ DepthwisePlanes make_planes(const polyconv_layer &l, int rows) {
 double planes_us(const polyconv_layer &l, int rows) {
   const DepthwisePlanes s = make_planes(l, rows);
   const double depth = taps_met(s.axis[0], l.result.size[2], 1), down = taps_met(s.axis[1], l.result.size[3], rows);
-  const double across = taps_met(s.axis[2], l.result.size[4], 1), taps = depth * down * across;
-  const double bytes = source_of(l).type == POLYCONV_F32 ? 4 : 2, results = real(sdk::elements(l.result));
-  const double ending = only_bounds(l) ? 20 + rows * 8.0 : rows * 200.0;
+  const double across = taps_met(s.axis[2], l.result.size[4], 1), bytes = source_of(l).type == POLYCONV_F32 ? 4 : 2;
+  const double seen = real(s.axis[2].taps) / s.axis[2].tap_step; // of a row, also beside the image
+  const double ending = only_bounds(l) ? 20 + rows * 8.0 : rows * 200.0, converting = bytes == 4 ? 0 : rows;
   const double thread =
-      110 + (s.phases > 1 ? 90 : 0) + depth * (12 + down * (14 + 4 * rows + across * (9 + 4 * rows))) + ending;
+      120 + (s.phases > 1 ? 90 : 0) + depth * (14 + down * (30 + seen * (8 + 3.5 * rows + converting))) + ending;
   const double warps = real(s.threads) / 32, multiprocessor = kHopperMultiprocessors * kHopperClocks;
-  const double summing = warps * thread / (4 * multiprocessor * 0.7);
+  const double summing = warps * thread / (4 * multiprocessor * 0.65);
   const double lines = std::max(1.0, bytes * 32 * s.axis[2].scale / 128); // that a load of a warp touches
-  const double cached = warps * taps * (1 + rows * lines) / multiprocessor;
+  const double cached = warps * depth * down * across * (1 + rows * lines) / multiprocessor;
   const double met = part_met(s.axis[0]) * part_met(s.axis[1]) * part_met(s.axis[2]);
+  const double results = real(sdk::elements(l.result));
   const double moving =
       (bytes * met * real(sdk::elements(source_of(l))) + (l.result.type == POLYCONV_F32 ? 4 : 2) * results) / 4.1e6;
-  const double waves = std::ceil(warps / (24.0 * kHopperMultiprocessors));
-  const double waiting = waves * taps * 150 / kHopperClocks;
-  const double working = std::max({summing, cached, moving}) + 0.3 * std::min(std::max(summing, cached), moving);
-  return 1.5 + std::max(working, waiting);
+  const double waves = std::ceil(warps / (32.0 * kHopperMultiprocessors));
+  const double waiting = waves * depth * down * (200 + seen * 60) / kHopperClocks;
+  const double working = std::max(summing, cached) + 0.5 * std::min(summing, cached);
+  return 1.5 + std::max({working + 0.3 * moving, moving + 0.3 * working, waiting});
 }
 
 bool takes(int32_t direction, const polyconv_request &request, sdk::Offer &offer) {

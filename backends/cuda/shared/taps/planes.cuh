@@ -21,27 +21,33 @@ struct RowsMet {
 #pragma unroll
     for (int i = 0; i < Rows; ++i) bits |= is_there(axis, at + i * apart) ? 1u << i : 0;
   }
+  __device__ bool all() const {
+    return bits == (1u << Rows) - 1;
+  }
   __device__ bool operator[](int i) const {
     return bits >> i & 1;
   }
 };
 
-// A row of taps: `x` is the row that the first result meets there, `weights` the row's first.
-template <class T, int Rows>
-__device__ inline void sum_row(const DepthwisePlanes &s, const T *x, int32_t apart, const RowsMet<Rows> &met,
-                               const T *weights, int32_t weights_step, const FirstTap &across, float (&sums)[Rows]) {
+// A row of taps: `row` is that of the elements which the first result meets, `weights` the row's first. Elements have
+// numbers of 32 bits from one base, so that a load needs no other arithmetic; all rows of most threads are there.
+template <bool All, class T, int Rows>
+__device__ __forceinline__ void sum_row(const DepthwisePlanes &s, const T *x, uint32_t row, uint32_t apart,
+                                        const RowsMet<Rows> &met, const T *weights, int32_t weights_step,
+                                        const FirstTap &across, float (&sums)[Rows]) {
   const TapAxis &axis = s.axis[2];
-#pragma unroll 4
+  weights += across.tap * weights_step;
+  row += static_cast<uint32_t>(across.at * axis.stride);
+  const int32_t step = axis.at_step * axis.stride, next = axis.tap_step * weights_step;
+#pragma unroll 3
   for (int32_t tap = across.tap, at = across.at; tap < axis.taps; tap += axis.tap_step, at += axis.at_step) {
-    if (!is_there(axis, at)) continue;
-    const float w = value(__ldg(weights + tap * weights_step));
-    float v[Rows] = {};
+    if (is_there(axis, at)) {
+      const float w = value(__ldg(weights));
 #pragma unroll
-    for (int i = 0; i < Rows; ++i)
-      if (met[i]) v[i] = value(__ldg(x + i * apart + at * axis.stride));
-#pragma unroll
-    for (int i = 0; i < Rows; ++i)
-      if (met[i]) sums[i] = fmaf(v[i], w, sums[i]);
+      for (int i = 0; i < Rows; ++i)
+        if (All || met[i]) sums[i] = fmaf(value(__ldg(x + (row + i * apart))), w, sums[i]);
+    }
+    weights += next, row += static_cast<uint32_t>(step);
   }
 }
 
@@ -72,7 +78,7 @@ template <class T, int Rows, bool Plain>
 __global__ void __launch_bounds__(kPlaneThreads)
     sum_planes(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ DepthwisePlanes s, const T *x,
                const T *weights, T *y) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   const int32_t i = static_cast<int32_t>(blockIdx.x) * kPlaneThreads + static_cast<int32_t>(threadIdx.x);
   if (i >= s.threads) return;
   const int32_t rows = s.columns(i), plane = s.sets(rows), channel = s.planes(plane), n = s.channels(channel);
@@ -81,7 +87,7 @@ __global__ void __launch_bounds__(kPlaneThreads)
                              residue + set * Rows * s.phases, i - rows * s.columns.by};
   const FirstTap first(s.axis[0], at.d), down(s.axis[1], at.h), across(s.axis[2], at.w);
   const int32_t apart = s.axis[1].by == 1 ? s.axis[1].scale : 1; // from one result to the next
-  x += s.offset + n * s.image + s.multiplier(at.c) * s.channel;
+  const int32_t begin = s.offset + n * s.image + s.multiplier(at.c) * s.channel;
   weights += p.weights.at(at.c, 0, 0, 0, 0);
   float sums[Rows] = {};
 #pragma unroll 1
@@ -91,8 +97,13 @@ __global__ void __launch_bounds__(kPlaneThreads)
     for (int32_t b = down.tap, h = down.at; b < s.axis[1].taps; b += s.axis[1].tap_step, h += s.axis[1].at_step) {
       const RowsMet<Rows> met(s.axis[1], h, apart);
       if (met.bits == 0) continue;
-      sum_row<T, Rows>(s, x + d * s.axis[0].stride + h * s.axis[1].stride, apart * s.axis[1].stride, met,
-                       weights + a * p.weights.stride[2] + b * p.weights.stride[3], p.weights.stride[4], across, sums);
+      const auto row = static_cast<uint32_t>(begin + d * s.axis[0].stride + h * s.axis[1].stride);
+      const auto rows_apart = static_cast<uint32_t>(apart * s.axis[1].stride);
+      const T *const of_row = weights + a * p.weights.stride[2] + b * p.weights.stride[3];
+      if (met.all())
+        sum_row<true>(s, x, row, rows_apart, met, of_row, p.weights.stride[4], across, sums);
+      else
+        sum_row<false>(s, x, row, rows_apart, met, of_row, p.weights.stride[4], across, sums);
     }
   }
   store_column<T, Rows, Plain>(p, s, sums, y, at);

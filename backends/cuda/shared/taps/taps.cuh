@@ -83,7 +83,7 @@ template <class T, int V, bool Plain>
 __global__ void __launch_bounds__(kTapThreads)
     sum_taps(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ DepthwiseTaps s, const T *x,
              const T *weights, T *y) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   const int32_t i = static_cast<int32_t>(blockIdx.x) * kTapThreads + static_cast<int32_t>(threadIdx.x);
   if (i >= s.threads) return;
   const int32_t strip = s.chunks(i), row = s.strips(strip), plane = s.rows(row), n = s.planes(plane);

@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(kMostThreads, f32 ? 2 : 1)
     convolve(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Patch s, const void *x, const void *w,
              void *y) {
   extern __shared__ __align__(16) float buffers[];
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   const Origin o = origin_of<channels>(p, s);
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t column = thread % s.columns, stripe = thread / s.columns % s.stripes;

@@ -86,7 +86,7 @@ template <class T, int N, int V>
 __global__ void __launch_bounds__(kCellThreads, N == 7 ? 2 : 4)
     sum_cells(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Cells s, const T *y, const T *weights,
               T *x) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   const int32_t i = static_cast<int32_t>(blockIdx.x) * kCellThreads + static_cast<int32_t>(threadIdx.x);
   if (i >= s.threads) return;
   const int32_t strips = s.chunks(i), stretches = s.strips(strips), n = s.stretches(stretches);

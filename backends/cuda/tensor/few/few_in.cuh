@@ -287,7 +287,7 @@ __device__ __forceinline__ void multiply_group(const Geometry &g, const Pointers
 template <class T, int steps, int tiles, int parts, Ends ends>
 __global__ void __launch_bounds__(kThreads, resident_blocks(Form{steps, tiles, parts}))
     multiply_patch(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   extern __shared__ __align__(16) char patch[];
   using Element = std::conditional_t<sizeof(T) == 2, uint16_t, float>;
   using Factor = std::conditional_t<parts == 3, __nv_bfloat16, T>;

@@ -301,7 +301,7 @@ __device__ inline void add_slice(const Geometry &g, const Pointers &p, const Pat
 template <class T, int tiles, bool aligned>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply_taps(const __grid_constant__ Geometry g, const __grid_constant__ Pointers p) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   extern __shared__ __align__(16) char shared[];
   constexpr int groups = groups_of(tiles);
   const int32_t operands = g.vectors * 2 * tiles * 32;

@@ -259,7 +259,7 @@ struct March {
 template <class G, class Way>
 __global__ void __launch_bounds__(kGroupedThreads, blocks_together(G::in, G::out, G::bytes))
     convolve_groups(const __grid_constant__ GroupedProduct p) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   using T = typename G::T;
   extern __shared__ __align__(128) unsigned char shared[];
   const GroupedRoom<G> room(shared, p);

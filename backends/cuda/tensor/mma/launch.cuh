@@ -19,7 +19,7 @@ inline constexpr int kSharedBytes =
 // Loop::multiply sums a tile.
 template <class Loop, class P, class Tile, Source Kind>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks) multiply_mma(const __grid_constant__ MmaProduct p) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   extern __shared__ __align__(128) unsigned char shared[];
   // Blocks that run together share activations: channels go first.
   const unsigned rest = blockIdx.x / p.channel_tiles;

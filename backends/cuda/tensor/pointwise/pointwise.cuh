@@ -220,7 +220,7 @@ __device__ inline void fetch_weights(const Pointwise &p, unsigned char *weights,
 
 template <class T, int Stages>
 __global__ void __launch_bounds__(32 * Pointwise::kMostWarps, 1) multiply_strips(const __grid_constant__ Pointwise p) {
-  ptx::let_next_begin(), ptx::await_previous();
+  ptx::await_previous();
   extern __shared__ __align__(16) unsigned char shared[];
   float *const bias = reinterpret_cast<float *>(shared + p.weights_bytes());
   const int warp = static_cast<int>(threadIdx.x) / 32, warps = static_cast<int>(blockDim.x) / 32;

@@ -95,14 +95,16 @@ __device__ inline void fetch_activations(const Product &p, const Turn<Tile> &tur
   const int32_t group = p.by_group(turn.channel) * p.group_channels; // the first channel of the tile's first
   const int32_t bytes = Tile::stage_bytes - turn.missing(p) * Tile::weights_row;
   Step step(p, turn.first, Tile::depth);
-  for (int32_t block = turn.first; block < turn.last; step.next_tap(p)) {
-    const Walk::Tap x = p.walk[2].at(step.s), y = p.walk[1].at(step.r), z = p.walk[0].at(step.t);
+  Walk::Tap y = p.walk[1].at(step.r), z = p.walk[0].at(step.t);
+  if (begins) ptx::await_previous();
+  // What a tap takes beside its blocks is short: where it has one, nothing else is as long.
+  for (int32_t block = turn.first; block < turn.last;) {
+    const Walk::Tap x = p.walk[2].at(step.s);
     const CUtensorMap *map = &p.activations[2 * y.phase + x.phase];
-    const int32_t from_w = w + p.walk[2].first[x.phase], from_h = h + p.walk[1].first[y.phase];
+    const int32_t from_w = w + p.walk[2].first_of(x.phase), from_h = h + p.walk[1].first_of(y.phase);
     const auto tap_w = static_cast<uint16_t>(x.shift), tap_h = static_cast<uint16_t>(y.shift);
     const auto tap_d = static_cast<uint16_t>(z.shift);
     const int32_t end = min(turn.last, block + p.tap_blocks - step.c / Tile::depth);
-    if (begins) ptx::await_previous(), begins = false;
 #pragma unroll 1
     for (; block < end; ++block, ring.next(), step.c += Tile::depth) {
       ring.await_empty();
@@ -113,6 +115,8 @@ __device__ inline void fetch_activations(const Product &p, const Turn<Tile> &tur
         ptx::load_pixels(ring.activations(), map, ring.full(), group + step.c, from_w, from_h, d, image, tap_w, tap_h,
                          tap_d);
     }
+    step.next_tap(p);
+    if (step.s == 0) y = p.walk[1].at(step.r), z = p.walk[0].at(step.t);
   }
 }
 

@@ -31,8 +31,10 @@ struct Walk {
   __host__ __device__ Tap at(int32_t tap) const {
     const int32_t element = tap * dilation - pad;
     if (phases == 1) return {0, element - first[0]};
-    return {element & 1, (element >> 1) - first[element & 1]};
+    return {element & 1, (element >> 1) - first_of(element & 1)};
   }
+  // A choice, for to find the one or the other in an argument takes a load that is awaited.
+  __host__ __device__ int32_t first_of(int32_t phase) const { return phase == 0 ? first[0] : first[1]; }
 };
 
 struct Product {

@@ -43,9 +43,11 @@ double taps_left(const polyconv_layer &l, const Shape &shape) {
   return part + (1 - part) * several;
 }
 
+constexpr double kTap = 130; // clocks of the thread that fetches
+
 // Its clocks: its products', its fetch's, by rate or, where few bytes are under way, by latency, or what both take of
 // shared memory. `sharing`: blocks of the multiprocessor that run; `filled`: how much of it is multiplied.
-double step_clocks(const Shape &shape, double sharing, double filled = 1) {
+double step_clocks(const Shape &shape, double sharing, double filled = 1, double tap_blocks = 0) {
   const double fetch = step_bytes(shape),
                products = filled * shape.pixels * shape.channels * shape.row / 4096.0 / shape.parts;
   const int32_t rows = shape.turned ? shape.channels : shape.pixels;
@@ -53,7 +55,9 @@ double step_clocks(const Shape &shape, double sharing, double filled = 1) {
   const double shared = fetch + filled * rows / 64.0 * shape.row / 32 * (2048 + 32 * columns);
   const double latency = 1590 * fetch * shape.blocks / 180e3 / sharing;
   // A pixel of 64 bytes takes the TMA as long as one of 128 that all multiprocessors ask for.
-  const double asked = shape.row < 128 ? shape.pixels * 2.7 : 0;
+  double asked = shape.row < 128 ? shape.pixels * 2.7 : 0;
+  // A thread finds each tap, and asks for its blocks (0: of one tap): 9 layers of several taps on an H200.
+  if (tap_blocks > 0) asked = std::max(asked, 235 + kTap / tap_blocks);
   return std::max({products, fetch / 79, asked, shared / 144, latency}) * (shape.teams > 1 ? 1.03 : 1.0);
 }
 
@@ -67,26 +71,32 @@ double clocks(const polyconv_layer &l, const Config &config) {
       real(ceil_div(pixels_of(l), shape.pixels) * ceil_div(l.output.size[1], shape.channels) * config.splits);
   const double steps = real(ceil_div(depth_blocks(l, shape.row), config.splits)) * taps_left(l, shape),
                filled = filling(l, shape);
+  const double tap_blocks = sdk::taps(l) > 1 ? real(depth_blocks(l, shape.row) / sdk::taps(l)) : 0;
   const double bytes = shape.pixels * shape.channels * real(element_bytes(l));
   const bool in_pieces = !shape.turned && bytes > 65536; // what leaves has no room beside three stages
   const double leaving = 300 + bytes / 47 + (in_pieces ? 1000 : 0);
   if (shape.shared) {
     const double waves = std::ceil(tiles / (shape.blocks * (config.splits == 2 ? kHopperMultiprocessors : 112)));
     constexpr double kSecondCache = 8000; // bytes a clock, to all
-    const double step = std::max({step_clocks(shape, 1, filled),
-                                  step_clocks(shape, 2, filled) * (tiles > kHopperMultiprocessors ? 2 : 1),
+    const double step = std::max({step_clocks(shape, 1, filled, tap_blocks),
+                                  step_clocks(shape, 2, filled, tap_blocks) * (tiles > kHopperMultiprocessors ? 2 : 1),
                                   std::min<double>(tiles, kHopperMultiprocessors) * step_bytes(shape) / kSecondCache});
     return waves * (steps * step + leaving + kFirst);
   }
   const double turns =
       tiles <= kHopperMultiprocessors ? 1 : std::ceil(tiles / (kHopperMultiprocessors * shape.blocks)) * shape.blocks;
   const double sharing = shape.turned && turns > 1 ? 0.98 : 1;
-  const double multiplying = steps * step_clocks(shape, std::min<double>(shape.blocks, turns), filled) * sharing;
+  const double multiplying =
+      steps * step_clocks(shape, std::min<double>(shape.blocks, turns), filled, tap_blocks) * sharing;
+  // TF32, where one of the two teams has work: 3 layers on an H200.
+  const bool alone = turns <= 1 && shape.teams > 1 && element_bytes(l) == 4;
+  const bool square = shape.pixels == 128 && shape.channels == 128;
+  const double slow = !alone ? 1 : shape.turned ? (tap_blocks > 0 ? 1.45 : 1) : square ? 1.2 : 1;
   if (turns > 1 && shape.teams > 1) {
     const double moving = (steps * step_bytes(shape) + bytes) / 52.3;
     return kFirst + turns * std::max({multiplying, (multiplying + leaving + 600) / 2, moving}) + leaving;
   }
-  return kFirst + turns * (multiplying + (turns > 1 ? leaving / shape.blocks : leaving));
+  return kFirst + turns * (slow * multiplying + (turns > 1 ? leaving / shape.blocks : leaving));
 }
 
 // What is more than the tile's own end is finished one by one; of that, a residual is read two values at a time.
@@ -96,11 +106,11 @@ double finishing_us(const polyconv_layer &l) {
   return l.epilogue.residual_from == POLYCONV_RESIDUAL_NONE ? 0 : outputs / 430e3;
 }
 
-// How many times as long fetches take where pixels begin within a sector of 32 bytes, of which every block of depth
-// asks for one more, and of two lines. Of 98 layers of several taps on an H100; of three of one tap on an H200, 1.3
-// to 1.6.
-double misalignment(const polyconv_layer &l) {
-  return row_of(l.input) * element_bytes(l) % 32 == 0 ? 1 : sdk::taps(l) > 1 ? 1.8 : 1.5;
+// How many times as long fetches take where pixels begin within a sector of 32 bytes: every tap asks for one sector
+// more of each. Of 98 layers of several taps on an H100; of two of one tap, whose neighbours share it, on an H200.
+double misalignment(const polyconv_layer &l, const Shape &shape) {
+  if (row_of(l.input) * element_bytes(l) % 32 == 0) return 1;
+  return sdk::taps(l) > 1 ? 1.8 : shape.turned ? 1.4 : 1.1;
 }
 
 // Pixels of fewer than 64 bytes share what memory sends at a time, and the TMA asks for each of them; it writes those
@@ -144,7 +154,7 @@ double product_us(const polyconv_layer &l, int config) {
   const double crowd = std::clamp((tiles - 4) / 4, 0.0, 1.0);
   const double elements = real(sdk::elements(l.input)) + real(sdk::elements(l.output)) + real(sdk::elements(l.weights));
   const double volume = is_flat(l) || sdk::taps(l) == 1 ? 1 : 1.2; // maps of five axes are walked slower
-  const double multiplying = volume * misalignment(l) * clocks(l, kConfigs[config]) / kHopperWgmmaClocks,
+  const double multiplying = volume * misalignment(l, shape) * clocks(l, kConfigs[config]) / kHopperWgmmaClocks,
                moving = elements * real(element_bytes(l)) / 6.02e6;
   const double adding = splits == 1    ? 0
                         : shape.shared ? 0.9 + 0.17 * splits * crowd + (shape.channels - 64) / 37.0
