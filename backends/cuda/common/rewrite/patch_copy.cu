@@ -208,7 +208,7 @@ double patch_copy_us(const PatchMatrix &m, int64_t row) {
   join_columns(&joined);
   const double bytes = 2 * real(m.rows()) * real(row) * real(sdk::type_bytes(m.type));
   const double singly = piece_elements(joined, nullptr) == 1 ? 2 : 1; // elements one by one take instructions
-  return 2 + bytes * singly / (bytes < kCached ? 5.5e6 : 3.5e6);
+  return 1.4 + bytes * singly / (bytes < kCached ? 5.5e6 : 3.5e6);
 }
 
 void gather_patches(const PatchMatrix &m, int64_t row, const void *tensor, void *matrix, cudaStream_t stream) {

@@ -23,7 +23,7 @@ DepthwisePlanes make_planes(const polyconv_layer &l, int rows) {
   DepthwisePlanes s = {};
   for (int axis = 0; axis < 3; ++axis) s.axis[axis] = axis_of(l, axis);
   s.offset = small(source.offset), s.image = small(source.stride[0]), s.channel = small(source.stride[1]);
-  s.phases = s.axis[1].by;
+  s.phases = s.axis[1].by, s.whole = l.result.size[4] >= 32;
   const int64_t(&size)[5] = l.result.size;
   const int64_t sets = ceil_div(size[3], int64_t{rows} * s.phases) * s.phases;
   s.threads = small(std::min<int64_t>(size[0] * size[1] * size[2] * sets * size[4], INT32_MAX));
@@ -36,16 +36,50 @@ DepthwisePlanes make_planes(const polyconv_layer &l, int rows) {
 
 // ---------------------------------------------------------------- supports
 
+// Rows of taps, of which a thread meets all its rows, or some: shares of them all.
+struct Meetings {
+  double all, some;
+};
+
+Meetings meetings(const DepthwisePlanes &s, int rows, double down) {
+  const TapAxis &axis = s.axis[1];
+  const int64_t sets = s.sets.by / s.phases;
+  if (s.phases > 1) return {down / axis.taps, down / axis.taps / real(sets)};
+  const int64_t step = std::max<int64_t>(1, sets * axis.taps / 4096); // of large images some
+  Meetings m = {0, 0};
+  int64_t pairs = 0;
+  for (int64_t set = 0; set < sets; set += step)
+    for (int64_t tap = 0; tap < axis.taps; ++tap, ++pairs) {
+      int there = 0;
+      for (int i = 0; i < rows; ++i) {
+        const int64_t at = (set * rows + i) * axis.scale + axis.shift + tap * axis.apart;
+        there += at >= 0 && at < axis.size ? 1 : 0;
+      }
+      (there == rows ? m.all : m.some) += there > 0 ? 1 : 0;
+    }
+  return {m.all / real(pairs), m.some / real(pairs)};
+}
+
+// Rows of taps that a warp goes through: those that one of its lanes meets, which are of several sets where rows are
+// short; twice where some of them meet all rows and others do not.
+double rows_of_warp(const DepthwisePlanes &s, int rows, double down) {
+  const Meetings m = meetings(s, rows, down);
+  const double taps = s.axis[1].taps, sets = std::min(real(s.sets.by / s.phases), 1 + 32.0 / s.columns.by);
+  if (s.whole == 0) return 1.3 * taps * std::min(1.0, (m.all + m.some) * sets);
+  return taps * (m.all + 1.2 * m.some);
+}
+
 // Microseconds: the bytes, or what the first cache serves, or what lanes issue, or taps one after the other, of which
-// each waits for its loads: so many clocks that 24 warps of a multiprocessor hide them.
+// each waits for its loads: so many clocks that 32 warps of a multiprocessor hide them. 60 layers on an H200.
 double planes_us(const polyconv_layer &l, int rows) {
   const DepthwisePlanes s = make_planes(l, rows);
   const double depth = taps_met(s.axis[0], l.result.size[2], 1), down = taps_met(s.axis[1], l.result.size[3], rows);
   const double across = taps_met(s.axis[2], l.result.size[4], 1), bytes = source_of(l).type == POLYCONV_F32 ? 4 : 2;
   const double seen = real(s.axis[2].taps) / s.axis[2].tap_step; // of a row, also beside the image
+  const double passed = rows_of_warp(s, rows, down);
   const double ending = only_bounds(l) ? 20 + rows * 8.0 : rows * 200.0, converting = bytes == 4 ? 0 : rows;
   const double thread =
-      120 + (s.phases > 1 ? 90 : 0) + depth * (14 + down * (30 + seen * (8 + 3.5 * rows + converting))) + ending;
+      120 + (s.phases > 1 ? 90 : 0) + depth * (14 + passed * (30 + seen * (8 + 3.5 * rows + converting))) + ending;
   const double warps = real(s.threads) / 32, multiprocessor = kHopperMultiprocessors * kHopperClocks;
   const double summing = warps * thread / (4 * multiprocessor * 0.65);
   const double lines = std::max(1.0, bytes * 32 * s.axis[2].scale / 128); // that a load of a warp touches

@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kPlaneThreads)
       const auto row = static_cast<uint32_t>(begin + d * s.axis[0].stride + h * s.axis[1].stride);
       const auto rows_apart = static_cast<uint32_t>(apart * s.axis[1].stride);
       const T *const of_row = weights + a * p.weights.stride[2] + b * p.weights.stride[3];
-      if (met.all())
+      if (s.whole != 0 && met.all())
         sum_row<true>(s, x, row, rows_apart, met, of_row, p.weights.stride[4], across, sums);
       else
         sum_row<false>(s, x, row, rows_apart, met, of_row, p.weights.stride[4], across, sums);

@@ -15,6 +15,7 @@ struct DepthwisePlanes {
   TapAxis axis[3];
   int32_t offset, image, channel; // of what is read
   int32_t phases;                 // of rows
+  int32_t whole; // 1: warps keep to a set of rows, and leave questions out where all of these are there
   Divider columns, sets, planes, channels, residues, multiplier;
   int32_t threads;
   Bounds bounds; // of results that are stored at once

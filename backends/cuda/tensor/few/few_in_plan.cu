@@ -85,21 +85,21 @@ double estimate(const polyconv_layer &l, const Choice &c) {
       (0.0135 + 0.0028 * f.steps * f.parts + 0.0015 * products + 0.0052 * f.tiles + 0.0061 * g.units) *
       (1 + 0.31 * others);
   // Planes of a group leave before the next one's weights are fetched.
-  const double turn = g.together > 1 && c.ends == kPlanes ? 1.2 : 0;
+  const double turn = g.together > 1 && c.ends == kPlanes ? 1.5 : 0;
   return (1.65 + (rounds < 1 ? 1 : rounds + 0.4) * (loading + g.together * std::max({multiplying, storing, turn}))) *
          (c.ends == kSingly ? 3 : 1);
 }
 
-// One way to cut a layer up, of whose groups of filters a block has one, all, or some.
+// One way to cut a layer up, of whose groups of filters a block has one or all.
 void consider(const polyconv_layer &l, Choice c, int64_t rows, int64_t columns, Choice &best) {
   if (!place(l, ceil_div(c.geometry.output_h, ceil_div(c.geometry.output_h, rows)), columns, c)) return;
   Geometry &g = c.geometry;
-  for (int32_t together = 1;; together = std::min(2 * together, g.groups)) {
+  for (const int32_t together : {1, g.groups}) {
     g.together = together;
     c.blocks = l.output.size[0] * g.depth.output * g.down * g.across * ceil_div(g.groups, together);
     c.us = estimate(l, c);
     if (c.blocks <= INT32_MAX && (best.variant == nullptr || c.us < best.us)) best = c;
-    if (together == g.groups || !c.variant->form.takes_turns()) return;
+    if (g.groups == 1 || !c.variant->form.takes_turns()) return;
   }
 }
 

@@ -43,7 +43,7 @@ double taps_left(const polyconv_layer &l, const Shape &shape) {
   return part + (1 - part) * several;
 }
 
-constexpr double kTap = 130; // clocks of the thread that fetches
+constexpr double kTap = 230; // clocks of the thread that fetches
 
 // Its clocks: its products', its fetch's, by rate or, where few bytes are under way, by latency, or what both take of
 // shared memory. `sharing`: blocks of the multiprocessor that run; `filled`: how much of it is multiplied.
