@@ -72,9 +72,8 @@ def test_affinities_tell_it_to_a_program_in_c(random, tmp_path):
     assert (cut, why, grown) == (3, "as the session's affinities say", 2)
 
 
-@pytest.mark.parametrize("count", [0, 1])
-def test_nobody_says_it(count, random, tmp_path):
-    """Then work is cut for all, and done by those that the session has."""
-    cut, why, part, grown = run(random, tmp_path / "r", count, by_python=False)
-    assert cut == len(os.sched_getaffinity(0)) and why == "all that the process may use"
-    assert count == 0 or (part, grown) == (1, 0)
+def test_nobody_says_it(random, tmp_path):
+    """Then work is cut for all that the process may use, by its affinity, quota and OMP_NUM_THREADS, and done by those that the session has."""
+    free, why, _, _ = run(random, tmp_path / "r", by_python=False)
+    assert 1 <= free <= len(os.sched_getaffinity(0)) and why == "all that the process may use"
+    assert run(random, tmp_path / "r", 1, by_python=False) == (free, why, 1, 0)
