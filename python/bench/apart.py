@@ -16,6 +16,7 @@ import time
 
 _PROGRAM = pathlib.Path(__file__).with_name("whole_models.py")
 _PATIENCE = 60  # seconds beyond its time after which a process is ended
+_LAST_WORDS = 5  # seconds for it to say where it is
 
 
 @contextlib.contextmanager
@@ -56,6 +57,9 @@ class Child:
         try:
             code = self.process.wait(None if min(patience, limit) == math.inf else min(patience, limit))
         except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # with PYTHONFAULTHANDLER=1 it says where it is
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_LAST_WORDS)
             self.process.kill()
             self.process.wait()
             return "took too long and was ended"

@@ -118,13 +118,15 @@ def children(monkeypatch, tmp_path):
     return apart, Found("", tmp_path / "all.json")
 
 
-def test_a_process_that_hangs_loses_one_row(capfd, children):
+def test_a_process_that_hangs_loses_one_row(capfd, children, monkeypatch):
     apart, found = children
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
     arguments = ["--apart", "--models=third,first", "--rounds", "3", "--seconds=60", "--limit", "4"]
     apart.run(["third", "first"], ["inference", "graph", "fused"], 60, 4, arguments, found)
     rows = [(row.model, row.kind) for row in found.rows]
     assert sorted(rows) == [*[("first", kind) for kind in ("fused", "graph", "inference")], ("third", "fused"), ("third", "inference")]
     assert found.failed == [["third graph 1: its process took too long and was ended"]]
+    assert "whole_models.py" in capfd.readouterr().err.split("Fatal Python error: Aborted")[1]
 
 
 def test_a_process_that_crashes_loses_one_row(capfd, tmp_path, children):
