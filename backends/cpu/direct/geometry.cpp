@@ -197,7 +197,8 @@ DirectPlan direct_geometry(const polyconv_layer &layer, const polyconv_policy &p
   // multiply.
   constexpr double kFinishCycles = 5; // a vector
   if (p.channels_along && avx2 && layer.result.stride[sdk::kC] == 1)
-    arithmetic += static_cast<double>(sdk::elements(layer.result) / lanes) * kFinishCycles * cycle_us(isa);
+    arithmetic +=
+        static_cast<double>(sdk::elements(layer.result)) / static_cast<double>(lanes) * kFinishCycles * cycle_us(isa);
   // What a source row of a channel and a row of results cost, however short.
   const double pieces = static_cast<double>(p.pieces), per_piece = static_cast<double>(p.depth_slots * p.row_slots);
   const double rows = pieces / static_cast<double>(p.block_parts) * static_cast<double>(p.block_rows * p.blocks);

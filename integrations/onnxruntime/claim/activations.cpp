@@ -20,7 +20,7 @@ bool clip(const Api &api, const Node &node, Recipe &recipe) {
 }
 
 bool one_node(const Api &api, const Node &node, Recipe &recipe) {
-  const std::string type = node.type();
+  const std::string &type = node.type();
   if (type == "Relu")
     recipe.activation = POLYCONV_ACT_RELU;
   else if (type == "Sigmoid")

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "claim/activations.hpp"
 #include "claim/regions.hpp"
@@ -30,12 +31,12 @@ bool is_byte(int type) {
 
 class Reader {
  public:
-  Reader(const Api &api, const OrtGraph *graph, const Terms &terms, bool is_claimed, Additions &additions)
+  Reader(const Api &api, const OrtGraph *graph, Terms terms, bool is_claimed, Additions &additions)
       : api_(api),
         nodes_(nodes_of(api, graph)),
         symbols_(nodes_),
         near_(api, nodes_, used_),
-        terms_(terms),
+        terms_(std::move(terms)),
         is_claimed_(is_claimed),
         additions_(additions) {}
 
