@@ -103,7 +103,7 @@ class Check:
         for line in wrong:
             print("  " + line)
         self.say("ONNX's node tests on %s: %d right, %d wrong, %d not in this runtime" % (self.device, right, len(wrong), skipped),
-                 not wrong and right > 20)
+                 not wrong and right >= 15)
 
     def times(self, made, feed):
         took, first = [], time.perf_counter()

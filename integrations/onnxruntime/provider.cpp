@@ -4,7 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "provider.hpp"
 
+#include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "run/gpu_place.hpp"
 #include "runtime/wall.hpp"
@@ -109,13 +111,31 @@ NodeComputeInfo *Provider::compile(const OrtGraph *graph, const OrtNode *fused) 
   return compute.release();
 }
 
+// Into how many threads' work layers are cut, and why; how many of the session's had a part in it, where runs are
+// timed.
+std::string Provider::told_threads() const {
+  int32_t threads = 0;
+  std::set<std::thread::id> took_part;
+  for (const auto &region : regions_) {
+    threads = std::max(threads, region->threads());
+    region->hands().add_to(took_part);
+  }
+  if (threads == 0 || !place_->on_host()) return {};
+  const char *const why = settings_.threads == 0            ? "all that the process may use"
+                          : settings_.threads_of_affinities ? "as the session's affinities say"
+                                                            : "as the option says";
+  std::string text = "threads: cut for " + std::to_string(threads) + ", " + why;
+  if (!took_part.empty()) text += "; " + std::to_string(took_part.size()) + " had a part in the runs";
+  return text + "\n";
+}
+
 std::string Provider::report() {
   size_t layers = 0, operators = 0;
   for (const auto &region : regions_) layers += region->layers(), operators += region->operators();
   std::string text = "polyconv " + std::string(polyconv_version()) + ": " + std::to_string(claimed_) + " of " +
                      std::to_string(nodes_) + " nodes, " + std::to_string(layers) + " layers in " +
                      std::to_string(regions_.size()) + " regions with " + std::to_string(operators) +
-                     " operators between them\n";
+                     " operators between them\n" + told_threads();
   for (const auto &region : regions_) text += region->report();
   for (const Refusal &refusal : refused_) text += "\nleft " + refusal.node + ": " + refusal.reason + "\n";
   return text;

@@ -23,6 +23,7 @@ struct Provider : Ep { // the runtime sees the Ep alone
  private:
   void log(const std::string &line) const;
   std::string report();
+  std::string told_threads() const;
 
   const Api &api_;
   const EpApi &ep_api_;

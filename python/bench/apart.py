@@ -16,6 +16,7 @@ import time
 
 _PROGRAM = pathlib.Path(__file__).with_name("whole_models.py")
 _PATIENCE = 60  # seconds beyond its time after which a process is ended
+_LAST_WORDS = 5  # seconds for it to say where it is
 
 
 @contextlib.contextmanager
@@ -50,11 +51,15 @@ class Child:
         while self._turns() < self.taken and self.process.poll() is None:
             time.sleep(0.05)
 
-    def ends(self):
-        """Waits, and says how it ended; None where all was well."""
+    def ends(self, limit):
+        """Waits, at most so many seconds from when it began to measure, and says how it ended; None where all was well."""
+        patience = max(self.end - time.monotonic(), 0) + _PATIENCE
         try:
-            code = self.process.wait(None if self.end == math.inf else max(self.end - time.monotonic(), 0) + _PATIENCE)
+            code = self.process.wait(None if min(patience, limit) == math.inf else min(patience, limit))
         except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # with PYTHONFAULTHANDLER=1 it says where it is
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_LAST_WORDS)
             self.process.kill()
             self.process.wait()
             return "took too long and was ended"
@@ -73,10 +78,10 @@ def without(arguments, names):
     return result
 
 
-def run(models, kinds, seconds, arguments, found):
-    """Measures all of it into `found`; `arguments` are those of this process."""
+def run(models, kinds, seconds, limit, arguments, found):
+    """Measures all of it into `found`; `arguments` are those of this process. One that hangs ends after `limit` seconds."""
     end = time.monotonic() + seconds
-    shared = without([one for one in arguments if one != "--apart"], ("--models", "--kinds", "--json", "--table", "--seconds"))
+    shared = without([one for one in arguments if one != "--apart"], ("--models", "--kinds", "--json", "--table", "--seconds", "--limit"))
     waiting = collections.deque((model, list(kinds)) for model in models)
     with tempfile.TemporaryDirectory() as name:
 
@@ -88,7 +93,7 @@ def run(models, kinds, seconds, arguments, found):
         while child is not None:
             child.begins()
             following = start() if waiting else None
-            how = child.ends()
+            how = child.ends(limit)
             at = found.take(child.rows) if child.rows.exists() else None
             if how is not None:
                 found.fail([f"{' '.join(map(str, at)) if at else child.model}: its process {how}"])

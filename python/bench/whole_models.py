@@ -294,6 +294,7 @@ def parser():
     made.add_argument("--packed-bytes", type=int, help="polyconv.torch.cache_limit's bound; 0 packs weights in each call")
     made.add_argument("--quick", action="store_true")
     made.add_argument("--apart", action="store_true", help="each model in a process of its own: one that crashes loses a row")
+    made.add_argument("--limit", type=float, default=math.inf, help="with --apart: end a process that measures longer, and go on")
     made.add_argument("--table", help="a file for the table, which is printed in any case")
     made.add_argument("--json", help="a file for the rows, the settings of each model and what failed")
     made.add_argument("--turn", help=argparse.SUPPRESS)  # apart.py's
@@ -303,6 +304,7 @@ def parser():
 def measure(bench, kind, batch, found):
     """One row, or what failed."""
     found.begin(bench.name, kind, batch)
+    begin = time.monotonic()
     try:
         row = bench.row(kind, batch)
     except Exception as error:
@@ -316,7 +318,8 @@ def measure(bench, kind, batch, found):
     found.add(row)
     print(
         f"{bench.name:14} {kind:11} batch {batch:3}  {row.theirs_ms:9.3f} / {row.ours_ms:9.3f} ms = {row.ratio:.3f}  "
-        f"{row.theirs_mb:7.0f} / {row.ours_mb:7.0f} MB  differs {row.differs:.0e}  left {row.left}",
+        f"{row.theirs_mb:7.0f} / {row.ours_mb:7.0f} MB  differs {row.differs:.0e}  left {row.left}  "
+        f"[{time.monotonic() - begin:.0f} s]",
         flush=True,
     )
     gc.collect()
@@ -359,7 +362,7 @@ def main():
     torch.backends.cudnn.benchmark = True
     face.cache_limit(packed_bytes=options.packed_bytes)
     if options.apart:
-        apart.run(models, kinds, options.seconds, sys.argv[1:], found)
+        apart.run(models, kinds, options.seconds, options.limit, sys.argv[1:], found)
     elif options.turn:
         with apart.turn(options.turn, torch.cuda.init if cuda else lambda: None) as options.seconds:
             measure_all(models, kinds, options, found)

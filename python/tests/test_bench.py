@@ -4,6 +4,7 @@
 import contextlib
 import gc
 import json
+import math
 import pathlib
 import sys
 import weakref
@@ -83,7 +84,7 @@ def test_a_wrong_layer_is_named(capsys, monkeypatch, kind, module):
 
 
 CHILD = """
-import argparse, os, signal, sys
+import argparse, os, signal, sys, time
 sys.path.insert(0, {bench!r})
 import apart
 from rows import Found, Row
@@ -99,20 +100,39 @@ with apart.turn(options.turn, lambda: None) as seconds:
         found.begin(options.models, kind, 1)
         if (options.models, kind) == ("second", "graph"):
             os.kill(os.getpid(), signal.SIGSEGV)
+        if (options.models, kind) == ("third", "graph"):
+            time.sleep(600)
         found.add(Row(options.models, kind, 1, 2.0, 1.0, 10, 9, 0.0, 0))
 """
 
 
-def test_a_process_that_crashes_loses_one_row(capfd, monkeypatch, tmp_path):
+@pytest.fixture
+def children(monkeypatch, tmp_path):
+    """Processes that measure nothing, and what they are to say."""
     import apart
     from rows import Found
 
     program = tmp_path / "whole_models.py"
     program.write_text(CHILD.format(bench=str(pathlib.Path(apart.__file__).parent)))
     monkeypatch.setattr(apart, "_PROGRAM", program)
-    found = Found("", tmp_path / "all.json")
+    return apart, Found("", tmp_path / "all.json")
+
+
+def test_a_process_that_hangs_loses_one_row(capfd, children, monkeypatch):
+    apart, found = children
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
+    arguments = ["--apart", "--models=third,first", "--rounds", "3", "--seconds=60", "--limit", "4"]
+    apart.run(["third", "first"], ["inference", "graph", "fused"], 60, 4, arguments, found)
+    rows = [(row.model, row.kind) for row in found.rows]
+    assert sorted(rows) == [*[("first", kind) for kind in ("fused", "graph", "inference")], ("third", "fused"), ("third", "inference")]
+    assert found.failed == [["third graph 1: its process took too long and was ended"]]
+    assert "whole_models.py" in capfd.readouterr().err.split("Fatal Python error: Aborted")[1]
+
+
+def test_a_process_that_crashes_loses_one_row(capfd, tmp_path, children):
+    apart, found = children
     arguments = ["--apart", "--models=first,second", "--rounds", "3", "--seconds", "60", "--json", "all.json"]
-    apart.run(["first", "second"], ["inference", "graph", "fused"], 60, arguments, found)
+    apart.run(["first", "second"], ["inference", "graph", "fused"], 60, math.inf, arguments, found)
     rows = [(row.model, row.kind) for row in found.rows]
     assert rows == [*[("first", kind) for kind in ("inference", "graph", "fused")], ("second", "inference"), ("second", "fused")]
     assert found.failed == [["second graph 1: its process was ended by SIGSEGV"]]

@@ -212,14 +212,15 @@ void tell_how(const ChainPlan &plan, Offer &offer) {
 
 // Weights, workspace and the estimate of a plan whose bands are chosen.
 bool fill_offer(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer &offer) {
-  int64_t scratch = 0;
+  int64_t scratch = 0, weights = 0;
   for (int32_t i = 0; i < plan.count; ++i) {
     const ChainStage &stage = plan.stages[i];
     Offer answer;
     if (!ask(request, stage, isa, answer)) return offer.reject("layer %d: %s", stage.index, answer.reason);
     scratch = std::max(scratch, answer.workspace_bytes);
-    if (stage.op == POLYCONV_OP_CONVOLVE)
-      offer.set_weights(stage.index, answer.weights_format[0], answer.weights_bytes[0]);
+    if (stage.op != POLYCONV_OP_CONVOLVE) continue;
+    offer.set_weights(stage.index, answer.weights_format[0], answer.weights_bytes[0]);
+    weights += answer.weights_bytes[0];
   }
   const int64_t total = bands_of(plan);
   const double serial = task_us(request, plan, isa, real(total));
@@ -230,7 +231,7 @@ bool fill_offer(const polyconv_request &request, Isa isa, ChainPlan &plan, Offer
   const int64_t written = whole_bytes(plan, plan.stages[plan.count - 1].layer.result, plan.rows);
   plan.from_memory = read >= kChainMemoryBytes;
   plan.to_memory = written >= kStreamPlanesBytes;
-  plan.estimate_us = estimate_us(plan.tasks, us * real(plan.tasks), real(read + written));
+  plan.estimate_us = estimate_us(plan.tasks, us * real(plan.tasks), real(read + written + weights));
   offer.estimate_us = plan.estimate_us;
   tell_how(plan, offer);
   return fits_workspace(request, plan.tasks, plan.task_bytes, offer);

@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kMostBlocks = 4;   // of channels that share a strip: 1 MiB at most
 constexpr int64_t kFewChannels = 16; // up to here one run of all taps of a line beats leaving padding out
 constexpr int64_t kLine = 64;
+constexpr double kWeightsBytesPerUs = 80e3;               // of one thread at best: from the second cache
 constexpr double kCachedBytes = 8e6, kTurnedBytes = 0.75; // of tensors that are turned: beyond a cache, as many more
 
 DenseArithmetic arithmetic_of(const polyconv_layer &layer, Isa isa) {
@@ -34,8 +35,8 @@ bool adds(const polyconv_layer &layer, const DensePlan &p) {
          layer.residual.type == POLYCONV_F32 && layer.residual.stride[p.along_w ? sdk::kW : sdk::kC] == 1;
 }
 
-// Whether tiles become results in registers: floats with at most a bias, a residual and relu, clipped perhaps, integers
-// with at most a bias.
+// Whether tiles become results in registers: floats with at most a bias, a residual and relu, clipped perhaps, or f32's
+// hard swish; integers with at most a bias.
 bool stores_tiles(const DensePlan &p) {
   const Epilogue &e = p.epilogue;
   const bool last = e.result.stride[sdk::kC] == 1;
@@ -43,7 +44,8 @@ bool stores_tiles(const DensePlan &p) {
   const bool quick =
       activation == POLYCONV_ACT_NONE || activation == POLYCONV_ACT_RELU || activation == POLYCONV_ACT_CLIPPED_RELU;
   switch (p.arithmetic) {
-    case DenseArithmetic::kF32: return (e.simple || p.adds) && quick && (last || p.along_w);
+    case DenseArithmetic::kF32:
+      return (e.simple || p.adds) && (quick || activation == POLYCONV_ACT_HARD_SWISH) && (last || p.along_w);
     case DenseArithmetic::kBf16:
       return quick && ((e.simple && (last || p.along_w)) || (e.quick && e.result.type == POLYCONV_BF16 && last));
     case DenseArithmetic::kPairs:
@@ -257,7 +259,8 @@ Costs costs_of(const DensePlan &p) {
   const double lane = p.epilogue.result.stride[sdk::kC] == 1 ? 20 : 75;
   const double alone = p.group_out > 1 ? 0 : lane * real(std::min(p.groups, p.panel_channels / 2));
   const double added = p.adds ? 3 : 0;
-  const double finish = turned + alone + added + (stored ? 3 : p.epilogue.simple || p.stores_tiles ? 16 : 40);
+  const double swish = stored && p.epilogue.rules.activation == POLYCONV_ACT_HARD_SWISH ? 5 : 0; // a division
+  const double finish = turned + alone + added + swish + (stored ? 3 : p.epilogue.simple || p.stores_tiles ? 16 : 40);
   Costs c;
   // One vector of weights meets as many broadcasts as multiply-adds: the loads decide, unless taps share them.
   const double loads = per_panel < 2 && !p.shares ? 1.25 : 1.0;
@@ -325,7 +328,9 @@ DensePlan dense_geometry(const polyconv_layer &given, const polyconv_policy &pol
   const int64_t panels = p.groups * p.panels;
   const auto cost = [&](const Grid &grid) { return share_cost(p, costs, grid); };
   p.serial_us = cost({p.units, panels, 1, 1, 1, 1}) * step_us;
-  p.grid = cut_grid(p.units, panels, tasks_for(policy, p.serial_us), cost);
+  // Of a few pixels the weights decide, which come from the last cache or from memory.
+  const double weights_us = real(panels * p.panel_channels * p.taps * p.pixel * element_bytes(p)) / kWeightsBytesPerUs;
+  p.grid = cut_grid(p.units, panels, tasks_for(policy, std::max(p.serial_us, weights_us)), cost);
   const double largest = cost(p.grid) * step_us;
   set_pieces(p, costs, pieces_for(p.grid, largest));
   const int64_t tasks = tasks_of(p.grid);

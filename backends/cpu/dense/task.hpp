@@ -122,11 +122,12 @@ POLYCONV_INLINE void subtract_offset(const DenseTask<T> &task, const DenseBlock 
 }
 
 // What a tile that becomes results in registers does to its sums: adds a bias and a residual, neither where they are
-// NULL, and cuts off what is below 0 or above a limit.
+// NULL, and cuts off what is below 0 or above a limit, or is the hard swish.
 struct DenseFinish {
   const float *bias, *residual; // of the tile's first channel and pixel
   bool relu;
   const float *highest; // NULL: no limit
+  bool hard_swish;
 };
 
 POLYCONV_INLINE DenseFinish finish_of(const Epilogue &e, const Row &row) {
@@ -134,12 +135,14 @@ POLYCONV_INLINE DenseFinish finish_of(const Epilogue &e, const Row &row) {
   return {e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr,
           e.residual ? static_cast<const float *>(e.residual) + row_offset(e.residual_tensor, row) : nullptr,
           activation == POLYCONV_ACT_RELU || activation == POLYCONV_ACT_CLIPPED_RELU,
-          activation == POLYCONV_ACT_CLIPPED_RELU ? &e.rules.activation_alpha : nullptr};
+          activation == POLYCONV_ACT_CLIPPED_RELU ? &e.rules.activation_alpha : nullptr,
+          activation == POLYCONV_ACT_HARD_SWISH};
 }
 
 POLYCONV_INLINE F32 cut(F32 v, const DenseFinish &finish) {
   if (finish.relu) v = v < F32{} ? F32{} : v; // NaN stays
   if (finish.highest) v = v > splat(*finish.highest) ? splat(*finish.highest) : v;
+  if (finish.hard_swish) v = activate(v, POLYCONV_ACT_HARD_SWISH, F32{});
   return v;
 }
 
@@ -233,7 +236,7 @@ POLYCONV_INLINE void set_result(const DenseTask<T> &task, const Row &row, DenseT
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
     const DenseFinish finish = finish_of(e, row);
     tile.residual = task.p.adds ? finish.residual : nullptr, tile.residual_row = e.residual_tensor.stride[4];
-    tile.relu = finish.relu, tile.highest = finish.highest;
+    tile.relu = finish.relu, tile.highest = finish.highest, tile.hard_swish = finish.hard_swish;
   }
   tile.stream = task.arguments.stream;
 }

@@ -46,6 +46,7 @@ struct DenseTile {
   int64_t residual_row;
   bool relu;        // f32 only
   const T *highest; // f32 only: what no result exceeds; NULL: none
+  bool hard_swish;  // f32 only
   bool stream;      // results pass the caches by
   bool chains;      // of one pixel: see add_in_chains
   int32_t rest;     // channels of the last vector, 0: all of them
@@ -215,6 +216,8 @@ POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) 
       const Vector<T> highest = splat(*t.highest);
       for_sums(sums, [&](Vector<T> v) { return v > highest ? highest : v; });
     }
+    if constexpr (static_cast<T>(0.5) != 0)
+      if (t.hard_swish) for_sums(sums, [](F32 v) { return activate(v, POLYCONV_ACT_HARD_SWISH, F32{}); });
   }
   char *row = static_cast<char *>(t.result);
 #if defined(POLYCONV_DOTS)

@@ -7,12 +7,11 @@
 #include "claim/recipe.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
-#include <map>
 #include <set>
+#include <utility>
 
+#include "claim/activations.hpp"
 #include "claim/regions.hpp"
 #include "claim/scales.hpp"
 #include "claim/sizes.hpp"
@@ -32,18 +31,14 @@ bool is_byte(int type) {
 
 class Reader {
  public:
-  Reader(const Api &api, const OrtGraph *graph, const Terms &terms, bool is_claimed, Additions &additions)
+  Reader(const Api &api, const OrtGraph *graph, Terms terms, bool is_claimed, Additions &additions)
       : api_(api),
         nodes_(nodes_of(api, graph)),
         symbols_(nodes_),
-        terms_(terms),
+        near_(api, nodes_, used_),
+        terms_(std::move(terms)),
         is_claimed_(is_claimed),
-        additions_(additions) {
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      position_[nodes_[i].id()] = i;
-      for (size_t k = 0; nodes_[i].output(k); ++k) producer_[nodes_[i].output(k).name()] = i;
-    }
-  }
+        additions_(additions) {}
 
   Recipes read() {
     Recipes result;
@@ -126,37 +121,17 @@ class Reader {
     recipe.activation = name == "Relu" ? POLYCONV_ACT_RELU : name == "Tanh" ? POLYCONV_ACT_TANH : POLYCONV_ACT_SIGMOID;
   }
 
-  // The only node that reads the recipe's output, if there is one and it is free.
-  const Node *next(const Recipe &recipe) const {
-    if (recipe.output.is_output()) return nullptr;
-    const auto consumers = recipe.output.consumers();
-    return consumers.size() == 1 ? free(consumers[0]) : nullptr;
-  }
-
-  const Node *free(const OrtNode *raw) const {
-    size_t id = 0;
-    require(api_, api_.Node_GetId(raw, &id));
-    auto found = position_.find(id);
-    if (found == position_.end() || used_.count(id)) return nullptr;
-    const Node &node = nodes_[found->second];
-    return node.is_taken() ? nullptr : &node;
-  }
-
-  static void join(Recipe &recipe, const Node &node) {
-    recipe.nodes.push_back(node);
-    recipe.output = node.output(0);
-  }
-
   // Whatever follows goes into the epilogue, in its order: normalisation, residual, activation, pooling.
   void follow(Recipe &recipe) {
     if (recipe.kind == Kind::kFloats && quantised(recipe)) return;
     if (recipe.kind != Kind::kFloats) return;
     before(recipe);
-    const Node *node = next(recipe);
+    const Node *node = near_.reader(recipe.output);
     while (node && recipe.activation == POLYCONV_ACT_NONE && !recipe.residual && step(recipe, *node))
-      node = next(recipe);
-    if (node && recipe.activation == POLYCONV_ACT_NONE && !recipe.residual && add(recipe, *node)) node = next(recipe);
-    if (recipe.activation == POLYCONV_ACT_NONE && activate(recipe, node)) node = next(recipe);
+      node = near_.reader(recipe.output);
+    if (node && recipe.activation == POLYCONV_ACT_NONE && !recipe.residual && add(recipe, *node))
+      node = near_.reader(recipe.output);
+    if (recipe.activation == POLYCONV_ACT_NONE && read_activation(near_, recipe)) node = near_.reader(recipe.output);
     if (node) pool(recipe, *node);
   }
 
@@ -170,7 +145,7 @@ class Reader {
     const Shape weights = recipe.weights.shape();
     const int64_t channels = recipe.transposed ? weights.sizes[1] * recipe.groups : weights.sizes[0];
     if (!read_step(api_, node, recipe.output, weights.sizes.size(), channels, recipe.steps)) return false;
-    join(recipe, node);
+    recipe.join(node);
     return true;
   }
 
@@ -181,7 +156,7 @@ class Reader {
     const Shape weights = recipe.weights.shape();
     const bool padded = (recipe.auto_pad != "NOTSET" && recipe.auto_pad != "VALID") ||
                         std::any_of(recipe.pads.begin(), recipe.pads.end(), [](int64_t pad) { return pad != 0; });
-    for (const Node *node = writer(recipe.input); node; node = writer(recipe.input)) {
+    for (const Node *node = near_.writer(recipe.input); node; node = near_.writer(recipe.input)) {
       const Value operand = node->input(node->input(0).constant() ? 1 : 0);
       std::vector<Recipe::Step> read;
       if (!operand || operand.shape().sizes.size() != weights.sizes.size() ||
@@ -194,13 +169,6 @@ class Reader {
     }
   }
 
-  // The node that writes a value, where it is free and only one node reads the value.
-  const Node *writer(const Value &value) const {
-    auto found = producer_.find(value.name());
-    if (found == producer_.end() || value.is_output() || value.consumers().size() != 1) return nullptr;
-    return free(nodes_[found->second].get());
-  }
-
   bool add(Recipe &recipe, const Node &node) {
     if (node.type() != "Add") return false;
     const std::string ours = recipe.output.name();
@@ -208,7 +176,7 @@ class Reader {
     const Value other = node.input(first ? 1 : 0);
     if (!other || other.name() == ours || !is_residual(node, recipe.output, other)) return false;
     recipe.residual = other;
-    join(recipe, node);
+    recipe.join(node);
     return true;
   }
 
@@ -222,99 +190,6 @@ class Reader {
     if (said == additions_.end()) said = additions_.emplace(name, certain).first;
     if (said->second && !certain) left_.insert(node.id());
     return said->second && certain;
-  }
-
-  // One node, or a gate: Sigmoid or HardSigmoid and the product of what goes in with what comes out.
-  bool activate(Recipe &recipe, const Node *node) const {
-    if (!node) return gate(recipe);
-    const std::string &type = node->type();
-    if (type == "Relu")
-      recipe.activation = POLYCONV_ACT_RELU;
-    else if (type == "Sigmoid")
-      recipe.activation = POLYCONV_ACT_SIGMOID;
-    else if (type == "Tanh")
-      recipe.activation = POLYCONV_ACT_TANH;
-    else if (type == "HardSwish")
-      recipe.activation = POLYCONV_ACT_HARD_SWISH;
-    else if (type == "LeakyRelu" || type == "Elu") {
-      const float alpha = node->attribute("alpha", type == "Elu" ? 1.0f : 0.01f);
-      if (!std::isfinite(alpha)) return false;
-      recipe.alpha = alpha;
-      recipe.activation = type == "Elu" ? POLYCONV_ACT_ELU : POLYCONV_ACT_LEAKY_RELU;
-    } else if (type == "Gelu" || type == "com.microsoft:Gelu")
-      recipe.activation =
-          node->attribute("approximate", std::string("none")) == "tanh" ? POLYCONV_ACT_GELU_TANH : POLYCONV_ACT_GELU;
-    else if (type != "Clip" || !clip(recipe, *node))
-      return false;
-    join(recipe, *node);
-    return true;
-  }
-
-  bool clip(Recipe &recipe, const Node &node) const {
-    const float infinity = std::numeric_limits<float>::infinity();
-    const float least = constant_float(api_, node.input(1), node.attribute("min", -infinity));
-    const float most = constant_float(api_, node.input(2), node.attribute("max", infinity));
-    if (least != 0 || !(most > 0)) return false; // NaN too: a bound that is not constant
-    recipe.activation = std::isinf(most) ? POLYCONV_ACT_RELU : POLYCONV_ACT_CLIPPED_RELU;
-    recipe.alpha = std::isinf(most) ? 0 : most;
-    return true;
-  }
-
-  bool gate(Recipe &recipe) const {
-    if (recipe.output.is_output()) return false;
-    const auto consumers = recipe.output.consumers();
-    if (consumers.size() != 2) return false;
-    const Node *a = free(consumers[0]), *b = free(consumers[1]);
-    if (!a || !b) return false;
-    const Node &product = a->type() == "Mul" ? *a : *b, &sigmoid = a->type() == "Mul" ? *b : *a;
-    if (product.type() != "Mul") return false;
-    if (sigmoid.type() == "Add") return written_out(recipe, sigmoid, product);
-    const bool hard = sigmoid.type() == "HardSigmoid" && std::fabs(sigmoid.attribute("alpha", 0.2f) * 6 - 1) < 1e-5f &&
-                      sigmoid.attribute("beta", 0.5f) == 0.5f;
-    if (!hard && sigmoid.type() != "Sigmoid") return false;
-    if (sigmoid.output(0).is_output() || sigmoid.output(0).consumers().size() != 1) return false;
-    const std::string gated = sigmoid.output(0).name(), plain = recipe.output.name();
-    const std::string left = product.input(0).name(), right = product.input(1).name();
-    if (!((left == gated && right == plain) || (left == plain && right == gated))) return false;
-    recipe.activation = hard ? POLYCONV_ACT_HARD_SWISH : POLYCONV_ACT_SILU;
-    join(recipe, sigmoid);
-    join(recipe, product);
-    return true;
-  }
-
-  // The other operand of a node, as a constant number; NaN where it is none.
-  float other_operand(const Node &node, const std::string &ours) const {
-    return constant_float(api_, node.input(node.input(0).name() == ours ? 1 : 0),
-                          std::numeric_limits<float>::quiet_NaN());
-  }
-
-  // The only reader of a value, if it is free and of this type.
-  const Node *only_reader(const Value &value, const char *type) const {
-    if (value.is_output()) return nullptr;
-    const auto consumers = value.consumers();
-    const Node *node = consumers.size() == 1 ? free(consumers[0]) : nullptr;
-    return node && node->type() == type ? node : nullptr;
-  }
-
-  // HardSwish as older exporters write it out: x * Clip(x + 3, 0, 6) / 6, with a product by 1/6 for the quotient
-  // perhaps.
-  bool written_out(Recipe &recipe, const Node &shift, const Node &product) const {
-    const std::string plain = recipe.output.name();
-    if (other_operand(shift, plain) != 3) return false;
-    const Node *bounds = only_reader(shift.output(0), "Clip");
-    Recipe clipped;
-    if (!bounds || !clip(clipped, *bounds) || clipped.activation != POLYCONV_ACT_CLIPPED_RELU || clipped.alpha != 6)
-      return false;
-    const Node *reader = only_reader(bounds->output(0), "Mul");
-    if (!reader || reader->id() != product.id()) return false;
-    const std::string sum = product.output(0).name();
-    const Node *quotient = only_reader(product.output(0), "Div"), *scaled = only_reader(product.output(0), "Mul");
-    const bool divided = quotient && quotient->input(0).name() == sum && other_operand(*quotient, sum) == 6;
-    const bool multiplied = scaled && std::fabs(other_operand(*scaled, sum) * 6 - 1) < 1e-6f;
-    if (!divided && !multiplied) return false;
-    recipe.activation = POLYCONV_ACT_HARD_SWISH;
-    for (const Node *node : {&shift, bounds, &product, divided ? quotient : scaled}) join(recipe, *node);
-    return true;
   }
 
   static void pool(Recipe &recipe, const Node &node) {
@@ -339,14 +214,15 @@ class Reader {
       if (window.dilations[i] != 1 || window.pads[i] >= reach || window.pads[axes + i] >= reach) return;
     }
     recipe.pool = window;
-    join(recipe, node);
+    recipe.join(node);
   }
 
   // A Conv between DequantizeLinear and QuantizeLinear, whose scales and zero points are constants, one for the tensor
   // (for weights also one a channel), is a QLinearConv.
   bool quantised(Recipe &recipe) const {
     if (recipe.transposed || recipe.residual || recipe.activation != POLYCONV_ACT_NONE) return false;
-    const Node *store = next(recipe), *input = dequantised(recipe.input), *weights = dequantised(recipe.weights);
+    const Node *store = near_.reader(recipe.output), *input = dequantised(recipe.input),
+               *weights = dequantised(recipe.weights);
     const Node *bias = recipe.bias ? dequantised(recipe.bias) : nullptr;
     if (!store || store->type() != "QuantizeLinear" || !input || !weights || (recipe.bias && !bias)) return false;
     if (!is_byte(input->input(0).shape().type) || !is_byte(weights->input(0).shape().type) ||
@@ -367,13 +243,13 @@ class Reader {
     std::vector<Node> before = {*input, *weights};
     if (bias) recipe.bias = bias->input(0), before.push_back(*bias);
     recipe.nodes.insert(recipe.nodes.begin(), before.begin(), before.end());
-    join(recipe, *store);
+    recipe.join(*store);
     return true;
   }
 
   // The DequantizeLinear that writes a value, where only one node reads it.
   const Node *dequantised(const Value &value) const {
-    const Node *node = writer(value);
+    const Node *node = near_.writer(value);
     return node && node->type() == "DequantizeLinear" ? node : nullptr;
   }
 
@@ -386,14 +262,13 @@ class Reader {
 
   const Api &api_;
   std::vector<Node> nodes_;
+  std::set<size_t> used_;
   Symbols symbols_;
+  Neighbours near_;
   Terms terms_;
   bool is_claimed_;
   Additions &additions_;
   std::set<size_t> left_; // nodes that no operator may have
-  std::map<size_t, size_t> position_;
-  std::map<std::string, size_t> producer_;
-  std::set<size_t> used_;
 };
 
 } // namespace

@@ -42,6 +42,11 @@ struct Recipe : polyconv_onnx::Geometry {
   int32_t activation = POLYCONV_ACT_NONE;
   float alpha = 0;
   polyconv_onnx::Window pool;
+
+  void join(const Node &node) { // which reads the output: its own is the recipe's now
+    nodes.push_back(node);
+    output = node.output(0);
+  }
 };
 
 struct Refusal {

@@ -12,18 +12,18 @@ namespace polyconv_ort {
 template <class Half>
 struct Elements {
   POLYCONV_ORT_BOTH static float load(Element element, const void *data, int64_t i) {
-    return element == Element::kFloat ? static_cast<const float *>(data)[i] : Half::load(data, i);
+    return element == Element::kF32 ? static_cast<const float *>(data)[i] : Half::load(data, i);
   }
   POLYCONV_ORT_BOTH static void store(Element element, void *data, int64_t i, float value) {
-    if (element == Element::kFloat)
+    if (element == Element::kF32)
       static_cast<float *>(data)[i] = value;
     else
       Half::store(data, i, value);
   }
   POLYCONV_ORT_BOTH static void move(Element element, const void *from, int64_t i, void *to, int64_t k) {
-    if (element == Element::kFloat)
+    if (element == Element::kF32)
       static_cast<uint32_t *>(to)[k] = static_cast<const uint32_t *>(from)[i];
-    else if (element == Element::kHalf)
+    else if (element == Element::kF16)
       static_cast<uint16_t *>(to)[k] = static_cast<const uint16_t *>(from)[i];
     else
       static_cast<uint8_t *>(to)[k] = static_cast<const uint8_t *>(from)[i];

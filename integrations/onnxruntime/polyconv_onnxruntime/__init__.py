@@ -50,7 +50,8 @@ def devices():
 def options(session_options=None, device="cpu", **provider_options):
     """`session_options` (None: new ones) with the provider on `device` ("cpu", "cuda" for the first GPU, "cuda:1") in
     them. Further keywords are the provider's options, see docs/onnxruntime.md: options(report="report.txt", profile=1). A
-    wrong one makes the session's creation fail."""
+    wrong one makes the session's creation fail. `threads` is the session's intra_op_num_threads where that is set, which ONNX
+    Runtime shows nobody but this: set it before."""
     import onnxruntime
     wanted = "cuda:0" if device == "cuda" else device
     offered = {each.ep_metadata["device"]: each for each in register()}
@@ -58,6 +59,8 @@ def options(session_options=None, device="cpu", **provider_options):
         raise RuntimeError("polyconv: device is %r, expected one of %s" % (device, ", ".join(sorted(offered)) or "none: ONNX Runtime offers no device"))
     if session_options is None:
         session_options = onnxruntime.SessionOptions()
+    if session_options.intra_op_num_threads > 0:
+        provider_options.setdefault("threads", session_options.intra_op_num_threads)
     words = {key: str(int(value)) if isinstance(value, bool) else str(value) for key, value in provider_options.items()}
     session_options.add_provider_for_devices([offered[wanted]], words)
     return session_options

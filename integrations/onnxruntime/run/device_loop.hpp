@@ -19,7 +19,7 @@ namespace polyconv_ort {
 constexpr int kMostAxes = 5;
 constexpr int kMostDeviceSteps = 8, kMostDeviceOperands = kMostDeviceSteps + 1;
 
-enum class Element : int32_t { kFloat, kHalf, kByte }; // bytes are moved as they are
+enum class Element : int32_t { kF32, kF16, kBytes }; // bytes are moved as they are
 
 enum class StepKind : int32_t { kSum, kDifference, kProduct, kQuotient, kClamp, kHardSigmoid, kHardSwish, kLeakyRelu };
 

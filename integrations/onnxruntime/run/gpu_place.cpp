@@ -13,7 +13,7 @@ namespace polyconv_ort {
 namespace {
 
 Element element_of(size_t bytes) {
-  return bytes == 4 ? Element::kFloat : bytes == 2 ? Element::kHalf : Element::kByte;
+  return bytes == 4 ? Element::kF32 : bytes == 2 ? Element::kF16 : Element::kBytes;
 }
 
 // The strides of a dense tensor, for its axes in order, batch and channels first.
@@ -199,7 +199,7 @@ void GpuPlace::elementwise(const Pass &pass, const std::vector<PassTensor> &inpu
   }
   for (size_t i = 0; i < loop.operands.size(); ++i) {
     const Loop::Operand &operand = loop.operands[i];
-    made.operands[i].data = operand.data, made.operands[i].element = operand.constant ? Element::kFloat : element;
+    made.operands[i].data = operand.data, made.operands[i].element = operand.constant ? Element::kF32 : element;
     std::copy_n(operand.strides, kMostAxes, made.operands[i].strides);
   }
   for (size_t i = 0; i < loop.steps.size(); ++i)

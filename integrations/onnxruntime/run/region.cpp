@@ -162,6 +162,7 @@ std::shared_ptr<const Schedule> Region::ready(const std::vector<Sized> &inputs, 
 void Region::tell(const Schedule &schedule) {
   for (const Schedule::Step &step : schedule.steps) {
     if (!step.plan) continue;
+    threads_ = std::max(threads_, step.info.threads);
     for (size_t k = 0; k < step.links.size(); ++k) {
       auto &kernels = told_[step.links[k]].kernels;
       if (kernels.size() >= kMostReported) continue;
@@ -175,7 +176,8 @@ void Region::tell(const Schedule &schedule) {
 }
 
 void Region::run(OrtKernelContext *context) {
-  const Running scope(place_.on_host() && settings_.session_pool ? context : nullptr);
+  const Running scope({place_.on_host() && settings_.session_pool ? context : nullptr,
+                       place_.on_host() && settings_.profile ? &hands_ : nullptr});
   std::vector<Sized> inputs(network_.tensors.size());
   std::vector<void *> places(network_.tensors.size(), nullptr);
   for (int entry : entries_) {
@@ -269,6 +271,11 @@ void Region::run_plan(const OrtKernelContext *context, const Constants &constant
   buffers.output = pointers.places[network_.links[step.links.back()].output];
   buffers.workspace = pointers.workspace, buffers.workspace_size = static_cast<size_t>(step.info.workspace_bytes);
   polyconv::require(polyconv_run(step.plan->get(), &buffers, pointers.stream));
+}
+
+int32_t Region::threads() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return threads_;
 }
 
 std::string Region::report() {

@@ -10,6 +10,7 @@
 
 #include "run/schedule.hpp"
 #include "runtime/settings.hpp"
+#include "runtime/threads.hpp"
 
 namespace polyconv_ort {
 
@@ -22,6 +23,8 @@ class Region {
   size_t layers() const;
   size_t operators() const { return network_.links.size() - layers(); }
   std::string report();
+  int32_t threads();                            // into how many threads' work its plans are cut at most
+  const Hands &hands() const { return hands_; } // who had a part in its runs, where they are timed
 
  private:
   struct Constants { // of each layer
@@ -60,6 +63,8 @@ class Region {
   std::map<std::string, Layouts> layouts_;                                   // by about how large the inputs are
   std::vector<Told> told_;
   int64_t runs_ = 0, plans_ = 0;
+  int32_t threads_ = 0;
+  Hands hands_;
 };
 
 } // namespace polyconv_ort

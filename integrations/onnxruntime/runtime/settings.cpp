@@ -13,6 +13,16 @@
 namespace polyconv_ort {
 namespace {
 
+// One place of processors for each of the session's threads but the caller's, which is the only word that the runtime
+// has for a provider of how many they are: sizes that the session's creator sets by SetIntraOpNumThreads are not shown.
+constexpr char kAffinities[] = "session.intra_op_thread_affinities";
+
+int32_t threads_of(const std::string &affinities) {
+  if (affinities.empty()) return 0;
+  const auto others = 1 + std::count(affinities.begin(), affinities.end(), ';');
+  return others < 1024 ? static_cast<int32_t>(others) + 1 : 0;
+}
+
 // The place of a value in a list; throws a sentence that names all of them.
 int32_t choice(const std::string &key, const std::string &value, const std::vector<std::string> &words) {
   auto found = std::find(words.begin(), words.end(), value);
@@ -68,10 +78,14 @@ Settings read_settings(const Api &api, const OrtSessionOptions *options) {
   std::string prefix = std::string("ep.") + kProviderName + ".";
   for (char &letter : prefix) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   Settings settings;
+  int32_t told = 0;
   for (size_t i = 0; i < count; ++i) {
     const std::string key = keys[i];
+    if (key == kAffinities) told = threads_of(values[i]);
     if (key.compare(0, prefix.size(), prefix) == 0) set(settings, key.substr(prefix.size()), values[i]);
   }
+  settings.threads_of_affinities = settings.threads == 0 && told > 0;
+  if (settings.threads_of_affinities) settings.threads = told;
   return settings;
 }
 

@@ -8,16 +8,29 @@
 namespace polyconv_ort {
 namespace {
 
-thread_local const OrtKernelContext *running = nullptr;
+thread_local Crew running = {nullptr, nullptr};
 
 struct Share {
   void (*task)(void *, int64_t);
   void *context;
+  Hands *hands;
 };
 
 } // namespace
 
-Running::Running(const OrtKernelContext *context) : before_(std::exchange(running, context)) {}
+void Hands::note() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  threads_.insert(std::this_thread::get_id());
+}
+
+void Hands::add_to(std::set<std::thread::id> &threads) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  threads.insert(threads_.begin(), threads_.end());
+}
+
+Running::Running(const Crew &crew) : before_(std::exchange(running, crew)) {
+  if (crew.hands) crew.hands->note();
+}
 
 Running::~Running() {
   running = before_;
@@ -25,12 +38,13 @@ Running::~Running() {
 
 void share_out(void *api_pointer, int64_t tasks, void (*task)(void *, int64_t), void *task_context) {
   const auto &api = *static_cast<const Api *>(api_pointer);
-  if (running && tasks > 1) {
-    Share share{task, task_context};
+  if (running.context && tasks > 1) {
+    Share share{task, task_context, running.hands};
     OrtStatus *status = api.KernelContext_ParallelFor(
-        running,
+        running.context,
         [](void *data, size_t i) {
           auto *shared = static_cast<Share *>(data);
+          if (shared->hands) shared->hands->note();
           shared->task(shared->context, static_cast<int64_t>(i));
         },
         static_cast<size_t>(tasks), 0, &share);

@@ -6,21 +6,42 @@
 
 #include <polyconv/polyconv.hpp>
 
+#include <mutex>
+#include <set>
+#include <thread>
+
 #include "runtime/graph.hpp"
 #include "runtime/settings.hpp"
 
 namespace polyconv_ort {
 
-// Says, while it lives, whose threads `share_out` and the plans below have on this thread. NULL: nobody's.
+// Which threads had a part in the work. Any thread may note itself.
+class Hands {
+ public:
+  void note();
+  void add_to(std::set<std::thread::id> &) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::thread::id> threads_;
+};
+
+// Whose threads a run has. No context: nobody's; no hands: they are not counted.
+struct Crew {
+  const OrtKernelContext *context;
+  Hands *hands;
+};
+
+// Says, while it lives, which crew `share_out` and the plans below have on this thread.
 class Running {
  public:
-  explicit Running(const OrtKernelContext *);
+  explicit Running(const Crew &);
   ~Running();
   Running(const Running &) = delete;
   Running &operator=(const Running &) = delete;
 
  private:
-  const OrtKernelContext *before_;
+  Crew before_;
 };
 
 // polyconv_parallel_for on the session's threads; its context is the Api. Outside a run, while weights are packed say,

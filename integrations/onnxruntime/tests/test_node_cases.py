@@ -11,11 +11,13 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from conftest import with_provider
+from conftest import DEVICE, with_provider
 
 OPERATORS = {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "DeformConv", "MaxPool", "AveragePool", "LpPool",
              "GlobalMaxPool", "GlobalAveragePool", "MaxUnpool"}
 CONVOLUTIONS = {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv"}
+# Its output_shape is larger than what is computed, which no kernel of a real GPU takes; those of the one in the tests do.
+UNTAKEN_ON_GPU = "test_convtranspose_output_shape"
 
 
 def cases():
@@ -52,5 +54,16 @@ def test_as_any_session(case):
 
 @pytest.mark.parametrize("case", [c for c in CASES if all(n.op_type in CONVOLUTIONS for n in c.model.graph.node)],
                          ids=lambda case: case.name)
-def test_forced(case):
-    check(case, with_provider(case.model.SerializeToString(), forced=True))
+def test_forced(case, tmp_path):
+    model = case.model.SerializeToString()
+    try:
+        session = with_provider(model, forced=True)
+    except Exception as failure:  # pylint: disable=broad-except
+        if DEVICE == "cpu" or case.name != UNTAKEN_ON_GPU or "fallback to CPU EP" not in str(failure):
+            raise
+        session = with_provider(model, report=tmp_path / "report")
+        check(case, session)
+        del session
+        assert "\nleft " in (tmp_path / "report").read_text()
+        return
+    check(case, session)
