@@ -185,7 +185,7 @@ bool supports_planes(const polyconv_request &request, int32_t config, sdk::Offer
                         kMostDense, static_cast<long long>(l.weights.size[1]), static_cast<long long>(dense_depth(l)));
   if (!offer_config(Ways{l}, kPlanesShapeCount, config, offer)) return false;
   if (kPlanesShapes[offer.config].reading == Reading::kDense)
-    offer.set_weights(0, "cuda_kcrs4_f32:1", l.weights.size[0] * dense_row(l) * 4);
+    offer.set_weights(0, "cuda_kcrs8_f32:1", l.weights.size[0] * dense_row(l) * 4);
   else
     offer.set_weights(0, packed_format(l), packed_bytes(l));
   return true;
