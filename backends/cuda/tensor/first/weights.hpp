@@ -8,10 +8,9 @@
 
 namespace polyconv::cuda::first {
 
-#define POLYCONV_FIRST_WEIGHTS_TILES(tile)                                                                             \
-  tile(128, 4, 2, 1, "128x256") tile(256, 2, 2, 1, "256x128") tile(128, 2, 2, 1, "128x128")                            \
-      tile(64, 4, 1, 2, "64x256") tile(64, 2, 1, 1, "64x128") tile(64, 1, 1, 1, "64x64") tile(128, 3, 2, 1, "128x192") \
-          tile(64, 3, 1, 1, "64x192") tile(128, 1, 2, 1, "128x64")
+#define POLYCONV_FIRST_WEIGHTS_TILES(tile)                                                  \
+  tile(128, 4, 2, 1, "128x256") tile(128, 3, 2, 1, "128x192") tile(128, 2, 2, 1, "128x128") \
+      tile(128, 1, 2, 1, "128x64") tile(64, 2, 1, 1, "64x128") tile(64, 1, 1, 1, "64x64")
 #define POLYCONV_FIRST_WEIGHTS_SHAPE(rows, chunks, row_groups, chunk_groups, name) \
   {rows, chunks, row_groups, chunk_groups, 64, true},
 inline constexpr wgmma::WeightsShape kFirstWeightsShapes[] = {
