@@ -290,8 +290,38 @@ POLYCONV_NOINLINE void depthwise_any(const DepthwiseTile<From, T> &tile, const D
   }
 }
 
-// The same of two rows of results, at least a vector of channels: a source row that both read is loaded once. Each sum
-// runs over its taps in the order of depthwise_any.
+// The same of two vectors of channels at a time, for passes of few registers: no tap's weights stay in one, but every
+// product is an operand in memory, a pointer serves two of them, and both halves of a line are read together. At least
+// two vectors of channels. Floor: 2 * P multiply-adds against as many loads, P pointers and two weights.
+template <int P, int Step, class T>
+POLYCONV_NOINLINE void depthwise_twins(const DepthwiseTile<T, T> &tile, const DepthwiseRows &rows, const Axis &w,
+                                       int64_t c, int64_t end, const DepthwiseStore<T> &to) {
+  constexpr int kL = kLanes<T>;
+  const int64_t row = w.taps * tile.row_stride;
+  for (; c < end; c += 2 * kL) {
+    const int64_t at = end - c < 2 * kL ? end - 2 * kL : c;
+    fetch_columns<Step, P * Step>(tile, at);
+    Vector<T> acc[2][P] = {};
+    for (int64_t i = 0; i < rows.count; ++i) {
+      const T *const *pixels = tile.pixels + i * tile.line_pixels;
+      const T *weights = tile.weights + rows.taps[i].first * row + at;
+      for (int64_t k = 0; k < w.taps; ++k, ++pixels, weights += tile.row_stride) {
+        const Vector<T> low = loaded(load(weights)), high = loaded(load(weights + kL));
+#pragma GCC unroll 8
+        for (int j = 0; j < P; ++j) {
+          const T *pixel = pixels[j * Step] + at;
+          acc[0][j] = multiply_add(load(pixel), low, acc[0][j]);
+          acc[1][j] = multiply_add(load(pixel + kL), high, acc[1][j]);
+        }
+      }
+    }
+    store_vectors(to, to.to + at, to.column, to.columns, at, kL, acc[0]);
+    store_vectors(to, to.to + at + kL, to.column, to.columns, at + kL, kL, acc[1]);
+  }
+}
+
+// As depthwise_any, of two rows of results, at least a vector of channels: a source row that both read is loaded once.
+// Each sum runs over its taps in the order of depthwise_any.
 template <int P, int Step, class From, class T>
 POLYCONV_NOINLINE void depthwise_pair(const DepthwiseTile<From, T> &tile, const DepthwiseRows &rows, const Axis &w,
                                       int64_t c, int64_t end, const DepthwiseStore<T> &to) {
