@@ -213,14 +213,15 @@ POLYCONV_INLINE bool multiply_narrow(const DenseTask<T> &task, int64_t lines, in
 
 // One panel of a line's tiles, as multiply_lines has them.
 struct DensePanel {
-  int64_t line, lines, panel, channel_block, steps; // steps: of a run of one tap
+  int64_t line, lines, panel, channel_block;
+  int64_t steps, run_count; // of a run of one tap; runs that the line has
 };
 
 // The tiles of a line, two where tiles are of two, against one panel and block of channels. `unfinished` holds the
-// line's sums between blocks. `tile` has runs.
+// line's sums between blocks.
 template <class T>
-POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &b, const DensePanel &at, T *unfinished,
-                                    DenseTile<T> tile) {
+POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &b, const DensePanel &at,
+                                    T *unfinished) {
   const DensePlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
   alignas(64) T one_tile[kDensePixels * kDenseVectors * kLanes<T>], start[kDenseVectors * kLanes<T>];
@@ -228,6 +229,10 @@ POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &
   const int64_t channels = rest < p.panel_channels ? rest : p.panel_channels;
   const bool last = at.channel_block + 1 == p.channel_blocks, two = channels > kLanes<T>;
   Row row = {b.image, task.group * p.group_out + made, b.depth, at.line, tile_column(p, b.tile), 1};
+  DenseTile<T> tile = {};
+  tile.runs = task.runs, tile.run_count = at.run_count;
+  tile.pixel_stride = p.pixel_stride;
+  tile.chains = p.chains;
   tile.weights = task.weights + p.taps * (at.panel * p.pixel + at.channel_block * p.channel_block) * p.panel_channels;
   tile.source_ahead = tile.weights_ahead = tile.weights;
   const int64_t part = p.chains ? 0 : fetch_ahead(task, b, at.line, p.taps * at.steps * p.panel_channels, tile);
@@ -266,12 +271,8 @@ POLYCONV_INLINE void multiply_lines(const DenseTask<T> &task, const DenseBlock &
   const DensePlan &p = task.p;
   const int64_t channel = at.channel_block * p.channel_block, left = p.pixel - channel;
   at.steps = left < p.channel_block ? left : p.channel_block;
-  DenseTile<T> tile = {};
-  tile.runs = task.runs;
-  tile.run_count = list_runs(task, b, at.line, at.lines, channel, at.steps);
-  tile.pixel_stride = p.pixel_stride;
-  tile.chains = p.chains;
-  for (; at.panel < last_panel; ++at.panel) multiply_tiles(task, b, at, unfinished, tile);
+  at.run_count = list_runs(task, b, at.line, at.lines, channel, at.steps);
+  for (; at.panel < last_panel; ++at.panel) multiply_tiles(task, b, at, unfinished);
 }
 
 template <class T>
@@ -287,7 +288,7 @@ POLYCONV_NOINLINE void run_block(const DenseTask<T> &task, const DenseBlock &b, 
     for (int64_t channels = 0; channels < p.channel_blocks; ++channels)
       for (int64_t i = 0, lines; i < b.lines; i += lines) {
         lines = at_once < b.lines - i ? at_once : b.lines - i;
-        multiply_lines(task, b, {b.line + i, lines, panel, channels, 0}, panel + panels, task.sums + i * line_sums);
+        multiply_lines(task, b, {b.line + i, lines, panel, channels, 0, 0}, panel + panels, task.sums + i * line_sums);
       }
 }
 

@@ -126,7 +126,9 @@ POLYCONV_INLINE void add_columns(const Source &source, const From *const *pixels
 // source pixel is loaded once, and the weights stay where they are. Floor: R * K * K multiply-adds a column, for
 // Step * ((R - 1) * Step + K) loads and as many of their pointers.
 template <class From, class T, int K, int Step, int R>
-POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64_t c, const DepthwiseStore<T> &to) {
+POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64_t c, const DepthwiseStore<T> &given) {
+  const DepthwiseStore<T> to = given; // what a reference leads to would be loaded anew after every store
+  const int64_t line_pixels = tile.line_pixels;
   constexpr int kSums = (K + Step - 1) / Step; // columns of results that read one column
   const Load<From, T> convert(tile.zero_point);
   const DepthwiseSource<From, T> source = {convert, c};
@@ -135,11 +137,11 @@ POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64
   for (int i = 0; i < K * K; ++i) weights[i] = loaded(load(tile.weights + i * tile.row_stride + c));
   Vector<T> acc[kSums][R];
   const From *const *pixels = tile.pixels, *ahead = tile.ahead;
-  add_columns<0, K - Step, K, Step>(source, pixels, tile.line_pixels, weights, acc);
+  add_columns<0, K - Step, K, Step>(source, pixels, line_pixels, weights, acc);
   T *p = to.to + c;
   for (int64_t x = 0; x < to.columns; ++x, p += to.column, pixels += Step) {
     if (ahead) ahead = fetch_rows<R * Step, Step>(tile, ahead);
-    add_columns<K - Step, K, K, Step>(source, pixels, tile.line_pixels, weights, acc);
+    add_columns<K - Step, K, K, Step>(source, pixels, line_pixels, weights, acc);
     store_vectors(to, p, to.row, to.rows, c, kLanes<T>, acc[0]);
 #pragma GCC unroll 8
     for (int i = 0; i + 1 < kSums; ++i)
