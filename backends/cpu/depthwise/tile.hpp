@@ -297,8 +297,9 @@ POLYCONV_NOINLINE void depthwise_any(const DepthwiseTile<From, T> &tile, const D
 // two vectors of channels. Floor: 2 * P multiply-adds against as many loads, P pointers and two weights.
 template <int P, int Step, class T>
 POLYCONV_NOINLINE void depthwise_twins(const DepthwiseTile<T, T> &tile, const DepthwiseRows &rows, const Axis &w,
-                                       int64_t c, int64_t end, const DepthwiseStore<T> &to) {
+                                       int64_t c, int64_t end, const DepthwiseStore<T> &given) {
   constexpr int kL = kLanes<T>;
+  const DepthwiseStore<T> to = given;
   const int64_t row = w.taps * tile.row_stride;
   for (; c < end; c += 2 * kL) {
     const int64_t at = end - c < 2 * kL ? end - 2 * kL : c;
@@ -352,22 +353,37 @@ POLYCONV_NOINLINE void depthwise_pair(const DepthwiseTile<From, T> &tile, const 
   }
 }
 
-// One tap: every channel of a pixel times its weight, pixels in memory's order. A row of `padding` has none.
-template <class From, class T>
-POLYCONV_NOINLINE void depthwise_scale(const DepthwiseTile<From, T> &tile, int64_t step, bool padding, int64_t c,
-                                       int64_t end, const DepthwiseStore<T> &to) {
+// One tap of P pixels: every channel times its weight. A row of `padding` has none.
+template <int P, class From, class T>
+POLYCONV_INLINE void scale_pixels(const DepthwiseTile<From, T> &tile, const From *const *pixels, int64_t step,
+                                  bool padding, int64_t c, int64_t end, const DepthwiseStore<T> &to, T *result) {
   constexpr int kL = kLanes<T>;
   const Load<From, T> convert(tile.zero_point);
-  for (int64_t x = 0; x < to.columns; ++x) {
-    const From *pixel = tile.pixels[x * step];
-    T *result = to.to + x * to.column;
-    for (int64_t channel = c; channel < end; channel += kL) {
-      const int64_t at = channel < end - kL ? channel : end - kL;
-      Vector<T> acc[1] = {};
-      if (!padding) acc[0] = multiply_add(convert.full(pixel + at), load(tile.weights + at), acc[0]);
-      store_vectors(to, result + at, 0, 1, at, kL, acc);
-    }
+  const From *from[P];
+#pragma GCC unroll 4
+  for (int j = 0; j < P; ++j) from[j] = pixels[j * step];
+  for (int64_t channel = c; channel < end; channel += kL) {
+    const int64_t at = channel < end - kL ? channel : end - kL;
+    const Vector<T> weights = load(tile.weights + at);
+    Vector<T> acc[P] = {};
+    if (!padding)
+#pragma GCC unroll 4
+      for (int j = 0; j < P; ++j) acc[j] = multiply_add(convert.full(from[j] + at), weights, acc[j]);
+    store_vectors(to, result + at, to.column, P, at, kL, acc);
   }
+}
+
+// One tap: a few pixels at a time, so that what a vector costs beside its product is shared, in memory's order.
+template <class From, class T>
+POLYCONV_NOINLINE void depthwise_scale(const DepthwiseTile<From, T> &tile, int64_t step, bool padding, int64_t c,
+                                       int64_t end, const DepthwiseStore<T> &given) {
+  constexpr int kPixels = 4;
+  const DepthwiseStore<T> to = given;
+  int64_t x = 0;
+  for (; x + kPixels <= to.columns; x += kPixels)
+    scale_pixels<kPixels>(tile, tile.pixels + x * step, step, padding, c, end, to, to.to + x * to.column);
+  for (; x < to.columns; ++x)
+    scale_pixels<1>(tile, tile.pixels + x * step, step, padding, c, end, to, to.to + x * to.column);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA
