@@ -22,9 +22,15 @@ POLYCONV_INLINE void add_product(V a, V b, V &sum) {
 }
 
 // Steps of a reduction at once. Few registers hold few multiply-adds a step, beside which counting and fetching early
-// are as many instructions again: fewer decode sooner where the core's other thread is another machine's.
+// are as many instructions again: fewer decode sooner where the core's other thread is another machine's. Where a
+// multiply-add is two instructions, each needs a register for the product, and several steps would spill.
+#if defined(__FMA__)
+constexpr bool kFused = true;
+#else
+constexpr bool kFused = false;
+#endif
 template <int Few>
-constexpr int kSteps = kManyRegisters ? 1 : Few;
+constexpr int kSteps = kFused && !kManyRegisters ? Few : 1;
 constexpr int kLineVectors = kVectorBytes < 64 ? 64 / kVectorBytes : 1; // of a line of the caches
 
 // N vectors side by side.
