@@ -50,7 +50,7 @@ POLYCONV_INLINE void add_taps(const DenseTile<T> &t, const DenseRun<T> &run, Vec
   constexpr int kPixels = (M - 1) * Step + Taps;
   DensePixels<T, kPixels> pixels(run.source + t.column * t.pixel_stride, t.tap_stride);
   const T *weights = t.weights + run.weights;
-  for (int64_t k = 0; k < run.steps; ++k, weights += t.weight_stride, pixels.next()) {
+  for (int64_t k = 0; k < run.steps; ++k, weights += kDensePanel<T>, pixels.next()) {
     Vector<T> taps[Taps];
 #pragma GCC unroll 3
     for (int b = 0; b < Taps; ++b) taps[b] = loaded(load(weights + b * t.tap_weights));
@@ -75,7 +75,7 @@ template <class T, int M>
 POLYCONV_INLINE void add_long_run(const DenseTile<T> &t, const DenseRun<T> &run, Vector<T> (&sums)[M][1]) {
   DensePixels<T, M> pixels(run.source + t.column * t.pixel_stride, t.pixel_stride);
   const T *weights = t.weights + run.weights;
-  for (int64_t k = 0; k < run.steps; ++k, weights += t.weight_stride, pixels.next()) {
+  for (int64_t k = 0; k < run.steps; ++k, weights += kDensePanel<T>, pixels.next()) {
     const Vector<T> vector = load(weights);
 #pragma GCC unroll 32
     for (int m = 0; m < M; ++m) sums[m][0] = multiply_add(splat_at(pixels.at(m)), vector, sums[m][0]);

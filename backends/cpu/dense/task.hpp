@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/common/finish.hpp"
+#include "cpu/dense/finish.hpp"
 #include "cpu/dense/narrow_tile.hpp"
 #include "cpu/dense/strip.hpp"
 #include "cpu/dense/tile.hpp"
@@ -121,64 +122,6 @@ POLYCONV_INLINE void subtract_offset(const DenseTask<T> &task, const DenseBlock 
   });
 }
 
-// What a tile that becomes results in registers does to its sums: adds a bias and a residual, neither where they are
-// NULL, and cuts off what is below 0 or above a limit, or is the hard swish.
-struct DenseFinish {
-  const float *bias, *residual; // of the tile's first channel and pixel
-  bool relu;
-  const float *highest; // NULL: no limit
-  bool hard_swish;
-};
-
-POLYCONV_INLINE DenseFinish finish_of(const Epilogue &e, const Row &row) {
-  const int32_t activation = e.rules.activation;
-  return {e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr,
-          e.residual ? static_cast<const float *>(e.residual) + row_offset(e.residual_tensor, row) : nullptr,
-          activation == POLYCONV_ACT_RELU || activation == POLYCONV_ACT_CLIPPED_RELU,
-          activation == POLYCONV_ACT_CLIPPED_RELU ? &e.rules.activation_alpha : nullptr,
-          activation == POLYCONV_ACT_HARD_SWISH};
-}
-
-POLYCONV_INLINE F32 cut(F32 v, const DenseFinish &finish) {
-  if (finish.relu) v = v < F32{} ? F32{} : v; // NaN stays
-  if (finish.highest) v = v > splat(*finish.highest) ? splat(*finish.highest) : v;
-  if (finish.hard_swish) v = activate(v, POLYCONV_ACT_HARD_SWISH, F32{});
-  return v;
-}
-
-// Stores m pixels of `channels` channels along W: at most a bias, a residual, and relu, clipped perhaps.
-POLYCONV_INLINE void store_turned(const Epilogue &e, const float *sums, int64_t stride, int64_t m, int64_t channels,
-                                  const Row &row) {
-  const DenseFinish finish = finish_of(e, row);
-  float *result = static_cast<float *>(e.output) + row_offset(e.result, row);
-  for (int64_t c = 0; c < channels; c += kF32Lanes) {
-    const int64_t rest = channels - c < kF32Lanes ? channels - c : kF32Lanes;
-    F32 square[kF32Lanes];
-    for (int64_t i = 0; i < m; i += kF32Lanes) {
-      const int pixels = m - i < kF32Lanes ? static_cast<int>(m - i) : kF32Lanes;
-#pragma GCC unroll 16
-      for (int lane = 0; lane < kF32Lanes; ++lane)
-        square[lane] = lane < pixels ? load(sums + (i + lane) * stride + c) : F32{};
-      transpose<float>(square);
-#pragma GCC unroll 16
-      for (int lane = 0; lane < kF32Lanes; ++lane) {
-        if (lane >= rest) break;
-        F32 v = square[lane];
-        if (finish.bias) v += splat(finish.bias[c + lane]);
-        if (finish.residual) v += load_partial(finish.residual + (c + lane) * e.residual_tensor.stride[1] + i, pixels);
-        store_partial(result + (c + lane) * e.result.stride[1] + i, cut(v, finish), pixels);
-      }
-    }
-  }
-}
-
-// Fetches the lines that store_turned writes, which no core foresees: where each row of a tile ends, as it begins where
-// the tile before ended.
-POLYCONV_INLINE void fetch_turned(const Epilogue &e, int64_t m, int64_t channels, const Row &row) {
-  const float *end = static_cast<const float *>(e.output) + row_offset(e.result, row) + m - 1;
-  for (int64_t c = 0; c < channels; ++c, end += e.result.stride[1]) __builtin_prefetch(end, 1);
-}
-
 // Finishes m pixels of `channels` channels, whose sums lie with channels side by side.
 template <class T>
 POLYCONV_INLINE void finish_tile(const DenseTask<T> &task, const T *sums, int64_t m, int64_t channels, Row row) {
@@ -268,52 +211,68 @@ POLYCONV_INLINE bool multiply_narrow(const DenseTask<T> &task, int64_t lines, in
   return false;
 }
 
-// `lines` lines of the block, two where tiles are of two, against one panel and block of channels. `unfinished` holds a
+// One panel of a line's tiles, as multiply_lines has them.
+struct DensePanel {
+  int64_t line, lines, panel, channel_block;
+  int64_t steps, run_count; // of a run of one tap; runs that the line has
+};
+
+// The tiles of a line, two where tiles are of two, against one panel and block of channels. `unfinished` holds the
 // line's sums between blocks.
 template <class T>
-POLYCONV_INLINE void multiply_lines(const DenseTask<T> &task, const DenseBlock &b, int64_t line, int64_t lines,
-                                    int64_t panel, int64_t channel_block, T *unfinished) {
+POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &b, const DensePanel &at,
+                                    T *unfinished) {
   const DensePlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
   alignas(64) T one_tile[kDensePixels * kDenseVectors * kLanes<T>], start[kDenseVectors * kLanes<T>];
-  const int64_t channel = channel_block * p.channel_block, left = p.pixel - channel;
-  const int64_t steps = left < p.channel_block ? left : p.channel_block;
-  const int64_t made = panel * p.panel_channels, rest = p.group_out - made;
+  const int64_t made = at.panel * p.panel_channels, rest = p.group_out - made;
   const int64_t channels = rest < p.panel_channels ? rest : p.panel_channels;
-  const bool last = channel_block + 1 == p.channel_blocks, two = channels > kLanes<T>;
-  Row row = {b.image, task.group * p.group_out + made, b.depth, line, 0, 1};
+  const bool last = at.channel_block + 1 == p.channel_blocks, two = channels > kLanes<T>;
+  Row row = {b.image, task.group * p.group_out + made, b.depth, at.line, tile_column(p, b.tile), 1};
   DenseTile<T> tile = {};
-  tile.runs = task.runs;
-  tile.run_count = list_runs(task, b, line, lines, channel, steps);
+  tile.runs = task.runs, tile.run_count = at.run_count;
   tile.pixel_stride = p.pixel_stride;
-  tile.weights = task.weights + p.taps * (panel * p.pixel + channel) * p.panel_channels;
-  tile.weight_stride = p.panel_channels;
   tile.chains = p.chains;
-  const int64_t part = fetch_ahead(task, b, line, p.taps * steps * p.panel_channels, tile);
+  tile.weights = task.weights + p.taps * (at.panel * p.pixel + at.channel_block * p.channel_block) * p.panel_channels;
+  tile.source_ahead = tile.weights_ahead = tile.weights;
+  const int64_t part = p.chains ? 0 : fetch_ahead(task, b, at.line, p.taps * at.steps * p.panel_channels, tile);
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) == 0)
-    if (p.offset && channel_block == 0) subtract_offset(task, b, line, panel, start);
+    if (p.offset && at.channel_block == 0) subtract_offset(task, b, at.line, at.panel, start);
   const bool whole = channels % kLanes<T> == 0;
   const bool direct = last && p.stores_tiles && !p.along_w && (whole || e.result.type != POLYCONV_BF16);
   if (direct && !whole) tile.rest = static_cast<int32_t>(channels % kLanes<T>);
+  tile.result_row = p.panel_channels * static_cast<int64_t>(sizeof(T));
+  if (direct) set_result(task, row, tile);
   for (int64_t i = b.tile; i < b.last_tile; ++i, unfinished += p.tile_pixels * p.panel_channels) {
-    tile.column = tile_column(p, i);
+    row.w = tile.column = tile_column(p, i);
     const int64_t m = tile_column(p, i + 1) - tile.column;
     T *sums = p.channel_blocks > 1 ? unfinished : one_tile;
-    tile.start = channel_block > 0 ? sums : p.offset ? start : nullptr;
-    tile.start_stride = channel_block > 0 ? p.panel_channels : 0;
-    tile.result_row = p.panel_channels * static_cast<int64_t>(sizeof(T));
-    tile.result = sums;
-    row.w = tile.column;
-    if (direct) set_result(task, row, tile);
+    tile.start = at.channel_block > 0 ? sums : p.offset ? start : nullptr;
+    tile.start_stride = at.channel_block > 0 ? p.panel_channels : 0;
+    if (!direct) tile.result = sums;
     if (last && p.along_w && p.stores_tiles) fetch_turned(e, m, channels, row);
     if (two)
       dense_tile_of<T, 2>(m, tile);
-    else if (!multiply_narrow(task, lines, m, tile))
+    else if (!multiply_narrow(task, at.lines, m, tile))
       dense_tile_of<T, 1>(m, tile);
     if (last && !direct) finish_tile(task, sums, m, channels, row);
+    if (direct) tile.result = static_cast<char *>(tile.result) + m * tile.result_row;
+    if (tile.residual) tile.residual += m * tile.residual_row;
     if (p.in_place) tile.source_ahead += m * p.pixel_stride;
     tile.weights_ahead += part;
   }
+}
+
+// `lines` lines of the block, two where tiles are of two, against panels [panel, last_panel) and a block of channels:
+// what they read is listed once for all panels.
+template <class T>
+POLYCONV_INLINE void multiply_lines(const DenseTask<T> &task, const DenseBlock &b, DensePanel at, int64_t last_panel,
+                                    T *unfinished) {
+  const DensePlan &p = task.p;
+  const int64_t channel = at.channel_block * p.channel_block, left = p.pixel - channel;
+  at.steps = left < p.channel_block ? left : p.channel_block;
+  at.run_count = list_runs(task, b, at.line, at.lines, channel, at.steps);
+  for (; at.panel < last_panel; ++at.panel) multiply_tiles(task, b, at, unfinished);
 }
 
 template <class T>
@@ -322,11 +281,14 @@ POLYCONV_NOINLINE void run_block(const DenseTask<T> &task, const DenseBlock &b, 
   const DensePlan &p = task.p;
   if (!p.in_place && !kept) task.source.fill(p, task.in, b, task.strip);
   const int64_t line_sums = (b.last_tile - b.tile) * p.tile_pixels * p.panel_channels;
-  for (int64_t panel = first_panel; panel < last_panel; ++panel)
+  const int64_t at_once = p.pairs ? 2 : 1;
+  // A block of one line meets all panels in turn, else every panel, which stays in the cache, all lines.
+  const int64_t panels = b.lines <= at_once && p.channel_blocks == 1 ? last_panel - first_panel : 1;
+  for (int64_t panel = first_panel; panel < last_panel; panel += panels)
     for (int64_t channels = 0; channels < p.channel_blocks; ++channels)
       for (int64_t i = 0, lines; i < b.lines; i += lines) {
-        lines = p.pairs && i + 1 < b.lines ? 2 : 1;
-        multiply_lines(task, b, b.line + i, lines, panel, channels, task.sums + i * line_sums);
+        lines = at_once < b.lines - i ? at_once : b.lines - i;
+        multiply_lines(task, b, {b.line + i, lines, panel, channels, 0, 0}, panel + panels, task.sums + i * line_sums);
       }
 }
 

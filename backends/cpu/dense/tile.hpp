@@ -13,6 +13,9 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 constexpr int kDensePixels = kManyRegisters ? 14 : 6, kDenseVectors = 2;
+template <class T>
+constexpr int kDensePanel = kDenseVectors *kLanes<T>; // output channels of packed weights, from one step to the next
+constexpr int kDenseSteps = kSteps<4>;                // of a run
 
 // `steps` neighbouring source elements and the weights that meet them. `source` is where output column 0 reads.
 template <class T>
@@ -31,8 +34,7 @@ struct DenseTile {
   int64_t column;       // of the first pixel
   int64_t pixel_stride; // elements of the source
   const T *weights;
-  int64_t weight_stride; // of a step
-  const T *start;        // sums so far, M rows of start_stride; NULL: from zero
+  const T *start; // sums so far, M rows of start_stride; NULL: from zero
   int64_t start_stride;
   void *result;       // M rows: of T, or of bf16 where that is said
   int64_t result_row; // bytes from one to the next
@@ -113,6 +115,17 @@ POLYCONV_INLINE S32 accumulate(S32 sums, S32 a, S32 b) {
 }
 #endif
 
+// The same where the sums are.
+template <class V>
+POLYCONV_INLINE void accumulate_in(V &sums, V a, V b) {
+  sums = accumulate(sums, a, b);
+}
+#if !defined(POLYCONV_DOTS)
+POLYCONV_INLINE void accumulate_in(F32 &sums, F32 a, F32 b) {
+  add_product(a, b, sums);
+}
+#endif
+
 // Of integers modulo 2^32.
 template <class V>
 POLYCONV_INLINE V plus(V a, V b) {
@@ -134,34 +147,50 @@ POLYCONV_INLINE Vector<T> broadcast(const T *p) {
 #endif
 }
 
+// One step: what element `at` of a run's pixels [First, Last) gives, of which every third has a pointer.
+template <int First, int Last, class T, int M, int N>
+POLYCONV_INLINE void add_step(const T *const (&pixels)[(M + 2) / 3], int at, int64_t stride, const T *weights,
+                              Vector<T> (&sums)[M][N]) {
+  Vector<T> vectors[N];
+  load_vectors(weights, vectors);
+#pragma GCC unroll 16
+  for (int m = First; m < Last; ++m) {
+    const Vector<T> scalar = broadcast(pixels[m / 3] + m % 3 * stride + at);
+#pragma GCC unroll 4
+    for (int n = 0; n < N; ++n) accumulate_in(sums[m][n], scalar, vectors[n]);
+  }
+}
+
+// `Steps` steps of a run, and its pointers behind them. A tile of one vector has no load to spare for fetching early.
+template <int Steps, int First, int Last, class T, int M, int N>
+POLYCONV_INLINE void add_steps(const DenseTile<T> &t, const T *(&pixels)[(M + 2) / 3], const T *&weights,
+                               DenseAhead<T> &ahead, Vector<T> (&sums)[M][N]) {
+  if constexpr (N > 1) {
+#pragma GCC unroll 2
+    for (int i = 0; i < Steps; i += 2, ahead.source += (Steps > 1 ? 2 : 1) * t.source_ahead_step)
+      __builtin_prefetch(ahead.source);
+    __builtin_prefetch(ahead.weights, 0, 2);
+    ahead.weights += Steps * t.weights_ahead_step;
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < Steps; ++i, weights += kDensePanel<T>)
+    add_step<First, Last>(pixels, i, t.pixel_stride, weights, sums);
+#pragma GCC unroll 8
+  for (const T *&pixel : pixels) pixel += Steps;
+}
+
 // One run, for pixels [First, Last) of the tile. Pointers to every third pixel keep the addresses in few registers.
 template <int First, int Last, class T, int M, int N>
 POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, DenseAhead<T> &ahead,
                              Vector<T> (&sums)[M][N]) {
   const T *pixels[(M + 2) / 3];
-  const int64_t stride = t.pixel_stride, weight_stride = t.weight_stride;
 #pragma GCC unroll 8
-  for (int i = 0; i < (M + 2) / 3; ++i) pixels[i] = run.source + (t.column + 3 * i) * stride;
+  for (int i = 0; i < (M + 2) / 3; ++i) pixels[i] = run.source + (t.column + 3 * i) * t.pixel_stride;
   const T *weights = t.weights + run.weights;
-  for (int64_t k = 0; k < run.steps; ++k) {
-    Vector<T> vectors[N];
-    load_vectors(weights, vectors);
-    if constexpr (N > 1) { // a tile of one vector has no load to spare
-      __builtin_prefetch(ahead.source);
-      __builtin_prefetch(ahead.weights, 0, 2);
-      ahead.source += t.source_ahead_step;
-      ahead.weights += t.weights_ahead_step;
-    }
-#pragma GCC unroll 16
-    for (int m = First; m < Last; ++m) {
-      const Vector<T> scalar = broadcast(pixels[m / 3] + m % 3 * stride);
-#pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) sums[m][n] = accumulate(sums[m][n], scalar, vectors[n]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < (M + 2) / 3; ++i) ++pixels[i];
-    weights += weight_stride;
-  }
+  int64_t left = run.steps;
+  for (; left >= kDenseSteps; left -= kDenseSteps) add_steps<kDenseSteps, First, Last>(t, pixels, weights, ahead, sums);
+  if constexpr (kDenseSteps > 1)
+    for (; left > 0; --left) add_steps<1, First, Last>(t, pixels, weights, ahead, sums);
 }
 
 // All runs of a tile of one pixel, which would wait for its own sums: step after step goes to another of a few chains
@@ -177,7 +206,7 @@ POLYCONV_INLINE void add_in_chains(const DenseTile<T> &t, Vector<T> (&sums)[N]) 
     const T *source = run.source + t.column * t.pixel_stride, *weights = t.weights + run.weights;
     for (int64_t k = 0; k < run.steps; k += kChains)
 #pragma GCC unroll 4
-      for (int c = 0; c < kChains; ++c, weights += t.weight_stride) {
+      for (int c = 0; c < kChains; ++c, weights += kDensePanel<T>) {
         if (k + c >= run.steps) break;
         const Vector<T> scalar = broadcast(source + k + c);
 #pragma GCC unroll 4
@@ -273,7 +302,7 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
 #pragma GCC unroll 16
     for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
-      for (int n = 0; n < N; ++n)
+      for (int n = 0; n < N; n += kLineVectors)
         __builtin_prefetch(static_cast<char *>(t.result) + m * t.result_row + n * kVectorBytes, 1);
   if (t.residual)
 #pragma GCC unroll 16

@@ -90,7 +90,8 @@ int64_t columns_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa)
   if (p.grouped) return out > kDepthwiseColumns ? kGroupedColumns : kDepthwiseColumns;
   const bool f32 = layer.input.type == POLYCONV_F32,
              whole = p.channels * sum_bytes(layer.sum_type) >= vector_bytes(isa);
-  if (!p.near || (!whole && (!f32 || p.axis[2].step != 1))) return kDepthwiseColumns;
+  if (p.twins && round_up(out, kDepthwiseSeven) <= round_up(out, kDepthwiseColumns)) return kDepthwiseSeven;
+  if (p.twins || !p.near || (!whole && (!f32 || p.axis[2].step != 1))) return kDepthwiseColumns;
   int64_t best = kDepthwiseWide;
   for (const int64_t columns : {kDepthwiseSeven, kDepthwiseColumns})
     if (f32 && whole && round_up(out, columns) < round_up(out, best)) best = columns;
@@ -113,7 +114,13 @@ bool pairs_rows(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
 
 void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
+  const bool loops = layer.input.type == POLYCONV_F64 || layer.input.type == POLYCONV_U16;
+  p.near = w.dilation == 1 && w.step <= 2 && !loops;
   p.square = square_of(p, layer, isa);
+  // At stride 2 a sweep of two rows shares little, and spills where there are few registers.
+  p.twins = !many_registers(isa) && !p.grouped && p.near && layer.input.type == POLYCONV_F32 && taps(layer) > 1 &&
+            p.channels * 4 >= 2 * vector_bytes(isa) && (!p.square || w.step == 2);
+  if (p.twins) p.square = 0;
   const int64_t bytes = tensor_bytes(layer);
   const bool tiles = !p.square && !p.grouped && layer.input.type == POLYCONV_F32 && layer.weights.size[kH] > 1;
   p.ahead = (p.square && bytes >= kDepthwiseAheadBytes) || (tiles && bytes >= kDepthwiseTileAheadBytes);
@@ -125,8 +132,6 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   p.walks = !p.grouped && many_registers(isa) && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 &&
             h.step == 2 && bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kDepthwiseWalkBytes;
   p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, many_registers(isa));
-  const bool loops = layer.input.type == POLYCONV_F64 || layer.input.type == POLYCONV_U16;
-  p.near = w.dilation == 1 && w.step <= 2 && !loops;
   p.skips = !p.square && pads_with_nothing(p, layer);
   p.scales = !p.grouped && p.direct && taps(layer) == 1 && w.step <= 2 && layer.input.type == POLYCONV_F32 &&
              p.channels * 4 >= vector_bytes(isa);

@@ -46,6 +46,7 @@ struct DepthwisePlan {
   int32_t ahead;                // the input is larger than the second cache: fetch the rows of the next group early
   int32_t near;                 // taps of a row are neighbours, at stride 1 or 2, of a type that tiles take
   int32_t skips;                // rows of zero padding are left out
+  int32_t twins;                // few registers, f32: tiles of two vectors of channels instead of sweeps
   int32_t scales;               // one tap, whole vectors, stored by the tile: pixel by pixel
   int32_t walks;                // stride 2 beyond the caches: column by column with all channels, not sweep by sweep
   int64_t channels, row_stride; // of results; of packed weights: [tap][channel up to row_stride]

@@ -122,6 +122,11 @@ POLYCONV_INLINE void filter_row(const DepthwiseGroup<From, T> &group, const Dept
   w.step == 2 ? depthwise_any<true, P, 2>(tile, rows, w, c, end, to)
               : depthwise_any<true, P, 1>(tile, rows, w, c, end, to);
 }
+template <int P, class T>
+POLYCONV_INLINE void filter_twins(const DepthwiseTile<T, T> &tile, const DepthwiseRows &rows, const Axis &w, int64_t c,
+                                  int64_t end, const DepthwiseStore<T> &to) {
+  w.step == 2 ? depthwise_twins<P, 2>(tile, rows, w, c, end, to) : depthwise_twins<P, 1>(tile, rows, w, c, end, to);
+}
 template <class From, class T>
 POLYCONV_INLINE void filter_any(const DepthwiseGroup<From, T> &group, const DepthwiseTile<From, T> &tile, int64_t c,
                                 int64_t end, const DepthwiseStore<T> &to) {
@@ -130,6 +135,10 @@ POLYCONV_INLINE void filter_any(const DepthwiseGroup<From, T> &group, const Dept
   const bool whole = end - c >= kLanes<T>, near = group.plan.near != 0;
   if constexpr (sizeof(From) == 4) {
     const int64_t columns = group.plan.tile_columns;
+    if constexpr (!kManyRegisters)
+      if (group.plan.twins)
+        return columns == kDepthwiseSeven ? filter_twins<kDepthwiseSeven>(tile, rows, w, c, end, to)
+                                          : filter_twins<kDepthwiseColumns>(tile, rows, w, c, end, to);
     if (!whole && near && w.step == 1) return depthwise_any<false, kDepthwiseWide, 1>(tile, rows, w, c, end, to);
     if (whole && near && columns == kDepthwiseSeven) return filter_row<kDepthwiseSeven>(group, tile, c, end, to);
     if (whole && near && columns == kDepthwiseColumns) return filter_row<kDepthwiseColumns>(group, tile, c, end, to);

@@ -126,7 +126,9 @@ POLYCONV_INLINE void add_columns(const Source &source, const From *const *pixels
 // source pixel is loaded once, and the weights stay where they are. Floor: R * K * K multiply-adds a column, for
 // Step * ((R - 1) * Step + K) loads and as many of their pointers.
 template <class From, class T, int K, int Step, int R>
-POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64_t c, const DepthwiseStore<T> &to) {
+POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64_t c, const DepthwiseStore<T> &given) {
+  const DepthwiseStore<T> to = given; // what a reference leads to would be loaded anew after every store
+  const int64_t line_pixels = tile.line_pixels;
   constexpr int kSums = (K + Step - 1) / Step; // columns of results that read one column
   const Load<From, T> convert(tile.zero_point);
   const DepthwiseSource<From, T> source = {convert, c};
@@ -135,11 +137,11 @@ POLYCONV_NOINLINE void depthwise_sweep(const DepthwiseTile<From, T> &tile, int64
   for (int i = 0; i < K * K; ++i) weights[i] = loaded(load(tile.weights + i * tile.row_stride + c));
   Vector<T> acc[kSums][R];
   const From *const *pixels = tile.pixels, *ahead = tile.ahead;
-  add_columns<0, K - Step, K, Step>(source, pixels, tile.line_pixels, weights, acc);
+  add_columns<0, K - Step, K, Step>(source, pixels, line_pixels, weights, acc);
   T *p = to.to + c;
   for (int64_t x = 0; x < to.columns; ++x, p += to.column, pixels += Step) {
     if (ahead) ahead = fetch_rows<R * Step, Step>(tile, ahead);
-    add_columns<K - Step, K, K, Step>(source, pixels, tile.line_pixels, weights, acc);
+    add_columns<K - Step, K, K, Step>(source, pixels, line_pixels, weights, acc);
     store_vectors(to, p, to.row, to.rows, c, kLanes<T>, acc[0]);
 #pragma GCC unroll 8
     for (int i = 0; i + 1 < kSums; ++i)
@@ -290,8 +292,39 @@ POLYCONV_NOINLINE void depthwise_any(const DepthwiseTile<From, T> &tile, const D
   }
 }
 
-// The same of two rows of results, at least a vector of channels: a source row that both read is loaded once. Each sum
-// runs over its taps in the order of depthwise_any.
+// The same of two vectors of channels at a time, for passes of few registers: no tap's weights stay in one, but every
+// product is an operand in memory, a pointer serves two of them, and both halves of a line are read together. At least
+// two vectors of channels. Floor: 2 * P multiply-adds against as many loads, P pointers and two weights.
+template <int P, int Step, class T>
+POLYCONV_NOINLINE void depthwise_twins(const DepthwiseTile<T, T> &tile, const DepthwiseRows &rows, const Axis &w,
+                                       int64_t c, int64_t end, const DepthwiseStore<T> &given) {
+  constexpr int kL = kLanes<T>;
+  const DepthwiseStore<T> to = given;
+  const int64_t row = w.taps * tile.row_stride;
+  for (; c < end; c += 2 * kL) {
+    const int64_t at = end - c < 2 * kL ? end - 2 * kL : c;
+    fetch_columns<Step, P * Step>(tile, at);
+    Vector<T> acc[2][P] = {};
+    for (int64_t i = 0; i < rows.count; ++i) {
+      const T *const *pixels = tile.pixels + i * tile.line_pixels;
+      const T *weights = tile.weights + rows.taps[i].first * row + at;
+      for (int64_t k = 0; k < w.taps; ++k, ++pixels, weights += tile.row_stride) {
+        const Vector<T> low = loaded(load(weights)), high = loaded(load(weights + kL));
+#pragma GCC unroll 8
+        for (int j = 0; j < P; ++j) {
+          const T *pixel = pixels[j * Step] + at;
+          acc[0][j] = multiply_add(load(pixel), low, acc[0][j]);
+          acc[1][j] = multiply_add(load(pixel + kL), high, acc[1][j]);
+        }
+      }
+    }
+    store_vectors(to, to.to + at, to.column, to.columns, at, kL, acc[0]);
+    store_vectors(to, to.to + at + kL, to.column, to.columns, at + kL, kL, acc[1]);
+  }
+}
+
+// As depthwise_any, of two rows of results, at least a vector of channels: a source row that both read is loaded once.
+// Each sum runs over its taps in the order of depthwise_any.
 template <int P, int Step, class From, class T>
 POLYCONV_NOINLINE void depthwise_pair(const DepthwiseTile<From, T> &tile, const DepthwiseRows &rows, const Axis &w,
                                       int64_t c, int64_t end, const DepthwiseStore<T> &to) {
@@ -320,22 +353,37 @@ POLYCONV_NOINLINE void depthwise_pair(const DepthwiseTile<From, T> &tile, const 
   }
 }
 
-// One tap: every channel of a pixel times its weight, pixels in memory's order. A row of `padding` has none.
-template <class From, class T>
-POLYCONV_NOINLINE void depthwise_scale(const DepthwiseTile<From, T> &tile, int64_t step, bool padding, int64_t c,
-                                       int64_t end, const DepthwiseStore<T> &to) {
+// One tap of P pixels: every channel times its weight. A row of `padding` has none.
+template <int P, class From, class T>
+POLYCONV_INLINE void scale_pixels(const DepthwiseTile<From, T> &tile, const From *const *pixels, int64_t step,
+                                  bool padding, int64_t c, int64_t end, const DepthwiseStore<T> &to, T *result) {
   constexpr int kL = kLanes<T>;
   const Load<From, T> convert(tile.zero_point);
-  for (int64_t x = 0; x < to.columns; ++x) {
-    const From *pixel = tile.pixels[x * step];
-    T *result = to.to + x * to.column;
-    for (int64_t channel = c; channel < end; channel += kL) {
-      const int64_t at = channel < end - kL ? channel : end - kL;
-      Vector<T> acc[1] = {};
-      if (!padding) acc[0] = multiply_add(convert.full(pixel + at), load(tile.weights + at), acc[0]);
-      store_vectors(to, result + at, 0, 1, at, kL, acc);
-    }
+  const From *from[P];
+#pragma GCC unroll 4
+  for (int j = 0; j < P; ++j) from[j] = pixels[j * step];
+  for (int64_t channel = c; channel < end; channel += kL) {
+    const int64_t at = channel < end - kL ? channel : end - kL;
+    const Vector<T> weights = load(tile.weights + at);
+    Vector<T> acc[P] = {};
+    if (!padding)
+#pragma GCC unroll 4
+      for (int j = 0; j < P; ++j) acc[j] = multiply_add(convert.full(from[j] + at), weights, acc[j]);
+    store_vectors(to, result + at, to.column, P, at, kL, acc);
   }
+}
+
+// One tap: a few pixels at a time, so that what a vector costs beside its product is shared, in memory's order.
+template <class From, class T>
+POLYCONV_NOINLINE void depthwise_scale(const DepthwiseTile<From, T> &tile, int64_t step, bool padding, int64_t c,
+                                       int64_t end, const DepthwiseStore<T> &given) {
+  constexpr int kPixels = 4;
+  const DepthwiseStore<T> to = given;
+  int64_t x = 0;
+  for (; x + kPixels <= to.columns; x += kPixels)
+    scale_pixels<kPixels>(tile, tile.pixels + x * step, step, padding, c, end, to, to.to + x * to.column);
+  for (; x < to.columns; ++x)
+    scale_pixels<1>(tile, tile.pixels + x * step, step, padding, c, end, to, to.to + x * to.column);
 }
 
 } // namespace polyconv::cpu::POLYCONV_ISA

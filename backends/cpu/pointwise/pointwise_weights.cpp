@@ -10,6 +10,8 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 constexpr int kPointRows = kManyRegisters ? 14 : 6;
+// Pixels from which on a tile's results, filters apart from each other, are fetched before they are stored.
+constexpr int kPointFetched = 16;
 
 template <class T>
 struct PointTile {
@@ -40,6 +42,8 @@ POLYCONV_NOINLINE void point_tile(const PointTile<T> &t) {
       const T *from = t.weights + u * t.filter + n * kL;
       sums[u][n] = t.first ? V{} : n == kLast ? load_last<T, kPartial>(from, t.lanes) : load(from);
     }
+  if constexpr (!kManyRegisters)
+    if (t.first && t.runs < t.end && t.runs->count >= kPointFetched) fetch_rows<U, N>(t.weights, t.filter);
   for (const PointRun *run = t.runs; run < t.end; ++run) {
     const T *input = t.input + run->input, *gradient = t.gradient + run->gradient;
     for (int64_t x = run->count; x > 0; --x, input += t.input_step, gradient += t.gradient_step) {

@@ -10,6 +10,7 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 constexpr int kPointwiseAhead = 24; // steps that weights are fetched ahead: some 350 cycles
+constexpr int kPointwiseSteps = kSteps<2>;
 // Vectors of the tile of few output channels: up to 4, or 2, as the driver has it.
 constexpr int kPointwiseWide = kManyRegisters ? 6 : 4;
 
@@ -48,24 +49,33 @@ POLYCONV_INLINE void store_pointwise(const PointwiseTile &t, F32 (&sums)[M][N]) 
   }
 }
 
+// The channel at `source`. Of a tile to come a line for every channel is fetched; of a wide one into the second cache,
+// which has room for more on their way.
+template <int M, int N>
+POLYCONV_INLINE void add_channel(const float *source, const float *weights, F32 (&sums)[M][N]) {
+  F32 vectors[N];
+#pragma GCC unroll 6
+  for (int n = 0; n < N; ++n) {
+    vectors[n] = load(source + n * kF32Lanes);
+    if (n % kLineVectors == 0) __builtin_prefetch(source + ((N > 2 ? 2 : 1) * N + n) * kF32Lanes, 0, N > 2 ? 2 : 3);
+  }
+  add_products([&](int m) { return splat(weights[m]); }, vectors, sums);
+}
+
 template <int M, int N>
 POLYCONV_NOINLINE void pointwise_tile(const PointwiseTile &t) {
   F32 sums[M][N] = {};
   const float *source = t.source, *weights = t.weights;
   if (!t.stream) fetch_rows<M, N>(t.result, t.result_stride);
   const int64_t source_stride = t.source_stride, weight_stride = t.weight_stride;
-  for (int64_t c = 0; c < t.channels; ++c, source += source_stride, weights += weight_stride) {
-    F32 vectors[N];
-#pragma GCC unroll 6
-    for (int n = 0; n < N; ++n) {
-      vectors[n] = load(source + n * kF32Lanes);
-      // Of a tile to come, a line for every channel; of a wide one into the second cache, which has room for more on
-      // their way.
-      __builtin_prefetch(source + ((N > 2 ? 2 : 1) * N + n) * kF32Lanes, 0, N > 2 ? 2 : 3);
-    }
+  int64_t left = t.channels;
+  for (; left >= kPointwiseSteps; left -= kPointwiseSteps) {
     __builtin_prefetch(weights + kPointwiseAhead * weight_stride);
-    add_products([&](int m) { return splat(weights[m]); }, vectors, sums);
+#pragma GCC unroll 2
+    for (int i = 0; i < kPointwiseSteps; ++i, source += source_stride, weights += weight_stride)
+      add_channel(source, weights, sums);
   }
+  if (left > 0) add_channel(source, weights, sums);
   store_pointwise(t, sums);
 }
 

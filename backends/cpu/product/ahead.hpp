@@ -3,15 +3,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cpu/common/simd.hpp"
 #include "cpu/product/plan.hpp"
+#include "cpu/tile/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
+
+constexpr int kProductSteps = kSteps<2>; // pixels at once
 
 // Bytes of memory, the next first. The last one is never left.
 struct ProductAhead {
   const char *at, *end;
-  int64_t step; // bytes for each pixel of a tile
+  int64_t step; // bytes for each kProductSteps pixels of a tile
   const ProductStretch *next, *last;
 };
 
@@ -50,7 +52,7 @@ struct ProductStretches {
   POLYCONV_MEMBER ProductAhead ahead(int64_t steps, const char *idle) const {
     constexpr int64_t kLineBytes = 64;
     list[count] = {idle, idle + kLineBytes};
-    const int64_t each = steps > 0 ? bytes / steps + 8 : kLineBytes;
+    const int64_t each = steps > 0 ? (bytes / steps + 8) * kProductSteps : kLineBytes;
     return {list->at, list->end, each < kLineBytes ? each : kLineBytes, list + (count > 0), list + count};
   }
 };

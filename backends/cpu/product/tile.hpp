@@ -33,6 +33,13 @@ constexpr int product_chains(int sums) {
 }
 
 template <class T, int U, int N>
+POLYCONV_INLINE void add_pixel(const T *tall, const T *wide, Vector<T> (&sums)[U][N]) {
+  Vector<T> vectors[N];
+  load_vectors(wide, vectors);
+  add_products([&](int u) { return splat(tall[u]); }, vectors, sums);
+}
+
+template <class T, int U, int N>
 POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
   typedef Vector<T> V;
   constexpr int kL = kLanes<T>, kChains = product_chains(U * N);
@@ -59,14 +66,13 @@ POLYCONV_NOINLINE void product_tile(const ProductTile<T> &t) {
           }
         }
       }
-    for (; x > 0; --x) {
+    for (; x >= kProductSteps; x -= kProductSteps) {
       fetch_some(ahead);
-      V vectors[N];
-      load_vectors(wide, vectors);
-      add_products([&](int u) { return splat(tall[u]); }, vectors, sums);
-      tall += t.tall_step;
-      wide += t.wide_step;
+#pragma GCC unroll 2
+      for (int step = 0; step < kProductSteps; ++step, tall += t.tall_step, wide += t.wide_step)
+        add_pixel(tall, wide, sums);
     }
+    if (x > 0) add_pixel(tall, wide, sums);
   }
 #pragma GCC unroll 16
   for (int u = 0; u < U; ++u)

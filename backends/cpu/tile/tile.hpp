@@ -7,6 +7,32 @@
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
+// sum += a b as multiply_add has it, in the register that the sum is in. Of sixteen registers gcc gives a sum of an
+// unrolled loop another one after every step, and copies and spills them all where the loop begins again.
+POLYCONV_INLINE void add_product(F32 a, F32 b, F32 &sum) {
+#if defined(__FMA__) && !defined(__AVX512F__)
+  __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+#else
+  sum = multiply_add(a, b, sum);
+#endif
+}
+template <class V>
+POLYCONV_INLINE void add_product(V a, V b, V &sum) {
+  sum = multiply_add(a, b, sum);
+}
+
+// Steps of a reduction at once. Few registers hold few multiply-adds a step, beside which counting and fetching early
+// are as many instructions again: fewer decode sooner where the core's other thread is another machine's. Where a
+// multiply-add is two instructions, each needs a register for the product, and several steps would spill.
+#if defined(__FMA__)
+constexpr bool kFused = true;
+#else
+constexpr bool kFused = false;
+#endif
+template <int Few>
+constexpr int kSteps = kFused && !kManyRegisters ? Few : 1;
+constexpr int kLineVectors = kVectorBytes < 64 ? 64 / kVectorBytes : 1; // of a line of the caches
+
 // N vectors side by side.
 template <class T, int N>
 POLYCONV_INLINE void load_vectors(const T *p, Vector<T> (&v)[N]) {
@@ -21,7 +47,7 @@ POLYCONV_INLINE void add_products(const Factor &factor, const V (&v)[N], V (&sum
   for (int m = 0; m < M; ++m) {
     const V scalar = factor(m);
 #pragma GCC unroll 8
-    for (int n = 0; n < N; ++n) sums[m][n] = multiply_add(scalar, v[n], sums[m][n]);
+    for (int n = 0; n < N; ++n) add_product(scalar, v[n], sums[m][n]);
   }
 }
 
@@ -31,7 +57,7 @@ POLYCONV_INLINE void fetch_rows(T *p, int64_t stride) {
 #pragma GCC unroll 16
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
-    for (int n = 0; n < N; ++n) __builtin_prefetch(p + m * stride + n * kLanes<T>, 1);
+    for (int n = 0; n < N; n += kLineVectors) __builtin_prefetch(p + m * stride + n * kLanes<T>, 1);
 }
 
 // M rows of N vectors, `stride` elements apart.

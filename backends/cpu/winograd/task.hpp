@@ -104,7 +104,7 @@ POLYCONV_NOINLINE void multiply_block(const WinogradPlan &p, const float *weight
       DenseRun<float> run = {transformed + element * p.block * p.padded_channels, 0, p.channels, {0, tiles}, 1};
       DenseTile<float> t = {};
       t.runs = &run, t.run_count = 1, t.pixel_stride = p.padded_channels;
-      t.weights = weights, t.weight_stride = p.panel;
+      t.weights = weights;
       t.source_ahead = run.source, t.result_row = width * static_cast<int64_t>(sizeof(float));
       t.weights_ahead = weights + p.channels * p.panel;
       t.weights_ahead_step = p.panel / groups; // the next panel, a part with each group of tiles
