@@ -207,8 +207,7 @@ double patch_copy_us(const PatchMatrix &m, int64_t row) {
   PatchMatrix joined = m;
   join_columns(&joined);
   const double bytes = 2 * real(m.rows()) * real(row) * real(sdk::type_bytes(m.type));
-  // Elements one by one take instructions, and those apart stores of a part of a line besides (5 layers of f16, H200).
-  const double singly = joined.column_stride[0] != 1 ? 3 : piece_elements(joined, nullptr) == 1 ? 2 : 1;
+  const double singly = piece_elements(joined, nullptr) == 1 ? 2 : 1; // elements one by one take instructions
   return 1.4 + bytes * singly / (bytes < kCached ? 5.5e6 : 3.5e6);
 }
 
