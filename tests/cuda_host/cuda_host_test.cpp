@@ -34,6 +34,7 @@ constexpr const char *kMoreProblems[] = {
     "bwd_d:n2,c4,k16,i20x20,f5x5,s2,p1",
     "bwd_w:n2,c4,k16,i20x20,f3x3,p1",
     "bwd_w:n2,c64,k64,i20x20,f3x3,p1",
+    "bwd_w:n3,c70,k90,i8x20,f1x1:f16", // channels first, rows that end within a block of pixels
     "fwd:n2,c3,k64,i32x32,f4x4,s4",
     "bwd_d:n2,c3,k64,i32x32,f4x4,s4",
     "bwd_w:n2,c3,k64,i32x32,f4x4,s4",
