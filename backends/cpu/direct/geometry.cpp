@@ -191,8 +191,9 @@ DirectPlan direct_geometry(const polyconv_layer &layer, const polyconv_policy &p
   const int64_t read = p.source.stride[sdk::kW] * p.source_step;
   // Of planes that become pixels, as in the first layer of most networks, finishing results and loading every second
   // pixel show, since there is little to multiply. Fitted on AVX2 and to forward layers alone.
-  constexpr double kFinishCycles = 5; // a vector
-  const bool turns = isa == kAvx2 && !p.backward && p.channels_along && layer.input.stride[sdk::kC] != 1 &&
+  constexpr double kFinishCycles = 5;                                  // a vector
+  const bool fitted = vector_bytes(isa) == 32 && !many_registers(isa); // AVX2, which other processors have no name for
+  const bool turns = fitted && !p.backward && p.channels_along && layer.input.stride[sdk::kC] != 1 &&
                      layer.result.stride[sdk::kC] == 1;
   const double element = read == 1 ? 5.0 / static_cast<double>(lanes) : turns ? 2.2 : 1.5;
   const double loads = static_cast<double>(sdk::elements(p.source)) * std::max(again, 1.0);
