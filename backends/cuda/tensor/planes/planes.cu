@@ -24,7 +24,9 @@ __global__ void __launch_bounds__(kThreads)
 } // namespace
 
 int64_t dense_row(const polyconv_layer &l) {
-  return (l.weights.size[1] * sdk::taps(l) + 7) / 8 * 8; // whole sectors, as the map of weights has them
+  polyconv_layer rows = l; // as the map of weights reads them: all of a filter in one tap
+  rows.weights.size[1] *= sdk::taps(l);
+  return packed_channels(rows);
 }
 
 void pack_dense(const polyconv_layer &l, const void *raw, void *packed, cudaStream_t stream) {
