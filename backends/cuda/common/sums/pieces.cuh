@@ -11,6 +11,7 @@
 
 #include "common/device/check.hpp"
 #include "common/device/launch.hpp"
+#include "common/divider.cuh"
 #include "common/numbers.hpp"
 #include "common/ptx/grid.cuh"
 
@@ -21,29 +22,26 @@ namespace polyconv::cuda {
 struct Shares {
   int32_t tiles = 0, blocks = 0; // blocks of depth of a tile
   int32_t workers = 1, group = 1, workers_of_group = 1;
-  int32_t most = 0; // pieces of a worker
+  int32_t most = 0;          // pieces of a worker
+  int32_t each = 0, odd = 0; // blocks of a worker; the first `odd` of a group have one more
+  Divider by_blocks, by_span, by_workers, by_each, by_each_more; // a group's blocks, its workers, a worker's blocks
 
-  __host__ __device__ int32_t begin(int32_t worker) const {
-    const int32_t which = worker / workers_of_group, within = worker - which * workers_of_group, span = group * blocks;
-    return which * span + scaled(within, span, workers_of_group);
+  __device__ int32_t begin(int32_t worker) const {
+    const int32_t which = by_workers(worker), within = worker - which * workers_of_group;
+    return which * group * blocks + within * each + min(within, odd);
   }
+  // The tile that a worker begins with.
+  __device__ int32_t first_tile(int32_t worker) const { return by_blocks(begin(worker)); }
   // Whether every tile is one worker's.
-  __host__ __device__ bool all_whole() const { return group % workers_of_group == 0; }
+  bool all_whole() const { return group % workers_of_group == 0; }
   // The worker that sums block `block` of all.
   __device__ int32_t worker_of(int32_t block) const {
-    const int32_t span = group * blocks, which = block / span, within = block - which * span;
-    return which * workers_of_group + scaled(within + 1, workers_of_group, span, 1);
+    const int32_t which = by_span(block), within = block - which * group * blocks, longer = odd * (each + 1);
+    return which * workers_of_group + (within < longer ? by_each_more(within) : odd + by_each(within - longer));
   }
   // Where a worker's piece of a tile lies.
   __device__ int64_t piece(int32_t worker, int32_t tile) const {
-    return int64_t{worker} * most + tile - begin(worker) / blocks;
-  }
-
- private:
-  // (a b - less) / c; in 32 bits where that does, as divisions in 64 are slow.
-  __host__ __device__ static int32_t scaled(int32_t a, int32_t b, int32_t c, int32_t less = 0) {
-    if (a < 1 << 16 && b < 1 << 15) return (a * b - less) / c;
-    return static_cast<int32_t>((int64_t{a} * b - less) / c);
+    return int64_t{worker} * most + tile - first_tile(worker);
   }
 };
 
@@ -52,15 +50,21 @@ inline Shares make_shares(int64_t tiles, int64_t blocks, int64_t workers, int64_
   const int64_t group = tiles / groups, span = group * blocks,
                 each = std::max<int64_t>(1, std::min(workers / groups, span));
   const int64_t longest = (span + each - 1) / each;
-  Shares s = {small(tiles), small(blocks), small(each * groups), small(group), small(each)};
+  Shares s;
+  s.tiles = small(tiles), s.blocks = small(blocks);
+  s.workers = small(each * groups), s.group = small(group), s.workers_of_group = small(each);
   s.most = small(span == 0 ? 0 : std::min((longest + blocks - 2) / blocks + 1, tiles));
+  s.each = small(span / each), s.odd = small(span % each);
+  s.by_blocks = Divider::make(s.blocks), s.by_span = Divider::make(small(span)),
+  s.by_workers = Divider::make(small(each));
+  s.by_each = Divider::make(s.each), s.by_each_more = Divider::make(s.each + 1);
   return s;
 }
 
 // Body(tile, first, last, piece) for the blocks of depth of every tile in a worker's share.
 template <class Body>
 __device__ inline void for_pieces(const Shares &s, int worker, const Body &body) {
-  const int32_t begin = s.begin(worker), end = s.begin(worker + 1), first_tile = begin / s.blocks;
+  const int32_t begin = s.begin(worker), end = s.begin(worker + 1), first_tile = s.by_blocks(begin);
 #pragma unroll 1
   for (int32_t tile = first_tile; begin < end && tile * s.blocks < end; ++tile) {
     const int32_t at = tile * s.blocks;

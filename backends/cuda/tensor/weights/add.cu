@@ -1,7 +1,7 @@
 // add.cu - the sum over pieces of the gradient of weights. A block adds some rows and columns of one chunk of input
 // channels for some taps: a square or several, whose sums lie together, where memory has channels side by side; else
 // all taps of a row. Where four channels are a vector in memory, each thread stores its own; else they meet in shared
-// memory and leave in the order in which they lie.
+// memory and leave in the order in which they lie, in vectors where all taps of the channels are a row's neighbours.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/device/launch.hpp"
 #include "common/numbers.hpp"
@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kThreads = 256, kMostTaps = 64, kMostLines = 64; // a line: 64 sums of a row and tap; of all ways
 constexpr int kQuads = 16;                                     // of a line of 64 columns, fours of sums
-constexpr int kMostSums = 3 * kMostLines * kQuads / 2;         // fours in shared memory: lines of two have three places
 
 struct Adding {
   Shares shares;
@@ -24,20 +23,26 @@ struct Adding {
   void *result;
   int32_t type, taps, tap_chunks, row_tiles;
   int32_t tile_rows, tile_chunks;
-  int32_t group_rows, group_channels;
-  int32_t rows = 1, columns = 64, most_taps = 1; // of a block
+  int32_t group_rows, group_channels, pairs;
+  int32_t rows = 1, columns = 64, most_taps = 1; // of a block; rows and columns are powers of two
+  int32_t row_bits = 0, eight_bits = 3;          // of rows, and of eights of columns
   int32_t ways = 1;                              // threads that share the pieces of a quad
   int32_t whole = 0;                             // 1: tiles of one piece have left already
   int32_t vectors = 0;                           // 1: four channels are a vector
+  int32_t dense_rows = 0;                        // 1: a block's taps and channels are neighbours in memory, in vectors
 
   __device__ Squares squares() const { return {tile_chunks * 64 / Squares::kSide}; }
 };
 
-// The pieces of a tile, from a row and a column of a chunk on, which a block's rows and columns divide.
+// The pieces of a tile, from a row and a column of a chunk on, which a block's rows and columns divide. Those of a pair
+// of tiles lie side by side.
 __device__ inline PiecesOfTile pieces_of(const Adding &p, int32_t row, int32_t chunk, int32_t column) {
-  const int32_t tile = chunk / p.tile_chunks * p.row_tiles + row / p.tile_rows;
-  return {p.shares, p.pieces, p.tile_rows * p.tile_chunks * kQuads, tile,
-          p.squares().at(row % p.tile_rows, chunk % p.tile_chunks * 64 + column) / 4};
+  const int32_t across = chunk / p.tile_chunks, down = row / p.tile_rows, quads = p.tile_rows * p.tile_chunks * kQuads;
+  const int32_t within = p.squares().at(row % p.tile_rows, chunk % p.tile_chunks * 64 + column) / 4;
+  if (p.pairs == kNoPairs) return {p.shares, p.pieces, quads, across * p.row_tiles + down, within};
+  const bool rows = p.pairs == kPairsOfRows;
+  const int32_t pair = rows ? (across * p.row_tiles + down) / 2 : across / 2 * p.row_tiles + down;
+  return {p.shares, p.pieces, 2 * quads, pair, within + (rows ? down : across) % 2 * quads};
 }
 
 // A sum of four that a thread adds: of a row of the block, a tap, a quad of their line; which of the threads that share
@@ -48,9 +53,9 @@ struct Place {
   // Two quads of a row, then of the next: so they lie in a square.
   __device__ Place(const Adding &p, int32_t taps, int32_t i) {
     quad = i % 2, i /= 2;
-    const int32_t rest = i / p.rows, eights = p.columns / 8, line = rest / eights;
-    within = i - rest * p.rows, quad += (rest - line * eights) * 2;
-    way = line / taps, tap = line - way * taps;
+    const int32_t rest = i >> p.row_bits, line = rest >> p.eight_bits;
+    within = i - (rest << p.row_bits), quad += (rest - (line << p.eight_bits)) * 2;
+    way = p.ways == 1 ? 0 : line / taps, tap = line - way * taps;
   }
   // From where the pieces of its tap begin.
   __device__ int32_t offset(const Adding &p) const { return p.squares().at(within, quad * 4) / 4; }
@@ -68,13 +73,6 @@ __device__ inline float4 add_quad(const PiecesOfTile &of, int32_t from, int32_t 
     for (int j = 0; j < kTogether; ++j) sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
   }
   return sum;
-}
-
-// Where a tap's weights begin in a row.
-__device__ inline int64_t offset_of(const View<int64_t> &weights, int32_t tap) {
-  const auto across = static_cast<int32_t>(weights.size[4]), down = static_cast<int32_t>(weights.size[3]);
-  const int32_t line = tap / across, plane = line / down;
-  return weights.at(0, 0, plane, line - plane * down, tap - line * across);
 }
 
 // A row's own channel of a column of its tile, where columns are the channels of several groups.
@@ -102,11 +100,26 @@ __device__ inline void add_vectors(const Adding &p, const PiecesOfTile *pieces, 
   }
 }
 
+// All of a block, whose sums lie in shared memory: `values` gives that of a row of the block, a tap and a channel.
+template <class Out, class Values>
+__device__ inline void store_rows(const Adding &p, const Values &values, int32_t row, int32_t first) {
+  constexpr int32_t kVector = 16 / sizeof(Out);
+  const auto channels = static_cast<int32_t>(p.weights.size[1]) - first;
+  const int32_t each = min(64, channels) * p.taps / kVector; // vectors of a row
+  Out *const begin = static_cast<Out *>(p.result) + p.weights.offset + first * p.weights.stride[1];
+  for (auto i = static_cast<int32_t>(threadIdx.x); i < p.rows * each; i += kThreads) {
+    const int32_t within = i / each;
+    if (row + within >= p.weights.size[0]) return;
+    store_along_row(begin + (row + within) * p.weights.stride[0], (i - within * each) * kVector, p.taps,
+                    [&](int32_t tap, int32_t channel) { return values(within, tap, channel); });
+  }
+}
+
 // Blocks: columns of the chunks of a tap and rows, then taps.
 __global__ void __launch_bounds__(kThreads, 4) add(const __grid_constant__ Adding p) {
   __shared__ PiecesOfTile pieces[kMostTaps];
   __shared__ int64_t offsets[kMostTaps];
-  __shared__ float4 sums[kMostSums];
+  extern __shared__ float4 sums[]; // as many as meet there
   const auto thread = static_cast<int32_t>(threadIdx.x);
   const int32_t parts = 64 / p.columns, across = p.tap_chunks * parts;
   const auto block = static_cast<int32_t>(blockIdx.x), row = block / across * p.rows, part = block % across;
@@ -132,6 +145,16 @@ __global__ void __launch_bounds__(kThreads, 4) add(const __grid_constant__ Addin
   __syncthreads();
   // Neighbouring threads take neighbours in memory: channels, or taps where their stride is the least.
   const auto *values = reinterpret_cast<const float *>(sums);
+  const auto value = [&](int32_t within, int32_t tap, int32_t lane) {
+    float sum = 0;
+    for (int32_t way = 0; way < p.ways; ++way) sum += values[(way * lines + within * taps + tap) * (4 * pitch) + lane];
+    return sum;
+  };
+  if (p.dense_rows) {
+    if (p.type == POLYCONV_F32) return store_rows<float>(p, value, row, first);
+    if (p.type == POLYCONV_F16) return store_rows<__half>(p, value, row, first);
+    return store_rows<__nv_bfloat16>(p, value, row, first);
+  }
   const bool channels_inner = p.weights.stride[1] == 1;
   const int32_t inner = channels_inner ? p.columns : taps, outer = channels_inner ? taps : p.columns;
   const int32_t step_outer = kThreads / inner, step_inner = kThreads - step_outer * inner;
@@ -139,11 +162,10 @@ __global__ void __launch_bounds__(kThreads, 4) add(const __grid_constant__ Addin
   for (o -= within * outer; within < p.rows;) {
     const int32_t tap = channels_inner ? o : fast, lane = channels_inner ? fast : o,
                   c = channel_of(p, row + within, first + lane);
-    float sum = 0;
-    for (int32_t way = 0; way < p.ways; ++way) sum += values[(way * lines + within * taps + tap) * (4 * pitch) + lane];
     const bool here = !p.whole || pieces[tap].count > 1;
     if (here && row + within < p.weights.size[0] && c >= 0 && c < p.weights.size[1])
-      cuda::store(p.result, p.type, offsets[tap] + (row + within) * p.weights.stride[0] + c * p.weights.stride[1], sum);
+      cuda::store(p.result, p.type, offsets[tap] + (row + within) * p.weights.stride[0] + c * p.weights.stride[1],
+                  value(within, tap, lane));
     fast += step_inner, o += step_outer;
     if (fast >= inner) fast -= inner, ++o;
     while (o >= outer) o -= outer, ++within;
@@ -174,13 +196,15 @@ void share_out(Adding &a, int64_t quads) {
 
 void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
   if (p.whole && p.shares.all_whole()) return;
+  if (p.narrow) return turn_pieces(p, shape, stream);
   const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
   Adding a = {p.shares,      reinterpret_cast<const float4 *>(p.pieces),
               p.weights,     p.result,
               p.result_type, taps,
               p.tap_chunks,  p.row_tiles,
               shape.rows,    shape.chunks,
-              p.group_rows,  p.group_channels};
+              p.group_rows,  p.group_channels,
+              p.pairs};
   a.whole = p.whole;
   const int64_t quads = int64_t{p.rows} * p.tap_chunks * taps * kQuads;
   share_out(a, quads);
@@ -188,10 +212,15 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
   while (2 * a.ways <= each && quads * a.ways < int64_t{kWorkers} * 1024 &&
          2 * a.ways * a.rows * a.columns / 4 * a.most_taps <= kThreads) // a thread has one quad: it waits once
     a.ways *= 2;
+  while (1 << a.row_bits < a.rows) ++a.row_bits;
+  while (8 << a.eight_bits > a.columns) --a.eight_bits;
   a.vectors = a.ways == 1 && p.group_rows == 0 && p.vector > 1 ? 1 : 0;
+  a.dense_rows = p.dense_rows && p.group_rows == 0 && a.most_taps == taps && !p.whole ? 1 : 0;
   const dim3 blocks(static_cast<unsigned>(p.tap_chunks * (64 / a.columns) * ceil_div(p.rows, a.rows)),
                     static_cast<unsigned>(ceil_div(taps, a.most_taps)));
-  launch_early(add, blocks, kThreads, 0, stream, a);
+  // No more than is asked for: blocks that find no room beside the product's crowd on those that are done first.
+  const int shared = a.vectors ? 0 : a.ways * a.rows * a.most_taps * (a.columns / 4 + 1) * 16;
+  launch_early(add, blocks, kThreads, shared, stream, a);
 }
 
 } // namespace polyconv::cuda::wgmma

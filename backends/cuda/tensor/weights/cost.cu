@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/layer.hpp"
 #include "common/machine.hpp"
 #include "common/numbers.hpp"
 #include "pixel_matrix.hpp"
@@ -12,76 +13,92 @@ namespace polyconv::cuda::wgmma {
 namespace {
 
 // Of the bytes that tiles fetch of a factor, how many the second cache sends: what several tiles want at the same time
-// it sends to some of them at once.
-double sent(double tiles) {
-  return 0.48 + 0.52 / tiles;
+// it sends to some of them at once; what a pair of tiles shares, to both.
+double sent(double tiles, bool shared) {
+  return (0.36 + 0.64 / tiles) * (shared ? 0.64 : 1);
 }
 
 // From 0, where all that a run touches stays in the second cache, to 1, where nothing does.
 double overflow(double bytes) {
-  return std::clamp((bytes - 8e6) / 51.7e6, 0.0, 1.0);
+  return std::clamp((bytes - 23.2e6) / 45.6e6, 0.0, 1.0);
 }
 
 // How many times as long boxes of pixels take that begin within a line of 128 bytes, and so lie in two.
 double parted(const polyconv_tensor &t) {
-  return t.size[1] > 64 && row_of(t) % 64 != 0 ? 1.16 : 1;
+  return t.size[1] > 64 && row_of(t) % 64 != 0 ? 1.09 : 1;
 }
 
 // Clocks of a block of depth: its products', its fetches' by one block of threads, or what the second cache takes to
-// send the fetches of all, where so much of what a run touches lies outside of it.
-double depth_clocks(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape, double over) {
-  const double columns = shape.chunks * 64.0, blocks = real(p.shares.workers) * p.sharing;
+// send the fetches of all.
+double depth_clocks(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
+  const double columns = shape.chunks * 64.0, blocks = real(p.shares.workers) * cluster_of(p);
   const double column_tiles = std::ceil(real(p.chunks) / shape.chunks);
-  const double asked = shape.rows * sent(column_tiles) + columns * sent(p.row_tiles);
+  const double asked = shape.rows * sent(column_tiles, p.pairs == kPairsOfColumns) +
+                       columns * sent(p.row_tiles, p.pairs == kPairsOfRows);
   const double lines = p.boxes && !shape.in_rows ? std::max(parted(l.input), parted(l.output)) : 1;
   return std::max({shape.rows * columns * shape.depth / 2048,
-                   lines * (shape.rows + columns) * shape.depth * 2 / (p.boxes ? 83.7 : 47.8),
-                   lines * asked * shape.depth * 2 * blocks / (4627 - 222 * over)});
+                   lines * (shape.rows + columns) * shape.depth * 2 / (p.boxes ? 66.7 : 50),
+                   lines * asked * shape.depth * 2 * blocks / 3960});
+}
+
+// Microseconds until what the blocks have summed is in the result.
+double leaving_us(const WeightsProduct &p, const WeightsShape &shape, double weights) {
+  const double sums = shape.rows * shape.chunks * 64.0; // of a tile
+  const double of_thread = sums / (128 * shape.row_groups * shape.chunk_groups);
+  const double whole = (133 + sums / 64) / kHopperClocks, piece_bytes = pieces_of(p) * sums * (p.narrow ? 2 : 4);
+  if (p.sharing > 1) // the blocks of a cluster tell each other
+    return weights / 0.95e6 + whole + 0.97 + (8.5 * of_thread + sums / 4.4) * (1 - 1.0 / p.sharing) / kHopperClocks;
+  if (p.whole && p.shares.all_whole()) return weights / 0.95e6 + p.shares.group * whole;
+  if (p.narrow) return 3.4 + (piece_bytes + weights * 4) / 3e6 + p.shares.group * whole; // stored, read, stored turned
+  return 3.4 + piece_bytes / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
 }
 
 } // namespace
 
-// Microseconds of a product: the longest share's products or their fetches, or the bytes; pieces and what becomes of
-// them, or whole tiles on their way out; what the blocks of a cluster tell each other. Fitted to 1,700 times of 141
-// census layers in graphs on an H200 (29 November 2026): 8 % rms; the choice takes 1.8 % longer than the fastest.
+// Microseconds of a product: the longest share's products or their fetches, and the bytes; pieces and what becomes of
+// them, or whole tiles on their way out. Fitted to 5,600 times of 142 census layers in graphs on an H200 (30 November
+// 2026): 7 % rms; the choice takes 2.0 % longer than the fastest.
 double product_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
-  constexpr double kClocks = kHopperClocks;
-  const double tile_bytes = shape.rows * shape.chunks * 256.0;
-  const double of_thread = shape.rows * shape.chunks * 64.0 / (128 * shape.row_groups * shape.chunk_groups); // sums
   const double factors = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
-  const bool all_whole = p.whole && p.shares.all_whole();
-  const double over = overflow(factors + (all_whole ? 0 : pieces_of(p) * tile_bytes));
+  const bool no_pieces = p.whole && p.shares.all_whole();
+  const double pieces = no_pieces ? 0 : pieces_of(p) * shape.rows * shape.chunks * 64 * (p.narrow ? 2 : 4); // bytes
   // Windows whose pixels begin within a sector of 32 bytes take longer.
-  const double misaligned = sdk::taps(l) > 1 && row_of(l.input) % 16 != 0 ? 1.76 : 1;
+  const double misaligned = sdk::taps(l) > 1 && row_of(l.input) % 16 != 0 ? 1.71 : 1;
   // Pixels of fewer than 64 bytes are asked for one by one.
   const double narrow = sdk::taps(l) > 1 && l.input.size[1] < 16 ? 1.5 : 1;
   const double multiplying =
-      misaligned * narrow * blocks_of_longest(p) * (depth_clocks(l, p, shape, over) + 75) / kClocks;
-  const double moving = factors / (41.6e6 - 30.6e6 * over);
-  const double weights = real(sdk::elements(l.weights));
-  const double tile_clocks = 1200 + (p.sharing > 1 ? 0 : 0.52 * of_thread); // of a whole one on its way out
-  const double leaving = all_whole
-                             ? weights / 1e6 + (p.sharing > 1 ? 1 : p.shares.group) * tile_clocks / kClocks
-                             : 2.7 + pieces_of(p) * tile_bytes / 3.52e6 + weights / 0.47e6 + 18.5 * of_thread / kClocks;
-  const double telling = p.sharing == 1 ? 0 : 0.52 + 64.3 * of_thread * (1 - 1.0 / p.sharing) / kClocks;
-  return 2.63 + std::max(multiplying, moving) + 0.84 * std::min(multiplying, moving) + leaving + telling;
+      misaligned * narrow * blocks_of_longest(p) * (depth_clocks(l, p, shape) + 64) / kHopperClocks;
+  const double moving = factors / (42.3e6 - 30.1e6 * overflow(factors + pieces));
+  // Sums of one group's rows by another's channels: 1.07 to 1.40 times as long on five layers.
+  const double grouped = l.groups > 1 ? 1.2 : 1;
+  return grouped * (1.93 + multiplying + moving + leaving_us(p, shape, real(sdk::elements(l.weights))));
 }
 
-// Of all ways to share out a layer's depth, the one that takes the least time: in pieces, in whole tiles where channels
-// lie side by side, or in clusters, of which each sums one tile. (Clusters with several pieces took 1.2 to 1.4 times as
-// long as they should.)
+// Of all ways to share out a layer's depth, the one that takes the least time: in pieces; in whole tiles, which are
+// turned where channels do not lie side by side; either in pairs of tiles; or in clusters, of which each sums one tile.
+// (Clusters with several pieces took 1.2 to 1.4 times as long as they should.)
 WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
-  WeightsProduct best = make_weights_product(l, shape);
-  if (l.groups > 1) return best; // what is a row's own is found among pieces
-  best.whole = l.weights.stride[1] == 1 ? 1 : 0;
+  WeightsProduct pieces = make_weights_product(l, shape);
+  if (l.groups > 1) return pieces; // what is a row's own is found among pieces
+  pieces.whole = l.weights.stride[1] == 1 ? 1 : 0;
+  WeightsProduct best = pieces;
   double least = product_us(l, best, shape);
   const auto consider = [&](const WeightsProduct &p) {
     if (const double us = product_us(l, p, shape); us < least) least = us, best = p;
   };
-  if (best.whole) {
-    WeightsProduct whole = best;
-    whole.shares = share_out_whole(best.shares, 1);
+  if (pieces.whole || (is_half(pieces.result_type) && sdk::taps(l) <= kMostNarrowTaps)) {
+    WeightsProduct whole = pieces;
+    whole.shares = share_out_whole(pieces.shares, 1);
+    whole.narrow = 1 - pieces.whole;
     consider(whole);
+  }
+  for (const WeightsPairs pairs : {kPairsOfRows, kPairsOfColumns}) {
+    if (!suits_pairs(pieces, shape, pairs)) continue;
+    WeightsProduct p = make_weights_product(l, shape, 1, pairs);
+    p.whole = pieces.whole;
+    consider(p);
+    p.shares = share_out_whole(p.shares, 2);
+    if (p.whole) consider(p);
   }
   for (const int32_t sharing : {2, 4, kMostSharing}) {
     WeightsProduct p = make_weights_product(l, shape, sharing);

@@ -53,8 +53,7 @@ class WeightsInstance : public CudaInstance {
     WeightsProduct product = product_;
     set_maps(x, dy, &product);
     product.pieces = static_cast<float *>(a.workspace);
-    product.result = a.weights[0];
-    product.vector = vector_of(product);
+    set_result(product, a.weights[0]);
     launcher_.launch(product, stream);
     add_pieces(product, shape_, stream);
   }

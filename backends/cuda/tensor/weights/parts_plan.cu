@@ -105,8 +105,7 @@ class WeightsOfParts final : public CudaInstance {
                    &product.gradients[part]);
     }
     product.pieces = reinterpret_cast<float *>(pieces);
-    product.result = a.weights[0];
-    product.vector = vector_of(product);
+    set_result(product, a.weights[0]);
     launcher_.launch(product, stream);
     add_pieces(product, shape_, stream);
     bias_gradient(layer_, a, pieces + bytes_.pieces, stream);

@@ -35,8 +35,9 @@ bool reads_plainly(const polyconv_layer &l) {
 
 // Tiles in as many groups as can be, all cut alike: their workers fetch the same pixels at the same time, so that these
 // come from memory once. A few workers may stay without; and more where there is little depth, for every piece costs.
-Shares share_out(int64_t tiles, int64_t blocks, int32_t sharing) {
-  const Workers workers = workers_of(sharing);
+// `cluster`: blocks of a worker, of which `sharing` share its depth.
+Shares share_out(int64_t tiles, int64_t blocks, int32_t cluster, int32_t sharing) {
+  const Workers workers = workers_of(cluster);
   for (auto groups = std::min(tiles, workers.most); groups > 0; --groups)
     if (const int64_t each = workers.most / groups;
         tiles % groups == 0 && (groups * each >= workers.least || groups == 1))
@@ -84,7 +85,8 @@ bool suits_groups(const polyconv_layer &l, const WeightsShape &shape) {
   return l.groups == 1 || filters % shape.rows == 0 || shape.rows % filters == 0;
 }
 
-WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape, int32_t sharing) {
+WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape &shape, int32_t sharing,
+                                    WeightsPairs pairs) {
   const auto parts = [](int32_t count, int32_t of) { return (count + of - 1) / of; };
   WeightsProduct p = {{}, {}, View<int64_t>(l.weights)};
   p.result_type = l.result.type;
@@ -93,19 +95,21 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   if (l.groups > 1) p.group_rows = small(filters), p.group_channels = small(channels);
   p.tap_chunks = parts(small(l.groups == 1 ? channels : channels * std::max<int64_t>(1, shape.rows / filters)), 64);
   p.chunks = p.tap_chunks * small(sdk::taps(l));
-  p.row_tiles = parts(p.rows, shape.rows);
+  p.row_tiles = parts(p.rows, shape.rows), p.by_row_tiles = Divider::make(p.row_tiles);
   const int64_t tiles = int64_t{p.row_tiles} * parts(p.chunks, shape.chunks);
-  p.sharing = sharing;
+  p.sharing = sharing, p.pairs = pairs;
   const int32_t images = small(l.output.size[0]), pixels = small(sdk::spatial(l.output));
   if (shape.in_rows) p.image_blocks = parts(pixels, shape.depth);
-  p.shares = share_out(
-      tiles, shape.in_rows ? int64_t{images} * p.image_blocks : parts(small(int64_t{images} * pixels), shape.depth),
-      sharing);
+  p.shares =
+      share_out(pairs == kNoPairs ? tiles : tiles / 2,
+                shape.in_rows ? int64_t{images} * p.image_blocks : parts(small(int64_t{images} * pixels), shape.depth),
+                cluster_of(p), sharing);
   if (shape.in_rows)
     p.boxes = kBoxes | kBoxOfGradients | kBoxOfActivations;
   else if (l.groups == 1 && has_boxes(l.output) && reads_plainly(l)) // of one factor alone they are slower
     p.boxes = kBoxes | (shape.rows > 64 && l.output.size[1] % 64 == 0 ? kBoxOfGradients : 0) |
               (shape.chunks > 1 && l.input.size[1] % 64 == 0 ? kBoxOfActivations : 0);
+  if (pairs != kNoPairs) p.boxes &= ~(pairs == kPairsOfRows ? kBoxOfActivations : kBoxOfGradients);
   for (int axis = 0; axis < 3; ++axis) {
     p.taps[axis] = small(l.weights.size[2 + axis]);
     p.out[axis] = small(l.output.size[2 + axis]);
@@ -117,16 +121,22 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   return p;
 }
 
-Shares share_out_whole(const Shares &s, int32_t sharing) {
+bool suits_pairs(const WeightsProduct &p, const WeightsShape &shape, WeightsPairs pairs) {
+  const int32_t tiles = pairs == kPairsOfRows ? p.row_tiles : (p.chunks + shape.chunks - 1) / shape.chunks;
+  return p.boxes != kNoBoxes && !shape.in_rows && tiles % 2 == 0;
+}
+
+Shares share_out_whole(const Shares &s, int32_t cluster) {
   if (s.tiles == 0) return s;
-  auto groups = std::min<int64_t>(s.tiles, workers_of(sharing).most);
+  auto groups = std::min<int64_t>(s.tiles, workers_of(cluster).most);
   while (groups > 1 && s.tiles % groups != 0) --groups;
   return make_shares(s.tiles, s.blocks, groups, groups);
 }
 
 int64_t pieces_bytes(const WeightsProduct &p, const WeightsShape &shape) {
   if (p.whole && p.shares.all_whole()) return 0;
-  return int64_t{p.shares.workers} * p.shares.most * shape.rows * shape.chunks * 64 * 4;
+  return int64_t{p.shares.workers} * p.shares.most * (p.pairs != kNoPairs ? 2 : 1) * shape.rows * shape.chunks * 64 *
+         (p.narrow ? 2 : 4);
 }
 
 double block_clocks(const WeightsShape &shape, int parts, int products) {
@@ -146,9 +156,12 @@ double pieces_of(const WeightsProduct &p) {
   double split = s.tiles; // tiles that are not one worker's
   if (p.whole)
     split = s.all_whole() ? 0 : std::min<double>(s.tiles, 1.0 * s.tiles / s.group * (s.workers_of_group - 1));
-  return std::min(split + s.workers, 1.0 * s.most * s.workers);
+  return std::min(split + s.workers, 1.0 * s.most * s.workers) * (p.pairs != kNoPairs ? 2 : 1);
 }
 
+namespace {
+
+// How many channels the stores of a product take as one.
 int32_t vector_of(const WeightsProduct &p) {
   const View<int64_t> &w = p.weights;
   const int64_t size = sdk::type_bytes(p.result_type);
@@ -159,6 +172,27 @@ int32_t vector_of(const WeightsProduct &p) {
     return whole;
   };
   return serves(8) ? 8 : serves(4) ? 4 : 1;
+}
+
+// Whether a row's weights lie side by side, a channel's taps first, so that 16 bytes never belong to two rows.
+bool has_dense_rows(const WeightsProduct &p) {
+  const View<int64_t> &w = p.weights;
+  int64_t taps = 1;
+  for (const int axis : {4, 3, 2}) {
+    if (w.size[axis] > 1 && w.stride[axis] != taps) return false;
+    taps *= w.size[axis];
+  }
+  const int64_t size = sdk::type_bytes(p.result_type), vector = 16 / size;
+  return w.stride[1] == taps && taps * w.size[1] % vector == 0 && (w.size[0] == 1 || w.stride[0] % vector == 0) &&
+         aligned(static_cast<const char *>(p.result) + w.offset * size, 16);
+}
+
+} // namespace
+
+void set_result(WeightsProduct &p, void *result) {
+  p.result = result;
+  p.vector = vector_of(p);
+  p.dense_rows = has_dense_rows(p) ? 1 : 0;
 }
 
 } // namespace polyconv::cuda::wgmma

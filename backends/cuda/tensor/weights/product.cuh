@@ -10,60 +10,82 @@
 namespace polyconv::cuda::wgmma {
 
 // The ring in shared memory, swizzled, from a multiple of 1024 bytes on.
-template <class Tile>
+template <class Tile, bool Paired = false>
 __device__ inline unsigned char *begin_product(const WeightsProduct &p, unsigned char *unaligned) {
   const uint32_t begin = ptx::shared_address(unaligned), shared = (begin + 1023) / 1024 * 1024;
-  if (threadIdx.x == 0) WeightsRing<Tile>(shared).init();
+  if (threadIdx.x == 0) WeightsRing<Tile, Paired>(shared).init();
   if (threadIdx.x == 32) ptx::prefetch(&p.activations[0]), ptx::prefetch(&p.gradients[0]);
   __syncthreads();
+  if constexpr (Paired) ptx::cluster_arrive(), ptx::cluster_wait();
   ptx::let_next_begin();
   ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
   return unaligned + (shared - begin);
 }
 
-template <class Tile>
-__global__ void __launch_bounds__(Tile::threads, Tile::blocks)
-    multiply_pixels(const __grid_constant__ WeightsProduct p) {
+// A block's tile of a pair.
+__device__ inline int32_t tile_of_pair(const WeightsProduct &p, int32_t pair) {
+  const auto mine = static_cast<int32_t>(blockIdx.x % 2);
+  if (p.pairs == kPairsOfRows) return pair * 2 + mine; // tiles lie row after row, of which there are an even number
+  const int32_t column = p.by_row_tiles(pair);
+  return (column + mine) * p.row_tiles + pair;
+}
+
+// Body(tile, first, last, piece) for the blocks of depth of every tile in this block's share.
+template <bool Paired, class Body>
+__device__ inline void for_own_pieces(const WeightsProduct &p, const Body &body) {
+  const auto block = static_cast<int>(blockIdx.x);
+  if constexpr (!Paired) return for_pieces(p.shares, block, body);
+  for_pieces(p.shares, block / 2, [&](int32_t pair, int32_t first, int32_t last, int64_t piece) {
+    body(tile_of_pair(p, pair), first, last, piece * 2 + block % 2);
+  });
+}
+
+template <class Tile, bool Paired>
+__global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid_constant__ WeightsProduct p) {
   extern __shared__ unsigned char unaligned[];
-  WeightsRing<Tile> ring(ptx::shared_address(begin_product<Tile>(p, unaligned)));
-  const auto worker = static_cast<int>(blockIdx.x), group = static_cast<int>(threadIdx.x / 128);
+  WeightsRing<Tile, Paired> ring(ptx::shared_address(begin_product<Tile, Paired>(p, unaligned)));
+  const auto group = static_cast<int>(threadIdx.x / 128);
   if (group == Tile::groups) {
-    if constexpr (Tile::blocks == 1) ptx::release_registers<Tile::producer_registers>();
+    ptx::release_registers<Tile::producer_registers>();
     if (threadIdx.x / 32 == 4 * Tile::groups)
-      for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t) {
+      for_own_pieces<Paired>(p, [&](int32_t tile, int32_t first, int32_t last, int64_t) {
         fetch_weights<Tile>(p, tile, first, last, ring);
       });
+    if constexpr (Paired) ptx::cluster_arrive(), ptx::cluster_wait();
     return;
   }
-  if constexpr (Tile::blocks == 1) ptx::take_registers<Tile::consumer_registers>();
+  ptx::take_registers<Tile::consumer_registers>();
   WeightsSums<Tile> sums;
-  for_pieces(p.shares, worker, [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
+  for_own_pieces<Paired>(p, [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
     const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
     sum_blocks<Tile>(sums, last - first, ring, row_group, chunk_group);
-    if (!p.whole || last - first < p.shares.blocks)
+    if (p.narrow)
+      store_piece<Tile>(reinterpret_cast<typename Tile::T *>(p.pieces) + piece * Tile::piece, sums, row_group,
+                        chunk_group);
+    else if (!p.whole || last - first < p.shares.blocks)
       store_piece<Tile>(p.pieces + piece * Tile::piece, sums, row_group, chunk_group);
     else if (p.result_type == POLYCONV_F32)
       store_tile<Tile, float>(p, tile, sums, row_group, chunk_group);
     else
       store_tile<Tile, typename Tile::T>(p, tile, sums, row_group, chunk_group);
   });
+  if constexpr (Paired) ptx::cluster_arrive(), ptx::cluster_wait(); // nobody fetches or arrives where nobody is
 }
 
 // Likewise, of clusters: a tile each.
 template <class Tile>
-__global__ void __launch_bounds__(Tile::threads, Tile::blocks)
-    multiply_shared_pixels(const __grid_constant__ WeightsProduct p) {
+__global__ void __launch_bounds__(Tile::threads, 1) multiply_shared_pixels(const __grid_constant__ WeightsProduct p) {
   extern __shared__ unsigned char unaligned[];
   unsigned char *const shared = begin_product<Tile>(p, unaligned);
   WeightsRing<Tile> ring(ptx::shared_address(shared));
   const ClusterPart mine(p);
   const auto group = static_cast<int>(threadIdx.x / 128);
   if (group == Tile::groups) {
-    if constexpr (Tile::blocks == 1) ptx::release_registers<Tile::producer_registers>();
+    ptx::release_registers<Tile::producer_registers>();
     if (threadIdx.x / 32 == 4 * Tile::groups) fetch_weights<Tile>(p, mine.tile, mine.first, mine.last, ring);
     return;
   }
-  if constexpr (Tile::blocks == 1) ptx::take_registers<Tile::consumer_registers>();
+  ptx::take_registers<Tile::consumer_registers>();
   const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
   const Exchange<Tile> exchange(shared);
   {
@@ -74,22 +96,26 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks)
       clear<Tile>(sums);
     exchange.write(sums, row_group, chunk_group);
   }
-  exchange.leave(p, mine.part, mine.tile);
+  exchange.leave(p, mine);
 }
 
 // ---------------------------------------------------------------- launch
 
 template <class Tile>
 WeightsLauncher weights_launcher() {
+  constexpr bool kPaired = !Tile::in_rows; // whether tiles can be
   const auto prepare = [] {
-    allow_shared(multiply_pixels<Tile>, Tile::shared_bytes);
-    allow_shared(multiply_shared_pixels<Tile>, Tile::lone_bytes);
+    allow_shared(multiply_pixels<Tile, false>, Tile::shared_bytes);
+    allow_shared(multiply_shared_pixels<Tile>, Tile::shared_bytes);
+    if constexpr (kPaired) allow_shared(multiply_pixels<Tile, true>, Tile::shared_bytes);
   };
   const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
-    const bool shared = p.sharing > 1;
-    launch_clusters(shared ? multiply_shared_pixels<Tile> : multiply_pixels<Tile>, static_cast<unsigned>(p.sharing),
-                    static_cast<unsigned>(p.shares.workers * p.sharing), Tile::threads,
-                    shared ? Tile::lone_bytes : Tile::shared_bytes, stream, p);
+    auto kernel = p.sharing > 1 ? multiply_shared_pixels<Tile> : multiply_pixels<Tile, false>;
+    if constexpr (kPaired)
+      if (p.pairs != kNoPairs) kernel = multiply_pixels<Tile, true>;
+    const int32_t cluster = cluster_of(p);
+    launch_clusters(kernel, static_cast<unsigned>(cluster), static_cast<unsigned>(p.shares.workers * cluster),
+                    Tile::threads, Tile::shared_bytes, stream, p);
   };
   return {prepare, launch};
 }

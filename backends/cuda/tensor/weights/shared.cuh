@@ -9,13 +9,15 @@
 
 namespace polyconv::cuda::wgmma {
 
-// The tile of this block's cluster, and the blocks [first, last) of its depth that are this block's.
+// The tile of this block's cluster, and the blocks [first, last) of its depth that are this block's. Clusters have
+// 2^bits blocks, so nothing is divided.
 struct ClusterPart {
-  int32_t tile, part, first, last;
+  int32_t bits, tile, part, first, last;
 
-  __device__ explicit ClusterPart(const WeightsProduct &p)
-      : tile(static_cast<int32_t>(blockIdx.x) / p.sharing), part(static_cast<int32_t>(blockIdx.x) - tile * p.sharing) {
-    first = p.shares.blocks * part / p.sharing, last = p.shares.blocks * (part + 1) / p.sharing;
+  __device__ explicit ClusterPart(const WeightsProduct &p) {
+    const auto block = static_cast<int32_t>(blockIdx.x);
+    bits = __ffs(p.sharing) - 1, tile = block >> bits, part = block - (tile << bits);
+    first = (p.shares.blocks * part) >> bits, last = (p.shares.blocks * (part + 1)) >> bits;
   }
 };
 
@@ -45,19 +47,20 @@ class Exchange {
 
   // By all consumers, next: adds the blocks' sums, and stores this block's part of the tile. Nobody goes before all
   // have read its sums.
-  __device__ void leave(const WeightsProduct &p, int32_t part, int32_t tile) const {
+  __device__ void leave(const WeightsProduct &p, const ClusterPart &mine) const {
     ptx::cluster_arrive_released(), ptx::cluster_wait();
     constexpr int kAll = Tile::piece / 4;
-    const int32_t end = kAll / p.sharing * (part + 1);
+    const int32_t each = kAll >> mine.bits, end = each * (mine.part + 1);
 #pragma unroll 2
-    for (int32_t quad = kAll / p.sharing * part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
+    for (int32_t quad = each * mine.part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
       const float4 sum = add(quad, p.sharing);
       if (p.result_type == POLYCONV_F32)
-        store<float>(p, tile, quad, sum);
+        store<float>(p, mine.tile, quad, sum);
       else
-        store<typename Tile::T>(p, tile, quad, sum);
+        store<typename Tile::T>(p, mine.tile, quad, sum);
     }
-    ptx::cluster_arrive_released(), ptx::cluster_wait();
+    ptx::cluster_arrive(),
+        ptx::cluster_wait(); // what was read is in registers: to release stores would take a microsecond
   }
 
  private:
@@ -77,9 +80,10 @@ class Exchange {
   // Four neighbouring channels of a weight, those of them that exist.
   template <class Out>
   __device__ static void store(const WeightsProduct &p, int32_t tile, int32_t quad, const float4 &sum) {
-    const int32_t column = tile / p.row_tiles, within = squares_of<Tile>().column_of(quad);
+    const int32_t column = p.by_row_tiles(tile), within = squares_of<Tile>().column_of(quad);
     const int32_t row = (tile - column * p.row_tiles) * Tile::rows + squares_of<Tile>().row_of(quad);
-    const int32_t chunk = column * Tile::chunks + within / 64, tap = chunk / p.tap_chunks;
+    const int32_t chunk = column * Tile::chunks + within / 64;
+    const int32_t tap = tap_of(p, chunk);
     const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + within % 64;
     const auto channels = static_cast<int32_t>(p.weights.size[1]);
     if (chunk >= p.chunks || row >= p.rows || channel >= channels) return;

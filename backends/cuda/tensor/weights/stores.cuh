@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/conv.cuh"
 #include "common/pairs.cuh"
 
 namespace polyconv::cuda::wgmma {
@@ -46,6 +47,35 @@ __device__ inline void store_four(Out *to, const float4 &v) {
     *reinterpret_cast<float4 *>(to) = v;
   else
     *reinterpret_cast<uint2 *>(to) = make_uint2(pair_of(v.x, v.y, Out()), pair_of(v.z, v.w, Out()));
+}
+
+// Where a tap's weights begin in a row.
+__device__ inline int64_t offset_of(const View<int64_t> &weights, int32_t tap) {
+  const auto across = static_cast<int32_t>(weights.size[4]), down = static_cast<int32_t>(weights.size[3]);
+  const int32_t line = tap / across, plane = line / down;
+  return weights.at(0, 0, plane, line - plane * down, tap - line * across);
+}
+
+// 16 bytes of a row whose channels and taps lie side by side, a channel's taps first: from element `from` of the row
+// on. `sum` gives the value of a tap and a channel.
+template <class Out, class Sum>
+__device__ inline void store_along_row(Out *row, int32_t from, int32_t taps, const Sum &sum) {
+  int32_t channel = from / taps, tap = from - channel * taps;
+  const auto next = [&]() -> float {
+    const float value = sum(tap, channel);
+    if (++tap == taps) tap = 0, ++channel;
+    return value;
+  };
+  uint32_t words[4];
+#pragma unroll
+  for (uint32_t &word : words) {
+    const float value = next();
+    if constexpr (sizeof(Out) == 4)
+      word = __float_as_uint(value);
+    else
+      word = pair_of(value, next(), Out());
+  }
+  *reinterpret_cast<uint4 *>(row + from) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
 // Four words of each of four neighbouring lanes change places: word j of lane i becomes word i of lane j.

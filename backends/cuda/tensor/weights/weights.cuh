@@ -12,6 +12,7 @@
 
 #include "common/machine.hpp"
 #include "common/pipeline.cuh"
+#include "common/ptx/cluster.cuh"
 #include "common/ptx/hopper.cuh"
 #include "weights/stores.cuh"
 #include "weights/weights.hpp"
@@ -30,14 +31,13 @@ struct WeightsTile {
   static constexpr int columns = 64 * Chunks / ChunkGroups; // of a warpgroup
   static constexpr int chunk_bytes = Depth * 128;           // 64 channels of a block of pixels
   static constexpr int row_bytes = Rows / 64 * chunk_bytes, stage_bytes = row_bytes + Chunks * chunk_bytes;
-  // Small tiles leave room for a second block: that of the next kernel, which begins while this one ends. Not so in
-  // clusters (lone_bytes), whose blocks would then share a multiprocessor.
-  static constexpr int blocks = Rows == 64 && Chunks <= 2 ? 2 : 1;
-  static constexpr int stages = std::min(8, ((kHopperShared + 1024) / blocks - 2 * 1024 - 256) / stage_bytes);
+  // A block has a multiprocessor to itself: where two found room, those of the next kernel crowded on multiprocessors
+  // that this one left idle, and small tiles need all stages for their fetches.
+  static constexpr int stages = std::min(12, (kHopperShared - 1024 - 256) / stage_bytes);
   static constexpr int shared_bytes = stages * stage_bytes + 1024 + 256;
-  static constexpr int lone_bytes = std::max(shared_bytes, kHopperShared / 2 + 1024);
+  static_assert(shared_bytes > kHopperShared / 2, "leaves room for a second block");
   // Of a thread, where a block has them all: consumers get what producers leave.
-  static constexpr int producer_registers = 40;
+  static constexpr int producer_registers = 48;
   static constexpr int consumer_registers =
       std::min(240, (65536 / threads / 8 * 8 * threads - producer_registers * 128) / (128 * groups) / 8 * 8);
   static constexpr int piece = Rows * 64 * Chunks; // elements
@@ -46,16 +46,22 @@ struct WeightsTile {
 
 // ---------------------------------------------------------------- the ring
 
-// Stages of rows and chunks.
-template <class Tile>
+// Stages of rows and chunks. Paired: both blocks of a cluster fill a stage of each, and so both must have read it.
+template <class Tile, bool Paired = false>
 class WeightsRing : public Pipeline<Tile::stages, Tile::stage_bytes> {
   using Base = Pipeline<Tile::stages, Tile::stage_bytes>;
 
  public:
   __device__ explicit WeightsRing(uint32_t memory) : Base(memory, memory + Tile::stages * Tile::stage_bytes) {}
   __device__ void init() const {
-    Base::init(1, 4 * Tile::groups);
+    Base::init(1, 4 * Tile::groups * (Paired ? 2 : 1));
     ptx::barrier_init_fence();
+  }
+  __device__ void release_before() const {
+    if constexpr (!Paired) return Base::release_before();
+    if (threadIdx.x % 32 != 0) return;
+    for (int32_t block = 0; block < 2; ++block)
+      ptx::arrive_in_cluster(ptx::address_in_cluster(Base::empty_before(), block));
   }
   __device__ uint32_t rows() const { return Base::memory(); }
   __device__ uint32_t chunks() const { return rows() + Tile::row_bytes; }
@@ -94,7 +100,7 @@ class Lane {
  public:
   __device__ Lane(const WeightsProduct &p, int32_t tile)
       : p_(p), part_(static_cast<int>(threadIdx.x % 32) / kBoxes), box_(static_cast<int>(threadIdx.x % 32) % kBoxes) {
-    const int32_t column = tile / p.row_tiles, chunk = column * Tile::chunks + box_ - kRowChunks;
+    const int32_t column = p.by_row_tiles(tile), chunk = column * Tile::chunks + box_ - kRowChunks;
     const int32_t row = (tile - column * p.row_tiles) * Tile::rows;
     if (box_ < kRowChunks) {
       channel_ = row + 64 * box_;
@@ -137,19 +143,36 @@ __device__ inline void fetch_chunks(uint32_t to, const CUtensorMap *map, uint32_
   for (int i = 0; i < Chunks; ++i) ptx::load_box(to + i * Tile::chunk_bytes, map, barrier, (chunk + i) * 64, pixel);
 }
 
+// The half of a block's pixels that is this block's, for both blocks of its pair.
+template <class Tile, int Chunks>
+__device__ inline void fetch_half(uint32_t to, const CUtensorMap *map, uint32_t barrier, int32_t pixel, int32_t chunk) {
+  const auto half = static_cast<int32_t>(blockIdx.x % 2);
+#pragma unroll
+  for (int i = 0; i < Chunks; ++i)
+    ptx::load_box_for(to + i * Tile::chunk_bytes + half * (Tile::chunk_bytes / 2), map, barrier, (chunk + i) * 64,
+                      pixel + half * (Tile::depth / 2), 3);
+}
+
 // Blocks [first, last) of a tile's depth, whose factors are matrices, by one lane: what a block takes beside its
 // fetches is as little as can be, for small tiles wait for it.
-template <class Tile>
+template <class Tile, bool Paired>
 __device__ inline void fetch_matrices(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
-                                      WeightsRing<Tile> &ring) {
-  const int32_t column = tile / p.row_tiles, row = (tile - column * p.row_tiles) * (Tile::rows / 64);
+                                      WeightsRing<Tile, Paired> &ring) {
+  const int32_t column = p.by_row_tiles(tile), row = (tile - column * p.row_tiles) * (Tile::rows / 64);
   for (int32_t block = first; block < last; ++block, ring.next()) {
     ring.await_empty();
     ptx::barrier_expect(ring.full(), Tile::stage_bytes);
-    fetch_chunks<Tile, Tile::rows / 64>(ring.rows(), &p.gradients[0], ring.full(), p.boxes & kBoxOfGradients,
-                                        block * Tile::depth, row);
-    fetch_chunks<Tile, Tile::chunks>(ring.chunks(), &p.activations[0], ring.full(), p.boxes & kBoxOfActivations,
-                                     block * Tile::depth, column * Tile::chunks);
+    const int32_t pixel = block * Tile::depth;
+    if (Paired && p.pairs == kPairsOfColumns)
+      fetch_half<Tile, Tile::rows / 64>(ring.rows(), &p.gradients[0], ring.full(), pixel, row);
+    else
+      fetch_chunks<Tile, Tile::rows / 64>(ring.rows(), &p.gradients[0], ring.full(), p.boxes & kBoxOfGradients, pixel,
+                                          row);
+    if (Paired && p.pairs == kPairsOfRows)
+      fetch_half<Tile, Tile::chunks>(ring.chunks(), &p.activations[0], ring.full(), pixel, column * Tile::chunks);
+    else
+      fetch_chunks<Tile, Tile::chunks>(ring.chunks(), &p.activations[0], ring.full(), p.boxes & kBoxOfActivations,
+                                       pixel, column * Tile::chunks);
   }
 }
 
@@ -158,7 +181,7 @@ __device__ inline void fetch_matrices(const WeightsProduct &p, int32_t tile, int
 template <class Tile>
 __device__ inline void fetch_rows(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
                                   WeightsRing<Tile> &ring) {
-  const int32_t column = tile / p.row_tiles, row = (tile - column * p.row_tiles) * Tile::rows;
+  const int32_t column = p.by_row_tiles(tile), row = (tile - column * p.row_tiles) * Tile::rows;
   int32_t image = first / p.image_blocks, within = first - image * p.image_blocks;
   for (int32_t block = first; block < last; ++block, ring.next()) {
     ring.await_empty();
@@ -172,14 +195,14 @@ __device__ inline void fetch_rows(const WeightsProduct &p, int32_t tile, int32_t
 
 // Blocks [first, last) of a tile's depth, by a whole warp. A lane each finds the corners of the next 32 blocks: one
 // after the other, their divisions would take longer than the products.
-template <class Tile>
+template <class Tile, bool Paired>
 __device__ inline void fetch_weights(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
-                                     WeightsRing<Tile> &ring) {
+                                     WeightsRing<Tile, Paired> &ring) {
   if constexpr (Tile::in_rows) {
     if (threadIdx.x % 32 == 0) fetch_rows<Tile>(p, tile, first, last, ring);
     return __syncwarp();
   }
-  if (Tile::parts == 1 && p.boxes != kNoBoxes) {
+  if (Paired || (Tile::parts == 1 && p.boxes != kNoBoxes)) {
     if (threadIdx.x % 32 == 0) fetch_matrices<Tile>(p, tile, first, last, ring);
     return __syncwarp();
   }
@@ -218,9 +241,9 @@ constexpr int kNextPixels = Tile::in_rows ? 16 * 2 >> 4 : 16 * 128 >> 4;
 template <class Tile>
 using WeightsSums = float[Tile::products][Tile::columns / 2];
 
-template <class Tile>
-__device__ inline void sum_blocks(WeightsSums<Tile> &sums, int32_t blocks, WeightsRing<Tile> &ring, int row_group,
-                                  int chunk_group) {
+template <class Tile, bool Paired>
+__device__ inline void sum_blocks(WeightsSums<Tile> &sums, int32_t blocks, WeightsRing<Tile, Paired> &ring,
+                                  int row_group, int chunk_group) {
   constexpr int kChunk = Tile::chunk_bytes >> 4; // of a descriptor
   for (int32_t block = 0; block < blocks; ++block, ring.next()) {
     ring.await_full();
@@ -260,15 +283,14 @@ __device__ constexpr int32_t next_sum(int product, int i) {
 }
 
 // The sums of a tile; `to`: in the workspace or in shared memory.
-template <class Tile>
-__device__ inline void store_piece(float *to, const WeightsSums<Tile> &sums, int row_group, int chunk_group) {
+template <class Tile, class Sum>
+__device__ inline void store_piece(Sum *to, const WeightsSums<Tile> &sums, int row_group, int chunk_group) {
   to += first_sum<Tile>(row_group, chunk_group);
 #pragma unroll
   for (int product = 0; product < Tile::products; ++product)
 #pragma unroll
     for (int i = 0; i < Tile::columns / 2; i += 2)
-      *reinterpret_cast<float2 *>(to + next_sum<Tile>(product, i)) =
-          make_float2(sums[product][i], sums[product][i + 1]);
+      store_pair(to + next_sum<Tile>(product, i), sums[product][i], sums[product][i + 1], true, true);
 }
 
 // What a thread has of a row's 64 channels, a pair of each eight; `left` channels exist from its first on. Four lanes
@@ -299,9 +321,15 @@ __device__ inline void store_line(Out *to, const float *sums, const WeightsProdu
     if (i * 8 < left) store_pair(to + i * 8, sums[i * 4], sums[i * 4 + 1], pairs, i * 8 + 1 < left);
 }
 
+// A chunk's tap; without a division where there is one.
+__device__ inline int32_t tap_of(const WeightsProduct &p, int32_t chunk) {
+  return p.chunks == p.tap_chunks ? 0 : chunk / p.tap_chunks;
+}
+
 // Where a row's weight of a tap and a channel goes.
 template <class Out>
 __device__ inline Out *weight_at(const WeightsProduct &p, int32_t row, int32_t channel, int32_t tap) {
+  if (p.chunks == p.tap_chunks) return static_cast<Out *>(p.result) + p.weights.at(row, channel, 0, 0, 0);
   const int32_t line = tap / p.taps[2], plane = line / p.taps[1];
   return static_cast<Out *>(p.result) +
          p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
@@ -314,12 +342,13 @@ __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const W
   constexpr int kChunks = Tile::columns / 64;
   static_assert(kChunks * 64 == Tile::columns, "a warpgroup has whole chunks");
   const auto thread = static_cast<int>(threadIdx.x % 128);
-  const int32_t column = tile / p.row_tiles, row = (tile - column * p.row_tiles) * Tile::rows +
-                                                   row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4;
+  const int32_t column = p.by_row_tiles(tile), row = (tile - column * p.row_tiles) * Tile::rows +
+                                                     row_group * Tile::products * 64 + thread / 32 * 16 +
+                                                     thread % 32 / 4;
   const auto rows = static_cast<int32_t>(p.weights.size[0]), channels = static_cast<int32_t>(p.weights.size[1]);
 #pragma unroll
   for (int i = 0; i < kChunks; ++i) {
-    const int32_t chunk = column * Tile::chunks + chunk_group * kChunks + i, tap = chunk / p.tap_chunks;
+    const int32_t chunk = column * Tile::chunks + chunk_group * kChunks + i, tap = tap_of(p, chunk);
     if (chunk >= p.chunks) break;
     const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + thread % 4 * 2;
     Out *const to = weight_at<Out>(p, row, channel, tap);

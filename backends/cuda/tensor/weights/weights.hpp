@@ -26,22 +26,31 @@ struct WeightsProduct {
   int32_t rows = 0, chunks = 0; // output channels; chunks of all taps
   int32_t tap_chunks = 0;       // chunks of a tap
   int32_t row_tiles = 0;        // of all tiles
+  Divider by_row_tiles = {};    // a tile's number: tiles of a column come one after the other
   // Of a group, where there are several: then the columns of a tile are the channels of its rows' groups, of which each
   // row wants its own, the blocks of a diagonal.
   int32_t group_rows = 0, group_channels = 0;
   Shares shares = {};
   int32_t sharing = 1; // blocks of a cluster, which share the depth of one tile, the cluster's (shared.cuh)
+  int32_t pairs =
+      0; // WeightsPairs: blocks of a cluster, which fetch for each other; then `shares` are of pairs of tiles
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
   int32_t flat = 0;         // images have two axes
   int32_t image_blocks = 0; // of depth, of an image; 0: blocks go on across images
   int32_t boxes = 0;        // WeightsBoxes: maps are of pixels in a row, not of windows
   int32_t whole = 0;        // 1: a tile that one worker sums alone leaves at once, not as a piece
+  int32_t narrow = 0;       // 1: pieces are whole tiles, rounded to the result's 16 bits, which are then turned
   int32_t vector = 1;       // neighbouring channels of the result that lie in memory as one: 1, 4 or 8
+  int32_t dense_rows = 0;   // 1: a row's taps and channels lie side by side, in vectors of 16 bytes
 };
 
 // Where windows are one pixel, the factors are matrices: one box then holds a chunk of a block's pixels, or all chunks
 // of a tile, where there are no others.
 enum WeightsBoxes : int32_t { kNoBoxes = 0, kBoxes = 1, kBoxOfGradients = 2, kBoxOfActivations = 4 };
+
+// Two tiles side by side, of the same columns or of the same rows, fetch what both want once: each half of the pixels,
+// for both.
+enum WeightsPairs : int32_t { kNoPairs = 0, kPairsOfRows = 1, kPairsOfColumns = 2 };
 
 // A block's tile: rows x chunks; warpgroups along either; pixels of a block of depth; whether these are part of a row
 // of pixels, those of one image (first/).
@@ -58,13 +67,21 @@ struct WeightsShape {
 inline constexpr WeightsShape kWeightsShapes[] = {POLYCONV_WGMMA_WEIGHTS_TILES(POLYCONV_WGMMA_WEIGHTS_SHAPE)};
 inline constexpr int kWeightsShapeCount = sizeof kWeightsShapes / sizeof *kWeightsShapes;
 
-// The geometry of a layer in a shape, without maps and pointers, with clusters of `sharing` blocks as workers.
-WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape, int32_t sharing = 1);
+// The geometry of a layer in a shape, without maps and pointers, with clusters of `sharing` blocks as workers, or
+// pairs.
+WeightsProduct make_weights_product(const polyconv_layer &layer, const WeightsShape &shape, int32_t sharing = 1,
+                                    WeightsPairs pairs = kNoPairs);
+// Whether a product's tiles come in pairs, and their factors in boxes.
+bool suits_pairs(const WeightsProduct &product, const WeightsShape &shape, WeightsPairs pairs);
+// Blocks of a cluster.
+__host__ __device__ inline int32_t cluster_of(const WeightsProduct &p) {
+  return p.pairs != kNoPairs ? 2 : p.sharing;
+}
 int64_t pieces_bytes(const WeightsProduct &product, const WeightsShape &shape); // of the workspace
 // Whether tiles begin with groups, or lie within one.
 bool suits_groups(const polyconv_layer &layer, const WeightsShape &shape);
-// Every tile one worker's.
-Shares share_out_whole(const Shares &shares, int32_t sharing);
+// Every tile one worker's, which is a cluster of so many blocks.
+Shares share_out_whole(const Shares &shares, int32_t cluster);
 
 // Whether maps hold the factors of a layer; else rejects in the words of the forward layer that reads so.
 bool maps_hold_weights(const polyconv_request &request, const polyconv_layer &layer, sdk::Offer &offer);
@@ -79,11 +96,15 @@ double pieces_of(const WeightsProduct &product);
 double product_us(const polyconv_layer &layer, const WeightsProduct &product, const WeightsShape &shape);
 WeightsProduct product_of(const polyconv_layer &layer, const WeightsShape &shape);
 
-// How many channels the stores of a product take as one, whose `result` and `weights` say where they go.
-int32_t vector_of(const WeightsProduct &product);
+// The most taps of a layer whose pieces can be narrow.
+inline constexpr int kMostNarrowTaps = 128;
 
-// Adds the pieces and stores the gradient.
+// What is known once there is a result: in which vectors it can be stored.
+void set_result(WeightsProduct &product, void *result);
+
+// Adds the pieces, or turns narrow ones, and stores the gradient.
 void add_pieces(const WeightsProduct &product, const WeightsShape &shape, cudaStream_t stream);
+void turn_pieces(const WeightsProduct &product, const WeightsShape &shape, cudaStream_t stream);
 
 struct WeightsLauncher {
   void (*prepare)();

@@ -63,9 +63,10 @@ class WgmmaWeights final : public WeightsInstance {
       maps_.pixels(walked_, true, dy, shape_.depth, &product->gradients[0]);
       return;
     }
-    maps_.matrix(walked_.input, x, shape_.depth, product->boxes & kBoxOfActivations ? shape_.chunks : 1,
+    const auto depth = [&](WeightsPairs shared) { return product->pairs == shared ? shape_.depth / 2 : shape_.depth; };
+    maps_.matrix(walked_.input, x, depth(kPairsOfRows), product->boxes & kBoxOfActivations ? shape_.chunks : 1,
                  &product->activations[0]);
-    maps_.matrix(walked_.output, dy, shape_.depth, product->boxes & kBoxOfGradients ? shape_.rows / 64 : 1,
+    maps_.matrix(walked_.output, dy, depth(kPairsOfColumns), product->boxes & kBoxOfGradients ? shape_.rows / 64 : 1,
                  &product->gradients[0]);
   }
 };
