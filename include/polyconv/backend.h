@@ -139,7 +139,7 @@ typedef struct polyconv_policy {
   int32_t math;
   int32_t determinism;
   int32_t threads; /* >= 1; the size of a caller's pool is unknown, then it is the number of tasks to aim for */
-  int32_t dynamic_weights;
+  int32_t dynamic_weights; /* POLYCONV_WEIGHTS_*; 2 since minor 4 */
   int64_t workspace_limit;            /* bytes, INT64_MAX for none */
   polyconv_parallel_for parallel_for; /* NULL: the backend's own threads */
   void *parallel_for_context;

@@ -25,9 +25,9 @@ def what_of(x, w, arguments):
     )
 
 
-def take_weights(taken, w, arguments, direction, device_index):
-    """Notes what plans must have alike to share packed weights (polyconv_weights_create), and how much of the weights may be
-    looked at."""
+def take_weights(taken, w, arguments, direction, device_index, new_weights=False):
+    """Notes what plans must have alike to share packed weights (polyconv_weights_create), how much of the weights may be
+    looked at, and whether they are packed in each call."""
     outputs = taken.problem.tensor(5)[1]
     several = tuple(size > 1 for size in outputs[2:])
     stride, _, dilation, transposed, _, groups = arguments
@@ -37,10 +37,10 @@ def take_weights(taken, w, arguments, direction, device_index):
     if device_index < 0:
         taken.span = taken.problem.tensor(1)[4] // w.element_size()
     elif taken.format != "raw":
-        taken.packs_anew = _kept.packs_anew(taken.plan.estimate_us, taken.plan.weights(0)[1])
+        taken.packs_anew = new_weights or _kept.packs_anew(taken.plan.estimate_us, taken.plan.weights(0)[1])
 
 
-def _decide_forward(key, x, w, bias, arguments, device_index):
+def _decide_forward(key, x, w, bias, arguments, device_index, new_weights):
     what = what_of(x, w, arguments)
     try:
         if x.dtype not in FLOATS or w.dtype != x.dtype:
@@ -60,12 +60,12 @@ def _decide_forward(key, x, w, bias, arguments, device_index):
         shape = sizes[:2] + sizes[5 - problem["spatial_dims"] :]
         strides = _plans.strides_for(shape, _plans.memory_format(x, w, arguments))
         _plans.place(problem, "output", shape, strides, False)
-        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD)
+        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD, new_weights)
     except Exception as error:  # PyTorch says it in its own words, or takes it
         return _plans.refuse(key, FORWARD, what, error)
     taken = Taken(plan, made, "fwd", shape, strides, x.dtype)
     taken.not_invariant = not_invariant
-    take_weights(taken, w, arguments, FORWARD, device_index)
+    take_weights(taken, w, arguments, FORWARD, device_index, new_weights)
     return _plans.keep(key, taken)
 
 
@@ -110,6 +110,7 @@ def launch(taken, x, w, bias, y, written, device_index, stream, residual=0, slop
 def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=False):
     """aten::convolution. casts: w may be of another float type than x, and is kept in x's."""
     device_index = x.get_device() if x.is_cuda else -1
+    new_weights = _plans.trains(w, FORWARD, device_index)
     key = (
         x.shape,
         x.stride(),
@@ -127,6 +128,7 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         tuple(output_padding),
         groups,
         casts,
+        new_weights,
         switches(device_index),
     )
     taken = _plans.find(key)
@@ -136,7 +138,8 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         if w.device != x.device or (bias is not None and bias.device != x.device):
             return Refused("fwd", "", "tensors on two devices")
         arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
-        taken = _decide_forward(key, x, _kept.as_type(w, x.dtype) if casts else w, bias, arguments, device_index)
+        raw = _kept.as_type(w, x.dtype) if casts else w
+        taken = _decide_forward(key, x, raw, bias, arguments, device_index, new_weights)
     if taken.plan is None:
         if 0 in w.stride() and w.numel():  # weights that expand() made: the library wants them in memory
             dense = w.contiguous()
@@ -158,7 +161,7 @@ def switches(device_index):
     return (state.math or torch._C._get_cudnn_allow_tf32(), state.deterministic)
 
 
-def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index):
+def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index, new_weights):
     what = what_of(x, w, arguments)
     try:
         if x.dtype not in FLOATS or w.dtype != x.dtype or grad.dtype != x.dtype:
@@ -177,19 +180,20 @@ def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_in
         expected = _plans._core.Problem(problem).tensor(5)[1]
         if tuple(grad.shape) != expected[:2] + expected[5 - problem["spatial_dims"] :]:
             return _plans.refuse(key, direction, what, f"a gradient of shape {tuple(grad.shape)}")
-        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, direction)
+        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, direction, new_weights)
     except Exception as error:
         return _plans.refuse(key, direction, what, error)
     taken = Taken(plan, made, _plans.DIRECTIONS[direction], shape, strides, x.dtype)
     taken.not_invariant = not_invariant
     if direction == BACKWARD_DATA:
-        take_weights(taken, w, arguments, direction, device_index)
+        take_weights(taken, w, arguments, direction, device_index, new_weights)
     else:
         taken.format = "raw"
     return _plans.keep(key, taken)
 
 
 def _gradient(direction, grad, x, w, arguments, with_bias, device_index):
+    new_weights = _plans.trains(w, direction, device_index)
     key = (
         direction,
         grad.shape,
@@ -204,11 +208,12 @@ def _gradient(direction, grad, x, w, arguments, with_bias, device_index):
         device_index,
         arguments,
         with_bias,
+        new_weights,
         switches(device_index),
     )
     taken = _plans.find(key)
     if taken is None:
-        taken = _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index)
+        taken = _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index, new_weights)
     return taken
 
 

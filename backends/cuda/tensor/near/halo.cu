@@ -131,7 +131,8 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_con
   const auto stream = static_cast<int32_t>(blockIdx.x) / p.channel_tiles;
   const auto step = static_cast<int32_t>(gridDim.x) / p.channel_tiles * kTeams;
   const int32_t channel = (static_cast<int32_t>(blockIdx.x) - stream * p.channel_tiles) * kHaloChannels;
-  if (threadIdx.x == 0) { // packing lets no kernel begin before its end
+  if (threadIdx.x == 0) {
+    if (p.new_weights) ptx::await_previous(); // packing for later runs lets no kernel begin before its end
     const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
     ptx::barrier_expect(weights_here, taps * Memory::tap_bytes);
     for (int32_t tap = 0; tap < taps; ++tap)

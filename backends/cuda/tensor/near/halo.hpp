@@ -33,6 +33,7 @@ struct HaloProduct {
   int32_t steps = 0;  // of 16 input channels
   int32_t volume = 0; // images have three axes
   int32_t relu = 0;
+  int32_t new_weights = 0; // as Product's
 };
 
 // The patches for a layer; without any where none fits.

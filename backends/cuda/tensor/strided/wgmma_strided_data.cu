@@ -94,7 +94,7 @@ bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offe
   if (!all && l.epilogue.has_bias) return offer.reject("takes no bias where no taps meet: stores zeros there");
   offer_cheapest(kStridedConfigs, config, offer, [&](int32_t c) { return estimate(l, kShapes[kStridedShapes[c]]); });
   char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "adjoint_%s", packed_format(l));
+  std::snprintf(format, sizeof format, "adjoint_%s", packed_format(l, !sdk::has_new_weights(*request.policy)));
   offer.set_weights(0, format, packed);
   return true;
 }
@@ -105,6 +105,7 @@ class Strided final : public CudaInstance {
  public:
   Strided(const polyconv_request &request, int config)
       : CudaInstance(request),
+        new_weights_(sdk::has_new_weights(*request.policy)),
         shape_(kShapes[kStridedShapes[config]]),
         launcher_(of_half(layer_.output.type, [&](auto t) { return strided_launcher_of<decltype(t)>(config); })) {
     for (int64_t number = 0; number < sdk::adjoint_parts(layer_); ++number)
@@ -125,8 +126,12 @@ class Strided final : public CudaInstance {
 
  private:
   void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    PackedLayer layers[kMostParts] = {};
+    int count = 0;
     for (const Part &part : parts_)
-      if (part.of.has_taps) pack_weights(part.of.layer, raw, static_cast<char *>(packed) + part.packed_at, stream);
+      if (part.of.has_taps) layers[count++] = {&part.of.layer, static_cast<char *>(packed) + part.packed_at};
+    if (count > 0) pack_new_weights(layers, count, raw, stream);
+    if (!new_weights_) fence_weights(stream);
   }
 
   struct Part {
@@ -176,7 +181,8 @@ class Strided final : public CudaInstance {
                             : 0;
     if (!p.plain) return p;
     maps_.activations(l, input, shape_, &p);
-    maps_.weights(l, b.weights[0], shape_, &p);
+    maps_.weights(l, packed_rows(l), b.weights[0], shape_, &p);
+    p.new_weights = new_weights_ ? 1 : 0;
     maps_.columns(l, result, shape_, p.flat, &p.results);
     return p;
   }
@@ -192,6 +198,7 @@ class Strided final : public CudaInstance {
     return z;
   }
 
+  const bool new_weights_;
   const Shape shape_;
   const StridedLauncher launcher_;
   const MapEncoders maps_;

@@ -183,7 +183,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   // Of one group there is a cheapest: unsplit configs need no workspace. Of several the last one takes the least.
   const int32_t speaker = l.groups > 1 ? kConfigCount - 1 : 0;
   if (!offer_config(Ways{l, request.policy->workspace_limit}, kConfigCount, config, offer, speaker)) return false;
-  offer.set_weights(0, packed_format(l), packed_bytes(l));
+  offer_weights(request, offer);
   offer.workspace_bytes = workspace_bytes(l, kConfigs[offer.config]);
   return true;
 }
@@ -196,10 +196,10 @@ Launcher launcher_for(int32_t type, int shape) {
   return of_type(type, [&](auto t) { return launcher_of<decltype(t)>(shape); });
 }
 
-class Wgmma final : public WgmmaInstance {
+class Wgmma final : public NewWeightsInstance {
  public:
   Wgmma(const polyconv_request &request, const Config &config)
-      : WgmmaInstance(request),
+      : NewWeightsInstance(request),
         shape_(shape_of(layer_, config.shape)),
         splits_(config.splits),
         launcher_(launcher_for(layer_.input.type, config.shape)) {
@@ -211,12 +211,14 @@ class Wgmma final : public WgmmaInstance {
   // Tensor maps hold the run's pointers. Making them is arithmetic on the host, 128 bytes each.
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const void *input = begin_of(layer_.input, a.input);
+    const void *input = begin_of(layer_.input, a.input), *weights = weights_of(a);
     Product product = make_product(layer_, a, shape_, splits_);
-    if (!aligned(input, 16) || (shape_.turned && !product.plain)) return multiply_unaligned(layer_, a, stream);
+    if (!aligned(input, 16) || !aligned(weights, 16) || (shape_.turned && !product.plain))
+      return multiply_unaligned(a, stream);
     product.leaves_out = product.taps[0] > 1;
     maps_.activations(layer_, input, shape_, &product);
-    maps_.weights(layer_, a.weights[0], shape_, &product);
+    maps_.weights(layer_, rows_, weights, shape_, &product);
+    product.new_weights = new_weights_ ? 1 : 0;
     if (product.boxes) maps_.results(layer_, begin_of(layer_.result, a.output), shape_, &product.results);
     launcher_.launch(product, multiprocessors_, stream);
     if (product.partials != nullptr) add_partials(product, stream);

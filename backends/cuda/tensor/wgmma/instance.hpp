@@ -14,9 +14,39 @@ class WgmmaInstance : public CudaInstance {
   explicit WgmmaInstance(const polyconv_request &request) : CudaInstance(request) {}
 
  protected:
-  void pack_on(const void *raw, void *packed, cudaStream_t stream) final { pack_weights(layer_, raw, packed, stream); }
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    pack_weights(layer_, raw, packed, stream);
+  }
 
   const MapEncoders maps_;
+};
+
+// What offer_weights asked for. Where weights are new in every run, products wait for what is ahead before they fetch
+// any (new_weights).
+class NewWeightsInstance : public WgmmaInstance {
+ public:
+  explicit NewWeightsInstance(const polyconv_request &request)
+      : WgmmaInstance(request),
+        new_weights_(sdk::has_new_weights(*request.policy)),
+        raw_(new_weights_ && has_weight_rows(layer_)),
+        rows_(raw_ ? raw_rows(layer_) : packed_rows(layer_)) {}
+
+ protected:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) final {
+    if (!new_weights_) return pack_weights(layer_, raw, packed, stream);
+    const PackedLayer layer = {&layer_, packed};
+    pack_new_weights(&layer, 1, raw, stream);
+  }
+  // Where a run's weights begin.
+  const void *weights_of(const polyconv_arguments &a) const {
+    return raw_ ? begin_of(layer_.weights, a.weights[0]) : a.weights[0];
+  }
+  void multiply_unaligned(const polyconv_arguments &a, cudaStream_t stream) const {
+    wgmma::multiply_unaligned(layer_, a, weights_of(a), rows_, stream);
+  }
+
+  const bool new_weights_, raw_;
+  const WeightRows rows_;
 };
 
 // Whether `read`, weights and result are all f16, or all bf16.

@@ -60,20 +60,22 @@ void MapEncoders::activations(const polyconv_layer &l, const void *input, const 
 }
 
 // Axes C, taps, K: channels beyond the last are zeros, not the next tap's.
-void MapEncoders::weights(const polyconv_layer &l, const void *packed, const Shape &shape, CUtensorMap *map) const {
-  const int64_t bytes = element_bytes(l), channels = packed_channels(l), taps = sdk::taps(l);
-  maps_.boxes({{channels, taps, l.weights.size[0]}, {channels * bytes, channels * taps * bytes}},
-              {shape.row / bytes, 1, shape.channels}, {map_type(l.weights.type), swizzle_of(shape.row)}, packed,
+void MapEncoders::weights(const polyconv_layer &l, const WeightRows &rows, const void *memory, const Shape &shape,
+                          CUtensorMap *map) const {
+  const int64_t bytes = element_bytes(l);
+  maps_.boxes({{rows.channels, sdk::taps(l), l.weights.size[0]}, {rows.tap * bytes, rows.filter * bytes}},
+              {shape.row / bytes, 1, shape.channels}, {map_type(l.weights.type), swizzle_of(shape.row)}, memory,
               "weights", map);
 }
 
-void MapEncoders::weights(const polyconv_layer &l, const void *packed, const Shape &shape, Product *product) const {
-  weights(l, packed, shape, &product->weights);
+void MapEncoders::weights(const polyconv_layer &l, const WeightRows &rows, const void *memory, const Shape &shape,
+                          Product *product) const {
+  weights(l, rows, memory, shape, &product->weights);
   Shape last = shape;
   const int64_t filters = l.weights.size[0], before = (ceil_div(filters, shape.channels) - 1) * shape.channels;
   last.channels = small(ceil_div(filters - before, 8) * 8); // a result's last 16 bytes may have zeros in them
   product->missing = shape.channels - last.channels;
-  if (product->missing > 0) weights(l, packed, last, &product->last_weights);
+  if (product->missing > 0) weights(l, rows, memory, last, &product->last_weights);
 }
 
 // Axes C in whole blocks of depth, taps, K, parts.

@@ -69,10 +69,11 @@ struct Step {
 };
 
 // Two threads fetch, each of a warp of its own: what one takes for both boxes of a block of depth is longer than a
-// small tile's products. Weights may come while the kernel ahead in the stream still runs: packing lets none begin
-// before its end. Their bytes are awaited with the activations'.
+// small tile's products. Packed weights may come while the kernel ahead in the stream still runs (`begins`): packing
+// lets none begin before its end. Their bytes are awaited with the activations'.
 template <class Tile>
-__device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring) {
+__device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring, bool begins) {
+  if (begins && p.new_weights) ptx::await_previous();
   Step step(p, turn.first, Tile::depth);
   const CUtensorMap *const map = turn.weights(p);
 #pragma unroll 1
@@ -129,7 +130,7 @@ __device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile
   if (threadIdx.x % 128 == 0)
     fetch_activations<Tile>(p, turn, ring, begins);
   else
-    fetch_weights<Tile>(p, turn, ring);
+    fetch_weights<Tile>(p, turn, ring, begins);
 }
 
 // ---------------------------------------------------------------- the consumers

@@ -62,6 +62,12 @@ struct Product {
   Divider by_pixel_tiles = {}, by_channel_tiles = {}, by_splits = {}, by_tap_blocks = {}, by_taps[3] = {},
           by_out[3] = {}, by_group = {}; // by_group: of channels of the output
   int32_t plain = 0; // so, and nothing but bias, residual and a relu, clipped or not, is between sum and result
+  int32_t new_weights = 0; // what is ahead in the stream may still write them
+};
+
+// Weights as products read them: rows of so many channels, elements from one tap's to the next and from one filter's.
+struct WeightRows {
+  int64_t channels, tap, filter;
 };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the
@@ -142,9 +148,26 @@ Shape shape_of(const polyconv_layer &layer, int which); // of kShapes, with the 
 bool leaves_plainly(const polyconv_layer &layer);
 // Likewise for tiles that are not turned and not shared: they may have a residual, and a relu that is clipped.
 bool leaves_in_pairs(polyconv_layer layer);
-const char *packed_format(const polyconv_layer &layer);
+// `fenced`: for products that fetch weights before they wait, which would read too early what has no fence behind it.
+const char *packed_format(const polyconv_layer &layer, bool fenced = true);
 int64_t packed_channels(const polyconv_layer &layer); // of a tap, in whole sectors of 32 bytes
 int64_t packed_bytes(const polyconv_layer &layer);
+WeightRows packed_rows(const polyconv_layer &layer);
+// Whether raw weights are such rows too, where a map can find them.
+bool has_weight_rows(const polyconv_layer &layer);
+WeightRows raw_rows(const polyconv_layer &layer);
+// What a kernel asks for that can read either: raw ones where each run has new ones.
+void offer_weights(const polyconv_request &request, sdk::Offer &offer);
+// In one launch, of some layers that see the same raw weights. Products wait for it before they fetch weights.
+inline constexpr int kMostPacked = 4;
+struct PackedLayer {
+  const polyconv_layer *layer;
+  void *packed;
+};
+void pack_new_weights(const PackedLayer *layers, int count, const void *raw, cudaStream_t stream);
+// Lets no later kernel begin before what is ahead has ended, so that products may fetch weights before they wait.
+void fence_weights(cudaStream_t stream);
+// Both, of one layer.
 void pack_weights(const polyconv_layer &layer, const void *raw, void *packed, cudaStream_t stream);
 
 // The geometry of a layer and a run's pointers, without the maps.
@@ -152,7 +175,10 @@ Product make_product(const polyconv_layer &layer, const polyconv_arguments &argu
 int64_t partials_row(const polyconv_layer &layer); // channels, in whole 16 bytes
 void add_partials(const Product &product, cudaStream_t stream);
 
-// The whole run where the input does not begin at whole 16 bytes.
+// The whole run where the input or raw weights do not begin at whole 16 bytes. `weights` lie as `rows` says.
+void multiply_unaligned(const polyconv_layer &layer, const polyconv_arguments &arguments, const void *weights,
+                        const WeightRows &rows, cudaStream_t stream);
+// Likewise, of packed weights.
 void multiply_unaligned(const polyconv_layer &layer, const polyconv_arguments &arguments, cudaStream_t stream);
 
 // The kernel of a type and shape; `prepare` lets it use its shared memory.
