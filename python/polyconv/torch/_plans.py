@@ -32,6 +32,7 @@ class State:
         self.deterministic = False
         self.math = None  # None: as PyTorch's own switches say
         self.plans = OrderedDict()
+        self.steps = {}  # plans of both gradients of a layer, by what a call for them looks like
         self.most_plans = 1024
         self.forms = {}  # id of a tensor: a weak reference to it, and what was made from it (_kept.py)
         self.in_graphs = {}  # the same, of what CUDA graphs read
@@ -115,6 +116,7 @@ def keep(key, decided):
         state.plans[key] = decided
         while len(state.plans) > state.most_plans:
             state.plans.popitem(last=False)
+            state.steps.clear()
             state.evicted += 1
     return decided
 

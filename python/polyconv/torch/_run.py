@@ -149,7 +149,8 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
     on = _plans.stream_of(device_index)
     bias = bias_of(bias, device_index, on)
     y = x.new_empty_strided(taken.out_shape, taken.out_strides)
-    taken.note(w)
+    if w.is_leaf:  # no parameter else, but what autocast or something else made of one for this pass
+        taken.note(w)
     launch(taken, x, w, bias, y, y, device_index, on)
     return y
 
@@ -217,49 +218,88 @@ def _gradient(direction, grad, x, w, arguments, with_bias, device_index):
     return taken
 
 
-def _run_gradient(taken, direction, grad, x, w, bias, device_index, stream):
-    made = x.new_empty_strided(taken.out_shape, taken.out_strides)
-    taken.note(w)
-    if direction == BACKWARD_DATA:
-        launch(taken, made, w, None, grad, made, device_index, stream)
-    else:
-        launch(taken, x, made, bias, grad, made, device_index, stream)
-    return made
+def _gradients(grad, x, w, arguments, mask, device_index):
+    """(plan of the data's gradient, of the weights'), None where the mask wants none, or a Refused."""
+    wanted = (BACKWARD_DATA, mask[0], False), (BACKWARD_WEIGHTS, mask[1], bool(mask[1] and mask[2]))
+    plans = []
+    for direction, is_wanted, with_bias in wanted:
+        taken = _gradient(direction, grad, x, w, arguments, with_bias, device_index) if is_wanted else None
+        if taken is not None and taken.plan is None:
+            return taken
+        plans.append(taken)
+    return tuple(plans)
 
 
 def backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
     """aten::convolution_backward: gradients of input, weights and bias, None where the mask wants none."""
-    if not (grad.device == x.device == w.device):
-        return Refused("bwd", "", "tensors on two devices")
-    if 0 in x.shape or 0 in w.shape or 0 in grad.shape:  # as in PyTorch, the gradient of the bias among it
-        shapes = (x.shape, w.shape, bias_sizes if bias_sizes is not None else grad.shape[1:2])
-        return tuple(x.new_zeros(tuple(shape)) if wanted else None for shape, wanted in zip(shapes, mask))
-    if 0 in w.stride():
-        w = w.contiguous()
     device_index = x.get_device() if x.is_cuda else -1
-    arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
-    plans = {}
-    joint = bool(mask[1] and mask[2])
-    for direction, wanted in ((BACKWARD_DATA, mask[0]), (BACKWARD_WEIGHTS, mask[1])):
-        if wanted:
-            taken = _gradient(direction, grad, x, w, arguments, joint and direction == BACKWARD_WEIGHTS, device_index)
-            if taken.plan is None:
-                taken.calls += 1
-                return taken
-            plans[direction] = taken
+    key = (
+        grad.shape,
+        grad.stride(),
+        grad.dtype,
+        grad.get_device(),
+        x.shape,
+        x.stride(),
+        x.dtype,
+        w.shape,
+        w.stride(),
+        w.dtype,
+        w.get_device(),
+        w.requires_grad,
+        device_index,
+        tuple(stride),
+        tuple(padding),
+        tuple(dilation),
+        transposed,
+        tuple(output_padding),
+        groups,
+        tuple(mask),
+        switches(device_index),
+    )
+    plans = state.steps.get(key)  # one look for what two plans are found by
+    if plans is None:
+        if not (grad.device == x.device == w.device):
+            return Refused("bwd", "", "tensors on two devices")
+        if 0 in x.shape or 0 in w.shape or 0 in grad.shape:  # as in PyTorch, the gradient of the bias among it
+            shapes = (x.shape, w.shape, bias_sizes if bias_sizes is not None else grad.shape[1:2])
+            return tuple(x.new_zeros(tuple(shape)) if wanted else None for shape, wanted in zip(shapes, mask))
+        if 0 in w.stride():
+            dense = w.contiguous()
+            return backward(grad, x, dense, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)
+        arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
+        plans = _gradients(grad, x, w, arguments, mask, device_index)
+        if type(plans) is tuple:
+            state.steps[key] = plans
+    else:
+        state.hits += (plans[0] is not None) + (plans[1] is not None)
+    if type(plans) is not tuple:
+        plans.calls += 1
+        return plans
+    return _run_gradients(plans, grad, x, w, mask, device_index)
+
+
+def _run_gradients(plans, grad, x, w, mask, device_index):
+    for_data, for_weights = plans
+    is_leaf = w.is_leaf
     stream = _plans.stream_of(device_index)
     results = [None, None, None]
+    bias = None
     if mask[2]:
-        if joint:
+        if for_weights is not None:
             accurate = torch.float64 if x.dtype == torch.float64 else torch.float32
-            results[2] = torch.empty(grad.shape[1], dtype=accurate, device=x.device)
+            results[2] = bias = torch.empty(grad.shape[1], dtype=accurate, device=x.device)
         else:
             results[2] = grad.sum([0, *range(2, grad.dim())])
-    if mask[1]:
-        bias = results[2] if joint else None
-        results[1] = _run_gradient(plans[BACKWARD_WEIGHTS], BACKWARD_WEIGHTS, grad, x, w, bias, device_index, stream)
-    if mask[0]:
-        results[0] = _run_gradient(plans[BACKWARD_DATA], BACKWARD_DATA, grad, x, w, None, device_index, stream)
+    if for_weights is not None:
+        results[1] = made = x.new_empty_strided(for_weights.out_shape, for_weights.out_strides)
+        if is_leaf:
+            for_weights.note(w)
+        launch(for_weights, x, made, bias, grad, made, device_index, stream)
+    if for_data is not None:
+        results[0] = made = x.new_empty_strided(for_data.out_shape, for_data.out_strides)
+        if is_leaf:
+            for_data.note(w)
+        launch(for_data, made, w, None, grad, made, device_index, stream)
     if results[2] is not None and results[2].dtype != x.dtype:
         results[2] = results[2].to(x.dtype)
     return tuple(results)

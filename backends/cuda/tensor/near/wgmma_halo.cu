@@ -42,9 +42,9 @@ double estimate(const wgmma::HaloProduct &p) {
 class Halo final : public wgmma::NewWeightsInstance {
  public:
   explicit Halo(const polyconv_request &request)
-      : NewWeightsInstance(request), product_(product_of(layer_)), bf16_(layer_.input.type == POLYCONV_BF16) {
+      : NewWeightsInstance(request, true), product_(product_of(layer_)), bf16_(layer_.input.type == POLYCONV_BF16) {
     const DeviceScope scope(device_);
-    wgmma::prepare_halo(product_, bf16_);
+    wgmma::prepare_halo(product_, bf16_, across_);
   }
 
  private:
@@ -59,12 +59,16 @@ class Halo final : public wgmma::NewWeightsInstance {
     const int row = wgmma::halo_row(layer_.weights.size[1]);
     maps_.patches(layer_.input, input, p.pitch, p.positions / p.pitch, &p.input, row, p.volume != 0);
     maps_.patches(layer_.result, result, p.patch[1], 1, &p.results, 128, p.volume != 0);
-    maps_.weights(layer_, rows_, weights, {0, wgmma::kHaloChannels, 0, 0, 0, true, false, row}, &p.weights);
-    wgmma::launch_halo(p, bf16_, multiprocessors_, stream);
+    p.taps_reversed = across_ && wgmma::across_begin(layer_).taps_reversed ? 1 : 0;
+    if (across_)
+      maps_.across(layer_, weights, row / 2, &p.weights);
+    else
+      maps_.weights(layer_, rows_, weights, {0, wgmma::kHaloChannels, 0, 0, 0, true, false, row}, &p.weights);
+    wgmma::launch_halo(p, bf16_, across_, multiprocessors_, stream);
   }
 
   const wgmma::HaloProduct product_;
-  const bool bf16_;
+  const bool bf16_, across_ = way_ == wgmma::WeightsWay::kAcross;
   const int multiprocessors_ = multiprocessors_of(device_);
 };
 
@@ -81,7 +85,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
     return offer.reject("takes up to %d output channels", 16 * wgmma::kHaloChannels);
   const wgmma::HaloProduct p = product_of(l);
   if (p.pitch == 0) return offer.reject("holds no patch of this window in shared memory");
-  wgmma::offer_weights(request, offer);
+  wgmma::offer_weights(request, wgmma::weights_way(request, true), offer);
   offer.estimate_us = estimate(p);
   return true;
 }

@@ -23,7 +23,7 @@ constexpr const char *kConfigs[] = {"224x128", "256x128"};
 class Rows final : public wgmma::NewWeightsInstance {
  public:
   Rows(const polyconv_request &request, int config)
-      : NewWeightsInstance(request),
+      : NewWeightsInstance(request, false),
         product_(wgmma::rows_product(layer_, kColumns[config], multiprocessors_of(device_))),
         bf16_(layer_.input.type == POLYCONV_BF16) {
     const DeviceScope scope(device_);
@@ -79,7 +79,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (l.weights.size[3] == 1) return offer.reject("takes windows of several rows");
   if (!offer_config(Ways{l}, 2, config, offer, 1)) return false;
-  wgmma::offer_weights(request, offer);
+  wgmma::offer_weights(request, wgmma::weights_way(request, false), offer);
   return true;
 }
 

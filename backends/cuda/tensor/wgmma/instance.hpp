@@ -25,11 +25,14 @@ class WgmmaInstance : public CudaInstance {
 // any (new_weights).
 class NewWeightsInstance : public WgmmaInstance {
  public:
-  explicit NewWeightsInstance(const polyconv_request &request)
+  NewWeightsInstance(const polyconv_request &request, bool takes_across)
       : WgmmaInstance(request),
         new_weights_(sdk::has_new_weights(*request.policy)),
-        raw_(new_weights_ && has_weight_rows(layer_)),
-        rows_(raw_ ? raw_rows(layer_) : packed_rows(layer_)) {}
+        way_(weights_way(request, takes_across)),
+        rows_(way_ == WeightsWay::kRows ? raw_rows(layer_) : packed_rows(layer_)),
+        begin_(way_ == WeightsWay::kPacked   ? 0
+               : way_ == WeightsWay::kAcross ? across_begin(layer_).element
+                                             : layer_.weights.offset) {}
 
  protected:
   void pack_on(const void *raw, void *packed, cudaStream_t stream) final {
@@ -39,14 +42,16 @@ class NewWeightsInstance : public WgmmaInstance {
   }
   // Where a run's weights begin.
   const void *weights_of(const polyconv_arguments &a) const {
-    return raw_ ? begin_of(layer_.weights, a.weights[0]) : a.weights[0];
+    return static_cast<const char *>(a.weights[0]) + begin_ * element_bytes(layer_);
   }
   void multiply_unaligned(const polyconv_arguments &a, cudaStream_t stream) const {
-    wgmma::multiply_unaligned(layer_, a, weights_of(a), rows_, stream);
+    wgmma::multiply_unaligned(layer_, a, stream, way_ != WeightsWay::kPacked);
   }
 
-  const bool new_weights_, raw_;
-  const WeightRows rows_;
+  const bool new_weights_;
+  const WeightsWay way_;
+  const WeightRows rows_; // unless they lie across
+  const int64_t begin_;   // an element
 };
 
 // Whether `read`, weights and result are all f16, or all bf16.

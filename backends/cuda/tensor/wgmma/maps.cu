@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wgmma/maps.hpp"
 
+#include <cstdlib>
+
 #include "common/numbers.hpp"
 #include "common/rows.hpp"
 #include "emulated/emulated.hpp"
@@ -76,6 +78,23 @@ void MapEncoders::weights(const polyconv_layer &l, const WeightRows &rows, const
   last.channels = small(ceil_div(filters - before, 8) * 8); // a result's last 16 bytes may have zeros in them
   product->missing = shape.channels - last.channels;
   if (product->missing > 0) weights(l, rows, memory, last, &product->last_weights);
+}
+
+// Axes K, W H D of the window, C.
+void MapEncoders::across(const polyconv_layer &l, const void *first, int64_t depth, CUtensorMap *map) const {
+  const polyconv_tensor &w = l.weights;
+  MapShape axes;
+  axes.add(w.size[0]);
+  for (const int axis : {4, 3, 2, 1}) axes.add(w.size[axis], std::abs(w.stride[axis]) * 2);
+  axes.settle(2);
+  maps_.boxes(axes, {64, 1, 1, 1, depth}, {map_type(w.type)}, first, "weights", map);
+}
+
+void MapEncoders::across(const polyconv_layer &l, const void *first, const Shape &shape, Product *product) const {
+  across(l, first, 64, &product->weights);
+  const int64_t filters = l.weights.size[0], before = (ceil_div(filters, shape.channels) - 1) * shape.channels;
+  product->missing = shape.channels - small(ceil_div(filters - before, 64) * 64); // boxes that nobody wants
+  product->taps_reversed = across_begin(l).taps_reversed ? 1 : 0;
 }
 
 // Axes C in whole blocks of depth, taps, K, parts.

@@ -18,6 +18,9 @@ class MapEncoders {
   // zeros, which takes the TMA 4 to 8 clocks each, as many as two that exist.
   void weights(const polyconv_layer &layer, const WeightRows &rows, const void *memory, const Shape &shape,
                Product *product) const;
+  // Raw ones across the depth, from what lies first: boxes of 64 filters for each channel of a block of depth.
+  void across(const polyconv_layer &layer, const void *first, int64_t depth, CUtensorMap *map) const;
+  void across(const polyconv_layer &layer, const void *first, const Shape &shape, Product *product) const;
   void parts(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
   void results(const polyconv_layer &layer, const void *result, const Shape &shape, CUtensorMap *map) const;
   // Of results whose pixels are those of a tensor in order, as far apart as they are.

@@ -78,6 +78,33 @@ void of_width(const polyconv_layer &l, Body &&body) {
     body(uint32_t{});
 }
 
+// What a map can step over.
+bool is_step(const polyconv_layer &l, int64_t stride) {
+  return stride > 0 && stride % (16 / element_bytes(l)) == 0 && stride < int64_t{1} << 37;
+}
+
+// Whether raw weights are rows of channels for each tap of each filter, taps equally far apart in their order.
+bool has_weight_rows(const polyconv_layer &l) {
+  const polyconv_tensor &w = l.weights;
+  if (w.stride[1] != 1 && w.size[1] > 1) return false;
+  const int64_t tap = raw_rows(l).tap;
+  int64_t next = tap;
+  for (int axis = 4; axis >= 2; next *= w.size[axis--])
+    if (w.size[axis] > 1 && w.stride[axis] != next) return false;
+  return is_step(l, tap) && is_step(l, w.stride[0]) && w.offset % (16 / element_bytes(l)) == 0;
+}
+
+// Whether they are rows of filters for each tap of each channel, taps in their order or in reverse, as gradients of
+// data see them.
+bool lies_across(const polyconv_layer &l) {
+  const polyconv_tensor &w = l.weights;
+  if (element_bytes(l) != 2 || l.groups != 1 || w.stride[0] != 1 || !is_step(l, w.stride[1])) return false;
+  const AcrossBegin begin = across_begin(l);
+  for (int axis = 2; axis < 5; ++axis)
+    if (w.size[axis] > 1 && !is_step(l, begin.taps_reversed ? -w.stride[axis] : w.stride[axis])) return false;
+  return begin.element % 8 == 0;
+}
+
 } // namespace
 
 const char *packed_format(const polyconv_layer &l, bool fenced) {
@@ -100,17 +127,6 @@ int64_t packed_bytes(const polyconv_layer &l) {
   return l.weights.size[0] * packed_rows(l).filter * element_bytes(l);
 }
 
-bool has_weight_rows(const polyconv_layer &l) {
-  const polyconv_tensor &w = l.weights;
-  const int64_t vector = 16 / element_bytes(l), tap = raw_rows(l).tap;
-  if (w.type != l.input.type || (w.stride[1] != 1 && w.size[1] > 1)) return false;
-  int64_t next = tap; // taps must be equally far apart in their order
-  for (int axis = 4; axis >= 2; next *= w.size[axis--])
-    if (w.size[axis] > 1 && w.stride[axis] != next) return false;
-  const auto fits = [&](int64_t stride) { return stride > 0 && stride % vector == 0 && stride < int64_t{1} << 37; };
-  return fits(tap) && fits(w.stride[0]) && w.offset % vector == 0;
-}
-
 WeightRows raw_rows(const polyconv_layer &l) {
   const polyconv_tensor &w = l.weights;
   int64_t tap = w.stride[0]; // where there is one
@@ -119,13 +135,25 @@ WeightRows raw_rows(const polyconv_layer &l) {
   return {w.size[1], tap, w.stride[0]};
 }
 
-void offer_weights(const polyconv_request &request, sdk::Offer &offer) {
+AcrossBegin across_begin(const polyconv_layer &l) {
+  AcrossBegin begin = {l.weights.offset, false};
+  for (int axis = 2; axis < 5; ++axis)
+    if (l.weights.size[axis] > 1 && l.weights.stride[axis] < 0)
+      begin.element += (l.weights.size[axis] - 1) * l.weights.stride[axis], begin.taps_reversed = true;
+  return begin;
+}
+
+WeightsWay weights_way(const polyconv_request &request, bool takes_across) {
   const polyconv_layer &l = *request.layers[0];
-  const bool are_new = sdk::has_new_weights(*request.policy);
-  if (are_new && has_weight_rows(l))
-    offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
-  else
-    offer.set_weights(0, packed_format(l, !are_new), packed_bytes(l));
+  if (!sdk::has_new_weights(*request.policy) || l.weights.type != l.input.type) return WeightsWay::kPacked;
+  if (has_weight_rows(l)) return WeightsWay::kRows;
+  return takes_across && lies_across(l) ? WeightsWay::kAcross : WeightsWay::kPacked;
+}
+
+void offer_weights(const polyconv_request &request, WeightsWay way, sdk::Offer &offer) {
+  const polyconv_layer &l = *request.layers[0];
+  if (way != WeightsWay::kPacked) return offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
+  offer.set_weights(0, packed_format(l, !sdk::has_new_weights(*request.policy)), packed_bytes(l));
 }
 
 void pack_new_weights(const PackedLayer *layers, int count, const void *raw, cudaStream_t stream) {
