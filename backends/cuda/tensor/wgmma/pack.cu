@@ -33,8 +33,7 @@ struct Packings {
 // A block packs a square of one tap. Neighbouring threads write neighbouring channels, and read what is nearest in raw
 // weights.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
-    pack_squares(const __grid_constant__ Packings all, const T *__restrict__ raw) {
+__global__ void __launch_bounds__(kThreads) pack_squares(const __grid_constant__ Packings all, const T *raw) {
   constexpr int kPitch = kSide + 4 / int{sizeof(T)}; // of an odd number of words: columns lie in different banks
   __shared__ T square[kSide * kPitch];
   ptx::let_next_begin(), ptx::await_previous();
