@@ -148,7 +148,7 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         return taken
     on = _plans.stream_of(device_index)
     bias = bias_of(bias, device_index, on)
-    y = x.new_empty_strided(taken.out_shape, taken.out_strides)
+    y = taken.result_on(x.device)
     if w.is_leaf:  # no parameter else, but what autocast or something else made of one for this pass
         taken.note(w)
     launch(taken, x, w, bias, y, y, device_index, on)
@@ -291,12 +291,12 @@ def _run_gradients(plans, grad, x, w, mask, device_index):
         else:
             results[2] = grad.sum([0, *range(2, grad.dim())])
     if for_weights is not None:
-        results[1] = made = x.new_empty_strided(for_weights.out_shape, for_weights.out_strides)
+        results[1] = made = for_weights.result_on(x.device)
         if is_leaf:
             for_weights.note(w)
         launch(for_weights, x, made, bias, grad, made, device_index, stream)
     if for_data is not None:
-        results[0] = made = x.new_empty_strided(for_data.out_shape, for_data.out_strides)
+        results[0] = made = for_data.result_on(x.device)
         if is_leaf:
             for_data.note(w)
         launch(for_data, made, w, None, grad, made, device_index, stream)
