@@ -174,9 +174,10 @@ TEST_CASE("weights that are new in every run are read raw where channels are las
            Way{"cuda-tensor/wgmma@128x256x64", "fwd:n8,c64,k256,i28x28,f3x3,p1:nhwc:f16", "cuda_krsc_f16_unfenced:2",
                2},
        }) {
-    INFO(way.kernel, " on ", way.token);
+    const std::string kernel = way.kernel; // which options point into
+    INFO(kernel, " on ", std::string(way.token));
     const std::vector<polyconv::Problem> chain = chain_of(way.token);
-    polyconv::Options options = freest(way.kernel);
+    polyconv::Options options = freest(kernel);
     options.dynamic_weights = POLYCONV_WEIGHTS_NEW;
     REQUIRE(planned(device, chain, options));
     CHECK(polyconv::Plan(chain, options, device).weights_format(0) == std::string(way.format));
