@@ -138,9 +138,9 @@ typedef struct polyconv_policy {
   size_t struct_size;
   int32_t math;
   int32_t determinism;
-  int32_t threads; /* >= 1; the size of a caller's pool is unknown, then it is the number of tasks to aim for */
-  int32_t dynamic_weights;
-  int64_t workspace_limit;            /* bytes, INT64_MAX for none */
+  int32_t threads;         /* >= 1; the size of a caller's pool is unknown, then it is the number of tasks to aim for */
+  int32_t dynamic_weights; /* POLYCONV_WEIGHTS_*; 2 since minor 4 */
+  int64_t workspace_limit; /* bytes, INT64_MAX for none */
   polyconv_parallel_for parallel_for; /* NULL: the backend's own threads */
   void *parallel_for_context;
   int32_t device_index; /* 0 on the CPU */

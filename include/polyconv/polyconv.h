@@ -519,6 +519,13 @@ typedef struct polyconv_allocator {
  * may record an event on `stream`, and must not throw. */
 typedef void (*polyconv_observer)(void *context, int32_t step, const char *kernel, void *stream);
 
+enum { /* how weights change between runs */
+       POLYCONV_WEIGHTS_CONSTANT = 0,
+       POLYCONV_WEIGHTS_UPDATED = 1, /* only kernels whose packed weights can be updated in place, asynchronously */
+       POLYCONV_WEIGHTS_NEW = 2      /* likewise, and they are new in every run, as in training: kernels that can read
+                                        them raw do, where packing them for later runs would be faster */
+};
+
 typedef struct polyconv_options {
   size_t struct_size;
   const char *kernel;                 /* glob over full names "backend/kernel@config", '*' and '?', several separated by
@@ -531,7 +538,7 @@ typedef struct polyconv_options {
   int32_t threads;                    /* CPU threads, at most 1024; 0 (default): by affinity, quota, OMP_NUM_THREADS */
   int64_t workspace_limit;            /* bytes, -1 (default): no limit */
   int64_t tuning_budget_ms;           /* 0 (default): heuristics only; otherwise candidates are timed for that long */
-  int32_t dynamic_weights;            /* 1: only kernels whose packed weights can be updated in place, asynchronously */
+  int32_t dynamic_weights;            /* POLYCONV_WEIGHTS_*: how weights change between runs, default CONSTANT */
   int32_t checked;                    /* 1: every run makes polyconv_buffers_check first */
   int32_t save;                       /* POLYCONV_SAVE_*: what `saved` holds, default NONE */
   int32_t bind;                       /* 1: the caller will use polyconv_bind, so kernels that need it may be chosen */

@@ -37,7 +37,8 @@ void validate(const polyconv_options &options) {
                 "milliseconds, 0 for none");
   require_range("shared_memory_limit", options.shared_memory_limit, -1, std::numeric_limits<int64_t>::max(),
                 "bytes, or -1 for no limit");
-  require_range("dynamic_weights", options.dynamic_weights, 0, 1, "0 or 1");
+  require_range("dynamic_weights", options.dynamic_weights, POLYCONV_WEIGHTS_CONSTANT, POLYCONV_WEIGHTS_NEW,
+                "a POLYCONV_WEIGHTS_* value, 0 to 2");
   require_range("checked", options.checked, 0, 1, "0 or 1");
   require_range("save", options.save, POLYCONV_SAVE_NONE, POLYCONV_SAVE_PRE_ACTIVATION,
                 "a POLYCONV_SAVE_* value, 0 to 2");

@@ -6,7 +6,7 @@ The next process is started as soon as one measures, so that nobody waits for it
 
 import collections
 import contextlib
-import math
+import os
 import pathlib
 import signal
 import subprocess
@@ -17,6 +17,7 @@ import time
 _PROGRAM = pathlib.Path(__file__).with_name("whole_models.py")
 _PATIENCE = 60  # seconds beyond its time after which a process is ended
 _LAST_WORDS = 5  # seconds for it to say where it is
+_LOOK = 0.2  # seconds between looks at how far it is
 
 
 @contextlib.contextmanager
@@ -41,7 +42,8 @@ class Child:
         self.turnstile, self.rows = folder / "turnstile", folder / f"{model}_{'_'.join(kinds)}.json"
         own = ["--models", model, "--kinds", ",".join(kinds), "--json", str(self.rows), "--turn", f"{self.turnstile},{end},{shares}"]
         self.taken = self._turns() + 1
-        self.process = subprocess.Popen([sys.executable, str(_PROGRAM), *arguments, *own])
+        environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}  # one that is ended says where it is
+        self.process = subprocess.Popen([sys.executable, str(_PROGRAM), *arguments, *own], env=environment)
 
     def _turns(self):
         return self.turnstile.stat().st_size // len("taken\n") if self.turnstile.exists() else 0
@@ -52,20 +54,31 @@ class Child:
             time.sleep(0.05)
 
     def ends(self, limit):
-        """Waits, at most so many seconds from when it began to measure, and says how it ended; None where all was well."""
-        patience = max(self.end - time.monotonic(), 0) + _PATIENCE
-        try:
-            code = self.process.wait(None if min(patience, limit) == math.inf else min(patience, limit))
-        except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGABRT)  # with PYTHONFAULTHANDLER=1 it says where it is
+        """Waits, for each row at most so many seconds, and says how it ended; None where all was well."""
+        patience = time.monotonic() + max(self.end - time.monotonic(), 0) + _PATIENCE
+        while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(_LAST_WORDS)
-            self.process.kill()
-            self.process.wait()
-            return "took too long and was ended"
+                code = self.process.wait(_LOOK)
+                break
+            if self._since_row() > limit:
+                return self._stop(f"did not end within {limit:g} s and was ended; where it was is above")
+            if time.monotonic() > patience:
+                return self._stop("took too long for the time of all rows and was ended; where it was is above")
         if code in (0, 1):  # 1: a row failed, and is told
             return None
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    def _since_row(self):
+        """Seconds since a row began, or all were done: then the file of rows is written."""
+        return time.time() - self.rows.stat().st_mtime if self.rows.exists() else 0.0
+
+    def _stop(self, how):
+        self.process.send_signal(signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_LAST_WORDS)
+        self.process.kill()
+        self.process.wait()
+        return how
 
 
 def without(arguments, names):
@@ -79,7 +92,8 @@ def without(arguments, names):
 
 
 def run(models, kinds, seconds, limit, arguments, found):
-    """Measures all of it into `found`; `arguments` are those of this process. One that hangs ends after `limit` seconds."""
+    """Measures all of it into `found`; `arguments` are those of this process. A row that does not end within `limit` seconds says so
+    and where it is, and the rest goes on."""
     end = time.monotonic() + seconds
     shared = without([one for one in arguments if one != "--apart"], ("--models", "--kinds", "--json", "--table", "--seconds", "--limit"))
     waiting = collections.deque((model, list(kinds)) for model in models)
@@ -96,7 +110,7 @@ def run(models, kinds, seconds, limit, arguments, found):
             how = child.ends(limit)
             at = found.take(child.rows) if child.rows.exists() else None
             if how is not None:
-                found.fail([f"{' '.join(map(str, at)) if at else child.model}: its process {how}"])
+                found.fail([f"{at[0]} {at[1]} batch {at[2]} {how}" if at else f"{child.model}: its process {how}"])
                 print("FAIL  " + found.failed[-1][0], flush=True)
                 done = {row.kind for row in found.rows if row.model == child.model}
                 rest = [kind for kind in child.kinds if at and kind != at[1] and kind not in done]

@@ -2,7 +2,8 @@
 """Whole models through polyconv.torch.enable() and fuse() beside plain PyTorch: time, memory and whether results agree.
 
     PYTHONPATH=build/python/python [POLYCONV_BACKEND_PATH=/abs/build/cuda/lib/polyconv] python3 python/bench/whole_models.py
-        [--models resnet50,unet3d] [--kinds inference,graph,training,fused] [--seconds 540] [--apart] [--table table.md] [--json rows.json]
+        [--models resnet50,unet3d] [--kinds inference,graph,training,fused] [--seconds 540] [--apart [--limit 60]] [--table table.md]
+        [--json rows.json]
 
 On CUDA: channels last, f16 by autocast, cudnn.benchmark on, peaks of torch.cuda.max_memory_allocated; `graph` is a replayed CUDA
 graph. On the CPU: f32, channels as PyTorch makes them unless --channels-last, no graphs, and peaks of the process's memory above what it
@@ -294,7 +295,7 @@ def parser():
     made.add_argument("--packed-bytes", type=int, help="polyconv.torch.cache_limit's bound; 0 packs weights in each call")
     made.add_argument("--quick", action="store_true")
     made.add_argument("--apart", action="store_true", help="each model in a process of its own: one that crashes loses a row")
-    made.add_argument("--limit", type=float, default=math.inf, help="with --apart: end a process that measures longer, and go on")
+    made.add_argument("--limit", type=float, default=120, help="with --apart: seconds for a row; one that does not end is ended, and the rest goes on")
     made.add_argument("--table", help="a file for the table, which is printed in any case")
     made.add_argument("--json", help="a file for the rows, the settings of each model and what failed")
     made.add_argument("--turn", help=argparse.SUPPRESS)  # apart.py's

@@ -174,7 +174,7 @@ def options_by_number(options):
 class Plan:
     """What runs a problem, decided once: Plan(problem, device='cuda', math='tf32', ...). Options are those of
     polyconv_options: kernel, math, determinism, fallback, threads, workspace_limit, tuning_budget_ms, dynamic_weights,
-    checked, save, shared_memory_limit."""
+    checked, save, shared_memory_limit; and new_weights, for weights that are new in every run (POLYCONV_WEIGHTS_NEW)."""
 
     __slots__ = ("_core", "device")
 

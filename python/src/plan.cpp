@@ -144,6 +144,10 @@ polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]) {
       take_whole(name, value, options.tuning_budget_ms);
     } else if (name == "dynamic_weights") {
       take_whole(name, value, options.dynamic_weights, 0, 1);
+    } else if (name == "new_weights") { // in every run
+      int32_t are_new = 0;
+      take_whole(name, value, are_new, 0, 1);
+      if (are_new != 0) options.dynamic_weights = POLYCONV_WEIGHTS_NEW;
     } else if (name == "checked") {
       take_whole(name, value, options.checked, 0, 1);
     } else if (name == "save") {

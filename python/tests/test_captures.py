@@ -97,13 +97,15 @@ def test_weights_that_nobody_packed_are_packed_within_the_capture(layer):
 
 def test_passes_that_train_on_cuda_pack_for_themselves(layer):
     """Optimizers may write past the version counter, and on CUDA nobody looks at numbers."""
-    assert _kept._trains(layer.taken, layer.weight, 0)
-    assert not _kept._trains(layer.taken, layer.weight, -1)
-    assert not _kept._trains(layer.taken, layer.weight.detach(), 0)
+    forward, data = _plans.FORWARD, _plans.BACKWARD_DATA
+    assert _plans.trains(layer.weight, forward, 0)
+    assert not _plans.trains(layer.weight, forward, -1)
+    assert not _plans.trains(layer.weight.detach(), forward, 0)
     with torch.no_grad():
-        assert not _kept._trains(layer.taken, layer.weight, 0)
-        layer.taken.direction = "bwd_d"
-        assert _kept._trains(layer.taken, layer.weight, 0)
+        assert not _plans.trains(layer.weight, forward, 0)
+        assert _plans.trains(layer.weight, data, 0)
+    assert _plans.options_for(0, torch.float16, data, False, True)["new_weights"]
+    assert "new_weights" not in _plans.options_for(0, torch.float16, data, False, False)
 
 
 def test_a_bias_in_another_type_is_kept_likewise(layer):

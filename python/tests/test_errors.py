@@ -101,6 +101,7 @@ def test_arguments_of_objects():
     refused(["device is 0", "'cuda:0'"], "fwd:i8x8,f3x3", function=polyconv.Plan, device=0)
     refused(["threads is 'a'", "whole number"], "fwd:i8x8,f3x3", function=polyconv.Plan, threads="a")
     refused(["dynamic_weights is 2", "True or False"], "fwd:i8x8,f3x3", function=polyconv.Plan, dynamic_weights=2)
+    refused(["new_weights is 2", "True or False"], "fwd:i8x8,f3x3", function=polyconv.Plan, new_weights=2)
     refused(["x is None"], None, W, function=plan.run)
     refused(["w is None"], None, function=plan.pack)
     refused(["layer is -1", "below 1"], W, function=plan.pack, layer=-1)

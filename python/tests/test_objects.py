@@ -100,6 +100,15 @@ def test_packed_weights(draw, tmp_path):
         polyconv.Plan("fwd:c16,k16,g16,i12x12,f3x3,p1").run(x, weights)
 
 
+def test_weights_that_are_new_in_every_run(draw):
+    plan = polyconv.Plan("fwd:c16,k16,i12x12,f3x3,p1", kernel="threads/dense*", new_weights=True)
+    x, w = draw(1, 16, 12, 12), draw(16, 16, 3, 3)
+    weights = plan.pack(w)
+    for each in (w, numpy.ascontiguousarray(w[::-1])):
+        plan.repack(weights, each)
+        numpy.testing.assert_array_equal(plan.run(x, weights), reference.conv(x, each, padding=1))
+
+
 def test_chain(draw):
     tokens = ["fwd:c3,k8,i16x16,f3x3,p1:bias+relu", "fwd:c8,k4,i16x16,f3x3,p1:bias"]
     chain = polyconv.Chain(tokens)

@@ -112,7 +112,7 @@ TEST_CASE("planning and options") {
       option("threads below 0", [](auto &o) { o.threads = -1; }, {"options.threads is -1"}),
       option("workspace_limit", [](auto &o) { o.workspace_limit = -2; }, {"options.workspace_limit is -2"}),
       option("tuning_budget_ms", [](auto &o) { o.tuning_budget_ms = -1; }, {"options.tuning_budget_ms is -1"}),
-      option("dynamic_weights", [](auto &o) { o.dynamic_weights = 2; }, {"options.dynamic_weights is 2", "0 or 1"}),
+      option("dynamic_weights", [](auto &o) { o.dynamic_weights = 3; }, {"options.dynamic_weights is 3", "0 to 2"}),
       option("checked", [](auto &o) { o.checked = 7; }, {"options.checked is 7", "0 or 1"}),
       option("save", [](auto &o) { o.save = 3; }, {"options.save is 3"}),
       option("argmax of nothing", [](auto &o) { o.save = POLYCONV_SAVE_ARGMAX; }, {"options.save is 1", "max pooling"}),

@@ -104,6 +104,17 @@ std::vector<std::string> problems() {
   return all;
 }
 
+// Its launches.
+std::vector<fake_cuda::Launch> run(const polyconv::Device &device, const std::vector<polyconv::Problem> &chain,
+                                   const polyconv::Options &options) {
+  fake_cuda::take_launches();
+  CHECK_NOTHROW(fake_cuda::run_once(device, chain, polyconv::Plan(chain, options, device)));
+  const std::vector<fake_cuda::Launch> launches = fake_cuda::take_launches();
+  CHECK(!launches.empty());
+  for (const fake_cuda::Launch &launch : launches) CHECK(fake_cuda::refusal(launch) == "");
+  return launches;
+}
+
 void write(std::ofstream &out, const std::string &kernel, const std::string &tokens,
            const std::vector<fake_cuda::Launch> &launches) {
   if (!out.is_open()) return;
@@ -129,12 +140,7 @@ TEST_CASE("every kernel is planned, packed, bound and run, and an H100 would tak
         if (chain.size() > 1) options.grouping = "8"; // all layers in one
         if (!planned(device, chain, options)) continue;
         INFO(kernel, " on ", tokens);
-        fake_cuda::take_launches();
-        CHECK_NOTHROW(fake_cuda::run_once(device, chain, polyconv::Plan(chain, options, device)));
-        const std::vector<fake_cuda::Launch> launches = fake_cuda::take_launches();
-        CHECK(!launches.empty());
-        for (const fake_cuda::Launch &launch : launches) CHECK(fake_cuda::refusal(launch) == "");
-        write(out, kernel, tokens, launches);
+        write(out, kernel, tokens, run(device, chain, options));
         taken.insert(kernel.substr(0, kernel.find('@')));
       }
     }
@@ -143,6 +149,39 @@ TEST_CASE("every kernel is planned, packed, bound and run, and an H100 would tak
       INFO(name, ": no problem of this test is one that it takes");
       CHECK((taken.count(name) == 1 || kSteps.count(name) == 1));
     }
+  }
+}
+
+TEST_CASE("weights that are new in every run are read raw where channels are last, and packed by one launch else") {
+  const polyconv::Device device("cuda:0");
+  struct Way {
+    const char *kernel, *token, *format;
+    size_t launches;
+  };
+  for (const Way &way : {
+           Way{"cuda-tensor/wgmma@128x256x64", "fwd:n8,c64,k256,i28x28,f3x3,p1:nhwc:krsc:f16", "raw", 1},
+           Way{"cuda-tensor/wgmma_tf32@128x256x32", "fwd:n8,c64,k256,i28x28,f1x1:nhwc:krsc", "raw", 1},
+           Way{"cuda-tensor/wgmma_halo@64x232", "fwd:n8,c64,k64,i28x28,f3x3,p1:nhwc:krsc:bf16", "raw", 1},
+           Way{"cuda-tensor/wgmma_rows@224x128", "fwd:n8,c128,k128,i28x28,f3x3,p1:nhwc:krsc:f16", "raw", 1},
+           Way{"cuda-tensor/wgmma_data@128x256x64", "bwd_d:n8,c256,k64,i28x28,f3x3,p1:nhwc:krsc:f16", "raw", 1},
+           Way{"cuda-tensor/wgmma_data@256x128x64c", "bwd_d:n8,c128,k72,i28x28,f1x1:nhwc:krsc:bf16", "raw", 1},
+           Way{"cuda-tensor/wgmma_data@64x64x64s4", "bwd_d:n2,c512,k512,i7x7,f3x3,p1:nhwc:krsc:f16", "raw", 1},
+           Way{"cuda-tensor/wgmma_data@128x160x64", "bwd_d:n8,c160,k64,i28x28,f1x1:nhwc:krsc:f16",
+               "adjoint_cuda_krsc_f16_unfenced:2", 2},
+           Way{"cuda-tensor/wgmma_halo_data@64x232", "bwd_d:n8,c64,k32,i28x28,f3x3,p1:nhwc:krsc:f16", "raw", 1},
+           Way{"cuda-tensor/wgmma_strided_data@128x128x64t2", "bwd_d:n8,c128,k128,i28x28,f3x3,s2,p1:nhwc:krsc:f16",
+               "raw", 1},
+           Way{"cuda-tensor/wgmma@128x256x64", "fwd:n8,c64,k256,i28x28,f3x3,p1:nhwc:f16", "cuda_krsc_f16_unfenced:2",
+               2},
+       }) {
+    const std::string kernel = way.kernel; // which options point into
+    INFO(kernel, " on ", std::string(way.token));
+    const std::vector<polyconv::Problem> chain = chain_of(way.token);
+    polyconv::Options options = freest(kernel);
+    options.dynamic_weights = POLYCONV_WEIGHTS_NEW;
+    REQUIRE(planned(device, chain, options));
+    CHECK(polyconv::Plan(chain, options, device).weights_format(0) == std::string(way.format));
+    CHECK(run(device, chain, options).size() == way.launches);
   }
 }
 

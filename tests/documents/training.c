@@ -38,8 +38,8 @@ int main(void) {
   polyconv_options_init(&options);
   // part plans
   polyconv_problem_parse("fwd:n128,c6,k16,i14x14,f5x5:bias+relu+maxpool2", &problem);
-  options.save = POLYCONV_SAVE_PRE_ACTIVATION; /* what `saved` holds, in every direction */
-  options.dynamic_weights = 1;                 /* weights change: packed ones are updated in place */
+  options.save = POLYCONV_SAVE_PRE_ACTIVATION;    /* what `saved` holds, in every direction */
+  options.dynamic_weights = POLYCONV_WEIGHTS_NEW; /* in every run: what can read them raw does */
   polyconv_plan_create(device, &problem, 1, &options, &forward);
   problem.direction = POLYCONV_BACKWARD_WEIGHTS;
   polyconv_plan_create(device, &problem, 1, &options, &weights);

@@ -243,7 +243,7 @@ TEST_CASE("options are validated field by field") {
   CHECK(contains(refused([](polyconv_options *o) { o->threads = 1025; }), "options.threads is 1025"));
   CHECK(contains(refused([](polyconv_options *o) { o->workspace_limit = -2; }), "options.workspace_limit is -2"));
   CHECK(contains(refused([](polyconv_options *o) { o->tuning_budget_ms = -1; }), "options.tuning_budget_ms is -1"));
-  CHECK(contains(refused([](polyconv_options *o) { o->dynamic_weights = 2; }), "options.dynamic_weights is 2"));
+  CHECK(contains(refused([](polyconv_options *o) { o->dynamic_weights = 3; }), "options.dynamic_weights is 3"));
   CHECK(contains(refused([](polyconv_options *o) { o->checked = -1; }), "options.checked is -1"));
   CHECK(contains(refused([](polyconv_options *o) { o->save = 3; }), "options.save is 3"));
   CHECK(contains(refused([](polyconv_options *o) { o->bind = 7; }), "options.bind is 7"));

@@ -48,10 +48,15 @@ def _seen(tensor):
     return type(tensor) in _PLAIN and tensor.dtype in _FLOATS
 
 
+def _records(x, w, bias):
+    """Whether autograd records a convolution."""
+    return torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad))
+
+
 def infer(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
     """A convolution in the type that autocast says, or a Refused; None where gradients are recorded, or something else is not as
     in plain inference under autocast. x has a batch. This is the way of each layer of a network: it has to be short."""
-    if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad)):
+    if _records(x, w, bias):
         return None
     if not (_seen(x) and _seen(w) and (bias is None or _seen(bias))) or _traced():
         return None
@@ -90,6 +95,8 @@ class _Override:
 
     def conv(self, x, w, bias=None, stride=1, padding=0, dilation=1, groups=1):
         stride, padding, dilation = self.each(stride), self.each(padding), self.each(dilation)
+        if x.is_cuda and x.dim() == w.dim() == self.dims + 2 and _records(x, w, bias):  # soon on to autocast's own kernel
+            return torch.convolution(x, w, bias, stride, padding, dilation, False, self.zeros, groups)
         return self.take(x, w, bias, (stride, padding, dilation, False, self.zeros, groups), (stride, padding, dilation, groups))
 
     def padded(self, x, w, bias=None, stride=1, padding="valid", dilation=1, groups=1):

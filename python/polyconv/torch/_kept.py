@@ -171,7 +171,7 @@ def packed(taken, w, device_index, stream):
         return True
 
     # gradcheck changes single numbers of f64 tensors through .data, past every version: these are packed in each call.
-    if w.dtype == torch.float64 or taken.packs_anew or _trains(taken, w, device_index):
+    if w.dtype == torch.float64 or taken.packs_anew:
         return make()
     return _keep(w, taken.pack_key, taken.span, device_index, stream, make, renew)
 
@@ -181,11 +181,6 @@ def packs_anew(estimate_us, packed_bytes):
     decoder of large pictures, whose packed weights would be memory for nothing. Packing takes two kernels, a cast and a copy, of some
     2.5 us each with what they do on the host, and moves five bytes for each packed one, at 2 TB/s."""
     return 5.0 + packed_bytes * 5 / 2e6 <= estimate_us / 20
-
-
-def _trains(taken, w, device_index):
-    """Whether a pass on CUDA records gradients for the weights, or computes them."""
-    return device_index >= 0 and w.requires_grad and (torch.is_grad_enabled() or taken.direction != "fwd")
 
 
 def cast(tensor, dtype, span, device_index, stream):

@@ -32,6 +32,7 @@ class State:
         self.deterministic = False
         self.math = None  # None: as PyTorch's own switches say
         self.plans = OrderedDict()
+        self.steps = {}  # plans of both gradients of a layer, by what a call for them looks like
         self.most_plans = 1024
         self.forms = {}  # id of a tensor: a weak reference to it, and what was made from it (_kept.py)
         self.in_graphs = {}  # the same, of what CUDA graphs read
@@ -62,11 +63,15 @@ class Taken:
         self.format = plan.weights(0)[0] if direction != BACKWARD_WEIGHTS else "raw"
         self.pack_key = None
         self.span = 0  # elements of the weights' memory, on the CPU
-        self.packs_anew = False  # in each call, as that costs it next to nothing: packed weights are memory beside the parameters
+        self.packs_anew = False  # in each call: for training, or as that costs next to nothing, where packed weights would be memory
         self.not_invariant = None  # why the result may depend on the batch, where it was not to
         self.parts = {}  # what fuse() made one of, such as "Conv2d + ReLU", in the order in which they came
         self.calls = 0
         self.layers = {}  # weak references to the weights that it ran with, by their ids
+
+    def result_on(self, device):
+        """Memory for what the plan writes. Tensor.new_empty_strided takes half as long again."""
+        return torch.empty_strided(self.out_shape, self.out_strides, dtype=self.dtype, device=device)
 
     def note(self, w):
         """Remembers which weights came, for report()."""
@@ -115,6 +120,7 @@ def keep(key, decided):
         state.plans[key] = decided
         while len(state.plans) > state.most_plans:
             state.plans.popitem(last=False)
+            state.steps.clear()
             state.evicted += 1
     return decided
 
@@ -192,7 +198,13 @@ def describe(direction, x, w, y, arguments, has_bias):
     return problem
 
 
-def options_for(device_index, dtype, direction, deterministic):
+def trains(w, direction, device_index):
+    """Whether a pass on CUDA records gradients for its weights, or computes them: optimizers change these in every step, some of them
+    behind the version counter."""
+    return device_index >= 0 and w.requires_grad and (direction != FORWARD or torch.is_grad_enabled())
+
+
+def options_for(device_index, dtype, direction, deterministic, new_weights):
     options = {"fallback": FALLBACK["error"]}
     if device_index < 0:
         options["threads"] = torch.get_num_threads()
@@ -206,25 +218,28 @@ def options_for(device_index, dtype, direction, deterministic):
     if device_index < 0 and state.math is not None:
         options["math"] = MATH[state.math]
     if direction != BACKWARD_WEIGHTS:
-        options["dynamic_weights"] = True
+        options["new_weights" if new_weights else "dynamic_weights"] = True
         if deterministic:
             options["determinism"] = DETERMINISM["invariant"]
     return options
 
 
-def plan(problem, device_index, dtype, direction):
-    """(plan, core problem, why it is not invariant); raises what the library says."""
+def plan(problem, device_index, dtype, direction, new_weights=False):
+    """(plan, core problem, why it is not invariant); raises what the library says. new_weights: in every run."""
     device = "cpu" if device_index < 0 else f"cuda:{device_index}"
     made = _core.Problem(problem)
+
+    def with_options(deterministic):
+        return _core.Plan(device, [made], options_for(device_index, dtype, direction, deterministic, new_weights))
+
     if not state.deterministic:
-        return _core.Plan(device, [made], options_for(device_index, dtype, direction, False)), made, None
+        return with_options(False), made, None
     if direction == BACKWARD_WEIGHTS:
-        reason = "gradients of weights sum over the batch"
-        return _core.Plan(device, [made], options_for(device_index, dtype, direction, False)), made, reason
+        return with_options(False), made, "gradients of weights sum over the batch"
     try:
-        return _core.Plan(device, [made], options_for(device_index, dtype, direction, True)), made, None
+        return with_options(True), made, None
     except Unsupported as error:
-        return _core.Plan(device, [made], options_for(device_index, dtype, direction, False)), made, str(error)
+        return with_options(False), made, str(error)
 
 
 def refuse(key, direction, what, error):

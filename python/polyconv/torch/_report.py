@@ -47,6 +47,7 @@ def cache_clear():
     by the next run outside."""
     with state.lock:
         state.plans.clear()
+        state.steps.clear()
         state.forms.clear()
         _kept.distrust_graphs()
     _dispatch.reset_counts()
@@ -64,6 +65,7 @@ def cache_limit(plans=1024, packed_bytes=None):
         state.most_kept_bytes = sys.maxsize if packed_bytes is None else packed_bytes
         while len(state.plans) > state.most_plans:
             state.plans.popitem(last=False)
+            state.steps.clear()
         if state.kept_bytes > state.most_kept_bytes:
             state.forms.clear()
 

@@ -25,9 +25,9 @@ def what_of(x, w, arguments):
     )
 
 
-def take_weights(taken, w, arguments, direction, device_index):
-    """Notes what plans must have alike to share packed weights (polyconv_weights_create), and how much of the weights may be
-    looked at."""
+def take_weights(taken, w, arguments, direction, device_index, new_weights=False):
+    """Notes what plans must have alike to share packed weights (polyconv_weights_create), how much of the weights may be
+    looked at, and whether they are packed in each call."""
     outputs = taken.problem.tensor(5)[1]
     several = tuple(size > 1 for size in outputs[2:])
     stride, _, dilation, transposed, _, groups = arguments
@@ -37,10 +37,10 @@ def take_weights(taken, w, arguments, direction, device_index):
     if device_index < 0:
         taken.span = taken.problem.tensor(1)[4] // w.element_size()
     elif taken.format != "raw":
-        taken.packs_anew = _kept.packs_anew(taken.plan.estimate_us, taken.plan.weights(0)[1])
+        taken.packs_anew = new_weights or _kept.packs_anew(taken.plan.estimate_us, taken.plan.weights(0)[1])
 
 
-def _decide_forward(key, x, w, bias, arguments, device_index):
+def _decide_forward(key, x, w, bias, arguments, device_index, new_weights):
     what = what_of(x, w, arguments)
     try:
         if x.dtype not in FLOATS or w.dtype != x.dtype:
@@ -60,12 +60,12 @@ def _decide_forward(key, x, w, bias, arguments, device_index):
         shape = sizes[:2] + sizes[5 - problem["spatial_dims"] :]
         strides = _plans.strides_for(shape, _plans.memory_format(x, w, arguments))
         _plans.place(problem, "output", shape, strides, False)
-        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD)
+        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD, new_weights)
     except Exception as error:  # PyTorch says it in its own words, or takes it
         return _plans.refuse(key, FORWARD, what, error)
     taken = Taken(plan, made, "fwd", shape, strides, x.dtype)
     taken.not_invariant = not_invariant
-    take_weights(taken, w, arguments, FORWARD, device_index)
+    take_weights(taken, w, arguments, FORWARD, device_index, new_weights)
     return _plans.keep(key, taken)
 
 
@@ -110,6 +110,7 @@ def launch(taken, x, w, bias, y, written, device_index, stream, residual=0, slop
 def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=False):
     """aten::convolution. casts: w may be of another float type than x, and is kept in x's."""
     device_index = x.get_device() if x.is_cuda else -1
+    new_weights = _plans.trains(w, FORWARD, device_index)
     key = (
         x.shape,
         x.stride(),
@@ -127,6 +128,7 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         tuple(output_padding),
         groups,
         casts,
+        new_weights,
         switches(device_index),
     )
     taken = _plans.find(key)
@@ -136,7 +138,8 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         if w.device != x.device or (bias is not None and bias.device != x.device):
             return Refused("fwd", "", "tensors on two devices")
         arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
-        taken = _decide_forward(key, x, _kept.as_type(w, x.dtype) if casts else w, bias, arguments, device_index)
+        raw = _kept.as_type(w, x.dtype) if casts else w
+        taken = _decide_forward(key, x, raw, bias, arguments, device_index, new_weights)
     if taken.plan is None:
         if 0 in w.stride() and w.numel():  # weights that expand() made: the library wants them in memory
             dense = w.contiguous()
@@ -145,8 +148,9 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         return taken
     on = _plans.stream_of(device_index)
     bias = bias_of(bias, device_index, on)
-    y = x.new_empty_strided(taken.out_shape, taken.out_strides)
-    taken.note(w)
+    y = taken.result_on(x.device)
+    if w.is_leaf:  # no parameter else, but what autocast or something else made of one for this pass
+        taken.note(w)
     launch(taken, x, w, bias, y, y, device_index, on)
     return y
 
@@ -158,7 +162,7 @@ def switches(device_index):
     return (state.math or torch._C._get_cudnn_allow_tf32(), state.deterministic)
 
 
-def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index):
+def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index, new_weights):
     what = what_of(x, w, arguments)
     try:
         if x.dtype not in FLOATS or w.dtype != x.dtype or grad.dtype != x.dtype:
@@ -177,19 +181,20 @@ def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_in
         expected = _plans._core.Problem(problem).tensor(5)[1]
         if tuple(grad.shape) != expected[:2] + expected[5 - problem["spatial_dims"] :]:
             return _plans.refuse(key, direction, what, f"a gradient of shape {tuple(grad.shape)}")
-        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, direction)
+        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, direction, new_weights)
     except Exception as error:
         return _plans.refuse(key, direction, what, error)
     taken = Taken(plan, made, _plans.DIRECTIONS[direction], shape, strides, x.dtype)
     taken.not_invariant = not_invariant
     if direction == BACKWARD_DATA:
-        take_weights(taken, w, arguments, direction, device_index)
+        take_weights(taken, w, arguments, direction, device_index, new_weights)
     else:
         taken.format = "raw"
     return _plans.keep(key, taken)
 
 
 def _gradient(direction, grad, x, w, arguments, with_bias, device_index):
+    new_weights = _plans.trains(w, direction, device_index)
     key = (
         direction,
         grad.shape,
@@ -204,57 +209,97 @@ def _gradient(direction, grad, x, w, arguments, with_bias, device_index):
         device_index,
         arguments,
         with_bias,
+        new_weights,
         switches(device_index),
     )
     taken = _plans.find(key)
     if taken is None:
-        taken = _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index)
+        taken = _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_index, new_weights)
     return taken
 
 
-def _run_gradient(taken, direction, grad, x, w, bias, device_index, stream):
-    made = x.new_empty_strided(taken.out_shape, taken.out_strides)
-    taken.note(w)
-    if direction == BACKWARD_DATA:
-        launch(taken, made, w, None, grad, made, device_index, stream)
-    else:
-        launch(taken, x, made, bias, grad, made, device_index, stream)
-    return made
+def _gradients(grad, x, w, arguments, mask, device_index):
+    """(plan of the data's gradient, of the weights'), None where the mask wants none, or a Refused."""
+    wanted = (BACKWARD_DATA, mask[0], False), (BACKWARD_WEIGHTS, mask[1], bool(mask[1] and mask[2]))
+    plans = []
+    for direction, is_wanted, with_bias in wanted:
+        taken = _gradient(direction, grad, x, w, arguments, with_bias, device_index) if is_wanted else None
+        if taken is not None and taken.plan is None:
+            return taken
+        plans.append(taken)
+    return tuple(plans)
 
 
 def backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
     """aten::convolution_backward: gradients of input, weights and bias, None where the mask wants none."""
-    if not (grad.device == x.device == w.device):
-        return Refused("bwd", "", "tensors on two devices")
-    if 0 in x.shape or 0 in w.shape or 0 in grad.shape:  # as in PyTorch, the gradient of the bias among it
-        shapes = (x.shape, w.shape, bias_sizes if bias_sizes is not None else grad.shape[1:2])
-        return tuple(x.new_zeros(tuple(shape)) if wanted else None for shape, wanted in zip(shapes, mask))
-    if 0 in w.stride():
-        w = w.contiguous()
     device_index = x.get_device() if x.is_cuda else -1
-    arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
-    plans = {}
-    joint = bool(mask[1] and mask[2])
-    for direction, wanted in ((BACKWARD_DATA, mask[0]), (BACKWARD_WEIGHTS, mask[1])):
-        if wanted:
-            taken = _gradient(direction, grad, x, w, arguments, joint and direction == BACKWARD_WEIGHTS, device_index)
-            if taken.plan is None:
-                taken.calls += 1
-                return taken
-            plans[direction] = taken
+    key = (
+        grad.shape,
+        grad.stride(),
+        grad.dtype,
+        grad.get_device(),
+        x.shape,
+        x.stride(),
+        x.dtype,
+        w.shape,
+        w.stride(),
+        w.dtype,
+        w.get_device(),
+        w.requires_grad,
+        device_index,
+        tuple(stride),
+        tuple(padding),
+        tuple(dilation),
+        transposed,
+        tuple(output_padding),
+        groups,
+        tuple(mask),
+        switches(device_index),
+    )
+    plans = state.steps.get(key)  # one look for what two plans are found by
+    if plans is None:
+        if not (grad.device == x.device == w.device):
+            return Refused("bwd", "", "tensors on two devices")
+        if 0 in x.shape or 0 in w.shape or 0 in grad.shape:  # as in PyTorch, the gradient of the bias among it
+            shapes = (x.shape, w.shape, bias_sizes if bias_sizes is not None else grad.shape[1:2])
+            return tuple(x.new_zeros(tuple(shape)) if wanted else None for shape, wanted in zip(shapes, mask))
+        if 0 in w.stride():
+            dense = w.contiguous()
+            return backward(grad, x, dense, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)
+        arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
+        plans = _gradients(grad, x, w, arguments, mask, device_index)
+        if type(plans) is tuple:
+            state.steps[key] = plans
+    else:
+        state.hits += (plans[0] is not None) + (plans[1] is not None)
+    if type(plans) is not tuple:
+        plans.calls += 1
+        return plans
+    return _run_gradients(plans, grad, x, w, mask, device_index)
+
+
+def _run_gradients(plans, grad, x, w, mask, device_index):
+    for_data, for_weights = plans
+    is_leaf = w.is_leaf
     stream = _plans.stream_of(device_index)
     results = [None, None, None]
+    bias = None
     if mask[2]:
-        if joint:
+        if for_weights is not None:
             accurate = torch.float64 if x.dtype == torch.float64 else torch.float32
-            results[2] = torch.empty(grad.shape[1], dtype=accurate, device=x.device)
+            results[2] = bias = torch.empty(grad.shape[1], dtype=accurate, device=x.device)
         else:
             results[2] = grad.sum([0, *range(2, grad.dim())])
-    if mask[1]:
-        bias = results[2] if joint else None
-        results[1] = _run_gradient(plans[BACKWARD_WEIGHTS], BACKWARD_WEIGHTS, grad, x, w, bias, device_index, stream)
-    if mask[0]:
-        results[0] = _run_gradient(plans[BACKWARD_DATA], BACKWARD_DATA, grad, x, w, None, device_index, stream)
+    if for_weights is not None:
+        results[1] = made = for_weights.result_on(x.device)
+        if is_leaf:
+            for_weights.note(w)
+        launch(for_weights, x, made, bias, grad, made, device_index, stream)
+    if for_data is not None:
+        results[0] = made = for_data.result_on(x.device)
+        if is_leaf:
+            for_data.note(w)
+        launch(for_data, made, w, None, grad, made, device_index, stream)
     if results[2] is not None and results[2].dtype != x.dtype:
         results[2] = results[2].to(x.dtype)
     return tuple(results)

@@ -48,6 +48,13 @@ __device__ inline uint64_t narrow_descriptor(uint32_t address) {
   return kSwizzle64 | kEightRows | kUnused | ((address & 0x3ffff) >> 4);
 }
 
+// A matrix that lies across the depth: rows of 128 bytes are 64 of its rows or columns at one place of the depth,
+// swizzled as TMA's 128-byte mode leaves them; the next 64 begin `bytes` further. Adding 128 goes 16 along the depth.
+__device__ inline uint64_t across_descriptor(uint32_t address, int32_t bytes) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62, kEightPlaces = uint64_t{1024 >> 4} << 32;
+  return kSwizzle128 | kEightPlaces | static_cast<uint64_t>(bytes >> 4) << 16 | ((address & 0x3ffff) >> 4);
+}
+
 // Without swizzle: 8 rows x 16 bytes are 128 bytes together, the next 8 rows follow, and `bytes` further the other half
 // of a product's depth.
 __device__ inline uint64_t plain_descriptor(uint32_t address, int32_t bytes) {

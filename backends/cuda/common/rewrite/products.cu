@@ -22,7 +22,7 @@ std::vector<const char *> products_configs(const Products &products) {
 }
 
 InnerRequest::InnerRequest(const polyconv_request &request, const polyconv_layer &layer, int64_t workspace)
-    : layer_(&layer), policy_(*request.policy), request_(request) {
+    : layer_(&layer), policy_(sdk::with_packed_weights(*request.policy)), request_(request) {
   if (policy_.workspace_limit < INT64_MAX) policy_.workspace_limit -= workspace;
   request_.layers = &layer_, request_.policy = &policy_;
 }

@@ -82,7 +82,7 @@ class WgmmaFirst final : public wgmma::WgmmaInstance {
     if (layer_.epilogue.has_bias) product.bias = static_cast<const float *>(a.bias[0]);
     wgmma::Shape weights = {};
     weights.channels = shape_.rows;
-    maps_.weights(rows_, a.weights[0], weights, &product.weights);
+    maps_.weights(rows_, wgmma::packed_rows(rows_), a.weights[0], weights, &product.weights);
     maps_.rows(rows_.input, input, shape_.depth, &product.activations);
     maps_.rows(rows_.result, result, 64, &product.results);
     launcher_.launch(product, multiprocessors_, stream);

@@ -72,10 +72,11 @@ __device__ inline void fetch(const HaloProduct &p, const Walker &at, uint32_t to
 // ---------------------------------------------------------------- products
 
 // Of one plane of the window, whose weights begin at `weights`.
-template <class T, class Memory>
+template <class T, class Memory, bool Across>
 __device__ inline void multiply_patch(float (&sums)[kHaloColumns / 2], const HaloProduct &p, uint32_t weights,
                                       uint32_t positions, bool begins) {
-  uint64_t a = Memory::descriptor(weights);
+  constexpr int kStepA = Across ? 16 * 128 >> 4 : 2;
+  uint64_t a = Across ? ptx::matrix_descriptor(weights) : Memory::descriptor(weights);
   const int32_t taps = p.taps[1] * p.taps[2];
   int32_t row = 0, column = 0;
   for (int32_t tap = 0; tap < taps; ++tap, a += Memory::tap_bytes >> 4) {
@@ -84,7 +85,7 @@ __device__ inline void multiply_patch(float (&sums)[kHaloColumns / 2], const Hal
     ptx::products_fence();
 #pragma unroll
     for (int k = 0; k < Memory::steps; ++k)
-      ptx::multiply<T, kHaloColumns>(sums, a + k * 2, b + k * 2, k > 0 || tap > 0 || !begins);
+      ptx::multiply<T, kHaloColumns, Across, false>(sums, a + k * kStepA, b + k * 2, k > 0 || tap > 0 || !begins);
     ptx::products_commit();
     ptx::products_wait<1>();
     if (++column == p.taps[2]) column = 0, ++row;
@@ -108,7 +109,22 @@ __device__ inline void leave(const HaloProduct &p, const Patch &patch, int32_t c
 
 // ---------------------------------------------------------------- the kernel
 
-template <class T, int Steps>
+// All taps of 64 filters, rows of channels or, across, rows of filters: the same bytes.
+template <class Memory, bool Across>
+__device__ inline void fetch_weights(const HaloProduct &p, int32_t channel, uint32_t to, uint32_t barrier) {
+  const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
+  ptx::barrier_expect(barrier, taps * Memory::tap_bytes);
+  for (int32_t tap = 0; tap < taps; ++tap, to += Memory::tap_bytes) {
+    if constexpr (Across) {
+      const int32_t at = p.taps_reversed ? taps - 1 - tap : tap, line = at / p.taps[2];
+      ptx::load_box(to, &p.weights, barrier, channel, at - line * p.taps[2], line % p.taps[1], line / p.taps[1], 0);
+    } else {
+      ptx::load_box(to, &p.weights, barrier, 0, tap, channel);
+    }
+  }
+}
+
+template <class T, int Steps, bool Across>
 __global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_constant__ HaloProduct p) {
   using Memory = HaloMemory<Steps>;
   extern __shared__ unsigned char unaligned[];
@@ -131,11 +147,9 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_con
   const auto stream = static_cast<int32_t>(blockIdx.x) / p.channel_tiles;
   const auto step = static_cast<int32_t>(gridDim.x) / p.channel_tiles * kTeams;
   const int32_t channel = (static_cast<int32_t>(blockIdx.x) - stream * p.channel_tiles) * kHaloChannels;
-  if (threadIdx.x == 0) { // packing lets no kernel begin before its end
-    const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
-    ptx::barrier_expect(weights_here, taps * Memory::tap_bytes);
-    for (int32_t tap = 0; tap < taps; ++tap)
-      ptx::load_box(shared + tap * Memory::tap_bytes, &p.weights, weights_here, 0, tap, channel);
+  if (threadIdx.x == 0) {
+    if (p.new_weights) ptx::await_previous(); // packing for later runs lets no kernel begin before its end
+    fetch_weights<Memory, Across>(p, channel, shared, weights_here);
   }
   ptx::await_previous();
 
@@ -152,7 +166,7 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_patches(const __grid_con
     at.next(p, step);
     ptx::barrier_wait(patch_here, number & 1);
     ptx::barrier_wait(turn, (number & 1) ^ (team == 0 ? 1 : 0));
-    multiply_patch<T, Memory>(sums, p, shared + now.plane * plane_bytes, positions, now.plane == 0);
+    multiply_patch<T, Memory, Across>(sums, p, shared + now.plane * plane_bytes, positions, now.plane == 0);
     if (leader) ptx::barrier_arrive(next_turn);
     ptx::products_wait<0>();
     if (first) ptx::stores_read<0>();
@@ -207,30 +221,32 @@ namespace {
 using Kernel = void (*)(HaloProduct);
 // What a kernel of so many steps is launched with.
 struct Way {
-  Kernel f16, bf16;
+  Kernel f16[2], bf16[2]; // the second of weights across
   int bytes;
 };
 template <int Steps>
 constexpr Way way() {
-  return {multiply_patches<__half, Steps>, multiply_patches<__nv_bfloat16, Steps>, HaloMemory<Steps>::bytes};
+  return {{multiply_patches<__half, Steps, false>, multiply_patches<__half, Steps, true>},
+          {multiply_patches<__nv_bfloat16, Steps, false>, multiply_patches<__nv_bfloat16, Steps, true>},
+          HaloMemory<Steps>::bytes};
 }
 const Way &way_of(const HaloProduct &p) {
   static constexpr Way ways[] = {way<1>(), way<2>(), way<3>(), way<4>()};
   return ways[p.steps - 1];
 }
-Kernel kernel_of(const HaloProduct &p, bool bf16) {
-  return bf16 ? way_of(p).bf16 : way_of(p).f16;
+Kernel kernel_of(const HaloProduct &p, bool bf16, bool across) {
+  return (bf16 ? way_of(p).bf16 : way_of(p).f16)[across ? 1 : 0];
 }
 } // namespace
 
-void prepare_halo(const HaloProduct &p, bool bf16) {
-  allow_shared(kernel_of(p, bf16), way_of(p).bytes);
+void prepare_halo(const HaloProduct &p, bool bf16, bool across) {
+  allow_shared(kernel_of(p, bf16, across), way_of(p).bytes);
 }
 
-void launch_halo(const HaloProduct &p, bool bf16, int multiprocessors, cudaStream_t stream) {
+void launch_halo(const HaloProduct &p, bool bf16, bool across, int multiprocessors, cudaStream_t stream) {
   const int32_t streams = std::min(p.count, std::max(1, multiprocessors / p.channel_tiles));
   const auto blocks = static_cast<unsigned>(streams * p.channel_tiles);
-  launch_early(kernel_of(p, bf16), blocks, kThreads, way_of(p).bytes, stream, p);
+  launch_early(kernel_of(p, bf16, across), blocks, kThreads, way_of(p).bytes, stream, p);
 }
 
 } // namespace polyconv::cuda::wgmma

@@ -33,11 +33,13 @@ struct HaloProduct {
   int32_t steps = 0;  // of 16 input channels
   int32_t volume = 0; // images have three axes
   int32_t relu = 0;
+  int32_t new_weights = 0, taps_reversed = 0; // as Product's
 };
 
 // The patches for a layer; without any where none fits.
 HaloProduct halo_product(const polyconv_layer &layer);
-void launch_halo(const HaloProduct &product, bool bf16, int multiprocessors, cudaStream_t stream);
-void prepare_halo(const HaloProduct &product, bool bf16);
+// `across`: the weights lie across the depth.
+void launch_halo(const HaloProduct &product, bool bf16, bool across, int multiprocessors, cudaStream_t stream);
+void prepare_halo(const HaloProduct &product, bool bf16, bool across);
 
 } // namespace polyconv::cuda::wgmma

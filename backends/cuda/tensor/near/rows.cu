@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kThreads, 1) multiply_rows(const __grid_consta
     const auto begin = static_cast<int32_t>(blockIdx.x), step = static_cast<int32_t>(gridDim.x);
     if (threadIdx.x % 32 != 0 || warp > kGroups) return;
     Slots slots = warp < kGroups ? room.weight_slots(p, warp) : room.patch_slots(p);
-    if (warp == kGroups) ptx::await_previous(); // packing weights lets no kernel begin before its end
+    if (warp == kGroups || p.new_weights) ptx::await_previous(); // as in wgmma/product.cuh
     for (int32_t i = begin; i < p.turns; i += step) {
       if (warp == kGroups)
         fetch_patches(p, RowsTile(p, i), slots);

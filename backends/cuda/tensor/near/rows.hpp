@@ -25,6 +25,7 @@ struct RowsProduct {
   int32_t columns = 0;                     // of products
   int32_t shared = 0;                      // two blocks of a cluster fetch half a patch each, for both
   int32_t relu = 0;
+  int32_t new_weights = 0; // as Product's
   int32_t blocks = 0, turns = 0;
   // The last round of blocks, where many would stay without a tile, has tiles of fewer rows: from `turn` on those of an
   // image from its row `h` on, `first_bands` of them, then whole images'. Without rows, there is no such round.

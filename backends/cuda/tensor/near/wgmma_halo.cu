@@ -39,30 +39,36 @@ double estimate(const wgmma::HaloProduct &p) {
                  (p.channel_tiles > 1 ? 1.1 : 1.0);
 }
 
-class Halo final : public wgmma::WgmmaInstance {
+class Halo final : public wgmma::NewWeightsInstance {
  public:
   explicit Halo(const polyconv_request &request)
-      : WgmmaInstance(request), product_(product_of(layer_)), bf16_(layer_.input.type == POLYCONV_BF16) {
+      : NewWeightsInstance(request, true), product_(product_of(layer_)), bf16_(layer_.input.type == POLYCONV_BF16) {
     const DeviceScope scope(device_);
-    wgmma::prepare_halo(product_, bf16_);
+    wgmma::prepare_halo(product_, bf16_, across_);
   }
 
  private:
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     const void *input = begin_of(layer_.input, a.input), *result = begin_of(layer_.result, a.output);
-    if (!aligned(input, 16) || !aligned(result, 16)) return wgmma::multiply_unaligned(layer_, a, stream);
+    const void *weights = weights_of(a);
+    if (!aligned(input, 16) || !aligned(result, 16) || !aligned(weights, 16)) return multiply_unaligned(a, stream);
     wgmma::HaloProduct p = product_;
+    p.new_weights = new_weights_ ? 1 : 0;
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
     const int row = wgmma::halo_row(layer_.weights.size[1]);
     maps_.patches(layer_.input, input, p.pitch, p.positions / p.pitch, &p.input, row, p.volume != 0);
     maps_.patches(layer_.result, result, p.patch[1], 1, &p.results, 128, p.volume != 0);
-    maps_.weights(layer_, a.weights[0], {0, wgmma::kHaloChannels, 0, 0, 0, true, false, row}, &p.weights);
-    wgmma::launch_halo(p, bf16_, multiprocessors_, stream);
+    p.taps_reversed = across_ && wgmma::across_begin(layer_).taps_reversed ? 1 : 0;
+    if (across_)
+      maps_.across(layer_, weights, row / 2, &p.weights);
+    else
+      maps_.weights(layer_, rows_, weights, {0, wgmma::kHaloChannels, 0, 0, 0, true, false, row}, &p.weights);
+    wgmma::launch_halo(p, bf16_, across_, multiprocessors_, stream);
   }
 
   const wgmma::HaloProduct product_;
-  const bool bf16_;
+  const bool bf16_, across_ = way_ == wgmma::WeightsWay::kAcross;
   const int multiprocessors_ = multiprocessors_of(device_);
 };
 
@@ -79,7 +85,7 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
     return offer.reject("takes up to %d output channels", 16 * wgmma::kHaloChannels);
   const wgmma::HaloProduct p = product_of(l);
   if (p.pitch == 0) return offer.reject("holds no patch of this window in shared memory");
-  offer.set_weights(0, wgmma::packed_format(l), wgmma::packed_bytes(l));
+  wgmma::offer_weights(request, wgmma::weights_way(request, true), offer);
   offer.estimate_us = estimate(p);
   return true;
 }

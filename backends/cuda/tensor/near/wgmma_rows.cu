@@ -20,10 +20,10 @@ namespace {
 constexpr int kColumns[] = {224, 256};
 constexpr const char *kConfigs[] = {"224x128", "256x128"};
 
-class Rows final : public wgmma::WgmmaInstance {
+class Rows final : public wgmma::NewWeightsInstance {
  public:
   Rows(const polyconv_request &request, int config)
-      : WgmmaInstance(request),
+      : NewWeightsInstance(request, false),
         product_(wgmma::rows_product(layer_, kColumns[config], multiprocessors_of(device_))),
         bf16_(layer_.input.type == POLYCONV_BF16) {
     const DeviceScope scope(device_);
@@ -34,12 +34,13 @@ class Rows final : public wgmma::WgmmaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
     const void *input = begin_of(layer_.input, a.input);
-    const void *result = begin_of(layer_.result, a.output);
-    if (!aligned(input, 16) || !aligned(result, 16)) return wgmma::multiply_unaligned(layer_, a, stream);
+    const void *result = begin_of(layer_.result, a.output), *weights = weights_of(a);
+    if (!aligned(input, 16) || !aligned(result, 16) || !aligned(weights, 16)) return multiply_unaligned(a, stream);
     wgmma::RowsProduct p = product_;
+    p.new_weights = new_weights_ ? 1 : 0;
     if (layer_.epilogue.has_bias) p.bias = static_cast<const float *>(a.bias[0]);
     maps_.patches(layer_.input, input, p.pitch, p.shared ? p.patch_rows / 2 : p.patch_rows, &p.input);
-    maps_.weights(layer_, a.weights[0], {0, wgmma::kRowsChannels / 2, 0, 0, 0, true, false}, &p.weights);
+    maps_.weights(layer_, rows_, weights, {0, wgmma::kRowsChannels / 2, 0, 0, 0, true, false}, &p.weights);
     maps_.patches(layer_.result, result, p.pitch, p.rows, &p.results);
     if (p.last.rows > 0) maps_.patches(layer_.result, result, p.pitch, p.last.rows, &p.last_results);
     wgmma::launch_rows(p, bf16_, stream);
@@ -78,7 +79,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   if (l.weights.size[3] == 1) return offer.reject("takes windows of several rows");
   if (!offer_config(Ways{l}, 2, config, offer, 1)) return false;
-  offer.set_weights(0, wgmma::packed_format(l), wgmma::packed_bytes(l));
+  wgmma::offer_weights(request, wgmma::weights_way(request, false), offer);
   return true;
 }
 

@@ -153,7 +153,7 @@ class Planes final : public CudaInstance {
     product.vector = aligned(a.input, 16) ? vector_ : 1;
     if (shape_.reading == Reading::kNear) product.near = make_near(layer_, shape_, product.vector);
     if (shape_.reading == Reading::kTaps && !copies_vectors(layer_)) product.vector = 1;
-    maps_.weights(weights, a.weights[0], shape_, &product);
+    maps_.weights(weights, packed_rows(weights), a.weights[0], shape_, &product);
     launcher_.launch(product, multiprocessors_, stream);
   }
 

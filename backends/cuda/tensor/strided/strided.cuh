@@ -11,9 +11,9 @@
 
 namespace polyconv::cuda::wgmma {
 
-template <class Type, int Pixels, int Channels, int Groups, int Teams, int Blocks, bool Turned>
-struct StridedTileOf : TileOf<Type, Pixels, Channels, Groups, Teams, Blocks, Turned> {
-  using Base = TileOf<Type, Pixels, Channels, Groups, Teams, Blocks, Turned>;
+template <class Type, int Pixels, int Channels, int Groups, int Teams, int Blocks, bool Turned, bool Across>
+struct StridedTileOf : TileOf<Type, Pixels, Channels, Groups, Teams, Blocks, Turned, 128, 128, 1, Across> {
+  using Base = TileOf<Type, Pixels, Channels, Groups, Teams, Blocks, Turned, 128, 128, 1, Across>;
   static constexpr bool scattered = true;
   static constexpr int zero_bytes = kZeroPixels * 128; // behind the barriers
   static constexpr int stages = std::min(8, (Base::most_bytes - Base::leave_bytes - zero_bytes) / Base::stage_bytes);
@@ -74,15 +74,19 @@ StridedLauncher strided_launcher() {
   return {prepare, launch};
 }
 
-template <class T>
+template <class T, bool Across>
 StridedLauncher strided_launcher_of(int config) {
 #define POLYCONV_WGMMA_STRIDED_LAUNCHER(shape, pixels, channels, groups, teams, blocks, turned, name) \
-  &strided_launcher<StridedTileOf<T, pixels, channels, groups, teams, blocks, turned>>,
+  &strided_launcher<StridedTileOf<T, pixels, channels, groups, teams, blocks, turned, Across>>,
   static constexpr StridedLauncher (*kLaunchers[])() = {POLYCONV_WGMMA_STRIDED_TILES(POLYCONV_WGMMA_STRIDED_LAUNCHER)};
 #undef POLYCONV_WGMMA_STRIDED_LAUNCHER
   return kLaunchers[config]();
 }
+template <class T>
+StridedLauncher strided_launcher_of(int config, bool across) {
+  return across ? strided_launcher_of<T, true>(config) : strided_launcher_of<T, false>(config);
+}
 
 } // namespace polyconv::cuda::wgmma
 
-#define POLYCONV_INSTANCE(T) template wgmma::StridedLauncher wgmma::strided_launcher_of<T>(int);
+#define POLYCONV_INSTANCE(T) template wgmma::StridedLauncher wgmma::strided_launcher_of<T>(int, bool);

@@ -40,7 +40,8 @@ struct StridedLauncher {
   void (*prepare)();
   void (*launch)(const StridedProduct &product, int multiprocessors, cudaStream_t stream);
 };
+// `across`: weights are raw ones across the depth.
 template <class T>
-StridedLauncher strided_launcher_of(int config);
+StridedLauncher strided_launcher_of(int config, bool across);
 
 } // namespace polyconv::cuda::wgmma

@@ -10,6 +10,7 @@
 #include "common/instance.hpp"
 #include "common/kernel.hpp"
 #include "common/numbers.hpp"
+#include "common/rewrite/products.hpp"
 #include "common/values.cuh"
 
 namespace polyconv::cuda {
@@ -141,12 +142,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 // ---------------------------------------------------------------- supports
 
 bool accepts(const polyconv_request &request, const polyconv_layer &forward, int32_t config, sdk::Offer *offer) {
-  const polyconv_layer *const pointer = &forward;
-  polyconv_request of_forward = request;
-  of_forward.layers = &pointer;
   *offer = {};
   offer->struct_size = sizeof(polyconv_offer);
-  return kForward[config]->supports(of_forward, -1, *offer);
+  return kForward[config]->supports(InnerRequest(request, forward, 0).get(), -1, *offer);
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
@@ -211,10 +209,7 @@ class FewData final : public CudaInstance {
   FewData(const polyconv_request &request, int32_t config) : CudaInstance(request), forward_(forward_of(layer_)) {
     sdk::Offer offer;
     accepts(request, forward_, config, &offer);
-    const polyconv_layer *const pointer = &forward_;
-    polyconv_request of_forward = request;
-    of_forward.layers = &pointer;
-    product_ = kForward[config]->create(of_forward, offer.config);
+    product_ = kForward[config]->create(InnerRequest(request, forward_, 0).get(), offer.config);
     packed_bytes_ = aligned_bytes(offer.weights_bytes[0]);
   }
 

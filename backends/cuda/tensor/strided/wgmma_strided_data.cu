@@ -56,6 +56,19 @@ double estimate(const polyconv_layer &l, const Shape &shape) {
   return 6 + std::max(multiplying, moving) + 0.1 * std::min(multiplying, moving);
 }
 
+// Whether weights are new in every run, and all parts can read them as they lie.
+bool reads_across(const polyconv_request &request) {
+  const polyconv_layer &l = *request.layers[0];
+  for (int64_t number = 0; number < sdk::adjoint_parts(l); ++number) {
+    const sdk::AdjointPart part = sdk::adjoint_part(l, number);
+    const polyconv_layer *const layer = &part.layer;
+    polyconv_request of_part = request;
+    of_part.layers = &layer;
+    if (!part.is_empty && part.has_taps && weights_way(of_part, true) != WeightsWay::kAcross) return false;
+  }
+  return true;
+}
+
 bool takes_part(const polyconv_request &request, const sdk::AdjointPart &part, sdk::Offer &offer) {
   if (part.is_empty || !has_depth(part)) return true;
   const polyconv_layer *const layer = &part.layer;
@@ -93,8 +106,11 @@ bool supports_strided(const polyconv_request &request, int32_t config, sdk::Offe
   if (!any) return offer.reject("takes no layer whose taps meet nothing");
   if (!all && l.epilogue.has_bias) return offer.reject("takes no bias where no taps meet: stores zeros there");
   offer_cheapest(kStridedConfigs, config, offer, [&](int32_t c) { return estimate(l, kShapes[kStridedShapes[c]]); });
+  const bool packs = !reads_across(request);
+  if (packs && sdk::has_new_weights(*request.policy)) offer.estimate_us += kPackingUs;
+  if (!packs) return true;
   char format[POLYCONV_FORMAT_SIZE];
-  std::snprintf(format, sizeof format, "adjoint_%s", packed_format(l));
+  std::snprintf(format, sizeof format, "adjoint_%s", packed_format(l, !sdk::has_new_weights(*request.policy)));
   offer.set_weights(0, format, packed);
   return true;
 }
@@ -105,8 +121,11 @@ class Strided final : public CudaInstance {
  public:
   Strided(const polyconv_request &request, int config)
       : CudaInstance(request),
+        new_weights_(sdk::has_new_weights(*request.policy)),
+        across_(reads_across(request)),
         shape_(kShapes[kStridedShapes[config]]),
-        launcher_(of_half(layer_.output.type, [&](auto t) { return strided_launcher_of<decltype(t)>(config); })) {
+        launcher_(
+            of_half(layer_.output.type, [&](auto t) { return strided_launcher_of<decltype(t)>(config, across_); })) {
     for (int64_t number = 0; number < sdk::adjoint_parts(layer_); ++number)
       if (const sdk::AdjointPart part = sdk::adjoint_part(layer_, number); !part.is_empty) parts_.push_back({part, 0});
     // As adjoint.cu has them: in the order of taps, which does not depend on padding.
@@ -125,8 +144,12 @@ class Strided final : public CudaInstance {
 
  private:
   void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    PackedLayer layers[kMostParts] = {};
+    int count = 0;
     for (const Part &part : parts_)
-      if (part.of.has_taps) pack_weights(part.of.layer, raw, static_cast<char *>(packed) + part.packed_at, stream);
+      if (part.of.has_taps) layers[count++] = {&part.of.layer, static_cast<char *>(packed) + part.packed_at};
+    if (count > 0) pack_new_weights(layers, count, raw, stream);
+    if (!new_weights_) fence_weights(stream);
   }
 
   struct Part {
@@ -152,14 +175,14 @@ class Strided final : public CudaInstance {
   }
 
   void launch_unaligned(const polyconv_arguments &a, cudaStream_t stream) const {
-    for (const Part &part : parts_) multiply_unaligned(part.of.layer, arguments_of(part, a), stream);
+    for (const Part &part : parts_) multiply_unaligned(part.of.layer, arguments_of(part, a), stream, across_);
   }
 
   polyconv_arguments arguments_of(const Part &part, const polyconv_arguments &a) const {
     polyconv_arguments b = a;
     b.input = static_cast<char *>(a.output) + part.of.input * 2;
     b.output = static_cast<char *>(a.input) + part.of.result * 2;
-    b.weights[0] = static_cast<char *>(a.weights[0]) + part.packed_at;
+    if (!across_) b.weights[0] = static_cast<char *>(a.weights[0]) + part.packed_at;
     return b;
   }
 
@@ -170,13 +193,17 @@ class Strided final : public CudaInstance {
     const void *input = begin_of(l.input, b.input);
     void *result = begin_of(l.result, b.output);
     Product p = make_product(l, b, shape_, 1);
-    p.boxes = p.plain = ((reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(result)) % 16 == 0 &&
-                         aligned(p.conv.epilogue.bias, 8))
-                            ? 1
-                            : 0;
+    p.boxes = p.plain =
+        (aligned(input, 16) && aligned(result, 16) && aligned(b.weights[0], 16) && aligned(p.conv.epilogue.bias, 8))
+            ? 1
+            : 0;
     if (!p.plain) return p;
     maps_.activations(l, input, shape_, &p);
-    maps_.weights(l, b.weights[0], shape_, &p);
+    if (across_)
+      maps_.across(l, static_cast<const uint16_t *>(b.weights[0]) + across_begin(l).element, shape_, &p);
+    else
+      maps_.weights(l, packed_rows(l), b.weights[0], shape_, &p);
+    p.new_weights = new_weights_ ? 1 : 0;
     maps_.columns(l, result, shape_, p.flat, &p.results);
     return p;
   }
@@ -192,6 +219,7 @@ class Strided final : public CudaInstance {
     return z;
   }
 
+  const bool new_weights_, across_;
   const Shape shape_;
   const StridedLauncher launcher_;
   const MapEncoders maps_;

@@ -145,8 +145,13 @@ int64_t workspace_bytes(const polyconv_layer &l, const Config &config) {
 }
 
 struct Ways {
-  const polyconv_layer &layer;
-  int64_t limit; // of the workspace
+  const polyconv_request &request;
+  int64_t limit = request.policy->workspace_limit;
+  const polyconv_layer &layer = *request.layers[0];
+
+  WeightsWay weights(int config) const {
+    return weights_way(request, takes_across(shape_of(layer, kConfigs[config].shape)));
+  }
 
   bool serves(int config, sdk::Offer *chosen) const {
     const auto [which, splits] = kConfigs[config];
@@ -172,7 +177,10 @@ struct Ways {
     return layer.groups > 1 || shape.row == 128 || channels <= width ||
            (chosen != nullptr && chosen->reject("takes up to %lld channels, not %lld", width, channels));
   }
-  double us(int config) const { return product_us(layer, config); }
+  double us(int config) const {
+    const bool packs = sdk::has_new_weights(*request.policy) && weights(config) == WeightsWay::kPacked;
+    return product_us(layer, config) + (packs ? kPackingUs : 0);
+  }
 };
 
 } // namespace
@@ -182,8 +190,9 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   const polyconv_layer &l = *request.layers[0];
   // Of one group there is a cheapest: unsplit configs need no workspace. Of several the last one takes the least.
   const int32_t speaker = l.groups > 1 ? kConfigCount - 1 : 0;
-  if (!offer_config(Ways{l, request.policy->workspace_limit}, kConfigCount, config, offer, speaker)) return false;
-  offer.set_weights(0, packed_format(l), packed_bytes(l));
+  const Ways ways{request};
+  if (!offer_config(ways, kConfigCount, config, offer, speaker)) return false;
+  offer_weights(request, ways.weights(offer.config), offer);
   offer.workspace_bytes = workspace_bytes(l, kConfigs[offer.config]);
   return true;
 }
@@ -192,17 +201,18 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 namespace {
 
-Launcher launcher_for(int32_t type, int shape) {
+Launcher launcher_for(int32_t type, int shape, WeightsWay way) {
+  if (way == WeightsWay::kAcross) return of_half(type, [&](auto t) { return across_launcher_of<decltype(t)>(shape); });
   return of_type(type, [&](auto t) { return launcher_of<decltype(t)>(shape); });
 }
 
-class Wgmma final : public WgmmaInstance {
+class Wgmma final : public NewWeightsInstance {
  public:
   Wgmma(const polyconv_request &request, const Config &config)
-      : WgmmaInstance(request),
+      : NewWeightsInstance(request, takes_across(shape_of(*request.layers[0], config.shape))),
         shape_(shape_of(layer_, config.shape)),
         splits_(config.splits),
-        launcher_(launcher_for(layer_.input.type, config.shape)) {
+        launcher_(launcher_for(layer_.input.type, config.shape, way_)) {
     const DeviceScope scope(device_);
     launcher_.prepare();
   }
@@ -211,12 +221,17 @@ class Wgmma final : public WgmmaInstance {
   // Tensor maps hold the run's pointers. Making them is arithmetic on the host, 128 bytes each.
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     if (sdk::elements(layer_.result) == 0) return;
-    const void *input = begin_of(layer_.input, a.input);
+    const void *input = begin_of(layer_.input, a.input), *weights = weights_of(a);
     Product product = make_product(layer_, a, shape_, splits_);
-    if (!aligned(input, 16) || (shape_.turned && !product.plain)) return multiply_unaligned(layer_, a, stream);
+    if (!aligned(input, 16) || !aligned(weights, 16) || (shape_.turned && !product.plain))
+      return multiply_unaligned(a, stream);
     product.leaves_out = product.taps[0] > 1;
     maps_.activations(layer_, input, shape_, &product);
-    maps_.weights(layer_, a.weights[0], shape_, &product);
+    if (way_ == WeightsWay::kAcross)
+      maps_.across(layer_, weights, shape_, &product);
+    else
+      maps_.weights(layer_, rows_, weights, shape_, &product);
+    product.new_weights = new_weights_ ? 1 : 0;
     if (product.boxes) maps_.results(layer_, begin_of(layer_.result, a.output), shape_, &product.results);
     launcher_.launch(product, multiprocessors_, stream);
     if (product.partials != nullptr) add_partials(product, stream);

@@ -14,9 +14,44 @@ class WgmmaInstance : public CudaInstance {
   explicit WgmmaInstance(const polyconv_request &request) : CudaInstance(request) {}
 
  protected:
-  void pack_on(const void *raw, void *packed, cudaStream_t stream) final { pack_weights(layer_, raw, packed, stream); }
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
+    pack_weights(layer_, raw, packed, stream);
+  }
 
   const MapEncoders maps_;
+};
+
+// What offer_weights asked for. Where weights are new in every run, products wait for what is ahead before they fetch
+// any (new_weights).
+class NewWeightsInstance : public WgmmaInstance {
+ public:
+  NewWeightsInstance(const polyconv_request &request, bool takes_across)
+      : WgmmaInstance(request),
+        new_weights_(sdk::has_new_weights(*request.policy)),
+        way_(weights_way(request, takes_across)),
+        rows_(way_ == WeightsWay::kRows ? raw_rows(layer_) : packed_rows(layer_)),
+        begin_(way_ == WeightsWay::kPacked   ? 0
+               : way_ == WeightsWay::kAcross ? across_begin(layer_).element
+                                             : layer_.weights.offset) {}
+
+ protected:
+  void pack_on(const void *raw, void *packed, cudaStream_t stream) final {
+    if (!new_weights_) return pack_weights(layer_, raw, packed, stream);
+    const PackedLayer layer = {&layer_, packed};
+    pack_new_weights(&layer, 1, raw, stream);
+  }
+  // Where a run's weights begin.
+  const void *weights_of(const polyconv_arguments &a) const {
+    return static_cast<const char *>(a.weights[0]) + begin_ * element_bytes(layer_);
+  }
+  void multiply_unaligned(const polyconv_arguments &a, cudaStream_t stream) const {
+    wgmma::multiply_unaligned(layer_, a, stream, way_ != WeightsWay::kPacked);
+  }
+
+  const bool new_weights_;
+  const WeightsWay way_;
+  const WeightRows rows_; // unless they lie across
+  const int64_t begin_;   // an element
 };
 
 // Whether `read`, weights and result are all f16, or all bf16.

@@ -20,9 +20,10 @@ constexpr int boxes_of_set(int all, int fitting) {
 }
 
 // Row: bytes of a pixel's activations in a block of depth, WeightsRow of a channel's weights. Parts: groups of the
-// layer that a block of depth has side by side, each with its share of the channels.
+// layer that a block of depth has side by side, each with its share of the channels. Across: weights come as they lie
+// where filters are neighbours, across the depth: rows of 64 filters, one for each channel of a block.
 template <class Type, int Pixels, int Channels, int Groups, int Teams, int Blocks, bool Turned = false, int Row = 128,
-          int WeightsRow = Row, int Parts = 1>
+          int WeightsRow = Row, int Parts = 1, bool Across = false>
 struct TileOf {
   using T = Type;
   static constexpr bool turned = Turned;   // channels are the rows of products, pixels the columns
@@ -35,6 +36,7 @@ struct TileOf {
   static constexpr int rows = (Turned ? Channels : Pixels) / (64 * team_groups); // a warpgroup's products of 64 rows
   static constexpr int columns = Turned ? Pixels : Channels;
   static constexpr int weights_row = WeightsRow, parts = Parts;
+  static constexpr bool across = Across;
   static constexpr int activation_bytes = Pixels * Row, stage_bytes = activation_bytes + Channels * WeightsRow;
   // A warp's boxes of 16 pixels on their way out: all of a tile, where three stages fit beside them, else sets of some.
   static constexpr int box = box_channels(Channels, sizeof(T)), row_bytes = box * sizeof(T), box_bytes = 16 * row_bytes;
@@ -52,6 +54,8 @@ struct TileOf {
   static constexpr int registers = 65536 / Blocks / threads / 8 * 8, producer_registers = 40;
   static constexpr int consumer_registers =
       std::min(240, (registers * threads - producer_registers * 128) / (128 * Groups) / 8 * 8);
+  static_assert(!Across || (Row == 128 && WeightsRow == 128 && Parts == 1 && Channels % 64 == 0 && sizeof(T) == 2),
+                "no rows of 64 filters");
   static_assert(rows * 64 * team_groups == (Turned ? Channels : Pixels) && Channels % 32 == 0 && stages >= 3 &&
                     boxes >= 1,
                 "not a tile");

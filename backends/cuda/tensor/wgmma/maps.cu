@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wgmma/maps.hpp"
 
+#include <cstdlib>
+
 #include "common/numbers.hpp"
 #include "common/rows.hpp"
 #include "emulated/emulated.hpp"
@@ -60,20 +62,39 @@ void MapEncoders::activations(const polyconv_layer &l, const void *input, const 
 }
 
 // Axes C, taps, K: channels beyond the last are zeros, not the next tap's.
-void MapEncoders::weights(const polyconv_layer &l, const void *packed, const Shape &shape, CUtensorMap *map) const {
-  const int64_t bytes = element_bytes(l), channels = packed_channels(l), taps = sdk::taps(l);
-  maps_.boxes({{channels, taps, l.weights.size[0]}, {channels * bytes, channels * taps * bytes}},
-              {shape.row / bytes, 1, shape.channels}, {map_type(l.weights.type), swizzle_of(shape.row)}, packed,
+void MapEncoders::weights(const polyconv_layer &l, const WeightRows &rows, const void *memory, const Shape &shape,
+                          CUtensorMap *map) const {
+  const int64_t bytes = element_bytes(l);
+  maps_.boxes({{rows.channels, sdk::taps(l), l.weights.size[0]}, {rows.tap * bytes, rows.filter * bytes}},
+              {shape.row / bytes, 1, shape.channels}, {map_type(l.weights.type), swizzle_of(shape.row)}, memory,
               "weights", map);
 }
 
-void MapEncoders::weights(const polyconv_layer &l, const void *packed, const Shape &shape, Product *product) const {
-  weights(l, packed, shape, &product->weights);
+void MapEncoders::weights(const polyconv_layer &l, const WeightRows &rows, const void *memory, const Shape &shape,
+                          Product *product) const {
+  weights(l, rows, memory, shape, &product->weights);
   Shape last = shape;
   const int64_t filters = l.weights.size[0], before = (ceil_div(filters, shape.channels) - 1) * shape.channels;
   last.channels = small(ceil_div(filters - before, 8) * 8); // a result's last 16 bytes may have zeros in them
   product->missing = shape.channels - last.channels;
-  if (product->missing > 0) weights(l, packed, last, &product->last_weights);
+  if (product->missing > 0) weights(l, rows, memory, last, &product->last_weights);
+}
+
+// Axes K, W H D of the window, C.
+void MapEncoders::across(const polyconv_layer &l, const void *first, int64_t depth, CUtensorMap *map) const {
+  const polyconv_tensor &w = l.weights;
+  MapShape axes;
+  axes.add(w.size[0]);
+  for (const int axis : {4, 3, 2, 1}) axes.add(w.size[axis], std::abs(w.stride[axis]) * 2);
+  axes.settle(2);
+  maps_.boxes(axes, {64, 1, 1, 1, depth}, {map_type(w.type)}, first, "weights", map);
+}
+
+void MapEncoders::across(const polyconv_layer &l, const void *first, const Shape &shape, Product *product) const {
+  across(l, first, 64, &product->weights);
+  const int64_t filters = l.weights.size[0], before = (ceil_div(filters, shape.channels) - 1) * shape.channels;
+  product->missing = shape.channels - small(ceil_div(filters - before, 64) * 64); // boxes that nobody wants
+  product->taps_reversed = across_begin(l).taps_reversed ? 1 : 0;
 }
 
 // Axes C in whole blocks of depth, taps, K, parts.

@@ -12,10 +12,15 @@ class MapEncoders {
   // `exact`: f32 stays as it is, and is not rounded to TF32.
   void activations(const polyconv_layer &layer, const void *input, const Shape &shape, Product *product,
                    bool exact = false) const;
-  void weights(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
+  void weights(const polyconv_layer &layer, const WeightRows &rows, const void *memory, const Shape &shape,
+               CUtensorMap *map) const;
   // And of the last tile, if there are not filters for all of its rows: those that do not exist would be fetched as
   // zeros, which takes the TMA 4 to 8 clocks each, as many as two that exist.
-  void weights(const polyconv_layer &layer, const void *packed, const Shape &shape, Product *product) const;
+  void weights(const polyconv_layer &layer, const WeightRows &rows, const void *memory, const Shape &shape,
+               Product *product) const;
+  // Raw ones across the depth, from what lies first: boxes of 64 filters for each channel of a block of depth.
+  void across(const polyconv_layer &layer, const void *first, int64_t depth, CUtensorMap *map) const;
+  void across(const polyconv_layer &layer, const void *first, const Shape &shape, Product *product) const;
   void parts(const polyconv_layer &layer, const void *packed, const Shape &shape, CUtensorMap *map) const;
   void results(const polyconv_layer &layer, const void *result, const Shape &shape, CUtensorMap *map) const;
   // Of results whose pixels are those of a tensor in order, as far apart as they are.

@@ -1,4 +1,4 @@
-// plan.cu - what surrounds the Hopper product: packed weights, and the sum over splits.
+// plan.cu - what surrounds the Hopper product: its geometry, and the sum over splits.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/epilogue.cuh"
 #include "common/instance.hpp"
@@ -13,21 +13,6 @@ namespace polyconv::cuda::wgmma {
 namespace {
 
 constexpr int kThreads = 256;
-
-// Weights as rows of taps, then channels: one row an output channel. `rows`: with as many channels as a packed tap has,
-// of which those from `channels` on are zeros.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    pack(const View<int64_t> rows, int64_t channels, const T *raw, T *packed, int64_t count) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
-    const Place<int64_t> at = rows.along_c(i);
-    packed[i] = at.c < channels ? raw[rows.at(at)] : T(0);
-  }
-}
-
-// Begins at the end of what is ahead of it in the stream, and a kernel that begins early begins after that.
-__global__ void barrier() {}
 
 __global__ void __launch_bounds__(kThreads, 1) add(const __grid_constant__ Product p, int64_t count) {
   ptx::let_next_begin();
@@ -88,12 +73,6 @@ bool has_whole_vectors(const polyconv_tensor &t) {
   return in_pieces(t, 8, 0);
 }
 
-const char *packed_format(const polyconv_layer &l) {
-  return l.input.type == POLYCONV_F16    ? "cuda_krsc_f16:2"
-         : l.input.type == POLYCONV_BF16 ? "cuda_krsc_bf16:2"
-                                         : "cuda_krsc_f32:2";
-}
-
 bool leaves_plainly(const polyconv_layer &l) {
   return is_matrix(l.result, l.input.type) && bias_and_relu_at_most(l); // so pairs of channels are whole
 }
@@ -103,33 +82,6 @@ bool leaves_in_pairs(polyconv_layer l) {
   l.epilogue.residual_from = POLYCONV_RESIDUAL_NONE;
   if (l.epilogue.activation == POLYCONV_ACT_CLIPPED_RELU) l.epilogue.activation = POLYCONV_ACT_RELU;
   return leaves_plainly(l);
-}
-
-int64_t packed_channels(const polyconv_layer &l) {
-  const int64_t sector = 32 / element_bytes(l); // rows that begin within one take as many more
-  return ceil_div(l.weights.size[1], sector) * sector;
-}
-
-int64_t packed_bytes(const polyconv_layer &l) {
-  return l.weights.size[0] * sdk::taps(l) * packed_channels(l) * element_bytes(l);
-}
-
-void pack_weights(const polyconv_layer &l, const void *raw, void *packed, cudaStream_t stream) {
-  polyconv_tensor rows = l.weights;
-  rows.size[1] = packed_channels(l);
-  const int64_t count = sdk::elements(rows);
-  if (count == 0) return;
-  const auto launch = [&](auto element) {
-    using T = decltype(element);
-    pack<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(
-        View<int64_t>(rows), l.weights.size[1], static_cast<const T *>(raw), static_cast<T *>(packed), count);
-    barrier<<<1, 1, 0, stream>>>(); // products fetch weights before they wait for the kernel ahead of them
-  };
-  if (element_bytes(l) == 2)
-    launch(uint16_t{});
-  else
-    launch(uint32_t{});
-  check_launch("cuda-tensor's packing");
 }
 
 Product make_product(const polyconv_layer &l, const polyconv_arguments &a, const Shape &shape, int splits) {

@@ -68,17 +68,32 @@ struct Step {
   }
 };
 
-// Two threads fetch, each of a warp of its own: what one takes for both boxes of a block of depth is longer than a
-// small tile's products. Weights may come while the kernel ahead in the stream still runs: packing lets none begin
-// before its end. Their bytes are awaited with the activations'.
+// Rows of 64 filters, one for each channel of a block of depth, box after box.
 template <class Tile>
-__device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring) {
+__device__ inline void fetch_across(const Product &p, const Step &step, int32_t filter, int32_t filters,
+                                    const Ring<Tile> &ring) {
+  const int32_t s = p.taps_reversed ? p.taps[2] - 1 - step.s : step.s,
+                r = p.taps_reversed ? p.taps[1] - 1 - step.r : step.r,
+                t = p.taps_reversed ? p.taps[0] - 1 - step.t : step.t;
+#pragma unroll 1
+  for (int32_t chunk = 0; chunk < filters; chunk += 64)
+    ptx::load_box(ring.weights() + chunk * Tile::weights_row, &p.weights, ring.full(), filter + chunk, s, r, t, step.c);
+}
+
+// Two threads fetch, each of a warp of its own: what one takes for both boxes of a block of depth is longer than a
+// small tile's products. Packed weights may come while the kernel ahead in the stream still runs (`begins`): packing
+// lets none begin before its end. Their bytes are awaited with the activations'.
+template <class Tile>
+__device__ inline void fetch_weights(const Product &p, const Turn<Tile> &turn, Ring<Tile> &ring, bool begins) {
+  if (begins && p.new_weights) ptx::await_previous();
   Step step(p, turn.first, Tile::depth);
   const CUtensorMap *const map = turn.weights(p);
 #pragma unroll 1
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next(), step.next(p, Tile::depth)) {
     ring.await_empty();
-    if constexpr (Tile::weights_row == Tile::row)
+    if constexpr (Tile::across)
+      fetch_across<Tile>(p, step, turn.channel, Tile::channels - turn.missing(p), ring);
+    else if constexpr (Tile::weights_row == Tile::row)
       ptx::load_box(ring.weights(), map, ring.full(), step.c, step.tap, turn.channel);
     else // in parts (emulated/emulated.cuh)
       ptx::load_box(ring.weights(), map, ring.full(), step.c, step.tap, turn.channel, 0);
@@ -129,17 +144,31 @@ __device__ inline void fetch(const Product &p, const Turn<Tile> &turn, Ring<Tile
   if (threadIdx.x % 128 == 0)
     fetch_activations<Tile>(p, turn, ring, begins);
   else
-    fetch_weights<Tile>(p, turn, ring);
+    fetch_weights<Tile>(p, turn, ring, begins);
 }
 
 // ---------------------------------------------------------------- the consumers
+
+// What one of a product's factors is in shared memory, and what 32 bytes more of depth add to that.
+template <class Tile>
+__device__ inline uint64_t along_descriptor(uint32_t at) {
+  return Tile::row == 128 ? ptx::matrix_descriptor(at) : ptx::narrow_descriptor(at);
+}
+template <class Tile>
+__device__ inline uint64_t weights_descriptor(uint32_t at) {
+  return Tile::across ? ptx::across_descriptor(at, 64 * Tile::weights_row) : along_descriptor<Tile>(at);
+}
+inline constexpr int kStepAlong = 32 >> 4, kStepAcross = 16 * 128 >> 4;
 
 // The products of `steps` instructions along the depth of a block, at most `Most`: a group of instructions for each
 // number of them, since one in a loop waits for the one before.
 template <class Tile, int Most = Tile::row / 32>
 __device__ __forceinline__ void multiply_steps(float (&sums)[Tile::rows][Tile::columns / 2], uint64_t a, uint64_t b,
                                                int32_t steps, bool begun) {
-  constexpr int kStep = 32 >> 4, kRow = 64 * Tile::row >> 4; // of a descriptor: along the depth, to the next 64 pixels
+  // Of descriptors: a step along the depth, to the next 64 rows.
+  constexpr bool kAcrossA = Tile::across && Tile::turned, kAcrossB = Tile::across && !Tile::turned;
+  constexpr int kStepA = kAcrossA ? kStepAcross : kStepAlong, kStepB = kAcrossB ? kStepAcross : kStepAlong;
+  constexpr int kRow = 64 * Tile::row >> 4;
   // Of a part: its instructions, its columns, and where the weights of the next one begin.
   constexpr int kSteps = Tile::row / 32 / Tile::parts, kColumns = Tile::columns / Tile::parts;
   constexpr int kPart = kColumns * Tile::row >> 4;
@@ -152,8 +181,8 @@ __device__ __forceinline__ void multiply_steps(float (&sums)[Tile::rows][Tile::c
     for (int k = 0; k < Most; ++k) {
       const int part = k / kSteps, step = k % kSteps;
       auto &of_part = reinterpret_cast<float(&)[kColumns / 2]>(sums[row][part * (kColumns / 2)]);
-      ptx::multiply<typename Tile::T, kColumns>(of_part, a + row * kRow + k * kStep, b + part * kPart + step * kStep,
-                                                step > 0 || begun);
+      ptx::multiply<typename Tile::T, kColumns, kAcrossA, kAcrossB>(
+          of_part, a + row * kRow + k * kStepA, b + part * kPart + step * kStepB, step > 0 || begun);
     }
   ptx::products_commit();
 }
@@ -164,15 +193,13 @@ __device__ inline void sum_up(float (&sums)[Tile::rows][Tile::columns / 2], cons
                               Ring<Tile> &ring, int member, int team) {
   static_assert(Tile::row == 128 || Tile::row == 64, "not a swizzled row");
   static_assert(Tile::parts == 1 || !Tile::turned, "parts are columns of a product");
-  const auto descriptor = [](uint32_t at) {
-    return Tile::row == 128 ? ptx::matrix_descriptor(at) : ptx::narrow_descriptor(at);
-  };
   int32_t left = p.tap_blocks - (turn.first - p.by_tap_blocks(turn.first) * p.tap_blocks); // blocks of a tap
   for (int32_t block = turn.first; block < turn.last; ++block, ring.next()) {
     ring.await_full();
-    const uint32_t rows = Tile::turned ? ring.weights() : ring.activations();
-    const uint64_t a = descriptor(rows) + member * Tile::rows * (64 * Tile::row >> 4);
-    const uint64_t b = descriptor(Tile::turned ? ring.activations() : ring.weights());
+    const uint64_t weights = weights_descriptor<Tile>(ring.weights());
+    const uint64_t activations = along_descriptor<Tile>(ring.activations());
+    const uint64_t a = (Tile::turned ? weights : activations) + member * Tile::rows * (64 * Tile::row >> 4);
+    const uint64_t b = Tile::turned ? activations : weights;
     const bool last = --left == 0;
     multiply_steps<Tile>(sums, a, b, last ? p.last_steps : Tile::row / 32, block > turn.first);
     if (last) left = p.tap_blocks;

@@ -61,8 +61,18 @@ struct Product {
   // A division on the device takes 0.1 us, and what a tile is needs nine.
   Divider by_pixel_tiles = {}, by_channel_tiles = {}, by_splits = {}, by_tap_blocks = {}, by_taps[3] = {},
           by_out[3] = {}, by_group = {}; // by_group: of channels of the output
-  int32_t plain = 0; // so, and nothing but bias, residual and a relu, clipped or not, is between sum and result
+  int32_t plain = 0;         // so, and nothing but bias, residual and a relu, clipped or not, is between sum and result
+  int32_t new_weights = 0;   // what is ahead in the stream may still write them
+  int32_t taps_reversed = 0; // of weights across the depth: their map has taps in reverse
 };
+
+// Weights as products read them: rows of so many channels, elements from one tap's to the next and from one filter's.
+struct WeightRows {
+  int64_t channels, tap, filter;
+};
+// How a kernel gets the weights of a layer. Raw ones where each run has new ones: as rows of channels, or across, as
+// rows of filters, if its tile can.
+enum class WeightsWay { kPacked, kRows, kAcross };
 
 // A block's tile, pixels x channels; the warpgroups that compute; the teams that they form, which take a tile each; the
 // blocks that share a multiprocessor; whether channels are the rows of products, as turned.cuh tells.
@@ -142,9 +152,34 @@ Shape shape_of(const polyconv_layer &layer, int which); // of kShapes, with the 
 bool leaves_plainly(const polyconv_layer &layer);
 // Likewise for tiles that are not turned and not shared: they may have a residual, and a relu that is clipped.
 bool leaves_in_pairs(polyconv_layer layer);
-const char *packed_format(const polyconv_layer &layer);
+// `fenced`: for products that fetch weights before they wait, which would read too early what has no fence behind it.
+const char *packed_format(const polyconv_layer &layer, bool fenced = true);
 int64_t packed_channels(const polyconv_layer &layer); // of a tap, in whole sectors of 32 bytes
 int64_t packed_bytes(const polyconv_layer &layer);
+WeightRows packed_rows(const polyconv_layer &layer);
+WeightRows raw_rows(const polyconv_layer &layer);
+WeightsWay weights_way(const polyconv_request &request, bool takes_across);
+constexpr bool takes_across(const Shape &shape) {
+  return shape.row == 128 && shape.parts == 1 && shape.channels % 64 == 0;
+}
+inline constexpr double kPackingUs = 3; // of new weights, ahead of a run
+void offer_weights(const polyconv_request &request, WeightsWay way, sdk::Offer &offer);
+// Weights across: the element that lies first, and whether that is of the last tap.
+struct AcrossBegin {
+  int64_t element;
+  bool taps_reversed;
+};
+AcrossBegin across_begin(const polyconv_layer &layer);
+// In one launch, of some layers that see the same raw weights. Products wait for it before they fetch weights.
+inline constexpr int kMostPacked = 4;
+struct PackedLayer {
+  const polyconv_layer *layer;
+  void *packed;
+};
+void pack_new_weights(const PackedLayer *layers, int count, const void *raw, cudaStream_t stream);
+// Lets no later kernel begin before what is ahead has ended, so that products may fetch weights before they wait.
+void fence_weights(cudaStream_t stream);
+// Both, of one layer.
 void pack_weights(const polyconv_layer &layer, const void *raw, void *packed, cudaStream_t stream);
 
 // The geometry of a layer and a run's pointers, without the maps.
@@ -152,8 +187,9 @@ Product make_product(const polyconv_layer &layer, const polyconv_arguments &argu
 int64_t partials_row(const polyconv_layer &layer); // channels, in whole 16 bytes
 void add_partials(const Product &product, cudaStream_t stream);
 
-// The whole run where the input does not begin at whole 16 bytes.
-void multiply_unaligned(const polyconv_layer &layer, const polyconv_arguments &arguments, cudaStream_t stream);
+// The whole run where the input or raw weights do not begin at whole 16 bytes.
+void multiply_unaligned(const polyconv_layer &layer, const polyconv_arguments &arguments, cudaStream_t stream,
+                        bool raw = false);
 
 // The kernel of a type and shape; `prepare` lets it use its shared memory.
 struct Launcher {
@@ -162,6 +198,9 @@ struct Launcher {
 };
 template <class T>
 Launcher launcher_of(int shape);
+// Likewise for weights across, of a shape that takes them; of halves.
+template <class T>
+Launcher across_launcher_of(int shape);
 
 // Whether 16 bytes of a pixel's channels can be moved at once, were the pointer aligned to them.
 bool has_whole_vectors(const polyconv_tensor &t);

@@ -11,9 +11,9 @@
 
 namespace polyconv::cuda::wgmma {
 
-template <class Type, int Pixels, int Channels, int Groups, int Blocks>
-struct SharedTileOf : TileOf<Type, Pixels, Channels, Groups, 1, Blocks, false> {
-  using Base = TileOf<Type, Pixels, Channels, Groups, 1, Blocks, false>;
+template <class Type, int Pixels, int Channels, int Groups, int Blocks, bool Across = false>
+struct SharedTileOf : TileOf<Type, Pixels, Channels, Groups, 1, Blocks, false, 128, 128, 1, Across> {
+  using Base = TileOf<Type, Pixels, Channels, Groups, 1, Blocks, false, 128, 128, 1, Across>;
   static constexpr int summing = 128 * Groups; // threads that have sums, in units of four: two pixels', of 8 channels
   static constexpr int units = Channels / 8, unit_bytes = summing * int{sizeof(float4)},
                        leave_bytes = units * unit_bytes;

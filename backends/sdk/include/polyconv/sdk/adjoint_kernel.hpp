@@ -70,16 +70,32 @@ inline AdjointBytes adjoint_bytes(const polyconv_layer &l, const AdjointPart &pa
           adjoint_weights_are_strided(l) ? 0 : dense_bytes(part.layer.weights)};
 }
 
+// The request for a part's forward layer. Where there are several parts, all find their weights in one place: none may
+// read raw ones beside others that read packed ones.
+class PartRequest {
+ public:
+  PartRequest(const polyconv_request &request, const AdjointPart &part)
+      : layer_(&part.layer),
+        policy_(adjoint_parts(*request.layers[0]) > 1 ? with_packed_weights(*request.policy) : *request.policy),
+        request_(request) {
+    request_.layers = &layer_, request_.policy = &policy_;
+  }
+  PartRequest(const PartRequest &) = delete;
+  const polyconv_request &get() const { return request_; }
+
+ private:
+  const polyconv_layer *layer_;
+  polyconv_policy policy_;
+  polyconv_request request_;
+};
+
 inline bool ask_forward(const Kernel &forward, const polyconv_request &request, const AdjointPart &part, int32_t config,
                         Offer *offer) {
-  const polyconv_layer *const layer = &part.layer;
-  polyconv_request of_part = request;
-  of_part.layers = &layer;
   *offer = {};
   offer->struct_size = sizeof(polyconv_offer);
   offer->config = config < 0 ? 0 : config;
   offer->set_weights(0, POLYCONV_FORMAT_RAW, 0);
-  return forward.supports(of_part, config, *offer);
+  return forward.supports(PartRequest(request, part).get(), config, *offer);
 }
 
 inline bool folds_padding(const polyconv_layer &l) {
@@ -265,13 +281,10 @@ class AdjointPlan {
 
  private:
   void make(const Kernel &forward, const polyconv_request &request, int32_t config, Part *part) const {
-    const polyconv_layer *const layer = &part->of.layer;
-    polyconv_request of_part = request;
-    of_part.layers = &layer;
     Offer offer;
     detail::ask_forward(forward, request, part->of, config, &offer);
     part->bytes = detail::adjoint_bytes(layer_, part->of, offer);
-    part->forward = forward.create(of_part, config);
+    part->forward = forward.create(detail::PartRequest(request, part->of).get(), config);
   }
 
   const polyconv_layer layer_;

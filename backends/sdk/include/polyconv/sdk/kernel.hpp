@@ -35,6 +35,16 @@ inline int64_t shared_memory_limit(const polyconv_policy &policy) {
   return policy.struct_size < kSize ? INT64_MAX : policy.shared_memory_limit;
 }
 
+// Whether weights are new in every run, so that packing them is part of it.
+inline bool has_new_weights(const polyconv_policy &policy) {
+  return policy.dynamic_weights == POLYCONV_WEIGHTS_NEW;
+}
+// For a kernel inside of another one, which packs for it: weights stay where they were packed.
+inline polyconv_policy with_packed_weights(polyconv_policy policy) {
+  policy.dynamic_weights = std::min<int32_t>(policy.dynamic_weights, POLYCONV_WEIGHTS_UPDATED);
+  return policy;
+}
+
 // Puts text where `size` bytes are, cut to fit. A plan asks a hundred kernels, most of which only say no: printing
 // their words took a fifth of its time.
 inline void put_text(char *place, size_t size, const char *text) {
