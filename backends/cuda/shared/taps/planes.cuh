@@ -74,8 +74,9 @@ __device__ inline void store_column(const Conv<int32_t> &p, const DepthwisePlane
   }
 }
 
+// Nine blocks of a multiprocessor leave 56 registers a thread; without a number the compiler kept to 40 and spilled.
 template <class T, int Rows, bool Plain>
-__global__ void __launch_bounds__(kPlaneThreads)
+__global__ void __launch_bounds__(kPlaneThreads, 9)
     sum_planes(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ DepthwisePlanes s, const T *x,
                const T *weights, T *y) {
   ptx::await_previous();

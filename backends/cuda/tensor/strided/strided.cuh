@@ -18,6 +18,10 @@ struct StridedTileOf : TileOf<Type, Pixels, Channels, Groups, Teams, Blocks, Tur
   static constexpr int zero_bytes = kZeroPixels * 128; // behind the barriers
   static constexpr int stages = std::min(8, (Base::most_bytes - Base::leave_bytes - zero_bytes) / Base::stage_bytes);
   static constexpr int shared_bytes = stages * Base::stage_bytes + Base::leave_bytes + zero_bytes + 1024 + 256;
+  // The producer finds a tile's part too, for which the base's registers do not do.
+  static constexpr int producer_registers = 48;
+  static constexpr int consumer_registers =
+      std::min(240, (Base::registers * Base::threads - producer_registers * 128) / (128 * Groups) / 8 * 8);
   static_assert(stages >= 3, "not a tile");
 };
 
