@@ -61,10 +61,10 @@ Way way_for(const polyconv_layer &l) {
   const int64_t n = l.weights.size[3];
   const bool pools = sdk::has_pooling(l), leaves = leaves_from_registers(l);
   const auto moves_by = [&](int64_t step) { return l.stride[1] == step && l.stride[2] == step; };
-  if (n > kSmall) return {1, leaves && !pools && moves_by(1), find_large(n, l.input.type)};
-  if (leaves && !pools && moves_by(2)) return {2, true, find_strided(n, l.input.type)};
-  if (leaves && !pools && moves_by(1)) return {1, true, find_direct(n, l.input.type)};
-  return {1, leaves && pools && moves_by(1) && pools_pairs(l), find_staged(n, l.input.type)};
+  if (n > kSmall) return {1, leaves && !pools && moves_by(1), find<kLarge>(n, l.input.type)};
+  if (leaves && !pools && moves_by(2)) return {2, true, find<kStrided>(n, l.input.type)};
+  if (leaves && !pools && moves_by(1)) return {1, true, find<kDirect>(n, l.input.type)};
+  return {1, leaves && pools && moves_by(1) && pools_pairs(l), find<kStaged>(n, l.input.type)};
 }
 
 int bytes_of(int32_t type) {

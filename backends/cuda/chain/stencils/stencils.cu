@@ -31,9 +31,9 @@ constexpr const char *kFormat = "cuda_chain_stencil:1";
 const StencilKernel *kernel_for(const polyconv_request &request) {
   int known = 0;
   const StencilKernel *kernels = nullptr;
-  if (request.count == 2) kernels = two_stencils(known);
-  if (request.count == 3) kernels = three_stencils(known);
-  if (request.count == 4) kernels = four_stencils(known);
+  if (request.count == 2) kernels = stencils_of<2>(known);
+  if (request.count == 3) kernels = stencils_of<3>(known);
+  if (request.count == 4) kernels = stencils_of<4>(known);
   for (int i = 0; i < known; ++i) {
     bool same = true;
     for (int j = 0; j < request.count; ++j) same = same && kernels[i].sizes[j] == request.layers[j]->weights.size[3];
