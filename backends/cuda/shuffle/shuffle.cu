@@ -5,12 +5,7 @@
 // of 64 rows reads (64 + n - 1) / 64 of its input, mostly from the L2 cache. Strides of 1 and 2 compute what is wanted;
 // larger ones, and different ones along rows and columns, compute every output and store those that there are.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "shape.hpp"
 
 #include <cinttypes>

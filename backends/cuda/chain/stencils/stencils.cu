@@ -4,9 +4,7 @@
 // Floor: one read of the image and one write of the last filter's result, or the products at the FMA rate. A strip
 // reads again, and filters again, the few rows above it that its first results need; a tile the columns beside it.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "stencils/stencils.hpp"
 
 #include <cinttypes>
