@@ -8,9 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
+#include "common/host.hpp"
 #include "constant_cost.hpp"
 #include "filter.cuh"
 

@@ -5,10 +5,7 @@
 // square ones, or where channels are few, long ones of as many elements.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/conv.cuh"
-#include "common/device/launch.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "common/ptx/grid.cuh"
 
 namespace polyconv::cuda {

@@ -10,11 +10,8 @@
 #include <cmath>
 
 #include "blocks.hpp"
-#include "common/accepts.hpp"
 #include "common/conv.cuh"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "common/rows.hpp"
 
 namespace polyconv::cuda {

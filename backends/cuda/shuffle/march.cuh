@@ -1,4 +1,4 @@
-// march.cuh - the kernel of cuda-shuffle as a template; small.cu, strided.cu, staged.cu and large.cu instantiate it.
+// march.cuh - the kernel of cuda-shuffle as a template, with an instance for each way that results take (shape.hpp).
 //
 // A lane owns 4 or 8 columns of one input plane and marches down its rows. Each row is read once and goes into the sums
 // of all output rows that see it; the columns left and right of the lane's own come from its neighbours' registers.
@@ -9,6 +9,8 @@
 // memory-bound kernels", SC 2019.)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+
+#include <utility>
 
 #include "common/device/launch.hpp"
 #include "common/instance.hpp"
@@ -217,4 +219,24 @@ LaunchFunction by_type(int32_t type) {
   }
 }
 
+// Filters of Least x Least and larger.
+template <int Least, int step, Results results, int... more>
+LaunchFunction by_size(int64_t n, int32_t type, std::integer_sequence<int, more...>) {
+  LaunchFunction found = nullptr;
+  ((n == Least + more ? static_cast<void>(found = by_type<Least + more, step, results>(type)) : void()), ...);
+  return found;
+}
+
+template <Instances way>
+LaunchFunction find(int64_t n, int32_t type) {
+  constexpr int kStep = way == kStrided ? 2 : 1;
+  constexpr Results kResults = way == kStaged ? Results::kAll : Results::kRows;
+  if constexpr (way == kLarge)
+    return by_size<kSmall + 1, 1, Results::kAll>(n, type, std::make_integer_sequence<int, kLargest - kSmall>());
+  else
+    return by_size<1, kStep, kResults>(n, type, std::make_integer_sequence<int, kSmall>());
+}
+
 } // namespace polyconv::cuda::shuffle
+
+#define POLYCONV_INSTANCE(way) template shuffle::LaunchFunction shuffle::find<shuffle::way>(int64_t, int32_t);

@@ -53,10 +53,10 @@ struct March {
 using LaunchFunction = void (*)(const Conv<int32_t> &p, const March &m, const void *x, const void *weights, void *y,
                                 cudaStream_t stream);
 
-// The instances for a filter's size and the input's type, NULL where there is none.
-LaunchFunction find_direct(int64_t n, int32_t type);  // 1 to 7, step 1
-LaunchFunction find_strided(int64_t n, int32_t type); // 1 to 7, step 2, direct
-LaunchFunction find_staged(int64_t n, int32_t type);  // 1 to 7, step 1
-LaunchFunction find_large(int64_t n, int32_t type);   // 8 to 15, step 1, either
+// Ways through a layer: from registers into memory, at a step of 1 or 2; through shared memory; filters beyond kSmall.
+enum Instances { kDirect, kStrided, kStaged, kLarge };
+// The instance for a filter's size and the input's type, NULL where there is none.
+template <Instances way>
+LaunchFunction find(int64_t n, int32_t type);
 
 } // namespace polyconv::cuda::shuffle

@@ -5,12 +5,7 @@
 // of 64 rows reads (64 + n - 1) / 64 of its input, mostly from the L2 cache. Strides of 1 and 2 compute what is wanted;
 // larger ones, and different ones along rows and columns, compute every output and store those that there are.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "shape.hpp"
 
 #include <cinttypes>
@@ -61,10 +56,10 @@ Way way_for(const polyconv_layer &l) {
   const int64_t n = l.weights.size[3];
   const bool pools = sdk::has_pooling(l), leaves = leaves_from_registers(l);
   const auto moves_by = [&](int64_t step) { return l.stride[1] == step && l.stride[2] == step; };
-  if (n > kSmall) return {1, leaves && !pools && moves_by(1), find_large(n, l.input.type)};
-  if (leaves && !pools && moves_by(2)) return {2, true, find_strided(n, l.input.type)};
-  if (leaves && !pools && moves_by(1)) return {1, true, find_direct(n, l.input.type)};
-  return {1, leaves && pools && moves_by(1) && pools_pairs(l), find_staged(n, l.input.type)};
+  if (n > kSmall) return {1, leaves && !pools && moves_by(1), find<kLarge>(n, l.input.type)};
+  if (leaves && !pools && moves_by(2)) return {2, true, find<kStrided>(n, l.input.type)};
+  if (leaves && !pools && moves_by(1)) return {1, true, find<kDirect>(n, l.input.type)};
+  return {1, leaves && pools && moves_by(1) && pools_pairs(l), find<kStaged>(n, l.input.type)};
 }
 
 int bytes_of(int32_t type) {

@@ -16,6 +16,11 @@ inline bool takes_f32(const polyconv_request &request, int32_t math, sdk::Offer 
   offer.math = math;
   return true;
 }
+// The same before all that a kernel asks else.
+template <int32_t Math, bool (*Supports)(const polyconv_request &, int32_t, sdk::Offer &)>
+bool supports_f32(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  return takes_f32(request, Math, offer) && Supports(request, config, offer);
+}
 inline bool takes_f32_weights(const polyconv_request &request, int32_t math, sdk::Offer &offer) {
   return takes_f32(request, math, offer) &&
          (request.layers[0]->weights.type == POLYCONV_F32 || offer.reject("takes f32 weights"));

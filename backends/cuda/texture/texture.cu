@@ -15,10 +15,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
+#include "common/host.hpp"
 #include "launch.hpp"
 #include "texture_cost.hpp"
 

@@ -24,7 +24,6 @@ struct LayerShape {
 struct Net {
   int layers;
   LayerShape layer[kMostLayers];
-  constexpr int input_size() const { return layer[0].size; } // the first layer keeps it
   constexpr int result_size() const { return layer[layers - 1].size / layer[layers - 1].pool; }
   constexpr int results() const { return layer[layers - 1].out * result_size() * result_size(); }
 };

@@ -360,4 +360,26 @@ __device__ inline void store_units(const Mobile &m, const MobileSums<Rows, Pairs
   }
 }
 
+// ---------------------------------------------------------------- the kernels
+
+// Of<T, Rows, Step, Pairs> has the kernel of a type and a shape; null where none is compiled.
+template <template <class, int, int, int> class Of, class T, int Step>
+MobileKernel by_shape(int rows, int pairs) {
+  if constexpr (Step == 1) {
+    if (rows == 4 && pairs == 1) return Of<T, 4, Step, 1>::kernel;
+    if (rows == 4 && pairs == 2) return Of<T, 4, Step, 2>::kernel;
+  } else {
+    if (rows == 2 && pairs == 2) return Of<T, 2, Step, 2>::kernel;
+  }
+  if (rows == 2 && pairs == 4) return Of<T, 2, Step, 4>::kernel;
+  if (rows == 2 && pairs == 6) return Of<T, 2, Step, 6>::kernel;
+  if (rows == 1 && pairs == 10) return Of<T, 1, Step, 10>::kernel;
+  return nullptr;
+}
+
+template <template <class, int, int, int> class Of, class T>
+MobileKernel find_mobile(int rows, int step, int pairs) {
+  return step == 1 ? by_shape<Of, T, 1>(rows, pairs) : by_shape<Of, T, 2>(rows, pairs);
+}
+
 } // namespace polyconv::cuda::mobile

@@ -132,24 +132,14 @@ __global__ void __launch_bounds__(most_threads(Rows, Pairs), 1) fuse_pair(const 
   room.alarms.answer<T>(m);
 }
 
-// The kernels of a type and a stride.
-template <class T, int Step>
-MobileKernel pair_by_shape(int rows, int pairs) {
-  if constexpr (Step == 1) {
-    if (rows == 4 && pairs == 1) return fuse_pair<T, 4, Step, 1>;
-    if (rows == 4 && pairs == 2) return fuse_pair<T, 4, Step, 2>;
-  } else {
-    if (rows == 2 && pairs == 2) return fuse_pair<T, 2, Step, 2>;
-  }
-  if (rows == 2 && pairs == 4) return fuse_pair<T, 2, Step, 4>;
-  if (rows == 2 && pairs == 6) return fuse_pair<T, 2, Step, 6>;
-  if (rows == 1 && pairs == 10) return fuse_pair<T, 1, Step, 10>;
-  return nullptr;
-}
+template <class T, int Rows, int Step, int Pairs>
+struct PairKernel {
+  static constexpr MobileKernel kernel = fuse_pair<T, Rows, Step, Pairs>;
+};
 
 template <class T>
 MobileKernel find_pair(int rows, int step, int pairs) {
-  return step == 1 ? pair_by_shape<T, 1>(rows, pairs) : pair_by_shape<T, 2>(rows, pairs);
+  return find_mobile<PairKernel, T>(rows, step, pairs);
 }
 
 } // namespace polyconv::cuda::mobile

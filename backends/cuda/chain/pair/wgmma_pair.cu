@@ -3,13 +3,11 @@
 //
 // Floor: the input and the result once, at the rate of a copy.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/machine.hpp"
-#include "common/types.hpp"
+#include "common/host.hpp"
 #include "pair/pair.hpp"
 #include "pair/wgmma.hpp"
 
 #include "common/device/device.hpp"
-#include "common/device/launch.hpp"
 #include "common/device/maps.hpp"
 
 namespace polyconv::cuda {

@@ -7,10 +7,7 @@
 #include <cinttypes>
 #include <cmath>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "plan.hpp"
 #include "pyramid/pyramid.cuh"
 

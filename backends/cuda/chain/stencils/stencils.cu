@@ -4,9 +4,7 @@
 // Floor: one read of the image and one write of the last filter's result, or the products at the FMA rate. A strip
 // reads again, and filters again, the few rows above it that its first results need; a tile the columns beside it.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "stencils/stencils.hpp"
 
 #include <cinttypes>
@@ -31,9 +29,9 @@ constexpr const char *kFormat = "cuda_chain_stencil:1";
 const StencilKernel *kernel_for(const polyconv_request &request) {
   int known = 0;
   const StencilKernel *kernels = nullptr;
-  if (request.count == 2) kernels = two_stencils(known);
-  if (request.count == 3) kernels = three_stencils(known);
-  if (request.count == 4) kernels = four_stencils(known);
+  if (request.count == 2) kernels = stencils_of<2>(known);
+  if (request.count == 3) kernels = stencils_of<3>(known);
+  if (request.count == 4) kernels = stencils_of<4>(known);
   for (int i = 0; i < known; ++i) {
     bool same = true;
     for (int j = 0; j < request.count; ++j) same = same && kernels[i].sizes[j] == request.layers[j]->weights.size[3];

@@ -11,6 +11,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <utility>
 
 #include "common/ptx/numbers.cuh"
@@ -300,4 +301,22 @@ StencilKernel stencil_kernel() {
           Begin::unrolls ? Begin::kFirst / 2 : Begin::kLead};
 }
 
+template <int count>
+const StencilKernel *stencils_of(int &known) {
+  static const auto kernels = [] {
+    if constexpr (count == 2)
+      return std::array{stencil_kernel<3, 3>(), stencil_kernel<3, 5>(), stencil_kernel<5, 3>(), stencil_kernel<5, 5>(),
+                        stencil_kernel<7, 3>(), stencil_kernel<3, 7>(), stencil_kernel<7, 7>()};
+    else if constexpr (count == 3)
+      return std::array{stencil_kernel<3, 3, 3>(), stencil_kernel<5, 3, 3>(), stencil_kernel<5, 5, 3>(),
+                        stencil_kernel<5, 5, 5>()};
+    else
+      return std::array{stencil_kernel<3, 3, 3, 3>(), stencil_kernel<5, 3, 3, 3>()};
+  }();
+  known = static_cast<int>(kernels.size());
+  return kernels.data();
+}
+
 } // namespace polyconv::cuda::chain
+
+#define POLYCONV_INSTANCE(count) template const chain::StencilKernel *chain::stencils_of<count>(int &);

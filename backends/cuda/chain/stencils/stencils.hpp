@@ -50,9 +50,8 @@ struct StencilKernel {
   int lead;                 // steps of the loop that those before a strip's first result take as long as
 };
 
-// Those for `count` filters; `known` is how many there are.
-const StencilKernel *two_stencils(int &known);
-const StencilKernel *three_stencils(int &known);
-const StencilKernel *four_stencils(int &known);
+// Those for 2 to 4 filters; `known` is how many there are.
+template <int count>
+const StencilKernel *stencils_of(int &known);
 
 } // namespace polyconv::cuda::chain

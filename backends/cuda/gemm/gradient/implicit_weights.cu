@@ -6,10 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "gradient/gradient.hpp"
 

@@ -4,9 +4,7 @@
 //
 // Floor: that of implicit, and besides the matrix, R S times the input, is written and read: 8 C R S bytes a pixel.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/device/launch.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
+#include "common/host.hpp"
 #include "common/ptx/grid.cuh"
 #include "common/rows.hpp"
 #include "product/product.hpp"

@@ -5,10 +5,7 @@
 //
 // Floor: 2 N K P Q C R S at the FMA rate: 50.5 TFLOP/s of strict f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "common/sums/partials.cuh"
 #include "product/product.hpp"
 

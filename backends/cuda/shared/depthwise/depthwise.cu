@@ -4,15 +4,10 @@
 // Floor: max(2 N K P Q n^2 / FMA rate, one read and one write of every element / copy rate). Small filters wait for
 // memory; from 5x5 on the products count, and every product's operands must come from registers.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/machine.hpp"
-#include "common/types.hpp"
+#include "common/host.hpp"
 #include "depthwise/depthwise.hpp"
 
 #include <cinttypes>
-
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
 
 namespace polyconv::cuda {
 namespace {

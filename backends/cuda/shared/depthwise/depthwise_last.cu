@@ -4,11 +4,7 @@
 // Floor: max(2 N K P Q n^2 / FMA rate, one read and one write of every element / copy rate). Small filters wait for
 // memory: what counts is how much is on its way at a time. From 7x7 on the products count.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/types.hpp"
+#include "common/host.hpp"
 #include "depthwise/channels.cuh"
 #include "depthwise/last.hpp"
 

@@ -6,12 +6,8 @@
 #include <cinttypes>
 #include <limits>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/device/launch.hpp"
+#include "common/host.hpp"
 #include "common/implicit.hpp"
-#include "common/kernel.hpp"
-#include "common/types.hpp"
 #include "depthwise/patches.hpp"
 
 namespace polyconv::cuda {

@@ -4,11 +4,7 @@
 //
 // Floor: one read and one write of every element; then what lanes issue for each tap that is not padding.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/types.hpp"
+#include "common/host.hpp"
 #include "taps/planes.hpp"
 
 namespace polyconv::cuda::shared {

@@ -7,14 +7,10 @@
 // products: the loads keep up with the products, and what is lost is idle lanes where the patch does not divide the
 // image.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "tiles/patch.hpp"
 
 #include <cinttypes>
-
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
 
 namespace polyconv::cuda {
 namespace {

@@ -8,15 +8,10 @@
 #include <cinttypes>
 #include <cmath>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/device/launch.hpp"
+#include "common/host.hpp"
 #include "common/implicit.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
 #include "common/patches.hpp"
 #include "common/sums/bias_gradient.hpp"
-#include "common/types.hpp"
 #include "weights/last.hpp"
 
 namespace polyconv::cuda {

@@ -6,12 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
+#include "common/host.hpp"
 #include "common/implicit.cuh"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
 #include "weights/weights.hpp"
 

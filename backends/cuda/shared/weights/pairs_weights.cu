@@ -5,15 +5,11 @@
 // Floor: max(2 N K P Q n^2 C / FMA rate, one read of every element / copy rate). For a strip of 4 outputs a thread of 3
 // filters and 4 rows of 7 taps takes 15 loads of 16 bytes, of few addresses a warp, for 336 products.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "weights/pairs.hpp"
 
 #include <cinttypes>
 
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
 
 namespace polyconv::cuda {

@@ -5,14 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "common/sums/bias_gradient.hpp"
-#include "common/types.hpp"
 #include "weights/rows.hpp"
 
 namespace polyconv::cuda {

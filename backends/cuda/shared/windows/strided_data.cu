@@ -8,13 +8,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cinttypes>
 
-#include "common/accepts.hpp"
 #include "common/conv.cuh"
 #include "common/epilogue.cuh"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 
 namespace polyconv::cuda {
 namespace {

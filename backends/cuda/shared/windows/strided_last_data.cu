@@ -4,11 +4,7 @@
 //
 // Floor: one read of the output's gradient and one write of the input's.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/types.hpp"
+#include "common/host.hpp"
 #include "depthwise/channels.cuh"
 #include "windows/cells.hpp"
 

@@ -7,17 +7,11 @@
 // A thread of 8 x 4 inputs takes 21 loads of 8 bytes for the window and 13 of 16 for a filter of 7 x 7, for 392
 // products.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "windows/windows.hpp"
 
 #include <cinttypes>
 #include <cmath>
-
-#include "common/cheapest.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/numbers.hpp"
 
 namespace polyconv::cuda {
 namespace {

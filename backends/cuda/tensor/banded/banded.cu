@@ -11,15 +11,9 @@
 #include "few/few.hpp"
 
 namespace polyconv::cuda {
-namespace {
-
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return few::takes_16_bits(request, offer) && banded::supports(request, config, offer);
-}
-
-} // namespace
 
 // Which form a config takes, and when its sums get their bias, depends on the batch and on the pointers' alignment.
-POLYCONV_DEFINE_KERNEL(banded, banded::kConfigNames, supports, banded::create, POLYCONV_KERNEL_VARIANT);
+POLYCONV_DEFINE_KERNEL(banded, banded::kConfigNames, few::supports_16_bits<banded::supports>, banded::create,
+                       POLYCONV_KERNEL_VARIANT);
 
 } // namespace polyconv::cuda

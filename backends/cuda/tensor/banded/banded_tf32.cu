@@ -8,14 +8,8 @@
 #include "rounded.hpp"
 
 namespace polyconv::cuda {
-namespace {
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return takes_f32(request, POLYCONV_MATH_TF32, offer) && banded::supports(request, config, offer);
-}
-
-} // namespace
-
-POLYCONV_DEFINE_KERNEL(banded_tf32, banded::kConfigNames, supports, banded::create, POLYCONV_KERNEL_VARIANT);
+POLYCONV_DEFINE_KERNEL(banded_tf32, banded::kConfigNames, supports_f32<POLYCONV_MATH_TF32, banded::supports>,
+                       banded::create, POLYCONV_KERNEL_VARIANT);
 
 } // namespace polyconv::cuda

@@ -5,16 +5,12 @@
 //
 // Floor: 6 x 2 N K P Q C R S at the rate of bf16 on the tensor cores: 132 TFLOP/s of f32 on an H200.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cheapest.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "emulated/emulated.hpp"
 #include "wgmma/wgmma_cost.hpp"
 
 #include <cmath>
 
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/numbers.hpp"
 #include "rounded.hpp"
 #include "wgmma/maps.hpp"
 

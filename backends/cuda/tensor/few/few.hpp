@@ -126,5 +126,10 @@ inline bool takes_16_bits(const polyconv_request &request, sdk::Offer &offer) {
   const int32_t type = request.layers[0]->input.type;
   return is_half(type) || offer.reject("takes f16 and bf16");
 }
+// The same before all that a kernel asks else.
+template <bool (*Supports)(const polyconv_request &, int32_t, sdk::Offer &)>
+bool supports_16_bits(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  return takes_16_bits(request, offer) && Supports(request, config, offer);
+}
 
 } // namespace polyconv::cuda::few

@@ -9,18 +9,10 @@
 #include "few/few_in.hpp"
 
 namespace polyconv::cuda {
-namespace {
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return few::takes_16_bits(request, offer) && few_in::supports(request, few_in::Products::kPlain, config, offer);
-}
+using few_in::Products;
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return few_in::create(request, few_in::Products::kPlain, config);
-}
-
-} // namespace
-
-POLYCONV_DEFINE_KERNEL(few_in, few_in::kConfigNames, supports, create);
+POLYCONV_DEFINE_KERNEL(few_in, few_in::kConfigNames, few::supports_16_bits<few_in::supports_as<Products::kPlain>>,
+                       few_in::create_as<Products::kPlain>);
 
 } // namespace polyconv::cuda

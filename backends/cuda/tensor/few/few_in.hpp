@@ -79,4 +79,14 @@ inline constexpr const char *kConfigNames[kConfigCount] = {"patch128", "patch256
 bool supports(const polyconv_request &request, Products products, int32_t config, sdk::Offer &offer);
 std::unique_ptr<sdk::Instance> create(const polyconv_request &request, Products products, int32_t config);
 
+// The kernels of one kind of products.
+template <Products What>
+bool supports_as(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
+  return supports(request, What, config, offer);
+}
+template <Products What>
+std::unique_ptr<sdk::Instance> create_as(const polyconv_request &request, int32_t config) {
+  return create(request, What, config);
+}
+
 } // namespace polyconv::cuda::few_in

@@ -8,19 +8,11 @@
 #include "rounded.hpp"
 
 namespace polyconv::cuda {
-namespace {
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return takes_f32(request, POLYCONV_MATH_FP32_EMULATED, offer) &&
-         few_in::supports(request, few_in::Products::kEmulated, config, offer);
-}
+using few_in::Products;
 
-std::unique_ptr<sdk::Instance> create(const polyconv_request &request, int32_t config) {
-  return few_in::create(request, few_in::Products::kEmulated, config);
-}
-
-} // namespace
-
-POLYCONV_DEFINE_KERNEL(few_in_emulated, few_in::kConfigNames, supports, create);
+POLYCONV_DEFINE_KERNEL(few_in_emulated, few_in::kConfigNames,
+                       supports_f32<POLYCONV_MATH_FP32_EMULATED, few_in::supports_as<Products::kEmulated>>,
+                       few_in::create_as<Products::kEmulated>);
 
 } // namespace polyconv::cuda

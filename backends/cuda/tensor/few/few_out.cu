@@ -8,14 +8,7 @@
 #include "few/few_out.hpp"
 
 namespace polyconv::cuda {
-namespace {
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return few::takes_16_bits(request, offer) && few_out::supports(request, config, offer);
-}
-
-} // namespace
-
-POLYCONV_DEFINE_KERNEL(few_out, few_out::kConfigNames, supports, few_out::create);
+POLYCONV_DEFINE_KERNEL(few_out, few_out::kConfigNames, few::supports_16_bits<few_out::supports>, few_out::create);
 
 } // namespace polyconv::cuda

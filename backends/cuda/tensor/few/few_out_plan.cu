@@ -4,12 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
 #include "common/conv.cuh"
-#include "common/device/launch.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "few/few_out.cuh"
 
 namespace polyconv::cuda::few_out {

@@ -8,14 +8,8 @@
 #include "rounded.hpp"
 
 namespace polyconv::cuda {
-namespace {
 
-bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {
-  return takes_f32(request, POLYCONV_MATH_TF32, offer) && few_out::supports(request, config, offer);
-}
-
-} // namespace
-
-POLYCONV_DEFINE_KERNEL(few_out_tf32, few_out::kConfigNames, supports, few_out::create);
+POLYCONV_DEFINE_KERNEL(few_out_tf32, few_out::kConfigNames, supports_f32<POLYCONV_MATH_TF32, few_out::supports>,
+                       few_out::create);
 
 } // namespace polyconv::cuda

@@ -4,13 +4,8 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
 #include "common/device/device.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
-#include "common/types.hpp"
+#include "common/host.hpp"
 #include "first/first.hpp"
 #include "wgmma/instance.hpp"
 

@@ -4,13 +4,9 @@
 //
 // Floor: 2 N K P Q C at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200, or one read of both tensors.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
 #include "common/device/device.hpp"
-#include "common/kernel.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "common/sums/bias_gradient.hpp"
-#include "common/types.hpp"
 #include "first/weights.hpp"
 #include "weights/instance.hpp"
 

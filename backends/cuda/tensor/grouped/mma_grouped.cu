@@ -5,11 +5,7 @@
 //
 // Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/device/launch.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "common/pieces.hpp"
 #include "grouped/grouped.cuh"
 #include "mma/product.hpp"

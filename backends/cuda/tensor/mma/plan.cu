@@ -1,10 +1,7 @@
 // plan.cu - what the kernels of mma.sync have in common on the host: configs, what is taken, the choice, the run.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "common/sums/partials.cuh"
-#include "common/types.hpp"
 #include "mma/product.hpp"
 
 namespace polyconv::cuda::tensor {

@@ -4,13 +4,11 @@
 //
 // Floor: 2 N K P Q C R S at the rate of the tensor cores, 790 TFLOP/s of f16 on an H200.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "near/halo.hpp"
 
 #include <cmath>
 
-#include "common/numbers.hpp"
 #include "wgmma/instance.hpp"
 
 namespace polyconv::cuda {

@@ -1,8 +1,6 @@
 // plan.cu - how cuda-tensor/octets cuts up a layer, how its weights are packed, and the run.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/machine.hpp"
+#include "common/host.hpp"
 #include "octets/plan.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
@@ -12,7 +10,6 @@
 
 #include "banded/parts.cuh"
 #include "common/conv.cuh"
-#include "common/numbers.hpp"
 
 namespace polyconv::cuda::octets {
 namespace {

@@ -1,8 +1,6 @@
 // planes.cu - the kernels of the Hopper product of channels first, and the packing of dense weights.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/instance.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "planes/near.cuh"
 #include "planes/planes.hpp"
 

@@ -9,13 +9,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/cheapest.hpp"
 #include "common/device/device.hpp"
+#include "common/host.hpp"
 #include "common/implicit.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
 #include "planes/planes.hpp"
 #include "rounded.hpp"
 #include "wgmma/maps.hpp"

@@ -9,13 +9,7 @@
 #include <cinttypes>
 #include <cmath>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
-#include "common/device/launch.hpp"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "mma/product.hpp"
 #include "pixel_matrix.hpp"
 #include "pointwise/pointwise.cuh"

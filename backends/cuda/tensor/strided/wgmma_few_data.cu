@@ -5,11 +5,8 @@
 //
 // Floor: a forward layer of 64 output channels, which is the least that the products of either kernel are wide.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/accepts.hpp"
 #include "common/conv.cuh"
-#include "common/instance.hpp"
-#include "common/kernel.hpp"
-#include "common/numbers.hpp"
+#include "common/host.hpp"
 #include "common/rewrite/products.hpp"
 #include "common/values.cuh"
 

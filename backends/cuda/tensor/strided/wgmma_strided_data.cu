@@ -9,13 +9,8 @@
 #include <cmath>
 #include <vector>
 
-#include "common/accepts.hpp"
-#include "common/cheapest.hpp"
 #include "common/device/device.hpp"
-#include "common/kernel.hpp"
-#include "common/machine.hpp"
-#include "common/numbers.hpp"
-#include "common/types.hpp"
+#include "common/host.hpp"
 #include "strided/strided.hpp"
 #include "wgmma/instance.hpp"
 
