@@ -29,6 +29,7 @@ constexpr int64_t kLeastBand = 4;                  // rows of results
 constexpr double kTapCycles = 0.75, kResultCycles = 5, kSourceCycles = 2.5, kTurnCycles = 4, kFinishCycles = 12,
                  kRowCycles = 30;
 constexpr int64_t kWorth = 10;            // multiply-adds of a vector, from which on bringing it in shows little
+constexpr int64_t kWide = 28;             // columns from which on turning row by row is as quick as whole strips
 constexpr double kCacheBytesPerUs = 80e3; // of one thread, from and to the second cache
 constexpr double kFromMemory = 0.3;       // of the time that kBytesPerUs allows
 
@@ -128,12 +129,12 @@ class RingInstance final : public RowInstance {
 
 // Whether it is a layer for rings.
 bool ring_takes(const polyconv_layer &layer, Isa isa) {
-  const bool last = layer.input.stride[kC] == 1 && layer.input.size[kC] > 1;
+  const bool last = channels_side_by_side(layer), many = taps(layer) >= kWorth * layer.stride[1] * layer.stride[2];
   return !many_registers(isa) && layer.input.type == POLYCONV_F32 && layer.sum_type == POLYCONV_F32 &&
          layer.weights.size[kC] == 1 && layer.groups == layer.input.size[kC] && layer.groups > 1 &&
          layer.output.size[kC] == layer.groups && layer.stride[2] <= 2 && layer.dilation[2] == 1 &&
-         taps(layer) >= kWorth * layer.stride[1] * layer.stride[2] &&
-         (last ? layer.groups * 4 >= 2 * vector_bytes(isa) : turned_takes(layer));
+         (last ? many && layer.groups * 4 >= 2 * vector_bytes(isa)
+               : (many || (taps(layer) > 1 && layer.input.size[kW] >= kWide)) && turned_takes(layer));
 }
 
 } // namespace
