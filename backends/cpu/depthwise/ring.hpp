@@ -19,17 +19,15 @@ struct RingBand {
   const RingPlan &plan;
   const LayerRun &run;
   const Axis &rows, &columns;
-  const float *in; // the unit's first channel in the image
-  float *ring;
-  const float *weights; // of the unit: [tap][kDepthwiseUnit]
-  float *sums;
+  float *ring, *sums;
   RingRows *listed;
-  int64_t channels;      // of the unit
-  Row at;                // the first result of the band and chunk
-  int64_t count, width;  // rows and columns of results
-  int64_t first, pixels; // of the source: the chunk's first coordinate, and how many
-  AxisRun inner;         // of these, those inside the input
-  int64_t tiles, wide;   // of a row, and those of them, the first, that are one column wider than the rest
+  const float *in = nullptr, *weights = nullptr; // the unit's: its first channel in the image; [tap][kDepthwiseUnit]
+  int64_t channels = 0;                          // of the unit
+  Row at = {};                                   // the first result of the band and chunk
+  int64_t count = 0, width = 0;                  // rows and columns of results
+  int64_t first = 0, pixels = 0;                 // of the source: the chunk's first coordinate, and how many
+  AxisRun inner = {};                            // of these, those inside the input
+  int64_t tiles = 0, wide = 0; // of a row, and those of them, the first, that are one column wider than the rest
 };
 
 // `count` pixels of up to kDepthwiseUnit channels side by side, `stride` elements apart. The row below comes soon.
@@ -89,7 +87,7 @@ POLYCONV_INLINE void bring_row(const RingBand &b, int64_t t, int64_t y, float *o
   bring_pixels(b, in, b.first + b.inner.a, b.inner.b - b.inner.a, out + b.inner.a * kDepthwiseUnit);
 }
 
-// What the tiles of a row of results read and where they go; `to` is the tile's.
+// What the tiles of a row of results read.
 struct RingTile {
   const RingRows *listed;
   int64_t lists, line; // elements of a row of the ring
@@ -246,20 +244,9 @@ POLYCONV_NOINLINE void ring_share(const RingPlan &p, const LayerRun &run, const 
                 run,
                 share.rows,
                 share.columns,
-                nullptr,
                 reinterpret_cast<float *>(share.scratch),
-                nullptr,
                 reinterpret_cast<float *>(share.scratch + p.sums_at),
-                reinterpret_cast<RingRows *>(share.scratch + p.rows_at),
-                0,
-                {},
-                0,
-                0,
-                0,
-                0,
-                {},
-                0,
-                0};
+                reinterpret_cast<RingRows *>(share.scratch + p.rows_at)};
   int64_t padded = -1; // the column whose chunk's padding stands in the ring
   for (int64_t item = share.first; item < share.last; ++item) {
     const int64_t band = item % share.bands, unit = item / share.bands % p.units, plane = item / share.bands / p.units;

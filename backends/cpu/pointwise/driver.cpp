@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kLine = 64; // bytes
 
-constexpr int64_t kCopiedPanels = 4, kCopiedChannels = 64;
+constexpr int64_t kCopiedPanels = 4, kCopiedChannels = 160;
 
 // As in tile.hpp: wide tiles where there are few output channels.
 int64_t tile_vectors(int64_t channels, Isa isa) {
