@@ -8,6 +8,7 @@
 #include "cpu/common/count.hpp"
 #include "cpu/dense/driver.hpp"
 #include "cpu/depthwise/driver.hpp"
+#include "cpu/depthwise/ring_driver.hpp"
 #include "cpu/depthwise/turned_driver.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/kernels.hpp"
@@ -33,11 +34,11 @@ double plane_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa 
   return kPlanesInCache * plane_geometry(layer, policy, isa, false).serial_us;
 }
 double depthwise_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
-  const bool last = layer.input.stride[kC] == 1 && layer.input.size[kC] > 1;
-  if (last) return depthwise_geometry(layer, policy, isa).serial_us;
   const polyconv_layer *one = &layer;
   polyconv_request request{};
   request.op = POLYCONV_OP_CONVOLVE, request.count = 1, request.layers = &one, request.policy = &policy;
+  if (ring_pays(request, isa)) return ring_geometry(layer, policy, isa).serial_us;
+  if (channels_side_by_side(layer)) return depthwise_geometry(layer, policy, isa).serial_us;
   return turned_pays(request, isa) ? turned_geometry(layer, policy, isa).serial_us : plane_us(layer, policy, isa);
 }
 double dense_us(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {

@@ -32,6 +32,9 @@ inline constexpr int64_t kDepthwiseTileAheadBytes = 1 << 20; // where tiles of a
 inline constexpr int64_t kDepthwisePassBytes = 512 << 10, kDepthwiseWalkBytes = 16 << 10;
 inline constexpr int64_t kTurnedStripBytes = 384 << 10, kDepthwiseUnitBytes = 384 << 10;
 
+// depthwise by rings: the source rows of a row of results, in the first cache.
+inline constexpr int64_t kRingBytes = 28 << 10;
+
 // product: a piece's input rows, in the second cache.
 inline constexpr int64_t kProductTallBytes = 400 << 10;
 

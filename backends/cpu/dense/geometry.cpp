@@ -250,6 +250,7 @@ Costs costs_of(const DensePlan &p) {
   const double pixels = std::max(columns / std::max(tiles, 1.0), (p.chains ? 2 : p.pairs ? 4 : 8) / per_panel);
   const Axis &w = p.axis[2];
   const double runs = p.one_run || p.shares ? real(p.taps / w.taps) : real(p.taps);
+  const double run = p.tile_pixels < 14 ? 30 : 20; // of 16 registers the beginning is as long for half of the sums
   const bool few_lines = p.skips_lines && p.lines > 0;
   const double out = real(p.axis[1].out), padding = real(p.axis[1].before + p.axis[1].after);
   const double inside = few_lines && p.taps > 1 ? 1 - std::min(padding / (out * real(p.axis[1].taps)), 0.9) : 1;
@@ -264,7 +265,7 @@ Costs costs_of(const DensePlan &p) {
   Costs c;
   // One vector of weights meets as many broadcasts as multiply-adds: the loads decide, unless taps share them.
   const double loads = per_panel < 2 && !p.shares ? 1.25 : 1.0;
-  c.multiply = tiles * (taps_k * inside * pixels * per_panel * loads + 50 + 20 * runs) + columns * per_panel * finish;
+  c.multiply = tiles * (taps_k * inside * pixels * per_panel * loads + 50 + run * runs) + columns * per_panel * finish;
   c.source = 0;
   if (!p.in_place) {
     const bool last = p.input.stride[sdk::kC] == 1 && p.arithmetic != DenseArithmetic::kPairs;

@@ -5,12 +5,17 @@
 // Floor: one read and one write of the tensors; a 3x3 has 9 multiply-adds for them, so it is memory that counts beyond
 // the caches. Inside them a row of 8 pixels loads 10 vectors for 24 multiply-adds of each row of taps.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/depthwise/turned.hpp"
+#include "cpu/depthwise/ring.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
 
 void depthwise_turned_task(const TurnedPlan &plan, const LayerRun &run, const TurnedShare &share) {
   turned_typed(plan, run, share);
+}
+
+void depthwise_ring_task([[maybe_unused]] const RingPlan &plan, [[maybe_unused]] const LayerRun &run,
+                         [[maybe_unused]] const RingShare &share) {
+  if constexpr (!kManyRegisters) ring_share(plan, run, share);
 }
 
 void depthwise_task(const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share) {

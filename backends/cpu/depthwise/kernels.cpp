@@ -6,6 +6,7 @@
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/depthwise/driver.hpp"
+#include "cpu/depthwise/ring_driver.hpp"
 #include "cpu/depthwise/spread_driver.hpp"
 #include "cpu/depthwise/turned_driver.hpp"
 #include "cpu/plane/driver.hpp"
@@ -16,11 +17,6 @@
 
 namespace polyconv::cpu {
 namespace {
-
-// Channels side by side, more of them than one.
-bool channels_side_by_side(const polyconv_layer &layer) {
-  return layer.input.stride[sdk::kC] == 1 && layer.input.size[sdk::kC] > 1;
-}
 
 constexpr double kConvertUs = 0.18e-3; // an element, from planes to pixels or back
 
@@ -63,6 +59,7 @@ bool offer_forward(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
   if (layer.weights.size[sdk::kC] != 1)
     return offer.reject("takes one channel a group, not %" PRId64, layer.weights.size[sdk::kC]);
   if (layer.groups == 1) return offer.reject("takes several groups; this is one channel");
+  if (ring_pays(request, isa)) return ring_offer(request, isa, offer);
   if (channels_side_by_side(layer))
     return layer.output.size[sdk::kC] == layer.input.size[sdk::kC]
                ? depthwise_offer(request, isa, offer)
@@ -78,6 +75,7 @@ bool offer_forward(const polyconv_request &request, Isa isa, sdk::Offer &offer) 
 
 std::unique_ptr<sdk::Instance> create_forward(const polyconv_request &request, int32_t config) {
   const Isa isa = static_cast<Isa>(config);
+  if (ring_pays(request, isa)) return ring_create(request, isa);
   if (channels_side_by_side(*request.layers[0])) return depthwise_create(request, isa);
   return turned_pays(request, isa) ? turned_create(request, isa) : plane_create(request, isa);
 }

@@ -6,11 +6,24 @@
 #include "cpu/common/rows.hpp"
 #include "cpu/depthwise/turned_plan.hpp"
 
+#include <functional>
+
 namespace polyconv::cpu {
 
 // Whether the layer, forward and of one channel a group and one filter a channel, is one of whole kernels:
 // an image, columns side by side, padding with a value.
 bool turned_takes(const polyconv_layer &layer);
+
+// Channels side by side, more of them than one.
+inline bool channels_side_by_side(const polyconv_layer &layer) {
+  return layer.input.stride[1] == 1 && layer.input.size[1] > 1;
+}
+
+// Whether a way by pixels, which takes the layer, is quicker than the filter of planes, if that takes it too;
+// `estimate` is of one image on one thread, kNever where its workspace is beyond the limit.
+constexpr double kNever = 1e30;
+bool beats_planes(const polyconv_request &request, Isa isa,
+                  const std::function<double(const polyconv_layer &, const polyconv_policy &)> &estimate);
 
 // Whether it takes the layer, fits the workspace, and beats the filter of planes where that takes it too.
 bool turned_pays(const polyconv_request &request, Isa isa);

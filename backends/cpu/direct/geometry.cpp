@@ -189,17 +189,17 @@ DirectPlan direct_geometry(const polyconv_layer &layer, const polyconv_policy &p
   const double again = static_cast<double>(p.depth_entries * p.row_slots * p.row_blocks * p.block_parts) /
                        static_cast<double>(std::max<int64_t>(p.source.size[sdk::kH], 1));
   const int64_t read = p.source.stride[sdk::kW] * p.source_step;
-  // Of planes that become pixels, as in the first layer of most networks, finishing results and loading every second
-  // pixel show, since there is little to multiply. Fitted on AVX2 and to forward layers alone.
+  // Finishing pixels shows where there is little to multiply, as does loading every second one of planes, as in the
+  // first layer of most networks. Fitted on AVX2 and to forward layers alone.
   constexpr double kFinishCycles = 5;                                  // a vector
   const bool fitted = vector_bytes(isa) == 32 && !many_registers(isa); // AVX2, which other processors have no name for
-  const bool turns = fitted && !p.backward && p.channels_along && layer.input.stride[sdk::kC] != 1 &&
-                     layer.result.stride[sdk::kC] == 1;
+  const bool finishes = fitted && !p.backward && p.channels_along && layer.result.stride[sdk::kC] == 1;
+  const bool turns = finishes && layer.input.stride[sdk::kC] != 1;
   const double element = read == 1 ? 5.0 / static_cast<double>(lanes) : turns ? 2.2 : 1.5;
   const double loads = static_cast<double>(sdk::elements(p.source)) * std::max(again, 1.0);
   arithmetic += loads * element * 2.0 * static_cast<double>(lanes) / rate;
   const double vectors = static_cast<double>(sdk::elements(layer.result)) / static_cast<double>(lanes);
-  if (turns) arithmetic += vectors * kFinishCycles * cycle_us(isa);
+  if (finishes) arithmetic += vectors * kFinishCycles * cycle_us(isa);
   // What a source row of a channel and a row of results cost, however short.
   const double pieces = static_cast<double>(p.pieces), per_piece = static_cast<double>(p.depth_slots * p.row_slots);
   const double rows = pieces / static_cast<double>(p.block_parts) * static_cast<double>(p.block_rows * p.blocks);

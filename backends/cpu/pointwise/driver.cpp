@@ -18,6 +18,8 @@ namespace {
 
 constexpr int64_t kLine = 64; // bytes
 
+constexpr int64_t kCopiedPanels = 4, kCopiedChannels = 160;
+
 // As in tile.hpp: wide tiles where there are few output channels.
 int64_t tile_vectors(int64_t channels, Isa isa) {
   const bool wide = many_registers(isa);
@@ -60,6 +62,8 @@ PointwisePlan make_plan(const polyconv_layer &layer, const polyconv_policy &poli
   p.group_out = layer.output.size[sdk::kC] / layer.groups;
   p.panels = ceil_div(p.group_out, many_registers(isa) ? 14 : 6);
   p.panel_channels = ceil_div(p.group_out, p.panels);
+  // Where a panel is low it reads a tile's pixels often, and of so many planes they are in the first cache no more.
+  p.copies = !many_registers(isa) && p.panels >= kCopiedPanels && p.group_in >= kCopiedChannels;
   p.lanes = vector_bytes(isa) / 4;
   p.tile_pixels = p.lanes * tile_vectors(p.group_out, isa);
   join_images(p);

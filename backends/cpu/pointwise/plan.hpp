@@ -17,6 +17,7 @@ namespace polyconv::cpu {
 struct PointwisePlan {
   polyconv_tensor input;
   Epilogue epilogue;
+  int32_t copies;       // every tile's pixels are copied: many panels read them, from planes that meet in the caches
   int32_t stores_tiles; // tiles go from registers to the result: at most a bias and relu
 
   int64_t images, pixels;              // of an image
@@ -27,7 +28,7 @@ struct PointwisePlan {
   int64_t joined, joined_pixels;       // images that share a vector, 1: none; pixels of each in it
   int64_t units;                       // tiles of all images; after those of `joined` images the one that they share
   Grid grid;                           // units by panels of all groups
-  int64_t sums_at, scratch_bytes;      // of one task: an incomplete tile's pixels, then its sums
+  int64_t sums_at, scratch_bytes;      // of one task: an incomplete or copied tile's pixels, then its sums
   double estimate_us;
 };
 

@@ -18,14 +18,17 @@ POLYCONV_INLINE const float *source_of(const PointwisePlan &p, const LayerRun &r
          group * p.group_in * p.input.stride[1];
 }
 
-// `channels` rows of `pixels` pixels, side by side in whole vectors; the lanes beyond are zero.
+// `channels` rows of `pixels` pixels, side by side in whole vectors; the lanes beyond are zero. The next tile's lines
+// are fetched meanwhile.
 POLYCONV_INLINE void copy_tile(const float *in, int64_t stride, int64_t channels, int64_t pixels, int64_t width,
                                float *out) {
-  for (int64_t c = 0; c < channels; ++c, in += stride, out += width)
+  for (int64_t c = 0; c < channels; ++c, in += stride, out += width) {
+    __builtin_prefetch(in + width);
     for (int64_t i = 0; i < width; i += kF32Lanes) {
       const int64_t rest = pixels - i;
       store(out + i, rest >= kF32Lanes ? load(in + i) : load_partial(in + i, static_cast<int>(rest)));
     }
+  }
 }
 
 // The last pixels of `images` images, the first at `in`, side by side in one vector; the lanes beyond are zero.
@@ -71,7 +74,7 @@ POLYCONV_INLINE void run_pixels(const PointwisePlan &p, const LayerRun &run, con
   PointwiseTile tile = {};
   tile.source = source_of(p, run, image, group) + pixel;
   tile.source_stride = p.input.stride[1];
-  if (pixels % kF32Lanes != 0) {
+  if (p.copies || pixels % kF32Lanes != 0) {
     float *copy = reinterpret_cast<float *>(share.scratch);
     copy_tile(tile.source, tile.source_stride, p.group_in, pixels, vectors * kF32Lanes, copy);
     tile.source = copy;
