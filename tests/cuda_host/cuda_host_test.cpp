@@ -185,6 +185,21 @@ TEST_CASE("weights that are new in every run are read raw where channels are las
   }
 }
 
+// Which products are the vectors': of few rows. Of thousands they took twice the time of tiles, and were chosen.
+TEST_CASE("strict f32 products of many pixels are made by tiles, of few by rows") {
+  const polyconv::Device device("cuda:0");
+  polyconv::Options options;
+  options.kernel = "cuda-*/*";
+  const auto kernel_of = [&](const char *token) {
+    return std::string(polyconv::Plan(chain_of(token), options, device).info().kernel);
+  };
+  for (const char *token : {"fwd:n128,c960,k160,i7x7,f1x1:nhwc:bias", "fwd:n128,c576,k160,i7x7,f1x1:nhwc:bias",
+                            "fwd:n32,c960,k160,i7x7,f1x1:nhwc"})
+    CHECK_MESSAGE(kernel_of(token).rfind("cuda-gemm/implicit@", 0) == 0, token, ": ", kernel_of(token));
+  for (const char *token : {"fwd:n1,c960,k160,i7x7,f1x1:nhwc", "fwd:n1,c1280,k1000,i1x1,f1x1:nhwc"})
+    CHECK_MESSAGE(kernel_of(token).rfind("cuda-gemm/vector@", 0) == 0, token, ": ", kernel_of(token));
+}
+
 // Or the command in a log's line, and an entry of the tuning database, would not bring back the plan they are about.
 TEST_CASE("a plan takes every candidate by the name that explain gives it") {
   const polyconv::Device device("cuda:0");
