@@ -168,12 +168,7 @@ RingPlan ring_geometry(const polyconv_layer &layer, const polyconv_policy &polic
 }
 
 bool ring_pays(const polyconv_request &request, Isa isa) {
-  const polyconv_layer &layer = *request.layers[0];
-  return ring_takes(layer, isa) &&
-         beats_planes(request, isa, [&](const polyconv_layer &one, const polyconv_policy &alone) {
-           const RingPlan p = ring_geometry(one, alone, isa);
-           return p.scratch_bytes > alone.workspace_limit ? kNever : p.estimate_us;
-         });
+  return ring_takes(*request.layers[0], isa) && beats_planes(request, isa, ring_geometry);
 }
 
 bool ring_offer(const polyconv_request &request, Isa isa, Offer &offer) {

@@ -157,24 +157,8 @@ TurnedPlan turned_geometry(const polyconv_layer &layer, const polyconv_policy &p
   return p;
 }
 
-bool beats_planes(const polyconv_request &request, Isa isa,
-                  const std::function<double(const polyconv_layer &, const polyconv_policy &)> &estimate) {
-  const polyconv_layer &layer = *request.layers[0];
-  Offer unused = {};
-  if (channels_side_by_side(layer) || !plane_takes(layer, isa, unused)) return true;
-  polyconv_layer one = layer; // image on one thread, so that bits depend on the number of neither
-  polyconv_policy alone = *request.policy;
-  alone.threads = 1;
-  for (polyconv_tensor *t : {&one.input, &one.output, &one.result}) t->size[kN] = 1;
-  return estimate(one, alone) < plane_geometry(one, alone, isa, false).estimate_us;
-}
-
 bool turned_pays(const polyconv_request &request, Isa isa) {
-  return turned_takes(*request.layers[0]) &&
-         beats_planes(request, isa, [&](const polyconv_layer &one, const polyconv_policy &alone) {
-           const TurnedPlan p = turned_geometry(one, alone, isa);
-           return p.scratch_bytes > alone.workspace_limit ? kNever : p.estimate_us;
-         });
+  return turned_takes(*request.layers[0]) && beats_planes(request, isa, turned_geometry);
 }
 
 bool turned_offer(const polyconv_request &request, Isa isa, Offer &offer) {

@@ -5,8 +5,9 @@
 
 #include "cpu/common/rows.hpp"
 #include "cpu/depthwise/turned_plan.hpp"
+#include "cpu/plane/driver.hpp"
 
-#include <functional>
+#include <polyconv/sdk/tensor.hpp>
 
 namespace polyconv::cpu {
 
@@ -20,10 +21,21 @@ inline bool channels_side_by_side(const polyconv_layer &layer) {
 }
 
 // Whether a way by pixels, which takes the layer, is quicker than the filter of planes, if that takes it too;
-// `estimate` is of one image on one thread, kNever where its workspace is beyond the limit.
-constexpr double kNever = 1e30;
+// `geometry` plans one image on one thread, so that bits depend on the number of neither.
+template <class Plan>
 bool beats_planes(const polyconv_request &request, Isa isa,
-                  const std::function<double(const polyconv_layer &, const polyconv_policy &)> &estimate);
+                  Plan (*geometry)(const polyconv_layer &, const polyconv_policy &, Isa)) {
+  const polyconv_layer &layer = *request.layers[0];
+  sdk::Offer unused = {};
+  if (channels_side_by_side(layer) || !plane_takes(layer, isa, unused)) return true;
+  polyconv_layer one = layer;
+  polyconv_policy alone = *request.policy;
+  alone.threads = 1;
+  for (polyconv_tensor *t : {&one.input, &one.output, &one.result}) t->size[sdk::kN] = 1;
+  const Plan plan = geometry(one, alone, isa);
+  return plan.scratch_bytes <= alone.workspace_limit &&
+         plan.estimate_us < plane_geometry(one, alone, isa, false).estimate_us;
+}
 
 // Whether it takes the layer, fits the workspace, and beats the filter of planes where that takes it too.
 bool turned_pays(const polyconv_request &request, Isa isa);

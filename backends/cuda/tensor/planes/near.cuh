@@ -21,7 +21,7 @@ struct NearTileOf : TileOf<float, Pixels, Channels, Groups, 1, 1> {
   static constexpr int weights_bytes = Channels * 128, leave_bytes = turns ? Groups * kTurnBytes : 0;
   static constexpr int producer_registers = 56;
   static constexpr int consumer_registers =
-      std::min(240, (Base::registers * Base::threads - producer_registers * 128) / (128 * Groups) / 8 * 8);
+      wgmma::consumer_registers_of(Base::registers * Base::threads, producer_registers, Groups);
 };
 
 // Rings of as many stages as fit.

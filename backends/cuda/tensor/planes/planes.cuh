@@ -37,7 +37,7 @@ struct PlanesTileOf : TileOf<float, Pixels, Channels, Groups, Teams, 1> {
   static constexpr int shared_bytes = leave_bytes + stages * stage_bytes + 1024 + 256 + table_bytes;
   static constexpr int registers = 65536 / threads / 8 * 8, producer_registers = dense ? 48 : 56;
   static constexpr int consumer_registers =
-      std::min(240, (registers * threads - producer_registers * 128 * producers) / (128 * Groups) / 8 * 8);
+      wgmma::consumer_registers_of(registers * threads, producer_registers, Groups, producers);
   static_assert(activation_bytes % 1024 == 0 && leave_bytes % 1024 == 0 && stages >= 3, "not a tile of planes");
   static_assert(!dense || kMostDense < stages * 32, "a producer may pass over a tile: less than a round of the ring");
 };

@@ -21,7 +21,7 @@ struct StridedTileOf : TileOf<Type, Pixels, Channels, Groups, Teams, Blocks, Tur
   // The producer finds a tile's part too, for which the base's registers do not do.
   static constexpr int producer_registers = 48;
   static constexpr int consumer_registers =
-      std::min(240, (Base::registers * Base::threads - producer_registers * 128) / (128 * Groups) / 8 * 8);
+      consumer_registers_of(Base::registers * Base::threads, producer_registers, Groups);
   static_assert(stages >= 3, "not a tile");
 };
 

@@ -195,7 +195,7 @@ void share_out(Adding &a, int64_t quads) {
 } // namespace
 
 void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
-  if (p.whole && p.shares.all_whole()) return;
+  if (leaves_whole(p)) return;
   if (p.narrow) return turn_pieces(p, shape, stream);
   const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
   Adding a = {p.shares,      reinterpret_cast<const float4 *>(p.pieces),

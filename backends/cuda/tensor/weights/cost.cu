@@ -41,16 +41,20 @@ double depth_clocks(const polyconv_layer &l, const WeightsProduct &p, const Weig
                    lines * asked * shape.depth * 2 * blocks / 3960});
 }
 
+double bytes_of_pieces(const WeightsProduct &p, const WeightsShape &shape) {
+  return pieces_of(p) * shape.rows * shape.chunks * 64 * (p.narrow ? 2 : 4);
+}
+
 // Microseconds until what the blocks have summed is in the result.
 double leaving_us(const WeightsProduct &p, const WeightsShape &shape, double weights) {
   const double sums = shape.rows * shape.chunks * 64.0; // of a tile
   const double of_thread = sums / (128 * shape.row_groups * shape.chunk_groups);
-  const double whole = (133 + sums / 64) / kHopperClocks, piece_bytes = pieces_of(p) * sums * (p.narrow ? 2 : 4);
+  const double whole = (133 + sums / 64) / kHopperClocks, pieces = bytes_of_pieces(p, shape);
   if (p.sharing > 1) // the blocks of a cluster tell each other
     return weights / 0.95e6 + whole + 0.97 + (8.5 * of_thread + sums / 4.4) * (1 - 1.0 / p.sharing) / kHopperClocks;
-  if (p.whole && p.shares.all_whole()) return weights / 0.95e6 + p.shares.group * whole;
-  if (p.narrow) return 3.4 + (piece_bytes + weights * 4) / 3e6 + p.shares.group * whole; // stored, read, stored turned
-  return 3.4 + piece_bytes / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
+  if (leaves_whole(p)) return weights / 0.95e6 + p.shares.group * whole;
+  if (p.narrow) return 3.4 + (pieces + weights * 4) / 3e6 + p.shares.group * whole; // stored, read, stored turned
+  return 3.4 + pieces / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
 }
 
 } // namespace
@@ -60,15 +64,13 @@ double leaving_us(const WeightsProduct &p, const WeightsShape &shape, double wei
 // 2026): 7 % rms; the choice takes 2.0 % longer than the fastest.
 double product_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
   const double factors = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
-  const bool no_pieces = p.whole && p.shares.all_whole();
-  const double pieces = no_pieces ? 0 : pieces_of(p) * shape.rows * shape.chunks * 64 * (p.narrow ? 2 : 4); // bytes
   // Windows whose pixels begin within a sector of 32 bytes take longer.
   const double misaligned = sdk::taps(l) > 1 && row_of(l.input) % 16 != 0 ? 1.71 : 1;
   // Pixels of fewer than 64 bytes are asked for one by one.
   const double narrow = sdk::taps(l) > 1 && l.input.size[1] < 16 ? 1.5 : 1;
   const double multiplying =
       misaligned * narrow * blocks_of_longest(p) * (depth_clocks(l, p, shape) + 64) / kHopperClocks;
-  const double moving = factors / (42.3e6 - 30.1e6 * overflow(factors + pieces));
+  const double moving = factors / (42.3e6 - 30.1e6 * overflow(factors + bytes_of_pieces(p, shape)));
   // Sums of one group's rows by another's channels: 1.07 to 1.40 times as long on five layers.
   const double grouped = l.groups > 1 ? 1.2 : 1;
   return grouped * (1.93 + multiplying + moving + leaving_us(p, shape, real(sdk::elements(l.weights))));

@@ -133,8 +133,12 @@ Shares share_out_whole(const Shares &s, int32_t cluster) {
   return make_shares(s.tiles, s.blocks, groups, groups);
 }
 
+bool leaves_whole(const WeightsProduct &p) {
+  return p.whole && p.shares.all_whole();
+}
+
 int64_t pieces_bytes(const WeightsProduct &p, const WeightsShape &shape) {
-  if (p.whole && p.shares.all_whole()) return 0;
+  if (leaves_whole(p)) return 0;
   return int64_t{p.shares.workers} * p.shares.most * (p.pairs != kNoPairs ? 2 : 1) * shape.rows * shape.chunks * 64 *
          (p.narrow ? 2 : 4);
 }
@@ -152,10 +156,10 @@ int32_t blocks_of_longest(const WeightsProduct &p) {
 }
 
 double pieces_of(const WeightsProduct &p) {
+  if (leaves_whole(p)) return 0;
   const Shares &s = p.shares;
   double split = s.tiles; // tiles that are not one worker's
-  if (p.whole)
-    split = s.all_whole() ? 0 : std::min<double>(s.tiles, 1.0 * s.tiles / s.group * (s.workers_of_group - 1));
+  if (p.whole) split = std::min<double>(s.tiles, 1.0 * s.tiles / s.group * (s.workers_of_group - 1));
   return std::min(split + s.workers, 1.0 * s.most * s.workers) * (p.pairs != kNoPairs ? 2 : 1);
 }
 

@@ -39,7 +39,7 @@ struct WeightsTile {
   // Of a thread, where a block has them all: consumers get what producers leave.
   static constexpr int producer_registers = 48;
   static constexpr int consumer_registers =
-      std::min(240, (65536 / threads / 8 * 8 * threads - producer_registers * 128) / (128 * groups) / 8 * 8);
+      consumer_registers_of(65536 / threads / 8 * 8 * threads, producer_registers, groups);
   static constexpr int piece = Rows * 64 * Chunks; // elements
   static_assert(products * 64 * RowGroups == Rows && Chunks % ChunkGroups == 0 && stages >= 2, "not a tile");
 };

@@ -32,8 +32,7 @@ struct WeightsProduct {
   int32_t group_rows = 0, group_channels = 0;
   Shares shares = {};
   int32_t sharing = 1; // blocks of a cluster, which share the depth of one tile, the cluster's (shared.cuh)
-  int32_t pairs =
-      0; // WeightsPairs: blocks of a cluster, which fetch for each other; then `shares` are of pairs of tiles
+  int32_t pairs = 0;   // WeightsPairs: a cluster's blocks fetch for each other; `shares` are of pairs of tiles
   int32_t taps[3] = {}, out[3] = {}, stride[3] = {}, dilation[3] = {}, pad[3] = {};
   int32_t flat = 0;         // images have two axes
   int32_t image_blocks = 0; // of depth, of an image; 0: blocks go on across images
@@ -77,6 +76,8 @@ bool suits_pairs(const WeightsProduct &product, const WeightsShape &shape, Weigh
 __host__ __device__ inline int32_t cluster_of(const WeightsProduct &p) {
   return p.pairs != kNoPairs ? 2 : p.sharing;
 }
+// Whether every tile leaves at once, and there are no pieces.
+bool leaves_whole(const WeightsProduct &product);
 int64_t pieces_bytes(const WeightsProduct &product, const WeightsShape &shape); // of the workspace
 // Whether tiles begin with groups, or lie within one.
 bool suits_groups(const polyconv_layer &layer, const WeightsShape &shape);

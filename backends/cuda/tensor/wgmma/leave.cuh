@@ -52,8 +52,7 @@ struct TileOf {
   static constexpr int shared_bytes = stages * stage_bytes + leave_bytes + 1024 + 256;
   // Registers of a thread: at launch, which the compiler knows, then of producers and consumers.
   static constexpr int registers = 65536 / Blocks / threads / 8 * 8, producer_registers = 40;
-  static constexpr int consumer_registers =
-      std::min(240, (registers * threads - producer_registers * 128) / (128 * Groups) / 8 * 8);
+  static constexpr int consumer_registers = consumer_registers_of(registers * threads, producer_registers, Groups);
   static_assert(!Across || (Row == 128 && WeightsRow == 128 && Parts == 1 && Channels % 64 == 0 && sizeof(T) == 2),
                 "no rows of 64 filters");
   static_assert(rows * 64 * team_groups == (Turned ? Channels : Pixels) && Channels % 32 == 0 && stages >= 3 &&

@@ -37,6 +37,12 @@ struct Walk {
   __host__ __device__ int32_t first_of(int32_t phase) const { return phase == 0 ? first[0] : first[1]; }
 };
 
+// Registers of a consumer's thread: of a block's `all`, what `producers` warpgroups leave that keep `kept` a thread.
+constexpr int consumer_registers_of(int all, int kept, int consumers, int producers = 1) {
+  const int each = (all - kept * 128 * producers) / (128 * consumers) / 8 * 8;
+  return each < 240 ? each : 240;
+}
+
 struct Product {
   CUtensorMap activations[4], weights, last_weights, results; // first: aligned to 64 bytes; [phase of H][phase of W]
   Conv<int64_t> conv;                                         // for the epilogue
