@@ -100,8 +100,8 @@ def conv(
     out       the array to write to, of any library, on the same device
     stream    a CUDA stream as a number; by default the one that x's library works on now
 
-    Plans are kept by what a call looks like, see cache_info; w is packed anew in every call, as nobody tells when an
-    array changes: pack it once with Plan.pack.
+    Plans are kept by what a call looks like, see cache_info. w is taken for new in every call, as nobody tells when an
+    array changes, and packed unless kernels read it raw: pack it once with Plan.pack.
     """
     return _call(
         (  # Settings, as a plain tuple: this is the way that has to be quick

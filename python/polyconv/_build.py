@@ -297,7 +297,7 @@ class Builder:
         if self.packed is not None:
             options["kernel"] = self.packed.plan.kernel.split(" + ")[0]
         elif settings.direction != BACKWARD_WEIGHTS:
-            options["dynamic_weights"] = True  # every call packs into the same memory
+            options["new_weights"] = True  # nobody tells when an array changes: what can read them raw does
         return options
 
     def build(self):

@@ -195,7 +195,8 @@ void Call::fill(const Entry &entry, const Slot *slot) {
   if (packed_ == nullptr && slot->weights != nullptr) buffers_.packed[0] = slot->weights;
 }
 
-// Arrays have no version that tells whether they were written to, so that every call packs anew.
+// Arrays have no version that tells whether they were written to, so that every call packs anew what its kernel can't
+// read raw.
 void Call::pack(const Entry &entry, Slot &slot) {
   void *stream = reinterpret_cast<void *>(stream_);
   if (slot.weights != nullptr) return require(polyconv_weights_update(slot.weights, tensors_[kWeights].data, stream));

@@ -209,3 +209,21 @@ def test_cache(draw):
     polyconv.cache_limit()
     polyconv.cache_clear()
     assert polyconv.cache_info().entries == 0
+
+
+def test_weights_are_planned_as_new_in_every_call(draw, monkeypatch):
+    """Nobody tells when an array changes: kernels that can shall read it raw. Packed weights are what they are."""
+    asked = []
+    plan = polyconv._core.Plan
+
+    def make(device, problems, options):
+        asked.append(options)
+        return plan(device, problems, options)
+
+    monkeypatch.setattr(polyconv._core, "Plan", make)
+    x, w = draw(1, 2, 5, 7), draw(3, 2, 3, 3)
+    polyconv.cache_clear()
+    polyconv.conv(x, w)
+    polyconv.grad_input(draw(1, 3, 3, 5), w, x.shape)
+    polyconv.grad_weight(x, draw(1, 3, 3, 5), w.shape)
+    assert [options.get("new_weights", False) for options in asked] == [True, True, False]

@@ -71,7 +71,7 @@ polyconv_status make(const Wanted &wanted, Planned &made) {
   options.determinism = wanted.determinism;
   options.threads = wanted.threads;
   options.fallback = POLYCONV_FALLBACK_ERROR;
-  options.dynamic_weights = made.problem.direction != POLYCONV_BACKWARD_WEIGHTS;
+  if (made.problem.direction != POLYCONV_BACKWARD_WEIGHTS) options.dynamic_weights = POLYCONV_WEIGHTS_NEW;
   status = polyconv_plan_create(device, &made.problem, 1, &options, &made.plan);
   if (status != POLYCONV_SUCCESS) return status;
   polyconv_plan_info info = {};

@@ -173,7 +173,7 @@ def _decide(call, direction, platform):
         options = dict(
             math=MATH[math], determinism=DETERMINISM[call.determinism], threads=call.threads, fallback=FALLBACK["error"]
         )
-        options["dynamic_weights"] = direction != BACKWARD_WEIGHTS
+        options["new_weights"] = direction != BACKWARD_WEIGHTS
         plan = _core.Plan(platform, [problem], options)
     except Error as error:
         return Refused(str(error))

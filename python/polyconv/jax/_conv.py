@@ -145,7 +145,7 @@ def conv_general_dilated(
     determinism   'run', or 'invariant': results do not depend on the batch
     threads       CPU threads; 0: as many as the process may use
 
-    Weights are packed in each call, on the device, in memory of XLA's."""
+    Weights that a kernel can't read raw are packed in each call, on the device, in memory of XLA's."""
     if math is not None and math not in MATH:
         raise InvalidArgument(f"math is {math!r}, expected None or one of {', '.join(MATH)}")
     if determinism not in DETERMINISM:

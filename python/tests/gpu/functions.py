@@ -33,6 +33,19 @@ def plain_functions():
             near(polyconv.grad_weight(x, grad, w.shape, padding=1).double(), weights, 10 * limit)
 
 
+def raw_weights():
+    """Weights that are arrays are new in every call: where channels are last, no packed ones are made of them, also of weights changed since."""
+    x = torch.randn(8, 256, 56, 56, device=DEVICE, dtype=torch.float16).contiguous(memory_format=torch.channels_last)
+    w = (torch.randn(64, 256, 1, 1, device=DEVICE) / 16).half().contiguous(memory_format=torch.channels_last)
+    exact = torch.nn.functional.conv2d(x.double(), w.double())
+    polyconv.cache_clear()
+    far = near(polyconv.conv(x, w).double(), exact, 2e-3)
+    kept = polyconv.cache_info().bytes
+    assert kept == 0, f"{kept} bytes of packed weights or workspace"
+    far = max(far, near(polyconv.conv(x, w.mul_(-2)).double(), -2 * exact, 2e-3))
+    return f"differs by {far:.1e}"
+
+
 def bad_arguments():
     x = torch.randn(1, 3, 8, 8, device=DEVICE)
     try:
@@ -124,6 +137,7 @@ def call_overhead():
 def run():
     check("devices", devices)
     check("plain functions", plain_functions)
+    check("raw weights", raw_weights)
     check("bad arguments", bad_arguments)
     check("two GPUs", two_gpus)
     check("side stream", side_stream)

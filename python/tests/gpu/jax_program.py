@@ -8,6 +8,7 @@ LAYOUTS = (
     (("NCHW", "OIHW", "NCHW"), (4, 32, 28, 28), (48, 32, 3, 3), 1),
     (("NHWC", "HWIO", "NHWC"), (4, 28, 28, 32), (3, 3, 32, 48), 1),
     (("NHWC", "HWIO", "NHWC"), (4, 28, 28, 32), (3, 3, 1, 32), 32),
+    (("NHWC", "OHWI", "NHWC"), (4, 28, 28, 64), (128, 3, 3, 64), 1),  # weights as kernels read them raw
 )
 TYPES = (("float32", 1e-5), ("float16", 4e-3), ("bfloat16", 3e-2))
 
