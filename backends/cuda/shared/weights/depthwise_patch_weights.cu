@@ -39,7 +39,7 @@ int columns_of(const polyconv_layer &l) {
   int best = -1;
   for (int i = 0; i < kPatchColumnsCount; ++i) {
     const LastColumns &c = kPatchColumns[i];
-    if (steps_by(l, 1, c.stride) && steps_by(l, 2, c.stride) && turns_across(l, c) * turns_down(l, c) <= kPatchWarps &&
+    if (steps_by(l, 1, c.stride) && steps_by(l, 2, c.stride) && turns_across(l, c) * turns_down(l, c) <= patch_warps(c.taps) &&
         (best < 0 || cost(c) < cost(kPatchColumns[best])))
       best = i;
   }
@@ -68,7 +68,7 @@ int64_t shared_bytes(const polyconv_layer &l, const PatchSums &p, const LastColu
 
 // Blocks that a multiprocessor runs at once.
 int64_t blocks_together(const polyconv_layer &l, const PatchSums &p, const LastColumns &c) {
-  return std::min<int64_t>(kHopperShared / (shared_bytes(l, p, c) + kBlockReserve), kPatchWarps / p.warps());
+  return std::min<int64_t>(kHopperShared / (shared_bytes(l, p, c) + kBlockReserve), patch_warps(c.taps) / p.warps());
 }
 
 // ---------------------------------------------------------------- what it takes
@@ -81,15 +81,15 @@ double patch_clocks(const polyconv_layer &l, const PatchSums &p, const LastColum
   const int inputs = (kStrip - 1) * c.stride + c.taps;
   const double down = real(turns_down(l, c)), lines = s.taps[1] / down; // of a turn
   const double row = std::min<double>(c.stride, lines) * (inputs * load + 6) + kStrip * load + 12;
-  const double steps = s.band + (lines - 1) / c.stride, products = 2.0 * c.taps * kStrip * lines * s.band;
+  const double steps = s.band + 1, products = 2.0 * c.taps * kStrip * lines * s.band;
   const double strips = std::min<double>(p.strips, ceil_div(s.out[2], kStrip) / real(p.tiles)); // that outputs have
-  const double sums = s.turns * p.sets * strips * (steps * row * 1.2 + products + 150);
+  const double sums = s.turns * p.sets * strips * (steps * row + products + 150);
   const double units = p.loads == PatchLoads::kChunks ? (wide ? 16 : 8) : 32; // of a pixel
   const bool apart = p.loads == PatchLoads::kElements && !has_neighbouring_channels(l.input);
   const double fetch = p.loads == PatchLoads::kElements ? (apart ? 60 : 30) : 14;
   const double issued = sums + p.pixels() * units / 32 * fetch + p.warps() * (200 + 100 * p.sets);
   const double warps = p.warps() * together;
-  const double issuing = issued / 4 / (0.85 * std::min(1.0, 0.25 + 0.75 * warps / kPatchWarps));
+  const double issuing = issued / 4 / (0.85 * std::min(1.0, 0.25 + 0.75 * warps / 16));
   const double bytes = real(p.pixels()) * pixel_bytes(l) * (s.lanes * 4 < 32 ? 2 : 1); // half of a sector is wasted
   const double moving = bytes / 30;
   return std::max(issuing, moving) + 0.3 * std::min(issuing, moving) + 500 / together;
@@ -100,8 +100,7 @@ double sums_us(const polyconv_layer &l, const PatchSums &p, const LastColumns &c
   const double blocks = real(s.slices) * s.splits, most = real(blocks_together(l, p, c));
   const double together = std::min(most, std::ceil(blocks / kHopperMultiprocessors));
   const double waves = std::ceil(blocks / (most * kHopperMultiprocessors));
-  const double each = real(ceil_div(p.patches, s.splits));
-  const double summing = waves * (each * together * patch_clocks(l, p, c, together) + 1500) / kHopperClocks;
+  const double summing = waves * (p.each * together * patch_clocks(l, p, c, together) + 1500) / kHopperClocks;
   const double bytes = (l.input.type == POLYCONV_F32 ? 4 : 2) * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
   const double adding = 1.5 + real(pieces_bytes(s)) / 1.5e6 + s.splits * 0.01;
   return 2.5 + std::max(summing, bytes / 3.6e6) + adding;
@@ -114,19 +113,31 @@ struct Cut {
   double us = 0; // 0: none fits
 };
 
+// Which lines of x an image's steps have: those that meet a row of dy, from one on that the first line of taps meets.
+void set_steps(const polyconv_layer &l, const LastColumns &c, PatchSums *p) {
+  const LastSums &s = p->sums;
+  const bool shifts = c.stride == 2 && c.lines % 2 != 0 && turns_down(l, c) > 1;
+  p->first_line = -(s.pad[1] % c.stride) - (shifts ? c.stride : 0);
+  const int32_t end = std::min(s.in[1], (s.out[1] - 1) * c.stride + s.taps[1] - s.pad[1]);
+  p->steps = std::max(small(ceil_div(std::max(end - p->first_line, 1), c.stride)), 1);
+}
+
 // By the strips, sets and rows of a patch, which are set.
 void finish_cut(const polyconv_layer &l, const LastColumns &c, PatchSums *p) {
   LastSums &s = p->sums;
-  p->x_rows = (s.band - 1) * c.stride + s.taps[1];
+  const bool shifts = c.stride == 2 && c.lines % 2 != 0 && turns_down(l, c) > 1; // turns that begin at an odd line
+  p->x_rows = s.band * c.stride + (shifts ? 1 : 0);
   p->x_columns = (p->y_columns() - 1) * c.stride + p->across * c.taps;
-  s.bands = small(ceil_div(s.out[1], s.band));
+  p->halo = small((turns_down(l, c) - 1) * c.lines / c.stride + (c.lines - 1) / c.stride);
+  p->y_rows = s.band + p->halo;
+  s.bands = small(ceil_div(p->steps, s.band));
   p->tiles = small(ceil_div(s.out[2], p->y_columns()));
   const int64_t sets = ceil_div(p->images, int64_t{p->sets} * (32 / s.lanes));
   p->patches = small(sets * s.bands * p->tiles);
   const int64_t together = std::max<int64_t>(blocks_together(l, *p, c), 1);
   const int64_t blocks = std::max<int64_t>(1, kHopperMultiprocessors * together / s.slices);
-  const int64_t each = std::min(ceil_div(p->patches, blocks), std::max<int64_t>(1, kLongestSum / (s.band * kStrip)));
-  s.splits = small(ceil_div(p->patches, each));
+  p->each = small(std::min(ceil_div(p->patches, blocks), std::max<int64_t>(1, kLongestSum / (s.band * kStrip))));
+  s.splits = small(ceil_div(p->patches, p->each));
 }
 
 Cut cheapest_cut(const polyconv_layer &l, int columns, int32_t lanes) {
@@ -136,12 +147,13 @@ Cut cheapest_cut(const polyconv_layer &l, int columns, int32_t lanes) {
   p.loads = loads_of(l), p.images = small(l.input.size[0]), p.across = small(turns_across(l, c));
   LastSums &s = p.sums;
   s.lanes = lanes, s.slices = small(ceil_div(s.channels, 2 * lanes)), s.turns = small(p.across * turns_down(l, c));
+  set_steps(l, c, &p);
   Cut best = {p};
-  const int32_t most = kPatchWarps / s.turns, strips = small(ceil_div(s.out[2], kStrip));
+  const int32_t most = patch_warps(c.taps) / s.turns, strips = small(ceil_div(s.out[2], kStrip));
   for (p.strips = 1; p.strips <= std::min(most, strips); ++p.strips)
     for (p.sets = 1; p.sets * p.strips <= most && (p.sets - 1) * (32 / lanes) < p.images; ++p.sets)
-      for (int32_t bands = 1, last = 0; bands <= std::min(s.out[1], 64); ++bands) {
-        s.band = small(ceil_div(s.out[1], bands));
+      for (int32_t bands = 1, last = 0; bands <= std::min(p.steps, 64); ++bands) {
+        s.band = small(ceil_div(p.steps, bands));
         if (s.band == last) continue;
         last = s.band;
         finish_cut(l, c, &p);
@@ -164,9 +176,8 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
   const polyconv_layer &l = *request.layers[0];
   if (!takes_2d(l, offer)) return false;
   if (columns_of(l) < 0)
-    return offer.reject("has no instance for this window: stride 1 or 2 both ways, no dilation, and taps that %d turns "
-                        "hold",
-                        kPatchWarps);
+    return offer.reject("has no instance for this window: stride 1 or 2 both ways, no dilation, and no more taps than a "
+                        "block's warps hold");
   const int64_t lent = block_shared_bytes(request.policy->device_index);
   return lent >= kHopperShared || offer.reject("takes %d KiB of shared memory a block, of which the device lends %" PRId64,
                                                kHopperShared >> 10, lent >> 10);
@@ -184,7 +195,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
   if (!offer_cheapest(kConfigCount, config, offer, us))
     return offer.reject("holds no patch of this window in the shared memory of a block");
   const LastSums &s = best.sums.sums;
-  if (!(real(s.splits) * s.slices < 1 << 30)) return offer.reject("takes less than 2^30 blocks");
+  if (s.splits > 65535) return offer.reject("takes up to 65535 splits of the images, not %d", s.splits);
   offer.workspace_bytes = pieces_bytes(s) + bias_gradient_bytes(l);
   offer.set_weights(0, POLYCONV_FORMAT_RAW, 0);
   return takes_workspace(request, offer);
