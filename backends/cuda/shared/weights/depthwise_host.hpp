@@ -1,5 +1,5 @@
-// depthwise_host.hpp - what the hosts of gradients of depthwise weights in f32 sums share: what they take, and a layer as
-// their kernels read it.
+// depthwise_host.hpp - what the hosts of gradients of depthwise weights in f32 sums share: what they take, and a layer
+// as their kernels read it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

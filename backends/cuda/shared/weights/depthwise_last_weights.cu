@@ -28,7 +28,8 @@ int columns_of(const polyconv_layer &l) {
   int best = -1;
   for (int i = 0; i < kLastColumnsCount && taps > 1; ++i) {
     const LastColumns &c = kLastColumns[i];
-    if (steps_by(l, 1, c.stride) && steps_by(l, 2, c.stride) && (best < 0 || cost(c) < cost(kLastColumns[best]))) best = i;
+    if (steps_by(l, 1, c.stride) && steps_by(l, 2, c.stride) && (best < 0 || cost(c) < cost(kLastColumns[best])))
+      best = i;
   }
   return best;
 }

@@ -1,4 +1,5 @@
-// last_splits.cuh - gradients of weights of depthwise layers: what is left when splits have summed, [split][tap][channel].
+// last_splits.cuh - gradients of weights of depthwise layers: what is left when splits have summed,
+// [split][tap][channel].
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,6 +1,7 @@
-// patch.cuh - the gradient of weights of depthwise layers by patches. What a warp needs is in shared memory at distances
-// that the compiler knows, zeros where an image has no pixel: of a strip, the lines of x of a step and the row of dy
-// that no line met before are loaded once for all lines of taps, whose other rows of dy are still in registers.
+// patch.cuh - the gradient of weights of depthwise layers by patches. What a warp needs is in shared memory at
+// distances that the compiler knows, zeros where an image has no pixel: of a strip, the lines of x of a step and the
+// row of dy that no line met before are loaded once for all lines of taps, whose other rows of dy are still in
+// registers.
 //
 // Floor: one read of x and dy; or what a multiprocessor issues: of a strip of 4 outputs and 4 lines of 7 taps, 224
 // products, 14 loads and, of 16 bits, 28 conversions.
@@ -110,8 +111,7 @@ __device__ void fetch_patch(const PatchSums &p, int32_t patch, int32_t slice, un
   for (int32_t i = 0; i < 2 * p.sets; ++i) {
     const int32_t set = i / 2;
     const bool is_x = i % 2 == 0;
-    const int32_t pixel =
-        is_x ? set * p.x_rows * p.x_columns : p.x_pixels() + set * p.y_rows * p.y_columns();
+    const int32_t pixel = is_x ? set * p.x_rows * p.x_columns : p.x_pixels() + set * p.y_rows * p.y_columns();
     fetch_box<T, Loads>(p, box_of<Step>(p, at, is_x), static_cast<const T *>(is_x ? p.sums.x : p.sums.dy),
                         at.image + set * (32 / p.sums.lanes), slice, to + pixel * kPixelBytes<T>);
   }
@@ -154,8 +154,8 @@ struct PatchTurn {
     if (there <= 0) return;
     const auto *const lane = reinterpret_cast<const LanePair<T> *>(stage) + threadIdx.x % 32;
     const int32_t x_line = p.x_columns * 32, y_row = p.y_columns() * 32, first = p.halo - role.line / Step;
-    const LanePair<T> *from_x = lane + (role.set * p.x_rows + role.line % Step) * x_line +
-                                (role.strip * kStrip * Step + role.column) * 32;
+    const LanePair<T> *from_x =
+        lane + (role.set * p.x_rows + role.line % Step) * x_line + (role.strip * kStrip * Step + role.column) * 32;
     const LanePair<T> *from_y =
         lane + p.x_pixels() * 32 + (role.set * p.y_rows + first) * y_row + role.strip * kStrip * 32;
     float2 y[kRows][kStrip];
@@ -302,7 +302,8 @@ PatchLauncher launcher_of_patches() {
   const auto prepare = [] { allow_shared(sum_depthwise_patches<T, Taps, Step, Lines>, kHopperShared); };
   const auto launch = [](const PatchSums &p, int shared_bytes, cudaStream_t stream) {
     launch_early_if(p.sums.early, sum_depthwise_patches<T, Taps, Step, Lines>,
-                    dim3(static_cast<unsigned>(p.sums.slices), static_cast<unsigned>(p.sums.splits)), p.warps() * 32, shared_bytes, stream, p);
+                    dim3(static_cast<unsigned>(p.sums.slices), static_cast<unsigned>(p.sums.splits)), p.warps() * 32,
+                    shared_bytes, stream, p);
     const int32_t pairs = p.sums.all_taps() * p.sums.row_channels() / 2;
     launch_early_if(p.sums.early, add_depthwise_splits, static_cast<unsigned>((pairs + 31) / 32), kLastThreads, 0,
                     stream, p.sums);

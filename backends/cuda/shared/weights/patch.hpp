@@ -25,12 +25,12 @@ struct PatchSums {
   LastSums sums; // of which `lanes`: a warp's 32 are so many channels of 32 / lanes images side by side
   int64_t x_channel = 0, dy_channel = 0; // elements from one channel to the next
   PatchLoads loads = PatchLoads::kElements;
-  int32_t images = 0, across = 0; // across: turns for the columns of a line
-  int32_t strips = 0, sets = 0;   // of a patch: strips side by side; sets of 32 / lanes images
+  int32_t images = 0, across = 0;    // across: turns for the columns of a line
+  int32_t strips = 0, sets = 0;      // of a patch: strips side by side; sets of 32 / lanes images
   int32_t first_line = 0, steps = 0; // of x, of an image: `stride` lines a step
   int32_t halo = 0;                  // rows of dy before the one that the first line of taps meets first
   int32_t x_rows = 0, x_columns = 0, y_rows = 0;
-  int32_t tiles = 0; // patches side by side in an image
+  int32_t tiles = 0;             // patches side by side in an image
   int32_t patches = 0, each = 0; // of all images; of a split
 
   __host__ __device__ int32_t warps() const { return sums.turns * strips * sets; }
