@@ -112,6 +112,7 @@ double sums_us(const polyconv_layer &l, const LastSums &p, int columns) {
     const double row = holds.phases() * (inputs * load + 6) + kStrip * load + 12;
     unit += (p.band + rows - 1) * row + real(p.band) * c.lines * kStrip * c.taps * 2;
     unit *= c.taps == 3 ? 0.92 : c.taps == 5 ? 1.31 : 1.08; // 34 layers on an H200
+    if (p.lanes < 32) unit *= wide ? 1.6 : 1.3;             // groups of lanes go different ways (10 layers)
   }
   const double issued = real(p.units) * p.turns * p.slices * p.lanes * unit;
   const int together = blocks_together(l, columns);

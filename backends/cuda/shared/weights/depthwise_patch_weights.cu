@@ -33,6 +33,11 @@ int64_t turns_down(const polyconv_layer &l, const LastColumns &c) {
   return ceil_div(l.weights.size[3], c.lines);
 }
 
+// Whether turns begin at an odd line of taps, and so at an odd line of x, where the others begin at an even one.
+bool has_odd_turns(const polyconv_layer &l, const LastColumns &c) {
+  return c.stride == 2 && c.lines % 2 != 0 && turns_down(l, c) > 1;
+}
+
 // The place in kPatchColumns of the window, -1 where it has none.
 int columns_of(const polyconv_layer &l) {
   const auto cost = [&](const LastColumns &c) {
@@ -106,7 +111,8 @@ double sums_us(const polyconv_layer &l, const PatchSums &p, const LastColumns &c
   const bool apart = !has_neighbouring_channels(l.input) || !has_neighbouring_channels(l.output);
   const double again = apart ? std::max(1.0, s.in[2] * real(sdk::type_bytes(l.input.type)) / 64) : 1; // as L1 forgets
   const double elements = p.loads == PatchLoads::kElements ? 376 * again * pixels / p.warps() : 0;    // each awaited
-  const double alone = 1.15 * instructions / p.warps() + elements + 1670; // of a block, which others fill in part
+  // Of a block, which others fill in part.
+  const double alone = 1.15 * (instructions + pairs) / p.warps() + elements + 1670;
   const double clocks = waves * (p.each * (together * (issued + moved) + alone) + 560);
   const double bytes =
       real(sdk::type_bytes(l.input.type)) * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
@@ -124,8 +130,7 @@ struct Cut {
 // Which lines of x an image's steps have: those that meet a row of dy, from one on that the first line of taps meets.
 void set_steps(const polyconv_layer &l, const LastColumns &c, PatchSums *p) {
   const LastSums &s = p->sums;
-  const bool shifts = c.stride == 2 && c.lines % 2 != 0 && turns_down(l, c) > 1;
-  p->first_line = -(s.pad[1] % c.stride) - (shifts ? c.stride : 0);
+  p->first_line = -(s.pad[1] % c.stride) - (has_odd_turns(l, c) ? c.stride : 0);
   const int32_t end = std::min(s.in[1], (s.out[1] - 1) * c.stride + s.taps[1] - s.pad[1]);
   p->steps = std::max(small(ceil_div(std::max(end - p->first_line, 1), c.stride)), 1);
 }
@@ -133,8 +138,7 @@ void set_steps(const polyconv_layer &l, const LastColumns &c, PatchSums *p) {
 // By the strips, sets and rows of a patch, which are set.
 void finish_cut(const polyconv_layer &l, const LastColumns &c, PatchSums *p) {
   LastSums &s = p->sums;
-  const bool shifts = c.stride == 2 && c.lines % 2 != 0 && turns_down(l, c) > 1; // turns that begin at an odd line
-  p->x_rows = s.band * c.stride + (shifts ? 1 : 0);
+  p->x_rows = s.band * c.stride + (has_odd_turns(l, c) ? 1 : 0);
   p->x_columns = (p->y_columns() - 1) * c.stride + p->across * c.taps;
   p->halo = small((turns_down(l, c) - 1) * c.lines / c.stride + (c.lines - 1) / c.stride);
   p->y_rows = s.band + p->halo;
