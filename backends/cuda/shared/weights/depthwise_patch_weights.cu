@@ -110,7 +110,7 @@ double sums_us(const polyconv_layer &l, const PatchSums &p, const LastColumns &c
   const double moved = pixels * pixel_bytes(l) * narrowness(s.lanes) / 39;
   const bool apart = !has_neighbouring_channels(l.input) || !has_neighbouring_channels(l.output);
   const double again = apart ? std::max(1.0, s.in[2] * real(sdk::type_bytes(l.input.type)) / 64) : 1; // as L1 forgets
-  const double elements = p.loads == PatchLoads::kElements ? 376 * again * pixels / p.warps() : 0;    // each awaited
+  const double elements = p.loads == PatchLoads::kElements ? 330 * again * pixels / p.warps() : 0;    // each awaited
   // Of a block, which others fill in part.
   const double alone = 1.15 * (instructions + pairs) / p.warps() + elements + 1670;
   const double clocks = waves * (p.each * (together * (issued + moved) + alone) + 560);
