@@ -5,14 +5,11 @@
 // Floor: one read of x and dy.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cinttypes>
 #include <cmath>
 
-#include "common/host.hpp"
-#include "common/implicit.hpp"
 #include "common/patches.hpp"
 #include "common/sums/bias_gradient.hpp"
-#include "weights/last.hpp"
+#include "weights/depthwise_host.hpp"
 
 namespace polyconv::cuda {
 namespace {
@@ -21,23 +18,18 @@ using namespace shared;
 
 constexpr const char *kNames[] = {"columns", "taps"};
 constexpr int kConfigCount = sizeof kNames / sizeof *kNames;
-constexpr int64_t kLongestSum = int64_t{1} << 17; // pixels: so many roundings stay below those of the result
 
 // ---------------------------------------------------------------- how a layer is cut
 
-// The place in kLastColumns of the window, -1 where it has none. Where one output is all there is along an axis, any
-// stride is as good; and so is any dilation of one tap.
+// The place in kLastColumns of the window, -1 where it has none.
 int columns_of(const polyconv_layer &l) {
-  const auto fits = [&](int axis, int64_t stride) {
-    return (l.stride[axis] == stride || l.output.size[2 + axis] == 1) &&
-           (l.dilation[axis] == 1 || l.weights.size[2 + axis] == 1);
-  };
   const int64_t taps = l.weights.size[4];
   const auto cost = [&](const LastColumns &c) { return ceil_div(taps, c.taps) * (c.taps + 2); }; // loads are shared
   int best = -1;
   for (int i = 0; i < kLastColumnsCount && taps > 1; ++i) {
     const LastColumns &c = kLastColumns[i];
-    if (fits(1, c.stride) && fits(2, c.stride) && (best < 0 || cost(c) < cost(kLastColumns[best]))) best = i;
+    if (steps_by(l, 1, c.stride) && steps_by(l, 2, c.stride) && (best < 0 || cost(c) < cost(kLastColumns[best])))
+      best = i;
   }
   return best;
 }
@@ -93,16 +85,7 @@ void set_splits(int64_t images, int64_t turns, int64_t together, LastSums *p) {
 }
 
 LastSums make_sums(const polyconv_layer &l, int columns) {
-  LastSums p = {View<int64_t>(l.weights)};
-  p.result_type = l.result.type;
-  p.x_image = l.input.stride[0], p.dy_image = l.output.stride[0];
-  for (int axis = 0; axis < 3; ++axis) {
-    p.x_stride[axis] = small(l.input.stride[2 + axis]), p.dy_stride[axis] = small(l.output.stride[2 + axis]);
-    p.in[axis] = small(l.input.size[2 + axis]), p.out[axis] = small(l.output.size[2 + axis]);
-    p.taps[axis] = small(l.weights.size[2 + axis]), p.stride[axis] = small(l.stride[axis]);
-    p.dilation[axis] = small(l.dilation[axis]), p.pad[axis] = small(l.pad_begin[axis]);
-  }
-  p.channels = small(l.input.size[1]);
+  LastSums p = sums_of(l);
   p.lanes = lanes_of(p.channels);
   p.slices = small(ceil_div(p.channels, 2 * p.lanes));
   p.pairs = in_pairs(l.input) && in_pairs(l.output) ? 1 : 0;
@@ -110,10 +93,6 @@ LastSums make_sums(const polyconv_layer &l, int columns) {
   set_splits(l.output.size[0], turns_of(best, p), blocks_together(l, best), &p);
   p.turns = turns_of(columns, p);
   return p;
-}
-
-int64_t pieces_bytes(const LastSums &p) {
-  return aligned_bytes(int64_t{p.splits} * p.all_taps() * p.row_channels() * 4);
 }
 
 // ---------------------------------------------------------------- supports
@@ -133,6 +112,7 @@ double sums_us(const polyconv_layer &l, const LastSums &p, int columns) {
     const double row = holds.phases() * (inputs * load + 6) + kStrip * load + 12;
     unit += (p.band + rows - 1) * row + real(p.band) * c.lines * kStrip * c.taps * 2;
     unit *= c.taps == 3 ? 0.92 : c.taps == 5 ? 1.31 : 1.08; // 34 layers on an H200
+    if (p.lanes < 32) unit *= wide ? 1.6 : 1.3;             // groups of lanes go different ways (10 layers)
   }
   const double issued = real(p.units) * p.turns * p.slices * p.lanes * unit;
   const int together = blocks_together(l, columns);
@@ -154,24 +134,9 @@ double estimate(const polyconv_layer &l, int32_t config) {
 }
 
 bool takes(const polyconv_request &request, sdk::Offer &offer) {
-  if (!sdk::convolves_once(request, POLYCONV_BACKWARD_WEIGHTS, offer)) return false;
+  if (!takes_depthwise_gradient(request, offer)) return false;
   const polyconv_layer &l = *request.layers[0];
-  const int32_t type = l.input.type;
-  if (type != l.output.type || !is_single_or_half(type) || l.sum_type != POLYCONV_F32)
-    return offer.reject("takes f32, f16 and bf16, the same for input and output, summed in f32");
-  if (l.result.type != type && l.result.type != POLYCONV_F32)
-    return offer.reject("stores the gradient as f32, or in the type of the input");
-  if (l.weights.size[1] != 1 || l.input.size[1] != l.output.size[1])
-    return offer.reject("takes one filter a channel, not %" PRId64 " filters of %" PRId64 " channels for %" PRId64,
-                        l.output.size[1], l.weights.size[1], l.input.size[1]);
-  if (!takes_no_empty({&l.input, &l.output}, offer)) return false;
-  if (!takes_zeros(pads_zeros(l), offer)) return false;
-  if (!takes_channels_last(has_neighbouring_channels(l.input) && has_neighbouring_channels(l.output), offer))
-    return false;
-  if (sdk::taps(l) > 1 << 16) return offer.reject("takes windows of up to 2^16 taps");
-  if (!fits_implicit_both(l, l.output, offer)) return false;
-  const double rows = real(l.output.size[0]) * real(sdk::spatial(l.output)), weights = real(sdk::elements(l.weights));
-  return (rows < 1 << 30 && weights * 64 < 1 << 30) || offer.reject("takes less than 2^30 pixels and 2^24 weights");
+  return takes_channels_last(has_neighbouring_channels(l.input) && has_neighbouring_channels(l.output), offer);
 }
 
 bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer) {

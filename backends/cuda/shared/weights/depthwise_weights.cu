@@ -215,7 +215,8 @@ double estimate(const polyconv_layer &l, const Walks &s) {
   const double issued = kStrip * real(sdk::taps(l)) + inputs * (bytes == 4 ? 4 : 22) * real(l.stride[1]) + 40;
   const int64_t in_part = ceil_div(l.output.size[0] * s.strips * s.stretches, s.parts);
   const double walks = real(ceil_div(in_part, kThreads) * s.parts); // of a block's threads
-  const double walking = pairs * walks * kWarps * rows * issued / (kHopperMultiprocessors * 4 * 1000.0);
+  const double waiting = l.weights.size[3] == 7 ? 1.4 : 1; // few warps: 49 sums of each thread (5 layers on an H200)
+  const double walking = pairs * walks * kWarps * rows * issued * waiting / (kHopperMultiprocessors * 4 * 1000.0);
   return 8 + std::max(pairs * planes * bytes / 3e6, walking) + real(partials_bytes(l, s)) * 2 / 1e6 +
          bias_gradient_us(l);
 }
