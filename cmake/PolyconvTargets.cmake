@@ -112,6 +112,15 @@ function(polyconv_target_defaults target)
   endif()
 endfunction()
 
+# For what computes little itself: gcc compiles with -Og in two thirds of the time of -O1, which to clang is the same.
+function(polyconv_computes_little target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og>)
+  elseif(POLYCONV_GNU_FLAGS)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+endfunction()
+
 # Called by polyconv_add_backend for a backend of this project.
 function(polyconv_own_backend target name)
   polyconv_target_defaults(${target})

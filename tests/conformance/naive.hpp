@@ -58,12 +58,18 @@ inline int64_t fold(int64_t i, int64_t size, int32_t mode) {
   return i;
 }
 
-// Calls visit(position on the small side, position on the large side or -1 for padding, tap as stored) for every
-// product of one channel pair. The small side is the output of a convolution, and the input of a transposed one.
-template <class Visit>
-void for_products(const polyconv_problem &p, const Shape &s, const Visit &visit) {
+// A product of one channel pair: its place on the small side, on the large side (-1: padding), and its tap as stored.
+// The small side is the output of a convolution, and the input of a transposed one.
+struct Product {
+  int64_t small, large, tap;
+};
+
+// All of them, in order; the same ones for every pair of channels.
+inline std::vector<Product> products_of(const polyconv_problem &p, const Shape &s) {
   const int64_t *const small = p.transposed ? s.input : s.output, *const large = p.transposed ? s.output : s.input;
   const int64_t smalls = p.transposed ? s.inputs : s.outputs;
+  std::vector<Product> products;
+  products.reserve(static_cast<size_t>(smalls * s.taps));
   for (int64_t from = 0; from < smalls; ++from)
     for (int64_t tap = 0; tap < s.taps; ++tap) {
       int64_t f = from, t = tap, to = 0, to_step = 1, stored = 0, stored_step = 1;
@@ -81,8 +87,9 @@ void for_products(const polyconv_problem &p, const Shape &s, const Visit &visit)
         to += at * to_step, to_step *= large[a];
         stored += (p.flip ? s.kernel[a] - 1 - r : r) * stored_step, stored_step *= s.kernel[a];
       }
-      visit(from, outside ? -1 : to, stored);
+      products.push_back({from, outside ? -1 : to, stored});
     }
+  return products;
 }
 
 // Sums only: output before the epilogue, or the gradient that the direction writes.
@@ -100,6 +107,7 @@ inline void sums(const polyconv_problem &p, Data &data) {
                                                                : p.groups * small_group * large_group * s.taps;
   written.assign(static_cast<size_t>(size), 0.0);
   const double padding = p.pad_mode == POLYCONV_PAD_CONSTANT ? p.pad_value - p.input_zero_point : 0;
+  const std::vector<Product> products = products_of(p, s);
   for (int64_t n = 0; n < p.batch; ++n)
     for (int64_t g = 0; g < p.groups; ++g)
       for (int64_t k = 0; k < small_group; ++k)
@@ -107,7 +115,7 @@ inline void sums(const polyconv_problem &p, Data &data) {
           double *a = small.data() + ((n * p.groups + g) * small_group + k) * smalls;
           double *b = large.data() + ((n * p.groups + g) * large_group + c) * larges;
           double *w = data.weights.data() + ((g * small_group + k) * large_group + c) * s.taps;
-          for_products(p, s, [&](int64_t i, int64_t j, int64_t tap) {
+          for (const auto &[i, j, tap] : products) {
             const int64_t channel = p.transposed ? g * large_group + c : g * small_group + k; // of the output
             const double zero_point = p.has_weights_zero_points ? data.weights_zero_point[static_cast<size_t>(channel)]
                                                                 : static_cast<double>(p.weights_zero_point);
@@ -119,7 +127,7 @@ inline void sums(const polyconv_problem &p, Data &data) {
             } else if (j >= 0) {
               b[j] += weight * (a[i] - p.input_zero_point);
             }
-          });
+          }
         }
 }
 

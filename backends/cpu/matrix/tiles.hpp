@@ -75,6 +75,55 @@ struct TileScope {
   POLYCONV_MEMBER ~TileScope() {}
 };
 
+using SoftTile = uint32_t[16][16];
+
+template <class T>
+POLYCONV_INLINE T soft_part(const SoftTile &tile, int row, int i) {
+  T value;
+  __builtin_memcpy(&value, reinterpret_cast<const char *>(tile[row]) + i * sizeof(T), sizeof value);
+  return value;
+}
+
+// C += A * B, each sum in the order of k. One copy for all tiles, and factors that are converted once, not for each
+// product: in the kernels, which multiply in many places, such loops would take a minute to compile.
+POLYCONV_NOINLINE void soft_multiply_bf16(SoftTile &c, const SoftTile &a, const SoftTile &b) {
+  float weights[32][16];
+  for (int k = 0; k < 32; ++k)
+    for (int column = 0; column < 16; ++column)
+      weights[k][column] = scalar_f32(soft_part<bf16>(b, k / 2, 2 * column + k % 2));
+  for (int row = 0; row < 16; ++row) {
+    float sums[16];
+    __builtin_memcpy(sums, c[row], sizeof sums);
+    for (int k = 0; k < 32; ++k) {
+      const float value = scalar_f32(soft_part<bf16>(a, row, k));
+      for (int column = 0; column < 16; ++column) sums[column] += value * weights[k][column];
+    }
+    __builtin_memcpy(c[row], sums, sizeof sums);
+  }
+}
+
+template <bool Signed>
+POLYCONV_INLINE int32_t soft_integer(const SoftTile &tile, int row, int i) {
+  return Signed ? int32_t{soft_part<int8_t>(tile, row, i)} : int32_t{soft_part<uint8_t>(tile, row, i)};
+}
+
+template <bool SignedA, bool SignedB>
+POLYCONV_NOINLINE void soft_multiply_integers(SoftTile &c, const SoftTile &a, const SoftTile &b) {
+  int32_t weights[64][16];
+  for (int k = 0; k < 64; ++k)
+    for (int column = 0; column < 16; ++column)
+      weights[k][column] = soft_integer<SignedB>(b, k / 4, 4 * column + k % 4);
+  for (int row = 0; row < 16; ++row) {
+    uint32_t sums[16];
+    __builtin_memcpy(sums, c[row], sizeof sums);
+    for (int k = 0; k < 64; ++k) {
+      const int32_t value = soft_integer<SignedA>(a, row, k);
+      for (int column = 0; column < 16; ++column) sums[column] += static_cast<uint32_t>(value * weights[k][column]);
+    }
+    __builtin_memcpy(c[row], sums, sizeof sums);
+  }
+}
+
 class Tiles {
  public:
   template <int T>
@@ -97,37 +146,15 @@ class Tiles {
   }
   template <int C, int A, int B>
   POLYCONV_MEMBER void multiply_bf16() {
-    for (int row = 0; row < 16; ++row)
-      for (int k = 0; k < 32; ++k)
-        for (int column = 0; column < 16; ++column) {
-          float sum;
-          __builtin_memcpy(&sum, &tile_[C][row][column], sizeof sum);
-          sum += scalar_f32(part<bf16>(A, row, k)) * scalar_f32(part<bf16>(B, k / 2, 2 * column + k % 2));
-          __builtin_memcpy(&tile_[C][row][column], &sum, sizeof sum);
-        }
+    soft_multiply_bf16(tile_[C], tile_[A], tile_[B]);
   }
   template <int C, int A, int B, bool SignedA, bool SignedB>
   POLYCONV_MEMBER void multiply_integers() {
-    for (int row = 0; row < 16; ++row)
-      for (int k = 0; k < 64; ++k)
-        for (int column = 0; column < 16; ++column)
-          tile_[C][row][column] +=
-              static_cast<uint32_t>(integer<SignedA>(A, row, k) * integer<SignedB>(B, k / 4, 4 * column + k % 4));
+    soft_multiply_integers<SignedA, SignedB>(tile_[C], tile_[A], tile_[B]);
   }
 
  private:
-  template <class T>
-  POLYCONV_MEMBER T part(int tile, int row, int i) const {
-    T value;
-    __builtin_memcpy(&value, reinterpret_cast<const char *>(tile_[tile][row]) + i * sizeof(T), sizeof value);
-    return value;
-  }
-  template <bool Signed>
-  POLYCONV_MEMBER int32_t integer(int tile, int row, int i) const {
-    return Signed ? int32_t{part<int8_t>(tile, row, i)} : int32_t{part<uint8_t>(tile, row, i)};
-  }
-
-  uint32_t tile_[8][16][16];
+  SoftTile tile_[8];
 };
 
 #endif

@@ -63,10 +63,9 @@ class BackwardData : Direction<Value, Sum> {
       const int64_t count = direct.end - direct.begin;
       read.w = direct.begin;
       output.row(read, 1, count, row);
-      for (int64_t i = 0; i < block.channels; ++i) {
-        Sum *sums = block.sums[i] + (w.coordinate(direct.begin, kw) - block.begin);
-        for (int64_t o = 0; o < count; ++o) add_product(sums[o * w.stride], row[o], weights[i]);
-      }
+      const Multiplied<Value, Sum> multiplied(row, count);
+      for (int64_t i = 0; i < block.channels; ++i)
+        multiplied.add(block.sums[i] + (w.coordinate(direct.begin, kw) - block.begin), w.stride, weights[i]);
     }
     w.folded(kw, [&](int64_t o, int64_t element) {
       if (element < block.begin || element >= block.end) return;

@@ -46,10 +46,9 @@ class Forward : Direction<Value, Sum> {
                            axis[1].element(place.h, kh), 0};
           for (int64_t kw = 0; kw < axis[2].taps; ++kw) {
             this->read_through(this->input(), read, kw, block.begin, block.end, row);
-            for (int64_t i = 0; i < block.channels; ++i) {
-              const Value weight = this->weight(block.first + i, c, kd, kh, kw);
-              for (int64_t o = 0; o < block.end - block.begin; ++o) add_product(block.sums[i][o], row[o], weight);
-            }
+            const Multiplied<Value, Sum> multiplied(row, block.end - block.begin);
+            for (int64_t i = 0; i < block.channels; ++i)
+              multiplied.add(block.sums[i], 1, this->weight(block.first + i, c, kd, kh, kw));
           }
         }
   }
