@@ -81,14 +81,14 @@ double product_us(const polyconv_layer &l, const WeightsProduct &p, const Weight
 // (Clusters with several pieces took 1.2 to 1.4 times as long as they should.)
 WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
   WeightsProduct pieces = make_weights_product(l, shape);
-  if (l.groups > 1) return pieces; // what is a row's own is found among pieces
+  if (l.groups > 1 && l.weights.size[1] % 8 != 0) return pieces; // the others store eights of one group
   pieces.whole = l.weights.stride[1] == 1 ? 1 : 0;
   WeightsProduct best = pieces;
   double least = product_us(l, best, shape);
   const auto consider = [&](const WeightsProduct &p) {
     if (const double us = product_us(l, p, shape); us < least) least = us, best = p;
   };
-  if (pieces.whole || (is_half(pieces.result_type) && sdk::taps(l) <= kMostNarrowTaps)) {
+  if (pieces.whole || (l.groups == 1 && is_half(pieces.result_type) && sdk::taps(l) <= kMostNarrowTaps)) {
     WeightsProduct whole = pieces;
     whole.shares = share_out_whole(pieces.shares, 1);
     whole.narrow = 1 - pieces.whole;
