@@ -117,7 +117,8 @@ GroupsKernel one_of(bool marches) {
 
 // NULL: none takes groups of so many channels.
 GroupsKernel groups_kernel(const polyconv_layer &l, bool marches) {
-  return of_groups(l, [&](auto groups, auto pairs) { return one_of<decltype(groups), decltype(pairs)::value>(marches); });
+  return of_groups(l,
+                   [&](auto groups, auto pairs) { return one_of<decltype(groups), decltype(pairs)::value>(marches); });
 }
 
 // ---------------------------------------------------------------- plan and run

@@ -1,7 +1,7 @@
 // pointwise.cu - forward, f16 and bf16, channels last: 1 x 1 layers whose weights are few, with a bias, a residual and
-// a relu, clipped or not, at most; filters in eights, or fewer than eight. Such layers move far more bytes than they multiply; tiles that fetch weights anew,
-// and rows of few channels by the TMA, keep the general products at a half to a quarter of memory's rate. Configs are
-// the strips of 32 pixels that a warp has under way.
+// a relu, clipped or not, at most; filters in eights, or fewer than eight. Such layers move far more bytes than they
+// multiply; tiles that fetch weights anew, and rows of few channels by the TMA, keep the general products at a half to
+// a quarter of memory's rate. Configs are the strips of 32 pixels that a warp has under way.
 //
 // Floor: input and output once. 24 -> 144 channels of 56 x 56, N = 128, f16: 135 MB.
 // SPDX-License-Identifier: Apache-2.0
