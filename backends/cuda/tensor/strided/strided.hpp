@@ -8,7 +8,7 @@
 
 namespace polyconv::cuda::wgmma {
 
-inline constexpr int kMostParts = 8; // those of volumes at stride 2
+inline constexpr int kMostParts = kMostPacked; // those of volumes at stride 2 too
 
 // Pixels that no taps meet, and the map by which zeros are stored there, kZeroPixels x 64 channels at once.
 inline constexpr int kZeroPixels = 64;
