@@ -68,8 +68,6 @@ Products grouped_type(const polyconv_layer &layer);
 // The tiles that cut an image into equal parts with the least work; tile[0] is 0 where none fits. `may_march`: see
 // grouped.cuh.
 GroupedProduct best_grouped(const polyconv_layer &layer, bool may_march);
-// Its work, in positions that are copied.
-double grouped_work(const polyconv_layer &layer, const GroupedProduct &product);
 int32_t most_grouped_shared(const polyconv_layer &layer); // bytes of a block
 
 } // namespace polyconv::cuda::tensor

@@ -63,6 +63,12 @@ int32_t multiplied_pixels(const polyconv_layer &l, const GroupedProduct &p) {
   return small(ceil_div(ceil_div(p.tile_pixels(), 16), shares) * shares * 16);
 }
 
+// Work of all blocks: positions that are copied, and pixels that instructions multiply or load windows for.
+double work_of(const polyconv_layer &l, const GroupedProduct &p) {
+  const int32_t pixels = p.marches ? (p.tile[1] + 15) / 16 * 16 * (p.tile[0] + 2) : multiplied_pixels(l, p) * 2;
+  return 1.0 * p.tiles[0] * p.tiles[1] * (p.positions() + pixels + 32);
+}
+
 } // namespace
 
 namespace tensor {
@@ -77,12 +83,6 @@ int32_t most_grouped_shared(const polyconv_layer &l) {
   return l.weights.size[1] * sdk::type_bytes(l.input.type) < 48 ? kMostShared : kMostSharedByTwo;
 }
 
-// Of all blocks: positions that are copied, and pixels that instructions multiply or load windows for.
-double grouped_work(const polyconv_layer &l, const GroupedProduct &p) {
-  const int32_t pixels = p.marches ? (p.tile[1] + 15) / 16 * 16 * (p.tile[0] + 2) : multiplied_pixels(l, p) * 2;
-  return 1.0 * p.tiles[0] * p.tiles[1] * (p.positions() + pixels + 32);
-}
-
 GroupedProduct best_grouped(const polyconv_layer &l, bool may_march) {
   GroupedProduct best;
   for (int64_t i = 1; i <= 16; ++i)
@@ -94,7 +94,7 @@ GroupedProduct best_grouped(const polyconv_layer &l, bool may_march) {
       p.marches = may_march && marches(l, width);
       const bool small = p.patch[0] <= 1024 && p.patch[1] <= 1024; // their product is
       if (small && p.shared_bytes() <= most_grouped_shared(l) &&
-          (best.tile[0] == 0 || grouped_work(l, p) < grouped_work(l, best)))
+          (best.tile[0] == 0 || work_of(l, p) < work_of(l, best)))
         best = p;
     }
   return best;

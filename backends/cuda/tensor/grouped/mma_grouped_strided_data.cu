@@ -5,7 +5,7 @@
 // Floor: input and output once; 2 N K P Q C R S is far below the machine's rate.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 #include <vector>
 
 #include "common/device/device.hpp"
@@ -23,6 +23,8 @@ namespace {
 using namespace tensor;
 
 constexpr double kBeginUs = 4; // of a launch of mma_grouped, in its estimate
+// Of a patch of a block, and of each chunk of its depth: seven layers on an H200.
+constexpr double kPatchUs = 1.6, kChunkUs = 0.1;
 
 constexpr sdk::AdjointSide kSide = {[](const polyconv_layer &) { return false; },
                                     {1, 4, 3, 2, 0},
@@ -38,13 +40,52 @@ PartsKernel parts_kernel(const polyconv_layer &l) {
   });
 }
 
-// What a part's blocks have to do, in positions of their patches.
-double work_of(const polyconv_layer &l, const GroupedProduct &p) {
-  const double taps = 1 + 0.25 * real(sdk::taps(l));
-  return grouped_work(l, p) * taps * real(l.output.size[0]) * p.slices;
+// ---------------------------------------------------------------- shares
+
+// A residue's part.
+struct Work {
+  const polyconv_layer *layer;
+  GroupedProduct product;
+  int32_t which, blocks; // of the plan's parts
+
+  Work(const polyconv_layer &l, int32_t part)
+      : layer(&l), product(best_grouped(l, false)), which(part), blocks(product.slices) {}
+  double patch_us() const { return kPatchUs + kChunkUs * product.chunks; }
+  // Of a block's patches, one after the other.
+  double us() const { return std::ceil(real(product.patches) * product.slices / blocks) * patch_us(); }
+};
+using Works = std::vector<Work>;
+
+int32_t shared_of(const Works &works) {
+  int32_t most = 0;
+  for (const Work &work : works) most = std::max(most, work.product.shared_bytes());
+  return most;
+}
+
+// So many blocks, always to the part that takes longest; what that is then.
+double share_out(Works &works, int32_t blocks) {
+  const auto longest = [&] {
+    return std::max_element(works.begin(), works.end(), [](const Work &a, const Work &b) { return a.us() < b.us(); });
+  };
+  for (const Work &work : works) blocks -= work.blocks;
+  auto most = longest();
+  for (; blocks >= most->product.slices && most->blocks < most->product.slices * most->product.patches;
+       most = longest())
+    most->blocks += most->product.slices, blocks -= most->product.slices;
+  return most->us();
 }
 
 // ---------------------------------------------------------------- supports
+
+// Microseconds of the longest share.
+double longest_us(Works works) {
+  const polyconv_layer &l = *works[0].layer;
+  const int32_t together =
+      std::min(blocks_together(static_cast<int>(l.weights.size[1]), static_cast<int>(l.output.size[1] / l.groups),
+                               static_cast<int>(sdk::type_bytes(l.input.type))),
+               kHopperShared / (shared_of(works) + 1024));
+  return share_out(works, kHopperMultiprocessors * together);
+}
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!sdk::adjoint_takes(request, offer)) return false;
@@ -54,10 +95,13 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
     return offer.reject("takes strides of 2 to %d residues, not %lld", kMostGroupedParts, count);
   sdk::AdjointParts parts(kSide, l);
   if (!sdk::adjoint_add(kSide, kernel_mma_grouped, request, 0, parts, &offer)) return false;
+  Works works;
   for (int64_t i = 0; i < count; ++i)
-    if (!parts[i].is_empty && best_grouped(parts[i].layer, false).tile[0] == 0)
+    if (!parts[i].is_empty) works.emplace_back(parts[i].layer, static_cast<int32_t>(i));
+  for (const Work &work : works)
+    if (work.product.tile[0] == 0)
       return offer.reject("holds no patch of this window and these weights in shared memory");
-  offer.estimate_us -= kBeginUs * (real(count) - 1);
+  offer.estimate_us = kBeginUs + std::max(offer.estimate_us - kBeginUs * real(works.size()), longest_us(works));
   return true;
 }
 
@@ -69,37 +113,23 @@ class GroupedStridedData final : public CudaInstance {
       : CudaInstance(request), plan_(kSide, kernel_mma_grouped, request, 0) {
     const DeviceScope scope(device_);
     for (const sdk::AdjointPlan::Part &part : plan_.parts())
-      works_.push_back({&part, best_grouped(part.of.layer, false), 0});
-    std::stable_sort(works_.begin(), works_.end(), [](const Work &a, const Work &b) { return a.size() > b.size(); });
-    const polyconv_layer &first = works_[0].part->of.layer;
-    kernel_ = parts_kernel(first);
-    allow_shared(kernel_, most_grouped_shared(first));
-    for (const Work &work : works_) shared_ = std::max(shared_, work.product.shared_bytes());
-    share_out();
-  }
-
- private:
-  struct Work {
-    const sdk::AdjointPlan::Part *part;
-    GroupedProduct product;
-    int32_t blocks;
-
-    double size() const { return work_of(part->of.layer, product); }
-  };
-
-  // As many blocks as run at once, to each part by its work.
-  void share_out() {
+      works_.emplace_back(part.of.layer, static_cast<int32_t>(works_.size()));
+    std::stable_sort(works_.begin(), works_.end(),
+                     [](const Work &a, const Work &b) { return a.patch_us() > b.patch_us(); });
+    shared_ = shared_of(works_);
+    const polyconv_layer &any = *works_[0].layer;
+    kernel_ = parts_kernel(any);
+    allow_shared(kernel_, most_grouped_shared(any));
     int together = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel_, kGroupedThreads,
                                                         static_cast<size_t>(shared_)),
           "counting blocks of a multiprocessor");
-    const double all = std::accumulate(works_.begin(), works_.end(), 0.0,
-                                       [](double sum, const Work &work) { return sum + work.size(); });
-    for (Work &work : works_) {
-      const double wanted = multiprocessors_of(device_) * together * work.size() / all;
-      work.blocks = work.product.slices * std::clamp(static_cast<int32_t>(wanted / work.product.slices), 1,
-                                                     std::max(work.product.patches, 1));
-    }
+    share_out(works_, multiprocessors_of(device_) * together); // as many as run at once
+  }
+
+ private:
+  const sdk::AdjointPlan::Part &part_of(const Work &work) const {
+    return plan_.parts()[static_cast<size_t>(work.which)];
   }
 
   void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
@@ -113,8 +143,8 @@ class GroupedStridedData final : public CudaInstance {
     GroupedParts all;
     uintptr_t bits = 0;
     for (const Work &work : works_) {
-      const polyconv_arguments b = plan_.arguments_of(*work.part, a);
-      const polyconv_layer &l = work.part->of.layer;
+      const polyconv_arguments b = plan_.arguments_of(part_of(work), a);
+      const polyconv_layer &l = *work.layer;
       GroupedProduct &p = all.part[all.parts];
       p = work.product;
       p.input = begin_of(l.input, b.input), p.result = begin_of(l.result, b.output), p.weights = b.weights[0];
@@ -126,11 +156,11 @@ class GroupedStridedData final : public CudaInstance {
     if (bits % kChunk == 0)
       return launch_waiting(kernel_, static_cast<unsigned>(all.end[all.parts - 1]), kGroupedThreads,
                             static_cast<size_t>(shared_), stream, all);
-    for (const Work &work : works_) work.part->forward->run(plan_.arguments_of(*work.part, a), stream);
+    for (const Work &work : works_) part_of(work).forward->run(plan_.arguments_of(part_of(work), a), stream);
   }
 
   const sdk::AdjointPlan plan_;
-  std::vector<Work> works_;
+  Works works_;
   PartsKernel kernel_ = nullptr;
   int32_t shared_ = 0; // bytes of a block
 };

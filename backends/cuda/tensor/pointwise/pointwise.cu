@@ -94,7 +94,9 @@ struct Ways {
     const bool adds = layer.epilogue.residual_from != POLYCONV_RESIDUAL_NONE;
     const double written = 2.0 * real(p.pixels) * p.results;
     const double read = 2.0 * real(p.pixels) * p.channels + (adds ? written : 0);
-    const double moving = (written / 2.4e6 + read / 4e6) * (0.8 + 3.2 / warps);
+    // A lane that stores the few results of a pixel writes a part of each sector: 6 layers.
+    const double writing = p.few() ? real(p.pixels) / 100e3 : written / 2.4e6;
+    const double moving = (writing + read / 4e6) * (0.8 + 3.2 / warps);
     const double rounds = real(ceil_div(p.strips(), int64_t{kHopperMultiprocessors} * warps));
     const double waiting = 1.1 * rounds * real(ceil_div(p.results, Pointwise::kChunk));
     return 3 + std::max(moving, waiting) - 0.05 * stages; // of equals, more strips under way

@@ -54,7 +54,9 @@ double leaving_us(const WeightsProduct &p, const WeightsShape &shape, double wei
     return weights / 0.95e6 + whole + 0.97 + (8.5 * of_thread + sums / 4.4) * (1 - 1.0 / p.sharing) / kHopperClocks;
   if (leaves_whole(p)) return weights / 0.95e6 + p.shares.group * whole;
   if (p.narrow) return 3.4 + (pieces + weights * 4) / 3e6 + p.shares.group * whole; // stored, read, stored turned
-  return 3.4 + pieces / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
+  // Of a group's rows, a tile's columns are read that are its own.
+  const double own = p.group_rows == 0 ? 1 : std::min(1.0, real(p.group_channels) / (p.tap_chunks * 64));
+  return 3.4 + pieces * (0.5 + 0.5 * own) / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
 }
 
 } // namespace
@@ -71,8 +73,8 @@ double product_us(const polyconv_layer &l, const WeightsProduct &p, const Weight
   const double multiplying =
       misaligned * narrow * blocks_of_longest(p) * (depth_clocks(l, p, shape) + 64) / kHopperClocks;
   const double moving = factors / (42.3e6 - 30.1e6 * overflow(factors + bytes_of_pieces(p, shape)));
-  // Sums of one group's rows by another's channels: 1.07 to 1.40 times as long on five layers.
-  const double grouped = l.groups > 1 ? 1.2 : 1;
+  // Of groups, whose columns no tile of other groups wants too. 11 layers.
+  const double grouped = l.groups > 1 ? 1.1 : 1;
   return grouped * (1.93 + multiplying + moving + leaving_us(p, shape, real(sdk::elements(l.weights))));
 }
 
