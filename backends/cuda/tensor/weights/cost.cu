@@ -45,17 +45,23 @@ double bytes_of_pieces(const WeightsProduct &p, const WeightsShape &shape) {
   return pieces_of(p) * shape.rows * shape.chunks * 64 * (p.narrow ? 2 : 4);
 }
 
+// Of four sums of a tile of groups that a thread stores: to find whose they are, and where they belong.
+constexpr double kFoundUs = 0.35;
+
 // Microseconds until what the blocks have summed is in the result.
 double leaving_us(const WeightsProduct &p, const WeightsShape &shape, double weights) {
   const double sums = shape.rows * shape.chunks * 64.0; // of a tile
   const double of_thread = sums / (128 * shape.row_groups * shape.chunk_groups);
   const double whole = (133 + sums / 64) / kHopperClocks, pieces = bytes_of_pieces(p, shape);
-  if (p.sharing > 1) // the blocks of a cluster tell each other
-    return weights / 0.95e6 + whole + 0.97 + (8.5 * of_thread + sums / 4.4) * (1 - 1.0 / p.sharing) / kHopperClocks;
+  // Of a group's rows, those of a tile's columns are read that are its own.
+  const double own = p.group_rows == 0 ? 1 : std::min(1.0, real(p.group_channels) / (p.tap_chunks * 64));
+  if (p.sharing > 1) { // the blocks of a cluster tell each other
+    const double found = p.group_rows == 0 ? 0 : kFoundUs * own * of_thread / 4 / p.sharing;
+    return weights / 0.95e6 + whole + 0.97 + found +
+           (8.5 * of_thread + sums / 4.4) * (1 - 1.0 / p.sharing) / kHopperClocks;
+  }
   if (leaves_whole(p)) return weights / 0.95e6 + p.shares.group * whole;
   if (p.narrow) return 3.4 + (pieces + weights * 4) / 3e6 + p.shares.group * whole; // stored, read, stored turned
-  // Of a group's rows, a tile's columns are read that are its own.
-  const double own = p.group_rows == 0 ? 1 : std::min(1.0, real(p.group_channels) / (p.tap_chunks * 64));
   return 3.4 + pieces * (0.5 + 0.5 * own) / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
 }
 

@@ -53,9 +53,9 @@ class Exchange {
     const int32_t each = kAll >> mine.bits, end = each * (mine.part + 1);
 #pragma unroll 2
     for (int32_t quad = each * mine.part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
-      const float4 sum = add(quad, p.sharing);
       const Weight to(p, mine.tile, quad);
-      if (!to.exists) continue;
+      if (!to.exists) continue; // of a tile of several groups, most are another group's
+      const float4 sum = add(quad, p.sharing);
       if (p.result_type == POLYCONV_F32)
         store<float>(p, to, sum);
       else
