@@ -23,8 +23,8 @@ namespace {
 using namespace tensor;
 
 constexpr double kBeginUs = 4; // of a launch of mma_grouped, in its estimate
-// Of a patch of a block, and of each chunk of its depth: seven layers on an H200.
-constexpr double kPatchUs = 1.6, kChunkUs = 0.1;
+// Of a patch of a block, of each of its pixels, and of each chunk of these: seven layers on an H200.
+constexpr double kPatchUs = 1.2, kPixelUs = 0.4 / 49, kChunkUs = 0.1 / 49;
 
 constexpr sdk::AdjointSide kSide = {[](const polyconv_layer &) { return false; },
                                     {1, 4, 3, 2, 0},
@@ -50,7 +50,7 @@ struct Work {
 
   Work(const polyconv_layer &l, int32_t part)
       : layer(&l), product(best_grouped(l, false)), which(part), blocks(product.slices) {}
-  double patch_us() const { return kPatchUs + kChunkUs * product.chunks; }
+  double patch_us() const { return kPatchUs + product.tile_pixels() * (kPixelUs + kChunkUs * product.chunks); }
   // Of a block's patches, one after the other.
   double us() const { return std::ceil(real(product.patches) * product.slices / blocks) * patch_us(); }
 };
