@@ -59,6 +59,7 @@ inline constexpr const char *kProblems[] = {
     "bwd_d:n4,c3,k64,i61x59,f7x7,s2,p3:nhwc:f16",
     "bwd_d:n3,c33,k50,i21x22,f3x3,p1:nhwc:f16",
     "bwd_d:n8,c64,k64,g8,i14x14,f3x3,p1:nhwc:f16",
+    "bwd_d:n8,c64,k64,g8,i15x14,f3x3,s2,p1:nhwc:f16",
     "bwd_d:n6,c64,k96,i30x29,f3x3,p1:nhwc",
     "bwd_w:n12,c128,k64,i28x28,f3x3,p1:nhwc:f16",
     "bwd_w:n4,c3,k64,i61x59,f7x7,s2,p3:nhwc:bf16",

@@ -54,8 +54,11 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+} // namespace
+
 void exchange_channels(const polyconv_layer &l, const polyconv_tensor &view, const void *raw, void *dense,
-                       cudaStream_t stream) {
+                       void *queue) {
+  const auto stream = static_cast<cudaStream_t>(queue);
   const int64_t count = sdk::elements(view), group_stride = l.weights.size[0] / l.groups * l.weights.stride[0];
   const auto go = [&](auto element) {
     using T = decltype(element);
@@ -71,6 +74,8 @@ void exchange_channels(const polyconv_layer &l, const polyconv_tensor &view, con
   }
   check_launch("the exchange of weights' channels");
 }
+
+namespace {
 
 // ---------------------------------------------------------------- supports
 

@@ -13,6 +13,11 @@ bool adjoint_supports(const sdk::Kernel &forward, const polyconv_request &reques
 std::unique_ptr<sdk::Instance> adjoint_create(const sdk::Kernel &forward, const polyconv_request &request,
                                               int32_t config);
 
+// The weights of a part as its forward layer has them, densely, where groups' filters are not a tensor with the roles
+// of their channels exchanged. `view`: those of the part.
+void exchange_channels(const polyconv_layer &layer, const polyconv_tensor &view, const void *raw, void *dense,
+                       void *stream);
+
 // Backward data by `Forward`, in its configs. Not for kernels that bind pointers.
 template <const sdk::Kernel &Forward>
 sdk::Kernel adjoint_of(const char *name) {

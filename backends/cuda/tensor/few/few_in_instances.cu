@@ -16,6 +16,8 @@ const Variant kVariants[] = {POLYCONV_FEW_IN(__half, POLYCONV_F16),
                              variant<float, POLYCONV_F32, 5, 4>(),
                              variant<float, POLYCONV_F32, 7, 2>(),
                              variant<float, POLYCONV_F32, 9, 2>(),
+                             variant<float, POLYCONV_F32, 13, 2>(),
+                             variant<float, POLYCONV_F32, 21, 1>(),
                              emulated_variant<3, 2>(),
                              emulated_variant<5, 1>()};
 

@@ -256,17 +256,16 @@ struct March {
 
 // ---------------------------------------------------------------- the kernel
 
+// What block `block` of `blocks` does of a product.
 template <class G, class Way>
-__global__ void __launch_bounds__(kGroupedThreads, blocks_together(G::in, G::out, G::bytes))
-    convolve_groups(const __grid_constant__ GroupedProduct p) {
+__device__ __forceinline__ void convolve_patches(const GroupedProduct &p, int32_t block, int32_t blocks) {
   ptx::await_previous();
   using T = typename G::T;
   extern __shared__ __align__(128) unsigned char shared[];
   const GroupedRoom<G> room(shared, p);
   const int warp = static_cast<int>(threadIdx.x) / 32, group = warp % G::count;
-  const auto slice = static_cast<int32_t>(blockIdx.x) % p.slices;
-  const auto step = static_cast<int32_t>(gridDim.x) / p.slices;
-  int32_t now = static_cast<int32_t>(blockIdx.x) / p.slices;
+  const int32_t slice = block % p.slices, step = blocks / p.slices;
+  int32_t now = block / p.slices;
   const int32_t before = slice * G::slice, channels = p.channels - before;
   const int32_t out_before = slice * G::out_slice, out_channels = p.out_channels - out_before;
   const T *const input = static_cast<const T *>(p.input) + before;
@@ -302,6 +301,49 @@ __global__ void __launch_bounds__(kGroupedThreads, blocks_together(G::in, G::out
     __syncthreads();
     store_patch(p, result, out_channels, Patch(p, now), room);
   }
+}
+
+template <class G, class Way>
+__global__ void __launch_bounds__(kGroupedThreads, blocks_together(G::in, G::out, G::bytes))
+    convolve_groups(const __grid_constant__ GroupedProduct p) {
+  convolve_patches<G, Way>(p, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(gridDim.x));
+}
+
+// make(groups, pairs): a kernel for groups of so many channels, of 4 in pairs; NULL where none takes them.
+template <class T, class Make>
+auto of_groups(int64_t in, int64_t out, const Make &make) -> decltype(make(Groups<T, 8, 8>(), std::false_type())) {
+  const auto is = [&](int64_t of_input, int64_t of_result) { return in == of_input && out == of_result; };
+  constexpr std::false_type kAlone;
+  if constexpr (sizeof(T) == 2)
+    if (is(4, 4)) return make(Groups<T, 8, 8>(), std::true_type());
+  if (is(8, 8)) return make(Groups<T, 8, 8>(), kAlone);
+  if (is(8, 16)) return make(Groups<T, 8, 16>(), kAlone);
+  if (is(16, 8)) return make(Groups<T, 16, 8>(), kAlone);
+  if (is(16, 16)) return make(Groups<T, 16, 16>(), kAlone);
+  if (is(24, 24)) return make(Groups<T, 24, 24>(), kAlone);
+  return is(32, 32) ? make(Groups<T, 32, 32>(), kAlone) : nullptr;
+}
+// Likewise for a layer.
+template <class Make>
+auto of_groups(const polyconv_layer &l, const Make &make) {
+  const int64_t in = l.weights.size[1], out = l.output.size[1] / l.groups;
+  switch (l.input.type) {
+    case POLYCONV_F16: return of_groups<__half>(in, out, make);
+    case POLYCONV_BF16: return of_groups<__nv_bfloat16>(in, out, make);
+    default: return of_groups<float>(in, out, make);
+  }
+}
+
+// Several products, each with blocks of its own.
+template <class G, class Way>
+__global__ void __launch_bounds__(kGroupedThreads, blocks_together(G::in, G::out, G::bytes))
+    convolve_parts(const __grid_constant__ GroupedParts all) {
+  const auto block = static_cast<int32_t>(blockIdx.x);
+  int32_t which = 0, before = 0;
+#pragma unroll
+  for (int i = 0; i < kMostGroupedParts - 1; ++i)
+    if (i < all.parts - 1 && block >= all.end[i]) which = i + 1, before = all.end[i];
+  convolve_patches<G, Way>(all.part[which], block - before, all.end[which] - before);
 }
 
 } // namespace polyconv::cuda::tensor

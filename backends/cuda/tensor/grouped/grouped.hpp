@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <polyconv/backend.h>
+
 #include <cstdint>
+
+#include "mma/product.hpp"
 
 namespace polyconv::cuda::tensor {
 
@@ -50,5 +54,20 @@ struct GroupedProduct {
            (positions() + 2 * tile_pixels() + 4 * blocks()) * int32_t{sizeof(int32_t)};
   }
 };
+
+// The residues of a strided gradient of data, in one launch: blocks up to `end` are of this part and those before it.
+inline constexpr int kMostGroupedParts = 4;
+struct GroupedParts {
+  GroupedProduct part[kMostGroupedParts];
+  int32_t end[kMostGroupedParts] = {};
+  int32_t parts = 0;
+};
+
+// What the kernels share on the host (mma_grouped.cu). Of a layer's type and math:
+Products grouped_type(const polyconv_layer &layer);
+// The tiles that cut an image into equal parts with the least work; tile[0] is 0 where none fits. `may_march`: see
+// grouped.cuh.
+GroupedProduct best_grouped(const polyconv_layer &layer, bool may_march);
+int32_t most_grouped_shared(const polyconv_layer &layer); // bytes of a block
 
 } // namespace polyconv::cuda::tensor

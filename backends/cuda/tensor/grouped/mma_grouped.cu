@@ -18,16 +18,6 @@ using namespace tensor;
 // Three blocks share a multiprocessor, or two where weights and windows of a group are many.
 constexpr int32_t kMostShared = 75 << 10, kMostSharedByTwo = 112 << 10;
 
-int32_t most_shared(const polyconv_layer &l) {
-  return l.weights.size[1] * sdk::type_bytes(l.input.type) < 48 ? kMostShared : kMostSharedByTwo;
-}
-
-Products products_of(const polyconv_layer &l) {
-  return l.input.type == POLYCONV_BF16  ? Products::kBfloat
-         : l.input.type == POLYCONV_F32 ? Products::kTf32
-                                        : Products::kHalf;
-}
-
 // ---------------------------------------------------------------- tiles
 
 // The geometry of a layer with tiles of `height` x `width` outputs.
@@ -79,8 +69,21 @@ double work_of(const polyconv_layer &l, const GroupedProduct &p) {
   return 1.0 * p.tiles[0] * p.tiles[1] * (p.positions() + pixels + 32);
 }
 
-// The tiles that cut an image into equal parts with the least work; tile[0] is 0 where none fits.
-GroupedProduct best_product(const polyconv_layer &l) {
+} // namespace
+
+namespace tensor {
+
+Products grouped_type(const polyconv_layer &l) {
+  return l.input.type == POLYCONV_BF16  ? Products::kBfloat
+         : l.input.type == POLYCONV_F32 ? Products::kTf32
+                                        : Products::kHalf;
+}
+
+int32_t most_grouped_shared(const polyconv_layer &l) {
+  return l.weights.size[1] * sdk::type_bytes(l.input.type) < 48 ? kMostShared : kMostSharedByTwo;
+}
+
+GroupedProduct best_grouped(const polyconv_layer &l, bool may_march) {
   GroupedProduct best;
   for (int64_t i = 1; i <= 16; ++i)
     for (int64_t j = 1; j <= 8; ++j) {
@@ -88,19 +91,24 @@ GroupedProduct best_product(const polyconv_layer &l) {
       const int64_t height = std::clamp<int64_t>((l.output.size[3] + i - 1) / i, 1, 128 / i),
                     width = std::clamp<int64_t>((l.output.size[4] + j - 1) / j, 1, 128 / j);
       GroupedProduct p = make_product(l, height, width);
-      p.marches = marches(l, width);
+      p.marches = may_march && marches(l, width);
       const bool small = p.patch[0] <= 1024 && p.patch[1] <= 1024; // their product is
-      if (small && p.shared_bytes() <= most_shared(l) && (best.tile[0] == 0 || work_of(l, p) < work_of(l, best)))
+      if (small && p.shared_bytes() <= most_grouped_shared(l) &&
+          (best.tile[0] == 0 || work_of(l, p) < work_of(l, best)))
         best = p;
     }
   return best;
 }
 
+} // namespace tensor
+
+namespace {
+
 // ---------------------------------------------------------------- launch
 
 using GroupsKernel = void (*)(GroupedProduct);
 
-template <class G, bool Pairs = false>
+template <class G, bool Pairs>
 GroupsKernel one_of(bool marches) {
   if constexpr (G::chunks <= 2)
     if (marches) return convolve_groups<G, March<G, Pairs>>;
@@ -108,26 +116,9 @@ GroupsKernel one_of(bool marches) {
 }
 
 // NULL: none takes groups of so many channels.
-template <class T>
-GroupsKernel groups_kernel(int64_t in, int64_t out, bool marches) {
-  const auto is = [&](int64_t of_input, int64_t of_result) { return in == of_input && out == of_result; };
-  if constexpr (sizeof(T) == 2)
-    if (is(4, 4)) return one_of<Groups<T, 8, 8>, true>(marches);
-  if (is(8, 8)) return one_of<Groups<T, 8, 8>>(marches);
-  if (is(8, 16)) return one_of<Groups<T, 8, 16>>(marches);
-  if (is(16, 8)) return one_of<Groups<T, 16, 8>>(marches);
-  if (is(16, 16)) return one_of<Groups<T, 16, 16>>(marches);
-  if (is(24, 24)) return one_of<Groups<T, 24, 24>>(marches);
-  return is(32, 32) ? one_of<Groups<T, 32, 32>>(marches) : nullptr;
-}
-
 GroupsKernel groups_kernel(const polyconv_layer &l, bool marches) {
-  const int64_t in = l.weights.size[1], out = l.output.size[1] / l.groups;
-  switch (l.input.type) {
-    case POLYCONV_F16: return groups_kernel<__half>(in, out, marches);
-    case POLYCONV_BF16: return groups_kernel<__nv_bfloat16>(in, out, marches);
-    default: return groups_kernel<float>(in, out, marches);
-  }
+  return of_groups(l,
+                   [&](auto groups, auto pairs) { return one_of<decltype(groups), decltype(pairs)::value>(marches); });
 }
 
 // ---------------------------------------------------------------- plan and run
@@ -136,12 +127,12 @@ class Grouped final : public CudaInstance {
  public:
   explicit Grouped(const polyconv_request &request)
       : CudaInstance(request),
-        product_(best_product(layer_)),
+        product_(best_grouped(layer_, true)),
         kernel_(groups_kernel(layer_, product_.marches)),
-        unaligned_(mma_launcher_of(products_of(layer_), k64x64, unaligned_source(layer_))) {
+        unaligned_(mma_launcher_of(grouped_type(layer_), k64x64, unaligned_source(layer_))) {
     const DeviceScope scope(device_);
     unaligned_.prepare();
-    allow_shared(kernel_, most_shared(layer_));
+    allow_shared(kernel_, most_grouped_shared(layer_));
     const int multiprocessors = multiprocessors_of(device_);
     int together = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel_, kGroupedThreads,
@@ -154,7 +145,7 @@ class Grouped final : public CudaInstance {
 
  private:
   void pack_on(const void *raw, void *packed, cudaStream_t stream) override {
-    mma_pack(layer_, products_of(layer_), raw, packed, stream);
+    mma_pack(layer_, grouped_type(layer_), raw, packed, stream);
   }
 
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
@@ -168,7 +159,7 @@ class Grouped final : public CudaInstance {
     if (bits % kChunk == 0)
       multiply(p, stream);
     else // the same sums from the same weights
-      unaligned_.launch(make_mma_product(layer_, products_of(layer_), a), stream);
+      unaligned_.launch(make_mma_product(layer_, grouped_type(layer_), a), stream);
   }
 
   void multiply(const GroupedProduct &p, cudaStream_t stream) const {
@@ -183,7 +174,7 @@ class Grouped final : public CudaInstance {
 };
 
 bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
-  if (!mma_takes(request, products_of(*request.layers[0]), offer)) return false;
+  if (!mma_takes(request, grouped_type(*request.layers[0]), offer)) return false;
   const polyconv_layer &l = *request.layers[0];
   const int64_t channels = l.weights.size[1];
   if (l.groups == 1 || !groups_kernel(l, false))
@@ -200,9 +191,9 @@ bool supports(const polyconv_request &request, int32_t, sdk::Offer &offer) {
   if (!takes_channels_last(in_pieces(l.input, vector, 0) && in_pieces(l.result, vector, 0), offer,
                            "takes channels last, in vectors of 16 bytes"))
     return false;
-  const GroupedProduct p = best_product(l);
+  const GroupedProduct p = best_grouped(l, true);
   if (p.tile[0] == 0) return offer.reject("holds no patch of this window and these weights in shared memory");
-  offer.set_weights(0, mma_packed_format(products_of(l)), mma_packed_bytes(l, products_of(l)));
+  offer.set_weights(0, mma_packed_format(grouped_type(l)), mma_packed_bytes(l, grouped_type(l)));
   // Fitted to images of 7 to 56 on an H200, batch 128 and 1: bytes, or products.
   // Groups of 4 multiply as many zeros as channels, and so does what the last slice lacks: not yet measured. TF32 has
   // half the channels in an instruction. Patches overlap, most at strides: seven layers.

@@ -1,7 +1,7 @@
 // pointwise.cu - forward, f16 and bf16, channels last: 1 x 1 layers whose weights are few, with a bias, a residual and
-// a relu, clipped or not, at most. Such layers move far more bytes than they multiply; tiles that fetch weights anew,
-// and rows of few channels by the TMA, keep the general products at a half to a quarter of memory's rate. Configs are
-// the strips of 32 pixels that a warp has under way.
+// a relu, clipped or not, at most; filters in eights, or fewer than eight. Such layers move far more bytes than they
+// multiply; tiles that fetch weights anew, and rows of few channels by the TMA, keep the general products at a half to
+// a quarter of memory's rate. Configs are the strips of 32 pixels that a warp has under way.
 //
 // Floor: input and output once. 24 -> 144 channels of 56 x 56, N = 128, f16: 135 MB.
 // SPDX-License-Identifier: Apache-2.0
@@ -50,16 +50,20 @@ bool takes(const polyconv_request &request, sdk::Offer &offer) {
         l.input.size[2 + axis] != l.output.size[2 + axis])
       return offer.reject("takes windows of one element, a step apart, without padding");
   if (!takes_one_group(l, offer)) return false;
-  if (l.input.size[1] % 8 != 0 || l.output.size[1] % 8 != 0)
-    return offer.reject("takes channels in eights, not %" PRId64 " and %" PRId64, l.input.size[1], l.output.size[1]);
+  const bool few = shape_of(l).few();
+  if (l.input.size[1] % 8 != 0 || (l.output.size[1] % 8 != 0 && !few))
+    return offer.reject("takes channels in eights, or fewer than eight filters, not %" PRId64 " and %" PRId64,
+                        l.input.size[1], l.output.size[1]);
   if (!takes_channels_last(l.input.stride[1] == 1 && l.result.stride[1] == 1, offer)) return false;
   const polyconv_epilogue &e = l.epilogue;
   if (e.has_scale || e.activation > POLYCONV_ACT_CLIPPED_RELU || l.save != POLYCONV_SAVE_NONE ||
       (e.has_bias && l.bias_type != POLYCONV_F32))
     return offer.reject("finishes with a bias, a residual and a relu, clipped or not, at most");
   const bool adds = e.residual_from != POLYCONV_RESIDUAL_NONE;
-  if (!is_matrix(l.input, l.input.type) || !is_matrix(l.result, l.input.type) ||
-      (adds && !is_matrix(l.residual, l.input.type)))
+  if (few && adds) return offer.reject("adds no residual to fewer than eight filters");
+  const bool leaves = few ? l.result.type == l.input.type && pixels_lie_apart(l.result, row_of(l.result))
+                          : is_matrix(l.result, l.input.type);
+  if (!is_matrix(l.input, l.input.type) || !leaves || (adds && !is_matrix(l.residual, l.input.type)))
     return offer.reject("takes tensors of one type whose pixels are equally far apart, by whole 16 bytes");
   return true;
 }
@@ -90,7 +94,9 @@ struct Ways {
     const bool adds = layer.epilogue.residual_from != POLYCONV_RESIDUAL_NONE;
     const double written = 2.0 * real(p.pixels) * p.results;
     const double read = 2.0 * real(p.pixels) * p.channels + (adds ? written : 0);
-    const double moving = (written / 2.4e6 + read / 4e6) * (0.8 + 3.2 / warps);
+    // A lane that stores the few results of a pixel writes a part of each sector: 6 layers.
+    const double writing = p.few() ? real(p.pixels) / 100e3 : written / 2.4e6;
+    const double moving = (writing + read / 4e6) * (0.8 + 3.2 / warps);
     const double rounds = real(ceil_div(p.strips(), int64_t{kHopperMultiprocessors} * warps));
     const double waiting = 1.1 * rounds * real(ceil_div(p.results, Pointwise::kChunk));
     return 3 + std::max(moving, waiting) - 0.05 * stages; // of equals, more strips under way
@@ -143,7 +149,7 @@ class PointwiseInstance final : public CudaInstance {
     p.residual = adds ? begin_of(layer_.residual, a.residual[0]) : nullptr;
     p.weights = a.weights[0], p.bias = layer_.epilogue.has_bias ? a.bias[0] : nullptr;
     const auto address = [](const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); };
-    p.aligned = (address(p.input) | address(p.result) | address(p.residual)) % 16 == 0;
+    p.aligned = (address(p.input) | (p.few() ? 0 : address(p.result)) | address(p.residual)) % 16 == 0;
     const int64_t blocks = std::min<int64_t>(p.strips(), multiprocessors_);
     const auto warps = static_cast<int>(std::min<int64_t>(most_warps_, ceil_div(p.strips(), blocks)));
     launch_waiting(kernel_, static_cast<unsigned>(blocks), 32 * warps,

@@ -150,6 +150,7 @@ class Outlet {
     rows_ = static_cast<int>(min((left + 7) / 8, int64_t{4}));
     result_ = static_cast<T *>(p_.result) + pixel * p_.result_row + piece_ * 8;
     residual_ = static_cast<const T *>(p_.residual) + pixel * p_.residual_row + piece_ * 8;
+    if (p_.few()) own_ = strip * Pointwise::kStrip + lane_of();
   }
   __device__ Added fetch_residual(int chunk) const {
     Added added = {};
@@ -166,7 +167,9 @@ class Outlet {
 #pragma unroll
       for (int i = 0; i < 4; ++i) *word_at(i, j) = bounds_(sums[i / 2][j][i % 2 * 2], sums[i / 2][j][i % 2 * 2 + 1]);
     __syncwarp();
-    if (chunk + piece_ * 8 < p_.results) {
+    if (p_.few()) {
+      store_few();
+    } else if (chunk + piece_ * 8 < p_.results) {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         if (i < rows_) store_eight(result_ + 8 * i * p_.result_row + chunk, *piece_at(i), p_.aligned != 0);
@@ -175,6 +178,13 @@ class Outlet {
   }
 
  private:
+  // The results of the lane's own pixel.
+  __device__ void store_few() const {
+    if (own_ >= p_.pixels) return;
+    const auto *from = reinterpret_cast<const T *>(staged_ + (lane_of() - lane_of() / 4) * Pointwise::kStagedRow);
+    T *const to = static_cast<T *>(p_.result) + own_ * p_.result_row;
+    for (int i = 0; i < p_.results; ++i) to[i] = from[i];
+  }
   __device__ void add(ChunkSums &sums, const Added &added) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) *piece_at(i) = added.row[i];
@@ -203,14 +213,15 @@ class Outlet {
   const Bounds<T> bounds_;
   unsigned char *const staged_;
   const int piece_;
-  int rows_ = 0; // of the lane's that exist
+  int rows_ = 0;    // of the lane's that exist
+  int64_t own_ = 0; // pixel, where results are few
   T *result_ = nullptr;
   const T *residual_ = nullptr;
 };
 
 // Weights and bias, which stay.
 __device__ inline void fetch_weights(const Pointwise &p, unsigned char *weights, float *bias) {
-  const int pieces = p.results * 4; // of a block of k
+  const int pieces = p.packed_rows() * 4; // of a block of k
   for (int i = static_cast<int>(threadIdx.x); i < p.blocks() * pieces; i += static_cast<int>(blockDim.x))
     copy_async<16>(weights + i / pieces * p.rows() * kRow + i % pieces * 16, static_cast<const uint4 *>(p.weights) + i,
                    true);

@@ -26,6 +26,9 @@ struct Pointwise {
 
   __host__ __device__ int32_t blocks() const { return (channels + 31) / 32; } // of k, 64 bytes each
   __host__ __device__ int32_t rows() const { return (results + kChunk - 1) / kChunk * kChunk; }
+  __host__ __device__ int32_t packed_rows() const { return (results + 7) / 8 * 8; } // of weights, as mma packs them
+  // So few that the pixels of a result are no whole vectors, and a lane stores one.
+  __host__ __device__ bool few() const { return results < 8; }
   __host__ __device__ int64_t strips() const { return (pixels + kStrip - 1) / kStrip; }
   __host__ __device__ int32_t weights_bytes() const { return blocks() * rows() * 64; }
   __host__ __device__ int32_t stage_bytes() const { return blocks() * kStrip * 64; }

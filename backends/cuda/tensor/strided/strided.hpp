@@ -8,7 +8,7 @@
 
 namespace polyconv::cuda::wgmma {
 
-inline constexpr int kMostParts = 4;
+inline constexpr int kMostParts = kMostPacked; // those of volumes at stride 2 too
 
 // Pixels that no taps meet, and the map by which zeros are stored there, kZeroPixels x 64 channels at once.
 inline constexpr int kZeroPixels = 64;
@@ -24,7 +24,7 @@ struct StridedProduct {
   int32_t end[kMostParts] = {}; // turns of this part and of those before it
   int32_t parts = 0, zero_parts = 0;
 
-  explicit StridedProduct(const Product &any) : part{any, any, any, any} {}
+  explicit StridedProduct(const Product &any) : part{any, any, any, any, any, any, any, any} {}
 };
 
 // Configs: a shape's place in kShapes, its arguments, and the name.

@@ -81,14 +81,20 @@ __device__ inline int32_t channel_of(const Adding &p, int32_t row, int32_t colum
   return column - (row / p.group_rows - row / p.tile_rows * p.tile_rows / p.group_rows) * p.group_channels;
 }
 
+// Whether some of four columns are channels of a row's own.
+__device__ inline bool has_own(const Adding &p, int32_t row, int32_t column) {
+  const int32_t channel = channel_of(p, row, column);
+  return channel + 3 >= 0 && channel < p.weights.size[1];
+}
+
 // All of a block from a row and a channel on, a vector of four channels a thread.
 __device__ inline void add_vectors(const Adding &p, const PiecesOfTile *pieces, const int64_t *offsets, int32_t taps,
                                    int32_t row, int32_t first) {
   for (auto i = static_cast<int32_t>(threadIdx.x); i < p.rows * taps * p.columns / 4; i += kThreads) {
     const Place place(p, taps, i);
-    const int32_t to = row + place.within, channel = first + place.quad * 4;
+    const int32_t to = row + place.within, channel = channel_of(p, to, first + place.quad * 4);
     const PiecesOfTile &of = pieces[place.tap];
-    if ((p.whole && of.count == 1) || to >= p.weights.size[0] || channel >= p.weights.size[1]) continue;
+    if ((p.whole && of.count == 1) || to >= p.weights.size[0] || channel < 0 || channel >= p.weights.size[1]) continue;
     const int64_t at = offsets[place.tap] + to * p.weights.stride[0] + channel;
     const float4 sum = add_quad(of, 0, of.count, place.offset(p));
     if (p.type == POLYCONV_F32)
@@ -138,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, 4) add(const __grid_constant__ Addin
   for (int32_t i = thread; i < lines * quads * p.ways; i += kThreads) {
     const Place place(p, taps, i);
     const PiecesOfTile &of = pieces[place.tap];
-    if (p.whole && of.count == 1) continue;
+    if ((p.whole && of.count == 1) || !has_own(p, row + place.within, first + place.quad * 4)) continue;
     sums[(place.way * lines + place.within * taps + place.tap) * pitch + place.quad] =
         add_quad(of, of.count * place.way / p.ways, of.count * (place.way + 1) / p.ways, place.offset(p));
   }
@@ -214,7 +220,7 @@ void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t
     a.ways *= 2;
   while (1 << a.row_bits < a.rows) ++a.row_bits;
   while (8 << a.eight_bits > a.columns) --a.eight_bits;
-  a.vectors = a.ways == 1 && p.group_rows == 0 && p.vector > 1 ? 1 : 0;
+  a.vectors = a.ways == 1 && p.vector > 1 ? 1 : 0;
   a.dense_rows = p.dense_rows && p.group_rows == 0 && a.most_taps == taps && !p.whole ? 1 : 0;
   const dim3 blocks(static_cast<unsigned>(p.tap_chunks * (64 / a.columns) * ceil_div(p.rows, a.rows)),
                     static_cast<unsigned>(ceil_div(taps, a.most_taps)));

@@ -45,16 +45,24 @@ double bytes_of_pieces(const WeightsProduct &p, const WeightsShape &shape) {
   return pieces_of(p) * shape.rows * shape.chunks * 64 * (p.narrow ? 2 : 4);
 }
 
+// Of four sums of a tile of groups that a thread stores: to find whose they are, and where they belong.
+constexpr double kFoundUs = 0.35;
+
 // Microseconds until what the blocks have summed is in the result.
 double leaving_us(const WeightsProduct &p, const WeightsShape &shape, double weights) {
   const double sums = shape.rows * shape.chunks * 64.0; // of a tile
   const double of_thread = sums / (128 * shape.row_groups * shape.chunk_groups);
   const double whole = (133 + sums / 64) / kHopperClocks, pieces = bytes_of_pieces(p, shape);
-  if (p.sharing > 1) // the blocks of a cluster tell each other
-    return weights / 0.95e6 + whole + 0.97 + (8.5 * of_thread + sums / 4.4) * (1 - 1.0 / p.sharing) / kHopperClocks;
+  // Of a group's rows, those of a tile's columns are read that are its own.
+  const double own = p.group_rows == 0 ? 1 : std::min(1.0, real(p.group_channels) / (p.tap_chunks * 64));
+  if (p.sharing > 1) { // the blocks of a cluster tell each other
+    const double found = p.group_rows == 0 ? 0 : kFoundUs * own * of_thread / 4 / p.sharing;
+    return weights / 0.95e6 + whole + 0.97 + found +
+           (8.5 * of_thread + sums / 4.4) * (1 - 1.0 / p.sharing) / kHopperClocks;
+  }
   if (leaves_whole(p)) return weights / 0.95e6 + p.shares.group * whole;
   if (p.narrow) return 3.4 + (pieces + weights * 4) / 3e6 + p.shares.group * whole; // stored, read, stored turned
-  return 3.4 + pieces / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
+  return 3.4 + pieces * (0.5 + 0.5 * own) / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
 }
 
 } // namespace
@@ -71,8 +79,8 @@ double product_us(const polyconv_layer &l, const WeightsProduct &p, const Weight
   const double multiplying =
       misaligned * narrow * blocks_of_longest(p) * (depth_clocks(l, p, shape) + 64) / kHopperClocks;
   const double moving = factors / (42.3e6 - 30.1e6 * overflow(factors + bytes_of_pieces(p, shape)));
-  // Sums of one group's rows by another's channels: 1.07 to 1.40 times as long on five layers.
-  const double grouped = l.groups > 1 ? 1.2 : 1;
+  // Of groups, whose columns no tile of other groups wants too. 11 layers.
+  const double grouped = l.groups > 1 ? 1.1 : 1;
   return grouped * (1.93 + multiplying + moving + leaving_us(p, shape, real(sdk::elements(l.weights))));
 }
 
@@ -81,14 +89,14 @@ double product_us(const polyconv_layer &l, const WeightsProduct &p, const Weight
 // (Clusters with several pieces took 1.2 to 1.4 times as long as they should.)
 WeightsProduct product_of(const polyconv_layer &l, const WeightsShape &shape) {
   WeightsProduct pieces = make_weights_product(l, shape);
-  if (l.groups > 1) return pieces; // what is a row's own is found among pieces
+  if (l.groups > 1 && l.weights.size[1] % 8 != 0) return pieces; // the others store eights of one group
   pieces.whole = l.weights.stride[1] == 1 ? 1 : 0;
   WeightsProduct best = pieces;
   double least = product_us(l, best, shape);
   const auto consider = [&](const WeightsProduct &p) {
     if (const double us = product_us(l, p, shape); us < least) least = us, best = p;
   };
-  if (pieces.whole || (is_half(pieces.result_type) && sdk::taps(l) <= kMostNarrowTaps)) {
+  if (pieces.whole || (l.groups == 1 && is_half(pieces.result_type) && sdk::taps(l) <= kMostNarrowTaps)) {
     WeightsProduct whole = pieces;
     whole.shares = share_out_whole(pieces.shares, 1);
     whole.narrow = 1 - pieces.whole;

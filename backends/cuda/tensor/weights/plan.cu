@@ -92,7 +92,10 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
   p.result_type = l.result.type;
   p.rows = small(l.weights.size[0]);
   const int64_t filters = l.weights.size[0] / l.groups, channels = l.weights.size[1];
-  if (l.groups > 1) p.group_rows = small(filters), p.group_channels = small(channels);
+  if (l.groups > 1) {
+    p.group_rows = small(filters), p.group_channels = small(channels);
+    p.by_group_rows = Divider::make(p.group_rows);
+  }
   p.tap_chunks = parts(small(l.groups == 1 ? channels : channels * std::max<int64_t>(1, shape.rows / filters)), 64);
   p.chunks = p.tap_chunks * small(sdk::taps(l));
   p.row_tiles = parts(p.rows, shape.rows), p.by_row_tiles = Divider::make(p.row_tiles);

@@ -53,11 +53,13 @@ class Exchange {
     const int32_t each = kAll >> mine.bits, end = each * (mine.part + 1);
 #pragma unroll 2
     for (int32_t quad = each * mine.part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
+      const Weight to(p, mine.tile, quad);
+      if (!to.exists) continue; // of a tile of several groups, most are another group's
       const float4 sum = add(quad, p.sharing);
       if (p.result_type == POLYCONV_F32)
-        store<float>(p, mine.tile, quad, sum);
+        store<float>(p, to, sum);
       else
-        store<typename Tile::T>(p, mine.tile, quad, sum);
+        store<typename Tile::T>(p, to, sum);
     }
     ptx::cluster_arrive(),
         ptx::cluster_wait(); // what was read is in registers: to release stores would take a microsecond
@@ -77,17 +79,28 @@ class Exchange {
     return sum;
   }
 
-  // Four neighbouring channels of a weight, those of them that exist.
+  // Where the sums of a quad of the tile belong: four neighbouring channels of a row's own group, if these exist.
+  struct Weight {
+    int32_t row, channel, tap;
+    bool exists;
+
+    __device__ Weight(const WeightsProduct &p, int32_t tile, int32_t quad) {
+      const int32_t column = p.by_row_tiles(tile), within = squares_of<Tile>().column_of(quad);
+      const int32_t first = (tile - column * p.row_tiles) * Tile::rows;
+      row = first + squares_of<Tile>().row_of(quad);
+      const int32_t chunk = column * Tile::chunks + within / 64;
+      tap = tap_of(p, chunk);
+      channel = (chunk - tap * p.tap_chunks) * 64 + within % 64 - own_column(p, first, row);
+      exists = chunk < p.chunks && row < p.rows && channel >= 0 && channel < static_cast<int32_t>(p.weights.size[1]);
+    }
+  };
+
+  // Those of the four channels that exist.
   template <class Out>
-  __device__ static void store(const WeightsProduct &p, int32_t tile, int32_t quad, const float4 &sum) {
-    const int32_t column = p.by_row_tiles(tile), within = squares_of<Tile>().column_of(quad);
-    const int32_t row = (tile - column * p.row_tiles) * Tile::rows + squares_of<Tile>().row_of(quad);
-    const int32_t chunk = column * Tile::chunks + within / 64;
-    const int32_t tap = tap_of(p, chunk);
-    const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + within % 64;
+  __device__ static void store(const WeightsProduct &p, const Weight &weight, const float4 &sum) {
+    const int32_t channel = weight.channel;
     const auto channels = static_cast<int32_t>(p.weights.size[1]);
-    if (chunk >= p.chunks || row >= p.rows || channel >= channels) return;
-    Out *const to = weight_at<Out>(p, row, channel, tap);
+    Out *const to = weight_at<Out>(p, weight.row, channel, weight.tap);
     const int64_t step = p.weights.stride[1];
     if (p.vector > 1) return store_four(to, sum);
     if (step == 1) {

@@ -293,10 +293,10 @@ __device__ inline void store_piece(Sum *to, const WeightsSums<Tile> &sums, int r
       store_pair(to + next_sum<Tile>(product, i), sums[product][i], sums[product][i + 1], true, true);
 }
 
-// What a thread has of a row's 64 channels, a pair of each eight; `left` channels exist from its first on. Four lanes
-// trade their pairs, so that each has whole eights, which are vectors.
+// What a thread has of a row's 64 channels, a pair of each eight; of those from its first on, [begin, left) are the
+// row's. Four lanes trade their pairs, so that each has whole eights, which are vectors.
 template <class Out>
-__device__ inline void store_turned(Out *to, const float *sums, int32_t left) {
+__device__ inline void store_turned(Out *to, const float *sums, int32_t begin, int32_t left) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
 #pragma unroll
   for (int group = 0; group < 2; ++group) {
@@ -305,20 +305,21 @@ __device__ inline void store_turned(Out *to, const float *sums, int32_t left) {
     for (int i = 0; i < 4; ++i) words[i] = pair_of(sums[(group * 4 + i) * 4], sums[(group * 4 + i) * 4 + 1], Out());
     turn_words(words);
     const int32_t eight = (group * 4 + lane) * 8 - 2 * lane; // from the thread's own first channel
-    if (eight < left) *reinterpret_cast<uint4 *>(to + eight) = make_uint4(words[0], words[1], words[2], words[3]);
+    if (eight >= begin && eight < left)
+      *reinterpret_cast<uint4 *>(to + eight) = make_uint4(words[0], words[1], words[2], words[3]);
   }
 }
 
 // Or as they are.
 template <class Out>
-__device__ inline void store_line(Out *to, const float *sums, const WeightsProduct &p, int32_t left) {
+__device__ inline void store_line(Out *to, const float *sums, const WeightsProduct &p, int32_t begin, int32_t left) {
   if constexpr (sizeof(Out) == 2) {
-    if (p.vector == 8) return store_turned(to, sums, left);
+    if (p.vector == 8) return store_turned(to, sums, begin, left);
   }
   const bool pairs = reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0;
 #pragma unroll
   for (int i = 0; i < 8; ++i)
-    if (i * 8 < left) store_pair(to + i * 8, sums[i * 4], sums[i * 4 + 1], pairs, i * 8 + 1 < left);
+    if (i * 8 >= begin && i * 8 < left) store_pair(to + i * 8, sums[i * 4], sums[i * 4 + 1], pairs, i * 8 + 1 < left);
 }
 
 // A chunk's tap; without a division where there is one.
@@ -335,16 +336,22 @@ __device__ inline Out *weight_at(const WeightsProduct &p, int32_t row, int32_t c
          p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
 }
 
-// The sums of a whole tile, as weights whose channels lie side by side.
+// Where a tile's columns are the channels of several groups: which of a tap's is the first of a row's own group.
+// `first`: the tile's first row.
+__device__ inline int32_t own_column(const WeightsProduct &p, int32_t first, int32_t row) {
+  if (p.group_rows == 0) return 0;
+  return (p.by_group_rows(row) - p.by_group_rows(first)) * p.group_channels;
+}
+
+// The sums of a whole tile, as weights whose channels lie side by side, those of a group in eights.
 template <class Tile, class Out>
 __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const WeightsSums<Tile> &sums, int row_group,
                                   int chunk_group) {
   constexpr int kChunks = Tile::columns / 64;
   static_assert(kChunks * 64 == Tile::columns, "a warpgroup has whole chunks");
   const auto thread = static_cast<int>(threadIdx.x % 128);
-  const int32_t column = p.by_row_tiles(tile), row = (tile - column * p.row_tiles) * Tile::rows +
-                                                     row_group * Tile::products * 64 + thread / 32 * 16 +
-                                                     thread % 32 / 4;
+  const int32_t column = p.by_row_tiles(tile), first = (tile - column * p.row_tiles) * Tile::rows;
+  const int32_t row = first + row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4;
   const auto rows = static_cast<int32_t>(p.weights.size[0]), channels = static_cast<int32_t>(p.weights.size[1]);
 #pragma unroll
   for (int i = 0; i < kChunks; ++i) {
@@ -352,14 +359,16 @@ __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const W
     if (chunk >= p.chunks) break;
     const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + thread % 4 * 2;
     Out *const to = weight_at<Out>(p, row, channel, tap);
-    const int32_t last = rows - row, left = channels - channel;
+    const int32_t last = rows - row;
 #pragma unroll
     for (int product = 0; product < Tile::products; ++product)
 #pragma unroll
       for (int half = 0; half < 2; ++half) { // upper row, then the one 8 below
         const int below = product * 64 + half * 8;
         const float *const line = sums[product] + i * 32 + half * 2;
-        store_line(to + below * p.weights.stride[0], line, p, below < last ? left : 0);
+        const int32_t own = own_column(p, first, row + below);
+        store_line(to + below * p.weights.stride[0] - own, line, p, own - channel,
+                   below < last ? own + channels - channel : 0);
       }
   }
 }

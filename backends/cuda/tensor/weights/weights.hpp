@@ -30,6 +30,7 @@ struct WeightsProduct {
   // Of a group, where there are several: then the columns of a tile are the channels of its rows' groups, of which each
   // row wants its own, the blocks of a diagonal.
   int32_t group_rows = 0, group_channels = 0;
+  Divider by_group_rows = {};
   Shares shares = {};
   int32_t sharing = 1; // blocks of a cluster, which share the depth of one tile, the cluster's (shared.cuh)
   int32_t pairs = 0;   // WeightsPairs: a cluster's blocks fetch for each other; `shares` are of pairs of tiles

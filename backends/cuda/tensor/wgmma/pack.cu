@@ -27,7 +27,7 @@ struct Packing {
 struct Packings {
   Packing of[kMostPacked];
 
-  explicit Packings(const Packing &all) : of{all, all, all, all} {}
+  explicit Packings(const Packing &all) : of{all, all, all, all, all, all, all, all} {}
 };
 
 // A block packs a square of one tap. Neighbouring threads write neighbouring channels, and read what is nearest in raw

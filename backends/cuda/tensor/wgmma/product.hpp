@@ -177,7 +177,7 @@ struct AcrossBegin {
 };
 AcrossBegin across_begin(const polyconv_layer &layer);
 // In one launch, of some layers that see the same raw weights. Products wait for it before they fetch weights.
-inline constexpr int kMostPacked = 4;
+inline constexpr int kMostPacked = 8;
 struct PackedLayer {
   const polyconv_layer *layer;
   void *packed;
