@@ -111,7 +111,7 @@ template <class Out, class Values>
 __device__ inline void store_rows(const Adding &p, const Values &values, int32_t row, int32_t first) {
   constexpr int32_t kVector = 16 / sizeof(Out);
   const auto channels = static_cast<int32_t>(p.weights.size[1]) - first;
-  const int32_t each = min(64, channels) * p.taps / kVector; // vectors of a row
+  const int32_t each = min(p.columns, channels) * p.taps / kVector; // vectors of a row
   Out *const begin = static_cast<Out *>(p.result) + p.weights.offset + first * p.weights.stride[1];
   for (auto i = static_cast<int32_t>(threadIdx.x); i < p.rows * each; i += kThreads) {
     const int32_t within = i / each;
