@@ -20,22 +20,24 @@ inline void add_product(double &sum, double a, double b) {
   sum += a * b;
 }
 
+// Adds to the plain sum; what that lost by rounding (TwoSum).
+inline double add_high(Compensated &sum, double value) {
+  const double total = sum.high + value;
+  const double back = total - sum.high;
+  const double error = (sum.high - (total - back)) + (value - back);
+  sum.high = total;
+  return error;
+}
+
 inline void add_product(Compensated &sum, double a, double b) {
   const double product = a * b;
   const double product_error = std::fma(a, b, -product);
-  const double total = sum.high + product;
-  const double back = total - sum.high;
-  const double total_error = (sum.high - (total - back)) + (product - back);
-  sum.high = total;
-  sum.low += product_error + total_error;
+  sum.low += product_error + add_high(sum, product);
 }
 
 // Of a product that has no error.
 inline void add_exact_product(Compensated &sum, double product) {
-  const double total = sum.high + product;
-  const double back = total - sum.high;
-  sum.low += (sum.high - (total - back)) + (product - back);
-  sum.high = total;
+  sum.low += add_high(sum, product);
 }
 
 inline void add_product(uint32_t &sum, int32_t a, int32_t b) {
