@@ -10,8 +10,8 @@
 #include <iterator>
 
 #include "failure.hpp"
-#include "lenet_step.hpp"
 #include "model.hpp"
+#include "step/lenet_step.hpp"
 
 namespace lenet {
 namespace {

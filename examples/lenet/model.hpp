@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lenet_step.hpp"
 #include "network.hpp"
+#include "step/lenet_step.hpp"
 
 namespace lenet {
 

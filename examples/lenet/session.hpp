@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data.hpp"
-#include "lenet_step.hpp"
 #include "model.hpp"
+#include "step/lenet_step.hpp"
 
 namespace lenet {
 
