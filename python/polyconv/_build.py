@@ -128,7 +128,7 @@ class Builder:
             what = "axis 0" if self.settings.transposed else "axis 1 times groups"
             raise InvalidArgument(
                 f"{self.names[WEIGHTS]} has shape {tuple(shape)} with groups={groups}: {what} is {have}, expected the "
-                f"{want} channels of {self.names[INPUT]}"
+                f"{want} channels of {self.names[INPUT] if self.seen[INPUT] is not None else 'shape'}"
             )
         problem["out_channels"] = shape[1] * groups if self.settings.transposed else shape[0]
 

@@ -22,12 +22,40 @@ PyObject *settings_numbers() {
   return numbers;
 }
 
+// Whether a setting is what its sort of setting must be: a whole number, or tuples of such; a name is somebody else's
+// to judge. 1.0 and True equal 1 and hash as it does, but are refused where they come first.
+bool is_whole(PyObject *value) {
+  if (PyTuple_Check(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_Size(value); ++i)
+      if (!is_whole(PyTuple_GetItem(value, i))) return false;
+    return true;
+  }
+  return value == Py_None || PyUnicode_Check(value) || (PyIndex_Check(value) && !PyBool_Check(value));
+}
+
+bool is_flag(PyObject *value) {
+  return PyBool_Check(value) || PyIndex_Check(value);
+}
+
+// The places in _settings.Settings of numbers that must be whole, and of flags.
+constexpr int whole_settings[] = {2, 3, 6, 7, 8, 15, 20}, flag_settings[] = {1, 16, 18};
+
+bool are_of_their_sort(nb::handle settings) {
+  const Py_ssize_t count = PyTuple_Size(settings.ptr());
+  for (const int at : whole_settings)
+    if (at < count && !is_whole(PyTuple_GetItem(settings.ptr(), at))) return false;
+  for (const int at : flag_settings)
+    if (at < count && !is_flag(PyTuple_GetItem(settings.ptr(), at))) return false;
+  return true;
+}
+
+// Settings that will be refused in words get a number of which there is no entry.
 int64_t number_of(nb::handle settings) {
   PyObject *numbers = settings_numbers();
   PyObject *found = PyDict_GetItemWithError(numbers, settings.ptr());
-  if (found != nullptr) return PyLong_AsLongLong(found);
-  if (PyErr_Occurred()) nb::raise_python_error(); // TypeError: a list somewhere; polyconv/_api.py makes tuples of it
+  if (found == nullptr && PyErr_Occurred()) nb::raise_python_error(); // a list somewhere: polyconv/_api.py makes tuples
   static int64_t next = 0;
+  if (found != nullptr) return are_of_their_sort(settings) ? PyLong_AsLongLong(found) : ++next;
   constexpr Py_ssize_t kMost = 4096;
   if (PyDict_Size(numbers) >= kMost) PyDict_Clear(numbers); // entries of old numbers grow old and go
   nb::object number = nb::int_(++next);

@@ -30,6 +30,17 @@ inline void require(polyconv_status status) {
   throw Failure(POLYCONV_INVALID_ARGUMENT, sentence);
 }
 
+// Text as the library takes it, to its first NUL: one that goes on behind that would be taken for another.
+inline const char *whole_text(const std::string &text, const char *name) {
+  if (text.find('\0') != std::string::npos)
+    refuse(std::string(name) + " is " + nb::cast<std::string>(nb::repr(nb::cast(text))) +
+           ", expected text without NUL");
+  return text.c_str();
+}
+
+// A path of the file system: str, bytes or anything with __fspath__, as open() takes it.
+std::string path_from(nb::handle path);
+
 // Registers the translation, and the function by which polyconv/errors.py tells its classes.
 void bind_status(nb::module_ &module);
 

@@ -45,6 +45,7 @@ struct Tensor {
   void release();
 
  private:
+  void check_address(const char *role) const;
   void take_strides(const int64_t *from, int64_t item, const char *role);
   void make_dense();
 

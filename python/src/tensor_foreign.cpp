@@ -162,7 +162,12 @@ void bind_tensor(nb::module_ &module) {
           "__init__",
           [](Tensor *self, nb::handle from, const char *role, intptr_t stream) {
             new (self) Tensor();
-            self->look(from, role, stream, true);
+            try {
+              self->look(from, role, stream, true);
+            } catch (...) { // nanobind destroys nothing whose __init__ failed, and the array would stay lent for ever
+              self->~Tensor();
+              throw;
+            }
           },
           nb::arg("object"), nb::arg("role"), nb::arg("stream") = 0, nb::keep_alive<1, 2>())
       .def_prop_ro("pointer", [](const Tensor &t) { return reinterpret_cast<intptr_t>(t.data); })

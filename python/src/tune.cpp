@@ -31,7 +31,7 @@ int32_t tell(void *context, const polyconv_tune_progress *now) {
   }
 }
 
-nb::list tune(const char *device_name, const nb::list &from, const nb::dict &options_by_name, int64_t budget_ms,
+nb::list tune(const std::string &device_name, const nb::list &from, const nb::dict &options_by_name, int64_t budget_ms,
               nb::handle progress) {
   std::vector<polyconv_problem> problems;
   for (nb::handle problem : from) problems.push_back(nb::cast<const Problem &>(problem).value);
@@ -52,9 +52,9 @@ nb::list tune(const char *device_name, const nb::list &from, const nb::dict &opt
   return watch.finished;
 }
 
-int64_t merge(const char *path) {
+int64_t merge(nb::handle path) {
   int64_t taken = 0;
-  require(polyconv_tune_merge(path, &taken));
+  require(polyconv_tune_merge(path_from(path).c_str(), &taken));
   return taken;
 }
 
