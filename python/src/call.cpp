@@ -241,7 +241,7 @@ void Call::run_on(Entry &entry) {
   polyconv_status status = POLYCONV_SUCCESS;
   std::string sentence;
   {
-    nb::gil_scoped_release released;
+    const Unlocked unlocked;
     try {
       if (packs) pack(entry, *slot);
       fill(entry, slot.get());

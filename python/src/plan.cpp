@@ -24,7 +24,7 @@ void run(const Plan &plan, polyconv_buffers &buffers, uintptr_t stream, bool che
   polyconv_status status = POLYCONV_SUCCESS;
   std::string sentence;
   {
-    nb::gil_scoped_release released;
+    const Unlocked unlocked;
     if (check) status = polyconv_buffers_check(plan.plan, &buffers);
     if (status == POLYCONV_SUCCESS) status = polyconv_run(plan.plan, &buffers, reinterpret_cast<void *>(stream));
     if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error(); // this thread's, until its next failure
@@ -178,7 +178,7 @@ Plan::Plan(const std::string &device_name, const nb::list &from, const nb::dict 
   polyconv_status status;
   std::string sentence;
   {
-    nb::gil_scoped_release released; // tuning takes as long as its budget
+    const Unlocked unlocked; // tuning takes as long as its budget
     status = polyconv_plan_create(device, problems.data(), static_cast<int32_t>(problems.size()), &options, &plan);
     if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error();
   }

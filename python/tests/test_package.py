@@ -125,3 +125,19 @@ def test_examples_of_the_document(tmp_path):
         assert "polyconv" in run(jax)
     pytest.importorskip("torchvision")
     run(model + fused)
+
+
+def test_daemon_threads_may_call_while_the_interpreter_ends():
+    """Before Python 3.14 one that then asked for the global lock took the process down."""
+    program = """
+import threading, time, numpy, polyconv
+x, w = numpy.ones((1, 8, 32, 32), "f"), numpy.ones((8, 8, 3, 3), "f")
+def forever():
+    while True:
+        polyconv.conv(x, w, threads=1)
+for _ in range(3):
+    threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.1)
+"""
+    for _ in range(3):
+        run(program)
