@@ -18,8 +18,8 @@ Cache &cache() {
 
 // Settings (a tuple of everything that is no array) and their numbers in keys.
 PyObject *settings_numbers() {
-  static PyObject *const numbers = PyDict_New();
-  return numbers;
+  static PyObject *numbers = nullptr;
+  return made_once(numbers, [] { return nb::dict(); }).ptr();
 }
 
 // Whether a setting is what its sort of setting must be: a whole number, or tuples of such; a name is somebody else's
@@ -178,8 +178,9 @@ nb::object Call::build() {
     seen.append(nb::make_tuple(tensor.type, nb::tuple(shape), nb::tuple(strides), tensor.cuda != 0 ? tensor.device : -1,
                                tensor.read_only, tensor.object));
   }
-  static PyObject *const build = nb::object(nb::module_::import_("polyconv._build").attr("build")).release().ptr();
-  nb::object entry = nb::handle(build)(settings_, seen, names_);
+  static PyObject *build = nullptr;
+  nb::object entry = made_once(build, [] { return nb::object(nb::module_::import_("polyconv._build").attr("build")); })(
+      settings_, seen, names_);
   cache().keep(key_, entry);
   return entry;
 }
@@ -187,10 +188,12 @@ nb::object Call::build() {
 // A fresh array: NumPy's own quickly, any other library's by its own function.
 nb::object make_array(const Made &made, const Tensor &like, intptr_t stream) {
   if (like.kind == Kind::kNumpy) {
-    static PyObject *const empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
-    static PyObject *const types = kinds().attr("numpy_types")().release().ptr();
-    nb::object dtype = nb::borrow(PyList_GetItem(types, made.type));
-    if (!dtype.is_none()) return nb::handle(empty)(made.shape, dtype);
+    static PyObject *empty = nullptr, *types = nullptr;
+    const nb::handle all = made_once(types, [] { return nb::object(kinds().attr("numpy_types")()); });
+    nb::object dtype = nb::borrow(PyList_GetItem(all.ptr(), made.type));
+    if (!dtype.is_none())
+      return made_once(empty, [] { return nb::object(nb::module_::import_("numpy").attr("empty")); })(made.shape,
+                                                                                                      dtype);
   }
   return kinds().attr("empty")(made.shape, made.type, like.object, stream);
 }

@@ -6,12 +6,26 @@
 #ifndef POLYCONV_PYTHON_LOCK_HPP
 #define POLYCONV_PYTHON_LOCK_HPP
 
-#include <Python.h>
+#include <nanobind/nanobind.h>
 
 #include <chrono>
 #include <thread>
 
 namespace polyconv_python {
+
+namespace nb = nanobind;
+
+// What `make` makes of Python's, made once and kept for ever. Not as a local static that makes itself: a second thread
+// would wait for the first with the lock in its hands, and the first for the lock, which imports give up. Here two may
+// make it.
+template <class Make>
+nb::handle made_once(PyObject *&kept, Make make) {
+  if (kept == nullptr) {
+    nb::object made = make();
+    if (kept == nullptr) kept = made.release().ptr();
+  }
+  return kept;
+}
 
 inline void take_lock(PyThreadState *state) {
   struct Watch {

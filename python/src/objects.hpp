@@ -3,7 +3,6 @@
 #ifndef POLYCONV_PYTHON_OBJECTS_HPP
 #define POLYCONV_PYTHON_OBJECTS_HPP
 
-#include "lock.hpp"
 #include "status.hpp"
 
 #include <atomic>

@@ -3,16 +3,15 @@
 #ifndef POLYCONV_PYTHON_STATUS_HPP
 #define POLYCONV_PYTHON_STATUS_HPP
 
-#include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <polyconv/polyconv.h>
 
 #include <stdexcept>
 #include <string>
 
-namespace polyconv_python {
+#include "lock.hpp"
 
-namespace nb = nanobind;
+namespace polyconv_python {
 
 // A status other than success, and the sentence for the user.
 class Failure : public std::runtime_error {

@@ -40,9 +40,9 @@ int32_t type_of_format(const char *format, int64_t item) {
 
 } // namespace
 
-nb::object &kinds() {
-  static nb::object *module = new nb::object(nb::module_::import_("polyconv._kinds")); // outlives the interpreter
-  return *module;
+nb::handle kinds() {
+  static PyObject *module = nullptr;
+  return made_once(module, [] { return nb::object(nb::module_::import_("polyconv._kinds")); });
 }
 
 Kind kind_of(nb::handle object) {

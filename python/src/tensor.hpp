@@ -60,7 +60,7 @@ struct Tensor {
 Kind kind_of(nb::handle object);
 
 // polyconv/_kinds.py, which knows the libraries that arrays come from.
-nb::object &kinds();
+nb::handle kinds();
 
 // Interned names of attributes.
 #define POLYCONV_NAME(variable, text) static PyObject *const variable = PyUnicode_InternFromString(text)

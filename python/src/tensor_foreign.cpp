@@ -34,8 +34,9 @@ int take_tuple(nb::handle tuple, int64_t *to, const char *role) {
 
 // The library's type of a torch.dtype: these are objects for ever, so that addresses tell them apart.
 int32_t type_of_torch(nb::handle dtype) {
-  static PyObject *const types = kinds().attr("torch_types")().release().ptr();
-  PyObject *found = PyDict_GetItem(types, dtype.ptr());
+  static PyObject *types = nullptr;
+  const nb::handle all = made_once(types, [] { return nb::object(kinds().attr("torch_types")()); });
+  PyObject *found = PyDict_GetItem(all.ptr(), dtype.ptr());
   return found != nullptr ? static_cast<int32_t>(PyLong_AsLong(found)) : 0;
 }
 

@@ -141,3 +141,22 @@ time.sleep(0.1)
 """
     for _ in range(3):
         run(program)
+
+
+def test_the_first_calls_of_several_threads_do_not_wait_for_each_other():
+    """What the first call imports was made under a lock that others waited for with the global lock in their hands."""
+    program = """
+import sys, threading, numpy, polyconv
+sys.setswitchinterval(1e-6)
+x, w, ready = numpy.ones((1, 8, 32, 32), "f"), numpy.ones((8, 8, 3, 3), "f"), threading.Barrier(8)
+def call():
+    ready.wait()
+    polyconv.conv(x, w, threads=1)
+threads = [threading.Thread(target=call) for _ in range(8)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+"""
+    for _ in range(3):
+        run(program)
