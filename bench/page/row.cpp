@@ -27,7 +27,7 @@ Row row_of(const Result &result, size_t index) {
   row.threads = row.device == "cpu" ? result.at("threads") : "";
   row.baseline = result.at("baseline"), row.baseline_kernel = result.at("baseline_kernel");
   row.fallback = result.at("fallback") == "true";
-  row.count = static_cast<int64_t>(result.number("count").value_or(1));
+  row.count = result.whole("count").value_or(1);
   if (row.name.empty() && !result.layers.empty()) row.name = row.problem;
   row.us = positive(result, "median_us");
   row.low_us = positive(result, "median_low_us"), row.high_us = positive(result, "median_high_us");

@@ -24,20 +24,25 @@ std::optional<double> number_at(const Json &json, const char *field) {
   return found != json.end() && found->is_number() ? std::optional<double>(found->get<double>()) : std::nullopt;
 }
 
+std::optional<int64_t> whole_of(std::optional<double> number) {
+  constexpr double kMost = 9007199254740992; // below it a double tells whole numbers apart
+  if (!number || !(std::fabs(*number) <= kMost)) return std::nullopt;
+  return static_cast<int64_t>(*number);
+}
+
 LayerLine layer_of(const Json &json) {
   const auto fallback = json.find("fallback");
   return {text_at(json, "name"),
           text_at(json, "problem"),
-          static_cast<int64_t>(number_at(json, "count").value_or(1)),
+          whole_of(number_at(json, "count")).value_or(1),
           text_at(json, "kernel"),
           text_at(json, "math"),
           fallback != json.end() && fallback->is_boolean() && fallback->get<bool>()};
 }
 
 ProfileLine profile_line_of(const Json &json) {
-  const std::optional<double> bytes = number_at(json, "bytes");
   return {text_at(json, "kind"), text_at(json, "name"), number_at(json, "host_us"), number_at(json, "device_us"),
-          bytes ? std::optional<int64_t>(static_cast<int64_t>(*bytes)) : std::nullopt};
+          whole_of(number_at(json, "bytes"))};
 }
 
 Result result_of(const Json &json, const std::string &place) {
@@ -68,6 +73,10 @@ std::optional<double> Result::number(const std::string &field) const {
   if (found == text.end()) return std::nullopt;
   const double value = parse_real(found->second, field);
   return std::isfinite(value) ? std::optional<double>(value) : std::nullopt;
+}
+
+std::optional<int64_t> Result::whole(const std::string &field) const {
+  return whole_of(number(field));
 }
 
 std::string Result::at(const std::string &field) const {

@@ -18,7 +18,8 @@ struct Result {
   std::vector<ProfileLine> profile;        // of a row that was profiled
 
   std::optional<double> number(const std::string &field) const;
-  std::string at(const std::string &field) const; // "" where null or absent
+  std::optional<int64_t> whole(const std::string &field) const; // nothing where it is no number that 64 bits hold
+  std::string at(const std::string &field) const;               // "" where null or absent
   bool good() const { return at("status") == "good"; }
 };
 

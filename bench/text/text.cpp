@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 namespace polyconv::bench {
 
@@ -117,14 +118,21 @@ std::vector<std::string> shell_words(const std::string &line) {
 }
 
 std::vector<std::string> read_lines(const std::string &path) {
+  constexpr size_t kMost = size_t{256} << 20; // devices such as /dev/zero have no end
   std::ifstream file(path);
   if (!file) throw Error(kUsage, "cannot read the file " + path);
+  std::string text, chunk(size_t{1} << 16, '\0');
+  while (file.read(&chunk[0], static_cast<std::streamsize>(chunk.size())), file.gcount() > 0) {
+    text.append(chunk, 0, static_cast<size_t>(file.gcount()));
+    if (text.size() > kMost) throw Error(kUsage, "the file " + path + " has more than 256 MiB; expected text of less");
+  }
+  if (file.bad()) throw Error(kUsage, "cannot read the file " + path);
   std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
+  std::istringstream rest(std::move(text));
+  for (std::string line; std::getline(rest, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     lines.push_back(line);
   }
-  if (file.bad()) throw Error(kUsage, "cannot read the file " + path);
   return lines;
 }
 

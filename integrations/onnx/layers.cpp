@@ -195,7 +195,9 @@ class Reader {
     if (node.type == "ConvInteger") problem.output_type = POLYCONV_S32;
     problem.epilogue.has_bias = !bias.empty();
     if (const Tensor *tensor = constant(weights)) layer.weights = tensor->bytes();
-    if (const Tensor *tensor = constant(bias)) layer.bias = checked(*tensor, problem.out_channels);
+    const int64_t of_bias = from == kInt8 || from == kUint8 ? int64_t{kInt32} : from;
+    if (const Tensor *tensor = constant(bias))
+      layer.bias = vector_of("its bias", *tensor, of_bias, problem.out_channels);
     layer.residual = input(places.residual);
     problem.epilogue.residual_from = layer.residual.empty() ? POLYCONV_RESIDUAL_NONE : POLYCONV_RESIDUAL_BUFFER;
     if (places.input_zero >= 0) zero_points(input(places.input_zero), input(places.weights_zero), problem, layer);
@@ -206,11 +208,19 @@ class Reader {
     static_cast<polyconv_problem &>(layer.shown.problem) = problem;
   }
 
-  static std::vector<char> checked(const Tensor &tensor, int64_t elements) {
+  // A constant with a number a channel, as polyconv has it in memory: beside half precision that is f32.
+  static std::vector<char> vector_of(const char *what, const Tensor &tensor, int64_t type, int64_t elements) {
+    if (tensor.type != type)
+      throw No(std::string(what) + " is of element type " + std::to_string(tensor.type) + ", expected " +
+               std::to_string(type));
     if (tensor.elements() != elements)
       throw No("tensor " + tensor.name + " has " + std::to_string(tensor.elements()) + " elements, expected " +
                std::to_string(elements));
-    return tensor.bytes();
+    if (type != kFloat16 && type != kBfloat16) return tensor.bytes();
+    const std::vector<double> values = tensor.values();
+    const std::vector<float> floats(values.begin(), values.end());
+    const char *first = reinterpret_cast<const char *>(floats.data());
+    return {first, first + floats.size() * sizeof(float)};
   }
 
   static void activation_of(const std::string &name, polyconv_problem &problem) {
@@ -229,21 +239,31 @@ class Reader {
 
   void zero_points(const std::string &input, const std::string &weights, polyconv_problem &problem,
                    Layer &layer) const {
-    if (!input.empty()) problem.input_zero_point = static_cast<int32_t>(single("its input's zero point", input));
+    if (!input.empty())
+      problem.input_zero_point = whole("its input's zero point", single("its input's zero point", input));
     if (weights.empty()) return;
     const std::vector<double> zeros = numbers("its weights' zero point", weights);
     const bool same = std::all_of(zeros.begin(), zeros.end(), [&](double zero) { return zero == zeros[0]; });
     if (zeros.empty()) return;
     if (same)
-      problem.weights_zero_point = static_cast<int32_t>(zeros[0]);
+      problem.weights_zero_point = whole("its weights' zero point", zeros[0]);
     else
-      problem.has_weights_zero_points = 1, layer.weights_zero_point = checked(*constant(weights), problem.out_channels);
+      problem.has_weights_zero_points = 1,
+      layer.weights_zero_point = vector_of("its weights' zero point", *constant(weights),
+                                           problem.weights_type == POLYCONV_S8 ? kInt8 : kUint8, problem.out_channels);
   }
 
   double single(const char *what, const std::string &value) const {
     const std::vector<double> values = numbers(what, value);
     if (values.size() != 1) throw No(std::string(what) + " " + value + " is not one number");
     return std::clamp(values[0], -3e38, 3e38); // a float's range; what of it makes sense polyconv says
+  }
+
+  // Files may say anything of a zero point; whether it is one of its type polyconv asks.
+  static int32_t whole(const char *what, double number) {
+    if (!(number >= INT32_MIN && number <= INT32_MAX && number == std::trunc(number)))
+      throw No(std::string(what) + " is " + std::to_string(number) + ", expected a whole number of 32 bits");
+    return static_cast<int32_t>(number);
   }
 
   void scales(const std::string &input, const std::string &weights, const std::string &output,
@@ -259,7 +279,7 @@ class Reader {
     problem.epilogue.has_scale = 1;
     problem.epilogue.out_scale = static_cast<float>(single("its output's scale", output));
     if (output_zero.empty()) return;
-    problem.epilogue.out_zero_point = static_cast<int32_t>(single("its output's zero point", output_zero));
+    problem.epilogue.out_zero_point = whole("its output's zero point", single("its output's zero point", output_zero));
     problem.output_type = type_of(scope_.type(output_zero));
   }
 

@@ -6,6 +6,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model.hpp"
 
+#include <polyconv/sdk/half.hpp>
+
 #include <algorithm>
 
 #include "functions.hpp"
@@ -27,6 +29,17 @@ size_t bytes_of(int64_t type) {
     case kBfloat16: return 2;
     default: return 0;
   }
+}
+
+template <class T>
+double number_of(T value) {
+  return static_cast<double>(value);
+}
+double number_of(polyconv::sdk::f16 value) {
+  return static_cast<double>(polyconv::sdk::to_float(value));
+}
+double number_of(polyconv::sdk::bf16 value) {
+  return static_cast<double>(polyconv::sdk::to_float(value));
 }
 
 Tensor read_tensor(std::string_view bytes) {
@@ -231,7 +244,7 @@ std::vector<double> Tensor::values() const {
   auto as = [&](auto sample) {
     for (size_t i = 0; i < result.size(); ++i) {
       std::memcpy(&sample, data.data() + i * sizeof sample, sizeof sample);
-      result[i] = static_cast<double>(sample);
+      result[i] = number_of(sample);
     }
   };
   switch (type) {
@@ -240,6 +253,9 @@ std::vector<double> Tensor::values() const {
     case kInt32: as(int32_t()); break;
     case kUint8: as(uint8_t()); break;
     case kInt8: as(int8_t()); break;
+    case kDouble: as(double()); break;
+    case kFloat16: as(polyconv::sdk::f16()); break;
+    case kBfloat16: as(polyconv::sdk::bf16()); break;
     default: throw Malformed("tensor " + name + " is of element type " + std::to_string(type) + ", expected a number");
   }
   return result;

@@ -37,7 +37,7 @@ struct Tensor {
   bool present() const { return !elsewhere; }
   int64_t elements() const;           // throws Malformed where the product of the sizes leaves 48 bits
   std::vector<char> bytes() const;    // all elements, as the type has them in memory; throws Malformed
-  std::vector<double> values() const; // likewise as numbers, of the types float, int64, int32, int8 and uint8
+  std::vector<double> values() const; // likewise as numbers
 };
 
 struct Attribute {

@@ -86,8 +86,10 @@ using Strides = int64_t[kAxes];
 void check_strides(int32_t layer, const char *field, const Strides &strides, int32_t dims, bool zero_on_first) {
   for (int entry = 0; entry < 2 + dims; ++entry) {
     if (strides[entry] >= 1 || (entry == 0 && zero_on_first && strides[entry] == 0)) continue;
-    reject(layer, "%s[%d] is %" PRId64 "; expected at least 1%s", field, entry, strides[entry],
-           entry == 0 && zero_on_first ? ", or 0 for one filter for all channels" : " in a tensor that is written");
+    const char *const where = !zero_on_first ? " in a tensor that is written"
+                              : entry == 0   ? ", or 0 for one filter for all channels"
+                                             : " in weights";
+    reject(layer, "%s[%d] is %" PRId64 "; expected at least 1%s", field, entry, strides[entry], where);
   }
 }
 

@@ -245,12 +245,15 @@ def filter(image, kernel, *, border="reflect", border_value=0.0, flip=False, dty
     """Filters a picture as image people hold it: H x W, or H x W x channels, of u8, u16, f32 or another float type. The
     result has the same size, and its type unless dtype says another; integers are rounded and saturated.
 
-    kernel is rows x columns, the same filter for every channel, its middle over the pixel; a pair (column, row) of
-    vectors is their outer product, and quicker. border is 'reflect' (the edge not repeated), 'symmetric' (repeated),
+    kernel is rows x columns, the same filter for every channel. Its middle lies over the pixel, of an even number of rows
+    or columns the first of the two in the middle. A tuple (column, row) of two vectors is their outer product, and
+    quicker; two rows are an array. border is 'reflect' (the edge not repeated), 'symmetric' (repeated),
     'replicate', 'constant' (border_value), 'zero' or 'circular'. The filter is not turned around, as in OpenCV; flip=True
     does.
     """
     separable = isinstance(kernel, (tuple, list)) and len(kernel) == 2 and all(numpy.ndim(one) == 1 for one in kernel)
+    if separable and isinstance(kernel, list):
+        raise InvalidArgument(f"kernel is {kernel!r}, expected a tuple of a column and a row, or two rows as an array")
     if separable:
         kernel = numpy.outer(numpy.asarray(kernel[0], "float64"), numpy.asarray(kernel[1], "float64"))
     kernel = _filter_like(image, kernel)

@@ -128,7 +128,7 @@ class Builder:
             what = "axis 0" if self.settings.transposed else "axis 1 times groups"
             raise InvalidArgument(
                 f"{self.names[WEIGHTS]} has shape {tuple(shape)} with groups={groups}: {what} is {have}, expected the "
-                f"{want} channels of {self.names[INPUT]}"
+                f"{want} channels of {self.names[INPUT] if self.seen[INPUT] is not None else 'shape'}"
             )
         problem["out_channels"] = shape[1] * groups if self.settings.transposed else shape[0]
 
@@ -207,7 +207,8 @@ class Builder:
             shape = self.shape_in(sizes, where)
             if tuple(seen.shape) != shape:
                 raise InvalidArgument(f"{self.names[OUTPUT]} has shape {tuple(seen.shape)}, expected {shape}")
-            describe(problem, "output", sizes, in_order(seen.strides, where, 1), problem["output_layout"] == 1)
+            pooled = self.seen[RESIDUAL] is not None and "pool_kind" in problem  # the residual's layout is the problem's then
+            describe(problem, "output", sizes, in_order(seen.strides, where, 1), problem["output_layout"] == 1, pooled)
         return sizes
 
     def follow_residual(self, problem, where):

@@ -30,4 +30,4 @@ def cache_clear():
 
 def cache_limit(entries=256, bytes=1 << 30):
     """Bounds what is kept between calls: sorts of call, and bytes of their packed weights and workspaces."""
-    _core.cache_limit(whole(entries, "entries", 1), whole(bytes, "bytes", 0))
+    _core.cache_limit(whole(entries, "entries", 1, 2**63 - 1), whole(bytes, "bytes", 0, 2**63 - 1))

@@ -36,10 +36,10 @@ def layout_of(sizes, strides, prefer_last):
     return 0 if 0 in sizes else None
 
 
-def describe(problem, field, sizes, strides, prefer_last):
-    """Says where a tensor's elements are, as a layout where it is dense."""
+def describe(problem, field, sizes, strides, prefer_last, keep_layout=False):
+    """Says where a tensor's elements are, as a layout where it is dense; with keep_layout only as the one that stands there."""
     layout = layout_of(sizes, strides, prefer_last)
-    if layout is not None:
+    if layout is not None and (not keep_layout or layout == problem[field + "_layout"]):
         problem[field + "_layout"] = layout
         return
     problem["has_" + field + "_strides"] = 1

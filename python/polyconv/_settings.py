@@ -60,9 +60,11 @@ def numbers(value, axes, argument):
     else:
         values = [value] * axes
     try:
-        return [int(one.__index__()) for one in values]
+        if not any(isinstance(one, bool) for one in values):
+            return [int(one.__index__()) for one in values]
     except (AttributeError, TypeError):
-        raise InvalidArgument(f"{argument} is {value!r}, expected whole numbers") from None
+        pass
+    raise InvalidArgument(f"{argument} is {value!r}, expected whole numbers")
 
 
 def paddings(value, problem, axes):

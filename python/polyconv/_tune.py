@@ -1,7 +1,6 @@
 """tune_layers() and tune_merge(): times that are kept for later plans, of this and other processes."""
 # SPDX-License-Identifier: Apache-2.0
 
-import os
 from typing import NamedTuple
 
 from . import _core
@@ -30,10 +29,10 @@ def tune_layers(problems, budget_ms=0, device="cpu", progress=None, **options):
     `budget_ms` is for all of them, 0 for no limit; `progress` is called with a Tuned and ends the tuning by returning False.
     Returns a Tuned for each problem that is done."""
     tell = None if progress is None else lambda now: progress(Tuned(*now))
-    done = _core.tune(device, problems_of(list(problems)), options_by_number(options), whole(budget_ms, "budget_ms", 0), tell)
+    done = _core.tune(device, problems_of(list(problems)), options_by_number(options), whole(budget_ms, "budget_ms", 0, 2**63 - 1), tell)
     return [Tuned(*one) for one in done]
 
 
 def tune_merge(path):
     """Adds what another tuning file holds to the user's own; the number of lines that came."""
-    return _core.tune_merge(os.fspath(path))
+    return _core.tune_merge(path)

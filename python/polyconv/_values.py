@@ -4,14 +4,15 @@
 from .errors import InvalidArgument
 
 
-def whole(value, argument, least=None):
-    """A whole number, of NumPy too, at least `least`."""
+def whole(value, argument, least=None, most=None):
+    """A whole number, of NumPy too, at least `least` and at most `most`."""
     try:
         number = None if isinstance(value, bool) else value.__index__()
     except (AttributeError, TypeError):
         number = None
-    if number is None or (least is not None and number < least):
-        raise InvalidArgument(f"{argument} is {value!r}, expected a whole number" + ("" if least is None else f" of at least {least}"))
+    if number is None or (least is not None and number < least) or (most is not None and number > most):
+        bounds = [f"at {name} {bound}" for name, bound in (("least", least), ("most", most)) if bound is not None]
+        raise InvalidArgument(f"{argument} is {value!r}, expected a whole number" + (" of " if bounds else "") + " and ".join(bounds))
     return number
 
 

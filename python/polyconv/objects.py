@@ -2,11 +2,11 @@
 at. A Plan runs arrays of any library and checks their shapes; several threads may run one plan at once."""
 # SPDX-License-Identifier: Apache-2.0
 
-import os
 from typing import NamedTuple
 
 from . import _core, _kinds
-from ._values import whole
+from ._settings import numbers
+from ._values import flag, whole
 from .errors import InvalidArgument
 from .names import (
     DETERMINISM,
@@ -44,7 +44,8 @@ _ENUMERATIONS = {
     "output_layout": LAYOUTS,
     "pool_kind": POOLS,
 }
-_PER_AXIS = ("kernel_size", "stride", "dilation", "pad_begin", "pad_end", "output_padding")
+_PER_AXIS = ("kernel_size", "stride", "dilation", "pad_begin", "pad_end", "output_padding", "pool_window", "pool_stride",
+             "pool_pad_begin", "pool_pad_end", "pool_dilation")  # fmt: skip
 
 
 class TensorInfo(NamedTuple):
@@ -139,8 +140,8 @@ def _fields(given):
         fields.setdefault("pad_begin", pad)
         fields.setdefault("pad_end", pad)
     for name in _PER_AXIS:
-        if isinstance(fields.get(name), int):
-            fields[name] = (fields[name],) * len(sizes)
+        if name in fields:
+            fields[name] = numbers(fields[name], len(sizes), name)
     for name, table in _ENUMERATIONS.items():
         if name in fields:
             fields[name] = number_of(table, fields[name], name)
@@ -152,7 +153,7 @@ def _fields(given):
         fields.setdefault("activation_alpha", alpha)
     for short, name in (("bias", "has_bias"), ("scale", "has_scale"), ("residual", "residual_from")):
         if short in fields:
-            fields[name] = int(fields.pop(short))
+            fields[name] = int(flag(fields.pop(short), short))
     return {name: int(value) if isinstance(value, bool) else value for name, value in fields.items()}
 
 
@@ -220,7 +221,7 @@ class Plan:
 
     def load(self, path, layer=0, stream=0):
         """Packed weights from a file that Weights.save wrote; those of another format or layer are refused."""
-        return Weights._load(self._core, self._layer(layer), os.fspath(path), stream)
+        return Weights._load(self._core, self._layer(layer), path, stream)
 
     def run(self, x, w, bias=None, *, residual=None, scale=None, slope=None, out=None, stream=None):
         """Runs a forward plan. Of a chain w, bias, residual, scale and slope are lists, one for each layer. Layouts are
@@ -356,4 +357,4 @@ class Chain(Plan):
 
 def tune(problem, budget_ms, device="cpu", **options):
     """A plan whose candidates were measured for so many milliseconds rather than estimated."""
-    return Plan(problem, device, tuning_budget_ms=whole(budget_ms, "budget_ms", 0), **options)
+    return Plan(problem, device, tuning_budget_ms=whole(budget_ms, "budget_ms", 0, 2**63 - 1), **options)

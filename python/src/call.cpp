@@ -18,16 +18,44 @@ Cache &cache() {
 
 // Settings (a tuple of everything that is no array) and their numbers in keys.
 PyObject *settings_numbers() {
-  static PyObject *const numbers = PyDict_New();
-  return numbers;
+  static PyObject *numbers = nullptr;
+  return made_once(numbers, [] { return nb::dict(); }).ptr();
 }
 
+// Whether a setting is what its sort of setting must be: a whole number, or tuples of such; a name is somebody else's
+// to judge. 1.0 and True equal 1 and hash as it does, but are refused where they come first.
+bool is_whole(PyObject *value) {
+  if (PyTuple_Check(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_Size(value); ++i)
+      if (!is_whole(PyTuple_GetItem(value, i))) return false;
+    return true;
+  }
+  return value == Py_None || PyUnicode_Check(value) || (PyIndex_Check(value) && !PyBool_Check(value));
+}
+
+bool is_flag(PyObject *value) {
+  return PyBool_Check(value) || PyIndex_Check(value);
+}
+
+// The places in _settings.Settings of numbers that must be whole, and of flags.
+constexpr int whole_settings[] = {2, 3, 6, 7, 8, 15, 20}, flag_settings[] = {1, 16, 18};
+
+bool are_of_their_sort(nb::handle settings) {
+  const Py_ssize_t count = PyTuple_Size(settings.ptr());
+  for (const int at : whole_settings)
+    if (at < count && !is_whole(PyTuple_GetItem(settings.ptr(), at))) return false;
+  for (const int at : flag_settings)
+    if (at < count && !is_flag(PyTuple_GetItem(settings.ptr(), at))) return false;
+  return true;
+}
+
+// Settings that will be refused in words get a number of which there is no entry.
 int64_t number_of(nb::handle settings) {
   PyObject *numbers = settings_numbers();
   PyObject *found = PyDict_GetItemWithError(numbers, settings.ptr());
-  if (found != nullptr) return PyLong_AsLongLong(found);
-  if (PyErr_Occurred()) nb::raise_python_error(); // TypeError: a list somewhere; polyconv/_api.py makes tuples of it
+  if (found == nullptr && PyErr_Occurred()) nb::raise_python_error(); // a list somewhere: polyconv/_api.py makes tuples
   static int64_t next = 0;
+  if (found != nullptr) return are_of_their_sort(settings) ? PyLong_AsLongLong(found) : ++next;
   constexpr Py_ssize_t kMost = 4096;
   if (PyDict_Size(numbers) >= kMost) PyDict_Clear(numbers); // entries of old numbers grow old and go
   nb::object number = nb::int_(++next);
@@ -150,8 +178,9 @@ nb::object Call::build() {
     seen.append(nb::make_tuple(tensor.type, nb::tuple(shape), nb::tuple(strides), tensor.cuda != 0 ? tensor.device : -1,
                                tensor.read_only, tensor.object));
   }
-  static PyObject *const build = nb::object(nb::module_::import_("polyconv._build").attr("build")).release().ptr();
-  nb::object entry = nb::handle(build)(settings_, seen, names_);
+  static PyObject *build = nullptr;
+  nb::object entry = made_once(build, [] { return nb::object(nb::module_::import_("polyconv._build").attr("build")); })(
+      settings_, seen, names_);
   cache().keep(key_, entry);
   return entry;
 }
@@ -159,10 +188,12 @@ nb::object Call::build() {
 // A fresh array: NumPy's own quickly, any other library's by its own function.
 nb::object make_array(const Made &made, const Tensor &like, intptr_t stream) {
   if (like.kind == Kind::kNumpy) {
-    static PyObject *const empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
-    static PyObject *const types = kinds().attr("numpy_types")().release().ptr();
-    nb::object dtype = nb::borrow(PyList_GetItem(types, made.type));
-    if (!dtype.is_none()) return nb::handle(empty)(made.shape, dtype);
+    static PyObject *empty = nullptr, *types = nullptr;
+    const nb::handle all = made_once(types, [] { return nb::object(kinds().attr("numpy_types")()); });
+    nb::object dtype = nb::borrow(PyList_GetItem(all.ptr(), made.type));
+    if (!dtype.is_none())
+      return made_once(empty, [] { return nb::object(nb::module_::import_("numpy").attr("empty")); })(made.shape,
+                                                                                                      dtype);
   }
   return kinds().attr("empty")(made.shape, made.type, like.object, stream);
 }
@@ -213,7 +244,7 @@ void Call::run_on(Entry &entry) {
   polyconv_status status = POLYCONV_SUCCESS;
   std::string sentence;
   {
-    nb::gil_scoped_release released;
+    const Unlocked unlocked;
     try {
       if (packs) pack(entry, *slot);
       fill(entry, slot.get());

@@ -25,7 +25,7 @@ struct Plan {
   std::string texts[2]; // kernel and grouping, which the options point to
   bool dynamic = false; // planned with dynamic_weights
 
-  Plan(const char *device_name, const nb::list &from, const nb::dict &options);
+  Plan(const std::string &device_name, const nb::list &from, const nb::dict &options);
   Plan(const Plan &) = delete;
   ~Plan() { polyconv_plan_destroy(plan); }
 };
@@ -70,7 +70,7 @@ class Reading {
 polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]);
 
 // The device called so; NULL's name is the CPU's.
-const polyconv_device *find_device(const char *name);
+const polyconv_device *find_device(const std::string &name);
 
 // Runs tasks on another library's OpenMP runtime, with the number of threads as its context; null where share_openmp of
 // Python found none.

@@ -24,7 +24,7 @@ void run(const Plan &plan, polyconv_buffers &buffers, uintptr_t stream, bool che
   polyconv_status status = POLYCONV_SUCCESS;
   std::string sentence;
   {
-    nb::gil_scoped_release released;
+    const Unlocked unlocked;
     if (check) status = polyconv_buffers_check(plan.plan, &buffers);
     if (status == POLYCONV_SUCCESS) status = polyconv_run(plan.plan, &buffers, reinterpret_cast<void *>(stream));
     if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error(); // this thread's, until its next failure
@@ -129,7 +129,7 @@ polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]) {
     if (name == "kernel" || name == "grouping") {
       std::string &text = texts[name == "grouping"];
       text = text_option(name, value);
-      (name == "kernel" ? options.kernel : options.grouping) = text.c_str();
+      (name == "kernel" ? options.kernel : options.grouping) = whole_text(text, name.c_str());
     } else if (name == "math") {
       take_whole(name, value, options.math);
     } else if (name == "determinism") {
@@ -164,13 +164,13 @@ polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]) {
   return options;
 }
 
-const polyconv_device *find_device(const char *name) {
+const polyconv_device *find_device(const std::string &name) {
   const polyconv_device *device = nullptr;
-  require(polyconv_device_find(name, &device));
+  require(polyconv_device_find(whole_text(name, "device"), &device));
   return device;
 }
 
-Plan::Plan(const char *device_name, const nb::list &from, const nb::dict &options_by_name)
+Plan::Plan(const std::string &device_name, const nb::list &from, const nb::dict &options_by_name)
     : device(find_device(device_name)) {
   for (nb::handle problem : from) problems.push_back(nb::cast<const Problem &>(problem).value);
   const polyconv_options options = options_from(options_by_name, texts);
@@ -178,7 +178,7 @@ Plan::Plan(const char *device_name, const nb::list &from, const nb::dict &option
   polyconv_status status;
   std::string sentence;
   {
-    nb::gil_scoped_release released; // tuning takes as long as its budget
+    const Unlocked unlocked; // tuning takes as long as its budget
     status = polyconv_plan_create(device, problems.data(), static_cast<int32_t>(problems.size()), &options, &plan);
     if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error();
   }
@@ -189,7 +189,7 @@ Plan::Plan(const char *device_name, const nb::list &from, const nb::dict &option
 
 void bind_plan(nb::module_ &module) {
   nb::class_<Plan>(module, "Plan")
-      .def(nb::init<const char *, const nb::list &, const nb::dict &>())
+      .def(nb::init<const std::string &, const nb::list &, const nb::dict &>())
       .def("run_layer", run_layer, nb::arg("input"), nb::arg("weights"), nb::arg("packed").none(), nb::arg("bias"),
            nb::arg("output"), nb::arg("workspace"), nb::arg("stream"), nb::arg("residual") = 0, nb::arg("slope") = 0)
       .def("run_chain", run_chain)

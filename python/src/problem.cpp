@@ -102,14 +102,25 @@ void set_one(char *to, const Field &field, int index, nb::handle value) {
   }
 }
 
+// How many of an array's numbers a problem has: one a spatial axis, and two more where batch and channels count too.
+int numbers_of(const Field &field, const polyconv_problem &problem) {
+  return field.count - POLYCONV_MAX_SPATIAL + problem.spatial_dims;
+}
+
 void set_field(polyconv_problem &problem, const std::string &name, nb::handle value) {
   const Field &field = find_field(name);
   char *to = reinterpret_cast<char *>(&problem) + field.offset;
   if (field.count == 1) return set_one(to, field, 0, value);
-  const size_t count = nb::len(value);
-  if (count > static_cast<size_t>(field.count))
-    refuse(name + " has " + std::to_string(count) + " numbers, expected at most " + std::to_string(field.count));
+  const size_t wanted = static_cast<size_t>(numbers_of(field, problem)), count = nb::len(value);
+  if (count != wanted)
+    refuse(name + " has " + std::to_string(count) + " numbers, expected " + std::to_string(wanted) + " beside " +
+           std::to_string(problem.spatial_dims) + " spatial axes");
   for (size_t i = 0; i < count; ++i) set_one(to, field, static_cast<int>(i), nb::object(value[i]));
+}
+
+void check_axes(const polyconv_problem &problem) {
+  if (problem.spatial_dims < 1 || problem.spatial_dims > POLYCONV_MAX_SPATIAL)
+    refuse("spatial_dims is " + std::to_string(problem.spatial_dims) + ", expected 1 to 3");
 }
 
 nb::object get_one(const char *from, Sort sort, int index) {
@@ -127,8 +138,7 @@ nb::object get_field(const polyconv_problem &problem, const std::string &name) {
   const char *from = reinterpret_cast<const char *>(&problem) + field.offset;
   if (field.count == 1) return get_one(from, field.sort, 0);
   nb::list list;
-  const int count = field.count - POLYCONV_MAX_SPATIAL + problem.spatial_dims;
-  for (int i = 0; i < count; ++i) list.append(get_one(from, field.sort, i));
+  for (int i = 0; i < numbers_of(field, problem); ++i) list.append(get_one(from, field.sort, i));
   return nb::tuple(list);
 }
 
@@ -162,14 +172,16 @@ void bind_problem(nb::module_ &module) {
       .def("__init__",
            [](Problem *self, const nb::dict &values) {
              Problem made;
+             if (values.contains("spatial_dims")) set_field(made.value, "spatial_dims", values["spatial_dims"]);
+             check_axes(made.value); // before arrays, whose lengths follow from it
              for (auto [name, value] : values) set_field(made.value, nb::cast<std::string>(name), value);
              require(polyconv_problem_validate(&made.value, 1));
              new (self) Problem(made);
            })
       .def_static("parse",
-                  [](const char *token) {
+                  [](const std::string &token) {
                     Problem made;
-                    require(polyconv_problem_parse(token, &made.value));
+                    require(polyconv_problem_parse(whole_text(token, "token"), &made.value));
                     return made;
                   })
       .def("token", token_of)

@@ -19,6 +19,17 @@ void translate(const std::exception_ptr &thrown, void *) {
 
 } // namespace
 
+std::string path_from(nb::handle path) {
+  PyObject *bytes = nullptr;
+  const bool found = PyUnicode_FSConverter(path.ptr(), &bytes) != 0;
+  PyErr_Clear();
+  const nb::object held = nb::steal(bytes);
+  if (!found)
+    refuse("path is " + nb::cast<std::string>(nb::repr(path)) +
+           ", expected str, bytes or an object with __fspath__, without NUL");
+  return std::string(PyBytes_AsString(bytes), static_cast<size_t>(PyBytes_Size(bytes)));
+}
+
 void bind_status(nb::module_ &module) {
   nb::register_exception_translator(translate);
   module.def("set_exceptions", [](nb::list by_status) { classes = by_status.release().ptr(); });

@@ -40,9 +40,9 @@ int32_t type_of_format(const char *format, int64_t item) {
 
 } // namespace
 
-nb::object &kinds() {
-  static nb::object *module = new nb::object(nb::module_::import_("polyconv._kinds")); // outlives the interpreter
-  return *module;
+nb::handle kinds() {
+  static PyObject *module = nullptr;
+  return made_once(module, [] { return nb::object(nb::module_::import_("polyconv._kinds")); });
 }
 
 Kind kind_of(nb::handle object) {
@@ -141,9 +141,19 @@ void Tensor::look(nb::handle from, const char *role, intptr_t stream, bool hand_
   if (kind == Kind::kMasked)
     refuse(std::string(role) + " is a masked array, whose mask nobody would look at, expected a plain one: give " +
            role + ".filled(...)");
-  if (kind == Kind::kNumpy && look_at_numpy(from, role)) return;
-  if (kind != Kind::kNumpy && look_at_dlpack(from, role, stream)) return;
-  look_at_interface(from, role);
+  if (!(kind == Kind::kNumpy && look_at_numpy(from, role)) &&
+      !(kind != Kind::kNumpy && look_at_dlpack(from, role, stream)))
+    look_at_interface(from, role);
+  check_address(role);
+}
+
+// Kernels read whole elements: an address between two is refused, as the library's own check refuses it.
+void Tensor::check_address(const char *role) const {
+  const size_t item = polyconv_type_size(type);
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  if (item != 0 && address % item != 0)
+    refuse(std::string(role) + " lies at address " + std::to_string(address) + ", expected a multiple of " +
+           std::to_string(item) + ", the bytes of an element: give a copy of it");
 }
 
 } // namespace polyconv_python

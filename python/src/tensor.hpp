@@ -45,6 +45,7 @@ struct Tensor {
   void release();
 
  private:
+  void check_address(const char *role) const;
   void take_strides(const int64_t *from, int64_t item, const char *role);
   void make_dense();
 
@@ -59,7 +60,7 @@ struct Tensor {
 Kind kind_of(nb::handle object);
 
 // polyconv/_kinds.py, which knows the libraries that arrays come from.
-nb::object &kinds();
+nb::handle kinds();
 
 // Interned names of attributes.
 #define POLYCONV_NAME(variable, text) static PyObject *const variable = PyUnicode_InternFromString(text)

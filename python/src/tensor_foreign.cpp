@@ -34,8 +34,9 @@ int take_tuple(nb::handle tuple, int64_t *to, const char *role) {
 
 // The library's type of a torch.dtype: these are objects for ever, so that addresses tell them apart.
 int32_t type_of_torch(nb::handle dtype) {
-  static PyObject *const types = kinds().attr("torch_types")().release().ptr();
-  PyObject *found = PyDict_GetItem(types, dtype.ptr());
+  static PyObject *types = nullptr;
+  const nb::handle all = made_once(types, [] { return nb::object(kinds().attr("torch_types")()); });
+  PyObject *found = PyDict_GetItem(all.ptr(), dtype.ptr());
   return found != nullptr ? static_cast<int32_t>(PyLong_AsLong(found)) : 0;
 }
 
@@ -162,7 +163,12 @@ void bind_tensor(nb::module_ &module) {
           "__init__",
           [](Tensor *self, nb::handle from, const char *role, intptr_t stream) {
             new (self) Tensor();
-            self->look(from, role, stream, true);
+            try {
+              self->look(from, role, stream, true);
+            } catch (...) { // nanobind destroys nothing whose __init__ failed, and the array would stay lent for ever
+              self->~Tensor();
+              throw;
+            }
           },
           nb::arg("object"), nb::arg("role"), nb::arg("stream") = 0, nb::keep_alive<1, 2>())
       .def_prop_ro("pointer", [](const Tensor &t) { return reinterpret_cast<intptr_t>(t.data); })

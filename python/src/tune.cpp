@@ -11,6 +11,7 @@ namespace {
 
 struct Watch {
   nb::handle progress; // may be None
+  Unlocked *unlocked;  // of the thread that tunes, which calls
   nb::list finished;
   std::exception_ptr thrown;
 };
@@ -18,7 +19,7 @@ struct Watch {
 // 0 to go on. Ctrl-C, and what the watcher raises, end the tuning and come out of it.
 int32_t tell(void *context, const polyconv_tune_progress *now) {
   Watch &watch = *static_cast<Watch *>(context);
-  const nb::gil_scoped_acquire locked;
+  const LockedAgain locked(*watch.unlocked);
   try {
     if (PyErr_CheckSignals() != 0) nb::raise_python_error();
     const nb::tuple told = nb::make_tuple(now->problem, now->finished != 0, now->token, now->kernel, now->reason,
@@ -31,18 +32,19 @@ int32_t tell(void *context, const polyconv_tune_progress *now) {
   }
 }
 
-nb::list tune(const char *device_name, const nb::list &from, const nb::dict &options_by_name, int64_t budget_ms,
+nb::list tune(const std::string &device_name, const nb::list &from, const nb::dict &options_by_name, int64_t budget_ms,
               nb::handle progress) {
   std::vector<polyconv_problem> problems;
   for (nb::handle problem : from) problems.push_back(nb::cast<const Problem &>(problem).value);
   std::string texts[2];
   const polyconv_options options = options_from(options_by_name, texts);
   const polyconv_device *device = find_device(device_name);
-  Watch watch = {progress, nb::list(), nullptr};
+  Watch watch = {progress, nullptr, nb::list(), nullptr};
   polyconv_status status;
   std::string sentence;
   {
-    nb::gil_scoped_release released;
+    Unlocked unlocked;
+    watch.unlocked = &unlocked;
     status = polyconv_tune(device, problems.data(), static_cast<int32_t>(problems.size()), &options, budget_ms, tell,
                            &watch);
     if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error();
@@ -52,9 +54,9 @@ nb::list tune(const char *device_name, const nb::list &from, const nb::dict &opt
   return watch.finished;
 }
 
-int64_t merge(const char *path) {
+int64_t merge(nb::handle path) {
   int64_t taken = 0;
-  require(polyconv_tune_merge(path, &taken));
+  require(polyconv_tune_merge(path_from(path).c_str(), &taken));
   return taken;
 }
 

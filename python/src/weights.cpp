@@ -44,9 +44,10 @@ std::unique_ptr<Weights> pack(nb::handle plan, int32_t layer, uintptr_t raw, uin
   });
 }
 
-std::unique_ptr<Weights> load(nb::handle plan, int32_t layer, const char *path, uintptr_t stream) {
+std::unique_ptr<Weights> load(nb::handle plan, int32_t layer, nb::handle path, uintptr_t stream) {
+  const std::string name = path_from(path);
   return made_by(plan, layer, [&](const Plan &of, polyconv_weights **weights) {
-    return polyconv_weights_load(of.plan, layer, path, nullptr, reinterpret_cast<void *>(stream), weights);
+    return polyconv_weights_load(of.plan, layer, name.c_str(), nullptr, reinterpret_cast<void *>(stream), weights);
   });
 }
 
@@ -66,7 +67,12 @@ void bind_weights(nb::module_ &module) {
       .def_static("_pack", pack)
       .def_static("_load", load)
       .def("_update", update)
-      .def("save", [](const Weights &self, const char *path) { require(polyconv_weights_save(self.weights, path)); })
+      .def(
+          "save",
+          [](const Weights &self, nb::handle path) {
+            require(polyconv_weights_save(self.weights, path_from(path).c_str()));
+          },
+          nb::arg("path"))
       .def_ro("plan", &Weights::plan)
       .def_ro("layer", &Weights::layer)
       .def_ro("format", &Weights::format)

@@ -37,7 +37,7 @@ nb::list devices() {
   return list;
 }
 
-nb::tuple explain(const char *device, const nb::list &problems, const nb::dict &options_by_name) {
+nb::tuple explain(const std::string &device, const nb::list &problems, const nb::dict &options_by_name) {
   std::vector<polyconv_problem> values;
   for (nb::handle problem : problems) values.push_back(nb::cast<const Problem &>(problem).value);
   std::string texts[2];
@@ -64,7 +64,7 @@ struct Memory {
   const polyconv_device *device;
   void *pointer = nullptr;
   size_t bytes;
-  Memory(const char *name, size_t count) : device(find_device(name)), bytes(count) {
+  Memory(const std::string &name, size_t count) : device(find_device(name)), bytes(count) {
     require(polyconv_device_alloc(device, count, POLYCONV_MEMORY_DEVICE, &pointer));
   }
   Memory(const Memory &) = delete;
@@ -75,13 +75,13 @@ struct Memory {
 
 void bind_world(nb::module_ &module) {
   nb::class_<Memory>(module, "Memory")
-      .def(nb::init<const char *, size_t>())
+      .def(nb::init<const std::string &, size_t>())
       .def_prop_ro("pointer", [](const Memory &m) { return reinterpret_cast<uintptr_t>(m.pointer); })
       .def_ro("bytes", &Memory::bytes);
   module.def("backends", backends);
   module.def("devices", devices);
   module.def("explain", explain);
-  module.def("load_backend", [](const char *path) { require(polyconv_backend_load(path)); });
+  module.def("load_backend", [](nb::handle path) { require(polyconv_backend_load(path_from(path).c_str())); });
 }
 
 } // namespace polyconv_python

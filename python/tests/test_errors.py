@@ -1,6 +1,8 @@
 """Bad arguments: an exception that names argument, value and expectation, and nothing written."""
 # SPDX-License-Identifier: Apache-2.0
 
+import gc
+import sys
 import threading
 
 import numpy
@@ -40,6 +42,7 @@ def test_shapes():
 def test_shapes_of_gradients():
     grad = numpy.ones((2, 4, 6, 6), "float32")
     refused(["shape is 3"], grad, W, 3, function=polyconv.grad_input)
+    refused(["the 5 channels of shape"], grad, W, (2, 5, 8, 8), function=polyconv.grad_input)
     refused(["grad has shape (2, 4, 6, 6)", "(2, 4, 7, 6)"], grad, W, (2, 3, 9, 8), function=polyconv.grad_input)
     refused(["shape", "(4, 3)"], X, grad, (4, 3), function=polyconv.grad_weight)
     refused(["3 channels of x"], X, grad, (4, 2, 3, 3), function=polyconv.grad_weight)
@@ -90,6 +93,14 @@ def test_each_setting_is_named(name, value):
     refused([name, "expected"], X, W, residual=numpy.ones((2, 4, 6, 6), "f"), **{name: value})
 
 
+@pytest.mark.parametrize("name, taken, equal", [("stride", 1, 1.0), ("padding", ((1, 1), (1, 1)), ((1, 1), (1.0, 1))), ("groups", 1, True),
+                                                ("dilation", 1, True), ("threads", 0, 0.0), ("flip", False, 0.0)])  # fmt: skip
+def test_what_equals_a_setting_that_was_taken_is_no_setting(name, taken, equal):
+    """The cache finds settings by ==, and 1 == 1.0 == True: whether a call is refused may not hang on those before it."""
+    polyconv.conv(X, W, **{name: taken})
+    refused([name, "expected"], X, W, **{name: equal})
+
+
 def test_settings_of_numpy():
     x = numpy.random.default_rng(0).standard_normal((1, 3, 9, 9)).astype("f")
     result = polyconv.conv(x, W, stride=numpy.array([2, 1]), padding=numpy.int64(1))
@@ -111,6 +122,25 @@ def test_arguments_of_objects():
     refused([*budget, "-1"], ["fwd:i8x8,f3x3"], -1, function=polyconv.tune_layers)
     refused(["entries is 'x'"], "x", function=polyconv.cache_limit)
     refused(["bytes is -1"], 3, -1, function=polyconv.cache_limit)
+    refused(["bytes is", "at most"], 3, 2**70, function=polyconv.cache_limit)
+    refused(["device is", "without NUL"], "fwd:i8x8,f3x3", function=polyconv.Plan, device="cpu\0:1")
+
+
+def between_elements(array):
+    """A copy that begins one byte behind where an element may."""
+    copy = numpy.zeros(array.nbytes + 1, "uint8")[1:].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def test_arrays_between_addresses():
+    refused(["x lies at address", "multiple of 4"], between_elements(X), W)
+    refused(["w lies at address", "multiple of 4"], X, between_elements(W))
+    plan, w = polyconv.Plan("fwd:n2,c3,k4,i8x8,f3x3"), between_elements(W)
+    holders = sys.getrefcount(w)
+    refused(["w lies at address"], w, function=plan.pack)
+    gc.collect()  # the exception, and the frames that it holds
+    assert sys.getrefcount(w) == holders  # what was refused is held no longer
 
 
 def test_arrays_whose_memory_says_something_else():

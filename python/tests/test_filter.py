@@ -73,3 +73,5 @@ def test_bad(draw):
         polyconv.filter(draw(1, 5, 5, 3), draw(3, 3))
     with pytest.raises(polyconv.InvalidArgument, match="kernel is"):
         polyconv.filter(draw(5, 5), [["a", "b"]])
+    with pytest.raises(polyconv.InvalidArgument, match="a tuple of a column and a row, or two rows as an array"):
+        polyconv.filter(draw(5, 5), [[1, 2, 1], [1, 2, 1]])

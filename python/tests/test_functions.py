@@ -69,6 +69,17 @@ def test_epilogue(draw):
     exact(scaled, (plain - bias.reshape(1, 4, 1, 1)) * slope.reshape(1, 4, 1, 1) + bias.reshape(1, 4, 1, 1))
 
 
+def test_a_residual_and_a_pooled_result_in_other_orders_of_memory(draw):
+    """The library knows the residual's layout by the result's, which goes by strides where it has another."""
+    x, w, residual = draw(2, 3, 8, 8), draw(4, 3, 3, 3), draw(2, 4, 8, 8)
+    wanted = polyconv.conv(x, w, padding=1, residual=residual, pool=polyconv.Pool("max", 2))
+    last = numpy.ascontiguousarray(residual.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    for added in residual, last:
+        for out in numpy.zeros((2, 4, 4, 4), "f"), numpy.zeros((2, 4, 4, 4), "f").transpose(0, 3, 1, 2):
+            polyconv.conv(x, w, padding=1, residual=added, pool=polyconv.Pool("max", 2), out=out)
+            numpy.testing.assert_array_equal(out, wanted)
+
+
 def test_pooling(draw):
     x, w = draw(2, 3, 8, 8), draw(4, 3, 3, 3)
     plain = reference.conv(x, w, padding=1).reshape(2, 4, 4, 2, 4, 2)

@@ -44,9 +44,17 @@ def test_problem():
         ("in_channels is 'three'", dict(input_size=(8, 8), in_channels="three")),
         ("groups", dict(input_size=(8, 8), in_channels=3, groups=2)),
         ("layout is 'nhcw'", dict(input_size=(8, 8), layout="nhcw")),
+        (r"kernel_size is \(3,\), expected 2", dict(input_size=(8, 8), kernel_size=(3,))),
+        ("stride is 2.0, expected whole", dict(input_size=(8, 8), stride=2.0)),
+        ("input_strides has 3 numbers, expected 4", dict(input_size=(8, 8), has_input_strides=1, input_strides=(64, 8, 1))),
+        ("residual is 'input', expected True", dict(input_size=(8, 8), residual="input")),
+        ("spatial_dims is 7", dict(input_size=(8,) * 7)),
     ):
         with pytest.raises(polyconv.InvalidArgument, match=words):
             polyconv.Problem(**settings)
+    assert polyconv.Problem(input_size=(8, 8), kernel_size=numpy.int64(3)).kernel_size == (3, 3)
+    with pytest.raises(polyconv.InvalidArgument, match="without NUL"):
+        polyconv.Problem("fwd:i8x8\0:bias")
     with pytest.raises(polyconv.InvalidArgument, match="z9"):
         polyconv.Problem("fwd:z9,i8x8")
 
@@ -91,7 +99,9 @@ def test_packed_weights(draw, tmp_path):
     numpy.testing.assert_array_equal(polyconv.conv(larger, weights, padding=1), reference.conv(larger, w, padding=1))
     assert weights.format == plan.weights_format() and weights.bytes > 0
     path = tmp_path / "weights"
-    weights.save(str(path))
+    weights.save(path)
+    with pytest.raises(polyconv.InvalidArgument, match="path is .*without NUL"):
+        weights.save(f"{path}\0.tmp")
     numpy.testing.assert_array_equal(plan.run(x, plan.load(path)), reference.conv(x, w, padding=1))
     other = numpy.ascontiguousarray(w[::-1])
     plan.repack(weights, other)

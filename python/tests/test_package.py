@@ -125,3 +125,38 @@ def test_examples_of_the_document(tmp_path):
         assert "polyconv" in run(jax)
     pytest.importorskip("torchvision")
     run(model + fused)
+
+
+def test_daemon_threads_may_call_while_the_interpreter_ends():
+    """Before Python 3.14 one that then asked for the global lock took the process down."""
+    program = """
+import threading, time, numpy, polyconv
+x, w = numpy.ones((1, 8, 32, 32), "f"), numpy.ones((8, 8, 3, 3), "f")
+def forever():
+    while True:
+        polyconv.conv(x, w, threads=1)
+for _ in range(3):
+    threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.1)
+"""
+    for _ in range(3):
+        run(program)
+
+
+def test_the_first_calls_of_several_threads_do_not_wait_for_each_other():
+    """What the first call imports was made under a lock that others waited for with the global lock in their hands."""
+    program = """
+import sys, threading, numpy, polyconv
+sys.setswitchinterval(1e-6)
+x, w, ready = numpy.ones((1, 8, 32, 32), "f"), numpy.ones((8, 8, 3, 3), "f"), threading.Barrier(8)
+def call():
+    ready.wait()
+    polyconv.conv(x, w, threads=1)
+threads = [threading.Thread(target=call) for _ in range(8)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+"""
+    for _ in range(3):
+        run(program)

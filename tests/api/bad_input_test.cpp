@@ -197,6 +197,7 @@ const Field kFields[] = {
     {"fwd:i8x8:xs=64.64.8.1", [](auto &p) { p.input_strides[2] = -kHuge / 4; }, {"the input", kMost}},
     {"fwd:i8x8:ws=1.1.1.1", [](auto &p) { p.weights_strides[1] = 0; }, {"weights_strides[1] is 0", "at least 1"}},
     {"fwd:i8x8:ws=1.1.1.1", [](auto &p) { p.weights_strides[0] = -1; }, {"weights_strides[0] is -1", "or 0"}},
+    {"fwd:i8x8:ws=1.1.1.1", [](auto &p) { p.weights_strides[2] = -3; }, {"weights_strides[2] is -3", "1 in weights"}},
     {"bwd_w:i8x8:ws=1.1.1.1", [](auto &p) { p.weights_strides[0] = 0; }, {"weights_strides[0] is 0", "at least 1"}},
     {"fwd:i8x8:ys=64.64.8.1", [](auto &p) { p.output_strides[3] = -1; }, {"output_strides[3] is -1", "at least 1"}},
     {"fwd:i8x8:ys=64.64.8.1",

@@ -180,3 +180,11 @@ TEST_CASE("replay: each distinct plan of a log once, with how often it was made"
   CHECK(has(bench("replay " + later.path()).err, ":1: the command is none of this version"));
   CHECK(has(bench("replay " + open_quote.path()).err, "a quote has no end"));
 }
+
+TEST_CASE("a device without an end is refused before it fills the memory") {
+  for (const std::string command : {"import /dev/zero", "compare /dev/urandom /dev/urandom"}) {
+    const Outcome outcome = bench(command);
+    CHECK(outcome.code == 2);
+    CHECK(has(outcome.err, "has more than 256 MiB"));
+  }
+}

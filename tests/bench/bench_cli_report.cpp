@@ -45,6 +45,9 @@ TEST_CASE(
   CHECK(has(text, "2. `fwd:n1,c2,k2,i8x8,f1x1` 0.75 of onednn: 100 us instead of 75.0 us, 10 times (250 us"));
   CHECK(has(text, "3. `fwd:n1,c1,k1,i8x8,f1x1` 0.50 of onednn"));
   CHECK(!has(text, "4. "));
+  often["count"] = 1e300; // no number of layers
+  const TemporaryFile odd(lines({often}), ".jsonl");
+  CHECK(has(bench("report " + odd.path() + " --format markdown").out, "instead of 75.0 us (25.0 us"));
   const std::string page = bench("report " + results.path()).out;
   CHECK(place(page, "data-r=\"3\"") < place(page, "data-r=\"2\""));
   CHECK(place(page, "data-r=\"2\"") < place(page, "data-r=\"0\""));

@@ -7,6 +7,7 @@
 #include <polyconv_onnx_reader.h>
 #include <polyconv/polyconv.hpp>
 
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -18,7 +19,7 @@ using polyconv_test::Message;
 using polyconv_test::ModelWriter;
 using Model = std::unique_ptr<polyconv_onnx_model, decltype(&polyconv_onnx_free)>;
 
-constexpr int kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7;
+constexpr int kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7, kFloat16 = 10, kBfloat16 = 16;
 
 std::vector<float> floats(size_t count) {
   return std::vector<float>(count, 0.5f);
@@ -256,6 +257,38 @@ TEST_CASE("quantised convolutions bring scales and zero points") {
   CHECK(static_cast<const int8_t *>(quantised.weights_zero_point)[1] == 2);
   CHECK(static_cast<const int32_t *>(quantised.bias)[1] == 8);
   CHECK(token(layer(model, 1)) == "fwd:n1,c4,k2,i8x8,f1x1:u8-s8-s32:xz=128");
+}
+
+TEST_CASE("the bias is in the type that its problem has: f32 beside half precision") {
+  const auto of_type = [](int type, int bias_type, const std::vector<uint16_t> &bias) {
+    ModelWriter writer;
+    writer.input("x", type, {1, 1, 4, 4}).output("y");
+    writer.constant("w", type, {2, 1, 1, 1}, std::vector<uint16_t>{0, 0}).constant("b", bias_type, {2}, bias);
+    writer.node("Conv", {"x", "w", "b"}, {"y"});
+    return writer.file();
+  };
+  const Model half = read(of_type(kFloat16, kFloat16, {0x3e00, 0xc000})); // 1.5, -2
+  REQUIRE(layer(half, 0).bias != nullptr);
+  CHECK(static_cast<const float *>(layer(half, 0).bias)[0] == 1.5f);
+  CHECK(static_cast<const float *>(layer(half, 0).bias)[1] == -2.0f);
+  const Model brain = read(of_type(kBfloat16, kBfloat16, {0x3fc0, 0xc000}));
+  REQUIRE(layer(brain, 0).bias != nullptr);
+  CHECK(static_cast<const float *>(layer(brain, 0).bias)[0] == 1.5f);
+  CHECK(token(layer(read(of_type(kFloat16, kBfloat16, {0, 0})), 0)) == "its bias is of element type 16, expected 10");
+}
+
+TEST_CASE("a zero point that is no whole number of 32 bits is told, not cut") {
+  for (const float zero : {1e30f, -3e9f, 2.5f, std::numeric_limits<float>::quiet_NaN()}) {
+    ModelWriter writer;
+    writer.input("x", kUint8, {1, 1, 4, 4}).output("y");
+    writer.constant("w", kInt8, {1, 1, 1, 1}, std::vector<int8_t>{1});
+    writer.constant("z", kFloat, {}, std::vector<float>{zero});
+    writer.node("ConvInteger", {"x", "w", "z"}, {"y"});
+    writer.node("ConvInteger", {"x", "w", "", "z"}, {"v"});
+    const Model model = read(writer.file());
+    CHECK(token(layer(model, 0)).find("its input's zero point is ") == 0);
+    CHECK(token(layer(model, 1)).find("its weights' zero point is ") == 0);
+  }
 }
 
 TEST_CASE("what follows goes into the epilogue only where nobody else reads what lies between") {

@@ -22,11 +22,15 @@ using namespace sdk;
 constexpr int64_t kBlockPixels = 256;            // whose two vectors of inputs are 32 KiB
 constexpr int64_t kMostLines = int64_t{1} << 16; // that a plan lists
 
+bool side_by_side(const polyconv_tensor &t) {
+  return t.size[kC] == 1 || t.stride[kC] == 1;
+}
+
 // Whether the layer has one result an image, of a window whose elements lie as those of a filter do: then a filter is a
 // row of so many channels.
 bool is_one_window(const polyconv_layer &l) {
   const polyconv_tensor &w = l.result, &in = l.input;
-  if (spatial(l.output) != 1) return false;
+  if (spatial(l.output) != 1 || !side_by_side(l.output)) return false;
   int64_t reach = 1;
   for (int axis = kC; axis <= kW; ++axis) {
     const int64_t dilation = axis >= kD ? l.dilation[axis - kD] : 1;
@@ -44,7 +48,6 @@ bool is_padded(const polyconv_layer &l) {
 
 // One tap reads no padding, and the channels of all three tensors lie side by side.
 bool is_one_tap(const polyconv_layer &l) {
-  const auto side_by_side = [](const polyconv_tensor &t) { return t.size[kC] == 1 || t.stride[kC] == 1; };
   if (taps(l) != 1 || !side_by_side(l.input) || !side_by_side(l.output) || !side_by_side(l.result)) return false;
   for (int axis = 0; axis < 3; ++axis)
     if ((l.output.size[kD + axis] - 1) * l.stride[axis] >= std::max<int64_t>(l.input.size[kD + axis], 1)) return false;
@@ -154,7 +157,7 @@ bool point_weights_offer(const polyconv_request &request, Isa isa, Offer &offer)
     const bool one_tap = taps(l) == 1 && !is_padded(l);
     if (one_tap) offer.wants_layout = 1 + POLYCONV_CHANNELS_LAST;
     return offer.reject(one_tap ? "reads channels side by side"
-                                : "takes one tap without padding, or one window an image");
+                                : "takes one tap without padding, or one window an image, and gradients side by side");
   }
   double us = 0;
   const PointWeightsPlan p = make_plan(l, isa, &us);
