@@ -667,7 +667,8 @@ POLYCONV_API polyconv_status polyconv_plan_weights(const polyconv_plan *plan, in
  * every plan with the same format and the same weight problem: direction, transposed or not, channels, groups, kernel
  * size, types of input and weights, flip, separable and zero points, and the stride of each axis with more than one
  * output and the dilation of each with more than one tap, as kernels pack by the phases of these. Batch, sizes,
- * padding, layouts, strides in memory and the epilogue may differ. */
+ * padding, layouts, strides in memory and the epilogue may differ; but not where weights lie whose format is "raw",
+ * which are a copy of what was given. */
 POLYCONV_API polyconv_status polyconv_weights_create(const polyconv_plan *plan, int32_t layer, const void *raw,
                                                      void *memory, void *stream, polyconv_weights **weights);
 
