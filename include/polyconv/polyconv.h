@@ -16,13 +16,13 @@
  *   - Structs that callers fill begin with struct_size, have an _init function, and only grow at the end.
  *     Always call _init first: it sets struct_size and the defaults named in the comments. An older library
  *     refuses a newer struct in which a field that it does not know is not 0, and leaves what it fills of one 0.
- *   - Sizes and strides are int64_t and count elements unless a comment says bytes. Spatial arrays hold up
- *     to three axes, outermost first (D, H, W for 3D; H, W for 2D; W for 1D) in entries 0..spatial_dims-1;
- *     the remaining entries are ignored.
+ *   - Sizes and strides are int64_t and count elements unless a comment says bytes. Spatial arrays hold up to three
+ *     axes, outermost first (D, H, W for 3D; H, W for 2D; W for 1D) in entries 0..spatial_dims-1; the rest is ignored.
  *   - Enumerations are int32_t fields with named constants whose values never change.
  *   - Any function may be called from any thread. Objects are immutable once created, unless a comment says
  *     otherwise; destroying an object while another thread uses it is an error of the caller.
  *   - The library never throws, aborts, exits, or writes to stdout or stderr. Forked children may go on using it.
+ *   - CPU kernels run in the default mode of floating point, whatever the calling thread's is (x86 and 64-bit Arm).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef POLYCONV_POLYCONV_H
@@ -667,7 +667,7 @@ POLYCONV_API polyconv_status polyconv_plan_weights(const polyconv_plan *plan, in
  * every plan with the same format and the same weight problem: direction, transposed or not, channels, groups, kernel
  * size, types of input and weights, flip, separable and zero points, and the stride of each axis with more than one
  * output and the dilation of each with more than one tap, as kernels pack by the phases of these. Batch, sizes,
- * padding, layouts, strides in memory and the epilogue may differ. */
+ * padding, layouts, strides in memory and the epilogue may differ; of raw weights not where these lie. */
 POLYCONV_API polyconv_status polyconv_weights_create(const polyconv_plan *plan, int32_t layer, const void *raw,
                                                      void *memory, void *stream, polyconv_weights **weights);
 

@@ -70,8 +70,11 @@ std::FILE *open_to_read(const std::string &path);
 // The folder in which a machine's administrators say what holds for all users; "" where there is none.
 std::string site_folder();
 
-// Whether a file is there; its whole content, false where it cannot be read (errno's words in *reason).
+// Whether a file is there; its whole content, false where it cannot be read (errno's words in *reason) or is larger
+// than any that the library wrote.
 bool exists(const std::string &path);
+inline constexpr uint64_t kMostFileBytes = uint64_t{256} << 20;
+inline constexpr const char *kTooLarge = "it has more than 256 MiB";
 bool read_file(const std::string &path, std::string *content, std::string *reason);
 
 // Keeps other processes, and other locks of this one, out while it lives: the system gives it back also where the
@@ -87,6 +90,14 @@ class FileLock {
  private:
   intptr_t handle_ = -1; // the file's, as the system has it
 };
+
+// Whether a file's name is one that write_file_atomically gives while it writes: what is to be, ".tmp", and two
+// numbers.
+inline bool is_left_over(const std::string &name, const std::string &target) {
+  const std::string prefix = target + ".tmp";
+  return name.size() > prefix.size() && name.compare(0, prefix.size(), prefix) == 0 &&
+         name.find_first_not_of("0123456789.", prefix.size()) == std::string::npos;
+}
 
 // Removes what killed writers of write_file_atomically left beside `path`. Only for who holds the one lock under which
 // that file is written.

@@ -105,6 +105,11 @@ bool read_file(const std::string &path, std::string *content, std::string *reaso
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat found;
   bool good = file >= 0 && fstat(file, &found) == 0;
+  if (good && static_cast<uint64_t>(found.st_size) > kMostFileBytes) {
+    close(file);
+    *reason = kTooLarge;
+    return false;
+  }
   if (good) content->resize(static_cast<size_t>(found.st_size));
   size_t filled = 0;
   while (good && filled < content->size()) {
@@ -154,11 +159,11 @@ FileLock::~FileLock() {
 void remove_left_over(const std::string &path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const std::string prefix = path.substr(slash == std::string::npos ? 0 : slash + 1) + ".tmp";
+  const std::string target = path.substr(slash == std::string::npos ? 0 : slash + 1);
   std::vector<std::string> names;
   list_folder(folder, &names);
   for (const std::string &name : names)
-    if (name.compare(0, prefix.size(), prefix) == 0) unlink(join(folder, name).c_str());
+    if (is_left_over(name, target)) unlink(join(folder, name).c_str());
 }
 
 namespace {

@@ -224,7 +224,11 @@ bool read_file(const std::string &path, std::string *content, std::string *reaso
   DWORD got = 0;
   bool good = file.valid();
   while (good && (good = ReadFile(file.get(), block, sizeof block, &got, nullptr) != 0) && got > 0)
-    content->append(block, got);
+    if (content->append(block, got).size() > kMostFileBytes) {
+      content->clear();
+      *reason = kTooLarge;
+      return false;
+    }
   if (!good) *reason = describe(GetLastError());
   return good;
 }
@@ -253,9 +257,11 @@ void remove_left_over(const std::string &path) {
   WIN32_FIND_DATAW found;
   const HANDLE search = FindFirstFileW(file_path(path + ".tmp*").c_str(), &found);
   if (search == INVALID_HANDLE_VALUE) return;
-  const std::string folder = path.substr(0, path.find_last_of("/\\") + 1);
-  do DeleteFileW(file_path(folder + narrow(found.cFileName)).c_str());
-  while (FindNextFileW(search, &found));
+  const std::string folder = path.substr(0, path.find_last_of("/\\") + 1), target = path.substr(folder.size());
+  do {
+    const std::string name = narrow(found.cFileName);
+    if (is_left_over(name, target)) DeleteFileW(file_path(folder + name).c_str());
+  } while (FindNextFileW(search, &found));
   FindClose(search);
 }
 

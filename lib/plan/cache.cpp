@@ -77,7 +77,7 @@ const polyconv_plan *polyconv_cache::get(const polyconv_problem *problems, int32
     ++counts_.misses;
   }
   std::unique_ptr<polyconv_plan> plan = make_plan(device_, problems, count, options_, tuner_);
-  Entries made; // before the lock is taken; should another thread have been quicker, this one's goes
+  Entries made, gone; // made: should another thread have been quicker, this one's goes
   const int64_t bytes = bytes_of_plan(*plan, key.size());
   made.push_back({std::string(key), hash, std::move(plan), bytes});
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -94,11 +94,11 @@ const polyconv_plan *polyconv_cache::get(const polyconv_problem *problems, int32
   entries_.splice(entries_.begin(), made, entry);
   counts_.bytes += bytes;
   const polyconv_plan *result = hand_out(entry);
-  drop_beyond_limit();
+  drop_beyond_limit(gone);
   return result;
 }
 
-void polyconv_cache::drop(Place entry) {
+void polyconv_cache::drop(Place entry, Entries &gone) {
   const auto [begin, end] = by_hash_.equal_range(entry->hash);
   for (auto found = begin; found != end; ++found)
     if (found->second == entry) {
@@ -112,22 +112,23 @@ void polyconv_cache::drop(Place entry) {
     return;
   }
   by_plan_.erase(entry->plan.get());
-  entries_.erase(entry);
+  gone.splice(gone.begin(), entries_, entry);
 }
 
 // Those in use stay: who holds more plans than fit has the bytes anyway.
-void polyconv_cache::drop_beyond_limit() {
+void polyconv_cache::drop_beyond_limit(Entries &gone) {
   if (byte_limit_ < 0) return;
   for (Place entry = entries_.end(); counts_.bytes > byte_limit_ && entry != entries_.begin();) {
     --entry;
     if (entry->users > 0) continue;
-    const Place gone = entry++;
-    drop(gone);
+    const Place last = entry++;
+    drop(last, gone);
     ++counts_.evictions;
   }
 }
 
 void polyconv_cache::release(const polyconv_plan *plan) {
+  Entries gone;
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = by_plan_.find(plan);
   if (found == by_plan_.end() || found->second->users == 0)
@@ -137,15 +138,16 @@ void polyconv_cache::release(const polyconv_plan *plan) {
   --counts_.in_use;
   if (entry->dropped) {
     by_plan_.erase(found);
-    dropped_.erase(entry);
+    gone.splice(gone.begin(), dropped_, entry);
   } else {
-    drop_beyond_limit();
+    drop_beyond_limit(gone);
   }
 }
 
 void polyconv_cache::clear() {
+  Entries gone;
   const std::lock_guard<std::mutex> lock(mutex_);
-  while (!entries_.empty()) drop(entries_.begin());
+  while (!entries_.empty()) drop(entries_.begin(), gone);
 }
 
 polyconv_cache_stats polyconv_cache::stats() const {

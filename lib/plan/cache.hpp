@@ -43,8 +43,10 @@ struct polyconv_cache {
 
   Place find(std::string_view key, uint64_t hash);
   const polyconv_plan *hand_out(Place entry);
-  void drop(Place entry);
-  void drop_beyond_limit();
+  // What goes is moved to `gone`, to be destroyed when the lock is free: on a GPU that may wait for what runs there,
+  // and nobody's hit need wait with it.
+  void drop(Place entry, Entries &gone);
+  void drop_beyond_limit(Entries &gone);
 
   const polyconv_device &device_;
   const polyconv::Options options_;

@@ -46,8 +46,8 @@ void describe_weights(const Part &part, const std::shared_ptr<const KernelInstan
   for (int32_t i = 0; i < part.group.count(); ++i) {
     PlanLayer &layer = plan->layers[static_cast<size_t>(part.group.first) + static_cast<size_t>(i)];
     layer.weights.id = part.candidate.offer.weights_format[i];
-    layer.weights.token = weights_token(layer.layer.problem);
     const bool raw = layer.weights.raw();
+    layer.weights.token = weights_token(layer.layer.problem, raw);
     layer.weights.bytes = raw ? raw_bytes(layer.layer.problem) : part.candidate.offer.weights_bytes[i];
     if (!raw) layer.packer = instance;
     layer.packer_layer = i;

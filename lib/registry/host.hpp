@@ -6,6 +6,7 @@
 #include "base/status.hpp"
 
 #include <polyconv/backend.h>
+#include <polyconv/sdk/float_mode.hpp>
 
 #include <string>
 #include <utility>
@@ -31,10 +32,12 @@ void complain_of_exception(const char *who, const char *call) noexcept;
 
 // Calls a function of a backend that returns a status. On anything but SUCCESS the last error holds its sentence, or
 // one that names `who` ("cuda:0") and `call` ("alloc") where it said nothing. An exception that crosses the
-// ABI against the rules becomes INTERNAL, but for std::bad_alloc, as does a number that is no status.
+// ABI against the rules becomes INTERNAL, but for std::bad_alloc, as does a number that is no status. It runs in the
+// default mode of floating point, whatever the calling thread's is.
 template <class Call>
 polyconv_status ask_backend(const char *who, const char *call, Call &&function) noexcept {
   detail::forget_backend_error();
+  const sdk::DefaultFloatMode mode;
   try {
     const polyconv_status status = std::forward<Call>(function)();
     return status == POLYCONV_SUCCESS ? status : detail::explain_failure(status, who, call);

@@ -33,6 +33,14 @@ void check_memory(const polyconv_device &device, const void *memory) {
                   device.name.c_str());
 }
 
+// Kernels read whole elements where they pack.
+void check_raw(const polyconv_weights &weights, const void *raw) {
+  const size_t element = polyconv_type_size(weights.raw_type);
+  if (reinterpret_cast<uintptr_t>(raw) % element != 0)
+    throw failure(POLYCONV_INVALID_ARGUMENT, "raw is 0x%llx, expected a multiple of %zu bytes, the size of its type %s",
+                  address(raw), element, polyconv_type_name(weights.raw_type));
+}
+
 void require_stream(const polyconv_device &device, const void *stream) {
   if (const polyconv_status status = check_stream(device, stream)) throw Failure(status, last_error());
 }
@@ -68,6 +76,7 @@ std::unique_ptr<polyconv_weights> empty_weights(const polyconv_plan &plan, int32
   weights->device = plan.device;
   weights->packer = planned.packer;
   weights->packer_layer = planned.packer_layer;
+  weights->raw_type = planned.layer.problem.weights_type;
   weights->dynamic = plan.options.values.dynamic_weights != 0;
   if (memory == nullptr)
     weights->memory = DeviceMemory(*plan.device, planned.weights.bytes, plan.options.values.allocator);
@@ -76,6 +85,7 @@ std::unique_ptr<polyconv_weights> empty_weights(const polyconv_plan &plan, int32
 }
 
 void pack_weights(polyconv_weights *weights, const void *raw, void *stream) {
+  check_raw(*weights, raw);
   require_stream(*weights->device, stream);
   if (weights->packer == nullptr) {
     copy_memory(*weights->device, weights->data, raw, weights->format.bytes, stream);
@@ -126,7 +136,7 @@ polyconv_status polyconv_weights_update(polyconv_weights *weights, const void *r
       throw Failure(POLYCONV_INVALID_ARGUMENT, "raw is NULL, expected raw weights");
     if (!weights->dynamic)
       throw Failure(POLYCONV_UNSUPPORTED,
-                    "options.dynamic_weights was 0 in the plan that these weights were made with, expected 1");
+                    "options.dynamic_weights was 0 in the plan that these weights were made with, expected 1 or 2");
     pack_weights(weights, raw, stream);
   });
 }

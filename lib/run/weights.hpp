@@ -11,6 +11,7 @@ struct polyconv_weights {
   const polyconv_device *device = nullptr;
   std::shared_ptr<const polyconv::KernelInstance> packer; // NULL where the format is raw
   int32_t packer_layer = 0;                               // the packer's own count
+  int32_t raw_type = 0;                                   // of the numbers that are packed
   bool dynamic = false;                                   // may be updated
   void *data = nullptr;                                   // the caller's memory, or `memory`
   polyconv::DeviceMemory memory;

@@ -92,6 +92,28 @@ std::string epilogue_parts(const polyconv_problem &p) {
   return text;
 }
 
+bool lies_as(const polyconv_tensor &weights, const int64_t (&strides)[kAxes]) {
+  for (int axis = 0; axis < kAxes; ++axis)
+    if (weights.size[axis] > 1 && weights.stride[axis] != strides[axis]) return false;
+  return true;
+}
+
+// Where raw weights lie, as a layout or by strides; "" for dense ones with channels first.
+std::string raw_place_part(const polyconv_problem &p) {
+  polyconv_tensor weights;
+  int64_t dense[kAxes] = {};
+  weights_tensor(p, &weights);
+  if (dense_strides(weights.size, POLYCONV_CHANNELS_FIRST, dense) && lies_as(weights, dense)) return "";
+  if (dense_strides(weights.size, POLYCONV_CHANNELS_LAST, dense) && lies_as(weights, dense))
+    return std::string(":") + kWeightsLayoutWords[1];
+  int64_t strides[kAxes] = {};
+  for (int entry = 0; entry < 2 + p.spatial_dims; ++entry) {
+    const int axis = entry < 2 ? entry : entry + POLYCONV_MAX_SPATIAL - p.spatial_dims;
+    strides[entry] = weights.size[axis] > 1 ? weights.stride[axis] : 1;
+  }
+  return strides_part("ws", 1, strides, p.spatial_dims);
+}
+
 } // namespace
 
 std::string format_token(const polyconv_problem &problem) {
@@ -117,8 +139,8 @@ std::string token_of(const std::vector<Layer> &layers) {
 
 // What a kernel may have baked into packed weights: their values in their order (flip), the phases of a stride, the
 // correction for zero points. Batch, image size, padding, layouts and epilogue are left out: changing them must not
-// cost a repacking.
-std::string weights_token(const polyconv_problem &problem) {
+// cost a repacking. Raw weights are a copy, so that their own layout matters.
+std::string weights_token(const polyconv_problem &problem, bool raw) {
   polyconv_problem p = problem;
   forget_ignored(&p);
   for (int entry = 0; entry < p.spatial_dims; ++entry) { // as kernels see them: they may pack by these
@@ -132,7 +154,8 @@ std::string weights_token(const polyconv_problem &problem) {
   text += std::string(":") + polyconv_type_name(p.input_type) + "-" + polyconv_type_name(p.weights_type);
   if (p.flip != 0) text += ":flip";
   if (p.separable != 0) text += ":separable";
-  return text + zero_point_parts(p);
+  text += zero_point_parts(p);
+  return raw ? text + raw_place_part(problem) : text;
 }
 
 } // namespace polyconv

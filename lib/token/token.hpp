@@ -17,6 +17,6 @@ std::string format_token(const polyconv_problem &problem);
 std::string token_of(const std::vector<Layer> &layers);
 
 // The part of a problem that its packed weights depend on, as a token: equal strings, interchangeable weights.
-std::string weights_token(const polyconv_problem &problem);
+std::string weights_token(const polyconv_problem &problem, bool raw);
 
 } // namespace polyconv

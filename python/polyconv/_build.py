@@ -186,7 +186,8 @@ class Builder:
             problem["weights_layout"] = problem.get("input_layout", 0) if self.written == WEIGHTS else 0
             if self.packed is not None:
                 of = self.packed.plan.problem(self.packed.layer)
-                problem["weights_layout"] = of.get("weights_layout")
+                for field in ("weights_layout", "has_weights_strides", "weights_strides"):  # where raw ones lie
+                    problem[field] = of.get(field)
             return
         strides = list(self.seen[WEIGHTS].strides)
         if self.settings.image:  # one filter for every channel: no step along K

@@ -93,8 +93,13 @@ def test_each_setting_is_named(name, value):
     refused([name, "expected"], X, W, residual=numpy.ones((2, 4, 6, 6), "f"), **{name: value})
 
 
-@pytest.mark.parametrize("name, taken, equal", [("stride", 1, 1.0), ("padding", ((1, 1), (1, 1)), ((1, 1), (1.0, 1))), ("groups", 1, True),
-                                                ("dilation", 1, True), ("threads", 0, 0.0), ("flip", False, 0.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, taken, equal",
+    [
+        ("stride", 1, 1.0), ("padding", ((1, 1), (1, 1)), ((1, 1), (1.0, 1))), ("groups", 1, True), ("dilation", 1, True),
+        ("threads", 0, 0.0), ("flip", False, 0.0),
+    ],
+)  # fmt: skip
 def test_what_equals_a_setting_that_was_taken_is_no_setting(name, taken, equal):
     """The cache finds settings by ==, and 1 == 1.0 == True: whether a call is refused may not hang on those before it."""
     polyconv.conv(X, W, **{name: taken})

@@ -246,7 +246,7 @@ TEST_CASE("saving needs something to save") {
 }
 
 TEST_CASE("packed weights depend on the weights, not on image, batch, padding, layout or epilogue") {
-  const auto key = [](const char *token) { return polyconv::weights_token(polyconv::parse_token(token)); };
+  const auto key = [](const char *token) { return polyconv::weights_token(polyconv::parse_token(token), false); };
   const std::string base = key("fwd:n1,c8,k8,i8x8,f3,p1");
   CHECK(key("fwd:n5,c8,k8,i33x12,f3,p0/2:nhwc:krsc:pad=reflect:bias+relu+maxpool2") == base);
   for (const char *other :
@@ -354,7 +354,7 @@ TEST_CASE("a tensor's stride along an axis of one element ends with the tensor")
 }
 
 TEST_CASE("packed weights are the same only where their kernels see the same steps") {
-  const auto token = [](const char *text) { return polyconv::weights_token(polyconv::parse_token(text)); };
+  const auto token = [](const char *text) { return polyconv::weights_token(polyconv::parse_token(text), false); };
   CHECK(token("bwd_d:i8,f3,s2") == token("bwd_d:i9,f3,s2"));
   CHECK(token("bwd_d:i3,f3,s2") != token("bwd_d:i8,f3,s2")); // one output: packed as with stride 1
   CHECK(token("bwd_d:i3,f3,s2") == token("bwd_d:i3,f3,s1"));

@@ -40,6 +40,13 @@ TEST_CASE("weights") {
        [](World &w) { return polyconv_weights_create(w.plan, 0, nullptr, nullptr, nullptr, &w.new_weights); },
        kInvalid,
        {"raw is NULL"}},
+      {"create from crooked weights",
+       [](World &w) {
+         const void *crooked = reinterpret_cast<const char *>(w.kernel) + 2;
+         return polyconv_weights_create(w.plan, 0, crooked, nullptr, nullptr, &w.new_weights);
+       },
+       kInvalid,
+       {"raw is 0x", "multiple of 4", "f32"}},
       {"create to NULL",
        [](World &w) { return polyconv_weights_create(w.plan, 0, w.kernel, nullptr, nullptr, nullptr); },
        kInvalid,

@@ -139,6 +139,25 @@ TEST_CASE("packing a raw format copies, and packed weights go before raw ones") 
   CHECK(output_with(&job, nullptr) != expected);
 }
 
+TEST_CASE("raw weights serve plans whose weights lie as they do, and no others") {
+  const auto planned = [](const char *token) {
+    Job job({token});
+    job.plan = plan(job.problems, probe("fake-plan-probe/ties"));
+    job.prepare_run();
+    return job;
+  };
+  Job first = planned("fwd:n1,c3,k4,i6x6,f3x3"), same = planned("fwd:n2,c3,k4,i8x8,f3x3:nhwc:ws=27.9.3.1");
+  const Weights weights = create(first);
+  same.buffers.packed[0] = weights.get();
+  CHECK_MESSAGE(polyconv_run(same.plan.get(), &same.buffers, nullptr) == POLYCONV_SUCCESS, error());
+  for (const char *token : {"fwd:n1,c3,k4,i6x6,f3x3:krsc", "fwd:n1,c3,k4,i6x6,f3x3:ws=1.4.12.36"}) {
+    Job other = planned(token);
+    other.buffers.packed[0] = weights.get();
+    CHECK(polyconv_run(other.plan.get(), &other.buffers, nullptr) == POLYCONV_INVALID_ARGUMENT);
+    CHECK(contains(error(), "expected 'raw' for 'fwd:c3,k4,f3x3:f32-f32:"));
+  }
+}
+
 TEST_CASE("true convolution packs its taps backwards") {
   for (const char *kernel : {"fake-plan-probe/packs", "fake-plan-probe/ties"}) {
     Job job({kToken});

@@ -99,6 +99,21 @@ for first in '# polyconv tuning 2' 'dear diary'; do
   cmp -s "$db" "$folder/untouched" || fail "a file that begins '$first' was written over"
 done
 
+# A file larger than any of ours, of no bytes on the disk, is told and costs no plan.
+use sparse
+truncate -s 300M "$db"
+heard=$(POLYCONV_LOG=warning "$bench" explain $token 2>&1)
+says "$heard" "tuning file '$db' could not be read: it has more than 256 MiB"
+says "$heard" "$token on cpu"
+rm "$db"
+
+# What killed writers left is removed, and nothing else whose name begins so.
+use left
+touch "$db.tmp123.4" "$db.tmp" "$db.tmp123.4.mine"
+tune $token
+[[ ! -e $db.tmp123.4 ]] || fail "what a writer left is still there"
+[[ -e $db.tmp && -e $db.tmp123.4.mine ]] || fail "files of somebody else's were removed"
+
 # A home that cannot be written: it works, and says so once. (Below a file, since root may write everywhere else.)
 code=0
 heard=$(HOME=$folder/before POLYCONV_TUNING_DB= "$bench" tune --tune 0.05 $token fwd:n1,c4,k4,i10x10,f3x3 2>&1) || code=$?

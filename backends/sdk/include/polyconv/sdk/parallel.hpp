@@ -3,6 +3,7 @@
 #pragma once
 
 #include <polyconv/backend.h>
+#include <polyconv/sdk/float_mode.hpp>
 
 #include <atomic>
 #include <memory>
@@ -59,7 +60,8 @@ class Parallel {
   int threads() const { return threads_; }
 
   // Calls body(i) for every i in [0, tasks), concurrently, and returns when all are done. Does not allocate, and
-  // may be called from several threads at once. The calling thread works too, but may find every task taken.
+  // may be called from several threads at once. The calling thread works too, but may find every task taken. Every task
+  // runs in the default mode of floating point.
   template <class Body>
   void operator()(int64_t tasks, const Body &body) const {
     if (tasks <= 0) return;
@@ -74,6 +76,7 @@ class Parallel {
         [](void *context, int64_t i) {
           Work &shared = *static_cast<Work *>(context);
           shared.handover.take();
+          const DefaultFloatMode mode;
           shared.body(i);
           shared.handover.give_back();
         },
