@@ -110,10 +110,13 @@ void bind_forward(nb::module_ &module) {
              nb::arg("residual") = 0, nb::arg("slope") = 0);
   module.def("torch_hits", [] { return table().hits; });
   module.def("torch_tick", [] { return ++table().clock; });
-  module.def("torch_clear", [](bool counts) {
-    table().clear();
-    if (counts) table().hits = 0;
-  });
+  module.def(
+      "torch_clear",
+      [](bool hits) {
+        table().clear();
+        if (hits) table().hits = 0;
+      },
+      nb::arg("hits") = false);
 }
 
 } // namespace polyconv_python::torch_face

@@ -76,6 +76,11 @@ def _tell(deterministic, math):
     _core.torch_hand_over({"mode": number})
 
 
+def watchers():
+    """What watched() was given; None where nobody watches."""
+    return _watched["on_forward"], _watched["on_backward"]
+
+
 @contextlib.contextmanager
 def watched(forward, backward):
     """While it lasts, these take the calls that _run.forward and _run.backward would."""
@@ -169,6 +174,7 @@ def fallen():
 def reset_counts():
     _fallen.update(fwd=0, bwd=0)
     state.hits = state.misses = state.packed = state.evicted = 0
+    _core.torch_clear(hits=True)
 
 
 _native.hand_over(_left, _left_backward)
