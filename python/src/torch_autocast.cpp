@@ -60,13 +60,17 @@ nb::object Layer::run(nb::handle x, nb::handle w, nb::handle bias, nb::handle st
   if (!has(stride, dims) || !has(padding, dims) || !has(dilation, dims) || !is_plain(x, w, bias, seen))
     return otherwise(x, w, bias, stride, padding, dilation, groups);
   const nb::handle no(Py_False);
+  const bool is_watched = !all.on_forward.is_none() || is_traced();
   if (truth(call(all.is_grad_enabled)) && (requires_grad(x) || requires_grad(w) || requires_grad(bias))) {
     if (seen.device < 0) return otherwise(x, w, bias, stride, padding, dilation, groups);
     // On to autocast's own kernel of aten::convolution, which casts each of a context's weights once, and to autograd.
+    const BiasBeforeCast before(is_watched || bias.is_none() ? nb::handle() : bias, seen.data);
     return all.convolution(x, w, bias, stride, padding, dilation, no, zeros, groups);
   }
-  if (!all.on_forward.is_none() || is_traced()) return otherwise(x, w, bias, stride, padding, dilation, groups);
-  const nb::object dtype = all.autocast_type(seen.device >= 0 ? "cuda" : "cpu");
+  if (is_watched) return otherwise(x, w, bias, stride, padding, dilation, groups);
+  POLYCONV_NAME(cuda, "cuda");
+  POLYCONV_NAME(cpu, "cpu");
+  const nb::object dtype = all.autocast_type(nb::handle(seen.device >= 0 ? cuda : cpu));
   nb::object cast = nb::borrow(x);
   if (type_of_torch(dtype) != seen.type) cast = x.attr("to")(dtype);
   nb::object result = Forward{cast, w, bias, stride, padding, dilation, no, zeros, groups}.run(true);
@@ -78,14 +82,17 @@ nb::object Layer::run(nb::handle x, nb::handle w, nb::handle bias, nb::handle st
 
 void bind_autocast(nb::module_ &module) {
   module.def("torch_autocast", [](int dims, nb::object otherwise, nb::object left) {
-    nb::list zeros;
-    for (int i = 0; i < dims; ++i) zeros.append(0);
+    nb::list zeros, ones;
+    for (int i = 0; i < dims; ++i) {
+      zeros.append(0);
+      ones.append(1);
+    }
     const Layer layer{dims, zeros, std::move(otherwise), std::move(left)};
     return nb::cpp_function(
         [layer](nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding, nb::handle dilation,
                 nb::handle groups) { return layer.run(x, w, bias, stride, padding, dilation, groups); },
-        nb::arg("x"), nb::arg("w"), nb::arg("bias").none() = nb::none(), nb::arg("stride") = 1, nb::arg("padding") = 0,
-        nb::arg("dilation") = 1, nb::arg("groups") = 1);
+        nb::arg("x"), nb::arg("w"), nb::arg("bias").none() = nb::none(), nb::arg("stride") = ones,
+        nb::arg("padding") = zeros, nb::arg("dilation") = ones, nb::arg("groups") = 1); // PyTorch leaves defaults out
   });
 }
 

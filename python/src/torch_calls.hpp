@@ -101,7 +101,20 @@ Operand weights_for(Ready &ready, nb::handle self, nb::handle w, const Seen &see
 // Notes for report() that a plan ran with these weights, unless autocast or something else made them for this pass.
 void note(Ready &ready, nb::handle self, nb::handle w, uintptr_t stream);
 // A bias as kernels take it: dense, f32 beside half precision. None has no memory.
-Operand bias_for(Ready &ready, nb::handle bias, uintptr_t stream);
+Operand bias_for(Ready &ready, nb::handle bias, const char *input, uintptr_t stream);
+
+// While it lives, a bias in half precision that comes to this thread with that input is autocast's copy of this one:
+// kernels take biases in f32, and this is what a copy of the copy would be, not rounded.
+class BiasBeforeCast {
+ public:
+  BiasBeforeCast(nb::handle bias, const char *input);
+  BiasBeforeCast(const BiasBeforeCast &) = delete;
+  ~BiasBeforeCast();
+
+ private:
+  nb::handle outer_bias_;
+  const char *outer_input_;
+};
 
 // A fresh tensor.
 nb::object make(const nb::object &shape, const nb::object &strides, const nb::object &dtype, const nb::object &device,

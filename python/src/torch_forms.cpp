@@ -97,7 +97,27 @@ Operand form_of(Ready::Forms &forms, nb::handle tensor, const Seen &seen, int64_
   return operand;
 }
 
+thread_local nb::handle bias_before_cast; // an invalid one: there is nothing
+thread_local const char *input_of_cast = nullptr;
+
+// What autocast made a bias from, if it lies as kernels want it.
+bool look_before_cast(const Seen &cast, const char *input, Seen &seen) {
+  return bias_before_cast.is_valid() && input == input_of_cast && seen.look(bias_before_cast) && seen.type == POLYCONV_F32 && seen.axes == 1 &&
+         seen.device == cast.device && seen.shape[0] == cast.shape[0] && seen.stride[0] == 1;
+}
+
 } // namespace
+
+BiasBeforeCast::BiasBeforeCast(nb::handle bias, const char *input)
+    : outer_bias_(bias_before_cast), outer_input_(input_of_cast) {
+  bias_before_cast = bias;
+  input_of_cast = input;
+}
+
+BiasBeforeCast::~BiasBeforeCast() {
+  bias_before_cast = outer_bias_;
+  input_of_cast = outer_input_;
+}
 
 void note(Ready &ready, nb::handle self, nb::handle w, uintptr_t stream) {
   POLYCONV_NAME(name_is_leaf, "is_leaf");
@@ -120,7 +140,7 @@ Operand weights_for(Ready &ready, nb::handle self, nb::handle w, const Seen &see
   });
 }
 
-Operand bias_for(Ready &ready, nb::handle bias, uintptr_t stream) {
+Operand bias_for(Ready &ready, nb::handle bias, const char *input, uintptr_t stream) {
   POLYCONV_NAME(name_is_leaf, "is_leaf");
   Operand operand;
   if (bias.is_none()) return operand;
@@ -135,7 +155,12 @@ Operand bias_for(Ready &ready, nb::handle bias, uintptr_t stream) {
     return form_of(ready.biases, bias, seen, span, stream,
                    [&] { return all.cast(bias, all.float32, span, seen.device, stream); });
   } else { // autocast or something else made it for this pass
-    operand.held = all.as_type(bias, all.float32);
+    Seen before;
+    if (dense && look_before_cast(seen, input, before)) {
+      operand.raw = before.data;
+      return operand;
+    }
+    operand.held = bias.attr("to")(all.float32);
   }
   Seen taken;
   if (!taken.look(operand.held)) refuse("bias is a tensor without memory, expected one with numbers");

@@ -9,7 +9,7 @@ namespace {
 nb::object run_layer(Ready &ready, nb::handle self, const Seen &x, nb::handle w, const Seen &seen_w, nb::handle bias,
                      polyconv_buffers &buffers) {
   const uintptr_t stream = stream_of(x.device);
-  const Operand as_bias = bias_for(ready, bias, stream);
+  const Operand as_bias = bias_for(ready, bias, x.data, stream);
   const Operand weights = weights_for(ready, self, w, seen_w, stream);
   nb::object y = make(ready.shape, ready.strides, ready.dtype, ready.device, x.device);
   Seen seen_y;
@@ -88,7 +88,7 @@ bool is_refused(nb::handle result) {
 }
 
 void bind_forward(nb::module_ &module) {
-  nb::class_<Ready>(module, "Ready", nb::is_weak_referenceable())
+  nb::class_<Ready>(module, "Ready")
       .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object>())
       .def_ro("plan", &Ready::plan_object)
       .def_ro("packs", &Ready::packs)
