@@ -54,8 +54,9 @@ void hand_over(const nb::dict &from) {
     } else if (name == "mode") {
       all.mode = nb::cast<int64_t>(value);
     } else if (name == "exchange") {
-      auto *api = static_cast<dlpack::ExchangeApi *>(PyCapsule_GetPointer(value.ptr(), kCapsule));
-      if (api == nullptr) nb::raise_python_error();
+      const bool there = !value.is_none();
+      auto *api = there ? static_cast<dlpack::ExchangeApi *>(PyCapsule_GetPointer(value.ptr(), kCapsule)) : nullptr;
+      if (there && api == nullptr) nb::raise_python_error();
       while (api != nullptr && api->major != 1) api = api->older;
       all.exchange = api != nullptr && api->look != nullptr ? api : nullptr;
     } else {

@@ -47,8 +47,6 @@ def hand_over(left_forward, left_backward):
         "left_backward": left_backward,
         "on_forward": None,
         "on_backward": None,
+        "exchange": getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
     }
-    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    if exchange is not None:
-        functions["exchange"] = exchange
     _core.torch_hand_over(functions)
