@@ -31,8 +31,8 @@ nb::object make_by_function(const nb::object &shape, const nb::object &strides, 
                             const nb::object &device) {
   static PyObject *const names = nb::make_tuple("dtype", "device").release().ptr();
   PyObject *arguments[] = {nullptr, shape.ptr(), strides.ptr(), dtype.ptr(), device.ptr()};
-  return checked(PyObject_Vectorcall(functions().empty_strided.ptr(), arguments + 1,
-                                     2 | PY_VECTORCALL_ARGUMENTS_OFFSET, names));
+  return checked(
+      PyObject_Vectorcall(functions().empty_strided.ptr(), arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, names));
 }
 
 } // namespace
@@ -48,8 +48,12 @@ nb::object make(const nb::object &shape, const nb::object &strides, const nb::ob
 }
 
 Ready::Ready(nb::object of, nb::object out_shape, nb::object out_strides, nb::object out_dtype, nb::object on)
-    : plan_object(std::move(of)), shape(std::move(out_shape)), strides(std::move(out_strides)),
-      dtype(std::move(out_dtype)), device(std::move(on)), plan(nb::cast<const Plan *>(plan_object)),
+    : plan_object(std::move(of)),
+      shape(std::move(out_shape)),
+      strides(std::move(out_strides)),
+      dtype(std::move(out_dtype)),
+      device(std::move(on)),
+      plan(nb::cast<const Plan *>(plan_object)),
       type(plan->problems[0].weights_type) {
   workspace_shape = nb::make_tuple(plan->info.workspace_bytes);
   if (plan->problems[0].direction == POLYCONV_BACKWARD_WEIGHTS) return;

@@ -38,7 +38,7 @@ struct Ready {
   bool packs_anew = false; // in each call
   int64_t span = 0;        // elements of the weights' memory, on the CPU
   int64_t calls = 0;
-  int64_t used = 0; // when it was last, by the clock of all calls
+  int64_t used = 0;                                                     // when it was last, by the clock of all calls
   using Forms = std::map<std::pair<const PyObject *, uintptr_t>, Form>; // by tensor and stream
   Forms weights, biases;
 

@@ -19,7 +19,7 @@ struct Functions {
   nb::object convolution, autocast_type, tracing_state, mode_count, transform;
   nb::object plain_types; // a tuple of the classes that tensors have unless somebody has a class of his own
   nb::object decide_forward, decide_backward, not_taken, packed, cast, sum_for_bias, left_forward, left_backward;
-  nb::object refused; // the class of what says why a call is PyTorch's
+  nb::object refused;                 // the class of what says why a call is PyTorch's
   nb::object on_forward, on_backward; // in the place of our own, while somebody watches; None otherwise
   const dlpack::ExchangeApi *exchange = nullptr;
   bool several_devices = false;

@@ -102,8 +102,9 @@ thread_local const char *input_of_cast = nullptr;
 
 // What autocast made a bias from, if it lies as kernels want it.
 bool look_before_cast(const Seen &cast, const char *input, Seen &seen) {
-  return bias_before_cast.is_valid() && input == input_of_cast && seen.look(bias_before_cast) && seen.type == POLYCONV_F32 && seen.axes == 1 &&
-         seen.device == cast.device && seen.shape[0] == cast.shape[0] && seen.stride[0] == 1;
+  return bias_before_cast.is_valid() && input == input_of_cast && seen.look(bias_before_cast) &&
+         seen.type == POLYCONV_F32 && seen.axes == 1 && seen.device == cast.device && seen.shape[0] == cast.shape[0] &&
+         seen.stride[0] == 1;
 }
 
 } // namespace

@@ -98,14 +98,14 @@ void bind_forward(nb::module_ &module) {
       .def_rw("used", &Ready::used);
   module.def("torch_convolution", convolution, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg(), nb::arg());
-  module.def("torch_forward",
-             [](nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding,
-                nb::handle dilation, nb::handle transposed, nb::handle output_padding, nb::handle groups, bool casts) {
-               return Forward{x, w, bias, stride, padding, dilation, transposed, output_padding, groups}.run(casts);
-             },
-             nb::arg("x"), nb::arg("w"), nb::arg("bias").none(), nb::arg("stride"), nb::arg("padding"),
-             nb::arg("dilation"), nb::arg("transposed"), nb::arg("output_padding"), nb::arg("groups"),
-             nb::arg("casts") = false);
+  module.def(
+      "torch_forward",
+      [](nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding, nb::handle dilation,
+         nb::handle transposed, nb::handle output_padding, nb::handle groups, bool casts) {
+        return Forward{x, w, bias, stride, padding, dilation, transposed, output_padding, groups}.run(casts);
+      },
+      nb::arg("x"), nb::arg("w"), nb::arg("bias").none(), nb::arg("stride"), nb::arg("padding"), nb::arg("dilation"),
+      nb::arg("transposed"), nb::arg("output_padding"), nb::arg("groups"), nb::arg("casts") = false);
   module.def("torch_fused", run_fused, nb::arg("taken"), nb::arg("x"), nb::arg("w"), nb::arg("bias").none(),
              nb::arg("residual") = 0, nb::arg("slope") = 0);
   module.def("torch_hits", [] { return table().hits; });

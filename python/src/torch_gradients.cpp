@@ -91,8 +91,8 @@ nb::object Backward::run() {
     decided = table().find(key);
   }
   if (!decided.is_valid()) {
-    decided = functions().decide_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed,
-                                          output_padding, groups, mask);
+    decided = functions().decide_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding,
+                                          groups, mask);
     // A pair of plans, None where the mask wants no gradient; else what is no sort of call, or why it is PyTorch's.
     if (!PyTuple_Check(decided.ptr()) || PyTuple_Size(decided.ptr()) != 2) return decided;
     if (!seen) refuse("grad, x or w is a tensor without memory, expected ones with numbers");
@@ -107,7 +107,8 @@ nb::object Backward::run() {
 nb::object backward(nb::handle grad, nb::handle x, nb::handle w, nb::handle bias_sizes, nb::handle stride,
                     nb::handle padding, nb::handle dilation, nb::handle transposed, nb::handle output_padding,
                     nb::handle groups, nb::handle mask) {
-  Backward call{grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask, {}, {}, {}};
+  Backward call{grad,           x,      w,    bias_sizes, stride, padding, dilation, transposed,
+                output_padding, groups, mask, {},         {},     {}};
   return call.run();
 }
 
