@@ -15,6 +15,8 @@ struct Layer {
 
   nb::object run(nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding,
                  nb::handle dilation, nb::handle groups) const;
+  nb::object record(nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding,
+                    nb::handle dilation, nb::handle groups, bool is_watched) const;
   bool is_plain(nb::handle x, nb::handle w, nb::handle bias, Seen &seen) const;
 };
 
@@ -53,6 +55,32 @@ bool is_traced() {
          (!all.transform.is_none() && !call(all.transform).is_none());
 }
 
+// The type that autocast computes in.
+nb::object type_on(int32_t device) {
+  POLYCONV_NAME(cuda, "cuda");
+  POLYCONV_NAME(cpu, "cpu");
+  return functions().autocast_type(nb::handle(device >= 0 ? cuda : cpu));
+}
+
+// A call whose gradients are recorded goes on to autograd. On CUDA autocast has a kernel of aten::convolution too,
+// which casts each of a context's weights once; on the CPU it has none.
+nb::object Layer::record(nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding,
+                         nb::handle dilation, nb::handle groups, bool is_watched) const {
+  nb::object cast_x = nb::borrow(x), cast_w = nb::borrow(w), cast_bias = nb::borrow(bias);
+  Seen seen;
+  if (!seen.look(x)) refuse("x is a tensor without memory, expected one with numbers");
+  if (seen.device < 0) {
+    const nb::object dtype = type_on(seen.device);
+    cast_x = x.attr("to")(dtype);
+    cast_w = w.attr("to")(dtype);
+    if (!bias.is_none()) cast_bias = bias.attr("to")(dtype);
+    if (!seen.look(cast_x)) refuse("x is a tensor without memory, expected one with numbers");
+  }
+  const BiasBeforeCast before(is_watched || bias.is_none() ? nb::handle() : bias, seen.data);
+  return functions().convolution(cast_x, cast_w, cast_bias, stride, padding, dilation, nb::handle(Py_False), zeros,
+                                 groups);
+}
+
 nb::object Layer::run(nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding,
                       nb::handle dilation, nb::handle groups) const {
   const Functions &all = functions();
@@ -61,18 +89,11 @@ nb::object Layer::run(nb::handle x, nb::handle w, nb::handle bias, nb::handle st
     return otherwise(x, w, bias, stride, padding, dilation, groups);
   const nb::handle no(Py_False);
   const bool is_watched = !all.on_forward.is_none() || is_traced();
-  if (truth(call(all.is_grad_enabled)) && (requires_grad(x) || requires_grad(w) || requires_grad(bias))) {
-    if (seen.device < 0) return otherwise(x, w, bias, stride, padding, dilation, groups);
-    // On to autocast's own kernel of aten::convolution, which casts each of a context's weights once, and to autograd.
-    const BiasBeforeCast before(is_watched || bias.is_none() ? nb::handle() : bias, seen.data);
-    return all.convolution(x, w, bias, stride, padding, dilation, no, zeros, groups);
-  }
+  if (truth(call(all.is_grad_enabled)) && (requires_grad(x) || requires_grad(w) || requires_grad(bias)))
+    return record(x, w, bias, stride, padding, dilation, groups, is_watched);
   if (is_watched) return otherwise(x, w, bias, stride, padding, dilation, groups);
-  POLYCONV_NAME(cuda, "cuda");
-  POLYCONV_NAME(cpu, "cpu");
-  const nb::object dtype = all.autocast_type(nb::handle(seen.device >= 0 ? cuda : cpu));
-  nb::object cast = nb::borrow(x);
-  if (type_of_torch(dtype) != seen.type) cast = x.attr("to")(dtype);
+  const nb::object dtype = type_on(seen.device);
+  const nb::object cast = type_of_torch(dtype) != seen.type ? nb::object(x.attr("to")(dtype)) : nb::borrow(x);
   nb::object result = Forward{cast, w, bias, stride, padding, dilation, no, zeros, groups}.run(true);
   if (!is_refused(result)) return result;
   return left(x, w, bias, stride, padding, dilation, no, zeros, groups);

@@ -53,6 +53,23 @@ def test_a_second_call_under_autocast_asks_nobody(asked, settings):
     assert not asked
 
 
+def test_a_bias_is_what_it_was_before_autocast_rounded_it():
+    """In training too: kernels take it in f32. Of bfloat16 it would be 1, and the sum of both layers 0."""
+    net = nn.Sequential(nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1))
+    with torch.no_grad():
+        for layer, bias in zip(net, (0.0, 1 + 2.0**-10)):
+            layer.weight.copy_(torch.eye(4).reshape(4, 4, 1, 1))
+            layer.bias.fill_(bias)
+    for _ in range(2):
+        with face.enable(), torch.autocast("cpu", torch.bfloat16):
+            y = net(torch.full((1, 4, 3, 3), -1.0))
+        y.sum().backward()
+        assert torch.equal(y, torch.full_like(y, 2.0**-10)) and y.grad_fn is not None
+        with torch.no_grad(), face.enable(), torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(net(torch.full((1, 4, 3, 3), -1.0)), y)
+    close([net[1].bias.grad], [torch.full((4,), 18.0)])
+
+
 def test_what_decides_about_plans_is_seen(asked):
     layer, x, threads = nn.Conv2d(16, 16, 3), torch.randn(2, 16, 9, 9), torch.get_num_threads()
     with torch.no_grad(), face.enable():

@@ -2,6 +2,8 @@
 gradients beside f64, of weights that a kernel directly ahead writes, from places that no tensor map takes too."""
 # SPDX-License-Identifier: Apache-2.0
 
+import copy
+
 import torch
 
 import polyconv.torch as face
@@ -119,25 +121,25 @@ def from_odd_places(layer):
 def biased():
     """Two layers with biases under autocast, the first of f32 input: kernels take the parameters themselves, as they are in each step."""
     torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Conv2d(16, 64, 3), torch.nn.ReLU(), torch.nn.Conv2d(64, 24, 3, stride=2)).to(DEVICE)
+    net = torch.nn.Sequential(torch.nn.Conv2d(16, 64, 3), torch.nn.Conv2d(64, 24, 3, stride=2)).to(DEVICE)
     net = net.to(memory_format=torch.channels_last)
     x = torch.randn(4, 16, 20, 20, device=DEVICE).contiguous(memory_format=torch.channels_last)
 
-    def gradients(on_autocast, dtype):
+    def gradients(net, x):
         net.zero_grad()
-        with torch.autocast("cuda", torch.float16, enabled=on_autocast):
-            y = net(x.to(dtype))
-        y.float().square().mean().backward()
+        with torch.autocast("cuda", torch.float16, enabled=x.dtype == torch.float32):
+            y = net(x)
+        y.to(x.dtype).square().mean().backward()
         return [y.detach().double(), *[each.grad.double() for each in net.parameters()]]
 
     worst = 0.0
     for _ in range(3):
-        truth = gradients(False, torch.float32)
-        with face.enable(math="strict"):
-            ours = gradients(True, torch.float32)
-        worst = max([worst, *[near(a, b, 1e-2) for a, b in zip(ours, truth)]])
+        truth = gradients(copy.deepcopy(net).double(), x.double())
+        with face.enable():
+            ours = gradients(net, x)
+        worst = max([worst, *[near(a, b, 5e-3) for a, b in zip(ours, truth)]])
         with torch.no_grad():
-            for layer in (net[0], net[2]):
+            for layer in net:
                 layer.bias.add_(1).mul_(-2)
     return f"differs by {worst:.1e}"
 
