@@ -29,7 +29,8 @@ class Scratch {
 // PyTorch's function takes type and device by name.
 nb::object make_by_function(const nb::object &shape, const nb::object &strides, const nb::object &dtype,
                             const nb::object &device) {
-  static PyObject *const names = nb::make_tuple("dtype", "device").release().ptr();
+  static PyObject *names = nullptr;
+  made_once(names, [] { return nb::object(nb::make_tuple("dtype", "device")); });
   PyObject *arguments[] = {nullptr, shape.ptr(), strides.ptr(), dtype.ptr(), device.ptr()};
   return checked(
       PyObject_Vectorcall(functions().empty_strided.ptr(), arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, names));
@@ -160,7 +161,8 @@ void launch(Ready &ready, polyconv_buffers &buffers, const Operand &weights, int
     scratch = std::make_unique<Scratch>(bytes);
     buffers.workspace = scratch->pointer;
   } else if (bytes > 0) { // of PyTorch's allocator, which knows streams and graphs, and aligns to 512 bytes
-    static PyObject *const step = nb::make_tuple(1).release().ptr();
+    static PyObject *step = nullptr;
+    made_once(step, [] { return nb::object(nb::make_tuple(1)); });
     workspace = make(ready.workspace_shape, nb::borrow(step), functions().uint8, ready.device, device);
     Seen seen;
     if (!seen.look(workspace)) refuse("the workspace is a tensor without memory, expected one");
@@ -171,7 +173,7 @@ void launch(Ready &ready, polyconv_buffers &buffers, const Operand &weights, int
   polyconv_status status = POLYCONV_SUCCESS;
   std::string sentence;
   {
-    nb::gil_scoped_release released;
+    const Unlocked unlocked;
     status = polyconv_run(ready.plan->plan, &buffers, reinterpret_cast<void *>(stream));
     if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error();
   }

@@ -114,6 +114,7 @@ def _keys():
     keys = ["CPU"]
     if torch.cuda.is_available() and any(device[0].startswith("cuda") for device in _core.devices()):
         keys.append("CUDA")
+        _core.torch_hand_over({"several_devices": torch.cuda.device_count() > 1})
     return keys
 
 

@@ -22,7 +22,7 @@ def hand_over(left_forward, left_backward):
         "stream_of": _plans.stream_of,
         "is_capturing": _kept.is_capturing,
         "current_device": getattr(torch._C, "_cuda_getDevice", _current_device),
-        "several_devices": torch.cuda.is_available() and torch.cuda.device_count() > 1,
+        "several_devices": True,  # until enable() has asked: CUDA that begins at an import ends in forked processes
         "empty_strided": torch.empty_strided,
         "empty_on_cpu": getattr(_quick, "_empty_strided_cpu", None),
         "empty_on_cuda": getattr(_quick, "_empty_strided_cuda", None),
