@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 import polyconv.torch as face  # noqa: E402
 from polyconv import _core  # noqa: E402
-from polyconv.torch import _autocast, _native, _run  # noqa: E402
+from polyconv.torch import _autocast, _native, _patch, _run  # noqa: E402
 from torch_models import alone, close, model, step  # noqa: E402, F401
 
 nn, F = torch.nn, torch.nn.functional
@@ -40,6 +40,17 @@ def test_a_second_step_asks_nobody(asked):
         close(step(net, x), first)
     assert not asked
     assert sum(row.calls for row in face.report()) == 24 and face.cache_info().hits == 12
+
+
+def test_a_patched_layer_without_gradients_is_run_as_it_is(asked, monkeypatch):
+    """Past autograd's custom functions, which take longer than small layers."""
+    net, x = face.patch(model()).eval(), torch.randn(2, 3, 12, 12)
+    with torch.no_grad():
+        first = net(x)
+        asked.clear()
+        monkeypatch.setattr(_patch.Convolution, "apply", None)
+        assert torch.equal(net(x), first)
+    assert not asked
 
 
 @pytest.mark.parametrize("settings", [{}, {"padding": 1}, {"stride": 2, "padding": 1}, {"groups": 2, "bias": False}])

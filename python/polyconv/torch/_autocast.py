@@ -60,18 +60,16 @@ def _records(x, w, bias):
 
 
 def infer(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """A convolution in the type that autocast says, or a Refused; None where gradients are recorded, or something else is not as
-    in plain inference under autocast. x has a batch. This is the way of each layer of a network: it has to be short."""
+    """A convolution in the type that autocast says, where it has a say, or a Refused; None where gradients are recorded, or something
+    else is not as in plain inference. x has a batch."""
     if _records(x, w, bias):
         return None
     if not (_seen(x) and _seen(w) and (bias is None or _seen(bias))) or _traced():
         return None
     dtype = type_of(x)
-    if dtype is None:
-        return None
-    if x.dtype != dtype:
+    if dtype is not None and x.dtype != dtype:
         x = x.to(dtype)
-    return _run.forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=True)
+    return _run.forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=dtype is not None)
 
 
 def _cast_on_cpu(*tensors):
