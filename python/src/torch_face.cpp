@@ -54,9 +54,9 @@ void hand_over(const nb::dict &from) {
     } else if (name == "mode") {
       all.mode = nb::cast<int64_t>(value);
     } else if (name == "exchange") {
-      const bool there = !value.is_none();
-      auto *api = there ? static_cast<dlpack::ExchangeApi *>(PyCapsule_GetPointer(value.ptr(), kCapsule)) : nullptr;
-      if (there && api == nullptr) nb::raise_python_error();
+      dlpack::ExchangeApi *api = nullptr; // also of what is no such table, as drafts of it were
+      if (PyCapsule_IsValid(value.ptr(), kCapsule) != 0)
+        api = static_cast<dlpack::ExchangeApi *>(PyCapsule_GetPointer(value.ptr(), kCapsule));
       while (api != nullptr && api->major != 1) api = api->older;
       all.exchange = api != nullptr && api->look != nullptr ? api : nullptr;
     } else {

@@ -140,11 +140,12 @@ def test_what_was_used_last_stays():
             face.cache_limit()
 
 
-def test_without_pytorchs_table_of_functions():
+@pytest.mark.parametrize("table", [None, 4096])
+def test_without_pytorchs_table_of_functions(table):
     """As before PyTorch 2.10: tensors by their attributes, and results by PyTorch's own function."""
     net, x = model(), torch.randn(2, 3, 12, 12)
     theirs = step(net, x)
-    _core.torch_hand_over({"exchange": None, "empty_on_cpu": None})
+    _core.torch_hand_over({"exchange": table, "empty_on_cpu": None})
     try:
         with face.enable():
             for _ in range(2):
