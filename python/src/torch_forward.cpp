@@ -35,17 +35,28 @@ nb::object run_fused(nb::handle taken, nb::handle x, nb::handle w, nb::handle bi
   return run_layer(nb::cast<Ready &>(taken), taken, seen_x, w, seen_w, bias, buffers);
 }
 
+nb::object forward_itself(nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding,
+                          nb::handle dilation, nb::handle transposed, nb::handle output_padding, nb::handle groups,
+                          bool casts) {
+  return Forward{x, w, bias, stride, padding, dilation, transposed, output_padding, groups}.run(casts);
+}
+
+// The same by who watches, if somebody does.
+nb::object forward(nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding,
+                   nb::handle dilation, nb::handle transposed, nb::handle output_padding, nb::handle groups,
+                   bool casts) {
+  const nb::object watcher = functions().on_forward;
+  if (watcher.is_none())
+    return forward_itself(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts);
+  return watcher(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, nb::arg("casts") = casts);
+}
+
 // The operator as PyTorch's dispatcher calls it.
 nb::object convolution(nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding,
                        nb::handle dilation, nb::handle transposed, nb::handle output_padding, nb::handle groups) {
-  const Functions &all = functions();
-  nb::object result;
-  if (all.on_forward.is_none())
-    result = Forward{x, w, bias, stride, padding, dilation, transposed, output_padding, groups}.run(false);
-  else
-    result = all.on_forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups);
+  nb::object result = forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, false);
   if (!is_refused(result)) return result;
-  return all.left_forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups);
+  return functions().left_forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups);
 }
 
 } // namespace
@@ -98,14 +109,13 @@ void bind_forward(nb::module_ &module) {
       .def_rw("used", &Ready::used);
   module.def("torch_convolution", convolution, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg(), nb::arg());
-  module.def(
-      "torch_forward",
-      [](nb::handle x, nb::handle w, nb::handle bias, nb::handle stride, nb::handle padding, nb::handle dilation,
-         nb::handle transposed, nb::handle output_padding, nb::handle groups, bool casts) {
-        return Forward{x, w, bias, stride, padding, dilation, transposed, output_padding, groups}.run(casts);
-      },
-      nb::arg("x"), nb::arg("w"), nb::arg("bias").none(), nb::arg("stride"), nb::arg("padding"), nb::arg("dilation"),
-      nb::arg("transposed"), nb::arg("output_padding"), nb::arg("groups"), nb::arg("casts") = false);
+  const auto define = [&](const char *name, auto function) {
+    module.def(name, function, nb::arg("x"), nb::arg("w"), nb::arg("bias").none(), nb::arg("stride"),
+               nb::arg("padding"), nb::arg("dilation"), nb::arg("transposed"), nb::arg("output_padding"),
+               nb::arg("groups"), nb::arg("casts") = false);
+  };
+  define("torch_forward", forward);
+  define("torch_forward_itself", forward_itself);
   module.def("torch_fused", run_fused, nb::arg("taken"), nb::arg("x"), nb::arg("w"), nb::arg("bias").none(),
              nb::arg("residual") = 0, nb::arg("slope") = 0);
   module.def("torch_hits", [] { return table().hits; });

@@ -104,34 +104,47 @@ nb::object Backward::run() {
   return run_plans(PyTuple_GetItem(decided.ptr(), 0), PyTuple_GetItem(decided.ptr(), 1));
 }
 
-nb::object backward(nb::handle grad, nb::handle x, nb::handle w, nb::handle bias_sizes, nb::handle stride,
-                    nb::handle padding, nb::handle dilation, nb::handle transposed, nb::handle output_padding,
-                    nb::handle groups, nb::handle mask) {
+nb::object backward_itself(nb::handle grad, nb::handle x, nb::handle w, nb::handle bias_sizes, nb::handle stride,
+                           nb::handle padding, nb::handle dilation, nb::handle transposed, nb::handle output_padding,
+                           nb::handle groups, nb::handle mask) {
   Backward call{grad,           x,      w,    bias_sizes, stride, padding, dilation, transposed,
                 output_padding, groups, mask, {},         {},     {}};
   return call.run();
+}
+
+// The same by who watches, if somebody does.
+nb::object backward(nb::handle grad, nb::handle x, nb::handle w, nb::handle bias_sizes, nb::handle stride,
+                    nb::handle padding, nb::handle dilation, nb::handle transposed, nb::handle output_padding,
+                    nb::handle groups, nb::handle mask) {
+  const nb::object watcher = functions().on_backward;
+  const auto by = [&](auto &&function) -> nb::object {
+    return function(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask);
+  };
+  return watcher.is_none() ? by(backward_itself) : by(watcher);
 }
 
 // The operator as PyTorch's dispatcher calls it.
 nb::object convolution_backward(nb::handle grad, nb::handle x, nb::handle w, nb::handle bias_sizes, nb::handle stride,
                                 nb::handle padding, nb::handle dilation, nb::handle transposed,
                                 nb::handle output_padding, nb::handle groups, nb::handle mask) {
-  const Functions &all = functions();
-  const auto on = [&](auto &&function) {
-    return function(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask);
-  };
-  const nb::object results = all.on_backward.is_none() ? on(backward) : nb::object(on(all.on_backward));
-  return is_refused(results) ? nb::object(on(all.left_backward)) : results;
+  nb::object results =
+      backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask);
+  if (!is_refused(results)) return results;
+  return functions().left_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding,
+                                   groups, mask);
 }
 
 } // namespace
 
 void bind_gradients(nb::module_ &module) {
-  module.def("torch_backward", backward, nb::arg("grad"), nb::arg("x"), nb::arg("w"), nb::arg("bias_sizes").none(),
-             nb::arg("stride"), nb::arg("padding"), nb::arg("dilation"), nb::arg("transposed"),
-             nb::arg("output_padding"), nb::arg("groups"), nb::arg("mask"));
-  module.def("torch_convolution_backward", convolution_backward, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
-             nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
+  const auto define = [&](const char *name, auto function) {
+    module.def(name, function, nb::arg("grad"), nb::arg("x"), nb::arg("w"), nb::arg("bias_sizes").none(),
+               nb::arg("stride"), nb::arg("padding"), nb::arg("dilation"), nb::arg("transposed"),
+               nb::arg("output_padding"), nb::arg("groups"), nb::arg("mask"));
+  };
+  define("torch_backward", backward);
+  define("torch_backward_itself", backward_itself);
+  define("torch_convolution_backward", convolution_backward);
 }
 
 } // namespace polyconv_python::torch_face

@@ -68,7 +68,7 @@ def test_a_wrong_layer_is_named(capsys, monkeypatch, kind):
     from polyconv import _core
     from polyconv.torch import _dispatch, _run
 
-    forward, fused, depthwise = _run.forward, _core.torch_fused, []
+    forward, fused, depthwise = _run.forward_itself, _core.torch_fused, []
 
     def wrong(result, w):
         if w.shape[1] == 1 and w.shape[2] == 5:

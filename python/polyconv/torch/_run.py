@@ -74,8 +74,8 @@ def _decide_forward(key, x, w, bias, arguments, device_index, new_weights):
     return _plans.keep(key, taken)
 
 
-forward = _core.torch_forward
-backward = _core.torch_backward
+forward, backward = _core.torch_forward, _core.torch_backward
+forward_itself, backward_itself = _core.torch_forward_itself, _core.torch_backward_itself  # though somebody watches (_dispatch.watched)
 
 
 def decide_forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts):
@@ -117,7 +117,7 @@ def decide_forward(x, w, bias, stride, padding, dilation, transposed, output_pad
 def not_taken(refused, x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts):
     """A call that was refused, unless it is only that expand() made the weights: the library wants them in memory."""
     if 0 in w.stride() and w.numel():
-        return forward(x, w.contiguous(), bias, stride, padding, dilation, transposed, output_padding, groups, casts)
+        return forward_itself(x, w.contiguous(), bias, stride, padding, dilation, transposed, output_padding, groups, casts)
     refused.calls += 1
     return refused
 
@@ -207,7 +207,7 @@ def decide_backward(grad, x, w, bias_sizes, stride, padding, dilation, transpose
         shapes = (x.shape, w.shape, bias_sizes if bias_sizes is not None else grad.shape[1:2])
         return tuple(x.new_zeros(tuple(shape)) if wanted else None for shape, wanted in zip(shapes, mask))
     if 0 in w.stride():
-        return backward(grad, x, w.contiguous(), bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)
+        return backward_itself(grad, x, w.contiguous(), bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)
     arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
     plans = _gradients(grad, x, w, arguments, mask, device_index)
     if type(plans) is Refused:
