@@ -2,7 +2,7 @@
 // are in the Python files beside it.
 // SPDX-License-Identifier: Apache-2.0
 #include "call.hpp"
-#include "torch_face.hpp"
+#include "torch/face.hpp"
 
 NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false); // what the cache holds lives until the process ends

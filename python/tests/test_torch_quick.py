@@ -1,4 +1,4 @@
-"""The quick way of polyconv.torch: calls that look like earlier ones are found and run without Python (python/src/torch_*.cpp), and what
+"""The quick way of polyconv.torch: calls that look like earlier ones are found and run without Python (python/src/torch/), and what
 looks alike but is not, is seen."""
 # SPDX-License-Identifier: Apache-2.0
 

@@ -1,4 +1,4 @@
-"""What python/src/torch_*.cpp ask of PyTorch and of the files here, by the names there."""
+"""What python/src/torch/ asks of PyTorch and of the files here, by the names there."""
 # SPDX-License-Identifier: Apache-2.0
 
 import torch

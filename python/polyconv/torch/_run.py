@@ -1,7 +1,7 @@
 """aten::convolution and aten::convolution_backward by polyconv: forward() and backward() give back results, or a Refused that says why
 the call is PyTorch's. They run below autograd, on plain tensors.
 
-They are in python/src/torch_*.cpp, which find again what was decided here about a call that looked the same: a plan, and the
+They are in python/src/torch/, which finds again what was decided here about a call that looked the same: a plan, and the
 shape of what it writes."""
 # SPDX-License-Identifier: Apache-2.0
 

@@ -1,7 +1,7 @@
-// torch_calls.cpp - the way of every convolution of a network through polyconv.torch: it has to be short. What a call
+// calls.cpp - the way of every convolution of a network through polyconv.torch: it has to be short. What a call
 // looks like is looked up, tensors are made by PyTorch, the plan runs.
 // SPDX-License-Identifier: Apache-2.0
-#include "torch_calls.hpp"
+#include "torch/calls.hpp"
 
 #include <cstring>
 

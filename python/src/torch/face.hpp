@@ -1,4 +1,4 @@
-// torch_face.hpp - what the quick way of polyconv.torch asks PyTorch and polyconv/torch: functions of both, handed over
+// face.hpp - what the quick way of polyconv.torch asks PyTorch and polyconv/torch: functions of both, handed over
 // once, and tensors seen without a copy of their numbers. Nothing of PyTorch's headers or symbols is used, so that one
 // build serves its versions.
 // SPDX-License-Identifier: Apache-2.0

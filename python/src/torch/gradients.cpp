@@ -1,8 +1,8 @@
-// torch_gradients.cpp - aten::convolution_backward, from the tensors that PyTorch's dispatcher gives to the gradients.
+// gradients.cpp - aten::convolution_backward, from the tensors that PyTorch's dispatcher gives to the gradients.
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "torch_calls.hpp"
+#include "torch/calls.hpp"
 
 namespace polyconv_python::torch_face {
 namespace {

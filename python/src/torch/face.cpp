@@ -1,7 +1,7 @@
-// torch_face.cpp - PyTorch's tensors by the table of functions that it has had since 2.10, and by their attributes
+// face.cpp - PyTorch's tensors by the table of functions that it has had since 2.10, and by their attributes
 // before; and what polyconv/torch/_native.py hands over.
 // SPDX-License-Identifier: Apache-2.0
-#include "torch_face.hpp"
+#include "torch/face.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-// torch_calls.hpp - calls of PyTorch's convolutions that are ready to run: found by what they look like, run on what
+// calls.hpp - calls of PyTorch's convolutions that are ready to run: found by what they look like, run on what
 // tensors hold now. polyconv/torch/_run.py decides what a call becomes, once for each sort of call.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef POLYCONV_PYTHON_TORCH_CALLS_HPP
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "objects.hpp"
-#include "torch_face.hpp"
+#include "torch/face.hpp"
 
 namespace polyconv_python::torch_face {
 

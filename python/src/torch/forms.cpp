@@ -1,9 +1,9 @@
-// torch_forms.cpp - weights and biases as plans take them: polyconv/torch/_kept.py packs, casts and keeps; here what it
+// forms.cpp - weights and biases as plans take them: polyconv/torch/_kept.py packs, casts and keeps; here what it
 // kept is found again, and seen to be up to date by the same signs.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include "torch_calls.hpp"
+#include "torch/calls.hpp"
 
 namespace polyconv_python::torch_face {
 namespace {

@@ -1,7 +1,7 @@
-// torch_autocast.cpp - conv1d to conv3d under autocast, on the way that layers of a network take; every other one is
+// autocast.cpp - conv1d to conv3d under autocast, on the way that layers of a network take; every other one is
 // polyconv/torch/_autocast.py's.
 // SPDX-License-Identifier: Apache-2.0
-#include "torch_calls.hpp"
+#include "torch/calls.hpp"
 
 namespace polyconv_python::torch_face {
 namespace {

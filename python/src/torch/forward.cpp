@@ -1,6 +1,6 @@
-// torch_forward.cpp - aten::convolution, from the tensors that PyTorch's dispatcher gives to the result.
+// forward.cpp - aten::convolution, from the tensors that PyTorch's dispatcher gives to the result.
 // SPDX-License-Identifier: Apache-2.0
-#include "torch_calls.hpp"
+#include "torch/calls.hpp"
 
 namespace polyconv_python::torch_face {
 namespace {
