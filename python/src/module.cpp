@@ -2,6 +2,7 @@
 // are in the Python files beside it.
 // SPDX-License-Identifier: Apache-2.0
 #include "call.hpp"
+#include "torch/face.hpp"
 
 NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false); // what the cache holds lives until the process ends
@@ -14,4 +15,8 @@ NB_MODULE(_core, module) {
   polyconv_python::bind_openmp(module);
   polyconv_python::bind_world(module);
   polyconv_python::bind_call(module);
+  polyconv_python::torch_face::bind_functions(module);
+  polyconv_python::torch_face::bind_forward(module);
+  polyconv_python::torch_face::bind_gradients(module);
+  polyconv_python::torch_face::bind_autocast(module);
 }

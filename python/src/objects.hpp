@@ -66,6 +66,24 @@ class Reading {
   const Weights *weights_;
 };
 
+// A look at memory of the host, by which a change of it is seen.
+struct Sample {
+  static constexpr int64_t kWords = 24;
+  char words[kWords * 8];
+  size_t size;
+  Sample(const char *from, int64_t bytes);
+};
+
+// Memory of a device that lives as long as the object: workspaces of plans that Python runs.
+struct Memory {
+  const polyconv_device *device;
+  void *pointer = nullptr;
+  size_t bytes;
+  Memory(const std::string &name, size_t count);
+  Memory(const Memory &) = delete;
+  ~Memory() { polyconv_device_free(device, pointer, POLYCONV_MEMORY_DEVICE); }
+};
+
 // Reads polyconv_options from a dictionary by field names; texts is where its strings live.
 polyconv_options options_from(const nb::dict &from, std::string (&texts)[2]);
 

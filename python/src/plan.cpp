@@ -20,35 +20,16 @@ void take_addresses(nb::handle from, T (&to)[POLYCONV_MAX_CHAIN], const char *na
 }
 
 // Runs with the global lock released. `buffers` has no pointer of Python's own.
-void run(const Plan &plan, polyconv_buffers &buffers, uintptr_t stream, bool check) {
-  polyconv_status status = POLYCONV_SUCCESS;
+void run(const Plan &plan, polyconv_buffers &buffers, uintptr_t stream) {
+  polyconv_status status;
   std::string sentence;
   {
     const Unlocked unlocked;
-    if (check) status = polyconv_buffers_check(plan.plan, &buffers);
+    status = polyconv_buffers_check(plan.plan, &buffers);
     if (status == POLYCONV_SUCCESS) status = polyconv_run(plan.plan, &buffers, reinterpret_cast<void *>(stream));
     if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error(); // this thread's, until its next failure
   }
   if (status != POLYCONV_SUCCESS) throw Failure(status, sentence);
-}
-
-// One layer, everything an address, 0 where there is none: the way of polyconv.torch, where every microsecond counts.
-void run_layer(const Plan &plan, uintptr_t input, uintptr_t weights, nb::handle packed, uintptr_t bias,
-               uintptr_t output, uintptr_t workspace, uintptr_t stream, uintptr_t residual, uintptr_t slope) {
-  polyconv_buffers buffers;
-  polyconv_buffers_init(&buffers);
-  buffers.input = reinterpret_cast<void *>(input);
-  buffers.output = reinterpret_cast<void *>(output);
-  buffers.weights[0] = reinterpret_cast<void *>(weights);
-  buffers.bias[0] = reinterpret_cast<void *>(bias);
-  buffers.residual[0] = reinterpret_cast<void *>(residual);
-  buffers.slope[0] = reinterpret_cast<void *>(slope);
-  buffers.workspace = reinterpret_cast<void *>(workspace);
-  buffers.workspace_size = workspace != 0 ? static_cast<size_t>(plan.info.workspace_bytes) : 0;
-  const Weights *held = packed.is_none() ? nullptr : nb::cast<const Weights *>(packed);
-  if (held != nullptr) buffers.packed[0] = held->weights;
-  const Reading reading(held);
-  run(plan, buffers, stream, false);
 }
 
 // Any plan: one argument for each of polyconv_buffers' fields; arrays by layer.
@@ -84,7 +65,7 @@ void run_chain(const Plan &plan, const nb::dict &from, uintptr_t stream) {
     held.push_back(std::move(one));
     reading.push_back(std::make_unique<Reading>(weights));
   }
-  run(plan, buffers, stream, true);
+  run(plan, buffers, stream);
 }
 
 nb::tuple weights_of(const Plan &plan, int32_t layer) {
@@ -190,8 +171,6 @@ Plan::Plan(const std::string &device_name, const nb::list &from, const nb::dict 
 void bind_plan(nb::module_ &module) {
   nb::class_<Plan>(module, "Plan")
       .def(nb::init<const std::string &, const nb::list &, const nb::dict &>())
-      .def("run_layer", run_layer, nb::arg("input"), nb::arg("weights"), nb::arg("packed").none(), nb::arg("bias"),
-           nb::arg("output"), nb::arg("workspace"), nb::arg("stream"), nb::arg("residual") = 0, nb::arg("slope") = 0)
       .def("run_chain", run_chain)
       .def("weights", weights_of)
       .def(

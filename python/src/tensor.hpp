@@ -59,6 +59,9 @@ struct Tensor {
 // What an object is, by its type; remembered for each type.
 Kind kind_of(nb::handle object);
 
+// The library's type of a torch.dtype, 0 for one that it does not have.
+int32_t type_of_torch(nb::handle dtype);
+
 // polyconv/_kinds.py, which knows the libraries that arrays come from.
 nb::handle kinds();
 

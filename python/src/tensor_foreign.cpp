@@ -32,29 +32,6 @@ int take_tuple(nb::handle tuple, int64_t *to, const char *role) {
   return static_cast<int>(count);
 }
 
-// The library's type of a torch.dtype: these are objects for ever, so that addresses tell them apart.
-int32_t type_of_torch(nb::handle dtype) {
-  static PyObject *types = nullptr;
-  const nb::handle all = made_once(types, [] { return nb::object(kinds().attr("torch_types")()); });
-  PyObject *found = PyDict_GetItem(all.ptr(), dtype.ptr());
-  return found != nullptr ? static_cast<int32_t>(PyLong_AsLong(found)) : 0;
-}
-
-int32_t type_of_dlpack(dlpack::DataType type) {
-  if (type.lanes != 1) return 0;
-  switch (type.code * 256 + type.bits) {
-    case dlpack::kFloat * 256 + 64: return POLYCONV_F64;
-    case dlpack::kFloat * 256 + 32: return POLYCONV_F32;
-    case dlpack::kFloat * 256 + 16: return POLYCONV_F16;
-    case dlpack::kBfloat * 256 + 16: return POLYCONV_BF16;
-    case dlpack::kInt * 256 + 32: return POLYCONV_S32;
-    case dlpack::kInt * 256 + 8: return POLYCONV_S8;
-    case dlpack::kUnsigned * 256 + 8: return POLYCONV_U8;
-    case dlpack::kUnsigned * 256 + 16: return POLYCONV_U16;
-    default: return 0;
-  }
-}
-
 // The capsule of __dlpack__, by version 1 where the producer has it. The stream goes to CUDA producers alone.
 nb::object capsule_of(nb::handle from, bool cuda, intptr_t stream) {
   nb::object producer = from.attr("__dlpack__");
@@ -79,6 +56,29 @@ nb::tuple as_tuple(const int64_t *from, int count) {
 }
 
 } // namespace
+
+// The library's type of a torch.dtype: these are objects for ever, so that addresses tell them apart.
+int32_t type_of_torch(nb::handle dtype) {
+  static PyObject *types = nullptr;
+  const nb::handle all = made_once(types, [] { return nb::object(kinds().attr("torch_types")()); });
+  PyObject *found = PyDict_GetItem(all.ptr(), dtype.ptr());
+  return found != nullptr ? static_cast<int32_t>(PyLong_AsLong(found)) : 0;
+}
+
+int32_t dlpack::type_of(DataType type) {
+  if (type.lanes != 1) return 0;
+  switch (type.code * 256 + type.bits) {
+    case kFloat * 256 + 64: return POLYCONV_F64;
+    case kFloat * 256 + 32: return POLYCONV_F32;
+    case kFloat * 256 + 16: return POLYCONV_F16;
+    case kBfloat * 256 + 16: return POLYCONV_BF16;
+    case kInt * 256 + 32: return POLYCONV_S32;
+    case kInt * 256 + 8: return POLYCONV_S8;
+    case kUnsigned * 256 + 8: return POLYCONV_U8;
+    case kUnsigned * 256 + 16: return POLYCONV_U16;
+    default: return 0;
+  }
+}
 
 void Tensor::look_at_torch(nb::handle from, const char *role) {
   POLYCONV_NAME(name_requires_grad, "requires_grad");
@@ -149,7 +149,7 @@ bool Tensor::look_at_dlpack(nb::handle from, const char *role, intptr_t stream) 
   data = static_cast<char *>(seen.data) + seen.byte_offset;
   cuda = on_cuda;
   device = on_cuda ? seen.device.id : 0;
-  type = type_of_dlpack(seen.type);
+  type = dlpack::type_of(seen.type);
   axes = seen.ndim;
   std::memcpy(shape, seen.shape, sizeof(int64_t) * static_cast<size_t>(axes));
   make_dense();

@@ -11,18 +11,6 @@
 namespace polyconv_python {
 namespace {
 
-// Words from all over memory of the host, the whole of it where it is small. Who writes to a tensor behind its version
-// counter, as PyTorch's .data lets people, changes at least one of them unless very few numbers changed; reading all
-// would cost as much as packing.
-nb::bytes look(uintptr_t address, int64_t bytes) {
-  constexpr int64_t kMost = 24;
-  const auto *from = reinterpret_cast<const char *>(address);
-  if (bytes <= kMost * 8) return nb::bytes(from, static_cast<size_t>(bytes));
-  char samples[kMost * 8];
-  for (int64_t i = 0; i < kMost; ++i) std::memcpy(samples + i * 8, from + i * (bytes / 8) / kMost * 8, 8);
-  return nb::bytes(samples, sizeof samples);
-}
-
 // Fills what every way of making weights has; `make` calls the library.
 template <class Make>
 std::unique_ptr<Weights> made_by(nb::handle plan, int32_t layer, Make make) {
@@ -59,7 +47,26 @@ void update(Weights &weights, uintptr_t raw, uintptr_t stream) {
       polyconv_weights_update(weights.weights, reinterpret_cast<const void *>(raw), reinterpret_cast<void *>(stream)));
 }
 
+// A look at memory of the host, as bytes.
+nb::bytes look(uintptr_t address, int64_t bytes) {
+  const Sample sample(reinterpret_cast<const char *>(address), bytes);
+  return nb::bytes(sample.words, sample.size);
+}
+
 } // namespace
+
+// Words from all over the memory, the whole of it where it is small. Who writes to a tensor behind its version counter,
+// as PyTorch's .data lets people, changes at least one of them unless very few numbers changed; reading all would cost
+// as much as packing.
+Sample::Sample(const char *from, int64_t bytes) {
+  if (bytes <= static_cast<int64_t>(sizeof words)) {
+    size = static_cast<size_t>(bytes);
+    if (size > 0) std::memcpy(words, from, size);
+    return;
+  }
+  size = sizeof words;
+  for (int64_t i = 0; i < kWords; ++i) std::memcpy(words + i * 8, from + i * (bytes / 8) / kWords * 8, 8);
+}
 
 void bind_weights(nb::module_ &module) {
   nb::class_<Weights>(module, "Weights",

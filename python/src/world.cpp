@@ -59,19 +59,11 @@ nb::tuple explain(const std::string &device, const nb::list &problems, const nb:
   return nb::make_tuple(polyconv_explanation_text(made), candidates);
 }
 
-// Memory of a device that lives as long as the object: workspaces of plans that Python runs.
-struct Memory {
-  const polyconv_device *device;
-  void *pointer = nullptr;
-  size_t bytes;
-  Memory(const std::string &name, size_t count) : device(find_device(name)), bytes(count) {
-    require(polyconv_device_alloc(device, count, POLYCONV_MEMORY_DEVICE, &pointer));
-  }
-  Memory(const Memory &) = delete;
-  ~Memory() { polyconv_device_free(device, pointer, POLYCONV_MEMORY_DEVICE); }
-};
-
 } // namespace
+
+Memory::Memory(const std::string &name, size_t count) : device(find_device(name)), bytes(count) {
+  require(polyconv_device_alloc(device, count, POLYCONV_MEMORY_DEVICE, &pointer));
+}
 
 void bind_world(nb::module_ &module) {
   nb::class_<Memory>(module, "Memory")

@@ -114,6 +114,9 @@ def test_each_layer_is_as_near_as_pytorchs():
         loss.backward()
     assert len(rows) == 4 * 3 - 1 + 3  # three biases; the picture wants no gradient
     assert max(rows).ratio < 2 and all("bf16" in row.what or "a sum" in row.what for row in rows), str(max(rows))
+    with checked_layers() as rows, face.enable():
+        infer(net, x)
+    assert len(rows) == 4 and max(rows).ratio < 2, str(max(rows))
 
 
 def test_a_picture_without_a_batch():

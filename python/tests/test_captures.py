@@ -111,13 +111,13 @@ def test_passes_that_train_on_cuda_pack_for_themselves(layer):
 def test_a_bias_in_another_type_is_kept_likewise(layer):
     with torch.no_grad():
         bias = nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
-        wide = _kept.cast(bias, torch.float32, 4, -1, WARM)
+        wide = _kept.cast(bias, torch.float32, 4, -1, WARM).value
         layer.capturing = True
-        assert _kept.cast(bias, torch.float32, 4, -1, CAPTURE) is wide
+        assert _kept.cast(bias, torch.float32, 4, -1, CAPTURE).value is wide
         layer.capturing = False
-        assert _kept.cast(bias, torch.float32, 4, -1, WARM) is wide
+        assert _kept.cast(bias, torch.float32, 4, -1, WARM).value is wide
         bias.data.mul_(2)
-        assert torch.equal(_kept.cast(bias, torch.float32, 4, -1, WARM), torch.full((4,), 2.0))
+        assert torch.equal(_kept.cast(bias, torch.float32, 4, -1, WARM).value, torch.full((4,), 2.0))
 
 
 def test_large_layers_on_cuda_keep_nothing(layer):

@@ -6,17 +6,19 @@ Only calls that record no gradient are taken so; others go on as PyTorch has it.
 
 import torch
 
+from .. import _core
 from . import _run
 from ._plans import Refused
 
 _aten = torch.ops.aten
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
-_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
 
 
 if hasattr(torch, "get_autocast_dtype"):
+    type_on = torch.get_autocast_dtype
 
     def type_of(x):
         """The type that autocast computes convolutions of x in; None where it has no say."""
@@ -24,6 +26,10 @@ if hasattr(torch, "get_autocast_dtype"):
         return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) and x.dtype != torch.float64 else None
 
 else:
+
+    def type_on(kind):
+        """The type that autocast computes in on a kind of device."""
+        return torch.get_autocast_gpu_dtype() if kind == "cuda" else torch.get_autocast_cpu_dtype()
 
     def type_of(x):
         """The same before PyTorch 2.4."""
@@ -38,14 +44,14 @@ def _traced():
     """Whether somebody traces or transforms what runs."""
     return (
         torch._C._get_tracing_state() is not None
-        or (_modes is not None and _modes() != 0)
-        or (_transforms is not None and _transforms() is not None)
+        or (modes is not None and modes() != 0)
+        or (transforms is not None and transforms() is not None)
     )
 
 
 def _seen(tensor):
     """Whether this is a tensor with memory, of a type that autocast casts."""
-    return type(tensor) in _PLAIN and tensor.dtype in _FLOATS
+    return type(tensor) in PLAIN and tensor.dtype in _FLOATS
 
 
 def _records(x, w, bias):
@@ -54,18 +60,16 @@ def _records(x, w, bias):
 
 
 def infer(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """A convolution in the type that autocast says, or a Refused; None where gradients are recorded, or something else is not as
-    in plain inference under autocast. x has a batch. This is the way of each layer of a network: it has to be short."""
+    """A convolution in the type that autocast says, where it has a say, or a Refused; None where gradients are recorded, or something
+    else is not as in plain inference. x has a batch."""
     if _records(x, w, bias):
         return None
     if not (_seen(x) and _seen(w) and (bias is None or _seen(bias))) or _traced():
         return None
     dtype = type_of(x)
-    if dtype is None:
-        return None
-    if x.dtype != dtype:
+    if dtype is not None and x.dtype != dtype:
         x = x.to(dtype)
-    return _run.forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=True)
+    return _run.forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=dtype is not None)
 
 
 def _cast_on_cpu(*tensors):
@@ -135,7 +139,8 @@ def register(library, device_key, left):
     for dims in (1, 2, 3):
         conv, transpose = getattr(_aten, f"conv{dims}d"), getattr(_aten, f"conv_transpose{dims}d")
         overload = "default" if dims == 1 else "input"
-        library.impl(conv.default, _Override(conv.default, dims, left).conv, key)
+        quick = _core.torch_autocast(dims, _Override(conv.default, dims, left).conv, left)
+        library.impl(conv.default, quick, key)
         library.impl(conv.padding, _Override(conv.padding, dims, left).padded, key)
         transpose = getattr(transpose, overload)
         library.impl(transpose, _Override(transpose, dims, left).transposed, key)

@@ -2,6 +2,7 @@
 own kernels."""
 # SPDX-License-Identifier: Apache-2.0
 
+import contextlib
 import threading
 import warnings
 
@@ -11,14 +12,15 @@ from .. import _core
 from .._values import flag
 from ..errors import InvalidArgument, Unsupported
 from ..names import MATH
-from . import _autocast, _run
-from ._plans import Refused, state
+from . import _autocast, _native
+from ._plans import state
 
 _aten = torch.ops.aten
 _backward = _aten.convolution_backward.default
 _lock = threading.Lock()
 _library = None
 _fallen = {"fwd": 0, "bwd": 0}
+_watched = {"on_forward": None, "on_backward": None}
 
 
 def original_forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
@@ -60,23 +62,36 @@ def _left(*arguments):
     return original_forward(*arguments)
 
 
-def _convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
-    result = _run.forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
-    if type(result) is Refused:
-        return _left(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
-    return result
+def _left_backward(*arguments):
+    """A gradient that polyconv refused."""
+    fell("bwd")
+    return original_backward(*arguments)
 
 
-def _convolution_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
-    result = _run.backward(
-        grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
-    )
-    if type(result) is Refused:
-        fell("bwd")
-        return original_backward(
-            grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
-        )
-    return result
+def _tell(deterministic, math):
+    """Sets what enable() was told. Plans depend on it, and what finds them knows it as a number."""
+    state.deterministic, state.math = deterministic, math
+    with state.lock:
+        number = state.modes.setdefault((deterministic, math), len(state.modes))
+    _core.torch_hand_over({"mode": number})
+
+
+def watchers():
+    """What watched() was given; None where nobody watches."""
+    return _watched["on_forward"], _watched["on_backward"]
+
+
+@contextlib.contextmanager
+def watched(forward, backward):
+    """While it lasts, these take the calls that _run.forward and _run.backward would."""
+    before = _watched.copy()
+    _watched.update(on_forward=forward, on_backward=backward)
+    _core.torch_hand_over(_watched)
+    try:
+        yield
+    finally:
+        _watched.update(before)
+        _core.torch_hand_over(_watched)
 
 
 class Enabled:
@@ -89,7 +104,8 @@ class Enabled:
         return self
 
     def __exit__(self, *_):
-        on, state.deterministic, state.math = self._before
+        on, deterministic, math = self._before
+        _tell(deterministic, math)
         if not on:
             disable()
 
@@ -98,6 +114,7 @@ def _keys():
     keys = ["CPU"]
     if torch.cuda.is_available() and any(device[0].startswith("cuda") for device in _core.devices()):
         keys.append("CUDA")
+        _core.torch_hand_over({"several_devices": torch.cuda.device_count() > 1})
     return keys
 
 
@@ -117,14 +134,14 @@ def enable(deterministic=False, math=None):
     deterministic = flag(deterministic, "deterministic")
     with _lock:
         before = (_library is not None, state.deterministic, state.math)
-        state.deterministic, state.math = deterministic, math
+        _tell(deterministic, math)
         if _library is None:
             library = torch.library.Library("aten", "IMPL")
             with warnings.catch_warnings():  # PyTorch warns that its kernel is overridden: that is what was asked for
                 warnings.simplefilter("ignore")
                 for key in _keys():
-                    library.impl("convolution", _convolution, key)
-                    library.impl("convolution_backward", _convolution_backward, key)
+                    library.impl("convolution", _core.torch_convolution, key)
+                    library.impl("convolution_backward", _core.torch_convolution_backward, key)
                     _autocast.register(library, key, _left)
             _library = library
     return Enabled(before)
@@ -158,5 +175,7 @@ def fallen():
 def reset_counts():
     _fallen.update(fwd=0, bwd=0)
     state.hits = state.misses = state.packed = state.evicted = 0
+    _core.torch_clear(hits=True)
 
 
+_native.hand_over(_left, _left_backward)

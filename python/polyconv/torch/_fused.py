@@ -141,7 +141,7 @@ def _decide(key, layer, x, w, bias, residual, device_index):
         plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD)
     except Exception as error:  # PyTorch says it in its own words, or takes it
         return _plans.refuse(key, FORWARD, what, error)
-    taken = Taken(plan, made, "fwd", shape, strides, x.dtype)
+    taken = Taken(plan, made, "fwd", shape, strides, x.dtype, x.device)
     taken.not_invariant = not_invariant
     _run.take_weights(taken, w, layer.arguments, FORWARD, device_index)
     return _plans.keep(key, taken)
@@ -182,27 +182,12 @@ def forward(layer, x, residual):
     if taken.plan is None:
         taken.calls += 1
         return taken
-    stream = _plans.stream_of(device_index)
     accurate = torch.float64 if x.dtype == torch.float64 else torch.float32
     if bias is not None and bias.dtype != accurate and bias.dtype not in (torch.float16, torch.bfloat16):
         bias = bias.to(accurate)
-    bias = _run.bias_of(bias, device_index, stream)
     slope = layer.slope
     if slope is not None and slope.dtype != accurate:
         slope = slope.to(accurate)
-    y = x.new_empty_strided(taken.out_shape, taken.out_strides)
-    taken.note(layer.weight)
     taken.parts[layer.parts] = True
-    _run.launch(
-        taken,
-        x,
-        w,
-        bias,
-        y,
-        y,
-        device_index,
-        stream,
-        0 if residual is None else residual.data_ptr(),
-        0 if slope is None else slope.data_ptr(),
-    )
-    return y
+    addresses = [0 if each is None else each.data_ptr() for each in (residual, slope)]
+    return _core.torch_fused(taken, x, w, bias, *addresses)

@@ -21,7 +21,7 @@ from ._plans import state
 class Kept:
     """One thing made from a tensor: `value` is packed weights or a tensor, `memory` what packed weights lie in on CUDA."""
 
-    __slots__ = ("version", "value", "memory", "bytes")
+    __slots__ = ("version", "value", "memory", "bytes", "__weakref__")
 
     def __init__(self, version, value, memory=None):
         self.version, self.value, self.memory = version, value, memory
@@ -55,11 +55,11 @@ def version_of(tensor, span):
         return None
 
 
-_is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None) or torch.cuda.is_current_stream_capturing
+is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", None) or torch.cuda.is_current_stream_capturing
 
 
 def _capturing(device_index):
-    return device_index >= 0 and _is_capturing()
+    return device_index >= 0 and is_capturing()
 
 
 def _entry(table, tensor, make):
@@ -184,7 +184,7 @@ def packs_anew(estimate_us, packed_bytes):
 
 
 def cast(tensor, dtype, span, device_index, stream):
-    """A tensor in another type."""
+    """A tensor in another type, as `value` of what is kept."""
 
     def make():
         return Kept(None, as_type(tensor, dtype))
@@ -197,7 +197,7 @@ def cast(tensor, dtype, span, device_index, stream):
             kept.value.copy_(tensor)
         return True
 
-    return _keep(tensor, dtype, span, device_index, stream, make, renew).value
+    return _keep(tensor, dtype, span, device_index, stream, make, renew)
 
 
 def packed_of_all():

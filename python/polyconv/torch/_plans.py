@@ -4,7 +4,6 @@
 import sys
 import threading
 import weakref
-from collections import OrderedDict
 
 import torch
 
@@ -31,9 +30,9 @@ class State:
     def __init__(self):
         self.deterministic = False
         self.math = None  # None: as PyTorch's own switches say
-        self.plans = OrderedDict()
-        self.steps = {}  # plans of both gradients of a layer, by what a call for them looks like
+        self.plans = {}  # what was decided; where a call found it the last time, _core knows
         self.most_plans = 1024
+        self.modes = {}  # what enable() was told, by small numbers
         self.forms = {}  # id of a tensor: a weak reference to it, and what was made from it (_kept.py)
         self.in_graphs = {}  # the same, of what CUDA graphs read
         self.kept_bytes = 0  # of all of these
@@ -47,31 +46,22 @@ class State:
 state = State()
 
 
-class Taken:
-    """A call that polyconv takes: the plan, and the arrays that it makes."""
+class Taken(_core.Ready):
+    """A call that polyconv takes: the plan, and the tensor that it makes. _core.Ready has what a run needs: `plan`; `packs`: whether
+    the plan's weights are packed; `span`: elements of the weights' memory, on the CPU; `packs_anew`: in each call, for training, or
+    as that costs next to nothing, where packed weights would be memory; and counts `calls`."""
 
     reason = None
 
-    def __init__(self, plan, problem, direction, out_shape, out_strides, dtype):
-        self.plan = plan
+    def __init__(self, plan, problem, direction, out_shape, out_strides, dtype, device):
+        super().__init__(plan, out_shape, out_strides, dtype, device)
         self.problem = problem
         self.direction = direction
-        self.out_shape = out_shape
-        self.out_strides = out_strides
         self.dtype = dtype
-        self.workspace = plan.workspace_bytes
-        self.format = plan.weights(0)[0] if direction != BACKWARD_WEIGHTS else "raw"
         self.pack_key = None
-        self.span = 0  # elements of the weights' memory, on the CPU
-        self.packs_anew = False  # in each call: for training, or as that costs next to nothing, where packed weights would be memory
         self.not_invariant = None  # why the result may depend on the batch, where it was not to
         self.parts = {}  # what fuse() made one of, such as "Conv2d + ReLU", in the order in which they came
-        self.calls = 0
         self.layers = {}  # weak references to the weights that it ran with, by their ids
-
-    def result_on(self, device):
-        """Memory for what the plan writes. Tensor.new_empty_strided takes half as long again."""
-        return torch.empty_strided(self.out_shape, self.out_strides, dtype=self.dtype, device=device)
 
     def note(self, w):
         """Remembers which weights came, for report()."""
@@ -92,6 +82,7 @@ class Refused:
         self.what = what
         self.reason = reason
         self.calls = 0
+        self.used = 0  # when it was last, by _core.torch_tick
 
 
 def module_of(model):
@@ -108,21 +99,26 @@ def find(key):
         state.misses += 1
         return None
     state.hits += 1
-    try:
-        state.plans.move_to_end(key)
-    except KeyError:
-        pass  # another thread dropped it
+    found.used = _core.torch_tick()
     return found
 
 
 def keep(key, decided):
     with state.lock:
+        decided.used = _core.torch_tick()
         state.plans[key] = decided
-        while len(state.plans) > state.most_plans:
-            state.plans.popitem(last=False)
-            state.steps.clear()
-            state.evicted += 1
+        state.evicted += drop_plans()
     return decided
+
+
+def drop_plans():
+    """Drops what was not used for longest, beyond the bound."""
+    beyond = max(len(state.plans) - state.most_plans, 0)
+    for key in sorted(state.plans, key=lambda each: state.plans[each].used)[:beyond]:
+        state.plans.pop(key)
+    if beyond:
+        _core.torch_clear()
+    return beyond
 
 
 def memory_format(x, w, arguments):
@@ -245,20 +241,6 @@ def plan(problem, device_index, dtype, direction, new_weights=False):
 def refuse(key, direction, what, error):
     reason = str(error) if isinstance(error, (Error, str)) else f"{type(error).__name__}: {error}"
     return keep(key, Refused(DIRECTIONS[direction], what, reason))
-
-
-_own = threading.local()
-_MOST_KEPT = 64 << 20  # bytes of workspace that a thread keeps between calls
-
-
-def cpu_workspace(size):
-    """(address, owner) of memory on the CPU: this thread's own, which the next call takes over, unless it is large."""
-    have = getattr(_own, "memory", None)
-    if have is None or have.bytes < size:
-        have = _core.Memory("cpu", size)
-        if size <= _MOST_KEPT:
-            _own.memory = have
-    return have.pointer, have
 
 
 def pack_number(key):

@@ -4,8 +4,9 @@
 import sys
 from typing import NamedTuple
 
+from .. import _core
 from ..errors import InvalidArgument
-from . import _dispatch, _kept
+from . import _dispatch, _kept, _plans
 from ._plans import Taken, module_of, state
 
 
@@ -28,7 +29,7 @@ def cache_info():
     fallen = _dispatch.fallen()
     tensors, size = _kept.packed_of_all()
     return CacheInfo(
-        state.hits,
+        state.hits + _core.torch_hits(),
         state.misses,
         len(state.plans),
         state.most_plans,
@@ -47,7 +48,7 @@ def cache_clear():
     by the next run outside."""
     with state.lock:
         state.plans.clear()
-        state.steps.clear()
+        _core.torch_clear()
         state.forms.clear()
         _kept.distrust_graphs()
     _dispatch.reset_counts()
@@ -63,9 +64,7 @@ def cache_limit(plans=1024, packed_bytes=None):
     with state.lock:
         state.most_plans = plans
         state.most_kept_bytes = sys.maxsize if packed_bytes is None else packed_bytes
-        while len(state.plans) > state.most_plans:
-            state.plans.popitem(last=False)
-            state.steps.clear()
+        _plans.drop_plans()
         if state.kept_bytes > state.most_kept_bytes:
             state.forms.clear()
 

@@ -1,9 +1,13 @@
-"""aten::convolution and aten::convolution_backward by polyconv: each function gives back results, or a Refused that says
-why the call is PyTorch's. They run below autograd, on plain tensors."""
+"""aten::convolution and aten::convolution_backward by polyconv: forward() and backward() give back results, or a Refused that says why
+the call is PyTorch's. They run below autograd, on plain tensors.
+
+They are in python/src/torch/, which finds again what was decided here about a call that looked the same: a plan, and the
+shape of what it writes."""
 # SPDX-License-Identifier: Apache-2.0
 
 import torch
 
+from .. import _core
 from . import _kept, _plans
 from ._plans import BACKWARD_DATA, BACKWARD_WEIGHTS, FLOATS, FORWARD, Refused, Taken, state
 
@@ -31,13 +35,14 @@ def take_weights(taken, w, arguments, direction, device_index, new_weights=False
     outputs = taken.problem.tensor(5)[1]
     several = tuple(size > 1 for size in outputs[2:])
     stride, _, dilation, transposed, _, groups = arguments
+    packed_format, packed_bytes = taken.plan.weights(0) if direction != BACKWARD_WEIGHTS else ("raw", 0)
     taken.pack_key = _plans.pack_number(
-        (taken.format, direction, tuple(w.shape), w.stride(), taken.dtype, stride, dilation, transposed, groups, several)
+        (packed_format, direction, tuple(w.shape), w.stride(), taken.dtype, stride, dilation, transposed, groups, several)
     )
     if device_index < 0:
         taken.span = taken.problem.tensor(1)[4] // w.element_size()
-    elif taken.format != "raw":
-        taken.packs_anew = new_weights or _kept.packs_anew(taken.plan.estimate_us, taken.plan.weights(0)[1])
+    elif taken.packs:
+        taken.packs_anew = new_weights or _kept.packs_anew(taken.plan.estimate_us, packed_bytes)
 
 
 def _decide_forward(key, x, w, bias, arguments, device_index, new_weights):
@@ -63,52 +68,18 @@ def _decide_forward(key, x, w, bias, arguments, device_index, new_weights):
         plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD, new_weights)
     except Exception as error:  # PyTorch says it in its own words, or takes it
         return _plans.refuse(key, FORWARD, what, error)
-    taken = Taken(plan, made, "fwd", shape, strides, x.dtype)
+    taken = Taken(plan, made, "fwd", shape, strides, x.dtype, x.device)
     taken.not_invariant = not_invariant
     take_weights(taken, w, arguments, FORWARD, device_index, new_weights)
     return _plans.keep(key, taken)
 
 
-def bias_of(bias, device_index, stream):
-    """The bias as kernels take it: dense, f32 beside half precision."""
-    if bias is None:
-        return None
-    if bias.dtype in (torch.float16, torch.bfloat16):
-        span = bias.numel() if device_index < 0 and bias.is_contiguous() else 0
-        bias = _kept.cast(bias, torch.float32, span, device_index, stream)
-    return bias if bias.is_contiguous() else bias.contiguous()
+forward, backward = _core.torch_forward, _core.torch_backward
+forward_itself, backward_itself = _core.torch_forward_itself, _core.torch_backward_itself  # though somebody watches (_dispatch.watched)
 
 
-def launch(taken, x, w, bias, y, written, device_index, stream, residual=0, slope=0):
-    """Runs a plan whose arrays are all there; w is cast and packed where the plan wants that. residual and slope are addresses."""
-    pack = None
-    if taken.format != "raw":
-        pack = _kept.packed(taken, w, device_index, stream)
-    elif w.dtype != taken.dtype:
-        w = _kept.cast(w, taken.dtype, taken.span, device_index, stream)
-    address, owner = 0, None
-    if taken.workspace and device_index < 0:
-        address, owner = _plans.cpu_workspace(taken.workspace)
-    elif taken.workspace:  # of PyTorch's allocator, which knows streams and graphs, and aligns to 512 bytes
-        owner = torch.empty(taken.workspace, dtype=torch.uint8, device=written.device)
-        address = owner.data_ptr()
-    taken.plan.run_layer(
-        x.data_ptr(),
-        w.data_ptr(),
-        None if pack is None else pack.value,
-        0 if bias is None else bias.data_ptr(),
-        y.data_ptr(),
-        address,
-        stream,
-        residual,
-        slope,
-    )
-    taken.calls += 1
-    del owner  # not before the run
-
-
-def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts=False):
-    """aten::convolution. casts: w may be of another float type than x, and is kept in x's."""
+def decide_forward(x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts):
+    """What a call of aten::convolution becomes: Taken or Refused. casts: w may be of another float type than x, and is kept in x's."""
     device_index = x.get_device() if x.is_cuda else -1
     new_weights = _plans.trains(w, FORWARD, device_index)
     key = (
@@ -140,19 +111,15 @@ def forward(x, w, bias, stride, padding, dilation, transposed, output_padding, g
         arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
         raw = _kept.as_type(w, x.dtype) if casts else w
         taken = _decide_forward(key, x, raw, bias, arguments, device_index, new_weights)
-    if taken.plan is None:
-        if 0 in w.stride() and w.numel():  # weights that expand() made: the library wants them in memory
-            dense = w.contiguous()
-            return forward(x, dense, bias, stride, padding, dilation, transposed, output_padding, groups, casts)
-        taken.calls += 1
-        return taken
-    on = _plans.stream_of(device_index)
-    bias = bias_of(bias, device_index, on)
-    y = taken.result_on(x.device)
-    if w.is_leaf:  # no parameter else, but what autocast or something else made of one for this pass
-        taken.note(w)
-    launch(taken, x, w, bias, y, y, device_index, on)
-    return y
+    return taken
+
+
+def not_taken(refused, x, w, bias, stride, padding, dilation, transposed, output_padding, groups, casts):
+    """A call that was refused, unless it is only that expand() made the weights: the library wants them in memory."""
+    if 0 in w.stride() and w.numel():
+        return forward_itself(x, w.contiguous(), bias, stride, padding, dilation, transposed, output_padding, groups, casts)
+    refused.calls += 1
+    return refused
 
 
 def switches(device_index):
@@ -184,7 +151,7 @@ def _decide_gradient(key, direction, grad, x, w, arguments, with_bias, device_in
         plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, direction, new_weights)
     except Exception as error:
         return _plans.refuse(key, direction, what, error)
-    taken = Taken(plan, made, _plans.DIRECTIONS[direction], shape, strides, x.dtype)
+    taken = Taken(plan, made, _plans.DIRECTIONS[direction], shape, strides, x.dtype, x.device)
     taken.not_invariant = not_invariant
     if direction == BACKWARD_DATA:
         take_weights(taken, w, arguments, direction, device_index, new_weights)
@@ -230,76 +197,24 @@ def _gradients(grad, x, w, arguments, mask, device_index):
     return tuple(plans)
 
 
-def backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
-    """aten::convolution_backward: gradients of input, weights and bias, None where the mask wants none."""
+def decide_backward(grad, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
+    """What a call of aten::convolution_backward becomes: Taken of the data's and of the weights' gradient, None where the mask wants
+    none; or a Refused; or the three gradients, of a call that is no sort of its own."""
     device_index = x.get_device() if x.is_cuda else -1
-    key = (
-        grad.shape,
-        grad.stride(),
-        grad.dtype,
-        grad.get_device(),
-        x.shape,
-        x.stride(),
-        x.dtype,
-        w.shape,
-        w.stride(),
-        w.dtype,
-        w.get_device(),
-        w.requires_grad,
-        device_index,
-        tuple(stride),
-        tuple(padding),
-        tuple(dilation),
-        transposed,
-        tuple(output_padding),
-        groups,
-        tuple(mask),
-        switches(device_index),
-    )
-    plans = state.steps.get(key)  # one look for what two plans are found by
-    if plans is None:
-        if not (grad.device == x.device == w.device):
-            return Refused("bwd", "", "tensors on two devices")
-        if 0 in x.shape or 0 in w.shape or 0 in grad.shape:  # as in PyTorch, the gradient of the bias among it
-            shapes = (x.shape, w.shape, bias_sizes if bias_sizes is not None else grad.shape[1:2])
-            return tuple(x.new_zeros(tuple(shape)) if wanted else None for shape, wanted in zip(shapes, mask))
-        if 0 in w.stride():
-            dense = w.contiguous()
-            return backward(grad, x, dense, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)
-        arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
-        plans = _gradients(grad, x, w, arguments, mask, device_index)
-        if type(plans) is tuple:
-            state.steps[key] = plans
-    else:
-        state.hits += (plans[0] is not None) + (plans[1] is not None)
-    if type(plans) is not tuple:
+    if not (grad.device == x.device == w.device):
+        return Refused("bwd", "", "tensors on two devices")
+    if 0 in x.shape or 0 in w.shape or 0 in grad.shape:  # as in PyTorch, the gradient of the bias among it
+        shapes = (x.shape, w.shape, bias_sizes if bias_sizes is not None else grad.shape[1:2])
+        return tuple(x.new_zeros(tuple(shape)) if wanted else None for shape, wanted in zip(shapes, mask))
+    if 0 in w.stride():
+        return backward_itself(grad, x, w.contiguous(), bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)
+    arguments = _arguments(stride, padding, dilation, transposed, output_padding, groups, x.dim() - 2)
+    plans = _gradients(grad, x, w, arguments, mask, device_index)
+    if type(plans) is Refused:
         plans.calls += 1
-        return plans
-    return _run_gradients(plans, grad, x, w, mask, device_index)
+    return plans
 
 
-def _run_gradients(plans, grad, x, w, mask, device_index):
-    for_data, for_weights = plans
-    is_leaf = w.is_leaf
-    stream = _plans.stream_of(device_index)
-    results = [None, None, None]
-    bias = None
-    if mask[2]:
-        if for_weights is not None:
-            accurate = torch.float64 if x.dtype == torch.float64 else torch.float32
-            results[2] = bias = torch.empty(grad.shape[1], dtype=accurate, device=x.device)
-        else:
-            results[2] = grad.sum([0, *range(2, grad.dim())])
-    if for_weights is not None:
-        results[1] = made = for_weights.result_on(x.device)
-        if is_leaf:
-            for_weights.note(w)
-        launch(for_weights, x, made, bias, grad, made, device_index, stream)
-    if for_data is not None:
-        results[0] = made = for_data.result_on(x.device)
-        if is_leaf:
-            for_data.note(w)
-        launch(for_data, made, w, None, grad, made, device_index, stream)
-    if results[2] is not None and results[2].dtype != x.dtype:
-        results[2] = results[2].to(x.dtype)
-    return tuple(results)
+def sum_for_bias(grad):
+    """The gradient of a bias alone."""
+    return grad.sum([0, *range(2, grad.dim())])

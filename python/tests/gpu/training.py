@@ -2,6 +2,8 @@
 gradients beside f64, of weights that a kernel directly ahead writes, from places that no tensor map takes too."""
 # SPDX-License-Identifier: Apache-2.0
 
+import copy
+
 import torch
 
 import polyconv.torch as face
@@ -116,7 +118,34 @@ def from_odd_places(layer):
     return run
 
 
+def biased():
+    """Two layers with biases under autocast, the first of f32 input: kernels take the parameters themselves, as they are in each step."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(16, 64, 3), torch.nn.Conv2d(64, 24, 3, stride=2)).to(DEVICE)
+    net = net.to(memory_format=torch.channels_last)
+    x = torch.randn(4, 16, 20, 20, device=DEVICE).contiguous(memory_format=torch.channels_last)
+
+    def gradients(net, x):
+        net.zero_grad()
+        with torch.autocast("cuda", torch.float16, enabled=x.dtype == torch.float32):
+            y = net(x)
+        y.to(x.dtype).square().mean().backward()
+        return [y.detach().double(), *[each.grad.double() for each in net.parameters()]]
+
+    worst = 0.0
+    for _ in range(3):
+        truth = gradients(copy.deepcopy(net).double(), x.double())
+        with face.enable():
+            ours = gradients(net, x)
+        worst = max([worst, *[near(a, b, 5e-3) for a, b in zip(ours, truth)]])
+        with torch.no_grad():
+            for layer in net:
+                layer.bias.add_(1).mul_(-2)
+    return f"differs by {worst:.1e}"
+
+
 def run():
+    check("biases under autocast", biased)
     for layer in LAYERS:
         for dtype, last in ((torch.float16, True), (torch.bfloat16, True), (torch.float32, True), (torch.float16, False)):
             check(f"a step of {layer}, {str(dtype)[6:]}, channels {'last' if last else 'first'}", one(layer, dtype, last))
