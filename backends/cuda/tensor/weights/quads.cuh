@@ -131,11 +131,12 @@ __device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape
         for (int i = 0; i < kPieces; ++i)
           sums[j].x += v[j][i].x, sums[j].y += v[j][i].y, sums[j].z += v[j][i].z, sums[j].w += v[j][i].w;
     }
-    if constexpr (Each == 1)
+    if constexpr (Each == 1) {
       for (int32_t other = lanes; other < 32; other *= 2) {
         sums[0].x += __shfl_xor_sync(~0u, sums[0].x, other), sums[0].y += __shfl_xor_sync(~0u, sums[0].y, other);
         sums[0].z += __shfl_xor_sync(~0u, sums[0].z, other), sums[0].w += __shfl_xor_sync(~0u, sums[0].w, other);
       }
+    }
 #pragma unroll
     for (int j = 0; j < Each; ++j)
       if (there[j] && way == 0) store_quad_of<Half>(p, Weight(p, shape, tile, first + j * step), sums[j]);
