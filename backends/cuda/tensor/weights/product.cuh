@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
   });
   if (p.together) {
     cooperative_groups::this_grid().sync(); // all pieces are there
-    add_quads<typename Tile::T>(p, shape_of<Tile>(), 128 * Tile::groups, static_cast<int32_t>(blockIdx.x),
+    add_quads<typename Tile::T>(p, shape_of<Tile>(), 4 * Tile::groups, static_cast<int32_t>(blockIdx.x),
                                 static_cast<int32_t>(gridDim.x));
   }
   if constexpr (Paired) ptx::cluster_arrive(), ptx::cluster_wait(); // nobody fetches or arrives where nobody is

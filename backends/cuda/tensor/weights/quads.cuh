@@ -97,19 +97,18 @@ __device__ inline float4 fresh(const PiecesOfTile &of, int32_t piece, int32_t qu
   return __ldcg(piece == 0 ? of.first + quad : of.second + (piece - 1) * of.step + quad);
 }
 
-// Adds all tiles' pieces and stores the gradient, by `blocks` blocks of `threads` threads, of which this is one. A
-// thread has Each quads under way, of so many pieces that 16 reads are; or `ways` lanes of a warp share the pieces of
-// a quad, in order, and add their sums. What is added in which order depends on `ways` alone, not on who adds.
+// Adds all tiles' pieces and stores the gradient, by `blocks` blocks of `warps` warps, of which this is one. A lane has
+// Each quads under way, of so many pieces that 16 reads are; or `ways` lanes of a warp share the pieces of a quad, in
+// order, and add their sums. What is added in which order depends on `ways` alone, not on who adds.
 template <class Half, int Each>
-__device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape, int32_t threads, int32_t block,
+__device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape, int32_t warps, int32_t block,
                                  int32_t blocks) {
   constexpr int kPieces = 16 / Each; // under way of a quad
-  const int32_t ways = Each == 1 ? p.ways : 1, lanes = 32 / ways;
-  const auto thread = static_cast<int32_t>(threadIdx.x);
-  const int32_t step = threads / ways, mine = thread / 32 * lanes + thread % lanes, way = thread % 32 / lanes;
-  const int32_t units_of_tile = shape.quads() / (step * Each);
+  const int32_t ways = Each == 1 ? p.ways : 1, step = 32 / ways;
+  const auto warp = static_cast<int32_t>(threadIdx.x / 32), lane = static_cast<int32_t>(threadIdx.x % 32);
+  const int32_t mine = lane % step, way = lane / step, units_of_tile = shape.quads() / (step * Each);
   const int32_t tiles = p.row_tiles * ((p.chunks + shape.chunks - 1) / shape.chunks);
-  for (int32_t unit = block; unit < tiles * units_of_tile; unit += blocks) {
+  for (int32_t unit = warp * blocks + block; unit < tiles * units_of_tile; unit += warps * blocks) {
     const int32_t tile = unit / units_of_tile, first = (unit - tile * units_of_tile) * step * Each + mine;
     const PiecesOfTile of = pieces_of_tile(p, shape, tile, first);
     if (p.whole && of.count == 1) continue; // has left already
@@ -131,8 +130,8 @@ __device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape
         for (int i = 0; i < kPieces; ++i)
           sums[j].x += v[j][i].x, sums[j].y += v[j][i].y, sums[j].z += v[j][i].z, sums[j].w += v[j][i].w;
     }
-    if constexpr (Each == 1) {
-      for (int32_t other = lanes; other < 32; other *= 2) {
+    if constexpr (Each == 1) { // without braces nvcc 13.0 drops the unrolled loop behind it where it is discarded
+      for (int32_t other = step; other < 32; other *= 2) {
         sums[0].x += __shfl_xor_sync(~0u, sums[0].x, other), sums[0].y += __shfl_xor_sync(~0u, sums[0].y, other);
         sums[0].z += __shfl_xor_sync(~0u, sums[0].z, other), sums[0].w += __shfl_xor_sync(~0u, sums[0].w, other);
       }
@@ -143,11 +142,11 @@ __device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape
   }
 }
 template <class Half>
-__device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape, int32_t threads, int32_t block,
+__device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape, int32_t warps, int32_t block,
                                  int32_t blocks) {
-  if (p.each == 1) return add_quads<Half, 1>(p, shape, threads, block, blocks);
-  if (p.each == 2) return add_quads<Half, 2>(p, shape, threads, block, blocks);
-  return add_quads<Half, 4>(p, shape, threads, block, blocks);
+  if (p.each == 1) return add_quads<Half, 1>(p, shape, warps, block, blocks);
+  if (p.each == 2) return add_quads<Half, 2>(p, shape, warps, block, blocks);
+  return add_quads<Half, 4>(p, shape, warps, block, blocks);
 }
 
 } // namespace polyconv::cuda::wgmma
