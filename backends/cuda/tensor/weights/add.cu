@@ -18,18 +18,20 @@ constexpr int kQuads = 16, kPitch = kQuads + 1;                // of a line, fou
 // ---------------------------------------------------------------- channels side by side
 
 template <class Half>
-__global__ void __launch_bounds__(kThreads, 2) add_apart(const __grid_constant__ WeightsProduct p, TileShape shape) {
+__global__ void __launch_bounds__(kThreads, 3) add_apart(const __grid_constant__ WeightsProduct p, TileShape shape) {
   ptx::let_next_begin();
   ptx::await_previous();
   add_quads<Half>(p, shape, kThreads / 32, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(gridDim.x));
 }
 
-void launch_apart(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
+void launch_apart(WeightsProduct p, const WeightsShape &shape, cudaStream_t stream) {
+  constexpr int kMostBlocks = 3 * kWorkers;
   const int64_t quads = int64_t{p.row_tiles} * ceil_div(p.chunks, shape.chunks) * shape.rows * shape.chunks * kQuads;
-  const int64_t threads = quads * p.ways / p.each;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(ceil_div(threads, kThreads), 2 * kWorkers));
+  for (p.each = 1; p.each < 4 && quads > int64_t{kMostBlocks} * kThreads * p.each;) p.each *= 2;
+  const int64_t blocks =
+      std::min<int64_t>(ceil_div(quads * (p.each == 1 ? p.ways : 1), kThreads * p.each), kMostBlocks);
   const auto kernel = p.result_type == POLYCONV_BF16 ? add_apart<__nv_bfloat16> : add_apart<__half>;
-  launch_early(kernel, blocks, kThreads, 0, stream, p, TileShape{shape.rows, shape.chunks});
+  launch_early(kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, p, TileShape{shape.rows, shape.chunks});
 }
 
 // ---------------------------------------------------------------- else

@@ -37,19 +37,22 @@ struct TileShape {
   __device__ constexpr Squares squares() const { return {chunks * 64 / Squares::kSide}; }
 };
 
-// Where the sums of a quad of a tile belong: four neighbouring channels of a row's own group, if these exist.
+// Where the sums of a quad of a tile belong: four neighbouring channels of a row's own group.
 struct Weight {
-  int32_t row, channel, tap;
-  bool exists;
+  int32_t row, chunk, tap, channel;
 
   __device__ Weight(const WeightsProduct &p, const TileShape &shape, int32_t tile, int32_t quad) {
     const int32_t column = p.by_row_tiles(tile), within = shape.squares().column_of(quad);
     const int32_t first = (tile - column * p.row_tiles) * shape.rows;
     row = first + shape.squares().row_of(quad);
-    const int32_t chunk = column * shape.chunks + within / 64;
+    chunk = column * shape.chunks + within / 64;
     tap = tap_of(p, chunk);
     channel = (chunk - tap * p.tap_chunks) * 64 + within % 64 - own_column(p, first, row);
-    exists = chunk < p.chunks && row < p.rows && channel > -4 && channel < static_cast<int32_t>(p.weights.size[1]);
+  }
+  // Whether some of them, or of those up to `more` channels on, are there: of a tile of several groups, most are
+  // another group's.
+  __device__ bool exists(const WeightsProduct &p, int32_t more = 0) const {
+    return chunk < p.chunks && row < p.rows && channel + more > -4 && channel < static_cast<int32_t>(p.weights.size[1]);
   }
 };
 
@@ -92,18 +95,37 @@ __device__ inline PiecesOfTile pieces_of_tile(const WeightsProduct &p, const Til
   return {p.shares, pieces, 2 * shape.quads(), pair, within + (rows ? down : across) % 2 * shape.quads()};
 }
 
-// A quad of a piece, which another block may have left in this very launch: as the second cache has it.
-__device__ inline float4 fresh(const PiecesOfTile &of, int32_t piece, int32_t quad) {
-  return __ldcg(piece == 0 ? of.first + quad : of.second + (piece - 1) * of.step + quad);
+// Sums of pieces [from, to) of Each quads that lie 32 apart, in the order of pieces, which other blocks may have left
+// in this very launch: as the second cache has them. 16 reads are under way at once.
+template <int Each>
+__device__ inline void add_pieces_of(float4 (&sums)[Each], const PiecesOfTile &of, int32_t from, int32_t to) {
+  constexpr int kTogether = 16 / Each;
+  const float4 *at = from == 0 ? of.first : of.second + (from - 1) * of.step;
+  const float4 *next = from == 0 ? of.second : at + of.step;
+  while (from < to) {
+    float4 v[kTogether][Each];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+#pragma unroll
+      for (int j = 0; j < Each; ++j) v[i][j] = from + i < to ? __ldcg(at + j * 32) : float4{};
+      at = next, next += of.step;
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i)
+#pragma unroll
+      for (int j = 0; j < Each; ++j)
+        sums[j].x += v[i][j].x, sums[j].y += v[i][j].y, sums[j].z += v[i][j].z, sums[j].w += v[i][j].w;
+    from += kTogether;
+  }
 }
 
 // Adds all tiles' pieces and stores the gradient, by `blocks` blocks of `warps` warps, of which this is one. A lane has
-// Each quads under way, of so many pieces that 16 reads are; or `ways` lanes of a warp share the pieces of a quad, in
-// order, and add their sums. What is added in which order depends on `ways` alone, not on who adds.
+// Each quads of a row, 16 channels apart; or `ways` lanes share the pieces of a quad, in order, and add their sums.
+// What is added in which order depends on `ways` alone, not on who adds.
 template <class Half, int Each>
 __device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape, int32_t warps, int32_t block,
                                  int32_t blocks) {
-  constexpr int kPieces = 16 / Each; // under way of a quad
+  static_assert(32 * Each <= 8 * Squares::kQuads, "squares of one row and chunk");
   const int32_t ways = Each == 1 ? p.ways : 1, step = 32 / ways;
   const auto warp = static_cast<int32_t>(threadIdx.x / 32), lane = static_cast<int32_t>(threadIdx.x % 32);
   const int32_t mine = lane % step, way = lane / step, units_of_tile = shape.quads() / (step * Each);
@@ -112,33 +134,19 @@ __device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape
     const int32_t tile = unit / units_of_tile, first = (unit - tile * units_of_tile) * step * Each + mine;
     const PiecesOfTile of = pieces_of_tile(p, shape, tile, first);
     if (p.whole && of.count == 1) continue; // has left already
+    Weight to(p, shape, tile, first);
     float4 sums[Each] = {};
-    bool there[Each];
-#pragma unroll
-    for (int j = 0; j < Each; ++j) there[j] = Weight(p, shape, tile, first + j * step).exists;
-    const int32_t end = of.count * (way + 1) / ways;
-    for (int32_t piece = of.count * way / ways; piece < end; piece += kPieces) {
-      float4 v[Each][kPieces];
-#pragma unroll
-      for (int i = 0; i < kPieces; ++i)
-#pragma unroll
-        for (int j = 0; j < Each; ++j)
-          v[j][i] = there[j] && piece + i < end ? fresh(of, piece + i, j * step) : float4{};
-#pragma unroll
-      for (int j = 0; j < Each; ++j)
-#pragma unroll
-        for (int i = 0; i < kPieces; ++i)
-          sums[j].x += v[j][i].x, sums[j].y += v[j][i].y, sums[j].z += v[j][i].z, sums[j].w += v[j][i].w;
-    }
+    if (to.exists(p, 16 * (Each - 1))) add_pieces_of(sums, of, of.count * way / ways, of.count * (way + 1) / ways);
     if constexpr (Each == 1) { // without braces nvcc 13.0 drops the unrolled loop behind it where it is discarded
       for (int32_t other = step; other < 32; other *= 2) {
         sums[0].x += __shfl_xor_sync(~0u, sums[0].x, other), sums[0].y += __shfl_xor_sync(~0u, sums[0].y, other);
         sums[0].z += __shfl_xor_sync(~0u, sums[0].z, other), sums[0].w += __shfl_xor_sync(~0u, sums[0].w, other);
       }
     }
+    if (way > 0) continue;
 #pragma unroll
-    for (int j = 0; j < Each; ++j)
-      if (there[j] && way == 0) store_quad_of<Half>(p, Weight(p, shape, tile, first + j * step), sums[j]);
+    for (int j = 0; j < Each; ++j, to.channel += 16)
+      if (to.exists(p)) store_quad_of<Half>(p, to, sums[j]);
   }
 }
 template <class Half>

@@ -54,7 +54,7 @@ class Exchange {
 #pragma unroll 2
     for (int32_t quad = each * mine.part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
       const Weight to(p, shape_of<Tile>(), mine.tile, quad);
-      if (!to.exists) continue; // of a tile of several groups, most are another group's
+      if (!to.exists(p)) continue;
       store_quad_of<typename Tile::T>(p, to, add(quad, p.sharing));
     }
     ptx::cluster_arrive(),
