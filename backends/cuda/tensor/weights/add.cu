@@ -17,20 +17,21 @@ constexpr int kQuads = 16, kPitch = kQuads + 1;                // of a line, fou
 
 // ---------------------------------------------------------------- channels side by side
 
-template <class Half>
+template <class Out, bool Vectors, int Each>
 __global__ void __launch_bounds__(kThreads, 3) add_apart(const __grid_constant__ WeightsProduct p, TileShape shape) {
   ptx::let_next_begin();
-  ptx::await_previous();
-  add_quads<Half>(p, shape, kThreads / 32, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(gridDim.x));
+  add_quads<Out, Vectors, Each>(p, shape, kThreads / 32, static_cast<int32_t>(blockIdx.x),
+                                static_cast<int32_t>(gridDim.x), [] { ptx::await_previous(); });
 }
 
-void launch_apart(WeightsProduct p, const WeightsShape &shape, cudaStream_t stream) {
+template <class Out>
+void launch_apart(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
   constexpr int kMostBlocks = 3 * kWorkers;
   const int64_t quads = int64_t{p.row_tiles} * ceil_div(p.chunks, shape.chunks) * shape.rows * shape.chunks * kQuads;
-  for (p.each = 1; p.each < 4 && quads > int64_t{kMostBlocks} * kThreads * p.each;) p.each *= 2;
-  const int64_t blocks =
-      std::min<int64_t>(ceil_div(quads * (p.each == 1 ? p.ways : 1), kThreads * p.each), kMostBlocks);
-  const auto kernel = p.result_type == POLYCONV_BF16 ? add_apart<__nv_bfloat16> : add_apart<__half>;
+  const bool many = p.ways == 1 && quads > int64_t{kMostBlocks} * kThreads;
+  const int64_t blocks = std::min<int64_t>(ceil_div(quads * p.ways, kThreads * (many ? kMostEach : 1)), kMostBlocks);
+  const auto kernel = p.vector > 1 ? (many ? add_apart<Out, true, kMostEach> : add_apart<Out, true, 1>)
+                                   : (many ? add_apart<Out, false, kMostEach> : add_apart<Out, false, 1>);
   launch_early(kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, p, TileShape{shape.rows, shape.chunks});
 }
 
@@ -192,8 +193,10 @@ void launch_rows(const WeightsProduct &p, const WeightsShape &shape, cudaStream_
 void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
   if (leaves_whole(p)) return;
   if (p.narrow) return turn_pieces(p, shape, stream);
-  if (p.weights.stride[1] == 1) return launch_apart(p, shape, stream);
-  launch_rows(p, shape, stream);
+  if (p.weights.stride[1] != 1) return launch_rows(p, shape, stream);
+  if (p.result_type == POLYCONV_F32) return launch_apart<float>(p, shape, stream);
+  if (p.result_type == POLYCONV_F16) return launch_apart<__half>(p, shape, stream);
+  launch_apart<__nv_bfloat16>(p, shape, stream);
 }
 
 } // namespace polyconv::cuda::wgmma

@@ -51,7 +51,7 @@ void set_adding(WeightsProduct &p, const WeightsShape &shape) {
   const Shares &s = p.shares;
   const int64_t quads = int64_t{s.tiles} * (p.pairs == kNoPairs ? 1 : 2) * shape.rows * shape.chunks * 16;
   const int64_t threads = int64_t{s.workers} * cluster_of(p) * 128 * shape.row_groups * shape.chunk_groups;
-  while (p.each < 4 && quads > threads * p.each) p.each *= 2;
+  p.each = quads > threads ? kMostEach : 1;
   while (p.ways < 4 && 2 * p.ways * quads <= threads && s.workers_of_group > 8 * p.ways * s.group) p.ways *= 2;
 }
 
@@ -135,7 +135,8 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
 }
 
 bool adds_together(const WeightsProduct &p) {
-  return !leaves_whole(p) && !p.narrow && p.weights.stride[1] == 1;
+  return !leaves_whole(p) && !p.narrow && is_half(p.result_type) && p.weights.stride[1] == 1 &&
+         p.weights.size[1] % 4 == 0;
 }
 
 bool suits_pairs(const WeightsProduct &p, const WeightsShape &shape, WeightsPairs pairs) {
