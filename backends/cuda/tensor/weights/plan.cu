@@ -1,5 +1,6 @@
 // plan.cu - what surrounds the gradient of weights on Hopper: its geometry, and the sum over pieces.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/layer.hpp"
 #include "pixel_matrix.hpp"
 #include "weights/weights.hpp"
 
