@@ -62,8 +62,8 @@ double leaving_us(const WeightsProduct &p, const WeightsShape &shape, double wei
   }
   if (leaves_whole(p)) return weights / 0.95e6 + p.shares.group * whole;
   if (p.narrow) return 3.4 + (pieces + weights * 4) / 3e6 + p.shares.group * whole; // stored, read, stored turned
-  return (adds_together(p) ? 1.3 : 3.4) + pieces * (0.5 + 0.5 * own) / 3.07e6 + weights / 1.35e6 +
-         1.7 * of_thread / kHopperClocks;
+  if (adds_together(p)) return 2.26 + pieces / 3.07e6;
+  return 3.4 + pieces * (0.5 + 0.5 * own) / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
 }
 
 } // namespace

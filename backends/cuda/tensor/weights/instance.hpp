@@ -57,7 +57,7 @@ class WeightsInstance : public CudaInstance {
     set_maps(x, dy, &product);
     product.pieces = static_cast<float *>(a.workspace);
     set_result(product, a.weights[0]);
-    product.together = together_ && product.vector > 1 ? 1 : 0;
+    product.together = together_ ? 1 : 0;
     if (!launcher_.launch(product, stream)) add_pieces(product, shape_, stream);
   }
 

@@ -1,6 +1,5 @@
 // plan.cu - what surrounds the gradient of weights on Hopper: its geometry, and the sum over pieces.
 // SPDX-License-Identifier: Apache-2.0
-#include "common/layer.hpp"
 #include "pixel_matrix.hpp"
 #include "weights/weights.hpp"
 
@@ -47,12 +46,14 @@ Shares share_out(int64_t tiles, int64_t blocks, int32_t cluster, int32_t sharing
   return {}; // without tiles
 }
 
-// Quads that a thread adds at once, where there are more than threads; lanes that share one, where there are fewer.
+// Quads that a lane adds at once, where there are more than threads; lanes that share one, where there are fewer. With
+// more than four a thread, and with several taps, a launch of its own adds them faster: it has more threads.
 void set_adding(WeightsProduct &p, const WeightsShape &shape) {
   const Shares &s = p.shares;
   const int64_t quads = int64_t{s.tiles} * (p.pairs == kNoPairs ? 1 : 2) * shape.rows * shape.chunks * 16;
   const int64_t threads = int64_t{s.workers} * cluster_of(p) * 128 * shape.row_groups * shape.chunk_groups;
-  p.each = quads > threads ? kMostEach : 1;
+  if (shape.in_rows || p.group_rows != 0 || p.chunks != p.tap_chunks || quads > kMostEach * threads) return;
+  for (p.each = 1; quads > threads * p.each;) p.each *= 2;
   while (p.ways < 4 && 2 * p.ways * quads <= threads && s.workers_of_group > 8 * p.ways * s.group) p.ways *= 2;
 }
 
@@ -136,8 +137,7 @@ WeightsProduct make_weights_product(const polyconv_layer &l, const WeightsShape 
 }
 
 bool adds_together(const WeightsProduct &p) {
-  return !leaves_whole(p) && !p.narrow && is_half(p.result_type) && p.weights.stride[1] == 1 &&
-         p.weights.size[1] % 4 == 0;
+  return p.each > 0 && !leaves_whole(p) && p.weights.stride[1] == 1;
 }
 
 bool suits_pairs(const WeightsProduct &p, const WeightsShape &shape, WeightsPairs pairs) {

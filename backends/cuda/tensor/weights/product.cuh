@@ -6,8 +6,6 @@
 
 #include <cooperative_groups.h>
 
-#include <type_traits>
-
 #include "common/device/launch.hpp"
 #include "common/device/together.hpp"
 #include "weights/shared.cuh"
@@ -46,18 +44,6 @@ __device__ inline void for_own_pieces(const WeightsProduct &p, const Body &body)
   });
 }
 
-// By the consumers, while the producers wait with them for all blocks. Code that each run fetches anew: little of it.
-template <class Tile>
-__device__ inline void add_together(const WeightsProduct &p) {
-  const auto add = [&](auto each) {
-    add_quads<typename Tile::T, true, decltype(each)::value>(
-        p, shape_of<Tile>(), 4 * Tile::groups, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(gridDim.x),
-        [] { cooperative_groups::this_grid().sync(); });
-  };
-  if (p.each == 1) return add(std::integral_constant<int, 1>());
-  add(std::integral_constant<int, kMostEach>());
-}
-
 template <class Tile, bool Paired>
 __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid_constant__ WeightsProduct p) {
   extern __shared__ unsigned char unaligned[];
@@ -88,7 +74,11 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
     else
       store_tile<Tile, typename Tile::T>(p, tile, sums, row_group, chunk_group);
   });
-  if (p.together) add_together<Tile>(p);
+  if (p.together) {
+    cooperative_groups::this_grid().sync(); // all pieces are there
+    add_quads<typename Tile::T>(p, shape_of<Tile>(), 4 * Tile::groups, static_cast<int32_t>(blockIdx.x),
+                                static_cast<int32_t>(gridDim.x));
+  }
   if constexpr (Paired) ptx::cluster_arrive(), ptx::cluster_wait(); // nobody fetches or arrives where nobody is
 }
 

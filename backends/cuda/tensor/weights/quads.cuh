@@ -119,47 +119,42 @@ __device__ inline void add_pieces_of(float4 (&sums)[Each], const PiecesOfTile &o
   }
 }
 
-// Adds all tiles' pieces and stores the gradient, by `blocks` blocks of `warps` warps, of which this is one; `ready`
-// returns when the pieces are there. A lane has Each quads of a row, 16 channels apart; or `ways` lanes share the
-// pieces of a quad, in order, and add their sums. What is added in which order depends on `ways` alone, not on who
-// adds. Vectors: four channels of the result are one.
-template <class Out, bool Vectors, int Each, class Ready>
+// Adds all tiles' pieces and stores the gradient, by `blocks` blocks of `warps` warps, of which this is one. A lane has
+// Each quads of a row, 16 channels apart; or `ways` lanes share the pieces of a quad, in order, and add their sums.
+// What is added in which order depends on `ways` alone, not on who adds.
+template <class Half, int Each>
 __device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape, int32_t warps, int32_t block,
-                                 int32_t blocks, const Ready &ready) {
+                                 int32_t blocks) {
   static_assert(32 * Each <= 8 * Squares::kQuads, "squares of one row and chunk");
   const int32_t ways = Each == 1 ? p.ways : 1, step = 32 / ways;
   const auto warp = static_cast<int32_t>(threadIdx.x / 32), lane = static_cast<int32_t>(threadIdx.x % 32);
   const int32_t mine = lane % step, way = lane / step, units_of_tile = shape.quads() / (step * Each);
-  const int32_t units = p.row_tiles * ((p.chunks + shape.chunks - 1) / shape.chunks) * units_of_tile;
-  bool begun = false;
-#pragma unroll 1
-  for (int32_t unit = warp * blocks + block;; unit += warps * blocks) {
+  const int32_t tiles = p.row_tiles * ((p.chunks + shape.chunks - 1) / shape.chunks);
+  for (int32_t unit = warp * blocks + block; unit < tiles * units_of_tile; unit += warps * blocks) {
     const int32_t tile = unit / units_of_tile, first = (unit - tile * units_of_tile) * step * Each + mine;
     const PiecesOfTile of = pieces_of_tile(p, shape, tile, first);
-    Weight to(p, shape, tile, first);
-    if (!begun) ready(), begun = true; // behind what needs no pieces
-    if (unit >= units) return;
     if (p.whole && of.count == 1) continue; // has left already
+    Weight to(p, shape, tile, first);
     float4 sums[Each] = {};
     if (to.exists(p, 16 * (Each - 1))) add_pieces_of(sums, of, of.count * way / ways, of.count * (way + 1) / ways);
     if constexpr (Each == 1) { // without braces nvcc 13.0 drops the unrolled loop behind it where it is discarded
-#pragma unroll 1
       for (int32_t other = step; other < 32; other *= 2) {
         sums[0].x += __shfl_xor_sync(~0u, sums[0].x, other), sums[0].y += __shfl_xor_sync(~0u, sums[0].y, other);
         sums[0].z += __shfl_xor_sync(~0u, sums[0].z, other), sums[0].w += __shfl_xor_sync(~0u, sums[0].w, other);
       }
     }
     if (way > 0) continue;
-    Out *const at = weight_at<Out>(p, to.row, to.channel, to.tap);
 #pragma unroll
-    for (int j = 0; j < Each; ++j, to.channel += 16) {
-      if (!to.exists(p)) continue;
-      if constexpr (Vectors)
-        store_four(at + 16 * j, sums[j]);
-      else
-        store_quad<Out>(p, to, sums[j]);
-    }
+    for (int j = 0; j < Each; ++j, to.channel += 16)
+      if (to.exists(p)) store_quad_of<Half>(p, to, sums[j]);
   }
+}
+template <class Half>
+__device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape, int32_t warps, int32_t block,
+                                 int32_t blocks) {
+  if (p.each == 1) return add_quads<Half, 1>(p, shape, warps, block, blocks);
+  if (p.each == 2) return add_quads<Half, 2>(p, shape, warps, block, blocks);
+  return add_quads<Half, kMostEach>(p, shape, warps, block, blocks);
 }
 
 } // namespace polyconv::cuda::wgmma

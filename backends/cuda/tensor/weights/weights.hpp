@@ -15,8 +15,8 @@ namespace polyconv::cuda::wgmma {
 inline constexpr int kWorkers = kHopperMultiprocessors;
 
 inline constexpr int kMostSharing = 8;  // blocks of a cluster
-inline constexpr int kMostEach = 4;     // quads that a thread adds at once
 inline constexpr int kWeightsParts = 3; // that factors fall into at most (parts.hpp)
+inline constexpr int kMostEach = 4;     // quads of sums that a lane adds at once
 
 struct WeightsProduct {
   CUtensorMap gradients[kWeightsParts], activations[kWeightsParts]; // first: they are aligned to 64 bytes
@@ -43,7 +43,7 @@ struct WeightsProduct {
   int32_t narrow = 0;       // 1: pieces are whole tiles, rounded to the result's 16 bits, which are then turned
   int32_t vector = 1;       // neighbouring channels of the result that lie in memory as one: 1, 4 or 8
   int32_t together = 0;     // 1: the blocks wait for each other, and add the pieces themselves
-  int32_t each = 1;         // quads of a tile that a thread adds at once: 1 or kMostEach
+  int32_t each = 0;         // quads of a tile that a lane adds at once: 1, 2 or kMostEach; 0: another launch adds them
   int32_t ways = 1;         // lanes that share the pieces of a quad: 1, 2 or 4
   int32_t dense_rows = 0;   // 1: a row's taps and channels lie side by side, in vectors of 16 bytes
 };
