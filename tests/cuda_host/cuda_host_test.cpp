@@ -185,6 +185,24 @@ TEST_CASE("weights that are new in every run are read raw where channels are las
   }
 }
 
+// Where a device does not run all blocks at once, another launch adds what they leave.
+TEST_CASE("blocks of a gradient of weights add what they left, where windows are one pixel and all run at once") {
+  const polyconv::Device device("cuda:0");
+  const auto together_of = [&](const char *kernel, const char *token) {
+    const std::string name = kernel; // which options point into
+    std::vector<bool> together;
+    for (const fake_cuda::Launch &l : run(device, chain_of(token), freest(name))) together.push_back(l.together);
+    return together;
+  };
+  const char *const tiles = "cuda-tensor/wgmma_weights@128x128";
+  const char *const one_pixel = "bwd_w:n32,c256,k512,i28x28,f1x1:nhwc:krsc:f16";
+  CHECK(together_of(tiles, one_pixel) == std::vector<bool>{true});
+  CHECK(together_of(tiles, "bwd_w:n32,c128,k128,i28x28,f3x3,p1:nhwc:krsc:f16") == std::vector<bool>{false, false});
+  fake_cuda::lend(100);
+  CHECK(together_of(tiles, one_pixel) == std::vector<bool>{false, false});
+  fake_cuda::lend(132);
+}
+
 // Which products are the vectors': of few rows. Of thousands they took twice the time of tiles, and were chosen.
 TEST_CASE("strict f32 products of many pixels are made by tiles, of few by rows") {
   const polyconv::Device device("cuda:0");
