@@ -141,7 +141,8 @@ std::string text_of(const Launch &l) {
     return std::to_string(of[0]) + "x" + std::to_string(of[1]) + "x" + std::to_string(of[2]);
   };
   return "  " + l.kernel + ": grid " + size(l.grid) + ", block " + size(l.block) + ", cluster " +
-         std::to_string(l.cluster) + ", " + std::to_string(l.shared_bytes) + " bytes shared";
+         std::to_string(l.cluster) + ", " + std::to_string(l.shared_bytes) + " bytes shared" +
+         (l.together ? ", together" : "");
 }
 
 } // namespace fake_cuda
