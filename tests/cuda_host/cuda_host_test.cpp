@@ -34,7 +34,11 @@ constexpr const char *kMoreProblems[] = {
     "bwd_d:n2,c4,k16,i20x20,f5x5,s2,p1",
     "bwd_w:n2,c4,k16,i20x20,f3x3,p1",
     "bwd_w:n2,c64,k64,i20x20,f3x3,p1",
-    "bwd_w:n3,c70,k90,i8x20,f1x1:f16", // channels first, rows that end within a block of pixels
+    "bwd_w:n3,c70,k90,i8x20,f1x1:f16",            // channels first, rows that end within a block of pixels
+    "bwd_w:n6,c72,k72,i24x23,f1x1:nhwc:krsc:f16", // blocks that add together, alone and in pairs
+    "bwd_w:n4,c16,k24,i63x64,f1x1:nhwc:bf16",
+    "bwd_w:n4,c24,k136,i48x40,f1x1:nhwc:f16",
+    "bwd_w:n8,c16,k72,i62x64,f1x1,s2:nhwc:f16",
     "fwd:n2,c3,k64,i32x32,f4x4,s4",
     "bwd_d:n2,c3,k64,i32x32,f4x4,s4",
     "bwd_w:n2,c3,k64,i32x32,f4x4,s4",
@@ -183,6 +187,24 @@ TEST_CASE("weights that are new in every run are read raw where channels are las
     CHECK(polyconv::Plan(chain, options, device).weights_format(0) == std::string(way.format));
     CHECK(run(device, chain, options).size() == way.launches);
   }
+}
+
+// Where a device does not run all blocks at once, another launch adds what they leave.
+TEST_CASE("blocks of a gradient of weights add what they left, where windows are one pixel and all run at once") {
+  const polyconv::Device device("cuda:0");
+  const auto together_of = [&](const char *kernel, const char *token) {
+    const std::string name = kernel; // which options point into
+    std::vector<bool> together;
+    for (const fake_cuda::Launch &l : run(device, chain_of(token), freest(name))) together.push_back(l.together);
+    return together;
+  };
+  const char *const tiles = "cuda-tensor/wgmma_weights@128x128";
+  const char *const one_pixel = "bwd_w:n32,c256,k512,i28x28,f1x1:nhwc:krsc:f16";
+  CHECK(together_of(tiles, one_pixel) == std::vector<bool>{true});
+  CHECK(together_of(tiles, "bwd_w:n32,c128,k128,i28x28,f3x3,p1:nhwc:krsc:f16") == std::vector<bool>{false, false});
+  fake_cuda::lend(100);
+  CHECK(together_of(tiles, one_pixel) == std::vector<bool>{false, false});
+  fake_cuda::lend(132);
 }
 
 // Which products are the vectors': of few rows. Of thousands they took twice the time of tiles, and were chosen.

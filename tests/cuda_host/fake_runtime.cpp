@@ -17,6 +17,7 @@ namespace {
 constexpr int kMultiprocessors = 132, kSharedOptin = 227 << 10, kSharedAlways = 48 << 10;
 
 std::atomic<int64_t> asked{0};
+std::atomic<int> lent_multiprocessors{kMultiprocessors};
 std::mutex lock;
 std::map<const void *, std::string> kernels;
 std::map<std::string, size_t> lent; // shared memory that cudaFuncSetAttribute allowed a kernel
@@ -36,11 +37,16 @@ cudaError_t good() {
   return cudaSuccess;
 }
 
-cudaError_t launch(const void *function, dim3 grid, dim3 block, size_t shared_bytes, uint32_t cluster) {
+cudaError_t launch(const void *function, dim3 grid, dim3 block, size_t shared_bytes, uint32_t cluster,
+                   bool together = false) {
   const std::lock_guard<std::mutex> guard(lock);
   const auto found = kernels.find(function);
   if (found == kernels.end()) return cudaErrorInvalidDeviceFunction;
-  launches.push_back({found->second, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, cluster, shared_bytes});
+  // A block a multiprocessor: so many have that much shared memory.
+  if (together && grid.x > static_cast<unsigned>(lent_multiprocessors.load()))
+    return cudaErrorCooperativeLaunchTooLarge;
+  launches.push_back(
+      {found->second, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, cluster, shared_bytes, together});
   return fake_cuda::refusal(launches.back()).empty() &&
                  shared_bytes <= std::max<size_t>(lent[found->second], kSharedAlways)
              ? cudaSuccess
@@ -110,6 +116,10 @@ int64_t calls() {
   return asked;
 }
 
+void lend(int multiprocessors) {
+  lent_multiprocessors = multiprocessors;
+}
+
 std::vector<Launch> take_launches() {
   const std::lock_guard<std::mutex> guard(lock);
   return std::move(launches);
@@ -131,7 +141,8 @@ std::string text_of(const Launch &l) {
     return std::to_string(of[0]) + "x" + std::to_string(of[1]) + "x" + std::to_string(of[2]);
   };
   return "  " + l.kernel + ": grid " + size(l.grid) + ", block " + size(l.block) + ", cluster " +
-         std::to_string(l.cluster) + ", " + std::to_string(l.shared_bytes) + " bytes shared";
+         std::to_string(l.cluster) + ", " + std::to_string(l.shared_bytes) + " bytes shared" +
+         (l.together ? ", together" : "");
 }
 
 } // namespace fake_cuda
@@ -177,9 +188,13 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **,
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel, void **) {
   uint32_t cluster = 1;
-  for (unsigned i = 0; i < config->numAttrs; ++i)
-    if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) cluster = config->attrs[i].val.clusterDim.x;
-  return launch(kernel, config->gridDim, config->blockDim, config->dynamicSmemBytes, cluster);
+  bool together = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute &attribute = config->attrs[i];
+    if (attribute.id == cudaLaunchAttributeClusterDimension) cluster = attribute.val.clusterDim.x;
+    if (attribute.id == cudaLaunchAttributeCooperative) together = attribute.val.cooperative != 0;
+  }
+  return launch(kernel, config->gridDim, config->blockDim, config->dynamicSmemBytes, cluster, together);
 }
 cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value) {
   ++asked;

@@ -15,7 +15,11 @@ struct Launch {
   std::array<uint32_t, 3> grid, block;
   uint32_t cluster = 1;
   size_t shared_bytes = 0;
+  bool together = false; // its blocks wait for each other
 };
+
+// So many multiprocessors run a launch whose blocks wait for each other: those of a part of the device.
+void lend(int multiprocessors);
 
 // Calls of the runtime so far, those of launches alone apart.
 int64_t calls();

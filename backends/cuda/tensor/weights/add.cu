@@ -2,13 +2,14 @@
 // channels for some taps: a square or several, whose sums lie together, where memory has channels side by side; else
 // all taps of a row. Where four channels are a vector in memory, each thread stores its own; else they meet in shared
 // memory and leave in the order in which they lie, in vectors where all taps of the channels are a row's neighbours.
+// What the blocks of the product would have added themselves, had the device run all of them at once, is added as they
+// do it (quads.cuh), so that the bits are the same.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/device/launch.hpp"
 #include "common/numbers.hpp"
 #include "common/ptx/hopper.cuh"
 #include "common/values.cuh"
-#include "weights/stores.cuh"
-#include "weights/weights.hpp"
+#include "weights/quads.cuh"
 
 namespace polyconv::cuda::wgmma {
 namespace {
@@ -198,11 +199,31 @@ void share_out(Adding &a, int64_t quads) {
   while (a.rows < kMostLines && fit()) a.rows *= 2;
 }
 
+// ---------------------------------------------------------------- what blocks would have added together
+
+template <class Half>
+__global__ void __launch_bounds__(kThreads, 2) add_apart(const __grid_constant__ WeightsProduct p, TileShape shape) {
+  ptx::let_next_begin();
+  ptx::await_previous();
+  add_quads<Half>(p, shape, kThreads / 32, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(gridDim.x));
+}
+
+void launch_apart(WeightsProduct p, const WeightsShape &shape, cudaStream_t stream) {
+  constexpr int kMostBlocks = 2 * kWorkers;
+  const int64_t quads = int64_t{p.row_tiles} * ceil_div(p.chunks, shape.chunks) * shape.rows * shape.chunks * kQuads;
+  for (p.each = 1; p.each < kMostEach && quads > int64_t{kMostBlocks} * kThreads * p.each;) p.each *= 2;
+  const int64_t blocks =
+      std::min<int64_t>(ceil_div(quads * (p.each == 1 ? p.ways : 1), kThreads * p.each), kMostBlocks);
+  const auto kernel = p.result_type == POLYCONV_BF16 ? add_apart<__nv_bfloat16> : add_apart<__half>;
+  launch_early(kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, p, TileShape{shape.rows, shape.chunks});
+}
+
 } // namespace
 
 void add_pieces(const WeightsProduct &p, const WeightsShape &shape, cudaStream_t stream) {
   if (leaves_whole(p)) return;
   if (p.narrow) return turn_pieces(p, shape, stream);
+  if (adds_together(p)) return launch_apart(p, shape, stream);
   const int32_t taps = p.taps[0] * p.taps[1] * p.taps[2];
   Adding a = {p.shares,      reinterpret_cast<const float4 *>(p.pieces),
               p.weights,     p.result,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/device/facts.hpp"
 #include "common/kernel.hpp"
 #include "common/numbers.hpp"
 #include "common/sums/bias_gradient.hpp"
@@ -28,6 +29,8 @@ class WeightsInstance : public CudaInstance {
         product_(product_of(walked, shape)),
         launcher_(launcher) {
     const DeviceScope scope(device_);
+    together_ =
+        adds_together(product_) && multiprocessors_of(device_) >= product_.shares.workers * cluster_of(product_);
     launcher_.prepare();
   }
 
@@ -54,12 +57,13 @@ class WeightsInstance : public CudaInstance {
     set_maps(x, dy, &product);
     product.pieces = static_cast<float *>(a.workspace);
     set_result(product, a.weights[0]);
-    launcher_.launch(product, stream);
-    add_pieces(product, shape_, stream);
+    product.together = together_ ? 1 : 0;
+    if (!launcher_.launch(product, stream)) add_pieces(product, shape_, stream);
   }
 
   const WeightsProduct product_;
   const WeightsLauncher launcher_;
+  bool together_ = false; // the device runs all blocks of the product at once
 };
 
 } // namespace polyconv::cuda::wgmma

@@ -130,6 +130,7 @@ WeightsLauncher parts_launcher() {
   const auto launch = [](const WeightsProduct &p, cudaStream_t stream) {
     launch_early(multiply_parts_of_pixels<Tile>, static_cast<unsigned>(p.shares.workers), Tile::threads,
                  Tile::shared_bytes, stream, p);
+    return false;
   };
   return {prepare, launch};
 }

@@ -97,7 +97,7 @@ class WeightsOfParts final : public CudaInstance {
     split(layer_.input, a.input, parts_, x, stream);
     split(layer_.output, a.output, parts_, dy, stream);
     WeightsProduct product = product_;
-    product.boxes = 0;
+    product.boxes = 0, product.each = 0;
     for (int part = 0; part < parts_; ++part) {
       maps_.pixels(planes_, false, x + part * sdk::elements(planes_.input) * 2, shape_.depth,
                    &product.activations[part]);

@@ -1,9 +1,13 @@
 // product.cuh - the kernel of the gradient of weights on Hopper, and its launch: workers sum the pieces that are
-// theirs (weights.cuh), and what they leave is a piece in the workspace, or a whole tile.
+// theirs (weights.cuh), and what they leave is a piece in the workspace, or a whole tile. Where the device runs all
+// blocks at once, they then wait for each other, and add the pieces themselves (quads.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cooperative_groups.h>
+
 #include "common/device/launch.hpp"
+#include "common/device/together.hpp"
 #include "weights/shared.cuh"
 #include "weights/weights.cuh"
 
@@ -51,6 +55,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
       for_own_pieces<Paired>(p, [&](int32_t tile, int32_t first, int32_t last, int64_t) {
         fetch_weights<Tile>(p, tile, first, last, ring);
       });
+    if (p.together) cooperative_groups::this_grid().sync();
     if constexpr (Paired) ptx::cluster_arrive(), ptx::cluster_wait();
     return;
   }
@@ -69,6 +74,11 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
     else
       store_tile<Tile, typename Tile::T>(p, tile, sums, row_group, chunk_group);
   });
+  if (p.together) {
+    cooperative_groups::this_grid().sync(); // all pieces are there
+    add_quads<typename Tile::T>(p, shape_of<Tile>(), 4 * Tile::groups, static_cast<int32_t>(blockIdx.x),
+                                static_cast<int32_t>(gridDim.x));
+  }
   if constexpr (Paired) ptx::cluster_arrive(), ptx::cluster_wait(); // nobody fetches or arrives where nobody is
 }
 
@@ -113,9 +123,14 @@ WeightsLauncher weights_launcher() {
     auto kernel = p.sharing > 1 ? multiply_shared_pixels<Tile> : multiply_pixels<Tile, false>;
     if constexpr (kPaired)
       if (p.pairs != kNoPairs) kernel = multiply_pixels<Tile, true>;
-    const int32_t cluster = cluster_of(p);
-    launch_clusters(kernel, static_cast<unsigned>(cluster), static_cast<unsigned>(p.shares.workers * cluster),
-                    Tile::threads, Tile::shared_bytes, stream, p);
+    const auto cluster = static_cast<unsigned>(cluster_of(p)),
+               blocks = static_cast<unsigned>(p.shares.workers) * cluster;
+    if (p.together && launch_together(kernel, cluster, blocks, Tile::threads, Tile::shared_bytes, stream, p))
+      return true;
+    WeightsProduct apart = p;
+    apart.together = 0;
+    launch_clusters(kernel, cluster, blocks, Tile::threads, Tile::shared_bytes, stream, apart);
+    return leaves_whole(p);
   };
   return {prepare, launch};
 }

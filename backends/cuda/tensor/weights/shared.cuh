@@ -53,13 +53,9 @@ class Exchange {
     const int32_t each = kAll >> mine.bits, end = each * (mine.part + 1);
 #pragma unroll 2
     for (int32_t quad = each * mine.part + static_cast<int32_t>(threadIdx.x); quad < end; quad += kConsumers) {
-      const Weight to(p, mine.tile, quad);
-      if (!to.exists) continue; // of a tile of several groups, most are another group's
-      const float4 sum = add(quad, p.sharing);
-      if (p.result_type == POLYCONV_F32)
-        store<float>(p, to, sum);
-      else
-        store<typename Tile::T>(p, to, sum);
+      const Weight to(p, shape_of<Tile>(), mine.tile, quad);
+      if (!to.exists(p)) continue;
+      store_quad_of<typename Tile::T>(p, to, add(quad, p.sharing));
     }
     ptx::cluster_arrive(),
         ptx::cluster_wait(); // what was read is in registers: to release stores would take a microsecond
@@ -77,42 +73,6 @@ class Exchange {
     for (int32_t from = 0; from < kMostSharing; ++from)
       if (from < sharing) sum.x += v[from].x, sum.y += v[from].y, sum.z += v[from].z, sum.w += v[from].w;
     return sum;
-  }
-
-  // Where the sums of a quad of the tile belong: four neighbouring channels of a row's own group, if these exist.
-  struct Weight {
-    int32_t row, channel, tap;
-    bool exists;
-
-    __device__ Weight(const WeightsProduct &p, int32_t tile, int32_t quad) {
-      const int32_t column = p.by_row_tiles(tile), within = squares_of<Tile>().column_of(quad);
-      const int32_t first = (tile - column * p.row_tiles) * Tile::rows;
-      row = first + squares_of<Tile>().row_of(quad);
-      const int32_t chunk = column * Tile::chunks + within / 64;
-      tap = tap_of(p, chunk);
-      channel = (chunk - tap * p.tap_chunks) * 64 + within % 64 - own_column(p, first, row);
-      exists = chunk < p.chunks && row < p.rows && channel >= 0 && channel < static_cast<int32_t>(p.weights.size[1]);
-    }
-  };
-
-  // Those of the four channels that exist.
-  template <class Out>
-  __device__ static void store(const WeightsProduct &p, const Weight &weight, const float4 &sum) {
-    const int32_t channel = weight.channel;
-    const auto channels = static_cast<int32_t>(p.weights.size[1]);
-    Out *const to = weight_at<Out>(p, weight.row, channel, weight.tap);
-    const int64_t step = p.weights.stride[1];
-    if (p.vector > 1) return store_four(to, sum);
-    if (step == 1) {
-      const bool pairs = reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0;
-      store_pair(to, sum.x, sum.y, pairs, channel + 1 < channels);
-      if (channel + 2 < channels) store_pair(to + 2, sum.z, sum.w, pairs, channel + 3 < channels);
-      return;
-    }
-    const float values[] = {sum.x, sum.y, sum.z, sum.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (channel + i < channels) to[i * step] = static_cast<Out>(values[i]);
   }
 
   float *const sums_;

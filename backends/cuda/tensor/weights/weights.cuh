@@ -14,8 +14,7 @@
 #include "common/pipeline.cuh"
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/hopper.cuh"
-#include "weights/stores.cuh"
-#include "weights/weights.hpp"
+#include "weights/quads.cuh"
 
 namespace polyconv::cuda::wgmma {
 
@@ -265,8 +264,12 @@ __device__ inline void sum_blocks(WeightsSums<Tile> &sums, int32_t blocks, Weigh
 }
 
 template <class Tile>
+__device__ constexpr TileShape shape_of() {
+  return {Tile::rows, Tile::chunks};
+}
+template <class Tile>
 __device__ constexpr Squares squares_of() {
-  return {Tile::chunks * 64 / Squares::kSide};
+  return shape_of<Tile>().squares();
 }
 
 // Where a thread's sums of a tile begin in its squares, and how far from there its sum `i` of a product lies: two of a
@@ -320,27 +323,6 @@ __device__ inline void store_line(Out *to, const float *sums, const WeightsProdu
 #pragma unroll
   for (int i = 0; i < 8; ++i)
     if (i * 8 >= begin && i * 8 < left) store_pair(to + i * 8, sums[i * 4], sums[i * 4 + 1], pairs, i * 8 + 1 < left);
-}
-
-// A chunk's tap; without a division where there is one.
-__device__ inline int32_t tap_of(const WeightsProduct &p, int32_t chunk) {
-  return p.chunks == p.tap_chunks ? 0 : chunk / p.tap_chunks;
-}
-
-// Where a row's weight of a tap and a channel goes.
-template <class Out>
-__device__ inline Out *weight_at(const WeightsProduct &p, int32_t row, int32_t channel, int32_t tap) {
-  if (p.chunks == p.tap_chunks) return static_cast<Out *>(p.result) + p.weights.at(row, channel, 0, 0, 0);
-  const int32_t line = tap / p.taps[2], plane = line / p.taps[1];
-  return static_cast<Out *>(p.result) +
-         p.weights.at(row, channel, plane, line - plane * p.taps[1], tap - line * p.taps[2]);
-}
-
-// Where a tile's columns are the channels of several groups: which of a tap's is the first of a row's own group.
-// `first`: the tile's first row.
-__device__ inline int32_t own_column(const WeightsProduct &p, int32_t first, int32_t row) {
-  if (p.group_rows == 0) return 0;
-  return (p.by_group_rows(row) - p.by_group_rows(first)) * p.group_channels;
 }
 
 // The sums of a whole tile, as weights whose channels lie side by side, those of a group in eights.

@@ -16,6 +16,7 @@ inline constexpr int kWorkers = kHopperMultiprocessors;
 
 inline constexpr int kMostSharing = 8;  // blocks of a cluster
 inline constexpr int kWeightsParts = 3; // that factors fall into at most (parts.hpp)
+inline constexpr int kMostEach = 4;     // quads of sums that a lane adds at once
 
 struct WeightsProduct {
   CUtensorMap gradients[kWeightsParts], activations[kWeightsParts]; // first: they are aligned to 64 bytes
@@ -41,6 +42,9 @@ struct WeightsProduct {
   int32_t whole = 0;        // 1: a tile that one worker sums alone leaves at once, not as a piece
   int32_t narrow = 0;       // 1: pieces are whole tiles, rounded to the result's 16 bits, which are then turned
   int32_t vector = 1;       // neighbouring channels of the result that lie in memory as one: 1, 4 or 8
+  int32_t together = 0;     // 1: the blocks wait for each other, and add the pieces themselves
+  int32_t each = 0;         // quads of a tile that a lane adds at once: 1, 2 or kMostEach; 0: another launch adds them
+  int32_t ways = 1;         // lanes that share the pieces of a quad: 1, 2 or 4
   int32_t dense_rows = 0;   // 1: a row's taps and channels lie side by side, in vectors of 16 bytes
 };
 
@@ -104,13 +108,16 @@ inline constexpr int kMostNarrowTaps = 128;
 // What is known once there is a result: in which vectors it can be stored.
 void set_result(WeightsProduct &product, void *result);
 
+// Whether the blocks of a product may add the pieces themselves, where the device runs all of them at once.
+bool adds_together(const WeightsProduct &product);
 // Adds the pieces, or turns narrow ones, and stores the gradient.
 void add_pieces(const WeightsProduct &product, const WeightsShape &shape, cudaStream_t stream);
 void turn_pieces(const WeightsProduct &product, const WeightsShape &shape, cudaStream_t stream);
 
 struct WeightsLauncher {
   void (*prepare)();
-  void (*launch)(const WeightsProduct &product, cudaStream_t stream);
+  // Whether the gradient is there then, without what add_pieces does.
+  bool (*launch)(const WeightsProduct &product, cudaStream_t stream);
 };
 template <class T>
 WeightsLauncher weights_launcher_of(int shape);
