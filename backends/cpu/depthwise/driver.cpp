@@ -69,6 +69,24 @@ int32_t square_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) 
   return square && dense && whole && unrolled && known ? static_cast<int32_t>(taps) : 0;
 }
 
+// Whether what padding contributes is 0.
+bool pads_with_nothing(const DepthwisePlan &p, const polyconv_layer &layer) {
+  return layer.pad_mode == POLYCONV_PAD_ZERO ||
+         (layer.pad_mode == POLYCONV_PAD_CONSTANT && layer.pad_value == p.zero_point);
+}
+
+// Whether nine weights in registers are all that the layer needs: padding is nothing, beside no column but the first
+// and the last of a row, and no row is all padding.
+bool has_nine(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
+  const Axis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
+  const bool square = taps(layer) == 9 && h.taps == 3 && w.taps == 3 && h.step == w.step && w.step <= 2;
+  const int64_t lacks = (w.out - 1) * w.step + w.taps - w.before - w.in;
+  return square && h.dilation == 1 && w.dilation == 1 && d.before == 0 && d.after == 0 && !many_registers(isa) &&
+         !p.grouped && layer.input.type == POLYCONV_F32 && p.channels * 4 >= vector_bytes(isa) &&
+         pads_with_nothing(p, layer) && w.before <= 1 && lacks <= 1 && w.out > 1 &&
+         tensor_bytes(layer) < kDepthwiseAheadBytes && !pixels_collide(layer);
+}
+
 // The height of sweeps that wastes least: a taller one loads fewer rows twice.
 int64_t rows_of(const DepthwisePlan &p, bool tall, bool four) {
   if (!p.square) return 1;
@@ -98,12 +116,6 @@ int64_t columns_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa)
   return best;
 }
 
-// Whether what padding contributes is 0.
-bool pads_with_nothing(const DepthwisePlan &p, const polyconv_layer &layer) {
-  return layer.pad_mode == POLYCONV_PAD_ZERO ||
-         (layer.pad_mode == POLYCONV_PAD_CONSTANT && layer.pad_value == p.zero_point);
-}
-
 // Whether tiles of any kernel are of two rows of results: some source rows are read by both, and registers hold them.
 bool pairs_rows(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1];
@@ -112,14 +124,27 @@ bool pairs_rows(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
          p.channels * 4 >= vector_bytes(isa) && h.dilation == 1 && h.taps > h.step && h.out > 1;
 }
 
+// Rows of results of which a line of channels stays in the first cache with what it reads until its next vector comes:
+// of every pixel another line, which share few sets where pixels lie a power of two apart, and mostly another page.
+int64_t nine_rows(const DepthwisePlan &p) {
+  constexpr int64_t kLine = 64, kPage = 4096, kPages = 48;
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  const int64_t apart = p.input.stride[kW] * 4, together = apart > 0 ? apart & -apart : kLine;
+  const int64_t lines = kRingBytes / std::max(together, kLine),
+                pages = kPages * kPage / std::clamp(apart, kLine, kPage);
+  const int64_t read = std::min(w.in, kDepthwiseChunk * w.step), row = h.step * read + std::min(w.out, kDepthwiseChunk);
+  return std::clamp<int64_t>((std::min(lines, pages) - (h.taps - h.step) * read) / row, 1, std::max<int64_t>(h.out, 1));
+}
+
 void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
   const bool loops = layer.input.type == POLYCONV_F64 || layer.input.type == POLYCONV_U16;
   p.near = w.dilation == 1 && w.step <= 2 && !loops;
-  p.square = square_of(p, layer, isa);
+  p.nine = has_nine(p, layer, isa);
+  p.square = p.nine ? 0 : square_of(p, layer, isa);
   // At stride 2 a sweep of two rows shares little, and spills where there are few registers.
-  p.twins = !many_registers(isa) && !p.grouped && p.near && layer.input.type == POLYCONV_F32 && taps(layer) > 1 &&
-            p.channels * 4 >= 2 * vector_bytes(isa) && (!p.square || w.step == 2);
+  p.twins = !many_registers(isa) && !p.nine && !p.grouped && p.near && layer.input.type == POLYCONV_F32 &&
+            taps(layer) > 1 && p.channels * 4 >= 2 * vector_bytes(isa) && (!p.square || w.step == 2);
   if (p.twins) p.square = 0;
   const int64_t bytes = tensor_bytes(layer);
   const bool tiles = !p.square && !p.grouped && layer.input.type == POLYCONV_F32 && layer.weights.size[kH] > 1;
@@ -132,15 +157,17 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   p.walks = !p.grouped && many_registers(isa) && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 &&
             h.step == 2 && bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kDepthwiseWalkBytes;
   p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, many_registers(isa));
+  if (p.nine) p.tile_rows = p.direct ? nine_rows(p) : kDepthwiseFew;
   p.skips = !p.square && pads_with_nothing(p, layer);
   p.scales = !p.grouped && p.direct && taps(layer) == 1 && w.step <= 2 && layer.input.type == POLYCONV_F32 &&
              p.channels * 4 >= vector_bytes(isa);
-  p.tile_columns = p.scales   ? kDepthwiseChunk
-                   : p.square ? p.direct ? kDepthwiseChunk : kDepthwiseSweep
-                              : columns_of(p, layer, isa);
+  p.tile_columns = p.scales             ? kDepthwiseChunk
+                   : p.square || p.nine ? p.direct ? kDepthwiseChunk : kDepthwiseSweep
+                                        : columns_of(p, layer, isa);
   if (pairs_rows(p, layer, isa)) p.tile_rows = kDepthwisePair;
   p.lines = (p.tile_rows - 1) * h.step + h.taps;
-  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square || p.scales ? 1 : p.tile_columns);
+  const bool any = !p.square && !p.scales && !p.nine;
+  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), any ? p.tile_columns : 1);
   p.line_pixels = (columns - 1) * w.step + (w.taps - 1) * w.dilation + 1;
   p.row_groups = ceil_div(h.out, p.tile_rows);
 }
@@ -172,9 +199,9 @@ void set_items(DepthwisePlan &p, const polyconv_layer &layer, int64_t tasks) {
 // Cycles of all multiply-adds: each tap is one and, unless unrolled, a load and one of a pointer.
 double multiply_cycles(const DepthwisePlan &p, const polyconv_layer &layer, double results) {
   return results * real(taps(layer)) *
-         (p.square ? 0.55
-          : p.near ? 0.75
-                   : 1.3) *
+         (p.square || p.nine ? 0.55
+          : p.near           ? 0.75
+                             : 1.3) *
          (layer.input.type == layer.sum_type ? 1.0 : 1.5);
 }
 
@@ -204,7 +231,8 @@ double serial_us(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa, i
   const double vectors = real(ceil_div(p.channels, lanes));
   const double groups = real(p.row_groups * p.axis[0].out * layer.output.size[kN]);
   const double sweeps = groups * real(ceil_div(p.axis[2].out, p.tile_columns));
-  const double columns = groups * real(p.square || p.scales ? p.axis[2].out : round_up(p.axis[2].out, p.tile_columns));
+  const double columns =
+      groups * real(p.square || p.scales || p.nine ? p.axis[2].out : round_up(p.axis[2].out, p.tile_columns));
   const double results = columns * real(p.tile_rows) * vectors;
   double cycles =
       p.grouped ? grouped_cycles(p, layer, isa, lanes, columns * vectors) : multiply_cycles(p, layer, results);
@@ -229,8 +257,8 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   set_tiles(p, layer, isa);
 
   const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
-  p.rows_at = p.axis[0].taps * p.lines * p.line_pixels * 8;
-  p.sums_at = round_up(p.rows_at + p.axis[0].taps * p.lines * 8, 64);
+  p.rows_at = p.nine ? 0 : p.axis[0].taps * p.lines * p.line_pixels * 8;
+  p.sums_at = p.nine ? 0 : round_up(p.rows_at + p.axis[0].taps * p.lines * 8, 64);
   p.scratch_bytes = p.sums_at + (p.direct ? 0 : p.tile_rows * p.tile_columns * kDepthwiseSums * bytes);
   const double us = p.serial_us = serial_us(p, layer, isa, lanes);
   const double moved = real(tensor_bytes(layer));
