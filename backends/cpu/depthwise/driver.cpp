@@ -23,7 +23,6 @@ namespace {
 using namespace sdk;
 
 constexpr int64_t kWalkChannels = 32;     // below, listing pixels for two rows takes as long as filtering them
-constexpr int64_t kMostListed = 1 << 20;  // channels of grouped results, four bytes each
 constexpr double kCacheBytesPerUs = 80e3; // of one thread, from and to the second cache
 // Of the time that kBytesPerUs allows, as rows come in order: from memory, and from the caches.
 constexpr double kFromMemory = 0.3, kFromCaches = 0.18;
@@ -35,11 +34,6 @@ int64_t tensor_bytes(const polyconv_layer &layer) {
 // Whole vectors of every instruction set, so that packed weights serve them all.
 int64_t weights_bytes(const DepthwisePlan &p, const polyconv_layer &layer) {
   return p.row_stride * taps(layer) * p.group_in * sum_bytes(layer.sum_type);
-}
-
-// The first input channel that result channel k reads.
-int64_t source_of(const polyconv_layer &layer, int64_t k) {
-  return k / (layer.output.size[kC] / layer.groups) * layer.weights.size[kC];
 }
 
 // Whether neighbouring pixels lie so far apart that a sweep's share one or two sets of the first cache.
@@ -286,21 +280,6 @@ void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const voi
               *out++ = k < p.channels ? load_as<T>(raw, w.type, at(w, k, c, d, h, x)) - zero_point : T(0);
 }
 
-// The most input channels, one behind the other, that a vector of `lanes` results reads. Vectors repeat themselves
-// after at most `lanes` of them where groups are narrower; where they are wider, the first that has two groups is the
-// widest.
-int64_t widest_read(const polyconv_layer &layer, int64_t lanes) {
-  const int64_t in = layer.input.size[kC], out = layer.output.size[kC], group_out = out / layer.groups;
-  const int64_t group_in = layer.weights.size[kC];
-  if (group_out >= lanes) return group_out % lanes == 0 ? group_in : 2 * group_in;
-  int64_t widest = 0;
-  for (int64_t k = 0; k < std::min(out, lanes * group_out); k += lanes) {
-    const int64_t first = std::min(source_of(layer, k), in - lanes);
-    widest = std::max(widest, source_of(layer, std::min(k + lanes, out) - 1) + group_in - first);
-  }
-  return widest;
-}
-
 // Results stored by the tile whose pixels all begin on a whole vector.
 bool pixels_aligned(const DepthwisePlan &p, int64_t vector) {
   return p.direct && p.channels * 4 % vector == 0 && steps_aligned(p.epilogue.result, {kN, kD, kH, kW}, vector);
@@ -393,32 +372,5 @@ bool depthwise_offer(const polyconv_request &request, Isa isa, Offer &offer) {
 std::unique_ptr<Instance> depthwise_create(const polyconv_request &request, Isa isa) {
   return std::make_unique<DepthwiseInstance>(request, isa);
 }
-
-namespace {
-
-bool grouped_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
-  const polyconv_layer &layer = *request.layers[0];
-  const int64_t in = layer.input.size[kC], out = layer.output.size[kC], of_group = layer.weights.size[kC];
-  if (layer.groups == 1) return offer.reject("takes several groups");
-  if (of_group == 1 && in == out) return offer.reject("takes several channels or filters a group; this is depthwise");
-  if (layer.input.stride[kC] != 1)
-    return wants_layout(POLYCONV_CHANNELS_LAST, "takes channels that lie side by side", offer);
-  const int64_t lanes = vector_bytes(isa) / sum_bytes(layer.sum_type);
-  if (in < lanes) return offer.reject("takes a vector of channels and more, not %" PRId64, in);
-  if (out > kMostListed)
-    return offer.reject("lists what each channel of results reads: takes up to %" PRId64 ", not %" PRId64, kMostListed,
-                        out);
-  const int64_t widest = widest_read(layer, lanes);
-  if (widest > 2 * lanes)
-    return offer.reject("takes vectors of results that read two vectors of channels at most, not %" PRId64 " channels",
-                        widest);
-  return depthwise_offer(request, isa, offer);
-}
-
-} // namespace
-
-const Kernel kernel_grouped =
-    kernel_by_isa("grouped", supports_by_isa<grouped_offer>, create_by_isa<DepthwiseInstance>);
 
 } // namespace polyconv::cpu

@@ -1,6 +1,6 @@
 // ring_driver.cpp - plans and runs depthwise convolution by rings of source rows. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/depthwise/ring_driver.hpp"
+#include "cpu/depthwise/driver.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/aligned.hpp"
