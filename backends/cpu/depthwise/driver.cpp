@@ -23,6 +23,7 @@ namespace {
 using namespace sdk;
 
 constexpr int64_t kWalkChannels = 32;     // below, listing pixels for two rows takes as long as filtering them
+constexpr int64_t kLine = 64;             // of a cache, bytes
 constexpr double kCacheBytesPerUs = 80e3; // of one thread, from and to the second cache
 // Of the time that kBytesPerUs allows, as rows come in order: from memory, and from the caches.
 constexpr double kFromMemory = 0.3, kFromCaches = 0.18;
@@ -69,6 +70,29 @@ bool pads_with_nothing(const DepthwisePlan &p, const polyconv_layer &layer) {
          (layer.pad_mode == POLYCONV_PAD_CONSTANT && layer.pad_value == p.zero_point);
 }
 
+// Bytes from one pixel of the input to the next, and of those the largest power of two that divides them.
+int64_t pixels_apart(const DepthwisePlan &p) {
+  return std::max<int64_t>(p.input.stride[kW] * 4, kLine);
+}
+int64_t pixels_align(const DepthwisePlan &p) {
+  return std::max(pixels_apart(p) & -pixels_apart(p), kLine);
+}
+
+// Pixels of which a line each stays in the first cache: lines a power of two apart share few sets, and mostly each is
+// in another page.
+int64_t lines_kept(const DepthwisePlan &p) {
+  constexpr int64_t kPage = 4096, kPages = 48;
+  return std::min(kRingBytes / pixels_align(p), kPages * kPage / std::min(pixels_apart(p), kPage));
+}
+
+// Whether what a row of results reads would not stay there at stride 1, as pixels share a quarter of the sets or fewer:
+// sweeps of two rows read it once less often.
+bool nine_collides(const DepthwisePlan &p) {
+  constexpr int64_t kApart = 256;
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  return h.step == 1 && pixels_align(p) >= kApart && 2 * (h.taps * w.in + w.out) > lines_kept(p);
+}
+
 // Whether nine weights in registers are all that the layer needs: padding is nothing, beside no column but the first
 // and the last of a row, and no row is all padding.
 bool has_nine(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
@@ -78,7 +102,7 @@ bool has_nine(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   return square && h.dilation == 1 && w.dilation == 1 && d.before == 0 && d.after == 0 && !many_registers(isa) &&
          !p.grouped && layer.input.type == POLYCONV_F32 && p.channels * 4 >= vector_bytes(isa) &&
          pads_with_nothing(p, layer) && w.before <= 1 && lacks <= 1 && w.out > 1 &&
-         tensor_bytes(layer) < kDepthwiseAheadBytes && !pixels_collide(layer);
+         tensor_bytes(layer) < kDepthwiseAheadBytes && !pixels_collide(layer) && !nine_collides(p);
 }
 
 // The height of sweeps that wastes least: a taller one loads fewer rows twice.
@@ -118,16 +142,12 @@ bool pairs_rows(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
          p.channels * 4 >= vector_bytes(isa) && h.dilation == 1 && h.taps > h.step && h.out > 1;
 }
 
-// Rows of results of which a line of channels stays in the first cache with what it reads until its next vector comes:
-// of every pixel another line, which share few sets where pixels lie a power of two apart, and mostly another page.
+// Rows of results of which a line of channels stays in the first cache with what it reads until its next vector comes.
 int64_t nine_rows(const DepthwisePlan &p) {
-  constexpr int64_t kLine = 64, kPage = 4096, kPages = 48;
   const Axis &h = p.axis[1], &w = p.axis[2];
-  const int64_t apart = p.input.stride[kW] * 4, together = apart > 0 ? apart & -apart : kLine;
-  const int64_t lines = kRingBytes / std::max(together, kLine),
-                pages = kPages * kPage / std::clamp(apart, kLine, kPage);
   const int64_t read = std::min(w.in, kDepthwiseChunk * w.step), row = h.step * read + std::min(w.out, kDepthwiseChunk);
-  return std::clamp<int64_t>((std::min(lines, pages) - (h.taps - h.step) * read) / row, 1, std::max<int64_t>(h.out, 1));
+  const int64_t rows = (lines_kept(p) - (h.taps - h.step) * read) / row;
+  return std::clamp<int64_t>(rows, 1, std::max<int64_t>(h.out, 1));
 }
 
 void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {

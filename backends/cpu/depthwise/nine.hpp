@@ -21,6 +21,8 @@ struct DepthwiseNine {
   int64_t to_row, to_column; // bytes
   int64_t rows, columns;     // of results
   bool left, right, stream;
+  bool relu;            // results are held from 0 on
+  const float *highest; // and to this, NULL: not
 };
 
 // One, three, five and seven times a distance in bytes, by which an operand in memory has the address of any column of
@@ -54,7 +56,8 @@ POLYCONV_INLINE void add_product_at(const char *p, const DepthwiseApart &apart, 
 struct NineRow {
   const char *source[3];
   char *to;
-  bool exists[3], stream;
+  bool exists[3], stream, relu;
+  const float *highest;
   DepthwiseApart pixels, results;
 };
 
@@ -92,6 +95,14 @@ POLYCONV_INLINE void nine_tile(NineRow &row, const F32 (&w)[9], const F32 &start
   add_nine_row<0, P, Step, Ends>(row, w, acc);
   add_nine_row<1, P, Step, Ends>(row, w, acc);
   add_nine_row<2, P, Step, Ends>(row, w, acc);
+  if (row.relu) {
+    const F32 zero = {}, highest = row.highest ? splat(*row.highest) : zero;
+#pragma GCC unroll 8
+    for (int j = 0; j < P; ++j) acc[j] = acc[j] < zero ? zero : acc[j]; // NaN stays
+    if (row.highest)
+#pragma GCC unroll 8
+      for (int j = 0; j < P; ++j) acc[j] = acc[j] > highest ? highest : acc[j];
+  }
 #pragma GCC unroll 8
   for (int j = 0; j < P; ++j)
     if (row.stream)
@@ -116,7 +127,7 @@ POLYCONV_NOINLINE void depthwise_nine(const DepthwiseNine &given) {
   const bool one = tiles == 1, both = one && n.left && n.right;
   const bool left = n.left && !both, right = n.right && !both && !(one && n.left);
   const int64_t inner = wide - (left || both) - (right && !narrow), less = narrow - (right && narrow > 0);
-  NineRow row = {{}, nullptr, {}, n.stream, apart_by(n.pixel), apart_by(n.to_column)};
+  NineRow row = {{}, nullptr, {}, n.stream, n.relu, n.highest, apart_by(n.pixel), apart_by(n.to_column)};
   for (int64_t y = 0; y < n.rows; ++y) {
 #pragma GCC unroll 3
     for (int i = 0; i < 3; ++i) {
@@ -138,7 +149,7 @@ POLYCONV_NOINLINE void depthwise_nine(const DepthwiseNine &given) {
   }
 }
 
-// The results once more, which are in the cache: no register was left for what an activation needs.
+// The results once more, which are in the cache: no register was left for what other activations need.
 POLYCONV_NOINLINE void activate_nine(const DepthwiseNine &n, int32_t activation, float alpha) {
   for (int64_t y = 0; y < n.rows; ++y)
     for (int64_t x = 0; x < n.columns; ++x) {

@@ -166,13 +166,16 @@ POLYCONV_INLINE void filter_nine(const DepthwiseGroup<float, float> &group, int6
   n.to_row = to.row * kBytes, n.to_column = to.column * kBytes;
   n.rows = group.rows, n.columns = columns;
   n.left = column<0, n.right = column + (columns - 1) * w.step + w.taps> w.in;
-  n.stream = to.stream && activation == POLYCONV_ACT_NONE;
+  n.relu = activation == POLYCONV_ACT_RELU || activation == POLYCONV_ACT_CLIPPED_RELU;
+  n.highest = activation == POLYCONV_ACT_CLIPPED_RELU ? &to.rules->activation_alpha : nullptr;
+  const bool again = activation != POLYCONV_ACT_NONE && !n.relu;
+  n.stream = to.stream && !again;
   for (; c < end; c += kL) {
     const int64_t at = c < end - kL ? c : end - kL;
     n.source = reinterpret_cast<const char *>(source + at), n.to = reinterpret_cast<char *>(to.to + at);
     n.weights = static_cast<const float *>(group.run.weights) + at, n.bias = to.bias ? to.bias + at : nullptr;
     w.step == 2 ? depthwise_nine_of<kDepthwiseNineApart, 2>(n) : depthwise_nine_of<kDepthwiseNine, 1>(n);
-    if (activation != POLYCONV_ACT_NONE) activate_nine(n, activation, to.rules->activation_alpha);
+    if (again) activate_nine(n, activation, to.rules->activation_alpha);
   }
 }
 
