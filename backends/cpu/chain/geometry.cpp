@@ -8,7 +8,6 @@
 #include "cpu/common/count.hpp"
 #include "cpu/dense/driver.hpp"
 #include "cpu/depthwise/driver.hpp"
-#include "cpu/depthwise/ring_driver.hpp"
 #include "cpu/depthwise/turned_driver.hpp"
 #include "cpu/direct/driver.hpp"
 #include "cpu/kernels.hpp"

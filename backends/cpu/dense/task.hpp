@@ -218,10 +218,10 @@ struct DensePanel {
 };
 
 // The tiles of a line, two where tiles are of two, against one panel and block of channels. `unfinished` holds the
-// line's sums between blocks.
+// line's sums between blocks. `tile` is the line's, so that what all its panels have in common is set to nothing once.
 template <class T>
-POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &b, const DensePanel &at,
-                                    T *unfinished) {
+POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &b, const DensePanel &at, T *unfinished,
+                                    DenseTile<T> &tile) {
   const DensePlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
   alignas(64) T one_tile[kDensePixels * kDenseVectors * kLanes<T>], start[kDenseVectors * kLanes<T>];
@@ -229,7 +229,9 @@ POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &
   const int64_t channels = rest < p.panel_channels ? rest : p.panel_channels;
   const bool last = at.channel_block + 1 == p.channel_blocks, two = channels > kLanes<T>;
   Row row = {b.image, task.group * p.group_out + made, b.depth, at.line, tile_column(p, b.tile), 1};
-  DenseTile<T> tile = {};
+  const bool whole = channels % kLanes<T> == 0;
+  const bool direct = last && p.stores_tiles && !p.along_w && (whole || e.result.type != POLYCONV_BF16);
+  if (!direct) tile = {};
   tile.runs = task.runs, tile.run_count = at.run_count;
   tile.pixel_stride = p.pixel_stride;
   tile.chains = p.chains;
@@ -238,9 +240,7 @@ POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &
   const int64_t part = p.chains ? 0 : fetch_ahead(task, b, at.line, p.taps * at.steps * p.panel_channels, tile);
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) == 0)
     if (p.offset && at.channel_block == 0) subtract_offset(task, b, at.line, at.panel, start);
-  const bool whole = channels % kLanes<T> == 0;
-  const bool direct = last && p.stores_tiles && !p.along_w && (whole || e.result.type != POLYCONV_BF16);
-  if (direct && !whole) tile.rest = static_cast<int32_t>(channels % kLanes<T>);
+  tile.rest = direct ? static_cast<int32_t>(channels % kLanes<T>) : 0;
   tile.result_row = p.panel_channels * static_cast<int64_t>(sizeof(T));
   if (direct) set_result(task, row, tile);
   for (int64_t i = b.tile; i < b.last_tile; ++i, unfinished += p.tile_pixels * p.panel_channels) {
@@ -272,7 +272,8 @@ POLYCONV_INLINE void multiply_lines(const DenseTask<T> &task, const DenseBlock &
   const int64_t channel = at.channel_block * p.channel_block, left = p.pixel - channel;
   at.steps = left < p.channel_block ? left : p.channel_block;
   at.run_count = list_runs(task, b, at.line, at.lines, channel, at.steps);
-  for (; at.panel < last_panel; ++at.panel) multiply_tiles(task, b, at, unfinished);
+  DenseTile<T> tile = {};
+  for (; at.panel < last_panel; ++at.panel) multiply_tiles(task, b, at, unfinished, tile);
 }
 
 template <class T>

@@ -193,6 +193,13 @@ POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, Dens
     for (; left > 0; --left) add_steps<1, First, Last>(t, pixels, weights, ahead, sums);
 }
 
+template <class T, int N>
+POLYCONV_INLINE void add_to_chain(const T *source, const T *weights, Vector<T> (&sums)[N]) {
+  const Vector<T> scalar = broadcast(source);
+#pragma GCC unroll 4
+  for (int n = 0; n < N; ++n) sums[n] = accumulate(sums[n], scalar, load(weights + n * kLanes<T>));
+}
+
 // All runs of a tile of one pixel, which would wait for its own sums: step after step goes to another of a few chains
 // of them, which are added at the end. Nothing is fetched early: weights are one stream, which the core follows by
 // itself.
@@ -204,14 +211,13 @@ POLYCONV_INLINE void add_in_chains(const DenseTile<T> &t, Vector<T> (&sums)[N]) 
     const DenseRun<T> &run = t.runs[i];
     if (t.column < run.inside.first || t.column >= run.inside.last) continue;
     const T *source = run.source + t.column * t.pixel_stride, *weights = t.weights + run.weights;
-    for (int64_t k = 0; k < run.steps; k += kChains)
+    int64_t left = run.steps;
+    for (; left >= kChains; left -= kChains, source += kChains, weights += kChains * kDensePanel<T>)
 #pragma GCC unroll 4
-      for (int c = 0; c < kChains; ++c, weights += kDensePanel<T>) {
-        if (k + c >= run.steps) break;
-        const Vector<T> scalar = broadcast(source + k + c);
+      for (int c = 0; c < kChains; ++c) add_to_chain(source + c, weights + c * kDensePanel<T>, chains[c]);
 #pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) chains[c][n] = accumulate(chains[c][n], scalar, load(weights + n * kLanes<T>));
-      }
+    for (int c = 0; c < kChains; ++c)
+      if (c < left) add_to_chain(source + c, weights + c * kDensePanel<T>, chains[c]);
   }
 #pragma GCC unroll 4
   for (int n = 0; n < N; ++n)

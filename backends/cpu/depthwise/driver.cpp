@@ -23,7 +23,7 @@ namespace {
 using namespace sdk;
 
 constexpr int64_t kWalkChannels = 32;     // below, listing pixels for two rows takes as long as filtering them
-constexpr int64_t kMostListed = 1 << 20;  // channels of grouped results, four bytes each
+constexpr int64_t kLine = 64;             // of a cache, bytes
 constexpr double kCacheBytesPerUs = 80e3; // of one thread, from and to the second cache
 // Of the time that kBytesPerUs allows, as rows come in order: from memory, and from the caches.
 constexpr double kFromMemory = 0.3, kFromCaches = 0.18;
@@ -35,11 +35,6 @@ int64_t tensor_bytes(const polyconv_layer &layer) {
 // Whole vectors of every instruction set, so that packed weights serve them all.
 int64_t weights_bytes(const DepthwisePlan &p, const polyconv_layer &layer) {
   return p.row_stride * taps(layer) * p.group_in * sum_bytes(layer.sum_type);
-}
-
-// The first input channel that result channel k reads.
-int64_t source_of(const polyconv_layer &layer, int64_t k) {
-  return k / (layer.output.size[kC] / layer.groups) * layer.weights.size[kC];
 }
 
 // Whether neighbouring pixels lie so far apart that a sweep's share one or two sets of the first cache.
@@ -67,6 +62,47 @@ int32_t square_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) 
   const bool known = taps == 3 || (taps == 5 && !p.grouped);
   if (!p.grouped && (pixels_collide(layer) || (taps == 5 && mostly_padding(p)))) return 0;
   return square && dense && whole && unrolled && known ? static_cast<int32_t>(taps) : 0;
+}
+
+// Whether what padding contributes is 0.
+bool pads_with_nothing(const DepthwisePlan &p, const polyconv_layer &layer) {
+  return layer.pad_mode == POLYCONV_PAD_ZERO ||
+         (layer.pad_mode == POLYCONV_PAD_CONSTANT && layer.pad_value == p.zero_point);
+}
+
+// Bytes from one pixel of the input to the next, and of those the largest power of two that divides them.
+int64_t pixels_apart(const DepthwisePlan &p) {
+  return std::max<int64_t>(p.input.stride[kW] * 4, kLine);
+}
+int64_t pixels_align(const DepthwisePlan &p) {
+  return std::max(pixels_apart(p) & -pixels_apart(p), kLine);
+}
+
+// Pixels of which a line each stays in the first cache: lines a power of two apart share few sets, and mostly each is
+// in another page.
+int64_t lines_kept(const DepthwisePlan &p) {
+  constexpr int64_t kPage = 4096, kPages = 48;
+  return std::min(kRingBytes / pixels_align(p), kPages * kPage / std::min(pixels_apart(p), kPage));
+}
+
+// Whether what a row of results reads would not stay there at stride 1, as pixels share a quarter of the sets or fewer:
+// sweeps of two rows read it once less often.
+bool nine_collides(const DepthwisePlan &p) {
+  constexpr int64_t kApart = 256;
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  return h.step == 1 && pixels_align(p) >= kApart && 2 * (h.taps * w.in + w.out) > lines_kept(p);
+}
+
+// Whether nine weights in registers are all that the layer needs: padding is nothing, beside no column but the first
+// and the last of a row, and no row is all padding.
+bool has_nine(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
+  const Axis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
+  const bool square = taps(layer) == 9 && h.taps == 3 && w.taps == 3 && h.step == w.step && w.step <= 2;
+  const int64_t lacks = (w.out - 1) * w.step + w.taps - w.before - w.in;
+  return square && h.dilation == 1 && w.dilation == 1 && d.before == 0 && d.after == 0 && !many_registers(isa) &&
+         !p.grouped && layer.input.type == POLYCONV_F32 && p.channels * 4 >= vector_bytes(isa) &&
+         pads_with_nothing(p, layer) && w.before <= 1 && lacks <= 1 && w.out > 1 &&
+         tensor_bytes(layer) < kDepthwiseAheadBytes && !pixels_collide(layer) && !nine_collides(p);
 }
 
 // The height of sweeps that wastes least: a taller one loads fewer rows twice.
@@ -98,12 +134,6 @@ int64_t columns_of(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa)
   return best;
 }
 
-// Whether what padding contributes is 0.
-bool pads_with_nothing(const DepthwisePlan &p, const polyconv_layer &layer) {
-  return layer.pad_mode == POLYCONV_PAD_ZERO ||
-         (layer.pad_mode == POLYCONV_PAD_CONSTANT && layer.pad_value == p.zero_point);
-}
-
 // Whether tiles of any kernel are of two rows of results: some source rows are read by both, and registers hold them.
 bool pairs_rows(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1];
@@ -112,14 +142,23 @@ bool pairs_rows(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
          p.channels * 4 >= vector_bytes(isa) && h.dilation == 1 && h.taps > h.step && h.out > 1;
 }
 
+// Rows of results of which a line of channels stays in the first cache with what it reads until its next vector comes.
+int64_t nine_rows(const DepthwisePlan &p) {
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  const int64_t read = std::min(w.in, kDepthwiseChunk * w.step), row = h.step * read + std::min(w.out, kDepthwiseChunk);
+  const int64_t rows = (lines_kept(p) - (h.taps - h.step) * read) / row;
+  return std::clamp<int64_t>(rows, 1, std::max<int64_t>(h.out, 1));
+}
+
 void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
   const bool loops = layer.input.type == POLYCONV_F64 || layer.input.type == POLYCONV_U16;
   p.near = w.dilation == 1 && w.step <= 2 && !loops;
-  p.square = square_of(p, layer, isa);
+  p.nine = has_nine(p, layer, isa);
+  p.square = p.nine ? 0 : square_of(p, layer, isa);
   // At stride 2 a sweep of two rows shares little, and spills where there are few registers.
-  p.twins = !many_registers(isa) && !p.grouped && p.near && layer.input.type == POLYCONV_F32 && taps(layer) > 1 &&
-            p.channels * 4 >= 2 * vector_bytes(isa) && (!p.square || w.step == 2);
+  p.twins = !many_registers(isa) && !p.nine && !p.grouped && p.near && layer.input.type == POLYCONV_F32 &&
+            taps(layer) > 1 && p.channels * 4 >= 2 * vector_bytes(isa) && (!p.square || w.step == 2);
   if (p.twins) p.square = 0;
   const int64_t bytes = tensor_bytes(layer);
   const bool tiles = !p.square && !p.grouped && layer.input.type == POLYCONV_F32 && layer.weights.size[kH] > 1;
@@ -132,15 +171,17 @@ void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   p.walks = !p.grouped && many_registers(isa) && layer.input.type == POLYCONV_F32 && p.direct && p.square == 3 &&
             h.step == 2 && bytes >= kStreamBytes && p.channels >= kWalkChannels && kept <= kDepthwiseWalkBytes;
   p.tile_rows = p.walks ? kDepthwiseWalk : rows_of(p, tall, many_registers(isa));
+  if (p.nine) p.tile_rows = p.direct ? nine_rows(p) : kDepthwiseFew;
   p.skips = !p.square && pads_with_nothing(p, layer);
   p.scales = !p.grouped && p.direct && taps(layer) == 1 && w.step <= 2 && layer.input.type == POLYCONV_F32 &&
              p.channels * 4 >= vector_bytes(isa);
-  p.tile_columns = p.scales   ? kDepthwiseChunk
-                   : p.square ? p.direct ? kDepthwiseChunk : kDepthwiseSweep
-                              : columns_of(p, layer, isa);
+  p.tile_columns = p.scales             ? kDepthwiseChunk
+                   : p.square || p.nine ? p.direct ? kDepthwiseChunk : kDepthwiseSweep
+                                        : columns_of(p, layer, isa);
   if (pairs_rows(p, layer, isa)) p.tile_rows = kDepthwisePair;
   p.lines = (p.tile_rows - 1) * h.step + h.taps;
-  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), p.square || p.scales ? 1 : p.tile_columns);
+  const bool any = !p.square && !p.scales && !p.nine;
+  const int64_t columns = round_up(std::min(w.out, kDepthwiseChunk), any ? p.tile_columns : 1);
   p.line_pixels = (columns - 1) * w.step + (w.taps - 1) * w.dilation + 1;
   p.row_groups = ceil_div(h.out, p.tile_rows);
 }
@@ -172,9 +213,9 @@ void set_items(DepthwisePlan &p, const polyconv_layer &layer, int64_t tasks) {
 // Cycles of all multiply-adds: each tap is one and, unless unrolled, a load and one of a pointer.
 double multiply_cycles(const DepthwisePlan &p, const polyconv_layer &layer, double results) {
   return results * real(taps(layer)) *
-         (p.square ? 0.55
-          : p.near ? 0.75
-                   : 1.3) *
+         (p.square || p.nine ? 0.55
+          : p.near           ? 0.75
+                             : 1.3) *
          (layer.input.type == layer.sum_type ? 1.0 : 1.5);
 }
 
@@ -204,7 +245,8 @@ double serial_us(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa, i
   const double vectors = real(ceil_div(p.channels, lanes));
   const double groups = real(p.row_groups * p.axis[0].out * layer.output.size[kN]);
   const double sweeps = groups * real(ceil_div(p.axis[2].out, p.tile_columns));
-  const double columns = groups * real(p.square || p.scales ? p.axis[2].out : round_up(p.axis[2].out, p.tile_columns));
+  const double columns =
+      groups * real(p.square || p.scales || p.nine ? p.axis[2].out : round_up(p.axis[2].out, p.tile_columns));
   const double results = columns * real(p.tile_rows) * vectors;
   double cycles =
       p.grouped ? grouped_cycles(p, layer, isa, lanes, columns * vectors) : multiply_cycles(p, layer, results);
@@ -229,8 +271,8 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   set_tiles(p, layer, isa);
 
   const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
-  p.rows_at = p.axis[0].taps * p.lines * p.line_pixels * 8;
-  p.sums_at = round_up(p.rows_at + p.axis[0].taps * p.lines * 8, 64);
+  p.rows_at = p.nine ? 0 : p.axis[0].taps * p.lines * p.line_pixels * 8;
+  p.sums_at = p.nine ? 0 : round_up(p.rows_at + p.axis[0].taps * p.lines * 8, 64);
   p.scratch_bytes = p.sums_at + (p.direct ? 0 : p.tile_rows * p.tile_columns * kDepthwiseSums * bytes);
   const double us = p.serial_us = serial_us(p, layer, isa, lanes);
   const double moved = real(tensor_bytes(layer));
@@ -256,21 +298,6 @@ void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const voi
           for (int64_t c = 0; c < p.group_in; ++c)
             for (int64_t k = first; k < first + unit; ++k)
               *out++ = k < p.channels ? load_as<T>(raw, w.type, at(w, k, c, d, h, x)) - zero_point : T(0);
-}
-
-// The most input channels, one behind the other, that a vector of `lanes` results reads. Vectors repeat themselves
-// after at most `lanes` of them where groups are narrower; where they are wider, the first that has two groups is the
-// widest.
-int64_t widest_read(const polyconv_layer &layer, int64_t lanes) {
-  const int64_t in = layer.input.size[kC], out = layer.output.size[kC], group_out = out / layer.groups;
-  const int64_t group_in = layer.weights.size[kC];
-  if (group_out >= lanes) return group_out % lanes == 0 ? group_in : 2 * group_in;
-  int64_t widest = 0;
-  for (int64_t k = 0; k < std::min(out, lanes * group_out); k += lanes) {
-    const int64_t first = std::min(source_of(layer, k), in - lanes);
-    widest = std::max(widest, source_of(layer, std::min(k + lanes, out) - 1) + group_in - first);
-  }
-  return widest;
 }
 
 // Results stored by the tile whose pixels all begin on a whole vector.
@@ -365,32 +392,5 @@ bool depthwise_offer(const polyconv_request &request, Isa isa, Offer &offer) {
 std::unique_ptr<Instance> depthwise_create(const polyconv_request &request, Isa isa) {
   return std::make_unique<DepthwiseInstance>(request, isa);
 }
-
-namespace {
-
-bool grouped_offer(const polyconv_request &request, Isa isa, Offer &offer) {
-  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
-  const polyconv_layer &layer = *request.layers[0];
-  const int64_t in = layer.input.size[kC], out = layer.output.size[kC], of_group = layer.weights.size[kC];
-  if (layer.groups == 1) return offer.reject("takes several groups");
-  if (of_group == 1 && in == out) return offer.reject("takes several channels or filters a group; this is depthwise");
-  if (layer.input.stride[kC] != 1)
-    return wants_layout(POLYCONV_CHANNELS_LAST, "takes channels that lie side by side", offer);
-  const int64_t lanes = vector_bytes(isa) / sum_bytes(layer.sum_type);
-  if (in < lanes) return offer.reject("takes a vector of channels and more, not %" PRId64, in);
-  if (out > kMostListed)
-    return offer.reject("lists what each channel of results reads: takes up to %" PRId64 ", not %" PRId64, kMostListed,
-                        out);
-  const int64_t widest = widest_read(layer, lanes);
-  if (widest > 2 * lanes)
-    return offer.reject("takes vectors of results that read two vectors of channels at most, not %" PRId64 " channels",
-                        widest);
-  return depthwise_offer(request, isa, offer);
-}
-
-} // namespace
-
-const Kernel kernel_grouped =
-    kernel_by_isa("grouped", supports_by_isa<grouped_offer>, create_by_isa<DepthwiseInstance>);
 
 } // namespace polyconv::cpu

@@ -1,24 +1,24 @@
-// kernels.cpp - which way of this folder a layer goes: what kernels depthwise and depthwise_data take. Compiled for the
-// baseline CPU.
+// kernels.cpp - which way of this folder a layer goes: what kernels depthwise, grouped and depthwise_data take.
+// Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/kernels.hpp"
 #include "cpu/adjoint/driver.hpp"
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/count.hpp"
 #include "cpu/depthwise/driver.hpp"
-#include "cpu/depthwise/ring_driver.hpp"
-#include "cpu/depthwise/spread_driver.hpp"
 #include "cpu/depthwise/turned_driver.hpp"
 #include "cpu/plane/driver.hpp"
 
 #include <polyconv/sdk/tensor.hpp>
 
+#include <algorithm>
 #include <cinttypes>
 
 namespace polyconv::cpu {
 namespace {
 
-constexpr double kConvertUs = 0.18e-3; // an element, from planes to pixels or back
+constexpr int64_t kMostListed = 1 << 20; // channels of grouped results, four bytes each
+constexpr double kConvertUs = 0.18e-3;   // an element, from planes to pixels or back
 
 void lay_channels_side_by_side(polyconv_tensor &t) {
   t.offset = 0, t.size[sdk::kN] = 1;
@@ -87,14 +87,55 @@ bool supports_data(const polyconv_request &request, int32_t config, sdk::Offer &
                                     : adjoint_supports(kernel_depthwise, request, config, offer);
 }
 
+std::unique_ptr<sdk::Instance> create_grouped(const polyconv_request &request, int32_t config) {
+  return depthwise_create(request, static_cast<Isa>(config));
+}
+
 std::unique_ptr<sdk::Instance> create_data(const polyconv_request &request, int32_t config) {
   const Isa isa = static_cast<Isa>(config);
   return spread_takes(request, isa) ? spread_create(request, isa) : adjoint_create(kernel_depthwise, request, config);
 }
 
+// The most input channels, one behind the other, that a vector of `lanes` results reads. Vectors repeat themselves
+// after at most `lanes` of them where groups are narrower; where they are wider, the first that has two groups is the
+// widest.
+int64_t widest_read(const polyconv_layer &layer, int64_t lanes) {
+  const int64_t in = layer.input.size[sdk::kC], out = layer.output.size[sdk::kC], group_out = out / layer.groups;
+  const int64_t group_in = layer.weights.size[sdk::kC];
+  if (group_out >= lanes) return group_out % lanes == 0 ? group_in : 2 * group_in;
+  int64_t widest = 0;
+  for (int64_t k = 0; k < std::min(out, lanes * group_out); k += lanes) {
+    const int64_t first = std::min(source_of(layer, k), in - lanes);
+    widest = std::max(widest, source_of(layer, std::min(k + lanes, out) - 1) + group_in - first);
+  }
+  return widest;
+}
+
+bool offer_grouped(const polyconv_request &request, Isa isa, sdk::Offer &offer) {
+  if (!takes_strips(request, POLYCONV_FORWARD, offer)) return false;
+  const polyconv_layer &layer = *request.layers[0];
+  const int64_t in = layer.input.size[sdk::kC], out = layer.output.size[sdk::kC],
+                of_group = layer.weights.size[sdk::kC];
+  if (layer.groups == 1) return offer.reject("takes several groups");
+  if (of_group == 1 && in == out) return offer.reject("takes several channels or filters a group; this is depthwise");
+  if (layer.input.stride[sdk::kC] != 1)
+    return wants_layout(POLYCONV_CHANNELS_LAST, "takes channels that lie side by side", offer);
+  const int64_t lanes = vector_bytes(isa) / sum_bytes(layer.sum_type);
+  if (in < lanes) return offer.reject("takes a vector of channels and more, not %" PRId64, in);
+  if (out > kMostListed)
+    return offer.reject("lists what each channel of results reads: takes up to %" PRId64 ", not %" PRId64, kMostListed,
+                        out);
+  const int64_t widest = widest_read(layer, lanes);
+  if (widest > 2 * lanes)
+    return offer.reject("takes vectors of results that read two vectors of channels at most, not %" PRId64 " channels",
+                        widest);
+  return depthwise_offer(request, isa, offer);
+}
+
 } // namespace
 
 const sdk::Kernel kernel_depthwise = kernel_by_isa("depthwise", supports_by_isa<offer_forward>, create_forward);
+const sdk::Kernel kernel_grouped = kernel_by_isa("grouped", supports_by_isa<offer_grouped>, create_grouped);
 const sdk::Kernel kernel_depthwise_data = kernel_by_isa("depthwise_data", supports_data, create_data);
 
 } // namespace polyconv::cpu

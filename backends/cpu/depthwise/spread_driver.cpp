@@ -1,6 +1,6 @@
 // spread_driver.cpp - plans, packs and runs gradients of data at stride 2. Compiled for the baseline CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/depthwise/spread_driver.hpp"
+#include "cpu/depthwise/driver.hpp"
 
 #include "cpu/common/accepts.hpp"
 #include "cpu/common/aligned.hpp"

@@ -5,6 +5,7 @@
 
 #include "cpu/common/pixels.hpp"
 #include "cpu/common/types.hpp"
+#include "cpu/depthwise/nine.hpp"
 #include "cpu/depthwise/tile.hpp"
 
 namespace polyconv::cpu::POLYCONV_ISA {
@@ -149,6 +150,35 @@ POLYCONV_INLINE void filter_any(const DepthwiseGroup<From, T> &group, const Dept
         : depthwise_any<false, kDepthwiseColumns, 0>(tile, rows, w, c, end, to);
 }
 
+// 3 x 3 taps of channels [c, end), at least a vector of them. The last vector may overlap the one before.
+POLYCONV_INLINE void filter_nine(const DepthwiseGroup<float, float> &group, int64_t x, int64_t columns, int64_t c,
+                                 int64_t end, const DepthwiseStore<float> &to) {
+  constexpr int64_t kL = kF32Lanes, kBytes = sizeof(float);
+  const DepthwisePlan &p = group.plan;
+  const Axis &h = p.axis[1], &w = p.axis[2];
+  const int64_t *stride = p.input.stride;
+  const int64_t row = group.at.h * h.step - h.before, column = (group.at.w + x) * w.step - w.before;
+  const int32_t activation = to.rules ? to.rules->activation : POLYCONV_ACT_NONE;
+  const float *source = static_cast<const float *>(group.run.input) + p.input.offset + group.at.n * stride[0] +
+                        group.at.d * p.axis[0].step * stride[2] + row * stride[3] + column * stride[4];
+  DepthwiseNine n = {};
+  n.row = stride[3] * kBytes, n.pixel = stride[4] * kBytes, n.first = row, n.height = h.in, n.tap = p.row_stride;
+  n.to_row = to.row * kBytes, n.to_column = to.column * kBytes;
+  n.rows = group.rows, n.columns = columns;
+  n.left = column<0, n.right = column + (columns - 1) * w.step + w.taps> w.in;
+  n.relu = activation == POLYCONV_ACT_RELU || activation == POLYCONV_ACT_CLIPPED_RELU;
+  n.highest = activation == POLYCONV_ACT_CLIPPED_RELU ? &to.rules->activation_alpha : nullptr;
+  const bool again = activation != POLYCONV_ACT_NONE && !n.relu;
+  n.stream = to.stream && !again;
+  for (; c < end; c += kL) {
+    const int64_t at = c < end - kL ? c : end - kL;
+    n.source = reinterpret_cast<const char *>(source + at), n.to = reinterpret_cast<char *>(to.to + at);
+    n.weights = static_cast<const float *>(group.run.weights) + at, n.bias = to.bias ? to.bias + at : nullptr;
+    w.step == 2 ? depthwise_nine_of<kDepthwiseNineApart, 2>(n) : depthwise_nine_of<kDepthwiseNine, 1>(n);
+    if (again) activate_nine(n, activation, to.rules->activation_alpha);
+  }
+}
+
 // What depthwise_share does with channels [c, end), at least a vector of them, of `columns` columns from x on. The last
 // vector may overlap the one before.
 struct DepthwiseFilter {
@@ -157,6 +187,8 @@ struct DepthwiseFilter {
                                      int64_t end, const DepthwiseStore<T> &to) {
     const DepthwisePlan &p = group.plan;
     const int64_t step = p.axis[2].step;
+    if constexpr (!kManyRegisters && sizeof(From) == 4 && sizeof(T) == 4)
+      if (p.nine) return filter_nine(group, x, columns, c, end, to);
     DepthwiseTile<From, T> tile = tile_at(group, x, columns, c);
     if constexpr (sizeof(From) == 4)
       if (p.scales) return depthwise_scale(tile, step, group.lines == 0, c, end, to);
@@ -244,7 +276,7 @@ POLYCONV_NOINLINE void depthwise_share(const DepthwisePlan &p, const LayerRun &r
     for (; group.at.w < p.axis[2].out; group.at.w += kDepthwiseChunk) {
       const int64_t rest = p.axis[2].out - group.at.w;
       group.columns = rest < kDepthwiseChunk ? rest : kDepthwiseChunk;
-      list_lines(group);
+      if (!p.nine) list_lines(group);
       for (int64_t block = part * p.blocks / p.parts, c = first, end = 0; block < (part + 1) * p.blocks / p.parts;
            ++block, c = end) {
         end = block_channel(p, block + 1);

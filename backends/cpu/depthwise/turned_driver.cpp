@@ -44,13 +44,14 @@ polyconv_layer pixels_of(polyconv_layer layer, int64_t unit) {
 }
 
 // As many channels as share the list of a small image's pixels, while they stay in the cache and keep all threads busy.
-int64_t unit_of(const polyconv_layer &layer, const polyconv_policy &policy) {
+// Pixels of 128 channels would share eight sets of the first cache.
+int64_t unit_of(const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   const int64_t pixels = spatial(layer.input) + spatial(layer.output), channels = layer.input.size[kC];
-  int64_t most = kDepthwiseBlock;
+  int64_t most = many_registers(isa) ? kDepthwiseBlock : kDepthwiseBlock - kDepthwiseUnit;
   while (most > kDepthwiseUnit &&
          (pixels > kTurnedStripBytes / (most * 4) ||
           (policy.threads > 1 && ceil_div(channels, most) * layer.input.size[kN] < 4 * policy.threads)))
-    most /= 2;
+    most = round_up(most / 2, kDepthwiseUnit);
   return round_up(ceil_div(channels, ceil_div(channels, most)), kDepthwiseUnit);
 }
 
@@ -130,7 +131,7 @@ TurnedPlan turned_geometry(const polyconv_layer &layer, const polyconv_policy &p
   TurnedPlan p{};
   polyconv_policy alone = policy;
   alone.threads = 1;
-  p.unit = unit_of(layer, policy);
+  p.unit = unit_of(layer, policy, isa);
   p.pixels = depthwise_geometry(pixels_of(layer, p.unit), alone, isa);
   p.pixels.walks = 0;
   p.pixels.ahead = 0; // what it reads is in the cache

@@ -206,8 +206,11 @@ DirectPlan direct_geometry(const polyconv_layer &layer, const polyconv_policy &p
   arithmetic += pieces * per_piece * static_cast<double>(p.reduce) * kLineUs + rows * kRowUs;
   // One channel a group: each row of sums is gathered for one filter alone.
   if (p.reduce == 1 && p.groups > 1) arithmetic *= (p.backward ? 1.4 : 1.0) * (p.axis[2].step > 1 ? 1.3 : 1.0);
+  // Every piece reads its blocks' weights, anew where they are more than the caches keep.
+  const double weights = static_cast<double>(p.packed_elements * element_bytes(p));
+  const double passes = pieces / static_cast<double>(std::max<int64_t>(p.groups * p.block_parts, 1));
   const double moved = static_cast<double>(sdk::elements(p.source) + sdk::elements(layer.result)) * 4.0 +
-                       static_cast<double>(p.packed_elements * element_bytes(p));
+                       weights * (weights < static_cast<double>(kStreamBytes) ? 1.0 : passes);
   p.serial_us = arithmetic;
   p.estimate_us = estimate_us(p.tasks, arithmetic + group_lines_us(layer), moved);
   return p;

@@ -12,6 +12,7 @@
 namespace polyconv::cpu::POLYCONV_ISA {
 
 constexpr int kShiftedFilters = kManyRegisters ? 14 : 6, kShiftedVectors = 2;
+constexpr int kShiftedSteps = kSteps<3>;
 constexpr int kShiftedAhead = 24; // steps that weights are fetched ahead: some 350 cycles
 
 struct ShiftedTile {
@@ -52,6 +53,20 @@ POLYCONV_INLINE void store_shifted(const ShiftedTile &t, F32 (&sums)[M][N]) {
   }
 }
 
+// What one tap of a channel gives. Few lines in a row: no core foresees the next channel's. Of 16 registers a step has
+// so few multiply-adds that fetching more than one of them shows, and weights are read in order.
+template <int M, int N>
+POLYCONV_INLINE void add_tap(const float *source, int64_t next_channel, const float *weights, F32 (&sums)[M][N]) {
+  F32 vectors[N];
+#pragma GCC unroll 4
+  for (int n = 0; n < N; ++n) {
+    vectors[n] = loaded(load(source + n * kF32Lanes));
+    if (n % kLineVectors == 0) __builtin_prefetch(source + n * kF32Lanes + next_channel);
+  }
+  if constexpr (kManyRegisters) __builtin_prefetch(weights + kShiftedAhead * M);
+  add_products([&](int m) { return loaded(splat(weights[m])); }, vectors, sums);
+}
+
 template <int M, int N>
 POLYCONV_NOINLINE void shifted_tile(const ShiftedTile &t) {
   F32 sums[M][N] = {};
@@ -61,18 +76,14 @@ POLYCONV_NOINLINE void shifted_tile(const ShiftedTile &t) {
     for (int n = 0; n < N; ++n) __builtin_prefetch(t.result + m * t.result_stride + t.place[n], 1);
   const float *channel = t.source, *weights = t.weights;
   const int64_t taps = t.taps, *const tap = t.tap, next_channel = t.channel_elements;
-  for (int64_t c = 0; c < t.channels; ++c, channel += next_channel)
-    for (int64_t i = 0; i < taps; ++i, weights += M) {
-      const float *source = channel + tap[i];
-      F32 vectors[N];
-#pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) {
-        vectors[n] = loaded(load(source + n * kF32Lanes));
-        __builtin_prefetch(source + n * kF32Lanes + next_channel); // few lines in a row: no core foresees them
-      }
-      __builtin_prefetch(weights + kShiftedAhead * M);
-      add_products([&](int m) { return loaded(splat(weights[m])); }, vectors, sums);
-    }
+  for (int64_t c = 0; c < t.channels; ++c, channel += next_channel) {
+    int64_t i = 0;
+    for (; i + kShiftedSteps <= taps; i += kShiftedSteps, weights += kShiftedSteps * M)
+#pragma GCC unroll 3
+      for (int k = 0; k < kShiftedSteps; ++k) add_tap(channel + tap[i + k], next_channel, weights + k * M, sums);
+    if constexpr (kShiftedSteps > 1)
+      for (; i < taps; ++i, weights += M) add_tap(channel + tap[i], next_channel, weights, sums);
+  }
   store_shifted(t, sums);
 }
 
