@@ -115,10 +115,15 @@ __device__ inline void multiply_all(Sums<T, Tile> &sums, const Product &p, int64
 
   const F at;
   const T *const a = stages + at.pixel, *const b = stages + F::activations + at.channel;
-  int now = 0, then = (Tile::stages - 1) * F::stage;         // stages that are multiplied and fetched
-  constexpr int kRows = Tile::depth, kLag = A::held ? 2 : 0; // rows between a load and its deposit
-  Operands<T, Tile> operands[2];
-  operands[0].load(a, b, 0);
+  int now = 0, then = (Tile::stages - 1) * F::stage; // stages that are multiplied and fetched
+  // Rows between a load and its deposit, and rows whose operands are under way: where tiles are small few warps share a
+  // scheduler, and what one waits for no other hides.
+  constexpr int kRows = Tile::depth, kLag = !A::held ? 0 : Tile::pixels <= 64 ? 10 : 2;
+  constexpr int kAhead = Tile::pixels < 64 ? 3 : 1, kRing = kAhead + 1;
+  static_assert(kRows % kRing == 0, "the last row of a block is not where the next block's first ones go");
+  Operands<T, Tile> operands[kRing];
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k) operands[k].load(a, b, k);
 #pragma unroll 1
   for (int32_t left = blocks; left > 0; --left) {
     activations.next();
@@ -133,17 +138,16 @@ __device__ inline void multiply_all(Sums<T, Tile> &sums, const Product &p, int64
     };
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      if (k + 1 < kRows) {
-        operands[(k + 1) % 2].load(a + now, b + now, k + 1);
-        fetch_at(k);
-      } else {
-        fetch_at(k);
+      if (k + kAhead < kRows) operands[(k + kAhead) % kRing].load(a + now, b + now, k + kAhead);
+      fetch_at(k);
+      if (k + 1 == kRows) {
         commit_copies();
         await_groups<Tile::stages - 2>();
         __syncthreads();
-        operands[0].load(a + next, b + next, 0); // after the last block: not used
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) operands[i].load(a + next, b + next, i); // after the last block: not used
       }
-      operands[k % 2].multiply(sums);
+      operands[k % kRing].multiply(sums);
     }
     now = next;
   }

@@ -64,9 +64,11 @@ __global__ void __launch_bounds__(kMostVectorWarps * 32, Vectors ? 2 : 1)
   const VectorShare share(p.layer);
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32, mine = lane % kDepthLanes * 4;
   const auto *const x_begin = static_cast<const float *>(p.x);
+  // A lane finds one row and tells the others: the divisions take longer than the products where each finds all.
+  const int32_t found = row_begin(p, tile, tile.row + lane % Rows);
   int32_t rows[Rows];
 #pragma unroll
-  for (int r = 0; r < Rows; ++r) rows[r] = row_begin(p, tile, tile.row + r);
+  for (int r = 0; r < Rows; ++r) rows[r] = Rows == 1 ? found : __shfl_sync(~0u, found, r);
   const auto *w = static_cast<const float4 *>(p.weights) +
                   (int64_t{tile.tile} * p.layer.chunks() + share.first) * (kVectorBlock / 4) + lane;
   float sums[Rows * kLaneFilters] = {};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 
@@ -36,6 +37,16 @@ struct FirstTap {
 
 __device__ inline bool is_there(const TapAxis &axis, int32_t at) {
   return static_cast<uint32_t>(at) < static_cast<uint32_t>(axis.size);
+}
+
+// How far apart results that meet the same taps, one after the other, read along an axis.
+__host__ __device__ inline int32_t between_results(const TapAxis &axis) {
+  return axis.by == 1 ? axis.scale : 1;
+}
+
+// Whether what such a result reads through one tap, its neighbour reads through the next.
+inline bool close_taps(const TapAxis &axis) {
+  return axis.taps > axis.tap_step && std::abs(axis.at_step) == between_results(axis);
 }
 
 // Of results that are stored at once.

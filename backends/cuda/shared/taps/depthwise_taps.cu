@@ -32,6 +32,8 @@ DepthwiseTaps make_taps(const polyconv_layer &l, int channels) {
   s.offset = small(source_of(l).offset), s.image = small(source_of(l).stride[0]);
   s.filters = small(l.weights.size[0]);
   s.phases = s.axis[2].by;
+  // Of 8 channels three taps are too few for what keeping takes in registers: 3 x 3 x 3 takes a sixth longer.
+  s.close = close_taps(s.axis[2]) && (channels < 8 || s.axis[2].taps > 3);
   const int64_t(&size)[5] = l.result.size;
   const int64_t chunks = size[1] / channels, strips = ceil_div(size[4], int64_t{kTapColumns} * s.phases) * s.phases;
   const int64_t threads = size[0] * size[2] * size[3] * strips * chunks;
@@ -46,27 +48,29 @@ DepthwiseTaps make_taps(const polyconv_layer &l, int channels) {
 // ---------------------------------------------------------------- supports
 
 // Microseconds: the bytes, or what comes from the second cache, or what lanes issue, or taps one after the other, of
-// which each waits for its loads: so many clocks that 24 warps of a multiprocessor hide them. 36 layers on an H200.
+// which each waits for its loads, or some together: so many clocks that 24 warps of a multiprocessor hide them. 36 layers
+// on an H200, and 26 whose words are kept for the next tap.
 double taps_us(const polyconv_layer &l, int channels) {
   const DepthwiseTaps s = make_taps(l, channels);
   const double depth = taps_met(s.axis[0], l.result.size[2], 1), rows = taps_met(s.axis[1], l.result.size[3], 1);
   const double columns = taps_met(s.axis[2], l.result.size[4], kTapColumns);
   const bool half = source_of(l).type != POLYCONV_F32;
   const double convert = half ? 1 : 0;
-  const double tap = 24 + kTapColumns * (6 + channels * (1 + convert)) + channels * convert;
+  const double tap = s.close ? 26 + channels * (kTapColumns + 3 + 2 * convert)
+                             : 24 + kTapColumns * (6 + channels * (1 + convert)) + channels * convert;
   const double ending =
       is_plain(l, channels) ? 40 + kTapColumns * (4.0 + channels * 4) : kTapColumns * channels * 200.0;
   const double thread = 90 + (s.phases > 1 ? 60 : 0) + depth * (10 + rows * (20 + columns * tap)) + ending;
-  const double summing = real(s.threads) * thread / (128.0 * kHopperMultiprocessors * kHopperClocks * 0.55);
-  const double bytes = half ? 2 : 4, results = real(sdk::elements(l.result));
-  const double met = part_met(s.axis[0]) * part_met(s.axis[1]) * part_met(s.axis[2]);
+  const double issuing = !s.close ? 0.55 : channels == 8 ? 0.45 : 0.6; // of the rate
+  const double summing = real(s.threads) * thread / (128.0 * kHopperMultiprocessors * kHopperClocks * issuing);
   const double moving =
       (bytes * met * real(sdk::elements(source_of(l))) + (l.result.type == POLYCONV_F32 ? 4 : 2) * results) / 4.1e6;
   // Neighbouring columns share what they read in the first cache, rows in the second.
   const double far = l.dilation[2] == 1 ? std::min<double>(columns, s.axis[2].scale) : columns;
   const double cached = bytes * results * depth * rows * far / 4.8e6;
   const double waves = std::ceil(real(s.threads) / (24.0 * 32 * kHopperMultiprocessors));
-  const double waiting = waves * depth * rows * columns * 1000 / kHopperClocks;
+  const double turns = s.close ? std::ceil(columns / 3) : columns, turn = s.close ? 600 + 150 * channels : 1000;
+  const double waiting = waves * depth * rows * turns * turn / kHopperClocks;
   const double working = std::max({summing, moving, cached}) + 0.3 * std::min(summing, std::max(moving, cached));
   return std::max(2 + working, 0.8 + waiting); // the first tap's wait is what every kernel begins with
 }

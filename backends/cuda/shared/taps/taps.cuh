@@ -1,6 +1,6 @@
 // taps.cuh - the kernel of cuda-shared/depthwise_taps as a template; taps_<type>.cu instantiate it. A thread goes from
-// tap to tap: one vector of weights meets what four results of a row read, which comes from the caches. Rows and
-// columns of taps that lie beside the image are left out, which are most where the dilation is large; and so are taps
+// tap to tap: one vector of weights meets what four results of a row read, which comes from the caches, or where the
+// next result read it through the tap before from registers. Rows and columns of taps that lie beside the image are left out, which are most where the dilation is large; and so are taps
 // that a strided gradient does not meet, for results of a thread are a stride apart.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -16,25 +16,34 @@ namespace polyconv::cuda::shared {
 template <int V>
 using TapSums = float[kTapColumns][V];
 
+template <class T, int V>
+__device__ inline Channels<T, V> load_channels(const T *from) {
+  return __ldg(reinterpret_cast<const Channels<T, V> *>(from));
+}
+
+// Whether any result of a strip reads inside the row through the tap by which its first one reads at `at`.
+__device__ inline bool meets_row(const TapAxis &axis, int32_t at, int32_t apart) {
+  return at + (kTapColumns - 1) * apart >= 0 && at < axis.size;
+}
+
 // A row of taps: `x` and `weights` are of its first tap and the thread's first channel, `across` is the first result's.
 template <class T, int V>
 __device__ inline void sum_row(const DepthwiseTaps &s, const T *x, const T *weights, const FirstTap &across,
                                TapSums<V> &sums) {
   const TapAxis &axis = s.axis[2];
-  const int32_t apart = axis.by == 1 ? axis.scale : 1; // from one result to the next
+  const int32_t apart = between_results(axis);
   int32_t at = across.at;
 #pragma unroll 1
   for (int32_t tap = across.tap; tap < axis.taps; tap += axis.tap_step, at += axis.at_step) {
-    if (at + (kTapColumns - 1) * apart < 0 || at >= axis.size) continue;
+    if (!meets_row(axis, at, apart)) continue;
     Channels<T, V> words[kTapColumns];
 #pragma unroll
     for (int i = 0; i < kTapColumns; ++i) {
       words[i] = {};
-      if (is_there(axis, at + i * apart))
-        words[i] = __ldg(reinterpret_cast<const Channels<T, V> *>(x + (at + i * apart) * axis.stride));
+      if (is_there(axis, at + i * apart)) words[i] = load_channels<T, V>(x + (at + i * apart) * axis.stride);
     }
     float w[V];
-    unpack<T>(__ldg(reinterpret_cast<const Channels<T, V> *>(weights + tap * s.filters)), w);
+    unpack<T>(load_channels<T, V>(weights + tap * s.filters), w);
 #pragma unroll
     for (int i = 0; i < kTapColumns; ++i) {
       float v[V];
@@ -43,6 +52,63 @@ __device__ inline void sum_row(const DepthwiseTaps &s, const T *x, const T *weig
       for (int c = 0; c < V; ++c) sums[i][c] = fmaf(v[c], w[c], sums[i][c]);
     }
   }
+}
+
+// The same where taps step as far as results are apart (close_taps): word j of the strip meets result i through the
+// tap j - i after the first, so that each is loaded and converted once, and those of some taps are under way together.
+// Where taps step back, words and results are counted from the last: sums[0] is the last result's.
+template <class T, int V>
+__device__ inline void sum_close_row(const DepthwiseTaps &s, const T *x, const T *weights, const FirstTap &across,
+                                     TapSums<V> &sums) {
+  constexpr int kTogether = V * sizeof(float) > 16 ? 2 : 4, kKept = kTapColumns - 1; // what registers hold
+  const TapAxis &axis = s.axis[2];
+  const int32_t apart = between_results(axis), step = axis.at_step;
+  int32_t first = across.at, at = step < 0 ? first + kKept * apart : first; // of the first result, of word 0
+  const auto load = [&](int32_t place, float(&word)[V]) {
+    Channels<T, V> packed = {};
+    if (is_there(axis, place)) packed = load_channels<T, V>(x + place * axis.stride);
+    unpack<T>(packed, word);
+  };
+  float words[kKept + kTogether][V];
+#pragma unroll
+  for (int j = 0; j < kKept; ++j) load(at + j * step, words[j]);
+#pragma unroll 1
+  for (int32_t tap = across.tap; tap < axis.taps;
+       tap += kTogether * axis.tap_step, at += kTogether * step, first += kTogether * step) {
+    Channels<T, V> packed[kTogether] = {};
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j)
+      if (tap + j * axis.tap_step < axis.taps)
+        packed[j] = load_channels<T, V>(weights + (tap + j * axis.tap_step) * s.filters);
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) load(at + (kKept + j) * step, words[kKept + j]);
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      if (tap + j * axis.tap_step >= axis.taps || !meets_row(axis, first + j * step, apart)) continue;
+      float w[V];
+      unpack<T>(packed[j], w);
+#pragma unroll
+      for (int i = 0; i < kTapColumns; ++i)
+#pragma unroll
+        for (int c = 0; c < V; ++c) sums[i][c] = fmaf(words[i + j][c], w[c], sums[i][c]);
+    }
+#pragma unroll
+    for (int j = 0; j < kKept; ++j)
+#pragma unroll
+      for (int c = 0; c < V; ++c) words[j][c] = words[j + kTogether][c];
+  }
+}
+
+// Counts results from the other end.
+template <int V>
+__device__ inline void reverse(TapSums<V> &sums) {
+#pragma unroll
+  for (int i = 0; i < kTapColumns / 2; ++i)
+#pragma unroll
+    for (int c = 0; c < V; ++c) {
+      const float sum = sums[i][c];
+      sums[i][c] = sums[kTapColumns - 1 - i][c], sums[kTapColumns - 1 - i][c] = sum;
+    }
 }
 
 // Bias, bounds, and vectors of results.
@@ -79,8 +145,8 @@ __device__ inline void store_any(const Conv<int32_t> &p, const DepthwiseTaps &s,
   }
 }
 
-template <class T, int V, bool Plain>
-__global__ void __launch_bounds__(kTapThreads)
+template <class T, int V, bool Plain, bool Close>
+__global__ void __launch_bounds__(kTapThreads, 4)
     sum_taps(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ DepthwiseTaps s, const T *x,
              const T *weights, T *y) {
   ptx::await_previous();
@@ -98,11 +164,17 @@ __global__ void __launch_bounds__(kTapThreads)
   for (int32_t a = first.tap, d = first.at; a < s.axis[0].taps; a += s.axis[0].tap_step, d += s.axis[0].at_step) {
     if (!is_there(s.axis[0], d)) continue;
 #pragma unroll 1
-    for (int32_t b = down.tap, h = down.at; b < s.axis[1].taps; b += s.axis[1].tap_step, h += s.axis[1].at_step)
-      if (is_there(s.axis[1], h))
-        sum_row<T, V>(s, x + d * s.axis[0].stride + h * s.axis[1].stride,
-                      weights + (a * s.axis[1].taps + b) * s.axis[2].taps * s.filters, across, sums);
+    for (int32_t b = down.tap, h = down.at; b < s.axis[1].taps; b += s.axis[1].tap_step, h += s.axis[1].at_step) {
+      if (!is_there(s.axis[1], h)) continue;
+      const T *const row = x + d * s.axis[0].stride + h * s.axis[1].stride;
+      const T *const taps = weights + (a * s.axis[1].taps + b) * s.axis[2].taps * s.filters;
+      if constexpr (Close)
+        sum_close_row<T, V>(s, row, taps, across, sums);
+      else
+        sum_row<T, V>(s, row, taps, across, sums);
+    }
   }
+  if (Close && s.axis[2].at_step < 0) reverse<V>(sums);
   if constexpr (Plain)
     store_plain<T, V>(p, s, sums, y, at);
   else
@@ -112,8 +184,9 @@ __global__ void __launch_bounds__(kTapThreads)
 template <class T, int V, bool Plain>
 void launch_taps(const Conv<int32_t> &p, const DepthwiseTaps &s, const void *x, const void *weights, void *y,
                  cudaStream_t stream) {
-  launch_waiting(sum_taps<T, V, Plain>, static_cast<unsigned>(ceil_div(s.threads, kTapThreads)), kTapThreads, 0, stream,
-                 p, s, static_cast<const T *>(x), static_cast<const T *>(weights), static_cast<T *>(y));
+  const auto blocks = static_cast<unsigned>(ceil_div(s.threads, kTapThreads));
+  launch_waiting(s.close ? sum_taps<T, V, Plain, true> : sum_taps<T, V, Plain, false>, blocks, kTapThreads, 0, stream, p,
+                 s, static_cast<const T *>(x), static_cast<const T *>(weights), static_cast<T *>(y));
 }
 
 template <class T, int V>

@@ -18,6 +18,7 @@ struct DepthwiseTaps {
   int32_t offset, image; // of what is read
   int32_t filters;       // channels of a tap's weights
   int32_t phases;        // of columns
+  bool close;            // what a tap of a row reads, its neighbour reads for the next result
   Divider chunks, strips, rows, planes, residues;
   int32_t threads;
   Bounds bounds; // of results that are stored as vectors
