@@ -35,6 +35,14 @@ inline LastSums sums_of(const polyconv_layer &l) {
   return p;
 }
 
+// With the pointers of a run, whose workspace begins with the pieces.
+inline void set_pointers(const polyconv_layer &l, const polyconv_arguments &a, LastSums *p) {
+  p->x = begin_of(l.input, a.input);
+  p->dy = begin_of(l.output, a.output);
+  p->result = a.weights[0];
+  p->pieces = static_cast<float *>(a.workspace);
+}
+
 inline int64_t pieces_bytes(const LastSums &p) {
   return aligned_bytes(int64_t{p.splits} * p.all_taps() * p.row_channels() * 4);
 }

@@ -164,10 +164,7 @@ class DepthwiseLastWeights final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     const int bytes = layer_.input.type == POLYCONV_F32 ? 4 : 2;
     LastSums p = sums_;
-    p.x = begin_of(layer_.input, a.input);
-    p.dy = begin_of(layer_.output, a.output);
-    p.result = a.weights[0];
-    p.pieces = static_cast<float *>(a.workspace);
+    set_pointers(layer_, a, &p);
     p.early = early_;
     int columns = columns_;
     if (p.pairs && (!aligned(p.x, 2 * bytes) || !aligned(p.dy, 2 * bytes))) p.pairs = 0, columns = -1;

@@ -242,10 +242,7 @@ class DepthwisePatchWeights final : public CudaInstance {
   void launch(const polyconv_arguments &a, cudaStream_t stream) const override {
     const int64_t bytes = sdk::type_bytes(layer_.input.type);
     PatchSums p = sums_;
-    p.sums.x = begin_of(layer_.input, a.input);
-    p.sums.dy = begin_of(layer_.output, a.output);
-    p.sums.result = a.weights[0];
-    p.sums.pieces = static_cast<float *>(a.workspace);
+    set_pointers(layer_, a, &p.sums);
     p.sums.early = early_;
     const auto both = [&](int64_t at_once) { return aligned(p.sums.x, at_once) && aligned(p.sums.dy, at_once); };
     if (p.loads == PatchLoads::kChunks && !both(16)) p.loads = PatchLoads::kPairs; // the same sums in the same order
