@@ -85,7 +85,7 @@ double planes_us(const polyconv_layer &l, int rows) {
   const double moving =
       (bytes * met * real(sdk::elements(source_of(l))) + (l.result.type == POLYCONV_F32 ? 4 : 2) * results) / 4.1e6;
   const double waves = std::ceil(warps / (32.0 * kHopperMultiprocessors));
-  const double waiting = waves * depth * down * (200 + seen * 60) / kHopperClocks;
+  const double waiting = waves * depth * down * (200 + seen * 120) / kHopperClocks;
   const double working = std::max(summing, cached) + 0.5 * std::min(summing, cached);
   return 1.5 + std::max({working + 0.3 * moving, moving + 0.3 * working, waiting});
 }

@@ -48,8 +48,8 @@ DepthwiseTaps make_taps(const polyconv_layer &l, int channels) {
 // ---------------------------------------------------------------- supports
 
 // Microseconds: the bytes, or what comes from the second cache, or what lanes issue, or taps one after the other, of
-// which each waits for its loads, or some together: so many clocks that 24 warps of a multiprocessor hide them. 36 layers
-// on an H200, and 26 whose words are kept for the next tap.
+// which each waits for its loads, or some together: so many clocks that 24 warps of a multiprocessor hide them. 36
+// layers on an H200, and 26 whose words are kept for the next tap.
 double taps_us(const polyconv_layer &l, int channels) {
   const DepthwiseTaps s = make_taps(l, channels);
   const double depth = taps_met(s.axis[0], l.result.size[2], 1), rows = taps_met(s.axis[1], l.result.size[3], 1);
@@ -63,6 +63,8 @@ double taps_us(const polyconv_layer &l, int channels) {
   const double thread = 90 + (s.phases > 1 ? 60 : 0) + depth * (10 + rows * (20 + columns * tap)) + ending;
   const double issuing = !s.close ? 0.55 : channels == 8 ? 0.45 : 0.6; // of the rate
   const double summing = real(s.threads) * thread / (128.0 * kHopperMultiprocessors * kHopperClocks * issuing);
+  const double bytes = half ? 2 : 4, results = real(sdk::elements(l.result));
+  const double met = part_met(s.axis[0]) * part_met(s.axis[1]) * part_met(s.axis[2]);
   const double moving =
       (bytes * met * real(sdk::elements(source_of(l))) + (l.result.type == POLYCONV_F32 ? 4 : 2) * results) / 4.1e6;
   // Neighbouring columns share what they read in the first cache, rows in the second.

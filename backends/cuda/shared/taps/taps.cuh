@@ -1,7 +1,8 @@
 // taps.cuh - the kernel of cuda-shared/depthwise_taps as a template; taps_<type>.cu instantiate it. A thread goes from
 // tap to tap: one vector of weights meets what four results of a row read, which comes from the caches, or where the
-// next result read it through the tap before from registers. Rows and columns of taps that lie beside the image are left out, which are most where the dilation is large; and so are taps
-// that a strided gradient does not meet, for results of a thread are a stride apart.
+// next result read it through the tap before from registers. Rows and columns of taps that lie beside the image are
+// left out, which are most where the dilation is large; and so are taps that a strided gradient does not meet, for
+// results of a thread are a stride apart.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -185,8 +186,8 @@ template <class T, int V, bool Plain>
 void launch_taps(const Conv<int32_t> &p, const DepthwiseTaps &s, const void *x, const void *weights, void *y,
                  cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(ceil_div(s.threads, kTapThreads));
-  launch_waiting(s.close ? sum_taps<T, V, Plain, true> : sum_taps<T, V, Plain, false>, blocks, kTapThreads, 0, stream, p,
-                 s, static_cast<const T *>(x), static_cast<const T *>(weights), static_cast<T *>(y));
+  launch_waiting(s.close ? sum_taps<T, V, Plain, true> : sum_taps<T, V, Plain, false>, blocks, kTapThreads, 0, stream,
+                 p, s, static_cast<const T *>(x), static_cast<const T *>(weights), static_cast<T *>(y));
 }
 
 template <class T, int V>
