@@ -69,6 +69,12 @@ std::string name_of(const_dnnl_primitive_desc_t description) {
   return name;
 }
 
+// Whether it ends the process now and then, behind trials that came back: 3.13.1's writes to a null pointer on layers
+// of one pixel, on one thread too where there is no AVX-512.
+bool crashes(const polyconv_layer &layer, const std::string &name) {
+  return layer.direction == POLYCONV_FORWARD && sdk::spatial(layer.output) == 1 && name.rfind("brgconv_1x1", 0) == 0;
+}
+
 } // namespace
 
 Attributes attributes(const polyconv_layer *layer) {
@@ -94,7 +100,7 @@ std::vector<Implementation> implementations(const polyconv_layer &layer, Order i
     PrimitiveDesc copy;
     check(library().primitive_desc_clone(copy.out(), current.get()), "describing the convolution");
     std::string name = name_of(copy.get());
-    found.push_back({std::move(copy), std::move(name)});
+    if (!crashes(layer, name)) found.push_back({std::move(copy), std::move(name)});
   } while (library().primitive_desc_next_impl(current.get()) == dnnl_success);
   return found;
 }
