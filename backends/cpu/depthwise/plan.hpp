@@ -48,7 +48,6 @@ struct DepthwisePlan {
   int32_t near;   // taps of a row are neighbours, at stride 1 or 2, of a type that tiles take
   int32_t skips;  // rows of zero padding are left out
   int32_t nine;   // few registers, f32: 3 x 3 whose weights stay in registers (nine.hpp)
-  int32_t copies; // and whose source is copied first, as its pixels would share few sets of the first cache
   int32_t twins;  // few registers, f32: tiles of two vectors of channels instead of sweeps
   int32_t scales; // one tap, whole vectors, stored by the tile: pixel by pixel
   int32_t walks;  // stride 2 beyond the caches: column by column with all channels, not sweep by sweep
