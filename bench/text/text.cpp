@@ -128,7 +128,7 @@ std::vector<std::string> read_lines(const std::string &path) {
   }
   if (file.bad()) throw Error(kUsage, "cannot read the file " + path);
   std::vector<std::string> lines;
-  std::istringstream rest(std::move(text));
+  std::istringstream rest(text);
   for (std::string line; std::getline(rest, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     lines.push_back(line);

@@ -110,6 +110,17 @@ def test_packed_weights(draw, tmp_path):
         polyconv.Plan("fwd:c16,k16,g16,i12x12,f3x3,p1").run(x, weights)
 
 
+def test_packed_weights_of_strides(draw):
+    """Where a kernel takes weights raw, packed ones lie as they were given, and conv says so of its problem."""
+    x, w = draw(1, 2, 5, 5), draw(3, 2, 3, 3)
+    turned = numpy.ascontiguousarray(w.transpose()).transpose()
+    plan = polyconv.Plan("fwd:c2,k3,i5x5,f3x3:ws=1.3.6.18", kernel="reference/*", fallback="allow")
+    assert plan.weights_format() == "raw"
+    numpy.testing.assert_array_equal(polyconv.conv(x, plan.pack(turned)), reference.conv(x, w))
+    with pytest.raises(polyconv.InvalidArgument, match="ws=1.3.6.18"):
+        polyconv.Plan("fwd:c2,k3,i5x5,f3x3", kernel="reference/*", fallback="allow").run(x, plan.pack(turned))
+
+
 def test_weights_that_are_new_in_every_run(draw):
     plan = polyconv.Plan("fwd:c16,k16,i12x12,f3x3,p1", kernel="threads/dense*", new_weights=True)
     x, w = draw(1, 16, 12, 12), draw(16, 16, 3, 3)
