@@ -93,8 +93,8 @@ bool nine_collides(const DepthwisePlan &p) {
   return h.step == 1 && pixels_align(p) >= kApart && 2 * (h.taps * w.in + w.out) > lines_kept(p);
 }
 
-// Whether nine weights in registers are all that the layer needs: padding is nothing, beside no column but the first
-// and the last of a row, and no row is all padding.
+// Whether nine weights in registers are all that the layer needs: padding is nothing, and meets no column but the first
+// and the last of a row; nothing needs fetching early, and pixels do not meet in the first cache.
 bool has_nine(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
   const Axis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
   const bool square = taps(layer) == 9 && h.taps == 3 && w.taps == 3 && h.step == w.step && w.step <= 2;

@@ -41,12 +41,13 @@ POLYCONV_INLINE void add_product_at(const char *p, const DepthwiseApart &apart, 
   constexpr int kOf = Count == 0 ? 1 : Count % 7 == 0 ? 7 : Count % 5 == 0 ? 5 : Count % 3 == 0 ? 3 : 1;
   const int64_t index = kOf == 7 ? apart.seven : kOf == 5 ? apart.five : kOf == 3 ? apart.three : apart.one;
 #if defined(__FMA__) && !defined(__AVX512F__)
+  typedef char Reach[1 << 30]; // says that memory behind p is read, wherever
   if constexpr (Count == 0)
-    __asm__("vfmadd231ps (%2), %1, %0" : "+x"(sum) : "x"(b), "r"(p), "m"(*reinterpret_cast<const char(*)[]>(p)));
+    __asm__("vfmadd231ps (%2), %1, %0" : "+x"(sum) : "x"(b), "r"(p), "m"(*reinterpret_cast<const Reach *>(p)));
   else
     __asm__("vfmadd231ps (%2,%3,%c4), %1, %0"
             : "+x"(sum)
-            : "x"(b), "r"(p), "r"(index), "i"(Count / kOf), "m"(*reinterpret_cast<const char(*)[]>(p)));
+            : "x"(b), "r"(p), "r"(index), "i"(Count / kOf), "m"(*reinterpret_cast<const Reach *>(p)));
 #else
   sum = multiply_add(load(reinterpret_cast<const float *>(p + Count / kOf * index)), b, sum);
 #endif
