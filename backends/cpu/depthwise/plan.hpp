@@ -42,15 +42,15 @@ struct DepthwisePlan {
   Epilogue epilogue;
   Axis axis[3];
   int32_t zero_point;
-  int32_t direct; // f32 results side by side, at most a bias and a quick activation: stored by the tile
-  int32_t square; // 3 or 5: unrolled; 0: any kernel, a row at a time
-  int32_t ahead;  // the input is larger than the second cache: fetch the rows of the next group early
-  int32_t near;   // taps of a row are neighbours, at stride 1 or 2, of a type that tiles take
-  int32_t skips;  // rows of zero padding are left out
-  int32_t nine;   // few registers, f32: 3 x 3 whose weights stay in registers (nine.hpp)
-  int32_t twins;  // few registers, f32: tiles of two vectors of channels instead of sweeps
-  int32_t scales; // one tap, whole vectors, stored by the tile: pixel by pixel
-  int32_t walks;  // stride 2 beyond the caches: column by column with all channels, not sweep by sweep
+  int32_t direct;               // f32 results side by side, at most a bias and a quick activation: stored by the tile
+  int32_t square;               // 3 or 5: unrolled; 0: any kernel, a row at a time
+  int32_t ahead;                // the input is larger than the second cache: fetch the rows of the next group early
+  int32_t near;                 // taps of a row are neighbours, at stride 1 or 2, of a type that tiles take
+  int32_t skips;                // rows of zero padding are left out
+  int32_t nine;                 // few registers, f32: 3 x 3 whose weights stay in registers (nine.hpp)
+  int32_t twins;                // few registers, f32: tiles of two vectors of channels instead of sweeps
+  int32_t scales;               // one tap, whole vectors, stored by the tile: pixel by pixel
+  int32_t walks;                // stride 2 beyond the caches: column by column with all channels, not sweep by sweep
   int64_t channels, row_stride; // of results; of packed weights: [tap][channel up to row_stride]
   int32_t grouped;              // several channels or filters a group; packed weights: [unit][tap][group_in][channel]
   int64_t group_in;             // channels that a result reads
