@@ -88,8 +88,10 @@ const char *const kBackends[] = {"reference/*", "threads/*", "openmp/*", "tbb/*"
 
 bool is_there(const std::string &kernels) {
   for (int32_t i = 0; i < polyconv_backend_count(); ++i)
-    if (const char *kernel = polyconv_backend_kernel(i, 0))
-      if (kernels.rfind(std::string(kernel, std::strchr(kernel, '/')), 0) == 0) return true;
+    if (const char *kernel = polyconv_backend_kernel(i, 0)) {
+      const char *const end = std::strchr(kernel, '/');
+      if (kernels.rfind(std::string(kernel, end), 0) == 0) return true;
+    }
   return false;
 }
 
