@@ -4,7 +4,7 @@
 from typing import NamedTuple
 
 from . import _core
-from ._values import whole
+from ._values import MOST, whole
 
 
 class CacheInfo(NamedTuple):
@@ -30,4 +30,4 @@ def cache_clear():
 
 def cache_limit(entries=256, bytes=1 << 30):
     """Bounds what is kept between calls: sorts of call, and bytes of their packed weights and workspaces."""
-    _core.cache_limit(whole(entries, "entries", 1, 2**63 - 1), whole(bytes, "bytes", 0, 2**63 - 1))
+    _core.cache_limit(whole(entries, "entries", 1, MOST), whole(bytes, "bytes", 0, MOST))

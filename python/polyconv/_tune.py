@@ -4,7 +4,7 @@
 from typing import NamedTuple
 
 from . import _core
-from ._values import whole
+from ._values import MOST, whole
 from .objects import options_by_number, problems_of
 
 
@@ -29,7 +29,7 @@ def tune_layers(problems, budget_ms=0, device="cpu", progress=None, **options):
     `budget_ms` is for all of them, 0 for no limit; `progress` is called with a Tuned and ends the tuning by returning False.
     Returns a Tuned for each problem that is done."""
     tell = None if progress is None else lambda now: progress(Tuned(*now))
-    done = _core.tune(device, problems_of(list(problems)), options_by_number(options), whole(budget_ms, "budget_ms", 0, 2**63 - 1), tell)
+    done = _core.tune(device, problems_of(list(problems)), options_by_number(options), whole(budget_ms, "budget_ms", 0, MOST), tell)
     return [Tuned(*one) for one in done]
 
 

@@ -3,6 +3,8 @@
 
 from .errors import InvalidArgument
 
+MOST = 2**63 - 1  # the largest number of the library, which counts in 64 bits
+
 
 def whole(value, argument, least=None, most=None):
     """A whole number, of NumPy too, at least `least` and at most `most`."""

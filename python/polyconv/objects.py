@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from . import _core, _kinds
 from ._settings import numbers
-from ._values import flag, whole
+from ._values import MOST, flag, whole
 from .errors import InvalidArgument
 from .names import (
     DETERMINISM,
@@ -357,4 +357,4 @@ class Chain(Plan):
 
 def tune(problem, budget_ms, device="cpu", **options):
     """A plan whose candidates were measured for so many milliseconds rather than estimated."""
-    return Plan(problem, device, tuning_budget_ms=whole(budget_ms, "budget_ms", 0, 2**63 - 1), **options)
+    return Plan(problem, device, tuning_budget_ms=whole(budget_ms, "budget_ms", 0, MOST), **options)
