@@ -36,16 +36,27 @@ nb::object make_by_function(const nb::object &shape, const nb::object &strides, 
       PyObject_Vectorcall(functions().empty_strided.ptr(), arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, names));
 }
 
-} // namespace
-
-nb::object make(const nb::object &shape, const nb::object &strides, const nb::object &dtype, const nb::object &device,
-                int32_t index) {
+nb::object make_tensor(const nb::object &shape, const nb::object &strides, const nb::object &dtype,
+                       const nb::object &device, int32_t index) {
   const Functions &all = functions();
   const nb::object &quick = index < 0 ? all.empty_on_cpu : all.empty_on_cuda;
   const bool here = index < 0 || !all.several_devices || nb::cast<int32_t>(call(all.current_device)) == index;
   if (quick.is_none() || !here) return make_by_function(shape, strides, dtype, device);
   PyObject *arguments[] = {nullptr, shape.ptr(), strides.ptr(), dtype.ptr()};
   return checked(PyObject_Vectorcall(quick.ptr(), arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+}
+
+} // namespace
+
+nb::object make(const nb::object &shape, const nb::object &strides, const nb::object &dtype, const nb::object &device,
+                int32_t index, const char *name, Seen &seen) {
+  nb::object made = make_tensor(shape, strides, dtype, device, index);
+  if (!seen.look(made)) refuse(std::string(name) + " is a tensor without memory, expected one");
+  return made;
+}
+
+nb::object make_result(const Ready &ready, int32_t index, const char *name, Seen &seen) {
+  return make(ready.shape, ready.strides, ready.dtype, ready.device, index, name, seen);
 }
 
 Ready::Ready(nb::object of, nb::object out_shape, nb::object out_strides, nb::object out_dtype, nb::object on)
@@ -163,9 +174,9 @@ void launch(Ready &ready, polyconv_buffers &buffers, const Operand &weights, int
   } else if (bytes > 0) { // of PyTorch's allocator, which knows streams and graphs, and aligns to 512 bytes
     static PyObject *step = nullptr;
     made_once(step, [] { return nb::object(nb::make_tuple(1)); });
-    workspace = make(ready.workspace_shape, nb::borrow(step), functions().uint8, ready.device, device);
     Seen seen;
-    if (!seen.look(workspace)) refuse("the workspace is a tensor without memory, expected one");
+    workspace =
+        make(ready.workspace_shape, nb::borrow(step), functions().uint8, ready.device, device, "the workspace", seen);
     buffers.workspace = seen.data;
   }
   if (weights.packed != nullptr) buffers.packed[0] = weights.packed->weights;

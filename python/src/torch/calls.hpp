@@ -116,9 +116,11 @@ class BiasBeforeCast {
   const char *outer_input_;
 };
 
-// A fresh tensor.
+// A fresh tensor, and seen; `name` is what a sentence calls it.
 nb::object make(const nb::object &shape, const nb::object &strides, const nb::object &dtype, const nb::object &device,
-                int32_t index);
+                int32_t index, const char *name, Seen &seen);
+// The one that a plan writes.
+nb::object make_result(const Ready &ready, int32_t index, const char *name, Seen &seen);
 // Runs a plan with the global lock released; gives it a workspace.
 void launch(Ready &ready, polyconv_buffers &buffers, const Operand &weights, int32_t device, uintptr_t stream);
 

@@ -11,9 +11,8 @@ nb::object run_layer(Ready &ready, nb::handle self, const Seen &x, nb::handle w,
   const uintptr_t stream = stream_of(x.device);
   const Operand as_bias = bias_for(ready, bias, x.data, stream);
   const Operand weights = weights_for(ready, self, w, seen_w, stream);
-  nb::object y = make(ready.shape, ready.strides, ready.dtype, ready.device, x.device);
   Seen seen_y;
-  if (!seen_y.look(y)) refuse("the result is a tensor without memory, expected one");
+  nb::object y = make_result(ready, x.device, "the result", seen_y);
   buffers.input = x.data;
   buffers.weights[0] = weights.raw;
   buffers.bias[0] = as_bias.raw;

@@ -36,14 +36,12 @@ nb::object Backward::gradient_of_weights(nb::handle taken, nb::object *bias) {
   auto &ready = nb::cast<Ready &>(taken);
   polyconv_buffers buffers;
   polyconv_buffers_init(&buffers);
-  nb::object made = make(ready.shape, ready.strides, ready.dtype, ready.device, seen_x.device);
   Seen seen, seen_bias;
-  if (!seen.look(made)) refuse("the gradient is a tensor without memory, expected one");
+  nb::object made = make_result(ready, seen_x.device, "the gradient", seen);
   if (bias != nullptr) {
     const nb::object channels = nb::make_tuple(seen_grad.shape[1]), step = nb::make_tuple(1);
     const nb::object &accurate = seen_x.type == POLYCONV_F64 ? all.float64 : all.float32;
-    *bias = make(channels, step, accurate, ready.device, seen_x.device);
-    if (!seen_bias.look(*bias)) refuse("the bias's gradient is a tensor without memory, expected one");
+    *bias = make(channels, step, accurate, ready.device, seen_x.device, "the bias's gradient", seen_bias);
     buffers.bias[0] = seen_bias.data;
   }
   note(ready, taken, w, stream);
@@ -60,9 +58,8 @@ nb::object Backward::gradient_of_data(nb::handle taken) {
   polyconv_buffers buffers;
   polyconv_buffers_init(&buffers);
   const Operand weights = weights_for(ready, taken, w, seen_w, stream);
-  nb::object made = make(ready.shape, ready.strides, ready.dtype, ready.device, seen_x.device);
   Seen seen;
-  if (!seen.look(made)) refuse("the gradient is a tensor without memory, expected one");
+  nb::object made = make_result(ready, seen_x.device, "the gradient", seen);
   buffers.input = seen.data;
   buffers.output = seen_grad.data;
   buffers.weights[0] = weights.raw;
