@@ -3,8 +3,9 @@
 
     PYTHONPATH=build/python/python [POLYCONV_BACKEND_PATH=/abs/build/cuda/lib/polyconv] python3 python/tests/gpu/smoke.py [PART...] [--json checks.json]
 
-Prints one line a check, PASS, SKIP or FAIL; exit code 1 where one failed. Parts are functions, whole, graphs, training, foreign and every_model, by
-default all; every_model:NAME is one model of python/bench/models.py alone.
+Prints one line a check, PASS, SKIP or FAIL; exit code 1 where one failed. Parts are functions, whole, graphs, training, foreign, every_model and
+large, by default all; every_model:NAME is one model of python/bench/models.py alone, large:cuda-tensor/*,cuda-direct/* the kernels of those plug-ins
+instead of those that are chosen.
 python/bench/whole_models.py has times and memory."""
 # SPDX-License-Identifier: Apache-2.0
 
@@ -17,7 +18,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))  # layer_errors
 import checks  # noqa: E402
 
-PARTS = ("functions", "whole", "graphs", "training", "foreign", "every_model")
+PARTS = ("functions", "whole", "graphs", "training", "foreign", "every_model", "large")
 
 
 def main():
