@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of a configured and built folder once for each instruction set named, as if the processor had no more:
 #   tests/each_isa.sh BUILD_FOLDER ISA...          for instance build/cpu baseline avx512
-# An instruction set that the processor lacks is left out in words. What no instruction set changes is not run again: the
+# An instruction set that the processor lacks is left out in words, and so is the one that it takes by itself, for that is
+# how the tests have run before. What no instruction set changes is not run again: the
 # tests of packaging, of consumers, of the tree itself and of what was compiled; nor conformance, which forces every config by its name, those of
 # lesser processors too. What is chosen differs, and that is tested. The build folder is left as it was.
 set -euo pipefail
@@ -27,12 +28,19 @@ has() {
   grep -qw "$flag" /proc/cpuinfo
 }
 
+# What the CPU backends take where nothing is said: the note of the first of them that loads.
+own=$("$build/bin/polyconv-bench" info | awk '$1 ~ /^(threads|openmp|tbb)$/ && $2 == "available" && NF == 7 { print $6; exit }' || true)
+
 set_isa() { cmake -S . -B "$build" -DPOLYCONV_TEST_MAX_ISA="$1" >/dev/null; }
 trap 'set_isa ""' EXIT
 
 for isa in "$@"; do
   if ! has "$isa"; then
     printf '== %s: left out, this processor has none\n' "$isa"
+    continue
+  fi
+  if [[ $isa == "$own" ]]; then
+    printf '== %s: left out, it is what this processor takes by itself\n' "$isa"
     continue
   fi
   printf '== tests at POLYCONV_MAX_ISA=%s\n' "$isa"
