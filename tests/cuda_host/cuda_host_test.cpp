@@ -166,7 +166,6 @@ TEST_CASE("weights that are new in every run are read raw where channels are las
            Way{"cuda-tensor/wgmma@128x256x64", "fwd:n8,c64,k256,i28x28,f3x3,p1:nhwc:krsc:f16", "raw", 1},
            Way{"cuda-tensor/wgmma_tf32@128x256x32", "fwd:n8,c64,k256,i28x28,f1x1:nhwc:krsc", "raw", 1},
            Way{"cuda-tensor/wgmma_halo@64x232", "fwd:n8,c64,k64,i28x28,f3x3,p1:nhwc:krsc:bf16", "raw", 1},
-           Way{"cuda-tensor/wgmma_rows@224x128", "fwd:n8,c128,k128,i28x28,f3x3,p1:nhwc:krsc:f16", "raw", 1},
            Way{"cuda-tensor/wgmma_data@128x256x64", "bwd_d:n8,c256,k64,i28x28,f3x3,p1:nhwc:krsc:f16", "raw", 1},
            Way{"cuda-tensor/wgmma_data@256x128x64c", "bwd_d:n8,c128,k72,i28x28,f1x1:nhwc:krsc:bf16", "raw", 1},
            Way{"cuda-tensor/wgmma_data@64x64x64s4", "bwd_d:n2,c512,k512,i7x7,f3x3,p1:nhwc:krsc:f16", "raw", 1},
