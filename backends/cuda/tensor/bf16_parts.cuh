@@ -26,8 +26,8 @@ __device__ inline uint32_t take_part(float &a, float &b, bool cut_off) {
 }
 
 // Part 0, 1 or 2 of a number; `several`: there is more than one. What follows an infinite part is NaN.
-__device__ inline __nv_bfloat16 part_of(float v, int part, bool several) {
-  __nv_bfloat16 taken = several ? __float2bfloat16_rz(v) : __float2bfloat16_rn(v);
+__device__ inline __nv_bfloat16 part_of(float v, int part) {
+  __nv_bfloat16 taken = __float2bfloat16_rz(v);
   for (int i = 0; i < part; ++i) {
     v -= __bfloat162float(taken);
     taken = __float2bfloat16_rn(v);

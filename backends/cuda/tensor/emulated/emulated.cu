@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads)
     at.c = c;
     const float v = c < weights.size[1] ? raw[weights.at(at)] : 0.0f;
     for (int part = 0; part < kParts; ++part)
-      packed[part * parts.plane + i - c + PackedParts::place_of(c)] = tensor::part_of(v, part, true);
+      packed[part * parts.plane + i - c + PackedParts::place_of(c)] = tensor::part_of(v, part);
   }
 }
 

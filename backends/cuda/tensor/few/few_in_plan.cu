@@ -189,7 +189,7 @@ __global__ void pack_weights(const __grid_constant__ View<int64_t> raw, const __
     int32_t part;
     const float v = operand_weight(b, raw, from, type, i, &part);
     if (b.form.parts > 1)
-      static_cast<__nv_bfloat16 *>(to)[i] = tensor::part_of(v, part, true);
+      static_cast<__nv_bfloat16 *>(to)[i] = tensor::part_of(v, part);
     else if (type == POLYCONV_F32)
       static_cast<uint32_t *>(to)[i] = tensor::rounded_to_tf32(__float_as_uint(v));
     else

@@ -21,7 +21,6 @@ double slower(Products products, int tile, Source source) {
   const double words = source == Source::kWords ? 1.9 : source == Source::kShifted ? 2.5 : 1;
   switch (products) {
     case Products::kTf32: return gathered ? 3 : 1.05 * words;
-    case Products::kFast: return gathered ? 2.5 : (tile == k256x128 ? 1.1 : 0.8) * words;
     case Products::kEmulated:
       return (tile == k128x64 ? 2.65 : 2.3) * (gathered ? 1.5 : source == Source::kWords ? 1.2 : 1);
     default: return gathered ? 7 : words;

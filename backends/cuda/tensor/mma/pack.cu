@@ -23,7 +23,7 @@ int64_t rows_of(const polyconv_layer &l) {
   return (l.output.size[1] / l.groups + 7) / 8 * 8;
 }
 int64_t row_bytes(Products products) {
-  return products == Products::kEmulated ? kSplitRow<3> : products == Products::kFast ? kSplitRow<1> : kRow;
+  return products == Products::kEmulated ? kSplitRow : kRow;
 }
 
 // How element `e` of a row of packed weights is made: from k of the block, by a conversion. Chunks are permuted as in
@@ -43,16 +43,15 @@ struct Plain {
   }
 };
 
-// Parts of 16 k each; see split.cuh, also for their order.
-template <int Terms>
+// Parts of 16 k each; see product_emulated.cu, also for their order.
 struct Split {
   using Stored = __nv_bfloat16;
-  static constexpr int row = kSplitRow<Terms> / 2, vector = 4; // the channels of a chunk of activations
+  static constexpr int row = kSplitRow / 2, vector = 4; // the channels of a chunk of activations
   __device__ static int k_of(int e, int64_t channel) {
     const int m = e % 16 ^ static_cast<int>(channel >> 2 & 1) * 8; // 2 t, 2 t + 1, 2 t + 8, 2 t + 9
     return m % 8 / 2 + m % 2 * 4 + m / 8 * 8;                      // t, t + 4, t + 8, t + 12
   }
-  __device__ static __nv_bfloat16 convert(float v, int e) { return part_of(v, e / 16, Terms > 1); }
+  __device__ static __nv_bfloat16 convert(float v, int e) { return part_of(v, e / 16); }
 };
 
 // Element i of the packed weights: group, block of k, channel, element; zeros behind the last of each.
@@ -128,7 +127,6 @@ int64_t mma_packed_bytes(const polyconv_layer &l, Products products) {
 const char *mma_packed_format(Products products) {
   switch (products) {
     case Products::kTf32: return "cuda_tensor_mma_tf32:1";
-    case Products::kFast: return "cuda_tensor_mma_fast:1";
     case Products::kEmulated: return "cuda_tensor_mma_emulated:1";
     default: return "cuda_tensor_mma:1";
   }
@@ -150,8 +148,7 @@ void mma_pack(const polyconv_layer &l, Products products, const void *raw, void 
     case Products::kHalf: go(Plain<__half>(), __half()); break;
     case Products::kBfloat: go(Plain<__nv_bfloat16>(), __nv_bfloat16()); break;
     case Products::kTf32: go(Plain<float>(), 0.0f); break;
-    case Products::kFast: go(Split<1>(), 0.0f); break;
-    case Products::kEmulated: go(Split<3>(), 0.0f); break;
+    case Products::kEmulated: go(Split(), 0.0f); break;
   }
   check_launch("cuda-tensor/mma's packing");
 }

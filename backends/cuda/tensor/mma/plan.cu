@@ -63,7 +63,6 @@ Rule rule_of(Products products) {
     case Products::kHalf: return {POLYCONV_MATH_STRICT, "strict", POLYCONV_F16};
     case Products::kBfloat: return {POLYCONV_MATH_STRICT, "strict", POLYCONV_BF16};
     case Products::kTf32: return {POLYCONV_MATH_TF32, "tf32", POLYCONV_F32};
-    case Products::kFast: return {POLYCONV_MATH_FAST, "fast", POLYCONV_F32};
     default: return {POLYCONV_MATH_FP32_EMULATED, "fp32_emulated", POLYCONV_F32};
   }
 }
@@ -75,7 +74,6 @@ MmaLauncher mma_launcher_of(Products products, int tile, Source source) {
     case Products::kHalf: return mma_product<f16>(tile, source);
     case Products::kBfloat: return mma_product<bf16>(tile, source);
     case Products::kTf32: return mma_product<f32>(tile, source);
-    case Products::kFast: return mma_fast(tile, source);
     default: return mma_emulated(tile, source);
   }
 }

@@ -22,7 +22,6 @@ enum class Products : int32_t {
   kHalf,     // f16
   kBfloat,   // bf16
   kTf32,     // f32 rounded to TF32
-  kFast,     // f32 rounded to bf16
   kEmulated, // f32 as three bf16 each, six products, which leave out what is below 2^-24 of the largest
 };
 template <class T, int WeightsRow = kRow>
@@ -30,9 +29,7 @@ struct ProductsOf {
   using Type = T;
   static constexpr int weights_row = WeightsRow;
 };
-// Rows of weights in one or three bf16 for each f32.
-template <int Terms>
-inline constexpr int kSplitRow = kRow / 2 * Terms;
+inline constexpr int kSplitRow = kRow / 2 * 3; // of weights in three bf16 for each f32
 
 // How activations get into shared memory.
 enum class Source : int32_t {
@@ -112,7 +109,6 @@ struct MmaLauncher {
 };
 template <class T>
 MmaLauncher mma_product(int tile, Source source); // f32: rounded to TF32
-MmaLauncher mma_fast(int tile, Source source);
 MmaLauncher mma_emulated(int tile, Source source);
 MmaLauncher mma_launcher_of(Products products, int tile, Source source); // that one of them
 

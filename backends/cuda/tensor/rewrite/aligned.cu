@@ -9,7 +9,8 @@ namespace polyconv::cuda {
 
 extern const sdk::Kernel kernel_wgmma, kernel_wgmma_halo, kernel_wgmma_tf32, kernel_wgmma_emulated;
 extern const sdk::Kernel kernel_aligned;
-const sdk::Kernel kernel_aligned = rewritten_of<kAligned, POLYCONV_FORWARD, kernel_wgmma, kernel_wgmma_halo,
-                                                kernel_wgmma_tf32, kernel_wgmma_emulated>("aligned");
+const sdk::Kernel kernel_aligned =
+    rewritten_of<kAligned, POLYCONV_FORWARD, kernel_wgmma, kernel_wgmma_halo, kernel_wgmma_tf32, kernel_wgmma_emulated>(
+        "aligned");
 
 } // namespace polyconv::cuda
