@@ -131,8 +131,8 @@ TEST_CASE("planes are right in every config, type and padding that they take") {
   for (const char *layer :
        {"fwd:n1,c1,k1,i37x64,f3x3,p1", "fwd:n1,c1,k1,i19x32,f5x5,p2", "fwd:n1,c1,k5,i40x96,f7x7,p3",
         "fwd:n2,c3,k6,i16x64,f3x3,p1", "fwd:n1,c4,k4,g4,i16x64,f5x5,p2", "fwd:n1,c1,k2,i33x64,f4x5,s2,p2,d2",
-        "fwd:n1,c2,k5,i32x64,f3x3,p1:bias+relu+maxpool3s2p1", "fwd:n2,c3,k6,i16x64,f5x5,p2:bias+relu+maxpool2",
-        "fwd:n1,c1,k5,i37x64,f3x3:avgpool2", "fwd:n1,c1,k1,i1x33,f1x5,p0x2", "fwd:n1,c1,k1,i24x32,f15x15,p7"})
+        "fwd:n1,c2,k5,i32x64,f3x3,p1:bias+relu", "fwd:n2,c3,k6,i16x64,f5x5,p2:bias+silu",
+        "fwd:n1,c1,k5,i37x64,f3x3:residual", "fwd:n1,c1,k1,i1x33,f1x5,p0x2", "fwd:n1,c1,k1,i24x32,f15x15,p7"})
     for (const char *type : {"", ":f16", ":bf16", ":u8-f32-u8", ":u16-f32-f32"})
       for (const char *padding : {"", ":pad=replicate", ":pad=symmetric", ":pad=circular"}) {
         const std::string token = std::string(layer) + type + padding;

@@ -10,17 +10,16 @@ namespace polyconv::cuda::texture {
 
 inline constexpr int kMaxThreads = 128; // of a block
 
-// How results leave. A bias and a relu at most are stored from registers, pooled by 2 x 2 in registers too where they
-// are f32; all else passes through shared memory.
-enum Store : int32_t { kStoreF32, kStorePooled, kStoreF16, kStoreU8, kStoreAny };
+// How results leave: behind a bias and a relu at most a row of them at once, all else one after the other.
+enum Store : int32_t { kStoreF32, kStoreF16, kStoreU8, kStoreAny };
 
 struct Launch {
   Tiling tile;
   int32_t images_an_object; // linear
   Store store;
-  int32_t bf16;         // of integer texels: they are the upper half of a float
-  float scale[2];       // of coordinates across and down: 1, or 1 / size where they are normalised
-  int32_t shared, sums; // bytes of shared memory; where in it the sums lie, in floats
+  int32_t bf16;   // of integer texels: they are the upper half of a float
+  float scale[2]; // of coordinates across and down: 1, or 1 / size where they are normalised
+  int32_t shared; // bytes of shared memory
 };
 
 using LaunchFunction = void (*)(const Conv<int32_t> &p, const Launch &launch, const Objects &objects, const void *w,

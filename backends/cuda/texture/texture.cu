@@ -7,7 +7,7 @@
 //             is address mode border, replicate clamp, symmetric mirror, circular wrap (normalised coordinates).
 //   linear_*  a 1D object over the whole tensor (cudaResourceTypeLinear) and an index map in shared memory: any
 //             padding, pitch, stride and batch. plane_* runs on it too where the input is not at 512 bytes.
-// The numbers are rows x columns (x filters) of a thread's outputs, and the threads side by side in a block.
+// The numbers are rows x columns of a thread's outputs, and the threads side by side in a block.
 //
 // Floor: max(2 N K P Q C R S / FMA rate, compulsory bytes / copy rate, fetches / texel rate). With q columns and t rows
 // a thread fetches (q + S - 1)(t + R - 1) / (q t) texels an output: 1.9 for 7 x 7 by 8 columns and 64 rows. 2D fetches
@@ -31,17 +31,15 @@ struct Config {
   int32_t width, threads; // of a block
 };
 constexpr Config kConfigs[] = {
-    {"plane_1x1_w32", kPlane, {1, 1, 1}, 32, 128},     {"plane_32x1_w32", kPlane, {32, 1, 1}, 32, 128},
-    {"plane_8x4_w32", kPlane, {8, 4, 1}, 32, 128},     {"plane_32x4_w25", kPlane, {32, 4, 1}, 25, 100},
-    {"plane_32x4_w32", kPlane, {32, 4, 1}, 32, 128},   {"plane_8x8_w8", kPlane, {8, 8, 1}, 8, 128},
-    {"plane_32x8_w8", kPlane, {32, 8, 1}, 8, 128},     {"plane_32x8_w32", kPlane, {32, 8, 1}, 32, 128},
-    {"plane_64x8_w32", kPlane, {64, 8, 1}, 32, 128},   {"plane_16x4x4_w8", kPlane, {16, 4, 4}, 8, 128},
-    {"plane_32x4x4_w32", kPlane, {32, 4, 4}, 32, 128}, {"linear_1x1_w32", kLinear, {1, 1, 1}, 32, 128},
-    {"linear_32x1_w32", kLinear, {32, 1, 1}, 32, 128}, {"linear_8x4_w32", kLinear, {8, 4, 1}, 32, 128},
-    {"linear_32x4_w25", kLinear, {32, 4, 1}, 25, 100}, {"linear_32x4_w32", kLinear, {32, 4, 1}, 32, 128},
-    {"linear_8x8_w8", kLinear, {8, 8, 1}, 8, 128},     {"linear_32x8_w8", kLinear, {32, 8, 1}, 8, 128},
-    {"linear_32x8_w32", kLinear, {32, 8, 1}, 32, 128}, {"linear_64x8_w32", kLinear, {64, 8, 1}, 32, 128},
-    {"linear_16x4x4_w8", kLinear, {16, 4, 4}, 8, 128}, {"linear_32x4x4_w32", kLinear, {32, 4, 4}, 32, 128},
+    {"plane_1x1_w32", kPlane, {1, 1}, 32, 128},     {"plane_32x1_w32", kPlane, {32, 1}, 32, 128},
+    {"plane_8x4_w32", kPlane, {8, 4}, 32, 128},     {"plane_32x4_w25", kPlane, {32, 4}, 25, 100},
+    {"plane_32x4_w32", kPlane, {32, 4}, 32, 128},   {"plane_8x8_w8", kPlane, {8, 8}, 8, 128},
+    {"plane_32x8_w8", kPlane, {32, 8}, 8, 128},     {"plane_32x8_w32", kPlane, {32, 8}, 32, 128},
+    {"plane_64x8_w32", kPlane, {64, 8}, 32, 128},   {"linear_1x1_w32", kLinear, {1, 1}, 32, 128},
+    {"linear_32x1_w32", kLinear, {32, 1}, 32, 128}, {"linear_8x4_w32", kLinear, {8, 4}, 32, 128},
+    {"linear_32x4_w25", kLinear, {32, 4}, 25, 100}, {"linear_32x4_w32", kLinear, {32, 4}, 32, 128},
+    {"linear_8x8_w8", kLinear, {8, 8}, 8, 128},     {"linear_32x8_w8", kLinear, {32, 8}, 8, 128},
+    {"linear_32x8_w32", kLinear, {32, 8}, 32, 128}, {"linear_64x8_w32", kLinear, {64, 8}, 32, 128},
 };
 constexpr int kConfigCount = sizeof kConfigs / sizeof kConfigs[0];
 
@@ -58,20 +56,9 @@ bool integer_texels(const polyconv_layer &l) {
   return l.input.type != POLYCONV_F32 && l.input.type != POLYCONV_F16;
 }
 
-// Whether a thread's patches hold whole windows: 2 x 2 side by side, none cut off by the edge.
-bool pools_in_registers(const polyconv_layer &l, const Patch &patch) {
-  const polyconv_pool &pool = l.epilogue.pool;
-  for (int axis = 1; axis < 3; ++axis)
-    if (pool.window[axis] != 2 || pool.stride[axis] != 2 || pool.pad_begin[axis] != 0 ||
-        2 * l.result.size[2 + axis] > l.output.size[2 + axis])
-      return false;
-  return patch.across % 2 == 0 && !integer_texels(l) && l.result.type == POLYCONV_F32;
-}
-
-Store store_of(const polyconv_layer &l, const Patch &patch) {
+Store store_of(const polyconv_layer &l) {
   if (!bias_and_relu_at_most(l)) return kStoreAny;
   const polyconv_epilogue &e = l.epilogue;
-  if (sdk::has_pooling(l)) return pools_in_registers(l, patch) ? kStorePooled : kStoreAny;
   switch (l.result.type) {
     case POLYCONV_F32: return kStoreF32;
     case POLYCONV_F16: return kStoreF16;
@@ -80,12 +67,8 @@ Store store_of(const polyconv_layer &l, const Patch &patch) {
   }
 }
 
-Leave leave_of(const polyconv_layer &l, const Patch &patch) {
-  return store_of(l, patch) == kStoreAny ? Leave::kShared : Leave::kRegisters;
-}
-
 LaunchFunction instance_for(const polyconv_layer &l, Path path, const Patch &patch) {
-  const Wanted wanted = {path, patch, store_of(l, patch), integer_texels(l), l.weights.size[1] == 1};
+  const Wanted wanted = {path, patch, store_of(l), integer_texels(l), l.weights.size[1] == 1};
   switch (unrolled_size(l)) {
     case 3: return find_instance<3>(wanted);
     case 5: return find_instance<5>(wanted);
@@ -95,7 +78,7 @@ LaunchFunction instance_for(const polyconv_layer &l, Path path, const Patch &pat
 }
 
 bool tile_of(const polyconv_layer &l, const Config &config, Tiling &t) {
-  return fit_tiling(l, config.patch, config.width, config.threads, config.path == kPlane, leave_of(l, config.patch), t);
+  return fit_tiling(l, config.patch, config.width, config.threads, config.path == kPlane, t);
 }
 
 // ---------------------------------------------------------------- plan, bind and run
@@ -110,13 +93,11 @@ class Texture final : public CudaInstance {
     if (!tile_of(layer_, config, launch_.tile) || !on_linear_)
       throw sdk::Error(POLYCONV_INTERNAL, "cuda-texture/texture: no tiling for a problem that was accepted");
     launch_.images_an_object = static_cast<int32_t>(images_of_linear(layer_.input, launch_.tile.images));
-    launch_.store = store_of(layer_, config.patch);
+    launch_.store = store_of(layer_);
     launch_.bf16 = layer_.input.type == POLYCONV_BF16 ? 1 : 0;
     for (int i = 0; i < 2; ++i)
       launch_.scale[i] = normalised(layer_) ? 1.0f / static_cast<float>(layer_.input.size[4 - i]) : 1.0f;
-    const Tiling &t = launch_.tile;
-    launch_.sums = static_cast<int32_t>(sums_offset(layer_, config.patch, t));
-    launch_.shared = static_cast<int32_t>(4 * shared_floats(layer_, config.patch, t, leave_of(layer_, config.patch)));
+    launch_.shared = static_cast<int32_t>(4 * shared_floats(layer_, launch_.tile));
   }
 
   void *bind(const polyconv_arguments &a) override {
@@ -203,25 +184,16 @@ bool takes_linear(const polyconv_layer &l, const Tiling &tile, sdk::Offer &offer
   return true;
 }
 
-double estimate(const polyconv_layer &l, const Config &config, const Tiling &tile) {
-  const bool gathers = sdk::has_pooling(l) && store_of(l, config.patch) == kStoreAny;
-  return estimate_us(l, config.path, config.patch, tile, unrolled_size(l)) +
-         (gathers ? gathering_us(l, config.patch, tile) : 0);
-}
-
 bool fill(const polyconv_layer &l, int32_t index, sdk::Offer &offer) {
   const Config &config = kConfigs[index];
   if (config.path == kPlane && !takes_planes(l, offer)) return false;
   Tiling tile;
-  if (!tile_of(l, config, tile)) {
-    offer.rejects_pooling = sdk::has_pooling(l) ? 1 : 0;
-    return offer.reject("the weights of a block (%" PRId64
-                        " times %d), its index maps or its sums to pool are too large",
-                        l.weights.size[1] * sdk::taps(l), config.patch.filters);
-  }
+  if (!tile_of(l, config, tile))
+    return offer.reject("the weights of a filter (%" PRId64 ") or its index maps are too large",
+                        l.weights.size[1] * sdk::taps(l));
   if (config.path == kLinear && !takes_linear(l, tile, offer)) return false;
   if (tile.blocks > INT32_MAX) return offer.reject("launches up to 2^31 blocks, not %" PRId64, tile.blocks);
-  offer.estimate_us = estimate(l, config, tile);
+  offer.estimate_us = estimate_us(l, config.path, config.patch, tile, unrolled_size(l));
   return true;
 }
 
@@ -234,7 +206,7 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
     return offer.reject("takes filters of up to %" PRId64 " taps an axis, not %" PRId64 " x %" PRId64, kMostSize,
                         l.weights.size[3], l.weights.size[4]);
   if (!takes_int32(l, offer)) return false;
-  if (fused_pooling_refused(l, offer)) return false;
+  if (!takes_no_pooling(l, offer)) return false;
   return offer_filled(kConfigCount, config, offer, [&](int32_t i, sdk::Offer &o) { return fill(l, i, o); });
 }
 

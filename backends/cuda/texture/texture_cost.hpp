@@ -24,18 +24,17 @@ inline double fetch_rate(Path path, int32_t across) {
 // n: the filter's size where it is unrolled, else 0.
 inline double estimate_us(const polyconv_layer &l, Path path, const Patch &patch, const Tiling &t, int n) {
   const double channels = static_cast<double>(l.weights.size[1]), taps = static_cast<double>(sdk::taps(l));
-  const double outputs = patch.across * patch.filters, width = patch.across + n - 1;
+  const double width = patch.across + n - 1;
   const double steps = t.down + (n > 0 ? n - 1 : 0), threads = t.threads(), blocks = static_cast<double>(t.blocks);
   const double fetches = channels * (n > 0 ? width : taps * patch.across);
   // Instructions of a warp: a row of inputs or of outputs, and what a block begins with.
-  const double row =
-      (n > 0 ? channels * taps * outputs + 4 * fetches : fetches * (patch.filters + 6)) + 8 * outputs + 40;
-  const double start = 250 + 40 * channels * taps * patch.filters / threads;
+  const double row = (n > 0 ? channels * taps * patch.across + 4 * fetches : fetches * 7) + 8 * patch.across + 40;
+  const double start = 250 + 40 * channels * taps / threads;
   // Many sums leave registers for few warps, which hide less; and a last wave of few blocks leaves the chip half empty.
-  const double resident = std::floor(std::min(512 / (n * outputs + (patch.filters > 1 ? 80 : 60)), 8.0));
+  const double resident = std::floor(std::min(512.0 / (n * patch.across + 60), 8.0));
   const double waves = blocks / (kHopperMultiprocessors * resident), tail = std::ceil(waves) / std::max(waves, 1.0);
-  const double one = n == 7 ? 0.72 : n == 5 || patch.across > 4 ? 0.55 : 0.62; // channel and filter
-  const double busy = l.weights.size[1] > 1 ? 0.45 : patch.filters > 1 ? 0.62 : one;
+  const double one = n == 7 ? 0.72 : n == 5 || patch.across > 4 ? 0.55 : 0.62; // channel
+  const double busy = l.weights.size[1] > 1 ? 0.45 : one;
   const double rate = kHopperMultiprocessors * 4 * kClock * busy; // instructions of warps
   const double issue_us = blocks * threads / 32 * (steps * row + start) / rate * (1 + tail) / 2;
   // Lanes that are apart meet more cache lines in a fetch: columns of several channels, or narrow blocks.
@@ -51,16 +50,6 @@ inline double estimate_us(const polyconv_layer &l, Path path, const Patch &patch
   const int64_t apart = l.result.stride[4] == 1 ? 0 : std::min<int64_t>(l.result.stride[4] * 4, 32);
   const double apart_us = static_cast<double>(sdk::elements(l.result) * apart) / 2.1e6;
   return 3 + std::max(std::max(issue_us, fetch_us), std::max(wait_us, bytes_us)) + 0.05 * all + apart_us;
-}
-
-// What pooling through shared memory adds: a thread takes its results one after the other, and nothing hides that.
-// Fitted to f16 layers of two LeNets at batches of 8 and 128.
-inline double gathering_us(const polyconv_layer &l, const Patch &patch, const Tiling &t) {
-  const polyconv_pool &pool = l.epilogue.pool;
-  const double each =
-      static_cast<double>(t.down) * patch.across * patch.filters / static_cast<double>(pool.stride[1] * pool.stride[2]);
-  if (each <= 1) return 0;
-  return 8 + static_cast<double>(sdk::elements(l.result)) / 65e3 + 0.3 * std::max(each - 8, 0.0);
 }
 
 } // namespace polyconv::cuda::texture

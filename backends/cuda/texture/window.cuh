@@ -14,11 +14,10 @@ namespace polyconv::cuda::texture {
 // Blocks that shall fit on a multiprocessor. Waiting for texels is what costs time, so the more warps the better; but
 // no register may spill. What a thread needs: sums, weights, a row of texels, the next one and what locates them, and
 // the rest, which is least (lean) where there is one channel and one way to store.
-template <int n, int Q, int F, bool lean>
-inline constexpr int kRegisters = (n > 0 ? n : 1) * Q *F + (n == 3 && F == 1 ? 9 : 2 * F) + 3 * (Q + n - 1) + 21 + n +
-                                  (lean ? 0 : 24) + (F > 1 ? 10 : 0);
-template <int n, int Q, int F, bool lean>
-inline constexpr int kBlocks = std::min(65536 / kMaxThreads / kRegisters<n, Q, F, lean>, lean ? (n < 7 ? 8 : 6) : 5);
+template <int n, int Q, bool lean>
+inline constexpr int kRegisters = (n > 0 ? n : 1) * Q + (n == 3 ? 9 : 2) + 3 * (Q + n - 1) + 21 + n + (lean ? 0 : 24);
+template <int n, int Q, bool lean>
+inline constexpr int kBlocks = std::min(65536 / kMaxThreads / kRegisters<n, Q, lean>, lean ? (n < 7 ? 8 : 6) : 5);
 
 // ---------------------------------------------------------------- results
 
@@ -38,10 +37,6 @@ __device__ inline float activated(const Epilogue &e, float sum, float bias) {
   return e.activation == POLYCONV_ACT_RELU && v < 0 ? 0.0f : v;
 }
 
-__device__ inline float bias_of(const Epilogue &e, int32_t c) {
-  return e.bias ? static_cast<const float *>(e.bias)[c] : 0.0f;
-}
-
 // Stores a row of a patch: as vectors where it is whole and aligned.
 template <class T, int Q>
 struct alignas(Q * sizeof(T) < 16 ? Q * sizeof(T) : 16) Vector {
@@ -58,177 +53,117 @@ struct alignas(Q * sizeof(T) < 16 ? Q * sizeof(T) : 16) Vector {
   }
 };
 
-template <class T, int Q, int F>
-__device__ inline void store_plain(const Conv<int32_t> &p, T *y, const float (&sum)[F][Q], const Place<int32_t> &at,
-                                   int32_t filters) {
-  T *to = y + p.result.at(at);
+template <class T, int Q>
+__device__ inline void store_row(const Conv<int32_t> &p, T *y, const float (&sum)[Q], const Place<int32_t> &at) {
+  const float bias = p.epilogue.bias ? static_cast<const float *>(p.epilogue.bias)[at.c] : 0.0f;
+  Vector<T, Q> v;
 #pragma unroll
-  for (int f = 0; f < F; ++f, to += p.result.stride[1]) {
-    if (f >= filters) break;
-    const float bias = bias_of(p.epilogue, at.c + f);
-    Vector<T, Q> v;
-#pragma unroll
-    for (int q = 0; q < Q; ++q) v.of[q] = as<T>(activated(p.epilogue, sum[f][q], bias));
-    v.store(to, p.result.size[4] - at.w, p.result.stride[4]);
-  }
+  for (int q = 0; q < Q; ++q) v.of[q] = as<T>(activated(p.epilogue, sum[q], bias));
+  v.store(y + p.result.at(at), p.result.size[4] - at.w, p.result.stride[4]);
 }
 
-// Pools windows of 2 x 2: an even row is kept, an odd one completes its windows. Elements are taken in the order of
-// pool_and_put.
-template <int Q, int F>
-__device__ inline void store_pooled(const Conv<int32_t> &p, float *y, const float (&sum)[F][Q],
-                                    float (&above)[F][Q / 2], const Place<int32_t> &at, int32_t filters) {
-  const bool average = p.pool.kind == POLYCONV_POOL_AVERAGE, odd = at.h % 2 != 0;
-  float *to = y + p.result.at(at.n, at.c, 0, at.h / 2, at.w / 2);
+// Any epilogue, an output after the other.
+template <int Q>
+__device__ inline void store_each(const Conv<int32_t> &p, void *y, const float (&sum)[Q], const Place<int32_t> &at) {
+#pragma unroll 1
+  for (int q = 0; q < min(Q, p.output.size[4] - at.w); ++q) {
+    float v = sum[0]; // registers have no index
 #pragma unroll
-  for (int f = 0; f < F; ++f, to += p.result.stride[1]) {
-    if (f >= filters) break;
-    const float bias = bias_of(p.epilogue, at.c + f);
-    Vector<float, Q / 2> v;
-#pragma unroll
-    for (int q = 0; q < Q / 2; ++q) {
-      const float a = activated(p.epilogue, sum[f][2 * q], bias), b = activated(p.epilogue, sum[f][2 * q + 1], bias);
-      float best = odd ? above[f][q] : a;
-      if (average) {
-        best = odd ? add(add(best, a), b) : add(best, b);
-      } else {
-        if (odd && pool_better(a, best)) best = a;
-        if (pool_better(b, best)) best = b;
-      }
-      above[f][q] = best;
-      v.of[q] = average ? multiply(best, 0.25f) : best;
-    }
-    if (odd) v.store(to, p.result.size[4] - at.w / 2, p.result.stride[4]);
+    for (int i = 1; i < Q; ++i) v = i == q ? sum[i] : v;
+    finish_and_store(p, y, v, Place<int32_t>{at.n, at.c, 0, at.h, at.w + q});
   }
 }
 
 // Where a thread and its block stand.
 struct Spot {
-  int32_t image, group, chunk, tile_h, tile_w; // of the block
-  int32_t my_image, row, col;                  // of the thread, in patches
+  int32_t image, filter, tile_h, tile_w; // of the block
+  int32_t my_image, row, col;            // of the thread, in patches
   bool active;
 
   __device__ Spot(const Conv<int32_t> &p, const Tiling &t) {
     int32_t rest = blockIdx.x;
     tile_w = rest % t.tiles_w, rest /= t.tiles_w;
     tile_h = rest % t.tiles_h, rest /= t.tiles_h;
-    chunk = rest % t.chunks, rest /= t.chunks;
-    group = rest % p.groups, image = rest / p.groups * t.images;
+    filter = rest % p.weights.size[0], image = rest / p.weights.size[0] * t.images;
     rest = threadIdx.x / t.cols;
     col = threadIdx.x % t.cols, row = rest % t.rows, my_image = image + rest / t.rows;
     active = rest < t.rows * t.images && my_image < p.input.size[0];
   }
 };
 
-// Everything else: the sums of a block lie in shared memory, where the window of a pooled result lies together, and its
-// threads take a result each.
-__device__ inline void store_any(const Conv<int32_t> &p, const Tiling &t, void *y, const float *sums, const Spot &spot,
-                                 int32_t top, int32_t left, int32_t first, int32_t filters) {
-  const int32_t results = t.result_rows * t.result_cols;
-  for (int32_t i = threadIdx.x; i < results * t.images * filters; i += blockDim.x) {
-    const int32_t plane = i / results, image = plane % t.images, f = plane / t.images;
-    const int32_t row = i % results / t.result_cols, col = i % t.result_cols;
-    const Place<int32_t> at{spot.image + image, first + f, 0, spot.tile_h * t.result_rows + row,
-                            spot.tile_w * t.result_cols + col};
-    if (at.n >= p.result.size[0] || at.h >= p.result.size[3] || at.w >= p.result.size[4]) continue;
-    const float *of_plane = sums + plane * t.out_rows * t.out_cols;
-    const auto sum_at = [&](const Place<int32_t> &o) { return of_plane[(o.h - top) * t.out_cols + o.w - left]; };
-    pool_and_store<float>(p, y, at, p.output, sum_at);
-  }
-}
-
 // ---------------------------------------------------------------- the kernel
 
-template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel, Store store>
-__global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, F, one_channel && store != kStoreAny>)
+template <template <class> class Reader, class Texel, int n, int Q, bool one_channel, bool to_f32>
+__global__ void __launch_bounds__(kMaxThreads, kBlocks<n, Q, one_channel && to_f32>)
     window(const __grid_constant__ Conv<int32_t> p, const __grid_constant__ Launch launch,
            const __grid_constant__ Objects objects, const void *w, int32_t weights_type, void *y) {
   ptx::await_previous();
-  extern __shared__ float4 shared[];
+  extern __shared__ float weights[];
   const Tiling &t = launch.tile;
   const Spot spot(p, t);
-  const int32_t channels = p.weights.size[1], of_group = p.weights.size[0] / p.groups;
-  const int32_t first = spot.group * of_group + spot.chunk * F, filters = min(F, of_group - spot.chunk * F);
-  const int32_t top = t.first_row + spot.tile_h * t.row_step, left = t.first_col + spot.tile_w * t.col_step;
+  const int32_t channels = p.weights.size[1], first_channel = spot.filter / (p.weights.size[0] / p.groups) * channels;
+  const int32_t top = spot.tile_h * t.out_rows, left = spot.tile_w * t.out_cols;
   const int32_t in_top = top * p.stride[1] - p.pad[1], in_left = left * p.stride[2] - p.pad[2];
-  auto *weights = reinterpret_cast<float *>(shared);
-  auto *map = reinterpret_cast<int32_t *>(weights + channels * p.weights.size[3] * p.weights.size[4] * F);
-  float *sums = weights + launch.sums;
-  fill_weights<F>(p, w, weights_type, weights, first, filters);
+  auto *map = reinterpret_cast<int32_t *>(weights + channels * p.weights.size[3] * p.weights.size[4]);
+  fill_weights(p, w, weights_type, weights, spot.filter);
   if constexpr (std::is_same_v<Reader<Texel>, LinearReader<Texel>>) fill_maps(p, t, map, in_top, in_left);
   __syncthreads();
 
-  const Place<int32_t> at{spot.my_image, first, 0, top + spot.row * t.down, left + spot.col * Q};
-  if (spot.active && at.h < p.output.size[3] && at.w < p.output.size[4]) {
-    Reader<Texel> read(p, launch, objects, map, spot.image, in_top, in_left, spot.my_image);
-    const Job job{spot.row * t.down * p.stride[1], spot.col * Q * p.stride[2], min(t.down, p.output.size[3] - at.h),
-                  spot.group * channels, channels};
-    float *mine = sums + ((spot.my_image - spot.image) * t.out_rows + spot.row * t.down) * t.out_cols + spot.col * Q;
-    [[maybe_unused]] float above[F][Q > 1 ? Q / 2 : 1]; // the upper halves of the windows that are being pooled
-    const auto emit = [&](int32_t row, const float(&sum)[F][Q]) {
-      const Place<int32_t> here{at.n, at.c, 0, at.h + row, at.w};
-      if constexpr (store == kStorePooled) {
-        store_pooled(p, static_cast<float *>(y), sum, above, here, filters);
-      } else {
-        if (store == kStoreF32 || launch.store == kStoreF32)
-          return store_plain(p, static_cast<float *>(y), sum, here, filters);
-        if (launch.store == kStoreF16) return store_plain(p, static_cast<__half *>(y), sum, here, filters);
-        if (launch.store == kStoreU8) return store_plain(p, static_cast<uint8_t *>(y), sum, here, filters);
-#pragma unroll
-        for (int f = 0; f < F; ++f)
-#pragma unroll
-          for (int q = 0; q < Q; ++q) mine[(f * t.images * t.out_rows + row) * t.out_cols + q] = sum[f][q];
-      }
-    };
-    const auto *taps = reinterpret_cast<const Taps<F> *>(weights);
-    if constexpr (n > 0)
-      march<n, Q, F, one_channel>(job, read, taps, emit);
-    else
-      visit<Q, F>(p, job, read, taps, emit);
-  }
-  if (store != kStoreAny || launch.store != kStoreAny) return;
-  __syncthreads();
-  store_any(p, t, y, sums, spot, top, left, first, filters);
+  const Place<int32_t> at{spot.my_image, spot.filter, 0, top + spot.row * t.down, left + spot.col * Q};
+  if (!spot.active || at.h >= p.output.size[3] || at.w >= p.output.size[4]) return;
+  Reader<Texel> read(p, launch, objects, map, spot.image, in_top, in_left, spot.my_image);
+  const Job job{spot.row * t.down * p.stride[1], spot.col * Q * p.stride[2], min(t.down, p.output.size[3] - at.h),
+                first_channel, channels};
+  const auto emit = [&](int32_t row, const float(&sum)[Q]) {
+    const Place<int32_t> here{at.n, at.c, 0, at.h + row, at.w};
+    if (to_f32 || launch.store == kStoreF32) return store_row(p, static_cast<float *>(y), sum, here);
+    if (launch.store == kStoreF16) return store_row(p, static_cast<__half *>(y), sum, here);
+    if (launch.store == kStoreU8) return store_row(p, static_cast<uint8_t *>(y), sum, here);
+    store_each(p, y, sum, here);
+  };
+  if constexpr (n > 0)
+    march<n, Q, one_channel>(job, read, weights, emit);
+  else
+    visit<Q>(p, job, read, weights, emit);
 }
 
-template <template <class> class Reader, class Texel, int n, int Q, int F, bool one_channel, Store store>
+template <template <class> class Reader, class Texel, int n, int Q, bool one_channel, bool to_f32>
 void launch_window(const Conv<int32_t> &p, const Launch &launch, const Objects &objects, const void *w,
                    int32_t weights_type, void *y, cudaStream_t stream) {
   const Tiling &t = launch.tile;
-  launch_waiting(window<Reader, Texel, n, Q, F, one_channel, store>, static_cast<unsigned>(t.blocks), t.threads(),
+  launch_waiting(window<Reader, Texel, n, Q, one_channel, to_f32>, static_cast<unsigned>(t.blocks), t.threads(),
                  static_cast<size_t>(launch.shared), stream, p, launch, objects, w, weights_type, y);
 }
 
-template <template <class> class Reader, class Texel, int n, int Q, int F, Store store>
+template <template <class> class Reader, class Texel, int n, int Q, bool to_f32>
 LaunchFunction by_channels(bool one_channel) {
   if constexpr (n > 0) {
-    if (one_channel) return launch_window<Reader, Texel, n, Q, F, true, store>;
+    if (one_channel) return launch_window<Reader, Texel, n, Q, true, to_f32>;
   }
-  return launch_window<Reader, Texel, n, Q, F, false, store>;
+  return launch_window<Reader, Texel, n, Q, false, to_f32>;
 }
 
-// The usual ways to f32 have instances of their own: all stores together would cost them registers.
-template <template <class> class Reader, int n, int Q, int F>
+// The usual way to f32 has instances of its own: all stores together would cost it registers.
+template <template <class> class Reader, int n, int Q>
 LaunchFunction by_types(const Wanted &wanted) {
-  if (wanted.integers) return by_channels<Reader, unsigned, n, Q, F, kStoreAny>(wanted.one_channel);
-  if (wanted.store == kStoreF32) return by_channels<Reader, float, n, Q, F, kStoreF32>(wanted.one_channel);
-  if constexpr (Q % 2 == 0) {
-    if (wanted.store == kStorePooled) return by_channels<Reader, float, n, Q, F, kStorePooled>(wanted.one_channel);
-  }
-  return by_channels<Reader, float, n, Q, F, kStoreAny>(wanted.one_channel);
+  if (wanted.integers) return by_channels<Reader, unsigned, n, Q, false>(wanted.one_channel);
+  return wanted.store == kStoreF32 ? by_channels<Reader, float, n, Q, true>(wanted.one_channel)
+                                   : by_channels<Reader, float, n, Q, false>(wanted.one_channel);
 }
 
-// The patches that are compiled: outputs across, filters.
-#define POLYCONV_TEXTURE_PATCHES(X) X(1, 1) X(4, 1) X(8, 1) X(4, 4)
+template <int size, int Q>
+LaunchFunction by_path(const Wanted &wanted) {
+  return wanted.path == kPlane ? by_types<PlaneReader, size, Q>(wanted) : by_types<LinearReader, size, Q>(wanted);
+}
 
-#define POLYCONV_TEXTURE_PATCH(Q, F)                                         \
-  if (wanted.patch.across == Q && wanted.patch.filters == F)                 \
-    return wanted.path == kPlane ? by_types<PlaneReader, size, Q, F>(wanted) \
-                                 : by_types<LinearReader, size, Q, F>(wanted);
+// The patches that are compiled, by their outputs across.
 template <int size>
 LaunchFunction find_instance(const Wanted &wanted) {
-  POLYCONV_TEXTURE_PATCHES(POLYCONV_TEXTURE_PATCH)
-  return nullptr;
+  switch (wanted.patch.across) {
+    case 1: return by_path<size, 1>(wanted);
+    case 4: return by_path<size, 4>(wanted);
+    default: return by_path<size, 8>(wanted);
+  }
 }
 
 } // namespace polyconv::cuda::texture
