@@ -7,21 +7,38 @@
 
 namespace polyconv::cuda {
 
-// Launches a kernel in clusters of blocks; it begins while what is ahead of it in the stream still ends, and waits for
-// it itself. (9.0 and on)
+// What a launch asks for beside blocks and threads. `early`: the kernel begins while what is ahead of it in the stream
+// still ends, and waits for it itself; `together`: all blocks run at once, to wait for each other
+// (cooperative_groups::this_grid().sync()). All of it is for 9.0 and on.
+struct LaunchWay {
+  bool early = false, together = false;
+  unsigned cluster = 1; // blocks
+};
+
+template <class... Parameters, class... Arguments>
+cudaError_t try_launch(const LaunchWay &way, void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes,
+                       cudaStream_t stream, const Arguments &...arguments) {
+  cudaLaunchAttribute attributes[3] = {};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks, config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes), config.stream = stream, config.attrs = attributes;
+  const auto attribute = [&](cudaLaunchAttributeID id) -> cudaLaunchAttributeValue & {
+    attributes[config.numAttrs].id = id;
+    return attributes[config.numAttrs++].val;
+  };
+  if (way.early)
+    attribute(cudaLaunchAttributeProgrammaticStreamSerialization).programmaticStreamSerializationAllowed = 1;
+  if (way.together) attribute(cudaLaunchAttributeCooperative).cooperative = 1;
+  if (way.cluster > 1) attribute(cudaLaunchAttributeClusterDimension).clusterDim = {way.cluster, 1, 1};
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+// Launches a kernel early, in clusters of blocks.
 template <class... Parameters, class... Arguments>
 void launch_clusters(void (*kernel)(Parameters...), unsigned cluster, dim3 blocks, int threads, int shared_bytes,
                      cudaStream_t stream, const Arguments &...arguments) {
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim.x = cluster, attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks, config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes), config.stream = stream;
-  config.attrs = attributes, config.numAttrs = cluster > 1 ? 2 : 1;
-  check(cudaLaunchKernelEx(&config, kernel, arguments...), "launching a kernel that begins early");
+  check(try_launch({true, false, cluster}, kernel, blocks, threads, shared_bytes, stream, arguments...),
+        "launching a kernel that begins early");
 }
 template <class... Parameters, class... Arguments>
 void launch_early(void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes, cudaStream_t stream,
@@ -29,15 +46,26 @@ void launch_early(void (*kernel)(Parameters...), dim3 blocks, int threads, int s
   launch_clusters(kernel, 1, blocks, threads, shared_bytes, stream, arguments...);
 }
 
-// Likewise where the device knows that (`early`); elsewhere as usual.
+// Likewise with all blocks at once. False, and nothing is launched, where the device has no room for all of them:
+// another chip, or a part of one.
+template <class... Parameters, class... Arguments>
+bool launch_together(void (*kernel)(Parameters...), unsigned cluster, dim3 blocks, int threads, int shared_bytes,
+                     cudaStream_t stream, const Arguments &...arguments) {
+  const cudaError_t error =
+      try_launch({true, true, cluster}, kernel, blocks, threads, shared_bytes, stream, arguments...);
+  if (error == cudaErrorCooperativeLaunchTooLarge) {
+    static_cast<void>(cudaGetLastError()); // it is nobody else's
+    return false;
+  }
+  check(error, "launching blocks that wait for each other");
+  return true;
+}
+
+// Early where the device knows that (`early`); elsewhere as usual.
 template <class... Parameters, class... Arguments>
 void launch_early_if(bool early, void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes,
                      cudaStream_t stream, const Arguments &...arguments) {
-  if (early) return launch_early(kernel, blocks, threads, shared_bytes, stream, arguments...);
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks, config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes), config.stream = stream;
-  check(cudaLaunchKernelEx(&config, kernel, arguments...), "launching a kernel");
+  check(try_launch({early}, kernel, blocks, threads, shared_bytes, stream, arguments...), "launching a kernel");
 }
 
 // Whether a device knows that.

@@ -7,7 +7,6 @@
 #include <cooperative_groups.h>
 
 #include "common/device/launch.hpp"
-#include "common/device/together.hpp"
 #include "weights/shared.cuh"
 #include "weights/weights.cuh"
 
