@@ -11,6 +11,7 @@
 namespace polyconv::cuda {
 
 using f32 = float;
+using f64 = double;
 using f16 = __half;
 using bf16 = __nv_bfloat16;
 

@@ -184,4 +184,24 @@ GradientLauncher gradient_launcher() {
   return {prepare, launch, L::bytes};
 }
 
+template <class From, class Tile>
+GradientLauncher by_reach(Reach reach) {
+  if constexpr (std::is_same_v<From, float>) {
+    if (reach == Reach::kVectors) return gradient_launcher<From, Tile, Reach::kVectors>();
+  }
+  return gradient_launcher<From, Tile, Reach::kColumns>();
+}
+template <class From>
+GradientLauncher gradient_of(int tile, Reach reach) {
+  if (reach == Reach::kPixels) return gradient_launcher<From, GradientTile64x64, Reach::kPixels>();
+  if constexpr (std::is_same_v<From, float>) {
+    if (tile == kGradient128x128) return by_reach<From, GradientTile128x128>(reach);
+    if (tile == kGradient128x64) return by_reach<From, GradientTile128x64>(reach);
+  }
+  return by_reach<From, GradientTile64x64>(reach);
+}
+
 } // namespace polyconv::cuda::gemm
+
+#undef POLYCONV_INSTANCE // the product's
+#define POLYCONV_INSTANCE(From) template gemm::GradientLauncher gemm::gradient_of<From>(int, gemm::Reach);

@@ -85,8 +85,8 @@ struct GradientLauncher {
   void (*launch)(const Gradient &gradient, cudaStream_t stream);
   int32_t shared_bytes; // of a block
 };
-GradientLauncher gradient_f32(int tile, Reach reach);
-GradientLauncher gradient_half(int32_t type, Reach reach); // 64 x 64
+template <class From>
+GradientLauncher gradient_of(int tile, Reach reach); // f16 and bf16: 64 x 64
 GradientLauncher gradient_deep(int tile, Runs runs);
 
 } // namespace polyconv::cuda::gemm

@@ -112,10 +112,10 @@ bool supports(const polyconv_request &request, int32_t config, sdk::Offer &offer
 
 // `aligned`: whether 16 bytes can be read at once where the layout has them.
 GradientLauncher launcher_for(const polyconv_layer &l, int tile, bool aligned) {
-  const Reach reach = reach_of(l);
+  Reach reach = reach_of(l);
   if (reach == Reach::kDeep) return gradient_deep(tile, aligned ? runs_of(l) : Runs::kNone);
-  if (l.input.type != POLYCONV_F32) return gradient_half(l.input.type, reach);
-  return gradient_f32(tile, reach == Reach::kVectors && !aligned ? Reach::kColumns : reach);
+  if (reach == Reach::kVectors && !aligned) reach = Reach::kColumns;
+  return of_type(l.input.type, [&](auto from) { return gradient_of<decltype(from)>(tile, reach); });
 }
 
 // The tile, or where the device does not lend a block its shared memory, the one that fits every chip.

@@ -11,6 +11,7 @@
 #include "common/numbers.hpp"
 #include "common/pieces.hpp"
 #include "common/rows.hpp"
+#include "common/types.hpp"
 #include "product/product.hpp"
 
 namespace polyconv::cuda::gemm {
@@ -190,6 +191,15 @@ double product_us(const polyconv_layer &l, const Shape &shape, Source source, in
       !adds && l.save == POLYCONV_SAVE_NONE && e.activation <= POLYCONV_ACT_CLIPPED_RELU && l.result.type == l.sum_type;
   const double finishing = simple || leaves_in_vectors(l) ? 0 : real(sdk::elements(l.output)) / 250e3;
   return 4.2 + std::max(multiplying, moving) + 0.45 * std::min(multiplying, moving) + finishing;
+}
+
+Launcher find_product(int32_t type, int tile, Source source, int device) {
+  const auto of = [&](int t) {
+    if (type == POLYCONV_F64) return product_of<f64>(t, source);
+    return of_type(type, [&](auto from) { return product_of<decltype(from)>(t, source); });
+  };
+  const Launcher found = of(tile);
+  return found.shared_bytes <= block_shared_bytes(device) ? found : of(k64x64x16);
 }
 
 } // namespace polyconv::cuda::gemm

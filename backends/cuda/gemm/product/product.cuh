@@ -226,4 +226,26 @@ Launcher by_source(Source source) {
   }
 }
 
+// Every tile of a type: f32 has all of them.
+template <class From>
+Launcher product_of(int tile, Source source) {
+  constexpr bool kF64 = std::is_same_v<From, double>;
+  using T = std::conditional_t<kF64, double, float>;
+  if constexpr (std::is_same_v<From, float>) {
+    if (tile == k256x128x16) return by_source<From, T, Tile256x128x16>(source);
+    if (tile == k128x32x16) return by_source<From, T, Tile128x32x16>(source);
+    if (tile == k32x32x16) return by_source<From, T, Tile32x32x16>(source);
+  }
+  if constexpr (std::is_same_v<From, T>) {
+    if (tile == k128x64x16) return by_source<From, T, Tile128x64x16>(source);
+  }
+  if constexpr (!kF64) {
+    if (tile == k128x256x16) return by_source<From, T, Tile128x256x16>(source);
+    if (tile == k128x128x16) return by_source<From, T, Tile128x128x16>(source);
+  }
+  return by_source<From, T, Tile64x64x16>(source);
+}
+
 } // namespace polyconv::cuda::gemm
+
+#define POLYCONV_INSTANCE(From) template gemm::Launcher gemm::product_of<From>(int, gemm::Source);

@@ -111,20 +111,10 @@ struct Launcher {
   void (*launch)(const Product &product, cudaStream_t stream);
   int32_t shared_bytes; // of a block
 };
-Launcher product_f32(int tile, Source source);
-Launcher product_f64(int tile, Source source);
-Launcher product_half(int32_t type, int tile, Source source);
-inline Launcher product_of(int32_t type, int tile, Source source) {
-  if (type == POLYCONV_F32) return product_f32(tile, source);
-  if (type == POLYCONV_F64) return product_f64(tile, source);
-  return product_half(type, tile, source);
-}
-
+template <class From>
+Launcher product_of(int tile, Source source);
 // 64 x 64 gives the same bits where a tile needs more shared memory than the device lends a block: the large ones on
 // chips of 7.5, which have 64 KiB.
-inline Launcher find_product(int32_t type, int tile, Source source, int device) {
-  const Launcher found = product_of(type, tile, source);
-  return found.shared_bytes <= block_shared_bytes(device) ? found : product_of(type, k64x64x16, source);
-}
+Launcher find_product(int32_t type, int tile, Source source, int device);
 
 } // namespace polyconv::cuda::gemm
