@@ -11,8 +11,7 @@ namespace polyconv::cuda::direct {
 
 inline constexpr int kBlockSizes[] = {32, 64, 128, 256};
 inline constexpr const char *kBlockNames[] = {"32", "64", "128", "256"};
-inline constexpr int kBlockCount = 4,
-                     kMaxThreads = 256; // with __launch_bounds__(kMaxThreads, 1): all registers, no spills
+inline constexpr int kMaxThreads = 256; // with __launch_bounds__(kMaxThreads, 1): all registers, no spills
 
 // The size of a config; -1 chooses: small blocks spread little work over more of the device.
 inline int choose_block(int32_t config, int64_t threads, sdk::Offer &offer) {

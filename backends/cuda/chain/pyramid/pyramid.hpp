@@ -12,7 +12,7 @@
 
 namespace polyconv::cuda::chain {
 
-inline constexpr int kMostThreads = 384, kMostGroups = 15;   // named barriers, but for the block's own
+inline constexpr int kMostThreads = 384;
 inline constexpr int kUnrolledColumns = 7, kLoopColumns = 4; // of a thread, in a row
 
 // The part of a tensor that a group holds: rows and columns from begin + tile * step on, all channels.
