@@ -247,6 +247,41 @@ TEST_CASE("missing and foreign files, and paths that cannot be written") {
   CHECK(contains(error(), "c2"));
 }
 
+TEST_CASE("packing marks its place in the stream, except for weights that are new in every run") {
+  load("device");
+  const polyconv_device *fake = nullptr;
+  REQUIRE(polyconv_device_find("fake", &fake) == POLYCONV_SUCCESS);
+  const auto pending_after_packing = [&](int32_t dynamic_weights) {
+    Job job({kToken});
+    polyconv_options wanted = options("fake-device/packed");
+    wanted.dynamic_weights = dynamic_weights;
+    polyconv_status status = POLYCONV_SUCCESS;
+    job.plan = try_plan(job.problems, wanted, &status, fake);
+    REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, error());
+    const size_t bytes = job.weights[0].size();
+    void *raw = nullptr, *stream = nullptr;
+    REQUIRE(polyconv_stream_create(fake, &stream) == POLYCONV_SUCCESS);
+    REQUIRE(polyconv_device_alloc(fake, bytes, POLYCONV_MEMORY_DEVICE, &raw) == POLYCONV_SUCCESS);
+    REQUIRE(polyconv_device_copy(fake, raw, job.weights[0].data(), bytes, stream) == POLYCONV_SUCCESS);
+    polyconv_weights *made = nullptr;
+    REQUIRE(polyconv_weights_create(job.plan.get(), 0, raw, nullptr, stream, &made) == POLYCONV_SUCCESS);
+    const Weights weights(made);
+    const TemporaryFolder folder;
+    REQUIRE(polyconv_weights_save(weights.get(), folder.file("w").c_str()) == POLYCONV_SUCCESS);
+    std::vector<char> tail = read_file(folder.file("w"));
+    tail.erase(tail.begin(), tail.end() - static_cast<std::ptrdiff_t>(bytes));
+    negate(&tail); // as the fake's packing does
+    const bool pending = tail != job.weights[0];
+    CHECK(polyconv_stream_synchronize(fake, stream) == POLYCONV_SUCCESS);
+    CHECK(polyconv_device_free(fake, raw, POLYCONV_MEMORY_DEVICE) == POLYCONV_SUCCESS);
+    CHECK(polyconv_stream_destroy(fake, stream) == POLYCONV_SUCCESS);
+    return pending;
+  };
+  CHECK_FALSE(pending_after_packing(POLYCONV_WEIGHTS_CONSTANT));
+  CHECK_FALSE(pending_after_packing(POLYCONV_WEIGHTS_UPDATED));
+  CHECK(pending_after_packing(POLYCONV_WEIGHTS_NEW)); // the caller waits
+}
+
 TEST_CASE("weights of a device with memory of its own are saved from there and loaded to there") {
   load("device");
   const polyconv_device *fake = nullptr;
