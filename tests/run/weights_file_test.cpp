@@ -282,6 +282,30 @@ TEST_CASE("packing marks its place in the stream, except for weights that are ne
   CHECK(pending_after_packing(POLYCONV_WEIGHTS_NEW)); // the caller waits
 }
 
+TEST_CASE("packing asks whose memory it is given, for weights that are new in every run where the plan checks") {
+  load("device");
+  const polyconv_device *fake = nullptr;
+  REQUIRE(polyconv_device_find("fake", &fake) == POLYCONV_SUCCESS);
+  Aligned host(1024);
+  const auto pack_into_host_memory = [&](int32_t dynamic_weights, int32_t checked) {
+    Job job({kToken});
+    polyconv_options wanted = options("fake-device/packed");
+    wanted.dynamic_weights = dynamic_weights, wanted.checked = checked;
+    polyconv_status status = POLYCONV_SUCCESS;
+    job.plan = try_plan(job.problems, wanted, &status, fake);
+    REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, error());
+    polyconv_weights *made = nullptr;
+    status = polyconv_weights_create(job.plan.get(), 0, job.weights[0].data(), host.data.get(), nullptr, &made);
+    polyconv_weights_destroy(made);
+    REQUIRE(status != POLYCONV_SUCCESS); // the device cannot write there
+    return error();
+  };
+  const char *const asked = "memory is host memory, expected memory of device fake";
+  CHECK(contains(pack_into_host_memory(POLYCONV_WEIGHTS_UPDATED, 0), asked));
+  CHECK(contains(pack_into_host_memory(POLYCONV_WEIGHTS_NEW, 1), asked));
+  CHECK_FALSE(contains(pack_into_host_memory(POLYCONV_WEIGHTS_NEW, 0), asked));
+}
+
 TEST_CASE("weights of a device with memory of its own are saved from there and loaded to there") {
   load("device");
   const polyconv_device *fake = nullptr;
