@@ -4,9 +4,10 @@ It goes with its tensor, and is made anew when the version counter or the memory
 look at some of its numbers: .data lets people write past the counter. Under autocast the tensor is the parameter itself and not what
 autocast made of it for one context, so that a forward pass casts and packs nothing that an earlier one did.
 
-On CUDA nobody can look, and programs that write past the counter are programs that train: where gradients are recorded for
-the weights, each pass packs them for itself and keeps nothing. While a CUDA graph is captured, that becomes part of the
-graph, whose replays see the weights as they are then. Without gradients a graph reads what was made before the capture."""
+On CUDA copies of large weights are memory that plain PyTorch does not need: what kernels can read raw is not packed, and cast for one
+call alone (makes_anew). Nobody can look there, and programs that write past the counter are programs that train: where gradients are
+recorded for the weights, each pass packs them for itself and keeps nothing. While a CUDA graph is captured, that becomes part of the
+graph, whose replays see the weights as they are then. What is kept without gradients a graph reads as made before the capture."""
 # SPDX-License-Identifier: Apache-2.0
 
 import weakref

@@ -113,7 +113,8 @@ Operand make_anew(Ready &ready, nb::handle w, const Seen &seen, uintptr_t stream
   std::string sentence;
   {
     const Unlocked unlocked;
-    status = polyconv_weights_create(ready.plan->plan, 0, raw.data, packed.data, reinterpret_cast<void *>(stream), &made);
+    status =
+        polyconv_weights_create(ready.plan->plan, 0, raw.data, packed.data, reinterpret_cast<void *>(stream), &made);
     if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error();
   }
   if (status != POLYCONV_SUCCESS) throw Failure(status, sentence);
