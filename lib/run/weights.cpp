@@ -125,7 +125,7 @@ polyconv_status polyconv_weights_create(const polyconv_plan *plan, int32_t layer
     if (weights == nullptr) throw Failure(POLYCONV_INVALID_ARGUMENT, "weights is NULL, expected where to put them");
     std::unique_ptr<polyconv_weights> made = empty_weights(*plan, layer, memory);
     pack_weights(made.get(), raw, stream);
-    // An event's making, recording and end would cost each run of those as much as the packing.
+    // Of those each run would make, record and destroy an event.
     if (plan->options.values.dynamic_weights != POLYCONV_WEIGHTS_NEW) record_packed(made.get(), stream);
     *weights = made.release();
   });
