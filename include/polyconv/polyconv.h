@@ -675,8 +675,8 @@ POLYCONV_API polyconv_status polyconv_weights_create(const polyconv_plan *plan, 
  * UNSUPPORTED where the plan they were made with was not planned with options.dynamic_weights. */
 POLYCONV_API polyconv_status polyconv_weights_update(polyconv_weights *weights, const void *raw, void *stream);
 
-/* Writes packed weights to a file, atomically (a temporary file in the same folder, renamed): format id,
- * problem token, endianness, size, checksum, data. */
+/* Writes packed weights to a file, atomically (a temporary file beside it, renamed): format id, token, endianness,
+ * size, checksum, data. Waits for their creation on a device; the caller for updates, and for POLYCONV_WEIGHTS_NEW. */
 POLYCONV_API polyconv_status polyconv_weights_save(const polyconv_weights *weights, const char *path);
 
 /* Reads packed weights for one layer of a plan. Errors: IO_ERROR for a missing, truncated, corrupt or foreign

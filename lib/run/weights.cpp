@@ -18,11 +18,12 @@ polyconv_weights::~polyconv_weights() {
 namespace polyconv {
 namespace {
 
-void check_memory(const polyconv_device &device, const void *memory) {
+// Whose memory it is takes a call of the driver: not of what each run packs anew, as runs don't ask it either.
+void check_memory(const polyconv_device &device, const void *memory, bool asks_driver) {
   if (reinterpret_cast<uintptr_t>(memory) % POLYCONV_ALIGNMENT != 0)
     throw failure(POLYCONV_INVALID_ARGUMENT, "memory is 0x%llx, expected a multiple of %d bytes", address(memory),
                   POLYCONV_ALIGNMENT);
-  if (memory == nullptr) return;
+  if (memory == nullptr || !asks_driver) return;
   int32_t kind = POLYCONV_MEMORY_DEVICE;
   if (!has_own_memory(device) || device.table->pointer_kind == nullptr) return;
   const polyconv_status status = ask_backend(device.name.c_str(), "pointer_kind",
@@ -70,16 +71,16 @@ std::unique_ptr<polyconv_weights> empty_weights(const polyconv_plan &plan, int32
   if (plan.writes_weights)
     throw Failure(POLYCONV_INVALID_ARGUMENT,
                   "plan is for backward weights, which writes them raw; expected a plan that reads weights");
-  check_memory(*plan.device, memory);
+  const polyconv_options &options = plan.options.values;
+  check_memory(*plan.device, memory, options.dynamic_weights != POLYCONV_WEIGHTS_NEW || options.checked != 0);
   auto weights = std::make_unique<polyconv_weights>();
   weights->format = planned.weights;
   weights->device = plan.device;
   weights->packer = planned.packer;
   weights->packer_layer = planned.packer_layer;
   weights->raw_type = planned.layer.problem.weights_type;
-  weights->dynamic = plan.options.values.dynamic_weights != 0;
-  if (memory == nullptr)
-    weights->memory = DeviceMemory(*plan.device, planned.weights.bytes, plan.options.values.allocator);
+  weights->dynamic = options.dynamic_weights != 0;
+  if (memory == nullptr) weights->memory = DeviceMemory(*plan.device, planned.weights.bytes, options.allocator);
   weights->data = memory != nullptr ? memory : weights->memory.get();
   return weights;
 }
@@ -124,7 +125,8 @@ polyconv_status polyconv_weights_create(const polyconv_plan *plan, int32_t layer
     if (weights == nullptr) throw Failure(POLYCONV_INVALID_ARGUMENT, "weights is NULL, expected where to put them");
     std::unique_ptr<polyconv_weights> made = empty_weights(*plan, layer, memory);
     pack_weights(made.get(), raw, stream);
-    record_packed(made.get(), stream);
+    // Of those each run would make, record and destroy an event.
+    if (plan->options.values.dynamic_weights != POLYCONV_WEIGHTS_NEW) record_packed(made.get(), stream);
     *weights = made.release();
   });
 }

@@ -16,7 +16,7 @@ struct polyconv_weights {
   void *data = nullptr;                                   // the caller's memory, or `memory`
   polyconv::DeviceMemory memory;
   std::vector<char> host_copy;  // of `data`, for kernels with POLYCONV_KERNEL_HOST_WEIGHTS on devices with own memory
-  void *packed_event = nullptr; // recorded after packing, where the device has events
+  void *packed_event = nullptr; // recorded after packing, where the device has events; none where each run packs
 
   // What run hands to the kernel.
   void *for_run() const { return host_copy.empty() ? data : const_cast<char *>(host_copy.data()); }

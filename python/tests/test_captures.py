@@ -125,7 +125,58 @@ def test_large_layers_on_cuda_keep_nothing(layer):
     assert _kept.packs_anew(estimate_us=500, packed_bytes=5 << 20)  # 512 -> 512 by 3 x 3 on four pictures of 128 x 128
     assert not _kept.packs_anew(estimate_us=30, packed_bytes=5 << 20) and not _kept.packs_anew(estimate_us=90, packed_bytes=0)
     first = pack(layer)
-    assert pack(layer) is first and not layer.taken.packs_anew  # on the CPU
-    layer.taken.packs_anew = True
-    times = face.cache_info().times_packed
-    assert pack(layer) is not first and face.cache_info().times_packed == times + 1
+    assert pack(layer) is first and not layer.taken.makes_anew  # on the CPU
+
+
+def test_what_is_made_anew_is_kept_by_nobody(layer):
+    x = torch.randn(1, 16, 12, 12)
+    with torch.no_grad(), face.enable():
+        kept, before = layer(x), face.cache_info()
+        layer.taken.makes_anew = True
+        anew = [layer(x) for _ in range(3)]
+        layer.weight.data.zero_()  # past the version counter
+        assert torch.equal(layer(x), layer.bias.view(-1, 1, 1).expand_as(kept))
+    after = face.cache_info()
+    assert all(torch.equal(each, kept) for each in anew)
+    assert after.times_packed == before.times_packed + 4 and after.packed_bytes == before.packed_bytes
+
+
+class Stand:
+    """A plan as far as a choice looks at it, or a call that has one."""
+
+    def __init__(self, form, size, estimate_us, dtype=torch.float16):
+        self.plan, self.dtype, self.packs = self, dtype, form != "raw"
+        self.form, self.size, self.estimate_us = form, size, estimate_us
+
+    def weights(self, _):
+        return self.form, self.size
+
+
+@pytest.mark.parametrize(
+    "size, raw_us, form, is_raw",
+    [
+        (1 << 20, 10.0, "raw", True),
+        (1 << 20, 10.4, "raw", True),
+        (1 << 20, 10.6, "raw", False),  # more than a twentieth slower
+        (16 << 10, 10.0, "raw", False),  # a copy that is small stays
+        (1 << 20, 10.0, "tiles", False),  # what is new in every run would be packed likewise
+    ],
+)
+def test_large_weights_are_read_raw_on_cuda(monkeypatch, size, raw_us, form, is_raw):
+    packed, raw = Stand("tiles", size, 10.0), Stand(form, size, raw_us)
+    monkeypatch.setattr(_plans, "plan", lambda *given: (raw if given[-1] is True else packed, None, None))
+    assert (_plans.forward_plan({}, 0, torch.float16, False)[0] is raw) == is_raw
+    assert _plans.forward_plan({}, -1, torch.float16, False)[0] is packed  # on the CPU
+    assert _plans.forward_plan({}, 0, torch.float16, True)[0] is raw  # in training
+
+
+def test_what_is_cast_and_packed_in_each_call():
+    def anew(call, device=0, new=False, direction=_plans.FORWARD):
+        return _kept.makes_anew(call, direction, device, new)
+
+    small, large = Stand("raw", 16 << 10, 10.0), Stand("raw", (16 << 10) + 2, 10.0)
+    assert anew(large) and not anew(small) and not anew(large, device=-1)
+    assert anew(small, new=True)
+    assert anew(Stand("tiles", 5 << 20, 500.0)) and not anew(Stand("tiles", 5 << 20, 30.0))
+    assert anew(Stand("tiles", 8, 1.0, torch.float64), device=-1)
+    assert not anew(Stand("raw", 5 << 20, 1.0), new=True, direction=_plans.BACKWARD_WEIGHTS)

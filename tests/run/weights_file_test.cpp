@@ -247,6 +247,65 @@ TEST_CASE("missing and foreign files, and paths that cannot be written") {
   CHECK(contains(error(), "c2"));
 }
 
+TEST_CASE("packing marks its place in the stream, except for weights that are new in every run") {
+  load("device");
+  const polyconv_device *fake = nullptr;
+  REQUIRE(polyconv_device_find("fake", &fake) == POLYCONV_SUCCESS);
+  const auto pending_after_packing = [&](int32_t dynamic_weights) {
+    Job job({kToken});
+    polyconv_options wanted = options("fake-device/packed");
+    wanted.dynamic_weights = dynamic_weights;
+    polyconv_status status = POLYCONV_SUCCESS;
+    job.plan = try_plan(job.problems, wanted, &status, fake);
+    REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, error());
+    const size_t bytes = job.weights[0].size();
+    void *raw = nullptr, *stream = nullptr;
+    REQUIRE(polyconv_stream_create(fake, &stream) == POLYCONV_SUCCESS);
+    REQUIRE(polyconv_device_alloc(fake, bytes, POLYCONV_MEMORY_DEVICE, &raw) == POLYCONV_SUCCESS);
+    REQUIRE(polyconv_device_copy(fake, raw, job.weights[0].data(), bytes, stream) == POLYCONV_SUCCESS);
+    polyconv_weights *made = nullptr;
+    REQUIRE(polyconv_weights_create(job.plan.get(), 0, raw, nullptr, stream, &made) == POLYCONV_SUCCESS);
+    const Weights weights(made);
+    const TemporaryFolder folder;
+    REQUIRE(polyconv_weights_save(weights.get(), folder.file("w").c_str()) == POLYCONV_SUCCESS);
+    std::vector<char> tail = read_file(folder.file("w"));
+    tail.erase(tail.begin(), tail.end() - static_cast<std::ptrdiff_t>(bytes));
+    negate(&tail); // as the fake's packing does
+    const bool pending = tail != job.weights[0];
+    CHECK(polyconv_stream_synchronize(fake, stream) == POLYCONV_SUCCESS);
+    CHECK(polyconv_device_free(fake, raw, POLYCONV_MEMORY_DEVICE) == POLYCONV_SUCCESS);
+    CHECK(polyconv_stream_destroy(fake, stream) == POLYCONV_SUCCESS);
+    return pending;
+  };
+  CHECK_FALSE(pending_after_packing(POLYCONV_WEIGHTS_CONSTANT));
+  CHECK_FALSE(pending_after_packing(POLYCONV_WEIGHTS_UPDATED));
+  CHECK(pending_after_packing(POLYCONV_WEIGHTS_NEW)); // the caller waits
+}
+
+TEST_CASE("packing asks whose memory it is given, for weights that are new in every run where the plan checks") {
+  load("device");
+  const polyconv_device *fake = nullptr;
+  REQUIRE(polyconv_device_find("fake", &fake) == POLYCONV_SUCCESS);
+  Aligned host(1024);
+  const auto pack_into_host_memory = [&](int32_t dynamic_weights, int32_t checked) {
+    Job job({kToken});
+    polyconv_options wanted = options("fake-device/packed");
+    wanted.dynamic_weights = dynamic_weights, wanted.checked = checked;
+    polyconv_status status = POLYCONV_SUCCESS;
+    job.plan = try_plan(job.problems, wanted, &status, fake);
+    REQUIRE_MESSAGE(status == POLYCONV_SUCCESS, error());
+    polyconv_weights *made = nullptr;
+    status = polyconv_weights_create(job.plan.get(), 0, job.weights[0].data(), host.data.get(), nullptr, &made);
+    polyconv_weights_destroy(made);
+    REQUIRE(status != POLYCONV_SUCCESS); // the device cannot write there
+    return error();
+  };
+  const char *const asked = "memory is host memory, expected memory of device fake";
+  CHECK(contains(pack_into_host_memory(POLYCONV_WEIGHTS_UPDATED, 0), asked));
+  CHECK(contains(pack_into_host_memory(POLYCONV_WEIGHTS_NEW, 1), asked));
+  CHECK_FALSE(contains(pack_into_host_memory(POLYCONV_WEIGHTS_NEW, 0), asked));
+}
+
 TEST_CASE("weights of a device with memory of its own are saved from there and loaded to there") {
   load("device");
   const polyconv_device *fake = nullptr;

@@ -4,9 +4,10 @@ It goes with its tensor, and is made anew when the version counter or the memory
 look at some of its numbers: .data lets people write past the counter. Under autocast the tensor is the parameter itself and not what
 autocast made of it for one context, so that a forward pass casts and packs nothing that an earlier one did.
 
-On CUDA nobody can look, and programs that write past the counter are programs that train: where gradients are recorded for
-the weights, each pass packs them for itself and keeps nothing. While a CUDA graph is captured, that becomes part of the
-graph, whose replays see the weights as they are then. Without gradients a graph reads what was made before the capture."""
+On CUDA copies of large weights are memory that plain PyTorch does not need: what kernels can read raw is not packed, and cast for one
+call alone (makes_anew). Nobody can look there, and programs that write past the counter are programs that train: where gradients are
+recorded for the weights, each pass packs them for itself and keeps nothing. While a CUDA graph is captured, that becomes part of the
+graph, whose replays see the weights as they are then. What is kept without gradients a graph reads as made before the capture."""
 # SPDX-License-Identifier: Apache-2.0
 
 import weakref
@@ -15,7 +16,7 @@ import torch
 
 from .. import _core
 from ..errors import Error
-from ._plans import state
+from ._plans import BACKWARD_WEIGHTS, SMALL, state
 
 
 class Kept:
@@ -170,9 +171,6 @@ def packed(taken, w, device_index, stream):
         state.packed += 1
         return True
 
-    # gradcheck changes single numbers of f64 tensors through .data, past every version: these are packed in each call.
-    if w.dtype == torch.float64 or taken.packs_anew:
-        return make()
     return _keep(w, taken.pack_key, taken.span, device_index, stream, make, renew)
 
 
@@ -181,6 +179,18 @@ def packs_anew(estimate_us, packed_bytes):
     decoder of large pictures, whose packed weights would be memory for nothing. Packing takes two kernels, a cast and a copy, of some
     2.5 us each with what they do on the host, and moves five bytes for each packed one, at 2 TB/s."""
     return 5.0 + packed_bytes * 5 / 2e6 <= estimate_us / 20
+
+
+def makes_anew(taken, direction, device_index, new_weights):
+    """Whether what a plan reads of its weights is made in each call and kept for none. Of f64 it is, as gradcheck changes single numbers
+    through .data, past every version; on CUDA of weights that are new in every run, of those that cost next to nothing to pack, and of
+    large ones that are only cast, which autocast would do too, once in each of its contexts."""
+    if taken.dtype == torch.float64:
+        return True
+    if device_index < 0 or direction == BACKWARD_WEIGHTS:
+        return False
+    size = taken.plan.weights(0)[1]
+    return new_weights or (packs_anew(taken.plan.estimate_us, size) if taken.packs else size > SMALL)
 
 
 def cast(tensor, dtype, span, device_index, stream):

@@ -29,7 +29,6 @@ def hand_over(left_forward, left_backward):
         "float32": torch.float32,
         "float64": torch.float64,
         "uint8": torch.uint8,
-        "as_type": _kept.as_type,
         "packed": _kept.packed,
         "cast": _kept.cast,
         "convolution": torch.convolution,

@@ -18,6 +18,7 @@ FORWARD, BACKWARD_DATA, BACKWARD_WEIGHTS = range(3)
 DIRECTIONS = ("fwd", "bwd_d", "bwd_w")
 # PyTorch's own threads run CPU plans, where they are OpenMP's: two pools would fight for the same processors.
 _SHARES = "OpenMP" in torch.__config__.parallel_info().split("ATen parallel backend")[-1] and _core.share_openmp(torch._C.__file__)
+SMALL = 16 << 10  # bytes of weights of which a copy may stay on CUDA: a launch to make one takes no shorter however few they are
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _select = getattr(torch._C, "_select_conv_backend", None)
@@ -48,8 +49,8 @@ state = State()
 
 class Taken(_core.Ready):
     """A call that polyconv takes: the plan, and the tensor that it makes. _core.Ready has what a run needs: `plan`; `packs`: whether
-    the plan's weights are packed; `span`: elements of the weights' memory, on the CPU; `packs_anew`: in each call, for training, or
-    as that costs next to nothing, where packed weights would be memory; and counts `calls`."""
+    the plan's weights are packed; `span`: elements of the weights' memory, on the CPU; `makes_anew`: they are cast and packed in each
+    call (_kept.makes_anew); and counts `calls`."""
 
     reason = None
 
@@ -236,6 +237,18 @@ def plan(problem, device_index, dtype, direction, new_weights=False):
         return with_options(True), made, None
     except Unsupported as error:
         return with_options(False), made, str(error)
+
+
+def forward_plan(problem, device_index, dtype, new_weights):
+    """plan() of a forward pass. On CUDA one without gradients has packed weights where these are small, or where a kernel that reads raw
+    ones would take more than a twentieth longer, by estimate: packed ones stay, as memory beside the parameters."""
+    made = plan(problem, device_index, dtype, FORWARD, new_weights)
+    form, size = made[0].weights(0)
+    if device_index < 0 or new_weights or form == "raw" or size <= SMALL:
+        return made
+    reads_raw = plan(problem, device_index, dtype, FORWARD, True)
+    alike = reads_raw[0].weights(0)[0] == "raw" and reads_raw[2] == made[2]
+    return reads_raw if alike and reads_raw[0].estimate_us <= 1.05 * made[0].estimate_us else made
 
 
 def refuse(key, direction, what, error):

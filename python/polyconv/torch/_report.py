@@ -36,7 +36,7 @@ def cache_info():
         state.evicted,
         tensors,
         size,
-        state.packed,
+        state.packed + _core.torch_packed(),
         fallen["fwd"],
         fallen["bwd"],
     )

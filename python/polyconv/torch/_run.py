@@ -31,18 +31,17 @@ def what_of(x, w, arguments):
 
 def take_weights(taken, w, arguments, direction, device_index, new_weights=False):
     """Notes what plans must have alike to share packed weights (polyconv_weights_create), how much of the weights may be
-    looked at, and whether they are packed in each call."""
+    looked at, and whether they are cast and packed in each call."""
     outputs = taken.problem.tensor(5)[1]
     several = tuple(size > 1 for size in outputs[2:])
     stride, _, dilation, transposed, _, groups = arguments
-    packed_format, packed_bytes = taken.plan.weights(0) if direction != BACKWARD_WEIGHTS else ("raw", 0)
+    packed_format = taken.plan.weights(0)[0] if direction != BACKWARD_WEIGHTS else "raw"
     taken.pack_key = _plans.pack_number(
         (packed_format, direction, tuple(w.shape), w.stride(), taken.dtype, stride, dilation, transposed, groups, several)
     )
     if device_index < 0:
         taken.span = taken.problem.tensor(1)[4] // w.element_size()
-    elif taken.packs:
-        taken.packs_anew = new_weights or _kept.packs_anew(taken.plan.estimate_us, packed_bytes)
+    taken.makes_anew = _kept.makes_anew(taken, direction, device_index, new_weights)
 
 
 def _decide_forward(key, x, w, bias, arguments, device_index, new_weights):
@@ -65,7 +64,7 @@ def _decide_forward(key, x, w, bias, arguments, device_index, new_weights):
         shape = sizes[:2] + sizes[5 - problem["spatial_dims"] :]
         strides = _plans.strides_for(shape, _plans.memory_format(x, w, arguments))
         _plans.place(problem, "output", shape, strides, False)
-        plan, made, not_invariant = _plans.plan(problem, device_index, x.dtype, FORWARD, new_weights)
+        plan, made, not_invariant = _plans.forward_plan(problem, device_index, x.dtype, new_weights)
     except Exception as error:  # PyTorch says it in its own words, or takes it
         return _plans.refuse(key, FORWARD, what, error)
     taken = Taken(plan, made, "fwd", shape, strides, x.dtype, x.device)

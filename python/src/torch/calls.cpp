@@ -55,6 +55,19 @@ nb::object make(const nb::object &shape, const nb::object &strides, const nb::ob
   return made;
 }
 
+nb::object make_bytes(const Ready &ready, const nb::object &shape, int32_t index, const char *name, Seen &seen) {
+  static PyObject *step = nullptr;
+  made_once(step, [] { return nb::object(nb::make_tuple(1)); });
+  return make(shape, nb::borrow(step), functions().uint8, ready.device, index, name, seen);
+}
+
+nb::object in_type(nb::handle tensor, nb::handle dtype) {
+  POLYCONV_NAME(name_to, "to");
+  const nb::object method = attribute(tensor, name_to);
+  PyObject *arguments[] = {nullptr, dtype.ptr()};
+  return checked(PyObject_Vectorcall(method.ptr(), arguments + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+}
+
 nb::object make_result(const Ready &ready, int32_t index, const char *name, Seen &seen) {
   return make(ready.shape, ready.strides, ready.dtype, ready.device, index, name, seen);
 }
@@ -73,6 +86,7 @@ Ready::Ready(nb::object of, nb::object out_shape, nb::object out_strides, nb::ob
   int64_t bytes = 0;
   require(polyconv_plan_weights(plan->plan, 0, &format, &bytes));
   packs = std::strcmp(format, "raw") != 0;
+  packed_shape = nb::make_tuple(bytes);
 }
 
 void Key::push(const Seen &tensor) {
@@ -171,15 +185,13 @@ void launch(Ready &ready, polyconv_buffers &buffers, const Operand &weights, int
   if (bytes > 0 && device < 0) {
     scratch = std::make_unique<Scratch>(bytes);
     buffers.workspace = scratch->pointer;
-  } else if (bytes > 0) { // of PyTorch's allocator, which knows streams and graphs, and aligns to 512 bytes
-    static PyObject *step = nullptr;
-    made_once(step, [] { return nb::object(nb::make_tuple(1)); });
+  } else if (bytes > 0) {
     Seen seen;
-    workspace =
-        make(ready.workspace_shape, nb::borrow(step), functions().uint8, ready.device, device, "the workspace", seen);
+    workspace = make_bytes(ready, ready.workspace_shape, device, "the workspace", seen);
     buffers.workspace = seen.data;
   }
   if (weights.packed != nullptr) buffers.packed[0] = weights.packed->weights;
+  if (weights.anew != nullptr) buffers.packed[0] = weights.anew.get();
   const Reading reading(weights.packed);
   polyconv_status status = POLYCONV_SUCCESS;
   std::string sentence;

@@ -31,11 +31,11 @@ struct Form {
 // What polyconv/torch makes of a call that it takes (its class Taken derives from this): a plan, and the tensor that it
 // writes.
 struct Ready {
-  nb::object plan_object, shape, strides, dtype, device, workspace_shape;
+  nb::object plan_object, shape, strides, dtype, device, workspace_shape, packed_shape;
   const Plan *plan;
   int32_t type; // of weights, the library's
   bool packs = false;
-  bool packs_anew = false; // in each call
+  bool makes_anew = false; // casts and packs in each call, and keeps nothing
   int64_t span = 0;        // elements of the weights' memory, on the CPU
   int64_t calls = 0;
   int64_t used = 0;                                                     // when it was last, by the clock of all calls
@@ -75,7 +75,8 @@ class Table {
   void keep(const Key &key, nb::object decided);
   void clear();
   int64_t hits = 0;
-  int64_t clock = 0; // of calls
+  int64_t packed = 0; // weights, for one call each
+  int64_t clock = 0;  // of calls
 
  private:
   struct One {
@@ -89,11 +90,16 @@ class Table {
 
 Table &table();
 
+struct DestroyWeights {
+  void operator()(polyconv_weights *weights) const { polyconv_weights_destroy(weights); }
+};
+
 // What kernels read in the place of a tensor: its own memory, or what is made of it and held meanwhile.
 struct Operand {
   nb::object held;
   void *raw = nullptr;
-  const Weights *packed = nullptr;
+  const Weights *packed = nullptr;                        // what is kept of it
+  std::unique_ptr<polyconv_weights, DestroyWeights> anew; // for this call alone
 };
 
 // The weights of a call as its plan takes them: cast, packed, as they are.
@@ -116,9 +122,14 @@ class BiasBeforeCast {
   const char *outer_input_;
 };
 
+// A tensor in another type, of which autograd knows nothing where it does not know of the tensor.
+nb::object in_type(nb::handle tensor, nb::handle dtype);
 // A fresh tensor, and seen; `name` is what a sentence calls it.
 nb::object make(const nb::object &shape, const nb::object &strides, const nb::object &dtype, const nb::object &device,
                 int32_t index, const char *name, Seen &seen);
+// Bytes on a GPU, of PyTorch's allocator, which knows streams and graphs, and aligns to 512 bytes. `shape`: a tuple of
+// how many.
+nb::object make_bytes(const Ready &ready, const nb::object &shape, int32_t index, const char *name, Seen &seen);
 // The one that a plan writes.
 nb::object make_result(const Ready &ready, int32_t index, const char *name, Seen &seen);
 // Runs a plan with the global lock released; gives it a workspace.

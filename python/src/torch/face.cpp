@@ -21,7 +21,6 @@ constexpr std::pair<const char *, nb::object Functions::*> kMembers[] = {
     {"empty_strided", &Functions::empty_strided},
     {"empty_on_cpu", &Functions::empty_on_cpu},
     {"empty_on_cuda", &Functions::empty_on_cuda},
-    {"as_type", &Functions::as_type},
     {"float32", &Functions::float32},
     {"float64", &Functions::float64},
     {"uint8", &Functions::uint8},

@@ -14,7 +14,7 @@ namespace polyconv_python::torch_face {
 // PyTorch does not have is None.
 struct Functions {
   nb::object is_grad_enabled, thread_count, allows_tf32, stream_of, is_capturing, current_device; // of PyTorch
-  nb::object empty_strided, empty_on_cpu, empty_on_cuda, as_type;
+  nb::object empty_strided, empty_on_cpu, empty_on_cuda;
   nb::object float32, float64, uint8;
   nb::object convolution, autocast_type, tracing_state, mode_count, transform;
   nb::object plain_types; // a tuple of the classes that tensors have unless somebody has a class of his own

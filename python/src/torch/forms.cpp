@@ -97,6 +97,33 @@ Operand form_of(Ready::Forms &forms, nb::handle tensor, const Seen &seen, int64_
   return operand;
 }
 
+// Cast and packed for one call. A tensor that was only read to pack it goes at once: its memory is free for what comes
+// later in the stream.
+Operand make_anew(Ready &ready, nb::handle w, const Seen &seen, uintptr_t stream) {
+  Operand operand;
+  operand.held = seen.type == ready.type ? nb::borrow(w) : in_type(w, ready.dtype);
+  Seen raw, packed;
+  if (!raw.look(operand.held)) refuse("w in another type is a tensor without memory, expected one with numbers");
+  operand.raw = raw.data;
+  if (!ready.packs) return operand;
+  nb::object memory; // on the CPU the library's
+  if (seen.device >= 0) memory = make_bytes(ready, ready.packed_shape, seen.device, "packed weights", packed);
+  polyconv_weights *made = nullptr;
+  polyconv_status status = POLYCONV_SUCCESS;
+  std::string sentence;
+  {
+    const Unlocked unlocked;
+    status =
+        polyconv_weights_create(ready.plan->plan, 0, raw.data, packed.data, reinterpret_cast<void *>(stream), &made);
+    if (status != POLYCONV_SUCCESS) sentence = polyconv_last_error();
+  }
+  if (status != POLYCONV_SUCCESS) throw Failure(status, sentence);
+  operand.anew.reset(made);
+  operand.held = std::move(memory);
+  ++table().packed;
+  return operand;
+}
+
 thread_local nb::handle bias_before_cast; // an invalid one: there is nothing
 thread_local const char *input_of_cast = nullptr;
 
@@ -134,6 +161,7 @@ Operand weights_for(Ready &ready, nb::handle self, nb::handle w, const Seen &see
   Operand operand;
   operand.raw = seen.data;
   if (!ready.packs && seen.type == ready.type) return operand;
+  if (ready.makes_anew) return make_anew(ready, w, seen, stream);
   const Functions &all = functions();
   return form_of(ready.weights, w, seen, ready.span, stream, [&] {
     return ready.packs ? all.packed(self, w, seen.device, stream)
@@ -161,7 +189,7 @@ Operand bias_for(Ready &ready, nb::handle bias, const char *input, uintptr_t str
       operand.raw = before.data;
       return operand;
     }
-    operand.held = bias.attr("to")(all.float32);
+    operand.held = in_type(bias, all.float32);
   }
   Seen taken;
   if (!taken.look(operand.held)) refuse("bias is a tensor without memory, expected one with numbers");

@@ -102,7 +102,7 @@ void bind_forward(nb::module_ &module) {
       .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object>())
       .def_ro("plan", &Ready::plan_object)
       .def_ro("packs", &Ready::packs)
-      .def_rw("packs_anew", &Ready::packs_anew)
+      .def_rw("makes_anew", &Ready::makes_anew)
       .def_rw("span", &Ready::span)
       .def_rw("calls", &Ready::calls)
       .def_rw("used", &Ready::used);
@@ -118,12 +118,13 @@ void bind_forward(nb::module_ &module) {
   module.def("torch_fused", run_fused, nb::arg("taken"), nb::arg("x"), nb::arg("w"), nb::arg("bias").none(),
              nb::arg("residual") = 0, nb::arg("slope") = 0);
   module.def("torch_hits", [] { return table().hits; });
+  module.def("torch_packed", [] { return table().packed; });
   module.def("torch_tick", [] { return ++table().clock; });
   module.def(
       "torch_clear",
       [](bool hits) {
         table().clear();
-        if (hits) table().hits = 0;
+        if (hits) table().hits = table().packed = 0;
       },
       nb::arg("hits") = false);
 }

@@ -49,7 +49,7 @@ nb::object Backward::gradient_of_weights(nb::handle taken, nb::object *bias) {
   buffers.output = seen_grad.data;
   buffers.weights[0] = seen.data;
   launch(ready, buffers, Operand(), seen_x.device, stream);
-  if (bias != nullptr && seen_bias.type != seen_x.type) *bias = all.as_type(*bias, ready.dtype);
+  if (bias != nullptr && seen_bias.type != seen_x.type) *bias = in_type(*bias, ready.dtype);
   return made;
 }
 

@@ -8,7 +8,7 @@ import torch
 
 import polyconv
 import polyconv.torch as face
-from checks import DEVICE, Skip, check, near
+from checks import DEVICE, Skip, captured, check, half, near, replayed, warm
 
 
 def devices():
@@ -44,6 +44,32 @@ def raw_weights():
     assert kept == 0, f"{kept} bytes of packed weights or workspace"
     far = max(far, near(polyconv.conv(x, w.mul_(-2)).double(), -2 * exact, 2e-3))
     return f"differs by {far:.1e}"
+
+
+def little_is_kept():
+    """Inference under autocast reads large weights raw and casts them in each call, as autocast does: nothing stays beside the parameters,
+    also of a graph, and new weights are seen at once, by its replays too."""
+    layer = torch.nn.Conv2d(256, 256, 3, padding=1).to(DEVICE).to(memory_format=torch.channels_last)
+    x = torch.randn(8, 256, 28, 28, device=DEVICE).contiguous(memory_format=torch.channels_last)
+
+    def work():
+        with torch.no_grad(), half():
+            return layer(x)
+
+    face.cache_clear()
+    with face.enable():
+        warm(work)
+        before = torch.cuda.memory_allocated()
+        work()
+        assert torch.cuda.memory_allocated() == before, "a call kept memory"
+        assert face.cache_info().packed_bytes == 0, face.cache_info()
+        (row,) = face.report()
+        graph, y = captured(work)
+        with torch.no_grad():
+            layer.weight.mul_(-1.5)
+        exact = torch.nn.functional.conv2d(x.double(), layer.weight.double(), layer.bias.double(), padding=1)
+        far = [near(each.double(), exact.detach(), 5e-3) for each in (work(), replayed(graph, y))]
+    return f"differs by {max(far):.1e}, {row.kernel}"
 
 
 def bad_arguments():
@@ -138,6 +164,7 @@ def run():
     check("devices", devices)
     check("plain functions", plain_functions)
     check("raw weights", raw_weights)
+    check("little is kept", little_is_kept)
     check("bad arguments", bad_arguments)
     check("two GPUs", two_gpus)
     check("side stream", side_stream)

@@ -1,5 +1,5 @@
 // bias_gradient.cu - see bias_gradient.hpp. Pixels are cut into parts, a block sums 32 channels of a part, and a second
-// kernel adds the parts in order: no sum depends on timing.
+// kernel adds the parts in order: no sum depends on timing. Of few pixels, as behind a pooled picture, one part is all.
 //
 // Floor: one read of every element / copy rate.
 // SPDX-License-Identifier: Apache-2.0
@@ -92,15 +92,17 @@ template <class T, class Sum>
 void launch(const polyconv_layer &l, const polyconv_arguments &a, void *workspace, cudaStream_t stream) {
   const polyconv_tensor &t = summed(l);
   const auto *values = static_cast<const T *>(l.bias_over_input ? a.input : a.output);
-  auto *const sums = static_cast<Sum *>(workspace);
   const int64_t channels = t.size[1], parts = parts_of(l);
+  const bool at_once = parts == 1 && l.bias_type == (sizeof(Sum) == 8 ? POLYCONV_F64 : POLYCONV_F32);
+  auto *const sums = static_cast<Sum *>(at_once ? a.bias[0] : workspace);
   const dim3 grid(blocks_for(channels, kChannels), static_cast<unsigned>(parts));
   if (t.stride[1] == 1)
     sum_parts<T, Sum, true><<<grid, kThreads, 0, stream>>>(Pixels(t), values, sums);
   else
     sum_parts<T, Sum, false><<<grid, kThreads, 0, stream>>>(Pixels(t), values, sums);
-  add_parts<Sum><<<blocks_for(channels, kThreads), kThreads, 0, stream>>>(sums, channels, static_cast<int>(parts),
-                                                                          a.bias[0], l.bias_type);
+  if (!at_once)
+    add_parts<Sum><<<blocks_for(channels, kThreads), kThreads, 0, stream>>>(sums, channels, static_cast<int>(parts),
+                                                                            a.bias[0], l.bias_type);
   check_launch("the gradient of a bias");
 }
 
