@@ -9,6 +9,8 @@ namespace polyconv::cuda {
 
 inline constexpr int64_t kMostOuterRows = int64_t{1} << 16; // so many roundings stay below those of the result
 
+inline constexpr int64_t kMostKept = 16 << 20; // bytes of a gradient, beside others, in the second cache
+
 // What the warp or block of a config sums.
 struct OuterShape {
   int32_t filters, depth;
@@ -72,6 +74,7 @@ struct OuterProduct {
   int32_t depth_step = 0;   // and along the depth, 0 where its axes do not merge
   int32_t result_width = 0; // as OuterRows has it
   int32_t filter_tiles = 0, depth_tiles = 0;
+  int32_t streams = 0; // 1: the second cache could not keep the gradient, and had better keep what is read again
   DepthAxes axes = {};
 
   __device__ int32_t depth_offset(int32_t depth) const {
@@ -94,6 +97,7 @@ inline OuterProduct make_outer(const polyconv_layer &l, const VectorLayer &v, co
   const int64_t size = sdk::type_bytes(l.result.type), all = (l.weights.stride[0] | v.depth | l.weights.offset) * size;
   p.result_width = small(size);
   while (p.depth_step == 1 && p.result_width < 16 && all % (2 * p.result_width) == 0) p.result_width *= 2;
+  p.streams = sdk::elements(l.weights) * size > kMostKept ? 1 : 0;
   p.filter_tiles = small(ceil_div(v.group_filters, shape.filters));
   p.depth_tiles = small(ceil_div(v.depth, shape.depth));
   return p;

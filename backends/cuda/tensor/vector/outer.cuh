@@ -6,8 +6,9 @@
 //
 //   product of filters 2 i, 2 i + 1 of each eight lanes' filters, and of column j of each eight lanes' columns:
 //     first operand: row g (g = lane / 4) is filter Wide g + 2 i, row g + 8 the next; q = lane % 4 has rows 4 q .. + 3
-//     second operand: column g is column Wide g + j
-//     sums: of filters Wide g + 2 i and the next, columns Wide 2 q + j and Wide (2 q + 1) + j
+//     second operand: column g is column Wide (g / 2 + 4 (g % 2)) + j
+//     sums: of filters Wide g + 2 i and the next, columns Wide q + j and Wide (q + 4) + j, so that the four lanes of a
+//     filter store whole sectors at once: as far apart as half a sector, the stores of a tile took twice as long
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -63,7 +64,7 @@ class OuterWarp {
   static constexpr int tile = 8 * Wide; // filters, and columns
 
   __device__ OuterWarp(const OuterProduct &p, const OuterTile &at) : lane_(static_cast<int32_t>(threadIdx.x) % 32) {
-    filter_ = at.filter + lane_ / 4 * Wide, column_ = at.depth + lane_ / 4 * Wide;
+    filter_ = at.filter + lane_ / 4 * Wide, column_ = at.depth + (lane_ / 8 + lane_ / 4 % 2 * 4) * Wide;
     dy_ = at.group * p.dy.group, x_ = at.group * p.x.group;
   }
 
@@ -83,11 +84,11 @@ class OuterWarp {
   }
 
   __device__ void store(const OuterProduct &p, const OuterTile &at) const {
-    const int32_t depth = at.depth + lane_ % 4 * 2 * Wide;
+    const int32_t depth = at.depth + lane_ % 4 * Wide;
     if (p.result_type != POLYCONV_F32 && p.result_width >= 2 * Wide) return store_vectors(p, at, depth);
     int32_t columns[2 * Wide];
 #pragma unroll
-    for (int c = 0; c < 2 * Wide; ++c) columns[c] = p.depth_offset(min(depth + c, p.x.columns - 1));
+    for (int c = 0; c < 2 * Wide; ++c) columns[c] = p.depth_offset(min(depth + column_of(c), p.x.columns - 1));
     if (p.result_type == POLYCONV_F32)
       store_elements(p, at, depth, columns, static_cast<float *>(p.result), [](float v) { return v; });
     else
@@ -109,7 +110,8 @@ class OuterWarp {
         x[s][r] = load_vector<Wide, Vectors>(p.x, x_ + __shfl_sync(~0u, x_row, row), column_, there);
       }
 #pragma unroll
-    for (int s = 0; s < kTogether; ++s) multiply_step(dy[s], x[s]);
+    for (int s = 0; s < kTogether; ++s)
+      if (first + step + s * 16 < p.rows) multiply_step(dy[s], x[s]);
   }
 
   __device__ void multiply_step(const OuterVector<Wide> (&dy)[4], const OuterVector<Wide> (&x)[4]) {
@@ -125,6 +127,12 @@ class OuterWarp {
     }
   }
 
+  // How far column `c` of a lane is from its first.
+  static constexpr int kHalves = 4 * Wide;
+  __device__ static constexpr int column_of(int c) {
+    return c / Wide * kHalves + c % Wide;
+  }
+
   // The sum of a lane's filter and column.
   __device__ float sum(int filter, int column) const {
     return sums_[filter / 2][column % Wide][filter % 2 * 2 + column / Wide];
@@ -138,12 +146,17 @@ class OuterWarp {
           static_cast<uint16_t *>(p.result) + (at.group * p.dy.columns + filter_ + f) * p.filter_step + depth;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        if (depth + half * Wide >= p.x.columns) continue;
+        if (depth + half * kHalves >= p.x.columns) continue;
         OuterVector<Wide> v;
 #pragma unroll
         for (int i = 0; i < Wide / 2; ++i)
           v.words[i] = pair_of(sum(f, half * Wide + 2 * i), sum(f, half * Wide + 2 * i + 1), T());
-        *reinterpret_cast<OuterVector<Wide> *>(to + half * Wide) = v;
+        if constexpr (Wide == 8)
+          if (p.streams) {
+            __stcs(reinterpret_cast<uint4 *>(to + half * kHalves), *reinterpret_cast<const uint4 *>(v.words));
+            continue;
+          }
+        *reinterpret_cast<OuterVector<Wide> *>(to + half * kHalves) = v;
       }
     }
   }
@@ -156,7 +169,7 @@ class OuterWarp {
       To *const to = result + (at.group * p.dy.columns + filter_ + f) * p.filter_step;
 #pragma unroll
       for (int c = 0; c < 2 * Wide; ++c)
-        if (filter_ + f < p.dy.columns && depth + c < p.x.columns) to[columns[c]] = round(sum(f, c));
+        if (filter_ + f < p.dy.columns && depth + column_of(c) < p.x.columns) to[columns[c]] = round(sum(f, c));
     }
   }
 

@@ -23,19 +23,24 @@ struct Side {
     return l.result.type == type || l.result.type == POLYCONV_F32 ||
            offer.reject("stores the gradient as f32, or in the type of the input");
   }
-  // A warp waits for the loads of 32 rows at once. Rows whose elements lie apart, or many, wait longer; wide tiles of
-  // rows that are no vectors for every load. Fitted to 22 layers on an H200, which take 1.4 to 5 microseconds.
+  // A warp waits for the loads of 32 rows at once, multiplies 16 at a time, and stores its tile; a multiprocessor has
+  // few warps' chains under way (`kBeside`), or what all of them together take. Rows whose elements lie apart, or many,
+  // wait longer; wide tiles of rows that are no vectors for every load. Fitted to 25 layers of 1 to 256 rows and of
+  // 16,000 to 103 million weights on an H200, which take 2 to 610 microseconds.
   static double us(const OuterProduct &p, int config) {
+    const bool wide = config != 0;
     const double busiest = std::ceil(outer_tiles(p) / kHopperMultiprocessors), side = shapes[config].filters;
-    const double steps = real(ceil_div(p.rows, 32)), vector = side / 4; // bytes of a lane
+    const double steps = real(ceil_div(p.rows, 32)), halves = real(ceil_div(p.rows, 16)), vector = side / 4; // bytes
     const auto apart = [&](const OuterRows &r) { return r.width >= vector ? 1 : r.step == 1 ? side / 16 : side / 4; };
-    const double loads = (apart(p.x) + apart(p.dy)) / 2;
-    const bool scattered = p.x.step > 1 || p.dy.step > 1;
-    const double step = (scattered      ? 2100
-                         : p.rows > 256 ? 1500
-                                        : 220) +
-                        (config == 0 ? 0 : 350) + (loads - 1) * (config == 0 ? 300 : 1200);
-    return steps * (step + busiest * (config == 0 ? 130 : 1000)) / kHopperClocks;
+    const double loads = (apart(p.x) + apart(p.dy)) / 2, waits = p.x.step > 1 || p.dy.step > 1 ? 1900
+                                                                 : p.rows > 256                ? 1300
+                                                                                               : 0;
+    const double kBeside = wide ? 8 : 12;
+    const double chain = steps * (waits + (loads - 1) * (wide ? 1200 : 300) + (wide ? 1520 : 900) +
+                                  (wide ? 130 : 180) * std::min(busiest, kBeside)) +
+                         halves * (wide ? 450 : 0);
+    const double all = busiest * (wide ? halves * 195 : steps * 84);
+    return (std::max(chain, all) + busiest * (wide ? 330 : 42)) / kHopperClocks;
   }
   static OuterLauncher launcher(int32_t type, int config) {
     return of_half(type, [&](auto t) { return tensor::outer_launcher<decltype(t)>(shapes[config]); });
