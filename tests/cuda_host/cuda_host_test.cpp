@@ -34,8 +34,10 @@ constexpr const char *kMoreProblems[] = {
     "bwd_d:n2,c4,k16,i20x20,f5x5,s2,p1",
     "bwd_w:n2,c4,k16,i20x20,f3x3,p1",
     "bwd_w:n2,c64,k64,i20x20,f3x3,p1",
-    "bwd_w:n3,c70,k90,i8x20,f1x1:f16",            // channels first, rows that end within a block of pixels
-    "bwd_w:n6,c72,k72,i24x23,f1x1:nhwc:krsc:f16", // blocks that add together, alone and in pairs
+    "bwd_w:n3,c70,k90,i8x20,f1x1:f16",             // channels first, rows that end within a block of pixels
+    "bwd_w:n6,c72,k72,i24x23,f1x1:nhwc:krsc:f16",  // blocks that add together, alone and in pairs
+    "bwd_w:n8,c256,k128,i8x8,f1x1:nhwc:krsc:f16",  // clusters, also of tiles of which parts do not exist
+    "bwd_w:n3,c576,k1088,i5x5,f1x1:nhwc:krsc:f16", // whole tiles, more than multiprocessors
     "bwd_w:n4,c16,k24,i63x64,f1x1:nhwc:bf16",
     "bwd_w:n4,c24,k136,i48x40,f1x1:nhwc:f16",
     "bwd_w:n8,c16,k72,i62x64,f1x1,s2:nhwc:f16",

@@ -23,20 +23,23 @@ struct Shares {
   int32_t tiles = 0, blocks = 0; // blocks of depth of a tile
   int32_t workers = 1, group = 1, workers_of_group = 1;
   int32_t most = 0;          // pieces of a worker
-  int32_t each = 0, odd = 0; // blocks of a worker; the first `odd` of a group have one more
-  Divider by_blocks, by_span, by_workers, by_each, by_each_more; // a group's blocks, its workers, a worker's blocks
+  int32_t unit = 1;          // blocks that nobody parts: one, or all of a tile
+  int32_t each = 0, odd = 0; // units of a worker; the first `odd` of a group have one more
+  Divider by_blocks, by_span, by_workers, by_each, by_each_more; // a group's blocks, its workers, a worker's units
 
   __device__ int32_t begin(int32_t worker) const {
     const int32_t which = by_workers(worker), within = worker - which * workers_of_group;
-    return which * group * blocks + within * each + min(within, odd);
+    return which * group * blocks + (within * each + min(within, odd)) * unit;
   }
   // The tile that a worker begins with.
   __device__ int32_t first_tile(int32_t worker) const { return by_blocks(begin(worker)); }
+  int32_t longest() const { return (each + (odd > 0 ? 1 : 0)) * unit; } // blocks of a worker
   // Whether every tile is one worker's.
-  bool all_whole() const { return group % workers_of_group == 0; }
+  bool all_whole() const { return unit == blocks || group % workers_of_group == 0; }
   // The worker that sums block `block` of all.
   __device__ int32_t worker_of(int32_t block) const {
-    const int32_t which = by_span(block), within = block - which * group * blocks, longer = odd * (each + 1);
+    const int32_t which = by_span(block), of_group = block - which * group * blocks, longer = odd * (each + 1);
+    const int32_t within = unit == 1 ? of_group : by_blocks(of_group);
     return which * workers_of_group + (within < longer ? by_each_more(within) : odd + by_each(within - longer));
   }
   // Where a worker's piece of a tile lies.
@@ -45,16 +48,17 @@ struct Shares {
   }
 };
 
-// tiles * blocks: below 2^31. `groups` divides tiles. At most `workers`, each with a block or more.
-inline Shares make_shares(int64_t tiles, int64_t blocks, int64_t workers, int64_t groups = 1) {
-  const int64_t group = tiles / groups, span = group * blocks,
-                each = std::max<int64_t>(1, std::min(workers / groups, span));
-  const int64_t longest = (span + each - 1) / each;
+// tiles * blocks: below 2^31. `groups` divides tiles. At most `workers`, each with a unit or more.
+inline Shares make_shares(int64_t tiles, int64_t blocks, int64_t workers, int64_t groups = 1, int64_t unit = 1) {
+  const int64_t group = tiles / groups, span = group * blocks, units = span / unit,
+                each = std::max<int64_t>(1, std::min(workers / groups, units));
+  const int64_t longest = (units + each - 1) / each * unit;
   Shares s;
+  s.unit = small(unit);
   s.tiles = small(tiles), s.blocks = small(blocks);
   s.workers = small(each * groups), s.group = small(group), s.workers_of_group = small(each);
-  s.most = small(span == 0 ? 0 : std::min((longest + blocks - 2) / blocks + 1, tiles));
-  s.each = small(span / each), s.odd = small(span % each);
+  s.most = small(span == 0 ? 0 : std::min((longest + blocks - 1 - unit) / blocks + 1, tiles));
+  s.each = small(units / each), s.odd = small(units % each);
   s.by_blocks = Divider::make(s.blocks), s.by_span = Divider::make(small(span)),
   s.by_workers = Divider::make(small(each));
   s.by_each = Divider::make(s.each), s.by_each_more = Divider::make(s.each + 1);

@@ -204,8 +204,8 @@ void share_out(Adding &a, int64_t quads) {
 template <class Half>
 __global__ void __launch_bounds__(kThreads, 2) add_apart(const __grid_constant__ WeightsProduct p, TileShape shape) {
   ptx::let_next_begin();
-  ptx::await_previous();
-  add_quads<Half>(p, shape, kThreads / 32, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(gridDim.x));
+  add_quads<Half>(p, shape, kThreads / 32, static_cast<int32_t>(blockIdx.x), static_cast<int32_t>(gridDim.x),
+                  [] { ptx::await_previous(); });
 }
 
 void launch_apart(WeightsProduct p, const WeightsShape &shape, cudaStream_t stream) {

@@ -27,6 +27,10 @@ double overflow(double bytes) {
 double parted(const polyconv_tensor &t) {
   return t.size[1] > 64 && row_of(t) % 64 != 0 ? 1.09 : 1;
 }
+// And what the second cache asks of itself then, where they even begin within a sector of 32, and lie in five of these.
+double split(const polyconv_tensor &t) {
+  return t.size[1] > 64 && row_of(t) % 16 != 0 ? 2 : parted(t);
+}
 
 // Clocks of a block of depth: its products', its fetches' by one block of threads, or what the second cache takes to
 // send the fetches of all.
@@ -35,42 +39,49 @@ double depth_clocks(const polyconv_layer &l, const WeightsProduct &p, const Weig
   const double column_tiles = std::ceil(real(p.chunks) / shape.chunks);
   const double asked = shape.rows * sent(column_tiles, p.pairs == kPairsOfColumns) +
                        columns * sent(p.row_tiles, p.pairs == kPairsOfRows);
-  const double lines = p.boxes && !shape.in_rows ? std::max(parted(l.input), parted(l.output)) : 1;
+  const bool boxes = p.boxes && !shape.in_rows;
+  const double lines = boxes ? std::max(parted(l.input), parted(l.output)) : 1;
+  const double sectors = boxes ? std::max(split(l.input), split(l.output)) : 1;
+  // Warpgroups that share 64 columns.
+  const double narrow = shape.row_groups > 1 && shape.chunks == shape.chunk_groups ? 1.1 : 1;
   return std::max({shape.rows * columns * shape.depth / 2048,
-                   lines * (shape.rows + columns) * shape.depth * 2 / (p.boxes ? 66.7 : 50),
-                   lines * asked * shape.depth * 2 * blocks / 3960});
+                   narrow * lines * (shape.rows + columns) * shape.depth * 2 / (p.boxes ? 72 : 47),
+                   sectors * asked * shape.depth * 2 * blocks / 3960});
 }
 
 double bytes_of_pieces(const WeightsProduct &p, const WeightsShape &shape) {
   return pieces_of(p) * shape.rows * shape.chunks * 64 * (p.narrow ? 2 : 4);
 }
 
-// Of four sums of a tile of groups that a thread stores: to find whose they are, and where they belong.
-constexpr double kFoundUs = 0.35;
+// Of four sums that a thread of a cluster stores: to find whose they are, where there are groups, and where they
+// belong; of which tap they are, where there are several.
+constexpr double kFoundUs = 0.35, kTapUs = 0.15;
 
 // Microseconds until what the blocks have summed is in the result.
 double leaving_us(const WeightsProduct &p, const WeightsShape &shape, double weights) {
   const double sums = shape.rows * shape.chunks * 64.0; // of a tile
   const double of_thread = sums / (128 * shape.row_groups * shape.chunk_groups);
-  const double whole = (133 + sums / 64) / kHopperClocks, pieces = bytes_of_pieces(p, shape);
+  const double tiles = std::ceil(real(p.shares.group) / p.shares.workers_of_group); // of a block
+  const double whole = tiles * (128 + sums / 72) / kHopperClocks, pieces = bytes_of_pieces(p, shape);
   // Of a group's rows, those of a tile's columns are read that are its own.
   const double own = p.group_rows == 0 ? 1 : std::min(1.0, real(p.group_channels) / (p.tap_chunks * 64));
   if (p.sharing > 1) { // the blocks of a cluster tell each other
-    const double found = p.group_rows == 0 ? 0 : kFoundUs * own * of_thread / 4 / p.sharing;
-    return weights / 0.95e6 + whole + 0.97 + found +
-           (8.5 * of_thread + sums / 4.4) * (1 - 1.0 / p.sharing) / kHopperClocks;
+    const double found = p.group_rows != 0 ? kFoundUs * own : p.chunks > p.tap_chunks ? kTapUs : 0;
+    return weights / 2.25e6 + whole + 1.1 + found * of_thread / 4 / p.sharing +
+           (8.5 * of_thread + sums / 3.9) * (1 - 1.0 / p.sharing) / kHopperClocks;
   }
-  if (leaves_whole(p)) return weights / 0.95e6 + p.shares.group * whole;
-  if (p.narrow) return 3.4 + (pieces + weights * 4) / 3e6 + p.shares.group * whole; // stored, read, stored turned
-  if (adds_together(p)) return 2.5 + pieces / 3.7e6;
-  return 3.4 + pieces * (0.5 + 0.5 * own) / 3.07e6 + weights / 1.35e6 + 1.7 * of_thread / kHopperClocks;
+  if (leaves_whole(p)) return weights / 2.25e6 + whole + (p.pairs == kNoPairs ? 0 : 0.2);
+  if (p.narrow) return 3.4 + (pieces + weights * 4) / 3e6 + whole; // stored, read, stored turned
+  if (adds_together(p)) return 2.5 + pieces / 3e6;
+  return 2.7 + pieces * (0.5 + 0.5 * own) / 3.2e6 + weights / 0.85e6 + 1.7 * of_thread / kHopperClocks;
 }
 
 } // namespace
 
 // Microseconds of a product: the longest share's products or their fetches, and the bytes; pieces and what becomes of
-// them, or whole tiles on their way out. Fitted to 5,600 times of 142 census layers in graphs on an H200 (30 November
-// 2026): 7 % rms; the choice takes 2.0 % longer than the fastest. What blocks add together, to 619 more: 9 % rms.
+// them, or whole tiles on their way out. Fitted to 5,600 times of 142 census layers in graphs on an H200; what tiles,
+// clusters and pieces take to leave, and what 32 bytes' alignment costs, anew to 450 times of 69 layers (30 November
+// 2026): 12 % rms; the choice takes 1.9 % longer than the fastest.
 double product_us(const polyconv_layer &l, const WeightsProduct &p, const WeightsShape &shape) {
   const double factors = 2 * (real(sdk::elements(l.input)) + real(sdk::elements(l.output)));
   // Windows whose pixels begin within a sector of 32 bytes take longer.
@@ -82,7 +93,7 @@ double product_us(const polyconv_layer &l, const WeightsProduct &p, const Weight
   const double moving = factors / (42.3e6 - 30.1e6 * overflow(factors + bytes_of_pieces(p, shape)));
   // Of groups, whose columns no tile of other groups wants too. 11 layers.
   const double grouped = l.groups > 1 ? 1.1 : 1;
-  return grouped * (1.93 + multiplying + moving + leaving_us(p, shape, real(sdk::elements(l.weights))));
+  return grouped * (1.47 + multiplying + moving + leaving_us(p, shape, real(sdk::elements(l.weights))));
 }
 
 // Of all ways to share out a layer's depth, the one that takes the least time: in pieces; in whole tiles, which are

@@ -149,9 +149,7 @@ bool suits_pairs(const WeightsProduct &p, const WeightsShape &shape, WeightsPair
 
 Shares share_out_whole(const Shares &s, int32_t cluster) {
   if (s.tiles == 0) return s;
-  auto groups = std::min<int64_t>(s.tiles, workers_of(cluster).most);
-  while (groups > 1 && s.tiles % groups != 0) --groups;
-  return make_shares(s.tiles, s.blocks, groups, groups);
+  return make_shares(s.tiles, s.blocks, workers_of(cluster).most, 1, s.blocks);
 }
 
 bool leaves_whole(const WeightsProduct &p) {
@@ -171,9 +169,7 @@ double block_clocks(const WeightsShape &shape, int parts, int products) {
 }
 
 int32_t blocks_of_longest(const WeightsProduct &p) {
-  const Shares &s = p.shares;
-  const int32_t longest = (s.group * s.blocks + s.workers_of_group - 1) / s.workers_of_group;
-  return (longest + p.sharing - 1) / p.sharing;
+  return (p.shares.longest() + p.sharing - 1) / p.sharing;
 }
 
 double pieces_of(const WeightsProduct &p) {

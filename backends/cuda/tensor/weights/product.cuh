@@ -6,6 +6,8 @@
 
 #include <cooperative_groups.h>
 
+#include <utility>
+
 #include "common/device/launch.hpp"
 #include "weights/shared.cuh"
 #include "weights/weights.cuh"
@@ -21,7 +23,6 @@ __device__ inline unsigned char *begin_product(const WeightsProduct &p, unsigned
   __syncthreads();
   if constexpr (Paired) ptx::cluster_arrive(), ptx::cluster_wait();
   ptx::let_next_begin();
-  ptx::await_previous(); // up to here a run overlaps with the end of what is ahead of it
   return unaligned + (shared - begin);
 }
 
@@ -46,7 +47,8 @@ __device__ inline void for_own_pieces(const WeightsProduct &p, const Body &body)
 template <class Tile, bool Paired>
 __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid_constant__ WeightsProduct p) {
   extern __shared__ unsigned char unaligned[];
-  WeightsRing<Tile, Paired> ring(ptx::shared_address(begin_product<Tile, Paired>(p, unaligned)));
+  unsigned char *const shared = begin_product<Tile, Paired>(p, unaligned);
+  WeightsRing<Tile, Paired> ring(ptx::shared_address(shared));
   const auto group = static_cast<int>(threadIdx.x / 128);
   if (group == Tile::groups) {
     ptx::release_registers<Tile::producer_registers>();
@@ -59,6 +61,8 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
     return;
   }
   ptx::take_registers<Tile::consumer_registers>();
+  ptx::await_previous();
+  const Slice slice(shared + Tile::slices_at + threadIdx.x / 32 * Slice::kBytes);
   WeightsSums<Tile> sums;
   for_own_pieces<Paired>(p, [&](int32_t tile, int32_t first, int32_t last, int64_t piece) {
     const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
@@ -69,14 +73,15 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_pixels(const __grid
     else if (!p.whole || last - first < p.shares.blocks)
       store_piece<Tile>(p.pieces + piece * Tile::piece, sums, row_group, chunk_group);
     else if (p.result_type == POLYCONV_F32)
-      store_tile<Tile, float>(p, tile, sums, row_group, chunk_group);
+      store_tile<Tile, float>(p, tile, sums, row_group, chunk_group, slice);
     else
-      store_tile<Tile, typename Tile::T>(p, tile, sums, row_group, chunk_group);
+      store_tile<Tile, typename Tile::T>(p, tile, sums, row_group, chunk_group, slice);
   });
   if (p.together) {
-    cooperative_groups::this_grid().sync(); // all pieces are there
+    const auto grid = cooperative_groups::this_grid();
+    auto token = grid.barrier_arrive();
     add_quads<typename Tile::T>(p, shape_of<Tile>(), 4 * Tile::groups, static_cast<int32_t>(blockIdx.x),
-                                static_cast<int32_t>(gridDim.x));
+                                static_cast<int32_t>(gridDim.x), [&] { grid.barrier_wait(std::move(token)); });
   }
   if constexpr (Paired) ptx::cluster_arrive(), ptx::cluster_wait(); // nobody fetches or arrives where nobody is
 }
@@ -95,6 +100,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_shared_pixels(const
     return;
   }
   ptx::take_registers<Tile::consumer_registers>();
+  ptx::await_previous();
   const int row_group = group % Tile::row_groups, chunk_group = group / Tile::row_groups;
   const Exchange<Tile> exchange(shared);
   {

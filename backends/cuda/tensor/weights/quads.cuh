@@ -121,21 +121,24 @@ __device__ inline void add_pieces_of(float4 (&sums)[Each], const PiecesOfTile &o
 
 // Adds all tiles' pieces and stores the gradient, by `blocks` blocks of `warps` warps, of which this is one. A lane has
 // Each quads of a row, 16 channels apart; or `ways` lanes share the pieces of a quad, in order, and add their sums.
-// What is added in which order depends on `ways` alone, not on who adds.
-template <class Half, int Each>
+// What is added in which order depends on `ways` alone, not on who adds. meet() waits for the pieces, once a thread: as
+// late as can be, for where they are takes as long to find, by code that a run fetches anew, as others to come.
+template <class Half, int Each, class Meet>
 __device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape, int32_t warps, int32_t block,
-                                 int32_t blocks) {
+                                 int32_t blocks, const Meet &meet) {
   static_assert(32 * Each <= 8 * Squares::kQuads, "squares of one row and chunk");
   const int32_t ways = Each == 1 ? p.ways : 1, step = 32 / ways;
   const auto warp = static_cast<int32_t>(threadIdx.x / 32), lane = static_cast<int32_t>(threadIdx.x % 32);
   const int32_t mine = lane % step, way = lane / step, units_of_tile = shape.quads() / (step * Each);
   const int32_t tiles = p.row_tiles * ((p.chunks + shape.chunks - 1) / shape.chunks);
+  bool met = false;
   for (int32_t unit = warp * blocks + block; unit < tiles * units_of_tile; unit += warps * blocks) {
     const int32_t tile = unit / units_of_tile, first = (unit - tile * units_of_tile) * step * Each + mine;
     const PiecesOfTile of = pieces_of_tile(p, shape, tile, first);
     if (p.whole && of.count == 1) continue; // has left already
     Weight to(p, shape, tile, first);
     float4 sums[Each] = {};
+    if (!met) meet(), met = true;
     if (to.exists(p, 16 * (Each - 1))) add_pieces_of(sums, of, of.count * way / ways, of.count * (way + 1) / ways);
     if constexpr (Each == 1) { // without braces nvcc 13.0 drops the unrolled loop behind it where it is discarded
       for (int32_t other = step; other < 32; other *= 2) {
@@ -148,13 +151,14 @@ __device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape
     for (int j = 0; j < Each; ++j, to.channel += 16)
       if (to.exists(p)) store_quad_of<Half>(p, to, sums[j]);
   }
+  if (!met) meet();
 }
-template <class Half>
+template <class Half, class Meet>
 __device__ inline void add_quads(const WeightsProduct &p, const TileShape &shape, int32_t warps, int32_t block,
-                                 int32_t blocks) {
-  if (p.each == 1) return add_quads<Half, 1>(p, shape, warps, block, blocks);
-  if (p.each == 2) return add_quads<Half, 2>(p, shape, warps, block, blocks);
-  return add_quads<Half, kMostEach>(p, shape, warps, block, blocks);
+                                 int32_t blocks, const Meet &meet) {
+  if (p.each == 1) return add_quads<Half, 1>(p, shape, warps, block, blocks, meet);
+  if (p.each == 2) return add_quads<Half, 2>(p, shape, warps, block, blocks, meet);
+  return add_quads<Half, kMostEach>(p, shape, warps, block, blocks, meet);
 }
 
 } // namespace polyconv::cuda::wgmma

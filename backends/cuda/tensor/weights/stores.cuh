@@ -78,13 +78,61 @@ __device__ inline void store_along_row(Out *row, int32_t from, int32_t taps, con
   *reinterpret_cast<uint4 *>(row + from) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// Four words of each of four neighbouring lanes change places: word j of lane i becomes word i of lane j.
-__device__ inline void turn_words(uint32_t (&w)[4]) {
-  const bool odd = threadIdx.x % 2 != 0, high = threadIdx.x % 4 >= 2;
-  const uint32_t a = __shfl_xor_sync(~0u, odd ? w[0] : w[1], 1), b = __shfl_xor_sync(~0u, odd ? w[2] : w[3], 1);
-  w[0] = odd ? a : w[0], w[1] = odd ? w[1] : a, w[2] = odd ? b : w[2], w[3] = odd ? w[3] : b;
-  const uint32_t c = __shfl_xor_sync(~0u, high ? w[0] : w[2], 2), d = __shfl_xor_sync(~0u, high ? w[1] : w[3], 2);
-  w[0] = high ? c : w[0], w[1] = high ? d : w[1], w[2] = high ? w[2] : c, w[3] = high ? w[3] : d;
-}
+// 16 rows of a tile by 128 bytes of weights in a warp's own shared memory: written as a product leaves sums, a pair of
+// channels a lane; read as rows, 16 bytes a lane. Which 16 bytes of a row are where depends on the row, so that neither
+// way meets a bank twice.
+class Slice {
+  static constexpr int kPlaces = 8; // of 16 bytes, of a row
+
+ public:
+  static constexpr int kBytes = 16 * kPlaces * 16;
+  static constexpr int kLines = 32 / kPlaces; // rows that a warp reads at once
+  template <class Out>
+  static constexpr int vector = 16 / sizeof(Out);
+  template <class Out>
+  static constexpr int columns = kPlaces *vector<Out>;
+
+  __device__ explicit Slice(unsigned char *memory) : memory_(memory) {}
+
+  // What this lane reads: row `line` of kLines, and which 16 bytes of it.
+  __device__ static int32_t line() { return static_cast<int32_t>(threadIdx.x % 32) / kPlaces; }
+  __device__ static int32_t place() { return static_cast<int32_t>(threadIdx.x) % kPlaces; }
+
+  // `sums`: of the slice's columns, as a product has them: two of a row, two of the row eight below, for each eight
+  // columns. All lanes may read then.
+  template <class Out>
+  __device__ __forceinline__ void write(const float *sums) const {
+    constexpr int kPairs = vector<Out> / 2; // of 16 bytes
+    const auto lane = static_cast<int32_t>(threadIdx.x % 32);
+    unsigned char *const begin = memory_ + lane / 4 * (kPlaces * 16) + lane % 4 % kPairs * (2 * sizeof(Out));
+#pragma unroll
+    for (int i = 0; i < columns<Out> / 8; ++i) {
+      const int32_t place = i * 4 / kPairs + lane % 4 / kPairs;
+      unsigned char *const to = begin + (place ^ lane / 4) * 16;
+      store_pair(reinterpret_cast<Out *>(to), sums[4 * i], sums[4 * i + 1], true, true);
+      store_pair(reinterpret_cast<Out *>(to + 8 * kPlaces * 16), sums[4 * i + 2], sums[4 * i + 3], true, true);
+    }
+    __syncwarp();
+  }
+  // This lane's weights of row turn * kLines + line(), to where 16 bytes are aligned; `count` of them, to anywhere.
+  template <class Out>
+  __device__ void store(Out *to, int32_t turn) const {
+    *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(at(turn));
+  }
+  template <class Out>
+  __device__ void store_elements(Out *to, int32_t turn, int32_t count) const {
+    const auto *const from = reinterpret_cast<const Out *>(at(turn));
+#pragma unroll 1
+    for (int32_t i = 0; i < count; ++i) to[i] = from[i];
+  }
+
+ private:
+  __device__ const unsigned char *at(int32_t turn) const {
+    const int32_t row = turn * kLines + line();
+    return memory_ + (row * kPlaces + (place() ^ row % 8)) * 16;
+  }
+
+  unsigned char *const memory_;
+};
 
 } // namespace polyconv::cuda::wgmma

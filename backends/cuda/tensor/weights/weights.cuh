@@ -32,8 +32,10 @@ struct WeightsTile {
   static constexpr int row_bytes = Rows / 64 * chunk_bytes, stage_bytes = row_bytes + Chunks * chunk_bytes;
   // A block has a multiprocessor to itself: where two found room, those of the next kernel crowded on multiprocessors
   // that this one left idle, and small tiles need all stages for their fetches.
-  static constexpr int stages = std::min(12, (kHopperShared - 1024 - 256) / stage_bytes);
-  static constexpr int shared_bytes = stages * stage_bytes + 1024 + 256;
+  static constexpr int slice_bytes = 4 * groups * Slice::kBytes; // on their way out, of all consumer warps
+  static constexpr int stages = std::min(12, (kHopperShared - 1024 - 256 - slice_bytes) / stage_bytes);
+  static constexpr int slices_at = stages * stage_bytes + 256; // behind the ring and its barriers
+  static constexpr int shared_bytes = slices_at + slice_bytes + 1024;
   static_assert(shared_bytes > kHopperShared / 2, "leaves room for a second block");
   // Of a thread, where a block has them all: consumers get what producers leave.
   static constexpr int producer_registers = 48;
@@ -158,6 +160,7 @@ template <class Tile, bool Paired>
 __device__ inline void fetch_matrices(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
                                       WeightsRing<Tile, Paired> &ring) {
   const int32_t column = p.by_row_tiles(tile), row = (tile - column * p.row_tiles) * (Tile::rows / 64);
+  ptx::await_previous();
   for (int32_t block = first; block < last; ++block, ring.next()) {
     ring.await_empty();
     ptx::barrier_expect(ring.full(), Tile::stage_bytes);
@@ -182,6 +185,7 @@ __device__ inline void fetch_rows(const WeightsProduct &p, int32_t tile, int32_t
                                   WeightsRing<Tile> &ring) {
   const int32_t column = p.by_row_tiles(tile), row = (tile - column * p.row_tiles) * Tile::rows;
   int32_t image = first / p.image_blocks, within = first - image * p.image_blocks;
+  ptx::await_previous();
   for (int32_t block = first; block < last; ++block, ring.next()) {
     ring.await_empty();
     ptx::barrier_expect(ring.full(), Tile::stage_bytes);
@@ -192,8 +196,9 @@ __device__ inline void fetch_rows(const WeightsProduct &p, int32_t tile, int32_t
   }
 }
 
-// Blocks [first, last) of a tile's depth, by a whole warp. A lane each finds the corners of the next 32 blocks: one
-// after the other, their divisions would take longer than the products.
+// Blocks [first, last) of a tile's depth, by a whole warp. Up to its first fetch a run overlaps with the end of what is
+// ahead of it: what it does there, code that is not in the cache yet, took half a microsecond. A lane each finds the
+// corners of the next 32 blocks: one after the other, their divisions would take longer than the products.
 template <class Tile, bool Paired>
 __device__ inline void fetch_weights(const WeightsProduct &p, int32_t tile, int32_t first, int32_t last,
                                      WeightsRing<Tile, Paired> &ring) {
@@ -207,6 +212,7 @@ __device__ inline void fetch_weights(const WeightsProduct &p, int32_t tile, int3
   }
   const Lane<Tile> lane(p, tile);
   Corner ahead(p, 0), corner = ahead;
+  ptx::await_previous();
   for (int32_t block = first; block < last; ++block, ring.next()) {
     const int32_t which = (block - first) % 32;
     if (which == 0) ahead = Corner(p, (block + static_cast<int32_t>(threadIdx.x % 32)) * Tile::depth);
@@ -296,62 +302,44 @@ __device__ inline void store_piece(Sum *to, const WeightsSums<Tile> &sums, int r
       store_pair(to + next_sum<Tile>(product, i), sums[product][i], sums[product][i + 1], true, true);
 }
 
-// What a thread has of a row's 64 channels, a pair of each eight; of those from its first on, [begin, left) are the
-// row's. Four lanes trade their pairs, so that each has whole eights, which are vectors.
-template <class Out>
-__device__ inline void store_turned(Out *to, const float *sums, int32_t begin, int32_t left) {
-  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 4;
-#pragma unroll
-  for (int group = 0; group < 2; ++group) {
-    uint32_t words[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) words[i] = pair_of(sums[(group * 4 + i) * 4], sums[(group * 4 + i) * 4 + 1], Out());
-    turn_words(words);
-    const int32_t eight = (group * 4 + lane) * 8 - 2 * lane; // from the thread's own first channel
-    if (eight >= begin && eight < left)
-      *reinterpret_cast<uint4 *>(to + eight) = make_uint4(words[0], words[1], words[2], words[3]);
-  }
-}
-
-// Or as they are.
-template <class Out>
-__device__ inline void store_line(Out *to, const float *sums, const WeightsProduct &p, int32_t begin, int32_t left) {
-  if constexpr (sizeof(Out) == 2) {
-    if (p.vector == 8) return store_turned(to, sums, begin, left);
-  }
-  const bool pairs = reinterpret_cast<uintptr_t>(to) % (2 * sizeof(Out)) == 0;
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    if (i * 8 >= begin && i * 8 < left) store_pair(to + i * 8, sums[i * 4], sums[i * 4 + 1], pairs, i * 8 + 1 < left);
-}
-
-// The sums of a whole tile, as weights whose channels lie side by side, those of a group in eights.
+// The sums of a whole tile, as weights whose channels lie side by side, those of a group in eights: slice after slice
+// of 16 rows by way of a warp's own shared memory (`slice`), so that eight lanes store 128 bytes of a row. (Lanes that
+// traded sums by shuffles, and stored 64, took two microseconds a tile of 128 x 128: four times as much code, which a
+// run fetches anew.)
 template <class Tile, class Out>
 __device__ inline void store_tile(const WeightsProduct &p, int32_t tile, const WeightsSums<Tile> &sums, int row_group,
-                                  int chunk_group) {
-  constexpr int kChunks = Tile::columns / 64;
-  static_assert(kChunks * 64 == Tile::columns, "a warpgroup has whole chunks");
-  const auto thread = static_cast<int>(threadIdx.x % 128);
+                                  int chunk_group, const Slice &slice) {
+  constexpr int kVector = Slice::vector<Out>, kColumns = Slice::columns<Out>;
+  const auto thread = static_cast<int32_t>(threadIdx.x % 128);
   const int32_t column = p.by_row_tiles(tile), first = (tile - column * p.row_tiles) * Tile::rows;
-  const int32_t row = first + row_group * Tile::products * 64 + thread / 32 * 16 + thread % 32 / 4;
-  const auto rows = static_cast<int32_t>(p.weights.size[0]), channels = static_cast<int32_t>(p.weights.size[1]);
+  const int32_t top = first + row_group * Tile::products * 64 + thread / 32 * 16 + Slice::line();
+  const int64_t next = Slice::kLines * p.weights.stride[0];
+  const bool plain = p.group_rows == 0 && p.vector >= kVector;
 #pragma unroll
-  for (int i = 0; i < kChunks; ++i) {
-    const int32_t chunk = column * Tile::chunks + chunk_group * kChunks + i, tap = tap_of(p, chunk);
-    if (chunk >= p.chunks) break;
-    const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + thread % 4 * 2;
-    Out *const to = weight_at<Out>(p, row, channel, tap);
-    const int32_t last = rows - row;
+  for (int i = 0; i < Tile::columns / kColumns; ++i) {
+    const int32_t at = chunk_group * Tile::columns + i * kColumns + Slice::place() * kVector; // of the tile's columns
+    const int32_t chunk = column * Tile::chunks + at / 64, tap = tap_of(p, chunk);
+    const int32_t channel = (chunk - tap * p.tap_chunks) * 64 + at % 64;
+    const int32_t channels = chunk < p.chunks ? static_cast<int32_t>(p.weights.size[1]) : 0;
 #pragma unroll
-    for (int product = 0; product < Tile::products; ++product)
+    for (int product = 0; product < Tile::products; ++product) {
+      slice.write<Out>(&sums[product][i * (kColumns / 2)]);
+      Out *to = weight_at<Out>(p, top + product * 64, channel, tap);
+      const int32_t row = top + product * 64;
+      if (plain) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) { // upper row, then the one 8 below
-        const int below = product * 64 + half * 8;
-        const float *const line = sums[product] + i * 32 + half * 2;
-        const int32_t own = own_column(p, first, row + below);
-        store_line(to + below * p.weights.stride[0] - own, line, p, own - channel,
-                   below < last ? own + channels - channel : 0);
+        for (int32_t turn = 0; turn < 16 / Slice::kLines; ++turn, to += next)
+          if (row + turn * Slice::kLines < p.rows && channel < channels) slice.store(to, turn);
+      } else {
+#pragma unroll 1
+        for (int32_t turn = 0; turn < 16 / Slice::kLines; ++turn, to += next) {
+          const int32_t own = own_column(p, first, row + turn * Slice::kLines);
+          if (row + turn * Slice::kLines < p.rows && channel >= own && channel - own < channels)
+            slice.store_elements(to - own, turn, min(channels + own - channel, kVector));
+        }
       }
+      __syncwarp(); // read by all before it is written again
+    }
   }
 }
 
