@@ -25,7 +25,7 @@ struct Side {
   }
   // A warp waits for the loads of 32 rows at once, multiplies 16 at a time, and stores its tile; a multiprocessor has
   // few warps' chains under way (`kBeside`), or what all of them together take. Rows whose elements lie apart, or many,
-  // wait longer; wide tiles of rows that are no vectors for every load. Fitted to 25 layers of 1 to 256 rows and of
+  // wait longer; wide tiles of rows that are no vectors for every load. Fitted to 43 layers of 1 to 256 rows and of
   // 16,000 to 103 million weights on an H200, which take 2 to 610 microseconds.
   static double us(const OuterProduct &p, int config) {
     const bool wide = config != 0;
@@ -35,9 +35,9 @@ struct Side {
     const double loads = (apart(p.x) + apart(p.dy)) / 2, waits = p.x.step > 1 || p.dy.step > 1 ? 1900
                                                                  : p.rows > 256                ? 1300
                                                                                                : 0;
-    const double kBeside = wide ? 8 : 12;
-    const double chain = steps * (waits + (loads - 1) * (wide ? 1200 : 300) + (wide ? 1520 : 900) +
-                                  (wide ? 130 : 180) * std::min(busiest, kBeside)) +
+    const double kBeside = wide ? 8 : 9;
+    const double chain = steps * (waits + (loads - 1) * (wide ? 1200 : 300) + (wide ? 1520 : 200) +
+                                  (wide ? 130 : 350) * std::min(busiest, kBeside)) +
                          halves * (wide ? 450 : 0);
     const double all = busiest * (wide ? halves * 195 : steps * 84);
     return (std::max(chain, all) + busiest * (wide ? 330 : 42)) / kHopperClocks;

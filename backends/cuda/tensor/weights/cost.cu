@@ -73,7 +73,9 @@ double leaving_us(const WeightsProduct &p, const WeightsShape &shape, double wei
   if (leaves_whole(p)) return weights / 2.25e6 + whole + (p.pairs == kNoPairs ? 0 : 0.2);
   if (p.narrow) return 3.4 + (pieces + weights * 4) / 3e6 + whole; // stored, read, stored turned
   if (adds_together(p)) return 2.5 + pieces / 3e6;
-  return 2.7 + pieces * (0.5 + 0.5 * own) / 3.2e6 + weights / 0.85e6 + 1.7 * of_thread / kHopperClocks;
+  const double adding = 1.7 * of_thread / kHopperClocks;
+  if (p.group_rows != 0) return 3.4 + pieces * (0.5 + 0.5 * own) / 3.07e6 + weights / 1.35e6 + adding;
+  return 2.7 + pieces / 3.2e6 + weights / 0.85e6 + adding;
 }
 
 } // namespace
