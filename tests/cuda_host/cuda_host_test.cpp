@@ -208,6 +208,16 @@ TEST_CASE("blocks of a gradient of weights add what they left, where windows are
   fake_cuda::lend(132);
 }
 
+// A tile of one block of depth cannot be parted; as if it could, a second launch looked at each of 103 million weights.
+TEST_CASE("tiles that no two workers share need no workspace") {
+  const polyconv::Device device("cuda:0");
+  for (const char *name : {"128x256", "128x192", "64x64"}) {
+    const std::string kernel = std::string("cuda-tensor/wgmma_weights@") + name;
+    const polyconv::Plan plan(chain_of("bwd_w:n8,c512,k4096,i7x7,f7x7:nhwc:krsc:f16"), freest(kernel), device);
+    CHECK_MESSAGE(plan.info().workspace_bytes == 0, kernel);
+  }
+}
+
 // Which products are the vectors': of few rows. Of thousands they took twice the time of tiles, and were chosen.
 TEST_CASE("strict f32 products of many pixels are made by tiles, of few by rows") {
   const polyconv::Device device("cuda:0");
