@@ -12,23 +12,24 @@ namespace polyconv::cpu::POLYCONV_ISA {
 // What a tile that becomes results in registers does to its sums: adds a bias and a residual, neither where they are
 // NULL, and cuts off what is below 0 or above a limit, or is the hard swish.
 struct DenseFinish {
-  const float *bias, *residual; // of the tile's first channel and pixel
-  bool relu;
-  const float *highest; // NULL: no limit
+  const float *bias, *residual;  // of the tile's first channel and pixel
+  const float *lowest, *highest; // NULL: no limit
   bool hard_swish;
 };
+
+inline constexpr float kZero = 0;
 
 POLYCONV_INLINE DenseFinish finish_of(const Epilogue &e, const Row &row) {
   const int32_t activation = e.rules.activation;
   return {e.bias ? static_cast<const float *>(e.bias) + row.k : nullptr,
           e.residual ? static_cast<const float *>(e.residual) + row_offset(e.residual_tensor, row) : nullptr,
-          activation == POLYCONV_ACT_RELU || activation == POLYCONV_ACT_CLIPPED_RELU,
+          activation == POLYCONV_ACT_RELU || activation == POLYCONV_ACT_CLIPPED_RELU ? &kZero : nullptr,
           activation == POLYCONV_ACT_CLIPPED_RELU ? &e.rules.activation_alpha : nullptr,
           activation == POLYCONV_ACT_HARD_SWISH};
 }
 
 POLYCONV_INLINE F32 cut(F32 v, const DenseFinish &finish) {
-  if (finish.relu) v = v < F32{} ? F32{} : v; // NaN stays
+  if (finish.lowest) v = v < splat(*finish.lowest) ? splat(*finish.lowest) : v; // NaN stays
   if (finish.highest) v = v > splat(*finish.highest) ? splat(*finish.highest) : v;
   if (finish.hard_swish) v = activate(v, POLYCONV_ACT_HARD_SWISH, F32{});
   return v;

@@ -18,6 +18,11 @@ POLYCONV_INLINE int64_t tile_column(const DensePlan &p, int64_t i) {
   return i * p.tile_size + (i < p.long_tiles ? i : p.long_tiles);
 }
 
+// Tiles of a line from tile i on, up to `end`, that are of its size.
+POLYCONV_INLINE int64_t equal_tiles(const DensePlan &p, int64_t i, int64_t end) {
+  return (i < p.long_tiles && p.long_tiles < end ? p.long_tiles : end) - i;
+}
+
 // How a source of one stored type comes into strips: all that the kernel's code knows of that type.
 template <class T>
 struct DenseSource {
@@ -149,13 +154,12 @@ POLYCONV_INLINE void finish_tile(const DenseTask<T> &task, const T *sums, int64_
 }
 
 // What the first tile of a line fetches into the cache while it multiplies: the source that comes into reach with the
-// next tile, and its part of as many weights as follow the panel, for the panel after it. Returns the size of that
-// part.
+// next tile, and its part of as many weights as follow the panel, for the panel after it.
 template <class T>
-POLYCONV_INLINE int64_t fetch_ahead(const DenseTask<T> &task, const DenseBlock &b, int64_t line, int64_t weights,
-                                    DenseTile<T> &tile) {
+POLYCONV_INLINE void fetch_ahead(const DenseTask<T> &task, const DenseBlock &b, int64_t line, int64_t weights,
+                                 DenseTile<T> &tile) {
   const DensePlan &p = task.p;
-  tile.source_ahead = tile.weights;
+  tile.source_ahead = tile.weights, tile.source_ahead_pixel = p.in_place ? p.pixel_stride : 0;
   if (p.in_place && tile.run_count > 0) {
     const DenseRun<T> &newest = task.runs[tile.run_count - 1];
     tile.source_ahead = newest.source + tile_column(p, b.tile + 1) * p.pixel_stride;
@@ -164,7 +168,12 @@ POLYCONV_INLINE int64_t fetch_ahead(const DenseTask<T> &task, const DenseBlock &
   const int64_t tiles = b.last_tile - b.tile, parts = tiles * b.lines, part = weights / parts;
   tile.weights_ahead = tile.weights + weights + (line - b.line) * tiles * part;
   tile.weights_ahead_step = (p.panel_channels + parts - 1) / parts;
-  return part;
+  tile.weights_ahead_tile = part;
+  constexpr int64_t kFewTiles = 6;
+  if (kDenseSteps > 1 && parts < kFewTiles) { // then the weights are what comes late: both fetch them, line by line
+    tile.source_ahead = tile.weights_ahead + 2 * tile.weights_ahead_step;
+    tile.source_ahead_step = tile.weights_ahead_step, tile.source_ahead_pixel = part / p.tile_size;
+  }
 }
 
 // Where the tile's results go where they leave from registers, and what happens to them there.
@@ -179,7 +188,7 @@ POLYCONV_INLINE void set_result(const DenseTask<T> &task, const Row &row, DenseT
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) != 0) {
     const DenseFinish finish = finish_of(e, row);
     tile.residual = task.p.adds ? finish.residual : nullptr, tile.residual_row = e.residual_tensor.stride[4];
-    tile.relu = finish.relu, tile.highest = finish.highest, tile.hard_swish = finish.hard_swish;
+    tile.lowest = finish.lowest, tile.highest = finish.highest, tile.hard_swish = finish.hard_swish;
   }
   tile.stream = task.arguments.stream;
 }
@@ -217,11 +226,12 @@ struct DensePanel {
   int64_t steps, run_count; // of a run of one tap; runs that the line has
 };
 
-// The tiles of a line, two where tiles are of two, against one panel and block of channels. `unfinished` holds the
+// The tiles of a line, two where tiles are of two, against one panel and block of channels; one pixel against all whole
+// panels below `last_panel`. Returns how many panels these were. `unfinished` holds the
 // line's sums between blocks. `tile` is the line's, so that what all its panels have in common is set to nothing once.
 template <class T>
-POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &b, const DensePanel &at, T *unfinished,
-                                    DenseTile<T> &tile) {
+POLYCONV_INLINE int64_t multiply_tiles(const DenseTask<T> &task, const DenseBlock &b, const DensePanel &at,
+                                       int64_t last_panel, T *unfinished, DenseTile<T> &tile) {
   const DensePlan &p = task.p;
   const Epilogue &e = task.arguments.epilogue;
   alignas(64) T one_tile[kDensePixels * kDenseVectors * kLanes<T>], start[kDenseVectors * kLanes<T>];
@@ -237,30 +247,38 @@ POLYCONV_INLINE void multiply_tiles(const DenseTask<T> &task, const DenseBlock &
   tile.chains = p.chains;
   tile.weights = task.weights + p.taps * (at.panel * p.pixel + at.channel_block * p.channel_block) * p.panel_channels;
   tile.source_ahead = tile.weights_ahead = tile.weights;
-  const int64_t part = p.chains ? 0 : fetch_ahead(task, b, at.line, p.taps * at.steps * p.panel_channels, tile);
+  if (!p.chains) fetch_ahead(task, b, at.line, p.taps * at.steps * p.panel_channels, tile);
   if constexpr (sizeof(T) == 4 && static_cast<T>(0.5) == 0)
     if (p.offset && at.channel_block == 0) subtract_offset(task, b, at.line, at.panel, start);
   tile.rest = direct ? static_cast<int32_t>(channels % kLanes<T>) : 0;
   tile.result_row = p.panel_channels * static_cast<int64_t>(sizeof(T));
   if (direct) set_result(task, row, tile);
-  for (int64_t i = b.tile; i < b.last_tile; ++i, unfinished += p.tile_pixels * p.panel_channels) {
-    row.w = tile.column = tile_column(p, i);
+  const int64_t filled = p.group_out / p.panel_channels, end = last_panel < filled ? last_panel : filled;
+  const int64_t panels =
+      p.chains && direct && p.channel_blocks == 1 && !p.offset && at.panel < end ? end - at.panel : 1;
+  tile.panel_weights = panels > 1 ? p.taps * p.pixel * p.panel_channels : 0;
+  tile.column = row.w;
+  for (int64_t i = b.tile; i < b.last_tile; unfinished += p.tile_pixels * p.panel_channels) {
+    row.w = tile.column;
     const int64_t m = tile_column(p, i + 1) - tile.column;
     T *sums = p.channel_blocks > 1 ? unfinished : one_tile;
     tile.start = at.channel_block > 0 ? sums : p.offset ? start : nullptr;
     tile.start_stride = at.channel_block > 0 ? p.panel_channels : 0;
     if (!direct) tile.result = sums;
     if (last && p.along_w && p.stores_tiles) fetch_turned(e, m, channels, row);
-    if (two)
+    const bool narrow = !two && multiply_narrow(task, at.lines, m, tile);
+    const int64_t equal = direct && !narrow && p.channel_blocks == 1 ? equal_tiles(p, i, b.last_tile) : 1;
+    tile.count = equal * panels;
+    i += equal;
+    if (narrow)
+      tile.advance(m);
+    else if (two)
       dense_tile_of<T, 2>(m, tile);
-    else if (!multiply_narrow(task, at.lines, m, tile))
+    else
       dense_tile_of<T, 1>(m, tile);
     if (last && !direct) finish_tile(task, sums, m, channels, row);
-    if (direct) tile.result = static_cast<char *>(tile.result) + m * tile.result_row;
-    if (tile.residual) tile.residual += m * tile.residual_row;
-    if (p.in_place) tile.source_ahead += m * p.pixel_stride;
-    tile.weights_ahead += part;
   }
+  return panels;
 }
 
 // `lines` lines of the block, two where tiles are of two, against panels [panel, last_panel) and a block of channels:
@@ -273,7 +291,7 @@ POLYCONV_INLINE void multiply_lines(const DenseTask<T> &task, const DenseBlock &
   at.steps = left < p.channel_block ? left : p.channel_block;
   at.run_count = list_runs(task, b, at.line, at.lines, channel, at.steps);
   DenseTile<T> tile = {};
-  for (; at.panel < last_panel; ++at.panel) multiply_tiles(task, b, at, unfinished, tile);
+  while (at.panel < last_panel) at.panel += multiply_tiles(task, b, at, last_panel, unfinished, tile);
 }
 
 template <class T>

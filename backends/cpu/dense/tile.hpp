@@ -15,7 +15,7 @@ namespace polyconv::cpu::POLYCONV_ISA {
 constexpr int kDensePixels = kManyRegisters ? 14 : 6, kDenseVectors = 2;
 template <class T>
 constexpr int kDensePanel = kDenseVectors *kLanes<T>; // output channels of packed weights, from one step to the next
-constexpr int kDenseSteps = kSteps<4>;                // of a run
+constexpr int kDenseSteps = kSteps<8>;                // of a run
 
 // `steps` neighbouring source elements and the weights that meet them. `source` is where output column 0 reads.
 template <class T>
@@ -40,23 +40,42 @@ struct DenseTile {
   int64_t result_row; // bytes from one to the next
   bool bf16_result;
   // Fetched into the cache meanwhile, so many elements a step: the next tile's source, and this tile's part of the
-  // weights that come after its panel.
+  // weights that come after its panel; elements from what one pixel, one tile fetches to what the next does.
   const T *source_ahead, *weights_ahead;
-  int64_t source_ahead_step, weights_ahead_step;
+  int64_t source_ahead_step, weights_ahead_step, source_ahead_pixel, weights_ahead_tile;
+  // Tiles of as many pixels, 0 for one: one behind the other, or of one pixel and panel after panel, whose weights lie
+  // so many elements apart.
+  int64_t count, panel_weights;
   const T *bias;     // added at the end, NULL: none
   const T *residual; // f32 only: added after it, M rows of residual_row elements; NULL: none
   int64_t residual_row;
-  bool relu;        // f32 only
-  const T *highest; // f32 only: what no result exceeds; NULL: none
-  bool hard_swish;  // f32 only
-  bool stream;      // results pass the caches by
-  bool chains;      // of one pixel: see add_in_chains
-  int32_t rest;     // channels of the last vector, 0: all of them
+  const T *lowest, *highest; // f32 only: what no result is below, or above; NULL: none
+  bool hard_swish;           // f32 only
+  bool stream;               // results pass the caches by
+  bool chains;               // of one pixel: see add_in_chains
+  int32_t rest;              // channels of the last vector, 0: all of them
   // See add_taps (narrow_tile.hpp): elements from one pixel, one tap's weights and one line's source to the next;
   // whether the first and last pixel that the tile reads are padding, which is left out.
   int64_t tap_stride, tap_weights, line_stride;
   int64_t result_line, residual_line; // of a pair of lines: bytes, elements from one to the next; else 0
   bool skips_first, skips_last;
+
+  // To the tile behind this one, of m pixels.
+  POLYCONV_MEMBER void advance(int64_t m) {
+    column += m;
+    result = static_cast<char *>(result) + m * result_row;
+    if (residual) residual += m * residual_row;
+    source_ahead += m * source_ahead_pixel;
+    weights_ahead += weights_ahead_tile;
+  }
+
+  // To that of the same pixel and the next panel.
+  POLYCONV_MEMBER void advance_panel() {
+    weights += panel_weights;
+    result = static_cast<char *>(result) + kDensePanel<T> * (bf16_result ? 2 : static_cast<int64_t>(sizeof(T)));
+    if (bias) bias += kDensePanel<T>;
+    if (residual) residual += kDensePanel<T>;
+  }
 };
 
 // What is fetched into the cache next.
@@ -163,18 +182,17 @@ POLYCONV_INLINE void add_step(const T *const (&pixels)[(M + 2) / 3], int at, int
 
 // `Steps` steps of a run, and its pointers behind them. A tile of one vector has no load to spare for fetching early.
 template <int Steps, int First, int Last, class T, int M, int N>
-POLYCONV_INLINE void add_steps(const DenseTile<T> &t, const T *(&pixels)[(M + 2) / 3], const T *&weights,
-                               DenseAhead<T> &ahead, Vector<T> (&sums)[M][N]) {
+POLYCONV_INLINE void add_steps(const DenseTile<T> &t, const T *(&pixels)[(M + 2) / 3], int64_t stride,
+                               const T *&weights, DenseAhead<T> &ahead, Vector<T> (&sums)[M][N]) {
   if constexpr (N > 1) {
 #pragma GCC unroll 2
-    for (int i = 0; i < Steps; i += 2, ahead.source += (Steps > 1 ? 2 : 1) * t.source_ahead_step)
+    for (int i = 0; i < Steps; i += 4, ahead.source += (Steps > 1 ? 4 : 1) * t.source_ahead_step)
       __builtin_prefetch(ahead.source);
     __builtin_prefetch(ahead.weights, 0, 2);
     ahead.weights += Steps * t.weights_ahead_step;
   }
-#pragma GCC unroll 4
-  for (int i = 0; i < Steps; ++i, weights += kDensePanel<T>)
-    add_step<First, Last>(pixels, i, t.pixel_stride, weights, sums);
+#pragma GCC unroll 8
+  for (int i = 0; i < Steps; ++i, weights += kDensePanel<T>) add_step<First, Last>(pixels, i, stride, weights, sums);
 #pragma GCC unroll 8
   for (const T *&pixel : pixels) pixel += Steps;
 }
@@ -187,10 +205,14 @@ POLYCONV_INLINE void add_run(const DenseTile<T> &t, const DenseRun<T> &run, Dens
 #pragma GCC unroll 8
   for (int i = 0; i < (M + 2) / 3; ++i) pixels[i] = run.source + (t.column + 3 * i) * t.pixel_stride;
   const T *weights = t.weights + run.weights;
-  int64_t left = run.steps;
-  for (; left >= kDenseSteps; left -= kDenseSteps) add_steps<kDenseSteps, First, Last>(t, pixels, weights, ahead, sums);
+  int64_t left = run.steps, stride = t.pixel_stride;
+  for (; left >= kDenseSteps; left -= kDenseSteps) {
+    // A stride that may change in each round: else gcc keeps a register for each step's offset, and spills them.
+    if constexpr (kDenseSteps > 1) __asm__("" : "+r"(stride));
+    add_steps<kDenseSteps, First, Last>(t, pixels, stride, weights, ahead, sums);
+  }
   if constexpr (kDenseSteps > 1)
-    for (; left > 0; --left) add_steps<1, First, Last>(t, pixels, weights, ahead, sums);
+    for (; left > 0; --left) add_steps<1, First, Last>(t, pixels, stride, weights, ahead, sums);
 }
 
 template <class T, int N>
@@ -246,7 +268,10 @@ POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) 
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n)
           sums[m][n] = plus(sums[m][n], load_last<T, N>(t.residual + m * t.residual_row + n * kLanes<T>, n, t.rest));
-    if (t.relu) for_sums(sums, [](Vector<T> v) { return v < Vector<T>{} ? Vector<T>{} : v; }); // NaN stays
+    if (t.lowest) {
+      const Vector<T> lowest = splat(*t.lowest); // a number that is loaded, since 0 makes two instructions of it
+      for_sums(sums, [&](Vector<T> v) { return v < lowest ? lowest : v; }); // NaN stays
+    }
     if (t.highest) {
       const Vector<T> highest = splat(*t.highest);
       for_sums(sums, [&](Vector<T> v) { return v > highest ? highest : v; });
@@ -298,7 +323,7 @@ POLYCONV_INLINE void store_tile(const DenseTile<T> &t, Vector<T> (&sums)[M][N]) 
 
 // A run has all pixels of the tile inside the input, all but the first, all but the last, or none.
 template <class T, int M, int N>
-POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
+POLYCONV_NOINLINE void multiply_tile(const DenseTile<T> &t) {
   Vector<T> sums[M][N];
 #pragma GCC unroll 16
   for (int m = 0; m < M; ++m)
@@ -314,7 +339,7 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
 #pragma GCC unroll 16
     for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) __builtin_prefetch(t.residual + m * t.residual_row + n * kLanes<T>);
+      for (int n = 0; n < N; n += kLineVectors) __builtin_prefetch(t.residual + m * t.residual_row + n * kLanes<T>);
   DenseAhead<T> ahead = {t.source_ahead, t.weights_ahead};
   if constexpr (M == 1)
     if (t.chains) {
@@ -336,9 +361,21 @@ POLYCONV_NOINLINE void dense_tile(const DenseTile<T> &t) {
   store_tile(t, sums);
 }
 
-// The tile of 1 to kDensePixels pixels; of none, as empty tensors have, nothing.
+// `count` such tiles: what a call and its caller do by the way would be half of a tile of few steps.
+template <class T, int M, int N>
+POLYCONV_NOINLINE void dense_tile(DenseTile<T> &t) {
+  do {
+    multiply_tile<T, M, N>(t);
+    if (M == 1 && t.panel_weights)
+      t.advance_panel();
+    else
+      t.advance(M);
+  } while (--t.count > 0);
+}
+
+// Tiles of 1 to kDensePixels pixels; of none, as empty tensors have, nothing.
 template <class T, int N>
-POLYCONV_INLINE void dense_tile_of(int64_t pixels, const DenseTile<T> &t) {
+POLYCONV_INLINE void dense_tile_of(int64_t pixels, DenseTile<T> &t) {
   if (pixels > 0) with_size<kDensePixels>(pixels, [&](auto m) { dense_tile<T, m.value, N>(t); });
 }
 

@@ -108,11 +108,11 @@ POLYCONV_NOINLINE void multiply_block(const WinogradPlan &p, const float *weight
       t.source_ahead = run.source, t.result_row = width * static_cast<int64_t>(sizeof(float));
       t.weights_ahead = weights + p.channels * p.panel;
       t.weights_ahead_step = p.panel / groups; // the next panel, a part with each group of tiles
+      t.weights_ahead_tile = p.channels * t.weights_ahead_step;
       for (int64_t group = 0; group < groups; ++group) {
         t.column = tiles * group / groups;
         t.result = products + (element * p.block + t.column) * width + panel * p.panel;
         dense_tile_of<float, kDenseVectors>(tiles * (group + 1) / groups - t.column, t);
-        t.weights_ahead += p.channels * t.weights_ahead_step;
       }
     }
 }
