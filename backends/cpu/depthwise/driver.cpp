@@ -94,15 +94,18 @@ bool nine_collides(const DepthwisePlan &p) {
 }
 
 // Whether nine weights in registers are all that the layer needs: padding is nothing, and meets no column but the first
-// and the last of a row; nothing needs fetching early, and pixels do not meet in the first cache.
-bool has_nine(const DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
+// and the last of a row; nothing needs fetching early, and pixels do not meet in the first cache. Sweeps sum in another
+// order, so that where an image's bits shall be those of any batch, one image decides.
+bool has_nine(const DepthwisePlan &p, const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   const Axis &d = p.axis[0], &h = p.axis[1], &w = p.axis[2];
   const bool square = taps(layer) == 9 && h.taps == 3 && w.taps == 3 && h.step == w.step && w.step <= 2;
   const int64_t lacks = (w.out - 1) * w.step + w.taps - w.before - w.in;
+  const bool invariant = policy.determinism >= POLYCONV_DETERMINISM_INVARIANT;
+  const int64_t bytes = tensor_bytes(layer) / (invariant ? std::max<int64_t>(layer.output.size[kN], 1) : 1);
   return square && h.dilation == 1 && w.dilation == 1 && d.before == 0 && d.after == 0 && !many_registers(isa) &&
          !p.grouped && layer.input.type == POLYCONV_F32 && p.channels * 4 >= vector_bytes(isa) &&
-         pads_with_nothing(p, layer) && w.before <= 1 && lacks <= 1 && w.out > 1 &&
-         tensor_bytes(layer) < kDepthwiseAheadBytes && !pixels_collide(layer) && !nine_collides(p);
+         pads_with_nothing(p, layer) && w.before <= 1 && lacks <= 1 && w.out > 1 && bytes < kDepthwiseAheadBytes &&
+         !pixels_collide(layer) && !nine_collides(p);
 }
 
 // The height of sweeps that wastes least: a taller one loads fewer rows twice.
@@ -150,11 +153,11 @@ int64_t nine_rows(const DepthwisePlan &p) {
   return std::clamp<int64_t>(rows, 1, std::max<int64_t>(h.out, 1));
 }
 
-void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, Isa isa) {
+void set_tiles(DepthwisePlan &p, const polyconv_layer &layer, const polyconv_policy &policy, Isa isa) {
   const Axis &h = p.axis[1], &w = p.axis[2];
   const bool loops = layer.input.type == POLYCONV_F64 || layer.input.type == POLYCONV_U16;
   p.near = w.dilation == 1 && w.step <= 2 && !loops;
-  p.nine = has_nine(p, layer, isa);
+  p.nine = has_nine(p, layer, policy, isa);
   p.square = p.nine ? 0 : square_of(p, layer, isa);
   // At stride 2 a sweep of two rows shares little, and spills where there are few registers.
   p.twins = !many_registers(isa) && !p.nine && !p.grouped && p.near && layer.input.type == POLYCONV_F32 &&
@@ -268,7 +271,7 @@ DepthwisePlan depthwise_geometry(const polyconv_layer &layer, const polyconv_pol
   p.group_in = layer.weights.size[kC];
   p.grouped = p.group_in > 1 || p.channels != layer.input.size[kC];
   p.row_stride = round_up(p.channels, kDepthwiseUnit);
-  set_tiles(p, layer, isa);
+  set_tiles(p, layer, policy, isa);
 
   const int64_t bytes = sum_bytes(layer.sum_type), lanes = vector_bytes(isa) / bytes;
   p.rows_at = p.nine ? 0 : p.axis[0].taps * p.lines * p.line_pixels * 8;
@@ -300,9 +303,11 @@ void pack_weights(const DepthwisePlan &p, const polyconv_layer &layer, const voi
               *out++ = k < p.channels ? load_as<T>(raw, w.type, at(w, k, c, d, h, x)) - zero_point : T(0);
 }
 
-// Results stored by the tile whose pixels all begin on a whole vector.
-bool pixels_aligned(const DepthwisePlan &p, int64_t vector) {
-  return p.direct && p.channels * 4 % vector == 0 && steps_aligned(p.epilogue.result, {kN, kD, kH, kW}, vector);
+// Results that tiles store line by line: half of a line past the caches, and the other half a row later, takes two to
+// three times as long as through them.
+bool may_pass_caches(const DepthwisePlan &p, Isa isa) {
+  const bool lines = vector_bytes(isa) >= kLine || p.twins;
+  return lines && p.direct && p.channels * 4 % kLine == 0 && steps_aligned(p.epilogue.result, {kN, kD, kH, kW}, kLine);
 }
 
 } // namespace
@@ -331,9 +336,8 @@ class DepthwiseInstance final : public RowInstance {
       : layer_(*request.layers[0]),
         plan_(depthwise_geometry(layer_, *request.policy, isa)),
         task_(plan_.grouped ? grouped_task_by_isa[isa] : depthwise_task_by_isa[isa]),
-        vector_(vector_bytes(isa)),
-        aligned_(pixels_aligned(plan_, vector_)),
-        may_stream_(aligned_ && tensor_bytes(layer_) >= kStreamBytes),
+        may_pass_(may_pass_caches(plan_, isa)),
+        may_stream_(may_pass_ && tensor_bytes(layer_) >= kStreamBytes),
         tables_(make_axis_tables(layer_, plan_.axis)),
         padding_(static_cast<size_t>(layer_.input.size[kC])) {
     const bool zero_point = is_quantised(layer_) && layer_.pad_mode == POLYCONV_PAD_ZERO;
@@ -349,7 +353,7 @@ class DepthwiseInstance final : public RowInstance {
   void pack(int, const void *raw, void *packed, void *) override { depthwise_pack(plan_, layer_, raw, packed); }
 
   void run(const polyconv_arguments &a, void *) const override {
-    const LayerRun run = layer_run(plan_.epilogue, a, may_stream_ && aligned(a.output, vector_));
+    const LayerRun run = layer_run(plan_.epilogue, a, may_stream_ && aligned(a.output, kLine));
     run_items(parallel_, plan_.items, plan_.tasks, a.workspace, plan_.scratch_bytes,
               [&](const ItemShare &share) { task_(plan_, run, share); });
   }
@@ -361,7 +365,7 @@ class DepthwiseInstance final : public RowInstance {
     p.ahead = window.from_memory && p.square != 0;
     p.row_groups = ceil_div(window.rows.count, p.tile_rows);
     p.items = p.row_groups * p.parts;
-    const LayerRun run = window_run(p.epilogue, a, window, window.to_memory && aligned_ && aligned(a.output, vector_));
+    const LayerRun run = window_run(p.epilogue, a, window, window.to_memory && may_pass_ && aligned(a.output, kLine));
     task_(p, run, {0, p.items, static_cast<char *>(a.workspace)});
   }
 
@@ -369,8 +373,7 @@ class DepthwiseInstance final : public RowInstance {
   polyconv_layer layer_;
   DepthwisePlan plan_;
   void (*task_)(const DepthwisePlan &plan, const LayerRun &run, const ItemShare &share);
-  int64_t vector_;
-  bool aligned_, may_stream_;   // pixels that begin on a whole vector; and tensors beyond the caches
+  bool may_pass_, may_stream_;  // results may pass the caches by; and do, of tensors beyond these
   std::vector<int64_t> tables_; // what plan_ points into
   std::vector<double> padding_; // room for a pixel of any type
   std::vector<int32_t> sources_;
